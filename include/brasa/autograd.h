@@ -1,0 +1,158 @@
+/* brasa/autograd.h - the tape: recording, backward, and operations of your own.
+ *
+ * While grad mode is on, an operation with an input that requires grad leaves a node that points
+ * to a constant descriptor of the operation, to its inputs' nodes and to what its gradient needs.
+ * br_backward() walks the nodes from the newest to the oldest. Nodes hold values, not scopes: a
+ * tensor may go with its scope while the graph keeps what it needs of it. */
+#ifndef BRASA_AUTOGRAD_H
+#define BRASA_AUTOGRAD_H
+
+#include <brasa/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Leaves and gradients ------------------------------------------------------------------ */
+
+/* True if t is a leaf that asks for gradients or was computed from one while grad mode was on. */
+BR_API bool br_requires_grad(const br_tensor *t);
+/* Makes a leaf ask for its gradient (f32 or f64 only) or stop asking; returns t. */
+BR_API br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad);
+/* True if no recorded operation made t. */
+BR_API bool br_is_leaf(const br_tensor *t);
+/* The gradient that backward accumulated in t, or NULL if there is none. Borrowed from t. */
+BR_API br_tensor *br_grad_of(const br_tensor *t);
+/* Replaces the gradient; NULL drops it. Shape and dtype must be t's. */
+BR_API bool br_set_grad(br_tensor *t, br_tensor *grad);
+/* Makes backward keep the gradient of a tensor that is not a leaf. */
+BR_API br_tensor *br_retain_grad(br_tensor *t);
+/* A view of t that the tape does not know. */
+BR_API br_tensor *br_detach(br_tensor *t);
+
+/* ---- Grad mode ----------------------------------------------------------------------------- */
+
+/* Opens a scope in which nothing is recorded; br_scope_end() closes it and restores the mode. */
+BR_API br_scope *br_no_grad_begin(void);
+/* Opens a scope in which operations are recorded, inside a no-grad scope for example. */
+BR_API br_scope *br_enable_grad_begin(void);
+BR_API bool br_grad_enabled(void);
+
+/* ---- Backward ------------------------------------------------------------------------------ */
+
+typedef struct br_backward_options {
+    br_tensor *gradient; /* of the output; NULL: 1 for an output of one element */
+    bool retain_graph;   /* keep saved values for another backward */
+    bool create_graph;   /* record backward itself, to differentiate again; implies retain_graph */
+} br_backward_options;
+
+/* Adds the gradient of t by every leaf under it to the leaf's gradient. The graph's saved values
+ * are freed as the walk passes them. False and an error if t has more than one element, no graph,
+ * or a graph that was freed; gradients are then as far as the walk had come. */
+BR_API bool br_backward(br_tensor *t);
+/* The same with options; NULL gives the defaults. */
+BR_API bool br_backward_with(br_tensor *t, const br_backward_options *options);
+
+typedef struct br_grad_options {
+    br_tensor *const *gradients; /* of the outputs; NULL or NULL entries: 1 for one element */
+    bool retain_graph;
+    bool create_graph;
+    bool allow_unused; /* an input that no output depends on gets NULL instead of an error */
+} br_grad_options;
+
+/* grads[i] = d(sum over outputs) / d inputs[i], without touching any leaf's gradient. The results
+ * belong to the innermost scope. */
+BR_API bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs,
+                    br_tensor *const *inputs, br_tensor **grads, const br_grad_options *options);
+
+/* ---- Hooks --------------------------------------------------------------------------------- */
+
+/* Called with the complete gradient of a tensor before backward goes on; returns the gradient to
+ * go on with (NULL: the one given). */
+typedef br_tensor *(*br_hook_fn)(br_tensor *grad, void *context);
+/* Adds a hook to t, which must require grad; hooks run in the order they were added. Returns a
+ * handle for br_remove_hook(), 0 on error. */
+BR_API uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context);
+BR_API void br_remove_hook(br_tensor *t, uint64_t handle);
+
+/* ---- Operations of your own ---------------------------------------------------------------- */
+
+typedef struct br_node br_node;
+
+/* What the tape knows of an operation: a constant, one for each operation. The library's own
+ * operations are made of exactly this. */
+typedef struct br_op {
+    const char *name;
+    /* Sets dx[i] to the gradient by input i for every i with br_wants(node, i), given dy, the
+     * gradient by the output. It may be of the shape of a broadcast result: the engine sums it down
+     * to the input's. It may call operations; while backward is itself recorded they are recorded
+     * too. Entries left NULL count as zero. */
+    void (*backward)(br_node *node, br_tensor *dy, br_tensor **dx);
+    /* True if backward computes by kernels that the tape cannot see: create_graph is then refused
+     * with an error that names the operation. */
+    bool first_order_only;
+} br_op;
+
+/* Records that `op` made `output` from `inputs` (NULL entries: absent optional ones), and returns
+ * the node, in which the caller saves what the gradient needs. Returns NULL when there is nothing
+ * to record: grad mode is off, no input requires grad, or an error is pending. All functions below
+ * accept that NULL. `params` is copied into the node. */
+BR_API br_node *br_record(const br_op *op, br_tensor *output, int n_inputs,
+                          br_tensor *const *inputs, const void *params, size_t params_size);
+/* Adds one more output to the node; returns its number, which br_output_grad() takes. */
+BR_API int br_record_output(br_node *node, br_tensor *output);
+/* Spells the inputs as the pair that br_record() takes. */
+#define BR_INPUTS(...)                                                                             \
+    (int)(sizeof((br_tensor *[]){ __VA_ARGS__ }) / sizeof(br_tensor *)), (br_tensor *[])           \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+/* True if the gradient by input i is wanted. False for a NULL node. */
+BR_API bool br_wants(const br_node *node, int input);
+/* Keeps t, an input, the output or any other tensor, in slot 0 .. 7 until backward has passed.
+ * NULL t is ignored. An in-place change of its storage in between is an error in backward. */
+BR_API void br_save(br_node *node, int slot, br_tensor *t);
+/* In a gradient: what was saved, NULL if nothing was. */
+BR_API br_tensor *br_saved(br_node *node, int slot);
+/* In a gradient: the params given to br_record(). */
+BR_API const void *br_params(const br_node *node);
+/* In a gradient: the gradient by output number i, NULL if nothing depends on it. */
+BR_API br_tensor *br_output_grad(const br_node *node, int output);
+/* In a gradient: the sizes of input i, and their number in *ndim. */
+BR_API const int64_t *br_input_sizes(const br_node *node, int input, int *ndim);
+/* The operation that made t, "" for a leaf. */
+BR_API const char *br_op_name(const br_tensor *t);
+
+/* Must be called by an operation that changes t in place, before it writes: checks that t may be
+ * changed (no leaf that requires grad, no expanded or shared view that is recorded), and counts the
+ * change. After writing, br_record_in_place() makes t the output of the operation. */
+BR_API bool br_before_in_place(const char *op, br_tensor *t);
+BR_API br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs,
+                                   br_tensor *const *inputs, const void *params,
+                                   size_t params_size);
+
+/* ---- Gradient check ------------------------------------------------------------------------ */
+
+typedef struct br_gradcheck_options {
+    double eps;        /* step of the central difference; 0: 1e-6 */
+    double atol;       /* 0: 1e-7 */
+    double rtol;       /* 0: 1e-5 */
+    uint64_t seed;     /* of the random output weights */
+    bool allow_f32;    /* f32 inputs are refused unless this is set */
+} br_gradcheck_options;
+
+/* A function of tensors: returns one tensor computed from inputs[0 .. n-1]. */
+typedef br_tensor *(*br_function)(br_tensor *const *inputs, int n, void *context);
+
+/* Compares the gradient of sum(f(inputs) * random weights) by each input that requires grad with
+ * central differences. False and an error that names the input, the element, both values and the
+ * difference if |got - want| <= atol + rtol * |want| does not hold everywhere. The inputs' values
+ * are restored to the bit; their gradients are not touched. `options` may be NULL. */
+BR_API bool br_gradcheck(br_function f, void *context, int n_inputs, br_tensor *const *inputs,
+                         const br_gradcheck_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

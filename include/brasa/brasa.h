@@ -1,0 +1,15 @@
+/* brasa/brasa.h - all of Brasa. */
+#ifndef BRASA_BRASA_H
+#define BRASA_BRASA_H
+
+#include <brasa/autograd.h>
+#include <brasa/data.h>
+#include <brasa/io.h>
+#include <brasa/models.h>
+#include <brasa/nn.h>
+#include <brasa/ops.h>
+#include <brasa/optim.h>
+#include <brasa/tensor.h>
+#include <brasa/viz.h>
+
+#endif

@@ -1,0 +1,66 @@
+/* brasa/data.h - datasets, loaders, and vocabularies. */
+#ifndef BRASA_DATA_H
+#define BRASA_DATA_H
+
+#include <brasa/ops.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Datasets -------------------------------------------------------------------------------- */
+
+enum { BR_MAX_FIELDS = 16 };
+
+/* A map-style dataset: a size and a function that makes item number i as n_fields tensors in
+ * fields[], of the innermost scope. */
+typedef struct br_dataset br_dataset;
+typedef bool (*br_dataset_get_fn)(void *context, int64_t i, br_tensor **fields);
+BR_API br_dataset *br_dataset_new(int64_t size, int n_fields, br_dataset_get_fn get, void *context,
+                                  void (*destroy)(void *context));
+/* Items are slices of n tensors of equal first size, as TensorDataset. */
+BR_API br_dataset *br_tensor_dataset_new(int n, br_tensor *const *tensors);
+/* The items `indices` of another dataset, which must stay alive. */
+BR_API br_dataset *br_subset_new(br_dataset *dataset, int64_t n, const int64_t *indices);
+BR_API void br_dataset_free(br_dataset *dataset);
+BR_API int64_t br_dataset_size(const br_dataset *dataset);
+BR_API int br_dataset_num_fields(const br_dataset *dataset);
+BR_API bool br_dataset_get(br_dataset *dataset, int64_t i, br_tensor **fields);
+
+/* ---- Loaders --------------------------------------------------------------------------------- */
+
+typedef struct br_loader_options {
+    int64_t batch_size; /* 0: 1 */
+    bool shuffle;       /* a new order each epoch, from this thread's generator, as DataLoader draws it */
+    bool drop_last;
+} br_loader_options;
+
+/* Batches of a dataset: fields stacked along a new first dimension. */
+typedef struct br_loader br_loader;
+BR_API br_loader *br_loader_new(br_dataset *dataset, const br_loader_options *options);
+BR_API void br_loader_free(br_loader *loader);
+/* Batches of one epoch. */
+BR_API int64_t br_loader_size(const br_loader *loader);
+/* Starts an epoch. */
+BR_API bool br_loader_begin(br_loader *loader);
+/* The next batch in fields[], of the innermost scope; false at the end of the epoch or on error. */
+BR_API bool br_loader_next(br_loader *loader, br_tensor **fields);
+
+/* ---- Vocabularies ---------------------------------------------------------------------------- */
+
+/* Words and their ids 0 .. size-1. */
+typedef struct br_vocab br_vocab;
+BR_API br_vocab *br_vocab_new(void);
+BR_API void br_vocab_free(br_vocab *vocab);
+/* The word's id, a new one if it was unknown; -1 on error. */
+BR_API int64_t br_vocab_add(br_vocab *vocab, const char *word, size_t length);
+/* The word's id, or -1 (no error). */
+BR_API int64_t br_vocab_find(const br_vocab *vocab, const char *word, size_t length);
+/* NULL and an error for an id outside. */
+BR_API const char *br_vocab_word(const br_vocab *vocab, int64_t id);
+BR_API int64_t br_vocab_size(const br_vocab *vocab);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

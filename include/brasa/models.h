@@ -1,0 +1,7 @@
+/* brasa/models.h - the zoo: models rebuilt by composing ops and nn only. */
+#ifndef BRASA_MODELS_H
+#define BRASA_MODELS_H
+
+#include <brasa/models/bert.h>
+
+#endif

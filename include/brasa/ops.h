@@ -1,0 +1,208 @@
+/* brasa/ops.h - the differentiable operations, by family.
+ *
+ * Names, argument order and semantics are PyTorch's. Unless said otherwise: tensors of one call
+ * have the same dtype (br_to() converts), shapes broadcast as in NumPy, dimensions may be negative
+ * (-1 is the last), results are new tensors of the innermost scope, and gradients exist for f32 and
+ * f64. A function that shares its name with a module of nn.h is written as in PyTorch's F.linear:
+ * br_f_linear(). On bad input the result is NULL and the message names the operation, the argument, the
+ * shapes and the rule. */
+#ifndef BRASA_OPS_H
+#define BRASA_OPS_H
+
+#include <brasa/autograd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Arithmetic (ops/arithmetic.c): f32, f64, i64 ------------------------------------------- */
+
+BR_API br_tensor *br_add(br_tensor *a, br_tensor *b); /* a + b */
+BR_API br_tensor *br_sub(br_tensor *a, br_tensor *b); /* a - b */
+BR_API br_tensor *br_mul(br_tensor *a, br_tensor *b); /* a * b */
+BR_API br_tensor *br_div(br_tensor *a, br_tensor *b); /* a / b; f32, f64 */
+BR_API br_tensor *br_pow(br_tensor *a, br_tensor *b); /* a ^ b; f32, f64 */
+BR_API br_tensor *br_neg(br_tensor *a);               /* -a */
+BR_API br_tensor *br_add_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_sub_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_rsub_scalar(br_tensor *a, double s); /* s - a */
+BR_API br_tensor *br_mul_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_div_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_rdiv_scalar(br_tensor *a, double s); /* s / a */
+BR_API br_tensor *br_pow_scalar(br_tensor *a, double s);
+
+/* ---- In place (ops/in_place.c) --------------------------------------------------------------- */
+
+/* They change a and return it. b broadcasts to a; a's shape stays. Refused on a leaf that requires
+ * grad while grad mode is on, as in PyTorch. */
+BR_API br_tensor *br_add_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_mul_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_add_scalar_(br_tensor *a, double s);
+BR_API br_tensor *br_mul_scalar_(br_tensor *a, double s);
+BR_API br_tensor *br_fill_(br_tensor *a, double value);
+BR_API br_tensor *br_zero_(br_tensor *a);
+/* Elements of b, converted to a's dtype. */
+BR_API br_tensor *br_copy_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value);
+
+/* ---- Functions of one element (ops/pointwise.c): f32, f64 ------------------------------------ */
+
+BR_API br_tensor *br_exp(br_tensor *x);
+BR_API br_tensor *br_log(br_tensor *x);
+BR_API br_tensor *br_sqrt(br_tensor *x);
+BR_API br_tensor *br_erf(br_tensor *x);
+BR_API br_tensor *br_tanh(br_tensor *x);
+BR_API br_tensor *br_sigmoid(br_tensor *x); /* 1 / (1 + exp(-x)) */
+BR_API br_tensor *br_relu(br_tensor *x);    /* max(x, 0); the gradient at 0 is 0 */
+
+typedef enum br_gelu_form {
+    BR_GELU_ERF,  /* x/2 (1 + erf(x / sqrt 2)) */
+    BR_GELU_TANH, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+} br_gelu_form;
+/* Gaussian error linear unit, Hendrycks and Gimpel, 2016. */
+BR_API br_tensor *br_gelu(br_tensor *x, br_gelu_form form);
+
+/* ---- Comparison and choice (ops/compare.c) --------------------------------------------------- */
+
+/* Bool results, no gradient; any dtype. */
+BR_API br_tensor *br_eq(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_ne(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_lt(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_le(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_gt(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_ge(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_eq_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_ne_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_lt_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_le_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_gt_scalar(br_tensor *a, double s);
+BR_API br_tensor *br_ge_scalar(br_tensor *a, double s);
+/* Bool tensors only. */
+BR_API br_tensor *br_logical_and(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_logical_or(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_logical_not(br_tensor *a);
+/* a where the bool tensor `condition` is true, else b; the three broadcast. */
+BR_API br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b);
+/* x with `value` where the bool `mask`, which broadcasts to x, is true. */
+BR_API br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value);
+/* x as another dtype. Floats become integers by truncation, everything but 0 becomes true. The
+ * gradient goes back in x's dtype. Returns x itself if it has that dtype. */
+BR_API br_tensor *br_to(br_tensor *x, br_dtype dtype);
+/* True if shapes and dtypes are equal and all elements are: exactly, or with
+ * |a - b| <= atol + rtol |b|. NaN is equal to nothing. False while an error is pending. */
+BR_API bool br_equal(br_tensor *a, br_tensor *b);
+BR_API bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol);
+
+/* ---- Reductions (ops/reduce.c) --------------------------------------------------------------- */
+
+/* Over all elements, to a 0-d tensor. Sums of i64 and bool are i64; means want f32 or f64. */
+BR_API br_tensor *br_sum(br_tensor *x);
+BR_API br_tensor *br_mean(br_tensor *x);
+BR_API br_tensor *br_max(br_tensor *x); /* the gradient is shared evenly among equal maxima */
+/* Over the given dimensions: br_sum_dim(x, BR_DIMS(0, -1), true). keepdim leaves them with size 1. */
+BR_API br_tensor *br_sum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+/* The largest element along dim and, unless `indices` is NULL, its first position (i64) in
+ * *indices. NaN counts as largest. The gradient goes to that position. */
+BR_API br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
+/* First position of the largest element along dim, or in the flattened x for BR_ALL (i64). */
+BR_API br_tensor *br_argmax(br_tensor *x, int64_t dim, bool keepdim);
+/* x summed down to a shape that broadcasts to x's: the adjoint of br_expand(). */
+BR_API br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes);
+
+/* ---- Shapes and views (ops/view.c): any dtype ------------------------------------------------ */
+
+/* A view where strides allow, else a copy. One size may be -1: it is inferred. */
+BR_API br_tensor *br_reshape(br_tensor *x, int ndim, const int64_t *sizes);
+/* The same, but an error where a copy would be needed. */
+BR_API br_tensor *br_view(br_tensor *x, int ndim, const int64_t *sizes);
+/* Merges dimensions start .. end, both included. */
+BR_API br_tensor *br_flatten(br_tensor *x, int64_t start, int64_t end);
+BR_API br_tensor *br_unsqueeze(br_tensor *x, int64_t dim);
+/* Removes dimension dim if its size is 1; with BR_ALL, every one of size 1. */
+BR_API br_tensor *br_squeeze(br_tensor *x, int64_t dim);
+BR_API br_tensor *br_transpose(br_tensor *x, int64_t dim0, int64_t dim1);
+/* Transpose of a matrix (at most 2 dimensions). */
+BR_API br_tensor *br_t(br_tensor *x);
+BR_API br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims);
+/* Dimensions of size 1 repeated without copying; -1 keeps a size; new dimensions come in front. */
+BR_API br_tensor *br_expand(br_tensor *x, int ndim, const int64_t *sizes);
+BR_API br_tensor *br_expand_as(br_tensor *x, br_tensor *other);
+/* x copied `counts` times along each dimension; new dimensions come in front. */
+BR_API br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts);
+/* Elements start, start + step, ... before end of a dimension; negative start and end count from
+ * the end, both are clipped to the dimension, BR_ALL is its end; step is at least 1. */
+BR_API br_tensor *br_slice(br_tensor *x, int64_t dim, int64_t start, int64_t end, int64_t step);
+/* Slice number `index` of a dimension, which goes away. */
+BR_API br_tensor *br_select(br_tensor *x, int64_t dim, int64_t index);
+BR_API br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t length);
+/* x itself if it is contiguous, else a copy that is. */
+BR_API br_tensor *br_contiguous(br_tensor *x);
+BR_API br_tensor *br_clone(br_tensor *x);
+
+/* ---- Joining and indexing (ops/index.c) ------------------------------------------------------ */
+
+/* Tensors of equal sizes but for `dim`, one after the other. Spell them with BR_INPUTS(a, b). */
+BR_API br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim);
+/* Tensors of equal shapes along a new dimension. */
+BR_API br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim);
+/* Indices are i64. The slices of x along dim that `index` (1-d) names. */
+BR_API br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index);
+/* out[i][j][k] = x[i][index[i][j][k]][k] for dim = 1. index has x's number of dimensions and, but
+ * for dim, sizes no larger than x's; the result has index's shape. */
+BR_API br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index);
+/* Rows of weight [n, d]: [*index, d]. The gradient leaves row padding_idx out (-1: no such row). */
+BR_API br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx);
+/* The elements on and below (above) diagonal number `diagonal` of the last two dimensions, else 0. */
+BR_API br_tensor *br_tril(br_tensor *x, int64_t diagonal);
+BR_API br_tensor *br_triu(br_tensor *x, int64_t diagonal);
+
+/* ---- Products (ops/matmul.c): f32, f64 ------------------------------------------------------- */
+
+BR_API br_tensor *br_mm(br_tensor *a, br_tensor *b);  /* [n,k] x [k,m] -> [n,m] */
+BR_API br_tensor *br_bmm(br_tensor *a, br_tensor *b); /* [b,n,k] x [b,k,m] -> [b,n,m] */
+/* torch.matmul: dot product, matrix-vector, matrix-matrix, and batches of them whose leading
+ * dimensions broadcast. */
+BR_API br_tensor *br_matmul(br_tensor *a, br_tensor *b);
+/* x w^T + bias with x [*, in], weight [out, in], bias [out] or NULL -> [*, out]. */
+BR_API br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias);
+
+/* ---- Normalisation and regularisation (ops/softmax.c, layer_norm.c, dropout.c) --------------- */
+
+/* exp(x) / sum exp(x) along dim, and its logarithm, computed from x - max x. A row of -inf only
+ * gives NaN, as in PyTorch. */
+BR_API br_tensor *br_softmax(br_tensor *x, int64_t dim);
+BR_API br_tensor *br_log_softmax(br_tensor *x, int64_t dim);
+/* (x - mean) / sqrt(variance + eps) * weight + bias over the last `ndims` dimensions, whose sizes
+ * are given; the variance divides by their number of elements. weight and bias have that shape,
+ * either may be NULL. Ba, Kiros and Hinton, 2016. */
+BR_API br_tensor *br_f_layer_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
+                                  br_tensor *bias, double eps);
+/* In training: each element is 0 with probability p, else x / (1 - p); otherwise x itself. The
+ * choice is drawn from this thread's generator; 0 <= p <= 1. */
+BR_API br_tensor *br_f_dropout(br_tensor *x, double p, bool training);
+
+/* ---- Losses (ops/loss.c) --------------------------------------------------------------------- */
+
+typedef enum br_reduction {
+    BR_REDUCTION_MEAN,
+    BR_REDUCTION_SUM,
+    BR_REDUCTION_NONE,
+} br_reduction;
+
+typedef struct br_cross_entropy_options {
+    br_reduction reduction;
+    bool has_ignore_index; /* false: ignore_index is -100, PyTorch's default */
+    int64_t ignore_index;  /* targets of this value do not count */
+} br_cross_entropy_options;
+
+/* -log softmax(input)[target] with class scores input [n, c], [c] or [n, c, d1, ...] and targets
+ * (i64) [n], [] or [n, d1, ...]. The mean runs over the targets that count; it is NaN if none does,
+ * as in PyTorch. `options` may be NULL. */
+BR_API br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
+                                   const br_cross_entropy_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,252 @@
+/* tensor/error.c - the thread's first error, and the checks that operations share. */
+#include "tensor/tensor_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
+
+/* Puts the path of the innermost module in front, if a module is being run. */
+static size_t write_path(char *buffer, size_t size)
+{
+    for (const br_scope *s = br__thread.scope; s; s = s->outer) {
+        if (!s->owner || !br__owner_path)
+            continue;
+        br__owner_path(s->owner, buffer, size - 2);
+        size_t n = strlen(buffer);
+        if (n > 0) {
+            memcpy(buffer + n, ": ", 3);
+            n += 2;
+        }
+        return n;
+    }
+    return 0;
+}
+
+BR_PRINTF(3, 0)
+static void record(br_error code, const char *op, const char *format, va_list args)
+{
+    br_thread *th = &br__thread;
+    if (th->error != BR_OK)
+        return;
+    th->error = code;
+    size_t n = write_path(th->message, sizeof th->message / 2);
+    if (op)
+        n += (size_t)snprintf(th->message + n, sizeof th->message - n, "%s: ", op);
+    if (n < sizeof th->message)
+        vsnprintf(th->message + n, sizeof th->message - n, format, args);
+}
+
+void *br__fail(br_error code, const char *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    record(code, op, format, args);
+    va_end(args);
+    return NULL;
+}
+
+void br_raise(br_error code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    record(code == BR_OK ? BR_ERROR_ARGUMENT : code, NULL, format, args);
+    va_end(args);
+}
+
+void br_raise_text(br_error code, const char *text)
+{
+    br_raise(code, "%s", text ? text : "(no message)");
+}
+
+bool br_failed(void)
+{
+    return br__thread.error != BR_OK;
+}
+
+br_error br_error_code(void)
+{
+    return br__thread.error;
+}
+
+const char *br_error_message(void)
+{
+    return br__thread.error == BR_OK ? "" : br__thread.message;
+}
+
+void br_clear_error(void)
+{
+    br__thread.error = BR_OK;
+}
+
+int br_report(FILE *stream)
+{
+    if (!br_failed())
+        return EXIT_SUCCESS;
+    fprintf(stream, "%s\n", br_error_message());
+    br_clear_error();
+    return EXIT_FAILURE;
+}
+
+/* ---- Shapes in messages ---------------------------------------------------------------------- */
+
+static char *next_buffer(void)
+{
+    static _Thread_local char buffers[8][BR_MAX_DIMS * 22 + 3];
+    static _Thread_local unsigned turn;
+    return buffers[turn++ % 8];
+}
+
+static void write_shape(char *buffer, size_t size, int ndim, const int64_t *sizes)
+{
+    size_t n = (size_t)snprintf(buffer, size, "[");
+    for (int i = 0; i < ndim && n < size; i++)
+        n += (size_t)snprintf(buffer + n, size - n, i ? ", %" PRId64 : "%" PRId64, sizes[i]);
+    if (n < size)
+        snprintf(buffer + n, size - n, "]");
+}
+
+const char *br__shape_of(int ndim, const int64_t *sizes)
+{
+    char *buffer = next_buffer();
+    if (ndim < 0 || ndim > BR_MAX_DIMS || (ndim > 0 && !sizes))
+        snprintf(buffer, BR_MAX_DIMS * 22 + 3, "(%d sizes)", ndim);
+    else
+        write_shape(buffer, BR_MAX_DIMS * 22 + 3, ndim, sizes);
+    return buffer;
+}
+
+const char *br__shape(const br_tensor *t)
+{
+    return t ? br__shape_of(t->ndim, t->sizes) : "NULL";
+}
+
+char *br_shape_string(const br_tensor *t, char *buffer, size_t size)
+{
+    if (!buffer || size == 0)
+        return buffer;
+    if (t)
+        write_shape(buffer, size, t->ndim, t->sizes);
+    else
+        snprintf(buffer, size, "NULL");
+    return buffer;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+bool br__required(const char *op, const char *name, const br_tensor *t)
+{
+    if (br_failed())
+        return false;
+    if (!t)
+        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", name);
+    return t != NULL;
+}
+
+bool br__floating(const char *op, const char *name, const br_tensor *t)
+{
+    if (!br__required(op, name, t))
+        return false;
+    if (br_is_floating(t))
+        return true;
+    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be f32 or f64", name, br__shape(t),
+             br_dtype_name(t->dtype));
+    return false;
+}
+
+bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype)
+{
+    if (!br__required(op, name, t))
+        return false;
+    if (t->dtype == dtype)
+        return true;
+    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be %s", name, br__shape(t),
+             br_dtype_name(t->dtype), br_dtype_name(dtype));
+    return false;
+}
+
+bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                    const br_tensor *b)
+{
+    if (!br__required(op, a_name, a) || !br__required(op, b_name, b))
+        return false;
+    if (a->dtype == b->dtype)
+        return true;
+    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s and %s %s is %s: dtypes must be equal (br_to converts)",
+             a_name, br__shape(a), br_dtype_name(a->dtype), b_name, br__shape(b),
+             br_dtype_name(b->dtype));
+    return false;
+}
+
+bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t *dim)
+{
+    int64_t n = t->ndim > 0 ? t->ndim : 1;
+    if (*dim < -n || *dim >= n) {
+        br__fail(BR_ERROR_INDEX, op, "%s is %" PRId64 ", must be in %" PRId64 " .. %" PRId64
+                 " for a tensor of shape %s", name, *dim, -n, n - 1, br__shape(t));
+        return false;
+    }
+    if (*dim < 0)
+        *dim += n;
+    return true;
+}
+
+bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *ndim,
+                   int64_t *sizes)
+{
+    int n = a->ndim > b->ndim ? a->ndim : b->ndim;
+    *ndim = n;
+    for (int i = 0; i < n; i++) {
+        int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
+        int64_t sa = ia < 0 ? 1 : a->sizes[ia], sb = ib < 0 ? 1 : b->sizes[ib];
+        if (sa != sb && sa != 1 && sb != 1) {
+            br__fail(BR_ERROR_SHAPE, op,
+                     "a %s and b %s do not broadcast: sizes %" PRId64 " and %" PRId64
+                     " of dimension %d differ and neither is 1",
+                     br__shape(a), br__shape(b), sa, sb, i - n);
+            return false;
+        }
+        sizes[i] = sa == 1 ? sb : sa;
+    }
+    return true;
+}
+
+bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
+                     int64_t *numel)
+{
+    if (br_failed())
+        return false;
+    if (ndim < 0 || ndim > BR_MAX_DIMS) {
+        br__fail(BR_ERROR_SHAPE, op, "%d dimensions, must be 0 .. %d", ndim, BR_MAX_DIMS);
+        return false;
+    }
+    if (ndim > 0 && !sizes) {
+        br__fail(BR_ERROR_ARGUMENT, op, "sizes is NULL, but %d are announced", ndim);
+        return false;
+    }
+    if (dtype < BR_F32 || dtype > BR_BOOL) {
+        br__fail(BR_ERROR_DTYPE, op, "%d is no dtype", (int)dtype);
+        return false;
+    }
+    int64_t n = 1, nonzero = 1;
+    bool overflow = false;
+    for (int i = 0; i < ndim; i++) {
+        if (sizes[i] < 0) {
+            br__fail(BR_ERROR_SHAPE, op, "size %" PRId64 " of dimension %d in %s is negative",
+                     sizes[i], i, br__shape_of(ndim, sizes));
+            return false;
+        }
+        n *= sizes[i] > 0; /* strides of an empty tensor must be representable all the same */
+        overflow |= sizes[i] > 0 && __builtin_mul_overflow(nonzero, sizes[i], &nonzero);
+    }
+    int64_t bytes;
+    if (overflow || __builtin_mul_overflow(nonzero, (int64_t)br_dtype_size(dtype), &bytes)) {
+        br__fail(BR_ERROR_SHAPE, op, "shape %s has more elements than can be addressed",
+                 br__shape_of(ndim, sizes));
+        return false;
+    }
+    *numel = n * nonzero;
+    return true;
+}

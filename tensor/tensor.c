@@ -1,0 +1,399 @@
+/* tensor/tensor.c - the tensor object: its life, its views, and looking at it. */
+#include "tensor/tensor_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static atomic_int_fast64_t live_tensors;
+
+const char *br_version(void)
+{
+#define TEXT(x)  #x
+#define QUOTE(x) TEXT(x)
+    return QUOTE(BR_VERSION_MAJOR) "." QUOTE(BR_VERSION_MINOR) "." QUOTE(BR_VERSION_PATCH);
+#undef QUOTE
+#undef TEXT
+}
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [BR_F32] = { "f32", sizeof(float) },
+    [BR_F64] = { "f64", sizeof(double) },
+    [BR_I64] = { "i64", sizeof(int64_t) },
+    [BR_BOOL] = { "bool", sizeof(bool) },
+};
+
+size_t br_dtype_size(br_dtype dtype)
+{
+    return dtype >= BR_F32 && dtype <= BR_BOOL ? dtypes[dtype].size : 0;
+}
+
+const char *br_dtype_name(br_dtype dtype)
+{
+    return dtype >= BR_F32 && dtype <= BR_BOOL ? dtypes[dtype].name : "(no dtype)";
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+void br__default_strides(int ndim, const int64_t *sizes, int64_t *strides)
+{
+    int64_t step = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        strides[i] = step;
+        step *= sizes[i] > 0 ? sizes[i] : 1;
+    }
+}
+
+/* Works out numel and whether elements lie in row-major order without gaps. */
+static void describe(br_tensor *t)
+{
+    t->numel = 1;
+    for (int i = 0; i < t->ndim; i++)
+        t->numel *= t->sizes[i];
+    t->contiguous = true;
+    int64_t step = 1;
+    for (int i = t->ndim - 1; i >= 0 && t->numel > 0; i--) {
+        if (t->sizes[i] != 1 && t->strides[i] != step)
+            t->contiguous = false;
+        step *= t->sizes[i];
+    }
+}
+
+static void release_storage(br_storage *storage)
+{
+    if (!storage || atomic_fetch_sub(&storage->refs, 1) != 1)
+        return;
+    if (storage->borrowed) {
+        if (storage->destroy)
+            storage->destroy(storage->context);
+    } else {
+        br__block_free(storage->data, storage->bytes, storage->capacity);
+    }
+    br_free(storage);
+}
+
+/* A tensor object over `storage`, of which it takes one reference over, with one reference. */
+static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, const int64_t *sizes,
+                       const int64_t *strides, char *data)
+{
+    br_tensor *t = br__malloc(sizeof *t);
+    if (!t) {
+        release_storage(storage);
+        return NULL;
+    }
+    atomic_init(&t->refs, 1);
+    t->dtype = dtype;
+    t->ndim = ndim;
+    for (int i = 0; i < ndim; i++) {
+        t->sizes[i] = sizes[i];
+        t->strides[i] = strides[i];
+    }
+    t->data = data;
+    t->storage = storage;
+    t->meta = NULL;
+    t->slot = SIZE_MAX;
+    describe(t);
+    atomic_fetch_add(&live_tensors, 1);
+    return t;
+}
+
+static br_tensor *own_or_release(br_tensor *t)
+{
+    if (t && !br__own(t)) {
+        br_release(t);
+        return NULL;
+    }
+    return t;
+}
+
+br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    int64_t numel, strides[BR_MAX_DIMS];
+    if (!br__check_sizes(op, ndim, sizes, dtype, &numel))
+        return NULL;
+    br__default_strides(ndim, sizes, strides);
+    br_storage *storage = br__malloc(sizeof *storage);
+    if (!storage)
+        return NULL;
+    *storage = (br_storage){ .bytes = (size_t)numel * br_dtype_size(dtype) };
+    atomic_init(&storage->refs, 1);
+    storage->data = br__block_alloc(op, storage->bytes, &storage->capacity);
+    if (!storage->data) {
+        br_free(storage);
+        return NULL;
+    }
+    return own_or_release(make(storage, dtype, ndim, sizes, strides, storage->data));
+}
+
+br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
+                     void (*destroy)(void *context), void *context)
+{
+    int64_t numel, strides[BR_MAX_DIMS];
+    if (!br__check_sizes("borrow", ndim, sizes, dtype, &numel))
+        return NULL;
+    if (!data && numel > 0)
+        return br__fail(BR_ERROR_ARGUMENT, "borrow", "data is NULL for shape %s",
+                        br__shape_of(ndim, sizes));
+    if ((uintptr_t)data % br_dtype_size(dtype) != 0)
+        return br__fail(BR_ERROR_ARGUMENT, "borrow", "data is not aligned to %zu bytes for %s",
+                        br_dtype_size(dtype), br_dtype_name(dtype));
+    br__default_strides(ndim, sizes, strides);
+    br_storage *storage = br__malloc(sizeof *storage);
+    if (!storage)
+        return NULL;
+    *storage = (br_storage){ .bytes = (size_t)numel * br_dtype_size(dtype),
+                             .data = data,
+                             .borrowed = true };
+    atomic_init(&storage->refs, 1);
+    br_tensor *t = own_or_release(make(storage, dtype, ndim, sizes, strides, data));
+    if (t) { /* only now: on failure the memory stays the caller's */
+        storage->destroy = destroy;
+        storage->context = context;
+    }
+    return t;
+}
+
+br_tensor *br__view_of(const br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
+                       char *data)
+{
+    atomic_fetch_add(&t->storage->refs, 1);
+    return own_or_release(make(t->storage, t->dtype, ndim, sizes, strides, data));
+}
+
+br_tensor *br__alias(const br_tensor *t)
+{
+    atomic_fetch_add(&t->storage->refs, 1);
+    return make(t->storage, t->dtype, t->ndim, t->sizes, t->strides, t->data);
+}
+
+bool br__is_exclusive(const br_tensor *t)
+{
+    return atomic_load(&t->refs) == 1 && atomic_load(&t->storage->refs) == 1 &&
+           !t->storage->borrowed;
+}
+
+br_tensor *br_retain(br_tensor *t)
+{
+    if (t)
+        atomic_fetch_add(&t->refs, 1);
+    return t;
+}
+
+void br_release(br_tensor *t)
+{
+    if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
+        return;
+    if (t->meta)
+        t->meta->destroy(t->meta);
+    release_storage(t->storage);
+    br_free(t);
+    atomic_fetch_sub(&live_tensors, 1);
+}
+
+int64_t br_live_tensors(void)
+{
+    return atomic_load(&live_tensors);
+}
+
+/* ---- Looking at tensors ---------------------------------------------------------------------- */
+
+int br_ndim(const br_tensor *t)
+{
+    return t ? t->ndim : -1;
+}
+
+int64_t br_size(const br_tensor *t, int64_t dim)
+{
+    if (!t || !br__wrap_dim("size", "dim", t, &dim))
+        return -1;
+    return t->ndim == 0 ? 1 : t->sizes[dim];
+}
+
+int64_t br_stride(const br_tensor *t, int64_t dim)
+{
+    if (!t || !br__wrap_dim("stride", "dim", t, &dim))
+        return -1;
+    return t->ndim == 0 ? 1 : t->strides[dim];
+}
+
+const int64_t *br_sizes(const br_tensor *t)
+{
+    return t ? t->sizes : NULL;
+}
+
+const int64_t *br_strides(const br_tensor *t)
+{
+    return t ? t->strides : NULL;
+}
+
+int64_t br_numel(const br_tensor *t)
+{
+    return t ? t->numel : -1;
+}
+
+br_dtype br_dtype_of(const br_tensor *t)
+{
+    return t ? t->dtype : BR_F32;
+}
+
+bool br_is_floating(const br_tensor *t)
+{
+    return t && (t->dtype == BR_F32 || t->dtype == BR_F64);
+}
+
+bool br_is_contiguous(const br_tensor *t)
+{
+    return t && t->contiguous;
+}
+
+bool br_same_shape(const br_tensor *a, const br_tensor *b)
+{
+    return a && b && a->ndim == b->ndim &&
+           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+}
+
+bool br_shares_storage(const br_tensor *a, const br_tensor *b)
+{
+    return a && b && a->storage == b->storage;
+}
+
+uint64_t br_tensor_version(const br_tensor *t)
+{
+    return t ? atomic_load(&t->storage->version) : 0;
+}
+
+void br_bump_version(br_tensor *t)
+{
+    if (t)
+        atomic_fetch_add(&t->storage->version, 1);
+}
+
+void *br_data(const br_tensor *t)
+{
+    return br__required("data", "t", t) ? t->data : NULL;
+}
+
+static void *checked_data(const char *op, const br_tensor *t, br_dtype dtype)
+{
+    if (!br__has_dtype(op, "t", t, dtype))
+        return NULL;
+    if (!t->contiguous)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "t %s is not contiguous: use br_contiguous() or br_copy_out()",
+                        br__shape(t));
+    return t->data;
+}
+
+float *br_data_f32(const br_tensor *t)
+{
+    return checked_data("data_f32", t, BR_F32);
+}
+
+double *br_data_f64(const br_tensor *t)
+{
+    return checked_data("data_f64", t, BR_F64);
+}
+
+int64_t *br_data_i64(const br_tensor *t)
+{
+    return checked_data("data_i64", t, BR_I64);
+}
+
+bool *br_data_bool(const br_tensor *t)
+{
+    return checked_data("data_bool", t, BR_BOOL);
+}
+
+static double load(const char *p, br_dtype dtype)
+{
+    switch (dtype) {
+    case BR_F32:
+        return (double)*(const float *)p;
+    case BR_F64:
+        return *(const double *)p;
+    case BR_I64:
+        return (double)*(const int64_t *)p;
+    case BR_BOOL:
+        return (double)*(const bool *)p;
+    }
+    return NAN;
+}
+
+static bool one_element(const char *op, const br_tensor *t)
+{
+    if (!br__required(op, "t", t))
+        return false;
+    if (t->numel != 1)
+        br__fail(BR_ERROR_SHAPE, op, "t %s has %" PRId64 " elements, must have one", br__shape(t),
+                 t->numel);
+    return t->numel == 1;
+}
+
+double br_item(const br_tensor *t)
+{
+    return one_element("item", t) ? load(t->data, t->dtype) : NAN;
+}
+
+int64_t br_item_i64(const br_tensor *t)
+{
+    if (!one_element("item_i64", t))
+        return 0;
+    if (t->dtype == BR_I64)
+        return *(const int64_t *)(const void *)t->data;
+    double value = load(t->data, t->dtype);
+    if (!(value >= -0x1p63 && value < 0x1p63)) {
+        br__fail(BR_ERROR_ARGUMENT, "item_i64", "%g is not representable as an integer", value);
+        return 0;
+    }
+    return (int64_t)value;
+}
+
+double br_at(const br_tensor *t, int ndim, const int64_t *index)
+{
+    if (!br__required("at", "t", t))
+        return NAN;
+    if (ndim != t->ndim || (ndim > 0 && !index)) {
+        br__fail(BR_ERROR_INDEX, "at", "%d indices for t %s", ndim, br__shape(t));
+        return NAN;
+    }
+    int64_t offset = 0;
+    for (int i = 0; i < ndim; i++) {
+        int64_t k = index[i] < 0 ? index[i] + t->sizes[i] : index[i];
+        if (k < 0 || k >= t->sizes[i]) {
+            br__fail(BR_ERROR_INDEX, "at", "index %" PRId64 " of dimension %d is outside t %s",
+                     index[i], i, br__shape(t));
+            return NAN;
+        }
+        offset += k * t->strides[i];
+    }
+    return load(t->data + offset * (int64_t)br_dtype_size(t->dtype), t->dtype);
+}
+
+bool br_copy_out(const br_tensor *t, void *out, size_t bytes)
+{
+    if (!br__required("copy_out", "t", t))
+        return false;
+    size_t size = (size_t)t->numel * br_dtype_size(t->dtype);
+    if (bytes != size || (!out && size > 0)) {
+        br__fail(BR_ERROR_ARGUMENT, "copy_out", "t %s of %s has %zu bytes, out has room for %zu",
+                 br__shape(t), br_dtype_name(t->dtype), size, out ? bytes : 0);
+        return false;
+    }
+    if (t->contiguous) {
+        if (size > 0)
+            memcpy(out, t->data, size);
+        return true;
+    }
+    /* The copy loops want a tensor to write to. */
+    br_scope *scope = br_scope_begin();
+    br_tensor *dense = br__new("copy_out", t->ndim, t->sizes, t->dtype);
+    if (dense) {
+        br__copy(dense, t);
+        memcpy(out, dense->data, size);
+    }
+    br_scope_end(scope);
+    return dense != NULL;
+}
