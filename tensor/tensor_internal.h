@@ -3,6 +3,8 @@
 #ifndef BR_TENSOR_INTERNAL_H
 #define BR_TENSOR_INTERNAL_H
 
+#include "tensor/loop.h"
+
 #include <brasa/tensor.h>
 #include <stdatomic.h>
 
@@ -133,12 +135,6 @@ void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *conte
 enum { BR_GRAIN = 32768 };
 
 /* ---- Loops over strided memory --------------------------------------------------------------- */
-
-enum { BR_MAX_OPERANDS = 4 };
-
-/* A loop over `n` elements of up to 4 operands: data[i] + k * strides[i] (bytes) is element k of
- * operand i. Operand 0 is the output. */
-typedef void (*br_loop)(int64_t n, char *const *data, const int64_t *strides, const void *params);
 
 /* Runs `loop` over operands that broadcast to operand 0's shape: dimensions that lie behind each
  * other in all operands are merged, the innermost goes to `loop`, large ones are shared among
