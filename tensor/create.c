@@ -113,7 +113,8 @@ br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
         (end - start) / step < 0)
         return br__fail(BR_ERROR_ARGUMENT, "arange",
                         "start %g, end %g, step %g: all must be finite, and step must lead from "
-                        "start towards end", start, end, step);
+                        "start towards end",
+                        start, end, step);
     if (dtype == BR_I64 && (!representable("arange", start, dtype) || step != trunc(step)))
         return br__fail(BR_ERROR_ARGUMENT, "arange", "step %g must be an integer for i64", step);
     double n = ceil((end - start) / step);

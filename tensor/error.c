@@ -174,9 +174,9 @@ bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a, cons
         return false;
     if (a->dtype == b->dtype)
         return true;
-    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s and %s %s is %s: dtypes must be equal (br_to converts)",
-             a_name, br__shape(a), br_dtype_name(a->dtype), b_name, br__shape(b),
-             br_dtype_name(b->dtype));
+    br__fail(BR_ERROR_DTYPE, op,
+             "%s %s is %s and %s %s is %s: dtypes must be equal (br_to converts)", a_name,
+             br__shape(a), br_dtype_name(a->dtype), b_name, br__shape(b), br_dtype_name(b->dtype));
     return false;
 }
 
@@ -184,8 +184,10 @@ bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t 
 {
     int64_t n = t->ndim > 0 ? t->ndim : 1;
     if (*dim < -n || *dim >= n) {
-        br__fail(BR_ERROR_INDEX, op, "%s is %" PRId64 ", must be in %" PRId64 " .. %" PRId64
-                 " for a tensor of shape %s", name, *dim, -n, n - 1, br__shape(t));
+        br__fail(BR_ERROR_INDEX, op,
+                 "%s is %" PRId64 ", must be in %" PRId64 " .. %" PRId64
+                 " for a tensor of shape %s",
+                 name, *dim, -n, n - 1, br__shape(t));
         return false;
     }
     if (*dim < 0)
@@ -213,8 +215,7 @@ bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *
     return true;
 }
 
-bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
-                     int64_t *numel)
+bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dtype, int64_t *numel)
 {
     if (br_failed())
         return false;

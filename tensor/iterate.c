@@ -9,7 +9,7 @@
 
 typedef struct plan {
     int n, ndim;
-    int64_t sizes[BR_MAX_DIMS]; /* innermost first */
+    int64_t sizes[BR_MAX_DIMS];                    /* innermost first */
     int64_t strides[BR_MAX_DIMS][BR_MAX_OPERANDS]; /* bytes */
     char *data[BR_MAX_OPERANDS];
     int64_t numel;
@@ -29,9 +29,8 @@ static void add_dim(plan *p, const br_tensor *const *operands, int d)
     for (int k = 0; k < p->n; k++) {
         const br_tensor *t = operands[k];
         int own = d - (out->ndim - t->ndim);
-        strides[k] = own < 0 || t->sizes[own] == 1
-                         ? 0
-                         : t->strides[own] * (int64_t)br_dtype_size(t->dtype);
+        strides[k] =
+            own < 0 || t->sizes[own] == 1 ? 0 : t->strides[own] * (int64_t)br_dtype_size(t->dtype);
         if (merge && strides[k] != p->strides[p->ndim - 1][k] * p->sizes[p->ndim - 1])
             merge = false;
     }
@@ -159,14 +158,14 @@ static int64_t to_i64(double x)
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
 }
 
-#define CONVERT_LOOP(name, from, to, expression)                                                   \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)           \
-    {                                                                                              \
-        (void)params;                                                                              \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            from x = *(const from *)(void *)(data[1] + i * s[1]);                                  \
-            *(to *)(void *)(data[0] + i * s[0]) = expression;                                      \
-        }                                                                                          \
+#define CONVERT_LOOP(name, from, to, expression)                                         \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
+    {                                                                                    \
+        (void)params;                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            from x = *(const from *)(void *)(data[1] + i * s[1]);                        \
+            *(to *)(void *)(data[0] + i * s[0]) = expression;                            \
+        }                                                                                \
     }
 CONVERT_LOOP(f32_to_f64, float, double, (double)x)
 CONVERT_LOOP(f32_to_i64, float, int64_t, to_i64((double)x))
@@ -181,7 +180,8 @@ CONVERT_LOOP(bool_to_f32, bool, float, (float)x)
 CONVERT_LOOP(bool_to_f64, bool, double, (double)x)
 CONVERT_LOOP(bool_to_i64, bool, int64_t, (int64_t)x)
 
-static const br_loop copy_loops[4][4] = { /* [from][to] */
+static const br_loop copy_loops[4][4] = {
+    /* [from][to] */
     [BR_F32] = { copy_bytes_4, f32_to_f64, f32_to_i64, f32_to_bool },
     [BR_F64] = { f64_to_f32, copy_bytes_8, f64_to_i64, f64_to_bool },
     [BR_I64] = { i64_to_f32, i64_to_f64, copy_bytes_8, i64_to_bool },

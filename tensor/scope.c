@@ -10,8 +10,6 @@
 _Thread_local br_thread br__thread;
 void (*br__thread_cleanup_hook)(void);
 
-
-
 br_scope *br__scope_begin_for(const void *owner)
 {
     br_thread *th = &br__thread;
@@ -103,8 +101,8 @@ bool br__own(br_tensor *t)
     br_thread *th = &br__thread;
     if (th->top == th->capacity) {
         size_t capacity = th->capacity ? 2 * th->capacity : 256;
-        br_tensor **stack = br__realloc(th->stack, th->capacity * sizeof *stack,
-                                        capacity * sizeof *stack);
+        br_tensor **stack =
+            br__realloc(th->stack, th->capacity * sizeof *stack, capacity * sizeof *stack);
         if (!stack)
             return false;
         th->stack = stack;

@@ -94,6 +94,7 @@ static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, const int6
     t->data = data;
     t->storage = storage;
     t->meta = NULL;
+    t->is_view = false;
     t->slot = SIZE_MAX;
     describe(t);
     atomic_fetch_add(&live_tensors, 1);
@@ -160,7 +161,12 @@ br_tensor *br__view_of(const br_tensor *t, int ndim, const int64_t *sizes, const
                        char *data)
 {
     atomic_fetch_add(&t->storage->refs, 1);
-    return own_or_release(make(t->storage, t->dtype, ndim, sizes, strides, data));
+    br_tensor *view = make(t->storage, t->dtype, ndim, sizes, strides, data);
+    if (view) {
+        view->is_view = true;
+        atomic_fetch_add(&view->storage->views, 1);
+    }
+    return own_or_release(view);
 }
 
 br_tensor *br__alias(const br_tensor *t)
@@ -188,6 +194,8 @@ void br_release(br_tensor *t)
         return;
     if (t->meta)
         t->meta->destroy(t->meta);
+    if (t->is_view)
+        atomic_fetch_sub(&t->storage->views, 1);
     release_storage(t->storage);
     br_free(t);
     atomic_fetch_sub(&live_tensors, 1);

@@ -14,6 +14,8 @@
 typedef struct br_storage {
     atomic_int refs;
     atomic_uint_fast64_t version; /* counts in-place changes */
+    const char *writer;           /* the operation that made the last one */
+    atomic_int views;             /* tensors made by br__view_of() that are alive */
     size_t bytes, capacity;       /* asked for, and what the block has */
     char *data;
     void (*destroy)(void *context); /* borrowed memory: called at the end, may be NULL */
@@ -30,7 +32,7 @@ struct br_tensor {
     atomic_int refs;
     br_dtype dtype;
     int ndim;
-    bool contiguous;
+    bool contiguous, is_view;
     int64_t numel;
     int64_t sizes[BR_MAX_DIMS];
     int64_t strides[BR_MAX_DIMS]; /* in elements */
@@ -128,8 +130,8 @@ extern void (*br__thread_cleanup_hook)(void);
 
 /* ---- Parallel loops -------------------------------------------------------------------------- */
 
-/* Calls task(context, i) for i of 0 .. n-1, by the threads of br_set_num_threads(). What task i does
- * must not depend on who runs it. Runs serially inside another parallel loop. */
+/* Calls task(context, i) for i of 0 .. n-1, by the threads of br_set_num_threads(). What task i
+ * does must not depend on who runs it. Runs serially inside another parallel loop. */
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context);
 /* Elements that one task should take of a loop whose elements are cheap. */
 enum { BR_GRAIN = 32768 };

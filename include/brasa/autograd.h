@@ -86,7 +86,8 @@ typedef struct br_op {
     /* Sets dx[i] to the gradient by input i for every i with br_wants(node, i), given dy, the
      * gradient by the output. It may be of the shape of a broadcast result: the engine sums it down
      * to the input's. It may call operations; while backward is itself recorded they are recorded
-     * too. Entries left NULL count as zero. */
+     * too. Entries left NULL count as zero. dy is NULL if nothing depends on output 0, which can
+     * only be where br_record_output() was used. */
     void (*backward)(br_node *node, br_tensor *dy, br_tensor **dx);
     /* True if backward computes by kernels that the tape cannot see: create_graph is then refused
      * with an error that names the operation. */
@@ -102,10 +103,10 @@ BR_API br_node *br_record(const br_op *op, br_tensor *output, int n_inputs,
 /* Adds one more output to the node; returns its number, which br_output_grad() takes. */
 BR_API int br_record_output(br_node *node, br_tensor *output);
 /* Spells the inputs as the pair that br_record() takes. */
-#define BR_INPUTS(...)                                                                             \
-    (int)(sizeof((br_tensor *[]){ __VA_ARGS__ }) / sizeof(br_tensor *)), (br_tensor *[])           \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
+#define BR_INPUTS(...)                                                                   \
+    (int)(sizeof((br_tensor *[]){ __VA_ARGS__ }) / sizeof(br_tensor *)), (br_tensor *[]) \
+    {                                                                                    \
+        __VA_ARGS__                                                                      \
     }
 
 /* True if the gradient by input i is wanted. False for a NULL node. */
@@ -125,8 +126,9 @@ BR_API const int64_t *br_input_sizes(const br_node *node, int input, int *ndim);
 BR_API const char *br_op_name(const br_tensor *t);
 
 /* Must be called by an operation that changes t in place, before it writes: checks that t may be
- * changed (no leaf that requires grad, no expanded or shared view that is recorded), and counts the
- * change. After writing, br_record_in_place() makes t the output of the operation. */
+ * changed (no leaf that requires grad, nothing expanded, nothing recorded that shares its storage
+ * with views), and counts the change. `op`, a string constant, is named if a saved value is lost by
+ * it. After writing, br_record_in_place() makes t the output of the operation. */
 BR_API bool br_before_in_place(const char *op, br_tensor *t);
 BR_API br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs,
                                    br_tensor *const *inputs, const void *params,
@@ -135,11 +137,11 @@ BR_API br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs,
 /* ---- Gradient check ------------------------------------------------------------------------ */
 
 typedef struct br_gradcheck_options {
-    double eps;        /* step of the central difference; 0: 1e-6 */
-    double atol;       /* 0: 1e-7 */
-    double rtol;       /* 0: 1e-5 */
-    uint64_t seed;     /* of the random output weights */
-    bool allow_f32;    /* f32 inputs are refused unless this is set */
+    double eps;     /* step of the central difference; 0: 1e-6 */
+    double atol;    /* 0: 1e-7 */
+    double rtol;    /* 0: 1e-5 */
+    uint64_t seed;  /* of the random output weights */
+    bool allow_f32; /* f32 inputs are refused unless this is set */
 } br_gradcheck_options;
 
 /* A function of tensors: returns one tensor computed from inputs[0 .. n-1]. */

@@ -31,7 +31,7 @@ BR_API bool br_dataset_get(br_dataset *dataset, int64_t i, br_tensor **fields);
 
 typedef struct br_loader_options {
     int64_t batch_size; /* 0: 1 */
-    bool shuffle;       /* a new order each epoch, from this thread's generator, as DataLoader draws it */
+    bool shuffle; /* a new order each epoch, from this thread's generator, as DataLoader draws it */
     bool drop_last;
 } br_loader_options;
 

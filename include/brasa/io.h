@@ -58,11 +58,11 @@ BR_API bool br_safetensors_save(const char *path, const br_named_list *tensors, 
 /* A checkpoint is a safetensors file: "model/<name>", "optim/<name>", and metadata with the step,
  * the generator's state, and an XXH3 checksum of each tensor, so that a flipped bit is named. */
 typedef struct br_checkpoint {
-    br_module *model;      /* may be NULL */
-    br_optim *optim;       /* may be NULL */
+    br_module *model; /* may be NULL */
+    br_optim *optim;  /* may be NULL */
     int64_t step;
-    bool rng;              /* save, restore the generator of this thread */
-    int64_t n_metadata;    /* more metadata to save; ignored by loading */
+    bool rng;           /* save, restore the generator of this thread */
+    int64_t n_metadata; /* more metadata to save; ignored by loading */
     const br_metadata *metadata;
 } br_checkpoint;
 

@@ -9,8 +9,8 @@
  *     self->q = br_child(self, "q", br_linear_new(8, 4, true));
  *
  * Constructors never return NULL: if memory fails the error is pending and what is returned can be
- * used and freed like any module; its forward returns NULL as long as the error is pending. A module
- * owns its parameters, buffers and children; br_module_free() frees the whole tree. */
+ * used and freed like any module; its forward returns NULL as long as the error is pending. A
+ * module owns its parameters, buffers and children; br_module_free() frees the whole tree. */
 #ifndef BRASA_NN_H
 #define BRASA_NN_H
 
@@ -62,7 +62,8 @@ BR_API br_tensor *br_module_add_buffer(br_module *module, const char *name, br_t
 BR_API void br_module_enter(br_module *module);
 BR_API br_tensor *br_module_leave(br_module *module, br_tensor *result);
 
-/* Gives the module a forward function of one tensor, for br_forward(), Sequential and ModuleList. */
+/* Gives the module a forward function of one tensor, for br_forward(), Sequential and ModuleList.
+ */
 typedef br_tensor *(*br_forward_fn)(void *self, br_tensor *x);
 BR_API void br_module_set_forward(br_module *module, br_forward_fn forward);
 BR_API br_tensor *br_forward(void *module, br_tensor *x);
@@ -141,7 +142,7 @@ BR_API char *br_summary(br_module *module);
  * leaves under `output` (taken before backward) that require grad and no parameter of the module
  * is: layers made during forward, for example. */
 typedef struct br_unused_report {
-    int64_t without_grad;  /* parameters */
+    int64_t without_grad; /* parameters */
     int64_t foreign_leaves;
     char *text; /* one line each; "" if there is nothing to report */
 } br_unused_report;
@@ -184,7 +185,7 @@ typedef struct br_embedding {
 } br_embedding;
 /* Weights from N(0, 1); row padding_idx (-1: none) is zero and gets no gradient. */
 BR_API br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim,
-                                            int64_t padding_idx);
+                                      int64_t padding_idx);
 BR_API br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index);
 
 typedef struct br_layer_norm {
@@ -221,10 +222,10 @@ typedef struct br_sequential {
 } br_sequential;
 /* Takes n modules that have a forward function; they belong to it. */
 BR_API br_sequential *br_sequential_new(int n, void *const *modules);
-#define BR_MODULES(...)                                                                            \
-    (int)(sizeof((void *[]){ __VA_ARGS__ }) / sizeof(void *)), (void *[])                          \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
+#define BR_MODULES(...)                                                   \
+    (int)(sizeof((void *[]){ __VA_ARGS__ }) / sizeof(void *)), (void *[]) \
+    {                                                                     \
+        __VA_ARGS__                                                       \
     }
 BR_API br_tensor *br_sequential_forward(br_sequential *self, br_tensor *x);
 
@@ -239,7 +240,8 @@ BR_API int64_t br_module_list_size(const br_module_list *self);
 /* NULL and an error outside 0 .. size-1; negative i counts from the end. */
 BR_API void *br_module_list_at(const br_module_list *self, int64_t i);
 
-/* ---- nn.init: fill t in place, unrecorded; return t ------------------------------------------- */
+/* ---- nn.init: fill t in place, unrecorded; return t -------------------------------------------
+ */
 
 BR_API br_tensor *br_init_uniform_(br_tensor *t, double a, double b);
 BR_API br_tensor *br_init_normal_(br_tensor *t, double mean, double std);
@@ -247,7 +249,8 @@ BR_API br_tensor *br_init_constant_(br_tensor *t, double value);
 BR_API br_tensor *br_init_zeros_(br_tensor *t);
 BR_API br_tensor *br_init_ones_(br_tensor *t);
 BR_API br_tensor *br_init_eye_(br_tensor *t);
-/* Glorot and Bengio, 2010: U(+-gain sqrt(6 / (fan_in + fan_out))), N(0, gain^2 2 / (fan_in + fan_out)). */
+/* Glorot and Bengio, 2010: U(+-gain sqrt(6 / (fan_in + fan_out))), N(0, gain^2 2 / (fan_in +
+ * fan_out)). */
 BR_API br_tensor *br_init_xavier_uniform_(br_tensor *t, double gain);
 BR_API br_tensor *br_init_xavier_normal_(br_tensor *t, double gain);
 /* He et al., 2015, by fan_in for a leaky ReLU of slope a: bound gain sqrt(3 / fan_in), deviation

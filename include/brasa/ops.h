@@ -4,8 +4,8 @@
  * have the same dtype (br_to() converts), shapes broadcast as in NumPy, dimensions may be negative
  * (-1 is the last), results are new tensors of the innermost scope, and gradients exist for f32 and
  * f64. A function that shares its name with a module of nn.h is written as in PyTorch's F.linear:
- * br_f_linear(). On bad input the result is NULL and the message names the operation, the argument, the
- * shapes and the rule. */
+ * br_f_linear(). On bad input the result is NULL and the message names the operation, the argument,
+ * the shapes and the rule. */
 #ifndef BRASA_OPS_H
 #define BRASA_OPS_H
 
@@ -99,7 +99,8 @@ BR_API bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol);
 BR_API br_tensor *br_sum(br_tensor *x);
 BR_API br_tensor *br_mean(br_tensor *x);
 BR_API br_tensor *br_max(br_tensor *x); /* the gradient is shared evenly among equal maxima */
-/* Over the given dimensions: br_sum_dim(x, BR_DIMS(0, -1), true). keepdim leaves them with size 1. */
+/* Over the given dimensions: br_sum_dim(x, BR_DIMS(0, -1), true). keepdim leaves them with size 1.
+ */
 BR_API br_tensor *br_sum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 BR_API br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 /* The largest element along dim and, unless `indices` is NULL, its first position (i64) in
@@ -153,7 +154,8 @@ BR_API br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index);
 BR_API br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index);
 /* Rows of weight [n, d]: [*index, d]. The gradient leaves row padding_idx out (-1: no such row). */
 BR_API br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx);
-/* The elements on and below (above) diagonal number `diagonal` of the last two dimensions, else 0. */
+/* The elements on and below (above) diagonal number `diagonal` of the last two dimensions, else 0.
+ */
 BR_API br_tensor *br_tril(br_tensor *x, int64_t diagonal);
 BR_API br_tensor *br_triu(br_tensor *x, int64_t diagonal);
 

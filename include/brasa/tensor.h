@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #if defined(__GNUC__)
-#    define BR_API __attribute__((visibility("default")))
+#    define BR_API               __attribute__((visibility("default")))
 #    define BR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #    define BR_API
@@ -54,10 +54,10 @@ enum { BR_MAX_DIMS = 8 };
 
 /* Spells a shape, or a list of dimensions, as the pair (int count, const int64_t *values) that
  * functions take: br_zeros(BR_SHAPE(2, 3), BR_F32) is br_zeros(2, (int64_t[]){2, 3}, BR_F32). */
-#define BR_SHAPE(...)                                                                              \
-    (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[])                       \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
+#define BR_SHAPE(...)                                                        \
+    (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]) \
+    {                                                                        \
+        __VA_ARGS__                                                          \
     }
 #define BR_DIMS(...) BR_SHAPE(__VA_ARGS__)
 #define BR_SCALAR    0, NULL /* the shape [] */
@@ -79,7 +79,8 @@ typedef enum br_error {
     BR_ERROR_DTYPE,
     BR_ERROR_INDEX,  /* an index outside the dimension it indexes */
     BR_ERROR_MEMORY, /* the system, the user's allocator or the memory limit said no */
-    BR_ERROR_STATE,  /* the call does not fit what happened before: graph freed, saved value changed */
+    BR_ERROR_STATE,  /* the call does not fit what happened before: graph freed, saved value changed
+                      */
     BR_ERROR_IO,     /* a file could not be opened, read, written or renamed */
     BR_ERROR_FORMAT, /* a file's content breaks its format's rules */
 } br_error;
@@ -140,7 +141,8 @@ BR_API bool br_set_allocator(const br_allocator *allocator);
 /* The most bytes of tensor storage that may be alive, 0 for no limit. A request beyond it fails
  * with BR_ERROR_MEMORY and leaves everything as it was. */
 BR_API void br_set_memory_limit(size_t bytes);
-/* The most bytes of freed blocks that are kept for reuse (default: no limit); 0 turns the cache off. */
+/* The most bytes of freed blocks that are kept for reuse (default: no limit); 0 turns the cache
+ * off. */
 BR_API void br_set_cache_limit(size_t bytes);
 /* Gives the blocks that are kept for reuse back to the system. */
 BR_API void br_empty_cache(void);

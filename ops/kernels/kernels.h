@@ -1,9 +1,9 @@
 /* ops/kernels/kernels.h - the table of float kernels.
  *
- * variant.c fills one table for each instruction set and floating type; br__kernels() gives the best
- * that this processor runs. Kernels work on plain memory of that type, run in the caller's thread,
- * and check nothing. Pointwise ones are loops for br__for_each(); others take rows of contiguous
- * memory, so that callers share rows among threads. */
+ * variant.c fills one table for each instruction set and floating type; br__kernels() gives the
+ * best that this processor runs. Kernels work on plain memory of that type, run in the caller's
+ * thread, and check nothing. Pointwise ones are loops for br__for_each(); others take rows of
+ * contiguous memory, so that callers share rows among threads. */
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H
 

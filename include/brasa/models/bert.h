@@ -1,9 +1,10 @@
 /* brasa/models/bert.h - BERT from scratch: every class of notebook 003.
  *
  * Classes, fields and state_dict keys are the notebook's. `as_written` in the configuration gives
- * the notebook to the letter: the output projection and layer norm of the attention are made anew in
- * each forward and never trained, and a layer returns its feed-forward's output without residual or
- * norm. The default is the intended form: layers made once ("linear", "norm"), norm(x + ffn(x)). */
+ * the notebook to the letter: the output projection and layer norm of the attention are made anew
+ * in each forward and never trained, and a layer returns its feed-forward's output without residual
+ * or norm. The default is the intended form: layers made once ("linear", "norm"), norm(x + ffn(x)).
+ */
 #ifndef BRASA_MODELS_BERT_H
 #define BRASA_MODELS_BERT_H
 
@@ -32,19 +33,17 @@ BR_API br_tensor *br_bert_gelu(br_tensor *x);
 BR_API br_tensor *br_bert_pad_mask(br_tensor *seq_q, br_tensor *seq_k);
 /* softmax(q k^T / sqrt(d_k), masked with -1e9) v over the last two dimensions. Returns the context;
  * the weights go to *attn, unless that is NULL. */
-BR_API br_tensor *br_bert_attention(br_tensor *q, br_tensor *k, br_tensor *v,
-                                            br_tensor *attn_mask, br_tensor **attn);
+BR_API br_tensor *br_bert_attention(br_tensor *q, br_tensor *k, br_tensor *v, br_tensor *attn_mask,
+                                    br_tensor **attn);
 
 typedef struct br_bert_embedding {
     br_module base;
     br_embedding *tok_embed, *pos_embed, *seg_embed;
     br_layer_norm *norm;
 } br_bert_embedding;
-BR_API br_bert_embedding *
-br_bert_embedding_new(const br_bert_config *config);
+BR_API br_bert_embedding *br_bert_embedding_new(const br_bert_config *config);
 /* x, seg: i64 [B, S] -> [B, S, d_model]. */
-BR_API br_tensor *br_bert_embedding_forward(br_bert_embedding *self, br_tensor *x,
-                                                    br_tensor *seg);
+BR_API br_tensor *br_bert_embedding_forward(br_bert_embedding *self, br_tensor *x, br_tensor *seg);
 
 typedef struct br_bert_mha {
     br_module base;
@@ -60,8 +59,8 @@ typedef struct br_bert_mha {
 BR_API br_bert_mha *br_bert_mha_new(const br_bert_config *config);
 /* Q [B, S, d_model], K and V [B, T, d_model], attn_mask bool [B, S, T] -> [B, S, d_model], and the
  * weights [B, n_heads, S, T] in *attn, unless that is NULL. */
-BR_API br_tensor *br_bert_mha_forward(br_bert_mha *self, br_tensor *Q, br_tensor *K,
-                                              br_tensor *V, br_tensor *attn_mask, br_tensor **attn);
+BR_API br_tensor *br_bert_mha_forward(br_bert_mha *self, br_tensor *Q, br_tensor *K, br_tensor *V,
+                                      br_tensor *attn_mask, br_tensor **attn);
 
 typedef struct br_bert_ffn {
     br_module base;
@@ -78,14 +77,15 @@ typedef struct br_bert_layer {
 } br_bert_layer;
 BR_API br_bert_layer *br_bert_layer_new(const br_bert_config *config);
 BR_API br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
-                                                br_tensor *enc_self_attn_mask, br_tensor **attn);
+                                        br_tensor *enc_self_attn_mask, br_tensor **attn);
 
 typedef struct br_bert {
     br_module base;
     br_bert_config config;
     br_bert_embedding *embedding;
     br_module_list *layers;
-    br_linear *fc, *linear, *classifier, *decoder; /* decoder.weight is embedding.tok_embed.weight */
+    br_linear *fc, *linear, *classifier,
+        *decoder; /* decoder.weight is embedding.tok_embed.weight */
     br_activation *activ1;
     br_layer_norm *norm;
     br_tensor *decoder_bias;
@@ -93,9 +93,8 @@ typedef struct br_bert {
 BR_API br_bert *br_bert_new(const br_bert_config *config);
 /* input_ids, segment_ids i64 [B, S], masked_pos i64 [B, P] -> logits_lm [B, P, vocab_size], and
  * logits_clsf [B, 2] in *logits_clsf. */
-BR_API br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids,
-                                          br_tensor *segment_ids, br_tensor *masked_pos,
-                                          br_tensor **logits_clsf);
+BR_API br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids, br_tensor *segment_ids,
+                                  br_tensor *masked_pos, br_tensor **logits_clsf);
 
 /* ---- Text and batches ------------------------------------------------------------------------ */
 
@@ -118,15 +117,14 @@ typedef struct br_bert_batch {
 } br_bert_batch;
 /* Draws from this thread's generator; batch_size must be even. The tensors are of the innermost
  * scope. */
-BR_API bool br_bert_make_batch(const br_bert_corpus *corpus,
-                                       const br_bert_config *config, int64_t batch_size,
-                                       br_bert_batch *batch);
+BR_API bool br_bert_make_batch(const br_bert_corpus *corpus, const br_bert_config *config,
+                               int64_t batch_size, br_bert_batch *batch);
 
 /* The notebook's loss: cross entropy of logits_lm against masked_tokens plus that of logits_clsf
  * against is_next. The addends go to *loss_lm and *loss_clsf, unless they are NULL. */
 BR_API br_tensor *br_bert_loss(br_tensor *logits_lm, br_tensor *logits_clsf,
-                                       br_tensor *masked_tokens, br_tensor *is_next,
-                                       br_tensor **loss_lm, br_tensor **loss_clsf);
+                               br_tensor *masked_tokens, br_tensor *is_next, br_tensor **loss_lm,
+                               br_tensor **loss_clsf);
 
 #ifdef __cplusplus
 }

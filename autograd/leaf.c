@@ -1,0 +1,216 @@
+/* autograd/leaf.c - a tensor's side of the tape: asking for gradients, hooks, grad mode. */
+#include "autograd/tape.h"
+
+/* ---- A tensor's place on the tape ------------------------------------------------------------ */
+
+static void destroy(br_meta *meta)
+{
+    br_autograd *a = (br_autograd *)(void *)meta;
+    if (a->node && a->node->outputs[a->output].keeper == a)
+        a->node->outputs[a->output].keeper = NULL;
+    br__node_release(a->node);
+    br_release(a->grad);
+    br__free_hooks(&a->hooks);
+    br_free(a);
+}
+
+br_autograd *br__autograd_make(br_tensor *t)
+{
+    if (t->meta)
+        return br__autograd(t);
+    br_autograd *a = br__malloc(sizeof *a);
+    if (!a)
+        return NULL;
+    *a = (br_autograd){ .meta = { destroy } };
+    t->meta = &a->meta;
+    return a;
+}
+
+bool br_requires_grad(const br_tensor *t)
+{
+    const br_autograd *a = br__autograd(t);
+    return a && (a->node || a->requires_grad);
+}
+
+bool br_is_leaf(const br_tensor *t)
+{
+    const br_autograd *a = br__autograd(t);
+    return t && !(a && a->node);
+}
+
+br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
+{
+    if (!br__required("set_requires_grad", "t", t))
+        return NULL;
+    if (!br_is_leaf(t)) {
+        if (requires_grad)
+            return t;
+        return br__fail(BR_ERROR_STATE, "set_requires_grad",
+                        "t %s was made by %s: only leaves can stop asking, use br_detach()",
+                        br__shape(t), br_op_name(t));
+    }
+    if (requires_grad && !br__floating("set_requires_grad", "t", t))
+        return NULL;
+    if (!requires_grad && !t->meta)
+        return t;
+    br_autograd *a = br__autograd_make(t);
+    if (!a)
+        return NULL;
+    a->requires_grad = requires_grad;
+    return t;
+}
+
+br_tensor *br_grad_of(const br_tensor *t)
+{
+    const br_autograd *a = br__autograd(t);
+    return a ? a->grad : NULL;
+}
+
+bool br_set_grad(br_tensor *t, br_tensor *grad)
+{
+    if (!grad) { /* dropping one is always right, even while an error is pending */
+        br_autograd *a = br__autograd(t);
+        if (a) {
+            br_tensor *old = a->grad;
+            a->grad = NULL;
+            br_release(old);
+        }
+        return t != NULL;
+    }
+    if (!br__required("set_grad", "t", t) || !br__same_dtype("set_grad", "t", t, "grad", grad))
+        return false;
+    if (!br_same_shape(t, grad)) {
+        br__fail(BR_ERROR_SHAPE, "set_grad", "grad %s must have t's shape %s", br__shape(grad),
+                 br__shape(t));
+        return false;
+    }
+    br_autograd *a = br__autograd_make(t);
+    if (!a)
+        return false;
+    br_tensor *old = a->grad;
+    a->grad = br_retain(grad);
+    br_release(old);
+    return true;
+}
+
+static bool on_the_tape(const char *op, const br_tensor *t)
+{
+    if (!br__required(op, "t", t))
+        return false;
+    if (!br_requires_grad(t))
+        br__fail(BR_ERROR_STATE, op, "t %s does not require grad", br__shape(t));
+    return br_requires_grad(t);
+}
+
+br_tensor *br_retain_grad(br_tensor *t)
+{
+    if (!on_the_tape("retain_grad", t))
+        return NULL;
+    br_autograd *a = br__autograd(t);
+    if (a->node)
+        a->node->outputs[a->output].keeper = a;
+    return t;
+}
+
+br_tensor *br_detach(br_tensor *t)
+{
+    if (!br__required("detach", "t", t))
+        return NULL;
+    return br__view_of(t, t->ndim, t->sizes, t->strides, t->data);
+}
+
+/* ---- Hooks ----------------------------------------------------------------------------------- */
+
+static br_hook **hooks_of(br_autograd *a)
+{
+    return a->node ? &a->node->outputs[a->output].hooks : &a->hooks;
+}
+
+uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context)
+{
+    static atomic_uint_fast64_t handles;
+    if (!on_the_tape("register_hook", t))
+        return 0;
+    if (!hook) {
+        br__fail(BR_ERROR_ARGUMENT, "register_hook", "hook is NULL, but it is required");
+        return 0;
+    }
+    br_hook *h = br__malloc(sizeof *h);
+    if (!h)
+        return 0;
+    *h = (br_hook){ NULL, atomic_fetch_add(&handles, 1) + 1, hook, context };
+    br_hook **end = hooks_of(br__autograd(t));
+    while (*end)
+        end = &(*end)->next;
+    *end = h;
+    return h->handle;
+}
+
+void br_remove_hook(br_tensor *t, uint64_t handle)
+{
+    br_autograd *a = br__autograd(t);
+    for (br_hook **h = a ? hooks_of(a) : NULL; h && *h; h = &(*h)->next) {
+        if ((*h)->handle == handle) {
+            br_hook *gone = *h;
+            *h = gone->next;
+            br_free(gone);
+            return;
+        }
+    }
+}
+
+void br__free_hooks(br_hook **hooks)
+{
+    while (*hooks) {
+        br_hook *h = *hooks;
+        *hooks = h->next;
+        br_free(h);
+    }
+}
+
+bool br__run_hooks(const br_hook *hooks, br_tensor **grad)
+{
+    for (const br_hook *h = hooks; h; h = h->next) {
+        br_tensor *replaced = h->fn(*grad, h->context);
+        if (br_failed())
+            return false;
+        if (!replaced || replaced == *grad)
+            continue;
+        if (!br_same_shape(replaced, *grad) || replaced->dtype != (*grad)->dtype) {
+            br__fail(BR_ERROR_SHAPE, "backward",
+                     "a hook returned a gradient %s of %s in place of %s of %s",
+                     br__shape(replaced), br_dtype_name(replaced->dtype), br__shape(*grad),
+                     br_dtype_name((*grad)->dtype));
+            return false;
+        }
+        br_retain(replaced);
+        br_release(*grad);
+        *grad = replaced;
+    }
+    return true;
+}
+
+/* ---- Grad mode ------------------------------------------------------------------------------- */
+
+static br_scope *begin_with(bool no_grad)
+{
+    br_scope *scope = br_scope_begin();
+    if (scope)
+        br__thread.no_grad = no_grad;
+    return scope;
+}
+
+br_scope *br_no_grad_begin(void)
+{
+    return begin_with(true);
+}
+
+br_scope *br_enable_grad_begin(void)
+{
+    return begin_with(false);
+}
+
+bool br_grad_enabled(void)
+{
+    return !br__thread.no_grad;
+}

@@ -1,0 +1,384 @@
+/* autograd/tape.c - nodes: recording an operation, saving values, freeing. */
+#include "autograd/tape.h"
+
+#include <string.h>
+
+static atomic_uint_fast64_t node_numbers;
+
+/* ---- Life of a node -------------------------------------------------------------------------- */
+
+br_node *br__node_retain(br_node *node)
+{
+    if (node)
+        atomic_fetch_add(&node->refs, 1);
+    return node;
+}
+
+void br__node_clear_saved(br_node *node)
+{
+    for (int i = 0; i < BR_MAX_SAVED; i++) {
+        br_tensor *value = node->saved[i].value;
+        node->saved[i].value = NULL;
+        br_release(value);
+    }
+}
+
+static void free_node(br_node *node)
+{
+    br__node_clear_saved(node);
+    for (int i = 0; i < node->n_inputs; i++) {
+        br__node_release(node->inputs[i].node);
+        br_release(node->inputs[i].leaf);
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        br__free_hooks(&node->outputs[i].hooks);
+        br_release(node->outputs[i].grad);
+    }
+    if (node->outputs != &node->first)
+        br_free(node->outputs);
+    br_free(node->params);
+    br_free(node);
+}
+
+/* Freeing a node frees what it held, and so the next: nodes whose turn comes meanwhile wait in a
+ * list of the thread's until the first one is done. */
+void br__node_release(br_node *node)
+{
+    static _Thread_local br_node *dead;
+    static _Thread_local bool busy;
+    if (!node || atomic_fetch_sub(&node->refs, 1) != 1)
+        return;
+    node->next_dead = dead;
+    dead = node;
+    if (busy)
+        return;
+    busy = true;
+    while (dead) {
+        br_node *next = dead;
+        dead = next->next_dead;
+        free_node(next);
+    }
+    busy = false;
+}
+
+/* ---- Recording ------------------------------------------------------------------------------- */
+
+static void describe_output(br_output *output, const br_tensor *t)
+{
+    output->dtype = t->dtype;
+    output->ndim = t->ndim;
+    memcpy(output->sizes, t->sizes, (size_t)t->ndim * sizeof *t->sizes);
+    output->grad = NULL;
+    output->hooks = NULL;
+    output->keeper = NULL;
+}
+
+static void connect(br_edge *edge, br_tensor *input)
+{
+    const br_autograd *a = br__autograd(input);
+    *edge = (br_edge){ .output = 0 };
+    if (!input)
+        return;
+    edge->dtype = input->dtype;
+    edge->ndim = input->ndim;
+    memcpy(edge->sizes, input->sizes, (size_t)input->ndim * sizeof *input->sizes);
+    if (a && a->node) {
+        edge->node = br__node_retain(a->node);
+        edge->output = a->output;
+    } else if (a && a->requires_grad) {
+        edge->leaf = br_retain(input);
+    }
+}
+
+static bool any_requires_grad(int n, br_tensor *const *tensors)
+{
+    for (int i = 0; i < n; i++)
+        if (br_requires_grad(tensors[i]))
+            return true;
+    return false;
+}
+
+static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
+                         br_tensor *const *inputs, const void *params, size_t params_size)
+{
+    br_node *node = br__malloc(sizeof *node + (size_t)n_inputs * sizeof *node->inputs);
+    if (!node)
+        return NULL;
+    memset(node, 0, sizeof *node);
+    if (params_size > 0) {
+        if (!(node->params = br__malloc(params_size))) {
+            br_free(node);
+            return NULL;
+        }
+        memcpy(node->params, params, params_size);
+    }
+    node->op = op;
+    atomic_init(&node->refs, 1);
+    node->number = atomic_fetch_add(&node_numbers, 1);
+    node->n_inputs = n_inputs;
+    for (int i = 0; i < n_inputs; i++)
+        connect(&node->inputs[i], inputs[i]);
+    node->n_outputs = 1;
+    node->outputs = &node->first;
+    describe_output(&node->first, output);
+    return node;
+}
+
+/* Makes t output number `output` of the node, which t then holds. */
+static bool attach(br_tensor *t, br_node *node, int output)
+{
+    br_autograd *a = br__autograd_make(t);
+    if (!a)
+        return false;
+    if (a->node && a->node->outputs[a->output].keeper == a)
+        a->node->outputs[a->output].keeper = NULL;
+    br_node *old = a->node;
+    a->node = br__node_retain(node);
+    a->output = output;
+    br__node_release(old);
+    return true;
+}
+
+bool br__share_history(br_tensor *t, const br_autograd *of)
+{
+    return attach(t, of->node, of->output);
+}
+
+static br_node *record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *const *inputs,
+                       const void *params, size_t params_size)
+{
+    if (br_failed() || !output || br__thread.no_grad || !any_requires_grad(n_inputs, inputs) ||
+        !br_is_floating(output))
+        return NULL;
+    br_node *node = new_node(op, output, n_inputs, inputs, params, params_size);
+    if (!node)
+        return NULL;
+    bool attached = attach(output, node, 0);
+    br__node_release(node); /* the output holds it now; without one it goes */
+    return attached ? node : NULL;
+}
+
+br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *const *inputs,
+                   const void *params, size_t params_size)
+{
+    const br_autograd *a = br__autograd(output);
+    if (a && (a->node || a->requires_grad) && !br_failed() && !br__thread.no_grad)
+        return br__fail(BR_ERROR_STATE, op->name,
+                        "the output is already on the tape: an operation must return a new tensor");
+    return record(op, output, n_inputs, inputs, params, params_size);
+}
+
+int br_record_output(br_node *node, br_tensor *output)
+{
+    if (!node || !output || br_failed() || !br_is_floating(output))
+        return -1;
+    size_t n = (size_t)node->n_outputs;
+    br_output *outputs = br__malloc((n + 1) * sizeof *outputs);
+    if (!outputs)
+        return -1;
+    memcpy(outputs, node->outputs, n * sizeof *outputs);
+    describe_output(&outputs[n], output);
+    if (node->outputs != &node->first)
+        br_free(node->outputs);
+    node->outputs = outputs;
+    node->n_outputs++;
+    return attach(output, node, (int)n) ? (int)n : -1;
+}
+
+/* ---- In place -------------------------------------------------------------------------------- */
+
+bool br_before_in_place(const char *op, br_tensor *t)
+{
+    if (!br__required(op, "a", t))
+        return false;
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->strides[i] == 0 && t->sizes[i] > 1) {
+            br__fail(BR_ERROR_STATE, op,
+                     "a %s is expanded: several elements are the same memory, clone it first",
+                     br__shape(t));
+            return false;
+        }
+    }
+    const br_autograd *a = br__autograd(t);
+    if (!br__thread.no_grad && a) {
+        if (a->requires_grad && !a->node) {
+            br__fail(BR_ERROR_STATE, op,
+                     "a %s is a leaf that requires grad: change it inside br_no_grad_begin()",
+                     br__shape(t));
+            return false;
+        }
+        if (a->node && atomic_load(&t->storage->views) > 0) {
+            br__fail(BR_ERROR_STATE, op,
+                     "a %s shares its storage with views: a recorded change in place would not "
+                     "reach their gradients, clone it first",
+                     br__shape(t));
+            return false;
+        }
+    }
+    t->storage->writer = op;
+    br_bump_version(t);
+    return true;
+}
+
+br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs, br_tensor *const *inputs,
+                            const void *params, size_t params_size)
+{
+    if (br_failed() || br__thread.no_grad || !t || !any_requires_grad(n_inputs, inputs))
+        return NULL;
+    if (atomic_load(&t->storage->views) > 0)
+        return br__fail(BR_ERROR_STATE, op->name,
+                        "a %s shares its storage with views: a recorded change in place would not "
+                        "reach their gradients, clone it first",
+                        br__shape(t));
+    return record(op, t, n_inputs, inputs, params, params_size);
+}
+
+/* ---- What a gradient needs ------------------------------------------------------------------- */
+
+bool br_wants(const br_node *node, int input)
+{
+    if (!node || input < 0 || input >= node->n_inputs)
+        return false;
+    const br_edge *edge = &node->inputs[input];
+    return (edge->node || edge->leaf) && !edge->skip;
+}
+
+static int output_number(const br_node *node, const br_autograd *a)
+{
+    return a && a->node == node ? a->output : -1;
+}
+
+void br_save(br_node *node, int slot, br_tensor *t)
+{
+    if (!node || !t || br_failed())
+        return;
+    if (slot < 0 || slot >= BR_MAX_SAVED || node->saved[slot].value) {
+        br__fail(BR_ERROR_ARGUMENT, node->op->name, "slot %d to save in is %s", slot,
+                 slot < 0 || slot >= BR_MAX_SAVED ? "outside 0 .. 7" : "taken");
+        return;
+    }
+    const br_autograd *a = br__autograd(t);
+    int output = output_number(node, a);
+    br_tensor *value;
+    if (a && a->requires_grad && !a->node) {
+        value = br_retain(t); /* gradients of gradients must find this very leaf */
+    } else {
+        /* An alias: it does not follow t if t is changed in place, and, for an output, does not
+         * hold the node that holds it. */
+        value = br__alias(t);
+        if (value && a && a->node && output < 0 && !attach(value, a->node, a->output)) {
+            br_release(value);
+            value = NULL;
+        }
+    }
+    node->saved[slot] = (br_saved_value){ value, br_tensor_version(t), output };
+}
+
+br_tensor *br_saved(br_node *node, int slot)
+{
+    if (!node || slot < 0 || slot >= BR_MAX_SAVED || br_failed())
+        return NULL;
+    br_saved_value *saved = &node->saved[slot];
+    if (!saved->value)
+        return NULL;
+    if (br_tensor_version(saved->value) != saved->version) {
+        const char *writer = saved->value->storage->writer;
+        return br__fail(BR_ERROR_STATE, node->op->name,
+                        "its gradient needs a value %s that was changed in place by %s since",
+                        br__shape(saved->value), writer ? writer : "br_bump_version()");
+    }
+    if (saved->output < 0 || br__thread.no_grad)
+        return saved->value;
+    br_tensor *output = br__view_of(saved->value, saved->value->ndim, saved->value->sizes,
+                                    saved->value->strides, saved->value->data);
+    return output && attach(output, node, saved->output) ? output : NULL;
+}
+
+const void *br_params(const br_node *node)
+{
+    return node ? node->params : NULL;
+}
+
+br_tensor *br_output_grad(const br_node *node, int output)
+{
+    return node && output >= 0 && output < node->n_outputs ? node->outputs[output].grad : NULL;
+}
+
+const int64_t *br_input_sizes(const br_node *node, int input, int *ndim)
+{
+    if (!node || input < 0 || input >= node->n_inputs)
+        return NULL;
+    *ndim = node->inputs[input].ndim;
+    return node->inputs[input].sizes;
+}
+
+const char *br_op_name(const br_tensor *t)
+{
+    const br_autograd *a = br__autograd(t);
+    return a && a->node ? a->node->op->name : "";
+}
+
+/* ---- Walks ----------------------------------------------------------------------------------- */
+
+bool br__node_list_push(br_node_list *list, br_node *node)
+{
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 64;
+        br_node **items =
+            br__realloc(list->items, list->room * sizeof *items, room * sizeof *items);
+        if (!items)
+            return false;
+        list->items = items;
+        list->room = room;
+    }
+    list->items[list->count++] = node;
+    return true;
+}
+
+void br__node_list_free(br_node_list *list)
+{
+    br_free(list->items);
+    *list = (br_node_list){ NULL, 0, 0 };
+}
+
+static bool see(br_node_list *list, br_node *node)
+{
+    if (!node || node->seen)
+        return true;
+    if (!br__node_list_push(list, node))
+        return false;
+    node->seen = true;
+    return true;
+}
+
+bool br__collect_nodes(int n, br_tensor *const *tensors, br_node_list *list)
+{
+    for (int i = 0; i < n; i++) {
+        const br_autograd *a = br__autograd(tensors[i]);
+        if (a && !see(list, a->node))
+            return false;
+    }
+    for (size_t k = 0; k < list->count; k++) {
+        br_node *node = list->items[k];
+        for (int i = 0; i < node->n_inputs; i++)
+            if (!see(list, node->inputs[i].node))
+                return false;
+    }
+    return true;
+}
+
+bool br__visit_leaves(br_tensor *output, void (*visit)(br_tensor *leaf, void *context),
+                      void *context)
+{
+    br_node_list list = { NULL, 0, 0 };
+    bool ok = br__collect_nodes(1, &output, &list);
+    for (size_t k = 0; k < list.count; k++) {
+        br_node *node = list.items[k];
+        node->seen = false;
+        for (int i = 0; ok && i < node->n_inputs; i++)
+            if (node->inputs[i].leaf)
+                visit(node->inputs[i].leaf, context);
+    }
+    br__node_list_free(&list);
+    return ok;
+}

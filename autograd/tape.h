@@ -1,0 +1,121 @@
+/* autograd/tape.h - the tape's own structs. Operations need only brasa/autograd.h. */
+#ifndef BR_TAPE_H
+#define BR_TAPE_H
+
+#include "tensor/tensor_internal.h"
+
+#include <brasa/autograd.h>
+
+/* ---- What the tape needs of the operations --------------------------------------------------- */
+
+/* ops/grad_ops.c defines it: the tape stands above the operations and names none of them. */
+typedef struct br_grad_ops {
+    br_tensor *(*add)(br_tensor *a, br_tensor *b);
+    br_tensor *(*add_)(br_tensor *a, br_tensor *b);
+    br_tensor *(*sum_to_size)(br_tensor *x, int ndim, const int64_t *sizes);
+} br_grad_ops;
+extern const br_grad_ops br__grad_ops;
+
+/* ---- Hooks ----------------------------------------------------------------------------------- */
+
+typedef struct br_hook {
+    struct br_hook *next;
+    uint64_t handle;
+    br_hook_fn fn;
+    void *context;
+} br_hook;
+
+/* Runs the hooks on *grad, of which the caller holds a reference that moves to the replacement. */
+bool br__run_hooks(const br_hook *hooks, br_tensor **grad);
+void br__free_hooks(br_hook **hooks);
+
+/* ---- A tensor's place on the tape ------------------------------------------------------------ */
+
+typedef struct br_autograd {
+    br_meta meta;
+    bool requires_grad; /* a leaf that asks for its gradient */
+    br_node *node;      /* the operation that made the tensor, held; NULL for a leaf */
+    int output;         /* which of the node's outputs it is */
+    br_tensor *grad;    /* held */
+    br_hook *hooks;     /* of a leaf; those of other tensors are with the node */
+} br_autograd;
+
+static inline br_autograd *br__autograd(const br_tensor *t)
+{
+    return t ? (br_autograd *)(void *)t->meta : NULL;
+}
+/* The same, made if the tensor has none; NULL and an error if memory fails. */
+br_autograd *br__autograd_make(br_tensor *t);
+/* Makes t, which has no history, the same output of the same node as `of`. */
+bool br__share_history(br_tensor *t, const br_autograd *of);
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+enum { BR_MAX_SAVED = 8 };
+
+/* Where the gradient by an input goes: to the node that made it or to a leaf, one of them held, or
+ * nowhere. */
+typedef struct br_edge {
+    br_node *node;
+    int output;
+    bool skip; /* br_grad(): leads to no wanted input */
+    br_tensor *leaf;
+    br_dtype dtype;
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+} br_edge;
+
+typedef struct br_output {
+    br_dtype dtype;
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    br_tensor *grad; /* backward: what has come in so far, held */
+    br_hook *hooks;
+    br_autograd
+        *keeper; /* of the tensor that wants its gradient kept; it clears this when it goes */
+} br_output;
+
+typedef struct br_saved_value {
+    br_tensor *value; /* held: an alias, or the leaf itself */
+    uint64_t version;
+    int output; /* number of the output it is, -1 for an input or another tensor */
+} br_saved_value;
+
+struct br_node {
+    const br_op *op;
+    atomic_int refs;
+    uint64_t number; /* larger than that of every node it points to */
+    bool freed;      /* saved values are gone */
+    bool queued;     /* backward: waits in the heap */
+    bool needed;     /* br_grad(): leads to a wanted input */
+    bool seen;       /* walks: visited; cleared at their end */
+    int n_inputs, n_outputs;
+    br_node *next_dead;        /* list of nodes to be freed */
+    br_output first, *outputs; /* outputs is &first, or a block for several */
+    br_saved_value saved[BR_MAX_SAVED];
+    void *params;
+    br_edge inputs[];
+};
+
+br_node *br__node_retain(br_node *node);
+/* Frees without recursion: a chain of a million nodes needs no stack. */
+void br__node_release(br_node *node);
+void br__node_clear_saved(br_node *node);
+
+/* ---- Lists of nodes that grow ---------------------------------------------------------------- */
+
+typedef struct br_node_list {
+    br_node **items;
+    size_t count, room;
+} br_node_list;
+bool br__node_list_push(br_node_list *list, br_node *node);
+void br__node_list_free(br_node_list *list);
+/* Every node under the tensors, each once, in no order; `seen` is set in all of them and the caller
+ * clears it. Held by their graph. False and an error if memory fails. */
+bool br__collect_nodes(int n, br_tensor *const *tensors, br_node_list *list);
+
+/* Calls visit for every leaf that requires grad under `output`, once for each edge to it. */
+bool br__visit_leaves(br_tensor *output, void (*visit)(br_tensor *leaf, void *context),
+                      void *context);
+
+#endif

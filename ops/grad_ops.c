@@ -1,0 +1,6 @@
+/* ops/grad_ops.c - the operations that the tape itself needs: see autograd/tape.h. */
+#include "autograd/tape.h"
+
+#include <brasa/ops.h>
+
+const br_grad_ops br__grad_ops = { br_add, br_add_, br_sum_to_size };
