@@ -1,0 +1,37 @@
+# The libraries of the system that Brasa is linked with. Read by the build and, for whoever links the
+# static library, by the installed package.
+
+# brasa_parts(<missing>): defines brasa::blis, brasa::xxhash, brasa::jansson and brasa::utf8proc, and
+# sets <missing> to a list of those that are not there, each with the Debian package that has it.
+function(brasa_parts missing)
+  set(absent "")
+  foreach(part "blis blis.h libblis-dev" "xxhash xxhash.h libxxhash-dev"
+               "jansson jansson.h libjansson-dev" "utf8proc utf8proc.h libutf8proc-dev")
+    separate_arguments(part)
+    list(GET part 0 name)
+    list(GET part 1 header)
+    list(GET part 2 package)
+    brasa_part(${name} ${header} ${name} found)
+    if(NOT found)
+      list(APPEND absent "${name} (Debian package ${package})")
+    endif()
+  endforeach()
+  set(${missing} "${absent}" PARENT_SCOPE)
+endfunction()
+
+# brasa_part(<name> <header> <library> <found>): the imported target brasa::<name>, if both exist.
+function(brasa_part name header library found)
+  # Debian keeps each flavour of BLIS in a folder of its own.
+  find_path(BRASA_${name}_INCLUDE_DIR ${header} PATH_SUFFIXES blis blis-openmp)
+  find_library(BRASA_${name}_LIBRARY ${library} PATH_SUFFIXES blis-openmp)
+  mark_as_advanced(BRASA_${name}_INCLUDE_DIR BRASA_${name}_LIBRARY)
+  set(${found} FALSE PARENT_SCOPE)
+  if(BRASA_${name}_INCLUDE_DIR AND BRASA_${name}_LIBRARY)
+    set(${found} TRUE PARENT_SCOPE)
+    if(NOT TARGET brasa::${name})
+      add_library(brasa::${name} INTERFACE IMPORTED)
+      target_include_directories(brasa::${name} SYSTEM INTERFACE ${BRASA_${name}_INCLUDE_DIR})
+      target_link_libraries(brasa::${name} INTERFACE ${BRASA_${name}_LIBRARY})
+    endif()
+  endif()
+endfunction()
