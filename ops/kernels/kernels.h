@@ -1,7 +1,8 @@
-/* ops/kernels/kernels.h - the table of float kernels.
+/* ops/kernels/kernels.h - the table of kernels.
  *
  * variant.c fills one table for each instruction set and floating type; br__kernels() gives the
- * best that this processor runs. Kernels work on plain memory of that type, run in the caller's
+ * best that this processor runs. integer.c has two more, for i64 and bool, in which what makes no
+ * sense for the type is NULL. Kernels work on plain memory of that type, run in the caller's
  * thread, and check nothing. Pointwise ones are loops for br__for_each(); others take rows of
  * contiguous memory, so that callers share rows among threads. */
 #ifndef BR_KERNELS_H
@@ -12,15 +13,86 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct br_kernels {
-    const char *name; /* "avx512", "avx2", "baseline" */
+/* ---- Pointwise, kernels/pointwise.h ---------------------------------------------------------- */
 
-    /* Pointwise, kernels/pointwise.h. out = a op b; scalars come as params, a const double *. */
-    br_loop add, sub, mul, div, pow;
-    br_loop add_scalar, mul_scalar, rsub_scalar, rdiv_scalar, pow_scalar, fill;
+/* One line a kernel: its name, and an element of its result in terms of the operand x, or of a and
+ * b. The same list makes the table's fields, the loops and the table's entries. Results are of the
+ * operands' type, those of COMPARE are bool. */
+/* clang-format off */
+#define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE)      \
+    UNARY(copy, x)                                        \
+    UNARY(neg, -x)                                        \
+    UNARY(exp, real_exp(x))                               \
+    UNARY(log, real_log(x))                               \
+    UNARY(sqrt, real_sqrt(x))                             \
+    UNARY(erf, real_erf(x))                               \
+    UNARY(tanh, real_tanh(x))                             \
+    UNARY(sigmoid, 1 / (1 + real_exp(-x)))                \
+    UNARY(relu, x < 0 ? 0 : x)                            \
+    UNARY(gelu_erf, gelu_erf(x))                          \
+    UNARY(gelu_tanh, gelu_tanh(x))                        \
+    BINARY(add, a + b)                                    \
+    BINARY(sub, a - b)                                    \
+    BINARY(mul, a * b)                                    \
+    BINARY(div, a / b)                                    \
+    BINARY(pow, real_pow(a, b))                           \
+    /* Gradients: a is dy; b the output or, for gelu, x */ \
+    BINARY(tanh_grad, a * (1 - b * b))                    \
+    BINARY(sigmoid_grad, a * (1 - b) * b)                 \
+    BINARY(relu_grad, b <= 0 ? 0 : a)                     \
+    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))          \
+    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))        \
+    COMPARE(eq, a == b)                                   \
+    COMPARE(ne, a != b)                                   \
+    COMPARE(lt, a < b)                                    \
+    COMPARE(le, a <= b)                                   \
+    COMPARE(gt, a > b)                                    \
+    COMPARE(ge, a >= b)
+/* clang-format on */
+
+#define BR_LOOP_FIELD(name, expression) br_loop name;
+
+/* ---- Reductions, kernels/reduce.h ------------------------------------------------------------ */
+
+/* What a reduction has come to: f for f32 and f64, i for i64 and bool. */
+typedef union br_accumulator {
+    double f;
+    int64_t i;
+} br_accumulator;
+
+/* Work for a reduction kernel: element i of column j lies at x + i * row_stride + j * column_stride
+ * (bytes), and is folded into value[j]. Rows are folded in their order. */
+typedef struct br_fold {
+    const char *x;
+    int64_t rows, columns;
+    int64_t row_stride, column_stride;
+    br_accumulator *value;
+    int64_t *index;    /* argmax: the row of value[j] */
+    int64_t first_row; /* argmax: what row 0 counts as */
+} br_fold;
+
+typedef void (*br_reduce)(const br_fold *fold);
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+typedef struct br_kernels {
+    const char *name; /* "avx512", "avx2", "baseline"; "i64", "bool" */
+
+    BR_POINTWISE_KERNELS(BR_LOOP_FIELD, BR_LOOP_FIELD, BR_LOOP_FIELD)
+    br_loop where;                                /* out = condition ? a : b; that is bool */
+    br_loop logical_and, logical_or, logical_not; /* bool only */
+
+    br_reduce sum;    /* from value 0 */
+    br_reduce max;    /* from value -inf or INT64_MIN; NaN counts as largest */
+    br_reduce argmax; /* the same, with the first row that has it in index */
 } br_kernels;
 
 /* The kernels for f32 (is_double false) or f64. */
 const br_kernels *br__kernels(bool is_double);
+extern const br_kernels br__kernels_i64, br__kernels_bool;
+
+/* For tests: makes br__kernels() give the variant of that name from now on; NULL: the best again.
+ * False if this processor does not run it. */
+bool br__force_kernels(const char *name);
 
 #endif

@@ -10,4 +10,22 @@ typedef double real;
 typedef float real;
 #endif
 
+#if defined(__AVX512F__)
+#    define VARIANT_NAME "avx512"
+#elif defined(__AVX2__)
+#    define VARIANT_NAME "avx2"
+#else
+#    define VARIANT_NAME "baseline"
+#endif
+
+#include "ops/kernels/pointwise.h"
+#include "ops/kernels/reduce.h"
+
 extern const br_kernels BR_KERNEL_TABLE;
+
+const br_kernels BR_KERNEL_TABLE = { .name = VARIANT_NAME,
+                                     .where = where_loop,
+                                     .sum = sum_fold,
+                                     .max = max_fold,
+                                     .argmax = argmax_fold,
+                                     BR_POINTWISE_KERNELS(LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY) };

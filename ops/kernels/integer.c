@@ -1,0 +1,112 @@
+/* ops/kernels/integer.c - the kernels of i64 and bool. Arithmetic wraps around, as PyTorch's does.
+ */
+#include "ops/kernels/kernels.h"
+#include "ops/kernels/loops.h"
+
+static inline int64_t wrap(uint64_t x)
+{
+    return (int64_t)x;
+}
+
+UNARY_LOOP(i64_copy, int64_t, x)
+UNARY_LOOP(i64_neg, int64_t, wrap(-(uint64_t)x))
+BINARY_LOOP(i64_add, int64_t, int64_t, wrap((uint64_t)a + (uint64_t)b))
+BINARY_LOOP(i64_sub, int64_t, int64_t, wrap((uint64_t)a - (uint64_t)b))
+BINARY_LOOP(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
+BINARY_LOOP(i64_eq, int64_t, bool, a == b)
+BINARY_LOOP(i64_ne, int64_t, bool, a != b)
+BINARY_LOOP(i64_lt, int64_t, bool, a < b)
+BINARY_LOOP(i64_le, int64_t, bool, a <= b)
+BINARY_LOOP(i64_gt, int64_t, bool, a > b)
+BINARY_LOOP(i64_ge, int64_t, bool, a >= b)
+WHERE_LOOP(i64_where, int64_t)
+
+UNARY_LOOP(bool_copy, bool, x)
+UNARY_LOOP(bool_not, bool, !x)
+BINARY_LOOP(bool_and, bool, bool, a &b)
+BINARY_LOOP(bool_or, bool, bool, a | b)
+BINARY_LOOP(bool_eq, bool, bool, a == b)
+BINARY_LOOP(bool_ne, bool, bool, a != b)
+BINARY_LOOP(bool_lt, bool, bool, a < b)
+BINARY_LOOP(bool_le, bool, bool, a <= b)
+BINARY_LOOP(bool_gt, bool, bool, a > b)
+BINARY_LOOP(bool_ge, bool, bool, a >= b)
+WHERE_LOOP(bool_where, bool)
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+#define INTEGER_FOLDS(prefix, type)                                                \
+    static inline int64_t prefix##_element(const br_fold *f, int64_t i, int64_t j) \
+    {                                                                              \
+        const char *x = f->x + i * f->row_stride + j * f->column_stride;           \
+        return (int64_t) * (const type *)(const void *)x;                          \
+    }                                                                              \
+    static void prefix##_sum(const br_fold *f)                                     \
+    {                                                                              \
+        for (int64_t j = 0; j < f->columns; j++) {                                 \
+            uint64_t sum = (uint64_t)f->value[j].i;                                \
+            for (int64_t i = 0; i < f->rows; i++)                                  \
+                sum += (uint64_t)prefix##_element(f, i, j);                        \
+            f->value[j].i = wrap(sum);                                             \
+        }                                                                          \
+    }                                                                              \
+    static void prefix##_max(const br_fold *f)                                     \
+    {                                                                              \
+        for (int64_t j = 0; j < f->columns; j++)                                   \
+            for (int64_t i = 0; i < f->rows; i++) {                                \
+                int64_t x = prefix##_element(f, i, j);                             \
+                f->value[j].i = x > f->value[j].i ? x : f->value[j].i;             \
+            }                                                                      \
+    }                                                                              \
+    static void prefix##_argmax(const br_fold *f)                                  \
+    {                                                                              \
+        for (int64_t j = 0; j < f->columns; j++)                                   \
+            for (int64_t i = 0; i < f->rows; i++) {                                \
+                int64_t x = prefix##_element(f, i, j);                             \
+                if (x <= f->value[j].i)                                            \
+                    continue;                                                      \
+                f->value[j].i = x;                                                 \
+                f->index[j] = f->first_row + i;                                    \
+            }                                                                      \
+    }
+INTEGER_FOLDS(i64, int64_t)
+INTEGER_FOLDS(bool, bool)
+
+/* ---- The tables ------------------------------------------------------------------------------ */
+
+const br_kernels br__kernels_i64 = {
+    .name = "i64",
+    .copy = i64_copy,
+    .neg = i64_neg,
+    .add = i64_add,
+    .sub = i64_sub,
+    .mul = i64_mul,
+    .eq = i64_eq,
+    .ne = i64_ne,
+    .lt = i64_lt,
+    .le = i64_le,
+    .gt = i64_gt,
+    .ge = i64_ge,
+    .where = i64_where,
+    .sum = i64_sum,
+    .max = i64_max,
+    .argmax = i64_argmax,
+};
+
+const br_kernels br__kernels_bool = {
+    .name = "bool",
+    .copy = bool_copy,
+    .logical_and = bool_and,
+    .logical_or = bool_or,
+    .logical_not = bool_not,
+    .eq = bool_eq,
+    .ne = bool_ne,
+    .lt = bool_lt,
+    .le = bool_le,
+    .gt = bool_gt,
+    .ge = bool_ge,
+    .where = bool_where,
+    .sum = bool_sum,
+    .max = bool_max,
+    .argmax = bool_argmax,
+};
