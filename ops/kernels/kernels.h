@@ -27,7 +27,7 @@
     UNARY(sqrt, real_sqrt(x))                             \
     UNARY(erf, real_erf(x))                               \
     UNARY(tanh, real_tanh(x))                             \
-    UNARY(sigmoid, 1 / (1 + real_exp(-x)))                \
+    UNARY(sigmoid, real_sigmoid(x))                       \
     UNARY(relu, x < 0 ? 0 : x)                            \
     UNARY(gelu_erf, gelu_erf(x))                          \
     UNARY(gelu_tanh, gelu_tanh(x))                        \

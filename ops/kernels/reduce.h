@@ -6,6 +6,9 @@
 #define BR_KERNELS_REDUCE_H
 
 #include "ops/kernels/kernels.h"
+#include "ops/kernels/loops.h"
+
+#include <math.h>
 
 /* LANES partial results side by side are what the compiler makes vectors of. */
 enum { LANES = 64, BLOCK = 16 * LANES };
@@ -39,23 +42,28 @@ static void sum_run(const real *x, int64_t n, br_accumulator *value)
         value->f += sum_block(x + i, n - i < BLOCK ? n - i : BLOCK);
 }
 
-/* Columns side by side: eight rows at a time. */
+/* Columns side by side, eight rows at a time. */
 static void sum_rows(const br_fold *f)
 {
+    br_accumulator *value = f->value;
+    const int64_t columns = f->columns;
     int64_t i = 0;
     for (; i + 8 <= f->rows; i += 8) {
-        const real *x0 = element(f, i, 0), *x1 = element(f, i + 1, 0), *x2 = element(f, i + 2, 0),
-                   *x3 = element(f, i + 3, 0), *x4 = element(f, i + 4, 0),
-                   *x5 = element(f, i + 5, 0), *x6 = element(f, i + 6, 0),
-                   *x7 = element(f, i + 7, 0);
-        for (int64_t j = 0; j < f->columns; j++)
-            f->value[j].f +=
-                (double)(((x0[j] + x1[j]) + (x2[j] + x3[j])) + ((x4[j] + x5[j]) + (x6[j] + x7[j])));
+        const real *x[8];
+        for (int k = 0; k < 8; k++)
+            x[k] = element(f, i + k, 0);
+        INDEPENDENT
+        for (int64_t j = 0; j < columns; j++) {
+            real low = (x[0][j] + x[1][j]) + (x[2][j] + x[3][j]);
+            real high = (x[4][j] + x[5][j]) + (x[6][j] + x[7][j]);
+            value[j].f += (double)(low + high);
+        }
     }
     for (; i < f->rows; i++) {
         const real *x = element(f, i, 0);
-        for (int64_t j = 0; j < f->columns; j++)
-            f->value[j].f += (double)x[j];
+        INDEPENDENT
+        for (int64_t j = 0; j < columns; j++)
+            value[j].f += (double)x[j];
     }
 }
 
@@ -98,22 +106,26 @@ static real max_run(const real *x, int64_t n)
     return lane[0];
 }
 
+/* One row of columns that are `step` elements apart. */
+static inline void max_row(const real *x, int64_t step, int64_t columns, br_accumulator *value)
+{
+    INDEPENDENT
+    for (int64_t j = 0; j < columns; j++)
+        value[j].f = (double)larger((real)value[j].f, x[j * step]);
+}
+
 static void max_fold(const br_fold *f)
 {
     if (f->row_stride == sizeof(real)) {
         for (int64_t j = 0; j < f->columns; j++)
             f->value[j].f = (double)larger((real)f->value[j].f, max_run(element(f, 0, j), f->rows));
-        return;
-    }
-    for (int64_t i = 0; i < f->rows; i++) {
-        if (f->column_stride == sizeof(real)) {
-            const real *x = element(f, i, 0);
-            for (int64_t j = 0; j < f->columns; j++)
-                f->value[j].f = (double)larger((real)f->value[j].f, x[j]);
-        } else {
-            for (int64_t j = 0; j < f->columns; j++)
-                f->value[j].f = (double)larger((real)f->value[j].f, *element(f, i, j));
-        }
+    } else if (f->column_stride == sizeof(real)) {
+        for (int64_t i = 0; i < f->rows; i++)
+            max_row(element(f, i, 0), 1, f->columns, f->value);
+    } else {
+        const int64_t step = f->column_stride / (int64_t)sizeof(real);
+        for (int64_t i = 0; i < f->rows; i++)
+            max_row(element(f, i, 0), step, f->columns, f->value);
     }
 }
 
@@ -136,20 +148,32 @@ static void argmax_run(const real *x, int64_t n, int64_t first, br_accumulator *
     *index = first + i;
 }
 
+/* The same, with the number of the row. */
+static inline void argmax_row(const real *x, int64_t step, int64_t columns, int64_t row,
+                              br_accumulator *value, int64_t *index)
+{
+    INDEPENDENT
+    for (int64_t j = 0; j < columns; j++) {
+        real candidate = x[j * step];
+        bool take = exceeds(candidate, (real)value[j].f);
+        value[j].f = take ? (double)candidate : value[j].f;
+        index[j] = take ? row : index[j];
+    }
+}
+
 static void argmax_fold(const br_fold *f)
 {
     if (f->row_stride == sizeof(real)) {
         for (int64_t j = 0; j < f->columns; j++)
             argmax_run(element(f, 0, j), f->rows, f->first_row, &f->value[j], &f->index[j]);
-        return;
+    } else if (f->column_stride == sizeof(real)) {
+        for (int64_t i = 0; i < f->rows; i++)
+            argmax_row(element(f, i, 0), 1, f->columns, f->first_row + i, f->value, f->index);
+    } else {
+        const int64_t step = f->column_stride / (int64_t)sizeof(real);
+        for (int64_t i = 0; i < f->rows; i++)
+            argmax_row(element(f, i, 0), step, f->columns, f->first_row + i, f->value, f->index);
     }
-    for (int64_t i = 0; i < f->rows; i++)
-        for (int64_t j = 0; j < f->columns; j++) {
-            real x = *element(f, i, j);
-            bool take = exceeds(x, (real)f->value[j].f);
-            f->value[j].f = take ? (double)x : f->value[j].f;
-            f->index[j] = take ? f->first_row + i : f->index[j];
-        }
 }
 
 #endif

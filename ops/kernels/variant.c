@@ -23,9 +23,13 @@ typedef float real;
 
 extern const br_kernels BR_KERNEL_TABLE;
 
-const br_kernels BR_KERNEL_TABLE = { .name = VARIANT_NAME,
-                                     .where = where_loop,
-                                     .sum = sum_fold,
-                                     .max = max_fold,
-                                     .argmax = argmax_fold,
-                                     BR_POINTWISE_KERNELS(LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY) };
+/* clang-format off */
+const br_kernels BR_KERNEL_TABLE = {
+    .name = VARIANT_NAME,
+    BR_POINTWISE_KERNELS(LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY)
+    .where = where_loop,
+    .sum = sum_fold,
+    .max = max_fold,
+    .argmax = argmax_fold,
+};
+/* clang-format on */
