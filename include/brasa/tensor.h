@@ -245,7 +245,8 @@ BR_API void br_free(void *block);
 
 /* The generator is the Mersenne Twister of PyTorch's CPU generator, one per thread: after
  * br_manual_seed(s) the calls below give the numbers PyTorch gives after torch.manual_seed(s).
- * A thread that never seeds starts from PyTorch's default seed, 67280421310721. */
+ * A thread that never seeds starts from PyTorch's default seed, 67280421310721. Of the seed the
+ * lower 32 bits count, as in PyTorch. While an error is pending nothing is drawn. */
 BR_API void br_manual_seed(uint64_t seed);
 BR_API uint64_t br_initial_seed(void);
 
@@ -255,10 +256,11 @@ BR_API br_tensor *br_rand(int ndim, const int64_t *sizes, br_dtype dtype);
 BR_API br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype);
 BR_API br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes);
 BR_API br_tensor *br_randperm(int64_t n);
-/* Fill t in place, as Tensor.uniform_ and Tensor.normal_ do; return t. */
+/* Fill t (f32 or f64) in place, as Tensor.uniform_ and Tensor.normal_ do; return t. low is at most
+ * high, std at least 0. A view that is not contiguous is filled in the order of its memory. */
 BR_API br_tensor *br_uniform_(br_tensor *t, double low, double high);
 BR_API br_tensor *br_normal_(br_tensor *t, double mean, double std);
-/* One draw: 32 and 64 random bits, and a double on [0, 1) of 53 bits. */
+/* One draw: 32 and 64 random bits, and a double on [0, 1) of 53 bits. 0 if an error is pending. */
 BR_API uint32_t br_random_u32(void);
 BR_API uint64_t br_random_u64(void);
 BR_API double br_random_double(void);

@@ -1,0 +1,240 @@
+/* tensor/generator.c - random bits: the Mersenne Twister MT19937 of each thread.
+ *
+ * The algorithm is that of M. Matsumoto and T. Nishimura, "Mersenne Twister: a 623-dimensionally
+ * equidistributed uniform pseudo-random number generator", ACM TOMACS 8 (1998); seeding is that of
+ * their 2002 version, which PyTorch has too. 624 words are made at a time, in loops without
+ * dependencies that a compiler turns into vector code. */
+#include "tensor/random_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WORDS = 624, SHIFT = 397 };
+
+static const uint64_t DEFAULT_SEED = 67280421310721;
+
+typedef struct generator {
+    uint32_t words[WORDS];
+    int next; /* first word not handed out yet; WORDS: none is left */
+    bool seeded, has_normal;
+    double normal; /* the second of a pair of normal numbers */
+    uint64_t seed;
+} generator;
+
+static _Thread_local generator thread_generator;
+
+/* Only the seed's lower 32 bits enter the state, as in PyTorch. */
+static void seed_generator(generator *g, uint64_t seed)
+{
+    *g = (generator){ .next = WORDS, .seeded = true, .seed = seed };
+    g->words[0] = (uint32_t)seed;
+    for (uint32_t i = 1; i < WORDS; i++)
+        g->words[i] = 1812433253u * (g->words[i - 1] ^ (g->words[i - 1] >> 30)) + i;
+}
+
+static generator *current(void)
+{
+    generator *g = &thread_generator;
+    if (!g->seeded)
+        seed_generator(g, DEFAULT_SEED);
+    return g;
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static inline uint32_t twist(uint32_t upper, uint32_t lower)
+{
+    uint32_t mixed = (upper & 0x80000000u) | (lower & 0x7fffffffu);
+    return (mixed >> 1) ^ (-(lower & 1u) & 0x9908b0dfu);
+}
+
+static inline uint32_t temper(uint32_t x)
+{
+    x ^= x >> 11;
+    x ^= (x << 7) & 0x9d2c5680u;
+    x ^= (x << 15) & 0xefc60000u;
+    return x ^ (x >> 18);
+}
+
+/* The next 624 words; each is made of old ones and of one that was made 227 steps before. */
+static void refill(generator *g)
+{
+    uint32_t *w = g->words;
+    for (int i = 0; i < WORDS - SHIFT; i++)
+        w[i] = w[i + SHIFT] ^ twist(w[i], w[i + 1]);
+    for (int i = WORDS - SHIFT; i < WORDS - 1; i++)
+        w[i] = w[i - (WORDS - SHIFT)] ^ twist(w[i], w[i + 1]);
+    w[WORDS - 1] = w[SHIFT - 1] ^ twist(w[WORDS - 1], w[0]);
+    g->next = 0;
+}
+
+void br__draw_words(uint32_t *out, int64_t n)
+{
+    generator *g = current();
+    while (n > 0) {
+        if (g->next == WORDS)
+            refill(g);
+        int count = n < WORDS - g->next ? (int)n : WORDS - g->next;
+        const uint32_t *words = g->words + g->next;
+        for (int i = 0; i < count; i++)
+            out[i] = temper(words[i]);
+        g->next += count;
+        out += count;
+        n -= count;
+    }
+}
+
+uint32_t br__draw_u32(void)
+{
+    generator *g = current();
+    if (g->next == WORDS)
+        refill(g);
+    return temper(g->words[g->next++]);
+}
+
+uint64_t br__draw_u64(void)
+{
+    uint64_t high = br__draw_u32();
+    return high << 32 | br__draw_u32();
+}
+
+/* 53 bits, as a multiple of 2^-53. */
+static double draw_double(void)
+{
+    return (double)(br__draw_u64() & ((UINT64_C(1) << 53) - 1)) * 0x1p-53;
+}
+
+/* Box and Muller: with u and v uniform, sqrt(-2 log(1 - v)) times the cosine and sine of 2 pi u are
+ * two independent normal numbers. */
+double br__draw_normal(void)
+{
+    generator *g = current();
+    if (g->has_normal) {
+        g->has_normal = false;
+        return g->normal;
+    }
+    double u = draw_double(), v = draw_double();
+    double radius = sqrt(-2.0 * log1p(-v)), angle = 2.0 * M_PI * u;
+    g->normal = radius * sin(angle);
+    g->has_normal = true;
+    return radius * cos(angle);
+}
+
+uint32_t br_random_u32(void)
+{
+    return br_failed() ? 0 : br__draw_u32();
+}
+
+uint64_t br_random_u64(void)
+{
+    return br_failed() ? 0 : br__draw_u64();
+}
+
+double br_random_double(void)
+{
+    return br_failed() ? 0 : draw_double();
+}
+
+/* ---- Seed and state -------------------------------------------------------------------------- */
+
+void br_manual_seed(uint64_t seed)
+{
+    seed_generator(&thread_generator, seed);
+}
+
+uint64_t br_initial_seed(void)
+{
+    return current()->seed;
+}
+
+/* Where things lie in br_rng_state: the 624 words, then these; 64-bit ones lower half first. */
+enum {
+    AT_NEXT = WORDS,
+    AT_SEED,
+    AT_HAS_NORMAL = AT_SEED + 2,
+    AT_NORMAL,
+    AT_MARK = AT_NORMAL + 2,
+    AT_RESERVED,
+    STATE_END
+};
+_Static_assert(STATE_END == BR_RNG_STATE_WORDS, "the header announces the state's size");
+
+static const uint32_t STATE_MARK = 0x314d5442; /* "BTM1": the first version of this layout */
+
+static void put_u64(uint32_t *at, uint64_t value)
+{
+    at[0] = (uint32_t)value;
+    at[1] = (uint32_t)(value >> 32);
+}
+
+static uint64_t get_u64(const uint32_t *at)
+{
+    return (uint64_t)at[1] << 32 | at[0];
+}
+
+void br_get_rng_state(br_rng_state *state)
+{
+    if (!state) {
+        br__fail(BR_ERROR_ARGUMENT, "get_rng_state", "state is NULL, but it is required");
+        return;
+    }
+    const generator *g = current();
+    uint64_t normal = 0;
+    if (g->has_normal)
+        memcpy(&normal, &g->normal, sizeof normal);
+    memcpy(state->words, g->words, sizeof g->words);
+    state->words[AT_NEXT] = (uint32_t)g->next;
+    put_u64(&state->words[AT_SEED], g->seed);
+    state->words[AT_HAS_NORMAL] = g->has_normal;
+    put_u64(&state->words[AT_NORMAL], normal);
+    state->words[AT_MARK] = STATE_MARK;
+    state->words[AT_RESERVED] = 0;
+}
+
+/* From a state of zeros the twister never leaves; of the first word only the top bit counts. */
+static bool all_zero(const uint32_t *words)
+{
+    uint32_t any = words[0] & 0x80000000u;
+    for (int i = 1; i < WORDS; i++)
+        any |= words[i];
+    return any == 0;
+}
+
+/* What is wrong with a state, or NULL. */
+static const char *find_flaw(const uint32_t *words, const generator *g)
+{
+    if (words[AT_MARK] != STATE_MARK || words[AT_RESERVED] != 0)
+        return "it does not bear the mark of a state that br_get_rng_state() gave";
+    if (words[AT_NEXT] > WORDS)
+        return "its position is past its end";
+    if (words[AT_HAS_NORMAL] > 1 || !isfinite(g->normal))
+        return "its kept normal number is none";
+    if (all_zero(words))
+        return "it is zero, and would give zeros only";
+    return NULL;
+}
+
+bool br_set_rng_state(const br_rng_state *state)
+{
+    if (br_failed())
+        return false;
+    if (!state) {
+        br__fail(BR_ERROR_ARGUMENT, "set_rng_state", "state is NULL, but it is required");
+        return false;
+    }
+    const uint32_t *words = state->words;
+    generator g = { .next = (int)words[AT_NEXT],
+                    .seeded = true,
+                    .has_normal = words[AT_HAS_NORMAL] == 1,
+                    .seed = get_u64(&words[AT_SEED]) };
+    uint64_t normal = get_u64(&words[AT_NORMAL]);
+    memcpy(&g.normal, &normal, sizeof normal);
+    memcpy(g.words, words, sizeof g.words);
+    const char *flaw = find_flaw(words, &g);
+    if (flaw) {
+        br__fail(BR_ERROR_ARGUMENT, "set_rng_state", "state cannot be a generator's: %s", flaw);
+        return false;
+    }
+    thread_generator = g;
+    return true;
+}

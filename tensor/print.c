@@ -1,0 +1,263 @@
+/* tensor/print.c - tensors as text, in PyTorch's form.
+ *
+ * All numbers of a tensor are written in one way: as integers with a point, with four decimals, or
+ * with an exponent, and in one width, both chosen from the finite numbers other than zero that are
+ * shown. Of more than 1000 elements only the first and last three along each dimension are shown.
+ */
+#include "tensor/tensor_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { PRECISION = 4, THRESHOLD = 1000, EDGE = 3, LINE = 80 };
+static const char PREFIX[] = "tensor(";
+enum { INDENT = sizeof PREFIX - 1 };
+
+/* Text that grows. After a failed allocation it stays NULL and takes nothing more. */
+typedef struct text {
+    char *chars;
+    size_t length, capacity;
+} text;
+
+static void append(text *s, const char *chars, size_t n)
+{
+    if (!s->chars)
+        return;
+    if (n >= s->capacity - s->length) {
+        size_t capacity = 2 * (s->length + n + 1);
+        char *grown = br__realloc(s->chars, s->length, capacity);
+        if (!grown)
+            br_free(s->chars);
+        s->chars = grown;
+        s->capacity = capacity;
+        if (!grown)
+            return;
+    }
+    memcpy(s->chars + s->length, chars, n);
+    s->length += n;
+    s->chars[s->length] = 0;
+}
+
+static void append_string(text *s, const char *string)
+{
+    append(s, string, strlen(string));
+}
+
+static void append_repeated(text *s, char c, int n)
+{
+    for (int i = 0; i < n; i++)
+        append(s, &c, 1);
+}
+
+/* ---- One element ----------------------------------------------------------------------------- */
+
+typedef struct printer {
+    const br_tensor *t;
+    bool summarize;
+    bool integral, scientific; /* of floats: all are integers; an exponent is written */
+    double smallest, largest;  /* absolute values of the finite numbers other than 0 */
+    int width;
+    text out;
+} printer;
+
+/* The longest is an exponent's form of f64, or the smallest i64. */
+typedef char element_text[32];
+
+static double load_floating(const br_tensor *t, const char *element)
+{
+    return t->dtype == BR_F32 ? (double)*(const float *)(const void *)element
+                              : *(const double *)(const void *)element;
+}
+
+/* Writes the element without padding and returns the length. */
+static int write_element(const printer *p, const char *element, element_text buffer)
+{
+    size_t size = sizeof(element_text);
+    if (p->t->dtype == BR_BOOL)
+        return snprintf(buffer, size, *(const bool *)element ? "True" : "False");
+    if (p->t->dtype == BR_I64)
+        return snprintf(buffer, size, "%" PRId64, *(const int64_t *)(const void *)element);
+    double value = load_floating(p->t, element);
+    if (isnan(value)) /* whose sign the C library would show */
+        return snprintf(buffer, size, "nan");
+    if (isinf(value))
+        return snprintf(buffer, size, value < 0 ? "-inf" : "inf");
+    if (p->scientific)
+        return snprintf(buffer, size, "%.*e", PRECISION, value);
+    if (p->integral)
+        return snprintf(buffer, size, "%.0f.", value);
+    return snprintf(buffer, size, "%.*f", PRECISION, value);
+}
+
+/* ---- Choosing form and width ----------------------------------------------------------------- */
+
+/* The index after i of those that are shown along a dimension. */
+static int64_t next_shown(const printer *p, int64_t i, int64_t size)
+{
+    return p->summarize && size > 2 * EDGE && i + 1 == EDGE ? size - EDGE : i + 1;
+}
+
+/* Calls `visit` for each element that is shown. */
+static void visit_shown(printer *p, int dim, const char *data,
+                        void (*visit)(printer *p, const char *element))
+{
+    const br_tensor *t = p->t;
+    if (dim == t->ndim) {
+        visit(p, data);
+        return;
+    }
+    int64_t stride = t->strides[dim] * (int64_t)br_dtype_size(t->dtype);
+    for (int64_t i = 0; i < t->sizes[dim]; i = next_shown(p, i, t->sizes[dim]))
+        visit_shown(p, dim + 1, data + i * stride, visit);
+}
+
+static void survey(printer *p, const char *element)
+{
+    double value = load_floating(p->t, element);
+    if (!isfinite(value) || value == 0)
+        return;
+    p->integral &= value == ceil(value);
+    p->smallest = fmin(p->smallest, fabs(value));
+    p->largest = fmax(p->largest, fabs(value));
+}
+
+static void measure(printer *p, const char *element)
+{
+    if (br_is_floating(p->t)) {
+        double value = load_floating(p->t, element);
+        if (!isfinite(value) || value == 0)
+            return;
+    }
+    element_text buffer;
+    int n = write_element(p, element, buffer);
+    if (n > p->width)
+        p->width = n;
+}
+
+static void choose_form(printer *p)
+{
+    if (br_is_floating(p->t)) {
+        visit_shown(p, 0, p->t->data, survey);
+        if (p->largest == 0)
+            return;
+        p->scientific = p->largest / p->smallest > 1000 || p->largest > 1e8 || p->smallest < 1e-4;
+    }
+    visit_shown(p, 0, p->t->data, measure);
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static void append_element(printer *p, const char *element)
+{
+    element_text buffer;
+    int n = write_element(p, element, buffer);
+    append_repeated(&p->out, ' ', p->width - n);
+    append(&p->out, buffer, (size_t)n);
+}
+
+/* What stands in front of item k: nothing, ", ", or the end of the line and the next one's indent.
+ */
+static void append_separator(printer *p, int k, int per_line, int newlines, int indent)
+{
+    if (k == 0)
+        return;
+    append_string(&p->out, ",");
+    append_repeated(&p->out, '\n', k % per_line == 0 ? newlines : 0);
+    append_repeated(&p->out, ' ', k % per_line == 0 ? indent : 1);
+}
+
+/* Rows of elements are broken where the line is full, other dimensions after each item, with an
+ * empty line more for each dimension further out. */
+static void append_items(printer *p, int dim, const char *data, int indent)
+{
+    const br_tensor *t = p->t;
+    if (dim == t->ndim) {
+        append_element(p, data);
+        return;
+    }
+    bool row = dim == t->ndim - 1;
+    int fitting = (LINE - indent) / (p->width + 2), k = 0;
+    int per_line = row && fitting > 1 ? fitting : 1, newlines = row ? 1 : t->ndim - 1 - dim;
+    int64_t stride = t->strides[dim] * (int64_t)br_dtype_size(t->dtype);
+    append_string(&p->out, "[");
+    for (int64_t i = 0, next; i < t->sizes[dim]; i = next) {
+        append_separator(p, k++, per_line, newlines, indent + 1);
+        append_items(p, dim + 1, data + i * stride, indent + 1);
+        next = next_shown(p, i, t->sizes[dim]);
+        if (next > i + 1) {
+            append_separator(p, k++, per_line, newlines, indent + 1);
+            append_string(&p->out, row ? " ..." : "...");
+        }
+    }
+    append_string(&p->out, "]");
+}
+
+/* Puts ", suffix" at the end, on a line of its own if the last one has no room. */
+static void append_suffix(text *out, const char *suffix)
+{
+    if (!out->chars)
+        return;
+    const char *newline = strrchr(out->chars, '\n');
+    size_t line = strlen(newline ? newline + 1 : out->chars), n = strlen(suffix);
+    /* PyTorch takes the line for two characters longer than it is. */
+    bool full = line + 2 + n + 2 > LINE;
+    append_string(out, full ? ",\n" : ", ");
+    append_repeated(out, ' ', full ? INDENT : 0);
+    append(out, suffix, n);
+}
+
+/* What cannot be seen from the elements: the shape of an empty tensor, and a dtype that is not what
+ * a list of such numbers would have. */
+static void append_suffixes(printer *p)
+{
+    const br_tensor *t = p->t;
+    if (t->numel == 0 && t->ndim != 1) {
+        char size[BR_MAX_DIMS * 22 + 16] = "size=";
+        br_shape_string(t, size + 5, sizeof size - 5);
+        size[5] = '(';
+        size[strlen(size) - 1] = ')';
+        append_suffix(&p->out, size);
+    }
+    if (t->dtype == BR_F64 || (t->numel == 0 && t->dtype != BR_F32)) {
+        char dtype[16];
+        snprintf(dtype, sizeof dtype, "dtype=%s", br_dtype_name(t->dtype));
+        append_suffix(&p->out, dtype);
+    }
+}
+
+char *br_to_string(const br_tensor *t)
+{
+    if (!br__required("to_string", "t", t))
+        return NULL;
+    printer p = { .t = t,
+                  .summarize = t->numel > THRESHOLD,
+                  .integral = true,
+                  .smallest = INFINITY,
+                  .width = 1,
+                  .out = { .chars = br__malloc(256), .capacity = 256 } };
+    append_string(&p.out, PREFIX);
+    if (t->numel == 0) {
+        append_string(&p.out, "[]");
+    } else {
+        choose_form(&p);
+        append_items(&p, 0, t->data, INDENT);
+    }
+    append_suffixes(&p);
+    append_string(&p.out, ")");
+    return p.out.chars;
+}
+
+void br_print(FILE *stream, const br_tensor *t)
+{
+    if (!br__required("print", "t", t))
+        return;
+    if (!stream) {
+        br__fail(BR_ERROR_ARGUMENT, "print", "stream is NULL, but it is required");
+        return;
+    }
+    char *string = br_to_string(t);
+    if (string)
+        fprintf(stream, "%s\n", string);
+    br_free(string);
+}

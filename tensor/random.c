@@ -1,0 +1,252 @@
+/* tensor/random.c - tensors of random numbers, equal to PyTorch's on the CPU.
+ *
+ * For equal numbers it matters how many words each takes and which element gets which: a target
+ * that is not contiguous is filled in the order of its memory, and normal numbers are made in one
+ * of two ways, by the size. Words are drawn one after the other; what is made of them is shared
+ * among threads. */
+#include "tensor/random_internal.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+/* Where PyTorch goes from 32 to 64 random bits a number. */
+static const uint64_t WIDE_RANGE = UINT64_C(1) << 28;
+static const int64_t WIDE_PERMUTATION = UINT32_MAX / 20;
+
+/* ---- Order of filling ------------------------------------------------------------------------ */
+
+/* True if no two elements lie in the same place, as expanded dimensions make them. */
+static bool writable(const char *op, const br_tensor *t)
+{
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->sizes[i] > 1 && t->strides[i] == 0) {
+            br__fail(BR_ERROR_ARGUMENT, op,
+                     "t %s is expanded along dimension %d: its elements share memory and cannot be "
+                     "filled one by one",
+                     br__shape(t), i);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* t with its dimensions ordered by their strides, the longest first. Borrows t's storage. */
+static br_tensor in_memory_order(const br_tensor *t)
+{
+    br_tensor ordered = *t;
+    ordered.ndim = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->sizes[i] == 1)
+            continue;
+        int at = ordered.ndim++;
+        for (; at > 0 && ordered.strides[at - 1] < t->strides[i]; at--) {
+            ordered.sizes[at] = ordered.sizes[at - 1];
+            ordered.strides[at] = ordered.strides[at - 1];
+        }
+        ordered.sizes[at] = t->sizes[i];
+        ordered.strides[at] = t->strides[i];
+    }
+    int64_t step = 1;
+    ordered.contiguous = true;
+    for (int i = ordered.ndim - 1; i >= 0; i--) {
+        ordered.contiguous &= ordered.strides[i] == step;
+        step *= ordered.sizes[i];
+    }
+    return ordered;
+}
+
+/* Fills n elements of a dtype that lie one after the other. */
+typedef void (*filler)(char *out, int64_t n, br_dtype dtype, double a, double b);
+
+/* Fills t in the order of its memory. */
+static br_tensor *fill_in_order(const char *op, br_tensor *t, filler fill, double a, double b)
+{
+    if (t->numel == 0)
+        return t;
+    br_tensor ordered = in_memory_order(t);
+    if (ordered.contiguous) {
+        fill(ordered.data, t->numel, t->dtype, a, b);
+        return t;
+    }
+    br_scope *scope = br_scope_begin();
+    br_tensor *dense = br__new(op, ordered.ndim, ordered.sizes, t->dtype);
+    if (dense) {
+        fill(dense->data, t->numel, t->dtype, a, b);
+        br__copy(&ordered, dense);
+    }
+    br_scope_end(scope);
+    return dense ? t : NULL;
+}
+
+/* ---- Uniform --------------------------------------------------------------------------------- */
+
+static void fill_uniform(char *out, int64_t n, br_dtype dtype, double low, double high)
+{
+    if (dtype == BR_F32)
+        br__fill_uniform_f32((float *)(void *)out, n, (float)low, (float)high);
+    else
+        br__fill_uniform_f64((double *)(void *)out, n, low, high);
+}
+
+br_tensor *br_uniform_(br_tensor *t, double low, double high)
+{
+    if (!br__floating("uniform_", "t", t) || !writable("uniform_", t))
+        return NULL;
+    double most = t->dtype == BR_F32 ? (double)FLT_MAX : DBL_MAX;
+    if (!(low <= high && high - low <= most && fabs(low) <= most && fabs(high) <= most))
+        return br__fail(BR_ERROR_ARGUMENT, "uniform_",
+                        "low %g and high %g: low must be at most high, and both and their "
+                        "difference representable as %s",
+                        low, high, br_dtype_name(t->dtype));
+    if (!fill_in_order("uniform_", t, fill_uniform, low, high))
+        return NULL;
+    br_bump_version(t);
+    return t;
+}
+
+/* ---- Normal ---------------------------------------------------------------------------------- */
+
+enum { BLOCK = 16 }; /* from so many elements on a contiguous target is filled in blocks */
+
+/* One number after the other, computed in f64 from the generator's pairs. */
+static void fill_normal_singly(char *out, int64_t n, br_dtype dtype, double mean, double std)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double value = fma(br__draw_normal(), std, mean);
+        if (dtype == BR_F32)
+            ((float *)(void *)out)[i] = (float)value;
+        else
+            ((double *)(void *)out)[i] = value;
+    }
+}
+
+typedef struct normal_task {
+    char *out;
+    int64_t n;
+    br_dtype dtype;
+    double mean, std;
+} normal_task;
+
+static void make_normal(char *x, int64_t n, br_dtype dtype, double mean, double std)
+{
+    if (dtype == BR_F32)
+        br__box_muller_f32((float *)(void *)x, n, (float)mean, (float)std);
+    else
+        br__box_muller_f64((double *)(void *)x, n, mean, std);
+}
+
+static void run_normal_task(void *context, int64_t i)
+{
+    const normal_task *task = context;
+    int64_t from = i * BR_GRAIN, left = task->n - from;
+    make_normal(task->out + (size_t)from * br_dtype_size(task->dtype),
+                left < BR_GRAIN ? left : BR_GRAIN, task->dtype, task->mean, task->std);
+}
+
+/* All numbers uniform first, then normal by blocks of 16; what is left over is drawn anew, as the
+ * last 16. */
+static void fill_normal_blocks(char *out, int64_t n, br_dtype dtype, double mean, double std)
+{
+    normal_task task = { out, n - n % BLOCK, dtype, mean, std };
+    fill_uniform(out, n, dtype, 0, 1);
+    br__parallel((task.n + BR_GRAIN - 1) / BR_GRAIN, run_normal_task, &task);
+    if (n % BLOCK != 0) {
+        char *last = out + (size_t)(n - BLOCK) * br_dtype_size(dtype);
+        fill_uniform(last, BLOCK, dtype, 0, 1);
+        make_normal(last, BLOCK, dtype, mean, std);
+    }
+}
+
+br_tensor *br_normal_(br_tensor *t, double mean, double std)
+{
+    if (!br__floating("normal_", "t", t) || !writable("normal_", t))
+        return NULL;
+    if (!(std >= 0))
+        return br__fail(BR_ERROR_ARGUMENT, "normal_", "std is %g, must be at least 0", std);
+    bool blocks = t->numel >= BLOCK && t->contiguous;
+    if (!fill_in_order("normal_", t, blocks ? fill_normal_blocks : fill_normal_singly, mean, std))
+        return NULL;
+    br_bump_version(t);
+    return t;
+}
+
+/* ---- New tensors ----------------------------------------------------------------------------- */
+
+static br_tensor *new_floating(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    if (!br_failed() && dtype != BR_F32 && dtype != BR_F64)
+        return br__fail(BR_ERROR_DTYPE, op, "dtype is %s, must be f32 or f64",
+                        br_dtype_name(dtype));
+    return br__new(op, ndim, sizes, dtype);
+}
+
+br_tensor *br_rand(int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    br_tensor *t = new_floating("rand", ndim, sizes, dtype);
+    if (t)
+        fill_uniform(t->data, t->numel, dtype, 0, 1);
+    return t;
+}
+
+br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    br_tensor *t = new_floating("randn", ndim, sizes, dtype);
+    if (t)
+        (t->numel >= BLOCK ? fill_normal_blocks : fill_normal_singly)(t->data, t->numel, dtype, 0,
+                                                                      1);
+    return t;
+}
+
+br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
+{
+    if (!br_failed() && low >= high)
+        return br__fail(BR_ERROR_ARGUMENT, "randint",
+                        "low is %" PRId64 " and high %" PRId64 ", low must be below high", low,
+                        high);
+    br_tensor *t = br__new("randint", ndim, sizes, BR_I64);
+    if (!t)
+        return NULL;
+    uint64_t range = (uint64_t)high - (uint64_t)low;
+    int64_t *out = (int64_t *)(void *)t->data;
+    for (int64_t i = 0; i < t->numel; i++) {
+        uint64_t k =
+            range >= WIDE_RANGE ? br__draw_u64() % range : br__draw_u32() % (uint32_t)range;
+        out[i] = (int64_t)((uint64_t)low + k);
+    }
+    return t;
+}
+
+/* Fisher and Yates: each place in turn gets one of those that are left. */
+static void shuffle(int64_t *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = i;
+    for (int64_t i = 0; i < n - 1; i++) {
+        int64_t k = i + (int64_t)(br__draw_u32() % (uint32_t)(n - i)), value = out[i];
+        out[i] = out[k];
+        out[k] = value;
+    }
+}
+
+/* The same inside out, with 64 bits: each number goes to a random place among those
+ * before it, whose number moves to the end. */
+static void shuffle_wide(int64_t *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = (int64_t)(br__draw_u64() % (uint64_t)(i + 1));
+        out[i] = i;
+        out[i] = out[k];
+        out[k] = i;
+    }
+}
+
+br_tensor *br_randperm(int64_t n)
+{
+    if (!br_failed() && n < 0)
+        return br__fail(BR_ERROR_ARGUMENT, "randperm", "n is %" PRId64 ", must be at least 0", n);
+    br_tensor *t = br__new("randperm", BR_SHAPE(n), BR_I64);
+    if (t)
+        (n < WIDE_PERMUTATION ? shuffle : shuffle_wide)((int64_t *)(void *)t->data, n);
+    return t;
+}
