@@ -1,0 +1,445 @@
+/* io/header.c - the header of a safetensors file: read, and checked against every rule of the
+ * format.
+ *
+ * A header is one JSON object whose members are an entry for each tensor, and "__metadata__". The
+ * text may be hostile and 100 MB long, so it is never decoded as a whole: the object is walked
+ * here, without recursion, and jansson decodes one key, one metadata value, or one entry at a time.
+ * What memory that takes is bounded by MAX_ENTRY, and an entry's nesting by MAX_DEPTH. Everything
+ * else is proportional to the text.
+ *
+ * What is accepted and what is refused, also where the reference reader is lax, is told in
+ * docs/safetensors.md. */
+#include "io/io_internal.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ENTRY = 1 << 20, MAX_DEPTH = 16 };
+
+/* ---- Dtypes ---------------------------------------------------------------------------------- */
+
+static const br_file_dtype dtypes[] = {
+    { "F32", 32, BR_F32 },    { "F64", 64, BR_F64 }, { "I64", 64, BR_I64 },
+    { "BOOL", 8, BR_BOOL },   { "F16", 16, -1 },     { "BF16", 16, -1 },
+    { "I32", 32, -1 },        { "I16", 16, -1 },     { "I8", 8, -1 },
+    { "U64", 64, -1 },        { "U32", 32, -1 },     { "U16", 16, -1 },
+    { "U8", 8, -1 },          { "C64", 64, -1 },     { "F8_E4M3", 8, -1 },
+    { "F8_E5M2", 8, -1 },     { "F8_E8M0", 8, -1 },  { "F8_E4M3FNUZ", 8, -1 },
+    { "F8_E5M2FNUZ", 8, -1 }, { "F6_E2M3", 6, -1 },  { "F6_E3M2", 6, -1 },
+    { "F4", 4, -1 },
+};
+
+const br_file_dtype *br__file_dtype(const char *name)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (strcmp(dtypes[i].name, name) == 0)
+            return &dtypes[i];
+    return NULL;
+}
+
+const br_file_dtype *br__file_dtype_of(br_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (dtypes[i].dtype == (int)dtype)
+            return &dtypes[i];
+    return NULL;
+}
+
+/* ---- Walking the text ------------------------------------------------------------------------ */
+
+typedef struct reader {
+    br_header *header;
+    const char *path;
+    const char *start, *p, *end;
+    bool has_metadata;
+} reader;
+
+BR_PRINTF(2, 3)
+static bool refuse(const reader *r, const char *format, ...)
+{
+    char rule[640];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(rule, sizeof rule, format, args);
+    va_end(args);
+    br__fail(BR_ERROR_FORMAT, "safetensors", "%s: %s", br__printable(r->path), rule);
+    return false;
+}
+
+static bool next_is(reader *r, char c)
+{
+    while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
+        r->p++;
+    return r->p < r->end && *r->p == c;
+}
+
+static bool expect(reader *r, char c)
+{
+    if (!next_is(r, c))
+        return refuse(r, "header: '%c' expected at byte %td", c, r->p - r->start);
+    r->p++;
+    return true;
+}
+
+/* Passes a string that begins at p; NULL if it does not end. What is in it jansson will judge. */
+static const char *string_end(const char *p, const char *end)
+{
+    for (p++; p < end; p++) {
+        if (*p == '"')
+            return p + 1;
+        if (*p == '\\')
+            p++;
+    }
+    return NULL;
+}
+
+/* Decodes the n bytes at p, which are one JSON value. */
+static json_t *decode(const reader *r, const char *p, size_t n, const char *what)
+{
+    json_error_t error = { 0 };
+    json_t *value = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (value)
+        return value;
+    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
+        return br__fail(BR_ERROR_MEMORY, "safetensors", "%s: no memory to read the header",
+                        br__printable(r->path));
+    refuse(r, "header: %s at byte %td: %s", what, p - r->start, br__printable(error.text));
+    return NULL;
+}
+
+/* Decodes the string at p into the arena. */
+static char *read_string(reader *r, const char *what)
+{
+    if (!next_is(r, '"')) {
+        refuse(r, "header: %s expected at byte %td, as a string", what, r->p - r->start);
+        return NULL;
+    }
+    const char *end = string_end(r->p, r->end);
+    if (!end) {
+        refuse(r, "header: %s at byte %td does not end", what, r->p - r->start);
+        return NULL;
+    }
+    json_t *value = decode(r, r->p, (size_t)(end - r->p), what);
+    if (!value)
+        return NULL;
+    r->p = end;
+    char *text =
+        br__arena_text(&r->header->arena, json_string_value(value), json_string_length(value));
+    json_decref(value);
+    return text;
+}
+
+/* Calls `member` for each member of the object at p, with p behind the colon. */
+static bool read_members(reader *r, bool (*member)(reader *r, const char *key))
+{
+    if (!expect(r, '{'))
+        return false;
+    if (next_is(r, '}'))
+        return expect(r, '}');
+    for (;;) {
+        const char *key = read_string(r, "a name");
+        if (!key || !expect(r, ':') || !member(r, key))
+            return false;
+        if (!next_is(r, ','))
+            return expect(r, '}');
+        r->p++;
+    }
+}
+
+/* Room for one element more in a growing array. */
+static bool grow(void **array, size_t n, size_t *room, size_t size)
+{
+    if (n < *room)
+        return true;
+    size_t more = *room ? 2 * *room : 64;
+    void *grown = br__realloc(*array, n * size, more * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = more;
+    return true;
+}
+
+static bool read_metadata(reader *r, const char *key)
+{
+    br_header *h = r->header;
+    if (!next_is(r, '"'))
+        return refuse(r, "metadata \"%s\": the value must be a string", br__printable(key));
+    const char *value = read_string(r, "a metadata value");
+    if (!value ||
+        !grow((void **)&h->metadata, h->n_metadata, &h->metadata_room, sizeof *h->metadata))
+        return false;
+    h->metadata[h->n_metadata++] = (br_metadata){ key, value };
+    return true;
+}
+
+/* ---- An entry -------------------------------------------------------------------------------- */
+
+/* The end of the object at p, which must be of bounded size and depth. */
+static const char *object_end(const reader *r, const char *name)
+{
+    int depth = 0;
+    const char *end = r->end - r->p > MAX_ENTRY ? r->p + MAX_ENTRY : r->end;
+    for (const char *p = r->p; p && p < end;) {
+        if (*p == '"') {
+            p = string_end(p, end);
+            continue;
+        }
+        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
+        p++;
+        if (depth == 0)
+            return p;
+        if (depth > MAX_DEPTH) {
+            refuse(r, "tensor \"%s\": its entry is nested deeper than %d levels",
+                   br__printable(name), MAX_DEPTH);
+            return NULL;
+        }
+    }
+    if (end < r->end)
+        refuse(r, "tensor \"%s\": its entry is longer than %d bytes", br__printable(name),
+               MAX_ENTRY);
+    else
+        refuse(r, "tensor \"%s\": its entry does not end", br__printable(name));
+    return NULL;
+}
+
+/* Checks that `value` is an array of exact integers that are not negative. */
+static bool check_integers(const reader *r, const char *name, const char *field,
+                           const json_t *value)
+{
+    if (!value)
+        return refuse(r, "tensor \"%s\": \"%s\" is missing", br__printable(name), field);
+    if (!json_is_array(value))
+        return refuse(r, "tensor \"%s\": \"%s\" must be an array of integers", br__printable(name),
+                      field);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_integer(item))
+            return refuse(r, "tensor \"%s\": element %zu of \"%s\" is not an integer",
+                          br__printable(name), i, field);
+        if (json_integer_value(item) < 0)
+            return refuse(r,
+                          "tensor \"%s\": element %zu of \"%s\" is %" JSON_INTEGER_FORMAT
+                          ", must not be negative",
+                          br__printable(name), i, field, json_integer_value(item));
+    }
+    return true;
+}
+
+static bool read_dtype(const reader *r, br_file_entry *e, const json_t *value)
+{
+    if (!value)
+        return refuse(r, "tensor \"%s\": \"dtype\" is missing", br__printable(e->name));
+    if (!json_is_string(value))
+        return refuse(r, "tensor \"%s\": \"dtype\" must be a string", br__printable(e->name));
+    e->dtype = br__file_dtype(json_string_value(value));
+    return e->dtype || refuse(r, "tensor \"%s\": \"%s\" is no dtype of the format",
+                              br__printable(e->name), br__printable(json_string_value(value)));
+}
+
+/* Reads the shape, and the number of elements; strides of an empty tensor must be representable
+ * too, so the sizes that are not 0 are multiplied in any case. */
+static bool read_shape(const reader *r, br_file_entry *e, const json_t *value)
+{
+    if (!check_integers(r, e->name, "shape", value))
+        return false;
+    size_t n = json_array_size(value);
+    int64_t *sizes = br__arena_alloc(&r->header->arena, n * sizeof *sizes);
+    if (!sizes)
+        return false;
+    int64_t product = 1;
+    bool empty = false, overflow = false;
+    for (size_t i = 0; i < n; i++) {
+        sizes[i] = json_integer_value(json_array_get(value, i));
+        empty |= sizes[i] == 0;
+        overflow |= sizes[i] > 0 && __builtin_mul_overflow(product, sizes[i], &product);
+    }
+    int64_t bits;
+    if (overflow || __builtin_mul_overflow(product, (int64_t)e->dtype->bits, &bits))
+        return refuse(r, "tensor \"%s\": its shape has more elements than can be addressed",
+                      br__printable(e->name));
+    e->sizes = sizes;
+    e->ndim = (int)n;
+    e->numel = empty ? 0 : product;
+    return true;
+}
+
+static bool read_offsets(const reader *r, br_file_entry *e, const json_t *value)
+{
+    if (!check_integers(r, e->name, "data_offsets", value))
+        return false;
+    if (json_array_size(value) != 2)
+        return refuse(r, "tensor \"%s\": \"data_offsets\" has %zu elements, must have 2",
+                      br__printable(e->name), json_array_size(value));
+    e->begin = (uint64_t)json_integer_value(json_array_get(value, 0));
+    e->end = (uint64_t)json_integer_value(json_array_get(value, 1));
+    if (e->begin > e->end)
+        return refuse(
+            r, "tensor \"%s\": its data begin at byte %" PRIu64 ", behind their end at %" PRIu64,
+            br__printable(e->name), e->begin, e->end);
+    uint64_t bits = (uint64_t)e->numel * e->dtype->bits;
+    if (bits % 8 != 0)
+        return refuse(r, "tensor \"%s\": %" PRId64 " elements of %s do not fill whole bytes",
+                      br__printable(e->name), e->numel, e->dtype->name);
+    if (bits / 8 != e->end - e->begin)
+        return refuse(r,
+                      "tensor \"%s\": %" PRId64 " elements of %s take %" PRIu64
+                      " bytes, but \"data_offsets\" span %" PRIu64,
+                      br__printable(e->name), e->numel, e->dtype->name, bits / 8,
+                      e->end - e->begin);
+    return true;
+}
+
+static bool read_entry(reader *r, const char *name)
+{
+    br_header *h = r->header;
+    if (!*name)
+        return refuse(r, "header: a tensor's name is empty");
+    if (!next_is(r, '{'))
+        return refuse(r, "tensor \"%s\": its entry must be an object", br__printable(name));
+    const char *end = object_end(r, name);
+    json_t *object = end ? decode(r, r->p, (size_t)(end - r->p), "a tensor's entry") : NULL;
+    if (!object)
+        return false;
+    r->p = end;
+    br_file_entry e = { .name = name };
+    bool ok = read_dtype(r, &e, json_object_get(object, "dtype")) &&
+              read_shape(r, &e, json_object_get(object, "shape")) &&
+              read_offsets(r, &e, json_object_get(object, "data_offsets")) &&
+              grow((void **)&h->entries, h->n_entries, &h->entries_room, sizeof e);
+    if (ok)
+        h->entries[h->n_entries++] = e;
+    json_decref(object);
+    return ok;
+}
+
+static bool read_top(reader *r, const char *key)
+{
+    if (strcmp(key, "__metadata__") != 0)
+        return read_entry(r, key);
+    if (r->has_metadata)
+        return refuse(r, "header: \"__metadata__\" stands there twice");
+    r->has_metadata = true;
+    if (!next_is(r, '{'))
+        return refuse(r, "header: \"__metadata__\" must be an object of strings");
+    return read_members(r, read_metadata);
+}
+
+/* ---- Checks of the whole --------------------------------------------------------------------- */
+
+static int by_offsets(const void *a, const void *b)
+{
+    const br_file_entry *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const br_file_entry *const *)a)->name,
+                  (*(const br_file_entry *const *)b)->name);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const br_metadata *)a)->key, ((const br_metadata *)b)->key);
+}
+
+/* Sorts entries and metadata for look-up, and finds what is there twice. */
+static bool index_names(const reader *r)
+{
+    br_header *h = r->header;
+    h->by_name = br__malloc(h->n_entries * sizeof *h->by_name);
+    if (!h->by_name)
+        return false;
+    if (h->n_entries > 0)
+        qsort(h->entries, h->n_entries, sizeof *h->entries, by_offsets);
+    for (size_t i = 0; i < h->n_entries; i++)
+        h->by_name[i] = &h->entries[i];
+    qsort(h->by_name, h->n_entries, sizeof *h->by_name, by_name);
+    for (size_t i = 1; i < h->n_entries; i++)
+        if (strcmp(h->by_name[i - 1]->name, h->by_name[i]->name) == 0)
+            return refuse(r, "tensor \"%s\" stands in the header twice",
+                          br__printable(h->by_name[i]->name));
+    if (h->n_metadata > 0)
+        qsort(h->metadata, h->n_metadata, sizeof *h->metadata, by_key);
+    for (size_t i = 1; i < h->n_metadata; i++)
+        if (strcmp(h->metadata[i - 1].key, h->metadata[i].key) == 0)
+            return refuse(r, "metadata \"%s\" stands in the header twice",
+                          br__printable(h->metadata[i].key));
+    return true;
+}
+
+/* The tensors must fill the data exactly: entry by entry, each begins where the one before ends. */
+static bool check_offsets(const reader *r, uint64_t data_bytes)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < r->header->n_entries; i++) {
+        const br_file_entry *e = &r->header->entries[i];
+        if (e->begin > end)
+            return refuse(r,
+                          "bytes %" PRIu64 " to %" PRIu64
+                          " of the data, before tensor \"%s\", belong to no tensor",
+                          end, e->begin, br__printable(e->name));
+        if (e->begin < end)
+            return refuse(r,
+                          "tensors \"%s\" and \"%s\" overlap: the second begins at byte %" PRIu64
+                          ", the first ends at %" PRIu64,
+                          br__printable(e[-1].name), br__printable(e->name), e->begin, end);
+        end = e->end;
+    }
+    if (end != data_bytes)
+        return refuse(
+            r, "the tensors take %" PRIu64 " bytes, but the file has %" PRIu64 " bytes of data",
+            end, data_bytes);
+    return true;
+}
+
+bool br__header_read(br_header *header, const char *path, const char *text, size_t n,
+                     uint64_t data_bytes)
+{
+    reader r = { .header = header, .path = path, .start = text, .p = text, .end = text + n };
+    if (n == 0 || text[0] != '{')
+        return refuse(&r, "the header does not begin with '{'");
+    if (!read_members(&r, read_top))
+        return false;
+    while (r.p < r.end && *r.p == ' ')
+        r.p++;
+    if (r.p < r.end)
+        return refuse(&r, "header: something other than spaces follows the object, at byte %td",
+                      r.p - r.start);
+    return index_names(&r) && check_offsets(&r, data_bytes);
+}
+
+void br__header_free(br_header *header)
+{
+    br_free(header->entries);
+    br_free(header->by_name);
+    br_free(header->metadata);
+    br__arena_free(&header->arena);
+    *header = (br_header){ 0 };
+}
+
+const br_file_entry *br__header_find(const br_header *header, const char *name)
+{
+    const br_file_entry key = { .name = name }, *p = &key;
+    const br_file_entry **found =
+        bsearch(&p, header->by_name, header->n_entries, sizeof p, by_name);
+    return found ? *found : NULL;
+}
+
+const char *br__header_metadata(const br_header *header, const char *key)
+{
+    if (header->n_metadata == 0)
+        return NULL;
+    const br_metadata wanted = { key, NULL };
+    const br_metadata *found =
+        bsearch(&wanted, header->metadata, header->n_metadata, sizeof wanted, by_key);
+    return found ? found->value : NULL;
+}

@@ -1,0 +1,269 @@
+/* io/safetensors.c - open safetensors files and the tensors in them.
+ *
+ * The header is read into memory and checked whole (io/header.c); the data are mapped, privately,
+ * so that writing to a tensor never reaches the file. A mapped file must not be changed while
+ * tensors of it live: what they hold would change, and reading what was cut off ends the process
+ * (SIGBUS). Replacing it by renaming, as all writers here do, is safe; for anything else there is
+ * the option `copy`. An open file is never changed, so threads may share it. */
+#include "io/io_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const char op[] = "safetensors";
+
+/* ---- The file's bytes in memory ----------------------------------------------------------------
+ */
+
+static void release_mapping(void *context)
+{
+    br_mapping *m = context;
+    if (!m || atomic_fetch_sub(&m->refs, 1) != 1)
+        return;
+    if (m->copied)
+        br__block_free(m->base, m->bytes, m->capacity);
+    else
+        munmap(m->base, m->bytes);
+    br_free(m);
+}
+
+static bool map_file(br_mapping *m, const char *path, int fd)
+{
+    void *base = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    if (base != MAP_FAILED) {
+        m->base = base;
+        return true;
+    }
+    br__fail(errno == ENOMEM ? BR_ERROR_MEMORY : BR_ERROR_IO, op, "%s: cannot be mapped: %s",
+             br__printable(path), strerror(errno));
+    return false;
+}
+
+static bool copy_file(br_mapping *m, const char *path, int fd, uint64_t offset)
+{
+    m->copied = true;
+    m->base = br__block_alloc(op, m->bytes, &m->capacity);
+    if (!m->base)
+        return false;
+    if (br__read_file(op, path, fd, m->base, m->bytes, offset))
+        return true;
+    br__block_free(m->base, m->bytes, m->capacity);
+    return false;
+}
+
+/* Brings the file's data into memory, which begin at `offset`. */
+static bool load_data(br_safetensors *file, int fd, uint64_t offset, uint64_t size, bool copy)
+{
+    if (offset == size)
+        return true;
+    if (size > PTRDIFF_MAX) {
+        br__fail(BR_ERROR_MEMORY, op, "%s: %" PRIu64 " bytes are more than can be addressed",
+                 br__printable(file->path), size);
+        return false;
+    }
+    br_mapping *m = br__calloc(1, sizeof *m);
+    if (!m)
+        return false;
+    atomic_init(&m->refs, 1);
+    m->bytes = (size_t)(copy ? size - offset : size); /* a mapping begins at a page */
+    if (!(copy ? copy_file(m, file->path, fd, offset) : map_file(m, file->path, fd))) {
+        br_free(m);
+        return false;
+    }
+    file->mapping = m;
+    file->data = copy ? m->base : m->base + offset;
+    return true;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* Reads the header's length and checks it against the file's. */
+static bool read_length(const char *path, int fd, uint64_t size, uint64_t limit, uint64_t *length)
+{
+    unsigned char bytes[9]; /* and the header's first byte, before memory is taken for it */
+    if (size < sizeof bytes) {
+        br__fail(BR_ERROR_FORMAT, op, "%s: %" PRIu64 " bytes are too few for a header",
+                 br__printable(path), size);
+        return false;
+    }
+    if (!br__read_file(op, path, fd, bytes, sizeof bytes, 0))
+        return false;
+    uint64_t n = 0;
+    for (int i = 7; i >= 0; i--)
+        n = n << 8 | bytes[i];
+    const char *rule = n > limit      ? "more than the limit of"
+                       : n > size - 8 ? "but behind its length the file has"
+                                      : NULL;
+    if (rule)
+        br__fail(BR_ERROR_FORMAT, op, "%s: the header has %" PRIu64 " bytes, %s %" PRIu64,
+                 br__printable(path), n, rule, n > limit ? limit : size - 8);
+    else if (n == 0 || bytes[8] != '{')
+        br__fail(BR_ERROR_FORMAT, op, "%s: the header does not begin with '{'",
+                 br__printable(path));
+    *length = n;
+    return !br_failed();
+}
+
+static bool read_header(br_safetensors *file, int fd, uint64_t size, uint64_t length)
+{
+    char *text = br__malloc((size_t)length);
+    bool ok = text && br__read_file(op, file->path, fd, text, (size_t)length, 8) &&
+              br__header_read(&file->header, file->path, text, (size_t)length, size - 8 - length);
+    br_free(text);
+    return ok;
+}
+
+br_safetensors *br_safetensors_open(const char *path, const br_safetensors_options *options)
+{
+    if (br_failed())
+        return NULL;
+    if (!path)
+        return br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
+    size_t limit = options && options->max_header_bytes ? options->max_header_bytes : BR_HEADER_MAX;
+    uint64_t size, length;
+    int fd = br__open_file(op, path, &size);
+    if (fd < 0)
+        return NULL;
+    br_safetensors *file = br__calloc(1, sizeof *file);
+    bool ok = file && (file->path = br__strdup(path)) &&
+              read_length(path, fd, size, limit, &length) && read_header(file, fd, size, length) &&
+              load_data(file, fd, 8 + length, size, options && options->copy);
+    close(fd);
+    if (ok)
+        return file;
+    br_safetensors_close(file);
+    return NULL;
+}
+
+void br_safetensors_close(br_safetensors *file)
+{
+    if (!file)
+        return;
+    release_mapping(file->mapping);
+    br__header_free(&file->header);
+    br_free(file->path);
+    br_free(file);
+}
+
+/* ---- What is in it --------------------------------------------------------------------------- */
+
+int64_t br_safetensors_count(const br_safetensors *file)
+{
+    return file ? (int64_t)file->header.n_entries : -1;
+}
+
+/* Entry i, or NULL and an error. */
+static const br_file_entry *entry_at(const br_safetensors *file, int64_t i)
+{
+    if (!file)
+        return br_failed() ? NULL
+                           : br__fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
+    if (i >= 0 && i < (int64_t)file->header.n_entries)
+        return &file->header.entries[i];
+    return br__fail(BR_ERROR_INDEX, op, "%s: no tensor %" PRId64 ", there are %zu",
+                    br__printable(file->path), i, file->header.n_entries);
+}
+
+const char *br_safetensors_name(const br_safetensors *file, int64_t i)
+{
+    const br_file_entry *e = entry_at(file, i);
+    return e ? e->name : NULL;
+}
+
+const char *br_safetensors_dtype(const br_safetensors *file, int64_t i)
+{
+    const br_file_entry *e = entry_at(file, i);
+    return e ? e->dtype->name : NULL;
+}
+
+int br_safetensors_shape(const br_safetensors *file, int64_t i, const int64_t **sizes)
+{
+    const br_file_entry *e = entry_at(file, i);
+    if (sizes)
+        *sizes = e ? e->sizes : NULL;
+    return e ? e->ndim : -1;
+}
+
+size_t br_safetensors_bytes(const br_safetensors *file, int64_t i)
+{
+    const br_file_entry *e = entry_at(file, i);
+    return e ? (size_t)(e->end - e->begin) : 0;
+}
+
+bool br_safetensors_has(const br_safetensors *file, const char *name)
+{
+    return file && name && br__header_find(&file->header, name);
+}
+
+int64_t br_safetensors_metadata_count(const br_safetensors *file)
+{
+    return file ? (int64_t)file->header.n_metadata : -1;
+}
+
+const char *br_safetensors_metadata_key(const br_safetensors *file, int64_t i)
+{
+    if (file && i >= 0 && i < (int64_t)file->header.n_metadata)
+        return file->header.metadata[i].key;
+    if (!file)
+        return NULL;
+    return br__fail(BR_ERROR_INDEX, op, "%s: no metadata %" PRId64 ", there are %zu",
+                    br__printable(file->path), i, file->header.n_metadata);
+}
+
+const char *br_safetensors_metadata(const br_safetensors *file, const char *key)
+{
+    return file && key ? br__header_metadata(&file->header, key) : NULL;
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/* A bool is 0 or 1; a file may hold any byte. */
+static bool are_bools(const char *data, int64_t n)
+{
+    unsigned char bits = 0;
+    for (int64_t i = 0; i < n; i++)
+        bits |= (unsigned char)data[i];
+    return bits <= 1;
+}
+
+br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
+{
+    if (e->dtype->dtype < 0)
+        return br__fail(BR_ERROR_DTYPE, op, "%s: tensor \"%s\" is %s, a dtype that Brasa lacks",
+                        br__printable(file->path), br__printable(e->name), e->dtype->name);
+    if (e->ndim > BR_MAX_DIMS)
+        return br__fail(BR_ERROR_SHAPE, op,
+                        "%s: tensor \"%s\" has %d dimensions, at most %d can be "
+                        "used",
+                        br__printable(file->path), br__printable(e->name), e->ndim, BR_MAX_DIMS);
+    br_dtype dtype = (br_dtype)e->dtype->dtype;
+    if (e->numel == 0)
+        return br__new(op, e->ndim, e->sizes, dtype);
+    char *data = (char *)file->data + e->begin;
+    if ((uintptr_t)data % br_dtype_size(dtype) != 0 ||
+        (dtype == BR_BOOL && !are_bools(data, e->numel)))
+        return br_from_data(e->ndim, e->sizes, dtype, data);
+    atomic_fetch_add(&file->mapping->refs, 1);
+    br_tensor *t = br_borrow(e->ndim, e->sizes, dtype, data, release_mapping, file->mapping);
+    if (!t)
+        release_mapping(file->mapping);
+    return t;
+}
+
+br_tensor *br_safetensors_get(br_safetensors *file, const char *name)
+{
+    if (br_failed())
+        return NULL;
+    if (!file || !name)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required",
+                        file ? "name" : "file");
+    const br_file_entry *e = br__header_find(&file->header, name);
+    if (!e)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%s: there is no tensor \"%s\"",
+                        br__printable(file->path), br__printable(name));
+    return br__entry_tensor(file, e);
+}

@@ -1,0 +1,126 @@
+/* io/text.c - text from files made fit for messages, and the arena that keeps it. */
+#include "io/io_internal.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+/* ---- Text for messages ----------------------------------------------------------------------- */
+
+/* False for what could change how a terminal shows the rest: controls, bidirectional marks, line
+ * separators, and code points that mean nothing. */
+static bool is_harmless(utf8proc_int32_t c)
+{
+    switch (utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+        return false;
+    default:
+        return true;
+    }
+}
+
+const char *br__printable(const char *text)
+{
+    enum { ROOM = 256, LONGEST = 16 }; /* LONGEST: "\U0010ffff" and the "..." behind a cut */
+    static _Thread_local char buffers[4][ROOM];
+    static _Thread_local unsigned turn;
+    char *out = buffers[turn++ % 4];
+    size_t n = 0;
+    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
+    while (*p && n < ROOM - LONGEST) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t length = utf8proc_iterate(p, -1, &c);
+        if (length < 1) {
+            n += (size_t)snprintf(out + n, LONGEST, "\\x%02x", (unsigned)*p++);
+            continue;
+        }
+        if (is_harmless(c)) {
+            memcpy(out + n, p, (size_t)length);
+            n += (size_t)length;
+        } else {
+            n +=
+                (size_t)snprintf(out + n, LONGEST, c > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)c);
+        }
+        p += length;
+    }
+    strcpy(out + n, *p ? "..." : "");
+    return out;
+}
+
+bool br__is_utf8(const char *text)
+{
+    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
+    while (*p) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t length = utf8proc_iterate(p, -1, &c);
+        if (length < 1)
+            return false;
+        p += length;
+    }
+    return true;
+}
+
+/* ---- Arena ----------------------------------------------------------------------------------- */
+
+struct br_arena_chunk {
+    struct br_arena_chunk *next;
+    size_t room;
+    char bytes[];
+};
+
+void *br__arena_alloc(br_arena *arena, size_t size)
+{
+    enum { CHUNK = 1 << 16 };
+    if (size > SIZE_MAX - CHUNK)
+        return br__fail(BR_ERROR_MEMORY, NULL, "%zu bytes of memory are not to be had", size);
+    size = (size + 7) / 8 * 8;
+    if (!arena->chunk || arena->chunk->room - arena->used < size) {
+        size_t room = size > CHUNK ? size : CHUNK;
+        struct br_arena_chunk *chunk = br__malloc(sizeof *chunk + room);
+        if (!chunk)
+            return NULL;
+        chunk->next = arena->chunk;
+        chunk->room = room;
+        arena->chunk = chunk;
+        arena->used = 0;
+    }
+    void *block = arena->chunk->bytes + arena->used;
+    arena->used += size;
+    return block;
+}
+
+char *br__arena_text(br_arena *arena, const char *text, size_t n)
+{
+    char *copy = br__arena_alloc(arena, n + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    return copy;
+}
+
+char *br__arena_join(br_arena *arena, const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    char *joined = br__arena_alloc(arena, n + m + 1);
+    if (!joined)
+        return NULL;
+    memcpy(joined, a, n);
+    memcpy(joined + n, b, m + 1);
+    return joined;
+}
+
+void br__arena_free(br_arena *arena)
+{
+    while (arena->chunk) {
+        struct br_arena_chunk *chunk = arena->chunk;
+        arena->chunk = chunk->next;
+        br_free(chunk);
+    }
+    arena->used = 0;
+}

@@ -1,0 +1,94 @@
+/* tests/io/files.c - see files.h. */
+#include "tests/io/files.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char directory[64];
+
+/* Calls f for each entry's path but "." and ".."; returns how many. */
+static int each_file(void (*f)(const char *path))
+{
+    DIR *dir = opendir(directory);
+    cr_assert(dir);
+    int count = 0;
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        count++;
+        if (f)
+            f(files_path(e->d_name));
+    }
+    closedir(dir);
+    return count;
+}
+
+static void remove_file(const char *path)
+{
+    remove(path);
+}
+
+void files_begin(void)
+{
+    check_begin();
+    strcpy(directory, "/tmp/brasa-test-XXXXXX");
+    cr_assert(mkdtemp(directory));
+}
+
+void files_end(void)
+{
+    each_file(remove_file);
+    cr_assert_eq(rmdir(directory), 0);
+    check_end();
+}
+
+const char *files_path(const char *name)
+{
+    static char paths[4][512];
+    static int turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
+    return path;
+}
+
+int files_count(void)
+{
+    return each_file(NULL);
+}
+
+void files_write(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    cr_assert(f);
+    cr_assert_eq(fwrite(data, 1, n, f), n);
+    cr_assert_eq(fclose(f), 0);
+}
+
+char *files_read(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    cr_assert(f, "%s is not there", path);
+    struct stat st;
+    cr_assert_eq(fstat(fileno(f), &st), 0);
+    *n = (size_t)st.st_size;
+    char *data = malloc(*n + 1);
+    cr_assert_eq(fread(data, 1, *n, f), *n);
+    data[*n] = 0;
+    fclose(f);
+    return data;
+}
+
+void files_write_safetensors(const char *path, const char *header, size_t n, size_t data_bytes)
+{
+    unsigned char *file = malloc(8 + n + data_bytes);
+    for (int i = 0; i < 8; i++)
+        file[i] = (unsigned char)((uint64_t)n >> 8 * i);
+    memcpy(file + 8, header, n);
+    for (size_t i = 0; i < data_bytes; i++)
+        file[8 + n + i] = (unsigned char)i;
+    files_write(path, file, 8 + n + data_bytes);
+    free(file);
+}
