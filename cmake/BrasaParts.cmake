@@ -21,9 +21,8 @@ endfunction()
 
 # brasa_part(<name> <header> <library> <found>): the imported target brasa::<name>, if both exist.
 function(brasa_part name header library found)
-  # Debian keeps each flavour of BLIS in a folder of its own.
-  find_path(BRASA_${name}_INCLUDE_DIR ${header} PATH_SUFFIXES blis blis-openmp)
-  find_library(BRASA_${name}_LIBRARY ${library} PATH_SUFFIXES blis-openmp)
+  find_path(BRASA_${name}_INCLUDE_DIR ${header} PATH_SUFFIXES ${name})
+  find_library(BRASA_${name}_LIBRARY ${library})
   mark_as_advanced(BRASA_${name}_INCLUDE_DIR BRASA_${name}_LIBRARY)
   set(${found} FALSE PARENT_SCOPE)
   if(BRASA_${name}_INCLUDE_DIR AND BRASA_${name}_LIBRARY)
