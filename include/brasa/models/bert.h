@@ -26,13 +26,19 @@ typedef struct br_bert_config {
 /* The notebook's sizes: d_model 768, 6 layers, 12 heads, d_ff 3072, d_k = d_v = 64, maxlen 100,
  * 2 segments, 7 predictions, vocabulary 70. */
 BR_API br_bert_config br_bert_notebook_config(void);
+/* The sizes by name, for files and command lines: the name of the i-th, NULL behind the last; and
+ * where the size of that name is, NULL if there is none (no error). */
+BR_API const char *br_bert_size_name(int i);
+BR_API int64_t *br_bert_size(br_bert_config *config, const char *name);
 
 /* gelu(x) = x/2 (1 + erf(x / sqrt 2)). */
 BR_API br_tensor *br_bert_gelu(br_tensor *x);
-/* True where the key is padding (id 0): seq_q [B, Q], seq_k [B, K] -> bool [B, Q, K]. */
+/* True where the key is padding (id 0): seq_q [B, Q], seq_k [B, K] -> bool [B, Q, K], a view that
+ * repeats one row for all queries. */
 BR_API br_tensor *br_bert_pad_mask(br_tensor *seq_q, br_tensor *seq_k);
-/* softmax(q k^T / sqrt(d_k), masked with -1e9) v over the last two dimensions. Returns the context;
- * the weights go to *attn, unless that is NULL. */
+/* ScaledDotProductAttention: softmax(q k^T / sqrt(d_k), -1e9 where masked) v over the last two
+ * dimensions; attn_mask broadcasts to the scores. Returns the context; the weights, tapped as
+ * "attn", go to *attn, unless that is NULL. */
 BR_API br_tensor *br_bert_attention(br_tensor *q, br_tensor *k, br_tensor *v, br_tensor *attn_mask,
                                     br_tensor **attn);
 

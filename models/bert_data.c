@@ -1,0 +1,369 @@
+/* models/bert_data.c - the notebook's text and batches.
+ *
+ * Random choices are made as CPython's random module makes them, from this thread's generator: the
+ * same stream of 32-bit numbers gives the notebook's batch. */
+#include "tensor/tensor_internal.h"
+
+#include <brasa/models/bert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+enum { PAD, CLS, SEP, MASK, N_SPECIAL };
+static const char *const special_words[N_SPECIAL] = { "[PAD]", "[CLS]", "[SEP]", "[MASK]" };
+
+/* ---- Cleaning -------------------------------------------------------------------------------- */
+
+/* re.sub("[.,!?\\-]", "", text.lower()); NULL on error. */
+static char *clean(const char *text, size_t length)
+{
+    /* Lower case takes at most 3 bytes where the capital took 2. */
+    char *out = length < SIZE_MAX / 2 ? br__malloc(length / 2 * 3 + 2) : NULL;
+    size_t n = 0;
+    for (size_t i = 0; out && i < length;) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+                                                  (utf8proc_ssize_t)(length - i), &c);
+        if (bytes < 1 || c == 0) {
+            br_free(out);
+            return br__fail(BR_ERROR_FORMAT, "bert_corpus", "byte %zu of the text is %s", i,
+                            bytes < 1 ? "not UTF-8" : "NUL");
+        }
+        if (c >= 128 || !strchr(".,!?-", (int)c))
+            n += (size_t)utf8proc_encode_char(utf8proc_tolower(c), (utf8proc_uint8_t *)out + n);
+        i += (size_t)bytes;
+    }
+    if (out)
+        out[n] = 0;
+    return out;
+}
+
+/* What str.split() splits at. */
+static bool is_space(utf8proc_int32_t c)
+{
+    const utf8proc_property_t *p = utf8proc_get_property(c);
+    return p->category == UTF8PROC_CATEGORY_ZS || p->bidi_class == UTF8PROC_BIDI_CLASS_WS ||
+           p->bidi_class == UTF8PROC_BIDI_CLASS_B || p->bidi_class == UTF8PROC_BIDI_CLASS_S;
+}
+
+typedef struct word {
+    const char *text;
+    size_t length;
+} word;
+
+/* The next word of *cursor, which moves behind it; false at the end. */
+static bool next_word(const char **cursor, word *w)
+{
+    const char *p = *cursor;
+    *w = (word){ 0 };
+    while (*p) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)p, -1, &c);
+        if (!is_space(c)) {
+            if (!w->text)
+                w->text = p;
+            w->length += (size_t)bytes;
+        } else if (w->text) {
+            break;
+        }
+        p += bytes;
+    }
+    *cursor = p;
+    return w->text != NULL;
+}
+
+static int64_t count_words(const char *sentence)
+{
+    int64_t n = 0;
+    word w;
+    while (next_word(&sentence, &w))
+        n++;
+    return n;
+}
+
+/* ---- Corpus ---------------------------------------------------------------------------------- */
+
+/* Cuts the text at line ends; a line without a word is no sentence. */
+static bool split_sentences(br_bert_corpus *corpus, char *text)
+{
+    size_t lines = 1;
+    for (const char *p = text; *p; p++)
+        lines += *p == '\n';
+    corpus->sentences = br__calloc(lines, sizeof *corpus->sentences);
+    corpus->lengths = br__calloc(lines, sizeof *corpus->lengths);
+    corpus->tokens = br__calloc(lines, sizeof *corpus->tokens);
+    if (!corpus->sentences || !corpus->lengths || !corpus->tokens)
+        return false;
+    for (char *line = text, *rest = text; rest; line = rest) {
+        rest = strchr(line, '\n');
+        if (rest)
+            *rest++ = 0;
+        int64_t words = count_words(line);
+        if (words == 0)
+            continue;
+        char *sentence = br__strdup(line);
+        if (!sentence)
+            return false;
+        corpus->lengths[corpus->n_sentences] = words;
+        corpus->sentences[corpus->n_sentences++] = sentence;
+    }
+    return true;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const word *x = a, *y = b;
+    size_t n = x->length < y->length ? x->length : y->length;
+    int order = memcmp(x->text, y->text, n);
+    return order != 0 ? order : (x->length > y->length) - (x->length < y->length);
+}
+
+/* Adds the special words, then all others in the order of their bytes. */
+static bool make_vocab(br_bert_corpus *corpus)
+{
+    corpus->vocab = br_vocab_new();
+    for (int i = 0; i < N_SPECIAL; i++)
+        br_vocab_add(corpus->vocab, special_words[i], strlen(special_words[i]));
+    int64_t total = 0;
+    for (int64_t i = 0; i < corpus->n_sentences; i++)
+        total += corpus->lengths[i];
+    word *words = br__calloc((size_t)total, sizeof *words);
+    if (!words)
+        return false;
+    word *w = words;
+    for (int64_t i = 0; i < corpus->n_sentences; i++)
+        for (const char *p = corpus->sentences[i]; w < words + total && next_word(&p, w);)
+            w++;
+    qsort(words, (size_t)total, sizeof *words, by_bytes);
+    for (int64_t i = 0; i < total && !br_failed(); i++)
+        br_vocab_add(corpus->vocab, words[i].text, words[i].length);
+    br_free(words);
+    return !br_failed();
+}
+
+static bool make_tokens(br_bert_corpus *corpus)
+{
+    for (int64_t i = 0; i < corpus->n_sentences; i++) {
+        int64_t *tokens = br__calloc((size_t)corpus->lengths[i], sizeof *tokens);
+        corpus->tokens[i] = tokens;
+        if (!tokens)
+            return false;
+        word w;
+        for (const char *p = corpus->sentences[i]; next_word(&p, &w);)
+            *tokens++ = br_vocab_find(corpus->vocab, w.text, w.length);
+    }
+    return true;
+}
+
+br_bert_corpus *br_bert_corpus_new(const char *text, size_t length)
+{
+    if (br_failed())
+        return NULL;
+    if (!text)
+        return br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "text is NULL, but it is required");
+    br_bert_corpus *corpus = br__calloc(1, sizeof *corpus);
+    char *cleaned = corpus ? clean(text, length) : NULL;
+    bool ok =
+        cleaned && split_sentences(corpus, cleaned) && make_vocab(corpus) && make_tokens(corpus);
+    br_free(cleaned);
+    if (ok)
+        return corpus;
+    br_bert_corpus_free(corpus);
+    return NULL;
+}
+
+void br_bert_corpus_free(br_bert_corpus *corpus)
+{
+    if (!corpus)
+        return;
+    for (int64_t i = 0; i < corpus->n_sentences; i++) {
+        br_free(corpus->sentences[i]);
+        br_free(corpus->tokens ? corpus->tokens[i] : NULL);
+    }
+    br_free(corpus->sentences);
+    br_free(corpus->tokens);
+    br_free(corpus->lengths);
+    br_vocab_free(corpus->vocab);
+    br_free(corpus);
+}
+
+/* ---- CPython's random ------------------------------------------------------------------------ */
+
+/* random.randrange(n) */
+static int64_t randrange(int64_t n)
+{
+    int bits = 0;
+    while (bits < 32 && n >> bits)
+        bits++;
+    int64_t r;
+    do
+        r = br_random_u32() >> (32 - bits);
+    while (r >= n);
+    return r;
+}
+
+/* random.random() */
+static double uniform(void)
+{
+    uint32_t a = br_random_u32() >> 5, b = br_random_u32() >> 6;
+    return (a * 67108864.0 + b) / 9007199254740992.0;
+}
+
+/* random.shuffle() */
+static void shuffle(int64_t *values, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t j = randrange(i + 1), value = values[i];
+        values[i] = values[j];
+        values[j] = value;
+    }
+}
+
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+/* One row of each tensor of a batch, zero but for what is written. */
+typedef struct row {
+    int64_t *input_ids, *segment_ids, *masked_tokens, *masked_pos;
+} row;
+
+/* [CLS] a [SEP] b [SEP], with segment 1 from b on; returns the length. */
+static int64_t write_pair(const br_bert_corpus *corpus, int64_t a, int64_t b, const row *out)
+{
+    int64_t n = 0, n_a = corpus->lengths[a], n_b = corpus->lengths[b];
+    out->input_ids[n++] = CLS;
+    memcpy(out->input_ids + n, corpus->tokens[a], (size_t)n_a * sizeof(int64_t));
+    n += n_a;
+    out->input_ids[n++] = SEP;
+    for (int64_t i = 0; i < n_b + 1; i++)
+        out->segment_ids[n + i] = 1;
+    memcpy(out->input_ids + n, corpus->tokens[b], (size_t)n_b * sizeof(int64_t));
+    n += n_b;
+    out->input_ids[n++] = SEP;
+    return n;
+}
+
+/* Of the words of 15 % of the positions, 8 in 10 become [MASK] and 1 in 10 any word. `candidates`
+ * has room for `length` positions. */
+static void mask_words(const br_bert_corpus *corpus, int64_t max_pred, int64_t length,
+                       int64_t *candidates, const row *out)
+{
+    int64_t *input_ids = out->input_ids, n = 0;
+    int64_t n_pred = (int64_t)nearbyint((double)length * 0.15); /* half to even, as round() */
+    if (n_pred < 1)
+        n_pred = 1;
+    if (n_pred > max_pred)
+        n_pred = max_pred;
+    for (int64_t i = 0; i < length; i++)
+        if (input_ids[i] != CLS && input_ids[i] != SEP)
+            candidates[n++] = i;
+    shuffle(candidates, n);
+    for (int64_t i = 0; i < n && i < n_pred; i++) {
+        int64_t pos = candidates[i];
+        out->masked_pos[i] = pos;
+        out->masked_tokens[i] = input_ids[pos];
+        if (uniform() < 0.8)
+            input_ids[pos] = MASK;
+        else if (uniform() < 0.5)
+            input_ids[pos] = randrange(br_vocab_size(corpus->vocab));
+    }
+}
+
+static bool good_request(const br_bert_corpus *corpus, const br_bert_config *config,
+                         int64_t batch_size)
+{
+    const char *op = "bert_make_batch";
+    if (br_failed())
+        return false;
+    int64_t longest = 0;
+    for (int64_t i = 1; corpus && i < corpus->n_sentences; i++)
+        if (corpus->lengths[i] > corpus->lengths[longest])
+            longest = i;
+    if (!corpus || !config)
+        br__fail(BR_ERROR_ARGUMENT, op, "corpus and config are required");
+    else if (batch_size < 2 || batch_size % 2 != 0)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "batch_size is %" PRId64 ", must be even and at least 2: half of the pairs follow "
+                 "each other, half do not",
+                 batch_size);
+    else if (corpus->n_sentences < 2 || corpus->n_sentences > INT32_MAX)
+        br__fail(BR_ERROR_ARGUMENT, op, "the text has %" PRId64 " sentences, must have 2 .. %d",
+                 corpus->n_sentences, INT32_MAX);
+    else if (br_vocab_size(corpus->vocab) > config->vocab_size)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "the text has %" PRId64 " words, vocab_size is %" PRId64 " only",
+                 br_vocab_size(corpus->vocab), config->vocab_size);
+    else if (config->max_pred < 1)
+        br__fail(BR_ERROR_ARGUMENT, op, "max_pred is %" PRId64 ", must be at least 1",
+                 config->max_pred);
+    else if (2 * corpus->lengths[longest] + 3 > config->maxlen)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "sentence %" PRId64 " beside itself makes %" PRId64 " tokens, maxlen is %" PRId64
+                 " only",
+                 longest, 2 * corpus->lengths[longest] + 3, config->maxlen);
+    return !br_failed();
+}
+
+static bool make_tensors(br_bert_batch *batch, int64_t batch_size, const br_bert_config *config)
+{
+    batch->input_ids = br_zeros(BR_SHAPE(batch_size, config->maxlen), BR_I64);
+    batch->segment_ids = br_zeros(BR_SHAPE(batch_size, config->maxlen), BR_I64);
+    batch->masked_tokens = br_zeros(BR_SHAPE(batch_size, config->max_pred), BR_I64);
+    batch->masked_pos = br_zeros(BR_SHAPE(batch_size, config->max_pred), BR_I64);
+    batch->is_next = br_zeros(BR_SHAPE(batch_size), BR_I64);
+    return !br_failed();
+}
+
+static row row_of(const br_bert_batch *batch, const br_bert_config *config, int64_t i)
+{
+    return (row){
+        br_data_i64(batch->input_ids) + i * config->maxlen,
+        br_data_i64(batch->segment_ids) + i * config->maxlen,
+        br_data_i64(batch->masked_tokens) + i * config->max_pred,
+        br_data_i64(batch->masked_pos) + i * config->max_pred,
+    };
+}
+
+static void clear_row(const row *r, const br_bert_config *config)
+{
+    memset(r->input_ids, 0, (size_t)config->maxlen * sizeof(int64_t));
+    memset(r->segment_ids, 0, (size_t)config->maxlen * sizeof(int64_t));
+    memset(r->masked_tokens, 0, (size_t)config->max_pred * sizeof(int64_t));
+    memset(r->masked_pos, 0, (size_t)config->max_pred * sizeof(int64_t));
+}
+
+/* Draws pairs until both halves are full. A pair whose half is full is dropped, but its masks were
+ * drawn: so it is in the notebook. */
+static void draw_pairs(const br_bert_corpus *corpus, const br_bert_config *config,
+                       int64_t batch_size, int64_t *candidates, const br_bert_batch *batch)
+{
+    int64_t half = batch_size / 2, positive = 0, negative = 0;
+    while (positive != half || negative != half) {
+        row out = row_of(batch, config, positive + negative);
+        int64_t a = randrange(corpus->n_sentences), b = randrange(corpus->n_sentences);
+        int64_t length = write_pair(corpus, a, b, &out);
+        mask_words(corpus, config->max_pred, length, candidates, &out);
+        bool is_next = a + 1 == b;
+        if ((is_next ? positive : negative) == half) {
+            clear_row(&out, config);
+            continue;
+        }
+        br_data_i64(batch->is_next)[positive + negative] = is_next;
+        positive += is_next;
+        negative += !is_next;
+    }
+}
+
+bool br_bert_make_batch(const br_bert_corpus *corpus, const br_bert_config *config,
+                        int64_t batch_size, br_bert_batch *batch)
+{
+    if (!good_request(corpus, config, batch_size))
+        return false;
+    int64_t *candidates = br__calloc((size_t)config->maxlen, sizeof *candidates);
+    bool ok = candidates && make_tensors(batch, batch_size, config);
+    if (ok)
+        draw_pairs(corpus, config, batch_size, candidates, batch);
+    br_free(candidates);
+    return ok;
+}
