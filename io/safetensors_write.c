@@ -6,7 +6,6 @@
 #include "io/io_internal.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,37 +111,52 @@ typedef struct buffer {
     size_t n, room;
 } buffer;
 
-/* As jansson wants it: 0, or -1 if memory fails. */
-static int append(const char *text, size_t n, void *context)
+static bool append(buffer *b, const char *text, size_t n)
 {
-    buffer *b = context;
     if (b->room - b->n < n) {
         size_t room = 2 * b->room + n + 256;
         char *grown = br__realloc(b->text, b->n, room);
         if (!grown)
-            return -1;
+            return false;
         b->text = grown;
         b->room = room;
     }
     memcpy(b->text + b->n, text, n);
     b->n += n;
-    return 0;
+    return true;
 }
 
 static bool append_text(buffer *b, const char *text)
 {
-    return append(text, strlen(text), b) == 0;
+    return append(b, text, strlen(text));
 }
 
-/* Appends a JSON string, which is known to be UTF-8: only memory can fail. */
+static bool append_escape(buffer *b, char c)
+{
+    static const char known[] = "\b\t\n\f\r\"\\", letters[] = "btnfr\"\\";
+    const char *place = strchr(known, c);
+    char escape[12];
+    if (place)
+        snprintf(escape, sizeof escape, "\\%c", letters[place - known]);
+    else
+        snprintf(escape, sizeof escape, "\\u%04x", (unsigned)c);
+    return append_text(b, escape);
+}
+
+/* Appends a JSON string, escaped like the reference writer's. */
 static bool append_string(buffer *b, const char *text)
 {
-    json_t *string = json_string(text);
-    bool ok = string && json_dump_callback(string, append, b, JSON_ENCODE_ANY | JSON_COMPACT) == 0;
-    json_decref(string);
-    if (!ok)
-        br__fail(BR_ERROR_MEMORY, op, "no memory for the header");
-    return ok;
+    bool ok = append_text(b, "\"");
+    while (ok && *text) {
+        size_t plain = 0;
+        while ((unsigned char)text[plain] >= ' ' && text[plain] != '"' && text[plain] != '\\')
+            plain++;
+        ok = append(b, text, plain);
+        text += plain;
+        if (ok && *text)
+            ok = append_escape(b, *text++);
+    }
+    return ok && append_text(b, "\"");
 }
 
 static bool append_metadata(buffer *b, int64_t n, const br_metadata *metadata)
