@@ -19,6 +19,7 @@ BINARY_LOOP(i64_lt, int64_t, bool, a < b)
 BINARY_LOOP(i64_le, int64_t, bool, a <= b)
 BINARY_LOOP(i64_gt, int64_t, bool, a > b)
 BINARY_LOOP(i64_ge, int64_t, bool, a >= b)
+BINARY_LOOP(i64_close, int64_t, bool, is_close((double)a, (double)b, params))
 WHERE_LOOP(i64_where, int64_t)
 
 UNARY_LOOP(bool_copy, bool, x)
@@ -87,6 +88,7 @@ const br_kernels br__kernels_i64 = {
     .le = i64_le,
     .gt = i64_gt,
     .ge = i64_ge,
+    .close = i64_close,
     .where = i64_where,
     .sum = i64_sum,
     .max = i64_max,

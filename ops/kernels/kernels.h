@@ -47,7 +47,8 @@
     COMPARE(lt, a < b)                                    \
     COMPARE(le, a <= b)                                   \
     COMPARE(gt, a > b)                                    \
-    COMPARE(ge, a >= b)
+    COMPARE(ge, a >= b)                                   \
+    COMPARE(close, is_close((double)a, (double)b, params))
 /* clang-format on */
 
 #define BR_LOOP_FIELD(name, expression) br_loop name;

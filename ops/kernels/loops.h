@@ -8,6 +8,7 @@
 
 #include "tensor/loop.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -107,5 +108,13 @@
                     data[1][i * s[1]] ? AT(const type, 2, i, s[2]) : AT(const type, 3, i, s[3]); \
         }                                                                                        \
     }
+
+/* |a - b| <= atol + rtol |b|; params are { rtol, atol }. */
+static inline bool is_close(double a, double b, const void *params)
+{
+    const double *tolerance = params;
+    double error = fabs(a - b);
+    return a == b || (error <= tolerance[1] + tolerance[0] * fabs(b) && error < INFINITY);
+}
 
 #endif

@@ -1,0 +1,149 @@
+/* ops/apply.c - the forms of pointwise operations: check, make the result, run the loop. Nothing is
+ * recorded here. */
+#include "ops/ops_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Kernels by dtype ------------------------------------------------------------------------ */
+
+const br_kernels *br__kernels_of(br_dtype dtype)
+{
+    switch (dtype) {
+    case BR_F32:
+    case BR_F64:
+        return br__kernels(dtype == BR_F64);
+    case BR_I64:
+        return &br__kernels_i64;
+    case BR_BOOL:
+        break;
+    }
+    return &br__kernels_bool;
+}
+
+static br_loop loop_of(br_dtype dtype, size_t kernel)
+{
+    br_loop loop;
+    memcpy(&loop, (const char *)br__kernels_of(dtype) + kernel, sizeof loop);
+    return loop;
+}
+
+br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_t kernel)
+{
+    br_loop loop = loop_of(t->dtype, kernel);
+    if (loop)
+        return loop;
+    char names[32] = "";
+    for (br_dtype d = BR_F32; d <= BR_BOOL; d++) {
+        if (!loop_of(d, kernel))
+            continue;
+        strcat(names, names[0] ? ", " : "");
+        strcat(names, br_dtype_name(d));
+    }
+    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (br_to converts)", name,
+             br__shape(t), br_dtype_name(t->dtype), names);
+    return NULL;
+}
+
+/* ---- Scalars as operands --------------------------------------------------------------------- */
+
+bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s)
+{
+    memset(s, 0, sizeof *s);
+    s->tensor.dtype = dtype;
+    s->tensor.numel = 1;
+    s->tensor.contiguous = true;
+    s->tensor.data = (char *)&s->value;
+    switch (dtype) {
+    case BR_F32:
+        s->value.f32 = (float)value;
+        return true;
+    case BR_F64:
+        s->value.f64 = value;
+        return true;
+    case BR_I64:
+        if (!(value >= -0x1p63 && value < 0x1p63) || value != trunc(value))
+            break;
+        s->value.i64 = (int64_t)value;
+        return true;
+    case BR_BOOL:
+        if (value != 0 && value != 1)
+            break;
+        s->value.b = value != 0;
+        return true;
+    }
+    br__fail(BR_ERROR_ARGUMENT, op, "%g is not a value of %s", value, br_dtype_name(dtype));
+    return false;
+}
+
+/* ---- Forms of pointwise operations ----------------------------------------------------------- */
+
+br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x)
+{
+    if (!br__required(op, "x", x))
+        return NULL;
+    br_loop loop = br__loop_for(op, "x", x, kernel);
+    br_tensor *y = loop ? br__new(op, x->ndim, x->sizes, x->dtype) : NULL;
+    if (y)
+        br__for_each(2, (const br_tensor *[]){ y, x }, loop, NULL);
+    return y;
+}
+
+/* kernel(a, b), whose dtypes have been compared, as a tensor of the dtype that is asked for. */
+static br_tensor *apply(const char *op, size_t kernel, const br_tensor *a, const br_tensor *b,
+                        bool comparison)
+{
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    br_loop loop = br__loop_for(op, "a", a, kernel);
+    if (!loop || !br__broadcast(op, a, b, &ndim, sizes))
+        return NULL;
+    br_tensor *y = br__new(op, ndim, sizes, comparison ? BR_BOOL : a->dtype);
+    if (y)
+        br__for_each(3, (const br_tensor *[]){ y, a, b }, loop, NULL);
+    return y;
+}
+
+br_tensor *br__binary(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+{
+    return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, false) : NULL;
+}
+
+br_tensor *br__comparison(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+{
+    return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, true) : NULL;
+}
+
+br_tensor *br__binary_scalar(const char *op, size_t kernel, br_tensor *a, double s, bool reversed)
+{
+    br_scalar_operand scalar;
+    if (!br__required(op, "a", a) || !br__loop_for(op, "a", a, kernel) ||
+        !br__scalar_operand(op, s, a->dtype, &scalar))
+        return NULL;
+    return reversed ? apply(op, kernel, &scalar.tensor, a, false)
+                    : apply(op, kernel, a, &scalar.tensor, false);
+}
+
+br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, double s)
+{
+    br_scalar_operand scalar;
+    if (!br__required(op, "a", a) || !br__scalar_operand(op, s, a->dtype, &scalar))
+        return NULL;
+    return apply(op, kernel, a, &scalar.tensor, true);
+}
+
+bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a)
+{
+    bool fits = b->ndim <= a->ndim;
+    for (int i = 1; fits && i <= b->ndim; i++) {
+        int64_t size = b->sizes[b->ndim - i];
+        fits = size == 1 || size == a->sizes[a->ndim - i];
+    }
+    if (!fits)
+        br__fail(
+            BR_ERROR_SHAPE, op,
+            "%s %s does not broadcast to %s: from the last on, each of its sizes must be equal "
+            "or 1",
+            b_name, br__shape(b), br__shape(a));
+    return fits;
+}

@@ -1,0 +1,173 @@
+/* ops/in_place.c - operations that change their first argument.
+ *
+ * All checks and copies come before br_before_in_place(), which counts the change; after it nothing
+ * fails but recording. An operand that overlaps the target is read from a copy. */
+#include "ops/ops_internal.h"
+
+#include <string.h>
+
+/* True if both are the same elements in the same order, so that a loop may read and write them. */
+static bool same_elements(const br_tensor *a, const br_tensor *b)
+{
+    return a->data == b->data && br_same_shape(a, b) && a->dtype == b->dtype &&
+           memcmp(a->strides, b->strides, (size_t)a->ndim * sizeof *a->strides) == 0;
+}
+
+/* b, or a copy of it if writing a could change what is still to be read of it. */
+static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_tensor *b)
+{
+    if (!br_shares_storage(a, b) || same_elements(a, b))
+        return b;
+    br_tensor *copy = br__new(op, b->ndim, b->sizes, b->dtype);
+    if (copy)
+        br__copy(copy, b);
+    return copy;
+}
+
+/* a = kernel(a, b). */
+static bool change(const char *op, size_t kernel, br_tensor *a, const br_tensor *b)
+{
+    br_loop loop = br__loop_for(op, "a", a, kernel);
+    br_scope *scope = loop ? br_scope_begin() : NULL;
+    b = scope ? apart_from(op, a, b) : NULL;
+    bool ok = b && br_before_in_place(op, a);
+    if (ok)
+        br__for_each(3, (const br_tensor *[]){ a, a, b }, loop, NULL);
+    br_scope_end(scope);
+    return ok;
+}
+
+static bool accepts(const char *op, const br_tensor *a, const br_tensor *b)
+{
+    return br__same_dtype(op, "a", a, "b", b) && br__broadcasts_to(op, "b", b, a);
+}
+
+/* ---- Arithmetic ------------------------------------------------------------------------------ */
+
+static const br_op add_op = { "add_", br__add_backward, false };
+
+br_tensor *br_add_(br_tensor *a, br_tensor *b)
+{
+    if (!accepts("add_", a, b) || !change("add_", BR_LOOP(add), a, b))
+        return NULL;
+    br_record_in_place(&add_op, a, BR_INPUTS(a, b), NULL, 0);
+    return br_failed() ? NULL : a;
+}
+
+static const br_op mul_op = { "mul_", br__mul_backward, false };
+
+/* The gradient by b needs a's old values, that by a needs b's, which are a's if both share
+ * storage: these are copied first. The copies are recorded, for gradients of gradients. */
+br_tensor *br_mul_(br_tensor *a, br_tensor *b)
+{
+    if (!accepts("mul_", a, b))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    bool by_a = br_grad_enabled() && br_requires_grad(a);
+    bool by_b = br_grad_enabled() && br_requires_grad(b);
+    br_tensor *old_a = by_b ? br_clone(a) : NULL;
+    br_tensor *old_b = by_a && br_shares_storage(a, b) ? br_clone(b) : b;
+    if (!br_failed() && change("mul_", BR_LOOP(mul), a, b)) {
+        br_node *node = br_record_in_place(&mul_op, a, BR_INPUTS(a, b), NULL, 0);
+        br_save(node, 0, old_a);
+        if (by_a)
+            br_save(node, 1, old_b);
+    }
+    br_scope_end(scope);
+    return br_failed() ? NULL : a;
+}
+
+static const br_op add_scalar_op = { "add_scalar_", br__add_scalar_backward, false };
+
+br_tensor *br_add_scalar_(br_tensor *a, double s)
+{
+    br_scalar_operand scalar;
+    if (!br__required("add_scalar_", "a", a) ||
+        !br__scalar_operand("add_scalar_", s, a->dtype, &scalar) ||
+        !change("add_scalar_", BR_LOOP(add), a, &scalar.tensor))
+        return NULL;
+    br_record_in_place(&add_scalar_op, a, BR_INPUTS(a), NULL, 0);
+    return br_failed() ? NULL : a;
+}
+
+static const br_op mul_scalar_op = { "mul_scalar_", br__mul_scalar_backward, false };
+
+br_tensor *br_mul_scalar_(br_tensor *a, double s)
+{
+    br_scalar_operand scalar;
+    if (!br__required("mul_scalar_", "a", a) ||
+        !br__scalar_operand("mul_scalar_", s, a->dtype, &scalar) ||
+        !change("mul_scalar_", BR_LOOP(mul), a, &scalar.tensor))
+        return NULL;
+    br_record_in_place(&mul_scalar_op, a, BR_INPUTS(a), &s, sizeof s);
+    return br_failed() ? NULL : a;
+}
+
+/* ---- Replacing ------------------------------------------------------------------------------- */
+
+/* What was in a does not count any more: its gradient is left at zero. */
+static void fill_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node, (void)dy, (void)dx;
+}
+
+static const br_op fill_op = { "fill_", fill_backward, false };
+
+br_tensor *br_fill_(br_tensor *a, double value)
+{
+    br_scalar_operand scalar;
+    if (!br__required("fill_", "a", a) || !br__scalar_operand("fill_", value, a->dtype, &scalar) ||
+        !br_before_in_place("fill_", a))
+        return NULL;
+    br__for_each(2, (const br_tensor *[]){ a, &scalar.tensor }, br__kernels_of(a->dtype)->copy,
+                 NULL);
+    br_record_in_place(&fill_op, a, BR_INPUTS(a), NULL, 0);
+    return br_failed() ? NULL : a;
+}
+
+br_tensor *br_zero_(br_tensor *a)
+{
+    return br_fill_(a, 0);
+}
+
+static void copy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[1] = br_to(dy, *(const br_dtype *)br_params(node));
+}
+
+static const br_op copy_op = { "copy_", copy_backward, false };
+
+br_tensor *br_copy_(br_tensor *a, br_tensor *b)
+{
+    if (!br__required("copy_", "a", a) || !br__required("copy_", "b", b) ||
+        !br__broadcasts_to("copy_", "b", b, a))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    const br_tensor *source = scope ? apart_from("copy_", a, b) : NULL;
+    if (source && br_before_in_place("copy_", a))
+        br__copy(a, source);
+    br_scope_end(scope);
+    br_record_in_place(&copy_op, a, BR_INPUTS(a, b), &b->dtype, sizeof b->dtype);
+    return br_failed() ? NULL : a;
+}
+
+static const br_op masked_fill_op = { "masked_fill_", br__masked_fill_backward, false };
+
+br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value)
+{
+    static const char op[] = "masked_fill_";
+    br_scalar_operand scalar;
+    if (!br__required(op, "a", a) || !br__has_dtype(op, "mask", mask, BR_BOOL) ||
+        !br__broadcasts_to(op, "mask", mask, a) ||
+        !br__scalar_operand(op, value, a->dtype, &scalar))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    const br_tensor *where = scope ? apart_from(op, a, mask) : NULL;
+    if (where && br_before_in_place(op, a))
+        br__for_each(4, (const br_tensor *[]){ a, where, &scalar.tensor, a },
+                     br__kernels_of(a->dtype)->where, NULL);
+    br_scope_end(scope);
+    br_node *node = br_record_in_place(&masked_fill_op, a, BR_INPUTS(a), NULL, 0);
+    br_save(node, 0, mask);
+    return br_failed() ? NULL : a;
+}

@@ -1,0 +1,284 @@
+/* ops/reduction.c - the mechanism of sums, means and maxima over any dimensions.
+ *
+ * The dimensions of x are those that stay, of which a tile of columns is worked on at once, and
+ * those that are folded, whose rows go into the tile's accumulators. Both are sorted by stride and
+ * merged where they lie behind each other, so that memory is walked as it lies. Where tiles are few
+ * the rows are cut into pieces, which are folded apart and then into each other. Tiles and pieces
+ * depend on the shape alone: so do results. */
+#include "ops/ops_internal.h"
+
+#include <math.h>
+
+enum {
+    TILE = 1024,
+    MANY_TILES = 64, /* from here on threads are busy without pieces */
+    MAX_PIECES = 64,
+};
+
+typedef struct axis {
+    int64_t size, stride, out_stride; /* of x in bytes, of the result in elements */
+} axis;
+
+typedef struct axes {
+    int n;
+    int64_t count;          /* product of the sizes */
+    axis axis[BR_MAX_DIMS]; /* innermost first */
+} axes;
+
+typedef struct plan {
+    const br_tensor *x;
+    br_reduce kernel, merge; /* of x's elements, and of accumulators */
+    const br_reducer *reducer;
+    br_accumulator start;
+    axes kept, folded;
+    int64_t tile;         /* columns of a tile, the last one of a row of tiles may have fewer */
+    int64_t tiles_across; /* tiles along kept.axis[0] */
+    int64_t n_tiles, tiles_per_task;
+    int64_t n_pieces, piece; /* rows of a piece */
+    br_accumulator *values;  /* of pieces, [n_tiles][n_pieces][tile]; NULL for one piece */
+    int64_t *indices;
+} plan;
+
+/* ---- The plan -------------------------------------------------------------------------------- */
+
+/* Sorts by stride, smallest first; what is repeated without a stride comes last. */
+static void add_axis(axes *list, axis a)
+{
+    int i = list->n++;
+    for (; i > 0 && a.stride != 0; i--) {
+        if (list->axis[i - 1].stride != 0 && list->axis[i - 1].stride <= a.stride)
+            break;
+        list->axis[i] = list->axis[i - 1];
+    }
+    list->axis[i] = a;
+    list->count *= a.size;
+}
+
+static void merge_axes(axes *list)
+{
+    int n = 0;
+    for (int i = 0; i < list->n; i++) {
+        axis a = list->axis[i], *inner = n > 0 ? &list->axis[n - 1] : NULL;
+        if (inner && a.stride == inner->stride * inner->size &&
+            a.out_stride == inner->out_stride * inner->size)
+            inner->size *= a.size;
+        else
+            list->axis[n++] = a;
+    }
+    list->n = n;
+    if (n == 0)
+        list->axis[list->n++] = (axis){ 1, 0, 0 };
+}
+
+static void split_dims(plan *p, unsigned dims)
+{
+    int64_t out_stride = 1;
+    p->kept.count = p->folded.count = 1;
+    for (int d = p->x->ndim - 1; d >= 0; d--) {
+        axis a = { p->x->sizes[d], p->x->strides[d] * (int64_t)br_dtype_size(p->x->dtype), 0 };
+        bool folded = dims >> d & 1;
+        if (!folded) {
+            a.out_stride = out_stride;
+            out_stride *= a.size;
+        }
+        if (a.size != 1)
+            add_axis(folded ? &p->folded : &p->kept, a);
+    }
+    merge_axes(&p->kept);
+    merge_axes(&p->folded);
+}
+
+static void cut(plan *p)
+{
+    int64_t across = p->kept.axis[0].size, rows = p->folded.count;
+    bool rows_are_dense = p->folded.axis[0].stride == (int64_t)br_dtype_size(p->x->dtype);
+    p->tile = across < TILE ? across : TILE;
+    if (rows_are_dense && p->tile * rows > BR_GRAIN)
+        p->tile = rows < BR_GRAIN ? BR_GRAIN / rows : 1;
+    p->tiles_across = (across + p->tile - 1) / p->tile;
+    p->n_tiles = p->kept.count / across * p->tiles_across;
+    p->n_pieces = 1;
+    p->piece = rows;
+    p->tiles_per_task = 1;
+    if (p->tile * rows < BR_GRAIN) {
+        p->tiles_per_task = BR_GRAIN / (p->tile * (rows > 0 ? rows : 1));
+    } else if (p->n_tiles < MANY_TILES && p->tile * rows > 2 * BR_GRAIN) {
+        p->piece = BR_GRAIN / p->tile;
+        if (p->piece * MAX_PIECES < rows)
+            p->piece = (rows + MAX_PIECES - 1) / MAX_PIECES;
+        p->n_pieces = (rows + p->piece - 1) / p->piece;
+    }
+}
+
+/* ---- Folding --------------------------------------------------------------------------------- */
+
+/* Folds rows from .. to-1 of a tile whose first element is at x. */
+static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t from, int64_t to,
+                      br_accumulator *values, int64_t *indices)
+{
+    const axis *inner = &p->folded.axis[0];
+    for (int64_t j = 0; j < columns; j++) {
+        values[j] = p->start;
+        indices[j] = from;
+    }
+    for (int64_t i = from; i < to;) {
+        int64_t place = i % inner->size, rest = i / inner->size;
+        const char *start = x + place * inner->stride;
+        for (int d = 1; d < p->folded.n; d++) {
+            start += rest % p->folded.axis[d].size * p->folded.axis[d].stride;
+            rest /= p->folded.axis[d].size;
+        }
+        int64_t rows = inner->size - place < to - i ? inner->size - place : to - i;
+        p->kernel(&(br_fold){ .x = start,
+                              .rows = rows,
+                              .columns = columns,
+                              .row_stride = inner->stride,
+                              .column_stride = p->kept.axis[0].stride,
+                              .value = values,
+                              .index = indices,
+                              .first_row = i });
+        i += rows;
+    }
+}
+
+/* Where a tile lies: in x (bytes) and in the result (elements). Returns its columns. */
+static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out)
+{
+    const axis *across = &p->kept.axis[0];
+    int64_t first = tile % p->tiles_across * p->tile, rest = tile / p->tiles_across;
+    *offset = first * across->stride;
+    *out = first * across->out_stride;
+    for (int d = 1; d < p->kept.n; d++) {
+        int64_t i = rest % p->kept.axis[d].size;
+        rest /= p->kept.axis[d].size;
+        *offset += i * p->kept.axis[d].stride;
+        *out += i * p->kept.axis[d].out_stride;
+    }
+    return across->size - first < p->tile ? across->size - first : p->tile;
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static void store_values(const plan *p, const br_accumulator *v, int64_t n, int64_t at)
+{
+    const br_tensor *out = p->reducer->values;
+    const int64_t step = p->kept.axis[0].out_stride;
+    const double divisor = p->reducer->divisor;
+    char *data = out->data + at * (int64_t)br_dtype_size(out->dtype);
+    switch (out->dtype) {
+    case BR_F32:
+        for (int64_t j = 0; j < n; j++)
+            ((float *)(void *)data)[j * step] = (float)(v[j].f / divisor);
+        break;
+    case BR_F64:
+        for (int64_t j = 0; j < n; j++)
+            ((double *)(void *)data)[j * step] = v[j].f / divisor;
+        break;
+    case BR_I64:
+        for (int64_t j = 0; j < n; j++)
+            ((int64_t *)(void *)data)[j * step] = v[j].i;
+        break;
+    case BR_BOOL:
+        for (int64_t j = 0; j < n; j++)
+            data[j * step] = v[j].i != 0;
+        break;
+    }
+}
+
+static void store(const plan *p, const br_accumulator *values, const int64_t *indices, int64_t n,
+                  int64_t at)
+{
+    if (p->reducer->values)
+        store_values(p, values, n, at);
+    if (!p->reducer->indices)
+        return;
+    int64_t *out = (int64_t *)(void *)p->reducer->indices->data + at;
+    for (int64_t j = 0; j < n; j++)
+        out[j * p->kept.axis[0].out_stride] = indices[j];
+}
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+static void run_tiles(void *context, int64_t task)
+{
+    const plan *p = context;
+    br_accumulator values[TILE];
+    int64_t indices[TILE], first = task * p->tiles_per_task;
+    for (int64_t tile = first; tile < first + p->tiles_per_task && tile < p->n_tiles; tile++) {
+        int64_t offset, at, columns = locate(p, tile, &offset, &at);
+        fold_rows(p, p->x->data + offset, columns, 0, p->folded.count, values, indices);
+        store(p, values, indices, columns, at);
+    }
+}
+
+static void run_piece(void *context, int64_t task)
+{
+    const plan *p = context;
+    int64_t offset, at, columns = locate(p, task / p->n_pieces, &offset, &at);
+    int64_t from = task % p->n_pieces * p->piece;
+    int64_t to = from + p->piece < p->folded.count ? from + p->piece : p->folded.count;
+    fold_rows(p, p->x->data + offset, columns, from, to, p->values + task * p->tile,
+              p->indices + task * p->tile);
+}
+
+static void merge_pieces(const plan *p, int64_t tile)
+{
+    br_accumulator values[TILE];
+    int64_t indices[TILE], offset, at, columns = locate(p, tile, &offset, &at);
+    int64_t first = tile * p->n_pieces * p->tile;
+    for (int64_t j = 0; j < columns; j++) {
+        values[j] = p->start;
+        indices[j] = 0;
+    }
+    p->merge(&(br_fold){ .x = (const char *)(p->values + first),
+                         .rows = p->n_pieces,
+                         .columns = columns,
+                         .row_stride = p->tile * (int64_t)sizeof *values,
+                         .column_stride = sizeof *values,
+                         .value = values,
+                         .index = indices });
+    for (int64_t j = 0; j < columns; j++) /* from the piece to the row in it */
+        indices[j] = p->indices[first + indices[j] * p->tile + j];
+    store(p, values, indices, columns, at);
+}
+
+static bool run_in_pieces(plan *p)
+{
+    size_t n = (size_t)(p->n_tiles * p->n_pieces * p->tile);
+    p->values = br__malloc(n * sizeof *p->values);
+    p->indices = p->values ? br__malloc(n * sizeof *p->indices) : NULL;
+    bool ok = p->indices != NULL;
+    if (ok) {
+        br__parallel(p->n_tiles * p->n_pieces, run_piece, p);
+        for (int64_t tile = 0; tile < p->n_tiles; tile++)
+            merge_pieces(p, tile);
+    }
+    br_free(p->values);
+    br_free(p->indices);
+    return ok;
+}
+
+static br_reduce kernel_of(const br_kernels *table, size_t kernel)
+{
+    return *(const br_reduce *)(const void *)((const char *)table + kernel);
+}
+
+bool br__reduce(const br_tensor *x, unsigned dims, const br_reducer *reducer)
+{
+    bool floating = br_is_floating(x);
+    plan p = { .x = x, .reducer = reducer };
+    p.kernel = kernel_of(br__kernels_of(x->dtype), reducer->kernel);
+    p.merge = kernel_of(br__kernels_of(floating ? BR_F64 : BR_I64), reducer->kernel);
+    if (floating)
+        p.start.f = reducer->start;
+    else
+        p.start.i = reducer->start < 0 ? INT64_MIN : 0;
+    split_dims(&p, dims);
+    if (p.kept.count == 0)
+        return true;
+    cut(&p);
+    if (p.n_pieces > 1)
+        return run_in_pieces(&p);
+    br__parallel((p.n_tiles + p.tiles_per_task - 1) / p.tiles_per_task, run_tiles, &p);
+    return true;
+}
