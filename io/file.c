@@ -95,6 +95,17 @@ static bool open_temporary(br_replacement *r)
     return false;
 }
 
+/* Opens the directory for the sync at the end, when nothing but the disk should fail any more. */
+static bool open_directory(br_replacement *r)
+{
+    size_t n = directory_length(r->path);
+    char *name = n ? br__format("%.*s", (int)n, r->path) : br__strdup(".");
+    if (name)
+        r->directory = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    br_free(name);
+    return name != NULL;
+}
+
 /* An earlier file must be one that may be written; the new one gets its permissions. */
 static bool take_mode(br_replacement *r)
 {
@@ -111,15 +122,26 @@ static bool take_mode(br_replacement *r)
     return true;
 }
 
+static void close_replacement(br_replacement *r)
+{
+    if (r->fd >= 0)
+        close(r->fd);
+    if (r->directory >= 0)
+        close(r->directory);
+    br_free(r->path);
+    br_free(r->temporary);
+    *r = (br_replacement){ .fd = -1, .directory = -1 };
+}
+
 bool br__replace_begin(br_replacement *r, const char *op, const char *path)
 {
-    *r = (br_replacement){ .op = op, .fd = -1 };
+    *r = (br_replacement){ .op = op, .fd = -1, .directory = -1 };
     if (br_failed())
         return false;
     /* A symbolic link stays, what it points to is replaced. */
     char resolved[PATH_MAX];
     r->path = br__strdup(realpath(path, resolved) ? resolved : path);
-    if (r->path && open_temporary(r) && take_mode(r))
+    if (r->path && open_directory(r) && open_temporary(r) && take_mode(r))
         return true;
     br__replace_abandon(r);
     return false;
@@ -141,22 +163,11 @@ bool br__replace_write(br_replacement *r, const void *data, size_t n)
     return true;
 }
 
-/* Some file systems do not sync directories; one that may not be read cannot be synced either. */
+/* Some file systems do not sync directories; a directory that may not be read cannot be opened. */
 static bool sync_directory(const br_replacement *r)
 {
-    size_t n = directory_length(r->temporary);
-    char *name = n ? br__format("%.*s", (int)n, r->temporary) : br__strdup(".");
-    if (!name)
-        return false;
-    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    br_free(name);
-    if (fd < 0)
-        return true;
-    bool ok = fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
-    if (!ok)
-        fail_errno(r->op, r->path, "was written, but its directory cannot be synced");
-    close(fd);
-    return ok;
+    return r->directory < 0 || fsync(r->directory) == 0 || errno == EINVAL || errno == ENOTSUP ||
+           fail_errno(r->op, r->path, "was written, but its directory cannot be synced");
 }
 
 bool br__replace_commit(br_replacement *r)
@@ -173,19 +184,13 @@ bool br__replace_commit(br_replacement *r)
         return false;
     }
     ok = sync_directory(r);
-    br_free(r->path);
-    br_free(r->temporary);
-    *r = (br_replacement){ .fd = -1 };
+    close_replacement(r);
     return ok;
 }
 
 void br__replace_abandon(br_replacement *r)
 {
-    if (r->fd >= 0)
-        close(r->fd);
     if (r->temporary)
         unlink(r->temporary);
-    br_free(r->path);
-    br_free(r->temporary);
-    *r = (br_replacement){ .fd = -1 };
+    close_replacement(r);
 }

@@ -48,7 +48,7 @@ bool br__read_file(const char *op, const char *path, int fd, void *out, size_t n
 typedef struct br_replacement {
     const char *op;
     char *path, *temporary;
-    int fd;
+    int fd, directory;
 } br_replacement;
 
 /* Each false and an error on failure, with nothing left behind; the file under `path`, if there is

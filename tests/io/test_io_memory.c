@@ -1,0 +1,103 @@
+/* tests/io/test_io_memory.c - memory made to run out at every allocation of reading and writing in
+ * turn: an error is reported, nothing leaks, no file is left behind. */
+#include "tensor/tensor_internal.h"
+#include "tests/io/files.h"
+
+#include <stdlib.h>
+
+TestSuite(io_memory, .init = files_begin, .fini = files_end);
+
+static struct {
+    int64_t left, blocks;
+    bool failed;
+} counted;
+
+static void *allocate(void *context, size_t size, size_t alignment)
+{
+    (void)context;
+    counted.failed |= counted.left == 0;
+    if (counted.left-- <= 0)
+        return NULL;
+    void *block;
+    if (posix_memalign(&block, alignment < 16 ? 16 : alignment, size) != 0)
+        return NULL;
+    counted.blocks++;
+    return block;
+}
+
+static void deallocate(void *context, void *block)
+{
+    (void)context;
+    counted.blocks--;
+    free(block);
+}
+
+/* Runs task with n allocations to be had, for n = 0, 1, ... until they are enough. */
+static void fail_in_turn(bool (*task)(void), const char *name)
+{
+    br_set_cache_limit(0);
+    cr_assert(br_set_allocator(&(br_allocator){ allocate, deallocate, NULL }));
+    for (int64_t n = 0, done = 0; !done; n++) {
+        counted.left = n;
+        counted.failed = false;
+        bool ok = task();
+        done = !counted.failed;
+        cr_assert_eq(ok, done, "%s, %lld allocations: %s", name, (long long)n, br_error_message());
+        cr_assert_eq(br_error_code(), done ? BR_OK : BR_ERROR_MEMORY, "%s", br_error_message());
+        br_clear_error();
+        br_thread_cleanup();
+        cr_assert_eq(counted.blocks, 0, "%s, %lld allocations: %lld blocks leaked", name,
+                     (long long)n, (long long)counted.blocks);
+        cr_assert(n < 1000);
+    }
+    cr_assert(br_set_allocator(NULL));
+}
+
+static const char header[] = "{\"__metadata__\":{\"a\":\"b\"},\"x\":{\"dtype\":\"F32\",\"shape\":["
+                             "2],\"data_offsets\":[0,8]},"
+                             "\"odd\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[8,11]},"
+                             "\"e\":{\"dtype\":\"F64\",\"shape\":[0],\"data_offsets\":[11,11]},"
+                             "\"u\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[11,19]}}";
+
+static bool read_all(bool copy)
+{
+    br_scope *scope = br_scope_begin();
+    br_safetensors *file =
+        br_safetensors_open(files_path("a.safetensors"), &(br_safetensors_options){ .copy = copy });
+    for (int64_t i = 0; i < br_safetensors_count(file); i++)
+        br_safetensors_get(file, br_safetensors_name(file, i));
+    br_safetensors_close(file);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+static bool read_mapped(void)
+{
+    return read_all(false);
+}
+
+static bool read_copied(void)
+{
+    return read_all(true);
+}
+
+static bool write_two(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_ones(BR_SHAPE(2, 3), BR_F32);
+    br_tensor *t = x ? br__view_of(x, BR_SHAPE(3, 2), (int64_t[]){ 1, 3 }, x->data) : NULL;
+    br_named_list list = { 2, (br_named_tensor[]){ { "x", x }, { "t", t } } };
+    bool ok = br_safetensors_save(files_path("b.safetensors"), &list, 2,
+                                  (br_metadata[]){ { "a", "b" }, { "c", "d" } });
+    br_scope_end(scope);
+    cr_assert_eq(files_count(), ok ? 2 : 1, "a file is left");
+    return ok;
+}
+
+Test(io_memory, reading_and_writing)
+{
+    files_write_safetensors(files_path("a.safetensors"), header, sizeof header - 1, 19);
+    fail_in_turn(read_mapped, "mapped");
+    fail_in_turn(read_copied, "copied");
+    fail_in_turn(write_two, "written");
+}
