@@ -175,6 +175,27 @@ br_tensor *br__alias(const br_tensor *t)
     return make(t->storage, t->dtype, t->ndim, t->sizes, t->strides, t->data);
 }
 
+#define SWAP(type, a, b) \
+    do {                 \
+        type kept = (a); \
+        (a) = (b);       \
+        (b) = kept;      \
+    } while (0)
+
+void br__swap_data(const char *op, br_tensor *a, br_tensor *b)
+{
+    uint64_t version = br_tensor_version(a) + br_tensor_version(b) + 1;
+    SWAP(br_dtype, a->dtype, b->dtype);
+    SWAP(bool, a->contiguous, b->contiguous);
+    SWAP(bool, a->is_view, b->is_view);
+    SWAP(char *, a->data, b->data);
+    SWAP(br_storage *, a->storage, b->storage);
+    for (int i = 0; i < a->ndim; i++)
+        SWAP(int64_t, a->strides[i], b->strides[i]);
+    atomic_store(&a->storage->version, version);
+    a->storage->writer = op;
+}
+
 bool br__is_exclusive(const br_tensor *t)
 {
     return atomic_load(&t->refs) == 1 && atomic_load(&t->storage->refs) == 1 &&

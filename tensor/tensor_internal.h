@@ -54,6 +54,9 @@ br_tensor *br__alias(const br_tensor *t);
 bool br__own(br_tensor *t);
 /* A tensor with the given shape and fresh contiguous storage. `op` begins error messages. */
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
+/* Exchanges the elements and dtypes of two tensors of one shape, which stay the same objects to
+ * whoever holds them. It counts as a change of `a` in place, made by `op`. */
+void br__swap_data(const char *op, br_tensor *a, br_tensor *b);
 /* True if the storage is seen by this tensor object alone, and the object held once. */
 bool br__is_exclusive(const br_tensor *t);
 

@@ -35,12 +35,13 @@ enum { BR_MODULE_MAX_SIZE = 4096 }; /* the most bytes a module's struct may have
 #define br_base(self) (&(self)->base)
 
 BR_API void *br_module_create(size_t size, const char *class_name);
-/* Frees the module with its children; NULL is ignored. A child is freed by its parent. */
+/* Frees the module with its children; NULL is ignored. A child is freed by its parent; freed before
+ * that, it leaves its parent. */
 BR_API void br_module_free(br_module *module);
 #define br_free_module(self) br_module_free((self) ? br_base(self) : NULL)
 
 /* Registers `child` under `name` and returns it. The parent owns it from now on. If the
- * registration fails the child is freed and NULL returned. */
+ * registration fails the child is freed, unless it is part of a tree already, and NULL returned. */
 #define br_child(self, name, child) br_module_add_child(br_base(self), (name), (child))
 /* `child` points to a struct that begins with a br_module; a child has one parent. */
 BR_API void *br_module_add_child(br_module *parent, const char *name, void *child);
@@ -257,7 +258,8 @@ BR_API br_tensor *br_init_xavier_normal_(br_tensor *t, double gain);
  * gain / sqrt(fan_in), gain = sqrt(2 / (1 + a^2)). */
 BR_API br_tensor *br_init_kaiming_uniform_(br_tensor *t, double a);
 BR_API br_tensor *br_init_kaiming_normal_(br_tensor *t, double a);
-/* Normal values cut to [low, high], by the inverse distribution function. */
+/* Normal values cut to [low, high]: those outside are drawn again or, where that would hardly ever
+ * end, uniform ones are taken with a probability that follows the density; as PyTorch 2.15. */
 BR_API br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double low,
                                         double high);
 

@@ -1,0 +1,80 @@
+/* nn/containers.c - Sequential and ModuleList: modules under the names "0", "1", ... */
+#include "nn/nn_internal.h"
+
+#include <inttypes.h>
+
+static void *append(br_module *self, void *module)
+{
+    char name[24];
+    snprintf(name, sizeof name, "%" PRId64, br_module_num_children(self));
+    return br_module_add_child(self, name, module);
+}
+
+/* ---- Sequential ------------------------------------------------------------------------------ */
+
+static br_tensor *forward_sequential(void *self, br_tensor *x)
+{
+    return br_sequential_forward(self, x);
+}
+
+br_sequential *br_sequential_new(int n, void *const *modules)
+{
+    br_sequential *self = br_module_create(sizeof *self, "Sequential");
+    br_module *base = br_base(self);
+    if (base->state)
+        base->state->forward = forward_sequential;
+    if (n < 0 || (n > 0 && !modules)) {
+        br__fail(BR_ERROR_ARGUMENT, "sequential", "%d modules, and the list is %s", n,
+                 modules ? "there" : "NULL");
+        return self;
+    }
+    /* All are taken over, whatever is wrong with some. */
+    for (int i = 0; i < n; i++) {
+        br_module *module = append(base, modules[i]);
+        if (module && !module->state->forward)
+            br__fail(BR_ERROR_ARGUMENT, "sequential",
+                     "module %d, %s, has no forward function of one tensor", i,
+                     module->state->class_name);
+    }
+    if (br_failed() && base->state)
+        base->state->incomplete = true;
+    return self;
+}
+
+br_tensor *br_sequential_forward(br_sequential *self, br_tensor *x)
+{
+    if (!br__module_alive("sequential", self))
+        return NULL;
+    br_enter(self);
+    const br_module_state *state = self->base.state;
+    for (int64_t i = 0; i < state->n_children; i++)
+        x = br_forward(state->children[i]->module, x);
+    return br_leave(self, br_failed() ? NULL : x);
+}
+
+/* ---- ModuleList ------------------------------------------------------------------------------ */
+
+br_module_list *br_module_list_new(void)
+{
+    return br_module_create(sizeof(br_module_list), "ModuleList");
+}
+
+void *br_module_list_append(br_module_list *self, void *module)
+{
+    return append(self ? br_base(self) : NULL, module);
+}
+
+int64_t br_module_list_size(const br_module_list *self)
+{
+    return br_module_num_children(self ? br_base(self) : NULL);
+}
+
+void *br_module_list_at(const br_module_list *self, int64_t i)
+{
+    if (!br__module_alive("module_list", self))
+        return NULL;
+    int64_t n = br_module_list_size(self);
+    if (i < -n || i >= n)
+        return br__fail(BR_ERROR_INDEX, "module_list", "module %" PRId64 " of %" PRId64, i, n);
+    return self->base.state->children[i < 0 ? i + n : i]->module;
+}

@@ -1,0 +1,254 @@
+/* nn/init.c - nn.init: initial values, drawn as PyTorch draws them and unknown to the tape. */
+#include "nn/nn_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- Constants ------------------------------------------------------------------------------- */
+
+static br_tensor *fill(const char *op, br_tensor *t, double value)
+{
+    if (!br__required(op, "t", t))
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *filled = br_fill_(t, value);
+    br_scope_end(scope);
+    return filled;
+}
+
+br_tensor *br_init_constant_(br_tensor *t, double value)
+{
+    return fill("init_constant_", t, value);
+}
+
+br_tensor *br_init_zeros_(br_tensor *t)
+{
+    return fill("init_zeros_", t, 0);
+}
+
+br_tensor *br_init_ones_(br_tensor *t)
+{
+    return fill("init_ones_", t, 1);
+}
+
+br_tensor *br_init_eye_(br_tensor *t)
+{
+    if (!br__required("init_eye_", "t", t))
+        return NULL;
+    if (t->ndim != 2)
+        return br__fail(BR_ERROR_SHAPE, "init_eye_", "t %s must have 2 dimensions", br__shape(t));
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *filled = br_copy_(t, br_eye(t->sizes[0], t->sizes[1], t->dtype));
+    br_scope_end(scope);
+    return filled;
+}
+
+/* ---- Uniform and normal values --------------------------------------------------------------- */
+
+br_tensor *br_init_uniform_(br_tensor *t, double a, double b)
+{
+    return br__floating("init_uniform_", "t", t) ? br_uniform_(t, a, b) : NULL;
+}
+
+br_tensor *br_init_normal_(br_tensor *t, double mean, double std)
+{
+    return br__floating("init_normal_", "t", t) ? br_normal_(t, mean, std) : NULL;
+}
+
+/* Inputs and outputs of one unit: sizes 1 and 0, each times the product of the sizes behind. */
+static bool fans(const char *op, const br_tensor *t, double *fan_in, double *fan_out)
+{
+    if (!br__floating(op, "t", t))
+        return false;
+    if (t->ndim < 2) {
+        br__fail(BR_ERROR_SHAPE, op, "t %s must have at least 2 dimensions: outputs, inputs",
+                 br__shape(t));
+        return false;
+    }
+    double field = 1;
+    for (int i = 2; i < t->ndim; i++)
+        field *= (double)t->sizes[i];
+    *fan_in = (double)t->sizes[1] * field;
+    *fan_out = (double)t->sizes[0] * field;
+    return true;
+}
+
+static double xavier_deviation(double gain, double fan_in, double fan_out)
+{
+    return fan_in + fan_out > 0 ? gain * sqrt(2 / (fan_in + fan_out)) : 0;
+}
+
+br_tensor *br_init_xavier_uniform_(br_tensor *t, double gain)
+{
+    double fan_in, fan_out;
+    if (!fans("init_xavier_uniform_", t, &fan_in, &fan_out))
+        return NULL;
+    double bound = sqrt(3) * xavier_deviation(gain, fan_in, fan_out);
+    return br_uniform_(t, -bound, bound);
+}
+
+br_tensor *br_init_xavier_normal_(br_tensor *t, double gain)
+{
+    double fan_in, fan_out;
+    if (!fans("init_xavier_normal_", t, &fan_in, &fan_out))
+        return NULL;
+    return br_normal_(t, 0, xavier_deviation(gain, fan_in, fan_out));
+}
+
+static double kaiming_deviation(double a, double fan_in)
+{
+    return sqrt(2 / (1 + a * a)) / sqrt(fan_in);
+}
+
+br_tensor *br_init_kaiming_uniform_(br_tensor *t, double a)
+{
+    double fan_in, fan_out;
+    if (!fans("init_kaiming_uniform_", t, &fan_in, &fan_out) || t->numel == 0)
+        return br_failed() ? NULL : t;
+    double bound = sqrt(3) * kaiming_deviation(a, fan_in);
+    return br_uniform_(t, -bound, bound);
+}
+
+br_tensor *br_init_kaiming_normal_(br_tensor *t, double a)
+{
+    double fan_in, fan_out;
+    if (!fans("init_kaiming_normal_", t, &fan_in, &fan_out) || t->numel == 0)
+        return br_failed() ? NULL : t;
+    return br_normal_(t, 0, kaiming_deviation(a, fan_in));
+}
+
+/* ---- Truncated normal values ----------------------------------------------------------------- */
+
+/* A normal distribution cut to [low, high], and dense memory to draw its values into. */
+typedef struct truncated {
+    double mean, std, low, high;
+    br_tensor *values, *candidates, *accept;
+    bool *pending; /* elements that still want a value */
+} truncated;
+
+static double get(const br_tensor *t, int64_t i)
+{
+    const void *data = t->data;
+    return t->dtype == BR_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+/* A result of arithmetic as the tensor's dtype holds it. */
+static double rounded(const br_tensor *t, double x)
+{
+    return t->dtype == BR_F64 ? x : (double)(float)x;
+}
+
+static void take_candidate(const truncated *d, int64_t i)
+{
+    size_t size = br_dtype_size(d->values->dtype);
+    memcpy(d->values->data + (size_t)i * size, d->candidates->data + (size_t)i * size, size);
+}
+
+/* Where much of the distribution lies inside: draws again what lies outside. */
+static bool draw_normal(const truncated *d)
+{
+    double low = rounded(d->values, d->low), high = rounded(d->values, d->high);
+    if (!br_normal_(d->candidates, d->mean, d->std))
+        return true;
+    bool again = false;
+    for (int64_t i = 0; i < d->values->numel; i++) {
+        if (!d->pending[i])
+            continue;
+        take_candidate(d, i);
+        double x = get(d->values, i);
+        d->pending[i] = x < low || x > high;
+        again |= d->pending[i];
+    }
+    return !again;
+}
+
+/* Logarithm of the density at element i of the candidates, relative to its largest value. Every
+ * step is rounded as PyTorch's is, since accepting or not decides all numbers that follow. */
+static double log_density(const truncated *d, int64_t i)
+{
+    const br_tensor *t = d->values;
+    double mode = fmax(d->low, fmin(d->mean, d->high));
+    double peak = -0.5 * ((mode - d->mean) / d->std) * ((mode - d->mean) / d->std);
+    double x = rounded(t, get(d->candidates, i) - rounded(t, d->mean));
+    x = rounded(t, x / rounded(t, d->std));
+    return rounded(t, rounded(t, -0.5 * rounded(t, x * x)) - rounded(t, peak));
+}
+
+/* Where little of it does: takes uniform values with a probability that follows the density. */
+static bool draw_uniform(const truncated *d)
+{
+    if (!br_uniform_(d->candidates, d->low, d->high) || !br_uniform_(d->accept, 0, 1))
+        return true;
+    bool again = false;
+    for (int64_t i = 0; i < d->values->numel; i++) {
+        if (!d->pending[i])
+            continue;
+        take_candidate(d, i);
+        d->pending[i] = rounded(d->accept, log(get(d->accept, i))) > log_density(d, i);
+        again |= d->pending[i];
+    }
+    return !again;
+}
+
+static double normal_distribution(double x)
+{
+    return (1 + erf(x / sqrt(2))) / 2;
+}
+
+/* The part of the distribution that is not cut off. */
+static double inside(const truncated *d)
+{
+    return normal_distribution((d->high - d->mean) / d->std) -
+           normal_distribution((d->low - d->mean) / d->std);
+}
+
+/* False where the uniform way would hardly ever find a value: the density sinks from its mode, over
+ * a width of about std or, in a tail, std^2 / distance, and the interval is far wider. */
+static bool within_reach(const truncated *d)
+{
+    double mode = fmax(d->low, fmin(d->mean, d->high));
+    double width = d->std / fmax(1, fabs(mode - d->mean) / d->std);
+    return (d->high - d->low) * 1e-5 <= width;
+}
+
+static bool good_truncation(const truncated *d, const br_tensor *t)
+{
+    const char *op = "init_trunc_normal_";
+    if (!br__floating(op, "t", t))
+        return false;
+    if (!isfinite(d->mean) || !isfinite(d->std) || !(d->std > 0) || !(d->low <= d->high))
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "mean %g, std %g, low %g, high %g: std must be positive and low at most high",
+                 d->mean, d->std, d->low, d->high);
+    else if (!(inside(d) > 0.3) && !within_reach(d))
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "mean %g, std %g: almost nothing of the distribution lies in %g .. %g", d->mean,
+                 d->std, d->low, d->high);
+    return !br_failed();
+}
+
+br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double low, double high)
+{
+    truncated d = { .mean = mean, .std = std, .low = low, .high = high };
+    if (!good_truncation(&d, t))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    d.values = br_empty_like(t);
+    d.candidates = br_empty_like(t);
+    d.accept = br_empty_like(t);
+    d.pending = br__malloc((size_t)t->numel);
+    if (!br_failed()) {
+        memset(d.pending, true, (size_t)t->numel);
+        bool (*draw)(const truncated *d) = inside(&d) > 0.3 ? draw_normal : draw_uniform;
+        while (!draw(&d))
+            ;
+    }
+    if (!br_failed()) {
+        br__copy(t, d.values);
+        br_bump_version(t);
+    }
+    br_free(d.pending);
+    br_scope_end(scope);
+    return br_failed() ? NULL : t;
+}

@@ -1,0 +1,239 @@
+/* nn/layers.c - the layers of torch.nn with their default initial values.
+ *
+ * A constructor draws its numbers in PyTorch's order, so that the same seed and the same sequence
+ * of constructors give the same weights. */
+#include "nn/nn_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static bool good_features(const char *op, const char *name, int64_t n)
+{
+    if (n < 0)
+        br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least 0", name, n);
+    return !br_failed();
+}
+
+/* ---- Forward functions as br_forward() wants them -------------------------------------------- */
+
+static br_tensor *forward_linear(void *self, br_tensor *x)
+{
+    return br_linear_forward(self, x);
+}
+
+static br_tensor *forward_embedding(void *self, br_tensor *x)
+{
+    return br_embedding_forward(self, x);
+}
+
+static br_tensor *forward_layer_norm(void *self, br_tensor *x)
+{
+    return br_layer_norm_forward(self, x);
+}
+
+static br_tensor *forward_dropout(void *self, br_tensor *x)
+{
+    return br_dropout_forward(self, x);
+}
+
+static br_tensor *forward_activation(void *self, br_tensor *x)
+{
+    return br_activation_forward(self, x);
+}
+
+/* Every layer begins so. While memory fails the module is dead, and stays so. */
+static void *new_layer(size_t size, const char *class_name, br_forward_fn forward)
+{
+    br_module *module = br_module_create(size, class_name);
+    if (module->state)
+        module->state->forward = forward;
+    return module;
+}
+
+/* ... and ends so: what failed after registration leaves it incomplete, too. */
+static void finish_layer(br_module *module, br_scope *scope)
+{
+    if (br_failed() && module->state)
+        module->state->incomplete = true;
+    br_scope_end(scope);
+}
+
+/* ---- Linear ---------------------------------------------------------------------------------- */
+
+/* weight: Kaiming's uniform with a = sqrt 5, which is +-1/sqrt(in_features), like bias. */
+static void init_linear(br_linear *self)
+{
+    br_init_kaiming_uniform_(self->weight, sqrt(5));
+    if (!self->bias)
+        return;
+    double bound = self->in_features > 0 ? 1 / sqrt((double)self->in_features) : 0;
+    br_init_uniform_(self->bias, -bound, bound);
+}
+
+br_linear *br_linear_new(int64_t in_features, int64_t out_features, bool bias)
+{
+    br_linear *self = new_layer(sizeof *self, "Linear", forward_linear);
+    self->in_features = in_features;
+    self->out_features = out_features;
+    br_scope *scope = br_scope_begin();
+    br_tensor *w = NULL, *b = NULL;
+    if (good_features("linear", "in_features", in_features) &&
+        good_features("linear", "out_features", out_features)) {
+        w = br__new("linear", BR_SHAPE(out_features, in_features), BR_F32);
+        b = bias ? br__new("linear", BR_SHAPE(out_features), BR_F32) : NULL;
+    }
+    self->weight = br_parameter(self, "weight", w);
+    self->bias = br_parameter(self, "bias", b);
+    if (!br_failed())
+        init_linear(self);
+    finish_layer(br_base(self), scope);
+    return self;
+}
+
+br_tensor *br_linear_forward(br_linear *self, br_tensor *x)
+{
+    if (!br__module_alive("linear", self))
+        return NULL;
+    br_enter(self);
+    return br_leave(self, br_f_linear(x, self->weight, self->bias));
+}
+
+/* ---- Embedding ------------------------------------------------------------------------------- */
+
+static void init_embedding(br_embedding *self)
+{
+    br_init_normal_(self->weight, 0, 1);
+    if (self->padding_idx < 0)
+        return;
+    br_scope *scope = br_no_grad_begin();
+    br_zero_(br_select(self->weight, 0, self->padding_idx));
+    br_scope_end(scope);
+}
+
+br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx)
+{
+    const char *op = "embedding";
+    br_embedding *self = new_layer(sizeof *self, "Embedding", forward_embedding);
+    self->num_embeddings = num_embeddings;
+    self->embedding_dim = embedding_dim;
+    self->padding_idx = padding_idx;
+    br_scope *scope = br_scope_begin();
+    if (good_features(op, "num_embeddings", num_embeddings) &&
+        (padding_idx < -1 || padding_idx >= num_embeddings))
+        br__fail(BR_ERROR_INDEX, op,
+                 "padding_idx is %" PRId64 ", must be -1 (none) or a row of the %" PRId64,
+                 padding_idx, num_embeddings);
+    br_tensor *w = NULL;
+    if (good_features(op, "embedding_dim", embedding_dim))
+        w = br__new(op, BR_SHAPE(num_embeddings, embedding_dim), BR_F32);
+    self->weight = br_parameter(self, "weight", w);
+    if (!br_failed())
+        init_embedding(self);
+    finish_layer(br_base(self), scope);
+    return self;
+}
+
+br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index)
+{
+    if (!br__module_alive("embedding", self))
+        return NULL;
+    br_enter(self);
+    return br_leave(self, br_f_embedding(self->weight, index, self->padding_idx));
+}
+
+/* ---- LayerNorm ------------------------------------------------------------------------------- */
+
+br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps)
+{
+    br_layer_norm *self = new_layer(sizeof *self, "LayerNorm", forward_layer_norm);
+    self->normalized_size = normalized_size;
+    self->eps = eps == 0 ? 1e-5 : eps;
+    br_scope *scope = br_scope_begin();
+    if (!(self->eps > 0))
+        br__fail(BR_ERROR_ARGUMENT, "layer_norm", "eps is %g, must be positive", eps);
+    br_tensor *w = NULL, *b = NULL;
+    if (good_features("layer_norm", "normalized_size", normalized_size)) {
+        w = br_ones(BR_SHAPE(normalized_size), BR_F32);
+        b = br_zeros(BR_SHAPE(normalized_size), BR_F32);
+    }
+    self->weight = br_parameter(self, "weight", w);
+    self->bias = br_parameter(self, "bias", b);
+    finish_layer(br_base(self), scope);
+    return self;
+}
+
+br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x)
+{
+    if (!br__module_alive("layer_norm", self))
+        return NULL;
+    br_enter(self);
+    return br_leave(self, br_f_layer_norm(x, BR_SHAPE(self->normalized_size), self->weight,
+                                          self->bias, self->eps));
+}
+
+/* ---- Dropout --------------------------------------------------------------------------------- */
+
+br_dropout *br_dropout_new(double p)
+{
+    br_dropout *self = new_layer(sizeof *self, "Dropout", forward_dropout);
+    self->p = p;
+    if (!(p >= 0 && p <= 1))
+        br__fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
+    finish_layer(br_base(self), NULL);
+    return self;
+}
+
+br_tensor *br_dropout_forward(br_dropout *self, br_tensor *x)
+{
+    if (!br__module_alive("dropout", self))
+        return NULL;
+    br_enter(self);
+    return br_leave(self, br_f_dropout(x, self->p, br_is_training(br_base(self))));
+}
+
+/* ---- Activations ----------------------------------------------------------------------------- */
+
+static br_tensor *gelu_erf(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_ERF);
+}
+
+static br_tensor *gelu_tanh(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_TANH);
+}
+
+static br_activation *new_activation(const char *class_name, br_tensor *(*function)(br_tensor *x))
+{
+    br_activation *self = new_layer(sizeof *self, class_name, forward_activation);
+    self->function = function;
+    return self;
+}
+
+br_activation *br_relu_new(void)
+{
+    return new_activation("ReLU", br_relu);
+}
+
+br_activation *br_tanh_new(void)
+{
+    return new_activation("Tanh", br_tanh);
+}
+
+br_activation *br_sigmoid_new(void)
+{
+    return new_activation("Sigmoid", br_sigmoid);
+}
+
+br_activation *br_gelu_new(br_gelu_form form)
+{
+    return new_activation("GELU", form == BR_GELU_TANH ? gelu_tanh : gelu_erf);
+}
+
+br_tensor *br_activation_forward(br_activation *self, br_tensor *x)
+{
+    if (!br__module_alive("activation", self))
+        return NULL;
+    br_enter(self);
+    return br_leave(self, self->function(x));
+}

@@ -1,0 +1,335 @@
+/* nn/module.c - modules: their life, what is registered in them, their paths, and the scope of a
+ * forward pass.
+ *
+ * A module's struct holds one pointer, to its state. A struct whose state is NULL is a dead module,
+ * given out when memory fails: every function here accepts it. A module of which a part could not
+ * be made is incomplete: it can be used and freed, but its forward fails. */
+#include "nn/nn_internal.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* ---- Paths ----------------------------------------------------------------------------------- */
+
+/* Writes what fits and returns the length of the whole path. */
+static size_t write_path(const br_module_state *state, char *buffer, size_t size)
+{
+    if (!state->parent)
+        return 0;
+    size_t n = write_path(state->parent, buffer, size);
+    const char *format = n > 0 ? ".%s" : "%s";
+    return n + (size_t)snprintf(n < size ? buffer + n : NULL, n < size ? size - n : 0, format,
+                                state->name);
+}
+
+char *br_module_path(const br_module *module, char *buffer, size_t size)
+{
+    if (!buffer || size == 0)
+        return buffer;
+    buffer[0] = '\0';
+    if (module && module->state)
+        write_path(module->state, buffer, size);
+    return buffer;
+}
+
+static char *owner_path(const void *owner, char *buffer, size_t size)
+{
+    return br_module_path(((const br_module_state *)owner)->module, buffer, size);
+}
+
+static void install_owner_path(void)
+{
+    br__owner_path = owner_path;
+}
+
+const char *br_module_name(const br_module *module)
+{
+    return module && module->state && module->state->name ? module->state->name : "";
+}
+
+const char *br_module_class(const br_module *module)
+{
+    return module && module->state ? module->state->class_name : "";
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+/* A dead module that serves for any struct; its pointers are NULL and stay so. */
+static void *dead_module(void)
+{
+    static _Thread_local _Alignas(max_align_t) char block[BR_MODULE_MAX_SIZE];
+    return memset(block, 0, sizeof block);
+}
+
+static br_module *make(size_t size, const char *class_name)
+{
+    bool failed_before = br_failed();
+    if (size < sizeof(br_module) || size > BR_MODULE_MAX_SIZE)
+        return br__fail(BR_ERROR_ARGUMENT, "module_create",
+                        "%s has %zu bytes, must have %zu .. %d and begin with a br_module",
+                        class_name, size, sizeof(br_module), BR_MODULE_MAX_SIZE);
+    br_module *module = br__calloc(1, size);
+    br_module_state *state = br__calloc(1, sizeof *state);
+    char *name = br__strdup(class_name);
+    if (!module || !state || !name) {
+        br_free(module);
+        br_free(state);
+        br_free(name);
+        return NULL;
+    }
+    *state = (br_module_state){
+        .module = module, .class_name = name, .training = true, .incomplete = failed_before
+    };
+    module->state = state;
+    return module;
+}
+
+void *br_module_create(size_t size, const char *class_name)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install_owner_path);
+    br_module *module = make(size, class_name ? class_name : "Module");
+    return module ? module : dead_module();
+}
+
+bool br__module_alive(const char *op, const void *self)
+{
+    const br_module *module = self;
+    if (module && module->state)
+        return true;
+    br__fail(BR_ERROR_ARGUMENT, op,
+             module ? "the module is one whose constructor failed"
+                    : "module is NULL, but it is required");
+    return false;
+}
+
+static void leave_parent(br_module_state *state)
+{
+    br_module_state *parent = state->parent;
+    if (!parent)
+        return;
+    int64_t i = 0;
+    while (parent->children[i] != state)
+        i++;
+    parent->n_children--;
+    memmove(&parent->children[i], &parent->children[i + 1],
+            (size_t)(parent->n_children - i) * sizeof *parent->children);
+    state->parent = NULL;
+}
+
+static void free_tree(br_module_state *state)
+{
+    for (int64_t i = state->n_children - 1; i >= 0; i--)
+        free_tree(state->children[i]);
+    if (state->destroy)
+        state->destroy(state->module);
+    for (int64_t i = state->n_entries - 1; i >= 0; i--) {
+        br_release(state->entries[i].tensor);
+        br_free(state->entries[i].name);
+    }
+    br_free(state->entries);
+    br_free(state->children);
+    br_free(state->name);
+    br_free(state->class_name);
+    br_free(state->module);
+    br_free(state);
+}
+
+void br_module_free(br_module *module)
+{
+    if (!module || !module->state)
+        return;
+    leave_parent(module->state);
+    free_tree(module->state);
+}
+
+void br_module_set_destroy(br_module *module, void (*destroy)(void *self))
+{
+    if (br__module_alive("set_destroy", module))
+        module->state->destroy = destroy;
+}
+
+/* ---- Registration ---------------------------------------------------------------------------- */
+
+void *br__grow(void *items, int64_t *room, int64_t count, size_t item_size)
+{
+    if (count < *room)
+        return items;
+    int64_t more = *room ? 2 * *room : 4;
+    void *grown = br__realloc(items, (size_t)count * item_size, (size_t)more * item_size);
+    if (grown)
+        *room = more;
+    return grown;
+}
+
+static bool taken(const br_module_state *state, const char *name)
+{
+    for (int64_t i = 0; i < state->n_entries; i++)
+        if (strcmp(state->entries[i].name, name) == 0)
+            return true;
+    for (int64_t i = 0; i < state->n_children; i++)
+        if (strcmp(state->children[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool good_name(const char *op, const br_module_state *state, const char *name)
+{
+    if (br_failed())
+        return false;
+    if (!name || !*name)
+        br__fail(BR_ERROR_ARGUMENT, op, "the name of a part of %s is empty", state->class_name);
+    else if (strchr(name, '.'))
+        br__fail(BR_ERROR_ARGUMENT, op, "name '%s' of a part of %s has a dot, which joins paths",
+                 name, state->class_name);
+    else if (taken(state, name))
+        br__fail(BR_ERROR_ARGUMENT, op, "%s has a part named '%s' already", state->class_name,
+                 name);
+    return !br_failed();
+}
+
+static bool add_entry(const char *op, br_module_state *state, const char *name, br_tensor *t,
+                      br_entry_kind kind)
+{
+    if (!good_name(op, state, name))
+        return false;
+    if (kind == BR_ENTRY_PARAMETER && br_is_floating(t) && !br_set_requires_grad(t, true))
+        return false;
+    br_entry *entries =
+        br__grow(state->entries, &state->entry_room, state->n_entries, sizeof *entries);
+    if (!entries)
+        return false;
+    state->entries = entries;
+    char *copy = br__strdup(name);
+    if (!copy)
+        return false;
+    state->entries[state->n_entries++] = (br_entry){ copy, br_retain(t), kind };
+    return true;
+}
+
+static br_tensor *add_tensor(const char *op, br_module *module, const char *name, br_tensor *t,
+                             br_entry_kind kind)
+{
+    if (!br__module_alive(op, module) || (!t && !br_failed()))
+        return NULL;
+    if (add_entry(op, module->state, name, t, kind))
+        return t;
+    module->state->incomplete = true;
+    return NULL;
+}
+
+br_tensor *br_module_add_parameter(br_module *module, const char *name, br_tensor *t)
+{
+    return add_tensor("add_parameter", module, name, t, BR_ENTRY_PARAMETER);
+}
+
+br_tensor *br_module_add_buffer(br_module *module, const char *name, br_tensor *t, bool persistent)
+{
+    return add_tensor("add_buffer", module, name, t,
+                      persistent ? BR_ENTRY_BUFFER : BR_ENTRY_TEMPORARY);
+}
+
+/* True if `state` is `other` or lies above it. */
+static bool is_above(const br_module_state *state, const br_module_state *other)
+{
+    while (other && other != state)
+        other = other->parent;
+    return other != NULL;
+}
+
+static bool add_child(br_module *parent, const char *name, br_module *child)
+{
+    const char *op = "add_child";
+    if (!br__module_alive(op, parent) || !br__module_alive(op, child) ||
+        !good_name(op, parent->state, name))
+        return false;
+    br_module_state *self = parent->state, *state = child->state;
+    if (state->parent || is_above(state, self)) {
+        br__fail(BR_ERROR_ARGUMENT, op, "'%s' of %s: the %s %s", name, self->class_name,
+                 state->class_name,
+                 state->parent ? "has a parent already" : "would be its own ancestor");
+        return false;
+    }
+    br_module_state **children =
+        br__grow(self->children, &self->child_room, self->n_children, sizeof *children);
+    if (!children)
+        return false;
+    self->children = children;
+    state->name = br__strdup(name);
+    if (!state->name)
+        return false;
+    state->parent = self;
+    self->children[self->n_children++] = state;
+    return true;
+}
+
+void *br_module_add_child(br_module *parent, const char *name, void *child)
+{
+    br_module *module = child;
+    if (add_child(parent, name, module))
+        return child;
+    br_module_state *self = parent ? parent->state : NULL;
+    if (self)
+        self->incomplete = true;
+    /* One that belongs to a tree, the parent's own included, is not ours to free. */
+    if (module && module->state && !module->state->parent && !is_above(module->state, self))
+        br_module_free(module);
+    return NULL;
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* Forward passes entered since one got no scope, that one included. Nothing is opened until it is
+ * left, so that br_module_leave() cannot take an outer scope of the same module for its own. It
+ * counts only while the error of that failure is pending. */
+static _Thread_local int64_t without_scope;
+
+void br_module_enter(br_module *module)
+{
+    if (!br__module_alive("forward", module))
+        return;
+    if (!br_failed())
+        without_scope = 0;
+    if (without_scope > 0 || !br__scope_begin_for(module->state))
+        without_scope++;
+    if (module->state->incomplete)
+        br__fail(BR_ERROR_STATE, "forward", "%s lacks a part that its constructor failed to make",
+                 module->state->class_name);
+}
+
+br_tensor *br_module_leave(br_module *module, br_tensor *result)
+{
+    if (!module || !module->state)
+        return result;
+    if (!br_failed())
+        without_scope = 0;
+    if (without_scope > 0) {
+        without_scope--;
+        return result;
+    }
+    br_scope *scope = br__thread.scope;
+    while (scope && scope->owner != module->state)
+        scope = scope->outer;
+    if (scope) {
+        br_scope_return(scope, result);
+        br_scope_end(scope);
+    }
+    return result;
+}
+
+void br_module_set_forward(br_module *module, br_forward_fn forward)
+{
+    if (br__module_alive("set_forward", module))
+        module->state->forward = forward;
+}
+
+br_tensor *br_forward(void *module, br_tensor *x)
+{
+    br_module *self = module;
+    if (!br__module_alive("forward", self))
+        return NULL;
+    if (!self->state->forward)
+        return br__fail(BR_ERROR_ARGUMENT, "forward", "%s has no forward function of one tensor",
+                        self->state->class_name);
+    return self->state->forward(module, x);
+}

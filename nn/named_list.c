@@ -1,0 +1,140 @@
+/* nn/named_list.c - lists of tensors under names, and collecting them from a module tree.
+ *
+ * Tied tensors are found by comparing pointers one by one: a list is made once, not once a step. */
+#include "nn/nn_internal.h"
+
+#include <string.h>
+
+/* What br_named_list points into. */
+typedef struct named_list {
+    br_named_list public;
+    int64_t room;
+    bool holds;
+} named_list;
+
+br_named_list *br__named_list_new(bool holds)
+{
+    named_list *list = br__calloc(1, sizeof *list);
+    if (!list)
+        return NULL;
+    list->holds = holds;
+    return &list->public;
+}
+
+bool br__named_list_add(br_named_list *list, const char *name, br_tensor *t)
+{
+    named_list *self = (named_list *)(void *)list;
+    br_named_tensor *items = br__grow(list->items, &self->room, list->count, sizeof *items);
+    if (!items)
+        return false;
+    list->items = items;
+    char *copy = br__strdup(name);
+    if (!copy)
+        return false;
+    items[list->count++] = (br_named_tensor){ copy, self->holds ? br_retain(t) : t };
+    return true;
+}
+
+void br_named_list_free(br_named_list *list)
+{
+    if (!list)
+        return;
+    named_list *self = (named_list *)(void *)list;
+    for (int64_t i = 0; i < list->count; i++) {
+        br_free((char *)list->items[i].name);
+        if (self->holds)
+            br_release(list->items[i].tensor);
+    }
+    br_free(list->items);
+    br_free(self);
+}
+
+int64_t br__named_list_find(const br_named_list *list, const char *name, int64_t from)
+{
+    for (int64_t k = 0; k < list->count; k++) {
+        int64_t i = (from + k) % list->count;
+        if (strcmp(list->items[i].name, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+br_tensor *br_named_list_get(const br_named_list *list, const char *name)
+{
+    int64_t i = list && name ? br__named_list_find(list, name, 0) : -1;
+    return i < 0 ? NULL : list->items[i].tensor;
+}
+
+/* ---- Collecting ------------------------------------------------------------------------------ */
+
+typedef struct collector {
+    br_named_list *list;
+    br_text path; /* of the module being visited, with a dot at its end unless it is empty */
+    int what;
+} collector;
+
+static bool has_tensor(const br_named_list *list, const br_tensor *t)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->items[i].tensor == t)
+            return true;
+    return false;
+}
+
+static bool collect_entries(collector *c, const br_module_state *state, br_entry_kind kind)
+{
+    size_t length = c->path.length;
+    for (int64_t i = 0; i < state->n_entries; i++) {
+        const br_entry *entry = &state->entries[i];
+        if (entry->kind != kind)
+            continue;
+        if (!(c->what & BR_COLLECT_ALIASES) && has_tensor(c->list, entry->tensor))
+            continue;
+        if (!br__text_add(&c->path, "%s", entry->name) ||
+            !br__named_list_add(c->list, c->path.data, entry->tensor))
+            return false;
+        br__text_cut(&c->path, length);
+    }
+    return true;
+}
+
+static bool collect_tree(collector *c, const br_module_state *state)
+{
+    if (!collect_entries(c, state, BR_ENTRY_PARAMETER))
+        return false;
+    if ((c->what & BR_COLLECT_BUFFERS) && !collect_entries(c, state, BR_ENTRY_BUFFER))
+        return false;
+    if ((c->what & BR_COLLECT_TEMPORARY) && !collect_entries(c, state, BR_ENTRY_TEMPORARY))
+        return false;
+    size_t length = c->path.length;
+    for (int64_t i = 0; i < state->n_children; i++) {
+        if (!br__text_add(&c->path, "%s.", state->children[i]->name) ||
+            !collect_tree(c, state->children[i]))
+            return false;
+        br__text_cut(&c->path, length);
+    }
+    return true;
+}
+
+br_named_list *br__collect(const char *op, br_module *module, int what)
+{
+    if (br_failed() || !br__module_alive(op, module))
+        return NULL;
+    collector c = { .list = br__named_list_new(false), .what = what };
+    bool ok = c.list && collect_tree(&c, module->state);
+    br_free(c.path.data);
+    if (ok)
+        return c.list;
+    br_named_list_free(c.list);
+    return NULL;
+}
+
+br_named_list *br_parameters(br_module *module)
+{
+    return br__collect("parameters", module, 0);
+}
+
+br_named_list *br_state_dict(br_module *module)
+{
+    return br__collect("state_dict", module, BR_COLLECT_BUFFERS | BR_COLLECT_ALIASES);
+}

@@ -1,0 +1,76 @@
+/* nn/nn_internal.h - what the files of nn/ and the layers below may know of modules: their state,
+ * lists of named tensors, and growing texts. */
+#ifndef BR_NN_INTERNAL_H
+#define BR_NN_INTERNAL_H
+
+#include "tensor/tensor_internal.h"
+
+#include <brasa/nn.h>
+
+/* ---- Modules --------------------------------------------------------------------------------- */
+
+typedef enum br_entry_kind {
+    BR_ENTRY_PARAMETER,
+    BR_ENTRY_BUFFER,
+    BR_ENTRY_TEMPORARY, /* a buffer that state_dict leaves out */
+} br_entry_kind;
+
+/* A parameter or buffer; it holds a reference to its tensor. */
+typedef struct br_entry {
+    char *name;
+    br_tensor *tensor;
+    br_entry_kind kind;
+} br_entry;
+
+struct br_module_state {
+    br_module *module; /* the struct that begins with the br_module */
+    br_module_state *parent;
+    char *name; /* under its parent; NULL for a root */
+    char *class_name;
+    br_entry *entries; /* in the order of registration, as are children */
+    int64_t n_entries, entry_room;
+    br_module_state **children;
+    int64_t n_children, child_room;
+    br_forward_fn forward;
+    void (*destroy)(void *self);
+    bool training;
+    bool incomplete; /* a part could not be made: forward must not run without it */
+};
+
+/* True if `self`, a struct that begins with a br_module, can be used; else an error is pending. */
+bool br__module_alive(const char *op, const void *self);
+/* Makes room for one more of `count` items; returns the array, which may have moved, or NULL and an
+ * error, with the old one untouched. */
+void *br__grow(void *items, int64_t *room, int64_t count, size_t item_size);
+
+/* ---- Lists of named tensors ------------------------------------------------------------------ */
+
+/* An empty list; one that `holds` keeps its tensors alive. NULL on error. */
+br_named_list *br__named_list_new(bool holds);
+/* Appends a tensor under a copy of the name. */
+bool br__named_list_add(br_named_list *list, const char *name, br_tensor *t);
+/* Position of a name, looked for from item `from` on and then from the start; -1 if it is not
+ * there. Lists that are walked side by side mostly agree in order. */
+int64_t br__named_list_find(const br_named_list *list, const char *name, int64_t from);
+
+/* What br__collect() takes besides parameters: buffers of state_dict, those it leaves out. */
+enum { BR_COLLECT_BUFFERS = 1, BR_COLLECT_TEMPORARY = 2, BR_COLLECT_ALIASES = 4 };
+/* The tree's tensors under their dotted names: own ones, then each child's. Without
+ * BR_COLLECT_ALIASES a tied tensor is there once, under its first name. NULL on error. */
+br_named_list *br__collect(const char *op, br_module *module, int what);
+
+/* ---- Growing texts --------------------------------------------------------------------------- */
+
+typedef struct br_text {
+    char *data; /* ends with 0; NULL while nothing was added */
+    size_t length, room;
+} br_text;
+
+/* Appends; false and an error if memory fails, the text is then as it was. */
+bool br__text_add(br_text *text, const char *format, ...) BR_PRINTF(2, 3);
+/* Shortens the text to `length`. */
+void br__text_cut(br_text *text, size_t length);
+/* The text for the caller to free with br_free(): "" if nothing was added, NULL on error. */
+char *br__text_take(br_text *text);
+
+#endif

@@ -1,0 +1,159 @@
+/* nn/state_dict.c - loading a state dict: everything is compared first, then copied. */
+#include "nn/nn_internal.h"
+
+#include <string.h>
+
+typedef struct loading {
+    const br_named_list *own, *source;
+    int64_t *matches; /* for each own tensor the source's, -1 for none that fits */
+    bool *used;       /* source tensors that have a counterpart */
+    br_text missing, unexpected, mismatched;
+    br_load_report report;
+} loading;
+
+static bool add_name(br_text *text, const char *name)
+{
+    return br__text_add(text, "%s%s", text->length > 0 ? ", " : "", name);
+}
+
+static bool add_mismatch(br_text *text, const char *name, const br_tensor *own,
+                         const br_tensor *source)
+{
+    return add_name(text, name) &&
+           br__text_add(text, " (module %s %s, source %s %s)", br__shape(own),
+                        br_dtype_name(own->dtype), br__shape(source), br_dtype_name(source->dtype));
+}
+
+/* Sorts the names of both sides into matched, missing, unexpected, mismatched. */
+static bool compare(loading *l)
+{
+    int64_t next = 0;
+    for (int64_t i = 0; i < l->own->count; i++) {
+        const br_named_tensor *own = &l->own->items[i];
+        int64_t k = br__named_list_find(l->source, own->name, next);
+        l->matches[i] = -1;
+        if (k < 0) {
+            l->report.missing++;
+            if (!add_name(&l->missing, own->name))
+                return false;
+            continue;
+        }
+        next = k + 1;
+        l->used[k] = true;
+        const br_tensor *t = l->source->items[k].tensor;
+        if (br_same_shape(own->tensor, t) && own->tensor->dtype == t->dtype) {
+            l->report.matched++;
+            l->matches[i] = k;
+            continue;
+        }
+        l->report.mismatched++;
+        if (!add_mismatch(&l->mismatched, own->name, own->tensor, t))
+            return false;
+    }
+    for (int64_t k = 0; k < l->source->count; k++) {
+        if (l->used[k])
+            continue;
+        l->report.unexpected++;
+        if (!add_name(&l->unexpected, l->source->items[k].name))
+            return false;
+    }
+    return true;
+}
+
+static void copy_matches(const loading *l)
+{
+    for (int64_t i = 0; i < l->own->count; i++) {
+        if (l->matches[i] < 0)
+            continue;
+        br_tensor *own = l->own->items[i].tensor;
+        br__copy(own, l->source->items[l->matches[i]].tensor);
+        own->storage->writer = "load_state_dict";
+        br_bump_version(own);
+    }
+}
+
+/* "2 missing: a, b; " with a long list cut, since messages are short; the report has all of it. */
+static bool add_part(br_text *message, const char *what, int64_t count, const char *names)
+{
+    enum { MOST = 240 };
+    if (count == 0)
+        return true;
+    return br__text_add(message, "%s%lld %s: %.*s%s", message->length > 0 ? "; " : "",
+                        (long long)count, what, MOST, names,
+                        names && names[0] && strnlen(names, MOST + 1) > MOST ? "..." : "");
+}
+
+static void refuse(const br_load_report *r)
+{
+    br_text message = { 0 };
+    if (add_part(&message, "missing", r->missing, r->missing_names) &&
+        add_part(&message, "unexpected", r->unexpected, r->unexpected_names) &&
+        add_part(&message, "of another shape or dtype", r->mismatched, r->mismatched_names))
+        br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "%s", message.data);
+    br_free(message.data);
+}
+
+static bool load(loading *l, bool strict)
+{
+    l->matches = br__malloc((size_t)l->own->count * sizeof *l->matches);
+    l->used = br__calloc((size_t)l->source->count, sizeof *l->used);
+    bool ok = l->matches && l->used && compare(l);
+    br_load_report *r = &l->report;
+    r->missing_names = br__text_take(&l->missing);
+    r->unexpected_names = br__text_take(&l->unexpected);
+    r->mismatched_names = br__text_take(&l->mismatched);
+    if (!ok || br_failed())
+        return false;
+    if (strict && r->missing + r->unexpected + r->mismatched > 0) {
+        refuse(r);
+        return false;
+    }
+    copy_matches(l);
+    return true;
+}
+
+static bool good_source(const br_named_list *source)
+{
+    if (br_failed())
+        return false;
+    if (!source)
+        br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "source is NULL, but it is required");
+    for (int64_t i = 0; source && i < source->count; i++)
+        if (!source->items[i].name || !source->items[i].tensor)
+            br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "item %lld of source has no %s",
+                     (long long)i, source->items[i].name ? "tensor" : "name");
+    return !br_failed();
+}
+
+bool br_load_state_dict(br_module *module, const br_named_list *source, bool strict,
+                        br_load_report *report)
+{
+    if (report)
+        *report = (br_load_report){ 0 };
+    if (!good_source(source))
+        return false;
+    br_named_list *own =
+        br__collect("load_state_dict", module, BR_COLLECT_BUFFERS | BR_COLLECT_ALIASES);
+    if (!own)
+        return false;
+    loading l = { .own = own, .source = source };
+    bool ok = load(&l, strict);
+    br_free(l.matches);
+    br_free(l.used);
+    br_named_list_free(own);
+    if (report)
+        *report = l.report;
+    else
+        br_load_report_clear(&l.report);
+    return ok;
+}
+
+void br_load_report_clear(br_load_report *report)
+{
+    if (!report)
+        return;
+    br_free(report->missing_names);
+    br_free(report->unexpected_names);
+    br_free(report->mismatched_names);
+    *report = (br_load_report){ 0 };
+}

@@ -1,0 +1,103 @@
+/* nn/taps.c - looking inside a forward pass: recorders of named tensors.
+ *
+ * Recorders of a thread lie on a stack, the innermost takes the taps. */
+#include "nn/nn_internal.h"
+
+#include <inttypes.h>
+
+struct br_recorder {
+    br_recorder *outer;
+    br_named_list *list; /* holds its tensors */
+};
+
+br_recorder *br_recorder_begin(void)
+{
+    if (br_failed())
+        return NULL;
+    br_recorder *recorder = br__malloc(sizeof *recorder);
+    br_named_list *list = br__named_list_new(true);
+    if (!recorder || !list) {
+        br_free(recorder);
+        br_named_list_free(list);
+        return NULL;
+    }
+    *recorder = (br_recorder){ br__thread.recorder, list };
+    br__thread.recorder = recorder;
+    return recorder;
+}
+
+void br_recorder_end(br_recorder *recorder)
+{
+    if (!recorder)
+        return;
+    br_recorder *r = br__thread.recorder;
+    if (r == recorder)
+        br__thread.recorder = recorder->outer;
+    for (; r; r = r->outer)
+        if (r->outer == recorder)
+            r->outer = recorder->outer;
+    br_named_list_free(recorder->list);
+    br_free(recorder);
+}
+
+/* Writes "module.path.name", with "#1", "#2", ... behind it if it is taken. */
+static bool write_name(br_text *text, const br_named_list *list, const char *name)
+{
+    char path[512];
+    const br_scope *scope = br__thread.scope;
+    while (scope && !scope->owner)
+        scope = scope->outer;
+    br_module_path(scope ? ((const br_module_state *)scope->owner)->module : NULL, path,
+                   sizeof path);
+    if (!br__text_add(text, "%s%s%s", path, path[0] ? "." : "", name))
+        return false;
+    size_t length = text->length;
+    for (int64_t n = 1; br__named_list_find(list, text->data, 0) >= 0; n++) {
+        br__text_cut(text, length);
+        if (!br__text_add(text, "#%" PRId64, n))
+            return false;
+    }
+    return true;
+}
+
+br_tensor *br_tap(const char *name, br_tensor *t)
+{
+    br_recorder *recorder = br__thread.recorder;
+    if (!recorder || !t || br_failed())
+        return t;
+    br_text text = { 0 };
+    bool ok = write_name(&text, recorder->list, name ? name : "") &&
+              br__named_list_add(recorder->list, text.data, t);
+    br_free(text.data);
+    return ok ? t : NULL;
+}
+
+int64_t br_recorder_count(const br_recorder *recorder)
+{
+    return recorder ? recorder->list->count : 0;
+}
+
+static const br_named_tensor *item(const br_recorder *recorder, int64_t i)
+{
+    int64_t n = br_recorder_count(recorder);
+    if (i >= 0 && i < n)
+        return &recorder->list->items[i];
+    return br__fail(BR_ERROR_INDEX, "recorder", "tap %" PRId64 " of %" PRId64, i, n);
+}
+
+const char *br_recorder_name(const br_recorder *recorder, int64_t i)
+{
+    const br_named_tensor *tap = item(recorder, i);
+    return tap ? tap->name : NULL;
+}
+
+br_tensor *br_recorder_tensor(const br_recorder *recorder, int64_t i)
+{
+    const br_named_tensor *tap = item(recorder, i);
+    return tap ? tap->tensor : NULL;
+}
+
+br_tensor *br_recorder_get(const br_recorder *recorder, const char *name)
+{
+    return recorder ? br_named_list_get(recorder->list, name) : NULL;
+}

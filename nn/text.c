@@ -1,0 +1,49 @@
+/* nn/text.c - texts that grow as they are written. */
+#include "nn/nn_internal.h"
+
+#include <stdarg.h>
+
+static bool reserve(br_text *text, size_t room)
+{
+    if (room <= text->room)
+        return true;
+    if (room < 2 * text->room)
+        room = 2 * text->room;
+    char *data = br__realloc(text->data, text->data ? text->length + 1 : 0, room);
+    if (!data)
+        return false;
+    text->data = data;
+    text->room = room;
+    return true;
+}
+
+bool br__text_add(br_text *text, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    bool ok = n >= 0 && reserve(text, text->length + (size_t)n + 1);
+    if (ok) {
+        vsnprintf(text->data + text->length, (size_t)n + 1, format, again);
+        text->length += (size_t)n;
+    }
+    va_end(again);
+    return ok;
+}
+
+void br__text_cut(br_text *text, size_t length)
+{
+    if (length >= text->length)
+        return;
+    text->length = length;
+    text->data[length] = '\0';
+}
+
+char *br__text_take(br_text *text)
+{
+    char *data = text->data ? text->data : br__strdup("");
+    *text = (br_text){ 0 };
+    return data;
+}

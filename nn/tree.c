@@ -1,0 +1,214 @@
+/* nn/tree.c - walking a module tree: finding, applying, training mode, freezing, converting. */
+#include "nn/nn_internal.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- Children and paths ---------------------------------------------------------------------- */
+
+int64_t br_module_num_children(const br_module *module)
+{
+    return module && module->state ? module->state->n_children : 0;
+}
+
+br_module *br_module_child_at(const br_module *module, int64_t i)
+{
+    if (!br__module_alive("child_at", module))
+        return NULL;
+    const br_module_state *state = module->state;
+    if (i < 0 || i >= state->n_children)
+        return br__fail(BR_ERROR_INDEX, "child_at", "child %" PRId64 " of %s, which has %" PRId64,
+                        i, state->class_name, state->n_children);
+    return state->children[i]->module;
+}
+
+/* The child whose name is the first `length` bytes of `name`. */
+static br_module_state *child_named(const br_module_state *state, const char *name, size_t length)
+{
+    for (int64_t i = 0; i < state->n_children; i++) {
+        const char *child = state->children[i]->name;
+        if (strncmp(child, name, length) == 0 && child[length] == '\0')
+            return state->children[i];
+    }
+    return NULL;
+}
+
+/* Follows path[0 .. length-1]; an empty path is the module itself. */
+static br_module_state *follow(const char *op, br_module *module, const char *path, size_t length)
+{
+    if (br_failed() || !br__module_alive(op, module))
+        return NULL;
+    br_module_state *state = module->state;
+    const char *end = path + length;
+    for (const char *part = path; part < end;) {
+        const char *dot = memchr(part, '.', (size_t)(end - part));
+        size_t n = (size_t)((dot ? dot : end) - part);
+        br_module_state *child = child_named(state, part, n);
+        if (!child)
+            return br__fail(BR_ERROR_ARGUMENT, op, "'%s': %s has no child named '%.*s'", path,
+                            state->class_name, (int)n, part);
+        state = child;
+        part += n + (dot != NULL);
+    }
+    return state;
+}
+
+br_module *br_module_find(br_module *module, const char *path)
+{
+    br_module_state *state = follow("find", module, path ? path : "", path ? strlen(path) : 0);
+    return state ? state->module : NULL;
+}
+
+br_tensor *br_module_get(br_module *module, const char *name)
+{
+    if (!name)
+        return br__fail(BR_ERROR_ARGUMENT, "get", "name is NULL, but it is required");
+    const char *dot = strrchr(name, '.');
+    br_module_state *state = follow("get", module, name, dot ? (size_t)(dot - name) : 0);
+    if (!state)
+        return NULL;
+    const char *last = dot ? dot + 1 : name;
+    for (int64_t i = 0; i < state->n_entries; i++)
+        if (strcmp(state->entries[i].name, last) == 0)
+            return state->entries[i].tensor;
+    return br__fail(BR_ERROR_ARGUMENT, "get", "'%s': %s has no parameter or buffer named '%s'",
+                    name, state->class_name, last);
+}
+
+/* ---- Applying to every module ---------------------------------------------------------------- */
+
+void br_module_apply(br_module *module, void (*fn)(br_module *module, void *context), void *context)
+{
+    if (br_failed() || !br__module_alive("apply", module))
+        return;
+    for (int64_t i = 0; i < module->state->n_children; i++)
+        br_module_apply(module->state->children[i]->module, fn, context);
+    fn(module, context);
+}
+
+static void set_training(br_module *module, void *context)
+{
+    module->state->training = *(const bool *)context;
+}
+
+void br_train(br_module *module, bool training)
+{
+    br_module_apply(module, set_training, &training);
+}
+
+bool br_is_training(const br_module *module)
+{
+    return module && module->state && module->state->training;
+}
+
+static void drop_gradients(br_module *module, void *context)
+{
+    (void)context;
+    const br_module_state *state = module->state;
+    for (int64_t i = 0; i < state->n_entries; i++)
+        if (br_grad_of(state->entries[i].tensor))
+            br_set_grad(state->entries[i].tensor, NULL);
+}
+
+void br_zero_grad(br_module *module)
+{
+    br_module_apply(module, drop_gradients, NULL);
+}
+
+/* ---- Counting and freezing ------------------------------------------------------------------- */
+
+int64_t br_count_parameters(br_module *module, bool trainable_only)
+{
+    br_named_list *list = br__collect("count_parameters", module, 0);
+    if (!list)
+        return -1;
+    int64_t n = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        if (!trainable_only || br_requires_grad(list->items[i].tensor))
+            n += list->items[i].tensor->numel;
+    br_named_list_free(list);
+    return n;
+}
+
+/* True if an item before the i-th has the same tensor and matches too. */
+static bool matched_before(const br_named_list *list, int64_t i, const char *glob)
+{
+    for (int64_t k = 0; k < i; k++)
+        if (list->items[k].tensor == list->items[i].tensor &&
+            fnmatch(glob, list->items[k].name, 0) == 0)
+            return true;
+    return false;
+}
+
+int64_t br_module_requires_grad(br_module *module, const char *glob, bool requires_grad)
+{
+    if (!glob) {
+        br__fail(BR_ERROR_ARGUMENT, "requires_grad", "glob is NULL, but it is required");
+        return -1;
+    }
+    br_named_list *list = br__collect("requires_grad", module, BR_COLLECT_ALIASES);
+    if (!list)
+        return -1;
+    int64_t n = 0;
+    for (int64_t i = 0; i < list->count; i++) {
+        br_tensor *t = list->items[i].tensor;
+        if (fnmatch(glob, list->items[i].name, 0) != 0 || matched_before(list, i, glob))
+            continue;
+        n++;
+        if (br_is_floating(t))
+            br_set_requires_grad(t, requires_grad);
+    }
+    br_named_list_free(list);
+    return br_failed() ? -1 : n;
+}
+
+/* ---- Converting ------------------------------------------------------------------------------ */
+
+/* Copies of the list's floating tensors in `dtype`, in the innermost scope; NULL entries for those
+ * that stay as they are. A tensor that others look into cannot change its type under their eyes. */
+static bool make_converted(const br_named_list *list, br_dtype dtype, br_tensor **converted)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        br_tensor *t = list->items[i].tensor;
+        if (!br_is_floating(t) || t->dtype == dtype)
+            continue;
+        if (atomic_load(&t->storage->refs) > 1) {
+            br__fail(BR_ERROR_STATE, "module_to",
+                     "%s %s is seen by a view or kept for backward: free those first",
+                     list->items[i].name, br__shape(t));
+            return false;
+        }
+        converted[i] = br__new("module_to", t->ndim, t->sizes, dtype);
+        if (!converted[i])
+            return false;
+        br__copy(converted[i], t);
+    }
+    return true;
+}
+
+bool br_module_to(br_module *module, br_dtype dtype)
+{
+    if (dtype != BR_F32 && dtype != BR_F64) {
+        br__fail(BR_ERROR_DTYPE, "module_to", "dtype is %s, must be f32 or f64",
+                 br_dtype_name(dtype));
+        return false;
+    }
+    br_named_list *list =
+        br__collect("module_to", module, BR_COLLECT_BUFFERS | BR_COLLECT_TEMPORARY);
+    if (!list)
+        return false;
+    br_scope *scope = br_scope_begin();
+    br_tensor **converted = br__calloc((size_t)list->count, sizeof(br_tensor *));
+    bool ok = scope && converted && make_converted(list, dtype, converted);
+    for (int64_t i = 0; ok && i < list->count; i++) {
+        if (!converted[i])
+            continue;
+        br_set_grad(list->items[i].tensor, NULL);
+        br__swap_data("module_to", list->items[i].tensor, converted[i]);
+    }
+    br_free(converted);
+    br_scope_end(scope);
+    br_named_list_free(list);
+    return ok;
+}
