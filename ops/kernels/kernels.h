@@ -74,6 +74,21 @@ typedef struct br_fold {
 
 typedef void (*br_reduce)(const br_fold *fold);
 
+/* ---- Optimizers and norms, kernels/optim.h ----------------------------------------------------
+ */
+
+typedef struct br_adam_args {
+    double beta1, beta2, eps, weight_decay;
+    double step_size; /* lr / (1 - beta1^t) */
+    double root;      /* sqrt(1 - beta2^t) */
+} br_adam_args;
+
+typedef struct br_sgd_args {
+    double lr, momentum, dampening, weight_decay;
+    bool nesterov;
+    bool first; /* the buffer holds nothing yet */
+} br_sgd_args;
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct br_kernels {
@@ -86,6 +101,13 @@ typedef struct br_kernels {
     br_reduce sum;    /* from value 0 */
     br_reduce max;    /* from value -inf or INT64_MIN; NaN counts as largest */
     br_reduce argmax; /* the same, with the first row that has it in index */
+
+    /* n elements without gaps; buffer is NULL without momentum. */
+    void (*adam)(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
+                 const br_adam_args *args);
+    void (*sgd)(int64_t n, void *param, const void *grad, void *buffer, const br_sgd_args *args);
+    double (*sum_squares)(int64_t n, const void *values);
+    double (*max_abs)(int64_t n, const void *values); /* NaN if there is one */
 } br_kernels;
 
 /* The kernels for f32 (is_double false) or f64. */

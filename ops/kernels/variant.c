@@ -18,6 +18,7 @@ typedef float real;
 #    define VARIANT_NAME "baseline"
 #endif
 
+#include "ops/kernels/optim.h"
 #include "ops/kernels/pointwise.h"
 #include "ops/kernels/reduce.h"
 
@@ -31,5 +32,9 @@ const br_kernels BR_KERNEL_TABLE = {
     .sum = sum_fold,
     .max = max_fold,
     .argmax = argmax_fold,
+    .adam = adam_update,
+    .sgd = sgd_update,
+    .sum_squares = sum_squares,
+    .max_abs = max_abs,
 };
 /* clang-format on */

@@ -1,0 +1,102 @@
+/* ops/kernels/optim.h - the updates of optimizers and the norms of gradients; part of variant.c.
+ *
+ * An update reads and writes each array once: it is as fast as memory. Scalars are worked out in
+ * double and rounded once. */
+#ifndef BR_KERNELS_OPTIM_H
+#define BR_KERNELS_OPTIM_H
+
+#include "ops/kernels/loops.h"
+#include "ops/kernels/math.h"
+
+/* g += decay p;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
+ * p -= step_size m / (sqrt(v) / root + eps) */
+static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
+                        const br_adam_args *args)
+{
+    real *p = param, *m = exp_avg, *v = exp_avg_sq;
+    const real *g = grad;
+    const real weight1 = (real)(1 - args->beta1), weight2 = (real)(1 - args->beta2);
+    const real beta2 = (real)args->beta2, eps = (real)args->eps, root = (real)args->root;
+    const real step_size = (real)args->step_size, decay = (real)args->weight_decay;
+    FOR_EACH_ELEMENT
+    {
+        const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        const real mean = m[i] + weight1 * (d - m[i]);
+        const real square = beta2 * v[i] + weight2 * d * d;
+        m[i] = mean;
+        v[i] = square;
+        p[i] -= step_size * mean / (real_sqrt(square) / root + eps);
+    }
+}
+
+/* g += decay p;  p -= lr g */
+static void sgd_plain(int64_t n, real *p, const real *g, real lr, real decay)
+{
+    FOR_EACH_ELEMENT
+    p[i] -= lr * (decay != 0 ? g[i] + decay * p[i] : g[i]);
+}
+
+/* g += decay p;  b = momentum b + (1 - dampening) g, or g at first;  p -= lr b or, as Nesterov has
+ * it, lr (g + momentum b) */
+static void sgd_update(int64_t n, void *param, const void *grad, void *buffer,
+                       const br_sgd_args *args)
+{
+    real *p = param, *b = buffer;
+    const real *g = grad;
+    const real lr = (real)args->lr, decay = (real)args->weight_decay;
+    const real momentum = (real)args->momentum, weight = (real)(1 - args->dampening);
+    const bool first = args->first, nesterov = args->nesterov;
+    if (!b) {
+        sgd_plain(n, p, g, lr, decay);
+        return;
+    }
+    FOR_EACH_ELEMENT
+    {
+        const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        const real moved = first ? d : momentum * b[i] + weight * d;
+        b[i] = moved;
+        p[i] -= lr * (nesterov ? d + momentum * moved : moved);
+    }
+}
+
+/* Lanes that are summed apart, so that the order does not depend on the instruction set. */
+enum { NORM_LANES = 16 };
+
+static double sum_squares(int64_t n, const void *values)
+{
+    const real *x = values;
+    double lanes[NORM_LANES] = { 0 }, sum = 0;
+    int64_t i = 0;
+    for (; i + NORM_LANES <= n; i += NORM_LANES)
+        for (int k = 0; k < NORM_LANES; k++)
+            lanes[k] += (double)x[i + k] * (double)x[i + k];
+    for (int k = 0; i < n; i++, k++)
+        lanes[k] += (double)x[i] * (double)x[i];
+    for (int k = 0; k < NORM_LANES; k++)
+        sum += lanes[k];
+    return sum;
+}
+
+static inline real larger_abs(real most, real x)
+{
+    const real a = x < 0 ? -x : x;
+    return a > most || a != a ? a : most;
+}
+
+/* The largest absolute value; NaN if there is one. */
+static double max_abs(int64_t n, const void *values)
+{
+    const real *x = values;
+    real lanes[NORM_LANES] = { 0 }, most = 0;
+    int64_t i = 0;
+    for (; i + NORM_LANES <= n; i += NORM_LANES)
+        for (int k = 0; k < NORM_LANES; k++)
+            lanes[k] = larger_abs(lanes[k], x[i + k]);
+    for (; i < n; i++)
+        most = larger_abs(most, x[i]);
+    for (int k = 0; k < NORM_LANES; k++)
+        most = larger_abs(most, lanes[k]);
+    return (double)most;
+}
+
+#endif

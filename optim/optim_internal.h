@@ -1,0 +1,100 @@
+/* optim/optim_internal.h - what optimizers of every kind share, and what a kind adds. */
+#ifndef BR_OPTIM_INTERNAL_H
+#define BR_OPTIM_INTERNAL_H
+
+#include "nn/nn_internal.h"
+#include "ops/kernels/kernels.h"
+
+#include <brasa/optim.h>
+
+/* ---- One loop over many tensors -------------------------------------------------------------- */
+
+/* A model has hundreds of tensors, most of them small. Laid end to end they are cut into pieces of
+ * BR_GRAIN elements, which one parallel loop takes: a piece is part of a tensor or several. */
+typedef struct br_span {
+    int64_t start; /* in the row of all; set by br__lay_out() */
+    int64_t numel;
+} br_span;
+
+/* Sets the starts; returns the number of pieces. */
+int64_t br__lay_out(int64_t n, br_span *spans);
+/* Calls run for elements from .. from + count - 1 of `item`, for all items, in pieces. */
+typedef void (*br_piece_fn)(void *context, int64_t piece, int64_t item, int64_t from,
+                            int64_t count);
+void br__over_spans(int64_t n, const br_span *spans, br_piece_fn run, void *context);
+
+/* ---- Optimizers ------------------------------------------------------------------------------ */
+
+typedef union br_optim_options {
+    double lr; /* every kind's options begin with it */
+    br_adam_options adam;
+    br_sgd_options sgd;
+} br_optim_options;
+
+enum { BR_MAX_STATES = 3 };
+
+/* A parameter and its state. */
+typedef struct br_slot {
+    char *name; /* unique in the optimizer */
+    br_tensor *param;
+    br_tensor *state[BR_MAX_STATES]; /* NULL: not made */
+    int group;
+    bool stepped; /* state is in use: a step was made or state loaded */
+} br_slot;
+
+/* A slot's part in a step. */
+typedef struct br_job {
+    br_slot *slot;
+    const br_kernels *kernels;
+    br_tensor *param, *grad; /* without gaps: the slot's own or copies */
+    union {
+        br_adam_args adam;
+        br_sgd_args sgd;
+    } args;
+} br_job;
+
+typedef struct br_optim_kind {
+    const char *name;
+    /* Fills *options from what the user gave (NULL: defaults) and checks it. */
+    bool (*resolve)(br_optim_options *options, const void *given);
+    int n_states;
+    const char *state_names[BR_MAX_STATES];
+    /* True if parameters of a group keep state number i; false: it stays NULL. */
+    bool (*has_state)(const br_optim_options *options, int i);
+    bool (*is_counter)(int i); /* state i is one i64, not of the parameter's shape */
+    /* Works out job->args for the slot's next step. */
+    void (*prepare)(br_job *job, const br_optim_options *options);
+    /* Updates elements of one job. */
+    void (*update)(const br_job *job, int64_t from, int64_t count);
+    /* Called for each job when all are updated. */
+    void (*finish)(br_job *job);
+} br_optim_kind;
+
+extern const br_optim_kind br__adam_kind, br__sgd_kind;
+
+struct br_optim {
+    const br_optim_kind *kind;
+    br_optim_options defaults;
+    br_optim_options *groups;
+    br_slot *slots;
+    br_job *jobs; /* room for every slot, so that a step allocates nothing */
+    br_span *spans;
+    int64_t n_groups, group_room, n_slots, slot_room, job_room, span_room;
+};
+
+br_optim *br__optim_new(const br_optim_kind *kind, const br_named_list *parameters,
+                        const void *options);
+/* The same for the parameters of a module. */
+br_optim *br__optim_for(const br_optim_kind *kind, br_module *module, const void *options);
+/* Checks an option; `op` begins the message. */
+bool br__not_negative(const char *op, const char *name, double value);
+/* Makes the slot's state as far as it is missing, zeroed. */
+bool br__slot_prepare(const br_optim *optim, br_slot *slot);
+void br__slot_clear(br_slot *slot);
+/* Element `from` of a tensor without gaps. */
+static inline void *br__element(const br_tensor *t, int64_t from)
+{
+    return t->data + from * (int64_t)br_dtype_size(t->dtype);
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* optim/spans.c - one parallel loop over many tensors. */
+#include "optim/optim_internal.h"
+
+/* Tensors start at multiples of this many elements, so that pieces begin where cache lines do. */
+enum { ALIGN = 16 };
+
+int64_t br__lay_out(int64_t n, br_span *spans)
+{
+    int64_t end = 0;
+    for (int64_t i = 0; i < n; i++) {
+        spans[i].start = end;
+        end += (spans[i].numel + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    return (end + BR_GRAIN - 1) / BR_GRAIN;
+}
+
+typedef struct row {
+    int64_t n;
+    const br_span *spans;
+    br_piece_fn run;
+    void *context;
+} row;
+
+/* The last span that starts at or before `position`. */
+static int64_t span_at(const row *r, int64_t position)
+{
+    int64_t lo = 0, hi = r->n - 1;
+    while (lo < hi) {
+        int64_t mid = (lo + hi + 1) / 2;
+        if (r->spans[mid].start <= position)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+static void run_piece(void *context, int64_t piece)
+{
+    const row *r = context;
+    int64_t first = piece * BR_GRAIN, last = first + BR_GRAIN;
+    for (int64_t i = span_at(r, first); i < r->n && r->spans[i].start < last; i++) {
+        const br_span *s = &r->spans[i];
+        int64_t from = first > s->start ? first - s->start : 0;
+        int64_t to = last - s->start < s->numel ? last - s->start : s->numel;
+        if (from < to)
+            r->run(r->context, piece, i, from, to - from);
+    }
+}
+
+void br__over_spans(int64_t n, const br_span *spans, br_piece_fn run, void *context)
+{
+    if (n == 0)
+        return;
+    int64_t end = spans[n - 1].start + spans[n - 1].numel;
+    row r = { n, spans, run, context };
+    br__parallel((end + BR_GRAIN - 1) / BR_GRAIN, run_piece, &r);
+}
