@@ -241,12 +241,17 @@ static void shuffle_wide(int64_t *out, int64_t n)
     }
 }
 
+void br__permute(int64_t *out, int64_t n)
+{
+    (n < WIDE_PERMUTATION ? shuffle : shuffle_wide)(out, n);
+}
+
 br_tensor *br_randperm(int64_t n)
 {
     if (!br_failed() && n < 0)
         return br__fail(BR_ERROR_ARGUMENT, "randperm", "n is %" PRId64 ", must be at least 0", n);
     br_tensor *t = br__new("randperm", BR_SHAPE(n), BR_I64);
     if (t)
-        (n < WIDE_PERMUTATION ? shuffle : shuffle_wide)((int64_t *)(void *)t->data, n);
+        br__permute((int64_t *)(void *)t->data, n);
     return t;
 }

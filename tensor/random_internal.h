@@ -17,6 +17,8 @@ double br__draw_normal(void);
 
 /* ---- Loops over arrays ----------------------------------------------------------------------- */
 
+/* A random order of 0 .. n-1, as br_randperm() gives it. */
+void br__permute(int64_t *out, int64_t n);
 /* Uniform numbers on [low, high), drawn in the array's order. */
 void br__fill_uniform_f32(float *out, int64_t n, float low, float high);
 void br__fill_uniform_f64(double *out, int64_t n, double low, double high);

@@ -1,0 +1,180 @@
+/* data/dataset.c - datasets: a size and a function that makes one item. */
+#include "tensor/tensor_internal.h"
+
+#include <brasa/data.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct br_dataset {
+    int64_t size;
+    int n_fields;
+    br_dataset_get_fn get;
+    void *context;
+    void (*destroy)(void *context);
+};
+
+br_dataset *br_dataset_new(int64_t size, int n_fields, br_dataset_get_fn get, void *context,
+                           void (*destroy)(void *context))
+{
+    if (br_failed())
+        return NULL;
+    if (size < 0 || n_fields < 1 || n_fields > BR_MAX_FIELDS || !get)
+        return br__fail(BR_ERROR_ARGUMENT, "dataset",
+                        "%" PRId64 " items of %d fields, the function is %s: size must be at least "
+                        "0, fields 1 .. %d, and there must be a function",
+                        size, n_fields, get ? "there" : "NULL", BR_MAX_FIELDS);
+    br_dataset *dataset = br__malloc(sizeof *dataset);
+    if (dataset)
+        *dataset = (br_dataset){ size, n_fields, get, context, destroy };
+    return dataset;
+}
+
+void br_dataset_free(br_dataset *dataset)
+{
+    if (!dataset)
+        return;
+    if (dataset->destroy)
+        dataset->destroy(dataset->context);
+    br_free(dataset);
+}
+
+int64_t br_dataset_size(const br_dataset *dataset)
+{
+    return dataset ? dataset->size : 0;
+}
+
+int br_dataset_num_fields(const br_dataset *dataset)
+{
+    return dataset ? dataset->n_fields : 0;
+}
+
+/* A function that fails must say so; one that forgets a field, or to say so, is caught here. */
+static bool complete(const br_dataset *dataset, int64_t i, bool ok, br_tensor *const *fields)
+{
+    if (!ok)
+        br__fail(BR_ERROR_STATE, "dataset", "item %" PRId64 " could not be made", i);
+    for (int k = 0; k < dataset->n_fields; k++)
+        if (!fields[k])
+            br__fail(BR_ERROR_STATE, "dataset", "item %" PRId64 " has no field %d", i, k);
+    return !br_failed();
+}
+
+bool br_dataset_get(br_dataset *dataset, int64_t i, br_tensor **fields)
+{
+    if (br_failed())
+        return false;
+    if (!dataset || !fields) {
+        br__fail(BR_ERROR_ARGUMENT, "dataset", "%s is NULL, but it is required",
+                 dataset ? "fields" : "dataset");
+        return false;
+    }
+    for (int k = 0; k < dataset->n_fields; k++)
+        fields[k] = NULL;
+    if (i < 0 || i >= dataset->size) {
+        br__fail(BR_ERROR_INDEX, "dataset", "item %" PRId64 " of %" PRId64, i, dataset->size);
+        return false;
+    }
+    return complete(dataset, i, dataset->get(dataset->context, i, fields), fields);
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+typedef struct tensors {
+    int n;
+    br_tensor *items[BR_MAX_FIELDS]; /* held */
+} tensors;
+
+static bool get_slices(void *context, int64_t i, br_tensor **fields)
+{
+    const tensors *t = context;
+    for (int k = 0; k < t->n; k++)
+        fields[k] = br_select(t->items[k], 0, i);
+    return !br_failed();
+}
+
+static void free_tensors(void *context)
+{
+    tensors *t = context;
+    for (int k = 0; k < t->n; k++)
+        br_release(t->items[k]);
+    br_free(t);
+}
+
+static bool good_tensors(int n, br_tensor *const *items)
+{
+    const char *op = "tensor_dataset";
+    if (br_failed())
+        return false;
+    if (n < 1 || n > BR_MAX_FIELDS || !items)
+        br__fail(BR_ERROR_ARGUMENT, op, "%d tensors, must be 1 .. %d", n, BR_MAX_FIELDS);
+    for (int k = 0; k < n && !br_failed(); k++) {
+        if (!items[k])
+            br__fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", k);
+        else if (items[k]->ndim == 0 || items[k]->sizes[0] != items[0]->sizes[0])
+            br__fail(BR_ERROR_SHAPE, op,
+                     "tensor %d is %s and tensor 0 %s: their first sizes must be equal", k,
+                     br__shape(items[k]), br__shape(items[0]));
+    }
+    return !br_failed();
+}
+
+br_dataset *br_tensor_dataset_new(int n, br_tensor *const *items)
+{
+    if (!good_tensors(n, items))
+        return NULL;
+    tensors *t = br__malloc(sizeof *t);
+    if (!t)
+        return NULL;
+    t->n = n;
+    br_dataset *dataset = br_dataset_new(items[0]->sizes[0], n, get_slices, t, free_tensors);
+    if (!dataset)
+        br_free(t);
+    for (int k = 0; dataset && k < n; k++)
+        t->items[k] = br_retain(items[k]);
+    return dataset;
+}
+
+/* ---- Subsets --------------------------------------------------------------------------------- */
+
+typedef struct subset {
+    br_dataset *dataset;
+    int64_t indices[];
+} subset;
+
+static bool get_indexed(void *context, int64_t i, br_tensor **fields)
+{
+    const subset *s = context;
+    return br_dataset_get(s->dataset, s->indices[i], fields);
+}
+
+static bool good_indices(const br_dataset *dataset, int64_t n, const int64_t *indices)
+{
+    if (br_failed())
+        return false;
+    if (!dataset || n < 0 || (n > 0 && !indices))
+        br__fail(BR_ERROR_ARGUMENT, "subset", "%s is NULL, but it is required",
+                 dataset ? "indices" : "dataset");
+    for (int64_t i = 0; i < n && !br_failed(); i++)
+        if (indices[i] < 0 || indices[i] >= dataset->size)
+            br__fail(BR_ERROR_INDEX, "subset",
+                     "index %" PRId64 " is %" PRId64 ", the dataset has %" PRId64 " items", i,
+                     indices[i], dataset->size);
+    return !br_failed();
+}
+
+br_dataset *br_subset_new(br_dataset *dataset, int64_t n, const int64_t *indices)
+{
+    if (!good_indices(dataset, n, indices))
+        return NULL;
+    size_t bytes = (size_t)n * sizeof *indices;
+    subset *s = br__malloc(sizeof *s + bytes);
+    if (!s)
+        return NULL;
+    s->dataset = dataset;
+    if (n > 0)
+        memcpy(s->indices, indices, bytes);
+    br_dataset *result = br_dataset_new(n, dataset->n_fields, get_indexed, s, br_free);
+    if (!result)
+        br_free(s);
+    return result;
+}
