@@ -62,6 +62,8 @@ static atomic_int_fast64_t small_blocks; /* br__malloc blocks alive, for br_set_
 
 bool br_set_allocator(const br_allocator *a)
 {
+    if (br_failed())
+        return false;
     if (a && (!a->allocate || !a->deallocate)) {
         br__fail(BR_ERROR_ARGUMENT, "set_allocator", "both functions are required");
         return false;
@@ -70,6 +72,10 @@ bool br_set_allocator(const br_allocator *a)
         br__fail(BR_ERROR_STATE, "set_allocator",
                  "%lld tensors are alive, and would be freed by another allocator than made them",
                  (long long)br_live_tensors());
+        return false;
+    }
+    if (br__thread.scope) {
+        br__fail(BR_ERROR_STATE, "set_allocator", "a scope is open");
         return false;
     }
     br_thread_cleanup();
@@ -133,6 +139,25 @@ static void *take_kept(size_t *capacity, int class)
     return block;
 }
 
+/* Makes room for one more large block; under the lock. */
+static bool reserve_large(void)
+{
+    if (pool.n_large < pool.room)
+        return true;
+    size_t room = pool.room ? 2 * pool.room : 64;
+    large_block *large =
+        allocator.allocate(allocator.context, room * sizeof *large, _Alignof(max_align_t));
+    if (!large)
+        return false;
+    if (pool.large) {
+        memcpy(large, pool.large, pool.n_large * sizeof *large);
+        allocator.deallocate(allocator.context, pool.large);
+    }
+    pool.large = large;
+    pool.room = room;
+    return true;
+}
+
 /* Keeps a block for reuse; false if it cannot be kept. Under the lock. */
 static bool keep(void *block, size_t capacity)
 {
@@ -145,19 +170,30 @@ static bool keep(void *block, size_t capacity)
         pool.small[class] = block;
         return true;
     }
-    if (pool.n_large == pool.room) {
-        size_t room = pool.room ? 2 * pool.room : 64;
-        large_block *large = realloc(pool.large, room * sizeof *large);
-        if (!large)
-            return false;
-        pool.large = large;
-        pool.room = room;
-    }
+    if (!reserve_large())
+        return false;
     size_t i = find_large(capacity);
     memmove(&pool.large[i + 1], &pool.large[i], (pool.n_large - i) * sizeof *pool.large);
     pool.large[i] = (large_block){ capacity, block };
     pool.n_large++;
     return true;
+}
+
+static void note_peak(void)
+{
+    if (pool.live > pool.peak)
+        pool.peak = pool.live;
+}
+
+/* A new block; if there is none, kept ones go back first. */
+static void *fresh_block(size_t capacity)
+{
+    size_t alignment = capacity >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
+    void *block = allocator.allocate(allocator.context, capacity, alignment);
+    if (block)
+        return block;
+    br_empty_cache();
+    return allocator.allocate(allocator.context, capacity, alignment);
 }
 
 void *br__block_alloc(const char *op, size_t bytes, size_t *capacity)
@@ -177,28 +213,24 @@ void *br__block_alloc(const char *op, size_t bytes, size_t *capacity)
                         live, limit);
     }
     pool.live += (int64_t)bytes;
-    if (pool.live > pool.peak)
-        pool.peak = pool.live;
     void *block = take_kept(capacity, class);
-    if (block)
+    if (block) {
         pool.cached -= (int64_t)*capacity;
+        note_peak();
+    }
     pthread_mutex_unlock(&pool.lock);
     if (block)
         return block;
 
-    size_t alignment = *capacity >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
-    block = allocator.allocate(allocator.context, *capacity, alignment);
-    if (!block) {
-        br_empty_cache();
-        block = allocator.allocate(allocator.context, *capacity, alignment);
-    }
-    if (!block) {
-        pthread_mutex_lock(&pool.lock);
+    block = fresh_block(*capacity); /* unlocked: the system may take its time */
+    pthread_mutex_lock(&pool.lock);
+    if (block)
+        note_peak();
+    else
         pool.live -= (int64_t)bytes;
-        pthread_mutex_unlock(&pool.lock);
-        return br__fail(BR_ERROR_MEMORY, op, "%zu bytes of memory are not to be had", bytes);
-    }
-    return block;
+    pthread_mutex_unlock(&pool.lock);
+    return block ? block
+                 : br__fail(BR_ERROR_MEMORY, op, "%zu bytes of memory are not to be had", bytes);
 }
 
 void br__block_free(void *block, size_t bytes, size_t capacity)
@@ -225,7 +257,8 @@ void br_empty_cache(void)
     }
     for (size_t i = 0; i < pool.n_large; i++)
         allocator.deallocate(allocator.context, pool.large[i].block);
-    free(pool.large);
+    if (pool.large)
+        allocator.deallocate(allocator.context, pool.large);
     pool.large = NULL;
     pool.n_large = pool.room = 0;
     pool.cached = 0;
@@ -334,7 +367,8 @@ char *br__format(const char *format, ...)
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *text = n < 0 ? NULL : br__malloc((size_t)n + 1);
+    char *text = n < 0 ? br__fail(BR_ERROR_ARGUMENT, "format", "the text cannot be written")
+                       : br__malloc((size_t)n + 1);
     if (text)
         vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);

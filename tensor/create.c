@@ -105,6 +105,13 @@ static br_tensor *fill_steps(br_tensor *t, double start, double step)
     return t;
 }
 
+/* Integers want a whole start and step, and an end that no element can overflow. */
+static bool whole_steps(double start, double end, double step)
+{
+    return start == trunc(start) && step == trunc(step) && fabs(start) <= 0x1p62 &&
+           fabs(end) <= 0x1p62 && fabs(step) <= 0x1p62;
+}
+
 br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
 {
     if (br_failed())
@@ -115,8 +122,11 @@ br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
                         "start %g, end %g, step %g: all must be finite, and step must lead from "
                         "start towards end",
                         start, end, step);
-    if (dtype == BR_I64 && (!representable("arange", start, dtype) || step != trunc(step)))
-        return br__fail(BR_ERROR_ARGUMENT, "arange", "step %g must be an integer for i64", step);
+    if (dtype == BR_I64 && !whole_steps(start, end, step))
+        return br__fail(BR_ERROR_ARGUMENT, "arange",
+                        "start %g, end %g, step %g: for i64 start and step must be whole numbers, "
+                        "and none beyond 2^62",
+                        start, end, step);
     double n = ceil((end - start) / step);
     if (n >= 0x1p62)
         return br__fail(BR_ERROR_ARGUMENT, "arange", "%g elements are too many", n);
@@ -146,33 +156,31 @@ br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
 
 br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype)
 {
-    br_tensor *t = br_zeros(BR_SHAPE(n, m), dtype);
+    br_tensor *t = br__new("eye", BR_SHAPE(n, m), dtype);
     if (!t)
         return NULL;
-    br_tensor diagonal = *t; /* the same memory, seen as its diagonal; fill() wants it dense */
-    int64_t count = n < m ? n : m;
-    size_t size = br_dtype_size(dtype);
-    for (int64_t i = 0; i < count; i++) {
-        diagonal.data = t->data + (size_t)(i * (m + 1)) * size;
-        diagonal.numel = 1;
-        fill(&diagonal, 1);
-    }
+    memset(t->data, 0, t->storage->bytes);
+    br_tensor one = *t; /* fill() sees one element of the diagonal at a time */
+    one.numel = 1;
+    int64_t step = (m + 1) * (int64_t)br_dtype_size(dtype);
+    for (int64_t i = 0; i < n && i < m; i++, one.data += step)
+        fill(&one, 1);
     return t;
 }
 
 br_tensor *br_from_data(int ndim, const int64_t *sizes, br_dtype dtype, const void *values)
 {
-    br_tensor *t = br__new("from_data", ndim, sizes, dtype);
-    if (!t)
+    int64_t numel;
+    if (!br__check_sizes("from_data", ndim, sizes, dtype, &numel))
         return NULL;
-    if (!values && t->numel > 0)
+    if (!values && numel > 0)
         return br__fail(BR_ERROR_ARGUMENT, "from_data", "values is NULL for shape %s",
-                        br__shape(t));
-    if (t->numel > 0)
+                        br__shape_of(ndim, sizes));
+    br_tensor *t = br__new("from_data", ndim, sizes, dtype);
+    if (t && numel > 0)
         memcpy(t->data, values, t->storage->bytes);
-    if (dtype == BR_BOOL)
-        for (int64_t i = 0; i < t->numel; i++)
-            t->data[i] = t->data[i] != 0;
+    for (int64_t i = 0; t && dtype == BR_BOOL && i < numel; i++)
+        t->data[i] = t->data[i] != 0;
     return t;
 }
 

@@ -85,7 +85,8 @@ int br_report(FILE *stream)
 {
     if (!br_failed())
         return EXIT_SUCCESS;
-    fprintf(stream, "%s\n", br_error_message());
+    if (stream)
+        fprintf(stream, "%s\n", br_error_message());
     br_clear_error();
     return EXIT_FAILURE;
 }

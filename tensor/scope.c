@@ -1,8 +1,8 @@
 /* tensor/scope.c - scopes: marks on the thread's stack of tensors.
  *
- * A thread's tensors stand on one stack in the order they were made; a scope is the part from its
- * mark to the next one's, so opening, closing and handing out cost no allocation. A slot whose
- * tensor was handed to another place holds NULL. */
+ * A thread's tensors stand on one stack in the order they were made, but for those that were handed
+ * out; a scope is the part from its mark to the next one's, so opening, closing and handing out
+ * cost no allocation. */
 #include "tensor/tensor_internal.h"
 
 #include <string.h>
@@ -38,10 +38,8 @@ static void pop_to(size_t start)
     br_thread *th = &br__thread;
     while (th->top > start) {
         br_tensor *t = th->stack[--th->top];
-        if (t) {
-            t->slot = SIZE_MAX;
-            br_release(t);
-        }
+        t->slot = SIZE_MAX;
+        br_release(t);
     }
 }
 
@@ -86,8 +84,7 @@ br_tensor *br_scope_return(br_scope *scope, br_tensor *t)
             return t;
         br_tensor *other = th->stack[first];
         th->stack[slot] = other;
-        if (other)
-            other->slot = slot;
+        other->slot = slot;
         th->stack[first] = t;
         t->slot = first;
         s->start = first + 1;

@@ -234,18 +234,25 @@ int br_ndim(const br_tensor *t)
     return t ? t->ndim : -1;
 }
 
+/* As br__wrap_dim(), but a 0-d tensor has no dimension to ask for. */
+static bool has_dim(const char *op, const br_tensor *t, int64_t *dim)
+{
+    if (t && t->ndim > 0)
+        return br__wrap_dim(op, "dim", t, dim);
+    if (t)
+        br__fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", but t is 0-d: it has no dimensions",
+                 *dim);
+    return false;
+}
+
 int64_t br_size(const br_tensor *t, int64_t dim)
 {
-    if (!t || !br__wrap_dim("size", "dim", t, &dim))
-        return -1;
-    return t->ndim == 0 ? 1 : t->sizes[dim];
+    return has_dim("size", t, &dim) ? t->sizes[dim] : -1;
 }
 
 int64_t br_stride(const br_tensor *t, int64_t dim)
 {
-    if (!t || !br__wrap_dim("stride", "dim", t, &dim))
-        return -1;
-    return t->ndim == 0 ? 1 : t->strides[dim];
+    return has_dim("stride", t, &dim) ? t->strides[dim] : -1;
 }
 
 const int64_t *br_sizes(const br_tensor *t)

@@ -4,6 +4,9 @@
 #include <omp.h>
 #include <sched.h>
 
+/* More would be refused by the system, and the OpenMP library would then end the process. */
+enum { MAX_THREADS = 1024 };
+
 /* 0: not set. A documented process-wide setting. */
 static atomic_int num_threads;
 
@@ -17,8 +20,9 @@ static int available_processors(void)
 
 void br_set_num_threads(int n)
 {
-    if (n < 1) {
-        br__fail(BR_ERROR_ARGUMENT, "set_num_threads", "%d threads, must be at least 1", n);
+    if (n < 1 || n > MAX_THREADS) {
+        br__fail(BR_ERROR_ARGUMENT, "set_num_threads", "%d threads, must be 1 .. %d", n,
+                 MAX_THREADS);
         return;
     }
     atomic_store(&num_threads, n);

@@ -151,7 +151,7 @@ BR_API int64_t br_cached_bytes(void);
 
 /* ---- Threads ------------------------------------------------------------------------------- */
 
-/* Threads that an operation may use, at least 1; the default is the number of processors that the
+/* Threads that an operation may use, 1 .. 1024; the default is the number of processors that the
  * process may run on. Results do not depend on it. */
 BR_API void br_set_num_threads(int n);
 BR_API int br_get_num_threads(void);
