@@ -1,0 +1,305 @@
+/* tests/tensor/test_alloc.c - memory: the user's allocator, limits, reuse, counters, and failure.
+ */
+#include "tensor/tensor_internal.h"
+#include "tests/support.h"
+
+#include <stdlib.h>
+
+TestSuite(alloc, .init = check_begin, .fini = check_end);
+
+/* ---- An allocator that counts, and fails when told to ---------------------------------------- */
+
+typedef struct counter {
+    int64_t alive, calls;
+    int64_t fail_at; /* the call that fails, from 1; 0: none */
+    bool all_after;  /* and those after it */
+    bool misaligned;
+} counter;
+
+static void *count_allocate(void *context, size_t size, size_t alignment)
+{
+    counter *c = context;
+    c->calls++;
+    if (c->fail_at > 0 && (c->calls == c->fail_at || (c->all_after && c->calls > c->fail_at)))
+        return NULL;
+    void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    if (block)
+        c->alive++;
+    return block;
+}
+
+static void count_deallocate(void *context, void *block)
+{
+    counter *c = context;
+    cr_assert_not_null(block);
+    c->alive--;
+    free(block);
+}
+
+static bool install(counter *c)
+{
+    return br_set_allocator(&(br_allocator){ count_allocate, count_deallocate, c });
+}
+
+static void uninstall(counter *c)
+{
+    br_thread_cleanup();
+    cr_assert(br_set_allocator(NULL), "%s", br_error_message());
+    cr_assert_eq(c->alive, 0, "%lld blocks leaked", (long long)c->alive);
+}
+
+Test(alloc, users_allocator_gets_every_request)
+{
+    counter c = { 0 };
+    cr_assert(install(&c));
+    br_scope *scope = br_scope_begin();
+    int64_t before = c.calls;
+    br_tensor *t = br_zeros(BR_SHAPE(3 << 20), BR_F32);
+    cr_assert_gt(c.calls, before);
+    cr_assert_eq((uintptr_t)br_data(t) % (2 << 20), 0, "large blocks lie on huge pages");
+    cr_assert_eq((uintptr_t)br_data(br_zeros(BR_SHAPE(3), BR_BOOL)) % 64, 0);
+    char *text = br_to_string(t);
+    br_free(text);
+    br_scope_end(scope);
+    uninstall(&c);
+}
+
+Test(alloc, allocator_stays_while_blocks_are_held)
+{
+    counter c = { 0 };
+    br_tensor *t = br_retain(br_zeros(BR_SHAPE(1), BR_F32));
+    check_fails(install(&c), "set_allocator: 1 tensors are alive");
+    br_thread_cleanup();
+    br_release(t);
+    br_scope *scope = br_scope_begin();
+    check_fails(install(&c), "set_allocator: a scope is open");
+    br_scope_end(scope);
+    char *text = br__strdup("held");
+    check_fails(install(&c), "1 blocks of modules, lists or strings are still held");
+    br_free(text);
+    check_fails(br_set_allocator(&(br_allocator){ .allocate = count_allocate }),
+                "set_allocator: both functions are required");
+    cr_assert(install(&c));
+    uninstall(&c);
+}
+
+/* ---- Failure --------------------------------------------------------------------------------- */
+
+/* Something of everything in tensor/; true if all of it worked. */
+static bool use_tensors(void)
+{
+    br_scope *outer = br_scope_begin(), *inner = br_scope_begin();
+    for (int i = 0; i < 300; i++) /* the thread's stack grows */
+        br_scalar(i, BR_F32);
+    br_tensor *t = br_randn(BR_SHAPE(70, 40), BR_F32);
+    br_tensor *turned =
+        t ? br__view_of(t, 2, (int64_t[]){ 40, 70 }, (int64_t[]){ 1, 40 }, t->data) : NULL;
+    br_tensor *part =
+        t ? br__view_of(t, 2, (int64_t[]){ 20, 70 }, (int64_t[]){ 2, 40 }, t->data) : NULL;
+    float out[20 * 70];
+    bool copied = br_copy_out(part, out, sizeof out);
+    br_uniform_(part, 0, 1);
+    br_normal_(turned, 0, 1);
+    char *text = br_to_string(turned);
+    br_borrow(BR_SHAPE(20), BR_F32, out, NULL, NULL);
+    br_from_f32(BR_SHAPE(20, 70), out);
+    br_free(br__format("%d and %s", 7, "eight"));
+    br_release(t ? br__alias(t) : NULL);
+    br_scope_return(inner, t);
+    br_scope_end(inner);
+    bool done = copied && text && t && !br_failed();
+    br_free(text);
+    br_scope_end(outer);
+    return done;
+}
+
+/* Every allocation in turn fails, once alone and once with all that follow. */
+Test(alloc, failing_anywhere_is_reported_and_leaks_nothing)
+{
+    for (int all_after = 0; all_after < 2; all_after++) {
+        bool done = false;
+        for (int64_t k = 1; !done; k++) {
+            counter c = { 0 };
+            cr_assert(install(&c), "%s", br_error_message());
+            c.fail_at = k;
+            c.all_after = all_after;
+            int64_t live = br_live_tensors(), bytes = br_live_bytes();
+            done = use_tensors();
+            /* A request for a tensor's elements is tried again after the cache was emptied. */
+            cr_assert(done || (br_error_code() == BR_ERROR_MEMORY && c.calls >= k),
+                      "allocation %lld: %s", (long long)k, br_error_message());
+            cr_assert_eq(done, !br_failed());
+            br_clear_error();
+            cr_assert_eq(br_live_tensors(), live, "allocation %lld leaks a tensor", (long long)k);
+            cr_assert_eq(br_live_bytes(), bytes);
+            bool tried = c.calls >= k;
+            uninstall(&c);
+            if (done && tried) /* recovered from this one: go on to the next */
+                done = false;
+            cr_assert_lt(k, 100000);
+        }
+    }
+}
+
+Test(alloc, more_memory_than_there_is)
+{
+    check_fails(br_empty(BR_SHAPE(INT64_C(1) << 55), BR_F64),
+                "empty: 288230376151711744 bytes of memory are not to be had");
+    check_fails(br__malloc(SIZE_MAX / 2), "bytes of memory are not to be had");
+    check_fails(br__calloc(SIZE_MAX, 2), "overflow");
+    cr_assert_eq(br_live_bytes(), check_live_bytes);
+    cr_assert(br_zeros(BR_SHAPE(2), BR_F32)); /* and the program goes on */
+}
+
+/* ---- Limits and counters --------------------------------------------------------------------- */
+
+Test(alloc, memory_limit_refuses_and_the_program_goes_on)
+{
+    br_scope *scope = br_scope_begin();
+    br_set_memory_limit((size_t)br_live_bytes() + 1000);
+    br_tensor *fits = br_zeros(BR_SHAPE(200), BR_F32);
+    cr_assert(fits);
+    int64_t live = br_live_bytes(), peak = br_peak_bytes();
+    check_fails(br_zeros(BR_SHAPE(51), BR_F32),
+                "zeros: 204 bytes would exceed the memory limit: 800 of 1000 are in use");
+    br_zeros(BR_SHAPE(51), BR_F32);
+    cr_assert_eq(br_error_code(), BR_ERROR_MEMORY);
+    br_clear_error();
+    cr_assert_eq(br_live_bytes(), live);
+    cr_assert_eq(br_peak_bytes(), peak);
+    cr_assert(br_zeros(BR_SHAPE(50), BR_F32));
+    br_scope_end(scope);
+    cr_assert(br_zeros(BR_SHAPE(250), BR_F32));
+    br_set_memory_limit(0);
+    cr_assert(br_zeros(BR_SHAPE(10000), BR_F32));
+}
+
+Test(alloc, counters_follow_storage_not_views)
+{
+    int64_t bytes = br_live_bytes();
+    br_scope *scope = br_scope_begin();
+    br_tensor *t = br_zeros(BR_SHAPE(1000), BR_F32);
+    br__view_of(t, 1, (int64_t[]){ 10 }, (int64_t[]){ 1 }, t->data);
+    float mine[4];
+    br_borrow(BR_SHAPE(4), BR_F32, mine, NULL, NULL); /* is not the library's */
+    cr_assert_eq(br_live_bytes(), bytes + 4000);
+    br_reset_peak_bytes();
+    cr_assert_eq(br_peak_bytes(), bytes + 4000);
+    br_scope *inner = br_scope_begin();
+    br_zeros(BR_SHAPE(500), BR_F64);
+    br_scope_end(inner);
+    cr_assert_eq(br_live_bytes(), bytes + 4000);
+    cr_assert_eq(br_peak_bytes(), bytes + 8000);
+    br_scope_end(scope);
+    cr_assert_eq(br_live_bytes(), bytes);
+    br_reset_peak_bytes();
+    cr_assert_eq(br_peak_bytes(), bytes);
+}
+
+Test(alloc, a_failed_request_leaves_the_peak)
+{
+    counter c = { 0 };
+    cr_assert(install(&c));
+    br_scope *scope = br_scope_begin();
+    br_zeros(BR_SHAPE(4), BR_F32);
+    br_reset_peak_bytes();
+    int64_t peak = br_peak_bytes();
+    c.fail_at = 1;
+    c.all_after = true;
+    check_fails(br_zeros(BR_SHAPE(1000), BR_F32), "not to be had");
+    cr_assert_eq(br_peak_bytes(), peak);
+    c.fail_at = 0;
+    br_scope_end(scope);
+    uninstall(&c);
+}
+
+/* ---- Reuse ----------------------------------------------------------------------------------- */
+
+/* Where the elements of a tensor of so many bytes lie; the tensor is gone. */
+static void *place(int64_t bytes)
+{
+    br_scope *scope = br_scope_begin();
+    void *data = br_data(br_empty(BR_SHAPE(bytes), BR_BOOL));
+    br_scope_end(scope);
+    return data;
+}
+
+Test(alloc, freed_blocks_serve_again)
+{
+    br_empty_cache();
+    const int64_t sizes[] = { 0, 1, 64, 65, 300, 5000, 65536, 65537, 1 << 20, 5 << 20 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        cr_assert_eq(place(sizes[i]), place(sizes[i]), "%lld bytes", (long long)sizes[i]);
+    cr_assert_gt(br_cached_bytes(), 6 << 20);
+    br_empty_cache();
+    cr_assert_eq(br_cached_bytes(), 0);
+
+    void *large = place(900000);
+    cr_assert_eq(place(820000), large, "an eighth more than asked for is taken");
+    cr_assert_eq(br_cached_bytes(), (900000 + 4095) / 4096 * 4096);
+    cr_assert_neq(place(700000), large, "but not more");
+    br_empty_cache();
+}
+
+Test(alloc, size_classes_waste_at_most_a_quarter)
+{
+    for (size_t bytes = 0; bytes <= 70000; bytes += 1 + bytes / 500) {
+        size_t capacity;
+        void *block = br__block_alloc("test", bytes, &capacity);
+        cr_assert_geq(capacity, bytes);
+        cr_assert(capacity <= 64 || capacity <= bytes + bytes / 4 + 64, "%zu for %zu", capacity,
+                  bytes);
+        memset(block, 1, capacity);
+        br__block_free(block, bytes, capacity);
+    }
+}
+
+Test(alloc, cache_limit_bounds_what_is_kept)
+{
+    br_empty_cache();
+    br_set_cache_limit(100000);
+    place(80000);
+    cr_assert_eq(br_cached_bytes(), 81920);
+    br_scope *scope = br_scope_begin();
+    br_empty(BR_SHAPE(80000), BR_BOOL);
+    br_empty(BR_SHAPE(60000), BR_BOOL);
+    br_scope_end(scope); /* both do not fit */
+    cr_assert_leq(br_cached_bytes(), 100000);
+    cr_assert_gt(br_cached_bytes(), 0);
+    br_set_cache_limit(0);
+    cr_assert_eq(br_cached_bytes(), 0);
+    place(80000);
+    place(10);
+    cr_assert_eq(br_cached_bytes(), 0);
+    br_set_cache_limit(SIZE_MAX);
+    place(80000);
+    cr_assert_eq(br_cached_bytes(), 81920);
+    br_empty_cache();
+}
+
+/* Many sizes in random order: blocks never overlap, and the counters come back. */
+Test(alloc, random_use_keeps_blocks_apart)
+{
+    enum { HELD = 200 };
+    struct {
+        unsigned char *block;
+        size_t bytes, capacity;
+    } held[HELD] = { { 0 } };
+    br_manual_seed(12);
+    for (int step = 0; step < 20000; step++) {
+        uint32_t i = br_random_u32() % HELD;
+        for (size_t k = 0; held[i].block && k < held[i].bytes; k += 1 + held[i].bytes / 16)
+            cr_assert_eq(held[i].block[k], (unsigned char)i);
+        if (held[i].block)
+            br__block_free(held[i].block, held[i].bytes, held[i].capacity);
+        held[i].bytes = (size_t)1 << (br_random_u32() % 19);
+        held[i].bytes += br_random_u32() % held[i].bytes;
+        held[i].block = br__block_alloc("test", held[i].bytes, &held[i].capacity);
+        cr_assert(held[i].block && held[i].capacity >= held[i].bytes);
+        memset(held[i].block, (int)i, held[i].bytes);
+    }
+    for (int i = 0; i < HELD; i++)
+        if (held[i].block)
+            br__block_free(held[i].block, held[i].bytes, held[i].capacity);
+    cr_assert_eq(br_live_bytes(), check_live_bytes);
+}

@@ -1,0 +1,237 @@
+/* tests/tensor/test_scope.c - who owns tensors: scopes, handing out, holding beyond. */
+#include "tensor/tensor_internal.h"
+#include "tests/support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+TestSuite(scope, .init = check_begin, .fini = check_end);
+
+static int64_t made; /* live tensors beyond those a test begins with */
+
+static int64_t live(void)
+{
+    return br_live_tensors() - made;
+}
+
+static br_tensor *number(double value)
+{
+    return br_scalar(value, BR_F64);
+}
+
+Test(scope, closing_frees_what_was_made_inside)
+{
+    made = br_live_tensors();
+    br_scope *outer = br_scope_begin();
+    br_tensor *a = number(1);
+    br_scope *inner = br_scope_begin();
+    number(2);
+    number(3);
+    cr_assert_eq(live(), 3);
+    br_scope_end(inner);
+    cr_assert_eq(live(), 1);
+    cr_assert_eq(br_item(a), 1);
+    br_scope_end(outer);
+    cr_assert_eq(live(), 0);
+    br_scope_end(NULL);
+}
+
+Test(scope, closing_the_outer_one_closes_the_inner_ones)
+{
+    made = br_live_tensors();
+    br_scope *outer = br_scope_begin();
+    number(1);
+    br_scope *inner = br_scope_begin();
+    number(2);
+    br_scope_begin();
+    number(3);
+    br_scope_end(outer);
+    cr_assert_eq(live(), 0);
+    br_scope_end(inner); /* is closed: ignored */
+    cr_assert_null(br__thread.scope);
+}
+
+Test(scope, hands_out_one_level)
+{
+    made = br_live_tensors();
+    br_scope *outer = br_scope_begin();
+    br_scope *inner = br_scope_begin();
+    br_tensor *a = number(1), *b = number(2), *c = number(3);
+    cr_assert_eq(br_scope_return(NULL, c), c); /* trades places with a */
+    cr_assert_eq(br_scope_return(inner, b), b);
+    cr_assert_eq(br_scope_return(inner, b), b); /* is out already: stays */
+    cr_assert_eq(br_item(a), 1);
+    br_scope_end(inner);
+    cr_assert_eq(live(), 2);
+    cr_assert_eq(br_item(b) + br_item(c), 5);
+    br_scope_end(outer);
+    cr_assert_eq(live(), 0);
+}
+
+Test(scope, hands_out_several_levels_at_once)
+{
+    made = br_live_tensors();
+    br_scope *first = br_scope_begin();
+    number(10);
+    br_scope *second = br_scope_begin();
+    number(20);
+    number(21);
+    br_scope *third = br_scope_begin();
+    number(30);
+    br_tensor *t = number(31);
+    number(32);
+    cr_assert_eq(br_scope_return(second, t), t);
+    br_scope_end(third);
+    cr_assert_eq(live(), 4);
+    br_scope_end(second);
+    cr_assert_eq(live(), 2);
+    cr_assert_eq(br_item(t), 31);
+    cr_assert_eq(br_scope_return(first, t), t); /* belongs to no scope then */
+    br_scope_end(first);
+    cr_assert_eq(live(), 1);
+    cr_assert_eq(br_item(t), 31);
+    br_thread_cleanup();
+    cr_assert_eq(live(), 0);
+}
+
+Test(scope, returning_what_it_does_not_own_changes_nothing)
+{
+    made = br_live_tensors();
+    br_tensor *free_one = number(0);
+    br_scope *outer = br_scope_begin();
+    br_tensor *a = number(1);
+    br_scope *inner = br_scope_begin();
+    cr_assert_eq(br_scope_return(inner, a), a);
+    cr_assert_eq(br_scope_return(NULL, free_one), free_one);
+    cr_assert_null(br_scope_return(inner, NULL));
+    br_scope_end(inner);
+    cr_assert_eq(br_item(a), 1);
+    cr_assert_eq(br_scope_return(inner, a), a); /* a closed scope hands nothing out */
+    br_scope_end(outer);
+    cr_assert_eq(live(), 1);
+    cr_assert_eq(br_scope_return(NULL, free_one), free_one);
+    cr_assert_eq(br_item(free_one), 0);
+}
+
+Test(scope, retained_tensors_outlive_it)
+{
+    made = br_live_tensors();
+    br_scope *scope = br_scope_begin();
+    br_tensor *t = br_retain(number(7));
+    cr_assert_eq(br_retain(t), t);
+    br_scope_end(scope);
+    cr_assert_eq(live(), 1);
+    cr_assert_eq(br_item(t), 7);
+    scope = br_scope_begin();
+    cr_assert_eq(br_scope_return(scope, t), t); /* of no scope: stays so */
+    br_scope_end(scope);
+    br_release(t);
+    cr_assert_eq(br_item(t), 7);
+    br_release(t);
+    cr_assert_eq(live(), 0);
+    br_release(NULL);
+    cr_assert_null(br_retain(NULL));
+}
+
+Test(scope, views_hold_the_storage)
+{
+    made = br_live_tensors();
+    br_scope *scope = br_scope_begin();
+    br_tensor *t = br_arange(0, 6, 1, BR_F64);
+    br_tensor *view = br_retain(br__view_of(t, 1, (int64_t[]){ 3 }, (int64_t[]){ 2 }, t->data));
+    cr_assert(br_shares_storage(t, view));
+    br_scope_end(scope);
+    cr_assert_eq(live(), 1);
+    cr_assert_eq(br_at(view, BR_DIMS(2)), 4);
+    br_release(view);
+    cr_assert_eq(live(), 0);
+}
+
+/* Scopes open and close, tensors are made, handed out by chance, and each must live exactly as long
+ * as a plain list says. */
+Test(scope, random_use_keeps_to_the_rule)
+{
+    enum { DEPTH = 12, MANY = 20000 };
+    static struct {
+        br_tensor *t;
+        int depth; /* of the scope it belongs to; -1: gone */
+    } all[MANY];
+    br_scope *open[DEPTH + 1] = { NULL };
+    int depth = 0, n = 0;
+    int64_t expected = 0;
+    made = br_live_tensors();
+    for (int step = 0; n < MANY; step++) {
+        uint32_t dice = br_random_u32() % 100;
+        if (dice < 8 && depth < DEPTH) {
+            open[++depth] = br_scope_begin();
+        } else if (dice < 15 && depth > 0) {
+            br_scope_end(open[depth]);
+            depth--;
+            for (int i = 0; i < n; i++) {
+                expected -= all[i].depth > depth;
+                all[i].depth = all[i].depth > depth ? -1 : all[i].depth;
+            }
+        } else if (dice < 40 && n > 0 && depth > 0) {
+            int i = n - 1 - (int)(br_random_u32() % (uint32_t)(n < 30 ? n : 30));
+            int from = 1 + (int)(br_random_u32() % (uint32_t)depth);
+            if (all[i].depth >= 0) {
+                br_scope_return(open[from], all[i].t);
+                all[i].depth = all[i].depth >= from ? from - 1 : all[i].depth;
+            }
+        } else {
+            all[n].t = number(n);
+            all[n++].depth = depth;
+            expected++;
+        }
+        cr_assert_eq(live(), expected, "step %d", step);
+    }
+    for (int i = 0; i < n; i++)
+        cr_assert(all[i].depth < 0 || br_item(all[i].t) == i, "tensor %d", i);
+}
+
+Test(scope, takes_many_tensors_and_levels)
+{
+    made = br_live_tensors();
+    br_scope *outer = br_scope_begin();
+    for (int i = 0; i < 100000; i++)
+        number(i);
+    for (int i = 0; i < 1000; i++)
+        br_scope_begin();
+    br_tensor *t = number(-1);
+    cr_assert_eq(live(), 100001);
+    cr_assert_eq(br_scope_return(outer, t), t);
+    br_scope_end(outer);
+    cr_assert_eq(live(), 1);
+    cr_assert_eq(br_item(t), -1);
+}
+
+static void *use_thread(void *shared)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *own = number(5), *t = shared;
+    br_scope_return(scope, t); /* belongs to another thread: stays there */
+    double sum = br_item(own) + br_item(t);
+    br_retain(t);
+    br_release(t);
+    number(6);
+    br_thread_cleanup(); /* closes the scope */
+    return sum == 6 ? shared : NULL;
+}
+
+Test(scope, each_thread_has_its_own)
+{
+    made = br_live_tensors();
+    br_scope *scope = br_scope_begin();
+    br_tensor *shared = number(1);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, use_thread, shared), 0);
+    for (int i = 0; i < 4; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        cr_assert_eq(result, shared);
+    }
+    cr_assert_eq(live(), 1);
+    br_scope_end(scope);
+    cr_assert_eq(live(), 0);
+}
