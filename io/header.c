@@ -10,6 +10,7 @@
  * What is accepted and what is refused, also where the reference reader is lax, is told in
  * docs/safetensors.md. */
 #include "io/io_internal.h"
+#include "nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -149,30 +150,20 @@ static bool read_members(reader *r, bool (*member)(reader *r, const char *key))
     }
 }
 
-/* Room for one element more in a growing array. */
-static bool grow(void **array, size_t n, size_t *room, size_t size)
-{
-    if (n < *room)
-        return true;
-    size_t more = *room ? 2 * *room : 64;
-    void *grown = br__realloc(*array, n * size, more * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = more;
-    return true;
-}
-
 static bool read_metadata(reader *r, const char *key)
 {
     br_header *h = r->header;
     if (!next_is(r, '"'))
         return refuse(r, "metadata \"%s\": the value must be a string", br__printable(key));
     const char *value = read_string(r, "a metadata value");
-    if (!value ||
-        !grow((void **)&h->metadata, h->n_metadata, &h->metadata_room, sizeof *h->metadata))
+    if (!value)
         return false;
-    h->metadata[h->n_metadata++] = (br_metadata){ key, value };
+    br_metadata *all =
+        br__grow(h->metadata, &h->metadata_room, (int64_t)h->n_metadata, sizeof *all);
+    if (!all)
+        return false;
+    h->metadata = all;
+    all[h->n_metadata++] = (br_metadata){ key, value };
     return true;
 }
 
@@ -293,6 +284,13 @@ static bool read_offsets(const reader *r, br_file_entry *e, const json_t *value)
     return true;
 }
 
+static bool read_fields(const reader *r, br_file_entry *e, const json_t *object)
+{
+    return read_dtype(r, e, json_object_get(object, "dtype")) &&
+           read_shape(r, e, json_object_get(object, "shape")) &&
+           read_offsets(r, e, json_object_get(object, "data_offsets"));
+}
+
 static bool read_entry(reader *r, const char *name)
 {
     br_header *h = r->header;
@@ -306,14 +304,16 @@ static bool read_entry(reader *r, const char *name)
         return false;
     r->p = end;
     br_file_entry e = { .name = name };
-    bool ok = read_dtype(r, &e, json_object_get(object, "dtype")) &&
-              read_shape(r, &e, json_object_get(object, "shape")) &&
-              read_offsets(r, &e, json_object_get(object, "data_offsets")) &&
-              grow((void **)&h->entries, h->n_entries, &h->entries_room, sizeof e);
-    if (ok)
-        h->entries[h->n_entries++] = e;
+    bool ok = read_fields(r, &e, object);
     json_decref(object);
-    return ok;
+    if (!ok)
+        return false;
+    br_file_entry *all = br__grow(h->entries, &h->entry_room, (int64_t)h->n_entries, sizeof *all);
+    if (!all)
+        return false;
+    h->entries = all;
+    all[h->n_entries++] = e;
+    return true;
 }
 
 static bool read_top(reader *r, const char *key)

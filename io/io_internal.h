@@ -85,10 +85,12 @@ typedef struct br_file_entry {
 typedef struct br_header {
     br_arena arena;         /* names, sizes, metadata */
     br_file_entry *entries; /* in the order of the data, which they fill without holes or overlap */
-    size_t n_entries, entries_room;
+    size_t n_entries;
+    int64_t entry_room;
     const br_file_entry **by_name;
     br_metadata *metadata; /* by key */
-    size_t n_metadata, metadata_room;
+    size_t n_metadata;
+    int64_t metadata_room;
 } br_header;
 
 /* Reads and checks the n bytes of a header that `data_bytes` bytes of data follow. The caller frees

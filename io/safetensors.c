@@ -6,6 +6,7 @@
  * (SIGBUS). Replacing it by renaming, as all writers here do, is safe; for anything else there is
  * the option `copy`. An open file is never changed, so threads may share it. */
 #include "io/io_internal.h"
+#include "nn/nn_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -266,4 +267,24 @@ br_tensor *br_safetensors_get(br_safetensors *file, const char *name)
         return br__fail(BR_ERROR_ARGUMENT, op, "%s: there is no tensor \"%s\"",
                         br__printable(file->path), br__printable(name));
     return br__entry_tensor(file, e);
+}
+
+br_named_list *br_safetensors_all(br_safetensors *file)
+{
+    if (br_failed())
+        return NULL;
+    if (!file)
+        return br__fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
+    br_named_list *list = br__named_list_new(true);
+    br_scope *scope = list ? br_scope_begin() : NULL;
+    bool ok = scope != NULL;
+    for (size_t i = 0; ok && i < file->header.n_entries; i++) {
+        br_tensor *t = br__entry_tensor(file, &file->header.entries[i]);
+        ok = t && br__named_list_add(list, file->header.entries[i].name, t);
+    }
+    br_scope_end(scope);
+    if (ok)
+        return list;
+    br_named_list_free(list);
+    return NULL;
 }

@@ -59,6 +59,18 @@ enum { BR_COLLECT_BUFFERS = 1, BR_COLLECT_TEMPORARY = 2, BR_COLLECT_ALIASES = 4 
  * BR_COLLECT_ALIASES a tied tensor is there once, under its first name. NULL on error. */
 br_named_list *br__collect(const char *op, br_module *module, int what);
 
+/* ---- Loading a state dict in two steps ---------------------------------------------------------
+ */
+
+/* br_load_state_dict() without the copying: NULL and an error if `source`, which must stay, does
+ * not fit the module. */
+typedef struct br_loading br_loading;
+br_loading *br__loading_begin(br_module *module, const br_named_list *source, bool strict,
+                              br_load_report *report);
+/* Copies. Cannot fail. */
+void br__loading_apply(const br_loading *loading);
+void br__loading_end(br_loading *loading);
+
 /* ---- Growing texts --------------------------------------------------------------------------- */
 
 typedef struct br_text {

@@ -3,13 +3,14 @@
 
 #include <string.h>
 
-typedef struct loading {
-    const br_named_list *own, *source;
+struct br_loading {
+    br_named_list *own;
+    const br_named_list *source;
     int64_t *matches; /* for each own tensor the source's, -1 for none that fits */
     bool *used;       /* source tensors that have a counterpart */
     br_text missing, unexpected, mismatched;
     br_load_report report;
-} loading;
+};
 
 static bool add_name(br_text *text, const char *name)
 {
@@ -25,7 +26,7 @@ static bool add_mismatch(br_text *text, const char *name, const br_tensor *own,
 }
 
 /* Sorts the names of both sides into matched, missing, unexpected, mismatched. */
-static bool compare(loading *l)
+static bool compare(br_loading *l)
 {
     int64_t next = 0;
     for (int64_t i = 0; i < l->own->count; i++) {
@@ -60,7 +61,7 @@ static bool compare(loading *l)
     return true;
 }
 
-static void copy_matches(const loading *l)
+void br__loading_apply(const br_loading *l)
 {
     for (int64_t i = 0; i < l->own->count; i++) {
         if (l->matches[i] < 0)
@@ -93,7 +94,7 @@ static void refuse(const br_load_report *r)
     br_free(message.data);
 }
 
-static bool load(loading *l, bool strict)
+static bool find_matches(br_loading *l, bool strict)
 {
     l->matches = br__malloc((size_t)l->own->count * sizeof *l->matches);
     l->used = br__calloc((size_t)l->source->count, sizeof *l->used);
@@ -102,14 +103,9 @@ static bool load(loading *l, bool strict)
     r->missing_names = br__text_take(&l->missing);
     r->unexpected_names = br__text_take(&l->unexpected);
     r->mismatched_names = br__text_take(&l->mismatched);
-    if (!ok || br_failed())
-        return false;
-    if (strict && r->missing + r->unexpected + r->mismatched > 0) {
+    if (ok && strict && r->missing + r->unexpected + r->mismatched > 0)
         refuse(r);
-        return false;
-    }
-    copy_matches(l);
-    return true;
+    return ok && !br_failed();
 }
 
 static bool good_source(const br_named_list *source)
@@ -125,27 +121,48 @@ static bool good_source(const br_named_list *source)
     return !br_failed();
 }
 
-bool br_load_state_dict(br_module *module, const br_named_list *source, bool strict,
-                        br_load_report *report)
+br_loading *br__loading_begin(br_module *module, const br_named_list *source, bool strict,
+                              br_load_report *report)
 {
     if (report)
         *report = (br_load_report){ 0 };
     if (!good_source(source))
-        return false;
-    br_named_list *own =
-        br__collect("load_state_dict", module, BR_COLLECT_BUFFERS | BR_COLLECT_ALIASES);
-    if (!own)
-        return false;
-    loading l = { .own = own, .source = source };
-    bool ok = load(&l, strict);
-    br_free(l.matches);
-    br_free(l.used);
-    br_named_list_free(own);
-    if (report)
-        *report = l.report;
-    else
-        br_load_report_clear(&l.report);
-    return ok;
+        return NULL;
+    br_loading *l = br__calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->source = source;
+    l->own = br__collect("load_state_dict", module, BR_COLLECT_BUFFERS | BR_COLLECT_ALIASES);
+    bool ok = l->own && find_matches(l, strict);
+    if (report) {
+        *report = l->report;
+        l->report = (br_load_report){ 0 };
+    }
+    if (ok)
+        return l;
+    br__loading_end(l);
+    return NULL;
+}
+
+void br__loading_end(br_loading *l)
+{
+    if (!l)
+        return;
+    br_free(l->matches);
+    br_free(l->used);
+    br_named_list_free(l->own);
+    br_load_report_clear(&l->report);
+    br_free(l);
+}
+
+bool br_load_state_dict(br_module *module, const br_named_list *source, bool strict,
+                        br_load_report *report)
+{
+    br_loading *l = br__loading_begin(module, source, strict, report);
+    if (l)
+        br__loading_apply(l);
+    br__loading_end(l);
+    return l != NULL;
 }
 
 void br_load_report_clear(br_load_report *report)

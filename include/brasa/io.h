@@ -39,7 +39,7 @@ BR_API bool br_safetensors_has(const br_safetensors *file, const char *name);
 /* The tensor of that name, of the innermost scope: F32, F64, I64, BOOL. NULL and an error for a
  * name the file lacks or a dtype that Brasa does not have. */
 BR_API br_tensor *br_safetensors_get(br_safetensors *file, const char *name);
-/* Metadata: number, i-th key and value; value of a key or NULL (no error). */
+/* Metadata: number, i-th key in the order of strcmp(); value of a key or NULL (no error). */
 BR_API int64_t br_safetensors_metadata_count(const br_safetensors *file);
 BR_API const char *br_safetensors_metadata_key(const br_safetensors *file, int64_t i);
 BR_API const char *br_safetensors_metadata(const br_safetensors *file, const char *key);

@@ -94,6 +94,31 @@ static bool write_two(void)
     return ok;
 }
 
+/* A model with an optimizer after a step, saved, loaded, and all of it freed. */
+static bool save_and_load(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_module *model = br_module_create(sizeof(br_module), "net");
+    br_tensor *w = br_module_add_parameter(model, "w", br_ones(BR_SHAPE(2, 3), BR_F32));
+    br_optim *optim = br_adam(model, NULL);
+    br_set_grad(w, w ? br_ones_like(w) : NULL);
+    br_optim_step(optim);
+    br_checkpoint c = { .model = model, .optim = optim, .step = 3, .rng = true };
+    bool saved = br_checkpoint_save(files_path("c.safetensors"), &c);
+    bool ok = saved && br_checkpoint_load(files_path("c.safetensors"), &c);
+    cr_assert_eq(files_count(), saved ? 1 : 0, "a file is left");
+    remove(files_path("c.safetensors"));
+    br_optim_free(optim);
+    br_module_free(model);
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(io_memory, checkpoints)
+{
+    fail_in_turn(save_and_load, "checkpoint");
+}
+
 Test(io_memory, reading_and_writing)
 {
     files_write_safetensors(files_path("a.safetensors"), header, sizeof header - 1, 19);
