@@ -63,7 +63,7 @@ typedef struct br_reducer {
 
 /* Folds x over the dimensions whose bits are set in `dims`; indices are positions among the folded
  * elements, as they lie in memory. False and an error if memory fails. */
-bool br__reduce(const br_tensor *x, unsigned dims, const br_reducer *reducer);
+bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
 
 /* ---- Gradients that an operation shares with its in-place form ------------------------------- */
 

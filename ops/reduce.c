@@ -76,10 +76,11 @@ static br_dtype sum_dtype(br_dtype dtype)
     return dtype == BR_BOOL ? BR_I64 : dtype;
 }
 
-static br_tensor *sum_into(br_tensor *y, const br_tensor *x, unsigned bits, double divisor)
+static br_tensor *sum_into(const char *op, br_tensor *y, const br_tensor *x, unsigned bits,
+                           double divisor)
 {
     br_reducer sum = { .kernel = BR_FOLD(sum), .divisor = divisor, .values = y };
-    return y && br__reduce(x, bits, &sum) ? y : NULL;
+    return y && br__reduce(op, x, bits, &sum) ? y : NULL;
 }
 
 static void sum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -94,7 +95,8 @@ br_tensor *br_sum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim
     unsigned bits;
     if (!br__required("sum", "x", x) || !dims_to_bits("sum", x, ndims, dims, &bits))
         return NULL;
-    br_tensor *y = sum_into(result("sum", x, bits, keepdim, sum_dtype(x->dtype)), x, bits, 1);
+    br_tensor *y =
+        sum_into("sum", result("sum", x, bits, keepdim, sum_dtype(x->dtype)), x, bits, 1);
     br_record(&sum_op, y, BR_INPUTS(x), &bits, sizeof bits);
     return y;
 }
@@ -120,7 +122,7 @@ br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdi
     if (!br__floating("mean", "x", x) || !dims_to_bits("mean", x, ndims, dims, &bits))
         return NULL;
     double count = (double)count_of(x->ndim, x->sizes, bits);
-    br_tensor *y = sum_into(result("mean", x, bits, keepdim, x->dtype), x, bits, count);
+    br_tensor *y = sum_into("mean", result("mean", x, bits, keepdim, x->dtype), x, bits, count);
     br_record(&mean_op, y, BR_INPUTS(x), &bits, sizeof bits);
     return y;
 }
@@ -161,7 +163,7 @@ br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
     if (bits == 0 && x->dtype != BR_BOOL)
         return x;
     br_tensor *y = br__new("sum_to_size", ndim, sizes, sum_dtype(x->dtype));
-    y = sum_into(y, x, bits, 1);
+    y = sum_into("sum_to_size", y, x, bits, 1);
     br_record(&sum_to_size_op, y, BR_INPUTS(x), NULL, 0);
     return y;
 }
@@ -196,7 +198,7 @@ br_tensor *br_max(br_tensor *x)
     unsigned bits = (1u << x->ndim) - 1;
     br_tensor *y = has_elements("max", x, bits) ? result("max", x, bits, false, x->dtype) : NULL;
     br_reducer max = { BR_FOLD(max), -INFINITY, 1, y, NULL };
-    if (!y || !br__reduce(x, bits, &max))
+    if (!y || !br__reduce("max", x, bits, &max))
         return NULL;
     br_node *node = br_record(&max_op, y, BR_INPUTS(x), NULL, 0);
     br_save(node, 0, x);
@@ -240,7 +242,7 @@ static br_tensor *positions(const char *op, const br_tensor *x, unsigned bits, b
 {
     br_tensor *index = result(op, x, bits, keepdim, BR_I64);
     br_reducer max = { BR_FOLD(argmax), -INFINITY, 1, y, index };
-    return index && br__reduce(x, bits, &max) ? index : NULL;
+    return index && br__reduce(op, x, bits, &max) ? index : NULL;
 }
 
 br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices)

@@ -11,8 +11,7 @@
 
 enum {
     TILE = 1024,
-    MANY_TILES = 64, /* from here on threads are busy without pieces */
-    MAX_PIECES = 64,
+    ENOUGH = 32, /* tasks that keep threads busy */
 };
 
 typedef struct axis {
@@ -35,7 +34,7 @@ typedef struct plan {
     int64_t tiles_across; /* tiles along kept.axis[0] */
     int64_t n_tiles, tiles_per_task;
     int64_t n_pieces, piece; /* rows of a piece */
-    br_accumulator *values;  /* of pieces, [n_tiles][n_pieces][tile]; NULL for one piece */
+    br_accumulator *values;  /* of pieces, [n_tiles][n_pieces][tile] */
     int64_t *indices;
 } plan;
 
@@ -102,10 +101,10 @@ static void cut(plan *p)
     p->tiles_per_task = 1;
     if (p->tile * rows < BR_GRAIN) {
         p->tiles_per_task = BR_GRAIN / (p->tile * (rows > 0 ? rows : 1));
-    } else if (p->n_tiles < MANY_TILES && p->tile * rows > 2 * BR_GRAIN) {
-        p->piece = BR_GRAIN / p->tile;
-        if (p->piece * MAX_PIECES < rows)
-            p->piece = (rows + MAX_PIECES - 1) / MAX_PIECES;
+    } else if (p->n_tiles < ENOUGH && p->tile * rows >= 2 * BR_GRAIN) {
+        int64_t most = ENOUGH / p->n_tiles, worth = p->tile * rows / BR_GRAIN;
+        p->n_pieces = worth < most ? worth : most;
+        p->piece = (rows + p->n_pieces - 1) / p->n_pieces;
         p->n_pieces = (rows + p->piece - 1) / p->piece;
     }
 }
@@ -117,10 +116,10 @@ static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t fro
                       br_accumulator *values, int64_t *indices)
 {
     const axis *inner = &p->folded.axis[0];
-    for (int64_t j = 0; j < columns; j++) {
+    for (int64_t j = 0; j < columns; j++)
         values[j] = p->start;
+    for (int64_t j = 0; p->reducer->indices && j < columns; j++)
         indices[j] = from;
-    }
     for (int64_t i = from; i < to;) {
         int64_t place = i % inner->size, rest = i / inner->size;
         const char *start = x + place * inner->stride;
@@ -221,8 +220,9 @@ static void run_piece(void *context, int64_t task)
               p->indices + task * p->tile);
 }
 
-static void merge_pieces(const plan *p, int64_t tile)
+static void merge_pieces(void *context, int64_t tile)
 {
+    const plan *p = context;
     br_accumulator values[TILE];
     int64_t indices[TILE], offset, at, columns = locate(p, tile, &offset, &at);
     int64_t first = tile * p->n_pieces * p->tile;
@@ -237,25 +237,25 @@ static void merge_pieces(const plan *p, int64_t tile)
                          .column_stride = sizeof *values,
                          .value = values,
                          .index = indices });
-    for (int64_t j = 0; j < columns; j++) /* from the piece to the row in it */
-        indices[j] = p->indices[first + indices[j] * p->tile + j];
+    if (p->reducer->indices) /* from the piece to the row in it */
+        for (int64_t j = 0; j < columns; j++)
+            indices[j] = p->indices[first + indices[j] * p->tile + j];
     store(p, values, indices, columns, at);
 }
 
-static bool run_in_pieces(plan *p)
+static bool run_in_pieces(const char *op, plan *p)
 {
-    size_t n = (size_t)(p->n_tiles * p->n_pieces * p->tile);
-    p->values = br__malloc(n * sizeof *p->values);
-    p->indices = p->values ? br__malloc(n * sizeof *p->indices) : NULL;
-    bool ok = p->indices != NULL;
-    if (ok) {
-        br__parallel(p->n_tiles * p->n_pieces, run_piece, p);
-        for (int64_t tile = 0; tile < p->n_tiles; tile++)
-            merge_pieces(p, tile);
-    }
-    br_free(p->values);
-    br_free(p->indices);
-    return ok;
+    size_t n = (size_t)(p->n_tiles * p->n_pieces * p->tile), capacity;
+    size_t bytes = n * (sizeof *p->values + sizeof *p->indices);
+    char *block = br__block_alloc(op, bytes, &capacity);
+    if (!block)
+        return false;
+    p->values = (br_accumulator *)(void *)block;
+    p->indices = (int64_t *)(void *)(block + n * sizeof *p->values);
+    br__parallel(p->n_tiles * p->n_pieces, run_piece, p);
+    br__parallel(p->n_tiles, merge_pieces, p);
+    br__block_free(block, bytes, capacity);
+    return true;
 }
 
 static br_reduce kernel_of(const br_kernels *table, size_t kernel)
@@ -263,7 +263,7 @@ static br_reduce kernel_of(const br_kernels *table, size_t kernel)
     return *(const br_reduce *)(const void *)((const char *)table + kernel);
 }
 
-bool br__reduce(const br_tensor *x, unsigned dims, const br_reducer *reducer)
+bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer)
 {
     bool floating = br_is_floating(x);
     plan p = { .x = x, .reducer = reducer };
@@ -278,7 +278,7 @@ bool br__reduce(const br_tensor *x, unsigned dims, const br_reducer *reducer)
         return true;
     cut(&p);
     if (p.n_pieces > 1)
-        return run_in_pieces(&p);
+        return run_in_pieces(op, &p);
     br__parallel((p.n_tiles + p.tiles_per_task - 1) / p.tiles_per_task, run_tiles, &p);
     return true;
 }

@@ -9,9 +9,24 @@
 #include "ops/kernels/loops.h"
 
 #include <math.h>
+#include <string.h>
 
-/* LANES partial results side by side are what the compiler makes vectors of. */
-enum { LANES = 64, BLOCK = 16 * LANES };
+#pragma GCC diagnostic ignored "-Wpsabi" /* of functions that take vectors: these are all inlined \
+                                          */
+
+/* Vectors of one size for all instruction sets, so that all add in the same order; the compiler
+ * makes them of what there is. */
+typedef real lanes __attribute__((vector_size(64)));
+typedef __typeof__((lanes){ 0 } == (lanes){ 0 }) lane_mask;
+
+enum { LANES = sizeof(lanes) / sizeof(real), BLOCK = 64 * LANES };
+
+static inline lanes load_lanes(const real *x)
+{
+    lanes v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
 
 static inline const real *element(const br_fold *f, int64_t row, int64_t column)
 {
@@ -20,20 +35,33 @@ static inline const real *element(const br_fold *f, int64_t row, int64_t column)
 
 /* ---- Sum ------------------------------------------------------------------------------------- */
 
+static inline real sum_lanes(lanes v)
+{
+    real x[LANES];
+    memcpy(x, &v, sizeof v);
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int k = 0; k < width; k++)
+            x[k] += x[k + width];
+    return x[0];
+}
+
 /* Of at most BLOCK elements. */
 static double sum_block(const real *x, int64_t n)
 {
-    real lane[LANES] = { 0 };
+    lanes a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+    real rest = 0;
     int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        a += load_lanes(x + i);
+        b += load_lanes(x + i + LANES);
+        c += load_lanes(x + i + 2 * LANES);
+        d += load_lanes(x + i + 3 * LANES);
+    }
     for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            lane[k] += x[i + k];
-    for (int k = 0; k < n - i; k++)
-        lane[k] += x[i + k];
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int k = 0; k < width; k++)
-            lane[k] += lane[k + width];
-    return (double)lane[0];
+        a += load_lanes(x + i);
+    for (; i < n; i++)
+        rest += x[i];
+    return (double)(sum_lanes((a + b) + (c + d)) + rest);
 }
 
 static void sum_run(const real *x, int64_t n, br_accumulator *value)
@@ -89,21 +117,27 @@ static inline real larger(real a, real b)
     return b > a || b != b ? b : a;
 }
 
+static inline lanes larger_lanes(lanes a, lanes b)
+{
+    lane_mask take = (b > a) | (b != b);
+    return (lanes)(((lane_mask)b & take) | ((lane_mask)a & ~take));
+}
+
 static real max_run(const real *x, int64_t n)
 {
-    real lane[LANES];
-    for (int k = 0; k < LANES; k++)
-        lane[k] = -(real)INFINITY;
+    real most = -(real)INFINITY;
+    lanes a = (lanes){ 0 } - (real)INFINITY, b = a;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            lane[k] = larger(lane[k], x[i + k]);
-    for (int k = 0; k < n - i; k++)
-        lane[k] = larger(lane[k], x[i + k]);
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int k = 0; k < width; k++)
-            lane[k] = larger(lane[k], lane[k + width]);
-    return lane[0];
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        a = larger_lanes(a, load_lanes(x + i));
+        b = larger_lanes(b, load_lanes(x + i + LANES));
+    }
+    a = larger_lanes(a, b);
+    for (int k = 0; k < LANES; k++)
+        most = larger(most, a[k]);
+    for (; i < n; i++)
+        most = larger(most, x[i]);
+    return most;
 }
 
 /* One row of columns that are `step` elements apart. */
