@@ -11,22 +11,13 @@
 #include <math.h>
 #include <string.h>
 
-#pragma GCC diagnostic ignored "-Wpsabi" /* of functions that take vectors: these are all inlined \
-                                          */
-
 /* Vectors of one size for all instruction sets, so that all add in the same order; the compiler
- * makes them of what there is. */
+ * makes them of what there is. Functions take them by address: by value they would have another
+ * calling convention with each instruction set. */
 typedef real lanes __attribute__((vector_size(64)));
 typedef __typeof__((lanes){ 0 } == (lanes){ 0 }) lane_mask;
 
 enum { LANES = sizeof(lanes) / sizeof(real), BLOCK = 64 * LANES };
-
-static inline lanes load_lanes(const real *x)
-{
-    lanes v;
-    memcpy(&v, x, sizeof v);
-    return v;
-}
 
 static inline const real *element(const br_fold *f, int64_t row, int64_t column)
 {
@@ -35,10 +26,17 @@ static inline const real *element(const br_fold *f, int64_t row, int64_t column)
 
 /* ---- Sum ------------------------------------------------------------------------------------- */
 
-static inline real sum_lanes(lanes v)
+static inline void add_lanes(lanes *sum, const real *x)
+{
+    lanes v;
+    memcpy(&v, x, sizeof v);
+    *sum += v;
+}
+
+static inline real sum_lanes(const lanes *v)
 {
     real x[LANES];
-    memcpy(x, &v, sizeof v);
+    memcpy(x, v, sizeof x);
     for (int width = LANES / 2; width > 0; width /= 2)
         for (int k = 0; k < width; k++)
             x[k] += x[k + width];
@@ -48,20 +46,21 @@ static inline real sum_lanes(lanes v)
 /* Of at most BLOCK elements. */
 static double sum_block(const real *x, int64_t n)
 {
-    lanes a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+    lanes a = { 0 }, b = a, c = a, d = a;
     real rest = 0;
     int64_t i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES) {
-        a += load_lanes(x + i);
-        b += load_lanes(x + i + LANES);
-        c += load_lanes(x + i + 2 * LANES);
-        d += load_lanes(x + i + 3 * LANES);
+        add_lanes(&a, x + i);
+        add_lanes(&b, x + i + LANES);
+        add_lanes(&c, x + i + 2 * LANES);
+        add_lanes(&d, x + i + 3 * LANES);
     }
     for (; i + LANES <= n; i += LANES)
-        a += load_lanes(x + i);
+        add_lanes(&a, x + i);
     for (; i < n; i++)
         rest += x[i];
-    return (double)(sum_lanes((a + b) + (c + d)) + rest);
+    a = (a + b) + (c + d);
+    return (double)(sum_lanes(&a) + rest);
 }
 
 static void sum_run(const real *x, int64_t n, br_accumulator *value)
@@ -117,24 +116,25 @@ static inline real larger(real a, real b)
     return b > a || b != b ? b : a;
 }
 
-static inline lanes larger_lanes(lanes a, lanes b)
+static inline void max_lanes(lanes *most, const real *x)
 {
-    lane_mask take = (b > a) | (b != b);
-    return (lanes)(((lane_mask)b & take) | ((lane_mask)a & ~take));
+    lanes v;
+    memcpy(&v, x, sizeof v);
+    lane_mask take = (v > *most) | (v != v);
+    *most = (lanes)(((lane_mask)v & take) | ((lane_mask)*most & ~take));
 }
 
 static real max_run(const real *x, int64_t n)
 {
     real most = -(real)INFINITY;
-    lanes a = (lanes){ 0 } - (real)INFINITY, b = a;
+    lanes a = (lanes){ 0 } + most, b = a;
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        a = larger_lanes(a, load_lanes(x + i));
-        b = larger_lanes(b, load_lanes(x + i + LANES));
+        max_lanes(&a, x + i);
+        max_lanes(&b, x + i + LANES);
     }
-    a = larger_lanes(a, b);
     for (int k = 0; k < LANES; k++)
-        most = larger(most, a[k]);
+        most = larger(larger(most, a[k]), b[k]);
     for (; i < n; i++)
         most = larger(most, x[i]);
     return most;
@@ -169,17 +169,25 @@ static inline bool exceeds(real b, real a)
     return b > a || (b != b && a == a);
 }
 
+/* Only the block that turns out to hold the maximum is searched for its place. */
 static void argmax_run(const real *x, int64_t n, int64_t first, br_accumulator *value,
                        int64_t *index)
 {
-    real most = max_run(x, n);
-    if (!exceeds(most, (real)value->f))
+    enum { SEARCHED = 16 * LANES };
+    int64_t found = -1;
+    for (int64_t i = 0; i < n; i += SEARCHED) {
+        real most = max_run(x + i, n - i < SEARCHED ? n - i : SEARCHED);
+        if (exceeds(most, (real)value->f)) {
+            value->f = (double)most;
+            found = i;
+        }
+    }
+    if (found < 0)
         return;
-    value->f = (double)most;
-    int64_t i = 0;
-    while (x[i] != most && !(x[i] != x[i]))
-        i++;
-    *index = first + i;
+    const real most = (real)value->f;
+    while (x[found] != most && !(x[found] != x[found]))
+        found++;
+    *index = first + found;
 }
 
 /* The same, with the number of the row. */
