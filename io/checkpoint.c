@@ -131,10 +131,11 @@ static bool add_facts(draft *d, const br_checkpoint *c)
 {
     char step[24], parts[24];
     snprintf(step, sizeof step, "%" PRId64, c->step);
-    snprintf(parts, sizeof parts, "%s%s%s", c->model ? "model " : "", c->optim ? "optim " : "",
-             c->rng ? "rng" : "");
+    snprintf(parts, sizeof parts, "%s%s%s", c->model ? " model" : "", c->optim ? " optim" : "",
+             c->rng ? " rng" : "");
+    const char *first = parts + (parts[0] == ' ');
     return add_metadata(d, FORMAT, VERSION) &&
-           add_metadata(d, PARTS, br__arena_text(&d->arena, parts, strlen(parts))) &&
+           add_metadata(d, PARTS, br__arena_text(&d->arena, first, strlen(first))) &&
            add_metadata(d, STEP, br__arena_text(&d->arena, step, strlen(step))) &&
            (!c->rng || add_rng(d));
 }

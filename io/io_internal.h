@@ -117,6 +117,7 @@ typedef struct br_mapping {
 
 struct br_safetensors {
     char *path;
+    uint64_t bytes; /* the whole file */
     br_header header;
     br_mapping *mapping; /* NULL if there is no data */
     const char *data;

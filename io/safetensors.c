@@ -134,8 +134,10 @@ br_safetensors *br_safetensors_open(const char *path, const br_safetensors_optio
               read_length(path, fd, size, limit, &length) && read_header(file, fd, size, length) &&
               load_data(file, fd, 8 + length, size, options && options->copy);
     close(fd);
-    if (ok)
+    if (ok) {
+        file->bytes = size;
         return file;
+    }
     br_safetensors_close(file);
     return NULL;
 }

@@ -1,0 +1,282 @@
+/* cli/info.c - brasa info: what is in a safetensors file or checkpoint.
+ *
+ * Names and values come from the file and may hold anything: they are escaped before a terminal
+ * sees them. */
+#include "cli/cli.h"
+#include "io/io_internal.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+static const char usage[] =
+    "Usage: brasa info [--json] FILE\n"
+    "\n"
+    "Shows the metadata and tensors of a safetensors file or checkpoint, and checks\n"
+    "the checksums if there are any.\n"
+    "\n"
+    "  --json      print one JSON object\n"
+    "  -h, --help  print this\n"
+    "\n"
+    "Exit status: 0, or 1 if the file cannot be read or a checksum is wrong.\n";
+
+/* ---- Facts ----------------------------------------------------------------------------------- */
+
+typedef struct facts {
+    br_safetensors *file;
+    const char *path;
+    int64_t count;
+    int64_t elements, bytes; /* of all tensors: no more than the file has room for */
+    const char *checksums;   /* "right", "wrong", "none" */
+} facts;
+
+/* A tensor's number of elements, which opening has found to be representable. */
+static int64_t elements_of(const br_safetensors *file, int64_t i)
+{
+    const int64_t *sizes;
+    int n = br_safetensors_shape(file, i, &sizes);
+    for (int d = 0; d < n; d++)
+        if (sizes[d] == 0)
+            return 0;
+    int64_t product = 1;
+    for (int d = 0; d < n; d++)
+        product *= sizes[d];
+    return product;
+}
+
+/* Opens the file and verifies it; a wrong checksum stays pending as an error. */
+static bool collect(facts *f, const char *path)
+{
+    *f = (facts){ .path = path, .file = br_safetensors_open(path, NULL) };
+    if (!f->file)
+        return false;
+    f->count = br_safetensors_count(f->file);
+    for (int64_t i = 0; i < f->count; i++) {
+        f->elements += elements_of(f->file, i);
+        f->bytes += (int64_t)br_safetensors_bytes(f->file, i);
+    }
+    f->checksums = "none";
+    if (br_safetensors_metadata(f->file, "brasa.xxh3"))
+        f->checksums = br_checkpoint_verify(f->file) ? "right" : "wrong";
+    return true;
+}
+
+/* ---- For people ------------------------------------------------------------------------------ */
+
+static const char *readable_size(double bytes, char *text, size_t size)
+{
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    size_t unit = 0;
+    for (; bytes >= 1024 && unit < 6; unit++)
+        bytes /= 1024;
+    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return text;
+}
+
+/* Columns that a terminal takes for printable text. */
+static int width_of(const char *text)
+{
+    int width = 0;
+    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
+    while (*p) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t n = utf8proc_iterate(p, -1, &c);
+        width += n > 0 ? utf8proc_charwidth(c) : 1;
+        p += n > 0 ? n : 1;
+    }
+    return width;
+}
+
+/* Prints the text and spaces up to `width` columns. */
+static void print_padded(const char *text, int width)
+{
+    int pad = width - width_of(text);
+    printf("%s%*s", text, pad > 0 ? pad : 0, "");
+}
+
+/* At least as wide as `now` wants, but a few long names do not widen the table. */
+static int widen(int width, const char *text)
+{
+    enum { WIDEST = 48 };
+    int wanted = width_of(text);
+    return wanted > width && wanted <= WIDEST ? wanted : width;
+}
+
+/* The sums are told in one word below. */
+static bool is_listed(const char *key)
+{
+    return strncmp(key, "brasa.xxh3", strlen("brasa.xxh3")) != 0;
+}
+
+/* A value's first bytes, and how many there are if that is not all. */
+static void print_value(const char *value)
+{
+    enum { SHOWN = 60 };
+    char start[SHOWN + 1];
+    size_t cut = strnlen(value, SHOWN);
+    while (value[cut] && cut > 0 && ((unsigned char)value[cut] & 0xc0) == 0x80)
+        cut--; /* not inside a character */
+    memcpy(start, value, cut);
+    start[cut] = 0;
+    printf("%s", br__printable(start));
+    if (value[cut])
+        printf("... (%zu bytes)", strlen(value));
+}
+
+static void print_metadata(const br_safetensors *file)
+{
+    int width = 0, listed = 0;
+    int64_t n = br_safetensors_metadata_count(file);
+    for (int64_t i = 0; i < n; i++)
+        if (is_listed(br_safetensors_metadata_key(file, i)))
+            width = widen(width, br__printable(br_safetensors_metadata_key(file, i)));
+    for (int64_t i = 0; i < n; i++) {
+        const char *key = br_safetensors_metadata_key(file, i);
+        if (!is_listed(key))
+            continue;
+        printf(listed++ ? "  " : "Metadata\n  ");
+        print_padded(br__printable(key), width);
+        printf("  ");
+        print_value(br_safetensors_metadata(file, key));
+        printf("\n");
+    }
+    printf(listed ? "\n" : "");
+}
+
+/* The shape as "[2, 3]", however many dimensions there are. */
+static const char *shape_text(const br_safetensors *file, int64_t i, char *text, size_t size)
+{
+    const int64_t *sizes;
+    int n = br_safetensors_shape(file, i, &sizes);
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (int d = 0; d < n; d++) {
+        if (used + 32 > size) {
+            snprintf(text + used, size - used, ", ...");
+            used += strlen(text + used);
+            break;
+        }
+        used += (size_t)snprintf(text + used, size - used, d ? ", %" PRId64 : "%" PRId64, sizes[d]);
+    }
+    snprintf(text + used, size - used, "]");
+    return text;
+}
+
+static void print_tensors(const facts *f)
+{
+    int name = 4, shape = 5;
+    char text[256];
+    for (int64_t i = 0; i < f->count; i++) {
+        name = widen(name, br__printable(br_safetensors_name(f->file, i)));
+        shape = widen(shape, shape_text(f->file, i, text, sizeof text));
+    }
+    if (f->count > 0)
+        printf("  %-*s  %-5s  %-*s  %14s  %14s\n", name, "Name", "Dtype", shape, "Shape",
+               "Elements", "Bytes");
+    for (int64_t i = 0; i < f->count; i++) {
+        printf("  ");
+        print_padded(br__printable(br_safetensors_name(f->file, i)), name);
+        printf("  %-5s  ", br_safetensors_dtype(f->file, i));
+        print_padded(shape_text(f->file, i, text, sizeof text), shape);
+        printf("  %14" PRId64 "  %14zu\n", elements_of(f->file, i),
+               br_safetensors_bytes(f->file, i));
+    }
+    printf(f->count > 0 ? "\n" : "");
+}
+
+static void print_facts(const facts *f)
+{
+    char size[32];
+    const char *version = br_safetensors_metadata(f->file, "brasa.checkpoint");
+    printf("%s: %s, %s\n\n", br__printable(f->path), version ? "checkpoint" : "safetensors",
+           readable_size((double)f->file->bytes, size, sizeof size));
+    print_metadata(f->file);
+    print_tensors(f);
+    printf("%" PRId64 " tensor%s, %" PRId64 " elements, %s; checksums: %s\n", f->count,
+           f->count == 1 ? "" : "s", f->elements,
+           readable_size((double)f->bytes, size, sizeof size), f->checksums);
+}
+
+/* ---- For programs ---------------------------------------------------------------------------- */
+
+static json_t *tensor_object(const br_safetensors *file, int64_t i)
+{
+    const int64_t *sizes;
+    int n = br_safetensors_shape(file, i, &sizes);
+    json_t *shape = json_array();
+    for (int d = 0; d < n; d++)
+        json_array_append_new(shape, json_integer(sizes[d]));
+    return json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", br_safetensors_name(file, i), "dtype",
+                     br_safetensors_dtype(file, i), "shape", shape, "elements",
+                     (json_int_t)elements_of(file, i), "bytes",
+                     (json_int_t)br_safetensors_bytes(file, i));
+}
+
+/* Escaped if it is not UTF-8, as a path may be, or a message that was cut. */
+static json_t *text_object(const char *text)
+{
+    json_t *string = json_string(text);
+    return string ? string : json_string(br__printable(text));
+}
+
+static json_t *facts_object(const facts *f)
+{
+    json_t *metadata = json_object(), *tensors = json_array();
+    for (int64_t i = 0; i < br_safetensors_metadata_count(f->file); i++) {
+        const char *key = br_safetensors_metadata_key(f->file, i);
+        json_object_set_new(metadata, key, json_string(br_safetensors_metadata(f->file, key)));
+    }
+    for (int64_t i = 0; i < f->count; i++)
+        json_array_append_new(tensors, tensor_object(f->file, i));
+    return json_pack("{s:o, s:I, s:b, s:o, s:o, s:I, s:I, s:s, s:o*}", "path", text_object(f->path),
+                     "bytes", (json_int_t)f->file->bytes, "checkpoint",
+                     br_safetensors_metadata(f->file, "brasa.checkpoint") != NULL, "metadata",
+                     metadata, "tensors", tensors, "elements", (json_int_t)f->elements,
+                     "tensor_bytes", (json_int_t)f->bytes, "checksums", f->checksums, "error",
+                     br_failed() ? text_object(br_error_message()) : NULL);
+}
+
+static void print_json(const facts *f)
+{
+    json_t *object = facts_object(f);
+    if (!object || json_dumpf(object, stdout, JSON_COMPACT) != 0)
+        br_raise(BR_ERROR_MEMORY, "info: the JSON object cannot be made");
+    printf("\n");
+    json_decref(object);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+int cli_info(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    bool json = false;
+    optind = 0; /* another command may have been parsed before, in this process */
+    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (c == 'h') {
+            fputs(usage, stdout);
+            return EXIT_SUCCESS;
+        }
+        if (c != 'j')
+            return cli_bad_option("info");
+        json = true;
+    }
+    if (optind + 1 != argc)
+        return cli_usage("info", "one file is wanted, there are %d", argc - optind);
+    facts f;
+    if (collect(&f, argv[optind])) {
+        if (json)
+            print_json(&f);
+        else
+            print_facts(&f);
+    }
+    br_safetensors_close(f.file);
+    fflush(stdout); /* a table first, then what is wrong with it */
+    return br_report(stderr);
+}
