@@ -69,6 +69,8 @@ def fixed_cases():
                    [1e-5, float("inf"), 0], [5e-324, 1.7e308], [99999999, 1e8], [0.99995, 0.99994],
                    [-0.00012, 0.1], [2.5, 0.12345], [0.00005, -1]]:
         yield list_case(f64, [len(values)], values)
+    for nans in range(5):  # around the length where the dtype goes to a line of its own
+        yield list_case(f64, [15], [0.0] * (15 - nans) + [float("nan")] * nans)
     yield list_case(f32, [40], [0.0] * 40)
     yield list_case(f32, [30], [float("nan")] * 30)
     yield list_case(f32, [30], [float("-inf")] * 29 + [1])

@@ -237,8 +237,25 @@ Test(alloc, freed_blocks_serve_again)
     void *large = place(900000);
     cr_assert_eq(place(820000), large, "an eighth more than asked for is taken");
     cr_assert_eq(br_cached_bytes(), (900000 + 4095) / 4096 * 4096);
-    cr_assert_neq(place(700000), large, "but not more");
+    cr_assert_neq(place(790000), large, "but not more");
     br_empty_cache();
+}
+
+Test(alloc, many_large_blocks_are_kept)
+{
+    counter c = { 0 };
+    cr_assert(install(&c));
+    for (int round = 0; round < 2; round++) {
+        br_scope *scope = br_scope_begin();
+        int64_t before = c.calls;
+        for (int64_t i = 0; i < 300; i++) /* sizes of one round serve the next */
+            cr_assert(br_empty(BR_SHAPE(4096 * (17 + (i * 7) % 300)), BR_BOOL));
+        int64_t blocks = c.calls - before;
+        cr_assert(round == 0 ? blocks >= 300 : blocks < 2 * 300 + 10, "%lld", (long long)blocks);
+        br_scope_end(scope);
+        cr_assert_eq(br_cached_bytes(), INT64_C(4096) * (17 * 300 + 300 * 299 / 2));
+    }
+    uninstall(&c);
 }
 
 Test(alloc, size_classes_waste_at_most_a_quarter)
