@@ -89,6 +89,25 @@ typedef struct br_sgd_args {
     bool first; /* the buffer holds nothing yet */
 } br_sgd_args;
 
+/* ---- Matrix products, kernels/gemm_tile.h ---------------------------------------------------- */
+
+enum { BR_GEMM_K = 256 }; /* an element of C is summed in runs of that many products */
+
+/* C = A B + bias, or that added to C, with k <= BR_GEMM_K. Strides are in elements; C's and the
+ * bias's columns lie side by side. Rows of A come in groups of gemm_rows, a_tile apart, so that A
+ * may be packed. */
+typedef struct br_gemm_block {
+    int64_t m, n, k;
+    const void *a;
+    int64_t a_tile, a_row, a_col;
+    const void *b;
+    int64_t b_row, b_col;
+    void *c;
+    int64_t c_row;
+    const void *bias; /* or NULL */
+    bool accumulate;
+} br_gemm_block;
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct br_kernels {
@@ -108,6 +127,13 @@ typedef struct br_kernels {
     void (*sgd)(int64_t n, void *param, const void *grad, void *buffer, const br_sgd_args *args);
     double (*sum_squares)(int64_t n, const void *values);
     double (*max_abs)(int64_t n, const void *values); /* NaN if there is one */
+
+    int gemm_rows, gemm_columns; /* of a tile */
+    bool gemm_by_blis;           /* BLIS may have better kernels for large products */
+    void (*gemm_block)(const br_gemm_block *block);
+    /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group at p * gemm_rows + i.
+     * `to` has room for m rounded up to whole groups. */
+    void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
 } br_kernels;
 
 /* The kernels for f32 (is_double false) or f64. */

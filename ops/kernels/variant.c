@@ -12,12 +12,16 @@ typedef float real;
 
 #if defined(__AVX512F__)
 #    define VARIANT_NAME "avx512"
+#    define GEMM_BY_BLIS false
 #elif defined(__AVX2__)
 #    define VARIANT_NAME "avx2"
+#    define GEMM_BY_BLIS false
 #else
 #    define VARIANT_NAME "baseline"
+#    define GEMM_BY_BLIS true
 #endif
 
+#include "ops/kernels/gemm_tile.h"
 #include "ops/kernels/optim.h"
 #include "ops/kernels/pointwise.h"
 #include "ops/kernels/reduce.h"
@@ -36,5 +40,10 @@ const br_kernels BR_KERNEL_TABLE = {
     .sgd = sgd_update,
     .sum_squares = sum_squares,
     .max_abs = max_abs,
+    .gemm_rows = TILE_ROWS,
+    .gemm_columns = TILE_COLUMNS,
+    .gemm_by_blis = GEMM_BY_BLIS,
+    .gemm_block = gemm_block,
+    .gemm_pack = gemm_pack,
 };
 /* clang-format on */

@@ -1,0 +1,318 @@
+/* ops/kernels/gemm_tile.h - the inner part of matrix products; part of variant.c.
+ *
+ * C is computed in tiles of at most TILE_ROWS rows and two vectors, whose sums stay in registers
+ * while the tile runs along k: each step loads two vectors of B and one scalar of each row of A. B
+ * comes from a panel of at most BR_GEMM_K x TILE_COLUMNS elements, which the first-level cache
+ * holds while all rows of the block use it.
+ *
+ * An element of C is the sum of the same products in the same order wherever it stands in a tile
+ * and wherever the tile stands in C: how C is cut into blocks cannot change a result. */
+#ifndef BR_KERNELS_GEMM_TILE_H
+#define BR_KERNELS_GEMM_TILE_H
+
+#include "ops/kernels/kernels.h"
+
+#include <stddef.h>
+
+#if defined(__AVX512F__)
+enum { VECTOR_BYTES = 64, TILE_ROWS = 12 };
+#elif defined(__AVX__)
+enum { VECTOR_BYTES = 32, TILE_ROWS = 6 };
+#else
+enum { VECTOR_BYTES = 16, TILE_ROWS = 6 };
+#endif
+enum {
+    VECTOR = VECTOR_BYTES / sizeof(real),
+    TILE_COLUMNS = 2 * VECTOR,
+    LINE = 64 / sizeof(real), /* elements of a cache line */
+};
+
+typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef real vec_at __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+typedef real quad __attribute__((vector_size(4 * sizeof(real))));
+typedef real quad_at
+    __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+/* Loops over the rows and vectors of a tile, so that its sums can be registers. */
+#if defined(__clang__)
+#    define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#    define UNROLLED _Pragma("GCC unroll 12")
+#endif
+
+/* ---- Packing --------------------------------------------------------------------------------- */
+
+/* to[p * width + w] = from[w * step + p] for w, p of 0 .. 3: a 4 x 4 transpose. */
+ALWAYS_INLINE void pack_quads(real *to, int64_t width, const real *from, int64_t step)
+{
+    quad r0 = *(const quad_at *)from, r1 = *(const quad_at *)(from + step);
+    quad r2 = *(const quad_at *)(from + 2 * step), r3 = *(const quad_at *)(from + 3 * step);
+    quad low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    quad low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    quad high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    quad high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    *(quad_at *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+    *(quad_at *)(to + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+    *(quad_at *)(to + 2 * width) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+    *(quad_at *)(to + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+}
+
+/* to[p * width + w] = from[w * step + p] for w < count, p < k, both at least 4. Whole cache lines
+ * of a row are used up before the next is touched; what is left over at the end is done by going
+ * back. */
+ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64_t k,
+                                   const real *from, int64_t step)
+{
+    for (int64_t line = 0; line < k; line += LINE) {
+        int64_t end = k - line < LINE ? k : line + LINE;
+        for (int64_t i = 0; i < count; i += 4) {
+            int64_t w = i + 4 <= count ? i : count - 4;
+            for (int64_t j = line; j < end; j += 4) {
+                int64_t p = j + 4 <= k ? j : k - 4;
+                pack_quads(to + p * width + w, width, from + w * step + p, step);
+            }
+        }
+    }
+}
+
+/* to[p * width + w] = from[w * step + p * k_step] for w < count, p < k. `width` is a constant after
+ * inlining. */
+ALWAYS_INLINE void pack(real *to, int width, int64_t count, int64_t k, const real *from,
+                        int64_t step, int64_t k_step)
+{
+    if (step == 1 && count == width) {
+        for (int64_t p = 0; p < k; p++)
+            for (int w = 0; w < width; w++)
+                to[p * width + w] = from[p * k_step + w];
+    } else if (k_step == 1 && count >= 4 && k >= 4) {
+        pack_transposed(to, width, count, k, from, step);
+    } else {
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t w = 0; w < count; w++)
+                to[p * width + w] = from[w * step + p * k_step];
+    }
+}
+
+/* Lays A [m, k] out by tiles: element (i, p) of a tile stands at p * TILE_ROWS + i. */
+static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col)
+{
+    for (int64_t i = 0; i < m; i += TILE_ROWS)
+        pack((real *)to + i * k, TILE_ROWS, m - i < TILE_ROWS ? m - i : TILE_ROWS, k,
+             (const real *)a + i * a_row, a_row, a_col);
+}
+
+/* Columns of B [k, count] as a panel, with zeros up to a whole vector. */
+static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
+                       int64_t b_col)
+{
+    if (count % VECTOR != 0)
+        for (int64_t p = 0; p < k; p++)
+            *(vec *)(to + p * TILE_COLUMNS + count / VECTOR * VECTOR) = (vec){ 0 };
+    pack(to, TILE_COLUMNS, count, k, b, b_col, b_row);
+}
+
+/* ---- Memory that will be wanted soon --------------------------------------------------------- */
+
+/* Runs of `bytes` bytes, `step` bytes apart, of which a line at a time is asked for. */
+typedef struct prefetch {
+    const char *at, *end; /* in the present run */
+    int64_t bytes, step, runs;
+} prefetch;
+
+ALWAYS_INLINE void prefetch_line(prefetch *p)
+{
+    if (p->runs == 0)
+        return;
+    __builtin_prefetch(p->at, 0, 2);
+    p->at += 64;
+    if (p->at >= p->end) {
+        p->end += p->step;
+        p->at = p->end - p->bytes;
+        p->runs--;
+    }
+}
+
+/* What pack() reads for a panel of B. */
+static prefetch prefetch_panel(const br_gemm_block *g, const real *b, int64_t columns)
+{
+    bool by_rows = g->b_col == 1;
+    int64_t length = by_rows ? columns : g->k, step = by_rows ? g->b_row : g->b_col;
+    int64_t bytes = length * (int64_t)sizeof(real);
+    return (prefetch){ .at = (const char *)b,
+                       .end = (const char *)b + bytes,
+                       .bytes = bytes,
+                       .step = step * (int64_t)sizeof(real),
+                       .runs = columns <= 0 ? 0
+                               : by_rows    ? g->k
+                                            : columns };
+}
+
+/* ---- Tiles ----------------------------------------------------------------------------------- */
+
+/* Where the sums of a tile go. */
+typedef struct tile_out {
+    real *c;
+    int64_t c_row, columns;
+    const real *bias; /* of the tile's first column, or NULL */
+    bool accumulate;
+} tile_out;
+
+ALWAYS_INLINE void store_whole(const tile_out *out, int row, int vectors, const vec *sums)
+{
+    UNROLLED
+    for (int j = 0; j < vectors; j++) {
+        vec_at *c = (vec_at *)(out->c + row * out->c_row + j * VECTOR);
+        vec v = sums[j];
+        if (out->accumulate)
+            v = *c + v;
+        if (out->bias)
+            v += *(const vec_at *)(out->bias + j * VECTOR);
+        *c = v;
+    }
+}
+
+/* `count` elements, fewer than two vectors, by pieces of sizes that the compiler knows. */
+ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
+{
+    UNROLLED
+    for (int width = VECTOR; width > 0; width /= 2) {
+        if (!(count & width))
+            continue;
+        __builtin_memcpy(to, from, (size_t)width * sizeof(real));
+        to += width;
+        from += width;
+    }
+}
+
+/* The same as store_whole() for a row that does not fill its vectors. */
+static void store_part(const tile_out *out, int row, vec sum0, vec sum1)
+{
+    real *c = out->c + row * out->c_row;
+    vec sums[2] = { sum0, sum1 }, more[2];
+    if (out->accumulate) {
+        copy_part((real *)more, c, out->columns);
+        sums[0] = more[0] + sums[0];
+        sums[1] = more[1] + sums[1];
+    }
+    if (out->bias) {
+        copy_part((real *)more, out->bias, out->columns);
+        sums[0] += more[0];
+        sums[1] += more[1];
+    }
+    copy_part(c, (const real *)sums, out->columns);
+}
+
+/* Rows of A times a panel of B. `rows` and `vectors` are constants after inlining. Between runs of
+ * 16 steps of k a few lines of memory are asked for, so that they come in unnoticed: C's own, which
+ * are wanted at the end of the tile, and what `next` names. */
+ALWAYS_INLINE void tile(int rows, int vectors, int64_t k, const real *a, int64_t a_row,
+                        int64_t a_col, const real *b, int64_t b_row, const tile_out *out,
+                        prefetch *next)
+{
+    vec sum[TILE_ROWS][2];
+    UNROLLED
+    for (int i = 0; i < rows; i++)
+        sum[i][0] = sum[i][1] = (vec){ 0 };
+    const real *a_at[TILE_ROWS / 3]; /* every third row: the others are one or two a_row away */
+    UNROLLED
+    for (int i = 0; i < TILE_ROWS / 3; i++)
+        a_at[i] = a + 3 * i * a_row;
+    for (int64_t left = k, row = 0; left > 0; left -= 16, row++) {
+        prefetch_line(next);
+        prefetch_line(next);
+        if (row < rows) {
+            __builtin_prefetch(out->c + row * out->c_row, 1);
+            __builtin_prefetch(out->c + row * out->c_row + VECTOR, 1);
+        }
+        for (int64_t p = left < 16 ? left : 16; p > 0; p--, b += b_row) {
+            vec b0 = *(const vec_at *)b, b1 = b0;
+            if (vectors > 1)
+                b1 = *(const vec_at *)(b + VECTOR);
+            UNROLLED
+            for (int i = 0; i < rows; i++) {
+                real x = a_at[i / 3][i % 3 * a_row];
+                sum[i][0] += x * b0;
+                if (vectors > 1)
+                    sum[i][1] += x * b1;
+            }
+            UNROLLED
+            for (int i = 0; i < TILE_ROWS / 3; i++)
+                a_at[i] += a_col;
+        }
+    }
+    const tile_out to = *out; /* a copy that the stores to C cannot change */
+    bool whole = to.columns == vectors * VECTOR;
+    UNROLLED
+    for (int i = 0; i < rows; i++) {
+        if (whole)
+            store_whole(&to, i, vectors, sum[i]);
+        else
+            store_part(&to, i, sum[i][0], sum[i][1]);
+    }
+}
+
+typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
+                     int64_t b_row, const tile_out *out, prefetch *next);
+
+/* clang-format off */
+#define EACH_HEIGHT_TO_6(TILE)  TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
+#define EACH_HEIGHT_TO_12(TILE) EACH_HEIGHT_TO_6(TILE) TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12)
+/* clang-format on */
+#if defined(__AVX512F__)
+#    define EACH_HEIGHT EACH_HEIGHT_TO_12
+#else
+#    define EACH_HEIGHT EACH_HEIGHT_TO_6
+#endif
+
+#define TILE_FUNCTION(rows, vectors)                                                            \
+    static void tile_##rows##x##vectors(int64_t k, const real *a, int64_t a_row, int64_t a_col, \
+                                        const real *b, int64_t b_row, const tile_out *out,      \
+                                        prefetch *next)                                         \
+    {                                                                                           \
+        tile(rows, vectors, k, a, a_row, a_col, b, b_row, out, next);                           \
+    }
+#define TILE_FUNCTIONS(rows) TILE_FUNCTION(rows, 1) TILE_FUNCTION(rows, 2)
+#define TILE_ENTRY(rows)     { tile_##rows##x1, tile_##rows##x2 },
+
+EACH_HEIGHT(TILE_FUNCTIONS)
+static tile_fn *const tiles[TILE_ROWS][2] = { EACH_HEIGHT(TILE_ENTRY) };
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row, tile_out out,
+                           prefetch *next)
+{
+    int vectors = out.columns > VECTOR ? 2 : 1;
+    const real *a = g->a;
+    for (int64_t i = 0; i < g->m; i += TILE_ROWS, a += g->a_tile) {
+        int64_t rows = g->m - i < TILE_ROWS ? g->m - i : TILE_ROWS;
+        tiles[rows - 1][vectors - 1](g->k, a, g->a_row, g->a_col, b, b_row, &out, next);
+        out.c += rows * out.c_row;
+    }
+}
+
+static void gemm_block(const br_gemm_block *g)
+{
+    _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS];
+    for (int64_t j = 0; j < g->n; j += TILE_COLUMNS) {
+        int64_t left = g->n - j - TILE_COLUMNS;
+        tile_out out = { .c = (real *)g->c + j,
+                         .c_row = g->c_row,
+                         .columns = left < 0 ? left + TILE_COLUMNS : TILE_COLUMNS,
+                         .bias = g->bias ? (const real *)g->bias + j : NULL,
+                         .accumulate = g->accumulate };
+        const real *b = (const real *)g->b + j * g->b_col;
+        prefetch next = prefetch_panel(g, b + TILE_COLUMNS * g->b_col,
+                                       left < TILE_COLUMNS ? left : TILE_COLUMNS);
+        /* Few rows do not earn the copy, if B's rows can be loaded as they are. */
+        if (g->b_col == 1 && out.columns % VECTOR == 0 && g->m <= 2 * TILE_ROWS) {
+            multiply_panel(g, b, g->b_row, out, &next);
+        } else {
+            pack_panel(panel, out.columns, g->k, b, g->b_row, g->b_col);
+            multiply_panel(g, panel, TILE_COLUMNS, out, &next);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,311 @@
+/* ops/matmul.c - matrix products and linear layers.
+ *
+ * Operands are multiplied as they lie, whatever their strides; batches broadcast by strides of 0.
+ * Where the rows of a batch follow each other evenly and the other operand has no batch, the batch
+ * is one tall matrix. With C = A B the gradients are dA = dC B^T and dB = A^T dC: an operand is
+ * saved only if the other one's gradient is wanted. */
+#include "ops/kernels/gemm.h"
+#include "tensor/tensor_internal.h"
+
+#include <brasa/ops.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- Tensors as batches of matrices ---------------------------------------------------------- */
+
+/* What a matrix operand is: its last two dimensions, and the batch before them. */
+typedef struct matrices {
+    const br_tensor *t;
+    int64_t rows, columns, row, column; /* sizes and strides */
+    int batch_ndim;                     /* the batch is t's first dimensions */
+} matrices;
+
+static matrices matrices_of(const br_tensor *t)
+{
+    int last = t->ndim - 1;
+    return (matrices){
+        t, t->sizes[last - 1], t->sizes[last], t->strides[last - 1], t->strides[last], last - 1
+    };
+}
+
+/* A vector as a matrix of one row. */
+static matrices row_of(const br_tensor *t)
+{
+    return (matrices){ t, 1, t->sizes[0], 0, t->strides[0], 0 };
+}
+
+static matrices transposed(matrices m)
+{
+    return (matrices){ m.t, m.columns, m.rows, m.column, m.row, m.batch_ndim };
+}
+
+/* Stride of the operand along dimension d of a batch of `ndim` dimensions that it broadcasts to. */
+static int64_t batch_stride(const matrices *m, int ndim, int d)
+{
+    int own = d - (ndim - m->batch_ndim);
+    return own < 0 || m->t->sizes[own] == 1 ? 0 : m->t->strides[own];
+}
+
+/* The batch dimensions of a product: those of size 1 are left out, and where the second operand has
+ * no batch, rows that go on evenly from matrix to matrix become rows of one. */
+static void set_batch(br_gemm *g, const matrices *a, const matrices *b, int ndim,
+                      const int64_t *sizes)
+{
+    int64_t c_strides[BR_MAX_DIMS], c_step = g->m * g->n;
+    for (int d = ndim - 1; d >= 0; c_step *= sizes[d--])
+        c_strides[d] = c_step;
+    bool folding = true;
+    for (int d = ndim - 1; d >= 0; d--) {
+        int64_t a_step = batch_stride(a, ndim, d), b_step = batch_stride(b, ndim, d);
+        if (sizes[d] == 1)
+            continue;
+        if (g->m == 1)
+            g->a_row = a_step;
+        folding = folding && b_step == 0 && a_step == g->m * g->a_row;
+        if (folding) {
+            g->m *= sizes[d];
+            continue;
+        }
+        int i = g->batch_ndim++;
+        g->batch_sizes[i] = sizes[d];
+        g->a_batch[i] = a_step;
+        g->b_batch[i] = b_step;
+        g->c_batch[i] = c_strides[d];
+    }
+}
+
+/* out = a b + bias, where out is new and begins with the batch's sizes. */
+static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const br_tensor *bias,
+                     int batch_ndim)
+{
+    br_gemm g = { .is_double = out->dtype == BR_F64,
+                  .m = a->rows,
+                  .n = b->columns,
+                  .k = a->columns,
+                  .a = a->t->data,
+                  .b = b->t->data,
+                  .c = out->data,
+                  .a_row = a->row,
+                  .a_col = a->column,
+                  .b_row = b->row,
+                  .b_col = b->column,
+                  .c_row = b->columns,
+                  .bias = bias && bias->contiguous ? bias->data : NULL };
+    if (bias && !g.bias) { /* one with gaps is spread over the result beforehand */
+        br__copy(out, bias);
+        g.accumulate = true;
+    }
+    set_batch(&g, a, b, batch_ndim, out->sizes);
+    return br__gemm(&g);
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+static bool check_operands(const char *op, const char *a_name, br_tensor *a, const char *b_name,
+                           br_tensor *b)
+{
+    return br__required(op, a_name, a) && br__required(op, b_name, b) &&
+           br__floating(op, a_name, a) && br__floating(op, b_name, b) &&
+           br__same_dtype(op, a_name, a, b_name, b);
+}
+
+static bool check_ndim(const char *op, const char *name, const br_tensor *t, int ndim)
+{
+    if (t->ndim == ndim)
+        return true;
+    br__fail(BR_ERROR_SHAPE, op, "%s %s must have %d dimensions", name, br__shape(t), ndim);
+    return false;
+}
+
+static bool check_inner(const char *op, const br_tensor *a, int64_t a_inner, const br_tensor *b,
+                        int64_t b_inner)
+{
+    if (a_inner == b_inner)
+        return true;
+    br__fail(BR_ERROR_SHAPE, op, "a %s x b %s: inner sizes %" PRId64 " and %" PRId64 " differ",
+             br__shape(a), br__shape(b), a_inner, b_inner);
+    return false;
+}
+
+/* ---- mm, bmm, matmul ------------------------------------------------------------------------- */
+
+/* Rows along the last dimension, as one matrix. */
+static br_tensor *as_matrix(br_tensor *t)
+{
+    int64_t rows = 1;
+    for (int d = 0; d < br_ndim(t) - 1; d++)
+        rows *= br_size(t, d);
+    return br_reshape(t, BR_SHAPE(rows, br_size(t, -1)));
+}
+
+/* [.., n, k] x [.., k, m]: a vector as first operand is one row, as second one column, and its
+ * dimension of size 1 is not in the result. */
+static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);
+    int a_ndim, b_ndim;
+    br_input_sizes(node, 0, &a_ndim);
+    br_input_sizes(node, 1, &b_ndim);
+    if (b_ndim == 1)
+        dy = br_unsqueeze(dy, -1);
+    if (a_ndim == 1)
+        dy = br_unsqueeze(dy, -2);
+    if (br_wants(node, 0)) {
+        br_tensor *b_t = b_ndim == 1 ? br_unsqueeze(b, 0) : br_transpose(b, -1, -2);
+        dx[0] = br_matmul(dy, b_t);
+        if (a_ndim == 1)
+            dx[0] = br_squeeze(dx[0], -2);
+    }
+    if (!br_wants(node, 1))
+        return;
+    if (b_ndim <= 2 && a_ndim > 2) { /* one product instead of a sum of a batch of them */
+        a = as_matrix(a);
+        dy = as_matrix(dy);
+    }
+    br_tensor *a_t = a_ndim == 1 ? br_unsqueeze(a, -1) : br_transpose(a, -1, -2);
+    dx[1] = br_matmul(a_t, dy);
+    if (b_ndim == 1)
+        dx[1] = br_squeeze(dx[1], -1);
+}
+
+static const br_op mm_op = { .name = "mm", .backward = product_backward };
+static const br_op bmm_op = { .name = "bmm", .backward = product_backward };
+static const br_op matmul_op = { .name = "matmul", .backward = product_backward };
+
+/* The product of checked operands, with a result of the given sizes. */
+static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
+                          const int64_t *sizes, int batch_ndim)
+{
+    matrices left = a->ndim == 1 ? row_of(a) : matrices_of(a);
+    matrices right = b->ndim == 1 ? transposed(row_of(b)) : matrices_of(b);
+    br_tensor *c = br__new(op->name, ndim, sizes, a->dtype);
+    if (!c || !multiply(c, &left, &right, NULL, batch_ndim))
+        return NULL;
+    br_node *node = br_record(op, c, BR_INPUTS(a, b), NULL, 0);
+    if (br_wants(node, 1))
+        br_save(node, 0, a);
+    if (br_wants(node, 0))
+        br_save(node, 1, b);
+    return br_failed() ? NULL : c;
+}
+
+br_tensor *br_mm(br_tensor *a, br_tensor *b)
+{
+    if (!check_operands("mm", "a", a, "b", b) || !check_ndim("mm", "a", a, 2) ||
+        !check_ndim("mm", "b", b, 2) || !check_inner("mm", a, a->sizes[1], b, b->sizes[0]))
+        return NULL;
+    return product(&mm_op, a, b, BR_SHAPE(a->sizes[0], b->sizes[1]), 0);
+}
+
+br_tensor *br_bmm(br_tensor *a, br_tensor *b)
+{
+    if (!check_operands("bmm", "a", a, "b", b) || !check_ndim("bmm", "a", a, 3) ||
+        !check_ndim("bmm", "b", b, 3))
+        return NULL;
+    if (a->sizes[0] != b->sizes[0])
+        return br__fail(BR_ERROR_SHAPE, "bmm",
+                        "a %s x b %s: batch sizes %" PRId64 " and %" PRId64 " differ", br__shape(a),
+                        br__shape(b), a->sizes[0], b->sizes[0]);
+    if (!check_inner("bmm", a, a->sizes[2], b, b->sizes[1]))
+        return NULL;
+    return product(&bmm_op, a, b, BR_SHAPE(a->sizes[0], a->sizes[1], b->sizes[2]), 1);
+}
+
+/* The sizes that the batches of a and b broadcast to. */
+static bool broadcast_batch(const br_tensor *a, const br_tensor *b, int ndim, int64_t *sizes)
+{
+    for (int from_end = 1; from_end <= ndim; from_end++) {
+        int i = a->ndim - 2 - from_end, j = b->ndim - 2 - from_end;
+        int64_t of_a = i < 0 ? 1 : a->sizes[i], of_b = j < 0 ? 1 : b->sizes[j];
+        if (of_a != of_b && of_a != 1 && of_b != 1) {
+            br__fail(BR_ERROR_SHAPE, "matmul",
+                     "a %s x b %s: batch sizes %" PRId64 " and %" PRId64 " differ and neither is 1",
+                     br__shape(a), br__shape(b), of_a, of_b);
+            return false;
+        }
+        sizes[ndim - from_end] = of_a == 1 ? of_b : of_a;
+    }
+    return true;
+}
+
+br_tensor *br_matmul(br_tensor *a, br_tensor *b)
+{
+    if (!check_operands("matmul", "a", a, "b", b))
+        return NULL;
+    if (a->ndim == 0 || b->ndim == 0)
+        return br__fail(BR_ERROR_SHAPE, "matmul",
+                        "a %s x b %s: both must have at least 1 dimension", br__shape(a),
+                        br__shape(b));
+    int64_t sizes[BR_MAX_DIMS];
+    int ndim = (a->ndim > b->ndim ? a->ndim : b->ndim) - 2;
+    if (ndim < 0)
+        ndim = 0;
+    if (!check_inner("matmul", a, a->sizes[a->ndim - 1], b,
+                     b->sizes[b->ndim > 1 ? b->ndim - 2 : 0]) ||
+        !broadcast_batch(a, b, ndim, sizes))
+        return NULL;
+    int batch_ndim = ndim;
+    if (a->ndim > 1)
+        sizes[ndim++] = a->sizes[a->ndim - 2];
+    if (b->ndim > 1)
+        sizes[ndim++] = b->sizes[b->ndim - 1];
+    return product(&matmul_op, a, b, ndim, sizes, batch_ndim);
+}
+
+/* ---- Linear ---------------------------------------------------------------------------------- */
+
+/* y = x w^T + bias: dx = dy w, dw = dy^T x, and dbias = dy, which the tape sums down. */
+static void linear_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (br_wants(node, 0))
+        dx[0] = br_matmul(dy, br_saved(node, 1));
+    if (br_wants(node, 1))
+        dx[1] = br_mm(br_t(as_matrix(dy)), as_matrix(br_saved(node, 0)));
+    if (br_wants(node, 2))
+        dx[2] = dy;
+}
+
+static const br_op linear_op = { .name = "linear", .backward = linear_backward };
+
+static bool check_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
+{
+    const char *op = linear_op.name;
+    if (!check_operands(op, "x", x, "weight", weight) || !check_ndim(op, "weight", weight, 2))
+        return false;
+    if (bias && !br__same_dtype(op, "x", x, "bias", bias))
+        return false;
+    if (x->ndim == 0 || x->sizes[x->ndim - 1] != weight->sizes[1]) {
+        br__fail(BR_ERROR_SHAPE, op,
+                 "x %s: the last size must be %" PRId64 ", the inputs of weight %s", br__shape(x),
+                 weight->sizes[1], br__shape(weight));
+        return false;
+    }
+    if (bias && (bias->ndim != 1 || bias->sizes[0] != weight->sizes[0])) {
+        br__fail(BR_ERROR_SHAPE, op, "bias %s must be [%" PRId64 "], the outputs of weight %s",
+                 br__shape(bias), weight->sizes[0], br__shape(weight));
+        return false;
+    }
+    return true;
+}
+
+br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
+{
+    if (!check_linear(x, weight, bias))
+        return NULL;
+    int64_t sizes[BR_MAX_DIMS];
+    memcpy(sizes, x->sizes, sizeof sizes);
+    sizes[x->ndim - 1] = weight->sizes[0];
+    br_tensor *y = br__new(linear_op.name, x->ndim, sizes, x->dtype);
+    if (!y)
+        return NULL;
+    matrices rows = x->ndim == 1 ? row_of(x) : matrices_of(x);
+    matrices columns = transposed(matrices_of(weight));
+    if (!multiply(y, &rows, &columns, bias, x->ndim > 2 ? x->ndim - 2 : 0))
+        return NULL;
+    br_node *node = br_record(&linear_op, y, BR_INPUTS(x, weight, bias), NULL, 0);
+    if (br_wants(node, 1))
+        br_save(node, 0, x);
+    if (br_wants(node, 0))
+        br_save(node, 1, weight);
+    return br_failed() ? NULL : y;
+}
