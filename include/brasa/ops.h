@@ -111,7 +111,7 @@ BR_API br_tensor *br_argmax(br_tensor *x, int64_t dim, bool keepdim);
 /* x summed down to a shape that broadcasts to x's: the adjoint of br_expand(). */
 BR_API br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes);
 
-/* ---- Shapes and views (ops/view.c): any dtype ------------------------------------------------ */
+/* ---- Shapes and views (ops/view.c, slice.c, join.c): any dtype ------------------------------- */
 
 /* A view where strides allow, else a copy. One size may be -1: it is inferred. */
 BR_API br_tensor *br_reshape(br_tensor *x, int ndim, const int64_t *sizes);
@@ -141,7 +141,7 @@ BR_API br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t le
 BR_API br_tensor *br_contiguous(br_tensor *x);
 BR_API br_tensor *br_clone(br_tensor *x);
 
-/* ---- Joining and indexing (ops/index.c) ------------------------------------------------------ */
+/* ---- Joining and indexing (ops/join.c, index.c): any dtype ----------------------------------- */
 
 /* Tensors of equal sizes but for `dim`, one after the other. Spell them with BR_INPUTS(a, b). */
 BR_API br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim);

@@ -1,0 +1,212 @@
+/* ops/join.c - tensors one after the other: cat, stack, repeat. */
+#include "ops/view_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- cat and stack --------------------------------------------------------------------------- */
+
+/* Tensor i must have the first one's dtype and sizes; the size of dimension `free_dim` is its own.
+ */
+static bool fits(const char *op, int i, const br_tensor *first, const br_tensor *t,
+                 int64_t free_dim)
+{
+    if (t->dtype != first->dtype) {
+        br__fail(BR_ERROR_DTYPE, op, "tensor %d %s is %s, tensor 0 %s is %s: dtypes must be equal",
+                 i, br__shape(t), br_dtype_name(t->dtype), br__shape(first),
+                 br_dtype_name(first->dtype));
+        return false;
+    }
+    bool same = t->ndim == first->ndim;
+    for (int d = 0; same && d < t->ndim; d++)
+        same = d == free_dim || t->sizes[d] == first->sizes[d];
+    if (same)
+        return true;
+    if (free_dim < 0)
+        br__fail(BR_ERROR_SHAPE, op, "tensor %d is %s, tensor 0 is %s: shapes must be equal", i,
+                 br__shape(t), br__shape(first));
+    else
+        br__fail(BR_ERROR_SHAPE, op,
+                 "tensor %d is %s, tensor 0 is %s: sizes must be equal but for dimension %" PRId64,
+                 i, br__shape(t), br__shape(first), free_dim);
+    return false;
+}
+
+static bool check_list(const char *op, int n, br_tensor *const *tensors)
+{
+    if (br_failed())
+        return false;
+    if (n < 1 || !tensors) {
+        br__fail(BR_ERROR_ARGUMENT, op, "%d tensors, must be at least one", tensors ? n : 0);
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!tensors[i]) {
+            br__fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void cat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const int64_t *dim = br_params(node), *sizes;
+    int64_t start = 0;
+    int ndim;
+    for (int i = 0; (sizes = br_input_sizes(node, i, &ndim)) != NULL; i++) {
+        if (br_wants(node, i))
+            dx[i] = br_narrow(dy, *dim, start, sizes[*dim]);
+        start += sizes[*dim];
+    }
+}
+
+static const br_op cat_op = { .name = "cat", .backward = cat_backward };
+
+br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
+{
+    if (!check_list("cat", n, tensors) || !br__cut_dim("cat", tensors[0], &dim))
+        return NULL;
+    int64_t sizes[BR_MAX_DIMS], start = 0;
+    memcpy(sizes, tensors[0]->sizes, sizeof sizes);
+    for (int i = 1; i < n; i++) {
+        if (!fits("cat", i, tensors[0], tensors[i], dim))
+            return NULL;
+        if (__builtin_add_overflow(sizes[dim], tensors[i]->sizes[dim], &sizes[dim]))
+            return br__fail(BR_ERROR_SHAPE, "cat", "dimension %" PRId64 " would overflow", dim);
+    }
+    br_tensor *y = br__new("cat", tensors[0]->ndim, sizes, tensors[0]->dtype);
+    for (int i = 0; y && i < n; i++) {
+        br_tensor part = br__window(y);
+        br__window_slice(&part, (int)dim, start, tensors[i]->sizes[dim], 1);
+        br__copy(&part, tensors[i]);
+        start += tensors[i]->sizes[dim];
+    }
+    br_record(&cat_op, y, n, tensors, &dim, sizeof dim);
+    return br_failed() ? NULL : y;
+}
+
+static void stack_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const int64_t *dim = br_params(node);
+    for (int64_t i = 0; i < dy->sizes[*dim]; i++)
+        if (br_wants(node, (int)i))
+            dx[i] = br_select(dy, *dim, i);
+}
+
+static const br_op stack_op = { .name = "stack", .backward = stack_backward };
+
+/* Copies t to place i of dimension dim, which t does not have. */
+static void put(const br_tensor *y, int dim, int64_t i, const br_tensor *t)
+{
+    br_tensor place = br__window(y);
+    br__window_slice(&place, dim, i, 1, 1);
+    place.ndim = t->ndim;
+    for (int d = dim; d < t->ndim; d++) {
+        place.sizes[d] = y->sizes[d + 1];
+        place.strides[d] = y->strides[d + 1];
+    }
+    br__copy(&place, t);
+}
+
+br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim)
+{
+    if (!check_list("stack", n, tensors))
+        return NULL;
+    int ndim = tensors[0]->ndim + 1;
+    if (dim < -ndim || dim >= ndim)
+        return br__fail(BR_ERROR_INDEX, "stack",
+                        "dim is %" PRId64 ", must be in %d .. %d for tensors of shape %s", dim,
+                        -ndim, ndim - 1, br__shape(tensors[0]));
+    dim += dim < 0 ? ndim : 0;
+    int64_t sizes[BR_MAX_DIMS + 1];
+    for (int d = 0; d < ndim; d++)
+        sizes[d] = d == dim ? n : tensors[0]->sizes[d < dim ? d : d - 1];
+    for (int i = 1; i < n; i++)
+        if (!fits("stack", i, tensors[0], tensors[i], -1))
+            return NULL;
+    br_tensor *y = br__new("stack", ndim, sizes, tensors[0]->dtype);
+    for (int i = 0; y && i < n; i++)
+        put(y, (int)dim, i, tensors[i]);
+    br_record(&stack_op, y, n, tensors, &dim, sizeof dim);
+    return br_failed() ? NULL : y;
+}
+/* ---- repeat ---------------------------------------------------------------------------------- */
+
+typedef struct repeats {
+    int64_t counts[BR_MAX_DIMS];
+} repeats;
+
+/* Dimension by dimension: its copies are parted off and summed. */
+static void repeat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const repeats *r = br_params(node);
+    int ndim;
+    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
+    int fresh = dy->ndim - ndim;
+    int64_t before = 1, after = dy->numel;
+    br_tensor *sum = dy;
+    if (dy->numel == 0) {
+        dx[0] = br_zeros(ndim, sizes, dy->dtype);
+        return;
+    }
+    for (int i = 0; i < dy->ndim; i++) {
+        int64_t size = i < fresh ? 1 : sizes[i - fresh];
+        after /= r->counts[i] * size;
+        if (r->counts[i] > 1) {
+            sum = br_reshape(sum, BR_SHAPE(before, r->counts[i], size * after));
+            sum = br_sum_dim(sum, BR_DIMS(1), false);
+        }
+        before *= size;
+    }
+    dx[0] = br_reshape(sum, ndim, sizes);
+}
+
+static const br_op repeat_op = { .name = "repeat", .backward = repeat_backward };
+
+/* Fills y from x in its first corner: along each dimension what is there doubles until it is full.
+ */
+static void spread(br_tensor *y, const br_tensor *x, const int64_t *counts)
+{
+    br_tensor filled = br__window(y);
+    int fresh = y->ndim - x->ndim;
+    for (int i = 0; i < y->ndim; i++)
+        br__window_slice(&filled, i, 0, i < fresh ? 1 : x->sizes[i - fresh], 1);
+    br__copy(&filled, x);
+    for (int i = y->ndim - 1; i >= 0; i--) {
+        int64_t done = filled.sizes[i], size = done * counts[i];
+        while (done < size) {
+            int64_t more = done < size - done ? done : size - done;
+            br_tensor from = br__window(&filled), to = br__window(&filled);
+            br__window_slice(&from, i, 0, more, 1);
+            br__window_slice(&to, i, done, more, 1);
+            br__copy(&to, &from);
+            done += more;
+            br__window_slice(&filled, i, 0, done, 1);
+        }
+    }
+}
+
+br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts)
+{
+    if (!br__required("repeat", "x", x))
+        return NULL;
+    if (ndim < x->ndim || ndim > BR_MAX_DIMS || (ndim > 0 && !counts))
+        return br__fail(BR_ERROR_SHAPE, "repeat", "counts %s for x %s: must be %d .. %d of them",
+                        br__shape_of(ndim, counts), br__shape(x), x->ndim, BR_MAX_DIMS);
+    repeats r = { { 0 } };
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < ndim; i++) {
+        int64_t own = i < ndim - x->ndim ? 1 : x->sizes[i - (ndim - x->ndim)];
+        r.counts[i] = counts[i];
+        if (counts[i] < 0 || __builtin_mul_overflow(own, counts[i], &sizes[i]))
+            return br__fail(BR_ERROR_SHAPE, "repeat",
+                            "counts %s for x %s: count %" PRId64 " of dimension %d %s",
+                            br__shape_of(ndim, counts), br__shape(x), counts[i], i,
+                            counts[i] < 0 ? "is negative" : "is too large");
+    }
+    br_tensor *y = br__new("repeat", ndim, sizes, x->dtype);
+    if (y && y->numel > 0)
+        spread(y, x, counts);
+    return br__recorded(&repeat_op, y, x, &r, sizeof r);
+}

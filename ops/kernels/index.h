@@ -1,0 +1,24 @@
+/* ops/kernels/index.h - loops that look elements up by index, and their adjoint. */
+#ifndef BR_KERNELS_INDEX_H
+#define BR_KERNELS_INDEX_H
+
+#include "tensor/loop.h"
+
+#include <stddef.h>
+
+/* A loop for br__for_each() over (y, x, index), for elements of 1, 4 or 8 bytes:
+ * y[i] = x[i] moved on by index[i] times *params, an int64_t number of bytes. Indices are i64 and
+ * inside the dimension; one that stays the same along the loop makes it a plain copy. */
+br_loop br__gather_loop(size_t element_size);
+
+/* A loop for br__for_each() over (x, y, index), whose elements each stand for a line of `count`
+ * elements: x[i] at index k += y[i] at k, for k of 0 .. count-1 in this order. Distances are in
+ * bytes; indices equal to `skip` are left out. */
+typedef struct br_scatter {
+    int64_t count;
+    int64_t x_stride, y_stride, index_stride;
+    int64_t skip; /* -1: none */
+} br_scatter;
+extern const br_loop br__scatter_add_f32, br__scatter_add_f64;
+
+#endif

@@ -1,0 +1,111 @@
+/* tests/ops/values.h - tensors with known values, and comparing them. */
+#ifndef BR_TESTS_VALUES_H
+#define BR_TESTS_VALUES_H
+
+#include "tests/support.h"
+
+#include <brasa/ops.h>
+
+/* 0, 1, 2, ... in the given shape. */
+static inline br_tensor *iota(int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    br_tensor *t = br_empty(ndim, sizes, BR_F64);
+    double *p = br_data_f64(t);
+    for (int64_t i = 0; i < br_numel(t); i++)
+        p[i] = (double)i;
+    return br_to(t, dtype);
+}
+
+/* ((37 i + 11 seed) mod 101 - 50) / 17 for element i: what the scripts that record PyTorch's
+ * numbers start from. */
+static inline br_tensor *values(int ndim, const int64_t *sizes, int64_t seed, br_dtype dtype)
+{
+    br_tensor *t = br_empty(ndim, sizes, BR_F64);
+    double *p = br_data_f64(t);
+    for (int64_t i = 0; i < br_numel(t); i++)
+        p[i] = (double)((i * 37 + seed * 11) % 101 - 50) / 17;
+    return br_to(t, dtype);
+}
+
+static inline br_tensor *leaf(br_tensor *t)
+{
+    return br_set_requires_grad(t, true);
+}
+
+/* The n elements of t, in order, are within tolerance of want's. */
+static inline void check_values(const br_tensor *t, int64_t n, const double *want, double tolerance)
+{
+    check_ok();
+    cr_assert_eq(br_numel(t), n, "%lld elements, not %lld", (long long)br_numel(t), (long long)n);
+    br_tensor *got = br_to((br_tensor *)t, BR_F64);
+    double *values = malloc((size_t)n * sizeof *values + 1);
+    br_copy_out(got, values, (size_t)n * sizeof *values);
+    for (int64_t i = 0; i < n; i++) {
+        bool both_nan = isnan(values[i]) && isnan(want[i]);
+        cr_assert(both_nan || fabs(values[i] - want[i]) <= tolerance,
+                  "element %lld is %.17g, not %.17g", (long long)i, values[i], want[i]);
+    }
+    free(values);
+}
+
+/* check_values() with the values spelled out, exactly. */
+#define check_equals(t, ...)                                                                       \
+    check_values(t, sizeof((double[]){ __VA_ARGS__ }) / sizeof(double), (double[]){ __VA_ARGS__ }, \
+                 0)
+
+/* check_values() with a table. */
+#define check_table(t, table, tolerance) \
+    check_values(t, sizeof(table) / sizeof *(table), table, tolerance)
+
+static inline void check_shape(const br_tensor *t, int ndim, const int64_t *sizes)
+{
+    check_ok();
+    cr_assert_eq(br_ndim(t), ndim, "%d dimensions, not %d", br_ndim(t), ndim);
+    for (int i = 0; i < ndim; i++)
+        cr_assert_eq(br_sizes(t)[i], sizes[i], "size %d is %lld, not %lld", i,
+                     (long long)br_sizes(t)[i], (long long)sizes[i]);
+}
+
+/* Shape, dtype and every bit are the same; both are contiguous. */
+static inline void check_same_bits(const br_tensor *a, const br_tensor *b)
+{
+    check_ok();
+    cr_assert(br_same_shape(a, b) && br_dtype_of(a) == br_dtype_of(b));
+    cr_assert(br_is_contiguous(a) && br_is_contiguous(b));
+    size_t bytes = (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a));
+    cr_assert(memcmp(br_data(a), br_data(b), bytes) == 0, "bits differ");
+}
+
+/* The gradient check of f over the inputs, each of which asks for its gradient. */
+static inline void check_gradient(br_function f, void *context, int n, br_tensor *const *inputs)
+{
+    cr_assert(br_gradcheck(f, context, n, inputs, NULL), "%s", br_error_message());
+}
+
+/* The gradient of the sum of f's cubes, by all inputs, as one long tensor. */
+typedef struct differentiated {
+    br_function f;
+    void *context;
+} differentiated;
+
+static inline br_tensor *differentiate(br_tensor *const *inputs, int n, void *context)
+{
+    const differentiated *d = context;
+    br_scope *scope = br_enable_grad_begin(); /* the check's differences record nothing */
+    br_tensor *y = br_sum(br_pow_scalar(d->f(inputs, n, d->context), 3)), *dx[8] = { NULL };
+    br_grad(1, &y, n, inputs, dx, &(br_grad_options){ .create_graph = true });
+    for (int i = 0; i < n; i++)
+        dx[i] = br_flatten(dx[i], 0, -1);
+    br_tensor *all = br_scope_return(scope, br_cat(n, dx, 0));
+    br_scope_end(scope);
+    return all;
+}
+
+/* The same of the gradient's own gradient. */
+static inline void check_second_gradient(br_function f, void *context, int n,
+                                         br_tensor *const *inputs)
+{
+    check_gradient(differentiate, &(differentiated){ f, context }, n, inputs);
+}
+
+#endif
