@@ -74,8 +74,7 @@ typedef struct br_fold {
 
 typedef void (*br_reduce)(const br_fold *fold);
 
-/* ---- Optimizers and norms, kernels/optim.h ----------------------------------------------------
- */
+/* ---- Optimizers and norms, kernels/optim.h --------------------------------------------------- */
 
 typedef struct br_adam_args {
     double beta1, beta2, eps, weight_decay;
@@ -108,6 +107,34 @@ typedef struct br_gemm_block {
     bool accumulate;
 } br_gemm_block;
 
+/* ---- Rows, kernels/softmax.h, layer_norm.h, dropout.h, loss.h -------------------------------- */
+
+/* Work for softmax: element i of row j is x[i * step + j * (step == 1 ? n : 1)], and the same of
+ * all others. With step 1 rows lie behind each other; else BR_SOFTMAX_TILE at most side by side. */
+enum { BR_SOFTMAX_TILE = 64 };
+typedef struct br_softmax_work {
+    int64_t n, rows, step;
+    bool log_of;   /* log softmax */
+    const void *x; /* in the gradient: softmax's result */
+    const void *dy;
+    void *out;
+} br_softmax_work;
+
+/* Work for layer norm: rows of n elements behind each other. */
+typedef struct br_layer_norm_work {
+    int64_t n, rows;
+    double eps;
+    const void *x, *weight, *bias, *dy; /* weight and bias may be NULL */
+    void *y, *mean, *rstd;              /* one mean, one 1 / sqrt(variance + eps) a row */
+    void *dx, *dweight, *dbias;         /* any may be NULL; the last two are added to */
+} br_layer_norm_work;
+
+typedef struct br_dropout_work {
+    uint64_t key;
+    uint32_t threshold; /* an element falls if its 32 random bits are below */
+    double scale;       /* of those that stay */
+} br_dropout_work;
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct br_kernels {
@@ -134,6 +161,18 @@ typedef struct br_kernels {
     /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group at p * gemm_rows + i.
      * `to` has room for m rounded up to whole groups. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
+
+    void (*softmax)(const br_softmax_work *work);
+    void (*softmax_grad)(const br_softmax_work *work);
+    void (*layer_norm)(const br_layer_norm_work *work);
+    void (*layer_norm_grad)(const br_layer_norm_work *work);
+    /* Elements first .. first + n - 1 of a tensor; `first` is even. */
+    void (*dropout)(int64_t n, int64_t first, const br_dropout_work *d, const void *x, void *y);
+    /* Over a row of class scores x, whose log sum exp is lse:
+     * dx = (exp(x - lse) - onehot(target)) scale. */
+    double (*log_sum_exp)(int64_t n, const void *x);
+    void (*cross_entropy_grad)(int64_t n, const void *x, double lse, int64_t target, double scale,
+                               void *dx);
 } br_kernels;
 
 /* The kernels for f32 (is_double false) or f64. */

@@ -65,15 +65,15 @@ enum { NORM_LANES = 16 };
 static double sum_squares(int64_t n, const void *values)
 {
     const real *x = values;
-    double lanes[NORM_LANES] = { 0 }, sum = 0;
+    double lane[NORM_LANES] = { 0 }, sum = 0;
     int64_t i = 0;
     for (; i + NORM_LANES <= n; i += NORM_LANES)
         for (int k = 0; k < NORM_LANES; k++)
-            lanes[k] += (double)x[i + k] * (double)x[i + k];
+            lane[k] += (double)x[i + k] * (double)x[i + k];
     for (int k = 0; i < n; i++, k++)
-        lanes[k] += (double)x[i] * (double)x[i];
+        lane[k] += (double)x[i] * (double)x[i];
     for (int k = 0; k < NORM_LANES; k++)
-        sum += lanes[k];
+        sum += lane[k];
     return sum;
 }
 
@@ -87,15 +87,15 @@ static inline real larger_abs(real most, real x)
 static double max_abs(int64_t n, const void *values)
 {
     const real *x = values;
-    real lanes[NORM_LANES] = { 0 }, most = 0;
+    real lane[NORM_LANES] = { 0 }, most = 0;
     int64_t i = 0;
     for (; i + NORM_LANES <= n; i += NORM_LANES)
         for (int k = 0; k < NORM_LANES; k++)
-            lanes[k] = larger_abs(lanes[k], x[i + k]);
+            lane[k] = larger_abs(lane[k], x[i + k]);
     for (; i < n; i++)
         most = larger_abs(most, x[i]);
     for (int k = 0; k < NORM_LANES; k++)
-        most = larger_abs(most, lanes[k]);
+        most = larger_abs(most, lane[k]);
     return (double)most;
 }
 

@@ -21,10 +21,14 @@ typedef float real;
 #    define GEMM_BY_BLIS true
 #endif
 
+#include "ops/kernels/dropout.h"
 #include "ops/kernels/gemm_tile.h"
+#include "ops/kernels/layer_norm.h"
+#include "ops/kernels/loss.h"
 #include "ops/kernels/optim.h"
 #include "ops/kernels/pointwise.h"
 #include "ops/kernels/reduce.h"
+#include "ops/kernels/softmax.h"
 
 extern const br_kernels BR_KERNEL_TABLE;
 
@@ -45,5 +49,12 @@ const br_kernels BR_KERNEL_TABLE = {
     .gemm_by_blis = GEMM_BY_BLIS,
     .gemm_block = gemm_block,
     .gemm_pack = gemm_pack,
+    .softmax = softmax_kernel,
+    .softmax_grad = softmax_grad_kernel,
+    .layer_norm = layer_norm_kernel,
+    .layer_norm_grad = layer_norm_grad_kernel,
+    .dropout = dropout_kernel,
+    .log_sum_exp = log_sum_exp_kernel,
+    .cross_entropy_grad = cross_entropy_grad_kernel,
 };
 /* clang-format on */

@@ -1,0 +1,37 @@
+/* ops/kernels/dropout.h - dropout; part of variant.c. */
+#ifndef BR_KERNELS_DROPOUT_H
+#define BR_KERNELS_DROPOUT_H
+
+#include <string.h>
+
+/* 64 random bits for a counter: SplitMix64 (Steele, Lea and Flood, 2014), each of whose numbers can
+ * be had by itself. */
+static inline uint64_t random_bits(uint64_t key, uint64_t counter)
+{
+    uint64_t z = key + (counter + 1) * 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+}
+
+/* Element i of the whole tensor falls if its 32 bits are below the threshold; two elements share a
+ * number. `first`, the number of the first element, is even. */
+static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, const void *x_data,
+                           void *y_data)
+{
+    enum { RUN = 512 };
+    const real scale = (real)d->scale;
+    uint64_t bits[RUN / 2];
+    uint32_t draw[RUN];
+    for (int64_t i = 0; i < n; i += RUN) {
+        const real *restrict x = (const real *)x_data + i;
+        real *restrict y = (real *)y_data + i;
+        for (int64_t k = 0; k < RUN / 2; k++)
+            bits[k] = random_bits(d->key, (uint64_t)((first + i) / 2 + k));
+        memcpy(draw, bits, sizeof draw);
+        for (int64_t k = 0; k < (n - i < RUN ? n - i : RUN); k++)
+            y[k] = draw[k] < d->threshold ? 0 : x[k] * scale;
+    }
+}
+
+#endif

@@ -1,0 +1,203 @@
+/* ops/layer_norm.c - layer norm. Keeps x, weight, and a mean and a 1 / sqrt(variance + eps) a row.
+ */
+#include "ops/kernels/kernels.h"
+#include "ops/view_internal.h"
+
+#include <inttypes.h>
+
+enum { X, WEIGHT, BIAS }; /* inputs; the first two are saved under the same numbers */
+enum { SAVED_MEAN = 2, SAVED_RSTD = 3 };
+
+typedef struct settings {
+    int ndims; /* normalised */
+    double eps;
+} settings;
+
+/* ---- Rows shared among threads --------------------------------------------------------------- */
+
+typedef struct job {
+    br_layer_norm_work all; /* pointers are to the first row, or to the first task's sums */
+    void (*kernel)(const br_layer_norm_work *work);
+    int64_t size, rows_per_task;
+} job;
+
+static void *forward_by(const void *p, int64_t bytes)
+{
+    return p ? (char *)(uintptr_t)p + bytes : NULL;
+}
+
+static void run_task(void *context, int64_t i)
+{
+    const job *j = context;
+    int64_t first = i * j->rows_per_task, rest = j->all.rows - first;
+    int64_t rows = first * j->all.n * j->size, row = first * j->size, sums = i * j->all.n * j->size;
+    br_layer_norm_work work = j->all;
+    work.rows = rest < j->rows_per_task ? rest : j->rows_per_task;
+    work.x = forward_by(work.x, rows);
+    work.dy = forward_by(work.dy, rows);
+    work.y = forward_by(work.y, rows);
+    work.dx = forward_by(work.dx, rows);
+    work.mean = forward_by(work.mean, row);
+    work.rstd = forward_by(work.rstd, row);
+    work.dweight = forward_by(work.dweight, sums);
+    work.dbias = forward_by(work.dbias, sums);
+    j->kernel(&work);
+}
+
+static int64_t task_count(const job *j)
+{
+    return (j->all.rows + j->rows_per_task - 1) / j->rows_per_task;
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+/* Fused: one pass over the rows gives dx and, for each task, sums for dweight and dbias, which are
+ * then added in the tasks' order. */
+static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    enum { MOST_TASKS = 64, FEWEST_ROWS = 16 };
+    br_tensor *x = br_contiguous(br_saved(node, X)), *weight = br_saved(node, WEIGHT);
+    br_tensor *mean = br_saved(node, SAVED_MEAN), *rstd = br_saved(node, SAVED_RSTD);
+    dy = br_contiguous(dy);
+    if (weight)
+        weight = br_contiguous(weight);
+    if (br_failed())
+        return;
+    const settings *s = br_params(node);
+    int64_t rows = mean->numel, n = 1;
+    for (int i = x->ndim - s->ndims; i < x->ndim; i++)
+        n *= x->sizes[i];
+    job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm_grad,
+              .size = (int64_t)br_dtype_size(x->dtype),
+              .rows_per_task = rows / MOST_TASKS + 1 };
+    if (j.rows_per_task < FEWEST_ROWS)
+        j.rows_per_task = FEWEST_ROWS;
+    j.all = (br_layer_norm_work){ .n = n, .rows = rows };
+    int64_t sums[] = { task_count(&j), n };
+    br_tensor *dweight = br_wants(node, WEIGHT) ? br_zeros(2, sums, x->dtype) : NULL;
+    br_tensor *dbias = br_wants(node, BIAS) ? br_zeros(2, sums, x->dtype) : NULL;
+    br_tensor *dinput = br_wants(node, X) ? br_empty_like(x) : NULL;
+    if (br_failed())
+        return;
+    j.all.x = x->data, j.all.dy = dy->data, j.all.mean = mean->data, j.all.rstd = rstd->data;
+    j.all.weight = weight ? weight->data : NULL;
+    j.all.dweight = dweight ? dweight->data : NULL;
+    j.all.dbias = dbias ? dbias->data : NULL;
+    j.all.dx = dinput ? dinput->data : NULL;
+    br__parallel(task_count(&j), run_task, &j);
+    const int64_t *sizes = x->sizes + x->ndim - s->ndims;
+    dx[X] = dinput;
+    if (dweight)
+        dx[WEIGHT] = br_reshape(br_sum_dim(dweight, BR_DIMS(0), false), s->ndims, sizes);
+    if (dbias)
+        dx[BIAS] = br_reshape(br_sum_dim(dbias, BR_DIMS(0), false), s->ndims, sizes);
+}
+
+/* Composed of operations that the tape sees. */
+static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const settings *s = br_params(node);
+    br_tensor *x = br_saved(node, X), *weight = br_saved(node, WEIGHT);
+    int64_t dims[BR_MAX_DIMS];
+    for (int i = 0; i < s->ndims; i++)
+        dims[i] = i - s->ndims;
+    br_tensor *centred = br_sub(x, br_mean_dim(x, s->ndims, dims, true));
+    br_tensor *variance = br_mean_dim(br_mul(centred, centred), s->ndims, dims, true);
+    br_tensor *rstd = br_pow_scalar(br_add_scalar(variance, s->eps), -0.5);
+    br_tensor *xhat = br_mul(centred, rstd);
+    if (br_wants(node, X)) {
+        br_tensor *g = weight ? br_mul(dy, weight) : dy;
+        br_tensor *mean_g = br_mean_dim(g, s->ndims, dims, true);
+        br_tensor *mean_gx = br_mean_dim(br_mul(g, xhat), s->ndims, dims, true);
+        dx[X] = br_mul(rstd, br_sub(br_sub(g, mean_g), br_mul(xhat, mean_gx)));
+    }
+    if (br_wants(node, WEIGHT))
+        dx[WEIGHT] = br_mul(dy, xhat);
+    dx[BIAS] = dy;
+}
+
+static void layer_norm_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (br_grad_enabled() ? composed_backward : fused_backward)(node, dy, dx);
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+static bool check_affine(const char *name, const br_tensor *x, const br_tensor *t, int ndims,
+                         const int64_t *sizes)
+{
+    if (!t)
+        return !br_failed();
+    if (!br__same_dtype("layer_norm", "x", x, name, t))
+        return false;
+    bool same = t->ndim == ndims;
+    for (int i = 0; same && i < ndims; i++)
+        same = t->sizes[i] == sizes[i];
+    if (!same)
+        br__fail(BR_ERROR_SHAPE, "layer_norm", "%s %s must have the normalised shape %s", name,
+                 br__shape(t), br__shape_of(ndims, sizes));
+    return same;
+}
+
+static bool check(const br_tensor *x, int ndims, const int64_t *sizes, const br_tensor *weight,
+                  const br_tensor *bias)
+{
+    if (!br__floating("layer_norm", "x", x))
+        return false;
+    bool ends = ndims >= 1 && ndims <= x->ndim && sizes;
+    for (int i = 0; ends && i < ndims; i++)
+        ends = sizes[i] == x->sizes[x->ndim - ndims + i];
+    if (!ends) {
+        br__fail(BR_ERROR_SHAPE, "layer_norm", "x %s must end with the normalised shape %s",
+                 br__shape(x), br__shape_of(ndims, sizes));
+        return false;
+    }
+    return check_affine("weight", x, weight, ndims, sizes) &&
+           check_affine("bias", x, bias, ndims, sizes);
+}
+
+static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *weight,
+                      const br_tensor *bias, const br_tensor *mean, const br_tensor *rstd,
+                      double eps)
+{
+    job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm,
+              .size = (int64_t)br_dtype_size(x->dtype) };
+    j.all = (br_layer_norm_work){ .n = x->numel / mean->numel,
+                                  .rows = mean->numel,
+                                  .eps = eps,
+                                  .x = x->data,
+                                  .weight = weight ? weight->data : NULL,
+                                  .bias = bias ? bias->data : NULL,
+                                  .y = y->data,
+                                  .mean = mean->data,
+                                  .rstd = rstd->data };
+    j.rows_per_task = BR_GRAIN / j.all.n + 1;
+    br__parallel(task_count(&j), run_task, &j);
+}
+
+static const br_op layer_norm_op = { .name = "layer_norm", .backward = layer_norm_backward };
+
+br_tensor *br_f_layer_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
+                           br_tensor *bias, double eps)
+{
+    if (!check(x, ndims, sizes, weight, bias))
+        return NULL;
+    br_tensor *y = br__new("layer_norm", x->ndim, x->sizes, x->dtype);
+    br_scope *scope = br_scope_begin();
+    br_tensor *mean = br__new("layer_norm", x->ndim - ndims, x->sizes, x->dtype);
+    br_tensor *rstd = mean ? br_empty_like(mean) : NULL;
+    br_scope *unrecorded = br_no_grad_begin();
+    br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;
+    br_tensor *dense_bias = bias ? br_contiguous(bias) : NULL;
+    if (!br_failed() && y->numel > 0)
+        normalise(y, dense, dense_weight, dense_bias, mean, rstd, eps);
+    br_scope_end(unrecorded);
+    br_node *node = br_record(&layer_norm_op, y, BR_INPUTS(x, weight, bias),
+                              &(settings){ ndims, eps }, sizeof(settings));
+    br_save(node, X, x);
+    br_save(node, WEIGHT, weight);
+    br_save(node, SAVED_MEAN, mean);
+    br_save(node, SAVED_RSTD, rstd);
+    br_scope_end(scope);
+    return br_failed() ? NULL : y;
+}

@@ -1,0 +1,269 @@
+/* ops/loss.c - losses. */
+#include "ops/index_internal.h"
+#include "ops/kernels/kernels.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { DEFAULT_IGNORE_INDEX = -100 };
+enum { INPUT, TARGET, LOG_SUMS }; /* what is saved; only the first is an input of the node */
+
+typedef struct settings {
+    br_reduction reduction;
+    int64_t ignore;
+    int64_t counted; /* targets that are not ignored */
+} settings;
+
+/* ---- Rows of class scores -------------------------------------------------------------------- */
+
+static int64_t class_dim(const br_tensor *input)
+{
+    return input->ndim == 1 ? 0 : 1;
+}
+
+/* input [n, c, d1, ...] with the classes last, and dense: no copy if the memory is so already, as
+ * it is for one that was transposed from [n, d1, ..., c]. */
+static br_tensor *classes_last(br_tensor *input)
+{
+    int64_t dims[BR_MAX_DIMS], from = class_dim(input);
+    for (int i = 0; i < input->ndim; i++)
+        dims[i] = i < from ? i : i == input->ndim - 1 ? from : i + 1;
+    return br_contiguous(br_permute(input, input->ndim, dims));
+}
+
+/* The other way: the same memory as [n, c, d1, ...]. */
+static br_tensor *classes_second(br_tensor *rows)
+{
+    int64_t dims[BR_MAX_DIMS], to = class_dim(rows);
+    for (int i = 0; i < rows->ndim; i++)
+        dims[i] = i < to ? i : i == to ? rows->ndim - 1 : i - 1;
+    return br_permute(rows, rows->ndim, dims);
+}
+
+/* Work on the rows; loss and log_sum, or dx and scale, are of the input's type. */
+typedef struct job {
+    const br_kernels *kernels;
+    settings s;
+    int64_t rows, classes, rows_per_task;
+    bool is_double;
+    const char *x;
+    const int64_t *target;
+    char *loss, *log_sum;
+    const char *dy; /* one value, or one a row */
+    char *dx;
+} job;
+
+static double load(const job *j, const char *values, int64_t i)
+{
+    return j->is_double ? ((const double *)(const void *)values)[i]
+                        : (double)((const float *)(const void *)values)[i];
+}
+
+static void store(const job *j, char *values, int64_t i, double value)
+{
+    if (j->is_double)
+        ((double *)(void *)values)[i] = value;
+    else
+        ((float *)(void *)values)[i] = (float)value;
+}
+
+static int64_t row_bytes(const job *j)
+{
+    return j->classes * (int64_t)(j->is_double ? sizeof(double) : sizeof(float));
+}
+
+static void forward_row(const job *j, int64_t row)
+{
+    if (j->target[row] == j->s.ignore) {
+        store(j, j->loss, row, 0);
+        store(j, j->log_sum, row, 0);
+        return;
+    }
+    const char *x = j->x + row * row_bytes(j);
+    double log_sum = j->kernels->log_sum_exp(j->classes, x);
+    store(j, j->log_sum, row, log_sum);
+    store(j, j->loss, row, log_sum - load(j, x, j->target[row]));
+}
+
+static void backward_row(const job *j, int64_t row)
+{
+    char *dx = j->dx + row * row_bytes(j);
+    if (j->target[row] == j->s.ignore) {
+        memset(dx, 0, (size_t)row_bytes(j));
+        return;
+    }
+    double scale = load(j, j->dy, j->s.reduction == BR_REDUCTION_NONE ? row : 0);
+    if (j->s.reduction == BR_REDUCTION_MEAN)
+        scale /= (double)j->s.counted;
+    j->kernels->cross_entropy_grad(j->classes, j->x + row * row_bytes(j), load(j, j->log_sum, row),
+                                   j->target[row], scale, dx);
+}
+
+static void run_task(void *context, int64_t i)
+{
+    const job *j = context;
+    int64_t last = (i + 1) * j->rows_per_task;
+    for (int64_t row = i * j->rows_per_task; row < last && row < j->rows; row++)
+        (j->dx ? backward_row : forward_row)(j, row);
+}
+
+static job make_job(const br_tensor *rows, const br_tensor *target, const settings *s)
+{
+    bool is_double = rows->dtype == BR_F64;
+    int64_t classes = rows->sizes[rows->ndim - 1];
+    return (job){ .kernels = br__kernels(is_double),
+                  .s = *s,
+                  .rows = target->numel,
+                  .classes = classes,
+                  .rows_per_task = BR_GRAIN / 4 / (classes > 0 ? classes : 1) + 1,
+                  .is_double = is_double,
+                  .x = rows->data,
+                  .target = (const int64_t *)(const void *)target->data };
+}
+
+static void run(job *j)
+{
+    br__parallel((j->rows + j->rows_per_task - 1) / j->rows_per_task, run_task, j);
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const settings *s = br_params(node);
+    br_tensor *input = br_saved(node, INPUT), *log_sums = br_saved(node, LOG_SUMS);
+    br_tensor *target = br_saved(node, TARGET);
+    br_tensor *rows = br_failed() ? NULL : classes_last(input);
+    br_tensor *drows = rows ? br_empty_like(rows) : NULL;
+    dy = br_contiguous(dy);
+    if (!drows || !dy)
+        return;
+    job j = make_job(rows, target, s);
+    j.log_sum = log_sums->data;
+    j.dy = dy->data;
+    j.dx = drows->data;
+    run(&j);
+    dx[0] = classes_second(drows);
+}
+
+/* (softmax(input) - onehot(target)) scale, of operations that the tape sees. */
+static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const settings *s = br_params(node);
+    br_tensor *input = br_saved(node, INPUT), *target = br_saved(node, TARGET);
+    if (br_failed())
+        return;
+    int64_t dim = class_dim(input);
+    br_tensor *ignored = br_eq_scalar(target, (double)s->ignore);
+    br_tensor *scale = br_expand_as(dy, target);
+    if (s->reduction == BR_REDUCTION_MEAN)
+        scale = br_div_scalar(scale, (double)s->counted);
+    scale = br_unsqueeze(br_masked_fill(scale, ignored, 0), dim);
+    br_tensor *index = br_unsqueeze(br_masked_fill(target, ignored, 0), dim);
+    br_tensor *onehot =
+        br__index_add(scale, index, &(br_choice){ (int)dim, false, -1 }, input->ndim, input->sizes);
+    dx[0] = br_sub(br_mul(br_softmax(input, dim), scale), onehot);
+}
+
+static void cross_entropy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (br_grad_enabled() ? composed_backward : fused_backward)(node, dy, dx);
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+static bool check_shapes(const br_tensor *input, const br_tensor *target)
+{
+    if (!br__floating("cross_entropy", "input", input) ||
+        !br__has_dtype("cross_entropy", "target", target, BR_I64))
+        return false;
+    bool fits = input->ndim >= 1 && target->ndim == input->ndim - 1;
+    for (int i = 0; fits && i < target->ndim; i++)
+        fits = target->sizes[i] == input->sizes[i == 0 ? 0 : i + 1];
+    if (!fits)
+        br__fail(BR_ERROR_SHAPE, "cross_entropy",
+                 "input %s and target %s: must be [n, c, d...] and [n, d...], or [c] and []",
+                 br__shape(input), br__shape(target));
+    return fits;
+}
+
+/* Checks a dense target and counts what is not ignored; -1 on error. */
+static int64_t count_targets(const br_tensor *target, int64_t classes, int64_t ignore)
+{
+    const int64_t *t = (const int64_t *)(const void *)target->data;
+    int64_t counted = 0;
+    for (int64_t i = 0; i < target->numel; i++) {
+        if (t[i] == ignore)
+            continue;
+        if (t[i] < 0 || t[i] >= classes) {
+            br__fail(BR_ERROR_INDEX, "cross_entropy",
+                     "target %" PRId64 " at position %s is outside 0 .. %" PRId64
+                     " and is not ignore_index %" PRId64,
+                     t[i], br__position(target, i), classes - 1, ignore);
+            return -1;
+        }
+        counted++;
+    }
+    return counted;
+}
+
+/* The losses of the rows, summed in their order. */
+static br_tensor *reduce(const job *j, br_tensor *losses)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < j->rows; i++)
+        sum += load(j, j->loss, i);
+    if (j->s.reduction == BR_REDUCTION_MEAN)
+        sum /= (double)j->s.counted;
+    br_tensor *y = br__new("cross_entropy", BR_SCALAR, losses->dtype);
+    if (y)
+        store(j, y->data, 0, sum);
+    return y;
+}
+
+/* The loss and, for the gradient, the rows' log-sum-exp; input and target fit. */
+static br_tensor *forward(br_tensor *input, br_tensor *target, settings *s, br_tensor **log_sums)
+{
+    br_tensor *rows = classes_last(input);
+    br_tensor *losses = br_empty(target->ndim, target->sizes, input->dtype);
+    *log_sums = br_empty(target->ndim, target->sizes, input->dtype);
+    if (br_failed())
+        return NULL;
+    s->counted = count_targets(target, rows->sizes[rows->ndim - 1], s->ignore);
+    if (s->counted < 0)
+        return NULL;
+    job j = make_job(rows, target, s);
+    j.loss = losses->data;
+    j.log_sum = (*log_sums)->data;
+    run(&j);
+    return s->reduction == BR_REDUCTION_NONE ? losses : reduce(&j, losses);
+}
+
+static const br_op cross_entropy_op = { .name = "cross_entropy",
+                                        .backward = cross_entropy_backward };
+
+br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
+                            const br_cross_entropy_options *options)
+{
+    settings s = { .ignore = DEFAULT_IGNORE_INDEX };
+    if (options)
+        s.reduction = options->reduction;
+    if (options && options->has_ignore_index)
+        s.ignore = options->ignore_index;
+    if (!check_shapes(input, target))
+        return NULL;
+    br_scope *scope = br_scope_begin(), *unrecorded = br_no_grad_begin();
+    br_tensor *dense = br_contiguous(target), *log_sums = NULL;
+    br_tensor *y = dense ? forward(input, dense, &s, &log_sums) : NULL;
+    br_scope_return(unrecorded, log_sums);
+    br_scope_return(unrecorded, dense);
+    br_scope_return(unrecorded, y);
+    br_scope_end(unrecorded);
+    br_node *node = br_record(&cross_entropy_op, y, BR_INPUTS(input), &s, sizeof s);
+    br_save(node, INPUT, input);
+    br_save(node, TARGET, dense);
+    br_save(node, LOG_SUMS, log_sums);
+    br_scope_return(scope, y);
+    br_scope_end(scope);
+    return br_failed() ? NULL : y;
+}
