@@ -229,25 +229,6 @@ br_tensor *br_module_add_buffer(br_module *module, const char *name, br_tensor *
                       persistent ? BR_ENTRY_BUFFER : BR_ENTRY_TEMPORARY);
 }
 
-br_tensor *br_module_replace_parameter(br_module *module, const char *name, br_tensor *t)
-{
-    const char *op = "replace_parameter";
-    if (!br__module_alive(op, module) || !br__required(op, "t", t))
-        return NULL;
-    br_module_state *state = module->state;
-    int64_t i = 0;
-    while (i < state->n_entries &&
-           (state->entries[i].kind != BR_ENTRY_PARAMETER || strcmp(state->entries[i].name, name)))
-        i++;
-    if (i == state->n_entries)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s has no parameter '%s'", state->class_name, name);
-    if (br_is_floating(t) && !br_set_requires_grad(t, true))
-        return NULL;
-    br_retain(t);
-    br_release(state->entries[i].tensor);
-    return state->entries[i].tensor = t;
-}
-
 /* True if `state` is `other` or lies above it. */
 static bool is_above(const br_module_state *state, const br_module_state *other)
 {
@@ -318,10 +299,12 @@ void br_module_enter(br_module *module)
 
 br_tensor *br_module_leave(br_module *module, br_tensor *result)
 {
+    if (br_failed())
+        result = NULL;
+    else
+        without_scope = 0;
     if (!module || !module->state)
         return result;
-    if (!br_failed())
-        without_scope = 0;
     if (without_scope > 0) {
         without_scope--;
         return result;
