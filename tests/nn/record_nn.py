@@ -1,0 +1,43 @@
+"""Writes nn_values.h: what torch.nn and nn.init draw. Usage: python record_nn.py > nn_values.h"""
+import textwrap
+
+import torch
+from torch import nn
+
+
+def table(name, tensor):
+    values = ", ".join(repr(v) for v in tensor.detach().double().flatten().tolist())
+    print(f"static const double {name}[] = {{")
+    print(textwrap.fill(values, 99, initial_indent="    ", subsequent_indent="    "), "\n};", sep="")
+
+
+print("/* Made by record_nn.py with PyTorch", torch.__version__.split("+")[0] + ". */")
+print("/* clang-format off */")
+
+# The default weights of one sequence of constructors.
+torch.manual_seed(7)
+layers = {
+    "linear": nn.Linear(5, 4),
+    "embedding": nn.Embedding(6, 3, padding_idx=2),
+    "no_bias": nn.Linear(20, 2, bias=False),
+    "norm": nn.LayerNorm(4),
+    "last": nn.Linear(3, 17),
+}
+for name, layer in layers.items():
+    for key, value in layer.named_parameters():
+        table(f"{name}_{key}", value)
+
+INIT = {
+    "uniform": lambda t: nn.init.uniform_(t, -2.0, 3.0),
+    "normal": lambda t: nn.init.normal_(t, 1.0, 0.5),
+    "xavier_uniform": lambda t: nn.init.xavier_uniform_(t, 1.5),
+    "xavier_normal": lambda t: nn.init.xavier_normal_(t, 1.5),
+    "kaiming_uniform": lambda t: nn.init.kaiming_uniform_(t, a=0.3),
+    "kaiming_normal": lambda t: nn.init.kaiming_normal_(t, a=0.3),
+    "trunc_normal": lambda t: nn.init.trunc_normal_(t, 0.5, 2.0, -1.0, 2.0),
+    "trunc_tail": lambda t: nn.init.trunc_normal_(t, 0.0, 1.0, 1.5, 4.0),
+}
+for dtype, suffix in ((torch.float32, "f32"), (torch.float64, "f64")):
+    for name, fill in INIT.items():
+        torch.manual_seed(11)
+        table(f"{name}_{suffix}", fill(torch.empty(3, 4, 2, dtype=dtype)))

@@ -1,0 +1,243 @@
+/* Layers: PyTorch's default weights for the same seed, what forward computes, refused sizes. */
+#include "tests/nn/nn_values.h"
+#include "tests/support.h"
+
+#include <brasa/nn.h>
+
+TestSuite(layers, .init = check_begin, .fini = check_end);
+
+/* t has the recorded values, within `tolerance`. */
+#define check_values(t, values, tolerance)                                                \
+    do {                                                                                  \
+        br_scope *check_scope = br_scope_begin();                                         \
+        br_tensor *check_t = br_contiguous(br_to(br_detach(t), BR_F64));                  \
+        const double *check_data = br_data_f64(check_t);                                  \
+        check_ok();                                                                       \
+        cr_assert_eq(br_numel(t), (int64_t)(sizeof(values) / sizeof *(values)));          \
+        for (int64_t check_i = 0; check_i < br_numel(t); check_i++)                       \
+            cr_assert(fabs(check_data[check_i] - (values)[check_i]) <= (tolerance),       \
+                      "%s[%d] = %.17g, not %.17g", #t, (int)check_i, check_data[check_i], \
+                      (values)[check_i]);                                                 \
+        br_scope_end(check_scope);                                                        \
+    } while (0)
+
+Test(layers, default_weights_are_pytorchs)
+{
+    br_manual_seed(7);
+    br_linear *linear = br_linear_new(5, 4, true);
+    br_embedding *embedding = br_embedding_new(6, 3, 2);
+    br_linear *no_bias = br_linear_new(20, 2, false);
+    br_layer_norm *norm = br_layer_norm_new(4, 0);
+    br_linear *last = br_linear_new(3, 17, true);
+    check_ok();
+    check_values(linear->weight, linear_weight, 0);
+    check_values(linear->bias, linear_bias, 0);
+    check_values(embedding->weight, embedding_weight, 5e-7);
+    check_values(no_bias->weight, no_bias_weight, 0);
+    cr_assert_null(no_bias->bias);
+    check_values(norm->weight, norm_weight, 0);
+    check_values(norm->bias, norm_bias, 0);
+    check_values(last->weight, last_weight, 0);
+    check_values(last->bias, last_bias, 0);
+    cr_assert(br_requires_grad(linear->weight) && br_requires_grad(norm->bias));
+    br_free_module(linear);
+    br_free_module(embedding);
+    br_free_module(no_bias);
+    br_free_module(norm);
+    br_free_module(last);
+}
+
+typedef br_tensor *(*fill_fn)(br_tensor *t);
+
+static br_tensor *fill_uniform(br_tensor *t)
+{
+    return br_init_uniform_(t, -2, 3);
+}
+
+static br_tensor *fill_normal(br_tensor *t)
+{
+    return br_init_normal_(t, 1, 0.5);
+}
+
+static br_tensor *fill_xavier_uniform(br_tensor *t)
+{
+    return br_init_xavier_uniform_(t, 1.5);
+}
+
+static br_tensor *fill_xavier_normal(br_tensor *t)
+{
+    return br_init_xavier_normal_(t, 1.5);
+}
+
+static br_tensor *fill_kaiming_uniform(br_tensor *t)
+{
+    return br_init_kaiming_uniform_(t, 0.3);
+}
+
+static br_tensor *fill_kaiming_normal(br_tensor *t)
+{
+    return br_init_kaiming_normal_(t, 0.3);
+}
+
+static br_tensor *fill_trunc_normal(br_tensor *t)
+{
+    return br_init_trunc_normal_(t, 0.5, 2, -1, 2);
+}
+
+static br_tensor *fill_trunc_tail(br_tensor *t)
+{
+    return br_init_trunc_normal_(t, 0, 1, 1.5, 4);
+}
+
+/* A parameter of that dtype filled from seed 11; it stays a leaf that requires grad. */
+static br_tensor *filled(fill_fn fill, br_dtype dtype)
+{
+    br_tensor *t = br_set_requires_grad(br_zeros(BR_SHAPE(3, 4, 2), dtype), true);
+    uint64_t version = br_tensor_version(t);
+    br_manual_seed(11);
+    cr_assert_eq(fill(t), t);
+    cr_assert_gt(br_tensor_version(t), version);
+    cr_assert(br_is_leaf(t));
+    return t;
+}
+
+#define check_init(name, tolerance_f32, tolerance_f64)                        \
+    do {                                                                      \
+        check_values(filled(fill_##name, BR_F32), name##_f32, tolerance_f32); \
+        check_values(filled(fill_##name, BR_F64), name##_f64, tolerance_f64); \
+    } while (0)
+
+Test(layers, initial_values_are_pytorchs)
+{
+    br_scope *scope = br_scope_begin();
+    check_init(uniform, 0, 0);
+    check_init(normal, 5e-7, 5e-15);
+    check_init(xavier_uniform, 0, 0);
+    check_init(xavier_normal, 5e-7, 5e-15);
+    check_init(kaiming_uniform, 0, 0);
+    check_init(kaiming_normal, 5e-7, 5e-15);
+    check_init(trunc_normal, 5e-7, 5e-15);
+    check_init(trunc_tail, 5e-7, 5e-15);
+    br_scope_end(scope);
+}
+
+Test(layers, init_fills_constants)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *t = br_set_requires_grad(br_zeros(BR_SHAPE(2, 3), BR_F32), true);
+    check_values(br_init_constant_(t, 2.5), ((double[]){ 2.5, 2.5, 2.5, 2.5, 2.5, 2.5 }), 0);
+    check_values(br_init_ones_(t), ((double[]){ 1, 1, 1, 1, 1, 1 }), 0);
+    check_values(br_init_eye_(t), ((double[]){ 1, 0, 0, 0, 1, 0 }), 0);
+    check_values(br_init_zeros_(t), ((double[]){ 0, 0, 0, 0, 0, 0 }), 0);
+    cr_assert(br_is_leaf(t) && br_requires_grad(t));
+    br_scope_end(scope);
+}
+
+Test(layers, init_refuses)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *line = br_zeros(BR_SHAPE(3), BR_F32), *whole = br_zeros(BR_SHAPE(2, 2), BR_I64);
+    br_tensor *t = br_zeros(BR_SHAPE(2, 2), BR_F32);
+    check_fails(br_init_xavier_uniform_(line, 1), "t [3] must have at least 2 dimensions");
+    check_fails(br_init_kaiming_normal_(NULL, 1), "t is NULL");
+    check_fails(br_init_uniform_(whole, 0, 1), "is i64, must be f32 or f64");
+    check_fails(br_init_eye_(line), "must have 2 dimensions");
+    check_fails(br_init_trunc_normal_(t, 0, 0, -1, 1), "std must be positive");
+    check_fails(br_init_trunc_normal_(t, 0, 1, 1, -1), "low at most high");
+    check_fails(br_init_trunc_normal_(t, 0, 1, NAN, 1), "low at most high");
+    check_fails(br_init_trunc_normal_(t, 0, 1, 5, INFINITY), "almost nothing");
+    check_fails(br_init_trunc_normal_(t, 0, 1, 5, 1e30), "almost nothing");
+    cr_assert_eq(br_init_trunc_normal_(t, 0, 1, 9, 9), t);
+    cr_assert_eq(br_at(t, 2, (int64_t[]){ 1, 1 }), 9);
+    br_tensor *none = br_zeros(BR_SHAPE(0, 4), BR_F32);
+    cr_assert_eq(br_init_kaiming_uniform_(none, 0), none);
+    check_ok();
+    br_scope_end(scope);
+}
+
+Test(layers, forward_is_the_functions)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(3, 2, true);
+    br_embedding *embedding = br_embedding_new(4, 3, 0);
+    br_layer_norm *norm = br_layer_norm_new(3, 0);
+    br_tensor *index = br_from_i64(BR_SHAPE(2), (int64_t[]){ 3, 0 });
+    br_tensor *x = br_embedding_forward(embedding, index);
+    cr_assert(br_equal(x, br_f_embedding(embedding->weight, index, 0)));
+    cr_assert_eq(br_at(x, 2, (int64_t[]){ 1, 2 }), 0);
+    cr_assert(br_equal(br_linear_forward(linear, x), br_f_linear(x, linear->weight, linear->bias)));
+    cr_assert(br_equal(br_layer_norm_forward(norm, x),
+                       br_f_layer_norm(x, BR_SHAPE(3), norm->weight, norm->bias, 1e-5)));
+    check_ok();
+    br_free_module(linear);
+    br_free_module(embedding);
+    br_free_module(norm);
+    br_scope_end(scope);
+}
+
+Test(layers, activations_apply_their_functions)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_linspace(-2, 2, 9, BR_F64);
+    const struct {
+        br_activation *module;
+        br_tensor *want;
+        const char *class_name;
+    } cases[] = { { br_relu_new(), br_relu(x), "ReLU" },
+                  { br_tanh_new(), br_tanh(x), "Tanh" },
+                  { br_sigmoid_new(), br_sigmoid(x), "Sigmoid" },
+                  { br_gelu_new(BR_GELU_ERF), br_gelu(x, BR_GELU_ERF), "GELU" },
+                  { br_gelu_new(BR_GELU_TANH), br_gelu(x, BR_GELU_TANH), "GELU" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert(br_equal(br_forward(cases[i].module, x), cases[i].want), "case %zu", i);
+        cr_assert_str_eq(br_module_class(br_base(cases[i].module)), cases[i].class_name);
+        br_free_module(cases[i].module);
+    }
+    br_scope_end(scope);
+}
+
+Test(layers, dropout_follows_the_mode)
+{
+    br_scope *scope = br_scope_begin();
+    br_dropout *dropout = br_dropout_new(1);
+    br_tensor *x = br_ones(BR_SHAPE(8), BR_F32);
+    cr_assert_eq(br_item(br_sum(br_dropout_forward(dropout, x))), 0);
+    br_eval(br_base(dropout));
+    cr_assert_eq(br_item(br_sum(br_dropout_forward(dropout, x))), 8);
+    br_free_module(dropout);
+    br_scope_end(scope);
+}
+
+#define check_refused(constructor, part)                                                  \
+    do {                                                                                  \
+        br_module *check_module = (br_module *)(constructor);                             \
+        cr_assert_not_null(check_module);                                                 \
+        cr_assert(strstr(br_error_message(), (part)), "message: %s", br_error_message()); \
+        br_clear_error();                                                                 \
+        check_fails(br_forward(check_module, NULL), "lacks a part");                      \
+        br_module_free(check_module);                                                     \
+    } while (0)
+
+Test(layers, refused_layers_are_modules_all_the_same)
+{
+    check_refused(br_linear_new(-1, 2, true), "in_features is -1");
+    check_refused(br_linear_new(1, -2, true), "out_features is -2");
+    check_refused(br_embedding_new(3, 2, 3), "padding_idx is 3");
+    check_refused(br_embedding_new(3, -2, -1), "embedding_dim is -2");
+    check_refused(br_layer_norm_new(3, -1), "eps is -1");
+    check_refused(br_dropout_new(1.5), "p is 1.5, must be in 0 .. 1");
+    check_refused(br_dropout_new(NAN), "p is nan");
+    check_fails(br_linear_forward(NULL, NULL), "module is NULL");
+}
+
+Test(layers, a_module_without_elements_is_fine)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(0, 3, true);
+    check_ok();
+    br_tensor *y = br_linear_forward(linear, br_zeros(BR_SHAPE(2, 0), BR_F32));
+    check_ok();
+    cr_assert_eq(br_at(y, 2, (int64_t[]){ 1, 2 }), 0);
+    br_free_module(linear);
+    br_scope_end(scope);
+}

@@ -1,0 +1,320 @@
+/* Groups, options, refusals, and state of optimizers. */
+#include "nn/nn_internal.h"
+#include "tests/failing.h"
+
+#include <brasa/optim.h>
+
+TestSuite(optim, .init = check_begin, .fini = check_end);
+
+/* "0": a Linear [2, 3] with bias, "1": a LayerNorm [2]; every gradient is 1. */
+static br_sequential *model_new(void)
+{
+    br_sequential *s =
+        br_sequential_new(BR_MODULES(br_linear_new(3, 2, true), br_layer_norm_new(2, 0)));
+    br_named_list *list = br_parameters(br_base(s));
+    br_scope *scope = br_scope_begin();
+    for (int64_t i = 0; list && i < list->count; i++)
+        br_set_grad(list->items[i].tensor, br_ones_like(list->items[i].tensor));
+    br_scope_end(scope);
+    br_named_list_free(list);
+    return s;
+}
+
+static double value(br_sequential *s, const char *name)
+{
+    br_tensor *t = br_module_get(br_base(s), name);
+    return br_at(t, br_ndim(t), (int64_t[]){ 0, 0 });
+}
+
+Test(optim, options_are_checked)
+{
+    check_fails(br_adam_new(NULL, &(br_adam_options){ .lr = -1 }), "adam: lr is -1");
+    check_fails(br_adam_new(NULL, &(br_adam_options){ .lr = NAN }), "adam: lr is nan");
+    check_fails(br_adam_new(NULL, &(br_adam_options){ .beta1 = 1 }),
+                "beta1 is 1, must be in 0 .. 1, without 1");
+    check_fails(br_adam_new(NULL, &(br_adam_options){ .beta2 = -0.5 }), "beta2 is -0.5");
+    check_fails(br_adam_new(NULL, &(br_adam_options){ .eps = -1e-8 }), "eps is -1e-08");
+    check_fails(br_adam_new(NULL, &(br_adam_options){ .weight_decay = -2 }), "weight_decay is -2");
+    check_fails(br_sgd_new(NULL, &(br_sgd_options){ .lr = -1 }), "sgd: lr is -1");
+    check_fails(br_sgd_new(NULL, &(br_sgd_options){ .momentum = -1 }), "momentum is -1");
+    check_fails(br_sgd_new(NULL, &(br_sgd_options){ .weight_decay = -1 }), "weight_decay is -1");
+    check_fails(br_sgd_new(NULL, &(br_sgd_options){ .nesterov = true }), "nesterov wants momentum");
+    check_fails(
+        br_sgd_new(NULL, &(br_sgd_options){ .nesterov = true, .momentum = 0.9, .dampening = 0.1 }),
+        "no dampening, which is 0.1");
+    check_fails(br_adam(NULL, NULL), "adam: module is NULL");
+    check_fails(br_optim_step(NULL), "optim is NULL");
+    br_optim_free(NULL);
+}
+
+Test(optim, groups_have_options_of_their_own)
+{
+    br_sequential *s = model_new();
+    br_named_list *all = br_parameters(br_base(s));
+    const char *globs[] = { "*.bias", "1.*" };
+    br_named_list *plain = br_named_list_filter(all, 2, globs, false);
+    br_named_list *decayed = br_named_list_filter(all, 2, globs, true);
+    cr_assert_eq(plain->count, 3);
+    cr_assert_eq(decayed->count, 1);
+    br_optim *optim = br_sgd_new(plain, &(br_sgd_options){ .lr = 0.5 });
+    cr_assert_eq(
+        br_optim_add_group(optim, decayed, &(br_sgd_options){ .lr = 0.25, .weight_decay = 1 }), 1);
+    cr_assert_eq(br_optim_num_groups(optim), 2);
+    double weight = value(s, "0.weight"), bias = value(s, "0.bias");
+    cr_assert(br_optim_step(optim));
+    check_close(value(s, "0.bias"), bias - 0.5, 1e-7);
+    check_close(value(s, "0.weight"), weight - 0.25 * (1 + weight), 1e-7);
+    cr_assert_eq(br_optim_get_lr(optim, 1), 0.25);
+    br_optim_set_lr(optim, 1, 0.125);
+    cr_assert_eq(br_optim_get_lr(optim, 1), 0.125);
+    cr_assert_eq(br_optim_get_lr(optim, -1), 0.5);
+    br_optim_set_lr(optim, -1, 0);
+    cr_assert_eq(br_optim_get_lr(optim, 1), 0);
+    weight = value(s, "0.weight");
+    cr_assert(br_optim_step(optim));
+    cr_assert_eq(value(s, "0.weight"), weight);
+    br_optim_set_lr(optim, 0, -1);
+    check_fails(NULL, "optim_set_lr: lr is -1");
+    check_fails(br_optim_get_lr(optim, 2) >= 0, "group 2 of 2");
+    br_optim_free(optim);
+    br_named_list_free(plain);
+    br_named_list_free(decayed);
+    br_named_list_free(all);
+    br_free_module(s);
+}
+
+Test(optim, a_parameter_is_in_one_group)
+{
+    br_sequential *s = model_new();
+    br_named_list *all = br_parameters(br_base(s));
+    br_optim *optim = br_adam_new(NULL, NULL);
+    cr_assert_eq(br_optim_num_groups(optim), 0);
+    cr_assert_eq(br_optim_get_lr(optim, -1), 1e-3);
+    cr_assert(br_optim_step(optim));
+    cr_assert_eq(br_optim_add_group(optim, all, NULL), 0);
+    cr_assert_eq(br_optim_add_group(optim, all, NULL), -1);
+    cr_assert_str_eq(br_error_message(),
+                     "adam: 0.weight is in the optimizer already, as 0.weight of group 0");
+    br_clear_error();
+    cr_assert_eq(br_optim_num_groups(optim), 1);
+    cr_assert_eq(br_optim_add_group(optim, NULL, NULL), -1);
+    br_clear_error();
+    br_optim_free(optim);
+
+    br_scope *scope = br_scope_begin();
+    br_named_list *bad = br__named_list_new(true);
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F32), true);
+    br__named_list_add(bad, "x", x);
+    br__named_list_add(bad, "x", x);
+    check_fails(br_adam_new(bad, NULL), "x is in the optimizer already");
+    br_named_list_free(bad);
+    bad = br__named_list_new(true);
+    br__named_list_add(bad, "y", br_mul_scalar(x, 2));
+    check_fails(br_sgd_new(bad, NULL), "sgd: y [2] was made by mul_scalar: only leaves");
+    br_named_list_free(bad);
+    br_scope_end(scope);
+    br_named_list_free(all);
+    br_free_module(s);
+}
+
+Test(optim, a_step_refuses_and_changes_nothing)
+{
+    br_sequential *s = model_new();
+    br_optim *optim = br_adam(br_base(s), NULL);
+    double weight = value(s, "0.weight");
+    br_raise(BR_ERROR_ARGUMENT, "an earlier error");
+    check_fails(br_optim_step(optim), "an earlier error");
+    cr_assert_eq(value(s, "0.weight"), weight);
+
+    /* Converted behind the optimizer's back: the state that there is no longer fits. */
+    cr_assert(br_optim_step(optim));
+    weight = value(s, "0.weight");
+    cr_assert(br_module_to(br_base(s), BR_F64));
+    br_scope *scope = br_scope_begin();
+    br_tensor *bias = br_module_get(br_base(s), "1.bias");
+    br_set_grad(bias, br_ones_like(bias));
+    br_tensor *w = br_module_get(br_base(s), "0.weight");
+    br_set_grad(w, br_ones_like(w));
+    check_fails(br_optim_step(optim), "0.weight is f64, but its exp_avg is f32");
+    cr_assert_eq(value(s, "0.weight"), weight);
+    br_scope_end(scope);
+    br_optim_free(optim);
+    br_free_module(s);
+}
+
+Test(optim, zero_grad_and_frozen_parameters)
+{
+    br_sequential *s = model_new();
+    br_optim *optim = br_adam(br_base(s), NULL);
+    br_optim_zero_grad(optim);
+    cr_assert_null(br_grad_of(br_module_get(br_base(s), "0.weight")));
+    cr_assert(br_optim_step(optim));
+    br_named_list *state = br_optim_state_dict(optim);
+    cr_assert_eq(state->count, 0, "no gradient, no state");
+    br_named_list_free(state);
+    br_optim_free(optim);
+    br_free_module(s);
+}
+
+Test(optim, steady_steps_allocate_nothing)
+{
+    br_sequential *s = model_new();
+    br_optim *optim = br_adam(br_base(s), NULL);
+    const br_allocator failing = { failing_allocate, failing_deallocate, NULL };
+    cr_assert(br_optim_step(optim));
+    br_optim_free(optim);
+    br_free_module(s);
+    atomic_store(&failing_left, LONG_MAX);
+    cr_assert(br_set_allocator(&failing), "%s", br_error_message());
+    s = model_new();
+    optim = br_adam(br_base(s), NULL);
+    cr_assert(br_optim_step(optim));
+    atomic_store(&failing_left, 0);
+    cr_assert(br_optim_step(optim), "%s", br_error_message());
+    atomic_store(&failing_left, LONG_MAX);
+    br_optim_free(optim);
+    br_free_module(s);
+    cr_assert(br_set_allocator(NULL));
+}
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+Test(optim, state_continues_a_run)
+{
+    br_sequential *a = model_new(), *b = model_new();
+    br_optim *first = br_adam(br_base(a), NULL), *second = br_adam(br_base(b), NULL);
+    br_optim_step(first);
+    br_optim_step(first);
+    br_named_list *weights = br_state_dict(br_base(a)), *state = br_optim_state_dict(first);
+    const char *names[] = { "0.weight.exp_avg", "0.weight.exp_avg_sq", "0.weight.step",
+                            "0.bias.exp_avg" };
+    cr_assert_eq(state->count, 12);
+    for (int i = 0; i < 4; i++)
+        cr_assert_str_eq(state->items[i].name, names[i]);
+    cr_assert_eq(br_item_i64(state->items[2].tensor), 2);
+    cr_assert(br_load_state_dict(br_base(b), weights, true, NULL));
+    cr_assert(br_optim_load_state_dict(second, state), "%s", br_error_message());
+    br_optim_step(first);
+    br_optim_step(second);
+    cr_assert_eq(value(a, "0.weight"), value(b, "0.weight"));
+    cr_assert_eq(value(a, "1.bias"), value(b, "1.bias"));
+    br_named_list_free(weights);
+    br_named_list_free(state);
+    br_optim_free(first);
+    br_optim_free(second);
+    br_free_module(a);
+    br_free_module(b);
+}
+
+Test(optim, the_first_momentum_is_the_gradient_only_once)
+{
+    br_sequential *a = model_new(), *b = model_new();
+    br_sgd_options options = { .lr = 1, .momentum = 0.5, .dampening = 0.5 };
+    br_optim *first = br_sgd(br_base(a), &options), *second = br_sgd(br_base(b), &options);
+    br_optim_step(first);
+    br_named_list *state = br_optim_state_dict(first);
+    cr_assert_eq(state->count, 4);
+    cr_assert_str_eq(state->items[0].name, "0.weight.momentum_buffer");
+    cr_assert(br_optim_load_state_dict(second, state));
+    double before = value(b, "0.weight");
+    br_optim_step(second); /* 0.5 * 1 + 0.5 * 1 */
+    check_close(value(b, "0.weight"), before - 1, 1e-6);
+    br_named_list_free(state);
+    br_named_list *empty = br__named_list_new(false);
+    cr_assert(br_optim_load_state_dict(second, empty));
+    state = br_optim_state_dict(second);
+    cr_assert_eq(state->count, 0);
+    br_named_list_free(state);
+    br_named_list_free(empty);
+    br_optim_free(first);
+    br_optim_free(second);
+    br_free_module(a);
+    br_free_module(b);
+}
+
+static void check_load_fails(br_optim *optim, const char *name, br_tensor *t, const char *part)
+{
+    br_named_list *state = br_optim_state_dict(optim), *changed = br__named_list_new(false);
+    bool replaced = false;
+    for (int64_t i = 0; i < state->count; i++) {
+        bool same = strcmp(state->items[i].name, name) == 0;
+        replaced |= same;
+        if (!same || t)
+            br__named_list_add(changed, state->items[i].name, same ? t : state->items[i].tensor);
+    }
+    if (!replaced)
+        br__named_list_add(changed, name, t);
+    check_fails(br_optim_load_state_dict(optim, changed), part);
+    br_named_list_free(changed);
+    br_named_list_free(state);
+}
+
+Test(optim, state_that_does_not_fit_is_refused_whole)
+{
+    br_sequential *s = model_new();
+    br_optim *optim = br_adam(br_base(s), NULL);
+    br_optim_step(optim);
+    br_scope *scope = br_scope_begin();
+    br_tensor *one = br_ones(BR_SCALAR, BR_I64), *line = br_ones(BR_SHAPE(3), BR_F32);
+    check_load_fails(optim, "0.weight.exp_avg", line, "0.weight.exp_avg [3] of f32 does not fit");
+    check_load_fails(optim, "0.bias.exp_avg", br_ones(BR_SHAPE(2), BR_F64), "[2] of f64 does not");
+    check_load_fails(optim, "0.bias.step", br_full(BR_SCALAR, -1, BR_I64), "0.bias.step [] of i64");
+    check_load_fails(optim, "0.bias.step", NULL, "0.bias.step is missing");
+    check_load_fails(optim, "0.bias.momentum_buffer", line, "adam keeps no state named 0.bias.mom");
+    check_load_fails(optim, "2.bias.step", one, "keeps no state named 2.bias.step");
+    check_load_fails(optim, "step", one, "keeps no state named step");
+    check_fails(br_optim_load_state_dict(optim, NULL), "state is NULL");
+    br_named_list *state = br_optim_state_dict(optim);
+    cr_assert_eq(br_item_i64(br_named_list_get(state, "0.bias.step")), 1);
+    br_named_list_free(state);
+    br_scope_end(scope);
+    br_optim_free(optim);
+    br_free_module(s);
+}
+
+Test(optim, equal_names_are_told_apart)
+{
+    br_linear *a = br_linear_new(2, 2, false), *b = br_linear_new(2, 2, false);
+    br_optim *optim = br_sgd(br_base(a), &(br_sgd_options){ .momentum = 0.9 });
+    br_named_list *list = br_parameters(br_base(b));
+    cr_assert_eq(br_optim_add_group(optim, list, NULL), 1);
+    br_scope *scope = br_scope_begin();
+    br_set_grad(b->weight, br_ones_like(b->weight));
+    br_optim_step(optim);
+    br_scope_end(scope);
+    br_named_list *state = br_optim_state_dict(optim);
+    cr_assert_eq(state->count, 1);
+    cr_assert_str_eq(state->items[0].name, "weight#1.momentum_buffer");
+    br_named_list_free(state);
+    br_named_list_free(list);
+    br_optim_free(optim);
+    br_free_module(a);
+    br_free_module(b);
+}
+
+static void run_everything(void)
+{
+    br_sequential *s = model_new();
+    br_optim *optim = br_adam(br_base(s), NULL);
+    double before = br_failed() ? 0 : value(s, "0.weight");
+    bool stepped = br_optim_step(optim);
+    bool failed = br_failed();
+    cr_assert_eq(stepped, !failed);
+    br_named_list *state = br_optim_state_dict(optim), *list = br_parameters(br_base(s));
+    br_optim_load_state_dict(optim, state);
+    br_clip_grad_norm_(list, 1, 2);
+    if (optim && failed) { /* a step that failed moved nothing */
+        br_clear_error();
+        cr_assert_eq(value(s, "0.weight"), before);
+        br_raise(BR_ERROR_MEMORY, "the step failed");
+    }
+    br_named_list_free(state);
+    br_named_list_free(list);
+    br_optim_free(optim);
+    br_free_module(s);
+}
+
+Test(optim, every_allocation_may_fail)
+{
+    check_every_allocation(run_everything);
+}

@@ -1,0 +1,236 @@
+/* Ten steps of every optimizer against torch.optim's, whatever the layout of parameters and
+ * gradients and the number of threads. */
+#include "ops/kernels/kernels.h"
+#include "tests/optim/optim_values.h"
+#include "tests/support.h"
+
+#include <brasa/optim.h>
+
+TestSuite(trajectories, .init = check_begin, .fini = check_end);
+
+typedef struct {
+    br_module base;
+    br_tensor *a, *b;
+} pair;
+
+static br_tensor *filled(int ndim, const int64_t *sizes, br_dtype dtype, double (*f)(double),
+                         double scale, double offset)
+{
+    br_tensor *t = br_empty(ndim, sizes, BR_F64);
+    double *values = br_data_f64(t);
+    for (int64_t i = 0; i < br_numel(t); i++)
+        values[i] = f(scale * (double)i + offset);
+    return br_to(t, dtype);
+}
+
+/* The elements of a [3, 2] as a [2, 3] that is not contiguous. */
+static br_tensor *strided(br_tensor *t)
+{
+    br_tensor *copy = br_transpose(br_empty(BR_SHAPE(3, 2), br_dtype_of(t)), 0, 1);
+    return br_detach(br_copy_(copy, t));
+}
+
+/* a [5] and b [2, 3], see record_optim.py. */
+static pair *pair_new(br_dtype dtype, bool gaps)
+{
+    pair *self = br_module_new(pair);
+    br_scope *scope = br_scope_begin();
+    br_tensor *b = filled(BR_SHAPE(2, 3), dtype, cos, 0.5, 0);
+    self->a = br_parameter(self, "a", filled(BR_SHAPE(5), dtype, cos, 0.5, 0));
+    self->b = br_parameter(self, "b", gaps ? strided(b) : b);
+    br_scope_end(scope);
+    return self;
+}
+
+static void give_gradients(pair *p, int t, bool gaps)
+{
+    br_tensor *b = filled(BR_SHAPE(2, 3), br_dtype_of(p->b), sin, 0.3, 0.7 * t);
+    br_set_grad(p->a, filled(BR_SHAPE(5), br_dtype_of(p->a), sin, 0.3, 0.7 * t));
+    br_set_grad(p->b, t == 3 ? NULL : gaps ? strided(b) : b);
+}
+
+static void check_values(br_tensor *t, const double *want, double tolerance, int step)
+{
+    for (int64_t i = 0; i < br_numel(t); i++) {
+        int64_t index[2] = { i / 3, i % 3 };
+        double got = br_at(t, br_ndim(t), br_ndim(t) == 1 ? &i : index);
+        cr_assert(fabs(got - want[i]) <= tolerance, "step %d, element %d: %.17g, not %.17g", step,
+                  (int)i, got, want[i]);
+    }
+}
+
+static void check_trajectory(br_optim *(*make)(br_module *module), br_dtype dtype, bool gaps,
+                             const double *want)
+{
+    /* Some ten roundings of values up to 2. */
+    double tolerance = dtype == BR_F64 ? 2e-15 : 5e-7;
+    pair *p = pair_new(dtype, gaps);
+    br_optim *optim = make(br_base(p));
+    check_ok();
+    for (int t = 1; t <= 10; t++) {
+        br_scope *scope = br_scope_begin();
+        uint64_t version = br_tensor_version(p->a);
+        give_gradients(p, t, gaps);
+        cr_assert(br_optim_step(optim), "%s", br_error_message());
+        cr_assert_gt(br_tensor_version(p->a), version);
+        if (t == 1 || t == 2 || t == 5 || t == 10) {
+            check_values(p->a, want, tolerance, t);
+            check_values(p->b, want + 5, tolerance, t);
+            want += 11;
+        }
+        br_scope_end(scope);
+    }
+    br_optim_free(optim);
+    br_free_module(p);
+}
+
+static br_optim *make_adam(br_module *module)
+{
+    return br_adam(module, &(br_adam_options){ .lr = 0.1 });
+}
+
+static br_optim *make_adam_options(br_module *module)
+{
+    return br_adam(module,
+                   &(br_adam_options){
+                       .lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1 });
+}
+
+static br_optim *make_sgd(br_module *module)
+{
+    return br_sgd(module, &(br_sgd_options){ .lr = 0.1 });
+}
+
+static br_optim *make_sgd_momentum(br_module *module)
+{
+    return br_sgd(module, &(br_sgd_options){ .lr = 0.1, .momentum = 0.9 });
+}
+
+static br_optim *make_sgd_dampening(br_module *module)
+{
+    return br_sgd(module, &(br_sgd_options){
+                              .lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.2 });
+}
+
+static br_optim *make_sgd_nesterov(br_module *module)
+{
+    return br_sgd(module, &(br_sgd_options){
+                              .lr = 0.1, .momentum = 0.8, .weight_decay = 0.1, .nesterov = true });
+}
+
+static const struct {
+    br_optim *(*make)(br_module *module);
+    const double *f32, *f64;
+} cases[] = {
+    { make_adam, adam_f32, adam_f64 },
+    { make_adam_options, adam_options_f32, adam_options_f64 },
+    { make_sgd, sgd_f32, sgd_f64 },
+    { make_sgd_momentum, sgd_momentum_f32, sgd_momentum_f64 },
+    { make_sgd_dampening, sgd_dampening_f32, sgd_dampening_f64 },
+    { make_sgd_nesterov, sgd_nesterov_f32, sgd_nesterov_f64 },
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+Test(trajectories, are_pytorchs)
+{
+    for (int i = 0; i < CASES; i++) {
+        check_trajectory(cases[i].make, BR_F32, false, cases[i].f32);
+        check_trajectory(cases[i].make, BR_F64, false, cases[i].f64);
+    }
+}
+
+Test(trajectories, hold_for_every_instruction_set)
+{
+    const char *const names[] = { "baseline", "avx2", "avx512" };
+    for (int k = 0; k < 3; k++) {
+        if (!br__force_kernels(names[k]))
+            continue;
+        for (int i = 0; i < CASES; i++) {
+            check_trajectory(cases[i].make, BR_F32, false, cases[i].f32);
+            check_trajectory(cases[i].make, BR_F64, false, cases[i].f64);
+        }
+    }
+    br__force_kernels(NULL);
+}
+
+Test(trajectories, do_not_depend_on_layout)
+{
+    for (int i = 0; i < CASES; i++) {
+        check_trajectory(cases[i].make, BR_F32, true, cases[i].f32);
+        check_trajectory(cases[i].make, BR_F64, true, cases[i].f64);
+    }
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+typedef struct {
+    br_module base;
+    br_tensor *large, *empty, *small[3];
+} many;
+
+/* Parameters of odd sizes, one of them several pieces long, with gradients. */
+static many *many_new(void)
+{
+    static const char *const names[] = { "small0", "small1", "small2" };
+    many *self = br_module_new(many);
+    br_scope *scope = br_scope_begin();
+    br_manual_seed(3);
+    self->small[0] = br_parameter(self, names[0], br_randn(BR_SHAPE(7), BR_F32));
+    self->large = br_parameter(self, "large", br_randn(BR_SHAPE(333, 301), BR_F32));
+    self->empty = br_parameter(self, "empty", br_randn(BR_SHAPE(0, 3), BR_F32));
+    for (int i = 1; i < 3; i++)
+        self->small[i] = br_parameter(self, names[i], br_randn(BR_SHAPE(1, 33), BR_F64));
+    br_named_list *list = br_parameters(br_base(self));
+    for (int64_t i = 0; i < list->count; i++) {
+        br_tensor *t = list->items[i].tensor;
+        br_set_grad(t, br_randn(br_ndim(t), br_sizes(t), br_dtype_of(t)));
+    }
+    br_named_list_free(list);
+    br_scope_end(scope);
+    return self;
+}
+
+Test(trajectories, every_element_is_updated_once)
+{
+    many *m = many_new();
+    br_optim *optim = br_sgd(br_base(m), &(br_sgd_options){ .lr = 0.5 });
+    br_scope *scope = br_scope_begin();
+    br_tensor *before = br_clone(br_detach(m->large));
+    cr_assert(br_optim_step(optim));
+    br_tensor *want = br_sub(before, br_mul_scalar(br_grad_of(m->large), 0.5));
+    cr_assert(br_allclose(br_detach(m->large), want, 0, 5e-7));
+    br_scope_end(scope);
+    br_optim_free(optim);
+    br_free_module(m);
+}
+
+static many *trained(int threads)
+{
+    br_set_num_threads(threads);
+    many *m = many_new();
+    br_optim *optim = br_adam(br_base(m), NULL);
+    br_named_list *list = br_parameters(br_base(m));
+    for (int t = 0; t < 3; t++) {
+        br_clip_grad_norm_(list, 10, 2);
+        br_optim_step(optim);
+    }
+    br_named_list_free(list);
+    br_optim_free(optim);
+    check_ok();
+    return m;
+}
+
+Test(trajectories, do_not_depend_on_threads)
+{
+    many *one = trained(1);
+    for (int threads = 2; threads <= 3; threads++) {
+        many *more = trained(threads);
+        br_scope *scope = br_scope_begin();
+        cr_assert(br_equal(br_detach(one->large), br_detach(more->large)));
+        cr_assert(br_equal(br_detach(one->small[0]), br_detach(more->small[0])));
+        cr_assert(br_equal(br_detach(one->small[2]), br_detach(more->small[2])));
+        br_scope_end(scope);
+        br_free_module(more);
+    }
+    br_free_module(one);
+}
