@@ -12,6 +12,7 @@ install(TARGETS brasa_static EXPORT brasaStaticTargets
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET brasa_cli)
   install(TARGETS brasa_cli)
+  install(FILES data/frases.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/brasa)
 endif()
 
 install(EXPORT brasaTargets NAMESPACE brasa:: DESTINATION ${BRASA_PACKAGE_DIR})

@@ -132,6 +132,8 @@ br_bert_embedding *br_bert_embedding_new(const br_bert_config *config)
 
 br_tensor *br_bert_embedding_forward(br_bert_embedding *self, br_tensor *x, br_tensor *seg)
 {
+    if (br_failed()) /* self may be a part that could not be made */
+        return NULL;
     br_enter(self);
     int64_t seq_len = br_size(x, 1);
     br_tensor *pos = br_arange(0, (double)seq_len, 1, BR_I64);
@@ -195,14 +197,17 @@ static br_tensor *fresh_add_and_norm(br_bert_mha *self, br_tensor *context, br_t
 br_tensor *br_bert_mha_forward(br_bert_mha *self, br_tensor *Q, br_tensor *K, br_tensor *V,
                                br_tensor *attn_mask, br_tensor **attn)
 {
+    if (attn)
+        *attn = NULL;
+    if (br_failed())
+        return NULL;
     br_enter(self);
     br_tensor *residual = Q;
     int64_t batch_size = br_size(Q, 0), n_heads = self->n_heads, d_k = self->d_k, d_v = self->d_v;
     br_tensor *q_s = split_heads(br_linear_forward(self->W_Q, Q), n_heads, d_k);
     br_tensor *k_s = split_heads(br_linear_forward(self->W_K, K), n_heads, d_k);
     br_tensor *v_s = split_heads(br_linear_forward(self->W_V, V), n_heads, d_v);
-    attn_mask =
-        br_unsqueeze(attn_mask, 1); /* the notebook repeats it for each head, this need not */
+    attn_mask = br_unsqueeze(attn_mask, 1); /* broadcast to the heads, not repeated for each */
     br_tensor *context = br_bert_attention(q_s, k_s, v_s, attn_mask, attn);
     context = br_reshape(br_transpose(context, 1, 2), BR_SHAPE(batch_size, -1, n_heads * d_v));
     br_tensor *output = self->linear ? add_and_norm(self->linear, self->norm, context, residual)
@@ -225,6 +230,8 @@ br_bert_ffn *br_bert_ffn_new(const br_bert_config *config)
 
 br_tensor *br_bert_ffn_forward(br_bert_ffn *self, br_tensor *x)
 {
+    if (br_failed())
+        return NULL;
     br_enter(self);
     br_tensor *hidden = br_bert_gelu(br_linear_forward(self->fc1, x));
     return br_leave(self, br_linear_forward(self->fc2, hidden));
@@ -246,6 +253,10 @@ br_bert_layer *br_bert_layer_new(const br_bert_config *config)
 br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
                                  br_tensor *enc_self_attn_mask, br_tensor **attn)
 {
+    if (attn)
+        *attn = NULL;
+    if (br_failed())
+        return NULL;
     br_enter(self);
     enc_inputs = br_bert_mha_forward(self->enc_self_attn, enc_inputs, enc_inputs, enc_inputs,
                                      enc_self_attn_mask, attn);
@@ -264,8 +275,8 @@ br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
 static void tie_decoder(br_bert *self)
 {
     if (!br_failed())
-        self->decoder->weight =
-            br_parameter(self->decoder, "weight", self->embedding->tok_embed->weight);
+        self->decoder->weight = br_module_replace_parameter(br_base(self->decoder), "weight",
+                                                            self->embedding->tok_embed->weight);
 }
 
 br_bert *br_bert_new(const br_bert_config *config)
@@ -294,6 +305,10 @@ br_bert *br_bert_new(const br_bert_config *config)
 br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids, br_tensor *segment_ids,
                            br_tensor *masked_pos, br_tensor **logits_clsf)
 {
+    if (logits_clsf)
+        *logits_clsf = NULL;
+    if (br_failed())
+        return NULL;
     br_enter(self);
     br_tensor *output = br_bert_embedding_forward(self->embedding, input_ids, segment_ids);
     br_tensor *enc_self_attn_mask = br_bert_pad_mask(input_ids, input_ids);

@@ -229,6 +229,25 @@ br_tensor *br_module_add_buffer(br_module *module, const char *name, br_tensor *
                       persistent ? BR_ENTRY_BUFFER : BR_ENTRY_TEMPORARY);
 }
 
+br_tensor *br_module_replace_parameter(br_module *module, const char *name, br_tensor *t)
+{
+    const char *op = "replace_parameter";
+    if (!br__module_alive(op, module) || !br__required(op, "t", t))
+        return NULL;
+    br_module_state *state = module->state;
+    int64_t i = 0;
+    while (i < state->n_entries &&
+           (state->entries[i].kind != BR_ENTRY_PARAMETER || strcmp(state->entries[i].name, name)))
+        i++;
+    if (i == state->n_entries)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%s has no parameter '%s'", state->class_name, name);
+    if (br_is_floating(t) && !br_set_requires_grad(t, true))
+        return NULL;
+    br_retain(t);
+    br_release(state->entries[i].tensor);
+    return state->entries[i].tensor = t;
+}
+
 /* True if `state` is `other` or lies above it. */
 static bool is_above(const br_module_state *state, const br_module_state *other)
 {

@@ -53,6 +53,9 @@ BR_API void *br_module_add_child(br_module *parent, const char *name, void *chil
 #define br_parameter(self, name, t) br_module_add_parameter(br_base(self), (name), (t))
 #define br_buffer(self, name, t)    br_module_add_buffer(br_base(self), (name), (t), true)
 BR_API br_tensor *br_module_add_parameter(br_module *module, const char *name, br_tensor *t);
+/* Puts t in the place of the parameter of that name, which must be there, and returns it: assigned
+ * to the field too, this is how PyTorch's `decoder.weight = embedding.weight` ties parameters. */
+BR_API br_tensor *br_module_replace_parameter(br_module *module, const char *name, br_tensor *t);
 BR_API br_tensor *br_module_add_buffer(br_module *module, const char *name, br_tensor *t,
                                        bool persistent);
 

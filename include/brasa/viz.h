@@ -11,13 +11,13 @@ extern "C" {
 typedef struct br_series {
     const char *name;
     int64_t count;
-    const double *x, *y; /* borrowed; a point that is not finite is left out */
+    const double *x, *y; /* borrowed; a point that is not finite, or beyond 1e300, is left out */
 } br_series;
 
 typedef struct br_plot_options {
     const char *title, *x_label, *y_label; /* UTF-8, NULL: none */
-    bool log_y;
-    int width, height; /* in pixels; 0: 800 x 480 */
+    bool log_y;                            /* values that are not positive are left out */
+    int width, height;                     /* in pixels; 0: 800 x 480 */
 } br_plot_options;
 
 /* Draws the series as lines into a self-contained SVG file. `options` may be NULL. */

@@ -1,0 +1,38 @@
+/* cli/cli.h - the commands of `brasa`, and what they share.
+ *
+ * A command gets its own arguments, argv[0] being its name, and returns the exit status: 0, 1 for
+ * what went wrong, CLI_USAGE for arguments that make no sense. */
+#ifndef BRASA_CLI_CLI_H
+#define BRASA_CLI_CLI_H
+
+#include <brasa/brasa.h>
+
+enum { CLI_USAGE = 2 };
+
+int cli_train(int argc, char **argv);
+int cli_check(int argc, char **argv);
+int cli_info(int argc, char **argv);
+int cli_bench(int argc, char **argv);
+
+/* Prints "brasa COMMAND: message" and where help is, and returns CLI_USAGE. */
+int cli_usage(const char *command, const char *format, ...) BR_PRINTF(2, 3);
+/* The answer to getopt_long()'s '?' and ':', whose message is already out. */
+int cli_bad_option(const char *command);
+
+/* The whole text as a number; false if it is none or outside low .. high. */
+bool cli_integer(const char *text, int64_t low, int64_t high, int64_t *value);
+bool cli_number(const char *text, double low, double high, double *value);
+
+/* The whole file as text with a NUL behind it, in memory to free(); NULL and an error. */
+char *cli_read_file(const char *path, size_t *length);
+/* The path of a data file that comes with Brasa, in memory to free(): data/NAME below the working
+ * directory, or where it was installed. NULL and an error if it is in neither. */
+char *cli_data_file(const char *name);
+/* Makes a directory and those above it; false and an error. */
+bool cli_make_directory(const char *path);
+/* printf() into memory to free(); NULL and an error. */
+char *cli_format(const char *format, ...) BR_PRINTF(1, 2);
+/* Seconds of a clock that only goes forward. */
+double cli_seconds(void);
+
+#endif

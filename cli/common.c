@@ -1,0 +1,163 @@
+/* cli/common.c - what the commands share: complaints, numbers, files. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Complaints ------------------------------------------------------------------------------ */
+
+int cli_bad_option(const char *command)
+{
+    fprintf(stderr, "Try 'brasa%s%s --help'.\n", *command ? " " : "", command);
+    return CLI_USAGE;
+}
+
+int cli_usage(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "brasa%s%s: ", *command ? " " : "", command);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return cli_bad_option(command);
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+bool cli_integer(const char *text, int64_t low, int64_t high, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (end == text || *end || errno || n < low || n > high)
+        return false;
+    *value = n;
+    return true;
+}
+
+bool cli_number(const char *text, double low, double high, double *value)
+{
+    char *end;
+    double x = strtod(text, &end);
+    if (end == text || *end || !(x >= low && x <= high))
+        return false;
+    *value = x;
+    return true;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+char *cli_format(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) {
+        text = NULL;
+        br_raise(BR_ERROR_MEMORY, "no memory for a text");
+    }
+    va_end(args);
+    return text;
+}
+
+/* Doubles the room while the file goes on: it may be a pipe. */
+static char *read_all(FILE *file, size_t *length)
+{
+    size_t room = 1 << 16, n = 0;
+    char *text = malloc(room);
+    while (text) {
+        n += fread(text + n, 1, room - 1 - n, file);
+        if (n < room - 1)
+            break;
+        char *more = realloc(text, room *= 2);
+        if (!more)
+            free(text);
+        text = more;
+    }
+    if (text)
+        text[n] = 0;
+    *length = n;
+    return text;
+}
+
+char *cli_read_file(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        br_raise(BR_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return NULL;
+    }
+    errno = 0;
+    char *text = read_all(file, length);
+    if (!text || ferror(file)) {
+        br_raise(text ? BR_ERROR_IO : BR_ERROR_MEMORY, "%s: cannot be read: %s", path,
+                 strerror(errno));
+        free(text);
+        text = NULL;
+    }
+    fclose(file);
+    return text;
+}
+
+/* Beside the program's own file as it was installed, so that an installed tree may be moved. */
+static char *installed_data_file(const char *name)
+{
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0)
+        return NULL;
+    program[n] = 0;
+    char *slash = strrchr(program, '/');
+    return slash ? cli_format("%.*s/" BRASA_DATA_FROM_PROGRAM "/%s", (int)(slash - program),
+                              program, name)
+                 : NULL;
+}
+
+char *cli_data_file(const char *name)
+{
+    char *here = cli_format("data/%s", name);
+    if (!here || access(here, R_OK) == 0)
+        return here;
+    char *installed = installed_data_file(name);
+    if (installed && access(installed, R_OK) == 0) {
+        free(here);
+        return installed;
+    }
+    br_raise(BR_ERROR_IO, "there is no %s below the working directory, nor an installed one", here);
+    free(here);
+    free(installed);
+    return NULL;
+}
+
+bool cli_make_directory(const char *path)
+{
+    char *part = cli_format("%s", path);
+    for (char *p = part; p && *p; p++) {
+        char *end = strchrnul(p + 1, '/'), kept = *end;
+        *end = 0;
+        bool made = mkdir(part, 0777) == 0 || errno == EEXIST;
+        struct stat st;
+        if (!made || (stat(part, &st) == 0 && !S_ISDIR(st.st_mode)))
+            br_raise(BR_ERROR_IO, "%s: cannot be made: %s", part, strerror(made ? ENOTDIR : errno));
+        *end = kept;
+        p = end - 1;
+        if (br_failed())
+            break;
+    }
+    free(part);
+    return !br_failed();
+}
+
+double cli_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,165 @@
+/* cli/settings.c - settings from texts and JSON, and back. */
+#include "cli/settings.h"
+
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- One setting ----------------------------------------------------------------------------- */
+
+static json_t *to_json(const setting *item)
+{
+    switch (item->kind) {
+    case SETTING_INTEGER:
+        return json_integer(*(const int64_t *)item->value);
+    case SETTING_NUMBER:
+        return json_real(*(const double *)item->value);
+    default:
+        return json_boolean(*(const bool *)item->value);
+    }
+}
+
+static bool complain(const setting *item, const char *given)
+{
+    if (item->kind == SETTING_TRUTH)
+        br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be true or false", item->name, given);
+    else
+        br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be %s of %.15g .. %.15g", item->name, given,
+                 item->kind == SETTING_INTEGER ? "an integer" : "a number", item->low, item->high);
+    return false;
+}
+
+static bool from_text(const setting *item, const char *text)
+{
+    bool ok;
+    switch (item->kind) {
+    case SETTING_INTEGER:
+        ok = cli_integer(text, (int64_t)item->low, (int64_t)item->high, item->value);
+        break;
+    case SETTING_NUMBER:
+        ok = cli_number(text, item->low, item->high, item->value);
+        break;
+    default:
+        ok = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
+        if (ok)
+            *(bool *)item->value = strcmp(text, "true") == 0;
+    }
+    return ok || complain(item, text);
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+void settings_add(settings *s, setting item)
+{
+    if (s->count < MAX_SETTINGS)
+        s->items[s->count++] = item;
+    else
+        br_raise(BR_ERROR_STATE, "more than %d settings", MAX_SETTINGS);
+}
+
+static void unknown_key(const settings *s, const char *key)
+{
+    char names[1024] = "";
+    for (int i = 0; i < s->count; i++) {
+        strncat(names, i > 0 ? ", " : "", sizeof names - strlen(names) - 1);
+        strncat(names, s->items[i].name, sizeof names - strlen(names) - 1);
+    }
+    br_raise(BR_ERROR_ARGUMENT, "there is no setting '%s', only %s", key, names);
+}
+
+bool settings_set(settings *s, const char *key, const char *value)
+{
+    for (int i = 0; i < s->count; i++)
+        if (strcmp(s->items[i].name, key) == 0)
+            return from_text(&s->items[i], value);
+    unknown_key(s, key);
+    return false;
+}
+
+bool settings_assign(settings *s, const char *assignment)
+{
+    const char *equals = strchr(assignment, '=');
+    if (!equals) {
+        br_raise(BR_ERROR_ARGUMENT, "'%s' must be KEY=VALUE", assignment);
+        return false;
+    }
+    char *key = cli_format("%.*s", (int)(equals - assignment), assignment);
+    bool ok = key && settings_set(s, key, equals + 1);
+    free(key);
+    return ok;
+}
+
+json_t *settings_to_json(const settings *s)
+{
+    json_t *json = json_object();
+    bool ok = json != NULL;
+    for (int i = 0; ok && i < s->count; i++)
+        ok = json_object_set_new(json, s->items[i].name, to_json(&s->items[i])) == 0;
+    if (ok)
+        return json;
+    br_raise(BR_ERROR_MEMORY, "no memory for the settings");
+    json_decref(json);
+    return NULL;
+}
+
+/* The shortest of two forms that gives the number again. */
+static void number_text(double value, char *text, size_t size)
+{
+    snprintf(text, size, "%.15g", value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, size, "%.17g", value);
+}
+
+/* The value as a text that from_text() takes. */
+static bool json_text(const json_t *value, char *text, size_t size)
+{
+    if (json_is_integer(value))
+        snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        number_text(json_real_value(value), text, size);
+    else if (json_is_boolean(value))
+        snprintf(text, size, "%s", json_is_true(value) ? "true" : "false");
+    else
+        return false;
+    return true;
+}
+
+bool settings_from_json(settings *s, const json_t *json)
+{
+    for (int i = 0; i < s->count && !br_failed(); i++) {
+        char text[64];
+        if (json_text(json_object_get(json, s->items[i].name), text, sizeof text))
+            from_text(&s->items[i], text);
+        else
+            br_raise(BR_ERROR_FORMAT, "the checkpoint's settings lack '%s'", s->items[i].name);
+    }
+    return !br_failed();
+}
+
+bool settings_agree(const settings *s, const json_t *json)
+{
+    for (int i = 0; i < s->count && !br_failed(); i++) {
+        const json_t *before = json_object_get(json, s->items[i].name);
+        json_t *now = to_json(&s->items[i]);
+        char was[64] = "", is[64] = "";
+        if (!s->items[i].may_change && json_text(before, was, sizeof was) &&
+            json_text(now, is, sizeof is) && strcmp(was, is) != 0)
+            br_raise(BR_ERROR_ARGUMENT, "%s is %s, but the checkpoint was made with %s",
+                     s->items[i].name, is, was);
+        json_decref(now);
+    }
+    return !br_failed();
+}
+
+void settings_print(const settings *s, FILE *stream)
+{
+    for (int i = 0; i < s->count; i++) {
+        char text[64] = "";
+        json_t *value = to_json(&s->items[i]);
+        json_text(value, text, sizeof text);
+        json_decref(value);
+        fprintf(stream, "  %-18s %-8s %s\n", s->items[i].name, text, s->items[i].help);
+    }
+}

@@ -1,0 +1,54 @@
+/* cli/train.h - what a recipe of `brasa train` is. */
+#ifndef BRASA_CLI_TRAIN_H
+#define BRASA_CLI_TRAIN_H
+
+#include "cli/cli.h"
+#include "cli/settings.h"
+
+/* What every recipe has; its defaults are the recipe's. */
+typedef struct train_options {
+    int64_t steps, seed, checkpoint_every;
+    double lr;
+} train_options;
+
+/* A recipe trains one model on one task; `self` is its own struct, all zero at first. */
+typedef struct recipe {
+    const char *name, *summary;
+    const char *data;           /* its text, a file of data/ */
+    const char *const *presets; /* ends with NULL; the first is the default */
+    const char *const *addends; /* names of the loss's addends for the log, ends with NULL */
+    size_t size;                /* of self */
+    /* Sets self and the options to a preset's values. */
+    void (*preset)(void *self, const char *preset, bool as_written, train_options *options);
+    void (*settings)(void *self, settings *s);
+    /* Makes data and model, which it returns and self owns. Draws from the generator, which was
+     * seeded. NULL on error. */
+    br_module *(*prepare)(void *self, const char *text, size_t length);
+    /* The loss of one step, and its addends. */
+    br_tensor *(*loss)(void *self, br_tensor **addends);
+    /* Prints what the model has learned. */
+    void (*show)(void *self);
+    void (*destroy)(void *self);
+} recipe;
+
+extern const recipe recipe_bert_scratch;
+
+typedef struct assignment {
+    const char *key, *value; /* key NULL: value is KEY=VALUE */
+} assignment;
+
+/* What the command line asks for. */
+typedef struct train_request {
+    const recipe *recipe;
+    const char *preset, *out, *data; /* data NULL: the recipe's */
+    bool as_written, resume;
+    int n_assignments;
+    assignment *assignments;
+} train_request;
+
+/* Trains; the exit status. */
+int train_run(const train_request *request);
+/* Prints the recipe's settings with the preset's values. */
+int train_describe(const train_request *request);
+
+#endif

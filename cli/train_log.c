@@ -1,0 +1,136 @@
+/* cli/train_log.c - writing, cutting, reading and drawing the log. */
+#include "cli/train_log.h"
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool fail(const train_log *log, const char *what)
+{
+    br_raise(BR_ERROR_IO, "%s: %s: %s", log->path, what, strerror(errno));
+    return false;
+}
+
+/* ---- What it holds --------------------------------------------------------------------------- */
+
+static bool grow(double **values, int64_t room)
+{
+    double *more = realloc(*values, (size_t)room * sizeof **values);
+    if (more)
+        *values = more;
+    else
+        br_raise(BR_ERROR_MEMORY, "no memory for a log of %lld lines", (long long)room);
+    return more != NULL;
+}
+
+static bool remember(train_log *log, double step, const double *values)
+{
+    if (log->count == log->room) {
+        int64_t room = log->room ? 2 * log->room : 256;
+        bool ok = grow(&log->steps, room);
+        for (int i = 0; ok && i < log->n_names; i++)
+            ok = grow(&log->values[i], room);
+        if (!ok)
+            return false;
+        log->room = room;
+    }
+    log->steps[log->count] = step;
+    for (int i = 0; i < log->n_names; i++)
+        log->values[i][log->count] = values[i];
+    log->count++;
+    return true;
+}
+
+/* ---- An earlier log -------------------------------------------------------------------------- */
+
+/* True if the line is one of ours, of a step up to `last`. */
+static bool read_line(const train_log *log, const char *line, int64_t last, int64_t *step,
+                      double *values)
+{
+    json_t *json = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    *step = json_integer_value(json_object_get(json, "step"));
+    bool ok = *step > 0 && *step <= last;
+    for (int i = 0; ok && i < log->n_names; i++) {
+        const json_t *value = json_object_get(json, log->names[i]);
+        ok = json_is_number(value);
+        values[i] = json_number_value(value);
+    }
+    json_decref(json);
+    return ok;
+}
+
+/* Reads the lines that stay; gives the place in the file behind them. */
+static long read_kept(train_log *log, int64_t keep_steps)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int64_t step;
+    double values[LOG_MAX_VALUES];
+    long end = 0;
+    for (ssize_t n; (n = getline(&line, &room, log->file)) > 0 && line[n - 1] == '\n'; end += n)
+        if (!read_line(log, line, keep_steps, &step, values) ||
+            !remember(log, (double)step, values))
+            break;
+    free(line);
+    return end;
+}
+
+bool train_log_open(train_log *log, int64_t keep_steps)
+{
+    log->file = fopen(log->path, "a+");
+    if (!log->file)
+        return fail(log, "cannot be opened");
+    rewind(log->file);
+    long end = read_kept(log, keep_steps);
+    if (br_failed())
+        return false;
+    if (fflush(log->file) != 0 || ftruncate(fileno(log->file), end) != 0)
+        return fail(log, "cannot be cut");
+    return fseek(log->file, 0, SEEK_END) == 0 || fail(log, "cannot be read");
+}
+
+/* ---- More of it ------------------------------------------------------------------------------ */
+
+bool train_log_add(train_log *log, int64_t step, const double *values, double seconds)
+{
+    json_t *json = json_pack("{sI}", "step", (json_int_t)step);
+    bool ok = json != NULL;
+    for (int i = 0; ok && i < log->n_names; i++)
+        ok = json_object_set_new(json, log->names[i], json_real(values[i])) == 0;
+    ok = ok && json_object_set_new(json, "seconds", json_real(seconds)) == 0;
+    /* 9 digits tell an f32 from every other. */
+    char *line = ok ? json_dumps(json, JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(json);
+    if (!line)
+        br_raise(BR_ERROR_MEMORY, "no memory for a line of the log");
+    else if (fprintf(log->file, "%s\n", line) < 0 || fflush(log->file) != 0)
+        fail(log, "cannot be written");
+    free(line);
+    return !br_failed() && remember(log, (double)step, values);
+}
+
+bool train_log_plot(const train_log *log, const char *path, const char *title)
+{
+    br_series series[LOG_MAX_VALUES];
+    for (int i = 0; i < log->n_names; i++)
+        series[i] = (br_series){
+            .name = log->names[i], .count = log->count, .x = log->steps, .y = log->values[i]
+        };
+    return br_plot_svg(
+        path, log->n_names, series,
+        &(br_plot_options){ .title = title, .x_label = "step", .y_label = "loss", .log_y = true });
+}
+
+void train_log_close(train_log *log)
+{
+    if (log->file)
+        fclose(log->file);
+    free(log->steps);
+    for (int i = 0; i < log->n_names; i++)
+        free(log->values[i]);
+    *log = (train_log){ 0 };
+}

@@ -1,0 +1,322 @@
+/* cli/trainer.c - a training run: settings, steps, log, checkpoints, going on after a stop.
+ *
+ * A checkpoint holds everything that the next step depends on but the data, which a resumed run
+ * makes again from the same seed and text, and checks. So its numbers are those of a run that never
+ * stopped. */
+#include "cli/progress.h"
+#include "cli/train.h"
+#include "cli/train_log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+typedef struct trainer {
+    const recipe *recipe;
+    void *self;
+    train_options options;
+    settings settings;
+    br_module *model;
+    br_optim *optim;
+    char *checkpoint, *log_path, *plot;
+    char data_hash[17]; /* of the text that it trains on */
+    train_log log;
+    int64_t step, saved; /* steps done, and at the last checkpoint; -1: none */
+} trainer;
+
+/* ---- Stopping -------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+/* A second signal ends the program at once: files are replaced whole, so nothing is lost. */
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND) };
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+static void add_settings(trainer *t)
+{
+    train_options *o = &t->options;
+    settings_add(&t->settings,
+                 (setting){ "steps", SETTING_INTEGER, &o->steps, 0, 1e9, true, "steps in all" });
+    settings_add(&t->settings, (setting){ "seed", SETTING_INTEGER, &o->seed, 0, 0x1p53, false,
+                                          "of initial weights and batch" });
+    settings_add(&t->settings, (setting){ "lr", SETTING_NUMBER, &o->lr, 1e-12, 1e6, false,
+                                          "learning rate of Adam" });
+    settings_add(&t->settings, (setting){ "checkpoint_every", SETTING_INTEGER, &o->checkpoint_every,
+                                          1, 1e9, true, "steps from one checkpoint to the next" });
+    t->recipe->settings(t->self, &t->settings);
+}
+
+/* The settings that the checkpoint of the run was made with; NULL and an error. */
+static json_t *checkpoint_settings(const trainer *t)
+{
+    br_safetensors *file = br_safetensors_open(t->checkpoint, NULL);
+    const char *name = file ? br_safetensors_metadata(file, "recipe") : NULL;
+    const char *text = file ? br_safetensors_metadata(file, "settings") : NULL;
+    json_t *json = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (file && (!name || !json))
+        br_raise(BR_ERROR_FORMAT, "%s: is no checkpoint of 'brasa train'", t->checkpoint);
+    else if (file && strcmp(name, t->recipe->name) != 0)
+        br_raise(BR_ERROR_ARGUMENT, "%s: is a checkpoint of %s, not of %s", t->checkpoint, name,
+                 t->recipe->name);
+    br_safetensors_close(file);
+    return json;
+}
+
+static bool assign_all(trainer *t, const train_request *request)
+{
+    for (int i = 0; i < request->n_assignments; i++) {
+        const assignment *a = &request->assignments[i];
+        if (!(a->key ? settings_set(&t->settings, a->key, a->value)
+                     : settings_assign(&t->settings, a->value)))
+            return false;
+    }
+    return true;
+}
+
+/* A preset's values or the checkpoint's, and what the command line says over them; 0 or the exit
+ * status. */
+static int choose_settings(trainer *t, const train_request *request)
+{
+    t->recipe->preset(t->self, request->preset, request->as_written, &t->options);
+    add_settings(t);
+    json_t *before = request->resume ? checkpoint_settings(t) : NULL;
+    if (request->resume)
+        settings_from_json(&t->settings, before);
+    int status = br_report(stderr);
+    if (status == 0 &&
+        (!assign_all(t, request) || (before && !settings_agree(&t->settings, before)))) {
+        cli_usage("train", "%s", br_error_message());
+        br_clear_error();
+        status = CLI_USAGE;
+    }
+    json_decref(before);
+    return status;
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+static bool set_paths(trainer *t, const train_request *request)
+{
+    char *out =
+        request->out ? cli_format("%s", request->out) : cli_format("out/%s", t->recipe->name);
+    t->checkpoint = cli_format("%s/checkpoint.safetensors", out ? out : "");
+    t->log_path = cli_format("%s/log.jsonl", out ? out : "");
+    t->plot = cli_format("%s/loss.svg", out ? out : "");
+    bool ok = !br_failed() && (request->resume || cli_make_directory(out));
+    free(out);
+    return ok;
+}
+
+static bool prepare(trainer *t, const train_request *request)
+{
+    char *path = request->data ? cli_format("%s", request->data) : cli_data_file(t->recipe->data);
+    size_t length = 0;
+    char *text = path ? cli_read_file(path, &length) : NULL;
+    if (text) {
+        snprintf(t->data_hash, sizeof t->data_hash, "%016" PRIx64,
+                 (uint64_t)XXH3_64bits(text, length));
+        br_manual_seed((uint64_t)t->options.seed);
+        t->model = t->recipe->prepare(t->self, text, length);
+    }
+    if (t->model)
+        t->optim = br_adam(t->model, &(br_adam_options){ .lr = t->options.lr });
+    free(text);
+    free(path);
+    return !br_failed();
+}
+
+static bool same_data(const trainer *t)
+{
+    br_safetensors *file = br_safetensors_open(t->checkpoint, NULL);
+    const char *hash = file ? br_safetensors_metadata(file, "data_xxh3") : NULL;
+    if (file && (!hash || strcmp(hash, t->data_hash) != 0))
+        br_raise(BR_ERROR_ARGUMENT, "%s: was trained on another text", t->checkpoint);
+    br_safetensors_close(file);
+    return !br_failed();
+}
+
+static bool load(trainer *t)
+{
+    if (!same_data(t))
+        return false;
+    br_checkpoint c = { .model = t->model, .optim = t->optim, .rng = true };
+    if (!br_checkpoint_load(t->checkpoint, &c))
+        return false;
+    t->step = t->saved = c.step;
+    return true;
+}
+
+static bool open_log(trainer *t)
+{
+    t->log.path = t->log_path;
+    t->log.names[t->log.n_names++] = "loss";
+    for (int i = 0; t->recipe->addends[i] && t->log.n_names < LOG_MAX_VALUES; i++)
+        t->log.names[t->log.n_names++] = t->recipe->addends[i];
+    return train_log_open(&t->log, t->step);
+}
+
+/* ---- Going on -------------------------------------------------------------------------------- */
+
+static bool save(trainer *t)
+{
+    json_t *json = settings_to_json(&t->settings);
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    const br_metadata metadata[] = { { "recipe", t->recipe->name },
+                                     { "settings", text },
+                                     { "data_xxh3", t->data_hash } };
+    br_checkpoint c = { .model = t->model,
+                        .optim = t->optim,
+                        .step = t->step,
+                        .rng = true,
+                        .n_metadata = sizeof metadata / sizeof *metadata,
+                        .metadata = metadata };
+    bool ok = text && br_checkpoint_save(t->checkpoint, &c);
+    free(text);
+    if (ok)
+        t->saved = t->step;
+    return ok;
+}
+
+/* One step; its losses, before the update, go to values. */
+static bool step(trainer *t, double *values)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *addends[LOG_MAX_VALUES] = { 0 };
+    br_optim_zero_grad(t->optim);
+    br_tensor *loss = t->recipe->loss(t->self, addends);
+    values[0] = br_item(loss);
+    for (int i = 1; i < t->log.n_names; i++)
+        values[i] = br_item(addends[i - 1]);
+    if (!br_failed() && !isfinite(values[0]))
+        br_raise(BR_ERROR_STATE,
+                 "the loss of step %" PRId64 " is %g: a smaller learning rate may help",
+                 t->step + 1, values[0]);
+    br_backward(loss);
+    bool ok = br_optim_step(t->optim);
+    br_scope_end(scope);
+    t->step += ok;
+    return ok;
+}
+
+static void tell(const trainer *t, progress *p, const double *values)
+{
+    char text[128] = "";
+    for (int i = t->log.n_names > 1; i < t->log.n_names; i++) {
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "%s%s %.4f", n ? "  " : "", t->log.names[i], values[i]);
+    }
+    progress_update(p, t->step, text);
+}
+
+static bool train(trainer *t)
+{
+    progress p = progress_begin(t->step, t->options.steps);
+    bool ok = true;
+    while (ok && t->step < t->options.steps && !stop_signal) {
+        double values[LOG_MAX_VALUES], started = cli_seconds();
+        ok = step(t, values) && train_log_add(&t->log, t->step, values, cli_seconds() - started);
+        if (ok)
+            tell(t, &p, values);
+        if (ok && t->step % t->options.checkpoint_every == 0)
+            ok = save(t);
+    }
+    progress_end(&p);
+    if (ok && t->saved != t->step)
+        ok = save(t);
+    return ok && train_log_plot(&t->log, t->plot, t->recipe->name);
+}
+
+static void show(trainer *t)
+{
+    br_eval(t->model);
+    br_scope *scope = br_no_grad_begin();
+    t->recipe->show(t->self);
+    br_scope_end(scope);
+    br_train(t->model, true);
+}
+
+/* ---- A run ----------------------------------------------------------------------------------- */
+
+static int run(trainer *t, const train_request *request)
+{
+    if (!set_paths(t, request))
+        return br_report(stderr);
+    int status = choose_settings(t, request);
+    if (status != 0)
+        return status;
+    catch_signals();
+    /* A new run saves at once, so that log and checkpoint are never of two runs. */
+    if (!prepare(t, request) || !(request->resume ? load(t) : save(t)) || !open_log(t))
+        return br_report(stderr);
+    printf("%s: %" PRId64 " parameters, steps %" PRId64 " to %" PRId64 "\n", t->recipe->name,
+           br_count_parameters(t->model, true), t->step + 1, t->options.steps);
+    fflush(stdout);
+    if (!train(t))
+        return br_report(stderr);
+    if (stop_signal && t->step < t->options.steps) {
+        fprintf(stderr, "Stopped after step %" PRId64 "; --resume goes on.\n", t->step);
+        return 128 + stop_signal;
+    }
+    show(t);
+    if (!br_failed())
+        printf("%s, %s and %s are written.\n", t->checkpoint, t->log_path, t->plot);
+    return br_report(stderr);
+}
+
+static void end(trainer *t)
+{
+    train_log_close(&t->log);
+    br_optim_free(t->optim);
+    if (t->self)
+        t->recipe->destroy(t->self);
+    free(t->self);
+    free(t->checkpoint);
+    free(t->log_path);
+    free(t->plot);
+}
+
+static bool begin(trainer *t, const train_request *request)
+{
+    *t = (trainer){ .recipe = request->recipe, .saved = -1 };
+    t->self = calloc(1, request->recipe->size);
+    if (!t->self)
+        br_raise(BR_ERROR_MEMORY, "no memory for the recipe");
+    return t->self != NULL;
+}
+
+int train_run(const train_request *request)
+{
+    trainer t;
+    int status = begin(&t, request) ? run(&t, request) : br_report(stderr);
+    end(&t);
+    return status;
+}
+
+int train_describe(const train_request *request)
+{
+    trainer t;
+    if (begin(&t, request)) {
+        t.recipe->preset(t.self, request->preset, request->as_written, &t.options);
+        add_settings(&t);
+        printf("\nSettings of %s, preset %s%s:\n", t.recipe->name, request->preset,
+               request->as_written ? ", as written" : "");
+        settings_print(&t.settings, stdout);
+    }
+    end(&t);
+    return br_report(stderr);
+}

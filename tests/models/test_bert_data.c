@@ -1,0 +1,149 @@
+/* The notebook's text and batches, against what CPython made of them (record_bert_batches.py). */
+#include "tests/support.h"
+
+#include <brasa/models/bert.h>
+#include <inttypes.h>
+
+TestSuite(bert_data, .init = check_begin, .fini = check_end);
+
+static br_bert_corpus *corpus_of(const char *text)
+{
+    return br_bert_corpus_new(text, strlen(text));
+}
+
+static br_bert_corpus *notebook_corpus(void)
+{
+    static char text[4096];
+    FILE *file = fopen(BRASA_TEST_DIR "/../data/frases.txt", "rb");
+    cr_assert_not_null(file);
+    size_t n = fread(text, 1, sizeof text, file);
+    fclose(file);
+    cr_assert_eq(n, 533);
+    br_bert_corpus *corpus = br_bert_corpus_new(text, n);
+    cr_assert_not_null(corpus, "%s", br_error_message());
+    return corpus;
+}
+
+static FILE *recorded(void)
+{
+    FILE *file = fopen(BRASA_TEST_DIR "/models/bert_batches.txt", "r");
+    cr_assert_not_null(file);
+    return file;
+}
+
+static void check_numbers(FILE *file, const int64_t *got, int64_t n, const char *what)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t want;
+        cr_assert_eq(fscanf(file, "%" SCNd64, &want), 1);
+        cr_assert_eq(got[i], want, "%s %" PRId64 " is %" PRId64 ", should be %" PRId64, what, i,
+                     got[i], want);
+    }
+}
+
+static void check_corpus(FILE *file, const br_bert_corpus *corpus)
+{
+    cr_assert_eq(br_vocab_size(corpus->vocab), 70);
+    for (int64_t i = 0; i < 70; i++) {
+        char word[64];
+        cr_assert_eq(fscanf(file, "%63s", word), 1);
+        cr_assert_str_eq(br_vocab_word(corpus->vocab, i), word);
+    }
+    cr_assert_eq(corpus->n_sentences, 11);
+    for (int64_t i = 0; i < 11; i++)
+        check_numbers(file, corpus->tokens[i], corpus->lengths[i], "token");
+}
+
+static void check_batch(FILE *file, const br_bert_batch *b, const br_bert_config *c)
+{
+    for (int64_t i = 0; i < 6; i++) {
+        check_numbers(file, br_data_i64(b->input_ids) + i * c->maxlen, c->maxlen, "input_ids");
+        check_numbers(file, br_data_i64(b->segment_ids) + i * c->maxlen, c->maxlen, "segment_ids");
+        check_numbers(file, br_data_i64(b->masked_tokens) + i * c->max_pred, c->max_pred,
+                      "masked_tokens");
+        check_numbers(file, br_data_i64(b->masked_pos) + i * c->max_pred, c->max_pred,
+                      "masked_pos");
+        check_numbers(file, br_data_i64(b->is_next) + i, 1, "is_next");
+    }
+}
+
+Test(bert_data, text_and_batches_are_the_notebooks)
+{
+    br_bert_corpus *corpus = notebook_corpus();
+    br_bert_config c = br_bert_notebook_config();
+    c.maxlen = 34;
+    FILE *file = recorded();
+    check_corpus(file, corpus);
+    int seeds = 0;
+    for (uint64_t seed; fscanf(file, "%" SCNu64, &seed) == 1; seeds++) {
+        br_scope *scope = br_scope_begin();
+        br_bert_batch batch;
+        br_manual_seed(seed);
+        cr_assert(br_bert_make_batch(corpus, &c, 6, &batch), "%s", br_error_message());
+        check_batch(file, &batch, &c);
+        br_scope_end(scope);
+    }
+    cr_assert_eq(seeds, 4);
+    fclose(file);
+    br_bert_corpus_free(corpus);
+}
+
+Test(bert_data, sentences_are_cleaned)
+{
+    br_bert_corpus *corpus = corpus_of("Olá, co-mo VAI?\n\n  \r\nÓtimo!\tÇÉ\xc2\xa0x.\n");
+    cr_assert_not_null(corpus, "%s", br_error_message());
+    cr_assert_eq(corpus->n_sentences, 2, "lines without a word are no sentences");
+    cr_assert_str_eq(corpus->sentences[0], "olá como vai");
+    cr_assert_str_eq(corpus->sentences[1], "ótimo\tçé\xc2\xa0x");
+    cr_assert_eq(corpus->lengths[1], 3);
+    cr_assert_eq(br_vocab_size(corpus->vocab), 4 + 6);
+    cr_assert_str_eq(br_vocab_word(corpus->vocab, corpus->tokens[1][0]), "ótimo");
+    cr_assert_str_eq(br_vocab_word(corpus->vocab, corpus->tokens[1][2]), "x");
+    br_bert_corpus_free(corpus);
+}
+
+Test(bert_data, half_of_the_pairs_follow)
+{
+    br_bert_corpus *corpus = notebook_corpus();
+    br_bert_config c = br_bert_notebook_config();
+    br_manual_seed(3);
+    for (int64_t size = 2; size <= 32; size += 10) {
+        br_scope *scope = br_scope_begin();
+        br_bert_batch batch;
+        cr_assert(br_bert_make_batch(corpus, &c, size, &batch));
+        cr_assert_eq(br_item_i64(br_sum(batch.is_next)), size / 2);
+        br_scope_end(scope);
+    }
+    br_bert_corpus_free(corpus);
+}
+
+Test(bert_data, bad_text_is_refused)
+{
+    check_fails(corpus_of("abc\xff"), "byte 3 of the text is not UTF-8");
+    check_fails(br_bert_corpus_new("a\0b", 3), "byte 1 of the text is NUL");
+    check_fails(br_bert_corpus_new(NULL, 0), "text is NULL");
+}
+
+Test(bert_data, bad_requests_are_refused)
+{
+    br_bert_corpus *corpus = notebook_corpus();
+    br_bert_config c = br_bert_notebook_config();
+    br_bert_batch batch;
+    check_fails(br_bert_make_batch(corpus, &c, 5, &batch), "batch_size is 5, must be even");
+    check_fails(br_bert_make_batch(corpus, &c, 0, &batch), "batch_size is 0");
+    check_fails(br_bert_make_batch(NULL, &c, 6, &batch), "required");
+    c.maxlen = 30;
+    check_fails(br_bert_make_batch(corpus, &c, 6, &batch),
+                "sentence 8 beside itself makes 31 tokens, maxlen is 30");
+    c.maxlen = 31;
+    c.vocab_size = 69;
+    check_fails(br_bert_make_batch(corpus, &c, 6, &batch), "70 words, vocab_size is 69");
+    c.vocab_size = 70;
+    c.max_pred = 0;
+    check_fails(br_bert_make_batch(corpus, &c, 6, &batch), "max_pred is 0");
+    br_bert_corpus_free(corpus);
+    corpus = corpus_of("only one sentence");
+    c.max_pred = 1;
+    check_fails(br_bert_make_batch(corpus, &c, 6, &batch), "1 sentences, must have 2");
+    br_bert_corpus_free(corpus);
+}

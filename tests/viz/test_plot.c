@@ -1,0 +1,169 @@
+/* SVG plots: what is drawn where, text that needs escaping, and files that cannot be written. */
+#include "tests/support.h"
+
+#include <brasa/viz.h>
+#include <dirent.h>
+#include <float.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/brasa-plot-XXXXXX";
+static char path[64];
+
+static void begin(void)
+{
+    check_begin();
+    cr_assert_not_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/plot.svg", directory);
+}
+
+static void end(void)
+{
+    unlink(path);
+    cr_assert_eq(rmdir(directory), 0, "more than the plot is left");
+    check_end();
+}
+
+TestSuite(plot, .init = begin, .fini = end);
+
+/* The file's text, in one static buffer. */
+static const char *read_plot(void)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path, "rb");
+    cr_assert_not_null(file);
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    text[n] = 0;
+    fclose(file);
+    cr_assert_null(strstr(text, "nan"));
+    cr_assert_null(strstr(text, "inf"));
+    return text;
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    while ((text = strstr(text, part))) {
+        n++;
+        text++;
+    }
+    return n;
+}
+
+static const char *plot_one(int64_t n, const double *x, const double *y,
+                            const br_plot_options *options)
+{
+    br_series s = { "loss", n, x, y };
+    cr_assert(br_plot_svg(path, 1, &s, options), "%s", br_error_message());
+    return read_plot();
+}
+
+/* The edges of the plot, from the path of its axes. */
+static void edges(const char *text, double *left, double *top, double *right, double *bottom)
+{
+    const char *last = NULL;
+    for (const char *p = text; (p = strstr(p, "<path d=\"M")); p++)
+        last = p;
+    cr_assert_not_null(last);
+    cr_assert_eq(sscanf(last, "<path d=\"M%lf %lfV%lfH%lf", left, top, bottom, right), 4);
+}
+
+Test(plot, a_line_goes_from_corner_to_corner)
+{
+    const char *text = plot_one(2, (double[]){ 0, 10 }, (double[]){ -1, 1 }, NULL);
+    double left, top, right, bottom, x0, y0, x1, y1;
+    edges(text, &left, &top, &right, &bottom);
+    cr_assert(0 < left && left < right && right < 800 && 0 < top && top < bottom && bottom < 480);
+    const char *line = strstr(text, "<polyline points=\"");
+    cr_assert_eq(sscanf(line, "<polyline points=\"%lf,%lf %lf,%lf\"", &x0, &y0, &x1, &y1), 4);
+    check_close(x0, left, 0.06);
+    check_close(y0, bottom, 0.06);
+    check_close(x1, right, 0.06);
+    check_close(y1, top, 0.06);
+}
+
+Test(plot, ticks_are_round_numbers)
+{
+    const char *text = plot_one(2, (double[]){ 1, 58 }, (double[]){ 0.013, 0.19 }, NULL);
+    const char *labels[] = { ">0<", ">10<", ">60<", ">0.00<", ">0.05<", ">0.20<" };
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
+        cr_assert(strstr(text, labels[i]), "no label %s", labels[i]);
+}
+
+Test(plot, a_logarithmic_axis_has_powers_of_ten)
+{
+    const double x[] = { 1, 2, 3, 4 }, y[] = { 67, 0, -1, 0.02 };
+    const char *text = plot_one(4, x, y, &(br_plot_options){ .log_y = true });
+    const char *labels[] = { ">0.01<", ">0.1<", ">1<", ">10<", ">100<" };
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
+        cr_assert_eq(count(text, labels[i]), 1, "label %s", labels[i]);
+    cr_assert_eq(count(text, "<circle"), 2, "what is not positive is left out");
+}
+
+Test(plot, points_that_are_not_finite_break_the_line)
+{
+    const double x[] = { 0, 1, 2, 3, 4, 5, 6 };
+    const double y[] = { 1, 2, NAN, 3, INFINITY, 4, 5 };
+    const char *text = plot_one(7, x, y, NULL);
+    cr_assert_eq(count(text, "<polyline"), 2);
+    cr_assert_eq(count(text, "<circle"), 1);
+    cr_assert(strstr(text, ">5<"));
+}
+
+Test(plot, text_is_escaped)
+{
+    const double x[] = { 0, 1 };
+    br_series s = { "a<b> & \"c\" \x01\xff é", 2, x, x };
+    br_plot_options o = { .title = "<t>", .x_label = "'x'", .y_label = "y&" };
+    cr_assert(br_plot_svg(path, 1, &s, &o));
+    const char *text = read_plot();
+    cr_assert(strstr(text, ">a&#60;b&#62; &#38; &#34;c&#34; \xef\xbf\xbd\xef\xbf\xbd é<"));
+    cr_assert(strstr(text, ">&#60;t&#62;<"));
+    cr_assert(strstr(text, ">&#39;x&#39;<"));
+    cr_assert(strstr(text, ">y&#38;<"));
+}
+
+Test(plot, anything_finite_can_be_drawn)
+{
+    const double values[] = { 0, 1, -1, 1e-320, 1e15, 1e15 + 1, DBL_MAX, -DBL_MAX, DBL_MIN, 1e299 };
+    enum { N = sizeof values / sizeof *values };
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < N; k++)
+            for (int log = 0; log <= 1; log++)
+                plot_one(2, (double[]){ values[i], values[k] }, (double[]){ values[k], values[i] },
+                         &(br_plot_options){ .log_y = log });
+}
+
+Test(plot, nothing_and_much_can_be_drawn)
+{
+    cr_assert(br_plot_svg(path, 0, NULL, NULL));
+    cr_assert(count(read_plot(), "</svg>") == 1);
+    plot_one(0, NULL, NULL, NULL);
+    enum { N = 20000 };
+    double *x = calloc(N, sizeof *x);
+    for (int i = 0; i < N; i++)
+        x[i] = i;
+    const char *text = plot_one(N, x, x, NULL);
+    cr_assert(count(text, "</svg>") == 1);
+    free(x);
+}
+
+Test(plot, bad_arguments_are_refused)
+{
+    const double x[] = { 0, 1 };
+    br_series s = { "s", 2, x, NULL };
+    check_fails(br_plot_svg(path, 1, &s, NULL), "series 0: x and y are required");
+    check_fails(br_plot_svg(NULL, 0, NULL, NULL), "path");
+    check_fails(br_plot_svg(path, 1, NULL, NULL), "series");
+    check_fails(br_plot_svg(path, 0, NULL, &(br_plot_options){ .width = 10 }), "the size is 10 x");
+    cr_assert_neq(access(path, F_OK), 0);
+}
+
+Test(plot, an_unwritable_place_is_an_error)
+{
+    check_fails(br_plot_svg("/nonexistent/plot.svg", 0, NULL, NULL), "/nonexistent/plot.svg");
+    br_raise(BR_ERROR_STATE, "earlier");
+    check_fails(br_plot_svg(path, 0, NULL, NULL), "earlier");
+    cr_assert_neq(access(path, F_OK), 0);
+}

@@ -1,0 +1,397 @@
+/* viz/plot.c - line plots as SVG.
+ *
+ * From top to bottom: title, legend, the plot with its grid, tick labels, the label of x. The file
+ * is self-contained, and the same for any locale. */
+#include "io/io_internal.h"
+
+#include <brasa/viz.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <utf8proc.h>
+
+enum { FONT = 13, TITLE_FONT = 17, ROW = 22, MARGIN = 16, LETTER = 8, TICK = 5 };
+
+/* Okabe and Ito's colours, which most colour-blind people can tell apart. */
+static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                       "#e69f00", "#56b4e9", "#000000" };
+enum { N_COLOURS = sizeof colours / sizeof *colours };
+
+/* One axis: values low .. high, or their logarithms, lie on pixels from .. to. */
+typedef struct axis {
+    double low, high, from, to;
+    double step;   /* of ticks */
+    bool log;      /* base 10 */
+    int precision; /* digits of tick labels behind the point */
+} axis;
+
+typedef struct plot {
+    br_replacement file;
+    bool failed;
+    size_t used;
+    char buffer[1 << 14];
+    int n_series;
+    const br_series *series;
+    br_plot_options options;
+    int width, height;
+    int left, right, top, bottom; /* the plot's edges */
+    axis x, y;
+} plot;
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static void flush(plot *p)
+{
+    p->failed = p->failed || !br__replace_write(&p->file, p->buffer, p->used);
+    p->used = 0;
+}
+
+static void put_bytes(plot *p, const char *bytes, size_t n)
+{
+    if (p->used + n > sizeof p->buffer)
+        flush(p);
+    memcpy(p->buffer + p->used, bytes, n);
+    p->used += n;
+}
+
+/* At most 511 bytes. */
+static void BR_PRINTF(2, 3) put(plot *p, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    put_bytes(p, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+/* The next character of UTF-8 text; U+FFFD for what is none, or none that XML allows. */
+static utf8proc_int32_t next_character(const char **text)
+{
+    utf8proc_int32_t c;
+    utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)*text, -1, &c);
+    *text += n > 0 ? n : 1;
+    bool allowed = n > 0 && (c >= ' ' || c == '\t' || c == '\n') && c != 0xfffe && c != 0xffff;
+    return allowed ? c : 0xfffd;
+}
+
+/* Text as XML wants it. */
+static void put_text(plot *p, const char *text)
+{
+    while (*text) {
+        utf8proc_int32_t c = next_character(&text);
+        utf8proc_uint8_t bytes[4];
+        if (c < 128 && strchr("&<>\"'", (int)c))
+            put(p, "&#%d;", (int)c);
+        else
+            put_bytes(p, (const char *)bytes, (size_t)utf8proc_encode_char(c, bytes));
+    }
+}
+
+/* Columns that the text takes in a font of even width: an estimate of its length. */
+static int text_columns(const char *text)
+{
+    int columns = 0;
+    while (*text)
+        columns += utf8proc_charwidth(next_character(&text));
+    return columns;
+}
+
+/* ---- Axes ------------------------------------------------------------------------------------ */
+
+static double position(const axis *a, double value)
+{
+    double v = a->log ? log10(value) : value;
+    return a->from + (v - a->low) / (a->high - a->low) * (a->to - a->from);
+}
+
+/* Ranges beyond these would make the arithmetic of ticks fail. */
+static const double widest = 1e300, narrowest = 1e-300;
+
+/* True if the point can be drawn. */
+static bool drawable(const plot *p, const br_series *s, int64_t i)
+{
+    return fabs(s->x[i]) < widest && fabs(s->y[i]) < widest && (!p->y.log || s->y[i] > 0);
+}
+
+static void widen(axis *a, double value)
+{
+    double v = a->log ? log10(value) : value;
+    a->low = fmin(a->low, v);
+    a->high = fmax(a->high, v);
+}
+
+/* 1, 2 or 5 times a power of ten, so that some `count` steps make the range. */
+static double nice_step(double range, double count)
+{
+    double rough = range / count, power = pow(10, floor(log10(rough)));
+    double digit = rough / power;
+    return power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10);
+}
+
+/* Rounds the range outwards to ticks, `count` or so of them. */
+static void place_ticks(axis *a, double count)
+{
+    if (!(a->low <= a->high)) { /* nothing to draw */
+        a->low = 0;
+        a->high = 1;
+    }
+    double least = fmax(1e-9 * fmax(fabs(a->low), fabs(a->high)), narrowest);
+    if (a->high - a->low <= least) { /* a level line */
+        double pad = a->low == 0 || a->log ? 0.5 : fabs(a->low) / 2;
+        a->low -= pad;
+        a->high += pad;
+    }
+    a->step = nice_step(a->high - a->low, count);
+    if (a->log)
+        a->step = fmax(1, ceil(a->step));
+    a->low = floor(a->low / a->step + 1e-9) * a->step;
+    a->high = ceil(a->high / a->step - 1e-9) * a->step;
+    a->precision = (int)fmax(0, -floor(log10(a->step) + 1e-9));
+}
+
+static void tick_label(const axis *a, double tick, char *text, size_t size)
+{
+    if (a->log)
+        snprintf(text, size, "%g", pow(10, tick));
+    else if (a->precision > 6 || fabs(a->high) >= 1e7 || fabs(a->low) >= 1e7)
+        snprintf(text, size, "%g", tick);
+    else
+        snprintf(text, size, "%.*f", a->precision, tick);
+}
+
+/* Room for the widest label of the axis, in pixels. */
+static int label_room(const axis *a)
+{
+    size_t longest = 0;
+    int64_t n = llround((a->high - a->low) / a->step);
+    for (int64_t i = 0; i <= n; i++) {
+        char text[40];
+        tick_label(a, a->low + (double)i * a->step, text, sizeof text);
+        longest = strlen(text) > longest ? strlen(text) : longest;
+    }
+    return (int)longest * LETTER;
+}
+
+/* ---- Layout ---------------------------------------------------------------------------------- */
+
+static const char *series_name(const plot *p, int i)
+{
+    return p->series[i].name ? p->series[i].name : "";
+}
+
+static int legend_width(const plot *p, int i)
+{
+    return 24 + 6 + text_columns(series_name(p, i)) * LETTER + 18; /* line, gap, name, gap */
+}
+
+/* Where entry i of the legend goes; gives the entries' rows in all. */
+static int legend_place(const plot *p, int wanted, int *x, int *row)
+{
+    int at = p->left, rows = p->n_series > 0;
+    for (int i = 0; i < p->n_series; i++) {
+        int width = legend_width(p, i);
+        if (at > p->left && at + width > p->right) {
+            at = p->left;
+            rows++;
+        }
+        if (i == wanted) {
+            *x = at;
+            *row = rows - 1;
+        }
+        at += width;
+    }
+    return rows;
+}
+
+static void lay_out(plot *p)
+{
+    const br_plot_options *o = &p->options;
+    p->x = (axis){ .low = INFINITY, .high = -INFINITY };
+    p->y = (axis){ .low = INFINITY, .high = -INFINITY, .log = o->log_y };
+    for (int k = 0; k < p->n_series; k++)
+        for (int64_t i = 0; i < p->series[k].count; i++)
+            if (drawable(p, &p->series[k], i)) {
+                widen(&p->x, p->series[k].x[i]);
+                widen(&p->y, p->series[k].y[i]);
+            }
+    place_ticks(&p->x, p->width / 100.0);
+    place_ticks(&p->y, p->height / 70.0);
+    p->left = MARGIN + (o->y_label ? ROW : 0) + label_room(&p->y) + TICK;
+    p->right = p->width - MARGIN - label_room(&p->x) / 2;
+    p->top = MARGIN + (o->title ? ROW + 4 : 0) + legend_place(p, -1, NULL, NULL) * ROW;
+    p->bottom = p->height - MARGIN - (o->x_label ? ROW : 0) - ROW;
+    p->x.from = p->left;
+    p->x.to = p->right;
+    p->y.from = p->bottom;
+    p->y.to = p->top;
+}
+
+/* ---- Drawing --------------------------------------------------------------------------------- */
+
+static void draw_label(plot *p, const char *attributes, const char *text)
+{
+    put(p, "<text %s>", attributes);
+    put_text(p, text);
+    put(p, "</text>\n");
+}
+
+static void draw_titles(plot *p)
+{
+    char attributes[160];
+    const br_plot_options *o = &p->options;
+    int x = (p->left + p->right) / 2, y = (p->top + p->bottom) / 2, left = MARGIN + FONT - 3;
+    if (o->title) {
+        snprintf(attributes, sizeof attributes,
+                 "x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-size=\"%d\" fill=\"#111\"", x,
+                 MARGIN + TITLE_FONT - 2, TITLE_FONT);
+        draw_label(p, attributes, o->title);
+    }
+    if (o->x_label) {
+        snprintf(attributes, sizeof attributes, "x=\"%d\" y=\"%d\" text-anchor=\"middle\"", x,
+                 p->height - MARGIN);
+        draw_label(p, attributes, o->x_label);
+    }
+    if (o->y_label) {
+        snprintf(attributes, sizeof attributes,
+                 "x=\"%d\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90,%d,%d)\"", left,
+                 y, left, y);
+        draw_label(p, attributes, o->y_label);
+    }
+}
+
+static void draw_ticks(plot *p, const axis *a, bool vertical)
+{
+    int64_t n = llround((a->high - a->low) / a->step);
+    for (int64_t i = 0; i <= n; i++) {
+        double tick = a->low + (double)i * a->step;
+        double at = a->from + (tick - a->low) / (a->high - a->low) * (a->to - a->from);
+        char text[40];
+        tick_label(a, fabs(tick) < a->step / 2 ? 0 : tick, text, sizeof text);
+        if (vertical)
+            put(p,
+                "<path d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" "
+                "stroke=\"none\">%s</text>\n",
+                p->left, at, p->right, p->left - TICK - 3, at + FONT / 3.0, text);
+        else
+            put(p,
+                "<path d=\"M%.1f %dV%d\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" "
+                "stroke=\"none\">%s</text>\n",
+                at, p->top, p->bottom, at, p->bottom + ROW - 4, text);
+    }
+}
+
+/* One line through points first .. end-1, all of which can be drawn. */
+static void draw_run(plot *p, const br_series *s, int64_t first, int64_t end)
+{
+    if (end - first == 1) {
+        put(p, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/>\n", position(&p->x, s->x[first]),
+            position(&p->y, s->y[first]));
+        return;
+    }
+    put(p, "<polyline points=\"");
+    char before[64] = "";
+    for (int64_t i = first; i < end; i++) {
+        char point[64];
+        snprintf(point, sizeof point, "%.1f,%.1f", position(&p->x, s->x[i]),
+                 position(&p->y, s->y[i]));
+        if (strcmp(point, before) != 0)
+            put(p, "%s%s", i > first ? " " : "", point);
+        memcpy(before, point, sizeof before);
+    }
+    put(p, "\"/>\n");
+}
+
+static void draw_series(plot *p, int k)
+{
+    const br_series *s = &p->series[k];
+    const char *colour = colours[k % N_COLOURS];
+    put(p, "<g stroke=\"%s\" fill=\"none\" stroke-width=\"2\" stroke-linejoin=\"round\">\n",
+        colour);
+    for (int64_t i = 0; i < s->count;) {
+        int64_t end = i;
+        while (end < s->count && drawable(p, s, end))
+            end++;
+        if (end > i)
+            draw_run(p, s, i, end);
+        i = end + 1;
+    }
+    int x = 0, row = 0;
+    legend_place(p, k, &x, &row);
+    int y = MARGIN + (p->options.title ? ROW + 4 : 0) + row * ROW;
+    put(p, "<path d=\"M%d %dh24\"/>\n</g>\n", x, y + FONT / 2 - 1);
+    char attributes[64];
+    snprintf(attributes, sizeof attributes, "x=\"%d\" y=\"%d\"", x + 30, y + FONT - 3);
+    draw_label(p, attributes, series_name(p, k));
+}
+
+static void draw(plot *p)
+{
+    put(p,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+        "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"%d\" fill=\"#333\" "
+        "stroke=\"none\">\n"
+        "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+        p->width, p->height, p->width, p->height, FONT);
+    draw_titles(p);
+    put(p, "<g stroke=\"#ddd\">\n");
+    draw_ticks(p, &p->x, false);
+    draw_ticks(p, &p->y, true);
+    put(p, "</g>\n");
+    for (int k = 0; k < p->n_series; k++)
+        draw_series(p, k);
+    put(p, "<path d=\"M%d %dV%dH%d\" stroke=\"#333\" fill=\"none\"/>\n</svg>\n", p->left, p->top,
+        p->bottom, p->right);
+    flush(p);
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+static bool good_arguments(const char *path, int n_series, const br_series *series,
+                           const br_plot_options *o)
+{
+    const char *op = "plot_svg";
+    if (br_failed())
+        return false;
+    if (!path || n_series < 0 || (n_series > 0 && !series))
+        br__fail(BR_ERROR_ARGUMENT, op, "path and series are required");
+    else if (o->width < 300 || o->width > 20000 || o->height < 200 || o->height > 20000)
+        br__fail(BR_ERROR_ARGUMENT, op, "the size is %d x %d, must be 300 x 200 .. 20000 x 20000",
+                 o->width, o->height);
+    for (int i = 0; !br_failed() && i < n_series; i++)
+        if (series[i].count < 0 || (series[i].count > 0 && (!series[i].x || !series[i].y)))
+            br__fail(BR_ERROR_ARGUMENT, op, "series %d: x and y are required", i);
+    return !br_failed();
+}
+
+bool br_plot_svg(const char *path, int n_series, const br_series *series,
+                 const br_plot_options *options)
+{
+    br_plot_options o = options ? *options : (br_plot_options){ 0 };
+    o.width = o.width ? o.width : 800;
+    o.height = o.height ? o.height : 480;
+    if (!good_arguments(path, n_series, series, &o))
+        return false;
+    plot *p = br__calloc(1, sizeof *p);
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", NULL);
+    if (p && !plain)
+        br__fail(BR_ERROR_MEMORY, "plot_svg", "no memory for a locale");
+    if (p && plain && br__replace_begin(&p->file, "plot_svg", path)) {
+        locale_t before = uselocale(plain);
+        p->n_series = n_series;
+        p->series = series;
+        p->options = o;
+        p->width = o.width;
+        p->height = o.height;
+        lay_out(p);
+        draw(p);
+        uselocale(before);
+        if (!p->failed)
+            br__replace_commit(&p->file);
+    }
+    if (plain)
+        freelocale(plain);
+    br_free(p);
+    return !br_failed();
+}
