@@ -39,7 +39,8 @@ static void on_signal(int number)
 /* A second signal ends the program at once: files are replaced whole, so nothing is lost. */
 static void catch_signals(void)
 {
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND) };
+    struct sigaction action = { .sa_handler = on_signal,
+                                .sa_flags = (int)(SA_RESTART | SA_RESETHAND) };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
