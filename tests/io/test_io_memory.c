@@ -2,56 +2,9 @@
  * turn: an error is reported, nothing leaks, no file is left behind. */
 #include "tensor/tensor_internal.h"
 #include "tests/io/files.h"
-
-#include <stdlib.h>
+#include "tests/memory.h"
 
 TestSuite(io_memory, .init = files_begin, .fini = files_end);
-
-static struct {
-    int64_t left, blocks;
-    bool failed;
-} counted;
-
-static void *allocate(void *context, size_t size, size_t alignment)
-{
-    (void)context;
-    counted.failed |= counted.left == 0;
-    if (counted.left-- <= 0)
-        return NULL;
-    void *block;
-    if (posix_memalign(&block, alignment < 16 ? 16 : alignment, size) != 0)
-        return NULL;
-    counted.blocks++;
-    return block;
-}
-
-static void deallocate(void *context, void *block)
-{
-    (void)context;
-    counted.blocks--;
-    free(block);
-}
-
-/* Runs task with n allocations to be had, for n = 0, 1, ... until they are enough. */
-static void fail_in_turn(bool (*task)(void), const char *name)
-{
-    br_set_cache_limit(0);
-    cr_assert(br_set_allocator(&(br_allocator){ allocate, deallocate, NULL }));
-    for (int64_t n = 0, done = 0; !done; n++) {
-        counted.left = n;
-        counted.failed = false;
-        bool ok = task();
-        done = !counted.failed;
-        cr_assert_eq(ok, done, "%s, %lld allocations: %s", name, (long long)n, br_error_message());
-        cr_assert_eq(br_error_code(), done ? BR_OK : BR_ERROR_MEMORY, "%s", br_error_message());
-        br_clear_error();
-        br_thread_cleanup();
-        cr_assert_eq(counted.blocks, 0, "%s, %lld allocations: %lld blocks leaked", name,
-                     (long long)n, (long long)counted.blocks);
-        cr_assert(n < 1000);
-    }
-    cr_assert(br_set_allocator(NULL));
-}
 
 static const char header[] = "{\"__metadata__\":{\"a\":\"b\"},\"x\":{\"dtype\":\"F32\",\"shape\":["
                              "2],\"data_offsets\":[0,8]},"

@@ -335,6 +335,18 @@ Test(bert, pad_mask_repeats_one_row_without_copying)
     br_scope_end(scope);
 }
 
+Test(bert, only_a_parameter_that_is_there_is_replaced)
+{
+    br_bert_config c = tiny(false);
+    br_bert *bert = br_bert_new(&c);
+    br_module *decoder = br_base(bert->decoder);
+    check_fails(br_module_replace_parameter(decoder, "bias", bert->decoder_bias),
+                "no parameter 'bias'");
+    check_fails(br_module_replace_parameter(decoder, "weight", NULL), "t is NULL");
+    cr_assert(br_module_get(decoder, "weight") == bert->embedding->tok_embed->weight);
+    br_free_module(bert);
+}
+
 /* ---- Bad input ------------------------------------------------------------------------------- */
 
 Test(bert, sizes_are_reached_by_name)

@@ -1,10 +1,9 @@
 /* SVG plots: what is drawn where, text that needs escaping, and files that cannot be written. */
-#include "tests/support.h"
+#include "tests/memory.h"
 
 #include <brasa/viz.h>
 #include <dirent.h>
 #include <float.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -166,4 +165,19 @@ Test(plot, an_unwritable_place_is_an_error)
     br_raise(BR_ERROR_STATE, "earlier");
     check_fails(br_plot_svg(path, 0, NULL, NULL), "earlier");
     cr_assert_neq(access(path, F_OK), 0);
+}
+
+static bool plot_two_points(void)
+{
+    const double x[] = { 1, 2 };
+    br_series s = { "s", 2, x, x };
+    bool ok = br_plot_svg(path, 1, &s, &(br_plot_options){ .title = "t" });
+    cr_assert_eq(access(path, F_OK) == 0, ok);
+    unlink(path);
+    return ok;
+}
+
+Test(plot, memory_that_runs_out_leaves_no_file)
+{
+    fail_in_turn(plot_two_points, "a plot");
 }

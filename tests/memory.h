@@ -1,0 +1,56 @@
+/* tests/memory.h - memory made to run out at every allocation of a task in turn. */
+#ifndef BR_TESTS_MEMORY_H
+#define BR_TESTS_MEMORY_H
+
+#include "tests/support.h"
+
+#include <stdlib.h>
+
+static struct {
+    int64_t left, blocks;
+    bool failed;
+} counted;
+
+static inline void *counted_allocate(void *context, size_t size, size_t alignment)
+{
+    (void)context;
+    counted.failed |= counted.left == 0;
+    if (counted.left-- <= 0)
+        return NULL;
+    void *block;
+    if (posix_memalign(&block, alignment < 16 ? 16 : alignment, size) != 0)
+        return NULL;
+    counted.blocks++;
+    return block;
+}
+
+static inline void counted_deallocate(void *context, void *block)
+{
+    (void)context;
+    counted.blocks--;
+    free(block);
+}
+
+/* Runs task with n allocations to be had, for n = 0, 1, ... until they are enough. Until then it
+ * must fail with BR_ERROR_MEMORY; and each time give back all it took. */
+static inline void fail_in_turn(bool (*task)(void), const char *name)
+{
+    br_set_cache_limit(0);
+    cr_assert(br_set_allocator(&(br_allocator){ counted_allocate, counted_deallocate, NULL }));
+    for (int64_t n = 0, done = 0; !done; n++) {
+        counted.left = n;
+        counted.failed = false;
+        bool ok = task();
+        done = !counted.failed;
+        cr_assert_eq(ok, done, "%s, %lld allocations: %s", name, (long long)n, br_error_message());
+        cr_assert_eq(br_error_code(), done ? BR_OK : BR_ERROR_MEMORY, "%s", br_error_message());
+        br_clear_error();
+        br_thread_cleanup();
+        cr_assert_eq(counted.blocks, 0, "%s, %lld allocations: %lld blocks leaked", name,
+                     (long long)n, (long long)counted.blocks);
+        cr_assert(n < 20000, "%s has no end", name);
+    }
+    cr_assert(br_set_allocator(NULL));
+}
+
+#endif
