@@ -214,8 +214,8 @@ br_tensor *br_rdiv_scalar(br_tensor *a, double s)
 static void pow_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     double s = scalar_of(node);
-    if (s != 0)
-        dx[0] = br_mul(dy, br_mul_scalar(br_pow_scalar(br_saved(node, 0), s - 1), s));
+    dx[0] = s == 0 ? br_zeros_like(dy)
+                   : br_mul(dy, br_mul_scalar(br_pow_scalar(br_saved(node, 0), s - 1), s));
 }
 
 static const br_op pow_scalar_op = { "pow_scalar", pow_scalar_backward, false };

@@ -105,10 +105,11 @@ br_tensor *br_mul_scalar_(br_tensor *a, double s)
 
 /* ---- Replacing ------------------------------------------------------------------------------- */
 
-/* What was in a does not count any more: its gradient is left at zero. */
+/* What was in a does not count any more: its gradient is zero. */
 static void fill_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    (void)node, (void)dy, (void)dx;
+    (void)node;
+    dx[0] = br_zeros_like(dy);
 }
 
 static const br_op fill_op = { "fill_", fill_backward, false };
@@ -132,7 +133,10 @@ br_tensor *br_zero_(br_tensor *a)
 
 static void copy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    dx[1] = br_to(dy, *(const br_dtype *)br_params(node));
+    if (br_wants(node, 0))
+        dx[0] = br_zeros_like(dy);
+    if (br_wants(node, 1))
+        dx[1] = br_to(dy, *(const br_dtype *)br_params(node));
 }
 
 static const br_op copy_op = { "copy_", copy_backward, false };

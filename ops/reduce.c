@@ -234,7 +234,7 @@ static void max_dim_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = br_where(chosen, dy, br_scalar(0, br_dtype_of(dy)));
 }
 
-static const br_op max_dim_op = { "max_dim", max_dim_backward, false };
+static const br_op max_dim_op = { "max", max_dim_backward, false };
 
 /* Positions along the dimensions, and the values unless y is NULL. */
 static br_tensor *positions(const char *op, const br_tensor *x, unsigned bits, bool keepdim,
@@ -247,7 +247,7 @@ static br_tensor *positions(const char *op, const br_tensor *x, unsigned bits, b
 
 br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices)
 {
-    static const char op[] = "max_dim";
+    static const char op[] = "max";
     if (indices)
         *indices = NULL;
     if (!br__required(op, "x", x) || !br__wrap_dim(op, "dim", x, &dim))

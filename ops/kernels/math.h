@@ -234,11 +234,16 @@ static inline real gelu_tanh(real x)
     return x * real_sigmoid(SQRT_8_BY_PI * (x + (real)0.044715 * x * x * x));
 }
 
+/* s = sigmoid(z), 1 - s = s exp(-z). Beyond 10 the slope is 0 or 1 to the last digit, and before
+ * powers of x and exp(-z) overflow. */
 static inline real gelu_tanh_slope(real x)
 {
-    real s = real_sigmoid(SQRT_8_BY_PI * (x + (real)0.044715 * x * x * x));
-    real slope = SQRT_8_BY_PI * (1 + 3 * (real)0.044715 * x * x);
-    return s + x * s * (1 - s) * slope;
+    real t = x > 10 ? 10 : x;
+    t = t < -10 ? -10 : t;
+    real e = real_exp(-SQRT_8_BY_PI * (t + (real)0.044715 * t * t * t));
+    real s = 1 / (1 + e);
+    real slope = SQRT_8_BY_PI * (1 + 3 * (real)0.044715 * t * t);
+    return s + t * s * (s * e) * slope;
 }
 
 #endif

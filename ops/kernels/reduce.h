@@ -1,7 +1,7 @@
 /* ops/kernels/reduce.h - sums and maxima of floats; part of variant.c.
  *
- * Sums add at most BLOCK / LANES values in the type itself before they go on in double, so that
- * their error does not grow with the length. The order of additions depends on the shape alone. */
+ * Sums add at most eight values in the type itself before they go on in double, so that their error
+ * does not grow with the length. The order of additions depends on the shape alone. */
 #ifndef BR_KERNELS_REDUCE_H
 #define BR_KERNELS_REDUCE_H
 
@@ -17,7 +17,14 @@
 typedef real lanes __attribute__((vector_size(64)));
 typedef __typeof__((lanes){ 0 } == (lanes){ 0 }) lane_mask;
 
-enum { LANES = sizeof(lanes) / sizeof(real), BLOCK = 64 * LANES };
+enum { LANES = sizeof(lanes) / sizeof(real) };
+
+typedef double wide_lanes __attribute__((vector_size(LANES * sizeof(double))));
+
+static inline void load_lanes(lanes *v, const real *x)
+{
+    memcpy(v, x, sizeof *v);
+}
 
 static inline const real *element(const br_fold *f, int64_t row, int64_t column)
 {
@@ -26,47 +33,30 @@ static inline const real *element(const br_fold *f, int64_t row, int64_t column)
 
 /* ---- Sum ------------------------------------------------------------------------------------- */
 
-static inline void add_lanes(lanes *sum, const real *x)
-{
-    lanes v;
-    memcpy(&v, x, sizeof v);
-    *sum += v;
-}
-
-static inline real sum_lanes(const lanes *v)
-{
-    real x[LANES];
-    memcpy(x, v, sizeof x);
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int k = 0; k < width; k++)
-            x[k] += x[k + width];
-    return x[0];
-}
-
-/* Of at most BLOCK elements. */
-static double sum_block(const real *x, int64_t n)
-{
-    lanes a = { 0 }, b = a, c = a, d = a;
-    real rest = 0;
-    int64_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES) {
-        add_lanes(&a, x + i);
-        add_lanes(&b, x + i + LANES);
-        add_lanes(&c, x + i + 2 * LANES);
-        add_lanes(&d, x + i + 3 * LANES);
-    }
-    for (; i + LANES <= n; i += LANES)
-        add_lanes(&a, x + i);
-    for (; i < n; i++)
-        rest += x[i];
-    a = (a + b) + (c + d);
-    return (double)(sum_lanes(&a) + rest);
-}
-
 static void sum_run(const real *x, int64_t n, br_accumulator *value)
 {
-    for (int64_t i = 0; i < n; i += BLOCK)
-        value->f += sum_block(x + i, n - i < BLOCK ? n - i : BLOCK);
+    lanes a, b, c, d;
+    wide_lanes sum = { 0 };
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        load_lanes(&a, x + i);
+        load_lanes(&b, x + i + LANES);
+        load_lanes(&c, x + i + 2 * LANES);
+        load_lanes(&d, x + i + 3 * LANES);
+        sum += __builtin_convertvector((a + b) + (c + d), wide_lanes);
+    }
+    for (; i + LANES <= n; i += LANES) {
+        load_lanes(&a, x + i);
+        sum += __builtin_convertvector(a, wide_lanes);
+    }
+    double lane[LANES], rest = 0;
+    for (; i < n; i++)
+        rest += (double)x[i];
+    memcpy(lane, &sum, sizeof lane);
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int k = 0; k < width; k++)
+            lane[k] += lane[k + width];
+    value->f += lane[0] + rest;
 }
 
 /* Columns side by side, eight rows at a time. */
@@ -119,7 +109,7 @@ static inline real larger(real a, real b)
 static inline void max_lanes(lanes *most, const real *x)
 {
     lanes v;
-    memcpy(&v, x, sizeof v);
+    load_lanes(&v, x);
     lane_mask take = (v > *most) | (v != v);
     *most = (lanes)(((lane_mask)v & take) | ((lane_mask)*most & ~take));
 }

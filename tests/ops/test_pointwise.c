@@ -1,0 +1,259 @@
+/* tests/ops/test_pointwise.c - functions of one element against PyTorch's numbers, and the
+ * pointwise kernels against each other: every instruction set, every layout, every number of
+ * threads. */
+#include "ops/ops_internal.h"
+#include "tests/ops/values.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+TestSuite(pointwise, .init = check_begin, .fini = check_end);
+
+/* ---- PyTorch's numbers ----------------------------------------------------------------------- */
+
+static br_tensor *gelu(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_ERF);
+}
+
+static br_tensor *gelu_tanh(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_TANH);
+}
+
+/* The largest error of a function, in units of the type's resolution at the result's size; with
+ * `of_x`, at the argument's, since gelu is as exact as 1 + erf; `floor` is the smallest size that
+ * counts. */
+static const struct function {
+    const char *name;
+    br_tensor *(*f)(br_tensor *x);
+    double units;
+    bool of_x;
+    double floor;
+} functions[] = {
+    { "exp", br_exp, 1, false, 0 },         { "log", br_log, 1, false, 0 },
+    { "sqrt", br_sqrt, 1, false, 0 },     { "erf", br_erf, 2, false, 0 },
+    { "tanh", br_tanh, 2, false, 0 },       { "sigmoid", br_sigmoid, 2.5, false, 1e-31 },
+    { "relu", br_relu, 0, false, 0 },       { "gelu", gelu, 2, true, 0 },
+    { "gelu_tanh", gelu_tanh, 2, true, 0 }, { "neg", br_neg, 0, false, 0 },
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static double resolution(double size, br_dtype dtype)
+{
+    int exponent, digits = dtype == BR_F32 ? 24 : 53, least = dtype == BR_F32 ? -125 : -1021;
+    frexp(size, &exponent);
+    return ldexp(1, (exponent < least ? least : exponent) - digits);
+}
+
+/* Equal, both NaN, or within the tolerance. An f32 result may be what `want` rounds to. */
+static bool agrees(double got, double want, double tolerance, br_dtype dtype)
+{
+    if (dtype == BR_F32 && isinf((float)want))
+        want = (double)(float)want;
+    return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= tolerance;
+}
+
+/* Its gradient of gelu's tanh form takes 1 - tanh^2 near 1. */
+static const double pytorch_error = 2e-14;
+
+static void check_case(const struct function *f, const double *want, br_dtype dtype)
+{
+    double x = want[0];
+    br_scope *scope = br_scope_begin();
+    br_tensor *leaf_x = leaf(br_scalar(x, dtype));
+    br_tensor *y = f->f(leaf_x);
+    br_backward(y);
+    check_ok();
+
+    double size = fmax(fabs(f->of_x ? x : want[1]), f->floor);
+    double tolerance = f->units * resolution(size, dtype);
+    cr_expect(agrees(br_item(y), want[1], tolerance, dtype), "%s(%a) of %s is %a, not %a", f->name,
+              x, br_dtype_name(dtype), br_item(y), want[1]);
+
+    double slope = br_item(br_grad_of(leaf_x));
+    tolerance = 4 * resolution(fmax(fabs(want[2]), 1), dtype) + pytorch_error;
+    bool limit = isinf(x) && isnan(want[2]); /* PyTorch's formula has inf x 0 there */
+    cr_expect(limit || agrees(slope, want[2], tolerance, dtype),
+              "the gradient of %s at %a of %s is %a, not %a", f->name, x, br_dtype_name(dtype),
+              slope, want[2]);
+    br_scope_end(scope);
+}
+
+Test(pointwise, as_pytorch)
+{
+    FILE *cases = fopen(BRASA_TEST_DIR "/ops/pointwise_cases.txt", "r");
+    cr_assert_not_null(cases);
+    char line[512], name[32], text[3][64];
+    int seen[FUNCTIONS] = { 0 };
+    while (fgets(line, sizeof line, cases)) {
+        if (sscanf(line, "%31s %63s %63s %63s", name, text[0], text[1], text[2]) != 4)
+            continue;
+        for (int i = 0; i < FUNCTIONS; i++) {
+            if (strcmp(functions[i].name, name) != 0)
+                continue;
+            double want[] = { atof(text[0]), atof(text[1]), atof(text[2]) };
+            check_case(&functions[i], want, BR_F32);
+            check_case(&functions[i], want, BR_F64);
+            seen[i]++;
+        }
+    }
+    fclose(cases);
+    for (int i = 0; i < FUNCTIONS; i++)
+        cr_assert_gt(seen[i], 100, "%d cases of %s", seen[i], functions[i].name);
+}
+
+/* The negative tail is exact in proportion, where 1 + erf(x / sqrt 2) would lose its digits. */
+Test(pointwise, gelu_tail)
+{
+    br_scope *scope = br_scope_begin();
+    for (double x = -5; x < 0; x += 0.25) {
+        double want = 0.5 * x * erfc(-x / sqrt(2));
+        double got = br_item(gelu(br_scalar(x, BR_F32)));
+        cr_assert(fabs(got - want) <= 3e-3 * -want, "gelu(%g) is %g, not %g", x, got, want);
+    }
+    br_scope_end(scope);
+}
+
+Test(pointwise, refused)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *integers = br_zeros(BR_SHAPE(2, 3), BR_I64);
+    check_fails(br_exp(integers), "exp: x [2, 3] is i64, must be one of: f32, f64");
+    check_fails(br_relu(NULL), "relu: x is NULL");
+    check_fails(br_gelu(br_scalar(1, BR_F32), (br_gelu_form)7), "gelu: form 7");
+    check_fails(br_neg(br_zeros(BR_SHAPE(1), BR_BOOL)), "neg: x [1] is bool, must be one of: f32");
+    br_scope_end(scope);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+static br_tensor *call_function(br_tensor *const *inputs, int n, void *context)
+{
+    (void)n;
+    return ((const struct function *)context)->f(inputs[0]);
+}
+
+Test(pointwise, gradients)
+{
+    for (int i = 0; i < FUNCTIONS; i++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = values(BR_SHAPE(3, 4), 5, BR_F64);
+        bool positive =
+            strcmp(functions[i].name, "log") == 0 || strcmp(functions[i].name, "sqrt") == 0;
+        x = leaf(br_detach(positive ? br_add_scalar(br_mul(x, x), 0.5) : x));
+        check_gradient(call_function, (void *)&functions[i], 1, &x);
+        check_second_gradient(call_function, (void *)&functions[i], 1, &x);
+        br_scope_end(scope);
+    }
+}
+
+/* The gradient's one kernel and its composition are the same function. */
+Test(pointwise, fused_gradients_are_the_composed_ones)
+{
+    for (int i = 0; i < FUNCTIONS; i++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = leaf(values(BR_SHAPE(101), 0, BR_F64)), *fused, *composed;
+        br_tensor *y = functions[i].f(br_add_scalar(x, 4)), *dy = values(BR_SHAPE(101), 1, BR_F64);
+        br_grad(1, &y, 1, &x, &fused, &(br_grad_options){ .gradients = &dy, .retain_graph = true });
+        br_grad(1, &y, 1, &x, &composed,
+                &(br_grad_options){ .gradients = &dy, .create_graph = true });
+        check_ok();
+        cr_assert(br_allclose(fused, composed, 1e-13, 1e-14), "%s", functions[i].name);
+        br_scope_end(scope);
+    }
+}
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+typedef struct kernel {
+    const char *name;
+    size_t place;
+    int operands;
+    bool compares;
+} kernel;
+
+#define UNARY_KERNEL(name, expression)   { #name, BR_LOOP(name), 1, false },
+#define BINARY_KERNEL(name, expression)  { #name, BR_LOOP(name), 2, false },
+#define COMPARE_KERNEL(name, expression) { #name, BR_LOOP(name), 2, true },
+
+static const kernel kernels[] = { BR_POINTWISE_KERNELS(UNARY_KERNEL, BINARY_KERNEL,
+                                                       COMPARE_KERNEL) };
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+static const double tolerances[] = { 1e-5, 1e-8 }; /* for the kernel that takes them */
+
+static br_tensor *run(const kernel *k, br_tensor *a, br_tensor *b)
+{
+    br_loop loop = br__loop_for(k->name, "a", a, k->place);
+    br_tensor *y = br_empty(br_ndim(a), br_sizes(a), k->compares ? BR_BOOL : br_dtype_of(a));
+    br__for_each(1 + k->operands, (const br_tensor *[]){ y, a, b }, loop, tolerances);
+    return y;
+}
+
+/* Instruction sets differ in whether they fuse multiplications with additions, no more. */
+Test(pointwise, instruction_sets_agree)
+{
+    static const char *const variants[] = { "avx2", "avx512" };
+    for (int i = 0; i < KERNELS; i++) {
+        for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *a = values(BR_SHAPE(1003), 3, dtype), *b = values(BR_SHAPE(1003), 8, dtype);
+            cr_assert(br__force_kernels("baseline"));
+            br_tensor *want = run(&kernels[i], a, b);
+            for (int v = 0; v < 2; v++) {
+                if (!br__force_kernels(variants[v]))
+                    continue;
+                br_tensor *got = run(&kernels[i], a, b), *both_nan = NULL;
+                if (!kernels[i].compares) { /* equal where both are NaN */
+                    both_nan = br_logical_and(br_ne(got, got), br_ne(want, want));
+                    got = br_masked_fill(got, both_nan, 0);
+                }
+                br_tensor *expected = both_nan ? br_masked_fill(want, both_nan, 0) : want;
+                double units = dtype == BR_F32 ? 4 * 0x1p-24 : 8 * 0x1p-53;
+                bool close = kernels[i].compares ? br_equal(got, expected)
+                                                 : br_allclose(got, expected, units, units);
+                cr_assert(close, "%s of %s, %s", kernels[i].name, br_dtype_name(dtype),
+                          variants[v]);
+            }
+            br_scope_end(scope);
+        }
+    }
+    cr_assert(br__force_kernels(NULL));
+    cr_assert_not(br__force_kernels("no such set"));
+}
+
+/* Whether an operand is dense, strided or one value, an element comes out the same to the bit. */
+Test(pointwise, layouts_agree)
+{
+    for (int i = 0; i < KERNELS; i++) {
+        for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *a = values(BR_SHAPE(203), 3, dtype), *b = values(BR_SHAPE(203), 8, dtype);
+            br_tensor *one = br_scalar(0.75, dtype), *ones = br_full(BR_SHAPE(203), 0.75, dtype);
+            br_tensor *wide_a = br_select(br_stack(BR_INPUTS(a, b, a), 1), 1, 2);
+            br_tensor *wide_b = br_select(br_stack(BR_INPUTS(a, b), 1), 1, 1);
+            check_same_bits(run(&kernels[i], wide_a, wide_b), run(&kernels[i], a, b));
+            check_same_bits(run(&kernels[i], a, one), run(&kernels[i], a, ones));
+            check_same_bits(run(&kernels[i], br_expand(one, BR_SHAPE(203)), b),
+                            run(&kernels[i], ones, b));
+            br_scope_end(scope);
+        }
+    }
+}
+
+Test(pointwise, threads_agree)
+{
+    for (int i = 0; i < KERNELS; i++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *a = values(BR_SHAPE(3, 70001), 3, BR_F32),
+                  *b = values(BR_SHAPE(70001), 8, BR_F32);
+        br_set_num_threads(1);
+        br_tensor *want = run(&kernels[i], a, b);
+        for (int threads = 2; threads <= 3; threads++) {
+            br_set_num_threads(threads);
+            check_same_bits(run(&kernels[i], a, b), want);
+        }
+        br_scope_end(scope);
+    }
+}
