@@ -66,7 +66,8 @@ static br_node *dequeue(walk *w)
 
 /* ---- Accumulation ---------------------------------------------------------------------------- */
 
-/* Adds dx, which the caller holds and gives away, to *slot. */
+/* Adds dx, which the caller holds and gives away, to *slot: in place if the sum is nobody else's,
+ * and dense (an expanded one has one place for many elements). */
 static bool accumulate(const walk *w, br_tensor **slot, br_tensor *dx)
 {
     if (!*slot) {
@@ -74,7 +75,7 @@ static bool accumulate(const walk *w, br_tensor **slot, br_tensor *dx)
         return true;
     }
     br_tensor *sum;
-    if (!w->create_graph && br__is_exclusive(*slot)) {
+    if (!w->create_graph && br__is_exclusive(*slot) && (*slot)->contiguous) {
         sum = br_retain(br__grad_ops.add_(*slot, dx));
     } else {
         br_scope *scope = br_scope_begin();

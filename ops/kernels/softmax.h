@@ -9,7 +9,7 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
-enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48 };
+enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES };
 
 /* ---- Along a row ----------------------------------------------------------------------------- */
 
