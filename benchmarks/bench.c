@@ -1,0 +1,116 @@
+/* benchmarks/bench.c - `brasa bench`: options, clock, statistics. */
+#include "benchmarks/bench.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double bench_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+bench_times bench_measure(void (*f)(void *context), void *context, double seconds)
+{
+    enum { MOST = 10000, LEAST = 5 };
+    static double times[MOST];
+    f(context);
+    int n = 0;
+    double total = 0;
+    while (n < MOST && (n < LEAST || total < seconds) && !br_failed()) {
+        double start = bench_now();
+        f(context);
+        times[n] = bench_now() - start;
+        total += times[n++];
+    }
+    qsort(times, (size_t)n, sizeof *times, compare_doubles);
+    return (bench_times){ n ? times[n / 2] : 0, n ? times[0] : 0, n };
+}
+
+static int usage(FILE *stream, int status)
+{
+    fputs(
+        "usage: brasa bench kernels|models [options]\n"
+        "\n"
+        "kernels: every operation at the sizes its row in tests/op_cases.def gives, forward and\n"
+        "backward, as time, GFLOP/s or GB/s, and the fraction of this machine's measured peak\n"
+        "(products) or memory bandwidth (the rest).\n"
+        "models: the training step (forward, loss, backward, optimizer) and the forward (no grad,\n"
+        "eval) of each model at its notebook's sizes, each in a process of its own, with its peak\n"
+        "memory.\n"
+        "\n"
+        "  --threads N    threads (default: all processors)\n"
+        "  --filter GLOB  entries whose name matches\n"
+        "  --seconds S    least time to measure each entry for (default 0.2; models 3)\n"
+        "  --json         one object a line\n"
+        "  --serve        models: one step for each line of standard input, for comparisons; the\n"
+        "                 filter is NAME/train or NAME/forward\n",
+        stream);
+    return status;
+}
+
+int cli_bench(int argc, char **argv)
+{
+    enum { THREADS = 256, FILTER, SECONDS, JSON, SERVE };
+    static const struct option known[] = {
+        { "threads", required_argument, NULL, THREADS },
+        { "filter", required_argument, NULL, FILTER },
+        { "seconds", required_argument, NULL, SECONDS },
+        { "json", no_argument, NULL, JSON },
+        { "serve", no_argument, NULL, SERVE },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    bench_options o = { .threads = br_get_num_threads() };
+    char *end;
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
+        switch (option) {
+        case THREADS:
+            o.threads = (int)strtol(optarg, &end, 10);
+            if (*end || o.threads < 1 || o.threads > 1024) {
+                fprintf(stderr, "brasa bench: --threads %s: must be 1 .. 1024\n", optarg);
+                return 2;
+            }
+            break;
+        case FILTER:
+            o.filter = optarg;
+            break;
+        case SECONDS:
+            o.seconds = strtod(optarg, &end);
+            if (*end || !(o.seconds > 0)) {
+                fprintf(stderr, "brasa bench: --seconds %s: must be above 0\n", optarg);
+                return 2;
+            }
+            break;
+        case JSON:
+            o.json = true;
+            break;
+        case SERVE:
+            o.serve = true;
+            break;
+        case 'h':
+            return usage(stdout, EXIT_SUCCESS);
+        default:
+            return usage(stderr, 2);
+        }
+    }
+    if (optind != argc - 1)
+        return usage(stderr, 2);
+    br_set_num_threads(o.threads);
+    if (strcmp(argv[optind], "kernels") == 0)
+        return bench_kernels(&o);
+    if (strcmp(argv[optind], "models") == 0)
+        return bench_models(&o);
+    fprintf(stderr, "brasa bench: %s: must be kernels or models\n", argv[optind]);
+    return 2;
+}

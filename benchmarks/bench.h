@@ -1,0 +1,36 @@
+/* benchmarks/bench.h - what the parts of `brasa bench` share. */
+#ifndef BR_BENCH_H
+#define BR_BENCH_H
+
+#include <brasa/brasa.h>
+#include <stdbool.h>
+
+typedef struct bench_options {
+    int threads;
+    const char *filter; /* glob on names, NULL: all */
+    bool json;
+    bool serve;     /* models: do one step for each line of standard input */
+    double seconds; /* least time to measure each entry for */
+} bench_options;
+
+/* The subcommand. */
+int cli_bench(int argc, char **argv);
+int bench_kernels(const bench_options *options);
+int bench_models(const bench_options *options);
+
+double bench_now(void); /* seconds */
+
+/* Times of repeated calls, in seconds. */
+typedef struct bench_times {
+    double median, min;
+    int count;
+} bench_times;
+/* Calls f until `seconds` have passed and at least 5 times, after one call that does not count. */
+bench_times bench_measure(void (*f)(void *context), void *context, double seconds);
+
+/* Multiply-adds of this machine in GFLOP/s (f32 or f64) and its memory bandwidth in GB/s (triad),
+ * with that many threads; measured once. */
+double bench_peak_gflops(int threads, br_dtype dtype);
+double bench_bandwidth(int threads);
+
+#endif

@@ -1,0 +1,243 @@
+/* benchmarks/bench_models.c - training steps and forwards of whole models.
+ *
+ * Each entry runs in a process of its own, so that its peak memory is its own; the parent starts no
+ * threads. benchmarks/compare.py has the same models in PyTorch with the same seeds and batches. */
+#include "benchmarks/bench.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SEED = 0 };
+
+/* ---- Models: one entry each ------------------------------------------------------------------ */
+
+/* A model with its batch, in a scope that stays open while it is measured. */
+typedef struct workload {
+    br_module *module;
+    br_optim *optim;
+    br_tensor *batch[5];
+    double loss; /* of the last step */
+} workload;
+
+typedef struct model_entry {
+    const char *name;
+    br_module *(*make)(void);
+    void (*make_batch)(br_tensor **batch);
+    /* The loss, or NULL with an error. */
+    br_tensor *(*loss)(br_module *module, br_tensor *const *batch);
+} model_entry;
+
+static br_module *make_bert(bool as_written)
+{
+    br_bert_config config = br_bert_notebook_config();
+    config.as_written = as_written;
+    return br_base(br_bert_new(&config));
+}
+
+static br_module *make_bert_intended(void)
+{
+    return make_bert(false);
+}
+
+static br_module *make_bert_as_written(void)
+{
+    return make_bert(true);
+}
+
+/* Six sequences of 40 words padded to 100, seven words to predict in each. */
+static void make_bert_batch(br_tensor **batch)
+{
+    enum { B = 6, S = 100, WORDS = 40, P = 7 };
+    int64_t ids[B][S] = { { 0 } }, segments[B][S] = { { 0 } }, tokens[B][P], positions[B][P],
+            next[B];
+    for (int64_t b = 0; b < B; b++) {
+        for (int64_t s = 0; s < WORDS; s++) {
+            ids[b][s] = 4 + (b * 31 + s * 7) % 66;
+            segments[b][s] = s >= WORDS / 2;
+        }
+        for (int64_t p = 0; p < P; p++) {
+            tokens[b][p] = 4 + (b * 3 + p * 5) % 66;
+            positions[b][p] = 1 + 5 * p;
+        }
+        next[b] = b % 2;
+    }
+    batch[0] = br_from_i64(BR_SHAPE(B, S), &ids[0][0]);
+    batch[1] = br_from_i64(BR_SHAPE(B, S), &segments[0][0]);
+    batch[2] = br_from_i64(BR_SHAPE(B, P), &positions[0][0]);
+    batch[3] = br_from_i64(BR_SHAPE(B, P), &tokens[0][0]);
+    batch[4] = br_from_i64(BR_SHAPE(B), next);
+}
+
+static br_tensor *bert_loss(br_module *module, br_tensor *const *batch)
+{
+    br_tensor *logits_clsf;
+    br_tensor *logits_lm =
+        br_bert_forward((br_bert *)(void *)module, batch[0], batch[1], batch[2], &logits_clsf);
+    return br_bert_loss(logits_lm, logits_clsf, batch[3], batch[4], NULL, NULL);
+}
+
+static const model_entry models[] = {
+    { "bert-scratch", make_bert_intended, make_bert_batch, bert_loss },
+    { "bert-scratch-as-written", make_bert_as_written, make_bert_batch, bert_loss },
+};
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+typedef struct measured {
+    const model_entry *model;
+    workload w;
+} measured;
+
+static void train_step(void *context)
+{
+    measured *m = context;
+    br_scope *scope = br_scope_begin();
+    br_tensor *loss = m->model->loss(m->w.module, m->w.batch);
+    br_optim_zero_grad(m->w.optim);
+    br_backward(loss);
+    br_optim_step(m->w.optim);
+    m->w.loss = br_item(loss);
+    br_scope_end(scope);
+}
+
+static void forward_step(void *context)
+{
+    measured *m = context;
+    br_scope *scope = br_no_grad_begin();
+    m->w.loss = br_item(m->model->loss(m->w.module, m->w.batch));
+    br_scope_end(scope);
+}
+
+typedef struct phase_entry {
+    const char *name;
+    void (*step)(void *context);
+    bool training;
+} phase_entry;
+static const phase_entry phases[] = { { "train", train_step, true },
+                                      { "forward", forward_step, false } };
+
+static double peak_mib(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss / 1024;
+}
+
+static void begin(measured *m, const phase_entry *phase)
+{
+    br_manual_seed(SEED);
+    m->w.module = m->model->make();
+    m->model->make_batch(m->w.batch);
+    br_train(m->w.module, phase->training);
+    if (phase->training)
+        m->w.optim = br_adam(m->w.module, NULL);
+}
+
+static void end(measured *m)
+{
+    br_optim_free(m->w.optim);
+    br_module_free(m->w.module);
+}
+
+/* For each line of input one step; "loss", milliseconds and peak memory come back. */
+static void serve(measured *m, const phase_entry *phase)
+{
+    char line[64];
+    while (fgets(line, sizeof line, stdin) && !br_failed()) {
+        double start = bench_now();
+        phase->step(m);
+        double ms = (bench_now() - start) * 1e3;
+        printf("%.9g %.6f %.1f\n", m->w.loss, ms, peak_mib());
+        fflush(stdout);
+    }
+}
+
+static void print_model(const bench_options *o, const measured *m, const phase_entry *phase,
+                        bench_times t)
+{
+    if (!o->json) {
+        printf("%-28s %-8s %9.2f ms (least %.2f, of %d) %9.1f MiB   loss %.6f\n", m->model->name,
+               phase->name, t.median * 1e3, t.min * 1e3, t.count, peak_mib(), m->w.loss);
+        return;
+    }
+    json_t *row = json_pack("{ss ss si sf sf sf sf}", "name", m->model->name, "phase", phase->name,
+                            "threads", o->threads, "median_ms", t.median * 1e3, "min_ms",
+                            t.min * 1e3, "peak_mib", peak_mib(), "loss", m->w.loss);
+    json_dumpf(row, stdout, JSON_REAL_PRECISION(9));
+    json_decref(row);
+    putchar('\n');
+}
+
+static int run_entry(const bench_options *o, const model_entry *model, const phase_entry *phase)
+{
+    measured m = { .model = model };
+    br_scope *scope = br_scope_begin();
+    begin(&m, phase);
+    if (o->serve) {
+        serve(&m, phase);
+    } else if (!br_failed()) {
+        bench_times t = bench_measure(phase->step, &m, o->seconds > 0 ? o->seconds : 3);
+        if (!br_failed())
+            print_model(o, &m, phase, t);
+    }
+    end(&m);
+    br_scope_end(scope);
+    return br_report(stderr);
+}
+
+static bool matches(const bench_options *o, const model_entry *model, const phase_entry *phase)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s/%s", model->name, phase->name);
+    return !o->filter || fnmatch(o->filter, model->name, 0) == 0 ||
+           fnmatch(o->filter, full, 0) == 0;
+}
+
+/* Runs the entry in a process of its own and waits for it. */
+static int run_apart(const bench_options *o, const model_entry *model, const phase_entry *phase)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0) {
+        perror("brasa bench: fork");
+        return EXIT_FAILURE;
+    }
+    if (child == 0) {
+        int status = run_entry(o, model, phase);
+        fflush(NULL);
+        _exit(status);
+    }
+    int status;
+    if (waitpid(child, &status, 0) < 0 || !WIFEXITED(status)) {
+        fprintf(stderr, "brasa bench: %s/%s ended abnormally\n", model->name, phase->name);
+        return EXIT_FAILURE;
+    }
+    return WEXITSTATUS(status);
+}
+
+int bench_models(const bench_options *o)
+{
+    int found = 0;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
+            if (!matches(o, &models[i], &phases[k]))
+                continue;
+            found++;
+            int status = o->serve ? run_entry(o, &models[i], &phases[k])
+                                  : run_apart(o, &models[i], &phases[k]);
+            if (status != EXIT_SUCCESS || o->serve)
+                return status;
+        }
+    }
+    if (found == 0) {
+        fprintf(stderr, "brasa bench: no model matches %s\n", o->filter ? o->filter : "");
+        return 2;
+    }
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,132 @@
+/* tests/op_cases.c - the table itself, and inputs of the kinds it names. */
+#include "tests/op_cases.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CLONE(t) br_clone(t)
+
+/* Each row becomes a function ... */
+#define CASE(label, expression, ...)                                          \
+    static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \
+    {                                                                         \
+        (void)n;                                                              \
+        (void)context;                                                        \
+        return expression;                                                    \
+    }
+#include "tests/op_cases.def"
+#undef CASE
+
+/* ... and an entry. */
+#define INPUTS(...) .inputs = { __VA_ARGS__ }
+#define CASE(label_, expression_, ...)                                                             \
+    { .label = #label_, .expression = #expression_, .call = call_##label_, __VA_ARGS__ },
+const op_case op_cases[] = {
+#include "tests/op_cases.def"
+};
+#undef CASE
+
+const int num_op_cases = (int)(sizeof op_cases / sizeof *op_cases);
+
+/* Small, different from each other, and none 0 or 1. */
+letter_sizes default_letter_sizes(void)
+{
+    letter_sizes s = { { 0 } };
+    s.of['b'] = 2;
+    s.of['c'] = 3;
+    s.of['n'] = 4;
+    s.of['m'] = 5;
+    s.of['k'] = 3;
+    return s;
+}
+
+letter_sizes bench_letter_sizes(const op_case *c)
+{
+    letter_sizes s = { { 0 } };
+    s.of['b'] = 6;
+    s.of['c'] = 12;
+    s.of['n'] = 600;
+    s.of['m'] = 768;
+    s.of['k'] = 100;
+    for (const char *p = c->bench ? c->bench : ""; *p; p++)
+        if (p[1] == '=')
+            s.of[(unsigned char)*p & 127] = strtoll(p + 2, NULL, 10);
+    return s;
+}
+
+int case_num_inputs(const op_case *c)
+{
+    int n = 0;
+    while (n < MAX_CASE_INPUTS && c->inputs[n].shape)
+        n++;
+    return n;
+}
+
+void case_op_name(const op_case *c, char *buffer, size_t size)
+{
+    size_t n = strcspn(c->expression + 3, "(");
+    const char *name = c->expression + 3; /* behind "br_" */
+    if (strncmp(name, "f_", 2) == 0) {    /* br_f_linear calls itself linear */
+        name += 2;
+        n -= 2;
+    }
+    if (n >= size)
+        n = size - 1;
+    memcpy(buffer, name, n);
+    buffer[n] = '\0';
+}
+
+int case_input_sizes(const op_case *c, int i, const letter_sizes *letters, int64_t *sizes)
+{
+    int n = 0;
+    for (const char *p = c->inputs[i].shape; *p && *p != '<'; p++)
+        sizes[n++] = letters->of[(unsigned char)*p & 127];
+    return n;
+}
+
+bool case_is_real(const op_case *c, int i)
+{
+    return c->inputs[i].kind != MASK && c->inputs[i].kind != INDEX;
+}
+
+static br_tensor *index_input(const op_case *c, int i, const letter_sizes *letters, int ndim,
+                              const int64_t *sizes)
+{
+    const char *limit = strchr(c->inputs[i].shape, '<');
+    int64_t bound = letters->of[(unsigned char)limit[1] & 127];
+    return br_randint(0, bound > 0 ? bound : 1, ndim, sizes);
+}
+
+br_tensor *case_input(const op_case *c, int i, const letter_sizes *letters, br_dtype dtype)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    int ndim = case_input_sizes(c, i, letters, sizes);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *t = NULL;
+    switch (c->inputs[i].kind) {
+    case MASK:
+        t = br_to(br_randint(0, 2, ndim, sizes), BR_BOOL);
+        break;
+    case INDEX:
+        t = index_input(c, i, letters, ndim, sizes);
+        break;
+    case REAL:
+        t = br_uniform_(br_empty(ndim, sizes, BR_F64), -2, 2);
+        break;
+    case POSITIVE:
+        t = br_uniform_(br_empty(ndim, sizes, BR_F64), 0.5, 2);
+        break;
+    case DISTINCT: /* a random order of 0.1, 0.2, ..., shifted so that both signs occur */
+        t = br_empty(ndim, sizes, BR_F64);
+        t = br_reshape(br_to(br_randperm(br_numel(t)), BR_F64), ndim, sizes);
+        t = br_mul_scalar(br_sub_scalar(t, (double)(br_numel(t) / 2) - 0.5), 0.1);
+        break;
+    }
+    if (case_is_real(c, i) && dtype != BR_F64)
+        t = dtype == BR_I64    ? br_to(br_mul_scalar(t, 3), BR_I64)
+            : dtype == BR_BOOL ? br_gt_scalar(t, 0)
+                               : br_to(t, dtype);
+    br_scope_return(scope, t);
+    br_scope_end(scope);
+    return t;
+}

@@ -1,0 +1,586 @@
+/* tests/ops/test_cases.c - every row of op_cases.def, run every way an operation can be run.
+ *
+ * Gradients are compared with central differences in f64 on dense inputs and on views; shapes are
+ * tried with every size 0, 1, broadcast, or wrong in one input; inputs with a wrong dtype or
+ * absent; with an error pending; without grad mode; and with each allocation failing in turn. */
+#include "tests/op_cases.h"
+#include "tests/support.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+TestSuite(op_cases, .init = check_begin, .fini = check_end);
+
+#define for_each_case(c) for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++)
+
+enum { SEED = 7 };
+
+/* ---- Running a case -------------------------------------------------------------------------- */
+
+/* Ways to give an input the same values in another layout. */
+typedef enum layout { DENSE, TRANSPOSED, STRIDED, OFFSET, NUM_LAYOUTS } layout;
+static const char *const layout_names[] = { "dense", "transposed", "strided", "offset" };
+
+static br_tensor *in_layout(br_tensor *t, layout how)
+{
+    int n = br_ndim(t);
+    int64_t reversed[BR_MAX_DIMS];
+    for (int i = 0; i < n; i++)
+        reversed[i] = n - 1 - i;
+    switch (how) {
+    case TRANSPOSED:
+        return br_permute(br_contiguous(br_permute(t, n, reversed)), n, reversed);
+    case STRIDED:
+        return br_select(br_stack(BR_INPUTS(t, t), -1), -1, 1);
+    case OFFSET:
+        return br_select(br_stack(BR_INPUTS(t, t), 0), 0, 1);
+    default:
+        return t;
+    }
+}
+
+typedef struct run {
+    const op_case *c;
+    layout how;
+} run;
+
+static br_tensor *call(const op_case *c, br_tensor *const *x)
+{
+    if (c->random)
+        br_manual_seed(SEED);
+    return c->call(x, case_num_inputs(c), NULL);
+}
+
+/* The case on its inputs in a layout: a function for br_gradcheck(). */
+static br_tensor *call_in_layout(br_tensor *const *inputs, int n, void *context)
+{
+    const run *r = context;
+    br_tensor *x[MAX_CASE_INPUTS] = { NULL };
+    for (int i = 0; i < n; i++)
+        x[i] = inputs[i] ? in_layout(inputs[i], r->how) : NULL;
+    return call(r->c, x);
+}
+
+static int make_inputs(const op_case *c, const letter_sizes *letters, br_dtype dtype, br_tensor **x)
+{
+    br_manual_seed(SEED);
+    for (int i = 0; i < MAX_CASE_INPUTS; i++)
+        x[i] = i < case_num_inputs(c) ? case_input(c, i, letters, dtype) : NULL;
+    return case_num_inputs(c);
+}
+
+static void ask_for_gradients(const op_case *c, br_tensor **x)
+{
+    for (int i = 0; i < case_num_inputs(c); i++)
+        if (x[i] && br_is_floating(x[i]) && !c->no_gradient)
+            br_set_requires_grad(x[i], true);
+}
+
+/* True if the gradients agree with central differences; otherwise the error is pending. */
+static bool gradients_agree(const op_case *c, br_tensor **x, layout how)
+{
+    run r = { c, how };
+    return br_gradcheck(call_in_layout, &r, case_num_inputs(c), x, NULL);
+}
+
+static bool has_letter(const char *letters, int letter)
+{
+    return letters && letter && strchr(letters, letter);
+}
+
+/* Letters of the case's shapes, each once. */
+static int case_letters(const op_case *c, char *letters)
+{
+    int n = 0;
+    letters[0] = '\0';
+    for (int i = 0; i < case_num_inputs(c); i++)
+        for (const char *p = c->inputs[i].shape; *p; p++)
+            if (isalpha((unsigned char)*p) && !has_letter(letters, *p)) {
+                letters[n++] = *p;
+                letters[n] = '\0';
+            }
+    return n;
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+Test(op_cases, gradients, .timeout = 120)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        if (c->no_gradient)
+            continue;
+        for (layout how = DENSE; how < NUM_LAYOUTS; how++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *x[MAX_CASE_INPUTS];
+            make_inputs(c, &letters, BR_F64, x);
+            ask_for_gradients(c, x);
+            cr_expect(gradients_agree(c, x, how), "%s, %s: %s", c->label, layout_names[how],
+                      br_error_message());
+            br_clear_error();
+            br_scope_end(scope);
+        }
+    }
+}
+
+/* Every size 1, and with the sizes that may be, 0; the results' shapes must be as for other sizes.
+ */
+Test(op_cases, sizes_0_and_1, .timeout = 120)
+{
+    for_each_case(c)
+    {
+        char names[32];
+        int n = case_letters(c, names);
+        for (int i = 0; i < n; i++) {
+            for (int64_t size = has_letter(c->nonzero, names[i]) ? 1 : 0; size <= 1; size++) {
+                letter_sizes letters = default_letter_sizes();
+                letters.of[(unsigned char)names[i]] = size;
+                br_scope *scope = br_scope_begin();
+                br_tensor *x[MAX_CASE_INPUTS];
+                make_inputs(c, &letters, BR_F64, x);
+                ask_for_gradients(c, x);
+                bool ok = c->no_gradient ? call(c, x) != NULL : gradients_agree(c, x, DENSE);
+                cr_expect(ok, "%s with %c = %d: %s", c->label, names[i], (int)size,
+                          br_error_message());
+                br_clear_error();
+                br_scope_end(scope);
+            }
+        }
+    }
+}
+
+/* Each dimension of each input 1, and each number of leading dimensions gone. */
+Test(op_cases, broadcasting, .timeout = 120)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        if (!c->broadcasts)
+            continue;
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            for (int variant = 0; variant < 4; variant++) {
+                br_scope *scope = br_scope_begin();
+                br_tensor *x[MAX_CASE_INPUTS], *whole[MAX_CASE_INPUTS];
+                make_inputs(c, &letters, BR_F64, x);
+                if (variant == 0 || variant == 2)
+                    x[i] = br_clone(br_narrow(x[i], 0, 1, 1));
+                if (variant == 1)
+                    x[i] = br_clone(br_narrow(x[i], 1, 1, 1));
+                if (variant == 2)
+                    x[i] = br_clone(br_select(x[i], 0, 0));
+                if (variant == 3)
+                    x[i] = br_clone(br_select(br_select(x[i], 0, 1), 0, 0));
+                memcpy(whole, x, sizeof whole);
+                int64_t sizes[2] = { letters.of['n'], letters.of['m'] };
+                whole[i] = br_contiguous(br_expand(x[i], 2, sizes));
+                cr_expect(br_equal(call(c, x), call(c, whole)), "%s, input %d, variant %d: %s",
+                          c->label, i, variant, br_error_message());
+                ask_for_gradients(c, x);
+                cr_expect(c->no_gradient || gradients_agree(c, x, DENSE),
+                          "%s, input %d, variant %d: %s", c->label, i, variant, br_error_message());
+                br_clear_error();
+                br_scope_end(scope);
+            }
+        }
+    }
+}
+
+/* One tensor as two arguments: its gradient is the sum of both. */
+Test(op_cases, the_same_input_twice, .timeout = 120)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        for (int i = 1; i < case_num_inputs(c) && !c->no_gradient; i++) {
+            if (!case_is_real(c, i) || strcmp(c->inputs[i].shape, c->inputs[i - 1].shape) != 0)
+                continue;
+            br_scope *scope = br_scope_begin();
+            br_tensor *x[MAX_CASE_INPUTS];
+            make_inputs(c, &letters, BR_F64, x);
+            /* The second's values suit both: POSITIVE where the first wants REAL. */
+            x[i - 1] = x[i] = c->inputs[i].kind == POSITIVE ? x[i] : x[i - 1];
+            ask_for_gradients(c, x);
+            cr_expect(gradients_agree(c, x, DENSE), "%s: %s", c->label, br_error_message());
+            br_clear_error();
+            br_scope_end(scope);
+        }
+    }
+}
+
+Test(op_cases, without_grad_mode)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS];
+        make_inputs(c, &letters, BR_F64, x);
+        ask_for_gradients(c, x);
+        br_tensor *recorded = call(c, x);
+        cr_expect_eq(br_requires_grad(recorded), !c->no_gradient, "%s", c->label);
+        br_scope *inner = br_no_grad_begin();
+        br_tensor *plain = call(c, x);
+        cr_expect(br_equal(plain, br_detach(recorded)), "%s: %s", c->label, br_error_message());
+        bool itself = false;
+        for (int i = 0; i < MAX_CASE_INPUTS; i++)
+            itself |= plain == x[i];
+        cr_expect(itself || !br_requires_grad(plain), "%s is recorded without grad mode", c->label);
+        br_scope_end(inner);
+        br_clear_error();
+        br_scope_end(scope);
+    }
+}
+
+/* ---- Layouts and dtypes ---------------------------------------------------------------------- */
+
+/* Results on views and in f32 agree with the dense f64 result. */
+Test(op_cases, layouts_and_precisions)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS], *narrow[MAX_CASE_INPUTS] = { NULL };
+        int n = make_inputs(c, &letters, BR_F64, x);
+        br_tensor *want = call(c, x);
+        cr_expect_not_null(want, "%s: %s", c->label, br_error_message());
+        for (layout how = TRANSPOSED; how < NUM_LAYOUTS; how++) {
+            run r = { c, how };
+            br_tensor *got = call_in_layout(x, n, &r);
+            cr_expect(br_is_floating(want) ? br_allclose(got, want, 1e-13, 1e-13)
+                                           : br_equal(got, want),
+                      "%s, %s: %s", c->label, layout_names[how], br_error_message());
+        }
+        for (int i = 0; i < n; i++)
+            narrow[i] = case_is_real(c, i) ? br_to(x[i], BR_F32) : x[i];
+        br_tensor *got = call(c, narrow);
+        cr_expect(br_allclose(br_to(got, br_dtype_of(want)), want, 2e-6, 2e-6), "%s in f32: %s",
+                  c->label, br_error_message());
+        br_clear_error();
+        br_scope_end(scope);
+    }
+}
+
+/* Integers and bools where they are taken; elsewhere a message that names the operation. */
+Test(op_cases, dtypes)
+{
+    static const struct {
+        br_dtype dtype;
+        int flag;
+        const char *name;
+    } others[] = { { BR_I64, TAKES_I64, "i64" }, { BR_BOOL, TAKES_BOOL, "bool" } };
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        for (int k = 0; k < 2; k++) {
+            bool any_real = false;
+            for (int i = 0; i < case_num_inputs(c); i++)
+                any_real |= case_is_real(c, i);
+            if (!any_real)
+                continue;
+            br_scope *scope = br_scope_begin();
+            br_tensor *x[MAX_CASE_INPUTS];
+            make_inputs(c, &letters, others[k].dtype, x);
+            br_tensor *y = call(c, x);
+            if (c->takes & others[k].flag) {
+                cr_expect_not_null(y, "%s of %s: %s", c->label, others[k].name, br_error_message());
+            } else if (!y) {
+                char op[64];
+                case_op_name(c, op, sizeof op);
+                cr_expect(strstr(br_error_message(), op) &&
+                              strstr(br_error_message(), others[k].name),
+                          "%s of %s says only: %s", c->label, others[k].name, br_error_message());
+                cr_expect_eq(br_error_code(), BR_ERROR_DTYPE);
+            }
+            br_clear_error();
+            br_scope_end(scope);
+        }
+    }
+}
+
+/* One input of another dtype than it must have. */
+Test(op_cases, one_wrong_dtype)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            bool alone = case_is_real(c, i);
+            for (int k = 0; k < case_num_inputs(c); k++)
+                alone &= k == i || !case_is_real(c, k);
+            if (alone || strncmp(c->expression, "br_copy_(", 9) == 0 ||
+                strncmp(c->expression, "br_expand_as(", 13) == 0)
+                continue; /* any dtype is right, or copying converts, or only the shape counts */
+            br_scope *scope = br_scope_begin();
+            br_tensor *x[MAX_CASE_INPUTS];
+            make_inputs(c, &letters, BR_F64, x);
+            x[i] = case_is_real(c, i) ? br_to(x[i], BR_F32) : br_to(x[i], BR_F64);
+            char op[64];
+            case_op_name(c, op, sizeof op);
+            cr_expect_null(call(c, x), "%s took input %d of another dtype", c->label, i);
+            cr_expect_eq(br_error_code(), BR_ERROR_DTYPE, "%s: %s", c->label, br_error_message());
+            cr_expect(strstr(br_error_message(), op), "%s says only: %s", c->label,
+                      br_error_message());
+            br_clear_error();
+            br_scope_end(scope);
+        }
+    }
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+/* Inputs that share the letter. */
+static int count_sharing(const op_case *c, char letter)
+{
+    int n = 0;
+    for (int i = 0; i < case_num_inputs(c); i++) {
+        const char *at = strchr(c->inputs[i].shape, letter),
+                   *limit = strchr(c->inputs[i].shape, '<');
+        n += at && (!limit || at < limit);
+    }
+    return n;
+}
+
+/* Each shared size made larger in one input alone: the message names the operation and both shapes.
+ */
+Test(op_cases, one_wrong_size)
+{
+    for_each_case(c)
+    {
+        char names[32], op[64], shape[64];
+        int n = case_letters(c, names);
+        case_op_name(c, op, sizeof op);
+        for (int k = 0; k < n; k++) {
+            if (count_sharing(c, names[k]) < 2 || has_letter(c->unlike, names[k]))
+                continue;
+            for (int i = 0; i < case_num_inputs(c); i++) {
+                if (!has_letter(c->inputs[i].shape, names[k]) || strchr(c->inputs[i].shape, '<'))
+                    continue;
+                letter_sizes letters = default_letter_sizes(), larger = letters;
+                larger.of[(unsigned char)names[k]]++;
+                br_scope *scope = br_scope_begin();
+                br_tensor *x[MAX_CASE_INPUTS];
+                make_inputs(c, &letters, BR_F64, x);
+                x[i] = case_input(c, i, &larger, BR_F64);
+                br_tensor *y = call(c, x);
+                cr_expect_null(y, "%s took %c larger in input %d", c->label, names[k], i);
+                cr_expect(strstr(br_error_message(), op), "%s says only: %s", c->label,
+                          br_error_message());
+                cr_expect(strstr(br_error_message(), br_shape_string(x[i], shape, sizeof shape)),
+                          "%s, message lacks %s: %s", c->label, shape, br_error_message());
+                br_clear_error();
+                br_scope_end(scope);
+            }
+        }
+    }
+}
+
+/* Too few dimensions everywhere: a result or a message, never a crash. */
+Test(op_cases, fewer_dimensions)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            for (int ndim = 0; ndim < 2; ndim++) {
+                br_scope *scope = br_scope_begin();
+                br_tensor *x[MAX_CASE_INPUTS];
+                make_inputs(c, &letters, BR_F64, x);
+                while (br_ndim(x[i]) > ndim)
+                    x[i] = br_select(x[i], 0, 0);
+                br_tensor *y = call(c, x);
+                cr_expect(y || strlen(br_error_message()) > 10, "%s", c->label);
+                cr_expect(!y == br_failed(), "%s: %s", c->label, br_error_message());
+                br_clear_error();
+                br_scope_end(scope);
+            }
+        }
+    }
+}
+
+Test(op_cases, an_absent_input)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        int n = case_num_inputs(c);
+        for (int i = 0; i < n; i++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *x[MAX_CASE_INPUTS];
+            make_inputs(c, &letters, BR_F64, x);
+            x[i] = NULL;
+            bool optional = c->optional_last && i == n - 1;
+            br_tensor *y = call(c, x);
+            if (optional) {
+                cr_expect_not_null(y, "%s without input %d: %s", c->label, i, br_error_message());
+            } else {
+                cr_expect_null(y, "%s without input %d gave a result", c->label, i);
+                cr_expect_eq(br_error_code(), BR_ERROR_ARGUMENT, "%s without input %d: %s",
+                             c->label, i, br_error_message());
+            }
+            br_clear_error();
+            br_scope_end(scope);
+        }
+    }
+}
+
+Test(op_cases, a_pending_error)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS];
+        make_inputs(c, &letters, BR_F64, x);
+        br_raise(BR_ERROR_ARGUMENT, "the first error");
+        cr_expect_null(c->call(x, case_num_inputs(c), NULL), "%s ran on", c->label);
+        cr_expect_str_eq(br_error_message(), "the first error");
+        br_clear_error();
+        br_scope_end(scope);
+    }
+}
+
+/* ---- Memory that runs out -------------------------------------------------------------------- */
+
+static int64_t allocations_left; /* negative: all succeed */
+static int64_t blocks_alive;
+
+static void *failing_allocate(void *context, size_t size, size_t alignment)
+{
+    (void)context;
+    if (allocations_left == 0)
+        return NULL;
+    if (allocations_left > 0)
+        allocations_left--;
+    void *block;
+    if (posix_memalign(&block, alignment < sizeof(void *) ? sizeof(void *) : alignment, size) != 0)
+        return NULL;
+    blocks_alive++;
+    return block;
+}
+
+static void failing_deallocate(void *context, void *block)
+{
+    (void)context;
+    blocks_alive--;
+    free(block);
+}
+
+/* Forward and backward with the n-th allocation failing; true if they came through. */
+static bool survives(const op_case *c, br_tensor **x, int64_t n)
+{
+    br_scope *scope = br_scope_begin();
+    allocations_left = n;
+    br_tensor *y = call(c, x);
+    bool ok = y != NULL;
+    if (ok && br_requires_grad(y)) {
+        br_backward_options options = { .gradient = br_ones_like(y) };
+        ok = br_backward_with(y, &options);
+    }
+    ok = ok && !br_failed();
+    allocations_left = -1;
+    if (!ok)
+        cr_expect_eq(br_error_code(), BR_ERROR_MEMORY, "%s, allocation %d: %s", c->label, (int)n,
+                     br_error_message());
+    br_clear_error();
+    br_scope_end(scope);
+    for (int i = 0; i < case_num_inputs(c); i++)
+        br_set_grad(x[i], NULL);
+    return ok;
+}
+
+Test(op_cases, every_allocation_fails_in_turn, .timeout = 120)
+{
+    const br_allocator failing = { failing_allocate, failing_deallocate, NULL };
+    letter_sizes letters = default_letter_sizes();
+    br_set_cache_limit(0);
+    allocations_left = -1;
+    cr_assert(br_set_allocator(&failing), "%s", br_error_message());
+    br_set_num_threads(1);
+    for_each_case(c)
+    {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS];
+        make_inputs(c, &letters, BR_F64, x);
+        ask_for_gradients(c, x);
+        survives(c, x, -1); /* what a thread keeps for good is made now */
+        int64_t alive = blocks_alive, tensors = br_live_tensors();
+        int64_t n = 0;
+        while (!survives(c, x, n) && n < 2000) {
+            cr_expect_eq(br_live_tensors(), tensors, "%s leaks when allocation %d fails", c->label,
+                         (int)n);
+            n++;
+        }
+        cr_expect(n < 2000, "%s never came through", c->label);
+        cr_expect_eq(blocks_alive, alive, "%s leaks %d blocks over %d failures", c->label,
+                     (int)(blocks_alive - alive), (int)n);
+        br_scope_end(scope);
+    }
+    br_thread_cleanup();
+    cr_assert_eq(blocks_alive, 0, "%d blocks leaked", (int)blocks_alive);
+    cr_assert(br_set_allocator(NULL), "%s", br_error_message());
+}
+
+/* ---- The table itself ------------------------------------------------------------------------ */
+
+/* A row whose operation has a wrong gradient must not pass. */
+static void planted_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_mul(dy, br_mul_scalar(br_saved(node, 0), 2.002));
+}
+
+static br_tensor *planted(br_tensor *const *x, int n, void *context)
+{
+    static const br_op op = { "planted", planted_backward, false };
+    (void)n;
+    (void)context;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *y = br_scope_return(scope, br_mul(x[0], x[0]));
+    br_scope_end(scope);
+    br_save(br_record(&op, y, BR_INPUTS(x[0]), NULL, 0), 0, x[0]);
+    return y;
+}
+
+Test(op_cases, a_wrong_gradient_is_caught)
+{
+    const op_case wrong = { .label = "planted",
+                            .expression = "br_planted(x[0])",
+                            .call = planted,
+                            .inputs = { { "nm", REAL } } };
+    letter_sizes letters = default_letter_sizes();
+    br_scope *scope = br_scope_begin();
+    for (layout how = DENSE; how < NUM_LAYOUTS; how++) {
+        br_tensor *x[MAX_CASE_INPUTS];
+        make_inputs(&wrong, &letters, BR_F64, x);
+        ask_for_gradients(&wrong, x);
+        check_fails(gradients_agree(&wrong, x, how), "gradcheck: input 0, element [0, 0]");
+    }
+    br_scope_end(scope);
+}
+
+static bool in_the_table(const char *function, size_t length)
+{
+    for_each_case(c) if (strncmp(c->expression, function, length) == 0 &&
+                         c->expression[length] == '(') return true;
+    return false;
+}
+
+Test(op_cases, every_operation_has_a_row)
+{
+    FILE *header = fopen(BRASA_TEST_DIR "/../include/brasa/ops.h", "r");
+    cr_assert_not_null(header);
+    char line[512];
+    int found = 0;
+    while (fgets(line, sizeof line, header)) {
+        const char *declared = "BR_API br_tensor *";
+        if (strncmp(line, declared, strlen(declared)) != 0)
+            continue;
+        const char *name = line + strlen(declared);
+        size_t length = strcspn(name, "(");
+        found++;
+        cr_expect(in_the_table(name, length), "%.*s has no row in op_cases.def", (int)length, name);
+    }
+    fclose(header);
+    cr_assert(found > 70, "only %d operations found: has the header's form changed?", found);
+}
