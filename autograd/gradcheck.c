@@ -42,10 +42,10 @@ static br_tensor *draw_weights(const br_tensor *y, uint64_t seed)
     return w;
 }
 
-/* sum(f(inputs) * weights), unrecorded. */
+/* sum(f(inputs) * weights). Recorded, since f may itself take gradients. */
 static double weighted_sum(const check *c)
 {
-    br_scope *scope = br_no_grad_begin();
+    br_scope *scope = br_scope_begin();
     br_tensor *y = evaluate(c);
     double sum = 0;
     if (y && !br_same_shape(y, c->weights)) {

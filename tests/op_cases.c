@@ -19,7 +19,7 @@
 
 /* ... and an entry. */
 #define INPUTS(...) .inputs = { __VA_ARGS__ }
-#define CASE(label_, expression_, ...)                                                             \
+#define CASE(label_, expression_, ...) \
     { .label = #label_, .expression = #expression_, .call = call_##label_, __VA_ARGS__ },
 const op_case op_cases[] = {
 #include "tests/op_cases.def"
@@ -64,16 +64,13 @@ int case_num_inputs(const op_case *c)
 
 void case_op_name(const op_case *c, char *buffer, size_t size)
 {
-    size_t n = strcspn(c->expression + 3, "(");
-    const char *name = c->expression + 3; /* behind "br_" */
-    if (strncmp(name, "f_", 2) == 0) {    /* br_f_linear calls itself linear */
+    const char *name = c->expression + strlen("br_");
+    if (strncmp(name, "f_", 2) == 0)
         name += 2;
-        n -= 2;
-    }
-    if (n >= size)
-        n = size - 1;
-    memcpy(buffer, name, n);
-    buffer[n] = '\0';
+    size_t n = strcspn(name, "(");
+    if (n > 4 && strncmp(name + n - 4, "_dim", 4) == 0)
+        n -= 4;
+    snprintf(buffer, size, "%.*s", (int)n, name);
 }
 
 int case_input_sizes(const op_case *c, int i, const letter_sizes *letters, int64_t *sizes)

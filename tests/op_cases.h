@@ -35,7 +35,7 @@ typedef struct op_case {
 
     bool no_gradient;      /* the result has none */
     bool broadcasts;       /* sizes 1 and missing leading dimensions are stretched */
-    bool optional_last;    /* the last input may be NULL */
+    int optional;          /* bit i: input i may be NULL */
     bool random;           /* draws numbers: each call is seeded alike */
     int takes;             /* TAKES_... */
     const char *nonzero;   /* letters that may not be 0 */
@@ -56,7 +56,8 @@ letter_sizes default_letter_sizes(void);
 letter_sizes bench_letter_sizes(const op_case *c);
 
 int case_num_inputs(const op_case *c);
-/* "mul" for an expression that begins with br_mul(. */
+/* "mul" for an expression that begins with br_mul(; "sum" for br_sum_dim(, "linear" for
+ * br_f_linear(: what the operation calls itself in messages. */
 void case_op_name(const op_case *c, char *buffer, size_t size);
 /* Sizes of input i; returns their number. */
 int case_input_sizes(const op_case *c, int i, const letter_sizes *letters, int64_t *sizes);

@@ -193,7 +193,8 @@ Test(op_cases, the_same_input_twice, .timeout = 120)
     for_each_case(c)
     {
         for (int i = 1; i < case_num_inputs(c) && !c->no_gradient; i++) {
-            if (!case_is_real(c, i) || strcmp(c->inputs[i].shape, c->inputs[i - 1].shape) != 0)
+            if (!case_is_real(c, i) || !case_is_real(c, i - 1) ||
+                strcmp(c->inputs[i].shape, c->inputs[i - 1].shape) != 0)
                 continue;
             br_scope *scope = br_scope_begin();
             br_tensor *x[MAX_CASE_INPUTS];
@@ -234,6 +235,13 @@ Test(op_cases, without_grad_mode)
 
 /* ---- Layouts and dtypes ---------------------------------------------------------------------- */
 
+static bool agree(br_tensor *got, br_tensor *want, double tolerance)
+{
+    return br_is_floating(want)
+               ? br_allclose(br_to(got, br_dtype_of(want)), want, tolerance, tolerance)
+               : br_equal(got, want);
+}
+
 /* Results on views and in f32 agree with the dense f64 result. */
 Test(op_cases, layouts_and_precisions)
 {
@@ -248,15 +256,13 @@ Test(op_cases, layouts_and_precisions)
         for (layout how = TRANSPOSED; how < NUM_LAYOUTS; how++) {
             run r = { c, how };
             br_tensor *got = call_in_layout(x, n, &r);
-            cr_expect(br_is_floating(want) ? br_allclose(got, want, 1e-13, 1e-13)
-                                           : br_equal(got, want),
-                      "%s, %s: %s", c->label, layout_names[how], br_error_message());
+            cr_expect(agree(got, want, 1e-13), "%s, %s: %s", c->label, layout_names[how],
+                      br_error_message());
         }
         for (int i = 0; i < n; i++)
             narrow[i] = case_is_real(c, i) ? br_to(x[i], BR_F32) : x[i];
         br_tensor *got = call(c, narrow);
-        cr_expect(br_allclose(br_to(got, br_dtype_of(want)), want, 2e-6, 2e-6), "%s in f32: %s",
-                  c->label, br_error_message());
+        cr_expect(agree(got, want, 2e-6), "%s in f32: %s", c->label, br_error_message());
         br_clear_error();
         br_scope_end(scope);
     }
@@ -291,7 +297,9 @@ Test(op_cases, dtypes)
                 cr_expect(strstr(br_error_message(), op) &&
                               strstr(br_error_message(), others[k].name),
                           "%s of %s says only: %s", c->label, others[k].name, br_error_message());
-                cr_expect_eq(br_error_code(), BR_ERROR_DTYPE);
+                cr_expect(br_error_code() == BR_ERROR_DTYPE ||
+                              strstr(br_error_message(), "is not a value of"),
+                          "%s of %s: %s", c->label, others[k].name, br_error_message());
             }
             br_clear_error();
             br_scope_end(scope);
@@ -410,7 +418,7 @@ Test(op_cases, an_absent_input)
             br_tensor *x[MAX_CASE_INPUTS];
             make_inputs(c, &letters, BR_F64, x);
             x[i] = NULL;
-            bool optional = c->optional_last && i == n - 1;
+            bool optional = c->optional >> i & 1;
             br_tensor *y = call(c, x);
             if (optional) {
                 cr_expect_not_null(y, "%s without input %d: %s", c->label, i, br_error_message());
