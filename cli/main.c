@@ -10,6 +10,7 @@ static const struct {
 } commands[] = {
     { "train", "train a model by a recipe", cli_train },
     { "check", "compare models with files recorded from PyTorch", cli_check },
+    { "bench", "time operations and models on this machine", cli_bench },
     { "info", "show what a safetensors file or checkpoint holds", cli_info },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

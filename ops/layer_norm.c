@@ -134,8 +134,8 @@ static bool check_affine(const char *name, const br_tensor *x, const br_tensor *
     for (int i = 0; same && i < ndims; i++)
         same = t->sizes[i] == sizes[i];
     if (!same)
-        br__fail(BR_ERROR_SHAPE, "layer_norm", "%s %s must have the normalised shape %s", name,
-                 br__shape(t), br__shape_of(ndims, sizes));
+        br__fail(BR_ERROR_SHAPE, "layer_norm", "%s %s must have the normalised shape %s of x %s",
+                 name, br__shape(t), br__shape_of(ndims, sizes), br__shape(x));
     return same;
 }
 

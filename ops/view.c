@@ -321,8 +321,8 @@ br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims)
 /* ---- Expansion ------------------------------------------------------------------------------- */
 
 /* Sizes of x expanded, -1 replaced, and the strides that show it so. */
-static bool expanded_sizes(const br_tensor *x, int ndim, const int64_t *wanted, int64_t *sizes,
-                           int64_t *strides)
+static bool expanded_sizes(const char *op, const br_tensor *x, int ndim, const int64_t *wanted,
+                           int64_t *sizes, int64_t *strides)
 {
     int fresh = ndim - x->ndim;
     for (int i = 0; i < ndim; i++) {
@@ -330,7 +330,7 @@ static bool expanded_sizes(const br_tensor *x, int ndim, const int64_t *wanted, 
         sizes[i] = wanted[i] == -1 && i >= fresh ? own : wanted[i];
         strides[i] = i < fresh || (own == 1 && sizes[i] != 1) ? 0 : x->strides[i - fresh];
         if (i >= fresh && own != 1 && sizes[i] != own) {
-            br__fail(BR_ERROR_SHAPE, "expand",
+            br__fail(BR_ERROR_SHAPE, op,
                      "x %s to %s: size %" PRId64 " of dimension %d must be 1 to become %" PRId64,
                      br__shape(x), br__shape_of(ndim, wanted), own, i - ndim, sizes[i]);
             return false;
@@ -341,23 +341,28 @@ static bool expanded_sizes(const br_tensor *x, int ndim, const int64_t *wanted, 
 
 static const br_op expand_op = { .name = "expand", .backward = pass_backward };
 
-br_tensor *br_expand(br_tensor *x, int ndim, const int64_t *sizes)
+static br_tensor *expand(const char *op, br_tensor *x, int ndim, const int64_t *sizes)
 {
     int64_t full[BR_MAX_DIMS], strides[BR_MAX_DIMS], numel;
-    if (!br__required("expand", "x", x))
+    if (!br__required(op, "x", x))
         return NULL;
     if (ndim < x->ndim || ndim > BR_MAX_DIMS || (ndim > 0 && !sizes))
-        return br__fail(BR_ERROR_SHAPE, "expand", "x %s to %s: must have %d .. %d dimensions",
+        return br__fail(BR_ERROR_SHAPE, op, "x %s to %s: must have %d .. %d dimensions",
                         br__shape(x), br__shape_of(ndim, sizes), x->ndim, BR_MAX_DIMS);
-    if (!expanded_sizes(x, ndim, sizes, full, strides) ||
-        !br__check_sizes("expand", ndim, full, x->dtype, &numel))
+    if (!expanded_sizes(op, x, ndim, sizes, full, strides) ||
+        !br__check_sizes(op, ndim, full, x->dtype, &numel))
         return NULL;
     return br__recorded(&expand_op, br__view_of(x, ndim, full, strides, x->data), x, NULL, 0);
 }
 
+br_tensor *br_expand(br_tensor *x, int ndim, const int64_t *sizes)
+{
+    return expand("expand", x, ndim, sizes);
+}
+
 br_tensor *br_expand_as(br_tensor *x, br_tensor *other)
 {
-    if (!br__required("expand_as", "x", x) || !br__required("expand_as", "other", other))
+    if (!br__required("expand_as", "other", other))
         return NULL;
-    return br_expand(x, other->ndim, other->sizes);
+    return expand("expand_as", x, other->ndim, other->sizes);
 }
