@@ -229,23 +229,34 @@ br_tensor *br_module_add_buffer(br_module *module, const char *name, br_tensor *
                       persistent ? BR_ENTRY_BUFFER : BR_ENTRY_TEMPORARY);
 }
 
-br_tensor *br_module_replace_parameter(br_module *module, const char *name, br_tensor *t)
+static bool replace_parameter(br_module_state *state, const char *name, br_tensor *t)
 {
     const char *op = "replace_parameter";
-    if (!br__module_alive(op, module) || !br__required(op, "t", t))
-        return NULL;
-    br_module_state *state = module->state;
-    int64_t i = 0;
-    while (i < state->n_entries &&
-           (state->entries[i].kind != BR_ENTRY_PARAMETER || strcmp(state->entries[i].name, name)))
-        i++;
-    if (i == state->n_entries)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s has no parameter '%s'", state->class_name, name);
+    if (!br__required(op, "t", t))
+        return false;
+    br_entry *entry = state->entries, *end = entry + state->n_entries;
+    while (entry < end && (entry->kind != BR_ENTRY_PARAMETER || strcmp(entry->name, name) != 0))
+        entry++;
+    if (entry == end) {
+        br__fail(BR_ERROR_ARGUMENT, op, "%s has no parameter '%s'", state->class_name, name);
+        return false;
+    }
     if (br_is_floating(t) && !br_set_requires_grad(t, true))
-        return NULL;
+        return false;
     br_retain(t);
-    br_release(state->entries[i].tensor);
-    return state->entries[i].tensor = t;
+    br_release(entry->tensor);
+    entry->tensor = t;
+    return true;
+}
+
+br_tensor *br_module_replace_parameter(br_module *module, const char *name, br_tensor *t)
+{
+    if (!br__module_alive("replace_parameter", module))
+        return NULL;
+    if (replace_parameter(module->state, name ? name : "", t))
+        return t;
+    module->state->incomplete = true;
+    return NULL;
 }
 
 /* True if `state` is `other` or lies above it. */

@@ -1,5 +1,5 @@
-/* Layers: PyTorch's default weights for the same seed, what forward computes, refused sizes. */
-#include "tests/nn/nn_values.h"
+/* Initial values in both dtypes against PyTorch's, what layers compute, refused sizes. */
+#include "tests/nn/init_values.h"
 #include "tests/support.h"
 
 #include <brasa/nn.h>
@@ -20,32 +20,6 @@ TestSuite(layers, .init = check_begin, .fini = check_end);
                       (values)[check_i]);                                                 \
         br_scope_end(check_scope);                                                        \
     } while (0)
-
-Test(layers, default_weights_are_pytorchs)
-{
-    br_manual_seed(7);
-    br_linear *linear = br_linear_new(5, 4, true);
-    br_embedding *embedding = br_embedding_new(6, 3, 2);
-    br_linear *no_bias = br_linear_new(20, 2, false);
-    br_layer_norm *norm = br_layer_norm_new(4, 0);
-    br_linear *last = br_linear_new(3, 17, true);
-    check_ok();
-    check_values(linear->weight, linear_weight, 0);
-    check_values(linear->bias, linear_bias, 0);
-    check_values(embedding->weight, embedding_weight, 5e-7);
-    check_values(no_bias->weight, no_bias_weight, 0);
-    cr_assert_null(no_bias->bias);
-    check_values(norm->weight, norm_weight, 0);
-    check_values(norm->bias, norm_bias, 0);
-    check_values(last->weight, last_weight, 0);
-    check_values(last->bias, last_bias, 0);
-    cr_assert(br_requires_grad(linear->weight) && br_requires_grad(norm->bias));
-    br_free_module(linear);
-    br_free_module(embedding);
-    br_free_module(no_bias);
-    br_free_module(norm);
-    br_free_module(last);
-}
 
 typedef br_tensor *(*fill_fn)(br_tensor *t);
 
@@ -111,13 +85,13 @@ Test(layers, initial_values_are_pytorchs)
 {
     br_scope *scope = br_scope_begin();
     check_init(uniform, 0, 0);
-    check_init(normal, 5e-7, 5e-15);
+    check_init(normal, 2.5e-7, 5e-16);
     check_init(xavier_uniform, 0, 0);
-    check_init(xavier_normal, 5e-7, 5e-15);
+    check_init(xavier_normal, 2.5e-7, 5e-16);
     check_init(kaiming_uniform, 0, 0);
-    check_init(kaiming_normal, 5e-7, 5e-15);
-    check_init(trunc_normal, 5e-7, 5e-15);
-    check_init(trunc_tail, 5e-7, 5e-15);
+    check_init(kaiming_normal, 2.5e-7, 5e-16);
+    check_init(trunc_normal, 2.5e-7, 5e-16);
+    check_init(trunc_tail, 2.5e-7, 5e-16);
     br_scope_end(scope);
 }
 

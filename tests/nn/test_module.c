@@ -272,6 +272,25 @@ Test(module, tied_parameters_count_once)
     br_free_module(m);
 }
 
+Test(module, a_parameter_can_be_replaced)
+{
+    tied_model *m = tied_new();
+    int64_t before = br_live_tensors();
+    m->decoder->weight =
+        br_module_replace_parameter(br_base(m->decoder), "weight", m->embedding->weight);
+    check_ok();
+    cr_assert_eq(br_live_tensors(), before - 1);
+    cr_assert_eq(m->decoder->weight, m->tied);
+    check_names(br_parameters(br_base(m)), "tied decoder.bias");
+    check_fails(br_module_replace_parameter(br_base(m->embedding), "bias", m->tied),
+                "Embedding has no parameter 'bias'");
+    check_fails(br_module_replace_parameter(br_base(m->embedding), NULL, m->tied),
+                "Embedding has no parameter ''");
+    check_fails(br_module_replace_parameter(br_base(m->embedding), "weight", NULL), "t is NULL");
+    check_fails(br_embedding_forward(m->embedding, NULL), "Embedding lacks a part");
+    br_free_module(m);
+}
+
 Test(module, freezing_goes_by_name)
 {
     tied_model *m = tied_new();

@@ -1,4 +1,4 @@
-"""Writes nn_values.h: what torch.nn and nn.init draw. Usage: python record_nn.py > nn_values.h"""
+"""Writes init_values.h: what nn.init draws. Usage: python record_init.py > init_values.h"""
 import textwrap
 
 import torch
@@ -11,21 +11,8 @@ def table(name, tensor):
     print(textwrap.fill(values, 99, initial_indent="    ", subsequent_indent="    "), "\n};", sep="")
 
 
-print("/* Made by record_nn.py with PyTorch", torch.__version__.split("+")[0] + ". */")
+print("/* Made by record_init.py with PyTorch", torch.__version__.split("+")[0] + ". */")
 print("/* clang-format off */")
-
-# The default weights of one sequence of constructors.
-torch.manual_seed(7)
-layers = {
-    "linear": nn.Linear(5, 4),
-    "embedding": nn.Embedding(6, 3, padding_idx=2),
-    "no_bias": nn.Linear(20, 2, bias=False),
-    "norm": nn.LayerNorm(4),
-    "last": nn.Linear(3, 17),
-}
-for name, layer in layers.items():
-    for key, value in layer.named_parameters():
-        table(f"{name}_{key}", value)
 
 INIT = {
     "uniform": lambda t: nn.init.uniform_(t, -2.0, 3.0),
