@@ -4,19 +4,6 @@
 
 #include <inttypes.h>
 
-void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step)
-{
-    window->data += start * window->strides[dim] * (int64_t)br_dtype_size(window->dtype);
-    window->numel = length;
-    for (int i = 0; i < window->ndim; i++)
-        window->numel *= i == dim ? 1 : window->sizes[i];
-    window->sizes[dim] = length;
-    /* One element has no neighbour, and then step may be too large to multiply. */
-    if (length > 1)
-        window->strides[dim] *= step;
-    window->contiguous = false;
-}
-
 typedef struct part {
     int dim;
     int64_t start, step;

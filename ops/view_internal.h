@@ -10,15 +10,6 @@
 br_tensor *br__recorded(const br_op *op, br_tensor *y, br_tensor *x, const void *params,
                         size_t params_size);
 
-/* A copy of t's header, to be narrowed by hand and given to br__copy() or br__for_each(). It holds
- * no reference and costs no allocation: use it while t lives, and hand it to nobody. */
-static inline br_tensor br__window(const br_tensor *t)
-{
-    return *t;
-}
-/* Narrows a window to `length` elements of a dimension, `step` apart, from `start` on. */
-void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step);
-
 /* As br__wrap_dim(), for operations that cut a dimension: x must be there and have one. */
 bool br__cut_dim(const char *op, const br_tensor *x, int64_t *dim);
 

@@ -34,11 +34,21 @@ static br_tensor *fill(br_tensor *t, double value)
     return t;
 }
 
+enum { ZERO_PIECE = 1 << 20 };
+
+static void zero_piece(void *context, int64_t i)
+{
+    const br_storage *storage = context;
+    size_t start = (size_t)i * ZERO_PIECE, rest = storage->bytes - start;
+    memset(storage->data + start, 0, rest < ZERO_PIECE ? rest : ZERO_PIECE);
+}
+
 br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype)
 {
     br_tensor *t = br__new("zeros", ndim, sizes, dtype);
     if (t)
-        memset(t->data, 0, t->storage->bytes);
+        br__parallel((int64_t)((t->storage->bytes + ZERO_PIECE - 1) / ZERO_PIECE), zero_piece,
+                     t->storage);
     return t;
 }
 

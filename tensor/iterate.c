@@ -87,8 +87,9 @@ static void run_task(void *context, int64_t i)
     run_rows(p, first, last, 0, p->sizes[0]);
 }
 
-void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
-                  const void *params)
+/* br__for_each() with `grain` elements for a task. */
+static void for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
+                     const void *params, int64_t grain)
 {
     const br_tensor *out = operands[0];
     if (out->numel == 0)
@@ -104,21 +105,42 @@ void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop
         memset(p.strides[0], 0, sizeof p.strides[0]);
     }
     int64_t rows = p.numel / p.sizes[0];
-    if (p.numel <= 2 * BR_GRAIN) {
+    if (p.numel <= 2 * grain) {
         run_rows(&p, 0, rows, 0, p.sizes[0]);
         return;
     }
     p.pieces_per_row = 1;
     p.rows_per_task = 1;
-    if (p.sizes[0] >= 2 * BR_GRAIN) {
-        p.piece = BR_GRAIN;
+    if (p.sizes[0] >= 2 * grain) {
+        p.piece = grain;
         p.pieces_per_row = (p.sizes[0] + p.piece - 1) / p.piece;
         br__parallel(rows * p.pieces_per_row, run_task, &p);
         return;
     }
-    if (p.sizes[0] < BR_GRAIN)
-        p.rows_per_task = BR_GRAIN / p.sizes[0];
+    if (p.sizes[0] < grain)
+        p.rows_per_task = grain / p.sizes[0];
     br__parallel((rows + p.rows_per_task - 1) / p.rows_per_task, run_task, &p);
+}
+
+void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
+                  const void *params)
+{
+    for_each(n_operands, operands, loop, params, BR_GRAIN);
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step)
+{
+    window->data += start * window->strides[dim] * (int64_t)br_dtype_size(window->dtype);
+    window->numel = length;
+    for (int i = 0; i < window->ndim; i++)
+        window->numel *= i == dim ? 1 : window->sizes[i];
+    window->sizes[dim] = length;
+    /* One element has no neighbour, and then step may be too large to multiply. */
+    if (length > 1)
+        window->strides[dim] *= step;
+    window->contiguous = false;
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
@@ -188,7 +210,89 @@ static const br_loop copy_loops[4][4] = {
     [BR_BOOL] = { bool_to_f32, bool_to_f64, bool_to_i64, copy_bytes_1 },
 };
 
+/* ---- Transposed copies ----------------------------------------------------------------------- */
+
+/* Where dst is dense along one dimension and src along another, rows of one are columns of the
+ * other: they are copied in square tiles, so that each cache line is read and written once. */
+enum { TILE = 16 };
+
+typedef struct tile_strides {
+    int64_t dst, src; /* bytes from row to row of a tile, and from column to column */
+} tile_strides;
+
+/* For tiles: row i of dst is column i of src. */
+#define TILE_LOOP(name, type)                                                            \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
+    {                                                                                    \
+        const tile_strides *stride = params;                                             \
+        for (int64_t t = 0; t < n; t++) {                                                \
+            type columns[TILE][TILE], row[TILE];                                         \
+            for (int k = 0; k < TILE; k++)                                               \
+                memcpy(columns[k], data[1] + t * s[1] + k * stride->src, sizeof row);    \
+            for (int i = 0; i < TILE; i++) {                                             \
+                for (int k = 0; k < TILE; k++)                                           \
+                    row[k] = columns[k][i];                                              \
+                memcpy(data[0] + t * s[0] + i * stride->dst, row, sizeof row);           \
+            }                                                                            \
+        }                                                                                \
+    }
+TILE_LOOP(transpose_4, uint32_t)
+TILE_LOOP(transpose_8, uint64_t)
+
+/* The last dimension with stride 1 and at least a tile's size, or -1. */
+static int dense_dim(const br_tensor *t)
+{
+    int d = t->ndim - 1;
+    while (d >= 0 && (t->strides[d] != 1 || t->sizes[d] < TILE))
+        d--;
+    return d;
+}
+
+/* Copies some columns of some rows. */
+static void copy_part(const br_tensor *dst, const br_tensor *src, int column, int64_t first_column,
+                      int64_t columns, int row, int64_t first_row, int64_t rows)
+{
+    br_tensor to = br__window(dst), from = br__window(src);
+    br__window_slice(&to, column, first_column, columns, 1);
+    br__window_slice(&from, column, first_column, columns, 1);
+    br__window_slice(&to, row, first_row, rows, 1);
+    br__window_slice(&from, row, first_row, rows, 1);
+    if (to.numel > 0)
+        br__copy(&to, &from);
+}
+
+/* Copies in tiles over dst's dense dimension `column` and src's, `row`; then what is left of whole
+ * tiles. */
+static void copy_tiles(const br_tensor *dst, const br_tensor *src, int column, int row)
+{
+    int64_t size = (int64_t)br_dtype_size(dst->dtype);
+    int64_t columns = dst->sizes[column], rows = dst->sizes[row];
+    tile_strides stride = { dst->strides[row] * size, src->strides[column] * size };
+    br_tensor to = br__window(dst), from = br__window(src);
+    br__window_slice(&to, column, 0, columns / TILE, TILE);
+    br__window_slice(&from, column, 0, columns / TILE, TILE);
+    br__window_slice(&to, row, 0, rows / TILE, TILE);
+    br__window_slice(&from, row, 0, rows / TILE, TILE);
+    for_each(2, (const br_tensor *[]){ &to, &from }, size == 4 ? transpose_4 : transpose_8, &stride,
+             BR_GRAIN / (TILE * TILE));
+    int64_t whole_columns = columns / TILE * TILE, whole_rows = rows / TILE * TILE;
+    copy_part(dst, src, column, whole_columns, columns - whole_columns, row, 0, rows);
+    copy_part(dst, src, column, 0, whole_columns, row, whole_rows, rows - whole_rows);
+}
+
+static bool same_sizes(const br_tensor *a, const br_tensor *b)
+{
+    return a->ndim == b->ndim &&
+           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+}
+
 void br__copy(const br_tensor *dst, const br_tensor *src)
 {
-    br__for_each(2, (const br_tensor *[]){ dst, src }, copy_loops[src->dtype][dst->dtype], NULL);
+    int column = dense_dim(dst), row = dense_dim(src);
+    if (column >= 0 && row >= 0 && column != row && dst->dtype == src->dtype &&
+        br_dtype_size(dst->dtype) >= 4 && same_sizes(dst, src))
+        copy_tiles(dst, src, column, row);
+    else
+        br__for_each(2, (const br_tensor *[]){ dst, src }, copy_loops[src->dtype][dst->dtype],
+                     NULL);
 }

@@ -147,6 +147,15 @@ enum { BR_GRAIN = 32768 };
 void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
                   const void *params);
 
+/* A copy of t's header, to be narrowed by hand and given to br__copy() or br__for_each(). It holds
+ * no reference and costs no allocation: use it while t lives, and hand it to nobody. */
+static inline br_tensor br__window(const br_tensor *t)
+{
+    return *t;
+}
+/* Narrows a window to `length` elements of a dimension, `step` apart, from `start` on. */
+void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step);
+
 /* Copies src, which broadcasts to dst, into dst, converting the dtype. */
 void br__copy(const br_tensor *dst, const br_tensor *src);
 
