@@ -1,5 +1,5 @@
 /* Vocabularies. */
-#include "tests/failing.h"
+#include "tests/memory.h"
 
 #include <brasa/data.h>
 
@@ -56,7 +56,7 @@ Test(vocab, refuses)
     br_vocab_free(NULL);
 }
 
-static void fill(void)
+static bool fill(void)
 {
     br_vocab *vocab = br_vocab_new();
     char word[16];
@@ -67,9 +67,10 @@ static void fill(void)
     }
     cr_assert(br_failed() || br_vocab_size(vocab) == 70);
     br_vocab_free(vocab);
+    return !br_failed();
 }
 
 Test(vocab, every_allocation_may_fail)
 {
-    check_every_allocation(fill);
+    fail_in_turn(fill, "fill");
 }

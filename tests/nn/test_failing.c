@@ -1,6 +1,6 @@
 /* Every allocation of the module functions is made to fail in turn. */
 #include "tensor/tensor_internal.h"
-#include "tests/failing.h"
+#include "tests/memory.h"
 
 #include <brasa/nn.h>
 
@@ -35,13 +35,13 @@ static br_tensor *model_forward(model *self, br_tensor *x)
     return br_leave(self, br_mul(x, self->scale));
 }
 
-static void construct(void)
+static bool construct(void)
 {
     model *m = model_new();
     cr_assert_not_null(m);
     if (br_failed()) {
         br_clear_error(); /* memory is there again: forward must refuse all the same */
-        atomic_store(&failing_left, LONG_MAX);
+        counted.left = INT64_MAX;
         br_scope *scope = br_scope_begin();
         br_tensor *index = br_zeros(BR_SHAPE(1), BR_I64);
         cr_assert_null(model_forward(m, index));
@@ -50,20 +50,21 @@ static void construct(void)
         br_raise(BR_ERROR_MEMORY, "the constructor failed");
     }
     br_free_module(m);
+    return !br_failed();
 }
 
 Test(nn_failing, constructors)
 {
-    check_every_allocation(construct);
+    fail_in_turn(construct, "construct");
 }
 
 /* What fails after the weight is registered counts, too: row 0 must be zero. */
-static void construct_layer(void)
+static bool construct_layer(void)
 {
     br_embedding *e = br_embedding_new(3, 2, 0);
     if (br_failed()) {
         br_clear_error();
-        atomic_store(&failing_left, LONG_MAX);
+        counted.left = INT64_MAX;
         br_scope *scope = br_scope_begin();
         cr_assert_null(br_embedding_forward(e, br_zeros(BR_SHAPE(1), BR_I64)));
         cr_assert_neq(br_error_code(), BR_ERROR_MEMORY);
@@ -72,14 +73,15 @@ static void construct_layer(void)
         br_raise(BR_ERROR_MEMORY, "the constructor failed");
     }
     br_free_module(e);
+    return !br_failed();
 }
 
 Test(nn_failing, layers)
 {
-    check_every_allocation(construct_layer);
+    fail_in_turn(construct_layer, "construct layer");
 }
 
-static void run_forward(void)
+static bool run_forward(void)
 {
     model *m = model_new();
     br_scope *scope = br_scope_begin();
@@ -89,16 +91,17 @@ static void run_forward(void)
     br_recorder_end(recorder);
     br_scope_end(scope);
     br_free_module(m);
+    return !br_failed();
 }
 
 Test(nn_failing, forward)
 {
-    check_every_allocation(run_forward);
+    fail_in_turn(run_forward, "run forward");
 }
 
 /* A module that runs itself: where the inner forward gets no scope, leaving it must not close the
  * outer one's. */
-static void run_nested(void)
+static bool run_nested(void)
 {
     br_module *m = br_module_create(sizeof *m, "nested");
     br_module_enter(m);
@@ -113,14 +116,15 @@ static void run_nested(void)
     br_module_leave(m, NULL);
     cr_assert_null(br__thread.scope);
     br_module_free(m);
+    return !br_failed();
 }
 
 Test(nn_failing, nested_forward)
 {
-    check_every_allocation(run_nested);
+    fail_in_turn(run_nested, "run nested");
 }
 
-static void run_lists(void)
+static bool run_lists(void)
 {
     model *m = model_new();
     br_named_list *list = br_state_dict(br_base(m));
@@ -132,11 +136,12 @@ static void run_lists(void)
     br_free(br_summary(br_base(m)));
     br_module_to(br_base(m), BR_F64);
     br_free_module(m);
+    return !br_failed();
 }
 
 Test(nn_failing, lists_and_reports)
 {
-    check_every_allocation(run_lists);
+    fail_in_turn(run_lists, "run lists");
 }
 
 Test(nn_failing, a_struct_too_large_is_refused)
