@@ -20,11 +20,14 @@ typedef struct golden_model {
 } golden_model;
 
 /* The tables, each ended by a row without a name. */
+extern const golden_model golden_anatomy_models[];
 extern const golden_model golden_bert_models[];
 
-/* A size of the file's `config`. -1 and an error if it is not there or no integer; golden_option()
- * gives `otherwise` for a truth value that is not there. */
+/* A size of the file's `config`. -1 and an error if it is not there or no integer; golden_number(),
+ * which takes any number, gives 0 then; golden_option() gives `otherwise` for a truth value that is
+ * not there. */
 int64_t golden_size(golden_run *run, const char *name);
+double golden_number(golden_run *run, const char *name);
 bool golden_option(golden_run *run, const char *name, bool otherwise);
 /* The argument of forward under that name, NULL (no error) if the file has none. */
 br_tensor *golden_input(golden_run *run, const char *name);

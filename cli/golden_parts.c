@@ -5,14 +5,29 @@
 
 /* ---- For models ------------------------------------------------------------------------------ */
 
+static void config_lacks(const char *kind, const char *name, const json_t *value)
+{
+    if (value)
+        br_raise(BR_ERROR_FORMAT, "metadata 'config': '%s' is no %s", name, kind);
+    else
+        br_raise(BR_ERROR_FORMAT, "metadata 'config': '%s' is missing", name);
+}
+
 int64_t golden_size(golden_run *run, const char *name)
 {
     const json_t *value = json_object_get(run->config, name);
     if (json_is_integer(value))
         return json_integer_value(value);
-    br_raise(BR_ERROR_FORMAT, "metadata 'config': '%s' %s", name,
-             value ? "is no integer" : "is missing");
+    config_lacks("integer", name, value);
     return -1;
+}
+
+double golden_number(golden_run *run, const char *name)
+{
+    const json_t *value = json_object_get(run->config, name);
+    if (!json_is_number(value))
+        config_lacks("number", name, value);
+    return json_number_value(value);
 }
 
 bool golden_option(golden_run *run, const char *name, bool otherwise)

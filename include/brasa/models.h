@@ -2,6 +2,8 @@
 #ifndef BRASA_MODELS_H
 #define BRASA_MODELS_H
 
+#include <brasa/models/anatomy.h>
 #include <brasa/models/bert.h>
+#include <brasa/models/scratch.h>
 
 #endif

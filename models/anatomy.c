@@ -1,0 +1,355 @@
+/* models/anatomy.c - Transformer Anatomy: the notebook's functions and classes, in its order.
+ *
+ * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
+ * same seed the initial weights are PyTorch's. */
+#include "tensor/tensor_internal.h"
+
+#include <brasa/models/anatomy.h>
+#include <inttypes.h>
+#include <math.h>
+
+/* ---- Configuration --------------------------------------------------------------------------- */
+
+br_anatomy_config br_anatomy_notebook_config(void)
+{
+    return (br_anatomy_config){
+        .vocab_size = 30522,
+        .hidden_size = 768,
+        .num_hidden_layers = 12,
+        .num_attention_heads = 12,
+        .intermediate_size = 3072,
+        .max_position_embeddings = 512,
+        .num_labels = 2,
+        .hidden_dropout_prob = 0.1,
+    };
+}
+
+/* Products of two sizes cannot overflow then; those of more are checked where memory is taken. */
+static bool good_size(const char *name, int64_t size)
+{
+    if (!br_failed() && (size < 1 || size > INT32_MAX))
+        br_raise(BR_ERROR_ARGUMENT, "anatomy: %s is %" PRId64 ", must be 1 .. %d", name, size,
+                 INT32_MAX);
+    return !br_failed();
+}
+
+static bool good_config(const br_anatomy_config *config)
+{
+    if (br_failed())
+        return false;
+    if (!config) {
+        br_raise(BR_ERROR_ARGUMENT, "anatomy: config is NULL, but it is required");
+        return false;
+    }
+    const br_anatomy_config c = *config;
+    bool good = good_size("vocab_size", c.vocab_size) && good_size("hidden_size", c.hidden_size) &&
+                good_size("num_hidden_layers", c.num_hidden_layers) &&
+                good_size("num_attention_heads", c.num_attention_heads) &&
+                good_size("intermediate_size", c.intermediate_size) &&
+                good_size("max_position_embeddings", c.max_position_embeddings) &&
+                good_size("num_labels", c.num_labels);
+    if (good && c.hidden_size % c.num_attention_heads != 0)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "anatomy: hidden_size %" PRId64 " is no multiple of num_attention_heads %" PRId64,
+                 c.hidden_size, c.num_attention_heads);
+    return !br_failed();
+}
+
+/* The configuration to build from: an empty one once an error is pending, with which constructors
+ * run to their end without effect. */
+static br_anatomy_config config_or_least(const br_anatomy_config *config)
+{
+    return good_config(config) ? *config : (br_anatomy_config){ .num_attention_heads = 1 };
+}
+
+/* Of the norms of the encoder; 0 is PyTorch's default. The embeddings' is EPS always. */
+static const double EPS = 1e-12;
+static double norm_eps(br_anatomy_config c)
+{
+    return c.small_eps ? EPS : 0;
+}
+
+/* ---- scaled_dot_product_attention ------------------------------------------------------------ */
+
+static br_tensor *mask_scores(br_tensor *scores, br_tensor *mask)
+{
+    return mask ? br_masked_fill(scores, br_eq_scalar(mask, 0), -INFINITY) : scores;
+}
+
+/* With dropout of the weights, unless that is NULL. */
+static br_tensor *attention(br_tensor *query, br_tensor *key, br_tensor *value, br_tensor *mask,
+                            br_dropout *dropout)
+{
+    br_scope *scope = br_scope_begin();
+    double dim_k = (double)br_size(query, -1);
+    br_tensor *scores = br_div_scalar(br_bmm(query, br_transpose(key, 1, 2)), sqrt(dim_k));
+    br_tensor *weights = br_tap("weights", br_softmax(mask_scores(scores, mask), -1));
+    if (dropout)
+        weights = br_dropout_forward(dropout, weights);
+    br_tensor *output = br_scope_return(scope, br_bmm(weights, value));
+    br_scope_end(scope);
+    return output;
+}
+
+br_tensor *br_anatomy_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
+                                                   br_tensor *value, br_tensor *mask)
+{
+    return attention(query, key, value, mask, NULL);
+}
+
+br_tensor *br_anatomy_causal_mask(int64_t seq_len)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *ones = br_ones(BR_SHAPE(seq_len, seq_len), BR_F32);
+    br_tensor *mask = br_scope_return(scope, br_unsqueeze(br_tril(ones, 0), 0));
+    br_scope_end(scope);
+    return mask;
+}
+
+/* ---- Simplified attention -------------------------------------------------------------------- */
+
+br_anatomy_simplified_attention *br_anatomy_simplified_attention_new(int64_t vocab_size,
+                                                                     int64_t hidden_size)
+{
+    br_anatomy_simplified_attention *self = br_module_new(br_anatomy_simplified_attention);
+    self->token_emb = br_child(self, "token_emb", br_embedding_new(vocab_size, hidden_size, -1));
+    return self;
+}
+
+br_anatomy_simplified_steps br_anatomy_simplified_attention_forward(
+    br_anatomy_simplified_attention *self, br_tensor *input_ids)
+{
+    br_anatomy_simplified_steps s = { 0 };
+    if (br_failed())
+        return s;
+    br_enter(self);
+    s.inputs_embeds = br_embedding_forward(self->token_emb, input_ids);
+    br_tensor *query = s.inputs_embeds, *key = s.inputs_embeds, *value = s.inputs_embeds;
+    double dim_k = (double)br_size(key, -1);
+    s.scores = br_div_scalar(br_bmm(query, br_transpose(key, 1, 2)), sqrt(dim_k));
+    s.weights = br_tap("weights", br_softmax(s.scores, -1));
+    s.attn_outputs = br_bmm(s.weights, value);
+    br_scope_return(NULL, s.inputs_embeds);
+    br_scope_return(NULL, s.scores);
+    br_scope_return(NULL, s.weights);
+    br_leave(self, s.attn_outputs);
+    return s.attn_outputs ? s : (br_anatomy_simplified_steps){ 0 };
+}
+
+/* ---- AttentionHead --------------------------------------------------------------------------- */
+
+br_anatomy_attention_head *br_anatomy_attention_head_new(int64_t embed_dim, int64_t head_dim)
+{
+    br_anatomy_attention_head *self = br_module_new(br_anatomy_attention_head);
+    self->q = br_child(self, "q", br_linear_new(embed_dim, head_dim, true));
+    self->k = br_child(self, "k", br_linear_new(embed_dim, head_dim, true));
+    self->v = br_child(self, "v", br_linear_new(embed_dim, head_dim, true));
+    return self;
+}
+
+br_tensor *br_anatomy_attention_head_forward(br_anatomy_attention_head *self,
+                                             br_tensor *hidden_state, br_tensor *mask)
+{
+    if (br_failed()) /* self may be a part that could not be made */
+        return NULL;
+    br_enter(self);
+    br_tensor *q = br_linear_forward(self->q, hidden_state);
+    br_tensor *k = br_linear_forward(self->k, hidden_state);
+    br_tensor *v = br_linear_forward(self->v, hidden_state);
+    return br_leave(self, attention(q, k, v, mask, self->dropout));
+}
+
+/* ---- MultiHeadAttention ---------------------------------------------------------------------- */
+
+static br_anatomy_attention_head *new_head(br_anatomy_config c)
+{
+    int64_t head_dim = c.hidden_size / c.num_attention_heads;
+    br_anatomy_attention_head *head = br_anatomy_attention_head_new(c.hidden_size, head_dim);
+    if (c.attention_dropout)
+        head->dropout = br_child(head, "dropout", br_dropout_new(c.hidden_dropout_prob));
+    return head;
+}
+
+br_anatomy_multi_head_attention *br_anatomy_multi_head_attention_new(
+    const br_anatomy_config *config)
+{
+    br_anatomy_config c = config_or_least(config);
+    br_anatomy_multi_head_attention *self = br_module_new(br_anatomy_multi_head_attention);
+    self->heads = br_child(self, "heads", br_module_list_new());
+    for (int64_t i = 0; i < c.num_attention_heads && !br_failed(); i++)
+        br_module_list_append(self->heads, new_head(c));
+    self->output_linear =
+        br_child(self, "output_linear", br_linear_new(c.hidden_size, c.hidden_size, true));
+    if (c.attention_dropout)
+        self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
+    return self;
+}
+
+/* The heads' outputs one behind the other along the last dimension. */
+static br_tensor *cat_heads(br_module_list *heads, br_tensor *hidden_state, br_tensor *mask)
+{
+    int64_t n = br_module_list_size(heads);
+    br_tensor **outputs = br__calloc((size_t)n, sizeof *outputs);
+    for (int64_t i = 0; i < n && !br_failed(); i++)
+        outputs[i] =
+            br_anatomy_attention_head_forward(br_module_list_at(heads, i), hidden_state, mask);
+    br_tensor *x = br_cat((int)n, outputs, -1);
+    br_free(outputs);
+    return x;
+}
+
+br_tensor *br_anatomy_multi_head_attention_forward(br_anatomy_multi_head_attention *self,
+                                                   br_tensor *hidden_state, br_tensor *mask)
+{
+    if (br_failed())
+        return NULL;
+    br_enter(self);
+    br_tensor *x = cat_heads(self->heads, hidden_state, mask);
+    x = br_linear_forward(self->output_linear, x);
+    if (self->dropout)
+        x = br_dropout_forward(self->dropout, x);
+    return br_leave(self, x);
+}
+
+/* ---- FeedForward ----------------------------------------------------------------------------- */
+
+br_anatomy_feed_forward *br_anatomy_feed_forward_new(const br_anatomy_config *config)
+{
+    br_anatomy_config c = config_or_least(config);
+    br_anatomy_feed_forward *self = br_module_new(br_anatomy_feed_forward);
+    self->linear_1 =
+        br_child(self, "linear_1", br_linear_new(c.hidden_size, c.intermediate_size, true));
+    self->linear_2 =
+        br_child(self, "linear_2", br_linear_new(c.intermediate_size, c.hidden_size, true));
+    self->gelu = br_child(self, "gelu", br_gelu_new(BR_GELU_ERF));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
+    return self;
+}
+
+br_tensor *br_anatomy_feed_forward_forward(br_anatomy_feed_forward *self, br_tensor *x)
+{
+    if (br_failed())
+        return NULL;
+    br_enter(self);
+    x = br_linear_forward(self->linear_1, x);
+    x = br_activation_forward(self->gelu, x);
+    x = br_linear_forward(self->linear_2, x);
+    x = br_dropout_forward(self->dropout, x);
+    return br_leave(self, x);
+}
+
+/* ---- TransformerEncoderLayer ----------------------------------------------------------------- */
+
+br_anatomy_encoder_layer *br_anatomy_encoder_layer_new(const br_anatomy_config *config)
+{
+    br_anatomy_config c = config_or_least(config);
+    br_anatomy_encoder_layer *self = br_module_new(br_anatomy_encoder_layer);
+    self->layer_norm_1 =
+        br_child(self, "layer_norm_1", br_layer_norm_new(c.hidden_size, norm_eps(c)));
+    self->layer_norm_2 =
+        br_child(self, "layer_norm_2", br_layer_norm_new(c.hidden_size, norm_eps(c)));
+    self->attention = br_child(self, "attention", br_anatomy_multi_head_attention_new(config));
+    self->feed_forward = br_child(self, "feed_forward", br_anatomy_feed_forward_new(config));
+    return self;
+}
+
+br_tensor *br_anatomy_encoder_layer_forward(br_anatomy_encoder_layer *self, br_tensor *x,
+                                            br_tensor *mask)
+{
+    if (br_failed())
+        return NULL;
+    br_enter(self);
+    br_tensor *hidden_state = br_layer_norm_forward(self->layer_norm_1, x);
+    x = br_add(x, br_anatomy_multi_head_attention_forward(self->attention, hidden_state, mask));
+    hidden_state = br_layer_norm_forward(self->layer_norm_2, x);
+    x = br_add(x, br_anatomy_feed_forward_forward(self->feed_forward, hidden_state));
+    return br_leave(self, x);
+}
+
+/* ---- Embeddings ------------------------------------------------------------------------------ */
+
+br_anatomy_embeddings *br_anatomy_embeddings_new(const br_anatomy_config *config)
+{
+    br_anatomy_config c = config_or_least(config);
+    br_anatomy_embeddings *self = br_module_new(br_anatomy_embeddings);
+    self->token_embeddings =
+        br_child(self, "token_embeddings", br_embedding_new(c.vocab_size, c.hidden_size, -1));
+    self->position_embeddings =
+        br_child(self, "position_embeddings",
+                 br_embedding_new(c.max_position_embeddings, c.hidden_size, -1));
+    self->layer_norm = br_child(self, "layer_norm", br_layer_norm_new(c.hidden_size, EPS));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
+    return self;
+}
+
+br_tensor *br_anatomy_embeddings_forward(br_anatomy_embeddings *self, br_tensor *input_ids)
+{
+    if (br_failed())
+        return NULL;
+    br_enter(self);
+    int64_t seq_length = br_size(input_ids, 1);
+    br_tensor *position_ids = br_unsqueeze(br_arange(0, (double)seq_length, 1, BR_I64), 0);
+    br_tensor *token_embeddings = br_embedding_forward(self->token_embeddings, input_ids);
+    br_tensor *position_embeddings = br_embedding_forward(self->position_embeddings, position_ids);
+    br_tensor *embeddings = br_add(token_embeddings, position_embeddings);
+    embeddings = br_layer_norm_forward(self->layer_norm, embeddings);
+    embeddings = br_dropout_forward(self->dropout, embeddings);
+    return br_leave(self, embeddings);
+}
+
+/* ---- TransformerEncoder ---------------------------------------------------------------------- */
+
+br_anatomy_encoder *br_anatomy_encoder_new(const br_anatomy_config *config)
+{
+    br_anatomy_config c = config_or_least(config);
+    br_anatomy_encoder *self = br_module_new(br_anatomy_encoder);
+    self->config = c;
+    self->embeddings = br_child(self, "embeddings", br_anatomy_embeddings_new(config));
+    self->layers = br_child(self, "layers", br_module_list_new());
+    for (int64_t i = 0; i < c.num_hidden_layers && !br_failed(); i++)
+        br_module_list_append(self->layers, br_anatomy_encoder_layer_new(config));
+    if (c.final_norm)
+        self->layer_norm =
+            br_child(self, "layer_norm", br_layer_norm_new(c.hidden_size, norm_eps(c)));
+    return self;
+}
+
+br_tensor *br_anatomy_encoder_forward(br_anatomy_encoder *self, br_tensor *x)
+{
+    if (br_failed())
+        return NULL;
+    br_enter(self);
+    br_tensor *mask = NULL;
+    if (self->config.mask_padding) /* [B, S] -> [B, 1, S], for all queries */
+        mask = br_unsqueeze(br_ne_scalar(x, (double)self->config.pad_token_id), 1);
+    x = br_anatomy_embeddings_forward(self->embeddings, x);
+    for (int64_t i = 0; i < self->config.num_hidden_layers && !br_failed(); i++)
+        x = br_anatomy_encoder_layer_forward(br_module_list_at(self->layers, i), x, mask);
+    if (self->layer_norm)
+        x = br_layer_norm_forward(self->layer_norm, x);
+    return br_leave(self, x);
+}
+
+/* ---- TransformerForSequenceClassification ---------------------------------------------------- */
+
+br_anatomy_classifier *br_anatomy_classifier_new(const br_anatomy_config *config)
+{
+    br_anatomy_config c = config_or_least(config);
+    br_anatomy_classifier *self = br_module_new(br_anatomy_classifier);
+    self->encoder = br_child(self, "encoder", br_anatomy_encoder_new(config));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
+    self->classifier =
+        br_child(self, "classifier", br_linear_new(c.hidden_size, c.num_labels, true));
+    return self;
+}
+
+br_tensor *br_anatomy_classifier_forward(br_anatomy_classifier *self, br_tensor *x)
+{
+    if (br_failed())
+        return NULL;
+    br_enter(self);
+    x = br_select(br_anatomy_encoder_forward(self->encoder, x), 1, 0);
+    x = br_dropout_forward(self->dropout, x);
+    br_tensor *logits = br_linear_forward(self->classifier, x);
+    return br_leave(self, logits);
+}
