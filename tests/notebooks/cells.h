@@ -1,0 +1,53 @@
+/* tests/notebooks/cells.h - what the files test_<notebook>.c share, each of which follows one
+ * notebook, code cell by code cell.
+ *
+ * Cells are numbered from 1 in the notebook's order, whatever In [] says. A cell is a comment at
+ * the margin that begins with the notebook's own label, "In [8]: ", and says what the cell shows;
+ * under it comes its test, Test(notebook_anatomy, cell_10_softmax), or, where it has none,
+ * CELL_WITHOUT_TEST(number, reason) with one of the reasons below. docs/make_notebooks.py makes
+ * docs/notebooks.md of these files, and fails if a cell is missing. */
+#ifndef BR_TESTS_NOTEBOOKS_CELLS_H
+#define BR_TESTS_NOTEBOOKS_CELLS_H
+
+#include "tests/support.h"
+
+#include <brasa/brasa.h>
+
+/* The notebook's file, its title, and how many code cells it has. */
+#define NOTEBOOK(file, title, cells) _Static_assert((cells) > 0 && sizeof(file title), "")
+
+#define CELL_WITHOUT_TEST(number, reason) _Static_assert((number) > 0 && sizeof(reason), "")
+
+/* Nothing to rebuild. */
+#define CELL_INSTALLS "none: installs packages"
+#define CELL_IMPORTS  "none: imports modules, sets up the page"
+#define CELL_PICTURE  "none: draws a picture"
+/* Not yet. */
+#define CELL_TOKENIZER  "waits for the tokenizer"
+#define CELL_PRETRAINED "waits for pretrained weights"
+#define CELL_VIEW       "waits for pretrained weights and the views of attention"
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+/* The tensor has exactly the sizes given: check_shape(t, 1, 5, 768). */
+#define check_shape(t, ...) check_shape_is(#t, (t), BR_SHAPE(__VA_ARGS__))
+
+static inline void check_shape_is(const char *what, const br_tensor *t, int ndim,
+                                  const int64_t *sizes)
+{
+    cr_assert_not_null(t, "%s: %s", what, br_error_message());
+    char text[128];
+    br_shape_string(t, text, sizeof text);
+    cr_assert_eq(br_ndim(t), ndim, "%s is %s", what, text);
+    for (int d = 0; d < ndim; d++)
+        cr_assert_eq(br_sizes(t)[d], sizes[d], "%s is %s", what, text);
+}
+
+/* What prints as tensor([1., 1., ...]): the last dimension sums to 1 everywhere. */
+static inline void check_rows_sum_to_one(br_tensor *weights)
+{
+    br_tensor *sums = br_sum_dim(weights, BR_DIMS(-1), false);
+    cr_assert(br_allclose(sums, br_ones_like(sums), 0, 1e-6), "%s", br_error_message());
+}
+
+#endif

@@ -1,0 +1,161 @@
+/* Notebook 002, Transformers from Scratch, cell by cell, at its own sizes: those of
+ * bert-base-uncased. Its weights are random and unseeded: what is asserted holds for any draw. */
+#include "tests/notebooks/cells.h"
+
+NOTEBOOK("002_5ed216bae89cfa5e.txt", "Transformers from Scratch", 14);
+TestSuite(notebook_scratch, .init = check_begin, .fini = check_end);
+
+enum { SEQ_LEN = 5, HIDDEN = 768, HEADS = 12, HEAD_DIM = HIDDEN / HEADS };
+
+/* "time flies like an arrow". */
+static br_tensor *input_ids(void)
+{
+    return br_from_i64(BR_SHAPE(1, SEQ_LEN), (int64_t[]){ 2051, 10029, 2066, 2019, 8612 });
+}
+
+/* token_emb(input_ids): five rows of a table of normal numbers. */
+static br_tensor *random_embeds(void)
+{
+    return br_randn(BR_SHAPE(1, SEQ_LEN, HIDDEN), BR_F32);
+}
+
+/* Every step of attention to the ids 0 .. 4. */
+static br_scratch_simplified_steps simplified_steps(void)
+{
+    br_scratch_simplified_attention *attention =
+        br_scratch_simplified_attention_new(SEQ_LEN, HIDDEN);
+    br_tensor *ids = br_unsqueeze(br_arange(0, SEQ_LEN, 1, BR_I64), 0);
+    br_scratch_simplified_steps steps = br_scratch_simplified_attention_forward(attention, ids);
+    br_free_module(attention);
+    return steps;
+}
+
+/* ---- Simplified self-attention --------------------------------------------------------------- */
+
+/* In [23]: imports, the last of which fails as written: `from torch import n`. */
+CELL_WITHOUT_TEST(1, CELL_IMPORTS);
+
+/* In [2]: the tokenizer, the text, and bertviz's view of queries and keys. */
+CELL_WITHOUT_TEST(2, CELL_VIEW);
+
+/* In [16]: the text's ids without special tokens, 2051 10029 2066 2019 8612. */
+CELL_WITHOUT_TEST(3, CELL_TOKENIZER);
+
+/* In [7]: `token_emb`, Embedding(30522, 768). */
+Test(notebook_scratch, cell_4_token_emb)
+{
+    br_scratch_config config = br_anatomy_notebook_config();
+    br_scratch_simplified_attention *attention =
+        br_scratch_simplified_attention_new(config.vocab_size, config.hidden_size);
+    check_ok();
+    cr_assert_eq(attention->token_emb->num_embeddings, 30522);
+    cr_assert_eq(attention->token_emb->embedding_dim, 768);
+    br_free_module(attention);
+}
+
+/* In [6]: `inputs_embeds`, [1, 5, 768]. */
+Test(notebook_scratch, cell_5_inputs_embeds)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_scratch_simplified_attention *attention = br_scratch_simplified_attention_new(30522, HIDDEN);
+    br_scratch_simplified_steps steps =
+        br_scratch_simplified_attention_forward(attention, input_ids());
+    check_shape(steps.inputs_embeds, 1, 5, 768);
+    cr_assert(br_equal(br_select(steps.inputs_embeds, 1, 0),
+                       br_narrow(attention->token_emb->weight, 0, 2051, 1)));
+    br_scope_end(scope);
+    br_free_module(attention);
+}
+
+/* In [11]: `scores` of query = key, [1, 5, 5]. */
+Test(notebook_scratch, cell_6_scores)
+{
+    br_scope *scope = br_scope_begin();
+    br_scratch_simplified_steps steps = simplified_steps();
+    check_shape(steps.scores, 1, 5, 5);
+    cr_assert(br_allclose(steps.scores, br_transpose(steps.scores, 1, 2), 0, 1e-6));
+    br_scope_end(scope);
+}
+
+/* In [13]: rows of `weights` sum to 1. */
+Test(notebook_scratch, cell_7_weights_sum)
+{
+    br_scope *scope = br_scope_begin();
+    check_rows_sum_to_one(simplified_steps().weights);
+    br_scope_end(scope);
+}
+
+/* In [14]: `weights`, [1, 5, 5]. A vector's product with itself is |x|^2 / sqrt(768), near 27.7,
+ * not 1 as the text says, so that each attends to itself alone. */
+Test(notebook_scratch, cell_8_weights)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *weights = simplified_steps().weights;
+    check_shape(weights, 1, 5, 5);
+    cr_assert(br_allclose(weights, br_unsqueeze(br_eye(5, 5, BR_F32), 0), 0, 1e-3));
+    br_scope_end(scope);
+}
+
+/* In [15]: `attn_outputs`, [1, 5, 768]. */
+Test(notebook_scratch, cell_9_attn_outputs)
+{
+    br_scope *scope = br_scope_begin();
+    check_shape(simplified_steps().attn_outputs, 1, 5, 768);
+    br_scope_end(scope);
+}
+
+/* ---- Multi-head attention -------------------------------------------------------------------- */
+
+/* In [18]: `scaled_dot_product_attention` is the same steps as one function. */
+Test(notebook_scratch, cell_10_scaled_dot_product_attention)
+{
+    br_scope *scope = br_scope_begin();
+    br_scratch_simplified_steps steps = simplified_steps();
+    br_tensor *x = steps.inputs_embeds;
+    cr_assert(br_equal(br_scratch_scaled_dot_product_attention(x, x, x), steps.attn_outputs));
+    br_scope_end(scope);
+}
+
+/* In [19]: `AttentionHead` projects [1, 5, 768] to [batch_size, seq_len, head_dim]. */
+Test(notebook_scratch, cell_11_attention_head)
+{
+    br_scope *scope = br_scope_begin();
+    br_scratch_attention_head *head = br_scratch_attention_head_new(HIDDEN, HEAD_DIM);
+    br_tensor *x = random_embeds();
+    br_tensor *output = br_scratch_attention_head_forward(head, x);
+    check_shape(output, 1, 5, 64);
+    cr_assert(br_equal(output, br_scratch_scaled_dot_product_attention(
+                                   br_linear_forward(head->q, x), br_linear_forward(head->k, x),
+                                   br_linear_forward(head->v, x))));
+    br_free_module(head);
+    br_scope_end(scope);
+}
+
+/* In [20]: `MultiHeadAttention` has a head for each of num_attention_heads, and an output layer. */
+Test(notebook_scratch, cell_12_multi_head_attention)
+{
+    br_scratch_config config = br_anatomy_notebook_config();
+    br_scratch_multi_head_attention *attention = br_scratch_multi_head_attention_new(&config);
+    br_named_list *state = br_state_dict(br_base(attention));
+    cr_assert_not_null(state, "%s", br_error_message());
+    cr_assert_eq(state->count, HEADS * 6 + 2);
+    check_shape(br_named_list_get(state, "heads.11.v.weight"), 64, 768);
+    check_shape(br_named_list_get(state, "output_linear.weight"), 768, 768);
+    br_named_list_free(state);
+    br_free_module(attention);
+}
+
+/* In [21]: `attn_output`, [1, 5, 768]. */
+Test(notebook_scratch, cell_13_attn_output)
+{
+    br_scope *scope = br_scope_begin();
+    br_scratch_config config = br_anatomy_notebook_config();
+    br_scratch_multi_head_attention *multihead_attn = br_scratch_multi_head_attention_new(&config);
+    check_shape(br_scratch_multi_head_attention_forward(multihead_attn, random_embeds()), 1, 5,
+                768);
+    br_free_module(multihead_attn);
+    br_scope_end(scope);
+}
+
+/* In [24]: bertviz's view of two uses of "flies" in head 8 of every layer. */
+CELL_WITHOUT_TEST(14, CELL_VIEW);
