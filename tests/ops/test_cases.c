@@ -336,6 +336,66 @@ Test(op_cases, one_wrong_dtype)
     }
 }
 
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+/* True if a and b are equal to the bit, NaN included. */
+static bool same_bits(br_tensor *a, br_tensor *b)
+{
+    if (!a || !b || !br_same_shape(a, b) || br_dtype_of(a) != br_dtype_of(b))
+        return a == b;
+    a = br_contiguous(br_detach(a));
+    b = br_contiguous(br_detach(b));
+    size_t bytes = (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a));
+    return a && b && memcmp(br_data(a), br_data(b), bytes) == 0;
+}
+
+/* The result and the gradients, into out[0] and out[1], ...; returns their number. */
+static int run_with_threads(const op_case *c, br_tensor **x, int threads, br_tensor **out)
+{
+    br_tensor *wanted[MAX_CASE_INPUTS];
+    int n = 0;
+    br_set_num_threads(threads);
+    out[0] = call(c, x);
+    for (int i = 0; i < case_num_inputs(c); i++)
+        if (br_requires_grad(x[i]))
+            wanted[n++] = x[i];
+    if (n == 0 || !br_requires_grad(out[0]))
+        return 1;
+    br_manual_seed(SEED + 1);
+    br_tensor *dy = br_randn(br_ndim(out[0]), br_sizes(out[0]), br_dtype_of(out[0]));
+    br_grad_options options = { .gradients = &dy, .allow_unused = true };
+    br_grad(1, &out[0], n, wanted, out + 1, &options);
+    return 1 + n;
+}
+
+/* Sizes large enough that work is shared, and odd enough that its pieces differ. */
+Test(op_cases, results_do_not_depend_on_threads, .timeout = 120)
+{
+    letter_sizes letters = default_letter_sizes();
+    letters.of['b'] = 3;
+    letters.of['n'] = 301;
+    letters.of['m'] = 257;
+    letters.of['k'] = 131;
+    int before = br_get_num_threads();
+    for_each_case(c)
+    {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS], *want[1 + MAX_CASE_INPUTS], *got[1 + MAX_CASE_INPUTS];
+        make_inputs(c, &letters, BR_F32, x);
+        ask_for_gradients(c, x);
+        int n = run_with_threads(c, x, 1, want);
+        for (int threads = 2; threads <= 3; threads++) {
+            run_with_threads(c, x, threads, got);
+            for (int i = 0; i < n; i++)
+                cr_expect(same_bits(got[i], want[i]), "%s, %d threads, result %d: %s", c->label,
+                          threads, i, br_error_message());
+        }
+        br_clear_error();
+        br_scope_end(scope);
+    }
+    br_set_num_threads(before);
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 /* Inputs that share the letter. */
