@@ -24,7 +24,7 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     self->config = br_bert_notebook_config();
     self->config.as_written = as_written;
     self->batch_size = 6;
-    *options = (train_options){ .steps = as_written ? 50 : 60,
+    *options = (train_options){ .steps = as_written ? 50 : 80,
                                 .seed = 1,
                                 .checkpoint_every = 50,
                                 .lr = as_written ? 1e-3 : 1e-4 };

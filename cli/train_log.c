@@ -120,9 +120,11 @@ bool train_log_plot(const train_log *log, const char *path, const char *title)
         series[i] = (br_series){
             .name = log->names[i], .count = log->count, .x = log->steps, .y = log->values[i]
         };
-    return br_plot_svg(
-        path, log->n_names, series,
-        &(br_plot_options){ .title = title, .x_label = "step", .y_label = "loss", .log_y = true });
+    /* A masked word that is surely right has a loss of zero, or nearly. */
+    br_plot_options options = {
+        .title = title, .x_label = "step", .y_label = "loss", .log_y = true, .floor_y = 1e-3
+    };
+    return br_plot_svg(path, log->n_names, series, &options);
 }
 
 void train_log_close(train_log *log)

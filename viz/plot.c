@@ -109,10 +109,16 @@ static double position(const axis *a, double value)
 /* Ranges beyond these would make the arithmetic of ticks fail. */
 static const double widest = 1e300, narrowest = 1e-300;
 
+/* The y of a point, not below the floor. */
+static double height(const plot *p, const br_series *s, int64_t i)
+{
+    return p->y.log && s->y[i] < p->options.floor_y ? p->options.floor_y : s->y[i];
+}
+
 /* True if the point can be drawn. */
 static bool drawable(const plot *p, const br_series *s, int64_t i)
 {
-    return fabs(s->x[i]) < widest && fabs(s->y[i]) < widest && (!p->y.log || s->y[i] > 0);
+    return fabs(s->x[i]) < widest && fabs(s->y[i]) < widest && (!p->y.log || height(p, s, i) > 0);
 }
 
 static void widen(axis *a, double value)
@@ -214,7 +220,7 @@ static void lay_out(plot *p)
         for (int64_t i = 0; i < p->series[k].count; i++)
             if (drawable(p, &p->series[k], i)) {
                 widen(&p->x, p->series[k].x[i]);
-                widen(&p->y, p->series[k].y[i]);
+                widen(&p->y, height(p, &p->series[k], i));
             }
     place_ticks(&p->x, p->width / 100.0);
     place_ticks(&p->y, p->height / 70.0);
@@ -287,7 +293,7 @@ static void draw_run(plot *p, const br_series *s, int64_t first, int64_t end)
 {
     if (end - first == 1) {
         put(p, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/>\n", position(&p->x, s->x[first]),
-            position(&p->y, s->y[first]));
+            position(&p->y, height(p, s, first)));
         return;
     }
     put(p, "<polyline points=\"");
@@ -295,7 +301,7 @@ static void draw_run(plot *p, const br_series *s, int64_t first, int64_t end)
     for (int64_t i = first; i < end; i++) {
         char point[64];
         snprintf(point, sizeof point, "%.1f,%.1f", position(&p->x, s->x[i]),
-                 position(&p->y, s->y[i]));
+                 position(&p->y, height(p, s, i)));
         if (strcmp(point, before) != 0)
             put(p, "%s%s", i > first ? " " : "", point);
         memcpy(before, point, sizeof before);
@@ -356,6 +362,9 @@ static bool good_arguments(const char *path, int n_series, const br_series *seri
         return false;
     if (!path || n_series < 0 || (n_series > 0 && !series))
         br__fail(BR_ERROR_ARGUMENT, op, "path and series are required");
+    else if (!(o->floor_y >= 0 && o->floor_y < widest))
+        br__fail(BR_ERROR_ARGUMENT, op, "floor_y is %g, must be positive, or 0 for none",
+                 o->floor_y);
     else if (o->width < 300 || o->width > 20000 || o->height < 200 || o->height > 20000)
         br__fail(BR_ERROR_ARGUMENT, op, "the size is %d x %d, must be 300 x 200 .. 20000 x 20000",
                  o->width, o->height);

@@ -16,8 +16,9 @@ typedef struct br_series {
 
 typedef struct br_plot_options {
     const char *title, *x_label, *y_label; /* UTF-8, NULL: none */
-    bool log_y;                            /* values that are not positive are left out */
-    int width, height;                     /* in pixels; 0: 800 x 480 */
+    bool log_y;        /* values that are not positive are left out, unless there is a floor */
+    double floor_y;    /* with log_y: smaller values are drawn at this one; 0: no floor */
+    int width, height; /* in pixels; 0: 800 x 480 */
 } br_plot_options;
 
 /* Draws the series as lines into a self-contained SVG file. `options` may be NULL. */

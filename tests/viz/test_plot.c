@@ -100,6 +100,19 @@ Test(plot, a_logarithmic_axis_has_powers_of_ten)
     cr_assert_eq(count(text, "<circle"), 2, "what is not positive is left out");
 }
 
+Test(plot, a_floor_holds_what_is_smaller)
+{
+    const double x[] = { 1, 2, 3, 4 }, y[] = { 67, 0, 1e-9, 1 };
+    const char *text = plot_one(4, x, y, &(br_plot_options){ .log_y = true, .floor_y = 1e-3 });
+    double left, top, right, bottom, y1, y2;
+    edges(text, &left, &top, &right, &bottom);
+    cr_assert(strstr(text, ">0.001<") && !strstr(text, ">1e-0"));
+    const char *line = strstr(text, "<polyline points=\"");
+    cr_assert_eq(sscanf(line, "<polyline points=\"%*f,%*f %*f,%lf %*f,%lf", &y1, &y2), 2);
+    check_close(y1, bottom, 0.06);
+    check_close(y2, bottom, 0.06);
+}
+
 Test(plot, points_that_are_not_finite_break_the_line)
 {
     const double x[] = { 0, 1, 2, 3, 4, 5, 6 };
@@ -153,6 +166,7 @@ Test(plot, bad_arguments_are_refused)
     const double x[] = { 0, 1 };
     br_series s = { "s", 2, x, NULL };
     check_fails(br_plot_svg(path, 1, &s, NULL), "series 0: x and y are required");
+    check_fails(br_plot_svg(path, 0, NULL, &(br_plot_options){ .floor_y = NAN }), "floor_y is nan");
     check_fails(br_plot_svg(NULL, 0, NULL, NULL), "path");
     check_fails(br_plot_svg(path, 1, NULL, NULL), "series");
     check_fails(br_plot_svg(path, 0, NULL, &(br_plot_options){ .width = 10 }), "the size is 10 x");
