@@ -2,28 +2,31 @@
  *
  * The kernels (gemm_tile.h) multiply blocks; here products are cut into pieces for the threads, and
  * large A are packed. Since an element of C is the same sum in whichever piece it lies, the cut may
- * go by the number of threads. BLIS, which makes no such promise, gets a cut that goes by sizes. */
+ * go by the number of threads. BLIS makes no such promise and gets a cut that goes by sizes. */
 #include "ops/kernels/gemm.h"
 #include "ops/kernels/kernels.h"
 #include "tensor/tensor_internal.h"
 
 #include <string.h>
 
-/* All in multiplications; measured. */
-static const int64_t SERIAL_WORK = 1 << 18; /* below it a second thread costs more than it gives */
-static const int64_t BLIS_WORK = 1 << 18;
+/* In multiplications; measured. */
+static const double SERIAL_WORK = 1 << 18; /* below it a second thread costs more than it gives */
+static const double BLIS_WORK = 1 << 18;
 enum {
-    PACKED_BYTES = 16 << 20, /* the most that a packed copy of A takes */
-    BLOCK_BYTES = 640 << 10, /* of A that the second-level cache holds while B's panels pass by */
+    L1_BYTES = 64 << 10,   /* A that is larger is worth packing */
+    BLOCK_BYTES = 1 << 20, /* of packed A, which the second-level cache holds while B passes by */
     BLIS_PIECES = 8,
 };
+
+struct piece;
 
 typedef struct job {
     const br_gemm *g;
     const br_kernels *kernels;
     int64_t size;                    /* bytes of an element */
     int64_t row_parts, column_parts; /* pieces of each product */
-    void *packed;                    /* A packed in blocks of BR_GEMM_K columns, or NULL */
+    void (*multiply)(const struct job *j, const struct piece *p);
+    void *packed; /* A as gemm_pack() lays it out, or NULL; k is one slab then */
 } job;
 
 /* Part of one product: rows and columns of C. */
@@ -49,6 +52,18 @@ static int64_t round_up(int64_t a, int64_t unit)
     return ratio(a, unit) * unit;
 }
 
+/* Length is cut into as few steps of at most `most` as will do, all but the last of this size. */
+static int64_t even_step(int64_t length, int64_t most, int64_t unit)
+{
+    return length == 0 ? unit : round_up(ratio(length, ratio(length, most)), unit);
+}
+
+/* Products along k that are summed in one go. */
+static int64_t slab_depth(const br_gemm *g)
+{
+    return even_step(g->k, BR_GEMM_K, 8);
+}
+
 static int64_t batches(const br_gemm *g)
 {
     int64_t n = 1;
@@ -57,34 +72,86 @@ static int64_t batches(const br_gemm *g)
     return n;
 }
 
+/* Multiplications in one product. */
+static double work(const br_gemm *g)
+{
+    return (double)g->m * (double)g->n * (double)g->k;
+}
+
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* Columns k .. k_end of A times those rows of B, for a piece. */
+/* Adds columns k .. k_end of A times those rows of B. */
 static void multiply_slab(const job *j, const piece *p, int64_t k, int64_t k_end)
 {
     const br_gemm *g = j->g;
-    const int64_t size = j->size, height = j->kernels->gemm_rows, depth = k_end - k;
-    br_gemm_block block = { .n = p->column_end - p->column,
-                            .k = depth,
-                            .a_tile = j->packed ? height * depth : height * g->a_row,
-                            .a_row = j->packed ? 1 : g->a_row,
-                            .a_col = j->packed ? height : g->a_col,
+    const int64_t size = j->size, height = j->kernels->gemm_rows;
+    br_gemm_block block = { .m = p->row_end - p->row,
+                            .n = p->column_end - p->column,
+                            .k = k_end - k,
                             .b = p->b + (k * g->b_row + p->column * g->b_col) * size,
                             .b_row = g->b_row,
                             .b_col = g->b_col,
+                            .c = p->c + (p->row * g->c_row + p->column) * size,
                             .c_row = g->c_row,
                             .accumulate = g->accumulate || k > 0 };
+    if (j->packed) {
+        block.a = (const char *)j->packed + p->row * g->k * size;
+        block.a_tile = height * g->k;
+        block.a_row = 1;
+        block.a_col = height;
+    } else {
+        block.a = p->a + (p->row * g->a_row + k * g->a_col) * size;
+        block.a_tile = height * g->a_row;
+        block.a_row = g->a_row;
+        block.a_col = g->a_col;
+    }
     if (g->bias && k == 0)
         block.bias = (const char *)g->bias + p->column * size;
-    const int64_t rows = p->row_end - p->row, most = BLOCK_BYTES / (BR_GEMM_K * size);
-    const int64_t step = round_up(ratio(rows, ratio(rows, most)), height);
-    for (int64_t i = p->row; i < p->row_end; i += step) {
-        block.m = min64(step, p->row_end - i);
-        block.a = j->packed ? (char *)j->packed + (round_up(g->m, height) * k + i * depth) * size
-                            : p->a + (i * g->a_row + k * g->a_col) * size;
-        block.c = p->c + (i * g->c_row + p->column) * size;
-        j->kernels->gemm_block(&block);
-    }
+    j->kernels->gemm_block(&block);
+}
+
+static void multiply_by_tiles(const job *j, const piece *p)
+{
+    const int64_t depth = j->packed ? j->g->k : slab_depth(j->g);
+    int64_t k = 0;
+    do {
+        multiply_slab(j, p, k, min64(k + depth, j->g->k));
+        k += depth;
+    } while (k < j->g->k);
+}
+
+/* A row times columns that lie in one piece. */
+static bool takes_dots(const br_gemm *g)
+{
+    return g->m == 1 && g->a_col == 1 && g->b_row == 1;
+}
+
+static void multiply_by_dots(const job *j, const piece *p)
+{
+    const br_gemm *g = j->g;
+    br_gemm_block block = { .m = 1,
+                            .n = p->column_end - p->column,
+                            .k = g->k,
+                            .a = p->a,
+                            .b = p->b + p->column * g->b_col * j->size,
+                            .b_col = g->b_col,
+                            .c = p->c + p->column * j->size,
+                            .accumulate = g->accumulate };
+    if (g->bias)
+        block.bias = (const char *)g->bias + p->column * j->size;
+    j->kernels->gemm_dots(&block);
+}
+
+/* BLIS refuses zero strides and overlapping rows, and is slow with gaps on both sides. */
+static bool plain(int64_t rows, int64_t columns, int64_t row, int64_t col)
+{
+    return (col == 1 && row >= columns) || (row == 1 && col >= rows);
+}
+
+static bool takes_blis(const br_kernels *kernels, const br_gemm *g)
+{
+    return kernels->gemm_by_blis && work(g) >= BLIS_WORK && plain(g->m, g->k, g->a_row, g->a_col) &&
+           plain(g->k, g->n, g->b_row, g->b_col);
 }
 
 static void multiply_by_blis(const job *j, const piece *p)
@@ -95,36 +162,14 @@ static void multiply_by_blis(const job *j, const piece *p)
     g.a = p->a + p->row * g.a_row * j->size;
     g.b = p->b + p->column * g.b_col * j->size;
     g.c = p->c + (p->row * g.c_row + p->column) * j->size;
-    if (g.m > 0 && g.n > 0)
-        br__gemm_blis(&g);
+    br__gemm_blis(&g);
     if (!g.bias)
         return;
     job adding = *j; /* a product over no k at all adds the bias */
-    br_gemm nothing = *j->g;
-    nothing.accumulate = true;
-    adding.g = &nothing;
+    g = *j->g;
+    g.accumulate = true;
+    adding.g = &g;
     multiply_slab(&adding, p, 0, 0);
-}
-
-static bool takes_blis(const br_kernels *kernels, const br_gemm *g)
-{
-    return kernels->gemm_by_blis && g->m * g->n * g->k >= BLIS_WORK;
-}
-
-static void multiply_piece(const job *j, const piece *p)
-{
-    if (p->row == p->row_end || p->column == p->column_end)
-        return;
-    if (takes_blis(j->kernels, j->g)) {
-        multiply_by_blis(j, p);
-        return;
-    }
-    int64_t k = 0;
-    do {
-        int64_t k_end = min64(k + BR_GEMM_K, j->g->k);
-        multiply_slab(j, p, k, k_end);
-        k = k_end;
-    } while (k < j->g->k);
 }
 
 /* Start of part number i of `parts` of a length, in whole units. */
@@ -155,7 +200,8 @@ static void run_task(void *context, int64_t i)
                 .row_end = part_start(g->m, height, row + 1, j->row_parts),
                 .column = part_start(g->n, width, column, j->column_parts),
                 .column_end = part_start(g->n, width, column + 1, j->column_parts) };
-    multiply_piece(j, &p);
+    if (p.row < p.row_end && p.column < p.column_end)
+        j->multiply(j, &p);
 }
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
@@ -163,12 +209,13 @@ static void run_task(void *context, int64_t i)
 /* Cuts each product into at most `parts` pieces so that the largest is as small as can be. */
 static void cut(job *j, int64_t parts)
 {
-    const int64_t tall = ratio(j->g->m, j->kernels->gemm_rows);
-    const int64_t wide = ratio(j->g->n, j->kernels->gemm_columns);
+    const int64_t height = j->kernels->gemm_rows, tall = ratio(j->g->m, height);
+    const int64_t width = j->kernels->gemm_columns, wide = ratio(j->g->n, width);
     int64_t least = INT64_MAX;
     for (int64_t columns = min64(parts, wide); columns >= 1; columns--) {
         int64_t rows = min64(parts / columns, tall);
-        int64_t largest = ratio(tall, rows) * ratio(wide, columns);
+        int64_t largest = min64(ratio(tall, rows) * height, j->g->m) *
+                          min64(ratio(wide, columns) * width, j->g->n);
         if (largest < least) {
             least = largest;
             j->row_parts = rows;
@@ -177,16 +224,19 @@ static void cut(job *j, int64_t parts)
     }
 }
 
+static int64_t wanted_parts(const job *j, bool serial)
+{
+    const int64_t threads = br_get_num_threads();
+    if (j->multiply == multiply_by_blis)
+        return BLIS_PIECES;
+    return serial || batches(j->g) >= 4 * threads ? 1 : threads;
+}
+
 static void run(job *j)
 {
-    const br_gemm *g = j->g;
-    const int64_t n = batches(g), threads = br_get_num_threads();
-    bool serial = (double)n * (double)g->m * (double)g->n * (double)g->k < (double)SERIAL_WORK;
-    int64_t parts = takes_blis(j->kernels, g)    ? BLIS_PIECES
-                    : serial || n >= 4 * threads ? 1
-                                                 : threads;
-    cut(j, parts);
-    int64_t tasks = n * j->row_parts * j->column_parts;
+    const bool serial = (double)batches(j->g) * work(j->g) < SERIAL_WORK;
+    cut(j, wanted_parts(j, serial));
+    const int64_t tasks = batches(j->g) * j->row_parts * j->column_parts;
     if (!serial) {
         br__parallel(tasks, run_task, j);
         return;
@@ -197,99 +247,124 @@ static void run(job *j)
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-/* Rows of A for one task of pack_all(), and how many there are. */
+/* A copy of A by tiles earns its cost if many columns of B use it, and if the first-level cache
+ * does not hold as much of A as is used at a time. */
+static bool wants_packing(const job *j)
+{
+    const br_gemm *g = j->g;
+    return g->n >= 4 * j->kernels->gemm_columns &&
+           g->m * min64(g->k, BR_GEMM_K) * j->size >= L1_BYTES;
+}
+
+/* Rows for one task of pack_task(). */
 static int64_t pack_step(const job *j)
 {
-    return round_up(ratio(j->g->m, 4 * (int64_t)br_get_num_threads()), j->kernels->gemm_rows);
+    return round_up(ratio(j->g->m, br_get_num_threads()), j->kernels->gemm_rows);
 }
 
 static void pack_task(void *context, int64_t i)
 {
     const job *j = context;
     const br_gemm *g = j->g;
-    const int64_t step = pack_step(j), row = i * step, rows = min64(step, g->m - row);
-    const int64_t height = round_up(g->m, j->kernels->gemm_rows);
-    for (int64_t k = 0; k < g->k; k += BR_GEMM_K) {
-        int64_t depth = min64(BR_GEMM_K, g->k - k);
-        j->kernels->gemm_pack((char *)j->packed + (height * k + row * depth) * j->size, rows, depth,
-                              (const char *)g->a + (row * g->a_row + k * g->a_col) * j->size,
-                              g->a_row, g->a_col);
-    }
+    const int64_t step = pack_step(j), row = i * step;
+    j->kernels->gemm_pack((char *)j->packed + row * g->k * j->size, min64(step, g->m - row), g->k,
+                          (const char *)g->a + row * g->a_row * j->size, g->a_row, g->a_col);
 }
 
-/* A copy of A by tiles earns its cost if many columns of B use it and the first-level cache does
- * not hold A as it lies. */
-static bool wants_packing(const job *j)
+/* One product, a slab of a block of A at a time, which is packed into `to`. */
+static void run_blocks(const job *whole, int64_t rows, void *to)
 {
-    const br_gemm *g = j->g;
-    return g->n >= 4 * j->kernels->gemm_columns && g->m * g->k * j->size >= 128 << 10 &&
-           !takes_blis(j->kernels, g);
-}
-
-/* One product, of which a packed A takes at most PACKED_BYTES or so. */
-static bool run_packed(const job *direct, const br_gemm *g)
-{
-    job j = *direct;
-    j.g = g;
-    size_t capacity, bytes = (size_t)(round_up(g->m, j.kernels->gemm_rows) * g->k * j.size);
-    j.packed = br__block_alloc("gemm", bytes, &capacity);
-    if (!j.packed)
-        return false;
-    br__parallel(ratio(g->m, pack_step(&j)), pack_task, &j);
-    run(&j);
-    br__block_free(j.packed, bytes, capacity);
-    return true;
-}
-
-/* One product, in parts small enough for run_packed(). */
-static bool run_large(const job *j, br_gemm g)
-{
-    const br_gemm whole = g;
-    const int64_t size = j->size, slab = BR_GEMM_K * size, height = j->kernels->gemm_rows;
-    const int64_t rows = round_up(min64(whole.m, PACKED_BYTES / slab / height * height), height);
-    const int64_t depth = PACKED_BYTES / (rows * slab) * BR_GEMM_K;
-    for (int64_t i = 0; i < whole.m; i += rows) {
-        for (int64_t k = 0; k < whole.k; k += depth) {
-            g.m = min64(rows, whole.m - i);
-            g.k = min64(depth, whole.k - k);
-            g.a = (const char *)whole.a + (i * whole.a_row + k * whole.a_col) * size;
-            g.b = (const char *)whole.b + k * whole.b_row * size;
-            g.c = (char *)whole.c + i * whole.c_row * size;
-            g.bias = k == 0 ? whole.bias : NULL;
-            g.accumulate = whole.accumulate || k > 0;
-            if (!run_packed(j, &g))
-                return false;
+    const br_gemm *all = whole->g;
+    const int64_t depth = slab_depth(all), size = whole->size;
+    br_gemm g = *all;
+    job part = *whole;
+    part.g = &g;
+    part.packed = to;
+    for (int64_t i = 0; i < all->m; i += rows) {
+        for (int64_t k = 0; k < all->k; k += depth) {
+            g.m = min64(rows, all->m - i);
+            g.k = min64(depth, all->k - k);
+            g.a = (const char *)all->a + (i * all->a_row + k * all->a_col) * size;
+            g.b = (const char *)all->b + k * all->b_row * size;
+            g.c = (char *)all->c + i * all->c_row * size;
+            g.bias = k == 0 ? all->bias : NULL;
+            g.accumulate = all->accumulate || k > 0;
+            br__parallel(ratio(g.m, pack_step(&part)), pack_task, &part);
+            run(&part);
         }
     }
-    return true;
 }
 
-/* Each product of the batch by itself: dimension d and those after it. */
-static bool run_each(const job *j, br_gemm g, int d)
+/* Each product of the batch by itself: dimension d of the batch and those before it. */
+static void run_each(const job *j, br_gemm g, int d, int64_t rows, void *to)
 {
-    if (d == j->g->batch_ndim) {
+    if (d < 0) {
+        job one = *j;
         g.batch_ndim = 0;
-        return run_large(j, g);
+        one.g = &g;
+        run_blocks(&one, rows, to);
+        return;
     }
-    for (int64_t i = 0; i < j->g->batch_sizes[d]; i++) {
-        if (!run_each(j, g, d + 1))
-            return false;
+    for (int64_t i = 0; i < g.batch_sizes[d]; i++) {
+        run_each(j, g, d - 1, rows, to);
         g.a = (const char *)g.a + g.a_batch[d] * j->size;
         g.b = (const char *)g.b + g.b_batch[d] * j->size;
         g.c = (char *)g.c + g.c_batch[d] * j->size;
     }
+}
+
+static bool run_packed(const job *j)
+{
+    const br_gemm *g = j->g;
+    const int64_t depth = slab_depth(g), most = BLOCK_BYTES / (depth * j->size);
+    const int64_t rows = even_step(g->m, most, j->kernels->gemm_rows);
+    size_t capacity, bytes = (size_t)(rows * depth * j->size);
+    void *to = br__block_alloc("gemm", bytes, &capacity);
+    if (!to)
+        return false;
+    run_each(j, *g, g->batch_ndim - 1, rows, to);
+    br__block_free(to, bytes, capacity);
     return true;
+}
+
+/* ---- The product ----------------------------------------------------------------------------- */
+
+/* C = A B as C^T = B^T A^T. */
+static br_gemm flipped(const br_gemm *g)
+{
+    br_gemm t = *g;
+    t.m = g->n;
+    t.n = g->m;
+    t.a = g->b;
+    t.b = g->a;
+    t.a_row = g->b_col;
+    t.a_col = g->b_row;
+    t.b_row = g->a_col;
+    t.b_col = g->a_row;
+    memcpy(t.a_batch, g->b_batch, sizeof t.a_batch);
+    memcpy(t.b_batch, g->a_batch, sizeof t.b_batch);
+    return t;
 }
 
 bool br__gemm(const br_gemm *g)
 {
     if (g->m == 0 || g->n == 0 || batches(g) == 0)
         return true;
+    br_gemm row;
+    if (g->n == 1 && g->c_row == 1 && !g->bias) {
+        row = flipped(g); /* vectors go along the rows of C: one column would leave them empty */
+        g = &row;
+    }
     job j = { .g = g,
               .kernels = br__kernels(g->is_double),
-              .size = g->is_double ? sizeof(double) : sizeof(float) };
-    if (wants_packing(&j))
-        return run_each(&j, *g, 0);
+              .size = g->is_double ? sizeof(double) : sizeof(float),
+              .multiply = multiply_by_tiles };
+    if (takes_dots(g))
+        j.multiply = multiply_by_dots;
+    else if (takes_blis(j.kernels, g))
+        j.multiply = multiply_by_blis;
+    else if (wants_packing(&j))
+        return run_packed(&j);
     run(&j);
     return true;
 }

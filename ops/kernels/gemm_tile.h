@@ -94,10 +94,28 @@ ALWAYS_INLINE void pack(real *to, int width, int64_t count, int64_t k, const rea
     }
 }
 
+/* Whole tiles of A whose columns lie in one piece each: several at a time, to read longer runs. */
+static void pack_columns(real *to, int64_t m, int64_t k, const real *a, int64_t a_col)
+{
+    enum { GROUP = 8 * TILE_ROWS, AHEAD = 8 };
+    for (int64_t group = 0; group < m; group += GROUP) {
+        int64_t end = m - group < GROUP ? m : group + GROUP;
+        for (int64_t p = 0; p < k; p++) {
+            for (int64_t i = group; i < end && p + AHEAD < k; i += LINE)
+                __builtin_prefetch(a + (p + AHEAD) * a_col + i);
+            for (int64_t i = group; i < end; i += TILE_ROWS)
+                for (int64_t q = 0; q < TILE_ROWS; q++)
+                    to[i * k + p * TILE_ROWS + q] = a[p * a_col + i + q];
+        }
+    }
+}
+
 /* Lays A [m, k] out by tiles: element (i, p) of a tile stands at p * TILE_ROWS + i. */
 static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col)
 {
-    for (int64_t i = 0; i < m; i += TILE_ROWS)
+    const int64_t whole = a_row == 1 ? m / TILE_ROWS * TILE_ROWS : 0;
+    pack_columns(to, whole, k, a, a_col);
+    for (int64_t i = whole; i < m; i += TILE_ROWS)
         pack((real *)to + i * k, TILE_ROWS, m - i < TILE_ROWS ? m - i : TILE_ROWS, k,
              (const real *)a + i * a_row, a_row, a_col);
 }

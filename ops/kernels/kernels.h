@@ -90,7 +90,7 @@ typedef struct br_sgd_args {
 
 /* ---- Matrix products, kernels/gemm_tile.h ---------------------------------------------------- */
 
-enum { BR_GEMM_K = 256 }; /* an element of C is summed in runs of that many products */
+enum { BR_GEMM_K = 304 }; /* the most that are summed in one go */
 
 /* C = A B + bias, or that added to C, with k <= BR_GEMM_K. Strides are in elements; C's and the
  * bias's columns lie side by side. Rows of A come in groups of gemm_rows, a_tile apart, so that A
@@ -158,6 +158,8 @@ typedef struct br_kernels {
     int gemm_rows, gemm_columns; /* of a tile */
     bool gemm_by_blis;           /* BLIS may have better kernels for large products */
     void (*gemm_block)(const br_gemm_block *block);
+    /* The same for m = 1, a_col = 1, b_row = 1 and any k. */
+    void (*gemm_dots)(const br_gemm_block *block);
     /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group at p * gemm_rows + i.
      * `to` has room for m rounded up to whole groups. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);

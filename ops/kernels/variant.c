@@ -22,6 +22,7 @@ typedef float real;
 #endif
 
 #include "ops/kernels/dropout.h"
+#include "ops/kernels/gemm_dots.h"
 #include "ops/kernels/gemm_tile.h"
 #include "ops/kernels/layer_norm.h"
 #include "ops/kernels/loss.h"
@@ -48,6 +49,7 @@ const br_kernels BR_KERNEL_TABLE = {
     .gemm_columns = TILE_COLUMNS,
     .gemm_by_blis = GEMM_BY_BLIS,
     .gemm_block = gemm_block,
+    .gemm_dots = gemm_dots,
     .gemm_pack = gemm_pack,
     .softmax = softmax_kernel,
     .softmax_grad = softmax_grad_kernel,
