@@ -17,6 +17,9 @@ extern "C" {
 
 /* ---- Arithmetic (ops/arithmetic.c): f32, f64, i64 ------------------------------------------- */
 
+/* A scalar is rounded to the tensor's dtype first; i64 takes integers only, bool 0 and 1. Integer
+ * arithmetic wraps around. */
+
 BR_API br_tensor *br_add(br_tensor *a, br_tensor *b); /* a + b */
 BR_API br_tensor *br_sub(br_tensor *a, br_tensor *b); /* a - b */
 BR_API br_tensor *br_mul(br_tensor *a, br_tensor *b); /* a * b */

@@ -43,7 +43,7 @@ static inline double real_pow(double a, double b)
 
 #else
 
-/* Polynomials are minimax fits of the relative error of the whole function (Remez' exchange). All
+/* Polynomials are minimax fits of the relative error of the whole function, by fit_math.py. All
  * of it is free of branches, so that loops over it become vector code; comparisons are turned so
  * that NaN passes. */
 
@@ -148,13 +148,13 @@ static inline float normal_tail(float t)
 static inline float real_erf(float x)
 {
     float t = fabsf(x), z = x * x;
-    float p = 7.85384836e-5f;
+    float p = 7.85384764e-5f;
     p = p * z - 8.01019021e-4f;
     p = p * z + 5.18832728e-3f;
     p = p * z - 2.6853811e-2f;
     p = p * z + 0.112835854f;
     p = p * z - 0.37612626f;
-    p = p * z + 0.128379107f;
+    p = p * z + 0.128379166f;
     float near = x + x * p;
     float far = copysignf(1 - 2 * normal_tail(1.41421356f * t), x);
     return t < 1 ? near : far;

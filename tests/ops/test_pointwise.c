@@ -32,7 +32,7 @@ static const struct function {
     double floor;
 } functions[] = {
     { "exp", br_exp, 1, false, 0 },         { "log", br_log, 1, false, 0 },
-    { "sqrt", br_sqrt, 1, false, 0 },     { "erf", br_erf, 2, false, 0 },
+    { "sqrt", br_sqrt, 1, false, 0 },       { "erf", br_erf, 2, false, 0 },
     { "tanh", br_tanh, 2, false, 0 },       { "sigmoid", br_sigmoid, 2.5, false, 1e-31 },
     { "relu", br_relu, 0, false, 0 },       { "gelu", gelu, 2, true, 0 },
     { "gelu_tanh", gelu_tanh, 2, true, 0 }, { "neg", br_neg, 0, false, 0 },
@@ -101,6 +101,44 @@ Test(pointwise, as_pytorch)
     fclose(cases);
     for (int i = 0; i < FUNCTIONS; i++)
         cr_assert_gt(seen[i], 100, "%d cases of %s", seen[i], functions[i].name);
+}
+
+static double logistic(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double gelu_of(double x)
+{
+    return 0.5 * x * erfc(-x / sqrt(2));
+}
+
+/* In f32, over floats of every size and sign, NaN and infinities among them, against libm in f64.
+ */
+Test(pointwise, accuracy)
+{
+    static double (*const exact[])(double) = { exp, log, sqrt, erf, tanh, logistic, NULL, gelu_of };
+    enum { STEP = 16381, COUNT = (int)(UINT32_MAX / STEP) };
+    static float x[COUNT], y[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        uint32_t bits = (uint32_t)i * STEP;
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+    for (int k = 0; k < 8; k++) {
+        const struct function *f = &functions[k];
+        if (!exact[k])
+            continue;
+        br_scope *scope = br_scope_begin();
+        br_copy_out(f->f(br_from_f32(BR_SHAPE(COUNT), x)), y, sizeof y);
+        check_ok();
+        for (int i = 0; i < COUNT; i++) {
+            double want = exact[k]((double)x[i]);
+            double size = fmax(fabs(f->of_x ? (double)x[i] : want), f->floor);
+            cr_assert(agrees((double)y[i], want, f->units * resolution(size, BR_F32), BR_F32),
+                      "%s(%a) is %a, not %a", f->name, (double)x[i], (double)y[i], want);
+        }
+        br_scope_end(scope);
+    }
 }
 
 /* The negative tail is exact in proportion, where 1 + erf(x / sqrt 2) would lose its digits. */

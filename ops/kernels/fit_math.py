@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Prints the coefficients of math.h's f32 polynomials, lowest power first: minimax fits by Remez'
+exchange on a fine grid in f64. Wants numpy and torch (for the special functions)."""
+import math
+
+import numpy as np
+import torch
+
+
+def minimax(f, weight, low, high, terms):
+    """c that minimises the largest weight(x) |f(x) - sum of c[i] x^i| on [low, high]."""
+    count = 200001
+    grid = low + (high - low) * (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
+    powers = np.vander(grid, terms, increasing=True)
+    wanted, w = f(grid), weight(grid)
+    nodes = ((np.arange(terms + 1) + 0.5) / (terms + 1) * (count - 1)).astype(int)
+    for _ in range(60):
+        alternating = (-1.0) ** np.arange(terms + 1) / w[nodes]
+        c = np.linalg.solve(np.column_stack([powers[nodes], alternating]), wanted[nodes])[:terms]
+        error = w * (wanted - powers @ c)
+        runs = np.split(np.arange(count), np.flatnonzero(np.diff(np.sign(error))) + 1)
+        peaks = [run[np.argmax(np.abs(error[run]))] for run in runs]
+        while len(peaks) > terms + 1:
+            peaks.pop(0 if abs(error[peaks[0]]) < abs(error[peaks[-1]]) else -1)
+        if len(peaks) < terms + 1 or peaks == list(nodes):
+            break
+        nodes = np.array(peaks)
+    return c, np.abs(error).max()
+
+
+def show(name, fit):
+    c, error = fit
+    print(f"{name}: error {error:.1e}\n   ", ", ".join(f"{np.float32(v):.9g}" for v in c))
+
+
+def of_torch(function):
+    return lambda x: function(torch.from_numpy(x)).numpy()
+
+
+def series_at_0(series, formula, small):
+    """The formula, and near 0, where it would cancel, the first terms of its series."""
+    away = lambda x: np.where(np.abs(x) < small, small, x)
+    return lambda x: np.where(np.abs(x) < small, series(x), formula(away(x)))
+
+
+erf, log_ndtr = of_torch(torch.special.erf), of_torch(torch.special.log_ndtr)
+
+p = series_at_0(lambda r: 0.5 + r / 6 + r * r / 24, lambda r: (np.expm1(r) - r) / (r * r), 1e-4)
+half = math.log(2) / 2 * 1.0001
+show("exp(r) = 1 + r + r^2 P(r)", minimax(p, lambda r: r * r / np.exp(r), -half, half, 5))
+
+p = series_at_0(lambda z: 2 / 3 + 2 * z / 5,
+                lambda z: 2 * (np.arctanh(np.sqrt(z)) - np.sqrt(z)) / z**1.5, 1e-6)
+most = (math.sqrt(2) - 1) ** 4 * 1.0001
+show("2 atanh(s) = 2 s + s z P(z), z = s^2", minimax(p, lambda z: z / 2, 0, most, 4))
+
+p = series_at_0(lambda z: -1 / 3 + 2 * z / 15,
+                lambda z: (np.tanh(np.sqrt(z)) / np.sqrt(z) - 1) / z, 1e-5)
+show("tanh(x) = x + x z P(z), z = x^2, x < 0.625", minimax(p, lambda z: z, 0, 0.625**2, 5))
+
+p = series_at_0(lambda z: 2 / math.sqrt(math.pi) * (1 - z / 3),
+                lambda z: erf(np.sqrt(z)) / np.sqrt(z), 1e-12)
+c, error = minimax(p, lambda z: 1 / p(z), 0, 1, 7)
+c[0] -= 1
+show("erf(x) = x + x P(z), z = x^2, x < 1", (c, error))
+
+tail = lambda t: log_ndtr(-t)
+show("log(1 - Phi(t)) = P(t)", minimax(tail, lambda t: np.exp(0.75 * tail(t)), 0, 5, 9))
