@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const golden_model *const tables[] = { golden_anatomy_models, golden_bert_models };
+static const golden_model *const tables[] = {
+    golden_anatomy_models,
+    golden_bert_models,
+    golden_vanilla_models,
+};
 
 static const golden_model *find_model(const char *name)
 {

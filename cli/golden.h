@@ -22,6 +22,7 @@ typedef struct golden_model {
 /* The tables, each ended by a row without a name. */
 extern const golden_model golden_anatomy_models[];
 extern const golden_model golden_bert_models[];
+extern const golden_model golden_vanilla_models[];
 
 /* A size of the file's `config`. -1 and an error if it is not there or no integer; golden_number(),
  * which takes any number, gives 0 then; golden_option() gives `otherwise` for a truth value that is

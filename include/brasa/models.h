@@ -5,5 +5,6 @@
 #include <brasa/models/anatomy.h>
 #include <brasa/models/bert.h>
 #include <brasa/models/scratch.h>
+#include <brasa/models/vanilla.h>
 
 #endif

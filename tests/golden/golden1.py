@@ -1,0 +1,225 @@
+"""Writes golden-1 files: one pass of a module or function, or ten steps of Adam, as PyTorch has them.
+
+What the scripts make_*.py share. Expected values are computed in float64 from the file's float32
+values. The tolerance of a tensor is six times the largest error of three float32 runs, two of them
+with parameters and inputs moved by a unit in the last place, but at least 16 units in the last place
+of its largest element.
+"""
+
+import dataclasses
+import json
+import typing
+
+import torch
+import torch.nn as nn
+from safetensors.torch import save_file
+
+MARGIN = 2e-5  # nearer to a ReLU's bend or to a tie of maxima, rounding could decide a gradient
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    config: dict
+    build: typing.Callable  # makes the module, or is the function
+    inputs: dict  # forward's arguments
+    loss: str = "half_mean_square"
+    labels: dict = dataclasses.field(default_factory=dict)
+    ignore_index: int = None
+    model: str = None  # like the name up to "_" if not given
+    notes: str = ""
+    # Ends of parameters' names whose gradient is zero but for rounding.
+    zero_gradient: tuple = ()
+
+    def model_name(self):
+        return self.model or self.name.split("_")[0]
+
+
+class TooNear(Exception):
+    """The drawn numbers come too near to a bend."""
+
+
+# ---- One pass -------------------------------------------------------------------------------------
+
+
+def cast(tensors, dtype):
+    return {n: t.to(dtype, copy=True) if t.is_floating_point() else t for n, t in tensors.items()}
+
+
+def loss_of(case, outputs, labels):
+    if case.loss == "half_mean_square":
+        return sum((t ** 2).mean() / 2 for t in outputs.values())
+    logits = outputs["0"].flatten(0, -2)
+    if case.loss == "cross_entropy":
+        return nn.functional.cross_entropy(logits, labels["target_y"].flatten())
+    return nn.functional.cross_entropy(logits, labels["labels"].flatten(),
+                                       ignore_index=case.ignore_index)
+
+
+def load(case, params, dtype):
+    """The module with these parameters; a function stays as it is."""
+    module = case.build()
+    if not isinstance(module, nn.Module):
+        return module
+    module.to(dtype).eval()
+    module.load_state_dict(cast(params, dtype))
+    return module
+
+
+def forward(module, inputs):
+    outputs = module(**inputs)
+    return outputs if isinstance(outputs, dict) else {"0": outputs}
+
+
+def run(case, params, inputs, dtype):
+    """Outputs, loss and gradients in the given precision."""
+    module, inputs = load(case, params, dtype), cast(inputs, dtype)
+    for value in inputs.values():
+        value.requires_grad_(value.is_floating_point())
+    outputs = forward(module, inputs)
+    results = {"output/" + n: t for n, t in outputs.items()}
+    if case.loss != "none":
+        results["loss"] = loss_of(case, outputs, case.labels)
+        results["loss"].backward()
+        named = dict(module.named_parameters()) if isinstance(module, nn.Module) else {}
+        results.update({"grad/" + n: p.grad for n, p in named.items() if p.grad is not None})
+        results.update({"grad_input/" + n: t.grad for n, t in inputs.items()
+                        if t.grad is not None})
+    return {n: t.detach() for n, t in results.items()}
+
+
+def check_margins(case, params, inputs):
+    """Raises TooNear for an argument of a ReLU near 0, or a module that says `margin` of itself."""
+    module, near = load(case, params, torch.float64), []
+    if not isinstance(module, nn.Module):
+        return
+    for part in module.modules():
+        if isinstance(part, nn.ReLU):
+            part.register_forward_pre_hook(lambda _, x: near.append(x[0].abs().min().item()))
+    forward(module, cast(inputs, torch.float64))
+    near += [part.margin for part in module.modules() if hasattr(part, "margin")]
+    if min(near, default=MARGIN) < MARGIN:
+        raise TooNear
+
+
+# ---- Tolerances -----------------------------------------------------------------------------------
+
+
+def moved(tensors):
+    """Each float one unit up or down in its last place, at random."""
+    def move(t):
+        up = torch.rand(t.shape) < 0.5
+        return torch.nextafter(t, torch.where(up, torch.inf, -torch.inf))
+    return {n: move(t) if t.is_floating_point() else t for n, t in tensors.items()}
+
+
+def float32_runs(compute, params, inputs):
+    """What compute(params, inputs) gives, and what it gives where rounding differs."""
+    return [compute(params, inputs)] + [compute(moved(params), moved(inputs)) for _ in range(2)]
+
+
+def tolerances(exact, approximate, zero_gradient, floor=1e-12):
+    grads = [t.abs().max().item() for n, t in exact.items() if n.startswith("grad")]
+    tol = {}
+    for name, want in exact.items():
+        if not want.is_floating_point():
+            continue
+        # A gradient of zero holds what is left of the differences of larger numbers.
+        zero = name.startswith("grad/") and name.endswith(tuple(zero_gradient))
+        size = 4 * max(grads) if zero_gradient and zero else want.abs().max().item()
+        error = max((a[name].double() - want.double()).abs().max().item() for a in approximate)
+        tol[name] = float(f"{max(6 * error, 16 * 2.0 ** -24 * size, floor):.2g}")
+    return tol
+
+
+# ---- Files ----------------------------------------------------------------------------------------
+
+
+def save(folder, case, tensors, tol, **more):
+    metadata = {"format": "golden-1", "case": case.name, "model": case.model_name(),
+                "mode": "eval", "config": case.config, "loss": case.loss, "rtol": "1e-05",
+                "atol": str(max(tol.values(), default=0.0)), "tol": tol, **more}
+    if case.notes:
+        metadata["notes"] = case.notes
+    if case.ignore_index is not None:
+        metadata["ignore_index"] = case.ignore_index
+    metadata = {n: v if isinstance(v, str) else json.dumps(v) for n, v in metadata.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {n: (t.float() if t.is_floating_point() else t).contiguous().clone()
+              for n, t in tensors.items()}
+    save_file(values, folder / f"{case.name}.safetensors", metadata)
+
+
+def prefixed(prefix, tensors):
+    return {prefix + n: t for n, t in tensors.items()}
+
+
+def draw_params(case):
+    """The constructor's; biases and norms are moved, so that none is exactly 0 or 1."""
+    module = case.build()
+    if not isinstance(module, nn.Module) or case.loss == "none":
+        return {}
+    return {n: t + 0.2 * torch.randn(t.shape) if t.dim() == 1 else t.clone()
+            for n, t in module.state_dict().items()}
+
+
+def make_pass(folder, draw, seed):
+    """Writes the case that draw() makes, from the first seed at which nothing is too near."""
+    for case_seed in range(seed, seed + 50):
+        torch.manual_seed(case_seed)
+        case = draw()
+        params = draw_params(case)
+        try:
+            check_margins(case, params, case.inputs)
+            break
+        except TooNear:
+            continue
+    else:
+        raise SystemExit(f"{case.name}: too many ReLUs or maxima near a bend; take smaller sizes")
+    exact = run(case, params, case.inputs, torch.float64)
+    runs = float32_runs(lambda p, i: run(case, p, i, torch.float32), params, case.inputs)
+    more = {"no_grad": [n for n in params if "grad/" + n not in exact]}
+    if case.loss != "none":
+        more["loss_of"] = [n[7:] for n in exact if n.startswith("output/")]
+    tensors = {**prefixed("param/", params), **prefixed("input/", case.inputs),
+               **prefixed("label/", case.labels), **exact}
+    save(folder, case, tensors, tolerances(exact, runs, case.zero_gradient), case_seed=case_seed,
+         **more)
+
+
+# ---- Ten steps ------------------------------------------------------------------------------------
+
+ADAM = {"name": "Adam", "lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0,
+        "amsgrad": False, "steps": 10}
+
+
+def train(case, params, inputs, dtype):
+    """The losses before each step, and all parameters after the last."""
+    module = load(case, params, dtype)
+    adam = torch.optim.Adam(module.parameters(), lr=ADAM["lr"], betas=ADAM["betas"],
+                            eps=ADAM["eps"])
+    inputs, losses = cast(inputs, dtype), []
+    for _ in range(ADAM["steps"]):
+        adam.zero_grad()
+        loss = loss_of(case, forward(module, inputs), case.labels)
+        losses.append(loss.item())
+        loss.backward()
+        adam.step()
+    return {"losses": torch.tensor(losses, dtype=torch.float64),
+            **{"after/" + n: p.detach() for n, p in module.named_parameters()}}
+
+
+def make_training(folder, draw, seed):
+    """Writes ten steps of Adam from what the constructor draws after torch.manual_seed(seed)."""
+    torch.manual_seed(seed)
+    case = draw()
+    torch.manual_seed(seed)
+    params = {n: t.clone() for n, t in case.build().state_dict().items()}
+    exact = train(case, params, case.inputs, torch.float64)
+    runs = float32_runs(lambda p, i: train(case, p, i, torch.float32), params, case.inputs)
+    # A step is of the rate's size whatever the gradient: rounding of a small one shows.
+    tol = tolerances(exact, runs, (), floor=2e-6)
+    noise = [n for n in params if n.endswith(tuple(case.zero_gradient))]
+    save(folder, case, {**prefixed("param/", params), **prefixed("batch/", case.inputs),
+                        **prefixed("batch/", case.labels), **exact},
+         tol, optimizer=ADAM, init={"manual_seed": seed}, noise=noise if case.zero_gradient else [])
