@@ -30,6 +30,22 @@ Test(dropout, is_drawn_from_the_generator)
     cr_assert(!br_equal(a, b));
 }
 
+static br_tensor *first_dropped;
+
+static void same_as_first(void)
+{
+    br_manual_seed(1);
+    br_tensor *y = br_f_dropout(values(BR_SHAPE(1500), 1, BR_F32), 0.3, true);
+    first_dropped = first_dropped ? first_dropped : y;
+    check_same_bits(first_dropped, y);
+}
+
+/* What falls is computed in integers, so instruction sets agree to the bit. */
+Test(dropout, is_the_same_with_every_variant)
+{
+    with_every_variant(same_as_first);
+}
+
 Test(dropout, without_effect)
 {
     br_tensor *x = br_ones(BR_SHAPE(5), BR_F32);

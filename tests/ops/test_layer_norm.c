@@ -6,7 +6,7 @@ TestSuite(layer_norm, .init = check_begin, .fini = check_end);
 
 static const double tolerance[] = { [BR_F32] = 4e-6, [BR_F64] = 2e-14 };
 
-Test(layer_norm, recorded)
+static void recorded(void)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
         br_tensor *in[] = { leaf(values(BR_SHAPE(4, 6), 2, dtype)),
@@ -26,7 +26,12 @@ Test(layer_norm, recorded)
     }
 }
 
-Test(layer_norm, recorded_two_dimensions)
+Test(layer_norm, recorded)
+{
+    with_every_variant(recorded);
+}
+
+static void recorded_two_dimensions(void)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
         br_tensor *in[] = { leaf(values(BR_SHAPE(3, 2, 4), 2, dtype)),
@@ -38,6 +43,11 @@ Test(layer_norm, recorded_two_dimensions)
         check_table(dx[0], layer_norm_2_dx, tolerance[dtype]);
         check_table(dx[1], layer_norm_2_dw, tolerance[dtype]);
     }
+}
+
+Test(layer_norm, recorded_two_dimensions)
+{
+    with_every_variant(recorded_two_dimensions);
 }
 
 /* The mean is far larger than the deviation, which a sum of squares would lose. */

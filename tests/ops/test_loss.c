@@ -23,7 +23,7 @@ static void check_recorded(br_tensor *input, br_tensor *target, br_cross_entropy
     }
 }
 
-Test(loss, recorded)
+static void recorded(void)
 {
     br_tensor *target = br_from_i64(BR_SHAPE(4), (int64_t[]){ 2, -100, 0, 4 });
     check_recorded(values(BR_SHAPE(4, 5), 5, BR_F64), target, (br_cross_entropy_options){ 0 }, 1,
@@ -41,6 +41,11 @@ Test(loss, recorded)
                    (br_cross_entropy_options){ 0 }, 1, cross_entropy_one, cross_entropy_one_dx);
 }
 
+Test(loss, recorded)
+{
+    with_every_variant(recorded);
+}
+
 /* The mean of -log_softmax at the targets, of plain operations. */
 static br_tensor *composed_loss(br_tensor *x, br_tensor *target)
 {
@@ -48,7 +53,7 @@ static br_tensor *composed_loss(br_tensor *x, br_tensor *target)
     return br_neg(br_mean(picked));
 }
 
-Test(loss, composed)
+static void composed(void)
 {
     br_tensor *x = leaf(values(BR_SHAPE(37, 2100), 1, BR_F32));
     br_tensor *target = br_empty(BR_SHAPE(37), BR_I64);
@@ -61,6 +66,11 @@ Test(loss, composed)
     br_grad(1, &want, 1, &exact, &want_dx, NULL);
     check_ok();
     cr_assert(br_allclose(br_to(dx, BR_F64), want_dx, 3e-6, 1e-12));
+}
+
+Test(loss, composed)
+{
+    with_every_variant(composed);
 }
 
 /* Scores that were made as [n, d, c] and transposed give the gradient in that layout, uncopied. */

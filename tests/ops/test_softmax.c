@@ -23,7 +23,7 @@ static void check_recorded(softmax_fn *f, int64_t dim, const double *y, const do
     }
 }
 
-Test(softmax, recorded)
+static void recorded(void)
 {
     check_recorded(br_softmax, 0, softmax_0, softmax_0_dx);
     check_recorded(br_softmax, -2, softmax_1, softmax_1_dx);
@@ -31,6 +31,11 @@ Test(softmax, recorded)
     check_recorded(br_log_softmax, 0, log_softmax_0, log_softmax_0_dx);
     check_recorded(br_log_softmax, 1, log_softmax_1, log_softmax_1_dx);
     check_recorded(br_log_softmax, -1, log_softmax_2, log_softmax_2_dx);
+}
+
+Test(softmax, recorded)
+{
+    with_every_variant(recorded);
 }
 
 /* exp(x - max) / sum, of plain operations. */
@@ -42,7 +47,7 @@ static br_tensor *composed_softmax(br_tensor *x, int64_t dim)
 
 /* Rows of every kind of length, along and across; at most 5 ulp of the largest from the
  * composition. */
-Test(softmax, composed)
+static void composed(void)
 {
     static const int64_t lengths[] = { 1, 2, 7, 16, 48, 49, 64, 100, 129, 1024, 1025, 3000 };
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -61,6 +66,11 @@ Test(softmax, composed)
             br_scope_end(scope);
         }
     }
+}
+
+Test(softmax, composed)
+{
+    with_every_variant(composed);
 }
 
 Test(softmax, special_values)

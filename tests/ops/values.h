@@ -2,6 +2,7 @@
 #ifndef BR_TESTS_VALUES_H
 #define BR_TESTS_VALUES_H
 
+#include "ops/kernels/kernels.h"
 #include "tests/support.h"
 
 #include <brasa/ops.h>
@@ -74,6 +75,21 @@ static inline void check_same_bits(const br_tensor *a, const br_tensor *b)
     cr_assert(br_is_contiguous(a) && br_is_contiguous(b));
     size_t bytes = (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a));
     cr_assert(memcmp(br_data(a), br_data(b), bytes) == 0, "bits differ");
+}
+
+/* Runs the checks with the kernels of every instruction set that this processor has. */
+static inline void with_every_variant(void (*checks)(void))
+{
+    static const char *const names[] = { "baseline", "avx2", "avx512" };
+    int variants = 0;
+    for (int i = 0; i < 3; i++) {
+        if (!br__force_kernels(names[i]))
+            continue;
+        checks();
+        variants++;
+    }
+    br__force_kernels(NULL);
+    cr_assert(variants > 0);
 }
 
 /* The gradient check of f over the inputs, each of which asks for its gradient. */
