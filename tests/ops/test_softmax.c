@@ -45,8 +45,8 @@ static br_tensor *composed_softmax(br_tensor *x, int64_t dim)
     return br_div(e, br_sum_dim(e, BR_DIMS(dim), true));
 }
 
-/* Rows of every kind of length, along and across; at most 5 ulp of the largest from the
- * composition. */
+/* Rows of every kind of length, along and across. The tolerance is that of a sum of 1024 values of
+ * f32 one after the other, which it is where the compiler makes no vectors. */
 static void composed(void)
 {
     static const int64_t lengths[] = { 1, 2, 7, 16, 48, 49, 64, 100, 129, 1024, 1025, 3000 };
@@ -58,9 +58,9 @@ static void composed(void)
             br_tensor *x = values(2, sizes, 3, BR_F32);
             br_tensor *y = br_softmax(x, dim), *want = composed_softmax(br_to(x, BR_F64), dim);
             check_ok();
-            cr_assert(br_allclose(br_to(y, BR_F64), want, 6e-7, 1e-12));
+            cr_assert(br_allclose(br_to(y, BR_F64), want, 1.5e-6, 1e-12));
             br_tensor *log_y = br_to(br_log_softmax(x, dim), BR_F64);
-            cr_assert(br_allclose(log_y, br_log(want), 6e-7, 1e-6));
+            cr_assert(br_allclose(log_y, br_log(want), 6e-7, 1.5e-6));
             br_tensor *view = br_t(br_contiguous(br_t(x)));
             check_same_bits(br_contiguous(br_softmax(view, dim)), y);
             br_scope_end(scope);
