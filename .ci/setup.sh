@@ -32,7 +32,7 @@ need() {
     fi
     if [ "$(id -u)" != 0 ]; then
         if ! sudo -n true 2>/dev/null; then
-            echo "Missing: ${absent[*]}. Only root may install them; run this first:" >&2
+            echo "Missing: ${absent[*]}. Not root, and sudo does not work unasked; run this first:" >&2
             echo "    sudo apt-get install ${absent[*]}" >&2
             exit 1
         fi

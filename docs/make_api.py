@@ -92,7 +92,7 @@ def page_of(path, index):
 def reference():
     """Every page by its name."""
     pages, index = {}, []
-    contents = ["# API reference", "Made from the public headers by `docs/make_api.py`.", ""]
+    contents = ["# API reference", "", "Made from the public headers by `docs/make_api.py`.", ""]
     for path in headers():
         page, header, text = page_of(path, index)
         pages[page] = text
