@@ -7,6 +7,7 @@
 #include "ops/kernels/kernels.h"
 #include "tensor/tensor_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* In multiplications; measured. */
@@ -15,6 +16,7 @@ static const double BLIS_WORK = 1 << 18;
 enum {
     L1_BYTES = 64 << 10,   /* A that is larger is worth packing */
     BLOCK_BYTES = 1 << 20, /* of packed A, which the second-level cache holds while B passes by */
+    PACKING_COST = 32,     /* of an element, in multiplications */
     BLIS_PIECES = 8,
 };
 
@@ -23,10 +25,12 @@ struct piece;
 typedef struct job {
     const br_gemm *g;
     const br_kernels *kernels;
-    int64_t size;                    /* bytes of an element */
-    int64_t row_parts, column_parts; /* pieces of each product */
+    int64_t size; /* bytes of an element */
     void (*multiply)(const struct job *j, const struct piece *p);
-    void *packed; /* A as gemm_pack() lays it out, or NULL; k is one slab then */
+    int64_t row_parts, column_parts; /* pieces of each product */
+    int64_t teams;                   /* tasks that share the pieces */
+    int64_t block_rows, depth;       /* of A that is packed at a time; products summed in one go */
+    char *buffers;                   /* for packed A, one a team; NULL: A is used as it lies */
 } job;
 
 /* Part of one product: rows and columns of C. */
@@ -34,6 +38,7 @@ typedef struct piece {
     const char *a, *b;
     char *c;
     int64_t row, row_end, column, column_end;
+    void *buffer;
 } piece;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -58,12 +63,6 @@ static int64_t even_step(int64_t length, int64_t most, int64_t unit)
     return length == 0 ? unit : round_up(ratio(length, ratio(length, most)), unit);
 }
 
-/* Products along k that are summed in one go. */
-static int64_t slab_depth(const br_gemm *g)
-{
-    return even_step(g->k, BR_GEMM_K, 8);
-}
-
 static int64_t batches(const br_gemm *g)
 {
     int64_t n = 1;
@@ -78,46 +77,55 @@ static double work(const br_gemm *g)
     return (double)g->m * (double)g->n * (double)g->k;
 }
 
+/* Room for packed A of one team, in whole cache lines. */
+static int64_t buffer_bytes(const job *j)
+{
+    return round_up(j->block_rows * j->depth * j->size, 64);
+}
+
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* Adds columns k .. k_end of A times those rows of B. */
-static void multiply_slab(const job *j, const piece *p, int64_t k, int64_t k_end)
+/* Rows i .. i_end of the piece: adds columns k .. k_end of A times those rows of B. */
+static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_end, int64_t k,
+                           int64_t k_end)
 {
     const br_gemm *g = j->g;
     const int64_t size = j->size, height = j->kernels->gemm_rows;
-    br_gemm_block block = { .m = p->row_end - p->row,
+    br_gemm_block block = { .m = i_end - i,
                             .n = p->column_end - p->column,
                             .k = k_end - k,
+                            .a = p->a + (i * g->a_row + k * g->a_col) * size,
+                            .a_tile = height * g->a_row,
+                            .a_row = g->a_row,
+                            .a_col = g->a_col,
                             .b = p->b + (k * g->b_row + p->column * g->b_col) * size,
                             .b_row = g->b_row,
                             .b_col = g->b_col,
-                            .c = p->c + (p->row * g->c_row + p->column) * size,
+                            .c = p->c + (i * g->c_row + p->column) * size,
                             .c_row = g->c_row,
                             .accumulate = g->accumulate || k > 0 };
-    if (j->packed) {
-        block.a = (const char *)j->packed + p->row * g->k * size;
-        block.a_tile = height * g->k;
-        block.a_row = 1;
-        block.a_col = height;
-    } else {
-        block.a = p->a + (p->row * g->a_row + k * g->a_col) * size;
-        block.a_tile = height * g->a_row;
-        block.a_row = g->a_row;
-        block.a_col = g->a_col;
-    }
     if (g->bias && k == 0)
         block.bias = (const char *)g->bias + p->column * size;
+    if (p->buffer) {
+        j->kernels->gemm_pack(p->buffer, block.m, block.k, block.a, g->a_row, g->a_col);
+        block.a = p->buffer;
+        block.a_tile = height * block.k;
+        block.a_row = 1;
+        block.a_col = height;
+    }
     j->kernels->gemm_block(&block);
 }
 
 static void multiply_by_tiles(const job *j, const piece *p)
 {
-    const int64_t depth = j->packed ? j->g->k : slab_depth(j->g);
-    int64_t k = 0;
-    do {
-        multiply_slab(j, p, k, min64(k + depth, j->g->k));
-        k += depth;
-    } while (k < j->g->k);
+    for (int64_t i = p->row; i < p->row_end; i += j->block_rows) {
+        const int64_t i_end = min64(i + j->block_rows, p->row_end);
+        int64_t k = 0;
+        do { /* once even if there is nothing to add: the bias, or zeros */
+            multiply_block(j, p, i, i_end, k, min64(k + j->depth, j->g->k));
+            k += j->depth;
+        } while (k < j->g->k);
+    }
 }
 
 /* A row times columns that lie in one piece. */
@@ -169,7 +177,7 @@ static void multiply_by_blis(const job *j, const piece *p)
     g = *j->g;
     g.accumulate = true;
     adding.g = &g;
-    multiply_slab(&adding, p, 0, 0);
+    multiply_block(&adding, p, p->row, p->row_end, 0, 0);
 }
 
 /* Start of part number i of `parts` of a length, in whole units. */
@@ -178,10 +186,9 @@ static int64_t part_start(int64_t length, int64_t unit, int64_t i, int64_t parts
     return min64(ratio(length, unit) * i / parts * unit, length);
 }
 
-/* Task number i: a piece of one of the batch's products. */
-static void run_task(void *context, int64_t i)
+/* Piece number i: of one of the batch's products. */
+static void run_piece(const job *j, int64_t i, void *buffer)
 {
-    const job *j = context;
     const br_gemm *g = j->g;
     int64_t row = i % j->row_parts, column = i / j->row_parts % j->column_parts;
     int64_t index = i / (j->row_parts * j->column_parts), a = 0, b = 0, c = 0;
@@ -199,131 +206,82 @@ static void run_task(void *context, int64_t i)
                 .row = part_start(g->m, height, row, j->row_parts),
                 .row_end = part_start(g->m, height, row + 1, j->row_parts),
                 .column = part_start(g->n, width, column, j->column_parts),
-                .column_end = part_start(g->n, width, column + 1, j->column_parts) };
+                .column_end = part_start(g->n, width, column + 1, j->column_parts),
+                .buffer = buffer };
     if (p.row < p.row_end && p.column < p.column_end)
         j->multiply(j, &p);
 }
 
+/* A team's share of the pieces. */
+static void run_team(void *context, int64_t team)
+{
+    const job *j = context;
+    const int64_t pieces = batches(j->g) * j->row_parts * j->column_parts;
+    void *buffer = j->buffers ? j->buffers + team * buffer_bytes(j) : NULL;
+    for (int64_t i = pieces * team / j->teams; i < pieces * (team + 1) / j->teams; i++)
+        run_piece(j, i, buffer);
+}
+
 /* ---- Cutting --------------------------------------------------------------------------------- */
 
-/* Cuts each product into at most `parts` pieces so that the largest is as small as can be. */
+/* Cuts each product into at most `parts` pieces so that the largest costs least: its products, and
+ * the packing of its rows of A and columns of B. */
 static void cut(job *j, int64_t parts)
 {
     const int64_t height = j->kernels->gemm_rows, tall = ratio(j->g->m, height);
     const int64_t width = j->kernels->gemm_columns, wide = ratio(j->g->n, width);
-    int64_t least = INT64_MAX;
+    double least = INFINITY;
     for (int64_t columns = min64(parts, wide); columns >= 1; columns--) {
         int64_t rows = min64(parts / columns, tall);
-        int64_t largest = min64(ratio(tall, rows) * height, j->g->m) *
-                          min64(ratio(wide, columns) * width, j->g->n);
-        if (largest < least) {
-            least = largest;
+        double m = (double)min64(ratio(tall, rows) * height, j->g->m);
+        double n = (double)min64(ratio(wide, columns) * width, j->g->n);
+        double cost = m * n + PACKING_COST * (m + n);
+        if (cost < least) {
+            least = cost;
             j->row_parts = rows;
             j->column_parts = columns;
         }
     }
 }
 
-static int64_t wanted_parts(const job *j, bool serial)
+static void cut_for_threads(job *j)
 {
-    const int64_t threads = br_get_num_threads();
+    const int64_t n = batches(j->g);
+    int64_t threads = br_get_num_threads();
+    if ((double)n * work(j->g) < SERIAL_WORK)
+        threads = 1;
     if (j->multiply == multiply_by_blis)
-        return BLIS_PIECES;
-    return serial || batches(j->g) >= 4 * threads ? 1 : threads;
+        cut(j, BLIS_PIECES);
+    else
+        cut(j, n >= 4 * threads ? 1 : threads);
+    j->teams = min64(threads, n * j->row_parts * j->column_parts);
 }
-
-static void run(job *j)
-{
-    const bool serial = (double)batches(j->g) * work(j->g) < SERIAL_WORK;
-    cut(j, wanted_parts(j, serial));
-    const int64_t tasks = batches(j->g) * j->row_parts * j->column_parts;
-    if (!serial) {
-        br__parallel(tasks, run_task, j);
-        return;
-    }
-    for (int64_t i = 0; i < tasks; i++)
-        run_task(j, i);
-}
-
-/* ---- Packing --------------------------------------------------------------------------------- */
 
 /* A copy of A by tiles earns its cost if many columns of B use it, and if the first-level cache
  * does not hold as much of A as is used at a time. */
 static bool wants_packing(const job *j)
 {
-    const br_gemm *g = j->g;
-    return g->n >= 4 * j->kernels->gemm_columns &&
-           g->m * min64(g->k, BR_GEMM_K) * j->size >= L1_BYTES;
+    const int64_t columns = ratio(j->g->n, j->column_parts);
+    return j->multiply == multiply_by_tiles && columns >= 4 * j->kernels->gemm_columns &&
+           j->block_rows * min64(j->depth, j->g->k) * j->size >= L1_BYTES;
 }
 
-/* Rows for one task of pack_task(). */
-static int64_t pack_step(const job *j)
+static bool run(job *j)
 {
-    return round_up(ratio(j->g->m, br_get_num_threads()), j->kernels->gemm_rows);
-}
-
-static void pack_task(void *context, int64_t i)
-{
-    const job *j = context;
-    const br_gemm *g = j->g;
-    const int64_t step = pack_step(j), row = i * step;
-    j->kernels->gemm_pack((char *)j->packed + row * g->k * j->size, min64(step, g->m - row), g->k,
-                          (const char *)g->a + row * g->a_row * j->size, g->a_row, g->a_col);
-}
-
-/* One product, a slab of a block of A at a time, which is packed into `to`. */
-static void run_blocks(const job *whole, int64_t rows, void *to)
-{
-    const br_gemm *all = whole->g;
-    const int64_t depth = slab_depth(all), size = whole->size;
-    br_gemm g = *all;
-    job part = *whole;
-    part.g = &g;
-    part.packed = to;
-    for (int64_t i = 0; i < all->m; i += rows) {
-        for (int64_t k = 0; k < all->k; k += depth) {
-            g.m = min64(rows, all->m - i);
-            g.k = min64(depth, all->k - k);
-            g.a = (const char *)all->a + (i * all->a_row + k * all->a_col) * size;
-            g.b = (const char *)all->b + k * all->b_row * size;
-            g.c = (char *)all->c + i * all->c_row * size;
-            g.bias = k == 0 ? all->bias : NULL;
-            g.accumulate = all->accumulate || k > 0;
-            br__parallel(ratio(g.m, pack_step(&part)), pack_task, &part);
-            run(&part);
-        }
+    cut_for_threads(j);
+    j->depth = even_step(j->g->k, BR_GEMM_K, 8);
+    j->block_rows = even_step(ratio(j->g->m, j->row_parts), BLOCK_BYTES / (j->depth * j->size),
+                              j->kernels->gemm_rows);
+    if (!wants_packing(j)) {
+        br__parallel(j->teams, run_team, j);
+        return true;
     }
-}
-
-/* Each product of the batch by itself: dimension d of the batch and those before it. */
-static void run_each(const job *j, br_gemm g, int d, int64_t rows, void *to)
-{
-    if (d < 0) {
-        job one = *j;
-        g.batch_ndim = 0;
-        one.g = &g;
-        run_blocks(&one, rows, to);
-        return;
-    }
-    for (int64_t i = 0; i < g.batch_sizes[d]; i++) {
-        run_each(j, g, d - 1, rows, to);
-        g.a = (const char *)g.a + g.a_batch[d] * j->size;
-        g.b = (const char *)g.b + g.b_batch[d] * j->size;
-        g.c = (char *)g.c + g.c_batch[d] * j->size;
-    }
-}
-
-static bool run_packed(const job *j)
-{
-    const br_gemm *g = j->g;
-    const int64_t depth = slab_depth(g), most = BLOCK_BYTES / (depth * j->size);
-    const int64_t rows = even_step(g->m, most, j->kernels->gemm_rows);
-    size_t capacity, bytes = (size_t)(rows * depth * j->size);
-    void *to = br__block_alloc("gemm", bytes, &capacity);
-    if (!to)
+    size_t capacity, bytes = (size_t)(j->teams * buffer_bytes(j));
+    j->buffers = br__block_alloc("gemm", bytes, &capacity);
+    if (!j->buffers)
         return false;
-    run_each(j, *g, g->batch_ndim - 1, rows, to);
-    br__block_free(to, bytes, capacity);
+    br__parallel(j->teams, run_team, j);
+    br__block_free(j->buffers, bytes, capacity);
     return true;
 }
 
@@ -363,8 +321,5 @@ bool br__gemm(const br_gemm *g)
         j.multiply = multiply_by_dots;
     else if (takes_blis(j.kernels, g))
         j.multiply = multiply_by_blis;
-    else if (wants_packing(&j))
-        return run_packed(&j);
-    run(&j);
-    return true;
+    return run(&j);
 }
