@@ -14,9 +14,9 @@
 static const double SERIAL_WORK = 1 << 18; /* below it a second thread costs more than it gives */
 static const double BLIS_WORK = 1 << 18;
 enum {
-    L1_BYTES = 64 << 10,   /* A that is larger is worth packing */
-    BLOCK_BYTES = 1 << 20, /* of packed A, which the second-level cache holds while B passes by */
-    PACKING_COST = 32,     /* of an element, in multiplications */
+    L1_BYTES = 64 << 10,     /* A that is larger is worth packing */
+    BLOCK_BYTES = 704 << 10, /* of packed A, which the second-level cache holds while B passes by */
+    PACKING_COST = 32,       /* of an element, in multiplications */
     BLIS_PIECES = 8,
 };
 
