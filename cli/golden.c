@@ -11,6 +11,7 @@
 
 static const golden_model *const tables[] = {
     golden_anatomy_models,
+    golden_architecture_models,
     golden_bert_models,
     golden_vanilla_models,
 };

@@ -21,6 +21,7 @@ typedef struct golden_model {
 
 /* The tables, each ended by a row without a name. */
 extern const golden_model golden_anatomy_models[];
+extern const golden_model golden_architecture_models[];
 extern const golden_model golden_bert_models[];
 extern const golden_model golden_vanilla_models[];
 

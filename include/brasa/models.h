@@ -3,6 +3,7 @@
 #define BRASA_MODELS_H
 
 #include <brasa/models/anatomy.h>
+#include <brasa/models/architecture.h>
 #include <brasa/models/bert.h>
 #include <brasa/models/scratch.h>
 #include <brasa/models/vanilla.h>
