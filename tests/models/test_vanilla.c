@@ -1,0 +1,538 @@
+/* Vanilla Transformer's classes: gradients in f64 against finite differences, in evaluation and in
+ * training, numbers against PyTorch's recorded ones, and what the options change. */
+#include "tests/memory.h"
+#include "tests/models/models.h"
+
+TestSuite(vanilla, .init = check_begin, .fini = check_end);
+
+enum { B = 2, S = 4, T = 3, D = 4 };
+
+/* Dropout so strong that no gradient can miss it. */
+static br_vanilla_config tiny(bool intended)
+{
+    return (br_vanilla_config){ .embed_dim = D,
+                                .n_heads = 2,
+                                .ff_hid_dim = 3,
+                                .n_layers = 2,
+                                .max_length = 5,
+                                .vocab_size = 7,
+                                .src_vocab_size = 7,
+                                .trg_vocab_size = 6,
+                                .src_pad_idx = 0,
+                                .trg_pad_idx = 1,
+                                .n_classes = 3,
+                                .pad_idx = 0,
+                                .dropout = 0.4,
+                                .scale_by_head_dim = intended,
+                                .infinite_fill = intended,
+                                .sublayer_dropout = intended,
+                                .use_joint_attention = intended,
+                                .use_norm_3 = intended,
+                                .max_over_tokens = intended };
+}
+
+/* Padded at the end of the first entry. */
+static br_tensor *src_ids(void)
+{
+    return br_from_i64(BR_SHAPE(B, S), (int64_t[]){ 3, 5, 2, 0, 1, 6, 4, 2 });
+}
+
+static br_tensor *trg_ids(void)
+{
+    return br_from_i64(BR_SHAPE(B, T), (int64_t[]){ 2, 5, 1, 4, 3, 2 });
+}
+
+static br_tensor *src_mask(void)
+{
+    return br_vanilla_src_mask(src_ids(), 0);
+}
+
+static br_tensor *trg_mask(void)
+{
+    return br_vanilla_trg_mask(trg_ids(), 1);
+}
+
+static br_tensor *states(int64_t length)
+{
+    return br_randn(BR_SHAPE(B, length, D), BR_F64);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* Checks the gradients of both forms of the module that build() makes, in evaluation and in
+ * training mode, where br_gradcheck() draws the same dropout for every evaluation. The first
+ * n_inputs of a target's states and two of a source's are inputs of run(). */
+static void check_module(void *(*build)(const br_vanilla_config *), br_function run, int n_inputs)
+{
+    for (int form = 0; form < 4; form++) {
+        br_manual_seed((uint64_t)form + 1);
+        br_scope *scope = br_scope_begin();
+        br_vanilla_config c = tiny(form & 1);
+        br_module *module = build(&c);
+        br_train(module, form & 2);
+        br_tensor *inputs[] = { states(T), states(S), states(S) };
+        check_gradients(run, module, n_inputs, inputs);
+        br_module_free(module);
+        br_scope_end(scope);
+    }
+}
+
+static void *build_attention(const br_vanilla_config *c)
+{
+    return br_vanilla_multi_head_attention_new(c);
+}
+
+static br_tensor *run_attention(br_tensor *const *in, int n, void *module)
+{
+    (void)n;
+    return br_vanilla_multi_head_attention_forward(module, in[0], in[1], in[2], src_mask());
+}
+
+Test(vanilla, multi_head_attention_gradient)
+{
+    check_module(build_attention, run_attention, 3);
+}
+
+static void *build_encoder_layer(const br_vanilla_config *c)
+{
+    return br_vanilla_encoder_layer_new(c);
+}
+
+static br_tensor *run_encoder_layer(br_tensor *const *in, int n, void *module)
+{
+    (void)n;
+    return br_vanilla_encoder_layer_forward(module, in[0], trg_mask());
+}
+
+Test(vanilla, encoder_layer_gradient)
+{
+    check_module(build_encoder_layer, run_encoder_layer, 1);
+}
+
+static void *build_decoder_layer(const br_vanilla_config *c)
+{
+    return br_vanilla_decoder_layer_new(c);
+}
+
+static br_tensor *run_decoder_layer(br_tensor *const *in, int n, void *module)
+{
+    (void)n;
+    return br_vanilla_decoder_layer_forward(module, in[0], in[1], trg_mask(), src_mask());
+}
+
+Test(vanilla, decoder_layer_gradient)
+{
+    check_module(build_decoder_layer, run_decoder_layer, 2);
+}
+
+static void *build_encoder(const br_vanilla_config *c)
+{
+    return br_vanilla_encoder_new(c);
+}
+
+static br_tensor *run_encoder(br_tensor *const *in, int n, void *module)
+{
+    (void)in, (void)n;
+    return br_vanilla_encoder_forward(module, src_ids(), src_mask());
+}
+
+Test(vanilla, encoder_gradient)
+{
+    check_module(build_encoder, run_encoder, 0);
+}
+
+static void *build_decoder(const br_vanilla_config *c)
+{
+    return br_vanilla_decoder_new(c);
+}
+
+static br_tensor *run_decoder(br_tensor *const *in, int n, void *module)
+{
+    (void)n;
+    return br_vanilla_decoder_forward(module, trg_ids(), in[0], trg_mask(), NULL);
+}
+
+Test(vanilla, decoder_gradient)
+{
+    check_module(build_decoder, run_decoder, 1);
+}
+
+static void *build_transformer(const br_vanilla_config *c)
+{
+    return br_vanilla_transformer_new(c);
+}
+
+static br_tensor *run_transformer(br_tensor *const *in, int n, void *module)
+{
+    (void)in, (void)n;
+    return br_vanilla_transformer_forward(module, src_ids(), trg_ids());
+}
+
+Test(vanilla, transformer_gradient)
+{
+    check_module(build_transformer, run_transformer, 0);
+}
+
+static void *build_classifier(const br_vanilla_config *c)
+{
+    return br_vanilla_encoder_classifier_new(c);
+}
+
+static br_tensor *run_classifier(br_tensor *const *in, int n, void *module)
+{
+    (void)in, (void)n;
+    return br_vanilla_encoder_classifier_forward(module, src_ids());
+}
+
+Test(vanilla, encoder_classifier_gradient)
+{
+    check_module(build_classifier, run_classifier, 0);
+}
+
+/* ---- Recorded numbers ------------------------------------------------------------------------ */
+
+Test(vanilla, golden_files_agree)
+{
+    check_golden("vanilla.*.safetensors", 11);
+}
+
+/* ---- As written, and as meant ---------------------------------------------------------------- */
+
+Test(vanilla, scores_are_divided_by_the_root_of)
+{
+    for (int meant = 0; meant < 2; meant++) {
+        br_vanilla_config c = tiny(false);
+        c.scale_by_head_dim = meant;
+        br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);
+        check_ok();
+        cr_assert_eq(attention->scale, meant ? sqrt(2) : 2);
+        br_free_module(attention);
+    }
+}
+
+Test(vanilla, a_query_without_keys)
+{
+    for (int meant = 0; meant < 2; meant++) {
+        br_scope *scope = br_scope_begin();
+        br_vanilla_config c = tiny(false);
+        c.infinite_fill = meant;
+        br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);
+        br_recorder *recorder = br_recorder_begin();
+        br_tensor *x = br_randn(BR_SHAPE(1, S, D), BR_F32);
+        br_tensor *mask = br_zeros(BR_SHAPE(1, 1, 1, S), BR_F32);
+        br_vanilla_multi_head_attention_forward(attention, x, x, x, mask);
+        br_tensor *weights = br_recorder_get(recorder, "attention");
+        cr_assert_not_null(weights, "%s", br_error_message());
+        if (meant)
+            cr_assert(isnan(br_item(br_max(weights))));
+        else
+            cr_assert(br_equal(weights, br_full(BR_SHAPE(1, 2, S, S), 0.25, BR_F32)));
+        br_recorder_end(recorder);
+        br_free_module(attention);
+        br_scope_end(scope);
+    }
+}
+
+/* With dropout of everything, only what is not dropped is left. */
+Test(vanilla, encoder_layer_drops_the_residual_only_as_written)
+{
+    for (int meant = 0; meant < 2; meant++) {
+        br_manual_seed(5);
+        br_scope *scope = br_scope_begin();
+        br_vanilla_config c = tiny(false);
+        c.dropout = 1;
+        c.sublayer_dropout = meant;
+        br_vanilla_encoder_layer *layer = br_vanilla_encoder_layer_new(&c);
+        br_tensor *src = br_randn(BR_SHAPE(B, S, D), BR_F32);
+        br_tensor *out = br_vanilla_encoder_layer_forward(layer, src, NULL);
+        br_tensor *residual =
+            br_layer_norm_forward(layer->norm_2, br_layer_norm_forward(layer->norm_1, src));
+        br_tensor *first = br_expand_as(br_narrow(br_narrow(out, 0, 0, 1), 1, 0, 1), out);
+        check_ok();
+        cr_assert_eq(br_equal(out, residual), meant);
+        cr_assert_eq(br_equal(out, first), !meant, "every position has the biases' values");
+        br_free_module(layer);
+        br_scope_end(scope);
+    }
+}
+
+Test(vanilla, decoder_layer_drops_its_sublayers)
+{
+    br_scope *scope = br_scope_begin();
+    br_vanilla_config c = tiny(false);
+    c.dropout = 1;
+    br_vanilla_decoder_layer *layer = br_vanilla_decoder_layer_new(&c);
+    br_tensor *trg = br_randn(BR_SHAPE(B, T, D), BR_F32),
+              *src = br_randn(BR_SHAPE(B, S, D), BR_F32);
+    br_tensor *out = br_vanilla_decoder_layer_forward(layer, trg, src, trg_mask(), src_mask());
+    br_tensor *residual = br_layer_norm_forward(layer->norm_1, trg);
+    residual = br_layer_norm_forward(layer->norm_2, residual);
+    cr_assert(br_equal(out, br_layer_norm_forward(layer->norm_2, residual)));
+    br_free_module(layer);
+    br_scope_end(scope);
+}
+
+/* The number of parameters without a gradient whose name has the part. */
+static int untrained(br_module *module, const char *part)
+{
+    br_named_list *params = br_parameters(module);
+    int n = 0;
+    for (int64_t i = 0; i < params->count; i++)
+        n += !br_grad_of(params->items[i].tensor) && strstr(params->items[i].name, part);
+    br_named_list_free(params);
+    return n;
+}
+
+Test(vanilla, what_the_decoder_does_not_use)
+{
+    for (int form = 0; form < 4; form++) {
+        br_manual_seed(6);
+        br_scope *scope = br_scope_begin();
+        br_vanilla_config c = tiny(false);
+        c.use_joint_attention = form & 1;
+        c.use_norm_3 = form & 2;
+        br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+        br_tensor *y = run_transformer(NULL, 0, model);
+        cr_assert(br_backward(br_sum(br_mul(y, y))), "%s", br_error_message());
+        cr_assert_eq(untrained(br_base(model), "joint_attention"), form & 1 ? 0 : 8 * 2);
+        cr_assert_eq(untrained(br_base(model), "norm_3"), form & 2 ? 0 : 2 * 2);
+        cr_assert_eq(untrained(br_base(model), ""), (form & 1 ? 0 : 16) + (form & 2 ? 0 : 4));
+        br_free_module(model);
+        br_scope_end(scope);
+    }
+}
+
+/* The logits of two tokens with `padding` zeros behind them. */
+static br_tensor *padded_logits(br_vanilla_encoder_classifier *model, int64_t padding)
+{
+    br_tensor *x = br_from_i64(BR_SHAPE(1, 5), (int64_t[]){ 6, 2, 0, 0, 0 });
+    return br_vanilla_encoder_classifier_forward(model, br_narrow(x, 1, 0, 2 + padding));
+}
+
+Test(vanilla, maximum_includes_padding_only_as_written)
+{
+    for (int meant = 0; meant < 2; meant++) {
+        br_manual_seed(7);
+        br_scope *scope = br_scope_begin();
+        br_vanilla_config c = tiny(false);
+        c.max_over_tokens = meant;
+        br_vanilla_encoder_classifier *model = br_vanilla_encoder_classifier_new(&c);
+        br_eval(br_base(model));
+        br_tensor *bare = padded_logits(model, 0), *padded = padded_logits(model, 3);
+        check_ok();
+        cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), meant);
+        br_free_module(model);
+        br_scope_end(scope);
+    }
+}
+
+Test(vanilla, dropout_is_of_training_only)
+{
+    br_vanilla_config c = tiny(false);
+    br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+    for (int training = 0; training < 2; training++) {
+        br_scope *scope = br_scope_begin();
+        br_train(br_base(model), training);
+        br_tensor *first = run_transformer(NULL, 0, model);
+        br_tensor *second = run_transformer(NULL, 0, model);
+        check_ok();
+        cr_assert_neq(br_equal(first, second), training);
+        br_scope_end(scope);
+    }
+    br_free_module(model);
+}
+
+/* Later target tokens and padded source tokens change nothing before them. */
+Test(vanilla, hidden_tokens_have_no_effect)
+{
+    for (int meant = 0; meant < 2; meant++) {
+        br_manual_seed(8);
+        br_scope *scope = br_scope_begin();
+        br_vanilla_config c = tiny(meant);
+        br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+        br_eval(br_base(model));
+        br_tensor *src = br_narrow(src_ids(), 0, 0, 1), *trg = br_narrow(trg_ids(), 0, 1, 1);
+        br_tensor *full = br_vanilla_transformer_forward(model, src, trg);
+        br_tensor *cut =
+            br_vanilla_transformer_forward(model, br_narrow(src, 1, 0, 3), br_narrow(trg, 1, 0, 2));
+        cr_assert(br_allclose(br_narrow(full, 1, 0, 2), cut, 0, 1e-5), "%s", br_error_message());
+        br_free_module(model);
+        br_scope_end(scope);
+    }
+}
+
+/* ---- Taps and sizes -------------------------------------------------------------------------- */
+
+static void check_tap(const br_recorder *recorder, const char *name, int64_t queries, int64_t keys)
+{
+    br_tensor *weights = br_recorder_get(recorder, name);
+    cr_assert_not_null(weights, "%s is not tapped", name);
+    cr_assert(br_same_shape(weights, br_empty(BR_SHAPE(B, 2, queries, keys), BR_F32)));
+    br_tensor *sums = br_sum_dim(weights, BR_DIMS(-1), false);
+    cr_assert(br_allclose(sums, br_ones_like(sums), 0, 1e-6));
+    cr_assert_eq(br_at(weights, BR_SHAPE(0, 1, 1, keys - 1)), 0, "padding is attended to");
+}
+
+Test(vanilla, attention_weights_are_tapped)
+{
+    for (int meant = 0; meant < 2; meant++) {
+        br_vanilla_config c = tiny(meant);
+        br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+        br_scope *scope = br_scope_begin();
+        br_recorder *recorder = br_recorder_begin();
+        run_transformer(NULL, 0, model);
+        cr_assert_eq(br_recorder_count(recorder), 3 * c.n_layers);
+        check_tap(recorder, "encoder.blocks.1.attention.attention", S, S);
+        check_tap(recorder, "decoder.blocks.0.attention.attention", T, T);
+        check_tap(recorder,
+                  meant ? "decoder.blocks.0.joint_attention.attention"
+                        : "decoder.blocks.0.attention.attention#1",
+                  T, S);
+        br_recorder_end(recorder);
+        br_scope_end(scope);
+        br_free_module(model);
+    }
+}
+
+Test(vanilla, parameters_are_counted_as_in_pytorch)
+{
+    br_vanilla_config c = tiny(false);
+    br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+    check_ok();
+    int64_t attention = 4 * (D * D + D), norm = 2 * D, mlp = 2 * 3 * D + 3 + D;
+    int64_t encoder = (7 + 5) * D + 2 * (attention + 2 * norm + mlp);
+    int64_t decoder = (6 + 5) * D + 2 * (2 * attention + 3 * norm + mlp) + 6 * D + 6;
+    cr_assert_eq(br_count_parameters(br_base(model), true), encoder + decoder);
+    br_free_module(model);
+}
+
+/* ---- Bad input ------------------------------------------------------------------------------- */
+
+static void check_refused(br_vanilla_config c, const char *message)
+{
+    br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+    cr_assert_not_null(model);
+    check_fails(br_vanilla_transformer_forward(model, NULL, NULL), message);
+    br_free_module(model);
+}
+
+Test(vanilla, bad_configurations_are_refused)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } sizes[] = {
+        { "embed_dim", offsetof(br_vanilla_config, embed_dim) },
+        { "n_heads", offsetof(br_vanilla_config, n_heads) },
+        { "ff_hid_dim", offsetof(br_vanilla_config, ff_hid_dim) },
+        { "n_layers", offsetof(br_vanilla_config, n_layers) },
+        { "max_length", offsetof(br_vanilla_config, max_length) },
+        { "src_vocab_size", offsetof(br_vanilla_config, src_vocab_size) },
+        { "trg_vocab_size", offsetof(br_vanilla_config, trg_vocab_size) },
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        br_vanilla_config c = tiny(false);
+        *(int64_t *)(void *)((char *)&c + sizes[i].offset) = i % 2 ? 0 : INT64_MIN;
+        check_refused(c, sizes[i].name);
+    }
+    br_vanilla_config c = tiny(false);
+    c.n_heads = 3;
+    check_refused(c, "embed_dim 4 is no multiple of n_heads 3");
+    c = tiny(false);
+    c.dropout = NAN;
+    check_refused(c, "p is nan");
+}
+
+Test(vanilla, each_class_wants_its_own_arguments)
+{
+    br_vanilla_config c = { .embed_dim = 6, .n_heads = 2 };
+    br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);
+    check_ok();
+    br_free_module(attention);
+    br_vanilla_decoder_layer *layer = br_vanilla_decoder_layer_new(&c);
+    check_fails(br_vanilla_decoder_layer_forward(layer, NULL, NULL, NULL, NULL), "ff_hid_dim is 0");
+    br_free_module(layer);
+    c = tiny(false);
+    c.vocab_size = -1;
+    br_vanilla_encoder *encoder = br_vanilla_encoder_new(&c);
+    check_fails(br_vanilla_encoder_forward(encoder, NULL, NULL), "vocab_size is -1");
+    br_free_module(encoder);
+    c = tiny(false);
+    c.n_classes = 0;
+    br_vanilla_encoder_classifier *classifier = br_vanilla_encoder_classifier_new(&c);
+    check_fails(br_vanilla_encoder_classifier_forward(classifier, NULL), "n_classes is 0");
+    br_free_module(classifier);
+    br_vanilla_decoder *decoder = br_vanilla_decoder_new(NULL);
+    check_fails(br_vanilla_decoder_forward(decoder, NULL, NULL, NULL, NULL), "config is NULL");
+    br_free_module(decoder);
+}
+
+Test(vanilla, errors_name_the_module)
+{
+    br_vanilla_config c = tiny(false);
+    br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+    br_scope *scope = br_scope_begin();
+    br_tensor *longer = br_ones(BR_SHAPE(1, c.max_length + 1), BR_I64);
+    check_fails(br_vanilla_transformer_forward(model, longer, trg_ids()), "encoder.pos_emb");
+    br_tensor *unknown = br_full(BR_SHAPE(B, T), 6, BR_I64);
+    check_fails(br_vanilla_transformer_forward(model, src_ids(), unknown), "decoder.tok_emb");
+    check_fails(br_vanilla_transformer_forward(model, src_ids(), NULL), "NULL");
+    check_fails(br_vanilla_src_mask(NULL, 0), "NULL");
+    check_fails(br_vanilla_trg_mask(br_ones(BR_SHAPE(3), BR_I64), 0), "shape [3]");
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+/* Another number of entries, whose elements would fit, is not taken apart into these. */
+Test(vanilla, keys_of_another_batch_are_refused)
+{
+    br_vanilla_config c = tiny(false);
+    br_scope *scope = br_scope_begin();
+    br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);
+    br_tensor *q = br_ones(BR_SHAPE(2, 3, D), BR_F32), *k = br_ones(BR_SHAPE(4, 3, D), BR_F32);
+    check_fails(br_vanilla_multi_head_attention_forward(attention, q, k, k, NULL), "matmul");
+    br_tensor *mask = br_ones(BR_SHAPE(5, 3), BR_F32);
+    check_fails(br_vanilla_multi_head_attention_forward(attention, q, q, q, mask), "masked_fill");
+    br_free_module(attention);
+    br_scope_end(scope);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static bool train_a_step(void)
+{
+    br_vanilla_config c = tiny(true);
+    c.n_layers = 1;
+    br_scope *scope = br_scope_begin();
+    br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+    br_optim *adam = br_adam(br_base(model), NULL);
+    br_tensor *logits = br_flatten(run_transformer(NULL, 0, model), 0, 1);
+    br_backward(br_cross_entropy(logits, br_flatten(trg_ids(), 0, 1), NULL));
+    bool ok = br_optim_step(adam);
+    br_optim_free(adam);
+    br_free_module(model);
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(vanilla, memory_runs_out_everywhere)
+{
+    fail_in_turn(train_a_step, "a step");
+}
+
+static bool classify(void)
+{
+    br_vanilla_config c = tiny(true);
+    c.n_layers = 1;
+    br_scope *scope = br_scope_begin();
+    br_vanilla_encoder_classifier *model = br_vanilla_encoder_classifier_new(&c);
+    bool ok = run_classifier(NULL, 0, model) != NULL;
+    br_free_module(model);
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(vanilla, memory_runs_out_everywhere_in_the_classifier)
+{
+    fail_in_turn(classify, "a classification");
+}
