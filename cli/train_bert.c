@@ -70,10 +70,13 @@ static void add_settings(void *context, settings *s)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
+/* The notebook's batch after random.seed(), with the seed of the weights. */
 static void hold_batch(bert_task *self)
 {
     br_scope *scope = br_scope_begin();
-    br_bert_make_batch(self->corpus, &self->config, self->batch_size, &self->batch);
+    br_python_random *random = br_python_random_new(br_initial_seed());
+    br_bert_make_batch(self->corpus, &self->config, self->batch_size, random, &self->batch);
+    br_python_random_free(random);
     br_tensor *tensors[] = { self->batch.input_ids, self->batch.segment_ids,
                              self->batch.masked_tokens, self->batch.masked_pos,
                              self->batch.is_next };

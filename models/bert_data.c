@@ -1,7 +1,7 @@
 /* models/bert_data.c - the notebook's text and batches.
  *
- * Random choices are made as CPython's random module makes them, from this thread's generator: the
- * same stream of 32-bit numbers gives the notebook's batch. */
+ * Random choices are made by the same calls of random, in the same order, as in the notebook: the
+ * same seed gives its batch. */
 #include "tensor/tensor_internal.h"
 
 #include <brasa/models/bert.h>
@@ -120,12 +120,17 @@ static int by_bytes(const void *a, const void *b)
     return order != 0 ? order : (x->length > y->length) - (x->length < y->length);
 }
 
-/* Adds the special words, then all others in the order of their bytes. */
-static bool make_vocab(br_bert_corpus *corpus)
+static bool add_special_words(br_bert_corpus *corpus)
 {
     corpus->vocab = br_vocab_new();
     for (int i = 0; i < N_SPECIAL; i++)
         br_vocab_add(corpus->vocab, special_words[i], strlen(special_words[i]));
+    return !br_failed();
+}
+
+/* The text's words, in the order of their bytes. */
+static bool add_sorted_words(br_bert_corpus *corpus)
+{
     int64_t total = 0;
     for (int64_t i = 0; i < corpus->n_sentences; i++)
         total += corpus->lengths[i];
@@ -143,6 +148,22 @@ static bool make_vocab(br_bert_corpus *corpus)
     return !br_failed();
 }
 
+static bool add_given_words(br_bert_corpus *corpus, int64_t n_words, const char *const *words)
+{
+    for (int64_t i = 0; i < n_words && !br_failed(); i++) {
+        if (!words[i])
+            br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "word %" PRId64 " is NULL", i);
+        else if (br_vocab_find(corpus->vocab, words[i], strlen(words[i])) >= 0)
+            br__fail(BR_ERROR_ARGUMENT, "bert_corpus",
+                     "word %" PRId64 ", '%s', is there before: words must differ, also from the "
+                     "special ones",
+                     i, words[i]);
+        else
+            br_vocab_add(corpus->vocab, words[i], strlen(words[i]));
+    }
+    return !br_failed();
+}
+
 static bool make_tokens(br_bert_corpus *corpus)
 {
     for (int64_t i = 0; i < corpus->n_sentences; i++) {
@@ -151,13 +172,19 @@ static bool make_tokens(br_bert_corpus *corpus)
         if (!tokens)
             return false;
         word w;
-        for (const char *p = corpus->sentences[i]; next_word(&p, &w);)
-            *tokens++ = br_vocab_find(corpus->vocab, w.text, w.length);
+        for (const char *p = corpus->sentences[i]; next_word(&p, &w); tokens++) {
+            *tokens = br_vocab_find(corpus->vocab, w.text, w.length);
+            if (*tokens < 0)
+                return br__fail(BR_ERROR_ARGUMENT, "bert_corpus",
+                                "sentence %" PRId64 " has '%.*s', which is none of the words", i,
+                                (int)w.length, w.text);
+        }
     }
     return true;
 }
 
-br_bert_corpus *br_bert_corpus_new(const char *text, size_t length)
+/* The corpus with its sentences and the special words. */
+static br_bert_corpus *read_text(const char *text, size_t length)
 {
     if (br_failed())
         return NULL;
@@ -165,10 +192,31 @@ br_bert_corpus *br_bert_corpus_new(const char *text, size_t length)
         return br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "text is NULL, but it is required");
     br_bert_corpus *corpus = br__calloc(1, sizeof *corpus);
     char *cleaned = corpus ? clean(text, length) : NULL;
-    bool ok =
-        cleaned && split_sentences(corpus, cleaned) && make_vocab(corpus) && make_tokens(corpus);
+    bool ok = cleaned && split_sentences(corpus, cleaned) && add_special_words(corpus);
     br_free(cleaned);
     if (ok)
+        return corpus;
+    br_bert_corpus_free(corpus);
+    return NULL;
+}
+
+br_bert_corpus *br_bert_corpus_new(const char *text, size_t length)
+{
+    br_bert_corpus *corpus = read_text(text, length);
+    if (corpus && add_sorted_words(corpus) && make_tokens(corpus))
+        return corpus;
+    br_bert_corpus_free(corpus);
+    return NULL;
+}
+
+br_bert_corpus *br_bert_corpus_new_with_words(const char *text, size_t length, int64_t n_words,
+                                              const char *const *words)
+{
+    br_bert_corpus *corpus = read_text(text, length);
+    if (corpus && !words && n_words > 0)
+        br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "words is NULL, but %" PRId64 " are announced",
+                 n_words);
+    if (!br_failed() && corpus && add_given_words(corpus, n_words, words) && make_tokens(corpus))
         return corpus;
     br_bert_corpus_free(corpus);
     return NULL;
@@ -187,38 +235,6 @@ void br_bert_corpus_free(br_bert_corpus *corpus)
     br_free(corpus->lengths);
     br_vocab_free(corpus->vocab);
     br_free(corpus);
-}
-
-/* ---- CPython's random ------------------------------------------------------------------------ */
-
-/* random.randrange(n) */
-static int64_t randrange(int64_t n)
-{
-    int bits = 0;
-    while (bits < 32 && n >> bits)
-        bits++;
-    int64_t r;
-    do
-        r = br_random_u32() >> (32 - bits);
-    while (r >= n);
-    return r;
-}
-
-/* random.random() */
-static double uniform(void)
-{
-    uint32_t a = br_random_u32() >> 5, b = br_random_u32() >> 6;
-    return (a * 67108864.0 + b) / 9007199254740992.0;
-}
-
-/* random.shuffle() */
-static void shuffle(int64_t *values, int64_t n)
-{
-    for (int64_t i = n - 1; i > 0; i--) {
-        int64_t j = randrange(i + 1), value = values[i];
-        values[i] = values[j];
-        values[j] = value;
-    }
 }
 
 /* ---- Batches --------------------------------------------------------------------------------- */
@@ -247,7 +263,7 @@ static int64_t write_pair(const br_bert_corpus *corpus, int64_t a, int64_t b, co
 /* Of the words of 15 % of the positions, 8 in 10 become [MASK] and 1 in 10 any word. `candidates`
  * has room for `length` positions. */
 static void mask_words(const br_bert_corpus *corpus, int64_t max_pred, int64_t length,
-                       int64_t *candidates, const row *out)
+                       br_python_random *random, int64_t *candidates, const row *out)
 {
     int64_t *input_ids = out->input_ids, n = 0;
     int64_t n_pred = (int64_t)nearbyint((double)length * 0.15); /* half to even, as round() */
@@ -258,20 +274,20 @@ static void mask_words(const br_bert_corpus *corpus, int64_t max_pred, int64_t l
     for (int64_t i = 0; i < length; i++)
         if (input_ids[i] != CLS && input_ids[i] != SEP)
             candidates[n++] = i;
-    shuffle(candidates, n);
+    br_python_random_shuffle(random, n, candidates);
     for (int64_t i = 0; i < n && i < n_pred; i++) {
         int64_t pos = candidates[i];
         out->masked_pos[i] = pos;
         out->masked_tokens[i] = input_ids[pos];
-        if (uniform() < 0.8)
+        if (br_python_random_random(random) < 0.8)
             input_ids[pos] = MASK;
-        else if (uniform() < 0.5)
-            input_ids[pos] = randrange(br_vocab_size(corpus->vocab));
+        else if (br_python_random_random(random) < 0.5)
+            input_ids[pos] = br_python_random_randint(random, 0, br_vocab_size(corpus->vocab) - 1);
     }
 }
 
 static bool good_request(const br_bert_corpus *corpus, const br_bert_config *config,
-                         int64_t batch_size)
+                         int64_t batch_size, const br_python_random *random)
 {
     const char *op = "bert_make_batch";
     if (br_failed())
@@ -280,16 +296,16 @@ static bool good_request(const br_bert_corpus *corpus, const br_bert_config *con
     for (int64_t i = 1; corpus && i < corpus->n_sentences; i++)
         if (corpus->lengths[i] > corpus->lengths[longest])
             longest = i;
-    if (!corpus || !config)
-        br__fail(BR_ERROR_ARGUMENT, op, "corpus and config are required");
+    if (!corpus || !config || !random)
+        br__fail(BR_ERROR_ARGUMENT, op, "corpus, config and random are required");
     else if (batch_size < 2 || batch_size % 2 != 0)
         br__fail(BR_ERROR_ARGUMENT, op,
                  "batch_size is %" PRId64 ", must be even and at least 2: half of the pairs follow "
                  "each other, half do not",
                  batch_size);
-    else if (corpus->n_sentences < 2 || corpus->n_sentences > INT32_MAX)
-        br__fail(BR_ERROR_ARGUMENT, op, "the text has %" PRId64 " sentences, must have 2 .. %d",
-                 corpus->n_sentences, INT32_MAX);
+    else if (corpus->n_sentences < 2)
+        br__fail(BR_ERROR_ARGUMENT, op, "the text has %" PRId64 " sentences, must have at least 2",
+                 corpus->n_sentences);
     else if (br_vocab_size(corpus->vocab) > config->vocab_size)
         br__fail(BR_ERROR_ARGUMENT, op,
                  "the text has %" PRId64 " words, vocab_size is %" PRId64 " only",
@@ -336,14 +352,16 @@ static void clear_row(const row *r, const br_bert_config *config)
 /* Draws pairs until both halves are full. A pair whose half is full is dropped, but its masks were
  * drawn: so it is in the notebook. */
 static void draw_pairs(const br_bert_corpus *corpus, const br_bert_config *config,
-                       int64_t batch_size, int64_t *candidates, const br_bert_batch *batch)
+                       int64_t batch_size, br_python_random *random, int64_t *candidates,
+                       const br_bert_batch *batch)
 {
     int64_t half = batch_size / 2, positive = 0, negative = 0;
     while (positive != half || negative != half) {
         row out = row_of(batch, config, positive + negative);
-        int64_t a = randrange(corpus->n_sentences), b = randrange(corpus->n_sentences);
+        int64_t a = br_python_random_randrange(random, corpus->n_sentences),
+                b = br_python_random_randrange(random, corpus->n_sentences);
         int64_t length = write_pair(corpus, a, b, &out);
-        mask_words(corpus, config->max_pred, length, candidates, &out);
+        mask_words(corpus, config->max_pred, length, random, candidates, &out);
         bool is_next = a + 1 == b;
         if ((is_next ? positive : negative) == half) {
             clear_row(&out, config);
@@ -356,14 +374,14 @@ static void draw_pairs(const br_bert_corpus *corpus, const br_bert_config *confi
 }
 
 bool br_bert_make_batch(const br_bert_corpus *corpus, const br_bert_config *config,
-                        int64_t batch_size, br_bert_batch *batch)
+                        int64_t batch_size, br_python_random *random, br_bert_batch *batch)
 {
-    if (!good_request(corpus, config, batch_size))
+    if (!good_request(corpus, config, batch_size, random))
         return false;
     int64_t *candidates = br__calloc((size_t)config->maxlen, sizeof *candidates);
     bool ok = candidates && make_tensors(batch, batch_size, config);
     if (ok)
-        draw_pairs(corpus, config, batch_size, candidates, batch);
+        draw_pairs(corpus, config, batch_size, random, candidates, batch);
     br_free(candidates);
     return ok;
 }

@@ -1,15 +1,10 @@
-/* tensor/generator.c - random bits: the Mersenne Twister MT19937 of each thread.
- *
- * The algorithm is that of M. Matsumoto and T. Nishimura, "Mersenne Twister: a 623-dimensionally
- * equidistributed uniform pseudo-random number generator", ACM TOMACS 8 (1998); seeding is that of
- * their 2002 version, which PyTorch has too. 624 words are made at a time, in loops without
- * dependencies that a compiler turns into vector code. */
+/* tensor/generator.c - random bits: each thread's generator, a Mersenne Twister (twister.c). */
 #include "tensor/random_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { WORDS = 624, SHIFT = 397 };
+enum { WORDS = BR__TWISTER_WORDS };
 
 static const uint64_t DEFAULT_SEED = 67280421310721;
 
@@ -27,9 +22,7 @@ static _Thread_local generator thread_generator;
 static void seed_generator(generator *g, uint64_t seed)
 {
     *g = (generator){ .next = WORDS, .seeded = true, .seed = seed };
-    g->words[0] = (uint32_t)seed;
-    for (uint32_t i = 1; i < WORDS; i++)
-        g->words[i] = 1812433253u * (g->words[i - 1] ^ (g->words[i - 1] >> 30)) + i;
+    br__twister_seed(g->words, (uint32_t)seed);
 }
 
 static generator *current(void)
@@ -42,29 +35,9 @@ static generator *current(void)
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-static inline uint32_t twist(uint32_t upper, uint32_t lower)
-{
-    uint32_t mixed = (upper & 0x80000000u) | (lower & 0x7fffffffu);
-    return (mixed >> 1) ^ (-(lower & 1u) & 0x9908b0dfu);
-}
-
-static inline uint32_t temper(uint32_t x)
-{
-    x ^= x >> 11;
-    x ^= (x << 7) & 0x9d2c5680u;
-    x ^= (x << 15) & 0xefc60000u;
-    return x ^ (x >> 18);
-}
-
-/* The next 624 words; each is made of old ones and of one that was made 227 steps before. */
 static void refill(generator *g)
 {
-    uint32_t *w = g->words;
-    for (int i = 0; i < WORDS - SHIFT; i++)
-        w[i] = w[i + SHIFT] ^ twist(w[i], w[i + 1]);
-    for (int i = WORDS - SHIFT; i < WORDS - 1; i++)
-        w[i] = w[i - (WORDS - SHIFT)] ^ twist(w[i], w[i + 1]);
-    w[WORDS - 1] = w[SHIFT - 1] ^ twist(w[WORDS - 1], w[0]);
+    br__twister_advance(g->words);
     g->next = 0;
 }
 
@@ -77,7 +50,7 @@ void br__draw_words(uint32_t *out, int64_t n)
         int count = n < WORDS - g->next ? (int)n : WORDS - g->next;
         const uint32_t *words = g->words + g->next;
         for (int i = 0; i < count; i++)
-            out[i] = temper(words[i]);
+            out[i] = br__twister_temper(words[i]);
         g->next += count;
         out += count;
         n -= count;
@@ -89,7 +62,7 @@ uint32_t br__draw_u32(void)
     generator *g = current();
     if (g->next == WORDS)
         refill(g);
-    return temper(g->words[g->next++]);
+    return br__twister_temper(g->words[g->next++]);
 }
 
 uint64_t br__draw_u64(void)

@@ -5,6 +5,25 @@
 
 #include "tensor/tensor_internal.h"
 
+/* ---- The Mersenne Twister -------------------------------------------------------------------- */
+
+/* A state is this many words. Each that is handed out is tempered first; after the last one the
+ * state is advanced. */
+enum { BR__TWISTER_WORDS = 624 };
+
+void br__twister_seed(uint32_t *words, uint32_t seed);
+/* From n > 0 numbers, as init_by_array() of the authors. */
+void br__twister_seed_array(uint32_t *words, int n, const uint32_t *key);
+void br__twister_advance(uint32_t *words);
+
+static inline uint32_t br__twister_temper(uint32_t x)
+{
+    x ^= x >> 11;
+    x ^= (x << 7) & 0x9d2c5680u;
+    x ^= (x << 15) & 0xefc60000u;
+    return x ^ (x >> 18);
+}
+
 /* ---- The thread's generator ------------------------------------------------------------------ */
 
 /* The next n words. */

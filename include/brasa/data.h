@@ -1,4 +1,4 @@
-/* brasa/data.h - datasets, loaders, and vocabularies. */
+/* brasa/data.h - datasets, loaders, vocabularies, and Python's random. */
 #ifndef BRASA_DATA_H
 #define BRASA_DATA_H
 
@@ -59,6 +59,23 @@ BR_API int64_t br_vocab_find(const br_vocab *vocab, const char *word, size_t len
 /* NULL and an error for an id outside. */
 BR_API const char *br_vocab_word(const br_vocab *vocab, int64_t id);
 BR_API int64_t br_vocab_size(const br_vocab *vocab);
+
+/* ---- Python's random ------------------------------------------------------------------------- */
+
+/* A generator like CPython's module random: after random.seed(seed) its functions draw what those
+ * of the same names draw here, in the same order. It has nothing to do with the thread's generator,
+ * whose numbers are PyTorch's. Without a generator the functions give 0 and an error. */
+typedef struct br_python_random br_python_random;
+/* NULL on error. */
+BR_API br_python_random *br_python_random_new(uint64_t seed);
+BR_API void br_python_random_free(br_python_random *random);
+/* On [0, 1), a multiple of 2^-53. */
+BR_API double br_python_random_random(br_python_random *random);
+/* One of 0 .. n-1; n must be at least 1. */
+BR_API int64_t br_python_random_randrange(br_python_random *random, int64_t n);
+/* One of low .. high. */
+BR_API int64_t br_python_random_randint(br_python_random *random, int64_t low, int64_t high);
+BR_API void br_python_random_shuffle(br_python_random *random, int64_t n, int64_t *values);
 
 #ifdef __cplusplus
 }

@@ -78,12 +78,13 @@ Test(bert_data, text_and_batches_are_the_notebooks)
     for (uint64_t seed; fscanf(file, "%" SCNu64, &seed) == 1; seeds++) {
         br_scope *scope = br_scope_begin();
         br_bert_batch batch;
-        br_manual_seed(seed);
-        cr_assert(br_bert_make_batch(corpus, &c, 6, &batch), "%s", br_error_message());
+        br_python_random *random = br_python_random_new(seed);
+        cr_assert(br_bert_make_batch(corpus, &c, 6, random, &batch), "%s", br_error_message());
+        br_python_random_free(random);
         check_batch(file, &batch, &c);
         br_scope_end(scope);
     }
-    cr_assert_eq(seeds, 4);
+    cr_assert_eq(seeds, 6);
     fclose(file);
     br_bert_corpus_free(corpus);
 }
@@ -106,14 +107,15 @@ Test(bert_data, half_of_the_pairs_follow)
 {
     br_bert_corpus *corpus = notebook_corpus();
     br_bert_config c = br_bert_notebook_config();
-    br_manual_seed(3);
+    br_python_random *random = br_python_random_new(3);
     for (int64_t size = 2; size <= 32; size += 10) {
         br_scope *scope = br_scope_begin();
         br_bert_batch batch;
-        cr_assert(br_bert_make_batch(corpus, &c, size, &batch));
+        cr_assert(br_bert_make_batch(corpus, &c, size, random, &batch));
         cr_assert_eq(br_item_i64(br_sum(batch.is_next)), size / 2);
         br_scope_end(scope);
     }
+    br_python_random_free(random);
     br_bert_corpus_free(corpus);
 }
 
@@ -124,26 +126,55 @@ Test(bert_data, bad_text_is_refused)
     check_fails(br_bert_corpus_new(NULL, 0), "text is NULL");
 }
 
+Test(bert_data, words_keep_their_order)
+{
+    static const char text[] = "Um dois.\nTrês, dois?";
+    const char *const words[] = { "zero", "três", "dois", "um" };
+    br_bert_corpus *corpus = br_bert_corpus_new_with_words(text, strlen(text), 4, words);
+    cr_assert_not_null(corpus, "%s", br_error_message());
+    cr_assert_eq(br_vocab_size(corpus->vocab), 8);
+    cr_assert_eq(br_vocab_find(corpus->vocab, "zero", 4), 4);
+    cr_assert_arr_eq(corpus->tokens[0], ((int64_t[]){ 7, 6 }), 2 * sizeof(int64_t));
+    cr_assert_arr_eq(corpus->tokens[1], ((int64_t[]){ 5, 6 }), 2 * sizeof(int64_t));
+    br_bert_corpus_free(corpus);
+}
+
+Test(bert_data, bad_words_are_refused)
+{
+    const char *const words[] = { "um", "dois", "um" }, *const special[] = { "[SEP]" };
+    check_fails(br_bert_corpus_new_with_words("um dois", 7, 3, words), "word 2, 'um', is there");
+    check_fails(br_bert_corpus_new_with_words("um", 2, 1, special), "word 0, '[SEP]', is there");
+    check_fails(br_bert_corpus_new_with_words("um\num dois", 10, 1, words),
+                "sentence 1 has 'dois', which is none of the words");
+    check_fails(br_bert_corpus_new_with_words("um", 2, 1, NULL), "words is NULL, but 1");
+    check_fails(br_bert_corpus_new_with_words("um", 2, 1, (const char *[]){ NULL }),
+                "word 0 is NULL");
+}
+
 Test(bert_data, bad_requests_are_refused)
 {
     br_bert_corpus *corpus = notebook_corpus();
     br_bert_config c = br_bert_notebook_config();
+    br_python_random *random = br_python_random_new(1);
     br_bert_batch batch;
-    check_fails(br_bert_make_batch(corpus, &c, 5, &batch), "batch_size is 5, must be even");
-    check_fails(br_bert_make_batch(corpus, &c, 0, &batch), "batch_size is 0");
-    check_fails(br_bert_make_batch(NULL, &c, 6, &batch), "required");
+    check_fails(br_bert_make_batch(corpus, &c, 5, random, &batch), "batch_size is 5, must be even");
+    check_fails(br_bert_make_batch(corpus, &c, 0, random, &batch), "batch_size is 0");
+    check_fails(br_bert_make_batch(NULL, &c, 6, random, &batch), "required");
+    check_fails(br_bert_make_batch(corpus, &c, 6, NULL, &batch), "random are required");
     c.maxlen = 30;
-    check_fails(br_bert_make_batch(corpus, &c, 6, &batch),
+    check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch),
                 "sentence 8 beside itself makes 31 tokens, maxlen is 30");
     c.maxlen = 31;
     c.vocab_size = 69;
-    check_fails(br_bert_make_batch(corpus, &c, 6, &batch), "70 words, vocab_size is 69");
+    check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch), "70 words, vocab_size is 69");
     c.vocab_size = 70;
     c.max_pred = 0;
-    check_fails(br_bert_make_batch(corpus, &c, 6, &batch), "max_pred is 0");
+    check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch), "max_pred is 0");
     br_bert_corpus_free(corpus);
     corpus = corpus_of("only one sentence");
     c.max_pred = 1;
-    check_fails(br_bert_make_batch(corpus, &c, 6, &batch), "1 sentences, must have 2");
+    check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch),
+                "1 sentences, must have at least 2");
+    br_python_random_free(random);
     br_bert_corpus_free(corpus);
 }

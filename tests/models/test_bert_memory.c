@@ -24,10 +24,12 @@ static bool train_a_step(void)
     br_scope *scope = br_scope_begin();
     br_manual_seed(1);
     br_bert_corpus *corpus = br_bert_corpus_new(text, strlen(text));
+    br_python_random *random = br_python_random_new(1);
     br_bert *bert = br_bert_new(&c);
     br_optim *adam = br_adam(br_base(bert), NULL);
     br_bert_batch b = { 0 };
-    br_bert_make_batch(corpus, &c, 2, &b);
+    br_bert_make_batch(corpus, &c, 2, random, &b);
+    br_python_random_free(random);
     br_tensor *clsf = NULL;
     br_tensor *lm = br_bert_forward(bert, b.input_ids, b.segment_ids, b.masked_pos, &clsf);
     br_backward(br_bert_loss(lm, clsf, b.masked_tokens, b.is_next, NULL, NULL));

@@ -106,13 +106,18 @@ BR_API br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids, br_tensor
 
 /* Cleaned sentences of the notebook's text, their words and their token lists. */
 typedef struct br_bert_corpus {
-    br_vocab *vocab; /* [PAD] [CLS] [SEP] [MASK], then the words, sorted by their bytes */
+    br_vocab *vocab; /* [PAD] [CLS] [SEP] [MASK], then the words */
     int64_t n_sentences;
     char **sentences;
     int64_t **tokens, *lengths;
 } br_bert_corpus;
-/* Lower-cases UTF-8 text, drops . , ! ? -, and splits it at line ends. NULL on error. */
+/* Lower-cases UTF-8 text, drops . , ! ? -, and splits it at line ends; the words are sorted by
+ * their bytes. NULL on error. */
 BR_API br_bert_corpus *br_bert_corpus_new(const char *text, size_t length);
+/* The same with words in a given order, from id 4 on; they must hold all of the text's. The
+ * notebook numbers words as a Python set lists them, which is another order in each run. */
+BR_API br_bert_corpus *br_bert_corpus_new_with_words(const char *text, size_t length,
+                                                     int64_t n_words, const char *const *words);
 BR_API void br_bert_corpus_free(br_bert_corpus *corpus);
 
 /* The notebook's make_batch(): as many pairs that follow each other as pairs that do not. */
@@ -121,10 +126,10 @@ typedef struct br_bert_batch {
     br_tensor *masked_tokens, *masked_pos; /* i64 [B, max_pred] */
     br_tensor *is_next;                    /* i64 [B] */
 } br_bert_batch;
-/* Draws from this thread's generator; batch_size must be even. The tensors are of the innermost
- * scope. */
+/* What the notebook draws from Python's random in the same state; batch_size must be even. The
+ * tensors are of the innermost scope. */
 BR_API bool br_bert_make_batch(const br_bert_corpus *corpus, const br_bert_config *config,
-                               int64_t batch_size, br_bert_batch *batch);
+                               int64_t batch_size, br_python_random *random, br_bert_batch *batch);
 
 /* The notebook's loss: cross entropy of logits_lm against masked_tokens plus that of logits_clsf
  * against is_next. The addends go to *loss_lm and *loss_clsf, unless they are NULL. */

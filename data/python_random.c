@@ -1,0 +1,109 @@
+/* data/python_random.c - the numbers of CPython's module random, by its algorithms. */
+#include "tensor/random_internal.h"
+
+#include <brasa/data.h>
+#include <inttypes.h>
+
+struct br_python_random {
+    uint32_t words[BR__TWISTER_WORDS];
+    int next; /* first word not handed out yet */
+};
+
+br_python_random *br_python_random_new(uint64_t seed)
+{
+    if (br_failed())
+        return NULL;
+    br_python_random *random = br__malloc(sizeof *random);
+    if (!random)
+        return NULL;
+    uint32_t key[] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    br__twister_seed_array(random->words, key[1] ? 2 : 1, key);
+    random->next = BR__TWISTER_WORDS;
+    return random;
+}
+
+void br_python_random_free(br_python_random *random)
+{
+    br_free(random);
+}
+
+static bool usable(const char *op, const br_python_random *random)
+{
+    if (!random && !br_failed())
+        br__fail(BR_ERROR_ARGUMENT, op, "random is NULL, but it is required");
+    return !br_failed();
+}
+
+static uint32_t draw(br_python_random *random)
+{
+    if (random->next == BR__TWISTER_WORDS) {
+        br__twister_advance(random->words);
+        random->next = 0;
+    }
+    return br__twister_temper(random->words[random->next++]);
+}
+
+/* 1 .. 64 bits; of two words the first one is below. */
+static uint64_t getrandbits(br_python_random *random, int bits)
+{
+    if (bits <= 32)
+        return draw(random) >> (32 - bits);
+    uint64_t low = draw(random);
+    return (uint64_t)(draw(random) >> (64 - bits)) << 32 | low;
+}
+
+/* A number below n > 0: of as many bits as n has, drawn until it is. */
+static uint64_t below(br_python_random *random, uint64_t n)
+{
+    int bits = 64 - __builtin_clzll(n);
+    uint64_t r;
+    do
+        r = getrandbits(random, bits);
+    while (r >= n);
+    return r;
+}
+
+double br_python_random_random(br_python_random *random)
+{
+    if (!usable("python_random_random", random))
+        return 0;
+    uint32_t high = draw(random) >> 5, low = draw(random) >> 6;
+    return (high * 0x1p26 + low) * 0x1p-53;
+}
+
+int64_t br_python_random_randrange(br_python_random *random, int64_t n)
+{
+    const char *op = "python_random_randrange";
+    if (!usable(op, random))
+        return 0;
+    if (n < 1) {
+        br__fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must be at least 1", n);
+        return 0;
+    }
+    return (int64_t)below(random, (uint64_t)n);
+}
+
+int64_t br_python_random_randint(br_python_random *random, int64_t low, int64_t high)
+{
+    const char *op = "python_random_randint";
+    if (!usable(op, random))
+        return 0;
+    uint64_t n = (uint64_t)high - (uint64_t)low + 1; /* 0 for all of the 2^64 numbers */
+    if (low > high || n == 0) {
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "low %" PRId64 " .. high %" PRId64 " must hold 1 .. 2^64 - 1 numbers", low, high);
+        return 0;
+    }
+    return (int64_t)((uint64_t)low + below(random, n));
+}
+
+void br_python_random_shuffle(br_python_random *random, int64_t n, int64_t *values)
+{
+    if (!usable("python_random_shuffle", random))
+        return;
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t j = (int64_t)below(random, (uint64_t)i + 1), value = values[i];
+        values[i] = values[j];
+        values[j] = value;
+    }
+}
