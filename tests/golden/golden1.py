@@ -22,8 +22,9 @@ class Case:
     name: str
     config: dict
     build: typing.Callable  # makes the module, or is the function
-    inputs: dict  # forward's arguments
+    inputs: dict  # forward's arguments; those named "mask" have no gradient
     loss: str = "half_mean_square"
+    loss_of: tuple = ()  # the outputs that are in it; all of them if not given
     labels: dict = dataclasses.field(default_factory=dict)
     ignore_index: int = None
     model: str = None  # like the name up to "_" if not given
@@ -42,13 +43,21 @@ class TooNear(Exception):
 # ---- One pass -------------------------------------------------------------------------------------
 
 
+def is_mask(name):
+    return name.endswith("mask")
+
+
 def cast(tensors, dtype):
     return {n: t.to(dtype, copy=True) if t.is_floating_point() else t for n, t in tensors.items()}
 
 
+def names_in_loss(case, outputs):
+    return list(case.loss_of or outputs)
+
+
 def loss_of(case, outputs, labels):
     if case.loss == "half_mean_square":
-        return sum((t ** 2).mean() / 2 for t in outputs.values())
+        return sum((outputs[n] ** 2).mean() / 2 for n in names_in_loss(case, outputs))
     logits = outputs["0"].flatten(0, -2)
     if case.loss == "cross_entropy":
         return nn.functional.cross_entropy(logits, labels["target_y"].flatten())
@@ -74,8 +83,8 @@ def forward(module, inputs):
 def run(case, params, inputs, dtype):
     """Outputs, loss and gradients in the given precision."""
     module, inputs = load(case, params, dtype), cast(inputs, dtype)
-    for value in inputs.values():
-        value.requires_grad_(value.is_floating_point())
+    for name, value in inputs.items():
+        value.requires_grad_(value.is_floating_point() and not is_mask(name))
     outputs = forward(module, inputs)
     results = {"output/" + n: t for n, t in outputs.items()}
     if case.loss != "none":
@@ -110,7 +119,8 @@ def moved(tensors):
     def move(t):
         up = torch.rand(t.shape) < 0.5
         return torch.nextafter(t, torch.where(up, torch.inf, -torch.inf))
-    return {n: move(t) if t.is_floating_point() else t for n, t in tensors.items()}
+    return {n: move(t) if t.is_floating_point() and not is_mask(n) else t
+            for n, t in tensors.items()}
 
 
 def float32_runs(compute, params, inputs):
@@ -126,8 +136,9 @@ def tolerances(exact, approximate, zero_gradient, floor=1e-12):
             continue
         # A gradient of zero holds what is left of the differences of larger numbers.
         zero = name.startswith("grad/") and name.endswith(tuple(zero_gradient))
-        size = 4 * max(grads) if zero_gradient and zero else want.abs().max().item()
-        error = max((a[name].double() - want.double()).abs().max().item() for a in approximate)
+        finite = want.isfinite()  # infinities are to be met exactly
+        size = 4 * max(grads) if zero_gradient and zero else want[finite].abs().max().item()
+        error = max((a[name] - want)[finite].abs().max().item() for a in approximate)
         tol[name] = float(f"{max(6 * error, 16 * 2.0 ** -24 * size, floor):.2g}")
     return tol
 
@@ -180,7 +191,8 @@ def make_pass(folder, draw, seed):
     runs = float32_runs(lambda p, i: run(case, p, i, torch.float32), params, case.inputs)
     more = {"no_grad": [n for n in params if "grad/" + n not in exact]}
     if case.loss != "none":
-        more["loss_of"] = [n[7:] for n in exact if n.startswith("output/")]
+        outputs = [n[7:] for n in exact if n.startswith("output/")]
+        more["loss_of"] = names_in_loss(case, outputs)
     tensors = {**prefixed("param/", params), **prefixed("input/", case.inputs),
                **prefixed("label/", case.labels), **exact}
     save(folder, case, tensors, tolerances(exact, runs, case.zero_gradient), case_seed=case_seed,
