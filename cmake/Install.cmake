@@ -36,8 +36,6 @@ foreach(dir LIBDIR INCLUDEDIR)
     set(BRASA_PC_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
   endif()
 endforeach()
-list(TRANSFORM OpenMP_C_LIB_NAMES PREPEND -l OUTPUT_VARIABLE BRASA_PC_OPENMP)
-list(JOIN BRASA_PC_OPENMP " " BRASA_PC_OPENMP)
 configure_file(cmake/brasa.pc.in brasa.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/brasa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -1,11 +1,24 @@
-/* tensor/threads.c - the number of threads, and parallel loops of independent tasks. */
+/* tensor/threads.c - the number of threads, and parallel loops of independent tasks.
+ *
+ * A pool of workers takes tasks from a counter that all share, the caller among them. A worker that
+ * comes late, since its processor is busy with something else, finds the tasks done and nobody
+ * waiting for it: a loop costs no more than what is left of the slowest task, also on a machine
+ * with other work to do. Idle workers look for work for some microseconds, then sleep.
+ *
+ * One loop runs at a time. A loop inside a task, or beside one of another thread, runs in its
+ * caller's thread alone. */
 #include "tensor/tensor_internal.h"
 
-#include <omp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
-/* More would be refused by the system, and the OpenMP library would then end the process. */
-enum { MAX_THREADS = 1024 };
+enum {
+    MOST_THREADS = 1024, /* more than any machine has use for */
+    LOOKS = 2000,        /* of an idle worker, before it sleeps */
+};
+
+/* ---- The setting ----------------------------------------------------------------------------- */
 
 /* 0: not set. A documented process-wide setting. */
 static atomic_int num_threads;
@@ -13,16 +26,17 @@ static atomic_int num_threads;
 static int available_processors(void)
 {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    return omp_get_num_procs();
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    int n = CPU_COUNT(&set);
+    return n < MOST_THREADS ? n : MOST_THREADS;
 }
 
 void br_set_num_threads(int n)
 {
-    if (n < 1 || n > MAX_THREADS) {
+    if (n < 1 || n > MOST_THREADS) {
         br__fail(BR_ERROR_ARGUMENT, "set_num_threads", "%d threads, must be 1 .. %d", n,
-                 MAX_THREADS);
+                 MOST_THREADS);
         return;
     }
     atomic_store(&num_threads, n);
@@ -38,17 +52,170 @@ int br_get_num_threads(void)
     return n;
 }
 
+/* ---- The pool -------------------------------------------------------------------------------- */
+
+/* What the workers do. Written only while none is inside. */
+typedef struct loop {
+    void (*task)(void *context, int64_t i);
+    void *context;
+    int64_t n;
+    int helpers; /* workers 0 .. helpers-1 take part */
+} loop;
+
+static struct {
+    pthread_mutex_t caller; /* held by the thread whose loop runs */
+    pthread_mutex_t lock;   /* for sleeping */
+    pthread_cond_t wake;
+    pthread_t threads[MOST_THREADS];
+    int workers; /* that were started; under `caller` */
+    loop loop;
+    atomic_int_fast64_t next;   /* the first task nobody has taken */
+    atomic_uint_fast64_t round; /* raised for every loop */
+    atomic_bool open;           /* workers may look at the loop */
+    atomic_int inside;          /* workers that do */
+    atomic_int sleepers;
+    atomic_bool stopping;
+} pool = { .caller = PTHREAD_MUTEX_INITIALIZER,
+           .lock = PTHREAD_MUTEX_INITIALIZER,
+           .wake = PTHREAD_COND_INITIALIZER };
+
+static _Thread_local bool in_task;
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void take_tasks(void)
+{
+    in_task = true;
+    for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.loop.n;)
+        pool.loop.task(pool.loop.context, i);
+    in_task = false;
+}
+
+/* A worker says that it is inside before it looks whether it may be; the caller shuts the door
+ * before it looks whether somebody is inside. So one of them sees the other. */
+static void help(int worker)
+{
+    atomic_fetch_add(&pool.inside, 1);
+    if (atomic_load(&pool.open) && worker < pool.loop.helpers)
+        take_tasks();
+    atomic_fetch_sub(&pool.inside, 1);
+}
+
+/* Waits for a round other than `seen` and returns its number. */
+static uint64_t wait_for_round(uint64_t seen)
+{
+    for (int i = 0; i < LOOKS; i++) {
+        uint64_t round = atomic_load(&pool.round);
+        if (round != seen)
+            return round;
+        relax();
+    }
+    pthread_mutex_lock(&pool.lock);
+    atomic_fetch_add(&pool.sleepers, 1);
+    while (atomic_load(&pool.round) == seen && !atomic_load(&pool.stopping))
+        pthread_cond_wait(&pool.wake, &pool.lock);
+    atomic_fetch_sub(&pool.sleepers, 1);
+    pthread_mutex_unlock(&pool.lock);
+    return atomic_load(&pool.round);
+}
+
+static void *work(void *number)
+{
+    int worker = (int)(intptr_t)number;
+    uint64_t round = 0;
+    while (!atomic_load(&pool.stopping)) {
+        round = wait_for_round(round);
+        help(worker);
+    }
+    return NULL;
+}
+
+static void wake_sleepers(void)
+{
+    if (atomic_load(&pool.sleepers) == 0)
+        return;
+    pthread_mutex_lock(&pool.lock);
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+/* A forked child has none of the workers, and locks that may be held by threads it has not. */
+static void forget_workers(void)
+{
+    pthread_mutex_init(&pool.caller, NULL);
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.wake, NULL);
+    pool.workers = 0;
+    atomic_store(&pool.open, false);
+    atomic_store(&pool.inside, 0);
+    atomic_store(&pool.sleepers, 0);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_workers);
+}
+
+/* Starts workers up to the number wanted; fewer if the system gives no more. Signals are for the
+ * program's own threads. */
+static void start_workers(int wanted)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (pool.workers >= wanted)
+        return;
+    pthread_once(&once, watch_forks);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (pool.workers < wanted && pthread_create(&pool.threads[pool.workers], NULL, work,
+                                                   (void *)(intptr_t)pool.workers) == 0)
+        pool.workers++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The library may be unloaded: its code must not run any more then. */
+__attribute__((destructor)) static void stop_workers(void)
+{
+    atomic_store(&pool.stopping, true);
+    wake_sleepers();
+    for (int i = 0; i < pool.workers; i++)
+        pthread_join(pool.threads[i], NULL);
+    pool.workers = 0;
+}
+
+static void run_shared(const loop *l)
+{
+    pool.loop = *l;
+    atomic_store(&pool.next, 0);
+    atomic_store(&pool.open, true);
+    atomic_fetch_add(&pool.round, 1);
+    wake_sleepers();
+    take_tasks();
+    atomic_store(&pool.open, false);
+    for (int i = 0; atomic_load(&pool.inside) > 0; i++) {
+        if (i < LOOKS)
+            relax();
+        else
+            sched_yield();
+    }
+}
+
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context)
 {
-    int threads = n > 1 && !omp_in_parallel() ? br_get_num_threads() : 1;
+    int64_t threads = n > 1 && !in_task ? br_get_num_threads() : 1;
     if (threads > n)
-        threads = (int)n;
-    if (threads <= 1) {
-        for (int64_t i = 0; i < n; i++)
-            task(context, i);
+        threads = n;
+    if (threads > 1 && pthread_mutex_trylock(&pool.caller) == 0) {
+        start_workers((int)threads - 1);
+        run_shared(&(loop){ task, context, n, (int)threads - 1 });
+        pthread_mutex_unlock(&pool.caller);
         return;
     }
-#pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n; i++)
         task(context, i);
 }

@@ -17,7 +17,6 @@ static void begin(void)
     setenv("OUT", directory, 1);
     setenv("GOLDEN", BRASA_TEST_DIR "/golden", 1);
     setenv("BRASA", BRASA_PROGRAM, 1);
-    setenv("OMP_WAIT_POLICY", "passive", 1); /* threads that spin starve those of other tests */
 }
 
 static void end(void)
