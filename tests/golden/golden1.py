@@ -26,11 +26,17 @@ class Case:
     loss: str = "half_mean_square"
     loss_of: tuple = ()  # the outputs that are in it; all of them if not given
     labels: dict = dataclasses.field(default_factory=dict)
+    cotangents: dict = dataclasses.field(default_factory=dict)  # of the loss "weighted_mean"
     ignore_index: int = None
     model: str = None  # like the name up to "_" if not given
     notes: str = ""
     # Ends of parameters' names whose gradient is zero but for rounding.
     zero_gradient: tuple = ()
+    tied: dict = dataclasses.field(default_factory=dict)  # alias: parameter
+    # Arguments of forward that the file has elsewhere: extra(dtype, step), and their tensors.
+    extra: typing.Callable = lambda dtype, step: {}
+    extra_tensors: dict = dataclasses.field(default_factory=dict)
+    metadata: dict = dataclasses.field(default_factory=dict)
 
     def model_name(self):
         return self.model or self.name.split("_")[0]
@@ -55,14 +61,23 @@ def names_in_loss(case, outputs):
     return list(case.loss_of or outputs)
 
 
-def loss_of(case, outputs, labels):
+def losses_of(case, outputs, dtype):
+    """The loss, and its addends where the format wants them."""
+    cross_entropy, labels = nn.functional.cross_entropy, case.labels
     if case.loss == "half_mean_square":
-        return sum((outputs[n] ** 2).mean() / 2 for n in names_in_loss(case, outputs))
+        return {"loss": sum((outputs[n] ** 2).mean() / 2 for n in names_in_loss(case, outputs))}
+    if case.loss == "weighted_mean":
+        return {"loss": sum((outputs[n] * weights.to(dtype)).mean()
+                            for n, weights in case.cotangents.items())}
+    if case.loss == "bert_mlm_nsp":
+        lm = cross_entropy(outputs["logits_lm"].transpose(1, 2), labels["masked_tokens"])
+        clsf = cross_entropy(outputs["logits_clsf"], labels["isNext"])
+        return {"loss": lm + clsf, "loss_lm": lm, "loss_clsf": clsf}
     logits = outputs["0"].flatten(0, -2)
     if case.loss == "cross_entropy":
-        return nn.functional.cross_entropy(logits, labels["target_y"].flatten())
-    return nn.functional.cross_entropy(logits, labels["labels"].flatten(),
-                                       ignore_index=case.ignore_index)
+        return {"loss": cross_entropy(logits, labels["target_y"].flatten())}
+    return {"loss": cross_entropy(logits, labels["labels"].flatten(),
+                                  ignore_index=case.ignore_index)}
 
 
 def load(case, params, dtype):
@@ -75,8 +90,8 @@ def load(case, params, dtype):
     return module
 
 
-def forward(module, inputs):
-    outputs = module(**inputs)
+def forward(case, module, inputs, dtype, step=0):
+    outputs = module(**inputs, **case.extra(dtype, step))
     return outputs if isinstance(outputs, dict) else {"0": outputs}
 
 
@@ -85,11 +100,12 @@ def run(case, params, inputs, dtype):
     module, inputs = load(case, params, dtype), cast(inputs, dtype)
     for name, value in inputs.items():
         value.requires_grad_(value.is_floating_point() and not is_mask(name))
-    outputs = forward(module, inputs)
+    outputs = forward(case, module, inputs, dtype)
     results = {"output/" + n: t for n, t in outputs.items()}
     if case.loss != "none":
-        results["loss"] = loss_of(case, outputs, case.labels)
-        results["loss"].backward()
+        losses = losses_of(case, outputs, dtype)
+        losses["loss"].backward()
+        results.update(losses)
         named = dict(module.named_parameters()) if isinstance(module, nn.Module) else {}
         results.update({"grad/" + n: p.grad for n, p in named.items() if p.grad is not None})
         results.update({"grad_input/" + n: t.grad for n, t in inputs.items()
@@ -105,7 +121,7 @@ def check_margins(case, params, inputs):
     for part in module.modules():
         if isinstance(part, nn.ReLU):
             part.register_forward_pre_hook(lambda _, x: near.append(x[0].abs().min().item()))
-    forward(module, cast(inputs, torch.float64))
+    forward(case, module, cast(inputs, torch.float64), torch.float64)
     near += [part.margin for part in module.modules() if hasattr(part, "margin")]
     if min(near, default=MARGIN) < MARGIN:
         raise TooNear
@@ -149,7 +165,9 @@ def tolerances(exact, approximate, zero_gradient, floor=1e-12):
 def save(folder, case, tensors, tol, **more):
     metadata = {"format": "golden-1", "case": case.name, "model": case.model_name(),
                 "mode": "eval", "config": case.config, "loss": case.loss, "rtol": "1e-05",
-                "atol": str(max(tol.values(), default=0.0)), "tol": tol, **more}
+                "atol": str(max(tol.values(), default=0.0)), "tol": tol, **case.metadata, **more}
+    if case.tied:
+        metadata["tied"] = case.tied
     if case.notes:
         metadata["notes"] = case.notes
     if case.ignore_index is not None:
@@ -189,12 +207,13 @@ def make_pass(folder, draw, seed):
         raise SystemExit(f"{case.name}: too many ReLUs or maxima near a bend; take smaller sizes")
     exact = run(case, params, case.inputs, torch.float64)
     runs = float32_runs(lambda p, i: run(case, p, i, torch.float32), params, case.inputs)
-    more = {"no_grad": [n for n in params if "grad/" + n not in exact]}
+    more = {"no_grad": [n for n in params if n not in case.tied and "grad/" + n not in exact]}
     if case.loss != "none":
         outputs = [n[7:] for n in exact if n.startswith("output/")]
         more["loss_of"] = names_in_loss(case, outputs)
     tensors = {**prefixed("param/", params), **prefixed("input/", case.inputs),
-               **prefixed("label/", case.labels), **exact}
+               **prefixed("label/", case.labels), **prefixed("cotangent/", case.cotangents),
+               **case.extra_tensors, **exact}
     save(folder, case, tensors, tolerances(exact, runs, case.zero_gradient), case_seed=case_seed,
          **more)
 
@@ -211,9 +230,9 @@ def train(case, params, inputs, dtype):
     adam = torch.optim.Adam(module.parameters(), lr=ADAM["lr"], betas=ADAM["betas"],
                             eps=ADAM["eps"])
     inputs, losses = cast(inputs, dtype), []
-    for _ in range(ADAM["steps"]):
+    for step in range(ADAM["steps"]):
         adam.zero_grad()
-        loss = loss_of(case, forward(module, inputs), case.labels)
+        loss = losses_of(case, forward(case, module, inputs, dtype, step), dtype)["loss"]
         losses.append(loss.item())
         loss.backward()
         adam.step()
@@ -233,5 +252,5 @@ def make_training(folder, draw, seed):
     tol = tolerances(exact, runs, (), floor=2e-6)
     noise = [n for n in params if n.endswith(tuple(case.zero_gradient))]
     save(folder, case, {**prefixed("param/", params), **prefixed("batch/", case.inputs),
-                        **prefixed("batch/", case.labels), **exact},
+                        **prefixed("batch/", case.labels), **case.extra_tensors, **exact},
          tol, optimizer=ADAM, init={"manual_seed": seed}, noise=noise if case.zero_gradient else [])

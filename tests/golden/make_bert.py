@@ -1,25 +1,21 @@
 #!/usr/bin/env python3
 """Makes golden-1 files of BERT's classes with PyTorch, for `brasa check`.
 
-    make_bert.py FOLDER [--seed 1] [--d-model 32] [--n-heads 4] ... [--intended]
+    make_bert.py FOLDER [--seed 1] [--batch 2] [--d-model 32] [--n-heads 4] ... [--intended]
 
 The classes are those of the notebook, with its sizes as arguments. `--intended` takes the form in
 which the attention's output layer and norm are made once, and a layer ends in norm(x + ffn(x)); the
 files' config then has "as_written": false.
-
-Expected values are computed in float64 from the file's float32 values. The tolerance of a tensor is
-six times the largest error of float32 runs on this machine, but at least 16 units in the last place
-of its largest element.
 """
 
 import argparse
-import json
 import math
 import pathlib
 
 import torch
 import torch.nn as nn
-from safetensors.torch import save_file
+
+from golden1 import ADAM, Case, make_pass, make_training
 
 SIZES = dict(vocab_size=40, d_model=32, n_layers=2, n_heads=4, d_ff=128, d_k=8, d_v=8, maxlen=16,
              n_segments=2, max_pred=4)
@@ -130,65 +126,52 @@ class BERT(nn.Module):
                 "logits_clsf": logits_clsf}
 
 
-# ---- Losses ---------------------------------------------------------------------------------------
+# ---- Fresh layers ---------------------------------------------------------------------------------
 
 
-def losses_of(case, outputs, tensors):
-    """The loss, and its addends where the format wants them."""
-    if case["loss"] == "half_mean_square":
-        return {"loss": sum((outputs[n] ** 2).mean() / 2 for n in case["loss_of"])}
-    if case["loss"] == "weighted_mean":
-        return {"loss": sum((outputs[n] * tensors["cotangent/" + n]).mean()
-                            for n in case["loss_of"])}
-    lm = nn.functional.cross_entropy(outputs["logits_lm"].transpose(1, 2),
-                                     tensors["label/masked_tokens"])
-    clsf = nn.functional.cross_entropy(outputs["logits_clsf"], tensors["label/isNext"])
-    return {"loss": lm + clsf, "loss_lm": lm, "loss_clsf": clsf}
+class Fresh:
+    """The pairs of layers that `per_forward` attentions make in each of `steps` forwards, as their
+    constructors draw them, in order."""
+
+    def __init__(self, c, per_forward, seed, steps=1):
+        torch.manual_seed(seed)
+        self.seed, self.per_forward = seed, per_forward
+        self.pairs = [(nn.Linear(c["n_heads"] * c["d_v"], c["d_model"]), nn.LayerNorm(c["d_model"]))
+                      for _ in range(steps * per_forward)]
+
+    def tensors(self):
+        """What the file holds of them."""
+        one = len(self.pairs) == self.per_forward
+        prefix = "fresh/{1}" if one else "fresh/{0}/{1}"
+        return {f"{prefix.format(i // self.per_forward, i % self.per_forward)}/{layer}.{name}":
+                value.detach()
+                for i, pair in enumerate(self.pairs)
+                for layer, module in zip(("linear", "layernorm"), pair)
+                for name, value in module.state_dict().items()}
+
+    def extra(self, dtype, step):
+        """Copies for one forward, so that no run changes another's."""
+        def copies():
+            for linear, norm in self.pairs[step * self.per_forward:][:self.per_forward]:
+                a = nn.Linear(linear.in_features, linear.out_features).to(dtype)
+                b = nn.LayerNorm(norm.normalized_shape).to(dtype)
+                a.load_state_dict(linear.state_dict())
+                b.load_state_dict(norm.state_dict())
+                yield a, b
+        return {"fresh": copies()}
 
 
-# ---- Drawing --------------------------------------------------------------------------------------
+def with_fresh(c, case, per_forward, steps=1):
+    """The case with the layers that its forward makes, as written."""
+    if c["as_written"]:
+        seed = int(torch.randint(1 << 30, ()))
+        fresh = Fresh(c, per_forward, seed, steps)
+        case.extra, case.extra_tensors = fresh.extra, fresh.tensors()
+        case.metadata = {"fresh_seed": seed}
+    return case
 
 
-def draw_fresh(c, count, seed):
-    """Pairs of layers as their constructors draw them, in order."""
-    torch.manual_seed(seed)
-    return [(nn.Linear(c["n_heads"] * c["d_v"], c["d_model"]), nn.LayerNorm(c["d_model"]))
-            for _ in range(count)]
-
-
-def fresh_tensors(pairs, prefix):
-    return {f"{prefix}{i}/{layer}.{name}": value.detach()
-            for i, pair in enumerate(pairs)
-            for layer, module in zip(("linear", "layernorm"), pair)
-            for name, value in module.state_dict().items()}
-
-
-def fresh_iterator(pairs, dtype):
-    """Copies, so that no run changes another's."""
-    for linear, norm in pairs:
-        a = nn.Linear(linear.in_features, linear.out_features).to(dtype)
-        b = nn.LayerNorm(norm.normalized_shape).to(dtype)
-        a.load_state_dict(linear.state_dict())
-        b.load_state_dict(norm.state_dict())
-        yield a, b
-
-
-def draw_ids(c, batch, length):
-    ids = torch.randint(4, c["vocab_size"], (batch, length))
-    for row in range(batch):  # the last row keeps its length
-        ids[row, length - (row + 1) * length // (2 * batch):] = 0
-    ids[:, 0] = 1
-    return ids
-
-
-def bert_batch(c, batch):
-    ids = draw_ids(c, batch, c["maxlen"])
-    pos = torch.stack([torch.randperm(c["maxlen"] // 2 - 1)[:c["max_pred"]] + 1
-                       for _ in range(batch)])
-    segments = (torch.arange(c["maxlen"]) > c["maxlen"] // 4).long() * ids.ne(0)
-    inputs = {"input_ids": ids, "segment_ids": segments, "masked_pos": pos}
-    labels = {"masked_tokens": ids.gather(1, pos), "isNext": torch.arange(batch) % 2}
-    return inputs, labels
+# ---- Cases ----------------------------------------------------------------------------------------
 
 
 def masks(batch, q, k):
@@ -198,163 +181,102 @@ def masks(batch, q, k):
     return mask
 
 
-# ---- One case -------------------------------------------------------------------------------------
+def small(embedding):
+    """With tables so small that the norm's eps counts."""
+    for table in (embedding.tok_embed, embedding.pos_embed, embedding.seg_embed):
+        table.weight.data *= 0.005
+    return embedding
 
 
-def run(case, tensors, dtype):
-    """Outputs, losses and gradients in the given precision."""
-    cast = {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
-    inputs = {n: cast["input/" + n].clone() for n in case["inputs"]}
-    for name, value in inputs.items():
-        value.requires_grad_(value.is_floating_point())
-    module = case["build"]()
-    extra = {}
-    if case["fresh"]:
-        extra["fresh"] = fresh_iterator(case["fresh"], dtype)
-    if isinstance(module, nn.Module):
-        module.to(dtype)
-        module.load_state_dict({n[6:]: t for n, t in cast.items() if n.startswith("param/")})
-    outputs = module(**inputs, **extra)
-    if isinstance(outputs, torch.Tensor):
-        outputs = {"0": outputs}
-    results = {"output/" + n: t for n, t in outputs.items()}
-    if case["loss"] != "none":
-        losses = losses_of(case, outputs, cast)
-        results.update(losses)
-        losses["loss"].backward()
-        if isinstance(module, nn.Module):
-            results.update({"grad/" + n: p.grad for n, p in module.named_parameters()
-                            if p.grad is not None})
-        results.update({"grad_input/" + n: t.grad for n, t in inputs.items()
-                        if t.grad is not None})
-    return {n: t.detach() for n, t in results.items()}
+class Cases:
+    """draw functions for make_pass(): each draws a case's inputs anew."""
+
+    def __init__(self, c, batch):
+        self.c, self.batch, self.length = c, batch, c["maxlen"] // 2
+
+    def case(self, model, build, inputs, config=None, variant="", **more):
+        model = "bert." + model
+        return Case(model + variant, self.c if config is None else config, build, inputs,
+                    model=model, zero_gradient=("W_K.bias",), **more)
+
+    def states(self, length=None):
+        return torch.randn(self.batch, length or self.length, self.c["d_model"])
+
+    def heads(self, d):
+        return torch.randn(self.batch, self.c["n_heads"], self.length, d)
+
+    def ids(self, length=None):
+        """Every row ends in padding."""
+        length = length or self.length
+        ids = torch.randint(4, self.c["vocab_size"], (self.batch, length))
+        for row in range(self.batch):
+            ids[row, length - (row + 1) * length // (2 * self.batch):] = 0
+        ids[:, 0] = 1
+        return ids
+
+    def cotangents(self, queries):
+        return {"output": self.states(queries),
+                "attn": torch.randn(self.batch, self.c["n_heads"], queries, self.length)}
+
+    def gelu(self):
+        return self.case("gelu", lambda: gelu, {"x": self.states()}, {})
+
+    def pad_mask(self):
+        return self.case("get_attn_pad_masked", lambda: get_attn_pad_masked,
+                         {"seq_q": self.ids(self.length - 2), "seq_k": self.ids()}, {}, loss="none")
+
+    def embedding(self):
+        seg = torch.randint(self.c["n_segments"], (self.batch, self.length))
+        return self.case("Embedding", lambda: small(Embedding(self.c)), {"x": self.ids(), "seg": seg})
+
+    def attention(self):
+        mask = masks(self.batch, self.length, self.length)[:, None]
+        return self.case("ScaledDotProductAttention", ScaledDotProductAttention,
+                         {"Q": self.heads(self.c["d_k"]), "K": self.heads(self.c["d_k"]),
+                          "V": self.heads(self.c["d_v"]), "attn_mask": mask})
+
+    def multi_head(self):
+        queries = self.length - 1
+        inputs = {"Q": self.states(queries), "K": self.states(), "V": self.states(),
+                  "attn_mask": masks(self.batch, queries, self.length)}
+        return with_fresh(self.c, self.case(
+            "MultiHeadAttention", lambda: MultiHeadAttention(self.c), inputs, loss="weighted_mean",
+            loss_of=("output", "attn"), cotangents=self.cotangents(queries)), 1)
+
+    def feed_forward(self):
+        return self.case("PoswiseFeedForward", lambda: PoswiseFeedForward(self.c),
+                         {"x": self.states()})
+
+    def layer(self):
+        mask = masks(self.batch, self.length, self.length)
+        return with_fresh(self.c, self.case(
+            "EncoderLayer", lambda: EncoderLayer(self.c),
+            {"enc_inputs": self.states(), "enc_self_attn_mask": mask}, loss="weighted_mean",
+            loss_of=("output", "attn"), cotangents=self.cotangents(self.length)), 1)
+
+    def bert(self, variant="", steps=1):
+        c, maxlen = self.c, self.c["maxlen"]
+        ids = self.ids(maxlen)
+        pos = torch.stack([torch.randperm(maxlen // 2 - 1)[:c["max_pred"]] + 1
+                           for _ in range(self.batch)])
+        segments = (torch.arange(maxlen) > maxlen // 4).long() * ids.ne(0)
+        labels = {"masked_tokens": ids.gather(1, pos), "isNext": torch.arange(self.batch) % 2}
+        return with_fresh(c, self.case(
+            "BERT", lambda: BERT(c),
+            {"input_ids": ids, "segment_ids": segments, "masked_pos": pos}, variant=variant,
+            loss="bert_mlm_nsp", loss_of=("logits_lm", "logits_clsf"), labels=labels,
+            tied={"decoder.weight": "embedding.tok_embed.weight"}), c["n_layers"], steps)
+
+    def training(self):
+        return self.bert("_adam10", ADAM["steps"])
 
 
-def tolerances(exact, *approximate):
-    tol = {}
-    largest = max((t.abs().max().item() for n, t in exact.items() if n.startswith("grad")),
-                  default=0)
-    for name, want in exact.items():
-        if not want.is_floating_point():
-            continue
-        # The gradient by the keys' bias is zero, but for what larger numbers leave behind.
-        size = largest * 4 if name.endswith("W_K.bias") else want.abs().max().item()
-        error = max((a[name].double() - want.double()).abs().max().item() for a in approximate)
-        tol[name] = float(f"{max(6 * error, 16 * 2.0 ** -24 * size, 1e-12):.2g}")
-    return tol
-
-
-def save(folder, case, tensors, results, tol, **more):
-    metadata = {"format": "golden-1", "case": case["name"], "model": case["model"], "mode": "eval",
-                "config": json.dumps(case["config"]), "loss": case["loss"], "no_grad": "[]",
-                "rtol": "1e-05", "atol": str(max(tol.values(), default=0.0)),
-                "tol": json.dumps(tol)}
-    if "loss_of" in case:
-        metadata["loss_of"] = json.dumps(case["loss_of"])
-    metadata.update({n: v if isinstance(v, str) else json.dumps(v) for n, v in more.items()})
-    values = {n: (t.float() if t.is_floating_point() else t).contiguous().clone()
-              for n, t in {**tensors, **results}.items()}
-    save_file(values, folder / f"{case['name']}.safetensors", metadata)
-
-
-def make(folder, config, seed, name, build, inputs, loss, fresh_layers=0, **more):
-    torch.manual_seed(seed)
-    case = {"name": "bert." + name, "model": "bert." + name, "config": config, "build": build,
-            "inputs": list(inputs), "loss": loss, "fresh": None, **more.pop("case", {})}
-    module = build()
-    params = module.state_dict() if isinstance(module, nn.Module) else {}
-    tensors = {"input/" + n: t for n, t in inputs.items()}
-    tensors.update({"param/" + n: t.clone() for n, t in params.items()})
-    tensors.update(more.pop("tensors", {}))
-    if fresh_layers and config["as_written"]:
-        more["fresh_seed"] = seed + 50
-        case["fresh"] = draw_fresh(config, fresh_layers, seed + 50)
-        tensors.update(fresh_tensors(case["fresh"], "fresh/"))
-    exact = run(case, tensors, torch.float64)
-    tol = tolerances(exact, run(case, tensors, torch.float32))
-    save(folder, case, tensors, exact, tol, **more)
-
-
-def make_all(folder, c, seed, batch):
-    d, heads, n = c["d_model"], c["n_heads"], c["maxlen"] // 2
-    torch.manual_seed(seed)
-    make(folder, {}, seed, "gelu", lambda: gelu, {"x": torch.randn(batch, n, d)},
-         "half_mean_square", case={"loss_of": ["0"]})
-    make(folder, {}, seed + 1, "get_attn_pad_masked", lambda: get_attn_pad_masked,
-         {"seq_q": draw_ids(c, batch, n - 2), "seq_k": draw_ids(c, batch, n)}, "none")
-    make(folder, c, seed + 2, "Embedding", lambda: Embedding(c),
-         {"x": draw_ids(c, batch, n), "seg": torch.randint(0, c["n_segments"], (batch, n))},
-         "half_mean_square", case={"loss_of": ["0"]})
-    make(folder, c, seed + 3, "ScaledDotProductAttention", ScaledDotProductAttention,
-         {"Q": torch.randn(batch, heads, n, c["d_k"]), "K": torch.randn(batch, heads, n, c["d_k"]),
-          "V": torch.randn(batch, heads, n, c["d_v"]), "attn_mask": masks(batch, n, n)[:, None]},
-         "half_mean_square", case={"loss_of": ["context", "attn"]})
-    make(folder, c, seed + 4, "MultiHeadAttention", lambda: MultiHeadAttention(c),
-         {"Q": torch.randn(batch, n - 1, d), "K": torch.randn(batch, n, d),
-          "V": torch.randn(batch, n, d), "attn_mask": masks(batch, n - 1, n)},
-         "weighted_mean", 1, case={"loss_of": ["output", "attn"]},
-         tensors={"cotangent/output": torch.randn(batch, n - 1, d),
-                  "cotangent/attn": torch.randn(batch, heads, n - 1, n)})
-    make(folder, c, seed + 5, "PoswiseFeedForward", lambda: PoswiseFeedForward(c),
-         {"x": torch.randn(batch, n, d)}, "half_mean_square", case={"loss_of": ["0"]})
-    make(folder, c, seed + 6, "EncoderLayer", lambda: EncoderLayer(c),
-         {"enc_inputs": torch.randn(batch, n, d), "enc_self_attn_mask": masks(batch, n, n)},
-         "weighted_mean", 1, case={"loss_of": ["output", "attn"]},
-         tensors={"cotangent/output": torch.randn(batch, n, d),
-                  "cotangent/attn": torch.randn(batch, heads, n, n)})
-    inputs, labels = bert_batch(c, batch)
-    make(folder, c, seed + 7, "BERT", lambda: BERT(c), inputs, "bert_mlm_nsp", c["n_layers"],
-         tensors={"label/" + k: v for k, v in labels.items()},
-         tied={"decoder.weight": "embedding.tok_embed.weight"})
-
-
-# ---- Ten steps ------------------------------------------------------------------------------------
-
-
-def train(c, start, batch, labels, pairs, dtype, options):
-    model = BERT(c).to(dtype)
-    model.load_state_dict(start)
-    adam = torch.optim.Adam(model.parameters(), lr=options["lr"], betas=options["betas"],
-                            eps=options["eps"])
-    losses = []
-    for step in range(options["steps"]):
-        adam.zero_grad()
-        fresh = fresh_iterator(pairs[step], dtype) if pairs else None
-        outputs = model(**batch, fresh=fresh)
-        loss = losses_of({"loss": "bert_mlm_nsp"}, outputs,
-                         {"label/" + n: t for n, t in labels.items()})["loss"]
-        losses.append(loss.item())
-        loss.backward()
-        adam.step()
-    return {"losses": torch.tensor(losses, dtype=torch.float64),
-            **{"after/" + n: p.detach() for n, p in model.named_parameters()}}
-
-
-def make_training(folder, c, seed, batch_size):
-    options = {"name": "Adam", "lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8,
-               "weight_decay": 0.0, "amsgrad": False, "steps": 10}
-    torch.manual_seed(seed)
-    batch, labels = bert_batch(c, batch_size)
-    torch.manual_seed(seed)
-    start = {n: t.clone() for n, t in BERT(c).state_dict().items()}
-    tensors = {"param/" + n: t for n, t in start.items()}
-    tensors.update({"batch/" + n: t for n, t in {**batch, **labels}.items()})
-    pairs, more = None, {}
-    if c["as_written"]:
-        layers = c["n_layers"]
-        flat = draw_fresh(c, options["steps"] * layers, seed + 50)
-        pairs = [flat[i * layers:(i + 1) * layers] for i in range(options["steps"])]
-        more["fresh_seed"] = seed + 50
-        for step, chosen in enumerate(pairs):
-            tensors.update(fresh_tensors(chosen, f"fresh/{step}/"))
-    exact = train(c, start, batch, labels, pairs, torch.float64, options)
-    tol = tolerances(exact, train(c, start, batch, labels, pairs, torch.float32, options))
-    for name in tol:  # a step may differ by what rounding does to a gradient near zero
-        tol[name] = max(tol[name], 2e-6)
-    case = {"name": "bert.BERT_adam10", "model": "bert.BERT", "config": c, "loss": "bert_mlm_nsp"}
-    save(folder, case, tensors, exact, tol, optimizer=options, init={"manual_seed": seed},
-         noise=[n[6:] for n in exact if n.endswith("W_K.bias")],
-         tied={"decoder.weight": "embedding.tok_embed.weight"}, **more)
+def make_all(folder, cases, seed):
+    draws = [cases.gelu, cases.pad_mask, cases.embedding, cases.attention, cases.multi_head,
+             cases.feed_forward, cases.layer, cases.bert]
+    for i, draw in enumerate(draws):
+        make_pass(folder, draw, seed + 100 * i)
+    make_training(folder, cases.training, seed + 100 * len(draws))
 
 
 def main():
@@ -369,9 +291,7 @@ def main():
     arguments = parser.parse_args()
     config = {name: getattr(arguments, name) for name in SIZES}
     config["as_written"] = not arguments.intended
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    make_all(arguments.folder, config, 100 * arguments.seed, arguments.batch)
-    make_training(arguments.folder, config, 100 * arguments.seed + 20, arguments.batch)
+    make_all(arguments.folder, Cases(config, arguments.batch), 10000 * arguments.seed)
 
 
 if __name__ == "__main__":

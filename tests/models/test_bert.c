@@ -1,9 +1,6 @@
 /* BERT's classes: gradients in f64 against finite differences, numbers against PyTorch's recorded
  * ones, and what the form as written does differently. */
-#include "cli/golden.h"
-#include "tests/support.h"
-
-#include <glob.h>
+#include "tests/models/models.h"
 
 TestSuite(bert, .init = check_begin, .fini = check_end);
 
@@ -54,24 +51,6 @@ static br_tensor *mask(void)
 static br_tensor *both(br_tensor *a, br_tensor *b)
 {
     return br_cat(BR_INPUTS(br_flatten(a, 0, -1), br_flatten(b, 0, -1)), 0);
-}
-
-/* Checks the gradient of f by every parameter of the module and by the extra leaves. */
-static void check_gradients(br_function f, void *module, int n_extra, br_tensor *const *extra)
-{
-    br_tensor *inputs[80];
-    int n = 0;
-    for (int i = 0; i < n_extra; i++)
-        inputs[n++] = br_set_requires_grad(extra[i], true);
-    if (module) {
-        br_module_to(module, BR_F64);
-        br_named_list *params = br_parameters(module);
-        cr_assert(params && params->count + n_extra <= 80);
-        for (int64_t i = 0; i < params->count; i++)
-            inputs[n++] = params->items[i].tensor;
-        br_named_list_free(params);
-    }
-    cr_assert(br_gradcheck(f, module, n, inputs, NULL), "%s", br_error_message());
 }
 
 static br_tensor *run_gelu(br_tensor *const *in, int n, void *module)
@@ -234,34 +213,16 @@ Test(bert, bert_gradient_as_written)
 
 /* ---- Recorded numbers ------------------------------------------------------------------------ */
 
-/* Every file that matches agrees; there are `count`. */
-static void check_golden(const char *pattern, size_t count)
-{
-    glob_t files;
-    cr_assert(glob(pattern, 0, NULL, &files) == 0);
-    cr_assert_eq(files.gl_pathc, count);
-    for (size_t i = 0; i < count; i++) {
-        golden_result result;
-        cr_assert(golden_check(files.gl_pathv[i], &result), "%s: %s", files.gl_pathv[i],
-                  br_error_message());
-        cr_assert(result.excess <= 1, "%s: %g of the tolerance, in %s", files.gl_pathv[i],
-                  result.excess, result.where);
-        cr_assert(*result.where, "%s: nothing was compared", files.gl_pathv[i]);
-    }
-    globfree(&files);
-}
-
 Test(bert, golden_files_agree)
 {
-    check_golden(BRASA_TEST_DIR "/golden/bert.*.safetensors", 9);
+    check_golden("bert.*.safetensors", 9);
 }
 
-/* Made by make_bert.py FOLDER --intended --seed 4 --batch 3 --d-model 12 --n-heads 3 --d-k 4 --d-v
- * 3
- * --d-ff 20 --vocab-size 20 --maxlen 10 --max-pred 3. */
+/* Made by make_bert.py FOLDER --intended --seed 4 --batch 3 --d-model 12 --n-heads 3 --d-k 4
+ * --d-v 3 --d-ff 20 --vocab-size 20 --maxlen 10 --max-pred 3. */
 Test(bert, golden_files_of_the_intended_form_agree)
 {
-    check_golden(BRASA_TEST_DIR "/golden/intended/bert.*.safetensors", 4);
+    check_golden("intended/bert.*.safetensors", 4);
 }
 
 /* ---- What is said of it ---------------------------------------------------------------------- */
