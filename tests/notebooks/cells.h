@@ -22,6 +22,8 @@
 #define CELL_INSTALLS "none: installs packages"
 #define CELL_IMPORTS  "none: imports modules, sets up the page"
 #define CELL_PICTURE  "none: draws a picture"
+#define CELL_TYPE     "none: shows a type of Python's"
+#define CELL_EMPTY    "none: makes an empty list, which the next cell fills"
 /* Not yet. */
 #define CELL_TOKENIZER  "waits for the tokenizer"
 #define CELL_PRETRAINED "waits for pretrained weights"
