@@ -120,9 +120,8 @@ br_anatomy_simplified_steps br_anatomy_simplified_attention_forward(
     br_anatomy_simplified_attention *self, br_tensor *input_ids)
 {
     br_anatomy_simplified_steps s = { 0 };
-    if (br_failed())
+    if (!br_module_enter(self ? br_base(self) : NULL))
         return s;
-    br_enter(self);
     s.inputs_embeds = br_embedding_forward(self->token_emb, input_ids);
     br_tensor *query = s.inputs_embeds, *key = s.inputs_embeds, *value = s.inputs_embeds;
     double dim_k = (double)br_size(key, -1);
@@ -150,8 +149,6 @@ br_anatomy_attention_head *br_anatomy_attention_head_new(int64_t embed_dim, int6
 br_tensor *br_anatomy_attention_head_forward(br_anatomy_attention_head *self,
                                              br_tensor *hidden_state, br_tensor *mask)
 {
-    if (br_failed()) /* self may be a part that could not be made */
-        return NULL;
     br_enter(self);
     br_tensor *q = br_linear_forward(self->q, hidden_state);
     br_tensor *k = br_linear_forward(self->k, hidden_state);
@@ -201,8 +198,6 @@ static br_tensor *cat_heads(br_module_list *heads, br_tensor *hidden_state, br_t
 br_tensor *br_anatomy_multi_head_attention_forward(br_anatomy_multi_head_attention *self,
                                                    br_tensor *hidden_state, br_tensor *mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *x = cat_heads(self->heads, hidden_state, mask);
     x = br_linear_forward(self->output_linear, x);
@@ -228,8 +223,6 @@ br_anatomy_feed_forward *br_anatomy_feed_forward_new(const br_anatomy_config *co
 
 br_tensor *br_anatomy_feed_forward_forward(br_anatomy_feed_forward *self, br_tensor *x)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     x = br_linear_forward(self->linear_1, x);
     x = br_activation_forward(self->gelu, x);
@@ -256,8 +249,6 @@ br_anatomy_encoder_layer *br_anatomy_encoder_layer_new(const br_anatomy_config *
 br_tensor *br_anatomy_encoder_layer_forward(br_anatomy_encoder_layer *self, br_tensor *x,
                                             br_tensor *mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *hidden_state = br_layer_norm_forward(self->layer_norm_1, x);
     x = br_add(x, br_anatomy_multi_head_attention_forward(self->attention, hidden_state, mask));
@@ -284,8 +275,6 @@ br_anatomy_embeddings *br_anatomy_embeddings_new(const br_anatomy_config *config
 
 br_tensor *br_anatomy_embeddings_forward(br_anatomy_embeddings *self, br_tensor *input_ids)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     int64_t seq_length = br_size(input_ids, 1);
     br_tensor *position_ids = br_unsqueeze(br_arange(0, (double)seq_length, 1, BR_I64), 0);
@@ -316,8 +305,6 @@ br_anatomy_encoder *br_anatomy_encoder_new(const br_anatomy_config *config)
 
 br_tensor *br_anatomy_encoder_forward(br_anatomy_encoder *self, br_tensor *x)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *mask = NULL;
     if (self->config.mask_padding) /* [B, S] -> [B, 1, S], for all queries */
@@ -345,8 +332,6 @@ br_anatomy_classifier *br_anatomy_classifier_new(const br_anatomy_config *config
 
 br_tensor *br_anatomy_classifier_forward(br_anatomy_classifier *self, br_tensor *x)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     x = br_select(br_anatomy_encoder_forward(self->encoder, x), 1, 0);
     x = br_dropout_forward(self->dropout, x);

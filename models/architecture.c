@@ -140,8 +140,6 @@ br_tensor *br_architecture_multi_head_attention_forward(br_architecture_multi_he
                                                         br_tensor *query, br_tensor *key,
                                                         br_tensor *value, br_tensor *mask)
 {
-    if (br_failed()) /* self may be a part that could not be made */
-        return NULL;
     br_enter(self);
     br_tensor *q = split_heads(self, br_linear_forward(self->q, query));
     br_tensor *k = split_heads(self, br_linear_forward(self->k, key));
@@ -169,8 +167,6 @@ br_architecture_feed_forward *br_architecture_feed_forward_new(const br_architec
 
 br_tensor *br_architecture_feed_forward_forward(br_architecture_feed_forward *self, br_tensor *x)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     x = br_linear_forward(self->linear_1, x);
     x = br_activation_forward(self->relu, x);
@@ -198,8 +194,6 @@ br_architecture_encoder_block *br_architecture_encoder_block_new(
 br_tensor *br_architecture_encoder_block_forward(br_architecture_encoder_block *self, br_tensor *x,
                                                  br_tensor *mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *hidden_state = br_layer_norm_forward(self->layer_norm_1, x);
     br_tensor *attention_output = br_architecture_multi_head_attention_forward(
@@ -234,8 +228,6 @@ br_architecture_embeddings *br_architecture_embeddings_new(const br_architecture
 br_tensor *br_architecture_embeddings_forward(br_architecture_embeddings *self,
                                               br_tensor *input_ids)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *token_embeddings = br_embedding_forward(self->token_embeddings, input_ids);
     int64_t seq_length = br_size(input_ids, 1);
@@ -265,8 +257,6 @@ br_architecture_encoder *br_architecture_encoder_new(const br_architecture_confi
 br_tensor *br_architecture_encoder_forward(br_architecture_encoder *self, br_tensor *x,
                                            br_tensor *mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     x = br_architecture_embeddings_forward(self->embeddings, x);
     for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_failed(); i++)
@@ -293,8 +283,6 @@ br_architecture_classifier *br_architecture_classifier_new(const br_architecture
 
 br_tensor *br_architecture_classifier_forward(br_architecture_classifier *self, br_tensor *x)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *mask = NULL;
     if (self->config.mask_padding) /* [B, S] -> [B, 1, S], for all queries */
@@ -327,8 +315,6 @@ br_tensor *br_architecture_decoder_block_forward(br_architecture_decoder_block *
                                                  br_tensor *encoder_output, br_tensor *source_mask,
                                                  br_tensor *target_mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     bool pre_norm = self->config.pre_norm;
     br_tensor *hidden_state = br_layer_norm_forward(self->layer_norm_1, x);
@@ -371,8 +357,6 @@ br_tensor *br_architecture_decoder_forward(br_architecture_decoder *self, br_ten
                                            br_tensor *encoder_output, br_tensor *source_mask,
                                            br_tensor *target_mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *x = br_architecture_embeddings_forward(self->embeddings, input_ids);
     for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_failed(); i++)
@@ -401,8 +385,6 @@ br_tensor *br_architecture_encoder_decoder_forward(br_architecture_encoder_decod
                                                    br_tensor *input_ids, br_tensor *target_ids,
                                                    br_tensor *source_mask, br_tensor *target_mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *encoder_output = br_architecture_encoder_forward(
         self->encoder, input_ids, self->config.mask_source ? source_mask : NULL);

@@ -132,8 +132,6 @@ br_bert_embedding *br_bert_embedding_new(const br_bert_config *config)
 
 br_tensor *br_bert_embedding_forward(br_bert_embedding *self, br_tensor *x, br_tensor *seg)
 {
-    if (br_failed()) /* self may be a part that could not be made */
-        return NULL;
     br_enter(self);
     int64_t seq_len = br_size(x, 1);
     br_tensor *pos = br_arange(0, (double)seq_len, 1, BR_I64);
@@ -199,8 +197,6 @@ br_tensor *br_bert_mha_forward(br_bert_mha *self, br_tensor *Q, br_tensor *K, br
 {
     if (attn)
         *attn = NULL;
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *residual = Q;
     int64_t batch_size = br_size(Q, 0), n_heads = self->n_heads, d_k = self->d_k, d_v = self->d_v;
@@ -230,8 +226,6 @@ br_bert_ffn *br_bert_ffn_new(const br_bert_config *config)
 
 br_tensor *br_bert_ffn_forward(br_bert_ffn *self, br_tensor *x)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *hidden = br_bert_gelu(br_linear_forward(self->fc1, x));
     return br_leave(self, br_linear_forward(self->fc2, hidden));
@@ -255,8 +249,6 @@ br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
 {
     if (attn)
         *attn = NULL;
-    if (br_failed())
-        return NULL;
     br_enter(self);
     enc_inputs = br_bert_mha_forward(self->enc_self_attn, enc_inputs, enc_inputs, enc_inputs,
                                      enc_self_attn_mask, attn);
@@ -307,8 +299,6 @@ br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids, br_tensor *segme
 {
     if (logits_clsf)
         *logits_clsf = NULL;
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *output = br_bert_embedding_forward(self->embedding, input_ids, segment_ids);
     br_tensor *enc_self_attn_mask = br_bert_pad_mask(input_ids, input_ids);

@@ -80,8 +80,6 @@ br_tensor *br_vanilla_multi_head_attention_forward(br_vanilla_multi_head_attenti
                                                    br_tensor *q, br_tensor *k, br_tensor *v,
                                                    br_tensor *mask)
 {
-    if (br_failed()) /* self may be a part that could not be made */
-        return NULL;
     br_enter(self);
     br_tensor *Q = split_heads(self, br_linear_forward(self->queries, q));
     br_tensor *K = split_heads(self, br_linear_forward(self->keys, k));
@@ -133,8 +131,6 @@ static br_tensor *add_residual(br_vanilla_encoder_layer *self, br_tensor *output
 br_tensor *br_vanilla_encoder_layer_forward(br_vanilla_encoder_layer *self, br_tensor *src,
                                             br_tensor *mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *attention =
         br_vanilla_multi_head_attention_forward(self->attention, src, src, src, mask);
@@ -174,8 +170,6 @@ br_tensor *br_vanilla_decoder_layer_forward(br_vanilla_decoder_layer *self, br_t
                                             br_tensor *src, br_tensor *trg_mask,
                                             br_tensor *src_mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_vanilla_multi_head_attention *joint =
         self->use_joint_attention ? self->joint_attention : self->attention;
@@ -218,8 +212,6 @@ static br_tensor *embed(br_embedding *tok_emb, br_embedding *pos_emb, double sca
 
 br_tensor *br_vanilla_encoder_forward(br_vanilla_encoder *self, br_tensor *src, br_tensor *mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *out = embed(self->tok_emb, self->pos_emb, self->scale, src);
     out = br_dropout_forward(self->dropout, out);
@@ -248,8 +240,6 @@ br_vanilla_decoder *br_vanilla_decoder_new(const br_vanilla_config *config)
 br_tensor *br_vanilla_decoder_forward(br_vanilla_decoder *self, br_tensor *trg, br_tensor *src,
                                       br_tensor *trg_mask, br_tensor *src_mask)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     trg = embed(self->tok_emb, self->pos_emb, self->scale, trg);
     trg = br_dropout_forward(self->dropout, trg);
@@ -306,8 +296,6 @@ br_vanilla_transformer *br_vanilla_transformer_new(const br_vanilla_config *conf
 br_tensor *br_vanilla_transformer_forward(br_vanilla_transformer *self, br_tensor *src,
                                           br_tensor *trg)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *src_mask = br_vanilla_src_mask(src, self->src_pad_idx);
     br_tensor *trg_mask = br_vanilla_trg_mask(trg, self->trg_pad_idx);
@@ -345,8 +333,6 @@ static br_tensor *hide_padding(br_tensor *x, br_tensor *mask)
 
 br_tensor *br_vanilla_encoder_classifier_forward(br_vanilla_encoder_classifier *self, br_tensor *x)
 {
-    if (br_failed())
-        return NULL;
     br_enter(self);
     br_tensor *mask = br_vanilla_src_mask(x, self->pad_idx);
     x = br_vanilla_encoder_forward(self->encoder, x, mask);

@@ -309,36 +309,22 @@ void *br_module_add_child(br_module *parent, const char *name, void *child)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* Forward passes entered since one got no scope, that one included. Nothing is opened until it is
- * left, so that br_module_leave() cannot take an outer scope of the same module for its own. It
- * counts only while the error of that failure is pending. */
-static _Thread_local int64_t without_scope;
-
-void br_module_enter(br_module *module)
+bool br_module_enter(br_module *module)
 {
-    if (!br__module_alive("forward", module))
-        return;
-    if (!br_failed())
-        without_scope = 0;
-    if (without_scope > 0 || !br__scope_begin_for(module->state))
-        without_scope++;
+    if (br_failed() || !br__module_alive("forward", module))
+        return false;
     if (module->state->incomplete)
         br__fail(BR_ERROR_STATE, "forward", "%s lacks a part that its constructor failed to make",
                  module->state->class_name);
+    return !br_failed() && br__scope_begin_for(module->state);
 }
 
 br_tensor *br_module_leave(br_module *module, br_tensor *result)
 {
     if (br_failed())
         result = NULL;
-    else
-        without_scope = 0;
     if (!module || !module->state)
         return result;
-    if (without_scope > 0) {
-        without_scope--;
-        return result;
-    }
     br_scope *scope = br__thread.scope;
     while (scope && scope->owner != module->state)
         scope = scope->outer;

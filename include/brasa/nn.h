@@ -59,11 +59,20 @@ BR_API br_tensor *br_module_replace_parameter(br_module *module, const char *nam
 BR_API br_tensor *br_module_add_buffer(br_module *module, const char *name, br_tensor *t,
                                        bool persistent);
 
-/* Opens a scope for a forward pass; errors and taps inside it carry the module's path. */
-#define br_enter(self) br_module_enter(br_base(self))
+/* Opens a scope for a forward pass; errors and taps inside it carry the module's path. Where the
+ * pass cannot run it returns NULL from the function it stands in: while an error is pending, and,
+ * with an error, if self is NULL or lacks a part that its constructor failed to make. So a function
+ * that enters first may use its fields without a check. */
+#define br_enter(self)                                       \
+    do {                                                     \
+        if (!br_module_enter((self) ? br_base(self) : NULL)) \
+            return NULL;                                     \
+    } while (0)
 /* Closes it, hands the result to the scope outside, and returns it. */
 #define br_leave(self, result) br_module_leave(br_base(self), (result))
-BR_API void br_module_enter(br_module *module);
+/* The same for functions of another type; after false nothing is open, and br_module_leave() must
+ * not be called. */
+BR_API bool br_module_enter(br_module *module);
 BR_API br_tensor *br_module_leave(br_module *module, br_tensor *result);
 
 /* Gives the module a forward function of one tensor, for br_forward(), Sequential and ModuleList.
