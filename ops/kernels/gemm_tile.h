@@ -15,11 +15,11 @@
 #include <stddef.h>
 
 #if defined(__AVX512F__)
-enum { VECTOR_BYTES = 64, TILE_ROWS = 12 };
+enum { VECTOR_BYTES = 64, TILE_ROWS = 12, STEPS = 16 };
 #elif defined(__AVX__)
-enum { VECTOR_BYTES = 32, TILE_ROWS = 6 };
+enum { VECTOR_BYTES = 32, TILE_ROWS = 6, STEPS = 32 };
 #else
-enum { VECTOR_BYTES = 16, TILE_ROWS = 6 };
+enum { VECTOR_BYTES = 16, TILE_ROWS = 6, STEPS = 32 };
 #endif
 enum {
     VECTOR = VECTOR_BYTES / sizeof(real),
@@ -222,8 +222,8 @@ static void store_part(const tile_out *out, int row, vec sum0, vec sum1)
 }
 
 /* Rows of A times a panel of B. `rows` and `vectors` are constants after inlining. Between runs of
- * 16 steps of k a few lines of memory are asked for, so that they come in unnoticed: C's own, which
- * are wanted at the end of the tile, and what `next` names. */
+ * STEPS steps of k a few lines of memory are asked for, so that they come in unnoticed: C's own,
+ * which are wanted at the end of the tile, and what `next` names. */
 ALWAYS_INLINE void tile(int rows, int vectors, int64_t k, const real *a, int64_t a_row,
                         int64_t a_col, const real *b, int64_t b_row, const tile_out *out,
                         prefetch *next)
@@ -236,14 +236,14 @@ ALWAYS_INLINE void tile(int rows, int vectors, int64_t k, const real *a, int64_t
     UNROLLED
     for (int i = 0; i < TILE_ROWS / 3; i++)
         a_at[i] = a + 3 * i * a_row;
-    for (int64_t left = k, row = 0; left > 0; left -= 16, row++) {
+    for (int64_t left = k, row = 0; left > 0; left -= STEPS, row++) {
         prefetch_line(next);
         prefetch_line(next);
         if (row < rows) {
             __builtin_prefetch(out->c + row * out->c_row, 1);
             __builtin_prefetch(out->c + row * out->c_row + VECTOR, 1);
         }
-        for (int64_t p = left < 16 ? left : 16; p > 0; p--, b += b_row) {
+        for (int64_t p = left < STEPS ? left : STEPS; p > 0; p--, b += b_row) {
             vec b0 = *(const vec_at *)b, b1 = b0;
             if (vectors > 1)
                 b1 = *(const vec_at *)(b + VECTOR);
