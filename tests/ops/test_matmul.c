@@ -267,7 +267,7 @@ Test(matmul, linear)
 {
     br_manual_seed(8);
     static const int64_t sizes[][3] = {
-        { 1, 3, 2 }, { 6, 64, 10 }, { 60, 300, 70 }, { 300, 260, 140 }
+        { 1, 3, 2 }, { 6, 64, 10 }, { 60, 700, 70 }, { 300, 260, 140 }
     };
     for (int v = 0; v < VARIANTS; v++) {
         if (!br__force_kernels(variants[v]))
