@@ -12,6 +12,7 @@ static const struct {
     { "check", "compare models with files recorded from PyTorch", cli_check },
     { "bench", "time operations and models on this machine", cli_bench },
     { "info", "show what a safetensors file or checkpoint holds", cli_info },
+    { "tokenize", "show the tokens of a text", cli_tokenize },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -1,7 +1,9 @@
-/* brasa/data.h - datasets, loaders, vocabularies, and Python's random. */
+/* brasa/data.h - datasets, loaders, vocabularies, Python's random, and, by brasa/data/tokenizer.h,
+ * tokenizers. */
 #ifndef BRASA_DATA_H
 #define BRASA_DATA_H
 
+#include <brasa/data/tokenizer.h>
 #include <brasa/ops.h>
 
 #ifdef __cplusplus

@@ -1,0 +1,264 @@
+/* cli/tokenize.c - `brasa tokenize TEXT...`: texts as a BERT tokenizer sees them. */
+#include "cli/cli.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: brasa tokenize [OPTION]... TEXT...\n"
+    "       brasa tokenize [OPTION]... --file FILE\n"
+    "\n"
+    "Shows the tokens and ids that texts become. The tokenizer is read from vocab.txt in the "
+    "working\n"
+    "directory, unless an option names another.\n"
+    "\n"
+    "  -v, --vocab FILE      a vocab.txt: a token a line\n"
+    "  -t, --tokenizer FILE  a tokenizer.json of BERT's kind\n"
+    "      --cased           with --vocab: do not lower-case\n"
+    "  -f, --file FILE       each line of the file is a text\n"
+    "  -0, --null            texts of the file end with NUL, not with a newline\n"
+    "  -p, --pair            texts come in pairs: two arguments, or a tab between them in the "
+    "file\n"
+    "  -m, --max-length N    cut to N tokens, special ones counted; the rest is dropped\n"
+    "      --stride N        with --max-length: keep the rest, in parts that share N tokens\n"
+    "      --split-special   \"[SEP]\" in a text is text\n"
+    "      --strict          invalid UTF-8 is an error\n"
+    "  -j, --json            a JSON object a line: ids, type_ids, word_ids (null for tokens that\n"
+    "                        were put around), special_mask, offsets in code points (\"chars\")\n"
+    "                        and bytes (\"bytes\"), tokens, overflow\n"
+    "  -h, --help            this text\n";
+
+typedef struct request {
+    const char *vocab, *tokenizer, *file;
+    br_tokenizer_options vocab_options;
+    br_encode_options encode;
+    bool json, pair, null, overflow;
+} request;
+
+/* ---- Showing --------------------------------------------------------------------------------- */
+
+static void print_numbers(const char *name, const int64_t *values, int64_t n, bool absent)
+{
+    printf("\"%s\":[", name);
+    for (int64_t i = 0; i < n; i++)
+        if (absent && values[i] < 0)
+            printf("%snull", i ? "," : "");
+        else
+            printf("%s%" PRId64, i ? "," : "", values[i]);
+    printf("],");
+}
+
+static void print_spans(const char *name, const br_span *spans, int64_t n)
+{
+    printf("\"%s\":[", name);
+    for (int64_t i = 0; i < n; i++)
+        printf("%s[%" PRId64 ",%" PRId64 "]", i ? "," : "", spans[i].begin, spans[i].end);
+    printf("],");
+}
+
+static void print_tokens(const br_tokenizer *t, const br_encoding *e)
+{
+    printf("\"tokens\":[");
+    for (int64_t i = 0; i < e->length; i++) {
+        json_t *token = json_string(br_tokenizer_token(t, e->ids[i]));
+        fputs(i ? "," : "", stdout);
+        if (!token || json_dumpf(token, stdout, JSON_ENCODE_ANY) != 0)
+            br_raise(BR_ERROR_MEMORY, "tokenize: no memory for a token");
+        json_decref(token);
+    }
+    printf("]");
+}
+
+static void print_json(const br_tokenizer *t, const br_encoding *e, bool overflow)
+{
+    putchar('{');
+    print_numbers("ids", e->ids, e->length, false);
+    print_numbers("type_ids", e->type_ids, e->length, false);
+    print_numbers("word_ids", e->word_ids, e->length, true);
+    print_numbers("special_mask", e->special_mask, e->length, false);
+    print_spans("chars", e->chars, e->length);
+    print_spans("bytes", e->bytes, e->length);
+    print_tokens(t, e);
+    if (overflow) {
+        printf(",\"overflow\":[");
+        for (int64_t i = 0; i < e->n_overflow; i++) {
+            fputs(i ? "," : "", stdout);
+            print_json(t, &e->overflow[i], false);
+        }
+        printf("]");
+    }
+    putchar('}');
+}
+
+static void print_plain(const br_tokenizer *t, const br_encoding *e, bool overflow)
+{
+    for (int64_t i = 0; i < e->length; i++)
+        printf("%s%s", i ? " " : "", br_tokenizer_token(t, e->ids[i]));
+    putchar('\n');
+    for (int64_t i = 0; i < e->length; i++)
+        printf("%s%" PRId64, i ? " " : "", e->ids[i]);
+    putchar('\n');
+    for (int64_t i = 0; overflow && i < e->n_overflow; i++)
+        print_plain(t, &e->overflow[i], false);
+}
+
+static bool show(const request *r, const br_tokenizer *t, br_text text, const br_text *pair)
+{
+    br_encoding *e = br_tokenizer_encode(t, &text, pair, &r->encode);
+    if (e && r->json) {
+        print_json(t, e, r->overflow);
+        putchar('\n');
+    } else if (e) {
+        print_plain(t, e, r->overflow);
+    }
+    br_encoding_free(e);
+    return !br_failed();
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+static bool show_line(const request *r, const br_tokenizer *t, const char *line, size_t length,
+                      int64_t number)
+{
+    if (!r->pair)
+        return show(r, t, (br_text){ line, (int64_t)length }, NULL);
+    const char *tab = memchr(line, '\t', length);
+    if (!tab) {
+        br_raise(BR_ERROR_FORMAT, "tokenize: %s: text %" PRId64 " has no tab", r->file, number);
+        return false;
+    }
+    return show(r, t, (br_text){ line, tab - line },
+                &(br_text){ tab + 1, line + length - (tab + 1) });
+}
+
+static void show_file(const request *r, const br_tokenizer *t)
+{
+    size_t length;
+    char *text = cli_read_file(r->file, &length);
+    const char *p = text, *end = text ? text + length : NULL;
+    for (int64_t number = 1; p < end; number++) {
+        const char *stop = memchr(p, r->null ? 0 : '\n', (size_t)(end - p));
+        size_t line = (size_t)((stop ? stop : end) - p);
+        if (!show_line(r, t, p, line, number))
+            break;
+        p += line + (stop != NULL);
+    }
+    free(text);
+}
+
+static void show_arguments(const request *r, const br_tokenizer *t, int n, char **texts)
+{
+    for (int i = 0; i < n; i += 1 + r->pair) {
+        br_text pair = { r->pair ? texts[i + 1] : NULL, -1 };
+        if (!show(r, t, (br_text){ texts[i], -1 }, r->pair ? &pair : NULL))
+            break;
+    }
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static const struct option options[] = {
+    { "vocab", required_argument, NULL, 'v' },
+    { "tokenizer", required_argument, NULL, 't' },
+    { "cased", no_argument, NULL, 'c' },
+    { "file", required_argument, NULL, 'f' },
+    { "null", no_argument, NULL, '0' },
+    { "pair", no_argument, NULL, 'p' },
+    { "max-length", required_argument, NULL, 'm' },
+    { "stride", required_argument, NULL, 's' },
+    { "split-special", no_argument, NULL, 'S' },
+    { "strict", no_argument, NULL, 'U' },
+    { "json", no_argument, NULL, 'j' },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
+
+/* Takes one option; 0, or the exit status. */
+static int take(request *r, int c)
+{
+    switch (c) {
+    case 'v':
+        r->vocab = optarg;
+        return 0;
+    case 't':
+        r->tokenizer = optarg;
+        return 0;
+    case 'c':
+        r->vocab_options.cased = true;
+        return 0;
+    case 'f':
+        r->file = optarg;
+        return 0;
+    case '0':
+        r->null = true;
+        return 0;
+    case 'p':
+        r->pair = true;
+        return 0;
+    case 'm':
+        return cli_integer(optarg, 1, INT32_MAX, &r->encode.max_length)
+                   ? 0
+                   : cli_usage("tokenize", "--max-length is '%s', must be at least 1", optarg);
+    case 's':
+        r->overflow = true;
+        return cli_integer(optarg, 0, INT32_MAX, &r->encode.stride)
+                   ? 0
+                   : cli_usage("tokenize", "--stride is '%s', must be at least 0", optarg);
+    case 'S':
+        r->encode.split_special_tokens = true;
+        return 0;
+    case 'U':
+        r->encode.strict_utf8 = true;
+        return 0;
+    case 'j':
+        r->json = true;
+        return 0;
+    default:
+        return cli_bad_option("tokenize");
+    }
+}
+
+static int check(const request *r, int n)
+{
+    if (r->vocab && r->tokenizer)
+        return cli_usage("tokenize", "--vocab and --tokenizer exclude each other");
+    if (r->tokenizer && r->vocab_options.cased)
+        return cli_usage("tokenize", "--cased goes with --vocab: the tokenizer's file says it");
+    if (r->file ? n > 0 : n == 0)
+        return cli_usage("tokenize", "either texts or --file are wanted");
+    if (!r->file && r->null)
+        return cli_usage("tokenize", "--null goes with --file");
+    if (!r->file && r->pair && n % 2)
+        return cli_usage("tokenize", "--pair wants texts in pairs, there are %d", n);
+    return 0;
+}
+
+int cli_tokenize(int argc, char **argv)
+{
+    request r = { 0 };
+    for (int c; (c = getopt_long(argc, argv, "v:t:f:0pm:jh", options, NULL)) != -1;) {
+        if (c == 'h') {
+            fputs(help, stdout);
+            return EXIT_SUCCESS;
+        }
+        int status = take(&r, c);
+        if (status)
+            return status;
+    }
+    int status = check(&r, argc - optind);
+    if (status)
+        return status;
+    br_tokenizer *t =
+        r.tokenizer ? br_tokenizer_from_json(r.tokenizer)
+                    : br_tokenizer_from_vocab(r.vocab ? r.vocab : "vocab.txt", &r.vocab_options);
+    if (t && r.file)
+        show_file(&r, t);
+    else if (t)
+        show_arguments(&r, t, argc - optind, argv + optind);
+    br_tokenizer_free(t);
+    fflush(stdout); /* what was shown first, then what is wrong */
+    return br_report(stderr);
+}

@@ -1,0 +1,336 @@
+/* data/tokenizer.c - the tokenizer itself: its vocabulary, vocab.txt, ids to tokens and text. */
+#include "data/tokenizer_internal.h"
+#include "io/io_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Words and their ids --------------------------------------------------------------------- */
+
+static bool word_ids_set(br_word_ids *words, const char *text, size_t length, int64_t id)
+{
+    int64_t word = br_vocab_add(words->words, text, length);
+    if (word < 0)
+        return false;
+    if (word >= words->room) {
+        int64_t room = words->room ? 2 * words->room : 64;
+        int64_t *ids =
+            br__realloc(words->ids, (size_t)words->room * sizeof *ids, (size_t)room * sizeof *ids);
+        if (!ids)
+            return false;
+        words->ids = ids;
+        words->room = room;
+    }
+    words->ids[word] = id;
+    if (length > words->longest)
+        words->longest = length;
+    return true;
+}
+
+int64_t br__word_id(const br_word_ids *words, const char *text, size_t length)
+{
+    int64_t word = br_vocab_find(words->words, text, length);
+    return word < 0 ? -1 : words->ids[word];
+}
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+br_tokenizer *br__tokenizer_new(void)
+{
+    br_tokenizer *t = br_failed() ? NULL : br__calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->lowercase = t->strip_accents = t->clean = t->spread_chinese = t->cleanup = true;
+    t->max_word = 100;
+    t->unknown = t->classify = t->separator = t->padding = -1;
+    t->all.words = br_vocab_new();
+    t->inner.words = br_vocab_new();
+    if (t->all.words && t->inner.words && br__tokenizer_set_prefix(t, "##"))
+        return t;
+    br_tokenizer_free(t);
+    return NULL;
+}
+
+void br_tokenizer_free(br_tokenizer *t)
+{
+    if (!t)
+        return;
+    br_vocab_free(t->all.words);
+    br_vocab_free(t->inner.words);
+    br_free(t->all.ids);
+    br_free(t->inner.ids);
+    br_free(t->prefix);
+    br_free(t->tokens);
+    br_free(t->added);
+    br_free(t);
+}
+
+bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix)
+{
+    br_free(t->prefix);
+    t->prefix = br__strdup(prefix);
+    return t->prefix;
+}
+
+bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_t id)
+{
+    size_t prefix = strlen(t->prefix);
+    if (!word_ids_set(&t->all, token, length, id))
+        return false;
+    if (t->size <= id)
+        t->size = id + 1;
+    return length < prefix || memcmp(token, t->prefix, prefix) != 0 ||
+           word_ids_set(&t->inner, token + prefix, length - prefix, id);
+}
+
+bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special)
+{
+    if (t->n_added == t->added_room) {
+        int64_t room = t->added_room ? 2 * t->added_room : 8;
+        br_added_token *added = br__realloc(t->added, (size_t)t->added_room * sizeof *added,
+                                            (size_t)room * sizeof *added);
+        if (!added)
+            return false;
+        t->added = added;
+        t->added_room = room;
+    }
+    int64_t word = br_vocab_find(t->all.words, token, length);
+    t->added[t->n_added++] = (br_added_token){
+        .text = br_vocab_word(t->all.words, word),
+        .length = length,
+        .id = t->all.ids[word],
+        .special = special,
+    };
+    t->added_begins[(unsigned char)*token] = true;
+    return true;
+}
+
+bool br__tokenizer_index(br_tokenizer *t)
+{
+    t->tokens = br__calloc((size_t)t->size, sizeof *t->tokens);
+    if (!t->tokens)
+        return false;
+    for (int64_t word = 0; word < br_vocab_size(t->all.words); word++)
+        t->tokens[t->all.ids[word]] = br_vocab_word(t->all.words, word);
+    return true;
+}
+
+/* ---- vocab.txt ------------------------------------------------------------------------------- */
+
+char *br__tokenizer_file(const char *op, const char *path, size_t *length)
+{
+    uint64_t size;
+    if (!path)
+        return br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
+    int fd = br_failed() ? -1 : br__open_file(op, path, &size);
+    if (fd < 0)
+        return NULL;
+    char *text = size < SIZE_MAX ? br__malloc((size_t)size + 1) : NULL;
+    bool ok = text && br__read_file(op, path, fd, text, (size_t)size, 0);
+    close(fd);
+    if (!ok) {
+        br_free(text);
+        return NULL;
+    }
+    text[size] = 0;
+    *length = (size_t)size;
+    return text;
+}
+
+/* The length of a line without the white space at its end, as the tokenizer that is followed
+ * strips it. */
+static size_t stripped(const char *line, size_t length)
+{
+    for (size_t end = length; end > 0;) {
+        size_t at = end - 1;
+        while (at > 0 && ((unsigned char)line[at] & 0xc0) == 0x80)
+            at--;
+        uint32_t c;
+        bool valid;
+        br__char_read(line + at, line + end, &c, &valid);
+        if (!(br__char_kind(c) & BR_CHAR_SPACE))
+            return end;
+        end = at;
+    }
+    return 0;
+}
+
+static bool valid_line(const char *path, const char *line, size_t length, int64_t id)
+{
+    const char *what = memchr(line, 0, length) ? "holds a NUL" : NULL;
+    for (size_t i = 0; i < length && !what;) {
+        uint32_t c;
+        bool valid;
+        i += (size_t)br__char_read(line + i, line + length, &c, &valid);
+        what = valid ? NULL : "is not valid UTF-8";
+    }
+    if (id >= BR_MAX_TOKEN_ID)
+        what = "is one too many: there may be 16777216";
+    if (what)
+        br__fail(BR_ERROR_FORMAT, "tokenizer_from_vocab", "%s: line %" PRId64 " %s",
+                 br__printable(path), id + 1, what);
+    return !what;
+}
+
+static bool read_vocab(br_tokenizer *t, const char *path, const char *text, size_t length)
+{
+    int64_t id = 0;
+    for (const char *p = text, *end = text + length; p < end; id++) {
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        size_t line = (size_t)((newline ? newline : end) - p);
+        if (!valid_line(path, p, line, id) || !br__tokenizer_add(t, p, stripped(p, line), id))
+            return false;
+        p += line + (newline != NULL);
+    }
+    return true;
+}
+
+/* Makes a token of the vocabulary one that is looked for in texts; *id is -1 if it is not there. */
+static bool special(br_tokenizer *t, const char *path, const char *name, const char *standard,
+                    bool required, int64_t *id)
+{
+    name = name ? name : standard;
+    *id = *name ? br__word_id(&t->all, name, strlen(name)) : -1;
+    if (*id >= 0)
+        return br__tokenizer_add_special(t, name, strlen(name), true);
+    if (required)
+        br__fail(BR_ERROR_FORMAT, "tokenizer_from_vocab", "%s: token '%s' is not there",
+                 br__printable(path), br__printable(name));
+    return !required;
+}
+
+static bool set_options(br_tokenizer *t, const br_tokenizer_options *o)
+{
+    if (o->max_word < 0 || o->max_word > 1000000 || o->accents > BR_ACCENTS_KEEP)
+        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_from_vocab",
+                        "max_word is %" PRId64 ", must be 0 .. 1000000; accents is %d, must be one "
+                        "of br_accents",
+                        o->max_word, (int)o->accents);
+    t->lowercase = !o->cased;
+    t->strip_accents =
+        o->accents == BR_ACCENTS_AUTO ? t->lowercase : o->accents == BR_ACCENTS_STRIP;
+    t->clean = !o->keep_controls;
+    t->spread_chinese = !o->join_chinese;
+    t->max_word = o->max_word ? o->max_word : 100;
+    return true;
+}
+
+static bool set_specials(br_tokenizer *t, const char *path, const br_tokenizer_options *o)
+{
+    int64_t mask;
+    return special(t, path, o->unknown, "[UNK]", true, &t->unknown) &&
+           special(t, path, o->classify, "[CLS]", true, &t->classify) &&
+           special(t, path, o->separator, "[SEP]", true, &t->separator) &&
+           special(t, path, o->padding, "[PAD]", false, &t->padding) &&
+           special(t, path, o->mask, "[MASK]", false, &mask);
+}
+
+br_tokenizer *br_tokenizer_from_vocab(const char *path, const br_tokenizer_options *options)
+{
+    static const br_tokenizer_options standard;
+    options = options ? options : &standard;
+    size_t length;
+    br_tokenizer *t = br__tokenizer_new();
+    char *text = t ? br__tokenizer_file("tokenizer_from_vocab", path, &length) : NULL;
+    bool ok = text && set_options(t, options) && read_vocab(t, path, text, length) &&
+              set_specials(t, path, options) && br__tokenizer_index(t);
+    br_free(text);
+    if (ok)
+        return t;
+    br_tokenizer_free(t);
+    return NULL;
+}
+
+/* ---- Ids and tokens -------------------------------------------------------------------------- */
+
+int64_t br_tokenizer_size(const br_tokenizer *t)
+{
+    return t ? t->size : 0;
+}
+
+int64_t br_tokenizer_id(const br_tokenizer *t, const char *token, int64_t length)
+{
+    if (br_failed())
+        return -1;
+    if (!t || !token) {
+        br__fail(BR_ERROR_ARGUMENT, "tokenizer_id", "%s is NULL, but it is required",
+                 t ? "token" : "tokenizer");
+        return -1;
+    }
+    int64_t id = br__word_id(&t->all, token, length < 0 ? strlen(token) : (size_t)length);
+    if (id < 0)
+        br__fail(BR_ERROR_INDEX, "tokenizer_id", "there is no token '%s'", br__printable(token));
+    return id;
+}
+
+const char *br_tokenizer_token(const br_tokenizer *t, int64_t id)
+{
+    if (br_failed())
+        return NULL;
+    if (t && id >= 0 && id < t->size && t->tokens[id])
+        return t->tokens[id];
+    return br__fail(BR_ERROR_INDEX, "tokenizer_token",
+                    "no token has id %" PRId64 " of 0 .. %" PRId64, id, br_tokenizer_size(t) - 1);
+}
+
+/* ---- Decoding -------------------------------------------------------------------------------- */
+
+/* True if clean-up takes the space before this token away. */
+static bool leans(const char *token)
+{
+    static const char *const marks[] = { ".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re" };
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(token, marks[i], strlen(marks[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool is_special(const br_tokenizer *t, int64_t id)
+{
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id && t->added[i].special)
+            return true;
+    return false;
+}
+
+/* Writes the text to `out`, or nothing if that is NULL, and gives its length; -1 and an error. */
+static int64_t decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *out)
+{
+    size_t prefix = strlen(t->prefix);
+    int64_t length = 0;
+    for (int64_t i = 0, first = 1; i < n; i++) {
+        const char *token = br_tokenizer_token(t, ids[i]);
+        if (!token)
+            return -1;
+        if (skip && is_special(t, ids[i]))
+            continue;
+        bool inner = !first && strncmp(token, t->prefix, prefix) == 0;
+        bool space = !first && !inner && !(t->cleanup && leans(token));
+        token += inner ? prefix : 0;
+        if (out) {
+            out[length] = ' ';
+            strcpy(out + length + space, token);
+        }
+        length += space + (int64_t)strlen(token);
+        first = 0;
+    }
+    return length;
+}
+
+char *br_tokenizer_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
+{
+    if (br_failed())
+        return NULL;
+    if (!t || n < 0 || (n > 0 && !ids))
+        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_decode",
+                        "tokenizer is %s, n is %" PRId64 ", ids is %s: they must be there",
+                        t ? "there" : "NULL", n, ids ? "there" : "NULL");
+    int64_t length = decode(t, n, ids, skip_special, NULL);
+    char *text = length < 0 ? NULL : br__malloc((size_t)length + 1);
+    if (text) {
+        text[0] = 0;
+        decode(t, n, ids, skip_special, text);
+    }
+    return text;
+}

@@ -1,0 +1,80 @@
+/* data/tokenizer_chars.c - code points: their kinds, lower case, and UTF-8. */
+#include "data/tokenizer_internal.h"
+
+#include <utf8proc.h>
+
+unsigned br__char_kind(uint32_t c)
+{
+    size_t low = 0, high = br__char_range_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (br__char_ranges[middle] >> 8 <= c)
+            low = middle;
+        else
+            high = middle;
+    }
+    return br__char_ranges[low] & 0xff;
+}
+
+int br__char_lower(uint32_t c, uint32_t lower[2])
+{
+    size_t low = 0, high = br__char_lower_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const uint32_t *row = br__char_lowers[middle];
+        if (row[0] == c) {
+            lower[0] = row[1];
+            lower[1] = row[2];
+            return row[2] ? 2 : 1;
+        }
+        if (row[0] < c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    lower[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+    return 1;
+}
+
+/* What a sequence's first byte says: its length, the bits it has, and the range of the second byte,
+ * which keeps out overlong forms, surrogates, and what is beyond U+10FFFF. */
+static int sequence(unsigned char first, uint32_t *bits, unsigned char *low, unsigned char *high)
+{
+    *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    *high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (first >= 0xc2 && first < 0xe0) {
+        *bits = first & 0x1f;
+        return 2;
+    }
+    if (first >= 0xe0 && first < 0xf0) {
+        *bits = first & 0x0f;
+        return 3;
+    }
+    *bits = first & 0x07;
+    return first >= 0xf0 && first < 0xf5 ? 4 : 0;
+}
+
+int br__char_read(const char *p, const char *end, uint32_t *c, bool *valid)
+{
+    const unsigned char *s = (const unsigned char *)p;
+    *c = *s;
+    *valid = true;
+    if (*s < 0x80)
+        return 1;
+    unsigned char low, high;
+    uint32_t bits;
+    int length = sequence(*s, &bits, &low, &high), n = 1;
+    while (n < length && p + n < end && s[n] >= low && s[n] <= high) {
+        bits = bits << 6 | (s[n++] & 0x3f);
+        low = 0x80;
+        high = 0xbf;
+    }
+    *valid = n == length;
+    *c = *valid ? bits : 0xfffd;
+    return n;
+}
+
+int br__char_write(uint32_t c, char *out)
+{
+    return (int)utf8proc_encode_char((utf8proc_int32_t)c, (utf8proc_uint8_t *)out);
+}

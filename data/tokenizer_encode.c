@@ -1,0 +1,386 @@
+/* data/tokenizer_encode.c - from tokens to what a model takes: truncation to overlapping parts,
+ * special tokens around, padding, batches. */
+#include "data/tokenizer_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char op[] = "tokenizer_encode";
+
+/* Tokens begin .. end-1 of a text. */
+typedef struct part {
+    int64_t begin, end;
+} part;
+
+/* A text's tokens, and the parts that truncation makes of them: the first is kept, the others
+ * overflow. */
+typedef struct sequence {
+    br_token_list tokens;
+    part *parts;
+    int64_t n_parts;
+} sequence;
+
+static void free_sequence(sequence *s)
+{
+    br_free(s->tokens.items);
+    br_free(s->parts);
+}
+
+/* ---- Truncation ------------------------------------------------------------------------------ */
+
+/* Cuts a sequence into parts of at most `room` tokens; without room nothing overflows. */
+static bool cut(sequence *s, int64_t room, int64_t stride)
+{
+    int64_t count = s->tokens.count, step = room - stride;
+    if (room < count && room > 0 && step < 1)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "stride is %" PRId64 ", must be less than the %" PRId64
+                        " tokens that max_length leaves a text",
+                        stride, room);
+    s->n_parts = room >= count || room == 0 ? 1 : 1 + (count - room + step - 1) / step;
+    s->parts = br__malloc((size_t)s->n_parts * sizeof *s->parts);
+    for (int64_t i = 0; s->parts && i < s->n_parts; i++) {
+        int64_t begin = i * step;
+        s->parts[i] = (part){ begin, count - begin < room ? count : begin + room };
+    }
+    if (s->parts && room == 0)
+        s->parts[0] = (part){ 0, 0 };
+    return s->parts;
+}
+
+/* What longest_first leaves of lengths n[0] and n[1]: the shorter stays whole if it can; else both
+ * get half, and the longer (the second of equals) the odd one. */
+static void share(int64_t room, int64_t n[2])
+{
+    int longer = n[0] > n[1] ? 0 : 1;
+    int64_t less = n[1 - longer], more = room - less;
+    if (more < less) {
+        less = room / 2;
+        more = room - less;
+    }
+    n[longer] = more;
+    n[1 - longer] = less;
+}
+
+static bool too_short(const char *which, int64_t count, int64_t excess)
+{
+    br__fail(BR_ERROR_ARGUMENT, op,
+             "%" PRId64 " tokens must go, but the %s text, which alone may be cut, has %" PRId64,
+             excess, which, count);
+    return false;
+}
+
+/* Gives in n[] how many tokens of each text fit into `room`. */
+static bool fit(const br_encode_options *o, int64_t room, bool pair, int64_t n[2])
+{
+    int64_t excess = n[0] + n[1] - room;
+    if (excess <= 0)
+        return true;
+    if (room == 0) {
+        n[0] = n[1] = 0;
+        return true;
+    }
+    if (o->truncation == BR_LONGEST_FIRST && pair) {
+        share(room, n);
+        return true;
+    }
+    int which = o->truncation == BR_ONLY_SECOND;
+    if (n[which] <= excess)
+        return too_short(which ? "second" : "first", n[which], excess);
+    n[which] -= excess;
+    return true;
+}
+
+static bool truncate(const br_encode_options *o, bool pair, sequence s[2])
+{
+    int64_t n[2] = { s[0].tokens.count, s[1].tokens.count };
+    int64_t around = o->no_special_tokens ? 0 : 2 + pair;
+    if (o->max_length > 0 && o->max_length < around)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "max_length is %" PRId64 ", but special tokens alone are %" PRId64,
+                        o->max_length, around);
+    if (o->max_length > 0 && !fit(o, o->max_length - around, pair, n))
+        return false;
+    return cut(&s[0], n[0], o->stride) && (!pair || cut(&s[1], n[1], o->stride));
+}
+
+/* ---- Encodings ------------------------------------------------------------------------------- */
+
+enum { N_COLUMNS = 6 }; /* arrays of int64_t; then two of spans */
+
+static bool allocate(br_encoding *e, int64_t length)
+{
+    int64_t *block = br__malloc((size_t)length * (N_COLUMNS * sizeof *block + 2 * sizeof(br_span)));
+    if (!block)
+        return false;
+    int64_t **columns[N_COLUMNS] = { &e->ids,          &e->type_ids, &e->attention_mask,
+                                     &e->special_mask, &e->word_ids, &e->sequence_ids };
+    for (int i = 0; i < N_COLUMNS; i++)
+        *columns[i] = block + i * length;
+    e->bytes = (br_span *)(block + N_COLUMNS * length);
+    e->chars = e->bytes + length;
+    return true;
+}
+
+static void put(br_encoding *e, const br_token *token, int64_t type, int64_t sequence_id)
+{
+    int64_t i = e->length++;
+    e->ids[i] = token->id;
+    e->type_ids[i] = type;
+    e->attention_mask[i] = 1;
+    e->special_mask[i] = sequence_id < 0;
+    e->word_ids[i] = token->word;
+    e->sequence_ids[i] = sequence_id;
+    e->bytes[i] = token->bytes;
+    e->chars[i] = token->chars;
+}
+
+static void put_special(br_encoding *e, int64_t id, int64_t type)
+{
+    put(e, &(br_token){ .id = id, .word = -1 }, type, -1);
+}
+
+/* Part i[k] of each text k, with special tokens around if they are wanted. */
+static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], const int64_t i[2],
+                     br_encoding *e)
+{
+    bool pair = s[1].parts;
+    int64_t length = around ? 2 + pair : 0;
+    for (int k = 0; k <= pair; k++)
+        length += s[k].parts[i[k]].end - s[k].parts[i[k]].begin;
+    if (!allocate(e, length))
+        return false;
+    if (around)
+        put_special(e, t->classify, 0);
+    for (int k = 0; k <= pair; k++) {
+        for (int64_t j = s[k].parts[i[k]].begin; j < s[k].parts[i[k]].end; j++)
+            put(e, &s[k].tokens.items[j], k, k);
+        if (around)
+            put_special(e, t->separator, k);
+    }
+    return true;
+}
+
+/* The kept part and the overflow: each part of the first text with each of the second, in the order
+ * of the tokenizer that is followed: other parts of the first text, then the first part with the
+ * other parts of the second. */
+static bool assemble_all(const br_tokenizer *t, bool around, const sequence s[2], br_encoding *e)
+{
+    int64_t n = s[0].n_parts, m = s[1].parts ? s[1].n_parts : 1;
+    if (!assemble(t, around, s, (int64_t[]){ 0, 0 }, e))
+        return false;
+    if (n * m == 1)
+        return true;
+    if (n > INT32_MAX || m > INT32_MAX || n * m > INT32_MAX)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%" PRId64 " x %" PRId64 " parts overflow", n, m);
+    e->overflow = br__calloc((size_t)(n * m - 1), sizeof *e->overflow);
+    if (!e->overflow)
+        return false;
+    for (int64_t i = 1; i <= n; i++)
+        for (int64_t j = i == n; j < m; j++)
+            if (!assemble(t, around, s, (int64_t[]){ i % n, j }, &e->overflow[e->n_overflow++]))
+                return false;
+    return true;
+}
+
+static void release(br_encoding *e)
+{
+    br_free(e->ids);
+    for (int64_t i = 0; i < e->n_overflow; i++)
+        release(&e->overflow[i]);
+    br_free(e->overflow);
+}
+
+void br_encoding_free(br_encoding *e)
+{
+    if (e)
+        release(e);
+    br_free(e);
+}
+
+/* ---- Padding --------------------------------------------------------------------------------- */
+
+/* The length to pad to, for encodings of at most `longest`; never less than that. */
+static int64_t padded(const br_encode_options *o, int64_t longest)
+{
+    int64_t length = o->padding == BR_PAD_MAX_LENGTH ? o->max_length : longest;
+    int64_t multiple = o->pad_to_multiple;
+    return multiple > 0 && length % multiple ? length + multiple - length % multiple : length;
+}
+
+static bool pad(const br_tokenizer *t, bool left, int64_t length, br_encoding *e)
+{
+    for (int64_t i = 0; i < e->n_overflow; i++)
+        if (!pad(t, left, length, &e->overflow[i]))
+            return false;
+    if (e->length >= length)
+        return true;
+    if (t->padding < 0)
+        return br__fail(BR_ERROR_STATE, op, "the vocabulary has no token to pad with");
+    br_encoding old = *e;
+    if (!allocate(e, length))
+        return false;
+    int64_t n = length - old.length;
+    e->length = 0;
+    for (int64_t i = 0; i < length; i++) {
+        int64_t from = left ? i - n : i;
+        if (from < 0 || from >= old.length) {
+            put_special(e, t->padding, 0);
+            e->attention_mask[i] = 0;
+            continue;
+        }
+        put(e, &(br_token){ old.ids[from], old.word_ids[from], old.bytes[from], old.chars[from] },
+            old.type_ids[from], old.sequence_ids[from]);
+    }
+    br_free(old.ids);
+    return true;
+}
+
+/* ---- One text or pair ------------------------------------------------------------------------ */
+
+static bool check_text(const char *name, const br_text *text)
+{
+    if (text && (text->data || text->length == 0) && text->length >= -1)
+        return true;
+    br__fail(BR_ERROR_ARGUMENT, op, "%s is %s, must be text of a length of at least 0 or of -1",
+             name, text && text->data ? "of a negative length" : "NULL");
+    return false;
+}
+
+static bool check_options(const br_encode_options *o)
+{
+    const char *what = o->max_length < 0                          ? "max_length"
+                       : o->stride < 0                            ? "stride"
+                       : o->pad_to_multiple < 0                   ? "pad_to_multiple"
+                       : (unsigned)o->truncation > BR_ONLY_SECOND ? "truncation"
+                       : (unsigned)o->padding > BR_PAD_MAX_LENGTH ? "padding"
+                                                                  : NULL;
+    if (what)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%s is not a value that it can have", what);
+    if (o->padding == BR_PAD_MAX_LENGTH && o->max_length == 0)
+        return br__fail(BR_ERROR_ARGUMENT, op, "padding to max_length, but max_length is 0");
+    if (o->padding == BR_PAD_MAX_LENGTH && o->max_length > INT32_MAX)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "max_length is %" PRId64 ", to pad to must be below 2^31", o->max_length);
+    if (o->pad_to_multiple > INT32_MAX)
+        return br__fail(BR_ERROR_ARGUMENT, op, "pad_to_multiple is %" PRId64 ", must be below 2^31",
+                        o->pad_to_multiple);
+    return true;
+}
+
+static br_encoding *encode(const br_tokenizer *t, const br_text *text, const br_text *pair,
+                           const br_encode_options *o)
+{
+    sequence s[2] = { 0 };
+    br_encoding *e = br__calloc(1, sizeof *e);
+    bool ok = e && br__tokenize(t, text, o, &s[0].tokens) &&
+              (!pair || br__tokenize(t, pair, o, &s[1].tokens)) && truncate(o, pair, s) &&
+              assemble_all(t, !o->no_special_tokens, s, e);
+    free_sequence(&s[0]);
+    free_sequence(&s[1]);
+    if (ok)
+        return e;
+    br_encoding_free(e);
+    return NULL;
+}
+
+static const br_encode_options standard;
+
+static bool check_call(const br_tokenizer *t, const br_encode_options *o)
+{
+    if (br_failed())
+        return false;
+    if (!t)
+        return br__fail(BR_ERROR_ARGUMENT, op, "tokenizer is NULL, but it is required");
+    return check_options(o);
+}
+
+br_encoding *br_tokenizer_encode(const br_tokenizer *t, const br_text *text, const br_text *pair,
+                                 const br_encode_options *options)
+{
+    const br_encode_options *o = options ? options : &standard;
+    if (!check_call(t, o) || !check_text("text", text) || (pair && !check_text("pair", pair)))
+        return NULL;
+    br_encoding *e = encode(t, text, pair, o);
+    bool padding = o->padding != BR_PAD_NONE || o->pad_to_multiple > 0;
+    if (e && padding && !pad(t, o->pad_left, padded(o, e->length), e)) {
+        br_encoding_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+/* Writes the encodings, padded to `length`, to the rows of three tensors. */
+static bool fill(const br_tokenizer *t, bool left, int64_t n, int64_t length, br_encoding **encoded,
+                 br_token_batch *batch)
+{
+    int64_t sizes[] = { n, length };
+    *batch = (br_token_batch){
+        .ids = br__new("tokenizer_encode_batch", 2, sizes, BR_I64),
+        .type_ids = br__new("tokenizer_encode_batch", 2, sizes, BR_I64),
+        .attention_mask = br__new("tokenizer_encode_batch", 2, sizes, BR_I64),
+    };
+    if (br_failed())
+        return false;
+    size_t row = (size_t)length * sizeof(int64_t);
+    for (int64_t i = 0; i < n; i++) {
+        if (!pad(t, left, length, encoded[i]))
+            return false;
+        memcpy((int64_t *)br_data(batch->ids) + i * length, encoded[i]->ids, row);
+        memcpy((int64_t *)br_data(batch->type_ids) + i * length, encoded[i]->type_ids, row);
+        memcpy((int64_t *)br_data(batch->attention_mask) + i * length, encoded[i]->attention_mask,
+               row);
+    }
+    return true;
+}
+
+/* Encodes every text and drops what overflows; the longest length is in *longest. */
+static bool encode_each(const br_tokenizer *t, int64_t n, const br_text *texts,
+                        const br_text *pairs, const br_encode_options *o, br_encoding **encoded,
+                        int64_t *longest)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!check_text("a text", &texts[i]) || (pairs && !check_text("a pair", &pairs[i])))
+            return false;
+        br_encoding *e = encoded[i] = encode(t, &texts[i], pairs ? &pairs[i] : NULL, o);
+        if (!e)
+            return false;
+        for (int64_t k = 0; k < e->n_overflow; k++)
+            release(&e->overflow[k]);
+        e->n_overflow = 0;
+        if (e->length > *longest)
+            *longest = e->length;
+    }
+    return true;
+}
+
+bool br_tokenizer_encode_batch(const br_tokenizer *t, int64_t n, const br_text *texts,
+                               const br_text *pairs, const br_encode_options *options,
+                               br_token_batch *batch)
+{
+    const br_encode_options *o = options ? options : &standard;
+    if (!check_call(t, o))
+        return false;
+    if (n < 0 || (n > 0 && !texts) || !batch)
+        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode_batch",
+                        "n is %" PRId64 ", must be at least 0, and texts and batch not NULL", n);
+    int64_t longest = 0;
+    br_encoding **encoded = br__calloc((size_t)n, sizeof *encoded);
+    br_scope *scope = encoded ? br_scope_begin() : NULL;
+    bool ok = scope && encode_each(t, n, texts, pairs, o, encoded, &longest);
+    ok = ok && fill(t, o->pad_left, n, padded(o, longest), encoded, batch);
+    for (int64_t i = 0; encoded && i < n; i++)
+        br_encoding_free(encoded[i]);
+    br_free(encoded);
+    if (ok) {
+        br_scope_return(scope, batch->ids);
+        br_scope_return(scope, batch->type_ids);
+        br_scope_return(scope, batch->attention_mask);
+    } else {
+        *batch = (br_token_batch){ 0 };
+    }
+    br_scope_end(scope);
+    return ok;
+}

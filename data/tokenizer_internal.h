@@ -1,0 +1,102 @@
+/* data/tokenizer_internal.h - what the files of the tokenizer share: kinds of code points, the
+ * tokenizer itself, and the list of tokens that a text becomes. */
+#ifndef BR_TOKENIZER_INTERNAL_H
+#define BR_TOKENIZER_INTERNAL_H
+
+#include "tensor/tensor_internal.h"
+
+#include <brasa/data.h>
+
+/* ---- Code points ----------------------------------------------------------------------------- */
+
+/* Properties of a code point. The first five are those of the tokenizer that is followed, whose
+ * versions of Unicode are its own; the others say where utf8proc may be asked. */
+enum {
+    BR_CHAR_DROP = 1,         /* cleaning the text drops it */
+    BR_CHAR_SPACE = 2,        /* separates words */
+    BR_CHAR_CHINESE = 4,      /* gets spaces around */
+    BR_CHAR_MARK = 8,         /* goes with the accents */
+    BR_CHAR_PUNCTUATION = 16, /* is a word of its own */
+    BR_CHAR_UPPER = 32,       /* has a lower case */
+    BR_CHAR_DECOMPOSES = 64,  /* canonically */
+    BR_CHAR_REORDERS = 128,   /* its combining class is not 0 */
+};
+
+extern const uint32_t br__char_ranges[];
+extern const size_t br__char_range_count;
+extern const uint32_t br__char_lowers[][3];
+extern const size_t br__char_lower_count;
+
+unsigned br__char_kind(uint32_t c);
+/* Writes the one or two code points of the lower case and returns their number. */
+int br__char_lower(uint32_t c, uint32_t lower[2]);
+/* Reads a code point of p .. end-1, which is not empty, and gives its length. *c is U+FFFD for an
+ * invalid part, of which the length is what Unicode recommends; *valid says so. */
+int br__char_read(const char *p, const char *end, uint32_t *c, bool *valid);
+/* Writes up to 4 bytes and gives their number. */
+int br__char_write(uint32_t c, char *out);
+
+/* ---- Tokenizers ------------------------------------------------------------------------------ */
+
+enum { BR_MAX_TOKEN_ID = 1 << 24, BR_MAX_ADDED = 4096 };
+
+/* A token that is looked for in the raw text. */
+typedef struct br_added_token {
+    const char *text; /* the vocabulary's */
+    size_t length;
+    int64_t id;
+    bool special; /* left out by decoding that skips special tokens */
+} br_added_token;
+
+/* Words found by their text. */
+typedef struct br_word_ids {
+    br_vocab *words;
+    int64_t *ids; /* of each word */
+    int64_t room;
+    size_t longest; /* bytes */
+} br_word_ids;
+
+struct br_tokenizer {
+    bool lowercase, strip_accents, clean, spread_chinese, cleanup;
+    int64_t max_word;
+    char *prefix;           /* of continuations */
+    br_word_ids all, inner; /* inner: continuations, without the prefix */
+    const char **tokens;    /* by id; NULL for an id that no token has */
+    int64_t size;
+    br_added_token *added;
+    int64_t n_added, added_room;
+    bool added_begins[256];                        /* bytes that an added token begins with */
+    int64_t unknown, classify, separator, padding; /* padding: -1 if there is none */
+};
+
+/* A tokenizer of bert-base-uncased's ways without a vocabulary; NULL and an error. */
+br_tokenizer *br__tokenizer_new(void);
+bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
+/* Gives a token its id, in place of one it had. The prefix must be set. */
+bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_t id);
+/* Looks for a token, which must have been added, in raw text. */
+bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special);
+/* Makes the table from ids to tokens; to be called when all tokens are added. */
+bool br__tokenizer_index(br_tokenizer *t);
+/* -1 if there is none; no error. */
+int64_t br__word_id(const br_word_ids *words, const char *text, size_t length);
+/* The whole file with a NUL behind it; the caller frees it. */
+char *br__tokenizer_file(const char *op, const char *path, size_t *length);
+
+/* ---- Tokens of a text ------------------------------------------------------------------------ */
+
+typedef struct br_token {
+    int64_t id, word;
+    br_span bytes, chars;
+} br_token;
+
+typedef struct br_token_list {
+    br_token *items;
+    int64_t count, room;
+} br_token_list;
+
+/* Appends the text's tokens; the caller frees list->items in any case. */
+bool br__tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
+                  br_token_list *list);
+
+#endif

@@ -1,0 +1,340 @@
+/* data/tokenizer_words.c - from text to tokens: added tokens, normalisation, words, word pieces.
+ *
+ * A text is read once, code point by code point; of it only the current run of combining marks and
+ * the current word are kept, so that time and memory are linear in whatever comes. */
+#include "data/tokenizer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+/* Where in the text a normalised code point comes from. */
+typedef struct origin {
+    int64_t byte, index;
+    int length;
+} origin;
+
+/* A code point that waits for its place among combining marks. */
+typedef struct waiting {
+    uint32_t c;
+    unsigned kind;
+    int class;
+    bool added; /* by a decomposition, behind its first */
+    int64_t order;
+} waiting;
+
+typedef struct reader {
+    const br_tokenizer *t;
+    bool strict;
+    br_token_list *list;
+    int64_t index, words; /* code points and words before this place */
+
+    waiting *run; /* marks in the order they were read */
+    origin *run_origins;
+    int64_t n_run, run_room, n_origins;
+    origin last; /* of the code point decomposed last */
+
+    char *text;     /* the current word */
+    int *starts;    /* in it, of its code points; behind them its end */
+    origin *places; /* of its code points */
+    int64_t chars;  /* their number; max_word + 1 for any that are too many */
+    int64_t word_room;
+    origin word_end;
+} reader;
+
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+static void *grown(void *block, int64_t *room, int64_t count, size_t size)
+{
+    if (count < *room)
+        return block;
+    int64_t more = *room ? 2 * *room : 64;
+    void *bigger = br__realloc(block, (size_t)*room * size, (size_t)more * size);
+    if (bigger)
+        *room = more;
+    return bigger;
+}
+
+static bool push_token(reader *r, int64_t id, const origin *first, const origin *last)
+{
+    br_token_list *list = r->list;
+    br_token *items = grown(list->items, &list->room, list->count, sizeof *items);
+    if (!items)
+        return false;
+    list->items = items;
+    items[list->count++] = (br_token){
+        .id = id,
+        .word = r->words,
+        .bytes = { first->byte, last->byte + last->length },
+        .chars = { first->index, last->index + 1 },
+    };
+    return true;
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/* The longest piece of the word that is in the vocabulary, from code point `begin` on: its end, or
+ * `begin` if there is none. */
+static int64_t longest_piece(const reader *r, int64_t begin, int64_t *id)
+{
+    const br_word_ids *words = begin == 0 ? &r->t->all : &r->t->inner;
+    const char *text = r->text + r->starts[begin];
+    for (int64_t end = r->chars; end > begin; end--) {
+        size_t length = (size_t)(r->starts[end] - r->starts[begin]);
+        *id = length <= words->longest ? br__word_id(words, text, length) : -1;
+        if (*id >= 0)
+            return end;
+    }
+    return begin;
+}
+
+/* Ends the current word, if there is one: a word of which a part is unknown is unknown whole. */
+static bool end_word(reader *r)
+{
+    if (r->chars == 0)
+        return true;
+    int64_t before = r->list->count, begin = 0;
+    bool known = r->chars <= r->t->max_word, ok = true;
+    while (known && ok && begin < r->chars) {
+        int64_t id, end = longest_piece(r, begin, &id);
+        known = end > begin;
+        ok = !known || push_token(r, id, &r->places[begin], &r->places[end - 1]);
+        begin = end;
+    }
+    if (!known) {
+        r->list->count = before;
+        ok = push_token(r, r->t->unknown, &r->places[0], &r->word_end);
+    }
+    r->chars = 0;
+    r->words++;
+    return ok;
+}
+
+static bool reserve_word(reader *r)
+{
+    if (r->chars + 1 < r->word_room)
+        return true;
+    size_t old = (size_t)r->word_room, room = old ? 2 * old : 128;
+    char *text = br__realloc(r->text, 4 * old, 4 * room);
+    r->text = text ? text : r->text;
+    int *starts = br__realloc(r->starts, old * sizeof *starts, room * sizeof *starts);
+    r->starts = starts ? starts : r->starts;
+    origin *places = br__realloc(r->places, old * sizeof *places, room * sizeof *places);
+    r->places = places ? places : r->places;
+    if (!text || !starts || !places)
+        return false;
+    r->word_room = (int64_t)room;
+    return true;
+}
+
+/* Puts a code point behind the current word; of one that is too long only where it ends is kept. */
+static bool push_char(reader *r, uint32_t c, origin from)
+{
+    r->word_end = from;
+    if (r->chars >= r->t->max_word) {
+        r->chars = r->t->max_word + 1;
+        return true;
+    }
+    if (!reserve_word(r))
+        return false;
+    int start = r->chars == 0 ? 0 : r->starts[r->chars];
+    int length = br__char_write(c, r->text + start);
+    r->places[r->chars] = from;
+    r->starts[r->chars++] = start;
+    r->starts[r->chars] = start + length;
+    return true;
+}
+
+static bool split(reader *r, uint32_t c, unsigned kind, origin from)
+{
+    if (kind & BR_CHAR_SPACE)
+        return end_word(r);
+    if (kind & BR_CHAR_PUNCTUATION)
+        return end_word(r) && push_char(r, c, from) && end_word(r);
+    return push_char(r, c, from);
+}
+
+/* ---- Normalisation --------------------------------------------------------------------------- */
+
+static bool lower(reader *r, uint32_t c, unsigned kind, origin from)
+{
+    if (!r->t->lowercase || !(kind & BR_CHAR_UPPER))
+        return split(r, c, kind, from);
+    uint32_t small[2];
+    int n = br__char_lower(c, small);
+    for (int i = 0; i < n; i++)
+        if (!split(r, small[i], br__char_kind(small[i]), from))
+            return false;
+    return true;
+}
+
+static int by_class(const void *a, const void *b)
+{
+    const waiting *x = a, *y = b;
+    if (x->class != y->class)
+        return x->class - y->class;
+    return x->order < y->order ? -1 : 1;
+}
+
+/* Hands on the marks that wait, in canonical order. A mark takes the next origin in the order of
+ * the text, whatever its own was: so does the tokenizer that is followed. */
+static bool end_run(reader *r)
+{
+    if (r->n_run > 1)
+        qsort(r->run, (size_t)r->n_run, sizeof *r->run, by_class);
+    bool ok = true;
+    for (int64_t i = 0, next = 0; ok && i < r->n_run; i++) {
+        const waiting *w = &r->run[i];
+        if (!w->added)
+            r->last = r->run_origins[next++];
+        ok = (w->kind & BR_CHAR_MARK) || lower(r, w->c, w->kind, r->last);
+    }
+    r->n_run = r->n_origins = 0;
+    return ok;
+}
+
+static bool hold(reader *r, uint32_t c, unsigned kind, bool added, origin from)
+{
+    int64_t room = r->run_room;
+    waiting *run = grown(r->run, &room, r->n_run, sizeof *run);
+    if (!run)
+        return false;
+    r->run = run;
+    if (room != r->run_room) {
+        origin *origins = br__realloc(r->run_origins, (size_t)r->run_room * sizeof *origins,
+                                      (size_t)room * sizeof *origins);
+        if (!origins)
+            return false;
+        r->run_origins = origins;
+        r->run_room = room;
+    }
+    int class = utf8proc_get_property((utf8proc_int32_t)c)->combining_class;
+    run[r->n_run] =
+        (waiting){ .c = c, .kind = kind, .class = class, .added = added, .order = r->n_run };
+    r->n_run++;
+    if (!added)
+        r->run_origins[r->n_origins++] = from;
+    return true;
+}
+
+/* A code point of the canonical decomposition. */
+static bool decomposed(reader *r, uint32_t c, unsigned kind, bool added, origin from)
+{
+    if (kind & BR_CHAR_REORDERS)
+        return hold(r, c, kind, added, from);
+    if (r->n_run && !end_run(r))
+        return false;
+    if (!added)
+        r->last = from;
+    return (kind & BR_CHAR_MARK) || lower(r, c, kind, r->last);
+}
+
+static bool strip(reader *r, uint32_t c, unsigned kind, origin from)
+{
+    if (!r->t->strip_accents)
+        return lower(r, c, kind, from);
+    if (!(kind & BR_CHAR_DECOMPOSES))
+        return decomposed(r, c, kind, false, from);
+    utf8proc_int32_t parts[8];
+    int unused = 0;
+    utf8proc_ssize_t n =
+        utf8proc_decompose_char((utf8proc_int32_t)c, parts, 8, UTF8PROC_DECOMPOSE, &unused);
+    for (utf8proc_ssize_t i = 0; i < n; i++) {
+        uint32_t part = (uint32_t)parts[i];
+        if (!decomposed(r, part, br__char_kind(part), i > 0, from))
+            return false;
+    }
+    return true;
+}
+
+static bool normalise(reader *r, uint32_t c, origin from)
+{
+    unsigned kind = br__char_kind(c);
+    if (r->t->clean && (kind & BR_CHAR_DROP))
+        return true;
+    if (!r->t->spread_chinese || !(kind & BR_CHAR_CHINESE))
+        return strip(r, c, kind, from);
+    unsigned space = br__char_kind(' ');
+    return strip(r, ' ', space, from) && strip(r, c, kind, from) && strip(r, ' ', space, from);
+}
+
+/* ---- The text -------------------------------------------------------------------------------- */
+
+/* The longest added token that begins here, or NULL. */
+static const br_added_token *added_at(const br_tokenizer *t, const char *p, const char *end)
+{
+    const br_added_token *best = NULL;
+    if (!t->added_begins[(unsigned char)*p])
+        return NULL;
+    for (const br_added_token *a = t->added; a < t->added + t->n_added; a++)
+        if ((!best || a->length > best->length) && a->length <= (size_t)(end - p) &&
+            memcmp(a->text, p, a->length) == 0)
+            best = a;
+    return best;
+}
+
+static int64_t count_chars(const char *p, size_t length)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < length; i++)
+        n += ((unsigned char)p[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* What is before an added token is normalised as a text of its own. */
+static bool end_segment(reader *r)
+{
+    return end_run(r) && end_word(r);
+}
+
+static bool read_added(reader *r, const br_added_token *a, int64_t byte)
+{
+    if (!end_segment(r))
+        return false;
+    int64_t chars = count_chars(a->text, a->length);
+    origin first = { byte, r->index, 0 };
+    origin last = { byte, r->index + chars - 1, (int)a->length };
+    if (!push_token(r, a->id, &first, &last))
+        return false;
+    r->words++;
+    r->index += chars;
+    return true;
+}
+
+static bool read_text(reader *r, const char *text, const char *end, bool look_for_added)
+{
+    for (const char *p = text; p < end;) {
+        const br_added_token *a = look_for_added ? added_at(r->t, p, end) : NULL;
+        if (a) {
+            if (!read_added(r, a, p - text))
+                return false;
+            p += a->length;
+            continue;
+        }
+        uint32_t c;
+        bool valid;
+        int length = br__char_read(p, end, &c, &valid);
+        if (!valid && r->strict)
+            return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
+                            "text is not valid UTF-8 at byte %lld", (long long)(p - text));
+        if (!normalise(r, c, (origin){ p - text, r->index++, length }))
+            return false;
+        p += length;
+    }
+    return end_segment(r);
+}
+
+bool br__tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
+                  br_token_list *list)
+{
+    reader r = { .t = t, .strict = options->strict_utf8, .list = list };
+    const char *data = text->data ? text->data : "";
+    size_t length = text->length < 0 ? strlen(data) : (size_t)text->length;
+    bool ok = read_text(&r, data, data + length, !options->split_special_tokens);
+    br_free(r.run);
+    br_free(r.run_origins);
+    br_free(r.text);
+    br_free(r.starts);
+    br_free(r.places);
+    return ok;
+}

@@ -1,0 +1,234 @@
+/* tests/data/test_tokenizer.c - encoding against what the fast tokenizer of PyPI's `tokenizers`
+ * made of the same texts (tokenizer_cases.json, written by record_tokenizer.py); batches; decoding;
+ * and how its view of code points differs from utf8proc's. */
+#include "data/tokenizer_internal.h"
+#include "tests/support.h"
+
+#include <jansson.h>
+#include <utf8proc.h>
+
+TestSuite(tokenizer, .init = check_begin, .fini = check_end);
+
+static const char vocab_file[] = BRASA_TEST_DIR "/data/tokenizer_vocab.txt";
+
+static br_text text_of(const char *text)
+{
+    return (br_text){ text, -1 };
+}
+
+static br_encoding *encode(br_tokenizer *t, const char *text, const br_encode_options *options)
+{
+    br_text whole = text_of(text);
+    return br_tokenizer_encode(t, &whole, NULL, options);
+}
+
+/* ---- Recorded cases -------------------------------------------------------------------------- */
+
+static int64_t integer(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static void check_numbers(int at, const json_t *want, const char *key, const int64_t *got,
+                          int64_t n)
+{
+    const json_t *values = json_object_get(want, key);
+    cr_assert_eq(json_array_size(values), n, "case %d: %zu %s, got %lld", at,
+                 json_array_size(values), key, (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        const json_t *value = json_array_get(values, (size_t)i);
+        int64_t wanted = json_is_null(value) ? -1 : json_integer_value(value);
+        cr_assert_eq(got[i], wanted, "case %d: %s %lld is %lld, wanted %lld", at, key, (long long)i,
+                     (long long)got[i], (long long)wanted);
+    }
+}
+
+static void check_spans(int at, const json_t *want, const char *key, const br_span *got, int64_t n)
+{
+    const json_t *values = json_object_get(want, key);
+    cr_assert_eq(json_array_size(values), n);
+    for (int64_t i = 0; i < n; i++) {
+        const json_t *span = json_array_get(values, (size_t)i);
+        int64_t begin = json_integer_value(json_array_get(span, 0));
+        int64_t end = json_integer_value(json_array_get(span, 1));
+        cr_assert(got[i].begin == begin && got[i].end == end,
+                  "case %d: %s %lld are %lld..%lld, wanted %lld..%lld", at, key, (long long)i,
+                  (long long)got[i].begin, (long long)got[i].end, (long long)begin, (long long)end);
+    }
+}
+
+static void check_encoding(int at, const json_t *want, const br_encoding *e)
+{
+    check_numbers(at, want, "ids", e->ids, e->length);
+    check_numbers(at, want, "type_ids", e->type_ids, e->length);
+    check_numbers(at, want, "word_ids", e->word_ids, e->length);
+    check_numbers(at, want, "special_mask", e->special_mask, e->length);
+    check_spans(at, want, "chars", e->chars, e->length);
+    check_spans(at, want, "bytes", e->bytes, e->length);
+    const json_t *overflow = json_object_get(want, "overflow");
+    cr_assert(!overflow || (int64_t)json_array_size(overflow) == e->n_overflow,
+              "case %d: overflow is %lld", at, (long long)e->n_overflow);
+    for (int64_t i = 0; i < e->n_overflow; i++)
+        check_encoding(at, json_array_get(overflow, (size_t)i), &e->overflow[i]);
+}
+
+static br_encode_options case_options(const json_t *c)
+{
+    int64_t pad = integer(c, "pad");
+    return (br_encode_options){
+        .max_length = integer(c, "max_length"),
+        .stride = integer(c, "stride"),
+        .padding = pad == 2 ? BR_PAD_MAX_LENGTH : BR_PAD_NONE,
+        .pad_to_multiple = pad > 2 ? pad : 0,
+        .pad_left = json_is_true(json_object_get(c, "left")),
+    };
+}
+
+static void replay(int at, const json_t *c)
+{
+    br_tokenizer_options options = {
+        .cased = json_is_true(json_object_get(c, "cased")),
+        .accents = (br_accents)integer(c, "accents"),
+        .keep_controls = json_is_true(json_object_get(c, "keep_controls")),
+        .join_chinese = json_is_true(json_object_get(c, "join_chinese")),
+    };
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, &options);
+    const json_t *texts = json_object_get(c, "texts");
+    br_text text[2];
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const json_t *string = json_array_get(texts, i);
+        text[i] = (br_text){ json_string_value(string), (int64_t)json_string_length(string) };
+    }
+    br_encode_options encode_options = case_options(c);
+    br_encoding *e = br_tokenizer_encode(t, &text[0], json_array_size(texts) > 1 ? &text[1] : NULL,
+                                         &encode_options);
+    check_ok();
+    check_encoding(at, json_object_get(c, "want"), e);
+    char *decoded = br_tokenizer_decode(t, e->length, e->ids, true);
+    cr_assert_str_eq(decoded, json_string_value(json_object_get(c, "decoded")), "case %d", at);
+    br_free(decoded);
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
+Test(tokenizer, recorded_texts)
+{
+    json_error_t error;
+    json_t *cases =
+        json_load_file(BRASA_TEST_DIR "/data/tokenizer_cases.json", JSON_ALLOW_NUL, &error);
+    cr_assert(cases, "%s", error.text);
+    cr_assert_gt(json_array_size(cases), 100);
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        replay((int)i, json_array_get(cases, i));
+    json_decref(cases);
+}
+
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+Test(tokenizer, batches_are_padded)
+{
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
+    br_text texts[] = { text_of("time flies like an arrow"), text_of("like") };
+    br_token_batch batch;
+    cr_assert(br_tokenizer_encode_batch(t, 2, texts, NULL, NULL, &batch));
+    int64_t ids[] = { 2, 5, 6, 7, 8, 9, 3, 2, 7, 3, 0, 0, 0, 0 };
+    int64_t mask[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0 };
+    cr_assert_eq(br_size(batch.ids, 0), 2);
+    cr_assert_eq(br_size(batch.ids, 1), 7);
+    cr_assert_arr_eq(br_data_i64(batch.ids), ids, sizeof ids);
+    cr_assert_arr_eq(br_data_i64(batch.attention_mask), mask, sizeof mask);
+
+    br_encode_options options = { .max_length = 2, .padding = BR_PAD_MAX_LENGTH, .pad_left = true };
+    check_fails(br_tokenizer_encode_batch(t, 2, texts, texts, &options, &batch),
+                "special tokens alone are 3");
+    options.max_length = 6;
+    cr_assert(br_tokenizer_encode_batch(t, 2, texts, texts, &options, &batch));
+    int64_t pair_ids[] = { 2, 5, 3, 5, 6, 3, 0, 2, 7, 3, 7, 3 };
+    int64_t pair_types[] = { 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1 };
+    cr_assert_arr_eq(br_data_i64(batch.ids), pair_ids, sizeof pair_ids);
+    cr_assert_arr_eq(br_data_i64(batch.type_ids), pair_types, sizeof pair_types);
+    cr_assert(br_tokenizer_encode_batch(t, 0, NULL, NULL, NULL, &batch));
+    cr_assert_eq(br_numel(batch.ids), 0);
+    br_tokenizer_free(t);
+}
+
+/* ---- Ids, tokens, decoding ------------------------------------------------------------------- */
+
+Test(tokenizer, decodes)
+{
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
+    br_encoding *e = encode(t, "Unaffable, hello ABC.", NULL);
+    char *text = br_tokenizer_decode(t, e->length, e->ids, true);
+    cr_assert_str_eq(text, "unaffable, hello abc.");
+    br_free(text);
+    text = br_tokenizer_decode(t, e->length, e->ids, false);
+    cr_assert_str_eq(text, "[CLS] unaffable, hello abc. [SEP]");
+    br_free(text);
+    text = br_tokenizer_decode(t, 0, NULL, false);
+    cr_assert_str_eq(text, "");
+    br_free(text);
+    br_encoding_free(e);
+    cr_assert_eq(br_tokenizer_id(t, "##aff", -1), 11);
+    cr_assert_str_eq(br_tokenizer_token(t, 11), "##aff");
+    check_fails(br_tokenizer_id(t, "casa", -1) >= 0, "there is no token 'casa'");
+    check_fails(br_tokenizer_token(t, -1), "no token has id -1");
+    check_fails(br_tokenizer_token(t, br_tokenizer_size(t)), "no token has id");
+    check_fails(br_tokenizer_decode(t, 1, (int64_t[]){ 1 << 30 }, false), "no token has id");
+    br_tokenizer_free(t);
+}
+
+Test(tokenizer, special_tokens_of_strangers_are_text)
+{
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
+    br_encode_options options = { .split_special_tokens = true, .no_special_tokens = true };
+    br_encoding *e = encode(t, "an[SEP]arrow", &options);
+    for (int64_t i = 0; i < e->length; i++)
+        cr_assert_neq(e->ids[i], 3);
+    cr_assert_gt(e->length, 3);
+    br_encoding_free(e);
+    options.split_special_tokens = false;
+    e = encode(t, "an[SEP]arrow", &options);
+    cr_assert_eq(e->length, 3);
+    cr_assert_eq(e->ids[1], 3);
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
+/* ---- Code points ----------------------------------------------------------------------------- */
+
+static bool is_format_or_control(int category)
+{
+    return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+           category == UTF8PROC_CATEGORY_CO;
+}
+
+static bool is_punctuation(int category)
+{
+    return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+/* The table is not utf8proc's with Unicode 14: it knows fewer marks, punctuation and format
+ * characters, and no other ones. (Decomposing marks are stripped after decomposition.) */
+Test(tokenizer, differs_from_utf8proc_where_known)
+{
+    if (strcmp(utf8proc_unicode_version(), "14.0.0") != 0)
+        cr_skip_test("utf8proc has Unicode %s", utf8proc_unicode_version());
+    int marks = 0, punctuation = 0, dropped = 0, others = 0;
+    for (uint32_t c = 0x80; c < 0x110000; c++) {
+        int category = utf8proc_category((utf8proc_int32_t)c);
+        if (category == UTF8PROC_CATEGORY_CS)
+            continue;
+        unsigned kind = br__char_kind(c);
+        bool mark = category == UTF8PROC_CATEGORY_MN && !(kind & BR_CHAR_DECOMPOSES);
+        marks += mark && !(kind & BR_CHAR_MARK);
+        others += !mark && (kind & BR_CHAR_MARK);
+        punctuation += is_punctuation(category) && !(kind & BR_CHAR_PUNCTUATION);
+        others += !is_punctuation(category) && (kind & BR_CHAR_PUNCTUATION);
+        dropped += is_format_or_control(category) && !(kind & BR_CHAR_DROP);
+        others += !is_format_or_control(category) && (kind & BR_CHAR_DROP) && c != 0xfffd;
+    }
+    cr_assert_eq(marks, 384, "%d", marks);
+    cr_assert_eq(punctuation, 104, "%d", punctuation);
+    cr_assert_eq(dropped, 13, "%d", dropped);
+    cr_assert_eq(others, 0, "%d", others);
+}

@@ -1,0 +1,263 @@
+/* tests/data/test_tokenizer_bad.c - files, options and texts that make no sense or mean harm. */
+#include "tests/io/files.h"
+#include "tests/memory.h"
+
+#include <brasa/data.h>
+#include <time.h>
+
+TestSuite(tokenizer_bad, .init = files_begin, .fini = files_end);
+
+static const char vocab_file[] = BRASA_TEST_DIR "/data/tokenizer_vocab.txt";
+static const char specials[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+
+static br_encoding *encode(br_tokenizer *t, const char *text, int64_t length,
+                           const br_encode_options *options)
+{
+    return br_tokenizer_encode(t, &(br_text){ text, length }, NULL, options);
+}
+
+/* ---- vocab.txt ------------------------------------------------------------------------------- */
+
+/* A tokenizer of a file with these bytes behind the special tokens. */
+static br_tokenizer *with_lines(const char *lines, size_t n)
+{
+    char *text = malloc(sizeof specials + n);
+    memcpy(text, specials, sizeof specials - 1);
+    memcpy(text + sizeof specials - 1, lines, n);
+    files_write(files_path("vocab.txt"), text, sizeof specials - 1 + n);
+    free(text);
+    return br_tokenizer_from_vocab(files_path("vocab.txt"), NULL);
+}
+
+Test(tokenizer_bad, vocab_lines)
+{
+    br_tokenizer *t = with_lines("a\r\n\nb \t\na\n##\nc", 14);
+    cr_assert_eq(br_tokenizer_id(t, "b", 1), 7, "white space at the end goes");
+    cr_assert_eq(br_tokenizer_id(t, "a", 1), 8, "the last of equal lines counts");
+    cr_assert_eq(br_tokenizer_id(t, "c", 1), 10, "the last line needs no newline");
+    cr_assert_str_eq(br_tokenizer_token(t, 6), "");
+    check_fails(br_tokenizer_token(t, 5), "no token has id 5");
+    br_encoding *e = encode(t, "a## b", -1, NULL);
+    cr_assert_eq(e->length, 6);
+    cr_assert_eq(e->ids[2], 1, "'#' alone is unknown");
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
+Test(tokenizer_bad, vocab_files)
+{
+    check_fails(with_lines("a\0b\n", 4), "line 6 holds a NUL");
+    check_fails(with_lines("a\n\xc3\n", 4), "line 7 is not valid UTF-8");
+    files_write(files_path("empty"), "", 0);
+    check_fails(br_tokenizer_from_vocab(files_path("empty"), NULL), "'[UNK]' is not there");
+    files_write(files_path("few"), "[UNK]\n[CLS]\n", 12);
+    check_fails(br_tokenizer_from_vocab(files_path("few"), NULL), "'[SEP]' is not there");
+    check_fails(br_tokenizer_from_vocab(files_path("none"), NULL), "cannot be opened");
+    check_fails(br_tokenizer_from_vocab(files_path(""), NULL), "a directory");
+    check_fails(br_tokenizer_from_vocab(NULL, NULL), "path is NULL");
+    check_fails(br_tokenizer_from_vocab(vocab_file, &(br_tokenizer_options){ .max_word = -1 }),
+                "max_word is -1");
+}
+
+/* ---- tokenizer.json -------------------------------------------------------------------------- */
+
+static const char json[] =
+    "{\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true,\"strip_accents\":null},"
+    "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+    "\"post_processor\":{\"type\":\"TemplateProcessing\","
+    "\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},"
+    "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}"
+    "}],"
+    "\"pair\":[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},"
+    "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}"
+    "},"
+    "{\"Sequence\":{\"id\":\"B\",\"type_id\":1}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":1}"
+    "}],"
+    "\"special_tokens\":{\"[CLS]\":{\"ids\":[1]},\"[SEP]\":{\"ids\":[2]}}},"
+    "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
+    "\"added_tokens\":[{\"id\":2,\"content\":\"[SEP]\",\"lstrip\":false,\"special\":true},"
+    "{\"id\":9,\"content\":\"<new>\",\"special\":false}],"
+    "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"max_input_chars_per_word\":3,"
+    "\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":4,\"##b\":8}}}";
+
+/* The tokenizer of the file above with one part of it replaced. */
+static br_tokenizer *changed(const char *part, const char *by)
+{
+    const char *at = strstr(json, part);
+    cr_assert(at, "%s", part);
+    char text[sizeof json + 256];
+    int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - json), json, by, at + strlen(part));
+    files_write(files_path("tokenizer.json"), text, (size_t)n);
+    return br_tokenizer_from_json(files_path("tokenizer.json"));
+}
+
+Test(tokenizer_bad, json_of_berts_kind)
+{
+    br_tokenizer *t = changed("", "");
+    check_ok();
+    br_encoding *e = encode(t, "AB<new>abbb", -1, NULL);
+    cr_assert_eq(e->length, 6);
+    cr_assert_arr_eq(e->ids, ((int64_t[]){ 1, 4, 8, 9, 0, 2 }), 6 * sizeof(int64_t));
+    br_encoding_free(e);
+    check_fails(encode(t, "a", -1, &(br_encode_options){ .pad_to_multiple = 8 }), "to pad with");
+    br_tokenizer_free(t);
+}
+
+Test(tokenizer_bad, json_of_other_kinds)
+{
+    static const char *const cases[][3] = {
+        { "BertNormalizer", "NFC", "normalizer is NFC" },
+        { "BertPreTokenizer", "ByteLevel", "pre_tokenizer is ByteLevel" },
+        { "TemplateProcessing", "RobertaProcessing", "post_processor is RobertaProcessing" },
+        { "\"type\":\"WordPiece\",\"unk", "\"type\":\"BPE\",\"unk", "model is BPE" },
+        { "\"type\":\"WordPiece\",\"prefix\"", "\"type\":\"BPEDecoder\",\"prefix\"", "decoder is" },
+        { "\"lowercase\":true", "\"lowercase\":1", "lowercase is not a truth value" },
+        { "\"lstrip\":false", "\"lstrip\":true", "'[SEP]' is 'lstrip'" },
+        { "\"unk_token\":\"[UNK]\"", "\"unk_token\":\"?\"", "'?' is not in the vocabulary" },
+        { "per_word\":3", "per_word\":0", "max_input_chars_per_word" },
+        { "\"a\":4", "\"a\":4294967296", "the id of 'a'" },
+        { "\"a\":4", "\"a\":-1", "the id of 'a'" },
+        { "\"a\":4", "\"a\":4.0", "the id of 'a'" },
+        { "\"a\":4", "\"a\":8", "have one id, 8" },
+        { "\"a\":4", "\"a\":4,\"a\":5", "duplicate" },
+        { "\"id\":9", "\"id\":10", "'<new>' has id 10, must have 9" },
+        { "<new>", "", "added token ''" },
+        { "{\"ids\":[1]}", "{\"ids\":[7]}", "'[CLS]' has id 7" },
+        { "{\"ids\":[1]}", "{\"ids\":[]}", "'[CLS]' has no single id" },
+        { "\"id\":\"B\",\"type_id\":1", "\"id\":\"B\",\"type_id\":0", "post_processor is not" },
+        { "\"prefix\":\"##\"", "\"prefix\":\"@\"", "decoder.prefix is '@'" },
+        { "}}}", "}}", "line 1" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_fails(changed(cases[i][0], cases[i][1]), cases[i][2]);
+    files_write(files_path("deep"), "[[[[", 4);
+    check_fails(br_tokenizer_from_json(files_path("deep")), "line 1");
+    files_write(files_path("array"), "[]", 2);
+    check_fails(br_tokenizer_from_json(files_path("array")), "normalizer is of no type");
+}
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+Test(tokenizer_bad, options)
+{
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
+    static const struct {
+        br_encode_options options;
+        const char *message;
+    } cases[] = {
+        { { .max_length = -1 }, "max_length" },
+        { { .max_length = 1 }, "special tokens alone are 2" },
+        { { .max_length = 5, .stride = 3 }, "stride is 3, must be less than the 3 tokens" },
+        { { .max_length = 5, .stride = -1 }, "stride" },
+        { { .max_length = 5, .truncation = (br_truncation)7 }, "truncation" },
+        { { .max_length = 5, .truncation = BR_ONLY_SECOND }, "the second text, which alone" },
+        { { .padding = (br_pad_to)9 }, "padding" },
+        { { .padding = BR_PAD_MAX_LENGTH }, "max_length is 0" },
+        { { .pad_to_multiple = -2 }, "pad_to_multiple" },
+        { { .pad_to_multiple = INT64_MAX }, "below 2^31" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_fails(encode(t, "time flies like an arrow", -1, &cases[i].options), cases[i].message);
+    br_encoding *e = encode(t, "time flies", -1, &(br_encode_options){ .max_length = 2 });
+    cr_assert(e->length == 2 && e->n_overflow == 0);
+    br_encoding_free(e);
+    check_fails(encode(NULL, "a", -1, NULL), "tokenizer is NULL");
+    check_fails(encode(t, NULL, -1, NULL), "text is NULL");
+    check_fails(encode(t, "a", -2, NULL), "of a negative length");
+    check_fails(br_tokenizer_encode(t, NULL, NULL, NULL), "text is NULL");
+    check_fails(br_tokenizer_encode_batch(t, 1, NULL, NULL, NULL, NULL), "not NULL");
+    br_tokenizer_free(t);
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+Test(tokenizer_bad, invalid_utf8)
+{
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
+    static const struct {
+        const char *text;
+        int64_t bad, chars; /* first bad byte; code points of the whole, bad parts counted as one */
+    } cases[] = {
+        { "a\xff", 1, 2 },
+        { "a\xc3", 1, 2 },
+        { "a\xc0\xaf", 1, 3 },
+        { "\xed\xa0\x80", 0, 3 },
+        { "\xf4\x90\x80\x80", 0, 4 },
+        { "ab\xe2\x82", 2, 3 },
+        { "\xf0\x9f\x98", 0, 1 },
+        { "\x80\x80", 0, 2 },
+        { "\xe2\x82\xc3\xa9", 0, 2 },
+        { "a\xe0\x80\x80", 1, 4 },
+        { "\xf8\x88\x80\x80", 0, 4 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char part[64], text[64];
+        snprintf(part, sizeof part, "at byte %d", (int)cases[i].bad);
+        check_fails(encode(t, cases[i].text, -1, &(br_encode_options){ .strict_utf8 = true }),
+                    part);
+        int n = snprintf(text, sizeof text, "%s z", cases[i].text);
+        br_encoding *e = encode(t, text, n, NULL);
+        int64_t z = e->length - 2;
+        cr_assert_eq(e->bytes[z].begin, n - 1);
+        cr_assert_eq(e->chars[z].begin, cases[i].chars + 1, "case %zu: %lld", i,
+                     (long long)e->chars[z].begin);
+        br_encoding_free(e);
+    }
+    br_encoding *e = encode(t, "a\0b", 3, NULL);
+    cr_assert_eq(e->length, 3, "NUL is dropped and joins: 'ab'");
+    cr_assert_eq(e->bytes[1].end, 3);
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
+/* Seconds that a text of n times `unit` takes. */
+static double seconds(br_tokenizer *t, const char *unit, int64_t n)
+{
+    size_t size = strlen(unit);
+    char *text = malloc((size_t)n * size);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(text + (size_t)i * size, unit, size);
+    clock_t start = clock();
+    br_encoding *e = encode(t, text, n * (int64_t)size, NULL);
+    double taken = (double)(clock() - start) / CLOCKS_PER_SEC;
+    check_ok();
+    br_encoding_free(e);
+    free(text);
+    return taken;
+}
+
+/* Ten times the text must not take a hundred times the time. */
+Test(tokenizer_bad, time_is_linear)
+{
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
+    static const char *const units[] = {
+        "x", "\u0301", "\u0301\u0323", "[", "[CLS", "[SEP]", "\xff"
+    };
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        double few = seconds(t, units[i], 20000), many = seconds(t, units[i], 200000);
+        cr_assert(many <= 40 * few + 0.05, "%s: %g s, then %g s", units[i], few, many);
+    }
+    br_tokenizer_free(t);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static bool encode_all(void)
+{
+    br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
+    br_text text = { "time a\u0323\u0301 flies \u00e9", -1 };
+    br_encode_options options = { .max_length = 7, .stride = 1, .pad_to_multiple = 8 };
+    br_encoding *e = br_tokenizer_encode(t, &text, &text, &options);
+    br_token_batch batch;
+    bool ok = e && br_tokenizer_encode_batch(t, 1, &text, NULL, NULL, &batch);
+    char *decoded = ok ? br_tokenizer_decode(t, e->length, e->ids, true) : NULL;
+    br_free(decoded);
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+    return decoded;
+}
+
+Test(tokenizer_bad, memory_runs_out)
+{
+    fail_in_turn(encode_all, "tokenizer");
+}
