@@ -52,4 +52,20 @@ static inline void check_rows_sum_to_one(br_tensor *weights)
     cr_assert(br_allclose(sums, br_ones_like(sums), 0, 1e-6), "%s", br_error_message());
 }
 
+/* The module has exactly n entries, and these among them. */
+static inline void check_keys(br_module *module, int64_t n, int n_names, const char *const *names)
+{
+    br_named_list *state = br_state_dict(module);
+    cr_assert_not_null(state, "%s", br_error_message());
+    cr_assert_eq(state->count, n);
+    for (int i = 0; i < n_names; i++)
+        cr_assert_not_null(br_named_list_get(state, names[i]), "%s", names[i]);
+    br_named_list_free(state);
+}
+#define KEYS(...)                                                                     \
+    (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), (const char *[]) \
+    {                                                                                 \
+        __VA_ARGS__                                                                   \
+    }
+
 #endif

@@ -46,22 +46,6 @@ static br_tensor *small_ids(void)
     return br_from_i64(BR_SHAPE(2, 3), (int64_t[]){ 4, 10, 2, 0, 4, 4 });
 }
 
-/* The module has exactly n entries, and these among them. */
-static void check_keys(br_module *module, int64_t n, int n_names, const char *const *names)
-{
-    br_named_list *state = br_state_dict(module);
-    cr_assert_not_null(state, "%s", br_error_message());
-    cr_assert_eq(state->count, n);
-    for (int i = 0; i < n_names; i++)
-        cr_assert_not_null(br_named_list_get(state, names[i]), "%s", names[i]);
-    br_named_list_free(state);
-}
-#define KEYS(...)                                                                     \
-    (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), (const char *[]) \
-    {                                                                                 \
-        __VA_ARGS__                                                                   \
-    }
-
 /* ---- Self-attention -------------------------------------------------------------------------- */
 
 /* In [1]: clones the book's repository and installs what it wants. */
