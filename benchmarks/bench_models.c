@@ -31,6 +31,7 @@ typedef struct model_entry {
     void (*make_batch)(br_tensor **batch);
     /* The loss, or NULL with an error. */
     br_tensor *(*loss)(br_module *module, br_tensor *const *batch);
+    bool no_dropout; /* trains in evaluation mode, so that losses can be compared */
 } model_entry;
 
 static br_module *make_bert(bool as_written)
@@ -82,9 +83,53 @@ static br_tensor *bert_loss(br_module *module, br_tensor *const *batch)
     return br_bert_loss(logits_lm, logits_clsf, batch[3], batch[4], NULL, NULL);
 }
 
+static br_module *make_encoder_decoder(bool add_attention)
+{
+    br_architecture_config config = br_architecture_notebook_config();
+    config.add_attention = add_attention;
+    return br_base(br_architecture_encoder_decoder_new(&config));
+}
+
+/* The encoder's attention is added, not dropped: the notebook's model, but for that. */
+static br_module *make_encoder_decoder_intended(void)
+{
+    return make_encoder_decoder(true);
+}
+
+static br_module *make_encoder_decoder_as_written(void)
+{
+    return make_encoder_decoder(false);
+}
+
+/* 64 sequences of 10 ids to copy; targets have 9. */
+static void make_copy_batch(br_tensor **batch)
+{
+    enum { B = 64, S = 10 };
+    int64_t ids[B][S];
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t s = 0; s < S; s++)
+            ids[b][s] = s == 0 ? 1 : 1 + (b * 31 + s * 7) % 99;
+    br_tensor *source = br_from_i64(BR_SHAPE(B, S), &ids[0][0]);
+    batch[0] = source;
+    batch[1] = br_narrow(source, 1, 0, S - 1);
+    batch[2] = br_architecture_source_mask(source);
+    batch[3] = br_architecture_create_mask(B, S - 1);
+    batch[4] = br_flatten(br_narrow(source, 1, 1, S - 1), 0, -1);
+}
+
+static br_tensor *copy_loss(br_module *module, br_tensor *const *batch)
+{
+    br_tensor *out = br_architecture_encoder_decoder_forward(
+        (br_architecture_encoder_decoder *)(void *)module, batch[0], batch[1], batch[2], batch[3]);
+    return br_cross_entropy(br_flatten(out, 0, 1), batch[4], NULL);
+}
+
 static const model_entry models[] = {
-    { "bert-scratch", make_bert_intended, make_bert_batch, bert_loss },
-    { "bert-scratch-as-written", make_bert_as_written, make_bert_batch, bert_loss },
+    { "bert-scratch", make_bert_intended, make_bert_batch, bert_loss, false },
+    { "bert-scratch-as-written", make_bert_as_written, make_bert_batch, bert_loss, false },
+    { "encoder-decoder", make_encoder_decoder_intended, make_copy_batch, copy_loss, true },
+    { "encoder-decoder-as-written", make_encoder_decoder_as_written, make_copy_batch, copy_loss,
+      true },
 };
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -134,7 +179,7 @@ static void begin(measured *m, const phase_entry *phase)
     br_manual_seed(SEED);
     m->w.module = m->model->make();
     m->model->make_batch(m->w.batch);
-    br_train(m->w.module, phase->training);
+    br_train(m->w.module, phase->training && !m->model->no_dropout);
     if (phase->training)
         m->w.optim = br_adam(m->w.module, NULL);
 }

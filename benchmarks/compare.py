@@ -13,7 +13,9 @@ import statistics
 import subprocess
 import sys
 
-MODELS = ["bert-scratch", "bert-scratch-as-written"]
+MODELS = ["bert-scratch", "bert-scratch-as-written", "encoder-decoder",
+          "encoder-decoder-as-written"]
+NO_DROPOUT = ["encoder-decoder", "encoder-decoder-as-written"]  # train in evaluation mode
 PHASES = ["train", "forward"]
 
 
@@ -119,16 +121,126 @@ def bert(as_written):
     return BERT, loss
 
 
+def encoder_decoder(as_written):
+    import torch
+    from torch import nn
+
+    d_model, heads, layers, d_ff, max_positions, vocab, dropout = 512, 8, 6, 2048, 512, 100, 0.1
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q = nn.Linear(d_model, d_model)
+            self.k = nn.Linear(d_model, d_model)
+            self.v = nn.Linear(d_model, d_model)
+            self.output_linear = nn.Linear(d_model, d_model)
+            self.dropout = nn.Dropout(dropout)
+
+        def forward(self, query, key, mask=None):
+            def heads_of(t):
+                return t.view(t.size(0), -1, heads, d_model // heads).transpose(1, 2)
+            q, k, v = heads_of(self.q(query)), heads_of(self.k(key)), heads_of(self.v(key))
+            scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d_model // heads)
+            if mask is not None:
+                scores = scores.masked_fill(mask.unsqueeze(1) == 0, float("-inf"))
+            x = torch.matmul(self.dropout(torch.softmax(scores, -1)), v)
+            x = x.transpose(1, 2).contiguous().view(x.size(0), -1, d_model)
+            return self.output_linear(x)
+
+    class FeedForward(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear_1 = nn.Linear(d_model, d_ff)
+            self.linear_2 = nn.Linear(d_ff, d_model)
+            self.dropout = nn.Dropout(dropout)
+
+        def forward(self, x):
+            return self.dropout(self.linear_2(torch.relu(self.linear_1(x))))
+
+    class EncoderBlock(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer_norm_1 = nn.LayerNorm(d_model)
+            self.layer_norm_2 = nn.LayerNorm(d_model)
+            self.attention = Attention()
+            self.feed_forward = FeedForward()
+            self.dropout = nn.Dropout(dropout)
+
+        def forward(self, x):
+            hidden = self.layer_norm_1(x)
+            attention_output = self.attention(hidden, hidden)
+            x = self.layer_norm_2(x + self.dropout(x if as_written else attention_output))
+            return self.dropout(x + self.feed_forward(x))
+
+    class DecoderBlock(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer_norm_1 = nn.LayerNorm(d_model)
+            self.layer_norm_2 = nn.LayerNorm(d_model)
+            self.layer_norm_3 = nn.LayerNorm(d_model)
+            self.attn_1 = Attention()
+            self.attn_2 = Attention()
+            self.feed_forward = FeedForward()
+            self.dropout = nn.Dropout(dropout)
+
+        def forward(self, x, encoder_output, source_mask, target_mask):
+            hidden = self.layer_norm_1(x)
+            x = self.layer_norm_2(x + self.dropout(self.attn_1(hidden, hidden, target_mask)))
+            x = self.layer_norm_3(x + self.dropout(self.attn_2(x, encoder_output, source_mask)))
+            return x + self.dropout(self.feed_forward(x))
+
+    class Stack(nn.Module):
+        def __init__(self, block):
+            super().__init__()
+            self.token_embeddings = nn.Embedding(vocab, d_model)
+            self.position_embeddings = nn.Embedding(max_positions, d_model)
+            self.layer_norm = nn.LayerNorm(d_model, eps=1e-12)
+            self.dropout = nn.Dropout()
+            self.layers = nn.ModuleList([block() for _ in range(layers)])
+
+        def forward(self, ids, *arguments):
+            positions = self.position_embeddings(torch.arange(ids.size(1)).unsqueeze(0))
+            x = self.dropout(self.layer_norm(self.token_embeddings(ids) + positions))
+            for layer in self.layers:
+                x = layer(x, *arguments)
+            return x
+
+    class EncoderDecoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = Stack(EncoderBlock)
+            self.decoder = Stack(DecoderBlock)
+            self.fc = nn.Linear(d_model, vocab)
+
+        def forward(self, source, target, source_mask, target_mask):
+            encoder_output = self.encoder(source)
+            return self.fc(self.decoder(target, encoder_output, source_mask, target_mask))
+
+    batch, length = 64, 10
+    source = torch.tensor([[1 if s == 0 else 1 + (b * 31 + s * 7) % 99 for s in range(length)]
+                           for b in range(batch)])
+    target, target_y = source[:, :-1], source[:, 1:].flatten()
+    source_mask = (source != 0).unsqueeze(-2)
+    target_mask = torch.ones(length - 1, length - 1).tril().expand(batch, -1, -1)
+    criterion = nn.CrossEntropyLoss()
+
+    def loss(model):
+        return criterion(model(source, target, source_mask, target_mask).flatten(0, 1), target_y)
+
+    return EncoderDecoder, loss
+
+
 def serve_torch(name, phase, threads):
     import resource
     import time
     import torch
 
     torch.set_num_threads(threads)
-    make, loss_of = bert(as_written=name.endswith("as-written"))
+    model_of = bert if name.startswith("bert") else encoder_decoder
+    make, loss_of = model_of(as_written=name.endswith("as-written"))
     torch.manual_seed(0)
     model = make()
-    model.train(phase == "train")
+    model.train(phase == "train" and name not in NO_DROPOUT)
     optimizer = torch.optim.Adam(model.parameters())
 
     def train():

@@ -204,6 +204,13 @@ Test(architecture, golden_files_agree)
     check_golden("architecture.*.safetensors", 17);
 }
 
+/* Made by make_architecture.py FOLDER --intended --seed 4 --batch 3 --source-len 7 --target-len 5
+ * --hidden-size 12 --num-attention-heads 3 --intermediate-size 10 --vocab-size 11. */
+Test(architecture, golden_files_of_the_intended_form_agree)
+{
+    check_golden("intended/architecture.*.safetensors", 4);
+}
+
 Test(architecture, samples_are_numpy_s)
 {
     for (size_t i = 0; i < sizeof random_dataset_values / sizeof *random_dataset_values; i++) {
