@@ -25,7 +25,6 @@
 #define CELL_TYPE     "none: shows a type of Python's"
 #define CELL_EMPTY    "none: makes an empty list, which the next cell fills"
 /* Not yet. */
-#define CELL_TOKENIZER  "waits for the tokenizer"
 #define CELL_PRETRAINED "waits for pretrained weights"
 #define CELL_VIEW       "waits for pretrained weights and the views of attention"
 
@@ -67,5 +66,13 @@ static inline void check_keys(br_module *module, int64_t n, int n_names, const c
     {                                                                                 \
         __VA_ARGS__                                                                   \
     }
+
+/* The tensor prints as in the notebook. */
+static inline void check_printed(const br_tensor *t, const char *want)
+{
+    char *printed = br_to_string(t);
+    cr_assert_str_eq(printed, want);
+    br_free(printed);
+}
 
 #endif

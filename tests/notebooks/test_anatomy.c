@@ -2,7 +2,7 @@
  *
  * The notebook never seeds its generator, so its printed weights and scores can not be had again.
  * What is asserted of them holds for any draw. */
-#include "tests/notebooks/cells.h"
+#include "tests/notebooks/bert_tokenizer.h"
 
 NOTEBOOK("000_5dbdfd3571e9fee9.txt", "Transformer Anatomy", 29);
 TestSuite(notebook_anatomy, .init = check_begin, .fini = check_end);
@@ -61,10 +61,24 @@ CELL_WITHOUT_TEST(3, CELL_IMPORTS);
 CELL_WITHOUT_TEST(4, CELL_VIEW);
 
 /* In [ ]: the tokenizer of bert-base-uncased and the text "time flies like an arrow". */
-CELL_WITHOUT_TEST(5, CELL_TOKENIZER);
+Test(notebook_anatomy, cell_5_tokenizer)
+{
+    br_tokenizer *tokenizer = bert_tokenizer();
+    cr_assert_eq(br_tokenizer_size(tokenizer), br_anatomy_notebook_config().vocab_size);
+    br_tokenizer_free(tokenizer);
+}
 
 /* In [4]: the text's ids without special tokens, 2051 10029 2066 2019 8612. */
-CELL_WITHOUT_TEST(6, CELL_TOKENIZER);
+Test(notebook_anatomy, cell_6_input_ids)
+{
+    br_scope *scope = br_scope_begin();
+    br_tokenizer *tokenizer = bert_tokenizer();
+    br_tensor *ids = bert_input_ids(tokenizer, "time flies like an arrow");
+    check_printed(ids, "tensor([[ 2051, 10029,  2066,  2019,  8612]])");
+    cr_assert(br_equal(ids, input_ids()));
+    br_tokenizer_free(tokenizer);
+    br_scope_end(scope);
+}
 
 /* In [5]: `token_emb`, Embedding(30522, 768). */
 Test(notebook_anatomy, cell_7_token_emb)
@@ -366,13 +380,12 @@ Test(notebook_anatomy, cell_26_encoder_classifier)
 Test(notebook_anatomy, cell_27_mask)
 {
     br_scope *scope = br_scope_begin();
-    char *printed = br_to_string(br_select(br_anatomy_causal_mask(SEQ_LEN), 0, 0));
-    cr_assert_str_eq(printed, "tensor([[1., 0., 0., 0., 0.],\n"
-                              "        [1., 1., 0., 0., 0.],\n"
-                              "        [1., 1., 1., 0., 0.],\n"
-                              "        [1., 1., 1., 1., 0.],\n"
-                              "        [1., 1., 1., 1., 1.]])");
-    br_free(printed);
+    check_printed(br_select(br_anatomy_causal_mask(SEQ_LEN), 0, 0),
+                  "tensor([[1., 0., 0., 0., 0.],\n"
+                  "        [1., 1., 0., 0., 0.],\n"
+                  "        [1., 1., 1., 0., 0.],\n"
+                  "        [1., 1., 1., 1., 0.],\n"
+                  "        [1., 1., 1., 1., 1.]])");
     br_scope_end(scope);
 }
 

@@ -1,6 +1,6 @@
 /* Notebook 002, Transformers from Scratch, cell by cell, at its own sizes: those of
  * bert-base-uncased. Its weights are random and unseeded: what is asserted holds for any draw. */
-#include "tests/notebooks/cells.h"
+#include "tests/notebooks/bert_tokenizer.h"
 
 NOTEBOOK("002_5ed216bae89cfa5e.txt", "Transformers from Scratch", 14);
 TestSuite(notebook_scratch, .init = check_begin, .fini = check_end);
@@ -39,7 +39,16 @@ CELL_WITHOUT_TEST(1, CELL_IMPORTS);
 CELL_WITHOUT_TEST(2, CELL_VIEW);
 
 /* In [16]: the text's ids without special tokens, 2051 10029 2066 2019 8612. */
-CELL_WITHOUT_TEST(3, CELL_TOKENIZER);
+Test(notebook_scratch, cell_3_input_ids)
+{
+    br_scope *scope = br_scope_begin();
+    br_tokenizer *tokenizer = bert_tokenizer();
+    br_tensor *ids = bert_input_ids(tokenizer, "time flies like an arrow");
+    check_printed(ids, "tensor([[ 2051, 10029,  2066,  2019,  8612]])");
+    cr_assert(br_equal(ids, input_ids()));
+    br_tokenizer_free(tokenizer);
+    br_scope_end(scope);
+}
 
 /* In [7]: `token_emb`, Embedding(30522, 768). */
 Test(notebook_scratch, cell_4_token_emb)

@@ -1,0 +1,58 @@
+/* tests/notebooks/bert_tokenizer.h - the notebooks' tokenizer, as far as their sentence goes.
+ *
+ * bert-base-uncased's vocabulary is not part of Brasa. This one has its size, and the special
+ * tokens and the sentence's words in their places; every other token is a name that no text has. */
+#ifndef BR_TESTS_NOTEBOOKS_BERT_TOKENIZER_H
+#define BR_TESTS_NOTEBOOKS_BERT_TOKENIZER_H
+
+#include "tests/notebooks/cells.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static inline const char *bert_token(int64_t id)
+{
+    static const struct {
+        int64_t id;
+        const char *token;
+    } known[] = {
+        { 0, "[PAD]" }, { 100, "[UNK]" }, { 101, "[CLS]" }, { 102, "[SEP]" },  { 103, "[MASK]" },
+        { 2019, "an" }, { 2051, "time" }, { 2066, "like" }, { 8612, "arrow" }, { 10029, "flies" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].id == id)
+            return known[i].token;
+    return NULL;
+}
+
+static inline br_tokenizer *bert_tokenizer(void)
+{
+    char path[] = "/tmp/brasa-vocab-XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    for (int64_t id = 0; id < 30522; id++) {
+        const char *token = bert_token(id);
+        if (token)
+            fprintf(file, "%s\n", token);
+        else
+            fprintf(file, "[unused%lld]\n", (long long)id);
+    }
+    cr_assert_eq(fclose(file), 0);
+    br_tokenizer *tokenizer = br_tokenizer_from_vocab(path, NULL);
+    unlink(path);
+    cr_assert_not_null(tokenizer, "%s", br_error_message());
+    return tokenizer;
+}
+
+/* tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids */
+static inline br_tensor *bert_input_ids(const br_tokenizer *tokenizer, const char *text)
+{
+    br_token_batch inputs;
+    bool ok = br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ text, -1 }, NULL,
+                                        &(br_encode_options){ .no_special_tokens = true }, &inputs);
+    cr_assert(ok, "%s", br_error_message());
+    return inputs.ids;
+}
+
+#endif
