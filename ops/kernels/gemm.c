@@ -257,13 +257,23 @@ static void cut_for_threads(job *j)
     j->teams = min64(threads, n * j->row_parts * j->column_parts);
 }
 
-/* A copy of A by tiles earns its cost if many columns of B use it, and if the first-level cache
- * does not hold as much of A as is used at a time. */
+/* True if rows that follow each other at this distance fall on different sets of a first-level
+ * cache, whose sets repeat every 4 KiB. */
+static bool rows_spread(int64_t bytes)
+{
+    return bytes % 2048 != 0;
+}
+
+/* A copy of A by tiles earns its cost if many columns of B use it, if the first-level cache does
+ * not hold as much of A as is used at a time, and if A's own rows cannot be read side by side as
+ * well. */
 static bool wants_packing(const job *j)
 {
-    const int64_t columns = ratio(j->g->n, j->column_parts);
+    const br_gemm *g = j->g;
+    const int64_t columns = ratio(g->n, j->column_parts);
     return j->multiply == multiply_by_tiles && columns >= 4 * j->kernels->gemm_columns &&
-           j->block_rows * min64(j->depth, j->g->k) * j->size >= L1_BYTES;
+           j->block_rows * min64(j->depth, g->k) * j->size >= L1_BYTES &&
+           (g->a_col != 1 || !rows_spread(g->a_row * j->size));
 }
 
 static bool run(job *j)
