@@ -33,7 +33,7 @@ static void check_numbers(int at, const json_t *want, const char *key, const int
                           int64_t n)
 {
     const json_t *values = json_object_get(want, key);
-    cr_assert_eq(json_array_size(values), n, "case %d: %zu %s, got %lld", at,
+    cr_assert_eq((int64_t)json_array_size(values), n, "case %d: %zu %s, got %lld", at,
                  json_array_size(values), key, (long long)n);
     for (int64_t i = 0; i < n; i++) {
         const json_t *value = json_array_get(values, (size_t)i);
@@ -46,7 +46,7 @@ static void check_numbers(int at, const json_t *want, const char *key, const int
 static void check_spans(int at, const json_t *want, const char *key, const br_span *got, int64_t n)
 {
     const json_t *values = json_object_get(want, key);
-    cr_assert_eq(json_array_size(values), n);
+    cr_assert_eq((int64_t)json_array_size(values), n);
     for (int64_t i = 0; i < n; i++) {
         const json_t *span = json_array_get(values, (size_t)i);
         int64_t begin = json_integer_value(json_array_get(span, 0));
