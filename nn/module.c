@@ -143,6 +143,11 @@ void br_module_free(br_module *module)
     free_tree(module->state);
 }
 
+void br_free_module(void *self)
+{
+    br_module_free(self);
+}
+
 void br_module_set_destroy(br_module *module, void (*destroy)(void *self))
 {
     if (br__module_alive("set_destroy", module))

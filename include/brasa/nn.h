@@ -38,7 +38,8 @@ BR_API void *br_module_create(size_t size, const char *class_name);
 /* Frees the module with its children; NULL is ignored. A child is freed by its parent; freed before
  * that, it leaves its parent. */
 BR_API void br_module_free(br_module *module);
-#define br_free_module(self) br_module_free((self) ? br_base(self) : NULL)
+/* The same for a pointer to any module struct. */
+BR_API void br_free_module(void *self);
 
 /* Registers `child` under `name` and returns it. The parent owns it from now on. If the
  * registration fails the child is freed, unless it is part of a tree already, and NULL returned. */
