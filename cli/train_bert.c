@@ -17,7 +17,8 @@ typedef struct bert_task {
 /* ---- Settings -------------------------------------------------------------------------------- */
 
 /* At the notebook's rate the intended form diverges at first; at a tenth of it every masked word is
- * right after some 20 steps, and every next-sentence answer after some 40. */
+ * right long before the last step, and so is every next-sentence answer. The seed is one from which
+ * the form as written starts where the notebook's run did, at a loss of 67. */
 static void preset(void *context, const char *name, bool as_written, train_options *options)
 {
     bert_task *self = context;
@@ -25,7 +26,7 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     self->config.as_written = as_written;
     self->batch_size = 6;
     *options = (train_options){ .steps = as_written ? 50 : 80,
-                                .seed = 1,
+                                .seed = 123,
                                 .checkpoint_every = 50,
                                 .lr = as_written ? 1e-3 : 1e-4 };
     if (strcmp(name, "small") != 0)
