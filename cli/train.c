@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const recipe *const recipes[] = { &recipe_bert_scratch };
+static const recipe *const recipes[] = { &recipe_bert_scratch, &recipe_copy_task };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static const char help_head[] = "Usage: brasa train RECIPE [OPTION]...\n"
@@ -25,7 +25,8 @@ static const char help_options[] =
     "      --out DIR        where results go (out/RECIPE): checkpoint.safetensors, log.jsonl with "
     "a\n"
     "                       line a step (its losses before the update, and the seconds it took),\n"
-    "                       loss.svg. A new run replaces an earlier one's.\n"
+    "                       loss.svg and, where something is measured, metrics.svg. A new run\n"
+    "                       replaces an earlier one's.\n"
     "      --resume         go on with the run in DIR, with the same numbers as if it had not "
     "stopped;\n"
     "                       its settings are those of the checkpoint\n"
@@ -145,6 +146,9 @@ static int take_recipe(train_request *request, int argc, char **argv)
         request->preset = request->recipe->presets[0];
     if (!has_preset(request->recipe, request->preset))
         return cli_usage("train", "%s has no preset '%s'", request->recipe->name, request->preset);
+    if (request->data && !request->recipe->data)
+        return cli_usage("train", "%s makes its data up: there is no --data",
+                         request->recipe->name);
     return 0;
 }
 

@@ -8,30 +8,37 @@
 /* What every recipe has; its defaults are the recipe's. */
 typedef struct train_options {
     int64_t steps, seed, checkpoint_every;
+    int64_t warmup;     /* steps over which the learning rate grows to lr; 0: none */
+    int64_t eval_every; /* steps from one evaluation to the next, where the recipe has one */
     double lr;
 } train_options;
 
 /* A recipe trains one model on one task; `self` is its own struct, all zero at first. */
 typedef struct recipe {
     const char *name, *summary;
-    const char *data;           /* its text, a file of data/ */
+    const char *data;           /* its text, a file of data/; NULL: it makes its data up */
     const char *const *presets; /* ends with NULL; the first is the default */
     const char *const *addends; /* names of the loss's addends for the log, ends with NULL */
+    const char *const *metrics; /* names of what evaluate() measures, ends with NULL */
     size_t size;                /* of self */
     /* Sets self and the options to a preset's values. */
     void (*preset)(void *self, const char *preset, bool as_written, train_options *options);
     void (*settings)(void *self, settings *s);
     /* Makes data and model, which it returns and self owns. Draws from the generator, which was
-     * seeded. NULL on error. */
+     * seeded. `text` is NULL where there is no file. NULL on error. */
     br_module *(*prepare)(void *self, const char *text, size_t length);
-    /* The loss of one step, and its addends. */
-    br_tensor *(*loss)(void *self, br_tensor **addends);
+    /* The loss of a step, counted from 0, and its addends. Its data depend on the seed and the
+     * step alone, so that a run can go on. */
+    br_tensor *(*loss)(void *self, int64_t step, br_tensor **addends);
+    /* Measures the model, in evaluation mode and without gradients, on what it was not trained on;
+     * draws nothing from the generator. NULL where there are no metrics. */
+    void (*evaluate)(void *self, double *metrics);
     /* Prints what the model has learned. */
     void (*show)(void *self);
     void (*destroy)(void *self);
 } recipe;
 
-extern const recipe recipe_bert_scratch;
+extern const recipe recipe_bert_scratch, recipe_copy_task;
 
 typedef struct assignment {
     const char *key, *value; /* key NULL: value is KEY=VALUE */

@@ -104,8 +104,9 @@ static br_tensor *forward(bert_task *self, br_tensor **logits_clsf)
     return br_bert_forward(self->model, b->input_ids, b->segment_ids, b->masked_pos, logits_clsf);
 }
 
-static br_tensor *loss(void *context, br_tensor **addends)
+static br_tensor *loss(void *context, int64_t step, br_tensor **addends)
 {
+    (void)step; /* one batch throughout */
     bert_task *self = context;
     br_tensor *logits_clsf, *logits_lm = forward(self, &logits_clsf);
     return br_bert_loss(logits_lm, logits_clsf, self->batch.masked_tokens, self->batch.is_next,
@@ -208,6 +209,7 @@ static void show(void *context)
 
 static const char *const presets[] = { "notebook", "small", NULL };
 static const char *const addends[] = { "loss_lm", "loss_clsf", NULL };
+static const char *const metrics[] = { NULL };
 
 const recipe recipe_bert_scratch = {
     .name = "bert-scratch",
@@ -215,6 +217,7 @@ const recipe recipe_bert_scratch = {
     .data = "frases.txt",
     .presets = presets,
     .addends = addends,
+    .metrics = metrics,
     .size = sizeof(bert_task),
     .preset = preset,
     .settings = add_settings,

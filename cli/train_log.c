@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,8 +57,8 @@ static bool read_line(const train_log *log, const char *line, int64_t last, int6
     bool ok = *step > 0 && *step <= last;
     for (int i = 0; ok && i < log->n_names; i++) {
         const json_t *value = json_object_get(json, log->names[i]);
-        ok = json_is_number(value);
-        values[i] = json_number_value(value);
+        ok = json_is_number(value) || (!value && i >= log->n_losses);
+        values[i] = value ? json_number_value(value) : NAN;
     }
     json_decref(json);
     return ok;
@@ -100,7 +101,8 @@ bool train_log_add(train_log *log, int64_t step, const double *values, double se
     json_t *json = json_pack("{sI}", "step", (json_int_t)step);
     bool ok = json != NULL;
     for (int i = 0; ok && i < log->n_names; i++)
-        ok = json_object_set_new(json, log->names[i], json_real(values[i])) == 0;
+        if (!isnan(values[i]))
+            ok = json_object_set_new(json, log->names[i], json_real(values[i])) == 0;
     ok = ok && json_object_set_new(json, "seconds", json_real(seconds)) == 0;
     /* 9 digits tell an f32 from every other. */
     char *line = ok ? json_dumps(json, JSON_REAL_PRECISION(9)) : NULL;
@@ -113,18 +115,34 @@ bool train_log_add(train_log *log, int64_t step, const double *values, double se
     return !br_failed() && remember(log, (double)step, values);
 }
 
-bool train_log_plot(const train_log *log, const char *path, const char *title)
+/* What the lines have of one value, without gaps, so that the points are joined. */
+static void collect(const train_log *log, int value, double *room, br_series *series)
+{
+    double *x = room, *y = room + log->count;
+    *series = (br_series){ .name = log->names[value], .x = x, .y = y };
+    for (int64_t i = 0; i < log->count; i++) {
+        if (isnan(log->values[value][i]))
+            continue;
+        x[series->count] = log->steps[i];
+        y[series->count++] = log->values[value][i];
+    }
+}
+
+bool train_log_plot(const train_log *log, const char *path, int first, int end,
+                    br_plot_options options)
 {
     br_series series[LOG_MAX_VALUES];
-    for (int i = 0; i < log->n_names; i++)
-        series[i] = (br_series){
-            .name = log->names[i], .count = log->count, .x = log->steps, .y = log->values[i]
-        };
-    /* A masked word that is surely right has a loss of zero, or nearly. */
-    br_plot_options options = {
-        .title = title, .x_label = "step", .y_label = "loss", .log_y = true, .floor_y = 1e-3
-    };
-    return br_plot_svg(path, log->n_names, series, &options);
+    double *room = calloc((size_t)(end - first), (size_t)(2 * log->count + 1) * sizeof *room);
+    if (!room) {
+        br_raise(BR_ERROR_MEMORY, "no memory for a plot of %lld lines", (long long)log->count);
+        return false;
+    }
+    for (int i = first; i < end; i++)
+        collect(log, i, room + (i - first) * 2 * log->count, &series[i - first]);
+    options.x_label = "step";
+    bool ok = br_plot_svg(path, end - first, series, &options);
+    free(room);
+    return ok;
 }
 
 void train_log_close(train_log *log)

@@ -21,7 +21,7 @@ typedef struct trainer {
     settings settings;
     br_module *model;
     br_optim *optim;
-    char *checkpoint, *log_path, *plot;
+    char *checkpoint, *log_path, *plot, *metrics_plot;
     char data_hash[17]; /* of the text that it trains on */
     train_log log;
     int64_t step, saved; /* steps done, and at the last checkpoint; -1: none */
@@ -56,6 +56,11 @@ static void add_settings(trainer *t)
                                           "of initial weights and batch" });
     settings_add(&t->settings, (setting){ "lr", SETTING_NUMBER, &o->lr, 1e-12, 1e6, false,
                                           "learning rate of Adam" });
+    settings_add(&t->settings, (setting){ "warmup", SETTING_INTEGER, &o->warmup, 0, 1e9, false,
+                                          "steps over which the rate grows to lr" });
+    if (t->recipe->evaluate)
+        settings_add(&t->settings, (setting){ "eval_every", SETTING_INTEGER, &o->eval_every, 1, 1e9,
+                                              false, "steps from one evaluation to the next" });
     settings_add(&t->settings, (setting){ "checkpoint_every", SETTING_INTEGER, &o->checkpoint_every,
                                           1, 1e9, true, "steps from one checkpoint to the next" });
     t->recipe->settings(t->self, &t->settings);
@@ -117,26 +122,39 @@ static bool set_paths(trainer *t, const train_request *request)
     t->checkpoint = cli_format("%s/checkpoint.safetensors", out ? out : "");
     t->log_path = cli_format("%s/log.jsonl", out ? out : "");
     t->plot = cli_format("%s/loss.svg", out ? out : "");
+    t->metrics_plot = cli_format("%s/metrics.svg", out ? out : "");
     bool ok = !br_failed() && (request->resume || cli_make_directory(out));
     free(out);
     return ok;
 }
 
+/* The text to train on, in memory to free(); NULL where the recipe makes its own data up, or with
+ * an error. */
+static char *read_text(trainer *t, const train_request *request, size_t *length)
+{
+    char *path = NULL;
+    if (request->data)
+        path = cli_format("%s", request->data);
+    else if (t->recipe->data)
+        path = cli_data_file(t->recipe->data);
+    char *text = path ? cli_read_file(path, length) : NULL;
+    free(path);
+    return text;
+}
+
 static bool prepare(trainer *t, const train_request *request)
 {
-    char *path = request->data ? cli_format("%s", request->data) : cli_data_file(t->recipe->data);
     size_t length = 0;
-    char *text = path ? cli_read_file(path, &length) : NULL;
-    if (text) {
-        snprintf(t->data_hash, sizeof t->data_hash, "%016" PRIx64,
-                 (uint64_t)XXH3_64bits(text, length));
-        br_manual_seed((uint64_t)t->options.seed);
-        t->model = t->recipe->prepare(t->self, text, length);
-    }
+    char *text = read_text(t, request, &length);
+    if (br_failed())
+        return false;
+    snprintf(t->data_hash, sizeof t->data_hash, "%016" PRIx64,
+             (uint64_t)XXH3_64bits(text ? text : "", length));
+    br_manual_seed((uint64_t)t->options.seed);
+    t->model = t->recipe->prepare(t->self, text, length);
     if (t->model)
         t->optim = br_adam(t->model, &(br_adam_options){ .lr = t->options.lr });
     free(text);
-    free(path);
     return !br_failed();
 }
 
@@ -167,6 +185,9 @@ static bool open_log(trainer *t)
     t->log.names[t->log.n_names++] = "loss";
     for (int i = 0; t->recipe->addends[i] && t->log.n_names < LOG_MAX_VALUES; i++)
         t->log.names[t->log.n_names++] = t->recipe->addends[i];
+    t->log.n_losses = t->log.n_names;
+    for (int i = 0; t->recipe->metrics[i] && t->log.n_names < LOG_MAX_VALUES; i++)
+        t->log.names[t->log.n_names++] = t->recipe->metrics[i];
     return train_log_open(&t->log, t->step);
 }
 
@@ -193,53 +214,100 @@ static bool save(trainer *t)
     return ok;
 }
 
+/* The rate of the next step: it grows linearly over the warm-up. */
+static double learning_rate(const trainer *t)
+{
+    double part = (double)(t->step + 1) / (double)(t->options.warmup + 1);
+    return t->options.lr * fmin(part, 1);
+}
+
 /* One step; its losses, before the update, go to values. */
 static bool step(trainer *t, double *values)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *addends[LOG_MAX_VALUES] = { 0 };
     br_optim_zero_grad(t->optim);
-    br_tensor *loss = t->recipe->loss(t->self, addends);
+    br_tensor *loss = t->recipe->loss(t->self, t->step, addends);
     values[0] = br_item(loss);
-    for (int i = 1; i < t->log.n_names; i++)
+    for (int i = 1; i < t->log.n_losses; i++)
         values[i] = br_item(addends[i - 1]);
     if (!br_failed() && !isfinite(values[0]))
         br_raise(BR_ERROR_STATE,
                  "the loss of step %" PRId64 " is %g: a smaller learning rate may help",
                  t->step + 1, values[0]);
     br_backward(loss);
+    br_optim_set_lr(t->optim, -1, learning_rate(t));
     bool ok = br_optim_step(t->optim);
     br_scope_end(scope);
     t->step += ok;
     return ok;
 }
 
-static void tell(const trainer *t, progress *p, const double *values)
+/* Measures the model where it is time for it; elsewhere the metrics are NaN. */
+static void evaluate(trainer *t, double *metrics)
 {
-    char text[128] = "";
-    for (int i = t->log.n_names > 1; i < t->log.n_names; i++) {
+    for (int i = 0; i < t->log.n_names - t->log.n_losses; i++)
+        metrics[i] = NAN;
+    if (!t->recipe->evaluate || t->step % t->options.eval_every != 0)
+        return;
+    br_eval(t->model);
+    br_scope *scope = br_no_grad_begin();
+    t->recipe->evaluate(t->self, metrics);
+    br_scope_end(scope);
+    br_train(t->model, true);
+}
+
+/* What the progress line says: the loss, or its addends, and the metrics when last measured. */
+static void tell(const trainer *t, progress *p, const double *values, double *metrics)
+{
+    char text[160] = "";
+    for (int i = t->log.n_losses > 1; i < t->log.n_names; i++) {
+        double *metric = i < t->log.n_losses ? NULL : &metrics[i - t->log.n_losses];
+        if (metric && !isnan(values[i]))
+            *metric = values[i];
+        double value = metric ? *metric : values[i];
         size_t n = strlen(text);
-        snprintf(text + n, sizeof text - n, "%s%s %.4f", n ? "  " : "", t->log.names[i], values[i]);
+        if (!isnan(value))
+            snprintf(text + n, sizeof text - n, "%s%s %.4f", n ? "  " : "", t->log.names[i], value);
     }
     progress_update(p, t->step, text);
+}
+
+static bool draw(const trainer *t)
+{
+    /* A masked word that is surely right has a loss of zero, or nearly. */
+    br_plot_options losses = {
+        .title = t->recipe->name, .y_label = "loss", .log_y = true, .floor_y = 1e-3
+    };
+    int n_losses = t->log.n_losses, n = t->log.n_names;
+    return train_log_plot(&t->log, t->plot, 0, n_losses, losses) &&
+           (n == n_losses || train_log_plot(&t->log, t->metrics_plot, n_losses, n,
+                                            (br_plot_options){ .title = t->recipe->name }));
 }
 
 static bool train(trainer *t)
 {
     progress p = progress_begin(t->step, t->options.steps);
+    double values[LOG_MAX_VALUES], metrics[LOG_MAX_VALUES];
+    for (int i = 0; i < LOG_MAX_VALUES; i++)
+        metrics[i] = NAN;
     bool ok = true;
     while (ok && t->step < t->options.steps && !stop_signal) {
-        double values[LOG_MAX_VALUES], started = cli_seconds();
-        ok = step(t, values) && train_log_add(&t->log, t->step, values, cli_seconds() - started);
+        double started = cli_seconds();
+        ok = step(t, values);
+        double seconds = cli_seconds() - started;
         if (ok)
-            tell(t, &p, values);
+            evaluate(t, values + t->log.n_losses);
+        ok = ok && !br_failed() && train_log_add(&t->log, t->step, values, seconds);
+        if (ok)
+            tell(t, &p, values, metrics);
         if (ok && t->step % t->options.checkpoint_every == 0)
             ok = save(t);
     }
     progress_end(&p);
     if (ok && t->saved != t->step)
         ok = save(t);
-    return ok && train_log_plot(&t->log, t->plot, t->recipe->name);
+    return ok && draw(t);
 }
 
 static void show(trainer *t)
@@ -289,6 +357,7 @@ static void end(trainer *t)
     free(t->checkpoint);
     free(t->log_path);
     free(t->plot);
+    free(t->metrics_plot);
 }
 
 static bool begin(trainer *t, const train_request *request)

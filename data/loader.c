@@ -153,17 +153,38 @@ static bool make_batch(br_loader *loader, int64_t count, br_tensor **fields)
     return ok;
 }
 
-bool br_loader_next(br_loader *loader, br_tensor **fields)
+/* Whether there is an epoch to read from. */
+static bool has_begun(const br_loader *loader)
 {
     if (br_failed())
         return false;
-    if (!loader || !fields) {
-        br__fail(BR_ERROR_ARGUMENT, "loader", "%s is NULL, but it is required",
-                 loader ? "fields" : "loader");
+    if (!loader)
+        br__fail(BR_ERROR_ARGUMENT, "loader", "loader is NULL, but it is required");
+    else if (loader->next < 0)
+        br__fail(BR_ERROR_STATE, "loader", "no epoch was started: call br_loader_begin() first");
+    return !br_failed();
+}
+
+bool br_loader_seek(br_loader *loader, int64_t batch)
+{
+    if (!has_begun(loader))
+        return false;
+    int64_t size = br_loader_size(loader);
+    if (batch < 0 || batch > size) {
+        br__fail(BR_ERROR_ARGUMENT, "loader",
+                 "batch is %" PRId64 ", but an epoch has %" PRId64 " batches", batch, size);
         return false;
     }
-    if (loader->next < 0) {
-        br__fail(BR_ERROR_STATE, "loader", "no epoch was started: call br_loader_begin() first");
+    loader->next = batch < size ? batch * loader->batch_size : loader->size;
+    return true;
+}
+
+bool br_loader_next(br_loader *loader, br_tensor **fields)
+{
+    if (!has_begun(loader))
+        return false;
+    if (!fields) {
+        br__fail(BR_ERROR_ARGUMENT, "loader", "fields is NULL, but it is required");
         return false;
     }
     for (int k = 0; k < br_dataset_num_fields(loader->dataset); k++)

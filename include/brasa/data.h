@@ -47,6 +47,8 @@ BR_API int64_t br_loader_size(const br_loader *loader);
 BR_API bool br_loader_begin(br_loader *loader);
 /* The next batch in fields[], of the innermost scope; false at the end of the epoch or on error. */
 BR_API bool br_loader_next(br_loader *loader, br_tensor **fields);
+/* Lets batch number `batch` of the epoch be the next: for a run that goes on where it stopped. */
+BR_API bool br_loader_seek(br_loader *loader, int64_t batch);
 
 /* ---- Vocabularies ---------------------------------------------------------------------------- */
 

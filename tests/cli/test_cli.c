@@ -1,4 +1,6 @@
 /* The `brasa` program, run as a user runs it: training, stopping, going on, and bad arguments. */
+#include "tests/cli/program.h"
+
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,120 +10,76 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char directory[] = "/tmp/brasa-cli-XXXXXX";
-
-static void begin(void)
-{
-    cr_assert_not_null(mkdtemp(directory));
-    cr_assert_eq(chdir(BRASA_TEST_DIR "/.."), 0);
-    setenv("OUT", directory, 1);
-    setenv("GOLDEN", BRASA_TEST_DIR "/golden", 1);
-    setenv("BRASA", BRASA_PROGRAM, 1);
-}
-
-static void end(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", directory);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(cli, .init = begin, .fini = end, .timeout = 240);
-
-/* Runs the arguments through the shell; its output, with that on stderr, goes to `output`. */
-static int brasa(const char *arguments, char *output, size_t size)
-{
-    char command[1024];
-    snprintf(command, sizeof command, "\"$BRASA\" %s 2>&1", arguments);
-    FILE *pipe = popen(command, "r");
-    cr_assert_not_null(pipe);
-    size_t n = fread(output, 1, size - 1, pipe);
-    output[n] = 0;
-    int status = pclose(pipe);
-    cr_assert(WIFEXITED(status), "%s: killed", command);
-    return WEXITSTATUS(status);
-}
-
-/* The status is as given, and the output has the text. */
-static void check(const char *arguments, int status, const char *part)
-{
-    static char output[1 << 16];
-    int got = brasa(arguments, output, sizeof output);
-    cr_assert_eq(got, status, "brasa %s: exit status %d, not %d:\n%s", arguments, got, status,
-                 output);
-    cr_assert(strstr(output, part), "brasa %s: no \"%s\" in\n%s", arguments, part, output);
-}
-
-/* A shell command that must succeed. */
-static void shell(const char *command)
-{
-    cr_assert_eq(system(command), 0, "%s", command);
-}
+TestSuite(cli, .init = program_begin, .fini = program_end, .timeout = 240);
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
 Test(cli, help_and_version)
 {
-    check("--version", 0, "brasa 0.1.0\n");
-    check("--help", 0, "train ");
-    check("train --help", 0, "bert-scratch");
-    check("train bert-scratch --help", 0, "d_model            768");
-    check("train bert-scratch --preset small --as-written --help", 0, "as_written         true");
-    check("check --help", 0, "golden-1");
+    program_check("--version", 0, "brasa 0.1.0\n");
+    program_check("--help", 0, "train ");
+    program_check("train --help", 0, "bert-scratch");
+    program_check("train bert-scratch --help", 0, "d_model            768");
+    program_check("train bert-scratch --preset small --as-written --help", 0,
+                  "as_written         true");
+    program_check("check --help", 0, "golden-1");
 }
 
 Test(cli, bad_arguments)
 {
-    check("", 2, "Usage: brasa COMMAND");
-    check("dance", 2, "there is no command 'dance'");
-    check("train", 2, "which recipe?");
-    check("train bert", 2, "there is no recipe 'bert'");
-    check("train bert-scratch more", 2, "'more' is one argument too many");
-    check("train bert-scratch --fast", 2, "--fast");
-    check("train bert-scratch --steps", 2, "steps");
-    check("train bert-scratch --steps x --out $OUT", 2, "steps is 'x', must be an integer of 0");
-    check("train bert-scratch --lr 0 --out $OUT", 2, "lr is '0'");
-    check("train bert-scratch --lr nan --out $OUT", 2, "lr is 'nan'");
-    check("train bert-scratch --threads 0", 2, "--threads is '0'");
-    check("train bert-scratch --preset big", 2, "has no preset 'big'");
-    check("train bert-scratch --set d_model=0 --out $OUT", 2, "d_model is '0'");
-    check("train bert-scratch --set size=3 --out $OUT", 2, "no setting 'size', only steps, seed");
-    check("train bert-scratch --set d_model --out $OUT", 2, "must be KEY=VALUE");
-    check("train bert-scratch --resume --preset small", 2, "not from --preset");
-    check("check", 2, "no file is named");
-    check("check --what", 2, "--what");
+    program_check("", 2, "Usage: brasa COMMAND");
+    program_check("dance", 2, "there is no command 'dance'");
+    program_check("train", 2, "which recipe?");
+    program_check("train bert", 2, "there is no recipe 'bert'");
+    program_check("train bert-scratch more", 2, "'more' is one argument too many");
+    program_check("train bert-scratch --fast", 2, "--fast");
+    program_check("train bert-scratch --steps", 2, "steps");
+    program_check("train bert-scratch --steps x --out $OUT", 2,
+                  "steps is 'x', must be an integer of 0");
+    program_check("train bert-scratch --lr 0 --out $OUT", 2, "lr is '0'");
+    program_check("train bert-scratch --lr nan --out $OUT", 2, "lr is 'nan'");
+    program_check("train bert-scratch --threads 0", 2, "--threads is '0'");
+    program_check("train bert-scratch --preset big", 2, "has no preset 'big'");
+    program_check("train bert-scratch --set d_model=0 --out $OUT", 2, "d_model is '0'");
+    program_check("train bert-scratch --set size=3 --out $OUT", 2,
+                  "no setting 'size', only steps, seed");
+    program_check("train bert-scratch --set d_model --out $OUT", 2, "must be KEY=VALUE");
+    program_check("train bert-scratch --resume --preset small", 2, "not from --preset");
+    program_check("check", 2, "no file is named");
+    program_check("check --what", 2, "--what");
 }
 
 Test(cli, bad_files)
 {
-    check("train bert-scratch --resume --out $OUT", 1, "checkpoint.safetensors");
-    check("train bert-scratch --data $OUT/none --out $OUT", 1, "none: cannot be opened");
-    check("train bert-scratch --out /proc/none", 1, "/proc/none: cannot be made");
-    check("train bert-scratch --set batch_size=5 --set d_model=8 --out $OUT", 1, "must be even");
-    check("train bert-scratch --set maxlen=20 --set d_model=8 --out $OUT", 1, "maxlen is 20");
-    shell("printf 'one\\377\\ntwo' >$OUT/text");
-    check("train bert-scratch --data $OUT/text --out $OUT", 1, "byte 3 of the text is not UTF-8");
-    shell("printf 'Eu sou.\\nTu és.' >$OUT/text; printf 'no checkpoint' >$OUT/"
-          "checkpoint.safetensors");
-    check("train bert-scratch --resume --out $OUT", 1, "checkpoint.safetensors");
+    program_check("train bert-scratch --resume --out $OUT", 1, "checkpoint.safetensors");
+    program_check("train bert-scratch --data $OUT/none --out $OUT", 1, "none: cannot be opened");
+    program_check("train bert-scratch --out /proc/none", 1, "/proc/none: cannot be made");
+    program_check("train bert-scratch --set batch_size=5 --set d_model=8 --out $OUT", 1,
+                  "must be even");
+    program_check("train bert-scratch --set maxlen=20 --set d_model=8 --out $OUT", 1,
+                  "maxlen is 20");
+    program_shell("printf 'one\\377\\ntwo' >$OUT/text");
+    program_check("train bert-scratch --data $OUT/text --out $OUT", 1,
+                  "byte 3 of the text is not UTF-8");
+    program_shell("printf 'Eu sou.\\nTu és.' >$OUT/text; printf 'no checkpoint' >$OUT/"
+                  "checkpoint.safetensors");
+    program_check("train bert-scratch --resume --out $OUT", 1, "checkpoint.safetensors");
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
 #define SMALL "train bert-scratch --preset small --threads 1 "
-/* The log without the times. */
-#define LOSSES "sed 's/, \"seconds.*//'"
 
 Test(cli, a_small_model_learns_its_batch)
 {
-    check(SMALL "--out $OUT/run", 0, "6 of 6 next-sentence answers right");
-    check("check $OUT/run/checkpoint.safetensors", 1, "FAILED");
-    shell("test -s $OUT/run/checkpoint.safetensors && grep -q '</svg>' $OUT/run/loss.svg");
-    shell("test $(wc -l <$OUT/run/log.jsonl) = 80");
-    shell("grep -Eq '^{\"step\": 80, \"loss\": [0-9.e-]+, \"loss_lm\": [0-9.e-]+, "
-          "\"loss_clsf\": [0-9.e-]+, \"seconds\": [0-9.e-]+}$' $OUT/run/log.jsonl");
-    check(SMALL "--out $OUT/run", 0, "15 of 15 masked words right");
-    shell("test $(wc -l <$OUT/run/log.jsonl) = 80");
+    program_check(SMALL "--out $OUT/run", 0, "6 of 6 next-sentence answers right");
+    program_check("check $OUT/run/checkpoint.safetensors", 1, "FAILED");
+    program_shell("test -s $OUT/run/checkpoint.safetensors && grep -q '</svg>' $OUT/run/loss.svg");
+    program_shell("test $(wc -l <$OUT/run/log.jsonl) = 80");
+    program_shell("grep -Eq '^{\"step\": 80, \"loss\": [0-9.e-]+, \"loss_lm\": [0-9.e-]+, "
+                  "\"loss_clsf\": [0-9.e-]+, \"seconds\": [0-9.e-]+}$' $OUT/run/log.jsonl");
+    program_check(SMALL "--out $OUT/run", 0, "15 of 15 masked words right");
+    program_shell("test $(wc -l <$OUT/run/log.jsonl) = 80");
 }
 
 Test(cli, a_resumed_run_has_the_same_numbers)
@@ -130,34 +88,35 @@ Test(cli, a_resumed_run_has_the_same_numbers)
     for (int i = 0; i < 2; i++) {
         char arguments[256];
         snprintf(arguments, sizeof arguments, SMALL "%s--steps 9 --out $OUT/whole", forms[i]);
-        check(arguments, 0, "steps 1 to 9");
+        program_check(arguments, 0, "steps 1 to 9");
         snprintf(arguments, sizeof arguments, SMALL "%s--steps 4 --out $OUT/part", forms[i]);
-        check(arguments, 0, "steps 1 to 4");
+        program_check(arguments, 0, "steps 1 to 4");
         /* Lines that the checkpoint does not know of, and one that was cut short. */
-        shell("printf '{\"step\": 5, \"loss\": 1}\\n{\"ste' >>$OUT/part/log.jsonl");
-        check("train bert-scratch --resume --threads 3 --steps 9 --out $OUT/part", 0,
-              "steps 5 to 9");
-        shell(LOSSES " $OUT/whole/log.jsonl >$OUT/a; " LOSSES
-                     " $OUT/part/log.jsonl >$OUT/b; cmp $OUT/a $OUT/b");
-        shell("cmp $OUT/whole/checkpoint.safetensors $OUT/part/checkpoint.safetensors");
+        program_shell("printf '{\"step\": 5, \"loss\": 1}\\n{\"ste' >>$OUT/part/log.jsonl");
+        program_check("train bert-scratch --resume --threads 3 --steps 9 --out $OUT/part", 0,
+                      "steps 5 to 9");
+        program_shell(PROGRAM_LOSSES " $OUT/whole/log.jsonl >$OUT/a; " PROGRAM_LOSSES
+                                     " $OUT/part/log.jsonl >$OUT/b; cmp $OUT/a $OUT/b");
+        program_shell("cmp $OUT/whole/checkpoint.safetensors $OUT/part/checkpoint.safetensors");
     }
 }
 
 Test(cli, a_resumed_run_keeps_its_settings)
 {
-    check(SMALL "--steps 2 --set d_ff=40 --out $OUT", 0, "steps 1 to 2");
-    check("train bert-scratch --resume --lr 0.5 --out $OUT", 2,
-          "lr is 0.5, but the checkpoint was made with 0.001");
-    check("train bert-scratch --resume --set d_ff=41 --out $OUT", 2, "d_ff is 41");
-    check("train bert-scratch --resume --set d_ff=40 --steps 3 --out $OUT", 0, "steps 3 to 3");
-    shell("sed 's/pizza/pasta/' data/frases.txt >$OUT/text");
-    check("train bert-scratch --resume --data $OUT/text --out $OUT", 1, "another text");
+    program_check(SMALL "--steps 2 --set d_ff=40 --out $OUT", 0, "steps 1 to 2");
+    program_check("train bert-scratch --resume --lr 0.5 --out $OUT", 2,
+                  "lr is 0.5, but the checkpoint was made with 0.001");
+    program_check("train bert-scratch --resume --set d_ff=41 --out $OUT", 2, "d_ff is 41");
+    program_check("train bert-scratch --resume --set d_ff=40 --steps 3 --out $OUT", 0,
+                  "steps 3 to 3");
+    program_shell("sed 's/pizza/pasta/' data/frases.txt >$OUT/text");
+    program_check("train bert-scratch --resume --data $OUT/text --out $OUT", 1, "another text");
 }
 
 Test(cli, a_loss_that_is_not_finite_ends_the_run)
 {
-    check(SMALL "--lr 1e6 --as-written --steps 500 --set d_model=8 --out $OUT", 1,
-          "a smaller learning rate may help");
+    program_check(SMALL "--lr 1e6 --as-written --steps 500 --set d_model=8 --out $OUT", 1,
+                  "a smaller learning rate may help");
 }
 
 /* Starts the program with its output thrown away. */
@@ -194,7 +153,7 @@ static void wait_for_lines(const char *path, int lines)
 static void stop_and_resume(int signal_number)
 {
     char out[64], log[96];
-    snprintf(out, sizeof out, "%s/stopped", directory);
+    snprintf(out, sizeof out, "%s/stopped", program_directory);
     snprintf(log, sizeof log, "%s/log.jsonl", out);
     pid_t pid = start((char *[]){ "brasa", "train", "bert-scratch", "--preset", "small", "--steps",
                                   "100000", "--threads", "1", "--out", out, NULL });
@@ -204,11 +163,11 @@ static void stop_and_resume(int signal_number)
     int status;
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 128 + signal_number);
-    shell("exec >/dev/null 2>&1; steps=$(($(wc -l <$OUT/stopped/log.jsonl) + 3)) && "
-          "\"$BRASA\" train bert-scratch --resume --steps $steps --out $OUT/stopped && "
-          "\"$BRASA\" " SMALL "--steps $steps --out $OUT/whole && " LOSSES
-          " $OUT/whole/log.jsonl >$OUT/a && " LOSSES
-          " $OUT/stopped/log.jsonl >$OUT/b && cmp $OUT/a $OUT/b");
+    program_shell("exec >/dev/null 2>&1; steps=$(($(wc -l <$OUT/stopped/log.jsonl) + 3)) && "
+                  "\"$BRASA\" train bert-scratch --resume --steps $steps --out $OUT/stopped && "
+                  "\"$BRASA\" " SMALL "--steps $steps --out $OUT/whole && " PROGRAM_LOSSES
+                  " $OUT/whole/log.jsonl >$OUT/a && " PROGRAM_LOSSES
+                  " $OUT/stopped/log.jsonl >$OUT/b && cmp $OUT/a $OUT/b");
 }
 
 Test(cli, an_interrupted_run_goes_on)
@@ -225,13 +184,13 @@ Test(cli, a_terminated_run_goes_on)
 
 Test(cli, golden_files_are_checked)
 {
-    check("check $GOLDEN/bert.*.safetensors", 0, "9 passed, 0 failed\n");
-    check("check --threads 1 $GOLDEN/bert.gelu.safetensors", 0, " of the tolerance, in ");
-    check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "FAILED  /nonexistent: ");
-    check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "1 passed, 1 failed\n");
+    program_check("check $GOLDEN/bert.*.safetensors", 0, "9 passed, 0 failed\n");
+    program_check("check --threads 1 $GOLDEN/bert.gelu.safetensors", 0, " of the tolerance, in ");
+    program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "FAILED  /nonexistent: ");
+    program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "1 passed, 1 failed\n");
 }
 
 Test(cli, a_full_disk_is_an_error)
 {
-    check("check $GOLDEN/bert.gelu.safetensors >/dev/full", 1, "");
+    program_check("check $GOLDEN/bert.gelu.safetensors >/dev/full", 1, "");
 }

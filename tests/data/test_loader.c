@@ -76,6 +76,29 @@ Test(loader, without_shuffling_the_order_is_plain)
     br_dataset_free(dataset);
 }
 
+Test(loader, seek_goes_to_any_batch)
+{
+    br_dataset *dataset = numbers_new(5);
+    br_loader *loader = br_loader_new(dataset, &(br_loader_options){ .batch_size = 2 });
+    br_scope *scope = br_scope_begin();
+    br_tensor *fields[2];
+    check_fails(br_loader_seek(loader, 0), "call br_loader_begin() first");
+    cr_assert(br_loader_begin(loader));
+    cr_assert(br_loader_seek(loader, 2) && br_loader_next(loader, fields));
+    cr_assert_eq(br_numel(fields[0]), 1);
+    cr_assert_eq(br_data_i64(fields[0])[0], 4);
+    cr_assert(br_loader_seek(loader, 1) && br_loader_next(loader, fields));
+    cr_assert_eq(br_data_i64(fields[0])[0], 2);
+    cr_assert(br_loader_seek(loader, 3));
+    cr_assert_not(br_loader_next(loader, fields));
+    check_fails(br_loader_seek(loader, 4), "an epoch has 3 batches");
+    check_fails(br_loader_seek(loader, -1), "batch is -1");
+    check_fails(br_loader_seek(NULL, 0), "loader is NULL");
+    br_scope_end(scope);
+    br_loader_free(loader);
+    br_dataset_free(dataset);
+}
+
 Test(loader, drop_last_and_large_batches)
 {
     br_dataset *dataset = numbers_new(5);

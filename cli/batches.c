@@ -1,0 +1,42 @@
+/* cli/batches.c - steps as batches of epochs. */
+#include "cli/batches.h"
+
+#include <inttypes.h>
+
+bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle)
+{
+    br_loader_options options = { .batch_size = batch_size, .shuffle = shuffle, .drop_last = true };
+    *b = (batches){ .loader = br_loader_new(dataset, &options),
+                    .seed = br_initial_seed(),
+                    .epoch = -1 };
+    if (b->loader && br_loader_size(b->loader) == 0)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "a batch has %" PRId64 " items, but there are only %" PRId64 " to train on",
+                 batch_size, br_dataset_size(dataset));
+    return !br_failed();
+}
+
+/* An epoch's order depends on the seed and its number alone. */
+static bool begin_epoch(batches *b, int64_t epoch)
+{
+    br_rng_state state;
+    br_get_rng_state(&state);
+    br_manual_seed(b->seed + (uint64_t)epoch);
+    bool ok = br_loader_begin(b->loader);
+    br_set_rng_state(&state);
+    b->epoch = epoch;
+    return ok;
+}
+
+bool batches_get(batches *b, int64_t step, br_tensor **fields)
+{
+    int64_t size = br_loader_size(b->loader);
+    if (br_failed() || (b->epoch != step / size && !begin_epoch(b, step / size)))
+        return false;
+    return br_loader_seek(b->loader, step % size) && br_loader_next(b->loader, fields);
+}
+
+void batches_close(batches *b)
+{
+    br_loader_free(b->loader);
+}

@@ -1,0 +1,55 @@
+/* tests/cli/program.c - running the program in a directory of its own. */
+#include "tests/cli/program.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+char program_directory[] = "/tmp/brasa-cli-XXXXXX";
+
+void program_begin(void)
+{
+    cr_assert_not_null(mkdtemp(program_directory));
+    cr_assert_eq(chdir(BRASA_TEST_DIR "/.."), 0);
+    setenv("OUT", program_directory, 1);
+    setenv("GOLDEN", BRASA_TEST_DIR "/golden", 1);
+    setenv("BRASA", BRASA_PROGRAM, 1);
+}
+
+void program_end(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", program_directory);
+    cr_assert_eq(system(command), 0);
+}
+
+/* Runs the arguments through the shell; its output, with that on stderr, goes to `output`. */
+static int brasa(const char *arguments, char *output, size_t size)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "\"$BRASA\" %s 2>&1", arguments);
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    size_t n = fread(output, 1, size - 1, pipe);
+    output[n] = 0;
+    int status = pclose(pipe);
+    cr_assert(WIFEXITED(status), "%s: killed", command);
+    return WEXITSTATUS(status);
+}
+
+void program_check(const char *arguments, int status, const char *part)
+{
+    static char output[1 << 16];
+    int got = brasa(arguments, output, sizeof output);
+    cr_assert_eq(got, status, "brasa %s: exit status %d, not %d:\n%s", arguments, got, status,
+                 output);
+    cr_assert(strstr(output, part), "brasa %s: no \"%s\" in\n%s", arguments, part, output);
+}
+
+void program_shell(const char *command)
+{
+    cr_assert_eq(system(command), 0, "%s", command);
+}
