@@ -33,7 +33,7 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     self->length = 10;
     self->batch = 64;
     self->num_samples = 1000;
-    *options = (train_options){ .steps = as_written ? 150 : 400,
+    *options = (train_options){ .steps = as_written ? 150 : 200,
                                 .checkpoint_every = 100,
                                 .eval_every = 50,
                                 .warmup = as_written ? 0 : 100,

@@ -29,9 +29,9 @@ static void check_resuming(const char *recipe, const char *options, int first, i
 
 Test(recipes, copy_task_copies_new_sequences)
 {
-    program_check("train copy-task --preset small --steps 250 --out $OUT", 0,
+    program_check("train copy-task --preset small --out $OUT", 0,
                   "64 of 64 new sequences copied without a mistake");
-    program_shell("grep -c new_accuracy $OUT/log.jsonl | grep -qx 5");
+    program_shell("grep -c new_accuracy $OUT/log.jsonl | grep -qx 4");
     program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"loss\": 0\\.0[0-4]'");
     program_shell("grep -q new_accuracy $OUT/metrics.svg && ! grep -q new_accuracy $OUT/loss.svg");
 }
