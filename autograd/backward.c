@@ -300,6 +300,18 @@ static bool run(walk *w)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
+/* Field by field: the heap's room need not be cleared. */
+static void begin_walk(walk *w, bool retain_graph, bool create_graph)
+{
+    w->heap.items = NULL;
+    w->heap.count = w->heap.room = 0;
+    w->retain_graph = retain_graph || create_graph;
+    w->create_graph = create_graph;
+    w->n_captures = 0;
+    w->captures = NULL;
+    w->held = NULL;
+}
+
 /* Sends an output's own gradient, given or 1, on its way. */
 static bool start(walk *w, const char *op, br_tensor *t, br_tensor *gradient)
 {
@@ -342,8 +354,8 @@ bool br_backward_with(br_tensor *t, const br_backward_options *options)
 {
     static const br_backward_options defaults;
     const br_backward_options *o = options ? options : &defaults;
-    walk w = { .retain_graph = o->retain_graph || o->create_graph,
-               .create_graph = o->create_graph };
+    walk w;
+    begin_walk(&w, o->retain_graph, o->create_graph);
     br_scope *scope = br_scope_begin();
     br__thread.no_grad = !w.create_graph;
     start(&w, "backward", t, o->gradient);
@@ -466,8 +478,8 @@ bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *
 {
     static const br_grad_options defaults;
     const br_grad_options *o = options ? options : &defaults;
-    walk w = { .retain_graph = o->retain_graph || o->create_graph,
-               .create_graph = o->create_graph };
+    walk w;
+    begin_walk(&w, o->retain_graph, o->create_graph);
     for (int i = 0; grads && i < n_inputs; i++)
         grads[i] = NULL;
     if (br_failed())
@@ -476,7 +488,7 @@ bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *
         br__fail(BR_ERROR_ARGUMENT, "grad", "outputs and grads are required");
         return false;
     }
-    br_node_list list = { NULL, 0, 0 };
+    br_node_list list = { .items = NULL };
     bool ok = make_captures(&w, n_inputs, inputs) && br__collect_nodes(n_outputs, outputs, &list);
     if (ok) {
         mark_needed(&w, &list);

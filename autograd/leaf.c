@@ -11,14 +11,14 @@ static void destroy(br_meta *meta)
     br__node_release(a->node);
     br_release(a->grad);
     br__free_hooks(&a->hooks);
-    br_free(a);
+    br__object_free(a, sizeof *a);
 }
 
 br_autograd *br__autograd_make(br_tensor *t)
 {
     if (t->meta)
         return br__autograd(t);
-    br_autograd *a = br__malloc(sizeof *a);
+    br_autograd *a = br__object_alloc(sizeof *a);
     if (!a)
         return NULL;
     *a = (br_autograd){ .meta = { destroy } };

@@ -16,7 +16,7 @@ br_node *br__node_retain(br_node *node)
 
 void br__node_clear_saved(br_node *node)
 {
-    for (int i = 0; i < BR_MAX_SAVED; i++) {
+    for (int i = 0; i < node->n_saved; i++) {
         br_tensor *value = node->saved[i].value;
         node->saved[i].value = NULL;
         br_release(value);
@@ -36,8 +36,7 @@ static void free_node(br_node *node)
     }
     if (node->outputs != &node->first)
         br_free(node->outputs);
-    br_free(node->params);
-    br_free(node);
+    br__object_free(node, node->size);
 }
 
 /* Freeing a node frees what it held, and so the next: nodes whose turn comes meanwhile wait in a
@@ -76,7 +75,9 @@ static void describe_output(br_output *output, const br_tensor *t)
 static void connect(br_edge *edge, br_tensor *input)
 {
     const br_autograd *a = br__autograd(input);
-    *edge = (br_edge){ .output = 0 };
+    edge->node = NULL;
+    edge->leaf = NULL;
+    edge->skip = false;
     if (!input)
         return;
     edge->dtype = input->dtype;
@@ -92,26 +93,26 @@ static void connect(br_edge *edge, br_tensor *input)
 
 static bool any_requires_grad(int n, br_tensor *const *tensors)
 {
-    for (int i = 0; i < n; i++)
-        if (br_requires_grad(tensors[i]))
+    for (int i = 0; i < n; i++) {
+        const br_autograd *a = br__autograd(tensors[i]);
+        if (a && (a->node || a->requires_grad))
             return true;
+    }
     return false;
 }
 
 static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
                          br_tensor *const *inputs, const void *params, size_t params_size)
 {
-    br_node *node = br__malloc(sizeof *node + (size_t)n_inputs * sizeof *node->inputs);
+    size_t params_at = sizeof(br_node) + (size_t)n_inputs * sizeof(br_edge);
+    br_node *node = br__object_alloc(params_at + params_size);
     if (!node)
         return NULL;
-    memset(node, 0, sizeof *node);
-    if (params_size > 0) {
-        if (!(node->params = br__malloc(params_size))) {
-            br_free(node);
-            return NULL;
-        }
+    memset(node, 0, offsetof(br_node, first));
+    node->size = params_at + params_size;
+    node->params = params_size > 0 ? (char *)node + params_at : NULL;
+    if (params_size > 0)
         memcpy(node->params, params, params_size);
-    }
     node->op = op;
     atomic_init(&node->refs, 1);
     node->number = atomic_fetch_add(&node_numbers, 1);
@@ -147,8 +148,7 @@ bool br__share_history(br_tensor *t, const br_autograd *of)
 static br_node *record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *const *inputs,
                        const void *params, size_t params_size)
 {
-    if (br_failed() || !output || br__thread.no_grad || !any_requires_grad(n_inputs, inputs) ||
-        !br_is_floating(output))
+    if (!output || br__failed() || !br_is_floating(output))
         return NULL;
     br_node *node = new_node(op, output, n_inputs, inputs, params, params_size);
     if (!node)
@@ -161,8 +161,10 @@ static br_node *record(const br_op *op, br_tensor *output, int n_inputs, br_tens
 br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *const *inputs,
                    const void *params, size_t params_size)
 {
+    if (br__thread.no_grad || !any_requires_grad(n_inputs, inputs))
+        return NULL;
     const br_autograd *a = br__autograd(output);
-    if (a && (a->node || a->requires_grad) && !br_failed() && !br__thread.no_grad)
+    if (a && (a->node || a->requires_grad) && !br__failed())
         return br__fail(BR_ERROR_STATE, op->name,
                         "the output is already on the tape: an operation must return a new tensor");
     return record(op, output, n_inputs, inputs, params, params_size);
@@ -252,6 +254,8 @@ void br_save(br_node *node, int slot, br_tensor *t)
 {
     if (!node || !t || br_failed())
         return;
+    for (; node->n_saved <= slot && slot < BR_MAX_SAVED; node->n_saved++)
+        node->saved[node->n_saved].value = NULL;
     if (slot < 0 || slot >= BR_MAX_SAVED || node->saved[slot].value) {
         br__fail(BR_ERROR_ARGUMENT, node->op->name, "slot %d to save in is %s", slot,
                  slot < 0 || slot >= BR_MAX_SAVED ? "outside 0 .. 7" : "taken");
@@ -276,7 +280,7 @@ void br_save(br_node *node, int slot, br_tensor *t)
 
 br_tensor *br_saved(br_node *node, int slot)
 {
-    if (!node || slot < 0 || slot >= BR_MAX_SAVED || br_failed())
+    if (!node || slot < 0 || slot >= node->n_saved || br_failed())
         return NULL;
     br_saved_value *saved = &node->saved[slot];
     if (!saved->value)
@@ -320,25 +324,37 @@ const char *br_op_name(const br_tensor *t)
 
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
+static bool grow(br_node_list *list)
+{
+    br_node **items = br__malloc(2 * list->room * sizeof *items);
+    if (!items)
+        return false;
+    memcpy(items, list->items, list->count * sizeof *items);
+    if (list->items != list->few)
+        br_free(list->items);
+    list->items = items;
+    list->room *= 2;
+    return true;
+}
+
 bool br__node_list_push(br_node_list *list, br_node *node)
 {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        br_node **items =
-            br__realloc(list->items, list->room * sizeof *items, room * sizeof *items);
-        if (!items)
-            return false;
-        list->items = items;
-        list->room = room;
+    if (!list->items) {
+        list->items = list->few;
+        list->room = sizeof list->few / sizeof *list->few;
     }
+    if (list->count == list->room && !grow(list))
+        return false;
     list->items[list->count++] = node;
     return true;
 }
 
 void br__node_list_free(br_node_list *list)
 {
-    br_free(list->items);
-    *list = (br_node_list){ NULL, 0, 0 };
+    if (list->items != list->few)
+        br_free(list->items);
+    list->items = NULL;
+    list->count = list->room = 0;
 }
 
 static bool see(br_node_list *list, br_node *node)
@@ -370,7 +386,7 @@ bool br__collect_nodes(int n, br_tensor *const *tensors, br_node_list *list)
 bool br__visit_leaves(br_tensor *output, void (*visit)(br_tensor *leaf, void *context),
                       void *context)
 {
-    br_node_list list = { NULL, 0, 0 };
+    br_node_list list = { .items = NULL };
     bool ok = br__collect_nodes(1, &output, &list);
     for (size_t k = 0; k < list.count; k++) {
         br_node *node = list.items[k];

@@ -90,6 +90,8 @@ struct br_node {
     bool needed;     /* br_grad(): leads to a wanted input */
     bool seen;       /* walks: visited; cleared at their end */
     int n_inputs, n_outputs;
+    int n_saved;               /* slots of saved[] that have been written */
+    size_t size;               /* of the object, which ends with inputs and parameters */
     br_node *next_dead;        /* list of nodes to be freed */
     br_output first, *outputs; /* outputs is &first, or a block for several */
     br_saved_value saved[BR_MAX_SAVED];
@@ -105,8 +107,9 @@ void br__node_clear_saved(br_node *node);
 /* ---- Lists of nodes that grow ---------------------------------------------------------------- */
 
 typedef struct br_node_list {
-    br_node **items;
+    br_node **items; /* few[] as long as that is enough, so a list must not be moved */
     size_t count, room;
+    br_node *few[32];
 } br_node_list;
 bool br__node_list_push(br_node_list *list, br_node *node);
 void br__node_list_free(br_node_list *list);

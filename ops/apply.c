@@ -83,22 +83,28 @@ br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x)
     if (!br__required(op, "x", x))
         return NULL;
     br_loop loop = br__loop_for(op, "x", x, kernel);
-    br_tensor *y = loop ? br__new(op, x->ndim, x->sizes, x->dtype) : NULL;
+    br_tensor *y = loop ? br__new_like(op, x, x->dtype) : NULL;
     if (y)
         br__for_each(2, (const br_tensor *[]){ y, x }, loop, NULL);
     return y;
+}
+
+/* A tensor of the shape that a and b broadcast to. */
+static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor *b, br_dtype dtype)
+{
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (br_same_shape(a, b))
+        return br__new_like(op, a, dtype);
+    return br__broadcast(op, a, b, &ndim, sizes) ? br__new(op, ndim, sizes, dtype) : NULL;
 }
 
 /* kernel(a, b), whose dtypes have been compared, as a tensor of the dtype that is asked for. */
 static br_tensor *apply(const char *op, size_t kernel, const br_tensor *a, const br_tensor *b,
                         bool comparison)
 {
-    int ndim;
-    int64_t sizes[BR_MAX_DIMS];
     br_loop loop = br__loop_for(op, "a", a, kernel);
-    if (!loop || !br__broadcast(op, a, b, &ndim, sizes))
-        return NULL;
-    br_tensor *y = br__new(op, ndim, sizes, comparison ? BR_BOOL : a->dtype);
+    br_tensor *y = loop ? new_result(op, a, b, comparison ? BR_BOOL : a->dtype) : NULL;
     if (y)
         br__for_each(3, (const br_tensor *[]){ y, a, b }, loop, NULL);
     return y;

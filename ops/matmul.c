@@ -254,13 +254,26 @@ br_tensor *br_matmul(br_tensor *a, br_tensor *b)
 
 /* ---- Linear ---------------------------------------------------------------------------------- */
 
+/* dy^T x over all rows of both. Where it is not to be differentiated again and rows are evenly
+ * spaced there is no need of views. */
+static br_tensor *weight_gradient(br_tensor *dy, br_tensor *x)
+{
+    if (!dy || !x || br_grad_enabled() || !dy->contiguous || !x->contiguous || x->ndim == 0)
+        return br_mm(br_t(as_matrix(dy)), as_matrix(x));
+    int64_t outputs = dy->sizes[dy->ndim - 1], inputs = x->sizes[x->ndim - 1];
+    br_tensor *dw = br__new("linear", BR_SHAPE(outputs, inputs), x->dtype);
+    int64_t rows = outputs > 0 ? dy->numel / outputs : 0;
+    matrices left = { dy, outputs, rows, 1, outputs, 0 }, right = { x, rows, inputs, inputs, 1, 0 };
+    return dw && multiply(dw, &left, &right, NULL, 0) ? dw : NULL;
+}
+
 /* y = x w^T + bias: dx = dy w, dw = dy^T x, and dbias = dy, which the tape sums down. */
 static void linear_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (br_wants(node, 0))
         dx[0] = br_matmul(dy, br_saved(node, 1));
     if (br_wants(node, 1))
-        dx[1] = br_mm(br_t(as_matrix(dy)), as_matrix(br_saved(node, 0)));
+        dx[1] = weight_gradient(dy, br_saved(node, 0));
     if (br_wants(node, 2))
         dx[2] = dy;
 }

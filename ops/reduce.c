@@ -59,14 +59,24 @@ static br_tensor *result(const char *op, const br_tensor *x, unsigned bits, bool
     return br__new(op, n, sizes, dtype);
 }
 
-/* The adjoint of a sum: dy repeated along the reduced dimensions of input 0. */
+/* The adjoint of a sum: dy repeated along the reduced dimensions of input 0. Where it is not to be
+ * differentiated again, that is one view. */
 static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
 {
     int ndim = 0;
-    int64_t kept[BR_MAX_DIMS];
+    int64_t kept[BR_MAX_DIMS], strides[BR_MAX_DIMS];
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
-    reduced_sizes(ndim, sizes, bits, true, kept);
-    return br_expand(br_reshape(dy, ndim, kept), ndim, sizes);
+    if (br_requires_grad(dy) || !dy) {
+        reduced_sizes(ndim, sizes, bits, true, kept);
+        return br_expand(br_reshape(dy, ndim, kept), ndim, sizes);
+    }
+    bool keepdim = dy->ndim == ndim; /* or nothing was reduced */
+    for (int d = 0, own = 0; d < ndim; d++) {
+        bool reduced = bits >> d & 1;
+        strides[d] = reduced ? 0 : dy->strides[own];
+        own += !reduced || keepdim;
+    }
+    return br__view_of(dy, ndim, sizes, strides, dy->data);
 }
 
 /* ---- Sum and mean ---------------------------------------------------------------------------- */

@@ -87,6 +87,7 @@ bool br_set_allocator(const br_allocator *a)
         return false;
     }
     allocator = a ? *a : system_allocator;
+    br__keep_objects(!a);
     return true;
 }
 
@@ -179,10 +180,31 @@ static bool keep(void *block, size_t capacity)
     return true;
 }
 
+/* All that is alive, small tensors included. */
+static int64_t live_bytes(void)
+{
+    int64_t tensors, bytes;
+    br__live(&tensors, &bytes);
+    return pool.live + bytes;
+}
+
+/* Under the lock. */
 static void note_peak(void)
 {
-    if (pool.live > pool.peak)
-        pool.peak = pool.live;
+    int64_t live = live_bytes();
+    if (live <= pool.peak)
+        return;
+    pool.peak = live;
+    br__watch_peak();
+}
+
+void br__note_peak(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    int64_t live = live_bytes();
+    if (live > pool.peak)
+        pool.peak = live;
+    pthread_mutex_unlock(&pool.lock);
 }
 
 /* A new block; if there is none, kept ones go back first. */
@@ -205,8 +227,8 @@ void *br__block_alloc(const char *op, size_t bytes, size_t *capacity)
         *capacity = (bytes + PAGE - 1) / PAGE * PAGE;
 
     pthread_mutex_lock(&pool.lock);
-    if (pool.memory_limit && (size_t)pool.live + bytes > pool.memory_limit) {
-        long long live = (long long)pool.live, limit = (long long)pool.memory_limit;
+    if (pool.memory_limit && (size_t)live_bytes() + bytes > pool.memory_limit) {
+        long long live = (long long)live_bytes(), limit = (long long)pool.memory_limit;
         pthread_mutex_unlock(&pool.lock);
         return br__fail(BR_ERROR_MEMORY, op,
                         "%zu bytes would exceed the memory limit: %lld of %lld are in use", bytes,
@@ -247,6 +269,7 @@ void br__block_free(void *block, size_t bytes, size_t capacity)
 
 void br_empty_cache(void)
 {
+    br__objects_flush();
     pthread_mutex_lock(&pool.lock);
     for (int i = 0; i < CLASSES; i++) {
         while (pool.small[i]) {
@@ -269,6 +292,7 @@ void br_set_memory_limit(size_t bytes)
 {
     pthread_mutex_lock(&pool.lock);
     pool.memory_limit = bytes;
+    br__limit_objects(bytes > 0);
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -292,7 +316,10 @@ static int64_t read_counter(const int64_t *counter)
 
 int64_t br_live_bytes(void)
 {
-    return read_counter(&pool.live);
+    pthread_mutex_lock(&pool.lock);
+    int64_t live = live_bytes();
+    pthread_mutex_unlock(&pool.lock);
+    return live;
 }
 
 int64_t br_peak_bytes(void)
@@ -308,19 +335,26 @@ int64_t br_cached_bytes(void)
 void br_reset_peak_bytes(void)
 {
     pthread_mutex_lock(&pool.lock);
-    pool.peak = pool.live;
+    pool.peak = live_bytes();
+    br__watch_peak();
     pthread_mutex_unlock(&pool.lock);
 }
 
 /* ---- Small blocks ---------------------------------------------------------------------------- */
 
-void *br__malloc(size_t size)
+void *br__malloc_aligned(size_t size, size_t alignment)
 {
-    void *block = allocator.allocate(allocator.context, size ? size : 1, _Alignof(max_align_t));
+    void *block = allocator.allocate(allocator.context, size ? size : 1,
+                                     alignment ? alignment : _Alignof(max_align_t));
     if (!block)
         return br__fail(BR_ERROR_MEMORY, NULL, "%zu bytes of memory are not to be had", size);
     atomic_fetch_add(&small_blocks, 1);
     return block;
+}
+
+void *br__malloc(size_t size)
+{
+    return br__malloc_aligned(size, 0);
 }
 
 void *br__calloc(size_t count, size_t size)

@@ -139,7 +139,7 @@ char *br_shape_string(const br_tensor *t, char *buffer, size_t size)
 
 bool br__required(const char *op, const char *name, const br_tensor *t)
 {
-    if (br_failed())
+    if (br__failed())
         return false;
     if (!t)
         br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", name);
@@ -171,10 +171,10 @@ bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtyp
 bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
                     const br_tensor *b)
 {
+    if (a && b && a->dtype == b->dtype)
+        return !br__failed();
     if (!br__required(op, a_name, a) || !br__required(op, b_name, b))
         return false;
-    if (a->dtype == b->dtype)
-        return true;
     br__fail(BR_ERROR_DTYPE, op,
              "%s %s is %s and %s %s is %s: dtypes must be equal (br_to converts)", a_name,
              br__shape(a), br_dtype_name(a->dtype), b_name, br__shape(b), br_dtype_name(b->dtype));

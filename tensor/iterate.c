@@ -87,12 +87,32 @@ static void run_task(void *context, int64_t i)
     run_rows(p, first, last, 0, p->sizes[0]);
 }
 
+/* The loop over few elements that lie one behind the other in every operand, or are one, needs no
+ * plan; false where it is not so simple. */
+static bool run_simple(int n, const br_tensor *const *operands, br_loop loop, const void *params,
+                       int64_t grain)
+{
+    char *data[BR_MAX_OPERANDS];
+    int64_t strides[BR_MAX_OPERANDS], numel = operands[0]->numel;
+    for (int k = 0; k < n; k++) {
+        const br_tensor *t = operands[k];
+        if (!t->contiguous || (t->numel != numel && t->numel != 1))
+            return false;
+        data[k] = t->data;
+        strides[k] = t->numel == 1 ? 0 : (int64_t)br__dtype_size(t->dtype);
+    }
+    if (numel > 2 * grain)
+        return false;
+    loop(numel, data, strides, params);
+    return true;
+}
+
 /* br__for_each() with `grain` elements for a task. */
 static void for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
                      const void *params, int64_t grain)
 {
     const br_tensor *out = operands[0];
-    if (out->numel == 0)
+    if (out->numel == 0 || run_simple(n_operands, operands, loop, params, grain))
         return;
     plan p = { .n = n_operands, .numel = out->numel, .loop = loop, .params = params };
     for (int k = 0; k < n_operands; k++)

@@ -16,7 +16,7 @@ br_scope *br__scope_begin_for(const void *owner)
     br_scope *scope = th->spare;
     if (scope)
         th->spare = scope->outer;
-    else if (!(scope = br__malloc(sizeof *scope)))
+    else if (!(scope = br__object_alloc(sizeof *scope)))
         return NULL;
     scope->outer = th->scope;
     scope->start = th->top;
@@ -121,8 +121,9 @@ void br_thread_cleanup(void)
     while (th->spare) {
         br_scope *s = th->spare;
         th->spare = s->outer;
-        br_free(s);
+        br__object_free(s, sizeof *s);
     }
     br_free(th->stack);
     memset(th, 0, sizeof *th);
+    br__objects_flush();
 }

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static atomic_int_fast64_t live_tensors;
-
 const char *br_version(void)
 {
 #define TEXT(x)  #x
@@ -62,24 +60,66 @@ static void describe(br_tensor *t)
     }
 }
 
-static void release_storage(br_storage *storage)
+static size_t storage_size(const br_storage *storage)
 {
-    if (!storage || atomic_fetch_sub(&storage->refs, 1) != 1)
-        return;
-    if (storage->borrowed) {
-        if (storage->destroy)
-            storage->destroy(storage->context);
-    } else {
-        br__block_free(storage->data, storage->bytes, storage->capacity);
-    }
-    br_free(storage);
+    return sizeof *storage + (storage->memory == BR_INLINE ? storage->bytes : 0);
 }
 
-/* A tensor object over `storage`, of which it takes one reference over, with one reference. */
-static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, const int64_t *sizes,
-                       const int64_t *strides, char *data)
+static void free_storage(br_storage *storage)
 {
-    br_tensor *t = br__malloc(sizeof *t);
+    switch (storage->memory) {
+    case BR_INLINE:
+        br__count(0, -(int64_t)storage->bytes);
+        break;
+    case BR_BLOCK:
+        br__block_free(storage->data, storage->bytes, storage->capacity);
+        break;
+    case BR_BORROWED:
+        if (storage->destroy)
+            storage->destroy(storage->context);
+        break;
+    }
+    br__object_free(storage, storage_size(storage));
+}
+
+/* Takes one reference away; true if it was the last. Who holds the only one shares it with nobody,
+ * so that there is nothing to be counted atomically. */
+static bool is_last(atomic_int *refs)
+{
+    return atomic_load_explicit(refs, memory_order_acquire) == 1 || atomic_fetch_sub(refs, 1) == 1;
+}
+
+static void release_storage(br_storage *storage)
+{
+    if (storage && is_last(&storage->refs))
+        free_storage(storage);
+}
+
+static br_storage *new_storage(const char *op, size_t bytes)
+{
+    bool is_inline = bytes <= BR_MAX_OBJECT - sizeof(br_storage) && br__inline_storage();
+    br_storage *storage = br__object_alloc(sizeof *storage + (is_inline ? bytes : 0));
+    if (!storage)
+        return NULL;
+    *storage = (br_storage){ .bytes = bytes, .memory = is_inline ? BR_INLINE : BR_BLOCK };
+    atomic_init(&storage->refs, 1);
+    if (is_inline) {
+        storage->data = (char *)(storage + 1);
+        br__count(0, (int64_t)bytes);
+        return storage;
+    }
+    storage->data = br__block_alloc(op, bytes, &storage->capacity);
+    if (storage->data)
+        return storage;
+    br__object_free(storage, sizeof *storage);
+    return NULL;
+}
+
+/* A tensor object over `storage`, of which it takes one reference over, with one reference; shape
+ * and strides are left to be filled in. */
+static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, char *data)
+{
+    br_tensor *t = br__object_alloc(sizeof *t);
     if (!t) {
         release_storage(storage);
         return NULL;
@@ -87,17 +127,26 @@ static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, const int6
     atomic_init(&t->refs, 1);
     t->dtype = dtype;
     t->ndim = ndim;
-    for (int i = 0; i < ndim; i++) {
-        t->sizes[i] = sizes[i];
-        t->strides[i] = strides[i];
-    }
     t->data = data;
     t->storage = storage;
     t->meta = NULL;
     t->is_view = false;
     t->slot = SIZE_MAX;
+    br__count(1, 0);
+    return t;
+}
+
+static br_tensor *make_strided(br_storage *storage, br_dtype dtype, int ndim, const int64_t *sizes,
+                               const int64_t *strides, char *data)
+{
+    br_tensor *t = make(storage, dtype, ndim, data);
+    if (!t)
+        return NULL;
+    for (int i = 0; i < ndim; i++) {
+        t->sizes[i] = sizes[i];
+        t->strides[i] = strides[i];
+    }
     describe(t);
-    atomic_fetch_add(&live_tensors, 1);
     return t;
 }
 
@@ -110,23 +159,35 @@ static br_tensor *own_or_release(br_tensor *t)
     return t;
 }
 
+/* A new tensor of good sizes, whose product is numel. */
+static br_tensor *make_dense(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
+                             int64_t numel)
+{
+    br_storage *storage = new_storage(op, (size_t)numel * br__dtype_size(dtype));
+    br_tensor *t = storage ? make(storage, dtype, ndim, storage->data) : NULL;
+    if (!t)
+        return NULL;
+    for (int i = 0; i < ndim; i++)
+        t->sizes[i] = sizes[i];
+    br__default_strides(ndim, sizes, t->strides);
+    t->numel = numel;
+    t->contiguous = true;
+    return own_or_release(t);
+}
+
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
 {
-    int64_t numel, strides[BR_MAX_DIMS];
+    int64_t numel;
     if (!br__check_sizes(op, ndim, sizes, dtype, &numel))
         return NULL;
-    br__default_strides(ndim, sizes, strides);
-    br_storage *storage = br__malloc(sizeof *storage);
-    if (!storage)
-        return NULL;
-    *storage = (br_storage){ .bytes = (size_t)numel * br_dtype_size(dtype) };
-    atomic_init(&storage->refs, 1);
-    storage->data = br__block_alloc(op, storage->bytes, &storage->capacity);
-    if (!storage->data) {
-        br_free(storage);
-        return NULL;
-    }
-    return own_or_release(make(storage, dtype, ndim, sizes, strides, storage->data));
+    return make_dense(op, ndim, sizes, dtype, numel);
+}
+
+br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype)
+{
+    return br__dtype_size(dtype) <= br__dtype_size(t->dtype)
+               ? make_dense(op, t->ndim, t->sizes, dtype, t->numel)
+               : br__new(op, t->ndim, t->sizes, dtype);
 }
 
 br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
@@ -142,14 +203,14 @@ br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
         return br__fail(BR_ERROR_ARGUMENT, "borrow", "data is not aligned to %zu bytes for %s",
                         br_dtype_size(dtype), br_dtype_name(dtype));
     br__default_strides(ndim, sizes, strides);
-    br_storage *storage = br__malloc(sizeof *storage);
+    br_storage *storage = br__object_alloc(sizeof *storage);
     if (!storage)
         return NULL;
     *storage = (br_storage){ .bytes = (size_t)numel * br_dtype_size(dtype),
                              .data = data,
-                             .borrowed = true };
+                             .memory = BR_BORROWED };
     atomic_init(&storage->refs, 1);
-    br_tensor *t = own_or_release(make(storage, dtype, ndim, sizes, strides, data));
+    br_tensor *t = own_or_release(make_strided(storage, dtype, ndim, sizes, strides, data));
     if (t) { /* only now: on failure the memory stays the caller's */
         storage->destroy = destroy;
         storage->context = context;
@@ -161,7 +222,7 @@ br_tensor *br__view_of(const br_tensor *t, int ndim, const int64_t *sizes, const
                        char *data)
 {
     atomic_fetch_add(&t->storage->refs, 1);
-    br_tensor *view = make(t->storage, t->dtype, ndim, sizes, strides, data);
+    br_tensor *view = make_strided(t->storage, t->dtype, ndim, sizes, strides, data);
     if (view) {
         view->is_view = true;
         atomic_fetch_add(&view->storage->views, 1);
@@ -172,7 +233,7 @@ br_tensor *br__view_of(const br_tensor *t, int ndim, const int64_t *sizes, const
 br_tensor *br__alias(const br_tensor *t)
 {
     atomic_fetch_add(&t->storage->refs, 1);
-    return make(t->storage, t->dtype, t->ndim, t->sizes, t->strides, t->data);
+    return make_strided(t->storage, t->dtype, t->ndim, t->sizes, t->strides, t->data);
 }
 
 #define SWAP(type, a, b) \
@@ -199,7 +260,7 @@ void br__swap_data(const char *op, br_tensor *a, br_tensor *b)
 bool br__is_exclusive(const br_tensor *t)
 {
     return atomic_load(&t->refs) == 1 && atomic_load(&t->storage->refs) == 1 &&
-           !t->storage->borrowed;
+           t->storage->memory != BR_BORROWED;
 }
 
 br_tensor *br_retain(br_tensor *t)
@@ -211,20 +272,22 @@ br_tensor *br_retain(br_tensor *t)
 
 void br_release(br_tensor *t)
 {
-    if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
+    if (!t || !is_last(&t->refs))
         return;
     if (t->meta)
         t->meta->destroy(t->meta);
     if (t->is_view)
         atomic_fetch_sub(&t->storage->views, 1);
     release_storage(t->storage);
-    br_free(t);
-    atomic_fetch_sub(&live_tensors, 1);
+    br__object_free(t, sizeof *t);
+    br__count(-1, 0);
 }
 
 int64_t br_live_tensors(void)
 {
-    return atomic_load(&live_tensors);
+    int64_t tensors, bytes;
+    br__live(&tensors, &bytes);
+    return tensors;
 }
 
 /* ---- Looking at tensors ---------------------------------------------------------------------- */

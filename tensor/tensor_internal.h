@@ -10,17 +10,27 @@
 
 /* ---- Storage and tensors --------------------------------------------------------------------- */
 
-/* A block of memory that tensors are views of. */
+/* Where the elements of a storage are. */
+typedef enum br_memory {
+    BR_INLINE,   /* behind the struct: a small tensor costs one block, kept by its thread */
+    BR_BLOCK,    /* in a block of `capacity` bytes from br__block_alloc() */
+    BR_BORROWED, /* the program's; `destroy`, which may be NULL, is called at the end */
+} br_memory;
+
+/* Memory that tensors are views of. */
 typedef struct br_storage {
     atomic_int refs;
+    atomic_int views;             /* tensors made by br__view_of() that are alive */
     atomic_uint_fast64_t version; /* counts in-place changes */
     const char *writer;           /* the operation that made the last one */
-    atomic_int views;             /* tensors made by br__view_of() that are alive */
-    size_t bytes, capacity;       /* asked for, and what the block has */
+    size_t bytes;                 /* asked for */
     char *data;
-    void (*destroy)(void *context); /* borrowed memory: called at the end, may be NULL */
+    union {
+        size_t capacity;
+        void (*destroy)(void *context);
+    };
     void *context;
-    bool borrowed;
+    br_memory memory;
 } br_storage;
 
 /* What the tape hangs on a tensor; the tape's own struct begins with it. */
@@ -54,6 +64,8 @@ br_tensor *br__alias(const br_tensor *t);
 bool br__own(br_tensor *t);
 /* A tensor with the given shape and fresh contiguous storage. `op` begins error messages. */
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
+/* The same for a shape that a contiguous tensor has. */
+br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype);
 /* Exchanges the elements and dtypes of two tensors of one shape, which stay the same objects to
  * whoever holds them. It counts as a change of `a` in place, made by `op`. */
 void br__swap_data(const char *op, br_tensor *a, br_tensor *b);
@@ -97,6 +109,47 @@ void *br__realloc(void *block, size_t old_size, size_t size);
 char *br__strdup(const char *text);
 /* A formatted string from br__malloc. */
 char *br__format(const char *format, ...) BR_PRINTF(1, 2);
+/* A block with an alignment of its own; 0 is that of any object. br_free() frees it. */
+void *br__malloc_aligned(size_t size, size_t alignment);
+/* Objects that come and go with every operation, at most BR_MAX_OBJECT bytes, in whole cache lines
+ * that the thread keeps for reuse; `size` is the same at both ends. */
+enum { BR_MAX_OBJECT = 1024 };
+void *br__object_alloc(size_t size);
+void br__object_free(void *object, size_t size);
+/* Frees what this thread keeps. */
+void br__objects_flush(void);
+/* Whether the thread keeps objects: not where a program has an allocator of its own. */
+void br__keep_objects(bool keep);
+/* Whether there is a limit of memory, which only blocks are held to. */
+void br__limit_objects(bool limit);
+/* Whether a small tensor's elements may stand in its storage object. */
+bool br__inline_storage(void);
+/* The thread's counters of what is alive, tensors and bytes of inline storage, and the most bytes
+ * for which a peak was noted. Only their thread writes them. */
+typedef struct br_counters {
+    bool listed; /* in the list of all threads' */
+    atomic_int_fast64_t tensors, bytes, high;
+} br_counters;
+extern _Thread_local br_counters br__counters;
+/* The rare part of br__count(): a new thread, or a new peak. */
+void br__count_slowly(int64_t tensors, int64_t bytes);
+static inline void br__count(int64_t tensors, int64_t bytes)
+{
+    br_counters *c = &br__counters;
+    int64_t now = atomic_load_explicit(&c->bytes, memory_order_relaxed) + bytes;
+    if (!c->listed || now > atomic_load_explicit(&c->high, memory_order_relaxed)) {
+        br__count_slowly(tensors, bytes);
+        return;
+    }
+    atomic_store_explicit(&c->bytes, now, memory_order_relaxed);
+    tensors += atomic_load_explicit(&c->tensors, memory_order_relaxed);
+    atomic_store_explicit(&c->tensors, tensors, memory_order_relaxed);
+}
+/* The sums over all threads. */
+void br__live(int64_t *tensors, int64_t *bytes);
+/* Lets the next byte that any thread counts note the peak. */
+void br__watch_peak(void);
+void br__note_peak(void);
 /* Storage blocks, cached and counted; aligned to 64 bytes, large ones to 2 MiB. *capacity, what the
  * block really has, goes back to br__block_free(). */
 void *br__block_alloc(const char *op, size_t bytes, size_t *capacity);
@@ -124,6 +177,17 @@ typedef struct br_thread {
 
 extern _Thread_local br_thread br__thread;
 
+/* br_failed() and br_dtype_size() for what every operation runs through. */
+static inline bool br__failed(void)
+{
+    return br__thread.error != BR_OK;
+}
+static inline size_t br__dtype_size(br_dtype dtype)
+{
+    static const unsigned char sizes[] = { 4, 8, 8, 1 };
+    return sizes[dtype];
+}
+
 /* Opens a scope that belongs to a module's forward. */
 br_scope *br__scope_begin_for(const void *owner);
 /* Gives the path of a scope's owner; nn sets it. */
@@ -147,11 +211,14 @@ enum { BR_GRAIN = 32768 };
 void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
                   const void *params);
 
-/* A copy of t's header, to be narrowed by hand and given to br__copy() or br__for_each(). It holds
- * no reference and costs no allocation: use it while t lives, and hand it to nobody. */
+/* A copy of t's header, to be narrowed by hand and given to br__copy() or br__for_each(); it does
+ * not claim to be contiguous. It holds no reference and costs no allocation: use it while t lives,
+ * and hand it to nobody. */
 static inline br_tensor br__window(const br_tensor *t)
 {
-    return *t;
+    br_tensor window = *t;
+    window.contiguous = false;
+    return window;
 }
 /* Narrows a window to `length` elements of a dimension, `step` apart, from `start` on. */
 void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step);

@@ -3,6 +3,7 @@
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 TestSuite(alloc, .init = check_begin, .fini = check_end);
@@ -227,7 +228,7 @@ static void *place(int64_t bytes)
 Test(alloc, freed_blocks_serve_again)
 {
     br_empty_cache();
-    const int64_t sizes[] = { 0, 1, 64, 65, 300, 5000, 65536, 65537, 1 << 20, 5 << 20 };
+    const int64_t sizes[] = { 1000, 1025, 5000, 65536, 65537, 1 << 20, 5 << 20 };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         cr_assert_eq(place(sizes[i]), place(sizes[i]), "%lld bytes", (long long)sizes[i]);
     cr_assert_gt(br_cached_bytes(), 6 << 20);
@@ -239,6 +240,63 @@ Test(alloc, freed_blocks_serve_again)
     cr_assert_eq(br_cached_bytes(), (900000 + 4095) / 4096 * 4096);
     cr_assert_neq(place(790000), large, "but not more");
     br_empty_cache();
+}
+
+/* Storage and tensor of a small tensor may change places. */
+Test(alloc, small_tensors_use_the_same_memory_again)
+{
+    br_empty_cache();
+    const int64_t sizes[] = { 0, 1, 64, 65, 300, 960 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const void *first = place(sizes[i]), *second = place(sizes[i]);
+        for (int k = 0; k < 3; k++) {
+            const void *again = place(sizes[i]);
+            cr_assert(again == first || again == second, "%lld bytes", (long long)sizes[i]);
+        }
+    }
+}
+
+static void *make_and_end(void *unused)
+{
+    (void)unused;
+    br_tensor *t = br_retain(br_empty(BR_SHAPE(10), BR_F32));
+    br_thread_cleanup();
+    return t;
+}
+
+/* What a thread made is counted when it has ended, and another thread may free it. */
+Test(alloc, a_tensor_outlives_its_thread)
+{
+    int64_t tensors = br_live_tensors(), bytes = br_live_bytes();
+    pthread_t thread;
+    void *made;
+    cr_assert_eq(pthread_create(&thread, NULL, make_and_end, NULL), 0);
+    cr_assert_eq(pthread_join(thread, &made), 0);
+    cr_assert_not_null(made);
+    cr_assert_eq(br_live_tensors(), tensors + 1);
+    cr_assert_eq(br_live_bytes(), bytes + 40);
+    br_release(made);
+    cr_assert_eq(br_live_tensors(), tensors);
+    cr_assert_eq(br_live_bytes(), bytes);
+}
+
+/* The peak of small tensors is exact, also behind a larger one. */
+Test(alloc, the_peak_counts_small_tensors)
+{
+    br_scope *scope = br_scope_begin();
+    br_reset_peak_bytes();
+    int64_t before = br_peak_bytes();
+    for (int i = 0; i < 3; i++) {
+        br_scope *inner = br_scope_begin();
+        br_empty(BR_SHAPE(100), BR_F32);
+        br_scope_end(inner);
+    }
+    cr_assert_eq(br_peak_bytes(), before + 400);
+    br_empty(BR_SHAPE(100000), BR_F32);
+    br_empty(BR_SHAPE(100), BR_F32);
+    cr_assert_eq(br_peak_bytes(), before + 400400);
+    br_scope_end(scope);
+    cr_assert_eq(br_peak_bytes(), before + 400400);
 }
 
 Test(alloc, many_large_blocks_are_kept)
