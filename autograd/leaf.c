@@ -11,8 +11,13 @@ static void destroy(br_meta *meta)
     br__node_release(a->node);
     br_release(a->grad);
     br__free_hooks(&a->hooks);
-    br__object_free(a, sizeof *a);
+    if (a->host)
+        br__node_release(a->host);
+    else
+        br__object_free(a, sizeof *a);
 }
+
+const br_meta br__autograd_meta = { destroy };
 
 br_autograd *br__autograd_make(br_tensor *t)
 {
@@ -21,7 +26,7 @@ br_autograd *br__autograd_make(br_tensor *t)
     br_autograd *a = br__object_alloc(sizeof *a);
     if (!a)
         return NULL;
-    *a = (br_autograd){ .meta = { destroy } };
+    *a = (br_autograd){ .meta = br__autograd_meta };
     t->meta = &a->meta;
     return a;
 }

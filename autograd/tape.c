@@ -3,14 +3,15 @@
 
 #include <string.h>
 
-static atomic_uint_fast64_t node_numbers;
+/* A thread's last node has this number, or a smaller one. */
+static _Thread_local uint64_t last_number;
 
 /* ---- Life of a node -------------------------------------------------------------------------- */
 
 br_node *br__node_retain(br_node *node)
 {
     if (node)
-        atomic_fetch_add(&node->refs, 1);
+        node->refs++;
     return node;
 }
 
@@ -45,7 +46,7 @@ void br__node_release(br_node *node)
 {
     static _Thread_local br_node *dead;
     static _Thread_local bool busy;
-    if (!node || atomic_fetch_sub(&node->refs, 1) != 1)
+    if (!node || --node->refs > 0)
         return;
     node->next_dead = dead;
     dead = node;
@@ -66,7 +67,8 @@ static void describe_output(br_output *output, const br_tensor *t)
 {
     output->dtype = t->dtype;
     output->ndim = t->ndim;
-    memcpy(output->sizes, t->sizes, (size_t)t->ndim * sizeof *t->sizes);
+    for (int d = 0; d < t->ndim; d++)
+        output->sizes[d] = t->sizes[d];
     output->grad = NULL;
     output->hooks = NULL;
     output->keeper = NULL;
@@ -82,7 +84,8 @@ static void connect(br_edge *edge, br_tensor *input)
         return;
     edge->dtype = input->dtype;
     edge->ndim = input->ndim;
-    memcpy(edge->sizes, input->sizes, (size_t)input->ndim * sizeof *input->sizes);
+    for (int d = 0; d < input->ndim; d++)
+        edge->sizes[d] = input->sizes[d];
     if (a && a->node) {
         edge->node = br__node_retain(a->node);
         edge->output = a->output;
@@ -101,6 +104,17 @@ static bool any_requires_grad(int n, br_tensor *const *tensors)
     return false;
 }
 
+/* Larger than those of this thread's nodes, and of nodes that another one made. */
+static uint64_t next_number(const br_node *node)
+{
+    for (int i = 0; i < node->n_inputs; i++) {
+        const br_node *input = node->inputs[i].node;
+        if (input && input->number > last_number)
+            last_number = input->number;
+    }
+    return ++last_number;
+}
+
 static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
                          br_tensor *const *inputs, const void *params, size_t params_size)
 {
@@ -114,21 +128,32 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
     if (params_size > 0)
         memcpy(node->params, params, params_size);
     node->op = op;
-    atomic_init(&node->refs, 1);
-    node->number = atomic_fetch_add(&node_numbers, 1);
+    node->refs = 1;
     node->n_inputs = n_inputs;
     for (int i = 0; i < n_inputs; i++)
         connect(&node->inputs[i], inputs[i]);
+    node->number = next_number(node);
     node->n_outputs = 1;
     node->outputs = &node->first;
     describe_output(&node->first, output);
     return node;
 }
 
+/* A tensor that an operation makes has its place on the tape in the operation's node. */
+static br_autograd *place_for(br_tensor *t, br_node *node)
+{
+    if (t->meta || node->placed)
+        return br__autograd_make(t);
+    node->placed = true;
+    node->place = (br_autograd){ .meta = br__autograd_meta, .host = br__node_retain(node) };
+    t->meta = &node->place.meta;
+    return &node->place;
+}
+
 /* Makes t output number `output` of the node, which t then holds. */
 static bool attach(br_tensor *t, br_node *node, int output)
 {
-    br_autograd *a = br__autograd_make(t);
+    br_autograd *a = place_for(t, node);
     if (!a)
         return false;
     if (a->node && a->node->outputs[a->output].keeper == a)

@@ -38,12 +38,14 @@ typedef struct br_autograd {
     int output;         /* which of the node's outputs it is */
     br_tensor *grad;    /* held */
     br_hook *hooks;     /* of a leaf; those of other tensors are with the node */
+    br_node *host;      /* held: the node that this stands in; NULL for an object of its own */
 } br_autograd;
 
 static inline br_autograd *br__autograd(const br_tensor *t)
 {
     return t ? (br_autograd *)(void *)t->meta : NULL;
 }
+extern const br_meta br__autograd_meta;
 /* The same, made if the tensor has none; NULL and an error if memory fails. */
 br_autograd *br__autograd_make(br_tensor *t);
 /* Makes t, which has no history, the same output of the same node as `of`. */
@@ -83,7 +85,7 @@ typedef struct br_saved_value {
 
 struct br_node {
     const br_op *op;
-    atomic_int refs;
+    int refs;        /* not atomic: a graph belongs to one thread at a time */
     uint64_t number; /* larger than that of every node it points to */
     bool freed;      /* saved values are gone */
     bool queued;     /* backward: waits in the heap */
@@ -91,8 +93,10 @@ struct br_node {
     bool seen;       /* walks: visited; cleared at their end */
     int n_inputs, n_outputs;
     int n_saved;               /* slots of saved[] that have been written */
+    bool placed;               /* `place` is in use, or was */
     size_t size;               /* of the object, which ends with inputs and parameters */
     br_node *next_dead;        /* list of nodes to be freed */
+    br_autograd place;         /* of the first tensor that it is given to */
     br_output first, *outputs; /* outputs is &first, or a block for several */
     br_saved_value saved[BR_MAX_SAVED];
     void *params;

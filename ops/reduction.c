@@ -158,11 +158,12 @@ static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-static void store_values(const plan *p, const br_accumulator *v, int64_t n, int64_t at)
+/* n results from element `at` on, `step` apart. */
+static void store_values(const br_reducer *reducer, const br_accumulator *v, int64_t n, int64_t at,
+                         int64_t step)
 {
-    const br_tensor *out = p->reducer->values;
-    const int64_t step = p->kept.axis[0].out_stride;
-    const double divisor = p->reducer->divisor;
+    const br_tensor *out = reducer->values;
+    const double divisor = reducer->divisor;
     char *data = out->data + at * (int64_t)br_dtype_size(out->dtype);
     switch (out->dtype) {
     case BR_F32:
@@ -188,7 +189,7 @@ static void store(const plan *p, const br_accumulator *values, const int64_t *in
                   int64_t at)
 {
     if (p->reducer->values)
-        store_values(p, values, n, at);
+        store_values(p->reducer, values, n, at, p->kept.axis[0].out_stride);
     if (!p->reducer->indices)
         return;
     int64_t *out = (int64_t *)(void *)p->reducer->indices->data + at;
@@ -263,16 +264,37 @@ static br_reduce kernel_of(const br_kernels *table, size_t kernel)
     return *(const br_reduce *)(const void *)((const char *)table + kernel);
 }
 
+/* Few elements without gaps, all of which are folded, need no plan. */
+static void fold_all(const br_tensor *x, br_reduce kernel, br_accumulator start,
+                     const br_reducer *reducer)
+{
+    br_accumulator value = start;
+    int64_t index = 0;
+    kernel(&(br_fold){ .x = x->data,
+                       .rows = x->numel,
+                       .columns = 1,
+                       .row_stride = (int64_t)br__dtype_size(x->dtype),
+                       .value = &value,
+                       .index = &index });
+    if (reducer->values)
+        store_values(reducer, &value, 1, 0, 0);
+    if (reducer->indices)
+        *(int64_t *)(void *)reducer->indices->data = index;
+}
+
 bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer)
 {
     bool floating = br_is_floating(x);
-    plan p = { .x = x, .reducer = reducer };
-    p.kernel = kernel_of(br__kernels_of(x->dtype), reducer->kernel);
+    br_reduce kernel = kernel_of(br__kernels_of(x->dtype), reducer->kernel);
+    br_accumulator start = { .f = reducer->start };
+    if (!floating)
+        start.i = reducer->start < 0 ? INT64_MIN : 0;
+    if (x->contiguous && x->numel < BR_GRAIN && dims == (1u << x->ndim) - 1) {
+        fold_all(x, kernel, start, reducer);
+        return true;
+    }
+    plan p = { .x = x, .reducer = reducer, .kernel = kernel, .start = start };
     p.merge = kernel_of(br__kernels_of(floating ? BR_F64 : BR_I64), reducer->kernel);
-    if (floating)
-        p.start.f = reducer->start;
-    else
-        p.start.i = reducer->start < 0 ? INT64_MIN : 0;
     split_dims(&p, dims);
     if (p.kept.count == 0)
         return true;

@@ -6,27 +6,15 @@
  * a thread's own, too, and summed when somebody asks. A block may be given back by another thread
  * than took it.
  *
- * A program's own allocator, and the address sanitizer, see every block: then nothing is kept. */
+ * A program's own allocator, and the address sanitizer, see every block: then there is no room to
+ * keep any. */
 #include "tensor/tensor_internal.h"
 
 #include <pthread.h>
 
-/* Sizes are rounded to whole cache lines; a thread keeps so many blocks of a size. */
-enum { LINE = 64, CLASSES = BR_MAX_OBJECT / LINE, KEPT = 1024 };
+enum { KEPT = 1024 }; /* objects of a size, at most */
 
-typedef struct kept_object {
-    struct kept_object *next;
-} kept_object;
-
-typedef struct objects {
-    struct objects *next, **link; /* in the list of all threads' */
-    br_counters *counters;
-    kept_object *kept[CLASSES];
-    int count[CLASSES];
-} objects;
-
-_Thread_local br_counters br__counters;
-static _Thread_local objects mine;
+_Thread_local br_objects br__objects;
 
 #ifdef __SANITIZE_ADDRESS__
 enum { WANTED = false };
@@ -39,7 +27,7 @@ static atomic_bool keeping = WANTED, limited;
 
 static struct {
     pthread_mutex_t lock;
-    objects *first;
+    br_objects *first;
     int64_t tensors, bytes; /* of threads that have ended: one may free what another made */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -53,19 +41,18 @@ static void store(atomic_int_fast64_t *counter, int64_t value)
     atomic_store_explicit(counter, value, memory_order_relaxed);
 }
 
-static void end_thread(void *unused)
+static void end_thread(void *context)
 {
-    (void)unused;
+    br_objects *o = context;
     br__objects_flush();
     pthread_mutex_lock(&all.lock);
-    all.tensors += load(&br__counters.tensors);
-    all.bytes += load(&br__counters.bytes);
-    *mine.link = mine.next;
-    if (mine.next)
-        mine.next->link = mine.link;
+    all.tensors += load(&o->tensors);
+    all.bytes += load(&o->bytes);
+    *o->link = o->next;
+    if (o->next)
+        o->next->link = o->link;
     pthread_mutex_unlock(&all.lock);
-    mine = (objects){ 0 };
-    br__counters = (br_counters){ 0 };
+    *o = (br_objects){ .link = NULL };
 }
 
 static pthread_key_t key;
@@ -76,29 +63,24 @@ static void make_key(void)
     has_key = pthread_key_create(&key, end_thread) == 0;
 }
 
-/* Puts this thread into the list. Where its end could not be told it keeps nothing: what it counts
- * goes to the ended threads' at once. */
-static bool begin_thread(void)
+/* Puts this thread into the list; false where its end could not be told. */
+static bool list_thread(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    br_objects *o = &br__objects;
+    if (o->link)
+        return true;
     pthread_once(&once, make_key);
-    if (!has_key || pthread_setspecific(key, &mine) != 0)
+    if (!has_key || pthread_setspecific(key, o) != 0)
         return false;
     pthread_mutex_lock(&all.lock);
-    mine.counters = &br__counters;
-    mine.next = all.first;
-    mine.link = &all.first;
-    if (mine.next)
-        mine.next->link = &mine.next;
-    all.first = &mine;
+    o->next = all.first;
+    o->link = &all.first;
+    if (o->next)
+        o->next->link = &o->next;
+    all.first = o;
     pthread_mutex_unlock(&all.lock);
-    br__counters.listed = true;
     return true;
-}
-
-static bool is_listed(void)
-{
-    return br__counters.listed || begin_thread();
 }
 
 void br__live(int64_t *tensors, int64_t *bytes)
@@ -106,9 +88,9 @@ void br__live(int64_t *tensors, int64_t *bytes)
     pthread_mutex_lock(&all.lock);
     *tensors = all.tensors;
     *bytes = all.bytes;
-    for (const objects *o = all.first; o; o = o->next) {
-        *tensors += load(&o->counters->tensors);
-        *bytes += load(&o->counters->bytes);
+    for (const br_objects *o = all.first; o; o = o->next) {
+        *tensors += load(&o->tensors);
+        *bytes += load(&o->bytes);
     }
     pthread_mutex_unlock(&all.lock);
 }
@@ -116,38 +98,31 @@ void br__live(int64_t *tensors, int64_t *bytes)
 void br__watch_peak(void)
 {
     pthread_mutex_lock(&all.lock);
-    for (objects *o = all.first; o; o = o->next)
-        store(&o->counters->high, load(&o->counters->bytes));
+    for (br_objects *o = all.first; o; o = o->next)
+        store(&o->high, load(&o->bytes));
     pthread_mutex_unlock(&all.lock);
 }
 
-/* ---- Counting -------------------------------------------------------------------------------- */
-
 void br__count_slowly(int64_t tensors, int64_t bytes)
 {
-    if (!is_listed()) {
+    br_objects *o = &br__objects;
+    if (!list_thread()) { /* then an ended thread's counters take it */
         pthread_mutex_lock(&all.lock);
         all.tensors += tensors;
         all.bytes += bytes;
         pthread_mutex_unlock(&all.lock);
         return;
     }
-    br_counters *c = &br__counters;
-    int64_t now = load(&c->bytes) + bytes;
-    store(&c->tensors, load(&c->tensors) + tensors);
-    store(&c->bytes, now);
-    if (now > load(&c->high)) {
-        store(&c->high, now);
+    int64_t now = load(&o->bytes) + bytes;
+    store(&o->tensors, load(&o->tensors) + tensors);
+    store(&o->bytes, now);
+    if (now > load(&o->high)) {
+        store(&o->high, now);
         br__note_peak();
     }
 }
 
-/* ---- Blocks ---------------------------------------------------------------------------------- */
-
-static size_t class_of(size_t size)
-{
-    return (size + LINE - 1) / LINE - 1;
-}
+/* ---- Objects --------------------------------------------------------------------------------- */
 
 static bool keeps(void)
 {
@@ -169,37 +144,33 @@ void br__keep_objects(bool keep)
     atomic_store(&keeping, keep && WANTED);
 }
 
-void *br__object_alloc(size_t size)
+void *br__object_alloc_new(size_t size)
 {
-    size_t class = class_of(size);
-    kept_object *object = class < CLASSES ? mine.kept[class] : NULL;
-    if (!object)
-        return br__malloc_aligned((class + 1) * LINE, keeps() ? LINE : 0);
-    mine.kept[class] = object->next;
-    mine.count[class]--;
-    return object;
+    return br__malloc_aligned((br__object_class(size) + 1) * BR_LINE, keeps() ? BR_LINE : 0);
 }
 
-void br__object_free(void *object, size_t size)
+/* A class that keeps nothing and has no room is one that was not used so far: it gets room now. */
+void br__object_free_last(void *object, size_t size)
 {
-    size_t class = class_of(size);
-    if (class >= CLASSES || mine.count[class] == KEPT || !keeps() || !is_listed()) {
+    br_objects *o = &br__objects;
+    size_t class = br__object_class(size);
+    if (class >= BR_OBJECT_CLASSES || o->kept[class] || !keeps() || !list_thread()) {
         br_free(object);
         return;
     }
-    ((kept_object *)object)->next = mine.kept[class];
-    mine.kept[class] = object;
-    mine.count[class]++;
+    o->room[class] = KEPT;
+    br__object_free(object, size);
 }
 
 void br__objects_flush(void)
 {
-    for (int i = 0; i < CLASSES; i++) {
-        while (mine.kept[i]) {
-            kept_object *object = mine.kept[i];
-            mine.kept[i] = object->next;
+    br_objects *o = &br__objects;
+    for (int i = 0; i < BR_OBJECT_CLASSES; i++) {
+        while (o->kept[i]) {
+            void *object = o->kept[i];
+            o->kept[i] = *(void **)object;
             br_free(object);
         }
-        mine.count[i] = 0;
+        o->room[i] = 0;
     }
 }

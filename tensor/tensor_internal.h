@@ -111,39 +111,74 @@ char *br__strdup(const char *text);
 char *br__format(const char *format, ...) BR_PRINTF(1, 2);
 /* A block with an alignment of its own; 0 is that of any object. br_free() frees it. */
 void *br__malloc_aligned(size_t size, size_t alignment);
-/* Objects that come and go with every operation, at most BR_MAX_OBJECT bytes, in whole cache lines
- * that the thread keeps for reuse; `size` is the same at both ends. */
-enum { BR_MAX_OBJECT = 1024 };
-void *br__object_alloc(size_t size);
-void br__object_free(void *object, size_t size);
+/* What a thread keeps and counts (tensor/objects.c). Objects come and go with every operation: they
+ * have at most BR_MAX_OBJECT bytes, in whole cache lines, and wait here for reuse. */
+enum { BR_MAX_OBJECT = 1024, BR_LINE = 64, BR_OBJECT_CLASSES = BR_MAX_OBJECT / BR_LINE };
+typedef struct br_objects {
+    void *kept[BR_OBJECT_CLASSES]; /* each begins with a pointer to the next */
+    int room[BR_OBJECT_CLASSES];   /* for so many more */
+    /* Alive: tensors, and bytes of inline storage; and the most bytes for which a peak was noted.
+     * Only their thread writes them. */
+    atomic_int_fast64_t tensors, bytes, high;
+    struct br_objects *next, **link; /* in the list of all threads'; link is NULL outside it */
+} br_objects;
+extern _Thread_local br_objects br__objects;
+
+static inline size_t br__object_class(size_t size)
+{
+    return (size + BR_LINE - 1) / BR_LINE - 1;
+}
+
+/* Where none is kept, and where there is no room to keep one. */
+void *br__object_alloc_new(size_t size);
+void br__object_free_last(void *object, size_t size);
+
+/* A block for `size` bytes, which is the same when it is freed. NULL and a pending error. */
+static inline void *br__object_alloc(size_t size)
+{
+    size_t class = br__object_class(size);
+    void *object = class < BR_OBJECT_CLASSES ? br__objects.kept[class] : NULL;
+    if (!object)
+        return br__object_alloc_new(size);
+    br__objects.kept[class] = *(void **)object;
+    br__objects.room[class]++;
+    return object;
+}
+
+static inline void br__object_free(void *object, size_t size)
+{
+    size_t class = br__object_class(size);
+    if (class >= BR_OBJECT_CLASSES || br__objects.room[class] == 0) {
+        br__object_free_last(object, size);
+        return;
+    }
+    *(void **)object = br__objects.kept[class];
+    br__objects.kept[class] = object;
+    br__objects.room[class]--;
+}
+
 /* Frees what this thread keeps. */
 void br__objects_flush(void);
-/* Whether the thread keeps objects: not where a program has an allocator of its own. */
+/* Whether threads keep objects: not where a program has an allocator of its own. */
 void br__keep_objects(bool keep);
 /* Whether there is a limit of memory, which only blocks are held to. */
 void br__limit_objects(bool limit);
 /* Whether a small tensor's elements may stand in its storage object. */
 bool br__inline_storage(void);
-/* The thread's counters of what is alive, tensors and bytes of inline storage, and the most bytes
- * for which a peak was noted. Only their thread writes them. */
-typedef struct br_counters {
-    bool listed; /* in the list of all threads' */
-    atomic_int_fast64_t tensors, bytes, high;
-} br_counters;
-extern _Thread_local br_counters br__counters;
-/* The rare part of br__count(): a new thread, or a new peak. */
+
+/* Adds to the thread's counters; the rare part is a new thread, or a new peak. */
 void br__count_slowly(int64_t tensors, int64_t bytes);
 static inline void br__count(int64_t tensors, int64_t bytes)
 {
-    br_counters *c = &br__counters;
-    int64_t now = atomic_load_explicit(&c->bytes, memory_order_relaxed) + bytes;
-    if (!c->listed || now > atomic_load_explicit(&c->high, memory_order_relaxed)) {
+    br_objects *o = &br__objects;
+    int64_t now = atomic_load_explicit(&o->bytes, memory_order_relaxed) + bytes;
+    if (!o->link || now > atomic_load_explicit(&o->high, memory_order_relaxed)) {
         br__count_slowly(tensors, bytes);
         return;
     }
-    atomic_store_explicit(&c->bytes, now, memory_order_relaxed);
-    tensors += atomic_load_explicit(&c->tensors, memory_order_relaxed);
-    atomic_store_explicit(&c->tensors, tensors, memory_order_relaxed);
+    atomic_store_explicit(&o->bytes, now, memory_order_relaxed);
+    tensors += atomic_load_explicit(&o->tensors, memory_order_relaxed);
+    atomic_store_explicit(&o->tensors, tensors, memory_order_relaxed);
 }
 /* The sums over all threads. */
 void br__live(int64_t *tensors, int64_t *bytes);
