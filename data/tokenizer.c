@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- Words and their ids --------------------------------------------------------------------- */
 
@@ -118,26 +117,6 @@ bool br__tokenizer_index(br_tokenizer *t)
 
 /* ---- vocab.txt ------------------------------------------------------------------------------- */
 
-char *br__tokenizer_file(const char *op, const char *path, size_t *length)
-{
-    uint64_t size;
-    if (!path)
-        return br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
-    int fd = br_failed() ? -1 : br__open_file(op, path, &size);
-    if (fd < 0)
-        return NULL;
-    char *text = size < SIZE_MAX ? br__malloc((size_t)size + 1) : NULL;
-    bool ok = text && br__read_file(op, path, fd, text, (size_t)size, 0);
-    close(fd);
-    if (!ok) {
-        br_free(text);
-        return NULL;
-    }
-    text[size] = 0;
-    *length = (size_t)size;
-    return text;
-}
-
 /* The length of a line without the white space at its end, as the tokenizer that is followed
  * strips it. */
 static size_t stripped(const char *line, size_t length)
@@ -232,7 +211,7 @@ br_tokenizer *br_tokenizer_from_vocab(const char *path, const br_tokenizer_optio
     options = options ? options : &standard;
     size_t length;
     br_tokenizer *t = br__tokenizer_new();
-    char *text = t ? br__tokenizer_file("tokenizer_from_vocab", path, &length) : NULL;
+    char *text = t ? br__read_text("tokenizer_from_vocab", path, UINT64_MAX, &length) : NULL;
     bool ok = text && set_options(t, options) && read_vocab(t, path, text, length) &&
               set_specials(t, path, options) && br__tokenizer_index(t);
     br_free(text);

@@ -80,8 +80,6 @@ bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length
 bool br__tokenizer_index(br_tokenizer *t);
 /* -1 if there is none; no error. */
 int64_t br__word_id(const br_word_ids *words, const char *text, size_t length);
-/* The whole file with a NUL behind it; the caller frees it. */
-char *br__tokenizer_file(const char *op, const char *path, size_t *length);
 
 /* ---- Tokens of a text ------------------------------------------------------------------------ */
 

@@ -249,7 +249,7 @@ br_tokenizer *br_tokenizer_from_json(const char *path)
 {
     size_t length;
     br_tokenizer *t = br__tokenizer_new();
-    char *text = t ? br__tokenizer_file(op, path, &length) : NULL;
+    char *text = t ? br__read_text(op, path, UINT64_MAX, &length) : NULL;
     json_error_t error;
     json_t *root = text ? json_loadb(text, length, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (text && !root)

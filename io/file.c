@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,40 @@ bool br__read_file(const char *op, const char *path, int fd, void *out, size_t n
         done += (size_t)got;
     }
     return true;
+}
+
+/* A file that is not too large, opened. */
+static int open_limited(const char *op, const char *path, uint64_t limit, uint64_t *size)
+{
+    int fd = br__open_file(op, path, size);
+    if (fd < 0 || *size <= limit)
+        return fd;
+    br__fail(BR_ERROR_FORMAT, op, "%s: has %" PRIu64 " bytes, more than the limit of %" PRIu64,
+             br__printable(path), *size, limit);
+    close(fd);
+    return -1;
+}
+
+char *br__read_text(const char *op, const char *path, uint64_t limit, size_t *length)
+{
+    if (br_failed())
+        return NULL;
+    if (!path)
+        return br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
+    uint64_t size;
+    int fd = open_limited(op, path, limit < PTRDIFF_MAX ? limit : PTRDIFF_MAX - 1, &size);
+    if (fd < 0)
+        return NULL;
+    char *text = br__malloc((size_t)size + 1);
+    bool ok = text && br__read_file(op, path, fd, text, (size_t)size, 0);
+    close(fd);
+    if (!ok) {
+        br_free(text);
+        return NULL;
+    }
+    text[size] = 0;
+    *length = (size_t)size;
+    return text;
 }
 
 /* ---- Replacing ------------------------------------------------------------------------------- */

@@ -44,6 +44,10 @@ int br__open_file(const char *op, const char *path, uint64_t *size);
 /* Reads exactly n bytes from `offset`. */
 bool br__read_file(const char *op, const char *path, int fd, void *out, size_t n, uint64_t offset);
 
+/* The whole file as text with a NUL behind it, for br_free(); NULL and an error, also for a file of
+ * more than `limit` bytes. */
+char *br__read_text(const char *op, const char *path, uint64_t limit, size_t *length);
+
 /* A new file beside `path` that takes its name when it is complete. */
 typedef struct br_replacement {
     const char *op;
