@@ -2,6 +2,7 @@
  *
  * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
  * same seed the initial weights are PyTorch's. */
+#include "models/models_internal.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/models/anatomy.h>
@@ -22,6 +23,24 @@ br_anatomy_config br_anatomy_notebook_config(void)
         .num_labels = 2,
         .hidden_dropout_prob = 0.1,
     };
+}
+
+br_anatomy_config br_anatomy_config_from(const br_auto_config *config)
+{
+    br_anatomy_config c = {
+        .vocab_size = br_auto_config_size(config, "vocab_size"),
+        .hidden_size = br_auto_config_size(config, "hidden_size"),
+        .num_hidden_layers = br_auto_config_size(config, "num_hidden_layers"),
+        .num_attention_heads = br_auto_config_size(config, "num_attention_heads"),
+        .intermediate_size = br_auto_config_size(config, "intermediate_size"),
+        .max_position_embeddings = br_auto_config_size(config, "max_position_embeddings"),
+        .num_labels = br_auto_config_size(config, "num_labels"),
+        .hidden_dropout_prob = br_auto_config_probability(config, "hidden_dropout_prob"),
+    };
+    if (br_auto_config_has(config, "pad_token_id"))
+        c.pad_token_id = br_auto_config_integer(config, "pad_token_id");
+    bool good = br__config_multiple(config, "hidden_size", "num_attention_heads");
+    return good ? c : (br_anatomy_config){ 0 };
 }
 
 /* Products of two sizes cannot overflow then; those of more are checked where memory is taken. */

@@ -3,6 +3,8 @@
  *
  * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
  * same seed the initial weights are PyTorch's. */
+#include "models/models_internal.h"
+
 #include <brasa/models/architecture.h>
 #include <inttypes.h>
 #include <math.h>
@@ -34,6 +36,24 @@ br_architecture_config br_architecture_notebook_config(void)
         .hidden_dropout_prob = 0.1,
         .num_attention_heads = 8,
     };
+}
+
+br_architecture_config br_architecture_config_from(const br_auto_config *config)
+{
+    br_architecture_config c = {
+        .hidden_size = br_auto_config_size(config, "hidden_size"),
+        .intermediate_size = br_auto_config_size(config, "intermediate_size"),
+        .num_hidden_layers = br_auto_config_size(config, "num_hidden_layers"),
+        .vocab_size = br_auto_config_size(config, "vocab_size"),
+        .max_position_embeddings = br_auto_config_size(config, "max_position_embeddings"),
+        .hidden_dropout_prob = br_auto_config_probability(config, "hidden_dropout_prob"),
+        .num_attention_heads = br_auto_config_size(config, "num_attention_heads"),
+        .num_labels = br_auto_config_size(config, "num_labels"),
+    };
+    if (br_auto_config_has(config, "pad_token_id"))
+        c.pad_token_id = br_auto_config_integer(config, "pad_token_id");
+    bool good = br__config_multiple(config, "hidden_size", "num_attention_heads");
+    return good ? c : (br_architecture_config){ 0 };
 }
 
 /* Products of two sizes cannot overflow then; those of more are checked where memory is taken. */

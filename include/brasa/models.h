@@ -1,9 +1,10 @@
-/* brasa/models.h - the zoo: models rebuilt by composing ops and nn only. */
+/* brasa/models.h - the zoo: models rebuilt by composing ops and nn only, and AutoConfig. */
 #ifndef BRASA_MODELS_H
 #define BRASA_MODELS_H
 
 #include <brasa/models/anatomy.h>
 #include <brasa/models/architecture.h>
+#include <brasa/models/auto_config.h>
 #include <brasa/models/bert.h>
 #include <brasa/models/scratch.h>
 #include <brasa/models/vanilla.h>

@@ -28,6 +28,9 @@
 #define CELL_PRETRAINED "waits for pretrained weights"
 #define CELL_VIEW       "waits for pretrained weights and the views of attention"
 
+/* A folder with bert-base-uncased's config.json, for AutoConfig.from_pretrained. */
+#define MODEL_CKPT BRASA_TEST_DIR "/models/bert-base-uncased"
+
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
 /* The tensor has exactly the sizes given: check_shape(t, 1, 5, 768). */

@@ -80,11 +80,13 @@ Test(notebook_anatomy, cell_6_input_ids)
     br_scope_end(scope);
 }
 
-/* In [5]: `token_emb`, Embedding(30522, 768). */
+/* In [5]: `config` of AutoConfig, and `token_emb`, Embedding(30522, 768). */
 Test(notebook_anatomy, cell_7_token_emb)
 {
-    br_anatomy_config config = br_anatomy_notebook_config();
-    br_embedding *token_emb = br_embedding_new(config.vocab_size, config.hidden_size, -1);
+    br_auto_config *config = br_auto_config_load(MODEL_CKPT);
+    br_embedding *token_emb = br_embedding_new(br_auto_config_size(config, "vocab_size"),
+                                               br_auto_config_size(config, "hidden_size"), -1);
+    br_auto_config_free(config);
     check_ok();
     cr_assert_eq(token_emb->num_embeddings, 30522);
     cr_assert_eq(token_emb->embedding_dim, 768);
@@ -366,7 +368,9 @@ Test(notebook_anatomy, cell_25_transformer_for_sequence_classification)
 Test(notebook_anatomy, cell_26_encoder_classifier)
 {
     br_scope *scope = br_no_grad_begin();
-    br_anatomy_config config = br_anatomy_notebook_config();
+    br_auto_config *auto_config = br_auto_config_load(MODEL_CKPT);
+    br_anatomy_config config = br_anatomy_config_from(auto_config);
+    br_auto_config_free(auto_config);
     config.num_labels = 3;
     br_anatomy_classifier *encoder_classifier = br_anatomy_classifier_new(&config);
     check_shape(br_anatomy_classifier_forward(encoder_classifier, input_ids()), 1, 3);

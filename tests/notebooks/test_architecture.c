@@ -31,10 +31,12 @@ static br_tensor *causal_mask(void)
     return br_unsqueeze(br_tril(br_ones(BR_SHAPE(SEQ_LEN, SEQ_LEN), BR_F32), 0), 0);
 }
 
-/* Cell 5's configuration, with fewer layers where more show no more. */
+/* Cell 5's configuration, AutoConfig's, with fewer layers where more show no more. */
 static br_architecture_config bert_config(int64_t layers)
 {
-    br_architecture_config config = br_architecture_bert_config();
+    br_auto_config *auto_config = br_auto_config_load(MODEL_CKPT);
+    br_architecture_config config = br_architecture_config_from(auto_config);
+    br_auto_config_free(auto_config);
     config.num_hidden_layers = layers;
     config.num_labels = 3;
     return config;

@@ -50,10 +50,12 @@ Test(notebook_scratch, cell_3_input_ids)
     br_scope_end(scope);
 }
 
-/* In [7]: `token_emb`, Embedding(30522, 768). */
+/* In [7]: `config` of AutoConfig, and `token_emb`, Embedding(30522, 768). */
 Test(notebook_scratch, cell_4_token_emb)
 {
-    br_scratch_config config = br_anatomy_notebook_config();
+    br_auto_config *auto_config = br_auto_config_load(MODEL_CKPT);
+    br_scratch_config config = br_anatomy_config_from(auto_config);
+    br_auto_config_free(auto_config);
     br_scratch_simplified_attention *attention =
         br_scratch_simplified_attention_new(config.vocab_size, config.hidden_size);
     check_ok();

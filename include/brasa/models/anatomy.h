@@ -7,6 +7,7 @@
 #ifndef BRASA_MODELS_ANATOMY_H
 #define BRASA_MODELS_ANATOMY_H
 
+#include <brasa/models/auto_config.h>
 #include <brasa/nn.h>
 
 #ifdef __cplusplus
@@ -32,6 +33,10 @@ typedef struct br_anatomy_config {
 /* The notebook's, which are those of bert-base-uncased: vocabulary 30522, hidden size 768, 12
  * layers of 12 heads, intermediate size 3072, 512 positions, 2 labels, dropout 0.1. */
 BR_API br_anatomy_config br_anatomy_notebook_config(void);
+/* What a config.json says, as written: every field but the intended form's, and pad_token_id. All
+ * zero and an error if a key is missing, of another kind or out of range, or hidden_size is no
+ * multiple of num_attention_heads. hidden_act is not asked: the notebook's is GELU. */
+BR_API br_anatomy_config br_anatomy_config_from(const br_auto_config *config);
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #define BRASA_MODELS_ARCHITECTURE_H
 
 #include <brasa/data.h>
+#include <brasa/models/auto_config.h>
 #include <brasa/nn.h>
 
 #ifdef __cplusplus
@@ -39,6 +40,10 @@ typedef struct br_architecture_config {
 /* Cell 5's, those of bert-base-uncased: vocabulary 30522, hidden size 768, 12 layers of 12 heads,
  * intermediate size 3072, 512 positions, 2 labels, dropout 0.1. */
 BR_API br_architecture_config br_architecture_bert_config(void);
+/* What a config.json says, as written: every field but the intended form's, and pad_token_id. All
+ * zero and an error if a key is missing, of another kind or out of range, or hidden_size is no
+ * multiple of num_attention_heads. */
+BR_API br_architecture_config br_architecture_config_from(const br_auto_config *config);
 /* Cell 26's, with which the notebook trains: vocabulary 100, hidden size 512, 6 layers of 8 heads,
  * intermediate size 2048, 512 positions, dropout 0.1. */
 BR_API br_architecture_config br_architecture_notebook_config(void);

@@ -1,0 +1,477 @@
+/* models/auto_config.c - a config.json read and asked for its values.
+ *
+ * The file may be hostile: its size is limited, so that what jansson makes of it is, too; jansson
+ * limits how deep it is nested. Types and ranges are checked where a value is asked for. */
+#include "models/auto_config_internal.h"
+
+#include "io/io_internal.h"
+#include "models/models_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* An ImageNet of 22,000 labels has 2 MB. What is denser than that, "[[],[],...", takes 80 bytes of
+ * memory for each of the file's. */
+enum { MAX_BYTES = 4 << 20 };
+
+static const char op[] = "auto_config";
+
+/* Records "FILE: what"; false. */
+static bool refuse(const br_auto_config *config, const char *format, ...) BR_PRINTF(2, 3);
+static bool refuse(const br_auto_config *config, const char *format, ...)
+{
+    char what[640];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    br__fail(BR_ERROR_FORMAT, op, "%s: %s", br__printable(config->path), what);
+    return false;
+}
+
+/* A value as a message tells it, in `text`. */
+enum { DESCRIPTION = 300 };
+static const char *describe(const json_t *value, char text[DESCRIPTION])
+{
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",      [JSON_NULL] = "null",
+    };
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        snprintf(text, DESCRIPTION, "the string \"%s\"", br__printable(json_string_value(value)));
+        return text;
+    case JSON_INTEGER:
+        snprintf(text, DESCRIPTION, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        return text;
+    case JSON_REAL:
+        snprintf(text, DESCRIPTION, "the number %.17g", json_real_value(value));
+        return text;
+    default:
+        return names[json_typeof(value)];
+    }
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* The path itself, or config.json in the folder that it names. */
+static bool find_file(br_auto_config *config, const char *path)
+{
+    struct stat st;
+    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    config->path = folder ? br__format("%s/config.json", path) : br__strdup(path);
+    return config->path != NULL;
+}
+
+/* Records why the text is no JSON. */
+static bool refuse_text(const br_auto_config *config, const json_error_t *error)
+{
+    enum json_error_code code = json_error_code(error);
+    if (!error->text[0] || code == json_error_out_of_memory)
+        return br__fail(BR_ERROR_MEMORY, op, "%s: no memory to read it",
+                        br__printable(config->path));
+    bool nul = code == json_error_null_character || code == json_error_null_byte_in_key;
+    return refuse(config, "line %d, column %d: %s", error->line, error->column,
+                  nul ? "\\u0000 in a string" : br__printable(error->text));
+}
+
+static bool parse(br_auto_config *config, const char *text, size_t length)
+{
+    if (strspn(text, " \t\r\n") == length)
+        return refuse(config, "is empty, must hold a JSON object");
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
+        return refuse(config, "begins with a byte order mark, must begin with '{'");
+    json_error_t error = { 0 };
+    config->file = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (!config->file)
+        return refuse_text(config, &error);
+    char found[DESCRIPTION];
+    return json_is_object(config->file) ||
+           refuse(config, "holds %s, must hold an object", describe(config->file, found));
+}
+
+static bool read_file(br_auto_config *config)
+{
+    size_t length;
+    char *text = br__read_text(op, config->path, MAX_BYTES, &length);
+    bool ok = text && parse(config, text, length);
+    config->bytes = text ? length : 0;
+    br_free(text);
+    return ok;
+}
+
+/* ---- Finding --------------------------------------------------------------------------------- */
+
+/* The name under which this type of model has the key. */
+static const char *own_name(const br_auto_config *config, const char *key)
+{
+    for (const br_config_spelling *s = config->type->spellings; s->name; s++)
+        if (strcmp(s->name, key) == 0)
+            return s->key;
+    return key;
+}
+
+/* The file's value of a key given by its own name, under whichever name; NULL if there is none. */
+static json_t *in_file(const br_auto_config *config, const char *own)
+{
+    json_t *value = json_object_get(config->file, own);
+    for (const br_config_spelling *s = config->type->spellings; s->name && !value; s++)
+        if (strcmp(s->key, own) == 0)
+            value = json_object_get(config->file, s->name);
+    return value;
+}
+
+/* NULL if there is none; no error. */
+static json_t *find(const br_auto_config *config, const char *key)
+{
+    const char *own = own_name(config, key);
+    json_t *fallback = json_object_get(config->defaults, own);
+    return fallback ? fallback : in_file(config, own);
+}
+
+/* ---- Defaults -------------------------------------------------------------------------------- */
+
+static bool find_type(br_auto_config *config)
+{
+    json_t *type = json_object_get(config->file, "model_type");
+    char found[DESCRIPTION];
+    if (type && !json_is_string(type) && !json_is_null(type))
+        return refuse(config, "model_type is %s, must be a string", describe(type, found));
+    config->type = br__config_type(json_string_value(type));
+    return true;
+}
+
+/* A key may be there under two names if both say the same. */
+static bool check_spellings(const br_auto_config *config)
+{
+    for (const br_config_spelling *s = config->type->spellings; s->name; s++) {
+        json_t *a = json_object_get(config->file, s->name),
+               *b = json_object_get(config->file, s->key);
+        char first[DESCRIPTION], second[DESCRIPTION];
+        if (a && b && !json_equal(a, b))
+            return refuse(config, "%s is %s, but %s, which is the same, is %s", s->name,
+                          describe(a, first), s->key, describe(b, second));
+    }
+    return true;
+}
+
+/* Takes `value` over; NULL is one for which there was no memory. */
+static bool set_default(br_auto_config *config, const char *key, json_t *value)
+{
+    if (json_object_set_new(config->defaults, key, value) == 0)
+        return true;
+    br__fail(BR_ERROR_MEMORY, op, "%s: no memory for defaults", br__printable(config->path));
+    return false;
+}
+
+/* num_labels, where id2label is there, is the number of its labels. */
+static bool count_labels(br_auto_config *config)
+{
+    json_t *labels = in_file(config, "id2label"), *number = in_file(config, "num_labels");
+    char found[DESCRIPTION];
+    if (!labels || json_is_null(labels))
+        return true;
+    if (!json_is_object(labels))
+        return refuse(config, "id2label is %s, must be an object", describe(labels, found));
+    size_t n = json_object_size(labels);
+    if (number && !json_is_null(number) && json_integer_value(number) != (json_int_t)n)
+        return refuse(config, "num_labels is %s, but id2label has %zu labels",
+                      describe(number, found), n);
+    return set_default(config, "num_labels", json_integer((json_int_t)n));
+}
+
+static bool add_default(br_auto_config *config, const br_config_default *d)
+{
+    json_t *value = in_file(config, d->key);
+    bool shared = d->json[0] == '=';
+    if ((value && !(shared && json_is_null(value))) || json_object_get(config->defaults, d->key))
+        return true;
+    return set_default(config, d->key,
+                       shared ? json_incref(find(config, d->json + 1))
+                              : json_loads(d->json, JSON_DECODE_ANY, NULL));
+}
+
+static bool add_defaults(br_auto_config *config)
+{
+    const br_config_default *lists[] = { config->type->defaults, br__config_defaults };
+    for (int i = 0; i < 2; i++)
+        for (const br_config_default *d = lists[i]; d->key; d++)
+            if (!add_default(config, d))
+                return false;
+    return true;
+}
+
+static bool settle(br_auto_config *config)
+{
+    config->defaults = json_object();
+    if (!config->defaults)
+        return br__fail(BR_ERROR_MEMORY, op, "no memory for defaults");
+    return find_type(config) && check_spellings(config) && count_labels(config) &&
+           add_defaults(config);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+br_auto_config *br_auto_config_load(const char *path)
+{
+    if (br_failed())
+        return NULL;
+    if (!path)
+        return br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
+    br_auto_config *config = br__calloc(1, sizeof *config);
+    if (config && find_file(config, path) && read_file(config) && settle(config))
+        return config;
+    br_auto_config_free(config);
+    return NULL;
+}
+
+void br_auto_config_free(br_auto_config *config)
+{
+    if (!config)
+        return;
+    json_decref(config->file);
+    json_decref(config->defaults);
+    br_free(config->path);
+    br_free(config);
+}
+
+const char *br_auto_config_path(const br_auto_config *config)
+{
+    return config ? config->path : NULL;
+}
+
+const char *br_auto_config_model_type(const br_auto_config *config)
+{
+    return config ? json_string_value(json_object_get(config->file, "model_type")) : NULL;
+}
+
+/* False and an error without a configuration or key. */
+static bool given(const br_auto_config *config, const void *key, const char *name)
+{
+    if (br_failed())
+        return false;
+    if (!config || !key)
+        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", config ? name : "config");
+    return config && key;
+}
+
+bool br_auto_config_expect(const br_auto_config *config, const char *model_type)
+{
+    if (!given(config, model_type, "model_type"))
+        return false;
+    const char *is = br_auto_config_model_type(config);
+    if (!is)
+        return refuse(config, "model_type is missing, must be \"%s\"", br__printable(model_type));
+    return strcmp(is, model_type) == 0 || refuse(config, "model_type is \"%s\", must be \"%s\"",
+                                                 br__printable(is), br__printable(model_type));
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+/* The kinds of values that a function takes, as bits, and what they are called together. */
+typedef struct kind {
+    unsigned types;
+    const char *name;
+} kind;
+
+static const kind INTEGER = { 1u << JSON_INTEGER, "an integer" },
+                  NUMBER = { 1u << JSON_INTEGER | 1u << JSON_REAL, "a number" },
+                  TRUTH = { 1u << JSON_TRUE | 1u << JSON_FALSE, "true or false" },
+                  STRING = { 1u << JSON_STRING, "a string" };
+
+/* The key as messages name it: with its own name, if that is another. */
+enum { NAME = 520 };
+static const char *name_of(const br_auto_config *config, const char *key, char text[NAME])
+{
+    const char *own = own_name(config, key);
+    if (own == key || json_object_get(config->file, key))
+        snprintf(text, NAME, "%s", br__printable(key));
+    else
+        snprintf(text, NAME, "%s (%s)", br__printable(key), own);
+    return text;
+}
+
+static json_t *missing(const br_auto_config *config, const char *key)
+{
+    char name[NAME];
+    const char *type = br_auto_config_model_type(config);
+    refuse(config, "%s is missing, and has no default for %s%s", name_of(config, key, name),
+           type ? "model_type " : "a file without model_type", type ? br__printable(type) : "");
+    return NULL;
+}
+
+/* The value of `key`, which must be of that kind; NULL and an error. */
+static json_t *get(const br_auto_config *config, const char *key, kind wanted)
+{
+    if (!given(config, key, "key"))
+        return NULL;
+    json_t *value = find(config, key);
+    char name[NAME], found[DESCRIPTION];
+    if (!value)
+        return missing(config, key);
+    if (wanted.types >> json_typeof(value) & 1)
+        return value;
+    refuse(config, "%s is %s, must be %s", name_of(config, key, name), describe(value, found),
+           wanted.name);
+    return NULL;
+}
+
+bool br_auto_config_has(const br_auto_config *config, const char *key)
+{
+    json_t *value = given(config, key, "key") ? find(config, key) : NULL;
+    return value && !json_is_null(value);
+}
+
+int64_t br_auto_config_integer(const br_auto_config *config, const char *key)
+{
+    return json_integer_value(get(config, key, INTEGER));
+}
+
+int64_t br_auto_config_size(const br_auto_config *config, const char *key)
+{
+    json_t *value = get(config, key, INTEGER);
+    int64_t size = json_integer_value(value);
+    char name[NAME];
+    if (!value || (size >= 1 && size <= INT32_MAX))
+        return size;
+    refuse(config, "%s is %" PRId64 ", must be 1 .. %d", name_of(config, key, name), size,
+           INT32_MAX);
+    return 0;
+}
+
+double br_auto_config_number(const br_auto_config *config, const char *key)
+{
+    return json_number_value(get(config, key, NUMBER));
+}
+
+double br_auto_config_probability(const br_auto_config *config, const char *key)
+{
+    double p = br_auto_config_number(config, key);
+    char name[NAME];
+    if (p >= 0 && p <= 1)
+        return p;
+    refuse(config, "%s is %.17g, must be 0 .. 1", name_of(config, key, name), p);
+    return 0;
+}
+
+bool br_auto_config_truth(const br_auto_config *config, const char *key)
+{
+    return json_is_true(get(config, key, TRUTH));
+}
+
+const char *br_auto_config_string(const br_auto_config *config, const char *key)
+{
+    return json_string_value(get(config, key, STRING));
+}
+
+/* Records that the value is none of n choices. */
+static void refuse_choice(const br_auto_config *config, const char *key, const char *value, int n,
+                          const char *const *choices)
+{
+    char name[NAME], list[256] = "";
+    for (int i = 0; i < n; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", choices[i]);
+    }
+    refuse(config, "%s is \"%s\", must be one of %s", name_of(config, key, name),
+           br__printable(value), list);
+}
+
+int br_auto_config_choice(const br_auto_config *config, const char *key, int n,
+                          const char *const *choices)
+{
+    if (!given(config, n > 0 ? choices : NULL, "choices"))
+        return -1;
+    const char *value = br_auto_config_string(config, key);
+    if (!value)
+        return -1;
+    for (int i = 0; i < n; i++)
+        if (strcmp(value, choices[i]) == 0)
+            return i;
+    refuse_choice(config, key, value, n, choices);
+    return -1;
+}
+
+/* ---- Lists and labels ------------------------------------------------------------------------ */
+
+int64_t br_auto_config_list_size(const br_auto_config *config, const char *key)
+{
+    if (!given(config, key, "key"))
+        return -1;
+    json_t *value = find(config, key);
+    if (!value) {
+        missing(config, key);
+        return -1;
+    }
+    if (json_is_null(value))
+        return 0;
+    return json_is_array(value) ? (int64_t)json_array_size(value) : 1;
+}
+
+/* Element i, which must be of that kind. */
+static json_t *get_element(const br_auto_config *config, const char *key, int64_t i, kind wanted)
+{
+    int64_t n = br_auto_config_list_size(config, key);
+    char name[NAME], found[DESCRIPTION];
+    if (n < 0)
+        return NULL;
+    if (i < 0 || i >= n)
+        return br__fail(BR_ERROR_INDEX, op,
+                        "%s: %s has no element %" PRId64 ", its length is %" PRId64,
+                        br__printable(config->path), name_of(config, key, name), i, n);
+    json_t *list = find(config, key);
+    if (!json_is_array(list))
+        return get(config, key, wanted);
+    json_t *element = json_array_get(list, (size_t)i);
+    if (wanted.types >> json_typeof(element) & 1)
+        return element;
+    refuse(config, "%s[%" PRId64 "] is %s, must be %s", name_of(config, key, name), i,
+           describe(element, found), wanted.name);
+    return NULL;
+}
+
+int64_t br_auto_config_list_integer(const br_auto_config *config, const char *key, int64_t i)
+{
+    return json_integer_value(get_element(config, key, i, INTEGER));
+}
+
+const char *br_auto_config_list_string(const br_auto_config *config, const char *key, int64_t i)
+{
+    return json_string_value(get_element(config, key, i, STRING));
+}
+
+char *br_auto_config_label(const br_auto_config *config, int64_t id)
+{
+    int64_t n = br_auto_config_size(config, "num_labels");
+    if (br_failed())
+        return NULL;
+    if (id < 0 || id >= n)
+        return br__fail(BR_ERROR_INDEX, op, "%s: label %" PRId64 " is outside 0 .. %" PRId64,
+                        br__printable(config->path), id, n - 1);
+    json_t *labels = find(config, "id2label");
+    if (json_is_null(labels))
+        return br__format("LABEL_%" PRId64, id);
+    char key[24], found[DESCRIPTION];
+    snprintf(key, sizeof key, "%" PRId64, id);
+    json_t *label = json_object_get(labels, key);
+    if (json_is_string(label))
+        return br__strdup(json_string_value(label));
+    refuse(config, "id2label[\"%s\"] is %s, must be a string", key,
+           label ? describe(label, found) : "missing");
+    return NULL;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+bool br__config_multiple(const br_auto_config *config, const char *key, const char *by)
+{
+    int64_t size = br_auto_config_size(config, key), divisor = br_auto_config_size(config, by);
+    char first[NAME], second[NAME];
+    if (br_failed())
+        return false;
+    return size % divisor == 0 ||
+           refuse(config, "%s %" PRId64 " is no multiple of %s %" PRId64,
+                  name_of(config, key, first), size, name_of(config, by, second), divisor);
+}

@@ -1,0 +1,98 @@
+/* tests/fuzz/fuzz_auto_config.c - any bytes as a config.json: loaded, every kind of value asked for
+ * under names that there may be, and a model's configuration made of it.
+ *
+ * Built with -DBRASA_FUZZ=ON and clang: build/fuzz_auto_config [CORPUS DIRECTORY]. The test binary
+ * runs it over a small corpus (tests/models/test_auto_config_bad.c). */
+#include <brasa/models.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+/* For what must not be, whatever the input is. */
+static void require(bool truth)
+{
+    if (!truth)
+        abort();
+}
+
+/* What was asked for is there, or an error tells why not; the error is cleared. */
+static void require_answer(bool there)
+{
+    require(there || (br_failed() && strlen(br_error_message()) > 0));
+    br_clear_error();
+}
+
+static void ask_list(const br_auto_config *config, const char *key)
+{
+    int64_t n = br_auto_config_list_size(config, key);
+    require_answer(n >= 0);
+    for (int64_t i = 0; i < n && i < 20; i++) {
+        const char *text = br_auto_config_list_string(config, key, i);
+        require_answer(text);
+        br_auto_config_list_integer(config, key, i);
+        br_clear_error();
+    }
+}
+
+static void ask(const br_auto_config *config, const char *key)
+{
+    require_answer(br_auto_config_size(config, key) > 0);
+    require_answer(br_auto_config_string(config, key));
+    require_answer(br_auto_config_choice(config, key, BR_CHOICES("gelu", "relu")) >= 0);
+    double p = br_auto_config_probability(config, key);
+    require_answer(p >= 0 && p <= 1);
+    double number = br_auto_config_number(config, key);
+    require_answer(number - number == 0);
+    br_auto_config_integer(config, key);
+    br_clear_error();
+    br_auto_config_truth(config, key);
+    br_clear_error();
+    ask_list(config, key);
+}
+
+static void ask_labels(const br_auto_config *config)
+{
+    for (int64_t id = -1; id < 5; id++) {
+        char *label = br_auto_config_label(config, id);
+        require_answer(label);
+        br_free(label);
+    }
+}
+
+/* A configuration is whole and sound, or all zero with an error. */
+static void fill(const br_auto_config *config)
+{
+    br_anatomy_config a = br_anatomy_config_from(config);
+    require(br_failed() ? a.vocab_size == 0 : a.hidden_size % a.num_attention_heads == 0);
+    require(br_failed() == (a.num_labels == 0));
+    br_clear_error();
+    br_architecture_config b = br_architecture_config_from(config);
+    require(a.hidden_size == b.hidden_size && a.num_hidden_layers == b.num_hidden_layers);
+    br_clear_error();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    static const char *const keys[] = {
+        "vocab_size", "hidden_size",        "n_embd",        "num_layers", "hidden_act",
+        "num_labels", "num_decoder_layers", "architectures", "id2label",   "a",
+    };
+    char path[64];
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    require(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    br_auto_config *config = br_auto_config_load(path);
+    close(fd);
+    require_answer(config);
+    if (!config)
+        return 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        ask(config, keys[i]);
+    ask_labels(config);
+    fill(config);
+    br_auto_config_free(config);
+    return 0;
+}
