@@ -1,7 +1,10 @@
-/* cli/info.c - brasa info: what is in a safetensors file or checkpoint.
+/* cli/info.c - brasa info: what is in a safetensors file or checkpoint; a model's configuration is
+ * shown by info_config.c.
  *
  * Names and values come from the file and may hold anything: they are escaped before a terminal
  * sees them. */
+#include "cli/info.h"
+
 #include "cli/cli.h"
 #include "io/io_internal.h"
 
@@ -10,13 +13,15 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <utf8proc.h>
 
 static const char usage[] =
-    "Usage: brasa info [--json] FILE\n"
+    "Usage: brasa info [--json] FILE|FOLDER\n"
     "\n"
     "Shows the metadata and tensors of a safetensors file or checkpoint, and checks\n"
-    "the checksums if there are any.\n"
+    "the checksums if there are any. Of a FILE.json, or of config.json in a folder, it\n"
+    "shows what models take from it, and the values of keys that it lacks.\n"
     "\n"
     "  --json      print one JSON object\n"
     "  -h, --help  print this\n"
@@ -66,7 +71,7 @@ static bool collect(facts *f, const char *path)
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-static const char *readable_size(double bytes, char *text, size_t size)
+const char *info_size(double bytes, char *text, size_t size)
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     size_t unit = 0;
@@ -90,15 +95,13 @@ static int width_of(const char *text)
     return width;
 }
 
-/* Prints the text and spaces up to `width` columns. */
-static void print_padded(const char *text, int width)
+void info_padded(const char *text, int width)
 {
     int pad = width - width_of(text);
     printf("%s%*s", text, pad > 0 ? pad : 0, "");
 }
 
-/* At least as wide as `now` wants, but a few long names do not widen the table. */
-static int widen(int width, const char *text)
+int info_widen(int width, const char *text)
 {
     enum { WIDEST = 48 };
     int wanted = width_of(text);
@@ -111,8 +114,7 @@ static bool is_listed(const char *key)
     return strncmp(key, "brasa.xxh3", strlen("brasa.xxh3")) != 0;
 }
 
-/* A value's first bytes, and how many there are if that is not all. */
-static void print_value(const char *value)
+void info_value(const char *value)
 {
     enum { SHOWN = 60 };
     char start[SHOWN + 1];
@@ -132,15 +134,15 @@ static void print_metadata(const br_safetensors *file)
     int64_t n = br_safetensors_metadata_count(file);
     for (int64_t i = 0; i < n; i++)
         if (is_listed(br_safetensors_metadata_key(file, i)))
-            width = widen(width, br__printable(br_safetensors_metadata_key(file, i)));
+            width = info_widen(width, br__printable(br_safetensors_metadata_key(file, i)));
     for (int64_t i = 0; i < n; i++) {
         const char *key = br_safetensors_metadata_key(file, i);
         if (!is_listed(key))
             continue;
         printf(listed++ ? "  " : "Metadata\n  ");
-        print_padded(br__printable(key), width);
+        info_padded(br__printable(key), width);
         printf("  ");
-        print_value(br_safetensors_metadata(file, key));
+        info_value(br_safetensors_metadata(file, key));
         printf("\n");
     }
     printf(listed ? "\n" : "");
@@ -169,17 +171,17 @@ static void print_tensors(const facts *f)
     int name = 4, shape = 5;
     char text[256];
     for (int64_t i = 0; i < f->count; i++) {
-        name = widen(name, br__printable(br_safetensors_name(f->file, i)));
-        shape = widen(shape, shape_text(f->file, i, text, sizeof text));
+        name = info_widen(name, br__printable(br_safetensors_name(f->file, i)));
+        shape = info_widen(shape, shape_text(f->file, i, text, sizeof text));
     }
     if (f->count > 0)
         printf("  %-*s  %-5s  %-*s  %14s  %14s\n", name, "Name", "Dtype", shape, "Shape",
                "Elements", "Bytes");
     for (int64_t i = 0; i < f->count; i++) {
         printf("  ");
-        print_padded(br__printable(br_safetensors_name(f->file, i)), name);
+        info_padded(br__printable(br_safetensors_name(f->file, i)), name);
         printf("  %-5s  ", br_safetensors_dtype(f->file, i));
-        print_padded(shape_text(f->file, i, text, sizeof text), shape);
+        info_padded(shape_text(f->file, i, text, sizeof text), shape);
         printf("  %14" PRId64 "  %14zu\n", elements_of(f->file, i),
                br_safetensors_bytes(f->file, i));
     }
@@ -191,12 +193,12 @@ static void print_facts(const facts *f)
     char size[32];
     const char *version = br_safetensors_metadata(f->file, "brasa.checkpoint");
     printf("%s: %s, %s\n\n", br__printable(f->path), version ? "checkpoint" : "safetensors",
-           readable_size((double)f->file->bytes, size, sizeof size));
+           info_size((double)f->file->bytes, size, sizeof size));
     print_metadata(f->file);
     print_tensors(f);
     printf("%" PRId64 " tensor%s, %" PRId64 " elements, %s; checksums: %s\n", f->count,
-           f->count == 1 ? "" : "s", f->elements,
-           readable_size((double)f->bytes, size, sizeof size), f->checksums);
+           f->count == 1 ? "" : "s", f->elements, info_size((double)f->bytes, size, sizeof size),
+           f->checksums);
 }
 
 /* ---- For programs ---------------------------------------------------------------------------- */
@@ -214,8 +216,7 @@ static json_t *tensor_object(const br_safetensors *file, int64_t i)
                      (json_int_t)br_safetensors_bytes(file, i));
 }
 
-/* Escaped if it is not UTF-8, as a path may be, or a message that was cut. */
-static json_t *text_object(const char *text)
+json_t *info_text_object(const char *text)
 {
     json_t *string = json_string(text);
     return string ? string : json_string(br__printable(text));
@@ -230,12 +231,12 @@ static json_t *facts_object(const facts *f)
     }
     for (int64_t i = 0; i < f->count; i++)
         json_array_append_new(tensors, tensor_object(f->file, i));
-    return json_pack("{s:o, s:I, s:b, s:o, s:o, s:I, s:I, s:s, s:o*}", "path", text_object(f->path),
-                     "bytes", (json_int_t)f->file->bytes, "checkpoint",
+    return json_pack("{s:o, s:I, s:b, s:o, s:o, s:I, s:I, s:s, s:o*}", "path",
+                     info_text_object(f->path), "bytes", (json_int_t)f->file->bytes, "checkpoint",
                      br_safetensors_metadata(f->file, "brasa.checkpoint") != NULL, "metadata",
                      metadata, "tensors", tensors, "elements", (json_int_t)f->elements,
                      "tensor_bytes", (json_int_t)f->bytes, "checksums", f->checksums, "error",
-                     br_failed() ? text_object(br_error_message()) : NULL);
+                     br_failed() ? info_text_object(br_error_message()) : NULL);
 }
 
 static void print_json(const facts *f)
@@ -248,6 +249,27 @@ static void print_json(const facts *f)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
+
+static void info_tensors(const char *path, bool json)
+{
+    facts f;
+    if (collect(&f, path)) {
+        if (json)
+            print_json(&f);
+        else
+            print_facts(&f);
+    }
+    br_safetensors_close(f.file);
+}
+
+/* A folder, or a file with JSON's name. */
+static bool is_config(const char *path)
+{
+    struct stat st;
+    size_t n = strlen(path), suffix = strlen(".json");
+    return (n > suffix && strcmp(path + n - suffix, ".json") == 0) ||
+           (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+}
 
 int cli_info(int argc, char **argv)
 {
@@ -268,15 +290,11 @@ int cli_info(int argc, char **argv)
         json = true;
     }
     if (optind + 1 != argc)
-        return cli_usage("info", "one file is wanted, there are %d", argc - optind);
-    facts f;
-    if (collect(&f, argv[optind])) {
-        if (json)
-            print_json(&f);
-        else
-            print_facts(&f);
-    }
-    br_safetensors_close(f.file);
+        return cli_usage("info", "one file or folder is wanted, there are %d", argc - optind);
+    if (is_config(argv[optind]))
+        info_config(argv[optind], json);
+    else
+        info_tensors(argv[optind], json);
     fflush(stdout); /* a table first, then what is wrong with it */
     return br_report(stderr);
 }

@@ -11,7 +11,7 @@ static const struct {
     { "train", "train a model by a recipe", cli_train },
     { "check", "compare models with files recorded from PyTorch", cli_check },
     { "bench", "time operations and models on this machine", cli_bench },
-    { "info", "show what a safetensors file or checkpoint holds", cli_info },
+    { "info", "show what a safetensors file, checkpoint or config.json holds", cli_info },
     { "tokenize", "show the tokens of a text", cli_tokenize },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -118,3 +118,52 @@ Test(cli_info, a_file_without_metadata)
     expect(output, "c.safetensors: safetensors, 10 bytes\n");
     expect(output, "0 tensors, 0 elements, 0 bytes; checksums: none\n");
 }
+
+#define CONFIG BRASA_TEST_DIR "/models/bert-base-uncased"
+
+Test(cli_info, a_configuration)
+{
+    int status;
+    const char *output = run(CONFIG, &status);
+    cr_assert_eq(status, 0, "%s", output);
+    expect(output, "config.json: configuration, model type bert, 570 bytes\n\n");
+    expect(output, "  architectures                 [\"BertForMaskedLM\"]\n");
+    expect(output, "  layer_norm_eps                1e-12\n");
+    expect(output, "\nBy default\n");
+    expect(output, "  num_labels                    2\n");
+
+    const char *text = "{\"a\\u001b\": [1, 0.1, \"\\u202e\"]}";
+    files_write(files_path("x.json"), text, strlen(text));
+    output = run(files_path("x.json"), &status);
+    cr_assert_eq(status, 0, "%s", output);
+    expect(output, "x.json: configuration, no model type, 31 bytes\n");
+    expect(output, "  a\\u001b                  [1, 0.1, \"\\u202e\"]\n");
+
+    output = run(files_path(""), &status);
+    cr_assert_eq(status, 1);
+    expect(output, "/config.json: cannot be opened: No such file");
+}
+
+Test(cli_info, a_configuration_as_json)
+{
+    int status, labels;
+    json_t *object = json_loads(run("--json " CONFIG "/config.json", &status), 0, NULL);
+    cr_assert_eq(status, 0);
+    const char *path, *type;
+    double dropout;
+    cr_assert_eq(json_unpack(object, "{s:s, s:s, s:{s:f}, s:{s:i}}", "path", &path, "model_type",
+                             &type, "config", "hidden_dropout_prob", &dropout, "defaults",
+                             "num_labels", &labels),
+                 0);
+    cr_assert_str_eq(path, CONFIG "/config.json");
+    cr_assert_str_eq(type, "bert");
+    cr_assert(dropout == 0.1 && labels == 2);
+    json_decref(object);
+
+    files_write(files_path("x.json"), "{}", 2);
+    char arguments[600];
+    snprintf(arguments, sizeof arguments, "--json %s", files_path("x.json"));
+    object = json_loads(run(arguments, &status), 0, NULL);
+    cr_assert(json_is_null(json_object_get(object, "model_type")));
+    json_decref(object);
+}

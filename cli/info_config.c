@@ -1,0 +1,81 @@
+/* cli/info_config.c - brasa info of a model's configuration: the file's keys, and those that have
+ * values by default. */
+#include "cli/info.h"
+#include "io/io_internal.h"
+#include "models/auto_config_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- For people ------------------------------------------------------------------------------ */
+
+static int width_of_keys(json_t *object, int width)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        width = info_widen(width, br__printable(key));
+    }
+    return width;
+}
+
+/* The members, one a line. Numbers are as short as people write them. */
+static void print_members(json_t *object, int width)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        if (!text) {
+            br_raise(BR_ERROR_MEMORY, "info: no memory to show the values");
+            return;
+        }
+        printf("  ");
+        info_padded(br__printable(key), width);
+        printf("  ");
+        info_value(text);
+        printf("\n");
+        free(text);
+    }
+}
+
+static void print_config(const br_auto_config *config)
+{
+    char size[32];
+    const char *type = br_auto_config_model_type(config);
+    printf("%s: configuration, %s%s, %s\n\n", br__printable(config->path),
+           type ? "model type " : "no model type", type ? br__printable(type) : "",
+           info_size((double)config->bytes, size, sizeof size));
+    int width = width_of_keys(config->defaults, width_of_keys(config->file, 0));
+    print_members(config->file, width);
+    printf("\nBy default\n");
+    print_members(config->defaults, width);
+}
+
+/* ---- For programs ---------------------------------------------------------------------------- */
+
+static void print_json(const br_auto_config *config)
+{
+    json_t *object =
+        json_pack("{s:o, s:I, s:s?, s:O, s:O}", "path", info_text_object(config->path), "bytes",
+                  (json_int_t)config->bytes, "model_type", br_auto_config_model_type(config),
+                  "config", config->file, "defaults", config->defaults);
+    if (!object || json_dumpf(object, stdout, JSON_COMPACT) != 0)
+        br_raise(BR_ERROR_MEMORY, "info: the JSON object cannot be made");
+    printf("\n");
+    json_decref(object);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+void info_config(const char *path, bool json)
+{
+    br_auto_config *config = br_auto_config_load(path);
+    if (config && json)
+        print_json(config);
+    else if (config)
+        print_config(config);
+    br_auto_config_free(config);
+}
