@@ -3,17 +3,33 @@
 
 #include <inttypes.h>
 
-bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle)
+static bool open(batches *b, br_dataset *dataset, br_loader_options options)
 {
-    br_loader_options options = { .batch_size = batch_size, .shuffle = shuffle, .drop_last = true };
     *b = (batches){ .loader = br_loader_new(dataset, &options),
                     .seed = br_initial_seed(),
                     .epoch = -1 };
     if (b->loader && br_loader_size(b->loader) == 0)
         br_raise(BR_ERROR_ARGUMENT,
-                 "a batch has %" PRId64 " items, but there are only %" PRId64 " to train on",
-                 batch_size, br_dataset_size(dataset));
+                 "a batch has %" PRId64 " items, but there are only %" PRId64 " of them",
+                 options.batch_size, br_dataset_size(dataset));
     return !br_failed();
+}
+
+bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle)
+{
+    return open(
+        b, dataset,
+        (br_loader_options){ .batch_size = batch_size, .shuffle = shuffle, .drop_last = true });
+}
+
+bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size)
+{
+    return open(b, dataset, (br_loader_options){ .batch_size = batch_size });
+}
+
+int64_t batches_count(const batches *b)
+{
+    return br_loader_size(b->loader);
 }
 
 /* An epoch's order depends on the seed and its number alone. */

@@ -14,6 +14,10 @@ typedef struct batches {
 /* Whole batches of the dataset, which must stay alive; shuffled, in another order each epoch.
  * False and an error if there is not one. */
 bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle);
+/* All of the dataset in its order, the last batch being what is left: to measure a model on. */
+bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size);
+/* Of one epoch. */
+int64_t batches_count(const batches *b);
 /* The batch of a step, counted from 0, in fields[]. Draws nothing from the thread's generator. */
 bool batches_get(batches *b, int64_t step, br_tensor **fields);
 void batches_close(batches *b);

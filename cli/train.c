@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const recipe *const recipes[] = { &recipe_bert_scratch, &recipe_copy_task };
+static const recipe *const recipes[] = { &recipe_bert_scratch, &recipe_copy_task, &recipe_vanilla };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static const char help_head[] = "Usage: brasa train RECIPE [OPTION]...\n"

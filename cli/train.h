@@ -9,6 +9,7 @@
 typedef struct train_options {
     int64_t steps, seed, checkpoint_every;
     int64_t warmup;     /* steps over which the learning rate grows to lr; 0: none */
+    bool decay;         /* after them it falls as 1 / sqrt(step) */
     int64_t eval_every; /* steps from one evaluation to the next, where the recipe has one */
     double lr;
 } train_options;
@@ -38,7 +39,7 @@ typedef struct recipe {
     void (*destroy)(void *self);
 } recipe;
 
-extern const recipe recipe_bert_scratch, recipe_copy_task;
+extern const recipe recipe_bert_scratch, recipe_copy_task, recipe_vanilla;
 
 typedef struct assignment {
     const char *key, *value; /* key NULL: value is KEY=VALUE */

@@ -14,8 +14,7 @@ typedef struct copy_task {
     bool as_written;
     int64_t length, batch, num_samples;
     br_dataset *train_set, *new_set;
-    br_loader *new_loader; /* its only batch is the new sequences */
-    batches batches;
+    batches batches, new_batches; /* the latter: one */
     br_architecture_encoder_decoder *model;
 } copy_task;
 
@@ -111,9 +110,8 @@ static br_module *prepare(void *context, const char *text, size_t length)
     choose_form(self);
     self->train_set = make_data(self, self->num_samples);
     self->new_set = make_data(self, 1);
-    self->new_loader =
-        br_loader_new(self->new_set, &(br_loader_options){ .batch_size = self->batch });
-    if (!batches_open(&self->batches, self->train_set, self->batch, false))
+    if (!batches_open(&self->batches, self->train_set, self->batch, false) ||
+        !batches_open_whole(&self->new_batches, self->new_set, self->batch))
         return NULL;
     self->model = br_architecture_encoder_decoder_new(&self->config);
     if (!self->as_written)
@@ -147,7 +145,7 @@ static void destroy(void *context)
 {
     copy_task *self = context;
     batches_close(&self->batches);
-    br_loader_free(self->new_loader);
+    batches_close(&self->new_batches);
     br_dataset_free(self->train_set);
     br_dataset_free(self->new_set);
     br_free_module(self->model);
@@ -155,20 +153,11 @@ static void destroy(void *context)
 
 /* ---- Measuring and showing ------------------------------------------------------------------- */
 
-static bool new_batch(copy_task *self, br_tensor **batch)
-{
-    br_rng_state state; /* the loader draws a seed at each epoch */
-    br_get_rng_state(&state);
-    bool ok = br_loader_begin(self->new_loader) && br_loader_next(self->new_loader, batch);
-    br_set_rng_state(&state);
-    return ok;
-}
-
 static void evaluate(void *context, double *metrics)
 {
     copy_task *self = context;
     br_tensor *batch[BR_ARCHITECTURE_FIELDS];
-    if (!new_batch(self, batch))
+    if (!batches_get(&self->new_batches, 0, batch))
         return;
     br_tensor *logits = forward(self, batch), *target = batch[BR_ARCHITECTURE_TARGET_Y];
     br_tensor *right = br_eq(br_argmax(logits, -1, false), target);
@@ -199,7 +188,7 @@ static void show(void *context)
 {
     copy_task *self = context;
     br_tensor *batch[BR_ARCHITECTURE_FIELDS];
-    if (!new_batch(self, batch))
+    if (!batches_get(&self->new_batches, 0, batch))
         return;
     source s = { self, batch[BR_ARCHITECTURE_SOURCE], batch[BR_ARCHITECTURE_SOURCE_MASK] };
     br_tensor *copies = greedy_decode(next_logits, &s, self->batch, 1, self->length);

@@ -58,6 +58,8 @@ static void add_settings(trainer *t)
                                           "learning rate of Adam" });
     settings_add(&t->settings, (setting){ "warmup", SETTING_INTEGER, &o->warmup, 0, 1e9, false,
                                           "steps over which the rate grows to lr" });
+    settings_add(&t->settings, (setting){ "decay", SETTING_TRUTH, &o->decay, 0, 0, false,
+                                          "after them it falls as 1 / sqrt(step)" });
     if (t->recipe->evaluate)
         settings_add(&t->settings, (setting){ "eval_every", SETTING_INTEGER, &o->eval_every, 1, 1e9,
                                               false, "steps from one evaluation to the next" });
@@ -214,11 +216,14 @@ static bool save(trainer *t)
     return ok;
 }
 
-/* The rate of the next step: it grows linearly over the warm-up. */
+/* The rate of the next step: it grows linearly over the warm-up, and may fall after it. It does not
+ * depend on the number of steps in all, which may be another when the run goes on. */
 static double learning_rate(const trainer *t)
 {
     double part = (double)(t->step + 1) / (double)(t->options.warmup + 1);
-    return t->options.lr * fmin(part, 1);
+    if (part < 1)
+        return t->options.lr * part;
+    return t->options.decay ? t->options.lr / sqrt(part) : t->options.lr;
 }
 
 /* One step; its losses, before the update, go to values. */

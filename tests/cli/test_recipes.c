@@ -55,3 +55,41 @@ Test(recipes, copy_task_refuses_what_makes_no_sense)
     program_check("train copy-task --set dropout=2 --out $OUT", 2, "dropout is '2'");
     program_check("train copy-task --set length=1 --out $OUT", 2, "length is '1'");
 }
+
+/* ---- vanilla --------------------------------------------------------------------------------- */
+
+Test(recipes, vanilla_reads_held_out_dates)
+{
+    program_check("train vanilla --preset small --out $OUT", 0,
+                  " of 128 held-out dates read without a mistake");
+    program_shell("grep -c exact_match $OUT/log.jsonl | grep -qx 4");
+    program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"exact_match\": (1\\.0|0\\.9[5-9])'");
+}
+
+Test(recipes, vanilla_shows_mistakes)
+{
+    program_check("train vanilla --preset small --steps 40 --out $OUT", 0, "wrong: it is ");
+    program_check("train vanilla --preset small --steps 40 --as-written --out $OUT", 0,
+                  "wrong: it is ");
+}
+
+Test(recipes, vanilla_goes_on)
+{
+    const char *small = "--preset small --set samples=200 --set eval_every=2 --set warmup=2 "
+                        "--set dropout=0.1 ";
+    char options[256];
+    for (int i = 0; i < 2; i++) {
+        snprintf(options, sizeof options, "%s%s", small, i ? "--as-written" : "");
+        check_resuming("vanilla", options, 5, 8);
+    }
+}
+
+Test(recipes, vanilla_refuses_what_makes_no_sense)
+{
+    program_check("train vanilla --data /dev/null", 2, "there is no --data");
+    program_check("train vanilla --set heads=5 --out $OUT", 1,
+                  "embed_dim 64 is no multiple of n_heads 5");
+    program_check("train vanilla --set held_out=36525 --out $OUT", 2, "held_out is '36525'");
+    program_check("train vanilla --set forms=0 --out $OUT", 2, "forms is '0'");
+    program_check("train vanilla --set samples=63 --out $OUT", 1, "a batch has 64 items");
+}

@@ -1,0 +1,362 @@
+/* cli/train_vanilla.c - the recipe vanilla: notebook 001's Transformer reads dates, letter by
+ * letter, and writes them in ISO's form.
+ *
+ * The seed picks the dates that are held out. No text of theirs is trained on, in whatever form,
+ * since no text stands for two dates (cli/dates.h). */
+#include "cli/batches.h"
+#include "cli/dates.h"
+#include "cli/greedy.h"
+#include "cli/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ids: 0 is padding, 1 begins a target, a letter is its place in the alphabet and 1 (2 in a
+ * target). */
+static const char source_letters[] = " ',-./0123456789abcdefghijklmnopqrstuvwxyz";
+static const char target_letters[] = "0123456789-";
+enum { PADDING, BEGIN };
+enum { SOURCE, TARGET, FIELDS }; /* of an example: i64 [SOURCE_LENGTH], [TARGET_LENGTH] */
+enum {
+    SOURCE_LENGTH = DATES_TEXT - 1,
+    TARGET_LENGTH = DATES_ISO, /* BEGIN in place of the NUL */
+    SHOWN_RIGHT = 6,
+    SHOWN_WRONG = 4,
+};
+
+typedef struct example {
+    int32_t day, form; /* as cli/dates.h numbers them */
+} example;
+
+typedef struct vanilla_task {
+    br_vanilla_config config;
+    bool as_written;
+    int64_t batch, samples, held_out, forms;
+    example *examples; /* those that are held out, then those of training */
+    br_dataset *train_set, *held_out_set;
+    batches batches, held_out_batches;
+    br_vanilla_transformer *model;
+} vanilla_task;
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+/* There is no dropout: a run is one epoch, in which few examples are equal. */
+static void preset(void *context, const char *name, bool as_written, train_options *options)
+{
+    vanilla_task *self = context;
+    self->config = (br_vanilla_config){
+        .embed_dim = 64, .n_heads = 4, .ff_hid_dim = 256, .n_layers = 2, .dropout = 0
+    };
+    self->as_written = as_written;
+    self->batch = 64;
+    self->samples = 1 << 17;
+    self->held_out = 512;
+    self->forms = DATES_FORMS;
+    *options = (train_options){ .steps = 2000,
+                                .checkpoint_every = 500,
+                                .eval_every = 250,
+                                .warmup = 100,
+                                .decay = true,
+                                .lr = 3e-3 };
+    if (strcmp(name, "small") != 0)
+        return;
+    self->config.n_layers = 1;
+    self->forms = 8;
+    self->held_out = 128;
+    options->steps = 600;
+    options->eval_every = 150;
+}
+
+static void add_settings(void *context, settings *s)
+{
+    vanilla_task *self = context;
+    br_vanilla_config *c = &self->config;
+    const setting items[] = {
+        { "embed_dim", SETTING_INTEGER, &c->embed_dim, 1, 1 << 20, false,
+          "size of the embeddings" },
+        { "ff_hid_dim", SETTING_INTEGER, &c->ff_hid_dim, 1, 1 << 20, false,
+          "hidden size of the feed-forward" },
+        { "heads", SETTING_INTEGER, &c->n_heads, 1, 1 << 20, false,
+          "attention heads; they divide embed_dim" },
+        { "layers", SETTING_INTEGER, &c->n_layers, 1, 1 << 10, false,
+          "layers of the encoder, and of the decoder" },
+        { "dropout", SETTING_NUMBER, &c->dropout, 0, 1, false, "of what is dropped" },
+        { "batch", SETTING_INTEGER, &self->batch, 1, 1 << 20, false, "dates of a step" },
+        { "samples", SETTING_INTEGER, &self->samples, 1, 1 << 30, false,
+          "training examples of an epoch" },
+        { "held_out", SETTING_INTEGER, &self->held_out, 1, DATES_COUNT - 1, false,
+          "dates that are not trained on" },
+        { "forms", SETTING_INTEGER, &self->forms, 1, DATES_FORMS, false,
+          "forms in which dates are written" },
+        { "as_written", SETTING_TRUTH, &self->as_written, 0, 0, false,
+          "the notebook's form of the model" },
+    };
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++)
+        settings_add(s, items[i]);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static br_tensor *ids_of(const char *text, const char *letters, int64_t first, int64_t length)
+{
+    br_tensor *ids = br_full(BR_SHAPE(length), PADDING, BR_I64);
+    int64_t *values = br_data_i64(ids);
+    for (int64_t i = 0; values && text[i]; i++)
+        values[i] = strchr(letters, text[i]) - letters + first;
+    return ids;
+}
+
+static bool get_example(void *context, int64_t i, br_tensor **fields)
+{
+    const example *e = (const example *)context + i;
+    char text[DATES_TEXT], iso[DATES_ISO];
+    dates_write(dates_at(e->day), e->form, text);
+    dates_iso(dates_at(e->day), iso);
+    fields[SOURCE] = ids_of(text, source_letters, 1, SOURCE_LENGTH);
+    br_tensor *begin = br_full(BR_SHAPE(1), BEGIN, BR_I64);
+    br_tensor *letters = ids_of(iso, target_letters, 2, TARGET_LENGTH - 1);
+    fields[TARGET] = br_cat(BR_INPUTS(begin, letters), 0);
+    return !br_failed();
+}
+
+/* Each date that is held out once, the others by lot. */
+static void draw_examples(vanilla_task *self, br_python_random *random)
+{
+    int64_t days[DATES_COUNT], others = DATES_COUNT - self->held_out;
+    for (int64_t i = 0; i < DATES_COUNT; i++)
+        days[i] = i;
+    br_python_random_shuffle(random, DATES_COUNT, days);
+    for (int64_t i = 0; i < self->held_out + self->samples; i++) {
+        bool held_out = i < self->held_out;
+        int64_t k = held_out ? i : self->held_out + br_python_random_randrange(random, others);
+        int64_t form = br_python_random_randrange(random, self->forms);
+        self->examples[i] = (example){ (int32_t)days[k], (int32_t)form };
+    }
+}
+
+static bool make_data(vanilla_task *self)
+{
+    self->examples = calloc((size_t)(self->held_out + self->samples), sizeof *self->examples);
+    if (!self->examples) {
+        br_raise(BR_ERROR_MEMORY, "no memory for %" PRId64 " dates", self->samples);
+        return false;
+    }
+    br_python_random *random = br_python_random_new(br_initial_seed());
+    if (random)
+        draw_examples(self, random);
+    br_python_random_free(random);
+    self->held_out_set = br_dataset_new(self->held_out, FIELDS, get_example, self->examples, NULL);
+    self->train_set =
+        br_dataset_new(self->samples, FIELDS, get_example, self->examples + self->held_out, NULL);
+    return batches_open(&self->batches, self->train_set, self->batch, true) &&
+           batches_open_whole(&self->held_out_batches, self->held_out_set, self->batch);
+}
+
+/* A batch whose sources are as long as the longest of them. */
+static bool get_batch(batches *b, int64_t i, br_tensor **fields)
+{
+    if (!batches_get(b, i, fields))
+        return false;
+    br_tensor *is_letter = br_to(br_ne_scalar(fields[SOURCE], PADDING), BR_I64);
+    int64_t longest = br_item_i64(br_max(br_sum_dim(is_letter, BR_DIMS(1), false)));
+    fields[SOURCE] = br_narrow(fields[SOURCE], 1, 0, longest);
+    return !br_failed();
+}
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+static void choose_form(vanilla_task *self)
+{
+    br_vanilla_config *c = &self->config;
+    bool meant = !self->as_written;
+    c->scale_by_head_dim = c->infinite_fill = c->sublayer_dropout = meant;
+    c->use_joint_attention = c->use_norm_3 = meant;
+    c->src_vocab_size = (int64_t)sizeof source_letters; /* padding in place of the NUL */
+    c->trg_vocab_size = (int64_t)sizeof target_letters + 1;
+    c->src_pad_idx = c->trg_pad_idx = PADDING;
+    c->max_length = SOURCE_LENGTH;
+}
+
+/* The paper's sinusoids: feature 2k of position p is sin(p / 10000^(2k / embed_dim)), the next one
+ * the cosine. */
+static void begin_with_sinusoids(br_tensor *weight)
+{
+    float *values = br_data_f32(weight);
+    int64_t positions = br_size(weight, 0), n = br_size(weight, 1);
+    for (int64_t i = 0; values && i < positions * n; i++) {
+        int64_t feature = i % n;
+        double angle = (double)(i / n) * pow(1e4, -(double)(feature / 2 * 2) / (double)n);
+        values[i] = (float)(feature % 2 == 0 ? sin(angle) : cos(angle));
+    }
+    br_bump_version(weight);
+}
+
+/* What the model's form suggests (docs/quirks.md): the paper's positions, and tokens that, times
+ * sqrt(embed_dim), are about as large. Both learn. */
+static void initialize(vanilla_task *self)
+{
+    br_vanilla_encoder *encoder = self->model->encoder;
+    br_vanilla_decoder *decoder = self->model->decoder;
+    double std = 1 / sqrt((double)self->config.embed_dim);
+    br_init_normal_(encoder->tok_emb->weight, 0, std);
+    br_init_normal_(decoder->tok_emb->weight, 0, std);
+    begin_with_sinusoids(encoder->pos_emb->weight);
+    begin_with_sinusoids(decoder->pos_emb->weight);
+}
+
+static br_module *prepare(void *context, const char *text, size_t length)
+{
+    (void)text;
+    (void)length;
+    vanilla_task *self = context;
+    choose_form(self);
+    if (!make_data(self))
+        return NULL;
+    self->model = br_vanilla_transformer_new(&self->config);
+    if (!br_failed() && !self->as_written)
+        initialize(self);
+    return br_failed() ? NULL : br_base(self->model);
+}
+
+/* The mean of the letters' losses, each from the date's text and the right letters before it. */
+static br_tensor *loss_of(vanilla_task *self, br_tensor *const *batch)
+{
+    br_tensor *before = br_narrow(batch[TARGET], 1, 0, TARGET_LENGTH - 1);
+    br_tensor *right = br_narrow(batch[TARGET], 1, 1, TARGET_LENGTH - 1);
+    br_tensor *logits = br_vanilla_transformer_forward(self->model, batch[SOURCE], before);
+    return br_cross_entropy(br_flatten(logits, 0, 1), br_flatten(right, 0, 1), NULL);
+}
+
+static br_tensor *loss(void *context, int64_t step, br_tensor **addends)
+{
+    (void)addends;
+    vanilla_task *self = context;
+    br_tensor *batch[FIELDS];
+    return get_batch(&self->batches, step, batch) ? loss_of(self, batch) : NULL;
+}
+
+static void destroy(void *context)
+{
+    vanilla_task *self = context;
+    batches_close(&self->batches);
+    batches_close(&self->held_out_batches);
+    br_dataset_free(self->train_set);
+    br_dataset_free(self->held_out_set);
+    br_free_module(self->model);
+    free(self->examples);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    br_vanilla_decoder *decoder;
+    br_tensor *encoded, *src_mask;
+} reading;
+
+static br_tensor *next_logits(void *context, br_tensor *ids)
+{
+    reading *r = context;
+    br_tensor *trg_mask = br_vanilla_trg_mask(ids, PADDING);
+    return br_vanilla_decoder_forward(r->decoder, ids, r->encoded, trg_mask, r->src_mask);
+}
+
+/* What the model makes of the texts: i64 [B, TARGET_LENGTH]. */
+static br_tensor *read_dates(vanilla_task *self, br_tensor *source)
+{
+    reading r = { .decoder = self->model->decoder,
+                  .src_mask = br_vanilla_src_mask(source, PADDING) };
+    r.encoded = br_vanilla_encoder_forward(self->model->encoder, source, r.src_mask);
+    return greedy_decode(next_logits, &r, br_size(source, 0), BEGIN, TARGET_LENGTH);
+}
+
+/* ---- Measuring and showing ------------------------------------------------------------------- */
+
+static bool is_right(br_tensor *dates, br_tensor *answers, int64_t i)
+{
+    const int64_t *a = br_data_i64(dates) + i * TARGET_LENGTH;
+    return memcmp(a, br_data_i64(answers) + i * TARGET_LENGTH, TARGET_LENGTH * sizeof *a) == 0;
+}
+
+static void evaluate(void *context, double *metrics)
+{
+    vanilla_task *self = context;
+    double sum = 0;
+    int64_t right = 0;
+    for (int64_t k = 0; k < batches_count(&self->held_out_batches) && !br_failed(); k++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *batch[FIELDS];
+        if (get_batch(&self->held_out_batches, k, batch)) {
+            int64_t n = br_size(batch[TARGET], 0);
+            sum += br_item(loss_of(self, batch)) * (double)n;
+            br_tensor *answers = read_dates(self, batch[SOURCE]);
+            for (int64_t i = 0; i < n && !br_failed(); i++)
+                right += is_right(batch[TARGET], answers, i);
+        }
+        br_scope_end(scope);
+    }
+    metrics[0] = sum / (double)self->held_out;
+    metrics[1] = (double)right / (double)self->held_out;
+}
+
+/* How many of the held-out dates were shown, and read rightly. */
+typedef struct tally {
+    int64_t right, wrong;
+} tally;
+
+static void show_example(const example *e, const int64_t *answer, bool right, tally *t)
+{
+    char text[DATES_TEXT], iso[DATES_ISO] = "";
+    int64_t shown = right ? t->right++ : t->wrong++;
+    if (shown >= (right ? SHOWN_RIGHT : SHOWN_WRONG))
+        return;
+    for (int i = 1; i < TARGET_LENGTH; i++)
+        iso[i - 1] = answer[i] > BEGIN ? target_letters[answer[i] - BEGIN - 1] : '?';
+    dates_write(dates_at(e->day), e->form, text);
+    printf("\n%s\n  model: %s  ", text, iso);
+    dates_iso(dates_at(e->day), iso);
+    if (right)
+        printf("right\n");
+    else
+        printf("wrong: it is %s\n", iso);
+}
+
+static void show(void *context)
+{
+    vanilla_task *self = context;
+    const example *next = self->examples;
+    tally t = { 0 };
+    for (int64_t k = 0; k < batches_count(&self->held_out_batches) && !br_failed(); k++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *batch[FIELDS];
+        bool ok = get_batch(&self->held_out_batches, k, batch);
+        br_tensor *answers = ok ? read_dates(self, batch[SOURCE]) : NULL;
+        for (int64_t i = 0; answers && i < br_size(answers, 0); i++)
+            show_example(next++, br_data_i64(answers) + i * TARGET_LENGTH,
+                         is_right(batch[TARGET], answers, i), &t);
+        br_scope_end(scope);
+    }
+    printf("\n%" PRId64 " of %" PRId64 " held-out dates read without a mistake (%.1f %%)\n",
+           t.right, self->held_out, 100 * (double)t.right / (double)self->held_out);
+}
+
+static const char *const presets[] = { "dates", "small", NULL };
+static const char *const addends[] = { NULL };
+static const char *const metrics[] = { "held_out_loss", "exact_match", NULL };
+
+const recipe recipe_vanilla = {
+    .name = "vanilla",
+    .summary = "Transformer of notebook 001 reads dates and writes them in ISO's form",
+    .presets = presets,
+    .addends = addends,
+    .metrics = metrics,
+    .size = sizeof(vanilla_task),
+    .preset = preset,
+    .settings = add_settings,
+    .prepare = prepare,
+    .loss = loss,
+    .evaluate = evaluate,
+    .show = show,
+    .destroy = destroy,
+};
