@@ -6,7 +6,6 @@
 #include "models/models_internal.h"
 
 #include <brasa/models/architecture.h>
-#include <inttypes.h>
 #include <math.h>
 
 /* ---- Configuration --------------------------------------------------------------------------- */
@@ -56,36 +55,19 @@ br_architecture_config br_architecture_config_from(const br_auto_config *config)
     return good ? c : (br_architecture_config){ 0 };
 }
 
-/* Products of two sizes cannot overflow then; those of more are checked where memory is taken. */
 static bool good_size(const char *name, int64_t size)
 {
-    if (!br_failed() && (size < 1 || size > INT32_MAX))
-        br_raise(BR_ERROR_ARGUMENT, "architecture: %s is %" PRId64 ", must be 1 .. %d", name, size,
-                 INT32_MAX);
-    return !br_failed();
+    return br__good_size("architecture", name, size);
 }
 
 static bool good_config(const br_architecture_config *config)
 {
-    if (br_failed())
-        return false;
-    if (!config) {
-        br_raise(BR_ERROR_ARGUMENT, "architecture: config is NULL, but it is required");
-        return false;
-    }
-    const br_architecture_config c = *config;
-    bool good = good_size("hidden_size", c.hidden_size) &&
-                good_size("intermediate_size", c.intermediate_size) &&
-                good_size("num_hidden_layers", c.num_hidden_layers) &&
-                good_size("vocab_size", c.vocab_size) &&
-                good_size("max_position_embeddings", c.max_position_embeddings) &&
-                good_size("num_attention_heads", c.num_attention_heads);
-    if (good && c.hidden_size % c.num_attention_heads != 0)
-        br_raise(BR_ERROR_ARGUMENT,
-                 "architecture: hidden_size %" PRId64
-                 " is no multiple of num_attention_heads %" PRId64,
-                 c.hidden_size, c.num_attention_heads);
-    return !br_failed();
+    return br__good_config("architecture", config) && good_size("vocab_size", config->vocab_size) &&
+           good_size("num_hidden_layers", config->num_hidden_layers) &&
+           good_size("intermediate_size", config->intermediate_size) &&
+           good_size("max_position_embeddings", config->max_position_embeddings) &&
+           br__good_multiple("architecture", "hidden_size", config->hidden_size,
+                             "num_attention_heads", config->num_attention_heads);
 }
 
 /* The configuration to build from: an empty one once an error is pending, with which constructors

@@ -2,8 +2,9 @@
  *
  * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
  * same seed the initial weights are PyTorch's. */
+#include "models/models_internal.h"
+
 #include <brasa/models/bert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,24 +56,14 @@ int64_t *br_bert_size(br_bert_config *config, const char *name)
     return NULL;
 }
 
-/* Products of two sizes cannot overflow then; those of more are checked where memory is taken. */
 static bool good_config(const br_bert_config *config)
 {
-    if (br_failed())
-        return false;
-    if (!config) {
-        br_raise(BR_ERROR_ARGUMENT, "bert: config is NULL, but it is required");
-        return false;
+    bool good = br__good_config("bert", config);
+    for (int i = 0; good && i < N_SIZES; i++) {
+        const void *size = (const char *)config + sizes[i].offset;
+        good = br__good_size("bert", sizes[i].name, *(const int64_t *)size);
     }
-    for (int i = 0; i < N_SIZES; i++) {
-        int64_t size = *(const int64_t *)(const void *)((const char *)config + sizes[i].offset);
-        if (size < 1 || size > INT32_MAX) {
-            br_raise(BR_ERROR_ARGUMENT, "bert: %s is %" PRId64 ", must be 1 .. %d", sizes[i].name,
-                     size, INT32_MAX);
-            return false;
-        }
-    }
-    return true;
+    return good;
 }
 
 /* The configuration to build from: one of the smallest sizes once an error is pending, with which

@@ -2,30 +2,21 @@
  *
  * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
  * same seed the initial weights are PyTorch's. */
+#include "models/models_internal.h"
+
 #include <brasa/models/vanilla.h>
-#include <inttypes.h>
 #include <math.h>
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
-/* Products of two sizes cannot overflow then; those of more are checked where memory is taken. */
 static bool good_size(const char *name, int64_t size)
 {
-    if (!br_failed() && (size < 1 || size > INT32_MAX))
-        br_raise(BR_ERROR_ARGUMENT, "vanilla: %s is %" PRId64 ", must be 1 .. %d", name, size,
-                 INT32_MAX);
-    return !br_failed();
+    return br__good_size("vanilla", name, size);
 }
 
 static bool good_attention(const br_vanilla_config *c)
 {
-    if (!good_size("embed_dim", c->embed_dim) || !good_size("n_heads", c->n_heads))
-        return false;
-    if (c->embed_dim % c->n_heads != 0)
-        br_raise(BR_ERROR_ARGUMENT,
-                 "vanilla: embed_dim %" PRId64 " is no multiple of n_heads %" PRId64, c->embed_dim,
-                 c->n_heads);
-    return !br_failed();
+    return br__good_multiple("vanilla", "embed_dim", c->embed_dim, "n_heads", c->n_heads);
 }
 
 static bool good_layer(const br_vanilla_config *c)
@@ -44,9 +35,8 @@ static bool good_block(const br_vanilla_config *c)
 static br_vanilla_config config_or_least(const br_vanilla_config *config,
                                          bool (*good)(const br_vanilla_config *))
 {
-    if (!config && !br_failed())
-        br_raise(BR_ERROR_ARGUMENT, "vanilla: config is NULL, but it is required");
-    return !br_failed() && good(config) ? *config : (br_vanilla_config){ .n_heads = 1 };
+    return br__good_config("vanilla", config) && good(config) ? *config
+                                                              : (br_vanilla_config){ .n_heads = 1 };
 }
 
 /* ---- MultiHeadAttention ---------------------------------------------------------------------- */
