@@ -82,31 +82,58 @@ static bool load_data(br_safetensors *file, int fd, uint64_t offset, uint64_t si
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
+/* What a file that begins with these 8 bytes is instead, of what is taken for one. */
+static const char *other_kind(const unsigned char *bytes)
+{
+    static const struct {
+        const char *bytes;
+        const char *name;
+    } kinds[] = {
+        { "PK\x03\x04", " but a zip archive, as torch.save writes them" },
+        { "\x80\x02", " but a pickle, as torch.save once wrote them" },
+        { "GGUF", " but a GGUF file" },
+        { "version ", " but a text, perhaps Git LFS's pointer to one" },
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (memcmp(bytes, kinds[i].bytes, strlen(kinds[i].bytes)) == 0)
+            return kinds[i].name;
+    return "";
+}
+
+/* Checks the header's length against what the file has, before memory is taken for it. */
+static bool check_length(const char *path, uint64_t n, uint64_t room, uint64_t limit)
+{
+    if (n > limit)
+        br__fail(BR_ERROR_FORMAT, op,
+                 "%s: the header has %" PRIu64 " bytes, more than the limit of %" PRIu64,
+                 br__printable(path), n, limit);
+    else if (n > room)
+        br__fail(BR_ERROR_FORMAT, op,
+                 "%s: the header has %" PRIu64
+                 " bytes, but behind its length the file has %" PRIu64,
+                 br__printable(path), n, room);
+    else if (n == 0)
+        br__fail(BR_ERROR_FORMAT, op, "%s: the header is empty", br__printable(path));
+    return !br_failed();
+}
+
 /* Reads the header's length and checks it against the file's. */
 static bool read_length(const char *path, int fd, uint64_t size, uint64_t limit, uint64_t *length)
 {
-    unsigned char bytes[9]; /* and the header's first byte, before memory is taken for it */
-    if (size < sizeof bytes) {
-        br__fail(BR_ERROR_FORMAT, op, "%s: %" PRIu64 " bytes are too few for a header",
-                 br__printable(path), size);
+    unsigned char bytes[9] = { 0 }; /* the length, and the header's first byte */
+    if (!br__read_file(op, path, fd, bytes, size < sizeof bytes ? (size_t)size : sizeof bytes, 0))
+        return false;
+    if (bytes[8] != '{') {
+        br__fail(BR_ERROR_FORMAT, op, "%s: is no safetensors file%s: %s", br__printable(path),
+                 other_kind(bytes),
+                 size < sizeof bytes ? "it is too short for a header"
+                                     : "its header, at byte 8, does not begin with '{'");
         return false;
     }
-    if (!br__read_file(op, path, fd, bytes, sizeof bytes, 0))
-        return false;
-    uint64_t n = 0;
+    *length = 0;
     for (int i = 7; i >= 0; i--)
-        n = n << 8 | bytes[i];
-    const char *rule = n > limit      ? "more than the limit of"
-                       : n > size - 8 ? "but behind its length the file has"
-                                      : NULL;
-    if (rule)
-        br__fail(BR_ERROR_FORMAT, op, "%s: the header has %" PRIu64 " bytes, %s %" PRIu64,
-                 br__printable(path), n, rule, n > limit ? limit : size - 8);
-    else if (n == 0 || bytes[8] != '{')
-        br__fail(BR_ERROR_FORMAT, op, "%s: the header does not begin with '{'",
-                 br__printable(path));
-    *length = n;
-    return !br_failed();
+        *length = *length << 8 | bytes[i];
+    return check_length(path, *length, size - 8, limit);
 }
 
 static bool read_header(br_safetensors *file, int fd, uint64_t size, uint64_t length)

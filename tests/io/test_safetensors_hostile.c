@@ -30,7 +30,8 @@ Test(safetensors_hostile, lengths)
     const unsigned char none[9] = { 0 };
     for (size_t n = 0; n < 9; n++) {
         files_write(PATH, none, n);
-        check_fails(br_safetensors_open(PATH, NULL), "too few for a header");
+        check_fails(br_safetensors_open(PATH, NULL),
+                    "is no safetensors file: it is too short for a header");
     }
     files_write(PATH, none, 9); /* length 0 */
     check_fails(br_safetensors_open(PATH, NULL), "does not begin with '{'");
@@ -39,6 +40,7 @@ Test(safetensors_hostile, lengths)
         uint64_t length;
         const char *message;
     } lengths[] = {
+        { 0, "the header is empty" },
         { 3, "the header has 3 bytes, but behind its length the file has 2" },
         { 100000000, "the header has 100000000 bytes, but behind its length the file has 2" },
         { 100000001, "more than the limit of 100000000" },
@@ -59,6 +61,23 @@ Test(safetensors_hostile, lengths)
     check_fails(
         br_safetensors_open(PATH, &(br_safetensors_options){ .max_header_bytes = SIZE_MAX }),
         "but behind its length the file has 2");
+}
+
+Test(safetensors_hostile, other_files)
+{
+    static const char *const cases[][2] = {
+        { "PK\x03\x04"
+          "and so on",
+          "is no safetensors file but a zip archive, as torch.save writes them: its header" },
+        { "\x80\x02}q\x01(X\x0e", "is no safetensors file but a pickle" },
+        { "GGUF\x03\x01", "is no safetensors file but a GGUF file: it is too short" },
+        { "version https://git-lfs", "but a text, perhaps Git LFS's pointer to one: its header" },
+        { "# A page of text", "is no safetensors file: its header, at byte 8, does not begin" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        files_write(PATH, cases[i][0], strlen(cases[i][0]));
+        check_fails(br_safetensors_open(PATH, NULL), cases[i][1]);
+    }
 }
 
 /* ---- Headers --------------------------------------------------------------------------------- */
