@@ -1,4 +1,4 @@
-/* io/io_internal.h - what the files of io/ share: text for messages, an arena, opening and
+/* io/io_internal.h - what the files of io/ share: checking text, an arena, opening and
  * replacing files, the dtypes of the safetensors format, and a file's checked header. */
 #ifndef BR_IO_INTERNAL_H
 #define BR_IO_INTERNAL_H
@@ -13,10 +13,6 @@
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* `text` as a message or a terminal may show it: control and format characters and bytes that are
- * not UTF-8 are escaped, long text is cut. In one of the thread's rotating buffers, good for 4
- * calls. */
-const char *br__printable(const char *text);
 bool br__is_utf8(const char *text);
 
 /* ---- Arena: many small blocks that are freed together ------------------------------------------

@@ -1,8 +1,6 @@
 /* nn/state_dict.c - loading a state dict: everything is compared first, then copied. */
 #include "nn/nn_internal.h"
 
-#include <string.h>
-
 struct br_loading {
     br_named_list *own;
     const br_named_list *source;
@@ -73,15 +71,12 @@ void br__loading_apply(const br_loading *l)
     }
 }
 
-/* "2 missing: a, b; " with a long list cut, since messages are short; the report has all of it. */
+/* "2 missing: a, b; ", with names fit for a message: escaped, and a long list cut. The report has
+ * all of it as it is. */
 static bool add_part(br_text *message, const char *what, int64_t count, const char *names)
 {
-    enum { MOST = 240 };
-    if (count == 0)
-        return true;
-    return br__text_add(message, "%s%lld %s: %.*s%s", message->length > 0 ? "; " : "",
-                        (long long)count, what, MOST, names,
-                        names && names[0] && strnlen(names, MOST + 1) > MOST ? "..." : "");
+    return count == 0 || br__text_add(message, "%s%lld %s: %s", message->length > 0 ? "; " : "",
+                                      (long long)count, what, br__printable(names ? names : ""));
 }
 
 static void refuse(const br_load_report *r)

@@ -78,13 +78,13 @@ static bool take(loading *l, const br_named_tensor *item)
         br__fail(BR_ERROR_ARGUMENT, op, "an item has no %s", item->name ? "tensor" : "name");
     else if (!locate(l, item->name, &slot, &state))
         br__fail(BR_ERROR_ARGUMENT, op, "%s keeps no state named %s", l->optim->kind->name,
-                 item->name);
+                 br__printable(item->name));
     else if (l->found[slot][state])
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is there twice", item->name);
+        br__fail(BR_ERROR_ARGUMENT, op, "%s is there twice", br__printable(item->name));
     else if (!fits(l->optim, slot, state, item->tensor))
-        br__fail(BR_ERROR_SHAPE, op, "%s %s of %s does not fit its parameter %s of %s", item->name,
-                 br__shape(item->tensor), br_dtype_name(item->tensor->dtype),
-                 br__shape(l->optim->slots[slot].param),
+        br__fail(BR_ERROR_SHAPE, op, "%s %s of %s does not fit its parameter %s of %s",
+                 br__printable(item->name), br__shape(item->tensor),
+                 br_dtype_name(item->tensor->dtype), br__shape(l->optim->slots[slot].param),
                  br_dtype_name(l->optim->slots[slot].param->dtype));
     else
         l->found[slot][state] = item->tensor;

@@ -81,6 +81,11 @@ void *br__fail(br_error code, const char *op, const char *format, ...) BR_PRINTF
 const char *br__shape(const br_tensor *t);
 const char *br__shape_of(int ndim, const int64_t *sizes);
 
+/* `text` as a message or a terminal may show it: control and format characters and bytes that are
+ * not UTF-8 are escaped, long text is cut. In one of the thread's rotating buffers, good for 4
+ * calls. */
+const char *br__printable(const char *text);
+
 /* Argument checks that fail with the op's and the argument's name; all are false while an error is
  * pending. `required`: t is not NULL. */
 bool br__required(const char *op, const char *name, const br_tensor *t);

@@ -121,7 +121,8 @@ BR_API br_tensor *br_module_get(br_module *module, const char *name);
 /* Elements of all parameters, tied ones once; with `trainable_only`, of those that require grad. */
 BR_API int64_t br_count_parameters(br_module *module, bool trainable_only);
 
-/* What br_load_state_dict() found. Names joined by ", "; "" if none. */
+/* What br_load_state_dict() found. Names joined by ", "; "" if none. They are as the source has
+ * them: those of a file may hold anything, and only error messages escape it. */
 typedef struct br_load_report {
     int64_t matched;
     int64_t missing, unexpected, mismatched;

@@ -76,6 +76,34 @@ static void check_bad_report(const br_load_report *report)
                                                "1.bias (module [2] f32, source [2] f64)");
 }
 
+/* Names as a hostile file may have them: controls, what is no UTF-8, 10,000 bytes. */
+Test(state_dict, names_are_escaped_in_messages)
+{
+    enum { LONG = 10000 };
+    char *name = malloc(LONG + 1);
+    memset(name, 'x', LONG);
+    memcpy(name, "\x1b[2J\n\xff\u202e\u00e9", 11);
+    name[LONG] = 0;
+    br_scope *scope = br_scope_begin();
+    br_sequential *model = model_new(1);
+    br_named_list *list = br__named_list_new(true);
+    br__named_list_add(list, name, br_ones(BR_SCALAR, BR_F32));
+    br_load_report report;
+    cr_assert_not(br_load_state_dict(br_base(model), list, true, &report));
+    const char *message = br_error_message();
+    cr_assert(strstr(message, "1 unexpected: \\u001b[2J\\u000a\\xff\\u202e\u00e9xxx"), "%s",
+              message);
+    cr_assert_str_eq(message + strlen(message) - 6, "xxx...");
+    cr_assert(strlen(message) < 400 && !strchr(message, '\n'));
+    cr_assert_str_eq(report.unexpected_names, name, "the report has it as it is");
+    br_clear_error();
+    br_load_report_clear(&report);
+    br_named_list_free(list);
+    br_free_module(model);
+    br_scope_end(scope);
+    free(name);
+}
+
 Test(state_dict, strict_refuses_and_changes_nothing)
 {
     br_scope *scope = br_scope_begin();

@@ -258,6 +258,7 @@ Test(optim, state_that_does_not_fit_is_refused_whole)
     check_load_fails(optim, "0.bias.momentum_buffer", line, "adam keeps no state named 0.bias.mom");
     check_load_fails(optim, "2.bias.step", one, "keeps no state named 2.bias.step");
     check_load_fails(optim, "step", one, "keeps no state named step");
+    check_load_fails(optim, "\x1b[2J\xff", one, "keeps no state named \\u001b[2J\\xff");
     check_fails(br_optim_load_state_dict(optim, NULL), "state is NULL");
     br_named_list *state = br_optim_state_dict(optim);
     cr_assert_eq(br_item_i64(br_named_list_get(state, "0.bias.step")), 1);
