@@ -87,13 +87,6 @@ static br_layer_norm *new_norm(br_architecture_config c)
 
 /* ---- scaled_dot_product_attention ------------------------------------------------------------ */
 
-/* scores.masked_fill(mask.unsqueeze(1) == 0, -inf), where scores broadcast to the mask, too. */
-static br_tensor *mask_scores(br_tensor *scores, br_tensor *mask)
-{
-    br_tensor *hidden = br_eq_scalar(br_unsqueeze(mask, 1), 0);
-    return br_where(hidden, br_scalar(-INFINITY, br_dtype_of(scores)), scores);
-}
-
 br_tensor *br_architecture_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
                                                         br_tensor *value, br_tensor *mask,
                                                         br_dropout *dropout)
@@ -102,7 +95,7 @@ br_tensor *br_architecture_scaled_dot_product_attention(br_tensor *query, br_ten
     double dim_k = (double)br_size(query, -1);
     br_tensor *scores = br_div_scalar(br_matmul(query, br_transpose(key, -2, -1)), sqrt(dim_k));
     if (mask)
-        scores = mask_scores(scores, mask);
+        scores = br_masked_fill(scores, br_eq_scalar(br_unsqueeze(mask, 1), 0), -INFINITY);
     br_tensor *weights = br_tap("weights", br_softmax(scores, -1));
     if (dropout)
         weights = br_dropout_forward(dropout, weights);

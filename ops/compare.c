@@ -149,13 +149,15 @@ static const br_op masked_fill_op = { "masked_fill", br__masked_fill_backward, f
 
 br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value)
 {
+    static const char op[] = "masked_fill";
     br_scalar_operand scalar;
-    if (!br__required("masked_fill", "x", x) ||
-        !br__has_dtype("masked_fill", "mask", mask, BR_BOOL) ||
-        !br__broadcasts_to("masked_fill", "mask", mask, x) ||
-        !br__scalar_operand("masked_fill", value, x->dtype, &scalar))
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (!br__required(op, "x", x) || !br__has_dtype(op, "mask", mask, BR_BOOL) ||
+        !br__broadcast_named(op, "x", x, "mask", mask, &ndim, sizes) ||
+        !br__scalar_operand(op, value, x->dtype, &scalar))
         return NULL;
-    br_tensor *y = br__new("masked_fill", x->ndim, x->sizes, x->dtype);
+    br_tensor *y = br__new(op, ndim, sizes, x->dtype);
     if (!y)
         return NULL;
     br__for_each(4, (const br_tensor *[]){ y, mask, &scalar.tensor, x },

@@ -196,8 +196,8 @@ bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t 
     return true;
 }
 
-bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *ndim,
-                   int64_t *sizes)
+bool br__broadcast_named(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                         const br_tensor *b, int *ndim, int64_t *sizes)
 {
     int n = a->ndim > b->ndim ? a->ndim : b->ndim;
     *ndim = n;
@@ -206,14 +206,20 @@ bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *
         int64_t sa = ia < 0 ? 1 : a->sizes[ia], sb = ib < 0 ? 1 : b->sizes[ib];
         if (sa != sb && sa != 1 && sb != 1) {
             br__fail(BR_ERROR_SHAPE, op,
-                     "a %s and b %s do not broadcast: sizes %" PRId64 " and %" PRId64
+                     "%s %s and %s %s do not broadcast: sizes %" PRId64 " and %" PRId64
                      " of dimension %d differ and neither is 1",
-                     br__shape(a), br__shape(b), sa, sb, i - n);
+                     a_name, br__shape(a), b_name, br__shape(b), sa, sb, i - n);
             return false;
         }
         sizes[i] = sa == 1 ? sb : sa;
     }
     return true;
+}
+
+bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *ndim,
+                   int64_t *sizes)
+{
+    return br__broadcast_named(op, "a", a, "b", b, ndim, sizes);
 }
 
 bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dtype, int64_t *numel)

@@ -95,9 +95,11 @@ bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a, cons
                     const br_tensor *b);
 /* Turns a dimension of -ndim .. ndim-1 into 0 .. ndim-1. A 0-d tensor takes -1 and 0. */
 bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t *dim);
-/* The shape that a and b broadcast to. */
+/* The shape that a and b broadcast to; messages call them a and b, or by names of their own. */
 bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *ndim,
                    int64_t *sizes);
+bool br__broadcast_named(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                         const br_tensor *b, int *ndim, int64_t *sizes);
 /* Checks sizes and gives their product; false with a message on overflow or a bad size. */
 bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
                      int64_t *numel);

@@ -86,7 +86,7 @@ BR_API br_tensor *br_logical_or(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_not(br_tensor *a);
 /* a where the bool tensor `condition` is true, else b; the three broadcast. */
 BR_API br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b);
-/* x with `value` where the bool `mask`, which broadcasts to x, is true. */
+/* x with `value` where the bool `mask` is true; the two broadcast. */
 BR_API br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value);
 /* x as another dtype. Floats become integers by truncation, everything but 0 becomes true. The
  * gradient goes back in x's dtype. Returns x itself if it has that dtype. */

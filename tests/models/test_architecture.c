@@ -307,8 +307,9 @@ Test(architecture, errors_name_the_module)
                 "decoder.embeddings.token_embeddings");
     check_fails(br_architecture_encoder_decoder_forward(model, ids, NULL, NULL, NULL), "NULL");
     br_tensor *mask = br_ones(BR_SHAPE(B, T, T), BR_BOOL);
-    check_fails(br_architecture_encoder_decoder_forward(model, ids, target_ids(), mask, NULL),
-                "decoder.layers.0.attn_2: where: condition [2, 1, 3, 3] does not broadcast");
+    check_fails(
+        br_architecture_encoder_decoder_forward(model, ids, target_ids(), mask, NULL),
+        "decoder.layers.0.attn_2: masked_fill: x [2, 2, 3, 4] and mask [2, 1, 3, 3] do not");
     check_fails(br_architecture_create_mask(2, -1), "-1");
     check_fails(br_architecture_make_std_mask(NULL, 0), "NULL");
     check_fails(br_architecture_source_mask(NULL), "NULL");

@@ -689,8 +689,8 @@ Test(notebook_architecture, cell_34_training)
         if (intended)
             cr_assert(last < first / 100, "from %g to %g", first, last);
         else
-            check_fails(!br_failed(), "decoder.layers.0.attn_1: where: condition [32, 1, 10, 10] "
-                                      "does not broadcast with [32, 4, 9, 9]");
+            check_fails(!br_failed(), "decoder.layers.0.attn_1: masked_fill: x [32, 4, 9, 9] and "
+                                      "mask [32, 1, 10, 10] do not broadcast");
         br_free_module(model);
         br_dataset_free(train_set);
     }

@@ -118,6 +118,22 @@ Test(compare, masked_fill)
     br_scope_end(scope);
 }
 
+/* x broadcasts to the mask as the mask to x. */
+Test(compare, masked_fill_broadcasts)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = iota(BR_SHAPE(1, 3), BR_F32);
+    br_tensor *mask = br_from_bool(BR_SHAPE(2, 1), (bool[]){ false, true });
+    check_equals(br_masked_fill(x, mask, 9), 0, 1, 2, 9, 9, 9);
+    br_tensor *three = br_masked_fill(x, br_unsqueeze(mask, 0), 9);
+    cr_assert(br_ndim(three) == 3 && br_size(three, 0) == 1 && br_size(three, 1) == 2);
+    check_equals(br_masked_fill(br_scalar(7, BR_I64), br_t(mask), 9), 7, 9);
+    br_set_requires_grad(x, true);
+    br_backward(br_sum(br_masked_fill(x, mask, 9)));
+    check_equals(br_grad_of(x), 1, 1, 1);
+    br_scope_end(scope);
+}
+
 static br_tensor *call_where(br_tensor *const *x, int n, void *context)
 {
     (void)n;
@@ -140,6 +156,8 @@ Test(compare, gradients)
     check_second_gradient(call_where, mask, 2, x);
     check_gradient(call_masked_fill, mask, 1, &x[1]);
     check_second_gradient(call_masked_fill, mask, 1, &x[1]);
+    check_gradient(call_masked_fill, mask, 1, &x[0]);
+    check_second_gradient(call_masked_fill, mask, 1, &x[0]);
     br_scope_end(scope);
 }
 
@@ -154,7 +172,7 @@ Test(compare, refused)
     check_fails(br_where(x, x, x), "where: condition [2, 3] is f32, must be bool");
     check_fails(br_where(mask, x, x), "where: condition [2] does not broadcast with [2, 3]");
     check_fails(br_where(mask, x, iota(BR_SHAPE(2), BR_F32)), "where: a [2, 3] and b [2]");
-    check_fails(br_masked_fill(x, mask, 0), "masked_fill: mask [2] does not broadcast to [2, 3]");
+    check_fails(br_masked_fill(x, mask, 0), "masked_fill: x [2, 3] and mask [2] do not broadcast");
     check_fails(br_masked_fill(x, x, 0), "masked_fill: mask [2, 3] is f32, must be bool");
     check_fails(br_masked_fill(iota(BR_SHAPE(2), BR_I64), mask, INFINITY),
                 "masked_fill: inf is not a value of i64");
