@@ -6,29 +6,29 @@
 
 /* ---- cat and stack --------------------------------------------------------------------------- */
 
-/* Tensor i must have the first one's dtype and sizes; the size of dimension `free_dim` is its own.
- */
-static bool fits(const char *op, int i, const br_tensor *first, const br_tensor *t,
-                 int64_t free_dim)
+/* Tensor i must have the dtype and sizes of tensor `first`; the size of dimension `free_dim` is its
+ * own. */
+static bool fits(const char *op, br_tensor *const *tensors, int first, int i, int64_t free_dim)
 {
-    if (t->dtype != first->dtype) {
-        br__fail(BR_ERROR_DTYPE, op, "tensor %d %s is %s, tensor 0 %s is %s: dtypes must be equal",
-                 i, br__shape(t), br_dtype_name(t->dtype), br__shape(first),
-                 br_dtype_name(first->dtype));
+    const br_tensor *a = tensors[first], *t = tensors[i];
+    if (t->dtype != a->dtype) {
+        br__fail(BR_ERROR_DTYPE, op, "tensor %d %s is %s, tensor %d %s is %s: dtypes must be equal",
+                 i, br__shape(t), br_dtype_name(t->dtype), first, br__shape(a),
+                 br_dtype_name(a->dtype));
         return false;
     }
-    bool same = t->ndim == first->ndim;
+    bool same = t->ndim == a->ndim;
     for (int d = 0; same && d < t->ndim; d++)
-        same = d == free_dim || t->sizes[d] == first->sizes[d];
+        same = d == free_dim || t->sizes[d] == a->sizes[d];
     if (same)
         return true;
     if (free_dim < 0)
-        br__fail(BR_ERROR_SHAPE, op, "tensor %d is %s, tensor 0 is %s: shapes must be equal", i,
-                 br__shape(t), br__shape(first));
+        br__fail(BR_ERROR_SHAPE, op, "tensor %d is %s, tensor %d is %s: shapes must be equal", i,
+                 br__shape(t), first, br__shape(a));
     else
         br__fail(BR_ERROR_SHAPE, op,
-                 "tensor %d is %s, tensor 0 is %s: sizes must be equal but for dimension %" PRId64,
-                 i, br__shape(t), br__shape(first), free_dim);
+                 "tensor %d is %s, tensor %d is %s: sizes must be equal but for dimension %" PRId64,
+                 i, br__shape(t), first, br__shape(a), free_dim);
     return false;
 }
 
@@ -49,34 +49,71 @@ static bool check_list(const char *op, int n, br_tensor *const *tensors)
     return true;
 }
 
+/* As in PyTorch a tensor [0] adds nothing to tensors of whatever shape, so that a list may begin
+ * with an empty one. */
+static bool adds_nothing(int ndim, const int64_t *sizes)
+{
+    return ndim == 1 && sizes[0] == 0;
+}
+
 static void cat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const int64_t *dim = br_params(node), *sizes;
     int64_t start = 0;
     int ndim;
     for (int i = 0; (sizes = br_input_sizes(node, i, &ndim)) != NULL; i++) {
+        int64_t size = adds_nothing(ndim, sizes) ? 0 : sizes[*dim];
         if (br_wants(node, i))
-            dx[i] = br_narrow(dy, *dim, start, sizes[*dim]);
-        start += sizes[*dim];
+            dx[i] = adds_nothing(ndim, sizes) ? br_zeros(BR_SHAPE(0), br_dtype_of(dy))
+                                              : br_narrow(dy, *dim, start, size);
+        start += size;
     }
 }
 
 static const br_op cat_op = { .name = "cat", .backward = cat_backward };
 
+/* The first tensor whose shape counts; 0 if none's does. */
+static int first_of(int n, br_tensor *const *tensors)
+{
+    for (int i = 0; i < n; i++)
+        if (!adds_nothing(tensors[i]->ndim, tensors[i]->sizes))
+            return i;
+    return 0;
+}
+
+/* The sizes of the result: tensor `first`'s, with those of dimension dim added up. */
+static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, int64_t *sizes)
+{
+    memcpy(sizes, tensors[first]->sizes, BR_MAX_DIMS * sizeof *sizes);
+    sizes[dim] = 0;
+    for (int i = 0; i < n; i++) {
+        const br_tensor *t = tensors[i];
+        if (adds_nothing(t->ndim, t->sizes) && t->dtype == tensors[first]->dtype)
+            continue;
+        if (!fits("cat", tensors, first, i, dim))
+            return false;
+        if (__builtin_add_overflow(sizes[dim], t->sizes[dim], &sizes[dim])) {
+            br__fail(BR_ERROR_SHAPE, "cat", "dimension %" PRId64 " would overflow", dim);
+            return false;
+        }
+    }
+    return true;
+}
+
 br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
 {
-    if (!check_list("cat", n, tensors) || !br__cut_dim("cat", tensors[0], &dim))
+    if (!check_list("cat", n, tensors))
         return NULL;
+    int first = first_of(n, tensors);
     int64_t sizes[BR_MAX_DIMS], start = 0;
-    memcpy(sizes, tensors[0]->sizes, sizeof sizes);
-    for (int i = 1; i < n; i++) {
-        if (!fits("cat", i, tensors[0], tensors[i], dim))
-            return NULL;
-        if (__builtin_add_overflow(sizes[dim], tensors[i]->sizes[dim], &sizes[dim]))
-            return br__fail(BR_ERROR_SHAPE, "cat", "dimension %" PRId64 " would overflow", dim);
-    }
-    br_tensor *y = br__new("cat", tensors[0]->ndim, sizes, tensors[0]->dtype);
-    for (int i = 0; y && i < n; i++) {
+    if (adds_nothing(tensors[first]->ndim, tensors[first]->sizes))
+        dim = 0; /* any will do */
+    if (!br__cut_dim("cat", tensors[first], &dim) || !cat_sizes(n, tensors, first, dim, sizes))
+        return NULL;
+    br_tensor *y = br__new("cat", tensors[first]->ndim, sizes, tensors[first]->dtype);
+    for (int i = first; y && i < n; i++) {
+        if (adds_nothing(tensors[i]->ndim, tensors[i]->sizes))
+            continue;
         br_tensor part = br__window(y);
         br__window_slice(&part, (int)dim, start, tensors[i]->sizes[dim], 1);
         br__copy(&part, tensors[i]);
@@ -123,7 +160,7 @@ br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim)
     for (int d = 0; d < ndim; d++)
         sizes[d] = d == dim ? n : tensors[0]->sizes[d < dim ? d : d - 1];
     for (int i = 1; i < n; i++)
-        if (!fits("stack", i, tensors[0], tensors[i], -1))
+        if (!fits("stack", tensors, 0, i, -1))
             return NULL;
     br_tensor *y = br__new("stack", ndim, sizes, tensors[0]->dtype);
     for (int i = 0; y && i < n; i++)

@@ -146,7 +146,8 @@ BR_API br_tensor *br_clone(br_tensor *x);
 
 /* ---- Joining and indexing (ops/join.c, index.c): any dtype ----------------------------------- */
 
-/* Tensors of equal sizes but for `dim`, one after the other. Spell them with BR_INPUTS(a, b). */
+/* Tensors of equal sizes but for `dim`, one after the other. Spell them with BR_INPUTS(a, b). Tensors
+ * of shape [0] may be among any others, and add nothing. */
 BR_API br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim);
 /* Tensors of equal shapes along a new dimension. */
 BR_API br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim);

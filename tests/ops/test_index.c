@@ -21,6 +21,27 @@ Test(index, cat)
     check_fails(br_cat(BR_INPUTS(br_scalar(1, BR_F32)), 0), "x [] has no dimension");
 }
 
+/* Tensors [0] among others, as PyTorch has them. */
+Test(index, cat_of_empty_vectors)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *e = leaf(br_zeros(BR_SHAPE(0), BR_F32)), *a = leaf(iota(BR_SHAPE(2, 2), BR_F32));
+    check_equals(br_cat(BR_INPUTS(e, a), 1), 0, 1, 2, 3);
+    check_equals(br_cat(BR_INPUTS(e, br_select(a, 0, 1), e), -1), 2, 3);
+    br_tensor *y = br_cat(BR_INPUTS(e, a, e, a), -1);
+    check_equals(y, 0, 1, 0, 1, 2, 3, 2, 3);
+    br_backward(br_sum(br_mul(y, y)));
+    check_equals(br_grad_of(a), 0, 4, 8, 12);
+    cr_assert(br_ndim(br_grad_of(e)) == 1 && br_size(br_grad_of(e), 0) == 0);
+    cr_assert(br_ndim(br_cat(BR_INPUTS(e, e), 5)) == 1, "of them alone in any dimension");
+    br_tensor *table = br_zeros(BR_SHAPE(0, 3), BR_F32);
+    check_fails(br_cat(BR_INPUTS(e, a, table), 0), "cat: tensor 2 is [0, 3], tensor 1 is [2, 2]");
+    check_fails(br_cat(BR_INPUTS(e, a), 2), "dim");
+    check_fails(br_cat(BR_INPUTS(br_zeros(BR_SHAPE(0), BR_I64), a), 0), "tensor 0 [0] is i64");
+    check_fails(br_stack(BR_INPUTS(e, a), 0), "stack: tensor 1 is [2, 2], tensor 0 is [0]");
+    br_scope_end(scope);
+}
+
 Test(index, stack)
 {
     br_tensor *a = iota(BR_SHAPE(2, 2), BR_I64), *b = br_t(a);
