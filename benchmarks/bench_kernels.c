@@ -52,9 +52,9 @@ static double traffic(const subject *s, const br_tensor *y)
 }
 
 /* Multiply-adds run over every letter of the shapes. */
-static double flops(const op_case *c, const letter_sizes *letters)
+static double units(const op_case *c, const letter_sizes *letters)
 {
-    double n = c->flops_per_unit;
+    double n = 1;
     bool seen[128] = { false };
     for (int i = 0; i < case_num_inputs(c); i++)
         for (const char *p = c->inputs[i].shape; *p && *p != '<'; p++)
@@ -117,7 +117,7 @@ static void bench_case(const bench_options *o, const op_case *c, br_dtype dtype)
             br_set_requires_grad(s.x[i], true);
     s.y = c->call(s.x, case_num_inputs(c), NULL);
     if (s.y) {
-        double work = flops(c, &letters), bytes = traffic(&s, s.y);
+        double work = units(c, &letters) * c->flops_per_unit, bytes = traffic(&s, s.y);
         print_row(o, &s, "", dtype, t, work, bytes);
         if (br_requires_grad(s.y) && !br_is_leaf(s.y)) {
             s.dy = br_ones_like(s.y);
@@ -125,7 +125,10 @@ static void bench_case(const bench_options *o, const op_case *c, br_dtype dtype)
             int n = 0; /* a product has a product for each gradient */
             for (int i = 0; i < case_num_inputs(c); i++)
                 n += br_requires_grad(s.x[i]) && br_ndim(s.x[i]) > 1;
-            print_row(o, &s, ".backward", dtype, t, work * n, 2 * bytes);
+            work *= n;
+            if (c->backward_flops_per_unit > 0)
+                work = units(c, &letters) * c->backward_flops_per_unit;
+            print_row(o, &s, ".backward", dtype, t, work, 2 * bytes);
         }
     }
     br_scope_end(scope);

@@ -42,6 +42,7 @@ typedef struct op_case {
     const char *unlike;    /* letters that may differ between inputs */
     const char *bench;     /* sizes to time it at, as "n=600 m=768"; "" for not at all */
     double flops_per_unit; /* for the benchmark: of one multiply-add chain over all letters */
+    double backward_flops_per_unit; /* 0: the same for the gradient of each matrix */
 } op_case;
 
 extern const op_case op_cases[];

@@ -188,6 +188,31 @@ BR_API br_tensor *br_f_layer_norm(br_tensor *x, int ndims, const int64_t *sizes,
  * choice is drawn from this thread's generator; 0 <= p <= 1. */
 BR_API br_tensor *br_f_dropout(br_tensor *x, double p, bool training);
 
+/* ---- Attention (ops/attention.c): f32, f64 --------------------------------------------------- */
+
+typedef struct br_attention_options {
+    double
+        dropout_p;  /* each probability is 0 with this probability, else divided by 1 - dropout_p */
+    bool is_causal; /* query i sees keys 0 .. i; attn_mask must be NULL */
+    double scale;   /* of query key^T; 0: 1 / sqrt(E) */
+    bool enable_gqa; /* grouped heads: query head h goes with head h / (Hq / H) of key and value */
+} br_attention_options;
+
+/* softmax(scale query key^T + mask) value, of query [*, L, E], key [*, S, E] and value [*, S, Ev]:
+ * [*, L, Ev]. Leading dimensions broadcast; with enable_gqa the last of them is the heads, Hq of
+ * the query and H of key and value, of which Hq is a multiple. attn_mask, or NULL, broadcasts to
+ * [*, L, S]; a bool one is true where a key takes part, one of the query's dtype is added. A query
+ * for which no key takes part gets zeros, and its gradients are 0, as in PyTorch.
+ *
+ * Memory is linear in L and S, in the gradient too: scores are made, used and made again block by
+ * block. The gradient of a mask that asks for one has the mask's shape. What dropout lets fall goes
+ * by one number that is drawn from the thread's generator; for the same number it is the same
+ * whatever the values, blocks and threads. There is no second-order gradient. `options` may be
+ * NULL: no dropout, not causal, no groups. Dao, 2023. */
+BR_API br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
+                                                  br_tensor *value, br_tensor *attn_mask,
+                                                  const br_attention_options *options);
+
 /* ---- Losses (ops/loss.c) --------------------------------------------------------------------- */
 
 typedef enum br_reduction {

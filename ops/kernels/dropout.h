@@ -4,14 +4,26 @@
 
 #include <string.h>
 
-/* 64 random bits for a counter: SplitMix64 (Steele, Lea and Flood, 2014), each of whose numbers can
- * be had by itself. */
-static inline uint64_t random_bits(uint64_t key, uint64_t counter)
+/* SplitMix64 (Steele, Lea and Flood, 2014), each of whose numbers can be had by itself: number i of
+ * a key is mixed(random_state(key, i)), and the states of following numbers are RANDOM_STEP apart.
+ */
+#define RANDOM_STEP 0x9e3779b97f4a7c15u
+
+static inline uint64_t random_state(uint64_t key, uint64_t i)
 {
-    uint64_t z = key + (counter + 1) * 0x9e3779b97f4a7c15;
+    return key + (i + 1) * RANDOM_STEP;
+}
+
+static inline uint64_t mixed(uint64_t z)
+{
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
+}
+
+static inline uint64_t random_bits(uint64_t key, uint64_t i)
+{
+    return mixed(random_state(key, i));
 }
 
 /* Element i of the whole tensor falls if its 32 bits are below the threshold; two elements share a

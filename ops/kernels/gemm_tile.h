@@ -85,6 +85,10 @@ ALWAYS_INLINE void pack(real *to, int width, int64_t count, int64_t k, const rea
         for (int64_t p = 0; p < k; p++)
             for (int w = 0; w < width; w++)
                 to[p * width + w] = from[p * k_step + w];
+    } else if (step == 1) {
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t w = 0; w < count; w++)
+                to[p * width + w] = from[p * k_step + w];
     } else if (k_step == 1 && count >= 4 && k >= 4) {
         pack_transposed(to, width, count, k, from, step);
     } else {

@@ -135,6 +135,36 @@ typedef struct br_dropout_work {
     double scale;       /* of those that stay */
 } br_dropout_work;
 
+/* ---- Attention, kernels/attention_forward.h, attention_backward.h ---------------------------- */
+
+enum { BR_ATTENTION_BLOCK = 128 }; /* queries, and keys, that are worked on at a time */
+
+/* Element (i, j) lies at i * row + j * column, in elements. */
+typedef struct br_strided {
+    void *at;
+    int64_t row, column;
+} br_strided;
+
+/* One head's attention: out = dropout(softmax(scale query key^T + mask)) value, and its gradients,
+ * which are added to. */
+typedef struct br_attention_work {
+    int64_t queries, keys, width,
+        value_width; /* query [queries, width], value [keys, value_width] */
+    double scale;
+    bool causal; /* keys beyond the query's own number do not take part */
+    bool mask_is_bool;
+    br_dropout_work dropout; /* its scale is 1 if nothing falls */
+    uint64_t first_draw;     /* key j of query i falls by half of draw number
+                                first_draw + i ceil(keys / 2) + j / 2 */
+    br_strided query, key, value;
+    br_strided mask; /* its `at` may be NULL */
+    br_strided out;  /* rows without gaps inside; so are the gradients below */
+    br_strided lse;  /* log of the sum of exponentials, a column; inf where no key takes part */
+    br_strided dout; /* any strides */
+    br_strided dquery, dkey, dvalue, dmask; /* any `at` may be NULL */
+    void *scratch;
+} br_attention_work;
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct br_kernels {
@@ -170,6 +200,14 @@ typedef struct br_kernels {
     void (*layer_norm_grad)(const br_layer_norm_work *work);
     /* Elements first .. first + n - 1 of a tensor; `first` is even. */
     void (*dropout)(int64_t n, int64_t first, const br_dropout_work *d, const void *x, void *y);
+    /* Bytes of scratch, aligned to 64, that the two below want. */
+    int64_t (*attention_scratch)(const br_attention_work *w, bool gradients);
+    /* For queries first .. end - 1, at most BR_ATTENTION_BLOCK: their rows of out and lse. */
+    void (*attention)(const br_attention_work *w, int64_t first, int64_t end);
+    /* What queries first .. end - 1 and keys key .. key_end - 1 have to do with each other. `key`
+     * is even. */
+    void (*attention_grad)(const br_attention_work *w, int64_t first, int64_t end, int64_t key,
+                           int64_t key_end);
     /* Over a row of class scores x, whose log sum exp is lse:
      * dx = (exp(x - lse) - onehot(target)) scale. */
     double (*log_sum_exp)(int64_t n, const void *x);

@@ -16,6 +16,11 @@ static inline double real_exp(double x)
     return exp(x);
 }
 
+static inline double exp_negative(double x)
+{
+    return exp(x);
+}
+
 static inline double real_log(double x)
 {
     return log(x);

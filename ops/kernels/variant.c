@@ -21,6 +21,8 @@ typedef float real;
 #    define GEMM_BY_BLIS true
 #endif
 
+#include "ops/kernels/attention_backward.h"
+#include "ops/kernels/attention_forward.h"
 #include "ops/kernels/dropout.h"
 #include "ops/kernels/gemm_dots.h"
 #include "ops/kernels/gemm_tile.h"
@@ -56,6 +58,9 @@ const br_kernels BR_KERNEL_TABLE = {
     .layer_norm = layer_norm_kernel,
     .layer_norm_grad = layer_norm_grad_kernel,
     .dropout = dropout_kernel,
+    .attention_scratch = attention_scratch,
+    .attention = attention_kernel,
+    .attention_grad = attention_grad_kernel,
     .log_sum_exp = log_sum_exp_kernel,
     .cross_entropy_grad = cross_entropy_grad_kernel,
 };

@@ -1,0 +1,333 @@
+/* ops/attention.c - scaled dot product attention, which never holds the scores.
+ *
+ * Kept for the gradient: query, key, value, the mask, the output, and for each query the log of its
+ * sum of exponentials. What dropout lets fall is computed from a number drawn once, and computed
+ * again in the gradient. */
+#include "ops/kernels/attention.h"
+#include "ops/view_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char OP[] = "scaled_dot_product_attention";
+
+/* What the gradient has to know. */
+typedef struct settings {
+    double scale;
+    bool causal, grouped;
+    br_dropout_work dropout;
+} settings;
+
+enum { QUERY, KEY, VALUE, MASK, OUT, LSE, SAVED };
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+static bool check_tensor(const char *name, const br_tensor *t, const br_tensor *query)
+{
+    if (!br__required(OP, name, t) || !br__floating(OP, name, t) ||
+        !br__same_dtype(OP, "query", query, name, t))
+        return false;
+    if (t->ndim >= 2)
+        return true;
+    br__fail(BR_ERROR_SHAPE, OP, "%s %s must have at least 2 dimensions", name, br__shape(t));
+    return false;
+}
+
+static bool check_sizes(const char *a_name, const br_tensor *a, const char *b_name,
+                        const br_tensor *b, int from_end, const char *what)
+{
+    if (a->sizes[a->ndim - from_end] == b->sizes[b->ndim - from_end])
+        return true;
+    br__fail(BR_ERROR_SHAPE, OP, "%s %s and %s %s must have the same %s", a_name, br__shape(a),
+             b_name, br__shape(b), what);
+    return false;
+}
+
+static bool check_groups(const br_tensor *query, const br_tensor *key, const br_tensor *value)
+{
+    if (query->ndim < 3 || key->ndim < 3 || value->ndim < 3) {
+        br__fail(BR_ERROR_SHAPE, OP,
+                 "query %s, key %s, value %s: with enable_gqa all must have heads, in dimension -3",
+                 br__shape(query), br__shape(key), br__shape(value));
+        return false;
+    }
+    const int64_t heads = query->sizes[query->ndim - 3], groups = key->sizes[key->ndim - 3];
+    if (!check_sizes("key", key, "value", value, 3, "number of heads"))
+        return false;
+    if (groups == 0 ? heads == 0 : heads % groups == 0)
+        return true;
+    br__fail(BR_ERROR_SHAPE, OP,
+             "query %s, key %s: %" PRId64 " heads of the query are no multiple of %" PRId64,
+             br__shape(query), br__shape(key), heads, groups);
+    return false;
+}
+
+/* Brings the sizes of t's batch into those of the result's; `skipped` last ones are not looked at.
+ */
+static bool broadcast_batch(const char *name, const br_tensor *t, int skipped,
+                            const br_tensor *query, int ndim, int64_t *sizes)
+{
+    for (int from_end = 3 + skipped; from_end <= t->ndim; from_end++) {
+        int64_t *size = &sizes[ndim - from_end], own = t->sizes[t->ndim - from_end];
+        if (own != *size && own != 1 && *size != 1) {
+            br__fail(BR_ERROR_SHAPE, OP,
+                     "%s %s does not broadcast with query %s: sizes %" PRId64 " and %" PRId64
+                     " differ and neither is 1",
+                     name, br__shape(t), br__shape(query), own, *size);
+            return false;
+        }
+        *size = *size == 1 ? own : *size;
+    }
+    return true;
+}
+
+/* The result's shape. */
+static bool result_shape(const br_tensor *query, const br_tensor *key, const br_tensor *value,
+                         bool grouped, int *ndim, int64_t *sizes)
+{
+    int n = query->ndim;
+    n = key->ndim > n ? key->ndim : n;
+    n = value->ndim > n ? value->ndim : n;
+    for (int i = 0; i < n; i++)
+        sizes[i] = 1;
+    *ndim = n;
+    sizes[n - 2] = query->sizes[query->ndim - 2];
+    sizes[n - 1] = value->sizes[value->ndim - 1];
+    return broadcast_batch("query", query, 0, query, n, sizes) &&
+           broadcast_batch("key", key, grouped, query, n, sizes) &&
+           broadcast_batch("value", value, grouped, query, n, sizes);
+}
+
+static bool check_mask(const br_tensor *mask, const br_tensor *query, const br_tensor *key,
+                       bool is_causal, int ndim, const int64_t *sizes)
+{
+    if (!mask)
+        return true;
+    int64_t scores[BR_MAX_DIMS];
+    memcpy(scores, sizes, sizeof scores);
+    scores[ndim - 1] = key->sizes[key->ndim - 2];
+    if (is_causal) {
+        br__fail(BR_ERROR_ARGUMENT, OP, "attn_mask %s must not be given with is_causal",
+                 br__shape(mask));
+        return false;
+    }
+    if (mask->dtype != BR_BOOL && mask->dtype != query->dtype) {
+        br__fail(BR_ERROR_DTYPE, OP, "attn_mask %s is %s, must be bool or %s as the query",
+                 br__shape(mask), br_dtype_name(mask->dtype), br_dtype_name(query->dtype));
+        return false;
+    }
+    bool fits = mask->ndim >= 2 && mask->ndim <= ndim;
+    for (int i = 1; fits && i <= mask->ndim; i++)
+        fits = mask->sizes[mask->ndim - i] == 1 || mask->sizes[mask->ndim - i] == scores[ndim - i];
+    if (!fits)
+        br__fail(BR_ERROR_SHAPE, OP,
+                 "attn_mask %s must have at least 2 dimensions and broadcast to %s, the scores of "
+                 "query %s and key %s",
+                 br__shape(mask), br__shape_of(ndim, scores), br__shape(query), br__shape(key));
+    return fits;
+}
+
+/* ---- Tensors as operands --------------------------------------------------------------------- */
+
+/* A tensor's matrices: its last two dimensions. Those of size 1 are broadcast. */
+static br_strided matrices(const br_tensor *t)
+{
+    if (!t)
+        return (br_strided){ NULL, 0, 0 };
+    return (br_strided){ t->data, t->sizes[t->ndim - 2] == 1 ? 0 : t->strides[t->ndim - 2],
+                         t->sizes[t->ndim - 1] == 1 ? 0 : t->strides[t->ndim - 1] };
+}
+
+/* Distance of t's matrices along dimension `from_end` of the result, counted from its end. */
+static int64_t batch_stride(const br_tensor *t, int from_end)
+{
+    int d = t ? t->ndim - from_end : -1;
+    return d < 0 || t->sizes[d] == 1 ? 0 : t->strides[d];
+}
+
+/* All tensors of a call; NULL where there is none. */
+typedef struct tensors {
+    const br_tensor *saved[SAVED];
+    const br_tensor *dout, *dx[4];
+} tensors;
+
+/* Strides along a dimension of the batch, of what each query head has times `query`, of what it may
+ * share times `key`. */
+static br_attention_batch batch_strides(const tensors *t, int from_end, int64_t query, int64_t key)
+{
+    const br_tensor *const *saved = t->saved, *const *dx = t->dx;
+    return (br_attention_batch){
+        .query = query * batch_stride(saved[QUERY], from_end),
+        .key = key * batch_stride(saved[KEY], from_end),
+        .value = key * batch_stride(saved[VALUE], from_end),
+        .mask = query * batch_stride(saved[MASK], from_end),
+        .out = query * batch_stride(saved[OUT], from_end),
+        .lse = query * batch_stride(saved[LSE], from_end),
+        .dout = query * batch_stride(t->dout, from_end),
+        .dquery = query * batch_stride(dx[QUERY], from_end),
+        .dkey = key * batch_stride(dx[KEY], from_end),
+        .dvalue = key * batch_stride(dx[VALUE], from_end),
+        .dmask = query * batch_stride(dx[MASK], from_end),
+    };
+}
+
+static void add_dimension(br_attention *a, int64_t size, br_attention_batch strides, uint64_t draw)
+{
+    if (size == 1)
+        return;
+    strides.draw = draw;
+    a->batch_sizes[a->batch_ndim] = size;
+    a->batch[a->batch_ndim++] = strides;
+}
+
+/* The dimensions of the result before its last two, the last of them first. Heads that share a key
+ * are two dimensions: heads of a group, and groups. */
+static void set_batch(br_attention *a, const tensors *t, bool grouped)
+{
+    const br_tensor *out = t->saved[OUT], *key = t->saved[KEY];
+    uint64_t draw = (uint64_t)a->head.queries * ((uint64_t)(a->head.keys + 1) / 2);
+    for (int from_end = 3; from_end <= out->ndim; from_end++) {
+        const int64_t size = out->sizes[out->ndim - from_end];
+        if (grouped && from_end == 3) {
+            const int64_t groups = key->sizes[key->ndim - 3], heads = groups ? size / groups : 0;
+            add_dimension(a, heads, batch_strides(t, 3, 1, 0), draw);
+            add_dimension(a, groups, batch_strides(t, 3, heads, 1), draw * (uint64_t)heads);
+        } else {
+            add_dimension(a, size, batch_strides(t, from_end, 1, 1), draw);
+        }
+        draw *= (uint64_t)size;
+    }
+}
+
+static br_attention attention_of(const tensors *t, const settings *s)
+{
+    const br_tensor *query = t->saved[QUERY], *value = t->saved[VALUE], *mask = t->saved[MASK];
+    br_attention a = { .is_double = query->dtype == BR_F64 };
+    a.head = (br_attention_work){ .queries = query->sizes[query->ndim - 2],
+                                  .keys = value->sizes[value->ndim - 2],
+                                  .width = query->sizes[query->ndim - 1],
+                                  .value_width = value->sizes[value->ndim - 1],
+                                  .scale = s->scale,
+                                  .causal = s->causal,
+                                  .mask_is_bool = mask && mask->dtype == BR_BOOL,
+                                  .dropout = s->dropout,
+                                  .query = matrices(query),
+                                  .key = matrices(t->saved[KEY]),
+                                  .value = matrices(value),
+                                  .mask = matrices(mask),
+                                  .out = matrices(t->saved[OUT]),
+                                  .lse = matrices(t->saved[LSE]),
+                                  .dout = matrices(t->dout),
+                                  .dquery = matrices(t->dx[QUERY]),
+                                  .dkey = matrices(t->dx[KEY]),
+                                  .dvalue = matrices(t->dx[VALUE]),
+                                  .dmask = matrices(t->dx[MASK]) };
+    set_batch(&a, t, s->grouped);
+    return a;
+}
+
+/* ---- The operation --------------------------------------------------------------------------- */
+
+/* A gradient that is added to: zeros of the input's shape, but that a mask with one column has one
+ * for each key, which the tape sums. */
+static br_tensor *gradient_of(br_node *node, int input, const tensors *t)
+{
+    if (!br_wants(node, input))
+        return NULL;
+    int64_t sizes[BR_MAX_DIMS];
+    const br_tensor *x = t->saved[input], *key = t->saved[KEY];
+    memcpy(sizes, x->sizes, sizeof sizes);
+    if (input == MASK)
+        sizes[x->ndim - 1] = key->sizes[key->ndim - 2];
+    return br_zeros(x->ndim, sizes, x->dtype);
+}
+
+static void attention_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    tensors t = { .dout = dy };
+    for (int i = 0; i < SAVED; i++)
+        t.saved[i] = br_saved(node, i);
+    for (int i = QUERY; i <= MASK; i++)
+        t.dx[i] = dx[i] = gradient_of(node, i, &t);
+    if (br_failed())
+        return;
+    br_attention a = attention_of(&t, br_params(node));
+    br__attention_grad(&a);
+}
+
+static const br_op attention_op = { .name = "scaled_dot_product_attention",
+                                    .backward = attention_backward,
+                                    .first_order_only = true };
+
+/* The result for checked arguments; *lse, which has one column, for the gradient. */
+static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, const int64_t *sizes,
+                         br_tensor **lse)
+{
+    int64_t one_column[BR_MAX_DIMS];
+    memcpy(one_column, sizes, sizeof one_column);
+    one_column[ndim - 1] = 1;
+    tensors t = *inputs;
+    br_dtype dtype = t.saved[QUERY]->dtype;
+    br_tensor *out = br__new(OP, ndim, sizes, dtype);
+    t.saved[OUT] = out;
+    t.saved[LSE] = *lse = br__new(OP, ndim, one_column, dtype);
+    if (!out || !*lse)
+        return NULL;
+    br_attention a = attention_of(&t, s);
+    return br__attention(&a) ? out : NULL;
+}
+
+static bool read_options(const br_tensor *query, const br_attention_options *options, settings *s)
+{
+    const br_attention_options o = options ? *options : (br_attention_options){ 0 };
+    if (!(o.dropout_p >= 0 && o.dropout_p <= 1)) {
+        br__fail(BR_ERROR_ARGUMENT, OP, "dropout_p is %g, must be in 0 .. 1", o.dropout_p);
+        return false;
+    }
+    *s = (settings){ .scale = o.scale,
+                     .causal = o.is_causal,
+                     .grouped = o.enable_gqa,
+                     .dropout = { .scale = o.dropout_p < 1 ? 1 / (1 - o.dropout_p) : 0,
+                                  .threshold =
+                                      (uint32_t)(o.dropout_p < 1 ? o.dropout_p * 0x1p32 : 0) } };
+    if (o.scale == 0)
+        s->scale = 1 / sqrt((double)query->sizes[query->ndim - 1]);
+    return true;
+}
+
+static bool check_arguments(const br_tensor *query, const br_tensor *key, const br_tensor *value,
+                            const br_tensor *mask, const settings *s, int *ndim, int64_t *sizes)
+{
+    return check_sizes("query", query, "key", key, 1, "last size") &&
+           check_sizes("key", key, "value", value, 2, "number of keys") &&
+           (!s->grouped || check_groups(query, key, value)) &&
+           result_shape(query, key, value, s->grouped, ndim, sizes) &&
+           check_mask(mask, query, key, s->causal, *ndim, sizes);
+}
+
+br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key, br_tensor *value,
+                                           br_tensor *attn_mask,
+                                           const br_attention_options *options)
+{
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    settings s;
+    if (!check_tensor("query", query, query) || !check_tensor("key", key, query) ||
+        !check_tensor("value", value, query) || !read_options(query, options, &s) ||
+        !check_arguments(query, key, value, attn_mask, &s, &ndim, sizes))
+        return NULL;
+    if (s.dropout.threshold)
+        s.dropout.key = br_random_u64();
+    br_scope *scope = br_scope_begin();
+    const tensors inputs = { .saved = { query, key, value, attn_mask } };
+    br_tensor *lse, *out = attend(&inputs, &s, ndim, sizes, &lse);
+    br_node *node =
+        br_record(&attention_op, out, BR_INPUTS(query, key, value, attn_mask), &s, sizeof s);
+    br_tensor *const saved[SAVED] = { query, key, value, attn_mask, out, lse };
+    for (int i = 0; i < SAVED; i++)
+        br_save(node, i, saved[i]);
+    br_scope_return(scope, out);
+    br_scope_end(scope);
+    return br_failed() ? NULL : out;
+}

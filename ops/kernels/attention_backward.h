@@ -1,0 +1,171 @@
+/* ops/kernels/attention_backward.h - gradients of attention; part of variant.c.
+ *
+ * With P = softmax(S), S = scale Q K^T + mask, O = P V, and dO given:
+ *
+ *     dV = P^T dO     dP = dO V^T     dS = P (dP - delta), delta = sum of dO O over a row
+ *     dQ = scale dS K     dK = scale dS^T Q     dmask = dS
+ *
+ * P is computed again, block by block, from the scores and their log sum exp. P and dS are kept as
+ * the scores in attention_forward.h are, a row a key, but with all queries of a block in a row,
+ * which products over queries want. Of dropout, the factor 1 / (1 - p) is in dO from the start. */
+#ifndef BR_KERNELS_ATTENTION_BACKWARD_H
+#define BR_KERNELS_ATTENTION_BACKWARD_H
+
+#include "ops/kernels/attention_forward.h"
+
+/* Elements of a row of P and dS: an odd number of cache lines, so that rows spread over the sets of
+ * a cache. */
+enum { ROW = QUERIES + LINE };
+
+typedef struct backward_space {
+    real *queries_across, *douts_across; /* panels of columns: [width, TILE_COLUMNS] */
+    real *queries, *douts, *keys;        /* panels of rows: [QUERIES or KEYS, TILE_COLUMNS] */
+    real *p, *ds;                        /* [KEYS, ROW] */
+    real *lse, *delta;                   /* [QUERIES] */
+} backward_space;
+
+static int64_t backward_layout(const br_attention_work *w, char *base, backward_space *s)
+{
+    int64_t used = 0;
+    s->queries_across = take_space(base, &used, panel_elements(w->width, QUERIES));
+    s->douts_across = take_space(base, &used, panel_elements(w->value_width, QUERIES));
+    s->queries = take_space(base, &used, panel_elements(QUERIES, w->width));
+    s->douts = take_space(base, &used, panel_elements(QUERIES, w->value_width));
+    s->keys = take_space(base, &used, panel_elements(KEYS, w->width));
+    s->p = take_space(base, &used, KEYS * ROW);
+    s->ds = take_space(base, &used, KEYS * ROW);
+    s->lse = take_space(base, &used, QUERIES);
+    s->delta = take_space(base, &used, QUERIES);
+    return used;
+}
+
+static int64_t attention_scratch(const br_attention_work *w, bool gradients)
+{
+    forward_space forward;
+    backward_space backward;
+    return gradients ? backward_layout(w, NULL, &backward) : forward_layout(w, NULL, &forward);
+}
+
+/* ---- A block of queries ---------------------------------------------------------------------- */
+
+/* delta of a query, number i of n in the panels of dO, which the factor of dropout is in. */
+static real delta_of(const br_attention_work *w, const real *douts, int64_t i, int64_t n,
+                     const real *out)
+{
+    real sum = 0;
+    for (int64_t d = 0; d < w->value_width; d += TILE_COLUMNS) {
+        const real *dout = douts + d * n + i * TILE_COLUMNS;
+        const int64_t count = smaller(w->value_width - d, TILE_COLUMNS);
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < count; j++)
+            sum += dout[j] * out[d + j];
+    }
+    return w->dropout.scale == 0 ? 0 : sum / (real)w->dropout.scale;
+}
+
+/* Brings n queries and their dO into the forms that products want. */
+static void load_queries(const br_attention_work *w, const backward_space *s, int64_t first,
+                         int64_t n)
+{
+    const br_strided *q = &w->query, *dout = &w->dout;
+    const real scale = (real)w->scale, keep = (real)w->dropout.scale;
+    pack_panels(s->queries_across, w->width, n, row_at(q, first), q->column, q->row, scale);
+    pack_panels(s->queries, n, w->width, row_at(q, first), q->row, q->column, scale);
+    pack_panels(s->douts_across, w->value_width, n, row_at(dout, first), dout->column, dout->row,
+                keep);
+    pack_panels(s->douts, n, w->value_width, row_at(dout, first), dout->row, dout->column, keep);
+    for (int64_t i = 0; i < QUERIES; i++) {
+        s->lse[i] = i < n ? *row_at(&w->lse, first + i) : 0;
+        s->delta[i] = i < n ? delta_of(w, s->douts, i, n, row_at(&w->out, first + i)) : 0;
+    }
+}
+
+/* ---- P and dS -------------------------------------------------------------------------------- */
+
+/* A row of scores and of dP becomes one of P and of dS. With dropout (a constant after inlining),
+ * what falls takes part in dS alone. */
+ALWAYS_INLINE void differentiate_row(bool drops, const uint32_t *restrict draw, uint32_t threshold,
+                                     const real *restrict lse, const real *restrict delta,
+                                     real *restrict p, real *restrict ds)
+{
+#pragma omp simd
+    for (int j = 0; j < TILE_COLUMNS; j++) {
+        real x = exp_negative(p[j] - lse[j]);
+        bool falls = drops && draw[j] < threshold;
+        p[j] = falls ? 0 : x;
+        ds[j] = x * ((falls ? 0 : ds[j]) - delta[j]);
+    }
+}
+
+/* P and dS of one panel of queries, number i of the block's its first. */
+static void differentiate_panel(const br_attention_work *w, const backward_space *s, int64_t i,
+                                const score_block *b)
+{
+    panel_draws d;
+    real *p = s->p + i, *ds = s->ds + i;
+    compute_scores(w, b, s->queries_across + i * w->width, p);
+    multiply_panels(b->keys, b->n > VECTOR ? TILE_COLUMNS : VECTOR, w->value_width,
+                    row_at(&w->value, b->key), w->value.row, w->value.column,
+                    s->douts_across + i * w->value_width, 0, ds, ROW, false);
+    if (w->dropout.threshold)
+        start_draws(w, b, &d);
+    for (int64_t k = 0; k < b->keys; k++, p += ROW, ds += ROW) {
+        if (w->dropout.threshold)
+            differentiate_row(true, draw_row(&d, k), w->dropout.threshold, s->lse + i, s->delta + i,
+                              p, ds);
+        else
+            differentiate_row(false, NULL, 0, s->lse + i, s->delta + i, p, ds);
+    }
+}
+
+/* ---- A block of queries meets a block of keys ------------------------------------------------ */
+
+static void add_to_dmask(const br_attention_work *w, const real *ds, int64_t first, int64_t n,
+                         int64_t key, int64_t keys)
+{
+    for (int64_t i = 0; i < n; i++) {
+        real *row = row_at(&w->dmask, first + i) + key;
+        for (int64_t k = 0; k < keys; k++)
+            row[k] += ds[k * ROW + i];
+    }
+}
+
+static void differentiate_block(const br_attention_work *w, const backward_space *s, int64_t first,
+                                int64_t n, int64_t key, int64_t keys)
+{
+    for (int64_t i = 0; i < n; i += TILE_COLUMNS)
+        differentiate_panel(
+            w, s, i, &(score_block){ first + i, smaller(n - i, TILE_COLUMNS), key, keys, ROW });
+    if (w->dvalue.at)
+        multiply_panels(keys, w->value_width, n, s->p, ROW, 1, s->douts, n * TILE_COLUMNS,
+                        row_at(&w->dvalue, key), w->dvalue.row, true);
+    if (w->dkey.at)
+        multiply_panels(keys, w->width, n, s->ds, ROW, 1, s->queries, n * TILE_COLUMNS,
+                        row_at(&w->dkey, key), w->dkey.row, true);
+    if (w->dquery.at) {
+        pack_panels(s->keys, keys, w->width, row_at(&w->key, key), w->key.row, w->key.column,
+                    (real)w->scale);
+        multiply_panels(n, w->width, keys, s->ds, 1, ROW, s->keys, keys * TILE_COLUMNS,
+                        row_at(&w->dquery, first), w->dquery.row, true);
+    }
+    if (w->dmask.at)
+        add_to_dmask(w, s->ds, first, n, key, keys);
+}
+
+static void attention_grad_kernel(const br_attention_work *w, int64_t first, int64_t end,
+                                  int64_t key, int64_t key_end)
+{
+    backward_space s;
+    backward_layout(w, w->scratch, &s);
+    for (int64_t i = first; i < end; i += QUERIES) {
+        const int64_t n = smaller(end - i, QUERIES);
+        const int64_t keys_end = w->causal ? smaller(key_end, i + n) : key_end;
+        if (key >= keys_end)
+            continue;
+        load_queries(w, &s, i, n);
+        for (int64_t k = key; k < keys_end; k += KEYS)
+            differentiate_block(w, &s, i, n, k, smaller(keys_end - k, KEYS));
+    }
+}
+
+#endif
