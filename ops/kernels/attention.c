@@ -14,7 +14,7 @@ enum { CHUNK = 4 * BR_ATTENTION_BLOCK };
 
 /* In multiplications; measured. */
 static const double SERIAL_WORK = 1 << 17; /* below it a second thread costs more than it gives */
-enum { HEADS_PER_THREAD = 4 };             /* fewer are cut up */
+enum { UNITS_PER_THREAD = 4 };             /* fewer are cut up */
 static const double TAKEN_WORK = 1 << 18;  /* what a thread takes at a time is at least this */
 
 typedef struct job {
@@ -26,7 +26,7 @@ typedef struct job {
     char *scratch; /* of all teams */
     atomic_int_fast64_t next;
 
-    int64_t blocks;                /* of a head's queries */
+    int64_t block, blocks;         /* queries that go together, and how many such blocks */
     int64_t parallel, serial;      /* gradients: heads that share no gradient, heads that do */
     int64_t chunks, queries, keys; /* gradients: chunks of a head, and their sizes */
     int64_t head, step;            /* gradients: where the units of a step are */
@@ -138,15 +138,18 @@ static void attend(const job *j, int64_t i, void *scratch)
     if (w.causal)
         block = j->blocks - 1 - block;
     w.scratch = scratch;
-    int64_t first = block * BR_ATTENTION_BLOCK;
-    j->kernels->attention(&w, first, min64(first + BR_ATTENTION_BLOCK, w.queries));
+    int64_t first = block * j->block;
+    j->kernels->attention(&w, first, min64(first + j->block, w.queries));
 }
 
 bool br__attention(const br_attention *a)
 {
     const int64_t heads = product(a->batch_ndim, a->batch_sizes);
     job j = { .a = a, .kernels = br__kernels(a->is_double), .unit = attend };
-    j.blocks = ratio(a->head.queries, BR_ATTENTION_BLOCK);
+    j.block = BR_ATTENTION_QUERIES;
+    if (heads * ratio(a->head.queries, j.block) < UNITS_PER_THREAD * br_get_num_threads())
+        j.block = BR_ATTENTION_BLOCK;
+    j.blocks = ratio(a->head.queries, j.block);
     j.units = heads * j.blocks;
     if (j.units == 0)
         return true;
@@ -241,7 +244,7 @@ bool br__attention_grad(const br_attention *given)
     j.chunks = ratio(w->queries > w->keys ? w->queries : w->keys, CHUNK);
     j.queries = chunk_size(w->queries, j.chunks);
     j.keys = chunk_size(w->keys, j.chunks);
-    bool by_heads = j.parallel >= HEADS_PER_THREAD * br_get_num_threads();
+    bool by_heads = j.parallel >= UNITS_PER_THREAD * br_get_num_threads();
     j.unit = by_heads ? differentiate_heads : differentiate_chunk;
     j.units = by_heads ? j.parallel : j.parallel * j.chunks;
     const double total = (double)heads * work(w) * 2.5;

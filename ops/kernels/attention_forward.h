@@ -173,26 +173,38 @@ static void drop_panel(const br_attention_work *w, const score_block *b, real *p
 
 /* Of each query so far: the largest score, and the sum of exp(score - that). */
 typedef struct running {
-    real top[QUERIES], sum[QUERIES];
+    real top[BR_ATTENTION_QUERIES], sum[BR_ATTENTION_QUERIES];
 } running;
+
+/* most = the largest of top and of each column. Two rows at a time, since a maximum waits for the
+ * one before. */
+ALWAYS_INLINE void largest_scores(int columns, int64_t keys, const real *restrict scores,
+                                  const real *restrict top, real *restrict most)
+{
+    real odd[TILE_COLUMNS];
+#pragma omp simd
+    for (int j = 0; j < columns; j++)
+        most[j] = odd[j] = top[j];
+    for (int64_t k = 0; k < keys; k += 2, scores += 2 * TILE_COLUMNS) {
+        const int next = k + 1 < keys ? TILE_COLUMNS : 0;
+#pragma omp simd
+        for (int j = 0; j < columns; j++) {
+            most[j] = scores[j] > most[j] ? scores[j] : most[j];
+            odd[j] = scores[next + j] > odd[j] ? scores[next + j] : odd[j];
+        }
+    }
+#pragma omp simd
+    for (int j = 0; j < columns; j++)
+        most[j] = odd[j] > most[j] ? odd[j] : most[j];
+}
 
 /* Takes `keys` rows of scores into the largest and the sum, makes exp(score - largest) of them, and
  * gives what earlier results are worth now. `columns` is a constant after inlining. */
 ALWAYS_INLINE void softmax_block(int columns, int64_t keys, real *scores, real *top, real *sum,
                                  real *worth)
 {
-    real most[TILE_COLUMNS], shift[TILE_COLUMNS], total[TILE_COLUMNS];
-#pragma omp simd
-    for (int j = 0; j < columns; j++)
-        most[j] = top[j];
-    for (int64_t k = 0; k < keys; k += 2) { /* two at a time, since each waits for the one before */
-        const real *one = scores + k * TILE_COLUMNS, *two = k + 1 < keys ? one + TILE_COLUMNS : one;
-#pragma omp simd
-        for (int j = 0; j < columns; j++) {
-            real x = one[j] > two[j] ? one[j] : two[j];
-            most[j] = x > most[j] ? x : most[j];
-        }
-    }
+    real shift[TILE_COLUMNS], total[TILE_COLUMNS], most[TILE_COLUMNS];
+    largest_scores(columns, keys, scores, top, most);
 #pragma omp simd
     for (int j = 0; j < columns; j++) {
         shift[j] = most[j] > -(real)INFINITY ? most[j] : 0; /* nothing but -inf: exp gives 0 */
@@ -242,7 +254,7 @@ static real *take_space(char *base, int64_t *used, int64_t count)
 static int64_t forward_layout(const br_attention_work *w, char *base, forward_space *s)
 {
     int64_t used = 0;
-    s->queries = take_space(base, &used, panel_elements(w->width, QUERIES));
+    s->queries = take_space(base, &used, panel_elements(w->width, BR_ATTENTION_QUERIES));
     s->values = take_space(base, &used, panel_elements(KEYS, w->value_width));
     s->scores = take_space(base, &used, KEYS * TILE_COLUMNS);
     return used;
@@ -290,7 +302,7 @@ static void attention_kernel(const br_attention_work *w, int64_t first, int64_t 
     running r;
     forward_layout(w, w->scratch, &s);
     const int64_t n = end - first, keys = w->causal ? smaller(end, w->keys) : w->keys;
-    for (int64_t i = 0; i < QUERIES; i++) {
+    for (int64_t i = 0; i < BR_ATTENTION_QUERIES; i++) {
         r.top[i] = -(real)INFINITY;
         r.sum[i] = 0;
     }

@@ -137,7 +137,10 @@ typedef struct br_dropout_work {
 
 /* ---- Attention, kernels/attention_forward.h, attention_backward.h ---------------------------- */
 
-enum { BR_ATTENTION_BLOCK = 128 }; /* queries, and keys, that are worked on at a time */
+enum {
+    BR_ATTENTION_BLOCK = 128,   /* queries, and keys, that are worked on at a time */
+    BR_ATTENTION_QUERIES = 256, /* at most, that go over the keys together */
+};
 
 /* Element (i, j) lies at i * row + j * column, in elements. */
 typedef struct br_strided {
@@ -202,7 +205,8 @@ typedef struct br_kernels {
     void (*dropout)(int64_t n, int64_t first, const br_dropout_work *d, const void *x, void *y);
     /* Bytes of scratch, aligned to 64, that the two below want. */
     int64_t (*attention_scratch)(const br_attention_work *w, bool gradients);
-    /* For queries first .. end - 1, at most BR_ATTENTION_BLOCK: their rows of out and lse. */
+    /* For queries first .. end - 1, at most BR_ATTENTION_QUERIES: their rows of out and
+     * lse. `first` is a multiple of BR_ATTENTION_BLOCK. */
     void (*attention)(const br_attention_work *w, int64_t first, int64_t end);
     /* What queries first .. end - 1 and keys key .. key_end - 1 have to do with each other. `key`
      * is even. */
