@@ -1,4 +1,4 @@
-/* benchmarks/bench_models.c - training steps and forwards of whole models.
+/* benchmarks/bench_models.c - training steps and forwards of whole models, and of attention.
  *
  * Each entry runs in a process of its own, so that its peak memory is its own; the parent starts no
  * threads. benchmarks/compare.py has the same models in PyTorch with the same seeds and batches. */
@@ -31,7 +31,8 @@ typedef struct model_entry {
     void (*make_batch)(br_tensor **batch);
     /* The loss, or NULL with an error. */
     br_tensor *(*loss)(br_module *module, br_tensor *const *batch);
-    bool no_dropout; /* trains in evaluation mode, so that losses can be compared */
+    bool no_dropout;   /* trains in evaluation mode, so that losses can be compared */
+    bool no_optimizer; /* a training step is forward and backward */
 } model_entry;
 
 static br_module *make_bert(bool as_written)
@@ -124,12 +125,63 @@ static br_tensor *copy_loss(br_module *module, br_tensor *const *batch)
     return br_cross_entropy(br_flatten(out, 0, 1), batch[4], NULL);
 }
 
+/* Attention alone, of 12 heads of 64. */
+typedef struct attention_inputs {
+    br_module base;
+    br_tensor *query, *key, *value;
+    br_attention_options options;
+} attention_inputs;
+
+static br_module *make_attention(int64_t length, bool is_causal)
+{
+    attention_inputs *self = br_module_new(attention_inputs);
+    const char *const names[] = { "query", "key", "value" };
+    br_tensor **const inputs[] = { &self->query, &self->key, &self->value };
+    for (int i = 0; i < 3; i++)
+        *inputs[i] = br_parameter(self, names[i], br_randn(BR_SHAPE(1, 12, length, 64), BR_F32));
+    self->options.is_causal = is_causal;
+    return br_base(self);
+}
+
+static br_module *make_attention_2048(void)
+{
+    return make_attention(2048, false);
+}
+
+static br_module *make_attention_2048_causal(void)
+{
+    return make_attention(2048, true);
+}
+
+static br_module *make_attention_8192(void)
+{
+    return make_attention(8192, false);
+}
+
+static void make_no_batch(br_tensor **batch)
+{
+    (void)batch;
+}
+
+static br_tensor *attention_loss(br_module *module, br_tensor *const *batch)
+{
+    (void)batch;
+    const attention_inputs *self = (const attention_inputs *)(const void *)module;
+    br_tensor *out =
+        br_scaled_dot_product_attention(self->query, self->key, self->value, NULL, &self->options);
+    return br_sum(br_mul(out, out));
+}
+
 static const model_entry models[] = {
-    { "bert-scratch", make_bert_intended, make_bert_batch, bert_loss, false },
-    { "bert-scratch-as-written", make_bert_as_written, make_bert_batch, bert_loss, false },
-    { "encoder-decoder", make_encoder_decoder_intended, make_copy_batch, copy_loss, true },
+    { "bert-scratch", make_bert_intended, make_bert_batch, bert_loss, false, false },
+    { "bert-scratch-as-written", make_bert_as_written, make_bert_batch, bert_loss, false, false },
+    { "encoder-decoder", make_encoder_decoder_intended, make_copy_batch, copy_loss, true, false },
     { "encoder-decoder-as-written", make_encoder_decoder_as_written, make_copy_batch, copy_loss,
+      true, false },
+    { "attention-2048", make_attention_2048, make_no_batch, attention_loss, false, true },
+    { "attention-2048-causal", make_attention_2048_causal, make_no_batch, attention_loss, false,
       true },
+    { "attention-8192", make_attention_8192, make_no_batch, attention_loss, false, true },
 };
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -144,9 +196,10 @@ static void train_step(void *context)
     measured *m = context;
     br_scope *scope = br_scope_begin();
     br_tensor *loss = m->model->loss(m->w.module, m->w.batch);
-    br_optim_zero_grad(m->w.optim);
+    br_zero_grad(m->w.module);
     br_backward(loss);
-    br_optim_step(m->w.optim);
+    if (m->w.optim)
+        br_optim_step(m->w.optim);
     m->w.loss = br_item(loss);
     br_scope_end(scope);
 }
@@ -180,7 +233,7 @@ static void begin(measured *m, const phase_entry *phase)
     m->w.module = m->model->make();
     m->model->make_batch(m->w.batch);
     br_train(m->w.module, phase->training && !m->model->no_dropout);
-    if (phase->training)
+    if (phase->training && !m->model->no_optimizer)
         m->w.optim = br_adam(m->w.module, NULL);
 }
 

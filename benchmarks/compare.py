@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 MODELS = ["bert-scratch", "bert-scratch-as-written", "encoder-decoder",
-          "encoder-decoder-as-written"]
+          "encoder-decoder-as-written", "attention-2048", "attention-2048-causal",
+          "attention-8192"]
 NO_DROPOUT = ["encoder-decoder", "encoder-decoder-as-written"]  # train in evaluation mode
 PHASES = ["train", "forward"]
 
@@ -230,24 +231,52 @@ def encoder_decoder(as_written):
     return EncoderDecoder, loss
 
 
+def attention(name):
+    """Attention alone: its three inputs are the parameters, and there is no optimizer."""
+    import torch
+    from torch import nn
+
+    length, causal = int(name.split("-")[1]), name.endswith("causal")
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.value = (
+                nn.Parameter(torch.randn(1, 12, length, 64)) for _ in range(3))
+
+    def loss(model):
+        out = nn.functional.scaled_dot_product_attention(model.query, model.key, model.value,
+                                                         is_causal=causal)
+        return (out * out).sum()
+
+    return Attention, loss
+
+
+def model_of(name):
+    if name.startswith("attention"):
+        return attention(name)
+    family = bert if name.startswith("bert") else encoder_decoder
+    return family(as_written=name.endswith("as-written"))
+
+
 def serve_torch(name, phase, threads):
     import resource
     import time
     import torch
 
     torch.set_num_threads(threads)
-    model_of = bert if name.startswith("bert") else encoder_decoder
-    make, loss_of = model_of(as_written=name.endswith("as-written"))
+    make, loss_of = model_of(name)
     torch.manual_seed(0)
     model = make()
     model.train(phase == "train" and name not in NO_DROPOUT)
-    optimizer = torch.optim.Adam(model.parameters())
+    optimizer = None if name.startswith("attention") else torch.optim.Adam(model.parameters())
 
     def train():
-        optimizer.zero_grad()
+        model.zero_grad()
         loss = loss_of(model)
         loss.backward()
-        optimizer.step()
+        if optimizer:
+            optimizer.step()
         return loss.item()
 
     def forward():
