@@ -23,6 +23,7 @@ static const char help[] =
     "  -p, --pair            texts come in pairs: two arguments, or a tab between them in the "
     "file\n"
     "  -m, --max-length N    cut to N tokens, special ones counted; the rest is dropped\n"
+    "      --truncate-left   with --max-length: what goes is the beginning\n"
     "      --stride N        with --max-length: keep the rest, in parts that share N tokens\n"
     "      --split-special   \"[SEP]\" in a text is text\n"
     "      --strict          invalid UTF-8 is an error\n"
@@ -168,6 +169,7 @@ static const struct option options[] = {
     { "null", no_argument, NULL, '0' },
     { "pair", no_argument, NULL, 'p' },
     { "max-length", required_argument, NULL, 'm' },
+    { "truncate-left", no_argument, NULL, 'l' },
     { "stride", required_argument, NULL, 's' },
     { "split-special", no_argument, NULL, 'S' },
     { "strict", no_argument, NULL, 'U' },
@@ -202,6 +204,9 @@ static int take(request *r, int c)
         return cli_integer(optarg, 1, INT32_MAX, &r->encode.max_length)
                    ? 0
                    : cli_usage("tokenize", "--max-length is '%s', must be at least 1", optarg);
+    case 'l':
+        r->encode.truncate_left = true;
+        return 0;
     case 's':
         r->overflow = true;
         return cli_integer(optarg, 0, INT32_MAX, &r->encode.stride)

@@ -28,10 +28,17 @@ static void free_sequence(sequence *s)
 
 /* ---- Truncation ------------------------------------------------------------------------------ */
 
-/* Cuts a sequence into parts of at most `room` tokens; without room nothing overflows. */
-static bool cut(sequence *s, int64_t room, int64_t stride)
+/* Part i of `count` tokens: from the beginning on, or from the end back. */
+static part part_of(int64_t i, int64_t count, int64_t room, int64_t step, bool from_end)
 {
-    int64_t count = s->tokens.count, step = room - stride;
+    int64_t begin = i * step, end = count - begin < room ? count : begin + room;
+    return from_end ? (part){ count - end, count - begin } : (part){ begin, end };
+}
+
+/* Cuts a sequence into parts of at most `room` tokens; without room nothing overflows. */
+static bool cut(sequence *s, int64_t room, const br_encode_options *o)
+{
+    int64_t count = s->tokens.count, stride = o->stride, step = room - stride;
     if (room < count && room > 0 && step < 1)
         return br__fail(BR_ERROR_ARGUMENT, op,
                         "stride is %" PRId64 ", must be less than the %" PRId64
@@ -39,10 +46,8 @@ static bool cut(sequence *s, int64_t room, int64_t stride)
                         stride, room);
     s->n_parts = room >= count || room == 0 ? 1 : 1 + (count - room + step - 1) / step;
     s->parts = br__malloc((size_t)s->n_parts * sizeof *s->parts);
-    for (int64_t i = 0; s->parts && i < s->n_parts; i++) {
-        int64_t begin = i * step;
-        s->parts[i] = (part){ begin, count - begin < room ? count : begin + room };
-    }
+    for (int64_t i = 0; s->parts && i < s->n_parts; i++)
+        s->parts[i] = part_of(i, count, room, step, o->truncate_left);
     if (s->parts && room == 0)
         s->parts[0] = (part){ 0, 0 };
     return s->parts;
@@ -101,7 +106,7 @@ static bool truncate(const br_encode_options *o, bool pair, sequence s[2])
                         o->max_length, around);
     if (o->max_length > 0 && !fit(o, o->max_length - around, pair, n))
         return false;
-    return cut(&s[0], n[0], o->stride) && (!pair || cut(&s[1], n[1], o->stride));
+    return cut(&s[0], n[0], o) && (!pair || cut(&s[1], n[1], o));
 }
 
 /* ---- Encodings ------------------------------------------------------------------------------- */

@@ -161,13 +161,16 @@ def main():
                 saved = ["--tokenizer", pathlib.Path(folder) / "tokenizer.json"]
                 comparison.run(f"nasty texts, {name}, {what}", tokenizer, nasty_texts(20000, rng), saved)
         nasty = [t for t in nasty_texts(2000, rng) if "\t" not in t]
-        for length, stride in (9, 1), (15, 3), (30, 5), (40, 0):
-            uncased.enable_truncation(length, stride=stride)
-            pairs = list(zip(nasty[::2], nasty[1::2]))
-            options = ["--max-length", str(length), "--stride", str(stride)]
-            comparison.run(f"pairs of at most {length}", uncased, pairs, real, options, overflow=True)
-            comparison.run(f"texts of at most {length}", uncased, nasty, real, options, overflow=True)
-            uncased.no_truncation()
+        for side in "right", "left":
+            for length, stride in (9, 1), (15, 3), (30, 5), (40, 0):
+                uncased.enable_truncation(length, stride=stride, direction=side)
+                pairs = list(zip(nasty[::2], nasty[1::2]))
+                options = ["--max-length", str(length), "--stride", str(stride)]
+                options += ["--truncate-left"] if side == "left" else []
+                name = f"of at most {length}, cut on the {side}"
+                comparison.run(f"pairs {name}", uncased, pairs, real, options, overflow=True)
+                comparison.run(f"texts {name}", uncased, nasty, real, options, overflow=True)
+                uncased.no_truncation()
         sys.exit(1 if comparison.differences else 0)
 
 

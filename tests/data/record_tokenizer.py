@@ -58,6 +58,12 @@ def cases(vocab):
         tokenizer.enable_padding(pad_to_multiple_of=5, pad_id=0, pad_token="[PAD]")
         yield case(tokenizer, "uncased", ["an arrow"], max_length=length, stride=stride, pad=5)
         tokenizer.no_padding()
+    for length, stride in (5, 0), (8, 2), (13, 4):
+        tokenizer.enable_truncation(length, stride=stride, direction="left")
+        for k in range(4):
+            texts = [nasty(rng.randint(0, 12)), nasty(rng.randint(0, 12))]
+            for some in texts, texts[:1]:
+                yield case(tokenizer, "uncased", some, max_length=length, stride=stride, cut_left=True)
 
 
 def main():

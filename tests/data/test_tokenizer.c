@@ -80,6 +80,7 @@ static br_encode_options case_options(const json_t *c)
         .stride = integer(c, "stride"),
         .padding = pad == 2 ? BR_PAD_MAX_LENGTH : BR_PAD_NONE,
         .pad_to_multiple = pad > 2 ? pad : 0,
+        .truncate_left = json_is_true(json_object_get(c, "cut_left")),
         .pad_left = json_is_true(json_object_get(c, "left")),
     };
 }

@@ -78,7 +78,8 @@ typedef enum br_pad_to {
 typedef struct br_encode_options {
     int64_t max_length; /* special tokens counted; 0: no truncation */
     br_truncation truncation;
-    int64_t stride; /* tokens that a part has in common with the part before it */
+    bool truncate_left; /* what is cut off is the beginning */
+    int64_t stride;     /* tokens that a part has in common with the part before it */
     br_pad_to padding;
     int64_t pad_to_multiple; /* 0: any length */
     bool pad_left;
