@@ -13,6 +13,9 @@
 #include "ops/kernels/kernels.h"
 
 #include <stddef.h>
+#if defined(__AVX512F__)
+#    include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
 enum { VECTOR_BYTES = 64, TILE_ROWS = 12, STEPS = 16 };
@@ -27,6 +30,19 @@ enum {
     LINE = 64 / sizeof(real), /* elements of a cache line */
 };
 
+#ifdef BR_KERNEL_F64
+#    define BY_TYPE(f32, f64) f64
+#else
+#    define BY_TYPE(f32, f64) f32
+#endif
+#if defined(__AVX512F__)
+#    define TRANSPOSE BY_TYPE(EXCHANGE_16, EXCHANGE_8)
+#elif defined(__AVX__)
+#    define TRANSPOSE BY_TYPE(EXCHANGE_8, EXCHANGE_4)
+#else
+#    define TRANSPOSE BY_TYPE(EXCHANGE_4, EXCHANGE_2)
+#endif
+
 typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
 typedef real vec_at __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 typedef real quad __attribute__((vector_size(4 * sizeof(real))));
@@ -38,7 +54,7 @@ typedef real quad_at
 #if defined(__clang__)
 #    define UNROLLED _Pragma("clang loop unroll(full)")
 #else
-#    define UNROLLED _Pragma("GCC unroll 12")
+#    define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
 /* ---- Packing --------------------------------------------------------------------------------- */
@@ -72,6 +88,51 @@ ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64
                 int64_t p = j + 4 <= k ? j : k - 4;
                 pack_quads(to + p * width + w, width, from + w * step + p, step);
             }
+        }
+    }
+}
+
+/* Exchanges the odd blocks of w lanes of a with the even ones of b. */
+#define LOW(w, t)  ((t) / (w) % 2 == 0 ? (t) : VECTOR + (t) - (w))
+#define HIGH(w, t) ((t) / (w) % 2 == 0 ? (t) + (w) : VECTOR + (t))
+/* clang-format off */
+#define INDEX_2(PART, w, t)  PART(w, t), PART(w, (t) + 1)
+#define INDEX_4(PART, w, t)  INDEX_2(PART, w, t), INDEX_2(PART, w, (t) + 2)
+#define INDEX_8(PART, w, t)  INDEX_4(PART, w, t), INDEX_4(PART, w, (t) + 4)
+#define INDEX_16(PART, w, t) INDEX_8(PART, w, t), INDEX_8(PART, w, (t) + 8)
+/* clang-format on */
+#define EXCHANGE(lanes, w, row)                                                \
+    UNROLLED                                                                   \
+    for (int i = 0; i < (lanes); i++) {                                        \
+        if (i & (w))                                                           \
+            continue;                                                          \
+        vec a = row[i], b = row[i + (w)];                                      \
+        row[i] = __builtin_shufflevector(a, b, INDEX_##lanes(LOW, w, 0));      \
+        row[i + w] = __builtin_shufflevector(a, b, INDEX_##lanes(HIGH, w, 0)); \
+    }
+#define EXCHANGE_2(row) EXCHANGE(2, 1, row)
+#define EXCHANGE_4(row) EXCHANGE(4, 2, row) EXCHANGE(4, 1, row)
+#define EXCHANGE_8(row) EXCHANGE(8, 4, row) EXCHANGE(8, 2, row) EXCHANGE(8, 1, row)
+#define EXCHANGE_16(row) \
+    EXCHANGE(16, 8, row) EXCHANGE(16, 4, row) EXCHANGE(16, 2, row) EXCHANGE(16, 1, row)
+
+/* to[p * width + w] = from[w * step + p] for w < count, p < k, where k is at least VECTOR; squares
+ * of vectors are transposed in registers. Columns of `to` up to the next multiple of VECTOR get
+ * copies of the last one. */
+ALWAYS_INLINE void pack_squares(real *to, int64_t width, int64_t count, int64_t k, const real *from,
+                                int64_t step)
+{
+    for (int64_t w = 0; w < count; w += VECTOR) {
+        for (int64_t q = 0; q < k; q += VECTOR) {
+            int64_t p = q + VECTOR <= k ? q : k - VECTOR;
+            vec row[VECTOR];
+            UNROLLED
+            for (int i = 0; i < VECTOR; i++)
+                row[i] = *(const vec_at *)(from + (w + i < count ? w + i : count - 1) * step + p);
+            TRANSPOSE(row)
+            UNROLLED
+            for (int i = 0; i < VECTOR; i++)
+                *(vec_at *)(to + (p + i) * width + w) = row[i];
         }
     }
 }
@@ -124,10 +185,15 @@ static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_r
              (const real *)a + i * a_row, a_row, a_col);
 }
 
-/* Columns of B [k, count] as a panel, with zeros up to a whole vector. */
+/* Columns of B [k, count] as a panel; up to a whole vector there is something to be multiplied,
+ * too. */
 static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
                        int64_t b_col)
 {
+    if (b_row == 1 && k >= VECTOR && count >= 4) {
+        pack_squares(to, TILE_COLUMNS, count, k, b, b_col);
+        return;
+    }
     if (count % VECTOR != 0)
         for (int64_t p = 0; p < k; p++)
             *(vec *)(to + p * TILE_COLUMNS + count / VECTOR * VECTOR) = (vec){ 0 };
@@ -194,7 +260,21 @@ ALWAYS_INLINE void store_whole(const tile_out *out, int row, int vectors, const 
     }
 }
 
-/* `count` elements, fewer than two vectors, by pieces of sizes that the compiler knows. */
+/* The first `count` elements of a vector, from memory and to it; others read as 0. */
+#if defined(__AVX512F__)
+static inline vec load_part(const real *from, int64_t count)
+{
+    return BY_TYPE((vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from),
+                   (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), from));
+}
+
+static inline void store_part(real *to, vec v, int64_t count)
+{
+    BY_TYPE(_mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)v),
+            _mm512_mask_storeu_pd(to, (__mmask8)((1u << count) - 1), (__m512d)v));
+}
+#else
+/* By pieces of sizes that the compiler knows. */
 ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
 {
     UNROLLED
@@ -207,22 +287,33 @@ ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
     }
 }
 
-/* The same as store_whole() for a row that does not fill its vectors. */
-static void store_part(const tile_out *out, int row, vec sum0, vec sum1)
+static inline vec load_part(const real *from, int64_t count)
 {
-    real *c = out->c + row * out->c_row;
-    vec sums[2] = { sum0, sum1 }, more[2];
-    if (out->accumulate) {
-        copy_part((real *)more, c, out->columns);
-        sums[0] = more[0] + sums[0];
-        sums[1] = more[1] + sums[1];
+    vec v = { 0 };
+    copy_part((real *)&v, from, count);
+    return v;
+}
+
+static inline void store_part(real *to, vec v, int64_t count)
+{
+    copy_part(to, (const real *)&v, count);
+}
+#endif
+
+/* The same as store_whole() for a row that does not fill its vectors. */
+ALWAYS_INLINE void store_some(const tile_out *out, int row, int vectors, const vec *sums)
+{
+    UNROLLED
+    for (int j = 0; j < vectors; j++) {
+        real *c = out->c + row * out->c_row + j * VECTOR;
+        int64_t count = out->columns - j * VECTOR < VECTOR ? out->columns - j * VECTOR : VECTOR;
+        vec v = sums[j];
+        if (out->accumulate)
+            v = load_part(c, count) + v;
+        if (out->bias)
+            v += load_part(out->bias + j * VECTOR, count);
+        store_part(c, v, count);
     }
-    if (out->bias) {
-        copy_part((real *)more, out->bias, out->columns);
-        sums[0] += more[0];
-        sums[1] += more[1];
-    }
-    copy_part(c, (const real *)sums, out->columns);
 }
 
 /* Rows of A times a panel of B. `rows` and `vectors` are constants after inlining. Between runs of
@@ -270,7 +361,7 @@ ALWAYS_INLINE void tile(int rows, int vectors, int64_t k, const real *a, int64_t
         if (whole)
             store_whole(&to, i, vectors, sum[i]);
         else
-            store_part(&to, i, sum[i][0], sum[i][1]);
+            store_some(&to, i, vectors, sum[i]);
     }
 }
 
