@@ -16,18 +16,50 @@ static json_t *to_json(const setting *item)
         return json_integer(*(const int64_t *)item->value);
     case SETTING_NUMBER:
         return json_real(*(const double *)item->value);
-    default:
+    case SETTING_TRUTH:
         return json_boolean(*(const bool *)item->value);
+    default: {
+        const setting_choice *choice = item->value;
+        return json_string(choice->names[choice->index]);
     }
+    }
+}
+
+/* Appends a text to a list, as far as there is room. */
+static void list(char *names, size_t size, const char *name)
+{
+    strncat(names, *names ? ", " : "", size - strlen(names) - 1);
+    strncat(names, name, size - strlen(names) - 1);
+}
+
+static void complain_of_choice(const setting *item, const char *given)
+{
+    const setting_choice *choice = item->value;
+    char names[256] = "";
+    for (int i = 0; choice->names[i]; i++)
+        list(names, sizeof names, choice->names[i]);
+    br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be one of %s", item->name, given, names);
 }
 
 static bool complain(const setting *item, const char *given)
 {
     if (item->kind == SETTING_TRUTH)
         br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be true or false", item->name, given);
+    else if (item->kind == SETTING_CHOICE)
+        complain_of_choice(item, given);
     else
         br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be %s of %.15g .. %.15g", item->name, given,
                  item->kind == SETTING_INTEGER ? "an integer" : "a number", item->low, item->high);
+    return false;
+}
+
+static bool choose(setting_choice *choice, const char *text)
+{
+    for (int64_t i = 0; choice->names[i]; i++)
+        if (strcmp(choice->names[i], text) == 0) {
+            choice->index = i;
+            return true;
+        }
     return false;
 }
 
@@ -40,6 +72,9 @@ static bool from_text(const setting *item, const char *text)
         break;
     case SETTING_NUMBER:
         ok = cli_number(text, item->low, item->high, item->value);
+        break;
+    case SETTING_CHOICE:
+        ok = choose(item->value, text);
         break;
     default:
         ok = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
@@ -62,10 +97,8 @@ void settings_add(settings *s, setting item)
 static void unknown_key(const settings *s, const char *key)
 {
     char names[1024] = "";
-    for (int i = 0; i < s->count; i++) {
-        strncat(names, i > 0 ? ", " : "", sizeof names - strlen(names) - 1);
-        strncat(names, s->items[i].name, sizeof names - strlen(names) - 1);
-    }
+    for (int i = 0; i < s->count; i++)
+        list(names, sizeof names, s->items[i].name);
     br_raise(BR_ERROR_ARGUMENT, "there is no setting '%s', only %s", key, names);
 }
 
@@ -121,6 +154,8 @@ static bool json_text(const json_t *value, char *text, size_t size)
         number_text(json_real_value(value), text, size);
     else if (json_is_boolean(value))
         snprintf(text, size, "%s", json_is_true(value) ? "true" : "false");
+    else if (json_is_string(value))
+        snprintf(text, size, "%s", json_string_value(value));
     else
         return false;
     return true;

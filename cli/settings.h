@@ -12,7 +12,14 @@ typedef enum setting_kind {
     SETTING_INTEGER, /* *value is an int64_t within low .. high */
     SETTING_NUMBER,  /* a double within low .. high */
     SETTING_TRUTH,   /* a bool */
+    SETTING_CHOICE,  /* a setting_choice */
 } setting_kind;
+
+/* One of several names, which end with NULL. */
+typedef struct setting_choice {
+    const char *const *names;
+    int64_t index;
+} setting_choice;
 
 typedef struct setting {
     const char *name;

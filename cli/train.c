@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const recipe *const recipes[] = { &recipe_bert_scratch, &recipe_copy_task, &recipe_vanilla };
+static const recipe *const recipes[] = { &recipe_bert_scratch, &recipe_copy_task, &recipe_vanilla,
+                                         &recipe_classifier };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static const char help_head[] = "Usage: brasa train RECIPE [OPTION]...\n"
@@ -30,7 +31,7 @@ static const char help_options[] =
     "      --resume         go on with the run in DIR, with the same numbers as if it had not "
     "stopped;\n"
     "                       its settings are those of the checkpoint\n"
-    "      --data FILE      train on another text\n"
+    "      --data FILE      the text to train on, or another than the recipe's own\n"
     "  -h, --help           this text; after a RECIPE also its settings\n"
     "\n"
     "Ctrl-C ends the run after the step it is at, with a checkpoint to resume from; exit status "
@@ -146,9 +147,9 @@ static int take_recipe(train_request *request, int argc, char **argv)
         request->preset = request->recipe->presets[0];
     if (!has_preset(request->recipe, request->preset))
         return cli_usage("train", "%s has no preset '%s'", request->recipe->name, request->preset);
-    if (request->data && !request->recipe->data)
-        return cli_usage("train", "%s makes its data up: there is no --data",
-                         request->recipe->name);
+    const recipe *r = request->recipe;
+    if (request->data && !r->data && !r->wants_data)
+        return cli_usage("train", "%s makes its data up: there is no --data", r->name);
     return 0;
 }
 
@@ -165,7 +166,12 @@ static int run(train_request *request, int argc, char **argv)
         status = take_recipe(request, argc - optind, argv + optind);
     if (status != 0)
         return status;
-    return wants_help ? help(request) : train_run(request);
+    if (wants_help)
+        return help(request);
+    const recipe *r = request->recipe;
+    if (r->wants_data && !request->data)
+        return cli_usage("train", "%s wants --data FILE: %s", r->name, r->wants_data);
+    return train_run(request);
 }
 
 int cli_train(int argc, char **argv)

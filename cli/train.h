@@ -17,7 +17,8 @@ typedef struct train_options {
 /* A recipe trains one model on one task; `self` is its own struct, all zero at first. */
 typedef struct recipe {
     const char *name, *summary;
-    const char *data;           /* its text, a file of data/; NULL: it makes its data up */
+    const char *data;           /* its text, a file of data/; NULL: it has none of its own */
+    const char *wants_data;     /* what --data must name then; NULL: the recipe makes its data up */
     const char *const *presets; /* ends with NULL; the first is the default */
     const char *const *addends; /* names of the loss's addends for the log, ends with NULL */
     const char *const *metrics; /* names of what evaluate() measures, ends with NULL */
@@ -39,7 +40,7 @@ typedef struct recipe {
     void (*destroy)(void *self);
 } recipe;
 
-extern const recipe recipe_bert_scratch, recipe_copy_task, recipe_vanilla;
+extern const recipe recipe_bert_scratch, recipe_copy_task, recipe_vanilla, recipe_classifier;
 
 typedef struct assignment {
     const char *key, *value; /* key NULL: value is KEY=VALUE */

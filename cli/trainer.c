@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 typedef struct trainer {
@@ -130,15 +131,23 @@ static bool set_paths(trainer *t, const train_request *request)
     return ok;
 }
 
-/* The text to train on, in memory to free(); NULL where the recipe makes its own data up, or with
- * an error. */
-static char *read_text(trainer *t, const train_request *request, size_t *length)
+/* The path of the text to train on, in memory to free(); NULL where the recipe makes its own data
+ * up, or with an error. */
+static char *text_path(const trainer *t, const train_request *request)
 {
-    char *path = NULL;
-    if (request->data)
-        path = cli_format("%s", request->data);
-    else if (t->recipe->data)
-        path = cli_data_file(t->recipe->data);
+    const recipe *r = t->recipe;
+    if (!request->data)
+        return r->data ? cli_data_file(r->data) : NULL;
+    if (!r->wants_data || access(request->data, F_OK) == 0)
+        return cli_format("%s", request->data);
+    br_raise(BR_ERROR_IO, "there is no %s: %s wants %s", request->data, r->name, r->wants_data);
+    return NULL;
+}
+
+/* The text to train on, in memory to free(); else NULL, as above. */
+static char *read_text(const trainer *t, const train_request *request, size_t *length)
+{
+    char *path = text_path(t, request);
     char *text = path ? cli_read_file(path, length) : NULL;
     free(path);
     return text;

@@ -2,23 +2,25 @@
  * one that never stopped. */
 #include "tests/cli/program.h"
 
+#include <brasa/data.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
 
 TestSuite(recipes, .init = program_begin, .fini = program_end, .timeout = 240);
 
-/* Runs `steps` steps at once, and `first` of them and then the others. */
-static void check_resuming(const char *recipe, const char *options, int first, int steps)
+/* Runs `steps` steps at once, and `first` of them and then the others; `data` is "" or --data. */
+static void check_resuming(const char *recipe, const char *data, const char *options, int first,
+                           int steps)
 {
     char text[512];
-    snprintf(text, sizeof text, "train %s --threads 1 %s --steps %d --out $OUT/whole", recipe,
-             options, steps);
+    snprintf(text, sizeof text, "train %s %s --threads 1 %s --steps %d --out $OUT/whole", recipe,
+             data, options, steps);
     program_check(text, 0, "loss.svg are written");
-    snprintf(text, sizeof text, "train %s --threads 1 %s --steps %d --out $OUT/part", recipe,
-             options, first);
+    snprintf(text, sizeof text, "train %s %s --threads 1 %s --steps %d --out $OUT/part", recipe,
+             data, options, first);
     program_check(text, 0, "loss.svg are written");
-    snprintf(text, sizeof text, "train %s --threads 2 --resume --steps %d --out $OUT/part", recipe,
-             steps);
+    snprintf(text, sizeof text, "train %s %s --threads 2 --resume --steps %d --out $OUT/part",
+             recipe, data, steps);
     program_check(text, 0, "loss.svg are written");
     program_shell(PROGRAM_LOSSES " $OUT/whole/log.jsonl >$OUT/a; " PROGRAM_LOSSES
                                  " $OUT/part/log.jsonl >$OUT/b; cmp $OUT/a $OUT/b");
@@ -45,7 +47,7 @@ Test(recipes, copy_task_as_written_stays_at_chance)
 
 Test(recipes, copy_task_goes_on)
 {
-    check_resuming("copy-task", "--preset small --set num_samples=3 --set eval_every=2", 5, 8);
+    check_resuming("copy-task", "", "--preset small --set num_samples=3 --set eval_every=2", 5, 8);
 }
 
 Test(recipes, copy_task_refuses_what_makes_no_sense)
@@ -80,7 +82,7 @@ Test(recipes, vanilla_goes_on)
     char options[256];
     for (int i = 0; i < 2; i++) {
         snprintf(options, sizeof options, "%s%s", small, i ? "--as-written" : "");
-        check_resuming("vanilla", options, 5, 8);
+        check_resuming("vanilla", "", options, 5, 8);
     }
 }
 
@@ -92,4 +94,90 @@ Test(recipes, vanilla_refuses_what_makes_no_sense)
     program_check("train vanilla --set held_out=36525 --out $OUT", 2, "held_out is '36525'");
     program_check("train vanilla --set forms=0 --out $OUT", 2, "forms is '0'");
     program_check("train vanilla --set samples=63 --out $OUT", 1, "a batch has 64 items");
+}
+
+/* ---- classifier ------------------------------------------------------------------------------ */
+
+/* Texts in which the second word, one of twelve, tells the topic, and no other word does. */
+static void write_texts(void)
+{
+    static const char *const topics[] = { "air", "sea", "soil" };
+    char path[64];
+    snprintf(path, sizeof path, "%s/texts", program_directory);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    br_python_random *random = br_python_random_new(1);
+    for (int i = 0; i < 400; i++) {
+        int64_t topic = br_python_random_randrange(random, 3);
+        fprintf(file, "%s\tA%d %s%d", topics[topic], (int)br_python_random_randrange(random, 9),
+                topics[topic], (int)br_python_random_randrange(random, 4));
+        for (int64_t n = br_python_random_randrange(random, 6); n > 0; n--)
+            fprintf(file, " b%d", (int)br_python_random_randrange(random, 9));
+        fprintf(file, ".\n");
+    }
+    br_python_random_free(random);
+    cr_assert_eq(fclose(file), 0);
+}
+
+#define TEXTS "train classifier --preset small --data $OUT/texts --out $OUT --set batch=16 "
+
+#define LEARNED "tail -n 1 $OUT/log.jsonl | grep -Eq '\"held_out_accuracy\": (1\\.0|0\\.9[5-9])'"
+
+static const char *const classifiers[] = { "anatomy", "vanilla", "architecture" };
+
+Test(recipes, classifiers_learn_topics)
+{
+    write_texts();
+    for (int i = 0; i < 3; i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof arguments, TEXTS "--set model=%s", classifiers[i]);
+        program_check(arguments, 0, "always sea                  27 of    80 right   33.8 %");
+        program_shell(LEARNED);
+    }
+}
+
+/* Notebook 004's classifier as written sees the first word alone, which tells nothing here. */
+Test(recipes, classifiers_as_written)
+{
+    write_texts();
+    program_check(TEXTS "--as-written", 0, "all that is held out");
+    program_shell(LEARNED);
+    program_check(TEXTS "--as-written --set model=vanilla", 0, "all that is held out");
+    program_shell(LEARNED);
+    program_check(TEXTS "--as-written --set model=architecture", 0, "wrong: it is ");
+    program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"held_out_accuracy\": 0\\.[2-4]'");
+}
+
+Test(recipes, classifiers_go_on)
+{
+    write_texts();
+    for (int i = 0; i < 6; i++) {
+        char options[256];
+        snprintf(options, sizeof options,
+                 "--preset small --set batch=100 --set eval_every=2 "
+                 "--set model=%s%s",
+                 classifiers[i % 3], i < 3 ? "" : " --as-written");
+        check_resuming("classifier", "--data $OUT/texts", options, 4, 7);
+    }
+    program_check("train classifier --resume --data $OUT/texts --set model=vanilla --out $OUT/part",
+                  2, "model is vanilla, but the checkpoint was made with architecture");
+    program_shell("sed 's/b1/b2/' $OUT/texts >$OUT/others");
+    program_check("train classifier --resume --data $OUT/others --out $OUT/part", 1,
+                  "another text");
+}
+
+Test(recipes, classifier_refuses_what_makes_no_sense)
+{
+    write_texts();
+    program_check("train classifier --out $OUT", 2,
+                  "wants --data FILE: a file of lines LABEL<tab>");
+    program_check("train classifier --out $OUT --data $OUT/none", 1, "./run classifier makes one");
+    program_check(TEXTS "--set model=bert", 2,
+                  "model is 'bert', must be one of anatomy, vanilla, architecture");
+    program_check(TEXTS "--set held_out=1", 1, "of 400 texts 400 are held out");
+    program_check(TEXTS "--set held_out=0", 1, "of 400 texts 0 are held out");
+    program_check(TEXTS "--set heads=3", 1, "num_attention_heads");
+    program_shell("echo 'sea fish' >>$OUT/texts");
+    program_check(TEXTS, 1, "line 401 has no tab");
+    program_check("train classifier --help", 0, "model              anatomy ");
 }
