@@ -251,6 +251,8 @@ static bool run_gradient(walk *w, br_node *node)
 
 static bool visit(walk *w, br_node *node)
 {
+    BR_EVENT(br__event_gradient(node->op->name, node->module, node->outputs[0].ndim,
+                                node->outputs[0].sizes));
     if (!deliver_outputs(w, node))
         return false;
     if (w->n_captures > 0 && !node->needed)
@@ -352,6 +354,7 @@ bool br_backward(br_tensor *t)
 
 bool br_backward_with(br_tensor *t, const br_backward_options *options)
 {
+    BR_EVENT(br__event_backward());
     static const br_backward_options defaults;
     const br_backward_options *o = options ? options : &defaults;
     walk w;
@@ -476,6 +479,7 @@ static bool hand_out(walk *w, int n, br_tensor *const *inputs, br_tensor **grads
 bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *const *inputs,
              br_tensor **grads, const br_grad_options *options)
 {
+    BR_EVENT(br__event_backward());
     static const br_grad_options defaults;
     const br_grad_options *o = options ? options : &defaults;
     walk w;

@@ -129,6 +129,8 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
         memcpy(node->params, params, params_size);
     node->op = op;
     node->refs = 1;
+    if (BR_PROFILING)
+        node->module = br__event_place();
     node->n_inputs = n_inputs;
     for (int i = 0; i < n_inputs; i++)
         connect(&node->inputs[i], inputs[i]);
@@ -186,6 +188,8 @@ static br_node *record(const br_op *op, br_tensor *output, int n_inputs, br_tens
 br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *const *inputs,
                    const void *params, size_t params_size)
 {
+    if (BR_PROFILING)
+        br__event_result(output);
     if (br__thread.no_grad || !any_requires_grad(n_inputs, inputs))
         return NULL;
     const br_autograd *a = br__autograd(output);
@@ -218,6 +222,8 @@ bool br_before_in_place(const char *op, br_tensor *t)
 {
     if (!br__required(op, "a", t))
         return false;
+    if (BR_PROFILING)
+        br__event_result(t);
     for (int i = 0; i < t->ndim; i++) {
         if (t->strides[i] == 0 && t->sizes[i] > 1) {
             br__fail(BR_ERROR_STATE, op,

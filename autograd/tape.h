@@ -87,6 +87,7 @@ struct br_node {
     const br_op *op;
     int refs;        /* not atomic: a graph belongs to one thread at a time */
     uint64_t number; /* larger than that of every node it points to */
+    uint64_t module; /* for profiles: that of the forward, as br__event_place() has it */
     bool freed;      /* saved values are gone */
     bool queued;     /* backward: waits in the heap */
     bool needed;     /* br_grad(): leads to a wanted input */

@@ -1,5 +1,6 @@
 /* benchmarks/bench.c - `brasa bench`: options, clock, statistics. */
 #include "benchmarks/bench.h"
+#include "cli/step_profile.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -36,6 +37,15 @@ bench_times bench_measure(void (*f)(void *context), void *context, double second
     return (bench_times){ n ? times[n / 2] : 0, n ? times[0] : 0, n };
 }
 
+const br_peak *bench_peak(br_dtype dtype)
+{
+    static br_peak known[2];
+    br_peak *peak = &known[dtype == BR_F64];
+    if (peak->flops == 0)
+        br_measure_peak(dtype, peak);
+    return peak;
+}
+
 static int usage(FILE *stream, int status)
 {
     fputs(
@@ -53,20 +63,22 @@ static int usage(FILE *stream, int status)
         "  --seconds S    least time to measure each entry for (default 0.2; models 3)\n"
         "  --json         one object a line\n"
         "  --serve        models: one step for each line of standard input, for comparisons; the\n"
-        "                 filter is NAME/train or NAME/forward\n",
+        "                 filter is NAME/train or NAME/forward\n"
+        "  --profile[=N]  models: profile N steps (3) and print what they spend their time on\n",
         stream);
     return status;
 }
 
 int cli_bench(int argc, char **argv)
 {
-    enum { THREADS = 256, FILTER, SECONDS, JSON, SERVE };
+    enum { THREADS = 256, FILTER, SECONDS, JSON, SERVE, PROFILE };
     static const struct option known[] = {
         { "threads", required_argument, NULL, THREADS },
         { "filter", required_argument, NULL, FILTER },
         { "seconds", required_argument, NULL, SECONDS },
         { "json", no_argument, NULL, JSON },
         { "serve", no_argument, NULL, SERVE },
+        { "profile", optional_argument, NULL, PROFILE },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
@@ -94,6 +106,13 @@ int cli_bench(int argc, char **argv)
             break;
         case JSON:
             o.json = true;
+            break;
+        case PROFILE:
+            o.profile = optarg ? strtol(optarg, &end, 10) : STEP_PROFILE_DEFAULT;
+            if (o.profile < 1 || o.profile > 1000 || (optarg && *end)) {
+                fprintf(stderr, "brasa bench: --profile %s: must be 1 .. 1000\n", optarg);
+                return 2;
+            }
             break;
         case SERVE:
             o.serve = true;

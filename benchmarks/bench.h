@@ -9,8 +9,9 @@ typedef struct bench_options {
     int threads;
     const char *filter; /* glob on names, NULL: all */
     bool json;
-    bool serve;     /* models: do one step for each line of standard input */
-    double seconds; /* least time to measure each entry for */
+    bool serve;      /* models: do one step for each line of standard input */
+    int64_t profile; /* models: steps to profile instead of timing them, 0: none */
+    double seconds;  /* least time to measure each entry for */
 } bench_options;
 
 /* The subcommand. */
@@ -28,9 +29,7 @@ typedef struct bench_times {
 /* Calls f until `seconds` have passed and at least 5 times, after one call that does not count. */
 bench_times bench_measure(void (*f)(void *context), void *context, double seconds);
 
-/* Multiply-adds of this machine in GFLOP/s (f32 or f64) and its memory bandwidth in GB/s (triad),
- * with that many threads; measured once. */
-double bench_peak_gflops(int threads, br_dtype dtype);
-double bench_bandwidth(int threads);
+/* What this machine can do with the threads in use, measured once for each dtype. */
+const br_peak *bench_peak(br_dtype dtype);
 
 #endif

@@ -83,8 +83,8 @@ static void print_row(const bench_options *o, const subject *s, const char *suff
     snprintf(name, sizeof name, "%s%s", s->c->label, suffix);
     shapes(s, shape, sizeof shape);
     double gflops = work / t.median * 1e-9, gbps = bytes / t.median * 1e-9;
-    double of_peak = work > 0 ? gflops / bench_peak_gflops(o->threads, dtype)
-                              : gbps / bench_bandwidth(o->threads);
+    double of_peak = work > 0 ? gflops / (1e-9 * bench_peak(dtype)->flops)
+                              : gbps / (1e-9 * bench_peak(dtype)->bytes);
     if (!o->json) {
         printf("%-24s %-4s %-38s %11.1f us %9.2f %-7s %5.2f\n", name, br_dtype_name(dtype), shape,
                t.median * 1e6, work > 0 ? gflops : gbps, work > 0 ? "GFLOP/s" : "GB/s", of_peak);
@@ -138,8 +138,8 @@ int bench_kernels(const bench_options *o)
 {
     if (!o->json)
         printf("%d threads; peak %.0f GFLOP/s in f32, %.0f in f64; memory %.1f GB/s\n\n",
-               o->threads, bench_peak_gflops(o->threads, BR_F32),
-               bench_peak_gflops(o->threads, BR_F64), bench_bandwidth(o->threads));
+               o->threads, 1e-9 * bench_peak(BR_F32)->flops, 1e-9 * bench_peak(BR_F64)->flops,
+               1e-9 * bench_peak(BR_F32)->bytes);
     int found = 0;
     for (int i = 0; i < num_op_cases; i++) {
         const op_case *c = &op_cases[i];

@@ -3,6 +3,7 @@
  * Each entry runs in a process of its own, so that its peak memory is its own; the parent starts no
  * threads. benchmarks/compare.py has the same models in PyTorch with the same seeds and batches. */
 #include "benchmarks/bench.h"
+#include "cli/step_profile.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -272,6 +273,18 @@ static void print_model(const bench_options *o, const measured *m, const phase_e
     putchar('\n');
 }
 
+static void profile(const bench_options *o, measured *m, const phase_entry *phase)
+{
+    step_profile s = { .steps = o->profile };
+    for (int64_t i = 0; i < STEP_PROFILE_WARM_UP + o->profile && step_profile_before(&s); i++) {
+        phase->step(m);
+        step_profile_after(&s);
+    }
+    printf("%s/%s\n", m->model->name, phase->name);
+    step_profile_report(&s, NULL);
+    step_profile_end(&s);
+}
+
 static int run_entry(const bench_options *o, const model_entry *model, const phase_entry *phase)
 {
     measured m = { .model = model };
@@ -279,6 +292,8 @@ static int run_entry(const bench_options *o, const model_entry *model, const pha
     begin(&m, phase);
     if (o->serve) {
         serve(&m, phase);
+    } else if (o->profile > 0 && !br_failed()) {
+        profile(o, &m, phase);
     } else if (!br_failed()) {
         bench_times t = bench_measure(phase->step, &m, o->seconds > 0 ? o->seconds : 3);
         if (!br_failed())

@@ -1,5 +1,6 @@
 /* cli/train.c - `brasa train RECIPE`: the table of recipes and the command line. */
 #include "cli/train.h"
+#include "cli/step_profile.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -32,6 +33,11 @@ static const char help_options[] =
     "stopped;\n"
     "                       its settings are those of the checkpoint\n"
     "      --data FILE      the text to train on, or another than the recipe's own\n"
+    "      --profile[=N]    profile N steps (3) after a few to warm up: tables of time, FLOPs and "
+    "bytes\n"
+    "                       by operation and by module at the end, and trace.json, a time line "
+    "for\n"
+    "                       chrome://tracing\n"
     "  -h, --help           this text; after a RECIPE also its settings\n"
     "\n"
     "Ctrl-C ends the run after the step it is at, with a checkpoint to resume from; exit status "
@@ -67,7 +73,7 @@ static bool has_preset(const recipe *r, const char *name)
     return false;
 }
 
-enum { PRESET = 256, AS_WRITTEN, STEPS, SEED, THREADS, LR, SET, OUT, RESUME, DATA };
+enum { PRESET = 256, AS_WRITTEN, STEPS, SEED, THREADS, LR, SET, OUT, RESUME, DATA, PROFILE };
 static const struct option options[] = {
     { "preset", required_argument, NULL, PRESET },
     { "as-written", no_argument, NULL, AS_WRITTEN },
@@ -79,6 +85,7 @@ static const struct option options[] = {
     { "out", required_argument, NULL, OUT },
     { "resume", no_argument, NULL, RESUME },
     { "data", required_argument, NULL, DATA },
+    { "profile", optional_argument, NULL, PROFILE },
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
@@ -119,6 +126,11 @@ static int take(train_request *request, int option, const char *value)
         return 0;
     case DATA:
         request->data = value;
+        return 0;
+    case PROFILE:
+        request->profile = STEP_PROFILE_DEFAULT;
+        if (value && !cli_integer(value, 1, 1000, &request->profile))
+            return cli_usage("train", "--profile is '%s', must be 1 .. 1000", value);
         return 0;
     case THREADS:
         if (!cli_integer(value, 1, 1024, &threads))

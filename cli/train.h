@@ -51,6 +51,7 @@ typedef struct train_request {
     const recipe *recipe;
     const char *preset, *out, *data; /* data NULL: the recipe's */
     bool as_written, resume;
+    int64_t profile; /* steps to profile, 0: none */
     int n_assignments;
     assignment *assignments;
 } train_request;

@@ -4,6 +4,7 @@
  * makes again from the same seed and text, and checks. So its numbers are those of a run that never
  * stopped. */
 #include "cli/progress.h"
+#include "cli/step_profile.h"
 #include "cli/train.h"
 #include "cli/train_log.h"
 
@@ -22,9 +23,10 @@ typedef struct trainer {
     settings settings;
     br_module *model;
     br_optim *optim;
-    char *checkpoint, *log_path, *plot, *metrics_plot;
+    char *checkpoint, *log_path, *plot, *metrics_plot, *trace;
     char data_hash[17]; /* of the text that it trains on */
     train_log log;
+    step_profile profile;
     int64_t step, saved; /* steps done, and at the last checkpoint; -1: none */
 } trainer;
 
@@ -126,6 +128,7 @@ static bool set_paths(trainer *t, const train_request *request)
     t->log_path = cli_format("%s/log.jsonl", out ? out : "");
     t->plot = cli_format("%s/loss.svg", out ? out : "");
     t->metrics_plot = cli_format("%s/metrics.svg", out ? out : "");
+    t->trace = cli_format("%s/trace.json", out ? out : "");
     bool ok = !br_failed() && (request->resume || cli_make_directory(out));
     free(out);
     return ok;
@@ -308,7 +311,7 @@ static bool train(trainer *t)
     bool ok = true;
     while (ok && t->step < t->options.steps && !stop_signal) {
         double started = cli_seconds();
-        ok = step(t, values);
+        ok = step_profile_before(&t->profile) && step(t, values) && step_profile_after(&t->profile);
         double seconds = cli_seconds() - started;
         if (ok)
             evaluate(t, values + t->log.n_losses);
@@ -356,6 +359,7 @@ static int run(trainer *t, const train_request *request)
         return 128 + stop_signal;
     }
     show(t);
+    step_profile_report(&t->profile, t->trace);
     if (!br_failed())
         printf("%s, %s and %s are written.\n", t->checkpoint, t->log_path, t->plot);
     return br_report(stderr);
@@ -372,11 +376,13 @@ static void end(trainer *t)
     free(t->log_path);
     free(t->plot);
     free(t->metrics_plot);
+    free(t->trace);
+    step_profile_end(&t->profile);
 }
 
 static bool begin(trainer *t, const train_request *request)
 {
-    *t = (trainer){ .recipe = request->recipe, .saved = -1 };
+    *t = (trainer){ .recipe = request->recipe, .saved = -1, .profile.steps = request->profile };
     t->self = calloc(1, request->recipe->size);
     if (!t->self)
         br_raise(BR_ERROR_MEMORY, "no memory for the recipe");

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include" / "brasa"
 PAGES = ROOT / "docs" / "api"
 # The layers, from the ground up: the order of the index.
-ORDER = ["tensor", "autograd", "ops", "nn", "optim", "io", "data", "models", "viz"]
+ORDER = ["tensor", "autograd", "ops", "nn", "optim", "io", "profile", "data", "models", "viz"]
 
 # What frames a header: guards, includes, extern "C", and the definitions of BR_API and BR_PRINTF.
 FRAME = re.compile(

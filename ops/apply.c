@@ -117,6 +117,7 @@ br_tensor *br__binary(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
 
 br_tensor *br__comparison(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
 {
+    BR_OP(op);
     return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, true) : NULL;
 }
 
@@ -132,6 +133,7 @@ br_tensor *br__binary_scalar(const char *op, size_t kernel, br_tensor *a, double
 
 br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, double s)
 {
+    BR_OP(op);
     br_scalar_operand scalar;
     if (!br__required(op, "a", a) || !br__scalar_operand(op, s, a->dtype, &scalar))
         return NULL;

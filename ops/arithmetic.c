@@ -16,6 +16,7 @@ static const br_op add_op = { "add", br__add_backward, false };
 
 br_tensor *br_add(br_tensor *a, br_tensor *b)
 {
+    BR_OP("add");
     br_tensor *y = br__binary("add", BR_LOOP(add), a, b);
     br_record(&add_op, y, BR_INPUTS(a, b), NULL, 0);
     return y;
@@ -32,6 +33,7 @@ static const br_op sub_op = { "sub", sub_backward, false };
 
 br_tensor *br_sub(br_tensor *a, br_tensor *b)
 {
+    BR_OP("sub");
     br_tensor *y = br__binary("sub", BR_LOOP(sub), a, b);
     br_record(&sub_op, y, BR_INPUTS(a, b), NULL, 0);
     return y;
@@ -50,6 +52,7 @@ static const br_op mul_op = { "mul", br__mul_backward, false };
 
 br_tensor *br_mul(br_tensor *a, br_tensor *b)
 {
+    BR_OP("mul");
     br_tensor *y = br__binary("mul", BR_LOOP(mul), a, b);
     br_node *node = br_record(&mul_op, y, BR_INPUTS(a, b), NULL, 0);
     if (br_wants(node, 1))
@@ -71,6 +74,7 @@ static const br_op div_op = { "div", div_backward, false };
 
 br_tensor *br_div(br_tensor *a, br_tensor *b)
 {
+    BR_OP("div");
     br_tensor *y = br__binary("div", BR_LOOP(div), a, b);
     br_node *node = br_record(&div_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, b);
@@ -99,6 +103,7 @@ static const br_op pow_op = { "pow", pow_backward, false };
 
 br_tensor *br_pow(br_tensor *a, br_tensor *b)
 {
+    BR_OP("pow");
     br_tensor *y = br__binary("pow", BR_LOOP(pow), a, b);
     br_node *node = br_record(&pow_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, a);
@@ -120,6 +125,7 @@ static const br_op neg_op = { "neg", neg_backward, false };
 
 br_tensor *br_neg(br_tensor *a)
 {
+    BR_OP("neg");
     br_tensor *y = br__unary("neg", BR_LOOP(neg), a);
     br_record(&neg_op, y, BR_INPUTS(a), NULL, 0);
     return y;
@@ -142,6 +148,7 @@ static const br_op add_scalar_op = { "add_scalar", br__add_scalar_backward, fals
 
 br_tensor *br_add_scalar(br_tensor *a, double s)
 {
+    BR_OP("add_scalar");
     br_tensor *y = br__binary_scalar("add_scalar", BR_LOOP(add), a, s, false);
     br_record(&add_scalar_op, y, BR_INPUTS(a), NULL, 0);
     return y;
@@ -151,6 +158,7 @@ static const br_op sub_scalar_op = { "sub_scalar", br__add_scalar_backward, fals
 
 br_tensor *br_sub_scalar(br_tensor *a, double s)
 {
+    BR_OP("sub_scalar");
     br_tensor *y = br__binary_scalar("sub_scalar", BR_LOOP(sub), a, s, false);
     br_record(&sub_scalar_op, y, BR_INPUTS(a), NULL, 0);
     return y;
@@ -160,6 +168,7 @@ static const br_op rsub_scalar_op = { "rsub_scalar", neg_backward, false };
 
 br_tensor *br_rsub_scalar(br_tensor *a, double s)
 {
+    BR_OP("rsub_scalar");
     br_tensor *y = br__binary_scalar("rsub_scalar", BR_LOOP(sub), a, s, true);
     br_record(&rsub_scalar_op, y, BR_INPUTS(a), NULL, 0);
     return y;
@@ -174,6 +183,7 @@ static const br_op mul_scalar_op = { "mul_scalar", br__mul_scalar_backward, fals
 
 br_tensor *br_mul_scalar(br_tensor *a, double s)
 {
+    BR_OP("mul_scalar");
     br_tensor *y = br__binary_scalar("mul_scalar", BR_LOOP(mul), a, s, false);
     br_record(&mul_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     return y;
@@ -188,6 +198,7 @@ static const br_op div_scalar_op = { "div_scalar", div_scalar_backward, false };
 
 br_tensor *br_div_scalar(br_tensor *a, double s)
 {
+    BR_OP("div_scalar");
     br_tensor *y = br__binary_scalar("div_scalar", BR_LOOP(div), a, s, false);
     br_record(&div_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     return y;
@@ -203,6 +214,7 @@ static const br_op rdiv_scalar_op = { "rdiv_scalar", rdiv_scalar_backward, false
 
 br_tensor *br_rdiv_scalar(br_tensor *a, double s)
 {
+    BR_OP("rdiv_scalar");
     br_tensor *y = br__binary_scalar("rdiv_scalar", BR_LOOP(div), a, s, true);
     br_node *node = br_record(&rdiv_scalar_op, y, BR_INPUTS(a), NULL, 0);
     br_save(node, 0, a);
@@ -237,6 +249,7 @@ static br_tensor *power(br_tensor *a, double s)
 
 br_tensor *br_pow_scalar(br_tensor *a, double s)
 {
+    BR_OP("pow_scalar");
     br_tensor *y = br__floating("pow_scalar", "a", a) ? power(a, s) : NULL;
     br_node *node = br_record(&pow_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     br_save(node, 0, a);

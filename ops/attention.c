@@ -227,6 +227,21 @@ static br_attention attention_of(const tensors *t, const settings *s)
     return a;
 }
 
+/* For profiles: products of that width, summed over them, for each query and key that it sees. */
+static void count_work(const tensors *t, const br_attention *a, int64_t width)
+{
+    const br_attention_work *h = &a->head;
+    int64_t least = h->queries < h->keys ? h->queries : h->keys, pairs = h->queries * h->keys;
+    if (h->causal)
+        pairs = least * (least + 1) / 2 + (h->queries - least) * h->keys;
+    for (int i = 0; i < a->batch_ndim; i++)
+        pairs *= a->batch_sizes[i];
+    br__event_work(2 * pairs * width, 0);
+    br__event_traffic(SAVED, t->saved);
+    br__event_traffic(4, t->dx);
+    BR_TRAFFIC(t->dout);
+}
+
 /* ---- The operation --------------------------------------------------------------------------- */
 
 /* A gradient that is added to: zeros of the input's shape, but that a mask with one column has one
@@ -243,6 +258,14 @@ static br_tensor *gradient_of(br_node *node, int input, const tensors *t)
     return br_zeros(x->ndim, sizes, x->dtype);
 }
 
+/* Scores are made again; their gradient leads to those of query and key. */
+static int64_t gradient_width(const tensors *t, const br_attention_work *h)
+{
+    int query = t->dx[QUERY] != NULL, key = t->dx[KEY] != NULL, value = t->dx[VALUE] != NULL;
+    int scores = query || key || t->dx[MASK];
+    return h->width * (1 + query + key) + h->value_width * (scores + value);
+}
+
 static void attention_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     tensors t = { .dout = dy };
@@ -253,6 +276,8 @@ static void attention_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     if (br_failed())
         return;
     br_attention a = attention_of(&t, br_params(node));
+    if (BR_PROFILING)
+        count_work(&t, &a, gradient_width(&t, &a.head));
     br__attention_grad(&a);
 }
 
@@ -275,6 +300,8 @@ static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, con
     if (!out || !*lse)
         return NULL;
     br_attention a = attention_of(&t, s);
+    if (BR_PROFILING)
+        count_work(&t, &a, a.head.width + a.head.value_width);
     return br__attention(&a) ? out : NULL;
 }
 
@@ -310,6 +337,7 @@ br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key, br_
                                            br_tensor *attn_mask,
                                            const br_attention_options *options)
 {
+    BR_OP(OP);
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     settings s;

@@ -69,16 +69,19 @@ br_tensor *br_ge_scalar(br_tensor *a, double s)
 
 br_tensor *br_logical_and(br_tensor *a, br_tensor *b)
 {
+    BR_OP("logical_and");
     return br__binary("logical_and", BR_LOOP(logical_and), a, b);
 }
 
 br_tensor *br_logical_or(br_tensor *a, br_tensor *b)
 {
+    BR_OP("logical_or");
     return br__binary("logical_or", BR_LOOP(logical_or), a, b);
 }
 
 br_tensor *br_logical_not(br_tensor *a)
 {
+    BR_OP("logical_not");
     return br__unary("logical_not", BR_LOOP(logical_not), a);
 }
 
@@ -124,6 +127,7 @@ static bool broadcast_condition(const br_tensor *condition, int *ndim, int64_t *
 
 br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b)
 {
+    BR_OP("where");
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (!br__has_dtype("where", "condition", condition, BR_BOOL) ||
@@ -149,6 +153,7 @@ static const br_op masked_fill_op = { "masked_fill", br__masked_fill_backward, f
 
 br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value)
 {
+    BR_OP("masked_fill");
     static const char op[] = "masked_fill";
     br_scalar_operand scalar;
     int ndim;
@@ -178,6 +183,7 @@ static const br_op to_op = { "to", to_backward, false };
 
 br_tensor *br_to(br_tensor *x, br_dtype dtype)
 {
+    BR_OP("to");
     if (!br__required("to", "x", x))
         return NULL;
     if (x->dtype == dtype)

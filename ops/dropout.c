@@ -24,6 +24,7 @@ static void drop(const br_tensor *y, const br_tensor *x, const br_dropout_work *
 {
     job j = { *d,       br__kernels(x->dtype == BR_F64)->dropout, x->data, y->data,
               y->numel, (int64_t)br_dtype_size(x->dtype) };
+    BR_TRAFFIC(y, x);
     br__parallel((y->numel + BR_GRAIN - 1) / BR_GRAIN, run_task, &j);
 }
 
@@ -53,6 +54,7 @@ static br_tensor *dropped(br_tensor *x, const br_dropout_work *d)
 
 br_tensor *br_f_dropout(br_tensor *x, double p, bool training)
 {
+    BR_OP("dropout");
     if (!br__floating("dropout", "x", x))
         return NULL;
     if (!(p >= 0 && p <= 1))

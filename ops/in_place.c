@@ -48,6 +48,7 @@ static const br_op add_op = { "add_", br__add_backward, false };
 
 br_tensor *br_add_(br_tensor *a, br_tensor *b)
 {
+    BR_OP("add_");
     if (!accepts("add_", a, b) || !change("add_", BR_LOOP(add), a, b))
         return NULL;
     br_record_in_place(&add_op, a, BR_INPUTS(a, b), NULL, 0);
@@ -60,6 +61,7 @@ static const br_op mul_op = { "mul_", br__mul_backward, false };
  * storage: these are copied first. The copies are recorded, for gradients of gradients. */
 br_tensor *br_mul_(br_tensor *a, br_tensor *b)
 {
+    BR_OP("mul_");
     if (!accepts("mul_", a, b))
         return NULL;
     br_scope *scope = br_scope_begin();
@@ -81,6 +83,7 @@ static const br_op add_scalar_op = { "add_scalar_", br__add_scalar_backward, fal
 
 br_tensor *br_add_scalar_(br_tensor *a, double s)
 {
+    BR_OP("add_scalar_");
     br_scalar_operand scalar;
     if (!br__required("add_scalar_", "a", a) ||
         !br__scalar_operand("add_scalar_", s, a->dtype, &scalar) ||
@@ -94,6 +97,7 @@ static const br_op mul_scalar_op = { "mul_scalar_", br__mul_scalar_backward, fal
 
 br_tensor *br_mul_scalar_(br_tensor *a, double s)
 {
+    BR_OP("mul_scalar_");
     br_scalar_operand scalar;
     if (!br__required("mul_scalar_", "a", a) ||
         !br__scalar_operand("mul_scalar_", s, a->dtype, &scalar) ||
@@ -116,6 +120,7 @@ static const br_op fill_op = { "fill_", fill_backward, false };
 
 br_tensor *br_fill_(br_tensor *a, double value)
 {
+    BR_OP("fill_");
     br_scalar_operand scalar;
     if (!br__required("fill_", "a", a) || !br__scalar_operand("fill_", value, a->dtype, &scalar) ||
         !br_before_in_place("fill_", a))
@@ -143,6 +148,7 @@ static const br_op copy_op = { "copy_", copy_backward, false };
 
 br_tensor *br_copy_(br_tensor *a, br_tensor *b)
 {
+    BR_OP("copy_");
     if (!br__required("copy_", "a", a) || !br__required("copy_", "b", b) ||
         !br__broadcasts_to("copy_", "b", b, a))
         return NULL;
@@ -159,6 +165,7 @@ static const br_op masked_fill_op = { "masked_fill_", br__masked_fill_backward, 
 
 br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value)
 {
+    BR_OP("masked_fill_");
     static const char op[] = "masked_fill_";
     br_scalar_operand scalar;
     if (!br__required(op, "a", a) || !br__has_dtype(op, "mask", mask, BR_BOOL) ||

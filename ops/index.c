@@ -82,7 +82,8 @@ static void look_up(const br_tensor *y, const br_tensor *x, const br_tensor *ind
     size_t size = br_dtype_size(x->dtype);
     int64_t stride = x->strides[c->dim] * (int64_t)size;
     memcpy(from.sizes, to.sizes, sizeof from.sizes);
-    from.strides[c->dim] = 0;
+    from.strides[c->dim] = 0; /* seen as one slice: the others are counted here */
+    BR_TRAFFIC(y);
     br__for_each(3, (const br_tensor *[]){ &to, &from, &by }, br__gather_loop(size), &stride);
 }
 
@@ -129,7 +130,8 @@ static void scatter_add(const br_tensor *x, const br_tensor *y, const br_tensor 
     br__window_slice(&job.x, c->dim, 0, 1, 1);
     br__window_slice(&job.y, c->dim, 0, 1, 1);
     br__window_slice(&job.index, c->dim, 0, 1, 1);
-    if (job.cut < 0) { /* one dimension: one line */
+    BR_TRAFFIC(y, y, y, index); /* x is read and written where y is added */
+    if (job.cut < 0) {          /* one dimension: one line */
         br__for_each(3, (const br_tensor *[]){ &job.x, &job.y, &job.index }, job.loop, &job.work);
         return;
     }
@@ -184,6 +186,7 @@ static const br_op index_add_op = { .name = "index_add", .backward = index_add_b
 br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_choice *choice, int ndim,
                          const int64_t *sizes)
 {
+    BR_OP(index_add_op.name);
     if (!dy || !index)
         return NULL;
     br_tensor *x = br_zeros(ndim, sizes, dy->dtype);
@@ -202,6 +205,7 @@ static const br_op index_select_op = { .name = "index_select", .backward = looku
 
 br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index)
 {
+    BR_OP("index_select");
     if (!br__cut_dim("index_select", x, &dim) ||
         !br__has_dtype("index_select", "index", index, BR_I64))
         return NULL;
@@ -220,6 +224,7 @@ static const br_op gather_op = { .name = "gather", .backward = lookup_backward }
 
 br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
 {
+    BR_OP("gather");
     if (!br__cut_dim("gather", x, &dim) || !br__has_dtype("gather", "index", index, BR_I64))
         return NULL;
     bool fits = index->ndim == x->ndim;
@@ -240,6 +245,7 @@ static const br_op embedding_op = { .name = "embedding", .backward = lookup_back
 
 br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx)
 {
+    BR_OP("embedding");
     if (!br__required("embedding", "weight", weight) ||
         !br__has_dtype("embedding", "index", index, BR_I64))
         return NULL;
@@ -294,6 +300,7 @@ static void clear_rows(void *context, int64_t task)
 
 static br_tensor *cut_triangle(const br_op *op, br_tensor *x, const triangle *t)
 {
+    BR_OP(op->name);
     if (!br__required(op->name, "x", x))
         return NULL;
     if (x->ndim < 2)

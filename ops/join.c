@@ -102,6 +102,7 @@ static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, 
 
 br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
 {
+    BR_OP("cat");
     if (!check_list("cat", n, tensors))
         return NULL;
     int first = first_of(n, tensors);
@@ -148,6 +149,7 @@ static void put(const br_tensor *y, int dim, int64_t i, const br_tensor *t)
 
 br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim)
 {
+    BR_OP("stack");
     if (!check_list("stack", n, tensors))
         return NULL;
     int ndim = tensors[0]->ndim + 1;
@@ -226,6 +228,7 @@ static void spread(br_tensor *y, const br_tensor *x, const int64_t *counts)
 
 br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts)
 {
+    BR_OP("repeat");
     if (!br__required("repeat", "x", x))
         return NULL;
     if (ndim < x->ndim || ndim > BR_MAX_DIMS || (ndim > 0 && !counts))

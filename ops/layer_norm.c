@@ -84,6 +84,7 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     j.all.dweight = dweight ? dweight->data : NULL;
     j.all.dbias = dbias ? dbias->data : NULL;
     j.all.dx = dinput ? dinput->data : NULL;
+    BR_TRAFFIC(x, dy, mean, rstd, weight, dinput, dweight, dbias);
     br__parallel(task_count(&j), run_task, &j);
     const int64_t *sizes = x->sizes + x->ndim - s->ndims;
     dx[X] = dinput;
@@ -172,6 +173,7 @@ static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *w
                                   .mean = mean->data,
                                   .rstd = rstd->data };
     j.rows_per_task = BR_GRAIN / j.all.n + 1;
+    BR_TRAFFIC(y, x, weight, bias, mean, rstd);
     br__parallel(task_count(&j), run_task, &j);
 }
 
@@ -180,6 +182,7 @@ static const br_op layer_norm_op = { .name = "layer_norm", .backward = layer_nor
 br_tensor *br_f_layer_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
                            br_tensor *bias, double eps)
 {
+    BR_OP("layer_norm");
     if (!check(x, ndims, sizes, weight, bias))
         return NULL;
     br_tensor *y = br__new("layer_norm", x->ndim, x->sizes, x->dtype);

@@ -142,6 +142,7 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     j.log_sum = log_sums->data;
     j.dy = dy->data;
     j.dx = drows->data;
+    BR_TRAFFIC(drows, rows, target, log_sums, dy);
     run(&j);
     dx[0] = classes_second(drows);
 }
@@ -235,6 +236,7 @@ static br_tensor *forward(br_tensor *input, br_tensor *target, settings *s, br_t
     job j = make_job(rows, target, s);
     j.loss = losses->data;
     j.log_sum = (*log_sums)->data;
+    BR_TRAFFIC(rows, target, losses, *log_sums);
     run(&j);
     return s->reduction == BR_REDUCTION_NONE ? losses : reduce(&j, losses);
 }
@@ -245,6 +247,7 @@ static const br_op cross_entropy_op = { .name = "cross_entropy",
 br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
                             const br_cross_entropy_options *options)
 {
+    BR_OP("cross_entropy");
     settings s = { .ignore = DEFAULT_IGNORE_INDEX };
     if (options)
         s.reduction = options->reduction;

@@ -74,6 +74,20 @@ static void set_batch(br_gemm *g, const matrices *a, const matrices *b, int ndim
     }
 }
 
+/* For profiles. An operand that the batch uses again is read once. */
+static void count_work(const br_gemm *g)
+{
+    int64_t a = g->m * g->k, b = g->k * g->n, c = g->m * g->n, products = 1;
+    for (int i = 0; i < g->batch_ndim; i++) {
+        products *= g->batch_sizes[i];
+        a *= g->a_batch[i] ? g->batch_sizes[i] : 1;
+        b *= g->b_batch[i] ? g->batch_sizes[i] : 1;
+    }
+    c *= products * (g->accumulate ? 2 : 1);
+    int64_t size = g->is_double ? sizeof(double) : sizeof(float), bias = g->bias ? g->n : 0;
+    br__event_work(2 * g->m * g->n * g->k * products, (a + b + c + bias) * size);
+}
+
 /* out = a b + bias, where out is new and begins with the batch's sizes. */
 static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const br_tensor *bias,
                      int batch_ndim)
@@ -96,6 +110,8 @@ static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const
         g.accumulate = true;
     }
     set_batch(&g, a, b, batch_ndim, out->sizes);
+    if (BR_PROFILING)
+        count_work(&g);
     return br__gemm(&g);
 }
 
@@ -191,6 +207,7 @@ static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
 
 br_tensor *br_mm(br_tensor *a, br_tensor *b)
 {
+    BR_OP("mm");
     if (!check_operands("mm", "a", a, "b", b) || !check_ndim("mm", "a", a, 2) ||
         !check_ndim("mm", "b", b, 2) || !check_inner("mm", a, a->sizes[1], b, b->sizes[0]))
         return NULL;
@@ -199,6 +216,7 @@ br_tensor *br_mm(br_tensor *a, br_tensor *b)
 
 br_tensor *br_bmm(br_tensor *a, br_tensor *b)
 {
+    BR_OP("bmm");
     if (!check_operands("bmm", "a", a, "b", b) || !check_ndim("bmm", "a", a, 3) ||
         !check_ndim("bmm", "b", b, 3))
         return NULL;
@@ -230,6 +248,7 @@ static bool broadcast_batch(const br_tensor *a, const br_tensor *b, int ndim, in
 
 br_tensor *br_matmul(br_tensor *a, br_tensor *b)
 {
+    BR_OP("matmul");
     if (!check_operands("matmul", "a", a, "b", b))
         return NULL;
     if (a->ndim == 0 || b->ndim == 0)
@@ -258,6 +277,7 @@ br_tensor *br_matmul(br_tensor *a, br_tensor *b)
  * spaced there is no need of views. */
 static br_tensor *weight_gradient(br_tensor *dy, br_tensor *x)
 {
+    BR_OP("weight_gradient");
     if (!dy || !x || br_grad_enabled() || !dy->contiguous || !x->contiguous || x->ndim == 0)
         return br_mm(br_t(as_matrix(dy)), as_matrix(x));
     int64_t outputs = dy->sizes[dy->ndim - 1], inputs = x->sizes[x->ndim - 1];
@@ -303,6 +323,7 @@ static bool check_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
 
 br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
 {
+    BR_OP("linear");
     if (!check_linear(x, weight, bias))
         return NULL;
     int64_t sizes[BR_MAX_DIMS];

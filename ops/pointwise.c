@@ -16,6 +16,7 @@ typedef struct function {
 
 static br_tensor *apply(const function *f, br_tensor *x)
 {
+    BR_OP(f->op.name);
     br_tensor *y = br__unary(f->op.name, f->kernel, x);
     br_node *node = br_record(&f->op, y, BR_INPUTS(x), NULL, 0);
     br_save(node, 0, f->saves == SAVES_INPUT ? x : y);

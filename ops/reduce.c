@@ -102,6 +102,7 @@ static const br_op sum_op = { "sum", sum_backward, false };
 
 br_tensor *br_sum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
 {
+    BR_OP("sum");
     unsigned bits;
     if (!br__required("sum", "x", x) || !dims_to_bits("sum", x, ndims, dims, &bits))
         return NULL;
@@ -128,6 +129,7 @@ static const br_op mean_op = { "mean", mean_backward, false };
 
 br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
 {
+    BR_OP("mean");
     unsigned bits;
     if (!br__floating("mean", "x", x) || !dims_to_bits("mean", x, ndims, dims, &bits))
         return NULL;
@@ -153,6 +155,7 @@ static const br_op sum_to_size_op = { "sum_to_size", sum_to_size_backward, false
 
 br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
 {
+    BR_OP("sum_to_size");
     int64_t numel;
     if (!br__required("sum_to_size", "x", x) ||
         !br__check_sizes("sum_to_size", ndim, sizes, x->dtype, &numel))
@@ -203,6 +206,7 @@ static const br_op max_op = { "max", max_backward, false };
 
 br_tensor *br_max(br_tensor *x)
 {
+    BR_OP("max");
     if (!br__required("max", "x", x))
         return NULL;
     unsigned bits = (1u << x->ndim) - 1;
@@ -257,6 +261,7 @@ static br_tensor *positions(const char *op, const br_tensor *x, unsigned bits, b
 
 br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices)
 {
+    BR_OP("max");
     static const char op[] = "max";
     if (indices)
         *indices = NULL;
@@ -277,6 +282,7 @@ br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indic
 
 br_tensor *br_argmax(br_tensor *x, int64_t dim, bool keepdim)
 {
+    BR_OP("argmax");
     static const char op[] = "argmax";
     if (!br__required(op, "x", x) || (dim != BR_ALL && !br__wrap_dim(op, "dim", x, &dim)))
         return NULL;

@@ -284,6 +284,7 @@ static void fold_all(const br_tensor *x, br_reduce kernel, br_accumulator start,
 
 bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer)
 {
+    BR_TRAFFIC(x, reducer->values, reducer->indices);
     bool floating = br_is_floating(x);
     br_reduce kernel = kernel_of(br__kernels_of(x->dtype), reducer->kernel);
     br_accumulator start = { .f = reducer->start };

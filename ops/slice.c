@@ -26,6 +26,7 @@ static const br_op unslice_op = { .name = "slice_backward", .backward = unslice_
  * adjoint is slicing. */
 static br_tensor *unslice(br_tensor *dy, int ndim, const int64_t *sizes, const part *p)
 {
+    BR_OP(unslice_op.name);
     if (!dy)
         return NULL;
     br_tensor *x = br_zeros(ndim, sizes, dy->dtype);
@@ -73,6 +74,7 @@ static const br_op slice_op = { .name = "slice", .backward = slice_backward };
 
 br_tensor *br_slice(br_tensor *x, int64_t dim, int64_t start, int64_t end, int64_t step)
 {
+    BR_OP("slice");
     if (!br__cut_dim("slice", x, &dim))
         return NULL;
     if (step < 1)
@@ -88,6 +90,7 @@ static const br_op narrow_op = { .name = "narrow", .backward = slice_backward };
 
 br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t length)
 {
+    BR_OP("narrow");
     if (!br__cut_dim("narrow", x, &dim))
         return NULL;
     int64_t size = x->sizes[dim], first = start < 0 ? start + size : start;
@@ -111,6 +114,7 @@ static const br_op select_op = { .name = "select", .backward = select_backward }
 
 br_tensor *br_select(br_tensor *x, int64_t dim, int64_t index)
 {
+    BR_OP("select");
     if (!br__cut_dim("select", x, &dim))
         return NULL;
     int64_t size = x->sizes[dim];

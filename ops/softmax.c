@@ -78,6 +78,7 @@ static br_tensor *apply(const char *op, br_tensor *x, br_tensor *dy, int64_t dim
                   .dy = dense_dy->data,
                   .out = out->data,
                   .size = (int64_t)br_dtype_size(x->dtype) };
+        BR_TRAFFIC(out, dense, dy ? dense_dy : NULL);
         run(&j);
     }
     br_scope_end(scope);
@@ -86,6 +87,7 @@ static br_tensor *apply(const char *op, br_tensor *x, br_tensor *dy, int64_t dim
 
 static br_tensor *recorded(const br_op *op, br_tensor *x, int64_t dim, bool log_of)
 {
+    BR_OP(op->name);
     if (!br__floating(op->name, "x", x) || !br__wrap_dim(op->name, "dim", x, &dim))
         return NULL;
     br_tensor *y = apply(op->name, x, NULL, dim, log_of);

@@ -43,6 +43,7 @@ static const br_op clone_op = { .name = "clone", .backward = pass_backward };
 
 br_tensor *br_clone(br_tensor *x)
 {
+    BR_OP("clone");
     if (!br__required("clone", "x", x))
         return NULL;
     return br__recorded(&clone_op, copied("clone", x), x, NULL, 0);
@@ -52,6 +53,7 @@ static const br_op contiguous_op = { .name = "contiguous", .backward = pass_back
 
 br_tensor *br_contiguous(br_tensor *x)
 {
+    BR_OP("contiguous");
     if (!br__required("contiguous", "x", x))
         return NULL;
     if (x->contiguous)
@@ -152,6 +154,7 @@ static const br_op reshape_op = { .name = "reshape", .backward = reshape_backwar
 
 br_tensor *br_reshape(br_tensor *x, int ndim, const int64_t *sizes)
 {
+    BR_OP("reshape");
     int64_t complete[BR_MAX_DIMS];
     if (!br__required("reshape", "x", x) || !complete_sizes("reshape", x, ndim, sizes, complete))
         return NULL;
@@ -162,6 +165,7 @@ static const br_op view_op = { .name = "view", .backward = reshape_backward };
 
 br_tensor *br_view(br_tensor *x, int ndim, const int64_t *sizes)
 {
+    BR_OP("view");
     int64_t complete[BR_MAX_DIMS], strides[BR_MAX_DIMS];
     if (!br__required("view", "x", x) || !complete_sizes("view", x, ndim, sizes, complete))
         return NULL;
@@ -177,6 +181,7 @@ static const br_op flatten_op = { .name = "flatten", .backward = reshape_backwar
 
 br_tensor *br_flatten(br_tensor *x, int64_t start, int64_t end)
 {
+    BR_OP("flatten");
     if (!br__required("flatten", "x", x) || !br__wrap_dim("flatten", "start", x, &start) ||
         !br__wrap_dim("flatten", "end", x, &end))
         return NULL;
@@ -201,6 +206,7 @@ static const br_op unsqueeze_op = { .name = "unsqueeze", .backward = reshape_bac
 
 br_tensor *br_unsqueeze(br_tensor *x, int64_t dim)
 {
+    BR_OP("unsqueeze");
     if (!br__required("unsqueeze", "x", x))
         return NULL;
     int n = x->ndim;
@@ -226,6 +232,7 @@ static const br_op squeeze_op = { .name = "squeeze", .backward = reshape_backwar
 
 br_tensor *br_squeeze(br_tensor *x, int64_t dim)
 {
+    BR_OP("squeeze");
     if (!br__required("squeeze", "x", x) ||
         (dim != BR_ALL && !br__wrap_dim("squeeze", "dim", x, &dim)))
         return NULL;
@@ -278,6 +285,7 @@ static br_tensor *transposed(br_tensor *x, int64_t dim0, int64_t dim1)
 
 br_tensor *br_transpose(br_tensor *x, int64_t dim0, int64_t dim1)
 {
+    BR_OP("transpose");
     if (!br__required("transpose", "x", x) || !br__wrap_dim("transpose", "dim0", x, &dim0) ||
         !br__wrap_dim("transpose", "dim1", x, &dim1))
         return NULL;
@@ -286,6 +294,7 @@ br_tensor *br_transpose(br_tensor *x, int64_t dim0, int64_t dim1)
 
 br_tensor *br_t(br_tensor *x)
 {
+    BR_OP("t");
     if (!br__required("t", "x", x))
         return NULL;
     if (x->ndim > 2)
@@ -298,6 +307,7 @@ static const br_op permute_op = { .name = "permute", .backward = permute_backwar
 
 br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims)
 {
+    BR_OP("permute");
     if (!br__required("permute", "x", x))
         return NULL;
     if (ndims != x->ndim || (ndims > 0 && !dims))
@@ -343,6 +353,7 @@ static const br_op expand_op = { .name = "expand", .backward = pass_backward };
 
 static br_tensor *expand(const char *op, br_tensor *x, int ndim, const int64_t *sizes)
 {
+    BR_OP(op);
     int64_t full[BR_MAX_DIMS], strides[BR_MAX_DIMS], numel;
     if (!br__required(op, "x", x))
         return NULL;

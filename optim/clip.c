@@ -62,6 +62,7 @@ static void scale_all(clipping *c)
 {
     br__over_spans(c->n, c->spans, scale_piece, c);
     for (int64_t i = 0; i < c->n; i++) {
+        BR_TRAFFIC(c->dense[i], c->dense[i]);
         if (c->dense[i] != c->grads[i])
             br__copy(c->grads[i], c->dense[i]);
         c->grads[i]->storage->writer = "clip_grad_norm_";
@@ -84,6 +85,7 @@ static bool add_gradient(clipping *c, br_tensor *grad)
             return false;
         br__copy(dense, grad);
     }
+    BR_TRAFFIC(dense);
     c->grads[c->n] = grad;
     c->dense[c->n] = dense;
     c->spans[c->n++].numel = grad->numel;
@@ -134,6 +136,7 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
 {
     if (!good_arguments(parameters, max_norm, norm_type))
         return -1;
+    BR_EVENT(br__event_optimizer("clip_grad_norm_"));
     clipping c = { .infinity = norm_type != 2 };
     double norm = -1;
     br_scope *scope = br_scope_begin();

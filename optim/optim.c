@@ -314,6 +314,16 @@ static void run_piece(void *context, int64_t piece, int64_t item, int64_t from, 
     optim->kind->update(&optim->jobs[item], from, count);
 }
 
+/* Bytes that the update of a parameter walks: all it has is read, and all but the gradient
+ * written. */
+static int64_t traffic(const br_optim *optim, const br_job *job)
+{
+    int64_t arrays = 3, numel = job->slot->param->numel;
+    for (int i = 0; i < optim->kind->n_states; i++)
+        arrays += job->slot->state[i] && !optim->kind->is_counter(i) ? 2 : 0;
+    return arrays * numel * (int64_t)br_dtype_size(job->slot->param->dtype);
+}
+
 static void finish_job(const br_optim *optim, br_job *job)
 {
     br_tensor *param = job->slot->param;
@@ -329,6 +339,7 @@ bool br_optim_step(br_optim *optim)
 {
     if (!usable("optim_step", optim))
         return false;
+    BR_EVENT(br__event_optimizer(optim->kind->name));
     br_scope *scope = br_scope_begin();
     int64_t n = 0;
     bool ok = scope != NULL;
@@ -338,8 +349,10 @@ bool br_optim_step(br_optim *optim)
     if (ok) {
         br__lay_out(n, optim->spans);
         br__over_spans(n, optim->spans, run_piece, optim);
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            BR_WORK(0, traffic(optim, &optim->jobs[i]));
             finish_job(optim, &optim->jobs[i]);
+        }
     }
     br_scope_end(scope);
     return ok;
@@ -347,6 +360,7 @@ bool br_optim_step(br_optim *optim)
 
 void br_optim_zero_grad(br_optim *optim)
 {
+    BR_EVENT(br__event_optimizer("zero_grad"));
     for (int64_t i = 0; optim && i < optim->n_slots; i++)
         br_set_grad(optim->slots[i].param, NULL);
 }

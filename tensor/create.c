@@ -14,6 +14,7 @@ static br_tensor *fill(br_tensor *t, double value)
 {
     if (!t)
         return NULL;
+    BR_TRAFFIC(t);
     switch (t->dtype) {
     case BR_F32:
         for (int64_t i = 0; i < t->numel; i++)
@@ -45,7 +46,9 @@ static void zero_piece(void *context, int64_t i)
 
 br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype)
 {
+    BR_OP("zeros");
     br_tensor *t = br__new("zeros", ndim, sizes, dtype);
+    BR_TRAFFIC(t);
     if (t)
         br__parallel((int64_t)((t->storage->bytes + ZERO_PIECE - 1) / ZERO_PIECE), zero_piece,
                      t->storage);
@@ -54,6 +57,7 @@ br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype)
 
 br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype)
 {
+    BR_OP("ones");
     return fill(br__new("ones", ndim, sizes, dtype), 1);
 }
 
@@ -68,6 +72,7 @@ static bool representable(const char *op, double value, br_dtype dtype)
 
 br_tensor *br_full(int ndim, const int64_t *sizes, double value, br_dtype dtype)
 {
+    BR_OP("full");
     if (!representable("full", value, dtype))
         return NULL;
     return fill(br__new("full", ndim, sizes, dtype), value);

@@ -145,6 +145,8 @@ static void for_each(int n_operands, const br_tensor *const *operands, br_loop l
 void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
                   const void *params)
 {
+    if (BR_PROFILING)
+        br__event_traffic(n_operands, operands);
     for_each(n_operands, operands, loop, params, BR_GRAIN);
 }
 
@@ -293,6 +295,8 @@ static void copy_tiles(const br_tensor *dst, const br_tensor *src, int column, i
     br__window_slice(&from, column, 0, columns / TILE, TILE);
     br__window_slice(&to, row, 0, rows / TILE, TILE);
     br__window_slice(&from, row, 0, rows / TILE, TILE);
+    BR_WORK(0, 2 * size * (columns / TILE) * (rows / TILE) * (dst->numel / (columns * rows)) *
+                   TILE * TILE);
     for_each(2, (const br_tensor *[]){ &to, &from }, size == 4 ? transpose_4 : transpose_8, &stride,
              BR_GRAIN / (TILE * TILE));
     int64_t whole_columns = columns / TILE * TILE, whole_rows = rows / TILE * TILE;

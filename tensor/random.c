@@ -91,6 +91,7 @@ static void fill_uniform(char *out, int64_t n, br_dtype dtype, double low, doubl
 
 br_tensor *br_uniform_(br_tensor *t, double low, double high)
 {
+    BR_OP("uniform_");
     if (!br__floating("uniform_", "t", t) || !writable("uniform_", t))
         return NULL;
     double most = t->dtype == BR_F32 ? (double)FLT_MAX : DBL_MAX;
@@ -160,6 +161,7 @@ static void fill_normal_blocks(char *out, int64_t n, br_dtype dtype, double mean
 
 br_tensor *br_normal_(br_tensor *t, double mean, double std)
 {
+    BR_OP("normal_");
     if (!br__floating("normal_", "t", t) || !writable("normal_", t))
         return NULL;
     if (!(std >= 0))
@@ -183,6 +185,7 @@ static br_tensor *new_floating(const char *op, int ndim, const int64_t *sizes, b
 
 br_tensor *br_rand(int ndim, const int64_t *sizes, br_dtype dtype)
 {
+    BR_OP("rand");
     br_tensor *t = new_floating("rand", ndim, sizes, dtype);
     if (t)
         fill_uniform(t->data, t->numel, dtype, 0, 1);
@@ -191,6 +194,7 @@ br_tensor *br_rand(int ndim, const int64_t *sizes, br_dtype dtype)
 
 br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype)
 {
+    BR_OP("randn");
     br_tensor *t = new_floating("randn", ndim, sizes, dtype);
     if (t)
         (t->numel >= BLOCK ? fill_normal_blocks : fill_normal_singly)(t->data, t->numel, dtype, 0,

@@ -22,6 +22,7 @@ br_scope *br__scope_begin_for(const void *owner)
     scope->start = th->top;
     scope->owner = owner;
     scope->grad_before = !th->no_grad;
+    scope->event = owner && BR_PROFILING ? br__event_module(owner) : 0;
     th->scope = scope;
     return scope;
 }
@@ -62,6 +63,7 @@ void br_scope_end(br_scope *scope)
         s = th->scope;
         th->scope = s->outer;
         th->no_grad = !s->grad_before;
+        br__event_cleanup(&s->event);
         s->outer = th->spare;
         th->spare = s;
     } while (s != scope);

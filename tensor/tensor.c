@@ -156,6 +156,8 @@ static br_tensor *own_or_release(br_tensor *t)
         br_release(t);
         return NULL;
     }
+    if (t && BR_PROFILING)
+        br__event_made(t);
     return t;
 }
 

@@ -204,6 +204,7 @@ struct br_scope {
     size_t start;      /* first tensor of this scope on the thread's stack */
     const void *owner; /* the module whose forward it is, or NULL */
     bool grad_before;  /* grad mode to restore */
+    uint64_t event;    /* of the profile: the module's forward */
 };
 
 typedef struct br_thread {
@@ -213,6 +214,7 @@ typedef struct br_thread {
     size_t top, capacity;
     bool no_grad;
     br_error error;
+    struct br_profile *profile; /* the one that runs, or NULL */
     char message[1024];
     void *recorder; /* of taps */
 } br_thread;
@@ -236,6 +238,59 @@ br_scope *br__scope_begin_for(const void *owner);
 extern char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
 /* Called by br_thread_cleanup() for what higher layers keep in a thread. */
 extern void (*br__thread_cleanup_hook)(void);
+
+/* ---- Profiling ------------------------------------------------------------------------------- */
+
+/* profile/record.c has the functions. They are called only while a profile runs in the thread;
+ * while none does, all there is of it is this branch. */
+#define BR_PROFILING __builtin_expect(br__thread.profile != NULL, 0)
+
+/* Each begins an event inside the one that is open, and returns its number; 0 if there is no memory
+ * for it, which is an error. br__event_end() ends it and what is still open inside. */
+uint64_t br__event_op(const char *name);
+uint64_t br__event_optimizer(const char *name);
+uint64_t br__event_backward(void);
+uint64_t br__event_module(const void *owner);
+/* The gradient of an operation whose forward was recorded at `place`, with an output of the sizes.
+ */
+uint64_t br__event_gradient(const char *name, uint64_t place, int ndim, const int64_t *sizes);
+void br__event_end(uint64_t event);
+/* Where the open event is: what br__event_gradient() takes. */
+uint64_t br__event_place(void);
+/* The result of the operation that is open, and a new tensor in it: the first one is taken for the
+ * result where no other is told. */
+void br__event_result(const br_tensor *t);
+void br__event_made(const br_tensor *t);
+/* Adds to the open event floating-point operations of products, and bytes read and written: given,
+ * or each element of the operands once. */
+void br__event_work(int64_t flops, int64_t bytes);
+void br__event_traffic(int n, const br_tensor *const *operands);
+
+static inline void br__event_cleanup(const uint64_t *event)
+{
+    if (__builtin_expect(*event != 0, 0))
+        br__event_end(*event);
+}
+
+/* An event from here to the end of the block. */
+#define BR_EVENT(begin)                                                            \
+    __attribute__((cleanup(br__event_cleanup), unused)) const uint64_t br__event = \
+        BR_PROFILING ? (begin) : 0
+/* First in every operation: that is all a profile needs of it. */
+#define BR_OP(name) BR_EVENT(br__event_op(name))
+/* Where an operation walks memory by a loop of its own. */
+#define BR_WORK(flops, bytes)                 \
+    do {                                      \
+        if (BR_PROFILING)                     \
+            br__event_work((flops), (bytes)); \
+    } while (0)
+#define BR_TRAFFIC(...)                                                                          \
+    do {                                                                                         \
+        if (BR_PROFILING)                                                                        \
+            br__event_traffic(                                                                   \
+                (int)(sizeof((const br_tensor *[]){ __VA_ARGS__ }) / sizeof(const br_tensor *)), \
+                (const br_tensor *[]){ __VA_ARGS__ });                                           \
+    } while (0)
 
 /* ---- Parallel loops -------------------------------------------------------------------------- */
 

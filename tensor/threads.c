@@ -205,7 +205,7 @@ static void run_shared(const loop *l)
     }
 }
 
-void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context)
+static void run(int64_t n, void (*task)(void *context, int64_t i), void *context)
 {
     int64_t threads = n > 1 && !in_task ? br_get_num_threads() : 1;
     if (threads > n)
@@ -218,4 +218,13 @@ void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *conte
     }
     for (int64_t i = 0; i < n; i++)
         task(context, i);
+}
+
+/* Tasks are no events of a profile: who runs them is chance. */
+void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context)
+{
+    struct br_profile *profile = br__thread.profile;
+    br__thread.profile = NULL;
+    run(n, task, context);
+    br__thread.profile = profile;
 }

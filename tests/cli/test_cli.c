@@ -120,6 +120,21 @@ Test(cli, a_loss_that_is_not_finite_ends_the_run)
 }
 
 /* Starts the program with its output thrown away. */
+/* Three steps to warm up, then those that are profiled, and some more. */
+Test(cli, a_run_is_profiled)
+{
+    program_check(SMALL "--steps 8 --profile=2 --out $OUT/run", 0, "a step, mean of 2; 1 thread");
+    program_check(SMALL "--steps 8 --profile --out $OUT/run", 0, "weight_gradient");
+    program_check(SMALL "--steps 4 --profile --out $OUT/run", 0, "enc_self_attn");
+    program_shell("tail -c 3 $OUT/run/trace.json | grep -q ']}'");
+    program_check(SMALL "--steps 3 --profile --out $OUT/run", 1, "the run had 3 steps, and 3 come");
+    program_check(SMALL "--profile=0 --out $OUT/run", 2, "--profile is '0', must be 1 .. 1000");
+    program_check("bench models --filter encoder-decoder/forward --threads 1 --profile=0", 2,
+                  "--profile 0: must be 1 .. 1000");
+    program_shell("rm $OUT/run/trace.json && mkdir $OUT/run/trace.json");
+    program_check(SMALL "--steps 4 --profile --out $OUT/run", 1, "trace.json: is not a regular");
+}
+
 static pid_t start(char *const *arguments)
 {
     pid_t pid = fork();

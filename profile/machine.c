@@ -1,8 +1,8 @@
-/* benchmarks/machine.c - what this machine can do at most: multiply-adds and memory bandwidth. */
-#include "benchmarks/bench.h"
+/* profile/machine.c - what this machine can do at most: multiply-adds and memory bandwidth. */
 #include "tensor/tensor_internal.h"
 
-#include <stdlib.h>
+#include <brasa/profile.h>
+#include <time.h>
 
 /* Chains of multiply-adds, enough of them to hide the latency, with nothing but registers. One
  * function for each instruction set and type; the vectors are the compiler's. */
@@ -54,10 +54,32 @@ static fma_loop choose_loop(br_dtype dtype, int *lanes)
 
 enum { ROUNDS = 6, MOST = 1024 };
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The least time of some rounds of a task for each thread. */
+static double least_time(int threads, void (*task)(void *context, int64_t i), void *context)
+{
+    double least = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = seconds();
+        br__parallel(threads, task, context);
+        double time = seconds() - start;
+        least = round == 0 || time < least ? time : least;
+    }
+    return least;
+}
+
+/* ---- Multiply-adds --------------------------------------------------------------------------- */
+
 typedef struct fma_work {
     fma_loop loop;
     int64_t n;
-    double results[MOST]; /* looked at, so that the work is not left out */
+    double results[MOST]; /* kept, so that the work is not left out */
 } fma_work;
 
 static void fma_task(void *context, int64_t i)
@@ -66,26 +88,16 @@ static void fma_task(void *context, int64_t i)
     w->results[i] = w->loop(w->n);
 }
 
-double bench_peak_gflops(int threads, br_dtype dtype)
+static double measure_flops(int threads, br_dtype dtype)
 {
-    static double known[2];
-    static fma_work w;
-    double *peak = &known[dtype == BR_F64];
-    if (*peak > 0)
-        return *peak;
     int lanes;
+    fma_work w = { .n = 4000000 };
     w.loop = choose_loop(dtype, &lanes);
-    w.n = 4000000;
-    for (int round = 0; round < ROUNDS; round++) {
-        double start = bench_now();
-        br__parallel(threads, fma_task, &w);
-        double seconds = bench_now() - start;
-        double gflops = 2.0 * CHAINS * lanes * (double)w.n * threads / seconds * 1e-9;
-        if (gflops > *peak && w.results[0] > -1)
-            *peak = gflops;
-    }
-    return *peak;
+    double time = least_time(threads, fma_task, &w);
+    return 2.0 * CHAINS * lanes * (double)w.n * threads / time;
 }
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 typedef struct triad_work {
     float *a, *b, *c;
@@ -107,26 +119,31 @@ static void touch_task(void *context, int64_t i)
         w->a[k] = w->b[k] = w->c[k] = 1;
 }
 
-double bench_bandwidth(int threads)
+/* Three arrays of 128 MiB: far beyond any cache's share. 0 and an error if there is no memory. */
+static double measure_bytes(int threads)
 {
-    static double known;
-    if (known > 0)
-        return known;
-    /* Three arrays of 128 MiB: far beyond any cache's share. */
     const int64_t n = ((int64_t)1 << 25) / threads * threads;
-    size_t bytes = (size_t)n * sizeof(float);
-    triad_work w = { malloc(bytes), malloc(bytes), malloc(bytes), n / threads };
-    if (w.a && w.b && w.c) {
-        br__parallel(threads, touch_task, &w);
-        for (int round = 0; round < ROUNDS; round++) {
-            double start = bench_now();
-            br__parallel(threads, triad_task, &w);
-            double gbps = 3e-9 * (double)bytes / (bench_now() - start);
-            known = gbps > known ? gbps : known;
-        }
+    size_t bytes = (size_t)n * sizeof(float), capacity;
+    float *block = br__block_alloc("measure_peak", 3 * bytes, &capacity);
+    if (!block)
+        return 0;
+    triad_work w = { block, block + n, block + 2 * n, n / threads };
+    br__parallel(threads, touch_task, &w);
+    double time = least_time(threads, triad_task, &w);
+    br__block_free(block, 3 * bytes, capacity);
+    return 3 * (double)bytes / time;
+}
+
+bool br_measure_peak(br_dtype dtype, br_peak *peak)
+{
+    if (br_failed())
+        return false;
+    if (!peak || (dtype != BR_F32 && dtype != BR_F64)) {
+        br__fail(BR_ERROR_ARGUMENT, "measure_peak", "%s",
+                 peak ? "dtype must be f32 or f64" : "peak is NULL, but it is required");
+        return false;
     }
-    free(w.a);
-    free(w.b);
-    free(w.c);
-    return known;
+    int threads = br_get_num_threads();
+    *peak = (br_peak){ measure_flops(threads, dtype), measure_bytes(threads) };
+    return !br_failed();
 }

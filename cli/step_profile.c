@@ -1,0 +1,54 @@
+/* cli/step_profile.c - some steps of a run as tables and a trace. */
+#include "cli/step_profile.h"
+
+#include <inttypes.h>
+
+bool step_profile_before(step_profile *s)
+{
+    if (s->steps > 0 && s->begun++ == STEP_PROFILE_WARM_UP)
+        s->profile = br_profile_begin();
+    return !br_failed();
+}
+
+bool step_profile_after(step_profile *s)
+{
+    if (s->profile && s->profiled < s->steps && ++s->profiled == s->steps)
+        br_profile_end(s->profile);
+    return !br_failed();
+}
+
+static void print_tables(const step_profile *s)
+{
+    br_peak peak;
+    if (!br_measure_peak(BR_F32, &peak))
+        return;
+    br_empty_cache(); /* what was measured with */
+    br_profile_print_options o = { .steps = s->profiled, .least = 0.001, .peak = &peak };
+    printf("\n");
+    br_profile_print(stdout, s->profile, &o);
+    o.by = BR_PROFILE_BY_MODULE;
+    o.sort = BR_PROFILE_SORT_ORDER;
+    printf("\n");
+    br_profile_print(stdout, s->profile, &o);
+    printf("\n");
+}
+
+bool step_profile_report(step_profile *s, const char *trace)
+{
+    if (s->steps == 0 || br_failed())
+        return !br_failed();
+    if (!s->profile) {
+        br_raise(BR_ERROR_ARGUMENT,
+                 "--profile: the run had %" PRId64 " steps, and %d come first to warm up", s->begun,
+                 STEP_PROFILE_WARM_UP);
+        return false;
+    }
+    if (s->profiled == s->steps || br_profile_end(s->profile))
+        print_tables(s);
+    return !br_failed() && (!trace || br_profile_write_trace(s->profile, trace));
+}
+
+void step_profile_end(step_profile *s)
+{
+    br_profile_free(s->profile);
+}

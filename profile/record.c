@@ -1,0 +1,380 @@
+/* profile/record.c - the recording: a profile's life, its events, its texts.
+ *
+ * Events lie in chunks that never move, in the order of their starts; the open ones are a chain by
+ * their parents. An event's number outside is the profile's serial over its index + 1, so that one
+ * which was begun in another profile, or has ended, is told from those that are open. */
+#include "nn/nn_internal.h"
+#include "profile/profile_internal.h"
+
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+static atomic_uint serials;
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+/* The text's slot, or the free one where it belongs. */
+static uint32_t *slot_of(const br_profile *p, const char *text)
+{
+    uint64_t i = XXH3_64bits(text, strlen(text));
+    for (;; i++) {
+        uint32_t *slot = &p->slots[i & (uint64_t)(p->n_slots - 1)];
+        if (*slot == 0 || strcmp(p->labels[*slot - 1].text, text) == 0)
+            return slot;
+    }
+}
+
+/* Keeps the table at most half full. */
+static bool widen_table(br_profile *p)
+{
+    if (2 * (p->n_labels + 1) <= p->n_slots)
+        return true;
+    int64_t wider = p->n_slots ? 2 * p->n_slots : 64;
+    uint32_t *slots = br__calloc((size_t)wider, sizeof *slots);
+    if (!slots)
+        return false;
+    br_free(p->slots);
+    p->slots = slots;
+    p->n_slots = wider;
+    for (int64_t i = 0; i < p->n_labels; i++)
+        *slot_of(p, p->labels[i].text) = (uint32_t)i + 1;
+    return true;
+}
+
+/* The text's number, -1 and an error if there is no memory to keep it. */
+static int64_t label(br_profile *p, const char *text)
+{
+    if (!widen_table(p))
+        return -1;
+    uint32_t *slot = slot_of(p, text);
+    if (*slot)
+        return (int64_t)*slot - 1;
+    br_label *labels = br__grow(p->labels, &p->label_room, p->n_labels, sizeof *labels);
+    if (!labels)
+        return -1;
+    p->labels = labels;
+    char *copy = br__strdup(text);
+    if (!copy)
+        return -1;
+    labels[p->n_labels] = (br_label){ copy, -1 };
+    *slot = (uint32_t)++p->n_labels;
+    return p->n_labels - 1;
+}
+
+/* The label of a module, and those of the modules above it. */
+static int64_t module_label(br_profile *p, const br_module_state *state)
+{
+    char text[512];
+    const br_module_state *root = state;
+    while (root->parent)
+        root = root->parent;
+    int n = snprintf(text, sizeof text, "%s%s", root->class_name, state->parent ? "." : "");
+    if (n > 0 && (size_t)n < sizeof text)
+        br_module_path(state->module, text + n, sizeof text - (size_t)n);
+    int64_t above = -1;
+    for (char *end = text; *end; *end = '.', end++) {
+        end = strchrnul(end, '.');
+        bool last = *end == '\0';
+        *end = '\0';
+        int64_t module = label(p, text);
+        if (module < 0)
+            return -1;
+        p->labels[module].parent = above;
+        above = module;
+        if (last)
+            break;
+    }
+    return above;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static uint64_t number_of(const br_profile *p, int64_t i)
+{
+    return (uint64_t)p->serial << 32 | (uint64_t)(i + 1);
+}
+
+/* Room for one more event. */
+static bool reserve(br_profile *p)
+{
+    if (p->count < p->n_chunks * BR_EVENT_CHUNK)
+        return true;
+    if (p->count == UINT32_MAX - 1) {
+        br__fail(BR_ERROR_MEMORY, "profile", "there are more than 2^32 events");
+        return false;
+    }
+    br_event **chunks = br__grow(p->chunks, &p->chunk_room, p->n_chunks, sizeof *chunks);
+    if (!chunks)
+        return false;
+    p->chunks = chunks;
+    chunks[p->n_chunks] = br__malloc(BR_EVENT_CHUNK * sizeof **chunks);
+    if (!chunks[p->n_chunks])
+        return false;
+    p->n_chunks++;
+    return true;
+}
+
+/* A new event inside the one that is open, whose module and phase it takes over; NULL and an error
+ * if there is no memory. From then on nothing is recorded. */
+static br_event *begin(br_profile *p, br_profile_kind kind, const char *name)
+{
+    if (p->incomplete)
+        return NULL;
+    if (!name || !reserve(p)) {
+        p->incomplete = true;
+        return NULL;
+    }
+    int64_t parent = p->innermost;
+    p->innermost = p->count++;
+    br_event *e = br__event_of(p, p->innermost), *outer = br__event_of(p, parent < 0 ? 0 : parent);
+    e->module = parent < 0 ? 0 : outer->module;
+    e->seen = (br_profile_event){ .name = name,
+                                  .module = p->labels[e->module].text,
+                                  .kind = kind,
+                                  .phase = parent < 0 ? BR_PROFILE_FORWARD : outer->seen.phase,
+                                  .parent = parent,
+                                  .duration = -1,
+                                  .ndim = -1 };
+    e->seen.start = now() - p->began; /* last, so that the work above is not the event's */
+    return e;
+}
+
+static uint64_t begin_in_phase(br_profile_kind kind, br_profile_phase phase, const char *name)
+{
+    br_profile *p = br__thread.profile;
+    br_event *e = begin(p, kind, name);
+    if (!e)
+        return 0;
+    e->seen.phase = phase;
+    return number_of(p, p->innermost);
+}
+
+/* Ends the innermost event. */
+static void end_innermost(br_profile *p, int64_t time)
+{
+    br_profile_event *e = &br__event_of(p, p->innermost)->seen;
+    e->duration = time - e->start;
+    p->innermost = e->parent;
+    if (e->parent >= 0)
+        br__event_of(p, e->parent)->seen.inner += e->duration;
+}
+
+static br_profile_event *innermost(void)
+{
+    const br_profile *p = br__thread.profile;
+    return &br__event_of(p, p->innermost)->seen;
+}
+
+/* ---- What the layers below call; a profile runs ---------------------------------------------- */
+
+uint64_t br__event_op(const char *name)
+{
+    br_profile *p = br__thread.profile;
+    return begin(p, BR_PROFILE_OP, name) ? number_of(p, p->innermost) : 0;
+}
+
+uint64_t br__event_optimizer(const char *name)
+{
+    return begin_in_phase(BR_PROFILE_OP, BR_PROFILE_OPTIMIZER, name);
+}
+
+uint64_t br__event_backward(void)
+{
+    return begin_in_phase(BR_PROFILE_RANGE, BR_PROFILE_BACKWARD, "backward");
+}
+
+static void set_module(br_profile *p, br_event *e, uint32_t module)
+{
+    e->module = module;
+    e->seen.module = p->labels[module].text;
+}
+
+uint64_t br__event_module(const void *owner)
+{
+    br_profile *p = br__thread.profile;
+    const br_module_state *state = owner;
+    int64_t module = p->incomplete ? -1 : module_label(p, state);
+    int64_t name = module < 0 ? -1 : label(p, state->class_name);
+    br_event *e = begin(p, BR_PROFILE_MODULE, name < 0 ? NULL : p->labels[name].text);
+    if (!e)
+        return 0;
+    set_module(p, e, (uint32_t)module);
+    return number_of(p, p->innermost);
+}
+
+uint64_t br__event_gradient(const char *name, uint64_t place, int ndim, const int64_t *sizes)
+{
+    br_profile *p = br__thread.profile;
+    br_event *e = begin(p, BR_PROFILE_OP, name);
+    if (!e)
+        return 0;
+    e->seen.phase = BR_PROFILE_BACKWARD;
+    if (place >> 32 == p->serial)
+        set_module(p, e, (uint32_t)place);
+    e->seen.ndim = ndim;
+    memcpy(e->seen.sizes, sizes, (size_t)ndim * sizeof *sizes);
+    return number_of(p, p->innermost);
+}
+
+void br__event_end(uint64_t event)
+{
+    br_profile *p = br__thread.profile;
+    if (!p || event >> 32 != p->serial)
+        return;
+    int64_t i = (int64_t)(event & UINT32_MAX) - 1, time = now() - p->began;
+    if (br__event_of(p, i)->seen.duration >= 0)
+        return;
+    while (p->innermost != i)
+        end_innermost(p, time);
+    end_innermost(p, time);
+}
+
+uint64_t br__event_place(void)
+{
+    const br_profile *p = br__thread.profile;
+    return (uint64_t)p->serial << 32 | br__event_of(p, p->innermost)->module;
+}
+
+void br__event_result(const br_tensor *t)
+{
+    br_profile_event *e = innermost();
+    if (e->kind != BR_PROFILE_OP || !t)
+        return;
+    e->ndim = t->ndim;
+    memcpy(e->sizes, t->sizes, (size_t)t->ndim * sizeof *t->sizes);
+}
+
+void br__event_made(const br_tensor *t)
+{
+    if (innermost()->ndim < 0)
+        br__event_result(t);
+}
+
+void br__event_work(int64_t flops, int64_t bytes)
+{
+    br_profile_event *e = innermost();
+    e->flops += flops;
+    e->bytes += bytes;
+}
+
+void br__event_traffic(int n, const br_tensor *const *operands)
+{
+    for (int i = 0; i < n; i++) {
+        const br_tensor *t = operands[i];
+        int64_t bytes = t ? (int64_t)br_dtype_size(t->dtype) : 0;
+        for (int d = 0; t && d < t->ndim; d++)
+            bytes *= t->strides[d] == 0 && t->sizes[d] > 0 ? 1 : t->sizes[d];
+        innermost()->bytes += bytes;
+    }
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+br_profile *br_profile_begin(void)
+{
+    if (br_failed())
+        return NULL;
+    if (br__thread.profile)
+        return br__fail(BR_ERROR_STATE, "profile_begin", "a profile runs in this thread already");
+    br_profile *p = br__calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->serial = atomic_fetch_add(&serials, 1) + 1;
+    p->running = true;
+    p->innermost = -1;
+    p->began = now();
+    if (label(p, "") < 0 || !begin(p, BR_PROFILE_RANGE, "profile")) {
+        br_profile_free(p);
+        return NULL;
+    }
+    br__thread.profile = p;
+    return p;
+}
+
+bool br_profile_end(br_profile *profile)
+{
+    br_profile *p = profile;
+    if (!p || br__thread.profile != p) {
+        br__fail(p ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, "profile_end",
+                 p ? "the profile does not run in this thread"
+                   : "profile is NULL, but it is required");
+        return false;
+    }
+    int64_t time = now() - p->began;
+    while (p->innermost >= 0)
+        end_innermost(p, time);
+    p->running = false;
+    br__thread.profile = NULL;
+    return !br_failed() && br__profile_readable("profile_end", p);
+}
+
+void br_profile_free(br_profile *profile)
+{
+    if (!profile)
+        return;
+    if (br__thread.profile == profile)
+        br__thread.profile = NULL;
+    for (int64_t i = 0; i < profile->n_chunks; i++)
+        br_free(profile->chunks[i]);
+    for (int64_t i = 0; i < profile->n_labels; i++)
+        br_free(profile->labels[i].text);
+    br_free(profile->chunks);
+    br_free(profile->labels);
+    br_free(profile->slots);
+    br_free(profile);
+}
+
+uint64_t br_profile_range_begin(const char *name)
+{
+    br_profile *p = br__thread.profile;
+    if (!p || p->incomplete)
+        return 0;
+    int64_t copy = label(p, name ? name : "");
+    return begin(p, BR_PROFILE_RANGE, copy < 0 ? NULL : p->labels[copy].text)
+               ? number_of(p, p->innermost)
+               : 0;
+}
+
+void br_profile_range_end(uint64_t range)
+{
+    br__event_cleanup(&range);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+bool br__profile_readable(const char *op, const br_profile *profile)
+{
+    if (br_failed())
+        return false;
+    if (!profile)
+        br__fail(BR_ERROR_ARGUMENT, op, "profile is NULL, but it is required");
+    else if (profile->running)
+        br__fail(BR_ERROR_STATE, op, "the profile still runs: br_profile_end() it first");
+    else if (profile->incomplete)
+        br__fail(BR_ERROR_MEMORY, op, "memory failed after %lld events: the others are missing",
+                 (long long)profile->count);
+    return !br_failed();
+}
+
+int64_t br_profile_count(const br_profile *profile)
+{
+    return br__profile_readable("profile_count", profile) ? profile->count : -1;
+}
+
+const br_profile_event *br_profile_event_at(const br_profile *profile, int64_t i)
+{
+    if (!br__profile_readable("profile_event_at", profile))
+        return NULL;
+    if (i < 0 || i >= profile->count)
+        return br__fail(BR_ERROR_INDEX, "profile_event_at", "event %lld of %lld", (long long)i,
+                        (long long)profile->count);
+    return &br__event_of(profile, i)->seen;
+}

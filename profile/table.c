@@ -1,0 +1,131 @@
+/* profile/table.c - tables of a profile as text. */
+#include "profile/profile_internal.h"
+
+#include <string.h>
+
+typedef struct table {
+    FILE *stream;
+    br_profile_print_options options;
+    double whole; /* seconds */
+    double steps; /* numbers are for one of so many */
+    int width;    /* of the first column */
+} table;
+
+static const char *const phases[] = { "forward", "backward", "optimizer" };
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static bool shown(const table *t, const br_profile_row *row)
+{
+    return (t->options.depth <= 0 || row->depth < t->options.depth) &&
+           row->total >= t->options.least * t->whole;
+}
+
+/* The last part of a module's path; the whole name of an operation. */
+static const char *name_of(const table *t, const br_profile_row *row)
+{
+    const char *dot = t->options.by == BR_PROFILE_BY_MODULE ? strrchr(row->name, '.') : NULL;
+    return dot ? dot + 1 : row->name;
+}
+
+static int width_of(const table *t, const br_profile_row *row)
+{
+    return 2 * row->depth + (int)strlen(name_of(t, row));
+}
+
+/* Share of the limit that would be met first. */
+static void print_share(const table *t, const br_profile_row *row)
+{
+    const br_peak *peak = t->options.peak;
+    if (!peak)
+        return;
+    double compute = row->flops / peak->flops, memory = row->bytes / peak->bytes;
+    if (row->total > 0 && compute + memory > 0)
+        fprintf(t->stream, "%8.0f %% %c", 100 * (compute > memory ? compute : memory) / row->total,
+                compute > memory ? 'F' : 'M');
+}
+
+static void print_row(const table *t, const br_profile_row *row)
+{
+    fprintf(t->stream, "%*s%-*s", 2 * row->depth, "", t->width - 2 * row->depth, name_of(t, row));
+    if (t->options.by == BR_PROFILE_BY_OP)
+        fprintf(t->stream, "  %-9s", phases[row->phase]);
+    if (row->calls > 0)
+        fprintf(t->stream, "%8.6g", (double)row->calls / t->steps);
+    else
+        fprintf(t->stream, "%8s", "");
+    fprintf(t->stream, "%10.3f%7.1f", 1e3 * row->total / t->steps, 100 * row->total / t->whole);
+    if (t->options.by == BR_PROFILE_BY_MODULE)
+        fprintf(t->stream, "%10.3f%10.3f", 1e3 * row->phases[BR_PROFILE_FORWARD] / t->steps,
+                1e3 * row->phases[BR_PROFILE_BACKWARD] / t->steps);
+    fprintf(t->stream, "%10.3f%10.3f%10.3f", 1e3 * row->self / t->steps,
+            1e-9 * row->flops / t->steps, 1e-9 * row->bytes / t->steps);
+    double rate = row->total > 0 ? 1e-9 / row->total : 0;
+    fprintf(t->stream, "%10.1f%8.1f", row->flops * rate, row->bytes * rate);
+    print_share(t, row);
+    fputc('\n', t->stream);
+}
+
+static void print_head(const table *t)
+{
+    bool by_op = t->options.by == BR_PROFILE_BY_OP;
+    fprintf(t->stream, "%-*s", t->width, by_op ? "operation" : "module");
+    fprintf(t->stream, by_op ? "  %-9s" : "%.0s", "phase");
+    fprintf(t->stream, "%8s%10s%7s", "calls", "ms", "%");
+    if (!by_op)
+        fprintf(t->stream, "%10s%10s", "forward", "backward");
+    fprintf(t->stream, "%10s%10s%10s%10s%8s", "self ms", "GFLOP", "GB", "GFLOP/s", "GB/s");
+    fprintf(t->stream, "%s\n", t->options.peak ? "  of limit" : "");
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static void print_summary(const table *t)
+{
+    fprintf(t->stream, "%.3f ms", 1e3 * t->whole / t->steps);
+    if (t->options.steps > 1)
+        fprintf(t->stream, " a step, mean of %.0f", t->steps);
+    fprintf(t->stream, "; %d thread%s", br_get_num_threads(), br_get_num_threads() > 1 ? "s" : "");
+    if (t->options.peak)
+        fprintf(t->stream, "; limits: %.1f GFLOP/s (F), %.1f GB/s (M)",
+                1e-9 * t->options.peak->flops, 1e-9 * t->options.peak->bytes);
+    fputs("\n\n", t->stream);
+}
+
+static void print(table *t, const br_profile_row *rows, int64_t count)
+{
+    t->width = 20;
+    for (int64_t i = 0; i < count; i++)
+        if (shown(t, &rows[i]) && width_of(t, &rows[i]) > t->width)
+            t->width = width_of(t, &rows[i]);
+    print_summary(t);
+    print_head(t);
+    for (int64_t i = 0; i < count; i++)
+        if (shown(t, &rows[i]))
+            print_row(t, &rows[i]);
+}
+
+bool br_profile_print(FILE *stream, const br_profile *profile,
+                      const br_profile_print_options *options)
+{
+    static const br_profile_print_options defaults;
+    table t = { .stream = stream, .options = options ? *options : defaults };
+    if (!br__profile_readable("profile_print", profile))
+        return false;
+    if (!stream || t.options.steps < 0) {
+        br__fail(BR_ERROR_ARGUMENT, "profile_print", "%s",
+                 stream ? "steps must be at least 0" : "stream is NULL, but it is required");
+        return false;
+    }
+    int64_t count;
+    br_profile_row *rows = br_profile_rows(profile, t.options.by, t.options.sort, &count);
+    if (!rows)
+        return false;
+    t.whole = 1e-9 * (double)br__event_of(profile, 0)->seen.duration;
+    t.steps = t.options.steps > 0 ? (double)t.options.steps : 1;
+    print(&t, rows, count);
+    br_free(rows);
+    if (ferror(stream))
+        br__fail(BR_ERROR_IO, "profile_print", "the stream cannot be written");
+    return !br_failed();
+}

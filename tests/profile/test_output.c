@@ -1,0 +1,161 @@
+/* Profiles: their tables and their trace. */
+#include "tests/support.h"
+
+#include <brasa/brasa.h>
+#include <jansson.h>
+#include <unistd.h>
+
+TestSuite(profile_output, .init = check_begin, .fini = check_end);
+
+static br_profile *small_profile(void)
+{
+    br_linear *model = br_linear_new(30, 20, true);
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_ones(BR_SHAPE(10, 30), BR_F32);
+    br_profile *p = br_profile_begin();
+    uint64_t range = br_profile_range_begin("a \"step\"\\\n\xff, \xc3\xa4");
+    br_backward(br_sum(br_relu(br_linear_forward(model, x))));
+    br_profile_range_end(range);
+    cr_assert(br_profile_end(p));
+    br_scope_end(scope);
+    br_module_free(br_base(model));
+    return p;
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+/* What is printed, to be freed. */
+static char *printed(const br_profile *p, const br_profile_print_options *options)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    cr_assert(br_profile_print(stream, p, options));
+    fclose(stream);
+    return text;
+}
+
+static const char *line_with(const char *text, const char *start)
+{
+    const char *line = strstr(text, start);
+    cr_assert_not_null(line, "\"%s\" is not in\n%s", start, text);
+    return line;
+}
+
+Test(profile_output, a_table_by_operation)
+{
+    br_profile *p = small_profile();
+    char *text = printed(p, NULL);
+    char name[32], phase[32];
+    double calls, ms, share, self, gflop, gb, rate, bandwidth;
+    const char *line = line_with(text, "linear                forward");
+    cr_assert_eq(sscanf(line, "%31s %31s %lf %lf %lf %lf %lf %lf %lf %lf", name, phase, &calls, &ms,
+                        &share, &self, &gflop, &gb, &rate, &bandwidth),
+                 10);
+    cr_assert(calls == 1 && ms > 0 && self <= ms && share > 0 && share < 100);
+    line_with(text, "\nlinear                backward");
+    line_with(text, "\n  weight_gradient     backward");
+    line_with(text, "\n(between operations)");
+    cr_assert_null(strstr(text, "of limit"));
+    free(text);
+
+    br_peak peak = { 1e12, 1e9 };
+    text = printed(p, &(br_profile_print_options){ .peak = &peak, .depth = 1, .steps = 4 });
+    cr_assert_null(strstr(text, "\n  weight_gradient "));
+    cr_assert_eq(sscanf(line_with(text, "linear                forward"), "%*s %*s %lf", &calls),
+                 1);
+    cr_assert_eq(calls, 0.25);
+    /* 1000 GFLOP/s but 1 GB/s: memory is the limit. */
+    line = strchr(line_with(text, "linear                forward"), '\n');
+    cr_assert_eq(line[-1], 'M');
+    free(text);
+
+    peak = (br_peak){ 1e6, 1e12 };
+    text = printed(p, &(br_profile_print_options){ .peak = &peak, .least = 2 });
+    cr_assert_null(strstr(text, "linear"));
+    free(text);
+    br_profile_free(p);
+}
+
+Test(profile_output, a_table_by_module)
+{
+    br_profile *p = small_profile();
+    char *text = printed(p, &(br_profile_print_options){ .by = BR_PROFILE_BY_MODULE });
+    double calls, ms, share, forward, backward;
+    cr_assert_eq(sscanf(line_with(text, "\nLinear"), "%*s %lf %lf %lf %lf %lf", &calls, &ms, &share,
+                        &forward, &backward),
+                 5);
+    cr_assert(calls == 1 && forward > 0 && backward > 0);
+    check_close(forward + backward, ms, 0.0011);
+    line_with(text, "\n(outside modules)");
+    free(text);
+    br_profile_free(p);
+}
+
+Test(profile_output, the_machine_has_limits)
+{
+    br_peak peak = { 0, 0 };
+    br_set_num_threads(2);
+    cr_assert(br_measure_peak(BR_F64, &peak));
+    cr_assert(peak.flops > 1e8 && peak.flops < 1e16 && peak.bytes > 1e7 && peak.bytes < 1e14);
+    br_empty_cache();
+}
+
+/* ---- Traces ---------------------------------------------------------------------------------- */
+
+static double number(const json_t *event, const char *key)
+{
+    const json_t *value = json_object_get(event, key);
+    cr_assert(json_is_number(value), "%s is missing", key);
+    return json_number_value(value);
+}
+
+/* Each event lies within the one around it: what a viewer makes its picture of. */
+static void check_nesting(const json_t *events)
+{
+    enum { DEEPEST = 64 };
+    double ends[DEEPEST];
+    int depth = 0;
+    for (size_t i = 1; i < json_array_size(events); i++) {
+        const json_t *e = json_array_get(events, i);
+        double start = number(e, "ts"), end = start + number(e, "dur");
+        while (depth > 0 && start >= ends[depth - 1])
+            depth--;
+        cr_assert(depth == 0 || end <= ends[depth - 1] + 1e-4, "event %zu crosses its parent's end",
+                  i);
+        cr_assert_lt(depth, DEEPEST);
+        ends[depth++] = end;
+    }
+}
+
+Test(profile_output, a_trace_is_json)
+{
+    char path[] = "/tmp/brasa-test-XXXXXX";
+    close(mkstemp(path));
+    br_profile *p = small_profile();
+    cr_assert(br_profile_write_trace(p, path), "%s", br_error_message());
+    json_error_t error;
+    json_t *trace = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    cr_assert(trace, "line %d: %s", error.line, error.text);
+    const json_t *events = json_object_get(trace, "traceEvents"), *last = NULL;
+    cr_assert_eq((int64_t)json_array_size(events), br_profile_count(p) + 1);
+    for (int64_t i = 0; i < br_profile_count(p); i++) {
+        const json_t *e = json_array_get(events, (size_t)i + 1);
+        cr_assert_str_eq(json_string_value(json_object_get(e, "ph")), "X");
+        check_close(number(e, "dur"), 1e-3 * (double)br_profile_event_at(p, i)->duration, 1e-6);
+        if (strcmp(br_profile_event_at(p, i)->name, "linear") == 0 && !last)
+            last = e;
+        if (i == 1)
+            cr_assert_str_eq(json_string_value(json_object_get(e, "name")),
+                             "a \"step\"\\\n\xef\xbf\xbd, \xc3\xa4");
+    }
+    const json_t *args = json_object_get(last, "args");
+    cr_assert_str_eq(json_string_value(json_object_get(args, "module")), "Linear");
+    cr_assert_eq(number(args, "flops"), 2 * 10 * 30 * 20);
+    cr_assert_eq(json_integer_value(json_array_get(json_object_get(args, "shape"), 1)), 20);
+    cr_assert_str_eq(json_string_value(json_object_get(last, "cat")), "op,forward");
+    check_nesting(events);
+    json_decref(trace);
+    br_profile_free(p);
+    unlink(path);
+}
