@@ -7,13 +7,15 @@ bool step_profile_before(step_profile *s)
 {
     if (s->steps > 0 && s->begun++ == STEP_PROFILE_WARM_UP)
         s->profile = br_profile_begin();
+    else if (s->profile && s->profiled < s->steps)
+        br_profile_resume(s->profile);
     return !br_failed();
 }
 
 bool step_profile_after(step_profile *s)
 {
-    if (s->profile && s->profiled < s->steps && ++s->profiled == s->steps)
-        br_profile_end(s->profile);
+    if (s->profile && s->profiled < s->steps)
+        (++s->profiled == s->steps ? br_profile_end : br_profile_pause)(s->profile);
     return !br_failed();
 }
 

@@ -12,7 +12,7 @@ typedef struct step_profile {
     br_profile *profile;
 } step_profile;
 
-/* Around each step of the run. */
+/* Around each step of the run; what comes in between is not recorded. */
 bool step_profile_before(step_profile *s);
 bool step_profile_after(step_profile *s);
 /* Prints the tables with the machine's limits, which are measured now, and writes the trace unless

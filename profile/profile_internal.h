@@ -23,7 +23,8 @@ struct br_profile {
     uint32_t serial; /* tells its events from those of other profiles */
     bool running;
     bool incomplete;   /* memory failed: events are missing */
-    int64_t began;     /* on the clock */
+    int64_t began;     /* on the clock, less the pauses */
+    int64_t paused;    /* when the pause began; 0: there is none */
     int64_t count;     /* events, in chunks that never move */
     int64_t innermost; /* of those that are open, -1: none */
     br_event **chunks;

@@ -299,15 +299,52 @@ br_profile *br_profile_begin(void)
     return p;
 }
 
+static bool runs_here(const char *op, const br_profile *p)
+{
+    if (p && br__thread.profile == p)
+        return true;
+    br__fail(p ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
+             p ? "the profile does not run in this thread" : "profile is NULL, but it is required");
+    return false;
+}
+
+bool br_profile_pause(br_profile *profile)
+{
+    if (!runs_here("profile_pause", profile))
+        return false;
+    profile->paused = now();
+    br__thread.profile = NULL;
+    return true;
+}
+
+/* The clock goes on from where it stopped. */
+static void go_on(br_profile *p)
+{
+    p->began += now() - p->paused;
+    p->paused = 0;
+    br__thread.profile = p;
+}
+
+bool br_profile_resume(br_profile *profile)
+{
+    if (profile && profile->paused && !br__thread.profile) {
+        go_on(profile);
+        return true;
+    }
+    br__fail(profile ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, "profile_resume",
+             !profile          ? "profile is NULL, but it is required"
+             : profile->paused ? "a profile runs in this thread already"
+                               : "the profile is not paused");
+    return false;
+}
+
 bool br_profile_end(br_profile *profile)
 {
     br_profile *p = profile;
-    if (!p || br__thread.profile != p) {
-        br__fail(p ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, "profile_end",
-                 p ? "the profile does not run in this thread"
-                   : "profile is NULL, but it is required");
+    if (p && p->paused && !br__thread.profile)
+        go_on(p);
+    if (!runs_here("profile_end", p))
         return false;
-    }
     int64_t time = now() - p->began;
     while (p->innermost >= 0)
         end_innermost(p, time);

@@ -26,8 +26,13 @@ typedef struct br_profile br_profile;
 
 /* Begins to record this thread; one profile at a time. NULL and an error if one runs already. */
 BR_API br_profile *br_profile_begin(void);
-/* Ends the recording, in the thread that began it. False and an error if it does not run there, or
- * if memory failed and events are missing: such a profile is only good to be freed. */
+/* Leaves out what comes until br_profile_resume(), its time too, in the thread that began. False
+ * and an error if the profile does not run there, or is not paused. */
+BR_API bool br_profile_pause(br_profile *profile);
+BR_API bool br_profile_resume(br_profile *profile);
+/* Ends the recording, paused or not, in the thread that began it. False and an error if it does not
+ * run there, or if memory failed and events are missing: such a profile is only good to be freed.
+ */
 BR_API bool br_profile_end(br_profile *profile);
 /* NULL is ignored. One that still runs in this thread is ended. */
 BR_API void br_profile_free(br_profile *profile);

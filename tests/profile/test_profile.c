@@ -3,6 +3,7 @@
 #include "tests/op_cases.h"
 
 #include <pthread.h>
+#include <time.h>
 
 TestSuite(profile, .init = check_begin, .fini = check_end);
 
@@ -152,6 +153,31 @@ Test(profile, products_are_counted_exactly)
     cr_assert(e->flops == 2 * 4 && e->ndim == 0);
     br_profile_free(p);
     br_scope_end(scope);
+}
+
+/* Scores, and the products with values, of the queries and keys that see each other; the gradient
+ * makes the scores again. */
+Test(profile, attention_is_counted_by_pairs)
+{
+    enum { B = 2, Q = 5, K = 3, W = 4, V = 6, CAUSAL = 1 + 2 + 3 + 3 + 3 };
+    for (int causal = 0; causal < 2; causal++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *q = br_set_requires_grad(br_ones(BR_SHAPE(B, Q, W), BR_F32), true);
+        br_tensor *k = br_ones(BR_SHAPE(B, K, W), BR_F32), *v = br_ones(BR_SHAPE(B, K, V), BR_F32);
+        br_attention_options options = { .is_causal = causal };
+        br_profile *p = br_profile_begin();
+        br_backward(br_sum(br_scaled_dot_product_attention(q, k, v, NULL, &options)));
+        cr_assert(br_profile_end(p));
+        int64_t pairs = B * (causal ? CAUSAL : Q * K);
+        const char *name = "scaled_dot_product_attention";
+        const br_profile_event *e = find(p, name, BR_PROFILE_FORWARD, "", 0);
+        cr_assert_eq(e->flops, 2 * pairs * (W + V));
+        cr_assert_eq(e->bytes, 4 * B * (Q * W + K * W + K * V + Q * V + Q));
+        e = find(p, name, BR_PROFILE_BACKWARD, "", 0);
+        cr_assert_eq(e->flops, 2 * pairs * (W + V + W));
+        br_profile_free(p);
+        br_scope_end(scope);
+    }
 }
 
 /* Each operation of the table is one event at the top, with its result's shape. */
@@ -331,6 +357,43 @@ Test(profile, ranges_close_what_is_open_inside)
     cr_assert_eq(br_profile_count(later), 1);
     br_profile_free(later);
     br_profile_free(p);
+}
+
+static void wait(int milliseconds)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = 1000000L * milliseconds }, NULL);
+}
+
+Test(profile, pauses_are_left_out)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_ones(BR_SHAPE(4), BR_F32);
+    br_profile *p = br_profile_begin();
+    uint64_t range = br_profile_range_begin("range");
+    check_fails(br_profile_resume(p), "the profile is not paused");
+    cr_assert(br_profile_pause(p));
+    check_fails(br_profile_pause(p), "does not run in this thread");
+    check_fails(br_profile_count(p) >= 0, "still runs");
+    br_profile *other = br_profile_begin();
+    check_fails(br_profile_resume(p), "a profile runs in this thread already");
+    check_fails(br_profile_end(p), "does not run in this thread");
+    br_profile_free(other);
+    br_neg(x);
+    wait(300);
+    cr_assert(br_profile_resume(p));
+    br_exp(x);
+    br_profile_range_end(range);
+    cr_assert(br_profile_pause(p));
+    wait(300);
+    cr_assert(br_profile_end(p), "a pause may be the end");
+    cr_assert_eq(br_profile_count(p), 3);
+    cr_assert_str_eq(br_profile_event_at(p, 2)->name, "exp");
+    cr_assert_eq(br_profile_event_at(p, 2)->parent, 1);
+    cr_assert_lt(br_profile_event_at(p, 0)->duration, 300000000);
+    check_fails(br_profile_pause(NULL), "profile is NULL");
+    check_fails(br_profile_resume(NULL), "profile is NULL");
+    br_profile_free(p);
+    br_scope_end(scope);
 }
 
 /* Begun and ended where modules and graphs are half done. */
