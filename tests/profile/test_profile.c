@@ -229,6 +229,8 @@ static int64_t bytes_with_threads(int threads)
     x = br_contiguous(br_transpose(br_softmax(br_f_dropout(x, 0.5, true), -1), 0, 1));
     br_backward(br_mean(br_mul(x, x)));
     cr_assert(br_profile_end(p));
+    const br_profile_event *add = find(p, "index_add", BR_PROFILE_BACKWARD, "", 0);
+    cr_assert_eq(add->bytes, 3 * 4 * 700 * 300 + 8 * 700, "its tasks are counted as well");
     int64_t bytes = 0;
     for (int64_t i = 0; i < br_profile_count(p); i++)
         bytes += br_profile_event_at(p, i)->bytes;
@@ -351,10 +353,12 @@ Test(profile, ranges_close_what_is_open_inside)
     cr_assert_eq(br_profile_event_at(p, 3)->parent, 0);
 
     br_profile *later = br_profile_begin();
-    br_profile_range_end(open);
+    br_profile_range_begin("of its own");
     br_profile_range_end(outer);
+    br_profile_range_end(open);
+    br_profile_range_begin("inside");
     cr_assert(br_profile_end(later));
-    cr_assert_eq(br_profile_count(later), 1);
+    cr_assert_eq(br_profile_event_at(later, 2)->parent, 1, "another profile's range closed ours");
     br_profile_free(later);
     br_profile_free(p);
 }
