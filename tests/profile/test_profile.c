@@ -141,6 +141,8 @@ Test(profile, products_are_counted_exactly)
     br_backward(br_sum(br_bmm(a, b)));
     br_backward(br_sum(br_matmul(a, c))); /* one operand for the whole batch */
     br_matmul(br_select(br_select(a, 0, 0), 0, 0), br_select(c, 1, 0));
+    br_matmul(br_t(c), b); /* batches that are not one product, with an operand for all */
+    br_matmul(br_transpose(b, 1, 2), c);
     cr_assert(br_profile_end(p));
     const br_profile_event *e = find(p, "bmm", BR_PROFILE_FORWARD, "", 0);
     cr_assert_eq(e->flops, 2 * 5 * 3 * 4 * 2);
@@ -151,6 +153,11 @@ Test(profile, products_are_counted_exactly)
     cr_assert_eq(e->bytes, 8 * (5 * 3 * 4 + 4 * 2 + 5 * 3 * 2));
     e = find(p, "matmul", BR_PROFILE_FORWARD, "", 1);
     cr_assert(e->flops == 2 * 4 && e->ndim == 0);
+    for (int nth = 2; nth < 4; nth++) {
+        e = find(p, "matmul", BR_PROFILE_FORWARD, "", nth);
+        cr_assert_eq(e->flops, 2 * 5 * 2 * 4 * 2);
+        cr_assert_eq(e->bytes, 8 * (4 * 2 + 5 * 4 * 2 + 5 * 2 * 2));
+    }
     br_profile_free(p);
     br_scope_end(scope);
 }
