@@ -155,6 +155,10 @@ BR_API int64_t br_cached_bytes(void);
  * process may run on. Results do not depend on it. */
 BR_API void br_set_num_threads(int n);
 BR_API int br_get_num_threads(void);
+/* The instruction set of the kernels: "avx512", "avx2" or "baseline"; the best that the processor
+ * runs, or the one that the environment variable BRASA_CPU_CAPABILITY names when the first
+ * operation runs. Results differ by rounding from one to another. */
+BR_API const char *br_get_cpu_capability(void);
 
 /* ---- Making tensors ------------------------------------------------------------------------ */
 

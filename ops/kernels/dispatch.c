@@ -1,33 +1,47 @@
 /* ops/kernels/dispatch.c - chooses the float kernels for this processor, once. */
 #include "ops/kernels/kernels.h"
+#include "tensor/tensor_internal.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern const br_kernels br__kernels_baseline_f32, br__kernels_baseline_f64;
+#ifdef __x86_64__
 extern const br_kernels br__kernels_avx2_f32, br__kernels_avx2_f64;
 extern const br_kernels br__kernels_avx512_f32, br__kernels_avx512_f64;
+#endif
 
 /* Best first: [variant][is_double]. */
 static const br_kernels *const tables[][2] = {
+#ifdef __x86_64__
     { &br__kernels_avx512_f32, &br__kernels_avx512_f64 },
     { &br__kernels_avx2_f32, &br__kernels_avx2_f64 },
+#endif
     { &br__kernels_baseline_f32, &br__kernels_baseline_f64 },
 };
 enum { VARIANTS = sizeof tables / sizeof *tables };
 
 static bool runs_here(int variant)
 {
-    switch (variant) {
-    case 0:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("fma");
-    case 1:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    default:
-        return true;
-    }
+    bool runs = true;
+#ifdef __x86_64__
+    if (variant == 0)
+        runs = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    if (variant < 2)
+        runs = runs && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return variant == VARIANTS - 1 || runs;
+}
+
+/* The variant of that name, -1 if there is none or this processor does not run it. */
+static int find(const char *name)
+{
+    for (int variant = 0; variant < VARIANTS; variant++)
+        if (strcmp(name, tables[variant][0]->name) == 0)
+            return runs_here(variant) ? variant : -1;
+    return -1;
 }
 
 static int best(void)
@@ -38,25 +52,44 @@ static int best(void)
     return variant;
 }
 
+/* What the environment asks for, else the best. A wish that cannot be had is an error of the first
+ * operation, which could not tell otherwise that it is not what was asked for. */
+static int choose(void)
+{
+    const char *wish = getenv("BRASA_CPU_CAPABILITY");
+    if (!wish || !*wish)
+        return best();
+    int variant = find(wish);
+    if (variant >= 0)
+        return variant;
+    br__fail(BR_ERROR_ARGUMENT, NULL,
+             "BRASA_CPU_CAPABILITY is '%.40s', must be avx512, avx2 or baseline, and at most %s, "
+             "which is what this processor runs",
+             wish, tables[best()][0]->name);
+    return best();
+}
+
 static atomic_int chosen = -1; /* not yet */
 
 const br_kernels *br__kernels(bool is_double)
 {
     int variant = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (variant < 0) {
-        variant = best();
+        variant = choose();
         atomic_store_explicit(&chosen, variant, memory_order_relaxed);
     }
     return tables[variant][is_double];
 }
 
+const char *br_get_cpu_capability(void)
+{
+    return br__kernels(false)->name;
+}
+
 bool br__force_kernels(const char *name)
 {
-    for (int variant = 0; variant < VARIANTS; variant++) {
-        if ((name && strcmp(name, tables[variant][0]->name) != 0) || !runs_here(variant))
-            continue;
+    int variant = name ? find(name) : best();
+    if (variant >= 0)
         atomic_store(&chosen, variant);
-        return true;
-    }
-    return false;
+    return variant >= 0;
 }

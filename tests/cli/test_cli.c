@@ -205,6 +205,15 @@ Test(cli, golden_files_are_checked)
     program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "1 passed, 1 failed\n");
 }
 
+Test(cli, the_environment_chooses_kernels)
+{
+    program_shell("for c in avx512 avx2 baseline; do BRASA_CPU_CAPABILITY=$c \"$BRASA\" check "
+                  "$GOLDEN/bert.gelu.safetensors >$OUT/$c 2>&1 || grep -q 'at most' $OUT/$c; done");
+    program_shell("grep -q '1 passed, 0 failed' $OUT/baseline");
+    program_shell("! BRASA_CPU_CAPABILITY=mmx \"$BRASA\" check $GOLDEN/bert.gelu.safetensors "
+                  ">$OUT/mmx 2>&1 && grep -q \"is 'mmx', must be avx512, avx2 or\" $OUT/mmx");
+}
+
 Test(cli, a_full_disk_is_an_error)
 {
     program_check("check $GOLDEN/bert.gelu.safetensors >/dev/full", 1, "");
