@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* An ImageNet of 22,000 labels has 2 MB. What is denser than that, "[[],[],...", takes 80 bytes of
- * memory for each of the file's. */
+/* A model of 22,000 labels has 2 MB. The densest text, "{},{},...", takes 80 bytes of memory for
+ * each of the file's. */
 enum { MAX_BYTES = 4 << 20 };
 
 static const char op[] = "auto_config";
