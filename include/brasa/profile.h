@@ -111,7 +111,7 @@ typedef struct br_peak {
     double flops, bytes;
 } br_peak;
 /* Measures it with the threads of br_get_num_threads(), in half a second or so: multiply-adds of
- * the widest vectors, and a triad a = b + s c over 384 MiB. */
+ * the widest vectors, and a triad a = b + s c over 384 MiB, which br_empty_cache() gives back. */
 BR_API bool br_measure_peak(br_dtype dtype, br_peak *peak);
 
 typedef struct br_profile_print_options {
