@@ -58,7 +58,7 @@ static void print_row(const table *t, const br_profile_row *row)
     if (t->options.by == BR_PROFILE_BY_MODULE)
         fprintf(t->stream, "%10.3f%10.3f", 1e3 * row->phases[BR_PROFILE_FORWARD] / t->steps,
                 1e3 * row->phases[BR_PROFILE_BACKWARD] / t->steps);
-    fprintf(t->stream, "%10.3f%10.3f%10.3f", 1e3 * row->self / t->steps,
+    fprintf(t->stream, "%10.3f%10.4g%10.4g", 1e3 * row->self / t->steps,
             1e-9 * row->flops / t->steps, 1e-9 * row->bytes / t->steps);
     double rate = row->total > 0 ? 1e-9 / row->total : 0;
     fprintf(t->stream, "%10.1f%8.1f", row->flops * rate, row->bytes * rate);
