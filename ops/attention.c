@@ -244,8 +244,8 @@ static void count_work(const tensors *t, const br_attention *a, int64_t width)
 
 /* ---- The operation --------------------------------------------------------------------------- */
 
-/* A gradient that is added to: zeros of the input's shape, but that a mask with one column has one
- * for each key, which the tape sums. */
+/* A new tensor of the input's shape, but that the gradient of a mask with one column has one for
+ * each key, which the tape sums. */
 static br_tensor *gradient_of(br_node *node, int input, const tensors *t)
 {
     if (!br_wants(node, input))
@@ -255,7 +255,7 @@ static br_tensor *gradient_of(br_node *node, int input, const tensors *t)
     memcpy(sizes, x->sizes, sizeof sizes);
     if (input == MASK)
         sizes[x->ndim - 1] = key->sizes[key->ndim - 2];
-    return br_zeros(x->ndim, sizes, x->dtype);
+    return br__new(OP, x->ndim, sizes, x->dtype);
 }
 
 /* Scores are made again; their gradient leads to those of query and key. */
@@ -278,6 +278,9 @@ static void attention_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_attention a = attention_of(&t, br_params(node));
     if (BR_PROFILING)
         count_work(&t, &a, gradient_width(&t, &a.head));
+    for (int i = QUERY; i <= MASK && !br__attention_grad_writes(&a); i++)
+        if (dx[i])
+            br_zero_(dx[i]);
     br__attention_grad(&a);
 }
 

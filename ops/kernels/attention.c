@@ -231,6 +231,20 @@ static int64_t chunk_size(int64_t length, int64_t chunks)
     return ratio(ratio(length, chunks), BR_ATTENTION_BLOCK) * BR_ATTENTION_BLOCK;
 }
 
+/* Each head is then done by one call, in which no row of a gradient is passed over. */
+bool br__attention_grad_writes(const br_attention *a)
+{
+    const br_attention_work *w = &a->head;
+    int64_t heads = 1;
+    for (int d = 0; d < a->batch_ndim; d++) {
+        heads *= a->batch_sizes[d];
+        if (is_shared(a, d))
+            return false;
+    }
+    return heads > 0 && w->queries > 0 && w->queries <= BR_ATTENTION_BLOCK && w->keys > 0 &&
+           w->keys <= BR_ATTENTION_BLOCK && !(w->causal && w->keys > w->queries) && !w->dmask.at;
+}
+
 bool br__attention_grad(const br_attention *given)
 {
     const int64_t heads = product(given->batch_ndim, given->batch_sizes);
@@ -239,6 +253,7 @@ bool br__attention_grad(const br_attention *given)
         return true;
     job j = { .kernels = br__kernels(given->is_double) };
     br_attention a = sorted(given, &j.parallel);
+    a.head.writes = br__attention_grad_writes(given);
     j.a = &a;
     j.serial = heads / j.parallel;
     j.chunks = ratio(w->queries > w->keys ? w->queries : w->keys, CHUNK);

@@ -30,5 +30,7 @@ typedef struct br_attention {
 bool br__attention(const br_attention *a);
 /* Adds to the gradients that are wanted: those whose `at` is set. */
 bool br__attention_grad(const br_attention *a);
+/* True if br__attention_grad() would write all of them instead, whatever they hold. */
+bool br__attention_grad_writes(const br_attention *a);
 
 #endif

@@ -138,15 +138,15 @@ static void differentiate_block(const br_attention_work *w, const backward_space
             w, s, i, &(score_block){ first + i, smaller(n - i, TILE_COLUMNS), key, keys, ROW });
     if (w->dvalue.at)
         multiply_panels(keys, w->value_width, n, s->p, ROW, 1, s->douts, n * TILE_COLUMNS,
-                        row_at(&w->dvalue, key), w->dvalue.row, true);
+                        row_at(&w->dvalue, key), w->dvalue.row, !w->writes);
     if (w->dkey.at)
         multiply_panels(keys, w->width, n, s->ds, ROW, 1, s->queries, n * TILE_COLUMNS,
-                        row_at(&w->dkey, key), w->dkey.row, true);
+                        row_at(&w->dkey, key), w->dkey.row, !w->writes);
     if (w->dquery.at) {
         pack_panels(s->keys, keys, w->width, row_at(&w->key, key), w->key.row, w->key.column,
                     (real)w->scale);
         multiply_panels(n, w->width, keys, s->ds, 1, ROW, s->keys, keys * TILE_COLUMNS,
-                        row_at(&w->dquery, first), w->dquery.row, true);
+                        row_at(&w->dquery, first), w->dquery.row, !w->writes);
     }
     if (w->dmask.at)
         add_to_dmask(w, s->ds, first, n, key, keys);

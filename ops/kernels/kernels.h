@@ -148,8 +148,8 @@ typedef struct br_strided {
     int64_t row, column;
 } br_strided;
 
-/* One head's attention: out = dropout(softmax(scale query key^T + mask)) value, and its gradients,
- * which are added to. */
+/* One head's attention: out = dropout(softmax(scale query key^T + mask)) value, and its
+ * gradients. */
 typedef struct br_attention_work {
     int64_t queries, keys, width,
         value_width; /* query [queries, width], value [keys, value_width] */
@@ -165,6 +165,7 @@ typedef struct br_attention_work {
     br_strided lse;  /* log of the sum of exponentials, a column; inf where no key takes part */
     br_strided dout; /* any strides */
     br_strided dquery, dkey, dvalue, dmask; /* any `at` may be NULL */
+    bool writes; /* gradients are written, not added to: for one call with all queries and keys */
     void *scratch;
 } br_attention_work;
 
