@@ -243,24 +243,28 @@ Test(attention, dropout, .timeout = 60)
     with_every_variant(dropout);
 }
 
+/* Neighbouring keys, queries and heads, of one group and of two, fall by draws of their own. */
 Test(attention, as_many_fall_as_should)
 {
-    enum { L = 301, S = 257 };
+    enum { L = 301, S = 257, DISTANCES = 4 };
+    static const int64_t distances[DISTANCES] = { 1, S, L * S, 2 * L * S };
     br_tensor *x[3];
-    inputs_of(2, 2, L, S, x);
-    br_tensor *stays = br_contiguous(what_stays(x[0], x[1], 0.3));
+    inputs_of(4, 2, L, S, x);
+    br_tensor *unit = br_expand(br_eye(S, S, BR_F32), BR_SHAPE(2, 2, S, S));
+    br_tensor *stays = br_div(attend(x[0], x[1], unit, NULL, .enable_gqa = true, .dropout_p = 0.3),
+                              attend(x[0], x[1], unit, NULL, .enable_gqa = true));
     const float *p = br_data_f32(stays);
-    int64_t n = br_numel(stays), fallen = 0, pairs[2] = { 0 };
+    int64_t n = br_numel(stays), fallen = 0, pairs[DISTANCES] = { 0 };
     for (int64_t i = 0; i < n; i++) {
         cr_assert(p[i] == 0 || fabsf(p[i] - 1 / 0.7f) < 1e-5f);
         fallen += p[i] == 0;
-        pairs[0] += i >= 1 && p[i] == 0 && p[i - 1] == 0;
-        pairs[1] += i >= S && p[i] == 0 && p[i - S] == 0;
+        for (int k = 0; k < DISTANCES; k++)
+            pairs[k] += p[i] == 0 && p[(i + distances[k]) % n] == 0;
     }
     /* Four standard deviations of the binomial distribution; of neighbours about the same. */
     check_close((double)fallen / (double)n, 0.3, 4 * sqrt(0.3 * 0.7 / (double)n));
-    for (int i = 0; i < 2; i++)
-        check_close((double)pairs[i] / (double)n, 0.09, 6 * sqrt(0.09 * 0.91 / (double)n));
+    for (int k = 0; k < DISTANCES; k++)
+        check_close((double)pairs[k] / (double)n, 0.09, 6 * sqrt(0.09 * 0.91 / (double)n));
 }
 
 Test(attention, dropout_of_all_and_of_none)
