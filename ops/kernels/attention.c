@@ -96,7 +96,7 @@ static void run_team(void *context, int64_t team)
 static void run_units(job *j)
 {
     atomic_store(&j->next, 0);
-    br__parallel(min64(j->teams, j->units), run_team, j);
+    br__parallel(j->teams, run_team, j);
 }
 
 /* Multiplications in the scores of a head. */
@@ -108,7 +108,7 @@ static double work(const br_attention_work *w)
 /* Chooses teams and what they take, from the work of one of the units. */
 static void set_teams(job *j, double total, double unit)
 {
-    j->teams = total < SERIAL_WORK ? 1 : br_get_num_threads();
+    j->teams = total < SERIAL_WORK ? 1 : min64(br_get_num_threads(), j->units);
     j->taken = unit < TAKEN_WORK ? 1 + (int64_t)(TAKEN_WORK / (unit + 1)) : 1;
     int64_t share = ratio(j->units, 2 * j->teams);
     if (j->taken > share)
