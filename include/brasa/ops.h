@@ -191,11 +191,10 @@ BR_API br_tensor *br_f_dropout(br_tensor *x, double p, bool training);
 /* ---- Attention (ops/attention.c): f32, f64 --------------------------------------------------- */
 
 typedef struct br_attention_options {
-    double
-        dropout_p;  /* each probability is 0 with this probability, else divided by 1 - dropout_p */
-    bool is_causal; /* query i sees keys 0 .. i; attn_mask must be NULL */
-    double scale;   /* of query key^T; 0: 1 / sqrt(E) */
-    bool enable_gqa; /* grouped heads: query head h goes with head h / (Hq / H) of key and value */
+    double dropout_p; /* a probability is 0 with this one, else it is divided by 1 - dropout_p */
+    bool is_causal;   /* query i sees keys 0 .. i; attn_mask must be NULL */
+    double scale;     /* of query key^T; 0: 1 / sqrt(E) */
+    bool enable_gqa;  /* grouped heads: query head h goes with head h / (Hq / H) of key and value */
 } br_attention_options;
 
 /* softmax(scale query key^T + mask) value, of query [*, L, E], key [*, S, E] and value [*, S, Ev]:

@@ -10,11 +10,13 @@
 
 #include <stdatomic.h>
 
-enum { CHUNK = 4 * BR_ATTENTION_BLOCK };
+enum {
+    CHUNK = 4 * BR_ATTENTION_BLOCK,
+    UNITS_PER_THREAD = 4, /* fewer are cut up */
+};
 
-/* In multiplications; measured. */
-static const double SERIAL_WORK = 1 << 17; /* below it a second thread costs more than it gives */
-enum { UNITS_PER_THREAD = 4 };             /* fewer are cut up */
+/* In multiplications. */
+static const double SERIAL_WORK = 1 << 17; /* a second thread costs more than it would give */
 static const double TAKEN_WORK = 1 << 18;  /* what a thread takes at a time is at least this */
 
 typedef struct job {
