@@ -89,7 +89,7 @@ static bool read_lines(texts *t, size_t length)
         const char *tab = memchr(line, '\t', (size_t)(next - line));
         const char *wrong = complaint(line, tab, next);
         if (wrong) {
-            br_raise(BR_ERROR_FORMAT, "line %" PRId64 " %s", number, wrong);
+            br_raise(BR_ERROR_FORMAT, "line %" PRId64 " of the texts %s", number, wrong);
             return false;
         }
         int64_t label = br_vocab_add(t->labels, line, (size_t)(tab - line));
