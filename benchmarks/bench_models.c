@@ -32,25 +32,14 @@ typedef struct model_entry {
     void (*make_batch)(br_tensor **batch);
     /* The loss, or NULL with an error. */
     br_tensor *(*loss)(br_module *module, br_tensor *const *batch);
-    bool no_dropout;   /* trains in evaluation mode, so that losses can be compared */
+    bool has_dropout;
     bool no_optimizer; /* a training step is forward and backward */
 } model_entry;
 
-static br_module *make_bert(bool as_written)
+static br_module *make_bert(void)
 {
     br_bert_config config = br_bert_notebook_config();
-    config.as_written = as_written;
     return br_base(br_bert_new(&config));
-}
-
-static br_module *make_bert_intended(void)
-{
-    return make_bert(false);
-}
-
-static br_module *make_bert_as_written(void)
-{
-    return make_bert(true);
 }
 
 /* Six sequences of 40 words padded to 100, seven words to predict in each. */
@@ -85,22 +74,12 @@ static br_tensor *bert_loss(br_module *module, br_tensor *const *batch)
     return br_bert_loss(logits_lm, logits_clsf, batch[3], batch[4], NULL, NULL);
 }
 
-static br_module *make_encoder_decoder(bool add_attention)
+/* The notebook's, but that the encoder's attention is added, not dropped. */
+static br_module *make_encoder_decoder(void)
 {
     br_architecture_config config = br_architecture_notebook_config();
-    config.add_attention = add_attention;
+    config.add_attention = true;
     return br_base(br_architecture_encoder_decoder_new(&config));
-}
-
-/* The encoder's attention is added, not dropped: the notebook's model, but for that. */
-static br_module *make_encoder_decoder_intended(void)
-{
-    return make_encoder_decoder(true);
-}
-
-static br_module *make_encoder_decoder_as_written(void)
-{
-    return make_encoder_decoder(false);
 }
 
 /* 64 sequences of 10 ids to copy; targets have 9. */
@@ -124,6 +103,75 @@ static br_tensor *copy_loss(br_module *module, br_tensor *const *batch)
     br_tensor *out = br_architecture_encoder_decoder_forward(
         (br_architecture_encoder_decoder *)(void *)module, batch[0], batch[1], batch[2], batch[3]);
     return br_cross_entropy(br_flatten(out, 0, 1), batch[4], NULL);
+}
+
+/* ids[b][s] = first + (b row + s column) mod count, i64 [batch, length] */
+static br_tensor *make_ids(int64_t batch, int64_t length, int64_t row, int64_t column,
+                           int64_t first, int64_t count)
+{
+    br_tensor *t = br_empty(BR_SHAPE(batch, length), BR_I64);
+    int64_t *ids = br_data_i64(t);
+    for (int64_t i = 0; ids && i < batch * length; i++)
+        ids[i] = first + (i / length * row + i % length * column) % count;
+    return t;
+}
+
+/* BERT-base as a classifier, notebook 000's. */
+static br_module *make_classifier(void)
+{
+    br_anatomy_config config = br_anatomy_notebook_config();
+    return br_base(br_anatomy_classifier_new(&config));
+}
+
+static void make_texts(int64_t n, int64_t length, br_tensor **batch)
+{
+    batch[0] = make_ids(n, length, 7919, 104729, 0, 30522);
+    batch[1] = br_flatten(make_ids(n, 1, 1, 0, 0, 2), 0, -1);
+}
+
+static void make_text_of_5(br_tensor **batch)
+{
+    make_texts(1, 5, batch);
+}
+
+static void make_texts_of_128(br_tensor **batch)
+{
+    make_texts(8, 128, batch);
+}
+
+static br_tensor *classifier_loss(br_module *module, br_tensor *const *batch)
+{
+    br_tensor *logits =
+        br_anatomy_classifier_forward((br_anatomy_classifier *)(void *)module, batch[0]);
+    return br_cross_entropy(logits, batch[1], NULL);
+}
+
+/* Notebook 001's, of the sizes of its paper. */
+static br_module *make_transformer(void)
+{
+    br_vanilla_config config = { .embed_dim = 512,
+                                 .n_heads = 8,
+                                 .ff_hid_dim = 2048,
+                                 .n_layers = 6,
+                                 .max_length = 100,
+                                 .src_vocab_size = 10000,
+                                 .trg_vocab_size = 10000 };
+    return br_base(br_vanilla_transformer_new(&config));
+}
+
+static void make_translations(br_tensor **batch)
+{
+    br_tensor *trg = make_ids(16, 32, 6007, 50021, 1, 9999);
+    batch[0] = make_ids(16, 32, 7919, 104729, 1, 9999);
+    batch[1] = br_narrow(trg, 1, 0, 31);
+    batch[2] = br_flatten(br_narrow(trg, 1, 1, 31), 0, -1);
+}
+
+static br_tensor *transformer_loss(br_module *module, br_tensor *const *batch)
+{
+    br_tensor *out = br_vanilla_transformer_forward((br_vanilla_transformer *)(void *)module,
+                                                    batch[0], batch[1]);
+    return br_cross_entropy(br_flatten(out, 0, 1), batch[2], NULL);
 }
 
 /* Attention alone, of 12 heads of 64. */
@@ -174,11 +222,11 @@ static br_tensor *attention_loss(br_module *module, br_tensor *const *batch)
 }
 
 static const model_entry models[] = {
-    { "bert-scratch", make_bert_intended, make_bert_batch, bert_loss, false, false },
-    { "bert-scratch-as-written", make_bert_as_written, make_bert_batch, bert_loss, false, false },
-    { "encoder-decoder", make_encoder_decoder_intended, make_copy_batch, copy_loss, true, false },
-    { "encoder-decoder-as-written", make_encoder_decoder_as_written, make_copy_batch, copy_loss,
-      true, false },
+    { "bert-scratch", make_bert, make_bert_batch, bert_loss, false, false },
+    { "encoder-decoder", make_encoder_decoder, make_copy_batch, copy_loss, true, false },
+    { "classifier-5", make_classifier, make_text_of_5, classifier_loss, true, false },
+    { "classifier-128", make_classifier, make_texts_of_128, classifier_loss, true, false },
+    { "transformer", make_transformer, make_translations, transformer_loss, false, false },
     { "attention-2048", make_attention_2048, make_no_batch, attention_loss, false, true },
     { "attention-2048-causal", make_attention_2048_causal, make_no_batch, attention_loss, false,
       true },
@@ -190,14 +238,28 @@ static const model_entry models[] = {
 typedef struct measured {
     const model_entry *model;
     workload w;
+    int64_t held; /* bytes that a step cannot do without */
 } measured;
+
+static int64_t parameter_bytes(br_module *module)
+{
+    int64_t bytes = 0;
+    br_named_list *list = br_parameters(module);
+    for (int64_t i = 0; list && i < list->count; i++)
+        bytes += br_numel(list->items[i].tensor) *
+                 (int64_t)br_dtype_size(br_dtype_of(list->items[i].tensor));
+    br_named_list_free(list);
+    return bytes;
+}
 
 static void train_step(void *context)
 {
     measured *m = context;
     br_scope *scope = br_scope_begin();
-    br_tensor *loss = m->model->loss(m->w.module, m->w.batch);
     br_zero_grad(m->w.module);
+    br_tensor *loss = m->model->loss(m->w.module, m->w.batch);
+    /* Parameters, optimizer's state and what backward needs are held now; gradients will be. */
+    m->held = br_live_bytes() + parameter_bytes(m->w.module);
     br_backward(loss);
     if (m->w.optim)
         br_optim_step(m->w.optim);
@@ -211,15 +273,19 @@ static void forward_step(void *context)
     br_scope *scope = br_no_grad_begin();
     m->w.loss = br_item(m->model->loss(m->w.module, m->w.batch));
     br_scope_end(scope);
+    m->held = br_live_bytes();
 }
 
 typedef struct phase_entry {
     const char *name;
     void (*step)(void *context);
-    bool training;
+    bool has_optimizer, drops_out;
 } phase_entry;
-static const phase_entry phases[] = { { "train", train_step, true },
-                                      { "forward", forward_step, false } };
+/* A step without dropout is done in evaluation mode: its losses can be compared to the last digit.
+ */
+static const phase_entry phases[] = { { "train", train_step, true, false },
+                                      { "train-dropout", train_step, true, true },
+                                      { "forward", forward_step, false, false } };
 
 static double peak_mib(void)
 {
@@ -228,13 +294,18 @@ static double peak_mib(void)
     return (double)usage.ru_maxrss / 1024;
 }
 
+static double held_mib(const measured *m)
+{
+    return (double)m->held / (1 << 20);
+}
+
 static void begin(measured *m, const phase_entry *phase)
 {
     br_manual_seed(SEED);
     m->w.module = m->model->make();
     m->model->make_batch(m->w.batch);
-    br_train(m->w.module, phase->training && !m->model->no_dropout);
-    if (phase->training && !m->model->no_optimizer)
+    br_train(m->w.module, phase->drops_out);
+    if (phase->has_optimizer && !m->model->no_optimizer)
         m->w.optim = br_adam(m->w.module, NULL);
 }
 
@@ -244,7 +315,8 @@ static void end(measured *m)
     br_module_free(m->w.module);
 }
 
-/* For each line of input one step; "loss", milliseconds and peak memory come back. */
+/* For each line of input one step; its loss, milliseconds, and in MiB the peak of the process and
+ * what must be held come back. */
 static void serve(measured *m, const phase_entry *phase)
 {
     char line[64];
@@ -252,7 +324,7 @@ static void serve(measured *m, const phase_entry *phase)
         double start = bench_now();
         phase->step(m);
         double ms = (bench_now() - start) * 1e3;
-        printf("%.9g %.6f %.1f\n", m->w.loss, ms, peak_mib());
+        printf("%.9g %.6f %.1f %.1f\n", m->w.loss, ms, peak_mib(), held_mib(m));
         fflush(stdout);
     }
 }
@@ -261,13 +333,16 @@ static void print_model(const bench_options *o, const measured *m, const phase_e
                         bench_times t)
 {
     if (!o->json) {
-        printf("%-28s %-8s %9.2f ms (least %.2f, of %d) %9.1f MiB   loss %.6f\n", m->model->name,
-               phase->name, t.median * 1e3, t.min * 1e3, t.count, peak_mib(), m->w.loss);
+        printf(
+            "%-22s %-13s %9.2f ms (least %.2f, of %d) %8.1f MiB (%.1f must be held)  loss %.6f\n",
+            m->model->name, phase->name, t.median * 1e3, t.min * 1e3, t.count, peak_mib(),
+            held_mib(m), m->w.loss);
         return;
     }
-    json_t *row = json_pack("{ss ss si sf sf sf sf}", "name", m->model->name, "phase", phase->name,
-                            "threads", o->threads, "median_ms", t.median * 1e3, "min_ms",
-                            t.min * 1e3, "peak_mib", peak_mib(), "loss", m->w.loss);
+    json_t *row =
+        json_pack("{ss ss si sf sf sf sf sf}", "name", m->model->name, "phase", phase->name,
+                  "threads", o->threads, "median_ms", t.median * 1e3, "min_ms", t.min * 1e3,
+                  "peak_mib", peak_mib(), "held_mib", held_mib(m), "loss", m->w.loss);
     json_dumpf(row, stdout, JSON_REAL_PRECISION(9));
     json_decref(row);
     putchar('\n');
@@ -306,6 +381,8 @@ static int run_entry(const bench_options *o, const model_entry *model, const pha
 
 static bool matches(const bench_options *o, const model_entry *model, const phase_entry *phase)
 {
+    if (phase->drops_out && !model->has_dropout)
+        return false;
     char full[128];
     snprintf(full, sizeof full, "%s/%s", model->name, phase->name);
     return !o->filter || fnmatch(o->filter, model->name, 0) == 0 ||
