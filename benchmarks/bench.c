@@ -49,7 +49,7 @@ const br_peak *bench_peak(br_dtype dtype)
 static int usage(FILE *stream, int status)
 {
     fputs(
-        "usage: brasa bench kernels|models [options]\n"
+        "usage: brasa bench kernels|models|scale [options]\n"
         "\n"
         "kernels: every operation at the sizes its row in tests/op_cases.def gives, forward and\n"
         "backward, as time, GFLOP/s or GB/s, and the fraction of this machine's measured peak\n"
@@ -57,13 +57,15 @@ static int usage(FILE *stream, int status)
         "models: the training step (forward, loss, backward, optimizer) and the forward (no grad,\n"
         "eval) of each model at its notebook's sizes, each in a process of its own, with its peak\n"
         "memory.\n"
+        "scale: a training step of an encoder against length, batch, width and depth.\n"
         "\n"
         "  --threads N    threads (default: all processors)\n"
         "  --filter GLOB  entries whose name matches\n"
-        "  --seconds S    least time to measure each entry for (default 0.2; models 3)\n"
+        "  --seconds S    least time to measure each entry for (default 0.2; scale 1, models 3)\n"
         "  --json         one object a line\n"
         "  --serve        models: one step for each line of standard input, for comparisons; the\n"
         "                 filter is NAME/train or NAME/forward\n"
+        "  --plot DIR     scale: draw the curves as SVG\n"
         "  --profile[=N]  models: profile N steps (3) and print what they spend their time on\n",
         stream);
     return status;
@@ -71,13 +73,14 @@ static int usage(FILE *stream, int status)
 
 int cli_bench(int argc, char **argv)
 {
-    enum { THREADS = 256, FILTER, SECONDS, JSON, SERVE, PROFILE };
+    enum { THREADS = 256, FILTER, SECONDS, JSON, SERVE, PROFILE, PLOT };
     static const struct option known[] = {
         { "threads", required_argument, NULL, THREADS },
         { "filter", required_argument, NULL, FILTER },
         { "seconds", required_argument, NULL, SECONDS },
         { "json", no_argument, NULL, JSON },
         { "serve", no_argument, NULL, SERVE },
+        { "plot", required_argument, NULL, PLOT },
         { "profile", optional_argument, NULL, PROFILE },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
@@ -114,6 +117,9 @@ int cli_bench(int argc, char **argv)
                 return 2;
             }
             break;
+        case PLOT:
+            o.plot = optarg;
+            break;
         case SERVE:
             o.serve = true;
             break;
@@ -126,10 +132,15 @@ int cli_bench(int argc, char **argv)
     if (optind != argc - 1)
         return usage(stderr, 2);
     br_set_num_threads(o.threads);
-    if (strcmp(argv[optind], "kernels") == 0)
-        return bench_kernels(&o);
-    if (strcmp(argv[optind], "models") == 0)
-        return bench_models(&o);
-    fprintf(stderr, "brasa bench: %s: must be kernels or models\n", argv[optind]);
+    static const struct {
+        const char *name;
+        int (*run)(const bench_options *options);
+    } parts[] = { { "kernels", bench_kernels },
+                  { "models", bench_models },
+                  { "scale", bench_scale } };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(argv[optind], parts[i].name) == 0)
+            return parts[i].run(&o);
+    fprintf(stderr, "brasa bench: %s: must be kernels, models or scale\n", argv[optind]);
     return 2;
 }

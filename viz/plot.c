@@ -118,7 +118,8 @@ static double height(const plot *p, const br_series *s, int64_t i)
 /* True if the point can be drawn. */
 static bool drawable(const plot *p, const br_series *s, int64_t i)
 {
-    return fabs(s->x[i]) < widest && fabs(s->y[i]) < widest && (!p->y.log || height(p, s, i) > 0);
+    return fabs(s->x[i]) < widest && fabs(s->y[i]) < widest && (!p->x.log || s->x[i] > 0) &&
+           (!p->y.log || height(p, s, i) > 0);
 }
 
 static void widen(axis *a, double value)
@@ -214,7 +215,7 @@ static int legend_place(const plot *p, int wanted, int *x, int *row)
 static void lay_out(plot *p)
 {
     const br_plot_options *o = &p->options;
-    p->x = (axis){ .low = INFINITY, .high = -INFINITY };
+    p->x = (axis){ .low = INFINITY, .high = -INFINITY, .log = o->log_x };
     p->y = (axis){ .low = INFINITY, .high = -INFINITY, .log = o->log_y };
     for (int k = 0; k < p->n_series; k++)
         for (int64_t i = 0; i < p->series[k].count; i++)

@@ -17,6 +17,7 @@ typedef struct br_series {
 typedef struct br_plot_options {
     const char *title, *x_label, *y_label; /* UTF-8, NULL: none */
     bool log_y;        /* values that are not positive are left out, unless there is a floor */
+    bool log_x;        /* the same for x */
     double floor_y;    /* with log_y: smaller values are drawn at this one; 0: no floor */
     int width, height; /* in pixels; 0: 800 x 480 */
 } br_plot_options;

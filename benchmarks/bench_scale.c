@@ -1,0 +1,144 @@
+/* benchmarks/bench_scale.c - a training step of notebook 004's encoder against length, batch, width
+ * and depth, one of which varies while the others stay. */
+#include "benchmarks/bench.h"
+#include "cli/cli.h"
+
+#include <brasa/profile.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct sizes {
+    int64_t length, batch, width, depth;
+} sizes;
+
+typedef struct axis_entry {
+    const char *name;
+    size_t field; /* which of the sizes varies */
+    sizes fixed;
+    int64_t least, most; /* doubling from one to the other */
+} axis_entry;
+
+static const axis_entry axes[] = {
+    { "length", offsetof(sizes, length), { 0, 2, 256, 2 }, 4, 2048 },
+    { "batch", offsetof(sizes, batch), { 32, 0, 256, 2 }, 1, 256 },
+    { "width", offsetof(sizes, width), { 32, 4, 0, 2 }, 32, 2048 },
+    { "depth", offsetof(sizes, depth), { 32, 4, 256, 0 }, 1, 64 },
+};
+enum { N_AXES = sizeof axes / sizeof *axes, MAX_POINTS = 16, HEAD = 32, VOCABULARY = 1000 };
+
+typedef struct stepper {
+    br_architecture_encoder *model;
+    br_optim *optim;
+    br_tensor *ids;
+} stepper;
+
+static void step(void *context)
+{
+    stepper *s = context;
+    br_scope *scope = br_scope_begin();
+    br_optim_zero_grad(s->optim);
+    br_tensor *out = br_architecture_encoder_forward(s->model, s->ids, NULL);
+    br_backward(br_mean(br_mul(out, out)));
+    br_optim_step(s->optim);
+    br_scope_end(scope);
+}
+
+/* FLOPs of the products of one step. */
+static double count_flops(stepper *s)
+{
+    br_profile *profile = br_profile_begin();
+    step(s);
+    double flops = 0;
+    if (profile && br_profile_end(profile))
+        for (int64_t i = 0; i < br_profile_count(profile); i++)
+            flops += (double)br_profile_event_at(profile, i)->flops;
+    br_profile_free(profile);
+    return flops;
+}
+
+static void begin(stepper *s, const sizes *z)
+{
+    br_architecture_config config = { .hidden_size = z->width,
+                                      .intermediate_size = 4 * z->width,
+                                      .num_hidden_layers = z->depth,
+                                      .num_attention_heads = z->width / HEAD,
+                                      .vocab_size = VOCABULARY,
+                                      .max_position_embeddings = z->length,
+                                      .add_attention = true,
+                                      .pre_norm = true };
+    br_manual_seed(0);
+    s->model = br_architecture_encoder_new(&config);
+    br_eval(br_base(s->model)); /* no dropout */
+    s->optim = br_adam(br_base(s->model), NULL);
+    s->ids = br_randint(0, VOCABULARY, BR_SHAPE(z->batch, z->length));
+}
+
+static void end(stepper *s)
+{
+    br_optim_free(s->optim);
+    br_free_module(s->model);
+}
+
+static void print_point(const bench_options *o, const axis_entry *axis, int64_t size, double ms,
+                        double gflops)
+{
+    if (o->json)
+        printf("{\"axis\": \"%s\", \"size\": %" PRId64 ", \"threads\": %d, \"min_ms\": %.4f, "
+               "\"gflop_per_s\": %.2f}\n",
+               axis->name, size, o->threads, ms, gflops);
+    else
+        printf("%-8s %6" PRId64 " %12.3f ms %9.1f GFLOP/s\n", axis->name, size, ms, gflops);
+    fflush(stdout);
+}
+
+static bool draw(const bench_options *o, const axis_entry *axis, int64_t n, const double *x,
+                 const double *ms, const double *gflops)
+{
+    char *path = cli_format("%s/scale-%s.svg", o->plot, axis->name), name[64];
+    snprintf(name, sizeof name, "a training step, %d threads", o->threads);
+    br_series series[] = { { "ms", n, x, ms }, { "GFLOP/s", n, x, gflops } };
+    br_plot_options options = { .title = name,
+                                .x_label = axis->name,
+                                .log_x = true,
+                                .log_y = true,
+                                .width = 640,
+                                .height = 400 };
+    bool ok = path && br_plot_svg(path, 2, series, &options);
+    free(path);
+    return ok;
+}
+
+static void measure_axis(const bench_options *o, const axis_entry *axis)
+{
+    double x[MAX_POINTS], ms[MAX_POINTS], gflops[MAX_POINTS];
+    int64_t n = 0;
+    for (int64_t size = axis->least; size <= axis->most && !br_failed(); size *= 2, n++) {
+        sizes z = axis->fixed;
+        memcpy((char *)&z + axis->field, &size, sizeof size);
+        stepper s;
+        br_scope *scope = br_scope_begin();
+        begin(&s, &z);
+        double flops = count_flops(&s);
+        double seconds = bench_measure(step, &s, o->seconds > 0 ? o->seconds : 1).min;
+        end(&s);
+        br_scope_end(scope);
+        x[n] = (double)size;
+        ms[n] = seconds * 1e3;
+        gflops[n] = flops / seconds * 1e-9;
+        if (!br_failed())
+            print_point(o, axis, size, ms[n], gflops[n]);
+    }
+    if (o->plot && !br_failed())
+        draw(o, axis, n, x, ms, gflops);
+}
+
+int bench_scale(const bench_options *o)
+{
+    if (o->plot && !cli_make_directory(o->plot))
+        return br_report(stderr);
+    for (int i = 0; i < N_AXES && !br_failed(); i++)
+        if (!o->filter || strcmp(o->filter, axes[i].name) == 0)
+            measure_axis(o, &axes[i]);
+    return br_report(stderr);
+}
