@@ -49,7 +49,7 @@ const br_peak *bench_peak(br_dtype dtype)
 static int usage(FILE *stream, int status)
 {
     fputs(
-        "usage: brasa bench kernels|models|scale [options]\n"
+        "usage: brasa bench kernels|models|scale|sweep [options]\n"
         "\n"
         "kernels: every operation at the sizes its row in tests/op_cases.def gives, forward and\n"
         "backward, as time, GFLOP/s or GB/s, and the fraction of this machine's measured peak\n"
@@ -58,13 +58,15 @@ static int usage(FILE *stream, int status)
         "eval) of each model at its notebook's sizes, each in a process of its own, with its peak\n"
         "memory.\n"
         "scale: a training step of an encoder against length, batch, width and depth.\n"
+        "sweep: operations from 1 to 10^7 elements, the least time of many calls.\n"
         "\n"
         "  --threads N    threads (default: all processors)\n"
         "  --filter GLOB  entries whose name matches\n"
-        "  --seconds S    least time to measure each entry for (default 0.2; scale 1, models 3)\n"
+        "  --seconds S    least time to measure each entry for (0.2; scale 1, models 3, sweep "
+        "0.005)\n"
         "  --json         one object a line\n"
         "  --serve        models: one step for each line of standard input, for comparisons; the\n"
-        "                 filter is NAME/train or NAME/forward\n"
+        "                 filter is NAME/train or NAME/forward; sweep: one entry for each line\n"
         "  --plot DIR     scale: draw the curves as SVG\n"
         "  --profile[=N]  models: profile N steps (3) and print what they spend their time on\n",
         stream);
@@ -137,10 +139,11 @@ int cli_bench(int argc, char **argv)
         int (*run)(const bench_options *options);
     } parts[] = { { "kernels", bench_kernels },
                   { "models", bench_models },
-                  { "scale", bench_scale } };
+                  { "scale", bench_scale },
+                  { "sweep", bench_sweep } };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(argv[optind], parts[i].name) == 0)
             return parts[i].run(&o);
-    fprintf(stderr, "brasa bench: %s: must be kernels, models or scale\n", argv[optind]);
+    fprintf(stderr, "brasa bench: %s: must be kernels, models, scale or sweep\n", argv[optind]);
     return 2;
 }

@@ -10,7 +10,7 @@ typedef struct bench_options {
     const char *filter; /* glob on names, NULL: all */
     bool json;
     const char *plot; /* scale: folder for plots, NULL: none */
-    bool serve;       /* models: do one step for each line of standard input */
+    bool serve;       /* models, sweep: do one step, or entry, for each line of standard input */
     int64_t profile;  /* models: steps to profile instead of timing them, 0: none */
     double seconds;   /* least time to measure each entry for */
 } bench_options;
@@ -20,6 +20,7 @@ int cli_bench(int argc, char **argv);
 int bench_kernels(const bench_options *options);
 int bench_models(const bench_options *options);
 int bench_scale(const bench_options *options);
+int bench_sweep(const bench_options *options);
 
 double bench_now(void); /* seconds */
 

@@ -1,0 +1,310 @@
+/* benchmarks/bench_sweep.c - operations from 1 to 10^7 elements.
+ *
+ * Every entry runs at 1, 10, ... 10^7 elements, the result's or, where that is smaller, the
+ * input's, forward without grad mode and, where there is one, its gradient. The least time of many
+ * short repetitions counts, since other work on the machine can only add to it. compare_kernels.py
+ * has the same entries in PyTorch and, as both draw the same inputs from one seed, compares results
+ * too. */
+#include "benchmarks/bench.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_INPUTS = 3, LARGEST = 10000000, LEAST_CALLS = 3 };
+static const double BATCH = 2e-5; /* seconds of calls that the clock is read around */
+
+/* ---- Entries --------------------------------------------------------------------------------- */
+
+/* A letter of `inputs` is a tensor. Of n elements are m, a matrix [r, c] with c up to 1000, and the
+ * same as p, of 0.5 .. 1.5, b, of bools, s, with rows of 10, d, [r / 10, 10, c], and v, one row; r
+ * is a row [c], k a column [r, 1]; t and i are indices [r], below c and below r. */
+typedef struct entry {
+    const char *name, *inputs;
+    br_tensor *(*call)(br_tensor **x);
+} entry;
+
+#define ENTRIES(ENTRY)                                                                   \
+    ENTRY(add, "mm", br_add(x[0], x[1]))                                                 \
+    ENTRY(add_row, "mr", br_add(x[0], x[1]))                                             \
+    ENTRY(add_column, "mk", br_add(x[0], x[1]))                                          \
+    ENTRY(mul_scalar, "m", br_mul_scalar(x[0], 3))                                       \
+    ENTRY(div, "mp", br_div(x[0], x[1]))                                                 \
+    ENTRY(pow, "pm", br_pow(x[0], x[1]))                                                 \
+    ENTRY(less, "mm", br_lt(x[0], x[1]))                                                 \
+    ENTRY(where, "bmm", br_where(x[0], x[1], x[2]))                                      \
+    ENTRY(masked_fill, "mb", br_masked_fill(x[0], x[1], -1e9))                           \
+    ENTRY(exp, "m", br_exp(x[0]))                                                        \
+    ENTRY(log, "p", br_log(x[0]))                                                        \
+    ENTRY(sqrt, "p", br_sqrt(x[0]))                                                      \
+    ENTRY(erf, "m", br_erf(x[0]))                                                        \
+    ENTRY(tanh, "m", br_tanh(x[0]))                                                      \
+    ENTRY(sigmoid, "m", br_sigmoid(x[0]))                                                \
+    ENTRY(relu, "m", br_relu(x[0]))                                                      \
+    ENTRY(gelu, "m", br_gelu(x[0], BR_GELU_ERF))                                         \
+    ENTRY(gelu_tanh, "m", br_gelu(x[0], BR_GELU_TANH))                                   \
+    ENTRY(dropout, "m", br_f_dropout(x[0], 0.1, true))                                   \
+    ENTRY(softmax, "m", br_softmax(x[0], -1))                                            \
+    ENTRY(softmax_first, "m", br_softmax(x[0], 0))                                       \
+    ENTRY(softmax_short, "s", br_softmax(x[0], -1))                                      \
+    ENTRY(log_softmax, "m", br_log_softmax(x[0], -1))                                    \
+    ENTRY(layer_norm, "mrr", br_f_layer_norm(x[0], 1, br_sizes(x[1]), x[1], x[2], 1e-5)) \
+    ENTRY(cross_entropy, "mt", br_cross_entropy(x[0], x[1], NULL))                       \
+    ENTRY(embedding, "mi", br_f_embedding(x[0], x[1], -1))                               \
+    ENTRY(transpose, "m", br_contiguous(br_t(x[0])))                                     \
+    ENTRY(transpose_outer, "d", br_contiguous(br_transpose(x[0], 0, 1)))                 \
+    ENTRY(cat, "mm", br_cat(BR_INPUTS(x[0], x[1]), -1))                                  \
+    ENTRY(clone, "m", br_clone(x[0]))                                                    \
+    ENTRY(to_f64, "m", br_to(x[0], BR_F64))                                              \
+    ENTRY(sum, "m", br_sum(x[0]))                                                        \
+    ENTRY(sum_last, "m", br_sum_dim(x[0], BR_DIMS(-1), false))                           \
+    ENTRY(sum_first, "m", br_sum_dim(x[0], BR_DIMS(0), false))                           \
+    ENTRY(sum_middle, "d", br_sum_dim(x[0], BR_DIMS(1), false))                          \
+    ENTRY(sum_short, "s", br_sum_dim(x[0], BR_DIMS(-1), false))                          \
+    ENTRY(mean_last, "m", br_mean_dim(x[0], BR_DIMS(-1), false))                         \
+    ENTRY(max, "m", br_max(x[0]))                                                        \
+    ENTRY(max_last, "m", br_max_dim(x[0], -1, false, NULL))                              \
+    ENTRY(argmax_last, "m", br_argmax(x[0], -1, false))                                  \
+    ENTRY(dot, "vv", br_matmul(x[0], x[1]))                                              \
+    ENTRY(matvec, "mr", br_matmul(x[0], x[1]))
+
+#define CALL(name, inputs, expression)           \
+    static br_tensor *call_##name(br_tensor **x) \
+    {                                            \
+        return expression;                       \
+    }
+ENTRIES(CALL)
+
+#define ROW(name, inputs, expression) { #name, inputs, call_##name },
+static const entry entries[] = { ENTRIES(ROW){ "adam", "m", NULL } };
+enum { ENTRIES_COUNT = sizeof entries / sizeof *entries };
+
+/* ---- Inputs ---------------------------------------------------------------------------------- */
+
+static br_tensor *input(char kind, int64_t n)
+{
+    int64_t c = 1;
+    while (c < 1000 && c * c < n)
+        c *= 10;
+    int64_t r = n / c, few = r < 10 ? r : 10, ten = n < 10 ? n : 10;
+    switch (kind) {
+    case 'p':
+        return br_add_scalar(br_rand(BR_SHAPE(r, c), BR_F32), 0.5);
+    case 'b':
+        return br_gt_scalar(br_randn(BR_SHAPE(r, c), BR_F32), 0);
+    case 's':
+        return br_randn(BR_SHAPE(n / ten, ten), BR_F32);
+    case 'd':
+        return br_randn(BR_SHAPE(r / few, few, c), BR_F32);
+    case 'v':
+        return br_randn(BR_SHAPE(n), BR_F32);
+    case 'r':
+        return br_randn(BR_SHAPE(c), BR_F32);
+    case 'k':
+        return br_randn(BR_SHAPE(r, 1), BR_F32);
+    case 't':
+        return br_randint(0, c, BR_SHAPE(r));
+    case 'i':
+        return br_randint(0, r, BR_SHAPE(r));
+    default:
+        return br_randn(BR_SHAPE(r, c), BR_F32);
+    }
+}
+
+typedef struct subject {
+    const entry *e;
+    int n_inputs, n_wanted;
+    br_tensor *x[MAX_INPUTS], *wanted[MAX_INPUTS];
+    br_tensor *y, *dy; /* the recorded result and its gradient */
+    br_optim *optim;
+} subject;
+
+static double bytes_of(const br_tensor *t)
+{
+    return (double)br_numel(t) * (double)br_dtype_size(br_dtype_of(t));
+}
+
+/* ---- Phases ---------------------------------------------------------------------------------- */
+
+static void forward(subject *s)
+{
+    br_scope *scope = br_no_grad_begin();
+    s->e->call(s->x);
+    br_scope_end(scope);
+}
+
+static void backward(subject *s)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *grads[MAX_INPUTS];
+    br_grad_options options = { .gradients = &s->dy, .retain_graph = true };
+    br_grad(1, &s->y, s->n_wanted, s->wanted, grads, &options);
+    br_scope_end(scope);
+}
+
+static void step(subject *s)
+{
+    br_optim_step(s->optim);
+}
+
+/* The least time of a call, in nanoseconds. */
+static double least_time(void (*run)(subject *), subject *s, double seconds)
+{
+    run(s);
+    double start = bench_now(), begin = start, least = INFINITY;
+    run(s);
+    double once = bench_now() - start;
+    int64_t calls = once < BATCH ? (int64_t)(BATCH / (once + 1e-9)) + 1 : 1;
+    for (int i = 0; (i < LEAST_CALLS || start - begin < seconds) && !br_failed(); i++) {
+        start = bench_now();
+        for (int64_t k = 0; k < calls; k++)
+            run(s);
+        double time = (bench_now() - start) / (double)calls;
+        least = time < least ? time : least;
+    }
+    return 1e9 * least;
+}
+
+/* What tells results apart: the sum of squares. */
+static double squares(br_tensor *t)
+{
+    t = br_to(t, BR_F32);
+    return br_item(br_sum(br_mul(t, t)));
+}
+
+typedef struct result {
+    double ns, squares, bytes; /* bytes: what is at least read and written, 0: not told */
+} result;
+
+static result measure_forward(subject *s, double seconds)
+{
+    result r = { .ns = least_time(forward, s, seconds) };
+    br_manual_seed(1);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *y = s->e->call(s->x);
+    if (y) {
+        r.squares = squares(y);
+        r.bytes = bytes_of(y);
+        for (int i = 0; i < s->n_inputs; i++)
+            r.bytes += bytes_of(s->x[i]);
+    }
+    br_scope_end(scope);
+    return r;
+}
+
+/* ns is 0 if there is no gradient. */
+static result measure_backward(subject *s, double seconds)
+{
+    result r = { 0 };
+    for (int i = 0; i < s->n_inputs; i++)
+        if (br_is_floating(s->x[i]))
+            s->wanted[s->n_wanted++] = br_set_requires_grad(s->x[i], true);
+    s->y = s->e->call(s->x);
+    if (!s->y || !br_requires_grad(s->y))
+        return r;
+    s->dy = br_randn(br_ndim(s->y), br_sizes(s->y), br_dtype_of(s->y));
+    r.ns = least_time(backward, s, seconds);
+    br_tensor *grads[MAX_INPUTS];
+    br_grad_options options = { .gradients = &s->dy, .retain_graph = true };
+    if (br_grad(1, &s->y, s->n_wanted, s->wanted, grads, &options))
+        for (int i = 0; i < s->n_wanted; i++)
+            r.squares += squares(grads[i]);
+    return r;
+}
+
+static result measure_step(subject *s, double seconds)
+{
+    result r = { .bytes = 7 * bytes_of(s->x[0]) };
+    br_named_tensor parameter = { "x", br_set_requires_grad(s->x[0], true) };
+    br_set_grad(s->x[0], br_ones_like(s->x[0]));
+    s->optim = br_adam_new(&(br_named_list){ 1, &parameter }, NULL);
+    r.ns = least_time(step, s, seconds);
+    br_optim_free(s->optim);
+    return r;
+}
+
+static result measure(const entry *e, bool of_backward, int64_t n, double seconds)
+{
+    result r = { 0 };
+    if (of_backward && !e->call)
+        return r;
+    br_scope *scope = br_scope_begin();
+    subject s = { .e = e, .n_inputs = (int)strlen(e->inputs) };
+    br_manual_seed(0);
+    for (int i = 0; i < s.n_inputs; i++)
+        s.x[i] = input(e->inputs[i], n);
+    r = (!e->call ? measure_step : of_backward ? measure_backward : measure_forward)(&s, seconds);
+    br_scope_end(scope);
+    return r;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static void print_row(const bench_options *o, const char *name, int64_t n, const result *r)
+{
+    double gbps = r->bytes / r->ns, share = 1e9 * gbps / bench_peak(BR_F32)->bytes;
+    if (o->json) {
+        json_t *row = json_pack("{ss si sI sf sf sf}", "name", name, "threads", o->threads, "n",
+                                (json_int_t)n, "ns", r->ns, "gbps", gbps, "of_bandwidth", share);
+        json_dumpf(row, stdout, JSON_REAL_PRECISION(6));
+        json_decref(row);
+        putchar('\n');
+    } else if (r->bytes > 0) {
+        printf("%-26s %9" PRId64 " %14.0f ns %8.2f GB/s %5.2f\n", name, n, r->ns, gbps, share);
+    } else {
+        printf("%-26s %9" PRId64 " %14.0f ns\n", name, n, r->ns);
+    }
+    fflush(stdout);
+}
+
+/* Answers each line "NAME PHASE N" with time, sum of squares and bytes, for comparisons. */
+static int serve(double seconds)
+{
+    char name[64], phase[16];
+    int64_t n;
+    while (scanf("%63s %15s %" SCNd64, name, phase, &n) == 3) {
+        const entry *e = entries;
+        while (e < entries + ENTRIES_COUNT && strcmp(e->name, name) != 0)
+            e++;
+        if (e == entries + ENTRIES_COUNT || n < 1 || n > LARGEST) {
+            fprintf(stderr, "brasa bench: no entry %s of %" PRId64 " elements\n", name, n);
+            return 2;
+        }
+        result r = measure(e, strcmp(phase, "backward") == 0, n, seconds);
+        if (br_failed())
+            return br_report(stderr);
+        printf("%.9g %.9g %.9g\n", r.ns, r.squares, r.bytes);
+        fflush(stdout);
+    }
+    return EXIT_SUCCESS;
+}
+
+int bench_sweep(const bench_options *o)
+{
+    double seconds = o->seconds > 0 ? o->seconds : 0.005;
+    if (o->serve)
+        return serve(seconds);
+    int found = 0;
+    for (int i = 0; i < 2 * ENTRIES_COUNT; i++) {
+        const entry *e = &entries[i / 2];
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", e->name, i % 2 ? ".backward" : "");
+        if (o->filter && fnmatch(o->filter, name, 0) != 0)
+            continue;
+        found++;
+        for (int64_t n = 1; n <= LARGEST; n *= 10) {
+            result r = measure(e, i % 2, n, seconds);
+            if (br_failed())
+                return br_report(stderr);
+            if (r.ns > 0)
+                print_row(o, name, n, &r);
+        }
+    }
+    if (found > 0)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "brasa bench: no entry matches %s\n", o->filter);
+    return 2;
+}
