@@ -11,6 +11,7 @@ it: memory that is freed is kept and asked for in huge pages (glibc's settings),
 processor of AMD's MKL is made to take its AVX-512 path. compiled is tuned under torch.compile.
 """
 import argparse
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -146,8 +147,10 @@ def compare(name, phase, args):
         runner.close()
     mine = ours.ms[args.warmup:]
     row = {"name": name, "phase": phase, "threads": args.threads, "loss": ours.losses[0],
-           "steps": args.steps, "brasa": {"ms": statistics.median(mine), "min_ms": min(mine),
-                                          "mib": ours.peak, "held_mib": ours.held}}
+           "steps": args.steps, "load": os.getloadavg()[0],
+           "torch_version": importlib.metadata.version("torch"),
+           "brasa": {"ms": statistics.median(mine), "min_ms": min(mine), "mib": ours.peak,
+                     "held_mib": ours.held}}
     for rival in rivals:
         his = rival.ms[args.warmup:]
         row[rival.label] = {"ms": statistics.median(his), "min_ms": min(his), "mib": rival.peak,

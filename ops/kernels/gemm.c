@@ -314,6 +314,18 @@ static br_gemm flipped(const br_gemm *g)
     return t;
 }
 
+/* One product by tiles that neither threads nor packing would make faster needs no plan. */
+static bool run_small(const job *j)
+{
+    const br_gemm *g = j->g;
+    if (g->batch_ndim > 0 || j->multiply != multiply_by_tiles || g->k > BR_GEMM_K ||
+        work(g) >= SERIAL_WORK || g->m * g->k * j->size >= L1_BYTES)
+        return false;
+    piece whole = { .a = g->a, .b = g->b, .c = g->c, .row_end = g->m, .column_end = g->n };
+    multiply_block(j, &whole, 0, g->m, 0, g->k);
+    return true;
+}
+
 bool br__gemm(const br_gemm *g)
 {
     if (g->m == 0 || g->n == 0 || batches(g) == 0)
@@ -331,5 +343,5 @@ bool br__gemm(const br_gemm *g)
         j.multiply = multiply_by_dots;
     else if (takes_blis(j.kernels, g))
         j.multiply = multiply_by_blis;
-    return run(&j);
+    return run_small(&j) || run(&j);
 }
