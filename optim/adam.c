@@ -1,36 +1,41 @@
 /* optim/adam.c - Adam, Kingma and Ba, 2015 (arXiv 1412.6980, algorithm 1), as PyTorch places eps
- * and weight decay: the decay is added to the gradient, eps to the corrected root. */
+ * and weight decay: the decay is added to the gradient, eps to the corrected root. AdamW,
+ * Loshchilov and Hutter, 2019 (arXiv 1711.05101), shrinks the parameter instead. amsgrad: Reddi,
+ * Kale and Kumar, 2018. */
 #include "optim/optim_internal.h"
 
 #include <math.h>
 
-enum { EXP_AVG, EXP_AVG_SQ, STEP };
+enum { EXP_AVG, EXP_AVG_SQ, STEP, MAX_EXP_AVG_SQ };
 
-static bool in_unit(const char *name, double beta)
-{
-    if (!(beta >= 0 && beta < 1))
-        br__fail(BR_ERROR_ARGUMENT, "adam", "%s is %g, must be in 0 .. 1, without 1", name, beta);
-    return !br_failed();
-}
-
-static bool resolve(br_optim_options *options, const void *given)
+static bool resolve_for(const char *op, br_optim_options *options, const void *given,
+                        double default_decay)
 {
     br_adam_options *o = &options->adam;
-    *o = given ? *(const br_adam_options *)given : (br_adam_options){ 0 };
+    *o = given ? *(const br_adam_options *)given
+               : (br_adam_options){ .weight_decay = default_decay };
     o->lr = o->lr == 0 ? 1e-3 : o->lr;
     o->beta1 = o->beta1 == 0 ? 0.9 : o->beta1;
     o->beta2 = o->beta2 == 0 ? 0.999 : o->beta2;
     o->eps = o->eps == 0 ? 1e-8 : o->eps;
-    return br__not_negative("adam", "lr", o->lr) && in_unit("beta1", o->beta1) &&
-           in_unit("beta2", o->beta2) && br__not_negative("adam", "eps", o->eps) &&
-           br__not_negative("adam", "weight_decay", o->weight_decay);
+    return br__not_negative(op, "lr", o->lr) && br__in_unit(op, "beta1", o->beta1) &&
+           br__in_unit(op, "beta2", o->beta2) && br__not_negative(op, "eps", o->eps) &&
+           br__not_negative(op, "weight_decay", o->weight_decay);
+}
+
+static bool resolve_adam(br_optim_options *options, const void *given)
+{
+    return resolve_for("adam", options, given, 0);
+}
+
+static bool resolve_adamw(br_optim_options *options, const void *given)
+{
+    return resolve_for("adamw", options, given, 1e-2);
 }
 
 static bool has_state(const br_optim_options *options, int i)
 {
-    (void)options;
-    (void)i;
-    return true;
+    return i != MAX_EXP_AVG_SQ || options->adam.amsgrad;
 }
 
 static bool is_counter(int i)
@@ -38,12 +43,17 @@ static bool is_counter(int i)
     return i == STEP;
 }
 
+static double *momentum(br_optim_options *options)
+{
+    return &options->adam.beta1;
+}
+
 static int64_t *steps(const br_slot *slot)
 {
     return br__element(slot->state[STEP], 0);
 }
 
-static void prepare(br_job *job, const br_optim_options *options)
+static bool prepare_adam(br_job *job, const br_optim_options *options)
 {
     const br_adam_options *o = &options->adam;
     double t = (double)(*steps(job->slot) + 1);
@@ -51,15 +61,27 @@ static void prepare(br_job *job, const br_optim_options *options)
                                      .beta2 = o->beta2,
                                      .eps = o->eps,
                                      .weight_decay = o->weight_decay,
+                                     .keep = 1,
                                      .step_size = o->lr / (1 - pow(o->beta1, t)),
                                      .root = sqrt(1 - pow(o->beta2, t)) };
+    return true;
+}
+
+static bool prepare_adamw(br_job *job, const br_optim_options *options)
+{
+    prepare_adam(job, options);
+    job->args.adam.weight_decay = 0;
+    job->args.adam.keep = 1 - options->adam.lr * options->adam.weight_decay;
+    return true;
 }
 
 static void update(const br_job *job, int64_t from, int64_t count)
 {
+    br_tensor *const *state = job->slot->state;
+    br_tensor *most = state[MAX_EXP_AVG_SQ]; /* NULL without amsgrad */
     job->kernels->adam(count, br__element(job->param, from), br__element(job->grad, from),
-                       br__element(job->slot->state[EXP_AVG], from),
-                       br__element(job->slot->state[EXP_AVG_SQ], from), &job->args.adam);
+                       br__element(state[EXP_AVG], from), br__element(state[EXP_AVG_SQ], from),
+                       most ? br__element(most, from) : NULL, &job->args.adam);
 }
 
 static void finish(br_job *job)
@@ -67,22 +89,35 @@ static void finish(br_job *job)
     ++*steps(job->slot);
 }
 
-const br_optim_kind br__adam_kind = { .name = "adam",
-                                      .resolve = resolve,
-                                      .n_states = 3,
-                                      .state_names = { "exp_avg", "exp_avg_sq", "step" },
-                                      .has_state = has_state,
-                                      .is_counter = is_counter,
-                                      .prepare = prepare,
-                                      .update = update,
-                                      .finish = finish };
+#define ADAM_STATE                                                                            \
+    .n_states = 4, .state_names = { "exp_avg", "exp_avg_sq", "step", "max_exp_avg_sq" },      \
+    .has_state = has_state, .is_counter = is_counter, .momentum = momentum, .update = update, \
+    .finish = finish
+
+static const br_optim_kind adam_kind = {
+    .name = "adam", .resolve = resolve_adam, .prepare = prepare_adam, ADAM_STATE
+};
+
+static const br_optim_kind adamw_kind = {
+    .name = "adamw", .resolve = resolve_adamw, .prepare = prepare_adamw, ADAM_STATE
+};
 
 br_optim *br_adam_new(const br_named_list *parameters, const br_adam_options *options)
 {
-    return br__optim_new(&br__adam_kind, parameters, options);
+    return br__optim_new(&adam_kind, parameters, options);
 }
 
 br_optim *br_adam(br_module *module, const br_adam_options *options)
 {
-    return br__optim_for(&br__adam_kind, module, options);
+    return br__optim_for(&adam_kind, module, options);
+}
+
+br_optim *br_adamw_new(const br_named_list *parameters, const br_adam_options *options)
+{
+    return br__optim_new(&adamw_kind, parameters, options);
+}
+
+br_optim *br_adamw(br_module *module, const br_adam_options *options)
+{
+    return br__optim_for(&adamw_kind, module, options);
 }

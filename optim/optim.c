@@ -15,6 +15,24 @@ bool br__not_negative(const char *op, const char *name, double value)
     return !br_failed();
 }
 
+bool br__in_unit(const char *op, const char *name, double value)
+{
+    if (!(value >= 0 && value < 1))
+        br__fail(BR_ERROR_ARGUMENT, op, "%s is %g, must be in 0 .. 1, without 1", name, value);
+    return !br_failed();
+}
+
+bool br__no_counter(int i)
+{
+    (void)i;
+    return false;
+}
+
+void br__nothing_to_finish(br_job *job)
+{
+    (void)job;
+}
+
 static bool usable(const char *op, const br_optim *optim)
 {
     if (!br_failed() && !optim)
@@ -118,7 +136,7 @@ static bool good_parameter(const br_optim *optim, const br_named_tensor *p)
                  p->name, optim->slots[i].name, optim->slots[i].group);
         return false;
     }
-    return true;
+    return !optim->kind->takes || optim->kind->takes(p);
 }
 
 /* Room for one more slot and its part of a step. */
@@ -237,17 +255,23 @@ double br_optim_get_lr(const br_optim *optim, int group)
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
+static br_tensor *make_state(const br_optim_kind *kind, const br_optim_options *options,
+                             const br_tensor *p, int i)
+{
+    if (kind->is_counter(i))
+        return br_zeros(BR_SCALAR, BR_I64);
+    double value = kind->initial ? kind->initial(options, i) : 0;
+    return br_full(p->ndim, p->sizes, value, p->dtype);
+}
+
 bool br__slot_prepare(const br_optim *optim, br_slot *slot)
 {
     const br_optim_kind *kind = optim->kind;
-    const br_tensor *p = slot->param;
+    const br_optim_options *options = &optim->groups[slot->group];
     br_scope *scope = br_scope_begin();
-    for (int i = 0; i < kind->n_states && scope; i++) {
-        if (slot->state[i] || !kind->has_state(&optim->groups[slot->group], i))
-            continue;
-        slot->state[i] = br_retain(kind->is_counter(i) ? br_zeros(BR_SCALAR, BR_I64)
-                                                       : br_zeros(p->ndim, p->sizes, p->dtype));
-    }
+    for (int i = 0; i < kind->n_states && scope; i++)
+        if (!slot->state[i] && kind->has_state(options, i))
+            slot->state[i] = br_retain(make_state(kind, options, slot->param, i));
     br_scope_end(scope);
     return !br_failed();
 }
@@ -303,8 +327,7 @@ static bool add_job(br_optim *optim, br_slot *slot, int64_t n)
     if (!job->param || !job->grad)
         return false;
     optim->spans[n].numel = slot->param->numel;
-    optim->kind->prepare(job, &optim->groups[slot->group]);
-    return true;
+    return optim->kind->prepare(job, &optim->groups[slot->group]);
 }
 
 static void run_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)

@@ -29,9 +29,12 @@ typedef union br_optim_options {
     double lr; /* every kind's options begin with it */
     br_adam_options adam;
     br_sgd_options sgd;
+    br_rmsprop_options rmsprop;
+    br_adagrad_options adagrad;
+    br_muon_options muon;
 } br_optim_options;
 
-enum { BR_MAX_STATES = 3 };
+enum { BR_MAX_STATES = 4 };
 
 /* A parameter and its state. */
 typedef struct br_slot {
@@ -47,9 +50,13 @@ typedef struct br_job {
     br_slot *slot;
     const br_kernels *kernels;
     br_tensor *param, *grad; /* without gaps: the slot's own or copies */
+    br_tensor *direction;    /* Muon's: what is taken from the parameter */
     union {
         br_adam_args adam;
         br_sgd_args sgd;
+        br_rmsprop_args rmsprop;
+        br_adagrad_args adagrad;
+        br_muon_args muon;
     } args;
 } br_job;
 
@@ -61,16 +68,20 @@ typedef struct br_optim_kind {
     const char *state_names[BR_MAX_STATES];
     /* True if parameters of a group keep state number i; false: it stays NULL. */
     bool (*has_state)(const br_optim_options *options, int i);
+    /* The momentum, or what stands for it, of a group's options. NULL: there is none. */
+    double *(*momentum)(br_optim_options *options);
     bool (*is_counter)(int i); /* state i is one i64, not of the parameter's shape */
-    /* Works out job->args for the slot's next step. */
-    void (*prepare)(br_job *job, const br_optim_options *options);
+    /* What state i is filled with when it is made. NULL: 0. */
+    double (*initial)(const br_optim_options *options, int i);
+    /* Refuses a parameter that the kind cannot optimize. NULL: it takes all. */
+    bool (*takes)(const br_named_tensor *parameter);
+    /* Works out job->args for the slot's next step, changing no state; may fail. */
+    bool (*prepare)(br_job *job, const br_optim_options *options);
     /* Updates elements of one job. */
     void (*update)(const br_job *job, int64_t from, int64_t count);
     /* Called for each job when all are updated. */
     void (*finish)(br_job *job);
 } br_optim_kind;
-
-extern const br_optim_kind br__adam_kind, br__sgd_kind;
 
 struct br_optim {
     const br_optim_kind *kind;
@@ -88,6 +99,10 @@ br_optim *br__optim_new(const br_optim_kind *kind, const br_named_list *paramete
 br_optim *br__optim_for(const br_optim_kind *kind, br_module *module, const void *options);
 /* Checks an option; `op` begins the message. */
 bool br__not_negative(const char *op, const char *name, double value);
+bool br__in_unit(const char *op, const char *name, double value); /* 0 .. 1, without 1 */
+/* For kinds without counters, whose steps end with the update. */
+bool br__no_counter(int i);
+void br__nothing_to_finish(br_job *job);
 /* Makes the slot's state as far as it is missing, zeroed. */
 bool br__slot_prepare(const br_optim *optim, br_slot *slot);
 void br__slot_clear(br_slot *slot);

@@ -24,13 +24,12 @@ static bool has_state(const br_optim_options *options, int i)
     return options->sgd.momentum != 0;
 }
 
-static bool is_counter(int i)
+static double *momentum(br_optim_options *options)
 {
-    (void)i;
-    return false;
+    return &options->sgd.momentum;
 }
 
-static void prepare(br_job *job, const br_optim_options *options)
+static bool prepare(br_job *job, const br_optim_options *options)
 {
     const br_sgd_options *o = &options->sgd;
     job->args.sgd = (br_sgd_args){ .lr = o->lr,
@@ -39,6 +38,7 @@ static void prepare(br_job *job, const br_optim_options *options)
                                    .weight_decay = o->weight_decay,
                                    .nesterov = o->nesterov,
                                    .first = !job->slot->stepped };
+    return true;
 }
 
 static void update(const br_job *job, int64_t from, int64_t count)
@@ -48,27 +48,23 @@ static void update(const br_job *job, int64_t from, int64_t count)
                       buffer ? br__element(buffer, from) : NULL, &job->args.sgd);
 }
 
-static void finish(br_job *job)
-{
-    (void)job;
-}
-
-const br_optim_kind br__sgd_kind = { .name = "sgd",
-                                     .resolve = resolve,
-                                     .n_states = 1,
-                                     .state_names = { "momentum_buffer" },
-                                     .has_state = has_state,
-                                     .is_counter = is_counter,
-                                     .prepare = prepare,
-                                     .update = update,
-                                     .finish = finish };
+static const br_optim_kind sgd_kind = { .name = "sgd",
+                                        .resolve = resolve,
+                                        .n_states = 1,
+                                        .state_names = { "momentum_buffer" },
+                                        .has_state = has_state,
+                                        .is_counter = br__no_counter,
+                                        .momentum = momentum,
+                                        .prepare = prepare,
+                                        .update = update,
+                                        .finish = br__nothing_to_finish };
 
 br_optim *br_sgd_new(const br_named_list *parameters, const br_sgd_options *options)
 {
-    return br__optim_new(&br__sgd_kind, parameters, options);
+    return br__optim_new(&sgd_kind, parameters, options);
 }
 
 br_optim *br_sgd(br_module *module, const br_sgd_options *options)
 {
-    return br__optim_for(&br__sgd_kind, module, options);
+    return br__optim_for(&sgd_kind, module, options);
 }

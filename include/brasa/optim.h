@@ -18,6 +18,7 @@ typedef struct br_adam_options {
     double beta2; /* 0: 0.999 */
     double eps;   /* 0: 1e-8 */
     double weight_decay;
+    bool amsgrad; /* divide by the largest mean square so far */
 } br_adam_options;
 
 typedef struct br_sgd_options {
@@ -28,15 +29,65 @@ typedef struct br_sgd_options {
     bool nesterov;
 } br_sgd_options;
 
+typedef struct br_rmsprop_options {
+    double lr;    /* 0: 1e-2 */
+    double alpha; /* 0: 0.99 */
+    double eps;   /* 0: 1e-8 */
+    double weight_decay;
+    double momentum;
+    bool centered; /* divide by the deviation, not by the root of the mean square */
+} br_rmsprop_options;
+
+typedef struct br_adagrad_options {
+    double lr; /* 0: 1e-2 */
+    double lr_decay;
+    double weight_decay;
+    double initial_accumulator_value;
+    double eps; /* 0: 1e-10 */
+} br_adagrad_options;
+
+/* What multiplies Muon's rate for a matrix of r rows and c columns. */
+typedef enum br_muon_adjust {
+    BR_MUON_ORIGINAL,           /* sqrt(max(1, r / c)) */
+    BR_MUON_MATCH_RMS_ADAMW,    /* 0.2 sqrt(max(r, c)) */
+    BR_MUON_SPECTRAL_UNCLAMPED, /* sqrt(r / c) */
+} br_muon_adjust;
+
+typedef struct br_muon_options {
+    double lr; /* 0: 1e-3 */
+    double weight_decay;
+    double momentum; /* 0: 0.95 */
+    bool no_nesterov;
+    double ns_coefficients[3]; /* all 0: 3.4445, -4.7750, 2.0315 */
+    double eps;                /* 0: 1e-7 */
+    int64_t ns_steps;          /* 0: 5 */
+    br_muon_adjust adjust_lr;
+} br_muon_options;
+
 /* Adam, Kingma and Ba, 2015, with PyTorch's placement of eps and its L2 weight decay. `parameters`
  * are the first group; they are borrowed, the list may be freed afterwards. NULL makes an optimizer
  * without groups. `options` may be NULL. */
 BR_API br_optim *br_adam_new(const br_named_list *parameters, const br_adam_options *options);
 /* Stochastic gradient descent with momentum as PyTorch has it. */
 BR_API br_optim *br_sgd_new(const br_named_list *parameters, const br_sgd_options *options);
+/* AdamW, Loshchilov and Hutter, 2019: the decay shrinks the parameter itself. It is 1e-2 where
+ * `options` is NULL; options that are given say it themselves, 0 is none. */
+BR_API br_optim *br_adamw_new(const br_named_list *parameters, const br_adam_options *options);
+/* RMSprop, Hinton, 2012; centered: Graves, 2013. */
+BR_API br_optim *br_rmsprop_new(const br_named_list *parameters, const br_rmsprop_options *options);
+/* Adagrad, Duchi, Hazan and Singer, 2011. */
+BR_API br_optim *br_adagrad_new(const br_named_list *parameters, const br_adagrad_options *options);
+/* Muon, Jordan et al., 2024, as torch.optim.Muon, for matrices only. Its iteration runs in the
+ * parameters' precision where PyTorch's runs in bfloat16. The decay is 0.1 where `options` is NULL;
+ * options that are given say it themselves. */
+BR_API br_optim *br_muon_new(const br_named_list *parameters, const br_muon_options *options);
 /* The same for every parameter of a module. */
 BR_API br_optim *br_adam(br_module *module, const br_adam_options *options);
 BR_API br_optim *br_sgd(br_module *module, const br_sgd_options *options);
+BR_API br_optim *br_adamw(br_module *module, const br_adam_options *options);
+BR_API br_optim *br_rmsprop(br_module *module, const br_rmsprop_options *options);
+BR_API br_optim *br_adagrad(br_module *module, const br_adagrad_options *options);
+BR_API br_optim *br_muon(br_module *module, const br_muon_options *options);
 BR_API void br_optim_free(br_optim *optim);
 
 /* Adds a group with options of its own, of the optimizer's kind (NULL: those it was made with);

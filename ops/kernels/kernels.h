@@ -78,6 +78,7 @@ typedef void (*br_reduce)(const br_fold *fold);
 
 typedef struct br_adam_args {
     double beta1, beta2, eps, weight_decay;
+    double keep;      /* what the parameter is multiplied by first: decoupled decay */
     double step_size; /* lr / (1 - beta1^t) */
     double root;      /* sqrt(1 - beta2^t) */
 } br_adam_args;
@@ -87,6 +88,19 @@ typedef struct br_sgd_args {
     bool nesterov;
     bool first; /* the buffer holds nothing yet */
 } br_sgd_args;
+
+typedef struct br_rmsprop_args {
+    double lr, alpha, eps, weight_decay, momentum;
+} br_rmsprop_args;
+
+typedef struct br_adagrad_args {
+    double lr, eps, weight_decay;
+} br_adagrad_args;
+
+typedef struct br_muon_args {
+    double keep, step_size; /* parameter and direction are multiplied by them */
+    double weight;          /* of the gradient in the momentum */
+} br_muon_args;
 
 /* ---- Matrix products, kernels/gemm_tile.h ---------------------------------------------------- */
 
@@ -182,10 +196,17 @@ typedef struct br_kernels {
     br_reduce max;    /* from value -inf or INT64_MIN; NaN counts as largest */
     br_reduce argmax; /* the same, with the first row that has it in index */
 
-    /* n elements without gaps; buffer is NULL without momentum. */
+    /* n elements without gaps; what an option does without is NULL: buffer without momentum, max_sq
+     * without amsgrad, grad_avg where RMSprop is not centered. */
     void (*adam)(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
-                 const br_adam_args *args);
+                 void *max_sq, const br_adam_args *args);
     void (*sgd)(int64_t n, void *param, const void *grad, void *buffer, const br_sgd_args *args);
+    void (*rmsprop)(int64_t n, void *param, const void *grad, void *square_avg, void *grad_avg,
+                    void *buffer, const br_rmsprop_args *args);
+    void (*adagrad)(int64_t n, void *param, const void *grad, void *sum,
+                    const br_adagrad_args *args);
+    void (*muon)(int64_t n, void *param, const void *grad, const void *direction, void *buffer,
+                 const br_muon_args *args);
     double (*sum_squares)(int64_t n, const void *values);
     double (*max_abs)(int64_t n, const void *values); /* NaN if there is one */
 

@@ -7,26 +7,39 @@
 
 #include "ops/kernels/loops.h"
 #include "ops/kernels/math.h"
+#include "ops/kernels/reduce.h"
 
-/* g += decay p;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
- * p -= step_size m / (sqrt(v) / root + eps) */
-static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
-                        const br_adam_args *args)
+/* p *= keep;  g += decay p;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
+ * p -= step_size m / (sqrt(v) / root + eps), or with amsgrad by the largest v so far */
+static inline void adam_loop(int64_t n, real *p, const real *g, real *m, real *v, real *most,
+                             const br_adam_args *args)
 {
-    real *p = param, *m = exp_avg, *v = exp_avg_sq;
-    const real *g = grad;
     const real weight1 = (real)(1 - args->beta1), weight2 = (real)(1 - args->beta2);
     const real beta2 = (real)args->beta2, eps = (real)args->eps, root = (real)args->root;
     const real step_size = (real)args->step_size, decay = (real)args->weight_decay;
+    const real keep = (real)args->keep;
     FOR_EACH_ELEMENT
     {
         const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
         const real mean = m[i] + weight1 * (d - m[i]);
         const real square = beta2 * v[i] + weight2 * d * d;
+        real scale = square;
+        if (most)
+            most[i] = scale = larger(most[i], square);
         m[i] = mean;
         v[i] = square;
-        p[i] -= step_size * mean / (real_sqrt(square) / root + eps);
+        p[i] = keep * p[i] - step_size * mean / (real_sqrt(scale) / root + eps);
     }
+}
+
+/* The loop without amsgrad has no branch. */
+static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
+                        void *max_sq, const br_adam_args *args)
+{
+    if (max_sq)
+        adam_loop(n, param, grad, exp_avg, exp_avg_sq, max_sq, args);
+    else
+        adam_loop(n, param, grad, exp_avg, exp_avg_sq, NULL, args);
 }
 
 /* g += decay p;  p -= lr g */
@@ -56,6 +69,61 @@ static void sgd_update(int64_t n, void *param, const void *grad, void *buffer,
         const real moved = first ? d : momentum * b[i] + weight * d;
         b[i] = moved;
         p[i] -= lr * (nesterov ? d + momentum * moved : moved);
+    }
+}
+
+/* g += decay p;  v = alpha v + (1 - alpha) g^2;  a += (1 - alpha) (g - a), if centered;
+ * d = g / (sqrt(v - a^2) + eps);  b = momentum b + d, if there is momentum;  p -= lr b or lr d */
+static void rmsprop_update(int64_t n, void *param, const void *grad, void *square_avg,
+                           void *grad_avg, void *buffer, const br_rmsprop_args *args)
+{
+    real *p = param, *v = square_avg, *a = grad_avg, *b = buffer;
+    const real *g = grad;
+    const real lr = (real)args->lr, alpha = (real)args->alpha, weight = (real)(1 - args->alpha);
+    const real eps = (real)args->eps, decay = (real)args->weight_decay;
+    const real momentum = (real)args->momentum;
+    FOR_EACH_ELEMENT
+    {
+        const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        real square = v[i] = alpha * v[i] + weight * d * d;
+        if (a) {
+            a[i] += weight * (d - a[i]);
+            square -= a[i] * a[i];
+        }
+        real move = d / (real_sqrt(square) + eps);
+        if (b)
+            b[i] = move = momentum * b[i] + move;
+        p[i] -= lr * move;
+    }
+}
+
+/* g += decay p;  s += g^2;  p -= lr g / (sqrt(s) + eps) */
+static void adagrad_update(int64_t n, void *param, const void *grad, void *sum,
+                           const br_adagrad_args *args)
+{
+    real *p = param, *s = sum;
+    const real *g = grad;
+    const real lr = (real)args->lr, eps = (real)args->eps, decay = (real)args->weight_decay;
+    FOR_EACH_ELEMENT
+    {
+        const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        s[i] += d * d;
+        p[i] -= lr * d / (real_sqrt(s[i]) + eps);
+    }
+}
+
+/* b += weight (g - b);  p = keep p - step_size direction */
+static void muon_update(int64_t n, void *param, const void *grad, const void *direction,
+                        void *buffer, const br_muon_args *args)
+{
+    real *p = param, *b = buffer;
+    const real *g = grad, *d = direction;
+    const real keep = (real)args->keep, step_size = (real)args->step_size;
+    const real weight = (real)args->weight;
+    FOR_EACH_ELEMENT
+    {
+        b[i] += weight * (g[i] - b[i]);
+        p[i] = keep * p[i] - step_size * d[i];
     }
 }
 

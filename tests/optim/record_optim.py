@@ -2,11 +2,37 @@
 Usage: python record_optim.py > optim_values.h
 
 The parameters a [5] and b [2, 3] start from cos(i / 2); the gradient of element i in step t is
-sin(0.3 i + 0.7 t). b has no gradient in step 3. Recorded after steps 1, 2, 5 and 10."""
+sin(0.3 i + 0.7 t). b has no gradient in steps 3 and 20. Recorded after steps 1, 2, 5, 10 and 50.
+
+Muon takes b alone. PyTorch runs its iteration in bfloat16; it is recorded as it is in the precision of
+the parameter, which its code uses here wherever it names bfloat16."""
 import math
 import textwrap
 
 import torch
+from torch.optim import _muon
+
+
+class InPrecisionOf:
+    """torch, with bfloat16 being another dtype."""
+
+    def __init__(self, dtype):
+        self.bfloat16 = dtype
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def muon(parameters, **options):
+    b = parameters[1]
+    _muon.torch = InPrecisionOf(b.dtype)
+    return torch.optim.Muon([b], **options)
+
+
+def groups(make, parameters, first, second):
+    return make([{"params": parameters[:1], **first}, {"params": parameters[1:], **second}],
+                foreach=False)
+
 
 CASES = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.1, foreach=False),
@@ -18,6 +44,28 @@ CASES = {
         p, lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.2, foreach=False),
     "sgd_nesterov": lambda p: torch.optim.SGD(
         p, lr=0.1, momentum=0.8, nesterov=True, weight_decay=0.1, foreach=False),
+    "adam_amsgrad": lambda p: torch.optim.Adam(
+        p, lr=0.1, betas=(0.5, 0.6), amsgrad=True, foreach=False),
+    "adamw": lambda p: torch.optim.AdamW(p, foreach=False),
+    "adamw_options": lambda p: torch.optim.AdamW(
+        p, lr=0.05, betas=(0.8, 0.6), eps=1e-3, weight_decay=0.2, amsgrad=True, foreach=False),
+    "adamw_groups": lambda p: groups(
+        torch.optim.AdamW, p, {"lr": 0.05, "weight_decay": 0.3}, {"lr": 0.02, "weight_decay": 0.0}),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.05, foreach=False),
+    "rmsprop_momentum": lambda p: torch.optim.RMSprop(
+        p, lr=0.02, alpha=0.9, eps=1e-4, momentum=0.7, foreach=False),
+    "rmsprop_centered": lambda p: torch.optim.RMSprop(
+        p, lr=0.02, alpha=0.8, eps=1e-2, weight_decay=0.1, momentum=0.5, centered=True,
+        foreach=False),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1, foreach=False),
+    "adagrad_options": lambda p: torch.optim.Adagrad(
+        p, lr=0.2, lr_decay=0.05, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-3,
+        foreach=False),
+    "muon": lambda p: muon(p),
+    "muon_options": lambda p: muon(
+        p, lr=0.05, weight_decay=0.2, momentum=0.8, nesterov=False, ns_steps=3, eps=1e-3,
+        ns_coefficients=(3.0, -3.2, 1.2), adjust_lr_fn="match_rms_adamw"),
+    "muon_spectral": lambda p: muon(p, lr=0.05, adjust_lr_fn="spectral_unclamped"),
 }
 
 
@@ -30,13 +78,13 @@ def trajectory(make, dtype):
     a = filled((5,), dtype, lambda i: math.cos(0.5 * i)).requires_grad_()
     b = filled((2, 3), dtype, lambda i: math.cos(0.5 * i)).requires_grad_()
     optim = make([a, b])
-    for t in range(1, 11):
+    for t in range(1, 51):
         for p in (a, b):
             p.grad = filled(p.shape, dtype, lambda i: math.sin(0.3 * i + 0.7 * t))
-        if t == 3:
+        if t in (3, 20):
             b.grad = None
         optim.step()
-        if t in (1, 2, 5, 10):
+        if t in (1, 2, 5, 10, 50):
             yield from a.double().tolist() + b.double().flatten().tolist()
 
 

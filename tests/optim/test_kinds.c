@@ -1,0 +1,173 @@
+/* What is each optimizer's own: checks of its options, the state it keeps, what it refuses. */
+#include "tests/memory.h"
+
+#include <brasa/optim.h>
+
+TestSuite(optim_kinds, .init = check_begin, .fini = check_end);
+
+Test(optim_kinds, options_are_checked)
+{
+    check_fails(br_adamw_new(NULL, &(br_adam_options){ .beta2 = 1 }), "adamw: beta2 is 1");
+    check_fails(br_rmsprop_new(NULL, &(br_rmsprop_options){ .alpha = -1 }), "rmsprop: alpha is -1");
+    check_fails(br_rmsprop_new(NULL, &(br_rmsprop_options){ .momentum = NAN }), "momentum is nan");
+    check_fails(br_adagrad_new(NULL, &(br_adagrad_options){ .lr_decay = -1 }), "lr_decay is -1");
+    check_fails(br_adagrad_new(NULL, &(br_adagrad_options){ .initial_accumulator_value = -2 }),
+                "adagrad: initial_accumulator_value is -2");
+    check_fails(br_muon_new(NULL, &(br_muon_options){ .momentum = -1 }), "muon: momentum is -1");
+    check_fails(br_muon_new(NULL, &(br_muon_options){ .ns_steps = 100 }),
+                "ns_steps is 100, must be in 1 .. 99");
+    check_fails(br_muon_new(NULL, &(br_muon_options){ .adjust_lr = (br_muon_adjust)3 }),
+                "adjust_lr is 3");
+}
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+static br_optim *adam(br_module *module)
+{
+    return br_adam(module, &(br_adam_options){ .amsgrad = true });
+}
+
+static br_optim *adamw(br_module *module)
+{
+    return br_adamw(module, NULL);
+}
+
+static br_optim *rmsprop(br_module *module)
+{
+    return br_rmsprop(module, &(br_rmsprop_options){ .centered = true, .momentum = 0.5 });
+}
+
+static br_optim *adagrad(br_module *module)
+{
+    return br_adagrad(module, &(br_adagrad_options){ .lr_decay = 0.5 });
+}
+
+static br_optim *muon(br_module *module)
+{
+    return br_muon(module, NULL);
+}
+
+static const struct {
+    br_optim *(*make)(br_module *module);
+    const char *state; /* names, joined by spaces */
+} kinds[] = {
+    { adam, "exp_avg exp_avg_sq step max_exp_avg_sq" },
+    { adamw, "exp_avg exp_avg_sq step" },
+    { rmsprop, "square_avg grad_avg momentum_buffer" },
+    { adagrad, "sum step" },
+    { muon, "momentum_buffer" },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* A matrix [2, 3] with its gradient. */
+static br_linear *matrix_new(void)
+{
+    br_manual_seed(7);
+    br_linear *self = br_linear_new(3, 2, false);
+    br_scope *scope = br_scope_begin();
+    br_set_grad(self->weight, br_randn(BR_SHAPE(2, 3), BR_F32));
+    br_scope_end(scope);
+    return self;
+}
+
+static void check_names(const br_named_list *state, const char *names)
+{
+    char got[200] = "";
+    for (int64_t i = 0; i < state->count; i++) {
+        size_t n = strlen(got);
+        snprintf(got + n, sizeof got - n, "%s%s", i ? " " : "",
+                 strrchr(state->items[i].name, '.') + 1);
+    }
+    cr_assert_str_eq(got, names);
+}
+
+Test(optim_kinds, state_continues_a_run)
+{
+    for (int i = 0; i < KINDS; i++) {
+        br_linear *a = matrix_new(), *b = matrix_new();
+        br_optim *first = kinds[i].make(br_base(a)), *second = kinds[i].make(br_base(b));
+        br_optim_step(first);
+        br_optim_step(first);
+        br_named_list *state = br_optim_state_dict(first), *weights = br_state_dict(br_base(a));
+        check_names(state, kinds[i].state);
+        cr_assert(br_load_state_dict(br_base(b), weights, true, NULL));
+        cr_assert(br_optim_load_state_dict(second, state), "%s", br_error_message());
+        br_optim_step(first);
+        br_optim_step(second);
+        br_scope *scope = br_scope_begin();
+        cr_assert(br_equal(br_detach(a->weight), br_detach(b->weight)), "kind %d", i);
+        br_scope_end(scope);
+        br_named_list_free(state);
+        br_named_list_free(weights);
+        br_optim_free(first);
+        br_optim_free(second);
+        br_free_module(a);
+        br_free_module(b);
+    }
+}
+
+/* ---- Muon ------------------------------------------------------------------------------------ */
+
+Test(optim_kinds, muon_takes_matrices_only)
+{
+    br_linear *self = br_linear_new(2, 2, true);
+    check_fails(br_muon(br_base(self), NULL), "muon: bias [2] is no matrix");
+    br_free_module(self);
+}
+
+/* The transposed matrix goes the transposed way. */
+Test(optim_kinds, muon_of_a_tall_matrix)
+{
+    br_linear *wide = br_linear_new(7, 4, false), *tall = br_linear_new(4, 7, false);
+    br_muon_options options = { .lr = 0.1, .adjust_lr = BR_MUON_MATCH_RMS_ADAMW };
+    br_optim *first = br_muon(br_base(wide), &options), *second = br_muon(br_base(tall), &options);
+    br_scope *scope = br_no_grad_begin();
+    br_copy_(tall->weight, br_t(wide->weight));
+    for (int step = 0; step < 3; step++) {
+        br_tensor *grad = br_randn(BR_SHAPE(4, 7), BR_F32);
+        br_set_grad(wide->weight, grad);
+        br_set_grad(tall->weight, br_contiguous(br_t(grad)));
+        cr_assert(br_optim_step(first) && br_optim_step(second), "%s", br_error_message());
+    }
+    cr_assert(br_allclose(br_t(wide->weight), tall->weight, 0, 1e-6));
+    br_scope_end(scope);
+    br_optim_free(first);
+    br_optim_free(second);
+    br_free_module(wide);
+    br_free_module(tall);
+}
+
+/* Every singular value of the direction is near to 1: D D^T is near to the identity. */
+Test(optim_kinds, muon_goes_in_an_orthogonal_direction)
+{
+    br_linear *self = br_linear_new(6, 3, false);
+    br_scope *scope = br_no_grad_begin();
+    br_zero_(self->weight);
+    br_set_grad(self->weight, br_randn(BR_SHAPE(3, 6), BR_F32));
+    br_optim *optim = br_muon(br_base(self), &(br_muon_options){ .lr = 1 });
+    cr_assert(br_optim_step(optim));
+    br_tensor *square = br_mm(self->weight, br_t(self->weight));
+    cr_assert(br_allclose(square, br_eye(3, 3, BR_F32), 0, 0.6));
+    br_scope_end(scope);
+    br_optim_free(optim);
+    br_free_module(self);
+}
+
+static bool run_everything(void)
+{
+    bool ok = true;
+    for (int i = 0; i < KINDS && ok; i++) {
+        br_linear *self = matrix_new();
+        br_optim *optim = kinds[i].make(br_base(self));
+        ok = br_optim_step(optim);
+        cr_assert_eq(ok, !br_failed());
+        br_optim_free(optim);
+        br_free_module(self);
+    }
+    return ok;
+}
+
+Test(optim_kinds, every_allocation_may_fail)
+{
+    fail_in_turn(run_everything, "run everything");
+}
