@@ -52,7 +52,7 @@ static void end_thread(void *context)
     if (o->next)
         o->next->link = o->link;
     pthread_mutex_unlock(&all.lock);
-    *o = (br_objects){ .link = NULL };
+    *o = (br_objects){ .listed = false };
 }
 
 static pthread_key_t key;
@@ -68,7 +68,7 @@ static bool list_thread(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     br_objects *o = &br__objects;
-    if (o->link)
+    if (o->listed)
         return true;
     pthread_once(&once, make_key);
     if (!has_key || pthread_setspecific(key, o) != 0)
@@ -80,6 +80,7 @@ static bool list_thread(void)
         o->next->link = &o->next;
     all.first = o;
     pthread_mutex_unlock(&all.lock);
+    o->listed = true;
     return true;
 }
 

@@ -127,7 +127,8 @@ typedef struct br_objects {
     /* Alive: tensors, and bytes of inline storage; and the most bytes for which a peak was noted.
      * Only their thread writes them. */
     atomic_int_fast64_t tensors, bytes, high;
-    struct br_objects *next, **link; /* in the list of all threads'; link is NULL outside it */
+    bool listed;                     /* in the list of all threads' */
+    struct br_objects *next, **link; /* there; other threads change them under its lock */
 } br_objects;
 extern _Thread_local br_objects br__objects;
 
@@ -179,7 +180,7 @@ static inline void br__count(int64_t tensors, int64_t bytes)
 {
     br_objects *o = &br__objects;
     int64_t now = atomic_load_explicit(&o->bytes, memory_order_relaxed) + bytes;
-    if (!o->link || now > atomic_load_explicit(&o->high, memory_order_relaxed)) {
+    if (!o->listed || now > atomic_load_explicit(&o->high, memory_order_relaxed)) {
         br__count_slowly(tensors, bytes);
         return;
     }
