@@ -85,6 +85,38 @@ br_tensor *br_logical_not(br_tensor *a)
     return br__unary("logical_not", BR_LOOP(logical_not), a);
 }
 
+br_tensor *br_logical_xor(br_tensor *a, br_tensor *b)
+{
+    BR_OP("logical_xor");
+    return br__binary("logical_xor", BR_LOOP(logical_xor), a, b);
+}
+
+/* ---- Kinds of numbers ------------------------------------------------------------------------ */
+
+/* Kernels of two operands, which are told that they are the same. Integers have only numbers. */
+static br_tensor *kind(const char *op, size_t floats, size_t integers, br_tensor *x)
+{
+    if (!br__required(op, "x", x))
+        return NULL;
+    return br__comparison(op, br_is_floating(x) ? floats : integers, x, x);
+}
+
+br_tensor *br_isnan(br_tensor *x)
+{
+    return kind("isnan", BR_LOOP(ne), BR_LOOP(ne), x);
+}
+
+/* inf - inf is not 0. */
+br_tensor *br_isinf(br_tensor *x)
+{
+    return kind("isinf", BR_LOOP(infinite), BR_LOOP(ne), x);
+}
+
+br_tensor *br_isfinite(br_tensor *x)
+{
+    return kind("isfinite", BR_LOOP(finite), BR_LOOP(eq), x);
+}
+
 /* ---- Choice ---------------------------------------------------------------------------------- */
 
 static void where_backward(br_node *node, br_tensor *dy, br_tensor **dx)

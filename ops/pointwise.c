@@ -79,6 +79,102 @@ br_tensor *br_erf(br_tensor *x)
     return apply(&erf_function, x);
 }
 
+/* -dy y^3 / 2. */
+static void rsqrt_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *cube = br_pow_scalar(br_saved(node, 0), 3);
+    dx[0] = br_mul(dy, br_mul_scalar(cube, -0.5));
+}
+
+static const function rsqrt_function = { { "rsqrt", rsqrt_backward, false },
+                                         BR_LOOP(rsqrt),
+                                         SAVES_OUTPUT };
+
+br_tensor *br_rsqrt(br_tensor *x)
+{
+    return apply(&rsqrt_function, x);
+}
+
+/* ---- Circular functions ---------------------------------------------------------------------- */
+
+static void sin_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_mul(dy, br_cos(br_saved(node, 0)));
+}
+
+static const function sin_function = { { "sin", sin_backward, false }, BR_LOOP(sin), SAVES_INPUT };
+
+br_tensor *br_sin(br_tensor *x)
+{
+    return apply(&sin_function, x);
+}
+
+static void cos_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_neg(br_mul(dy, br_sin(br_saved(node, 0))));
+}
+
+static const function cos_function = { { "cos", cos_backward, false }, BR_LOOP(cos), SAVES_INPUT };
+
+br_tensor *br_cos(br_tensor *x)
+{
+    return apply(&cos_function, x);
+}
+
+/* ---- Size, sign, rounding -------------------------------------------------------------------- */
+
+static void abs_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_mul(dy, br_sign(br_saved(node, 0)));
+}
+
+static const function abs_function = { { "abs", abs_backward, false }, BR_LOOP(abs), SAVES_INPUT };
+
+br_tensor *br_abs(br_tensor *x)
+{
+    return apply(&abs_function, x);
+}
+
+/* Steps are flat: their gradient is 0 everywhere, at the jumps too. */
+static void step_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = br_zeros_like(dy);
+}
+
+static br_tensor *step(const br_op *op, size_t kernel, br_tensor *x)
+{
+    BR_OP(op->name);
+    br_tensor *y = br__unary(op->name, kernel, x);
+    br_record(op, y, BR_INPUTS(x), NULL, 0);
+    return y;
+}
+
+static const br_op sign_op = { "sign", step_backward, false };
+static const br_op floor_op = { "floor", step_backward, false };
+static const br_op ceil_op = { "ceil", step_backward, false };
+static const br_op round_op = { "round", step_backward, false };
+
+br_tensor *br_sign(br_tensor *x)
+{
+    return step(&sign_op, BR_LOOP(sign), x);
+}
+
+br_tensor *br_floor(br_tensor *x)
+{
+    return step(&floor_op, BR_LOOP(floor), x);
+}
+
+br_tensor *br_ceil(br_tensor *x)
+{
+    return step(&ceil_op, BR_LOOP(ceil), x);
+}
+
+br_tensor *br_round(br_tensor *x)
+{
+    return step(&round_op, BR_LOOP(round), x);
+}
+
 /* ---- Activations ----------------------------------------------------------------------------- */
 
 /* dy (1 - y^2). */

@@ -48,15 +48,37 @@ BR_API br_tensor *br_zero_(br_tensor *a);
 BR_API br_tensor *br_copy_(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value);
 
-/* ---- Functions of one element (ops/pointwise.c): f32, f64 ------------------------------------ */
+/* ---- Functions of one element (ops/pointwise.c, activation.c): f32, f64 ---------------------- */
 
 BR_API br_tensor *br_exp(br_tensor *x);
 BR_API br_tensor *br_log(br_tensor *x);
 BR_API br_tensor *br_sqrt(br_tensor *x);
+BR_API br_tensor *br_rsqrt(br_tensor *x); /* 1 / sqrt(x) */
+BR_API br_tensor *br_sin(br_tensor *x);
+BR_API br_tensor *br_cos(br_tensor *x);
 BR_API br_tensor *br_erf(br_tensor *x);
 BR_API br_tensor *br_tanh(br_tensor *x);
 BR_API br_tensor *br_sigmoid(br_tensor *x); /* 1 / (1 + exp(-x)) */
 BR_API br_tensor *br_relu(br_tensor *x);    /* max(x, 0); the gradient at 0 is 0 */
+
+/* Of i64 too. The gradient of |x| at 0 is 0, that of the steps is 0 everywhere. */
+BR_API br_tensor *br_abs(br_tensor *x);
+BR_API br_tensor *br_sign(br_tensor *x); /* -1, 0 or 1; 0 for NaN */
+BR_API br_tensor *br_floor(br_tensor *x);
+BR_API br_tensor *br_ceil(br_tensor *x);
+BR_API br_tensor *br_round(br_tensor *x); /* halves to the even neighbour */
+/* x brought into min .. max, of i64 too; max where min is larger. -INFINITY and INFINITY are no
+ * bound, NaN makes everything NaN, and NaN stays. The gradient passes strictly between them. */
+BR_API br_tensor *br_clamp(br_tensor *x, double min, double max);
+
+BR_API br_tensor *br_silu(br_tensor *x); /* x sigmoid(x) */
+/* x above 0, negative_slope x below (PyTorch's default is 0.01). */
+BR_API br_tensor *br_leaky_relu(br_tensor *x, double negative_slope);
+/* x above 0, alpha (exp(x) - 1) below (PyTorch's default is 1). */
+BR_API br_tensor *br_elu(br_tensor *x, double alpha);
+/* log(1 + exp(beta x)) / beta, and x where beta x is above the threshold (PyTorch's defaults are 1
+ * and 20). */
+BR_API br_tensor *br_softplus(br_tensor *x, double beta, double threshold);
 
 typedef enum br_gelu_form {
     BR_GELU_ERF,  /* x/2 (1 + erf(x / sqrt 2)) */
@@ -64,6 +86,15 @@ typedef enum br_gelu_form {
 } br_gelu_form;
 /* Gaussian error linear unit, Hendrycks and Gimpel, 2016. */
 BR_API br_tensor *br_gelu(br_tensor *x, br_gelu_form form);
+
+/* ---- Between tensors (ops/between.c) --------------------------------------------------------- */
+
+/* Element by element, of any dtype; NaN if either is NaN. Equal elements share the gradient. */
+BR_API br_tensor *br_maximum(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_minimum(br_tensor *a, br_tensor *b);
+/* start + weight (end - start); the three broadcast. f32, f64. */
+BR_API br_tensor *br_lerp(br_tensor *start, br_tensor *end, br_tensor *weight);
+BR_API br_tensor *br_lerp_scalar(br_tensor *start, br_tensor *end, double weight);
 
 /* ---- Comparison and choice (ops/compare.c) --------------------------------------------------- */
 
@@ -83,7 +114,12 @@ BR_API br_tensor *br_ge_scalar(br_tensor *a, double s);
 /* Bool tensors only. */
 BR_API br_tensor *br_logical_and(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_or(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_logical_xor(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_not(br_tensor *a);
+/* Bool results of any dtype: integers are finite. */
+BR_API br_tensor *br_isnan(br_tensor *x);
+BR_API br_tensor *br_isinf(br_tensor *x);
+BR_API br_tensor *br_isfinite(br_tensor *x);
 /* a where the bool tensor `condition` is true, else b; the three broadcast. */
 BR_API br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b);
 /* x with `value` where the bool `mask` is true; the two broadcast. */
@@ -146,8 +182,8 @@ BR_API br_tensor *br_clone(br_tensor *x);
 
 /* ---- Joining and indexing (ops/join.c, index.c): any dtype ----------------------------------- */
 
-/* Tensors of equal sizes but for `dim`, one after the other. Spell them with BR_INPUTS(a, b). Tensors
- * of shape [0] may be among any others, and add nothing. */
+/* Tensors of equal sizes but for `dim`, one after the other. Spell them with BR_INPUTS(a, b).
+ * Tensors of shape [0] may be among any others, and add nothing. */
 BR_API br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim);
 /* Tensors of equal shapes along a new dimension. */
 BR_API br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim);

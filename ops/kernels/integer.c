@@ -8,8 +8,21 @@ static inline int64_t wrap(uint64_t x)
     return (int64_t)x;
 }
 
+/* Bounds are { min, max }. */
+static inline int64_t clamp_integer(int64_t x, const void *params)
+{
+    const int64_t *bounds = params;
+    int64_t y = x > bounds[0] ? x : bounds[0];
+    return y < bounds[1] ? y : bounds[1];
+}
+
 UNARY_LOOP(i64_copy, int64_t, x)
 UNARY_LOOP(i64_neg, int64_t, wrap(-(uint64_t)x))
+UNARY_LOOP(i64_abs, int64_t, x < 0 ? wrap(-(uint64_t)x) : x)
+UNARY_LOOP(i64_sign, int64_t, (x > 0) - (x < 0))
+UNARY_LOOP(i64_clamp, int64_t, clamp_integer(x, params))
+BINARY_LOOP(i64_maximum, int64_t, int64_t, a > b ? a : b)
+BINARY_LOOP(i64_minimum, int64_t, int64_t, a < b ? a : b)
 BINARY_LOOP(i64_add, int64_t, int64_t, wrap((uint64_t)a + (uint64_t)b))
 BINARY_LOOP(i64_sub, int64_t, int64_t, wrap((uint64_t)a - (uint64_t)b))
 BINARY_LOOP(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
@@ -79,6 +92,14 @@ const br_kernels br__kernels_i64 = {
     .name = "i64",
     .copy = i64_copy,
     .neg = i64_neg,
+    .abs = i64_abs,
+    .sign = i64_sign,
+    .floor = i64_copy,
+    .ceil = i64_copy,
+    .round = i64_copy,
+    .clamp = i64_clamp,
+    .maximum = i64_maximum,
+    .minimum = i64_minimum,
     .add = i64_add,
     .sub = i64_sub,
     .mul = i64_mul,
@@ -98,8 +119,11 @@ const br_kernels br__kernels_i64 = {
 const br_kernels br__kernels_bool = {
     .name = "bool",
     .copy = bool_copy,
+    .maximum = bool_or,
+    .minimum = bool_and,
     .logical_and = bool_and,
     .logical_or = bool_or,
+    .logical_xor = bool_ne,
     .logical_not = bool_not,
     .eq = bool_eq,
     .ne = bool_ne,

@@ -17,37 +17,60 @@
 
 /* One line a kernel: its name, and an element of its result in terms of the operand x, or of a and
  * b. The same list makes the table's fields, the loops and the table's entries. Results are of the
- * operands' type, those of COMPARE are bool. */
+ * operands' type, those of COMPARE are bool. PARAM(i) is number i of the loop's parameters,
+ * doubles, as that type; i64's clamp has its own. */
 /* clang-format off */
-#define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE)      \
-    UNARY(copy, x)                                        \
-    UNARY(neg, -x)                                        \
-    UNARY(exp, real_exp(x))                               \
-    UNARY(log, real_log(x))                               \
-    UNARY(sqrt, real_sqrt(x))                             \
-    UNARY(erf, real_erf(x))                               \
-    UNARY(tanh, real_tanh(x))                             \
-    UNARY(sigmoid, real_sigmoid(x))                       \
-    UNARY(relu, x < 0 ? 0 : x)                            \
-    UNARY(gelu_erf, gelu_erf(x))                          \
-    UNARY(gelu_tanh, gelu_tanh(x))                        \
-    BINARY(add, a + b)                                    \
-    BINARY(sub, a - b)                                    \
-    BINARY(mul, a * b)                                    \
-    BINARY(div, a / b)                                    \
-    BINARY(pow, real_pow(a, b))                           \
-    /* Gradients: a is dy; b the output or, for gelu, x */ \
-    BINARY(tanh_grad, a * (1 - b * b))                    \
-    BINARY(sigmoid_grad, a * (1 - b) * b)                 \
-    BINARY(relu_grad, b <= 0 ? 0 : a)                     \
-    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))          \
-    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))        \
-    COMPARE(eq, a == b)                                   \
-    COMPARE(ne, a != b)                                   \
-    COMPARE(lt, a < b)                                    \
-    COMPARE(le, a <= b)                                   \
-    COMPARE(gt, a > b)                                    \
-    COMPARE(ge, a >= b)                                   \
+#define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE)                 \
+    UNARY(copy, x)                                                   \
+    UNARY(neg, -x)                                                   \
+    UNARY(exp, real_exp(x))                                          \
+    UNARY(log, real_log(x))                                          \
+    UNARY(sqrt, real_sqrt(x))                                        \
+    UNARY(rsqrt, 1 / real_sqrt(x))                                   \
+    UNARY(sin, real_sin(x))                                          \
+    UNARY(cos, real_cos(x))                                          \
+    UNARY(abs, x < 0 ? -x : x + 0)                                   \
+    UNARY(sign, (real)((x > 0) - (x < 0)))                           \
+    UNARY(floor, real_floor(x))                                      \
+    UNARY(ceil, real_ceil(x))                                        \
+    UNARY(round, real_round(x))                                      \
+    UNARY(erf, real_erf(x))                                          \
+    UNARY(tanh, real_tanh(x))                                        \
+    UNARY(sigmoid, real_sigmoid(x))                                  \
+    UNARY(relu, x < 0 ? 0 : x)                                       \
+    UNARY(gelu_erf, gelu_erf(x))                                     \
+    UNARY(gelu_tanh, gelu_tanh(x))                                   \
+    UNARY(silu, silu(x))                                             \
+    UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                      \
+    UNARY(elu, elu(x, PARAM(0)))                                     \
+    UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                 \
+    UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1)))  \
+    BINARY(add, a + b)                                               \
+    BINARY(sub, a - b)                                               \
+    BINARY(mul, a * b)                                               \
+    BINARY(div, a / b)                                               \
+    BINARY(pow, real_pow(a, b))                                      \
+    BINARY(maximum, real_maximum(a, b))                              \
+    BINARY(minimum, real_minimum(a, b))                              \
+    /* Gradients: a is dy; b is the output, from gelu on x */        \
+    BINARY(tanh_grad, a * (1 - b * b))                               \
+    BINARY(sigmoid_grad, a * (1 - b) * b)                            \
+    BINARY(relu_grad, b <= 0 ? 0 : a)                                \
+    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))                     \
+    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))                   \
+    BINARY(silu_grad, a * silu_slope(b))                             \
+    BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))                \
+    BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                     \
+    BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1))) \
+    BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)        \
+    COMPARE(eq, a == b)                                              \
+    COMPARE(ne, a != b)                                              \
+    COMPARE(lt, a < b)                                               \
+    COMPARE(le, a <= b)                                              \
+    COMPARE(gt, a > b)                                               \
+    COMPARE(ge, a >= b)                                              \
+    COMPARE(infinite, a == b && a - b != 0)                          \
+    COMPARE(finite, a - b == 0)                                      \
     COMPARE(close, is_close((double)a, (double)b, params))
 /* clang-format on */
 
@@ -189,8 +212,9 @@ typedef struct br_kernels {
     const char *name; /* "avx512", "avx2", "baseline"; "i64", "bool" */
 
     BR_POINTWISE_KERNELS(BR_LOOP_FIELD, BR_LOOP_FIELD, BR_LOOP_FIELD)
-    br_loop where;                                /* out = condition ? a : b; that is bool */
-    br_loop logical_and, logical_or, logical_not; /* bool only */
+    br_loop where; /* out = condition ? a : b; that is bool */
+    br_loop lerp;  /* out between start and end by a weight */
+    br_loop logical_and, logical_or, logical_xor, logical_not; /* bool only */
 
     br_reduce sum;    /* from value 0 */
     br_reduce max;    /* from value -inf or INT64_MIN; NaN counts as largest */

@@ -84,6 +84,34 @@
         }                                                                                  \
     }
 
+#define TERNARY_LOOP(name, type, expression)                                               \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)   \
+    {                                                                                      \
+        enum { SIZE = sizeof(type) };                                                      \
+        (void)params;                                                                      \
+        if (s[0] == SIZE && s[1] == SIZE && s[2] == SIZE && s[3] == SIZE) {                \
+            FOR_EACH_ELEMENT                                                               \
+            {                                                                              \
+                const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
+                const type c = AT(const type, 3, i, SIZE);                                 \
+                AT(type, 0, i, SIZE) = expression;                                         \
+            }                                                                              \
+        } else if (s[0] == SIZE && s[1] == SIZE && s[2] == SIZE && s[3] == 0) {            \
+            const type c = AT(const type, 3, 0, SIZE);                                     \
+            FOR_EACH_ELEMENT                                                               \
+            {                                                                              \
+                const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
+                AT(type, 0, i, SIZE) = expression;                                         \
+            }                                                                              \
+        } else {                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                              \
+                const type a = AT(const type, 1, i, s[1]), b = AT(const type, 2, i, s[2]); \
+                const type c = AT(const type, 3, i, s[3]);                                 \
+                AT(type, 0, i, s[0]) = expression;                                         \
+            }                                                                              \
+        }                                                                                  \
+    }
+
 #define WHERE_LOOP(name, type)                                                                   \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params)         \
     {                                                                                            \

@@ -72,6 +72,43 @@ static inline double real_pow(double a, double b)
     return pow(a, b);
 }
 
+static inline double real_sin(double x)
+{
+    return sin(x);
+}
+
+static inline double real_cos(double x)
+{
+    return cos(x);
+}
+
+static inline double real_floor(double x)
+{
+    return floor(x);
+}
+
+static inline double real_ceil(double x)
+{
+    return ceil(x);
+}
+
+/* To the nearest integer, halves to the even one. */
+static inline double real_round(double x)
+{
+    return rint(x);
+}
+
+/* exp(x) - 1 for x <= 0. */
+static inline double expm1_negative(double x)
+{
+    return expm1(x);
+}
+
+static inline double real_log1p(double x)
+{
+    return log1p(x);
+}
+
 #else
 
 /* Polynomials are minimax fits of the relative error of the whole function, by fit_math.py. All
@@ -95,19 +132,24 @@ static inline float float_of(uint32_t bits)
 #    define LN2_HIGH 0x1.62e4p-1f /* its products with exponents are exact */
 #    define LN2_LOW  0x1.7f7d1cp-20f
 
+/* exp(r) - 1 for |r| <= ln 2 / 2. */
+static inline float expm1_small(float r)
+{
+    float p = 1.38145988e-3f;
+    p = p * r + 8.36871658e-3f;
+    p = p * r + 4.16683890e-2f;
+    p = p * r + 1.66665211e-1f;
+    p = p * r + 0.49999994f;
+    return r + r * r * p;
+}
+
 /* exp(x - n ln 2), with n the integer nearest to x / ln 2. Adding `shift`, 1.5 x 2^23 and a small
  * integer, rounds to n, which the sum's low bits hold then (plus that integer). */
 static inline float exp_reduced(float x, float shift, float *shifted)
 {
     *shifted = x * 0x1.715476p0f + shift;
     float n = *shifted - shift;
-    float r = x - n * LN2_HIGH - n * LN2_LOW;
-    float p = 1.38145988e-3f;
-    p = p * r + 8.36871658e-3f;
-    p = p * r + 4.16683890e-2f;
-    p = p * r + 1.66665211e-1f;
-    p = p * r + 0.49999994f;
-    return 1 + (r + r * r * p);
+    return 1 + expm1_small(x - n * LN2_HIGH - n * LN2_LOW);
 }
 
 /* Error below 1 ulp. 2^n is two factors: alone it is out of range where the result is infinite or
@@ -211,7 +253,75 @@ static inline float real_pow(float a, float b)
     return powf(a, b);
 }
 
+static inline float real_sin(float x)
+{
+    return sinf(x);
+}
+
+static inline float real_cos(float x)
+{
+    return cosf(x);
+}
+
+static inline float real_floor(float x)
+{
+    return floorf(x);
+}
+
+static inline float real_ceil(float x)
+{
+    return ceilf(x);
+}
+
+/* To the nearest integer, halves to the even one. */
+static inline float real_round(float x)
+{
+    return rintf(x);
+}
+
+/* exp(x) - 1 for x <= 0. Error below 2 ulp: beyond -0.34 the difference keeps two thirds. */
+static inline float expm1_negative(float x)
+{
+    float near = expm1_small(x), far = exp_negative(x) - 1;
+    return x > -0.34f ? near : far;
+}
+
+/* What x loses when it is added to 1 is added to the logarithm. Error below 2 ulp for x >= 0. */
+static inline float real_log1p(float x)
+{
+    float sum = 1 + x, lost = x - (sum - 1);
+    float y = real_log(sum) + lost / sum;
+    return sum < INFINITY ? y : sum;
+}
+
 #endif
+
+/* ---- Bounds ---------------------------------------------------------------------------------- */
+
+/* The larger and the smaller of two; NaN if one is. */
+static inline real real_maximum(real a, real b)
+{
+    return b > a || b != b ? b : a;
+}
+
+static inline real real_minimum(real a, real b)
+{
+    return b < a || b != b ? b : a;
+}
+
+/* Whether the gradient of clamping passes x; an infinite bound is none. */
+static inline bool inside(real x, real min, real max)
+{
+    return (x > min || min == -(real)INFINITY) && (x < max || max == (real)INFINITY);
+}
+
+/* From the nearer end, so that weights 0 and 1 give the ends. */
+static inline real real_lerp(real start, real end, real weight)
+{
+    real way = end - start;
+    return weight < (real)0.5 && weight > (real)-0.5 ? start + weight * way
+                                                     : end - way * (1 - weight);
+}
 
 /* ---- Logistic function and Gaussian error linear unit ---------------------------------------- */
 
@@ -275,6 +385,55 @@ static inline real gelu_tanh_slope(real x)
     real s = 1 / (1 + e);
     real slope = SQRT_8_BY_PI * (1 + 3 * (real)0.044715 * t * t);
     return s + t * s * (s * e) * slope;
+}
+
+/* ---- Other activations ----------------------------------------------------------------------- */
+
+/* sigmoid(x), and 1 - sigmoid(x) in *rest, both without cancellation. */
+static inline real sigmoid_parts(real x, real *rest)
+{
+    real z = real_exp(x < 0 ? x : -x);
+    real large = 1 / (1 + z), small = z / (1 + z);
+    *rest = x < 0 ? large : small;
+    return x < 0 ? small : large;
+}
+
+static inline real silu(real x)
+{
+    real rest;
+    return x * sigmoid_parts(x, &rest);
+}
+
+static inline real silu_slope(real x)
+{
+    real rest, s = sigmoid_parts(x, &rest);
+    return s * (1 + x * rest);
+}
+
+static inline real elu(real x, real alpha)
+{
+    real below = alpha * expm1_negative(x < 0 ? x : 0);
+    return x < 0 ? below : x;
+}
+
+static inline real elu_slope(real x, real alpha)
+{
+    real below = alpha * real_exp(x < 0 ? x : 0);
+    return x <= 0 ? below : 1;
+}
+
+/* log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold. */
+static inline real softplus(real x, real beta, real threshold)
+{
+    real z = x * beta, t = z < 0 ? z : -z;
+    real y = ((z > 0 ? z : 0) + real_log1p(real_exp(t))) / beta;
+    return z > threshold ? x : y;
+}
+
+static inline real softplus_slope(real x, real beta, real threshold)
+{
+    real z = x * beta;
+    return z > threshold ? 1 : real_sigmoid(z);
 }
 
 #endif

@@ -40,6 +40,7 @@ const br_kernels BR_KERNEL_TABLE = {
     .name = VARIANT_NAME,
     BR_POINTWISE_KERNELS(LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY)
     .where = where_loop,
+    .lerp = lerp_loop,
     .sum = sum_fold,
     .max = max_fold,
     .argmax = argmax_fold,

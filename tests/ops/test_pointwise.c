@@ -21,6 +21,26 @@ static br_tensor *gelu_tanh(br_tensor *x)
     return br_gelu(x, BR_GELU_TANH);
 }
 
+static br_tensor *leaky_relu(br_tensor *x)
+{
+    return br_leaky_relu(x, 0.25);
+}
+
+static br_tensor *elu(br_tensor *x)
+{
+    return br_elu(x, 1.5);
+}
+
+static br_tensor *softplus(br_tensor *x)
+{
+    return br_softplus(x, 2, 20);
+}
+
+static br_tensor *clamp(br_tensor *x)
+{
+    return br_clamp(x, -1.5, 2);
+}
+
 /* The largest error of a function, in units of the type's resolution at the result's size; with
  * `of_x`, at the argument's, since gelu is as exact as 1 + erf; `floor` is the smallest size that
  * counts. */
@@ -31,11 +51,29 @@ static const struct function {
     bool of_x;
     double floor;
 } functions[] = {
-    { "exp", br_exp, 1, false, 0 },         { "log", br_log, 1, false, 0 },
-    { "sqrt", br_sqrt, 1, false, 0 },       { "erf", br_erf, 2, false, 0 },
-    { "tanh", br_tanh, 2, false, 0 },       { "sigmoid", br_sigmoid, 2.5, false, 1e-31 },
-    { "relu", br_relu, 0, false, 0 },       { "gelu", gelu, 2, true, 0 },
-    { "gelu_tanh", gelu_tanh, 2, true, 0 }, { "neg", br_neg, 0, false, 0 },
+    { "exp", br_exp, 1, false, 0 },
+    { "log", br_log, 1, false, 0 },
+    { "sqrt", br_sqrt, 1, false, 0 },
+    { "erf", br_erf, 2, false, 0 },
+    { "tanh", br_tanh, 2, false, 0 },
+    { "sigmoid", br_sigmoid, 2.5, false, 1e-31 },
+    { "relu", br_relu, 0, false, 0 },
+    { "gelu", gelu, 2, true, 0 },
+    { "gelu_tanh", gelu_tanh, 2, true, 0 },
+    { "neg", br_neg, 0, false, 0 },
+    { "rsqrt", br_rsqrt, 1.5, false, 0 },
+    { "sin", br_sin, 1, false, 0 },
+    { "cos", br_cos, 1, false, 0 },
+    { "abs", br_abs, 0, false, 0 },
+    { "sign", br_sign, 0, false, 0 },
+    { "floor", br_floor, 0, false, 0 },
+    { "ceil", br_ceil, 0, false, 0 },
+    { "round", br_round, 0, false, 0 },
+    { "silu", br_silu, 2.5, false, 1e-31 },
+    { "leaky_relu", leaky_relu, 1, false, 0 },
+    { "elu", elu, 3, false, 0 },
+    { "softplus", softplus, 3, false, 1e-31 },
+    { "clamp", clamp, 0, false, 0 },
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -113,18 +151,41 @@ static double gelu_of(double x)
     return 0.5 * x * erfc(-x / sqrt(2));
 }
 
+static double rsqrt_of(double x)
+{
+    return 1 / sqrt(x);
+}
+
+static double silu_of(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static double elu_of(double x)
+{
+    return x < 0 ? 1.5 * expm1(x) : x;
+}
+
+static double softplus_of(double x)
+{
+    return 2 * x > 20 ? x : log1p(exp(2 * x)) / 2;
+}
+
 /* In f32, over floats of every size and sign, NaN and infinities among them, against libm in f64.
  */
 Test(pointwise, accuracy)
 {
-    static double (*const exact[])(double) = { exp, log, sqrt, erf, tanh, logistic, NULL, gelu_of };
+    static double (*const exact[FUNCTIONS])(double) = {
+        exp, log, sqrt, erf,  tanh,  logistic, NULL, gelu_of, NULL, NULL,   rsqrt_of,
+        sin, cos, fabs, NULL, floor, ceil,     rint, silu_of, NULL, elu_of, softplus_of
+    };
     enum { STEP = 16381, COUNT = (int)(UINT32_MAX / STEP) };
     static float x[COUNT], y[COUNT];
     for (int i = 0; i < COUNT; i++) {
         uint32_t bits = (uint32_t)i * STEP;
         memcpy(&x[i], &bits, sizeof bits);
     }
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < FUNCTIONS; k++) {
         const struct function *f = &functions[k];
         if (!exact[k])
             continue;
@@ -164,6 +225,35 @@ Test(pointwise, refused)
     br_scope_end(scope);
 }
 
+Test(pointwise, clamp)
+{
+    const double nan = NAN, inf = INFINITY;
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_from_f64(BR_SHAPE(5), (double[]){ -inf, -2, 0.5, inf, nan });
+    check_equals(br_clamp(x, -1, inf), -1, -1, 0.5, inf, nan);
+    check_equals(br_clamp(x, -inf, 1), -inf, -2, 0.5, 1, nan);
+    check_equals(br_clamp(x, 2, 1), 1, 1, 1, 1, nan); /* max wins */
+    check_equals(br_clamp(x, nan, 1), nan, nan, nan, nan, nan);
+    br_tensor *i = br_from_i64(BR_SHAPE(3), (int64_t[]){ INT64_MIN, 3, INT64_MAX });
+    check_equals(br_clamp(i, -4, 2), -4, 2, 2);
+    check_same_bits(br_clamp(i, -inf, inf), i);
+    check_fails(br_clamp(i, 0, 0.5), "clamp: 0.5 is not a value of i64");
+    check_fails(br_clamp(i, nan, 1), "clamp: nan is not a value of i64");
+    br_scope_end(scope);
+}
+
+/* The type's smallest integer has no opposite: it wraps around. */
+Test(pointwise, of_integers)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *i = br_from_i64(BR_SHAPE(4), (int64_t[]){ INT64_MIN, -3, 0, INT64_MAX });
+    check_equals(br_abs(i), (double)INT64_MIN, 3, 0, (double)INT64_MAX);
+    check_equals(br_sign(i), -1, -1, 0, 1);
+    check_same_bits(br_floor(i), i);
+    check_same_bits(br_round(i), i);
+    br_scope_end(scope);
+}
+
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
 static br_tensor *call_function(br_tensor *const *inputs, int n, void *context)
@@ -178,7 +268,7 @@ Test(pointwise, gradients)
         br_scope *scope = br_scope_begin();
         br_tensor *x = values(BR_SHAPE(3, 4), 5, BR_F64);
         bool positive =
-            strcmp(functions[i].name, "log") == 0 || strcmp(functions[i].name, "sqrt") == 0;
+            functions[i].f == br_log || functions[i].f == br_sqrt || functions[i].f == br_rsqrt;
         x = leaf(br_detach(positive ? br_add_scalar(br_mul(x, x), 0.5) : x));
         check_gradient(call_function, (void *)&functions[i], 1, &x);
         check_second_gradient(call_function, (void *)&functions[i], 1, &x);

@@ -1,0 +1,178 @@
+/* ops/activation.c - silu and the functions of one element that have parameters: leaky_relu, elu,
+ * softplus, clamp.
+ *
+ * All keep their input. The gradient is one kernel; while backward is itself recorded it is
+ * composed of operations, which the tape can differentiate again. */
+#include "ops/ops_internal.h"
+
+#include <math.h>
+
+/* What the kernels are given. */
+typedef struct params {
+    double value[2];
+} params;
+
+static br_tensor *apply(const br_op *op, size_t kernel, br_tensor *x, double first, double second)
+{
+    BR_OP(op->name);
+    params p = { { first, second } };
+    br_loop loop = br__floating(op->name, "x", x) ? br__loop_for(op->name, "x", x, kernel) : NULL;
+    br_tensor *y = loop ? br__new_like(op->name, x, x->dtype) : NULL;
+    if (!y)
+        return NULL;
+    br__for_each(2, (const br_tensor *[]){ y, x }, loop, &p);
+    br_save(br_record(op, y, BR_INPUTS(x), &p, sizeof p), 0, x);
+    return y;
+}
+
+/* The gradient by its kernel. */
+static br_tensor *fused(const char *op, size_t kernel, br_node *node, br_tensor *dy)
+{
+    br_tensor *x = br_saved(node, 0);
+    br_tensor *dx = x && dy ? br__new_like(op, x, x->dtype) : NULL;
+    if (dx)
+        br__for_each(3, (const br_tensor *[]){ dx, dy, x }, br__loop_for(op, "x", x, kernel),
+                     br_params(node));
+    return dx;
+}
+
+static double param(const br_node *node, int i)
+{
+    return ((const params *)br_params(node))->value[i];
+}
+
+/* ---- silu ------------------------------------------------------------------------------------ */
+
+/* dy s (1 + x (1 - s)) with s = sigmoid(x). */
+static void silu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("silu", BR_LOOP(silu_grad), node, dy);
+        return;
+    }
+    br_tensor *x = br_saved(node, 0), *s = br_sigmoid(x);
+    br_tensor *slope = br_mul(s, br_add_scalar(br_mul(x, br_rsub_scalar(s, 1)), 1));
+    dx[0] = br_mul(dy, slope);
+}
+
+static const br_op silu_op = { "silu", silu_backward, false };
+
+br_tensor *br_silu(br_tensor *x)
+{
+    return apply(&silu_op, BR_LOOP(silu), x, 0, 0);
+}
+
+/* ---- leaky_relu ------------------------------------------------------------------------------ */
+
+static void leaky_relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("leaky_relu", BR_LOOP(leaky_relu_grad), node, dy);
+        return;
+    }
+    br_tensor *above = br_gt_scalar(br_saved(node, 0), 0);
+    dx[0] = br_where(above, dy, br_mul_scalar(dy, param(node, 0)));
+}
+
+static const br_op leaky_relu_op = { "leaky_relu", leaky_relu_backward, false };
+
+br_tensor *br_leaky_relu(br_tensor *x, double negative_slope)
+{
+    return apply(&leaky_relu_op, BR_LOOP(leaky_relu), x, negative_slope, 0);
+}
+
+/* ---- elu ------------------------------------------------------------------------------------- */
+
+/* dy alpha exp(x) below 0. What is above is cleared first: there the exponential, which is not
+ * chosen, might be infinite, and 0 times that is no gradient. */
+static void elu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("elu", BR_LOOP(elu_grad), node, dy);
+        return;
+    }
+    br_tensor *x = br_saved(node, 0);
+    br_tensor *above = br_gt_scalar(x, 0);
+    br_tensor *slope = br_mul_scalar(br_exp(br_masked_fill(x, above, 0)), param(node, 0));
+    dx[0] = br_where(above, dy, br_mul(dy, slope));
+}
+
+static const br_op elu_op = { "elu", elu_backward, false };
+
+br_tensor *br_elu(br_tensor *x, double alpha)
+{
+    return apply(&elu_op, BR_LOOP(elu), x, alpha, 0);
+}
+
+/* ---- softplus -------------------------------------------------------------------------------- */
+
+/* dy sigmoid(beta x), and dy above the threshold. */
+static void softplus_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("softplus", BR_LOOP(softplus_grad), node, dy);
+        return;
+    }
+    br_tensor *z = br_mul_scalar(br_saved(node, 0), param(node, 0));
+    dx[0] = br_where(br_gt_scalar(z, param(node, 1)), dy, br_mul(dy, br_sigmoid(z)));
+}
+
+static const br_op softplus_op = { "softplus", softplus_backward, false };
+
+br_tensor *br_softplus(br_tensor *x, double beta, double threshold)
+{
+    return apply(&softplus_op, BR_LOOP(softplus), x, beta, threshold);
+}
+
+/* ---- clamp ----------------------------------------------------------------------------------- */
+
+/* True where x lies between the bounds; NULL if neither is one. */
+static br_tensor *inside(br_tensor *x, double min, double max)
+{
+    br_tensor *above = min == -INFINITY ? NULL : br_gt_scalar(x, min);
+    br_tensor *below = max == INFINITY ? NULL : br_lt_scalar(x, max);
+    return above && below ? br_logical_and(above, below) : above ? above : below;
+}
+
+static void clamp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("clamp", BR_LOOP(clamp_grad), node, dy);
+        return;
+    }
+    br_tensor *passes = inside(br_saved(node, 0), param(node, 0), param(node, 1));
+    dx[0] = passes ? br_masked_fill(dy, br_logical_not(passes), 0) : dy;
+}
+
+static const br_op clamp_op = { "clamp", clamp_backward, false };
+
+/* A bound of integers: an infinite one is the type's own. */
+static bool integer_bound(double bound, int64_t *value)
+{
+    br_scalar_operand scalar;
+    if (isinf(bound))
+        *value = bound < 0 ? INT64_MIN : INT64_MAX;
+    else if (br__scalar_operand("clamp", bound, BR_I64, &scalar))
+        *value = scalar.value.i64;
+    return !br_failed();
+}
+
+static br_tensor *clamp_integers(br_tensor *x, double min, double max)
+{
+    BR_OP("clamp");
+    int64_t bounds[2];
+    if (!integer_bound(min, &bounds[0]) || !integer_bound(max, &bounds[1]))
+        return NULL;
+    br_tensor *y = br__new_like("clamp", x, x->dtype);
+    if (y)
+        br__for_each(2, (const br_tensor *[]){ y, x },
+                     br__loop_for("clamp", "x", x, BR_LOOP(clamp)), bounds);
+    return y;
+}
+
+br_tensor *br_clamp(br_tensor *x, double min, double max)
+{
+    if (!br_failed() && x && x->dtype == BR_I64)
+        return clamp_integers(x, min, max);
+    return apply(&clamp_op, BR_LOOP(clamp), x, min, max);
+}
