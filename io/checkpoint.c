@@ -1,11 +1,11 @@
-/* io/checkpoint.c - checkpoints: a model, an optimizer and the generator in one safetensors file
- * that finds out if a bit of it changed.
+/* io/checkpoint.c - checkpoints: a model, an optimizer, a scheduler and the generator in one
+ * safetensors file that finds out if a bit of it changed.
  *
- * Tensors are "model/<name>" and "optim/<name>"; the rest is metadata, whose keys begin with
- * "brasa.":
+ * Tensors are "model/<name>", "optim/<name>" and "scheduler/<name>"; the rest is metadata, whose
+ * keys begin with "brasa.":
  *
  *     brasa.checkpoint   "1", the version of this layout
- *     brasa.parts        those of "model optim rng" that were saved
+ *     brasa.parts        those of "model optim scheduler rng" that were saved
  *     brasa.step         the step, in decimal
  *     brasa.rng          the generator's words, 8 hexadecimal digits each
  *     brasa.xxh3/<name>  the checksum of that tensor, 16 hexadecimal digits
@@ -16,7 +16,7 @@
  * NUL behind them, by key. What else the file consists of, the format's own checks hold in place.
  */
 #include "io/io_internal.h"
-#include "nn/nn_internal.h"
+#include "optim/optim_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,16 +24,17 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define OWN      "brasa."
-#define FORMAT   OWN "checkpoint"
-#define PARTS    OWN "parts"
-#define STEP     OWN "step"
-#define RNG      OWN "rng"
-#define SUM      OWN "xxh3"
-#define SUM_OF   SUM "/"
-#define VERSION  "1"
-#define IN_MODEL "model/"
-#define IN_OPTIM "optim/"
+#define OWN          "brasa."
+#define FORMAT       OWN "checkpoint"
+#define PARTS        OWN "parts"
+#define STEP         OWN "step"
+#define RNG          OWN "rng"
+#define SUM          OWN "xxh3"
+#define SUM_OF       SUM "/"
+#define VERSION      "1"
+#define IN_MODEL     "model/"
+#define IN_OPTIM     "optim/"
+#define IN_SCHEDULER "scheduler/"
 
 enum { SUM_DIGITS = 16, RNG_DIGITS = 8 * BR_RNG_STATE_WORDS };
 
@@ -129,10 +130,10 @@ static bool add_rng(draft *d)
 
 static bool add_facts(draft *d, const br_checkpoint *c)
 {
-    char step[24], parts[24];
+    char step[24], parts[32];
     snprintf(step, sizeof step, "%" PRId64, c->step);
-    snprintf(parts, sizeof parts, "%s%s%s", c->model ? " model" : "", c->optim ? " optim" : "",
-             c->rng ? " rng" : "");
+    snprintf(parts, sizeof parts, "%s%s%s%s", c->model ? " model" : "", c->optim ? " optim" : "",
+             c->scheduler ? " scheduler" : "", c->rng ? " rng" : "");
     const char *first = parts + (parts[0] == ' ');
     return add_metadata(d, FORMAT, VERSION) &&
            add_metadata(d, PARTS, br__arena_text(&d->arena, first, strlen(first))) &&
@@ -162,15 +163,25 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const br_metadata *)a)->key, ((const br_metadata *)b)->key);
 }
 
-static bool make_draft(draft *d, const br_checkpoint *c, const br_named_list *model,
-                       const br_named_list *optim)
+/* The lists of what is saved: NULL where there is none. */
+typedef struct saved_parts {
+    br_named_list *model, *optim, *scheduler;
+} saved_parts;
+
+static size_t count_of(const br_named_list *list)
+{
+    return list ? (size_t)list->count : 0;
+}
+
+static bool make_draft(draft *d, const br_checkpoint *c, const saved_parts *parts)
 {
     enum { FACTS = 5 }; /* of ours, beside the tensors' sums */
-    size_t n = (size_t)(model ? model->count : 0) + (size_t)(optim ? optim->count : 0);
+    size_t n = count_of(parts->model) + count_of(parts->optim) + count_of(parts->scheduler);
     d->tensors.items = br__calloc(n, sizeof *d->tensors.items);
     d->metadata = br__calloc(n + (size_t)c->n_metadata + FACTS, sizeof *d->metadata);
     if (!d->tensors.items || !d->metadata || !add_facts(d, c) || !add_users_metadata(d, c) ||
-        !add_tensors(d, IN_MODEL, model) || !add_tensors(d, IN_OPTIM, optim))
+        !add_tensors(d, IN_MODEL, parts->model) || !add_tensors(d, IN_OPTIM, parts->optim) ||
+        !add_tensors(d, IN_SCHEDULER, parts->scheduler))
         return false;
     qsort(d->metadata, (size_t)d->n_metadata, sizeof *d->metadata, by_key);
     return add_sum(d, SUM, metadata_sum((size_t)d->n_metadata, d->metadata));
@@ -196,16 +207,20 @@ bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint)
                  c->metadata ? "is there" : "is NULL");
         return false;
     }
-    br_named_list *model = c->model ? br_state_dict(c->model) : NULL;
-    br_named_list *optim = c->optim ? br_optim_state_dict(c->optim) : NULL;
+    saved_parts parts = {
+        .model = c->model ? br_state_dict(c->model) : NULL,
+        .optim = c->optim ? br_optim_state_dict(c->optim) : NULL,
+        .scheduler = c->scheduler ? br_scheduler_state_dict(c->scheduler) : NULL,
+    };
     draft d = { 0 };
-    bool ok = !br_failed() && make_draft(&d, c, model, optim) &&
+    bool ok = !br_failed() && make_draft(&d, c, &parts) &&
               br_safetensors_save(path, &d.tensors, d.n_metadata, d.metadata);
     br_free(d.tensors.items);
     br_free(d.metadata);
     br__arena_free(&d.arena);
-    br_named_list_free(optim);
-    br_named_list_free(model);
+    br_named_list_free(parts.scheduler);
+    br_named_list_free(parts.optim);
+    br_named_list_free(parts.model);
     return ok;
 }
 
@@ -316,7 +331,7 @@ bool br_checkpoint_verify(br_safetensors *file)
 
 /* Everything that loading needs, ready before anything is changed. */
 typedef struct restoration {
-    br_named_list *model, *optim;
+    br_named_list *model, *optim, *scheduler, *matched;
     br_loading *loading;
     br_rng_state rng;
     int64_t step;
@@ -393,6 +408,10 @@ static bool prepare(restoration *r, br_safetensors *file, const br_checkpoint *c
     if (c->model && !(has_part(file, "model") && (r->model = read_part(file, IN_MODEL)) &&
                       (r->loading = br__loading_begin(c->model, r->model, true, NULL))))
         return false;
+    if (c->scheduler &&
+        !(has_part(file, "scheduler") && (r->scheduler = read_part(file, IN_SCHEDULER)) &&
+          (r->matched = br__scheduler_match(c->scheduler, r->scheduler))))
+        return false;
     return !c->optim || (has_part(file, "optim") && (r->optim = read_part(file, IN_OPTIM)));
 }
 
@@ -404,6 +423,8 @@ static bool restore(const restoration *r, br_checkpoint *c)
         return false;
     if (c->model)
         br__loading_apply(r->loading);
+    if (c->scheduler)
+        br__scheduler_restore(c->scheduler, r->matched);
     if (c->rng)
         br_set_rng_state(&r->rng);
     c->step = r->step;
@@ -421,6 +442,8 @@ bool br_checkpoint_load(const char *path, br_checkpoint *checkpoint)
     br__loading_end(r.loading);
     br_named_list_free(r.model);
     br_named_list_free(r.optim);
+    br_named_list_free(r.matched);
+    br_named_list_free(r.scheduler);
     br_scope_end(scope);
     br_safetensors_close(file);
     return ok;

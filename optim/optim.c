@@ -178,8 +178,7 @@ int br_optim_add_group(br_optim *optim, const br_named_list *parameters, const v
     br_optim_options resolved = optim->defaults;
     if (options && !optim->kind->resolve(&resolved, options))
         return -1;
-    br_optim_options *groups =
-        br__grow(optim->groups, &optim->group_room, optim->n_groups, sizeof *groups);
+    br_group *groups = br__grow(optim->groups, &optim->group_room, optim->n_groups, sizeof *groups);
     if (!groups)
         return -1;
     optim->groups = groups;
@@ -190,7 +189,7 @@ int br_optim_add_group(br_optim *optim, const br_named_list *parameters, const v
             return -1;
         }
     }
-    groups[optim->n_groups] = resolved;
+    groups[optim->n_groups] = (br_group){ .options = resolved };
     return (int)optim->n_groups++;
 }
 
@@ -236,12 +235,12 @@ void br_optim_set_lr(br_optim *optim, int group, double lr)
     if (!good_group("optim_set_lr", optim, group) || !br__not_negative("optim_set_lr", "lr", lr))
         return;
     if (group >= 0) {
-        optim->groups[group].lr = lr;
+        optim->groups[group].options.lr = lr;
         return;
     }
     optim->defaults.lr = lr;
     for (int64_t i = 0; i < optim->n_groups; i++)
-        optim->groups[i].lr = lr;
+        optim->groups[i].options.lr = lr;
 }
 
 double br_optim_get_lr(const br_optim *optim, int group)
@@ -250,7 +249,7 @@ double br_optim_get_lr(const br_optim *optim, int group)
         return NAN;
     if (optim->n_groups == 0)
         return optim->defaults.lr;
-    return optim->groups[group < 0 ? 0 : group].lr;
+    return optim->groups[group < 0 ? 0 : group].options.lr;
 }
 
 /* ---- State ----------------------------------------------------------------------------------- */
@@ -267,7 +266,7 @@ static br_tensor *make_state(const br_optim_kind *kind, const br_optim_options *
 bool br__slot_prepare(const br_optim *optim, br_slot *slot)
 {
     const br_optim_kind *kind = optim->kind;
-    const br_optim_options *options = &optim->groups[slot->group];
+    const br_optim_options *options = &optim->groups[slot->group].options;
     br_scope *scope = br_scope_begin();
     for (int i = 0; i < kind->n_states && scope; i++)
         if (!slot->state[i] && kind->has_state(options, i))
@@ -327,7 +326,7 @@ static bool add_job(br_optim *optim, br_slot *slot, int64_t n)
     if (!job->param || !job->grad)
         return false;
     optim->spans[n].numel = slot->param->numel;
-    return optim->kind->prepare(job, &optim->groups[slot->group]);
+    return optim->kind->prepare(job, &optim->groups[slot->group].options);
 }
 
 static void run_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)

@@ -83,10 +83,16 @@ typedef struct br_optim_kind {
     void (*finish)(br_job *job);
 } br_optim_kind;
 
+typedef struct br_group {
+    br_optim_options options;
+    bool scheduled;    /* a scheduler was made: */
+    double initial_lr; /* the rate before the first one */
+} br_group;
+
 struct br_optim {
     const br_optim_kind *kind;
     br_optim_options defaults;
-    br_optim_options *groups;
+    br_group *groups;
     br_slot *slots;
     br_job *jobs; /* room for every slot, so that a step allocates nothing */
     br_span *spans;
@@ -106,6 +112,12 @@ void br__nothing_to_finish(br_job *job);
 /* Makes the slot's state as far as it is missing, zeroed. */
 bool br__slot_prepare(const br_optim *optim, br_slot *slot);
 void br__slot_clear(br_slot *slot);
+
+/* Loading a scheduler in two steps. The first gives the state's tensors in the order that the
+ * second wants, or NULL and an error if they do not fit; the second cannot fail. */
+br_named_list *br__scheduler_match(const br_scheduler *s, const br_named_list *state);
+void br__scheduler_restore(br_scheduler *s, const br_named_list *matched);
+
 /* Element `from` of a tensor without gaps. */
 static inline void *br__element(const br_tensor *t, int64_t from)
 {

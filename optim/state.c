@@ -51,7 +51,7 @@ static bool locate(loading *l, const char *name, int64_t *slot, int *state)
             continue;
         for (int i = 0; i < optim->kind->n_states; i++) {
             if (strcmp(optim->kind->state_names[i], dot + 1) == 0 &&
-                optim->kind->has_state(&optim->groups[optim->slots[s].group], i)) {
+                optim->kind->has_state(&optim->groups[optim->slots[s].group].options, i)) {
                 l->next = *slot = s;
                 *state = i;
                 return true;
@@ -107,7 +107,7 @@ static bool check_whole(const loading *l, int64_t k)
     if (!has_any(l, k))
         return true;
     for (int i = 0; i < optim->kind->n_states; i++) {
-        if (l->found[k][i] || !optim->kind->has_state(&optim->groups[slot->group], i))
+        if (l->found[k][i] || !optim->kind->has_state(&optim->groups[slot->group].options, i))
             continue;
         br__fail(BR_ERROR_ARGUMENT, "optim_load_state_dict", "%s.%s is missing", slot->name,
                  optim->kind->state_names[i]);

@@ -55,11 +55,13 @@ BR_API bool br_safetensors_save(const char *path, const br_named_list *tensors, 
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-/* A checkpoint is a safetensors file: "model/<name>", "optim/<name>", and metadata with the step,
- * the generator's state, and an XXH3 checksum of each tensor, so that a flipped bit is named. */
+/* A checkpoint is a safetensors file: "model/<name>", "optim/<name>", "scheduler/<name>", and
+ * metadata with the step, the generator's state, and an XXH3 checksum of each tensor, so that a
+ * flipped bit is named. */
 typedef struct br_checkpoint {
-    br_module *model; /* may be NULL */
-    br_optim *optim;  /* may be NULL */
+    br_module *model;        /* may be NULL */
+    br_optim *optim;         /* may be NULL */
+    br_scheduler *scheduler; /* may be NULL */
     int64_t step;
     bool rng;           /* save, restore the generator of this thread */
     int64_t n_metadata; /* more metadata to save; ignored by loading */
@@ -67,8 +69,8 @@ typedef struct br_checkpoint {
 } br_checkpoint;
 
 BR_API bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint);
-/* Checks the whole file first; on any error model, optimizer and generator stay as they were. Sets
- * checkpoint->step. */
+/* Checks the whole file first; on any error model, optimizer, scheduler and generator stay as they
+ * were. Sets checkpoint->step. */
 BR_API bool br_checkpoint_load(const char *path, br_checkpoint *checkpoint);
 /* Checks every checksum; false and an error that names the tensors that are off. A file without
  * checksums is an error too. */

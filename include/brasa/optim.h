@@ -114,6 +114,88 @@ BR_API bool br_optim_step(br_optim *optim);
 BR_API br_named_list *br_optim_state_dict(br_optim *optim);
 BR_API bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state);
 
+/* ---- Learning rate schedulers (optim/scheduler.c) ---------------------------------------------
+ */
+
+/* A scheduler sets the rates of an optimizer's groups, as torch.optim.lr_scheduler: making one sets
+ * the rate of the first step, br_scheduler_step() after each br_optim_step() the next one. Rates
+ * are worked out as PyTorch's step() does, most from the rate before; so several schedulers of one
+ * optimizer multiply. Groups are those the optimizer has when the scheduler is made. The optimizer
+ * must outlive it. `epoch` counts the steps, from 0. */
+typedef struct br_scheduler br_scheduler;
+
+/* The rate is multiplied by gamma every step_size epochs; ... at each of the n milestones; ... in
+ * every epoch. */
+BR_API br_scheduler *br_step_lr(br_optim *optim, int64_t step_size, double gamma);
+BR_API br_scheduler *br_multi_step_lr(br_optim *optim, int n, const int64_t *milestones,
+                                      double gamma);
+BR_API br_scheduler *br_exponential_lr(br_optim *optim, double gamma);
+/* The rate times `factor` until epoch total_iters; times a factor that goes from start_factor to
+ * end_factor in as many epochs. Factors are at most 1. */
+BR_API br_scheduler *br_constant_lr(br_optim *optim, double factor, int64_t total_iters);
+BR_API br_scheduler *br_linear_lr(br_optim *optim, double start_factor, double end_factor,
+                                  int64_t total_iters);
+/* Half a cosine from the rate to eta_min in t_max epochs; Loshchilov and Hutter, 2017. With warm
+ * restarts it begins again after t_0 epochs, then t_0 t_mult, t_0 t_mult^2, ... */
+BR_API br_scheduler *br_cosine_annealing_lr(br_optim *optim, int64_t t_max, double eta_min);
+BR_API br_scheduler *br_cosine_annealing_warm_restarts(br_optim *optim, int64_t t_0, int64_t t_mult,
+                                                       double eta_min);
+/* The rate that the group had at first times what the function gives. */
+typedef double (*br_lr_lambda)(int64_t epoch, int group, void *context);
+BR_API br_scheduler *br_lambda_lr(br_optim *optim, br_lr_lambda lambda, void *context);
+
+typedef struct br_one_cycle_options {
+    const double *max_lrs; /* one a group; NULL: max_lr for all */
+    double max_lr;
+    int64_t total_steps;
+    double pct_start; /* part of the steps in which the rate grows; 0: 0.3 */
+    bool linear;      /* straight lines, not cosines */
+    bool keep_momentum;
+    double base_momentum;    /* 0: 0.85 */
+    double max_momentum;     /* 0: 0.95 */
+    double div_factor;       /* the first rate is max_lr / div_factor; 0: 25 */
+    double final_div_factor; /* the last one is the first / final_div_factor; 0: 1e4 */
+    bool three_phase;        /* back to the first rate before it falls to the last */
+} br_one_cycle_options;
+/* Smith and Topin, 2018: the rate grows to max_lr, then falls; momentum, or Adam's beta1, goes the
+ * other way, unless keep_momentum. */
+BR_API br_scheduler *br_one_cycle_lr(br_optim *optim, const br_one_cycle_options *options);
+
+typedef struct br_plateau_options {
+    bool max;         /* the metric is to grow, not to fall */
+    double factor;    /* 0: 0.1 */
+    int64_t patience; /* epochs without progress that are borne; 0: 10, -1: none */
+    double threshold; /* progress is more than this; 0: 1e-4 */
+    bool absolute;    /* ... in itself, not in parts of the best value */
+    int64_t cooldown; /* epochs after a reduction in which none counts */
+    double min_lr;
+    double eps; /* smaller reductions are left out; 0: 1e-8 */
+} br_plateau_options;
+/* Multiplies the rate by `factor` when the metric makes no progress; stepped by
+ * br_scheduler_step_metric(). `options` may be NULL. */
+BR_API br_scheduler *br_reduce_lr_on_plateau(br_optim *optim, const br_plateau_options *options);
+
+/* n schedulers of the optimizer one after the other: number i + 1 takes over, at its epoch 0, at
+ * epoch milestones[i]. It owns them from now on, also if it fails. Plateaus and sequences cannot be
+ * part of one. */
+BR_API br_scheduler *br_sequential_lr(br_optim *optim, int n, br_scheduler *const *schedulers,
+                                      const int64_t *milestones);
+
+BR_API void br_scheduler_free(br_scheduler *scheduler);
+/* Sets the rates of the next epoch. On error rates and scheduler stay as they were. */
+BR_API bool br_scheduler_step(br_scheduler *scheduler);
+BR_API bool br_scheduler_step_metric(br_scheduler *scheduler, double metric);
+/* The rate that the scheduler last set for a group; NaN and an error if there is no such group. */
+BR_API double br_scheduler_last_lr(const br_scheduler *scheduler, int group);
+BR_API int64_t br_scheduler_last_epoch(const br_scheduler *scheduler);
+/* What a scheduler of the same kind and arguments needs to go on, as named tensors that the list
+ * keeps alive; br_checkpoint has a place for it. Loading sets the optimizer's rates, too; a list
+ * that does not fit is an error and changes nothing. */
+BR_API br_named_list *br_scheduler_state_dict(const br_scheduler *scheduler);
+BR_API bool br_scheduler_load_state_dict(br_scheduler *scheduler, const br_named_list *state);
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
 /* Scales the gradients so that their total norm is at most max_norm, and returns the norm before
  * (f64 sum of squares); -1 and an error if a gradient is not finite. norm_type 2 or INFINITY. */
 BR_API double br_clip_grad_norm_(const br_named_list *parameters, double max_norm,

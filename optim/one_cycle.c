@@ -1,0 +1,142 @@
+/* optim/one_cycle.c - the one-cycle policy, Smith and Topin, 2018 (arXiv 1708.07120), as PyTorch's
+ * OneCycleLR: rate and momentum go through two or three phases. */
+#include "optim/scheduler_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Between what a phase goes. */
+enum { INITIAL_LR, MAX_LR, MIN_LR, BASE_MOMENTUM, MAX_MOMENTUM, POINTS };
+
+static double point(const br_scheduler *s, int group, int which)
+{
+    const br_one_cycle_options *o = &s->args.one_cycle.options;
+    double initial = s->base_lrs[group];
+    const double points[POINTS] = { [INITIAL_LR] = initial,
+                                    [MAX_LR] = s->owned[group],
+                                    [MIN_LR] = initial / o->final_div_factor,
+                                    [BASE_MOMENTUM] = o->base_momentum,
+                                    [MAX_MOMENTUM] = o->max_momentum };
+    return points[which];
+}
+
+static double anneal(bool linear, double start, double end, double part)
+{
+    if (linear)
+        return (end - start) * part + start;
+    return end + (start - end) / 2 * (cos(M_PI * part) + 1);
+}
+
+/* The phase of the epoch, and how much of it is over. */
+static const br_phase *current_phase(const br_scheduler *s, double *part)
+{
+    const br_phase *phase = s->args.one_cycle.phases;
+    const br_phase *last = phase + s->args.one_cycle.n_phases - 1;
+    double epoch = (double)s->last_epoch, start = 0;
+    while (phase < last && epoch > phase->end_step)
+        start = phase++->end_step;
+    if (phase->end_step == start)
+        return br__fail(BR_ERROR_ARGUMENT, s->kind->name,
+                        "pct_start %g of %" PRId64 " steps leaves a phase without steps",
+                        s->args.one_cycle.options.pct_start, s->args.one_cycle.options.total_steps);
+    *part = (epoch - start) / (phase->end_step - start);
+    return phase;
+}
+
+static double rate(const br_scheduler *s, int group, double lr)
+{
+    (void)lr;
+    const br_one_cycle_options *o = &s->args.one_cycle.options;
+    if (s->last_epoch > o->total_steps) {
+        br__fail(BR_ERROR_STATE, s->kind->name, "step %" PRId64 " of %" PRId64, s->last_epoch,
+                 o->total_steps);
+        return NAN;
+    }
+    double part = 0;
+    const br_phase *phase = current_phase(s, &part);
+    if (!phase)
+        return NAN;
+    return anneal(o->linear, point(s, group, phase->start), point(s, group, phase->end), part);
+}
+
+static void set_momentum(br_scheduler *s)
+{
+    const br_one_cycle_options *o = &s->args.one_cycle.options;
+    double part = 0;
+    const br_phase *phase = o->keep_momentum ? NULL : current_phase(s, &part);
+    for (int g = 0; phase && g < s->n_groups; g++)
+        *s->optim->kind->momentum(&s->optim->groups[g].options) = anneal(
+            o->linear, point(s, g, phase->start_momentum), point(s, g, phase->end_momentum), part);
+}
+
+static const br_scheduler_kind kind = { .name = "one_cycle_lr",
+                                        .rate = rate,
+                                        .apply = set_momentum };
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+static void set_phases(br_scheduler *s)
+{
+    const br_one_cycle_options *o = &s->args.one_cycle.options;
+    double total = (double)o->total_steps, up = o->pct_start * total;
+    br_phase rise = { up - 1, INITIAL_LR, MAX_LR, MAX_MOMENTUM, BASE_MOMENTUM };
+    br_phase fall = { total - 1, MAX_LR, MIN_LR, BASE_MOMENTUM, MAX_MOMENTUM };
+    br_phase back = { 2 * o->pct_start * total - 2, MAX_LR, INITIAL_LR, BASE_MOMENTUM,
+                      MAX_MOMENTUM };
+    br_phase out = { total - 1, INITIAL_LR, MIN_LR, MAX_MOMENTUM, MAX_MOMENTUM };
+    br_phase *phases = s->args.one_cycle.phases;
+    phases[0] = rise;
+    phases[1] = o->three_phase ? back : fall;
+    phases[2] = out;
+    s->args.one_cycle.n_phases = o->three_phase ? 3 : 2;
+}
+
+static bool good_options(const br_scheduler *s, const br_one_cycle_options *o)
+{
+    const char *op = kind.name;
+    if (o->total_steps < 1)
+        br__fail(BR_ERROR_ARGUMENT, op, "total_steps is %" PRId64 ", must be at least 1",
+                 o->total_steps);
+    else if (!(o->pct_start >= 0 && o->pct_start <= 1))
+        br__fail(BR_ERROR_ARGUMENT, op, "pct_start is %g, must be in 0 .. 1", o->pct_start);
+    else if (!(o->div_factor > 0) || !(o->final_div_factor > 0))
+        br__fail(BR_ERROR_ARGUMENT, op, "div_factor is %g, final_div_factor %g: must be positive",
+                 o->div_factor, o->final_div_factor);
+    else if (!o->keep_momentum && !s->optim->kind->momentum)
+        br__fail(BR_ERROR_ARGUMENT, op, "%s has no momentum: ask for keep_momentum",
+                 s->optim->kind->name);
+    for (int g = 0; !br_failed() && g < s->n_groups; g++)
+        br__not_negative(op, "max_lr", o->max_lrs ? o->max_lrs[g] : o->max_lr);
+    return !br_failed() && br__in_unit(op, "base_momentum", o->base_momentum) &&
+           br__in_unit(op, "max_momentum", o->max_momentum);
+}
+
+/* The rates that the policy starts from take the place of the groups' own. */
+static bool set_rates(br_scheduler *s, const br_one_cycle_options *o)
+{
+    s->owned = br__calloc((size_t)s->n_groups, sizeof *s->owned);
+    for (int g = 0; s->owned && g < s->n_groups; g++) {
+        s->owned[g] = o->max_lrs ? o->max_lrs[g] : o->max_lr;
+        s->base_lrs[g] = s->optim->groups[g].initial_lr = s->owned[g] / o->div_factor;
+    }
+    return s->owned != NULL;
+}
+
+br_scheduler *br_one_cycle_lr(br_optim *optim, const br_one_cycle_options *options)
+{
+    br_scheduler *s = br__scheduler_new(&kind, optim);
+    if (!s)
+        return NULL;
+    br_one_cycle_options o = options ? *options : (br_one_cycle_options){ 0 };
+    o.pct_start = o.pct_start == 0 ? 0.3 : o.pct_start;
+    o.base_momentum = o.base_momentum == 0 ? 0.85 : o.base_momentum;
+    o.max_momentum = o.max_momentum == 0 ? 0.95 : o.max_momentum;
+    o.div_factor = o.div_factor == 0 ? 25 : o.div_factor;
+    o.final_div_factor = o.final_div_factor == 0 ? 1e4 : o.final_div_factor;
+    if (good_options(s, &o) && set_rates(s, &o)) {
+        s->args.one_cycle.options = o;
+        set_phases(s);
+    }
+    return br__scheduler_begin(s);
+}

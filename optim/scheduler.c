@@ -1,0 +1,187 @@
+/* optim/scheduler.c - what all learning rate schedulers share: making, stepping, asking.
+ *
+ * A step works out the rates of all groups first, which can fail; then it sets them. */
+#include "optim/scheduler_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+/* The first scheduler of an optimizer finds its groups' rates; later ones are told. */
+static void take_initial_rates(br_scheduler *s)
+{
+    for (int g = 0; g < s->n_groups; g++) {
+        br_group *group = &s->optim->groups[g];
+        if (!group->scheduled)
+            group->initial_lr = group->options.lr;
+        group->scheduled = true;
+        s->base_lrs[g] = group->initial_lr;
+        s->last_lrs[g] = group->options.lr;
+    }
+}
+
+br_scheduler *br__scheduler_new(const br_scheduler_kind *kind, br_optim *optim)
+{
+    if (br_failed())
+        return NULL;
+    if (!optim)
+        return br__fail(BR_ERROR_ARGUMENT, kind->name, "optim is NULL, but it is required");
+    br_scheduler *s = br__calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (br_scheduler){
+        .kind = kind, .optim = optim, .n_groups = (int)optim->n_groups, .last_epoch = -1
+    };
+    size_t n = (size_t)optim->n_groups;
+    s->base_lrs = br__calloc(n, sizeof *s->base_lrs);
+    s->last_lrs = br__calloc(n, sizeof *s->last_lrs);
+    s->rates = br__calloc(n, sizeof *s->rates);
+    if (s->base_lrs && s->last_lrs && s->rates) {
+        take_initial_rates(s);
+        return s;
+    }
+    br_scheduler_free(s);
+    return NULL;
+}
+
+br_scheduler *br__scheduler_begin(br_scheduler *s)
+{
+    if (!s)
+        return NULL;
+    s->initial = true;
+    bool ok = !br_failed() && br__scheduler_move(s, false);
+    s->initial = false;
+    if (ok)
+        return s;
+    br_scheduler_free(s);
+    return NULL;
+}
+
+void br_scheduler_free(br_scheduler *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < s->n_children; i++)
+        br_scheduler_free(s->children[i]);
+    br_free(s->children);
+    br_free(s->milestones);
+    br_free(s->base_lrs);
+    br_free(s->last_lrs);
+    br_free(s->rates);
+    br_free(s->owned);
+    br_free(s);
+}
+
+/* ---- Milestones ------------------------------------------------------------------------------ */
+
+bool br__scheduler_milestones(br_scheduler *s, int n, const int64_t *milestones)
+{
+    if (n < 0 || (n > 0 && !milestones)) {
+        br__fail(BR_ERROR_ARGUMENT, s->kind->name, "%d milestones, and the list is %s", n,
+                 milestones ? "there" : "NULL");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        int64_t least = i > 0 ? milestones[i - 1] : 0;
+        if (milestones[i] >= least)
+            continue;
+        br__fail(BR_ERROR_ARGUMENT, s->kind->name,
+                 "milestone %d is %" PRId64 ", must be at least %" PRId64, i, milestones[i], least);
+        return false;
+    }
+    s->milestones = br__calloc((size_t)n, sizeof *s->milestones);
+    if (!s->milestones)
+        return false;
+    if (n > 0)
+        memcpy(s->milestones, milestones, (size_t)n * sizeof *milestones);
+    s->n_milestones = n;
+    return true;
+}
+
+int br__scheduler_passed(const br_scheduler *s, int64_t epoch)
+{
+    int n = 0;
+    while (n < s->n_milestones && s->milestones[n] <= epoch)
+        n++;
+    return n;
+}
+
+/* ---- Stepping -------------------------------------------------------------------------------- */
+
+bool br__scheduler_usable(const char *op, const br_scheduler *s)
+{
+    if (br_failed())
+        return false;
+    if (!s)
+        br__fail(BR_ERROR_ARGUMENT, op, "scheduler is NULL, but it is required");
+    else if (s->n_groups != s->optim->n_groups)
+        br__fail(BR_ERROR_STATE, op, "the optimizer has %d groups, the %s was made for %d",
+                 (int)s->optim->n_groups, s->kind->name, s->n_groups);
+    return !br_failed();
+}
+
+void br__scheduler_take_rates(br_scheduler *s)
+{
+    for (int g = 0; g < s->n_groups; g++)
+        s->last_lrs[g] = s->optim->groups[g].options.lr;
+}
+
+static bool work_out(br_scheduler *s, bool enter)
+{
+    const br_scheduler_kind *kind = s->kind;
+    for (int g = 0; g < s->n_groups; g++) {
+        double lr = s->optim->groups[g].options.lr;
+        s->rates[g] = enter && kind->closed_rate ? kind->closed_rate(s, g) : kind->rate(s, g, lr);
+        if (br_failed() || !br__not_negative(kind->name, "the next rate", s->rates[g]))
+            return false;
+    }
+    return true;
+}
+
+bool br__scheduler_move(br_scheduler *s, bool enter)
+{
+    int64_t epoch = s->last_epoch;
+    double values[BR_SCHEDULER_VALUES];
+    memcpy(values, s->values, sizeof values);
+    s->last_epoch = enter ? 0 : epoch + 1;
+    if (s->kind->advance && !enter)
+        s->kind->advance(s);
+    if (!work_out(s, enter)) {
+        s->last_epoch = epoch;
+        memcpy(s->values, values, sizeof values);
+        return false;
+    }
+    for (int g = 0; g < s->n_groups; g++)
+        s->optim->groups[g].options.lr = s->last_lrs[g] = s->rates[g];
+    if (s->kind->apply)
+        s->kind->apply(s);
+    return true;
+}
+
+bool br_scheduler_step(br_scheduler *scheduler)
+{
+    if (!br__scheduler_usable("scheduler_step", scheduler))
+        return false;
+    if (scheduler->kind->step)
+        return scheduler->kind->step(scheduler);
+    return br__scheduler_move(scheduler, false);
+}
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+double br_scheduler_last_lr(const br_scheduler *scheduler, int group)
+{
+    if (!br__scheduler_usable("scheduler_last_lr", scheduler))
+        return NAN;
+    if (group >= 0 && group < scheduler->n_groups)
+        return scheduler->last_lrs[group];
+    br__fail(BR_ERROR_INDEX, "scheduler_last_lr", "group %d of %d", group, scheduler->n_groups);
+    return NAN;
+}
+
+int64_t br_scheduler_last_epoch(const br_scheduler *scheduler)
+{
+    return br__scheduler_usable("scheduler_last_epoch", scheduler) ? scheduler->last_epoch : -1;
+}

@@ -1,0 +1,381 @@
+/* Schedulers: a hundred rates of each against PyTorch's, state, refusals. */
+#include "optim/optim_internal.h"
+#include "tests/memory.h"
+#include "tests/optim/scheduler_values.h"
+
+#include <brasa/io.h>
+#include <unistd.h>
+
+TestSuite(scheduler, .init = check_begin, .fini = check_end);
+
+enum { STEPS = 100, MOST = 2 };
+
+/* Two groups, and one or two schedulers of them. */
+typedef struct {
+    br_linear *first, *second;
+    br_optim *optim;
+    br_scheduler *schedulers[MOST];
+} run;
+
+typedef void (*maker)(br_optim *optim, br_scheduler **out);
+
+static double shrink(int64_t epoch, int group, void *context)
+{
+    (void)context;
+    return group == 0 ? pow(0.95, (double)epoch) : 1 / sqrt(1 + (double)epoch);
+}
+
+static void make_step(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_step_lr(o, 9, 0.7);
+}
+
+static void make_multi_step(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_multi_step_lr(o, 4, (int64_t[]){ 3, 20, 20, 61 }, 0.3);
+}
+
+static void make_exponential(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_exponential_lr(o, 0.93);
+}
+
+static void make_constant(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_constant_lr(o, 1.0 / 3, 12);
+}
+
+static void make_linear(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_linear_lr(o, 0.05, 0.9, 37);
+}
+
+static void make_cosine(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_cosine_annealing_lr(o, 33, 2e-3);
+}
+
+static void make_restarts(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_cosine_annealing_warm_restarts(o, 7, 2, 1e-3);
+}
+
+static void make_restarts_even(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_cosine_annealing_warm_restarts(o, 11, 1, 0);
+}
+
+static void make_lambda(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_lambda_lr(o, shrink, NULL);
+}
+
+static void make_one_cycle(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_one_cycle_lr(o, &(br_one_cycle_options){ .max_lr = 0.5, .total_steps = 100 });
+}
+
+static void make_one_cycle_options(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_one_cycle_lr(o, &(br_one_cycle_options){ .max_lrs = (double[]){ 0.5, 0.2 },
+                                                         .total_steps = 110,
+                                                         .pct_start = 0.25,
+                                                         .linear = true,
+                                                         .base_momentum = 0.6,
+                                                         .max_momentum = 0.9,
+                                                         .div_factor = 10,
+                                                         .final_div_factor = 1e3,
+                                                         .three_phase = true });
+}
+
+static void make_plateau(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_reduce_lr_on_plateau(o, &(br_plateau_options){ .patience = 4 });
+}
+
+static void make_plateau_options(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_reduce_lr_on_plateau(o, &(br_plateau_options){ .max = true,
+                                                               .factor = 0.5,
+                                                               .patience = 2,
+                                                               .threshold = 0.05,
+                                                               .absolute = true,
+                                                               .cooldown = 3,
+                                                               .min_lr = 4e-3 });
+}
+
+static void make_sequential(br_optim *o, br_scheduler **out)
+{
+    br_scheduler *parts[] = { br_linear_lr(o, 0.1, 1, 10), br_cosine_annealing_lr(o, 40, 1e-3),
+                              br_step_lr(o, 7, 0.5),
+                              br_cosine_annealing_warm_restarts(o, 9, 1, 0) };
+    out[0] = br_sequential_lr(o, 4, parts, (int64_t[]){ 10, 50, 71 });
+}
+
+static void make_sequential_one_cycle(br_optim *o, br_scheduler **out)
+{
+    br_scheduler *parts[2] = { br_constant_lr(o, 0.5, 30) };
+    parts[1] = br_one_cycle_lr(o, &(br_one_cycle_options){ .max_lr = 0.2, .total_steps = 90 });
+    out[0] = br_sequential_lr(o, 2, parts, (int64_t[]){ 20 });
+}
+
+static void make_chained(br_optim *o, br_scheduler **out)
+{
+    out[0] = br_constant_lr(o, 0.25, 6);
+    out[1] = br_exponential_lr(o, 0.97);
+}
+
+static const struct {
+    const char *name;
+    maker make;
+    const double *rates, *momenta;
+} cases[] = {
+    { "step_lr", make_step, step_lr_rates, NULL },
+    { "multi_step", make_multi_step, multi_step_rates, NULL },
+    { "exponential", make_exponential, exponential_rates, NULL },
+    { "constant", make_constant, constant_rates, NULL },
+    { "linear", make_linear, linear_rates, NULL },
+    { "cosine", make_cosine, cosine_rates, NULL },
+    { "restarts", make_restarts, restarts_rates, NULL },
+    { "restarts_even", make_restarts_even, restarts_even_rates, NULL },
+    { "lambda", make_lambda, lambda_rates, NULL },
+    { "one_cycle", make_one_cycle, one_cycle_rates, one_cycle_momentum_rates },
+    { "one_cycle_options", make_one_cycle_options, one_cycle_options_rates,
+      one_cycle_options_momentum_rates },
+    { "plateau", make_plateau, plateau_rates, NULL },
+    { "plateau_options", make_plateau_options, plateau_options_rates, NULL },
+    { "sequential", make_sequential, sequential_rates, NULL },
+    { "sequential_one_cycle", make_sequential_one_cycle, sequential_one_cycle_rates, NULL },
+    { "chained", make_chained, chained_rates, NULL },
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static run run_new(maker make)
+{
+    run r = { .first = br_linear_new(1, 1, false), .second = br_linear_new(1, 1, false) };
+    br_named_list *list = br_parameters(br_base(r.second));
+    r.optim = br_sgd(br_base(r.first), &(br_sgd_options){ .lr = 0.1 });
+    br_optim_add_group(r.optim, list, &(br_sgd_options){ .lr = 0.03 });
+    br_named_list_free(list);
+    if (make)
+        make(r.optim, r.schedulers);
+    return r;
+}
+
+static void run_free(run *r)
+{
+    for (int i = 0; i < MOST; i++)
+        br_scheduler_free(r->schedulers[i]);
+    br_optim_free(r->optim);
+    br_free_module(r->first);
+    br_free_module(r->second);
+}
+
+static double metric(int t)
+{
+    return t < 24 ? 1.0 / (1 + t / 3) : 0.11 + 0.01 * (t % 5);
+}
+
+static void step(run *r, maker make, int t)
+{
+    bool plateau = make == make_plateau || make == make_plateau_options;
+    for (int i = 0; i < MOST && r->schedulers[i]; i++)
+        cr_assert(plateau ? br_scheduler_step_metric(r->schedulers[i], metric(t))
+                          : br_scheduler_step(r->schedulers[i]),
+                  "%s", br_error_message());
+}
+
+/* Where a rate is made from the one before, a hundred roundings meet; cosines near their end divide
+ * what is left of a difference. */
+static void check_rate(int c, int t, int group, double got, double want)
+{
+    cr_assert(fabs(got - want) <= 4e-15 * fabs(want) + 1e-17,
+              "%s, epoch %d, group %d: %.17g, not %.17g", cases[c].name, t, group, got, want);
+}
+
+Test(scheduler, rates_are_pytorchs)
+{
+    for (int c = 0; c < CASES; c++) {
+        run r = run_new(cases[c].make);
+        check_ok();
+        for (int t = 0; t <= STEPS; t++) {
+            for (int g = 0; g < 2; g++)
+                check_rate(c, t, g, br_optim_get_lr(r.optim, g),
+                           cases[c].rates[g * (STEPS + 1) + t]);
+            if (cases[c].momenta)
+                check_rate(c, t, 0, r.optim->groups[0].options.sgd.momentum, cases[c].momenta[t]);
+            if (t < STEPS)
+                step(&r, cases[c].make, t);
+        }
+        cr_assert_eq(br_scheduler_last_epoch(r.schedulers[0]), STEPS);
+        run_free(&r);
+    }
+}
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+Test(scheduler, state_continues_a_run)
+{
+    for (int c = 0; c < CASES; c++) {
+        for (int stop = 0; stop < STEPS; stop += 33) {
+            run a = run_new(cases[c].make), b = run_new(cases[c].make);
+            for (int t = 0; t < stop; t++)
+                step(&a, cases[c].make, t);
+            for (int i = 0; i < MOST && a.schedulers[i]; i++) {
+                br_named_list *state = br_scheduler_state_dict(a.schedulers[i]);
+                cr_assert(br_scheduler_load_state_dict(b.schedulers[i], state), "%s: %s",
+                          cases[c].name, br_error_message());
+                br_named_list_free(state);
+            }
+            for (int t = stop; t < STEPS; t++) {
+                step(&a, cases[c].make, t);
+                step(&b, cases[c].make, t);
+                for (int g = 0; g < 2; g++)
+                    cr_assert_eq(br_optim_get_lr(a.optim, g), br_optim_get_lr(b.optim, g),
+                                 "%s, stopped at %d, epoch %d", cases[c].name, stop, t + 1);
+                cr_assert_eq(a.optim->groups[1].options.sgd.momentum,
+                             b.optim->groups[1].options.sgd.momentum);
+            }
+            run_free(&a);
+            run_free(&b);
+        }
+    }
+}
+
+Test(scheduler, state_that_does_not_fit_is_refused)
+{
+    run a = run_new(make_sequential), b = run_new(make_step);
+    br_named_list *state = br_scheduler_state_dict(b.schedulers[0]);
+    cr_assert_eq(state->count, 3);
+    cr_assert_str_eq(state->items[0].name, "last_epoch");
+    check_fails(br_scheduler_load_state_dict(a.schedulers[0], state), "0.last_epoch is missing");
+    check_fails(br_scheduler_load_state_dict(a.schedulers[0], NULL), "state is NULL");
+    br_named_list *whole = br_scheduler_state_dict(a.schedulers[0]);
+    check_fails(br_scheduler_load_state_dict(b.schedulers[0], whole), "17 tensors, this step_lr");
+    br_scope *scope = br_scope_begin();
+    br_tensor *kept = state->items[1].tensor;
+    state->items[1].tensor = br_zeros(BR_SHAPE(3), BR_F64);
+    check_fails(br_scheduler_load_state_dict(b.schedulers[0], state),
+                "base_lrs is f64 [3], must have 2 elements of f64");
+    state->items[1].tensor = kept;
+    br_scope_end(scope);
+    br_named_list_free(whole);
+    br_named_list_free(state);
+    run_free(&a);
+    run_free(&b);
+}
+
+Test(scheduler, comes_back_with_a_checkpoint)
+{
+    char path[] = "/tmp/brasa_scheduler_XXXXXX";
+    close(mkstemp(path));
+    run a = run_new(make_sequential), b = run_new(make_sequential);
+    for (int t = 0; t < 60; t++)
+        step(&a, make_sequential, t);
+    br_checkpoint c = { .optim = a.optim, .scheduler = a.schedulers[0] };
+    cr_assert(br_checkpoint_save(path, &c), "%s", br_error_message());
+    c = (br_checkpoint){ .optim = b.optim, .scheduler = b.schedulers[0] };
+    cr_assert(br_checkpoint_load(path, &c), "%s", br_error_message());
+    cr_assert_eq(br_optim_get_lr(b.optim, 0), br_optim_get_lr(a.optim, 0));
+    cr_assert_eq(br_scheduler_last_epoch(b.schedulers[0]), 60);
+    run other = run_new(make_step);
+    c = (br_checkpoint){ .scheduler = other.schedulers[0] };
+    check_fails(br_checkpoint_load(path, &c), "this step_lr");
+    cr_assert_eq(br_scheduler_last_epoch(other.schedulers[0]), 0);
+    c = (br_checkpoint){ .optim = a.optim };
+    cr_assert(br_checkpoint_save(path, &c));
+    c = (br_checkpoint){ .scheduler = other.schedulers[0] };
+    check_fails(br_checkpoint_load(path, &c), "saved without scheduler");
+    unlink(path);
+    run_free(&a);
+    run_free(&b);
+    run_free(&other);
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+Test(scheduler, arguments_are_checked)
+{
+    run r = run_new(NULL);
+    br_optim *o = r.optim;
+    check_fails(br_step_lr(NULL, 1, 0.5), "step_lr: optim is NULL");
+    check_fails(br_step_lr(o, 0, 0.5), "step_size is 0, must be at least 1");
+    check_fails(br_exponential_lr(o, NAN), "gamma is nan");
+    check_fails(br_multi_step_lr(o, 2, (int64_t[]){ 5, 3 }, 0.5),
+                "milestone 1 is 3, must be at least 5");
+    check_fails(br_constant_lr(o, 2, 3), "factor is 2, must be in 0 .. 1");
+    check_fails(br_linear_lr(o, 0, 1, 3), "start_factor is 0");
+    check_fails(br_linear_lr(o, 1, 1, 0), "total_iters is 0");
+    check_fails(br_cosine_annealing_lr(o, 0, 0), "t_max is 0");
+    check_fails(br_cosine_annealing_warm_restarts(o, 3, 0, 0), "t_mult is 0");
+    check_fails(br_lambda_lr(o, NULL, NULL), "lambda is NULL");
+    check_fails(br_one_cycle_lr(o, NULL), "total_steps is 0");
+    check_fails(br_one_cycle_lr(o, &(br_one_cycle_options){ .total_steps = 3, .pct_start = 2 }),
+                "pct_start is 2");
+    check_fails(br_reduce_lr_on_plateau(o, &(br_plateau_options){ .factor = 1 }), "factor is 1");
+    check_fails(br_sequential_lr(o, 0, NULL, NULL), "0 schedulers");
+    check_fails(br_scheduler_step(NULL), "scheduler is NULL");
+    br_scheduler_free(NULL);
+    br_optim *adagrad = br_adagrad(br_base(r.first), NULL);
+    br_one_cycle_options options = { .max_lr = 1, .total_steps = 9 };
+    check_fails(br_one_cycle_lr(adagrad, &options), "adagrad has no momentum");
+    br_optim_free(adagrad);
+    run_free(&r);
+}
+
+Test(scheduler, a_sequence_takes_and_refuses_parts)
+{
+    run r = run_new(NULL), other = run_new(NULL);
+    br_optim *o = r.optim;
+    br_scheduler *parts[2] = { br_step_lr(o, 1, 0.5), br_reduce_lr_on_plateau(o, NULL) };
+    check_fails(br_sequential_lr(o, 2, parts, (int64_t[]){ 4 }), "cannot be part of a sequence");
+    parts[0] = parts[1] = br_step_lr(o, 1, 0.5);
+    check_fails(br_sequential_lr(o, 2, parts, (int64_t[]){ 4 }),
+                "scheduler 1 is in the list twice");
+    parts[0] = br_step_lr(other.optim, 1, 0.5);
+    parts[1] = NULL;
+    check_fails(br_sequential_lr(o, 2, parts, (int64_t[]){ 4 }), "of another optimizer");
+    parts[0] = br_step_lr(o, 1, 0.5);
+    check_fails(br_sequential_lr(o, 2, parts, (int64_t[]){ 4 }), "scheduler 1 is NULL");
+    run_free(&r);
+    run_free(&other);
+}
+
+Test(scheduler, a_step_refuses_and_changes_nothing)
+{
+    run r = run_new(make_one_cycle);
+    for (int t = 0; t < 100; t++)
+        step(&r, make_one_cycle, t);
+    double rate = br_optim_get_lr(r.optim, 0);
+    check_fails(br_scheduler_step(r.schedulers[0]), "one_cycle_lr: step 101 of 100");
+    check_fails(br_scheduler_step_metric(r.schedulers[0], 1), "a one_cycle_lr takes no metric");
+    cr_assert_eq(br_scheduler_last_epoch(r.schedulers[0]), 100);
+    cr_assert_eq(br_optim_get_lr(r.optim, 0), rate);
+    check_fails(br_scheduler_last_lr(r.schedulers[0], 2) >= 0, "group 2 of 2");
+    r.schedulers[1] = br_reduce_lr_on_plateau(r.optim, NULL);
+    check_fails(br_scheduler_step(r.schedulers[1]), "wants a metric");
+    br_linear *third = br_linear_new(1, 1, false);
+    br_named_list *list = br_parameters(br_base(third));
+    br_optim_add_group(r.optim, list, NULL);
+    check_fails(br_scheduler_step(r.schedulers[0]), "the optimizer has 3 groups");
+    br_named_list_free(list);
+    br_free_module(third);
+    run_free(&r);
+}
+
+static bool make_all(void)
+{
+    for (int c = 0; c < CASES && !br_failed(); c++) {
+        run r = run_new(cases[c].make);
+        br_named_list *state = br_scheduler_state_dict(r.schedulers[0]);
+        br_scheduler_load_state_dict(r.schedulers[0], state);
+        br_named_list_free(state);
+        run_free(&r);
+    }
+    return !br_failed();
+}
+
+Test(scheduler, every_allocation_may_fail)
+{
+    fail_in_turn(make_all, "make all");
+}
