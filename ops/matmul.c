@@ -162,6 +162,13 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int a_ndim, b_ndim;
     br_input_sizes(node, 0, &a_ndim);
     br_input_sizes(node, 1, &b_ndim);
+    if (a_ndim == 1 && b_ndim == 1) { /* a dot product */
+        if (br_wants(node, 0))
+            dx[0] = br_mul(dy, b);
+        if (br_wants(node, 1))
+            dx[1] = br_mul(dy, a);
+        return;
+    }
     if (b_ndim == 1)
         dy = br_unsqueeze(dy, -1);
     if (a_ndim == 1)

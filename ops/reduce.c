@@ -1,4 +1,5 @@
 /* ops/reduce.c - sums, means and maxima. */
+#include "ops/index_internal.h"
 #include "ops/ops_internal.h"
 
 #include <inttypes.h>
@@ -240,12 +241,7 @@ static void max_dim_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dy = br_unsqueeze(dy, p->dim);
         index = br_unsqueeze(index, p->dim);
     }
-    int64_t along[BR_MAX_DIMS];
-    for (int d = 0; d < ndim; d++)
-        along[d] = d == p->dim ? sizes[d] : 1;
-    br_tensor *place = br_arange(0, (double)sizes[p->dim], 1, BR_I64);
-    br_tensor *chosen = br_eq(br_reshape(place, ndim, along), index);
-    dx[0] = br_where(chosen, dy, br_scalar(0, br_dtype_of(dy)));
+    dx[0] = br__index_add(dy, index, &(br_choice){ (int)p->dim, false, -1 }, ndim, sizes);
 }
 
 static const br_op max_dim_op = { "max", max_dim_backward, false };

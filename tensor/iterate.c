@@ -206,6 +206,15 @@ static int64_t to_i64(double x)
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
     {                                                                                    \
         (void)params;                                                                    \
+        if (s[0] == sizeof(to) && s[1] == sizeof(from)) {                                \
+            const from *restrict in = (const void *)data[1];                             \
+            to *restrict out = (void *)data[0];                                          \
+            for (int64_t i = 0; i < n; i++) {                                            \
+                from x = in[i];                                                          \
+                out[i] = expression;                                                     \
+            }                                                                            \
+            return;                                                                      \
+        }                                                                                \
         for (int64_t i = 0; i < n; i++) {                                                \
             from x = *(const from *)(void *)(data[1] + i * s[1]);                        \
             *(to *)(void *)(data[0] + i * s[0]) = expression;                            \

@@ -33,55 +33,93 @@ static inline const real *element(const br_fold *f, int64_t row, int64_t column)
 
 /* ---- Sum ------------------------------------------------------------------------------------- */
 
+/* Fewer elements than a vector has. */
+static inline double sum_few(const real *x, int64_t n)
+{
+    double sum = 0;
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        sum += (double)((x[i] + x[i + 1]) + (x[i + 2] + x[i + 3]));
+    for (; i < n; i++)
+        sum += (double)x[i];
+    return sum;
+}
+
+/* a + b, of two vectors that lie behind each other. */
+static inline void load_pair(lanes *sum, const real *x)
+{
+    lanes next;
+    load_lanes(sum, x);
+    load_lanes(&next, x + LANES);
+    *sum += next;
+}
+
 static void sum_run(const real *x, int64_t n, br_accumulator *value)
 {
+    if (n < LANES) {
+        value->f += sum_few(x, n);
+        return;
+    }
     lanes a, b, c, d;
     wide_lanes sum = { 0 };
     int64_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES) {
-        load_lanes(&a, x + i);
-        load_lanes(&b, x + i + LANES);
-        load_lanes(&c, x + i + 2 * LANES);
-        load_lanes(&d, x + i + 3 * LANES);
+    for (; i + 8 * LANES <= n; i += 8 * LANES) {
+        load_pair(&a, x + i);
+        load_pair(&b, x + i + 2 * LANES);
+        load_pair(&c, x + i + 4 * LANES);
+        load_pair(&d, x + i + 6 * LANES);
         sum += __builtin_convertvector((a + b) + (c + d), wide_lanes);
     }
-    for (; i + LANES <= n; i += LANES) {
-        load_lanes(&a, x + i);
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        load_pair(&a, x + i);
         sum += __builtin_convertvector(a, wide_lanes);
     }
-    double lane[LANES], rest = 0;
-    for (; i < n; i++)
-        rest += (double)x[i];
+    if (i + LANES <= n) {
+        load_lanes(&a, x + i);
+        sum += __builtin_convertvector(a, wide_lanes);
+        i += LANES;
+    }
+    double lane[LANES];
     memcpy(lane, &sum, sizeof lane);
     for (int width = LANES / 2; width > 0; width /= 2)
         for (int k = 0; k < width; k++)
             lane[k] += lane[k + width];
-    value->f += lane[0] + rest;
+    value->f += lane[0] + sum_few(x + i, n - i);
 }
 
-/* Columns side by side, eight rows at a time. */
+/* Adds `count` rows, 1, 2, 4 or 8, whose columns lie side by side. */
+__attribute__((always_inline)) static inline void add_rows(const br_fold *f, int64_t row, int count)
+{
+    const real *x[8];
+    for (int k = 0; k < 8; k++)
+        x[k] = element(f, row + (k < count ? k : 0), 0);
+    br_accumulator *value = f->value;
+    INDEPENDENT
+    for (int64_t j = 0; j < f->columns; j++) {
+        real sum = x[0][j];
+        if (count > 1)
+            sum += x[1][j];
+        if (count > 2)
+            sum += x[2][j] + x[3][j];
+        if (count > 4)
+            sum += (x[4][j] + x[5][j]) + (x[6][j] + x[7][j]);
+        value[j].f += (double)sum;
+    }
+}
+
 static void sum_rows(const br_fold *f)
 {
-    br_accumulator *value = f->value;
-    const int64_t columns = f->columns;
     int64_t i = 0;
-    for (; i + 8 <= f->rows; i += 8) {
-        const real *x[8];
-        for (int k = 0; k < 8; k++)
-            x[k] = element(f, i + k, 0);
-        INDEPENDENT
-        for (int64_t j = 0; j < columns; j++) {
-            real low = (x[0][j] + x[1][j]) + (x[2][j] + x[3][j]);
-            real high = (x[4][j] + x[5][j]) + (x[6][j] + x[7][j]);
-            value[j].f += (double)(low + high);
-        }
-    }
-    for (; i < f->rows; i++) {
-        const real *x = element(f, i, 0);
-        INDEPENDENT
-        for (int64_t j = 0; j < columns; j++)
-            value[j].f += (double)x[j];
-    }
+    for (; i + 8 <= f->rows; i += 8)
+        add_rows(f, i, 8);
+    if (f->rows & 4)
+        add_rows(f, i, 4);
+    i += f->rows & 4;
+    if (f->rows & 2)
+        add_rows(f, i, 2);
+    i += f->rows & 2;
+    if (f->rows & 1)
+        add_rows(f, i, 1);
 }
 
 static void sum_fold(const br_fold *f)
