@@ -49,10 +49,16 @@ p = series_at_0(lambda r: 0.5 + r / 6 + r * r / 24, lambda r: (np.expm1(r) - r) 
 half = math.log(2) / 2 * 1.0001
 show("exp(r) = 1 + r + r^2 P(r)", minimax(p, lambda r: r * r / np.exp(r), -half, half, 5))
 
-p = series_at_0(lambda z: 2 / 3 + 2 * z / 5,
-                lambda z: 2 * (np.arctanh(np.sqrt(z)) - np.sqrt(z)) / z**1.5, 1e-6)
-most = (math.sqrt(2) - 1) ** 4 * 1.0001
-show("2 atanh(s) = 2 s + s z P(z), z = s^2", minimax(p, lambda z: z / 2, 0, most, 4))
+def log_rest(terms, shift):
+    """(log(1 + f) - what comes before f^shift of its series) / f^shift."""
+    series = lambda f: sum((-1.0) ** (k + 1) * f ** (k - shift) / k for k in range(shift, terms))
+    known = lambda f: sum((-1.0) ** (k + 1) * f**k / k for k in range(1, shift))
+    return series_at_0(series, lambda f: (np.log1p(f) - known(f)) / f**shift, 0.02)
+
+
+low, high = math.sqrt(0.5) - 1.0001, math.sqrt(2) - 0.9999
+weight = lambda f: np.abs(f * f / log_rest(14, 1)(f))
+show("log(1 + f) = f - f^2 / 2 + f^3 P(f)", minimax(log_rest(14, 3), weight, low, high, 8))
 
 p = series_at_0(lambda z: -1 / 3 + 2 * z / 15,
                 lambda z: (np.tanh(np.sqrt(z)) / np.sqrt(z) - 1) / z, 1e-5)
@@ -66,3 +72,17 @@ show("erf(x) = x + x P(z), z = x^2, x < 1", (c, error))
 
 tail = lambda t: log_ndtr(-t)
 show("log(1 - Phi(t)) = P(t)", minimax(tail, lambda t: np.exp(0.75 * tail(t)), 0, 5, 9))
+
+
+def show_f64(name, function, low, high, terms):
+    """Chebyshev interpolation, whose relative error is near the least."""
+    fit = np.polynomial.Chebyshev.interpolate(function, terms - 1, domain=[low, high])
+    grid = np.linspace(low, high, 100001)
+    error = np.abs(fit(grid) / function(grid) - 1).max()
+    c = fit.convert(kind=np.polynomial.Polynomial).coef
+    print(f"{name}: error {error:.1e}\n   ", ", ".join(f"{v:.17g}" for v in c))
+
+
+log2_part = lambda f: log_rest(14, 1)(f) / math.log(2)
+show_f64("log2(1 + f) = f P(f)", log2_part, math.sqrt(0.5) - 1, math.sqrt(2) - 1, 13)
+show_f64("2^r = P(r)", np.exp2, -0.5, 0.5, 7)

@@ -23,8 +23,6 @@
 #define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE)                 \
     UNARY(copy, x)                                                   \
     UNARY(neg, -x)                                                   \
-    UNARY(exp, real_exp(x))                                          \
-    UNARY(log, real_log(x))                                          \
     UNARY(sqrt, real_sqrt(x))                                        \
     UNARY(rsqrt, 1 / real_sqrt(x))                                   \
     UNARY(sin, real_sin(x))                                          \
@@ -49,7 +47,6 @@
     BINARY(sub, a - b)                                               \
     BINARY(mul, a * b)                                               \
     BINARY(div, a / b)                                               \
-    BINARY(pow, real_pow(a, b))                                      \
     BINARY(maximum, real_maximum(a, b))                              \
     BINARY(minimum, real_minimum(a, b))                              \
     /* Gradients: a is dy; b is the output, from gelu on x */        \
@@ -212,8 +209,9 @@ typedef struct br_kernels {
     const char *name; /* "avx512", "avx2", "baseline"; "i64", "bool" */
 
     BR_POINTWISE_KERNELS(BR_LOOP_FIELD, BR_LOOP_FIELD, BR_LOOP_FIELD)
-    br_loop where; /* out = condition ? a : b; that is bool */
-    br_loop lerp;  /* out between start and end by a weight */
+    br_loop exp, log, pow; /* kernels/exp_log.h */
+    br_loop where;         /* out = condition ? a : b; that is bool */
+    br_loop lerp;          /* out between start and end by a weight */
     br_loop logical_and, logical_or, logical_xor, logical_not; /* bool only */
 
     br_reduce sum;    /* from value 0 */

@@ -19,7 +19,7 @@ static void cross_entropy_grad_kernel(int64_t n, const void *x_row, double lse, 
     real *restrict dx = dx_row;
     const real shift = (real)lse, factor = (real)scale;
     for (int64_t i = 0; i < n; i++)
-        dx[i] = real_exp(x[i] - shift) * factor;
+        dx[i] = exp_negative(x[i] - shift) * factor;
     dx[target] -= factor;
 }
 

@@ -67,11 +67,6 @@ static inline double real_tanh(double x)
     return tanh(x);
 }
 
-static inline double real_pow(double a, double b)
-{
-    return pow(a, b);
-}
-
 static inline double real_sin(double x)
 {
     return sin(x);
@@ -165,34 +160,102 @@ static inline float real_exp(float x)
     return p * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(n - half + 127) << 23);
 }
 
+/* The same numbers for |x| <= 87; the shift has the exponent's bias. */
+static inline float exp_ordinary(float x)
+{
+    float shifted;
+    float p = exp_reduced(x, 0x1.8p23f + 127, &shifted);
+    return p * float_of(bits_of(shifted) << 23);
+}
+
 /* The same for x <= 0, and 0 below -87, where it would soon be denormal. */
 static inline float exp_negative(float x)
 {
-    float shifted;
-    float p = exp_reduced(x, 0x1.8p23f + 127, &shifted); /* the shift has the exponent's bias */
-    float y = p * float_of(bits_of(shifted) << 23);
+    float y = exp_ordinary(x);
     return x < -87 ? 0 : y;
 }
 
-/* log(2^n (1 + f)) = n ln 2 + log(1 + f), with 1 + f in [sqrt 1/2, sqrt 2) and
- * log(1 + f) = 2 atanh(s) = f - s (f - s^2 P(s^2)), s = f / (2 + f). Error below 1 ulp. */
+/* x = 2^n (1 + f) with 1 + f in [sqrt 1/2, sqrt 2), for the bits of a positive number that is
+ * neither denormal nor infinite. */
+static inline int32_t split_bits(uint32_t bits, float *f)
+{
+    int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
+    *f = float_of(bits - ((uint32_t)n << 23)) - 1;
+    return n;
+}
+
+/* n ln 2 + log(1 + f), log(1 + f) = f - f^2 / 2 + f^3 P(f). Error below 1 ulp. */
+static inline float log_of_parts(float n, float f)
+{
+    float z = f * f;
+    float p = -7.63565749e-2f;
+    p = p * f + 1.27633289e-1f;
+    p = p * f - 1.31605819e-1f;
+    p = p * f + 1.42015532e-1f;
+    p = p * f - 1.66232988e-1f;
+    p = p * f + 2.00012341e-1f;
+    p = p * f - 2.50008225e-1f;
+    p = p * f + 3.33333313e-1f;
+    float y = (p * f - 0.5f) * z + n * LN2_LOW;
+    return n * LN2_HIGH + (f + y);
+}
+
 static inline float real_log(float x)
 {
     bool denormal = x < 0x1p-126f;
-    uint32_t bits = bits_of(denormal ? x * 0x1p23f : x);
-    int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
-    float f = float_of(bits - ((uint32_t)n << 23)) - 1;
-    float e = (float)(denormal ? n - 23 : n);
-    float s = f / (2 + f);
-    float z = s * s;
-    float p = 2.35822931e-1f;
-    p = p * z + 2.85373002e-1f;
-    p = p * z + 4.00003344e-1f;
-    p = p * z + 6.66666627e-1f;
-    float y = e * LN2_HIGH + (f - (s * (f - z * p) - e * LN2_LOW));
+    float f;
+    int32_t n = split_bits(bits_of(denormal ? x * 0x1p23f : x), &f);
+    float y = log_of_parts((float)(denormal ? n - 23 : n), f);
     y = x < INFINITY ? y : x;
     y = x > 0 ? y : (x == 0 ? -INFINITY : NAN);
     return y;
+}
+
+/* The same numbers for 2^-126 <= x < infinity. */
+static inline float log_ordinary(float x)
+{
+    float f;
+    int32_t n = split_bits(bits_of(x), &f);
+    return log_of_parts((float)n, f);
+}
+
+/* a^b = 2^(b log2 a) for 2^-126 <= a < infinity and finite b, in double: its error is that of the
+ * last rounding and a twentieth more. log2(1 + f) = f P(f). As in exp(), adding `shift` rounds. */
+static inline float pow_ordinary(float a, float b)
+{
+    float part;
+    const double n = split_bits(bits_of(a), &part), f = (double)part;
+    double p = 0.075538629265134105;
+    p = p * f - 0.14144842885723941;
+    p = p * f + 0.14495044497117845;
+    p = p * f - 0.14349026041432361;
+    p = p * f + 0.15878356324351897;
+    p = p * f - 0.18027103759186008;
+    p = p * f + 0.20617283328859878;
+    p = p * f - 0.24045433650842007;
+    p = p * f + 0.28853739433674924;
+    p = p * f - 0.36067365532290319;
+    p = p * f + 0.48089836017677523;
+    p = p * f - 0.72134752096312893;
+    p = p * f + 1.4426950408708785;
+    double x = (double)b * (n + f * p);
+    x = x > 200 ? 200 : x;
+    x = x < -200 ? -200 : x;
+    const double shift = 0x1.8p52 + 1023;
+    double shifted = x + shift, r = x - (shifted - shift);
+    p = 0.00015461444724808513;
+    p = p * r + 0.0013400428177711937;
+    p = p * r + 0.0096180566784320395;
+    p = p * r + 0.055503272266698947;
+    p = p * r + 0.24022650922289554;
+    p = p * r + 0.69314720670283292;
+    p = p * r + 1;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits <<= 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return (float)(p * power);
 }
 
 static inline float real_sqrt(float x)
@@ -243,14 +306,9 @@ static inline float real_tanh(float x)
     p = p * z + 0.133314908f;
     p = p * z - 0.333332837f;
     float near = x + x * (z * p);
-    float e = exp_negative(-2 * t);
+    float e = exp_ordinary(t > 20 ? -40 : -2 * t);
     float far = copysignf((1 - e) / (1 + e), x);
     return t < 0.625f ? near : far;
-}
-
-static inline float real_pow(float a, float b)
-{
-    return powf(a, b);
 }
 
 static inline float real_sin(float x)

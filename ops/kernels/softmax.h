@@ -9,7 +9,7 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
-enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES };
+enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES, EXP_RUN = 16 };
 
 /* ---- Along a row ----------------------------------------------------------------------------- */
 
@@ -45,13 +45,23 @@ static double sum_of_row(const real *x, int64_t n)
 }
 
 /* NaN is passed over: the sum of exponentials finds it. */
-static real largest_of(const real *x, int64_t n)
+static inline real largest_of_run(const real *x, int64_t n)
 {
     real most = -(real)INFINITY;
 #pragma omp simd reduction(max : most)
     for (int64_t i = 0; i < n; i++)
         most = x[i] > most ? x[i] : most;
     return most;
+}
+
+/* What is left of whole runs is done as one that overlaps the one before. */
+static real largest_of(const real *x, int64_t n)
+{
+    if (n < EXP_RUN)
+        return largest_of_run(x, n);
+    real most = largest_of_run(x, n / EXP_RUN * EXP_RUN);
+    real last = largest_of_run(x + n - EXP_RUN, EXP_RUN);
+    return last > most ? last : most;
 }
 
 /* To be compiled for any n: for few elements the compiler would spell a loop out instead of making
@@ -61,7 +71,6 @@ static real largest_of(const real *x, int64_t n)
 #else
 #    define FOR_ANY_N __attribute__((noinline, noclone))
 #endif
-enum { EXP_RUN = 16 };
 
 /* y = exp(x - shift) for n rounded down to whole runs; returns the sum. */
 FOR_ANY_N static real exp_vectors(const real *restrict x, int64_t n, real shift, real *restrict y)
@@ -70,9 +79,22 @@ FOR_ANY_N static real exp_vectors(const real *restrict x, int64_t n, real shift,
     n &= ~(int64_t)(EXP_RUN - 1);
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) {
-        y[i] = real_exp(x[i] - shift);
+        y[i] = exp_negative(x[i] - shift);
         sum += y[i];
     }
+    return sum;
+}
+
+/* The sum of the last `count` of a run. */
+static inline real sum_of_last(const real *y, int64_t count)
+{
+    static const real kept[2 * EXP_RUN] = {
+        [EXP_RUN] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+    };
+    real sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < EXP_RUN; i++)
+        sum += y[i] * kept[count + i];
     return sum;
 }
 
@@ -81,11 +103,12 @@ FOR_ANY_N static real exp_vectors(const real *restrict x, int64_t n, real shift,
 static double exp_block(const real *restrict x, int64_t n, real shift, real *restrict y)
 {
     real sum = exp_vectors(x, n, shift, y);
-    if (n >= EXP_RUN && n % EXP_RUN != 0)
+    if (n >= EXP_RUN && n % EXP_RUN != 0) {
         exp_vectors(x + n - EXP_RUN, EXP_RUN, shift, y + n - EXP_RUN);
-    for (int64_t i = n / EXP_RUN * EXP_RUN; i < n; i++) {
-        if (n < EXP_RUN)
-            y[i] = real_exp(x[i] - shift);
+        sum += sum_of_last(y + n - EXP_RUN, n % EXP_RUN);
+    }
+    for (int64_t i = 0; n < EXP_RUN && i < n; i++) {
+        y[i] = exp_negative(x[i] - shift);
         sum += y[i];
     }
     return (double)sum;
@@ -134,7 +157,7 @@ static void log_softmax_grad_row(const real *restrict y, const real *restrict dy
 {
     real sum = (real)sum_of_row(dy, n);
     for (int64_t i = 0; i < n; i++)
-        dx[i] = dy[i] - real_exp(y[i]) * sum;
+        dx[i] = dy[i] - exp_negative(y[i]) * sum;
 }
 
 /* ---- Across rows side by side ---------------------------------------------------------------- */
@@ -154,7 +177,7 @@ static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int6
             most[j] = larger(most[j], x[i * step + j]);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < rows; j++) {
-            real e = real_exp(x[i * step + j] - most[j]);
+            real e = exp_negative(x[i * step + j] - most[j]);
             y[i * step + j] = log_of ? x[i * step + j] - most[j] : e;
             sum[j] += (double)e;
         }
@@ -179,7 +202,7 @@ static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < rows; j++) {
             int64_t k = i * step + j;
-            dx[k] = log_of ? dy[k] - real_exp(y[k]) * sum[j] : y[k] * (dy[k] - sum[j]);
+            dx[k] = log_of ? dy[k] - exp_negative(y[k]) * sum[j] : y[k] * (dy[k] - sum[j]);
         }
 }
 

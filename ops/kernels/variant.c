@@ -24,6 +24,7 @@ typedef float real;
 #include "ops/kernels/attention_backward.h"
 #include "ops/kernels/attention_forward.h"
 #include "ops/kernels/dropout.h"
+#include "ops/kernels/exp_log.h"
 #include "ops/kernels/gemm_dots.h"
 #include "ops/kernels/gemm_tile.h"
 #include "ops/kernels/layer_norm.h"
@@ -39,6 +40,9 @@ extern const br_kernels BR_KERNEL_TABLE;
 const br_kernels BR_KERNEL_TABLE = {
     .name = VARIANT_NAME,
     BR_POINTWISE_KERNELS(LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY)
+    .exp = exp_loop,
+    .log = log_loop,
+    .pow = pow_loop,
     .where = where_loop,
     .lerp = lerp_loop,
     .sum = sum_fold,

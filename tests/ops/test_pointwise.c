@@ -202,6 +202,36 @@ Test(pointwise, accuracy)
     }
 }
 
+/* Powers of floats of every size and sign, against libm in f64. */
+Test(pointwise, accuracy_of_pow)
+{
+    enum { STEP = 65521, COUNT = (int)(UINT32_MAX / STEP) };
+    static const float exponents[] = { 0,      1,     -1,       2,        3,
+                                       -2,     0.5f,  1 / 3.0f, -1.7f,    7.3f,
+                                       41,     1e-3f, 1e9f,     -1e-40f,  88.7f,
+                                       -0.99f, NAN,   0x1p127f, INFINITY, -INFINITY };
+    static float a[COUNT], y[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        uint32_t bits = (uint32_t)i * STEP;
+        memcpy(&a[i], &bits, sizeof bits);
+        if (i % 2 || isnan(a[i])) /* half of them near 1, where large exponents matter */
+            a[i] = 0.5f + (float)i / COUNT;
+    }
+    for (size_t k = 0; k < sizeof exponents / sizeof *exponents; k++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *b = br_full(BR_SHAPE(COUNT), (double)exponents[k], BR_F32);
+        br_copy_out(br_pow(br_from_f32(BR_SHAPE(COUNT), a), b), y, sizeof y);
+        check_ok();
+        for (int i = 0; i < COUNT; i++) {
+            double want = pow((double)a[i], (double)exponents[k]);
+            cr_assert(agrees((double)y[i], want, resolution(want, BR_F32), BR_F32),
+                      "%a to the power %a is %a, not %a", (double)a[i], (double)exponents[k],
+                      (double)y[i], want);
+        }
+        br_scope_end(scope);
+    }
+}
+
 /* The negative tail is exact in proportion, where 1 + erf(x / sqrt 2) would lose its digits. */
 Test(pointwise, gelu_tail)
 {
@@ -306,7 +336,8 @@ typedef struct kernel {
 #define COMPARE_KERNEL(name, expression) { #name, BR_LOOP(name), 2, true },
 
 static const kernel kernels[] = { BR_POINTWISE_KERNELS(UNARY_KERNEL, BINARY_KERNEL,
-                                                       COMPARE_KERNEL) };
+                                                       COMPARE_KERNEL) /**/
+                                  UNARY_KERNEL(exp, 0) UNARY_KERNEL(log, 0) BINARY_KERNEL(pow, 0) };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 static const double tolerances[] = { 1e-5, 1e-8 }; /* for the kernel that takes them */
