@@ -20,8 +20,8 @@ static const double BATCH = 2e-5; /* seconds of calls that the clock is read aro
 /* ---- Entries --------------------------------------------------------------------------------- */
 
 /* A letter of `inputs` is a tensor. Of n elements are m, a matrix [r, c] with c up to 1000, and the
- * same as p, of 0.5 .. 1.5, b, of bools, s, with rows of 10, d, [r / 10, 10, c], and v, one row; r
- * is a row [c], k a column [r, 1]; t and i are indices [r], below c and below r. */
+ * same as p, of 0.5 .. 1.5, b, of bools, s, with rows of 10, d, [r / 10, 10, c], and v, one row of
+ * 0.5 .. 1.5; r is a row [c], k a column [r, 1]; t and i are indices [r], below c and below r. */
 typedef struct entry {
     const char *name, *inputs;
     br_tensor *(*call)(br_tensor **x);
@@ -100,7 +100,7 @@ static br_tensor *input(char kind, int64_t n)
     case 'd':
         return br_randn(BR_SHAPE(r / few, few, c), BR_F32);
     case 'v':
-        return br_randn(BR_SHAPE(n), BR_F32);
+        return br_add_scalar(br_rand(BR_SHAPE(n), BR_F32), 0.5);
     case 'r':
         return br_randn(BR_SHAPE(c), BR_F32);
     case 'k':

@@ -91,9 +91,11 @@ def make_input(kind, n):
         return torch.rand(r, c) + 0.5
     if kind == "b":
         return torch.randn(r, c) > 0
+    if kind == "v":
+        return torch.rand(n) + 0.5
     if kind in "ti":
         return torch.randint(0, c if kind == "t" else r, (r,))
-    shapes = {"s": (n // ten, ten), "d": (r // few, few, c), "v": (n,), "r": (c,), "k": (r, 1)}
+    shapes = {"s": (n // ten, ten), "d": (r // few, few, c), "r": (c,), "k": (r, 1)}
     return torch.randn(shapes.get(kind, (r, c)))
 
 
@@ -208,7 +210,7 @@ def row_of(label, row, markdown):
     cells = [f"{r['speedup']:.2f}" if r["speedup"] < 9.95 else f"{r['speedup']:.0f}" for r in row]
     if markdown:
         return f"| {label} | " + " | ".join(cells) + " |"
-    return f"{label:<26}" + "".join(f"{cell:>8}" for cell in cells)
+    return f"{label:<26}" + "".join(f"{cell:>9}" for cell in cells)
 
 
 def main():
@@ -238,7 +240,7 @@ def main():
     if not args.json:
         heads = [f"10^{len(str(n)) - 1}" if n > 1 else "1" for n in sizes]
         print("| elements | " + " | ".join(heads) + " |\n|" + "---|" * (1 + len(heads))
-              if args.markdown else " " * 26 + "".join(f"{head:>8}" for head in heads))
+              if args.markdown else " " * 26 + "".join(f"{head:>9}" for head in heads))
     for label, name, phase in chosen(args):
         row = [compare(ours, theirs, name, phase, n, args) for n in sizes]
         if args.json:
@@ -249,7 +251,7 @@ def main():
         if args.times:
             for side in ["brasa", "torch"]:
                 print(f"{'':4}{side + ', us':<22}" +
-                      "".join(f"{r[side + '_ns'] / 1e3:>8.4g}" for r in row), flush=True)
+                      "".join(f"{r[side + '_ns'] / 1e3:>9.4g}" for r in row), flush=True)
     ours.close()
     theirs.close()
 
