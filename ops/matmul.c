@@ -5,6 +5,7 @@
  * is one tall matrix. With C = A B the gradients are dA = dC B^T and dB = A^T dC: an operand is
  * saved only if the other one's gradient is wanted. */
 #include "ops/kernels/gemm.h"
+#include "ops/kernels/kernels.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/ops.h>
@@ -191,6 +192,69 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[1] = br_squeeze(dx[1], -1);
 }
 
+/* ---- Dot products ---------------------------------------------------------------------------- */
+
+/* A long dot product is cut into at most MOST_PIECES, by its length alone, which threads share and
+ * whose sums are added in their order. */
+enum { MOST_PIECES = 32 };
+
+typedef struct dot_job {
+    void (*dots)(const br_gemm_block *block);
+    const char *a, *b;
+    int64_t length, piece, size;
+    char *sums;
+} dot_job;
+
+static void dot_piece(void *context, int64_t i)
+{
+    const dot_job *job = context;
+    int64_t first = i * job->piece, rest = job->length - first;
+    job->dots(&(br_gemm_block){ .m = 1,
+                                .n = 1,
+                                .k = rest < job->piece ? rest : job->piece,
+                                .a = job->a + first * job->size,
+                                .a_col = 1,
+                                .b = job->b + first * job->size,
+                                .b_row = 1,
+                                .c = job->sums + i * job->size });
+}
+
+static bool is_long_dot(const br_tensor *a, const br_tensor *b)
+{
+    return a->ndim == 1 && b->ndim == 1 && a->contiguous && b->contiguous &&
+           a->numel >= 2 * BR_GRAIN;
+}
+
+static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
+{
+    union {
+        float f32[MOST_PIECES];
+        double f64[MOST_PIECES];
+    } sums;
+    bool is_double = a->dtype == BR_F64;
+    dot_job job = { .dots = br__kernels(is_double)->gemm_dots,
+                    .a = a->data,
+                    .b = b->data,
+                    .length = a->numel,
+                    .piece = (a->numel + MOST_PIECES - 1) / MOST_PIECES,
+                    .size = (int64_t)br_dtype_size(a->dtype),
+                    .sums = (char *)&sums };
+    if (job.piece < BR_GRAIN)
+        job.piece = BR_GRAIN;
+    int64_t pieces = (job.length + job.piece - 1) / job.piece;
+    BR_WORK(2 * job.length, (2 * job.length + 1) * job.size);
+    br__parallel(pieces, dot_piece, &job);
+    double sum = 0;
+    for (int64_t i = 0; i < pieces; i++)
+        sum += is_double ? sums.f64[i] : (double)sums.f32[i];
+    if (is_double)
+        *(double *)(void *)c->data = sum;
+    else
+        *(float *)(void *)c->data = (float)sum;
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
 static const br_op mm_op = { .name = "mm", .backward = product_backward };
 static const br_op bmm_op = { .name = "bmm", .backward = product_backward };
 static const br_op matmul_op = { .name = "matmul", .backward = product_backward };
@@ -202,7 +266,9 @@ static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
     matrices left = a->ndim == 1 ? row_of(a) : matrices_of(a);
     matrices right = b->ndim == 1 ? transposed(row_of(b)) : matrices_of(b);
     br_tensor *c = br__new(op->name, ndim, sizes, a->dtype);
-    if (!c || !multiply(c, &left, &right, NULL, batch_ndim))
+    if (c && is_long_dot(a, b))
+        long_dot(c, a, b);
+    else if (!c || !multiply(c, &left, &right, NULL, batch_ndim))
         return NULL;
     br_node *node = br_record(op, c, BR_INPUTS(a, b), NULL, 0);
     if (br_wants(node, 1))

@@ -295,6 +295,24 @@ Test(matmul, linear)
     br__force_kernels(NULL);
 }
 
+/* Long dot products are cut into pieces, the last of which may be short. */
+Test(matmul, long_dot_products)
+{
+    br_manual_seed(8);
+    for (int64_t n = 65535; n < 3000000; n = 3 * n + 1) {
+        for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *a = br_rand(BR_SHAPE(n), dtype), *b = br_randn(BR_SHAPE(n), dtype);
+            br_tensor *products = br_mul(br_to(a, BR_F64), br_to(b, BR_F64));
+            double error = br_item(br_matmul(a, b)) - br_item(br_sum(products));
+            double tolerance = sqrt((double)n) * (dtype == BR_F32 ? 0x1p-22 : 0x1p-50);
+            cr_assert(fabs(error) <= tolerance, "%ld products in %s are off by %g", (long)n,
+                      br_dtype_name(dtype), error);
+            br_scope_end(scope);
+        }
+    }
+}
+
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static br_tensor *product_with(int threads, br_tensor *a, br_tensor *b, br_tensor *bias)
@@ -331,6 +349,8 @@ Test(matmul, same_bits_for_any_number_of_threads)
             check_threads(br_randn(BR_SHAPE(3, 90, 70), dtype),
                           br_randn(BR_SHAPE(3, 70, 41), dtype), NULL);
             check_threads(br_randn(BR_SHAPE(2000, 70), dtype), br_randn(BR_SHAPE(70, 9), dtype),
+                          NULL);
+            check_threads(br_randn(BR_SHAPE(200001), dtype), br_randn(BR_SHAPE(200001), dtype),
                           NULL);
             br_scope_end(scope);
         }
