@@ -13,6 +13,7 @@ static const golden_model *const tables[] = {
     golden_anatomy_models,
     golden_architecture_models,
     golden_bert_models,
+    golden_nn_models,
     golden_vanilla_models,
 };
 

@@ -23,12 +23,14 @@ typedef struct golden_model {
 extern const golden_model golden_anatomy_models[];
 extern const golden_model golden_architecture_models[];
 extern const golden_model golden_bert_models[];
+extern const golden_model golden_nn_models[];
 extern const golden_model golden_vanilla_models[];
 
 /* A size of the file's `config`. -1 and an error if it is not there or no integer; golden_number(),
- * which takes any number, gives 0 then; golden_option() gives `otherwise` for a truth value that is
- * not there. */
+ * which takes any number, gives 0 then; golden_option() and golden_size_or() give `otherwise` for
+ * what is not there. */
 int64_t golden_size(golden_run *run, const char *name);
+int64_t golden_size_or(golden_run *run, const char *name, int64_t otherwise);
 double golden_number(golden_run *run, const char *name);
 bool golden_option(golden_run *run, const char *name, bool otherwise);
 /* The argument of forward under that name, NULL (no error) if the file has none. */

@@ -22,6 +22,11 @@ int64_t golden_size(golden_run *run, const char *name)
     return -1;
 }
 
+int64_t golden_size_or(golden_run *run, const char *name, int64_t otherwise)
+{
+    return json_object_get(run->config, name) ? golden_size(run, name) : otherwise;
+}
+
 double golden_number(golden_run *run, const char *name)
 {
     const json_t *value = json_object_get(run->config, name);

@@ -41,8 +41,7 @@ static br_tensor *forward_activation(void *self, br_tensor *x)
     return br_activation_forward(self, x);
 }
 
-/* Every layer begins so. While memory fails the module is dead, and stays so. */
-static void *new_layer(size_t size, const char *class_name, br_forward_fn forward)
+void *br__layer_begin(size_t size, const char *class_name, br_forward_fn forward)
 {
     br_module *module = br_module_create(size, class_name);
     if (module->state)
@@ -50,8 +49,7 @@ static void *new_layer(size_t size, const char *class_name, br_forward_fn forwar
     return module;
 }
 
-/* ... and ends so: what failed after registration leaves it incomplete, too. */
-static void finish_layer(br_module *module, br_scope *scope)
+void br__layer_end(br_module *module, br_scope *scope)
 {
     if (br_failed() && module->state)
         module->state->incomplete = true;
@@ -72,7 +70,7 @@ static void init_linear(br_linear *self)
 
 br_linear *br_linear_new(int64_t in_features, int64_t out_features, bool bias)
 {
-    br_linear *self = new_layer(sizeof *self, "Linear", forward_linear);
+    br_linear *self = br__layer_begin(sizeof *self, "Linear", forward_linear);
     self->in_features = in_features;
     self->out_features = out_features;
     br_scope *scope = br_scope_begin();
@@ -86,7 +84,7 @@ br_linear *br_linear_new(int64_t in_features, int64_t out_features, bool bias)
     self->bias = br_parameter(self, "bias", b);
     if (!br_failed())
         init_linear(self);
-    finish_layer(br_base(self), scope);
+    br__layer_end(br_base(self), scope);
     return self;
 }
 
@@ -113,7 +111,7 @@ static void init_embedding(br_embedding *self)
 br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx)
 {
     const char *op = "embedding";
-    br_embedding *self = new_layer(sizeof *self, "Embedding", forward_embedding);
+    br_embedding *self = br__layer_begin(sizeof *self, "Embedding", forward_embedding);
     self->num_embeddings = num_embeddings;
     self->embedding_dim = embedding_dim;
     self->padding_idx = padding_idx;
@@ -129,7 +127,7 @@ br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, in
     self->weight = br_parameter(self, "weight", w);
     if (!br_failed())
         init_embedding(self);
-    finish_layer(br_base(self), scope);
+    br__layer_end(br_base(self), scope);
     return self;
 }
 
@@ -143,9 +141,9 @@ br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index)
 
 /* ---- LayerNorm ------------------------------------------------------------------------------- */
 
-br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps)
+br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias)
 {
-    br_layer_norm *self = new_layer(sizeof *self, "LayerNorm", forward_layer_norm);
+    br_layer_norm *self = br__layer_begin(sizeof *self, "LayerNorm", forward_layer_norm);
     self->normalized_size = normalized_size;
     self->eps = eps == 0 ? 1e-5 : eps;
     br_scope *scope = br_scope_begin();
@@ -154,12 +152,17 @@ br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps)
     br_tensor *w = NULL, *b = NULL;
     if (good_features("layer_norm", "normalized_size", normalized_size)) {
         w = br_ones(BR_SHAPE(normalized_size), BR_F32);
-        b = br_zeros(BR_SHAPE(normalized_size), BR_F32);
+        b = bias ? br_zeros(BR_SHAPE(normalized_size), BR_F32) : NULL;
     }
     self->weight = br_parameter(self, "weight", w);
     self->bias = br_parameter(self, "bias", b);
-    finish_layer(br_base(self), scope);
+    br__layer_end(br_base(self), scope);
     return self;
+}
+
+br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps)
+{
+    return br__layer_norm_new(normalized_size, eps, true);
 }
 
 br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x)
@@ -175,11 +178,11 @@ br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x)
 
 br_dropout *br_dropout_new(double p)
 {
-    br_dropout *self = new_layer(sizeof *self, "Dropout", forward_dropout);
+    br_dropout *self = br__layer_begin(sizeof *self, "Dropout", forward_dropout);
     self->p = p;
     if (!(p >= 0 && p <= 1))
         br__fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
-    finish_layer(br_base(self), NULL);
+    br__layer_end(br_base(self), NULL);
     return self;
 }
 
@@ -205,7 +208,7 @@ static br_tensor *gelu_tanh(br_tensor *x)
 
 static br_activation *new_activation(const char *class_name, br_tensor *(*function)(br_tensor *x))
 {
-    br_activation *self = new_layer(sizeof *self, class_name, forward_activation);
+    br_activation *self = br__layer_begin(sizeof *self, class_name, forward_activation);
     self->function = function;
     return self;
 }

@@ -39,6 +39,11 @@ struct br_module_state {
 
 /* True if `self`, a struct that begins with a br_module, can be used; else an error is pending. */
 bool br__module_alive(const char *op, const void *self);
+/* How a layer's constructor begins and ends. While memory fails the module is dead, and stays so;
+ * what failed after registration leaves it incomplete. `forward` may be NULL. */
+void *br__layer_begin(size_t size, const char *class_name, br_forward_fn forward);
+void br__layer_end(br_module *module, br_scope *scope);
+br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias);
 /* Makes room for one more of `count` items; returns the array, which may have moved, or NULL and an
  * error, with the old one untouched. */
 void *br__grow(void *items, int64_t *room, int64_t count, size_t item_size);

@@ -255,6 +255,139 @@ BR_API int64_t br_module_list_size(const br_module_list *self);
 /* NULL and an error outside 0 .. size-1; negative i counts from the end. */
 BR_API void *br_module_list_at(const br_module_list *self, int64_t i);
 
+/* ---- Attention and Transformer layers (nn/attention.c, nn/transformer.c) -----------------------
+ */
+
+typedef struct br_multihead_attention_options {
+    double dropout; /* of the weights */
+    bool no_bias;
+    bool add_bias_kv;   /* a key and a value that are learnt */
+    bool add_zero_attn; /* a key and a value of zeros */
+    int64_t kdim, vdim; /* sizes of keys and values; 0: embed_dim */
+    bool batch_first;   /* [batch, length, size], not [length, batch, size] */
+} br_multihead_attention_options;
+
+typedef struct br_multihead_attention {
+    br_module base;
+    br_tensor *in_proj_weight; /* [3 embed_dim, embed_dim]; NULL where kdim or vdim differ: */
+    br_tensor *q_proj_weight, *k_proj_weight, *v_proj_weight;
+    br_tensor *in_proj_bias; /* [3 embed_dim] */
+    br_linear *out_proj;
+    br_tensor *bias_k, *bias_v; /* [1, 1, embed_dim] */
+    int64_t embed_dim, num_heads;
+    br_multihead_attention_options options;
+} br_multihead_attention;
+
+/* nn.MultiheadAttention, Vaswani et al., 2017. `options` may be NULL. */
+BR_API br_multihead_attention *br_multihead_attention_new(
+    int64_t embed_dim, int64_t num_heads, const br_multihead_attention_options *options);
+
+typedef struct br_multihead_attention_inputs {
+    /* A bool mask is true where a key takes no part; one of the query's dtype is added. */
+    br_tensor *key_padding_mask; /* [N, S], or [S] without batch; NULL: none */
+    br_tensor *attn_mask;        /* [L, S] or [N * num_heads, L, S]; NULL: none */
+    bool is_causal;              /* attn_mask is the causal one, and may be left out */
+    br_tensor **weights;   /* receives the weights [N, L, S], the heads' mean; NULL: not wanted */
+    bool weights_per_head; /* ... [N, num_heads, L, S] */
+} br_multihead_attention_inputs;
+/* query [L, N, embed_dim], key [S, N, kdim], value [S, N, vdim], or without N; gives [L, N,
+ * embed_dim]. `inputs` may be NULL. Without weights it never holds the scores, and queries that may
+ * see no key get zeros; with weights they get NaN, both as in PyTorch. */
+BR_API br_tensor *br_multihead_attention_forward(br_multihead_attention *self, br_tensor *query,
+                                                 br_tensor *key, br_tensor *value,
+                                                 const br_multihead_attention_inputs *inputs);
+
+typedef struct br_transformer_options {
+    int64_t dim_feedforward; /* 0: 2048 */
+    double dropout;
+    br_tensor *(*activation)(br_tensor *x); /* NULL: br_relu(), or GELU (erf) with gelu */
+    bool gelu;
+    double layer_norm_eps; /* 0: 1e-5 */
+    bool batch_first;
+    bool norm_first; /* norms before attention and feed-forward, not behind the sums */
+    bool no_bias;
+} br_transformer_options;
+
+typedef struct br_transformer_encoder_layer {
+    br_module base;
+    br_multihead_attention *self_attn;
+    br_linear *linear1, *linear2;
+    br_layer_norm *norm1, *norm2;
+    br_dropout *dropout, *dropout1, *dropout2;
+    br_transformer_options options;
+} br_transformer_encoder_layer;
+/* nn.TransformerEncoderLayer. Where `options` is NULL dropout is 0.1; options that are given say it
+ * themselves. So for the others below. */
+BR_API br_transformer_encoder_layer *br_transformer_encoder_layer_new(
+    int64_t d_model, int64_t nhead, const br_transformer_options *options);
+/* Masks as those of attention; NULL: none. */
+BR_API br_tensor *br_transformer_encoder_layer_forward(br_transformer_encoder_layer *self,
+                                                       br_tensor *src, br_tensor *src_mask,
+                                                       br_tensor *src_key_padding_mask,
+                                                       bool is_causal);
+
+typedef struct br_transformer_encoder {
+    br_module base;
+    br_module_list *layers;
+    br_layer_norm *norm; /* NULL: none */
+} br_transformer_encoder;
+/* num_layers layers of equal initial values, as PyTorch's copies of one, and a LayerNorm behind
+ * them if `norm`. */
+BR_API br_transformer_encoder *br_transformer_encoder_new(int64_t d_model, int64_t nhead,
+                                                          int64_t num_layers, bool norm,
+                                                          const br_transformer_options *options);
+BR_API br_tensor *br_transformer_encoder_forward(br_transformer_encoder *self, br_tensor *src,
+                                                 br_tensor *mask, br_tensor *src_key_padding_mask,
+                                                 bool is_causal);
+
+typedef struct br_transformer_masks {
+    br_tensor *src_mask, *tgt_mask, *memory_mask;
+    br_tensor *src_key_padding_mask, *tgt_key_padding_mask, *memory_key_padding_mask;
+    bool src_is_causal, tgt_is_causal, memory_is_causal;
+} br_transformer_masks;
+
+typedef struct br_transformer_decoder_layer {
+    br_module base;
+    br_multihead_attention *self_attn, *multihead_attn;
+    br_linear *linear1, *linear2;
+    br_layer_norm *norm1, *norm2, *norm3;
+    br_dropout *dropout, *dropout1, *dropout2, *dropout3;
+    br_transformer_options options;
+} br_transformer_decoder_layer;
+BR_API br_transformer_decoder_layer *br_transformer_decoder_layer_new(
+    int64_t d_model, int64_t nhead, const br_transformer_options *options);
+/* Of the masks, which may be NULL, those of src are not used. */
+BR_API br_tensor *br_transformer_decoder_layer_forward(br_transformer_decoder_layer *self,
+                                                       br_tensor *tgt, br_tensor *memory,
+                                                       const br_transformer_masks *masks);
+
+typedef struct br_transformer_decoder {
+    br_module base;
+    br_module_list *layers;
+    br_layer_norm *norm; /* NULL: none */
+} br_transformer_decoder;
+BR_API br_transformer_decoder *br_transformer_decoder_new(int64_t d_model, int64_t nhead,
+                                                          int64_t num_layers, bool norm,
+                                                          const br_transformer_options *options);
+BR_API br_tensor *br_transformer_decoder_forward(br_transformer_decoder *self, br_tensor *tgt,
+                                                 br_tensor *memory,
+                                                 const br_transformer_masks *masks);
+
+typedef struct br_transformer {
+    br_module base;
+    br_transformer_encoder *encoder;
+    br_transformer_decoder *decoder;
+    int64_t d_model;
+} br_transformer;
+/* nn.Transformer: encoder and decoder, each with a norm behind it. */
+BR_API br_transformer *br_transformer_new(int64_t d_model, int64_t nhead,
+                                          int64_t num_encoder_layers, int64_t num_decoder_layers,
+                                          const br_transformer_options *options);
+BR_API br_tensor *br_transformer_forward(br_transformer *self, br_tensor *src, br_tensor *tgt,
+                                         const br_transformer_masks *masks);
+/* [size, size] with -inf above the diagonal and 0 elsewhere. */
+BR_API br_tensor *br_transformer_square_subsequent_mask(int64_t size, br_dtype dtype);
+
 /* ---- nn.init: fill t in place, unrecorded; return t -------------------------------------------
  */
 

@@ -200,6 +200,7 @@ Test(cli, a_terminated_run_goes_on)
 Test(cli, golden_files_are_checked)
 {
     program_check("check $GOLDEN/bert.*.safetensors", 0, "9 passed, 0 failed\n");
+    program_check("check $GOLDEN/nn.*.safetensors", 0, "14 passed, 0 failed\n");
     program_check("check --threads 1 $GOLDEN/bert.gelu.safetensors", 0, " of the tolerance, in ");
     program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "FAILED  /nonexistent: ");
     program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "1 passed, 1 failed\n");
