@@ -56,6 +56,15 @@ void br__layer_end(br_module *module, br_scope *scope)
     br_scope_end(scope);
 }
 
+static _Thread_local bool skips_init;
+
+bool br__skip_init(bool skip)
+{
+    bool before = skips_init;
+    skips_init = skip;
+    return before;
+}
+
 /* ---- Linear ---------------------------------------------------------------------------------- */
 
 /* weight: Kaiming's uniform with a = sqrt 5, which is +-1/sqrt(in_features), like bias. */
@@ -82,7 +91,7 @@ br_linear *br_linear_new(int64_t in_features, int64_t out_features, bool bias)
     }
     self->weight = br_parameter(self, "weight", w);
     self->bias = br_parameter(self, "bias", b);
-    if (!br_failed())
+    if (!br_failed() && !skips_init)
         init_linear(self);
     br__layer_end(br_base(self), scope);
     return self;
@@ -125,7 +134,7 @@ br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, in
     if (good_features(op, "embedding_dim", embedding_dim))
         w = br__new(op, BR_SHAPE(num_embeddings, embedding_dim), BR_F32);
     self->weight = br_parameter(self, "weight", w);
-    if (!br_failed())
+    if (!br_failed() && !skips_init)
         init_embedding(self);
     br__layer_end(br_base(self), scope);
     return self;

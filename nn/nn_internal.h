@@ -44,6 +44,10 @@ bool br__module_alive(const char *op, const void *self);
 void *br__layer_begin(size_t size, const char *class_name, br_forward_fn forward);
 void br__layer_end(br_module *module, br_scope *scope);
 br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias);
+/* While true, in this thread, Linear and Embedding leave their weights undefined and draw nothing:
+ * for a model that gets other values at once, whose memory is then never touched. Returns what was
+ * set before. */
+bool br__skip_init(bool skip);
 /* Makes room for one more of `count` items; returns the array, which may have moved, or NULL and an
  * error, with the old one untouched. */
 void *br__grow(void *items, int64_t *room, int64_t count, size_t item_size);

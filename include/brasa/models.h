@@ -1,11 +1,14 @@
-/* brasa/models.h - the zoo: models rebuilt by composing ops and nn only, and AutoConfig. */
+/* brasa/models.h - the zoo: models rebuilt by composing ops and nn only, AutoConfig and
+ * AutoModel. */
 #ifndef BRASA_MODELS_H
 #define BRASA_MODELS_H
 
 #include <brasa/models/anatomy.h>
 #include <brasa/models/architecture.h>
 #include <brasa/models/auto_config.h>
+#include <brasa/models/auto_model.h>
 #include <brasa/models/bert.h>
+#include <brasa/models/hf_bert.h>
 #include <brasa/models/scratch.h>
 #include <brasa/models/vanilla.h>
 

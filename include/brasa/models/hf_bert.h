@@ -1,0 +1,176 @@
+/* brasa/models/hf_bert.h - Hugging Face's BERT: the encoder and its heads.
+ *
+ *     br_hf_bert_config config = br_hf_bert_config_from(auto_config);
+ *     br_hf_bert *bert = br_hf_bert_new(&config);
+ *     br_tensor *pooled = NULL;
+ *     br_hf_bert_options options = { .attention_mask = mask, .pooler_output = &pooled };
+ *     br_tensor *last_hidden_state = br_hf_bert_forward(bert, input_ids, &options);
+ *
+ * Modules and state_dict keys are those of transformers; br_module_class() gives its class names.
+ * Pretrained weights come by br_auto_model_load(). New weights are drawn as the paper has it:
+ * normal with initializer_range, biases 0, norms 1.
+ *
+ * In each layer attention.self taps "query", "key", "value" [B, heads, S, d] and "attention" [B,
+ * heads, S, S], and the layer "hidden_state". Where neither a recorder nor the options ask for the
+ * attention it is never held whole; the numbers then differ by rounding. */
+#ifndef BRASA_MODELS_HF_BERT_H
+#define BRASA_MODELS_HF_BERT_H
+
+#include <brasa/models/auto_config.h>
+#include <brasa/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Configuration --------------------------------------------------------------------------- */
+
+typedef struct br_hf_bert_config {
+    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size,
+        max_position_embeddings, type_vocab_size, num_labels;
+    int64_t pad_token_id; /* its embedding is 0 at first and gets no gradient; -1: none */
+    double hidden_dropout_prob, attention_probs_dropout_prob;
+    double classifier_dropout; /* before the classifier */
+    double layer_norm_eps, initializer_range;
+    const char *hidden_act; /* "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh" */
+    bool untied;            /* the decoder's weight is its own, not the word embeddings */
+} br_hf_bert_config;
+
+typedef br_tensor *br_hf_bert_activation(br_tensor *x);
+
+/* bert-base-uncased's. */
+BR_API br_hf_bert_config br_hf_bert_config_default(void);
+/* Of a config.json of model_type "bert". All 0 and an error if a value is no good or asks for what
+ * is not here: decoders, cross attention, relative positions. */
+BR_API br_hf_bert_config br_hf_bert_config_from(const br_auto_config *config);
+
+/* What a forward takes besides the ids, and what it gives besides its result; any may be NULL, and
+ * so may the options. What is given belongs to the scope of the caller. */
+typedef struct br_hf_bert_options {
+    /* 0 (or false) where a token is padding that none may look at: [B, S], or [B, S, S] with a row
+     * for each query. A query that may look at nothing gets the context 0. */
+    br_tensor *attention_mask;
+    br_tensor *token_type_ids; /* i64 [B, S]; all 0 if NULL */
+    br_tensor **pooler_output; /* one tensor [B, hidden_size]; NULL if the model has no pooler */
+    br_tensor **hidden_states; /* num_hidden_layers + 1: the embeddings', then each layer's */
+    br_tensor **attentions;    /* num_hidden_layers, [B, heads, S, S] each */
+} br_hf_bert_options;
+
+/* ---- BertModel ------------------------------------------------------------------------------- */
+
+typedef struct br_hf_bert_embeddings {
+    br_module base;
+    br_embedding *word_embeddings, *position_embeddings, *token_type_embeddings;
+    br_layer_norm *LayerNorm;
+    br_dropout *dropout;
+    int64_t max_position_embeddings;
+} br_hf_bert_embeddings;
+
+typedef struct br_hf_bert_self_attention {
+    br_module base;
+    br_linear *query, *key, *value;
+    double dropout_p; /* of the probabilities, in training */
+    int64_t num_attention_heads;
+} br_hf_bert_self_attention;
+
+/* LayerNorm(dropout(dense(x)) + input), which ends both halves of a layer. */
+typedef struct br_hf_bert_residual {
+    br_module base;
+    br_linear *dense;
+    br_layer_norm *LayerNorm;
+    br_dropout *dropout;
+} br_hf_bert_residual;
+
+typedef struct br_hf_bert_attention {
+    br_module base;
+    br_hf_bert_self_attention *self;
+    br_hf_bert_residual *output;
+} br_hf_bert_attention;
+
+/* activation(dense(x)): a layer's `intermediate`, and, with tanh, the pooler. */
+typedef struct br_hf_bert_dense {
+    br_module base;
+    br_linear *dense;
+    br_hf_bert_activation *activation;
+} br_hf_bert_dense;
+
+typedef struct br_hf_bert_layer {
+    br_module base;
+    br_hf_bert_attention *attention;
+    br_hf_bert_dense *intermediate;
+    br_hf_bert_residual *output;
+} br_hf_bert_layer;
+
+typedef struct br_hf_bert_encoder {
+    br_module base;
+    br_module_list *layer;
+} br_hf_bert_encoder;
+
+typedef struct br_hf_bert {
+    br_module base;
+    br_hf_bert_config config;
+    br_hf_bert_embeddings *embeddings;
+    br_hf_bert_encoder *encoder;
+    br_hf_bert_dense *pooler; /* NULL in BertForMaskedLM */
+} br_hf_bert;
+BR_API br_hf_bert *br_hf_bert_new(const br_hf_bert_config *config);
+/* input_ids i64 [B, S] -> last_hidden_state [B, S, hidden_size]. */
+BR_API br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
+                                     const br_hf_bert_options *options);
+
+/* ---- Heads ----------------------------------------------------------------------------------- */
+
+/* LayerNorm(activation(dense(x))) */
+typedef struct br_hf_bert_transform {
+    br_module base;
+    br_linear *dense;
+    br_layer_norm *LayerNorm;
+    br_hf_bert_activation *activation;
+} br_hf_bert_transform;
+
+typedef struct br_hf_bert_predictions {
+    br_module base;
+    br_hf_bert_transform *transform;
+    br_linear *decoder; /* its weight is the word embeddings', its bias is `bias` */
+    br_tensor *bias;
+} br_hf_bert_predictions;
+
+typedef struct br_hf_bert_heads {
+    br_module base;
+    br_hf_bert_predictions *predictions; /* NULL in BertForNextSentencePrediction */
+    br_linear *seq_relationship;         /* NULL in BertForMaskedLM */
+} br_hf_bert_heads;
+
+/* BertForPreTraining, BertForMaskedLM and BertForNextSentencePrediction, by the heads they have. */
+typedef struct br_hf_bert_pretraining {
+    br_module base;
+    br_hf_bert *bert;
+    br_hf_bert_heads *cls;
+} br_hf_bert_pretraining;
+BR_API br_hf_bert_pretraining *br_hf_bert_for_pretraining_new(const br_hf_bert_config *config);
+BR_API br_hf_bert_pretraining *br_hf_bert_for_masked_lm_new(const br_hf_bert_config *config);
+BR_API br_hf_bert_pretraining *br_hf_bert_for_next_sentence_new(const br_hf_bert_config *config);
+/* The prediction logits [B, S, vocab_size] in *prediction, those of what comes next, [B, 2] (0: the
+ * sentences follow each other), in *relationship; either may be NULL. What the model has no head
+ * for is NULL. False on error. */
+BR_API bool br_hf_bert_pretraining_forward(br_hf_bert_pretraining *self, br_tensor *input_ids,
+                                           const br_hf_bert_options *options,
+                                           br_tensor **prediction, br_tensor **relationship);
+
+/* BertForSequenceClassification. */
+typedef struct br_hf_bert_classifier {
+    br_module base;
+    br_hf_bert *bert;
+    br_dropout *dropout;
+    br_linear *classifier;
+} br_hf_bert_classifier;
+BR_API br_hf_bert_classifier *br_hf_bert_for_sequence_classification_new(
+    const br_hf_bert_config *config);
+/* Logits [B, num_labels]. */
+BR_API br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor *input_ids,
+                                                const br_hf_bert_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

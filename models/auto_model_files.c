@@ -1,0 +1,221 @@
+/* models/auto_model_files.c - the files of a model's folder that hold its weights: one, or the
+ * shards that an index lists.
+ *
+ * The index may be hostile: a shard is a file of the folder itself, so a name with a slash is none.
+ * Every key that it lists must be in the shard that it says, and no key in two. */
+#include "io/io_internal.h"
+#include "models/auto_model_internal.h"
+#include "nn/nn_internal.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_INDEX_BYTES = 16 << 20, MAX_SHARDS = 1024 };
+
+static const char op[] = "auto_model";
+
+const char *br__weight_path(const br_weight_files *files, const br_weight_key *key)
+{
+    return br__printable(files->shards[key->shard].path);
+}
+
+/* ---- Shards ---------------------------------------------------------------------------------- */
+
+/* Takes `path` over and opens it. */
+static bool open_shard(br_weight_files *files, char *path, bool copy)
+{
+    struct br_weight_shard *shards =
+        path ? br__grow(files->shards, &files->shard_room, files->n_shards, sizeof *shards) : NULL;
+    if (!shards) {
+        br_free(path);
+        return false;
+    }
+    files->shards = shards;
+    struct br_weight_shard *shard = &shards[files->n_shards++];
+    *shard = (struct br_weight_shard){ .path = path };
+    shard->file = br_safetensors_open(path, &(br_safetensors_options){ .copy = copy });
+    return shard->file != NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const br_weight_key *)a)->name, ((const br_weight_key *)b)->name);
+}
+
+/* Lists the keys of all shards. */
+static bool list_keys(br_weight_files *files)
+{
+    int64_t n = 0;
+    for (int64_t s = 0; s < files->n_shards; s++)
+        n += br_safetensors_count(files->shards[s].file);
+    files->keys = br__malloc((size_t)n * sizeof *files->keys);
+    if (!files->keys)
+        return false;
+    for (int64_t s = 0; s < files->n_shards; s++) {
+        br_safetensors *file = files->shards[s].file;
+        for (int64_t i = 0; i < br_safetensors_count(file); i++)
+            files->keys[files->n_keys++] =
+                (br_weight_key){ br_safetensors_name(file, i), (int)s, i };
+    }
+    if (n > 0)
+        qsort(files->keys, (size_t)n, sizeof *files->keys, by_name);
+    for (int64_t i = 1; i < n; i++) {
+        const br_weight_key *a = &files->keys[i - 1], *b = &files->keys[i];
+        if (strcmp(a->name, b->name) != 0)
+            continue;
+        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is in %s too, must be in one file",
+                 br__weight_path(files, a), br__printable(a->name), br__weight_path(files, b));
+        return false;
+    }
+    return true;
+}
+
+/* ---- The index ------------------------------------------------------------------------------- */
+
+/* Says why a value of the index is no name of a shard; NULL if it is one. */
+static const char *bad_name(const json_t *value)
+{
+    const char *name = json_string_value(value);
+    if (!name)
+        return "not a string";
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strchr(name, '/'))
+        return "not the name of a file in the same folder";
+    return NULL;
+}
+
+/* The shard of that name, opened if it is new; NULL and an error. */
+static const struct br_weight_shard *shard_named(br_weight_files *files, const char *dir,
+                                                 const char *name, bool copy)
+{
+    size_t before = strlen(dir) + 1;
+    for (int64_t s = 0; s < files->n_shards; s++)
+        if (strcmp(files->shards[s].path + before, name) == 0)
+            return &files->shards[s];
+    if (files->n_shards == MAX_SHARDS)
+        return br__fail(BR_ERROR_FORMAT, op, "%s: its index lists more than %d files",
+                        br__printable(dir), MAX_SHARDS);
+    bool ok = open_shard(files, br__format("%s/%s", dir, name), copy);
+    return ok ? &files->shards[files->n_shards - 1] : NULL;
+}
+
+static bool open_listed(br_weight_files *files, const char *dir, const char *path, json_t *map,
+                        bool copy)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(map, key, value)
+    {
+        const char *bad = bad_name(value), *name = json_string_value(value);
+        if (bad) {
+            br__fail(BR_ERROR_FORMAT, op, "%s: weight_map[\"%s\"] is %s%s%s, %s",
+                     br__printable(path), br__printable(key), name ? "\"" : "",
+                     name ? br__printable(name) : "of another kind", name ? "\"" : "", bad);
+            return false;
+        }
+        const struct br_weight_shard *shard = shard_named(files, dir, name, copy);
+        if (!shard)
+            return false;
+        if (!br_safetensors_has(shard->file, key)) {
+            br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is missing, %s says that it is there",
+                     br__printable(shard->path), br__printable(key), br__printable(path));
+            return false;
+        }
+    }
+    return true;
+}
+
+static json_t *read_index(const char *path)
+{
+    size_t length;
+    char *text = br__read_text(op, path, MAX_INDEX_BYTES, &length);
+    if (!text)
+        return NULL;
+    json_error_t error = { 0 };
+    json_t *index = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    br_free(text);
+    if (index)
+        return index;
+    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
+        return br__fail(BR_ERROR_MEMORY, op, "%s: no memory to read it", br__printable(path));
+    return br__fail(BR_ERROR_FORMAT, op, "%s: line %d, column %d: %s", br__printable(path),
+                    error.line, error.column, br__printable(error.text));
+}
+
+static bool open_index(br_weight_files *files, const char *dir, const char *path, bool copy)
+{
+    json_t *index = read_index(path);
+    if (!index)
+        return false;
+    json_t *map = json_object_get(index, "weight_map");
+    bool ok = json_is_object(map) && json_object_size(map) > 0;
+    if (ok)
+        ok = open_listed(files, dir, path, map, copy);
+    else
+        br__fail(BR_ERROR_FORMAT, op,
+                 "%s: weight_map is missing or empty, must be an object of keys and file names",
+                 br__printable(path));
+    json_decref(index);
+    return ok;
+}
+
+/* ---- The folder ------------------------------------------------------------------------------ */
+
+/* True if the folder has something of that name. */
+static bool has(const char *dir, const char *name)
+{
+    char *path = br__format("%s/%s", dir, name);
+    struct stat st;
+    bool there = path && stat(path, &st) == 0;
+    br_free(path);
+    return there;
+}
+
+static bool refuse_folder(const char *dir)
+{
+    static const char *const others[] = { "pytorch_model.bin", "pytorch_model.bin.index.json",
+                                          "tf_model.h5", "flax_model.msgpack" };
+    const char *other = NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others && !other; i++)
+        if (has(dir, others[i]))
+            other = others[i];
+    if (!br_failed())
+        br__fail(BR_ERROR_IO, op,
+                 "%s: there is no model.safetensors and no model.safetensors.index.json%s%s",
+                 br__printable(dir), other ? ", only a file that is not read here: " : "",
+                 other ? other : "");
+    return false;
+}
+
+static bool open_folder(br_weight_files *files, const char *dir, bool copy)
+{
+    static const char whole[] = "model.safetensors", index[] = "model.safetensors.index.json";
+    if (has(dir, whole))
+        return open_shard(files, br__format("%s/%s", dir, whole), copy);
+    if (br_failed() || !has(dir, index))
+        return refuse_folder(dir);
+    char *path = br__format("%s/%s", dir, index);
+    bool ok = path && open_index(files, dir, path, copy);
+    br_free(path);
+    return ok;
+}
+
+bool br__weight_files_open(br_weight_files *files, const char *dir, bool copy)
+{
+    *files = (br_weight_files){ 0 };
+    if (open_folder(files, dir, copy) && list_keys(files))
+        return true;
+    br__weight_files_close(files);
+    return false;
+}
+
+void br__weight_files_close(br_weight_files *files)
+{
+    for (int64_t s = 0; s < files->n_shards; s++) {
+        br_safetensors_close(files->shards[s].file);
+        br_free(files->shards[s].path);
+    }
+    br_free(files->shards);
+    br_free(files->keys);
+    *files = (br_weight_files){ 0 };
+}

@@ -1,0 +1,494 @@
+/* models/hf_bert.c - Hugging Face's BertModel. Its heads are in hf_bert_heads.c. */
+#include "models/hf_bert_internal.h"
+
+#include "models/models_internal.h"
+#include "nn/nn_internal.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- Configuration --------------------------------------------------------------------------- */
+
+static br_tensor *gelu(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_ERF);
+}
+
+static br_tensor *gelu_tanh(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_TANH);
+}
+
+/* The names that hidden_act may have. */
+#define ACTIVATIONS "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"
+static const char *const activation_names[] = { ACTIVATIONS };
+static br_hf_bert_activation *const activations[] = { gelu,    gelu_tanh, gelu_tanh,
+                                                      br_relu, br_silu,   br_tanh };
+enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
+
+br_hf_bert_activation *br__hf_bert_activation(const char *name)
+{
+    for (int i = 0; name && i < N_ACTIVATIONS; i++)
+        if (strcmp(name, activation_names[i]) == 0)
+            return activations[i];
+    return NULL;
+}
+
+br_hf_bert_config br_hf_bert_config_default(void)
+{
+    return (br_hf_bert_config){
+        .vocab_size = 30522,
+        .hidden_size = 768,
+        .num_hidden_layers = 12,
+        .num_attention_heads = 12,
+        .intermediate_size = 3072,
+        .max_position_embeddings = 512,
+        .type_vocab_size = 2,
+        .num_labels = 2,
+        .hidden_dropout_prob = 0.1,
+        .attention_probs_dropout_prob = 0.1,
+        .classifier_dropout = 0.1,
+        .layer_norm_eps = 1e-12,
+        .initializer_range = 0.02,
+        .hidden_act = activation_names[0],
+    };
+}
+
+/* What a file may ask for that this model does not do. */
+static bool is_plain_encoder(const br_auto_config *config)
+{
+    static const char *const flags[] = { "is_decoder", "add_cross_attention" };
+    for (int i = 0; i < 2; i++)
+        if (br_auto_config_truth(config, flags[i])) {
+            br_raise(BR_ERROR_ARGUMENT, "hf_bert: %s: %s is true, but BERT is an encoder here",
+                     br__printable(br_auto_config_path(config)), flags[i]);
+            return false;
+        }
+    if (br_auto_config_has(config, "position_embedding_type"))
+        br_auto_config_choice(config, "position_embedding_type", BR_CHOICES("absolute"));
+    return !br_failed();
+}
+
+static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
+{
+    if (!br_auto_config_expect(config, "bert") || !is_plain_encoder(config))
+        return false;
+    *c = (br_hf_bert_config){
+        .vocab_size = br_auto_config_size(config, "vocab_size"),
+        .hidden_size = br_auto_config_size(config, "hidden_size"),
+        .num_hidden_layers = br_auto_config_size(config, "num_hidden_layers"),
+        .num_attention_heads = br_auto_config_size(config, "num_attention_heads"),
+        .intermediate_size = br_auto_config_size(config, "intermediate_size"),
+        .max_position_embeddings = br_auto_config_size(config, "max_position_embeddings"),
+        .type_vocab_size = br_auto_config_size(config, "type_vocab_size"),
+        .num_labels = br_auto_config_size(config, "num_labels"),
+        .pad_token_id = -1,
+        .hidden_dropout_prob = br_auto_config_probability(config, "hidden_dropout_prob"),
+        .attention_probs_dropout_prob =
+            br_auto_config_probability(config, "attention_probs_dropout_prob"),
+        .layer_norm_eps = br_auto_config_number(config, "layer_norm_eps"),
+        .initializer_range = br_auto_config_number(config, "initializer_range"),
+        .untied = !br_auto_config_truth(config, "tie_word_embeddings"),
+    };
+    bool own = br_auto_config_has(config, "classifier_dropout");
+    c->classifier_dropout =
+        own ? br_auto_config_probability(config, "classifier_dropout") : c->hidden_dropout_prob;
+    if (br_auto_config_has(config, "pad_token_id"))
+        c->pad_token_id = br_auto_config_integer(config, "pad_token_id");
+    int act = br_auto_config_choice(config, "hidden_act", BR_CHOICES(ACTIVATIONS));
+    c->hidden_act = act < 0 ? NULL : activation_names[act];
+    return br__config_multiple(config, "hidden_size", "num_attention_heads");
+}
+
+br_hf_bert_config br_hf_bert_config_from(const br_auto_config *config)
+{
+    br_hf_bert_config c;
+    return read_config(config, &c) ? c : (br_hf_bert_config){ 0 };
+}
+
+static bool good_sizes(const br_hf_bert_config *c)
+{
+    const struct {
+        const char *name;
+        int64_t size;
+    } sizes[] = {
+        { "vocab_size", c->vocab_size },
+        { "num_hidden_layers", c->num_hidden_layers },
+        { "intermediate_size", c->intermediate_size },
+        { "max_position_embeddings", c->max_position_embeddings },
+        { "type_vocab_size", c->type_vocab_size },
+        { "num_labels", c->num_labels },
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!br__good_size("hf_bert", sizes[i].name, sizes[i].size))
+            return false;
+    return br__good_multiple("hf_bert", "hidden_size", c->hidden_size, "num_attention_heads",
+                             c->num_attention_heads);
+}
+
+static bool good_config(const br_hf_bert_config *config)
+{
+    if (!br__good_config("hf_bert", config) || !good_sizes(config))
+        return false;
+    if (!br__hf_bert_activation(config->hidden_act))
+        br_raise(BR_ERROR_ARGUMENT, "hf_bert: hidden_act is %s, which is none of the known ones",
+                 config->hidden_act ? br__printable(config->hidden_act) : "NULL");
+    else if (!(config->attention_probs_dropout_prob >= 0 &&
+               config->attention_probs_dropout_prob <= 1))
+        br_raise(BR_ERROR_ARGUMENT, "hf_bert: attention_probs_dropout_prob is %g, must be 0 .. 1",
+                 config->attention_probs_dropout_prob);
+    else if (!(config->layer_norm_eps > 0))
+        br_raise(BR_ERROR_ARGUMENT, "hf_bert: layer_norm_eps is %g, must be positive",
+                 config->layer_norm_eps);
+    else if (!(config->initializer_range >= 0))
+        br_raise(BR_ERROR_ARGUMENT, "hf_bert: initializer_range is %g, must be at least 0",
+                 config->initializer_range);
+    return !br_failed();
+}
+
+br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config)
+{
+    return good_config(config) ? *config
+                               : (br_hf_bert_config){ .num_attention_heads = 1,
+                                                      .pad_token_id = -1,
+                                                      .hidden_act = activation_names[0] };
+}
+
+/* ---- First values ---------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+bool br__hf_bert_init(const br_hf_bert_config *config, const char *key, br_tensor *weight)
+{
+    if (ends_with(key, "LayerNorm.weight"))
+        return br_init_ones_(weight);
+    if (br_ndim(weight) < 2)
+        return br_init_zeros_(weight);
+    if (!br_init_normal_(weight, 0, config->initializer_range))
+        return false;
+    if (!ends_with(key, "word_embeddings.weight") || config->pad_token_id < 0)
+        return true;
+    br_scope *scope = br_no_grad_begin();
+    br_zero_(br_select(weight, 0, config->pad_token_id));
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+void *br__hf_bert_finish(br_module *module, const br_hf_bert_config *config)
+{
+    br_named_list *list = br_parameters(module);
+    for (int64_t i = 0; list && i < list->count && !br_failed(); i++)
+        br__hf_bert_init(config, list->items[i].name, list->items[i].tensor);
+    br_named_list_free(list);
+    if (br_failed() && module->state)
+        module->state->incomplete = true;
+    return module;
+}
+
+/* ---- Embeddings ------------------------------------------------------------------------------ */
+
+static br_layer_norm *new_norm(br_hf_bert_config c)
+{
+    return br_layer_norm_new(c.hidden_size, c.layer_norm_eps);
+}
+
+static br_hf_bert_embeddings *new_embeddings(br_hf_bert_config c)
+{
+    br_hf_bert_embeddings *self = br_module_create(sizeof *self, "BertEmbeddings");
+    self->max_position_embeddings = c.max_position_embeddings;
+    self->word_embeddings = br_child(self, "word_embeddings",
+                                     br_embedding_new(c.vocab_size, c.hidden_size, c.pad_token_id));
+    self->position_embeddings =
+        br_child(self, "position_embeddings",
+                 br_embedding_new(c.max_position_embeddings, c.hidden_size, -1));
+    self->token_type_embeddings = br_child(self, "token_type_embeddings",
+                                           br_embedding_new(c.type_vocab_size, c.hidden_size, -1));
+    self->LayerNorm = br_child(self, "LayerNorm", new_norm(c));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
+    return self;
+}
+
+/* Checks the ids' shape against what the model has positions for. */
+static bool good_ids(const br_hf_bert_embeddings *self, const br_tensor *ids,
+                     const br_tensor *types)
+{
+    if (!br__required("hf_bert", "input_ids", ids))
+        return false;
+    if (ids->ndim != 2)
+        br__fail(BR_ERROR_SHAPE, "hf_bert", "input_ids %s must have 2 dimensions: batch, tokens",
+                 br__shape(ids));
+    else if (ids->sizes[1] > self->max_position_embeddings)
+        br__fail(BR_ERROR_SHAPE, "hf_bert",
+                 "input_ids %s has %" PRId64 " tokens, more than the %" PRId64 " positions",
+                 br__shape(ids), ids->sizes[1], self->max_position_embeddings);
+    else if (types && !br_same_shape(ids, types))
+        br__fail(BR_ERROR_SHAPE, "hf_bert", "token_type_ids %s must have input_ids' shape %s",
+                 br__shape(types), br__shape(ids));
+    return !br_failed();
+}
+
+static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *types)
+{
+    br_enter(self);
+    if (!good_ids(self, ids, types))
+        return br_leave(self, NULL);
+    br_tensor *positions = br_unsqueeze(br_arange(0, (double)ids->sizes[1], 1, BR_I64), 0);
+    if (!types) /* one row for all tokens */
+        types = br_zeros(BR_SHAPE(1, 1), BR_I64);
+    br_tensor *x = br_add(br_embedding_forward(self->word_embeddings, ids),
+                          br_embedding_forward(self->token_type_embeddings, types));
+    x = br_add(x, br_embedding_forward(self->position_embeddings, positions));
+    x = br_layer_norm_forward(self->LayerNorm, x);
+    return br_leave(self, br_dropout_forward(self->dropout, x));
+}
+
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+static br_hf_bert_self_attention *new_self_attention(br_hf_bert_config c)
+{
+    br_hf_bert_self_attention *self = br_module_create(sizeof *self, "BertSelfAttention");
+    self->num_attention_heads = c.num_attention_heads;
+    self->dropout_p = c.attention_probs_dropout_prob;
+    self->query = br_child(self, "query", br_linear_new(c.hidden_size, c.hidden_size, true));
+    self->key = br_child(self, "key", br_linear_new(c.hidden_size, c.hidden_size, true));
+    self->value = br_child(self, "value", br_linear_new(c.hidden_size, c.hidden_size, true));
+    return self;
+}
+
+/* [B, S, heads d] -> [B, heads, S, d] */
+static br_tensor *split_heads(br_tensor *x, int64_t heads)
+{
+    if (br_failed())
+        return NULL;
+    int64_t batch = br_size(x, 0), tokens = br_size(x, 1), d = br_size(x, 2) / heads;
+    return br_transpose(br_view(x, BR_SHAPE(batch, tokens, heads, d)), 1, 2);
+}
+
+/* The context, by way of the probabilities, which go to *attention. */
+static br_tensor *attend_openly(br_tensor *q, br_tensor *k, br_tensor *v, br_tensor *visible,
+                                double dropout_p, br_tensor **attention)
+{
+    if (br_failed())
+        return NULL;
+    double scale = 1 / sqrt((double)br_size(q, -1));
+    br_tensor *scores = br_mul_scalar(br_matmul(q, br_transpose(k, -1, -2)), scale);
+    br_tensor *hidden = visible ? br_logical_not(visible) : NULL;
+    if (visible)
+        scores = br_masked_fill(scores, hidden, -FLT_MAX);
+    br_tensor *weights = br_softmax(scores, -1);
+    if (visible) /* changes rows only in which all is hidden */
+        weights = br_masked_fill(weights, hidden, 0);
+    *attention = br_tap("attention", weights);
+    return br_matmul(br_f_dropout(weights, dropout_p, dropout_p > 0), v);
+}
+
+/* The context [B, S, hidden_size]; the probabilities go to *attention unless that is NULL. */
+static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tensor *visible,
+                         br_tensor **attention)
+{
+    br_enter(self);
+    br_scope *scope = br__thread.scope;
+    int64_t heads = self->num_attention_heads;
+    br_tensor *q = br_tap("query", split_heads(br_linear_forward(self->query, x), heads));
+    br_tensor *k = br_tap("key", split_heads(br_linear_forward(self->key, x), heads));
+    br_tensor *v = br_tap("value", split_heads(br_linear_forward(self->value, x), heads));
+    double p = br_is_training(br_base(self)) ? self->dropout_p : 0;
+    br_tensor *weights = NULL, *context;
+    if (attention || br__thread.recorder)
+        context = attend_openly(q, k, v, visible, p, &weights);
+    else
+        context = br_scaled_dot_product_attention(q, k, v, visible,
+                                                  &(br_attention_options){ .dropout_p = p });
+    if (attention)
+        *attention = br_scope_return(scope, weights);
+    return br_leave(self, br_flatten(br_transpose(context, 1, 2), 2, 3));
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+static br_hf_bert_residual *new_residual(br_hf_bert_config c, const char *name, int64_t in_features)
+{
+    br_hf_bert_residual *self = br_module_create(sizeof *self, name);
+    self->dense = br_child(self, "dense", br_linear_new(in_features, c.hidden_size, true));
+    self->LayerNorm = br_child(self, "LayerNorm", new_norm(c));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
+    return self;
+}
+
+static br_tensor *add_residual(br_hf_bert_residual *self, br_tensor *x, br_tensor *input)
+{
+    br_enter(self);
+    x = br_dropout_forward(self->dropout, br_linear_forward(self->dense, x));
+    return br_leave(self, br_layer_norm_forward(self->LayerNorm, br_add(x, input)));
+}
+
+static br_hf_bert_dense *new_dense(const char *name, int64_t in_features, int64_t out_features,
+                                   br_hf_bert_activation *activation)
+{
+    br_hf_bert_dense *self = br_module_create(sizeof *self, name);
+    self->dense = br_child(self, "dense", br_linear_new(in_features, out_features, true));
+    self->activation = activation;
+    return self;
+}
+
+static br_tensor *activate(br_hf_bert_dense *self, br_tensor *x)
+{
+    br_enter(self);
+    return br_leave(self, self->activation(br_linear_forward(self->dense, x)));
+}
+
+static br_hf_bert_attention *new_attention(br_hf_bert_config c)
+{
+    br_hf_bert_attention *self = br_module_create(sizeof *self, "BertAttention");
+    self->self = br_child(self, "self", new_self_attention(c));
+    self->output = br_child(self, "output", new_residual(c, "BertSelfOutput", c.hidden_size));
+    return self;
+}
+
+static br_tensor *attend_and_add(br_hf_bert_attention *self, br_tensor *x, br_tensor *visible,
+                                 br_tensor **attention)
+{
+    br_enter(self);
+    br_tensor *context = attend(self->self, x, visible, attention);
+    if (attention)
+        br_scope_return(NULL, *attention);
+    return br_leave(self, add_residual(self->output, context, x));
+}
+
+static br_hf_bert_layer *new_layer(br_hf_bert_config c)
+{
+    br_hf_bert_layer *self = br_module_create(sizeof *self, "BertLayer");
+    self->attention = br_child(self, "attention", new_attention(c));
+    self->intermediate = br_child(self, "intermediate",
+                                  new_dense("BertIntermediate", c.hidden_size, c.intermediate_size,
+                                            br__hf_bert_activation(c.hidden_act)));
+    self->output = br_child(self, "output", new_residual(c, "BertOutput", c.intermediate_size));
+    return self;
+}
+
+static br_tensor *run_layer(br_hf_bert_layer *self, br_tensor *x, br_tensor *visible,
+                            br_tensor **attention)
+{
+    br_enter(self);
+    x = attend_and_add(self->attention, x, visible, attention);
+    if (attention)
+        br_scope_return(NULL, *attention);
+    x = add_residual(self->output, activate(self->intermediate, x), x);
+    return br_leave(self, br_tap("hidden_state", x));
+}
+
+/* ---- BertEncoder ----------------------------------------------------------------------------- */
+
+static br_hf_bert_encoder *new_encoder(br_hf_bert_config c)
+{
+    br_hf_bert_encoder *self = br_module_create(sizeof *self, "BertEncoder");
+    self->layer = br_child(self, "layer", br_module_list_new());
+    for (int64_t i = 0; i < c.num_hidden_layers && !br_failed(); i++)
+        br_module_list_append(self->layer, new_layer(c));
+    return self;
+}
+
+static br_tensor *encode(br_hf_bert_encoder *self, br_tensor *x, br_tensor *visible,
+                         const br_hf_bert_options *o)
+{
+    br_enter(self);
+    br_scope *scope = br__thread.scope;
+    for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_failed(); i++) {
+        br_tensor **attention = o->attentions ? &o->attentions[i] : NULL;
+        x = run_layer(br_module_list_at(self->layer, i), x, visible, attention);
+        if (attention)
+            br_scope_return(scope, *attention);
+        if (o->hidden_states)
+            o->hidden_states[i + 1] = br_scope_return(scope, x);
+    }
+    return br_leave(self, x);
+}
+
+/* ---- BertModel ------------------------------------------------------------------------------- */
+
+br_hf_bert *br__hf_bert_make(br_hf_bert_config c, bool pooler)
+{
+    br_hf_bert *self = br_module_create(sizeof *self, "BertModel");
+    self->config = c;
+    self->embeddings = br_child(self, "embeddings", new_embeddings(c));
+    self->encoder = br_child(self, "encoder", new_encoder(c));
+    if (pooler)
+        self->pooler = br_child(self, "pooler",
+                                new_dense("BertPooler", c.hidden_size, c.hidden_size, br_tanh));
+    return self;
+}
+
+br_hf_bert *br_hf_bert_new(const br_hf_bert_config *config)
+{
+    br_hf_bert_config c = br__hf_bert_checked(config);
+    bool before = br__skip_init(true);
+    br_hf_bert *self = br__hf_bert_make(c, true);
+    br__skip_init(before);
+    return br__hf_bert_finish(br_base(self), &c);
+}
+
+/* bool [B, 1, 1, S] or [B, 1, S, S], true where a key may be looked at; NULL without a mask. */
+static br_tensor *visible_keys(br_tensor *mask, br_tensor *ids)
+{
+    if (!mask || br_failed())
+        return NULL;
+    int64_t batch = br_size(ids, 0), tokens = br_size(ids, 1);
+    bool good = mask->ndim == 2 || (mask->ndim == 3 && mask->sizes[2] == tokens);
+    if (!good || mask->sizes[0] != batch || mask->sizes[1] != tokens)
+        return br__fail(BR_ERROR_SHAPE, "hf_bert",
+                        "attention_mask %s must be [%" PRId64 ", %" PRId64 "] or [%" PRId64
+                        ", %" PRId64 ", %" PRId64 "], by input_ids",
+                        br__shape(mask), batch, tokens, batch, tokens, tokens);
+    br_tensor *visible = mask->dtype == BR_BOOL ? mask : br_ne_scalar(mask, 0);
+    visible = br_unsqueeze(visible, 1);
+    return mask->ndim == 3 ? visible : br_unsqueeze(visible, 1);
+}
+
+void br__hf_bert_hand_out(const br_hf_bert *self, const br_hf_bert_options *o)
+{
+    int64_t n = self->config.num_hidden_layers;
+    if (o->pooler_output)
+        br_scope_return(NULL, *o->pooler_output);
+    for (int64_t i = 0; o->hidden_states && i <= n; i++)
+        br_scope_return(NULL, o->hidden_states[i]);
+    for (int64_t i = 0; o->attentions && i < n; i++)
+        br_scope_return(NULL, o->attentions[i]);
+}
+
+/* A caller that looks at what a failed pass should have given finds NULL. */
+static void clear_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
+{
+    int64_t n = self->config.num_hidden_layers;
+    if (o->pooler_output)
+        *o->pooler_output = NULL;
+    for (int64_t i = 0; o->hidden_states && i <= n; i++)
+        o->hidden_states[i] = NULL;
+    for (int64_t i = 0; o->attentions && i < n; i++)
+        o->attentions[i] = NULL;
+}
+
+br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
+                              const br_hf_bert_options *options)
+{
+    static const br_hf_bert_options none = { 0 };
+    const br_hf_bert_options *o = options ? options : &none;
+    if (self)
+        clear_outputs(self, o);
+    br_enter(self);
+    br_tensor *x = embed(self->embeddings, input_ids, o->token_type_ids);
+    if (o->hidden_states)
+        o->hidden_states[0] = x;
+    x = encode(self->encoder, x, visible_keys(o->attention_mask, input_ids), o);
+    if (self->pooler && o->pooler_output)
+        *o->pooler_output = activate(self->pooler, br_select(x, 1, 0));
+    if (br_failed())
+        clear_outputs(self, o);
+    br__hf_bert_hand_out(self, o);
+    return br_leave(self, x);
+}

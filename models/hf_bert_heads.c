@@ -1,0 +1,236 @@
+/* models/hf_bert_heads.c - what stands on BERT: the heads of its pretraining, a classifier, and the
+ * table of the classes by transformers' names. */
+#include "models/hf_bert_internal.h"
+#include "nn/nn_internal.h"
+
+/* ---- cls ------------------------------------------------------------------------------------- */
+
+static br_hf_bert_transform *new_transform(const br_hf_bert *bert)
+{
+    br_hf_bert_config c = bert->config;
+    br_hf_bert_transform *self = br_module_create(sizeof *self, "BertPredictionHeadTransform");
+    self->dense = br_child(self, "dense", br_linear_new(c.hidden_size, c.hidden_size, true));
+    self->LayerNorm =
+        br_child(self, "LayerNorm", br_layer_norm_new(c.hidden_size, c.layer_norm_eps));
+    self->activation = br__hf_bert_activation(c.hidden_act);
+    return self;
+}
+
+static br_tensor *transform(br_hf_bert_transform *self, br_tensor *x)
+{
+    br_enter(self);
+    x = self->activation(br_linear_forward(self->dense, x));
+    return br_leave(self, br_layer_norm_forward(self->LayerNorm, x));
+}
+
+/* decoder.weight becomes the word embeddings, and decoder.bias the head's bias. */
+static void tie(br_hf_bert_predictions *self, const br_hf_bert *bert)
+{
+    br_module *decoder = br_base(self->decoder);
+    self->decoder->weight =
+        br_module_replace_parameter(decoder, "weight", bert->embeddings->word_embeddings->weight);
+    self->decoder->bias = br_module_replace_parameter(decoder, "bias", self->bias);
+}
+
+static br_hf_bert_predictions *new_predictions(const br_hf_bert *bert)
+{
+    br_hf_bert_config c = bert->config;
+    br_hf_bert_predictions *self = br_module_create(sizeof *self, "BertLMPredictionHead");
+    br_scope *scope = br_scope_begin();
+    self->bias = br_parameter(self, "bias", br_zeros(BR_SHAPE(c.vocab_size), BR_F32));
+    br_scope_end(scope);
+    self->transform = br_child(self, "transform", new_transform(bert));
+    self->decoder = br_child(self, "decoder", br_linear_new(c.hidden_size, c.vocab_size, true));
+    if (!c.untied && !br_failed())
+        tie(self, bert);
+    return self;
+}
+
+static br_tensor *predict(br_hf_bert_predictions *self, br_tensor *x)
+{
+    br_enter(self);
+    return br_leave(self, br_linear_forward(self->decoder, transform(self->transform, x)));
+}
+
+static br_hf_bert_heads *new_heads(const br_hf_bert *bert, bool predictions, bool relationship)
+{
+    br_hf_bert_heads *self = br_module_create(sizeof *self, "BertPreTrainingHeads");
+    if (predictions)
+        self->predictions = br_child(self, "predictions", new_predictions(bert));
+    if (relationship)
+        self->seq_relationship =
+            br_child(self, "seq_relationship", br_linear_new(bert->config.hidden_size, 2, true));
+    return self;
+}
+
+/* ---- BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction ------------------------
+ */
+
+static const char PRETRAINING[] = "BertForPreTraining", MASKED_LM[] = "BertForMaskedLM",
+                  NEXT_SENTENCE[] = "BertForNextSentencePrediction",
+                  CLASSIFICATION[] = "BertForSequenceClassification";
+
+static void *make_pretraining(br_hf_bert_config c, const char *name)
+{
+    bool predictions = name != NEXT_SENTENCE, relationship = name != MASKED_LM;
+    br_hf_bert_pretraining *self = br_module_create(sizeof *self, name);
+    self->bert = br_child(self, "bert", br__hf_bert_make(c, relationship));
+    if (!br_failed())
+        self->cls = br_child(self, "cls", new_heads(self->bert, predictions, relationship));
+    return self;
+}
+
+static br_hf_bert_pretraining *new_pretraining(const br_hf_bert_config *config, const char *name)
+{
+    br_hf_bert_config c = br__hf_bert_checked(config);
+    bool before = br__skip_init(true);
+    br_hf_bert_pretraining *self = make_pretraining(c, name);
+    br__skip_init(before);
+    return br__hf_bert_finish(br_base(self), &c);
+}
+
+br_hf_bert_pretraining *br_hf_bert_for_pretraining_new(const br_hf_bert_config *config)
+{
+    return new_pretraining(config, PRETRAINING);
+}
+
+br_hf_bert_pretraining *br_hf_bert_for_masked_lm_new(const br_hf_bert_config *config)
+{
+    return new_pretraining(config, MASKED_LM);
+}
+
+br_hf_bert_pretraining *br_hf_bert_for_next_sentence_new(const br_hf_bert_config *config)
+{
+    return new_pretraining(config, NEXT_SENTENCE);
+}
+
+/* The options with a place for what the pooler gives: the caller's, or `pooled`. */
+static br_hf_bert_options with_pooled(const br_hf_bert_options *options, br_tensor **pooled)
+{
+    br_hf_bert_options o = options ? *options : (br_hf_bert_options){ 0 };
+    if (!o.pooler_output)
+        o.pooler_output = pooled;
+    return o;
+}
+
+bool br_hf_bert_pretraining_forward(br_hf_bert_pretraining *self, br_tensor *input_ids,
+                                    const br_hf_bert_options *options, br_tensor **prediction,
+                                    br_tensor **relationship)
+{
+    br_tensor *pooled = NULL, *logits = NULL, *next = NULL;
+    if (prediction)
+        *prediction = NULL;
+    if (relationship)
+        *relationship = NULL;
+    if (!br_module_enter(self ? br_base(self) : NULL))
+        return false;
+    br_hf_bert_options o = with_pooled(options, &pooled);
+    br_tensor *x = br_hf_bert_forward(self->bert, input_ids, &o);
+    if (prediction && self->cls->predictions)
+        logits = br_scope_return(NULL, predict(self->cls->predictions, x));
+    if (relationship && self->cls->seq_relationship)
+        next =
+            br_scope_return(NULL, br_linear_forward(self->cls->seq_relationship, *o.pooler_output));
+    if (prediction && !br_failed())
+        *prediction = logits;
+    if (relationship && !br_failed())
+        *relationship = next;
+    br__hf_bert_hand_out(self->bert, &o);
+    br_leave(self, NULL);
+    return !br_failed();
+}
+
+/* ---- BertForSequenceClassification ----------------------------------------------------------- */
+
+static void *make_classifier(br_hf_bert_config c, const char *name)
+{
+    br_hf_bert_classifier *self = br_module_create(sizeof *self, name);
+    self->bert = br_child(self, "bert", br__hf_bert_make(c, true));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c.classifier_dropout));
+    self->classifier =
+        br_child(self, "classifier", br_linear_new(c.hidden_size, c.num_labels, true));
+    return self;
+}
+
+br_hf_bert_classifier *br_hf_bert_for_sequence_classification_new(const br_hf_bert_config *config)
+{
+    br_hf_bert_config c = br__hf_bert_checked(config);
+    bool before = br__skip_init(true);
+    br_hf_bert_classifier *self = make_classifier(c, CLASSIFICATION);
+    br__skip_init(before);
+    return br__hf_bert_finish(br_base(self), &c);
+}
+
+br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor *input_ids,
+                                         const br_hf_bert_options *options)
+{
+    br_enter(self);
+    br_tensor *pooled = NULL;
+    br_hf_bert_options o = with_pooled(options, &pooled);
+    br_hf_bert_forward(self->bert, input_ids, &o);
+    br_tensor *x = br_dropout_forward(self->dropout, *o.pooler_output);
+    br_tensor *logits = br_linear_forward(self->classifier, x);
+    br__hf_bert_hand_out(self->bert, &o);
+    return br_leave(self, logits);
+}
+
+/* ---- The classes by name --------------------------------------------------------------------- */
+
+static br_hf_bert_config config_of(const br_auto_config *config)
+{
+    br_hf_bert_config c = br_hf_bert_config_from(config);
+    return br__hf_bert_checked(&c);
+}
+
+static void *load_model(const br_auto_config *config)
+{
+    return br__hf_bert_make(config_of(config), true);
+}
+
+static void *load_pretraining(const br_auto_config *config)
+{
+    return make_pretraining(config_of(config), PRETRAINING);
+}
+
+static void *load_masked_lm(const br_auto_config *config)
+{
+    return make_pretraining(config_of(config), MASKED_LM);
+}
+
+static void *load_next_sentence(const br_auto_config *config)
+{
+    return make_pretraining(config_of(config), NEXT_SENTENCE);
+}
+
+static void *load_classification(const br_auto_config *config)
+{
+    return make_classifier(config_of(config), CLASSIFICATION);
+}
+
+static bool init(const br_auto_config *config, const char *key, br_tensor *weight)
+{
+    br_hf_bert_config c = br_hf_bert_config_from(config);
+    return br__hf_bert_init(&c, key, weight);
+}
+
+static const br_model_class classes[] = {
+    { "BertModel", load_model },
+    { PRETRAINING, load_pretraining },
+    { MASKED_LM, load_masked_lm },
+    { NEXT_SENTENCE, load_next_sentence },
+    { CLASSIFICATION, load_classification },
+    { NULL, NULL },
+};
+
+/* A BERT trained without a pooler or with another head is whole but for these. */
+static const char *const heads[] = { "cls.", "classifier.", "bert.pooler.", "pooler.", NULL };
+static const char *const ignored[] = { "embeddings.position_ids", NULL };
+
+const br_model_family br__hf_bert_family = {
+    .model_type = "bert",
+    .prefix = "bert.",
+    .classes = classes,
+    .heads = heads,
+    .ignored = ignored,
+    .init = init,
+};

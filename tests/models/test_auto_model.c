@@ -1,0 +1,414 @@
+/* AutoModel: folders as the hub has them, whole and in shards, with old names, without prefixes,
+ * and what is refused; and a real model, if BRASA_MINILM names its folder (docs/auto_model.md). */
+#include "tests/io/files.h"
+#include "tests/memory.h"
+#include "tests/models/hf_bert.h"
+
+#include <sys/stat.h>
+
+TestSuite(auto_model, .init = files_begin, .fini = files_end);
+
+static const char pretraining[] = HF_BERT "/pretraining";
+
+/* ---- Folders --------------------------------------------------------------------------------- */
+
+/* The folder of the test's own. */
+static const char *folder(void)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s", files_path(""));
+    path[strlen(path) - 1] = '\0';
+    return path;
+}
+
+static void copy_config(void)
+{
+    size_t n;
+    char *text = files_read(HF_BERT "/pretraining/config.json", &n);
+    files_write(files_path("config.json"), text, n);
+    free(text);
+}
+
+/* The recorded model's tensors; the caller frees the list. */
+static br_named_list *recorded_tensors(void)
+{
+    br_safetensors *file = open_recorded(HF_BERT "/pretraining/model.safetensors");
+    br_named_list *list = br_safetensors_all(file);
+    br_safetensors_close(file);
+    return list;
+}
+
+/* Writes tensors from .. end-1 of the list, renamed by `rename` unless that is NULL. */
+static void save_some(const char *name, const br_named_list *list, int64_t from, int64_t end,
+                      void (*rename)(char out[200], const char *key))
+{
+    static char names[100][200];
+    br_named_tensor items[100];
+    br_named_list some = { end - from, items };
+    for (int64_t i = from; i < end; i++) {
+        if (rename)
+            rename(names[i], list->items[i].name);
+        else
+            snprintf(names[i], sizeof names[i], "%s", list->items[i].name);
+        items[i - from] = (br_named_tensor){ names[i], list->items[i].tensor };
+    }
+    cr_assert(br_safetensors_save(files_path(name), &some, 0, NULL), "%s", br_error_message());
+}
+
+static void save_renamed(void (*rename)(char out[200], const char *key))
+{
+    copy_config();
+    br_named_list *list = recorded_tensors();
+    save_some("model.safetensors", list, 0, list->count, rename);
+    br_named_list_free(list);
+}
+
+static void *load_folder(const char *class_name, br_auto_model_report *report)
+{
+    return br_auto_model_load(folder(), &(br_auto_model_options){ .class_name = class_name },
+                              report);
+}
+
+/* The pooled output of the recorded inputs is the recorded one. */
+static void check_pooled(br_hf_bert *bert)
+{
+    br_scope *scope = br_scope_begin();
+    br_safetensors *file = open_recorded(HF_BERT "/expected.safetensors");
+    br_tensor *pooled = NULL;
+    br_hf_bert_options o = { .attention_mask = br_safetensors_get(file, "attention_mask"),
+                             .token_type_ids = br_safetensors_get(file, "token_type_ids"),
+                             .pooler_output = &pooled };
+    br_hf_bert_forward(bert, br_safetensors_get(file, "input_ids"), &o);
+    double d = difference(pooled, br_safetensors_get(file, "pooler_output"));
+    cr_assert(d <= 4e-6, "off by %g", d);
+    br_safetensors_close(file);
+    br_scope_end(scope);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+Test(auto_model, class_by_name_and_by_architecture)
+{
+    br_auto_model_report report;
+    br_module *model = br_auto_model_load(pretraining, NULL, &report);
+    cr_assert_str_eq(br_module_class(model), "BertForPreTraining");
+    cr_assert(!br_is_training(model));
+    cr_assert(report.matched == 46 && report.renamed == 0 && report.missing == 0 &&
+                  report.unexpected == 0 && report.ignored == 0,
+              "%lld", (long long)report.matched);
+    cr_assert_str_eq(report.missing_names, "");
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
+    cr_assert_str_eq(br_auto_model_class(0), "BertModel");
+    cr_assert_null(br_auto_model_class(5));
+    cr_assert_null(br_auto_model_class(-1));
+}
+
+Test(auto_model, prefix_is_taken_off)
+{
+    br_auto_model_report report;
+    br_hf_bert *bert = br_auto_model_load(
+        pretraining, &(br_auto_model_options){ .class_name = "BertModel" }, &report);
+    cr_assert(bert, "%s", br_error_message());
+    cr_assert(report.matched == 39 && report.renamed == 39 && report.unexpected == 7,
+              "%lld %lld %lld", (long long)report.matched, (long long)report.renamed,
+              (long long)report.unexpected);
+    cr_assert(strstr(report.renamed_names, "bert.pooler.dense.bias as pooler.dense.bias"));
+    cr_assert(strstr(report.unexpected_names, "cls.seq_relationship.bias"));
+    br_auto_model_report_clear(&report);
+    check_pooled(bert);
+    br_free_module(bert);
+}
+
+static void rename_old(char out[200], const char *key)
+{
+    const char *name = strncmp(key, "bert.", 5) == 0 ? key + 5 : key;
+    const char *norm = strstr(name, "LayerNorm.weight"), *bias = strstr(name, "LayerNorm.bias");
+    int n = (int)((norm ? norm : bias ? bias : name) - name);
+    if (norm || bias)
+        snprintf(out, 200, "%.*sLayerNorm.%s", n, name, norm ? "gamma" : "beta");
+    else
+        snprintf(out, 200, "%s", name);
+}
+
+Test(auto_model, old_names_and_no_prefix)
+{
+    save_renamed(rename_old);
+    br_auto_model_report report;
+    br_hf_bert_pretraining *model = load_folder(NULL, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.matched == 46 && report.missing == 0 && report.unexpected == 0);
+    cr_assert(strstr(report.renamed_names,
+                     "embeddings.LayerNorm.gamma as bert.embeddings.LayerNorm.weight"));
+    check_pooled(model->bert);
+    br_auto_model_report_clear(&report);
+    br_free_module(model);
+}
+
+/* Both the new name and the old one. */
+static void rename_twice(char out[200], const char *key)
+{
+    bool second = strcmp(key, "bert.pooler.dense.bias") == 0;
+    snprintf(out, 200, "%s", second ? "bert.embeddings.LayerNorm.gamma" : key);
+}
+
+Test(auto_model, two_keys_for_one_weight)
+{
+    save_renamed(rename_twice);
+    check_fails(load_folder(NULL, NULL), "\"bert.embeddings.LayerNorm.gamma\" and "
+                                         "\"bert.embeddings.LayerNorm.weight\" are both");
+}
+
+/* A head that the file lacks is new, and said to be so; keys without a use are ignored. */
+Test(auto_model, new_heads)
+{
+    save_renamed(NULL);
+    br_auto_model_report report;
+    br_hf_bert_classifier *model = load_folder("BertForSequenceClassification", &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert_eq(report.missing, 2);
+    cr_assert_str_eq(report.missing_names, "classifier.weight, classifier.bias");
+    br_scope *scope = br_scope_begin();
+    double largest = br_item(br_max(br_abs(model->classifier->weight)));
+    cr_assert(largest > 0 && largest < 0.2, "%g", largest);
+    cr_assert_eq(br_item(br_max(br_abs(model->classifier->bias))), 0);
+    br_scope_end(scope);
+    check_pooled(model->bert);
+    br_auto_model_report_clear(&report);
+    br_free_module(model);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Training changes the weights of the process, never the file. */
+Test(auto_model, training_leaves_the_file)
+{
+    save_renamed(NULL);
+    size_t n, m;
+    char *before = files_read(files_path("model.safetensors"), &n);
+    br_hf_bert_classifier *model = load_folder("BertForSequenceClassification", NULL);
+    br_optim *adam = br_adam(br_base(model), NULL);
+    br_scope *scope = br_scope_begin();
+    br_tensor *weight = model->bert->pooler->dense->weight;
+    br_tensor *first = br_clone(br_detach(weight));
+    br_tensor *ids = br_from_i64(BR_SHAPE(1, 3), (int64_t[]){ 2, 7, 3 });
+    br_backward(br_sum(br_hf_bert_classifier_forward(model, ids, NULL)));
+    cr_assert(br_optim_step(adam), "%s", br_error_message());
+    cr_assert(difference(weight, first) > 0);
+    br_scope_end(scope);
+    br_optim_free(adam);
+    br_free_module(model);
+    char *after = files_read(files_path("model.safetensors"), &m);
+    cr_assert(n == m && memcmp(before, after, n) == 0);
+    free(before);
+    free(after);
+}
+
+static bool load_once(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_auto_model_report report;
+    br_module *model = br_auto_model_load(
+        pretraining, &(br_auto_model_options){ .class_name = "BertForSequenceClassification" },
+        &report);
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
+    br_scope_end(scope);
+    return model != NULL;
+}
+
+Test(auto_model, memory_runs_out_everywhere)
+{
+    fail_in_turn(load_once, "loading");
+}
+
+/* ---- Shards ---------------------------------------------------------------------------------- */
+
+enum { FIRST = 20 }; /* tensors of the first shard */
+
+/* The recorded model in two files, and an index with `last` as the file of the last key. */
+static void save_shards(const char *last, bool overlapping)
+{
+    copy_config();
+    br_named_list *list = recorded_tensors();
+    save_some("one.safetensors", list, 0, FIRST + overlapping, NULL);
+    save_some("two.safetensors", list, FIRST, list->count, NULL);
+    char text[20000] = "{\"metadata\": {}, \"weight_map\": {";
+    for (int64_t i = 0; i < list->count; i++) {
+        const char *file = i + 1 == list->count ? last
+                           : i < FIRST          ? "one.safetensors"
+                                                : "two.safetensors";
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "%s\"%s\": \"%s\"", i ? ", " : "", list->items[i].name,
+                 file);
+    }
+    strcat(text, "}}");
+    files_write(files_path("model.safetensors.index.json"), text, strlen(text));
+    br_named_list_free(list);
+}
+
+Test(auto_model, shards)
+{
+    save_shards("two.safetensors", false);
+    br_auto_model_report report;
+    br_hf_bert_pretraining *model = load_folder(NULL, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.matched == 46 && report.missing == 0);
+    check_pooled(model->bert);
+    br_auto_model_report_clear(&report);
+    br_free_module(model);
+}
+
+Test(auto_model, bad_shards)
+{
+    static const char *const bad[] = { "../two.safetensors", "/etc/passwd", "..", "", "a/b" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        save_shards(bad[i], false);
+        check_fails(load_folder(NULL, NULL), "not the name of a file in the same folder");
+    }
+    save_shards("three.safetensors", false);
+    check_fails(load_folder(NULL, NULL), "three.safetensors: cannot be opened");
+    save_shards("one.safetensors", false);
+    check_fails(load_folder(NULL, NULL), "one.safetensors: key \"");
+    save_shards("two.safetensors", true);
+    check_fails(load_folder(NULL, NULL), "must be in one file");
+}
+
+static void check_index(const char *text, const char *message)
+{
+    files_write(files_path("model.safetensors.index.json"), text, strlen(text));
+    check_fails(load_folder(NULL, NULL), message);
+}
+
+Test(auto_model, bad_indexes)
+{
+    copy_config();
+    check_index("", "model.safetensors.index.json: line 1, column 0");
+    check_index("[]", "weight_map is missing or empty");
+    check_index("{\"weight_map\": {}}", "weight_map is missing or empty");
+    check_index("{\"weight_map\": {\"a\": 1}}",
+                "weight_map[\"a\"] is of another kind, not a string");
+    check_index("{\"weight_map\": {\"a\": \"x\", \"a\": \"y\"}}", "duplicate");
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+Test(auto_model, missing_files)
+{
+    check_fails(br_auto_model_load(NULL, NULL, NULL), "dir is NULL");
+    check_fails(load_folder(NULL, NULL), "config.json: cannot be opened");
+    copy_config();
+    check_fails(load_folder(NULL, NULL), "there is no model.safetensors");
+    files_write(files_path("pytorch_model.bin"), "x", 1);
+    check_fails(load_folder(NULL, NULL), "only a file that is not read here: pytorch_model.bin");
+    check_fails(load_folder("BertForQuestionAnswering", NULL),
+                "class_name is \"BertForQuestionAnswering\", must be one of BertModel, BertFor");
+}
+
+static void check_config(const char *text, const char *message)
+{
+    files_write(files_path("config.json"), text, strlen(text));
+    check_fails(load_folder(NULL, NULL), message);
+}
+
+Test(auto_model, configurations_of_other_models)
+{
+    save_renamed(NULL);
+    check_config("{}", "model_type is missing, must be one of \"bert\"");
+    check_config("{\"model_type\": \"llama\"}", "model_type is \"llama\", must be one of");
+    check_config("{\"model_type\": \"bert\", \"architectures\": [\"X\"]}",
+                 "architectures[0] is \"X\"");
+    check_config("{\"model_type\": \"bert\", \"is_decoder\": true}", "is_decoder is true");
+    check_config("{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
+                 "must be one of \"absolute\"");
+    check_config("{\"model_type\": \"bert\", \"hidden_act\": \"x\"}", "hidden_act is \"x\"");
+    check_config("{\"model_type\": \"bert\"}", "must be F32 [");
+}
+
+Test(auto_model, files_cut_off)
+{
+    save_renamed(NULL);
+    size_t n;
+    char *bytes = files_read(files_path("model.safetensors"), &n);
+    for (size_t length = 0; length < n; length += n / 37) {
+        files_write(files_path("model.safetensors"), bytes, length);
+        check_fails(load_folder(NULL, NULL), "model.safetensors: ");
+    }
+    free(bytes);
+}
+
+static void check_file(const char *header, size_t data, const char *message)
+{
+    files_write_safetensors(files_path("model.safetensors"), header, strlen(header), data);
+    check_fails(load_folder("BertModel", NULL), message);
+}
+
+Test(auto_model, weights_that_do_not_fit)
+{
+    copy_config();
+    check_file(
+        "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}",
+        8, "key \"pooler.dense.bias\" is F32 [2], must be F32 [16]");
+    check_file("{\"pooler.dense.bias\": {\"dtype\": \"BF16\", \"shape\": [16], \"data_offsets\": "
+               "[0, 32]}}",
+               32, "key \"pooler.dense.bias\" is BF16 [16], must be F32 [16]");
+    check_file(
+        "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [16], \"data_offsets\": [0, 64]}}",
+        64, "key \"embeddings.word_embeddings.weight\" is missing, must be F32 [40, 16]");
+    check_file("{\"x\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}", 4,
+               "none of its 1 keys is one of BertModel");
+}
+
+Test(auto_model, all_may_be_missing_if_asked_for)
+{
+    copy_config();
+    const char header[] =
+        "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [16], \"data_offsets\": [0, 64]}}";
+    files_write_safetensors(files_path("model.safetensors"), header, strlen(header), 64);
+    br_auto_model_options options = { .class_name = "BertModel",
+                                      .all_missing = true,
+                                      .copy = true };
+    br_auto_model_report report;
+    br_module *model = br_auto_model_load(folder(), &options, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.matched == 1 && report.missing == 38);
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
+}
+
+/* ---- Real weights ---------------------------------------------------------------------------- */
+
+static void check_sample(br_safetensors *file, const char *name, br_tensor *t)
+{
+    double d = difference(t, br_safetensors_get(file, name));
+    cr_assert(d <= 1e-5, "%s is off by %g", name, d);
+}
+
+Test(auto_model, real_weights_equal_transformers)
+{
+    const char *dir = getenv("BRASA_MINILM");
+    if (!dir)
+        cr_skip_test("BRASA_MINILM names no folder");
+    br_scope *scope = br_scope_begin();
+    br_safetensors *file = open_recorded(HF_BERT "/minilm.safetensors");
+    br_auto_model_report report;
+    br_hf_bert *bert = br_auto_model_load(dir, NULL, &report);
+    cr_assert(bert, "%s", br_error_message());
+    cr_assert(report.matched == 103 && report.missing == 0 && report.unexpected == 0);
+    cr_assert_str_eq(report.ignored_names, "embeddings.position_ids");
+    br_auto_model_report_clear(&report);
+    br_tensor *hidden[7], *attentions[6], *pooled;
+    br_hf_bert_options o = { .attention_mask = br_safetensors_get(file, "attention_mask"),
+                             .hidden_states = hidden,
+                             .pooler_output = &pooled };
+    for (int open = 0; open < 2; open++) {
+        o.attentions = open ? attentions : NULL;
+        br_hf_bert_forward(bert, br_safetensors_get(file, "input_ids"), &o);
+        check_sample(file, "hidden_states", br_slice(br_stack(7, hidden, 0), -1, 0, 384, 16));
+        check_sample(file, "pooler_output", pooled);
+    }
+    check_sample(file, "attentions", br_slice(br_stack(6, attentions, 0), 2, 0, 12, 3));
+    br_safetensors_close(file);
+    br_free_module(bert);
+    br_scope_end(scope);
+}
