@@ -305,7 +305,7 @@ Test(matmul, long_dot_products)
             br_tensor *a = br_rand(BR_SHAPE(n), dtype), *b = br_randn(BR_SHAPE(n), dtype);
             br_tensor *products = br_mul(br_to(a, BR_F64), br_to(b, BR_F64));
             double error = br_item(br_matmul(a, b)) - br_item(br_sum(products));
-            double tolerance = sqrt((double)n) * (dtype == BR_F32 ? 0x1p-22 : 0x1p-48);
+            double tolerance = sqrt((double)n) * (dtype == BR_F32 ? 0x1p-20 : 0x1p-48);
             cr_assert(fabs(error) <= tolerance, "%ld products in %s are off by %g", (long)n,
                       br_dtype_name(dtype), error);
             br_scope_end(scope);
