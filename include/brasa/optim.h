@@ -194,6 +194,26 @@ BR_API int64_t br_scheduler_last_epoch(const br_scheduler *scheduler);
 BR_API br_named_list *br_scheduler_state_dict(const br_scheduler *scheduler);
 BR_API bool br_scheduler_load_state_dict(br_scheduler *scheduler, const br_named_list *state);
 
+/* ---- Averages of weights (optim/averaged.c) ---------------------------------------------------
+ */
+
+/* Averages of a model's parameters over the steps, as swa_utils.AveragedModel: the first update
+ * copies, later ones give decay average + (1 - decay) parameter, or, with decay 0, the plain mean.
+ */
+typedef struct br_averaged_model br_averaged_model;
+BR_API br_averaged_model *br_averaged_model_new(br_module *model, double decay);
+BR_API void br_averaged_model_free(br_averaged_model *averaged);
+/* To be called after each step. */
+BR_API bool br_averaged_model_update(br_averaged_model *averaged);
+/* The averages under the parameters' names, for br_load_state_dict() into a model to evaluate; the
+ * list is borrowed. */
+BR_API const br_named_list *br_averaged_model_parameters(const br_averaged_model *averaged);
+/* "n_averaged" and "module.<parameter>", to save and to load; tensors are borrowed. Loading copies;
+ * what does not fit is an error and changes nothing. */
+BR_API br_named_list *br_averaged_model_state_dict(const br_averaged_model *averaged);
+BR_API bool br_averaged_model_load_state_dict(br_averaged_model *averaged,
+                                              const br_named_list *state);
+
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
 /* Scales the gradients so that their total norm is at most max_norm, and returns the norm before

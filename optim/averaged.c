@@ -1,0 +1,197 @@
+/* optim/averaged.c - averages of a model's weights over the steps of training, as torch.optim's
+ * swa_utils.AveragedModel: exponential, or the plain mean of stochastic weight averaging (Izmailov
+ * et al., 2018, arXiv 1803.05407). */
+#include "optim/optim_internal.h"
+
+static const char op[] = "averaged_model";
+
+struct br_averaged_model {
+    br_named_list *params;   /* the model's, held */
+    br_named_list *averages; /* of the same names, without gaps */
+    br_tensor *n_averaged;
+    br_tensor **dense; /* the parameters, or copies without gaps, during an update */
+    br_span *spans;
+    double decay;
+    double weight; /* of the parameters in the update that runs */
+};
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static bool add_copies(br_averaged_model *self, const br_named_list *params)
+{
+    self->params = br__named_list_new(true);
+    self->averages = br__named_list_new(true);
+    for (int64_t i = 0; self->params && self->averages && i < params->count; i++) {
+        const br_named_tensor *p = &params->items[i];
+        br_tensor *copy = br__new(op, p->tensor->ndim, p->tensor->sizes, p->tensor->dtype);
+        if (!copy)
+            return false;
+        br__copy(copy, p->tensor);
+        if (!br__named_list_add(self->params, p->name, p->tensor) ||
+            !br__named_list_add(self->averages, p->name, copy))
+            return false;
+    }
+    size_t n = (size_t)params->count;
+    self->n_averaged = br_retain(br_zeros(BR_SCALAR, BR_I64));
+    self->dense = br__calloc(n, sizeof(br_tensor *));
+    self->spans = br__calloc(n, sizeof *self->spans);
+    return self->dense && self->spans && !br_failed();
+}
+
+br_averaged_model *br_averaged_model_new(br_module *model, double decay)
+{
+    if (!br__not_negative(op, "decay", decay) || !br__in_unit(op, "decay", decay))
+        return NULL;
+    br_named_list *params = br__collect(op, model, 0);
+    br_averaged_model *self = params ? br__calloc(1, sizeof *self) : NULL;
+    br_scope *scope = br_scope_begin();
+    bool ok = self && add_copies(self, params);
+    br_scope_end(scope);
+    br_named_list_free(params);
+    if (ok) {
+        self->decay = decay;
+        return self;
+    }
+    br_averaged_model_free(self);
+    return NULL;
+}
+
+void br_averaged_model_free(br_averaged_model *self)
+{
+    if (!self)
+        return;
+    br_named_list_free(self->params);
+    br_named_list_free(self->averages);
+    br_release(self->n_averaged);
+    br_free(self->dense);
+    br_free(self->spans);
+    br_free(self);
+}
+
+static bool usable(const br_averaged_model *self)
+{
+    if (!br_failed() && !self)
+        br__fail(BR_ERROR_ARGUMENT, op, "averaged is NULL, but it is required");
+    return !br_failed();
+}
+
+static int64_t *count(const br_averaged_model *self)
+{
+    return br__element(self->n_averaged, 0);
+}
+
+/* ---- Updating -------------------------------------------------------------------------------- */
+
+/* average += weight (parameter - average), which is SGD's step with rate -weight for a gradient of
+ * the parameter, and a decay of -1. */
+static void update_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t n)
+{
+    const br_averaged_model *self = context;
+    const br_tensor *average = self->averages->items[item].tensor;
+    (void)piece;
+    br_sgd_args args = { .lr = -self->weight, .weight_decay = -1 };
+    br__kernels(average->dtype == BR_F64)
+        ->sgd(n, br__element(average, from), br__element(self->dense[item], from), NULL, &args);
+}
+
+/* The parameters without gaps; only this can fail. */
+static bool prepare(br_averaged_model *self)
+{
+    for (int64_t i = 0; i < self->params->count; i++) {
+        const br_named_tensor *p = &self->params->items[i];
+        if (p->tensor->dtype != self->averages->items[i].tensor->dtype) {
+            br__fail(BR_ERROR_DTYPE, op, "%s is %s, but its average is %s: make a new one", p->name,
+                     br_dtype_name(p->tensor->dtype),
+                     br_dtype_name(self->averages->items[i].tensor->dtype));
+            return false;
+        }
+        self->spans[i].numel = p->tensor->numel;
+        self->dense[i] = br_contiguous(br_detach(p->tensor));
+        if (!self->dense[i])
+            return false;
+    }
+    return true;
+}
+
+static void update(br_averaged_model *self, int64_t n)
+{
+    for (int64_t i = 0; n == 1 && i < self->averages->count; i++)
+        br__copy(self->averages->items[i].tensor, self->dense[i]);
+    if (n == 1)
+        return;
+    self->weight = self->decay > 0 ? 1 - self->decay : 1 / (double)n;
+    br__lay_out(self->params->count, self->spans);
+    br__over_spans(self->params->count, self->spans, update_piece, self);
+}
+
+bool br_averaged_model_update(br_averaged_model *self)
+{
+    br_scope *scope = usable(self) ? br_no_grad_begin() : NULL;
+    bool ok = scope && prepare(self);
+    if (ok) {
+        update(self, ++*count(self));
+        for (int64_t i = 0; i < self->averages->count; i++)
+            br_bump_version(self->averages->items[i].tensor);
+    }
+    br_scope_end(scope);
+    return ok;
+}
+
+const br_named_list *br_averaged_model_parameters(const br_averaged_model *self)
+{
+    return usable(self) ? self->averages : NULL;
+}
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+#define PREFIX "module."
+
+br_named_list *br_averaged_model_state_dict(const br_averaged_model *self)
+{
+    br_named_list *list = usable(self) ? br__named_list_new(false) : NULL;
+    bool ok = list && br__named_list_add(list, "n_averaged", self->n_averaged);
+    for (int64_t i = 0; ok && i < self->averages->count; i++) {
+        char *name = br__format(PREFIX "%s", self->averages->items[i].name);
+        ok = name && br__named_list_add(list, name, self->averages->items[i].tensor);
+        br_free(name);
+    }
+    if (ok)
+        return list;
+    br_named_list_free(list);
+    return NULL;
+}
+
+/* The tensor for item i of our own state; NULL and an error if it is not there or does not fit. */
+static br_tensor *matching(const br_named_tensor *item, const br_named_list *state)
+{
+    br_tensor *t = br_named_list_get(state, item->name);
+    if (!t)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%s is missing", item->name);
+    if (br_same_shape(t, item->tensor) && t->dtype == item->tensor->dtype)
+        return t;
+    return br__fail(BR_ERROR_SHAPE, op, "%s is %s %s, must be %s %s", item->name,
+                    br_dtype_name(t->dtype), br__shape(t), br_dtype_name(item->tensor->dtype),
+                    br__shape(item->tensor));
+}
+
+static bool load(const br_named_list *own, const br_named_list *state)
+{
+    if (own->count != state->count)
+        br__fail(BR_ERROR_ARGUMENT, op, "the state has %lld tensors, must have %lld",
+                 (long long)state->count, (long long)own->count);
+    for (int64_t i = 0; !br_failed() && i < own->count; i++)
+        matching(&own->items[i], state);
+    for (int64_t i = 0; !br_failed() && i < own->count; i++)
+        br__copy(own->items[i].tensor, br_named_list_get(state, own->items[i].name));
+    return !br_failed();
+}
+
+bool br_averaged_model_load_state_dict(br_averaged_model *self, const br_named_list *state)
+{
+    br_named_list *own = br_averaged_model_state_dict(self);
+    if (own && !state)
+        br__fail(BR_ERROR_ARGUMENT, op, "state is NULL, but it is required");
+    bool ok = own && state && load(own, state);
+    br_named_list_free(own);
+    return ok;
+}
