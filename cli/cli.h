@@ -14,6 +14,7 @@ int cli_check(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
+int cli_embed(int argc, char **argv);
 
 /* Prints "brasa COMMAND: message" and where help is, and returns CLI_USAGE. */
 int cli_usage(const char *command, const char *format, ...) BR_PRINTF(2, 3);

@@ -13,6 +13,7 @@ static const struct {
     { "bench", "time operations and models on this machine", cli_bench },
     { "info", "show what a safetensors file, checkpoint or config.json holds", cli_info },
     { "tokenize", "show the tokens of a text", cli_tokenize },
+    { "embed", "embed sentences, and tell how near they are to each other", cli_embed },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -1,0 +1,311 @@
+/* cli/embed.c - `brasa embed --model DIR TEXT...`: sentence embeddings of a BERT, and their
+ * cosines.
+ *
+ * An embedding is the mean of the last hidden state over a text's tokens, of length 1. Texts go in
+ * batches of about equal length, so that little is computed for padding. */
+#include "cli/cli.h"
+#include "cli/progress.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: brasa embed --model DIR [OPTION]... TEXT...\n"
+    "       brasa embed --model DIR [OPTION]... --file FILE\n"
+    "\n"
+    "Shows how near texts are to each other: the cosines between their embeddings, which are the\n"
+    "means over a text's tokens of what a BERT gives last.\n"
+    "\n"
+    "  -m, --model DIR       a folder as the hub has it: config.json, model.safetensors, and\n"
+    "                        tokenizer.json or vocab.txt\n"
+    "      --cased           with a vocab.txt: do not lower-case\n"
+    "  -f, --file FILE       each line of the file is a text\n"
+    "  -l, --max-length N    cut texts to N tokens; without it one that is too long for the model\n"
+    "                        is an error\n"
+    "  -b, --batch-size N    texts at a time: 32\n"
+    "  -j, --json            a JSON object a line: text, embedding\n"
+    "  -h, --help            this text\n";
+
+enum { MOST_SHOWN = 100 }; /* texts whose cosines are a table that can be read */
+
+typedef struct request {
+    const char *model, *file;
+    bool cased, json;
+    int64_t batch_size;
+    br_encode_options encode;
+} request;
+
+typedef struct texts {
+    int64_t n;
+    br_text *items;
+    int64_t *order; /* from the shortest to the longest */
+    char *memory;   /* of a file's */
+} texts;
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+static bool no_memory(void)
+{
+    br_raise(BR_ERROR_MEMORY, "embed: no memory for the texts");
+    return false;
+}
+
+static bool split_lines(texts *t, size_t length)
+{
+    const char *end = t->memory + length;
+    int64_t lines = 1;
+    for (const char *p = t->memory; p < end; p++)
+        lines += *p == '\n';
+    t->items = malloc((size_t)lines * sizeof *t->items);
+    if (!t->items)
+        return no_memory();
+    for (const char *p = t->memory; p < end;) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        stop = stop ? stop : end;
+        t->items[t->n++] = (br_text){ p, stop - p };
+        p = stop + 1;
+    }
+    return true;
+}
+
+static bool take_arguments(texts *t, int n, char **arguments)
+{
+    t->items = malloc((size_t)n * sizeof *t->items);
+    if (!t->items)
+        return no_memory();
+    for (; t->n < n; t->n++)
+        t->items[t->n] = (br_text){ arguments[t->n], (int64_t)strlen(arguments[t->n]) };
+    return true;
+}
+
+static int by_length(const void *a, const void *b, void *items)
+{
+    int64_t i = *(const int64_t *)a, k = *(const int64_t *)b;
+    int64_t x = ((const br_text *)items)[i].length, y = ((const br_text *)items)[k].length;
+    return x != y ? (x > y) - (x < y) : (i > k) - (i < k);
+}
+
+static bool read_texts(texts *t, const request *r, int n, char **arguments)
+{
+    size_t length = 0;
+    if (r->file)
+        t->memory = cli_read_file(r->file, &length);
+    if (br_failed() || !(r->file ? split_lines(t, length) : take_arguments(t, n, arguments)))
+        return false;
+    t->order = malloc((size_t)(t->n + 1) * sizeof *t->order);
+    if (!t->order)
+        return no_memory();
+    for (int64_t i = 0; i < t->n; i++)
+        t->order[i] = i;
+    qsort_r(t->order, (size_t)t->n, sizeof *t->order, by_length, t->items);
+    return true;
+}
+
+static void free_texts(texts *t)
+{
+    free(t->items);
+    free(t->order);
+    free(t->memory);
+}
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+static br_tokenizer *open_tokenizer(const request *r)
+{
+    char *json = cli_format("%s/tokenizer.json", r->model);
+    char *vocab = json ? cli_format("%s/vocab.txt", r->model) : NULL;
+    br_tokenizer *tokenizer = NULL;
+    if (vocab)
+        tokenizer =
+            !r->cased && access(json, F_OK) == 0
+                ? br_tokenizer_from_json(json)
+                : br_tokenizer_from_vocab(vocab, &(br_tokenizer_options){ .cased = r->cased });
+    free(vocab);
+    free(json);
+    return tokenizer;
+}
+
+/* [n, hidden_size]. The division by the number of tokens is left to that by the length. */
+static br_tensor *pool(br_tensor *last_hidden_state, br_tensor *attention_mask)
+{
+    br_tensor *mask = br_unsqueeze(br_to(attention_mask, BR_F32), 1);
+    br_tensor *sum = br_select(br_matmul(mask, last_hidden_state), 1, 0);
+    br_tensor *squares = br_sum_dim(br_mul(sum, sum), BR_DIMS(-1), true);
+    return br_div(sum, br_sqrt(br_clamp(squares, 1e-24, INFINITY)));
+}
+
+static bool check_tokens(const br_hf_bert *bert, const br_token_batch *batch)
+{
+    int64_t tokens = br_size(batch->ids, 1), most = bert->config.max_position_embeddings;
+    if (!br_failed() && tokens > most)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "embed: a text has %" PRId64 " tokens, more than the model's %" PRId64
+                 "; --max-length %" PRId64 " cuts it",
+                 tokens, most, most);
+    return !br_failed();
+}
+
+/* Embeds texts order[from] .. order[from + n - 1] into their rows of `all`. */
+static void embed_batch(br_hf_bert *bert, const br_tokenizer *tokenizer, const request *r,
+                        const texts *t, int64_t from, int64_t n, br_tensor *all)
+{
+    br_scope *scope = br_scope_begin();
+    br_text *some = malloc((size_t)n * sizeof *some);
+    if (!some)
+        no_memory();
+    for (int64_t i = 0; some && i < n; i++)
+        some[i] = t->items[t->order[from + i]];
+    br_token_batch b = { 0 };
+    br_tensor *rows = NULL;
+    if (some && br_tokenizer_encode_batch(tokenizer, n, some, NULL, &r->encode, &b) &&
+        check_tokens(bert, &b)) {
+        br_hf_bert_options o = { .attention_mask = b.attention_mask, .token_type_ids = b.type_ids };
+        rows = pool(br_hf_bert_forward(bert, b.ids, &o), b.attention_mask);
+    }
+    for (int64_t i = 0; rows && i < n; i++)
+        br_copy_(br_select(all, 0, t->order[from + i]), br_select(rows, 0, i));
+    free(some);
+    br_scope_end(scope);
+}
+
+/* [t->n, hidden_size], in the order of the texts; NULL on error. */
+static br_tensor *embed_all(br_hf_bert *bert, const br_tokenizer *tokenizer, const request *r,
+                            const texts *t)
+{
+    br_tensor *all = br_empty(BR_SHAPE(t->n, bert->config.hidden_size), BR_F32);
+    int64_t size = r->batch_size;
+    progress p = progress_begin(0, (t->n + size - 1) / size);
+    for (int64_t from = 0; from < t->n && !br_failed(); from += size) {
+        int64_t n = from + size < t->n ? size : t->n - from;
+        embed_batch(bert, tokenizer, r, t, from, n, all);
+        if (p.terminal && p.total > 1 && !br_failed())
+            progress_update(&p, from / size + 1, "");
+    }
+    progress_end(&p);
+    return br_failed() ? NULL : all;
+}
+
+/* ---- Showing --------------------------------------------------------------------------------- */
+
+static void show_json(const texts *t, br_tensor *all)
+{
+    int64_t size = br_size(all, 1);
+    const float *values = br_data_f32(all);
+    for (int64_t i = 0; i < t->n && !br_failed(); i++) {
+        json_t *text = json_stringn(t->items[i].data, (size_t)t->items[i].length);
+        if (!text) {
+            br_raise(BR_ERROR_FORMAT, "embed: text %" PRId64 " is not UTF-8", i + 1);
+            return;
+        }
+        printf("{\"text\":");
+        json_dumpf(text, stdout, JSON_ENCODE_ANY);
+        json_decref(text);
+        printf(",\"embedding\":[");
+        for (int64_t k = 0; k < size; k++)
+            printf("%s%.9g", k ? "," : "", (double)values[i * size + k]);
+        printf("]}\n");
+    }
+}
+
+static void show_cosines(const texts *t, br_tensor *all)
+{
+    br_tensor *cosines = br_matmul(all, br_transpose(all, 0, 1));
+    const float *values = br_data_f32(cosines);
+    for (int64_t i = 0; values && i < t->n; i++) {
+        for (int64_t k = 0; k < t->n; k++)
+            printf("%7.4f ", (double)values[i * t->n + k]);
+        printf(" %.*s\n", (int)t->items[i].length, t->items[i].data);
+    }
+}
+
+static void embed(const request *r, int n, char **arguments)
+{
+    br_scope *scope = br_no_grad_begin();
+    texts t = { 0 };
+    bool ok = read_texts(&t, r, n, arguments);
+    if (ok && !r->json && t.n > MOST_SHOWN)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "embed: cosines are shown of at most %d texts, there are %" PRId64
+                 "; --json gives embeddings",
+                 MOST_SHOWN, t.n);
+    br_tokenizer *tokenizer = br_failed() ? NULL : open_tokenizer(r);
+    br_auto_model_options options = { .class_name = "BertModel" };
+    br_hf_bert *bert = tokenizer ? br_auto_model_load(r->model, &options, NULL) : NULL;
+    br_tensor *all = bert ? embed_all(bert, tokenizer, r, &t) : NULL;
+    if (all && r->json)
+        show_json(&t, all);
+    else if (all)
+        show_cosines(&t, all);
+    br_free_module(bert);
+    br_tokenizer_free(tokenizer);
+    free_texts(&t);
+    br_scope_end(scope);
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static const struct option options[] = {
+    { "model", required_argument, NULL, 'm' },
+    { "cased", no_argument, NULL, 'c' },
+    { "file", required_argument, NULL, 'f' },
+    { "max-length", required_argument, NULL, 'l' },
+    { "batch-size", required_argument, NULL, 'b' },
+    { "json", no_argument, NULL, 'j' },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
+
+/* Takes one option; 0, or the exit status. */
+static int take(request *r, int c)
+{
+    switch (c) {
+    case 'm':
+        r->model = optarg;
+        return 0;
+    case 'c':
+        r->cased = true;
+        return 0;
+    case 'f':
+        r->file = optarg;
+        return 0;
+    case 'l': /* the special tokens and one of the text's */
+        return cli_integer(optarg, 3, INT32_MAX, &r->encode.max_length)
+                   ? 0
+                   : cli_usage("embed", "--max-length is '%s', must be at least 3", optarg);
+    case 'b':
+        return cli_integer(optarg, 1, 65536, &r->batch_size)
+                   ? 0
+                   : cli_usage("embed", "--batch-size is '%s', must be 1 .. 65536", optarg);
+    case 'j':
+        r->json = true;
+        return 0;
+    default:
+        return cli_bad_option("embed");
+    }
+}
+
+int cli_embed(int argc, char **argv)
+{
+    request r = { .batch_size = 32 };
+    for (int c; (c = getopt_long(argc, argv, "m:f:l:b:jh", options, NULL)) != -1;) {
+        if (c == 'h') {
+            fputs(help, stdout);
+            return EXIT_SUCCESS;
+        }
+        int status = take(&r, c);
+        if (status)
+            return status;
+    }
+    if (!r.model)
+        return cli_usage("embed", "--model is wanted");
+    if (r.file ? argc > optind : argc == optind)
+        return cli_usage("embed", "either texts or --file are wanted");
+    embed(&r, argc - optind, argv + optind);
+    fflush(stdout); /* what was shown first, then what is wrong */
+    return br_report(stderr);
+}
