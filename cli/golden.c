@@ -10,11 +10,8 @@
 #include <string.h>
 
 static const golden_model *const tables[] = {
-    golden_anatomy_models,
-    golden_architecture_models,
-    golden_bert_models,
-    golden_nn_models,
-    golden_vanilla_models,
+    golden_anatomy_models, golden_architecture_models, golden_bert_models,
+    golden_nn_models,      golden_vanilla_models,
 };
 
 static const golden_model *find_model(const char *name)
