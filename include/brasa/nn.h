@@ -405,6 +405,17 @@ BR_API br_tensor *br_init_xavier_normal_(br_tensor *t, double gain);
  * gain / sqrt(fan_in), gain = sqrt(2 / (1 + a^2)). */
 BR_API br_tensor *br_init_kaiming_uniform_(br_tensor *t, double a);
 BR_API br_tensor *br_init_kaiming_normal_(br_tensor *t, double a);
+/* Columns of t [n, m] with N(0, std^2), in which a random `sparsity` of the elements is 0. */
+BR_API br_tensor *br_init_sparse_(br_tensor *t, double sparsity, double std);
+/* A kernel [out, in, sizes...] of 1 to 3 such sizes that hands its inputs through, as far as there
+ * are as many outputs in each of the groups. */
+BR_API br_tensor *br_init_dirac_(br_tensor *t, int64_t groups);
+/* Rows or columns, whichever are fewer, that are orthogonal, of length `gain`; t as a matrix [first
+ * size, the rest]. Saxe, McClelland and Ganguli, 2014. */
+BR_API br_tensor *br_init_orthogonal_(br_tensor *t, double gain);
+/* The gain that nn.init recommends behind a function: "linear", "sigmoid", "tanh", "relu", "selu",
+ * or "leaky_relu" of the slope `param`. NaN and an error for another name. */
+BR_API double br_init_calculate_gain(const char *nonlinearity, double param);
 /* Normal values cut to [low, high]: those outside are drawn again or, where that would hardly ever
  * end, uniform ones are taken with a probability that follows the density; as PyTorch 2.15. */
 BR_API br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double low,

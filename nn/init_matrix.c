@@ -1,0 +1,149 @@
+/* nn/init_matrix.c - nn.init's initial values with a structure: sparse, Dirac's, orthogonal; and
+ * the recommended gains. */
+#include "nn/nn_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+double br_init_calculate_gain(const char *nonlinearity, double param)
+{
+    static const struct {
+        const char *name;
+        double gain;
+    } gains[] = {
+        { "linear", 1 },
+        { "sigmoid", 1 },
+        { "tanh", 5.0 / 3 },
+        { "selu", 0.75 },
+    };
+    const char *name = nonlinearity ? nonlinearity : "";
+    for (size_t i = 0; i < sizeof gains / sizeof *gains; i++)
+        if (strcmp(gains[i].name, name) == 0)
+            return gains[i].gain;
+    if (strcmp(name, "relu") == 0)
+        return sqrt(2);
+    if (strcmp(name, "leaky_relu") == 0)
+        return sqrt(2 / (1 + param * param));
+    br__fail(BR_ERROR_ARGUMENT, "init_calculate_gain", "there is no gain for '%s'",
+             br__printable(name));
+    return NAN;
+}
+
+static bool has_dims(const char *op, const br_tensor *t, int least, int most)
+{
+    if (!br__floating(op, "t", t))
+        return false;
+    if (t->ndim < least || t->ndim > most)
+        br__fail(BR_ERROR_SHAPE, op, "t %s must have %d to %d dimensions", br__shape(t), least,
+                 most);
+    return !br_failed();
+}
+
+/* ---- Sparse ---------------------------------------------------------------------------------- */
+
+static void clear_rows(br_tensor *column, int64_t n)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *rows = column ? br_randperm(column->sizes[0]) : NULL;
+    for (int64_t i = 0; i < n && !br_failed(); i++)
+        br_zero_(br_select(column, 0, br_data_i64(rows)[i]));
+    br_scope_end(scope);
+}
+
+br_tensor *br_init_sparse_(br_tensor *t, double sparsity, double std)
+{
+    const char *op = "init_sparse_";
+    if (!has_dims(op, t, 2, 2))
+        return NULL;
+    if (!(sparsity >= 0 && sparsity <= 1))
+        return br__fail(BR_ERROR_ARGUMENT, op, "sparsity is %g, must be in 0 .. 1", sparsity);
+    int64_t n = (int64_t)ceil(sparsity * (double)t->sizes[0]);
+    br_scope *scope = br_no_grad_begin();
+    br_normal_(t, 0, std);
+    for (int64_t j = 0; j < t->sizes[1] && !br_failed(); j++)
+        clear_rows(br_select(t, 1, j), n);
+    br_scope_end(scope);
+    return br_failed() ? NULL : t;
+}
+
+/* ---- Dirac ----------------------------------------------------------------------------------- */
+
+/* t[out][in][middle] = 1 */
+static void set_middle(br_tensor *t, int64_t out, int64_t in)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *at = br_select(br_select(t, 0, out), 0, in);
+    while (at && at->ndim > 0)
+        at = br_select(at, 0, at->sizes[0] / 2);
+    br_fill_(at, 1);
+    br_scope_end(scope);
+}
+
+br_tensor *br_init_dirac_(br_tensor *t, int64_t groups)
+{
+    const char *op = "init_dirac_";
+    if (!has_dims(op, t, 3, 5))
+        return NULL;
+    if (groups < 1 || t->sizes[0] % groups != 0)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "groups is %" PRId64 ", must divide the first size of t %s", groups,
+                        br__shape(t));
+    int64_t outputs = t->sizes[0] / groups;
+    int64_t n = t->numel == 0 ? 0 : outputs < t->sizes[1] ? outputs : t->sizes[1];
+    br_scope *scope = br_no_grad_begin();
+    br_zero_(t);
+    for (int64_t i = 0; i < groups * n && !br_failed(); i++)
+        set_middle(t, i / n * outputs + i % n, i % n);
+    br_scope_end(scope);
+    return br_failed() ? NULL : t;
+}
+
+/* ---- Orthogonal ------------------------------------------------------------------------------ */
+
+static double dot(int64_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* Makes the rows orthonormal, each by what is left of it when the ones before are taken out: the Q
+ * of a QR decomposition whose R has a positive diagonal. Taken out twice, nothing of them remains.
+ */
+static void orthonormalize(int64_t rows, int64_t columns, double *a)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        double *row = a + i * columns;
+        for (int64_t k = 0; k < 2 * i; k++) {
+            const double *other = a + k % i * columns;
+            double share = dot(columns, row, other);
+            for (int64_t j = 0; j < columns; j++)
+                row[j] -= share * other[j];
+        }
+        double length = sqrt(dot(columns, row, row));
+        for (int64_t j = 0; j < columns && length > 0; j++)
+            row[j] /= length;
+    }
+}
+
+br_tensor *br_init_orthogonal_(br_tensor *t, double gain)
+{
+    if (!has_dims("init_orthogonal_", t, 2, BR_MAX_DIMS) || t->numel == 0)
+        return br_failed() ? NULL : t;
+    br_scope *scope = br_no_grad_begin();
+    int64_t rows = t->sizes[0], columns = t->numel / rows;
+    br_tensor *drawn = br_randn(BR_SHAPE(rows, columns), t->dtype);
+    bool tall = rows >= columns;
+    br_tensor *work = br_to(tall ? br_t(drawn) : drawn, BR_F64);
+    work = br_clone(br_contiguous(work));
+    if (work) {
+        orthonormalize(work->sizes[0], work->sizes[1], br_data_f64(work));
+        br_mul_scalar_(work, gain);
+        work = br_contiguous(tall ? br_t(work) : work);
+        br_copy_(t, br_reshape(work, t->ndim, t->sizes));
+    }
+    br_scope_end(scope);
+    return br_failed() ? NULL : t;
+}
