@@ -55,7 +55,7 @@ bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, c
 
 typedef struct br_reducer {
     size_t kernel;
-    double start;   /* 0 or -INFINITY */
+    double start;   /* 0, 1, -INFINITY or INFINITY; for integers these are their bounds */
     double divisor; /* what floating results are divided by */
     br_tensor *values,
         *indices; /* where they go, NULL if not wanted: dense, kept dimensions only */

@@ -301,7 +301,8 @@ bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_redu
     br_reduce kernel = kernel_of(br__kernels_of(x->dtype), reducer->kernel);
     br_accumulator start = { .f = reducer->start };
     if (!floating)
-        start.i = reducer->start < 0 ? INT64_MIN : 0;
+        start.i = isinf(reducer->start) ? (reducer->start < 0 ? INT64_MIN : INT64_MAX)
+                                        : (int64_t)reducer->start;
     if (x->contiguous && x->numel < BR_GRAIN && dims == (1u << x->ndim) - 1) {
         fold_all(x, kernel, start, reducer);
         return true;

@@ -1,6 +1,7 @@
 /* tests/op_cases.c - the table itself, and inputs of the kinds it names. */
 #include "tests/op_cases.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -132,23 +132,67 @@ BR_API br_tensor *br_to(br_tensor *x, br_dtype dtype);
 BR_API bool br_equal(br_tensor *a, br_tensor *b);
 BR_API bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol);
 
-/* ---- Reductions (ops/reduce.c) --------------------------------------------------------------- */
+/* ---- Reductions (ops/reduce.c, extreme.c, statistics.c) -------------------------------------- */
 
 /* Over all elements, to a 0-d tensor. Sums of i64 and bool are i64; means want f32 or f64. */
 BR_API br_tensor *br_sum(br_tensor *x);
 BR_API br_tensor *br_mean(br_tensor *x);
 BR_API br_tensor *br_max(br_tensor *x); /* the gradient is shared evenly among equal maxima */
+BR_API br_tensor *br_min(br_tensor *x);
+BR_API br_tensor *br_prod(br_tensor *x); /* of i64 and bool i64 */
+/* Whether all are true, or any is; what is not 0 is true, and all of nothing are. Bool. */
+BR_API br_tensor *br_all(br_tensor *x);
+BR_API br_tensor *br_any(br_tensor *x);
 /* Over the given dimensions: br_sum_dim(x, BR_DIMS(0, -1), true). keepdim leaves them with size 1.
  */
 BR_API br_tensor *br_sum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
 BR_API br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_all_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_any_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_prod_dim(br_tensor *x, int64_t dim, bool keepdim);
 /* The largest element along dim and, unless `indices` is NULL, its first position (i64) in
  * *indices. NaN counts as largest. The gradient goes to that position. */
 BR_API br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
-/* First position of the largest element along dim, or in the flattened x for BR_ALL (i64). */
+/* The same for the smallest; NaN counts as smallest, too. */
+BR_API br_tensor *br_min_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
+/* First position of the largest or smallest element along dim, or in the flattened x for BR_ALL
+ * (i64). */
 BR_API br_tensor *br_argmax(br_tensor *x, int64_t dim, bool keepdim);
+BR_API br_tensor *br_argmin(br_tensor *x, int64_t dim, bool keepdim);
 /* x summed down to a shape that broadcasts to x's: the adjoint of br_expand(). */
 BR_API br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes);
+
+/* Sum of (x - mean)^2 / (n - correction), and its square root: over all elements, or over the given
+ * dimensions. PyTorch's default for correction is 1. f32, f64; so are the ones below. */
+BR_API br_tensor *br_var(br_tensor *x, double correction);
+BR_API br_tensor *br_std(br_tensor *x, double correction);
+BR_API br_tensor *br_var_dim(br_tensor *x, int ndims, const int64_t *dims, double correction,
+                             bool keepdim);
+BR_API br_tensor *br_std_dim(br_tensor *x, int ndims, const int64_t *dims, double correction,
+                             bool keepdim);
+/* (sum of |x|^p)^(1/p); the largest |x| for p = INFINITY, the smallest for -INFINITY, the number of
+ * elements that are not 0 for p = 0. */
+BR_API br_tensor *br_norm(br_tensor *x, double p);
+BR_API br_tensor *br_norm_dim(br_tensor *x, double p, int ndims, const int64_t *dims, bool keepdim);
+/* log of the sum of exp(x), computed from x - max x. */
+BR_API br_tensor *br_logsumexp(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+
+/* ---- Running sums and order (ops/scan.c, sort.c) --------------------------------------------- */
+
+/* Element i is the sum, or the product, of elements 0 .. i along dim; of bools i64. Where x has
+ * zeros, cumprod's gradient takes memory for the size of dim times x. */
+BR_API br_tensor *br_cumsum(br_tensor *x, int64_t dim);
+BR_API br_tensor *br_cumprod(br_tensor *x, int64_t dim);
+/* x in order along dim and, unless `indices` is NULL, where each element stood (i64) in *indices.
+ * NaN counts as largest; equal elements keep their order. Any dtype. */
+BR_API br_tensor *br_sort(br_tensor *x, int64_t dim, bool descending, br_tensor **indices);
+BR_API br_tensor *br_argsort(br_tensor *x, int64_t dim, bool descending);
+/* The k largest, or smallest, along dim in that order: br_sort()'s first k. */
+BR_API br_tensor *br_topk(br_tensor *x, int64_t k, int64_t dim, bool largest, br_tensor **indices);
+/* The middle element, the lower of two; NaN if there is one. The gradient is shared evenly among
+ * equal ones, or goes to the one position along dim. */
+BR_API br_tensor *br_median(br_tensor *x);
+BR_API br_tensor *br_median_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
 
 /* ---- Shapes and views (ops/view.c, slice.c, join.c): any dtype ------------------------------- */
 

@@ -72,6 +72,34 @@ WHERE_LOOP(bool_where, bool)
                 f->value[j].i = x > f->value[j].i ? x : f->value[j].i;             \
             }                                                                      \
     }                                                                              \
+    static void prefix##_min(const br_fold *f)                                     \
+    {                                                                              \
+        for (int64_t j = 0; j < f->columns; j++)                                   \
+            for (int64_t i = 0; i < f->rows; i++) {                                \
+                int64_t x = prefix##_element(f, i, j);                             \
+                f->value[j].i = x < f->value[j].i ? x : f->value[j].i;             \
+            }                                                                      \
+    }                                                                              \
+    static void prefix##_prod(const br_fold *f)                                    \
+    {                                                                              \
+        for (int64_t j = 0; j < f->columns; j++) {                                 \
+            uint64_t product = (uint64_t)f->value[j].i;                            \
+            for (int64_t i = 0; i < f->rows; i++)                                  \
+                product *= (uint64_t)prefix##_element(f, i, j);                    \
+            f->value[j].i = wrap(product);                                         \
+        }                                                                          \
+    }                                                                              \
+    static void prefix##_argmin(const br_fold *f)                                  \
+    {                                                                              \
+        for (int64_t j = 0; j < f->columns; j++)                                   \
+            for (int64_t i = 0; i < f->rows; i++) {                                \
+                int64_t x = prefix##_element(f, i, j);                             \
+                if (x >= f->value[j].i)                                            \
+                    continue;                                                      \
+                f->value[j].i = x;                                                 \
+                f->index[j] = f->first_row + i;                                    \
+            }                                                                      \
+    }                                                                              \
     static void prefix##_argmax(const br_fold *f)                                  \
     {                                                                              \
         for (int64_t j = 0; j < f->columns; j++)                                   \
@@ -114,6 +142,9 @@ const br_kernels br__kernels_i64 = {
     .sum = i64_sum,
     .max = i64_max,
     .argmax = i64_argmax,
+    .min = i64_min,
+    .argmin = i64_argmin,
+    .prod = i64_prod,
 };
 
 const br_kernels br__kernels_bool = {
@@ -135,4 +166,7 @@ const br_kernels br__kernels_bool = {
     .sum = bool_sum,
     .max = bool_max,
     .argmax = bool_argmax,
+    .min = bool_min,
+    .argmin = bool_argmin,
+    .prod = bool_prod,
 };

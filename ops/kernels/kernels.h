@@ -73,7 +73,7 @@
 
 #define BR_LOOP_FIELD(name, expression) br_loop name;
 
-/* ---- Reductions, kernels/reduce.h ------------------------------------------------------------ */
+/* ---- Reductions, kernels/reduce.h, reduce_min.h ------------------------------------------------------------ */
 
 /* What a reduction has come to: f for f32 and f64, i for i64 and bool. */
 typedef union br_accumulator {
@@ -214,9 +214,11 @@ typedef struct br_kernels {
     br_loop lerp;          /* out between start and end by a weight */
     br_loop logical_and, logical_or, logical_xor, logical_not; /* bool only */
 
-    br_reduce sum;    /* from value 0 */
-    br_reduce max;    /* from value -inf or INT64_MIN; NaN counts as largest */
-    br_reduce argmax; /* the same, with the first row that has it in index */
+    br_reduce sum;         /* from value 0 */
+    br_reduce max;         /* from value -inf or INT64_MIN; NaN counts as largest */
+    br_reduce argmax;      /* the same, with the first row that has it in index */
+    br_reduce min, argmin; /* the same, from inf or INT64_MAX; NaN counts as smallest */
+    br_reduce prod;        /* from value 1 */
 
     /* n elements without gaps; what an option does without is NULL: buffer without momentum, max_sq
      * without amsgrad, grad_avg where RMSprop is not centered. */

@@ -32,6 +32,7 @@ typedef float real;
 #include "ops/kernels/optim.h"
 #include "ops/kernels/pointwise.h"
 #include "ops/kernels/reduce.h"
+#include "ops/kernels/reduce_min.h"
 #include "ops/kernels/softmax.h"
 
 extern const br_kernels BR_KERNEL_TABLE;
@@ -48,6 +49,9 @@ const br_kernels BR_KERNEL_TABLE = {
     .sum = sum_fold,
     .max = max_fold,
     .argmax = argmax_fold,
+    .min = min_fold,
+    .argmin = argmin_fold,
+    .prod = prod_fold,
     .adam = adam_update,
     .sgd = sgd_update,
     .rmsprop = rmsprop_update,

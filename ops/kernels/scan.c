@@ -1,0 +1,27 @@
+/* ops/kernels/scan.c - running sums and products. */
+#include "ops/kernels/scan.h"
+
+#define SCAN(name, type, wide, start, operator)                     \
+    static void name##_scan(const br_scan *w)                       \
+    {                                                               \
+        wide so_far[BR_SCAN_TILE];                                  \
+        for (int64_t j = 0; j < w->columns; j++)                    \
+            so_far[j] = start;                                      \
+        for (int64_t i = 0; i < w->n; i++) {                        \
+            int64_t at = (w->reverse ? w->n - 1 - i : i) * w->step; \
+            const type *x = (const type *)w->x + at;                \
+            type *y = (type *)w->y + at;                            \
+            for (int64_t j = 0; j < w->columns; j++) {              \
+                so_far[j] = so_far[j] operator(wide) x[j];          \
+                y[j] = (type)so_far[j];                             \
+            }                                                       \
+        }                                                           \
+    }                                                               \
+    const br_scan_kernel br__##name = name##_scan;
+
+SCAN(cumsum_f32, float, double, 0, +)
+SCAN(cumsum_f64, double, double, 0, +)
+SCAN(cumsum_i64, int64_t, uint64_t, 0, +)
+SCAN(cumprod_f32, float, double, 1, *)
+SCAN(cumprod_f64, double, double, 1, *)
+SCAN(cumprod_i64, int64_t, uint64_t, 1, *)

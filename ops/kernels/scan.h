@@ -1,0 +1,24 @@
+/* ops/kernels/scan.h - running sums and products. Each element needs the one before, so one build
+ * serves every instruction set. */
+#ifndef BR_KERNELS_SCAN_H
+#define BR_KERNELS_SCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { BR_SCAN_TILE = 64 };
+
+/* Element i of column j is at [i * step + j]; at most BR_SCAN_TILE columns. Floats are accumulated
+ * in double, integers wrap around. */
+typedef struct br_scan {
+    int64_t n, columns, step;
+    bool reverse; /* from the last to the first */
+    const void *x;
+    void *y;
+} br_scan;
+
+typedef void (*br_scan_kernel)(const br_scan *work);
+extern const br_scan_kernel br__cumsum_f32, br__cumsum_f64, br__cumsum_i64;
+extern const br_scan_kernel br__cumprod_f32, br__cumprod_f64, br__cumprod_i64;
+
+#endif

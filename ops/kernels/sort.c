@@ -1,0 +1,104 @@
+/* ops/kernels/sort.c - sorting by radix: time that grows with the number of elements only, and the
+ * order of equal ones is kept. */
+#include "ops/kernels/sort.h"
+
+#include <string.h>
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+#define KEYS(name, type, key)                                                                 \
+    static void name##_keys(int64_t n, const char *x, int64_t stride, br_sort_entry *to)      \
+    {                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                       \
+            to[i] = (br_sort_entry){ key(*(const type *)(const void *)(x + i * stride)), i }; \
+    }
+
+/* Negative floats have the order of their bits turned round; adding 0 makes -0 a 0. */
+static inline uint64_t f32_key(float x)
+{
+    uint32_t bits;
+    x += 0;
+    memcpy(&bits, &x, sizeof bits);
+    return x != x ? UINT32_MAX : bits >> 31 ? (uint32_t)~bits : bits | 0x80000000u;
+}
+
+static inline uint64_t f64_key(double x)
+{
+    uint64_t bits;
+    x += 0;
+    memcpy(&bits, &x, sizeof bits);
+    return x != x ? UINT64_MAX : bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
+
+static inline uint64_t i64_key(int64_t x)
+{
+    return (uint64_t)x ^ (uint64_t)1 << 63;
+}
+
+static inline uint64_t bool_key(bool x)
+{
+    return x;
+}
+
+KEYS(f32, float, f32_key)
+KEYS(f64, double, f64_key)
+KEYS(i64, int64_t, i64_key)
+KEYS(bool, bool, bool_key)
+
+const br_sort_type br__sort_f32 = { f32_keys, 4, UINT32_MAX };
+const br_sort_type br__sort_f64 = { f64_keys, 8, UINT64_MAX };
+const br_sort_type br__sort_i64 = { i64_keys, 8, 0 };
+const br_sort_type br__sort_bool = { bool_keys, 1, 0 };
+
+/* ---- Sorting --------------------------------------------------------------------------------- */
+
+enum { FEW = 48, RADIX = 256 };
+
+static void insertion_sort(int64_t n, br_sort_entry *e)
+{
+    for (int64_t i = 1; i < n; i++) {
+        br_sort_entry entry = e[i];
+        int64_t k = i;
+        for (; k > 0 && e[k - 1].key > entry.key; k--)
+            e[k] = e[k - 1];
+        e[k] = entry;
+    }
+}
+
+/* Deals the entries out by one byte of their keys; false, and nothing done, if all have the same.
+ */
+static bool deal(int64_t n, const br_sort_entry *from, br_sort_entry *to, int shift)
+{
+    int64_t place[RADIX] = { 0 }, start = 0;
+    for (int64_t i = 0; i < n; i++)
+        place[from[i].key >> shift & (RADIX - 1)]++;
+    if (place[from[0].key >> shift & (RADIX - 1)] == n)
+        return false;
+    for (int r = 0; r < RADIX; r++) {
+        int64_t count = place[r];
+        place[r] = start;
+        start += count;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[place[from[i].key >> shift & (RADIX - 1)]++] = from[i];
+    return true;
+}
+
+br_sort_entry *br__sort(int64_t n, br_sort_entry *entries, br_sort_entry *spare, int bytes,
+                        bool descending)
+{
+    for (int64_t i = 0; descending && i < n; i++)
+        entries[i].key = ~entries[i].key;
+    if (n <= FEW) {
+        insertion_sort(n, entries);
+        return entries;
+    }
+    for (int shift = 0; shift < 8 * bytes; shift += 8) {
+        if (!deal(n, entries, spare, shift))
+            continue;
+        br_sort_entry *sorted = spare;
+        spare = entries;
+        entries = sorted;
+    }
+    return entries;
+}
