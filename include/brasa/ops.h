@@ -292,7 +292,7 @@ BR_API br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *k
                                                   br_tensor *value, br_tensor *attn_mask,
                                                   const br_attention_options *options);
 
-/* ---- Losses (ops/loss.c) --------------------------------------------------------------------- */
+/* ---- Losses (ops/loss.c, distance.c) --------------------------------------------------------- */
 
 typedef enum br_reduction {
     BR_REDUCTION_MEAN,
@@ -311,6 +311,26 @@ typedef struct br_cross_entropy_options {
  * as in PyTorch. `options` may be NULL. */
 BR_API br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
                                    const br_cross_entropy_options *options);
+
+/* Of input and target, which broadcast, element by element: (input - target)^2, |input - target|,
+ * and the latter with a square below beta, |d| < beta ? d^2 / (2 beta) : |d| - beta / 2 (PyTorch's
+ * default is 1). Both may want gradients. */
+BR_API br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
+BR_API br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
+BR_API br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
+                                    double beta);
+/* -weight (pos_weight target log s + (1 - target) log(1 - s)) with s = sigmoid(input), without
+ * computing s. Both weights broadcast to the input and may be NULL. */
+BR_API br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *target,
+                                                      br_tensor *weight, br_reduction reduction,
+                                                      br_tensor *pos_weight);
+/* target (log target - input), of logarithms of probabilities and probabilities; with log_target
+ * of two logarithms. PyTorch's "batchmean" is the sum divided by the batch's size. */
+BR_API br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction,
+                            bool log_target);
+/* x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along dim of the shape they broadcast to (PyTorch's
+ * default is dimension 1 and 1e-8). */
+BR_API br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, double eps);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,158 @@
+/* ops/distance.c - losses and measures that compare tensors element by element or vector by vector:
+ * mse, l1, smooth_l1, binary cross entropy, kl_div, cosine_similarity.
+ *
+ * All are composed of operations, and the tape sees those: every gradient, of any order, is theirs.
+ */
+#include "ops/ops_internal.h"
+
+#include <math.h>
+
+/* ---- Checks and reduction -------------------------------------------------------------------- */
+
+/* b has a's dtype, a floating one, and broadcasts with it. */
+static bool compares(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                     const br_tensor *b)
+{
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    return br__floating(op, a_name, a) && br__same_dtype(op, a_name, a, b_name, b) &&
+           br__broadcast_named(op, a_name, a, b_name, b, &ndim, sizes);
+}
+
+static br_tensor *reduced(const char *op, br_tensor *losses, br_reduction reduction)
+{
+    switch (reduction) {
+    case BR_REDUCTION_MEAN:
+        return br_mean(losses);
+    case BR_REDUCTION_SUM:
+        return br_sum(losses);
+    case BR_REDUCTION_NONE:
+        return losses;
+    }
+    return br__fail(BR_ERROR_ARGUMENT, op, "reduction %d, must be a br_reduction", (int)reduction);
+}
+
+/* Reduces, and closes the scope of what the losses were made of. */
+static br_tensor *finish(const char *op, br_scope *scope, br_tensor *losses, br_reduction reduction)
+{
+    br_tensor *y = br_scope_return(scope, reduced(op, losses, reduction));
+    br_scope_end(scope);
+    if (y && BR_PROFILING)
+        br__event_result(y);
+    return br_failed() ? NULL : y;
+}
+
+/* ---- Of numbers ------------------------------------------------------------------------------ */
+
+br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
+{
+    BR_OP("mse_loss");
+    if (!compares("mse_loss", "input", input, "target", target))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return finish("mse_loss", scope, br_pow_scalar(br_sub(input, target), 2), reduction);
+}
+
+br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
+{
+    BR_OP("l1_loss");
+    if (!compares("l1_loss", "input", input, "target", target))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return finish("l1_loss", scope, br_abs(br_sub(input, target)), reduction);
+}
+
+/* With z = min(|d|, beta) both of its branches are z (|d| - z / 2) / beta. */
+br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
+                             double beta)
+{
+    static const char op[] = "smooth_l1_loss";
+    BR_OP(op);
+    if (!compares(op, "input", input, "target", target))
+        return NULL;
+    if (!(beta >= 0 && beta < INFINITY))
+        return br__fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be at least 0", beta);
+    br_scope *scope = br_scope_begin();
+    br_tensor *losses = br_abs(br_sub(input, target));
+    if (beta > 0) {
+        br_tensor *z = br_clamp(losses, -INFINITY, beta);
+        losses = br_mul(z, br_sub(losses, br_mul_scalar(z, 0.5)));
+        losses = br_div_scalar(losses, beta);
+    }
+    return finish(op, scope, losses, reduction);
+}
+
+/* ---- Of probabilities ------------------------------------------------------------------------ */
+
+/* -(w t log s + (1 - t) log(1 - s)) with s = sigmoid(x) and pos_weight w, which is
+ * (1 - t) x + (1 + (w - 1) t) log(1 + exp(-x)). */
+br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *target,
+                                               br_tensor *weight, br_reduction reduction,
+                                               br_tensor *pos_weight)
+{
+    static const char op[] = "binary_cross_entropy_with_logits";
+    BR_OP(op);
+    if (!compares(op, "input", input, "target", target))
+        return NULL;
+    if (!br_same_shape(input, target))
+        return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
+                        br__shape(input), br__shape(target));
+    if ((weight && !compares(op, "input", input, "weight", weight)) ||
+        (pos_weight && !compares(op, "input", input, "pos_weight", pos_weight)))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *log_term = br_softplus(br_neg(input), 1, INFINITY);
+    if (pos_weight) {
+        br_tensor *factor = br_mul(br_sub_scalar(pos_weight, 1), target);
+        log_term = br_mul(br_add_scalar(factor, 1), log_term);
+    }
+    br_tensor *losses = br_add(br_mul(br_rsub_scalar(target, 1), input), log_term);
+    if (weight)
+        losses = br_mul(losses, weight);
+    return finish(op, scope, losses, reduction);
+}
+
+/* t (log t - x) with the logarithm x of what is judged, and 0 where t = 0. */
+br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction, bool log_target)
+{
+    BR_OP("kl_div");
+    if (!compares("kl_div", "input", input, "target", target))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *losses;
+    if (log_target) {
+        losses = br_mul(br_exp(target), br_sub(target, input));
+    } else {
+        br_tensor *entropy = br_mul(target, br_log(target));
+        entropy = br_masked_fill(entropy, br_eq_scalar(target, 0), 0);
+        losses = br_sub(entropy, br_mul(target, input));
+    }
+    return finish("kl_div", scope, losses, reduction);
+}
+
+/* ---- Of vectors ------------------------------------------------------------------------------ */
+
+/* max(|x|, eps) along dim; below eps it is constant. */
+static br_tensor *length(br_tensor *x, int64_t dim, double eps)
+{
+    return br_clamp(br_norm_dim(x, 2, BR_DIMS(dim), false), eps, INFINITY);
+}
+
+br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, double eps)
+{
+    static const char op[] = "cosine_similarity";
+    BR_OP(op);
+    if (!compares(op, "x1", x1, "x2", x2))
+        return NULL;
+    int ndim;
+    br_tensor both = { .dtype = x1->dtype };
+    br__broadcast_named(op, "x1", x1, "x2", x2, &ndim, both.sizes);
+    both.ndim = ndim;
+    if (!br__wrap_dim(op, "dim", &both, &dim))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_expand(x1, ndim, both.sizes), *b = br_expand(x2, ndim, both.sizes);
+    br_tensor *dot = br_sum_dim(br_mul(a, b), BR_DIMS(dim), false);
+    br_tensor *y = br_div(dot, br_mul(length(a, dim, eps), length(b, dim, eps)));
+    return finish(op, scope, y, BR_REDUCTION_NONE);
+}

@@ -1,0 +1,178 @@
+/* tests/ops/test_distance.c - losses between two tensors, and cosine similarity: PyTorch's numbers,
+ * what is special at the ends, second-order gradients, refusals. */
+#include "tests/ops/torch_distances.h"
+#include "tests/ops/values.h"
+
+TestSuite(distance, .init = check_begin, .fini = check_end);
+
+enum { A, B };
+
+static br_tensor *mse_mean(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_mse_loss(x[A], x[B], BR_REDUCTION_MEAN);
+}
+
+static br_tensor *l1_sum(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_l1_loss(x[A], x[B], BR_REDUCTION_SUM);
+}
+
+static br_tensor *smooth_l1(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_smooth_l1_loss(x[A], x[B], BR_REDUCTION_NONE, 0.75);
+}
+
+static br_tensor *bce_plain(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_binary_cross_entropy_with_logits(x[A], x[B], NULL, BR_REDUCTION_MEAN, NULL);
+}
+
+static br_tensor *bce_weighted(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    br_tensor *weight = br_abs(values(BR_SHAPE(3, 4), 3, BR_F64));
+    br_tensor *pos_weight = br_abs(values(BR_SHAPE(4), 4, BR_F64));
+    return br_binary_cross_entropy_with_logits(x[A], x[B], weight, BR_REDUCTION_NONE, pos_weight);
+}
+
+static br_tensor *kl(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_kl_div(x[A], x[B], BR_REDUCTION_NONE, false);
+}
+
+static br_tensor *kl_log(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_kl_div(x[A], x[B], BR_REDUCTION_SUM, true);
+}
+
+static br_tensor *cosine_0(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_cosine_similarity(x[A], x[B], 0, 1e-8);
+}
+
+static br_tensor *cosine_1(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_cosine_similarity(x[A], x[B], 1, 1e-8);
+}
+
+/* eps is larger than some of the vectors. PyTorch's gradient takes them as if they were not brought
+ * to that length; ours is the derivative of what is computed. */
+static br_tensor *cosine_eps(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_cosine_similarity(x[A], x[B], 1, 4.5);
+}
+
+#define RECORDED(name)                                                         \
+    {                                                                          \
+        name, name##_y, name##_da, name##_db, sizeof name##_y / sizeof(double) \
+    }
+
+static const struct recorded {
+    br_function f;
+    const double *y, *da, *db;
+    int64_t n; /* elements of y; the gradients have 12, and may be NULL */
+} all[] = { RECORDED(mse_mean),     RECORDED(l1_sum),
+            RECORDED(smooth_l1),    RECORDED(bce_plain),
+            RECORDED(bce_weighted), RECORDED(kl),
+            RECORDED(kl_log),       RECORDED(cosine_0),
+            RECORDED(cosine_1),     { cosine_eps, cosine_eps_y, NULL, NULL, 3 } };
+enum { ALL = sizeof all / sizeof *all };
+
+/* Two leaves [3, 4]; kl_div's second is of probabilities, so to say. */
+static void make_inputs(br_function f, br_tensor **x)
+{
+    x[A] = leaf(values(BR_SHAPE(3, 4), 1, BR_F64));
+    x[B] = values(BR_SHAPE(3, 4), 2, BR_F64);
+    x[B] = leaf(f == kl ? br_exp(x[B]) : x[B]);
+}
+
+Test(distance, as_pytorch)
+{
+    for (int i = 0; i < ALL; i++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[2], *dx[2];
+        make_inputs(all[i].f, x);
+        br_tensor *y = all[i].f(x, 2, NULL);
+        check_values(y, all[i].n, all[i].y, 1e-14);
+        br_tensor *dy = values(br_ndim(y), br_sizes(y), 9, BR_F64);
+        br_grad(1, &y, 2, x, dx, &(br_grad_options){ .gradients = &dy });
+        if (all[i].da) {
+            check_values(dx[A], 12, all[i].da, 2e-14);
+            check_values(dx[B], 12, all[i].db, 2e-14);
+        }
+        br_scope_end(scope);
+    }
+}
+
+Test(distance, gradients_of_gradients)
+{
+    for (int i = 0; i < ALL; i++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[2];
+        make_inputs(all[i].f, x);
+        for (int k = 0; k < 2; k++) /* smaller: the cubes' differences are coarse beyond */
+            x[k] = leaf(br_mul_scalar(br_detach(x[k]), 0.5));
+        check_second_gradient(all[i].f, NULL, 2, x);
+        br_scope_end(scope);
+    }
+}
+
+/* Where a formula taken literally would overflow, cancel or divide by 0. */
+Test(distance, ends)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_from_f64(BR_SHAPE(4), (double[]){ 800, -800, 30, -30 });
+    br_tensor *t = br_from_f64(BR_SHAPE(4), (double[]){ 0, 1, 1, 0 });
+    br_tensor *y = br_binary_cross_entropy_with_logits(x, t, NULL, BR_REDUCTION_NONE, NULL);
+    const double want[] = { 800, 800, log1p(exp(-30)), log1p(exp(-30)) };
+    for (int64_t i = 0; i < 4; i++)
+        check_close(br_at(y, 1, &i), want[i], 4e-15);
+    br_tensor *far = br_from_f64(BR_SHAPE(2), (double[]){ INFINITY, 0 });
+    br_tensor *near = leaf(br_from_f64(BR_SHAPE(2), (double[]){ 0, 0 }));
+    br_tensor *loss = br_smooth_l1_loss(near, far, BR_REDUCTION_SUM, 0.5);
+    br_backward(loss);
+    check_equals(br_grad_of(near), -1, 0);
+    check_equals(br_kl_div(near, br_zeros(BR_SHAPE(2), BR_F64), BR_REDUCTION_NONE, false), 0, 0);
+    check_equals(br_cosine_similarity(near, near, 0, 1e-8), 0);
+    check_equals(br_smooth_l1_loss(x, t, BR_REDUCTION_NONE, 0), 800, 801, 29, 30);
+    br_tensor *none = br_zeros(BR_SHAPE(0), BR_F64);
+    check_equals(br_mse_loss(none, none, BR_REDUCTION_MEAN), NAN);
+    check_equals(br_mse_loss(none, none, BR_REDUCTION_SUM), 0);
+    br_scope_end(scope);
+}
+
+Test(distance, refused)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_zeros(BR_SHAPE(2, 3), BR_F64), *b = br_zeros(BR_SHAPE(2), BR_F64);
+    check_fails(br_mse_loss(a, b, BR_REDUCTION_MEAN), "mse_loss: input [2, 3] and target [2]");
+    check_fails(br_mse_loss(a, a, (br_reduction)7), "mse_loss: reduction 7");
+    check_fails(br_smooth_l1_loss(a, a, BR_REDUCTION_SUM, -1), "smooth_l1_loss: beta is -1");
+    check_fails(br_cosine_similarity(a, a, 2, 1e-8), "cosine_similarity: dim is 2");
+    check_fails(br_kl_div(a, NULL, BR_REDUCTION_SUM, false), "kl_div: target is NULL");
+    check_fails(
+        br_binary_cross_entropy_with_logits(a, br_select(a, 0, 0), NULL, BR_REDUCTION_SUM, NULL),
+        "input [2, 3] and target [3]: shapes must be equal");
+    check_fails(br_binary_cross_entropy_with_logits(a, a, b, BR_REDUCTION_SUM, NULL),
+                "input [2, 3] and weight [2]");
+    br_scope_end(scope);
+}
