@@ -378,12 +378,20 @@ Test(auto_model, all_may_be_missing_if_asked_for)
 
 /* ---- Real weights ---------------------------------------------------------------------------- */
 
-static void check_sample(br_safetensors *file, const char *name, br_tensor *t)
+/* `mask`, unless it is NULL, is 0 where the numbers do not count. */
+static void check_sample(br_safetensors *file, const char *name, br_tensor *t, br_tensor *mask)
 {
-    double d = difference(t, br_safetensors_get(file, name));
+    br_tensor *expected = br_safetensors_get(file, name);
+    if (mask) {
+        t = br_mul(t, mask);
+        expected = br_mul(expected, mask);
+    }
+    double d = difference(t, expected);
     cr_assert(d <= 1e-5, "%s is off by %g", name, d);
 }
 
+/* Hidden states of padding, which no token looks at, are left out: in this model they magnify
+ * rounding, and transformers in f32 is off by up to 1e-4 there. */
 Test(auto_model, real_weights_equal_transformers)
 {
     const char *dir = getenv("BRASA_MINILM");
@@ -398,16 +406,18 @@ Test(auto_model, real_weights_equal_transformers)
     cr_assert_str_eq(report.ignored_names, "embeddings.position_ids");
     br_auto_model_report_clear(&report);
     br_tensor *hidden[7], *attentions[6], *pooled;
+    br_tensor *tokens = br_unsqueeze(br_to(br_safetensors_get(file, "attention_mask"), BR_F32), -1);
     br_hf_bert_options o = { .attention_mask = br_safetensors_get(file, "attention_mask"),
                              .hidden_states = hidden,
                              .pooler_output = &pooled };
     for (int open = 0; open < 2; open++) {
         o.attentions = open ? attentions : NULL;
         br_hf_bert_forward(bert, br_safetensors_get(file, "input_ids"), &o);
-        check_sample(file, "hidden_states", br_slice(br_stack(7, hidden, 0), -1, 0, 384, 16));
-        check_sample(file, "pooler_output", pooled);
+        check_sample(file, "hidden_states", br_slice(br_stack(7, hidden, 0), -1, 0, 384, 16),
+                     tokens);
+        check_sample(file, "pooler_output", pooled, NULL);
     }
-    check_sample(file, "attentions", br_slice(br_stack(6, attentions, 0), 2, 0, 12, 3));
+    check_sample(file, "attentions", br_slice(br_stack(6, attentions, 0), 2, 0, 12, 3), NULL);
     br_safetensors_close(file);
     br_free_module(bert);
     br_scope_end(scope);
