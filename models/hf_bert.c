@@ -24,11 +24,11 @@ static br_tensor *gelu_tanh(br_tensor *x)
 /* The names that hidden_act may have. */
 #define ACTIVATIONS "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"
 static const char *const activation_names[] = { ACTIVATIONS };
-static br_hf_bert_activation *const activations[] = { gelu,    gelu_tanh, gelu_tanh,
-                                                      br_relu, br_silu,   br_tanh };
+static const br_hf_bert_activation activations[] = { gelu,    gelu_tanh, gelu_tanh,
+                                                     br_relu, br_silu,   br_tanh };
 enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
 
-br_hf_bert_activation *br__hf_bert_activation(const char *name)
+br_hf_bert_activation br__hf_bert_activation(const char *name)
 {
     for (int i = 0; name && i < N_ACTIVATIONS; i++)
         if (strcmp(name, activation_names[i]) == 0)
@@ -329,7 +329,7 @@ static br_tensor *add_residual(br_hf_bert_residual *self, br_tensor *x, br_tenso
 }
 
 static br_hf_bert_dense *new_dense(const char *name, int64_t in_features, int64_t out_features,
-                                   br_hf_bert_activation *activation)
+                                   br_hf_bert_activation activation)
 {
     br_hf_bert_dense *self = br_module_create(sizeof *self, name);
     self->dense = br_child(self, "dense", br_linear_new(in_features, out_features, true));

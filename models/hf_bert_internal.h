@@ -7,7 +7,7 @@
 #include <brasa/models/hf_bert.h>
 
 /* The function that hidden_act names; NULL (no error) if there is none. */
-br_hf_bert_activation *br__hf_bert_activation(const char *hidden_act);
+br_hf_bert_activation br__hf_bert_activation(const char *hidden_act);
 /* A good configuration; or, with an error pending, one with which constructors run to their end
  * without effect. */
 br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config);

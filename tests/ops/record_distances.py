@@ -30,7 +30,7 @@ def record(name, function, second=lambda t: t, gradients=True):
 
 
 weight, pos_weight = values(3, 4, seed=3).abs(), values(4, seed=4).abs()
-print("/* Recorded from PyTorch by record_distances.py. */")
+print("/* Recorded from PyTorch by record_distances.py. */\n/* clang-format off */")
 record("mse_mean", F.mse_loss)
 record("l1_sum", lambda a, b: F.l1_loss(a, b, reduction="sum"))
 record("smooth_l1", lambda a, b: F.smooth_l1_loss(a, b, reduction="none", beta=0.75))

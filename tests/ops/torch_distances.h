@@ -1,4 +1,5 @@
 /* Recorded from PyTorch by record_distances.py. */
+/* clang-format off */
 static const double mse_mean_y[] = {
     0x1.5c1670cb257fdp+1,
 };

@@ -36,7 +36,8 @@ typedef struct br_hf_bert_config {
     bool untied;            /* the decoder's weight is its own, not the word embeddings */
 } br_hf_bert_config;
 
-typedef br_tensor *br_hf_bert_activation(br_tensor *x);
+/* What hidden_act names. */
+typedef br_tensor *(*br_hf_bert_activation)(br_tensor *x);
 
 /* bert-base-uncased's. */
 BR_API br_hf_bert_config br_hf_bert_config_default(void);
@@ -91,7 +92,7 @@ typedef struct br_hf_bert_attention {
 typedef struct br_hf_bert_dense {
     br_module base;
     br_linear *dense;
-    br_hf_bert_activation *activation;
+    br_hf_bert_activation activation;
 } br_hf_bert_dense;
 
 typedef struct br_hf_bert_layer {
@@ -125,7 +126,7 @@ typedef struct br_hf_bert_transform {
     br_module base;
     br_linear *dense;
     br_layer_norm *LayerNorm;
-    br_hf_bert_activation *activation;
+    br_hf_bert_activation activation;
 } br_hf_bert_transform;
 
 typedef struct br_hf_bert_predictions {
