@@ -4,17 +4,7 @@ both, as PyTorch computes them in f64. Run it with its output as torch_distances
 import torch
 import torch.nn.functional as F
 
-
-def values(*sizes, seed):
-    i = torch.arange(torch.Size(sizes).numel())
-    return (((i * 37 + seed * 11) % 101 - 50).double() / 17).reshape(sizes)
-
-
-def table(name, t):
-    rows, flat = [], [float(x).hex() for x in t.detach().flatten()]
-    for i in range(0, len(flat), 3):
-        rows.append("    " + ", ".join(flat[i : i + 3]) + ",")
-    print(f"static const double {name}[] = {{\n" + "\n".join(rows) + "\n};")
+from recording import table, values
 
 
 def record(name, function, second=lambda t: t, gradients=True):

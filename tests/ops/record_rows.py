@@ -3,17 +3,7 @@ computes them in double precision. Inputs are values(n, seed), which the tests m
 import torch
 import torch.nn.functional as F
 
-
-def values(*sizes, seed):
-    i = torch.arange(torch.Size(sizes).numel())
-    return (((i * 37 + seed * 11) % 101 - 50).double() / 17).reshape(sizes)
-
-
-def table(name, t):
-    rows, flat = [], [float(x).hex() for x in t.detach().flatten()]
-    for i in range(0, len(flat), 3):
-        rows.append("    " + ", ".join(flat[i : i + 3]) + ",")
-    print(f"static const double {name}[] = {{\n" + "\n".join(rows) + "\n};")
+from recording import table, values
 
 
 def record(name, y, inputs):
