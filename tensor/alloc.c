@@ -201,9 +201,7 @@ static void note_peak(void)
 void br__note_peak(void)
 {
     pthread_mutex_lock(&pool.lock);
-    int64_t live = live_bytes();
-    if (live > pool.peak)
-        pool.peak = live;
+    note_peak();
     pthread_mutex_unlock(&pool.lock);
 }
 
