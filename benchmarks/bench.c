@@ -14,6 +14,11 @@ double bench_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+double bench_bytes(const br_tensor *t)
+{
+    return (double)br_numel(t) * (double)br_dtype_size(br_dtype_of(t));
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

@@ -22,7 +22,8 @@ int bench_models(const bench_options *options);
 int bench_scale(const bench_options *options);
 int bench_sweep(const bench_options *options);
 
-double bench_now(void); /* seconds */
+double bench_now(void);                 /* seconds */
+double bench_bytes(const br_tensor *t); /* of its elements */
 
 /* Times of repeated calls, in seconds. */
 typedef struct bench_times {

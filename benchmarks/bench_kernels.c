@@ -37,17 +37,12 @@ static void backward(void *context)
     br_scope_end(scope);
 }
 
-static double bytes_of(const br_tensor *t)
-{
-    return (double)br_numel(t) * (double)br_dtype_size(br_dtype_of(t));
-}
-
 /* What the operation must at least read and write. */
 static double traffic(const subject *s, const br_tensor *y)
 {
-    double bytes = bytes_of(y);
+    double bytes = bench_bytes(y);
     for (int i = 0; i < case_num_inputs(s->c); i++)
-        bytes += bytes_of(s->x[i]);
+        bytes += bench_bytes(s->x[i]);
     return bytes;
 }
 

@@ -122,11 +122,6 @@ typedef struct subject {
     br_optim *optim;
 } subject;
 
-static double bytes_of(const br_tensor *t)
-{
-    return (double)br_numel(t) * (double)br_dtype_size(br_dtype_of(t));
-}
-
 /* ---- Phases ---------------------------------------------------------------------------------- */
 
 static void forward(subject *s)
@@ -187,9 +182,9 @@ static result measure_forward(subject *s, double seconds)
     br_tensor *y = s->e->call(s->x);
     if (y) {
         r.squares = squares(y);
-        r.bytes = bytes_of(y);
+        r.bytes = bench_bytes(y);
         for (int i = 0; i < s->n_inputs; i++)
-            r.bytes += bytes_of(s->x[i]);
+            r.bytes += bench_bytes(s->x[i]);
     }
     br_scope_end(scope);
     return r;
@@ -217,7 +212,7 @@ static result measure_backward(subject *s, double seconds)
 
 static result measure_step(subject *s, double seconds)
 {
-    result r = { .bytes = 7 * bytes_of(s->x[0]) };
+    result r = { .bytes = 7 * bench_bytes(s->x[0]) };
     br_named_tensor parameter = { "x", br_set_requires_grad(s->x[0], true) };
     br_set_grad(s->x[0], br_ones_like(s->x[0]));
     s->optim = br_adam_new(&(br_named_list){ 1, &parameter }, NULL);
