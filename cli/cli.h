@@ -6,6 +6,7 @@
 #define BRASA_CLI_CLI_H
 
 #include <brasa/brasa.h>
+#include <string.h>
 
 enum { CLI_USAGE = 2 };
 
@@ -27,6 +28,17 @@ bool cli_number(const char *text, double low, double high, double *value);
 
 /* The whole file as text with a NUL behind it, in memory to free(); NULL and an error. */
 char *cli_read_file(const char *path, size_t *length);
+/* The next line of a text, from *at up to the separator or to the end; *at goes behind it. False at
+ * the end. */
+static inline bool cli_next_line(const char **at, const char *end, char separator, br_text *line)
+{
+    if (*at >= end)
+        return false;
+    const char *stop = memchr(*at, separator, (size_t)(end - *at));
+    *line = (br_text){ *at, (stop ? stop : end) - *at };
+    *at = stop ? stop + 1 : end;
+    return true;
+}
 /* The path of a data file that comes with Brasa, in memory to free(): data/NAME below the working
  * directory, or where it was installed. NULL and an error if it is in neither. */
 char *cli_data_file(const char *name);

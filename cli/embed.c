@@ -64,12 +64,9 @@ static bool split_lines(texts *t, size_t length)
     t->items = malloc((size_t)lines * sizeof *t->items);
     if (!t->items)
         return no_memory();
-    for (const char *p = t->memory; p < end;) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        stop = stop ? stop : end;
-        t->items[t->n++] = (br_text){ p, stop - p };
-        p = stop + 1;
-    }
+    const char *at = t->memory;
+    while (cli_next_line(&at, end, '\n', &t->items[t->n]))
+        t->n++;
     return true;
 }
 

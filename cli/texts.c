@@ -1,6 +1,7 @@
 /* cli/texts.c - labelled texts and their words. */
 #include "cli/texts.h"
 
+#include "cli/cli.h"
 #include "data/tokenizer_internal.h"
 
 #include <inttypes.h>
@@ -81,18 +82,17 @@ static bool add_text(texts *t, int64_t label, const char *text, const char *end)
 
 static bool read_lines(texts *t, size_t length)
 {
-    const char *end = t->memory + length, *next;
-    int64_t number = 1;
-    for (const char *line = t->memory; line < end; line = next + 1, number++) {
-        next = memchr(line, '\n', (size_t)(end - line));
-        next = next ? next : end;
-        const char *tab = memchr(line, '\t', (size_t)(next - line));
-        const char *wrong = complaint(line, tab, next);
+    const char *at = t->memory, *end = t->memory + length;
+    br_text line;
+    for (int64_t number = 1; cli_next_line(&at, end, '\n', &line); number++) {
+        const char *text = line.data, *next = text + line.length;
+        const char *tab = memchr(text, '\t', (size_t)line.length);
+        const char *wrong = complaint(text, tab, next);
         if (wrong) {
             br_raise(BR_ERROR_FORMAT, "line %" PRId64 " of the texts %s", number, wrong);
             return false;
         }
-        int64_t label = br_vocab_add(t->labels, line, (size_t)(tab - line));
+        int64_t label = br_vocab_add(t->labels, text, (size_t)(tab - text));
         if (label < 0 || !add_text(t, label, tab + 1, next))
             return false;
     }

@@ -121,32 +121,28 @@ static bool show(const request *r, const br_tokenizer *t, br_text text, const br
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-static bool show_line(const request *r, const br_tokenizer *t, const char *line, size_t length,
-                      int64_t number)
+static bool show_line(const request *r, const br_tokenizer *t, br_text line, int64_t number)
 {
     if (!r->pair)
-        return show(r, t, (br_text){ line, (int64_t)length }, NULL);
-    const char *tab = memchr(line, '\t', length);
+        return show(r, t, line, NULL);
+    const char *tab = memchr(line.data, '\t', (size_t)line.length);
     if (!tab) {
         br_raise(BR_ERROR_FORMAT, "tokenize: %s: text %" PRId64 " has no tab", r->file, number);
         return false;
     }
-    return show(r, t, (br_text){ line, tab - line },
-                &(br_text){ tab + 1, line + length - (tab + 1) });
+    return show(r, t, (br_text){ line.data, tab - line.data },
+                &(br_text){ tab + 1, line.data + line.length - (tab + 1) });
 }
 
 static void show_file(const request *r, const br_tokenizer *t)
 {
     size_t length;
     char *text = cli_read_file(r->file, &length);
-    const char *p = text, *end = text ? text + length : NULL;
-    for (int64_t number = 1; p < end; number++) {
-        const char *stop = memchr(p, r->null ? 0 : '\n', (size_t)(end - p));
-        size_t line = (size_t)((stop ? stop : end) - p);
-        if (!show_line(r, t, p, line, number))
+    const char *at = text, *end = text ? text + length : NULL;
+    br_text line;
+    for (int64_t number = 1; cli_next_line(&at, end, r->null ? 0 : '\n', &line); number++)
+        if (!show_line(r, t, line, number))
             break;
-        p += line + (stop != NULL);
-    }
     free(text);
 }
 
