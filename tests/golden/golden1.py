@@ -254,3 +254,11 @@ def make_training(folder, draw, seed):
     save(folder, case, {**prefixed("param/", params), **prefixed("batch/", case.inputs),
                         **prefixed("batch/", case.labels), **case.extra_tensors, **exact},
          tol, optimizer=ADAM, init={"manual_seed": seed}, noise=noise if case.zero_gradient else [])
+
+
+def make_files(folder, passes, trainings, seed):
+    """One file for each, a hundred seeds apart."""
+    for i, draw in enumerate(passes):
+        make_pass(folder, draw, seed + 100 * i)
+    for i, draw in enumerate(trainings):
+        make_training(folder, draw, seed + 100 * (len(passes) + i))

@@ -9,13 +9,14 @@ files' config then names them. `scratch.*` are the same classes under the names 
 
 import argparse
 import pathlib
+from functools import partial
 from math import sqrt
 from types import SimpleNamespace
 
 import torch
 from torch import nn
 
-from golden1 import Case, make_pass, make_training
+from golden1 import Case, make_files
 
 CONFIG = dict(vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
               intermediate_size=64, max_position_embeddings=12, num_labels=3, hidden_dropout_prob=0.1)
@@ -268,10 +269,9 @@ def make_all(folder, cases, seed):
     anatomy = [cases.attention_mask, cases.attention_mask_none, cases.multi_head_mask,
                cases.causal_mask, cases.feed_forward, cases.layer, cases.embeddings, cases.encoder,
                cases.classifier]
-    draws = [(draw, "anatomy") for draw in both + anatomy] + [(draw, "scratch") for draw in both]
-    for i, (draw, notebook) in enumerate(draws):
-        make_pass(folder, lambda: draw(notebook), seed + 100 * i)
-    make_training(folder, lambda: cases.training("anatomy"), seed + 100 * len(draws))
+    draws = [partial(draw, "anatomy") for draw in both + anatomy]
+    draws += [partial(draw, "scratch") for draw in both]
+    make_files(folder, draws, [partial(cases.training, "anatomy")], seed)
 
 
 def main():

@@ -14,7 +14,7 @@ from math import sqrt
 import torch
 import torch.nn as nn
 
-from golden1 import Case, make_pass, make_training
+from golden1 import Case, make_files
 
 SIZES = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, vocab_size=40,
              max_position_embeddings=12, num_attention_heads=4, num_labels=3)
@@ -332,9 +332,7 @@ def make_all(folder, cases, seed):
              cases.encoder_block, cases.embeddings, cases.encoder, cases.classifier,
              cases.decoder_block, cases.decoder, cases.create_mask, cases.dataset_masks,
              cases.encoder_decoder, cases.one_step]
-    for i, draw in enumerate(draws):
-        make_pass(folder, draw, seed + 100 * i)
-    make_training(folder, cases.training, seed + 100 * len(draws))
+    make_files(folder, draws, [cases.training], seed)
 
 
 def main():

@@ -15,7 +15,7 @@ import pathlib
 import torch
 import torch.nn as nn
 
-from golden1 import ADAM, Case, make_pass, make_training
+from golden1 import ADAM, Case, make_files
 
 SIZES = dict(vocab_size=40, d_model=32, n_layers=2, n_heads=4, d_ff=128, d_k=8, d_v=8, maxlen=16,
              n_segments=2, max_pred=4)
@@ -274,9 +274,7 @@ class Cases:
 def make_all(folder, cases, seed):
     draws = [cases.gelu, cases.pad_mask, cases.embedding, cases.attention, cases.multi_head,
              cases.feed_forward, cases.layer, cases.bert]
-    for i, draw in enumerate(draws):
-        make_pass(folder, draw, seed + 100 * i)
-    make_training(folder, cases.training, seed + 100 * len(draws))
+    make_files(folder, draws, [cases.training], seed)
 
 
 def main():

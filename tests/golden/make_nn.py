@@ -13,7 +13,7 @@ import pathlib
 import torch
 import torch.nn as nn
 
-from golden1 import Case, make_pass, make_training
+from golden1 import Case, make_files
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}  # modules: golden1 looks at a ReLU's arguments
 
@@ -222,10 +222,7 @@ def make_all(folder, cases, seed):
              cases.added_masks, cases.added_keys, cases.encoder_layer, cases.encoder_layer_pre,
              cases.decoder_layer, cases.decoder_layer_pre, cases.encoder, cases.decoder,
              cases.transformer]
-    for i, draw in enumerate(draws):
-        make_pass(folder, draw, seed + 100 * i)
-    for i, draw in enumerate((cases.train_transformer, cases.train_attention)):
-        make_training(folder, draw, seed + 100 * (len(draws) + i))
+    make_files(folder, draws, [cases.train_transformer, cases.train_attention], seed)
 
 
 def main():

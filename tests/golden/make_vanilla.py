@@ -13,7 +13,7 @@ import pathlib
 import torch
 import torch.nn as nn
 
-from golden1 import Case, make_pass, make_training
+from golden1 import Case, make_files
 
 SIZES = dict(vocab_size=40, src_vocab_size=40, trg_vocab_size=36, n_classes=4, embed_dim=32,
              n_layers=2, n_heads=4, ff_hid_dim=64, max_length=12)
@@ -282,9 +282,7 @@ def make_all(folder, cases, seed):
              cases.classifier]
     if not cases.c.get("infinite_fill"):
         draws.append(cases.attention_without_keys)
-    for i, draw in enumerate(draws):
-        make_pass(folder, draw, seed + 100 * i)
-    make_training(folder, cases.training, seed + 100 * len(draws))
+    make_files(folder, draws, [cases.training], seed)
 
 
 def main():
