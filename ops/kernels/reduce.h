@@ -168,82 +168,105 @@ static real max_run(const real *x, int64_t n)
     return most;
 }
 
-/* One row of columns that are `step` elements apart. */
-static inline void max_row(const real *x, int64_t step, int64_t columns, br_accumulator *value)
-{
-    INDEPENDENT
-    for (int64_t j = 0; j < columns; j++)
-        value[j].f = (double)larger((real)value[j].f, x[j * step]);
-}
-
-static void max_fold(const br_fold *f)
-{
-    if (f->row_stride == sizeof(real)) {
-        for (int64_t j = 0; j < f->columns; j++)
-            f->value[j].f = (double)larger((real)f->value[j].f, max_run(element(f, 0, j), f->rows));
-    } else if (f->column_stride == sizeof(real)) {
-        for (int64_t i = 0; i < f->rows; i++)
-            max_row(element(f, i, 0), 1, f->columns, f->value);
-    } else {
-        const int64_t step = f->column_stride / (int64_t)sizeof(real);
-        for (int64_t i = 0; i < f->rows; i++)
-            max_row(element(f, i, 0), step, f->columns, f->value);
-    }
-}
-
 /* True if b takes the place of a that was there before: it is larger, or the first NaN. */
 static inline bool exceeds(real b, real a)
 {
     return b > a || (b != b && a == a);
 }
 
-/* Only the block that turns out to hold the maximum is searched for its place. */
-static void argmax_run(const real *x, int64_t n, int64_t first, br_accumulator *value,
-                       int64_t *index)
+/* ---- Maximum and minimum alike --------------------------------------------------------------- */
+
+/* What tells one from the other; constants after inlining. */
+typedef real extreme_of_two(real a, real b);
+typedef real extreme_of_run(const real *x, int64_t n);
+typedef bool takes_place(real b, real a);
+
+#define EXTREME static inline __attribute__((always_inline))
+
+/* One row of columns that are `step` elements apart. */
+EXTREME void extreme_row(const real *x, int64_t step, int64_t columns, br_accumulator *value,
+                         extreme_of_two of_two)
+{
+    INDEPENDENT
+    for (int64_t j = 0; j < columns; j++)
+        value[j].f = (double)of_two((real)value[j].f, x[j * step]);
+}
+
+EXTREME void extreme_fold(const br_fold *f, extreme_of_two of_two, extreme_of_run of_run)
+{
+    if (f->row_stride == sizeof(real)) {
+        for (int64_t j = 0; j < f->columns; j++)
+            f->value[j].f = (double)of_two((real)f->value[j].f, of_run(element(f, 0, j), f->rows));
+    } else if (f->column_stride == sizeof(real)) {
+        for (int64_t i = 0; i < f->rows; i++)
+            extreme_row(element(f, i, 0), 1, f->columns, f->value, of_two);
+    } else {
+        const int64_t step = f->column_stride / (int64_t)sizeof(real);
+        for (int64_t i = 0; i < f->rows; i++)
+            extreme_row(element(f, i, 0), step, f->columns, f->value, of_two);
+    }
+}
+
+/* Only the block that turns out to hold the extreme is searched for its place. */
+EXTREME void place_in_run(const real *x, int64_t n, int64_t first, br_accumulator *value,
+                          int64_t *index, extreme_of_run of_run, takes_place takes)
 {
     enum { SEARCHED = 16 * LANES };
     int64_t found = -1;
     for (int64_t i = 0; i < n; i += SEARCHED) {
-        real most = max_run(x + i, n - i < SEARCHED ? n - i : SEARCHED);
-        if (exceeds(most, (real)value->f)) {
-            value->f = (double)most;
+        real extreme = of_run(x + i, n - i < SEARCHED ? n - i : SEARCHED);
+        if (takes(extreme, (real)value->f)) {
+            value->f = (double)extreme;
             found = i;
         }
     }
     if (found < 0)
         return;
-    const real most = (real)value->f;
-    while (x[found] != most && !(x[found] != x[found]))
+    const real extreme = (real)value->f;
+    while (x[found] != extreme && !(x[found] != x[found]))
         found++;
     *index = first + found;
 }
 
 /* The same, with the number of the row. */
-static inline void argmax_row(const real *x, int64_t step, int64_t columns, int64_t row,
-                              br_accumulator *value, int64_t *index)
+EXTREME void place_in_row(const real *x, int64_t step, int64_t columns, int64_t row,
+                          br_accumulator *value, int64_t *index, takes_place takes)
 {
     INDEPENDENT
     for (int64_t j = 0; j < columns; j++) {
         real candidate = x[j * step];
-        bool take = exceeds(candidate, (real)value[j].f);
+        bool take = takes(candidate, (real)value[j].f);
         value[j].f = take ? (double)candidate : value[j].f;
         index[j] = take ? row : index[j];
     }
 }
 
-static void argmax_fold(const br_fold *f)
+EXTREME void place_fold(const br_fold *f, extreme_of_run of_run, takes_place takes)
 {
     if (f->row_stride == sizeof(real)) {
         for (int64_t j = 0; j < f->columns; j++)
-            argmax_run(element(f, 0, j), f->rows, f->first_row, &f->value[j], &f->index[j]);
+            place_in_run(element(f, 0, j), f->rows, f->first_row, &f->value[j], &f->index[j],
+                         of_run, takes);
     } else if (f->column_stride == sizeof(real)) {
         for (int64_t i = 0; i < f->rows; i++)
-            argmax_row(element(f, i, 0), 1, f->columns, f->first_row + i, f->value, f->index);
+            place_in_row(element(f, i, 0), 1, f->columns, f->first_row + i, f->value, f->index,
+                         takes);
     } else {
         const int64_t step = f->column_stride / (int64_t)sizeof(real);
         for (int64_t i = 0; i < f->rows; i++)
-            argmax_row(element(f, i, 0), step, f->columns, f->first_row + i, f->value, f->index);
+            place_in_row(element(f, i, 0), step, f->columns, f->first_row + i, f->value, f->index,
+                         takes);
     }
+}
+
+static void max_fold(const br_fold *f)
+{
+    extreme_fold(f, larger, max_run);
+}
+
+static void argmax_fold(const br_fold *f)
+{
+    place_fold(f, max_run, exceeds);
 }
 
 #endif
