@@ -14,24 +14,22 @@ const char *br_version(void)
 #undef TEXT
 }
 
-static const struct {
-    const char *name;
-    size_t size;
-} dtypes[] = {
-    [BR_F32] = { "f32", sizeof(float) },
-    [BR_F64] = { "f64", sizeof(double) },
-    [BR_I64] = { "i64", sizeof(int64_t) },
-    [BR_BOOL] = { "bool", sizeof(bool) },
-};
+static bool is_dtype(br_dtype dtype)
+{
+    return dtype >= BR_F32 && dtype <= BR_BOOL;
+}
 
 size_t br_dtype_size(br_dtype dtype)
 {
-    return dtype >= BR_F32 && dtype <= BR_BOOL ? dtypes[dtype].size : 0;
+    return is_dtype(dtype) ? br__dtype_size(dtype) : 0;
 }
 
 const char *br_dtype_name(br_dtype dtype)
 {
-    return dtype >= BR_F32 && dtype <= BR_BOOL ? dtypes[dtype].name : "(no dtype)";
+    static const char *const names[] = {
+        [BR_F32] = "f32", [BR_F64] = "f64", [BR_I64] = "i64", [BR_BOOL] = "bool"
+    };
+    return is_dtype(dtype) ? names[dtype] : "(no dtype)";
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

@@ -229,7 +229,10 @@ static inline bool br__failed(void)
 }
 static inline size_t br__dtype_size(br_dtype dtype)
 {
-    static const unsigned char sizes[] = { 4, 8, 8, 1 };
+    static const unsigned char sizes[] = { [BR_F32] = sizeof(float),
+                                           [BR_F64] = sizeof(double),
+                                           [BR_I64] = sizeof(int64_t),
+                                           [BR_BOOL] = sizeof(bool) };
     return sizes[dtype];
 }
 
