@@ -30,7 +30,8 @@ static br_tensor *head_forward(head *self, br_tensor *x, br_tensor *mask)
     br_tensor *scores = br_div_scalar(br_bmm(q, br_transpose(k, 1, 2)), scale);
     if (mask)
         scores = br_masked_fill(scores, mask, -INFINITY);
-    return br_leave(self, br_bmm(br_tap("weights", br_softmax(scores, -1)), v));
+    br_tensor *weights = br_tap_attention(q, k, br_softmax(scores, -1), false);
+    return br_leave(self, br_bmm(weights, v));
 }
 
 /* Random rows, each behind a mark of 0 or 1; the target is the marked row. */

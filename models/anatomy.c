@@ -86,7 +86,8 @@ static br_tensor *attention(br_tensor *query, br_tensor *key, br_tensor *value, 
     br_scope *scope = br_scope_begin();
     double dim_k = (double)br_size(query, -1);
     br_tensor *scores = br_div_scalar(br_bmm(query, br_transpose(key, 1, 2)), sqrt(dim_k));
-    br_tensor *weights = br_tap("weights", br_softmax(mask_scores(scores, mask), -1));
+    br_tensor *weights = br_softmax(mask_scores(scores, mask), -1);
+    br_tap_attention(query, key, weights, false);
     if (dropout)
         weights = br_dropout_forward(dropout, weights);
     br_tensor *output = br_scope_return(scope, br_bmm(weights, value));
@@ -129,7 +130,7 @@ br_anatomy_simplified_steps br_anatomy_simplified_attention_forward(
     br_tensor *query = s.inputs_embeds, *key = s.inputs_embeds, *value = s.inputs_embeds;
     double dim_k = (double)br_size(key, -1);
     s.scores = br_div_scalar(br_bmm(query, br_transpose(key, 1, 2)), sqrt(dim_k));
-    s.weights = br_tap("weights", br_softmax(s.scores, -1));
+    s.weights = br_tap_attention(query, key, br_softmax(s.scores, -1), false);
     s.attn_outputs = br_bmm(s.weights, value);
     br_scope_return(NULL, s.inputs_embeds);
     br_scope_return(NULL, s.scores);

@@ -87,21 +87,27 @@ static br_layer_norm *new_norm(br_architecture_config c)
 
 /* ---- scaled_dot_product_attention ------------------------------------------------------------ */
 
-br_tensor *br_architecture_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
-                                                        br_tensor *value, br_tensor *mask,
-                                                        br_dropout *dropout)
+static br_tensor *attend(br_tensor *query, br_tensor *key, br_tensor *value, br_tensor *mask,
+                         br_dropout *dropout, bool cross)
 {
     br_scope *scope = br_scope_begin();
     double dim_k = (double)br_size(query, -1);
     br_tensor *scores = br_div_scalar(br_matmul(query, br_transpose(key, -2, -1)), sqrt(dim_k));
     if (mask)
         scores = br_masked_fill(scores, br_eq_scalar(br_unsqueeze(mask, 1), 0), -INFINITY);
-    br_tensor *weights = br_tap("weights", br_softmax(scores, -1));
+    br_tensor *weights = br_tap_attention(query, key, br_softmax(scores, -1), cross);
     if (dropout)
         weights = br_dropout_forward(dropout, weights);
     br_tensor *output = br_scope_return(scope, br_matmul(weights, value));
     br_scope_end(scope);
     return output;
+}
+
+br_tensor *br_architecture_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
+                                                        br_tensor *value, br_tensor *mask,
+                                                        br_dropout *dropout)
+{
+    return attend(query, key, value, mask, dropout, false);
 }
 
 /* ---- MultiHeadAttention ---------------------------------------------------------------------- */
@@ -139,7 +145,7 @@ br_tensor *br_architecture_multi_head_attention_forward(br_architecture_multi_he
     br_tensor *q = split_heads(self, br_linear_forward(self->q, query));
     br_tensor *k = split_heads(self, br_linear_forward(self->k, key));
     br_tensor *v = split_heads(self, br_linear_forward(self->v, value));
-    br_tensor *attn = br_architecture_scaled_dot_product_attention(q, k, v, mask, self->dropout);
+    br_tensor *attn = attend(q, k, v, mask, self->dropout, query != key);
     attn = br_transpose(attn, 1, 2);
     attn = br_reshape(attn, BR_SHAPE(br_size(attn, 0), -1, self->embed_dim));
     return br_leave(self, br_linear_forward(self->output_linear, attn));

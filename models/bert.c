@@ -99,7 +99,7 @@ br_tensor *br_bert_attention(br_tensor *q, br_tensor *k, br_tensor *v, br_tensor
     double root = sqrt((double)br_size(k, -1));
     br_tensor *scores = br_div_scalar(br_matmul(q, br_transpose(k, -1, -2)), root);
     scores = br_masked_fill_(scores, attn_mask, -1e9);
-    br_tensor *weights = br_tap("attn", br_softmax(scores, -1));
+    br_tensor *weights = br_tap_attention(q, k, br_softmax(scores, -1), false);
     br_tensor *context = br_matmul(weights, v);
     br_scope_return(scope, context);
     if (attn)

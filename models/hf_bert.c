@@ -284,7 +284,7 @@ static br_tensor *attend_openly(br_tensor *q, br_tensor *k, br_tensor *v, br_ten
     br_tensor *weights = br_softmax(scores, -1);
     if (visible) /* changes rows only in which all is hidden */
         weights = br_masked_fill(weights, hidden, 0);
-    *attention = br_tap("attention", weights);
+    *attention = br_tap_attention(q, k, weights, false);
     return br_matmul(br_f_dropout(weights, dropout_p, dropout_p > 0), v);
 }
 
@@ -295,8 +295,8 @@ static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tenso
     br_enter(self);
     br_scope *scope = br__thread.scope;
     int64_t heads = self->num_attention_heads;
-    br_tensor *q = br_tap("query", split_heads(br_linear_forward(self->query, x), heads));
-    br_tensor *k = br_tap("key", split_heads(br_linear_forward(self->key, x), heads));
+    br_tensor *q = split_heads(br_linear_forward(self->query, x), heads);
+    br_tensor *k = split_heads(br_linear_forward(self->key, x), heads);
     br_tensor *v = br_tap("value", split_heads(br_linear_forward(self->value, x), heads));
     double p = br_is_training(br_base(self)) ? self->dropout_p : 0;
     br_tensor *weights = NULL, *context;

@@ -79,7 +79,7 @@ br_tensor *br_vanilla_multi_head_attention_forward(br_vanilla_multi_head_attenti
     energy = br_div_scalar(energy, self->scale);
     if (mask)
         energy = br_masked_fill(energy, br_eq_scalar(mask, 0), self->fill);
-    br_tensor *attention = br_tap("attention", br_softmax(energy, -1));
+    br_tensor *attention = br_tap_attention(Q, K, br_softmax(energy, -1), q != k);
 
     br_tensor *x = br_matmul(br_dropout_forward(self->dropout, attention), V);
     x = br_flatten(br_permute(x, BR_DIMS(0, 2, 1, 3)), 2, 3);

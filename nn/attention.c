@@ -4,6 +4,7 @@
  * Everything runs as [batch, length, size]; the other layouts are views of it. */
 #include "nn/nn_internal.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -99,7 +100,7 @@ typedef struct pass {
     br_multihead_attention_inputs in;
     br_tensor *query, *key, *value;
     int64_t batch, length, keys; /* keys: with those that the options add */
-    bool batched;
+    bool batched, cross;         /* cross: the keys are another sequence's */
 } pass;
 
 static bool good_inputs(const br_multihead_attention *self, br_tensor *const x[3])
@@ -182,6 +183,7 @@ static bool begin(pass *p, br_tensor *query, br_tensor *key, br_tensor *value)
     if (!good_inputs(p->self, (br_tensor *[]){ query, key, value }))
         return false;
     p->batched = query->ndim == 3;
+    p->cross = key != query;
     p->query = in_batches(p, query);
     p->key = key == query ? p->query : in_batches(p, key);
     p->value = value == key ? p->key : in_batches(p, value);
@@ -306,17 +308,33 @@ static br_tensor *merged_mask(const pass *p)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* Composed, since the weights are wanted. */
+/* The softmax of the scores. Where only a recorder wants it, queries that may see no key get zeros,
+ * so that recording changes no result. */
+static br_tensor *weigh(const pass *p, br_tensor *scores, br_tensor *mask)
+{
+    if (!mask)
+        return br_softmax(scores, -1);
+    if (p->in.weights)
+        return br_softmax(br_add(scores, mask), -1);
+    br_tensor *finite = br_clamp(mask, -FLT_MAX, INFINITY);
+    br_tensor *weights = br_softmax(br_add(scores, finite), -1);
+    return br_masked_fill(weights, br_eq_scalar(finite, -FLT_MAX), 0);
+}
+
+/* Composed, since the weights are wanted, or recorded. */
 static br_tensor *attend_with_weights(const pass *p, br_tensor *q, br_tensor *k, br_tensor *v,
                                       br_tensor *mask)
 {
     const br_multihead_attention *self = p->self;
     double scale = sqrt((double)self->num_heads / (double)self->embed_dim);
     br_tensor *scores = br_matmul(br_mul_scalar(q, scale), br_transpose(k, -2, -1));
-    br_tensor *weights = br_softmax(mask ? br_add(scores, mask) : scores, -1);
+    br_tensor *weights = br_tap_attention(q, k, weigh(p, scores, mask), p->cross);
     weights = br_f_dropout(weights, self->options.dropout, br_is_training(br_base(p->self)));
-    br_tensor *shown = p->in.weights_per_head ? weights : br_mean_dim(weights, BR_DIMS(1), false);
-    *p->in.weights = p->batched ? shown : br_squeeze(shown, 0);
+    if (p->in.weights) {
+        bool all = p->in.weights_per_head;
+        br_tensor *shown = all ? weights : br_mean_dim(weights, BR_DIMS(1), false);
+        *p->in.weights = p->batched ? shown : br_squeeze(shown, 0);
+    }
     return br_matmul(weights, v);
 }
 
@@ -326,14 +344,15 @@ static br_tensor *attend(pass *p)
     project_all(p, &q, &k, &v);
     add_keys(p, &k, &v);
     /* Without other masks attention knows the causal one itself. */
-    bool causal = p->in.is_causal && !p->in.key_padding_mask && !p->in.weights;
+    bool open = p->in.weights || br__thread.recorder;
+    bool causal = p->in.is_causal && !p->in.key_padding_mask && !open;
     br_tensor *mask = causal ? NULL : merged_mask(p);
     if (br_failed())
         return NULL;
     q = split_heads(p, q);
     k = split_heads(p, k);
     v = split_heads(p, v);
-    if (p->in.weights)
+    if (open)
         return attend_with_weights(p, q, k, v, mask);
     bool training = br_is_training(br_base(p->self));
     return br_scaled_dot_product_attention(

@@ -72,6 +72,13 @@ br_tensor *br_tap(const char *name, br_tensor *t)
     return ok ? t : NULL;
 }
 
+br_tensor *br_tap_attention(br_tensor *query, br_tensor *key, br_tensor *weights, bool cross)
+{
+    br_tap("query", query);
+    br_tap("key", key);
+    return br_tap(cross ? "cross_attention" : "attention", weights);
+}
+
 int64_t br_recorder_count(const br_recorder *recorder)
 {
     return recorder ? recorder->list->count : 0;

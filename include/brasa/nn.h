@@ -169,6 +169,12 @@ BR_API void br_unused_report_clear(br_unused_report *report);
 /* While a recorder is open in this thread, br_tap() keeps t under "module.path.name"; a second tap
  * of the same name adds "#1", and so on. Returns t; without a recorder it does nothing else. */
 BR_API br_tensor *br_tap(const char *name, br_tensor *t);
+/* What a module that attends taps, so that its attention can be looked into (viz.h): "query",
+ * "key", and `weights` as "attention", or as "cross_attention" where the keys are another
+ * sequence's than the queries. All as [batch, heads, tokens, ...]; a module that is one head, of a
+ * list `heads` perhaps, leaves that dimension out. Returns weights. */
+BR_API br_tensor *br_tap_attention(br_tensor *query, br_tensor *key, br_tensor *weights,
+                                   bool cross);
 typedef struct br_recorder br_recorder;
 BR_API br_recorder *br_recorder_begin(void);
 /* Stops recording and frees what was recorded. */
@@ -292,7 +298,8 @@ typedef struct br_multihead_attention_inputs {
 } br_multihead_attention_inputs;
 /* query [L, N, embed_dim], key [S, N, kdim], value [S, N, vdim], or without N; gives [L, N,
  * embed_dim]. `inputs` may be NULL. Without weights it never holds the scores, and queries that may
- * see no key get zeros; with weights they get NaN, both as in PyTorch. */
+ * see no key get zeros; with weights they get NaN, both as in PyTorch. Its attention is tapped
+ * (br_tap_attention) before dropout. */
 BR_API br_tensor *br_multihead_attention_forward(br_multihead_attention *self, br_tensor *query,
                                                  br_tensor *key, br_tensor *value,
                                                  const br_multihead_attention_inputs *inputs);

@@ -343,8 +343,8 @@ Test(anatomy, attention_weights_are_tapped)
     br_scope *scope = br_scope_begin();
     br_recorder *recorder = br_recorder_begin();
     br_anatomy_classifier_forward(model, ids());
-    cr_assert_eq(br_recorder_count(recorder), c.num_hidden_layers * c.num_attention_heads);
-    br_tensor *weights = br_recorder_get(recorder, "encoder.layers.1.attention.heads.0.weights");
+    cr_assert_eq(br_recorder_count(recorder), 3 * c.num_hidden_layers * c.num_attention_heads);
+    br_tensor *weights = br_recorder_get(recorder, "encoder.layers.1.attention.heads.0.attention");
     cr_assert_not_null(weights, "%s", br_error_message());
     br_tensor *sums = br_sum_dim(weights, BR_DIMS(-1), false);
     cr_assert(br_allclose(sums, br_ones(BR_SHAPE(B, S), BR_F32), 0, 1e-6));
@@ -360,7 +360,7 @@ Test(anatomy, simplified_weights_are_tapped)
     br_anatomy_simplified_attention *module = br_anatomy_simplified_attention_new(9, 6);
     br_recorder *recorder = br_recorder_begin();
     br_anatomy_simplified_steps s = br_anatomy_simplified_attention_forward(module, ids());
-    cr_assert(br_recorder_get(recorder, "weights") == s.weights);
+    cr_assert(br_recorder_get(recorder, "attention") == s.weights);
     br_recorder_end(recorder);
     br_free_module(module);
     br_scope_end(scope);

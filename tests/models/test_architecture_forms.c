@@ -227,8 +227,8 @@ Test(architecture_forms, the_encoder_sees_the_source_mask_only_as_meant)
         br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
         br_recorder *recorder = br_recorder_begin();
         cr_assert_not_null(run_encoder_decoder(NULL, 0, model), "%s", br_error_message());
-        br_tensor *inner = br_recorder_get(recorder, "encoder.layers.0.attention.weights");
-        br_tensor *cross = br_recorder_get(recorder, "decoder.layers.0.attn_2.weights");
+        br_tensor *inner = br_recorder_get(recorder, "encoder.layers.0.attention.attention");
+        br_tensor *cross = br_recorder_get(recorder, "decoder.layers.0.attn_2.cross_attention");
         cr_assert_eq(br_at(inner, BR_SHAPE(0, 1, 2, 3)) == 0, meant);
         cr_assert_eq(br_at(cross, BR_SHAPE(0, 1, 2, 3)), 0);
         br_recorder_end(recorder);
@@ -330,10 +330,10 @@ Test(architecture_forms, attention_weights_are_tapped)
     br_scope *scope = br_scope_begin();
     br_recorder *recorder = br_recorder_begin();
     run_encoder_decoder(NULL, 0, model);
-    cr_assert_eq(br_recorder_count(recorder), c.num_hidden_layers * 3);
-    br_tensor *dropped = br_recorder_get(recorder, "encoder.layers.1.attention.weights");
+    cr_assert_eq(br_recorder_count(recorder), 3 * c.num_hidden_layers * 3);
+    br_tensor *dropped = br_recorder_get(recorder, "encoder.layers.1.attention.attention");
     cr_assert(dropped && br_size(dropped, 1) == HEADS);
-    br_tensor *weights = br_recorder_get(recorder, "decoder.layers.1.attn_1.weights");
+    br_tensor *weights = br_recorder_get(recorder, "decoder.layers.1.attn_1.attention");
     br_tensor *sums = br_sum_dim(weights, BR_DIMS(-1), false);
     cr_assert(br_allclose(sums, br_ones(BR_SHAPE(B, HEADS, T), BR_F32), 0, 1e-6));
     cr_assert_eq(br_at(weights, BR_SHAPE(1, 1, 0, 2)), 0, "what is later is attended to");

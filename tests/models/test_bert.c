@@ -286,8 +286,8 @@ Test(bert, attention_weights_are_tapped)
     br_bert *bert = br_bert_new(&c);
     br_recorder *recorder = br_recorder_begin();
     item_of_bert(bert);
-    cr_assert_eq(br_recorder_count(recorder), c.n_layers);
-    br_tensor *attn = br_recorder_get(recorder, "layers.1.enc_self_attn.attn");
+    cr_assert_eq(br_recorder_count(recorder), 3 * c.n_layers);
+    br_tensor *attn = br_recorder_get(recorder, "layers.1.enc_self_attn.attention");
     cr_assert(attn && br_ndim(attn) == 4);
     cr_assert(br_size(attn, 0) == B && br_size(attn, 1) == c.n_heads);
     br_scope *scope = br_scope_begin();

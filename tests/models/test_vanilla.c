@@ -381,12 +381,12 @@ Test(vanilla, attention_weights_are_tapped)
         br_scope *scope = br_scope_begin();
         br_recorder *recorder = br_recorder_begin();
         run_transformer(NULL, 0, model);
-        cr_assert_eq(br_recorder_count(recorder), 3 * c.n_layers);
+        cr_assert_eq(br_recorder_count(recorder), 3 * 3 * c.n_layers);
         check_tap(recorder, "encoder.blocks.1.attention.attention", S, S);
         check_tap(recorder, "decoder.blocks.0.attention.attention", T, T);
         check_tap(recorder,
-                  meant ? "decoder.blocks.0.joint_attention.attention"
-                        : "decoder.blocks.0.attention.attention#1",
+                  meant ? "decoder.blocks.0.joint_attention.cross_attention"
+                        : "decoder.blocks.0.attention.cross_attention",
                   T, S);
         br_recorder_end(recorder);
         br_scope_end(scope);

@@ -131,6 +131,34 @@ Test(transformer, inputs_are_checked)
     br_free_module(self);
 }
 
+/* The result is the same, also of a query that may see no key, and every attention is there. */
+Test(transformer, attention_is_tapped)
+{
+    br_transformer *self = br_transformer_new(6, 2, 1, 2, &(br_transformer_options){ 0 });
+    br_eval(self);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *src = br_randn(BR_SHAPE(4, 1, 6), BR_F32),
+              *tgt = br_randn(BR_SHAPE(3, 1, 6), BR_F32);
+    br_tensor *hidden = br_ones(BR_SHAPE(1, 4), BR_BOOL);
+    br_transformer_masks masks = { .memory_key_padding_mask = hidden, .tgt_is_causal = true };
+    br_tensor *alone = br_transformer_forward(self, src, tgt, &masks);
+    br_recorder *recorder = br_recorder_begin();
+    br_tensor *recorded = br_transformer_forward(self, src, tgt, &masks);
+    check_ok();
+    cr_assert(br_allclose(alone, recorded, 0, 1e-6));
+    cr_assert_eq(br_recorder_count(recorder), 3 * (1 + 2 * 2));
+    br_tensor *inner = br_recorder_get(recorder, "decoder.layers.1.self_attn.attention");
+    cr_assert(br_size(inner, 1) == 2 && br_at(inner, BR_SHAPE(0, 1, 0, 1)) == 0);
+    br_tensor *cross = br_recorder_get(recorder, "decoder.layers.1.multihead_attn.cross_attention");
+    cr_assert(br_size(cross, 2) == 3 && br_size(cross, 3) == 4);
+    cr_assert_eq(br_item(br_sum(cross)), 0);
+    br_tensor *key = br_recorder_get(recorder, "decoder.layers.1.multihead_attn.key");
+    cr_assert(br_size(key, 2) == 4 && br_size(key, 3) == 3);
+    br_recorder_end(recorder);
+    br_scope_end(scope);
+    br_free_module(self);
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static bool train_one(void)

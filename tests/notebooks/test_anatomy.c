@@ -202,10 +202,10 @@ Test(notebook_anatomy, cell_15_attn_output)
     br_recorder *recorder = br_recorder_begin();
     check_shape(br_anatomy_multi_head_attention_forward(multihead_attn, random_embeds(), NULL), 1,
                 5, 768);
-    cr_assert_eq(br_recorder_count(recorder), HEADS);
-    for (int i = 0; i < HEADS; i++) {
-        check_shape(br_recorder_tensor(recorder, i), 1, 5, 5);
-        check_rows_sum_to_one(br_recorder_tensor(recorder, i));
+    cr_assert_eq(br_recorder_count(recorder), 3 * HEADS);
+    for (int i = 0; i < HEADS; i++) { /* each after its query and key */
+        check_shape(br_recorder_tensor(recorder, 3 * i + 2), 1, 5, 5);
+        check_rows_sum_to_one(br_recorder_tensor(recorder, 3 * i + 2));
     }
     br_recorder_end(recorder);
     br_free_module(multihead_attn);

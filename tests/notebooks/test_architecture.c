@@ -136,7 +136,7 @@ Test(notebook_architecture, cell_4_multihead_attn)
     check_shape(br_linear_forward(attn->q, x), 1, 9, 768);
     br_recorder *recorder = br_recorder_begin();
     check_shape(br_architecture_multi_head_attention_forward(attn, x, x, x, NULL), 1, 9, 768);
-    br_tensor *weights = br_recorder_get(recorder, "weights");
+    br_tensor *weights = br_recorder_get(recorder, "attention");
     check_shape(weights, 1, 12, 9, 9);
     check_rows_sum_to_one(weights);
     br_recorder_end(recorder);
@@ -203,7 +203,7 @@ Test(notebook_architecture, cell_8_encoder_layer)
     br_recorder *recorder = br_recorder_begin();
     check_shape(br_architecture_encoder_block_forward(encoder_layer, random_embeds(), NULL), 1, 9,
                 768);
-    check_shape(br_recorder_get(recorder, "attention.weights"), 1, 12, 9, 9);
+    check_shape(br_recorder_get(recorder, "attention.attention"), 1, 12, 9, 9);
     br_recorder_end(recorder);
     br_free_module(encoder_layer);
     br_scope_end(scope);
@@ -370,11 +370,11 @@ Test(notebook_architecture, cell_18_decoder_layer)
     check_shape(br_architecture_decoder_block_forward(decoder_layer, encoder_output, encoder_output,
                                                       NULL, mask),
                 1, 9, 768);
-    br_tensor *weights = br_recorder_get(recorder, "attn_1.weights");
+    br_tensor *weights = br_recorder_get(recorder, "attn_1.attention");
     check_shape(weights, 1, 12, 9, 9);
     check_rows_sum_to_one(weights);
     cr_assert(br_equal(br_tril(weights, 0), weights));
-    check_rows_sum_to_one(br_recorder_get(recorder, "attn_2.weights"));
+    check_rows_sum_to_one(br_recorder_get(recorder, "attn_2.cross_attention"));
     br_recorder_end(recorder);
     br_free_module(decoder_layer);
     br_scope_end(scope);
@@ -535,8 +535,8 @@ Test(notebook_architecture, cell_29_decoder_of_source_ids)
     check_shape(
         br_architecture_decoder_forward(decoder, source_ids, encoder_output, source_mask, NULL), 16,
         10, 512);
-    br_tensor *self = br_recorder_get(recorder, "layers.5.attn_1.weights"),
-              *cross = br_recorder_get(recorder, "layers.5.attn_2.weights");
+    br_tensor *self = br_recorder_get(recorder, "layers.5.attn_1.attention"),
+              *cross = br_recorder_get(recorder, "layers.5.attn_2.cross_attention");
     check_shape(cross, 16, 8, 10, 10);
     cr_assert(br_equal(br_tril(cross, 0), cross));
     cr_assert_not(br_equal(br_tril(self, 0), self));

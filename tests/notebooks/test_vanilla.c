@@ -81,8 +81,8 @@ Test(notebook_vanilla, cell_2_multi_head_attention)
     br_tensor *mask = br_vanilla_src_mask(src_ids(), 0), *heads[HEADS];
     br_tensor *x = br_vanilla_multi_head_attention_forward(m, q, k, v, mask);
     check_shape(x, B, TRG_LEN, EMBED);
-    check_shape(br_recorder_get(recorder, "attention"), B, HEADS, TRG_LEN, SRC_LEN);
-    check_rows_sum_to_one(br_recorder_get(recorder, "attention"));
+    check_shape(br_recorder_get(recorder, "cross_attention"), B, HEADS, TRG_LEN, SRC_LEN);
+    check_rows_sum_to_one(br_recorder_get(recorder, "cross_attention"));
     for (int i = 0; i < HEADS; i++)
         heads[i] = one_head(m, i, q, k, v, mask);
     br_tensor *want = br_linear_forward(m->proj, br_cat(HEADS, heads, -1));

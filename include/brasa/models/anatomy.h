@@ -2,7 +2,7 @@
  *
  * Classes, fields and state_dict keys are the notebook's, and so is what it computes, quirks
  * included; the last fields of the configuration choose the intended form (docs/quirks.md).
- * Attention weights are tapped as "weights" by each head. Where a function takes a mask, 0 (or
+ * Each head taps its attention (br_tap_attention). Where a function takes a mask, 0 (or
  * false) hides the key; NULL hides none. */
 #ifndef BRASA_MODELS_ANATOMY_H
 #define BRASA_MODELS_ANATOMY_H

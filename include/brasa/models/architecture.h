@@ -3,7 +3,7 @@
  *
  * Classes, fields and state_dict keys are the notebook's, and so is what it computes, quirks
  * included; the last fields of the configuration choose the intended form (docs/quirks.md).
- * Attention weights are tapped as "weights" by each attention. In a mask, which may be of any
+ * Each attention is tapped (br_tap_attention). In a mask, which may be of any
  * dtype, 0 (or false) hides the key; NULL hides none. */
 #ifndef BRASA_MODELS_ARCHITECTURE_H
 #define BRASA_MODELS_ARCHITECTURE_H

@@ -37,8 +37,8 @@ BR_API br_tensor *br_bert_gelu(br_tensor *x);
  * repeats one row for all queries. */
 BR_API br_tensor *br_bert_pad_mask(br_tensor *seq_q, br_tensor *seq_k);
 /* ScaledDotProductAttention: softmax(q k^T / sqrt(d_k), -1e9 where masked) v over the last two
- * dimensions; attn_mask broadcasts to the scores. Returns the context; the weights, tapped as
- * "attn", go to *attn, unless that is NULL. */
+ * dimensions; attn_mask broadcasts to the scores. Returns the context; the weights,
+ * which are tapped (br_tap_attention), go to *attn, unless that is NULL. */
 BR_API br_tensor *br_bert_attention(br_tensor *q, br_tensor *k, br_tensor *v, br_tensor *attn_mask,
                                     br_tensor **attn);
 

@@ -10,8 +10,8 @@
  * Pretrained weights come by br_auto_model_load(). New weights are drawn as the paper has it:
  * normal with initializer_range, biases 0, norms 1.
  *
- * In each layer attention.self taps "query", "key", "value" [B, heads, S, d] and "attention" [B,
- * heads, S, S], and the layer "hidden_state". Where neither a recorder nor the options ask for the
+ * In each layer attention.self taps its attention (br_tap_attention) and "value" [B, heads, S, d],
+ * and the layer "hidden_state". Where neither a recorder nor the options ask for the
  * attention it is never held whole; the numbers then differ by rounding. */
 #ifndef BRASA_MODELS_HF_BERT_H
 #define BRASA_MODELS_HF_BERT_H

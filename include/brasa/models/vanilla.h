@@ -2,7 +2,7 @@
  *
  * Classes, fields and state_dict keys are the notebook's, and so is what it computes, quirks
  * included; the last fields of the configuration choose the intended form (docs/quirks.md).
- * Attention weights are tapped as "attention". Masks are 0 (or false) where a key is hidden and
+ * Each attention is tapped (br_tap_attention). Masks are 0 (or false) where a key is hidden and
  * broadcast to [B, n_heads, queries, keys]; NULL hides none. */
 #ifndef BRASA_MODELS_VANILLA_H
 #define BRASA_MODELS_VANILLA_H
