@@ -11,6 +11,7 @@
  * docs/safetensors.md. */
 #include "io/io_internal.h"
 #include "nn/nn_internal.h"
+#include "ops/kernels/half.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -23,14 +24,28 @@ enum { MAX_ENTRY = 1 << 20, MAX_DEPTH = 16 };
 /* ---- Dtypes ---------------------------------------------------------------------------------- */
 
 static const br_file_dtype dtypes[] = {
-    { "F32", 32, BR_F32 },    { "F64", 64, BR_F64 }, { "I64", 64, BR_I64 },
-    { "BOOL", 8, BR_BOOL },   { "F16", 16, -1 },     { "BF16", 16, -1 },
-    { "I32", 32, -1 },        { "I16", 16, -1 },     { "I8", 8, -1 },
-    { "U64", 64, -1 },        { "U32", 32, -1 },     { "U16", 16, -1 },
-    { "U8", 8, -1 },          { "C64", 64, -1 },     { "F8_E4M3", 8, -1 },
-    { "F8_E5M2", 8, -1 },     { "F8_E8M0", 8, -1 },  { "F8_E4M3FNUZ", 8, -1 },
-    { "F8_E5M2FNUZ", 8, -1 }, { "F6_E2M3", 6, -1 },  { "F6_E3M2", 6, -1 },
-    { "F4", 4, -1 },
+    { "F32", 32, BR_F32, NULL },
+    { "F64", 64, BR_F64, NULL },
+    { "I64", 64, BR_I64, NULL },
+    { "BOOL", 8, BR_BOOL, NULL },
+    { "F16", 16, -1, br__f32_from_f16 },
+    { "BF16", 16, -1, br__f32_from_bf16 },
+    { "I32", 32, -1, NULL },
+    { "I16", 16, -1, NULL },
+    { "I8", 8, -1, NULL },
+    { "U64", 64, -1, NULL },
+    { "U32", 32, -1, NULL },
+    { "U16", 16, -1, NULL },
+    { "U8", 8, -1, NULL },
+    { "C64", 64, -1, NULL },
+    { "F8_E4M3", 8, -1, NULL },
+    { "F8_E5M2", 8, -1, NULL },
+    { "F8_E8M0", 8, -1, NULL },
+    { "F8_E4M3FNUZ", 8, -1, NULL },
+    { "F8_E5M2FNUZ", 8, -1, NULL },
+    { "F6_E2M3", 6, -1, NULL },
+    { "F6_E3M2", 6, -1, NULL },
+    { "F4", 4, -1, NULL },
 };
 
 const br_file_dtype *br__file_dtype(const char *name)

@@ -67,6 +67,8 @@ typedef struct br_file_dtype {
     const char *name;
     unsigned bits;
     int dtype; /* br_dtype, or -1 if Brasa has none */
+    /* Of a dtype that is read as F32: n elements of it as such. */
+    void (*to_f32)(float *out, const char *in, int64_t n);
 } br_file_dtype;
 
 /* NULL if the format has no dtype of that name. */

@@ -260,9 +260,35 @@ static bool are_bools(const char *data, int64_t n)
     return bits <= 1;
 }
 
+/* A tensor of another dtype, to be converted piece by piece. */
+typedef struct conversion {
+    const br_file_entry *entry;
+    const char *data;
+    float *out;
+} conversion;
+
+static void convert_piece(void *context, int64_t i)
+{
+    const conversion *c = context;
+    int64_t from = i * BR_GRAIN, left = c->entry->numel - from;
+    size_t size = c->entry->dtype->bits / 8;
+    c->entry->dtype->to_f32(c->out + from, c->data + (size_t)from * size,
+                            left < BR_GRAIN ? left : BR_GRAIN);
+}
+
+static br_tensor *converted(const br_safetensors *file, const br_file_entry *e)
+{
+    br_tensor *t = br__new(op, e->ndim, e->sizes, BR_F32);
+    if (t && e->numel > 0) {
+        conversion c = { e, file->data + e->begin, (float *)t->data };
+        br__parallel((e->numel + BR_GRAIN - 1) / BR_GRAIN, convert_piece, &c);
+    }
+    return t;
+}
+
 br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
 {
-    if (e->dtype->dtype < 0)
+    if (e->dtype->dtype < 0 && !e->dtype->to_f32)
         return br__fail(BR_ERROR_DTYPE, op, "%s: tensor \"%s\" is %s, a dtype that Brasa lacks",
                         br__printable(file->path), br__printable(e->name), e->dtype->name);
     if (e->ndim > BR_MAX_DIMS)
@@ -270,6 +296,8 @@ br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
                         "%s: tensor \"%s\" has %d dimensions, at most %d can be "
                         "used",
                         br__printable(file->path), br__printable(e->name), e->ndim, BR_MAX_DIMS);
+    if (e->dtype->to_f32)
+        return converted(file, e);
     br_dtype dtype = (br_dtype)e->dtype->dtype;
     if (e->numel == 0)
         return br__new(op, e->ndim, e->sizes, dtype);

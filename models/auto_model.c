@@ -94,7 +94,7 @@ typedef struct loading {
     br_named_list *own;
     place *places; /* by name */
     bool all_missing;
-    br_text renamed, missing, unexpected, ignored;
+    br_text converted, renamed, missing, unexpected, ignored;
     br_auto_model_report report;
 } loading;
 
@@ -195,11 +195,19 @@ static char *describe(const br_safetensors *file, int64_t index)
     return NULL;
 }
 
+/* The dtype, if it is one of 16 bits that is converted; or NULL. */
+static const char *half_dtype(const br_safetensors *file, int64_t index)
+{
+    const char *dtype = br_safetensors_dtype(file, index);
+    return strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0 ? dtype : NULL;
+}
+
 static bool fits(const br_safetensors *file, int64_t index, const br_tensor *own)
 {
     const int64_t *sizes;
     int ndim = br_safetensors_shape(file, index, &sizes);
-    bool same = ndim == own->ndim && strcmp(br_safetensors_dtype(file, index), "F32") == 0;
+    bool same = ndim == own->ndim &&
+                (strcmp(br_safetensors_dtype(file, index), "F32") == 0 || half_dtype(file, index));
     for (int i = 0; same && i < ndim; i++)
         same = sizes[i] == own->sizes[i];
     return same;
@@ -213,7 +221,7 @@ static bool check_fit(const loading *l, const br_weight_key *key, const place *p
         return true;
     char *found = describe(file, key->index);
     if (found)
-        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32 %s",
+        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16 or BF16 %s",
                  br__weight_path(&l->files, key), br__printable(key->name), found,
                  br__shape(p->own));
     br_free(found);
@@ -232,6 +240,10 @@ static bool take_key(loading *l, const br_weight_key *key, place *p)
         return false;
     p->key = key;
     l->report.matched++;
+    const char *half = half_dtype(l->files.shards[key->shard].file, key->index);
+    if (half && !(add_name(&l->converted, &l->report.converted, key->name) &&
+                  br__text_add(&l->converted, " from %s", half)))
+        return false;
     if (strcmp(key->name, p->name) == 0)
         return true;
     return add_name(&l->renamed, &l->report.renamed, key->name) &&
@@ -318,6 +330,7 @@ static bool give_weights(loading *l)
 
 static void take_report(loading *l, br_auto_model_report *report)
 {
+    l->report.converted_names = br__text_take(&l->converted);
     l->report.renamed_names = br__text_take(&l->renamed);
     l->report.missing_names = br__text_take(&l->missing);
     l->report.unexpected_names = br__text_take(&l->unexpected);
@@ -382,6 +395,7 @@ void br_auto_model_report_clear(br_auto_model_report *report)
 {
     if (!report)
         return;
+    br_free(report->converted_names);
     br_free(report->renamed_names);
     br_free(report->missing_names);
     br_free(report->unexpected_names);

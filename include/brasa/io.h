@@ -36,8 +36,8 @@ BR_API int br_safetensors_shape(const br_safetensors *file, int64_t i, const int
 BR_API size_t br_safetensors_bytes(const br_safetensors *file, int64_t i);
 /* True if the file has that tensor. */
 BR_API bool br_safetensors_has(const br_safetensors *file, const char *name);
-/* The tensor of that name, of the innermost scope: F32, F64, I64, BOOL. NULL and an error for a
- * name the file lacks or a dtype that Brasa does not have. */
+/* The tensor of that name, of the innermost scope: F32, F64, I64, BOOL; F16 and BF16 are copied, as
+ * F32. NULL and an error for a name the file lacks or a dtype that Brasa does not have. */
 BR_API br_tensor *br_safetensors_get(br_safetensors *file, const char *name);
 /* Metadata: number, i-th key in the order of strcmp(); value of a key or NULL (no error). */
 BR_API int64_t br_safetensors_metadata_count(const br_safetensors *file);

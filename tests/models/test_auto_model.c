@@ -178,6 +178,63 @@ Test(auto_model, new_heads)
     br_free_module(model);
 }
 
+/* ---- Weights of 16 bits ---------------------------------------------------------------------- */
+
+/* The recorded model as BF16, cut off to the upper halves, where no tensor is aligned to F32. */
+static void save_halves(const br_named_list *list)
+{
+    char *bytes = calloc(1, 1 << 17), *header = bytes + 8;
+    size_t n = (size_t)sprintf(header, "{\"b\":{\"dtype\":\"BOOL\",\"shape\":[1],"
+                                       "\"data_offsets\":[0,1]}"),
+           end = 1;
+    char shape[100];
+    for (int64_t i = 0; i < list->count; i++) {
+        br_tensor *t = list->items[i].tensor;
+        size_t size = 2 * (size_t)br_numel(t);
+        n += (size_t)sprintf(
+            header + n, ",\"%s\":{\"dtype\":\"BF16\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
+            list->items[i].name, br_shape_string(t, shape, sizeof shape), end, end + size);
+        end += size;
+    }
+    header[n++] = '}';
+    char *out = header + n + 1;
+    for (int64_t i = 0; i < list->count; i++)
+        for (int64_t k = 0; k < br_numel(list->items[i].tensor); k++, out += 2)
+            memcpy(out, (char *)(br_data_f32(list->items[i].tensor) + k) + 2, 2);
+    cr_assert(out < bytes + (1 << 17));
+    memcpy(bytes, &n, 8);
+    files_write(files_path("model.safetensors"), bytes, 8 + n + end);
+    free(bytes);
+}
+
+Test(auto_model, halves_are_converted)
+{
+    copy_config();
+    br_named_list *list = recorded_tensors();
+    save_halves(list);
+    br_auto_model_report report;
+    br_hf_bert_pretraining *model = load_folder(NULL, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.matched == 46 && report.converted == 46 && report.renamed == 0, "%lld",
+              (long long)report.converted);
+    cr_assert(strstr(report.converted_names, "bert.pooler.dense.bias from BF16"));
+    br_auto_model_report_clear(&report);
+    for (int64_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].name, "bert.pooler.dense.weight") != 0)
+            continue;
+        const float *now = br_data_f32(model->bert->pooler->dense->weight);
+        const float *whole = br_data_f32(list->items[i].tensor);
+        for (int64_t k = 0; k < br_numel(list->items[i].tensor); k++) {
+            uint32_t bits[2];
+            memcpy(bits, &now[k], 4);
+            memcpy(bits + 1, &whole[k], 4);
+            cr_assert_eq(bits[0], bits[1] & 0xffff0000);
+        }
+    }
+    br_named_list_free(list);
+    br_free_module(model);
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Training changes the weights of the process, never the file. */
@@ -322,7 +379,7 @@ Test(auto_model, configurations_of_other_models)
     check_config("{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
                  "must be one of \"absolute\"");
     check_config("{\"model_type\": \"bert\", \"hidden_act\": \"x\"}", "hidden_act is \"x\"");
-    check_config("{\"model_type\": \"bert\"}", "must be F32 [");
+    check_config("{\"model_type\": \"bert\"}", "must be F32, F16 or BF16 [");
 }
 
 Test(auto_model, files_cut_off)
@@ -348,10 +405,10 @@ Test(auto_model, weights_that_do_not_fit)
     copy_config();
     check_file(
         "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}",
-        8, "key \"pooler.dense.bias\" is F32 [2], must be F32 [16]");
-    check_file("{\"pooler.dense.bias\": {\"dtype\": \"BF16\", \"shape\": [16], \"data_offsets\": "
-               "[0, 32]}}",
-               32, "key \"pooler.dense.bias\" is BF16 [16], must be F32 [16]");
+        8, "key \"pooler.dense.bias\" is F32 [2], must be F32, F16 or BF16 [16]");
+    check_file("{\"pooler.dense.bias\": {\"dtype\": \"F64\", \"shape\": [16], \"data_offsets\": "
+               "[0, 128]}}",
+               128, "key \"pooler.dense.bias\" is F64 [16], must be F32, F16 or BF16 [16]");
     check_file(
         "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [16], \"data_offsets\": [0, 64]}}",
         64, "key \"embeddings.word_embeddings.weight\" is missing, must be F32 [40, 16]");

@@ -6,8 +6,8 @@
  *
  * The folder has config.json, and model.safetensors or the shards that model.safetensors.index.json
  * lists. Weights are mapped, not copied: what is not used is not read, a trained weight is the
- * process's own, and the file stays as it is. docs/auto_model.md tells what is renamed and refused.
- */
+ * process's own, and the file stays as it is; only those of 16 bits are converted to F32.
+ * docs/auto_model.md tells what is renamed and refused. */
 #ifndef BRASA_MODELS_AUTO_MODEL_H
 #define BRASA_MODELS_AUTO_MODEL_H
 
@@ -29,7 +29,9 @@ typedef struct br_auto_model_options {
  * be anything: escape them before a terminal sees them. */
 typedef struct br_auto_model_report {
     int64_t matched; /* keys of the files that were used, renamed ones among them */
+    int64_t converted; /* of those, from F16 or BF16 to F32 */
     int64_t renamed, missing, unexpected, ignored;
+    char *converted_names;  /* "pooler.dense.weight from BF16" */
     char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */
     char *missing_names;    /* weights that have new values, drawn from this thread's generator */
     char *unexpected_names; /* keys of the files that the class has no place for */

@@ -1,0 +1,51 @@
+/* ops/kernels/half.c - 16-bit floats as f32, by their bits.
+ *
+ * No float that is calculated with is subnormal or inexact, so neither the rounding mode nor a
+ * processor that takes subnormal numbers for 0 matters; without branches the loops become vector
+ * code. */
+#include "ops/kernels/half.h"
+
+#include <string.h>
+
+/* F16 has 5 bits of exponent, 15 too large, and 10 of fraction; F32 8, 127 and 23. */
+enum { F16_SHIFT = 23 - 10, F16_SUBNORMAL = 1 << 10, F16_INFINITY = 31 << 10 };
+
+static uint32_t bits_of_f16(uint16_t half)
+{
+    const uint32_t bias = (uint32_t)(127 - 15) << 23;
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = half & 0x7fff, normal, subnormal;
+    normal = (magnitude << F16_SHIFT) + bias;
+    if (magnitude >= F16_INFINITY)
+        normal += bias;
+    if (magnitude > F16_INFINITY)
+        normal |= UINT32_C(1) << 22;
+    float tiny = (float)(int32_t)magnitude * 0x1p-24f;
+    memcpy(&subnormal, &tiny, sizeof subnormal);
+    return sign | (magnitude < F16_SUBNORMAL ? subnormal : normal);
+}
+
+/* BF16 is the upper half of an F32. */
+static uint32_t bits_of_bf16(uint16_t half)
+{
+    return (uint32_t)half << 16;
+}
+
+static inline void widen(float *out, const char *in, int64_t n, uint32_t (*bits_of)(uint16_t))
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, in + 2 * i, sizeof half);
+        uint32_t bits = bits_of(half);
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+}
+
+void br__f32_from_f16(float *out, const char *in, int64_t n)
+{
+    widen(out, in, n, bits_of_f16);
+}
+
+void br__f32_from_bf16(float *out, const char *in, int64_t n)
+{
+    widen(out, in, n, bits_of_bf16);
+}
