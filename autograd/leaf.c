@@ -124,6 +124,33 @@ br_tensor *br_detach(br_tensor *t)
     return br__view_of(t, t->ndim, t->sizes, t->strides, t->data);
 }
 
+/* Its place on the tape may stand in the node that made it, which would stay with it: the gradient
+ * moves to a place of its own. */
+br_tensor *br_detach_(br_tensor *t)
+{
+    if (!br__required("detach_", "t", t))
+        return NULL;
+    if (t->is_view)
+        return br__fail(BR_ERROR_STATE, "detach_",
+                        "t %s is a view, whose history is that of its base: use br_detach()",
+                        br__shape(t));
+    br_autograd *old = br__autograd(t);
+    if (!old)
+        return t;
+    t->meta = NULL;
+    br_autograd *own = old->grad ? br__autograd_make(t) : NULL;
+    if (old->grad && !own) {
+        t->meta = &old->meta;
+        return NULL;
+    }
+    if (own) {
+        own->grad = old->grad;
+        old->grad = NULL;
+    }
+    old->meta.destroy(&old->meta);
+    return t;
+}
+
 /* ---- Hooks ----------------------------------------------------------------------------------- */
 
 static br_hook **hooks_of(br_autograd *a)
@@ -131,24 +158,47 @@ static br_hook **hooks_of(br_autograd *a)
     return a->node ? &a->node->outputs[a->output].hooks : &a->hooks;
 }
 
-uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context)
+/* Appends a hook, and returns its handle. */
+static uint64_t add_hook(br_hook **end, br_hook hook)
 {
     static atomic_uint_fast64_t handles;
+    br_hook *h = br__malloc(sizeof *h);
+    if (!h)
+        return 0;
+    *h = hook;
+    h->handle = atomic_fetch_add(&handles, 1) + 1;
+    while (*end)
+        end = &(*end)->next;
+    *end = h;
+    return h->handle;
+}
+
+uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context)
+{
     if (!on_the_tape("register_hook", t))
         return 0;
     if (!hook) {
         br__fail(BR_ERROR_ARGUMENT, "register_hook", "hook is NULL, but it is required");
         return 0;
     }
-    br_hook *h = br__malloc(sizeof *h);
-    if (!h)
+    return add_hook(hooks_of(br__autograd(t)), (br_hook){ .fn = hook, .context = context });
+}
+
+uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumulated_fn hook,
+                                               void *context)
+{
+    const char *op = "register_post_accumulate_grad_hook";
+    if (!on_the_tape(op, leaf))
         return 0;
-    *h = (br_hook){ NULL, atomic_fetch_add(&handles, 1) + 1, hook, context };
-    br_hook **end = hooks_of(br__autograd(t));
-    while (*end)
-        end = &(*end)->next;
-    *end = h;
-    return h->handle;
+    if (!hook || !br_is_leaf(leaf)) {
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 hook ? "leaf %s was made by %s: it has no gradient of its own"
+                      : "hook is NULL, but it is required",
+                 br__shape(leaf), br_op_name(leaf));
+        return 0;
+    }
+    return add_hook(&br__autograd(leaf)->hooks,
+                    (br_hook){ .accumulated = hook, .context = context });
 }
 
 void br_remove_hook(br_tensor *t, uint64_t handle)
@@ -176,7 +226,7 @@ void br__free_hooks(br_hook **hooks)
 bool br__run_hooks(const br_hook *hooks, br_tensor **grad)
 {
     for (const br_hook *h = hooks; h; h = h->next) {
-        br_tensor *replaced = h->fn(*grad, h->context);
+        br_tensor *replaced = h->fn ? h->fn(*grad, h->context) : NULL;
         if (br_failed())
             return false;
         if (!replaced || replaced == *grad)
@@ -193,6 +243,15 @@ bool br__run_hooks(const br_hook *hooks, br_tensor **grad)
         *grad = replaced;
     }
     return true;
+}
+
+bool br__run_accumulated(br_tensor *leaf)
+{
+    const br_autograd *a = br__autograd(leaf);
+    for (const br_hook *h = a ? a->hooks : NULL; h && !br_failed(); h = h->next)
+        if (h->accumulated)
+            h->accumulated(leaf, h->context);
+    return !br_failed();
 }
 
 /* ---- Grad mode ------------------------------------------------------------------------------- */
@@ -213,6 +272,11 @@ br_scope *br_no_grad_begin(void)
 br_scope *br_enable_grad_begin(void)
 {
     return begin_with(false);
+}
+
+void br_set_grad_enabled(bool enabled)
+{
+    br__thread.no_grad = !enabled;
 }
 
 bool br_grad_enabled(void)

@@ -158,9 +158,11 @@ static bool attach(br_tensor *t, br_node *node, int output)
     br_autograd *a = place_for(t, node);
     if (!a)
         return false;
-    if (a->node && a->node->outputs[a->output].keeper == a)
-        a->node->outputs[a->output].keeper = NULL;
     br_node *old = a->node;
+    if (old && old->outputs[a->output].keeper == a) { /* the gradient of what it is from now on */
+        old->outputs[a->output].keeper = NULL;
+        node->outputs[output].keeper = a;
+    }
     a->node = br__node_retain(node);
     a->output = output;
     br__node_release(old);

@@ -21,12 +21,15 @@ extern const br_grad_ops br__grad_ops;
 typedef struct br_hook {
     struct br_hook *next;
     uint64_t handle;
-    br_hook_fn fn;
+    br_hook_fn fn; /* one of the two */
+    br_accumulated_fn accumulated;
     void *context;
 } br_hook;
 
 /* Runs the hooks on *grad, of which the caller holds a reference that moves to the replacement. */
 bool br__run_hooks(const br_hook *hooks, br_tensor **grad);
+/* Runs those that wait for a leaf's gradient to be added. */
+bool br__run_accumulated(br_tensor *leaf);
 void br__free_hooks(br_hook **hooks);
 
 /* ---- A tensor's place on the tape ------------------------------------------------------------ */

@@ -29,6 +29,9 @@ BR_API bool br_set_grad(br_tensor *t, br_tensor *grad);
 BR_API br_tensor *br_retain_grad(br_tensor *t);
 /* A view of t that the tape does not know. */
 BR_API br_tensor *br_detach(br_tensor *t);
+/* Makes t itself forget how it was made: a leaf that asks for no gradient; returns t. What only its
+ * history held is freed. A view cannot. */
+BR_API br_tensor *br_detach_(br_tensor *t);
 
 /* ---- Grad mode ----------------------------------------------------------------------------- */
 
@@ -36,6 +39,8 @@ BR_API br_tensor *br_detach(br_tensor *t);
 BR_API br_scope *br_no_grad_begin(void);
 /* Opens a scope in which operations are recorded, inside a no-grad scope for example. */
 BR_API br_scope *br_enable_grad_begin(void);
+/* Turns recording on or off until the innermost scope closes; outside every scope, for good. */
+BR_API void br_set_grad_enabled(bool enabled);
 BR_API bool br_grad_enabled(void);
 
 /* ---- Backward ------------------------------------------------------------------------------ */
@@ -44,6 +49,8 @@ typedef struct br_backward_options {
     br_tensor *gradient; /* of the output; NULL: 1 for an output of one element */
     bool retain_graph;   /* keep saved values for another backward */
     bool create_graph;   /* record backward itself, to differentiate again; implies retain_graph */
+    int n_inputs;        /* 0: gradients go to all leaves */
+    br_tensor *const *inputs; /* the only tensors, leaves or not, whose gradients are added to */
 } br_backward_options;
 
 /* Adds the gradient of t by every leaf under it to the leaf's gradient. The graph's saved values
@@ -52,12 +59,17 @@ typedef struct br_backward_options {
 BR_API bool br_backward(br_tensor *t);
 /* The same with options; NULL gives the defaults. */
 BR_API bool br_backward_with(br_tensor *t, const br_backward_options *options);
+/* The same from n tensors at once; gradients[i] is that of tensors[i]. `gradients`, or an entry of
+ * it, may be NULL for tensors of one element. */
+BR_API bool br_backward_all(int n, br_tensor *const *tensors, br_tensor *const *gradients,
+                            const br_backward_options *options);
 
 typedef struct br_grad_options {
     br_tensor *const *gradients; /* of the outputs; NULL or NULL entries: 1 for one element */
     bool retain_graph;
     bool create_graph;
-    bool allow_unused; /* an input that no output depends on gets NULL instead of an error */
+    bool allow_unused;      /* an input that no output depends on gets NULL instead of an error */
+    bool materialize_grads; /* ... gets zeros */
 } br_grad_options;
 
 /* grads[i] = d(sum over outputs) / d inputs[i], without touching any leaf's gradient. The results
@@ -73,6 +85,11 @@ typedef br_tensor *(*br_hook_fn)(br_tensor *grad, void *context);
 /* Adds a hook to t, which must require grad; hooks run in the order they were added. Returns a
  * handle for br_remove_hook(), 0 on error. */
 BR_API uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context);
+/* Called with a leaf after backward has added to its gradient, which br_grad_of() then gives: at
+ * the end of the walk, when the gradient is complete. Returns a handle as above. */
+typedef void (*br_accumulated_fn)(br_tensor *leaf, void *context);
+BR_API uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumulated_fn hook,
+                                                      void *context);
 BR_API void br_remove_hook(br_tensor *t, uint64_t handle);
 
 /* ---- Operations of your own ---------------------------------------------------------------- */
