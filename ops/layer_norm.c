@@ -1,9 +1,9 @@
-/* ops/layer_norm.c - layer norm. Keeps x, weight, and a mean and a 1 / sqrt(variance + eps) a row.
- */
+/* ops/layer_norm.c - layer norm, and RMS norm, which is the same without a mean. Keeps x, weight,
+ * and of each row the mean and 1 / sqrt(variance + eps). */
 #include "ops/kernels/kernels.h"
 #include "ops/view_internal.h"
 
-#include <inttypes.h>
+#include <float.h>
 
 enum { X, WEIGHT, BIAS }; /* inputs; the first two are saved under the same numbers */
 enum { SAVED_MEAN = 2, SAVED_RSTD = 3 };
@@ -11,6 +11,7 @@ enum { SAVED_MEAN = 2, SAVED_RSTD = 3 };
 typedef struct settings {
     int ndims; /* normalised */
     double eps;
+    bool centred; /* layer norm */
 } settings;
 
 /* ---- Rows shared among threads --------------------------------------------------------------- */
@@ -64,7 +65,7 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     if (br_failed())
         return;
     const settings *s = br_params(node);
-    int64_t rows = mean->numel, n = 1;
+    int64_t rows = rstd->numel, n = 1;
     for (int i = x->ndim - s->ndims; i < x->ndim; i++)
         n *= x->sizes[i];
     job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm_grad,
@@ -79,7 +80,8 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_tensor *dinput = br_wants(node, X) ? br_empty_like(x) : NULL;
     if (br_failed())
         return;
-    j.all.x = x->data, j.all.dy = dy->data, j.all.mean = mean->data, j.all.rstd = rstd->data;
+    j.all.x = x->data, j.all.dy = dy->data, j.all.rstd = rstd->data;
+    j.all.mean = mean ? mean->data : NULL;
     j.all.weight = weight ? weight->data : NULL;
     j.all.dweight = dweight ? dweight->data : NULL;
     j.all.dbias = dbias ? dbias->data : NULL;
@@ -102,15 +104,16 @@ static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int64_t dims[BR_MAX_DIMS];
     for (int i = 0; i < s->ndims; i++)
         dims[i] = i - s->ndims;
-    br_tensor *centred = br_sub(x, br_mean_dim(x, s->ndims, dims, true));
+    br_tensor *centred = s->centred ? br_sub(x, br_mean_dim(x, s->ndims, dims, true)) : x;
     br_tensor *variance = br_mean_dim(br_mul(centred, centred), s->ndims, dims, true);
     br_tensor *rstd = br_pow_scalar(br_add_scalar(variance, s->eps), -0.5);
     br_tensor *xhat = br_mul(centred, rstd);
     if (br_wants(node, X)) {
         br_tensor *g = weight ? br_mul(dy, weight) : dy;
-        br_tensor *mean_g = br_mean_dim(g, s->ndims, dims, true);
         br_tensor *mean_gx = br_mean_dim(br_mul(g, xhat), s->ndims, dims, true);
-        dx[X] = br_mul(rstd, br_sub(br_sub(g, mean_g), br_mul(xhat, mean_gx)));
+        if (s->centred)
+            g = br_sub(g, br_mean_dim(g, s->ndims, dims, true));
+        dx[X] = br_mul(rstd, br_sub(g, br_mul(xhat, mean_gx)));
     }
     if (br_wants(node, WEIGHT))
         dx[WEIGHT] = br_mul(dy, xhat);
@@ -124,37 +127,37 @@ static void layer_norm_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-static bool check_affine(const char *name, const br_tensor *x, const br_tensor *t, int ndims,
-                         const int64_t *sizes)
+static bool check_affine(const char *op, const char *name, const br_tensor *x, const br_tensor *t,
+                         int ndims, const int64_t *sizes)
 {
     if (!t)
         return !br_failed();
-    if (!br__same_dtype("layer_norm", "x", x, name, t))
+    if (!br__same_dtype(op, "x", x, name, t))
         return false;
     bool same = t->ndim == ndims;
     for (int i = 0; same && i < ndims; i++)
         same = t->sizes[i] == sizes[i];
     if (!same)
-        br__fail(BR_ERROR_SHAPE, "layer_norm", "%s %s must have the normalised shape %s of x %s",
-                 name, br__shape(t), br__shape_of(ndims, sizes), br__shape(x));
+        br__fail(BR_ERROR_SHAPE, op, "%s %s must have the normalised shape %s of x %s", name,
+                 br__shape(t), br__shape_of(ndims, sizes), br__shape(x));
     return same;
 }
 
-static bool check(const br_tensor *x, int ndims, const int64_t *sizes, const br_tensor *weight,
-                  const br_tensor *bias)
+static bool check(const char *op, const br_tensor *x, int ndims, const int64_t *sizes,
+                  const br_tensor *weight, const br_tensor *bias)
 {
-    if (!br__floating("layer_norm", "x", x))
+    if (!br__floating(op, "x", x))
         return false;
     bool ends = ndims >= 1 && ndims <= x->ndim && sizes;
     for (int i = 0; ends && i < ndims; i++)
         ends = sizes[i] == x->sizes[x->ndim - ndims + i];
     if (!ends) {
-        br__fail(BR_ERROR_SHAPE, "layer_norm", "x %s must end with the normalised shape %s",
-                 br__shape(x), br__shape_of(ndims, sizes));
+        br__fail(BR_ERROR_SHAPE, op, "x %s must end with the normalised shape %s", br__shape(x),
+                 br__shape_of(ndims, sizes));
         return false;
     }
-    return check_affine("weight", x, weight, ndims, sizes) &&
-           check_affine("bias", x, bias, ndims, sizes);
+    return check_affine(op, "weight", x, weight, ndims, sizes) &&
+           check_affine(op, "bias", x, bias, ndims, sizes);
 }
 
 static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *weight,
@@ -163,18 +166,41 @@ static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *w
 {
     job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm,
               .size = (int64_t)br_dtype_size(x->dtype) };
-    j.all = (br_layer_norm_work){ .n = x->numel / mean->numel,
-                                  .rows = mean->numel,
+    j.all = (br_layer_norm_work){ .n = x->numel / rstd->numel,
+                                  .rows = rstd->numel,
                                   .eps = eps,
                                   .x = x->data,
                                   .weight = weight ? weight->data : NULL,
                                   .bias = bias ? bias->data : NULL,
                                   .y = y->data,
-                                  .mean = mean->data,
+                                  .mean = mean ? mean->data : NULL,
                                   .rstd = rstd->data };
     j.rows_per_task = BR_GRAIN / j.all.n + 1;
     BR_TRAFFIC(y, x, weight, bias, mean, rstd);
     br__parallel(task_count(&j), run_task, &j);
+}
+
+/* The norm of checked arguments. */
+static br_tensor *norm(const br_op *op, br_tensor *x, br_tensor *weight, br_tensor *bias,
+                       const settings *s)
+{
+    br_tensor *y = br__new(op->name, x->ndim, x->sizes, x->dtype);
+    br_scope *scope = br_scope_begin();
+    br_tensor *rstd = br__new(op->name, x->ndim - s->ndims, x->sizes, x->dtype);
+    br_tensor *mean = rstd && s->centred ? br_empty_like(rstd) : NULL;
+    br_scope *unrecorded = br_no_grad_begin();
+    br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;
+    br_tensor *dense_bias = bias ? br_contiguous(bias) : NULL;
+    if (!br_failed() && y->numel > 0)
+        normalise(y, dense, dense_weight, dense_bias, mean, rstd, s->eps);
+    br_scope_end(unrecorded);
+    br_node *node = br_record(op, y, BR_INPUTS(x, weight, bias), s, sizeof *s);
+    br_save(node, X, x);
+    br_save(node, WEIGHT, weight);
+    br_save(node, SAVED_MEAN, mean);
+    br_save(node, SAVED_RSTD, rstd);
+    br_scope_end(scope);
+    return br_failed() ? NULL : y;
 }
 
 static const br_op layer_norm_op = { .name = "layer_norm", .backward = layer_norm_backward };
@@ -183,24 +209,20 @@ br_tensor *br_f_layer_norm(br_tensor *x, int ndims, const int64_t *sizes, br_ten
                            br_tensor *bias, double eps)
 {
     BR_OP("layer_norm");
-    if (!check(x, ndims, sizes, weight, bias))
+    if (!check("layer_norm", x, ndims, sizes, weight, bias))
         return NULL;
-    br_tensor *y = br__new("layer_norm", x->ndim, x->sizes, x->dtype);
-    br_scope *scope = br_scope_begin();
-    br_tensor *mean = br__new("layer_norm", x->ndim - ndims, x->sizes, x->dtype);
-    br_tensor *rstd = mean ? br_empty_like(mean) : NULL;
-    br_scope *unrecorded = br_no_grad_begin();
-    br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;
-    br_tensor *dense_bias = bias ? br_contiguous(bias) : NULL;
-    if (!br_failed() && y->numel > 0)
-        normalise(y, dense, dense_weight, dense_bias, mean, rstd, eps);
-    br_scope_end(unrecorded);
-    br_node *node = br_record(&layer_norm_op, y, BR_INPUTS(x, weight, bias),
-                              &(settings){ ndims, eps }, sizeof(settings));
-    br_save(node, X, x);
-    br_save(node, WEIGHT, weight);
-    br_save(node, SAVED_MEAN, mean);
-    br_save(node, SAVED_RSTD, rstd);
-    br_scope_end(scope);
-    return br_failed() ? NULL : y;
+    return norm(&layer_norm_op, x, weight, bias, &(settings){ ndims, eps, true });
+}
+
+static const br_op rms_norm_op = { .name = "rms_norm", .backward = layer_norm_backward };
+
+br_tensor *br_f_rms_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
+                         double eps)
+{
+    BR_OP("rms_norm");
+    if (!check("rms_norm", x, ndims, sizes, weight, NULL))
+        return NULL;
+    if (eps < 0)
+        eps = x->dtype == BR_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+    return norm(&rms_norm_op, x, weight, NULL, &(settings){ ndims, eps, false });
 }

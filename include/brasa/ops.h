@@ -253,7 +253,7 @@ BR_API br_tensor *br_matmul(br_tensor *a, br_tensor *b);
 /* x w^T + bias with x [*, in], weight [out, in], bias [out] or NULL -> [*, out]. */
 BR_API br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias);
 
-/* ---- Normalisation and regularisation (ops/softmax.c, layer_norm.c, dropout.c) --------------- */
+/* ---- Normalisation and regularisation (ops/softmax.c, layer_norm.c, channel_norm.c, dropout.c) */
 
 /* exp(x) / sum exp(x) along dim, and its logarithm, computed from x - max x. A row of -inf only
  * gives NaN, as in PyTorch. */
@@ -264,6 +264,26 @@ BR_API br_tensor *br_log_softmax(br_tensor *x, int64_t dim);
  * either may be NULL. Ba, Kiros and Hinton, 2016. */
 BR_API br_tensor *br_f_layer_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
                                   br_tensor *bias, double eps);
+/* x / sqrt(mean of x^2 + eps) * weight over the last dimensions, as above; an eps below 0 is
+ * PyTorch's default, the distance from 1 to the next number of x's dtype. Zhang and Sennrich, 2019.
+ */
+BR_API br_tensor *br_f_rms_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
+                                double eps);
+/* (x - mean) / sqrt(variance + eps) * weight + bias of x [N, C, ...], where mean and variance are
+ * those of a channel over the batch and all dimensions behind; weight and bias are [C] or NULL. In
+ * training they are computed, and running_mean and running_var [C], unless NULL, move towards them
+ * by `momentum`, with the variance that divides by n - 1; otherwise they are the running ones,
+ * which must be there. Ioffe and Szegedy, 2015. */
+BR_API br_tensor *br_f_batch_norm(br_tensor *x, br_tensor *running_mean, br_tensor *running_var,
+                                  br_tensor *weight, br_tensor *bias, bool training,
+                                  double momentum, double eps);
+/* The same with mean and variance of each item of the batch over num_groups equal runs of channels
+ * and all dimensions behind. Wu and He, 2018. */
+BR_API br_tensor *br_f_group_norm(br_tensor *x, int64_t num_groups, br_tensor *weight,
+                                  br_tensor *bias, double eps);
+/* The same for each channel by itself; x is [N, C, ...] with dimensions behind. Ulyanov, Vedaldi
+ * and Lempitsky, 2016. */
+BR_API br_tensor *br_f_instance_norm(br_tensor *x, br_tensor *weight, br_tensor *bias, double eps);
 /* In training: each element is 0 with probability p, else x / (1 - p); otherwise x itself. The
  * choice is drawn from this thread's generator; 0 <= p <= 1. */
 BR_API br_tensor *br_f_dropout(br_tensor *x, double p, bool training);

@@ -141,7 +141,8 @@ typedef struct br_gemm_block {
     bool accumulate;
 } br_gemm_block;
 
-/* ---- Rows, kernels/softmax.h, layer_norm.h, dropout.h, loss.h -------------------------------- */
+/* ---- Rows, kernels/softmax.h, layer_norm.h, norm_channels.h, dropout.h, loss.h
+ * -------------------------------- */
 
 /* Work for softmax: element i of row j is x[i * step + j * (step == 1 ? n : 1)], and the same of
  * all others. With step 1 rows lie behind each other; else BR_SOFTMAX_TILE at most side by side. */
@@ -154,14 +155,27 @@ typedef struct br_softmax_work {
     void *out;
 } br_softmax_work;
 
-/* Work for layer norm: rows of n elements behind each other. */
+/* Work for layer norm: rows of n elements behind each other. Without a mean it is the norm by the
+ * root of the mean square: the mean counts as 0. */
 typedef struct br_layer_norm_work {
     int64_t n, rows;
     double eps;
     const void *x, *weight, *bias, *dy; /* weight and bias may be NULL */
-    void *y, *mean, *rstd;              /* one mean, one 1 / sqrt(variance + eps) a row */
+    void *y, *mean, *rstd;              /* one mean, or NULL, one 1 / sqrt(variance + eps) a row */
     void *dx, *dweight, *dbias;         /* any may be NULL; the last two are added to */
 } br_layer_norm_work;
+
+/* Work for norms of channels: `inner` elements of each behind each other, channel after channel.
+ * What comes one to a channel: mean, scale, slope and shift of the elements' type, and sums. */
+typedef struct br_channel_work {
+    int64_t channels, inner;
+    int64_t count; /* elements of each channel that the moments hold already */
+    const void *x, *dy;
+    void *out;
+    const void *mean, *scale, *slope, *shift;
+    double *first,
+        *second; /* added to: mean and squares from it, or the sums of dy, dy (x - mean) */
+} br_channel_work;
 
 typedef struct br_dropout_work {
     uint64_t key;
@@ -247,6 +261,10 @@ typedef struct br_kernels {
     void (*softmax_grad)(const br_softmax_work *work);
     void (*layer_norm)(const br_layer_norm_work *work);
     void (*layer_norm_grad)(const br_layer_norm_work *work);
+    void (*channel_moments)(const br_channel_work *work);
+    void (*channel_norm)(const br_channel_work *work); /* out = (x - mean) scale + shift */
+    void (*channel_products)(const br_channel_work *work);
+    void (*channel_norm_grad)(const br_channel_work *work);
     /* Elements first .. first + n - 1 of a tensor; `first` is even. */
     void (*dropout)(int64_t n, int64_t first, const br_dropout_work *d, const void *x, void *y);
     /* Bytes of scratch, aligned to 64, that the two below want. */

@@ -1,4 +1,5 @@
-/* ops/kernels/layer_norm.h - layer norm and its gradient; part of variant.c. */
+/* ops/kernels/layer_norm.h - layer norm and its gradient, and the same without a mean, which is RMS
+ * norm; part of variant.c. */
 #ifndef BR_KERNELS_LAYER_NORM_H
 #define BR_KERNELS_LAYER_NORM_H
 
@@ -28,9 +29,10 @@ static void layer_norm_row(const br_layer_norm_work *w, int64_t row)
     const int64_t n = w->n;
     const real *restrict x = (const real *)w->x + row * n, *weight = w->weight, *bias = w->bias;
     real *restrict y = (real *)w->y + row * n;
-    real mean = (real)(sum_of_row(x, n) / (double)n);
+    real mean = w->mean ? (real)(sum_of_row(x, n) / (double)n) : 0;
     real rstd = (real)(1 / sqrt(squares_of_row(x, n, mean) / (double)n + w->eps));
-    ((real *)w->mean)[row] = mean;
+    if (w->mean)
+        ((real *)w->mean)[row] = mean;
     ((real *)w->rstd)[row] = rstd;
     if (weight && bias)
         for (int64_t i = 0; i < n; i++)
@@ -61,7 +63,7 @@ static void add_block_sums(const real *x, const real *dy, const real *weight, in
     *sum_gx += (double)of_gx;
 }
 
-/* dx = rstd (g - mean of g - xhat mean of g xhat) */
+/* dx = rstd (g - mean of g - xhat mean of g xhat); without a mean that of g is not taken off. */
 static void layer_norm_dx(const br_layer_norm_work *w, int64_t row, real mean, real rstd)
 {
     const int64_t n = w->n;
@@ -72,7 +74,7 @@ static void layer_norm_dx(const br_layer_norm_work *w, int64_t row, real mean, r
     for (int64_t i = 0; i < n; i += BLOCK)
         add_block_sums(x + i, dy + i, weight ? weight + i : NULL, block_at(i, n), mean, rstd,
                        &sum_g, &sum_gx);
-    real mean_g = (real)(sum_g / (double)n), mean_gx = (real)(sum_gx / (double)n);
+    real mean_g = w->mean ? (real)(sum_g / (double)n) : 0, mean_gx = (real)(sum_gx / (double)n);
     for (int64_t i = 0; i < n; i++) {
         real g = weight ? dy[i] * weight[i] : dy[i];
         dx[i] = rstd * (g - mean_g - (x[i] - mean) * rstd * mean_gx);
@@ -86,7 +88,7 @@ static void layer_norm_grad_kernel(const br_layer_norm_work *w)
     for (int64_t row = 0; row < w->rows; row++) {
         const real *restrict x = (const real *)w->x + row * n;
         const real *restrict dy = (const real *)w->dy + row * n;
-        real mean = ((const real *)w->mean)[row], rstd = ((const real *)w->rstd)[row];
+        real mean = w->mean ? ((const real *)w->mean)[row] : 0, rstd = ((const real *)w->rstd)[row];
         if (w->dx)
             layer_norm_dx(w, row, mean, rstd);
         for (int64_t i = 0; dweight && i < n; i++)

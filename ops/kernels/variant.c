@@ -29,6 +29,7 @@ typedef float real;
 #include "ops/kernels/gemm_tile.h"
 #include "ops/kernels/layer_norm.h"
 #include "ops/kernels/loss.h"
+#include "ops/kernels/norm_channels.h"
 #include "ops/kernels/optim.h"
 #include "ops/kernels/pointwise.h"
 #include "ops/kernels/reduce.h"
@@ -69,6 +70,10 @@ const br_kernels BR_KERNEL_TABLE = {
     .softmax_grad = softmax_grad_kernel,
     .layer_norm = layer_norm_kernel,
     .layer_norm_grad = layer_norm_grad_kernel,
+    .channel_moments = channel_moments,
+    .channel_norm = channel_norm,
+    .channel_products = channel_products,
+    .channel_norm_grad = channel_norm_grad,
     .dropout = dropout_kernel,
     .attention_scratch = attention_scratch,
     .attention = attention_kernel,

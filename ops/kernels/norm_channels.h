@@ -1,0 +1,108 @@
+/* ops/kernels/norm_channels.h - statistics of channels and the norms made of them, forward and gradient;
+ * part of variant.c. Channels of one element lie side by side and are worked across, longer ones
+ * along. */
+#ifndef BR_KERNELS_NORM_CHANNELS_H
+#define BR_KERNELS_NORM_CHANNELS_H
+
+#include "ops/kernels/layer_norm.h"
+
+/* ---- Moments --------------------------------------------------------------------------------- */
+
+/* One more element each, by Welford's rule. */
+static void add_single_moments(const br_channel_work *w)
+{
+    const real *restrict x = w->x;
+    double *restrict mean = w->first, *restrict squares = w->second;
+    const double part = 1 / (double)(w->count + 1);
+    for (int64_t c = 0; c < w->channels; c++) {
+        double delta = (double)x[c] - mean[c];
+        mean[c] += delta * part;
+        squares[c] += delta * ((double)x[c] - mean[c]);
+    }
+}
+
+/* A channel's own mean and squares while it is in the cache, joined with those so far by the rule
+ * of Chan, Golub and LeVeque, 1979. */
+static void channel_moments(const br_channel_work *w)
+{
+    if (w->inner == 1) {
+        add_single_moments(w);
+        return;
+    }
+    const double n = (double)w->inner, before = (double)w->count, all = before + n;
+    for (int64_t c = 0; c < w->channels; c++) {
+        const real *x = (const real *)w->x + c * w->inner;
+        double mean = sum_of_row(x, w->inner) / n, delta = mean - w->first[c];
+        w->second[c] +=
+            squares_of_row(x, w->inner, (real)mean) + delta * delta * (before * n / all);
+        w->first[c] += delta * (n / all);
+    }
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+static void channel_norm(const br_channel_work *w)
+{
+    const real *mean = w->mean, *scale = w->scale, *shift = w->shift;
+    if (w->inner == 1) {
+        const real *restrict x = w->x;
+        real *restrict y = w->out;
+        for (int64_t c = 0; c < w->channels; c++)
+            y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
+        return;
+    }
+    for (int64_t c = 0; c < w->channels; c++) {
+        const real *restrict x = (const real *)w->x + c * w->inner;
+        real *restrict y = (real *)w->out + c * w->inner;
+        const real m = mean[c], a = scale[c], b = shift[c];
+        for (int64_t i = 0; i < w->inner; i++)
+            y[i] = (x[i] - m) * a + b;
+    }
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+/* Sums of dy and of dy (x - mean). */
+static void channel_products(const br_channel_work *w)
+{
+    const real *mean = w->mean;
+    if (w->inner == 1) {
+        const real *restrict x = w->x, *restrict dy = w->dy;
+        double *restrict sums = w->first, *restrict products = w->second;
+        for (int64_t c = 0; c < w->channels; c++) {
+            sums[c] += (double)dy[c];
+            products[c] += (double)(dy[c] * (x[c] - mean[c]));
+        }
+        return;
+    }
+    for (int64_t c = 0; c < w->channels; c++) {
+        const real *x = (const real *)w->x + c * w->inner;
+        const real *dy = (const real *)w->dy + c * w->inner;
+        for (int64_t i = 0; i < w->inner; i += BLOCK)
+            add_block_sums(x + i, dy + i, NULL, block_at(i, w->inner), mean[c], 1, &w->first[c],
+                           &w->second[c]);
+    }
+}
+
+/* dx = dy scale + (x - mean) slope + shift */
+static void channel_norm_grad(const br_channel_work *w)
+{
+    const real *mean = w->mean, *scale = w->scale, *slope = w->slope, *shift = w->shift;
+    if (w->inner == 1) {
+        const real *restrict x = w->x, *restrict dy = w->dy;
+        real *restrict dx = w->out;
+        for (int64_t c = 0; c < w->channels; c++)
+            dx[c] = dy[c] * scale[c] + (x[c] - mean[c]) * slope[c] + shift[c];
+        return;
+    }
+    for (int64_t c = 0; c < w->channels; c++) {
+        const real *restrict x = (const real *)w->x + c * w->inner;
+        const real *restrict dy = (const real *)w->dy + c * w->inner;
+        real *restrict dx = (real *)w->out + c * w->inner;
+        const real m = mean[c], a = scale[c], s = slope[c], b = shift[c];
+        for (int64_t i = 0; i < w->inner; i++)
+            dx[i] = dy[i] * a + (x[i] - m) * s + b;
+    }
+}
+
+#endif
