@@ -206,14 +206,16 @@ int br_record_output(br_node *node, br_tensor *output)
     if (!node || !output || br_failed() || !br_is_floating(output))
         return -1;
     size_t n = (size_t)node->n_outputs;
-    br_output *outputs = br__malloc((n + 1) * sizeof *outputs);
-    if (!outputs)
-        return -1;
-    memcpy(outputs, node->outputs, n * sizeof *outputs);
-    describe_output(&outputs[n], output);
-    if (node->outputs != &node->first)
-        br_free(node->outputs);
-    node->outputs = outputs;
+    if ((n & (n - 1)) == 0) { /* full: there is room for powers of two */
+        br_output *outputs = br__malloc(2 * n * sizeof *outputs);
+        if (!outputs)
+            return -1;
+        memcpy(outputs, node->outputs, n * sizeof *outputs);
+        if (node->outputs != &node->first)
+            br_free(node->outputs);
+        node->outputs = outputs;
+    }
+    describe_output(&node->outputs[n], output);
     node->n_outputs++;
     return attach(output, node, (int)n) ? (int)n : -1;
 }

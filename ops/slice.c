@@ -1,56 +1,16 @@
-/* ops/slice.c - parts of a dimension: slice, narrow, select. They are views; their gradient is zero
- * outside the part. */
+/* ops/slice.c - parts of a dimension: slice, narrow, select, and overlapping ones, unfold. They are
+ * windows (ops/window.c). */
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
 
-typedef struct part {
-    int dim;
-    int64_t start, step;
-} part;
+/* ---- One part -------------------------------------------------------------------------------- */
 
-static br_tensor *unslice(br_tensor *dy, int ndim, const int64_t *sizes, const part *p);
+enum { DIM, START, LENGTH, STEP }; /* of a slice */
 
-static void unslice_backward(br_node *node, br_tensor *ddy, br_tensor **dx)
+static void narrow_slice(br_tensor *w, const int64_t *args)
 {
-    const part *p = br_params(node);
-    int ndim;
-    int64_t length = br_input_sizes(node, 0, &ndim)[p->dim];
-    int64_t end = length > 0 ? p->start + (length - 1) * p->step + 1 : p->start;
-    dx[0] = br_slice(ddy, p->dim, p->start, end, p->step);
-}
-
-static const br_op unslice_op = { .name = "slice_backward", .backward = unslice_backward };
-
-/* Zeros of the given sizes with dy in the part that was sliced: the adjoint of slicing, whose own
- * adjoint is slicing. */
-static br_tensor *unslice(br_tensor *dy, int ndim, const int64_t *sizes, const part *p)
-{
-    BR_OP(unslice_op.name);
-    if (!dy)
-        return NULL;
-    br_tensor *x = br_zeros(ndim, sizes, dy->dtype);
-    if (!x)
-        return NULL;
-    br_tensor window = br__window(x);
-    br__window_slice(&window, p->dim, p->start, dy->sizes[p->dim], p->step);
-    br__copy(&window, dy);
-    return br__recorded(&unslice_op, x, dy, p, sizeof *p);
-}
-
-static void slice_backward(br_node *node, br_tensor *dy, br_tensor **dx)
-{
-    int ndim;
-    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
-    dx[0] = unslice(dy, ndim, sizes, br_params(node));
-}
-
-static br_tensor *sliced(const br_op *op, br_tensor *x, const part *p, int64_t length)
-{
-    br_tensor window = br__window(x);
-    br__window_slice(&window, p->dim, p->start, length, p->step);
-    br_tensor *y = br__view_of(x, window.ndim, window.sizes, window.strides, window.data);
-    return br__recorded(op, y, x, p, sizeof *p);
+    br__window_slice(w, (int)args[DIM], args[START], args[LENGTH], args[STEP]);
 }
 
 bool br__cut_dim(const char *op, const br_tensor *x, int64_t *dim)
@@ -70,7 +30,7 @@ static int64_t clip_bound(int64_t bound, int64_t size)
     return bound < 0 ? 0 : bound > size ? size : bound;
 }
 
-static const br_op slice_op = { .name = "slice", .backward = slice_backward };
+static const br_window_kind slice_kind = { { "slice", br__window_backward, false }, narrow_slice };
 
 br_tensor *br_slice(br_tensor *x, int64_t dim, int64_t start, int64_t end, int64_t step)
 {
@@ -80,13 +40,18 @@ br_tensor *br_slice(br_tensor *x, int64_t dim, int64_t start, int64_t end, int64
     if (step < 1)
         return br__fail(BR_ERROR_ARGUMENT, "slice", "step is %" PRId64 ", must be at least 1",
                         step);
-    part p = { (int)dim, clip_bound(start, x->sizes[dim]), step };
-    int64_t last = clip_bound(end, x->sizes[dim]);
-    int64_t length = last > p.start ? (last - p.start - 1) / step + 1 : 0;
-    return sliced(&slice_op, x, &p, length);
+    int64_t first = clip_bound(start, x->sizes[dim]), last = clip_bound(end, x->sizes[dim]);
+    int64_t length = last > first ? (last - first - 1) / step + 1 : 0;
+    return br__view_window(x, &(br_window){ &slice_kind, { dim, first, length, step }, false });
 }
 
-static const br_op narrow_op = { .name = "narrow", .backward = slice_backward };
+static const br_window_kind narrow_kind = { { "narrow", br__window_backward, false },
+                                            narrow_slice };
+
+static br_tensor *narrowed(br_tensor *x, int64_t dim, int64_t start, int64_t length)
+{
+    return br__view_window(x, &(br_window){ &narrow_kind, { dim, start, length, 1 }, false });
+}
 
 br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t length)
 {
@@ -99,18 +64,17 @@ br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t length)
                         "start %" PRId64 " and length %" PRId64 " leave dimension %" PRId64
                         " of x %s",
                         start, length, dim, br__shape(x));
-    return sliced(&narrow_op, x, &(part){ (int)dim, first, 1 }, length);
+    return narrowed(x, dim, first, length);
 }
 
-static void select_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+static void narrow_select(br_tensor *w, const int64_t *args)
 {
-    const part *p = br_params(node);
-    int ndim;
-    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
-    dx[0] = unslice(br_unsqueeze(dy, p->dim), ndim, sizes, p);
+    br__window_slice(w, (int)args[DIM], args[START], 1, 1);
+    br__window_drop(w, (int)args[DIM]);
 }
 
-static const br_op select_op = { .name = "select", .backward = select_backward };
+static const br_window_kind select_kind = { { "select", br__window_backward, false },
+                                            narrow_select };
 
 br_tensor *br_select(br_tensor *x, int64_t dim, int64_t index)
 {
@@ -122,13 +86,44 @@ br_tensor *br_select(br_tensor *x, int64_t dim, int64_t index)
         return br__fail(BR_ERROR_INDEX, "select",
                         "index %" PRId64 " is outside dimension %" PRId64 " of x %s", index, dim,
                         br__shape(x));
-    part p = { (int)dim, index < 0 ? index + size : index, 1 };
-    int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
-    for (int i = 0; i < x->ndim - 1; i++) {
-        sizes[i] = x->sizes[i < dim ? i : i + 1];
-        strides[i] = x->strides[i < dim ? i : i + 1];
+    return br__view_window(
+        x, &(br_window){ &select_kind, { dim, index < 0 ? index + size : index }, false });
+}
+
+/* ---- unfold ---------------------------------------------------------------------------------- */
+
+enum { SIZE = START, EVERY = LENGTH }; /* of the parts, and from one's start to the next one's */
+
+/* A dimension of the parts in its place, and one of their elements at the end. */
+static void narrow_unfold(br_tensor *w, const int64_t *args)
+{
+    int64_t dim = args[DIM], size = args[SIZE], stride = w->ndim > 0 ? w->strides[dim] : 1;
+    if (w->ndim > 0) {
+        int64_t parts = (w->sizes[dim] - size) / args[EVERY] + 1;
+        br__window_slice(w, (int)dim, 0, parts, args[EVERY]);
     }
-    char *data = x->data + p.start * x->strides[dim] * (int64_t)br_dtype_size(x->dtype);
-    return br__recorded(&select_op, br__view_of(x, x->ndim - 1, sizes, strides, data), x, &p,
-                        sizeof p);
+    w->sizes[w->ndim] = size;
+    w->strides[w->ndim++] = stride;
+    w->numel *= size;
+}
+
+static const br_window_kind unfold_kind = { { "unfold", br__window_backward, false },
+                                            narrow_unfold };
+
+br_tensor *br_unfold(br_tensor *x, int64_t dim, int64_t size, int64_t step)
+{
+    BR_OP("unfold");
+    if (!br__required("unfold", "x", x) || !br__wrap_dim("unfold", "dim", x, &dim))
+        return NULL;
+    int64_t length = x->ndim == 0 ? 1 : x->sizes[dim];
+    if (x->ndim == BR_MAX_DIMS)
+        return br__fail(BR_ERROR_SHAPE, "unfold", "x %s has the most dimensions there can be",
+                        br__shape(x));
+    if (size < 0 || size > length || step < 1)
+        return br__fail(BR_ERROR_ARGUMENT, "unfold",
+                        "size %" PRId64 " and step %" PRId64
+                        " for x %s: size must be in 0 .. %" PRId64 ", that of dimension %" PRId64
+                        ", and step at least 1",
+                        size, step, br__shape(x), length, dim);
+    return br__view_window(x, &(br_window){ &unfold_kind, { dim, size, step }, size > step });
 }

@@ -5,6 +5,7 @@
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 br_tensor *br__recorded(const br_op *op, br_tensor *y, br_tensor *x, const void *params,
                         size_t params_size)
@@ -200,6 +201,26 @@ br_tensor *br_flatten(br_tensor *x, int64_t start, int64_t end)
             sizes[ndim++] = x->sizes[i];
     }
     return reshaped(&flatten_op, x, ndim, sizes);
+}
+
+static const br_op unflatten_op = { .name = "unflatten", .backward = reshape_backward };
+
+br_tensor *br_unflatten(br_tensor *x, int64_t dim, int ndim, const int64_t *sizes)
+{
+    BR_OP("unflatten");
+    int64_t all[BR_MAX_DIMS];
+    if (!br__cut_dim("unflatten", x, &dim))
+        return NULL;
+    if (ndim < 1 || !sizes || ndim > BR_MAX_DIMS - x->ndim + 1)
+        return br__fail(BR_ERROR_SHAPE, "unflatten",
+                        "dimension %" PRId64 " of x %s into %d: must become 1 .. %d", dim,
+                        br__shape(x), sizes ? ndim : 0, BR_MAX_DIMS - x->ndim + 1);
+    br_tensor part = { .ndim = 1, .numel = x->sizes[dim], .sizes = { x->sizes[dim] } };
+    if (!complete_sizes("unflatten", &part, ndim, sizes, all + dim))
+        return NULL;
+    memcpy(all, x->sizes, (size_t)dim * sizeof *all);
+    memcpy(all + dim + ndim, x->sizes + dim + 1, (size_t)(x->ndim - 1 - dim) * sizeof *all);
+    return reshaped(&unflatten_op, x, x->ndim - 1 + ndim, all);
 }
 
 static const br_op unsqueeze_op = { .name = "unsqueeze", .backward = reshape_backward };

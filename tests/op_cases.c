@@ -7,6 +7,14 @@
 
 #define CLONE(t) br_clone(t)
 
+/* For operations that give several tensors: these, and all of them joined. */
+static br_tensor *parts[512];
+
+static br_tensor *joined(int n)
+{
+    return n > 0 ? br_stack(n, parts, 0) : n == 0 ? br_zeros(BR_SHAPE(0), BR_F64) : NULL;
+}
+
 /* Each row becomes a function ... */
 #define CASE(label, expression, ...)                                          \
     static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \
@@ -65,7 +73,7 @@ int case_num_inputs(const op_case *c)
 
 void case_op_name(const op_case *c, char *buffer, size_t size)
 {
-    const char *name = c->expression + strlen("br_");
+    const char *name = strstr(c->expression, "br_") + strlen("br_");
     if (strncmp(name, "f_", 2) == 0)
         name += 2;
     size_t n = strcspn(name, "(");

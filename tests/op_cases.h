@@ -57,7 +57,7 @@ letter_sizes default_letter_sizes(void);
 letter_sizes bench_letter_sizes(const op_case *c);
 
 int case_num_inputs(const op_case *c);
-/* "mul" for an expression that begins with br_mul(; "sum" for br_sum_dim(, "linear" for
+/* "mul" for an expression in which br_mul( comes first; "sum" for br_sum_dim(, "linear" for
  * br_f_linear(: what the operation calls itself in messages. */
 void case_op_name(const op_case *c, char *buffer, size_t size);
 /* Sizes of input i; returns their number. */

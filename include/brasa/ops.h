@@ -194,7 +194,7 @@ BR_API br_tensor *br_topk(br_tensor *x, int64_t k, int64_t dim, bool largest, br
 BR_API br_tensor *br_median(br_tensor *x);
 BR_API br_tensor *br_median_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
 
-/* ---- Shapes and views (ops/view.c, slice.c, join.c): any dtype ------------------------------- */
+/* ---- Shapes and views (ops/view.c, slice.c, diagonal.c): any dtype --------------------------- */
 
 /* A view where strides allow, else a copy. One size may be -1: it is inferred. */
 BR_API br_tensor *br_reshape(br_tensor *x, int ndim, const int64_t *sizes);
@@ -202,6 +202,8 @@ BR_API br_tensor *br_reshape(br_tensor *x, int ndim, const int64_t *sizes);
 BR_API br_tensor *br_view(br_tensor *x, int ndim, const int64_t *sizes);
 /* Merges dimensions start .. end, both included. */
 BR_API br_tensor *br_flatten(br_tensor *x, int64_t start, int64_t end);
+/* The other way: dimension dim becomes several, of which one size may be -1. */
+BR_API br_tensor *br_unflatten(br_tensor *x, int64_t dim, int ndim, const int64_t *sizes);
 BR_API br_tensor *br_unsqueeze(br_tensor *x, int64_t dim);
 /* Removes dimension dim if its size is 1; with BR_ALL, every one of size 1. */
 BR_API br_tensor *br_squeeze(br_tensor *x, int64_t dim);
@@ -209,20 +211,82 @@ BR_API br_tensor *br_transpose(br_tensor *x, int64_t dim0, int64_t dim1);
 /* Transpose of a matrix (at most 2 dimensions). */
 BR_API br_tensor *br_t(br_tensor *x);
 BR_API br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims);
+/* Dimension source[i] goes to place destination[i]; the others keep their order. */
+BR_API br_tensor *br_movedim(br_tensor *x, int nsource, const int64_t *source, int ndestination,
+                             const int64_t *destination);
 /* Dimensions of size 1 repeated without copying; -1 keeps a size; new dimensions come in front. */
 BR_API br_tensor *br_expand(br_tensor *x, int ndim, const int64_t *sizes);
 BR_API br_tensor *br_expand_as(br_tensor *x, br_tensor *other);
-/* x copied `counts` times along each dimension; new dimensions come in front. */
-BR_API br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts);
 /* Elements start, start + step, ... before end of a dimension; negative start and end count from
  * the end, both are clipped to the dimension, BR_ALL is its end; step is at least 1. */
 BR_API br_tensor *br_slice(br_tensor *x, int64_t dim, int64_t start, int64_t end, int64_t step);
 /* Slice number `index` of a dimension, which goes away. */
 BR_API br_tensor *br_select(br_tensor *x, int64_t dim, int64_t index);
 BR_API br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t length);
+/* All parts of `size` elements of a dimension, each `step` behind the one before: the dimension
+ * counts the parts, a new one at the end their elements (Tensor.unfold). */
+BR_API br_tensor *br_unfold(br_tensor *x, int64_t dim, int64_t size, int64_t step);
+/* Elements (i, i + offset) of dim1 and dim2 as one dimension, the last (PyTorch's defaults are 0, 0
+ * and 1). */
+BR_API br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2);
 /* x itself if it is contiguous, else a copy that is. */
 BR_API br_tensor *br_contiguous(br_tensor *x);
 BR_API br_tensor *br_clone(br_tensor *x);
+
+/* ---- All parts of a dimension (ops/split.c): any dtype --------------------------------------- */
+
+/* Each writes views into parts[0 .. room - 1], NULL behind the last one, and returns their number;
+ * -1 and NULL everywhere on error, also where there are more parts than room. An array and its room
+ * are spelled BR_PARTS(array). */
+#define BR_PARTS(array) (int)(sizeof(array) / sizeof(br_tensor *)), (array)
+
+/* Parts of split_size; the last one may be smaller. */
+BR_API int br_split(br_tensor *x, int64_t split_size, int64_t dim, int room, br_tensor **parts);
+/* Parts of the sizes, which sum up to that of dim. */
+BR_API int br_split_with_sizes(br_tensor *x, int n, const int64_t *sizes, int64_t dim,
+                               br_tensor **parts);
+/* At most `chunks` parts of equal size but the last. */
+BR_API int br_chunk(br_tensor *x, int64_t chunks, int64_t dim, int room, br_tensor **parts);
+/* Every slice along dim, without that dimension. */
+BR_API int br_unbind(br_tensor *x, int64_t dim, int room, br_tensor **parts);
+
+/* ---- Arranging and padding (ops/arrange.c, join.c, diagonal.c, pad.c): any dtype ------------- */
+
+/* The order of elements along the dimensions reversed. */
+BR_API br_tensor *br_flip(br_tensor *x, int ndims, const int64_t *dims);
+/* Elements moved by `shifts` along the dims, and from the end to the front again; without dims, by
+ * one shift among all elements. */
+BR_API br_tensor *br_roll(br_tensor *x, int nshifts, const int64_t *shifts, int ndims,
+                          const int64_t *dims);
+/* x copied `counts` times along each dimension; new dimensions come in front. */
+BR_API br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts);
+/* The same; fewer counts than dimensions are those of the last ones. */
+BR_API br_tensor *br_tile(br_tensor *x, int ndim, const int64_t *counts);
+/* Each element along dim, or of the flattened x for BR_ALL, as often as `repeats` says: an i64
+ * tensor of one count, or of one for each. */
+BR_API br_tensor *br_repeat_interleave(br_tensor *x, br_tensor *repeats, int64_t dim);
+BR_API br_tensor *br_repeat_interleave_scalar(br_tensor *x, int64_t repeats, int64_t dim);
+/* Zeros with x's last dimension as the diagonal of dim1 and dim2 (PyTorch's defaults are 0, -2,
+ * -1).
+ */
+BR_API br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2);
+/* A vector as the diagonal of a matrix; a matrix's diagonal as a vector, copied. */
+BR_API br_tensor *br_diag(br_tensor *x, int64_t diagonal);
+BR_API br_tensor *br_trace(br_tensor *x); /* the sum of a matrix's diagonal */
+/* Rows and columns of the elements on and below (above) a diagonal: [2, n], i64. */
+BR_API br_tensor *br_tril_indices(int64_t row, int64_t col, int64_t offset);
+BR_API br_tensor *br_triu_indices(int64_t row, int64_t col, int64_t offset);
+
+typedef enum br_pad_mode {
+    BR_PAD_CONSTANT,  /* `value` */
+    BR_PAD_REFLECT,   /* c b | a b c | b a */
+    BR_PAD_REPLICATE, /* a a | a b c | c c */
+    BR_PAD_CIRCULAR,  /* b c | a b c | a b */
+} br_pad_mode;
+/* Borders around x: pad[0] and pad[1] before and behind the last dimension, pad[2] and pad[3] the
+ * one before, and so on, as in F.pad. Negative ones take elements away. Of n numbers, spelled
+ * BR_DIMS(1, 1). */
+BR_API br_tensor *br_pad(br_tensor *x, int n, const int64_t *pad, br_pad_mode mode, double value);
 
 /* ---- Joining and indexing (ops/join.c, index.c): any dtype ----------------------------------- */
 

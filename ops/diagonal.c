@@ -1,0 +1,161 @@
+/* ops/diagonal.c - diagonals of matrices: as views, made into matrices, and summed; triangles'
+ * indices. */
+#include "ops/view_internal.h"
+
+#include <inttypes.h>
+
+/* ---- diagonal -------------------------------------------------------------------------------- */
+
+enum { OFFSET, DIM1, DIM2 };
+
+/* Elements (i, i + offset) of dim1 and dim2, which become one dimension at the end. */
+static void narrow_diagonal(br_tensor *w, const int64_t *args)
+{
+    int dim1 = (int)args[DIM1], dim2 = (int)args[DIM2];
+    int64_t row = args[OFFSET] < 0 ? -args[OFFSET] : 0,
+            column = args[OFFSET] > 0 ? args[OFFSET] : 0;
+    int64_t rows = w->sizes[dim1] - row, columns = w->sizes[dim2] - column;
+    int64_t length = rows < columns ? rows : columns, stride = w->strides[dim1] + w->strides[dim2];
+    br__window_slice(w, dim1, length > 0 ? row : 0, 1, 1);
+    br__window_slice(w, dim2, length > 0 ? column : 0, 1, 1);
+    br__window_drop(w, dim1 > dim2 ? dim1 : dim2);
+    br__window_drop(w, dim1 > dim2 ? dim2 : dim1);
+    w->sizes[w->ndim] = length > 0 ? length : 0;
+    w->strides[w->ndim] = stride;
+    w->numel *= w->sizes[w->ndim++];
+}
+
+static const br_window_kind diagonal_kind = { { "diagonal", br__window_backward, false },
+                                              narrow_diagonal };
+
+static bool two_dims(const char *op, const br_tensor *x, int64_t *dim1, int64_t *dim2)
+{
+    if (!br__wrap_dim(op, "dim1", x, dim1) || !br__wrap_dim(op, "dim2", x, dim2))
+        return false;
+    if (*dim1 == *dim2)
+        br__fail(BR_ERROR_ARGUMENT, op, "dim1 and dim2 are both %" PRId64 " of %s: must differ",
+                 *dim1, br__shape(x));
+    return !br_failed();
+}
+
+/* Offsets beyond the matrix are all the same: there is nothing. */
+static int64_t bounded(int64_t offset)
+{
+    static const int64_t most = INT64_MAX / 2;
+    return offset > most ? most : offset < -most ? -most : offset;
+}
+
+br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
+{
+    BR_OP("diagonal");
+    if (!br__required("diagonal", "x", x))
+        return NULL;
+    if (x->ndim < 2)
+        return br__fail(BR_ERROR_SHAPE, "diagonal", "x %s must have at least two dimensions",
+                        br__shape(x));
+    if (!two_dims("diagonal", x, &dim1, &dim2))
+        return NULL;
+    return br__view_window(x,
+                           &(br_window){ &diagonal_kind, { bounded(offset), dim1, dim2 }, false });
+}
+
+br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
+{
+    BR_OP("diag_embed");
+    if (!br__cut_dim("diag_embed", x, &(int64_t){ -1 }))
+        return NULL;
+    if (x->ndim == BR_MAX_DIMS)
+        return br__fail(BR_ERROR_SHAPE, "diag_embed", "x %s has the most dimensions there can be",
+                        br__shape(x));
+    br_tensor embedded = { .ndim = x->ndim + 1 };
+    int64_t last = x->sizes[x->ndim - 1],
+            away = bounded(offset) < 0 ? -bounded(offset) : bounded(offset);
+    int64_t size, next = 0;
+    if (!two_dims("diag_embed", &embedded, &dim1, &dim2))
+        return NULL;
+    if (__builtin_add_overflow(last, away, &size))
+        size = INT64_MAX;
+    for (int i = 0; i < embedded.ndim; i++)
+        embedded.sizes[i] = i == dim1 || i == dim2 ? size : x->sizes[next++];
+    return br__fill_window(x, embedded.ndim, embedded.sizes,
+                           &(br_window){ &diagonal_kind, { bounded(offset), dim1, dim2 }, false });
+}
+
+br_tensor *br_diag(br_tensor *x, int64_t diagonal)
+{
+    BR_OP("diag");
+    if (!br__required("diag", "x", x))
+        return NULL;
+    if (x->ndim != 1 && x->ndim != 2)
+        return br__fail(BR_ERROR_SHAPE, "diag", "x %s must have one or two dimensions",
+                        br__shape(x));
+    if (x->ndim == 1)
+        return br_diag_embed(x, diagonal, 0, 1);
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br_scope_return(scope, br_clone(br_diagonal(x, diagonal, 0, 1)));
+    br_scope_end(scope);
+    return y;
+}
+
+br_tensor *br_trace(br_tensor *x)
+{
+    BR_OP("trace");
+    if (!br__required("trace", "x", x))
+        return NULL;
+    if (x->ndim != 2)
+        return br__fail(BR_ERROR_SHAPE, "trace", "x %s must have two dimensions", br__shape(x));
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br_scope_return(scope, br_sum(br_diagonal(x, 0, 0, 1)));
+    br_scope_end(scope);
+    return y;
+}
+
+/* ---- Triangles' indices ---------------------------------------------------------------------- */
+
+/* Columns of row i in the triangle: first .. end - 1. */
+static void columns_of(int64_t i, int64_t columns, int64_t offset, bool upper, int64_t *first,
+                       int64_t *end)
+{
+    int64_t edge = i + bounded(offset) + !upper;
+    edge = edge < 0 ? 0 : edge > columns ? columns : edge;
+    *first = upper ? edge : 0;
+    *end = upper ? columns : edge;
+}
+
+static br_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns, int64_t offset,
+                                   bool upper)
+{
+    BR_OP(op);
+    if (br_failed())
+        return NULL;
+    if (rows < 0 || columns < 0)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "row is %" PRId64 " and col %" PRId64 ", must be at least 0", rows,
+                        columns);
+    int64_t n = 0, first, end;
+    for (int64_t i = 0; i < rows; i++) {
+        columns_of(i, columns, offset, upper, &first, &end);
+        if (__builtin_add_overflow(n, end - first, &n))
+            n = INT64_MAX;
+    }
+    br_tensor *y = br__new(op, BR_SHAPE(2, n), BR_I64);
+    int64_t *row = y ? (int64_t *)(void *)y->data : NULL, *column = row ? row + n : NULL;
+    for (int64_t i = 0; y && i < rows; i++) {
+        columns_of(i, columns, offset, upper, &first, &end);
+        for (int64_t j = first; j < end; j++) {
+            *row++ = i;
+            *column++ = j;
+        }
+    }
+    return y;
+}
+
+br_tensor *br_tril_indices(int64_t row, int64_t col, int64_t offset)
+{
+    return triangle_indices("tril_indices", row, col, offset, false);
+}
+
+br_tensor *br_triu_indices(int64_t row, int64_t col, int64_t offset)
+{
+    return triangle_indices("triu_indices", row, col, offset, true);
+}

@@ -1,0 +1,69 @@
+/* ops/window.c - views that show some of a tensor's elements, and their gradient: zeros with dy
+ * where the view is. Each is the other's adjoint, so both are differentiable any number of times.
+ */
+#include "ops/kernels/kernels.h"
+#include "ops/ops_internal.h"
+#include "ops/view_internal.h"
+
+void br__window_drop(br_tensor *w, int dim)
+{
+    w->ndim--;
+    for (int i = dim; i < w->ndim; i++) {
+        w->sizes[i] = w->sizes[i + 1];
+        w->strides[i] = w->strides[i + 1];
+    }
+}
+
+static void fill_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
+{
+    ddy[0] = br__view_window(ddx, br_params(node));
+}
+
+static const br_op fill_op = { .name = "view_backward", .backward = fill_backward };
+
+/* Elements that are seen several times are one only where the last indices differ, so that for each
+ * of these nothing is added twice. */
+static void add_overlapping(const br_tensor *window, const br_tensor *y)
+{
+    int last = y->ndim - 1;
+    for (int64_t i = 0; i < y->sizes[last]; i++) {
+        br_tensor to = br__window(window), from = br__window(y);
+        br__window_slice(&to, last, i, 1, 1);
+        br__window_slice(&from, last, i, 1, 1);
+        br__for_each(3, (const br_tensor *[]){ &to, &to, &from }, br__kernels_of(y->dtype)->add,
+                     NULL);
+    }
+}
+
+br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const br_window *window)
+{
+    BR_OP(fill_op.name);
+    br_tensor *x = y ? br_zeros(ndim, sizes, y->dtype) : NULL;
+    if (!x)
+        return NULL;
+    br_tensor place = br__window(x);
+    window->kind->narrow(&place, window->args);
+    if (window->overlaps)
+        add_overlapping(&place, y);
+    else
+        br__copy(&place, y);
+    return br__recorded(&fill_op, x, y, window, sizeof *window);
+}
+
+void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    int ndim;
+    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
+    dx[0] = br__fill_window(dy, ndim, sizes, br_params(node));
+}
+
+br_tensor *br__view_window(br_tensor *x, const br_window *window)
+{
+    BR_OP(window->kind->op.name);
+    if (!x)
+        return NULL;
+    br_tensor w = br__window(x);
+    window->kind->narrow(&w, window->args);
+    br_tensor *y = br__view_of(x, w.ndim, w.sizes, w.strides, w.data);
+    return br__recorded(&window->kind->op, y, x, window, sizeof *window);
+}

@@ -1,0 +1,56 @@
+/* tests/ops/test_second_order.c - for every row of op_cases.def the gradient of its gradient,
+ * against central differences. */
+#include "tests/op_cases.h"
+#include "tests/support.h"
+
+TestSuite(second_order, .init = check_begin, .fini = check_end);
+
+enum { SEED = 7 };
+
+/* The gradients of sum(y^3), which is not linear in any input, by all inputs, as one long tensor.
+ */
+static br_tensor *gradients_of(br_tensor *const *x, int n, void *context)
+{
+    const op_case *const *c = context;
+    br_scope *scope = br_enable_grad_begin(); /* the check's differences record nothing */
+    br_tensor *wanted[MAX_CASE_INPUTS], *dx[MAX_CASE_INPUTS] = { NULL };
+    int n_wanted = 0;
+    for (int i = 0; i < n; i++)
+        if (br_requires_grad(x[i]))
+            wanted[n_wanted++] = x[i];
+    br_manual_seed(SEED);
+    br_tensor *y = br_sum(br_pow_scalar((*c)->call(x, n, NULL), 3));
+    br_grad(1, &y, n_wanted, wanted, dx,
+            &(br_grad_options){ .create_graph = true, .allow_unused = true });
+    for (int i = 0; i < n_wanted; i++)
+        dx[i] = br_flatten(dx[i] ? dx[i] : br_zeros_like(wanted[i]), 0, -1);
+    br_tensor *all = br_scope_return(scope, br_cat(n_wanted, dx, 0));
+    br_scope_end(scope);
+    return all;
+}
+
+/* Operations of the first order only must say so. */
+Test(second_order, gradients_of_gradients, .timeout = 120)
+{
+    letter_sizes letters = default_letter_sizes();
+    int checked = 0;
+    for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++) {
+        if (c->no_gradient)
+            continue;
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS];
+        br_manual_seed(SEED);
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            x[i] = case_input(c, i, &letters, BR_F64);
+            if (case_is_real(c, i))
+                br_set_requires_grad(x[i], true);
+        }
+        bool ok = br_gradcheck(gradients_of, &c, case_num_inputs(c), x, NULL);
+        bool refused = !ok && strstr(br_error_message(), "cannot be differentiated again");
+        cr_expect(ok || refused, "%s: %s", c->label, br_error_message());
+        checked += ok;
+        br_clear_error();
+        br_scope_end(scope);
+    }
+    cr_assert(checked > 100, "only %d operations have second gradients", checked);
+}

@@ -1,0 +1,218 @@
+/* tests/ops/test_torch.c - the rows of torch_cases.def: our results and gradients beside PyTorch's,
+ * which torch_cases.txt holds, and refusals of what PyTorch refuses. */
+#include "tests/ops/values.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+TestSuite(torch, .init = check_begin, .fini = check_end);
+
+enum { MOST_INPUTS = 4, MOST_PARTS = 16 };
+
+/* ---- What expressions may use ---------------------------------------------------------------- */
+
+static br_tensor *parts[MOST_PARTS];
+
+static br_tensor *last_of(int n)
+{
+    return n > 0 ? parts[n - 1] : NULL;
+}
+
+/* The parts, number i multiplied by i + 1. */
+static int weigh(int n)
+{
+    for (int i = 0; i < n; i++)
+        parts[i] = br_mul_scalar(parts[i], i + 1);
+    return n;
+}
+
+static br_tensor *weighted(int n, int64_t dim)
+{
+    return br_cat(weigh(n), parts, dim);
+}
+
+static br_tensor *weighted_stack(int n)
+{
+    return br_stack(weigh(n), parts, 0);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+#define ROW_FUNCTION(label, theirs, expression, inputs) \
+    static br_tensor *call_##label(br_tensor *const *x) \
+    {                                                   \
+        (void)x;                                        \
+        return expression;                              \
+    }
+#define INPUTS(...) \
+    {               \
+        __VA_ARGS__ \
+    }
+#define AGREE  ROW_FUNCTION
+#define REFUSE ROW_FUNCTION
+#include "tests/ops/torch_cases.def"
+#undef AGREE
+#undef REFUSE
+
+typedef struct row {
+    const char *label;
+    bool refused;
+    br_tensor *(*call)(br_tensor *const *x);
+    const char *inputs[MOST_INPUTS];
+} row;
+
+static const row rows[] = {
+#define AGREE(label, theirs, expression, ...)  { #label, false, call_##label, __VA_ARGS__ },
+#define REFUSE(label, theirs, expression, ...) { #label, true, call_##label, __VA_ARGS__ },
+#include "tests/ops/torch_cases.def"
+};
+
+enum { NUM_ROWS = sizeof rows / sizeof *rows };
+
+/* As make_input() of record_cases.py. */
+static br_tensor *make_input(const char *spec, int64_t seed)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    int ndim = 0;
+    while (*spec == ' ' || isdigit((unsigned char)*spec)) {
+        char *end;
+        sizes[ndim++] = strtoll(spec, &end, 10);
+        spec = end;
+    }
+    br_tensor *t = values(ndim, sizes, seed, BR_F64);
+    if (*spec == '\0')
+        return leaf(t);
+    if (*spec == '+')
+        return leaf(br_add_scalar(br_abs(t), 0.5));
+    t = br_to(br_round(br_add_scalar(br_mul_scalar(t, 17), 50)), BR_I64);
+    int64_t bound = *spec == '<' ? strtoll(spec + 1, NULL, 10) : 2, *n = br_data_i64(t);
+    for (int64_t i = 0; i < br_numel(t); i++)
+        n[i] %= bound;
+    return *spec == '<' ? t : br_to(t, BR_BOOL);
+}
+
+static void make_inputs(const row *r, br_tensor **x)
+{
+    for (int i = 0; i < MOST_INPUTS; i++)
+        x[i] = r->inputs[i] ? make_input(r->inputs[i], i + 1) : NULL;
+}
+
+/* ---- Recorded tensors ------------------------------------------------------------------------ */
+
+/* The tensor of a line that begins with "label what ", NULL if it is another's. */
+static br_tensor *recorded(const char *line, const char *label, const char *what)
+{
+    char start[96];
+    int n = snprintf(start, sizeof start, "%s %s ", label, what), ndim = 0;
+    if (strncmp(line, start, (size_t)n) != 0)
+        return NULL;
+    int64_t sizes[BR_MAX_DIMS];
+    char *at = (char *)(uintptr_t)line + n;
+    while (*at != ' ' && *at != '\n')
+        if (*at == '.' || *at == 'x')
+            at++;
+        else
+            sizes[ndim++] = strtoll(at, &at, 10);
+    br_tensor *t = br_empty(ndim, sizes, BR_F64);
+    for (int64_t i = 0; i < br_numel(t); i++)
+        br_data_f64(t)[i] = strtod(at, &at);
+    return t;
+}
+
+/* Shape and elements agree; both may be NaN, or the same infinity. */
+static void check_agrees(const char *label, const char *what, br_tensor *got, br_tensor *want)
+{
+    cr_assert(got && !br_failed(), "%s, %s: %s", label, what, br_error_message());
+    cr_expect(br_same_shape(got, want), "%s, %s: shapes differ", label, what);
+    if (!br_same_shape(got, want))
+        return;
+    br_tensor *numbers = br_contiguous(br_to(br_detach(got), BR_F64));
+    for (int64_t i = 0; i < br_numel(want); i++) {
+        double g = br_data_f64(numbers)[i], w = br_data_f64(want)[i];
+        bool same = g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= 4e-14 * (1 + fabs(w));
+        cr_expect(same, "%s, %s: element %lld is %.17g, not %.17g", label, what, (long long)i, g,
+                  w);
+        if (!same)
+            return;
+    }
+}
+
+/* The gradient by input i, zeros where nothing depends on it. */
+static br_tensor *gradient(br_tensor *y, br_tensor *x)
+{
+    br_tensor *dx = NULL, *dy = values(br_ndim(y), br_sizes(y), 9, BR_F64);
+    br_grad_options options = { .gradients = &dy, .retain_graph = true, .allow_unused = true };
+    br_grad(1, &y, 1, &x, &dx, &options);
+    return dx || br_failed() ? dx : br_zeros_like(x);
+}
+
+static int compare(const row *r, char *const *lines, int n_lines)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x[MOST_INPUTS];
+    make_inputs(r, x);
+    br_tensor *y = r->call(x);
+    int compared = 0;
+    for (int k = 0; k < n_lines; k++) {
+        br_tensor *want = recorded(lines[k], r->label, "y");
+        compared += want != NULL;
+        if (want)
+            check_agrees(r->label, "y", y, want);
+        for (int i = 0; y && i < MOST_INPUTS; i++) {
+            char what[8];
+            snprintf(what, sizeof what, "dx%d", i);
+            want = recorded(lines[k], r->label, what);
+            if (want)
+                check_agrees(r->label, what, gradient(y, x[i]), want);
+        }
+    }
+    br_clear_error();
+    br_scope_end(scope);
+    return compared;
+}
+
+/* ---- Tests ----------------------------------------------------------------------------------- */
+
+static char *lines[4096];
+
+static int read_lines(void)
+{
+    FILE *file = fopen(BRASA_TEST_DIR "/ops/torch_cases.txt", "r");
+    cr_assert_not_null(file);
+    int n = 0;
+    size_t room = 0;
+    while (n < 4096 && getline(&lines[n], &room, file) > 0) {
+        n++;
+        room = 0;
+    }
+    free(lines[n]);
+    fclose(file);
+    cr_assert(n < 4096, "more lines than the test has room for");
+    return n;
+}
+
+Test(torch, results_and_gradients, .timeout = 60)
+{
+    int n = read_lines();
+    for (const row *r = rows; r < rows + NUM_ROWS; r++)
+        if (!r->refused)
+            cr_expect_eq(compare(r, lines, n), 1, "%s is not recorded once", r->label);
+    for (int i = 0; i < n; i++)
+        free(lines[i]);
+}
+
+Test(torch, refusals)
+{
+    for (const row *r = rows; r < rows + NUM_ROWS; r++) {
+        if (!r->refused)
+            continue;
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MOST_INPUTS];
+        make_inputs(r, x);
+        cr_expect_null(r->call(x), "%s was taken", r->label);
+        cr_expect(strlen(br_error_message()) > 10, "%s: no message", r->label);
+        br_clear_error();
+        br_scope_end(scope);
+    }
+}
