@@ -155,3 +155,15 @@ bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, c
             b_name, br__shape(b), br__shape(a));
     return fits;
 }
+
+/* ---- Operations composed of others ----------------------------------------------------------- */
+
+br_tensor *br__composed(br_scope *scope, br_tensor *y)
+{
+    if (scope)
+        br_scope_return(scope, y);
+    br_scope_end(scope);
+    if (y && BR_PROFILING)
+        br__event_result(y);
+    return br__failed() ? NULL : y;
+}

@@ -1,5 +1,6 @@
 /* ops/arrange.c - elements in another order: flip, roll, movedim, and repeated ones, tile and
  * repeat_interleave. */
+#include "ops/ops_internal.h"
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
@@ -119,9 +120,7 @@ br_tensor *br_roll(br_tensor *x, int nshifts, const int64_t *shifts, int ndims, 
     br_scope *scope = br_scope_begin();
     br_tensor *line = br_reshape(x, BR_SHAPE(-1 + (x->numel == 0)));
     br_tensor *y = line ? roll(line, &(dim_list){ 1, { 0 }, { shifts[0] } }) : NULL;
-    y = br_scope_return(scope, br_reshape(y, x->ndim, x->sizes));
-    br_scope_end(scope);
-    return y;
+    return br__composed(scope, br_reshape(y, x->ndim, x->sizes));
 }
 
 /* ---- movedim --------------------------------------------------------------------------------- */
@@ -151,7 +150,7 @@ br_tensor *br_movedim(br_tensor *x, int nsource, const int64_t *source, int ndes
             dim++;
         order[place] = dim++;
     }
-    return br_permute(x, x->ndim, order);
+    return br__composed(NULL, br_permute(x, x->ndim, order));
 }
 
 /* ---- Repeated elements ----------------------------------------------------------------------- */
@@ -168,7 +167,7 @@ br_tensor *br_tile(br_tensor *x, int ndim, const int64_t *counts)
     int n = ndim > x->ndim ? ndim : x->ndim;
     for (int i = 0; i < n; i++)
         all[i] = i < n - ndim ? 1 : counts[i - (n - ndim)];
-    return br_repeat(x, n, all);
+    return br__composed(NULL, br_repeat(x, n, all));
 }
 
 /* x, or all its elements in one dimension, with *dim brought to 0 .. ndim - 1. */
@@ -202,10 +201,9 @@ br_tensor *br_repeat_interleave_scalar(br_tensor *x, int64_t repeats, int64_t di
         y = br_expand(br_unsqueeze(x, dim + 1), x->ndim + 1, sizes);
         sizes[dim] = length;
         memmove(sizes + dim + 1, sizes + dim + 2, (size_t)(x->ndim - 1 - dim) * sizeof *sizes);
-        y = br_scope_return(scope, br_reshape(y, x->ndim, sizes));
+        y = br_reshape(y, x->ndim, sizes);
     }
-    br_scope_end(scope);
-    return y;
+    return br__composed(scope, y);
 }
 
 /* The sum of dense counts; -1 and an error where there is a negative one. */
@@ -254,7 +252,5 @@ br_tensor *br_repeat_interleave(br_tensor *x, br_tensor *repeats, int64_t dim)
         else
             y = br_index_select(x, dim, repeated_indices(op, repeats, n));
     }
-    y = br_scope_return(scope, y);
-    br_scope_end(scope);
-    return y;
+    return br__composed(scope, y);
 }

@@ -1,5 +1,6 @@
 /* ops/diagonal.c - diagonals of matrices: as views, made into matrices, and summed; triangles'
  * indices. */
+#include "ops/ops_internal.h"
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
@@ -90,11 +91,9 @@ br_tensor *br_diag(br_tensor *x, int64_t diagonal)
         return br__fail(BR_ERROR_SHAPE, "diag", "x %s must have one or two dimensions",
                         br__shape(x));
     if (x->ndim == 1)
-        return br_diag_embed(x, diagonal, 0, 1);
+        return br__composed(NULL, br_diag_embed(x, diagonal, 0, 1));
     br_scope *scope = br_scope_begin();
-    br_tensor *y = br_scope_return(scope, br_clone(br_diagonal(x, diagonal, 0, 1)));
-    br_scope_end(scope);
-    return y;
+    return br__composed(scope, br_clone(br_diagonal(x, diagonal, 0, 1)));
 }
 
 br_tensor *br_trace(br_tensor *x)
@@ -105,9 +104,7 @@ br_tensor *br_trace(br_tensor *x)
     if (x->ndim != 2)
         return br__fail(BR_ERROR_SHAPE, "trace", "x %s must have two dimensions", br__shape(x));
     br_scope *scope = br_scope_begin();
-    br_tensor *y = br_scope_return(scope, br_sum(br_diagonal(x, 0, 0, 1)));
-    br_scope_end(scope);
-    return y;
+    return br__composed(scope, br_sum(br_diagonal(x, 0, 0, 1)));
 }
 
 /* ---- Triangles' indices ---------------------------------------------------------------------- */
@@ -139,6 +136,8 @@ static br_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns
             n = INT64_MAX;
     }
     br_tensor *y = br__new(op, BR_SHAPE(2, n), BR_I64);
+    if (y)
+        BR_TRAFFIC(y);
     int64_t *row = y ? (int64_t *)(void *)y->data : NULL, *column = row ? row + n : NULL;
     for (int64_t i = 0; y && i < rows; i++) {
         columns_of(i, columns, offset, upper, &first, &end);

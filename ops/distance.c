@@ -35,11 +35,7 @@ static br_tensor *reduced(const char *op, br_tensor *losses, br_reduction reduct
 /* Reduces, and closes the scope of what the losses were made of. */
 static br_tensor *finish(const char *op, br_scope *scope, br_tensor *losses, br_reduction reduction)
 {
-    br_tensor *y = br_scope_return(scope, reduced(op, losses, reduction));
-    br_scope_end(scope);
-    if (y && BR_PROFILING)
-        br__event_result(y);
-    return br_failed() ? NULL : y;
+    return br__composed(scope, reduced(op, losses, reduction));
 }
 
 /* ---- Of numbers ------------------------------------------------------------------------------ */

@@ -49,6 +49,12 @@ br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, do
 /* True if b broadcasts to a's shape; else an error that calls it b_name. */
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a);
 
+/* ---- Operations composed of others ----------------------------------------------------------- */
+
+/* Closes the scope, if there is one, of what y was composed of and hands y out; NULL if something
+ * failed. */
+br_tensor *br__composed(br_scope *scope, br_tensor *y);
+
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
 #define BR_FOLD(name) offsetof(br_kernels, name)

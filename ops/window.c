@@ -59,7 +59,6 @@ void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 br_tensor *br__view_window(br_tensor *x, const br_window *window)
 {
-    BR_OP(window->kind->op.name);
     if (!x)
         return NULL;
     br_tensor w = br__window(x);

@@ -7,8 +7,13 @@
 
 #define CLONE(t) br_clone(t)
 
-/* For operations that give several tensors: these, and all of them joined. */
+/* For operations that give several tensors: these, one of them, and all of them joined. */
 static br_tensor *parts[512];
+
+static br_tensor *part(int n, int i)
+{
+    return n > i ? parts[i] : NULL;
+}
 
 static br_tensor *joined(int n)
 {

@@ -206,17 +206,19 @@ Test(profile, every_operation_is_an_event)
         if (strcmp(name, "zero_") == 0)
             strcpy(name, "fill_");
         const br_profile_event *e = NULL;
+        bool several = strncmp(c->expression, "br_", 3) != 0; /* results, which are joined */
         int64_t bytes = 0; /* its own, and of those that it is composed of */
         for (int64_t k = 1; k < br_profile_count(p); k++) {
-            if (br_profile_event_at(p, k)->parent == 0) {
-                e = br_profile_event_at(p, k);
+            const br_profile_event *event = br_profile_event_at(p, k);
+            if (event->parent == 0 && (!several || strcmp(event->name, name) == 0)) {
+                e = event;
                 bytes = 0;
             }
-            bytes += br_profile_event_at(p, k)->bytes;
+            bytes += event->bytes;
         }
         cr_assert(e && strcmp(e->name, name) == 0, "%s is seen as %s", c->label,
                   e ? e->name : "nothing");
-        if (y != x[0]) {
+        if (y != x[0] && !several) {
             cr_assert_eq(e->ndim, br_ndim(y), "%s has %d dimensions, not %d", c->label, e->ndim,
                          br_ndim(y));
             cr_assert_arr_eq(e->sizes, br_sizes(y), (size_t)e->ndim * sizeof *e->sizes, "%s",
