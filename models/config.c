@@ -1,7 +1,13 @@
-/* models/config.c - checks of configurations that the models share. */
+/* models/config.c - what the models share: checks of configurations, activations by name, first
+ * values. */
 #include "models/models_internal.h"
 
+#include "nn/nn_internal.h"
+
 #include <inttypes.h>
+#include <string.h>
+
+/* ---- Configurations -------------------------------------------------------------------------- */
 
 bool br__good_config(const char *model, const void *config)
 {
@@ -27,4 +33,85 @@ bool br__good_multiple(const char *model, const char *name, int64_t size, const 
         br_raise(BR_ERROR_ARGUMENT, "%s: %s %" PRId64 " is no multiple of %s %" PRId64, model, name,
                  size, by_name, by);
     return !br_failed();
+}
+
+bool br__good_probability(const char *model, const char *name, double p)
+{
+    if (!br_failed() && !(p >= 0 && p <= 1))
+        br_raise(BR_ERROR_ARGUMENT, "%s: %s is %g, must be 0 .. 1", model, name, p);
+    return !br_failed();
+}
+
+bool br__good_positive(const char *model, const char *name, double value)
+{
+    if (!br_failed() && !(value > 0))
+        br_raise(BR_ERROR_ARGUMENT, "%s: %s is %g, must be positive", model, name, value);
+    return !br_failed();
+}
+
+bool br__good_deviation(const char *model, const char *name, double value)
+{
+    if (!br_failed() && !(value >= 0))
+        br_raise(BR_ERROR_ARGUMENT, "%s: %s is %g, must be at least 0", model, name, value);
+    return !br_failed();
+}
+
+/* ---- Activations ----------------------------------------------------------------------------- */
+
+static br_tensor *gelu(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_ERF);
+}
+
+static br_tensor *gelu_tanh(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_TANH);
+}
+
+static const char *const activation_names[] = { "gelu", "gelu_new", "gelu_pytorch_tanh",
+                                                "relu", "silu",     "swish",
+                                                "tanh" };
+static const br__activation activations[] = { gelu,    gelu_tanh, gelu_tanh, br_relu,
+                                              br_silu, br_silu,   br_tanh };
+enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
+
+br__activation br__find_activation(const char *name)
+{
+    for (int i = 0; name && i < N_ACTIVATIONS; i++)
+        if (strcmp(name, activation_names[i]) == 0)
+            return activations[i];
+    return NULL;
+}
+
+bool br__good_activation(const char *model, const char *key, const char *name)
+{
+    if (!br_failed() && !br__find_activation(name))
+        br_raise(BR_ERROR_ARGUMENT, "%s: %s is %s, which is none of the known ones", model, key,
+                 name ? br__printable(name) : "NULL");
+    return !br_failed();
+}
+
+const char *br__config_activation(const br_auto_config *config, const char *key)
+{
+    int i = br_auto_config_choice(config, key, N_ACTIVATIONS, activation_names);
+    return i < 0 ? NULL : activation_names[i];
+}
+
+/* ---- First values ---------------------------------------------------------------------------- */
+
+bool br__ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+void *br__init_module(br_module *module, br__init_fn init, const void *config)
+{
+    br_named_list *list = br_parameters(module);
+    for (int64_t i = 0; list && i < list->count && !br_failed(); i++)
+        init(config, list->items[i].name, list->items[i].tensor);
+    br_named_list_free(list);
+    if (br_failed() && module->state)
+        module->state->incomplete = true;
+    return module;
 }

@@ -4,37 +4,10 @@
 #include "models/models_internal.h"
 #include "nn/nn_internal.h"
 
-#include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* ---- Configuration --------------------------------------------------------------------------- */
-
-static br_tensor *gelu(br_tensor *x)
-{
-    return br_gelu(x, BR_GELU_ERF);
-}
-
-static br_tensor *gelu_tanh(br_tensor *x)
-{
-    return br_gelu(x, BR_GELU_TANH);
-}
-
-/* The names that hidden_act may have. */
-#define ACTIVATIONS "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"
-static const char *const activation_names[] = { ACTIVATIONS };
-static const br_hf_bert_activation activations[] = { gelu,    gelu_tanh, gelu_tanh,
-                                                     br_relu, br_silu,   br_tanh };
-enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
-
-br_hf_bert_activation br__hf_bert_activation(const char *name)
-{
-    for (int i = 0; name && i < N_ACTIVATIONS; i++)
-        if (strcmp(name, activation_names[i]) == 0)
-            return activations[i];
-    return NULL;
-}
 
 br_hf_bert_config br_hf_bert_config_default(void)
 {
@@ -52,7 +25,7 @@ br_hf_bert_config br_hf_bert_config_default(void)
         .classifier_dropout = 0.1,
         .layer_norm_eps = 1e-12,
         .initializer_range = 0.02,
-        .hidden_act = activation_names[0],
+        .hidden_act = "gelu",
     };
 }
 
@@ -97,8 +70,7 @@ static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
         own ? br_auto_config_probability(config, "classifier_dropout") : c->hidden_dropout_prob;
     if (br_auto_config_has(config, "pad_token_id"))
         c->pad_token_id = br_auto_config_integer(config, "pad_token_id");
-    int act = br_auto_config_choice(config, "hidden_act", BR_CHOICES(ACTIVATIONS));
-    c->hidden_act = act < 0 ? NULL : activation_names[act];
+    c->hidden_act = br__config_activation(config, "hidden_act");
     return br__config_multiple(config, "hidden_size", "num_attention_heads");
 }
 
@@ -132,20 +104,11 @@ static bool good_config(const br_hf_bert_config *config)
 {
     if (!br__good_config("hf_bert", config) || !good_sizes(config))
         return false;
-    if (!br__hf_bert_activation(config->hidden_act))
-        br_raise(BR_ERROR_ARGUMENT, "hf_bert: hidden_act is %s, which is none of the known ones",
-                 config->hidden_act ? br__printable(config->hidden_act) : "NULL");
-    else if (!(config->attention_probs_dropout_prob >= 0 &&
-               config->attention_probs_dropout_prob <= 1))
-        br_raise(BR_ERROR_ARGUMENT, "hf_bert: attention_probs_dropout_prob is %g, must be 0 .. 1",
-                 config->attention_probs_dropout_prob);
-    else if (!(config->layer_norm_eps > 0))
-        br_raise(BR_ERROR_ARGUMENT, "hf_bert: layer_norm_eps is %g, must be positive",
-                 config->layer_norm_eps);
-    else if (!(config->initializer_range >= 0))
-        br_raise(BR_ERROR_ARGUMENT, "hf_bert: initializer_range is %g, must be at least 0",
-                 config->initializer_range);
-    return !br_failed();
+    return br__good_activation("hf_bert", "hidden_act", config->hidden_act) &&
+           br__good_probability("hf_bert", "attention_probs_dropout_prob",
+                                config->attention_probs_dropout_prob) &&
+           br__good_positive("hf_bert", "layer_norm_eps", config->layer_norm_eps) &&
+           br__good_deviation("hf_bert", "initializer_range", config->initializer_range);
 }
 
 br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config)
@@ -153,42 +116,26 @@ br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config)
     return good_config(config) ? *config
                                : (br_hf_bert_config){ .num_attention_heads = 1,
                                                       .pad_token_id = -1,
-                                                      .hidden_act = activation_names[0] };
+                                                      .hidden_act = "gelu" };
 }
 
 /* ---- First values ---------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end)
+bool br__hf_bert_init(const void *of, const char *key, br_tensor *weight)
 {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-bool br__hf_bert_init(const br_hf_bert_config *config, const char *key, br_tensor *weight)
-{
-    if (ends_with(key, "LayerNorm.weight"))
+    const br_hf_bert_config *config = of;
+    if (br__ends_with(key, "LayerNorm.weight"))
         return br_init_ones_(weight);
     if (br_ndim(weight) < 2)
         return br_init_zeros_(weight);
     if (!br_init_normal_(weight, 0, config->initializer_range))
         return false;
-    if (!ends_with(key, "word_embeddings.weight") || config->pad_token_id < 0)
+    if (!br__ends_with(key, "word_embeddings.weight") || config->pad_token_id < 0)
         return true;
     br_scope *scope = br_no_grad_begin();
     br_zero_(br_select(weight, 0, config->pad_token_id));
     br_scope_end(scope);
     return !br_failed();
-}
-
-void *br__hf_bert_finish(br_module *module, const br_hf_bert_config *config)
-{
-    br_named_list *list = br_parameters(module);
-    for (int64_t i = 0; list && i < list->count && !br_failed(); i++)
-        br__hf_bert_init(config, list->items[i].name, list->items[i].tensor);
-    br_named_list_free(list);
-    if (br_failed() && module->state)
-        module->state->incomplete = true;
-    return module;
 }
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */
@@ -261,33 +208,6 @@ static br_hf_bert_self_attention *new_self_attention(br_hf_bert_config c)
     return self;
 }
 
-/* [B, S, heads d] -> [B, heads, S, d] */
-static br_tensor *split_heads(br_tensor *x, int64_t heads)
-{
-    if (br_failed())
-        return NULL;
-    int64_t batch = br_size(x, 0), tokens = br_size(x, 1), d = br_size(x, 2) / heads;
-    return br_transpose(br_view(x, BR_SHAPE(batch, tokens, heads, d)), 1, 2);
-}
-
-/* The context, by way of the probabilities, which go to *attention. */
-static br_tensor *attend_openly(br_tensor *q, br_tensor *k, br_tensor *v, br_tensor *visible,
-                                double dropout_p, br_tensor **attention)
-{
-    if (br_failed())
-        return NULL;
-    double scale = 1 / sqrt((double)br_size(q, -1));
-    br_tensor *scores = br_mul_scalar(br_matmul(q, br_transpose(k, -1, -2)), scale);
-    br_tensor *hidden = visible ? br_logical_not(visible) : NULL;
-    if (visible)
-        scores = br_masked_fill(scores, hidden, -FLT_MAX);
-    br_tensor *weights = br_softmax(scores, -1);
-    if (visible) /* changes rows only in which all is hidden */
-        weights = br_masked_fill(weights, hidden, 0);
-    *attention = br_tap_attention(q, k, weights, false);
-    return br_matmul(br_f_dropout(weights, dropout_p, dropout_p > 0), v);
-}
-
 /* The context [B, S, hidden_size]; the probabilities go to *attention unless that is NULL. */
 static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tensor *visible,
                          br_tensor **attention)
@@ -295,19 +215,15 @@ static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tenso
     br_enter(self);
     br_scope *scope = br__thread.scope;
     int64_t heads = self->num_attention_heads;
-    br_tensor *q = split_heads(br_linear_forward(self->query, x), heads);
-    br_tensor *k = split_heads(br_linear_forward(self->key, x), heads);
-    br_tensor *v = br_tap("value", split_heads(br_linear_forward(self->value, x), heads));
-    double p = br_is_training(br_base(self)) ? self->dropout_p : 0;
-    br_tensor *weights = NULL, *context;
-    if (attention || br__thread.recorder)
-        context = attend_openly(q, k, v, visible, p, &weights);
-    else
-        context = br_scaled_dot_product_attention(q, k, v, visible,
-                                                  &(br_attention_options){ .dropout_p = p });
+    br_tensor *q = br__split_heads(br_linear_forward(self->query, x), heads);
+    br_tensor *k = br__split_heads(br_linear_forward(self->key, x), heads);
+    br_tensor *v = br_tap("value", br__split_heads(br_linear_forward(self->value, x), heads));
+    br__attention a = { .visible = visible, .weights = attention };
+    a.dropout_p = br_is_training(br_base(self)) ? self->dropout_p : 0;
+    br_tensor *context = br__attend(q, k, v, &a);
     if (attention)
-        *attention = br_scope_return(scope, weights);
-    return br_leave(self, br_flatten(br_transpose(context, 1, 2), 2, 3));
+        br_scope_return(scope, *attention);
+    return br_leave(self, context);
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
@@ -367,7 +283,7 @@ static br_hf_bert_layer *new_layer(br_hf_bert_config c)
     self->attention = br_child(self, "attention", new_attention(c));
     self->intermediate = br_child(self, "intermediate",
                                   new_dense("BertIntermediate", c.hidden_size, c.intermediate_size,
-                                            br__hf_bert_activation(c.hidden_act)));
+                                            br__find_activation(c.hidden_act)));
     self->output = br_child(self, "output", new_residual(c, "BertOutput", c.intermediate_size));
     return self;
 }
@@ -430,7 +346,7 @@ br_hf_bert *br_hf_bert_new(const br_hf_bert_config *config)
     bool before = br__skip_init(true);
     br_hf_bert *self = br__hf_bert_make(c, true);
     br__skip_init(before);
-    return br__hf_bert_finish(br_base(self), &c);
+    return br__init_module(br_base(self), br__hf_bert_init, &c);
 }
 
 /* bool [B, 1, 1, S] or [B, 1, S, S], true where a key may be looked at; NULL without a mask. */

@@ -1,6 +1,7 @@
 /* models/hf_bert_heads.c - what stands on BERT: the heads of its pretraining, a classifier, and the
  * table of the classes by transformers' names. */
 #include "models/hf_bert_internal.h"
+#include "models/models_internal.h"
 #include "nn/nn_internal.h"
 
 /* ---- cls ------------------------------------------------------------------------------------- */
@@ -12,7 +13,7 @@ static br_hf_bert_transform *new_transform(const br_hf_bert *bert)
     self->dense = br_child(self, "dense", br_linear_new(c.hidden_size, c.hidden_size, true));
     self->LayerNorm =
         br_child(self, "LayerNorm", br_layer_norm_new(c.hidden_size, c.layer_norm_eps));
-    self->activation = br__hf_bert_activation(c.hidden_act);
+    self->activation = br__find_activation(c.hidden_act);
     return self;
 }
 
@@ -86,7 +87,7 @@ static br_hf_bert_pretraining *new_pretraining(const br_hf_bert_config *config, 
     bool before = br__skip_init(true);
     br_hf_bert_pretraining *self = make_pretraining(c, name);
     br__skip_init(before);
-    return br__hf_bert_finish(br_base(self), &c);
+    return br__init_module(br_base(self), br__hf_bert_init, &c);
 }
 
 br_hf_bert_pretraining *br_hf_bert_for_pretraining_new(const br_hf_bert_config *config)
@@ -158,7 +159,7 @@ br_hf_bert_classifier *br_hf_bert_for_sequence_classification_new(const br_hf_be
     bool before = br__skip_init(true);
     br_hf_bert_classifier *self = make_classifier(c, CLASSIFICATION);
     br__skip_init(before);
-    return br__hf_bert_finish(br_base(self), &c);
+    return br__init_module(br_base(self), br__hf_bert_init, &c);
 }
 
 br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor *input_ids,

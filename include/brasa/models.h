@@ -8,6 +8,8 @@
 #include <brasa/models/auto_config.h>
 #include <brasa/models/auto_model.h>
 #include <brasa/models/bert.h>
+#include <brasa/models/generate.h>
+#include <brasa/models/gpt2.h>
 #include <brasa/models/hf_bert.h>
 #include <brasa/models/scratch.h>
 #include <brasa/models/vanilla.h>

@@ -3,36 +3,8 @@
 #ifndef BR_TESTS_MODELS_HF_BERT_H
 #define BR_TESTS_MODELS_HF_BERT_H
 
-#include "tests/support.h"
-
-#include <brasa/brasa.h>
+#include "tests/models/recorded.h"
 
 #define HF_BERT BRASA_TEST_DIR "/models/hf_bert"
-
-/* A recorded model, as a class of this name; NULL: the one that it was saved as. */
-static inline void *load_recorded(const char *folder, const char *class_name)
-{
-    br_auto_model_options options = { .class_name = class_name };
-    void *module = br_auto_model_load(folder, &options, NULL);
-    cr_assert(module, "%s", br_error_message());
-    return module;
-}
-
-static inline br_safetensors *open_recorded(const char *path)
-{
-    br_safetensors *file = br_safetensors_open(path, NULL);
-    cr_assert(file, "%s", br_error_message());
-    return file;
-}
-
-/* The largest difference of the two; not less than any bound if there is a NaN. */
-static inline double difference(br_tensor *a, br_tensor *b)
-{
-    cr_assert(a && b && br_same_shape(a, b), "%s", br_error_message());
-    br_scope *scope = br_scope_begin();
-    double d = br_item(br_max(br_abs(br_sub(a, b))));
-    br_scope_end(scope);
-    return isnan(d) ? INFINITY : d;
-}
 
 #endif

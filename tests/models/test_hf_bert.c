@@ -13,14 +13,9 @@ static const char expected_path[] = HF_BERT "/expected.safetensors";
 /* Sums of 24 products of size 1 in f32 against the same in f64. */
 static const double TOLERANCE = 4e-6;
 
-/* Recorded tensors, in the test's scope. */
 static br_tensor *recorded(const char *name)
 {
-    br_safetensors *file = open_recorded(expected_path);
-    br_tensor *t = br_safetensors_get(file, name);
-    br_safetensors_close(file);
-    cr_assert(t, "%s", br_error_message());
-    return t;
+    return recorded_in(expected_path, name);
 }
 
 static void check_recorded(br_tensor *t, const char *name)

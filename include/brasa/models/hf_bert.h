@@ -32,7 +32,8 @@ typedef struct br_hf_bert_config {
     double hidden_dropout_prob, attention_probs_dropout_prob;
     double classifier_dropout; /* before the classifier */
     double layer_norm_eps, initializer_range;
-    const char *hidden_act; /* "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh" */
+    const char *hidden_act; /* "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu" or
+                               "swish", "tanh" */
     bool untied;            /* the decoder's weight is its own, not the word embeddings */
 } br_hf_bert_config;
 

@@ -1,0 +1,250 @@
+/* models/generate.c - generate(): token after token from a model's logits.
+ *
+ * Everything is allocated before the first step, at the size it has at the end; a step's
+ * temporaries go with it. */
+#include <brasa/models/generate.h>
+
+#include "tensor/tensor_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static const char op[] = "generate";
+
+/* A generation under way. */
+typedef struct generation {
+    const br_language_model *lm;
+    br_generate_options o;       /* with defaults in place of zeros */
+    br_cache *cache;             /* NULL if the model has none */
+    int64_t batch, length, room; /* tokens there are in a row, and may be */
+    br_tensor *ids;              /* i64 [B, room] */
+    br_tensor *mask;             /* i64 [B, room], or NULL */
+    br_tensor *eos;              /* i64 [1, n_eos], or NULL */
+    br_tensor *running;          /* bool [B, 1]: rows that have not ended */
+    br_tensor *seen;             /* bool [B, V]: tokens that are there; NULL without a penalty */
+} generation;
+
+/* ---- What may come next ---------------------------------------------------------------------- */
+
+/* bool [*, V], true at the ids [*, n] of a row. */
+static br_tensor *marks(br_tensor *ids, int64_t vocab)
+{
+    br_tensor *all = br_arange(0, (double)vocab, 1, BR_I64);
+    return br_any_dim(br_eq(br_unsqueeze(ids, -1), all), BR_DIMS(1), false);
+}
+
+/* `fresh` are the tokens that the model has just been given. */
+static br_tensor *penalize(generation *g, br_tensor *logits, br_tensor *fresh)
+{
+    if (g->mask) { /* padding is no token */
+        br_tensor *mask = br_narrow(g->mask, 1, g->length - br_size(fresh, 1), br_size(fresh, 1));
+        fresh = br_masked_fill(fresh, br_eq_scalar(mask, 0), -1);
+    }
+    br_tensor *marked = marks(fresh, br_size(logits, 1));
+    if (!g->seen)
+        g->seen = br_scope_return(NULL, marked);
+    else
+        br_copy_(g->seen, br_logical_or(g->seen, marked));
+    double penalty = g->o.repetition_penalty;
+    br_tensor *less = br_where(br_lt_scalar(logits, 0), br_mul_scalar(logits, penalty),
+                               br_div_scalar(logits, penalty));
+    return br_where(g->seen, less, logits);
+}
+
+/* The least of the likeliest whose probabilities sum to top_p, [B, 1]. */
+static br_tensor *nucleus_end(br_tensor *descending, double top_p)
+{
+    br_tensor *p = br_softmax(descending, -1);
+    br_tensor *before = br_sub(br_cumsum(p, -1), p);
+    br_tensor *kept = br_sum_dim(br_lt_scalar(before, top_p), BR_DIMS(-1), true);
+    br_tensor *last = br_clamp(br_sub_scalar(kept, 1), 0, INFINITY);
+    return br_gather(descending, 1, last);
+}
+
+/* Logits with -infinity in the place of those that top_k and top_p leave out. */
+static br_tensor *truncate(const generation *g, br_tensor *logits)
+{
+    int64_t vocab = br_size(logits, 1), k = g->o.top_k;
+    bool few = k > 0 && k < vocab;
+    if (!few && g->o.top_p == 1)
+        return logits;
+    br_tensor *descending = br_topk(logits, few ? k : vocab, -1, true, NULL);
+    br_tensor *least =
+        g->o.top_p < 1 ? nucleus_end(descending, g->o.top_p) : br_narrow(descending, 1, -1, 1);
+    return br_masked_fill(logits, br_lt(logits, least), -INFINITY);
+}
+
+/* One of each row by its probability, [B, 1], as torch.multinomial() draws: probabilities are
+ * divided by exponential numbers, and the largest wins. */
+static br_tensor *draw(br_tensor *logits)
+{
+    br_tensor *u = br_rand(BR_SHAPE(br_size(logits, 0), br_size(logits, 1)), BR_F64);
+    br_tensor *exponential = br_neg(br_log(br_rsub_scalar(u, 1)));
+    br_tensor *q = br_to(exponential, br_dtype_of(logits));
+    return br_argmax(br_div(br_softmax(logits, -1), q), -1, true);
+}
+
+/* The next tokens [B, 1] by the logits [B, V]; `made` have been made so far. */
+static br_tensor *choose(generation *g, br_tensor *logits, br_tensor *fresh, int64_t made)
+{
+    if (br_failed())
+        return NULL;
+    if (g->o.repetition_penalty != 1)
+        logits = penalize(g, logits, fresh);
+    if (g->eos && made < g->o.min_new_tokens)
+        logits = br_masked_fill(logits, marks(g->eos, br_size(logits, 1)), -INFINITY);
+    if (!g->o.do_sample)
+        return br_argmax(logits, -1, true);
+    if (g->o.temperature != 1)
+        logits = br_div_scalar(logits, g->o.temperature);
+    return draw(truncate(g, logits));
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static bool check_logits(const generation *g, const br_tensor *logits)
+{
+    if (!br__required(op, "logits", logits))
+        return false;
+    if (logits->ndim != 2 || logits->sizes[0] != g->batch || logits->sizes[1] == 0 ||
+        !br_is_floating(logits))
+        br__fail(BR_ERROR_SHAPE, op, "the model's logits %s %s must be [%" PRId64 ", V] of floats",
+                 br_dtype_name(logits->dtype), br__shape(logits), g->batch);
+    return !br_failed();
+}
+
+/* Puts the tokens behind the rows, the padding behind those that ended. */
+static void append(generation *g, br_tensor *next)
+{
+    br_tensor *column = br_narrow(g->ids, 1, g->length, 1);
+    if (!g->eos) {
+        br_copy_(column, next);
+    } else {
+        br_tensor *pad = br_full(BR_SHAPE(1, 1), (double)g->o.pad_token_id, BR_I64);
+        br_copy_(column, br_where(g->running, next, pad));
+        br_tensor *ended = br_any_dim(br_eq(next, g->eos), BR_DIMS(1), true);
+        br_copy_(g->running, br_logical_and(g->running, br_logical_not(ended)));
+    }
+    if (!br_failed())
+        g->length++;
+}
+
+static bool step(generation *g, int64_t first)
+{
+    br_scope *scope = br_scope_begin();
+    int64_t seen = br_cache_length(g->cache), n = g->length - seen;
+    br_tensor *fresh = br_narrow(g->ids, 1, seen, n);
+    br_tensor *mask = g->mask ? br_narrow(g->mask, 1, 0, g->length) : NULL;
+    br_tensor *logits = g->lm->next(g->lm->model, fresh, mask, g->cache);
+    bool going = check_logits(g, logits);
+    if (going) {
+        append(g, choose(g, logits, fresh, g->length - first));
+        going = !br_failed() && (!g->eos || br_item_i64(br_any(g->running)));
+        if (!br_failed() && g->o.on_tokens)
+            going &= g->o.on_tokens(g->o.context, br_narrow(g->ids, 1, g->length - 1, 1));
+    }
+    br_scope_end(scope);
+    return going && !br_failed();
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+static void set_defaults(br_generate_options *o)
+{
+    if (o->max_new_tokens == 0)
+        o->max_new_tokens = 20;
+    if (o->temperature == 0)
+        o->temperature = 1;
+    if (o->top_p == 0)
+        o->top_p = 1;
+    if (o->repetition_penalty == 0)
+        o->repetition_penalty = 1;
+    if (!o->has_pad_token_id)
+        o->pad_token_id = o->n_eos > 0 ? o->eos_token_ids[0] : 0;
+}
+
+static bool good_options(const br_generate_options *o)
+{
+    if (o->max_new_tokens < 0 || o->min_new_tokens < 0 || o->top_k < 0)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "max_new_tokens %" PRId64 ", min_new_tokens %" PRId64 " and top_k %" PRId64
+                 " must be at least 0",
+                 o->max_new_tokens, o->min_new_tokens, o->top_k);
+    else if (!(o->temperature >= 0 && o->temperature < INFINITY))
+        br__fail(BR_ERROR_ARGUMENT, op, "temperature is %g, must be positive and finite",
+                 o->temperature);
+    else if (!(o->top_p >= 0 && o->top_p <= 1))
+        br__fail(BR_ERROR_ARGUMENT, op, "top_p is %g, must be 0 .. 1", o->top_p);
+    else if (!(o->repetition_penalty >= 0 && o->repetition_penalty < INFINITY))
+        br__fail(BR_ERROR_ARGUMENT, op, "repetition_penalty is %g, must be positive and finite",
+                 o->repetition_penalty);
+    else if (o->n_eos < 0 || (o->n_eos > 0 && !o->eos_token_ids))
+        br__fail(BR_ERROR_ARGUMENT, op, "n_eos is %" PRId64 ", but eos_token_ids is %s", o->n_eos,
+                 o->eos_token_ids ? "there" : "NULL");
+    return !br_failed();
+}
+
+static bool good_call(const br_language_model *lm, const br_tensor *ids, const br_tensor *mask)
+{
+    if (br_failed())
+        return false;
+    if (!lm || !lm->next)
+        return br__fail(BR_ERROR_ARGUMENT, op, "lm is NULL or has no function");
+    if (!br__required(op, "input_ids", ids))
+        return false;
+    if (ids->dtype != BR_I64 || ids->ndim != 2 || ids->sizes[1] == 0)
+        return br__fail(BR_ERROR_SHAPE, op, "input_ids %s %s must be i64 [B, S], S at least 1",
+                        br_dtype_name(ids->dtype), br__shape(ids));
+    if (mask && !br_same_shape(mask, ids))
+        return br__fail(BR_ERROR_SHAPE, op, "attention_mask %s must have input_ids' shape %s",
+                        br__shape(mask), br__shape(ids));
+    if (lm->max_length > 0 && ids->sizes[1] >= lm->max_length)
+        return br__fail(BR_ERROR_SHAPE, op,
+                        "input_ids %s leave no room for more: the model's limit is %" PRId64
+                        " tokens",
+                        br__shape(ids), lm->max_length);
+    return true;
+}
+
+static bool begin(generation *g, br_tensor *input_ids)
+{
+    int64_t given = input_ids->sizes[1], most = g->lm->max_length;
+    g->batch = input_ids->sizes[0];
+    g->length = given;
+    if (g->o.max_new_tokens > INT32_MAX - given)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%" PRId64 " and %" PRId64 " tokens are too many",
+                        given, g->o.max_new_tokens);
+    g->room = given + g->o.max_new_tokens;
+    if (most > 0 && g->room > most)
+        g->room = most;
+    g->ids = br_empty(BR_SHAPE(g->batch, g->room), BR_I64);
+    br_copy_(br_narrow(g->ids, 1, 0, given), input_ids);
+    if (g->o.attention_mask) {
+        g->mask = br_ones(BR_SHAPE(g->batch, g->room), BR_I64);
+        br_copy_(br_narrow(g->mask, 1, 0, given), g->o.attention_mask);
+    }
+    if (g->o.n_eos > 0)
+        g->eos = br_from_i64(BR_SHAPE(1, g->o.n_eos), g->o.eos_token_ids);
+    g->running = br_ones(BR_SHAPE(g->batch, 1), BR_BOOL);
+    if (!g->lm->no_cache)
+        g->cache = br_cache_new();
+    return !br_failed();
+}
+
+br_tensor *br_generate(const br_language_model *lm, br_tensor *input_ids,
+                       const br_generate_options *options)
+{
+    generation g = { .lm = lm, .o = options ? *options : (br_generate_options){ 0 } };
+    if (!good_call(lm, input_ids, g.o.attention_mask) || !good_options(&g.o))
+        return NULL;
+    set_defaults(&g.o);
+    br_scope *scope = br_no_grad_begin();
+    bool going = begin(&g, input_ids);
+    while (going && g.length < g.room)
+        going = step(&g, input_ids->sizes[1]);
+    br_cache_free(g.cache);
+    br_tensor *ids = br_failed() ? NULL : br_contiguous(br_narrow(g.ids, 1, 0, g.length));
+    br_scope_return(scope, ids);
+    br_scope_end(scope);
+    return ids;
+}

@@ -1,0 +1,462 @@
+/* models/gpt2.c - Hugging Face's GPT2Model and GPT2LMHeadModel. */
+#include <brasa/models/gpt2.h>
+
+#include "models/auto_model_internal.h"
+#include "models/models_internal.h"
+#include "nn/nn_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char op[] = "gpt2";
+
+/* ---- Configuration --------------------------------------------------------------------------- */
+
+br_gpt2_config br_gpt2_config_default(void)
+{
+    return (br_gpt2_config){
+        .vocab_size = 50257,
+        .n_positions = 1024,
+        .n_embd = 768,
+        .n_layer = 12,
+        .n_head = 12,
+        .embd_pdrop = 0.1,
+        .attn_pdrop = 0.1,
+        .resid_pdrop = 0.1,
+        .layer_norm_epsilon = 1e-5,
+        .initializer_range = 0.02,
+        .activation_function = "gelu_new",
+    };
+}
+
+static bool read_config(const br_auto_config *config, br_gpt2_config *c)
+{
+    if (!br_auto_config_expect(config, "gpt2"))
+        return false;
+    if (br_auto_config_truth(config, "add_cross_attention"))
+        br_raise(BR_ERROR_ARGUMENT,
+                 "gpt2: %s: add_cross_attention is true, but there is no encoder here",
+                 br__printable(br_auto_config_path(config)));
+    *c = (br_gpt2_config){
+        .vocab_size = br_auto_config_size(config, "vocab_size"),
+        .n_positions = br_auto_config_size(config, "n_positions"),
+        .n_embd = br_auto_config_size(config, "n_embd"),
+        .n_layer = br_auto_config_size(config, "n_layer"),
+        .n_head = br_auto_config_size(config, "n_head"),
+        .embd_pdrop = br_auto_config_probability(config, "embd_pdrop"),
+        .attn_pdrop = br_auto_config_probability(config, "attn_pdrop"),
+        .resid_pdrop = br_auto_config_probability(config, "resid_pdrop"),
+        .layer_norm_epsilon = br_auto_config_number(config, "layer_norm_epsilon"),
+        .initializer_range = br_auto_config_number(config, "initializer_range"),
+        .activation_function = br__config_activation(config, "activation_function"),
+        .unscaled = !br_auto_config_truth(config, "scale_attn_weights"),
+        .scale_by_layer = br_auto_config_truth(config, "scale_attn_by_inverse_layer_idx"),
+        .untied = !br_auto_config_truth(config, "tie_word_embeddings"),
+    };
+    if (br_auto_config_has(config, "n_inner"))
+        c->n_inner = br_auto_config_size(config, "n_inner");
+    return br__config_multiple(config, "n_embd", "n_head");
+}
+
+br_gpt2_config br_gpt2_config_from(const br_auto_config *config)
+{
+    br_gpt2_config c;
+    return read_config(config, &c) ? c : (br_gpt2_config){ 0 };
+}
+
+static bool good_config(const br_gpt2_config *c)
+{
+    if (!br__good_config(op, c))
+        return false;
+    return br__good_size(op, "vocab_size", c->vocab_size) &&
+           br__good_size(op, "n_positions", c->n_positions) &&
+           br__good_size(op, "n_layer", c->n_layer) &&
+           (c->n_inner == 0 || br__good_size(op, "n_inner", c->n_inner)) &&
+           br__good_multiple(op, "n_embd", c->n_embd, "n_head", c->n_head) &&
+           br__good_size(op, "4 n_embd", 4 * c->n_embd) &&
+           br__good_probability(op, "attn_pdrop", c->attn_pdrop) &&
+           br__good_positive(op, "layer_norm_epsilon", c->layer_norm_epsilon) &&
+           br__good_deviation(op, "initializer_range", c->initializer_range) &&
+           br__good_activation(op, "activation_function", c->activation_function);
+}
+
+/* A good configuration; or, with an error pending, one with which constructors run to their end
+ * without effect. */
+static br_gpt2_config checked(const br_gpt2_config *config)
+{
+    return good_config(config) ? *config : (br_gpt2_config){ .n_embd = 1, .n_head = 1 };
+}
+
+/* Weights that end a layer's halves are drawn smaller, for the sum of all layers. */
+static bool init(const void *of, const char *key, br_tensor *weight)
+{
+    const br_gpt2_config *c = of;
+    bool norm = strstr(key, "ln_") != NULL;
+    if (norm && br__ends_with(key, ".weight"))
+        return br_init_ones_(weight);
+    if (br_ndim(weight) < 2)
+        return br_init_zeros_(weight);
+    double halves = br__ends_with(key, "c_proj.weight") ? 2.0 * (double)c->n_layer : 1;
+    return br_init_normal_(weight, 0, c->initializer_range / sqrt(halves));
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+static br_gpt2_conv1d *new_conv1d(int64_t in_features, int64_t out_features)
+{
+    br_gpt2_conv1d *self = br_module_create(sizeof *self, "Conv1D");
+    br_scope *scope = br_scope_begin();
+    self->weight =
+        br_parameter(self, "weight", br_empty(BR_SHAPE(in_features, out_features), BR_F32));
+    self->bias = br_parameter(self, "bias", br_empty(BR_SHAPE(out_features), BR_F32));
+    br_scope_end(scope);
+    return self;
+}
+
+static br_tensor *conv1d(br_gpt2_conv1d *self, br_tensor *x)
+{
+    br_enter(self);
+    return br_leave(self, br_f_linear(x, br_t(self->weight), self->bias));
+}
+
+static br_gpt2_attention *new_attention(br_gpt2_config c, int64_t layer)
+{
+    br_gpt2_attention *self = br_module_create(sizeof *self, "GPT2Attention");
+    self->n_head = c.n_head;
+    self->layer = layer;
+    self->attn_pdrop = c.attn_pdrop;
+    self->scale = c.unscaled ? 1 : 1 / sqrt((double)(c.n_embd / c.n_head));
+    self->scale /= c.scale_by_layer ? (double)(layer + 1) : 1;
+    self->c_attn = br_child(self, "c_attn", new_conv1d(c.n_embd, 3 * c.n_embd));
+    self->c_proj = br_child(self, "c_proj", new_conv1d(c.n_embd, c.n_embd));
+    self->resid_dropout = br_child(self, "resid_dropout", br_dropout_new(c.resid_pdrop));
+    return self;
+}
+
+/* What all layers of a pass get. */
+typedef struct pass {
+    br_cache *cache;
+    br_tensor *visible; /* as br__attention's; NULL: what is_causal says */
+    bool is_causal;
+} pass;
+
+static br_tensor *attend(br_gpt2_attention *self, br_tensor *x, const pass *p,
+                         br_tensor **attention)
+{
+    br_enter(self);
+    br_scope *scope = br__thread.scope;
+    int64_t e = br_size(x, -1), heads = self->n_head;
+    br_tensor *qkv = conv1d(self->c_attn, x);
+    br_tensor *q = br__split_heads(br_narrow(qkv, 2, 0, e), heads);
+    br_tensor *k = br__split_heads(br_narrow(qkv, 2, e, e), heads);
+    br_tensor *v = br_tap("value", br__split_heads(br_narrow(qkv, 2, 2 * e, e), heads));
+    if (p->cache)
+        br_cache_append(p->cache, self->layer, &k, &v);
+    br__attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
+    a.scale = self->scale;
+    a.dropout_p = br_is_training(br_base(self)) ? self->attn_pdrop : 0;
+    br_tensor *context = br__attend(q, k, v, &a);
+    if (attention)
+        br_scope_return(scope, *attention);
+    x = conv1d(self->c_proj, context);
+    return br_leave(self, br_dropout_forward(self->resid_dropout, x));
+}
+
+static br_gpt2_mlp *new_mlp(br_gpt2_config c)
+{
+    br_gpt2_mlp *self = br_module_create(sizeof *self, "GPT2MLP");
+    int64_t inner = c.n_inner ? c.n_inner : 4 * c.n_embd;
+    self->c_fc = br_child(self, "c_fc", new_conv1d(c.n_embd, inner));
+    self->c_proj = br_child(self, "c_proj", new_conv1d(inner, c.n_embd));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c.resid_pdrop));
+    self->act = br__find_activation(c.activation_function);
+    return self;
+}
+
+static br_tensor *feed_forward(br_gpt2_mlp *self, br_tensor *x)
+{
+    br_enter(self);
+    x = conv1d(self->c_proj, self->act(conv1d(self->c_fc, x)));
+    return br_leave(self, br_dropout_forward(self->dropout, x));
+}
+
+static br_layer_norm *new_norm(br_gpt2_config c)
+{
+    return br_layer_norm_new(c.n_embd, c.layer_norm_epsilon);
+}
+
+static br_gpt2_block *new_block(br_gpt2_config c, int64_t layer)
+{
+    br_gpt2_block *self = br_module_create(sizeof *self, "GPT2Block");
+    self->ln_1 = br_child(self, "ln_1", new_norm(c));
+    self->attn = br_child(self, "attn", new_attention(c, layer));
+    self->ln_2 = br_child(self, "ln_2", new_norm(c));
+    self->mlp = br_child(self, "mlp", new_mlp(c));
+    return self;
+}
+
+static br_tensor *run_block(br_gpt2_block *self, br_tensor *x, const pass *p, br_tensor **attention)
+{
+    br_enter(self);
+    x = br_add(attend(self->attn, br_layer_norm_forward(self->ln_1, x), p, attention), x);
+    if (attention)
+        br_scope_return(NULL, *attention);
+    x = br_add(x, feed_forward(self->mlp, br_layer_norm_forward(self->ln_2, x)));
+    return br_leave(self, br_tap("hidden_state", x));
+}
+
+/* ---- GPT2Model ------------------------------------------------------------------------------- */
+
+static br_gpt2 *make_model(br_gpt2_config c)
+{
+    br_gpt2 *self = br_module_create(sizeof *self, "GPT2Model");
+    self->config = c;
+    self->wte = br_child(self, "wte", br_embedding_new(c.vocab_size, c.n_embd, -1));
+    self->wpe = br_child(self, "wpe", br_embedding_new(c.n_positions, c.n_embd, -1));
+    self->drop = br_child(self, "drop", br_dropout_new(c.embd_pdrop));
+    self->h = br_child(self, "h", br_module_list_new());
+    for (int64_t i = 0; i < c.n_layer && !br_failed(); i++)
+        br_module_list_append(self->h, new_block(c, i));
+    self->ln_f = br_child(self, "ln_f", new_norm(c));
+    return self;
+}
+
+br_gpt2 *br_gpt2_new(const br_gpt2_config *config)
+{
+    br_gpt2_config c = checked(config);
+    bool before = br__skip_init(true);
+    br_gpt2 *self = make_model(c);
+    br__skip_init(before);
+    return br__init_module(br_base(self), init, &c);
+}
+
+/* Checks the ids' shape against what the model has positions for. */
+static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_options *o)
+{
+    if (!br__required(op, "input_ids", ids))
+        return false;
+    int64_t past = br_cache_length(o->cache);
+    if (ids->ndim != 2)
+        br__fail(BR_ERROR_SHAPE, op, "input_ids %s must have 2 dimensions: batch, tokens",
+                 br__shape(ids));
+    else if (ids->sizes[1] > self->config.n_positions - past)
+        br__fail(BR_ERROR_SHAPE, op,
+                 "input_ids %s behind %" PRId64 " tokens are more than the %" PRId64 " positions",
+                 br__shape(ids), past, self->config.n_positions);
+    else if (o->token_type_ids && !br_same_shape(ids, o->token_type_ids))
+        br__fail(BR_ERROR_SHAPE, op, "token_type_ids %s must have input_ids' shape %s",
+                 br__shape(o->token_type_ids), br__shape(ids));
+    return !br_failed();
+}
+
+static br_tensor *positions(const br_tensor *ids, const br_gpt2_options *o)
+{
+    int64_t past = br_cache_length(o->cache), n = ids->sizes[1];
+    const br_tensor *given = o->position_ids;
+    if (!given)
+        return br_unsqueeze(br_arange((double)past, (double)(past + n), 1, BR_I64), 0);
+    if (given->ndim == 2 && given->sizes[1] == n &&
+        (given->sizes[0] == 1 || given->sizes[0] == ids->sizes[0]))
+        return o->position_ids;
+    return br__fail(BR_ERROR_SHAPE, op,
+                    "position_ids %s must be [%" PRId64 ", %" PRId64 "] or [1, %" PRId64 "]",
+                    br__shape(given), ids->sizes[0], n, n);
+}
+
+static br_tensor *embed(br_gpt2 *self, br_tensor *ids, const br_gpt2_options *o)
+{
+    br_tensor *x = br_embedding_forward(self->wte, ids);
+    x = br_add(x, br_embedding_forward(self->wpe, positions(ids, o)));
+    if (o->token_type_ids)
+        x = br_add(x, br_embedding_forward(self->wte, o->token_type_ids));
+    return br_dropout_forward(self->drop, x);
+}
+
+/* Who may look where, in as simple a form as there is. */
+static pass begin_pass(const br_tensor *ids, const br_gpt2_options *o)
+{
+    int64_t past = br_cache_length(o->cache), n = ids->sizes[1];
+    pass p = { .cache = o->cache };
+    if (!o->attention_mask && past == 0) {
+        p.is_causal = n > 1;
+        return p;
+    }
+    if (n > 1)
+        p.visible = br__visible_past(past, n);
+    br_tensor *keys =
+        br__visible_keys(op, "attention_mask", o->attention_mask, ids->sizes[0], past + n);
+    if (keys)
+        p.visible = p.visible ? br_logical_and(p.visible, keys) : keys;
+    return p;
+}
+
+/* A caller that looks at what a failed pass should have given finds NULL. */
+static void clear_outputs(const br_gpt2 *self, const br_gpt2_options *o)
+{
+    int64_t n = self->config.n_layer;
+    for (int64_t i = 0; o->hidden_states && i <= n; i++)
+        o->hidden_states[i] = NULL;
+    for (int64_t i = 0; o->attentions && i < n; i++)
+        o->attentions[i] = NULL;
+}
+
+/* Hands what a forward gave by its options from the innermost scope to the one outside. */
+static void hand_out(const br_gpt2 *self, const br_gpt2_options *o)
+{
+    int64_t n = self->config.n_layer;
+    for (int64_t i = 0; o->hidden_states && i <= n; i++)
+        br_scope_return(NULL, o->hidden_states[i]);
+    for (int64_t i = 0; o->attentions && i < n; i++)
+        br_scope_return(NULL, o->attentions[i]);
+}
+
+static br_tensor *run_blocks(br_gpt2 *self, br_tensor *x, const pass *p, const br_gpt2_options *o)
+{
+    for (int64_t i = 0; i < br_module_list_size(self->h) && !br_failed(); i++) {
+        if (o->hidden_states)
+            o->hidden_states[i] = x;
+        x = run_block(br_module_list_at(self->h, i), x, p,
+                      o->attentions ? &o->attentions[i] : NULL);
+    }
+    x = br_layer_norm_forward(self->ln_f, x);
+    if (o->hidden_states)
+        o->hidden_states[self->config.n_layer] = x;
+    return x;
+}
+
+static const br_gpt2_options no_options = { 0 };
+
+br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids, const br_gpt2_options *options)
+{
+    const br_gpt2_options *o = options ? options : &no_options;
+    if (self)
+        clear_outputs(self, o);
+    br_enter(self);
+    if (!good_ids(self, input_ids, o))
+        return br_leave(self, NULL);
+    pass p = begin_pass(input_ids, o);
+    br_tensor *x = run_blocks(self, embed(self, input_ids, o), &p, o);
+    if (br_failed())
+        clear_outputs(self, o);
+    hand_out(self, o);
+    return br_leave(self, x);
+}
+
+/* ---- GPT2LMHeadModel ------------------------------------------------------------------------- */
+
+static br_gpt2_lm *make_lm(br_gpt2_config c)
+{
+    br_gpt2_lm *self = br_module_create(sizeof *self, "GPT2LMHeadModel");
+    self->transformer = br_child(self, "transformer", make_model(c));
+    self->lm_head = br_child(self, "lm_head", br_linear_new(c.n_embd, c.vocab_size, false));
+    if (!c.untied && !br_failed())
+        self->lm_head->weight = br_module_replace_parameter(br_base(self->lm_head), "weight",
+                                                            self->transformer->wte->weight);
+    return self;
+}
+
+br_gpt2_lm *br_gpt2_lm_new(const br_gpt2_config *config)
+{
+    br_gpt2_config c = checked(config);
+    bool before = br__skip_init(true);
+    br_gpt2_lm *self = make_lm(c);
+    br__skip_init(before);
+    return br__init_module(br_base(self), init, &c);
+}
+
+br_tensor *br_gpt2_lm_forward(br_gpt2_lm *self, br_tensor *input_ids,
+                              const br_gpt2_options *options)
+{
+    br_enter(self);
+    br_tensor *x = br_gpt2_forward(self->transformer, input_ids, options);
+    hand_out(self->transformer, options ? options : &no_options);
+    return br_leave(self, br_linear_forward(self->lm_head, x));
+}
+
+/* Positions count the tokens that are no padding; those of padding do not matter. */
+static br_tensor *masked_positions(br_tensor *mask, int64_t n)
+{
+    br_tensor *count = br_sub_scalar(br_cumsum(br_to(br_ne_scalar(mask, 0), BR_I64), 1), 1);
+    return br_clamp(br_slice(count, 1, -n, BR_ALL, 1), 0, INFINITY);
+}
+
+static br_tensor *next_logits(void *model, br_tensor *ids, br_tensor *attention_mask,
+                              br_cache *cache)
+{
+    br_gpt2_lm *self = model;
+    br_enter(self);
+    br_gpt2_options o = { .attention_mask = attention_mask, .cache = cache };
+    if (attention_mask)
+        o.position_ids = masked_positions(attention_mask, br_size(ids, 1));
+    br_tensor *x = br_select(br_gpt2_forward(self->transformer, ids, &o), 1, -1);
+    return br_leave(self, br_linear_forward(self->lm_head, x));
+}
+
+br_language_model br_gpt2_language_model(br_gpt2_lm *model)
+{
+    int64_t most = model && model->transformer ? model->transformer->config.n_positions : 0;
+    return (br_language_model){ .model = model, .next = next_logits, .max_length = most };
+}
+
+br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels)
+{
+    static const char name[] = "causal_lm_loss";
+    if (!br__required(name, "logits", logits) || !br__required(name, "labels", labels))
+        return NULL;
+    if (logits->ndim != 3 || labels->ndim != 2 || labels->sizes[0] != logits->sizes[0] ||
+        labels->sizes[1] != logits->sizes[1])
+        return br__fail(BR_ERROR_SHAPE, name, "logits %s must be [B, S, V], and labels %s [B, S]",
+                        br__shape(logits), br__shape(labels));
+    br_scope *scope = br_scope_begin();
+    br_tensor *none = br_full(BR_SHAPE(labels->sizes[0], 1), -100, BR_I64);
+    br_tensor *next = br_cat(BR_INPUTS(br_slice(labels, 1, 1, BR_ALL, 1), none), 1);
+    br_tensor *loss =
+        br_cross_entropy(br_flatten(logits, 0, 1), br_reshape(next, BR_SHAPE(-1)), NULL);
+    br_scope_return(scope, loss);
+    br_scope_end(scope);
+    return loss;
+}
+
+/* ---- The classes by name --------------------------------------------------------------------- */
+
+static br_gpt2_config config_of(const br_auto_config *config)
+{
+    br_gpt2_config c = br_gpt2_config_from(config);
+    return checked(&c);
+}
+
+static void *load_model(const br_auto_config *config)
+{
+    return make_model(config_of(config));
+}
+
+static void *load_lm(const br_auto_config *config)
+{
+    return make_lm(config_of(config));
+}
+
+static bool init_key(const br_auto_config *config, const char *key, br_tensor *weight)
+{
+    br_gpt2_config c = br_gpt2_config_from(config);
+    return init(&c, key, weight);
+}
+
+static const br_model_class classes[] = {
+    { "GPT2Model", load_model },
+    { "GPT2LMHeadModel", load_lm },
+    { NULL, NULL },
+};
+
+static const char *const heads[] = { "lm_head.", NULL };
+/* The causal mask, which was a buffer once. */
+static const char *const ignored[] = { ".attn.bias", ".attn.masked_bias", NULL };
+
+const br_model_family br__gpt2_family = {
+    .model_type = "gpt2",
+    .prefix = "transformer.",
+    .classes = classes,
+    .heads = heads,
+    .ignored = ignored,
+    .init = init_key,
+};

@@ -1,0 +1,349 @@
+/* Hugging Face's GPT-2: numbers and gradients against transformers', gradients in f64 against
+ * finite differences, keys, taps, and inputs that are refused. generate() is in test_generate.c. */
+#include "tests/memory.h"
+#include "tests/models/models.h"
+#include "tests/models/recorded.h"
+
+TestSuite(gpt2, .init = check_begin, .fini = check_end);
+
+#define GPT2 BRASA_TEST_DIR "/models/gpt2"
+enum { LAYERS = 2 };
+
+/* Sums of 16 to 64 products of size 1 in f32 against the same in f64. */
+static const double TOLERANCE = 6e-6;
+
+static br_tensor *recorded(const char *name)
+{
+    return recorded_in(GPT2 "/expected.safetensors", name);
+}
+
+static void check_recorded(br_tensor *t, const char *name)
+{
+    double d = difference(t, recorded(name));
+    cr_assert(d <= TOLERANCE, "%s is off by %g", name, d);
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+/* Rows of padding see nothing here and some of it there, so that only tokens are compared. */
+static br_tensor *tokens_only(br_tensor *t, int64_t dim)
+{
+    br_tensor *mask = br_to(recorded("attention_mask"), BR_F32);
+    for (int64_t i = 0; i < dim; i++)
+        mask = br_unsqueeze(mask, 1 + (dim == 1 ? 1 : 0));
+    return br_mul(t, dim == 1 ? mask : br_unsqueeze(mask, -1));
+}
+
+Test(gpt2, logits_equal_transformers)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
+    cr_assert_str_eq(br_module_class(br_base(model)), "GPT2LMHeadModel");
+    br_tensor *hidden[LAYERS + 1], *attentions[LAYERS];
+    for (int open = 0; open < 2; open++) {
+        br_gpt2_options o = { .attention_mask = recorded("attention_mask"),
+                              .hidden_states = hidden,
+                              .attentions = open ? attentions : NULL };
+        br_tensor *logits = br_gpt2_lm_forward(model, recorded("input_ids"), &o);
+        cr_assert(difference(tokens_only(logits, 1), tokens_only(recorded("logits"), 1)) <=
+                  TOLERANCE);
+        for (int64_t i = 0; i <= LAYERS; i++) {
+            br_tensor *want = br_select(recorded("hidden_states"), 0, i);
+            cr_assert(difference(tokens_only(hidden[i], 1), tokens_only(want, 1)) <= TOLERANCE);
+        }
+        br_tensor *loss = br_causal_lm_loss(logits, recorded("labels"));
+        check_close(br_item(loss), br_item(recorded("loss")), TOLERANCE);
+    }
+    for (int64_t i = 0; i < LAYERS; i++) {
+        br_tensor *want = br_select(recorded("attentions"), 0, i);
+        cr_assert(difference(tokens_only(attentions[i], 2), tokens_only(want, 2)) <= TOLERANCE);
+    }
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+Test(gpt2, positions_and_types_are_given)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
+    br_tensor *ids = recorded("input_ids");
+    br_tensor *rows[] = { br_select(ids, 0, 2), br_select(ids, 0, 1), br_select(ids, 0, 0) };
+    br_gpt2_options o = { .position_ids =
+                              br_rsub_scalar(br_unsqueeze(br_arange(0, 9, 1, BR_I64), 0), 8),
+                          .token_type_ids = br_stack(3, rows, 0) };
+    check_recorded(br_gpt2_lm_forward(model, ids, &o), "placed_logits");
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+/* Untied, other feed-forward layers, scores divided by the layer's number. */
+Test(gpt2, other_forms)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2_lm *model = load_recorded(GPT2 "/forms", NULL);
+    cr_assert_neq(model->lm_head->weight, model->transformer->wte->weight);
+    check_recorded(br_gpt2_lm_forward(model, recorded("input_ids"), NULL), "forms_logits");
+    br_recorder *recorder = br_recorder_begin();
+    check_recorded(br_gpt2_lm_forward(model, recorded("input_ids"), NULL), "forms_logits");
+    br_recorder_end(recorder);
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+Test(gpt2, gradients_equal_transformers)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
+    br_gpt2_options o = { .attention_mask = recorded("attention_mask") };
+    br_backward(br_causal_lm_loss(br_gpt2_lm_forward(model, recorded("input_ids"), &o),
+                                  recorded("labels")));
+    br_named_list *list = br_parameters(br_base(model));
+    cr_assert_eq(list->count, 28);
+    for (int64_t i = 0; i < list->count; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "grad.%s", list->items[i].name);
+        check_recorded(br_grad_of(list->items[i].tensor), name);
+    }
+    br_named_list_free(list);
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+/* ---- Loading --------------------------------------------------------------------------------- */
+
+/* The base model from a folder whose keys have its prefix, and the other way round. */
+Test(gpt2, prefix_present_or_absent)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2 *base = load_recorded(GPT2 "/lm", "GPT2Model");
+    char dir[] = "/tmp/brasa-gpt2-XXXXXX", config[64], weights[64];
+    cr_assert(mkdtemp(dir));
+    snprintf(config, sizeof config, "%s/config.json", dir);
+    snprintf(weights, sizeof weights, "%s/model.safetensors", dir);
+    FILE *file = fopen(config, "w");
+    fputs("{\"model_type\": \"gpt2\", \"vocab_size\": 40, \"n_positions\": 24, \"n_embd\": 16, "
+          "\"n_layer\": 2, \"n_head\": 4}",
+          file);
+    fclose(file);
+    br_named_list *keys = br_state_dict(br_base(base));
+    cr_assert(br_safetensors_save(weights, keys, 0, NULL), "%s", br_error_message());
+    br_named_list_free(keys);
+    br_auto_model_report report;
+    br_gpt2_lm *model = br_auto_model_load(
+        dir, &(br_auto_model_options){ .class_name = "GPT2LMHeadModel" }, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.matched == 28 && report.renamed == 28 && report.missing == 0);
+    br_auto_model_report_clear(&report);
+    br_gpt2_options o = { .attention_mask = recorded("attention_mask") };
+    br_tensor *loss =
+        br_causal_lm_loss(br_gpt2_lm_forward(model, recorded("input_ids"), &o), recorded("labels"));
+    check_close(br_item(loss), br_item(recorded("loss")), TOLERANCE);
+    remove(config);
+    remove(weights);
+    remove(dir);
+    br_free_module(model);
+    br_free_module(base);
+    br_scope_end(scope);
+}
+
+static br_gpt2_config tiny(void)
+{
+    return (br_gpt2_config){ .vocab_size = 9,
+                             .n_positions = 6,
+                             .n_embd = 6,
+                             .n_layer = LAYERS,
+                             .n_head = 2,
+                             .n_inner = 5,
+                             .embd_pdrop = 0.4,
+                             .attn_pdrop = 0.4,
+                             .resid_pdrop = 0.4,
+                             .layer_norm_epsilon = 1e-5,
+                             .initializer_range = 0.5,
+                             .activation_function = "gelu_new" };
+}
+
+/* The keys of transformers' GPT2LMHeadModel, in its order. */
+Test(gpt2, keys_of_transformers)
+{
+    static const char *const layer[] = {
+        "ln_1.weight",        "ln_1.bias",        "attn.c_attn.weight", "attn.c_attn.bias",
+        "attn.c_proj.weight", "attn.c_proj.bias", "ln_2.weight",        "ln_2.bias",
+        "mlp.c_fc.weight",    "mlp.c_fc.bias",    "mlp.c_proj.weight",  "mlp.c_proj.bias",
+    };
+    br_gpt2_config c = tiny();
+    br_gpt2_lm *model = br_gpt2_lm_new(&c);
+    br_named_list *keys = br_state_dict(br_base(model));
+    cr_assert_eq(keys->count, 2 + 12 * LAYERS + 3);
+    cr_assert_str_eq(keys->items[0].name, "transformer.wte.weight");
+    cr_assert_str_eq(keys->items[1].name, "transformer.wpe.weight");
+    for (int i = 0; i < 12 * LAYERS; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "transformer.h.%d.%s", i / 12, layer[i % 12]);
+        cr_assert_str_eq(keys->items[2 + i].name, name);
+    }
+    cr_assert_str_eq(keys->items[keys->count - 1].name, "lm_head.weight");
+    br_tensor *wide = br_named_list_get(keys, "transformer.h.0.attn.c_attn.weight");
+    cr_assert(br_size(wide, 0) == 6 && br_size(wide, 1) == 18);
+    br_named_list_free(keys);
+    br_free_module(model);
+}
+
+/* Biases 0, norms 1, weights of the deviation asked for, less where a layer's halves end. */
+Test(gpt2, first_values)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2_config c = tiny();
+    c.n_embd = 60;
+    c.vocab_size = 400;
+    br_gpt2 *model = br_gpt2_new(&c);
+    br_gpt2_block *block = br_module_list_at(model->h, 1);
+    check_close(br_item(br_std(model->wte->weight, 1)), 0.5, 0.01);
+    check_close(br_item(br_std(block->attn->c_attn->weight, 1)), 0.5, 0.01);
+    check_close(br_item(br_std(block->attn->c_proj->weight, 1)), 0.25, 0.02);
+    cr_assert_eq(br_item(br_sum(br_abs(block->mlp->c_fc->bias))), 0);
+    cr_assert_eq(br_item(br_sum(block->ln_2->weight)), 60);
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+Test(gpt2, taps)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2 *model = load_recorded(GPT2 "/lm", "GPT2Model");
+    br_gpt2_options o = { .attention_mask = recorded("attention_mask") };
+    br_recorder *recorder = br_recorder_begin();
+    br_gpt2_forward(model, recorded("input_ids"), &o);
+    br_tensor *second = br_recorder_get(recorder, "h.1.attn.attention");
+    br_tensor *want = br_select(recorded("attentions"), 0, 1);
+    cr_assert(difference(tokens_only(second, 2), tokens_only(want, 2)) <= TOLERANCE);
+    br_tensor *q = br_recorder_get(recorder, "h.0.attn.query");
+    cr_assert(br_ndim(q) == 4 && br_size(q, 1) == 4 && br_size(q, 3) == 4);
+    cr_assert(br_recorder_get(recorder, "h.0.hidden_state"));
+    cr_assert_eq(br_recorder_count(recorder), 5 * LAYERS);
+    br_recorder_end(recorder);
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+static br_tensor *ids(void)
+{
+    return br_from_i64(BR_SHAPE(2, 4), (int64_t[]){ 1, 4, 8, 0, 1, 5, 4, 3 });
+}
+
+/* The losses with attentions held openly and not. */
+static br_tensor *run_lm(br_tensor *const *in, int n, void *model)
+{
+    (void)in;
+    (void)n;
+    br_tensor *attentions[LAYERS], *sum = NULL;
+    br_gpt2_options o = { .attention_mask = br_ne_scalar(ids(), 0) };
+    for (int open = 0; open < 2; open++) {
+        o.attentions = open ? attentions : NULL;
+        br_tensor *loss = br_causal_lm_loss(br_gpt2_lm_forward(model, ids(), &o), ids());
+        sum = open ? br_add(sum, loss) : loss;
+    }
+    return sum;
+}
+
+Test(gpt2, gradients)
+{
+    br_gpt2_config c = tiny();
+    for (int training = 0; training < 2; training++) {
+        br_manual_seed((uint64_t)training + 1);
+        br_scope *scope = br_scope_begin();
+        br_gpt2_lm *model = br_gpt2_lm_new(&c);
+        br_train(br_base(model), training);
+        check_gradients(run_lm, model, 0, NULL);
+        br_free_module(model);
+        br_scope_end(scope);
+    }
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+Test(gpt2, bad_configurations)
+{
+    static const struct {
+        int64_t vocab_size, n_embd, n_inner;
+        const char *act, *message;
+        double dropout, eps, range;
+    } bad[] = {
+        { 0, 6, 0, "gelu", "vocab_size is 0", 0, 1, 1 },
+        { 9, 7, 0, "gelu", "n_embd 7 is no multiple of n_head 2", 0, 1, 1 },
+        { 9, 6, -1, "gelu", "n_inner is -1", 0, 1, 1 },
+        { 9, INT32_MAX - 1, 0, "gelu", "4 n_embd", 0, 1, 1 },
+        { 9, 6, 0, "geglu", "activation_function is geglu", 0, 1, 1 },
+        { 9, 6, 0, NULL, "activation_function is NULL", 0, 1, 1 },
+        { 9, 6, 0, "gelu", "attn_pdrop is 2", 2, 1, 1 },
+        { 9, 6, 0, "gelu", "layer_norm_epsilon is 0", 0, 0, 1 },
+        { 9, 6, 0, "gelu", "initializer_range is nan", 0, 1, (double)NAN },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        br_gpt2_config c = tiny();
+        c.vocab_size = bad[i].vocab_size;
+        c.n_embd = bad[i].n_embd;
+        c.n_inner = bad[i].n_inner;
+        c.activation_function = bad[i].act;
+        c.attn_pdrop = bad[i].dropout;
+        c.layer_norm_epsilon = bad[i].eps;
+        c.initializer_range = bad[i].range;
+        br_gpt2_lm *model = br_gpt2_lm_new(&c);
+        cr_assert(br_failed());
+        cr_assert(strstr(br_error_message(), bad[i].message), "%s", br_error_message());
+        br_clear_error();
+        br_free_module(model);
+    }
+}
+
+Test(gpt2, bad_inputs)
+{
+    br_scope *scope = br_scope_begin();
+    br_gpt2_config c = tiny();
+    br_gpt2_lm *model = br_gpt2_lm_new(&c);
+    br_tensor *hidden[LAYERS + 1], *good = ids(), *row = br_zeros(BR_SHAPE(4), BR_I64),
+                                   *wide = br_zeros(BR_SHAPE(2, 7), BR_I64);
+    br_gpt2_options mask = { .attention_mask = wide }, types = { .token_type_ids = wide },
+                    places = { .position_ids = wide }, o = { .hidden_states = hidden };
+    check_fails(br_gpt2_lm_forward(model, NULL, NULL), "input_ids");
+    check_fails(br_gpt2_lm_forward(model, row, NULL), "[4] must have 2 dimensions");
+    check_fails(br_gpt2_lm_forward(model, wide, NULL),
+                "[2, 7] behind 0 tokens are more than the 6");
+    check_fails(br_gpt2_lm_forward(model, good, &mask), "attention_mask [2, 7] must be [2, 4]");
+    check_fails(br_gpt2_lm_forward(model, good, &types), "token_type_ids [2, 7]");
+    check_fails(br_gpt2_lm_forward(model, good, &places), "position_ids [2, 7] must be [2, 4]");
+    br_tensor *large = br_from_i64(BR_SHAPE(1, 1), (int64_t[]){ 9 });
+    check_fails(br_gpt2_lm_forward(model, large, &o), "9");
+    cr_assert_null(hidden[LAYERS]);
+    check_fails(br_gpt2_lm_forward(NULL, good, NULL), "NULL");
+    check_fails(br_causal_lm_loss(br_zeros(BR_SHAPE(2, 4, 9), BR_F32), wide), "labels [2, 7]");
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static bool train_a_step(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_manual_seed(1);
+    br_gpt2_config c = tiny();
+    br_gpt2_lm *model = br_gpt2_lm_new(&c);
+    br_optim *adam = br_adam(br_base(model), NULL);
+    br_tensor *hidden[LAYERS + 1], *attentions[LAYERS];
+    br_gpt2_options o = { .attention_mask = br_ne_scalar(ids(), 0),
+                          .hidden_states = hidden,
+                          .attentions = attentions };
+    br_backward(br_causal_lm_loss(br_gpt2_lm_forward(model, ids(), &o), ids()));
+    bool ok = br_optim_step(adam);
+    br_optim_free(adam);
+    br_free_module(model);
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(gpt2, memory_runs_out_everywhere)
+{
+    fail_in_turn(train_a_step, "a step");
+}
