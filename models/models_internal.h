@@ -51,6 +51,7 @@ typedef struct br__attention {
                             NULL: everywhere */
     br_tensor *bias;     /* added to the scores, -infinity where `visible` is false; NULL: none */
     bool is_causal;      /* query i sees keys 0 .. i; then `visible` and `bias` are NULL */
+    bool is_cross;       /* the keys are another sequence's */
     double scale;        /* of the scores; 0: 1 / sqrt(d) */
     double dropout_p;    /* of the probabilities */
     br_tensor **weights; /* receives the probabilities [B, heads, S, K]; NULL: not wanted */
