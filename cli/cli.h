@@ -16,6 +16,7 @@ int cli_info(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
 int cli_embed(int argc, char **argv);
+int cli_attention(int argc, char **argv);
 
 /* Prints "brasa COMMAND: message" and where help is, and returns CLI_USAGE. */
 int cli_usage(const char *command, const char *format, ...) BR_PRINTF(2, 3);
@@ -46,6 +47,9 @@ char *cli_data_file(const char *name);
 bool cli_make_directory(const char *path);
 /* printf() into memory to free(); NULL and an error. */
 char *cli_format(const char *format, ...) BR_PRINTF(1, 2);
+/* The tokenizer of a folder as the hub has it: tokenizer.json, or vocab.txt, which alone can be
+ * read as `cased`. NULL and an error. */
+br_tokenizer *cli_open_tokenizer(const char *dir, bool cased);
 /* Seconds of a clock that only goes forward. */
 double cli_seconds(void);
 

@@ -161,3 +161,17 @@ double cli_seconds(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+br_tokenizer *cli_open_tokenizer(const char *dir, bool cased)
+{
+    char *json = cli_format("%s/tokenizer.json", dir);
+    char *vocab = json ? cli_format("%s/vocab.txt", dir) : NULL;
+    br_tokenizer *tokenizer = NULL;
+    if (vocab)
+        tokenizer = !cased && access(json, F_OK) == 0
+                        ? br_tokenizer_from_json(json)
+                        : br_tokenizer_from_vocab(vocab, &(br_tokenizer_options){ .cased = cased });
+    free(vocab);
+    free(json);
+    return tokenizer;
+}

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char help[] =
     "Usage: brasa embed --model DIR [OPTION]... TEXT...\n"
@@ -111,21 +110,6 @@ static void free_texts(texts *t)
 }
 
 /* ---- The model ------------------------------------------------------------------------------- */
-
-static br_tokenizer *open_tokenizer(const request *r)
-{
-    char *json = cli_format("%s/tokenizer.json", r->model);
-    char *vocab = json ? cli_format("%s/vocab.txt", r->model) : NULL;
-    br_tokenizer *tokenizer = NULL;
-    if (vocab)
-        tokenizer =
-            !r->cased && access(json, F_OK) == 0
-                ? br_tokenizer_from_json(json)
-                : br_tokenizer_from_vocab(vocab, &(br_tokenizer_options){ .cased = r->cased });
-    free(vocab);
-    free(json);
-    return tokenizer;
-}
 
 /* [n, hidden_size]. The division by the number of tokens is left to that by the length. */
 static br_tensor *pool(br_tensor *last_hidden_state, br_tensor *attention_mask)
@@ -230,7 +214,7 @@ static void embed(const request *r, int n, char **arguments)
                  "embed: cosines are shown of at most %d texts, there are %" PRId64
                  "; --json gives embeddings",
                  MOST_SHOWN, t.n);
-    br_tokenizer *tokenizer = br_failed() ? NULL : open_tokenizer(r);
+    br_tokenizer *tokenizer = br_failed() ? NULL : cli_open_tokenizer(r->model, r->cased);
     br_auto_model_options options = { .class_name = "BertModel" };
     br_hf_bert *bert = tokenizer ? br_auto_model_load(r->model, &options, NULL) : NULL;
     br_tensor *all = bert ? embed_all(bert, tokenizer, r, &t) : NULL;

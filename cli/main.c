@@ -14,6 +14,7 @@ static const struct {
     { "info", "show what a safetensors file, checkpoint or config.json holds", cli_info },
     { "tokenize", "show the tokens of a text", cli_tokenize },
     { "embed", "embed sentences, and tell how near they are to each other", cli_embed },
+    { "attention", "write a page that shows what a model attends to", cli_attention },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -21,7 +22,7 @@ static int help(FILE *stream)
 {
     fprintf(stream, "Usage: brasa COMMAND [ARGUMENT]...\n\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(stream, "  %-8s %s\n", commands[i].name, commands[i].summary);
+        fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
     fprintf(stream, "\n'brasa COMMAND --help' tells more; 'brasa --version' prints the version.\n");
     return 0;
 }

@@ -57,7 +57,7 @@ static int help(const train_request *request)
     return request->recipe ? train_describe(request) : 0;
 }
 
-static const recipe *find_recipe(const char *name)
+const recipe *train_find_recipe(const char *name)
 {
     for (int i = 0; i < N_RECIPES; i++)
         if (strcmp(recipes[i]->name, name) == 0)
@@ -149,7 +149,7 @@ static int take_recipe(train_request *request, int argc, char **argv)
         return cli_usage("train", "which recipe?");
     if (argc > 1)
         return cli_usage("train", "'%s' is one argument too many", argv[1]);
-    request->recipe = find_recipe(argv[0]);
+    request->recipe = train_find_recipe(argv[0]);
     if (!request->recipe)
         return cli_usage("train", "there is no recipe '%s'", argv[0]);
     if (request->resume && (request->preset || request->as_written))

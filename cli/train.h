@@ -37,6 +37,9 @@ typedef struct recipe {
     void (*evaluate)(void *self, double *metrics);
     /* Prints what the model has learned. */
     void (*show)(void *self);
+    /* Runs the model, in evaluation mode and without gradients, on a text, or, if that is NULL, on an
+     * example of its own: its attention. NULL on error, and where it cannot be. */
+    br_attention *(*attend)(void *self, const char *text);
     void (*destroy)(void *self);
 } recipe;
 
@@ -58,6 +61,9 @@ typedef struct train_request {
 
 /* Trains; the exit status. */
 int train_run(const train_request *request);
+/* What the model of a checkpoint attends to in the text, as recipes' attend(); NULL and an error. */
+br_attention *train_attend(const char *checkpoint, const char *text);
+const recipe *train_find_recipe(const char *name);
 /* Prints the recipe's settings with the preset's values. */
 int train_describe(const train_request *request);
 

@@ -207,6 +207,38 @@ static void show(void *context)
            right_words, count_words(b), right_answers, self->batch_size);
 }
 
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* Of the batch's first pair, without its padding. */
+static br_attention *attend(void *context, const char *text)
+{
+    bert_task *self = context;
+    const br_bert_batch *b = &self->batch;
+    const int64_t *ids = br_data_i64(b->input_ids), *segments = br_data_i64(b->segment_ids);
+    const char **tokens = calloc((size_t)self->config.maxlen, sizeof *tokens);
+    int64_t n = 0, first = 0;
+    if (text)
+        br_raise(BR_ERROR_ARGUMENT, "bert-scratch shows a pair of its own, not '%s'", text);
+    else if (!tokens)
+        br_raise(BR_ERROR_MEMORY, "no memory for the tokens");
+    for (; !br_failed() && n < self->config.maxlen && ids[n] != 0; n++) {
+        tokens[n] = word(self, ids[n]);
+        first += segments[n] == 0;
+    }
+    br_attention *attention =
+        br_failed()
+            ? NULL
+            : br_attention_new(&(br_attention_text){ n, tokens, .sentence_b_start = first });
+    free(tokens);
+    br_recorder *recorder = br_recorder_begin();
+    br_bert_forward(self->model, br_narrow(br_narrow(b->input_ids, 0, 0, 1), 1, 0, n),
+                    br_narrow(br_narrow(b->segment_ids, 0, 0, 1), 1, 0, n),
+                    br_narrow(b->masked_pos, 0, 0, 1), NULL);
+    br_attention_add_recorded(attention, recorder);
+    br_recorder_end(recorder);
+    return attention;
+}
+
 static const char *const presets[] = { "notebook", "small", NULL };
 static const char *const addends[] = { "loss_lm", "loss_clsf", NULL };
 static const char *const metrics[] = { NULL };
@@ -224,5 +256,6 @@ const recipe recipe_bert_scratch = {
     .prepare = prepare,
     .loss = loss,
     .show = show,
+    .attend = attend,
     .destroy = destroy,
 };

@@ -5,6 +5,8 @@
 #include "cli/train.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN = 8 }; /* of the new sequences */
@@ -209,6 +211,74 @@ static void show(void *context)
            self->batch);
 }
 
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* Ids written as numbers, behind the 1 that every sequence begins with: i64 [1, n]. */
+static br_tensor *ids_of(const copy_task *self, const char *text)
+{
+    int64_t ids[1 << 14] = { 1 }, n = 1, most = self->config.max_position_embeddings;
+    for (char *end; *text; text = end + strspn(end, " ")) {
+        ids[n++] = strtoll(text, &end, 10);
+        bool good = end != text && ids[n - 1] >= 1 && ids[n - 1] < self->config.vocab_size;
+        if (!good || n > most || n == sizeof ids / sizeof *ids) {
+            br_raise(BR_ERROR_ARGUMENT,
+                     "'%s': copy-task reads at most %" PRId64 " ids of 1 .. %" PRId64, text,
+                     most - 1, self->config.vocab_size - 1);
+            return NULL;
+        }
+    }
+    return br_from_i64(BR_SHAPE(1, n), ids);
+}
+
+typedef char id_text[24];
+
+static const char **texts_of(br_tensor *ids, id_text *texts, const char **pointers)
+{
+    const int64_t *values = br_data_i64(ids);
+    for (int64_t i = 0; values && i < br_numel(ids); i++) {
+        snprintf(texts[i], sizeof texts[i], "%" PRId64, values[i]);
+        pointers[i] = texts[i];
+    }
+    return pointers;
+}
+
+/* Of the source, and of its greedy copy. */
+static br_attention *attention_of(br_tensor *from, br_tensor *copy)
+{
+    int64_t n = br_numel(from), m = br_numel(copy);
+    id_text *texts = calloc((size_t)(n + m), sizeof *texts);
+    const char **pointers = calloc((size_t)(n + m), sizeof *pointers);
+    br_attention *attention = NULL;
+    if (texts && pointers)
+        attention = br_attention_new(
+            &(br_attention_text){ .n_tokens = n,
+                                  .tokens = texts_of(from, texts, pointers),
+                                  .n_decoder_tokens = m,
+                                  .decoder_tokens = texts_of(copy, texts + n, pointers + n) });
+    else
+        br_raise(BR_ERROR_MEMORY, "no memory for the tokens");
+    free(texts);
+    free(pointers);
+    return attention;
+}
+
+static br_attention *attend(void *context, const char *text)
+{
+    copy_task *self = context;
+    br_tensor *batch[BR_ARCHITECTURE_FIELDS] = { 0 };
+    if (!text && !batches_get(&self->new_batches, 0, batch))
+        return NULL;
+    br_tensor *ids = text ? ids_of(self, text) : br_narrow(batch[0], 0, 0, 1);
+    source s = { self, ids, br_architecture_source_mask(ids) };
+    br_tensor *copy = greedy_decode(next_logits, &s, 1, 1, br_size(ids, 1));
+    br_attention *attention = br_failed() ? NULL : attention_of(ids, copy);
+    br_recorder *recorder = br_recorder_begin();
+    next_logits(&s, copy);
+    br_attention_add_recorded(attention, recorder);
+    br_recorder_end(recorder);
+    return attention;
+}
+
 static const char *const presets[] = { "notebook", "small", NULL };
 static const char *const addends[] = { NULL };
 static const char *const metrics[] = { "new_loss", "new_accuracy", NULL };
@@ -226,5 +296,6 @@ const recipe recipe_copy_task = {
     .loss = loss,
     .evaluate = evaluate,
     .show = show,
+    .attend = attend,
     .destroy = destroy,
 };

@@ -341,6 +341,58 @@ static void show(void *context)
            t.right, self->held_out, 100 * (double)t.right / (double)self->held_out);
 }
 
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* The letters as tokens: the text's, and what the model has read before each letter of its answer.
+ */
+static br_attention *attention_of(const char *text, br_tensor *answer)
+{
+    const char *tokens[SOURCE_LENGTH], *answers[TARGET_LENGTH] = { "(begin)" };
+    char letters[SOURCE_LENGTH][2] = { 0 }, answered[TARGET_LENGTH][2] = { 0 };
+    const int64_t *ids = br_data_i64(answer);
+    int64_t n = (int64_t)strlen(text), m = br_numel(answer);
+    for (int64_t i = 0; i < n; i++) {
+        letters[i][0] = text[i];
+        tokens[i] = letters[i];
+    }
+    for (int64_t i = 1; ids && i < m; i++) {
+        answered[i][0] = (char)(ids[i] > BEGIN ? target_letters[ids[i] - BEGIN - 1] : '?');
+        answers[i] = answered[i];
+    }
+    return br_attention_new(&(br_attention_text){ n, tokens, m, answers, 0, 0 });
+}
+
+static bool good_letters(const char *text)
+{
+    size_t n = strlen(text);
+    if (n > 0 && n <= SOURCE_LENGTH && strspn(text, source_letters) == n)
+        return true;
+    br_raise(BR_ERROR_ARGUMENT, "'%s': vanilla reads 1 .. %d of the letters \"%s\"", text,
+             SOURCE_LENGTH, source_letters);
+    return false;
+}
+
+static br_attention *attend(void *context, const char *text)
+{
+    vanilla_task *self = context;
+    const example *e = self->examples; /* the first that is held out */
+    char own[DATES_TEXT];
+    if (!text)
+        dates_write(dates_at(e->day), e->form, own);
+    text = text ? text : own;
+    if (!good_letters(text))
+        return NULL;
+    br_tensor *source = ids_of(text, source_letters, 1, (int64_t)strlen(text));
+    source = br_unsqueeze(source, 0);
+    br_tensor *before = br_narrow(read_dates(self, source), 1, 0, TARGET_LENGTH - 1);
+    br_attention *attention = br_failed() ? NULL : attention_of(text, before);
+    br_recorder *recorder = br_recorder_begin();
+    br_vanilla_transformer_forward(self->model, source, before);
+    br_attention_add_recorded(attention, recorder);
+    br_recorder_end(recorder);
+    return attention;
+}
+
 static const char *const presets[] = { "dates", "small", NULL };
 static const char *const addends[] = { NULL };
 static const char *const metrics[] = { "held_out_loss", "exact_match", NULL };
@@ -358,5 +410,6 @@ const recipe recipe_vanilla = {
     .loss = loss,
     .evaluate = evaluate,
     .show = show,
+    .attend = attend,
     .destroy = destroy,
 };

@@ -397,6 +397,59 @@ int train_run(const train_request *request)
     return status;
 }
 
+/* ---- Looking at a run -------------------------------------------------------------------------
+ */
+
+/* The recipe that a checkpoint is of; NULL and an error. */
+static const recipe *recipe_of(const char *checkpoint)
+{
+    br_safetensors *file = br_safetensors_open(checkpoint, NULL);
+    const char *name = file ? br_safetensors_metadata(file, "recipe") : NULL;
+    const recipe *found = name ? train_find_recipe(name) : NULL;
+    if (file && !found)
+        br_raise(BR_ERROR_FORMAT, "%s: is no checkpoint of 'brasa train'", checkpoint);
+    br_safetensors_close(file);
+    return found;
+}
+
+/* Makes the checkpoint's model again, with its data. */
+static bool open_run(trainer *t, const train_request *request)
+{
+    t->recipe->preset(t->self, request->preset, false, &t->options);
+    add_settings(t);
+    json_t *json = checkpoint_settings(t);
+    bool ok = json && settings_from_json(&t->settings, json);
+    json_decref(json);
+    br_checkpoint c = { 0 };
+    if (!ok || !prepare(t, request) || !same_data(t))
+        return false;
+    c.model = t->model;
+    return br_checkpoint_load(t->checkpoint, &c);
+}
+
+br_attention *train_attend(const char *checkpoint, const char *text)
+{
+    train_request request = { .recipe = recipe_of(checkpoint) };
+    trainer t = { 0 };
+    br_attention *attention = NULL;
+    if (!request.recipe)
+        return NULL;
+    request.preset = request.recipe->presets[0];
+    if (!request.recipe->attend)
+        br_raise(BR_ERROR_ARGUMENT, "%s: there is no view of what %s attends to", checkpoint,
+                 request.recipe->name);
+    else if (begin(&t, &request) && (t.checkpoint = cli_format("%s", checkpoint)) &&
+             open_run(&t, &request)) {
+        br_eval(t.model);
+        br_scope *scope = br_no_grad_begin();
+        attention = t.recipe->attend(t.self, text);
+        br_scope_end(scope);
+    }
+    if (t.self)
+        end(&t);
+    return attention;
+}
+
 int train_describe(const train_request *request)
 {
     trainer t;

@@ -2,12 +2,10 @@
  *
  * From top to bottom: title, legend, the plot with its grid, tick labels, the label of x. The file
  * is self-contained, and the same for any locale. */
-#include "io/io_internal.h"
+#include "viz/viz_internal.h"
 
 #include <brasa/viz.h>
-#include <locale.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -27,10 +25,7 @@ typedef struct axis {
 } axis;
 
 typedef struct plot {
-    br_replacement file;
-    bool failed;
-    size_t used;
-    char buffer[1 << 14];
+    br_writer *out;
     int n_series;
     const br_series *series;
     br_plot_options options;
@@ -40,31 +35,6 @@ typedef struct plot {
 } plot;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
-
-static void flush(plot *p)
-{
-    p->failed = p->failed || !br__replace_write(&p->file, p->buffer, p->used);
-    p->used = 0;
-}
-
-static void put_bytes(plot *p, const char *bytes, size_t n)
-{
-    if (p->used + n > sizeof p->buffer)
-        flush(p);
-    memcpy(p->buffer + p->used, bytes, n);
-    p->used += n;
-}
-
-/* At most 511 bytes. */
-static void BR_PRINTF(2, 3) put(plot *p, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    put_bytes(p, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
-}
 
 /* The next character of UTF-8 text; U+FFFD for what is none, or none that XML allows. */
 static utf8proc_int32_t next_character(const char **text)
@@ -83,9 +53,9 @@ static void put_text(plot *p, const char *text)
         utf8proc_int32_t c = next_character(&text);
         utf8proc_uint8_t bytes[4];
         if (c < 128 && strchr("&<>\"'", (int)c))
-            put(p, "&#%d;", (int)c);
+            br__write(p->out, "&#%d;", (int)c);
         else
-            put_bytes(p, (const char *)bytes, (size_t)utf8proc_encode_char(c, bytes));
+            br__write_bytes(p->out, (const char *)bytes, (size_t)utf8proc_encode_char(c, bytes));
     }
 }
 
@@ -239,9 +209,9 @@ static void lay_out(plot *p)
 
 static void draw_label(plot *p, const char *attributes, const char *text)
 {
-    put(p, "<text %s>", attributes);
+    br__write(p->out, "<text %s>", attributes);
     put_text(p, text);
-    put(p, "</text>\n");
+    br__write(p->out, "</text>\n");
 }
 
 static void draw_titles(plot *p)
@@ -277,15 +247,15 @@ static void draw_ticks(plot *p, const axis *a, bool vertical)
         char text[40];
         tick_label(a, fabs(tick) < a->step / 2 ? 0 : tick, text, sizeof text);
         if (vertical)
-            put(p,
-                "<path d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" "
-                "stroke=\"none\">%s</text>\n",
-                p->left, at, p->right, p->left - TICK - 3, at + FONT / 3.0, text);
+            br__write(p->out,
+                      "<path d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" "
+                      "stroke=\"none\">%s</text>\n",
+                      p->left, at, p->right, p->left - TICK - 3, at + FONT / 3.0, text);
         else
-            put(p,
-                "<path d=\"M%.1f %dV%d\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" "
-                "stroke=\"none\">%s</text>\n",
-                at, p->top, p->bottom, at, p->bottom + ROW - 4, text);
+            br__write(p->out,
+                      "<path d=\"M%.1f %dV%d\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" "
+                      "stroke=\"none\">%s</text>\n",
+                      at, p->top, p->bottom, at, p->bottom + ROW - 4, text);
     }
 }
 
@@ -293,29 +263,30 @@ static void draw_ticks(plot *p, const axis *a, bool vertical)
 static void draw_run(plot *p, const br_series *s, int64_t first, int64_t end)
 {
     if (end - first == 1) {
-        put(p, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/>\n", position(&p->x, s->x[first]),
-            position(&p->y, height(p, s, first)));
+        br__write(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/>\n",
+                  position(&p->x, s->x[first]), position(&p->y, height(p, s, first)));
         return;
     }
-    put(p, "<polyline points=\"");
+    br__write(p->out, "<polyline points=\"");
     char before[64] = "";
     for (int64_t i = first; i < end; i++) {
         char point[64];
         snprintf(point, sizeof point, "%.1f,%.1f", position(&p->x, s->x[i]),
                  position(&p->y, height(p, s, i)));
         if (strcmp(point, before) != 0)
-            put(p, "%s%s", i > first ? " " : "", point);
+            br__write(p->out, "%s%s", i > first ? " " : "", point);
         memcpy(before, point, sizeof before);
     }
-    put(p, "\"/>\n");
+    br__write(p->out, "\"/>\n");
 }
 
 static void draw_series(plot *p, int k)
 {
     const br_series *s = &p->series[k];
     const char *colour = colours[k % N_COLOURS];
-    put(p, "<g stroke=\"%s\" fill=\"none\" stroke-width=\"2\" stroke-linejoin=\"round\">\n",
-        colour);
+    br__write(p->out,
+              "<g stroke=\"%s\" fill=\"none\" stroke-width=\"2\" stroke-linejoin=\"round\">\n",
+              colour);
     for (int64_t i = 0; i < s->count;) {
         int64_t end = i;
         while (end < s->count && drawable(p, s, end))
@@ -327,7 +298,7 @@ static void draw_series(plot *p, int k)
     int x = 0, row = 0;
     legend_place(p, k, &x, &row);
     int y = MARGIN + (p->options.title ? ROW + 4 : 0) + row * ROW;
-    put(p, "<path d=\"M%d %dh24\"/>\n</g>\n", x, y + FONT / 2 - 1);
+    br__write(p->out, "<path d=\"M%d %dh24\"/>\n</g>\n", x, y + FONT / 2 - 1);
     char attributes[64];
     snprintf(attributes, sizeof attributes, "x=\"%d\" y=\"%d\"", x + 30, y + FONT - 3);
     draw_label(p, attributes, series_name(p, k));
@@ -335,22 +306,21 @@ static void draw_series(plot *p, int k)
 
 static void draw(plot *p)
 {
-    put(p,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-        "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"%d\" fill=\"#333\" "
-        "stroke=\"none\">\n"
-        "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-        p->width, p->height, p->width, p->height, FONT);
+    br__write(p->out,
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+              "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"%d\" fill=\"#333\" "
+              "stroke=\"none\">\n"
+              "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+              p->width, p->height, p->width, p->height, FONT);
     draw_titles(p);
-    put(p, "<g stroke=\"#ddd\">\n");
+    br__write(p->out, "<g stroke=\"#ddd\">\n");
     draw_ticks(p, &p->x, false);
     draw_ticks(p, &p->y, true);
-    put(p, "</g>\n");
+    br__write(p->out, "</g>\n");
     for (int k = 0; k < p->n_series; k++)
         draw_series(p, k);
-    put(p, "<path d=\"M%d %dV%dH%d\" stroke=\"#333\" fill=\"none\"/>\n</svg>\n", p->left, p->top,
-        p->bottom, p->right);
-    flush(p);
+    br__write(p->out, "<path d=\"M%d %dV%dH%d\" stroke=\"#333\" fill=\"none\"/>\n</svg>\n", p->left,
+              p->top, p->bottom, p->right);
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
@@ -383,25 +353,16 @@ bool br_plot_svg(const char *path, int n_series, const br_series *series,
     o.height = o.height ? o.height : 480;
     if (!good_arguments(path, n_series, series, &o))
         return false;
-    plot *p = br__calloc(1, sizeof *p);
-    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", NULL);
-    if (p && !plain)
-        br__fail(BR_ERROR_MEMORY, "plot_svg", "no memory for a locale");
-    if (p && plain && br__replace_begin(&p->file, "plot_svg", path)) {
-        locale_t before = uselocale(plain);
-        p->n_series = n_series;
-        p->series = series;
-        p->options = o;
-        p->width = o.width;
-        p->height = o.height;
-        lay_out(p);
-        draw(p);
-        uselocale(before);
-        if (!p->failed)
-            br__replace_commit(&p->file);
-    }
-    if (plain)
-        freelocale(plain);
-    br_free(p);
-    return !br_failed();
+    br_writer *out = br__writer_open("plot_svg", path);
+    if (!out)
+        return false;
+    plot p = { .out = out,
+               .n_series = n_series,
+               .series = series,
+               .options = o,
+               .width = o.width,
+               .height = o.height };
+    lay_out(&p);
+    draw(&p);
+    return br__writer_close(out) >= 0;
 }

@@ -135,7 +135,7 @@ Test(transformer, inputs_are_checked)
 Test(transformer, attention_is_tapped)
 {
     br_transformer *self = br_transformer_new(6, 2, 1, 2, &(br_transformer_options){ 0 });
-    br_eval(self);
+    br_eval(br_base(self));
     br_scope *scope = br_no_grad_begin();
     br_tensor *src = br_randn(BR_SHAPE(4, 1, 6), BR_F32),
               *tgt = br_randn(BR_SHAPE(3, 1, 6), BR_F32);

@@ -1,0 +1,122 @@
+/* data.js - what the page holds: tokens, and maps of attention whose values are base64 in elements of
+ * their own, read when they are first shown. */
+
+const page = JSON.parse(document.getElementById("page").textContent);
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+const bytesOf = id => {
+  const text = document.getElementById(id).textContent;
+  if (Uint8Array.fromBase64)
+    return Uint8Array.fromBase64(text);
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++)
+    bytes[i] = binary.charCodeAt(i);
+  return bytes;
+};
+
+let halves = null; /* the value of each pattern of 16 bits */
+const halfTable = () => {
+  if (halves)
+    return halves;
+  halves = new Float32Array(65536);
+  for (let bits = 0; bits < 65536; bits++) {
+    const exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    const size = exponent === 31 ? (fraction ? NaN : Infinity)
+      : exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24;
+    halves[bits] = bits & 0x8000 ? -size : size;
+  }
+  return halves;
+};
+
+const decoders = {
+  f32(bytes, count) {
+    const view = new DataView(bytes.buffer), values = new Float32Array(count);
+    for (let i = 0; i < count; i++)
+      values[i] = view.getFloat32(4 * i, true);
+    return values;
+  },
+  f16(bytes, count) {
+    const table = halfTable(), values = new Float32Array(count);
+    for (let i = 0; i < count; i++)
+      values[i] = table[bytes[2 * i] | (bytes[2 * i + 1] << 8)];
+    return values;
+  },
+  /* 1 .. 254 are even steps of the logarithm from the threshold to 1, 255 is no number; 0 and n
+   * stand for n + 1 weights that were left out. */
+  u8(bytes, count) {
+    const table = new Float32Array(256), values = new Float32Array(count);
+    for (let code = 1; code < 255; code++)
+      table[code] = page.threshold ** ((254 - code) / 253);
+    table[255] = NaN;
+    for (let i = 0, at = 0; i < count;) {
+      const code = bytes[at++];
+      if (code)
+        values[i++] = table[code];
+      else
+        i += bytes[at++] + 1;
+    }
+    return values;
+  },
+};
+
+/* Digits that a value of each type has. */
+const digits = { f32: 6, f16: 3, u8: 2 };
+
+const recent = []; /* read last, so that a long text's layers are not all held */
+const KEEP = 8;
+
+const read = (values, count) => {
+  let found = recent.find(entry => entry.values === values);
+  if (!found) {
+    found = { values, data: decoders[values.type](bytesOf(values.id), count) };
+    if (recent.push(found) > KEEP)
+      recent.shift();
+  }
+  return found.data;
+};
+
+/* A map's weights are [heads, rows, columns], its queries [heads, rows, size], its keys
+ * [heads, columns, size]. */
+const weightsOf = map => read(map.weights, map.heads * map.rows * map.columns);
+const queriesOf = map => read(map.query, map.heads * map.rows * map.size);
+const keysOf = map => read(map.key, map.heads * map.columns * map.size);
+
+const number = (value, values) => {
+  if (!Number.isFinite(value))
+    return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
+  const text = String(Number(value.toPrecision(digits[values.type])));
+  return text.replace("-", "−");
+};
+
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+const pretty = token => token.replaceAll("Ġ", " ").replaceAll("▁", " ").replaceAll("</w>", "");
+
+/* What a view of a set may show: a part's maps, of the rows and columns from .. to - 1. `order` says
+ * how the parts of a pair of sentences follow each other. */
+const filtersOf = (set, order, prettify) => {
+  const show = tokens => prettify ? tokens.map(pretty) : tokens;
+  const first = show(set.tokens), second = show(set.decoderTokens);
+  const sides = { self: [first, first], encoder: [first, first], decoder: [second, second],
+    cross: [second, first] };
+  const filter = (name, part, from, to, above, below) => ({ name, part,
+    left: sides[part][0].slice(from, to), right: sides[part][1].slice(above, below),
+    row: from, column: above });
+  const whole = (name, part) => filter(name, part, 0, sides[part][0].length, 0,
+    sides[part][1].length);
+  const has = part => set.maps.some(map => map.part === part);
+  const names = { self: "All", encoder: "Encoder", decoder: "Decoder", cross: "Cross" };
+  const filters = Object.keys(names).filter(has).map(part => whole(names[part], part));
+  const b = set.sentenceB, n = first.length;
+  if (b && has("self")) {
+    const of = { A: [0, b], B: [b, n] };
+    for (const [from, to] of order)
+      filters.push(filter(`Sentence ${from} → Sentence ${to}`, "self", ...of[from], ...of[to]));
+  }
+  return filters;
+};
+
+/* The maps of a part that a view includes. */
+const mapsOf = (set, view, part) => set.maps.filter(map =>
+  map.part === part && (!view.layers || view.layers.includes(map.layer)));

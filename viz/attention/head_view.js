@@ -1,0 +1,106 @@
+/* head_view.js - one layer, its chosen heads drawn over each other. */
+
+/* How a head's weights are drawn and told: those of a filter's rows and columns. */
+const channelOf = (map, filter, head, colour) => {
+  const data = weightsOf(map), base = (head * map.rows + filter.row) * map.columns + filter.column;
+  return { head, colour, values: map.weights, weight: (i, j) => data[base + i * map.columns + j] };
+};
+
+class HeadView extends View {
+  constructor(spec) {
+    super(spec, "Head view", [["A", "A"], ["B", "B"], ["A", "B"], ["B", "A"]]);
+    this.layer = spec.layer;
+    this.active = spec.heads && new Set(spec.heads);
+    this.lanes = new Lanes();
+    this.heads = element("div", { className: "heads", aria: { role: "group",
+      label: "Heads: click to show or hide, double click for one alone" } });
+    this.body.append(this.heads, this.lanes.root);
+    this.layerBox = element("span");
+    this.addControls(this.layerBox);
+    this.filterChanged();
+  }
+
+  get map() {
+    return this.maps.find(map => map.layer === this.layer);
+  }
+
+  /* A part may lack the layer: an encoder and its decoder need not be as deep. */
+  filterChanged() {
+    const layers = this.maps.map(map => map.layer);
+    if (!layers.includes(this.layer))
+      this.layer = layers[0];
+    this.layerBox.replaceChildren(select("Layer", layers.map(n => [n, String(n)]), this.layer, n => {
+      this.layer = n;
+      this.mapChanged();
+    }));
+    this.mapChanged();
+  }
+
+  mapChanged() {
+    const all = [...Array(this.map.heads).keys()];
+    const kept = all.filter(head => !this.active || this.active.has(head));
+    this.active = new Set(kept.length ? kept : all);
+    this.note([this.map]);
+    this.fillHeads(all);
+    this.show(true);
+  }
+
+  draw() {
+    this.show(true);
+  }
+
+  show(keep) {
+    const heads = [...this.active].sort((a, b) => a - b);
+    this.lanes.show({ filter: this.filter, keep, opacity: 1 / heads.length,
+      channels: heads.map(head => channelOf(this.map, this.filter, head, colourOf(head))) });
+    for (const square of this.heads.querySelectorAll(".head"))
+      square.setAttribute("aria-pressed", this.active.has(square.head));
+  }
+
+  /* ---- Heads ---- */
+
+  fillHeads(all) {
+    this.heads.replaceChildren(...all.map(head => {
+      const square = element("button", { type: "button", className: "head", head,
+        title: `Head ${head}: click to show or hide it, double click for it alone`,
+        style: { "--colour": colourOf(head) }, aria: { label: `Head ${head}` } }, String(head));
+      square.addEventListener("click", event => this.click(head, event));
+      square.addEventListener("keydown", event => {
+        if (event.key !== "Enter" || !event.shiftKey)
+          return;
+        event.preventDefault();
+        this.alone(head, this.active);
+      });
+      return square;
+    }));
+    const every = element("button", { type: "button" }, "All");
+    every.addEventListener("click", () => this.choose(all));
+    this.heads.append(every);
+  }
+
+  /* A second click takes back what the first of the pair did. */
+  click(head, event) {
+    if (event.detail > 1) {
+      if (event.detail === 2)
+        this.alone(head, this.before);
+      return;
+    }
+    this.before = this.active;
+    const heads = new Set(this.active);
+    if (!heads.delete(head))
+      heads.add(head);
+    if (heads.size) /* the last one stays */
+      this.choose(heads);
+  }
+
+  /* Only this head; all, if it was alone already. */
+  alone(head, before) {
+    const was = before.size === 1 && before.has(head);
+    this.choose(was ? Array(this.map.heads).keys() : [head]);
+  }
+
+  choose(heads) {
+    this.active = new Set(heads);
+    this.show(true);
+  }
+}

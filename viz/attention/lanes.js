@@ -1,0 +1,274 @@
+/* lanes.js - tokens left and right with lines between them, as opaque as the weights. A token that is
+ * pointed at, or reached by keys, shows its own lines, the weights as boxes on the other side, and as
+ * numbers beside; one that is clicked stays, and the other side's tokens then tell one weight each. */
+
+const ROW = 22;        /* pixels of a token */
+const BETWEEN = 150;   /* of the lines */
+const FAINTEST = 1 / 512; /* a line that cannot be seen */
+const TALLEST = 4096;  /* of a canvas; of what is longer only what is on the screen is drawn */
+const LISTED = 12;
+
+class Lanes {
+  /* `rowHeight` and `between` may be given; `changed` is called when another token is chosen. */
+  constructor(options = {}) {
+    this.row = options.rowHeight ?? ROW;
+    this.between = options.between ?? BETWEEN;
+    this.changed = options.changed ?? (() => {});
+    this.chosen = this.pinned = this.other = null;
+    this.draw = scheduler(() => this.drawNow());
+    this.canvas = element("canvas", { aria: { hidden: "true" } });
+    this.sides = ["left", "right"].map(side => this.makeSide(side));
+    this.space = element("div", { className: "between" });
+    this.stage = element("div", { className: "stage" }, this.sides[0], this.space, this.sides[1],
+      this.canvas);
+    this.readout = element("div", { className: "readout", aria: { role: "status", live: "polite" } });
+    this.root = element("div", { className: "lanes" }, this.stage, this.readout);
+    this.stage.addEventListener("mouseleave", () => this.leave());
+    addEventListener("scroll", () => this.isLong && this.root.isConnected && this.draw(), true);
+    addEventListener("resize", () => this.root.isConnected && this.draw());
+  }
+
+  /* Channels are heads: { head, colour, weight(i, j), values }; `opacity` is what weights are
+   * multiplied by. Keeps the chosen token if `keep`. */
+  show({ filter, channels, opacity, keep }) {
+    Object.assign(this, { channels, opacity });
+    if (!keep || filter !== this.filter) {
+      this.chosen = this.pinned = this.other = null;
+      this.filter = filter;
+      this.fill(0, filter.left);
+      this.fill(1, filter.right);
+    }
+    this.lines = this.findLines();
+    this.refresh();
+  }
+
+  get height() {
+    return Math.max(this.filter.left.length, this.filter.right.length) * this.row;
+  }
+
+  get isLong() {
+    return this.filter && this.height > TALLEST;
+  }
+
+  /* ---- Tokens ---- */
+
+  makeSide(side) {
+    const list = element("ul", { className: `tokens ${side}`, aria: { role: "listbox",
+      label: side === "left" ? "Attending tokens" : "Tokens attended to" } });
+    const at = event => {
+      const item = event.target.closest("li");
+      return item && { side, index: item.index };
+    };
+    list.addEventListener("mouseover", event => at(event) && this.point(at(event)));
+    list.addEventListener("focusin", event => at(event) && this.point(at(event)));
+    list.addEventListener("focusout", event => !list.contains(event.relatedTarget) && this.leave());
+    list.addEventListener("click", event => at(event) && this.pin(at(event)));
+    list.addEventListener("keydown", event => at(event) && this.key(event, at(event)));
+    return list;
+  }
+
+  fill(side, tokens) {
+    this.sides[side].replaceChildren(...tokens.map((token, index) => {
+      const item = element("li", { dir: "auto", tabIndex: index ? -1 : 0, index,
+        aria: { role: "option", selected: "false" } }, element("bdi", {}, token));
+      item.style.height = item.style.lineHeight = `${this.row}px`;
+      return item;
+    }));
+  }
+
+  item({ side, index }) {
+    return this.sides[side === "left" ? 0 : 1].children[index];
+  }
+
+  token({ side, index }) {
+    return this.filter[side][index];
+  }
+
+  /* ---- Choosing ---- */
+
+  point(place) {
+    if (this.pinned && place.side !== this.pinned.side)
+      this.other = place;
+    else if (this.pinned)
+      this.other = null;
+    else
+      this.chosen = place;
+    this.refresh();
+  }
+
+  leave() {
+    this.chosen = this.pinned;
+    this.other = null;
+    this.refresh();
+  }
+
+  pin(place) {
+    const again = this.pinned && this.pinned.side === place.side &&
+      this.pinned.index === place.index;
+    this.pinned = again ? null : place;
+    this.chosen = place;
+    this.other = null;
+    this.refresh();
+  }
+
+  key(event, { side, index }) {
+    const last = this.filter[side].length - 1;
+    const rows = { ArrowUp: index - 1, ArrowDown: index + 1, Home: 0, End: last };
+    const columns = { ArrowLeft: "left", ArrowRight: "right" };
+    if (event.key in rows)
+      this.focus({ side, index: Math.min(Math.max(rows[event.key], 0), last) });
+    else if (event.key in columns)
+      this.focus({ side: columns[event.key],
+        index: Math.min(index, this.filter[columns[event.key]].length - 1) });
+    else if (event.key === "Enter" || event.key === " ")
+      this.pin({ side, index });
+    else if (event.key === "Escape" && this.pinned) {
+      this.pinned = null;
+      this.leave();
+    } else
+      return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /* One token of each side is reached by the tabulator key. */
+  focus(place) {
+    for (const item of this.sides[place.side === "left" ? 0 : 1].children)
+      item.tabIndex = item.index === place.index ? 0 : -1;
+    this.item(place).focus();
+  }
+
+  /* ---- Showing ---- */
+
+  refresh() {
+    this.mark();
+    this.tell();
+    this.changed();
+    this.draw();
+  }
+
+  weights(place, other) {
+    return this.channels.map(c => place.side === "left" ? c.weight(place.index, other)
+      : c.weight(other, place.index));
+  }
+
+  mark() {
+    const chosen = this.chosen;
+    for (const side of ["left", "right"])
+      for (const item of this.sides[side === "left" ? 0 : 1].children) {
+        const isIt = chosen?.side === side && chosen.index === item.index;
+        item.classList.toggle("chosen", isIt);
+        item.classList.toggle("pinned", isIt && this.pinned !== null);
+        item.setAttribute("aria-selected", isIt);
+        item.style.backgroundImage = chosen && chosen.side !== side ? this.boxes(item.index) : "";
+      }
+  }
+
+  /* A box for each head, as opaque as its weight. */
+  boxes(index) {
+    const width = 100 / this.channels.length, weights = this.weights(this.chosen, index);
+    if (!weights.some(w => w >= FAINTEST))
+      return "";
+    const stops = weights.map((w, n) =>
+      `${faint(this.channels[n].colour, w)} ${n * width}% ${(n + 1) * width}%`);
+    return `linear-gradient(to right, ${stops.join(", ")})`;
+  }
+
+  tell() {
+    if (!this.chosen) {
+      this.readout.replaceChildren(element("p", { className: "note" },
+        "Point at a token, or click it to keep it"));
+      return;
+    }
+    const { side } = this.chosen, opposite = side === "left" ? "right" : "left";
+    const rows = this.other ? this.rowsOf(this.other.index)
+      : this.filter[opposite].flatMap((_, index) => this.rowsOf(index));
+    /* What is no number comes first. */
+    const key = row => Number.isNaN(row.weight) ? Infinity : row.weight;
+    if (!this.other)
+      rows.sort((a, b) => key(b) - key(a) || a.index - b.index);
+    const arrow = side === "left" ? "→" : "←";
+    const heading = element("p", {}, element("b", {}, element("bdi", {}, this.token(this.chosen))),
+      ` ${arrow} `);
+    if (this.other)
+      heading.append(element("b", {}, element("bdi", {}, this.token(this.other))));
+    this.readout.replaceChildren(heading, element("table", {},
+      ...rows.slice(0, LISTED).map(row => this.line(row, opposite))));
+    if (rows.length > LISTED && !this.other)
+      this.readout.append(element("p", { className: "note" }, `and ${rows.length - LISTED} more`));
+  }
+
+  rowsOf(index) {
+    return this.weights(this.chosen, index).map((weight, n) =>
+      ({ index, weight, channel: this.channels[n] }));
+  }
+
+  line({ index, weight, channel }, side) {
+    return element("tr", {},
+      element("td", {}, element("bdi", {}, this.filter[side][index])),
+      element("td", {}, element("span", { className: "swatch", style: { "--colour": channel.colour } }),
+        `head ${channel.head}`),
+      element("td", { className: "number" }, number(weight, channel.values)));
+  }
+
+  /* ---- Lines ---- */
+
+  /* Those that can be seen, channel by channel. */
+  findLines() {
+    const rows = this.filter.left.length, columns = this.filter.right.length;
+    return this.channels.map(channel => {
+      const found = [];
+      for (let i = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++) {
+          const alpha = channel.weight(i, j) * this.opacity;
+          if (alpha >= FAINTEST)
+            found.push({ i, j, alpha: Math.min(alpha, 1) });
+        }
+      return found;
+    });
+  }
+
+  /* The part of the height that is drawn. */
+  band() {
+    if (!this.isLong)
+      return [0, this.height];
+    const top = this.stage.getBoundingClientRect().top;
+    const from = Math.min(Math.max(-top - 200, 0), this.height);
+    return [from, Math.min(from + innerHeight + 400, this.height)];
+  }
+
+  drawNow() {
+    if (!this.root.isConnected)
+      return;
+    this.space.style.width = `${this.between}px`;
+    const [from, to] = this.band(), left = this.space.offsetLeft;
+    this.canvas.style.left = `${left}px`;
+    this.canvas.style.top = `${from}px`;
+    const c = context(this.canvas, this.between, to - from);
+    c.translate(0, -from);
+    c.lineWidth = 2;
+    this.channels.forEach((channel, n) => {
+      c.strokeStyle = channel.colour;
+      for (const line of this.lines[n])
+        if (this.isShown(line, from, to))
+          this.stroke(c, line);
+    });
+  }
+
+  isShown({ i, j }, from, to) {
+    const y = [i, j].map(k => (k + 0.5) * this.row);
+    if (Math.max(...y) < from || Math.min(...y) > to)
+      return false;
+    if (!this.chosen)
+      return true;
+    return (this.chosen.side === "left" ? i : j) === this.chosen.index;
+  }
+
+  stroke(c, { i, j, alpha }) {
+    c.globalAlpha = alpha;
+    c.beginPath();
+    c.moveTo(0, (i + 0.5) * this.row);
+    c.lineTo(this.between, (j + 0.5) * this.row);
+    c.stroke();
+  }
+}

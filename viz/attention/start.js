@@ -1,0 +1,10 @@
+/* start.js - puts the views on the page. */
+
+const kinds = { head: HeadView, model: ModelView, neuron: NeuronView };
+
+document.body.dataset.mode = page.views[0].mode;
+for (const spec of page.views) {
+  const view = new kinds[spec.kind](spec);
+  document.querySelector("main").append(view.root);
+  view.draw();
+}

@@ -1,0 +1,100 @@
+/* viz/attention_check.c - whether what the views of a page ask for is there. */
+#include "viz/viz_internal.h"
+
+#include <inttypes.h>
+
+static const char op[] = "attention_html";
+
+/* A pointer with a count of 0 asks for nothing at all. */
+static bool good_list(int view, const char *name, int64_t n, const int64_t *list, int64_t below)
+{
+    if (n < 0 || (n > 0 && !list) || (n == 0 && list))
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "view %d: %s has %" PRId64 " entries%s; NULL stands for all", view, name, n,
+                        list ? "" : " and is NULL");
+    for (int64_t i = 0; i < n; i++)
+        if (list[i] < 0 || list[i] >= below)
+            return br__fail(BR_ERROR_INDEX, op,
+                            "view %d: %s has %" PRId64 ", must be 0 .. %" PRId64, view, name,
+                            list[i], below - 1);
+    return true;
+}
+
+bool br__includes(int64_t n, const int64_t *list, int64_t value)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (list[i] == value)
+            return true;
+    return !list;
+}
+
+bool br__shows(const br_attention_view *v, const br_map *map)
+{
+    return br__includes(v->n_include_layers, v->include_layers, map->layer);
+}
+
+/* Of the deepest part, and of the layer with most heads among those that are shown. */
+static void count(const br_attention_view *v, int64_t *layers, int64_t *heads)
+{
+    *layers = *heads = 0;
+    for (int64_t i = 0; i < v->attention->n_maps; i++) {
+        const br_map *map = &v->attention->maps[i];
+        int64_t h = br_size(map->weights, 0);
+        *layers = map->layer >= *layers ? map->layer + 1 : *layers;
+        *heads = br__shows(v, map) && h > *heads ? h : *heads;
+    }
+}
+
+static bool good_choice(int view, const br_attention_view *v, int64_t layers, int64_t heads)
+{
+    if (v->layer < 0 || v->layer >= layers ||
+        (v->layer > 0 && !br__includes(v->n_include_layers, v->include_layers, v->layer)))
+        br__fail(BR_ERROR_INDEX, op,
+                 "view %d: layer is %" PRId64 ", must be 0 .. %" PRId64
+                 " and one of include_layers",
+                 view, v->layer, layers - 1);
+    else if (v->head < 0 || v->head >= heads)
+        br__fail(BR_ERROR_INDEX, op, "view %d: head is %" PRId64 ", must be 0 .. %" PRId64, view,
+                 v->head, heads - 1);
+    else if (v->display_mode < BR_DISPLAY_AUTO || v->display_mode > BR_DISPLAY_DARK)
+        br__fail(BR_ERROR_ARGUMENT, op, "view %d: display_mode is %d", view, (int)v->display_mode);
+    for (int64_t i = 0; i < v->attention->n_maps && !br_failed(); i++) {
+        const br_map *map = &v->attention->maps[i];
+        if (v->kind == BR_NEURON_VIEW && br__shows(v, map) && !map->query)
+            br__fail(BR_ERROR_ARGUMENT, op,
+                     "view %d: %s has no query and key, which a neuron view shows", view,
+                     br__printable(map->name));
+    }
+    return !br_failed();
+}
+
+static bool good_view(int view, const br_attention_view *v)
+{
+    if (v->kind < BR_HEAD_VIEW || v->kind > BR_NEURON_VIEW)
+        return br__fail(BR_ERROR_ARGUMENT, op, "view %d: kind is %d", view, (int)v->kind);
+    if (!v->attention || v->attention->n_maps == 0)
+        return br__fail(BR_ERROR_ARGUMENT, op, "view %d: there is no layer of attention", view);
+    int64_t layers, heads;
+    count(v, &layers, &heads);
+    if (!good_list(view, "include_layers", v->n_include_layers, v->include_layers, layers))
+        return false;
+    return good_list(view, "heads", v->n_heads, v->heads, heads) &&
+           good_list(view, "include_heads", v->n_include_heads, v->include_heads, heads) &&
+           good_choice(view, v, layers, heads);
+}
+
+bool br__good_page(int n_views, const br_attention_view *views, const br_attention_page *p)
+{
+    if (br_failed())
+        return false;
+    if (n_views < 1 || !views)
+        return br__fail(BR_ERROR_ARGUMENT, op, "at least one view is required");
+    if (p->precision < BR_PRECISION_AUTO || p->precision > BR_PRECISION_U8)
+        return br__fail(BR_ERROR_ARGUMENT, op, "precision is %d", (int)p->precision);
+    if (!(p->threshold == 0 || (p->threshold >= 1e-30 && p->threshold <= 0.5)))
+        return br__fail(BR_ERROR_ARGUMENT, op, "threshold is %g, must be 1e-30 .. 0.5, or 0",
+                        p->threshold);
+    for (int i = 0; i < n_views && !br_failed(); i++)
+        good_view(i, &views[i]);
+    return !br_failed();
+}

@@ -1,0 +1,295 @@
+/* viz/attention_html.c - the page: what the views want is checked, then the template is written
+ * with the style, the scripts, the values and their description in their places.
+ *
+ * viz/attention/ has the template, the style and the scripts, which the build makes arrays of. */
+#include "viz/viz_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <utf8proc.h>
+
+static const char op[] = "attention_html";
+
+extern const char br__attention_page[], br__attention_style[], br__attention_script[];
+
+enum { MANY_F32 = 1 << 20, MANY_F16 = 1 << 22 };
+
+typedef struct page {
+    int n_views;
+    const br_attention_view *views;
+    const char *title;
+    br_value_type weights, vectors; /* their types */
+    double threshold;
+    int64_t n_values, n_maps;
+    br_writer *out;
+    int64_t *left_out; /* weights, of the map that is next */
+} page;
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+/* One character of a text in a JSON string inside an HTML script. */
+static void put_character(br_writer *out, utf8proc_int32_t c)
+{
+    utf8proc_uint8_t bytes[4];
+    if (c < ' ' || c == 0x7f || strchr("\"\\<>&", (int)(c < 128 ? c : 'a')) || c == 0x2028 ||
+        c == 0x2029)
+        br__write(out, "\\u%04x", (unsigned)c);
+    else
+        br__write_bytes(out, (const char *)bytes, (size_t)utf8proc_encode_char(c, bytes));
+}
+
+static void put_string(br_writer *out, const char *text)
+{
+    br__write(out, "\"");
+    while (*text) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &c);
+        put_character(out, n > 0 ? c : 0xfffd);
+        text += n > 0 ? n : 1;
+    }
+    br__write(out, "\"");
+}
+
+static void put_strings(br_writer *out, int64_t n, char *const *texts)
+{
+    br__write(out, "[");
+    for (int64_t i = 0; i < n; i++) {
+        br__write(out, "%s", i ? "," : "");
+        put_string(out, texts[i]);
+    }
+    br__write(out, "]");
+}
+
+/* null where there is no list. */
+static void put_list(br_writer *out, const char *name, int64_t n, const int64_t *list)
+{
+    br__write(out, ",\"%s\":%s", name, list ? "[" : "null");
+    for (int64_t i = 0; list && i < n; i++)
+        br__write(out, "%s%" PRId64, i ? "," : "", list[i]);
+    br__write(out, "%s", list ? "]" : "");
+}
+
+/* As HTML has it outside scripts. */
+static void put_title(br_writer *out, const char *text)
+{
+    for (; *text; text++)
+        if (strchr("&<>", *text))
+            br__write(out, "&#%d;", *text);
+        else
+            br__write_bytes(out, text, 1);
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+/* Number of the first view with the same attention. */
+static int first_view(const page *p, int view)
+{
+    int i = 0;
+    while (p->views[i].attention != p->views[view].attention)
+        i++;
+    return i;
+}
+
+/* Whether a view shows the map: of those of its attention, `neurons` or any. */
+static bool wanted(const page *p, const br_attention *attention, const br_map *map, bool neurons)
+{
+    for (int i = 0; i < p->n_views; i++) {
+        const br_attention_view *v = &p->views[i];
+        if (v->attention == attention && br__shows(v, map) &&
+            (!neurons || v->kind == BR_NEURON_VIEW))
+            return true;
+    }
+    return false;
+}
+
+/* Calls visit(p, view, map number) for every map that the page has, once. */
+static void for_each_map(page *p, void (*visit)(page *p, int view, int64_t map))
+{
+    for (int view = 0; view < p->n_views; view++) {
+        const br_attention *a = p->views[view].attention;
+        for (int64_t i = 0; first_view(p, view) == view && i < a->n_maps; i++)
+            if (wanted(p, a, &a->maps[i], false))
+                visit(p, view, i);
+    }
+}
+
+static const br_map *map_of(const page *p, int view, int64_t map, bool *neurons)
+{
+    const br_attention *a = p->views[view].attention;
+    *neurons = wanted(p, a, &a->maps[map], true);
+    return &a->maps[map];
+}
+
+/* Values as logarithms must be weights of the usual kind. */
+static br_value_type type_of(const page *p, const br_map *map)
+{
+    return p->weights == BR_VALUES_U8 && !map->in_range ? BR_VALUES_F16 : p->weights;
+}
+
+static void put_values(page *p, int view, int64_t map)
+{
+    bool neurons;
+    const br_map *m = map_of(p, view, map, &neurons);
+    br__write(p->out, "<script type=\"text/plain\" id=\"w%d-%" PRId64 "\">", view, map);
+    int64_t left_out = br__write_values(p->out, type_of(p, m), p->threshold,
+                                        br_data_f32(m->weights), br_numel(m->weights));
+    *p->left_out++ = left_out;
+    br__write(p->out, "</script>\n");
+    br_tensor *vectors[] = { m->query, m->key };
+    for (int k = 0; neurons && k < 2; k++) {
+        br__write(p->out, "<script type=\"text/plain\" id=\"%c%d-%" PRId64 "\">", "qk"[k], view,
+                  map);
+        br__write_values(p->out, p->vectors, 0, br_data_f32(vectors[k]), br_numel(vectors[k]));
+        br__write(p->out, "</script>\n");
+    }
+}
+
+/* ---- The description ------------------------------------------------------------------------- */
+
+static void put_map(page *p, int view, int64_t map)
+{
+    static const char *const parts[] = { "self", "encoder", "decoder", "cross" };
+    static const char *const types[] = { "f32", "f16", "u8" };
+    bool neurons;
+    const br_map *m = map_of(p, view, map, &neurons);
+    br_writer *out = p->out;
+    const int64_t *sizes = br_sizes(m->weights);
+    br__write(out, "{\"part\":\"%s\",\"layer\":%" PRId64 ",\"name\":", parts[m->part], m->layer);
+    put_string(out, m->name);
+    br__write(out, ",\"heads\":%" PRId64 ",\"rows\":%" PRId64 ",\"columns\":%" PRId64, sizes[0],
+              sizes[1], sizes[2]);
+    br__write(out, ",\"causal\":%s,\"bad\":%" PRId64 ",\"cut\":%" PRId64,
+              m->causal ? "true" : "false", m->bad, *p->left_out++);
+    br__write(out, ",\"weights\":{\"id\":\"w%d-%" PRId64 "\",\"type\":\"%s\"}", view, map,
+              types[type_of(p, m)]);
+    for (int k = 0; neurons && k < 2; k++)
+        br__write(out, ",\"%s\":{\"id\":\"%c%d-%" PRId64 "\",\"type\":\"%s\"}", k ? "key" : "query",
+                  "qk"[k], view, map, types[p->vectors]);
+    br__write(out, ",\"size\":%" PRId64 "}", m->query ? br_size(m->query, 2) : 0);
+}
+
+static void put_attention(page *p, int view)
+{
+    const br_attention *a = p->views[view].attention;
+    br__write(p->out, "{\"tokens\":");
+    put_strings(p->out, a->n_tokens, a->tokens);
+    br__write(p->out, ",\"decoderTokens\":");
+    put_strings(p->out, a->n_decoder_tokens, a->decoder_tokens);
+    br__write(p->out, ",\"sentenceB\":%" PRId64 ",\"maps\":[", a->sentence_b_start);
+    const char *comma = "";
+    for (int64_t i = 0; i < a->n_maps; i++)
+        if (wanted(p, a, &a->maps[i], false)) {
+            br__write(p->out, "%s", comma);
+            put_map(p, view, i);
+            comma = ",";
+        }
+    br__write(p->out, "]}");
+}
+
+static void put_view(page *p, int view)
+{
+    static const char *const kinds[] = { "head", "model", "neuron" };
+    static const char *const modes[] = { "auto", "light", "dark" };
+    const br_attention_view *v = &p->views[view];
+    int64_t layer = v->layer;
+    if (!br__includes(v->n_include_layers, v->include_layers, layer)) {
+        layer = v->include_layers[0];
+        for (int64_t i = 1; i < v->n_include_layers; i++)
+            layer = v->include_layers[i] < layer ? v->include_layers[i] : layer;
+    }
+    br__write(p->out, "%s{\"kind\":\"%s\",\"data\":%d,\"layer\":%" PRId64 ",\"head\":%" PRId64,
+              view ? "," : "", kinds[v->kind], first_view(p, view), layer, v->head);
+    put_list(p->out, "heads", v->n_heads, v->heads);
+    put_list(p->out, "layers", v->n_include_layers, v->include_layers);
+    put_list(p->out, "includeHeads", v->n_include_heads, v->include_heads);
+    br__write(p->out, ",\"mode\":\"%s\",\"prettify\":%s,\"expanded\":%s}", modes[v->display_mode],
+              v->raw_tokens ? "false" : "true", v->expanded ? "true" : "false");
+}
+
+static void put_description(page *p)
+{
+    br__write(p->out, "{\"threshold\":%.9g,\"views\":[", p->threshold);
+    for (int view = 0; view < p->n_views; view++)
+        put_view(p, view);
+    br__write(p->out, "],\"data\":[");
+    for (int view = 0; view < p->n_views; view++) {
+        br__write(p->out, "%s", view ? "," : "");
+        if (first_view(p, view) == view)
+            put_attention(p, view);
+        else
+            br__write(p->out, "null");
+    }
+    br__write(p->out, "]}");
+}
+
+/* ---- The page -------------------------------------------------------------------------------- */
+
+static void put_place(page *p, const char *name, size_t n, int64_t *left_out)
+{
+    if (n == 5 && memcmp(name, "title", n) == 0)
+        put_title(p->out, p->title);
+    else if (n == 5 && memcmp(name, "style", n) == 0)
+        br__write_bytes(p->out, br__attention_style, strlen(br__attention_style));
+    else if (n == 6 && memcmp(name, "script", n) == 0)
+        br__write_bytes(p->out, br__attention_script, strlen(br__attention_script));
+    p->left_out = left_out;
+    if (n == 6 && memcmp(name, "values", n) == 0)
+        for_each_map(p, put_values);
+    else if (n == 4 && memcmp(name, "page", n) == 0)
+        put_description(p);
+}
+
+/* The template has the places as @name@; the values come before what describes them. */
+static void put_page(page *p, int64_t *left_out)
+{
+    const char *at = br__attention_page;
+    for (const char *mark; (mark = strchr(at, '@'));) {
+        br__write_bytes(p->out, at, (size_t)(mark - at));
+        const char *end = strchr(mark + 1, '@');
+        put_place(p, mark + 1, (size_t)(end - mark - 1), left_out);
+        at = end + 1;
+    }
+    br__write_bytes(p->out, at, strlen(at));
+}
+
+static void count_map(page *p, int view, int64_t map)
+{
+    bool neurons;
+    const br_map *m = map_of(p, view, map, &neurons);
+    p->n_values += br_numel(m->weights);
+    if (neurons)
+        p->n_values += br_numel(m->query) + br_numel(m->key);
+    p->n_maps++;
+}
+
+static void choose_types(page *p, br_attention_precision precision)
+{
+    if (precision == BR_PRECISION_AUTO)
+        precision = p->n_values <= MANY_F32   ? BR_PRECISION_F32
+                    : p->n_values <= MANY_F16 ? BR_PRECISION_F16
+                                              : BR_PRECISION_U8;
+    p->weights = precision == BR_PRECISION_F32   ? BR_VALUES_F32
+                 : precision == BR_PRECISION_F16 ? BR_VALUES_F16
+                                                 : BR_VALUES_U8;
+    p->vectors = precision == BR_PRECISION_F32 ? BR_VALUES_F32 : BR_VALUES_F16;
+}
+
+int64_t br_attention_html(const char *path, int n_views, const br_attention_view *views,
+                          const br_attention_page *options)
+{
+    br_attention_page o = options ? *options : (br_attention_page){ 0 };
+    if (!br__good_page(n_views, views, &o))
+        return -1;
+    page p = { .n_views = n_views, .views = views };
+    p.title = o.title ? o.title : "Attention";
+    p.threshold = o.threshold > 0 ? o.threshold : 1e-4;
+    for_each_map(&p, count_map);
+    choose_types(&p, o.precision);
+    int64_t *left_out = br__calloc((size_t)p.n_maps, sizeof *left_out);
+    p.out = left_out ? br__writer_open(op, path) : NULL;
+    if (p.out)
+        put_page(&p, left_out);
+    int64_t size = p.out ? br__writer_close(p.out) : -1;
+    br_free(left_out);
+    return size;
+}

@@ -1,0 +1,212 @@
+/* viz/attention_taps.c - finding attention among what modules tapped: which query and key belong to
+ * which weights, which heads are one layer, and what is a decoder's. */
+#include "viz/viz_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char op[] = "attention_add_recorded";
+
+/* A layer, with the paths of taps as the recorder has them: "encoder.layer.0.attention". */
+typedef struct found {
+    const char *path;
+    int length; /* of the module's path */
+    bool cross;
+    br_tensor *weights, *query, *key;
+} found;
+
+typedef struct search {
+    found *items;
+    int64_t n;
+} search;
+
+/* ---- Paths ----------------------------------------------------------------------------------- */
+
+/* Whether the last part of the path is `name`, which may be followed by "#1"; the length of what is
+ * before goes to *module. */
+static bool is_tap(const char *path, const char *name, int *module)
+{
+    const char *dot = strrchr(path, '.'), *last = dot ? dot + 1 : path;
+    size_t n = strlen(name);
+    *module = dot ? (int)(dot - path) : 0;
+    return strncmp(last, name, n) == 0 && (last[n] == 0 || last[n] == '#');
+}
+
+/* Length of the path without its last part. */
+static int parent_of(const char *path, int length)
+{
+    while (length > 0 && path[length - 1] != '.')
+        length--;
+    return length > 0 ? length - 1 : 0;
+}
+
+static bool same_module(const char *a, int a_length, const char *b, int b_length)
+{
+    return a_length == b_length && strncmp(a, b, (size_t)a_length) == 0;
+}
+
+/* Parts that both modules' paths begin with. */
+static int shared(const found *a, const found *b)
+{
+    int parts = 0;
+    for (int i = 0; i <= a->length && i <= b->length; i++) {
+        bool a_ends = i == a->length || a->path[i] == '.';
+        bool b_ends = i == b->length || b->path[i] == '.';
+        if (a_ends && b_ends)
+            parts++;
+        else if (a_ends || b_ends || a->path[i] != b->path[i])
+            return parts;
+    }
+    return parts;
+}
+
+/* The path of the list that a one-headed module is an item of; 0 if that is not called "heads". */
+static int list_of_heads(const found *f)
+{
+    static const char heads[] = "heads";
+    const int n = (int)strlen(heads);
+    int list = parent_of(f->path, f->length);
+    bool is_it = list >= n && strncmp(f->path + list - n, heads, (size_t)n) == 0 &&
+                 (list == n || f->path[list - n - 1] == '.');
+    return is_it && br_ndim(f->weights) == 3 ? list : 0;
+}
+
+/* ---- Searching ------------------------------------------------------------------------------- */
+
+/* A module taps its query and key before its weights. */
+static bool collect(search *s, const br_recorder *recorder)
+{
+    int64_t n = br_recorder_count(recorder);
+    found next = { 0 };
+    s->items = br__calloc((size_t)n, sizeof *s->items);
+    for (int64_t i = 0; s->items && i < n; i++) {
+        const char *path = br_recorder_name(recorder, i);
+        br_tensor *t = br_recorder_tensor(recorder, i);
+        int module;
+        bool query = is_tap(path, "query", &module), key = is_tap(path, "key", &module);
+        bool cross = is_tap(path, "cross_attention", &module);
+        bool weights = cross || is_tap(path, "attention", &module);
+        if (!query && !key && !weights)
+            continue;
+        if (!next.path || query || !same_module(next.path, next.length, path, module))
+            next = (found){ path, module, false, NULL, NULL, NULL };
+        if (query)
+            next.query = t;
+        if (key)
+            next.key = t;
+        if (!weights)
+            continue;
+        next.weights = t;
+        next.cross = cross;
+        if (!next.query || !next.key)
+            next.query = next.key = NULL;
+        s->items[s->n++] = next;
+        next = (found){ 0 };
+    }
+    return s->items != NULL;
+}
+
+/* Stacks a field of n one-headed modules as heads. */
+static br_tensor *stack(const found *f, int64_t n, size_t field)
+{
+    br_tensor **heads = br__calloc((size_t)n, sizeof *heads);
+    bool all = heads != NULL;
+    for (int64_t i = 0; all && i < n; i++) {
+        heads[i] = *(br_tensor *const *)((const char *)&f[i] + field);
+        all = heads[i] != NULL;
+    }
+    br_tensor *stacked = all ? br_stack((int)n, heads, 1) : NULL;
+    br_free(heads);
+    return stacked;
+}
+
+/* Heads that follow each other in one list become one layer; what is stacked belongs to the
+ * innermost scope. */
+static void join_heads(search *s)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0, n; i < s->n && !br_failed(); i += n) {
+        found first = s->items[i];
+        int list = list_of_heads(&first);
+        for (n = 1; list && i + n < s->n; n++) {
+            const found *f = &s->items[i + n];
+            if (list_of_heads(f) != list || !same_module(f->path, list, first.path, list) ||
+                same_module(f->path, f->length, first.path, first.length))
+                break;
+        }
+        if (list) {
+            const found *heads = s->items + i;
+            first.length = list;
+            first.weights = stack(heads, n, offsetof(found, weights));
+            first.query = stack(heads, n, offsetof(found, query));
+            first.key = stack(heads, n, offsetof(found, key));
+        }
+        s->items[kept++] = first;
+    }
+    s->n = kept;
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* Where a module attended across, item i is a decoder's if it ran after that, or is nearer to it in
+ * the tree than the layers are to each other. */
+static br_attention_part part_of(const search *s, int64_t i, int64_t first_cross)
+{
+    const found *f = &s->items[i], *cross = &s->items[first_cross];
+    if (f->cross)
+        return BR_ATTENTION_CROSS;
+    if (i > first_cross)
+        return BR_ATTENTION_DECODER;
+    int common = shared(cross, cross);
+    for (int64_t k = 0; k < s->n; k++)
+        common = shared(&s->items[k], cross) < common ? shared(&s->items[k], cross) : common;
+    bool beside = same_module(f->path, parent_of(f->path, f->length), cross->path,
+                              parent_of(cross->path, cross->length));
+    return beside || shared(f, cross) > common ? BR_ATTENTION_DECODER : BR_ATTENTION_ENCODER;
+}
+
+static bool add_all(br_attention *self, const search *s)
+{
+    int64_t first_cross = 0;
+    while (first_cross < s->n && !s->items[first_cross].cross)
+        first_cross++;
+    bool across = first_cross < s->n;
+    if (across && self->n_decoder_tokens == 0)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "%s attended to another sequence: decoder_tokens are wanted",
+                        br__printable(s->items[first_cross].path));
+    if (!across && self->n_decoder_tokens > 0)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "there are decoder_tokens, but nothing tapped \"cross_attention\"");
+    for (int64_t i = 0; i < s->n && !br_failed(); i++) {
+        const found *f = &s->items[i];
+        br_attention_part part = across ? part_of(s, i, first_cross) : BR_ATTENTION_SELF;
+        char *name = br__format("%.*s", f->length, f->path);
+        if (name)
+            br_attention_add(self, part, name, f->weights, f->query, f->key);
+        br_free(name);
+    }
+    return !br_failed();
+}
+
+bool br_attention_add_recorded(br_attention *self, const br_recorder *recorder)
+{
+    if (br_failed())
+        return false;
+    if (!self || !recorder)
+        return br__fail(BR_ERROR_ARGUMENT, op, "attention and a recorder are required");
+    br_scope *scope = br_no_grad_begin();
+    search s = { 0 };
+    if (collect(&s, recorder))
+        join_heads(&s);
+    if (!br_failed() && s.n == 0)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "of the %" PRId64
+                 " taps none is attention: a forward pass must run while the recorder is open",
+                 br_recorder_count(recorder));
+    if (!br_failed())
+        add_all(self, &s);
+    br_free(s.items);
+    br_scope_end(scope);
+    return !br_failed();
+}

@@ -1,0 +1,81 @@
+/* viz/writer.c - text files of the views, buffered. */
+#include "io/io_internal.h"
+#include "viz/viz_internal.h"
+
+#include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct br_writer {
+    br_replacement file;
+    bool counts_only, failed;
+    locale_t plain, before;
+    int64_t written;
+    size_t used;
+    char buffer[1 << 14];
+};
+
+br_writer *br__writer_open(const char *op, const char *path)
+{
+    br_writer *w = br__calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->counts_only = !path;
+    w->plain = newlocale(LC_NUMERIC_MASK, "C", NULL);
+    if (!w->plain)
+        br__fail(BR_ERROR_MEMORY, op, "no memory for a locale");
+    if (!w->plain || (path && !br__replace_begin(&w->file, op, path))) {
+        if (w->plain)
+            freelocale(w->plain);
+        br_free(w);
+        return NULL;
+    }
+    w->before = uselocale(w->plain);
+    return w;
+}
+
+static void flush(br_writer *w)
+{
+    if (!w->counts_only)
+        w->failed = w->failed || !br__replace_write(&w->file, w->buffer, w->used);
+    w->written += (int64_t)w->used;
+    w->used = 0;
+}
+
+void br__write_bytes(br_writer *w, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        if (w->used == sizeof w->buffer)
+            flush(w);
+        size_t room = sizeof w->buffer - w->used, some = n < room ? n : room;
+        memcpy(w->buffer + w->used, bytes, some);
+        w->used += some;
+        bytes += some;
+        n -= some;
+    }
+}
+
+void br__write(br_writer *w, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    br__write_bytes(w, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+int64_t br__writer_close(br_writer *w)
+{
+    flush(w);
+    uselocale(w->before);
+    freelocale(w->plain);
+    if (br_failed() && !w->failed && !w->counts_only)
+        br__replace_abandon(&w->file);
+    else if (!w->failed && !w->counts_only)
+        br__replace_commit(&w->file);
+    int64_t written = br_failed() ? -1 : w->written;
+    br_free(w);
+    return written;
+}
