@@ -1,29 +1,19 @@
 /* tests/fuzz/fuzz_auto_config.c - any bytes as a config.json: loaded, every kind of value asked for
- * under names that there may be, and a model's configuration made of it.
- *
- * Built with -DBRASA_FUZZ=ON and clang: build/fuzz_auto_config [CORPUS DIRECTORY]. The test binary
- * runs it over a small corpus (tests/models/test_auto_config_bad.c). */
+ * under names that there may be, and a model's configuration made of it. */
+#include "tests/fuzz/fuzz.h"
+
 #include <brasa/models.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-/* For what must not be, whatever the input is. */
-static void require(bool truth)
-{
-    if (!truth)
-        abort();
-}
-
-/* What was asked for is there, or an error tells why not; the error is cleared. */
-static void require_answer(bool there)
-{
-    require(there || (br_failed() && strlen(br_error_message()) > 0));
-    br_clear_error();
-}
+static const fuzz_seed seeds[] = {
+    SEED("{}"),
+    SEED(
+        "{\"model_type\":\"bert\",\"hidden_size\":12,\"num_attention_heads\":4,\"vocab_size\":11}"),
+    SEED("{\"model_type\":\"gpt2\",\"n_embd\":12,\"hidden_size\":12,\"hidden_act\":\"relu\"}"),
+    SEED("{\"model_type\":\"t5\",\"num_layers\":3,\"num_decoder_layers\":null,\"d_kv\":1e-3}"),
+    SEED("{\"num_labels\":2,\"id2label\":{\"0\":\"\\u00e9\",\"1\":\"\xc3\xa9\"},\"a\":[1,\"x\","
+         "null]}"),
+    SEED(" {\"architectures\" : [\"A\"], \"a\":{\"b\":[[],{}]}, \"hidden_act\":\"gelu\\n\"}\n"),
+};
 
 static void ask_list(const br_auto_config *config, const char *key)
 {
@@ -74,25 +64,24 @@ static void fill(const br_auto_config *config)
     br_clear_error();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+static void try_bytes(const uint8_t *bytes, size_t n)
 {
     static const char *const keys[] = {
         "vocab_size", "hidden_size",        "n_embd",        "num_layers", "hidden_act",
         "num_labels", "num_decoder_layers", "architectures", "id2label",   "a",
     };
     char path[64];
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    require(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int fd = fuzz_file(bytes, n, path);
     br_auto_config *config = br_auto_config_load(path);
     close(fd);
     require_answer(config);
     if (!config)
-        return 0;
+        return;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         ask(config, keys[i]);
     ask_labels(config);
     fill(config);
     br_auto_config_free(config);
-    return 0;
 }
+
+FUZZ_TARGET(auto_config)

@@ -1,11 +1,8 @@
-/* AutoConfig: files that are no config.json or mean harm, the fuzz target over a small corpus, and
- * memory that runs out. */
-#define LLVMFuzzerTestOneInput fuzz_auto_config /* other targets are in this program, too */
-#include "tests/fuzz/fuzz_auto_config.c"
-
+/* AutoConfig: files that are no config.json or mean harm, and memory that runs out. */
 #include "tests/io/files.h"
 #include "tests/memory.h"
 
+#include <brasa/models.h>
 #include <jansson.h>
 #include <sys/stat.h>
 
@@ -119,42 +116,6 @@ Test(auto_config_bad, what_contradicts_itself)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_fails(load(cases[i][0], strlen(cases[i][0])), cases[i][1]);
-}
-
-/* ---- The corpus ------------------------------------------------------------------------------ */
-
-static const char *const corpus[] = {
-    "{}",
-    "{\"model_type\":\"bert\",\"hidden_size\":12,\"num_attention_heads\":4,\"vocab_size\":11}",
-    "{\"model_type\":\"gpt2\",\"n_embd\":12,\"hidden_size\":12,\"hidden_act\":\"relu\"}",
-    "{\"model_type\":\"t5\",\"num_layers\":3,\"num_decoder_layers\":null,\"d_kv\":1e-3}",
-    "{\"num_labels\":2,\"id2label\":{\"0\":\"\\u00e9\",\"1\":\"\xc3\xa9\"},\"a\":[1,\"x\",null]}",
-    " {\"architectures\" : [\"A\"], \"a\":{\"b\":[[],{}]}, \"hidden_act\":\"gelu\\n\"}\n",
-};
-
-static void run(const uint8_t *bytes, size_t n)
-{
-    cr_assert_eq(fuzz_auto_config(bytes, n), 0);
-}
-
-/* Each as it is, cut, and with each byte changed in several ways. */
-Test(auto_config_bad, fuzz_corpus)
-{
-    static const uint8_t flips[] = { 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80 };
-    for (size_t i = 0; i < sizeof corpus / sizeof *corpus; i++) {
-        uint8_t bytes[256];
-        size_t n = strlen(corpus[i]);
-        memcpy(bytes, corpus[i], n);
-        run(bytes, n);
-        for (size_t k = 0; k < n; k++) {
-            run(bytes, k);
-            for (size_t f = 0; f < sizeof flips; f++) {
-                bytes[k] ^= flips[f];
-                run(bytes, n);
-                bytes[k] ^= flips[f];
-            }
-        }
-    }
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

@@ -1,0 +1,104 @@
+/* tests/fuzz/encoding.h - any text encoded by any tokenizer: what must hold of what comes out. */
+#ifndef BR_TESTS_FUZZ_ENCODING_H
+#define BR_TESTS_FUZZ_ENCODING_H
+
+#include "tests/fuzz/fuzz.h"
+
+#include <brasa/data.h>
+
+/* Options of which each byte says something, also such as make no sense. */
+static inline br_encode_options fuzz_encode_options(const uint8_t bytes[4])
+{
+    return (br_encode_options){
+        .max_length = bytes[0] % 16 - 1,
+        .truncation = (br_truncation)(bytes[0] / 16 % 4),
+        .truncate_left = bytes[0] & 128,
+        .stride = bytes[1] % 8 - 1,
+        .padding = (br_pad_to)(bytes[1] / 8 % 4),
+        .pad_left = bytes[1] & 32,
+        .pad_to_multiple = bytes[2] % 8 - 1,
+        .no_special_tokens = bytes[2] & 8,
+        .split_special_tokens = bytes[2] & 16,
+        .strict_utf8 = bytes[2] & 32,
+    };
+}
+
+static inline void require_span(br_span span, int64_t end)
+{
+    require(0 <= span.begin && span.begin <= span.end && span.end <= end);
+}
+
+/* Every entry is sound, those of a text in the order of it. */
+static inline void require_encoding(const br_tokenizer *t, const br_encoding *e,
+                                    const int64_t ends[2])
+{
+    br_span last[2] = { 0 };
+    for (int64_t i = 0; i < e->length; i++) {
+        int64_t sequence = e->sequence_ids[i];
+        require(e->ids[i] >= 0 && e->ids[i] < br_tokenizer_size(t));
+        require((e->type_ids[i] & ~1) == 0 && (e->attention_mask[i] & ~1) == 0);
+        require((e->special_mask[i] & ~1) == 0);
+        require(sequence >= -1 && sequence <= 1 && (e->word_ids[i] < 0) == (sequence < 0));
+        if (sequence < 0)
+            continue;
+        require_span(e->bytes[i], ends[sequence]);
+        require_span(e->chars[i], e->bytes[i].end);
+        require(e->bytes[i].begin >= last[sequence].begin);
+        last[sequence] = e->bytes[i];
+    }
+    for (int64_t i = 0; i < e->n_overflow; i++)
+        require_encoding(t, &e->overflow[i], ends);
+}
+
+/* Its tokens make a text again. */
+static inline void require_decoding(const br_tokenizer *t, const br_encoding *e)
+{
+    for (int skip = 0; skip < 2; skip++) {
+        char *text = br_tokenizer_decode(t, e->length, e->ids, skip);
+        require(text != NULL && !br_failed());
+        br_free(text);
+    }
+}
+
+/* A batch of the text has the ids that the text has alone. */
+static inline void require_batch(const br_tokenizer *t, const br_encoding *e, const br_text *text,
+                                 const br_text *pair, const br_encode_options *options)
+{
+    br_scope *scope = br_scope_begin();
+    br_token_batch batch;
+    require(br_tokenizer_encode_batch(t, 1, text, pair, options, &batch));
+    require(br_numel(batch.ids) == e->length);
+    if (e->length > 0)
+        require(memcmp(br_data(batch.ids), e->ids, (size_t)e->length * sizeof *e->ids) == 0);
+    br_scope_end(scope);
+}
+
+/* Encodes; without options that may be wrong nothing can fail. */
+static inline void fuzz_encode(const br_tokenizer *t, const br_text *text, const br_text *pair,
+                               const br_encode_options *options)
+{
+    br_encoding *e = br_tokenizer_encode(t, text, pair, options);
+    require(e || options);
+    require_answer(e);
+    if (!e)
+        return;
+    require_encoding(t, e, (int64_t[]){ text->length, pair ? pair->length : 0 });
+    require_decoding(t, e);
+    require_batch(t, e, text, pair, options);
+    br_encoding_free(e);
+}
+
+/* Every id is some token's, or there is an error that says so. */
+static inline void require_tokens(const br_tokenizer *t)
+{
+    int64_t size = br_tokenizer_size(t);
+    for (int64_t id = -1; id <= size && id < 300; id++) {
+        const char *token = br_tokenizer_token(t, id);
+        require_answer(token);
+        require(token == NULL || (id >= 0 && id < size));
+        if (token)
+            require(br_tokenizer_id(t, token, -1) == id);
+    }
+}
+
+#endif

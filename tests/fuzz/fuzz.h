@@ -1,0 +1,131 @@
+/* tests/fuzz/fuzz.h - what the fuzz targets share.
+ *
+ * A target is one file, tests/fuzz/fuzz_NAME.c: seeds, a function that tries any bytes and calls
+ * require() for what must hold whatever they are, and FUZZ_TARGET(NAME) at its end. With
+ * -DBRASA_FUZZ=ON and clang it is a program of its own, which libFuzzer runs:
+ *
+ *     build/fuzz_NAME -len_control=0 [-max_total_time=SECONDS] [CORPUS DIRECTORY]
+ *
+ * without len_control so that the seeds, which are long, are there from the beginning.
+ *
+ * The test program has a test fuzz/NAME of it, which tries the seeds and what comes of them by
+ * cutting, changing a byte, and doubling. */
+#ifndef BR_TESTS_FUZZ_H
+#define BR_TESTS_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <brasa/tensor.h>
+
+typedef struct fuzz_seed {
+    const char *bytes;
+    size_t n;
+} fuzz_seed;
+/* Of a literal. */
+#define SEED(text)             \
+    {                          \
+        text, sizeof(text) - 1 \
+    }
+
+static inline void require(bool truth)
+{
+    if (!truth)
+        abort();
+}
+
+/* What was asked for is there, or an error tells why not; the error is cleared. */
+static inline void require_answer(bool there)
+{
+    require(there || (br_failed() && strlen(br_error_message()) > 0));
+    br_clear_error();
+}
+
+/* A file of memory that holds the bytes; `path` leads to it until the descriptor is closed. */
+static inline int fuzz_file(const uint8_t *bytes, size_t n, char path[64])
+{
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    require(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+#ifdef BRASA_FUZZ_PROGRAM
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t most, unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n, size_t most);
+
+/* libFuzzer's mutations; what is empty becomes a seed. */
+static inline size_t fuzz_mutate(const fuzz_seed *seeds, size_t n_seeds, uint8_t *bytes, size_t n,
+                                 size_t most, unsigned random)
+{
+    const fuzz_seed *seed = &seeds[random % n_seeds];
+    if ((n > 1 && random % 256 != 0) || seed->n > most)
+        return LLVMFuzzerMutate(bytes, n, most);
+    memcpy(bytes, seed->bytes, seed->n);
+    return seed->n;
+}
+
+#    define FUZZ_TARGET(name)                                                                  \
+        int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)                             \
+        {                                                                                      \
+            try_bytes(bytes, n);                                                               \
+            return 0;                                                                          \
+        }                                                                                      \
+        size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t most, unsigned random) \
+        {                                                                                      \
+            return fuzz_mutate(seeds, sizeof seeds / sizeof *seeds, bytes, n, most, random);   \
+        }
+
+#else
+
+#    include "tests/support.h"
+
+enum { FUZZ_CHANGED = 600 }; /* places of a seed at which it is cut and changed */
+
+/* The bytes in memory of just their size, so that reading beyond them is seen. */
+static inline void fuzz_try(void (*try)(const uint8_t *bytes, size_t n), const uint8_t *bytes,
+                            size_t n)
+{
+    uint8_t *copy = malloc(n ? n : 1);
+    memcpy(copy, bytes, n);
+    try(copy, n);
+    free(copy);
+}
+
+static inline void fuzz_replay(const fuzz_seed *seed, void (*try)(const uint8_t *bytes, size_t n))
+{
+    static const uint8_t flips[] = { 0x01, 0x04, 0x20, 0x80, 0xff };
+    size_t n = seed->n, step = n / FUZZ_CHANGED + 1;
+    uint8_t *bytes = malloc(2 * n + 1);
+    memcpy(bytes, seed->bytes, n);
+    memcpy(bytes + n, seed->bytes, n);
+    fuzz_try(try, bytes, n);
+    fuzz_try(try, bytes, 2 * n);
+    for (size_t i = 0; i < n; i += step) {
+        fuzz_try(try, bytes, i);
+        for (size_t k = 0; k < sizeof flips; k++) {
+            bytes[i] ^= flips[k];
+            fuzz_try(try, bytes, n);
+            bytes[i] ^= flips[k];
+        }
+    }
+    free(bytes);
+}
+
+#    define FUZZ_TARGET(name)                                         \
+        Test(fuzz, name, .init = check_begin, .fini = check_end)      \
+        {                                                             \
+            for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) \
+                fuzz_replay(&seeds[i], try_bytes);                    \
+        }
+
+#endif
+#endif

@@ -1,0 +1,127 @@
+/* tests/fuzz/fuzz_model_folder.c - any bytes as one file of a model's folder, the others being
+ * sound: config.json, the index of the shards, or a shard. What loads is run.
+ *
+ * The first byte says which file it is, and how the folder is loaded. */
+#include "tests/fuzz/fuzz.h"
+
+#include <brasa/models.h>
+#include <sys/stat.h>
+
+enum { CONFIG, INDEX, SHARD, N_KINDS };
+
+/* ---- The folder ------------------------------------------------------------------------------ */
+
+#define BERT                                                                                     \
+    "{\"model_type\":\"bert\",\"vocab_size\":3,\"hidden_size\":2,\"num_hidden_layers\":1,"       \
+    "\"num_attention_heads\":1,\"intermediate_size\":1,\"max_position_embeddings\":4,"           \
+    "\"type_vocab_size\":1,\"pad_token_id\":0,\"hidden_act\":\"gelu\",\"architectures\":[\"Bert" \
+    "Model\"]}"
+#define HERE  "\":\"a.safetensors\""
+#define THERE "\":\"b.safetensors\""
+#define LISTED                                                          \
+    "{\"metadata\":{},\"weight_map\":{\"embeddings.LayerNorm.bias" HERE \
+    ",\"embeddings.LayerNorm.gamma" HERE ",\"bert.pooler.dense.bias" THERE "}}"
+#define HALF                                                                                  \
+    "        {\"bert.pooler.dense.bias\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[" \
+    "0,4]}}"
+#define WHOLE                                                                                   \
+    "        "                                                                                  \
+    "{\"embeddings.LayerNorm.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"  \
+    "\"embeddings.LayerNorm.gamma\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}" \
+    "0123456701234567"
+
+static const fuzz_seed seeds[] = {
+    SEED("\0" BERT),
+    SEED("\3" BERT),
+    SEED("\1" LISTED),
+    SEED("\7" LISTED),
+    SEED("\1{\"weight_map\":{\"embeddings.LayerNorm.bias\":\"../a\",\"x\":3}}"),
+    SEED("\2" HALF "abcd"),
+    SEED("\5" HALF "abcd"),
+};
+
+static const char *const names[] = { "config.json", "model.safetensors.index.json", "b.safetensors",
+                                     "a.safetensors" };
+enum { N_FILES = sizeof names / sizeof *names };
+
+typedef struct folder {
+    char path[40];
+    int files[N_FILES];
+} folder;
+
+/* Writes the length of a header that ends with the last brace. */
+static void set_length(int fd, const uint8_t *bytes, size_t n)
+{
+    const uint8_t *brace = n > 8 ? memrchr(bytes + 8, '}', n - 8) : NULL;
+    uint64_t length = brace ? (uint64_t)(brace - bytes) - 7 : 0;
+    require(!brace || pwrite(fd, &length, sizeof length, 0) == (ssize_t)sizeof length);
+}
+
+static void add_file(folder *f, int i, const void *bytes, size_t n)
+{
+    char memory[64], path[100];
+    f->files[i] = fuzz_file(bytes, n, memory);
+    if (i >= SHARD)
+        set_length(f->files[i], bytes, n);
+    snprintf(path, sizeof path, "%s/%s", f->path, names[i]);
+    require(symlink(memory, path) == 0);
+}
+
+static void make_folder(folder *f, int kind, const uint8_t *bytes, size_t n)
+{
+    strcpy(f->path, access("/dev/shm", W_OK) == 0 ? "/dev/shm/brasa-XXXXXX" : "/tmp/brasa-XXXXXX");
+    require(mkdtemp(f->path) != NULL);
+    static const fuzz_seed sound[] = { SEED(BERT), SEED(LISTED), SEED(HALF "abcd"), SEED(WHOLE) };
+    for (int i = 0; i < N_FILES; i++) {
+        if (i == kind)
+            add_file(f, i, bytes, n);
+        else
+            add_file(f, i, sound[i].bytes, sound[i].n);
+    }
+}
+
+static void remove_folder(folder *f)
+{
+    for (int i = 0; i < N_FILES; i++) {
+        char path[100];
+        snprintf(path, sizeof path, "%s/%s", f->path, names[i]);
+        require(unlink(path) == 0);
+        close(f->files[i]);
+    }
+    require(rmdir(f->path) == 0);
+}
+
+/* ---- Loading --------------------------------------------------------------------------------- */
+
+/* One token, which every model has. */
+static void run(br_hf_bert *bert)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *ids = br_zeros(BR_SHAPE(1, 1), BR_I64);
+    require_answer(br_hf_bert_forward(bert, ids, NULL));
+    br_scope_end(scope);
+}
+
+static void try_bytes(const uint8_t *bytes, size_t n)
+{
+    if (n == 0)
+        return;
+    folder f;
+    make_folder(&f, bytes[0] % N_KINDS, bytes + 1, n - 1);
+    br_set_memory_limit(16 << 20);
+    br_auto_model_options options = { .class_name = bytes[0] & 64 ? NULL : "BertModel",
+                                      .copy = bytes[0] & 128,
+                                      .all_missing = !(bytes[0] & 4) };
+    br_auto_model_report report;
+    br_hf_bert *bert = br_auto_model_load(f.path, &options, &report);
+    require_answer(bert);
+    require(report.matched >= report.renamed && report.matched >= report.converted);
+    if (bert && strcmp(br_module_class(br_base(bert)), "BertModel") == 0)
+        run(bert);
+    br_free_module(bert);
+    br_auto_model_report_clear(&report);
+    remove_folder(&f);
+    require(br_live_tensors() == 0);
+}
+
+FUZZ_TARGET(model_folder)

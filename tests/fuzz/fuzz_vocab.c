@@ -1,0 +1,42 @@
+/* tests/fuzz/fuzz_vocab.c - any bytes as a vocab.txt: loaded by any options, each token asked for,
+ * and the file itself encoded by it. */
+#include "tests/fuzz/encoding.h"
+
+#define SPECIALS "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+static const fuzz_seed seeds[] = {
+    SEED("\0" SPECIALS "a\n##a\n##b\nb\n,\n\xc3\xa9\n"),
+    SEED("\1" SPECIALS "A\r\nA\r\n##\n#\n\n \t\n\xe4\xb8\xad"),
+    SEED("\x12x\ny\nz\n##x\n##y\n##z\n[UNK]\n[CLS]\n[SEP]\n"),
+    SEED("\xff[SEP]\n[CLS]\n[UNK]"),
+};
+
+static br_tokenizer_options options_of(uint8_t byte)
+{
+    return (br_tokenizer_options){
+        .cased = byte & 1,
+        .accents = (br_accents)(byte / 2 % 3),
+        .keep_controls = byte & 8,
+        .join_chinese = byte & 16,
+        .max_word = byte / 32,
+        .mask = byte == 255 ? "a" : NULL,
+    };
+}
+
+static void try_bytes(const uint8_t *bytes, size_t n)
+{
+    if (n == 0)
+        return;
+    char path[64];
+    br_tokenizer_options options = options_of(bytes[0]);
+    int fd = fuzz_file(bytes + 1, n - 1, path);
+    br_tokenizer *t = br_tokenizer_from_vocab(path, &options);
+    close(fd);
+    require_answer(t);
+    if (!t)
+        return;
+    require_tokens(t);
+    fuzz_encode(t, &(br_text){ (const char *)bytes + 1, (int64_t)n - 1 }, NULL, NULL);
+    br_tokenizer_free(t);
+}
+
+FUZZ_TARGET(vocab)
