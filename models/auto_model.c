@@ -341,6 +341,20 @@ static void take_report(loading *l, br_auto_model_report *report)
         br_auto_model_report_clear(&l->report);
 }
 
+/* A configuration may ask for any number of layers, which would take all memory before their
+ * weights are found to be missing; so where there are many, there must be a tensor for each. */
+static bool check_layers(const loading *l)
+{
+    enum { MANY = 1024 };
+    int64_t layers = br_auto_config_size(l->config, "num_hidden_layers");
+    if (!br_failed() && !l->all_missing && layers > MANY && layers > l->files.n_keys)
+        br__fail(BR_ERROR_FORMAT, op,
+                 "%s: num_hidden_layers is %" PRId64 ", but the files of weights have only %" PRId64
+                 " tensors",
+                 br__printable(br_auto_config_path(l->config)), layers, l->files.n_keys);
+    return !br_failed();
+}
+
 static br_module *make_module(const br_model_class *class, const br_auto_config *config)
 {
     bool before = br__skip_init(true);
@@ -358,7 +372,7 @@ static void *load(const char *dir, const br_auto_config *config,
         l.family ? find_class(config, l.family, options->class_name) : NULL;
     if (!class || !br__weight_files_open(&l.files, dir, options->copy))
         return NULL;
-    l.module = make_module(class, config);
+    l.module = check_layers(&l) ? make_module(class, config) : NULL;
     if (!br_failed() && list_places(&l) && match_keys(&l))
         give_weights(&l);
     take_report(&l, report);

@@ -102,6 +102,17 @@ static void run(br_hf_bert *bert)
     br_scope_end(scope);
 }
 
+/* Whether a model of the folder's configuration is small enough to be made without its weights. */
+static bool is_small(const char *path)
+{
+    br_auto_config *config = br_auto_config_load(path);
+    int64_t layers = br_auto_config_size(config, "num_hidden_layers");
+    bool small = !br_failed() && layers <= 16;
+    br_clear_error();
+    br_auto_config_free(config);
+    return small;
+}
+
 static void try_bytes(const uint8_t *bytes, size_t n)
 {
     if (n == 0)
@@ -111,7 +122,7 @@ static void try_bytes(const uint8_t *bytes, size_t n)
     br_set_memory_limit(16 << 20);
     br_auto_model_options options = { .class_name = bytes[0] & 64 ? NULL : "BertModel",
                                       .copy = bytes[0] & 128,
-                                      .all_missing = !(bytes[0] & 4) };
+                                      .all_missing = !(bytes[0] & 4) && is_small(f.path) };
     br_auto_model_report report;
     br_hf_bert *bert = br_auto_model_load(f.path, &options, &report);
     require_answer(bert);

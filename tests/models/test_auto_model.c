@@ -380,6 +380,8 @@ Test(auto_model, configurations_of_other_models)
     check_config("{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
                  "must be one of \"absolute\"");
     check_config("{\"model_type\": \"bert\", \"hidden_act\": \"x\"}", "hidden_act is \"x\"");
+    check_config("{\"model_type\": \"bert\", \"num_hidden_layers\": 2000000000}",
+                 "num_hidden_layers is 2000000000, but the files of weights have only 46 tensors");
     check_config("{\"model_type\": \"bert\"}", "must be F32, F16 or BF16 [");
 }
 
