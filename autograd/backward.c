@@ -258,10 +258,14 @@ static bool visit(br_walk *w, br_node *node)
                  node->op->name);
         return false;
     }
+    if (node->frame && !br__frame_fill(node->frame, &w->filled))
+        return false;
     bool ok = run_gradient(w, node);
     if (ok && !w->retain_graph) {
         node->freed = true;
         br__node_clear_saved(node);
+        if (node->frame)
+            br__frame_leave(node);
     }
     return ok;
 }
@@ -286,6 +290,7 @@ static bool run(br_walk *w)
         br__node_release(node);
     }
     br__node_list_free(&w->heap);
+    br__frames_empty(w->filled);
     return send_held(w) && ok;
 }
 
@@ -330,6 +335,7 @@ bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gr
     w->heap.items = NULL;
     w->heap.count = w->heap.room = 0;
     w->held = NULL;
+    w->filled = NULL;
     w->retain_graph |= w->create_graph;
     br_scope *scope = br_scope_begin();
     br__thread.no_grad = !w->create_graph;

@@ -1,5 +1,5 @@
 /* autograd/tape.c - nodes: recording an operation, saving values, freeing. */
-#include "autograd/tape.h"
+#include "autograd/checkpoint.h"
 
 #include <string.h>
 
@@ -27,6 +27,8 @@ void br__node_clear_saved(br_node *node)
 static void free_node(br_node *node)
 {
     br__node_clear_saved(node);
+    if (node->frame)
+        br__frame_leave(node);
     for (int i = 0; i < node->n_inputs; i++) {
         br__node_release(node->inputs[i].node);
         br_release(node->inputs[i].leaf);
@@ -282,7 +284,28 @@ bool br_wants(const br_node *node, int input)
 
 static int output_number(const br_node *node, const br_autograd *a)
 {
-    return a && a->node == node ? a->output : -1;
+    return a && a->node && a->node == node ? a->output : -1;
+}
+
+br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep)
+{
+    const br_autograd *a = br__autograd(t);
+    br_saved_value saved = { NULL, br_tensor_version(t), output_number(node, a) };
+    if (!keep)
+        return saved;
+    if (a && a->requires_grad && !a->node) {
+        saved.value = br_retain(t); /* gradients of gradients must find this very leaf */
+        return saved;
+    }
+    /* An alias: it does not follow t if t is changed in place, and, for an output, does not hold
+     * the node that holds it. */
+    saved.value = br__alias(t);
+    if (saved.value && a && a->node && saved.output < 0 &&
+        !attach(saved.value, a->node, a->output)) {
+        br_release(saved.value);
+        saved.value = NULL;
+    }
+    return saved;
 }
 
 void br_save(br_node *node, int slot, br_tensor *t)
@@ -296,21 +319,8 @@ void br_save(br_node *node, int slot, br_tensor *t)
                  slot < 0 || slot >= BR_MAX_SAVED ? "outside 0 .. 7" : "taken");
         return;
     }
-    const br_autograd *a = br__autograd(t);
-    int output = output_number(node, a);
-    br_tensor *value;
-    if (a && a->requires_grad && !a->node) {
-        value = br_retain(t); /* gradients of gradients must find this very leaf */
-    } else {
-        /* An alias: it does not follow t if t is changed in place, and, for an output, does not
-         * hold the node that holds it. */
-        value = br__alias(t);
-        if (value && a && a->node && output < 0 && !attach(value, a->node, a->output)) {
-            br_release(value);
-            value = NULL;
-        }
-    }
-    node->saved[slot] = (br_saved_value){ value, br_tensor_version(t), output };
+    br_frame *frame = br__thread.frame;
+    node->saved[slot] = br__saved_value(node, t, !frame || br__frame_keeps(frame, node));
 }
 
 br_tensor *br_saved(br_node *node, int slot)

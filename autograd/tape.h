@@ -100,6 +100,8 @@ struct br_node {
     bool placed;               /* `place` is in use, or was */
     size_t size;               /* of the object, which ends with inputs and parameters */
     br_node *next_dead;        /* list of nodes to be freed */
+    struct br_frame *frame;    /* of the checkpoint that makes the saved values, or NULL */
+    size_t frame_place;        /* in the frame's list */
     br_autograd place;         /* of the first tensor that it is given to */
     br_output first, *outputs; /* outputs is &first, or a block for several */
     br_saved_value saved[BR_MAX_SAVED];
@@ -107,6 +109,9 @@ struct br_node {
     br_edge inputs[];
 };
 
+/* What keeps t for a node's gradient (NULL: for nobody's), or with `keep` false notes its version.
+ */
+br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep);
 br_node *br__node_retain(br_node *node);
 /* Frees without recursion: a chain of a million nodes needs no stack. */
 void br__node_release(br_node *node);

@@ -3,7 +3,7 @@
 #ifndef BR_WALK_H
 #define BR_WALK_H
 
-#include "autograd/tape.h"
+#include "autograd/checkpoint.h"
 
 /* A tensor whose gradient is asked for, and what has come in for it. */
 typedef struct br_capture {
@@ -25,6 +25,7 @@ typedef struct br_walk {
     int n_captures;       /* 0: gradients go to the leaves, else to these and nowhere else */
     br_capture *captures; /* sorted by key and output */
     br_held_leaf *held;
+    br_frame *filled; /* checkpoints whose values were made for this walk */
 } br_walk;
 
 int br__compare_captures(const void *a, const void *b);

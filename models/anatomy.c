@@ -250,15 +250,23 @@ br_anatomy_encoder_layer *br_anatomy_encoder_layer_new(const br_anatomy_config *
     return self;
 }
 
-br_tensor *br_anatomy_encoder_layer_forward(br_anatomy_encoder_layer *self, br_tensor *x,
-                                            br_tensor *mask)
+static br_tensor *run_encoder_layer(void *module, br_tensor *const *inputs, const void *args)
 {
+    (void)args;
+    br_anatomy_encoder_layer *self = module;
     br_enter(self);
+    br_tensor *x = inputs[0], *mask = inputs[1];
     br_tensor *hidden_state = br_layer_norm_forward(self->layer_norm_1, x);
     x = br_add(x, br_anatomy_multi_head_attention_forward(self->attention, hidden_state, mask));
     hidden_state = br_layer_norm_forward(self->layer_norm_2, x);
     x = br_add(x, br_anatomy_feed_forward_forward(self->feed_forward, hidden_state));
     return br_leave(self, x);
+}
+
+br_tensor *br_anatomy_encoder_layer_forward(br_anatomy_encoder_layer *self, br_tensor *x,
+                                            br_tensor *mask)
+{
+    return br_module_run(self, run_encoder_layer, BR_INPUTS(x, mask), NULL, 0);
 }
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */

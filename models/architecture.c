@@ -192,10 +192,12 @@ br_architecture_encoder_block *br_architecture_encoder_block_new(
     return self;
 }
 
-br_tensor *br_architecture_encoder_block_forward(br_architecture_encoder_block *self, br_tensor *x,
-                                                 br_tensor *mask)
+static br_tensor *run_encoder_block(void *module, br_tensor *const *inputs, const void *args)
 {
+    (void)args;
+    br_architecture_encoder_block *self = module;
     br_enter(self);
+    br_tensor *x = inputs[0], *mask = inputs[1];
     br_tensor *hidden_state = br_layer_norm_forward(self->layer_norm_1, x);
     br_tensor *attention_output = br_architecture_multi_head_attention_forward(
         self->attention, hidden_state, hidden_state, hidden_state, mask);
@@ -207,6 +209,12 @@ br_tensor *br_architecture_encoder_block_forward(br_architecture_encoder_block *
     if (!self->config.dropout_once)
         x = br_dropout_forward(self->dropout, x);
     return br_leave(self, x);
+}
+
+br_tensor *br_architecture_encoder_block_forward(br_architecture_encoder_block *self, br_tensor *x,
+                                                 br_tensor *mask)
+{
+    return br_module_run(self, run_encoder_block, BR_INPUTS(x, mask), NULL, 0);
 }
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */
@@ -312,11 +320,13 @@ br_architecture_decoder_block *br_architecture_decoder_block_new(
     return self;
 }
 
-br_tensor *br_architecture_decoder_block_forward(br_architecture_decoder_block *self, br_tensor *x,
-                                                 br_tensor *encoder_output, br_tensor *source_mask,
-                                                 br_tensor *target_mask)
+static br_tensor *run_decoder_block(void *module, br_tensor *const *inputs, const void *args)
 {
+    (void)args;
+    br_architecture_decoder_block *self = module;
     br_enter(self);
+    br_tensor *x = inputs[0], *encoder_output = inputs[1];
+    br_tensor *source_mask = inputs[2], *target_mask = inputs[3];
     bool pre_norm = self->config.pre_norm;
     br_tensor *hidden_state = br_layer_norm_forward(self->layer_norm_1, x);
 
@@ -337,6 +347,14 @@ br_tensor *br_architecture_decoder_block_forward(br_architecture_decoder_block *
     if (!self->config.dropout_once)
         feed_forward_output = br_dropout_forward(self->dropout, feed_forward_output);
     return br_leave(self, br_add(x, feed_forward_output));
+}
+
+br_tensor *br_architecture_decoder_block_forward(br_architecture_decoder_block *self, br_tensor *x,
+                                                 br_tensor *encoder_output, br_tensor *source_mask,
+                                                 br_tensor *target_mask)
+{
+    return br_module_run(self, run_decoder_block,
+                         BR_INPUTS(x, encoder_output, source_mask, target_mask), NULL, 0);
 }
 
 /* ---- TransformerDecoder ---------------------------------------------------------------------- */

@@ -235,11 +235,9 @@ br_bert_layer *br_bert_layer_new(const br_bert_config *config)
     return self;
 }
 
-br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
-                                 br_tensor *enc_self_attn_mask, br_tensor **attn)
+static br_tensor *run_layer(br_bert_layer *self, br_tensor *enc_inputs,
+                            br_tensor *enc_self_attn_mask, br_tensor **attn)
 {
-    if (attn)
-        *attn = NULL;
     br_enter(self);
     enc_inputs = br_bert_mha_forward(self->enc_self_attn, enc_inputs, enc_inputs, enc_inputs,
                                      enc_self_attn_mask, attn);
@@ -249,6 +247,22 @@ br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
     if (attn)
         br_scope_return(NULL, *attn);
     return br_leave(self, output);
+}
+
+static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
+{
+    (void)args;
+    return run_layer(self, inputs[0], inputs[1], NULL);
+}
+
+br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
+                                 br_tensor *enc_self_attn_mask, br_tensor **attn)
+{
+    if (!attn)
+        return br_module_run(self, run_layer_alone, BR_INPUTS(enc_inputs, enc_self_attn_mask), NULL,
+                             0);
+    *attn = NULL;
+    return run_layer(self, enc_inputs, enc_self_attn_mask, attn);
 }
 
 /* ---- BERT ------------------------------------------------------------------------------------ */

@@ -288,8 +288,8 @@ static br_hf_bert_layer *new_layer(br_hf_bert_config c)
     return self;
 }
 
-static br_tensor *run_layer(br_hf_bert_layer *self, br_tensor *x, br_tensor *visible,
-                            br_tensor **attention)
+static br_tensor *run_layer_once(br_hf_bert_layer *self, br_tensor *x, br_tensor *visible,
+                                 br_tensor **attention)
 {
     br_enter(self);
     x = attend_and_add(self->attention, x, visible, attention);
@@ -297,6 +297,20 @@ static br_tensor *run_layer(br_hf_bert_layer *self, br_tensor *x, br_tensor *vis
         br_scope_return(NULL, *attention);
     x = add_residual(self->output, activate(self->intermediate, x), x);
     return br_leave(self, br_tap("hidden_state", x));
+}
+
+static br_tensor *run_layer_alone(void *self, br_tensor *const *inputs, const void *args)
+{
+    (void)args;
+    return run_layer_once(self, inputs[0], inputs[1], NULL);
+}
+
+static br_tensor *run_layer(br_hf_bert_layer *self, br_tensor *x, br_tensor *visible,
+                            br_tensor **attention)
+{
+    if (attention)
+        return run_layer_once(self, x, visible, attention);
+    return br_module_run(self, run_layer_alone, BR_INPUTS(x, visible), NULL, 0);
 }
 
 /* ---- BertEncoder ----------------------------------------------------------------------------- */

@@ -118,16 +118,24 @@ static br_tensor *add_residual(br_vanilla_encoder_layer *self, br_tensor *output
     return br_add(output, br_dropout_forward(self->dropout, residual));
 }
 
-br_tensor *br_vanilla_encoder_layer_forward(br_vanilla_encoder_layer *self, br_tensor *src,
-                                            br_tensor *mask)
+static br_tensor *run_encoder_layer(void *module, br_tensor *const *inputs, const void *args)
 {
+    (void)args;
+    br_vanilla_encoder_layer *self = module;
     br_enter(self);
+    br_tensor *src = inputs[0], *mask = inputs[1];
     br_tensor *attention =
         br_vanilla_multi_head_attention_forward(self->attention, src, src, src, mask);
     br_tensor *x = br_layer_norm_forward(self->norm_1, add_residual(self, attention, src));
     br_tensor *out = br_sequential_forward(self->mlp, x);
     out = br_layer_norm_forward(self->norm_2, add_residual(self, out, x));
     return br_leave(self, out);
+}
+
+br_tensor *br_vanilla_encoder_layer_forward(br_vanilla_encoder_layer *self, br_tensor *src,
+                                            br_tensor *mask)
+{
+    return br_module_run(self, run_encoder_layer, BR_INPUTS(src, mask), NULL, 0);
 }
 
 /* ---- DecoderLayer ---------------------------------------------------------------------------- */
@@ -156,11 +164,12 @@ static br_tensor *add_and_norm(br_vanilla_decoder_layer *self, br_layer_norm *no
     return br_layer_norm_forward(norm, br_add(trg, br_dropout_forward(self->dropout, output)));
 }
 
-br_tensor *br_vanilla_decoder_layer_forward(br_vanilla_decoder_layer *self, br_tensor *trg,
-                                            br_tensor *src, br_tensor *trg_mask,
-                                            br_tensor *src_mask)
+static br_tensor *run_decoder_layer(void *module, br_tensor *const *inputs, const void *args)
 {
+    (void)args;
+    br_vanilla_decoder_layer *self = module;
     br_enter(self);
+    br_tensor *trg = inputs[0], *src = inputs[1], *trg_mask = inputs[2], *src_mask = inputs[3];
     br_vanilla_multi_head_attention *joint =
         self->use_joint_attention ? self->joint_attention : self->attention;
     br_layer_norm *last_norm = self->use_norm_3 ? self->norm_3 : self->norm_2;
@@ -173,6 +182,13 @@ br_tensor *br_vanilla_decoder_layer_forward(br_vanilla_decoder_layer *self, br_t
     trg = add_and_norm(self, self->norm_2, trg, joint_attention);
     br_tensor *out = br_sequential_forward(self->mlp, trg);
     return br_leave(self, add_and_norm(self, last_norm, trg, out));
+}
+
+br_tensor *br_vanilla_decoder_layer_forward(br_vanilla_decoder_layer *self, br_tensor *trg,
+                                            br_tensor *src, br_tensor *trg_mask,
+                                            br_tensor *src_mask)
+{
+    return br_module_run(self, run_decoder_layer, BR_INPUTS(trg, src, trg_mask, src_mask), NULL, 0);
 }
 
 /* ---- Encoder --------------------------------------------------------------------------------- */

@@ -41,15 +41,23 @@ br_sequential *br_sequential_new(int n, void *const *modules)
     return self;
 }
 
+static br_tensor *run_sequential(void *module, br_tensor *const *inputs, const void *args)
+{
+    (void)args;
+    br_sequential *self = module;
+    br_enter(self);
+    const br_module_state *state = self->base.state;
+    br_tensor *x = inputs[0];
+    for (int64_t i = 0; i < state->n_children; i++)
+        x = br_forward(state->children[i]->module, x);
+    return br_leave(self, br_failed() ? NULL : x);
+}
+
 br_tensor *br_sequential_forward(br_sequential *self, br_tensor *x)
 {
     if (!br__module_alive("sequential", self))
         return NULL;
-    br_enter(self);
-    const br_module_state *state = self->base.state;
-    for (int64_t i = 0; i < state->n_children; i++)
-        x = br_forward(state->children[i]->module, x);
-    return br_leave(self, br_failed() ? NULL : x);
+    return br_module_run(self, run_sequential, BR_INPUTS(x), NULL, 0);
 }
 
 /* ---- ModuleList ------------------------------------------------------------------------------ */

@@ -123,6 +123,7 @@ static void free_tree(br_module_state *state)
         free_tree(state->children[i]);
     if (state->destroy)
         state->destroy(state->module);
+    br__checkpoint_end(state);
     for (int64_t i = state->n_entries - 1; i >= 0; i--) {
         br_release(state->entries[i].tensor);
         br_free(state->entries[i].name);
@@ -346,6 +347,12 @@ void br_module_set_forward(br_module *module, br_forward_fn forward)
         module->state->forward = forward;
 }
 
+static br_tensor *forward_one(void *self, br_tensor *const *inputs, const void *args)
+{
+    (void)args;
+    return ((br_module *)self)->state->forward(self, inputs[0]);
+}
+
 br_tensor *br_forward(void *module, br_tensor *x)
 {
     br_module *self = module;
@@ -354,5 +361,5 @@ br_tensor *br_forward(void *module, br_tensor *x)
     if (!self->state->forward)
         return br__fail(BR_ERROR_ARGUMENT, "forward", "%s has no forward function of one tensor",
                         self->state->class_name);
-    return self->state->forward(module, x);
+    return br_module_run(self, forward_one, BR_INPUTS(x), NULL, 0);
 }

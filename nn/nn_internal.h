@@ -22,6 +22,9 @@ typedef struct br_entry {
     br_entry_kind kind;
 } br_entry;
 
+/* Tells whether a module is still there: see checkpoint.c. */
+typedef struct br_module_token br_module_token;
+
 struct br_module_state {
     br_module *module; /* the struct that begins with the br_module */
     br_module_state *parent;
@@ -34,8 +37,17 @@ struct br_module_state {
     br_forward_fn forward;
     void (*destroy)(void *self);
     bool training;
-    bool incomplete; /* a part could not be made: forward must not run without it */
+    bool checkpointed;           /* forward keeps nothing for its gradients */
+    br_module_token *checkpoint; /* held once it was; NULL before */
+    bool incomplete;             /* a part could not be made: forward must not run without it */
 };
+
+/* True if a forward that begins now is to be a checkpoint, which the second runs. */
+bool br__checkpointed(const br_module_state *state);
+br_tensor *br__run_checkpoint(br_module_state *state, br_module_run_fn forward, int n_inputs,
+                              br_tensor *const *inputs, const void *args, size_t args_size);
+/* The module is freed. */
+void br__checkpoint_end(br_module_state *state);
 
 /* True if `self`, a struct that begins with a br_module, can be used; else an error is pending. */
 bool br__module_alive(const char *op, const void *self);

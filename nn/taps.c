@@ -63,7 +63,7 @@ static bool write_name(br_text *text, const br_named_list *list, const char *nam
 br_tensor *br_tap(const char *name, br_tensor *t)
 {
     br_recorder *recorder = br__thread.recorder;
-    if (!recorder || !t || br_failed())
+    if (!recorder || br__thread.runs_again || !t || br_failed())
         return t;
     br_text text = { 0 };
     bool ok = write_name(&text, recorder->list, name ? name : "") &&

@@ -47,14 +47,17 @@ static br_tensor *feed_forward(br_transformer_decoder_layer *self, br_tensor *x)
                                         self->dropout3, x);
 }
 
-br_tensor *br_transformer_decoder_layer_forward(br_transformer_decoder_layer *self, br_tensor *tgt,
-                                                br_tensor *memory,
-                                                const br_transformer_masks *masks)
+/* Of tgt, memory, and the masks in the order of br_transformer_masks, whose flags are the args. */
+static br_tensor *run_layer(void *module, br_tensor *const *inputs, const void *args)
 {
-    static const br_transformer_masks none;
-    const br_transformer_masks *m = masks ? masks : &none;
+    br_transformer_decoder_layer *self = module;
     br_enter(self);
-    br_tensor *x = tgt;
+    br_transformer_masks given = *(const br_transformer_masks *)args, *m = &given;
+    br_tensor *x = inputs[0], *memory = inputs[1];
+    m->tgt_mask = inputs[2];
+    m->memory_mask = inputs[3];
+    m->tgt_key_padding_mask = inputs[4];
+    m->memory_key_padding_mask = inputs[5];
     if (self->options.norm_first) {
         x = br_add(x, attend_self(self, br_layer_norm_forward(self->norm1, x), m));
         x = br_add(x, attend_memory(self, br_layer_norm_forward(self->norm2, x), memory, m));
@@ -65,6 +68,18 @@ br_tensor *br_transformer_decoder_layer_forward(br_transformer_decoder_layer *se
         x = br_layer_norm_forward(self->norm3, br_add(x, feed_forward(self, x)));
     }
     return br_leave(self, x);
+}
+
+br_tensor *br_transformer_decoder_layer_forward(br_transformer_decoder_layer *self, br_tensor *tgt,
+                                                br_tensor *memory,
+                                                const br_transformer_masks *masks)
+{
+    static const br_transformer_masks none;
+    const br_transformer_masks *m = masks ? masks : &none;
+    return br_module_run(self, run_layer,
+                         BR_INPUTS(tgt, memory, m->tgt_mask, m->memory_mask,
+                                   m->tgt_key_padding_mask, m->memory_key_padding_mask),
+                         m, sizeof *m);
 }
 
 /* ---- The decoder ----------------------------------------------------------------------------- */

@@ -36,22 +36,31 @@ static br_tensor *feed_forward(br_transformer_encoder_layer *self, br_tensor *x)
                                         self->dropout2, x);
 }
 
-br_tensor *br_transformer_encoder_layer_forward(br_transformer_encoder_layer *self, br_tensor *src,
-                                                br_tensor *src_mask,
-                                                br_tensor *src_key_padding_mask, bool is_causal)
+/* Of src, its mask, and its padding; args: bool is_causal. */
+static br_tensor *run_layer(void *module, br_tensor *const *inputs, const void *args)
 {
+    br_transformer_encoder_layer *self = module;
+    bool is_causal = *(const bool *)args;
     br_enter(self);
-    br_tensor *x = src;
+    br_tensor *x = inputs[0], *mask = inputs[1], *padding = inputs[2];
     if (self->options.norm_first) {
         br_tensor *normed = br_layer_norm_forward(self->norm1, x);
-        x = br_add(x, attend(self, normed, src_mask, src_key_padding_mask, is_causal));
+        x = br_add(x, attend(self, normed, mask, padding, is_causal));
         x = br_add(x, feed_forward(self, br_layer_norm_forward(self->norm2, x)));
     } else {
-        br_tensor *seen = attend(self, x, src_mask, src_key_padding_mask, is_causal);
+        br_tensor *seen = attend(self, x, mask, padding, is_causal);
         x = br_layer_norm_forward(self->norm1, br_add(x, seen));
         x = br_layer_norm_forward(self->norm2, br_add(x, feed_forward(self, x)));
     }
     return br_leave(self, x);
+}
+
+br_tensor *br_transformer_encoder_layer_forward(br_transformer_encoder_layer *self, br_tensor *src,
+                                                br_tensor *src_mask,
+                                                br_tensor *src_key_padding_mask, bool is_causal)
+{
+    return br_module_run(self, run_layer, BR_INPUTS(src, src_mask, src_key_padding_mask),
+                         &is_causal, sizeof is_causal);
 }
 
 /* ---- The encoder ----------------------------------------------------------------------------- */

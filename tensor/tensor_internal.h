@@ -217,7 +217,9 @@ typedef struct br_thread {
     br_error error;
     struct br_profile *profile; /* the one that runs, or NULL */
     char message[1024];
-    void *recorder; /* of taps */
+    bool runs_again; /* the function of a checkpoint, for its gradients: taps do not see it */
+    void *recorder;  /* of taps */
+    struct br_frame *frame; /* the checkpoint whose function runs, or NULL */
 } br_thread;
 
 extern _Thread_local br_thread br__thread;

@@ -92,6 +92,33 @@ BR_API uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumu
                                                       void *context);
 BR_API void br_remove_hook(br_tensor *t, uint64_t handle);
 
+/* ---- Checkpoints --------------------------------------------------------------------------- */
+
+/* A function of tensors: returns one tensor computed from inputs[0 .. n-1]. */
+typedef br_tensor *(*br_function)(br_tensor *const *inputs, int n, void *context);
+
+typedef struct br_activation_checkpoint_options {
+    size_t context_size; /* not 0: so many bytes at `context` are copied, and fn gets the copy */
+    /* Called once, with the context that fn gets, when no backward can need it any more, or at once
+     * if nothing is recorded. NULL: nothing to call. */
+    void (*destroy)(void *context);
+    bool no_preserve_rng_state; /* the second run draws new numbers: for an fn that draws none */
+} br_activation_checkpoint_options;
+
+/* f(inputs), of which no value is kept for the gradients: backward calls fn a second time and makes
+ * them again, so that a computation cut into n checkpoints wants the memory of its cuts and of one
+ * of the parts, for the time of another forward. Gradients are the same to the bit; graph, hooks,
+ * br_grad() and create_graph are as without. Checkpoints may be made inside fn, and any tensors,
+ * parameters above all, be used besides the inputs (NULL entries: absent ones).
+ *
+ * fn must do the same both times, which is checked where it saves values: not change its inputs in
+ * place, and find `context` as it was. The thread's generator starts the second run where it
+ * started the first, and is put back. Taps see the first run only. As
+ * torch.utils.checkpoint(use_reentrant=False). `options` may be NULL. Chen et al., 2016. */
+BR_API br_tensor *br_activation_checkpoint(br_function fn, void *context, int n_inputs,
+                                           br_tensor *const *inputs,
+                                           const br_activation_checkpoint_options *options);
+
 /* ---- Operations of your own ---------------------------------------------------------------- */
 
 typedef struct br_node br_node;
@@ -160,9 +187,6 @@ typedef struct br_gradcheck_options {
     uint64_t seed;  /* of the random output weights */
     bool allow_f32; /* f32 inputs are refused unless this is set */
 } br_gradcheck_options;
-
-/* A function of tensors: returns one tensor computed from inputs[0 .. n-1]. */
-typedef br_tensor *(*br_function)(br_tensor *const *inputs, int n, void *context);
 
 /* Compares the gradient of sum(f(inputs) * random weights) by each input that requires grad with
  * central differences. False and an error that names the input, the element, both values and the

@@ -164,6 +164,22 @@ typedef struct br_unused_report {
 BR_API bool br_report_unused(br_module *module, br_tensor *output, br_unused_report *report);
 BR_API void br_unused_report_clear(br_unused_report *report);
 
+/* ---- Activation checkpoints ------------------------------------------------------------------ */
+
+/* With `on`, the module's forward keeps only its inputs, and backward runs it again for what the
+ * gradients need: see br_activation_checkpoint(). A ModuleList hands this on to its modules. It
+ * holds wherever the forward runs through br_forward() or br_module_run(): in Sequential, in the
+ * layers of the Transformers and the zoo, in your modules with a forward of one tensor. The module
+ * must be there until backward. False and an error if memory fails. */
+BR_API bool br_module_checkpoint(br_module *module, bool on);
+
+/* A forward of several tensors (NULL: absent ones) and other arguments. */
+typedef br_tensor *(*br_module_run_fn)(void *self, br_tensor *const *inputs, const void *args);
+/* Calls forward(self, inputs, args), in a checkpoint if the module is to have them; `args` is then
+ * copied. What a module's public forward function calls to let br_module_checkpoint() hold. */
+BR_API br_tensor *br_module_run(void *self, br_module_run_fn forward, int n_inputs,
+                                br_tensor *const *inputs, const void *args, size_t args_size);
+
 /* ---- Taps ------------------------------------------------------------------------------------ */
 
 /* While a recorder is open in this thread, br_tap() keeps t under "module.path.name"; a second tap

@@ -1,0 +1,445 @@
+/* autograd/checkpoint.c - checkpoints: what a function's gradients need is not kept but made again
+ * in backward.
+ *
+ * The nodes stand on the tape as without a checkpoint; only their saved values are missing. When
+ * backward comes to the first of them, the function runs a second time, and each node is given what
+ * its twin of this run saved. So gradients, hooks, br_grad() and create_graph work as ever, and the
+ * gradients are the same to the bit. That both runs did the same is checked node by node.
+ *
+ * While the function runs first its frame is open in the thread, and br_save() notes the node and
+ * the value's version only. In the second run another frame is open, which keeps. A checkpoint
+ * inside another's function has no inputs of its own, which would hold the outer one's memory: it
+ * is given them when the outer one is run again. */
+#include "autograd/checkpoint.h"
+
+#include <string.h>
+
+struct br_frame {
+    int refs;         /* one for each node that may still ask, each frame inside, and each user */
+    br_frame *parent; /* held: the checkpoint around this one, which has its inputs; or NULL */
+    bool keeps;       /* a second run: values are kept, nodes and frames are held */
+    bool open;        /* the function runs for the first time */
+    bool filled;
+    br_frame *next_filled; /* held */
+
+    br_function fn;
+    void *context;
+    void *copy; /* of the context, or NULL */
+    void (*destroy)(void *context);
+    bool draws_anew;
+    br_rng_state rng; /* as it was before the function ran */
+    int n_inputs;
+    br_saved_value *inputs;
+
+    br_node **nodes; /* in the order of their first saved value; NULL where one is gone */
+    size_t n_nodes, node_room;
+    br_frame **frames; /* of the checkpoints inside, likewise */
+    size_t n_frames, frame_room;
+    size_t place; /* in the parent's */
+};
+
+/* ---- Life of a frame ------------------------------------------------------------------------- */
+
+static void frame_release(br_frame *frame);
+
+static void drop_inputs(br_frame *frame)
+{
+    for (int i = 0; i < frame->n_inputs; i++) {
+        br_release(frame->inputs[i].value);
+        frame->inputs[i].value = NULL;
+    }
+}
+
+/* A frame that keeps lets go of its nodes, which are then as any others. */
+static void let_go(br_frame *frame)
+{
+    for (size_t i = 0; i < frame->n_nodes; i++) {
+        frame->nodes[i]->frame = NULL;
+        br__node_release(frame->nodes[i]);
+    }
+    for (size_t i = 0; i < frame->n_frames; i++)
+        frame_release(frame->frames[i]);
+}
+
+static void free_frame(br_frame *frame)
+{
+    if (frame->keeps)
+        let_go(frame);
+    if (frame->inputs)
+        drop_inputs(frame);
+    if (frame->destroy)
+        frame->destroy(frame->context);
+    if (frame->parent) {
+        frame->parent->frames[frame->place] = NULL;
+        frame_release(frame->parent);
+    }
+    br_free(frame->copy);
+    br_free(frame->inputs);
+    br_free(frame->nodes);
+    br_free(frame->frames);
+    br_free(frame);
+}
+
+static br_frame *frame_retain(br_frame *frame)
+{
+    frame->refs++;
+    return frame;
+}
+
+static void frame_release(br_frame *frame)
+{
+    if (frame && --frame->refs == 0)
+        free_frame(frame);
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+/* Room for one more pointer in a list. */
+static bool grow(void *list, size_t count, size_t *room)
+{
+    if (count < *room)
+        return true;
+    size_t more = *room ? 2 * *room : 16;
+    void *items;
+    memcpy(&items, list, sizeof items);
+    items = br__realloc(items, *room * sizeof(void *), more * sizeof(void *));
+    if (!items)
+        return false;
+    memcpy(list, &items, sizeof items);
+    *room = more;
+    return true;
+}
+
+bool br__frame_keeps(br_frame *frame, br_node *node)
+{
+    if (node->frame)
+        return frame->keeps;
+    if (!grow(&frame->nodes, frame->n_nodes, &frame->node_room))
+        return false;
+    if (frame->keeps)
+        br__node_retain(node);
+    else
+        frame_retain(frame);
+    node->frame = frame;
+    node->frame_place = frame->n_nodes;
+    frame->nodes[frame->n_nodes++] = node;
+    return frame->keeps;
+}
+
+void br__frame_leave(br_node *node)
+{
+    br_frame *frame = node->frame;
+    node->frame = NULL;
+    frame->nodes[node->frame_place] = NULL;
+    frame_release(frame);
+}
+
+/* ---- The second run -------------------------------------------------------------------------- */
+
+static bool differs(const char *what, const char *first, const char *second)
+{
+    br__fail(BR_ERROR_STATE, "activation_checkpoint",
+             "%s: the first run of the function made %s, the second %s: both must do the same",
+             what, first, second);
+    return false;
+}
+
+/* Gives a value, of which both runs noted the version, to the node or frame of the first run. */
+static bool share(br_saved_value *first, const br_saved_value *second, const char *op)
+{
+    if (second->value && first->version != second->version) {
+        const char *writer = second->value->storage->writer;
+        br__fail(BR_ERROR_STATE, "activation_checkpoint",
+                 "%s needs a value %s that was changed in place by %s since the function ran first",
+                 op, br__shape(second->value), writer ? writer : "br_bump_version()");
+        return false;
+    }
+    *first = *second;
+    br_retain(first->value);
+    return true;
+}
+
+static bool same_shape(const br_output *a, const br_output *b)
+{
+    return a->dtype == b->dtype && a->ndim == b->ndim &&
+           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+}
+
+static bool fill_node(br_node *first, const br_node *second)
+{
+    if (first->op != second->op)
+        return differs("an operation", first->op->name, second->op->name);
+    if (!same_shape(first->outputs, second->outputs))
+        return differs(first->op->name, br__shape_of(first->outputs->ndim, first->outputs->sizes),
+                       br__shape_of(second->outputs->ndim, second->outputs->sizes));
+    if (first->n_saved != second->n_saved)
+        return differs(first->op->name, "fewer or more saved values", "others");
+    for (int k = 0; k < second->n_saved; k++)
+        if (!share(&first->saved[k], &second->saved[k], first->op->name))
+            return false;
+    return true;
+}
+
+static bool fill_inputs(br_frame *first, const br_frame *second)
+{
+    if (first->fn != second->fn || first->n_inputs != second->n_inputs)
+        return differs("a checkpoint inside", "one function", "another");
+    for (int k = 0; k < second->n_inputs; k++)
+        if (!share(&first->inputs[k], &second->inputs[k], "a checkpoint inside"))
+            return false;
+    return true;
+}
+
+/* Hands what the second run saved to the nodes of the first that are still there. */
+static bool fill_from(br_frame *first, const br_frame *second)
+{
+    char made[2][48];
+    if (first->n_nodes != second->n_nodes || first->n_frames != second->n_frames) {
+        for (int i = 0; i < 2; i++) {
+            const br_frame *f = i ? second : first;
+            snprintf(made[i], sizeof made[i], "%zu with %zu checkpoints inside", f->n_nodes,
+                     f->n_frames);
+        }
+        return differs("operations that save values", made[0], made[1]);
+    }
+    for (size_t i = 0; i < first->n_nodes; i++)
+        if (first->nodes[i] && !fill_node(first->nodes[i], second->nodes[i]))
+            return false;
+    for (size_t i = 0; i < first->n_frames; i++)
+        if (first->frames[i] && !fill_inputs(first->frames[i], second->frames[i]))
+            return false;
+    return true;
+}
+
+static br_tensor *call(const br_frame *frame)
+{
+    enum { FEW = 16 };
+    br_tensor *few[FEW], **inputs = few;
+    if (frame->n_inputs > FEW && !(inputs = br__malloc((size_t)frame->n_inputs * sizeof *inputs)))
+        return NULL;
+    for (int i = 0; i < frame->n_inputs; i++)
+        inputs[i] = frame->inputs[i].value;
+    br_tensor *y = br_failed() ? NULL : frame->fn(inputs, frame->n_inputs, frame->context);
+    if (inputs != few)
+        br_free(inputs);
+    return y;
+}
+
+static bool inputs_unchanged(const br_frame *frame, const char *when)
+{
+    for (int i = 0; i < frame->n_inputs; i++) {
+        const br_saved_value *input = &frame->inputs[i];
+        if (!input->value || br_tensor_version(input->value) == input->version)
+            continue;
+        br__fail(BR_ERROR_STATE, "activation_checkpoint", "input %d %s was changed in place %s", i,
+                 br__shape(input->value), when);
+        return false;
+    }
+    return true;
+}
+
+/* Also while an error is pending, which stays. */
+static void restore_rng_state(const br_rng_state *state)
+{
+    br_error error = br__thread.error;
+    br__thread.error = BR_OK;
+    br_set_rng_state(state);
+    br__thread.error = error;
+}
+
+/* Runs the function with recording on, with the numbers that it drew the first time, unseen by
+ * taps, and fills the frame. */
+static bool run_again(br_frame *frame)
+{
+    BR_OP("activation_checkpoint");
+    br_frame second = { .keeps = true };
+    br_rng_state rng;
+    br_thread *th = &br__thread;
+    br_scope *scope = br_enable_grad_begin();
+    br_frame *frame_before = th->frame;
+    bool runs_again = th->runs_again;
+    th->frame = &second;
+    th->runs_again = true;
+    br_get_rng_state(&rng);
+    if (!frame->draws_anew)
+        br_set_rng_state(&frame->rng);
+    call(frame);
+    if (!frame->draws_anew)
+        restore_rng_state(&rng);
+    th->runs_again = runs_again;
+    th->frame = frame_before;
+    bool ok = scope && !br_failed() && fill_from(frame, &second);
+    let_go(&second);
+    br_free(second.nodes);
+    br_free(second.frames);
+    br_scope_end(scope);
+    return ok;
+}
+
+/* True if the inputs are there, or were made by running the checkpoint around again. */
+static bool get_inputs(br_frame *frame, br_frame **filled)
+{
+    return !frame->parent || br__frame_fill(frame->parent, filled);
+}
+
+bool br__frame_fill(br_frame *frame, br_frame **filled)
+{
+    if (frame->filled)
+        return true;
+    if (frame->open) {
+        br__fail(BR_ERROR_STATE, "activation_checkpoint",
+                 "a gradient was asked for inside the function before it ended");
+        return false;
+    }
+    if (!get_inputs(frame, filled) || !inputs_unchanged(frame, "since the function ran first"))
+        return false;
+    frame->filled = true;
+    frame->next_filled = *filled;
+    *filled = frame_retain(frame);
+    return run_again(frame);
+}
+
+void br__frames_empty(br_frame *filled)
+{
+    while (filled) {
+        br_frame *frame = filled;
+        filled = frame->next_filled;
+        frame->filled = false;
+        for (size_t i = 0; i < frame->n_nodes; i++)
+            if (frame->nodes[i])
+                br__node_clear_saved(frame->nodes[i]);
+        for (size_t i = 0; i < frame->n_frames; i++)
+            if (frame->frames[i])
+                drop_inputs(frame->frames[i]);
+        frame_release(frame);
+    }
+}
+
+/* ---- The first run --------------------------------------------------------------------------- */
+
+/* Inputs are kept as a node keeps saved values: aliases that do not follow the tensors, with their
+ * history; inside another checkpoint their versions only. */
+static bool keep_inputs(br_frame *frame, int n, br_tensor *const *inputs)
+{
+    frame->inputs = br__calloc((size_t)(n > 0 ? n : 1), sizeof *frame->inputs);
+    if (!frame->inputs)
+        return false;
+    frame->n_inputs = n;
+    for (int i = 0; i < n && !br_failed(); i++) {
+        br_saved_value *input = &frame->inputs[i];
+        *input = (br_saved_value){ .output = -1 };
+        if (inputs[i])
+            *input = br__saved_value(NULL, inputs[i], !frame->parent);
+    }
+    return !br_failed();
+}
+
+static bool join_parent(br_frame *frame)
+{
+    br_frame *outer = br__thread.frame;
+    if (!outer)
+        return true;
+    if (!grow(&outer->frames, outer->n_frames, &outer->frame_room))
+        return false;
+    frame->place = outer->n_frames;
+    if (outer->keeps)
+        frame_retain(frame);
+    else
+        frame->parent = frame_retain(outer);
+    outer->frames[outer->n_frames++] = frame;
+    return true;
+}
+
+static bool copy_context(br_frame *frame, const void *context, size_t size)
+{
+    if (size == 0)
+        return true;
+    frame->copy = frame->context = br__malloc(size);
+    if (frame->copy)
+        memcpy(frame->copy, context, size);
+    return frame->copy != NULL;
+}
+
+/* Takes over the context, whether it succeeds or not. */
+static br_frame *new_frame(br_function fn, void *context, int n, br_tensor *const *inputs,
+                           const br_activation_checkpoint_options *o)
+{
+    br_frame *frame = br__calloc(1, sizeof *frame);
+    if (!frame) {
+        if (o->destroy)
+            o->destroy(context);
+        return NULL;
+    }
+    frame->refs = 1;
+    frame->fn = fn;
+    frame->context = context;
+    frame->destroy = o->destroy;
+    frame->draws_anew = o->no_preserve_rng_state;
+    br_get_rng_state(&frame->rng);
+    if (copy_context(frame, context, o->context_size) && join_parent(frame) &&
+        keep_inputs(frame, n, inputs))
+        return frame;
+    frame_release(frame);
+    return NULL;
+}
+
+/* The versions of the inputs before and after: a function that changes them cannot run again. */
+static bool inputs_left_alone(const br_frame *frame, br_tensor *const *inputs)
+{
+    for (int i = 0; i < frame->n_inputs; i++) {
+        if (!inputs[i] || br_tensor_version(inputs[i]) == frame->inputs[i].version)
+            continue;
+        br__fail(BR_ERROR_STATE, "activation_checkpoint",
+                 "the function changed its input %d %s in place, and could not run again", i,
+                 br__shape(inputs[i]));
+        return false;
+    }
+    return true;
+}
+
+static br_tensor *run_first(br_frame *frame, int n, br_tensor *const *inputs)
+{
+    br_frame *before = br__thread.frame;
+    br_scope *scope = br_scope_begin();
+    br__thread.frame = frame;
+    frame->open = true;
+    br_tensor *y = scope ? frame->fn(inputs, n, frame->context) : NULL;
+    frame->open = false;
+    br__thread.frame = before;
+    if (!y && !br_failed())
+        br__fail(BR_ERROR_ARGUMENT, "activation_checkpoint", "the function returned NULL");
+    if (!br_failed())
+        inputs_left_alone(frame, inputs);
+    y = br_failed() ? NULL : br_scope_return(scope, y);
+    br_scope_end(scope);
+    return y;
+}
+
+/* Nothing is recorded: the function is just called. */
+static br_tensor *run_once(br_function fn, void *context, int n, br_tensor *const *inputs,
+                           const br_activation_checkpoint_options *o)
+{
+    br_tensor *y = br_failed() ? NULL : fn(inputs, n, context);
+    if (o->destroy)
+        o->destroy(context);
+    if (!y && !br_failed())
+        br__fail(BR_ERROR_ARGUMENT, "activation_checkpoint", "the function returned NULL");
+    return br_failed() ? NULL : y;
+}
+
+br_tensor *br_activation_checkpoint(br_function fn, void *context, int n_inputs,
+                                    br_tensor *const *inputs,
+                                    const br_activation_checkpoint_options *options)
+{
+    static const br_activation_checkpoint_options defaults;
+    const br_activation_checkpoint_options *o = options ? options : &defaults;
+    if (!br_failed() && (!fn || n_inputs < 0 || (n_inputs > 0 && !inputs)))
+        br__fail(BR_ERROR_ARGUMENT, "activation_checkpoint",
+                 "a function and its %d inputs are required", n_inputs);
+    if (br_failed() || br__thread.no_grad)
+        return run_once(fn, context, n_inputs, inputs, o);
+    br_frame *frame = new_frame(fn, context, n_inputs, inputs, o);
+    br_tensor *y = frame ? run_first(frame, n_inputs, inputs) : NULL;
+    frame_release(frame);
+    return y;
+}

@@ -1,0 +1,120 @@
+/* nn/checkpoint.c - activation checkpoints by module: what a module's gradients need is made again
+ * in backward, by another forward of it.
+ *
+ * Backward may come when the module is gone, which must be told: so a graph holds a token of the
+ * module, not the module. */
+#include "nn/nn_internal.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct br_module_token {
+    atomic_int refs;
+    br_module *module; /* NULL once it is freed */
+};
+
+/* What a forward needs to run again; its arguments follow. */
+typedef struct again {
+    br_module_token *token;
+    br_module_run_fn forward;
+    _Alignas(max_align_t) char args[];
+} again;
+
+/* The module whose checkpoint calls its forward, which may ask again whether it is to have one. */
+static _Thread_local const br_module_state *inside;
+
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+static void token_release(br_module_token *token)
+{
+    if (token && atomic_fetch_sub(&token->refs, 1) == 1)
+        br_free(token);
+}
+
+void br__checkpoint_end(br_module_state *state)
+{
+    if (state->checkpoint)
+        state->checkpoint->module = NULL;
+    token_release(state->checkpoint);
+    state->checkpoint = NULL;
+}
+
+static bool begin(br_module_state *state)
+{
+    if (state->checkpoint)
+        return true;
+    br_module_token *token = br__malloc(sizeof *token);
+    if (!token)
+        return false;
+    atomic_init(&token->refs, 1);
+    token->module = state->module;
+    state->checkpoint = token;
+    return true;
+}
+
+/* A token stays with its module when checkpoints end: graphs may need it yet. */
+bool br_module_checkpoint(br_module *module, bool on)
+{
+    if (br_failed() || !br__module_alive("module_checkpoint", module))
+        return false;
+    br_module_state *state = module->state;
+    if (strcmp(state->class_name, "ModuleList") == 0) {
+        for (int64_t i = 0; i < state->n_children && !br_failed(); i++)
+            br_module_checkpoint(state->children[i]->module, on);
+        return !br_failed();
+    }
+    state->checkpointed = on && begin(state);
+    return !br_failed();
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+static br_tensor *call(br_tensor *const *inputs, int n, void *context)
+{
+    const again *a = context;
+    (void)n;
+    br_module *module = a->token->module;
+    if (!module)
+        return br__fail(BR_ERROR_STATE, "activation_checkpoint",
+                        "the module was freed before backward, which needs its forward");
+    const br_module_state *before = inside;
+    inside = module->state;
+    br_tensor *y = a->forward(module, inputs, a->args);
+    inside = before;
+    return y;
+}
+
+static void free_again(void *context)
+{
+    token_release(((again *)context)->token);
+    br_free(context);
+}
+
+bool br__checkpointed(const br_module_state *state)
+{
+    return state->checkpointed && inside != state && br_grad_enabled() && !br_failed();
+}
+
+br_tensor *br__run_checkpoint(br_module_state *state, br_module_run_fn forward, int n_inputs,
+                              br_tensor *const *inputs, const void *args, size_t args_size)
+{
+    again *a = br__malloc(sizeof *a + args_size);
+    if (!a)
+        return NULL;
+    a->token = state->checkpoint;
+    a->forward = forward;
+    if (args_size > 0)
+        memcpy(a->args, args, args_size);
+    atomic_fetch_add(&a->token->refs, 1);
+    return br_activation_checkpoint(call, a, n_inputs, inputs,
+                                    &(br_activation_checkpoint_options){ .destroy = free_again });
+}
+
+br_tensor *br_module_run(void *self, br_module_run_fn forward, int n_inputs,
+                         br_tensor *const *inputs, const void *args, size_t args_size)
+{
+    br_module *module = self;
+    if (module && module->state && br__checkpointed(module->state))
+        return br__run_checkpoint(module->state, forward, n_inputs, inputs, args, args_size);
+    return forward(self, inputs, args);
+}
