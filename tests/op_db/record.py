@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+"""Records what PyTorch's own tests call, for `brasa check`: an ops-1 file (cli/samples.h) an operation.
+
+    tests/op_db/record.py BRASA DIRECTORY [--seed N] [--only NAME...]
+
+BRASA is the program, which says by --list-ops which operations it has. Of each, all samples of
+torch.testing's op_db are recorded in float32, float64, int64 and bool with results, gradients by
+randomly weighted results and, in float64, gradients of those; and the calls that must be refused.
+Wants torch, numpy, expecttest and safetensors.
+"""
+import argparse
+import json
+import math
+import pathlib
+import random
+import subprocess
+import warnings
+import zlib
+
+import numpy
+import torch
+from safetensors.torch import save_file
+from torch.testing._internal.common_methods_invocations import op_db
+
+DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.bool: "bool"}
+LARGEST = 100_000  # elements of a sample's tensors: what is larger is left out
+
+
+class Skip(Exception):
+    """The sample cannot be recorded; the text says why."""
+
+
+# ---- Walking over arguments -----------------------------------------------------------------------
+
+
+def changed(value, change, dtype=None):
+    """The arguments with change(tensor) for each tensor, and dtype for each floating dtype."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, torch.dtype) and value in (torch.float32, torch.float64):
+        return dtype or value
+    if type(value) in (list, tuple):
+        return type(value)(changed(v, change, dtype) for v in value)
+    if isinstance(value, dict):
+        return {k: changed(v, change, dtype) for k, v in value.items()}
+    return value
+
+
+def tensors_in(value):
+    found = []
+    changed(value, lambda t: found.append(t) or t)
+    return found
+
+
+# ---- One call -------------------------------------------------------------------------------------
+
+
+def weights(seed, number, like, move=lambda t: t):
+    """The generator of Brasa gives the same numbers."""
+    torch.manual_seed(seed * 100 + number)
+    return move(torch.rand(like.shape) - 0.5).to(like.dtype)
+
+
+def results_of(value):
+    """The results as a list of tensors; numbers become tensors without dimensions."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in results_of(v)]
+    if isinstance(value, (bool, int, float)):
+        return [torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)]
+    raise Skip(f"the result is {type(value).__name__}")
+
+
+def fresh(t):
+    """A leaf like t with the same strides and, unless its elements are one in memory, of its own."""
+    copy = t.detach()
+    if 0 not in t.stride():
+        copy = copy.clone(memory_format=torch.preserve_format)
+    return copy.requires_grad_(t.requires_grad)
+
+
+class Run:
+    """A call of the operation: results, first and second gradients (None: there is none)."""
+
+    def __init__(self, op, call, seed, second, move=lambda t: t):
+        call = changed(call, fresh)
+        self.leaves = [t for t in tensors_in(call) if t.requires_grad]
+        torch.manual_seed(seed)
+        self.results = results_of(op(*call["args"], **call["kwargs"]))
+        self.first = self.second = [None] * len(self.leaves)
+        self.wanted = [t.requires_grad for t in self.results]
+        if self.leaves and any(self.wanted):
+            self.differentiate(seed, second, move)
+        self.results = [t.detach() for t in self.results]
+
+    def differentiate(self, seed, second, move):
+        outputs = [(i, t) for i, t in enumerate(self.results) if t.requires_grad]
+        self.first = torch.autograd.grad(
+            [t for _, t in outputs], self.leaves, [weights(seed, i, t, move) for i, t in outputs],
+            create_graph=second, allow_unused=True)
+        further = [(i, g) for i, g in enumerate(self.first) if g is not None and g.requires_grad]
+        if further:
+            self.second = torch.autograd.grad(
+                [g for _, g in further], self.leaves,
+                [weights(seed, 50 + i, g, move) for i, g in further], allow_unused=True)
+
+    def all(self):
+        return [*self.results, *self.first, *self.second]
+
+
+# ---- Tolerances -----------------------------------------------------------------------------------
+
+
+def moved(number):
+    """A change that rounds to float32 and, but for number 0, moves each number to a neighbour."""
+    def move(t):
+        if t.dtype not in (torch.float32, torch.float64):
+            return t
+        near = t.detach().float()
+        if number: # the same tensor moves in the same way
+            key = zlib.crc32(near.contiguous().numpy().tobytes())
+            signs = torch.randint(0, 2, t.shape, generator=torch.Generator().manual_seed(key + number))
+            near = near * (1 + (signs * 2 - 1) * torch.finfo(torch.float32).eps)
+        return near.requires_grad_(t.requires_grad)
+    return move
+
+
+def alike(a, b):
+    """Whether two runs gave the same tensors but for values and precision."""
+    return len(a) == len(b) and all(
+        (x is None) == (y is None) and (x is None or x.shape == y.shape) for x, y in zip(a, b))
+
+
+def rounding(op, call, seed, run, second):
+    """By tensor of the run: what rounding does to it in float32, element by element, and its float64.
+
+    It is the largest of: how far float32 misses float64 on the same inputs, and how far float64
+    moves when every number given moves to a neighbour in float32. None where the two precisions give
+    something else altogether.
+    """
+    worst, exact = [None] * len(run.all()), [None] * len(run.all())
+    if not any(t.is_floating_point() for t in tensors_in(call)):
+        return worst, exact
+    for number in range(4):
+        move = moved(number)
+        near = changed(call, lambda t: move(t), torch.float32)
+        wide = changed(near, lambda t: t.double() if t.dtype == torch.float32 else t, torch.float64)
+        try:
+            low = Run(op, near, seed, second, move).all()
+            high = Run(op, wide, seed, second, move).all()
+        except RuntimeError:
+            return [None] * len(worst), exact
+        if not alike(run.all(), low) or not alike(low, high):
+            return [None] * len(worst), exact
+        for i, (a, b) in enumerate(zip(low, high)):
+            if a is None or a.dtype != torch.float32 or b.dtype != torch.float64:
+                continue
+            off = torch.where(a.isfinite() & b.isfinite(), (a - b).abs(), 0)
+            off[a.isfinite() != b.isfinite()] = math.inf
+            if number == 0:
+                worst[i], exact[i] = off, b
+            elif worst[i] is not None:
+                change = torch.where(b.isfinite() & exact[i].isfinite(), (b - exact[i]).abs(), 0)
+                worst[i] = torch.maximum(worst[i], torch.maximum(off, change))
+    return worst, exact
+
+
+def expectation(got, off, exact, scale, least):
+    """The tensor to expect, and the relative and absolute tolerance.
+
+    `off` is what rounding() found, and four times that is allowed: relative to each element where
+    PyTorch's own elements all are that near, else absolute. In float32 the result of float64 is
+    expected, in float64 the tolerance is as much smaller as the precision is finer. `scale` is the
+    largest number of the call; what is off by a thousandth of it is a jump, not rounding. A tensor
+    of nothing larger than `least` units in the last place of 1 is all rounding, but for true zeros.
+    """
+    if not got.is_floating_point():
+        return got, 0, 0
+    eps = torch.finfo(got.dtype).eps
+    own = got[got.isfinite()].abs().max().item() if got.isfinite().any() else 0
+    if off is None or off.numel() == 0 or off.max() > 1e-3 * scale:
+        return got, 16 * eps, 16 * eps * own
+    if got.dtype == torch.float32:
+        got = exact.float()
+    if 0 < max(own, off.max().item()) < least * torch.finfo(torch.float32).eps and own < least * eps:
+        return got, 0, least * eps
+    finer = eps / torch.finfo(torch.float32).eps
+    relative = torch.where(off > 0, off / exact.abs(), 0).max().item() * finer
+    if relative < 16 * eps:
+        return got, 8 * eps + 4 * relative, eps / 8 * own
+    return got, 8 * eps, 4 * off.max().item() * finer + 4 * eps * own
+
+
+# ---- Recording ------------------------------------------------------------------------------------
+
+
+def settled(op, call):
+    """The call in a form whose result PyTorch promises: where equal elements go in sorting."""
+    if op.name in ("sort", "argsort"):
+        names = dict(zip(("dim", "descending"), call["args"][1:]))
+        return {"args": call["args"][:1], "kwargs": {"stable": True, **names, **call["kwargs"]}}
+    if op.name == "topk" and call["args"][0].unique().numel() < call["args"][0].numel():
+        raise Skip("which of equal elements is taken is left open")
+    return call
+
+
+class File:
+    def __init__(self, op):
+        self.op, self.tensors, self.samples = op, {}, []
+
+    def tensor(self, t):
+        if t.layout != torch.strided or t.dtype not in DTYPES:
+            raise Skip(f"{str(t.dtype if t.layout == torch.strided else t.layout)[6:]} tensors")
+        name = str(len(self.tensors))
+        self.tensors[name] = t.detach().clone(memory_format=torch.contiguous_format)
+        entry = {"tensor": name}
+        if not t.is_contiguous():
+            entry["strides"] = list(t.stride())
+        return entry
+
+    def expected(self, t, *how):
+        if t is None:
+            return None
+        exact, rtol, atol = expectation(t, *how)
+        return {"tensor": self.tensor(exact)["tensor"], "rtol": rtol, "atol": atol}
+
+    def value(self, value):
+        """An argument as JSON."""
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, (list, tuple)):
+            return [self.value(v) for v in value]
+        if isinstance(value, torch.dtype):
+            return {"dtype": str(value).removeprefix("torch.")}
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": str(value)}
+        if value is None or isinstance(value, (bool, str, float)) or (
+                isinstance(value, int) and abs(value) < 2**63):
+            return value
+        return {"other": repr(value) if isinstance(value, (int, complex)) else type(value).__name__}
+
+    def call(self, call):
+        return {"args": [self.value(v) for v in call["args"]],
+                "kwargs": {k: self.value(v) for k, v in call["kwargs"].items()}}
+
+    def outcome(self, sample, call, seed, second):
+        """What the call gives: results in the sample, gradients beside their tensors."""
+        try:
+            run = Run(self.op, call, seed, second)
+        except RuntimeError as error:
+            if not second or "not implemented" not in str(error):
+                raise
+            second, run = False, Run(self.op, call, seed, False)
+        off, exact = rounding(self.op, call, seed, run, second)
+        scale = max((t[t.isfinite()].abs().max().item() for t in [*tensors_in(call), *run.all()]
+                     if t is not None and t.is_floating_point() and t.isfinite().any()), default=0)
+        n, m = len(run.results), len(run.leaves)
+        expected = [self.expected(t, off[i], exact[i], scale, 16 if i >= n else 0)
+                    for i, t in enumerate(run.all())]
+        sample["outputs"] = [e | ({"grad": True} if w else {}) for e, w in zip(expected, run.wanted)]
+        entries = list(walk(sample["args"] + list(sample["kwargs"].values())))
+        leaves = [e for e, t in zip(entries, tensors_in(call)) if t.requires_grad]
+        for i, entry in enumerate(leaves if any(run.wanted) else []):
+            entry["grad"] = expected[n + i]
+            if second:
+                entry["second"] = expected[n + m + i]
+
+    def must_be_refused(self, call):
+        try:
+            self.op(*call["args"], **call["kwargs"])
+        except Exception:
+            return
+        raise Skip("PyTorch takes it")
+
+    def add(self, sample_input, dtype, error=False):
+        seed = len(self.samples)
+        call = {"args": [sample_input.input, *sample_input.args], "kwargs": sample_input.kwargs}
+        sample = {"dtype": DTYPES[dtype], "seed": seed}
+        before = dict(self.tensors)
+        try:
+            if sum(t.numel() for t in tensors_in(call)) > LARGEST:
+                raise Skip(f"more than {LARGEST} elements")
+            call = call if error else settled(self.op, call)
+            sample |= self.call(call)
+            if error:
+                self.must_be_refused(call)
+                sample["error"] = True
+            else:
+                second = dtype == torch.float64 and self.op.supports_gradgrad
+                self.outcome(sample, call, seed, second)
+        except Skip as skip:
+            if error:
+                return
+            sample, self.tensors = {"dtype": DTYPES[dtype], "skip": str(skip)}, before
+        self.samples.append(sample)
+
+    def save(self, directory, seed):
+        name = ".".join(filter(None, [self.op.name, self.op.variant_test_name]))
+        metadata = {"format": "ops-1", "op": self.op.name, "variant": self.op.variant_test_name,
+                    "torch": torch.__version__, "seed": str(seed),
+                    "samples": json.dumps(self.samples, separators=(",", ":"))}
+        save_file(self.tensors, directory / f"{name}.safetensors", metadata)
+
+
+def walk(values):
+    """The entries of tensors in arguments as JSON, in order."""
+    for value in values:
+        if isinstance(value, dict) and "tensor" in value:
+            yield value
+        elif isinstance(value, list):
+            yield from walk(value)
+
+
+def seed_all(seed):
+    for set_seed in (torch.manual_seed, random.seed, numpy.random.seed):
+        set_seed(seed)
+
+
+def record(op, seed):
+    file = File(op)
+    for dtype in DTYPES:
+        if not op.supports_dtype(dtype, "cpu"):
+            continue
+        seed_all(seed)
+        grad = op.supports_autograd and dtype.is_floating_point
+        for sample in list(op.sample_inputs("cpu", dtype, requires_grad=grad)):
+            file.add(sample, dtype)
+    if op.error_inputs_func:
+        seed_all(seed)
+        for error in list(op.error_inputs("cpu")):
+            file.add(error.sample_input, torch.float32, error=True)
+    return file
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("brasa")
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*")
+    options = parser.parse_args()
+    listed = subprocess.run([options.brasa, "check", "--list-ops"], stdout=subprocess.PIPE, check=True)
+    names = {op["name"] for op in json.loads(listed.stdout)}
+    names &= set(options.only or names)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    torch.set_warn_always(False)
+    options.directory.mkdir(parents=True, exist_ok=True)
+    for op in op_db:
+        if op.name in names:
+            record(op, options.seed).save(options.directory, options.seed)
+
+
+if __name__ == "__main__":
+    main()
