@@ -129,19 +129,21 @@ static bool read_dtype(const json_t *value, br_dtype *dtype)
     return false;
 }
 
-/* The number of the word among those in braces. */
+/* The number of the word, or of the value as JSON spells it, among those in braces. */
 static bool read_choice(br_text words, const json_t *value, int64_t *number)
 {
     const char *word = json_string_value(value);
-    size_t n = word ? strlen(word) : 0;
-    *number = 0;
-    for (const char *at = words.data; word && *at != '}'; (*number)++) {
+    char *text = word ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    size_t n = word ? strlen(word) : text ? strlen(text) : 0;
+    bool found = false;
+    *number = -1;
+    for (const char *at = words.data; n > 0 && !found && *at != '}'; (*number)++) {
         size_t length = strcspn(++at, "|}");
-        if (length == n && memcmp(at, word, n) == 0)
-            return true;
+        found = length == n && memcmp(at, word ? word : text, n) == 0;
         at += length;
     }
-    return false;
+    free(text);
+    return found;
 }
 
 static bool is_default(br_text text, const json_t *value)
@@ -160,6 +162,8 @@ static bool read_typed(binding *b, const parameter *p, const json_t *value, samp
     br_text type = p->type;
     if (is(type, "Tensor"))
         return read_tensor(b, value, &out->tensor);
+    if (is(type, "Index"))
+        return read_tensor(b, value, &out->tensor) && br_dtype_of(out->tensor) == BR_I64;
     if (is(type, "Tensor[]"))
         return read_tensors(b, value, out);
     if (is(type, "int")) {
@@ -180,11 +184,14 @@ static bool read_typed(binding *b, const parameter *p, const json_t *value, samp
 }
 
 /* What a value that no type takes looks like in a message. */
-static const char *described(const json_t *value, char *buffer, size_t size)
+static const char *described(const json_t *value, const br_tensor *tensor, char *buffer,
+                             size_t size)
 {
     const char *other = json_string_value(json_object_get(value, "other"));
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (json_object_get(value, "tensor"))
+    if (tensor)
+        snprintf(buffer, size, "a tensor of %s", br_dtype_name(br_dtype_of(tensor)));
+    else if (json_object_get(value, "tensor"))
         snprintf(buffer, size, "a tensor");
     else
         snprintf(buffer, size, "%.60s", other ? other : text ? text : "?");
@@ -201,7 +208,8 @@ static bool read_value(binding *b, const parameter *p, const json_t *value, samp
     out->given = !absent;
     if (!only && read_typed(b, p, value, out))
         return true;
-    snprintf(text, sizeof text, "is %s, offered is %.*s", described(value, what, sizeof what),
+    snprintf(text, sizeof text, "is %s, offered is %.*s",
+             described(value, out->tensor, what, sizeof what),
              PIECE(only ? p->otherwise : p->type));
     return misfit(b, p, text);
 }

@@ -4,9 +4,9 @@
  *
  *     "Tensor input, int[] dim=None, bool keepdim=False, {mean|sum} reduction=mean"
  *
- * Types are Tensor, Tensor[], int, int[], float, bool, dtype, a choice of words in braces, and
- * `only`, which takes nothing but the default. A default of None makes an argument optional, None
- * for another is its default, and one integer goes for a list of one. */
+ * Types are Tensor, Tensor[], Index (a tensor of i64), int, int[], float, bool, dtype, a choice of
+ * words in braces, and `only`, which takes nothing but the default. A default of None makes an
+ * argument optional, None for another is its default, and one integer goes for a list of one. */
 #ifndef BRASA_CLI_SAMPLE_ARGS_H
 #define BRASA_CLI_SAMPLE_ARGS_H
 

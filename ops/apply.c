@@ -72,7 +72,7 @@ bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_
         s->value.b = value != 0;
         return true;
     }
-    br__fail(BR_ERROR_ARGUMENT, op, "%g is not a value of %s", value, br_dtype_name(dtype));
+    br__fail(BR_ERROR_DTYPE, op, "%g is not a value of %s", value, br_dtype_name(dtype));
     return false;
 }
 

@@ -67,28 +67,40 @@ br_tensor *br_ge_scalar(br_tensor *a, double s)
 
 /* ---- Logic ----------------------------------------------------------------------------------- */
 
+/* What is not 0 is true. */
+static br_tensor *logic(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+{
+    if (!br__same_dtype(op, "a", a, "b", b))
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    return br__composed(scope, br__binary(op, kernel, br_to(a, BR_BOOL), br_to(b, BR_BOOL)));
+}
+
 br_tensor *br_logical_and(br_tensor *a, br_tensor *b)
 {
     BR_OP("logical_and");
-    return br__binary("logical_and", BR_LOOP(logical_and), a, b);
+    return logic("logical_and", BR_LOOP(logical_and), a, b);
 }
 
 br_tensor *br_logical_or(br_tensor *a, br_tensor *b)
 {
     BR_OP("logical_or");
-    return br__binary("logical_or", BR_LOOP(logical_or), a, b);
-}
-
-br_tensor *br_logical_not(br_tensor *a)
-{
-    BR_OP("logical_not");
-    return br__unary("logical_not", BR_LOOP(logical_not), a);
+    return logic("logical_or", BR_LOOP(logical_or), a, b);
 }
 
 br_tensor *br_logical_xor(br_tensor *a, br_tensor *b)
 {
     BR_OP("logical_xor");
-    return br__binary("logical_xor", BR_LOOP(logical_xor), a, b);
+    return logic("logical_xor", BR_LOOP(logical_xor), a, b);
+}
+
+br_tensor *br_logical_not(br_tensor *a)
+{
+    BR_OP("logical_not");
+    if (!br__required("logical_not", "x", a))
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    return br__composed(scope, br__unary("logical_not", BR_LOOP(logical_not), br_to(a, BR_BOOL)));
 }
 
 /* ---- Kinds of numbers ------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
  * meet and the sums do not depend on their number. */
 #include "ops/kernels/index.h"
 #include "ops/index_internal.h"
+#include "ops/ops_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -203,9 +204,29 @@ br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_choice *choic
 
 static const br_op index_select_op = { .name = "index_select", .backward = lookup_backward };
 
+/* t as a line, if it is 0-d: what is looked up in it, or by it, is as in one. */
+static br_tensor *line(br_tensor *t)
+{
+    return t && t->ndim == 0 ? br_unsqueeze(t, 0) : t;
+}
+
+static bool any_is_0d(const br_tensor *x, const br_tensor *index)
+{
+    return x && index && (x->ndim == 0 || index->ndim == 0);
+}
+
 br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index)
 {
     BR_OP("index_select");
+    if (any_is_0d(x, index)) {
+        if (x->ndim == 0 && index->numel != 1)
+            return br__fail(BR_ERROR_SHAPE, "index_select",
+                            "index %s must have one element, as x [] has no dimension",
+                            br__shape(index));
+        br_scope *scope = br_scope_begin();
+        br_tensor *y = br_index_select(line(x), dim, line(index));
+        return br__composed(scope, x->ndim == 0 ? br_reshape(y, BR_SCALAR) : y);
+    }
     if (!br__cut_dim("index_select", x, &dim) ||
         !br__has_dtype("index_select", "index", index, BR_I64))
         return NULL;
@@ -225,6 +246,11 @@ static const br_op gather_op = { .name = "gather", .backward = lookup_backward }
 br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
 {
     BR_OP("gather");
+    if (any_is_0d(x, index)) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *y = br_gather(line(x), dim, line(index));
+        return br__composed(scope, br_reshape(y, index->ndim, index->sizes));
+    }
     if (!br__cut_dim("gather", x, &dim) || !br__has_dtype("gather", "index", index, BR_I64))
         return NULL;
     bool fits = index->ndim == x->ndim;

@@ -6,7 +6,7 @@
  * saved only if the other one's gradient is wanted. */
 #include "ops/kernels/gemm.h"
 #include "ops/kernels/kernels.h"
-#include "tensor/tensor_internal.h"
+#include "ops/ops_internal.h"
 
 #include <brasa/ops.h>
 #include <inttypes.h>
@@ -394,9 +394,27 @@ static bool check_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
     return true;
 }
 
+/* One output, without a dimension for it. */
+static br_tensor *linear_to_one(br_tensor *x, br_tensor *weight, br_tensor *bias)
+{
+    if (x->ndim == 0 || x->sizes[x->ndim - 1] != weight->sizes[0])
+        return br__fail(BR_ERROR_SHAPE, linear_op.name,
+                        "x %s: the last size must be %" PRId64 ", the inputs of weight %s",
+                        br__shape(x), weight->sizes[0], br__shape(weight));
+    if (bias && bias->ndim != 0)
+        return br__fail(BR_ERROR_SHAPE, linear_op.name,
+                        "bias %s must have no dimensions, as weight %s has one", br__shape(bias),
+                        br__shape(weight));
+    br_scope *scope = br_scope_begin();
+    br_tensor *rows = br_unsqueeze(weight, 0), *one = bias ? br_unsqueeze(bias, 0) : NULL;
+    return br__composed(scope, br_squeeze(br_f_linear(x, rows, one), -1));
+}
+
 br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
 {
     BR_OP("linear");
+    if (x && weight && weight->ndim == 1)
+        return linear_to_one(x, weight, bias);
     if (!check_linear(x, weight, bias))
         return NULL;
     int64_t sizes[BR_MAX_DIMS];

@@ -169,7 +169,7 @@ br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
                         "%s does not broadcast to x %s: from the last on, each size must be equal "
                         "or 1",
                         br__shape_of(ndim, sizes), br__shape(x));
-    if (bits == 0 && x->dtype != BR_BOOL)
+    if (bits == 0 && (ndim > 0 || x->dtype != BR_BOOL)) /* to [], PyTorch counts a bool */
         return x;
     br_tensor *y = br__new("sum_to_size", ndim, sizes, sum_dtype(x->dtype));
     y = sum_into("sum_to_size", y, x, bits, 1);

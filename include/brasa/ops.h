@@ -111,7 +111,7 @@ BR_API br_tensor *br_lt_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_le_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_gt_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_ge_scalar(br_tensor *a, double s);
-/* Bool tensors only. */
+/* Of any dtype: what is not 0 is true. */
 BR_API br_tensor *br_logical_and(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_or(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_logical_xor(br_tensor *a, br_tensor *b);
@@ -314,7 +314,8 @@ BR_API br_tensor *br_bmm(br_tensor *a, br_tensor *b); /* [b,n,k] x [b,k,m] -> [b
 /* torch.matmul: dot product, matrix-vector, matrix-matrix, and batches of them whose leading
  * dimensions broadcast. */
 BR_API br_tensor *br_matmul(br_tensor *a, br_tensor *b);
-/* x w^T + bias with x [*, in], weight [out, in], bias [out] or NULL -> [*, out]. */
+/* x w^T + bias with x [*, in], weight [out, in], bias [out] or NULL -> [*, out]. With a weight [in]
+ * and a bias [] the result is [*]. */
 BR_API br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias);
 
 /* ---- Normalisation and regularisation (ops/softmax.c, layer_norm.c, channel_norm.c, dropout.c) */

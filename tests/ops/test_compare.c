@@ -72,9 +72,11 @@ Test(compare, logic)
     check_equals(br_logical_and(a, b), 0, 0, 0, 1);
     check_equals(br_logical_or(a, b), 0, 1, 1, 1);
     check_equals(br_logical_not(a), 1, 0);
-    check_fails(br_logical_and(iota(BR_SHAPE(2), BR_I64), iota(BR_SHAPE(2), BR_I64)),
-                "logical_and: a [2] is i64, must be one of: bool");
-    check_fails(br_logical_not(iota(BR_SHAPE(2), BR_F32)), "logical_not: x [2] is f32");
+    br_tensor *x = br_from_f32(BR_SHAPE(3), (float[]){ 0, -2, NAN });
+    check_equals(br_logical_not(x), 1, 0, 0);
+    check_equals(br_logical_xor(x, br_flip(x, BR_DIMS(0))), 1, 0, 1);
+    check_fails(br_logical_and(iota(BR_SHAPE(2), BR_I64), iota(BR_SHAPE(2), BR_F32)),
+                "logical_and: a [2] is i64 and b [2] is f32");
     br_scope_end(scope);
 }
 

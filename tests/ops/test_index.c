@@ -70,6 +70,20 @@ Test(index, index_select)
     check_fails(br_index_select(x, 1, br_reshape(index, BR_SHAPE(1, 3))), "one dimension");
 }
 
+Test(index, of_and_by_0d)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_full(BR_SCALAR, 3, BR_F32), *zero = br_zeros(BR_SCALAR, BR_I64);
+    check_shape(br_index_select(x, 0, zero), BR_SCALAR);
+    check_shape(br_index_select(br_expand(x, BR_SHAPE(2, 4)), 1, zero), BR_SHAPE(2, 1));
+    check_shape(br_gather(x, -1, zero), BR_SCALAR);
+    check_equals(br_gather(x, 0, br_zeros(BR_SHAPE(3), BR_I64)), 3, 3, 3);
+    check_fails(br_gather(x, 0, INDEX(1)), "gather: index 1 at position [0] is outside 0 .. 0");
+    check_fails(br_index_select(x, 0, INDEX(0, 0)),
+                "index_select: index [2] must have one element, as x [] has no dimension");
+    br_scope_end(scope);
+}
+
 Test(index, gather)
 {
     br_tensor *x = iota(BR_SHAPE(2, 3), BR_F64);

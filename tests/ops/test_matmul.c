@@ -389,7 +389,9 @@ Test(matmul, messages)
                 "linear: x [2, 3]: the last size must be 4, the inputs of weight [5, 4]");
     check_fails(br_f_linear(br_zeros(BR_SCALAR, BR_F32), F(5, 4), NULL),
                 "linear: x []: the last size");
-    check_fails(br_f_linear(F(2, 4), F(5), NULL), "linear: weight [5] must have 2 dimensions");
+    check_fails(br_f_linear(F(2, 4), F(5), NULL), "linear: x [2, 4]: the last size must be 5");
+    check_fails(br_f_linear(F(2, 4), F(4), F(1)), "linear: bias [1] must have no dimensions");
+    check_fails(br_f_linear(F(2, 4), F(5, 4, 1), NULL), "linear: weight [5, 4, 1] must have 2");
     check_fails(br_f_linear(F(2, 4), F(5, 4), F(4)),
                 "linear: bias [4] must be [5], the outputs of weight [5, 4]");
     check_fails(br_f_linear(F(2, 4), F(5, 4), br_zeros(BR_SHAPE(5), BR_F64)), "linear: ");
