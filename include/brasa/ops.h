@@ -318,6 +318,57 @@ BR_API br_tensor *br_matmul(br_tensor *a, br_tensor *b);
  * and a bias [] the result is [*]. */
 BR_API br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias);
 
+/* ---- Convolutions and pooling (ops/conv.c, pool.c): f32, f64 --------------------------------- */
+
+/* Pairs are for height and width; in one dimension the first counts. */
+typedef struct br_conv_options {
+    int64_t stride[2]; /* 0: 1 */
+    int64_t padding[2];
+    int64_t dilation[2];       /* 0: 1 */
+    int64_t groups;            /* 0: 1 */
+    bool same;                 /* as much padding as keeps the size; the stride is 1 */
+    int64_t output_padding[2]; /* of transposed ones: added to the result's end */
+} br_conv_options;
+
+/* y[n][o] = bias[o] + the sum over channels c of x[n][c] met by weight[o][c]: x [N, C, L] or [C, L]
+ * with weight [O, C / groups, K]; x [N, C, H, W] or [C, H, W] with weight [O, C / groups, Kh, Kw].
+ * bias is [O] or NULL. `options` may be NULL. */
+BR_API br_tensor *br_f_conv1d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                              const br_conv_options *options);
+BR_API br_tensor *br_f_conv2d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                              const br_conv_options *options);
+/* The adjoint: the gradient that such a convolution with weight [C, O / groups, ...] gives its
+ * input from one of x's shape; bias is [O] or NULL. */
+BR_API br_tensor *br_f_conv_transpose1d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                                        const br_conv_options *options);
+BR_API br_tensor *br_f_conv_transpose2d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                                        const br_conv_options *options);
+
+/* Pairs are for height and width; in one dimension the first counts. */
+typedef struct br_pool_options {
+    int64_t kernel_size[2];
+    int64_t stride[2];   /* 0: kernel_size */
+    int64_t padding[2];  /* at most half the kernel; of max pooling -INFINITY, else zeros */
+    int64_t dilation[2]; /* of max pooling; 0: 1 */
+    bool ceil_mode;      /* a last window may reach beyond the padding */
+    bool exclude_pad;    /* an average divides by its elements inside x (count_include_pad=False) */
+    int64_t divisor_override; /* an average divides by this; 0: by its number of elements */
+} br_pool_options;
+
+/* The largest element of each window, NaN if there is one, of x [N, C, L] or [C, L], or
+ * [N, C, H, W] or [C, H, W]; and, unless `indices` is NULL, its place in the plane (i64) in
+ * *indices. */
+BR_API br_tensor *br_f_max_pool1d(br_tensor *x, const br_pool_options *options,
+                                  br_tensor **indices);
+BR_API br_tensor *br_f_max_pool2d(br_tensor *x, const br_pool_options *options,
+                                  br_tensor **indices);
+/* The mean of each window. */
+BR_API br_tensor *br_f_avg_pool1d(br_tensor *x, const br_pool_options *options);
+BR_API br_tensor *br_f_avg_pool2d(br_tensor *x, const br_pool_options *options);
+/* The mean of each of so many windows, even ones that may overlap by one. */
+BR_API br_tensor *br_f_adaptive_avg_pool1d(br_tensor *x, int64_t output_size);
+BR_API br_tensor *br_f_adaptive_avg_pool2d(br_tensor *x, int64_t height, int64_t width);
+
 /* ---- Normalisation and regularisation (ops/softmax.c, layer_norm.c, channel_norm.c, dropout.c) */
 
 /* exp(x) / sum exp(x) along dim, and its logarithm, computed from x - max x. A row of -inf only

@@ -1,0 +1,262 @@
+/* ops/conv.c - conv1d, conv2d and their transposes: options, checks, and shapes with and without a
+ * batch. Those of one dimension are those of one row. */
+#include "ops/convolution_internal.h"
+
+#include <inttypes.h>
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+/* What a call gives, with the defaults filled in. */
+typedef struct call {
+    const char *op;
+    int dims; /* 1 or 2 */
+    br_conv_options options;
+} call;
+
+static bool check_option(const call *c, const char *name, int64_t value, int64_t least)
+{
+    if (value >= least && value <= INT32_MAX)
+        return true;
+    br__fail(BR_ERROR_ARGUMENT, c->op, "%s is %" PRId64 ", must be at least %" PRId64, name, value,
+             least);
+    return false;
+}
+
+/* Options for a call: 0 becomes the default. Those of one dimension move to the columns'. */
+static bool set_options(call *c, const char *op, int dims, const br_conv_options *options)
+{
+    *c = (call){ .op = op, .dims = dims };
+    br_conv_options *o = &c->options;
+    if (options)
+        *o = *options;
+    if (o->groups == 0)
+        o->groups = 1;
+    for (int d = 0; d < 2; d++) {
+        o->stride[d] = o->stride[d] == 0 ? 1 : o->stride[d];
+        o->dilation[d] = o->dilation[d] == 0 ? 1 : o->dilation[d];
+    }
+    for (int d = 0; d < dims; d++)
+        if (!check_option(c, "stride", o->stride[d], 1) ||
+            !check_option(c, "dilation", o->dilation[d], 1) ||
+            !check_option(c, "padding", o->padding[d], 0) ||
+            !check_option(c, "output_padding", o->output_padding[d], 0))
+            return false;
+    if (dims == 1) {
+        o->stride[1] = o->stride[0], o->stride[0] = 1;
+        o->dilation[1] = o->dilation[0], o->dilation[0] = 1;
+        o->padding[1] = o->padding[0], o->padding[0] = 0;
+        o->output_padding[1] = o->output_padding[0], o->output_padding[0] = 0;
+    }
+    return check_option(c, "groups", o->groups, 1);
+}
+
+/* x, with a batch or without, and a weight of dims + 2 dimensions. */
+static bool check_operands(const call *c, const br_tensor *x, const br_tensor *weight,
+                           const br_tensor *bias)
+{
+    const char *op = c->op;
+    if (!br__floating(op, "x", x) || !br__same_dtype(op, "x", x, "weight", weight) ||
+        (bias && !br__same_dtype(op, "x", x, "bias", bias)))
+        return false;
+    if (weight->ndim != c->dims + 2 || (x->ndim != c->dims + 2 && x->ndim != c->dims + 1)) {
+        br__fail(BR_ERROR_SHAPE, op,
+                 "x %s and weight %s: weight must have %d dimensions, and x as many, or without "
+                 "the batch one less",
+                 br__shape(x), br__shape(weight), c->dims + 2);
+        return false;
+    }
+    for (int d = 2; d < weight->ndim; d++)
+        if (weight->sizes[d] < 1) {
+            br__fail(BR_ERROR_SHAPE, op, "weight %s has a kernel of size 0", br__shape(weight));
+            return false;
+        }
+    return true;
+}
+
+static bool check_bias(const call *c, const br_tensor *bias, int64_t outputs,
+                       const br_tensor *weight)
+{
+    if (!bias || (bias->ndim == 1 && bias->sizes[0] == outputs))
+        return true;
+    br__fail(BR_ERROR_SHAPE, c->op, "bias %s must be [%" PRId64 "], the outputs of weight %s",
+             br__shape(bias), outputs, br__shape(weight));
+    return false;
+}
+
+/* x and weight with the batch, and with a dimension for the rows. */
+static br_tensor *with_rows(const call *c, br_tensor *x, br_tensor *weight, br_tensor **weight_2d)
+{
+    *weight_2d = c->dims == 1 ? br_unsqueeze(weight, 2) : weight;
+    x = c->dims == 1 ? br_unsqueeze(x, -2) : x;
+    return br_ndim(x) == 3 ? br_unsqueeze(x, 0) : x;
+}
+
+/* The result for the caller, as x came. */
+static br_tensor *without_rows(const call *c, br_tensor *y, const br_tensor *x)
+{
+    if (c->dims == 1)
+        y = br_squeeze(y, -2);
+    return br_ndim(x) == c->dims + 1 ? br_squeeze(y, 0) : y;
+}
+
+/* ---- Convolution ----------------------------------------------------------------------------- */
+
+/* Sizes of the result along dimension d. */
+static bool set_output_size(const call *c, br_convolution *g, const br_tensor *x,
+                            const br_tensor *weight, int d)
+{
+    const br_conv_options *o = &c->options;
+    int64_t reach = (g->kernel[d] - 1) * g->dilation[d];
+    int64_t padding = o->same ? reach : 2 * o->padding[d];
+    g->before[d] = padding / 2;
+    if (o->same && g->stride[d] != 1) {
+        br__fail(BR_ERROR_ARGUMENT, c->op, "stride is %" PRId64 ", must be 1 with `same`",
+                 g->stride[d]);
+        return false;
+    }
+    if (g->size[d] + padding <= reach || g->size[d] == 0) {
+        br__fail(BR_ERROR_SHAPE, c->op,
+                 "x %s, padded by %" PRId64 ", is smaller than the kernel of weight %s, which with "
+                 "its dilation reaches over %" PRId64,
+                 br__shape(x), padding, br__shape(weight), reach + 1);
+        return false;
+    }
+    g->out[d] = (g->size[d] + padding - reach - 1) / g->stride[d] + 1;
+    return true;
+}
+
+static bool set_geometry(const call *c, br_convolution *g, const br_tensor *x,
+                         const br_tensor *weight)
+{
+    const br_conv_options *o = &c->options;
+    int64_t spatial = x->ndim - c->dims, groups = o->groups;
+    *g = (br_convolution){ .batch = spatial == 2 ? x->sizes[0] : 1,
+                           .channels = x->sizes[spatial - 1],
+                           .outputs = weight->sizes[0],
+                           .groups = groups };
+    if (g->channels != weight->sizes[1] * groups || g->outputs % groups != 0) {
+        br__fail(BR_ERROR_SHAPE, c->op,
+                 "x %s, weight %s, groups %" PRId64
+                 ": x must have groups times the weight's channels, and groups divide its outputs",
+                 br__shape(x), br__shape(weight), groups);
+        return false;
+    }
+    for (int d = 2 - c->dims; d < 2; d++) {
+        g->size[d] = x->sizes[x->ndim - 2 + d];
+        g->kernel[d] = weight->sizes[weight->ndim - 2 + d];
+        g->stride[d] = o->stride[d];
+        g->dilation[d] = o->dilation[d];
+        if (!set_output_size(c, g, x, weight, d))
+            return false;
+    }
+    if (c->dims == 1)
+        g->size[0] = g->out[0] = g->kernel[0] = g->stride[0] = g->dilation[0] = 1;
+    return true;
+}
+
+static br_tensor *conv(const char *op, int dims, br_tensor *x, br_tensor *weight, br_tensor *bias,
+                       const br_conv_options *options)
+{
+    BR_OP(op);
+    call c;
+    br_convolution g;
+    if (!set_options(&c, op, dims, options) || !check_operands(&c, x, weight, bias) ||
+        !set_geometry(&c, &g, x, weight) || !check_bias(&c, bias, g.outputs, weight))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *seen = with_rows(&c, x, weight, &weight);
+    br_tensor *y = br_failed() ? NULL : without_rows(&c, br__convolve(&g, seen, weight, bias), x);
+    br_scope_return(scope, y);
+    br_scope_end(scope);
+    return br_failed() ? NULL : y;
+}
+
+br_tensor *br_f_conv1d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                       const br_conv_options *options)
+{
+    return conv("conv1d", 1, x, weight, bias, options);
+}
+
+br_tensor *br_f_conv2d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                       const br_conv_options *options)
+{
+    return conv("conv2d", 2, x, weight, bias, options);
+}
+
+/* ---- Transposed convolution ------------------------------------------------------------------ */
+
+/* x takes the place of y: sizes are those that a convolution would have made it from. */
+static bool set_transposed_geometry(const call *c, br_convolution *g, const br_tensor *x,
+                                    const br_tensor *weight)
+{
+    const br_conv_options *o = &c->options;
+    int64_t spatial = x->ndim - c->dims;
+    *g = (br_convolution){ .batch = spatial == 2 ? x->sizes[0] : 1,
+                           .channels = weight->sizes[1] * o->groups,
+                           .outputs = weight->sizes[0],
+                           .groups = o->groups };
+    if (x->sizes[spatial - 1] != g->outputs || g->outputs % o->groups != 0) {
+        br__fail(BR_ERROR_SHAPE, c->op,
+                 "x %s, weight %s, groups %" PRId64
+                 ": x must have as many channels as the weight's first size, which groups divide",
+                 br__shape(x), br__shape(weight), o->groups);
+        return false;
+    }
+    for (int d = 2 - c->dims; d < 2; d++) {
+        g->out[d] = x->sizes[x->ndim - 2 + d];
+        g->kernel[d] = weight->sizes[weight->ndim - 2 + d];
+        g->stride[d] = o->stride[d];
+        g->dilation[d] = o->dilation[d];
+        g->before[d] = o->padding[d];
+        g->size[d] = (g->out[d] - 1) * g->stride[d] - 2 * o->padding[d] +
+                     g->dilation[d] * (g->kernel[d] - 1) + o->output_padding[d] + 1;
+        if (g->out[d] == 0 || g->size[d] < 1) {
+            br__fail(BR_ERROR_SHAPE, c->op,
+                     "x %s and weight %s: the result's size would be %" PRId64, br__shape(x),
+                     br__shape(weight), g->size[d]);
+            return false;
+        }
+        if (o->output_padding[d] >= g->stride[d] && o->output_padding[d] >= g->dilation[d]) {
+            br__fail(BR_ERROR_ARGUMENT, c->op,
+                     "output_padding is %" PRId64 ", must be below the stride %" PRId64
+                     " or the dilation %" PRId64,
+                     o->output_padding[d], g->stride[d], g->dilation[d]);
+            return false;
+        }
+    }
+    if (c->dims == 1)
+        g->size[0] = g->out[0] = g->kernel[0] = g->stride[0] = g->dilation[0] = 1;
+    return true;
+}
+
+static br_tensor *conv_transpose(const char *op, int dims, br_tensor *x, br_tensor *weight,
+                                 br_tensor *bias, const br_conv_options *options)
+{
+    BR_OP(op);
+    call c;
+    br_convolution g;
+    if (!set_options(&c, op, dims, options) || !check_operands(&c, x, weight, bias) ||
+        !set_transposed_geometry(&c, &g, x, weight) || !check_bias(&c, bias, g.channels, weight))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *seen = with_rows(&c, x, weight, &weight);
+    br_tensor *y = br_failed() ? NULL : br__convolve_back(&g, seen, weight);
+    if (y && bias)
+        y = br_add(y, br_reshape(bias, BR_SHAPE(g.channels, 1, 1)));
+    y = y ? without_rows(&c, y, x) : NULL;
+    br_scope_return(scope, y);
+    br_scope_end(scope);
+    return br_failed() ? NULL : y;
+}
+
+br_tensor *br_f_conv_transpose1d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                                 const br_conv_options *options)
+{
+    return conv_transpose("conv_transpose1d", 1, x, weight, bias, options);
+}
+
+br_tensor *br_f_conv_transpose2d(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                                 const br_conv_options *options)
+{
+    return conv_transpose("conv_transpose2d", 2, x, weight, bias, options);
+}

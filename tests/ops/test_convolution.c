@@ -1,0 +1,206 @@
+/* Convolutions: PyTorch's numbers, sizes beyond the buffer against a composition of products, any
+ * order of gradient, and what is refused. */
+#include "tests/ops/torch_convolutions.h"
+#include "tests/ops/values.h"
+
+TestSuite(convolution, .init = check_begin, .fini = check_end);
+
+static const double tolerance[] = { [BR_F32] = 3e-5, [BR_F64] = 1e-13 };
+
+typedef br_tensor *(*conv_fn)(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                              const br_conv_options *options);
+
+typedef struct recorded_case {
+    const char *name;
+    conv_fn conv;
+    br_conv_options options;
+    int64_t sizes[3][4];   /* of x, weight and bias, ended by 0; no bias where its first is 0 */
+    const double *want[4]; /* y, then the gradients */
+} recorded_case;
+
+#define TABLES(name)                          \
+    {                                         \
+        name, name##_dx, name##_dw, name##_db \
+    }
+
+static const recorded_case cases[] = {
+    { "plain 1d",
+      br_f_conv1d,
+      { .groups = 1 },
+      { { 2, 3, 6 }, { 4, 3, 3 }, { 4 } },
+      TABLES(conv1d_plain) },
+    { "1d",
+      br_f_conv1d,
+      { .stride = { 2 }, .padding = { 2 }, .dilation = { 2 }, .groups = 2 },
+      { { 4, 9 }, { 2, 2, 3 }, { 2 } },
+      TABLES(conv1d_options) },
+    { "plain 2d",
+      br_f_conv2d,
+      { .groups = 0 },
+      { { 2, 2, 4, 5 }, { 3, 2, 3, 2 }, { 3 } },
+      TABLES(conv2d_plain) },
+    { "2d",
+      br_f_conv2d,
+      { .stride = { 2, 1 }, .padding = { 1, 2 }, .dilation = { 1, 2 }, .groups = 2 },
+      { { 2, 4, 5, 6 }, { 4, 2, 2, 3 }, { 4 } },
+      TABLES(conv2d_options) },
+    { "same",
+      br_f_conv2d,
+      { .same = true, .dilation = { 2, 1 } },
+      { { 1, 2, 3, 4 }, { 2, 2, 2, 4 } },
+      { conv2d_same, conv2d_same_dx, conv2d_same_dw } },
+    { "patches",
+      br_f_conv2d,
+      { .stride = { 2, 3 } },
+      { { 1, 2, 4, 6 }, { 3, 2, 2, 3 }, { 3 } },
+      TABLES(conv2d_patches) },
+    { "points",
+      br_f_conv2d,
+      { .groups = 1 },
+      { { 2, 3, 2, 3 }, { 4, 3, 1, 1 }, { 4 } },
+      TABLES(conv2d_points) },
+    { "transposed 1d",
+      br_f_conv_transpose1d,
+      { .stride = { 2 }, .padding = { 1 }, .output_padding = { 1 } },
+      { { 2, 3, 4 }, { 3, 2, 3 }, { 2 } },
+      TABLES(conv_transpose1d) },
+    { "transposed 2d",
+      br_f_conv_transpose2d,
+      { .stride = { 2, 1 }, .padding = { 0, 1 }, .dilation = { 1, 2 }, .groups = 2 },
+      { { 2, 4, 2, 3 }, { 4, 1, 2, 3 }, { 2 } },
+      TABLES(conv_transpose2d) },
+};
+
+enum { NUM_CASES = sizeof cases / sizeof *cases };
+
+/* The case's inputs, which ask for gradients; returns their number. */
+static int make_inputs(const recorded_case *c, br_dtype dtype, br_tensor **in)
+{
+    int n = 0;
+    in[2] = NULL;
+    for (; n < 3 && c->sizes[n][0] > 0; n++) {
+        int ndim = 0;
+        while (ndim < 4 && c->sizes[n][ndim] > 0)
+            ndim++;
+        in[n] = leaf(values(ndim, c->sizes[n], n + 2, dtype));
+    }
+    return n;
+}
+
+static void recorded(void)
+{
+    for (const recorded_case *c = cases; c < cases + NUM_CASES; c++) {
+        for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+            br_tensor *in[3], *dx[3];
+            int n = make_inputs(c, dtype, in);
+            br_tensor *y = c->conv(in[0], in[1], in[2], &c->options);
+            check_values(y, br_numel(y), c->want[0], tolerance[dtype]);
+            br_tensor *dy = values(br_ndim(y), br_sizes(y), 9, dtype);
+            br_grad(1, &y, n, in, dx, &(br_grad_options){ .gradients = &dy });
+            for (int i = 0; i < n; i++)
+                check_values(dx[i], br_numel(in[i]), c->want[1 + i], tolerance[dtype]);
+        }
+    }
+}
+
+Test(convolution, is_pytorchs)
+{
+    with_every_variant(recorded);
+}
+
+/* ---- Gradients of gradients ------------------------------------------------------------------ */
+
+static br_tensor *run(br_tensor *const *in, int n, void *context)
+{
+    const recorded_case *c = context;
+    return c->conv(in[0], in[1], n > 2 ? in[2] : NULL, &c->options);
+}
+
+Test(convolution, second_gradients, .timeout = 60)
+{
+    for (const recorded_case *c = cases; c < cases + NUM_CASES; c++) {
+        br_tensor *in[3];
+        /* the bias's second gradient is no matter of the convolution's */
+        make_inputs(c, BR_F64, in);
+        for (int i = 0; i < 2; i++)
+            in[i] = leaf(br_mul_scalar(br_detach(in[i]), 0.1));
+        check_second_gradient(run, (void *)(uintptr_t)c, 2, in);
+    }
+}
+
+/* ---- Sizes beyond the buffer ----------------------------------------------------------------- */
+
+/* Without padding and strides: the sum over taps of a product of its weights with x moved by it. */
+static br_tensor *composed(br_tensor *x, br_tensor *weight)
+{
+    int64_t rows = br_size(x, 2) - br_size(weight, 2) + 1;
+    int64_t columns = br_size(x, 3) - br_size(weight, 3) + 1;
+    br_tensor *y = NULL;
+    for (int64_t i = 0; i < br_size(weight, 2); i++)
+        for (int64_t j = 0; j < br_size(weight, 3); j++) {
+            br_tensor *seen = br_narrow(br_narrow(x, 2, i, rows), 3, j, columns);
+            seen = br_reshape(seen, BR_SHAPE(br_size(x, 0), br_size(x, 1), rows * columns));
+            br_tensor *term = br_matmul(br_select(br_select(weight, 3, j), 2, i), seen);
+            y = y ? br_add(y, term) : term;
+        }
+    return br_reshape(y, BR_SHAPE(br_size(x, 0), br_size(weight, 0), rows, columns));
+}
+
+Test(convolution, many_parts)
+{
+    const int64_t shapes[][4] = { { 300, 8, 18, 20 }, { 2, 20, 70, 90 }, { 2, 3, 4, 30000 } };
+    for (int k = 0; k < 3; k++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *in[] = { leaf(values(4, shapes[k], 2, BR_F64)),
+                            leaf(values(BR_SHAPE(6, shapes[k][1], 3, 3), 3, BR_F64)) };
+        br_tensor *got[3], *want[3];
+        got[0] = br_f_conv2d(in[0], in[1], NULL, NULL);
+        want[0] = composed(in[0], in[1]);
+        br_tensor *dy = values(br_ndim(got[0]), br_sizes(got[0]), 9, BR_F64);
+        br_grad(1, got, 2, in, got + 1, &(br_grad_options){ .gradients = &dy });
+        br_grad(1, want, 2, in, want + 1, &(br_grad_options){ .gradients = &dy });
+        for (int i = 0; i < 3; i++)
+            cr_expect(br_allclose(got[i], want[i], 1e-11, 1e-10), "shape %d, result %d: %s", k, i,
+                      br_error_message());
+        br_scope_end(scope);
+    }
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+#define OPTIONS(...)   \
+    &(br_conv_options) \
+    {                  \
+        __VA_ARGS__    \
+    }
+
+Test(convolution, refuses)
+{
+    br_tensor *x = br_ones(BR_SHAPE(2, 3, 4, 5), BR_F32),
+              *w = br_ones(BR_SHAPE(6, 3, 3, 3), BR_F32);
+    br_tensor *line = br_ones(BR_SHAPE(3, 5), BR_F32), *b = br_ones(BR_SHAPE(4), BR_F32);
+    check_fails(br_f_conv2d(line, w, NULL, NULL), "weight must have 4 dimensions, and x as many");
+    check_fails(br_f_conv2d(x, w, b, NULL), "bias [4] must be [6], the outputs of weight");
+    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.groups = 3)),
+                "x [2, 3, 4, 5], weight [6, 3, 3, 3], groups 3: x must have groups times");
+    check_fails(
+        br_f_conv2d(x, w, NULL, OPTIONS(.dilation = { 2, 2 })),
+        "is smaller than the kernel of weight [6, 3, 3, 3], which with its dilation reaches "
+        "over 5");
+    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.stride = { -1, 1 })),
+                "conv2d: stride is -1, must be at least 1");
+    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.padding = { 0, -1 })), "padding is -1");
+    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.groups = -2)), "groups is -2");
+    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.same = true, .stride = { 1, 2 })),
+                "stride is 2, must be 1 with `same`");
+    check_fails(br_f_conv_transpose2d(x, w, NULL, NULL), "conv_transpose2d: x [2, 3, 4, 5]");
+    check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 2, 2), BR_F32), w, NULL,
+                                      OPTIONS(.output_padding = { 1, 0 })),
+                "output_padding is 1, must be below the stride 1 or the dilation 1");
+    check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 1, 1), BR_F32), w, NULL,
+                                      OPTIONS(.padding = { 2, 2 })),
+                "the result's size would be -1");
+    check_fails(br_f_conv1d(br_ones(BR_SHAPE(3, 5), BR_F32), br_ones(BR_SHAPE(2, 3, 0), BR_F32),
+                            NULL, NULL),
+                "has a kernel of size 0");
+}

@@ -1,0 +1,132 @@
+/* Pooling: PyTorch's numbers and places, NaN, second gradients, and what is refused. */
+#include "tests/ops/torch_pools.h"
+#include "tests/ops/values.h"
+
+TestSuite(pool, .init = check_begin, .fini = check_end);
+
+static const double tolerance[] = { [BR_F32] = 1e-6, [BR_F64] = 1e-15 };
+
+#define OPTIONS(...)   \
+    &(br_pool_options) \
+    {                  \
+        __VA_ARGS__    \
+    }
+
+/* y and its gradient by x. */
+static void check_pool(br_tensor *y, br_tensor *x, int64_t n, const double *want,
+                       const double *want_dx)
+{
+    double tol = tolerance[br_dtype_of(x)];
+    check_values(y, n, want, tol);
+    br_tensor *dy = values(br_ndim(y), br_sizes(y), 9, br_dtype_of(x)), *dx;
+    br_grad(1, &y, 1, &x, &dx, &(br_grad_options){ .gradients = &dy });
+    check_values(dx, br_numel(x), want_dx, 4 * tol);
+}
+
+#define check_recorded(name, x, ...) \
+    check_pool(__VA_ARGS__, x, sizeof name / sizeof *name, name, name##_dx)
+
+static br_tensor *input(int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    return leaf(values(ndim, sizes, 2, dtype));
+}
+
+Test(pool, max_is_pytorchs)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_tensor *x = input(BR_SHAPE(2, 3, 7), dtype), *indices;
+        check_recorded(max_pool1d, x,
+                       br_f_max_pool1d(x,
+                                       OPTIONS(.kernel_size = { 3 }, .stride = { 2 },
+                                               .padding = { 1 }, .ceil_mode = true),
+                                       &indices));
+        check_table(indices, max_pool1d_indices, 0);
+        x = input(BR_SHAPE(2, 2, 5, 6), dtype);
+        check_recorded(max_pool2d, x,
+                       br_f_max_pool2d(x, OPTIONS(.kernel_size = { 2, 3 }), &indices));
+        check_table(indices, max_pool2d_indices, 0);
+        x = input(BR_SHAPE(2, 6, 7), dtype);
+        check_recorded(
+            max_pool2d_options, x,
+            br_f_max_pool2d(x,
+                            OPTIONS(.kernel_size = { 3, 2 }, .stride = { 2, 1 },
+                                    .padding = { 1, 0 }, .dilation = { 1, 2 }, .ceil_mode = true),
+                            &indices));
+        check_table(indices, max_pool2d_options_indices, 0);
+    }
+}
+
+Test(pool, average_is_pytorchs)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_tensor *x = input(BR_SHAPE(2, 3, 7), dtype);
+        check_recorded(avg_pool1d, x,
+                       br_f_avg_pool1d(x, OPTIONS(.kernel_size = { 3 }, .stride = { 2 },
+                                                  .padding = { 1 }, .ceil_mode = true)));
+        check_recorded(adaptive_avg_pool1d, x, br_f_adaptive_avg_pool1d(x, 3));
+        x = input(BR_SHAPE(2, 2, 5, 6), dtype);
+        check_recorded(avg_pool2d, x, br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 3 })));
+        x = input(BR_SHAPE(2, 5, 6), dtype);
+        check_recorded(avg_pool2d_inside, x,
+                       br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 3, 3 }, .stride = { 2, 2 },
+                                                  .padding = { 1, 1 }, .ceil_mode = true,
+                                                  .exclude_pad = true)));
+        check_recorded(adaptive_avg_pool2d, x, br_f_adaptive_avg_pool2d(x, 3, 8));
+        x = input(BR_SHAPE(1, 2, 5, 6), dtype);
+        check_recorded(avg_pool2d_divisor, x,
+                       br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 3, 3 }, .stride = { 2, 2 },
+                                                  .padding = { 1, 1 }, .divisor_override = 4)));
+    }
+}
+
+Test(pool, nan_counts_as_largest)
+{
+    br_tensor *x = br_from_f32(BR_SHAPE(1, 6), (float[]){ 1, NAN, 3, 4, 4, -INFINITY }), *at;
+    br_tensor *y = br_f_max_pool1d(x, OPTIONS(.kernel_size = { 3 }), &at);
+    check_equals(y, NAN, 4);
+    check_equals(at, 1, 3);
+    x = br_from_f32(BR_SHAPE(1, 2), (float[]){ -INFINITY, -INFINITY });
+    check_equals(br_f_max_pool1d(x, OPTIONS(.kernel_size = { 2 }), NULL), -INFINITY);
+}
+
+static br_tensor *max(br_tensor *const *in, int n, void *context)
+{
+    (void)n;
+    return br_f_max_pool2d(in[0], context, NULL);
+}
+
+static br_tensor *avg(br_tensor *const *in, int n, void *context)
+{
+    (void)n;
+    return br_f_avg_pool2d(in[0], context);
+}
+
+Test(pool, second_gradients)
+{
+    br_tensor *x = leaf(values(BR_SHAPE(2, 4, 5), 2, BR_F64));
+    br_pool_options options = { .kernel_size = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 } };
+    check_second_gradient(max, &options, 1, &x);
+    check_second_gradient(avg, &options, 1, &x);
+}
+
+Test(pool, refuses)
+{
+    br_tensor *x = br_ones(BR_SHAPE(3, 4, 5), BR_F32);
+    check_fails(br_f_max_pool2d(x, NULL, NULL), "max_pool2d: kernel_size is 0, must be at least 1");
+    check_fails(br_f_max_pool2d(x, OPTIONS(.kernel_size = { 2, 7 }), NULL),
+                "x [3, 4, 5] with padding 0 is smaller than the kernel of 7");
+    check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .stride = { -1, 1 })),
+                "stride is -1");
+    check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .padding = { 1, 2 })),
+                "padding is 2, must be at most half of what the kernel of 2 reaches over");
+    check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .divisor_override = -1)),
+                "divisor_override is -1");
+    check_fails(br_f_avg_pool1d(br_ones(BR_SHAPE(4), BR_F32), OPTIONS(.kernel_size = { 2 })),
+                "x [4] must have 3 dimensions, or without the batch 2");
+    check_fails(br_f_max_pool1d(br_ones(BR_SHAPE(1, 2), BR_F32),
+                                OPTIONS(.kernel_size = { 2 }, .padding = { 3 }, .dilation = { 5 }),
+                                NULL),
+                "window 0 of a kernel of 2 with dilation 5 has padding alone");
+    check_fails(br_f_adaptive_avg_pool2d(x, 0, 2), "output_size is 0");
+    check_fails(br_f_adaptive_avg_pool1d(br_ones(BR_SHAPE(2, 0), BR_F32), 2), "nothing to average");
+}
