@@ -25,7 +25,7 @@ static const char help[] =
     "stands for its files *.safetensors.\n"
     "\n"
     "  -t, --threads N  threads to use\n"
-    "  -j, --json       print what is known of an ops-1 file as JSON, a line a file\n"
+    "  -j, --json       print what is found of ops-1 files as JSON, a line an operation\n"
     "  -l, --list-ops   print the operations and arguments that ops-1 files may have, as JSON\n"
     "  -h, --help       this text\n"
     "\n"
@@ -60,9 +60,12 @@ static void print_report(const char *path, const json_t *report)
     const char *key;
     size_t i;
     json_t *value;
-    printf("%s  %s: %lld calls, %lld with gradients, %lld refused; %.3g of the tolerance\n",
-           number(report, "failed") ? "FAILED" : "passed", path, number(report, "passed"),
-           number(report, "gradients"), number(report, "refused"),
+    printf("%s  %s: %s %s: %zu calls, %lld with gradients, %zu refused; %.3g of the tolerance\n",
+           number(report, "failed") ? "FAILED" : "passed", path,
+           json_string_value(json_object_get(report, "op")),
+           json_string_value(json_object_get(report, "variant")),
+           json_array_size(json_object_get(report, "passed")), number(report, "gradients"),
+           json_array_size(json_object_get(report, "refused")),
            json_real_value(json_object_get(report, "excess")));
     json_array_foreach(json_object_get(report, "failures"), i, value)
     {
@@ -74,22 +77,33 @@ static void print_report(const char *path, const json_t *report)
     }
 }
 
+static void print_json(const json_t *report)
+{
+    char *text = json_dumps(report, JSON_COMPACT);
+    if (text)
+        printf("%s\n", text);
+    free(text);
+}
+
 static bool check_samples(const check *c, const char *path, br_safetensors *file)
 {
-    json_t *report = samples_check(file);
-    if (!report) {
+    json_t *report, *reports = samples_check(file);
+    size_t i;
+    if (!reports) {
         printf("FAILED  %s: %s\n", path, br_error_message());
         br_clear_error();
         return false;
     }
-    bool passed = number(report, "failed") == 0;
-    char *text = c->json ? json_dumps(report, JSON_COMPACT) : NULL;
-    if (text)
-        printf("%s\n", text);
-    else
-        print_report(path, report);
-    free(text);
-    json_decref(report);
+    bool passed = true;
+    json_array_foreach(reports, i, report)
+    {
+        passed &= number(report, "failed") == 0;
+        if (c->json)
+            print_json(report);
+        else
+            print_report(path, report);
+    }
+    json_decref(reports);
     return passed;
 }
 

@@ -37,25 +37,28 @@ static br_tensor *truth(bool value)
 /* Each row becomes a function ... */
 #define CALL_NAME(line) call_at_line_##line
 #define CALL(line)      CALL_NAME(line)
-#define OP(name_, signature_, expression_, ...)                  \
+#define OP(name, signature, expression)                          \
     static void CALL(__LINE__)(sample_arg * a, br_tensor * *out) \
     {                                                            \
         (void)a;                                                 \
-        out[0] = expression_;                                    \
+        out[0] = expression;                                     \
     }
+#define OP_WITH(name, signature, expression, ...) OP(name, signature, expression)
 #include "cli/sample_ops.def"
 #undef OP
+#undef OP_WITH
 
 /* ... and an entry. */
-#define OP(name_, signature_, expression_, ...) \
-    { .name = name_,                            \
-      .signature = signature_,                  \
-      .expression = #expression_,               \
-      .call = CALL(__LINE__),                   \
+#define OP(name_, signature_, expression_) \
+    { .name = name_, .signature = signature_, .expression = #expression_, .call = CALL(__LINE__) },
+#define OP_WITH(name_, signature_, expression_, ...) \
+    { .name = name_,                                 \
+      .signature = signature_,                       \
+      .expression = #expression_,                    \
+      .call = CALL(__LINE__),                        \
       __VA_ARGS__ },
 const sample_op sample_ops[] = {
 #include "cli/sample_ops.def"
 };
-#undef OP
 
 const int num_sample_ops = (int)(sizeof sample_ops / sizeof *sample_ops);

@@ -352,7 +352,8 @@ static void check_error(run *r, const sample_op *row, sample_arg *args)
     call(r, row, args);
     bool refused = br_failed() && br_error_code() != BR_ERROR_MEMORY && *br_error_message();
     if (refused && r->n_outputs == 0) {
-        count(r->report, "refused");
+        json_array_append_new(json_object_get(r->report, "refused"),
+                              json_integer((json_int_t)r->number));
         return;
     }
     wrong(r, "is accepted, but PyTorch refuses it");
@@ -361,7 +362,8 @@ static void check_error(run *r, const sample_op *row, sample_arg *args)
 
 static void report_pass(run *r, const sample_op *row)
 {
-    count(r->report, "passed");
+    json_array_append_new(json_object_get(r->report, "passed"),
+                          json_integer((json_int_t)r->number));
     count(json_object_get(r->report, "dtypes"), text_of(r->sample, "dtype"));
     if (has_recorded(r, "grad"))
         count(r->report, "gradients");
@@ -450,60 +452,73 @@ bool samples_are_in(br_safetensors *file)
     return format && strcmp(format, "ops-1") == 0;
 }
 
-/* What the rows of that name and of its form in place have in one field: "; " between them. */
-static json_t *joined(const char *name, bool expressions)
+static json_t *row_json(const sample_op *row)
+{
+    return json_pack("{s:s, s:s, s:s, s:b}", "name", row->name, "signature", row->signature,
+                     "expression", row->expression, "first_order", (int)row->first_order);
+}
+
+/* The rows of that name and of its form in place. */
+static json_t *rows_of(const char *name)
 {
     json_t *list = json_array();
     size_t n = strlen(name);
     for (int i = 0; i < num_sample_ops; i++) {
         const char *other = sample_ops[i].name;
         if (strncmp(other, name, n) == 0 && (!other[n] || strcmp(other + n, "_") == 0))
-            json_array_append_new(list, json_string(expressions ? sample_ops[i].expression
-                                                                : sample_ops[i].signature));
+            json_array_append_new(list, row_json(&sample_ops[i]));
     }
     return list;
 }
 
 static json_t *new_report(const char *op, const char *variant)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:{}, s:{}, s:[], s:f, s:i, s:i, s:i, s:i, s:i, s:i, "
-                     "s:i}",
-                     "op", op, "variant", variant, "calls", joined(op, true), "signatures",
-                     joined(op, false), "skipped", "dtypes", "failures", "excess", 0.0, "passed", 0,
-                     "failed", 0, "gradients", 0, "second", 0, "in_place", 0, "refused", 0,
-                     "inexpressible", 0);
+    return json_pack("{s:s, s:s, s:o, s:{}, s:{}, s:[], s:[], s:[], s:f, s:i, s:i, s:i, s:i, s:i}",
+                     "op", op, "variant", variant, "rows", rows_of(op), "skipped", "dtypes",
+                     "failures", "passed", "refused", "excess", 0.0, "failed", 0, "gradients", 0,
+                     "second", 0, "in_place", 0, "inexpressible", 0);
+}
+
+/* Adds the report of one operation; false with an error pending if the record is bad. */
+static bool check_op(br_safetensors *file, const json_t *op, json_t *reports)
+{
+    const json_t *samples = json_object_get(op, "samples");
+    if (!*text_of(op, "op") || !json_is_array(samples)) {
+        br_raise(BR_ERROR_FORMAT, "one of metadata 'ops' lacks 'op' or 'samples', a list");
+        return false;
+    }
+    json_t *report = new_report(text_of(op, "op"), text_of(op, "variant"));
+    if (!report || json_array_append_new(reports, report) != 0) {
+        br_raise(BR_ERROR_MEMORY, "no memory for a report");
+        return false;
+    }
+    return check_samples(file, samples, report);
 }
 
 json_t *samples_check(br_safetensors *file)
 {
-    const char *op = br_safetensors_metadata(file, "op");
-    const char *variant = br_safetensors_metadata(file, "variant");
-    const char *text = br_safetensors_metadata(file, "samples");
-    json_error_t error;
-    json_t *samples = text ? json_loads(text, JSON_REJECT_DUPLICATES, &error) : NULL;
-    if (!op || !variant || !json_is_array(samples)) {
-        br_raise(BR_ERROR_FORMAT, "the metadata of samples lack 'op', 'variant', or 'samples', "
-                                  "a list");
-        json_decref(samples);
-        return NULL;
+    const char *text = br_safetensors_metadata(file, "ops");
+    json_t *ops = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *op, *reports = json_array();
+    size_t i;
+    if (!json_is_array(ops))
+        br_raise(BR_ERROR_FORMAT, "the file's metadata lack 'ops', a list");
+    json_array_foreach(ops, i, op)
+    {
+        if (!check_op(file, op, reports))
+            break;
     }
-    json_t *report = new_report(op, variant);
-    if (!report)
-        br_raise(BR_ERROR_MEMORY, "no memory for a report");
-    if (report && !check_samples(file, samples, report)) {
-        json_decref(report);
-        report = NULL;
-    }
-    json_decref(samples);
-    return report;
+    json_decref(ops);
+    if (!br_failed())
+        return reports;
+    json_decref(reports);
+    return NULL;
 }
 
 json_t *samples_list(void)
 {
     json_t *list = json_array();
     for (int i = 0; i < num_sample_ops; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", sample_ops[i].name,
-                                              "signature", sample_ops[i].signature, "expression",
-                                              sample_ops[i].expression));
+        json_array_append_new(list, row_json(&sample_ops[i]));
     return list;
 }

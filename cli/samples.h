@@ -1,7 +1,7 @@
-/* cli/samples.h - ops-1 files: calls of one operation as PyTorch's own tests make them, with what
- * they gave, and how they are made again in Brasa.
+/* cli/samples.h - ops-1 files: calls of operations as PyTorch's own tests make them, with what they
+ * gave, and how they are made again in Brasa.
  *
- * A sample is JSON in the file's metadata:
+ * The file's metadata hold "ops", [{"op", "variant", "samples"}], in which a sample is
  *
  *     {"dtype": "f32", "seed": 3, "args": [{"tensor": "0", "grad": {...}}, 1], "kwargs": {},
  *      "outputs": [{"tensor": "1", "rtol": 1e-6, "atol": 0, "grad": true}]}
@@ -17,10 +17,12 @@
 
 /* True for a file of samples. */
 bool samples_are_in(br_safetensors *file);
-/* Makes the file's calls. The report has "op", "variant", "ours", "signatures", numbers "passed",
- * "failed", "gradients", "second", "in_place", "refused", "accepted", {"skipped": {reason:
- * number}}, "dtypes": {dtype: number passed}, the largest "excess" (1 is all that is allowed),
- * and ["failures"], messages. NULL and an error pending if the file cannot be read. */
+/* Makes the file's calls. For each operation the list has a report: "op", "variant", the "rows"
+ * that were to choose from as of samples_list(), which samples "passed" and which were rightly
+ * "refused", messages of "failures", {"skipped": {reason: number}}, {"dtypes": {dtype: number
+ * passed}}, numbers "failed", "gradients", "second", "in_place" and "inexpressible", and the
+ * largest "excess" (1 is all that is allowed). NULL and an error pending if the file cannot be
+ * read. */
 json_t *samples_check(br_safetensors *file);
 /* The operations that Brasa has, each {"name", "signature", "expression"}. */
 json_t *samples_list(void);

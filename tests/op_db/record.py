@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what PyTorch's own tests call, for `brasa check`: an ops-1 file (cli/samples.h) an operation.
+"""Records what PyTorch's own tests call, for `brasa check`: ops-1 files, one an operation.
 
     tests/op_db/record.py BRASA DIRECTORY [--seed N] [--only NAME...]
 
@@ -223,7 +223,8 @@ class File:
         if t is None:
             return None
         exact, rtol, atol = expectation(t, *how)
-        return {"tensor": self.tensor(exact)["tensor"], "rtol": rtol, "atol": atol}
+        return {"tensor": self.tensor(exact)["tensor"],
+                "rtol": float(f"{rtol:.2g}"), "atol": float(f"{atol:.2g}")}
 
     def value(self, value):
         """An argument as JSON."""
@@ -297,9 +298,9 @@ class File:
 
     def save(self, directory, seed):
         name = ".".join(filter(None, [self.op.name, self.op.variant_test_name]))
-        metadata = {"format": "ops-1", "op": self.op.name, "variant": self.op.variant_test_name,
-                    "torch": torch.__version__, "seed": str(seed),
-                    "samples": json.dumps(self.samples, separators=(",", ":"))}
+        op = {"op": self.op.name, "variant": self.op.variant_test_name, "samples": self.samples}
+        metadata = {"format": "ops-1", "torch": torch.__version__, "seed": str(seed),
+                    "ops": json.dumps([op], separators=(",", ":"))}
         save_file(self.tensors, directory / f"{name}.safetensors", metadata)
 
 

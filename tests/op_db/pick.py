@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Picks a few small calls of each operation out of what record.py recorded, into one file.
+
+    tests/op_db/pick.py BRASA DIRECTORY tests/op_db/few.safetensors
+
+Of each operation these are calls that Brasa makes: one of each dtype, two that it must refuse, and in
+float64 one of each set of named arguments.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+from safetensors.torch import load_file, safe_open, save_file
+
+LARGEST = 1000  # bytes, but for an operation that has nothing smaller
+
+
+def named(value):
+    """The names of tensors in a sample."""
+    if isinstance(value, list):
+        return [n for v in value for n in named(v)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["tensor"]] if "tensor" in value else []
+    return own + [n for k, v in value.items() if k != "tensor" for n in named(v)]
+
+
+def renamed(value, names):
+    if isinstance(value, list):
+        return [renamed(v, names) for v in value]
+    if not isinstance(value, dict):
+        return value
+    return {k: names[v] if k == "tensor" else renamed(v, names) for k, v in value.items()}
+
+
+def choice(samples, report, size):
+    """Numbers of the samples to keep."""
+    kept, kinds = [], set()
+    for number in sorted(report["passed"], key=size):
+        sample = samples[number]
+        kind = sample["dtype"]
+        if kind == "f64":
+            kind = kind, *sorted(sample["kwargs"])
+        if kind in kinds or size(number) == 0 or (size(number) > LARGEST and kept):
+            continue
+        kinds.add(kind)
+        kept.append(number)
+    return sorted(kept + report["refused"][:2])
+
+
+def main():
+    brasa, directory, target = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+    kept, ops, metadata = {}, [], {}
+    for path in sorted(directory.glob("*.safetensors")):
+        tensors = load_file(path)
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+        printed = subprocess.run([brasa, "check", "--json", path], stdout=subprocess.PIPE, check=True)
+        report = json.loads(printed.stdout)
+        op = json.loads(metadata["ops"])[0]
+        samples = op["samples"]
+        size = lambda n: sum(tensors[t].nbytes for t in named(samples[n]))
+        numbers = choice(samples, report, size)
+        names = {t: str(len(kept) + i) for i, t in enumerate(t for n in numbers for t in named(samples[n]))}
+        kept |= {names[t]: tensors[t] for t in names}
+        ops.append(op | {"samples": [renamed(samples[n], names) for n in numbers]})
+    save_file(kept, target, metadata | {"ops": json.dumps(ops, separators=(",", ":"))})
+
+
+if __name__ == "__main__":
+    main()
