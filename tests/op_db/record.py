@@ -180,7 +180,7 @@ def expectation(got, off, exact, scale, least):
     eps = torch.finfo(got.dtype).eps
     own = got[got.isfinite()].abs().max().item() if got.isfinite().any() else 0
     if off is None or off.numel() == 0 or off.max() > 1e-3 * scale:
-        return got, 16 * eps, 16 * eps * own
+        return got, 4 * eps, 4 * eps * own
     if got.dtype == torch.float32:
         got = exact.float()
     if own < least * eps:
