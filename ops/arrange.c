@@ -186,7 +186,7 @@ static br_tensor *line_or_self(const char *op, br_tensor *x, int64_t *dim)
 
 br_tensor *br_repeat_interleave_scalar(br_tensor *x, int64_t repeats, int64_t dim)
 {
-    static const char op[] = "repeat_interleave";
+    static const char op[] = "repeat_interleave_scalar";
     BR_OP(op);
     br_scope *scope = br_scope_begin();
     x = line_or_self(op, x, &dim);

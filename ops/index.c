@@ -2,11 +2,9 @@
  *
  * The three lookups are one loop over the result, the operand and the index, each with its strides:
  * the operand's along the dimension is 0, and the index moves it on. The adjoint adds along that
- * dimension in the index's order, and threads share the other dimensions, so that no two of them
- * meet and the sums do not depend on their number. */
+ * dimension (ops/scatter.c). */
 #include "ops/kernels/index.h"
 #include "ops/index_internal.h"
-#include "ops/ops_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -45,14 +43,43 @@ bool br__check_index(const char *op, br_tensor *index, int64_t size)
     return !br_failed();
 }
 
+br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size)
+{
+    br_tensor *dense = br_contiguous(index);
+    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
+    bool negative = false;
+    for (int64_t i = 0; dense && i < dense->numel; i++) {
+        if (values[i] < -size || values[i] >= size)
+            return br__fail(BR_ERROR_INDEX, op,
+                            "index %" PRId64 " at position %s is outside %" PRId64 " .. %" PRId64,
+                            values[i], br__position(index, i), -size, size - 1);
+        negative = negative || values[i] < 0;
+    }
+    br_tensor *wrapped = negative ? br__new_like(op, dense, BR_I64) : dense;
+    int64_t *out = negative && wrapped ? (int64_t *)(void *)wrapped->data : NULL;
+    for (int64_t i = 0; out && i < dense->numel; i++)
+        out[i] = values[i] + (values[i] < 0 ? size : 0);
+    return wrapped;
+}
+
 /* ---- The lookup and its adjoint -------------------------------------------------------------- */
+
+br_tensor br__line(const br_tensor *t)
+{
+    br_tensor w = br__window(t);
+    if (t->ndim == 0) {
+        w.ndim = 1;
+        w.sizes[0] = w.strides[0] = 1;
+    }
+    return w;
+}
 
 /* A header of t's for the loops, in which the index's dimensions, where it chooses slices, are one:
  * of x's number of dimensions. t is dense then. */
 static br_tensor chosen_window(const br_tensor *t, const br_tensor *index, const br_choice *c,
                                int ndim, const int64_t *sizes)
 {
-    br_tensor w = br__window(t);
+    br_tensor w = br__line(t);
     if (!c->slices)
         return w;
     w.ndim = ndim;
@@ -65,7 +92,7 @@ static br_tensor chosen_window(const br_tensor *t, const br_tensor *index, const
 /* The index, dense, in the shape of the result's window. */
 static br_tensor index_window(const br_tensor *index, const br_choice *c, const br_tensor *like)
 {
-    br_tensor w = br__window(index);
+    br_tensor w = br__line(index);
     if (!c->slices)
         return w;
     w.ndim = like->ndim;
@@ -78,67 +105,24 @@ static br_tensor index_window(const br_tensor *index, const br_choice *c, const 
 static void look_up(const br_tensor *y, const br_tensor *x, const br_tensor *index,
                     const br_choice *c)
 {
-    br_tensor to = chosen_window(y, index, c, x->ndim, x->sizes);
-    br_tensor by = index_window(index, c, &to), from = br__window(x);
+    br_tensor from = br__line(x), to = chosen_window(y, index, c, from.ndim, from.sizes);
+    br_tensor by = index_window(index, c, &to);
     size_t size = br_dtype_size(x->dtype);
-    int64_t stride = x->strides[c->dim] * (int64_t)size;
+    int64_t stride = from.strides[c->dim] * (int64_t)size;
     memcpy(from.sizes, to.sizes, sizeof from.sizes);
     from.strides[c->dim] = 0; /* seen as one slice: the others are counted here */
     BR_TRAFFIC(y);
     br__for_each(3, (const br_tensor *[]){ &to, &from, &by }, br__gather_loop(size), &stride);
 }
 
-typedef struct scatter_job {
-    br_tensor x, y, index; /* windows with size 1 along the dimension */
-    int cut;               /* the dimension whose pieces are the tasks */
-    int64_t piece;
-    br_loop loop;
-    br_scatter work;
-} scatter_job;
-
-static void scatter_piece(void *context, int64_t i)
+/* Adds y, which is dense, to x where the index says. */
+static void add_up(const br_tensor *x, const br_tensor *y, const br_tensor *index,
+                   const br_choice *c)
 {
-    const scatter_job *job = context;
-    br_tensor x = job->x, y = job->y, index = job->index;
-    int64_t start = i * job->piece, rest = y.sizes[job->cut] - start;
-    int64_t length = rest < job->piece ? rest : job->piece;
-    br__window_slice(&x, job->cut, start, length, 1);
-    br__window_slice(&y, job->cut, start, length, 1);
-    br__window_slice(&index, job->cut, start, length, 1);
-    br__for_each(3, (const br_tensor *[]){ &x, &y, &index }, job->loop, &job->work);
-}
-
-/* Adds y to x where the index says; every task takes a piece of the largest other dimension, in
- * whole cache lines. */
-static void scatter_add(const br_tensor *x, const br_tensor *y, const br_tensor *index,
-                        const br_choice *c)
-{
-    enum { CACHE_LINE = 64 };
-    int64_t size = (int64_t)br_dtype_size(x->dtype);
-    scatter_job job = { .y = chosen_window(y, index, c, x->ndim, x->sizes),
-                        .cut = -1,
-                        .loop = x->dtype == BR_F64 ? br__scatter_add_f64 : br__scatter_add_f32 };
-    job.index = index_window(index, c, &job.y);
-    job.x = br__window(x);
-    memcpy(job.x.sizes, job.y.sizes, sizeof job.x.sizes);
-    job.work =
-        (br_scatter){ job.y.sizes[c->dim], x->strides[c->dim] * size, job.y.strides[c->dim] * size,
-                      job.index.strides[c->dim] * (int64_t)sizeof(int64_t), c->skip };
-    for (int i = 0; i < x->ndim; i++)
-        if (i != c->dim && (job.cut < 0 || job.y.sizes[i] > job.y.sizes[job.cut]))
-            job.cut = i;
-    int64_t tasks = job.y.numel / BR_GRAIN + 1;
-    br__window_slice(&job.x, c->dim, 0, 1, 1);
-    br__window_slice(&job.y, c->dim, 0, 1, 1);
-    br__window_slice(&job.index, c->dim, 0, 1, 1);
-    BR_TRAFFIC(y, y, y, index); /* x is read and written where y is added */
-    if (job.cut < 0) {          /* one dimension: one line */
-        br__for_each(3, (const br_tensor *[]){ &job.x, &job.y, &job.index }, job.loop, &job.work);
-        return;
-    }
-    int64_t n = job.y.sizes[job.cut], line = CACHE_LINE / size;
-    job.piece = ((n + tasks - 1) / tasks + line - 1) / line * line;
-    br__parallel((n + job.piece - 1) / job.piece, scatter_piece, &job);
+    br_tensor to = br__line(x), from = chosen_window(y, index, c, to.ndim, to.sizes);
+    br_tensor by = index_window(index, c, &from);
+    br_loop loop = x->dtype == BR_F64 ? br__scatter_f64.add : br__scatter_f32.add;
+    br__scatter(&to, &from, &by, c->dim, c->skip, loop);
 }
 
 static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -194,7 +178,7 @@ br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_choice *choic
     br_scope *scope = br_scope_begin();
     br_tensor *dense = br_contiguous(dy), *by = br_contiguous(index);
     if (x && dense && by && dense->numel > 0)
-        scatter_add(x, dense, by, choice);
+        add_up(x, dense, by, choice);
     br_save(br_record(&index_add_op, x, BR_INPUTS(dy), choice, sizeof *choice), 0, by);
     br_scope_end(scope);
     return br_failed() ? NULL : x;
@@ -202,38 +186,28 @@ br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_choice *choic
 
 /* ---- The operations -------------------------------------------------------------------------- */
 
+/* A 0-d x is one of size 1, as in PyTorch, and so is a 0-d index. */
+static int64_t size_along(const br_tensor *x, int64_t dim)
+{
+    return x->ndim == 0 ? 1 : x->sizes[dim];
+}
+
 static const br_op index_select_op = { .name = "index_select", .backward = lookup_backward };
-
-/* t as a line, if it is 0-d: what is looked up in it, or by it, is as in one. */
-static br_tensor *line(br_tensor *t)
-{
-    return t && t->ndim == 0 ? br_unsqueeze(t, 0) : t;
-}
-
-static bool any_is_0d(const br_tensor *x, const br_tensor *index)
-{
-    return x && index && (x->ndim == 0 || index->ndim == 0);
-}
 
 br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index)
 {
     BR_OP("index_select");
-    if (any_is_0d(x, index)) {
-        if (x->ndim == 0 && index->numel != 1)
-            return br__fail(BR_ERROR_SHAPE, "index_select",
-                            "index %s must have one element, as x [] has no dimension",
-                            br__shape(index));
-        br_scope *scope = br_scope_begin();
-        br_tensor *y = br_index_select(line(x), dim, line(index));
-        return br__composed(scope, x->ndim == 0 ? br_reshape(y, BR_SCALAR) : y);
-    }
-    if (!br__cut_dim("index_select", x, &dim) ||
+    if (!br__required("index_select", "x", x) || !br__wrap_dim("index_select", "dim", x, &dim) ||
         !br__has_dtype("index_select", "index", index, BR_I64))
         return NULL;
-    if (index->ndim != 1)
+    if (index->ndim > 1)
         return br__fail(BR_ERROR_SHAPE, "index_select", "index %s must have one dimension",
                         br__shape(index));
-    if (!br__check_index("index_select", index, x->sizes[dim]))
+    if (x->ndim == 0 && index->numel != 1)
+        return br__fail(BR_ERROR_SHAPE, "index_select",
+                        "index %s must have one element, as x [] has no dimension",
+                        br__shape(index));
+    if (!br__check_index("index_select", index, size_along(x, dim)))
         return NULL;
     int64_t sizes[BR_MAX_DIMS];
     memcpy(sizes, x->sizes, sizeof sizes);
@@ -246,22 +220,19 @@ static const br_op gather_op = { .name = "gather", .backward = lookup_backward }
 br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
 {
     BR_OP("gather");
-    if (any_is_0d(x, index)) {
-        br_scope *scope = br_scope_begin();
-        br_tensor *y = br_gather(line(x), dim, line(index));
-        return br__composed(scope, br_reshape(y, index->ndim, index->sizes));
-    }
-    if (!br__cut_dim("gather", x, &dim) || !br__has_dtype("gather", "index", index, BR_I64))
+    if (!br__required("gather", "x", x) || !br__wrap_dim("gather", "dim", x, &dim) ||
+        !br__has_dtype("gather", "index", index, BR_I64))
         return NULL;
-    bool fits = index->ndim == x->ndim;
-    for (int i = 0; fits && i < x->ndim; i++)
-        fits = i == dim || index->sizes[i] <= x->sizes[i];
-    if (!fits)
+    br_tensor of = br__line(x), at = br__line(index);
+    bool fits = at.ndim == of.ndim;
+    for (int i = 0; fits && i < of.ndim; i++)
+        fits = i == dim || at.sizes[i] <= of.sizes[i];
+    if (!fits && index->numel > 0)
         return br__fail(BR_ERROR_SHAPE, "gather",
                         "index %s for x %s: must have as many dimensions, and sizes no larger but "
                         "for dimension %" PRId64,
                         br__shape(index), br__shape(x), dim);
-    if (!br__check_index("gather", index, x->sizes[dim]))
+    if (!br__check_index("gather", index, size_along(x, dim)))
         return NULL;
     return lookup(&gather_op, x, index, &(br_choice){ (int)dim, false, -1 }, index->ndim,
                   index->sizes);

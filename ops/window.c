@@ -37,7 +37,6 @@ static void add_overlapping(const br_tensor *window, const br_tensor *y)
 
 br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const br_window *window)
 {
-    BR_OP(fill_op.name);
     br_tensor *x = y ? br_zeros(ndim, sizes, y->dtype) : NULL;
     if (!x)
         return NULL;

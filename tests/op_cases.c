@@ -82,7 +82,7 @@ void case_op_name(const op_case *c, char *buffer, size_t size)
     if (strncmp(name, "f_", 2) == 0)
         name += 2;
     size_t n = strcspn(name, "(");
-    if (n > 4 && strncmp(name + n - 4, "_dim", 4) == 0)
+    if (n > 4 && strncmp(name + n - 4, "_dim", 4) == 0 && strncmp(name, "take_along_dim", n) != 0)
         n -= 4;
     snprintf(buffer, size, "%.*s", (int)n, name);
 }

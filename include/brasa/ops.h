@@ -288,20 +288,96 @@ typedef enum br_pad_mode {
  * BR_DIMS(1, 1). */
 BR_API br_tensor *br_pad(br_tensor *x, int n, const int64_t *pad, br_pad_mode mode, double value);
 
-/* ---- Joining and indexing (ops/join.c, index.c): any dtype ----------------------------------- */
+/* ---- Joining and indexing (ops/join.c, index.c, scatter.c, masked.c): any dtype -------------- */
 
 /* Tensors of equal sizes but for `dim`, one after the other. Spell them with BR_INPUTS(a, b).
  * Tensors of shape [0] may be among any others, and add nothing. */
 BR_API br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim);
 /* Tensors of equal shapes along a new dimension. */
 BR_API br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim);
-/* Indices are i64. The slices of x along dim that `index` (1-d) names. */
+
+/* Indices are i64, at least 0 unless said otherwise; a 0-d tensor counts as one of size 1. */
+
+/* The slices of x along dim that `index` (1-d) names. */
 BR_API br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index);
 /* out[i][j][k] = x[i][index[i][j][k]][k] for dim = 1. index has x's number of dimensions and, but
  * for dim, sizes no larger than x's; the result has index's shape. */
 BR_API br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index);
+/* The same, where x and index broadcast but for dim; of the flattened tensors for BR_ALL. */
+BR_API br_tensor *br_take_along_dim(br_tensor *x, br_tensor *index, int64_t dim);
+/* Elements of the flattened x, in index's shape; negative indices count from the end. */
+BR_API br_tensor *br_take(br_tensor *x, br_tensor *index);
+/* x[i0, i1, ...]: one index for each of the first dimensions, NULL for all of one, spelled
+ * BR_INPUTS(i0, NULL, i2). They broadcast with each other; their shape takes the place of the
+ * indexed dimensions, or stands in front where these are not side by side. Negative indices count
+ * from the end; a bool tensor stands for the places where it is true. */
+BR_API br_tensor *br_index(br_tensor *x, int n, br_tensor *const *indices);
+/* The elements for which the bool mask is true, in one dimension; x and mask broadcast. */
+BR_API br_tensor *br_masked_select(br_tensor *x, br_tensor *mask);
+/* Where x is not 0: [n, number of dimensions], i64. */
+BR_API br_tensor *br_nonzero(br_tensor *x);
+
+/* x with elements of src in other places, those that gather() would find: for dim = 1
+ * out[i][index[i][j][k]][k] = src[i][j][k], the last one where indices are equal. src has sizes no
+ * smaller than the index's. */
+BR_API br_tensor *br_scatter(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
+BR_API br_tensor *br_scatter_scalar(br_tensor *x, int64_t dim, br_tensor *index, double value);
+/* The same, added to what is there; not of bool. */
+BR_API br_tensor *br_scatter_add(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
+
+typedef enum br_scatter_reduction {
+    BR_SCATTER_SUM,
+    BR_SCATTER_PROD,
+    BR_SCATTER_MEAN,
+    BR_SCATTER_AMAX,
+    BR_SCATTER_AMIN,
+} br_scatter_reduction;
+/* The same, reduced with what is there, unless that does not count: include_self is false. */
+BR_API br_tensor *br_scatter_reduce(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src,
+                                    br_scatter_reduction reduce, bool include_self);
+
+/* x with slices of source in place of those along dim that `index` (1-d) names; the last one where
+ * indices are equal. */
+BR_API br_tensor *br_index_copy(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source);
+/* The same, alpha times source added to what is there; not of bool. */
+BR_API br_tensor *br_index_add(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source,
+                               double alpha);
+/* Negative indices count from the end. */
+BR_API br_tensor *br_index_fill(br_tensor *x, int64_t dim, br_tensor *index, double value);
+/* x with values, which broadcast to br_index()'s result, in its places, or added there. */
+BR_API br_tensor *br_index_put(br_tensor *x, int n, br_tensor *const *indices, br_tensor *values,
+                               bool accumulate);
+/* x with elements of source, in their order, where the bool mask is true; x and mask broadcast. */
+BR_API br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *source);
+
+/* In place, as above (In place). */
+BR_API br_tensor *br_scatter_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
+BR_API br_tensor *br_scatter_scalar_(br_tensor *x, int64_t dim, br_tensor *index, double value);
+BR_API br_tensor *br_scatter_add_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
+BR_API br_tensor *br_index_copy_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source);
+BR_API br_tensor *br_index_add_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source,
+                                double alpha);
+BR_API br_tensor *br_index_fill_(br_tensor *x, int64_t dim, br_tensor *index, double value);
+
 /* Rows of weight [n, d]: [*index, d]. The gradient leaves row padding_idx out (-1: no such row). */
 BR_API br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx);
+
+/* ---- Classes and different elements (ops/unique.c): no gradients ----------------------------- */
+
+/* For each index a row of num_classes zeros with 1 in the index's place, i64; -1: as many classes
+ * as the largest index wants. */
+BR_API br_tensor *br_one_hot(br_tensor *index, int64_t num_classes);
+/* How often 0, 1, ... are in x (i64, 1-d), or the sums of their weights; at least minlength counts.
+ * weights may be NULL. */
+BR_API br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength);
+/* The different elements in order, 1-d; for each of x its place there (x's shape) and how often
+ * each occurs, both i64, unless the pointers are NULL. NaN is different from every other. */
+BR_API br_tensor *br_unique(br_tensor *x, br_tensor **inverse, br_tensor **counts);
+/* The same of runs of equal elements, in x's order. */
+BR_API br_tensor *br_unique_consecutive(br_tensor *x, br_tensor **inverse, br_tensor **counts);
+
+/* ---- Triangles (ops/index.c) ----------------------------------------------------------------- */
+
 /* The elements on and below (above) diagonal number `diagonal` of the last two dimensions, else 0.
  */
 BR_API br_tensor *br_tril(br_tensor *x, int64_t diagonal);

@@ -1,4 +1,4 @@
-/* ops/kernels/index.h - loops that look elements up by index, and their adjoint. */
+/* ops/kernels/index.h - loops that look elements up by index, and that write or add them there. */
 #ifndef BR_KERNELS_INDEX_H
 #define BR_KERNELS_INDEX_H
 
@@ -12,13 +12,21 @@
 br_loop br__gather_loop(size_t element_size);
 
 /* A loop for br__for_each() over (x, y, index), whose elements each stand for a line of `count`
- * elements: x[i] at index k += y[i] at k, for k of 0 .. count-1 in this order. Distances are in
- * bytes; indices equal to `skip` are left out. */
-typedef struct br_scatter {
+ * elements: x[i] at index k is combined with y[i] at k, for k of 0 .. count-1 in this order.
+ * Distances are in bytes; indices equal to `skip` are left out. */
+typedef struct br_scatter_work {
     int64_t count;
     int64_t x_stride, y_stride, index_stride;
     int64_t skip; /* -1: none */
-} br_scatter;
-extern const br_loop br__scatter_add_f32, br__scatter_add_f64;
+} br_scatter_work;
+
+/* What is put in the place of x: x + y, x y, the larger or the smaller of them, NaN if either is.
+ */
+typedef struct br_scatter_loops {
+    br_loop add, mul, max, min;
+} br_scatter_loops;
+extern const br_scatter_loops br__scatter_f32, br__scatter_f64, br__scatter_i64;
+/* Or y itself, of 1, 4 or 8 bytes. */
+br_loop br__scatter_loop(size_t element_size);
 
 #endif

@@ -1,0 +1,177 @@
+/* ops/scatter_reduce.c - scatter_reduce: the sum, product, mean, largest or smallest of what an
+ * index puts in one place.
+ *
+ * Sums and means are composed of operations that the tape sees. The others have a loop of their own
+ * and PyTorch's gradients: equal extremes share theirs, and a product's is that of the others. */
+#include "ops/index_internal.h"
+#include "ops/ops_internal.h"
+
+#include <string.h>
+
+static const char op_name[] = "scatter_reduce";
+
+/* ---- Sum and mean ---------------------------------------------------------------------------- */
+
+/* x with a value that does not count in the places of the index. */
+static br_tensor *without_self(br_tensor *x, int64_t dim, br_tensor *index, double neutral)
+{
+    return br_scatter_scalar(x, dim, index, neutral);
+}
+
+static br_tensor *sum_of(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src, bool self)
+{
+    return br_scatter_add(self ? x : without_self(x, dim, index, 0), dim, index, src);
+}
+
+static br_tensor *mean_of(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src, bool self)
+{
+    br_tensor *one = br_ones_like(src);
+    br_tensor *count = sum_of(br_ones_like(x), dim, index, one, self);
+    return br_div(sum_of(x, dim, index, src, self), count);
+}
+
+/* ---- Product and extremes -------------------------------------------------------------------- */
+
+typedef struct params {
+    int64_t dim;
+    br_scatter_reduction reduce;
+    bool include_self;
+} params;
+
+enum { X, SRC, Y, INDEX };
+
+static br_loop loop_of(br_dtype dtype, br_scatter_reduction reduce)
+{
+    const br_scatter_loops *loops = dtype == BR_F64   ? &br__scatter_f64
+                                    : dtype == BR_F32 ? &br__scatter_f32
+                                                      : &br__scatter_i64;
+    return reduce == BR_SCATTER_PROD   ? loops->mul
+           : reduce == BR_SCATTER_AMAX ? loops->max
+                                       : loops->min;
+}
+
+/* What the places hold before: x, or the first of what comes there. */
+static br_tensor *start_of(br_tensor *x, br_tensor *index, br_tensor *src, const params *p)
+{
+    if (p->include_self)
+        return br_clone(x);
+    return p->reduce == BR_SCATTER_PROD ? without_self(x, p->dim, index, 1)
+                                        : br_scatter(x, p->dim, index, src);
+}
+
+static br_tensor *reduced(br_tensor *x, br_tensor *index, br_tensor *src, const params *p);
+
+/* Each element's place in y that has its value shares dy evenly with the others that do. */
+static void extreme_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
+{
+    br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);
+    br_tensor *y = br_saved(node, Y);
+    if (br_failed())
+        return;
+    br_tensor *x_is = br_to(br_eq(x, y), x->dtype);
+    if (!p->include_self)
+        x_is = without_self(x_is, p->dim, index, 0);
+    br_tensor *src_is = br_to(br_eq(src, br_gather(y, p->dim, index)), x->dtype);
+    br_tensor *sharing = br_scatter_add(x_is, p->dim, index, src_is);
+    br_tensor *share = br_div(dy, br_masked_fill(sharing, br_eq_scalar(sharing, 0), 1));
+    if (p->include_self)
+        dx[0] = br_mul(share, x_is);
+    else
+        dx[0] = without_self(dy, p->dim, index, 0);
+    dx[1] = br_mul(br_gather(share, p->dim, index), src_is);
+}
+
+/* Where the only zero of a place is, the product of the others; else dy y / src. */
+static void product_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
+{
+    br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);
+    if (br_failed())
+        return;
+    br_tensor *x_zero = br_eq_scalar(x, 0), *src_zero = br_eq_scalar(src, 0);
+    br_tensor *whole_x = br_masked_fill(x, x_zero, 1);
+    dx[0] = br_div(br_mul(dy, reduced(whole_x, index, src, p)), whole_x);
+    if (!p->include_self)
+        dx[0] = without_self(dy, p->dim, index, 0);
+    br_tensor *zeros = br_scatter_add(br_zeros_like(x), p->dim, index, br_to(src_zero, x->dtype));
+    br_tensor *only = br_eq_scalar(br_gather(zeros, p->dim, index), 1);
+    only = br_logical_and(src_zero, only);
+    br_tensor *others = reduced(x, index, br_masked_fill(src, only, 1), p);
+    br_tensor *y = reduced(x, index, src, p);
+    dx[1] =
+        br_where(only, br_gather(br_mul(dy, others), p->dim, index),
+                 br_div(br_gather(br_mul(dy, y), p->dim, index), br_masked_fill(src, src_zero, 1)));
+}
+
+static void reduce_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const params *p = br_params(node);
+    (p->reduce == BR_SCATTER_PROD ? product_gradient : extreme_gradient)(node, dy, dx, p);
+}
+
+static const br_op reduce_op = { op_name, reduce_backward, false };
+
+static br_tensor *reduced(br_tensor *x, br_tensor *index, br_tensor *src, const params *p)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *y = start_of(x, index, src, p);
+    if (y) {
+        br_tensor to = br__line(y), from = br__line(src), by = br__line(index);
+        memcpy(from.sizes, by.sizes, sizeof by.sizes);
+        from.numel = by.numel;
+        br__scatter(&to, &from, &by, (int)p->dim, -1, loop_of(x->dtype, p->reduce));
+    }
+    y = br__composed(scope, y);
+    br_node *node = br_record(&reduce_op, y, BR_INPUTS(x, src), p, sizeof *p);
+    br_save(node, X, x);
+    br_save(node, SRC, src);
+    br_save(node, INDEX, index);
+    if (p->reduce != BR_SCATTER_PROD)
+        br_save(node, Y, y);
+    return y;
+}
+
+/* ---- The operation --------------------------------------------------------------------------- */
+
+/* src narrowed to the index's sizes. */
+static br_tensor *as_large_as(br_tensor *src, const br_tensor *index)
+{
+    bool fits = src && index && src->ndim == index->ndim;
+    for (int i = 0; fits && i < index->ndim; i++)
+        if (src->sizes[i] > index->sizes[i])
+            src = br_narrow(src, i, 0, index->sizes[i]);
+    return src;
+}
+
+/* What scatter_add asks for too. */
+static bool check(br_tensor *x, int64_t *dim, br_tensor *index, br_tensor *src,
+                  br_scatter_reduction reduce)
+{
+    if (!br__required(op_name, "x", x) || !br__wrap_dim(op_name, "dim", x, dim) ||
+        !br__has_dtype(op_name, "index", index, BR_I64) ||
+        !br__same_dtype(op_name, "x", x, "src", src))
+        return false;
+    if (reduce < BR_SCATTER_SUM || reduce > BR_SCATTER_AMIN)
+        br__fail(BR_ERROR_ARGUMENT, op_name, "reduce %d, must be a br_scatter_reduction",
+                 (int)reduce);
+    else if (x->dtype == BR_BOOL || (x->dtype == BR_I64 && reduce == BR_SCATTER_MEAN))
+        br__fail(BR_ERROR_DTYPE, op_name, "x %s is %s, must be f32, f64 or, but for means, i64",
+                 br__shape(x), br_dtype_name(x->dtype));
+    else
+        br__check_places(op_name, x, *dim, index, src);
+    return !br_failed();
+}
+
+br_tensor *br_scatter_reduce(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src,
+                             br_scatter_reduction reduce, bool include_self)
+{
+    BR_OP(op_name);
+    if (!check(x, &dim, index, src, reduce))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    params p = { dim, reduce, include_self };
+    src = as_large_as(src, index);
+    return br__composed(scope, reduce == BR_SCATTER_SUM ? sum_of(x, dim, index, src, include_self)
+                               : reduce == BR_SCATTER_MEAN
+                                   ? mean_of(x, dim, index, src, include_self)
+                                   : reduced(x, index, src, &p));
+}

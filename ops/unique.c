@@ -1,0 +1,140 @@
+/* ops/unique.c - classes: one_hot, bincount, and the different elements of a tensor. */
+#include "ops/index_internal.h"
+#include "ops/ops_internal.h"
+
+#include <inttypes.h>
+
+/* ---- Classes --------------------------------------------------------------------------------- */
+
+/* The largest element, -1 of nothing; -2 and an error if there is a negative one. */
+static int64_t largest_class(const char *op, br_tensor *index)
+{
+    br_tensor *dense = br_contiguous(index);
+    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
+    int64_t most = dense ? -1 : -2;
+    for (int64_t i = 0; dense && i < dense->numel; i++) {
+        if (values[i] < 0) {
+            br__fail(BR_ERROR_INDEX, op, "%" PRId64 " at position %s is negative", values[i],
+                     br__position(index, i));
+            return -2;
+        }
+        most = values[i] > most ? values[i] : most;
+    }
+    return most;
+}
+
+br_tensor *br_one_hot(br_tensor *index, int64_t num_classes)
+{
+    BR_OP("one_hot");
+    if (!br__has_dtype("one_hot", "index", index, BR_I64))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    int64_t sizes[BR_MAX_DIMS + 1], most = largest_class("one_hot", index);
+    if (most >= -1 && num_classes < 1 && (num_classes != -1 || most < 0))
+        br__fail(BR_ERROR_ARGUMENT, "one_hot",
+                 "num_classes is %" PRId64 " for index %s, must be at least 1, or -1 where there "
+                 "is an element to tell",
+                 num_classes, br__shape(index));
+    if (num_classes >= 1 && most >= num_classes)
+        br__fail(BR_ERROR_INDEX, "one_hot",
+                 "index %s has %" PRId64 ", must be less than num_classes %" PRId64,
+                 br__shape(index), most, num_classes);
+    for (int i = 0; i < index->ndim; i++)
+        sizes[i] = index->sizes[i];
+    sizes[index->ndim] = num_classes == -1 ? most + 1 : num_classes;
+    br_tensor *y = br_failed() ? NULL : br_zeros(index->ndim + 1, sizes, BR_I64);
+    return br__composed(scope, br_scatter_scalar_(y, -1, br_unsqueeze(index, -1), 1));
+}
+
+br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
+{
+    BR_OP("bincount");
+    if (!br__has_dtype("bincount", "x", x, BR_I64))
+        return NULL;
+    if (x->ndim != 1 || minlength < 0)
+        return br__fail(BR_ERROR_ARGUMENT, "bincount",
+                        "x %s must have one dimension, and minlength %" PRId64 " be at least 0",
+                        br__shape(x), minlength);
+    if (weights && (!br__floating("bincount", "weights", weights) || !br_same_shape(x, weights)))
+        return br__fail(BR_ERROR_SHAPE, "bincount", "weights %s must have the shape of x %s",
+                        br__shape(weights), br__shape(x));
+    br_scope *scope = br_no_grad_begin();
+    int64_t n = largest_class("bincount", x) + 1;
+    br_tensor *one = weights ? weights : br_ones_like(x), *y = NULL;
+    if (!br_failed())
+        y = br_index_add_(br_zeros(BR_SHAPE(n > minlength ? n : minlength), one->dtype), 0, x, one,
+                          1);
+    return br__composed(scope, y);
+}
+
+/* ---- Different elements ---------------------------------------------------------------------- */
+
+/* True where an element of a line differs from the one before; the first one does. */
+static br_tensor *changes(br_tensor *line)
+{
+    int64_t n = br_numel(line);
+    br_tensor *first = br_ones(BR_SHAPE(n > 0), BR_BOOL);
+    if (n < 2)
+        return first;
+    br_tensor *differ = br_ne(br_narrow(line, 0, 1, n - 1), br_narrow(line, 0, 0, n - 1));
+    return br_cat(BR_INPUTS(first, differ), 0);
+}
+
+/* How long the runs are that begin at the places, of n elements. */
+static br_tensor *lengths(br_tensor *place, int64_t n)
+{
+    int64_t runs = br_numel(place);
+    br_tensor *end = br_full(BR_SHAPE(runs > 0), (double)n, BR_I64);
+    br_tensor *next = runs > 0 ? br_narrow(place, 0, 1, runs - 1) : place;
+    return br_sub(br_cat(BR_INPUTS(next, end), 0), place);
+}
+
+/* The first elements of the runs of a line, which run each element is in, and how long they are.
+ * `order` tells where the line's elements were before; NULL: where they are. */
+static br_tensor *runs_of(br_tensor *x, br_tensor *line, br_tensor *order, br_tensor **inverse,
+                          br_tensor **counts)
+{
+    br_tensor *begins = changes(line), *place = br_squeeze(br_nonzero(begins), 1);
+    if (inverse) {
+        br_tensor *run = br_sub_scalar(br_cumsum(begins, 0), 1);
+        if (order)
+            run = br_index_copy_(br_zeros_like(run), 0, order, run);
+        *inverse = br_reshape(run, br_ndim(x), br_sizes(x));
+    }
+    if (counts)
+        *counts = lengths(place, br_numel(line));
+    return br_index_select(line, 0, place);
+}
+
+static br_tensor *unique(const char *op, br_tensor *x, bool sorted, br_tensor **inverse,
+                         br_tensor **counts)
+{
+    BR_OP(op);
+    if (inverse)
+        *inverse = NULL;
+    if (counts)
+        *counts = NULL;
+    if (!br__required(op, "x", x))
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *line = br_flatten(x, 0, -1), *order = NULL;
+    if (sorted)
+        line = br_sort(line, 0, false, &order);
+    br_tensor *y = runs_of(x, line, order, inverse, counts);
+    for (int i = 0; i < 2; i++) {
+        br_tensor **other = i ? counts : inverse;
+        if (other)
+            *other = br_failed() ? NULL : br_scope_return(scope, *other);
+    }
+    return br__composed(scope, y);
+}
+
+br_tensor *br_unique(br_tensor *x, br_tensor **inverse, br_tensor **counts)
+{
+    return unique("unique", x, true, inverse, counts);
+}
+
+br_tensor *br_unique_consecutive(br_tensor *x, br_tensor **inverse, br_tensor **counts)
+{
+    return unique("unique_consecutive", x, false, inverse, counts);
+}
