@@ -3,6 +3,7 @@
  * Nodes wait in a heap, the newest on top. A node is newer than all it points to, so when it comes
  * off every gradient that feeds it is there: no counting of edges beforehand, no recursion. Each
  * node's gradient runs in a scope of its own, so what it makes goes at once. */
+#include "autograd/anomaly.h"
 #include "autograd/walk.h"
 
 #include <stdlib.h>
@@ -45,28 +46,36 @@ static br_node *dequeue(br_walk *w)
 
 /* ---- Accumulation ---------------------------------------------------------------------------- */
 
-/* Adds dx, which the caller holds and gives away, to *slot: in place if the sum is nobody else's,
- * and dense (an expanded one has one place for many elements). */
+/* The sum, held: in place if *slot is nobody else's, and dense (an expanded one has one place for
+ * many elements). */
+static br_tensor *sum_of(const br_walk *w, br_tensor *slot, br_tensor *dx)
+{
+    if (!w->create_graph && br__is_exclusive(slot) && slot->contiguous)
+        return br_retain(br__grad_ops.add_(slot, dx));
+    br_scope *scope = br_scope_begin();
+    br_tensor *sum = br_retain(br__grad_ops.add(slot, dx));
+    br_scope_end(scope);
+    return sum;
+}
+
+/* Adds dx, which the caller holds and gives away, to *slot. */
 static bool accumulate(const br_walk *w, br_tensor **slot, br_tensor *dx)
 {
     if (!*slot) {
         *slot = dx;
         return true;
     }
-    br_tensor *sum;
-    if (!w->create_graph && br__is_exclusive(*slot) && (*slot)->contiguous) {
-        sum = br_retain(br__grad_ops.add_(*slot, dx));
-    } else {
-        br_scope *scope = br_scope_begin();
-        sum = br_retain(br__grad_ops.add(*slot, dx));
-        br_scope_end(scope);
-    }
+    int anomaly = br__thread.anomaly;
+    unsigned parts = BR_ANOMALY ? br__anomaly_of(*slot) | br__anomaly_of(dx) : 0;
+    br__thread.anomaly = 0; /* the sum is looked at here, where it is known what it is */
+    br_tensor *sum = sum_of(w, *slot, dx);
+    br__thread.anomaly = anomaly;
     br_release(dx);
     if (!sum)
         return false;
     br_release(*slot);
     *slot = sum;
-    return true;
+    return !BR_ANOMALY || br__anomaly_sum(sum, parts);
 }
 
 /* A leaf's gradient is nobody else's memory and dense, so that optimizers may change it. */
@@ -222,7 +231,12 @@ static bool run_gradient(br_walk *w, br_node *node)
         return false;
     br_scope *scope = br_scope_begin();
     br__thread.no_grad = !w->create_graph;
+    br_node *gradient_of = br__thread.gradient_of;
+    br__thread.gradient_of = BR_ANOMALY ? node : NULL;
     node->op->backward(node, node->outputs[0].grad, dx);
+    br__thread.gradient_of = gradient_of;
+    if (BR_ANOMALY)
+        br__anomaly_backward(node, dx);
     for (int i = 0; i < node->n_inputs; i++)
         dx[i] = dx[i] && br_wants(node, i) && !br_failed() ? fit(node, i, dx[i]) : NULL;
     br_scope_end(scope); /* before sending, so that what is nobody else's can be told */

@@ -1,4 +1,5 @@
 /* autograd/tape.c - nodes: recording an operation, saving values, freeing. */
+#include "autograd/anomaly.h"
 #include "autograd/checkpoint.h"
 
 #include <string.h>
@@ -29,6 +30,8 @@ static void free_node(br_node *node)
     br__node_clear_saved(node);
     if (node->frame)
         br__frame_leave(node);
+    if (node->where)
+        br_free(node->where);
     for (int i = 0; i < node->n_inputs; i++) {
         br__node_release(node->inputs[i].node);
         br_release(node->inputs[i].leaf);
@@ -133,6 +136,8 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
     node->refs = 1;
     if (BR_PROFILING)
         node->module = br__event_place();
+    if (BR_ANOMALY)
+        br__anomaly_place(node);
     node->n_inputs = n_inputs;
     for (int i = 0; i < n_inputs; i++)
         connect(&node->inputs[i], inputs[i]);
@@ -194,6 +199,8 @@ br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *
 {
     if (BR_PROFILING)
         br__event_result(output);
+    if (BR_ANOMALY && !br__anomaly_forward(op, output, n_inputs, inputs))
+        return NULL;
     if (br__thread.no_grad || !any_requires_grad(n_inputs, inputs))
         return NULL;
     const br_autograd *a = br__autograd(output);
@@ -262,6 +269,8 @@ bool br_before_in_place(const char *op, br_tensor *t)
 br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs, br_tensor *const *inputs,
                             const void *params, size_t params_size)
 {
+    if (BR_ANOMALY && !br__anomaly_forward(op, t, n_inputs, inputs))
+        return NULL;
     if (br_failed() || br__thread.no_grad || !t || !any_requires_grad(n_inputs, inputs))
         return NULL;
     if (atomic_load(&t->storage->views) > 0)

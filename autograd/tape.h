@@ -102,6 +102,7 @@ struct br_node {
     br_node *next_dead;        /* list of nodes to be freed */
     struct br_frame *frame;    /* of the checkpoint that makes the saved values, or NULL */
     size_t frame_place;        /* in the frame's list */
+    char *where;               /* anomalies: where forward ran; NULL: they were not looked for */
     br_autograd place;         /* of the first tensor that it is given to */
     br_output first, *outputs; /* outputs is &first, or a block for several */
     br_saved_value saved[BR_MAX_SAVED];

@@ -49,6 +49,8 @@ br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_
 
 bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s)
 {
+    if (BR_ANOMALY)
+        br__thread.given = isfinite(value) ? NULL : op;
     memset(s, 0, sizeof *s);
     s->tensor.dtype = dtype;
     s->tensor.numel = 1;

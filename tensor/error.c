@@ -8,21 +8,27 @@
 
 char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
 
+bool br__where(char *buffer, size_t size)
+{
+    const br_scope *s = br__thread.scope;
+    while (s && !s->owner)
+        s = s->outer;
+    buffer[0] = '\0';
+    if (s && br__owner_path)
+        br__owner_path(s->owner, buffer, size);
+    return s != NULL;
+}
+
 /* Puts the path of the innermost module in front, if a module is being run. */
 static size_t write_path(char *buffer, size_t size)
 {
-    for (const br_scope *s = br__thread.scope; s; s = s->outer) {
-        if (!s->owner || !br__owner_path)
-            continue;
-        br__owner_path(s->owner, buffer, size - 2);
-        size_t n = strlen(buffer);
-        if (n > 0) {
-            memcpy(buffer + n, ": ", 3);
-            n += 2;
-        }
-        return n;
+    br__where(buffer, size - 2);
+    size_t n = strlen(buffer);
+    if (n > 0) {
+        memcpy(buffer + n, ": ", 3);
+        n += 2;
     }
-    return 0;
+    return n;
 }
 
 BR_PRINTF(3, 0)

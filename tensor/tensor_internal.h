@@ -217,6 +217,9 @@ typedef struct br_thread {
     br_error error;
     struct br_profile *profile; /* the one that runs, or NULL */
     char message[1024];
+    int anomaly;                 /* br_anomaly: what is looked for */
+    const char *given;           /* the operation whose scalar is not finite, or NULL */
+    struct br_node *gradient_of; /* with `anomaly`: the node whose gradient runs, or NULL */
     bool runs_again; /* the function of a checkpoint, for its gradients: taps do not see it */
     void *recorder;  /* of taps */
     struct br_frame *frame; /* the checkpoint whose function runs, or NULL */
@@ -238,6 +241,9 @@ static inline size_t br__dtype_size(br_dtype dtype)
     return sizes[dtype];
 }
 
+/* The path of the innermost module that runs, "" for a root; false if none does. */
+bool br__where(char *buffer, size_t size);
+
 /* Opens a scope that belongs to a module's forward. */
 br_scope *br__scope_begin_for(const void *owner);
 /* Gives the path of a scope's owner; nn sets it. */
@@ -250,6 +256,9 @@ extern void (*br__thread_cleanup_hook)(void);
 /* profile/record.c has the functions. They are called only while a profile runs in the thread;
  * while none does, all there is of it is this branch. */
 #define BR_PROFILING __builtin_expect(br__thread.profile != NULL, 0)
+
+/* The same for what br_set_detect_anomaly() asks for. */
+#define BR_ANOMALY __builtin_expect(br__thread.anomaly != 0, 0)
 
 /* Each begins an event inside the one that is open, and returns its number; 0 if there is no memory
  * for it, which is an error. br__event_end() ends it and what is still open inside. */

@@ -119,6 +119,22 @@ BR_API br_tensor *br_activation_checkpoint(br_function fn, void *context, int n_
                                            br_tensor *const *inputs,
                                            const br_activation_checkpoint_options *options);
 
+/* ---- Anomalies ----------------------------------------------------------------------------- */
+
+typedef enum br_anomaly {
+    BR_ANOMALY_OFF,
+    BR_ANOMALY_NAN,
+    BR_ANOMALY_NONFINITE, /* NaN and infinities */
+} br_anomaly;
+
+/* Looks, in this thread, for the operation that makes the first NaN or infinity: its forward, or
+ * backward, fails with BR_ERROR_ANOMALY and a message that names the operation, the element, and
+ * the module whose forward it was. An infinity that an operation was given (in a mask, or as the
+ * value to fill in) and hands on is none of its making. Everything is read once more for it; while
+ * off, an operation pays a branch. Returns the mode before. As torch.autograd.set_detect_anomaly,
+ * which looks in backward only. */
+BR_API br_anomaly br_set_detect_anomaly(br_anomaly mode);
+
 /* ---- Operations of your own ---------------------------------------------------------------- */
 
 typedef struct br_node br_node;

@@ -83,6 +83,7 @@ typedef enum br_error {
                       */
     BR_ERROR_IO,     /* a file could not be opened, read, written or renamed */
     BR_ERROR_FORMAT, /* a file's content breaks its format's rules */
+    BR_ERROR_ANOMALY, /* a NaN or an infinity came up: br_set_detect_anomaly() */
 } br_error;
 
 /* True while an error is pending in this thread. */

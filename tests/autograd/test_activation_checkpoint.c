@@ -216,8 +216,7 @@ Test(activation_checkpoint, peak_memory_falls)
     int64_t unit = 4096 * WIDTH * (int64_t)sizeof(float);
     int64_t plain = peak_of(&s, x, false), with = peak_of(&s, x, true);
     cr_assert(plain >= 8 * 10 * unit, "plain %.1f units", (double)plain / (double)unit);
-    cr_assert(with <= 26 * unit, "with checkpoints %.1f units",
-              (double)with / (double)unit);
+    cr_assert(with <= 26 * unit, "with checkpoints %.1f units", (double)with / (double)unit);
     br_scope_end(scope);
 }
 

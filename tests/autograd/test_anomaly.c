@@ -1,0 +1,199 @@
+/* tests/autograd/test_anomaly.c - the search for the operation that made the first NaN or infinity:
+ * in forward and backward, by module, with what is wanted left alone. */
+#include "tests/op_cases.h"
+#include "tests/support.h"
+
+#include <brasa/brasa.h>
+
+static void anomaly_end(void)
+{
+    br_set_detect_anomaly(BR_ANOMALY_OFF);
+    check_end();
+}
+
+TestSuite(anomaly, .init = check_begin, .fini = anomaly_end);
+
+static br_tensor *values(int n, const double *v, bool requires_grad)
+{
+    br_tensor *t = br_from_f64(BR_SHAPE(n), v);
+    return requires_grad ? br_set_requires_grad(t, true) : t;
+}
+
+/* The error is pending, whatever the call returned. */
+#define found(expression, part)          \
+    do {                                 \
+        (void)(expression);              \
+        check_fails(!br_failed(), part); \
+    } while (0)
+
+Test(anomaly, forward_names_operation_and_element)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = values(3, (double[]){ 1, 0, -1 }, false);
+    cr_assert_eq(br_set_detect_anomaly(BR_ANOMALY_NONFINITE), BR_ANOMALY_OFF);
+    found(br_exp(br_log(x)), "log: the result [3] has nan at [2], and no input has one");
+    br_log(br_abs(x));
+    cr_assert_eq(br_error_code(), BR_ERROR_ANOMALY);
+    found(0, "log: the result [3] has -inf at [1]");
+    cr_assert_eq(br_set_detect_anomaly(BR_ANOMALY_NAN), BR_ANOMALY_NONFINITE);
+    cr_assert_not_null(br_exp(br_log(br_abs(x)))); /* exp(-inf) is 0 */
+    found(br_exp(br_sqrt(br_sub_scalar(x, 2))), "sqrt: the result [3] has nan at [0]");
+    cr_assert_eq(br_set_detect_anomaly(BR_ANOMALY_OFF), BR_ANOMALY_NAN);
+    cr_assert_not_null(br_log(x));
+    found(br_set_detect_anomaly((br_anomaly)7), "mode 7 is none of br_anomaly");
+    br_scope_end(scope);
+}
+
+Test(anomaly, in_place)
+{
+    br_scope *scope = br_scope_begin();
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    br_tensor *x = values(1, (double[]){ 1e300 }, false);
+    found(br_mul_scalar_(x, 1e300), "mul_scalar_: the result [1] has inf at [0]");
+    br_scope_end(scope);
+}
+
+/* Masks are of infinities, and what came from outside is not made by an operation. */
+Test(anomaly, what_is_wanted_and_what_came_in)
+{
+    br_scope *scope = br_scope_begin();
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    br_tensor *x = values(3, (double[]){ 1, 2, 3 }, true);
+    br_tensor *mask = br_from_bool(BR_SHAPE(3), (bool[]){ false, true, false });
+    br_tensor *infinite = br_masked_fill(x, mask, -INFINITY);
+    cr_assert(br_backward(br_sum(br_mul(br_softmax(infinite, 0), x))), "%s", br_error_message());
+    br_tensor *added = values(3, (double[]){ 0, -INFINITY, 0 }, false);
+    cr_assert_not_null(br_softmax(br_add(x, added), 0), "%s", br_error_message());
+    found(br_sub(added, added), "sub: the result [3] has nan at [1], and no input has one");
+    br_tensor *nan = values(2, (double[]){ 0, NAN }, false);
+    found(br_exp(br_reshape(nan, BR_SHAPE(1, 2))),
+          "reshape: the result [1, 2] has nan at [0, 1]: input 0 [2] came with NaN");
+    br_gt_scalar(x, INFINITY); /* a scalar that is not finite, of what is not looked at */
+    found(br_log(br_sub(x, x)), "log: the result [3] has -inf at [0]");
+    br_scope_end(scope);
+}
+
+/* ---- Backward ---------------------------------------------------------------------------------
+ */
+
+typedef struct scorer {
+    br_module base;
+    br_linear *linear;
+} scorer;
+
+static br_tensor *score(void *self, br_tensor *x)
+{
+    scorer *s = self;
+    br_enter(s);
+    br_tensor *y = br_linear_forward(s->linear, x);
+    return br_leave(s, br_sqrt(br_mul_scalar(y, 0)));
+}
+
+static scorer *make_scorer(void)
+{
+    scorer *s = br_module_new(scorer);
+    s->linear = br_child(s, "linear", br_linear_new(2, 2, true));
+    br_module_set_forward(br_base(s), score);
+    return s;
+}
+
+Test(anomaly, backward_names_the_module_of_forward)
+{
+    br_scope *scope = br_scope_begin();
+    br_sequential *model = br_sequential_new(BR_MODULES(br_tanh_new(), make_scorer()));
+    br_tensor *x = br_ones(BR_SHAPE(1, 2), BR_F32);
+    for (int k = 0; k < 2; k++) {
+        br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+        br_tensor *loss = br_sum(br_forward(model, x));
+        found(br_backward(loss), "sqrt: the gradient by input 0 [1, 2] has inf at [0, 0]; "
+                                 "forward ran module 1");
+        br_module_checkpoint(br_base(model), true); /* and in a checkpoint */
+    }
+    br_set_detect_anomaly(BR_ANOMALY_NAN);
+    br_tensor *loss = br_sum(br_forward(model, x)); /* 0 inf is NaN, one operation later */
+    found(br_backward(loss), "mul_scalar: the gradient by input 0 [1, 2] has");
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+Test(anomaly, backward_of_what_was_recorded_before)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = values(1, (double[]){ 0 }, true), *y = br_sqrt(x);
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    found(br_backward(y), "forward ran while anomalies were not looked for");
+    found(br_backward(br_sqrt(x)), "forward ran outside of modules");
+    br_backward_options o = { .gradient = values(1, (double[]){ NAN }, false) };
+    found(br_backward_with(br_exp(x), &o),
+          "exp: the gradient by input 0 [1] has nan at [0], which came with the gradient by the "
+          "result");
+    br_scope_end(scope);
+}
+
+/* x^(3/2) has the gradient 1.5 sqrt x, and that one an infinite one at 0. */
+Test(anomaly, gradients_of_gradients)
+{
+    br_scope *scope = br_scope_begin();
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    br_tensor *x = values(1, (double[]){ 0 }, true), *g, *h;
+    br_tensor *y = br_pow_scalar(x, 1.5);
+    cr_assert(br_grad(1, &y, 1, &x, &g, &(br_grad_options){ .create_graph = true }));
+    found(br_grad(1, &g, 1, &x, &h, NULL), "forward ran the gradient of pow_scalar, outside");
+    br_scope_end(scope);
+}
+
+Test(anomaly, sums_of_gradients)
+{
+    br_scope *scope = br_scope_begin();
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    br_tensor *x = values(1, (double[]){ 0 }, true);
+    br_tensor *y = br_mul_scalar(x, 1);
+    br_tensor *z = br_add(br_mul_scalar(y, 1e308), br_mul_scalar(y, 1e308));
+    found(br_backward(z), "backward: a sum of gradients [1] has inf at [0], and no part has one");
+    br_scope_end(scope);
+}
+
+/* ---- Every operation --------------------------------------------------------------------------
+ */
+
+static void *poisoned(void *context, size_t size, size_t alignment)
+{
+    (void)context;
+    void *block;
+    if (posix_memalign(&block, alignment < 16 ? 16 : alignment, size) != 0)
+        return NULL;
+    return memset(block, 0xff, size); /* NaN, until something is written */
+}
+
+static void give_back(void *context, void *block)
+{
+    (void)context;
+    free(block);
+}
+
+/* Results are recorded when they are there, and gradients of ordinary numbers are ordinary. */
+Test(anomaly, no_operation_is_found_guilty)
+{
+    cr_assert(br_set_allocator(&(br_allocator){ poisoned, give_back, NULL }));
+    br_set_cache_limit(0);
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    letter_sizes letters = default_letter_sizes();
+    for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS] = { NULL };
+        br_manual_seed(7);
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            x[i] = case_input(c, i, &letters, BR_F64);
+            if (br_is_floating(x[i]) && !c->no_gradient)
+                br_set_requires_grad(x[i], true);
+        }
+        br_tensor *y = c->call(x, case_num_inputs(c), NULL);
+        if (y && br_requires_grad(y))
+            br_backward_with(y, &(br_backward_options){ .gradient = br_ones_like(y) });
+        cr_expect(!br_failed(), "%s: %s", c->label, br_error_message());
+        br_clear_error();
+        br_scope_end(scope);
+    }
+    br_thread_cleanup();
+    cr_assert(br_set_allocator(NULL));
+}
