@@ -57,6 +57,77 @@ typedef real quad_at
 #    define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
+/* ---- Parts of vectors ------------------------------------------------------------------------ */
+
+/* Lanes that are loaded; others read as 0. Without masks all are. */
+#if defined(__AVX512F__)
+enum { MASKS = true };
+typedef BY_TYPE(__mmask16, __mmask8) vec_mask;
+
+static inline vec_mask mask_of(int64_t count)
+{
+    return (vec_mask)((1u << count) - 1);
+}
+
+static inline vec load_masked(const real *from, vec_mask mask)
+{
+    return BY_TYPE((vec)_mm512_maskz_loadu_ps(mask, from), (vec)_mm512_maskz_loadu_pd(mask, from));
+}
+
+/* The first `count` elements of a vector, from memory and to it; others read as 0. */
+static inline vec load_part(const real *from, int64_t count)
+{
+    return load_masked(from, mask_of(count));
+}
+
+static inline void store_part(real *to, vec v, int64_t count)
+{
+    BY_TYPE(_mm512_mask_storeu_ps(to, mask_of(count), (__m512)v),
+            _mm512_mask_storeu_pd(to, mask_of(count), (__m512d)v));
+}
+#else
+enum { MASKS = false };
+typedef char vec_mask;
+
+static inline vec_mask mask_of(int64_t count)
+{
+    (void)count;
+    return 0;
+}
+
+static inline vec load_masked(const real *from, vec_mask mask)
+{
+    (void)mask;
+    return *(const vec_at *)from;
+}
+
+/* By pieces of sizes that the compiler knows. */
+ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
+{
+    UNROLLED
+    for (int width = VECTOR; width > 0; width /= 2) {
+        if (!(count & width))
+            continue;
+        __builtin_memcpy(to, from, (size_t)width * sizeof(real));
+        to += width;
+        from += width;
+    }
+}
+
+/* The first `count` elements of a vector, from memory and to it; others read as 0. */
+static inline vec load_part(const real *from, int64_t count)
+{
+    vec v = { 0 };
+    copy_part((real *)&v, from, count);
+    return v;
+}
+
+static inline void store_part(real *to, vec v, int64_t count)
+{
+    copy_part(to, (const real *)&v, count);
+}
+#endif
+
 /* ---- Packing --------------------------------------------------------------------------------- */
 
 /* to[p * width + w] = from[w * step + p] for w, p of 0 .. 3: a 4 x 4 transpose. */
@@ -186,7 +257,7 @@ static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_r
 }
 
 /* Columns of B [k, count] as a panel; up to a whole vector there is something to be multiplied,
- * too. */
+ * too, where it is not masked. */
 static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
                        int64_t b_col)
 {
@@ -194,7 +265,7 @@ static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_
         pack_squares(to, TILE_COLUMNS, count, k, b, b_col);
         return;
     }
-    if (count % VECTOR != 0)
+    if (count % VECTOR != 0 && (count > VECTOR || !MASKS))
         for (int64_t p = 0; p < k; p++)
             *(vec *)(to + p * TILE_COLUMNS + count / VECTOR * VECTOR) = (vec){ 0 };
     pack(to, TILE_COLUMNS, count, k, b, b_col, b_row);
@@ -260,46 +331,6 @@ ALWAYS_INLINE void store_whole(const tile_out *out, int row, int vectors, const 
     }
 }
 
-/* The first `count` elements of a vector, from memory and to it; others read as 0. */
-#if defined(__AVX512F__)
-static inline vec load_part(const real *from, int64_t count)
-{
-    return BY_TYPE((vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from),
-                   (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), from));
-}
-
-static inline void store_part(real *to, vec v, int64_t count)
-{
-    BY_TYPE(_mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)v),
-            _mm512_mask_storeu_pd(to, (__mmask8)((1u << count) - 1), (__m512d)v));
-}
-#else
-/* By pieces of sizes that the compiler knows. */
-ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
-{
-    UNROLLED
-    for (int width = VECTOR; width > 0; width /= 2) {
-        if (!(count & width))
-            continue;
-        __builtin_memcpy(to, from, (size_t)width * sizeof(real));
-        to += width;
-        from += width;
-    }
-}
-
-static inline vec load_part(const real *from, int64_t count)
-{
-    vec v = { 0 };
-    copy_part((real *)&v, from, count);
-    return v;
-}
-
-static inline void store_part(real *to, vec v, int64_t count)
-{
-    copy_part(to, (const real *)&v, count);
-}
-#endif
-
 /* The same as store_whole() for a row that does not fill its vectors. */
 ALWAYS_INLINE void store_some(const tile_out *out, int row, int vectors, const vec *sums)
 {
@@ -323,6 +354,7 @@ ALWAYS_INLINE void tile(int rows, int vectors, int64_t k, const real *a, int64_t
                         int64_t a_col, const real *b, int64_t b_row, const tile_out *out,
                         prefetch *next)
 {
+    const vec_mask columns = mask_of(vectors == 1 ? out->columns : VECTOR);
     vec sum[TILE_ROWS][2];
     UNROLLED
     for (int i = 0; i < rows; i++)
@@ -339,9 +371,13 @@ ALWAYS_INLINE void tile(int rows, int vectors, int64_t k, const real *a, int64_t
             __builtin_prefetch(out->c + row * out->c_row + VECTOR, 1);
         }
         for (int64_t p = left < STEPS ? left : STEPS; p > 0; p--, b += b_row) {
-            vec b0 = *(const vec_at *)b, b1 = b0;
-            if (vectors > 1)
+            vec b0, b1 = { 0 };
+            if (vectors == 1) {
+                b0 = load_masked(b, columns);
+            } else {
+                b0 = *(const vec_at *)b;
                 b1 = *(const vec_at *)(b + VECTOR);
+            }
             UNROLLED
             for (int i = 0; i < rows; i++) {
                 real x = a_at[i / 3][i % 3 * a_row];
@@ -405,24 +441,36 @@ static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row,
     }
 }
 
+/* Columns of the panel at column j: where B's rows are loaded as they lie, whole vectors or, with
+ * masks, less than one. */
+static int64_t panel_columns(const br_gemm_block *g, int64_t j, bool in_place)
+{
+    int64_t left = g->n - j;
+    if (left >= TILE_COLUMNS)
+        return TILE_COLUMNS;
+    return in_place && left > VECTOR ? VECTOR : left;
+}
+
 static void gemm_block(const br_gemm_block *g)
 {
     _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS];
-    for (int64_t j = 0; j < g->n; j += TILE_COLUMNS) {
-        int64_t left = g->n - j - TILE_COLUMNS;
+    /* Few rows do not earn the copy, if B's rows can be loaded as they are. */
+    const bool in_place = g->b_col == 1 && g->m <= 2 * TILE_ROWS && (MASKS || g->n % VECTOR == 0);
+    for (int64_t j = 0, columns; j < g->n; j += columns) {
+        columns = panel_columns(g, j, in_place);
         tile_out out = { .c = (real *)g->c + j,
                          .c_row = g->c_row,
-                         .columns = left < 0 ? left + TILE_COLUMNS : TILE_COLUMNS,
+                         .columns = columns,
                          .bias = g->bias ? (const real *)g->bias + j : NULL,
                          .accumulate = g->accumulate };
         const real *b = (const real *)g->b + j * g->b_col;
-        prefetch next = prefetch_panel(g, b + TILE_COLUMNS * g->b_col,
-                                       left < TILE_COLUMNS ? left : TILE_COLUMNS);
-        /* Few rows do not earn the copy, if B's rows can be loaded as they are. */
-        if (g->b_col == 1 && out.columns % VECTOR == 0 && g->m <= 2 * TILE_ROWS) {
+        const int64_t left = g->n - j - columns;
+        prefetch next =
+            prefetch_panel(g, b + columns * g->b_col, left < TILE_COLUMNS ? left : TILE_COLUMNS);
+        if (in_place) {
             multiply_panel(g, b, g->b_row, out, &next);
         } else {
-            pack_panel(panel, out.columns, g->k, b, g->b_row, g->b_col);
+            pack_panel(panel, columns, g->k, b, g->b_row, g->b_col);
             multiply_panel(g, panel, TILE_COLUMNS, out, &next);
         }
     }
