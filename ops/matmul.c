@@ -7,6 +7,7 @@
 #include "ops/kernels/gemm.h"
 #include "ops/kernels/kernels.h"
 #include "ops/ops_internal.h"
+#include "tensor/denormal.h"
 
 #include <brasa/ops.h>
 #include <inttypes.h>
@@ -243,7 +244,9 @@ static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
         job.piece = BR_GRAIN;
     int64_t pieces = (job.length + job.piece - 1) / job.piece;
     BR_WORK(2 * job.length, (2 * job.length + 1) * job.size);
+    const br_float_mode before = br__flush_denormals();
     br__parallel(pieces, dot_piece, &job);
+    br__restore_denormals(before);
     double sum = 0;
     for (int64_t i = 0; i < pieces; i++)
         sum += is_double ? sums.f64[i] : (double)sums.f32[i];

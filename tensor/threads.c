@@ -7,6 +7,7 @@
  *
  * One loop runs at a time. A loop inside a task, or beside one of another thread, runs in its
  * caller's thread alone. */
+#include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
 
 #include <pthread.h>
@@ -52,6 +53,15 @@ int br_get_num_threads(void)
     return n;
 }
 
+/* ---- Denormal numbers ------------------------------------------------------------------------ */
+
+bool br_set_flush_denormal(bool flush)
+{
+    const br_float_mode mode = br__float_mode() & ~(br_float_mode)BR_FLUSH_BITS;
+    br__set_float_mode(flush ? mode | BR_FLUSH_BITS : mode);
+    return BR_CAN_FLUSH;
+}
+
 /* ---- The pool -------------------------------------------------------------------------------- */
 
 /* What the workers do. Written only while none is inside. */
@@ -59,7 +69,8 @@ typedef struct loop {
     void (*task)(void *context, int64_t i);
     void *context;
     int64_t n;
-    int helpers; /* workers 0 .. helpers-1 take part */
+    int helpers;        /* workers 0 .. helpers-1 take part */
+    br_float_mode mode; /* the caller's, so that it does not matter who runs a task */
 } loop;
 
 static struct {
@@ -101,8 +112,10 @@ static void take_tasks(void)
 static void help(int worker)
 {
     atomic_fetch_add(&pool.inside, 1);
-    if (atomic_load(&pool.open) && worker < pool.loop.helpers)
+    if (atomic_load(&pool.open) && worker < pool.loop.helpers) {
+        br__set_float_mode(pool.loop.mode);
         take_tasks();
+    }
     atomic_fetch_sub(&pool.inside, 1);
 }
 
@@ -212,7 +225,7 @@ static void run(int64_t n, void (*task)(void *context, int64_t i), void *context
         threads = n;
     if (threads > 1 && pthread_mutex_trylock(&pool.caller) == 0) {
         start_workers((int)threads - 1);
-        run_shared(&(loop){ task, context, n, (int)threads - 1 });
+        run_shared(&(loop){ task, context, n, (int)threads - 1, br__float_mode() });
         pthread_mutex_unlock(&pool.caller);
         return;
     }

@@ -156,6 +156,13 @@ BR_API int64_t br_cached_bytes(void);
  * process may run on. Results do not depend on it. */
 BR_API void br_set_num_threads(int n);
 BR_API int br_get_num_threads(void);
+/* Whether operations of the calling thread, and tasks that other threads run for it, take denormal
+ * numbers (in f32 those below 1.2e-38) for 0, as operands and as results. They do not unless told
+ * to, but for matrix products and scaled_dot_product_attention, which always do: processors are a
+ * hundred times slower with denormal numbers, and no gradient is told apart by them. It is a mode
+ * of the processor, and so that of the thread's own code as well. False, and nothing done, where
+ * the processor has no such mode. */
+BR_API bool br_set_flush_denormal(bool flush);
 /* The instruction set of the kernels: "avx512", "avx2" or "baseline"; the best that the processor
  * runs, or the one that the environment variable BRASA_CPU_CAPABILITY names when the first
  * operation runs. Results differ by rounding from one to another. */

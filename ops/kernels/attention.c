@@ -6,6 +6,7 @@
  * add to does not overlap, and the order in which anything is added to is that of the steps. So a
  * step's pairs may be shared among threads, or a head done by one, and the result is the same. */
 #include "ops/kernels/attention.h"
+#include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
 
 #include <stdatomic.h>
@@ -117,7 +118,8 @@ static void set_teams(job *j, double total, double unit)
         j->taken = share > 0 ? share : 1;
 }
 
-/* Scratch for each team, while `run` runs. */
+/* Scratch for each team, while `run` runs, and denormal numbers taken for 0: weights of keys that
+ * hardly count are such. */
 static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
 {
     j->scratch_bytes = ratio(j->kernels->attention_scratch(&j->a->head, gradients), 64) * 64;
@@ -125,7 +127,9 @@ static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
     j->scratch = br__block_alloc("scaled_dot_product_attention", bytes, &capacity);
     if (!j->scratch)
         return false;
+    const br_float_mode before = br__flush_denormals();
     run(j);
+    br__restore_denormals(before);
     br__block_free(j->scratch, bytes, capacity);
     return true;
 }

@@ -5,6 +5,7 @@
  * go by the number of threads. BLIS makes no such promise and gets a cut that goes by sizes. */
 #include "ops/kernels/gemm.h"
 #include "ops/kernels/kernels.h"
+#include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
 
 #include <math.h>
@@ -326,10 +327,8 @@ static bool run_small(const job *j)
     return true;
 }
 
-bool br__gemm(const br_gemm *g)
+static bool multiply(const br_gemm *g)
 {
-    if (g->m == 0 || g->n == 0 || batches(g) == 0)
-        return true;
     br_gemm row;
     if (g->n == 1 && g->c_row == 1 && !g->bias) {
         row = flipped(g); /* vectors go along the rows of C: one column would leave them empty */
@@ -344,4 +343,14 @@ bool br__gemm(const br_gemm *g)
     else if (takes_blis(j.kernels, g))
         j.multiply = multiply_by_blis;
     return run_small(&j) || run(&j);
+}
+
+bool br__gemm(const br_gemm *g)
+{
+    if (g->m == 0 || g->n == 0 || batches(g) == 0)
+        return true;
+    const br_float_mode before = br__flush_denormals();
+    const bool done = multiply(g);
+    br__restore_denormals(before);
+    return done;
 }

@@ -2,6 +2,8 @@
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
+#include <brasa/brasa.h>
+#include <float.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,4 +102,52 @@ Test(threads, numbers_out_of_range)
     cr_assert(strstr(br_error_message(), "set_num_threads: 0 threads, must be 1 .. 1024"));
     br_clear_error();
     cr_assert_eq(br_get_num_threads(), before);
+}
+
+/* ---- Denormal numbers ------------------------------------------------------------------------ */
+
+enum { LARGE = 1 << 18 }; /* elements: many tasks */
+
+/* The sum of a half of FLT_MIN as often as LARGE, which no thread may take for 0. */
+static double sum_of_halves(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *least = br_full(BR_SHAPE(LARGE), (double)FLT_MIN, BR_F32);
+    double sum = br_item(br_sum(br_to(br_mul_scalar(least, 0.5), BR_F64)));
+    br_scope_end(scope);
+    return sum;
+}
+
+Test(threads, denormal_numbers_are_flushed_where_asked_for)
+{
+    for (int threads = 1; threads <= 3; threads++) {
+        br_set_num_threads(threads);
+        cr_assert_eq(sum_of_halves(), LARGE * (0.5 * (double)FLT_MIN));
+        cr_assert(br_set_flush_denormal(true));
+        cr_assert_eq(sum_of_halves(), 0.0, "%d threads", threads);
+        cr_assert(br_set_flush_denormal(false));
+        cr_assert_eq(sum_of_halves(), LARGE * (0.5 * (double)FLT_MIN), "%d threads", threads);
+    }
+}
+
+/* The largest element of a [n, 8] x [8, n] of elements of the given sizes. */
+static double largest_product(int64_t n, double a, double b)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *left = br_full(BR_SHAPE(n, 8), a, BR_F32);
+    br_tensor *right = br_full(BR_SHAPE(8, n), b, BR_F32);
+    double most = br_item(br_to(br_max(br_mm(left, right)), BR_F64));
+    br_scope_end(scope);
+    return most;
+}
+
+Test(threads, products_flush_denormal_numbers_and_nothing_after_them_does)
+{
+    const double denormal = 0.5 * (double)FLT_MIN;
+    for (int64_t n = 1; n <= 512; n *= 8) {
+        cr_assert_eq(largest_product(n, denormal, 1e3), 0.0, "operands");
+        cr_assert_eq(largest_product(n, 1e-20, 1e-20), 0.0, "results");
+        cr_assert_float_eq(largest_product(n, 1e-15, 1e-15), 8e-30, 1e-35);
+    }
+    cr_assert_eq(sum_of_halves(), LARGE * denormal);
 }
