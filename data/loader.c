@@ -1,30 +1,74 @@
-/* data/loader.c - batches of a dataset, shuffled as PyTorch's DataLoader shuffles. */
+/* data/loader.c - batches of a dataset, as PyTorch's DataLoader makes them: an order for each
+ * epoch, and batches of it, made when they are asked for or by threads that read ahead. */
+#include "data/data_internal.h"
 #include "tensor/random_internal.h"
 
-#include <brasa/data.h>
 #include <inttypes.h>
 #include <string.h>
 
 struct br_loader {
-    br_dataset *dataset;
+    br_batching batching;
     int64_t batch_size; /* at most the dataset's size */
-    bool shuffle, drop_last;
-    int64_t size; /* of the dataset */
-    int64_t next; /* item of the order that comes next; -1 before the first epoch */
+    bool shuffle, drop_last, persistent;
+    int num_workers;
+    int64_t prefetch_factor;
+    int64_t size;     /* of the dataset */
+    int64_t next;     /* batch that comes next; -1 before the first epoch */
+    int64_t *lengths; /* or NULL */
     int64_t *order;
-    br_tensor **items; /* of a batch: [field][item] */
+    uint64_t seed; /* of this epoch's workers */
+    br_read_ahead *workers;
+    bool stopped; /* by an error */
 };
 
-static bool good_options(const br_dataset *dataset, const br_loader_options *options)
+/* ---- Making one ------------------------------------------------------------------------------ */
+
+static bool good_number(const char *name, int64_t value, int64_t most)
 {
+    if (value >= 0 && value <= most)
+        return true;
+    br__fail(BR_ERROR_ARGUMENT, "loader", "%s is %" PRId64 ", must be 0 .. %" PRId64, name, value,
+             most);
+    return false;
+}
+
+static bool good_options(const br_dataset *dataset, const br_loader_options *o)
+{
+    enum { MOST_WORKERS = 256, MOST_AHEAD = 1024 };
     if (br_failed())
         return false;
     if (!dataset)
         br__fail(BR_ERROR_ARGUMENT, "loader", "dataset is NULL, but it is required");
-    else if (options->batch_size < 0 || options->batch_size > INT32_MAX)
+    else if (o->batch_size < 0 || o->batch_size > INT32_MAX)
         br__fail(BR_ERROR_ARGUMENT, "loader", "batch_size is %" PRId64 ", must be 1 .. %d",
-                 options->batch_size, INT32_MAX);
-    return !br_failed();
+                 o->batch_size, INT32_MAX);
+    return !br_failed() && good_number("num_workers", o->num_workers, MOST_WORKERS) &&
+           good_number("prefetch_factor", o->prefetch_factor, MOST_AHEAD);
+}
+
+static bool take_lengths(br_loader *loader, const int64_t *lengths)
+{
+    if (!lengths)
+        return true;
+    loader->lengths = br__malloc((size_t)loader->size * sizeof *lengths);
+    if (loader->lengths && loader->size > 0)
+        memcpy(loader->lengths, lengths, (size_t)loader->size * sizeof *lengths);
+    return loader->lengths != NULL;
+}
+
+static void take_options(br_loader *loader, br_dataset *dataset, const br_loader_options *o)
+{
+    loader->batching = (br_batching){ .dataset = dataset, .pad = o->pad };
+    for (int k = 0; o->padding_values && k < br_dataset_num_fields(dataset); k++)
+        loader->batching.padding_values[k] = o->padding_values[k];
+    loader->batch_size = o->batch_size ? o->batch_size : 1;
+    loader->shuffle = o->shuffle;
+    loader->drop_last = o->drop_last;
+    loader->num_workers = o->num_workers;
+    loader->prefetch_factor = o->prefetch_factor ? o->prefetch_factor : 2;
+    loader->persistent = o->persistent_workers;
+    loader->size = br_dataset_size(dataset);
+    loader->next = -1;
 }
 
 br_loader *br_loader_new(br_dataset *dataset, const br_loader_options *options)
@@ -36,28 +80,27 @@ br_loader *br_loader_new(br_dataset *dataset, const br_loader_options *options)
     br_loader *loader = br__calloc(1, sizeof *loader);
     if (!loader)
         return NULL;
-    loader->dataset = dataset;
-    loader->batch_size = o->batch_size ? o->batch_size : 1;
-    loader->shuffle = o->shuffle;
-    loader->drop_last = o->drop_last;
-    loader->size = br_dataset_size(dataset);
-    loader->next = -1;
-    int64_t most = loader->batch_size < loader->size ? loader->batch_size : loader->size;
-    size_t fields = (size_t)br_dataset_num_fields(dataset);
+    take_options(loader, dataset, o);
     loader->order = br__calloc((size_t)loader->size, sizeof *loader->order);
-    loader->items = br__calloc((size_t)most, fields * sizeof(br_tensor *));
-    if (loader->order && loader->items)
+    if (loader->order && take_lengths(loader, o->lengths))
         return loader;
     br_loader_free(loader);
     return NULL;
+}
+
+static void end_workers(br_loader *loader)
+{
+    br__read_ahead_free(loader->workers);
+    loader->workers = NULL;
 }
 
 void br_loader_free(br_loader *loader)
 {
     if (!loader)
         return;
+    end_workers(loader);
+    br_free(loader->lengths);
     br_free(loader->order);
-    br_free(loader->items);
     br_free(loader);
 }
 
@@ -69,24 +112,30 @@ int64_t br_loader_size(const br_loader *loader)
     return whole + (!loader->drop_last && loader->size % loader->batch_size != 0);
 }
 
-/* ---- Order ----------------------------------------------------------------------------------- */
+/* ---- Batches --------------------------------------------------------------------------------- */
 
-/* What torch.empty((), dtype=torch.int64).random_() draws. */
-static uint64_t draw_seed(void)
+static bool make_batch(const void *context, int64_t batch, br_tensor **fields)
 {
-    return br_random_u64() & INT64_MAX;
+    const br_loader *loader = context;
+    int64_t first = batch * loader->batch_size, left = loader->size - first;
+    return br__make_batch(&loader->batching, left < loader->batch_size ? left : loader->batch_size,
+                          loader->order + first, fields);
 }
 
-/* A random order of a generator of its own, seeded from this thread's; the latter goes on from
- * behind the seed. */
-static void shuffle(br_loader *loader)
+/* Lets workers, if there are any to be, make the batches from number loader->next on. */
+static bool read_ahead(br_loader *loader)
 {
-    uint64_t seed = draw_seed();
-    br_rng_state state;
-    br_get_rng_state(&state);
-    br_manual_seed(seed);
-    br__permute(loader->order, loader->size);
-    br_set_rng_state(&state);
+    int64_t left = br_loader_size(loader) - loader->next;
+    loader->stopped = false;
+    if (loader->num_workers == 0 || left == 0)
+        return true;
+    if (!loader->workers)
+        loader->workers =
+            br__read_ahead_new(loader->num_workers, loader->num_workers * loader->prefetch_factor,
+                               br_dataset_num_fields(loader->batching.dataset), make_batch, loader);
+    if (loader->workers)
+        br__read_ahead_start(loader->workers, loader->next, loader->next + left, loader->seed);
+    return loader->workers != NULL;
 }
 
 bool br_loader_begin(br_loader *loader)
@@ -97,60 +146,15 @@ bool br_loader_begin(br_loader *loader)
         br__fail(BR_ERROR_ARGUMENT, "loader", "loader is NULL, but it is required");
         return false;
     }
-    draw_seed(); /* DataLoader's seed for worker processes, drawn whether there are any or not */
-    if (loader->shuffle && loader->size > 0)
-        shuffle(loader);
-    for (int64_t i = 0; i < loader->size && !loader->shuffle; i++)
-        loader->order[i] = i;
+    if (loader->workers)
+        br__read_ahead_stop(loader->workers);
+    if (!loader->persistent)
+        end_workers(loader);
+    /* DataLoader's seed for workers, drawn whether there are any or not. */
+    loader->seed = br_random_u64() & INT64_MAX;
+    br__sample(loader->order, loader->size, loader->shuffle, loader->lengths, loader->batch_size);
     loader->next = 0;
-    return true;
-}
-
-/* ---- Batches --------------------------------------------------------------------------------- */
-
-static bool get_items(br_loader *loader, int64_t count)
-{
-    br_tensor *fields[BR_MAX_FIELDS];
-    for (int64_t i = 0; i < count; i++) {
-        if (!br_dataset_get(loader->dataset, loader->order[loader->next + i], fields))
-            return false;
-        for (int k = 0; k < br_dataset_num_fields(loader->dataset); k++)
-            loader->items[k * count + i] = fields[k];
-    }
-    return true;
-}
-
-static bool can_stack(const br_loader *loader, int field, int64_t count)
-{
-    br_tensor *const *items = &loader->items[field * count];
-    const int64_t *numbers = &loader->order[loader->next];
-    for (int64_t i = 1; i < count; i++) {
-        if (br_same_shape(items[0], items[i]) && items[0]->dtype == items[i]->dtype)
-            continue;
-        br__fail(BR_ERROR_SHAPE, "loader",
-                 "field %d is %s of %s in item %" PRId64 " and %s of %s in item %" PRId64
-                 ": a batch wants equal shapes and dtypes",
-                 field, br__shape(items[0]), br_dtype_name(items[0]->dtype), numbers[0],
-                 br__shape(items[i]), br_dtype_name(items[i]->dtype), numbers[i]);
-        return false;
-    }
-    return true;
-}
-
-static bool make_batch(br_loader *loader, int64_t count, br_tensor **fields)
-{
-    int n = br_dataset_num_fields(loader->dataset);
-    br_scope *scope = br_scope_begin();
-    bool ok = scope && get_items(loader, count);
-    for (int k = 0; ok && k < n; k++) {
-        if (can_stack(loader, k, count))
-            fields[k] = br_stack((int)count, &loader->items[k * count], 0);
-        ok = !br_failed();
-    }
-    for (int k = 0; k < n; k++)
-        fields[k] = ok ? br_scope_return(scope, fields[k]) : NULL;
-    br_scope_end(scope);
-    return ok;
+    return read_ahead(loader);
 }
 
 /* Whether there is an epoch to read from. */
@@ -175,8 +179,24 @@ bool br_loader_seek(br_loader *loader, int64_t batch)
                  "batch is %" PRId64 ", but an epoch has %" PRId64 " batches", batch, size);
         return false;
     }
-    loader->next = batch < size ? batch * loader->batch_size : loader->size;
-    return true;
+    if (batch == loader->next)
+        return true;
+    if (loader->workers)
+        br__read_ahead_stop(loader->workers);
+    loader->next = batch;
+    return read_ahead(loader);
+}
+
+/* A batch that failed may be asked for again, as without workers; they do nothing until then. */
+static bool next_of_workers(br_loader *loader, br_tensor **fields)
+{
+    if (loader->stopped && !read_ahead(loader))
+        return false;
+    bool ok = br__read_ahead_next(loader->workers, fields);
+    loader->stopped = !ok;
+    if (!ok)
+        br__read_ahead_stop(loader->workers);
+    return ok;
 }
 
 bool br_loader_next(br_loader *loader, br_tensor **fields)
@@ -187,14 +207,16 @@ bool br_loader_next(br_loader *loader, br_tensor **fields)
         br__fail(BR_ERROR_ARGUMENT, "loader", "fields is NULL, but it is required");
         return false;
     }
-    for (int k = 0; k < br_dataset_num_fields(loader->dataset); k++)
+    for (int k = 0; k < br_dataset_num_fields(loader->batching.dataset); k++)
         fields[k] = NULL;
-    int64_t left = loader->size - loader->next;
-    int64_t count = left < loader->batch_size ? left : loader->batch_size;
-    if (count == 0 || (loader->drop_last && count < loader->batch_size))
+    if (loader->next == br_loader_size(loader)) {
+        if (!loader->persistent)
+            end_workers(loader);
         return false;
-    if (!make_batch(loader, count, fields))
+    }
+    if (!(loader->workers ? next_of_workers(loader, fields)
+                          : make_batch(loader, loader->next, fields)))
         return false;
-    loader->next += count;
+    loader->next++;
     return true;
 }

@@ -233,6 +233,11 @@ static void run(int64_t n, void (*task)(void *context, int64_t i), void *context
         task(context, i);
 }
 
+void br__work_alone(void)
+{
+    in_task = true;
+}
+
 /* Tasks are no events of a profile: who runs them is chance. */
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context)
 {

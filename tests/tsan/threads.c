@@ -1,6 +1,6 @@
 /* Four threads train models of their own on data of their own and a tensor they share, hand tensors
- * to another thread, and ask for the counters meanwhile: a program for the thread sanitizer, which
- * Criterion does not run under. */
+ * to another thread, and ask for the counters meanwhile; a loader reads ahead. A program for the
+ * thread sanitizer, which Criterion does not run under. */
 #include <brasa/brasa.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,6 +49,26 @@ static void *train(void *context)
     return NULL;
 }
 
+/* Batches that other threads make. */
+static bool read_ahead(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_dataset *rows = br_tensor_dataset_new(BR_INPUTS(br_randn(BR_SHAPE(100, 300), BR_F32)));
+    br_loader *loader = br_loader_new(
+        rows, &(br_loader_options){ .batch_size = 8, .shuffle = true, .num_workers = 3 });
+    double sum = 0;
+    for (int epoch = 0; epoch < 3; epoch++) {
+        br_loader_begin(loader);
+        for (br_tensor *fields[1]; br_loader_next(loader, fields);)
+            sum += br_item(br_sum(fields[0]));
+    }
+    br_loader_begin(loader);
+    br_loader_free(loader);
+    br_dataset_free(rows);
+    br_scope_end(scope);
+    return br_report(stderr) == EXIT_SUCCESS && sum == sum;
+}
+
 int main(void)
 {
     br_set_num_threads(3);
@@ -65,6 +85,7 @@ int main(void)
         br_release(jobs[i].made);
         failed |= jobs[i].failed;
     }
+    failed |= !read_ahead();
     br_thread_cleanup();
     failed |= br_live_tensors() != 0 || br_live_bytes() != 0;
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
