@@ -54,7 +54,7 @@ const br_peak *bench_peak(br_dtype dtype)
 static int usage(FILE *stream, int status)
 {
     fputs(
-        "usage: brasa bench kernels|models|scale|sweep [options]\n"
+        "usage: brasa bench kernels|models|embed|scale|sweep [options]\n"
         "\n"
         "kernels: every operation at the sizes its row in tests/op_cases.def gives, forward and\n"
         "backward, as time, GFLOP/s or GB/s, and the fraction of this machine's measured peak\n"
@@ -62,6 +62,9 @@ static int usage(FILE *stream, int status)
         "models: the training step (forward, loss, backward, optimizer) and the forward (no grad,\n"
         "eval) of each model at its notebook's sizes, each in a process of its own, with its peak\n"
         "memory.\n"
+        "embed: sentence embeddings by pretrained weights: of one text of 8, 128 and 512 tokens, "
+        "and\n"
+        "of the lines of a file, 32 at a time.\n"
         "scale: a training step of an encoder against length, batch, width and depth.\n"
         "sweep: operations from 1 to 10^7 elements, the least time of many calls.\n"
         "\n"
@@ -70,20 +73,27 @@ static int usage(FILE *stream, int status)
         "  --seconds S    least time to measure each entry for (0.2; scale 1, models 3, sweep "
         "0.005)\n"
         "  --json         one object a line\n"
-        "  --serve        models: one step for each line of standard input, for comparisons; the\n"
-        "                 filter is NAME/train or NAME/forward; sweep: one entry for each line\n"
+        "  --model DIR    embed: the folder of a BERT, as the hub has it\n"
+        "  --file FILE    embed: with lines\n"
+        "  --serve        models, embed: one step for each line of standard input, for "
+        "comparisons; the\n"
+        "                 filter is NAME, NAME/train or NAME/forward; sweep: one entry for each "
+        "line\n"
         "  --plot DIR     scale: draw the curves as SVG\n"
-        "  --profile[=N]  models: profile N steps (3) and print what they spend their time on\n",
+        "  --profile[=N]  models, embed: profile N steps (3) and print what they spend their time "
+        "on\n",
         stream);
     return status;
 }
 
 int cli_bench(int argc, char **argv)
 {
-    enum { THREADS = 256, FILTER, SECONDS, JSON, SERVE, PROFILE, PLOT };
+    enum { THREADS = 256, FILTER, MODEL, FILES, SECONDS, JSON, SERVE, PROFILE, PLOT };
     static const struct option known[] = {
         { "threads", required_argument, NULL, THREADS },
         { "filter", required_argument, NULL, FILTER },
+        { "model", required_argument, NULL, MODEL },
+        { "file", required_argument, NULL, FILES },
         { "seconds", required_argument, NULL, SECONDS },
         { "json", no_argument, NULL, JSON },
         { "serve", no_argument, NULL, SERVE },
@@ -106,6 +116,12 @@ int cli_bench(int argc, char **argv)
             break;
         case FILTER:
             o.filter = optarg;
+            break;
+        case MODEL:
+            o.model = optarg;
+            break;
+        case FILES:
+            o.file = optarg;
             break;
         case SECONDS:
             o.seconds = strtod(optarg, &end);
@@ -144,11 +160,13 @@ int cli_bench(int argc, char **argv)
         int (*run)(const bench_options *options);
     } parts[] = { { "kernels", bench_kernels },
                   { "models", bench_models },
+                  { "embed", bench_embed },
                   { "scale", bench_scale },
                   { "sweep", bench_sweep } };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(argv[optind], parts[i].name) == 0)
             return parts[i].run(&o);
-    fprintf(stderr, "brasa bench: %s: must be kernels, models, scale or sweep\n", argv[optind]);
+    fprintf(stderr, "brasa bench: %s: must be kernels, models, embed, scale or sweep\n",
+            argv[optind]);
     return 2;
 }

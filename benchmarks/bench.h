@@ -12,13 +12,15 @@ typedef struct bench_options {
     const char *plot; /* scale: folder for plots, NULL: none */
     bool serve;       /* models, sweep: do one step, or entry, for each line of standard input */
     int64_t profile;  /* models: steps to profile instead of timing them, 0: none */
-    double seconds;   /* least time to measure each entry for */
+    const char *model, *file; /* embed: the model's folder, and lines to embed */
+    double seconds;           /* least time to measure each entry for */
 } bench_options;
 
 /* The subcommand. */
 int cli_bench(int argc, char **argv);
 int bench_kernels(const bench_options *options);
 int bench_models(const bench_options *options);
+int bench_embed(const bench_options *options);
 int bench_scale(const bench_options *options);
 int bench_sweep(const bench_options *options);
 

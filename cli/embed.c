@@ -1,15 +1,14 @@
 /* cli/embed.c - `brasa embed --model DIR TEXT...`: sentence embeddings of a BERT, and their
  * cosines.
  *
- * An embedding is the mean of the last hidden state over a text's tokens, of length 1. Texts go in
- * batches of about equal length, so that little is computed for padding. */
+ * Texts go in batches of about equal length, so that little is computed for padding. */
 #include "cli/cli.h"
+#include "cli/embedder.h"
 #include "cli/progress.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,13 +78,6 @@ static bool take_arguments(texts *t, int n, char **arguments)
     return true;
 }
 
-static int by_length(const void *a, const void *b, void *items)
-{
-    int64_t i = *(const int64_t *)a, k = *(const int64_t *)b;
-    int64_t x = ((const br_text *)items)[i].length, y = ((const br_text *)items)[k].length;
-    return x != y ? (x > y) - (x < y) : (i > k) - (i < k);
-}
-
 static bool read_texts(texts *t, const request *r, int n, char **arguments)
 {
     size_t length = 0;
@@ -96,9 +88,7 @@ static bool read_texts(texts *t, const request *r, int n, char **arguments)
     t->order = malloc((size_t)(t->n + 1) * sizeof *t->order);
     if (!t->order)
         return no_memory();
-    for (int64_t i = 0; i < t->n; i++)
-        t->order[i] = i;
-    qsort_r(t->order, (size_t)t->n, sizeof *t->order, by_length, t->items);
+    embedder_sort(t->n, t->items, t->order);
     return true;
 }
 
@@ -109,31 +99,11 @@ static void free_texts(texts *t)
     free(t->memory);
 }
 
-/* ---- The model ------------------------------------------------------------------------------- */
-
-/* [n, hidden_size]. The division by the number of tokens is left to that by the length. */
-static br_tensor *pool(br_tensor *last_hidden_state, br_tensor *attention_mask)
-{
-    br_tensor *mask = br_unsqueeze(br_to(attention_mask, BR_F32), 1);
-    br_tensor *sum = br_select(br_matmul(mask, last_hidden_state), 1, 0);
-    br_tensor *squares = br_sum_dim(br_mul(sum, sum), BR_DIMS(-1), true);
-    return br_div(sum, br_sqrt(br_clamp(squares, 1e-24, INFINITY)));
-}
-
-static bool check_tokens(const br_hf_bert *bert, const br_token_batch *batch)
-{
-    int64_t tokens = br_size(batch->ids, 1), most = bert->config.max_position_embeddings;
-    if (!br_failed() && tokens > most)
-        br_raise(BR_ERROR_ARGUMENT,
-                 "embed: a text has %" PRId64 " tokens, more than the model's %" PRId64
-                 "; --max-length %" PRId64 " cuts it",
-                 tokens, most, most);
-    return !br_failed();
-}
+/* ---- Embedding ------------------------------------------------------------------------------- */
 
 /* Embeds texts order[from] .. order[from + n - 1] into their rows of `all`. */
-static void embed_batch(br_hf_bert *bert, const br_tokenizer *tokenizer, const request *r,
-                        const texts *t, int64_t from, int64_t n, br_tensor *all)
+static void embed_batch(const embedder *e, const request *r, const texts *t, int64_t from,
+                        int64_t n, br_tensor *all)
 {
     br_scope *scope = br_scope_begin();
     br_text *some = malloc((size_t)n * sizeof *some);
@@ -141,13 +111,7 @@ static void embed_batch(br_hf_bert *bert, const br_tokenizer *tokenizer, const r
         no_memory();
     for (int64_t i = 0; some && i < n; i++)
         some[i] = t->items[t->order[from + i]];
-    br_token_batch b = { 0 };
-    br_tensor *rows = NULL;
-    if (some && br_tokenizer_encode_batch(tokenizer, n, some, NULL, &r->encode, &b) &&
-        check_tokens(bert, &b)) {
-        br_hf_bert_options o = { .attention_mask = b.attention_mask, .token_type_ids = b.type_ids };
-        rows = pool(br_hf_bert_forward(bert, b.ids, &o), b.attention_mask);
-    }
+    br_tensor *rows = some ? embedder_embed(e, n, some, &r->encode) : NULL;
     for (int64_t i = 0; rows && i < n; i++)
         br_copy_(br_select(all, 0, t->order[from + i]), br_select(rows, 0, i));
     free(some);
@@ -155,15 +119,14 @@ static void embed_batch(br_hf_bert *bert, const br_tokenizer *tokenizer, const r
 }
 
 /* [t->n, hidden_size], in the order of the texts; NULL on error. */
-static br_tensor *embed_all(br_hf_bert *bert, const br_tokenizer *tokenizer, const request *r,
-                            const texts *t)
+static br_tensor *embed_all(const embedder *e, const request *r, const texts *t)
 {
-    br_tensor *all = br_empty(BR_SHAPE(t->n, bert->config.hidden_size), BR_F32);
+    br_tensor *all = br_empty(BR_SHAPE(t->n, e->bert->config.hidden_size), BR_F32);
     int64_t size = r->batch_size;
     progress p = progress_begin(0, (t->n + size - 1) / size);
     for (int64_t from = 0; from < t->n && !br_failed(); from += size) {
         int64_t n = from + size < t->n ? size : t->n - from;
-        embed_batch(bert, tokenizer, r, t, from, n, all);
+        embed_batch(e, r, t, from, n, all);
         if (p.terminal && p.total > 1 && !br_failed())
             progress_update(&p, from / size + 1, "");
     }
@@ -214,16 +177,14 @@ static void embed(const request *r, int n, char **arguments)
                  "embed: cosines are shown of at most %d texts, there are %" PRId64
                  "; --json gives embeddings",
                  MOST_SHOWN, t.n);
-    br_tokenizer *tokenizer = br_failed() ? NULL : cli_open_tokenizer(r->model, r->cased);
-    br_auto_model_options options = { .class_name = "BertModel" };
-    br_hf_bert *bert = tokenizer ? br_auto_model_load(r->model, &options, NULL) : NULL;
-    br_tensor *all = bert ? embed_all(bert, tokenizer, r, &t) : NULL;
+    embedder e = { 0 };
+    bool open = !br_failed() && embedder_open(&e, r->model, r->cased);
+    br_tensor *all = open ? embed_all(&e, r, &t) : NULL;
     if (all && r->json)
         show_json(&t, all);
     else if (all)
         show_cosines(&t, all);
-    br_free_module(bert);
-    br_tokenizer_free(tokenizer);
+    embedder_close(&e);
     free_texts(&t);
     br_scope_end(scope);
 }

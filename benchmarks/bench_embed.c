@@ -1,0 +1,175 @@
+/* benchmarks/bench_embed.c - sentence embeddings by pretrained weights: the time of one text, and
+ * of the lines of a file. benchmarks/compare_embed.py has the same in PyTorch and ONNX Runtime. */
+#include "benchmarks/bench.h"
+#include "cli/cli.h"
+#include "cli/embedder.h"
+#include "cli/step_profile.h"
+
+#include <fnmatch.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 32 }; /* lines at a time */
+
+typedef struct workload {
+    embedder embedder;
+    br_token_batch tokens; /* of one text */
+    char *memory;          /* of the lines */
+    br_text *lines;        /* from the shortest to the longest; NULL: one text is embedded */
+    int64_t n, next;
+    double sum; /* of the last embeddings' values */
+} workload;
+
+/* ---- What is measured ------------------------------------------------------------------------ */
+
+/* Words of every part of the vocabulary. */
+static void make_text(workload *w, int64_t tokens)
+{
+    int64_t size = w->embedder.bert->config.vocab_size;
+    w->tokens.ids = br_empty(BR_SHAPE(1, tokens), BR_I64);
+    int64_t *ids = br_data_i64(w->tokens.ids);
+    for (int64_t i = 0; ids && i < tokens; i++)
+        ids[i] = i * 104729 % size;
+    w->tokens.attention_mask = br_ones_like(w->tokens.ids);
+    w->tokens.type_ids = br_zeros_like(w->tokens.ids);
+}
+
+/* The lines of the file by their length, in whole batches. */
+static void read_lines(workload *w, const char *path)
+{
+    size_t length;
+    w->memory = cli_read_file(path, &length);
+    if (!w->memory)
+        return;
+    br_text *lines = malloc((length + 1) * sizeof *lines), line;
+    w->lines = malloc((length + 1) * sizeof *lines);
+    int64_t *order = malloc((length + 1) * sizeof *order);
+    const char *at = w->memory;
+    while (lines && cli_next_line(&at, w->memory + length, '\n', &line))
+        lines[w->n++] = line;
+    if (!lines || !w->lines || !order || w->n < BATCH)
+        br_raise(BR_ERROR_ARGUMENT, "%s: has fewer than %d lines, or there is no memory for them",
+                 path, BATCH);
+    else
+        embedder_sort(w->n, lines, order);
+    for (int64_t i = 0; i < w->n && !br_failed(); i++)
+        w->lines[i] = lines[order[i]];
+    free(order);
+    free(lines);
+}
+
+static void step(void *context)
+{
+    workload *w = context;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *all;
+    if (w->lines) {
+        if (w->next + BATCH > w->n)
+            w->next = 0;
+        all = embedder_embed(&w->embedder, BATCH, w->lines + w->next, NULL);
+        w->next += BATCH;
+    } else {
+        all = embedder_run(&w->embedder, &w->tokens);
+    }
+    w->sum = br_item(br_sum(all));
+    br_scope_end(scope);
+}
+
+/* ---- The entries ----------------------------------------------------------------------------- */
+
+static const struct entry {
+    const char *name;
+    int64_t tokens; /* 0: lines of a file */
+} entries[] = {
+    { "embed-8", 8 }, { "embed-128", 128 }, { "embed-512", 512 }, { "embed-lines", 0 }
+};
+
+/* For each line of input one step; the sum and milliseconds come back. */
+static void serve(workload *w)
+{
+    char line[64];
+    while (fgets(line, sizeof line, stdin) && !br_failed()) {
+        double start = bench_now();
+        step(w);
+        printf("%.9g %.6f\n", w->sum, (bench_now() - start) * 1e3);
+        fflush(stdout);
+    }
+}
+
+static void profile(workload *w, const char *name, int64_t steps)
+{
+    step_profile s = { .steps = steps };
+    for (int64_t i = 0; i < STEP_PROFILE_WARM_UP + steps && step_profile_before(&s); i++) {
+        step(w);
+        step_profile_after(&s);
+    }
+    printf("%s\n", name);
+    step_profile_report(&s, NULL);
+    step_profile_end(&s);
+}
+
+static void measure(const bench_options *o, workload *w, const struct entry *e)
+{
+    bench_times t = bench_measure(step, w, o->seconds > 0 ? o->seconds : 1);
+    if (!o->json) {
+        printf("%-12s %9.2f ms (least %.2f, of %d)\n", e->name, t.median * 1e3, t.min * 1e3,
+               t.count);
+        return;
+    }
+    json_t *row = json_pack("{ss si sf sf}", "name", e->name, "threads", o->threads, "median_ms",
+                            t.median * 1e3, "min_ms", t.min * 1e3);
+    json_dumpf(row, stdout, JSON_REAL_PRECISION(9));
+    json_decref(row);
+    putchar('\n');
+}
+
+static void run_entry(const bench_options *o, workload *w, const struct entry *e)
+{
+    if (e->tokens > 0)
+        make_text(w, e->tokens);
+    else
+        read_lines(w, o->file);
+    if (br_failed())
+        return;
+    if (o->serve)
+        serve(w);
+    else if (o->profile > 0)
+        profile(w, e->name, o->profile);
+    else
+        measure(o, w, e);
+}
+
+static int run(const bench_options *o, const struct entry *e)
+{
+    workload w = { 0 };
+    br_scope *scope = br_scope_begin();
+    if (embedder_open(&w.embedder, o->model, false))
+        run_entry(o, &w, e);
+    embedder_close(&w.embedder);
+    free(w.lines);
+    free(w.memory);
+    br_scope_end(scope);
+    return br_report(stderr);
+}
+
+int bench_embed(const bench_options *o)
+{
+    if (!o->model) {
+        fprintf(stderr, "brasa bench embed: --model is wanted\n");
+        return 2;
+    }
+    int found = 0, status = EXIT_SUCCESS;
+    for (size_t i = 0; i < sizeof entries / sizeof *entries && status == EXIT_SUCCESS; i++) {
+        const struct entry *e = &entries[i];
+        if ((!e->tokens && !o->file) || (o->filter && fnmatch(o->filter, e->name, 0) != 0))
+            continue;
+        found++;
+        status = run(o, e);
+        if (o->serve)
+            break;
+    }
+    if (found == 0)
+        fprintf(stderr, "brasa bench: no entry matches %s\n", o->filter ? o->filter : "");
+    return found ? status : 2;
+}

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Sentence embeddings by Brasa, PyTorch and ONNX Runtime side by side, from one interleaved run.
+
+Each runs as a process of its own with the weights of one folder, and they take turns, one step each:
+one text of 8, 128 and 512 tokens, and the lines of a file, 32 at a time by length, each tokenizing for
+itself. The sums of what they give must agree. Printed are the median time of a step, and the median of
+the ratios of neighbouring steps; of lines also how many a second.
+
+Rivals: torch is transformers' BertModel as it installs, compiled the same under torch.compile, onnx the
+same exported by torch.onnx and run by ONNX Runtime. Those whose packages (torch, transformers,
+tokenizers; onnx, onnxscript, onnxruntime) are not installed are told to be absent.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+PACKAGES = {"torch": ["torch", "transformers", "tokenizers"],
+            "compiled": ["torch", "transformers", "tokenizers"],
+            "onnx": ["torch", "transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"]}
+LENGTHS = {"embed-8": 8, "embed-128": 128, "embed-512": 512}
+ENTRIES = [*LENGTHS, "embed-lines"]
+BATCH = 32
+
+
+# ---- A rival's side, in a process of its own ----------------------------------------------------
+
+def pool(torch, hidden, mask):
+    total = (hidden * mask.unsqueeze(-1)).sum(1)
+    return torch.nn.functional.normalize(total, dim=1)
+
+
+def torch_runner(args, rival):
+    """A function of ids, mask: the embeddings' sum."""
+    import torch
+    from transformers import BertModel
+    torch.set_num_threads(args.threads)
+    model = BertModel.from_pretrained(args.model).eval()
+
+    def embed(ids, mask):
+        return pool(torch, model(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+
+    run = torch.compile(embed, dynamic=True) if rival == "compiled" else embed
+
+    def step(ids, mask):
+        with torch.inference_mode():
+            return run(torch.tensor(ids), torch.tensor(mask)).sum().item()
+    return step
+
+
+def export(args, path):
+    import torch
+    from transformers import BertModel
+
+    class Embedder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = BertModel.from_pretrained(args.model)
+
+        def forward(self, ids, mask):
+            return pool(torch, self.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+
+    example = torch.ones(2, 9, dtype=torch.long)
+    batch, tokens = torch.export.Dim("batch", max=4096), torch.export.Dim("tokens", max=512)
+    torch.onnx.export(Embedder().eval(), (example, example), str(path), input_names=["ids", "mask"],
+                      output_names=["embeddings"], dynamo=True, verbose=False,
+                      dynamic_shapes={"ids": {0: batch, 1: tokens}, "mask": {0: batch, 1: tokens}})
+
+
+def onnx_runner(args, _):
+    import numpy
+    import onnxruntime
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.onnx"
+        sys.stdout = sys.stderr  # the exporter tells of its progress
+        export(args, path)
+        sys.stdout = sys.__stdout__
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = args.threads
+        options.inter_op_num_threads = 1
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def step(ids, mask):
+        given = {"ids": numpy.array(ids, dtype=numpy.int64), "mask": numpy.array(mask, dtype=numpy.int64)}
+        return float(session.run(None, given)[0].sum())
+    return step
+
+
+def batches_of(args):
+    """Ids and mask of one text, again and again, or of the file's lines, tokenized when asked for."""
+    from tokenizers import Tokenizer
+    if args.entry != "embed-lines":
+        size = json.loads((args.model / "config.json").read_text(encoding="utf-8"))["vocab_size"]
+        n = LENGTHS[args.entry]
+        ids = [[i * 104729 % size for i in range(n)]]
+        while True:
+            yield ids, [[1] * n]
+    tokenizer = Tokenizer.from_file(str(args.model / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.enable_padding()
+    lines = pathlib.Path(args.file).read_text(encoding="utf-8").splitlines()
+    lines.sort(key=lambda line: len(line.encode()))
+    while True:
+        for i in range(0, len(lines) - BATCH + 1, BATCH):
+            encoded = tokenizer.encode_batch(lines[i:i + BATCH])
+            yield [e.ids for e in encoded], [e.attention_mask for e in encoded]
+
+
+def serve(args):
+    import time
+    os.environ["TOKENIZERS_PARALLELISM"] = "true" if args.threads > 1 else "false"
+    step = (onnx_runner if args.serve == "onnx" else torch_runner)(args, args.serve)
+    batches = batches_of(args)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        total = step(*next(batches))
+        print(f"{total:.9g} {(time.perf_counter() - start) * 1e3:.6f}", flush=True)
+
+
+# ---- The comparison -----------------------------------------------------------------------------
+
+class Runner:
+    """A process that does one step a line."""
+
+    def __init__(self, label, command, threads):
+        env = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads),
+                   RAYON_NUM_THREADS=str(threads))
+        self.label = label
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=env)
+        self.sums, self.ms = [], []
+
+    def step(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.label} ended: exit status {self.process.wait()}")
+        total, ms = map(float, line.split())
+        self.sums.append(total)
+        self.ms.append(ms)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def missing(rival):
+    return [name for name in PACKAGES[rival] if not importlib.util.find_spec(name)]
+
+
+def start(entry, rival, args):
+    shared = ["--model", str(args.model), "--threads", str(args.threads), "--file", str(args.file)]
+    if rival == "brasa":
+        return Runner(rival, [args.brasa, "bench", "embed", "--serve", "--filter", entry, *shared],
+                      args.threads)
+    return Runner(rival, [sys.executable, __file__, "--serve", rival, "--entry", entry, *shared],
+                  args.threads)
+
+
+def compare(entry, rivals, args):
+    runners = [start(entry, rival, args) for rival in ["brasa", *rivals]]
+    ours = runners[0]
+    for i in range(args.warmup + args.steps):
+        for runner in runners:
+            runner.step()
+            a, b = ours.sums[i], runner.sums[i]
+            if not abs(a - b) <= 1e-3 * max(1, abs(b)):
+                sys.exit(f"{entry}: step {i} gives {a} and, by {runner.label}, {b}")
+    row = {"name": entry, "threads": args.threads, "steps": args.steps, "load": os.getloadavg()[0]}
+    mine = ours.ms[args.warmup:]
+    for runner in runners:
+        runner.close()
+        his = runner.ms[args.warmup:]
+        row[runner.label] = {"ms": statistics.median(his), "min_ms": min(his),
+                             "ratio": statistics.median(t / m for m, t in zip(mine, his))}
+        if entry == "embed-lines":
+            row[runner.label]["lines_per_s"] = 1e3 * BATCH * len(his) / sum(his)
+            row[runner.label]["ratio"] = sum(his) / sum(mine)
+    return row
+
+
+def print_row(row):
+    print(f"{row['name']}, {row['threads']} threads")
+    for label in ["brasa", *PACKAGES]:
+        if label not in row:
+            continue
+        r = row[label]
+        lines = f"  {r['lines_per_s']:7.0f} lines/s" if "lines_per_s" in r else ""
+        ratio = "" if label == "brasa" else f"  Brasa is {r['ratio']:.2f} times as fast"
+        print(f"  {label:9} {r['ms']:9.2f} ms (least {r['min_ms']:.2f}){lines}{ratio}", flush=True)
+
+
+def write_lines(path, model, n):
+    """Lines of 3 to 60 words of the vocabulary, most of them short, the same each time."""
+    words = [w for w in (model / "vocab.txt").read_text(encoding="utf-8").split("\n")
+             if w.isalpha() and w.isascii()]
+    state = 1
+    with open(path, "w", encoding="utf-8") as out:
+        for _ in range(n):
+            state = state * 48271 % 2147483647
+            line = []
+            for _ in range(3 + state % 58 * (state // 58 % 58) // 58):
+                state = state * 48271 % 2147483647
+                line.append(words[state % len(words)])
+            out.write(" ".join(line) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=pathlib.Path, required=True,
+                        help="the folder of a BERT, as the hub has it")
+    parser.add_argument("--file", help="with lines to embed (10,000 made-up ones)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--steps", type=int, default=15, help="counted steps of each (15)")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before them (3)")
+    parser.add_argument("--entry", choices=ENTRIES, help="one of them (all)")
+    parser.add_argument("--rival", choices=PACKAGES, action="append", help="(all)")
+    parser.add_argument("--brasa", default="build/brasa", help="the command (build/brasa)")
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve:
+        serve(args)
+        return
+    rivals = []
+    for rival in args.rival or PACKAGES:
+        if missing(rival):
+            print(f"{rival} is absent: {', '.join(missing(rival))} not installed", file=sys.stderr)
+        else:
+            rivals.append(rival)
+    with tempfile.TemporaryDirectory() as folder:
+        if not args.file:
+            args.file = pathlib.Path(folder) / "lines.txt"
+            write_lines(args.file, args.model, 10000)
+        for entry in [args.entry] if args.entry else ENTRIES:
+            row = compare(entry, rivals, args)
+            print(json.dumps(row), flush=True) if args.json else print_row(row)
+
+
+if __name__ == "__main__":
+    main()
