@@ -39,12 +39,12 @@ BR_API bool br_plot_svg(const char *path, int n_series, const br_series *series,
 /* A text and how a model's layers attended to its tokens. */
 typedef struct br_attention br_attention;
 
-/* A count and an array, as fields that follow each other want them. */
-#define BR_TOKENS(...)                                                              \
-    (int64_t)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)), \
-        (const char *const[])                                                       \
-    {                                                                               \
-        __VA_ARGS__                                                                 \
+/* The two fields of a text's tokens: { BR_TOKENS("[CLS]", "time", "[SEP]") }. */
+#define BR_TOKENS(...)                                                                          \
+    .n_tokens = (int64_t)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)), \
+    .tokens = (const char *const[])                                                             \
+    {                                                                                           \
+        __VA_ARGS__                                                                             \
     }
 
 /* Tokens are UTF-8; what is not is shown as U+FFFD. They are copied. */
@@ -92,7 +92,7 @@ typedef enum br_display_mode {
     BR_DISPLAY_DARK,
 } br_display_mode;
 
-/* Zeroed behind the first two: the whole of a layer. What is chosen here is what is shown first. */
+/* What may be left zero is: then all is shown. What is chosen is what is shown first. */
 typedef struct br_attention_view {
     br_attention_kind kind;
     const br_attention *attention;
@@ -108,13 +108,6 @@ typedef struct br_attention_view {
     bool raw_tokens; /* as they are: not " " for what tokenizers write in its place */
     bool expanded;   /* neuron view: with the computation open */
 } br_attention_view;
-
-#define BR_ATTENTION_VIEWS(...)                                                      \
-    (int)(sizeof((br_attention_view[]){ __VA_ARGS__ }) / sizeof(br_attention_view)), \
-        (br_attention_view[])                                                        \
-    {                                                                                \
-        __VA_ARGS__                                                                  \
-    }
 
 typedef enum br_attention_precision {
     BR_PRECISION_AUTO, /* f32 up to a million values, f16 up to 4 million, above that u8 */

@@ -38,6 +38,7 @@ class Lanes {
       this.fill(0, filter.left);
       this.fill(1, filter.right);
     }
+    this.space.style.width = `${this.between}px`;
     this.lines = this.findLines();
     this.refresh();
   }
@@ -69,8 +70,8 @@ class Lanes {
 
   fill(side, tokens) {
     this.sides[side].replaceChildren(...tokens.map((token, index) => {
-      const item = element("li", { dir: "auto", tabIndex: index ? -1 : 0, index,
-        aria: { role: "option", selected: "false" } }, element("bdi", {}, token));
+      const item = element("li", { dir: "auto", title: token, tabIndex: index ? -1 : 0, index,
+        aria: { role: "option", selected: "false" } }, token);
       item.style.height = item.style.lineHeight = `${this.row}px`;
       return item;
     }));
@@ -193,7 +194,7 @@ class Lanes {
     if (this.other)
       heading.append(element("b", {}, element("bdi", {}, this.token(this.other))));
     this.readout.replaceChildren(heading, element("table", {},
-      ...rows.slice(0, LISTED).map(row => this.line(row, opposite))));
+      ...rows.slice(0, this.other ? rows.length : LISTED).map(row => this.line(row, opposite))));
     if (rows.length > LISTED && !this.other)
       this.readout.append(element("p", { className: "note" }, `and ${rows.length - LISTED} more`));
   }
@@ -204,11 +205,14 @@ class Lanes {
   }
 
   line({ index, weight, channel }, side) {
-    return element("tr", {},
-      element("td", {}, element("bdi", {}, this.filter[side][index])),
-      element("td", {}, element("span", { className: "swatch", style: { "--colour": channel.colour } }),
-        `head ${channel.head}`),
-      element("td", { className: "number" }, number(weight, channel.values)));
+    const row = element("tr");
+    if (!this.other)
+      row.append(element("td", {}, element("bdi", {}, this.filter[side][index])));
+    if (this.channels.length > 1)
+      row.append(element("td", {}, element("span", { className: "swatch",
+        style: { "--colour": channel.colour } }), `head ${channel.head}`));
+    row.append(element("td", { className: "number" }, number(weight, channel.values)));
+    return row;
   }
 
   /* ---- Lines ---- */
@@ -237,15 +241,19 @@ class Lanes {
     return [from, Math.min(from + innerHeight + 400, this.height)];
   }
 
-  drawNow() {
-    if (!this.root.isConnected)
-      return;
-    this.space.style.width = `${this.between}px`;
-    const [from, to] = this.band(), left = this.space.offsetLeft;
-    this.canvas.style.left = `${left}px`;
+  /* The canvas over a part of the space between the tokens, from the top of which y counts. */
+  begin(from, to) {
+    this.canvas.style.left = `${this.space.offsetLeft}px`;
     this.canvas.style.top = `${from}px`;
     const c = context(this.canvas, this.between, to - from);
     c.translate(0, -from);
+    return c;
+  }
+
+  drawNow() {
+    if (!this.root.isConnected)
+      return;
+    const [from, to] = this.band(), c = this.begin(from, to);
     c.lineWidth = 2;
     this.channels.forEach((channel, n) => {
       c.strokeStyle = channel.colour;

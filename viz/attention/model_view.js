@@ -141,7 +141,7 @@ class ModelView extends View {
       this.close();
       cell.focus();
     });
-    this.lanes = new Lanes();
+    this.lanes = new Lanes({ between: 130 });
     this.detail = element("div", { className: "detail", style: { "--colour": colour },
       aria: { role: "dialog", label: name } },
     element("div", { className: "toolbar" }, element("h2", {}, name),
@@ -153,13 +153,14 @@ class ModelView extends View {
     this.place(cell);
   }
 
-  /* Beside the cell, and inside the drawing. */
+  /* Beside the cell, where there is more room, and inside the drawing. */
   place(cell) {
     const { detail, model } = this;
     const around = model.getBoundingClientRect(), box = cell.getBoundingClientRect();
+    const before = box.left - around.left - 6, behind = around.right - box.right - 6;
+    detail.style.maxWidth = `${Math.max(before, behind)}px`;
+    const x = behind >= before ? around.width - behind : before - detail.offsetWidth;
     model.style.minHeight = `${Math.max(this.grid.offsetHeight, detail.offsetHeight)}px`;
-    const right = box.right - around.left + 6, left = box.left - around.left - detail.offsetWidth - 6;
-    const x = right + detail.offsetWidth <= around.width ? right : Math.max(left, 0);
     const y = box.top - around.top - detail.offsetHeight / 3;
     const lowest = Math.max(model.offsetHeight - detail.offsetHeight, 0);
     detail.style.left = `${x}px`;

@@ -76,7 +76,7 @@ class Neurons extends Lanes {
   line(row, side) {
     const made = super.line(row, side);
     if (this.asking !== null)
-      made.append(element("td", { className: "number" }, this.isHidden(this.asking, row.index) ? ""
+      made.append(element("td", { className: "number dot" }, this.isHidden(this.asking, row.index) ? ""
         : `q∙k ${number(this.dot(this.asking, row.index), this.map.query)}`));
     return made;
   }
@@ -93,12 +93,7 @@ class Neurons extends Lanes {
     }
     if (!this.root.isConnected)
       return;
-    this.space.style.width = `${this.between}px`;
-    const [from, to] = this.band();
-    this.canvas.style.left = `${this.space.offsetLeft}px`;
-    this.canvas.style.top = `${from}px`;
-    const c = context(this.canvas, this.between, to - from);
-    c.translate(0, -from);
+    const [from, to] = this.band(), c = this.begin(from, to);
     if (this.asking !== null)
       this.drawColumns(c, from, to);
   }

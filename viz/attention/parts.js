@@ -106,6 +106,8 @@ class View {
     const name = () => { mode.textContent = isDark() ? "Light" : "Dark"; };
     mode.addEventListener("click", () => {
       this.root.dataset.mode = isDark() ? "light" : "dark";
+      if (this.root === document.querySelector(".view")) /* the page goes with the first */
+        document.body.dataset.mode = this.root.dataset.mode;
       name();
       this.draw();
     });

@@ -1,0 +1,357 @@
+/* Attention for pages: what taps are found, what is refused, what is in the file. What the page
+ * does is tested in a browser, by test_views.py. */
+#include "tests/memory.h"
+
+#include <brasa/brasa.h>
+#include <dirent.h>
+#include <math.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/brasa-attention-XXXXXX";
+static char path[64];
+
+static void begin(void)
+{
+    check_begin();
+    cr_assert_not_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/view.html", directory);
+}
+
+static void end(void)
+{
+    unlink(path);
+    cr_assert_eq(rmdir(directory), 0, "more than the page is left");
+    check_end();
+}
+
+TestSuite(attention_view, .init = begin, .fini = end);
+
+static const char *const words[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+
+static br_attention *text_of(int64_t n)
+{
+    return br_attention_new(&(br_attention_text){ .n_tokens = n, .tokens = words });
+}
+
+static br_attention *pair_of(int64_t n, int64_t m)
+{
+    return br_attention_new(&(br_attention_text){
+        .n_tokens = n, .tokens = words, .n_decoder_tokens = m, .decoder_tokens = words });
+}
+
+static br_tensor *weights(int64_t heads, int64_t rows, int64_t columns)
+{
+    return br_softmax(br_randn(BR_SHAPE(1, heads, rows, columns), BR_F32), -1);
+}
+
+static char *read_page(void)
+{
+    FILE *file = fopen(path, "rb");
+    cr_assert_not_null(file);
+    static char text[1 << 20];
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    text[n] = 0;
+    fclose(file);
+    return text;
+}
+
+/* ---- Taps ------------------------------------------------------------------------------------ */
+
+static void check_layers(const br_attention *a, int64_t self, int64_t encoder, int64_t decoder,
+                         int64_t cross)
+{
+    const int64_t expected[] = { self, encoder, decoder, cross };
+    check_ok();
+    for (int part = BR_ATTENTION_SELF; part <= BR_ATTENTION_CROSS; part++)
+        cr_assert_eq(br_attention_layers(a, (br_attention_part)part), expected[part],
+                     "part %d has %lld layers", part,
+                     (long long)br_attention_layers(a, (br_attention_part)part));
+}
+
+/* Whatever it is, all three views can be written. */
+static void check_page(const br_attention *a)
+{
+    br_attention_view views[] = { { .kind = BR_HEAD_VIEW, .attention = a },
+                                  { .kind = BR_MODEL_VIEW, .attention = a },
+                                  { .kind = BR_NEURON_VIEW, .attention = a } };
+    int64_t size = br_attention_html(NULL, 3, views, NULL);
+    check_ok();
+    cr_assert_eq(br_attention_html(path, 3, views, NULL), size);
+    cr_assert_eq(strlen(read_page()), (size_t)size);
+}
+
+/* Runs `call` under a recorder and checks what is collected. */
+#define CHECK_TAPS(attention, call, ...)                                        \
+    do {                                                                        \
+        br_attention *a_ = (attention);                                         \
+        br_recorder *r_ = br_recorder_begin();                                  \
+        (call);                                                                 \
+        check_ok();                                                             \
+        cr_assert(br_attention_add_recorded(a_, r_), "%s", br_error_message()); \
+        br_recorder_end(r_);                                                    \
+        check_layers(a_, __VA_ARGS__);                                          \
+        check_page(a_);                                                         \
+        br_attention_free(a_);                                                  \
+    } while (0)
+
+static br_tensor *ids(int64_t n)
+{
+    return br_ones(BR_SHAPE(1, n), BR_I64);
+}
+
+Test(attention_view, nn_transformer)
+{
+    br_transformer *model = br_transformer_new(6, 2, 3, 2, &(br_transformer_options){ 0 });
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *src = br_randn(BR_SHAPE(4, 1, 6), BR_F32),
+              *tgt = br_randn(BR_SHAPE(4, 1, 6), BR_F32);
+    CHECK_TAPS(pair_of(4, 4), br_transformer_forward(model, src, tgt, NULL), 0, 3, 2, 2);
+    br_scope_end(scope);
+    br_free_module(model);
+}
+
+Test(attention_view, hf_bert)
+{
+    br_hf_bert_config c = br_hf_bert_config_default();
+    c.vocab_size = 8;
+    c.hidden_size = c.intermediate_size = 12;
+    c.num_hidden_layers = 2;
+    c.num_attention_heads = 3;
+    br_hf_bert *model = br_hf_bert_new(&c);
+    br_scope *scope = br_no_grad_begin();
+    CHECK_TAPS(text_of(5), br_hf_bert_forward(model, ids(5), NULL), 2, 0, 0, 0);
+    br_scope_end(scope);
+    br_free_module(model);
+}
+
+Test(attention_view, anatomy_s_heads_are_modules)
+{
+    br_anatomy_config c = br_anatomy_notebook_config();
+    c.hidden_size = c.intermediate_size = 12;
+    c.num_attention_heads = 3;
+    c.num_hidden_layers = 2;
+    c.vocab_size = 8;
+    br_anatomy_classifier *model = br_anatomy_classifier_new(&c);
+    br_scope *scope = br_no_grad_begin();
+    CHECK_TAPS(text_of(5), br_anatomy_classifier_forward(model, ids(5)), 2, 0, 0, 0);
+    br_scope_end(scope);
+    br_free_module(model);
+}
+
+Test(attention_view, architecture)
+{
+    br_architecture_config c = br_architecture_notebook_config();
+    c.hidden_size = c.intermediate_size = 12;
+    c.num_attention_heads = 3;
+    c.num_hidden_layers = 1;
+    c.vocab_size = 8;
+    br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *mask = br_unsqueeze(br_architecture_subsequent_mask(4), 0);
+    CHECK_TAPS(pair_of(4, 4),
+               br_architecture_encoder_decoder_forward(model, ids(4), ids(4),
+                                                       br_architecture_source_mask(ids(4)), mask),
+               0, 1, 1, 1);
+    br_scope_end(scope);
+    br_free_module(model);
+}
+
+/* As written, one module does a decoder layer's own attention and the cross one. */
+Test(attention_view, vanilla)
+{
+    for (int meant = 0; meant < 2; meant++) {
+        br_vanilla_config c = { .embed_dim = 12,
+                                .n_heads = 3,
+                                .ff_hid_dim = 12,
+                                .n_layers = 2,
+                                .max_length = 5,
+                                .src_vocab_size = 8,
+                                .trg_vocab_size = 8,
+                                .use_joint_attention = meant };
+        br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
+        br_scope *scope = br_no_grad_begin();
+        CHECK_TAPS(pair_of(4, 3), br_vanilla_transformer_forward(model, ids(4), ids(3)), 0, 2, 2,
+                   2);
+        br_scope_end(scope);
+        br_free_module(model);
+    }
+}
+
+/* A decoder's layer alone: its own attention stands beside the cross one. */
+Test(attention_view, decoder_layer_alone)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_transformer_decoder_layer *layer =
+        br_transformer_decoder_layer_new(6, 2, &(br_transformer_options){ 0 });
+    br_tensor *memory = br_randn(BR_SHAPE(4, 1, 6), BR_F32);
+    CHECK_TAPS(pair_of(4, 3),
+               br_transformer_decoder_layer_forward(layer, br_randn(BR_SHAPE(3, 1, 6), BR_F32),
+                                                    memory, NULL),
+               0, 0, 1, 1);
+    br_free_module(layer);
+    br_scope_end(scope);
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+/* Views of the same attention share its values; layers that none includes are not there. */
+Test(attention_view, values_are_there_once)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(3);
+    for (int i = 0; i < 3; i++)
+        cr_assert(br_attention_add(a, BR_ATTENTION_SELF, "layer", weights(2, 3, 3), NULL, NULL));
+    int64_t one[] = { 1 };
+    br_attention_view views[] = {
+        { .attention = a, .include_layers = one, .n_include_layers = 1 },
+        { .kind = BR_MODEL_VIEW, .attention = a, .include_layers = one, .n_include_layers = 1 }
+    };
+    cr_assert(br_attention_html(path, 2, views, NULL) > 0);
+    const char *page = read_page();
+    cr_assert_not_null(strstr(page, "id=\"w0-1\""));
+    cr_assert_null(strstr(page, "id=\"w0-0\""));
+    cr_assert_null(strstr(page, "id=\"w1-1\""));
+    cr_assert_null(strstr(page, "id=\"q"), "no neuron view wants queries");
+    br_attention_free(a);
+    br_scope_end(scope);
+}
+
+Test(attention_view, other_types_and_strides)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(3);
+    br_tensor *w = br_transpose(br_to(weights(2, 3, 3), BR_F64), 2, 3);
+    br_tensor *q = br_transpose(br_randn(BR_SHAPE(1, 3, 2, 5), BR_F64), 1, 2);
+    cr_assert(br_attention_add(a, BR_ATTENTION_SELF, NULL, w, q, q), "%s", br_error_message());
+    check_page(a);
+    br_attention_free(a);
+    br_scope_end(scope);
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static bool add_one(br_attention *a, br_tensor *w, br_tensor *q, br_tensor *k)
+{
+    return br_attention_add(a, BR_ATTENTION_SELF, "x", w, q, k);
+}
+
+Test(attention_view, texts_are_checked)
+{
+    check_fails(br_attention_new(NULL), "tokens are required");
+    check_fails(br_attention_new(&(br_attention_text){ .n_tokens = 2 }), "tokens are required");
+    br_attention_text t = { BR_TOKENS("a", "b"), .sentence_b_start = 2 };
+    check_fails(br_attention_new(&t), "sentence_b_start is 2, must be 1 .. 1");
+    t.sentence_b_start = 1;
+    t.n_decoder_tokens = 1;
+    t.decoder_tokens = words;
+    check_fails(br_attention_new(&t), "no pair of sentences");
+    check_fails(br_attention_new(&(br_attention_text){ BR_TOKENS("a", NULL) }),
+                "tokens[1] is NULL");
+}
+
+Test(attention_view, maps_are_checked)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(3), *pair = pair_of(3, 2);
+    br_tensor *q = br_zeros(BR_SHAPE(1, 2, 3, 4), BR_F32);
+    check_fails(add_one(a, weights(2, 3, 4), NULL, NULL), "weights is [1, 2, 3, 4]");
+    check_fails(add_one(a, weights(2, 4, 3), NULL, NULL), "there are 3 tokens");
+    check_fails(add_one(a, NULL, NULL, NULL), "weights");
+    check_fails(add_one(a, ids(3), NULL, NULL), "weights");
+    check_fails(add_one(a, weights(2, 3, 3), q, NULL), "query and key go together");
+    check_fails(add_one(a, weights(3, 3, 3), q, q), "query is [1, 2, 3, 4]");
+    check_fails(add_one(a, weights(2, 3, 3), q, br_zeros(BR_SHAPE(1, 2, 3, 5), BR_F32)),
+                "key is [1, 2, 3, 5]");
+    check_fails(br_attention_add(a, BR_ATTENTION_CROSS, "x", weights(1, 3, 3), NULL, NULL),
+                "decoder_tokens are wanted");
+    check_fails(add_one(pair, weights(1, 3, 3), NULL, NULL), "an encoder's, a decoder's or cross");
+    cr_assert(add_one(a, weights(2, 3, 3), q, q));
+    check_fails(br_attention_add(a, BR_ATTENTION_ENCODER, "x", weights(1, 3, 3), NULL, NULL),
+                "cannot be on one page");
+    check_layers(a, 1, 0, 0, 0);
+    br_attention_free(a);
+    br_attention_free(pair);
+    a = br_attention_new(&(br_attention_text){ BR_TOKENS("a"), .batch = 1 });
+    check_fails(add_one(a, weights(1, 1, 1), NULL, NULL), "which has no text 1");
+    br_attention_free(a);
+    br_scope_end(scope);
+}
+
+Test(attention_view, recorders_are_checked)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(3), *pair = pair_of(3, 3);
+    br_recorder *recorder = br_recorder_begin();
+    br_tap("hidden", ids(3));
+    check_fails(br_attention_add_recorded(a, recorder), "of the 1 taps none is attention");
+    br_tap_attention(NULL, NULL, weights(1, 3, 3), false);
+    check_fails(br_attention_add_recorded(pair, recorder), "nothing tapped \"cross_attention\"");
+    br_tap_attention(NULL, NULL, weights(1, 3, 3), true);
+    check_fails(br_attention_add_recorded(a, recorder), "decoder_tokens are wanted");
+    br_recorder_end(recorder);
+    check_fails(br_attention_add_recorded(a, NULL), "a recorder are required");
+    br_attention_free(a);
+    br_attention_free(pair);
+    br_scope_end(scope);
+}
+
+static void check_refused(br_attention_view view, const char *message)
+{
+    check_fails(br_attention_html(path, 1, &view, NULL) >= 0, message);
+}
+
+Test(attention_view, views_are_checked)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(3), *empty = text_of(3);
+    int64_t two[] = { 1, 2 }, far[] = { 9 };
+    for (int i = 0; i < 3; i++)
+        cr_assert(add_one(a, weights(2, 3, 3), NULL, NULL));
+    br_attention_view v = { .attention = a };
+    check_refused((br_attention_view){ 0 }, "no layer of attention");
+    check_refused((br_attention_view){ .attention = empty }, "no layer of attention");
+    check_refused((br_attention_view){ .attention = a, .layer = 3 }, "layer is 3, must be 0 .. 2");
+    check_refused((br_attention_view){ .attention = a, .head = 2 }, "head is 2, must be 0 .. 1");
+    v.heads = far;
+    v.n_heads = 1;
+    check_refused(v, "heads has 9, must be 0 .. 1");
+    v = (br_attention_view){ .attention = a, .include_layers = two };
+    check_refused(v, "include_layers has 0 entries");
+    v.n_include_layers = 1;
+    v.layer = 2;
+    check_refused(v, "layer is 2");
+    v = (br_attention_view){ .kind = BR_NEURON_VIEW, .attention = a };
+    check_refused(v, "no query and key");
+    v = (br_attention_view){ .attention = a };
+    check_fails(br_attention_html(path, 0, &v, NULL) >= 0, "at least one view");
+    br_attention_page page = { .threshold = 2 };
+    check_fails(br_attention_html(path, 1, &v, &page) >= 0, "threshold is 2");
+    check_fails(br_attention_html("/none/view.html", 1, &v, NULL) >= 0, "/none/view.html");
+    br_attention_free(a);
+    br_attention_free(empty);
+    br_scope_end(scope);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static bool make_page(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_recorder *recorder = br_recorder_begin();
+    br_tensor *q = br_zeros(BR_SHAPE(1, 2, 3, 4), BR_F64);
+    br_tap_attention(q, q, br_zeros(BR_SHAPE(1, 2, 3, 3), BR_F64), false);
+    br_attention *a = text_of(3);
+    br_attention_add_recorded(a, recorder);
+    br_attention_view view = { .kind = BR_NEURON_VIEW, .attention = a };
+    int64_t size = br_attention_html(path, 1, &view, NULL);
+    cr_assert_eq(size < 0, br_failed());
+    br_attention_free(a);
+    br_recorder_end(recorder);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+Test(attention_view, every_allocation_may_fail)
+{
+    fail_in_turn(make_page, "make page");
+}

@@ -1,0 +1,823 @@
+#!/usr/bin/env python3
+"""The views of attention in a headless Chromium, used as a person would: by pointing, clicking and keys.
+
+    tests/viz/test_views.py BUILD [TEST...]      BUILD has brasa_pages, which writes what is looked at
+    SCREENSHOTS=DIR tests/viz/test_views.py BUILD   also keeps pictures
+
+What is drawn, and what is told in numbers, is compared with the formulas of pages.c.
+"""
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from webdriver import Browser
+
+PAIR = ["[CLS]", "time", "flies", "like", "an", "arrow", "[SEP]",
+        "fruit", "flies", "like", "a", "banana", "[SEP]"]
+B = 7  # where the second sentence begins
+SIZE = 16
+ROW, BETWEEN = 22, 150
+
+browser = None
+pages = None
+
+
+# ---- What pages.c computes -----------------------------------------------------------------------
+
+def softmax_row(l, h, i, columns, sharpness=3.0, causal=False):
+    logits = [-math.inf if causal and j > i else
+              sharpness * math.sin(1 + 0.7 * l + 1.3 * h + 2.1 * i + 3.7 * j) for j in range(columns)]
+    total = sum(math.exp(x) for x in logits)
+    return [math.exp(x) / total for x in logits]
+
+
+def vector(l, h, i, phase):
+    return [3 * math.sin(phase + l + 2 * h + 0.5 * i + 1.1 * n) for n in range(SIZE)]
+
+
+def query(l, h, i):
+    return vector(l, h, i, 0.3)
+
+
+def key(l, h, j):
+    return vector(l, h, j, 2.2)
+
+
+def dot(l, h, i, j):
+    return sum(a * b for a, b in zip(query(l, h, i), key(l, h, j)))
+
+
+def value(text):
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+# ---- Looking -------------------------------------------------------------------------------------
+
+class Page(unittest.TestCase):
+    """Every page must ask for nothing but itself, and leave the browser without a complaint."""
+
+    def show(self, name):
+        browser.resize(1300, 1000)
+        browser.open(pages / f"{name}.html")
+        browser.frame()
+        self.addCleanup(self.check_quiet)
+
+    def check_quiet(self):
+        addresses = browser.requests()
+        self.assertEqual([a for a in addresses if not a.startswith(("file:", "data:"))], [])
+        # Reading pixels back is the tests' own.
+        self.assertEqual([c for c in browser.complaints() if "willReadFrequently" not in c], [])
+
+    def view(self, n=0):
+        return browser.all("section.view")[n]
+
+    def left(self, view=None):
+        return (view or self.view()).all(".tokens.left li")
+
+    def right(self, view=None):
+        return (view or self.view()).all(".tokens.right li")
+
+    def texts(self, elements):
+        return [e.text for e in elements]
+
+    def select(self, name, view=None):
+        for label in (view or self.view()).all("label"):
+            if label.text.startswith(name):
+                return label.find("select")
+        return None
+
+    def numbers(self, view=None):
+        return [value(e.text) for e in (view or self.view()).all(".readout td.number:not(.dot)")]
+
+    def weight(self, i, j, view=None):
+        """As a user gets it: click the token, point at the other."""
+        view = view or self.view()
+        if view.find(".tokens.left").all("li.pinned") != [] and \
+                view.find("li.pinned").text != self.left(view)[i].text:
+            browser.key("Escape")
+        if not self.left(view)[i].attribute("class") or "pinned" not in \
+                self.left(view)[i].attribute("class"):
+            self.left(view)[i].click()
+        self.right(view)[j].point()
+        return self.numbers(view)
+
+    def check_rows(self, expected, view=None):
+        """Every weight of the map that is shown; expected(i) gives a row."""
+        view = view or self.view()
+        columns = len(self.right(view))
+        for i, item in enumerate(self.left(view)):
+            item.click()
+            row = expected(i)
+            for j in range(columns):
+                self.right(view)[j].point()
+                self.assertLessEqual(abs(self.numbers(view)[0] - row[j]), 6e-6 * row[j],
+                                     f"{i} -> {j}")
+            item.click()
+
+    def heads(self, view=None):
+        return [int(e.text) for e in (view or self.view()).all(".head[aria-pressed=true]")]
+
+
+def ink(canvas, x, y, reach):
+    """How much of a line is in a column of pixels around y: the sum of their opacities."""
+    top = max(int(y) - reach, 0)
+    return sum(p[3] for p in canvas.pixels(x, top, 1, 2 * reach + 1)) / 255
+
+
+def line_ink(weight, i, j, row=ROW, between=BETWEEN):
+    """The same of a line 2 pixels wide from token i to token j."""
+    slope = (j - i) * row / between
+    return weight * 2 * math.sqrt(1 + slope * slope)
+
+
+# ---- The head view -------------------------------------------------------------------------------
+
+class HeadView(Page):
+    def test_what_is_asked_for_is_shown_first(self):
+        self.show("head")
+        self.assertEqual(browser.find("h1").text, "Heads")
+        self.assertEqual(self.texts(self.left()), PAIR)
+        self.assertEqual(self.texts(self.right()), PAIR)
+        self.assertEqual(self.heads(), [8])
+        self.assertEqual(self.select("Layer").options(), ["0", "1", "2", "3"])
+
+    def test_every_weight_is_told(self):
+        self.show("head")
+        self.check_rows(lambda i: softmax_row(0, 8, i, 13))
+        self.select("Layer").choose("2")
+        self.assertEqual(self.heads(), [8], "heads are kept")
+        self.assertLessEqual(abs(self.weight(3, 4)[0] - softmax_row(2, 8, 3, 13)[4]), 1e-6)
+
+    def test_lines_are_as_opaque_as_weights(self):
+        self.show("head")
+        canvas = self.view().find("canvas")
+        for i in (0, 5, 12):
+            self.left()[i].point()
+            row = softmax_row(0, 8, i, 13)
+            for j in range(13):
+                at = BETWEEN - 4
+                y = (i + 0.5) * ROW + (j - i) * ROW * (at + 0.5) / BETWEEN
+                expected = line_ink(row[j], i, j) if row[j] >= 1 / 512 else 0
+                self.assertLessEqual(abs(ink(canvas, at, y, 8) - expected), 0.05 * expected + 0.05,
+                                     f"{i} -> {j}")
+
+    def test_opacity_is_divided_by_the_heads(self):
+        self.show("head")
+        canvas = self.view().find("canvas")
+        self.left()[2].point()
+        alone = ink(canvas, BETWEEN - 3, 3.5 * ROW, 8)
+        self.view().all(".head")[9].click()
+        self.left()[2].point()
+        both = ink(canvas, BETWEEN - 3, 3.5 * ROW, 8)
+        rows = [softmax_row(0, h, 2, 13)[3] for h in (8, 9)]
+        self.assertLessEqual(abs(both / alone - sum(rows) / 2 / rows[0]), 0.12)
+
+    def test_all_lines_without_a_token(self):
+        self.show("head")
+        canvas = self.view().find("canvas")
+        for i in range(13):
+            self.assertGreater(ink(canvas, 1, (i + 0.5) * ROW, 10), 0.3)
+        self.left()[0].point()
+        self.assertEqual(ink(canvas, 1, 5.5 * ROW, 5), 0)
+        browser.point(x=5, y=5)
+        self.assertGreater(ink(canvas, 1, 5.5 * ROW, 5), 0.3, "leaving shows all again")
+
+    def test_pointing_at_either_side(self):
+        self.show("head")
+        self.view().all(".head")[3].click()
+        self.left()[4].point()
+        self.assertEqual(self.left()[4].attribute("class"), "chosen")
+        rows = [softmax_row(0, h, 4, 13) for h in (3, 8)]
+        for j in range(13):
+            self.check_boxes(self.right()[j], [row[j] for row in rows])
+        self.assertEqual(self.left()[4].style("background-image"), "none")
+        self.right()[6].point()
+        self.assertEqual(self.right()[6].attribute("class"), "chosen")
+        columns = [[softmax_row(0, h, i, 13)[6] for i in range(13)] for h in (3, 8)]
+        for i in range(13):
+            self.check_boxes(self.left()[i], [column[i] for column in columns])
+        browser.point(x=5, y=5)
+        self.assertEqual(self.view().all(".chosen"), [])
+
+    def check_boxes(self, item, weights):
+        """One box for each head, side by side, as opaque as the weight."""
+        image = item.style("background-image")
+        if max(weights) < 1 / 512:
+            self.assertEqual(image, "none")
+            return
+        stops = re.findall(r"color\(srgb [\d.e-]+ [\d.e-]+ [\d.e-]+ / ([\d.e-]+)\) ([\d.]+)%", image)
+        self.assertEqual(len(stops), 2 * len(weights), image)
+        for n, weight in enumerate(weights):
+            for k in range(2):
+                opacity, place = stops[2 * n + k]
+                self.assertLessEqual(abs(float(opacity) - weight), 1e-3, image)
+                self.assertLessEqual(abs(float(place) - (n + k) * 100 / len(weights)), 0.01)
+
+    def test_what_is_told_is_sorted(self):
+        self.show("head")
+        self.left()[1].point()
+        row = softmax_row(0, 8, 1, 13)
+        order = sorted(range(13), key=lambda j: -row[j])[:12]
+        lines = self.view().all(".readout tr")
+        self.assertEqual([line.find("bdi").text for line in lines], [PAIR[j] for j in order])
+        for told, j in zip(self.numbers(), order):
+            self.assertLessEqual(abs(told - row[j]), 1e-6)
+        self.assertIn("and 1 more", self.view().find(".readout").text)
+
+    def test_squares_choose_heads(self):
+        self.show("head")
+        squares = self.view().all(".head")
+        squares[8].click()
+        self.assertEqual(self.heads(), [8], "the last one stays on")
+        squares[2].click()
+        self.assertEqual(self.heads(), [2, 8])
+        squares[8].click()
+        self.assertEqual(self.heads(), [2])
+        time.sleep(0.6)  # so that the next click is no second one
+        squares[5].double_click()
+        self.assertEqual(self.heads(), [5])
+        time.sleep(0.6)
+        squares[5].double_click()
+        self.assertEqual(self.heads(), list(range(12)), "double click on the only one shows all")
+        time.sleep(0.6)
+        squares[5].double_click()
+        self.assertEqual(self.heads(), [5])
+
+    def test_squares_have_colours(self):
+        self.show("head")
+        active = self.view().all(".head")
+        self.view().all(".heads button")[-1].click()  # all
+        colours = [square.style("background-color") for square in active]
+        self.assertEqual(len(set(colours)), 12)
+        active[3].click()
+        browser.point(x=5, y=5)
+        self.assertNotEqual(active[3].style("background-color"), colours[3], "lightened")
+
+    def test_more_heads_than_colours_by_hand(self):
+        self.show("single")
+        colours = {e.style("background-color") for e in self.view().all(".head")}
+        self.assertEqual(len(colours), 20)
+
+    def test_filters_are_sliced_not_renormalised(self):
+        self.show("head")
+        box = self.select("Attention")
+        self.assertEqual(box.options(), ["All"] + [f"Sentence {p} → Sentence {q}"
+                                                   for p, q in ("AA", "BB", "AB", "BA")])
+        parts = {"A": (0, B), "B": (B, 13)}
+        for p, q in ("AA", "BB", "AB", "BA"):
+            box.choose(f"Sentence {p} → Sentence {q}")
+            self.assertEqual(self.texts(self.left()), PAIR[slice(*parts[p])])
+            self.assertEqual(self.texts(self.right()), PAIR[slice(*parts[q])])
+            self.assertEqual(self.heads(), [8])
+            for i, j in ((0, 0), (3, 5), (5, 1)):
+                whole = softmax_row(0, 8, parts[p][0] + i, 13)[parts[q][0] + j]
+                self.assertLessEqual(abs(self.weight(i, j)[0] - whole), 1e-6)
+                self.left()[i].click()
+
+    def test_no_filter_for_one_map(self):
+        self.show("single")
+        for n in range(3):
+            self.assertIsNone(self.select("Attention", self.view(n)))
+
+    def test_included_layers_keep_their_numbers(self):
+        self.show("some")
+        box = self.select("Layer")
+        self.assertEqual(box.options(), ["1", "3"])
+        self.assertEqual(box._js("return e.value"), "3")
+        self.assertLessEqual(abs(self.weight(1, 2)[0] - softmax_row(3, 0, 1, 13)[2]), 1e-6)
+
+    def test_keys(self):
+        self.show("head")
+        self.left()[0]._js("e.focus()")
+        browser.frame()
+        self.assertEqual(self.left()[0].attribute("class"), "chosen")
+        browser.key("ArrowDown")
+        browser.key("ArrowDown")
+        self.assertEqual(self.left()[2].attribute("class"), "chosen")
+        self.assertEqual(self.left()[2].attribute("aria-selected"), "true")
+        browser.key("Enter")
+        self.assertIn("pinned", self.left()[2].attribute("class"))
+        browser.key("ArrowRight")
+        browser.key("ArrowDown")
+        self.assertLessEqual(abs(self.numbers()[0] - softmax_row(0, 8, 2, 13)[3]), 1e-6)
+        browser.key("Escape")
+        self.assertEqual(self.view().all(".pinned"), [])
+        browser.key("End")
+        self.assertIn("chosen", self.right()[12].attribute("class"))
+        browser.key("Home")
+        self.assertIn("chosen", self.right()[0].attribute("class"))
+
+    def test_keys_choose_heads(self):
+        self.show("head")
+        self.view().all(".head")[4]._js("e.focus()")
+        browser.key("Space")
+        self.assertEqual(self.heads(), [4, 8])
+        browser.key("Shift", "Enter")
+        self.assertEqual(self.heads(), [4])
+
+    def test_who_cannot_see_it_is_told(self):
+        self.show("head")
+        self.assertEqual(self.view().attribute("aria-label"), "Head view")
+        self.assertEqual(self.view().find(".readout").attribute("aria-live"), "polite")
+        for side, name in (("left", "Attending tokens"), ("right", "Tokens attended to")):
+            column = self.view().find(f".tokens.{side}")
+            self.assertEqual(column.attribute("role"), "listbox")
+            self.assertEqual(column.attribute("aria-label"), name)
+        self.assertEqual(self.view().all(".head")[8].attribute("aria-label"), "Head 8")
+        self.assertEqual(self.view().find("canvas").attribute("aria-hidden"), "true")
+
+
+# ---- The model view ------------------------------------------------------------------------------
+
+class ModelView(Page):
+    def cell(self, layer, head, view=None):
+        return (view or self.view()).find(f".cell[title='Layer {layer}, Head {head}']")
+
+    def test_a_picture_for_each_head(self):
+        self.show("model")
+        self.assertEqual(len(self.view().all(".cell")), 48)
+        axis = self.texts(self.view().all(".axis"))
+        self.assertEqual(axis, [""] + [str(n) for n in range(12)] + ["0", "1", "2", "3"])
+        first, last = self.cell(0, 0).box, self.cell(0, 11).box
+        self.assertLessEqual(last["x"] + last["width"] - first["x"], 970)
+
+    def test_pictures_show_the_weights(self):
+        self.show("model")
+        for layer, head in ((0, 0), (2, 7), (3, 11)):
+            canvas = self.cell(layer, head).find("canvas")
+            box = canvas.box
+            pitch = box["height"] / 13
+            for i in (0, 6, 12):
+                row = softmax_row(layer, head, i, 13)
+                total = ink(canvas, 5, (i + 0.5) * pitch, 2)
+                seen = sum(w for w in row if w >= 0.02)
+                self.assertGreater(total, 0.5 * min(seen, 1))
+
+    def test_click_opens_closes_and_replaces(self):
+        self.show("model")
+        self.cell(1, 5).click()
+        detail = self.view().find(".detail")
+        self.assertEqual(detail.find("h2").text, "Layer 1, Head 5")
+        self.assertEqual(detail.attribute("role"), "dialog")
+        self.assertEqual(self.cell(1, 5).attribute("aria-expanded"), "true")
+        self.assertEqual(detail.style("border-top-color"), self.cell(1, 5).style("border-top-color"))
+        self.cell(1, 5).click()
+        self.assertEqual(self.view().all(".detail"), [])
+        self.cell(1, 5).click()
+        self.cell(2, 2).click()
+        self.assertEqual(self.texts(self.view().all(".detail h2")), ["Layer 2, Head 2"])
+        self.assertEqual(self.cell(1, 5).attribute("aria-expanded"), "false")
+        self.view().find(".detail button").click()
+        self.assertEqual(self.view().all(".detail"), [])
+
+    def test_detail_stays_inside(self):
+        self.show("model")
+        around = self.view().box
+        for layer, head in ((0, 0), (0, 11), (3, 0), (3, 11), (1, 6), (2, 5)):
+            self.cell(layer, head)._js("e.click()")
+            browser.frame()
+            box = self.view().find(".detail").box
+            self.assertGreaterEqual(box["x"], around["x"])
+            self.assertLessEqual(box["x"] + box["width"], around["x"] + around["width"])
+            self.assertGreaterEqual(box["y"], around["y"])
+            own = self.view().box
+            self.assertLessEqual(box["y"] + box["height"], own["y"] + own["height"])
+
+    def test_detail_has_tokens_and_weights(self):
+        self.show("model")
+        self.cell(2, 4).click()
+        detail = self.view().find(".detail")
+        self.assertEqual(self.texts(self.left(detail)), PAIR)
+        self.left(detail)[3].point()
+        self.assertIn("chosen", self.left(detail)[3].attribute("class"), "the token is marked")
+        canvas = detail.find(".stage canvas")
+        self.assertEqual(ink(canvas, 1, 8.5 * ROW, 5), 0, "others' lines are gone")
+        self.assertGreater(ink(canvas, 1, 3.5 * ROW, 10), 0.3)
+        row = softmax_row(2, 4, 3, 13)
+        self.assertLessEqual(abs(max(row) - self.numbers(detail)[0]), 1e-6)
+        self.assertLessEqual(abs(self.weight(3, 7, detail)[0] - row[7]), 1e-6)
+
+    def test_filter_closes_and_the_next_click_counts(self):
+        self.show("model")
+        self.cell(1, 1).click()
+        self.select("Attention").choose("Sentence B → Sentence A")
+        self.assertEqual(self.view().all(".detail"), [])
+        self.cell(1, 1).click()
+        detail = self.view().find(".detail")
+        self.assertEqual(self.texts(self.left(detail)), PAIR[B:])
+        self.assertEqual(self.texts(self.right(detail)), PAIR[:B])
+        self.assertLessEqual(abs(self.weight(2, 3, detail)[0] - softmax_row(1, 1, B + 2, 13)[3]), 1e-6)
+
+    def test_colours_are_the_layers(self):
+        self.show("model")
+        colours = [self.cell(n, 0)._js("return e.style.getPropertyValue('--colour')") for n in range(4)]
+        self.assertEqual(len(set(colours)), 4)
+
+    def test_included_layers_and_heads(self):
+        self.show("some")
+        view = self.view(1)
+        self.assertEqual(self.texts(view.all(".axis")), ["", "0", "2", "1", "3"])
+        self.assertEqual([c.attribute("title") for c in view.all(".cell")],
+                         [f"Layer {n}, Head {h}" for n in (1, 3) for h in (0, 2)])
+
+    def test_keys(self):
+        self.show("model")
+        self.cell(0, 0)._js("e.focus()")
+        for name in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
+            browser.key(name)
+        self.assertEqual(self.view().find(".detail h2").text, "Layer 1, Head 2")
+        browser.key("Escape")
+        self.assertEqual(self.view().all(".detail"), [])
+
+
+# ---- The neuron view -----------------------------------------------------------------------------
+
+# Columns of vectors of 16 neurons; a neuron is 6 pixels wide.
+QUERY, KEY, PRODUCT, DOT, SOFTMAX, NEURON, NROW = 10, 170, 288, 410, 472, 6, 26
+
+
+class NeuronView(Page):
+    def expand(self, view=None):
+        for button in (view or self.view()).all("button"):
+            if "Expand" in button.text or "Collapse" in button.text:
+                button.click()
+                return button
+        raise AssertionError("no button")
+
+    def canvas(self):
+        return self.view().find("canvas")
+
+    def opacity(self, x, row):
+        return self.canvas().pixels(x, (row + 0.5) * NROW, 1, 1)[0]
+
+    def tip(self, x, row):
+        """What is told where the pointer is, x and row on the canvas."""
+        box = self.canvas().box
+        self.canvas().point(x=round(x - box["width"] / 2), y=round((row + 0.5) * NROW - box["height"] / 2))
+        tip = self.view().find(".tip")
+        return tip.text if tip.shown else None
+
+    def test_begins_as_asked(self):
+        self.show("neuron")
+        self.assertEqual(self.select("Layer")._js("return e.value"), "0")
+        self.assertEqual(self.select("Head")._js("return e.value"), "8")
+        self.assertEqual(self.view().attribute("data-mode"), "light")
+        self.assertEqual(self.select("Attention").options(), ["All"] +
+                         [f"Sentence {p} → Sentence {q}" for p, q in ("AA", "AB", "BA", "BB")])
+
+    def test_collapsed(self):
+        self.show("neuron")
+        self.check_rows(lambda i: softmax_row(0, 8, i, 13))
+        self.left()[4].point()
+        row = softmax_row(0, 8, 4, 13)
+        j = max(range(13), key=lambda n: row[n])
+        self.assertNotEqual(self.right()[j].style("background-image"), "none")
+        y = (4.5 + (j - 4) * (BETWEEN - 3.5) / BETWEEN) * NROW
+        expected = line_ink(row[j], 4, j, NROW)
+        self.assertLessEqual(abs(ink(self.canvas(), BETWEEN - 4, y, 9) - expected), 0.05 * expected + 0.05)
+
+    def test_the_control_is_always_there(self):
+        self.show("neuron")
+        button = self.expand()
+        self.assertEqual(button.attribute("aria-expanded"), "true")
+        self.assertEqual(self.texts(self.view().all(".columns span")),
+                         ["Query q", "Key k", "q × k", "q ∙ k", "Softmax"])
+        self.expand()
+        self.assertEqual(self.view().all(".columns span"), [])
+
+    def test_columns_show_the_computation(self):
+        self.show("neuron")
+        self.expand()
+        i = 2
+        self.left()[i].point()
+        q = query(0, 8, i)
+        for n in range(SIZE):
+            self.check_cell(QUERY, i, n, q[n])
+        for j in range(13):
+            k = key(0, 8, j)
+            for n in range(0, SIZE, 5):
+                self.check_cell(KEY, j, n, k[n])
+                self.check_cell(PRODUCT, j, n, q[n] * k[n])
+            scaled = dot(0, 8, i, j) / math.sqrt(SIZE)
+            self.check_fill(DOT + 10, j, scaled, math.tanh(abs(scaled) / 4))
+            weight = softmax_row(0, 8, i, 13)[j]
+            self.check_fill(SOFTMAX + 10, j, weight, weight)
+
+    def check_cell(self, column, row, n, x):
+        self.check_fill(column + n * NEURON + NEURON / 2, row, x, math.tanh(abs(x) / 4))
+
+    def check_fill(self, x, row, sign, opacity):
+        red, _, blue, alpha = self.opacity(x, row)
+        self.assertLessEqual(abs(alpha / 255 - opacity), 0.01)
+        if alpha > 60:
+            self.assertEqual(blue > red, sign >= 0, "blue is positive, orange negative")
+
+    def test_connectors(self):
+        self.show("neuron")
+        self.expand()
+        i = 6
+        self.left()[i].point()
+        row = softmax_row(0, 8, i, 13)
+        x = KEY - 6
+        for j in range(13):
+            y = (i + 0.5 + (j - i) * (x + 0.5 - QUERY - 96) / 64) * NROW
+            expected = line_ink(math.tanh(1.8 * row[j]), i, j, NROW, 64)
+            reach = 4 if expected < 0.5 else 12
+            self.assertLessEqual(abs(ink(self.canvas(), x, y, reach) - expected), 0.1 * expected + 0.4)
+
+    def test_values_are_told(self):
+        self.show("neuron")
+        self.expand()
+        i, j, n = 5, 9, 3
+        self.left()[i].point()
+        q, k = query(0, 8, i)[n], key(0, 8, j)[n]
+
+        def told(text, pattern):
+            found = re.fullmatch(pattern, text)
+            self.assertTrue(found, text)
+            return [value(x) for x in found.groups()]
+
+        at = n * NEURON + 3
+        self.check_close(told(self.tip(QUERY + at, i), r"query of arrow, neuron 3: (\S+)"), [q])
+        self.check_close(told(self.tip(KEY + at, j), r"key of like, neuron 3: (\S+)"), [k])
+        self.check_close(told(self.tip(PRODUCT + at, j), r"neuron 3: (\S+) × (\S+) = (\S+)"), [q, k, q * k])
+        whole = dot(0, 8, i, j)
+        self.check_close(told(self.tip(DOT + 9, j), r"q ∙ k = (\S+), by √16: (\S+)"), [whole, whole / 4])
+        self.check_close(told(self.tip(SOFTMAX + 9, j), r"softmax: (\S+)"), [softmax_row(0, 8, i, 13)[j]])
+        self.assertIsNone(self.tip(KEY - 30, j))
+
+    def check_close(self, told, expected):
+        for a, b in zip(told, expected):
+            self.assertLessEqual(abs(a - b), 5e-6 * abs(b) + 2e-6)
+
+    def test_no_token_selected_can_be_read(self):
+        for name, mode in (("neuron", "light"), ("dark", "dark")):
+            self.show(name)
+            if name == "neuron":
+                self.expand()
+            text = self.view().find(".nothing")
+            self.assertTrue(text.shown)
+            self.assertIn("No token selected", text.text)
+            colours = [re.findall(r"[\d.]+", e) for e in (text.style("color"),
+                                                          self.view().style("background-color"))]
+            ink_, card = [sum(float(x) for x in c[:3]) for c in colours]
+            self.assertGreater(abs(ink_ - card), 400, f"{mode}: {colours}")
+            self.left()[0].point()
+            self.assertFalse(text.shown)
+
+    def test_state_is_kept(self):
+        self.show("neuron")
+        self.expand()
+        self.select("Layer").choose("3")
+        self.select("Head").choose("2")
+        self.select("Attention").choose("Sentence A → Sentence B")
+        self.assertEqual(len(self.view().all(".columns span")), 5, "still open")
+        self.left()[1].point()
+        for j, name in enumerate(PAIR[B:]):
+            self.assertEqual(self.right()[j].text, name)
+            self.check_cell(KEY, j, 4, key(3, 2, B + j)[4])
+            self.check_cell(PRODUCT, j, 4, query(3, 2, 1)[4] * key(3, 2, B + j)[4])
+        self.assertLessEqual(abs(self.weight(1, 2)[0] - softmax_row(3, 2, 1, 13)[B + 2]), 1e-6)
+
+    def test_filters_reassemble(self):
+        self.show("neuron")
+        row = {}
+        for p, q in ("AA", "AB", "BA", "BB"):
+            self.select("Attention").choose(f"Sentence {p} → Sentence {q}")
+            for i in range(len(self.left())):
+                self.left()[i].click()
+                for j in range(len(self.right())):
+                    self.right()[j].point()
+                    row.setdefault(i + (B if p == "B" else 0), {})[j + (B if q == "B" else 0)] = \
+                        self.numbers()[0]
+                self.left()[i].click()
+        for i in range(13):
+            self.assertLessEqual(abs(sum(row[i].values()) - 1), 1e-5, "rows sum to 1")
+            whole = softmax_row(0, 8, i, 13)
+            for j in range(13):
+                self.assertLessEqual(abs(row[i][j] - whole[j]), 1e-6)
+
+    def test_causal_products_are_hidden(self):
+        self.show("causal")
+        self.assertEqual(self.texts(self.left()), ["once", " upon", " a", " time"])
+        self.left()[1].point()
+        for j in range(4):
+            hidden = j > 1
+            inked = [self.opacity(PRODUCT + n * NEURON + 3, j)[3] for n in range(SIZE)]
+            self.assertEqual(max(inked) == 0, hidden)
+            self.assertEqual(self.opacity(DOT + 10, j)[3] == 0, hidden)
+            self.check_cell(KEY, j, 2, key(0, 0, j)[2])
+        self.assertIsNone(self.tip(DOT + 9, 3))
+        self.assertIsNotNone(self.tip(DOT + 9, 1))
+
+    def test_two_on_a_page(self):
+        self.show("several")
+        first, second = self.view(0), self.view(3)
+        self.assertEqual(len(first.all(".columns span")), 5)
+        self.assertEqual(second.all(".columns span"), [])
+        self.expand(second)
+        self.expand(first)
+        self.assertEqual(first.all(".columns span"), [])
+        self.assertEqual(len(second.all(".columns span")), 5)
+        self.assertEqual(self.select("Layer", second)._js("return e.value"), "2")
+        self.assertLessEqual(abs(self.weight(3, 3, second)[0] - softmax_row(2, 8, 3, 13)[3]), 1e-6)
+        self.assertEqual(first.all(".pinned"), [], "the other view is not touched")
+        self.assertEqual([e.find("h2").text for e in browser.all("section.view")],
+                         ["Neuron view", "Head view", "Model view", "Neuron view"])
+
+
+# ---- Encoders with decoders ----------------------------------------------------------------------
+
+class Translation(Page):
+    FROM = ["the", "house", "is", "small"]
+    TO = ["(begin)", "das", "Haus", "ist", "klein"]
+
+    def test_parts(self):
+        self.show("translation")
+        for n in range(3):
+            view = self.view(n)
+            self.assertEqual(self.select("Attention", view).options(), ["Encoder", "Decoder", "Cross"])
+        for part, left, right in (("Encoder", self.FROM, self.FROM), ("Decoder", self.TO, self.TO),
+                                  ("Cross", self.TO, self.FROM)):
+            for n in (0, 2):
+                view = self.view(n)
+                self.select("Attention", view).choose(part)
+                self.assertEqual(self.texts(self.left(view)), left)
+                self.assertEqual(self.texts(self.right(view)), right)
+
+    def test_depths_may_differ(self):
+        self.show("translation")
+        self.assertEqual(self.select("Layer").options(), ["0", "1", "2"])
+        self.assertEqual(self.select("Layer")._js("return e.value"), "2")
+        self.select("Attention").choose("Decoder")
+        self.assertEqual(self.select("Layer").options(), ["0", "1"])
+        self.assertLessEqual(abs(self.weight(3, 2)[0] - softmax_row(0, 0, 3, 5, causal=True)[2]), 1)
+        self.assertEqual(len(self.view(1).all(".cell")), 12)
+        self.select("Attention", self.view(1)).choose("Cross")
+        self.assertEqual(len(self.view(1).all(".cell")), 4)
+
+    def test_cross_weights(self):
+        self.show("translation")
+        view = self.view(2)
+        self.select("Attention", view).choose("Cross")
+        self.check_rows(lambda i: softmax_row(0, 0, i, 4), view)
+
+    def test_cross_alone(self):
+        self.show("cross")
+        self.assertIsNone(self.select("Attention"))
+        self.assertEqual(self.texts(self.left()), self.TO)
+        self.assertEqual(self.texts(self.right()), self.FROM)
+
+
+# ---- Tokens --------------------------------------------------------------------------------------
+
+class Tokens(Page):
+    EXACT = ["</script><script>document.title='broken'</script>", "<!--<script>", "a\u2028b\u2029c",
+             "\"quoted\" 'and' \\back\\", "&amp;<b>bold</b>", "\x01\t\x7f", "", "שלום", "مرحبا!",
+             "\U0001f469\u200d\U0001f680", "bad\ufffd\ufffd", "Ġtime", "▁time", "time</w>", "##ing"]
+
+    def test_exact(self):
+        self.show("raw")
+        self.assertEqual(self.texts(self.left()), self.EXACT)
+        self.assertEqual(self.texts(self.right()), self.EXACT)
+        self.assertEqual(browser.find("h1").text, "</title><script>alert(1)</script> & \"more\"")
+        self.assertEqual(browser.script("return document.title"), browser.find("h1").text)
+
+    def test_prettified(self):
+        self.show("pretty")
+        self.assertEqual(self.texts(self.left())[11:], [" time", " time", "time", "##ing"])
+
+    def test_right_to_left(self):
+        self.show("raw")
+        for item in self.left()[7:9]:
+            self.assertEqual(item.attribute("dir"), "auto")
+            self.assertEqual(item.style("direction"), "rtl")
+        self.assertEqual(self.left()[0].style("direction"), "ltr")
+
+    def test_rows_are_even(self):
+        self.show("raw")
+        heights = {item.box["height"] for item in self.left()}
+        self.assertEqual(heights, {ROW})
+
+
+# ---- The page ------------------------------------------------------------------------------------
+
+class WholePage(Page):
+    def test_no_address_is_in_any_file(self):
+        for path in pages.glob("*.html"):
+            if not path.name.startswith("long"):
+                self.assertNotRegex(path.read_text(), r"https?://|@import|url\(|src=", path.name)
+
+    def test_what_is_no_number_is_told(self):
+        self.show("nan")
+        for n in range(3):
+            self.assertIn("2 of 18 weights are no finite numbers", self.view(n).find(".alarm").text)
+        view = self.view(2)
+        self.left(view)[0].point()
+        self.assertEqual(view.find(".readout td.number").text, "NaN")
+
+    def test_light_and_dark(self):
+        self.show("head")
+
+        def brightness():
+            return sum(float(x) for x in re.findall(r"[\d.]+", self.view().style("background-color"))[:3])
+
+        button = self.view().all(".toolbar button")[-1]
+        self.assertEqual(button.text, "Dark")
+        self.assertGreater(brightness(), 600)
+        button.click()
+        self.assertLess(brightness(), 200)
+        self.assertEqual(button.text, "Light")
+        self.show("dark")
+        self.assertLess(brightness(), 200)
+
+    def test_precisions(self):
+        for name, tolerance, told in (("f32", 6e-6, 0), ("f16", 6e-3, 0), ("u8", 7e-2, 1)):
+            self.show(name)
+            row = softmax_row(0, 0, 4, 13, 12)
+            self.left()[4].click()
+            for j in range(13):
+                self.right()[j].point()
+                told_weight = self.view().all(".readout td.number")[0].text
+                expected = row[j] if name != "u8" or row[j] >= 1.02e-3 else 0
+                if name == "u8" and 0.98e-3 < row[j] < 1.02e-3:
+                    continue
+                self.assertLessEqual(abs(value(told_weight) - expected), tolerance * expected + 6e-8)
+            self.assertEqual("left out" in self.view().text, bool(told))
+
+    def test_hundreds_of_tokens_stay_fluid(self):
+        """Bounds are wide: the machine may be slow and busy."""
+        for name, ready in (("long_head", 20), ("long_model", 30), ("long_neuron", 20)):
+            self.assertLess((pages / f"{name}.html").stat().st_size, 48e6)
+            started = time.monotonic()
+            self.show(name)
+            self.assertLess(time.monotonic() - started, ready, name)
+        self.show("long_head")
+        self.assertEqual(len(self.left()), 512)
+        started = time.monotonic()
+        for i in range(5):
+            self.left()[i].point()
+        self.assertLess((time.monotonic() - started) / 5, 1.5, "pointing")
+        row = softmax_row(0, 0, 5, 512, 40)
+        largest = max(range(512), key=lambda j: row[j])
+        self.left()[5].click()
+        self.right()[largest].point()
+        self.assertLessEqual(abs(self.numbers()[0] / row[largest] - 1), 0.03)
+
+    def test_what_is_scrolled_to_is_drawn(self):
+        self.show("long_head")
+        self.left()[500].point()
+        browser.frame()
+        canvas = self.view().find("canvas")
+        top = float(canvas.style("top")[:-2])
+        self.assertLess(canvas.box["height"], 4096)
+        self.assertGreater(top, 5000)
+        self.assertGreater(ink(canvas, 2, 500.5 * ROW - top, 10), 0.02)
+
+
+def keep_screenshots(folder):
+    """Pictures of what is told of in the documents."""
+    folder.mkdir(parents=True, exist_ok=True)
+    browser.resize(1300, 1000)
+    browser.open(pages / "head.html")
+    browser.all(".heads button")[-1].click()
+    browser.all(".tokens.left li")[2].point()
+    browser.screenshot(folder / "head.png")
+    browser.open(pages / "model.html")
+    browser.find(".cell[title='Layer 2, Head 4']").click()
+    browser.all(".detail .tokens.left li")[2].point()
+    browser.screenshot(folder / "model.png")
+    browser.open(pages / "dark.html")
+    browser.all(".tokens.left li")[2].point()
+    browser.screenshot(folder / "neuron.png")
+    browser.open(pages / "translation.html")
+    browser.frame()
+    browser.screenshot(folder / "translation.png")
+
+
+def main():
+    global browser, pages
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    build = pathlib.Path(sys.argv[1]).absolute()
+    with tempfile.TemporaryDirectory() as folder:
+        pages = pathlib.Path(folder)
+        subprocess.run([build / "brasa_pages", folder], check=True)
+        browser = Browser()
+        try:
+            if "SCREENSHOTS" in os.environ:
+                keep_screenshots(pathlib.Path(os.environ["SCREENSHOTS"]))
+            ran = unittest.main(argv=[sys.argv[0], *sys.argv[2:]], exit=False)
+        finally:
+            browser.close()
+    sys.exit(not ran.result.wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()
