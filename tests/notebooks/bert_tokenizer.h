@@ -1,7 +1,7 @@
-/* tests/notebooks/bert_tokenizer.h - the notebooks' tokenizer, as far as their sentence goes.
+/* tests/notebooks/bert_tokenizer.h - the notebooks' tokenizer, as far as their sentences go.
  *
  * bert-base-uncased's vocabulary is not part of Brasa. This one has its size, and the special
- * tokens and the sentence's words in their places; every other token is a name that no text has. */
+ * tokens and the sentences' words in their places; every other token is a name that no text has. */
 #ifndef BR_TESTS_NOTEBOOKS_BERT_TOKENIZER_H
 #define BR_TESTS_NOTEBOOKS_BERT_TOKENIZER_H
 
@@ -16,8 +16,10 @@ static inline const char *bert_token(int64_t id)
         int64_t id;
         const char *token;
     } known[] = {
-        { 0, "[PAD]" }, { 100, "[UNK]" }, { 101, "[CLS]" }, { 102, "[SEP]" },  { 103, "[MASK]" },
-        { 2019, "an" }, { 2051, "time" }, { 2066, "like" }, { 8612, "arrow" }, { 10029, "flies" },
+        { 0, "[PAD]" },      { 100, "[UNK]" },  { 101, "[CLS]" },  { 102, "[SEP]" },
+        { 103, "[MASK]" },   { 1037, "a" },     { 2019, "an" },    { 2051, "time" },
+        { 2066, "like" },    { 5909, "fruit" }, { 8612, "arrow" }, { 10029, "flies" },
+        { 15212, "banana" },
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].id == id)

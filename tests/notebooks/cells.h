@@ -24,9 +24,6 @@
 #define CELL_PICTURE  "none: draws a picture"
 #define CELL_TYPE     "none: shows a type of Python's"
 #define CELL_EMPTY    "none: makes an empty list, which the next cell fills"
-/* Not yet. */
-#define CELL_PRETRAINED "waits for pretrained weights"
-#define CELL_VIEW       "waits for pretrained weights and the views of attention"
 
 /* A folder with bert-base-uncased's config.json, for AutoConfig.from_pretrained. */
 #define MODEL_CKPT BRASA_TEST_DIR "/models/bert-base-uncased"

@@ -2,7 +2,7 @@
  *
  * The notebook never seeds its generator, so its printed weights and scores can not be had again.
  * What is asserted of them holds for any draw. */
-#include "tests/notebooks/bert_tokenizer.h"
+#include "tests/notebooks/views.h"
 
 NOTEBOOK("000_5dbdfd3571e9fee9.txt", "Transformer Anatomy", 29);
 TestSuite(notebook_anatomy, .init = check_begin, .fini = check_end);
@@ -58,7 +58,10 @@ CELL_WITHOUT_TEST(2, CELL_IMPORTS);
 CELL_WITHOUT_TEST(3, CELL_IMPORTS);
 
 /* In [3]: bertviz's view of queries and keys in head 8 of BERT's first layer. */
-CELL_WITHOUT_TEST(4, CELL_VIEW);
+Test(notebook_anatomy, cell_4_neuron_view)
+{
+    check_neuron_view();
+}
 
 /* In [ ]: the tokenizer of bert-base-uncased and the text "time flies like an arrow". */
 Test(notebook_anatomy, cell_5_tokenizer)
@@ -213,7 +216,10 @@ Test(notebook_anatomy, cell_15_attn_output)
 }
 
 /* In [14]: bertviz's view of two uses of "flies" in head 8 of every layer. */
-CELL_WITHOUT_TEST(16, CELL_VIEW);
+Test(notebook_anatomy, cell_16_head_view)
+{
+    check_head_view();
+}
 
 /* ---- The feed-forward layer and layer normalization ------------------------------------------ */
 

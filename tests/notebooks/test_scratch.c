@@ -1,6 +1,6 @@
 /* Notebook 002, Transformers from Scratch, cell by cell, at its own sizes: those of
  * bert-base-uncased. Its weights are random and unseeded: what is asserted holds for any draw. */
-#include "tests/notebooks/bert_tokenizer.h"
+#include "tests/notebooks/views.h"
 
 NOTEBOOK("002_5ed216bae89cfa5e.txt", "Transformers from Scratch", 14);
 TestSuite(notebook_scratch, .init = check_begin, .fini = check_end);
@@ -36,7 +36,10 @@ static br_scratch_simplified_steps simplified_steps(void)
 CELL_WITHOUT_TEST(1, CELL_IMPORTS);
 
 /* In [2]: the tokenizer, the text, and bertviz's view of queries and keys. */
-CELL_WITHOUT_TEST(2, CELL_VIEW);
+Test(notebook_scratch, cell_2_neuron_view)
+{
+    check_neuron_view();
+}
 
 /* In [16]: the text's ids without special tokens, 2051 10029 2066 2019 8612. */
 Test(notebook_scratch, cell_3_input_ids)
@@ -169,4 +172,7 @@ Test(notebook_scratch, cell_13_attn_output)
 }
 
 /* In [24]: bertviz's view of two uses of "flies" in head 8 of every layer. */
-CELL_WITHOUT_TEST(14, CELL_VIEW);
+Test(notebook_scratch, cell_14_head_view)
+{
+    check_head_view();
+}

@@ -1,0 +1,65 @@
+/* tests/cli/test_attention.c - brasa attention, run as a program. */
+#include "tests/cli/program.h"
+#include "tests/support.h"
+
+TestSuite(cli_attention, .init = program_begin, .fini = program_end, .timeout = 120);
+
+/* A folder with the recorded model, and a vocabulary of its 40 tokens: "a", "aa", ... */
+static void make_model(void)
+{
+    program_shell("mkdir $OUT/model && cp tests/models/hf_bert/pretraining/* $OUT/model && "
+                  "(printf '[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\n'; w=; for i in $(seq 36); do w=a$w; "
+                  "echo $w; done) >$OUT/model/vocab.txt");
+}
+
+Test(cli_attention, model)
+{
+    make_model();
+    program_check("attention -m $OUT/model --view head,neuron --layer 1 --head 2 --heads 0,3 "
+                  "--display-mode dark 'a aa' 'aaa a' -o $OUT/view.html",
+                  0, "view.html is written: 0.1 MB");
+    program_shell("grep -q '\"kind\":\"head\",\"data\":0,\"layer\":1,\"head\":2,\"heads\":.0,3.' "
+                  "$OUT/view.html && grep -q '\"kind\":\"neuron\"' $OUT/view.html && "
+                  "grep -q '\"mode\":\"dark\"' $OUT/view.html && "
+                  "grep -q '\"sentenceB\":4' $OUT/view.html && "
+                  "! grep -Eq 'https?://|src=|@import' $OUT/view.html");
+}
+
+Test(cli_attention, runs_of_train)
+{
+    program_shell("\"$BRASA\" train copy-task --preset small --steps 1 --set d_model=16 "
+                  "--set batch=4 --set num_samples=2 --out $OUT/copy >$OUT/log");
+    program_check("attention -c $OUT/copy/checkpoint.safetensors '3 5 7' -o $OUT/view.html", 0,
+                  "written");
+    program_shell("grep -q '\"tokens\":.\"1\",\"3\",\"5\",\"7\".' $OUT/view.html && "
+                  "grep -q '\"part\":\"cross\"' $OUT/view.html && "
+                  "grep -q '\"part\":\"decoder\"' $OUT/view.html");
+    program_check("attention -c $OUT/copy/checkpoint.safetensors -o $OUT/own.html", 0, "written");
+    program_check("attention -c $OUT/copy/checkpoint.safetensors 'x'", 1, "copy-task reads");
+    program_check("attention -c $OUT/none", 1, "none");
+    program_shell(
+        "\"$BRASA\" train bert-scratch --preset small --steps 1 --out $OUT/bert >$OUT/log");
+    program_check("attention -c $OUT/bert/checkpoint.safetensors -v model -o $OUT/bert.html", 0,
+                  "written");
+    program_shell("\"$BRASA\" train vanilla --preset small --steps 1 --out $OUT/dates >$OUT/log");
+    program_check("attention -c $OUT/dates/checkpoint.safetensors '7 may 2020' -o $OUT/dates.html",
+                  0, "written");
+    program_shell("grep -q '\"decoderTokens\":.\"(begin)\"' $OUT/dates.html");
+    program_check("attention -c $OUT/dates/checkpoint.safetensors 'May!'", 1, "vanilla reads");
+}
+
+Test(cli_attention, refused)
+{
+    make_model();
+    program_check("attention --help", 0, "Usage: brasa attention");
+    program_check("attention a", 2, "either --model or --checkpoint");
+    program_check("attention -m $OUT/model", 2, "a text or two");
+    program_check("attention -m $OUT/model --view tree a", 2, "--view is 'tree'");
+    program_check("attention -m $OUT/model --heads 1,x a", 2, "--heads is '1,x'");
+    program_check("attention -m $OUT/model --layer -1 a", 2, "--layer is '-1'");
+    program_check("attention -m $OUT/model --display-mode red a", 2, "--display-mode is 'red'");
+    program_check("attention -m $OUT/model --layer 9 -o $OUT/no.html a", 1, "layer is 9");
+    program_check("attention -m $OUT/model --heads 7 -o $OUT/no.html a", 1, "heads has 7");
+    program_check("attention -m $OUT/model -o $OUT/none/x.html a", 1, "none/x.html");
+    program_shell("! test -e $OUT/no.html");
+}
