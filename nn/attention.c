@@ -381,7 +381,7 @@ br_tensor *br_multihead_attention_forward(br_multihead_attention *self, br_tenso
         return NULL;
     if (inputs && inputs->weights)
         *inputs->weights = NULL;
-    br_enter(self);
+    br_enter_with(self, query);
     pass p = { .self = self };
     p.in = inputs ? *inputs : (br_multihead_attention_inputs){ 0 };
     br_tensor *out = forward(&p, query, key, value);

@@ -7,45 +7,24 @@
 #include <inttypes.h>
 #include <math.h>
 
-static bool good_features(const char *op, const char *name, int64_t n)
+bool br__layer_size(const char *op, const char *name, int64_t size, int64_t least)
 {
-    if (n < 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least 0", name, n);
+    if (size < least)
+        br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least %" PRId64, name, size,
+                 least);
     return !br_failed();
 }
 
-/* ---- Forward functions as br_forward() wants them -------------------------------------------- */
+/* ---- What layers share ------------------------------------------------------------------------
+ */
 
-static br_tensor *forward_linear(void *self, br_tensor *x)
-{
-    return br_linear_forward(self, x);
-}
-
-static br_tensor *forward_embedding(void *self, br_tensor *x)
-{
-    return br_embedding_forward(self, x);
-}
-
-static br_tensor *forward_layer_norm(void *self, br_tensor *x)
-{
-    return br_layer_norm_forward(self, x);
-}
-
-static br_tensor *forward_dropout(void *self, br_tensor *x)
-{
-    return br_dropout_forward(self, x);
-}
-
-static br_tensor *forward_activation(void *self, br_tensor *x)
-{
-    return br_activation_forward(self, x);
-}
-
-void *br__layer_begin(size_t size, const char *class_name, br_forward_fn forward)
+void *br__layer_begin(size_t size, const char *class_name, br_forward_fn body)
 {
     br_module *module = br_module_create(size, class_name);
-    if (module->state)
-        module->state->forward = forward;
+    if (module->state && body) {
+        module->state->forward = br__layer_forward;
+        module->state->body = body;
+    }
     return module;
 }
 
@@ -54,6 +33,14 @@ void br__layer_end(br_module *module, br_scope *scope)
     if (br_failed() && module->state)
         module->state->incomplete = true;
     br_scope_end(scope);
+}
+
+br_tensor *br__layer_forward(void *self, br_tensor *x)
+{
+    br_module *module = self;
+    if (!br_module_enter_with(module, &x))
+        return NULL;
+    return br_module_leave(module, module->state->body(self, x));
 }
 
 static _Thread_local bool skips_init;
@@ -77,15 +64,21 @@ static void init_linear(br_linear *self)
     br_init_uniform_(self->bias, -bound, bound);
 }
 
+static br_tensor *run_linear(void *module, br_tensor *x)
+{
+    const br_linear *self = module;
+    return br_f_linear(x, self->weight, self->bias);
+}
+
 br_linear *br_linear_new(int64_t in_features, int64_t out_features, bool bias)
 {
-    br_linear *self = br__layer_begin(sizeof *self, "Linear", forward_linear);
+    br_linear *self = br__layer_begin(sizeof *self, "Linear", run_linear);
     self->in_features = in_features;
     self->out_features = out_features;
     br_scope *scope = br_scope_begin();
     br_tensor *w = NULL, *b = NULL;
-    if (good_features("linear", "in_features", in_features) &&
-        good_features("linear", "out_features", out_features)) {
+    if (br__layer_size("linear", "in_features", in_features, 0) &&
+        br__layer_size("linear", "out_features", out_features, 0)) {
         w = br__new("linear", BR_SHAPE(out_features, in_features), BR_F32);
         b = bias ? br__new("linear", BR_SHAPE(out_features), BR_F32) : NULL;
     }
@@ -99,10 +92,7 @@ br_linear *br_linear_new(int64_t in_features, int64_t out_features, bool bias)
 
 br_tensor *br_linear_forward(br_linear *self, br_tensor *x)
 {
-    if (!br__module_alive("linear", self))
-        return NULL;
-    br_enter(self);
-    return br_leave(self, br_f_linear(x, self->weight, self->bias));
+    return br__layer_forward(self, x);
 }
 
 /* ---- Embedding ------------------------------------------------------------------------------- */
@@ -117,21 +107,27 @@ static void init_embedding(br_embedding *self)
     br_scope_end(scope);
 }
 
+static br_tensor *run_embedding(void *module, br_tensor *x)
+{
+    const br_embedding *self = module;
+    return br_f_embedding(self->weight, x, self->padding_idx);
+}
+
 br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx)
 {
     const char *op = "embedding";
-    br_embedding *self = br__layer_begin(sizeof *self, "Embedding", forward_embedding);
+    br_embedding *self = br__layer_begin(sizeof *self, "Embedding", run_embedding);
     self->num_embeddings = num_embeddings;
     self->embedding_dim = embedding_dim;
     self->padding_idx = padding_idx;
     br_scope *scope = br_scope_begin();
-    if (good_features(op, "num_embeddings", num_embeddings) &&
+    if (br__layer_size(op, "num_embeddings", num_embeddings, 0) &&
         (padding_idx < -1 || padding_idx >= num_embeddings))
         br__fail(BR_ERROR_INDEX, op,
                  "padding_idx is %" PRId64 ", must be -1 (none) or a row of the %" PRId64,
                  padding_idx, num_embeddings);
     br_tensor *w = NULL;
-    if (good_features(op, "embedding_dim", embedding_dim))
+    if (br__layer_size(op, "embedding_dim", embedding_dim, 0))
         w = br__new(op, BR_SHAPE(num_embeddings, embedding_dim), BR_F32);
     self->weight = br_parameter(self, "weight", w);
     if (!br_failed() && !skips_init)
@@ -142,24 +138,27 @@ br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, in
 
 br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index)
 {
-    if (!br__module_alive("embedding", self))
-        return NULL;
-    br_enter(self);
-    return br_leave(self, br_f_embedding(self->weight, index, self->padding_idx));
+    return br__layer_forward(self, index);
 }
 
 /* ---- LayerNorm ------------------------------------------------------------------------------- */
 
+static br_tensor *run_layer_norm(void *module, br_tensor *x)
+{
+    const br_layer_norm *self = module;
+    return br_f_layer_norm(x, BR_SHAPE(self->normalized_size), self->weight, self->bias, self->eps);
+}
+
 br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias)
 {
-    br_layer_norm *self = br__layer_begin(sizeof *self, "LayerNorm", forward_layer_norm);
+    br_layer_norm *self = br__layer_begin(sizeof *self, "LayerNorm", run_layer_norm);
     self->normalized_size = normalized_size;
     self->eps = eps == 0 ? 1e-5 : eps;
     br_scope *scope = br_scope_begin();
     if (!(self->eps > 0))
         br__fail(BR_ERROR_ARGUMENT, "layer_norm", "eps is %g, must be positive", eps);
     br_tensor *w = NULL, *b = NULL;
-    if (good_features("layer_norm", "normalized_size", normalized_size)) {
+    if (br__layer_size("layer_norm", "normalized_size", normalized_size, 0)) {
         w = br_ones(BR_SHAPE(normalized_size), BR_F32);
         b = bias ? br_zeros(BR_SHAPE(normalized_size), BR_F32) : NULL;
     }
@@ -176,18 +175,20 @@ br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps)
 
 br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x)
 {
-    if (!br__module_alive("layer_norm", self))
-        return NULL;
-    br_enter(self);
-    return br_leave(self, br_f_layer_norm(x, BR_SHAPE(self->normalized_size), self->weight,
-                                          self->bias, self->eps));
+    return br__layer_forward(self, x);
 }
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
 
+static br_tensor *run_dropout(void *module, br_tensor *x)
+{
+    const br_dropout *self = module;
+    return br_f_dropout(x, self->p, br_is_training(&self->base));
+}
+
 br_dropout *br_dropout_new(double p)
 {
-    br_dropout *self = br__layer_begin(sizeof *self, "Dropout", forward_dropout);
+    br_dropout *self = br__layer_begin(sizeof *self, "Dropout", run_dropout);
     self->p = p;
     if (!(p >= 0 && p <= 1))
         br__fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
@@ -197,55 +198,5 @@ br_dropout *br_dropout_new(double p)
 
 br_tensor *br_dropout_forward(br_dropout *self, br_tensor *x)
 {
-    if (!br__module_alive("dropout", self))
-        return NULL;
-    br_enter(self);
-    return br_leave(self, br_f_dropout(x, self->p, br_is_training(br_base(self))));
-}
-
-/* ---- Activations ----------------------------------------------------------------------------- */
-
-static br_tensor *gelu_erf(br_tensor *x)
-{
-    return br_gelu(x, BR_GELU_ERF);
-}
-
-static br_tensor *gelu_tanh(br_tensor *x)
-{
-    return br_gelu(x, BR_GELU_TANH);
-}
-
-static br_activation *new_activation(const char *class_name, br_tensor *(*function)(br_tensor *x))
-{
-    br_activation *self = br__layer_begin(sizeof *self, class_name, forward_activation);
-    self->function = function;
-    return self;
-}
-
-br_activation *br_relu_new(void)
-{
-    return new_activation("ReLU", br_relu);
-}
-
-br_activation *br_tanh_new(void)
-{
-    return new_activation("Tanh", br_tanh);
-}
-
-br_activation *br_sigmoid_new(void)
-{
-    return new_activation("Sigmoid", br_sigmoid);
-}
-
-br_activation *br_gelu_new(br_gelu_form form)
-{
-    return new_activation("GELU", form == BR_GELU_TANH ? gelu_tanh : gelu_erf);
-}
-
-br_tensor *br_activation_forward(br_activation *self, br_tensor *x)
-{
-    if (!br__module_alive("activation", self))
-        return NULL;
-    br_enter(self);
-    return br_leave(self, self->function(x));
+    return br__layer_forward(self, x);
 }

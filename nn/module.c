@@ -124,6 +124,7 @@ static void free_tree(br_module_state *state)
     if (state->destroy)
         state->destroy(state->module);
     br__checkpoint_end(state);
+    br__free_module_hooks(state);
     for (int64_t i = state->n_entries - 1; i >= 0; i--) {
         br_release(state->entries[i].tensor);
         br_free(state->entries[i].name);
@@ -315,7 +316,7 @@ void *br_module_add_child(br_module *parent, const char *name, void *child)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-bool br_module_enter(br_module *module)
+static bool open_scope(br_module *module)
 {
     if (br_failed() || !br__module_alive("forward", module))
         return false;
@@ -323,6 +324,25 @@ bool br_module_enter(br_module *module)
         br__fail(BR_ERROR_STATE, "forward", "%s lacks a part that its constructor failed to make",
                  module->state->class_name);
     return !br_failed() && br__scope_begin_for(module->state);
+}
+
+bool br_module_enter(br_module *module)
+{
+    return br_module_enter_with(module, NULL);
+}
+
+bool br_module_enter_with(br_module *module, br_tensor **input)
+{
+    if (!open_scope(module))
+        return false;
+    br_tensor *shown = input ? *input : NULL;
+    if (module->state->hooks && !br__run_module_hooks(module->state, true, &shown)) {
+        br_scope_end(NULL);
+        return false;
+    }
+    if (input)
+        *input = shown;
+    return true;
 }
 
 br_tensor *br_module_leave(br_module *module, br_tensor *result)
@@ -335,6 +355,8 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
     while (scope && scope->owner != module->state)
         scope = scope->outer;
     if (scope) {
+        if (result && module->state->hooks && !br__run_module_hooks(module->state, false, &result))
+            result = NULL;
         br_scope_return(scope, result);
         br_scope_end(scope);
     }

@@ -22,6 +22,9 @@ typedef struct br_entry {
     br_entry_kind kind;
 } br_entry;
 
+/* A list of hooks: hooks.c. */
+typedef struct br_module_hook br_module_hook;
+
 /* Tells whether a module is still there: see checkpoint.c. */
 typedef struct br_module_token br_module_token;
 
@@ -35,6 +38,8 @@ struct br_module_state {
     br_module_state **children;
     int64_t n_children, child_room;
     br_forward_fn forward;
+    br_forward_fn body; /* of a layer of one input: what its forward does inside its scope */
+    br_module_hook *hooks;
     void (*destroy)(void *self);
     bool training;
     bool checkpointed;           /* forward keeps nothing for its gradients */
@@ -52,9 +57,17 @@ void br__checkpoint_end(br_module_state *state);
 /* True if `self`, a struct that begins with a br_module, can be used; else an error is pending. */
 bool br__module_alive(const char *op, const void *self);
 /* How a layer's constructor begins and ends. While memory fails the module is dead, and stays so;
- * what failed after registration leaves it incomplete. `forward` may be NULL. */
-void *br__layer_begin(size_t size, const char *class_name, br_forward_fn forward);
+ * what failed after registration leaves it incomplete. `body`, which may be NULL, is what its
+ * forward does with one input, inside its scope. */
+void *br__layer_begin(size_t size, const char *class_name, br_forward_fn body);
 void br__layer_end(br_module *module, br_scope *scope);
+/* The forward of such a layer: enters, runs the body, leaves. */
+br_tensor *br__layer_forward(void *self, br_tensor *x);
+/* True if a size that a constructor got is at least `least`, else an error that names it. */
+bool br__layer_size(const char *op, const char *name, int64_t size, int64_t least);
+/* Runs a module's hooks of one kind on *t, which they may replace; false after an error. */
+bool br__run_module_hooks(br_module_state *state, bool before, br_tensor **t);
+void br__free_module_hooks(br_module_state *state);
 br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias);
 /* While true, in this thread, Linear and Embedding leave their weights undefined and draw nothing:
  * for a model that gets other values at once, whose memory is then never touched. Returns what was

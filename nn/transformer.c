@@ -39,7 +39,7 @@ br_tensor *br_transformer_forward(br_transformer *self, br_tensor *src, br_tenso
 {
     static const br_transformer_masks none;
     const br_transformer_masks *m = masks ? masks : &none;
-    br_enter(self);
+    br_enter_with(self, src);
     br_tensor *memory = br_transformer_encoder_forward(self->encoder, src, m->src_mask,
                                                        m->src_key_padding_mask, m->src_is_causal);
     return br_leave(self, br_transformer_decoder_forward(self->decoder, tgt, memory, m));

@@ -51,9 +51,9 @@ static br_tensor *feed_forward(br_transformer_decoder_layer *self, br_tensor *x)
 static br_tensor *run_layer(void *module, br_tensor *const *inputs, const void *args)
 {
     br_transformer_decoder_layer *self = module;
-    br_enter(self);
-    br_transformer_masks given = *(const br_transformer_masks *)args, *m = &given;
     br_tensor *x = inputs[0], *memory = inputs[1];
+    br_enter_with(self, x);
+    br_transformer_masks given = *(const br_transformer_masks *)args, *m = &given;
     m->tgt_mask = inputs[2];
     m->memory_mask = inputs[3];
     m->tgt_key_padding_mask = inputs[4];
@@ -106,8 +106,8 @@ br_transformer_decoder *br_transformer_decoder_new(int64_t d_model, int64_t nhea
 br_tensor *br_transformer_decoder_forward(br_transformer_decoder *self, br_tensor *tgt,
                                           br_tensor *memory, const br_transformer_masks *masks)
 {
-    br_enter(self);
     br_tensor *x = tgt;
+    br_enter_with(self, x);
     for (int64_t i = 0; i < br_module_list_size(self->layers); i++)
         x = br_transformer_decoder_layer_forward(br_module_list_at(self->layers, i), x, memory,
                                                  masks);

@@ -41,8 +41,9 @@ static br_tensor *run_layer(void *module, br_tensor *const *inputs, const void *
 {
     br_transformer_encoder_layer *self = module;
     bool is_causal = *(const bool *)args;
-    br_enter(self);
-    br_tensor *x = inputs[0], *mask = inputs[1], *padding = inputs[2];
+    br_tensor *x = inputs[0];
+    br_enter_with(self, x);
+    br_tensor *mask = inputs[1], *padding = inputs[2];
     if (self->options.norm_first) {
         br_tensor *normed = br_layer_norm_forward(self->norm1, x);
         x = br_add(x, attend(self, normed, mask, padding, is_causal));
@@ -88,8 +89,8 @@ br_tensor *br_transformer_encoder_forward(br_transformer_encoder *self, br_tenso
                                           br_tensor *mask, br_tensor *src_key_padding_mask,
                                           bool is_causal)
 {
-    br_enter(self);
     br_tensor *x = src;
+    br_enter_with(self, x);
     for (int64_t i = 0; i < br_module_list_size(self->layers); i++)
         x = br_transformer_encoder_layer_forward(br_module_list_at(self->layers, i), x, mask,
                                                  src_key_padding_mask, is_causal);

@@ -54,7 +54,7 @@ static br_pool_window adaptive_window(const settings *s, int d, int64_t i)
 /* ---- Planes shared among threads ------------------------------------------------------------- */
 
 typedef struct job {
-    br_pool pool;
+    br_pool_work pool;
     const settings *s;
     char *plane, *out; /* the first ones */
     int64_t *indices;  /* of max pooling */

@@ -71,9 +71,16 @@ BR_API br_tensor *br_module_add_buffer(br_module *module, const char *name, br_t
     } while (0)
 /* Closes it, hands the result to the scope outside, and returns it. */
 #define br_leave(self, result) br_module_leave(br_base(self), (result))
+/* The same, and hooks see the input x, a variable, and may put another in its place. */
+#define br_enter_with(self, x)                                          \
+    do {                                                                \
+        if (!br_module_enter_with((self) ? br_base(self) : NULL, &(x))) \
+            return NULL;                                                \
+    } while (0)
 /* The same for functions of another type; after false nothing is open, and br_module_leave() must
  * not be called. */
 BR_API bool br_module_enter(br_module *module);
+BR_API bool br_module_enter_with(br_module *module, br_tensor **input);
 BR_API br_tensor *br_module_leave(br_module *module, br_tensor *result);
 
 /* Gives the module a forward function of one tensor, for br_forward(), Sequential and ModuleList.
@@ -81,6 +88,18 @@ BR_API br_tensor *br_module_leave(br_module *module, br_tensor *result);
 typedef br_tensor *(*br_forward_fn)(void *self, br_tensor *x);
 BR_API void br_module_set_forward(br_module *module, br_forward_fn forward);
 BR_API br_tensor *br_forward(void *module, br_tensor *x);
+
+/* Hooks on a module's forward, whichever function it runs by: inside its scope, in the order they
+ * were added. A pre-hook comes before it and gives the input to go on with (NULL: the one given);
+ * modules that are entered without one show NULL. A forward hook comes behind it and gives the
+ * result to go on with (NULL: the one given). They return a handle for br_module_remove_hook(), 0
+ * on error. */
+typedef br_tensor *(*br_module_hook_fn)(br_module *module, br_tensor *t, void *context);
+BR_API uint64_t br_module_register_forward_pre_hook(br_module *module, br_module_hook_fn hook,
+                                                    void *context);
+BR_API uint64_t br_module_register_forward_hook(br_module *module, br_module_hook_fn hook,
+                                                void *context);
+BR_API void br_module_remove_hook(br_module *module, uint64_t handle);
 /* Called when the module is freed, after its children: for memory of its own. */
 BR_API void br_module_set_destroy(br_module *module, void (*destroy)(void *self));
 
@@ -202,7 +221,8 @@ BR_API br_tensor *br_recorder_tensor(const br_recorder *recorder, int64_t i);
 /* The tensor of that full name, or NULL (no error). */
 BR_API br_tensor *br_recorder_get(const br_recorder *recorder, const char *name);
 
-/* ---- Layers (nn/layers.c, nn/containers.c) --------------------------------------------------- */
+/* ---- Layers (nn/layers.c, nn/activations.c, nn/containers.c) ----------------------------------
+ */
 
 typedef struct br_linear {
     br_module base;
@@ -242,15 +262,27 @@ typedef struct br_dropout {
 BR_API br_dropout *br_dropout_new(double p);
 BR_API br_tensor *br_dropout_forward(br_dropout *self, br_tensor *x);
 
-/* nn.ReLU and friends: modules without parameters that apply a function. */
+/* nn.ReLU and friends: modules without parameters that apply a function to x and their arguments.
+ */
+typedef br_tensor *(*br_activation_fn)(br_tensor *x, const double *args);
 typedef struct br_activation {
     br_module base;
-    br_tensor *(*function)(br_tensor *x);
+    br_activation_fn function;
+    double args[2];
 } br_activation;
 BR_API br_activation *br_relu_new(void);
 BR_API br_activation *br_tanh_new(void);
 BR_API br_activation *br_sigmoid_new(void);
+BR_API br_activation *br_silu_new(void);
 BR_API br_activation *br_gelu_new(br_gelu_form form);
+BR_API br_activation *br_leaky_relu_new(double negative_slope);
+BR_API br_activation *br_elu_new(double alpha);
+BR_API br_activation *br_softplus_new(double beta, double threshold);
+BR_API br_activation *br_softmax_new(int64_t dim);
+BR_API br_activation *br_log_softmax_new(int64_t dim);
+BR_API br_activation *br_identity_new(void);
+/* nn.Flatten's defaults are 1 and -1. */
+BR_API br_activation *br_flatten_new(int64_t start_dim, int64_t end_dim);
 BR_API br_tensor *br_activation_forward(br_activation *self, br_tensor *x);
 
 /* Modules one after the other, named "0", "1", ... */
@@ -276,6 +308,94 @@ BR_API void *br_module_list_append(br_module_list *self, void *module);
 BR_API int64_t br_module_list_size(const br_module_list *self);
 /* NULL and an error outside 0 .. size-1; negative i counts from the end. */
 BR_API void *br_module_list_at(const br_module_list *self, int64_t i);
+
+/* ---- Norms (nn/norms.c) ---------------------------------------------------------------------- */
+
+typedef struct br_rms_norm {
+    br_module base;
+    br_tensor *weight; /* [normalized_size], ones */
+    int64_t normalized_size;
+    double eps;
+} br_rms_norm;
+/* Over the last dimension. eps 0 is PyTorch's default: the distance from 1 to the next number. */
+BR_API br_rms_norm *br_rms_norm_new(int64_t normalized_size, double eps);
+BR_API br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x);
+
+typedef struct br_batch_norm_options {
+    double eps;      /* 0: 1e-5 */
+    double momentum; /* of the running statistics; 0: 0.1 */
+    bool cumulative; /* they are the mean over all batches (momentum=None) */
+    bool no_affine;
+    bool no_track_running_stats; /* the batch's statistics count in evaluation, too */
+} br_batch_norm_options;
+
+typedef struct br_batch_norm {
+    br_module base;
+    br_tensor *weight, *bias;              /* [num_features], ones and zeros, or NULL */
+    br_tensor *running_mean, *running_var; /* [num_features], zeros and ones, or NULL */
+    br_tensor *num_batches_tracked;        /* i64 */
+    int64_t num_features;
+    int least_dims, most_dims; /* of x */
+    br_batch_norm_options options;
+} br_batch_norm;
+/* x is [N, C] or [N, C, L]; or [N, C, H, W]. `options` may be NULL. */
+BR_API br_batch_norm *br_batch_norm1d_new(int64_t num_features,
+                                          const br_batch_norm_options *options);
+BR_API br_batch_norm *br_batch_norm2d_new(int64_t num_features,
+                                          const br_batch_norm_options *options);
+BR_API br_tensor *br_batch_norm_forward(br_batch_norm *self, br_tensor *x);
+
+typedef struct br_group_norm {
+    br_module base;
+    br_tensor *weight, *bias; /* [num_channels], ones and zeros, or NULL */
+    int64_t num_groups, num_channels;
+    double eps;
+} br_group_norm;
+/* eps 0 means PyTorch's default, 1e-5. */
+BR_API br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels, double eps,
+                                        bool affine);
+BR_API br_tensor *br_group_norm_forward(br_group_norm *self, br_tensor *x);
+
+/* ---- Convolutions and pooling (nn/convolutions.c) -------------------------------------------- */
+
+typedef br_tensor *(*br_conv_fn)(br_tensor *x, br_tensor *weight, br_tensor *bias,
+                                 const br_conv_options *options);
+typedef struct br_conv {
+    br_module base;
+    br_tensor *weight; /* [out_channels, in_channels / groups, kernel ...], or, transposed,
+                          [in_channels, out_channels / groups, kernel ...] */
+    br_tensor *bias;   /* [out_channels] or NULL */
+    int64_t in_channels, out_channels;
+    br_conv_options options;
+    br_conv_fn function;
+} br_conv;
+/* Weights and bias uniform on +-1/sqrt(inputs of an output), as PyTorch draws them. `options` may
+ * be NULL. */
+BR_API br_conv *br_conv1d_new(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                              bool bias, const br_conv_options *options);
+BR_API br_conv *br_conv2d_new(int64_t in_channels, int64_t out_channels, int64_t kernel_height,
+                              int64_t kernel_width, bool bias, const br_conv_options *options);
+BR_API br_conv *br_conv_transpose1d_new(int64_t in_channels, int64_t out_channels,
+                                        int64_t kernel_size, bool bias,
+                                        const br_conv_options *options);
+BR_API br_conv *br_conv_transpose2d_new(int64_t in_channels, int64_t out_channels,
+                                        int64_t kernel_height, int64_t kernel_width, bool bias,
+                                        const br_conv_options *options);
+BR_API br_tensor *br_conv_forward(br_conv *self, br_tensor *x);
+
+typedef br_tensor *(*br_pool_fn)(br_tensor *x, const br_pool_options *options);
+typedef struct br_pool {
+    br_module base;
+    br_pool_options options;
+    br_pool_fn function;
+} br_pool;
+BR_API br_pool *br_max_pool1d_new(const br_pool_options *options);
+BR_API br_pool *br_max_pool2d_new(const br_pool_options *options);
+BR_API br_pool *br_avg_pool1d_new(const br_pool_options *options);
+BR_API br_pool *br_avg_pool2d_new(const br_pool_options *options);
+BR_API br_pool *br_adaptive_avg_pool1d_new(int64_t output_size);
+BR_API br_pool *br_adaptive_avg_pool2d_new(int64_t height, int64_t width);
+BR_API br_tensor *br_pool_forward(br_pool *self, br_tensor *x);
 
 /* ---- Attention and Transformer layers (nn/attention.c, nn/transformer.c) -----------------------
  */

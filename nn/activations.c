@@ -1,0 +1,153 @@
+/* nn/activations.c - modules that apply a function of one tensor: activations, softmax, and the
+ * shapes that Sequential wants between layers. Each is a body and an entry. */
+#include "nn/nn_internal.h"
+
+static br_tensor *run(void *module, br_tensor *x)
+{
+    const br_activation *self = module;
+    return self->function(x, self->args);
+}
+
+static br_activation *new_activation(const char *class_name, br_activation_fn function,
+                                     double first, double second)
+{
+    br_activation *self = br__layer_begin(sizeof *self, class_name, run);
+    self->function = function;
+    self->args[0] = first;
+    self->args[1] = second;
+    return self;
+}
+
+br_tensor *br_activation_forward(br_activation *self, br_tensor *x)
+{
+    return br__layer_forward(self, x);
+}
+
+/* ---- Without arguments ----------------------------------------------------------------------- */
+
+static br_tensor *relu(br_tensor *x, const double *args)
+{
+    (void)args;
+    return br_relu(x);
+}
+
+br_activation *br_relu_new(void)
+{
+    return new_activation("ReLU", relu, 0, 0);
+}
+
+static br_tensor *tanh_of(br_tensor *x, const double *args)
+{
+    (void)args;
+    return br_tanh(x);
+}
+
+br_activation *br_tanh_new(void)
+{
+    return new_activation("Tanh", tanh_of, 0, 0);
+}
+
+static br_tensor *sigmoid(br_tensor *x, const double *args)
+{
+    (void)args;
+    return br_sigmoid(x);
+}
+
+br_activation *br_sigmoid_new(void)
+{
+    return new_activation("Sigmoid", sigmoid, 0, 0);
+}
+
+static br_tensor *silu(br_tensor *x, const double *args)
+{
+    (void)args;
+    return br_silu(x);
+}
+
+br_activation *br_silu_new(void)
+{
+    return new_activation("SiLU", silu, 0, 0);
+}
+
+static br_tensor *identity(br_tensor *x, const double *args)
+{
+    (void)args;
+    return x;
+}
+
+br_activation *br_identity_new(void)
+{
+    return new_activation("Identity", identity, 0, 0);
+}
+
+/* ---- With arguments -------------------------------------------------------------------------- */
+
+static br_tensor *gelu(br_tensor *x, const double *args)
+{
+    return br_gelu(x, (br_gelu_form)args[0]);
+}
+
+br_activation *br_gelu_new(br_gelu_form form)
+{
+    return new_activation("GELU", gelu, form, 0);
+}
+
+static br_tensor *leaky_relu(br_tensor *x, const double *args)
+{
+    return br_leaky_relu(x, args[0]);
+}
+
+br_activation *br_leaky_relu_new(double negative_slope)
+{
+    return new_activation("LeakyReLU", leaky_relu, negative_slope, 0);
+}
+
+static br_tensor *elu(br_tensor *x, const double *args)
+{
+    return br_elu(x, args[0]);
+}
+
+br_activation *br_elu_new(double alpha)
+{
+    return new_activation("ELU", elu, alpha, 0);
+}
+
+static br_tensor *softplus(br_tensor *x, const double *args)
+{
+    return br_softplus(x, args[0], args[1]);
+}
+
+br_activation *br_softplus_new(double beta, double threshold)
+{
+    return new_activation("Softplus", softplus, beta, threshold);
+}
+
+static br_tensor *softmax(br_tensor *x, const double *args)
+{
+    return br_softmax(x, (int64_t)args[0]);
+}
+
+br_activation *br_softmax_new(int64_t dim)
+{
+    return new_activation("Softmax", softmax, (double)dim, 0);
+}
+
+static br_tensor *log_softmax(br_tensor *x, const double *args)
+{
+    return br_log_softmax(x, (int64_t)args[0]);
+}
+
+br_activation *br_log_softmax_new(int64_t dim)
+{
+    return new_activation("LogSoftmax", log_softmax, (double)dim, 0);
+}
+
+static br_tensor *flatten(br_tensor *x, const double *args)
+{
+    return br_flatten(x, (int64_t)args[0], (int64_t)args[1]);
+}
+
+br_activation *br_flatten_new(int64_t start_dim, int64_t end_dim)
+{
+    return new_activation("Flatten", flatten, (double)start_dim, (double)end_dim);
+}

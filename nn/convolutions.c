@@ -1,0 +1,194 @@
+/* nn/convolutions.c - convolutions and pooling. A kind of layer is the operation that it calls. */
+#include "nn/nn_internal.h"
+
+#include <math.h>
+
+/* ---- Convolutions ---------------------------------------------------------------------------- */
+
+static br_tensor *run_conv(void *module, br_tensor *x)
+{
+    const br_conv *self = module;
+    return self->function(x, self->weight, self->bias, &self->options);
+}
+
+/* Kaiming's uniform with a = sqrt 5, which is +-1/sqrt(fan_in), like bias. */
+static void init_conv(const br_conv *self)
+{
+    br_init_kaiming_uniform_(self->weight, sqrt(5));
+    if (!self->bias)
+        return;
+    double fan_in = 1;
+    for (int d = 1; d < br_ndim(self->weight); d++)
+        fan_in *= (double)br_sizes(self->weight)[d];
+    double bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
+    br_init_uniform_(self->bias, -bound, bound);
+}
+
+typedef struct conv_kind {
+    const char *class_name, *op;
+    int dims;
+    bool transposed;
+    br_conv_fn function;
+} conv_kind;
+
+/* Sizes of the weight: [outputs, inputs / groups, kernel], of the transposed with inputs first. */
+static bool weight_sizes(const conv_kind *kind, const br_conv *self, const int64_t *kernel,
+                         int64_t *sizes)
+{
+    int64_t in = self->in_channels, out = self->out_channels, groups = self->options.groups;
+    if (!br__layer_size(kind->op, "groups", groups, 1) ||
+        !br__layer_size(kind->op, "in_channels", in, 1) ||
+        !br__layer_size(kind->op, "out_channels", out, 1))
+        return false;
+    if (in % groups != 0 || out % groups != 0) {
+        br__fail(BR_ERROR_ARGUMENT, kind->op,
+                 "in_channels %lld and out_channels %lld must be multiples of groups %lld",
+                 (long long)in, (long long)out, (long long)groups);
+        return false;
+    }
+    sizes[0] = kind->transposed ? in : out;
+    sizes[1] = (kind->transposed ? out : in) / groups;
+    for (int d = 0; d < kind->dims; d++) {
+        sizes[2 + d] = kernel[d];
+        if (!br__layer_size(kind->op, "kernel_size", kernel[d], 1))
+            return false;
+    }
+    return true;
+}
+
+static br_conv *new_conv(const conv_kind *kind, int64_t in_channels, int64_t out_channels,
+                         const int64_t *kernel, bool bias, const br_conv_options *options)
+{
+    br_conv *self = br__layer_begin(sizeof *self, kind->class_name, run_conv);
+    if (options)
+        self->options = *options;
+    if (self->options.groups == 0)
+        self->options.groups = 1;
+    self->in_channels = in_channels;
+    self->out_channels = out_channels;
+    self->function = kind->function;
+    br_scope *scope = br_scope_begin();
+    int64_t sizes[4];
+    bool good = weight_sizes(kind, self, kernel, sizes);
+    self->weight = br_parameter(self, "weight",
+                                good ? br__new(kind->op, 2 + kind->dims, sizes, BR_F32) : NULL);
+    self->bias = br_parameter(
+        self, "bias", good && bias ? br__new(kind->op, BR_SHAPE(out_channels), BR_F32) : NULL);
+    if (!br_failed())
+        init_conv(self);
+    br__layer_end(br_base(self), scope);
+    return self;
+}
+
+br_conv *br_conv1d_new(int64_t in_channels, int64_t out_channels, int64_t kernel_size, bool bias,
+                       const br_conv_options *options)
+{
+    static const conv_kind kind = { "Conv1d", "conv1d", 1, false, br_f_conv1d };
+    return new_conv(&kind, in_channels, out_channels, &kernel_size, bias, options);
+}
+
+br_conv *br_conv2d_new(int64_t in_channels, int64_t out_channels, int64_t kernel_height,
+                       int64_t kernel_width, bool bias, const br_conv_options *options)
+{
+    static const conv_kind kind = { "Conv2d", "conv2d", 2, false, br_f_conv2d };
+    return new_conv(&kind, in_channels, out_channels, (int64_t[]){ kernel_height, kernel_width },
+                    bias, options);
+}
+
+br_conv *br_conv_transpose1d_new(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                                 bool bias, const br_conv_options *options)
+{
+    static const conv_kind kind = { "ConvTranspose1d", "conv_transpose1d", 1, true,
+                                    br_f_conv_transpose1d };
+    return new_conv(&kind, in_channels, out_channels, &kernel_size, bias, options);
+}
+
+br_conv *br_conv_transpose2d_new(int64_t in_channels, int64_t out_channels, int64_t kernel_height,
+                                 int64_t kernel_width, bool bias, const br_conv_options *options)
+{
+    static const conv_kind kind = { "ConvTranspose2d", "conv_transpose2d", 2, true,
+                                    br_f_conv_transpose2d };
+    return new_conv(&kind, in_channels, out_channels, (int64_t[]){ kernel_height, kernel_width },
+                    bias, options);
+}
+
+br_tensor *br_conv_forward(br_conv *self, br_tensor *x)
+{
+    return br__layer_forward(self, x);
+}
+
+/* ---- Pooling --------------------------------------------------------------------------------- */
+
+static br_tensor *run_pool(void *module, br_tensor *x)
+{
+    const br_pool *self = module;
+    return self->function(x, &self->options);
+}
+
+static br_pool *new_pool(const char *class_name, br_pool_fn function,
+                         const br_pool_options *options)
+{
+    br_pool *self = br__layer_begin(sizeof *self, class_name, run_pool);
+    if (options)
+        self->options = *options;
+    self->function = function;
+    return self;
+}
+
+static br_tensor *max_pool1d(br_tensor *x, const br_pool_options *options)
+{
+    return br_f_max_pool1d(x, options, NULL);
+}
+
+br_pool *br_max_pool1d_new(const br_pool_options *options)
+{
+    return new_pool("MaxPool1d", max_pool1d, options);
+}
+
+static br_tensor *max_pool2d(br_tensor *x, const br_pool_options *options)
+{
+    return br_f_max_pool2d(x, options, NULL);
+}
+
+br_pool *br_max_pool2d_new(const br_pool_options *options)
+{
+    return new_pool("MaxPool2d", max_pool2d, options);
+}
+
+br_pool *br_avg_pool1d_new(const br_pool_options *options)
+{
+    return new_pool("AvgPool1d", br_f_avg_pool1d, options);
+}
+
+br_pool *br_avg_pool2d_new(const br_pool_options *options)
+{
+    return new_pool("AvgPool2d", br_f_avg_pool2d, options);
+}
+
+/* Of these the windows' number stands where the others have the kernel. */
+static br_tensor *adaptive_avg_pool1d(br_tensor *x, const br_pool_options *options)
+{
+    return br_f_adaptive_avg_pool1d(x, options->kernel_size[0]);
+}
+
+br_pool *br_adaptive_avg_pool1d_new(int64_t output_size)
+{
+    return new_pool("AdaptiveAvgPool1d", adaptive_avg_pool1d,
+                    &(br_pool_options){ .kernel_size = { output_size } });
+}
+
+static br_tensor *adaptive_avg_pool2d(br_tensor *x, const br_pool_options *options)
+{
+    return br_f_adaptive_avg_pool2d(x, options->kernel_size[0], options->kernel_size[1]);
+}
+
+br_pool *br_adaptive_avg_pool2d_new(int64_t height, int64_t width)
+{
+    return new_pool("AdaptiveAvgPool2d", adaptive_avg_pool2d,
+                    &(br_pool_options){ .kernel_size = { height, width } });
+}
+
+br_tensor *br_pool_forward(br_pool *self, br_tensor *x)
+{
+    return br__layer_forward(self, x);
+}

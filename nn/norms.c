@@ -1,0 +1,147 @@
+/* nn/norms.c - RMSNorm, BatchNorm and GroupNorm. LayerNorm is in layers.c. */
+#include "nn/nn_internal.h"
+
+/* Ones for a weight and zeros for a bias [n], registered; both stay NULL without `affine`. */
+static void add_affine(br_module *module, int64_t n, bool affine, br_tensor **weight,
+                       br_tensor **bias)
+{
+    bool good = affine && !br_failed();
+    *weight = br_module_add_parameter(module, "weight", good ? br_ones(BR_SHAPE(n), BR_F32) : NULL);
+    *bias = br_module_add_parameter(module, "bias", good ? br_zeros(BR_SHAPE(n), BR_F32) : NULL);
+}
+
+static void check_eps(const char *op, double eps)
+{
+    if (!(eps > 0))
+        br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be positive", eps);
+}
+
+/* ---- RMSNorm --------------------------------------------------------------------------------- */
+
+static br_tensor *run_rms_norm(void *module, br_tensor *x)
+{
+    const br_rms_norm *self = module;
+    double eps = self->eps == 0 ? -1 : self->eps; /* the operation's default goes by x's dtype */
+    return br_f_rms_norm(x, BR_SHAPE(self->normalized_size), self->weight, eps);
+}
+
+br_rms_norm *br_rms_norm_new(int64_t normalized_size, double eps)
+{
+    br_rms_norm *self = br__layer_begin(sizeof *self, "RMSNorm", run_rms_norm);
+    self->normalized_size = normalized_size;
+    self->eps = eps;
+    br_scope *scope = br_scope_begin();
+    if (eps != 0)
+        check_eps("rms_norm", eps);
+    br__layer_size("rms_norm", "normalized_size", normalized_size, 0);
+    self->weight = br_parameter(self, "weight",
+                                br_failed() ? NULL : br_ones(BR_SHAPE(normalized_size), BR_F32));
+    br__layer_end(br_base(self), scope);
+    return self;
+}
+
+br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x)
+{
+    return br__layer_forward(self, x);
+}
+
+/* ---- BatchNorm ------------------------------------------------------------------------------- */
+
+/* Counts the batch; returns the weight of its statistics. */
+static double next_momentum(const br_batch_norm *self)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_add_scalar_(self->num_batches_tracked, 1);
+    double batches = br_item(self->num_batches_tracked);
+    br_scope_end(scope);
+    return self->options.cumulative ? 1 / batches : self->options.momentum;
+}
+
+static br_tensor *run_batch_norm(void *module, br_tensor *x)
+{
+    const br_batch_norm *self = module;
+    int ndim = x ? br_ndim(x) : 0;
+    if (x && (ndim < self->least_dims || ndim > self->most_dims))
+        return br__fail(BR_ERROR_SHAPE, "batch_norm", "x %s must have %d%s dimensions for %s",
+                        br__shape(x), self->most_dims, self->least_dims == 2 ? " or 2" : "",
+                        br_module_class(&self->base));
+    bool training = br_is_training(&self->base), tracked = self->running_mean != NULL;
+    double momentum = training && tracked && !br_failed() ? next_momentum(self) : 0;
+    return br_f_batch_norm(x, self->running_mean, self->running_var, self->weight, self->bias,
+                           training || !tracked, momentum, self->options.eps);
+}
+
+static br_batch_norm *new_batch_norm(const char *class_name, int least_dims, int most_dims,
+                                     int64_t num_features, const br_batch_norm_options *options)
+{
+    br_batch_norm *self = br__layer_begin(sizeof *self, class_name, run_batch_norm);
+    if (options)
+        self->options = *options;
+    if (self->options.eps == 0)
+        self->options.eps = 1e-5;
+    if (self->options.momentum == 0)
+        self->options.momentum = 0.1;
+    self->num_features = num_features;
+    self->least_dims = least_dims;
+    self->most_dims = most_dims;
+    br_scope *scope = br_scope_begin();
+    check_eps("batch_norm", self->options.eps);
+    br__layer_size("batch_norm", "num_features", num_features, 0);
+    add_affine(br_base(self), num_features, !self->options.no_affine, &self->weight, &self->bias);
+    if (!self->options.no_track_running_stats && !br_failed()) {
+        self->running_mean =
+            br_buffer(self, "running_mean", br_zeros(BR_SHAPE(num_features), BR_F32));
+        self->running_var = br_buffer(self, "running_var", br_ones(BR_SHAPE(num_features), BR_F32));
+        self->num_batches_tracked =
+            br_buffer(self, "num_batches_tracked", br_zeros(BR_SCALAR, BR_I64));
+    }
+    br__layer_end(br_base(self), scope);
+    return self;
+}
+
+br_batch_norm *br_batch_norm1d_new(int64_t num_features, const br_batch_norm_options *options)
+{
+    return new_batch_norm("BatchNorm1d", 2, 3, num_features, options);
+}
+
+br_batch_norm *br_batch_norm2d_new(int64_t num_features, const br_batch_norm_options *options)
+{
+    return new_batch_norm("BatchNorm2d", 4, 4, num_features, options);
+}
+
+br_tensor *br_batch_norm_forward(br_batch_norm *self, br_tensor *x)
+{
+    return br__layer_forward(self, x);
+}
+
+/* ---- GroupNorm ------------------------------------------------------------------------------- */
+
+static br_tensor *run_group_norm(void *module, br_tensor *x)
+{
+    const br_group_norm *self = module;
+    return br_f_group_norm(x, self->num_groups, self->weight, self->bias, self->eps);
+}
+
+br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels, double eps, bool affine)
+{
+    br_group_norm *self = br__layer_begin(sizeof *self, "GroupNorm", run_group_norm);
+    self->num_groups = num_groups;
+    self->num_channels = num_channels;
+    self->eps = eps == 0 ? 1e-5 : eps;
+    br_scope *scope = br_scope_begin();
+    check_eps("group_norm", self->eps);
+    if (br__layer_size("group_norm", "num_groups", num_groups, 1) &&
+        br__layer_size("group_norm", "num_channels", num_channels, 0) &&
+        num_channels % num_groups != 0)
+        br__fail(BR_ERROR_ARGUMENT, "group_norm",
+                 "num_channels %lld must be a multiple of num_groups %lld", (long long)num_channels,
+                 (long long)num_groups);
+    add_affine(br_base(self), num_channels, affine, &self->weight, &self->bias);
+    br__layer_end(br_base(self), scope);
+    return self;
+}
+
+br_tensor *br_group_norm_forward(br_group_norm *self, br_tensor *x)
+{
+    return br__layer_forward(self, x);
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Writes recorded/*.safetensors for test_recorded_layers.c: models of torch.nn as their constructors draw
+them after a seed ("initial/..."), their inputs and target, the losses of some steps of SGD, and what
+is there afterwards ("after/..." and, in evaluation, "eval")."""
+import pathlib
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+HERE = pathlib.Path(__file__).parent / "recorded"
+STEPS = 4
+
+
+def record(name, build, *sizes, forward=None):
+    forward = forward or (lambda model, x: model(x))
+    torch.manual_seed(11)
+    model = build()
+    tensors = {"initial/" + k: v.clone() for k, v in model.state_dict().items()}
+    x = torch.randn(*sizes)
+    target = torch.randn_like(forward(model.eval(), x))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(forward(model.train(), x), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    tensors |= {"input": x, "target": target, "losses": torch.tensor(losses, dtype=torch.float64)}
+    tensors |= {"after/" + k: v for k, v in model.state_dict().items()}
+    tensors["eval"] = forward(model.eval(), x).detach()
+    save_file({k: v.contiguous() for k, v in tensors.items()}, HERE / f"{name}.safetensors")
+
+
+record("vision", lambda: nn.Sequential(
+    nn.Conv2d(2, 6, (3, 2), padding=(1, 0), bias=False), nn.BatchNorm2d(6), nn.ReLU(),
+    nn.MaxPool2d(2, padding=1), nn.Conv2d(6, 4, 3, stride=2, padding=2, dilation=2, groups=2),
+    nn.GroupNorm(2, 4), nn.SiLU(), nn.ConvTranspose2d(4, 3, 2, stride=2, output_padding=1),
+    nn.LeakyReLU(0.1), nn.AvgPool2d((2, 3), stride=1), nn.AdaptiveAvgPool2d((2, 1)), nn.Flatten(),
+    nn.Linear(6, 5), nn.BatchNorm1d(5, eps=1e-3, momentum=0.3), nn.ELU(0.5)), 3, 2, 7, 8)
+record("series", lambda: nn.Sequential(
+    nn.Conv1d(3, 4, 3, padding="same", padding_mode="zeros"), nn.BatchNorm1d(4, momentum=None),
+    nn.GELU("tanh"), nn.MaxPool1d(3, stride=2, ceil_mode=True),
+    nn.ConvTranspose1d(4, 4, 3, groups=2), nn.BatchNorm1d(4, track_running_stats=False),
+    nn.Softplus(2), nn.AvgPool1d(2, padding=1, count_include_pad=False), nn.Identity(),
+    nn.AdaptiveAvgPool1d(6), nn.RMSNorm(6), nn.GroupNorm(1, 4, affine=False), nn.Sigmoid(),
+    nn.RMSNorm(6, eps=0.1), nn.Tanh(), nn.LogSoftmax(1), nn.Softmax(-1)), 2, 3, 11)

@@ -1,0 +1,161 @@
+/* Hooks on modules' forwards: what they see and replace, their order, removal, and failures. */
+#include "tests/memory.h"
+
+#include <brasa/nn.h>
+
+TestSuite(module_hooks, .init = check_begin, .fini = check_end);
+
+/* What hooks were called with, in order: '<' and '>' before and behind, and the context's letter.
+ */
+static char calls[64];
+
+static void note(char kind, const void *context)
+{
+    size_t n = strlen(calls);
+    snprintf(calls + n, sizeof calls - n, "%c%c", kind, *(const char *)context);
+}
+
+static br_tensor *look(br_module *module, br_tensor *x, void *context)
+{
+    note(x ? '<' : '-', context);
+    return module ? NULL : x;
+}
+
+static br_tensor *look_behind(br_module *module, br_tensor *y, void *context)
+{
+    note('>', context);
+    return module ? NULL : y;
+}
+
+static br_tensor *twice(br_module *module, br_tensor *x, void *context)
+{
+    (void)module;
+    note('*', context);
+    return br_mul_scalar(x, 2);
+}
+
+Test(module_hooks, see_and_replace)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(2, 2, false);
+    br_init_eye_(linear->weight);
+    br_module *module = br_base(linear);
+    calls[0] = '\0';
+    br_module_register_forward_pre_hook(module, look, "a");
+    uint64_t double_input = br_module_register_forward_pre_hook(module, twice, "b");
+    br_module_register_forward_hook(module, twice, "c");
+    br_module_register_forward_hook(module, look_behind, "d");
+    br_tensor *x = br_full(BR_SHAPE(1, 2), 3, BR_F32);
+    cr_assert_eq(br_at(br_linear_forward(linear, x), BR_DIMS(0, 1)), 12);
+    cr_assert_str_eq(calls, "<a*b*c>d");
+    br_module_remove_hook(module, double_input);
+    br_module_remove_hook(module, 99);
+    cr_assert_eq(br_at(br_forward(linear, x), BR_DIMS(0, 1)), 6);
+    br_free_module(linear);
+    br_scope_end(scope);
+}
+
+typedef struct own {
+    br_module base;
+} own;
+
+static br_tensor *own_forward(own *self, br_tensor *x)
+{
+    br_enter(self);
+    return br_leave(self, br_neg(x));
+}
+
+/* A module of one's own that enters without its input; a child of Sequential sees its own. */
+Test(module_hooks, any_module)
+{
+    br_scope *scope = br_scope_begin();
+    own *mine = br_module_new(own);
+    br_sequential *sequential = br_sequential_new(BR_MODULES(br_relu_new(), br_identity_new()));
+    calls[0] = '\0';
+    br_module_register_forward_pre_hook(br_base(mine), look, "m");
+    br_module_register_forward_hook(br_base(mine), twice, "m");
+    br_module_register_forward_pre_hook(br_base(sequential), look, "s");
+    br_module_register_forward_hook(br_module_child_at(br_base(sequential), 1), twice, "1");
+    br_tensor *x = br_full(BR_SHAPE(2), 3, BR_F32);
+    cr_assert_eq(br_at(own_forward(mine, x), BR_DIMS(1)), -6);
+    cr_assert_eq(br_at(br_forward(sequential, x), BR_DIMS(1)), 6);
+    cr_assert_str_eq(calls, "-m*m<s*1");
+    br_free_module(mine);
+    br_free_module(sequential);
+    br_scope_end(scope);
+}
+
+static br_tensor *fail(br_module *module, br_tensor *t, void *context)
+{
+    (void)module;
+    (void)context;
+    br_raise(BR_ERROR_STATE, "the hook failed");
+    return t;
+}
+
+Test(module_hooks, failures)
+{
+    br_scope *scope = br_scope_begin();
+    br_activation *before = br_relu_new(), *behind = br_relu_new();
+    br_tensor *x = br_ones(BR_SHAPE(2), BR_F32);
+    int64_t live = br_live_tensors();
+    br_module_register_forward_pre_hook(br_base(before), fail, NULL);
+    br_module_register_forward_hook(br_base(behind), fail, NULL);
+    check_fails(br_activation_forward(before, x), "the hook failed");
+    check_fails(br_activation_forward(behind, x), "the hook failed");
+    cr_assert_eq(br_live_tensors(), live);
+    check_fails(br_module_register_forward_hook(br_base(behind), NULL, NULL), "hook is NULL");
+    check_fails(br_module_register_forward_hook(NULL, fail, NULL), "module is NULL");
+    br_free_module(before);
+    br_free_module(behind);
+    br_scope_end(scope);
+}
+
+static bool hooked(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_sequential *model = br_sequential_new(
+        BR_MODULES(br_conv2d_new(1, 2, 1, 1, true, NULL), br_batch_norm2d_new(2, NULL),
+                   br_max_pool2d_new(&(br_pool_options){ .kernel_size = { 2, 2 } }),
+                   br_group_norm_new(1, 2, 0, true), br_rms_norm_new(2, 0)));
+    uint64_t handle = br_module_register_forward_hook(br_base(model), look_behind, "x");
+    cr_assert_eq(handle == 0, br_failed());
+    calls[0] = '\0';
+    br_forward(model, br_ones(BR_SHAPE(2, 1, 2, 4), BR_F32));
+    br_free_module(model);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+Test(module_hooks, memory_fails)
+{
+    fail_in_turn(hooked, "hooked");
+}
+
+/* ---- What constructors of the layers refuse -------------------------------------------------- */
+
+#define refuses(layer, message)                                                            \
+    do {                                                                                   \
+        void *check_layer = layer;                                                         \
+        cr_assert(br_failed(), "%s did not fail", #layer);                                 \
+        cr_assert(strstr(br_error_message(), message), "message: %s", br_error_message()); \
+        br_clear_error();                                                                  \
+        check_fails(br_forward(check_layer, NULL), "lacks a part");                        \
+        br_free_module(check_layer);                                                       \
+    } while (0)
+
+Test(module_hooks, constructors_refuse)
+{
+    refuses(br_conv2d_new(4, 6, 3, 3, true, &(br_conv_options){ .groups = 3 }),
+            "in_channels 4 and out_channels 6 must be multiples of groups 3");
+    refuses(br_conv1d_new(4, 6, 0, true, NULL), "kernel_size is 0, must be at least 1");
+    refuses(br_group_norm_new(2, 3, 0, true), "num_channels 3 must be a multiple of num_groups 2");
+    refuses(br_batch_norm1d_new(-1, NULL), "num_features is -1");
+    refuses(br_rms_norm_new(3, -1), "eps is -1");
+    br_batch_norm *norm = br_batch_norm1d_new(3, NULL);
+    br_scope *scope = br_scope_begin();
+    check_fails(br_batch_norm_forward(norm, br_ones(BR_SHAPE(1, 3, 2, 2), BR_F32)),
+                "x [1, 3, 2, 2] must have 3 or 2 dimensions for BatchNorm1d");
+    br_scope_end(scope);
+    br_free_module(norm);
+}

@@ -1,0 +1,144 @@
+/* Models of layers against PyTorch's (record_layers.py): the keys of the state dict, the values
+ * that constructors draw, and steps of training, which take forward, gradients and running
+ * statistics. */
+#include "tests/support.h"
+
+#include <brasa/brasa.h>
+
+TestSuite(recorded_layers, .init = check_begin, .fini = check_end);
+
+typedef struct recorded_model {
+    const char *name;
+    void *(*build)(void);
+    br_tensor *(*forward)(void *model, br_tensor *x);
+} recorded_model;
+
+enum { STEPS = 4 };
+
+/* |got - want| <= tolerance (1 + |want|), element by element. */
+static void check_near(const char *what, br_tensor *got, br_tensor *want, double tolerance)
+{
+    check_ok();
+    cr_assert(br_same_shape(got, want), "%s has another shape", what);
+    cr_assert_eq(br_dtype_of(got), br_dtype_of(want), "%s has another dtype", what);
+    br_tensor *difference = br_max(br_abs(br_sub(br_to(got, BR_F64), br_to(want, BR_F64))));
+    cr_assert(br_allclose(got, want, tolerance, tolerance), "%s differs by %g: %s", what,
+              br_item(difference), br_error_message());
+}
+
+/* The state dict is the file's tensors under the prefix: no more, no fewer. */
+static void check_state(br_module *module, br_safetensors *file, const char *prefix,
+                        double tolerance)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_named_list *state = br_state_dict(module);
+    int64_t recorded = 0;
+    for (int64_t i = 0; i < br_safetensors_count(file); i++)
+        recorded += strncmp(br_safetensors_name(file, i), prefix, strlen(prefix)) == 0;
+    cr_assert_eq(state->count, recorded, "%lld tensors, not %lld", (long long)state->count,
+                 (long long)recorded);
+    for (int64_t i = 0; i < state->count; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s%s", prefix, state->items[i].name);
+        check_near(name, state->items[i].tensor, br_safetensors_get(file, name), tolerance);
+    }
+    br_named_list_free(state);
+    br_scope_end(scope);
+}
+
+static void train(const recorded_model *m, void *model, br_safetensors *file)
+{
+    br_optim *sgd = br_sgd(model, &(br_sgd_options){ .lr = 0.05, .momentum = 0.9 });
+    br_tensor *losses = br_safetensors_get(file, "losses");
+    for (int step = 0; step < STEPS; step++) {
+        br_scope *scope = br_scope_begin();
+        br_optim_zero_grad(sgd);
+        br_tensor *loss = br_mse_loss(m->forward(model, br_safetensors_get(file, "input")),
+                                      br_safetensors_get(file, "target"), BR_REDUCTION_MEAN);
+        br_backward(loss);
+        br_optim_step(sgd);
+        check_ok();
+        check_close(br_item(loss), br_at(losses, BR_DIMS(step)), 2e-6);
+        br_scope_end(scope);
+    }
+    br_optim_free(sgd);
+}
+
+static void check_model(const recorded_model *m)
+{
+    char path[512];
+    snprintf(path, sizeof path, BRASA_TEST_DIR "/nn/recorded/%s.safetensors", m->name);
+    br_scope *scope = br_scope_begin();
+    br_safetensors *file = br_safetensors_open(path, NULL);
+    check_ok();
+    br_manual_seed(11);
+    void *model = m->build();
+    check_ok();
+    check_state(model, file, "initial/", 0);
+    train(m, model, file);
+    check_state(model, file, "after/", 2e-5);
+    br_eval((br_module *)model);
+    check_near("eval", m->forward(model, br_safetensors_get(file, "input")),
+               br_safetensors_get(file, "eval"), 2e-5);
+    br_free_module(model);
+    br_safetensors_close(file);
+    br_scope_end(scope);
+}
+
+#define CONV(...)      \
+    &(br_conv_options) \
+    {                  \
+        __VA_ARGS__    \
+    }
+#define POOL(...)      \
+    &(br_pool_options) \
+    {                  \
+        __VA_ARGS__    \
+    }
+#define NORM(...)            \
+    &(br_batch_norm_options) \
+    {                        \
+        __VA_ARGS__          \
+    }
+
+static void *vision(void)
+{
+    return br_sequential_new(BR_MODULES(
+        br_conv2d_new(2, 6, 3, 2, false, CONV(.padding = { 1, 0 })), br_batch_norm2d_new(6, NULL),
+        br_relu_new(), br_max_pool2d_new(POOL(.kernel_size = { 2, 2 }, .padding = { 1, 1 })),
+        br_conv2d_new(
+            6, 4, 3, 3, true,
+            CONV(.stride = { 2, 2 }, .padding = { 2, 2 }, .dilation = { 2, 2 }, .groups = 2)),
+        br_group_norm_new(2, 4, 0, true), br_silu_new(),
+        br_conv_transpose2d_new(4, 3, 2, 2, true,
+                                CONV(.stride = { 2, 2 }, .output_padding = { 1, 1 })),
+        br_leaky_relu_new(0.1),
+        br_avg_pool2d_new(POOL(.kernel_size = { 2, 3 }, .stride = { 1, 1 })),
+        br_adaptive_avg_pool2d_new(2, 1), br_flatten_new(1, -1), br_linear_new(6, 5, true),
+        br_batch_norm1d_new(5, NORM(.eps = 1e-3, .momentum = 0.3)), br_elu_new(0.5)));
+}
+
+static void *series(void)
+{
+    return br_sequential_new(BR_MODULES(
+        br_conv1d_new(3, 4, 3, true, CONV(.same = true)),
+        br_batch_norm1d_new(4, NORM(.cumulative = true)), br_gelu_new(BR_GELU_TANH),
+        br_max_pool1d_new(POOL(.kernel_size = { 3 }, .stride = { 2 }, .ceil_mode = true)),
+        br_conv_transpose1d_new(4, 4, 3, true, CONV(.groups = 2)),
+        br_batch_norm1d_new(4, NORM(.no_track_running_stats = true)), br_softplus_new(2, 20),
+        br_avg_pool1d_new(POOL(.kernel_size = { 2 }, .padding = { 1 }, .exclude_pad = true)),
+        br_identity_new(), br_adaptive_avg_pool1d_new(6), br_rms_norm_new(6, 0),
+        br_group_norm_new(1, 4, 0, false), br_sigmoid_new(), br_rms_norm_new(6, 0.1), br_tanh_new(),
+        br_log_softmax_new(1), br_softmax_new(-1)));
+}
+
+static const recorded_model models[] = {
+    { "vision", vision, br_forward },
+    { "series", series, br_forward },
+};
+
+Test(recorded_layers, are_pytorchs)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        check_model(&models[i]);
+}
