@@ -383,13 +383,32 @@ BR_API br_tensor *br_unique_consecutive(br_tensor *x, br_tensor **inverse, br_te
 BR_API br_tensor *br_tril(br_tensor *x, int64_t diagonal);
 BR_API br_tensor *br_triu(br_tensor *x, int64_t diagonal);
 
-/* ---- Products (ops/matmul.c): f32, f64 ------------------------------------------------------- */
+/* ---- Products (ops/matmul.c, products.c, einsum.c): f32, f64 --------------------------------- */
 
 BR_API br_tensor *br_mm(br_tensor *a, br_tensor *b);  /* [n,k] x [k,m] -> [n,m] */
 BR_API br_tensor *br_bmm(br_tensor *a, br_tensor *b); /* [b,n,k] x [b,k,m] -> [b,n,m] */
 /* torch.matmul: dot product, matrix-vector, matrix-matrix, and batches of them whose leading
  * dimensions broadcast. */
 BR_API br_tensor *br_matmul(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_mv(br_tensor *a, br_tensor *b);    /* [n,k] x [k] -> [n] */
+BR_API br_tensor *br_dot(br_tensor *a, br_tensor *b);   /* [k] x [k] -> [] */
+BR_API br_tensor *br_outer(br_tensor *a, br_tensor *b); /* [n] x [m] -> [n,m]; i64, too */
+/* beta input + alpha (the product), to which input broadcasts; where beta is 0 it does not count,
+ * not even NaN (PyTorch's defaults are 1 and 1): of two matrices, of a matrix and a vector, of the
+ * matrices of two batches, and of these summed over the batch. */
+BR_API br_tensor *br_addmm(br_tensor *input, br_tensor *mat1, br_tensor *mat2, double beta,
+                           double alpha);
+BR_API br_tensor *br_addmv(br_tensor *input, br_tensor *mat, br_tensor *vec, double beta,
+                           double alpha);
+BR_API br_tensor *br_baddbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, double beta,
+                             double alpha);
+BR_API br_tensor *br_addbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, double beta,
+                            double alpha);
+/* Sums of products in Einstein's notation: br_einsum("bij,bjk->bik", BR_INPUTS(a, b)). A letter
+ * names a dimension, "..." those that are not named, which broadcast; what the result does not have
+ * is summed; a letter twice in one operand is its diagonal. Without "->" the result has "..." and
+ * the letters that occur once, in order. */
+BR_API br_tensor *br_einsum(const char *equation, int n, br_tensor *const *operands);
 /* x w^T + bias with x [*, in], weight [out, in], bias [out] or NULL -> [*, out]. With a weight [in]
  * and a bias [] the result is [*]. */
 BR_API br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias);
