@@ -1,4 +1,4 @@
-/* cli/tokenize.c - `brasa tokenize TEXT...`: texts as a BERT tokenizer sees them. */
+/* cli/tokenize.c - `brasa tokenize TEXT...`: texts as BERT's or GPT-2's tokenizer sees them. */
 #include "cli/cli.h"
 
 #include <getopt.h>
@@ -16,7 +16,8 @@ static const char help[] =
     "directory, unless an option names another.\n"
     "\n"
     "  -v, --vocab FILE      a vocab.txt: a token a line\n"
-    "  -t, --tokenizer FILE  a tokenizer.json of BERT's kind\n"
+    "      --merges FILE     the merges.txt of a byte-level BPE, whose vocab.json --vocab names\n"
+    "  -t, --tokenizer FILE  a tokenizer.json of BERT's or GPT-2's kind\n"
     "      --cased           with --vocab: do not lower-case\n"
     "  -f, --file FILE       each line of the file is a text\n"
     "  -0, --null            texts of the file end with NUL, not with a newline\n"
@@ -33,7 +34,7 @@ static const char help[] =
     "  -h, --help            this text\n";
 
 typedef struct request {
-    const char *vocab, *tokenizer, *file;
+    const char *vocab, *merges, *tokenizer, *file;
     br_tokenizer_options vocab_options;
     br_encode_options encode;
     bool json, pair, null, overflow;
@@ -159,6 +160,7 @@ static void show_arguments(const request *r, const br_tokenizer *t, int n, char 
 
 static const struct option options[] = {
     { "vocab", required_argument, NULL, 'v' },
+    { "merges", required_argument, NULL, 'M' },
     { "tokenizer", required_argument, NULL, 't' },
     { "cased", no_argument, NULL, 'c' },
     { "file", required_argument, NULL, 'f' },
@@ -183,6 +185,9 @@ static int take(request *r, int c)
         return 0;
     case 't':
         r->tokenizer = optarg;
+        return 0;
+    case 'M':
+        r->merges = optarg;
         return 0;
     case 'c':
         r->vocab_options.cased = true;
@@ -228,6 +233,8 @@ static int check(const request *r, int n)
         return cli_usage("tokenize", "--vocab and --tokenizer exclude each other");
     if (r->tokenizer && r->vocab_options.cased)
         return cli_usage("tokenize", "--cased goes with --vocab: the tokenizer's file says it");
+    if (r->merges && (!r->vocab || r->vocab_options.cased))
+        return cli_usage("tokenize", "--merges goes with --vocab, and not with --cased");
     if (r->file ? n > 0 : n == 0)
         return cli_usage("tokenize", "either texts or --file are wanted");
     if (!r->file && r->null)
@@ -235,6 +242,15 @@ static int check(const request *r, int n)
     if (!r->file && r->pair && n % 2)
         return cli_usage("tokenize", "--pair wants texts in pairs, there are %d", n);
     return 0;
+}
+
+static br_tokenizer *open_tokenizer(const request *r)
+{
+    if (r->tokenizer)
+        return br_tokenizer_from_json(r->tokenizer);
+    if (r->merges)
+        return br_tokenizer_from_bpe(r->vocab, r->merges, NULL);
+    return br_tokenizer_from_vocab(r->vocab ? r->vocab : "vocab.txt", &r->vocab_options);
 }
 
 int cli_tokenize(int argc, char **argv)
@@ -252,9 +268,7 @@ int cli_tokenize(int argc, char **argv)
     int status = check(&r, argc - optind);
     if (status)
         return status;
-    br_tokenizer *t =
-        r.tokenizer ? br_tokenizer_from_json(r.tokenizer)
-                    : br_tokenizer_from_vocab(r.vocab ? r.vocab : "vocab.txt", &r.vocab_options);
+    br_tokenizer *t = open_tokenizer(&r);
     if (t && r.file)
         show_file(&r, t);
     else if (t)

@@ -1,5 +1,5 @@
 /* data/tokenizer.c - the tokenizer itself: its vocabulary, vocab.txt, ids to tokens and text. */
-#include "data/tokenizer_internal.h"
+#include "data/bpe_internal.h"
 #include "io/io_internal.h"
 
 #include <inttypes.h>
@@ -62,6 +62,7 @@ void br_tokenizer_free(br_tokenizer *t)
     br_free(t->prefix);
     br_free(t->tokens);
     br_free(t->added);
+    br__bpe_free(t->bpe);
     br_free(t);
 }
 
@@ -79,11 +80,12 @@ bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_
         return false;
     if (t->size <= id)
         t->size = id + 1;
-    return length < prefix || memcmp(token, t->prefix, prefix) != 0 ||
+    return prefix == 0 || length < prefix || memcmp(token, t->prefix, prefix) != 0 ||
            word_ids_set(&t->inner, token + prefix, length - prefix, id);
 }
 
-bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special)
+bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
+                               bool late)
 {
     if (t->n_added == t->added_room) {
         int64_t room = t->added_room ? 2 * t->added_room : 8;
@@ -100,6 +102,7 @@ bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length
         .length = length,
         .id = t->all.ids[word],
         .special = special,
+        .late = late,
     };
     t->added_begins[(unsigned char)*token] = true;
     return true;
@@ -172,7 +175,7 @@ static bool special(br_tokenizer *t, const char *path, const char *name, const c
     name = name ? name : standard;
     *id = *name ? br__word_id(&t->all, name, strlen(name)) : -1;
     if (*id >= 0)
-        return br__tokenizer_add_special(t, name, strlen(name), true);
+        return br__tokenizer_add_special(t, name, strlen(name), true, false);
     if (required)
         br__fail(BR_ERROR_FORMAT, "tokenizer_from_vocab", "%s: token '%s' is not there",
                  br__printable(path), br__printable(name));
@@ -265,7 +268,7 @@ static bool leans(const char *token)
     return false;
 }
 
-static bool is_special(const br_tokenizer *t, int64_t id)
+bool br__is_special(const br_tokenizer *t, int64_t id)
 {
     for (int64_t i = 0; i < t->n_added; i++)
         if (t->added[i].id == id && t->added[i].special)
@@ -282,7 +285,7 @@ static int64_t decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool
         const char *token = br_tokenizer_token(t, ids[i]);
         if (!token)
             return -1;
-        if (skip && is_special(t, ids[i]))
+        if (skip && br__is_special(t, ids[i]))
             continue;
         bool inner = !first && strncmp(token, t->prefix, prefix) == 0;
         bool space = !first && !inner && !(t->cleanup && leans(token));
@@ -305,6 +308,8 @@ char *br_tokenizer_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, 
         return br__fail(BR_ERROR_ARGUMENT, "tokenizer_decode",
                         "tokenizer is %s, n is %" PRId64 ", ids is %s: they must be there",
                         t ? "there" : "NULL", n, ids ? "there" : "NULL");
+    if (t->bpe)
+        return br__bpe_decode(t, n, ids, skip_special);
     int64_t length = decode(t, n, ids, skip_special, NULL);
     char *text = length < 0 ? NULL : br__malloc((size_t)length + 1);
     if (text) {

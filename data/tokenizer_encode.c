@@ -1,6 +1,6 @@
 /* data/tokenizer_encode.c - from tokens to what a model takes: truncation to overlapping parts,
  * special tokens around, padding, batches. */
-#include "data/tokenizer_internal.h"
+#include "data/bpe_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -96,10 +96,16 @@ static bool fit(const br_encode_options *o, int64_t room, bool pair, int64_t n[2
     return true;
 }
 
-static bool truncate(const br_encode_options *o, bool pair, sequence s[2])
+/* Are tokens put around texts? */
+static bool puts_around(const br_tokenizer *t, const br_encode_options *o)
+{
+    return !o->no_special_tokens && t->classify >= 0;
+}
+
+static bool truncate(const br_tokenizer *t, const br_encode_options *o, bool pair, sequence s[2])
 {
     int64_t n[2] = { s[0].tokens.count, s[1].tokens.count };
-    int64_t around = o->no_special_tokens ? 0 : 2 + pair;
+    int64_t around = puts_around(t, o) ? 2 + pair : 0;
     if (o->max_length > 0 && o->max_length < around)
         return br__fail(BR_ERROR_ARGUMENT, op,
                         "max_length is %" PRId64 ", but special tokens alone are %" PRId64,
@@ -145,6 +151,17 @@ static void put_special(br_encoding *e, int64_t id, int64_t type)
     put(e, &(br_token){ .id = id, .word = -1 }, type, -1);
 }
 
+static void put_part(const br_tokenizer *t, br_encoding *e, const br_token_list *tokens, part p,
+                     int k)
+{
+    for (int64_t j = p.begin; j < p.end; j++) {
+        br_token token = tokens->items[j];
+        if (t->bpe)
+            br__bpe_trim(t, &token, j == p.begin);
+        put(e, &token, k, k);
+    }
+}
+
 /* Part i[k] of each text k, with special tokens around if they are wanted. */
 static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], const int64_t i[2],
                      br_encoding *e)
@@ -158,8 +175,7 @@ static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], co
     if (around)
         put_special(e, t->classify, 0);
     for (int k = 0; k <= pair; k++) {
-        for (int64_t j = s[k].parts[i[k]].begin; j < s[k].parts[i[k]].end; j++)
-            put(e, &s[k].tokens.items[j], k, k);
+        put_part(t, e, &s[k].tokens, s[k].parts[i[k]], k);
         if (around)
             put_special(e, t->separator, k);
     }
@@ -279,8 +295,8 @@ static br_encoding *encode(const br_tokenizer *t, const br_text *text, const br_
     sequence s[2] = { 0 };
     br_encoding *e = br__calloc(1, sizeof *e);
     bool ok = e && br__tokenize(t, text, o, &s[0].tokens) &&
-              (!pair || br__tokenize(t, pair, o, &s[1].tokens)) && truncate(o, pair, s) &&
-              assemble_all(t, !o->no_special_tokens, s, e);
+              (!pair || br__tokenize(t, pair, o, &s[1].tokens)) && truncate(t, o, pair, s) &&
+              assemble_all(t, puts_around(t, o), s, e);
     free_sequence(&s[0]);
     free_sequence(&s[1]);
     if (ok)

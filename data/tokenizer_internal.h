@@ -1,4 +1,4 @@
-/* data/tokenizer_internal.h - what the files of the tokenizer share: kinds of code points, the
+/* data/tokenizer_internal.h - what the files of the tokenizers share: kinds of code points, the
  * tokenizer itself, and the list of tokens that a text becomes. */
 #ifndef BR_TOKENIZER_INTERNAL_H
 #define BR_TOKENIZER_INTERNAL_H
@@ -46,6 +46,7 @@ typedef struct br_added_token {
     size_t length;
     int64_t id;
     bool special; /* left out by decoding that skips special tokens */
+    bool late;    /* looked for between those that are not */
 } br_added_token;
 
 /* Words found by their text. */
@@ -56,7 +57,11 @@ typedef struct br_word_ids {
     size_t longest; /* bytes */
 } br_word_ids;
 
+/* Byte-level BPE: data/bpe_internal.h. */
+typedef struct br_bpe br_bpe;
+
 struct br_tokenizer {
+    br_bpe *bpe; /* NULL: word pieces */
     bool lowercase, strip_accents, clean, spread_chinese, cleanup;
     int64_t max_word;
     char *prefix;           /* of continuations */
@@ -66,7 +71,7 @@ struct br_tokenizer {
     br_added_token *added;
     int64_t n_added, added_room;
     bool added_begins[256];                        /* bytes that an added token begins with */
-    int64_t unknown, classify, separator, padding; /* padding: -1 if there is none */
+    int64_t unknown, classify, separator, padding; /* -1: none */
 };
 
 /* A tokenizer of bert-base-uncased's ways without a vocabulary; NULL and an error. */
@@ -75,7 +80,12 @@ bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
 /* Gives a token its id, in place of one it had. The prefix must be set. */
 bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_t id);
 /* Looks for a token, which must have been added, in raw text. */
-bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special);
+bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
+                               bool late);
+/* The longest added token, late or not, that text begins with, or NULL. */
+const br_added_token *br__added_at(const br_tokenizer *t, const char *p, const char *end,
+                                   bool late);
+bool br__is_special(const br_tokenizer *t, int64_t id);
 /* Makes the table from ids to tokens; to be called when all tokens are added. */
 bool br__tokenizer_index(br_tokenizer *t);
 /* -1 if there is none; no error. */
@@ -92,6 +102,12 @@ typedef struct br_token_list {
     br_token *items;
     int64_t count, room;
 } br_token_list;
+
+/* Makes room for one more of `count` items in *room; the block, which may have moved, or NULL. */
+void *br__token_room(void *block, int64_t *room, int64_t count, size_t size);
+bool br__push_token(br_token_list *list, br_token token);
+/* Code points of valid UTF-8. */
+int64_t br__count_chars(const char *p, size_t length);
 
 /* Appends the text's tokens; the caller frees list->items in any case. */
 bool br__tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,

@@ -1,17 +1,15 @@
-/* data/tokenizer_json.c - tokenizer.json of BERT's kind: every part is checked, and what would make
- * other ids than ours is refused by name. */
-#include "data/tokenizer_internal.h"
+/* data/tokenizer_json.c - tokenizer.json: what all kinds have, and BERT's. Every part is checked,
+ * and what would make other ids than ours is refused by name. */
+#include "data/tokenizer_json_internal.h"
+
 #include "io/io_internal.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
 static const char op[] = "tokenizer_from_json";
 
-/* Records "FILE: what"; false. */
-static bool refuse(const char *path, const char *format, ...) BR_PRINTF(2, 3);
-static bool refuse(const char *path, const char *format, ...)
+bool br__tokenizer_refuse(const char *path, const char *format, ...)
 {
     char what[512];
     va_list args;
@@ -24,36 +22,47 @@ static bool refuse(const char *path, const char *format, ...)
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-/* The object under `key`, whose "type" must be as given. */
-static json_t *part(const char *path, json_t *root, const char *key, const char *type)
+json_t *br__tokenizer_json(const char *name, const char *path)
+{
+    size_t length;
+    char *text = br__read_text(name, path, UINT64_MAX, &length);
+    json_error_t error;
+    json_t *root = text ? json_loadb(text, length, JSON_REJECT_DUPLICATES, &error) : NULL;
+    if (text && !root)
+        br__tokenizer_refuse(path, "line %d: %s", error.line, br__printable(error.text));
+    br_free(text);
+    return root;
+}
+
+json_t *br__tokenizer_json_part(const char *path, json_t *root, const char *key, const char *type)
 {
     json_t *object = json_object_get(root, key), *is = json_object_get(object, "type");
     if (json_is_string(is) && strcmp(json_string_value(is), type) == 0)
         return object;
-    refuse(path, "%s is %s, must be %s", key,
-           json_is_string(is) ? br__printable(json_string_value(is)) : "of no type", type);
+    br__tokenizer_refuse(path, "%s is %s, must be %s", key,
+                         json_is_string(is) ? br__printable(json_string_value(is)) : "of no type",
+                         type);
     return NULL;
 }
 
-/* The truth value under `key`; `standard` if there is none, or null. */
-static bool get_bool(const char *path, json_t *object, const char *key, bool standard, bool *value)
+bool br__tokenizer_json_bool(const char *path, json_t *object, const char *key, bool standard,
+                             bool *value)
 {
     json_t *member = json_object_get(object, key);
     *value = !member || json_is_null(member) ? standard : json_is_true(member);
     return !member || json_is_null(member) || json_is_boolean(member) ||
-           refuse(path, "%s is not a truth value", key);
+           br__tokenizer_refuse(path, "%s is not a truth value", key);
 }
 
-/* The string under `key`, `standard` if there is none; NULL and an error. */
-static const char *get_string(const char *path, json_t *object, const char *key,
-                              const char *standard)
+const char *br__tokenizer_json_string(const char *path, json_t *object, const char *key,
+                                      const char *standard)
 {
     json_t *member = json_object_get(object, key);
     if (!member && standard)
         return standard;
     if (json_is_string(member) && !memchr(json_string_value(member), 0, json_string_length(member)))
         return json_string_value(member);
-    refuse(path, "%s is not a string", key);
+    br__tokenizer_refuse(path, "%s is not a string", key);
     return NULL;
 }
 
@@ -61,27 +70,27 @@ static bool id_of(const char *path, const char *token, json_t *value, int64_t *i
 {
     *id = json_is_integer(value) ? json_integer_value(value) : -1;
     return (*id >= 0 && *id < BR_MAX_TOKEN_ID) ||
-           refuse(path, "the id of '%s' is no integer of 0 .. %d", br__printable(token),
-                  BR_MAX_TOKEN_ID - 1);
+           br__tokenizer_refuse(path, "the id of '%s' is no integer of 0 .. %d",
+                                br__printable(token), BR_MAX_TOKEN_ID - 1);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
 static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)
 {
-    json_t *n = part(path, root, "normalizer", "BertNormalizer");
-    return n && get_bool(path, n, "lowercase", true, &t->lowercase) &&
-           get_bool(path, n, "strip_accents", t->lowercase, &t->strip_accents) &&
-           get_bool(path, n, "clean_text", true, &t->clean) &&
-           get_bool(path, n, "handle_chinese_chars", true, &t->spread_chinese);
+    json_t *n = br__tokenizer_json_part(path, root, "normalizer", "BertNormalizer");
+    return n && br__tokenizer_json_bool(path, n, "lowercase", true, &t->lowercase) &&
+           br__tokenizer_json_bool(path, n, "strip_accents", t->lowercase, &t->strip_accents) &&
+           br__tokenizer_json_bool(path, n, "clean_text", true, &t->clean) &&
+           br__tokenizer_json_bool(path, n, "handle_chinese_chars", true, &t->spread_chinese);
 }
 
-static bool read_vocab(br_tokenizer *t, const char *path, json_t *vocab)
+bool br__tokenizer_json_vocab(br_tokenizer *t, const char *path, json_t *vocab)
 {
     const char *token;
     json_t *value;
     if (!json_is_object(vocab))
-        return refuse(path, "model.vocab is not an object");
+        return br__tokenizer_refuse(path, "the vocabulary is not an object");
     json_object_foreach(vocab, token, value)
     {
         int64_t id;
@@ -91,71 +100,77 @@ static bool read_vocab(br_tokenizer *t, const char *path, json_t *vocab)
     return true;
 }
 
-/* After the table of ids is made: a token that is not in it shares its id. */
-static bool check_ids(const br_tokenizer *t, const char *path)
+/* A token that is not in the table of ids shares its id. */
+bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path)
 {
     for (int64_t word = 0; word < br_vocab_size(t->all.words); word++) {
         const char *token = br_vocab_word(t->all.words, word);
         int64_t id = t->all.ids[word];
         if (t->tokens[id] != token)
-            return refuse(path, "'%s' and '%s' have one id, %" PRId64, br__printable(token),
-                          br__printable(t->tokens[id]), id);
+            return br__tokenizer_refuse(path, "'%s' and '%s' have one id, %" PRId64,
+                                        br__printable(token), br__printable(t->tokens[id]), id);
     }
     return true;
 }
 
 static bool read_model(br_tokenizer *t, const char *path, json_t *root)
 {
-    json_t *model = part(path, root, "model", "WordPiece");
-    const char *prefix = model ? get_string(path, model, "continuing_subword_prefix", "##") : NULL;
-    const char *unknown = prefix ? get_string(path, model, "unk_token", "[UNK]") : NULL;
+    json_t *model = br__tokenizer_json_part(path, root, "model", "WordPiece");
+    const char *prefix =
+        model ? br__tokenizer_json_string(path, model, "continuing_subword_prefix", "##") : NULL;
+    const char *unknown =
+        prefix ? br__tokenizer_json_string(path, model, "unk_token", "[UNK]") : NULL;
     json_t *max_word = json_object_get(model, "max_input_chars_per_word");
     if (!unknown || !br__tokenizer_set_prefix(t, prefix))
         return false;
     if (max_word)
         t->max_word = json_is_integer(max_word) ? json_integer_value(max_word) : -1;
     if (t->max_word < 1 || t->max_word > 1000000)
-        return refuse(path, "model.max_input_chars_per_word is no integer of 1 .. 1000000");
-    if (!read_vocab(t, path, json_object_get(model, "vocab")))
+        return br__tokenizer_refuse(path,
+                                    "model.max_input_chars_per_word is no integer of 1 .. 1000000");
+    if (!br__tokenizer_json_vocab(t, path, json_object_get(model, "vocab")))
         return false;
     t->unknown = br__word_id(&t->all, unknown, strlen(unknown));
     return t->unknown >= 0 ||
-           refuse(path, "model.unk_token '%s' is not in the vocabulary", br__printable(unknown));
+           br__tokenizer_refuse(path, "model.unk_token '%s' is not in the vocabulary",
+                                br__printable(unknown));
 }
 
-static bool read_added_token(br_tokenizer *t, const char *path, json_t *token)
+static bool read_added_token(br_tokenizer *t, const char *path, json_t *token, bool late)
 {
     static const char *const others[] = { "single_word", "lstrip", "rstrip", "normalized" };
-    const char *text = get_string(path, token, "content", NULL);
+    enum { N_OTHERS = sizeof others / sizeof *others, NORMALIZED = N_OTHERS - 1 };
+    const char *text = br__tokenizer_json_string(path, token, "content", NULL);
     int64_t id;
-    bool value, special;
+    bool value, special, normalized = false;
     if (!text || !id_of(path, text, json_object_get(token, "id"), &id))
         return false;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (!get_bool(path, token, others[i], false, &value))
+    for (int i = 0; i < N_OTHERS; i++) {
+        if (!br__tokenizer_json_bool(path, token, others[i], false, &value))
             return false;
-        if (value)
-            return refuse(path, "added token '%s' is '%s', which BERT's are not",
-                          br__printable(text), others[i]);
+        if (value && !(late && i == NORMALIZED))
+            return br__tokenizer_refuse(path, "added token '%s' is '%s', which is not done here",
+                                        br__printable(text), others[i]);
+        normalized = value;
     }
     int64_t known = br__word_id(&t->all, text, strlen(text));
     if (!*text || (known >= 0 ? known != id : id != t->size))
-        return refuse(path, "added token '%s' has id %" PRId64 ", must have %" PRId64,
-                      br__printable(text), id, known >= 0 ? known : t->size);
-    return get_bool(path, token, "special", false, &special) &&
+        return br__tokenizer_refuse(path, "added token '%s' has id %" PRId64 ", must have %" PRId64,
+                                    br__printable(text), id, known >= 0 ? known : t->size);
+    return br__tokenizer_json_bool(path, token, "special", false, &special) &&
            (known >= 0 || br__tokenizer_add(t, text, strlen(text), id)) &&
-           br__tokenizer_add_special(t, text, strlen(text), special);
+           br__tokenizer_add_special(t, text, strlen(text), special, normalized);
 }
 
-static bool read_added(br_tokenizer *t, const char *path, json_t *root)
+bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, bool late)
 {
     json_t *list = json_object_get(root, "added_tokens"), *token;
     size_t i;
     if (list && (!json_is_array(list) || json_array_size(list) > BR_MAX_ADDED))
-        return refuse(path, "added_tokens is no array of at most %d", BR_MAX_ADDED);
+        return br__tokenizer_refuse(path, "added_tokens is no array of at most %d", BR_MAX_ADDED);
     json_array_foreach(list, i, token)
     {
-        if (!read_added_token(t, path, token))
+        if (!read_added_token(t, path, token, late))
             return false;
     }
     return true;
@@ -169,15 +184,15 @@ static bool template_token(br_tokenizer *t, const char *path, json_t *specials, 
 {
     json_t *ids = json_object_get(json_object_get(specials, name), "ids");
     if (json_array_size(ids) != 1)
-        return refuse(path, "post_processor: special token '%s' has no single id",
-                      br__printable(name));
+        return br__tokenizer_refuse(path, "post_processor: special token '%s' has no single id",
+                                    br__printable(name));
     if (!id_of(path, name, json_array_get(ids, 0), id))
         return false;
     return *id == br__word_id(&t->all, name, strlen(name)) ||
-           refuse(path,
-                  "post_processor: special token '%s' has id %" PRId64
-                  ", which the vocabulary does not give it",
-                  br__printable(name), *id);
+           br__tokenizer_refuse(path,
+                                "post_processor: special token '%s' has id %" PRId64
+                                ", which the vocabulary does not give it",
+                                br__printable(name), *id);
 }
 
 /* True if piece i of the template is `what` ("SpecialToken", "Sequence") with that id and type. */
@@ -211,51 +226,49 @@ static bool is_berts(json_t *single, json_t *pair, const char *first, const char
 
 static bool read_template(br_tokenizer *t, const char *path, json_t *root)
 {
-    json_t *p = part(path, root, "post_processor", "TemplateProcessing");
+    json_t *p = br__tokenizer_json_part(path, root, "post_processor", "TemplateProcessing");
     if (!p)
         return false;
     json_t *single = json_object_get(p, "single"), *specials = json_object_get(p, "special_tokens");
     const char *first = special_name(single, 0), *second = special_name(single, 2);
     if (!is_berts(single, json_object_get(p, "pair"), first, second))
-        return refuse(path, "post_processor is not [CLS] A [SEP] and [CLS] A [SEP] B [SEP] with "
-                            "type ids 0 and 1");
+        return br__tokenizer_refuse(
+            path, "post_processor is not [CLS] A [SEP] and [CLS] A [SEP] B [SEP] with "
+                  "type ids 0 and 1");
     return template_token(t, path, specials, first, &t->classify) &&
            template_token(t, path, specials, second, &t->separator);
 }
 
 static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
 {
-    json_t *d = part(path, root, "decoder", "WordPiece");
-    const char *prefix = d ? get_string(path, d, "prefix", "##") : NULL;
+    json_t *d = br__tokenizer_json_part(path, root, "decoder", "WordPiece");
+    const char *prefix = d ? br__tokenizer_json_string(path, d, "prefix", "##") : NULL;
     if (prefix && strcmp(prefix, t->prefix) != 0)
-        return refuse(path, "decoder.prefix is '%s', but the model's prefix is '%s'",
-                      br__printable(prefix), br__printable(t->prefix));
-    return prefix && get_bool(path, d, "cleanup", true, &t->cleanup);
+        return br__tokenizer_refuse(path, "decoder.prefix is '%s', but the model's prefix is '%s'",
+                                    br__printable(prefix), br__printable(t->prefix));
+    return prefix && br__tokenizer_json_bool(path, d, "cleanup", true, &t->cleanup);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 
 static bool read_root(br_tokenizer *t, const char *path, json_t *root)
 {
-    if (!read_normalizer(t, path, root) || !part(path, root, "pre_tokenizer", "BertPreTokenizer") ||
-        !read_model(t, path, root) || !read_added(t, path, root) || !read_template(t, path, root) ||
-        !read_decoder(t, path, root) || !br__tokenizer_index(t))
+    if (!read_normalizer(t, path, root) ||
+        !br__tokenizer_json_part(path, root, "pre_tokenizer", "BertPreTokenizer") ||
+        !read_model(t, path, root) || !br__tokenizer_json_added(t, path, root, false) ||
+        !read_template(t, path, root) || !read_decoder(t, path, root) || !br__tokenizer_index(t))
         return false;
     t->padding = br__word_id(&t->all, "[PAD]", strlen("[PAD]"));
-    return check_ids(t, path);
+    return br__tokenizer_check_ids(t, path);
 }
 
 br_tokenizer *br_tokenizer_from_json(const char *path)
 {
-    size_t length;
     br_tokenizer *t = br__tokenizer_new();
-    char *text = t ? br__read_text(op, path, UINT64_MAX, &length) : NULL;
-    json_error_t error;
-    json_t *root = text ? json_loadb(text, length, JSON_REJECT_DUPLICATES, &error) : NULL;
-    if (text && !root)
-        refuse(path, "line %d: %s", error.line, br__printable(error.text));
-    br_free(text);
-    bool ok = root && read_root(t, path, root);
+    json_t *root = t ? br__tokenizer_json(op, path) : NULL;
+    json_t *type = json_object_get(json_object_get(root, "model"), "type");
+    bool bpe = json_is_string(type) && strcmp(json_string_value(type), "BPE") == 0;
+    bool ok = root && (bpe ? br__tokenizer_json_bpe(t, path, root) : read_root(t, path, root));
     json_decref(root);
     if (ok)
         return t;

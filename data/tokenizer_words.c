@@ -2,7 +2,7 @@
  *
  * A text is read once, code point by code point; of it only the current run of combining marks and
  * the current word are kept, so that time and memory are linear in whatever comes. */
-#include "data/tokenizer_internal.h"
+#include "data/bpe_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ typedef struct reader {
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-static void *grown(void *block, int64_t *room, int64_t count, size_t size)
+void *br__token_room(void *block, int64_t *room, int64_t count, size_t size)
 {
     if (count < *room)
         return block;
@@ -55,20 +55,24 @@ static void *grown(void *block, int64_t *room, int64_t count, size_t size)
     return bigger;
 }
 
-static bool push_token(reader *r, int64_t id, const origin *first, const origin *last)
+bool br__push_token(br_token_list *list, br_token token)
 {
-    br_token_list *list = r->list;
-    br_token *items = grown(list->items, &list->room, list->count, sizeof *items);
+    br_token *items = br__token_room(list->items, &list->room, list->count, sizeof *items);
     if (!items)
         return false;
     list->items = items;
-    items[list->count++] = (br_token){
-        .id = id,
-        .word = r->words,
-        .bytes = { first->byte, last->byte + last->length },
-        .chars = { first->index, last->index + 1 },
-    };
+    items[list->count++] = token;
     return true;
+}
+
+static bool push_token(reader *r, int64_t id, const origin *first, const origin *last)
+{
+    return br__push_token(r->list, (br_token){
+                                       .id = id,
+                                       .word = r->words,
+                                       .bytes = { first->byte, last->byte + last->length },
+                                       .chars = { first->index, last->index + 1 },
+                                   });
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */
@@ -196,7 +200,7 @@ static bool end_run(reader *r)
 static bool hold(reader *r, uint32_t c, unsigned kind, bool added, origin from)
 {
     int64_t room = r->run_room;
-    waiting *run = grown(r->run, &room, r->n_run, sizeof *run);
+    waiting *run = br__token_room(r->run, &room, r->n_run, sizeof *run);
     if (!run)
         return false;
     r->run = run;
@@ -260,20 +264,19 @@ static bool normalise(reader *r, uint32_t c, origin from)
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
-/* The longest added token that begins here, or NULL. */
-static const br_added_token *added_at(const br_tokenizer *t, const char *p, const char *end)
+const br_added_token *br__added_at(const br_tokenizer *t, const char *p, const char *end, bool late)
 {
     const br_added_token *best = NULL;
     if (!t->added_begins[(unsigned char)*p])
         return NULL;
     for (const br_added_token *a = t->added; a < t->added + t->n_added; a++)
-        if ((!best || a->length > best->length) && a->length <= (size_t)(end - p) &&
-            memcmp(a->text, p, a->length) == 0)
+        if (a->late == late && (!best || a->length > best->length) &&
+            a->length <= (size_t)(end - p) && memcmp(a->text, p, a->length) == 0)
             best = a;
     return best;
 }
 
-static int64_t count_chars(const char *p, size_t length)
+int64_t br__count_chars(const char *p, size_t length)
 {
     int64_t n = 0;
     for (size_t i = 0; i < length; i++)
@@ -291,7 +294,7 @@ static bool read_added(reader *r, const br_added_token *a, int64_t byte)
 {
     if (!end_segment(r))
         return false;
-    int64_t chars = count_chars(a->text, a->length);
+    int64_t chars = br__count_chars(a->text, a->length);
     origin first = { byte, r->index, 0 };
     origin last = { byte, r->index + chars - 1, (int)a->length };
     if (!push_token(r, a->id, &first, &last))
@@ -304,7 +307,7 @@ static bool read_added(reader *r, const br_added_token *a, int64_t byte)
 static bool read_text(reader *r, const char *text, const char *end, bool look_for_added)
 {
     for (const char *p = text; p < end;) {
-        const br_added_token *a = look_for_added ? added_at(r->t, p, end) : NULL;
+        const br_added_token *a = look_for_added ? br__added_at(r->t, p, end, false) : NULL;
         if (a) {
             if (!read_added(r, a, p - text))
                 return false;
@@ -327,6 +330,8 @@ static bool read_text(reader *r, const char *text, const char *end, bool look_fo
 bool br__tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
                   br_token_list *list)
 {
+    if (t->bpe)
+        return br__bpe_tokenize(t, text, options, list);
     reader r = { .t = t, .strict = options->strict_utf8, .list = list };
     const char *data = text->data ? text->data : "";
     size_t length = text->length < 0 ? strlen(data) : (size_t)text->length;

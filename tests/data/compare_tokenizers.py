@@ -114,8 +114,8 @@ def every_character(characters):
     return {token: i for i, token in enumerate(tokens)}
 
 
-def nasty_texts(n, rng):
-    return ["".join(rng.choices(NASTY, k=rng.randint(0, 40))) for _ in range(n)]
+def nasty_texts(n, rng, alphabet=NASTY):
+    return ["".join(rng.choices(alphabet, k=rng.randint(0, 40))) for _ in range(n)]
 
 
 def words_of_every_script(rng):

@@ -2,9 +2,8 @@
  * made of the same texts (tokenizer_cases.json, written by record_tokenizer.py); batches; decoding;
  * and how its view of code points differs from utf8proc's. */
 #include "data/tokenizer_internal.h"
-#include "tests/support.h"
+#include "tests/data/encodings.h"
 
-#include <jansson.h>
 #include <utf8proc.h>
 
 TestSuite(tokenizer, .init = check_begin, .fini = check_end);
@@ -29,49 +28,6 @@ static int64_t integer(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-static void check_numbers(int at, const json_t *want, const char *key, const int64_t *got,
-                          int64_t n)
-{
-    const json_t *values = json_object_get(want, key);
-    cr_assert_eq((int64_t)json_array_size(values), n, "case %d: %zu %s, got %lld", at,
-                 json_array_size(values), key, (long long)n);
-    for (int64_t i = 0; i < n; i++) {
-        const json_t *value = json_array_get(values, (size_t)i);
-        int64_t wanted = json_is_null(value) ? -1 : json_integer_value(value);
-        cr_assert_eq(got[i], wanted, "case %d: %s %lld is %lld, wanted %lld", at, key, (long long)i,
-                     (long long)got[i], (long long)wanted);
-    }
-}
-
-static void check_spans(int at, const json_t *want, const char *key, const br_span *got, int64_t n)
-{
-    const json_t *values = json_object_get(want, key);
-    cr_assert_eq((int64_t)json_array_size(values), n);
-    for (int64_t i = 0; i < n; i++) {
-        const json_t *span = json_array_get(values, (size_t)i);
-        int64_t begin = json_integer_value(json_array_get(span, 0));
-        int64_t end = json_integer_value(json_array_get(span, 1));
-        cr_assert(got[i].begin == begin && got[i].end == end,
-                  "case %d: %s %lld are %lld..%lld, wanted %lld..%lld", at, key, (long long)i,
-                  (long long)got[i].begin, (long long)got[i].end, (long long)begin, (long long)end);
-    }
-}
-
-static void check_encoding(int at, const json_t *want, const br_encoding *e)
-{
-    check_numbers(at, want, "ids", e->ids, e->length);
-    check_numbers(at, want, "type_ids", e->type_ids, e->length);
-    check_numbers(at, want, "word_ids", e->word_ids, e->length);
-    check_numbers(at, want, "special_mask", e->special_mask, e->length);
-    check_spans(at, want, "chars", e->chars, e->length);
-    check_spans(at, want, "bytes", e->bytes, e->length);
-    const json_t *overflow = json_object_get(want, "overflow");
-    cr_assert(!overflow || (int64_t)json_array_size(overflow) == e->n_overflow,
-              "case %d: overflow is %lld", at, (long long)e->n_overflow);
-    for (int64_t i = 0; i < e->n_overflow; i++)
-        check_encoding(at, json_array_get(overflow, (size_t)i), &e->overflow[i]);
-}
-
 static br_encode_options case_options(const json_t *c)
 {
     int64_t pad = integer(c, "pad");
@@ -94,15 +50,10 @@ static void replay(int at, const json_t *c)
         .join_chinese = json_is_true(json_object_get(c, "join_chinese")),
     };
     br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, &options);
-    const json_t *texts = json_object_get(c, "texts");
     br_text text[2];
-    for (size_t i = 0; i < json_array_size(texts); i++) {
-        const json_t *string = json_array_get(texts, i);
-        text[i] = (br_text){ json_string_value(string), (int64_t)json_string_length(string) };
-    }
+    size_t n = recorded_texts(json_object_get(c, "texts"), text);
     br_encode_options encode_options = case_options(c);
-    br_encoding *e = br_tokenizer_encode(t, &text[0], json_array_size(texts) > 1 ? &text[1] : NULL,
-                                         &encode_options);
+    br_encoding *e = br_tokenizer_encode(t, &text[0], n > 1 ? &text[1] : NULL, &encode_options);
     check_ok();
     check_encoding(at, json_object_get(c, "want"), e);
     char *decoded = br_tokenizer_decode(t, e->length, e->ids, true);

@@ -109,7 +109,7 @@ Test(tokenizer_bad, json_of_other_kinds)
         { "BertNormalizer", "NFC", "normalizer is NFC" },
         { "BertPreTokenizer", "ByteLevel", "pre_tokenizer is ByteLevel" },
         { "TemplateProcessing", "RobertaProcessing", "post_processor is RobertaProcessing" },
-        { "\"type\":\"WordPiece\",\"unk", "\"type\":\"BPE\",\"unk", "model is BPE" },
+        { "\"type\":\"WordPiece\",\"unk", "\"type\":\"BPE\",\"unk", "normalizer is given" },
         { "\"type\":\"WordPiece\",\"prefix\"", "\"type\":\"BPEDecoder\",\"prefix\"", "decoder is" },
         { "\"lowercase\":true", "\"lowercase\":1", "lowercase is not a truth value" },
         { "\"lstrip\":false", "\"lstrip\":true", "'[SEP]' is 'lstrip'" },

@@ -1,4 +1,5 @@
-/* brasa/data/tokenizer.h - BERT's WordPiece tokenizer: text to ids and back.
+/* brasa/data/tokenizer.h - BERT's WordPiece and GPT-2's byte-level BPE tokenizer: text to ids and
+ * back.
  *
  * Ids, offsets and word ids are those of the "fast" tokenizer of Hugging Face (PyPI's
  * `tokenizers`), code point by code point. A tokenizer does not change once made: several threads
@@ -39,8 +40,20 @@ typedef struct br_tokenizer_options {
 /* From a vocab.txt: a token a line, its number is the id; of equal lines the last counts. The
  * unknown, classify and separator tokens must be there. */
 BR_API br_tokenizer *br_tokenizer_from_vocab(const char *path, const br_tokenizer_options *options);
-/* From a tokenizer.json of BERT's kind; another kind is refused with what differs. Its "truncation"
- * and "padding" are not used: br_encode_options say that. */
+
+/* Zeroed, or NULL in its place: gpt2. */
+typedef struct br_bpe_options {
+    bool add_prefix_space;   /* to a text that does not begin with a space ... */
+    bool trim_offsets;       /* ... or: spaces around a token are not in its offsets */
+    const char *end_of_text; /* a special token; NULL: "<|endoftext|>", if it is there */
+    const char *padding;     /* NULL: the end of text, since GPT-2 has no token for it */
+} br_bpe_options;
+
+/* From the vocab.json and merges.txt of a byte-level BPE. */
+BR_API br_tokenizer *br_tokenizer_from_bpe(const char *vocab, const char *merges,
+                                           const br_bpe_options *options);
+/* From a tokenizer.json of BERT's or GPT-2's kind; another kind is refused with what differs. Its
+ * "truncation" and "padding" are not used: br_encode_options say that. */
 BR_API br_tokenizer *br_tokenizer_from_json(const char *path);
 BR_API void br_tokenizer_free(br_tokenizer *tokenizer);
 /* Ids are 0 .. size-1; one that no token has is possible, after equal lines. */
@@ -49,8 +62,9 @@ BR_API int64_t br_tokenizer_size(const br_tokenizer *tokenizer);
 BR_API int64_t br_tokenizer_id(const br_tokenizer *tokenizer, const char *token, int64_t length);
 /* The token of an id, good as long as the tokenizer; NULL and an error for an id outside. */
 BR_API const char *br_tokenizer_token(const br_tokenizer *tokenizer, int64_t id);
-/* The text of n ids: tokens joined by spaces, continuations without one. Special tokens can be left
- * out. The caller frees it with br_free(). */
+/* The text of n ids: word pieces are joined by spaces, continuations without one; the bytes of a
+ * byte-level BPE's tokens make the text, with U+FFFD for what is no UTF-8. Special tokens can be
+ * left out. The caller frees it with br_free(). */
 BR_API char *br_tokenizer_decode(const br_tokenizer *tokenizer, int64_t n, const int64_t *ids,
                                  bool skip_special);
 
@@ -74,7 +88,8 @@ typedef enum br_pad_to {
     BR_PAD_MAX_LENGTH, /* to max_length */
 } br_pad_to;
 
-/* Zeroed, or NULL in its place: special tokens around, nothing truncated, nothing padded. */
+/* Zeroed, or NULL in its place: special tokens around where the tokenizer has such, nothing
+ * truncated, nothing padded. */
 typedef struct br_encode_options {
     int64_t max_length; /* special tokens counted; 0: no truncation */
     br_truncation truncation;

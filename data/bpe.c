@@ -1,0 +1,439 @@
+/* data/bpe.c - byte-level BPE: from text to tokens and back.
+ *
+ * A text is split into words by a pattern, '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+|
+ * ?[^\s\p{L}\p{N}]+
+ * |\s+(?!\S)|\s+, and a word's bytes are merged two by two. Candidates for a merge wait in a heap,
+ * so that time is n log n in the longest word. */
+#include "data/bpe_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- Code points ----------------------------------------------------------------------------- */
+
+/* Bytes that print stand for themselves; the others, 0 .. 32, 127 .. 160 and 173, for 256 and on,
+ * in their order. */
+enum { LOW = '!', MIDDLE = 127, MIDDLE_END = 0xa1, HIGH = 0xad, N_LOW = LOW };
+enum { N_MIDDLE = MIDDLE_END - MIDDLE };
+
+static bool prints(int byte)
+{
+    return byte >= LOW && byte != HIGH && (byte < MIDDLE || byte >= MIDDLE_END);
+}
+
+uint32_t br__bpe_char(unsigned char byte)
+{
+    if (prints(byte))
+        return byte;
+    uint32_t n = byte < LOW ? byte : byte < MIDDLE_END ? N_LOW + byte - MIDDLE : N_LOW + N_MIDDLE;
+    return 256 + n;
+}
+
+int br__bpe_byte(uint32_t c)
+{
+    if (c < 256)
+        return prints((int)c) ? (int)c : -1;
+    int n = c < 512 ? (int)c - 256 : 256;
+    if (n < N_LOW)
+        return n;
+    if (n < N_LOW + N_MIDDLE)
+        return n - N_LOW + MIDDLE;
+    return n == N_LOW + N_MIDDLE ? HIGH : -1;
+}
+
+static br_bpe_class class_of(uint32_t c)
+{
+    size_t low = 0, high = br__bpe_range_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (br__bpe_ranges[middle] >> 2 <= c)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (br_bpe_class)(br__bpe_ranges[low] & 3);
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/* A place in the text, and how many code points are before it. */
+typedef struct place {
+    const char *p;
+    int64_t index;
+} place;
+
+static place behind(place at, const char *end, br_bpe_class *class)
+{
+    uint32_t c;
+    bool valid;
+    int length = br__char_read(at.p, end, &c, &valid);
+    *class = class_of(c);
+    return (place){ at.p + length, at.index + 1 };
+}
+
+/* Goes behind all of that class; *last is the last of them, or `at` if there is none. */
+static place skip(place at, const char *end, br_bpe_class class, place *last)
+{
+    br_bpe_class is;
+    *last = at;
+    while (at.p < end) {
+        place next = behind(at, end, &is);
+        if (is != class)
+            break;
+        *last = at;
+        at = next;
+    }
+    return at;
+}
+
+/* The length of 's, 'd, 'm, 't, 'll, 've or 're, with which p begins; 0 for none. */
+static int contraction(const char *p, const char *end)
+{
+    if (*p != '\'' || end - p < 2)
+        return 0;
+    if (memchr("sdmt", p[1], 4))
+        return 2;
+    if (end - p < 3)
+        return 0;
+    bool two =
+        memcmp(p + 1, "ll", 2) == 0 || memcmp(p + 1, "ve", 2) == 0 || memcmp(p + 1, "re", 2) == 0;
+    return two ? 3 : 0;
+}
+
+/* Where the word that begins at `at` ends. `spaced`: there is a space before it that is not in the
+ * text. */
+static place word_end(place at, const char *end, bool spaced)
+{
+    int n = spaced ? 0 : contraction(at.p, end);
+    if (n > 0)
+        return (place){ at.p + n, at.index + n };
+    place first = at, last;
+    if (!spaced && *at.p == ' ')
+        first = (place){ at.p + 1, at.index + 1 };
+    br_bpe_class class = BR_BPE_SPACE;
+    if (first.p < end)
+        behind(first, end, &class);
+    if (class != BR_BPE_SPACE)
+        return skip(first, end, class, &last);
+    /* All of it at the end; before a word all but the last, which may go with that. */
+    place over = skip(at, end, BR_BPE_SPACE, &last);
+    return over.p == end || (last.p == at.p && !spaced) ? over : last;
+}
+
+/* ---- Merges ---------------------------------------------------------------------------------- */
+
+/* A token that a part of a word has become so far; merged ones are taken out of the chain. */
+typedef struct symbol {
+    int64_t id; /* -1: taken out */
+    int64_t previous, next;
+    br_span bytes, chars;
+} symbol;
+
+/* A symbol may be merged with the next to this token. */
+typedef struct candidate {
+    int64_t rank, at, id;
+} candidate;
+
+typedef struct reader {
+    const br_tokenizer *t;
+    const char *text;
+    bool strict;
+    br_token_list *list;
+    int64_t words;
+    symbol *symbols; /* of the current word */
+    int64_t n_symbols, symbol_room;
+    candidate *heap; /* the first one before all others */
+    int64_t n_heap, heap_room;
+} reader;
+
+static bool before(const candidate *a, const candidate *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+}
+
+static bool push(reader *r, candidate c)
+{
+    candidate *heap = br__token_room(r->heap, &r->heap_room, r->n_heap, sizeof *heap);
+    if (!heap)
+        return false;
+    r->heap = heap;
+    int64_t i = r->n_heap++;
+    for (; i > 0 && before(&c, &heap[(i - 1) / 2]); i = (i - 1) / 2)
+        heap[i] = heap[(i - 1) / 2];
+    heap[i] = c;
+    return true;
+}
+
+static candidate pop(reader *r)
+{
+    candidate *heap = r->heap, first = heap[0], c = heap[--r->n_heap];
+    int64_t i = 0, n = r->n_heap;
+    for (int64_t k; (k = 2 * i + 1) < n; i = k) {
+        k += k + 1 < n && before(&heap[k + 1], &heap[k]);
+        if (!before(&heap[k], &c))
+            break;
+        heap[i] = heap[k];
+    }
+    heap[i] = c;
+    return first;
+}
+
+/* The merge of two tokens, or NULL. */
+static const br_merge *merge_of(const br_bpe *bpe, int64_t left, int64_t right)
+{
+    uint32_t pair[2] = { (uint32_t)left, (uint32_t)right };
+    int64_t i = br_vocab_find(bpe->pairs, (const char *)pair, sizeof pair);
+    return i < 0 ? NULL : &bpe->merges[i];
+}
+
+/* Puts the merge of symbol `at` with the next into the heap, if there is one. */
+static bool consider(reader *r, int64_t at)
+{
+    int64_t next = at < 0 ? -1 : r->symbols[at].next;
+    if (next < 0)
+        return true;
+    const br_merge *m = merge_of(r->t->bpe, r->symbols[at].id, r->symbols[next].id);
+    return !m || push(r, (candidate){ m->rank, at, m->id });
+}
+
+/* Merges symbol c.at with the next, unless one of them is not any more what it was. */
+static bool merge(reader *r, candidate c)
+{
+    symbol *left = &r->symbols[c.at];
+    if (left->id < 0 || left->next < 0)
+        return true;
+    symbol *right = &r->symbols[left->next];
+    const br_merge *m = merge_of(r->t->bpe, left->id, right->id);
+    if (!m || m->id != c.id)
+        return true;
+    left->id = c.id;
+    left->bytes.end = right->bytes.end;
+    left->chars.end = right->chars.end;
+    left->next = right->next;
+    right->id = -1;
+    if (left->next >= 0)
+        r->symbols[left->next].previous = c.at;
+    return consider(r, left->previous) && consider(r, c.at);
+}
+
+static bool end_word(reader *r)
+{
+    for (int64_t i = 0; i < r->n_symbols; i++)
+        if (!consider(r, i))
+            return false;
+    while (r->n_heap > 0)
+        if (!merge(r, pop(r)))
+            return false;
+    for (int64_t i = 0; i >= 0 && i < r->n_symbols; i = r->symbols[i].next) {
+        const symbol *s = &r->symbols[i];
+        if (!br__push_token(r->list, (br_token){ s->id, r->words, s->bytes, s->chars }))
+            return false;
+    }
+    r->n_symbols = 0;
+    r->words++;
+    return true;
+}
+
+/* ---- The text -------------------------------------------------------------------------------- */
+
+static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span chars)
+{
+    int64_t id = r->t->bpe->byte_ids[byte];
+    id = id < 0 ? r->t->unknown : id;
+    if (id < 0)
+        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
+                        "the vocabulary has no token for the byte 0x%02x of the text", byte);
+    symbol *symbols = br__token_room(r->symbols, &r->symbol_room, r->n_symbols, sizeof *symbols);
+    if (!symbols)
+        return false;
+    r->symbols = symbols;
+    int64_t i = r->n_symbols++;
+    symbols[i] =
+        (symbol){ .id = id, .previous = i - 1, .next = -1, .bytes = bytes, .chars = chars };
+    if (i > 0)
+        symbols[i - 1].next = i;
+    return true;
+}
+
+/* A code point's bytes, all of which come from the whole of it; U+FFFD's if it is not valid. */
+static bool push_char(reader *r, const char *p, const char *end, int64_t index)
+{
+    uint32_t c;
+    bool valid;
+    char utf8[4];
+    int length = br__char_read(p, end, &c, &valid), n = br__char_write(c, utf8);
+    br_span bytes = { p - r->text, p + length - r->text }, chars = { index, index + 1 };
+    if (!valid && r->strict)
+        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
+                        "text is not valid UTF-8 at byte %" PRId64, bytes.begin);
+    for (int i = 0; i < n; i++)
+        if (!push_byte(r, (unsigned char)utf8[i], bytes, chars))
+            return false;
+    return true;
+}
+
+/* The space that the text lacks comes from its first code point. */
+static bool push_space(reader *r, place at, const char *end)
+{
+    br_bpe_class class;
+    place next = behind(at, end, &class);
+    br_span bytes = { at.p - r->text, next.p - r->text }, chars = { at.index, next.index };
+    return push_byte(r, ' ', bytes, chars);
+}
+
+/* Text without added tokens; *at goes to its end. */
+static bool read_words(reader *r, place *at, const char *end)
+{
+    bool spaced = r->t->bpe->prefix_space && at->p < end && *at->p != ' ';
+    for (; at->p < end; spaced = false) {
+        place over = word_end(*at, end, spaced);
+        if (spaced && !push_space(r, *at, end))
+            return false;
+        while (at->p < over.p) {
+            br_bpe_class class;
+            if (!push_char(r, at->p, end, at->index))
+                return false;
+            *at = behind(*at, end, &class);
+        }
+        if (!end_word(r))
+            return false;
+    }
+    return true;
+}
+
+static bool read_added(reader *r, const br_added_token *a, place *at)
+{
+    int64_t byte = at->p - r->text, chars = br__count_chars(a->text, a->length);
+    br_token token = {
+        a->id, r->words++, { byte, byte + (int64_t)a->length }, { at->index, at->index + chars }
+    };
+    *at = (place){ at->p + a->length, at->index + chars };
+    return br__push_token(r->list, token);
+}
+
+/* Splits text by added tokens, then what is between them by late ones, then that into words. */
+static bool read_text(reader *r, place *at, const char *end, bool late)
+{
+    while (at->p < end) {
+        const br_added_token *a = NULL;
+        const char *p = at->p;
+        while (p < end && !(a = br__added_at(r->t, p, end, late)))
+            p++;
+        if (!(late ? read_words(r, at, p) : read_text(r, at, p, true)))
+            return false;
+        if (a && !read_added(r, a, at))
+            return false;
+    }
+    return true;
+}
+
+bool br__bpe_tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
+                      br_token_list *list)
+{
+    const char *data = text->data ? text->data : "";
+    size_t length = text->length < 0 ? strlen(data) : (size_t)text->length;
+    reader r = { .t = t, .text = data, .strict = options->strict_utf8, .list = list };
+    place at = { data, 0 };
+    bool ok = options->split_special_tokens ? read_words(&r, &at, data + length)
+                                            : read_text(&r, &at, data + length, false);
+    br_free(r.symbols);
+    br_free(r.heap);
+    return ok;
+}
+
+/* ---- Offsets --------------------------------------------------------------------------------- */
+
+/* How many spaces the token begins with, or ends with. */
+static int64_t spaces(const char *token, bool at_end)
+{
+    static const char space[] = "\xc4\xa0"; /* U+0120 stands for one */
+    int64_t length = (int64_t)strlen(token), n = 0;
+    while (length >= 2 && memcmp(at_end ? token + length - 2 : token, space, 2) == 0) {
+        token += at_end ? 0 : 2;
+        length -= 2;
+        n++;
+    }
+    return n;
+}
+
+static void trim(br_span *span, int64_t leading, int64_t trailing)
+{
+    span->begin = span->begin + leading < span->end ? span->begin + leading : span->end;
+    if (span->end >= trailing)
+        span->end = span->end - trailing > span->begin ? span->end - trailing : span->begin;
+}
+
+void br__bpe_trim(const br_tokenizer *t, br_token *token, bool first)
+{
+    if (!t->bpe->trim_offsets)
+        return;
+    int64_t leading = spaces(t->tokens[token->id], false);
+    if (leading == 1 && !t->bpe->trim_first && (first || token->chars.begin == 0))
+        leading = 0;
+    int64_t trailing = spaces(t->tokens[token->id], true);
+    trim(&token->bytes, leading, trailing);
+    trim(&token->chars, leading, trailing);
+}
+
+/* ---- Decoding -------------------------------------------------------------------------------- */
+
+/* Writes the token's bytes to `out` and gives their number: those that its code points stand for,
+ * or, if one stands for none, its own. */
+static size_t bytes_of(const char *token, char *out)
+{
+    size_t length = strlen(token), n = 0;
+    for (size_t i = 0; i < length;) {
+        uint32_t c;
+        bool valid;
+        i += (size_t)br__char_read(token + i, token + length, &c, &valid);
+        int byte = br__bpe_byte(c);
+        if (byte < 0) {
+            memcpy(out, token, length);
+            return length;
+        }
+        out[n++] = (char)byte;
+    }
+    return n;
+}
+
+/* Writes valid UTF-8, with U+FFFD for each bad part, to `out`, which has room for three times as
+ * much and a NUL. */
+static void write_valid(const char *bytes, size_t length, char *out)
+{
+    for (size_t i = 0; i < length;) {
+        uint32_t c;
+        bool valid;
+        i += (size_t)br__char_read(bytes + i, bytes + length, &c, &valid);
+        out += br__char_write(c, out);
+    }
+    *out = 0;
+}
+
+/* The tokens' bytes one after the other, *length of them, for br_free(); NULL and an error. */
+static char *join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, size_t *length)
+{
+    size_t room = 1;
+    for (int64_t i = 0; i < n; i++) {
+        const char *token = br_tokenizer_token(t, ids[i]);
+        if (!token)
+            return NULL;
+        room += strlen(token);
+    }
+    char *bytes = br__malloc(room);
+    *length = 0;
+    for (int64_t i = 0; bytes && i < n; i++)
+        if (!skip || !br__is_special(t, ids[i]))
+            *length += bytes_of(t->tokens[ids[i]], bytes + *length);
+    return bytes;
+}
+
+char *br__bpe_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
+{
+    size_t length;
+    char *bytes = join(t, n, ids, skip_special, &length);
+    char *text = bytes ? br__malloc(3 * length + 1) : NULL;
+    if (text)
+        write_valid(bytes, length, text);
+    br_free(bytes);
+    return text;
+}

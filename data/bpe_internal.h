@@ -1,0 +1,60 @@
+/* data/bpe_internal.h - byte-level BPE: classes of code points, merges, and the stretch of text to
+ * tokens. */
+#ifndef BR_BPE_INTERNAL_H
+#define BR_BPE_INTERNAL_H
+
+#include "data/tokenizer_internal.h"
+
+/* What the pattern that splits a text tells apart. */
+typedef enum br_bpe_class {
+    BR_BPE_OTHER,
+    BR_BPE_LETTER,
+    BR_BPE_NUMBER,
+    BR_BPE_SPACE,
+} br_bpe_class;
+
+extern const uint32_t br__bpe_ranges[];
+extern const size_t br__bpe_range_count;
+
+/* What a pair of tokens becomes; of those in a word the one of the least rank is merged first. */
+typedef struct br_merge {
+    int64_t rank, id;
+} br_merge;
+
+/* What a tokenizer of this kind has besides its tokens. */
+struct br_bpe {
+    bool prefix_space; /* a text that does not begin with a space gets one */
+    bool trim_offsets; /* offsets leave out the spaces around a token ... */
+    bool trim_first;   /* ... also the one space that the first token begins with */
+    br_vocab *pairs;   /* two uint32_t ids each */
+    br_merge *merges;  /* of each pair */
+    int64_t merge_room;
+    int64_t byte_ids[256]; /* -1: the vocabulary has no token for the byte */
+};
+
+/* The code point that stands for a byte in tokens, and the byte, or -1, for a code point. */
+uint32_t br__bpe_char(unsigned char byte);
+int br__bpe_byte(uint32_t c);
+
+enum { BR_MAX_MERGES_BYTES = 1 << 28 };
+
+/* Makes of a tokenizer that has its vocabulary one of this kind, without merges. */
+bool br__bpe_begin(br_tokenizer *t);
+/* Tokens that become one. In *what is said what is wrong with them; NULL: nothing. False if memory
+ * fails. */
+bool br__bpe_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t rank,
+                       const char **what);
+/* The two tokens of "left right"; or what is wrong with that. */
+const char *br__bpe_split_merge(const char *line, size_t length, br_text *left, br_text *right);
+void br__bpe_free(br_bpe *bpe);
+
+/* As br__tokenize(). */
+bool br__bpe_tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
+                      br_token_list *list);
+/* Takes the spaces around a token out of its offsets, if the tokenizer does so. `first`: of its
+ * text, or of the part that truncation made. */
+void br__bpe_trim(const br_tokenizer *t, br_token *token, bool first);
+/* As br_tokenizer_decode(). */
+char *br__bpe_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special);
+
+#endif
