@@ -2,9 +2,11 @@
  *
  *     br_recorder *recorder = br_recorder_begin();
  *     br_hf_bert_forward(bert, ids, NULL);
- *     br_attention *attention = br_attention_new(&(br_attention_text){ BR_TOKENS("[CLS]", "time")
- * }); br_attention_add_recorded(attention, recorder); br_attention_html("view.html",
- * BR_ATTENTION_VIEWS({ BR_HEAD_VIEW, attention }), NULL);
+ *     br_attention_text text = { BR_TOKENS("[CLS]", "time", "flies", "[SEP]") };
+ *     br_attention *attention = br_attention_new(&text);
+ *     br_attention_add_recorded(attention, recorder);
+ *     br_attention_view view = { .kind = BR_HEAD_VIEW, .attention = attention };
+ *     br_attention_html("view.html", 1, &view, NULL);
  *
  * docs/attention_views.md shows what the pages do. */
 #ifndef BRASA_VIZ_H
