@@ -17,7 +17,7 @@ br_anomaly br_set_detect_anomaly(br_anomaly mode)
         br__fail(BR_ERROR_ARGUMENT, "set_detect_anomaly", "mode %d is none of br_anomaly",
                  (int)mode);
     else
-        br__thread.anomaly = mode;
+        br__thread.anomaly = (int)mode;
     return before;
 }
 

@@ -3,4 +3,4 @@
 
 #include <brasa/ops.h>
 
-const br_grad_ops br__grad_ops = { br_add, br_add_, br_sum_to_size };
+const br_grad_ops br__grad_ops = { br_add, br_add_, br_sum_to_size, br_stack, br_reshape };

@@ -77,6 +77,40 @@ typedef struct br_grad_options {
 BR_API bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs,
                     br_tensor *const *inputs, br_tensor **grads, const br_grad_options *options);
 
+/* ---- Derivatives of a function ------------------------------------------------------------- */
+
+/* A function of tensors: returns one tensor computed from inputs[0 .. n-1]. */
+typedef br_tensor *(*br_function)(br_tensor *const *inputs, int n, void *context);
+
+typedef struct br_functional_options {
+    bool create_graph; /* results can be differentiated by inputs that require grad */
+} br_functional_options;
+
+/* All of these call f once at the inputs, of which those of f32 and f64 are differentiated by; the
+ * entries of others are NULL. They return f's result, and NULL on error; gradients of leaves are
+ * not touched, and the results belong to the innermost scope. `options` may be NULL. Sizes and
+ * names are those of torch.autograd.functional, where J has a row for each element of the result.
+ */
+
+/* products[i] = v J_i, of input i's shape; v has the result's, and may be NULL for one element. */
+BR_API br_tensor *br_vjp(br_function f, void *context, int n, br_tensor *const *inputs,
+                         br_tensor *v, br_tensor **products, const br_functional_options *options);
+/* *product = sum over i of J_i v[i], of the result's shape; v[i] has that of input i. By two
+ * backwards, which every operation but the first_order_only ones allows. */
+BR_API br_tensor *br_jvp(br_function f, void *context, int n, br_tensor *const *inputs,
+                         br_tensor *const *v, br_tensor **product,
+                         const br_functional_options *options);
+/* jacobians[i]: the result's sizes, then those of input i; one backward for each row. */
+BR_API br_tensor *br_jacobian(br_function f, void *context, int n, br_tensor *const *inputs,
+                              br_tensor **jacobians, const br_functional_options *options);
+/* For an f of one element: products[i] = sum over j of H_ij v[j], of input i's shape. */
+BR_API br_tensor *br_hvp(br_function f, void *context, int n, br_tensor *const *inputs,
+                         br_tensor *const *v, br_tensor **products,
+                         const br_functional_options *options);
+/* hessians[i * n + j]: the sizes of input i, then those of input j. */
+BR_API br_tensor *br_hessian(br_function f, void *context, int n, br_tensor *const *inputs,
+                             br_tensor **hessians, const br_functional_options *options);
+
 /* ---- Hooks --------------------------------------------------------------------------------- */
 
 /* Called with the complete gradient of a tensor before backward goes on; returns the gradient to
@@ -93,9 +127,6 @@ BR_API uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumu
 BR_API void br_remove_hook(br_tensor *t, uint64_t handle);
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
-
-/* A function of tensors: returns one tensor computed from inputs[0 .. n-1]. */
-typedef br_tensor *(*br_function)(br_tensor *const *inputs, int n, void *context);
 
 typedef struct br_activation_checkpoint_options {
     size_t context_size; /* not 0: so many bytes at `context` are copied, and fn gets the copy */
@@ -210,6 +241,10 @@ typedef struct br_gradcheck_options {
  * are restored to the bit; their gradients are not touched. `options` may be NULL. */
 BR_API bool br_gradcheck(br_function f, void *context, int n_inputs, br_tensor *const *inputs,
                          const br_gradcheck_options *options);
+/* The same for the gradients by each of these inputs, as functions of the inputs and of the
+ * gradient of the result, which is drawn by options->seed: checks gradients of gradients. */
+BR_API bool br_gradgradcheck(br_function f, void *context, int n_inputs, br_tensor *const *inputs,
+                             const br_gradcheck_options *options);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,326 @@
+/* autograd/functional.c - derivatives of a function at a point: products with the Jacobian and the
+ * Hessian, and both as a whole; as in torch.autograd.functional.
+ *
+ * The function is called once, on leaves of its own that share the inputs' memory, so that nobody's
+ * gradients are touched. Jv comes of two backwards: the gradient of y by x for a u that is kept
+ * open is linear in u, and its gradient by u, along v, is Jv. */
+#include "autograd/tape.h"
+
+#include <string.h>
+
+typedef struct problem {
+    const char *op;
+    int n;
+    br_tensor *const *inputs;
+    br_tensor **x; /* what the function is given */
+    br_tensor *y;
+    bool create_graph;
+    br_scope *scope; /* results are handed out of it */
+} problem;
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+/* An input for the function: itself, if the result is to be differentiated by it, or else a leaf
+ * over the same memory. Indices and masks go as they are. */
+static br_tensor *own_leaf(const problem *p, br_tensor *input)
+{
+    if (!br__required(p->op, "input", input))
+        return NULL;
+    if (!br_is_floating(input) || (p->create_graph && br_requires_grad(input)))
+        return input;
+    return br_set_requires_grad(br_detach(input), true);
+}
+
+static bool check(const problem *p, br_function f)
+{
+    if (br_failed())
+        return false;
+    if (!f || p->n <= 0 || !p->inputs)
+        br__fail(BR_ERROR_ARGUMENT, p->op, "a function and at least one input are required");
+    return !br_failed();
+}
+
+/* Calls f; true if there is a y. end() is called in any case. */
+static bool begin(problem *p, br_function f, void *context)
+{
+    if (!check(p, f))
+        return false;
+    p->x = br__calloc((size_t)p->n, sizeof *p->x);
+    p->scope = p->x ? br_enable_grad_begin() : NULL;
+    for (int i = 0; i < p->n && p->scope && !br_failed(); i++)
+        p->x[i] = own_leaf(p, p->inputs[i]);
+    p->y = p->scope && !br_failed() ? f(p->x, p->n, context) : NULL;
+    if (!p->y && !br_failed())
+        br__fail(BR_ERROR_ARGUMENT, p->op, "the function returned NULL");
+    return !br_failed() && br__floating(p->op, "the function's result", p->y);
+}
+
+/* Hands a result to the caller's scope. */
+static br_tensor *hand_out(const problem *p, br_tensor *t)
+{
+    if (t && !p->create_graph)
+        t = br_detach(t);
+    return br_failed() ? NULL : br_scope_return(p->scope, t);
+}
+
+/* Gives y, or NULL after an error; `results` are then all NULL. */
+static br_tensor *end(problem *p, int n_results, br_tensor **results)
+{
+    br_tensor *y = p->scope ? hand_out(p, p->y) : NULL;
+    for (int i = 0; i < n_results && results && br_failed(); i++)
+        results[i] = NULL;
+    br_scope_end(p->scope);
+    br_free(p->x);
+    return br_failed() ? NULL : y;
+}
+
+static void clear(int n, br_tensor **results)
+{
+    for (int i = 0; i < n && results; i++)
+        results[i] = NULL;
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* The gradients of sum(outputs * v) by the problem's floating inputs, of those outputs that depend
+ * on anything; zeros where nothing does. */
+static bool gradients(const problem *p, int n_outputs, br_tensor *const *outputs,
+                      br_tensor *const *v, bool create_graph, br_tensor **grads)
+{
+    size_t n = (size_t)(p->n > n_outputs ? p->n : n_outputs);
+    br_tensor **by = br__calloc(4 * n, sizeof *by), **found = by + n, **of = found + n,
+              **with = of + n;
+    int n_by = 0, n_of = 0;
+    if (!by)
+        return false;
+    for (int i = 0; i < p->n; i++)
+        if (br_requires_grad(p->x[i]))
+            by[n_by++] = p->x[i];
+    for (int k = 0; k < n_outputs; k++)
+        if (br_requires_grad(outputs[k])) {
+            of[n_of] = outputs[k];
+            with[n_of++] = v ? v[k] : NULL;
+        }
+    br_grad_options o = { .gradients = with,
+                          .retain_graph = true,
+                          .create_graph = create_graph,
+                          .materialize_grads = true };
+    if (n_by > 0 && n_of > 0)
+        br_grad(n_of, of, n_by, by, found, &o);
+    for (int i = 0, k = 0; i < p->n && !br_failed(); i++) {
+        grads[i] = NULL;
+        if (br_requires_grad(p->x[i]))
+            grads[i] = n_of > 0 ? found[k++] : br_zeros_like(p->x[i]);
+    }
+    br_free(by);
+    return !br_failed();
+}
+
+/* v must have t's shape and dtype. */
+static bool fits(const char *op, const char *name, const br_tensor *v, const char *of,
+                 const br_tensor *t)
+{
+    if (!br__required(op, name, v))
+        return false;
+    if (br_same_shape(v, t) && v->dtype == t->dtype)
+        return true;
+    br__fail(BR_ERROR_SHAPE, op, "%s %s of %s must have the shape %s and dtype %s of %s", name,
+             br__shape(v), br_dtype_name(v->dtype), br__shape(t), br_dtype_name(t->dtype), of);
+    return false;
+}
+
+/* One v for each floating input. */
+static bool fit_inputs(const problem *p, br_tensor *const *v)
+{
+    if (!v) {
+        br__fail(BR_ERROR_ARGUMENT, p->op, "v is NULL, but it is required");
+        return false;
+    }
+    for (int i = 0; i < p->n; i++)
+        if (br_requires_grad(p->x[i]) && !fits(p->op, "v", v[i], "its input", p->x[i]))
+            return false;
+    return true;
+}
+
+/* The gradients of y, which must have one element, recorded. */
+static bool gradient_of_scalar(const problem *p, br_tensor **grads)
+{
+    if (p->y->numel != 1) {
+        br__fail(BR_ERROR_SHAPE, p->op, "the function gave %s, must give one element",
+                 br__shape(p->y));
+        return false;
+    }
+    return gradients(p, 1, &p->y, NULL, true, grads);
+}
+
+static problem pose(const char *op, int n, br_tensor *const *inputs,
+                    const br_functional_options *options)
+{
+    return (problem){
+        .op = op, .n = n, .inputs = inputs, .create_graph = options && options->create_graph
+    };
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+br_tensor *br_vjp(br_function f, void *context, int n, br_tensor *const *inputs, br_tensor *v,
+                  br_tensor **products, const br_functional_options *options)
+{
+    problem p = pose("vjp", n, inputs, options);
+    clear(n, products);
+    bool ok = begin(&p, f, context);
+    if (ok && (v || p.y->numel != 1))
+        ok = fits(p.op, "v", v, "the function's result", p.y);
+    if (ok && gradients(&p, 1, &p.y, &v, p.create_graph, products))
+        for (int i = 0; i < n; i++)
+            products[i] = hand_out(&p, products[i]);
+    return end(&p, n, products);
+}
+
+/* The gradient, along v, of the recorded grads by u. */
+static br_tensor *along(const problem *p, br_tensor *u, br_tensor *const *grads,
+                        br_tensor *const *v)
+{
+    br_tensor **of = br__calloc(2 * (size_t)p->n, sizeof *of), **with = of + p->n;
+    br_tensor *product = NULL;
+    int n_of = 0;
+    if (!of)
+        return NULL;
+    for (int i = 0; i < p->n; i++)
+        if (grads[i] && br_requires_grad(grads[i])) {
+            of[n_of] = grads[i];
+            with[n_of++] = v[i];
+        }
+    br_grad_options o = { .gradients = with,
+                          .create_graph = p->create_graph,
+                          .materialize_grads = true };
+    if (n_of > 0)
+        br_grad(n_of, of, 1, &u, &product, &o);
+    else
+        product = br_zeros_like(u);
+    br_free(of);
+    return br_failed() ? NULL : product;
+}
+
+br_tensor *br_jvp(br_function f, void *context, int n, br_tensor *const *inputs,
+                  br_tensor *const *v, br_tensor **product, const br_functional_options *options)
+{
+    problem p = pose("jvp", n, inputs, options);
+    clear(1, product);
+    bool ok = begin(&p, f, context) && fit_inputs(&p, v);
+    br_tensor **grads = ok ? br__calloc((size_t)n, sizeof *grads) : NULL;
+    br_tensor *u = grads ? br_set_requires_grad(br_zeros_like(p.y), true) : NULL;
+    if (u && gradients(&p, 1, &p.y, &u, true, grads))
+        *product = hand_out(&p, along(&p, u, grads, v));
+    br_free(grads);
+    return end(&p, 1, product);
+}
+
+br_tensor *br_hvp(br_function f, void *context, int n, br_tensor *const *inputs,
+                  br_tensor *const *v, br_tensor **products, const br_functional_options *options)
+{
+    problem p = pose("hvp", n, inputs, options);
+    clear(n, products);
+    bool ok = begin(&p, f, context) && fit_inputs(&p, v);
+    br_tensor **grads = ok ? br__calloc((size_t)n, sizeof *grads) : NULL;
+    if (grads && gradient_of_scalar(&p, grads) &&
+        gradients(&p, n, grads, v, p.create_graph, products))
+        for (int i = 0; i < n; i++)
+            products[i] = hand_out(&p, products[i]);
+    br_free(grads);
+    return end(&p, n, products);
+}
+
+/* ---- Matrices -------------------------------------------------------------------------------- */
+
+/* Zeros of t's shape with a 1 as element number k. */
+static br_tensor *unit(const br_tensor *t, int64_t k)
+{
+    br_tensor *v = br_zeros_like(t);
+    if (v && v->dtype == BR_F64)
+        ((double *)(void *)v->data)[k] = 1;
+    else if (v)
+        ((float *)(void *)v->data)[k] = 1;
+    return v;
+}
+
+/* The shape of y, then that of x. */
+static bool joint_shape(const problem *p, const br_tensor *y, const br_tensor *x, int *ndim,
+                        int64_t *sizes)
+{
+    *ndim = y->ndim + x->ndim;
+    if (*ndim > BR_MAX_DIMS) {
+        br__fail(BR_ERROR_SHAPE, p->op, "%s by %s would have %d dimensions, %d are the most",
+                 br__shape(y), br__shape(x), *ndim, BR_MAX_DIMS);
+        return false;
+    }
+    memcpy(sizes, y->sizes, (size_t)y->ndim * sizeof *sizes);
+    memcpy(sizes + y->ndim, x->sizes, (size_t)x->ndim * sizeof *sizes);
+    return true;
+}
+
+/* jacobians[i] of y by x[i], row by row; row k of input i is rows[i * numel + k]. */
+static void stack_rows(const problem *p, const br_tensor *y, br_tensor **rows,
+                       br_tensor **jacobians)
+{
+    for (int i = 0; i < p->n && !br_failed(); i++) {
+        int64_t sizes[BR_MAX_DIMS];
+        int ndim;
+        if (!br_requires_grad(p->x[i]) || !joint_shape(p, y, p->x[i], &ndim, sizes))
+            continue;
+        br_tensor *matrix = y->numel > 0 ? br__grad_ops.stack((int)y->numel, rows + i * y->numel, 0)
+                                         : br_zeros(ndim, sizes, p->x[i]->dtype);
+        jacobians[i] = matrix ? br__grad_ops.reshape(matrix, ndim, sizes) : NULL;
+    }
+}
+
+/* The Jacobians of y, those of inputs that are not floating are left NULL. */
+static bool jacobian_of(const problem *p, br_tensor *y, br_tensor **jacobians)
+{
+    size_t n = (size_t)p->n, count = (size_t)y->numel;
+    if (y->numel > INT32_MAX) {
+        br__fail(BR_ERROR_SHAPE, p->op, "%s has too many elements for a matrix", br__shape(y));
+        return false;
+    }
+    br_tensor **grads = br__calloc(n * (count + 1), sizeof *grads), **rows = grads + n;
+    if (!grads)
+        return false;
+    for (size_t k = 0; k < count && !br_failed(); k++) {
+        br_tensor *v = unit(y, (int64_t)k);
+        if (!v || !gradients(p, 1, &y, &v, p->create_graph, grads))
+            break;
+        for (size_t i = 0; i < n; i++)
+            rows[i * count + k] = grads[i];
+    }
+    if (!br_failed())
+        stack_rows(p, y, rows, jacobians);
+    br_free(grads);
+    return !br_failed();
+}
+
+br_tensor *br_jacobian(br_function f, void *context, int n, br_tensor *const *inputs,
+                       br_tensor **jacobians, const br_functional_options *options)
+{
+    problem p = pose("jacobian", n, inputs, options);
+    clear(n, jacobians);
+    if (begin(&p, f, context) && jacobian_of(&p, p.y, jacobians))
+        for (int i = 0; i < n; i++)
+            jacobians[i] = hand_out(&p, jacobians[i]);
+    return end(&p, n, jacobians);
+}
+
+br_tensor *br_hessian(br_function f, void *context, int n, br_tensor *const *inputs,
+                      br_tensor **hessians, const br_functional_options *options)
+{
+    problem p = pose("hessian", n, inputs, options);
+    clear(n > 0 ? n * n : 0, hessians);
+    bool ok = begin(&p, f, context);
+    br_tensor **grads = ok ? br__calloc((size_t)n, sizeof *grads) : NULL;
+    ok = grads && gradient_of_scalar(&p, grads);
+    for (int i = 0; i < n && ok; i++)
+        ok = !grads[i] || jacobian_of(&p, grads[i], hessians + i * n);
+    for (int i = 0; i < n * n && ok; i++)
+        hessians[i] = hand_out(&p, hessians[i]);
+    br_free(grads);
+    return end(&p, n > 0 ? n * n : 0, hessians);
+}

@@ -1,0 +1,84 @@
+/* autograd/gradgradcheck.c - gradients of gradients against central differences. */
+#include "autograd/tape.h"
+
+/* f's gradient by one input, as a function of the inputs and of the gradient of the result, which
+ * comes last. */
+typedef struct derivative {
+    br_function f;
+    void *context;
+    int input;
+} derivative;
+
+static br_tensor *gradient(br_tensor *const *inputs, int n, void *context)
+{
+    const derivative *d = context;
+    br_tensor *y = d->f(inputs, n - 1, d->context), *grad = NULL;
+    br_tensor *v = inputs[n - 1];
+    br_grad_options o = { .gradients = &v, .create_graph = true, .materialize_grads = true };
+    if (y && !br_requires_grad(y)) /* it happens to depend on nothing */
+        return br_zeros_like(inputs[d->input]);
+    return y && br_grad(1, &y, 1, &inputs[d->input], &grad, &o) ? grad : NULL;
+}
+
+/* The function's result, to know its shape; with the generator put back. */
+static br_tensor *result_of(br_function f, void *context, int n, br_tensor *const *inputs)
+{
+    br_rng_state state;
+    br_get_rng_state(&state);
+    br_tensor *y = f(inputs, n, context);
+    if (!y && !br_failed())
+        br__fail(BR_ERROR_ARGUMENT, "gradgradcheck", "the function returned NULL");
+    br_set_rng_state(&state);
+    return br_failed() ? NULL : y;
+}
+
+/* A gradient that asks for its own, with values in [-1, 1]. */
+static br_tensor *draw(const br_tensor *y, uint64_t seed)
+{
+    br_rng_state state;
+    br_get_rng_state(&state);
+    br_manual_seed(seed);
+    br_tensor *v = br_uniform_(br_empty_like(y), -1, 1);
+    br_set_rng_state(&state);
+    return v ? br_set_requires_grad(v, true) : NULL;
+}
+
+static bool check_all(derivative *d, int n, br_tensor *const *inputs, br_tensor *v,
+                      const br_gradcheck_options *options)
+{
+    br_tensor **all = br__calloc((size_t)n + 1, sizeof *all);
+    if (!all)
+        return false;
+    for (int i = 0; i < n; i++)
+        all[i] = inputs[i];
+    all[n] = v;
+    for (int i = 0; i < n && !br_failed(); i++) {
+        d->input = i;
+        if (br_requires_grad(inputs[i]))
+            br_gradcheck(gradient, d, n + 1, all, options);
+    }
+    br_free(all);
+    return !br_failed();
+}
+
+bool br_gradgradcheck(br_function f, void *context, int n_inputs, br_tensor *const *inputs,
+                      const br_gradcheck_options *options)
+{
+    if (br_failed())
+        return false;
+    if (!f || n_inputs <= 0 || !inputs) {
+        br__fail(BR_ERROR_ARGUMENT, "gradgradcheck",
+                 "a function and at least one input are required");
+        return false;
+    }
+    derivative d = { .f = f, .context = context };
+    br_scope *scope = br_enable_grad_begin();
+    br_tensor *y = result_of(f, context, n_inputs, inputs);
+    if (y && br__floating("gradgradcheck", "the function's result", y) && br_requires_grad(y)) {
+        br_tensor *v = draw(y, options ? options->seed : 0);
+        if (v)
+            check_all(&d, n_inputs, inputs, v, options);
+    }
+    br_scope_end(scope);
+    return !br_failed();
+}
