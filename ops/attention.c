@@ -4,8 +4,10 @@
  * sum of exponentials. What dropout lets fall is computed from a number drawn once, and computed
  * again in the gradient. */
 #include "ops/kernels/attention.h"
+#include "ops/composed_internal.h"
 #include "ops/view_internal.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -242,7 +244,88 @@ static void count_work(const tensors *t, const br_attention *a, int64_t width)
     BR_TRAFFIC(t->dout);
 }
 
-/* ---- The operation --------------------------------------------------------------------------- */
+/* ---- The result ------------------------------------------------------------------------------ */
+
+/* The result for checked arguments; *lse, which has one column, for the gradient. */
+static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, const int64_t *sizes,
+                         br_tensor **lse)
+{
+    int64_t one_column[BR_MAX_DIMS];
+    memcpy(one_column, sizes, sizeof one_column);
+    one_column[ndim - 1] = 1;
+    tensors t = *inputs;
+    br_dtype dtype = t.saved[QUERY]->dtype;
+    br_tensor *out = br__new(OP, ndim, sizes, dtype);
+    t.saved[OUT] = out;
+    t.saved[LSE] = *lse = br__new(OP, ndim, one_column, dtype);
+    if (!out || !*lse)
+        return NULL;
+    br_attention a = attention_of(&t, s);
+    if (BR_PROFILING)
+        count_work(&t, &a, a.head.width + a.head.value_width);
+    return br__attention(&a) ? out : NULL;
+}
+
+/* ---- The composition, for gradients of gradients ----------------------------------------------
+ */
+
+/* True where a query may not see a key; NULL: it sees them all. */
+static br_tensor *hidden_keys(const settings *s, br_tensor *const *in, int64_t queries,
+                              int64_t keys)
+{
+    if (s->causal)
+        return br_triu(br_ones(BR_SHAPE(queries, keys), BR_BOOL), 1);
+    if (!in[MASK])
+        return NULL;
+    return in[MASK]->dtype == BR_BOOL ? br_logical_not(in[MASK])
+                                      : br_eq_scalar(in[MASK], -INFINITY);
+}
+
+/* What dropout multiplies probabilities with: those of equal scores tell what falls, since it goes
+ * by the places of queries and keys alone. */
+static br_tensor *dropout_pattern(const settings *s, const br_tensor *query, const br_tensor *key,
+                                  const br_tensor *value)
+{
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS], keys = key->sizes[key->ndim - 2];
+    if (!result_shape(query, key, value, false, &ndim, sizes))
+        return NULL;
+    br_dtype dtype = query->dtype;
+    sizes[ndim - 1] = 1;
+    tensors t = { .saved = { br_zeros(ndim, sizes, dtype), br_zeros(BR_SHAPE(keys, 1), dtype),
+                             br_eye(keys, keys, dtype) } };
+    sizes[ndim - 1] = keys;
+    settings even = { .scale = 1, .dropout = s->dropout };
+    br_tensor *lse, *seen = br_failed() ? NULL : attend(&t, &even, ndim, sizes, &lse);
+    return br_mul_scalar(br_to(br_gt_scalar(seen, 0), dtype), s->dropout.scale);
+}
+
+/* softmax(scale query key^T + mask) value by plain operations. */
+static void compose(br_tensor *const *in, const void *params, br_tensor **out)
+{
+    const settings *s = params;
+    br_tensor *query = in[QUERY], *key = in[KEY], *value = in[VALUE], *mask = in[MASK];
+    if (s->grouped && br_size(key, -3) > 0) {
+        int64_t times = br_size(query, -3) / br_size(key, -3);
+        key = br_repeat_interleave_scalar(key, times, -3);
+        value = br_repeat_interleave_scalar(value, times, -3);
+    }
+    br_tensor *hidden = hidden_keys(s, in, br_size(query, -2), br_size(key, -2));
+    br_tensor *weights = br_mul_scalar(br_matmul(query, br_transpose(key, -1, -2)), s->scale);
+    if (mask && mask->dtype != BR_BOOL)
+        weights = br_add(weights, mask);
+    if (hidden)
+        weights = br_masked_fill(weights, hidden, -FLT_MAX);
+    weights = br_softmax(weights, -1);
+    if (hidden) /* changes rows only in which all is hidden */
+        weights = br_masked_fill(weights, hidden, 0);
+    if (s->dropout.threshold && !br_failed())
+        weights = br_mul(weights, dropout_pattern(s, query, key, value));
+    out[0] = br_matmul(weights, value);
+}
+
+/* ---- The gradient -----------------------------------------------------------------------------
+ */
 
 /* A new tensor of the input's shape, but that the gradient of a mask with one column has one for
  * each key, which the tape sums. */
@@ -268,9 +351,15 @@ static int64_t gradient_width(const tensors *t, const br_attention_work *h)
 
 static void attention_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
+    br_tensor *saved[SAVED];
     tensors t = { .dout = dy };
     for (int i = 0; i < SAVED; i++)
-        t.saved[i] = br_saved(node, i);
+        t.saved[i] = saved[i] = br_saved(node, i);
+    if (br_grad_enabled() && !br_failed()) {
+        br__composed_backward(node, compose, OUT, saved, 1, &dy, br_params(node), sizeof(settings),
+                              dx);
+        return;
+    }
     for (int i = QUERY; i <= MASK; i++)
         t.dx[i] = dx[i] = gradient_of(node, i, &t);
     if (br_failed())
@@ -285,28 +374,9 @@ static void attention_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 }
 
 static const br_op attention_op = { .name = "scaled_dot_product_attention",
-                                    .backward = attention_backward,
-                                    .first_order_only = true };
+                                    .backward = attention_backward };
 
-/* The result for checked arguments; *lse, which has one column, for the gradient. */
-static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, const int64_t *sizes,
-                         br_tensor **lse)
-{
-    int64_t one_column[BR_MAX_DIMS];
-    memcpy(one_column, sizes, sizeof one_column);
-    one_column[ndim - 1] = 1;
-    tensors t = *inputs;
-    br_dtype dtype = t.saved[QUERY]->dtype;
-    br_tensor *out = br__new(OP, ndim, sizes, dtype);
-    t.saved[OUT] = out;
-    t.saved[LSE] = *lse = br__new(OP, ndim, one_column, dtype);
-    if (!out || !*lse)
-        return NULL;
-    br_attention a = attention_of(&t, s);
-    if (BR_PROFILING)
-        count_work(&t, &a, a.head.width + a.head.value_width);
-    return br__attention(&a) ? out : NULL;
-}
+/* ---- The operation --------------------------------------------------------------------------- */
 
 static bool read_options(const br_tensor *query, const br_attention_options *options, settings *s)
 {

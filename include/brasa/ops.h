@@ -517,7 +517,7 @@ typedef struct br_attention_options {
  * Memory is linear in L and S, in the gradient too: scores are made, used and made again block by
  * block. The gradient of a mask that asks for one has the mask's shape. What dropout lets fall goes
  * by one number that is drawn from the thread's generator; for the same number it is the same
- * whatever the values, blocks and threads. There is no second-order gradient. `options` may be
+ * whatever the values, blocks and threads. Gradients of gradients go by the composed form. `options` may be
  * NULL: no dropout, not causal, no groups. Dao, 2023. */
 BR_API br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
                                                   br_tensor *value, br_tensor *attn_mask,

@@ -36,6 +36,20 @@ typedef struct br_plot_options {
 BR_API bool br_plot_svg(const char *path, int n_series, const br_series *series,
                         const br_plot_options *options);
 
+/* ---- The graph under a tensor ---------------------------------------------------------------- */
+
+typedef struct br_graph_options {
+    br_module *module; /* whose parameters are called by their names; NULL: leaves have none */
+    const char *title; /* UTF-8, NULL: none */
+} br_graph_options;
+
+/* Writes what the tape holds under t, which must require grad: operations, with the dtypes and
+ * shapes of their results, and leaves. As a program for Graphviz, or as a picture laid out here;
+ * that is for graphs of some thousand operations, larger ones are an error. `options` may be NULL.
+ */
+BR_API bool br_graph_dot(const char *path, br_tensor *t, const br_graph_options *options);
+BR_API bool br_graph_svg(const char *path, br_tensor *t, const br_graph_options *options);
+
 /* ---- Attention ------------------------------------------------------------------------------- */
 
 /* A text and how a model's layers attended to its tokens. */

@@ -1,0 +1,284 @@
+/* tests/viz/test_graph.c - the graph under a tensor, as DOT and SVG: what is in it, that it is
+ * well-formed whatever names hold, and that the layout keeps boxes apart. */
+#include "tests/memory.h"
+#include "tests/support.h"
+
+#include <brasa/brasa.h>
+#include <unistd.h>
+
+TestSuite(graph, .init = check_begin, .fini = check_end);
+
+static char path[64];
+
+static char *read_all(void)
+{
+    FILE *f = fopen(path, "rb");
+    cr_assert_not_null(f);
+    char *text = calloc(1, 1 << 22);
+    cr_assert(fread(text, 1, (1 << 22) - 1, f) > 0);
+    fclose(f);
+    remove(path);
+    return text;
+}
+
+static void choose_path(void)
+{
+    snprintf(path, sizeof path, "graph-%d.txt", (int)getpid());
+}
+
+static char *dot_of(br_tensor *t, const br_graph_options *o)
+{
+    choose_path();
+    cr_assert(br_graph_dot(path, t, o), "%s", br_error_message());
+    return read_all();
+}
+
+static char *svg_of(br_tensor *t, const br_graph_options *o)
+{
+    choose_path();
+    cr_assert(br_graph_svg(path, t, o), "%s", br_error_message());
+    return read_all();
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        n++;
+    return n;
+}
+
+/* ---- XML --------------------------------------------------------------------------------------
+ */
+
+/* True if tags are closed in order, attributes are quoted, and text has no bare < or &. */
+static bool well_formed(const char *p)
+{
+    char open[64][32];
+    int depth = 0;
+    bool any = false;
+    while (*p) {
+        if (*p == '&') {
+            static const char *const entities[] = { "&amp;", "&lt;", "&gt;", "&quot;" };
+            size_t length = 0;
+            for (int i = 0; i < 4; i++)
+                if (strncmp(p, entities[i], strlen(entities[i])) == 0)
+                    length = strlen(entities[i]);
+            if (length == 0)
+                return false;
+            p += length;
+        } else if (*p != '<') {
+            if ((unsigned char)*p < 32 && *p != '\n')
+                return false;
+            p++;
+        } else {
+            bool closes = p[1] == '/';
+            size_t n = strspn(p += 1 + closes, "abcdefghijklmnopqrstuvwxyz");
+            if (n == 0 || n > 31)
+                return false;
+            const char *name = p;
+            for (p += n; *p && *p != '>'; p++) {
+                if (*p == '<' || (*p == '=' && p[1] != '"'))
+                    return false;
+                if (*p == '"' && !(p = strchr(p + 1, '"')))
+                    return false;
+            }
+            if (*p++ != '>')
+                return false;
+            if (closes) {
+                if (depth == 0 || strncmp(open[--depth], name, n) != 0 || open[depth][n])
+                    return false;
+            } else if (p[-2] != '/') {
+                if (depth == 64 || (any && depth == 0))
+                    return false;
+                snprintf(open[depth++], 32, "%.*s", (int)n, name);
+            }
+            any = true;
+        }
+    }
+    return any && depth == 0;
+}
+
+Test(graph, the_check_of_xml_finds_what_is_wrong)
+{
+    cr_assert(well_formed("<a x=\"1\"><b/>t&lt;</a>"));
+    cr_assert_not(well_formed("<a><b></a></b>"));
+    cr_assert_not(well_formed("<a>&</a>"));
+    cr_assert_not(well_formed("<a x=1></a>"));
+    cr_assert_not(well_formed("<a></a><b></b>"));
+    cr_assert_not(well_formed("<a>"));
+}
+
+/* ---- What is drawn ----------------------------------------------------------------------------
+ */
+
+Test(graph, operations_leaves_and_names)
+{
+    br_scope *scope = br_scope_begin();
+    br_sequential *model = br_sequential_new(
+        BR_MODULES(br_linear_new(3, 4, true), br_relu_new(), br_linear_new(4, 1, false)));
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2, 3), BR_F32), true);
+    br_tensor *y = br_sum(br_sequential_forward(model, x));
+    br_graph_options o = { .module = br_base(model), .title = "A \"small\" model" };
+    char *dot = dot_of(y, &o), *plain = dot_of(y, NULL), *svg = svg_of(y, &o);
+    cr_assert(strstr(dot, "label=\"linear\\nf32 [2, 4]\""), "%s", dot);
+    cr_assert(strstr(dot, "label=\"0.weight\\nf32 [4, 3]\""));
+    cr_assert(strstr(dot, "label=\"leaf\\nf32 [2, 3]\""));
+    cr_assert(strstr(dot, "label=\"A \\\"small\\\" model\""));
+    cr_assert_eq(count(dot, "fillcolor=\"#cdebd0\""), 1);
+    cr_assert_eq(count(dot, " -> "), 3 + 1 + 2 + 1);
+    cr_assert_eq(count(plain, "leaf"), 4);
+    cr_assert(well_formed(svg), "%s", svg);
+    cr_assert_eq(count(svg, "class=\"op\""), 3);
+    cr_assert_eq(count(svg, "class=\"result\""), 1);
+    cr_assert_eq(count(svg, "class=\"parameter\""), 3);
+    cr_assert(strstr(svg, ">2.weight</text>"));
+    free(dot);
+    free(plain);
+    free(svg);
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+/* A weight that is used twice is there once, and a leaf alone is a graph. */
+Test(graph, shared_leaves_and_a_leaf_alone)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F64), true);
+    char *dot = dot_of(br_mul(br_exp(x), x), NULL), *leaf = svg_of(x, NULL);
+    cr_assert_eq(count(dot, "leaf"), 1);
+    cr_assert_eq(count(dot, " -> "), 3);
+    cr_assert(well_formed(leaf));
+    cr_assert_eq(count(leaf, "class=\"result\""), 1);
+    free(dot);
+    free(leaf);
+    br_scope_end(scope);
+}
+
+/* ---- Hostile names ----------------------------------------------------------------------------
+ */
+
+static void pass(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = dy;
+}
+
+Test(graph, names_may_hold_anything)
+{
+    static const char name[] = "</text><script>&\"'\\\n\x01\xff]]>\xe2\x80\xae -->";
+    static const br_op op = { name, pass, false };
+    br_scope *scope = br_scope_begin();
+    br_sequential *model = br_sequential_new(0, NULL);
+    br_tensor *w = br_parameter(model, name, br_ones(BR_SHAPE(1), BR_F32));
+    br_tensor *y = br_ones(BR_SHAPE(1), BR_F32);
+    br_record(&op, y, BR_INPUTS(w), NULL, 0);
+    br_graph_options o = { .module = br_base(model), .title = name };
+    char *svg = svg_of(y, &o), *dot = dot_of(y, &o);
+    cr_assert(well_formed(svg), "%s", svg);
+    cr_assert_null(strstr(svg, "<script"));
+    cr_assert_eq(count(svg, "&lt;script&gt;&amp;&quot;"), 3);
+    for (const char *p = dot; (p = strchr(p, '"')); p++) /* each string ends on its line */
+        if (p[-1] != '\\') {
+            do {
+                p++;
+                cr_assert(*p && *p != '\n', "%s", dot);
+            } while (*p != '"' || p[-1] == '\\');
+        }
+    free(svg);
+    free(dot);
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+/* ---- Layout -----------------------------------------------------------------------------------
+ */
+
+/* No two boxes of a layer overlap, and lines go down. */
+static void check_layout(const char *svg)
+{
+    enum { MOST = 4000 };
+    static double x[MOST], y[MOST], width[MOST];
+    int n = 0;
+    for (const char *p = svg; (p = strstr(p, "\"><rect x=")) && n < MOST; p++, n++)
+        cr_assert_eq(
+            sscanf(p, "\"><rect x=\"%lf\" y=\"%lf\" width=\"%lf\"", &x[n], &y[n], &width[n]), 3);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++)
+            cr_assert(y[i] != y[k] || x[i] + width[i] <= x[k] || x[k] + width[k] <= x[i],
+                      "boxes %d and %d overlap", i, k);
+    double from, to, unused;
+    for (const char *p = svg; (p = strstr(p, "<path d=\"M")); p++)
+        if (sscanf(p, "<path d=\"M%lf %lfC%lf %lf %lf %lf %lf %lf\"", &unused, &from, &unused,
+                   &unused, &unused, &unused, &unused, &to) == 8)
+            cr_assert(from < to);
+    cr_assert(n > 0);
+}
+
+Test(graph, a_transformer)
+{
+    br_scope *scope = br_scope_begin();
+    br_transformer_options options = { .dim_feedforward = 8, .batch_first = true };
+    br_transformer_encoder *model = br_transformer_encoder_new(4, 2, 3, true, &options);
+    br_tensor *y = br_transformer_encoder_forward(model, br_ones(BR_SHAPE(1, 3, 4), BR_F32), NULL,
+                                                  NULL, false);
+    char *svg = svg_of(br_mean(y), &(br_graph_options){ .module = br_base(model) });
+    cr_assert(well_formed(svg));
+    check_layout(svg);
+    cr_assert(strstr(svg, ">layers.2.self_attn.in_proj_weight</text>"));
+    free(svg);
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+Test(graph, many_lines_cross)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *t[12], *sum = NULL;
+    for (int i = 0; i < 12; i++)
+        t[i] = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true);
+    for (int k = 0; k < 5; k++)
+        for (int i = 0; i < 12; i++)
+            t[i] = br_mul(t[i], t[(i * 5 + k) % 12]);
+    for (int i = 0; i < 12; i++)
+        sum = sum ? br_add(sum, t[i]) : t[i];
+    char *svg = svg_of(sum, NULL);
+    check_layout(svg);
+    free(svg);
+    br_scope_end(scope);
+}
+
+/* ---- Refusals ---------------------------------------------------------------------------------
+ */
+
+Test(graph, refusals)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true), *y = x;
+    check_fails(br_graph_dot("unused", br_ones(BR_SHAPE(1), BR_F64), NULL),
+                "graph_dot: t [1] does not require grad");
+    check_fails(br_graph_svg("unused", NULL, NULL), "graph_svg: t is NULL");
+    check_fails(br_graph_svg(NULL, x, NULL), "path is NULL");
+    check_fails(br_graph_dot("no/such/folder/graph.dot", x, NULL), "no/such/folder");
+    for (int i = 0; i < 60000; i++)
+        y = br_neg(y);
+    check_fails(br_graph_svg("unused", y, NULL), "60001 operations and leaves");
+    br_scope_end(scope);
+}
+
+static bool draw(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true);
+    br_tensor *y = br_mul(br_exp(br_neg(x)), x);
+    bool ok = y && br_graph_svg(path, y, NULL) && br_graph_dot(path, y, NULL);
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(graph, every_allocation_fails_in_turn)
+{
+    choose_path();
+    fail_in_turn(draw, "a graph");
+    remove(path);
+}
