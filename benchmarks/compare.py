@@ -8,7 +8,9 @@ for Brasa also what must be held: parameters, gradients, optimizer state and wha
 
 Rivals: torch is PyTorch as it installs, eager, with Adam's defaults. tuned is what an expert makes of
 it: memory that is freed is kept and asked for in huge pages (glibc's settings), Adam is fused, and on a
-processor of AMD's MKL is made to take its AVX-512 path. compiled is tuned under torch.compile.
+processor of AMD's MKL is made to take its AVX-512 path. compiled is tuned under torch.compile. jax is
+JAX's jit over the whole step, for the models that benchmarks/jax_models.py has; jax-tuned is that with
+the settings of memory. Of threads JAX takes as many as the processors it is allowed.
 """
 import argparse
 import importlib.metadata
@@ -24,7 +26,8 @@ MODELS = ["bert-scratch", "encoder-decoder", "classifier-5", "classifier-128", "
           "attention-2048", "attention-2048-causal", "attention-8192"]
 DROPOUT = ["encoder-decoder", "classifier-5", "classifier-128"]
 PHASES = ["train", "train-dropout", "forward"]
-RIVALS = ["torch", "tuned", "compiled"]
+RIVALS = ["torch", "tuned", "compiled", "jax", "jax-tuned"]
+IN_JAX = ["bert-scratch", "encoder-decoder"]
 
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
@@ -76,13 +79,39 @@ def serve_torch(name, phase, rival, threads):
         print(f"{loss:.9g} {ms:.6f} {peak:.1f} 0", flush=True)
 
 
+# ---- JAX's ------------------------------------------------------------------------------------
+
+def serve_jax(name, phase, threads):
+    import resource
+    import time
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:threads]))
+    import jax
+    import jax.numpy as jnp
+    import jax_models
+
+    weights, loss_of = jax_models.make(name)
+    first, second = (jax.tree.map(jnp.zeros_like, weights) for _ in range(2))
+    train, forward = jax_models.train_step(loss_of), jax.jit(loss_of)
+    for t, _ in enumerate(sys.stdin, 1):
+        start = time.perf_counter()
+        if phase == "forward":
+            loss = float(forward(weights))
+        else:
+            loss, weights, first, second = train(weights, first, second, float(t))
+            jax.block_until_ready(weights)
+            loss = float(loss)
+        ms = (time.perf_counter() - start) * 1e3
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{loss:.9g} {ms:.6f} {peak:.1f} 0", flush=True)
+
+
 # ---- The comparison ----------------------------------------------------------------------------
 
 def environment(rival, threads):
     env = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
-    if rival in ("tuned", "compiled"):
+    if rival in ("tuned", "compiled", "jax-tuned"):
         env.update(KEEP_MEMORY)
-        if "AuthenticAMD" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"):
+        if rival != "jax-tuned" and "AuthenticAMD" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"):
             env["LD_PRELOAD"] = fast_mkl()
     return env
 
@@ -132,7 +161,8 @@ def start(name, phase, rival, args):
 
 def compare(name, phase, args):
     ours = start(name, phase, "brasa", args)
-    rivals = [start(name, phase, rival, args) for rival in args.rival or RIVALS[:1]]
+    rivals = [start(name, phase, rival, args) for rival in args.rival or RIVALS[:1]
+              if not rival.startswith("jax") or (name in IN_JAX and phase != "train-dropout")]
     # What is dropped differs from one to another: then only the size of the loss can be compared.
     tolerance = 2 if phase == "train-dropout" else args.tolerance
     for i in range(args.warmup + args.steps):
@@ -188,7 +218,11 @@ def main():
                         help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        serve_torch(*args.serve, args.threads)
+        name, phase, rival = args.serve
+        if rival.startswith("jax"):
+            serve_jax(name, phase, args.threads)
+        else:
+            serve_torch(name, phase, rival, args.threads)
         return
     for name in args.model or MODELS:
         for phase in args.phase or PHASES:

@@ -17,7 +17,7 @@ import sys
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 PARTS = {"models": lambda name: not name.startswith("attention"),
          "attention": lambda name: name.startswith("attention")}
-RIVALS = ["torch", "tuned", "compiled"]
+RIVALS = ["torch", "tuned", "compiled", "jax", "jax-tuned"]
 
 
 def processor():
