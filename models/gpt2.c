@@ -196,7 +196,8 @@ static br_gpt2_block *new_block(br_gpt2_config c, int64_t layer)
     return self;
 }
 
-static br_tensor *run_block(br_gpt2_block *self, br_tensor *x, const pass *p, br_tensor **attention)
+static br_tensor *run_block_once(br_gpt2_block *self, br_tensor *x, const pass *p,
+                                 br_tensor **attention)
 {
     br_enter(self);
     x = br_add(attend(self->attn, br_layer_norm_forward(self->ln_1, x), p, attention), x);
@@ -204,6 +205,21 @@ static br_tensor *run_block(br_gpt2_block *self, br_tensor *x, const pass *p, br
         br_scope_return(NULL, *attention);
     x = br_add(x, feed_forward(self->mlp, br_layer_norm_forward(self->ln_2, x)));
     return br_leave(self, br_tap("hidden_state", x));
+}
+
+static br_tensor *run_block_alone(void *self, br_tensor *const *inputs, const void *args)
+{
+    pass p = { .visible = inputs[1], .is_causal = *(const bool *)args };
+    return run_block_once(self, inputs[0], &p, NULL);
+}
+
+/* With a cache, to which it adds, a block cannot run again. */
+static br_tensor *run_block(br_gpt2_block *self, br_tensor *x, const pass *p, br_tensor **attention)
+{
+    if (p->cache || attention)
+        return run_block_once(self, x, p, attention);
+    return br_module_run(self, run_block_alone, BR_INPUTS(x, p->visible), &p->is_causal,
+                         sizeof p->is_causal);
 }
 
 /* ---- GPT2Model ------------------------------------------------------------------------------- */

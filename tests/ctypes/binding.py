@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HEADERS = ROOT / "include"
 
 SCALARS = {
-    "void": None, "bool": ctypes.c_bool, "char": ctypes.c_char, "int": ctypes.c_int,
+    "void": None, "bool": ctypes.c_bool, "_Bool": ctypes.c_bool, "char": ctypes.c_char, "int": ctypes.c_int,
     "float": ctypes.c_float, "double": ctypes.c_double, "size_t": ctypes.c_size_t,
     "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "uint32_t": ctypes.c_uint32,
     "int32_t": ctypes.c_int32, "uint8_t": ctypes.c_uint8, "unsigned": ctypes.c_uint,
@@ -54,6 +54,8 @@ class Binding:
             self.declare_struct(match[2], match[1])
         elif match := re.fullmatch(r"typedef struct (\w+) \1", s):
             self.types[match[1]] = ctypes.c_char  # known by pointer only
+        elif match := re.fullmatch(r"typedef (\w+) (\w+)", s):
+            self.types[match[2]] = self.types[match[1]]
         elif match := re.fullmatch(r"typedef .*\(\*(\w+)\) ?\(.*\)", s):
             self.types[match[1]] = ctypes.c_void_p
         elif match := re.fullmatch(r"((?:const )?\w+[ *]+)(\w+) ?\((.*)\)", s):
@@ -72,7 +74,7 @@ class Binding:
         """The fields of one declaration: `double x, y[3]`."""
         if match := re.search(r"\(\*(\w+)\)", text):
             return [(match[1], ctypes.c_void_p)]
-        text = re.sub(r"\bconst\b", " ", text).strip()
+        text = re.sub(r"\b(const|struct)\b", " ", text).strip()
         base, rest = re.fullmatch(r"(\w+)([ *].*)", text).groups()
         found = []
         for declarator in rest.split(","):
