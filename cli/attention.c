@@ -17,7 +17,7 @@ static const char help[] =
     "example of its own.\n"
     "\n"
     "  -m, --model DIR        a folder as the hub has it: config.json, model.safetensors, and\n"
-    "                         tokenizer.json or vocab.txt\n"
+    "                         tokenizer.json, vocab.json with merges.txt, or vocab.txt\n"
     "  -c, --checkpoint FILE  of a run of `brasa train`: out/copy-task/checkpoint.safetensors\n"
     "  -o, --out FILE         the page: attention.html\n"
     "  -v, --view VIEW        head (a layer, its heads over each other), model (all layers by all\n"

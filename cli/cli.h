@@ -47,8 +47,8 @@ char *cli_data_file(const char *name);
 bool cli_make_directory(const char *path);
 /* printf() into memory to free(); NULL and an error. */
 char *cli_format(const char *format, ...) BR_PRINTF(1, 2);
-/* The tokenizer of a folder as the hub has it: tokenizer.json, or vocab.txt, which alone can be
- * read as `cased`. NULL and an error. */
+/* The tokenizer of a folder as the hub has it: tokenizer.json, else vocab.json with merges.txt,
+ * else vocab.txt, which alone can be read as `cased`. NULL and an error. */
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased);
 /* Seconds of a clock that only goes forward. */
 double cli_seconds(void);

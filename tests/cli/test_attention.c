@@ -25,6 +25,23 @@ Test(cli_attention, model)
                   "! grep -Eq 'https?://|src=|@import' $OUT/view.html");
 }
 
+/* Its tokens are shown as the text that they stand for, and no query sees a later one. */
+Test(cli_attention, gpt2)
+{
+    for (int parts = 0; parts < 2; parts++) {
+        program_shell(parts ? "rm $OUT/gpt2/tokenizer.json && "
+                              "cp tests/data/bpe/vocab.json tests/data/bpe/merges.txt $OUT/gpt2"
+                            : "mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
+                              "cp tests/data/bpe/tokenizer.json $OUT/gpt2");
+        program_check("attention -m $OUT/gpt2 --view neuron --expanded '1+2-3' -o $OUT/view.html",
+                      0, "written");
+        program_shell("grep -q '\"tokens\":.\"1\",\"+\",\"2\",\"-\",\"3\".' $OUT/view.html && "
+                      "grep -q '\"causal\":true' $OUT/view.html && "
+                      "grep -q '\"name\":\"h.1.attn\"' $OUT/view.html");
+    }
+    program_check("attention -m $OUT/gpt2 'hello' -o $OUT/no.html", 1, "wte");
+}
+
 Test(cli_attention, runs_of_train)
 {
     program_shell("\"$BRASA\" train copy-task --preset small --steps 1 --set d_model=16 "

@@ -124,6 +124,21 @@ Test(attention_view, hf_bert)
     br_free_module(model);
 }
 
+Test(attention_view, gpt2_is_causal)
+{
+    br_gpt2_config c = br_gpt2_config_default();
+    c.vocab_size = 8;
+    c.n_embd = 12;
+    c.n_head = 3;
+    c.n_layer = 2;
+    br_gpt2 *model = br_gpt2_new(&c);
+    br_scope *scope = br_no_grad_begin();
+    CHECK_TAPS(text_of(5), br_gpt2_forward(model, ids(5), NULL), 2, 0, 0, 0);
+    cr_assert_not_null(strstr(read_page(), "\"causal\":true"));
+    br_scope_end(scope);
+    br_free_module(model);
+}
+
 Test(attention_view, anatomy_s_heads_are_modules)
 {
     br_anatomy_config c = br_anatomy_notebook_config();
