@@ -15,11 +15,15 @@ static bool open(batches *b, br_dataset *dataset, br_loader_options options)
     return !br_failed();
 }
 
-bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle)
+bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle,
+                  int64_t workers)
 {
-    return open(
-        b, dataset,
-        (br_loader_options){ .batch_size = batch_size, .shuffle = shuffle, .drop_last = true });
+    return open(b, dataset,
+                (br_loader_options){ .batch_size = batch_size,
+                                     .shuffle = shuffle,
+                                     .drop_last = true,
+                                     .num_workers = (int)workers,
+                                     .persistent_workers = true });
 }
 
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size)

@@ -11,9 +11,11 @@ typedef struct batches {
     int64_t epoch; /* that the loader is in; -1: none */
 } batches;
 
-/* Whole batches of the dataset, which must stay alive; shuffled, in another order each epoch.
- * False and an error if there is not one. */
-bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle);
+/* Whole batches of the dataset, which must stay alive; shuffled, in another order each epoch; read
+ * ahead by as many threads as `workers`, on which they do not depend. False and an error if there
+ * is not one. */
+bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle,
+                  int64_t workers);
 /* All of the dataset in its order, the last batch being what is left: to measure a model on. */
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size);
 /* Of one epoch. */

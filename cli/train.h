@@ -3,15 +3,17 @@
 #define BRASA_CLI_TRAIN_H
 
 #include "cli/cli.h"
-#include "cli/settings.h"
+#include "cli/schedule.h"
 
 /* What every recipe has; its defaults are the recipe's. */
 typedef struct train_options {
     int64_t steps, seed, checkpoint_every;
-    int64_t warmup;     /* steps over which the learning rate grows to lr; 0: none */
-    bool decay;         /* after them it falls as 1 / sqrt(step) */
+    schedule schedule;
+    int64_t accumulate; /* batches of a step, whose gradients are averaged; 0: 1 */
+    double clip;        /* the largest norm of a step's gradients; 0: any */
+    int64_t workers;    /* threads that read batches ahead; 0: none */
     int64_t eval_every; /* steps from one evaluation to the next, where the recipe has one */
-    double lr;
+    int64_t patience;   /* evaluations without a better first metric that end the run; 0: any */
 } train_options;
 
 /* A recipe trains one model on one task; `self` is its own struct, all zero at first. */
@@ -21,24 +23,26 @@ typedef struct recipe {
     const char *wants_data;     /* what --data must name then; NULL: the recipe makes its data up */
     const char *const *presets; /* ends with NULL; the first is the default */
     const char *const *addends; /* names of the loss's addends for the log, ends with NULL */
-    const char *const *metrics; /* names of what evaluate() measures, ends with NULL */
-    size_t size;                /* of self */
+    const char *const
+        *metrics; /* names of what evaluate() measures, a loss first; ends with NULL */
+    size_t size;  /* of self */
     /* Sets self and the options to a preset's values. */
     void (*preset)(void *self, const char *preset, bool as_written, train_options *options);
     void (*settings)(void *self, settings *s);
     /* Makes data and model, which it returns and self owns. Draws from the generator, which was
      * seeded. `text` is NULL where there is no file. NULL on error. */
-    br_module *(*prepare)(void *self, const char *text, size_t length);
-    /* The loss of a step, counted from 0, and its addends. Its data depend on the seed and the
-     * step alone, so that a run can go on. */
-    br_tensor *(*loss)(void *self, int64_t step, br_tensor **addends);
+    br_module *(*prepare)(void *self, const train_options *options, const char *text,
+                          size_t length);
+    /* The loss of a batch, counted from 0, and its addends. Its data depend on the seed and the
+     * batch's number alone, so that a run can go on. */
+    br_tensor *(*loss)(void *self, int64_t batch, br_tensor **addends);
     /* Measures the model, in evaluation mode and without gradients, on what it was not trained on;
      * draws nothing from the generator. NULL where there are no metrics. */
     void (*evaluate)(void *self, double *metrics);
     /* Prints what the model has learned. */
     void (*show)(void *self);
-    /* Runs the model, in evaluation mode and without gradients, on a text, or, if that is NULL, on an
-     * example of its own: its attention. NULL on error, and where it cannot be. */
+    /* Runs the model, in evaluation mode and without gradients, on a text, or, if that is NULL, on
+     * an example of its own: its attention. NULL on error, and where it cannot be. */
     br_attention *(*attend)(void *self, const char *text);
     void (*destroy)(void *self);
 } recipe;
@@ -61,7 +65,8 @@ typedef struct train_request {
 
 /* Trains; the exit status. */
 int train_run(const train_request *request);
-/* What the model of a checkpoint attends to in the text, as recipes' attend(); NULL and an error. */
+/* What the model of a checkpoint attends to in the text, as recipes' attend(); NULL and an error.
+ */
 br_attention *train_attend(const char *checkpoint, const char *text);
 const recipe *train_find_recipe(const char *name);
 /* Prints the recipe's settings with the preset's values. */

@@ -28,7 +28,7 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     *options = (train_options){ .steps = as_written ? 50 : 80,
                                 .seed = 123,
                                 .checkpoint_every = 50,
-                                .lr = as_written ? 1e-3 : 1e-4 };
+                                .schedule.lr = as_written ? 1e-3 : 1e-4 };
     if (strcmp(name, "small") != 0)
         return;
     br_bert_config *c = &self->config;
@@ -38,7 +38,7 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     c->d_ff = 96;
     c->d_k = c->d_v = 12;
     c->maxlen = 32;
-    options->lr = 1e-3;
+    options->schedule.lr = 1e-3;
 }
 
 static void add_settings(void *context, settings *s)
@@ -86,8 +86,10 @@ static void hold_batch(bert_task *self)
     br_scope_end(scope);
 }
 
-static br_module *prepare(void *context, const char *text, size_t length)
+static br_module *prepare(void *context, const train_options *options, const char *text,
+                          size_t length)
 {
+    (void)options;
     bert_task *self = context;
     self->corpus = br_bert_corpus_new(text, length);
     if (!self->corpus)

@@ -130,9 +130,10 @@ static void preset(void *context, const char *name, bool as_written, train_optio
                                .min_count = 2,
                                .held_out_part = 0.2,
                                .batch = 32 };
-    *options = (train_options){
-        .steps = 1500, .warmup = 100, .checkpoint_every = 500, .eval_every = 100, .lr = 1e-3
-    };
+    *options = (train_options){ .steps = 1500,
+                                .schedule = { .lr = 1e-3, .warmup = 100 },
+                                .checkpoint_every = 500,
+                                .eval_every = 100 };
     if (strcmp(name, "small") != 0)
         return;
     self->hidden_size = 32;
@@ -141,7 +142,7 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     self->heads = 2;
     self->length = 32;
     options->steps = 400;
-    options->lr = 3e-3;
+    options->schedule.lr = 3e-3;
 }
 
 static void add_settings(void *context, settings *s)
@@ -196,7 +197,7 @@ static bool deal(classifier_task *self)
 }
 
 /* As written the notebooks put no [CLS] before a text. */
-static bool make_data(classifier_task *self)
+static bool make_data(classifier_task *self, int64_t workers)
 {
     int64_t held_out = self->held_out, others = self->texts.count - held_out;
     const int64_t *train = self->numbers + held_out;
@@ -207,16 +208,18 @@ static bool make_data(classifier_task *self)
     br_scope_end(scope);
     self->train_set = br_subset_new(self->all, others, train);
     self->held_out_set = br_subset_new(self->all, held_out, self->numbers);
-    return batches_open(&self->batches, self->train_set, self->batch, true) &&
+    return batches_open(&self->batches, self->train_set, self->batch, true, workers) &&
            batches_open_whole(&self->held_out_batches, self->held_out_set, self->batch);
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-static br_module *prepare(void *context, const char *text, size_t length)
+static br_module *prepare(void *context, const train_options *options, const char *text,
+                          size_t length)
 {
     classifier_task *self = context;
-    if (!texts_read(&self->texts, text, length) || !deal(self) || !make_data(self))
+    if (!texts_read(&self->texts, text, length) || !deal(self) ||
+        !make_data(self, options->workers))
         return NULL;
     self->module = models[self->model.index].make(self);
     return br_failed() ? NULL : self->module;

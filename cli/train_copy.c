@@ -37,8 +37,8 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     *options = (train_options){ .steps = as_written ? 150 : 200,
                                 .checkpoint_every = 100,
                                 .eval_every = 50,
-                                .warmup = as_written ? 0 : 100,
-                                .lr = as_written ? 1e-3 : 3e-4 };
+                                .schedule = { .lr = as_written ? 1e-3 : 3e-4,
+                                              .warmup = as_written ? 0 : 100 } };
     if (strcmp(name, "small") != 0)
         return;
     br_architecture_config *c = &self->config;
@@ -47,7 +47,7 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     c->num_hidden_layers = 2;
     c->num_attention_heads = 4;
     if (!as_written)
-        options->lr = 3e-3;
+        options->schedule.lr = 3e-3;
 }
 
 static void add_settings(void *context, settings *s)
@@ -104,7 +104,8 @@ static void initialize(br_module *model)
     br_named_list_free(parameters);
 }
 
-static br_module *prepare(void *context, const char *text, size_t length)
+static br_module *prepare(void *context, const train_options *options, const char *text,
+                          size_t length)
 {
     (void)text;
     (void)length;
@@ -112,7 +113,7 @@ static br_module *prepare(void *context, const char *text, size_t length)
     choose_form(self);
     self->train_set = make_data(self, self->num_samples);
     self->new_set = make_data(self, 1);
-    if (!batches_open(&self->batches, self->train_set, self->batch, false) ||
+    if (!batches_open(&self->batches, self->train_set, self->batch, false, options->workers) ||
         !batches_open_whole(&self->new_batches, self->new_set, self->batch))
         return NULL;
     self->model = br_architecture_encoder_decoder_new(&self->config);

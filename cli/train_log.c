@@ -115,6 +115,20 @@ bool train_log_add(train_log *log, int64_t step, const double *values, double se
     return !br_failed() && remember(log, (double)step, values);
 }
 
+int64_t train_log_since_least(const train_log *log, int value)
+{
+    int64_t since = 0;
+    double least = INFINITY;
+    for (int64_t i = 0; i < log->count; i++) {
+        double now = log->values[value][i];
+        if (isnan(now))
+            continue;
+        since = now < least ? 0 : since + 1;
+        least = now < least ? now : least;
+    }
+    return since;
+}
+
 /* What the lines have of one value, without gaps, so that the points are joined. */
 static void collect(const train_log *log, int value, double *room, br_series *series)
 {

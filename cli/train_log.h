@@ -23,6 +23,8 @@ typedef struct train_log {
 bool train_log_open(train_log *log, int64_t keep_steps);
 /* Adds a line and brings it to the file; a value that is NaN is left out. */
 bool train_log_add(train_log *log, int64_t step, const double *values, double seconds);
+/* How often a value was there since it was least, where it was least first; 0 if it never was. */
+int64_t train_log_since_least(const train_log *log, int value);
 /* Draws values [first, end) over the steps; `options` has the title and the form of y. */
 bool train_log_plot(const train_log *log, const char *path, int first, int end,
                     br_plot_options options);

@@ -54,12 +54,12 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     self->samples = 1 << 17;
     self->held_out = 512;
     self->forms = DATES_FORMS;
-    *options = (train_options){ .steps = 2000,
-                                .checkpoint_every = 500,
-                                .eval_every = 250,
-                                .warmup = 100,
-                                .decay = true,
-                                .lr = 3e-3 };
+    *options = (train_options){
+        .steps = 2000,
+        .checkpoint_every = 500,
+        .eval_every = 250,
+        .schedule = { .lr = 3e-3, .warmup = 100, .course.index = SCHEDULE_INVERSE_ROOT }
+    };
     if (strcmp(name, "small") != 0)
         return;
     self->config.n_layers = 1;
@@ -136,7 +136,7 @@ static void draw_examples(vanilla_task *self, br_python_random *random)
     }
 }
 
-static bool make_data(vanilla_task *self)
+static bool make_data(vanilla_task *self, int64_t workers)
 {
     self->examples = calloc((size_t)(self->held_out + self->samples), sizeof *self->examples);
     if (!self->examples) {
@@ -150,7 +150,7 @@ static bool make_data(vanilla_task *self)
     self->held_out_set = br_dataset_new(self->held_out, FIELDS, get_example, self->examples, NULL);
     self->train_set =
         br_dataset_new(self->samples, FIELDS, get_example, self->examples + self->held_out, NULL);
-    return batches_open(&self->batches, self->train_set, self->batch, true) &&
+    return batches_open(&self->batches, self->train_set, self->batch, true, workers) &&
            batches_open_whole(&self->held_out_batches, self->held_out_set, self->batch);
 }
 
@@ -206,13 +206,14 @@ static void initialize(vanilla_task *self)
     begin_with_sinusoids(decoder->pos_emb->weight);
 }
 
-static br_module *prepare(void *context, const char *text, size_t length)
+static br_module *prepare(void *context, const train_options *options, const char *text,
+                          size_t length)
 {
     (void)text;
     (void)length;
     vanilla_task *self = context;
     choose_form(self);
-    if (!make_data(self))
+    if (!make_data(self, options->workers))
         return NULL;
     self->model = br_vanilla_transformer_new(&self->config);
     if (!br_failed() && !self->as_written)

@@ -3,10 +3,8 @@
  * A checkpoint holds everything that the next step depends on but the data, which a resumed run
  * makes again from the same seed and text, and checks. So its numbers are those of a run that never
  * stopped. */
+#include "cli/trainer.h"
 #include "cli/progress.h"
-#include "cli/step_profile.h"
-#include "cli/train.h"
-#include "cli/train_log.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,20 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
-
-typedef struct trainer {
-    const recipe *recipe;
-    void *self;
-    train_options options;
-    settings settings;
-    br_module *model;
-    br_optim *optim;
-    char *checkpoint, *log_path, *plot, *metrics_plot, *trace;
-    char data_hash[17]; /* of the text that it trains on */
-    train_log log;
-    step_profile profile;
-    int64_t step, saved; /* steps done, and at the last checkpoint; -1: none */
-} trainer;
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
@@ -57,15 +41,22 @@ static void add_settings(trainer *t)
                  (setting){ "steps", SETTING_INTEGER, &o->steps, 0, 1e9, true, "steps in all" });
     settings_add(&t->settings, (setting){ "seed", SETTING_INTEGER, &o->seed, 0, 0x1p53, false,
                                           "of initial weights and batch" });
-    settings_add(&t->settings, (setting){ "lr", SETTING_NUMBER, &o->lr, 1e-12, 1e6, false,
-                                          "learning rate of Adam" });
-    settings_add(&t->settings, (setting){ "warmup", SETTING_INTEGER, &o->warmup, 0, 1e9, false,
-                                          "steps over which the rate grows to lr" });
-    settings_add(&t->settings, (setting){ "decay", SETTING_TRUTH, &o->decay, 0, 0, false,
-                                          "after them it falls as 1 / sqrt(step)" });
-    if (t->recipe->evaluate)
+    schedule_add_settings(&o->schedule, &t->settings);
+    if (o->accumulate == 0)
+        o->accumulate = 1;
+    settings_add(&t->settings, (setting){ "accumulate", SETTING_INTEGER, &o->accumulate, 1, 1 << 20,
+                                          false, "batches of a step" });
+    settings_add(&t->settings, (setting){ "clip", SETTING_NUMBER, &o->clip, 0, 1e6, false,
+                                          "largest norm of the gradients; 0: any" });
+    settings_add(&t->settings, (setting){ "workers", SETTING_INTEGER, &o->workers, 0, 256, true,
+                                          "threads that read batches ahead" });
+    if (t->recipe->evaluate) {
         settings_add(&t->settings, (setting){ "eval_every", SETTING_INTEGER, &o->eval_every, 1, 1e9,
                                               false, "steps from one evaluation to the next" });
+        settings_add(&t->settings,
+                     (setting){ "patience", SETTING_INTEGER, &o->patience, 0, 1e9, true,
+                                "evaluations without a smaller loss that end the run; 0: any" });
+    }
     settings_add(&t->settings, (setting){ "checkpoint_every", SETTING_INTEGER, &o->checkpoint_every,
                                           1, 1e9, true, "steps from one checkpoint to the next" });
     t->recipe->settings(t->self, &t->settings);
@@ -114,6 +105,7 @@ static int choose_settings(trainer *t, const train_request *request)
         br_clear_error();
         status = CLI_USAGE;
     }
+    schedule_settle(&t->options.schedule, t->options.steps);
     json_decref(before);
     return status;
 }
@@ -122,16 +114,15 @@ static int choose_settings(trainer *t, const train_request *request)
 
 static bool set_paths(trainer *t, const train_request *request)
 {
-    char *out =
-        request->out ? cli_format("%s", request->out) : cli_format("out/%s", t->recipe->name);
-    t->checkpoint = cli_format("%s/checkpoint.safetensors", out ? out : "");
-    t->log_path = cli_format("%s/log.jsonl", out ? out : "");
-    t->plot = cli_format("%s/loss.svg", out ? out : "");
-    t->metrics_plot = cli_format("%s/metrics.svg", out ? out : "");
-    t->trace = cli_format("%s/trace.json", out ? out : "");
-    bool ok = !br_failed() && (request->resume || cli_make_directory(out));
-    free(out);
-    return ok;
+    const char *name = t->recipe->name;
+    t->out = request->out ? cli_format("%s", request->out) : cli_format("out/%s", name);
+    const char *out = t->out ? t->out : "";
+    t->checkpoint = cli_format("%s/checkpoint.safetensors", out);
+    t->log_path = cli_format("%s/log.jsonl", out);
+    t->plot = cli_format("%s/loss.svg", out);
+    t->metrics_plot = cli_format("%s/metrics.svg", out);
+    t->trace = cli_format("%s/trace.json", out);
+    return !br_failed() && (request->resume || cli_make_directory(out));
 }
 
 /* The path of the text to train on, in memory to free(); NULL where the recipe makes its own data
@@ -165,9 +156,11 @@ static bool prepare(trainer *t, const train_request *request)
     snprintf(t->data_hash, sizeof t->data_hash, "%016" PRIx64,
              (uint64_t)XXH3_64bits(text ? text : "", length));
     br_manual_seed((uint64_t)t->options.seed);
-    t->model = t->recipe->prepare(t->self, text, length);
+    t->model = t->recipe->prepare(t->self, &t->options, text, length);
     if (t->model)
-        t->optim = br_adam(t->model, &(br_adam_options){ .lr = t->options.lr });
+        t->optim = br_adam(t->model, &(br_adam_options){ .lr = t->options.schedule.lr });
+    if (t->optim)
+        t->parameters = br_parameters(t->model);
     free(text);
     return !br_failed();
 }
@@ -202,7 +195,7 @@ static bool open_log(trainer *t)
     t->log.n_losses = t->log.n_names;
     for (int i = 0; t->recipe->metrics[i] && t->log.n_names < LOG_MAX_VALUES; i++)
         t->log.names[t->log.n_names++] = t->recipe->metrics[i];
-    return train_log_open(&t->log, t->step);
+    return train_log_open(&t->log, t->step) && event_file_open(&t->events, t->out, t->step);
 }
 
 /* ---- Going on -------------------------------------------------------------------------------- */
@@ -226,52 +219,6 @@ static bool save(trainer *t)
     if (ok)
         t->saved = t->step;
     return ok;
-}
-
-/* The rate of the next step: it grows linearly over the warm-up, and may fall after it. It does not
- * depend on the number of steps in all, which may be another when the run goes on. */
-static double learning_rate(const trainer *t)
-{
-    double part = (double)(t->step + 1) / (double)(t->options.warmup + 1);
-    if (part < 1)
-        return t->options.lr * part;
-    return t->options.decay ? t->options.lr / sqrt(part) : t->options.lr;
-}
-
-/* One step; its losses, before the update, go to values. */
-static bool step(trainer *t, double *values)
-{
-    br_scope *scope = br_scope_begin();
-    br_tensor *addends[LOG_MAX_VALUES] = { 0 };
-    br_optim_zero_grad(t->optim);
-    br_tensor *loss = t->recipe->loss(t->self, t->step, addends);
-    values[0] = br_item(loss);
-    for (int i = 1; i < t->log.n_losses; i++)
-        values[i] = br_item(addends[i - 1]);
-    if (!br_failed() && !isfinite(values[0]))
-        br_raise(BR_ERROR_STATE,
-                 "the loss of step %" PRId64 " is %g: a smaller learning rate may help",
-                 t->step + 1, values[0]);
-    br_backward(loss);
-    br_optim_set_lr(t->optim, -1, learning_rate(t));
-    bool ok = br_optim_step(t->optim);
-    br_scope_end(scope);
-    t->step += ok;
-    return ok;
-}
-
-/* Measures the model where it is time for it; elsewhere the metrics are NaN. */
-static void evaluate(trainer *t, double *metrics)
-{
-    for (int i = 0; i < t->log.n_names - t->log.n_losses; i++)
-        metrics[i] = NAN;
-    if (!t->recipe->evaluate || t->step % t->options.eval_every != 0)
-        return;
-    br_eval(t->model);
-    br_scope *scope = br_no_grad_begin();
-    t->recipe->evaluate(t->self, metrics);
-    br_scope_end(scope);
-    br_train(t->model, true);
 }
 
 /* What the progress line says: the loss, or its addends, and the metrics when last measured. */
@@ -309,15 +256,19 @@ static bool train(trainer *t)
     for (int i = 0; i < LOG_MAX_VALUES; i++)
         metrics[i] = NAN;
     bool ok = true;
-    while (ok && t->step < t->options.steps && !stop_signal) {
+    t->exhausted = trainer_is_exhausted(t);
+    while (ok && t->step < t->options.steps && !t->exhausted && !stop_signal) {
         double started = cli_seconds();
-        ok = step_profile_before(&t->profile) && step(t, values) && step_profile_after(&t->profile);
+        ok = step_profile_before(&t->profile) && trainer_step(t, values) &&
+             step_profile_after(&t->profile);
         double seconds = cli_seconds() - started;
         if (ok)
-            evaluate(t, values + t->log.n_losses);
-        ok = ok && !br_failed() && train_log_add(&t->log, t->step, values, seconds);
-        if (ok)
+            trainer_evaluate(t, values + t->log.n_losses);
+        ok = ok && !br_failed() && trainer_record(t, values, seconds);
+        if (ok) {
             tell(t, &p, values, metrics);
+            t->exhausted = trainer_is_exhausted(t);
+        }
         if (ok && t->step % t->options.checkpoint_every == 0)
             ok = save(t);
     }
@@ -358,6 +309,10 @@ static int run(trainer *t, const train_request *request)
         fprintf(stderr, "Stopped after step %" PRId64 "; --resume goes on.\n", t->step);
         return 128 + stop_signal;
     }
+    if (t->exhausted)
+        printf("Stopped after step %" PRId64 ": %s has had no smaller value for %" PRId64
+               " evaluations.\n",
+               t->step, t->log.names[t->log.n_losses], t->options.patience);
     show(t);
     step_profile_report(&t->profile, t->trace);
     if (!br_failed())
@@ -368,10 +323,13 @@ static int run(trainer *t, const train_request *request)
 static void end(trainer *t)
 {
     train_log_close(&t->log);
+    event_file_close(&t->events);
+    br_named_list_free(t->parameters);
     br_optim_free(t->optim);
     if (t->self)
         t->recipe->destroy(t->self);
     free(t->self);
+    free(t->out);
     free(t->checkpoint);
     free(t->log_path);
     free(t->plot);
