@@ -9,13 +9,26 @@
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
+/* A tokenizer of another model would give ids that this one has no embedding for, or the wrong
+ * ones; a model may have more embeddings than there are tokens. */
+static bool check_tokenizer(const embedder *e, const char *dir)
+{
+    int64_t tokens = br_tokenizer_size(e->tokenizer), rows = e->bert->config.vocab_size;
+    if (tokens > rows)
+        br_raise(BR_ERROR_FORMAT,
+                 "embed: %s: the tokenizer has %" PRId64 " tokens, more than the %" PRId64
+                 " of config.json's vocab_size",
+                 dir, tokens, rows);
+    return tokens <= rows;
+}
+
 bool embedder_open(embedder *e, const char *dir, bool cased)
 {
     br_auto_model_options options = { .class_name = "BertModel" };
     *e = (embedder){ .tokenizer = cli_open_tokenizer(dir, cased) };
     if (e->tokenizer)
         e->bert = br_auto_model_load(dir, &options, NULL);
-    return e->bert != NULL;
+    return e->bert && check_tokenizer(e, dir);
 }
 
 void embedder_close(embedder *e)

@@ -85,6 +85,9 @@ Test(cli_embed, refused)
     program_shell("printf 'a\\377' >$OUT/texts; yes a | head -n 101 >$OUT/many");
     program_check("embed -m $OUT/model -j -f $OUT/texts", 1, "text 1 is not UTF-8");
     program_check("embed -m $OUT/model -f $OUT/many", 1, "at most 100 texts, there are 101");
+    program_shell("seq 9 >>$OUT/model/vocab.txt");
+    program_check("embed -m $OUT/model a", 1,
+                  "the tokenizer has 49 tokens, more than the 40 of config.json's vocab_size");
     program_shell("truncate -s 5000 $OUT/model/model.safetensors");
     program_check("embed -m $OUT/model a", 1, "model.safetensors: ");
 }

@@ -136,6 +136,14 @@ Test(tokenizer_bad, json_of_other_kinds)
     check_fails(br_tokenizer_from_json(files_path("array")), "normalizer is of no type");
 }
 
+Test(tokenizer_bad, json_cut_off)
+{
+    for (size_t length = 0; length < sizeof json - 1; length++) {
+        files_write(files_path("tokenizer.json"), json, length);
+        check_fails(br_tokenizer_from_json(files_path("tokenizer.json")), "tokenizer.json: ");
+    }
+}
+
 /* ---- Options --------------------------------------------------------------------------------- */
 
 Test(tokenizer_bad, options)

@@ -397,6 +397,31 @@ Test(auto_model, files_cut_off)
     free(bytes);
 }
 
+/* The file, cut off anywhere, is refused by its name. */
+static void check_cuts(const char *name)
+{
+    size_t n;
+    char *bytes = files_read(files_path(name), &n);
+    for (size_t length = 0; length + 2 < n; length += n / 97 + 1) {
+        files_write(files_path(name), bytes, length);
+        check_fails(load_folder(NULL, NULL), name);
+    }
+    files_write(files_path(name), bytes, n);
+    free(bytes);
+}
+
+Test(auto_model, any_file_cut_off)
+{
+    save_shards("two.safetensors", false);
+    check_cuts("config.json");
+    check_cuts("model.safetensors.index.json");
+    check_cuts("one.safetensors");
+    check_cuts("two.safetensors");
+    br_module *model = load_folder(NULL, NULL);
+    cr_assert(model, "%s", br_error_message());
+    br_module_free(model);
+}
+
 static void check_file(const char *header, size_t data, const char *message)
 {
     files_write_safetensors(files_path("model.safetensors"), header, strlen(header), data);
