@@ -46,7 +46,8 @@ static bool prepare(br_job *job, const br_optim_options *options)
     double before = (double)*steps(job->slot);
     job->args.adagrad = (br_adagrad_args){ .lr = o->lr / (1 + before * o->lr_decay),
                                            .eps = o->eps,
-                                           .weight_decay = o->weight_decay };
+                                           .weight_decay = o->weight_decay,
+                                           .maximize = o->maximize };
     return true;
 }
 

@@ -63,7 +63,8 @@ static bool prepare_adam(br_job *job, const br_optim_options *options)
                                      .weight_decay = o->weight_decay,
                                      .keep = 1,
                                      .step_size = o->lr / (1 - pow(o->beta1, t)),
-                                     .root = sqrt(1 - pow(o->beta2, t)) };
+                                     .root = sqrt(1 - pow(o->beta2, t)),
+                                     .maximize = o->maximize };
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* optim/clip.c - clipping gradients by their total norm.
+/* optim/clip.c - clipping gradients by their total norm, or each element.
  *
  * Each piece of elements has a partial result of its own, and these are added in their order: the
  * norm does not depend on the number of threads. */
@@ -7,6 +7,7 @@
 #include <math.h>
 
 typedef struct clipping {
+    const char *op;
     int64_t n;
     br_tensor **grads; /* dense[i] is grads[i], or a copy without gaps */
     br_tensor **dense;
@@ -15,6 +16,7 @@ typedef struct clipping {
     double *partial;
     bool infinity; /* the norm is the largest absolute value */
     double scale;
+    double limits[2]; /* of an element */
 } clipping;
 
 static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
@@ -58,14 +60,25 @@ static void scale_piece(void *context, int64_t piece, int64_t item, int64_t from
         ->mul(count, (char *[]){ values, values, scale }, (int64_t[]){ size, size, 0 }, NULL);
 }
 
-static void scale_all(clipping *c)
+static void clamp_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
 {
-    br__over_spans(c->n, c->spans, scale_piece, c);
+    const clipping *c = context;
+    const br_tensor *t = c->dense[item];
+    char *values = br__element(t, from);
+    int64_t size = (int64_t)br_dtype_size(t->dtype);
+    (void)piece;
+    br__kernels(t->dtype == BR_F64)
+        ->clamp(count, (char *[]){ values, values }, (int64_t[]){ size, size }, c->limits);
+}
+
+static void change_all(clipping *c, br_piece_fn change)
+{
+    br__over_spans(c->n, c->spans, change, c);
     for (int64_t i = 0; i < c->n; i++) {
         BR_TRAFFIC(c->dense[i], c->dense[i]);
         if (c->dense[i] != c->grads[i])
             br__copy(c->grads[i], c->dense[i]);
-        c->grads[i]->storage->writer = "clip_grad_norm_";
+        c->grads[i]->storage->writer = c->op;
         br_bump_version(c->grads[i]);
     }
 }
@@ -80,7 +93,7 @@ static bool add_gradient(clipping *c, br_tensor *grad)
             return true;
     br_tensor *dense = grad;
     if (!grad->contiguous) {
-        dense = br__new("clip_grad_norm_", grad->ndim, grad->sizes, grad->dtype);
+        dense = br__new(c->op, grad->ndim, grad->sizes, grad->dtype);
         if (!dense)
             return false;
         br__copy(dense, grad);
@@ -137,7 +150,7 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
     if (!good_arguments(parameters, max_norm, norm_type))
         return -1;
     BR_EVENT(br__event_optimizer("clip_grad_norm_"));
-    clipping c = { .infinity = norm_type != 2 };
+    clipping c = { .op = "clip_grad_norm_", .infinity = norm_type != 2 };
     double norm = -1;
     br_scope *scope = br_scope_begin();
     if (scope && set_up(&c, parameters)) {
@@ -148,9 +161,30 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
             br__fail(BR_ERROR_ARGUMENT, "clip_grad_norm_",
                      "the norm of the gradients is %g: one of them is not finite", norm);
         else if (c.scale < 1)
-            scale_all(&c);
+            change_all(&c, scale_piece);
     }
     tear_down(&c);
     br_scope_end(scope);
     return br_failed() ? -1 : norm;
+}
+
+bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
+{
+    clipping c = { .op = "clip_grad_value_", .limits = { -clip_value, clip_value } };
+    if (br_failed())
+        return false;
+    if (!parameters || !(clip_value >= 0)) {
+        br__fail(BR_ERROR_ARGUMENT, c.op,
+                 parameters ? "clip_value is %g, must not be negative"
+                            : "parameters is NULL, but it is required",
+                 clip_value);
+        return false;
+    }
+    BR_EVENT(br__event_optimizer("clip_grad_value_"));
+    br_scope *scope = br_scope_begin();
+    if (scope && set_up(&c, parameters))
+        change_all(&c, clamp_piece);
+    tear_down(&c);
+    br_scope_end(scope);
+    return !br_failed();
 }

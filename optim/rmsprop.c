@@ -35,7 +35,8 @@ static bool prepare(br_job *job, const br_optim_options *options)
                                            .alpha = o->alpha,
                                            .eps = o->eps,
                                            .weight_decay = o->weight_decay,
-                                           .momentum = o->momentum };
+                                           .momentum = o->momentum,
+                                           .maximize = o->maximize };
     return true;
 }
 

@@ -37,6 +37,7 @@ static bool prepare(br_job *job, const br_optim_options *options)
                                    .dampening = o->dampening,
                                    .weight_decay = o->weight_decay,
                                    .nesterov = o->nesterov,
+                                   .maximize = o->maximize,
                                    .first = !job->slot->stepped };
     return true;
 }

@@ -18,7 +18,8 @@ typedef struct br_adam_options {
     double beta2; /* 0: 0.999 */
     double eps;   /* 0: 1e-8 */
     double weight_decay;
-    bool amsgrad; /* divide by the largest mean square so far */
+    bool amsgrad;  /* divide by the largest mean square so far */
+    bool maximize; /* go up the gradient; so for the others */
 } br_adam_options;
 
 typedef struct br_sgd_options {
@@ -26,7 +27,7 @@ typedef struct br_sgd_options {
     double momentum;
     double dampening;
     double weight_decay;
-    bool nesterov;
+    bool nesterov, maximize;
 } br_sgd_options;
 
 typedef struct br_rmsprop_options {
@@ -36,6 +37,7 @@ typedef struct br_rmsprop_options {
     double weight_decay;
     double momentum;
     bool centered; /* divide by the deviation, not by the root of the mean square */
+    bool maximize;
 } br_rmsprop_options;
 
 typedef struct br_adagrad_options {
@@ -44,6 +46,7 @@ typedef struct br_adagrad_options {
     double weight_decay;
     double initial_accumulator_value;
     double eps; /* 0: 1e-10 */
+    bool maximize;
 } br_adagrad_options;
 
 /* What multiplies Muon's rate for a matrix of r rows and c columns. */
@@ -220,6 +223,8 @@ BR_API bool br_averaged_model_load_state_dict(br_averaged_model *averaged,
  * (f64 sum of squares); -1 and an error if a gradient is not finite. norm_type 2 or INFINITY. */
 BR_API double br_clip_grad_norm_(const br_named_list *parameters, double max_norm,
                                  double norm_type);
+/* Brings every element of the gradients into [-clip_value, clip_value]; a NaN stays one. */
+BR_API bool br_clip_grad_value_(const br_named_list *parameters, double clip_value);
 
 #ifdef __cplusplus
 }

@@ -101,20 +101,23 @@ typedef struct br_adam_args {
     double keep;      /* what the parameter is multiplied by first: decoupled decay */
     double step_size; /* lr / (1 - beta1^t) */
     double root;      /* sqrt(1 - beta2^t) */
+    bool maximize;
 } br_adam_args;
 
 typedef struct br_sgd_args {
     double lr, momentum, dampening, weight_decay;
-    bool nesterov;
+    bool nesterov, maximize;
     bool first; /* the buffer holds nothing yet */
 } br_sgd_args;
 
 typedef struct br_rmsprop_args {
     double lr, alpha, eps, weight_decay, momentum;
+    bool maximize;
 } br_rmsprop_args;
 
 typedef struct br_adagrad_args {
     double lr, eps, weight_decay;
+    bool maximize;
 } br_adagrad_args;
 
 typedef struct br_muon_args {

@@ -9,6 +9,12 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
+/* What is gone down by: the gradient, or its opposite where the loss is to grow. */
+static inline real downhill(real g, bool maximize)
+{
+    return maximize ? -g : g;
+}
+
 /* p *= keep;  g += decay p;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
  * p -= step_size m / (sqrt(v) / root + eps), or with amsgrad by the largest v so far */
 static inline void adam_loop(int64_t n, real *p, const real *g, real *m, real *v, real *most,
@@ -18,9 +24,11 @@ static inline void adam_loop(int64_t n, real *p, const real *g, real *m, real *v
     const real beta2 = (real)args->beta2, eps = (real)args->eps, root = (real)args->root;
     const real step_size = (real)args->step_size, decay = (real)args->weight_decay;
     const real keep = (real)args->keep;
+    const bool maximize = args->maximize;
     FOR_EACH_ELEMENT
     {
-        const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        const real down = downhill(g[i], maximize);
+        const real d = decay != 0 ? down + decay * p[i] : down;
         const real mean = m[i] + weight1 * (d - m[i]);
         const real square = beta2 * v[i] + weight2 * d * d;
         real scale = square;
@@ -43,10 +51,13 @@ static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg,
 }
 
 /* g += decay p;  p -= lr g */
-static void sgd_plain(int64_t n, real *p, const real *g, real lr, real decay)
+static void sgd_plain(int64_t n, real *p, const real *g, real lr, real decay, bool maximize)
 {
     FOR_EACH_ELEMENT
-    p[i] -= lr * (decay != 0 ? g[i] + decay * p[i] : g[i]);
+    {
+        const real down = downhill(g[i], maximize);
+        p[i] -= lr * (decay != 0 ? down + decay * p[i] : down);
+    }
 }
 
 /* g += decay p;  b = momentum b + (1 - dampening) g, or g at first;  p -= lr b or, as Nesterov has
@@ -58,14 +69,15 @@ static void sgd_update(int64_t n, void *param, const void *grad, void *buffer,
     const real *g = grad;
     const real lr = (real)args->lr, decay = (real)args->weight_decay;
     const real momentum = (real)args->momentum, weight = (real)(1 - args->dampening);
-    const bool first = args->first, nesterov = args->nesterov;
+    const bool first = args->first, nesterov = args->nesterov, maximize = args->maximize;
     if (!b) {
-        sgd_plain(n, p, g, lr, decay);
+        sgd_plain(n, p, g, lr, decay, maximize);
         return;
     }
     FOR_EACH_ELEMENT
     {
-        const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        const real down = downhill(g[i], maximize);
+        const real d = decay != 0 ? down + decay * p[i] : down;
         const real moved = first ? d : momentum * b[i] + weight * d;
         b[i] = moved;
         p[i] -= lr * (nesterov ? d + momentum * moved : moved);
@@ -82,9 +94,11 @@ static void rmsprop_update(int64_t n, void *param, const void *grad, void *squar
     const real lr = (real)args->lr, alpha = (real)args->alpha, weight = (real)(1 - args->alpha);
     const real eps = (real)args->eps, decay = (real)args->weight_decay;
     const real momentum = (real)args->momentum;
+    const bool maximize = args->maximize;
     FOR_EACH_ELEMENT
     {
-        const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        const real down = downhill(g[i], maximize);
+        const real d = decay != 0 ? down + decay * p[i] : down;
         real square = v[i] = alpha * v[i] + weight * d * d;
         if (a) {
             a[i] += weight * (d - a[i]);
@@ -104,9 +118,11 @@ static void adagrad_update(int64_t n, void *param, const void *grad, void *sum,
     real *p = param, *s = sum;
     const real *g = grad;
     const real lr = (real)args->lr, eps = (real)args->eps, decay = (real)args->weight_decay;
+    const bool maximize = args->maximize;
     FOR_EACH_ELEMENT
     {
-        const real d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        const real down = downhill(g[i], maximize);
+        const real d = decay != 0 ? down + decay * p[i] : down;
         s[i] += d * d;
         p[i] -= lr * d / (real_sqrt(s[i]) + eps);
     }

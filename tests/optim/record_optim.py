@@ -61,6 +61,19 @@ CASES = {
     "adagrad_options": lambda p: torch.optim.Adagrad(
         p, lr=0.2, lr_decay=0.05, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-3,
         foreach=False),
+    "adam_maximize": lambda p: torch.optim.Adam(
+        p, lr=0.05, weight_decay=0.1, maximize=True, foreach=False),
+    "adamw_maximize": lambda p: torch.optim.AdamW(
+        p, lr=0.05, betas=(0.8, 0.6), amsgrad=True, maximize=True, foreach=False),
+    "sgd_maximize": lambda p: torch.optim.SGD(
+        p, lr=0.02, weight_decay=0.3, maximize=True, foreach=False),
+    "sgd_maximize_nesterov": lambda p: torch.optim.SGD(
+        p, lr=0.02, momentum=0.7, nesterov=True, weight_decay=0.3, maximize=True, foreach=False),
+    "rmsprop_maximize": lambda p: torch.optim.RMSprop(
+        p, lr=0.01, momentum=0.5, centered=True, eps=1e-2, weight_decay=0.1, maximize=True,
+        foreach=False),
+    "adagrad_maximize": lambda p: torch.optim.Adagrad(
+        p, lr=0.1, weight_decay=0.1, maximize=True, foreach=False),
     "muon": lambda p: muon(p),
     "muon_options": lambda p: muon(
         p, lr=0.05, weight_decay=0.2, momentum=0.8, nesterov=False, ns_steps=3, eps=1e-3,

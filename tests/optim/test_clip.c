@@ -1,4 +1,4 @@
-/* Clipping gradients by their norm. */
+/* Clipping gradients by their norm, and each element. */
 #include "nn/nn_internal.h"
 #include "tests/support.h"
 
@@ -52,6 +52,30 @@ Test(clip, scales_what_is_too_long)
 {
     check_clipping(BR_F32, 3e-7);
     check_clipping(BR_F64, 1e-15);
+}
+
+Test(clip, brings_elements_into_a_range)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_scope *scope = br_scope_begin();
+        br_named_list *list = parameters(dtype);
+        uint64_t version = br_tensor_version(br_grad_of(list->items[0].tensor));
+        cr_assert(br_clip_grad_value_(list, 3.5));
+        const double a[] = { 3, 3.5 }, b[] = { 0, -3.5, 3.5, 0 };
+        for (int64_t i = 0; i < 2; i++)
+            cr_assert_eq(gradient(list, 0, i), a[i]);
+        for (int64_t i = 0; i < 4; i++)
+            cr_assert_eq(gradient(list, 1, i), b[i]);
+        cr_assert_gt(br_tensor_version(br_grad_of(list->items[0].tensor)), version);
+        br_mul_scalar_(br_grad_of(list->items[0].tensor), NAN);
+        cr_assert(br_clip_grad_value_(list, 0));
+        cr_assert(isnan(gradient(list, 0, 0)));
+        cr_assert_eq(gradient(list, 1, 1), 0);
+        check_fails(br_clip_grad_value_(list, -1), "clip_value is -1, must not be negative");
+        check_fails(br_clip_grad_value_(NULL, 1), "parameters is NULL");
+        br_named_list_free(list);
+        br_scope_end(scope);
+    }
 }
 
 Test(clip, refuses_what_is_not_finite)

@@ -193,6 +193,50 @@ static br_optim *make_adagrad_options(br_module *module)
                                                      .eps = 1e-3 });
 }
 
+static br_optim *make_adam_maximize(br_module *module)
+{
+    return br_adam(module, &(br_adam_options){ .lr = 0.05, .weight_decay = 0.1, .maximize = true });
+}
+
+static br_optim *make_adamw_maximize(br_module *module)
+{
+    return br_adamw(module, &(br_adam_options){ .lr = 0.05,
+                                                .beta1 = 0.8,
+                                                .beta2 = 0.6,
+                                                .weight_decay = 0.01,
+                                                .amsgrad = true,
+                                                .maximize = true });
+}
+
+static br_optim *make_sgd_maximize(br_module *module)
+{
+    return br_sgd(module, &(br_sgd_options){ .lr = 0.02, .weight_decay = 0.3, .maximize = true });
+}
+
+static br_optim *make_sgd_maximize_nesterov(br_module *module)
+{
+    return br_sgd(
+        module,
+        &(br_sgd_options){
+            .lr = 0.02, .momentum = 0.7, .weight_decay = 0.3, .nesterov = true, .maximize = true });
+}
+
+static br_optim *make_rmsprop_maximize(br_module *module)
+{
+    return br_rmsprop(module, &(br_rmsprop_options){ .lr = 0.01,
+                                                     .eps = 1e-2,
+                                                     .weight_decay = 0.1,
+                                                     .momentum = 0.5,
+                                                     .centered = true,
+                                                     .maximize = true });
+}
+
+static br_optim *make_adagrad_maximize(br_module *module)
+{
+    return br_adagrad(module,
+                      &(br_adagrad_options){ .lr = 0.1, .weight_decay = 0.1, .maximize = true });
+}
+
 static br_optim *muon_of_b(br_module *module, const br_muon_options *options)
 {
     br_named_list *b = only(module, "b");
@@ -244,6 +288,12 @@ static const struct {
     { make_rmsprop_centered, rmsprop_centered_f32, rmsprop_centered_f64 },
     { make_adagrad, adagrad_f32, adagrad_f64 },
     { make_adagrad_options, adagrad_options_f32, adagrad_options_f64 },
+    { make_adam_maximize, adam_maximize_f32, adam_maximize_f64 },
+    { make_adamw_maximize, adamw_maximize_f32, adamw_maximize_f64 },
+    { make_sgd_maximize, sgd_maximize_f32, sgd_maximize_f64 },
+    { make_sgd_maximize_nesterov, sgd_maximize_nesterov_f32, sgd_maximize_nesterov_f64 },
+    { make_rmsprop_maximize, rmsprop_maximize_f32, rmsprop_maximize_f64 },
+    { make_adagrad_maximize, adagrad_maximize_f32, adagrad_maximize_f64 },
     { make_muon, muon_f32, muon_f64 },
     { make_muon_options, muon_options_f32, muon_options_f64 },
     { make_muon_spectral, muon_spectral_f32, muon_spectral_f64 },
