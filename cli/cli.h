@@ -16,6 +16,8 @@ int cli_info(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
 int cli_embed(int argc, char **argv);
+int cli_generate(int argc, char **argv);
+int cli_fill_mask(int argc, char **argv);
 int cli_attention(int argc, char **argv);
 
 /* Prints "brasa COMMAND: message" and where help is, and returns CLI_USAGE. */
@@ -50,6 +52,8 @@ char *cli_format(const char *format, ...) BR_PRINTF(1, 2);
 /* The tokenizer of a folder as the hub has it: tokenizer.json, else vocab.json with merges.txt,
  * else vocab.txt, which alone can be read as `cased`. NULL and an error. */
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased);
+/* A text's ids, i64 [1, length]. NULL and an error. */
+br_tensor *cli_encode(const br_tokenizer *tokenizer, const char *text);
 /* Seconds of a clock that only goes forward. */
 double cli_seconds(void);
 

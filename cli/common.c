@@ -192,3 +192,10 @@ br_tokenizer *cli_open_tokenizer(const char *dir, bool cased)
     free(vocab);
     return tokenizer;
 }
+
+br_tensor *cli_encode(const br_tokenizer *tokenizer, const char *text)
+{
+    br_token_batch batch;
+    bool ok = br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ text, -1 }, NULL, NULL, &batch);
+    return ok ? batch.ids : NULL;
+}

@@ -15,6 +15,8 @@ static const struct {
     { "tokenize", "show the tokens of a text", cli_tokenize },
     { "embed", "embed sentences, and tell how near they are to each other", cli_embed },
     { "attention", "write a page that shows what a model attends to", cli_attention },
+    { "generate", "go on with a text by a pretrained GPT-2", cli_generate },
+    { "fill-mask", "tell masked words by a pretrained BERT", cli_fill_mask },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
