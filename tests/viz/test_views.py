@@ -419,6 +419,14 @@ class ModelView(Page):
         colours = [self.cell(n, 0)._js("return e.style.getPropertyValue('--colour')") for n in range(4)]
         self.assertEqual(len(set(colours)), 4)
 
+    def test_numbers_can_be_read_in_the_dark(self):
+        self.show("model")
+        self.view().all(".toolbar button")[-1].click()
+        shades = [sum(float(x) for x in re.findall(r"[\d.]+", element.style(name))[:3])
+                  for element, name in ((self.view().all(".axis")[3], "color"),
+                                        (self.view(), "background-color"))]
+        self.assertGreater(shades[0] - shades[1], 250)
+
     def test_included_layers_and_heads(self):
         self.show("some")
         view = self.view(1)
