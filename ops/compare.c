@@ -129,6 +129,29 @@ br_tensor *br_isfinite(br_tensor *x)
     return kind("isfinite", BR_LOOP(finite), BR_LOOP(eq), x);
 }
 
+br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool equal_nan)
+{
+    BR_OP("isclose");
+    if (!br__same_dtype("isclose", "a", a, "b", b))
+        return NULL;
+    if (!(rtol >= 0 && atol >= 0))
+        return br__fail(BR_ERROR_ARGUMENT, "isclose", "rtol %g and atol %g must be at least 0",
+                        rtol, atol);
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    size_t kernel = a->dtype == BR_BOOL ? BR_LOOP(eq) : BR_LOOP(close);
+    br_tensor *y = br__broadcast("isclose", a, b, &ndim, sizes)
+                       ? br__new("isclose", ndim, sizes, BR_BOOL)
+                       : NULL;
+    if (y)
+        br__for_each(3, (const br_tensor *[]){ y, a, b }, br__loop_for("isclose", "a", a, kernel),
+                     (const double[]){ rtol, atol });
+    if (!y || !equal_nan || !br_is_floating(a))
+        return y;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_logical_or(y, br_logical_and(br_isnan(a), br_isnan(b))));
+}
+
 /* ---- Choice ---------------------------------------------------------------------------------- */
 
 static void where_backward(br_node *node, br_tensor *dy, br_tensor **dx)

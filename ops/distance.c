@@ -1,17 +1,16 @@
 /* ops/distance.c - losses and measures that compare tensors element by element or vector by vector:
- * mse, l1, smooth_l1, binary cross entropy, kl_div, cosine_similarity.
+ * mse, l1, smooth_l1, huber, binary cross entropy, kl_div, cosine_similarity, pairwise_distance.
  *
  * All are composed of operations, and the tape sees those: every gradient, of any order, is theirs.
  */
-#include "ops/ops_internal.h"
+#include "ops/loss_internal.h"
 
 #include <math.h>
 
 /* ---- Checks and reduction -------------------------------------------------------------------- */
 
-/* b has a's dtype, a floating one, and broadcasts with it. */
-static bool compares(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
-                     const br_tensor *b)
+bool br__compares(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                  const br_tensor *b)
 {
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
@@ -28,12 +27,15 @@ static br_tensor *reduced(const char *op, br_tensor *losses, br_reduction reduct
         return br_sum(losses);
     case BR_REDUCTION_NONE:
         return losses;
+    case BR_REDUCTION_BATCHMEAN:
+        break;
     }
-    return br__fail(BR_ERROR_ARGUMENT, op, "reduction %d, must be a br_reduction", (int)reduction);
+    return br__fail(BR_ERROR_ARGUMENT, op, "reduction %d, must be mean, sum or none",
+                    (int)reduction);
 }
 
-/* Reduces, and closes the scope of what the losses were made of. */
-static br_tensor *finish(const char *op, br_scope *scope, br_tensor *losses, br_reduction reduction)
+br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
+                           br_reduction reduction)
 {
     return br__composed(scope, reduced(op, losses, reduction));
 }
@@ -43,19 +45,19 @@ static br_tensor *finish(const char *op, br_scope *scope, br_tensor *losses, br_
 br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
 {
     BR_OP("mse_loss");
-    if (!compares("mse_loss", "input", input, "target", target))
+    if (!br__compares("mse_loss", "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return finish("mse_loss", scope, br_pow_scalar(br_sub(input, target), 2), reduction);
+    return br__finish_loss("mse_loss", scope, br_pow_scalar(br_sub(input, target), 2), reduction);
 }
 
 br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
 {
     BR_OP("l1_loss");
-    if (!compares("l1_loss", "input", input, "target", target))
+    if (!br__compares("l1_loss", "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
-    return finish("l1_loss", scope, br_abs(br_sub(input, target)), reduction);
+    return br__finish_loss("l1_loss", scope, br_abs(br_sub(input, target)), reduction);
 }
 
 /* With z = min(|d|, beta) both of its branches are z (|d| - z / 2) / beta. */
@@ -64,7 +66,7 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
 {
     static const char op[] = "smooth_l1_loss";
     BR_OP(op);
-    if (!compares(op, "input", input, "target", target))
+    if (!br__compares(op, "input", input, "target", target))
         return NULL;
     if (!(beta >= 0 && beta < INFINITY))
         return br__fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be at least 0", beta);
@@ -75,7 +77,21 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
         losses = br_mul(z, br_sub(losses, br_mul_scalar(z, 0.5)));
         losses = br_div_scalar(losses, beta);
     }
-    return finish(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, losses, reduction);
+}
+
+/* Smooth l1 times beta, which is called delta here. */
+br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduction, double delta)
+{
+    static const char op[] = "huber_loss";
+    BR_OP(op);
+    if (!br__compares(op, "input", input, "target", target))
+        return NULL;
+    if (!(delta > 0 && delta < INFINITY))
+        return br__fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be larger than 0", delta);
+    br_scope *scope = br_scope_begin();
+    br_tensor *losses = br_smooth_l1_loss(input, target, BR_REDUCTION_NONE, delta);
+    return br__finish_loss(op, scope, br_mul_scalar(losses, delta), reduction);
 }
 
 /* ---- Of probabilities ------------------------------------------------------------------------ */
@@ -88,13 +104,13 @@ br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *targ
 {
     static const char op[] = "binary_cross_entropy_with_logits";
     BR_OP(op);
-    if (!compares(op, "input", input, "target", target))
+    if (!br__compares(op, "input", input, "target", target))
         return NULL;
     if (!br_same_shape(input, target))
         return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
                         br__shape(input), br__shape(target));
-    if ((weight && !compares(op, "input", input, "weight", weight)) ||
-        (pos_weight && !compares(op, "input", input, "pos_weight", pos_weight)))
+    if ((weight && !br__compares(op, "input", input, "weight", weight)) ||
+        (pos_weight && !br__compares(op, "input", input, "pos_weight", pos_weight)))
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *log_term = br_softplus(br_neg(input), 1, INFINITY);
@@ -105,14 +121,78 @@ br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *targ
     br_tensor *losses = br_add(br_mul(br_rsub_scalar(target, 1), input), log_term);
     if (weight)
         losses = br_mul(losses, weight);
-    return finish(op, scope, losses, reduction);
+    return br__finish_loss(op, scope, losses, reduction);
+}
+
+/* What log p and log(1 - p) are at least, as in PyTorch. */
+static br_tensor *bounded_log(br_tensor *p)
+{
+    return br_clamp(br_log(p), -100, INFINITY);
+}
+
+enum { INPUT, TARGET };
+
+/* dinput = dy (x - t) / (x (1 - x)), finite where x is 0 or 1; dtarget = dy (log(1-x) - log x). */
+static void bce_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *x = br_saved(node, INPUT), *t = br_saved(node, TARGET);
+    if (br_wants(node, INPUT)) {
+        br_tensor *spread = br_clamp(br_mul(br_rsub_scalar(x, 1), x), 1e-12, INFINITY);
+        dx[INPUT] = br_mul(dy, br_div(br_sub(x, t), spread));
+    }
+    if (br_wants(node, TARGET))
+        dx[TARGET] = br_mul(dy, br_sub(bounded_log(br_rsub_scalar(x, 1)), bounded_log(x)));
+}
+
+static const br_op bce_op = { "binary_cross_entropy", bce_backward, false };
+
+/* -(t log x + (1 - t) log(1 - x)), one operation for the tape. */
+static br_tensor *bce(br_tensor *x, br_tensor *t)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *hit = br_mul(t, bounded_log(x));
+    br_tensor *miss = br_mul(br_rsub_scalar(t, 1), bounded_log(br_rsub_scalar(x, 1)));
+    br_tensor *y = br__composed(scope, br_neg(br_add(hit, miss)));
+    br_node *node = br_record(&bce_op, y, BR_INPUTS(x, t), NULL, 0);
+    br_save(node, INPUT, x);
+    br_save(node, TARGET, t);
+    return y;
+}
+
+static bool are_probabilities(const char *op, const char *name, br_tensor *x)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *inside = br_logical_and(br_ge_scalar(x, 0), br_le_scalar(x, 1));
+    if (br_item(br_all(inside)) != 1 && !br_failed())
+        br__fail(BR_ERROR_ARGUMENT, op, "%s %s has elements that are not in 0 .. 1", name,
+                 br__shape(x));
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tensor *weight,
+                                   br_reduction reduction)
+{
+    static const char op[] = "binary_cross_entropy";
+    BR_OP(op);
+    if (!br__compares(op, "input", input, "target", target) ||
+        (weight && !br__compares(op, "input", input, "weight", weight)))
+        return NULL;
+    if (!br_same_shape(input, target))
+        return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
+                        br__shape(input), br__shape(target));
+    if (!are_probabilities(op, "input", input) || !are_probabilities(op, "target", target))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *losses = bce(input, target);
+    return br__finish_loss(op, scope, weight ? br_mul(losses, weight) : losses, reduction);
 }
 
 /* t (log t - x) with the logarithm x of what is judged, and 0 where t = 0. */
 br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction, bool log_target)
 {
     BR_OP("kl_div");
-    if (!compares("kl_div", "input", input, "target", target))
+    if (!br__compares("kl_div", "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *losses;
@@ -123,7 +203,10 @@ br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction
         entropy = br_masked_fill(entropy, br_eq_scalar(target, 0), 0);
         losses = br_sub(entropy, br_mul(target, input));
     }
-    return finish("kl_div", scope, losses, reduction);
+    if (reduction != BR_REDUCTION_BATCHMEAN)
+        return br__finish_loss("kl_div", scope, losses, reduction);
+    double batch = input->ndim > 0 ? (double)input->sizes[0] : 1;
+    return br__composed(scope, br_div_scalar(br_sum(losses), batch));
 }
 
 /* ---- Of vectors ------------------------------------------------------------------------------ */
@@ -138,7 +221,7 @@ br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, doubl
 {
     static const char op[] = "cosine_similarity";
     BR_OP(op);
-    if (!compares(op, "x1", x1, "x2", x2))
+    if (!br__compares(op, "x1", x1, "x2", x2))
         return NULL;
     int ndim;
     br_tensor both = { .dtype = x1->dtype };
@@ -150,5 +233,16 @@ br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, doubl
     br_tensor *a = br_expand(x1, ndim, both.sizes), *b = br_expand(x2, ndim, both.sizes);
     br_tensor *dot = br_sum_dim(br_mul(a, b), BR_DIMS(dim), false);
     br_tensor *y = br_div(dot, br_mul(length(a, dim, eps), length(b, dim, eps)));
-    return finish(op, scope, y, BR_REDUCTION_NONE);
+    return br__finish_loss(op, scope, y, BR_REDUCTION_NONE);
+}
+
+br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double eps, bool keepdim)
+{
+    static const char op[] = "pairwise_distance";
+    BR_OP(op);
+    if (!br__compares(op, "x1", x1, "x2", x2))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *difference = br_add_scalar(br_sub(x1, x2), eps);
+    return br__composed(scope, br_norm_dim(difference, p, BR_DIMS(-1), keepdim));
 }

@@ -1,6 +1,7 @@
-/* ops/loss.c - losses. */
+/* ops/loss.c - cross_entropy of class indices, fused. */
 #include "ops/index_internal.h"
 #include "ops/kernels/kernels.h"
+#include "ops/loss_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -173,23 +174,23 @@ static void cross_entropy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-static bool check_shapes(const br_tensor *input, const br_tensor *target)
+static bool check_shapes(const char *op, const br_tensor *input, const br_tensor *target)
 {
-    if (!br__floating("cross_entropy", "input", input) ||
-        !br__has_dtype("cross_entropy", "target", target, BR_I64))
+    if (!br__floating(op, "input", input) || !br__has_dtype(op, "target", target, BR_I64))
         return false;
     bool fits = input->ndim >= 1 && target->ndim == input->ndim - 1;
     for (int i = 0; fits && i < target->ndim; i++)
         fits = target->sizes[i] == input->sizes[i == 0 ? 0 : i + 1];
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, "cross_entropy",
+        br__fail(BR_ERROR_SHAPE, op,
                  "input %s and target %s: must be [n, c, d...] and [n, d...], or [c] and []",
                  br__shape(input), br__shape(target));
     return fits;
 }
 
 /* Checks a dense target and counts what is not ignored; -1 on error. */
-static int64_t count_targets(const br_tensor *target, int64_t classes, int64_t ignore)
+static int64_t count_targets(const char *op, const br_tensor *target, int64_t classes,
+                             int64_t ignore)
 {
     const int64_t *t = (const int64_t *)(const void *)target->data;
     int64_t counted = 0;
@@ -197,7 +198,7 @@ static int64_t count_targets(const br_tensor *target, int64_t classes, int64_t i
         if (t[i] == ignore)
             continue;
         if (t[i] < 0 || t[i] >= classes) {
-            br__fail(BR_ERROR_INDEX, "cross_entropy",
+            br__fail(BR_ERROR_INDEX, op,
                      "target %" PRId64 " at position %s is outside 0 .. %" PRId64
                      " and is not ignore_index %" PRId64,
                      t[i], br__position(target, i), classes - 1, ignore);
@@ -206,6 +207,23 @@ static int64_t count_targets(const br_tensor *target, int64_t classes, int64_t i
         counted++;
     }
     return counted;
+}
+
+bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int64_t ignore)
+{
+    if (!check_shapes(op, input, target))
+        return false;
+    br_scope *scope = br_scope_begin();
+    br_tensor *dense = br_contiguous(target);
+    if (dense)
+        count_targets(op, dense, input->sizes[class_dim(input)], ignore);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+int64_t br__ignored(const br_cross_entropy_options *options)
+{
+    return options && options->has_ignore_index ? options->ignore_index : DEFAULT_IGNORE_INDEX;
 }
 
 /* The losses of the rows, summed in their order. */
@@ -230,7 +248,7 @@ static br_tensor *forward(br_tensor *input, br_tensor *target, settings *s, br_t
     *log_sums = br_empty(target->ndim, target->sizes, input->dtype);
     if (br_failed())
         return NULL;
-    s->counted = count_targets(target, rows->sizes[rows->ndim - 1], s->ignore);
+    s->counted = count_targets("cross_entropy", target, rows->sizes[rows->ndim - 1], s->ignore);
     if (s->counted < 0)
         return NULL;
     job j = make_job(rows, target, s);
@@ -248,12 +266,17 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
                             const br_cross_entropy_options *options)
 {
     BR_OP("cross_entropy");
-    settings s = { .ignore = DEFAULT_IGNORE_INDEX };
+    settings s = { .ignore = br__ignored(options) };
     if (options)
         s.reduction = options->reduction;
-    if (options && options->has_ignore_index)
-        s.ignore = options->ignore_index;
-    if (!check_shapes(input, target))
+    if (!br__required("cross_entropy", "input", input) ||
+        !br__required("cross_entropy", "target", target) ||
+        !br__check_reduction("cross_entropy", s.reduction))
+        return NULL;
+    if ((options && (options->weight || options->label_smoothing != 0)) ||
+        (br_is_floating(target) && br_is_floating(input)))
+        return br__cross_entropy_composed(input, target, options);
+    if (!check_shapes("cross_entropy", input, target))
         return NULL;
     br_scope *scope = br_scope_begin(), *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(target), *log_sums = NULL;

@@ -127,6 +127,15 @@ br_tensor *case_input(const op_case *c, int i, const letter_sizes *letters, br_d
     case POSITIVE:
         t = br_uniform_(br_empty(ndim, sizes, BR_F64), 0.5, 2);
         break;
+    case FRACTION:
+        t = br_uniform_(br_empty(ndim, sizes, BR_F64), 0.1, 0.9);
+        break;
+    case ABOVE_1:
+        t = br_uniform_(br_empty(ndim, sizes, BR_F64), 1.5, 3);
+        break;
+    case SIGN:
+        t = br_to(br_sub_scalar(br_mul_scalar(br_randint(0, 2, ndim, sizes), 2), 1), BR_F64);
+        break;
     case DISTINCT: /* a random order of 0.1, 0.2, ..., shifted so that both signs occur */
         t = br_empty(ndim, sizes, BR_F64);
         t = br_reshape(br_to(br_randperm(br_numel(t)), BR_F64), ndim, sizes);

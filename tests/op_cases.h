@@ -14,6 +14,9 @@ enum { MAX_CASE_INPUTS = 4 };
 typedef enum input_kind {
     REAL,     /* [-2, 2] */
     POSITIVE, /* [0.5, 2] */
+    FRACTION, /* [0.1, 0.9] */
+    ABOVE_1,  /* [1.5, 3] */
+    SIGN,     /* -1 or 1 */
     DISTINCT, /* apart from each other and from 0 by more than any step of a gradient check */
     MASK,     /* bool */
     INDEX,    /* i64 below the size of the letter that follows the shape: "nm<k" */

@@ -80,6 +80,49 @@ BR_API br_tensor *br_elu(br_tensor *x, double alpha);
  * and 20). */
 BR_API br_tensor *br_softplus(br_tensor *x, double beta, double threshold);
 
+/* ops/functions.c. */
+BR_API br_tensor *br_exp2(br_tensor *x);
+BR_API br_tensor *br_expm1(br_tensor *x); /* exp(x) - 1 */
+BR_API br_tensor *br_log2(br_tensor *x);
+BR_API br_tensor *br_log10(br_tensor *x);
+BR_API br_tensor *br_log1p(br_tensor *x); /* log(1 + x) */
+BR_API br_tensor *br_tan(br_tensor *x);
+BR_API br_tensor *br_asin(br_tensor *x);
+BR_API br_tensor *br_acos(br_tensor *x);
+BR_API br_tensor *br_atan(br_tensor *x);
+BR_API br_tensor *br_sinh(br_tensor *x);
+BR_API br_tensor *br_cosh(br_tensor *x);
+BR_API br_tensor *br_asinh(br_tensor *x);
+BR_API br_tensor *br_acosh(br_tensor *x);
+BR_API br_tensor *br_atanh(br_tensor *x);
+BR_API br_tensor *br_erfc(br_tensor *x); /* 1 - erf(x) */
+BR_API br_tensor *br_reciprocal(br_tensor *x);
+BR_API br_tensor *br_square(br_tensor *x);      /* of i64, too; and so is trunc */
+BR_API br_tensor *br_trunc(br_tensor *x);       /* towards 0; its gradient is 0 */
+BR_API br_tensor *br_frac(br_tensor *x);        /* x - trunc(x) */
+BR_API br_tensor *br_logsigmoid(br_tensor *x);  /* log sigmoid(x) */
+BR_API br_tensor *br_softsign(br_tensor *x);    /* x / (1 + |x|) */
+BR_API br_tensor *br_mish(br_tensor *x);        /* x tanh(softplus(x)) */
+BR_API br_tensor *br_relu6(br_tensor *x);       /* x brought into 0 .. 6 */
+BR_API br_tensor *br_hardsigmoid(br_tensor *x); /* relu6(x + 3) / 6 */
+BR_API br_tensor *br_hardswish(br_tensor *x);   /* x hardsigmoid(x) */
+BR_API br_tensor *br_selu(br_tensor *x);        /* 1.0507 elu(x, 1.6733) */
+BR_API br_tensor *br_tanhshrink(br_tensor *x);  /* x - tanh(x) */
+/* x brought into min .. max (PyTorch's defaults are -1 and 1). */
+BR_API br_tensor *br_hardtanh(br_tensor *x, double min, double max);
+/* alpha elu(x / alpha, 1) (PyTorch's default is 1). */
+BR_API br_tensor *br_celu(br_tensor *x, double alpha);
+/* 0 in -lambda .. lambda, and x outside, or x brought nearer to 0 by lambda (PyTorch's default is
+ * 0.5). */
+BR_API br_tensor *br_hardshrink(br_tensor *x, double lambda);
+BR_API br_tensor *br_softshrink(br_tensor *x, double lambda);
+/* x above the threshold, else `value`. */
+BR_API br_tensor *br_threshold(br_tensor *x, double threshold, double value);
+/* The first half of dimension dim times the sigmoid of the second (PyTorch's default is -1). */
+BR_API br_tensor *br_glu(br_tensor *x, int64_t dim);
+/* x above 0, weight x below: one weight, or one for each of dimension 1. */
+BR_API br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight);
+
 typedef enum br_gelu_form {
     BR_GELU_ERF,  /* x/2 (1 + erf(x / sqrt 2)) */
     BR_GELU_TANH, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
@@ -92,6 +135,22 @@ BR_API br_tensor *br_gelu(br_tensor *x, br_gelu_form form);
 /* Element by element, of any dtype; NaN if either is NaN. Equal elements share the gradient. */
 BR_API br_tensor *br_maximum(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_minimum(br_tensor *a, br_tensor *b);
+/* x brought into min .. max, of which one may be NULL; all broadcast. */
+BR_API br_tensor *br_clamp_tensor(br_tensor *x, br_tensor *min, br_tensor *max);
+/* input + value tensor1 tensor2, or input + value tensor1 / tensor2. */
+BR_API br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2,
+                             double value);
+BR_API br_tensor *br_addcdiv(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2,
+                             double value);
+/* ops/functions.c, f32 and f64: the angle of (b, a), the length of (a, b), the rest of a / b of a's
+ * or of b's sign, the floor of a / b, log(exp(a) + exp(b)), and a log(b), 0 where a is. */
+BR_API br_tensor *br_atan2(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_hypot(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_fmod(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_remainder(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_floor_divide(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_logaddexp(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_xlogy(br_tensor *a, br_tensor *b);
 /* start + weight (end - start); the three broadcast. f32, f64. */
 BR_API br_tensor *br_lerp(br_tensor *start, br_tensor *end, br_tensor *weight);
 BR_API br_tensor *br_lerp_scalar(br_tensor *start, br_tensor *end, double weight);
@@ -120,6 +179,9 @@ BR_API br_tensor *br_logical_not(br_tensor *a);
 BR_API br_tensor *br_isnan(br_tensor *x);
 BR_API br_tensor *br_isinf(br_tensor *x);
 BR_API br_tensor *br_isfinite(br_tensor *x);
+/* Where |a - b| <= atol + rtol |b|, or a and b are equal, or, with equal_nan, both are NaN; the two
+ * broadcast (PyTorch's defaults are 1e-5, 1e-8 and false). */
+BR_API br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool equal_nan);
 /* a where the bool tensor `condition` is true, else b; the three broadcast. */
 BR_API br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b);
 /* x with `value` where the bool `mask` is true; the two broadcast. */
@@ -523,25 +585,33 @@ BR_API br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *k
                                                   br_tensor *value, br_tensor *attn_mask,
                                                   const br_attention_options *options);
 
-/* ---- Losses (ops/loss.c, distance.c) --------------------------------------------------------- */
+/* ---- Losses (ops/loss.c, nll.c, distance.c, margin.c)
+ * -------------------------------------------- */
 
 typedef enum br_reduction {
     BR_REDUCTION_MEAN,
     BR_REDUCTION_SUM,
     BR_REDUCTION_NONE,
+    BR_REDUCTION_BATCHMEAN, /* kl_div only: the sum divided by the first dimension's size */
 } br_reduction;
 
 typedef struct br_cross_entropy_options {
     br_reduction reduction;
-    bool has_ignore_index; /* false: ignore_index is -100, PyTorch's default */
-    int64_t ignore_index;  /* targets of this value do not count */
+    bool has_ignore_index;  /* false: ignore_index is -100, PyTorch's default */
+    int64_t ignore_index;   /* targets of this value do not count */
+    br_tensor *weight;      /* [c], what a target of each class counts; NULL: 1 */
+    double label_smoothing; /* this part of each target is spread over all classes */
 } br_cross_entropy_options;
 
 /* -log softmax(input)[target] with class scores input [n, c], [c] or [n, c, d1, ...] and targets
- * (i64) [n], [] or [n, d1, ...]. The mean runs over the targets that count; it is NaN if none does,
- * as in PyTorch. `options` may be NULL. */
+ * (i64) [n], [] or [n, d1, ...]; or targets of the input's dtype and shape, the classes'
+ * probabilities. The mean of class targets is divided by what counts of them, their weights; it is
+ * NaN if none does, as in PyTorch. `options` may be NULL. */
 BR_API br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
                                    const br_cross_entropy_options *options);
+/* The same of logarithms of probabilities, -input[target]; label_smoothing must be 0. */
+BR_API br_tensor *br_nll_loss(br_tensor *input, br_tensor *target,
+                              const br_cross_entropy_options *options);
 
 /* Of input and target, which broadcast, element by element: (input - target)^2, |input - target|,
  * and the latter with a square below beta, |d| < beta ? d^2 / (2 beta) : |d| - beta / 2 (PyTorch's
@@ -550,18 +620,51 @@ BR_API br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction 
 BR_API br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
 BR_API br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
                                     double beta);
+/* delta times smooth_l1_loss with beta = delta (PyTorch's default is 1). */
+BR_API br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
+                                double delta);
+/* -weight (target log input + (1 - target) log(1 - input)) of probabilities, whose logarithms are
+ * at least -100. weight broadcasts to the input and may be NULL. */
+BR_API br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tensor *weight,
+                                          br_reduction reduction);
 /* -weight (pos_weight target log s + (1 - target) log(1 - s)) with s = sigmoid(input), without
  * computing s. Both weights broadcast to the input and may be NULL. */
 BR_API br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *target,
                                                       br_tensor *weight, br_reduction reduction,
                                                       br_tensor *pos_weight);
 /* target (log target - input), of logarithms of probabilities and probabilities; with log_target
- * of two logarithms. PyTorch's "batchmean" is the sum divided by the batch's size. */
+ * of two logarithms. */
 BR_API br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction,
                             bool log_target);
 /* x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along dim of the shape they broadcast to (PyTorch's
  * default is dimension 1 and 1e-8). */
 BR_API br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, double eps);
+/* The norm p of x1 - x2 + eps along the last dimension (PyTorch's defaults are 2 and 1e-6). */
+BR_API br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double eps,
+                                       bool keepdim);
+
+/* Targets of 1 and -1 below are of the input's dtype. max(x, 0) is written x+. */
+
+typedef struct br_triplet_options {
+    double margin, p, eps; /* PyTorch's defaults: 1, 2, 1e-6 */
+    bool swap;             /* the negative's distance is that to the nearer of the two others */
+} br_triplet_options;
+/* (margin + |anchor - positive| - |anchor - negative|)+ of pairwise_distance's distances; `options`
+ * may be NULL. */
+BR_API br_tensor *br_triplet_margin_loss(br_tensor *anchor, br_tensor *positive,
+                                         br_tensor *negative, const br_triplet_options *options,
+                                         br_reduction reduction);
+/* (margin - target (input1 - input2))+. */
+BR_API br_tensor *br_margin_ranking_loss(br_tensor *input1, br_tensor *input2, br_tensor *target,
+                                         double margin, br_reduction reduction);
+/* target 1: input; -1: (margin - input)+. */
+BR_API br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double margin,
+                                          br_reduction reduction);
+/* With the cosine c of input1 and input2, [n, d]: target 1: 1 - c; -1: (c - margin)+. */
+BR_API br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_tensor *target,
+                                           double margin, br_reduction reduction);
+/* log(1 + exp(-target input)). */
+BR_API br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
 
 #ifdef __cplusplus
 }

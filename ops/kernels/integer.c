@@ -20,6 +20,7 @@ UNARY_LOOP(i64_copy, int64_t, x)
 UNARY_LOOP(i64_neg, int64_t, wrap(-(uint64_t)x))
 UNARY_LOOP(i64_abs, int64_t, x < 0 ? wrap(-(uint64_t)x) : x)
 UNARY_LOOP(i64_sign, int64_t, (x > 0) - (x < 0))
+UNARY_LOOP(i64_square, int64_t, wrap((uint64_t)x *(uint64_t)x))
 UNARY_LOOP(i64_clamp, int64_t, clamp_integer(x, params))
 BINARY_LOOP(i64_maximum, int64_t, int64_t, a > b ? a : b)
 BINARY_LOOP(i64_minimum, int64_t, int64_t, a < b ? a : b)
@@ -125,6 +126,8 @@ const br_kernels br__kernels_i64 = {
     .floor = i64_copy,
     .ceil = i64_copy,
     .round = i64_copy,
+    .trunc = i64_copy,
+    .square = i64_square,
     .clamp = i64_clamp,
     .maximum = i64_maximum,
     .minimum = i64_minimum,

@@ -43,6 +43,34 @@
     UNARY(elu, elu(x, PARAM(0)))                                     \
     UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                 \
     UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1)))  \
+    UNARY(exp2, REAL(exp2)(x))                                       \
+    UNARY(expm1, REAL(expm1)(x))                                     \
+    UNARY(log2, REAL(log2)(x))                                       \
+    UNARY(log10, REAL(log10)(x))                                     \
+    UNARY(log1p, REAL(log1p)(x))                                     \
+    UNARY(tan, REAL(tan)(x))                                         \
+    UNARY(asin, REAL(asin)(x))                                       \
+    UNARY(acos, REAL(acos)(x))                                       \
+    UNARY(atan, REAL(atan)(x))                                       \
+    UNARY(sinh, REAL(sinh)(x))                                       \
+    UNARY(cosh, REAL(cosh)(x))                                       \
+    UNARY(asinh, REAL(asinh)(x))                                     \
+    UNARY(acosh, REAL(acosh)(x))                                     \
+    UNARY(atanh, REAL(atanh)(x))                                     \
+    UNARY(erfc, REAL(erfc)(x))                                       \
+    UNARY(reciprocal, 1 / x)                                         \
+    UNARY(square, x *x)                                              \
+    UNARY(trunc, REAL(trunc)(x))                                     \
+    UNARY(logsigmoid, -softplus(-x, 1, INFINITY))                    \
+    UNARY(softsign, x / (1 + REAL(fabs)(x)))                         \
+    UNARY(mish, x * real_tanh(softplus(x, 1, 20)))                   \
+    BINARY(atan2, REAL(atan2)(a, b))                                 \
+    BINARY(hypot, REAL(hypot)(a, b))                                 \
+    BINARY(fmod, REAL(fmod)(a, b))                                   \
+    BINARY(remainder, real_remainder(a, b))                          \
+    BINARY(floor_divide, real_floor_divide(a, b))                    \
+    BINARY(logaddexp, logaddexp(a, b))                               \
+    BINARY(xlogy, a == 0 && b == b ? 0 : a * REAL(log)(b))           \
     BINARY(add, a + b)                                               \
     BINARY(sub, a - b)                                               \
     BINARY(mul, a * b)                                               \

@@ -494,4 +494,41 @@ static inline real softplus_slope(real x, real beta, real threshold)
     return z > threshold ? 1 : real_sigmoid(z);
 }
 
+/* libm's function for the type. */
+#ifdef BR_KERNEL_F64
+#    define REAL(function) function
+#else
+#    define REAL(function) function##f
+#endif
+
+/* a - b floor(a / b): of b's sign, unlike fmod's. */
+static inline real real_remainder(real a, real b)
+{
+    real rest = REAL(fmod)(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+/* The floor of the exact quotient, which a / b, rounded, might exceed. */
+static inline real real_floor_divide(real a, real b)
+{
+    if (b == 0)
+        return a / b;
+    real rest = REAL(fmod)(a, b), quotient = (a - rest) / b;
+    if (rest != 0 && (rest < 0) != (b < 0))
+        quotient -= 1;
+    if (quotient == 0)
+        return REAL(copysign)(0, a / b);
+    real whole = REAL(floor)(quotient);
+    return quotient - whole > (real)0.5 ? whole + 1 : whole;
+}
+
+/* log(exp(a) + exp(b)). */
+static inline real logaddexp(real a, real b)
+{
+    real most = a > b ? a : b;
+    if (REAL(fabs)(most) == INFINITY && a == b)
+        return a;
+    return most + REAL(log1p)(REAL(exp)(-REAL(fabs)(a - b)));
+}
+
 #endif

@@ -1,0 +1,349 @@
+/* ops/functions.c - more functions of one and of two elements, as a table: each row is the
+ * function, its kernel, what it keeps, and its gradient. */
+#include "ops/ops_internal.h"
+
+/* ---- Of one element -------------------------------------------------------------------------- */
+
+/* The numbers that gradients are written in. */
+enum { SAVES_X, SAVES_Y };
+
+typedef struct function {
+    br_op op;
+    size_t kernel;
+    int saves;
+} function;
+
+static br_tensor *apply(const function *f, br_tensor *x)
+{
+    BR_OP(f->op.name);
+    br_tensor *y = br__unary(f->op.name, f->kernel, x);
+    br_node *node = br_record(&f->op, y, BR_INPUTS(x), NULL, 0);
+    br_save(node, 0, f->saves == SAVES_X ? x : y);
+    return y;
+}
+
+static br_tensor *one_plus_square(br_tensor *t)
+{
+    return br_add_scalar(br_mul(t, t), 1);
+}
+
+static br_tensor *one_minus_square(br_tensor *t)
+{
+    return br_rsub_scalar(br_mul(t, t), 1);
+}
+
+/* tanh(s) + x (1 - tanh(s)^2) sigmoid(x) with s = softplus(x). */
+static br_tensor *mish_slope(br_tensor *x)
+{
+    br_tensor *t = br_tanh(br_softplus(x, 1, 20));
+    return br_add(t, br_mul(br_mul(x, br_sigmoid(x)), one_minus_square(t)));
+}
+
+#define LN_2  0.69314718055994530942
+#define LN_10 2.30258509299404568402
+
+/* clang-format off */
+#define FUNCTIONS(ROW)                                                                            \
+    ROW(br_exp2, exp2, SAVES_Y, br_mul(dy, br_mul_scalar(t, LN_2)))                               \
+    ROW(br_expm1, expm1, SAVES_Y, br_mul(dy, br_add_scalar(t, 1)))                                \
+    ROW(br_log2, log2, SAVES_X, br_div(dy, br_mul_scalar(t, LN_2)))                               \
+    ROW(br_log10, log10, SAVES_X, br_div(dy, br_mul_scalar(t, LN_10)))                            \
+    ROW(br_log1p, log1p, SAVES_X, br_div(dy, br_add_scalar(t, 1)))                                \
+    ROW(br_tan, tan, SAVES_Y, br_mul(dy, one_plus_square(t)))                                     \
+    ROW(br_asin, asin, SAVES_X, br_mul(dy, br_rsqrt(one_minus_square(t))))                        \
+    ROW(br_acos, acos, SAVES_X, br_neg(br_mul(dy, br_rsqrt(one_minus_square(t)))))                \
+    ROW(br_atan, atan, SAVES_X, br_div(dy, one_plus_square(t)))                                   \
+    ROW(br_sinh, sinh, SAVES_X, br_mul(dy, br_cosh(t)))                                           \
+    ROW(br_cosh, cosh, SAVES_X, br_mul(dy, br_sinh(t)))                                           \
+    ROW(br_asinh, asinh, SAVES_X, br_mul(dy, br_rsqrt(one_plus_square(t))))                       \
+    ROW(br_acosh, acosh, SAVES_X, br_mul(dy, br_rsqrt(br_sub_scalar(br_mul(t, t), 1))))           \
+    ROW(br_atanh, atanh, SAVES_X, br_div(dy, one_minus_square(t)))                                \
+    ROW(br_erfc, erfc, SAVES_X,                                                                   \
+        br_mul(dy, br_mul_scalar(br_exp(br_neg(br_mul(t, t))), -1.12837916709551257390)))         \
+    ROW(br_reciprocal, reciprocal, SAVES_Y, br_neg(br_mul(dy, br_mul(t, t))))                     \
+    ROW(br_square, square, SAVES_X, br_mul(dy, br_mul_scalar(t, 2)))                              \
+    ROW(br_trunc, trunc, SAVES_Y, br_zeros_like(dy))                                               \
+    ROW(br_logsigmoid, logsigmoid, SAVES_X, br_mul(dy, br_sigmoid(br_neg(t))))                    \
+    ROW(br_softsign, softsign, SAVES_X, br_div(dy, br_square(br_add_scalar(br_abs(t), 1))))       \
+    ROW(br_mish, mish, SAVES_X, br_mul(dy, mish_slope(t)))
+/* clang-format on */
+
+#define DEFINE_FUNCTION(public_name, name, saves, gradient)                                    \
+    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)                  \
+    {                                                                                          \
+        br_tensor *t = br_saved(node, 0);                                                      \
+        dx[0] = t ? gradient : NULL;                                                           \
+    }                                                                                          \
+    br_tensor *public_name(br_tensor *x)                                                       \
+    {                                                                                          \
+        static const function f = { { #name, name##_backward, false }, BR_LOOP(name), saves }; \
+        return apply(&f, x);                                                                   \
+    }
+FUNCTIONS(DEFINE_FUNCTION)
+
+/* ---- Of two elements ------------------------------------------------------------------------- */
+
+typedef struct function_2 {
+    br_op op;
+    size_t kernel;
+} function_2;
+
+static br_tensor *apply_2(const function_2 *f, br_tensor *a, br_tensor *b)
+{
+    BR_OP(f->op.name);
+    br_tensor *y = br__binary(f->op.name, f->kernel, a, b);
+    br_node *node = br_record(&f->op, y, BR_INPUTS(a, b), NULL, 0);
+    br_save(node, 0, a);
+    br_save(node, 1, b);
+    return y;
+}
+
+/* x dy / (a^2 + b^2). */
+static br_tensor *over_squares(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
+{
+    return br_mul(dy, br_div(x, br_add(br_mul(a, a), br_mul(b, b))));
+}
+
+static br_tensor *over_length(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
+{
+    return br_mul(dy, br_div(x, br_hypot(a, b)));
+}
+
+/* How often b is taken from a, which the gradient by b is negative to. */
+static br_tensor *times_taken(br_tensor *a, br_tensor *b, br_tensor *rest)
+{
+    return br_round(br_div(br_sub(a, rest), b));
+}
+
+static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
+{
+    br_tensor *zero = br_logical_and(br_eq_scalar(a, 0), br_logical_not(br_isnan(b)));
+    br_tensor *log = br_log(b);
+    return br_masked_fill(log, br_logical_and(zero, br_le_scalar(b, 0)), 0);
+}
+
+/* clang-format off */
+#define FUNCTIONS_2(ROW)                                                                          \
+    ROW(br_atan2, atan2, over_squares(b, dy, a, b), br_neg(over_squares(a, dy, a, b)))            \
+    ROW(br_hypot, hypot, over_length(a, dy, a, b), over_length(b, dy, a, b))                      \
+    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, times_taken(a, b, br_fmod(a, b)))))                  \
+    ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, times_taken(a, b, br_remainder(a, b)))))   \
+    ROW(br_floor_divide, floor_divide, br_zeros_like(dy), br_zeros_like(dy))                      \
+    ROW(br_logaddexp, logaddexp, br_mul(dy, br_sigmoid(br_sub(a, b))),                            \
+        br_mul(dy, br_sigmoid(br_sub(b, a))))                                                     \
+    ROW(br_xlogy, xlogy, br_mul(dy, xlogy_slope(a, b)), br_mul(dy, br_div(a, b)))
+/* clang-format on */
+
+#define DEFINE_FUNCTION_2(public_name, name, by_a, by_b)                                  \
+    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)             \
+    {                                                                                     \
+        br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);                         \
+        if (a && b && br_wants(node, 0))                                                  \
+            dx[0] = by_a;                                                                 \
+        if (a && b && br_wants(node, 1))                                                  \
+            dx[1] = by_b;                                                                 \
+    }                                                                                     \
+    br_tensor *public_name(br_tensor *a, br_tensor *b)                                    \
+    {                                                                                     \
+        static const function_2 f = { { #name, name##_backward, false }, BR_LOOP(name) }; \
+        return apply_2(&f, a, b);                                                         \
+    }
+FUNCTIONS_2(DEFINE_FUNCTION_2)
+
+/* ---- Composed of others ---------------------------------------------------------------------- */
+
+br_tensor *br_frac(br_tensor *x)
+{
+    BR_OP("frac");
+    if (!br__floating("frac", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_sub(x, br_trunc(x)));
+}
+
+br_tensor *br_hardtanh(br_tensor *x, double min, double max)
+{
+    BR_OP("hardtanh");
+    if (!br__floating("hardtanh", "x", x))
+        return NULL;
+    if (!(min <= max))
+        return br__fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
+    return br__composed(NULL, br_clamp(x, min, max));
+}
+
+br_tensor *br_relu6(br_tensor *x)
+{
+    BR_OP("relu6");
+    if (!br__floating("relu6", "x", x))
+        return NULL;
+    return br__composed(NULL, br_clamp(x, 0, 6));
+}
+
+br_tensor *br_hardsigmoid(br_tensor *x)
+{
+    BR_OP("hardsigmoid");
+    if (!br__floating("hardsigmoid", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6));
+}
+
+br_tensor *br_hardswish(br_tensor *x)
+{
+    BR_OP("hardswish");
+    if (!br__floating("hardswish", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_mul(x, br_hardsigmoid(x)));
+}
+
+/* The network's inputs keep their mean and variance: Klambauer and others, 2017. */
+br_tensor *br_selu(br_tensor *x)
+{
+    BR_OP("selu");
+    if (!br__floating("selu", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br_elu(x, 1.6732632423543772848170429916717);
+    return br__composed(scope, br_mul_scalar(y, 1.0507009873554804934193349852946));
+}
+
+br_tensor *br_celu(br_tensor *x, double alpha)
+{
+    BR_OP("celu");
+    if (!br__floating("celu", "x", x))
+        return NULL;
+    if (alpha == 0)
+        return br__fail(BR_ERROR_ARGUMENT, "celu", "alpha is 0, must not be");
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br_elu(br_div_scalar(x, alpha), 1);
+    return br__composed(scope, br_mul_scalar(y, alpha));
+}
+
+br_tensor *br_hardshrink(br_tensor *x, double lambda)
+{
+    BR_OP("hardshrink");
+    if (!br__floating("hardshrink", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_masked_fill(x, br_le_scalar(br_abs(x), lambda), 0));
+}
+
+br_tensor *br_softshrink(br_tensor *x, double lambda)
+{
+    BR_OP("softshrink");
+    if (!br__floating("softshrink", "x", x))
+        return NULL;
+    if (!(lambda >= 0))
+        return br__fail(BR_ERROR_ARGUMENT, "softshrink", "lambda is %g, must be at least 0",
+                        lambda);
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_sub(x, br_clamp(x, -lambda, lambda)));
+}
+
+br_tensor *br_tanhshrink(br_tensor *x)
+{
+    BR_OP("tanhshrink");
+    if (!br__floating("tanhshrink", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_sub(x, br_tanh(x)));
+}
+
+br_tensor *br_threshold(br_tensor *x, double threshold, double value)
+{
+    BR_OP("threshold");
+    if (!br__floating("threshold", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_masked_fill(x, br_le_scalar(x, threshold), value));
+}
+
+br_tensor *br_glu(br_tensor *x, int64_t dim)
+{
+    BR_OP("glu");
+    if (!br__floating("glu", "x", x) || !br__wrap_dim("glu", "dim", x, &dim))
+        return NULL;
+    if (x->ndim == 0 || x->sizes[dim] % 2)
+        return br__fail(BR_ERROR_SHAPE, "glu", "x %s: the size of dimension %d must be even",
+                        br__shape(x), (int)dim);
+    br_scope *scope = br_scope_begin();
+    br_tensor *half[2] = { NULL };
+    br_split(x, x->sizes[dim] / 2 + (x->sizes[dim] == 0), dim, 2, half);
+    return br__composed(scope, br_mul(half[0], br_sigmoid(half[half[1] ? 1 : 0])));
+}
+
+br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
+{
+    BR_OP("prelu");
+    if (!br__floating("prelu", "x", x) || !br__same_dtype("prelu", "x", x, "weight", weight))
+        return NULL;
+    int64_t channels = x->ndim > 1 ? x->sizes[1] : 1;
+    if (weight->ndim > 1 || (weight->numel != 1 && weight->numel != channels))
+        return br__fail(BR_ERROR_SHAPE, "prelu",
+                        "weight %s for x %s: must be one, or one for each of dimension 1",
+                        br__shape(weight), br__shape(x));
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++)
+        sizes[i] = i == 1 ? weight->numel : 1;
+    br_scope *scope = br_scope_begin();
+    br_tensor *slope =
+        x->ndim > 1 ? br_reshape(weight, x->ndim, sizes) : br_reshape(weight, BR_SCALAR);
+    return br__composed(scope, br_where(br_gt_scalar(x, 0), x, br_mul(slope, x)));
+}
+
+/* True if the three have one dtype and broadcast; b and c may be NULL. */
+static bool three(const char *op, const br_tensor *a, const char *b_name, const br_tensor *b,
+                  const char *c_name, const br_tensor *c)
+{
+    br_tensor both;
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (!br__required(op, "input", a))
+        return false;
+    both = br__window(a);
+    if (b && (!br__same_dtype(op, "input", a, b_name, b) ||
+              !br__broadcast_named(op, "input", a, b_name, b, &both.ndim, both.sizes)))
+        return false;
+    return !c || (br__same_dtype(op, "input", a, c_name, c) &&
+                  br__broadcast_named(op, "what is before", &both, c_name, c, &ndim, sizes));
+}
+
+/* input + value tensor1 tensor2, or over tensor2. */
+br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, double value)
+{
+    BR_OP("addcmul");
+    if (!br__required("addcmul", "tensor1", tensor1) ||
+        !br__required("addcmul", "tensor2", tensor2) ||
+        !three("addcmul", input, "tensor1", tensor1, "tensor2", tensor2) ||
+        !br__loop_for("addcmul", "input", input, BR_LOOP(mul)))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *product = br_mul(tensor1, tensor2);
+    return br__composed(scope, br_add(input, br_mul_scalar(product, value)));
+}
+
+br_tensor *br_addcdiv(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, double value)
+{
+    BR_OP("addcdiv");
+    if (!br__required("addcdiv", "tensor1", tensor1) ||
+        !br__required("addcdiv", "tensor2", tensor2) || !br__floating("addcdiv", "input", input) ||
+        !three("addcdiv", input, "tensor1", tensor1, "tensor2", tensor2))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *quotient = br_div(tensor1, tensor2);
+    return br__composed(scope, br_add(input, br_mul_scalar(quotient, value)));
+}
+
+br_tensor *br_clamp_tensor(br_tensor *x, br_tensor *min, br_tensor *max)
+{
+    static const char op[] = "clamp_tensor";
+    BR_OP(op);
+    if (!three(op, x, "min", min, "max", max))
+        return NULL;
+    if (!min && !max)
+        return br__fail(BR_ERROR_ARGUMENT, op, "min and max are NULL: at least one is required");
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = min ? br_maximum(x, min) : x;
+    return br__composed(scope, max ? br_minimum(y, max) : y);
+}
