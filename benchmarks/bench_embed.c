@@ -10,14 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 32 }; /* lines at a time */
+enum {
+    BATCH = 32,
+    STRIDE = 89
+}; /* lines at a time; batches from one to the next: of all lengths */
 
 typedef struct workload {
     embedder embedder;
     br_token_batch tokens; /* of one text */
     char *memory;          /* of the lines */
     br_text *lines;        /* from the shortest to the longest; NULL: one text is embedded */
-    int64_t n, next;
+    int64_t n, batch;
     double sum; /* of the last embeddings' values */
 } workload;
 
@@ -65,10 +68,8 @@ static void step(void *context)
     br_scope *scope = br_no_grad_begin();
     br_tensor *all;
     if (w->lines) {
-        if (w->next + BATCH > w->n)
-            w->next = 0;
-        all = embedder_embed(&w->embedder, BATCH, w->lines + w->next, NULL);
-        w->next += BATCH;
+        all = embedder_embed(&w->embedder, BATCH, w->lines + w->batch * BATCH, NULL);
+        w->batch = (w->batch + STRIDE) % (w->n / BATCH);
     } else {
         all = embedder_run(&w->embedder, &w->tokens);
     }

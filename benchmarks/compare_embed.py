@@ -26,6 +26,7 @@ PACKAGES = {"torch": ["torch", "transformers", "tokenizers"],
 LENGTHS = {"embed-8": 8, "embed-128": 128, "embed-512": 512}
 ENTRIES = [*LENGTHS, "embed-lines"]
 BATCH = 32
+STRIDE = 89  # from a batch to the next: a few of them are of all lengths
 
 
 # ---- A rival's side, in a process of its own ----------------------------------------------------
@@ -53,7 +54,7 @@ def torch_runner(args, rival):
     return step
 
 
-def export(args, path):
+def export(args):
     import torch
     from transformers import BertModel
 
@@ -65,9 +66,9 @@ def export(args, path):
         def forward(self, ids, mask):
             return pool(torch, self.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
 
-    example = torch.ones(2, 9, dtype=torch.long)
+    ids, mask = torch.arange(18).reshape(2, 9), torch.ones(2, 9, dtype=torch.long)
     batch, tokens = torch.export.Dim("batch", max=4096), torch.export.Dim("tokens", max=512)
-    torch.onnx.export(Embedder().eval(), (example, example), str(path), input_names=["ids", "mask"],
+    torch.onnx.export(Embedder().eval(), (ids, mask), str(args.onnx), input_names=["ids", "mask"],
                       output_names=["embeddings"], dynamo=True, verbose=False,
                       dynamic_shapes={"ids": {0: batch, 1: tokens}, "mask": {0: batch, 1: tokens}})
 
@@ -75,15 +76,10 @@ def export(args, path):
 def onnx_runner(args, _):
     import numpy
     import onnxruntime
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "model.onnx"
-        sys.stdout = sys.stderr  # the exporter tells of its progress
-        export(args, path)
-        sys.stdout = sys.__stdout__
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = args.threads
-        options.inter_op_num_threads = 1
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = args.threads
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(args.onnx, options, providers=["CPUExecutionProvider"])
 
     def step(ids, mask):
         given = {"ids": numpy.array(ids, dtype=numpy.int64), "mask": numpy.array(mask, dtype=numpy.int64)}
@@ -105,14 +101,19 @@ def batches_of(args):
     tokenizer.enable_padding()
     lines = pathlib.Path(args.file).read_text(encoding="utf-8").splitlines()
     lines.sort(key=lambda line: len(line.encode()))
+    batch, count = 0, len(lines) // BATCH
     while True:
-        for i in range(0, len(lines) - BATCH + 1, BATCH):
-            encoded = tokenizer.encode_batch(lines[i:i + BATCH])
-            yield [e.ids for e in encoded], [e.attention_mask for e in encoded]
+        encoded = tokenizer.encode_batch(lines[batch * BATCH:(batch + 1) * BATCH])
+        yield [e.ids for e in encoded], [e.attention_mask for e in encoded]
+        batch = (batch + STRIDE) % count
 
 
 def serve(args):
     import time
+    if args.serve == "export":
+        sys.stdout = sys.stderr  # the exporter tells of its progress
+        export(args)
+        return
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if args.threads > 1 else "false"
     step = (onnx_runner if args.serve == "onnx" else torch_runner)(args, args.serve)
     batches = batches_of(args)
@@ -155,12 +156,11 @@ def missing(rival):
 
 
 def start(entry, rival, args):
-    shared = ["--model", str(args.model), "--threads", str(args.threads), "--file", str(args.file)]
+    command = [sys.executable, __file__, "--serve", rival, "--entry", entry, "--onnx", str(args.onnx)]
     if rival == "brasa":
-        return Runner(rival, [args.brasa, "bench", "embed", "--serve", "--filter", entry, *shared],
-                      args.threads)
-    return Runner(rival, [sys.executable, __file__, "--serve", rival, "--entry", entry, *shared],
-                  args.threads)
+        command = [args.brasa, "bench", "embed", "--serve", "--filter", entry]
+    command += ["--model", str(args.model), "--threads", str(args.threads), "--file", str(args.file)]
+    return Runner(rival, command, args.threads)
 
 
 def compare(entry, rivals, args):
@@ -225,6 +225,7 @@ def main():
     parser.add_argument("--brasa", default="build/brasa", help="the command (build/brasa)")
     parser.add_argument("--json", action="store_true", help="one object a line")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--onnx", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
         serve(args)
@@ -239,6 +240,10 @@ def main():
         if not args.file:
             args.file = pathlib.Path(folder) / "lines.txt"
             write_lines(args.file, args.model, 10000)
+        args.onnx = pathlib.Path(folder) / "model.onnx"
+        if "onnx" in rivals:
+            subprocess.run([sys.executable, __file__, "--serve", "export", "--onnx", args.onnx,
+                            "--model", args.model], check=True)
         for entry in [args.entry] if args.entry else ENTRIES:
             row = compare(entry, rivals, args)
             print(json.dumps(row), flush=True) if args.json else print_row(row)
