@@ -143,6 +143,12 @@ static void write_translation(void)
                                   VIEW(BR_NEURON_VIEW, both) };
     views[0].layer = 2;
     write_page("translation", 3, views, NULL);
+    int64_t last[] = { 2 };
+    for (int i = 0; i < 3; i++) {
+        views[i].include_layers = last;
+        views[i].n_include_layers = 1;
+    }
+    write_page("deep", 3, views, NULL);
     br_attention_free(both);
     both = br_attention_new(&(br_attention_text){
         .n_tokens = 4, .tokens = from, .n_decoder_tokens = 5, .decoder_tokens = to });

@@ -670,6 +670,13 @@ class Translation(Page):
         self.select("Attention", self.view(1)).choose("Cross")
         self.assertEqual(len(self.view(1).all(".cell")), 4)
 
+    def test_parts_without_an_included_layer_are_not_offered(self):
+        self.show("deep")
+        for n in range(3):
+            self.assertIsNone(self.select("Attention", self.view(n)))
+            if n != 1:
+                self.assertEqual(self.texts(self.left(self.view(n))), self.FROM)
+
     def test_cross_weights(self):
         self.show("translation")
         view = self.view(2)

@@ -93,10 +93,14 @@ const number = (value, values) => {
 
 const pretty = token => token.replaceAll("Ġ", " ").replaceAll("▁", " ").replaceAll("</w>", "");
 
+/* The maps of a part that a view includes. */
+const mapsOf = (set, view, part) => set.maps.filter(map =>
+  map.part === part && (!view.layers || view.layers.includes(map.layer)));
+
 /* What a view of a set may show: a part's maps, of the rows and columns from .. to - 1. `order` says
  * how the parts of a pair of sentences follow each other. */
-const filtersOf = (set, order, prettify) => {
-  const show = tokens => prettify ? tokens.map(pretty) : tokens;
+const filtersOf = (set, view, order) => {
+  const show = tokens => view.prettify ? tokens.map(pretty) : tokens;
   const first = show(set.tokens), second = show(set.decoderTokens);
   const sides = { self: [first, first], encoder: [first, first], decoder: [second, second],
     cross: [second, first] };
@@ -105,7 +109,7 @@ const filtersOf = (set, order, prettify) => {
     row: from, column: above });
   const whole = (name, part) => filter(name, part, 0, sides[part][0].length, 0,
     sides[part][1].length);
-  const has = part => set.maps.some(map => map.part === part);
+  const has = part => mapsOf(set, view, part).length > 0;
   const names = { self: "All", encoder: "Encoder", decoder: "Decoder", cross: "Cross" };
   const filters = Object.keys(names).filter(has).map(part => whole(names[part], part));
   const b = set.sentenceB, n = first.length;
@@ -116,7 +120,3 @@ const filtersOf = (set, order, prettify) => {
   }
   return filters;
 };
-
-/* The maps of a part that a view includes. */
-const mapsOf = (set, view, part) => set.maps.filter(map =>
-  map.part === part && (!view.layers || view.layers.includes(map.layer)));

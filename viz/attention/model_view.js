@@ -39,7 +39,8 @@ class ModelView extends View {
     this.grid.replaceChildren(axis(""), ...heads.map(n => axis(String(n))),
       ...this.maps.flatMap((map, n) => [axis(String(map.layer)), ...this.cells[n]]));
     const first = this.grid.querySelector(".cell");
-    first.tabIndex = 0;
+    if (first) /* a part may have none of the included heads */
+      first.tabIndex = 0;
   }
 
   draw() {

@@ -174,7 +174,7 @@ class Neurons extends Lanes {
   }
 
   explanation(x, j) {
-    const i = this.asking, { size, query, map } = { ...this.columns, map: this.map };
+    const i = this.asking, { map } = this, { size, query } = this.columns;
     const name = ["query", "key", "product", "dot", "softmax"].find(which =>
       x >= this.columns[which].x && x < this.columns[which].x + this.columns[which].width);
     if (!name || !(j < (name === "query" ? this.filter.left : this.filter.right).length))

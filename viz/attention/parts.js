@@ -78,7 +78,7 @@ class View {
   constructor(spec, title, order) {
     this.spec = spec;
     this.set = page.data[spec.data];
-    this.filters = filtersOf(this.set, order, spec.prettify);
+    this.filters = filtersOf(this.set, spec, order);
     this.filter = this.filters[0];
     this.toolbar = element("div", { className: "toolbar" }, element("h2", {}, title));
     this.notes = element("div");
