@@ -3,7 +3,6 @@
  * another. */
 #include "viz/graph_internal.h"
 
-
 enum { MOST_VERTICES = 50000, SWEEPS = 12, GAP = 18 };
 
 /* A vertex's neighbours in the layer before, or behind, as runs of one array. */

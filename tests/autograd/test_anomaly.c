@@ -97,6 +97,26 @@ static scorer *make_scorer(void)
     return s;
 }
 
+static br_tensor *score_badly(void *self, br_tensor *x)
+{
+    br_enter((scorer *)self);
+    return br_leave((scorer *)self, br_log(br_neg(br_exp(x))));
+}
+
+Test(anomaly, forward_names_the_module)
+{
+    br_scope *scope = br_scope_begin();
+    scorer *bad = make_scorer();
+    br_module_set_forward(br_base(bad), score_badly);
+    br_sequential *inner = br_sequential_new(BR_MODULES(bad));
+    br_sequential *model = br_sequential_new(BR_MODULES(br_tanh_new(), inner));
+    br_set_detect_anomaly(BR_ANOMALY_NAN);
+    found(br_forward(model, br_ones(BR_SHAPE(2), BR_F32)),
+          "1.0: log: the result [2] has nan at [0]");
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
 Test(anomaly, backward_names_the_module_of_forward)
 {
     br_scope *scope = br_scope_begin();

@@ -10,8 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HEADERS = ROOT / "include"
 
 SCALARS = {
-    "void": None, "bool": ctypes.c_bool, "_Bool": ctypes.c_bool, "char": ctypes.c_char, "int": ctypes.c_int,
-    "float": ctypes.c_float, "double": ctypes.c_double, "size_t": ctypes.c_size_t,
+    "void": None, "bool": ctypes.c_bool, "_Bool": ctypes.c_bool,
+    "char": ctypes.c_char, "int": ctypes.c_int, "float": ctypes.c_float, "double": ctypes.c_double, "size_t": ctypes.c_size_t,
     "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "uint32_t": ctypes.c_uint32,
     "int32_t": ctypes.c_int32, "uint8_t": ctypes.c_uint8, "unsigned": ctypes.c_uint,
 }
@@ -78,7 +78,8 @@ class Binding:
         base, rest = re.fullmatch(r"(\w+)([ *].*)", text).groups()
         found = []
         for declarator in rest.split(","):
-            stars, name, count = re.fullmatch(r"([\s*]*)(\w+)(?:\[(.*)\])?", declarator.strip()).groups()
+            stars, name, count = re.fullmatch(r"([\s*]*)(\w+)(?:\[(.*)\])?",
+                                              declarator.strip()).groups()
             kind = ctypes.c_void_p if "*" in stars else self.types[base]
             if base == "char" and stars.count("*") == 1:
                 kind = ctypes.c_char_p
@@ -93,10 +94,11 @@ class Binding:
         self.fields[name] = [f[0] for f in fields]
 
     def argument(self, text):
-        if "(*" in text or "*" in text or "[" in text:
-            return ctypes.c_char_p if re.fullmatch(r"const char \*\w*", text.strip()) else ctypes.c_void_p
-        kind = self.types[re.sub(r"\bconst\b", "", text).split()[0]]
-        return kind
+        if re.fullmatch(r"const char \*\w*", text.strip()):
+            return ctypes.c_char_p
+        if "*" in text or "[" in text:
+            return ctypes.c_void_p
+        return self.types[re.sub(r"\bconst\b", "", text).split()[0]]
 
     def declare_function(self, name, returned, arguments):
         function = getattr(self.lib, name)

@@ -165,7 +165,7 @@ def check_callbacks(br):
         lambda grad, context: br.br_mul_scalar(grad, 10))
     assert br.br_register_hook(x, hook, None)
     function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int,
-                                ctypes.c_void_p)(lambda inputs, n, context: br.br_mul(inputs[0], inputs[0]))
+                                ctypes.c_void_p)(lambda x, n, context: br.br_mul(x[0], x[0]))
     y = br.br_activation_checkpoint(function, None, *pointers(x), None)
     assert br.br_backward(br.br_sum(y)), br.br_error_message()
     assert [br.br_at(br.br_grad_of(x), *shape(i)) for i in range(2)] == [20, 40]
