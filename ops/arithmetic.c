@@ -22,14 +22,14 @@ br_tensor *br_add(br_tensor *a, br_tensor *b)
     return y;
 }
 
-static void sub_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+void br__sub_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[0] = dy;
     if (br_wants(node, 1))
         dx[1] = br_neg(dy);
 }
 
-static const br_op sub_op = { "sub", sub_backward, false };
+static const br_op sub_op = { "sub", br__sub_backward, false };
 
 br_tensor *br_sub(br_tensor *a, br_tensor *b)
 {
@@ -189,12 +189,12 @@ br_tensor *br_mul_scalar(br_tensor *a, double s)
     return y;
 }
 
-static void div_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+void br__div_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[0] = br_div_scalar(dy, scalar_of(node));
 }
 
-static const br_op div_scalar_op = { "div_scalar", div_scalar_backward, false };
+static const br_op div_scalar_op = { "div_scalar", br__div_scalar_backward, false };
 
 br_tensor *br_div_scalar(br_tensor *a, double s)
 {

@@ -44,15 +44,27 @@ static bool accepts(const char *op, const br_tensor *a, const br_tensor *b)
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
 
+/* An operation whose gradient keeps nothing. */
+static br_tensor *binary(const br_op *op, size_t kernel, br_tensor *a, br_tensor *b)
+{
+    BR_OP(op->name);
+    if (!accepts(op->name, a, b) || !change(op->name, kernel, a, b))
+        return NULL;
+    br_record_in_place(op, a, BR_INPUTS(a, b), NULL, 0);
+    return br_failed() ? NULL : a;
+}
+
 static const br_op add_op = { "add_", br__add_backward, false };
+static const br_op sub_op = { "sub_", br__sub_backward, false };
 
 br_tensor *br_add_(br_tensor *a, br_tensor *b)
 {
-    BR_OP("add_");
-    if (!accepts("add_", a, b) || !change("add_", BR_LOOP(add), a, b))
-        return NULL;
-    br_record_in_place(&add_op, a, BR_INPUTS(a, b), NULL, 0);
-    return br_failed() ? NULL : a;
+    return binary(&add_op, BR_LOOP(add), a, b);
+}
+
+br_tensor *br_sub_(br_tensor *a, br_tensor *b)
+{
+    return binary(&sub_op, BR_LOOP(sub), a, b);
 }
 
 static const br_op mul_op = { "mul_", br__mul_backward, false };
@@ -79,32 +91,42 @@ br_tensor *br_mul_(br_tensor *a, br_tensor *b)
     return br_failed() ? NULL : a;
 }
 
-static const br_op add_scalar_op = { "add_scalar_", br__add_scalar_backward, false };
-
-br_tensor *br_add_scalar_(br_tensor *a, double s)
+/* The same with a scalar, which is the gradient's parameter. */
+static br_tensor *binary_scalar(const br_op *op, size_t kernel, br_tensor *a, double s)
 {
-    BR_OP("add_scalar_");
+    BR_OP(op->name);
     br_scalar_operand scalar;
-    if (!br__required("add_scalar_", "a", a) ||
-        !br__scalar_operand("add_scalar_", s, a->dtype, &scalar) ||
-        !change("add_scalar_", BR_LOOP(add), a, &scalar.tensor))
+    if (!br__required(op->name, "a", a) || !br__loop_for(op->name, "a", a, kernel) ||
+        !br__scalar_operand(op->name, s, a->dtype, &scalar) ||
+        !change(op->name, kernel, a, &scalar.tensor))
         return NULL;
-    br_record_in_place(&add_scalar_op, a, BR_INPUTS(a), NULL, 0);
+    br_record_in_place(op, a, BR_INPUTS(a), &s, sizeof s);
     return br_failed() ? NULL : a;
 }
 
+static const br_op add_scalar_op = { "add_scalar_", br__add_scalar_backward, false };
+static const br_op sub_scalar_op = { "sub_scalar_", br__add_scalar_backward, false };
 static const br_op mul_scalar_op = { "mul_scalar_", br__mul_scalar_backward, false };
+static const br_op div_scalar_op = { "div_scalar_", br__div_scalar_backward, false };
+
+br_tensor *br_add_scalar_(br_tensor *a, double s)
+{
+    return binary_scalar(&add_scalar_op, BR_LOOP(add), a, s);
+}
+
+br_tensor *br_sub_scalar_(br_tensor *a, double s)
+{
+    return binary_scalar(&sub_scalar_op, BR_LOOP(sub), a, s);
+}
 
 br_tensor *br_mul_scalar_(br_tensor *a, double s)
 {
-    BR_OP("mul_scalar_");
-    br_scalar_operand scalar;
-    if (!br__required("mul_scalar_", "a", a) ||
-        !br__scalar_operand("mul_scalar_", s, a->dtype, &scalar) ||
-        !change("mul_scalar_", BR_LOOP(mul), a, &scalar.tensor))
-        return NULL;
-    br_record_in_place(&mul_scalar_op, a, BR_INPUTS(a), &s, sizeof s);
-    return br_failed() ? NULL : a;
+    return binary_scalar(&mul_scalar_op, BR_LOOP(mul), a, s);
+}
+
+br_tensor *br_div_scalar_(br_tensor *a, double s)
+{
+    return binary_scalar(&div_scalar_op, BR_LOOP(div), a, s);
 }
 
 /* ---- Replacing ------------------------------------------------------------------------------- */

@@ -74,9 +74,11 @@ bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_redu
 /* ---- Gradients that an operation shares with its in-place form ------------------------------- */
 
 void br__add_backward(br_node *node, br_tensor *dy, br_tensor **dx);
+void br__sub_backward(br_node *node, br_tensor *dy, br_tensor **dx);
 void br__mul_backward(br_node *node, br_tensor *dy, br_tensor **dx); /* saved: 0 a, 1 b */
 void br__add_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx);
 void br__mul_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx);  /* params: double */
+void br__div_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx);  /* the same */
 void br__masked_fill_backward(br_node *node, br_tensor *dy, br_tensor **dx); /* saved: 0 mask */
 
 #endif

@@ -42,11 +42,64 @@ BR_API br_tensor *br_add_(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_mul_(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_add_scalar_(br_tensor *a, double s);
 BR_API br_tensor *br_mul_scalar_(br_tensor *a, double s);
+BR_API br_tensor *br_sub_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_sub_scalar_(br_tensor *a, double s);
+BR_API br_tensor *br_div_scalar_(br_tensor *a, double s);
+BR_API br_tensor *br_pow_scalar_(br_tensor *a, double s);
 BR_API br_tensor *br_fill_(br_tensor *a, double value);
 BR_API br_tensor *br_zero_(br_tensor *a);
 /* Elements of b, converted to a's dtype. */
 BR_API br_tensor *br_copy_(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value);
+
+/* The functions below, in place (ops/in_place_functions.c): a = function(a), or of a and b. */
+BR_API br_tensor *br_neg_(br_tensor *a);
+BR_API br_tensor *br_abs_(br_tensor *a);
+BR_API br_tensor *br_sign_(br_tensor *a);
+BR_API br_tensor *br_floor_(br_tensor *a);
+BR_API br_tensor *br_ceil_(br_tensor *a);
+BR_API br_tensor *br_round_(br_tensor *a);
+BR_API br_tensor *br_trunc_(br_tensor *a);
+BR_API br_tensor *br_exp_(br_tensor *a);
+BR_API br_tensor *br_exp2_(br_tensor *a);
+BR_API br_tensor *br_expm1_(br_tensor *a);
+BR_API br_tensor *br_log_(br_tensor *a);
+BR_API br_tensor *br_log2_(br_tensor *a);
+BR_API br_tensor *br_log10_(br_tensor *a);
+BR_API br_tensor *br_log1p_(br_tensor *a);
+BR_API br_tensor *br_sqrt_(br_tensor *a);
+BR_API br_tensor *br_rsqrt_(br_tensor *a);
+BR_API br_tensor *br_reciprocal_(br_tensor *a);
+BR_API br_tensor *br_square_(br_tensor *a);
+BR_API br_tensor *br_sin_(br_tensor *a);
+BR_API br_tensor *br_cos_(br_tensor *a);
+BR_API br_tensor *br_tan_(br_tensor *a);
+BR_API br_tensor *br_asin_(br_tensor *a);
+BR_API br_tensor *br_acos_(br_tensor *a);
+BR_API br_tensor *br_atan_(br_tensor *a);
+BR_API br_tensor *br_sinh_(br_tensor *a);
+BR_API br_tensor *br_cosh_(br_tensor *a);
+BR_API br_tensor *br_tanh_(br_tensor *a);
+BR_API br_tensor *br_asinh_(br_tensor *a);
+BR_API br_tensor *br_acosh_(br_tensor *a);
+BR_API br_tensor *br_atanh_(br_tensor *a);
+BR_API br_tensor *br_erf_(br_tensor *a);
+BR_API br_tensor *br_erfc_(br_tensor *a);
+BR_API br_tensor *br_sigmoid_(br_tensor *a);
+BR_API br_tensor *br_relu_(br_tensor *a);
+BR_API br_tensor *br_silu_(br_tensor *a);
+BR_API br_tensor *br_div_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_pow_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_atan2_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_hypot_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_fmod_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_remainder_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_floor_divide_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_xlogy_(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_clamp_(br_tensor *a, double min, double max);
+BR_API br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight);
+BR_API br_tensor *br_addcmul_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value);
+BR_API br_tensor *br_addcdiv_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value);
 
 /* ---- Functions of one element (ops/pointwise.c, activation.c): f32, f64 ---------------------- */
 
@@ -579,8 +632,8 @@ typedef struct br_attention_options {
  * Memory is linear in L and S, in the gradient too: scores are made, used and made again block by
  * block. The gradient of a mask that asks for one has the mask's shape. What dropout lets fall goes
  * by one number that is drawn from the thread's generator; for the same number it is the same
- * whatever the values, blocks and threads. Gradients of gradients go by the composed form. `options` may be
- * NULL: no dropout, not causal, no groups. Dao, 2023. */
+ * whatever the values, blocks and threads. Gradients of gradients go by the composed form.
+ * `options` may be NULL: no dropout, not causal, no groups. Dao, 2023. */
 BR_API br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
                                                   br_tensor *value, br_tensor *attn_mask,
                                                   const br_attention_options *options);

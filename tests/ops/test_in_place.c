@@ -164,3 +164,25 @@ Test(in_place, refused)
     br_scope_end(no_grad);
     br_scope_end(scope);
 }
+
+/* Functions in place give what they give elsewhere, on views and recorded alike, and leave the
+ * gradient of what they were. */
+Test(in_place, functions)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(values(BR_SHAPE(3, 4), 1, BR_F64)),
+              *other = leaf(values(BR_SHAPE(4), 2, BR_F64));
+    br_tensor *plain[2], *changed[2], *inputs[] = { x, other };
+    br_tensor *a = br_mul_scalar(x, 1);
+    br_grad(1, (br_tensor *[]){ br_sum(br_atan2(br_sin(x), other)) }, 2, inputs, plain, NULL);
+    br_grad(1, (br_tensor *[]){ br_sum(br_atan2_(br_sin_(a), other)) }, 2, inputs, changed, NULL);
+    check_ok();
+    check_same_bits(plain[0], changed[0]);
+    check_same_bits(plain[1], changed[1]);
+    br_tensor *free = br_detach(br_clone(x));
+    check_same_bits(br_contiguous(br_t(br_exp_(br_t(free)))), br_detach(br_exp(x)));
+    check_same_bits(br_div_(free, free), br_ones(BR_SHAPE(3, 4), BR_F64));
+    check_fails(br_exp_(x), "exp_: a [3, 4] is a leaf that requires grad");
+    check_fails(br_sub_(other, x), "sub_: b [3, 4] does not broadcast to [4]");
+    br_scope_end(scope);
+}
