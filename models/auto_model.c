@@ -11,7 +11,8 @@
 
 static const char op[] = "auto_model";
 
-static const br_model_family *const families[] = { &br__hf_bert_family, &br__gpt2_family };
+static const br_model_family *const families[] = { &br__hf_bert_family, &br__gpt2_family,
+                                                   &br__t5_family };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* ---- The class ------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ typedef struct br_model_family {
     bool (*init)(const br_auto_config *config, const char *key, br_tensor *weight);
 } br_model_family;
 
-extern const br_model_family br__hf_bert_family, br__gpt2_family;
+extern const br_model_family br__hf_bert_family, br__gpt2_family, br__t5_family;
 
 /* ---- Files (models/auto_model_files.c) ------------------------------------------------------- */
 

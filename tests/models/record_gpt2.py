@@ -97,4 +97,5 @@ def main():
         "forms_logits": forms})
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -101,7 +101,8 @@ Test(auto_model, class_by_name_and_by_architecture)
     br_module_free(model);
     cr_assert_str_eq(br_auto_model_class(0), "BertModel");
     cr_assert_str_eq(br_auto_model_class(5), "GPT2Model");
-    cr_assert_null(br_auto_model_class(7));
+    cr_assert_str_eq(br_auto_model_class(7), "T5Model");
+    cr_assert_null(br_auto_model_class(9));
     cr_assert_null(br_auto_model_class(-1));
 }
 

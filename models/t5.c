@@ -1,0 +1,397 @@
+/* models/t5.c - Hugging Face's T5Model and T5ForConditionalGeneration. */
+#include "models/auto_model_internal.h"
+#include "models/t5_internal.h"
+#include "nn/nn_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char op[] = "t5";
+
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* What all layers of a pass get. */
+typedef struct pass {
+    br_cache *cache;
+    br_tensor *visible, *bias;          /* of the stack's own tokens, as br__attention's */
+    br_tensor *memory, *memory_visible; /* of the encoder's; NULL in the encoder */
+} pass;
+
+static br_t5_attention *new_attention(const br_t5_config *c, int64_t number, bool biased)
+{
+    br_t5_attention *self = br_module_create(sizeof *self, "T5Attention");
+    int64_t inner = c->num_heads * c->d_kv;
+    self->num_heads = c->num_heads;
+    self->number = number;
+    self->dropout_rate = c->dropout_rate;
+    self->q = br_child(self, "q", br_linear_new(c->d_model, inner, false));
+    self->k = br_child(self, "k", br_linear_new(c->d_model, inner, false));
+    self->v = br_child(self, "v", br_linear_new(c->d_model, inner, false));
+    self->o = br_child(self, "o", br_linear_new(inner, c->d_model, false));
+    if (biased)
+        self->relative_attention_bias =
+            br_child(self, "relative_attention_bias",
+                     br_embedding_new(c->relative_attention_num_buckets, c->num_heads, -1));
+    return self;
+}
+
+/* The keys and values of `from`; of a memory that the cache has seen those it keeps. */
+static void keys_of(br_t5_attention *self, br_tensor *from, br_cache *cache, bool is_cross,
+                    br_tensor **k, br_tensor **v)
+{
+    if (is_cross && br_cache_get(cache, self->number, k, v))
+        return;
+    *k = br__split_heads(br_linear_forward(self->k, from), self->num_heads);
+    *v = br__split_heads(br_linear_forward(self->v, from), self->num_heads);
+    if (cache)
+        br_cache_append(cache, self->number, k, v);
+}
+
+static br_tensor *attend(br_t5_attention *self, br_tensor *x, const pass *p, bool is_cross)
+{
+    br_enter(self);
+    br_tensor *k = NULL, *v = NULL;
+    br_tensor *q = br__split_heads(br_linear_forward(self->q, x), self->num_heads);
+    keys_of(self, is_cross ? p->memory : x, p->cache, is_cross, &k, &v);
+    br__attention a = { .visible = is_cross ? p->memory_visible : p->visible,
+                        .bias = is_cross ? NULL : p->bias,
+                        .is_cross = is_cross,
+                        .scale = 1 };
+    a.dropout_p = br_is_training(br_base(self)) ? self->dropout_rate : 0;
+    x = br__attend(q, k, br_tap("value", v), &a);
+    return br_leave(self, br_linear_forward(self->o, x));
+}
+
+/* What is added to a stack's scores, -infinity where nothing may be seen: [1 or B, heads, n, past +
+ * n]. */
+static br_tensor *position_bias(br_t5_stack *self, int64_t past, int64_t n, br_tensor *visible)
+{
+    br_t5_block *first = br_module_list_at(self->block, 0);
+    br_t5_layer *layer = first ? br_module_list_at(first->layer, 0) : NULL;
+    if (!layer)
+        return NULL;
+    br_tensor *buckets = br__t5_buckets(&self->config, self->is_decoder, past, n, past + n);
+    br_tensor *rows = br_embedding_forward(layer->SelfAttention->relative_attention_bias, buckets);
+    br_tensor *bias = br_unsqueeze(br_permute(rows, BR_DIMS(2, 0, 1)), 0);
+    return visible ? br_masked_fill(bias, br_logical_not(visible), -INFINITY) : bias;
+}
+
+/* ---- Feed-forward ---------------------------------------------------------------------------- */
+
+static br_t5_dense *new_dense(const br_t5_config *c)
+{
+    br_t5_dense *self =
+        br_module_create(sizeof *self, c->gated ? "T5DenseGatedActDense" : "T5DenseActDense");
+    if (c->gated) {
+        self->wi_0 = br_child(self, "wi_0", br_linear_new(c->d_model, c->d_ff, false));
+        self->wi_1 = br_child(self, "wi_1", br_linear_new(c->d_model, c->d_ff, false));
+    } else {
+        self->wi = br_child(self, "wi", br_linear_new(c->d_model, c->d_ff, false));
+    }
+    self->wo = br_child(self, "wo", br_linear_new(c->d_ff, c->d_model, false));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c->dropout_rate));
+    self->act = br__find_activation(c->activation);
+    return self;
+}
+
+static br_tensor *feed_forward(br_t5_dense *self, br_tensor *x)
+{
+    br_enter(self);
+    br_tensor *y = self->act(br_linear_forward(self->wi ? self->wi : self->wi_0, x));
+    if (self->wi_1)
+        y = br_mul(y, br_linear_forward(self->wi_1, x));
+    return br_leave(self, br_linear_forward(self->wo, br_dropout_forward(self->dropout, y)));
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+static br_rms_norm *new_norm(const br_t5_config *c)
+{
+    return br_rms_norm_new(c->d_model, c->layer_norm_epsilon);
+}
+
+static br_t5_layer *begin_layer(const char *class)
+{
+    return br_module_create(sizeof(br_t5_layer), class);
+}
+
+static br_t5_layer *end_layer(br_t5_layer *self, const br_t5_config *c)
+{
+    self->layer_norm = br_child(self, "layer_norm", new_norm(c));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c->dropout_rate));
+    return self;
+}
+
+/* Numbers 0 .. layers - 1 of the cache are for the stack's own tokens, those behind for memory. */
+static br_t5_block *new_block(const br_t5_config *c, int64_t i, bool is_decoder)
+{
+    br_t5_block *self = br_module_create(sizeof *self, "T5Block");
+    self->layer = br_child(self, "layer", br_module_list_new());
+    if (br_failed())
+        return self;
+    br_t5_layer *layer = begin_layer("T5LayerSelfAttention");
+    layer->SelfAttention = br_child(layer, "SelfAttention", new_attention(c, i, i == 0));
+    br_module_list_append(self->layer, end_layer(layer, c));
+    if (is_decoder) {
+        layer = begin_layer("T5LayerCrossAttention");
+        layer->EncDecAttention =
+            br_child(layer, "EncDecAttention", new_attention(c, c->num_decoder_layers + i, false));
+        br_module_list_append(self->layer, end_layer(layer, c));
+    }
+    layer = begin_layer("T5LayerFF");
+    layer->DenseReluDense = br_child(layer, "DenseReluDense", new_dense(c));
+    br_module_list_append(self->layer, end_layer(layer, c));
+    return self;
+}
+
+static br_tensor *run_layer(br_t5_layer *self, br_tensor *x, const pass *p)
+{
+    br_enter(self);
+    br_tensor *y = br_rms_norm_forward(self->layer_norm, x);
+    if (self->DenseReluDense)
+        y = feed_forward(self->DenseReluDense, y);
+    else
+        y = attend(self->SelfAttention ? self->SelfAttention : self->EncDecAttention, y, p,
+                   !self->SelfAttention);
+    return br_leave(self, br_add(x, br_dropout_forward(self->dropout, y)));
+}
+
+static br_tensor *run_block(br_t5_block *self, br_tensor *x, const pass *p)
+{
+    br_enter(self);
+    for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_failed(); i++)
+        x = run_layer(br_module_list_at(self->layer, i), x, p);
+    return br_leave(self, br_tap("hidden_state", x));
+}
+
+/* ---- T5Stack --------------------------------------------------------------------------------- */
+
+static br_t5_stack *new_stack(const br_t5_config *c, br_tensor *shared, bool is_decoder)
+{
+    br_t5_stack *self = br_module_create(sizeof *self, "T5Stack");
+    self->config = *c;
+    self->is_decoder = is_decoder;
+    self->embed_tokens =
+        br_child(self, "embed_tokens", br_embedding_new(c->vocab_size, c->d_model, -1));
+    if (!br_failed())
+        self->embed_tokens->weight =
+            br_module_replace_parameter(br_base(self->embed_tokens), "weight", shared);
+    self->block = br_child(self, "block", br_module_list_new());
+    int64_t n = is_decoder ? c->num_decoder_layers : c->num_layers;
+    for (int64_t i = 0; i < n && !br_failed(); i++)
+        br_module_list_append(self->block, new_block(c, i, is_decoder));
+    self->final_layer_norm = br_child(self, "final_layer_norm", new_norm(c));
+    self->dropout = br_child(self, "dropout", br_dropout_new(c->dropout_rate));
+    return self;
+}
+
+static bool good_ids(const char *name, const br_tensor *ids)
+{
+    if (!br__required(op, name, ids))
+        return false;
+    if (ids->ndim != 2)
+        br__fail(BR_ERROR_SHAPE, op, "%s %s must have 2 dimensions: batch, tokens", name,
+                 br__shape(ids));
+    return !br_failed();
+}
+
+/* Who of the stack's tokens may look where. */
+static br_tensor *visible_in(const br_t5_stack *self, const br_tensor *ids, br_tensor *mask,
+                             int64_t past)
+{
+    int64_t n = ids->sizes[1];
+    const char *name = self->is_decoder ? "decoder_attention_mask" : "attention_mask";
+    br_tensor *keys = br__visible_keys(op, name, mask, ids->sizes[0], past + n);
+    if (!self->is_decoder || n == 1)
+        return keys;
+    br_tensor *before = br__visible_past(past, n);
+    return keys ? br_logical_and(before, keys) : before;
+}
+
+/* `p` has what of a pass is known before. */
+static br_tensor *run_stack(br_t5_stack *self, br_tensor *ids, br_tensor *mask, pass p)
+{
+    br_enter(self);
+    if (!good_ids(self->is_decoder ? "decoder_input_ids" : "input_ids", ids))
+        return br_leave(self, NULL);
+    int64_t past = br_cache_length(p.cache);
+    p.visible = visible_in(self, ids, mask, past);
+    p.bias = position_bias(self, past, ids->sizes[1], p.visible);
+    br_tensor *x = br_dropout_forward(self->dropout, br_embedding_forward(self->embed_tokens, ids));
+    for (int64_t i = 0; i < br_module_list_size(self->block) && !br_failed(); i++)
+        x = run_block(br_module_list_at(self->block, i), x, &p);
+    x = br_rms_norm_forward(self->final_layer_norm, x);
+    return br_leave(self, br_dropout_forward(self->dropout, x));
+}
+
+/* ---- The models ------------------------------------------------------------------------------ */
+
+static const char MODEL[] = "T5Model", GENERATION[] = "T5ForConditionalGeneration";
+
+static br_t5 *make(br_t5_config c, const char *class)
+{
+    br_t5 *self = br_module_create(sizeof *self, class);
+    self->config = c;
+    self->shared = br_child(self, "shared", br_embedding_new(c.vocab_size, c.d_model, -1));
+    if (br_failed())
+        return self;
+    self->encoder = br_child(self, "encoder", new_stack(&c, self->shared->weight, false));
+    self->decoder = br_child(self, "decoder", new_stack(&c, self->shared->weight, true));
+    if (class != GENERATION)
+        return self;
+    self->lm_head = br_child(self, "lm_head", br_linear_new(c.d_model, c.vocab_size, false));
+    if (!c.untied && !br_failed())
+        self->lm_head->weight =
+            br_module_replace_parameter(br_base(self->lm_head), "weight", self->shared->weight);
+    return self;
+}
+
+static br_t5 *new_model(const br_t5_config *config, const char *class)
+{
+    br_t5_config c = br__t5_checked(config);
+    bool before = br__skip_init(true);
+    br_t5 *self = make(c, class);
+    br__skip_init(before);
+    return br__init_module(br_base(self), br__t5_init, &c);
+}
+
+br_t5 *br_t5_new(const br_t5_config *config)
+{
+    return new_model(config, MODEL);
+}
+
+br_t5 *br_t5_for_conditional_generation_new(const br_t5_config *config)
+{
+    return new_model(config, GENERATION);
+}
+
+br_tensor *br_t5_encode(br_t5 *self, br_tensor *input_ids, br_tensor *attention_mask)
+{
+    br_enter(self);
+    return br_leave(self, run_stack(self->encoder, input_ids, attention_mask, (pass){ 0 }));
+}
+
+/* The memory must be [B, S, d_model], of the ids' batch. */
+static bool good_memory(const br_t5 *self, const br_tensor *ids, const br_tensor *memory)
+{
+    if (!good_ids("decoder_input_ids", ids) || !br__required(op, "memory", memory))
+        return false;
+    if (memory->ndim != 3 || memory->sizes[0] != ids->sizes[0] ||
+        memory->sizes[2] != self->config.d_model)
+        br__fail(BR_ERROR_SHAPE, op, "memory %s must be [%" PRId64 ", S, %" PRId64 "]",
+                 br__shape(memory), ids->sizes[0], self->config.d_model);
+    return !br_failed();
+}
+
+br_tensor *br_t5_decode(br_t5 *self, br_tensor *ids, br_tensor *memory,
+                        const br_t5_options *options)
+{
+    static const br_t5_options none = { 0 };
+    const br_t5_options *o = options ? options : &none;
+    br_enter(self);
+    if (!good_memory(self, ids, memory))
+        return br_leave(self, NULL);
+    pass p = { .cache = o->cache, .memory = memory };
+    p.memory_visible = br__visible_keys(op, "attention_mask", o->attention_mask, memory->sizes[0],
+                                        memory->sizes[1]);
+    return br_leave(self, run_stack(self->decoder, ids, o->decoder_attention_mask, p));
+}
+
+br_tensor *br_t5_logits(br_t5 *self, br_tensor *hidden)
+{
+    br_enter(self);
+    if (!self->lm_head)
+        return br_leave(self, br__fail(BR_ERROR_STATE, op, "a T5Model has no lm_head"));
+    if (!self->config.untied)
+        hidden = br_mul_scalar(hidden, 1 / sqrt((double)self->config.d_model));
+    return br_leave(self, br_linear_forward(self->lm_head, hidden));
+}
+
+static bool good_self(const br_t5 *self)
+{
+    if (!br_failed() && !self)
+        br__fail(BR_ERROR_ARGUMENT, op, "self is NULL, but it is required");
+    return !br_failed();
+}
+
+br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels)
+{
+    if (!good_self(self) || !good_ids("labels", labels))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *start = br_t5_start(self, labels->sizes[0]);
+    br_tensor *rest = br_slice(labels, 1, 0, -1, 1);
+    rest = br_masked_fill(rest, br_eq_scalar(rest, -100), (double)self->config.pad_token_id);
+    br_tensor *ids = br_scope_return(scope, br_cat(BR_INPUTS(start, rest), 1));
+    br_scope_end(scope);
+    return ids;
+}
+
+/* ---- For br_generate() ----------------------------------------------------------------------- */
+
+static br_tensor *next_logits(void *context, br_tensor *ids, br_tensor *attention_mask,
+                              br_cache *cache)
+{
+    const br_t5_source *source = context;
+    br_enter(source->model);
+    br_t5_options o = { .attention_mask = source->attention_mask,
+                        .decoder_attention_mask = attention_mask,
+                        .cache = cache };
+    br_tensor *x = br_t5_decode(source->model, ids, source->memory, &o);
+    return br_leave(source->model, br_t5_logits(source->model, br_select(x, 1, -1)));
+}
+
+br_language_model br_t5_language_model(br_t5_source *source)
+{
+    return (br_language_model){ .model = source, .next = source ? next_logits : NULL };
+}
+
+br_tensor *br_t5_start(const br_t5 *self, int64_t batch)
+{
+    if (!good_self(self))
+        return NULL;
+    return br_full(BR_SHAPE(batch, 1), (double)self->config.decoder_start_token_id, BR_I64);
+}
+
+/* ---- The classes by name --------------------------------------------------------------------- */
+
+static void *load(const br_auto_config *config, const char *class)
+{
+    br_t5_config c = br_t5_config_from(config);
+    return make(br__t5_checked(&c), class);
+}
+
+static void *load_model(const br_auto_config *config)
+{
+    return load(config, MODEL);
+}
+
+static void *load_generation(const br_auto_config *config)
+{
+    return load(config, GENERATION);
+}
+
+static bool init_key(const br_auto_config *config, const char *key, br_tensor *weight)
+{
+    br_t5_config c = br_t5_config_from(config);
+    return br__t5_init(&c, key, weight);
+}
+
+static const br_model_class classes[] = {
+    { MODEL, load_model },
+    { GENERATION, load_generation },
+    { NULL, NULL },
+};
+
+static const char *const heads[] = { NULL };
+static const char *const ignored[] = { "EncDecAttention.relative_attention_bias.weight", NULL };
+
+const br_model_family br__t5_family = {
+    .model_type = "t5",
+    .prefix = "transformer.",
+    .classes = classes,
+    .heads = heads,
+    .ignored = ignored,
+    .init = init_key,
+};

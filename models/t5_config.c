@@ -1,0 +1,201 @@
+/* models/t5_config.c - T5's configuration, first values, and buckets of relative positions. */
+#include "models/t5_internal.h"
+#include "tensor/tensor_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char op[] = "t5";
+
+/* ---- Configuration --------------------------------------------------------------------------- */
+
+br_t5_config br_t5_config_default(void)
+{
+    return (br_t5_config){
+        .vocab_size = 32128,
+        .d_model = 512,
+        .d_kv = 64,
+        .d_ff = 2048,
+        .num_layers = 6,
+        .num_decoder_layers = 6,
+        .num_heads = 8,
+        .relative_attention_num_buckets = 32,
+        .relative_attention_max_distance = 128,
+        .dropout_rate = 0.1,
+        .layer_norm_epsilon = 1e-6,
+        .initializer_factor = 1,
+        .activation = "relu",
+    };
+}
+
+/* "relu", "gated-silu", ...; "gated-gelu" means the approximate one. */
+static bool read_activation(const br_auto_config *config, br_t5_config *c)
+{
+    static const char *const names[] = {
+        "relu",       "gelu",       "gelu_new",       "silu",
+        "gated-relu", "gated-gelu", "gated-gelu_new", "gated-silu"
+    };
+    static const char *const meant[] = { "relu", "gelu",     "gelu_new", "silu",
+                                         "relu", "gelu_new", "gelu_new", "silu" };
+    int i = br_auto_config_choice(config, "feed_forward_proj", (int)(sizeof names / sizeof *names),
+                                  names);
+    if (i < 0)
+        return false;
+    c->activation = meant[i];
+    c->gated = strncmp(names[i], "gated-", 6) == 0;
+    return true;
+}
+
+static bool read_config(const br_auto_config *config, br_t5_config *c)
+{
+    if (!br_auto_config_expect(config, "t5"))
+        return false;
+    *c = (br_t5_config){
+        .vocab_size = br_auto_config_size(config, "vocab_size"),
+        .d_model = br_auto_config_size(config, "d_model"),
+        .d_kv = br_auto_config_size(config, "d_kv"),
+        .d_ff = br_auto_config_size(config, "d_ff"),
+        .num_layers = br_auto_config_size(config, "num_layers"),
+        .num_decoder_layers = br_auto_config_size(config, "num_decoder_layers"),
+        .num_heads = br_auto_config_size(config, "num_heads"),
+        .relative_attention_num_buckets =
+            br_auto_config_size(config, "relative_attention_num_buckets"),
+        .relative_attention_max_distance =
+            br_auto_config_size(config, "relative_attention_max_distance"),
+        .pad_token_id = br_auto_config_integer(config, "pad_token_id"),
+        .dropout_rate = br_auto_config_probability(config, "dropout_rate"),
+        .layer_norm_epsilon = br_auto_config_number(config, "layer_norm_epsilon"),
+        .initializer_factor = br_auto_config_number(config, "initializer_factor"),
+        .untied = !br_auto_config_truth(config, "tie_word_embeddings"),
+    };
+    c->decoder_start_token_id = c->pad_token_id;
+    if (br_auto_config_has(config, "decoder_start_token_id"))
+        c->decoder_start_token_id = br_auto_config_integer(config, "decoder_start_token_id");
+    return read_activation(config, c) && !br_failed();
+}
+
+br_t5_config br_t5_config_from(const br_auto_config *config)
+{
+    br_t5_config c;
+    return read_config(config, &c) ? c : (br_t5_config){ 0 };
+}
+
+static bool good_sizes(const br_t5_config *c)
+{
+    const struct {
+        const char *name;
+        int64_t size;
+    } sizes[] = {
+        { "vocab_size", c->vocab_size },
+        { "d_model", c->d_model },
+        { "d_kv", c->d_kv },
+        { "d_ff", c->d_ff },
+        { "num_layers", c->num_layers },
+        { "num_decoder_layers", c->num_decoder_layers },
+        { "num_heads", c->num_heads },
+        { "relative_attention_max_distance", c->relative_attention_max_distance },
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!br__good_size(op, sizes[i].name, sizes[i].size))
+            return false;
+    return br__good_size(op, "num_heads d_kv", c->num_heads * c->d_kv);
+}
+
+/* Half of the buckets, or a quarter, are for one distance each; there must be one, and the others
+ * must have distances left. */
+static bool good_buckets(const br_t5_config *c)
+{
+    int64_t n = c->relative_attention_num_buckets, most = c->relative_attention_max_distance;
+    if (n < 4 || n > 65536 || n % 2 != 0)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "t5: relative_attention_num_buckets is %" PRId64 ", must be even and 4 .. 65536",
+                 n);
+    else if (most <= n / 2 || most > 1 << 24)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "t5: relative_attention_max_distance is %" PRId64 ", must be %" PRId64
+                 " .. 16777216",
+                 most, n / 2 + 1);
+    return !br_failed();
+}
+
+static bool good_config(const br_t5_config *c)
+{
+    if (!br__good_config(op, c) || !good_sizes(c) || !good_buckets(c))
+        return false;
+    int64_t ids[] = { c->pad_token_id, c->decoder_start_token_id };
+    for (int i = 0; i < 2; i++)
+        if (ids[i] < 0 || ids[i] >= c->vocab_size)
+            br_raise(BR_ERROR_ARGUMENT, "t5: %s is %" PRId64 ", must be 0 .. %" PRId64,
+                     i ? "decoder_start_token_id" : "pad_token_id", ids[i], c->vocab_size - 1);
+    return br__good_probability(op, "dropout_rate", c->dropout_rate) &&
+           br__good_positive(op, "layer_norm_epsilon", c->layer_norm_epsilon) &&
+           br__good_deviation(op, "initializer_factor", c->initializer_factor) &&
+           br__good_activation(op, "activation", c->activation);
+}
+
+br_t5_config br__t5_checked(const br_t5_config *config)
+{
+    return good_config(config) ? *config : (br_t5_config){ .d_model = 1, .num_heads = 1 };
+}
+
+/* ---- First values ---------------------------------------------------------------------------- */
+
+bool br__t5_init(const void *of, const char *key, br_tensor *weight)
+{
+    const br_t5_config *c = of;
+    double model = (double)c->d_model, inner = (double)(c->num_heads * c->d_kv), per = model;
+    if (br_ndim(weight) < 2)
+        return br_init_constant_(weight, c->initializer_factor);
+    if (strstr(key, "shared.") || strstr(key, "embed_tokens.") || strstr(key, "lm_head."))
+        per = 1;
+    else if (br__ends_with(key, "Attention.q.weight"))
+        per = model * (double)c->d_kv;
+    else if (br__ends_with(key, "Attention.o.weight"))
+        per = inner;
+    else if (br__ends_with(key, ".wo.weight"))
+        per = (double)c->d_ff;
+    return br_init_normal_(weight, 0, c->initializer_factor / sqrt(per));
+}
+
+/* ---- Buckets --------------------------------------------------------------------------------- */
+
+/* The bucket of a distance, of n: the first half of them one distance each, the others of growing
+ * width. In floats, as transformers does: what is on a border goes by rounding. */
+static int64_t bucket(int64_t distance, int64_t n, int64_t max_distance)
+{
+    int64_t exact = n / 2;
+    if (distance < exact)
+        return distance;
+    float ratio = logf((float)distance / (float)exact) /
+                  (float)log((double)max_distance / (double)exact) * (float)(n - exact);
+    int64_t b = exact + (int64_t)ratio;
+    return b < n ? b : n - 1;
+}
+
+/* Buckets by distance 0 .. max_distance: i64 [max_distance + 1]. */
+static br_tensor *bucket_table(const br_t5_config *c, int64_t n)
+{
+    int64_t most = c->relative_attention_max_distance;
+    br_tensor *table = br_empty(BR_SHAPE(most + 1), BR_I64);
+    int64_t *b = br_data_i64(table);
+    for (int64_t i = 0; b && i <= most; i++)
+        b[i] = bucket(i, n, most);
+    return table;
+}
+
+br_tensor *br__t5_buckets(const br_t5_config *c, bool is_decoder, int64_t past, int64_t n,
+                          int64_t keys)
+{
+    int64_t count = c->relative_attention_num_buckets, most = c->relative_attention_max_distance;
+    int64_t each = is_decoder ? count : count / 2;
+    br_tensor *query = br_arange((double)past, (double)(past + n), 1, BR_I64);
+    br_tensor *key = br_arange(0, (double)keys, 1, BR_I64);
+    br_tensor *ahead = br_sub(br_unsqueeze(key, 0), br_unsqueeze(query, 1));
+    br_tensor *distance = br_clamp(is_decoder ? br_neg(ahead) : br_abs(ahead), 0, (double)most);
+    br_tensor *flat = br_index_select(bucket_table(c, each), 0, br_reshape(distance, BR_SHAPE(-1)));
+    br_tensor *buckets = br_reshape(flat, BR_SHAPE(n, keys));
+    if (is_decoder)
+        return buckets;
+    return br_add(buckets, br_mul_scalar(br_to(br_gt_scalar(ahead, 0), BR_I64), (double)each));
+}
