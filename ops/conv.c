@@ -166,9 +166,7 @@ static br_tensor *conv(const char *op, int dims, br_tensor *x, br_tensor *weight
     br_scope *scope = br_scope_begin();
     br_tensor *seen = with_rows(&c, x, weight, &weight);
     br_tensor *y = br_failed() ? NULL : without_rows(&c, br__convolve(&g, seen, weight, bias), x);
-    br_scope_return(scope, y);
-    br_scope_end(scope);
-    return br_failed() ? NULL : y;
+    return br__composed(scope, y);
 }
 
 br_tensor *br_f_conv1d(br_tensor *x, br_tensor *weight, br_tensor *bias,
@@ -244,9 +242,7 @@ static br_tensor *conv_transpose(const char *op, int dims, br_tensor *x, br_tens
     if (y && bias)
         y = br_add(y, br_reshape(bias, BR_SHAPE(g.channels, 1, 1)));
     y = y ? without_rows(&c, y, x) : NULL;
-    br_scope_return(scope, y);
-    br_scope_end(scope);
-    return br_failed() ? NULL : y;
+    return br__composed(scope, y);
 }
 
 br_tensor *br_f_conv_transpose1d(br_tensor *x, br_tensor *weight, br_tensor *bias,
