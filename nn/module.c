@@ -335,9 +335,10 @@ bool br_module_enter_with(br_module *module, br_tensor **input)
 {
     if (!open_scope(module))
         return false;
+    br_scope *scope = br__thread.scope;
     br_tensor *shown = input ? *input : NULL;
     if (module->state->hooks && !br__run_module_hooks(module->state, true, &shown)) {
-        br_scope_end(NULL);
+        br_scope_end(scope);
         return false;
     }
     if (input)

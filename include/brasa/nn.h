@@ -397,6 +397,66 @@ BR_API br_pool *br_adaptive_avg_pool1d_new(int64_t output_size);
 BR_API br_pool *br_adaptive_avg_pool2d_new(int64_t height, int64_t width);
 BR_API br_tensor *br_pool_forward(br_pool *self, br_tensor *x);
 
+/* ---- Recurrent layers (nn/recurrent.c) ------------------------------------------------------- */
+
+typedef struct br_rnn_options {
+    int64_t num_layers; /* 0: 1 */
+    bool no_bias;
+    bool batch_first; /* [batch, length, size], not [length, batch, size] */
+    double dropout;   /* of each layer's input but the first one's */
+    bool bidirectional;
+    bool relu; /* of nn.RNN: in place of tanh */
+} br_rnn_options;
+
+typedef struct br_rnn {
+    br_module base;
+    br_tensor *
+        *weights; /* of each layer, of each direction: weight_ih, weight_hh, bias_ih, bias_hh;
+                     biases may be NULL. In state dicts "weight_ih_l0", "..._l0_reverse" */
+    int64_t input_size, hidden_size;
+    int kind; /* which cell: private */
+    br_rnn_options options;
+} br_rnn;
+/* nn.RNN, nn.LSTM (Hochreiter and Schmidhuber, 1997) and nn.GRU (Cho et al., 2014); all parameters
+ * uniform on +-1/sqrt(hidden_size). `options` may be NULL. */
+BR_API br_rnn *br_rnn_new(int64_t input_size, int64_t hidden_size, const br_rnn_options *options);
+BR_API br_rnn *br_lstm_new(int64_t input_size, int64_t hidden_size, const br_rnn_options *options);
+BR_API br_rnn *br_gru_new(int64_t input_size, int64_t hidden_size, const br_rnn_options *options);
+/* input [L, N, input_size], or without N, gives the last layer's states [L, N, directions *
+ * hidden_size]. h_0 and, of an LSTM, c_0 are [layers * directions, N, hidden_size] or NULL for
+ * zeros; so are the last states, unless NULL is given for *h_n and *c_n. */
+BR_API br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0, br_tensor *c_0,
+                                 br_tensor **h_n, br_tensor **c_n);
+
+/* ---- Positions (nn/positions.c) -------------------------------------------------------------- */
+
+typedef struct br_sinusoidal_positional_encoding {
+    br_module base;
+    br_tensor *pe; /* [1, max_len, d_model]: sin and cos of position / 10000^(2 i / d_model) in
+                      columns 2 i and 2 i + 1 */
+    br_dropout *dropout;
+} br_sinusoidal_positional_encoding;
+/* Vaswani et al., 2017. */
+BR_API br_sinusoidal_positional_encoding *br_sinusoidal_positional_encoding_new(int64_t d_model,
+                                                                                int64_t max_len,
+                                                                                double dropout);
+/* dropout(x + pe) of x [N, L, d_model]. */
+BR_API br_tensor *br_sinusoidal_positional_encoding_forward(br_sinusoidal_positional_encoding *self,
+                                                            br_tensor *x);
+
+typedef struct br_rotary_embedding {
+    br_module base;
+    br_tensor *cos,
+        *sin; /* [max_len, dim / 2] of position / base^(2 i / dim); not in state dicts */
+    bool interleaved;
+} br_rotary_embedding;
+/* Of vectors of `dim` numbers, as br_f_rotary_embedding() pairs them; base 0 means 10000. */
+BR_API br_rotary_embedding *br_rotary_embedding_new(int64_t dim, int64_t max_len, double base,
+                                                    bool interleaved);
+/* x [..., L, dim], whose first position is `offset`. */
+BR_API br_tensor *br_rotary_embedding_forward(br_rotary_embedding *self, br_tensor *x,
+                                              int64_t offset);
+
 /* ---- Attention and Transformer layers (nn/attention.c, nn/transformer.c) -----------------------
  */
 

@@ -638,8 +638,13 @@ BR_API br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *k
                                                   br_tensor *value, br_tensor *attn_mask,
                                                   const br_attention_options *options);
 
-/* ---- Losses (ops/loss.c, nll.c, distance.c, margin.c)
- * -------------------------------------------- */
+/* Pairs of x's last dimension turned: (x1 cos - x2 sin, x2 cos + x1 sin), where cos and sin
+ * broadcast to x's shape with half the last size. A pair is number i of both halves or,
+ * interleaved, numbers 2 i and 2 i + 1. (ops/rotary.c.) Su et al., 2021. */
+BR_API br_tensor *br_f_rotary_embedding(br_tensor *x, br_tensor *cos, br_tensor *sin,
+                                        bool interleaved);
+
+/* ---- Losses (ops/loss.c, nll.c, distance.c, margin.c) ---------------------------------------- */
 
 typedef enum br_reduction {
     BR_REDUCTION_MEAN,

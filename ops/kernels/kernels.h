@@ -208,6 +208,30 @@ typedef struct br_channel_work {
         *second; /* added to: mean and squares from it, or the sums of dy, dy (x - mean) */
 } br_channel_work;
 
+/* Recurrent cells, kernels/recurrent.h. */
+typedef enum br_recurrent_kind { BR_RNN_TANH, BR_RNN_RELU, BR_LSTM, BR_GRU } br_recurrent_kind;
+
+/* A step's gates, and what of a step its gradient wants, as multiples of the state's size. */
+static inline int64_t br__gates_of(br_recurrent_kind kind)
+{
+    return kind == BR_LSTM ? 4 : kind == BR_GRU ? 3 : 1;
+}
+static inline int64_t br__kept_of(br_recurrent_kind kind)
+{
+    return kind == BR_LSTM || kind == BR_GRU ? 4 : 0;
+}
+
+/* Work for a step of `rows` sequences; all are rows without gaps. gi and gh are the parts of the
+ * gates that come of the input and of the state before, h and c that state. */
+typedef struct br_recurrent_work {
+    br_recurrent_kind kind;
+    int64_t rows, size;
+    const void *gi, *gh, *h, *c;
+    void *out, *c_out, *kept; /* the state behind, and what is kept; the gradient reads them */
+    void *dh, *dc;            /* by the state behind; afterwards what does not pass through gh */
+    void *dgi, *dgh;          /* dgh of the GRU alone: of the others it is dgi */
+} br_recurrent_work;
+
 typedef struct br_dropout_work {
     uint64_t key;
     uint32_t threshold; /* an element falls if its 32 random bits are below */
@@ -292,6 +316,8 @@ typedef struct br_kernels {
     void (*softmax_grad)(const br_softmax_work *work);
     void (*layer_norm)(const br_layer_norm_work *work);
     void (*layer_norm_grad)(const br_layer_norm_work *work);
+    void (*recurrent_step)(const br_recurrent_work *work);
+    void (*recurrent_step_grad)(const br_recurrent_work *work);
     void (*channel_moments)(const br_channel_work *work);
     void (*channel_norm)(const br_channel_work *work); /* out = (x - mean) scale + shift */
     void (*channel_products)(const br_channel_work *work);

@@ -32,6 +32,7 @@ typedef float real;
 #include "ops/kernels/norm_channels.h"
 #include "ops/kernels/optim.h"
 #include "ops/kernels/pointwise.h"
+#include "ops/kernels/recurrent.h"
 #include "ops/kernels/reduce.h"
 #include "ops/kernels/reduce_min.h"
 #include "ops/kernels/softmax.h"
@@ -70,6 +71,8 @@ const br_kernels BR_KERNEL_TABLE = {
     .softmax_grad = softmax_grad_kernel,
     .layer_norm = layer_norm_kernel,
     .layer_norm_grad = layer_norm_grad_kernel,
+    .recurrent_step = recurrent_step,
+    .recurrent_step_grad = recurrent_step_grad,
     .channel_moments = channel_moments,
     .channel_norm = channel_norm,
     .channel_products = channel_products,

@@ -46,3 +46,21 @@ record("series", lambda: nn.Sequential(
     nn.Softplus(2), nn.AvgPool1d(2, padding=1, count_include_pad=False), nn.Identity(),
     nn.AdaptiveAvgPool1d(6), nn.RMSNorm(6), nn.GroupNorm(1, 4, affine=False), nn.Sigmoid(),
     nn.RMSNorm(6, eps=0.1), nn.Tanh(), nn.LogSoftmax(1), nn.Softmax(-1)), 2, 3, 11)
+
+
+def all_of_it(model, x):
+    """Output and last states, one after the other."""
+    y, states = model(x)
+    states = states if isinstance(states, tuple) else (states,)
+    return torch.cat([t.flatten() for t in (y, *states)])
+
+
+for name, build in {
+    "lstm": lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True),
+    "lstm_plain": lambda: nn.LSTM(3, 5),
+    "gru": lambda: nn.GRU(3, 4, num_layers=2, bidirectional=True),
+    "gru_no_bias": lambda: nn.GRU(3, 4, bias=False, batch_first=True),
+    "rnn": lambda: nn.RNN(3, 4, num_layers=3),
+    "rnn_relu": lambda: nn.RNN(3, 4, nonlinearity="relu", bidirectional=True, bias=False),
+}.items():
+    record(name, build, 5, 2, 3, forward=all_of_it)

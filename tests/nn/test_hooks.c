@@ -1,4 +1,5 @@
 /* Hooks on modules' forwards: what they see and replace, their order, removal, and failures. */
+#include "tensor/tensor_internal.h"
 #include "tests/memory.h"
 
 #include <brasa/nn.h>
@@ -102,6 +103,7 @@ Test(module_hooks, failures)
     br_module_register_forward_pre_hook(br_base(before), fail, NULL);
     br_module_register_forward_hook(br_base(behind), fail, NULL);
     check_fails(br_activation_forward(before, x), "the hook failed");
+    cr_assert_eq(br__thread.scope, scope, "a scope was left open");
     check_fails(br_activation_forward(behind, x), "the hook failed");
     cr_assert_eq(br_live_tensors(), live);
     check_fails(br_module_register_forward_hook(br_base(behind), NULL, NULL), "hook is NULL");

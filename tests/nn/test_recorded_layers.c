@@ -132,9 +132,56 @@ static void *series(void)
         br_log_softmax_new(1), br_softmax_new(-1)));
 }
 
+/* Output and last states, one after the other. */
+static br_tensor *all_of_it(void *model, br_tensor *x)
+{
+    br_tensor *h, *c, *y = br_rnn_forward(model, x, NULL, NULL, &h, &c);
+    y = br_flatten(y, 0, -1);
+    h = br_flatten(h, 0, -1);
+    return c ? br_cat(BR_INPUTS(y, h, br_flatten(c, 0, -1)), 0) : br_cat(BR_INPUTS(y, h), 0);
+}
+
+#define RNN(...)      \
+    &(br_rnn_options) \
+    {                 \
+        __VA_ARGS__   \
+    }
+
+static void *lstm(void)
+{
+    return br_lstm_new(3, 4, RNN(.num_layers = 2, .bidirectional = true, .batch_first = true));
+}
+
+static void *lstm_plain(void)
+{
+    return br_lstm_new(3, 5, NULL);
+}
+
+static void *gru(void)
+{
+    return br_gru_new(3, 4, RNN(.num_layers = 2, .bidirectional = true));
+}
+
+static void *gru_no_bias(void)
+{
+    return br_gru_new(3, 4, RNN(.no_bias = true, .batch_first = true));
+}
+
+static void *rnn(void)
+{
+    return br_rnn_new(3, 4, RNN(.num_layers = 3));
+}
+
+static void *rnn_relu(void)
+{
+    return br_rnn_new(3, 4, RNN(.relu = true, .bidirectional = true, .no_bias = true));
+}
+
 static const recorded_model models[] = {
-    { "vision", vision, br_forward },
-    { "series", series, br_forward },
+    { "vision", vision, br_forward }, { "series", series, br_forward },
+    { "lstm", lstm, all_of_it },      { "lstm_plain", lstm_plain, all_of_it },
+    { "gru", gru, all_of_it },        { "gru_no_bias", gru_no_bias, all_of_it },
+    { "rnn", rnn, all_of_it },        { "rnn_relu", rnn_relu, all_of_it },
 };
 
 Test(recorded_layers, are_pytorchs)

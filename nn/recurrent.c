@@ -1,0 +1,244 @@
+/* nn/recurrent.c - RNN, LSTM and GRU: layers of recurrent cells, one or two directions each.
+ *
+ * Of a layer's direction the input's part of the gates is one product over the whole sequence; the
+ * rest is one operation (ops/recurrent.c). */
+#include "nn/nn_internal.h"
+#include "ops/recurrent_internal.h"
+
+#include <math.h>
+
+enum { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, PER_DIRECTION };
+
+static int64_t directions(const br_rnn *self)
+{
+    return self->options.bidirectional ? 2 : 1;
+}
+
+/* The four parameters of a direction of a layer; biases may be NULL. */
+static br_tensor **parameters(const br_rnn *self, int64_t layer, int64_t direction)
+{
+    return self->weights + (layer * directions(self) + direction) * PER_DIRECTION;
+}
+
+/* ---- Construction ---------------------------------------------------------------------------- */
+
+static void free_weights(void *self)
+{
+    br_free(((br_rnn *)self)->weights);
+}
+
+/* Registers a parameter as PyTorch names it, drawn from U(+-1 / sqrt(hidden_size)). */
+static br_tensor *add_parameter(br_rnn *self, const char *kind, int64_t layer, int64_t direction,
+                                int ndim, const int64_t *sizes)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s_l%lld%s", kind, (long long)layer, direction ? "_reverse" : "");
+    br_tensor *t = br_failed() ? NULL : br__new("rnn", ndim, sizes, BR_F32);
+    t = br_parameter(self, name, t);
+    double bound = 1 / sqrt((double)self->hidden_size);
+    if (t)
+        br_init_uniform_(t, -bound, bound);
+    return t;
+}
+
+static void add_direction(br_rnn *self, int64_t layer, int64_t direction)
+{
+    br_tensor **p = parameters(self, layer, direction);
+    int64_t hidden = self->hidden_size,
+            gates = br__gates_of((br_recurrent_kind)self->kind) * hidden;
+    int64_t in = layer == 0 ? self->input_size : hidden * directions(self);
+    p[WEIGHT_IH] = add_parameter(self, "weight_ih", layer, direction, BR_SHAPE(gates, in));
+    p[WEIGHT_HH] = add_parameter(self, "weight_hh", layer, direction, BR_SHAPE(gates, hidden));
+    if (self->options.no_bias)
+        return;
+    p[BIAS_IH] = add_parameter(self, "bias_ih", layer, direction, BR_SHAPE(gates));
+    p[BIAS_HH] = add_parameter(self, "bias_hh", layer, direction, BR_SHAPE(gates));
+}
+
+static bool good_options(const br_rnn *self)
+{
+    if (!br__layer_size("rnn", "input_size", self->input_size, 1) ||
+        !br__layer_size("rnn", "hidden_size", self->hidden_size, 1) ||
+        !br__layer_size("rnn", "num_layers", self->options.num_layers, 1))
+        return false;
+    double dropout = self->options.dropout;
+    if (!(dropout >= 0 && dropout <= 1))
+        br__fail(BR_ERROR_ARGUMENT, "rnn", "dropout is %g, must be in 0 .. 1", dropout);
+    return !br_failed();
+}
+
+static br_tensor *run_alone(void *module, br_tensor *x);
+
+static br_rnn *new_rnn(const char *class_name, br_recurrent_kind kind, int64_t input_size,
+                       int64_t hidden_size, const br_rnn_options *options)
+{
+    br_rnn *self = br__layer_begin(sizeof *self, class_name, run_alone);
+    if (options)
+        self->options = *options;
+    if (self->options.num_layers == 0)
+        self->options.num_layers = 1;
+    self->kind = (int)kind;
+    self->input_size = input_size;
+    self->hidden_size = hidden_size;
+    br_scope *scope = br_scope_begin();
+    int64_t layers = self->options.num_layers, both = directions(self);
+    if (good_options(self))
+        self->weights = br__calloc((size_t)(layers * both * PER_DIRECTION), sizeof(br_tensor *));
+    if (self->weights)
+        br_module_set_destroy(br_base(self), free_weights);
+    for (int64_t i = 0; self->weights && i < layers * both; i++)
+        add_direction(self, i / both, i % both);
+    br__layer_end(br_base(self), scope);
+    return self;
+}
+
+br_rnn *br_rnn_new(int64_t input_size, int64_t hidden_size, const br_rnn_options *options)
+{
+    bool relu = options && options->relu;
+    return new_rnn("RNN", relu ? BR_RNN_RELU : BR_RNN_TANH, input_size, hidden_size, options);
+}
+
+br_rnn *br_lstm_new(int64_t input_size, int64_t hidden_size, const br_rnn_options *options)
+{
+    return new_rnn("LSTM", BR_LSTM, input_size, hidden_size, options);
+}
+
+br_rnn *br_gru_new(int64_t input_size, int64_t hidden_size, const br_rnn_options *options)
+{
+    return new_rnn("GRU", BR_GRU, input_size, hidden_size, options);
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+static bool check_input(const br_rnn *self, const br_tensor *x)
+{
+    const char *op = "rnn";
+    if (!br__floating(op, "input", x) ||
+        !br__same_dtype(op, "input", x, "weight_hh_l0", self->weights[WEIGHT_HH]))
+        return false;
+    if ((x->ndim != 2 && x->ndim != 3) || x->sizes[x->ndim - 1] != self->input_size) {
+        br__fail(BR_ERROR_SHAPE, op,
+                 "input %s must have 3 dimensions, or without the batch 2, the last of %lld",
+                 br__shape(x), (long long)self->input_size);
+        return false;
+    }
+    int length = x->ndim == 3 && self->options.batch_first ? 1 : 0;
+    if (x->sizes[length] == 0)
+        br__fail(BR_ERROR_SHAPE, op, "input %s has no steps", br__shape(x));
+    return !br_failed();
+}
+
+/* A state [layers * directions, N, H], zeros if the caller has none; `batched`: with N. */
+static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor *state,
+                                const br_tensor *x, bool batched)
+{
+    int64_t sizes[] = { self->options.num_layers * directions(self), x->sizes[1],
+                        self->hidden_size };
+    if (!state)
+        return br_zeros(3, sizes, x->dtype);
+    if (!br__same_dtype("rnn", "input", x, name, state))
+        return NULL;
+    int64_t unbatched[] = { sizes[0], sizes[2] };
+    const int64_t *want = batched ? sizes : unbatched;
+    bool fits = br_ndim(state) == (batched ? 3 : 2);
+    for (int d = 0; fits && d < br_ndim(state); d++)
+        fits = state->sizes[d] == want[d];
+    if (!fits)
+        return br__fail(BR_ERROR_SHAPE, "rnn", "%s %s must be %s", name, br__shape(state),
+                        br__shape_of(batched ? 3 : 2, want));
+    return batched ? state : br_unsqueeze(state, 1);
+}
+
+/* The states of a run over [L, N, H], and where it ends. */
+typedef struct run {
+    br_tensor *x, *h0, *c0; /* with all layers' states before */
+    br_tensor *h_n, *c_n;   /* those so far behind, [layer * directions, N, H]; NULL at first */
+} run;
+
+static br_tensor *appended(br_tensor *all, br_tensor *state)
+{
+    br_tensor *row = br_unsqueeze(state, 0);
+    return all ? br_cat(BR_INPUTS(all, row), 0) : row;
+}
+
+static br_tensor *run_direction(const br_rnn *self, run *r, int64_t layer, int64_t direction)
+{
+    br_tensor **p = parameters(self, layer, direction), *c_n = NULL;
+    int64_t i = layer * directions(self) + direction;
+    br_tensor *gi = br_f_linear(r->x, p[WEIGHT_IH], p[BIAS_IH]), *h0 = br_select(r->h0, 0, i);
+    br_tensor *c0 = r->c0 ? br_select(r->c0, 0, i) : NULL;
+    br_tensor *y = br__recurrent((br_recurrent_kind)self->kind, direction == 1, gi, h0, c0,
+                                 p[WEIGHT_HH], p[BIAS_HH], &c_n);
+    r->h_n = appended(r->h_n, br_select(y, 0, direction == 1 ? 0 : -1));
+    if (c_n)
+        r->c_n = appended(r->c_n, c_n);
+    return y;
+}
+
+static void run_layer(const br_rnn *self, run *r, int64_t layer)
+{
+    double dropout = self->options.dropout;
+    if (layer > 0 && dropout > 0)
+        r->x = br_f_dropout(r->x, dropout, br_is_training(&self->base));
+    br_tensor *y = run_direction(self, r, layer, 0);
+    if (self->options.bidirectional)
+        y = br_cat(BR_INPUTS(y, run_direction(self, r, layer, 1)), -1);
+    r->x = y;
+}
+
+/* x as [L, N, ...] and back. */
+static br_tensor *turned(const br_rnn *self, br_tensor *x)
+{
+    return self->options.batch_first ? br_transpose(x, 0, 1) : x;
+}
+
+static br_tensor *forward(const br_rnn *self, br_tensor *x, run *r)
+{
+    if (!check_input(self, x))
+        return NULL;
+    bool batched = br_ndim(x) == 3;
+    r->x = batched ? turned(self, x) : br_unsqueeze(x, 1);
+    if (!r->x)
+        return NULL;
+    r->h0 = initial_state(self, "h_0", r->h0, r->x, batched);
+    if (self->kind == BR_LSTM)
+        r->c0 = initial_state(self, "c_0", r->c0, r->x, batched);
+    for (int64_t layer = 0; layer < self->options.num_layers && !br_failed(); layer++)
+        run_layer(self, r, layer);
+    if (br_failed())
+        return NULL;
+    if (!batched) {
+        r->h_n = br_squeeze(r->h_n, 1);
+        r->c_n = r->c_n ? br_squeeze(r->c_n, 1) : NULL;
+        return br_squeeze(r->x, 1);
+    }
+    return turned(self, r->x);
+}
+
+static br_tensor *run_alone(void *module, br_tensor *x)
+{
+    run r = { .x = NULL };
+    return forward(module, x, &r);
+}
+
+br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0, br_tensor *c_0,
+                          br_tensor **h_n, br_tensor **c_n)
+{
+    if (h_n)
+        *h_n = NULL;
+    if (c_n)
+        *c_n = NULL;
+    br_enter_with(self, input);
+    run r = { .h0 = h_0, .c0 = c_0 };
+    br_tensor *y = NULL;
+    if (c_0 && self->kind != BR_LSTM)
+        br__fail(BR_ERROR_ARGUMENT, "rnn", "c_0 is given, which only an LSTM has");
+    else
+        y = forward(self, input, &r);
+    br_scope *scope = br__thread.scope; /* the module's: what is handed out leaves it */
+    if (h_n && !br_failed())
+        *h_n = br_scope_return(scope, r.h_n);
+    if (c_n && !br_failed())
+        *c_n = br_scope_return(scope, r.c_n);
+    return br_leave(self, y);
+}

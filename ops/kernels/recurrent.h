@@ -1,0 +1,128 @@
+/* ops/kernels/recurrent.h - one step of recurrent cells, and its gradient; part of variant.c. What
+ * a step keeps are its gates behind their functions, and in a GRU what the reset gate is multiplied
+ * by. */
+#ifndef BR_KERNELS_RECURRENT_H
+#define BR_KERNELS_RECURRENT_H
+
+#include "ops/kernels/kernels.h"
+#include "ops/kernels/math.h"
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* h = tanh or ReLU of both parts */
+static void rnn_row(bool relu, int64_t n, const real *restrict gi, const real *restrict gh,
+                    real *restrict out)
+{
+    if (relu)
+        for (int64_t k = 0; k < n; k++)
+            out[k] = gi[k] + gh[k] > 0 ? gi[k] + gh[k] : 0;
+    else
+        for (int64_t k = 0; k < n; k++)
+            out[k] = real_tanh(gi[k] + gh[k]);
+}
+
+/* c = f c' + i g, h = o tanh c; gates lie i, f, g, o */
+static void lstm_row(int64_t n, const real *restrict gi, const real *restrict gh,
+                     const real *restrict c, real *restrict gates, real *restrict c_out,
+                     real *restrict out)
+{
+    for (int64_t k = 0; k < n; k++) {
+        real i = real_sigmoid(gi[k] + gh[k]), f = real_sigmoid(gi[n + k] + gh[n + k]);
+        real g = real_tanh(gi[2 * n + k] + gh[2 * n + k]);
+        real o = real_sigmoid(gi[3 * n + k] + gh[3 * n + k]);
+        real next = f * c[k] + i * g;
+        gates[k] = i, gates[n + k] = f, gates[2 * n + k] = g, gates[3 * n + k] = o;
+        c_out[k] = next;
+        out[k] = o * real_tanh(next);
+    }
+}
+
+/* h = (1 - z) m + z h', m = tanh(gi_m + r gh_m); gates lie r, z, m, and gh_m behind them */
+static void gru_row(int64_t n, const real *restrict gi, const real *restrict gh,
+                    const real *restrict h, real *restrict gates, real *restrict out)
+{
+    for (int64_t k = 0; k < n; k++) {
+        real r = real_sigmoid(gi[k] + gh[k]), z = real_sigmoid(gi[n + k] + gh[n + k]);
+        real q = gh[2 * n + k], m = real_tanh(gi[2 * n + k] + r * q);
+        gates[k] = r, gates[n + k] = z, gates[2 * n + k] = m, gates[3 * n + k] = q;
+        out[k] = (1 - z) * m + z * h[k];
+    }
+}
+
+static void recurrent_step(const br_recurrent_work *w)
+{
+    const int64_t n = w->size, gates = br__gates_of(w->kind) * n, kept = br__kept_of(w->kind) * n;
+    for (int64_t row = 0; row < w->rows; row++) {
+        const real *gi = (const real *)w->gi + row * gates, *h = (const real *)w->h + row * n;
+        const real *gh = (const real *)w->gh + row * gates, *c = (const real *)w->c + row * n;
+        real *out = (real *)w->out + row * n, *keep = (real *)w->kept + row * kept;
+        if (w->kind == BR_LSTM)
+            lstm_row(n, gi, gh, c, keep, (real *)w->c_out + row * n, out);
+        else if (w->kind == BR_GRU)
+            gru_row(n, gi, gh, h, keep, out);
+        else
+            rnn_row(w->kind == BR_RNN_RELU, n, gi, gh, out);
+    }
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+static void rnn_row_grad(bool relu, int64_t n, const real *restrict h, const real *restrict dh,
+                         real *restrict dgi)
+{
+    if (relu)
+        for (int64_t k = 0; k < n; k++)
+            dgi[k] = h[k] > 0 ? dh[k] : 0;
+    else
+        for (int64_t k = 0; k < n; k++)
+            dgi[k] = dh[k] * (1 - h[k] * h[k]);
+}
+
+static void lstm_row_grad(int64_t n, const real *restrict gates, const real *restrict c_before,
+                          const real *restrict c, const real *restrict dh, real *restrict dc,
+                          real *restrict dgi)
+{
+    for (int64_t k = 0; k < n; k++) {
+        real i = gates[k], f = gates[n + k], g = gates[2 * n + k], o = gates[3 * n + k];
+        real t = real_tanh(c[k]), d = dc[k] + dh[k] * o * (1 - t * t);
+        dgi[k] = d * g * i * (1 - i);
+        dgi[n + k] = d * c_before[k] * f * (1 - f);
+        dgi[2 * n + k] = d * i * (1 - g * g);
+        dgi[3 * n + k] = dh[k] * t * o * (1 - o);
+        dc[k] = d * f;
+    }
+}
+
+static void gru_row_grad(int64_t n, const real *restrict gates, const real *restrict h_before,
+                         real *restrict dh, real *restrict dgi, real *restrict dgh)
+{
+    for (int64_t k = 0; k < n; k++) {
+        real r = gates[k], z = gates[n + k], m = gates[2 * n + k], q = gates[3 * n + k];
+        real dm = dh[k] * (1 - z) * (1 - m * m), dr = dm * q * r * (1 - r);
+        real dz = dh[k] * (h_before[k] - m) * z * (1 - z);
+        dgi[k] = dgh[k] = dr;
+        dgi[n + k] = dgh[n + k] = dz;
+        dgi[2 * n + k] = dm;
+        dgh[2 * n + k] = dm * r;
+        dh[k] *= z;
+    }
+}
+
+static void recurrent_step_grad(const br_recurrent_work *w)
+{
+    const int64_t n = w->size, gates = br__gates_of(w->kind) * n, kept = br__kept_of(w->kind) * n;
+    for (int64_t row = 0; row < w->rows; row++) {
+        const real *h = (const real *)w->h + row * n, *c = (const real *)w->c + row * n;
+        const real *keep = (const real *)w->kept + row * kept;
+        real *dh = (real *)w->dh + row * n, *dgi = (real *)w->dgi + row * gates;
+        if (w->kind == BR_LSTM)
+            lstm_row_grad(n, keep, c, (const real *)w->c_out + row * n, dh, (real *)w->dc + row * n,
+                          dgi);
+        else if (w->kind == BR_GRU)
+            gru_row_grad(n, keep, h, dh, dgi, (real *)w->dgh + row * gates);
+        else
+            rnn_row_grad(w->kind == BR_RNN_RELU, n, (const real *)w->out + row * n, dh, dgi);
+    }
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* ops/kernels/rotary.c - pairs of numbers turned by angles. Bound by memory, so one build serves
+ * every instruction set. */
+#include "ops/kernels/rotary.h"
+
+#define NUMBER(type, p, offset) (*(type *)(void *)((p) + (offset)))
+
+#define ROTATE_LOOP(name, type)                                                                 \
+    static void name##_loop(int64_t n, char *const *data, const int64_t *s, const void *params) \
+    {                                                                                           \
+        const int64_t y_second = ((const int64_t *)params)[0];                                  \
+        const int64_t x_second = ((const int64_t *)params)[1];                                  \
+        for (int64_t i = 0; i < n; i++) {                                                       \
+            const type a = NUMBER(const type, data[1], i *s[1]);                                \
+            const type b = NUMBER(const type, data[1], i *s[1] + x_second);                     \
+            const type c = NUMBER(const type, data[2], i *s[2]);                                \
+            const type d = NUMBER(const type, data[3], i *s[3]);                                \
+            NUMBER(type, data[0], i *s[0]) = a * c - b * d;                                     \
+            NUMBER(type, data[0], i *s[0] + y_second) = b * c + a * d;                          \
+        }                                                                                       \
+    }                                                                                           \
+    const br_loop name = name##_loop;
+ROTATE_LOOP(br__rotate_f32, float)
+ROTATE_LOOP(br__rotate_f64, double)

@@ -1,0 +1,136 @@
+/* Recurrent layers beyond PyTorch's numbers (test_recorded_layers.c): gradients of both orders,
+ * given states, inputs without a batch, threads, memory that fails, and what is refused. */
+#include "tests/memory.h"
+#include "tests/ops/values.h"
+
+#include <brasa/nn.h>
+
+TestSuite(recurrent, .init = check_begin, .fini = check_end);
+
+typedef br_rnn *(*make_fn)(int64_t input_size, int64_t hidden_size, const br_rnn_options *options);
+static const make_fn makers[] = { br_rnn_new, br_lstm_new, br_gru_new };
+
+static br_tensor *random_leaf(int ndim, const int64_t *sizes)
+{
+    return leaf(br_randn(ndim, sizes, BR_F64));
+}
+
+/* Everything that a layer gives, of x, h_0, then an LSTM's c_0; its parameters are in it. */
+static br_tensor *run(br_tensor *const *in, int n, void *context)
+{
+    br_rnn *self = context;
+    bool is_lstm = strcmp(br_module_class(br_base(self)), "LSTM") == 0;
+    br_tensor *h, *c, *y = br_rnn_forward(self, in[0], in[1], is_lstm ? in[2] : NULL, &h, &c);
+    (void)n;
+    y = br_flatten(y, 0, -1);
+    h = br_flatten(h, 0, -1);
+    return c ? br_cat(BR_INPUTS(y, h, br_flatten(c, 0, -1)), 0) : br_cat(BR_INPUTS(y, h), 0);
+}
+
+static void check_gradients(make_fn make, const br_rnn_options *options)
+{
+    br_scope *scope = br_scope_begin();
+    br_rnn *self = make(2, 3, options);
+    br_module_to(br_base(self), BR_F64);
+    int64_t states = options->num_layers * (options->bidirectional ? 2 : 1);
+    br_tensor *in[8] = { random_leaf(BR_SHAPE(3, 2, 2)), random_leaf(BR_SHAPE(states, 2, 3)),
+                         random_leaf(BR_SHAPE(states, 2, 3)) };
+    int n = make == br_lstm_new ? 3 : 2;
+    for (int k = 0; k < 4; k++)
+        if (self->weights[k])
+            in[n++] = self->weights[k];
+    check_gradient(run, self, n, in);
+    check_second_gradient(run, self, n, in);
+    br_free_module(self);
+    br_scope_end(scope);
+}
+
+Test(recurrent, gradients, .timeout = 60)
+{
+    br_manual_seed(3);
+    for (int i = 0; i < 3; i++) {
+        check_gradients(makers[i], &(br_rnn_options){ .num_layers = 1 });
+        check_gradients(makers[i], &(br_rnn_options){
+                                       .num_layers = 2, .bidirectional = true, .no_bias = true });
+    }
+}
+
+Test(recurrent, without_batch_and_alone)
+{
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < 3; i++) {
+        br_rnn *self = makers[i](2, 3, &(br_rnn_options){ .batch_first = true });
+        br_tensor *x = br_randn(BR_SHAPE(4, 2), BR_F32), *h, *c;
+        br_tensor *y = br_rnn_forward(self, x, NULL, NULL, &h, &c);
+        br_tensor *batched = br_forward(self, br_unsqueeze(x, 0));
+        check_shape(y, BR_SHAPE(4, 3));
+        check_shape(h, BR_SHAPE(1, 3));
+        cr_assert_eq(c != NULL, i == 1);
+        cr_assert(br_equal(y, br_squeeze(batched, 0)));
+        y = br_rnn_forward(self, x, h, c, NULL, NULL);
+        cr_assert(br_equal(y, br_rnn_forward(self, x, h, c, &h, &c)));
+        br_free_module(self);
+    }
+    br_scope_end(scope);
+}
+
+Test(recurrent, does_not_depend_on_threads)
+{
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < 3; i++) {
+        br_rnn *self = makers[i](30, 70, NULL);
+        br_tensor *x = leaf(br_randn(BR_SHAPE(3, 130, 30), BR_F32)), *y[2], *dx[2][2];
+        for (int k = 0; k < 2; k++) {
+            br_set_num_threads(1 + 2 * k);
+            y[k] = br_forward(self, x);
+            br_tensor *loss = br_sum(br_mul(y[k], y[k]));
+            br_grad(1, &loss, BR_INPUTS(x, self->weights[1]), dx[k], NULL);
+        }
+        check_same_bits(y[0], y[1]);
+        check_same_bits(dx[0][0], dx[1][0]);
+        check_same_bits(dx[0][1], dx[1][1]);
+        br_free_module(self);
+    }
+    br_scope_end(scope);
+}
+
+static bool train_once(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_rnn *self = br_lstm_new(2, 3, &(br_rnn_options){ .num_layers = 2, .bidirectional = true });
+    br_tensor *y = br_forward(self, br_ones(BR_SHAPE(2, 1, 2), BR_F32));
+    if (y)
+        br_backward(br_sum(y));
+    br_free_module(self);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+Test(recurrent, memory_fails, .timeout = 60)
+{
+    fail_in_turn(train_once, "train once");
+}
+
+Test(recurrent, refuses)
+{
+    br_scope *scope = br_scope_begin();
+    br_rnn *gru = br_gru_new(2, 3, NULL);
+    br_tensor *x = br_ones(BR_SHAPE(4, 1, 2), BR_F32), *h = br_ones(BR_SHAPE(1, 2, 3), BR_F32);
+    check_fails(br_rnn_forward(gru, x, h, NULL, NULL, NULL),
+                "rnn: h_0 [1, 2, 3] must be [1, 1, 3]");
+    check_fails(br_rnn_forward(gru, x, NULL, h, NULL, NULL),
+                "c_0 is given, which only an LSTM has");
+    check_fails(br_forward(gru, br_ones(BR_SHAPE(4, 3), BR_F32)),
+                "input [4, 3] must have 3 dimensions, or without the batch 2, the last of 2");
+    check_fails(br_forward(gru, br_ones(BR_SHAPE(0, 1, 2), BR_F32)),
+                "input [0, 1, 2] has no steps");
+    check_fails(br_forward(gru, br_ones(BR_SHAPE(1, 1, 2), BR_F64)), "f64");
+    check_fails(br_forward(gru, NULL), "input is NULL");
+    br_free_module(gru);
+    gru = br_gru_new(2, 0, NULL);
+    cr_assert(strstr(br_error_message(), "hidden_size is 0, must be at least 1"));
+    br_clear_error();
+    check_fails(br_forward(gru, x), "lacks a part");
+    br_free_module(gru);
+    br_scope_end(scope);
+}
