@@ -1,0 +1,201 @@
+/* nn/losses.c - loss modules: a loss function with what it is called with. Each
+ * is a call of the function and an entry. */
+#include "nn/nn_internal.h"
+
+br_tensor *br_loss_forward(br_loss *self, int n, br_tensor *const *inputs)
+{
+    br_enter(self);
+    if (n == self->n_inputs && inputs)
+        return br_leave(self, self->function(self, inputs));
+    br__fail(BR_ERROR_ARGUMENT, "loss", "%s wants %d inputs, not %d", br_module_class(&self->base),
+             self->n_inputs, n);
+    return br_leave(self, NULL);
+}
+
+static br_loss *new_loss(const char *class_name, int n_inputs, br_loss_fn function,
+                         br_reduction reduction)
+{
+    br_loss *self = br_module_create(sizeof *self, class_name);
+    self->n_inputs = n_inputs;
+    self->function = function;
+    self->reduction = reduction;
+    return self;
+}
+
+/* Weights are buffers, as in PyTorch. */
+static void keep_weights(br_loss *self, br_tensor *weight, br_tensor *pos_weight)
+{
+    self->weight = br_buffer(self, "weight", weight);
+    self->pos_weight = br_buffer(self, "pos_weight", pos_weight);
+}
+
+/* ---- Distances
+ * -------------------------------------------------------------------------------
+ */
+
+static br_tensor *mse(const br_loss *self, br_tensor *const *in)
+{
+    return br_mse_loss(in[0], in[1], self->reduction);
+}
+
+br_loss *br_mse_loss_new(br_reduction reduction)
+{
+    return new_loss("MSELoss", 2, mse, reduction);
+}
+
+static br_tensor *l1(const br_loss *self, br_tensor *const *in)
+{
+    return br_l1_loss(in[0], in[1], self->reduction);
+}
+
+br_loss *br_l1_loss_new(br_reduction reduction)
+{
+    return new_loss("L1Loss", 2, l1, reduction);
+}
+
+static br_tensor *smooth_l1(const br_loss *self, br_tensor *const *in)
+{
+    return br_smooth_l1_loss(in[0], in[1], self->reduction, self->margin);
+}
+
+br_loss *br_smooth_l1_loss_new(br_reduction reduction, double beta)
+{
+    br_loss *self = new_loss("SmoothL1Loss", 2, smooth_l1, reduction);
+    self->margin = beta;
+    return self;
+}
+
+static br_tensor *huber(const br_loss *self, br_tensor *const *in)
+{
+    return br_huber_loss(in[0], in[1], self->reduction, self->margin);
+}
+
+br_loss *br_huber_loss_new(br_reduction reduction, double delta)
+{
+    br_loss *self = new_loss("HuberLoss", 2, huber, reduction);
+    self->margin = delta;
+    return self;
+}
+
+/* ---- Probabilities
+ * ---------------------------------------------------------------------------
+ */
+
+static br_cross_entropy_options class_options(const br_loss *self)
+{
+    br_cross_entropy_options o = self->classes;
+    o.weight = self->weight;
+    return o;
+}
+
+static br_loss *new_class_loss(const char *class_name, br_loss_fn function,
+                               const br_cross_entropy_options *options)
+{
+    br_loss *self = new_loss(class_name, 2, function, BR_REDUCTION_MEAN);
+    if (options) {
+        self->classes = *options;
+        self->reduction = options->reduction;
+        keep_weights(self, options->weight, NULL);
+    }
+    return self;
+}
+
+static br_tensor *cross_entropy(const br_loss *self, br_tensor *const *in)
+{
+    br_cross_entropy_options o = class_options(self);
+    return br_cross_entropy(in[0], in[1], &o);
+}
+
+br_loss *br_cross_entropy_loss_new(const br_cross_entropy_options *options)
+{
+    return new_class_loss("CrossEntropyLoss", cross_entropy, options);
+}
+
+static br_tensor *nll(const br_loss *self, br_tensor *const *in)
+{
+    br_cross_entropy_options o = class_options(self);
+    return br_nll_loss(in[0], in[1], &o);
+}
+
+br_loss *br_nll_loss_new(const br_cross_entropy_options *options)
+{
+    return new_class_loss("NLLLoss", nll, options);
+}
+
+static br_tensor *bce(const br_loss *self, br_tensor *const *in)
+{
+    return br_binary_cross_entropy(in[0], in[1], self->weight, self->reduction);
+}
+
+br_loss *br_bce_loss_new(br_tensor *weight, br_reduction reduction)
+{
+    br_loss *self = new_loss("BCELoss", 2, bce, reduction);
+    keep_weights(self, weight, NULL);
+    return self;
+}
+
+static br_tensor *bce_with_logits(const br_loss *self, br_tensor *const *in)
+{
+    return br_binary_cross_entropy_with_logits(in[0], in[1], self->weight, self->reduction,
+                                               self->pos_weight);
+}
+
+br_loss *br_bce_with_logits_loss_new(br_tensor *weight, br_reduction reduction,
+                                     br_tensor *pos_weight)
+{
+    br_loss *self = new_loss("BCEWithLogitsLoss", 2, bce_with_logits, reduction);
+    keep_weights(self, weight, pos_weight);
+    return self;
+}
+
+static br_tensor *kl_div(const br_loss *self, br_tensor *const *in)
+{
+    return br_kl_div(in[0], in[1], self->reduction, self->log_target);
+}
+
+br_loss *br_kl_div_loss_new(br_reduction reduction, bool log_target)
+{
+    br_loss *self = new_loss("KLDivLoss", 2, kl_div, reduction);
+    self->log_target = log_target;
+    return self;
+}
+
+/* ---- Margins
+ * ---------------------------------------------------------------------------------
+ */
+
+static br_tensor *cosine_embedding(const br_loss *self, br_tensor *const *in)
+{
+    return br_cosine_embedding_loss(in[0], in[1], in[2], self->margin, self->reduction);
+}
+
+br_loss *br_cosine_embedding_loss_new(double margin, br_reduction reduction)
+{
+    br_loss *self = new_loss("CosineEmbeddingLoss", 3, cosine_embedding, reduction);
+    self->margin = margin;
+    return self;
+}
+
+static br_tensor *margin_ranking(const br_loss *self, br_tensor *const *in)
+{
+    return br_margin_ranking_loss(in[0], in[1], in[2], self->margin, self->reduction);
+}
+
+br_loss *br_margin_ranking_loss_new(double margin, br_reduction reduction)
+{
+    br_loss *self = new_loss("MarginRankingLoss", 3, margin_ranking, reduction);
+    self->margin = margin;
+    return self;
+}
+
+static br_tensor *triplet_margin(const br_loss *self, br_tensor *const *in)
+{
+    return br_triplet_margin_loss(in[0], in[1], in[2], &self->triplet, self->reduction);
+}
+
+br_loss *br_triplet_margin_loss_new(const br_triplet_options *options, br_reduction reduction)
+{
+    br_loss *self = new_loss("TripletMarginLoss", 3, triplet_margin, reduction);
+    self->triplet = options ? *options : (br_triplet_options){ 1, 2, 1e-6, false };
+    return self;
+}

@@ -1,0 +1,85 @@
+/* Loss modules give what the functions do with the same arguments, and keep their weights. */
+#include "tests/ops/values.h"
+
+#include <brasa/nn.h>
+
+TestSuite(loss_modules, .init = check_begin, .fini = check_end);
+
+static br_tensor *x, *y, *z, *probabilities, *signs, *classes, *weight;
+
+static void make_inputs(void)
+{
+    x = values(BR_SHAPE(3, 4), 1, BR_F32);
+    y = values(BR_SHAPE(3, 4), 2, BR_F32);
+    z = values(BR_SHAPE(3, 4), 3, BR_F32);
+    probabilities = br_softmax(y, -1);
+    signs = br_sign(values(BR_SHAPE(3), 4, BR_F32));
+    classes = br_from_i64(BR_SHAPE(3), (int64_t[]){ 3, 0, 2 });
+    weight = br_add_scalar(br_abs(values(BR_SHAPE(4), 5, BR_F32)), 1);
+}
+
+/* The module's loss is the function's; the module goes. */
+static void check_loss(br_loss *loss, br_tensor *got, br_tensor *want)
+{
+    check_ok();
+    cr_assert(br_equal(got, want), "%s: %s", br_module_class(br_base(loss)), br_error_message());
+    br_free_module(loss);
+}
+
+#define check(constructor, call, ...)                                                          \
+    do {                                                                                       \
+        br_loss *check_module = constructor;                                                   \
+        check_loss(check_module, br_loss_forward(check_module, BR_INPUTS(__VA_ARGS__)), call); \
+    } while (0)
+
+Test(loss_modules, are_the_functions)
+{
+    const br_reduction mean = BR_REDUCTION_MEAN, sum = BR_REDUCTION_SUM, none = BR_REDUCTION_NONE;
+    br_scope *scope = br_scope_begin();
+    make_inputs();
+    const br_cross_entropy_options options = { .reduction = sum, .weight = weight };
+    check(br_mse_loss_new(mean), br_mse_loss(x, y, mean), x, y);
+    check(br_l1_loss_new(none), br_l1_loss(x, y, none), x, y);
+    check(br_smooth_l1_loss_new(sum, 0.5), br_smooth_l1_loss(x, y, sum, 0.5), x, y);
+    check(br_huber_loss_new(sum, 0.5), br_huber_loss(x, y, sum, 0.5), x, y);
+    check(br_cross_entropy_loss_new(NULL), br_cross_entropy(x, classes, NULL), x, classes);
+    check(br_cross_entropy_loss_new(&options), br_cross_entropy(x, classes, &options), x, classes);
+    check(br_nll_loss_new(&options), br_nll_loss(x, classes, &options), x, classes);
+    check(br_bce_loss_new(weight, mean),
+          br_binary_cross_entropy(probabilities, probabilities, weight, mean), probabilities,
+          probabilities);
+    check(br_bce_with_logits_loss_new(NULL, sum, weight),
+          br_binary_cross_entropy_with_logits(x, probabilities, NULL, sum, weight), x,
+          probabilities);
+    check(br_kl_div_loss_new(BR_REDUCTION_BATCHMEAN, false),
+          br_kl_div(x, probabilities, BR_REDUCTION_BATCHMEAN, false), x, probabilities);
+    check(br_cosine_embedding_loss_new(0.2, none), br_cosine_embedding_loss(x, y, signs, 0.2, none),
+          x, y, signs);
+    check(br_margin_ranking_loss_new(0.3, mean),
+          br_margin_ranking_loss(br_select(x, 1, 0), br_select(y, 1, 0), signs, 0.3, mean),
+          br_select(x, 1, 0), br_select(y, 1, 0), signs);
+    check(br_triplet_margin_loss_new(NULL, mean), br_triplet_margin_loss(x, y, z, NULL, mean), x, y,
+          z);
+    br_scope_end(scope);
+}
+
+/* Weights are in the state dict, move with the module, and outlive their scope. */
+Test(loss_modules, keep_their_weights)
+{
+    br_scope *scope = br_scope_begin();
+    make_inputs();
+    br_loss *loss = br_bce_with_logits_loss_new(weight, BR_REDUCTION_MEAN, weight);
+    br_scope_end(scope);
+    scope = br_scope_begin();
+    br_named_list *state = br_state_dict(br_base(loss));
+    cr_assert_eq(state->count, 2);
+    cr_assert_not_null(br_named_list_get(state, "weight"));
+    cr_assert_not_null(br_named_list_get(state, "pos_weight"));
+    br_named_list_free(state);
+    br_module_to(br_base(loss), BR_F64);
+    br_tensor *in = br_zeros(BR_SHAPE(2, 4), BR_F64);
+    cr_assert_eq(br_dtype_of(br_loss_forward(loss, BR_INPUTS(in, in))), BR_F64);
+    check_fails(br_loss_forward(loss, BR_INPUTS(in)), "BCEWithLogitsLoss wants 2 inputs, not 1");
+    br_free_module(loss);
+    br_scope_end(scope);
+}
