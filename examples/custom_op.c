@@ -5,7 +5,7 @@
 #include <brasa/brasa.h>
 #include <math.h>
 
-enum { HIDDEN = 48, STEPS = 500, POINTS = 256 };
+enum { HIDDEN = 48, STEPS = 1200, POINTS = 256 };
 
 /* dx = 1 + sin(2 a x), da = (x sin(2 a x) - sin^2(a x) / a) / a */
 static void snake_backward(br_node *node, br_tensor *dy, br_tensor **dx)
