@@ -312,8 +312,8 @@ static inline void br__event_cleanup(const uint64_t *event)
 /* Calls task(context, i) for i of 0 .. n-1, by the threads of br_set_num_threads(). What task i
  * does must not depend on who runs it. Runs serially inside another parallel loop. */
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context);
-/* For a thread that works beside the program's own: its loops run in it alone from now on, and never
- * keep those of others from being shared. */
+/* For a thread that works beside the program's own: its loops run in it alone from now on, and
+ * never keep those of others from being shared. */
 void br__work_alone(void);
 /* Elements that one task should take of a loop whose elements are cheap. */
 enum { BR_GRAIN = 32768 };

@@ -28,7 +28,7 @@ typedef struct br_auto_model_options {
 /* What a loading found. Names joined by ", "; "" if none. They are as the file has them, which may
  * be anything: escape them before a terminal sees them. */
 typedef struct br_auto_model_report {
-    int64_t matched; /* keys of the files that were used, renamed ones among them */
+    int64_t matched;   /* keys of the files that were used, renamed ones among them */
     int64_t converted; /* of those, from F16 or BF16 to F32 */
     int64_t renamed, missing, unexpected, ignored;
     char *converted_names;  /* "pooler.dense.weight from BF16" */
