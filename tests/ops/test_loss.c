@@ -160,3 +160,24 @@ Test(loss, gradients)
         check_second_gradient(loss, &c, 1, &x);
     }
 }
+
+/* The fused form and the composed one, which weights of 1 ask for, agree in value and gradient. */
+Test(loss, fused_and_composed_agree)
+{
+    br_tensor *x = leaf(values(BR_SHAPE(5, 7, 3), 6, BR_F64)), *dx[2], *y[2];
+    br_tensor *target =
+        br_from_i64(BR_SHAPE(5, 3), (int64_t[]){ 0, 2, 7, 1, 2, 6, 0, 1, 7, 3, 4, 5, 6, 0, 2 });
+    br_cross_entropy_options options = { .has_ignore_index = true, .ignore_index = 7 };
+    for (int r = BR_REDUCTION_MEAN; r <= BR_REDUCTION_NONE; r++) {
+        options.reduction = (br_reduction)r;
+        for (int composed = 0; composed < 2; composed++) {
+            options.weight = composed ? br_ones(BR_SHAPE(7), BR_F64) : NULL;
+            y[composed] = br_cross_entropy(x, target, &options);
+            br_grad(1, (br_tensor *[]){ br_sum(y[composed]) }, 1, &x, &dx[composed], NULL);
+        }
+        check_ok();
+        cr_assert_str_eq(br_op_name(y[0]), "cross_entropy");
+        cr_assert_str_neq(br_op_name(y[1]), "cross_entropy");
+        cr_assert(br_allclose(y[0], y[1], 1e-13, 1e-13) && br_allclose(dx[0], dx[1], 1e-13, 1e-13));
+    }
+}
