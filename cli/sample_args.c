@@ -97,9 +97,9 @@ static bool read_ints(const json_t *value, sample_arg *out)
         return false;
     for (size_t i = 0; i < n; i++) {
         const json_t *item = one ? value : json_array_get(value, i);
-        if (!json_is_integer(item))
+        if (!json_is_integer(item) && !json_is_null(item))
             return false;
-        out->ints[i] = json_integer_value(item);
+        out->ints[i] = json_is_null(item) ? BR_ALL : json_integer_value(item);
     }
     out->count = (int)n;
     return true;
@@ -113,6 +113,23 @@ static bool read_tensors(binding *b, const json_t *value, sample_arg *out)
     for (size_t i = 0; i < n; i++)
         if (!read_tensor(b, json_array_get(value, i), &out->tensors[i]))
             return false;
+    out->count = (int)n;
+    return true;
+}
+
+/* One index for each of the first dimensions: a tensor, or x[:], which is NULL. */
+static bool read_indices(binding *b, const json_t *value, sample_arg *out)
+{
+    bool one = json_is_object(value);
+    size_t n = one ? 1 : json_array_size(value);
+    if (n == 0 || n > SAMPLE_ITEMS)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = one ? value : json_array_get(value, i);
+        if (!json_is_true(json_object_get(item, "whole")) &&
+            !read_tensor(b, item, &out->tensors[i]))
+            return false;
+    }
     out->count = (int)n;
     return true;
 }
@@ -166,6 +183,10 @@ static bool read_typed(binding *b, const parameter *p, const json_t *value, samp
         return read_tensor(b, value, &out->tensor) && br_dtype_of(out->tensor) == BR_I64;
     if (is(type, "Tensor[]"))
         return read_tensors(b, value, out);
+    if (is(type, "Index[]"))
+        return read_indices(b, value, out);
+    if (is(type, "str"))
+        return (out->text = json_string_value(value)) != NULL;
     if (is(type, "int")) {
         out->integer = json_integer_value(value);
         return json_is_integer(value);
@@ -189,12 +210,17 @@ static const char *described(const json_t *value, const br_tensor *tensor, char 
 {
     const char *other = json_string_value(json_object_get(value, "other"));
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    other = other ? other : json_string_value(json_object_get(value, "dtype"));
     if (tensor)
         snprintf(buffer, size, "a tensor of %s", br_dtype_name(br_dtype_of(tensor)));
     else if (json_object_get(value, "tensor"))
         snprintf(buffer, size, "a tensor");
     else
-        snprintf(buffer, size, "%.60s", other ? other : text ? text : "?");
+        snprintf(buffer, size, "%.60s",
+                 other                  ? other
+                 : json_is_array(value) ? "a list"
+                 : text                 ? text
+                                        : "?");
     free(text);
     return buffer;
 }

@@ -4,9 +4,10 @@
  *
  *     "Tensor input, int[] dim=None, bool keepdim=False, {mean|sum} reduction=mean"
  *
- * Types are Tensor, Tensor[], Index (a tensor of i64), int, int[], float, bool, dtype, a choice of
- * words in braces, and `only`, which takes nothing but the default. A default of None makes an
- * argument optional, None for another is its default, and one integer goes for a list of one. */
+ * Types are Tensor, Tensor[], Index (a tensor of i64), Index[] (in which a whole slice is NULL),
+ * str, int, int[], float, bool, dtype, a choice of words in braces, and `only`, which takes nothing
+ * but the default. A default of None makes an argument optional, None for another is its default,
+ * one integer goes for a list of one, and None in a list is BR_ALL. */
 #ifndef BRASA_CLI_SAMPLE_ARGS_H
 #define BRASA_CLI_SAMPLE_ARGS_H
 
@@ -21,6 +22,7 @@ typedef struct sample_arg {
     int64_t integer; /* of an int, a bool, or the number of a choice's word */
     double number;
     br_dtype dtype;
+    const char *text; /* of a str; the record's */
     int count;
     int64_t ints[SAMPLE_ITEMS];
     br_tensor *tensors[SAMPLE_ITEMS];

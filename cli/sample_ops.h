@@ -4,15 +4,18 @@
 
 #include "cli/sample_args.h"
 
+enum { SAMPLE_OUTPUTS = 64 };
+
 typedef struct sample_op {
     const char *name; /* in PyTorch's table of operations; ends in _ for the form in place */
     const char *signature;
     const char *expression;
-    /* Gives the results in out[0 ..]; NULL where the call failed. */
+    /* Gives the results in out[0 .. SAMPLE_OUTPUTS - 1]; NULL where the call failed. */
     void (*call)(sample_arg *a, br_tensor **out);
-    const char *left_out; /* why such a call cannot be compared; NULL: it can */
-    bool first_order;     /* there is no second-order gradient */
-    bool dense;           /* may refuse inputs that are not contiguous */
+    const char *left_out; /* why calls for which left_out_if() is true are not made */
+    bool (*left_out_if)(sample_arg *a);
+    bool first_order; /* there is no second-order gradient */
+    bool dense;       /* may refuse inputs that are not contiguous */
 } sample_op;
 
 extern const sample_op sample_ops[];

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LEAVES = 32, MAX_OUTPUTS = 64 };
+enum { MAX_LEAVES = 32 };
 
 /* One call. */
 typedef struct run {
@@ -23,7 +23,7 @@ typedef struct run {
     size_t size;
     double excess;
     int n_leaves, n_outputs;
-    br_tensor *leaves[MAX_LEAVES], *outputs[MAX_OUTPUTS];
+    br_tensor *leaves[MAX_LEAVES], *outputs[SAMPLE_OUTPUTS];
     const json_t *recorded[MAX_LEAVES]; /* of the leaves */
 } run;
 
@@ -209,7 +209,7 @@ static void second_order(run *r, br_tensor **first)
 
 static void check_gradients(run *r, bool second)
 {
-    br_tensor *grads[MAX_LEAVES] = { NULL }, *weights[MAX_OUTPUTS], *from[MAX_OUTPUTS];
+    br_tensor *grads[MAX_LEAVES] = { NULL }, *weights[SAMPLE_OUTPUTS], *from[SAMPLE_OUTPUTS];
     int n = 0;
     for (int i = 0; i < r->n_outputs; i++)
         if (has_gradient(r, i)) {
@@ -257,7 +257,8 @@ static const sample_op *find_row(run *r, const char *name, sample_arg *args, sam
         r->n_leaves = 0;
         r->dtypes = 0;
         if (sample_bind(sample_ops[i].signature, json_object_get(r->sample, "args"),
-                        json_object_get(r->sample, "kwargs"), make_input, r, args, &misfit))
+                        json_object_get(r->sample, "kwargs"), make_input, r, args, &misfit) &&
+            (!sample_ops[i].left_out || sample_ops[i].left_out_if(args)))
             return &sample_ops[i];
         if (misfit.position > why->position)
             *why = misfit;
@@ -273,7 +274,7 @@ static void call(run *r, const sample_op *row, sample_arg *args)
         return;
     br_manual_seed((uint64_t)json_integer_value(json_object_get(r->sample, "seed")));
     row->call(args, r->outputs);
-    while (r->n_outputs < MAX_OUTPUTS && r->outputs[r->n_outputs])
+    while (r->n_outputs < SAMPLE_OUTPUTS && r->outputs[r->n_outputs])
         r->n_outputs++;
 }
 
@@ -315,7 +316,7 @@ static void replay_in_place(run *r)
         return;
     r->form = ", in place";
     replay(r, row, args);
-    count(r->report, "in_place");
+    count(json_object_get(r->report, "calls"), row->expression);
 }
 
 /* The same call with inputs that lie in memory in another way. */
@@ -345,7 +346,7 @@ static void report_failure(run *r)
 /* A call that PyTorch refuses. */
 static void check_error(run *r, const sample_op *row, sample_arg *args)
 {
-    if (!row) {
+    if (!row || row->left_out) {
         count(r->report, "inexpressible");
         return;
     }
@@ -365,6 +366,7 @@ static void report_pass(run *r, const sample_op *row)
     json_array_append_new(json_object_get(r->report, "passed"),
                           json_integer((json_int_t)r->number));
     count(json_object_get(r->report, "dtypes"), text_of(r->sample, "dtype"));
+    count(json_object_get(r->report, "calls"), row->expression);
     if (has_recorded(r, "grad"))
         count(r->report, "gradients");
     if (has_recorded(r, "second") && !row->first_order)
@@ -473,10 +475,10 @@ static json_t *rows_of(const char *name)
 
 static json_t *new_report(const char *op, const char *variant)
 {
-    return json_pack("{s:s, s:s, s:o, s:{}, s:{}, s:[], s:[], s:[], s:f, s:i, s:i, s:i, s:i, s:i}",
-                     "op", op, "variant", variant, "rows", rows_of(op), "skipped", "dtypes",
-                     "failures", "passed", "refused", "excess", 0.0, "failed", 0, "gradients", 0,
-                     "second", 0, "in_place", 0, "inexpressible", 0);
+    return json_pack("{s:s, s:s, s:o, s:{}, s:{}, s:{}, s:[], s:[], s:[], s:f, s:i, s:i, s:i, s:i}",
+                     "op", op, "variant", variant, "rows", rows_of(op), "calls", "skipped",
+                     "dtypes", "failures", "passed", "refused", "excess", 0.0, "failed", 0,
+                     "gradients", 0, "second", 0, "inexpressible", 0);
 }
 
 /* Adds the report of one operation; false with an error pending if the record is bad. */

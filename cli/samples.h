@@ -19,10 +19,10 @@
 bool samples_are_in(br_safetensors *file);
 /* Makes the file's calls. For each operation the list has a report: "op", "variant", the "rows"
  * that were to choose from as of samples_list(), which samples "passed" and which were rightly
- * "refused", messages of "failures", {"skipped": {reason: number}}, {"dtypes": {dtype: number
- * passed}}, numbers "failed", "gradients", "second", "in_place" and "inexpressible", and the
- * largest "excess" (1 is all that is allowed). NULL and an error pending if the file cannot be
- * read. */
+ * "refused", messages of "failures", {"skipped": {reason: number}}, {"calls": {expression:
+ * number passed}}, {"dtypes": {dtype: number passed}}, numbers "failed", "gradients", "second" and
+ * "inexpressible", and the largest "excess" (1 is all that is allowed). NULL and an error pending
+ * if the file cannot be read. */
 json_t *samples_check(br_safetensors *file);
 /* The operations that Brasa has, each {"name", "signature", "expression"}. */
 json_t *samples_list(void);

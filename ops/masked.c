@@ -403,8 +403,10 @@ br_tensor *br_take_along_dim(br_tensor *x, br_tensor *index, int64_t dim)
     br_scope *scope = br_scope_begin();
     br_tensor *y = NULL;
     if (dim == BR_ALL) {
+        index = br__wrap_index(op, index, x->numel);
         y = br_gather(br_flatten(x, 0, -1), 0, br_flatten(index, 0, -1));
-    } else if (br__wrap_dim(op, "dim", x, &dim) && broadcast_along(op, x, index, dim, sizes)) {
+    } else if (br__wrap_dim(op, "dim", x, &dim) && broadcast_along(op, x, index, dim, sizes) &&
+               (index = br__wrap_index(op, index, x->ndim == 0 ? 1 : x->sizes[dim]))) {
         x = br_expand(x, x->ndim, sizes);
         if (index->ndim > 0)
             sizes[dim] = index->sizes[dim];

@@ -418,7 +418,8 @@ BR_API br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index);
 /* out[i][j][k] = x[i][index[i][j][k]][k] for dim = 1. index has x's number of dimensions and, but
  * for dim, sizes no larger than x's; the result has index's shape. */
 BR_API br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index);
-/* The same, where x and index broadcast but for dim; of the flattened tensors for BR_ALL. */
+/* The same, where x and index broadcast but for dim; of the flattened tensors for BR_ALL. Negative
+ * indices count from the end. */
 BR_API br_tensor *br_take_along_dim(br_tensor *x, br_tensor *index, int64_t dim);
 /* Elements of the flattened x, in index's shape; negative indices count from the end. */
 BR_API br_tensor *br_take(br_tensor *x, br_tensor *index);

@@ -24,6 +24,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.bool: "bool"}
 LARGEST = 100_000  # elements of a sample's tensors: what is larger is left out
+MOST = 200  # samples of an operation in one dtype; of more, so many are drawn
 
 
 class Skip(Exception):
@@ -234,6 +235,10 @@ class File:
             return [self.value(v) for v in value]
         if isinstance(value, torch.dtype):
             return {"dtype": str(value).removeprefix("torch.")}
+        if isinstance(value, torch.device):
+            return value.type
+        if value == slice(None) and isinstance(value, slice):
+            return {"whole": True}
         if isinstance(value, float) and not math.isfinite(value):
             return {"float": str(value)}
         if value is None or isinstance(value, (bool, str, float)) or (
@@ -325,7 +330,8 @@ def record(op, seed):
             continue
         seed_all(seed)
         grad = op.supports_autograd and dtype.is_floating_point
-        for sample in list(op.sample_inputs("cpu", dtype, requires_grad=grad)):
+        samples = list(op.sample_inputs("cpu", dtype, requires_grad=grad))
+        for sample in samples if len(samples) <= MOST else random.sample(samples, MOST):
             file.add(sample, dtype)
     if op.error_inputs_func:
         seed_all(seed)
