@@ -34,73 +34,6 @@ BR_API br_tensor *br_div_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_rdiv_scalar(br_tensor *a, double s); /* s / a */
 BR_API br_tensor *br_pow_scalar(br_tensor *a, double s);
 
-/* ---- In place (ops/in_place.c) --------------------------------------------------------------- */
-
-/* They change a and return it. b broadcasts to a; a's shape stays. Refused on a leaf that requires
- * grad while grad mode is on, as in PyTorch. */
-BR_API br_tensor *br_add_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_mul_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_add_scalar_(br_tensor *a, double s);
-BR_API br_tensor *br_mul_scalar_(br_tensor *a, double s);
-BR_API br_tensor *br_sub_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_sub_scalar_(br_tensor *a, double s);
-BR_API br_tensor *br_div_scalar_(br_tensor *a, double s);
-BR_API br_tensor *br_pow_scalar_(br_tensor *a, double s);
-BR_API br_tensor *br_fill_(br_tensor *a, double value);
-BR_API br_tensor *br_zero_(br_tensor *a);
-/* Elements of b, converted to a's dtype. */
-BR_API br_tensor *br_copy_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value);
-
-/* The functions below, in place (ops/in_place_functions.c): a = function(a), or of a and b. */
-BR_API br_tensor *br_neg_(br_tensor *a);
-BR_API br_tensor *br_abs_(br_tensor *a);
-BR_API br_tensor *br_sign_(br_tensor *a);
-BR_API br_tensor *br_floor_(br_tensor *a);
-BR_API br_tensor *br_ceil_(br_tensor *a);
-BR_API br_tensor *br_round_(br_tensor *a);
-BR_API br_tensor *br_trunc_(br_tensor *a);
-BR_API br_tensor *br_exp_(br_tensor *a);
-BR_API br_tensor *br_exp2_(br_tensor *a);
-BR_API br_tensor *br_expm1_(br_tensor *a);
-BR_API br_tensor *br_log_(br_tensor *a);
-BR_API br_tensor *br_log2_(br_tensor *a);
-BR_API br_tensor *br_log10_(br_tensor *a);
-BR_API br_tensor *br_log1p_(br_tensor *a);
-BR_API br_tensor *br_sqrt_(br_tensor *a);
-BR_API br_tensor *br_rsqrt_(br_tensor *a);
-BR_API br_tensor *br_reciprocal_(br_tensor *a);
-BR_API br_tensor *br_square_(br_tensor *a);
-BR_API br_tensor *br_sin_(br_tensor *a);
-BR_API br_tensor *br_cos_(br_tensor *a);
-BR_API br_tensor *br_tan_(br_tensor *a);
-BR_API br_tensor *br_asin_(br_tensor *a);
-BR_API br_tensor *br_acos_(br_tensor *a);
-BR_API br_tensor *br_atan_(br_tensor *a);
-BR_API br_tensor *br_sinh_(br_tensor *a);
-BR_API br_tensor *br_cosh_(br_tensor *a);
-BR_API br_tensor *br_tanh_(br_tensor *a);
-BR_API br_tensor *br_asinh_(br_tensor *a);
-BR_API br_tensor *br_acosh_(br_tensor *a);
-BR_API br_tensor *br_atanh_(br_tensor *a);
-BR_API br_tensor *br_erf_(br_tensor *a);
-BR_API br_tensor *br_erfc_(br_tensor *a);
-BR_API br_tensor *br_sigmoid_(br_tensor *a);
-BR_API br_tensor *br_relu_(br_tensor *a);
-BR_API br_tensor *br_silu_(br_tensor *a);
-BR_API br_tensor *br_div_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_pow_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_atan2_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_hypot_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_fmod_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_remainder_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_floor_divide_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_xlogy_(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_clamp_(br_tensor *a, double min, double max);
-BR_API br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight);
-BR_API br_tensor *br_addcmul_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value);
-BR_API br_tensor *br_addcdiv_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value);
-
 /* ---- Functions of one element (ops/pointwise.c, activation.c): f32, f64 ---------------------- */
 
 BR_API br_tensor *br_exp(br_tensor *x);
@@ -466,15 +399,6 @@ BR_API br_tensor *br_index_put(br_tensor *x, int n, br_tensor *const *indices, b
 /* x with elements of source, in their order, where the bool mask is true; x and mask broadcast. */
 BR_API br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *source);
 
-/* In place, as above (In place). */
-BR_API br_tensor *br_scatter_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
-BR_API br_tensor *br_scatter_scalar_(br_tensor *x, int64_t dim, br_tensor *index, double value);
-BR_API br_tensor *br_scatter_add_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
-BR_API br_tensor *br_index_copy_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source);
-BR_API br_tensor *br_index_add_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source,
-                                double alpha);
-BR_API br_tensor *br_index_fill_(br_tensor *x, int64_t dim, br_tensor *index, double value);
-
 /* Rows of weight [n, d]: [*index, d]. The gradient leaves row padding_idx out (-1: no such row). */
 BR_API br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx);
 
@@ -728,4 +652,7 @@ BR_API br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_re
 #ifdef __cplusplus
 }
 #endif
+
+#include <brasa/ops/in_place.h>
+
 #endif
