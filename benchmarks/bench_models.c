@@ -33,7 +33,8 @@ typedef struct model_entry {
     /* The loss, or NULL with an error. */
     br_tensor *(*loss)(br_module *module, br_tensor *const *batch);
     bool has_dropout;
-    bool no_optimizer; /* a training step is forward and backward */
+    /* NULL: a training step is forward and backward. */
+    br_optim *(*optimizer)(br_module *module, const br_adam_options *options);
 } model_entry;
 
 static br_module *make_bert(void)
@@ -174,6 +175,24 @@ static br_tensor *transformer_loss(br_module *module, br_tensor *const *batch)
     return br_cross_entropy(br_flatten(out, 0, 1), batch[2], NULL);
 }
 
+/* GPT-2 of 124 million parameters. */
+static br_module *make_gpt2(void)
+{
+    br_gpt2_config config = br_gpt2_config_default();
+    return br_base(br_gpt2_lm_new(&config));
+}
+
+static void make_gpt2_batch(br_tensor **batch)
+{
+    batch[0] = make_ids(4, 64, 7919, 104729, 0, 50257);
+}
+
+static br_tensor *gpt2_loss(br_module *module, br_tensor *const *batch)
+{
+    br_tensor *logits = br_gpt2_lm_forward((br_gpt2_lm *)(void *)module, batch[0], NULL);
+    return br_causal_lm_loss(logits, batch[0]);
+}
+
 /* Attention alone, of 12 heads of 64. */
 typedef struct attention_inputs {
     br_module base;
@@ -222,15 +241,16 @@ static br_tensor *attention_loss(br_module *module, br_tensor *const *batch)
 }
 
 static const model_entry models[] = {
-    { "bert-scratch", make_bert, make_bert_batch, bert_loss, false, false },
-    { "encoder-decoder", make_encoder_decoder, make_copy_batch, copy_loss, true, false },
-    { "classifier-5", make_classifier, make_text_of_5, classifier_loss, true, false },
-    { "classifier-128", make_classifier, make_texts_of_128, classifier_loss, true, false },
-    { "transformer", make_transformer, make_translations, transformer_loss, false, false },
-    { "attention-2048", make_attention_2048, make_no_batch, attention_loss, false, true },
+    { "bert-scratch", make_bert, make_bert_batch, bert_loss, false, br_adam },
+    { "encoder-decoder", make_encoder_decoder, make_copy_batch, copy_loss, true, br_adam },
+    { "classifier-5", make_classifier, make_text_of_5, classifier_loss, true, br_adam },
+    { "classifier-128", make_classifier, make_texts_of_128, classifier_loss, true, br_adam },
+    { "transformer", make_transformer, make_translations, transformer_loss, false, br_adam },
+    { "gpt2", make_gpt2, make_gpt2_batch, gpt2_loss, false, br_adamw },
+    { "attention-2048", make_attention_2048, make_no_batch, attention_loss, false, NULL },
     { "attention-2048-causal", make_attention_2048_causal, make_no_batch, attention_loss, false,
-      true },
-    { "attention-8192", make_attention_8192, make_no_batch, attention_loss, false, true },
+      NULL },
+    { "attention-8192", make_attention_8192, make_no_batch, attention_loss, false, NULL },
 };
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -305,8 +325,8 @@ static void begin(measured *m, const phase_entry *phase)
     m->w.module = m->model->make();
     m->model->make_batch(m->w.batch);
     br_train(m->w.module, phase->drops_out);
-    if (phase->has_optimizer && !m->model->no_optimizer)
-        m->w.optim = br_adam(m->w.module, NULL);
+    if (phase->has_optimizer && m->model->optimizer)
+        m->w.optim = m->model->optimizer(m->w.module, NULL);
 }
 
 static void end(measured *m)

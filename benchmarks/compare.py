@@ -6,9 +6,9 @@ turns, one step each; before any figure is printed their first losses must agree
 median and least time of a step, the median of the ratios of neighbouring steps, and peak memory;
 for Brasa also what must be held: parameters, gradients, optimizer state and what backward needs.
 
-Rivals: torch is PyTorch as it installs, eager, with Adam's defaults. tuned is what an expert makes of
-it: memory that is freed is kept and asked for in huge pages (glibc's settings), Adam is fused, and on a
-processor of AMD's MKL is made to take its AVX-512 path. compiled is tuned under torch.compile. jax is
+Rivals: torch is PyTorch as it installs, eager, with the defaults of Adam, or of AdamW for gpt2. tuned is
+what an expert makes of it: memory that is freed is kept and asked for in huge pages (glibc's settings),
+Adam is fused, and on a processor of AMD's MKL is made to take its AVX-512 path. compiled is tuned under torch.compile. jax is
 JAX's jit over the whole step, for the models that benchmarks/jax_models.py has; jax-tuned is that with
 the settings of memory. Of threads JAX takes as many as the processors it is allowed.
 """
@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 MODELS = ["bert-scratch", "encoder-decoder", "classifier-5", "classifier-128", "transformer",
-          "attention-2048", "attention-2048-causal", "attention-8192"]
+          "gpt2", "attention-2048", "attention-2048-causal", "attention-8192"]
 DROPOUT = ["encoder-decoder", "classifier-5", "classifier-128"]
 PHASES = ["train", "train-dropout", "forward"]
 RIVALS = ["torch", "tuned", "compiled", "jax", "jax-tuned"]
@@ -54,7 +54,8 @@ def serve_torch(name, phase, rival, threads):
     model.train(phase == "train-dropout")
     optimizer = None
     if phase != "forward" and not name.startswith("attention"):
-        optimizer = torch.optim.Adam(model.parameters(), fused=True if rival != "torch" else None)
+        kind = torch.optim.AdamW if name == "gpt2" else torch.optim.Adam
+        optimizer = kind(model.parameters(), fused=True if rival != "torch" else None)
     if rival == "compiled":
         loss_of = torch.compile(loss_of)
 

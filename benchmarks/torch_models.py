@@ -90,6 +90,26 @@ def transformer():
     return lambda: make_vanilla.Transformer(config), loss
 
 
+def gpt2():
+    """transformers' GPT-2 of 124 million parameters, with weights drawn in the order of its parameters."""
+    from transformers import GPT2Config, GPT2LMHeadModel  # only this model wants it
+
+    ids = torch.tensor([[(b * 7919 + s * 104729) % 50257 for s in range(64)] for b in range(4)])
+
+    def build():
+        model = GPT2LMHeadModel(GPT2Config(attn_implementation="sdpa"))
+        torch.manual_seed(0)
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                if p.dim() == 1:
+                    p.fill_(1.0 if "ln_" in name and name.endswith("weight") else 0.0)
+                else:
+                    p.normal_(0.0, 0.02 / 24 ** 0.5 if name.endswith("c_proj.weight") else 0.02)
+        return model
+
+    return build, lambda model: model(ids, labels=ids, use_cache=False).loss
+
+
 def attention(length, causal):
     """Attention alone: its three inputs are the parameters."""
     class Attention(nn.Module):
@@ -111,6 +131,7 @@ MODELS = {
     "classifier-5": lambda: classifier(1, 5),
     "classifier-128": lambda: classifier(8, 128),
     "transformer": transformer,
+    "gpt2": gpt2,
     "attention-2048": lambda: attention(2048, False),
     "attention-2048-causal": lambda: attention(2048, True),
     "attention-8192": lambda: attention(8192, False),
