@@ -139,6 +139,24 @@ Test(attention_view, gpt2_is_causal)
     br_free_module(model);
 }
 
+/* Its decoder's own attention and the cross one are not beside each other in the tree. */
+Test(attention_view, t5)
+{
+    br_t5_config c = br_t5_config_default();
+    c.vocab_size = 8;
+    c.d_model = c.d_ff = 12;
+    c.d_kv = 4;
+    c.num_heads = 3;
+    c.num_layers = 3;
+    c.num_decoder_layers = 2;
+    br_t5 *model = br_t5_new(&c);
+    br_scope *scope = br_no_grad_begin();
+    CHECK_TAPS(pair_of(4, 4), br_t5_decode(model, ids(4), br_t5_encode(model, ids(4), NULL), NULL),
+               0, 3, 2, 2);
+    br_scope_end(scope);
+    br_free_module(model);
+}
+
 Test(attention_view, anatomy_s_heads_are_modules)
 {
     br_anatomy_config c = br_anatomy_notebook_config();
