@@ -96,26 +96,45 @@ br_tensor *br_init_xavier_normal_(br_tensor *t, double gain)
     return br_normal_(t, 0, xavier_deviation(gain, fan_in, fan_out));
 }
 
-static double kaiming_deviation(double a, double fan_in)
+/* The deviation that keeps the size of what passes a layer; false after an error, or where t is
+ * empty. */
+static bool kaiming_deviation(const char *op, const br_tensor *t, double a, br_fan_mode mode,
+                              const char *nonlinearity, double *deviation)
 {
-    return sqrt(2 / (1 + a * a)) / sqrt(fan_in);
+    double fan_in, fan_out;
+    if (!fans(op, t, &fan_in, &fan_out) || t->numel == 0)
+        return false;
+    double gain = br_init_calculate_gain(nonlinearity, a);
+    *deviation = gain / sqrt(mode == BR_FAN_OUT ? fan_out : fan_in);
+    return !br_failed();
+}
+
+br_tensor *br_init_kaiming_uniform_for_(br_tensor *t, double a, br_fan_mode mode,
+                                        const char *nonlinearity)
+{
+    double deviation;
+    if (!kaiming_deviation("init_kaiming_uniform_", t, a, mode, nonlinearity, &deviation))
+        return br_failed() ? NULL : t;
+    return br_uniform_(t, -sqrt(3) * deviation, sqrt(3) * deviation);
+}
+
+br_tensor *br_init_kaiming_normal_for_(br_tensor *t, double a, br_fan_mode mode,
+                                       const char *nonlinearity)
+{
+    double deviation;
+    if (!kaiming_deviation("init_kaiming_normal_", t, a, mode, nonlinearity, &deviation))
+        return br_failed() ? NULL : t;
+    return br_normal_(t, 0, deviation);
 }
 
 br_tensor *br_init_kaiming_uniform_(br_tensor *t, double a)
 {
-    double fan_in, fan_out;
-    if (!fans("init_kaiming_uniform_", t, &fan_in, &fan_out) || t->numel == 0)
-        return br_failed() ? NULL : t;
-    double bound = sqrt(3) * kaiming_deviation(a, fan_in);
-    return br_uniform_(t, -bound, bound);
+    return br_init_kaiming_uniform_for_(t, a, BR_FAN_IN, "leaky_relu");
 }
 
 br_tensor *br_init_kaiming_normal_(br_tensor *t, double a)
 {
-    double fan_in, fan_out;
-    if (!fans("init_kaiming_normal_", t, &fan_in, &fan_out) || t->numel == 0)
-        return br_failed() ? NULL : t;
-    return br_normal_(t, 0, kaiming_deviation(a, fan_in));
+    return br_init_kaiming_normal_for_(t, a, BR_FAN_IN, "leaky_relu");
 }
 
 /* ---- Truncated normal values ----------------------------------------------------------------- */

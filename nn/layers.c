@@ -107,9 +107,24 @@ static void init_embedding(br_embedding *self)
     br_scope_end(scope);
 }
 
+/* Rows that the index names and that are longer than max_norm become as long. */
+static void shorten_rows(const br_embedding *self, br_tensor *index)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *rows = br_unique(index, NULL, NULL);
+    br_tensor *used = br_index_select(self->weight, 0, rows);
+    br_tensor *norms = br_norm_dim(used, self->norm_type, BR_DIMS(1), true);
+    br_tensor *scale = br_rdiv_scalar(br_add_scalar(norms, 1e-7), self->max_norm);
+    br_tensor *longer = br_gt_scalar(norms, self->max_norm);
+    br_index_copy_(self->weight, 0, rows, br_where(longer, br_mul(used, scale), used));
+    br_scope_end(scope);
+}
+
 static br_tensor *run_embedding(void *module, br_tensor *x)
 {
     const br_embedding *self = module;
+    if (self->max_norm > 0)
+        shorten_rows(self, x);
     return br_f_embedding(self->weight, x, self->padding_idx);
 }
 
@@ -120,6 +135,7 @@ br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, in
     self->num_embeddings = num_embeddings;
     self->embedding_dim = embedding_dim;
     self->padding_idx = padding_idx;
+    self->norm_type = 2;
     br_scope *scope = br_scope_begin();
     if (br__layer_size(op, "num_embeddings", num_embeddings, 0) &&
         (padding_idx < -1 || padding_idx >= num_embeddings))

@@ -239,6 +239,9 @@ typedef struct br_embedding {
     br_tensor *weight; /* [num_embeddings, embedding_dim] */
     int64_t num_embeddings, embedding_dim;
     int64_t padding_idx; /* -1: none */
+    double max_norm;     /* 0: none; else a forward first shortens the rows that it looks up to this
+                            norm, as PyTorch does, unrecorded */
+    double norm_type;    /* 2 */
 } br_embedding;
 /* Weights from N(0, 1); row padding_idx (-1: none) is zero and gets no gradient. */
 BR_API br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim,
@@ -642,6 +645,13 @@ BR_API br_tensor *br_init_xavier_normal_(br_tensor *t, double gain);
  * gain / sqrt(fan_in), gain = sqrt(2 / (1 + a^2)). */
 BR_API br_tensor *br_init_kaiming_uniform_(br_tensor *t, double a);
 BR_API br_tensor *br_init_kaiming_normal_(br_tensor *t, double a);
+/* The same by fan_in or, to keep the gradients' size, by fan_out, and with the gain behind another
+ * function: br_init_calculate_gain(nonlinearity, a). */
+typedef enum br_fan_mode { BR_FAN_IN, BR_FAN_OUT } br_fan_mode;
+BR_API br_tensor *br_init_kaiming_uniform_for_(br_tensor *t, double a, br_fan_mode mode,
+                                               const char *nonlinearity);
+BR_API br_tensor *br_init_kaiming_normal_for_(br_tensor *t, double a, br_fan_mode mode,
+                                              const char *nonlinearity);
 /* Columns of t [n, m] with N(0, std^2), in which a random `sparsity` of the elements is 0. */
 BR_API br_tensor *br_init_sparse_(br_tensor *t, double sparsity, double std);
 /* A kernel [out, in, sizes...] of 1 to 3 such sizes that hands its inputs through, as far as there

@@ -21,6 +21,8 @@ INIT = {
     "xavier_normal": lambda t: nn.init.xavier_normal_(t, 1.5),
     "kaiming_uniform": lambda t: nn.init.kaiming_uniform_(t, a=0.3),
     "kaiming_normal": lambda t: nn.init.kaiming_normal_(t, a=0.3),
+    "kaiming_uniform_out": lambda t: nn.init.kaiming_uniform_(t, 0, "fan_out", "tanh"),
+    "kaiming_normal_out": lambda t: nn.init.kaiming_normal_(t, 0, "fan_out", "relu"),
     "trunc_normal": lambda t: nn.init.trunc_normal_(t, 0.5, 2.0, -1.0, 2.0),
     "trunc_tail": lambda t: nn.init.trunc_normal_(t, 0.0, 1.0, 1.5, 4.0),
 }

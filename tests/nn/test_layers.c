@@ -53,6 +53,16 @@ static br_tensor *fill_kaiming_normal(br_tensor *t)
     return br_init_kaiming_normal_(t, 0.3);
 }
 
+static br_tensor *fill_kaiming_uniform_out(br_tensor *t)
+{
+    return br_init_kaiming_uniform_for_(t, 0, BR_FAN_OUT, "tanh");
+}
+
+static br_tensor *fill_kaiming_normal_out(br_tensor *t)
+{
+    return br_init_kaiming_normal_for_(t, 0, BR_FAN_OUT, "relu");
+}
+
 static br_tensor *fill_trunc_normal(br_tensor *t)
 {
     return br_init_trunc_normal_(t, 0.5, 2, -1, 2);
@@ -90,6 +100,8 @@ Test(layers, initial_values_are_pytorchs)
     check_init(xavier_normal, 2.5e-7, 5e-16);
     check_init(kaiming_uniform, 0, 0);
     check_init(kaiming_normal, 2.5e-7, 5e-16);
+    check_init(kaiming_uniform_out, 0, 0);
+    check_init(kaiming_normal_out, 2.5e-7, 5e-16);
     check_init(trunc_normal, 2.5e-7, 5e-16);
     check_init(trunc_tail, 2.5e-7, 5e-16);
     br_scope_end(scope);
@@ -114,6 +126,7 @@ Test(layers, init_refuses)
     br_tensor *t = br_zeros(BR_SHAPE(2, 2), BR_F32);
     check_fails(br_init_xavier_uniform_(line, 1), "t [3] must have at least 2 dimensions");
     check_fails(br_init_kaiming_normal_(NULL, 1), "t is NULL");
+    check_fails(br_init_kaiming_normal_for_(t, 1, BR_FAN_IN, "none"), "no gain for 'none'");
     check_fails(br_init_uniform_(whole, 0, 1), "is i64, must be f32 or f64");
     check_fails(br_init_eye_(line), "must have 2 dimensions");
     check_fails(br_init_trunc_normal_(t, 0, 0, -1, 1), "std must be positive");
@@ -213,5 +226,30 @@ Test(layers, a_module_without_elements_is_fine)
     check_ok();
     cr_assert_eq(br_at(y, 2, (int64_t[]){ 1, 2 }), 0);
     br_free_module(linear);
+    br_scope_end(scope);
+}
+
+/* Rows that are looked up are no longer than max_norm; the others stay. */
+Test(layers, embedding_shortens_rows)
+{
+    br_scope *scope = br_scope_begin();
+    br_embedding *embedding = br_embedding_new(4, 2, -1);
+    const float rows[] = { 3, 4, 0.3f, 0.4f, 30, 40, -6, 8 };
+    embedding->max_norm = 2;
+    br_scope *unrecorded = br_no_grad_begin();
+    br_copy_(embedding->weight, br_from_f32(BR_SHAPE(4, 2), rows));
+    br_scope_end(unrecorded);
+    br_tensor *index = br_from_i64(BR_SHAPE(2, 2), (int64_t[]){ 3, 0, 1, 3 });
+    br_tensor *y = br_embedding_forward(embedding, index);
+    check_values(embedding->weight, ((double[]){ 1.2, 1.6, 0.3, 0.4, 30, 40, -1.2, 1.6 }), 1e-6);
+    cr_assert(br_equal(y, br_f_embedding(embedding->weight, index, -1)));
+    br_backward(br_sum(y));
+    check_values(br_grad_of(embedding->weight), ((double[]){ 1, 1, 1, 1, 0, 0, 2, 2 }), 0);
+    check_fails(br_embedding_forward(embedding, br_from_i64(BR_SHAPE(1), (int64_t[]){ 4 })),
+                "index 4 at position [0] is outside 0 .. 3");
+    embedding->norm_type = 1;
+    br_embedding_forward(embedding, br_from_i64(BR_SHAPE(1), (int64_t[]){ 2 }));
+    check_close(br_at(embedding->weight, BR_DIMS(2, 0)), 6.0 / 7, 1e-6);
+    br_free_module(embedding);
     br_scope_end(scope);
 }
