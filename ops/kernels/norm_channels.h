@@ -1,6 +1,6 @@
-/* ops/kernels/norm_channels.h - statistics of channels and the norms made of them, forward and gradient;
- * part of variant.c. Channels of one element lie side by side and are worked across, longer ones
- * along. */
+/* ops/kernels/norm_channels.h - statistics of channels and the norms made of them, forward and
+ * gradient; part of variant.c. Channels of one element lie side by side and are worked across,
+ * longer ones along. */
 #ifndef BR_KERNELS_NORM_CHANNELS_H
 #define BR_KERNELS_NORM_CHANNELS_H
 
