@@ -349,27 +349,33 @@ br_tensor *br_matmul(br_tensor *a, br_tensor *b)
 
 /* ---- Linear ---------------------------------------------------------------------------------- */
 
-/* dy^T x over all rows of both. Where it is not to be differentiated again and rows are evenly
+/* a^T b over all rows of both. Where it is not to be differentiated again and rows are evenly
  * spaced there is no need of views. */
-static br_tensor *weight_gradient(br_tensor *dy, br_tensor *x)
+static br_tensor *weight_gradient(br_tensor *a, br_tensor *b)
 {
     BR_OP("weight_gradient");
-    if (!dy || !x || br_grad_enabled() || !dy->contiguous || !x->contiguous || x->ndim == 0)
-        return br_mm(br_t(as_matrix(dy)), as_matrix(x));
-    int64_t outputs = dy->sizes[dy->ndim - 1], inputs = x->sizes[x->ndim - 1];
-    br_tensor *dw = br__new("linear", BR_SHAPE(outputs, inputs), x->dtype);
-    int64_t rows = outputs > 0 ? dy->numel / outputs : 0;
-    matrices left = { dy, outputs, rows, 1, outputs, 0 }, right = { x, rows, inputs, inputs, 1, 0 };
+    if (!a || !b || br_grad_enabled() || !a->contiguous || !b->contiguous || b->ndim == 0)
+        return br_mm(br_t(as_matrix(a)), as_matrix(b));
+    int64_t m = a->sizes[a->ndim - 1], n = b->sizes[b->ndim - 1], rows = m > 0 ? a->numel / m : 0;
+    br_tensor *dw = br__new("linear", BR_SHAPE(m, n), b->dtype);
+    matrices left = { a, m, rows, 1, m, 0 }, right = { b, rows, n, n, 1, 0 };
     return dw && multiply(dw, &left, &right, NULL, 0) ? dw : NULL;
 }
 
-/* y = x w^T + bias: dx = dy w, dw = dy^T x, and dbias = dy, which the tape sums down. */
+typedef struct linear_params {
+    bool by_columns; /* the weight is the transpose of a row-major matrix */
+} linear_params;
+
+/* y = x w^T + bias: dx = dy w, dw = dy^T x, laid out as w is, and dbias = dy, which the tape sums
+ * down. */
 static void linear_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
+    const linear_params *p = br_params(node);
     if (br_wants(node, 0))
         dx[0] = br_matmul(dy, br_saved(node, 1));
     if (br_wants(node, 1))
-        dx[1] = weight_gradient(dy, br_saved(node, 0));
+        dx[1] = p->by_columns ? br_t(weight_gradient(br_saved(node, 0), dy))
+                              : weight_gradient(dy, br_saved(node, 0));
     if (br_wants(node, 2))
         dx[2] = dy;
 }
@@ -430,7 +436,8 @@ br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
     matrices columns = transposed(matrices_of(weight));
     if (!multiply(y, &rows, &columns, bias, x->ndim > 2 ? x->ndim - 2 : 0))
         return NULL;
-    br_node *node = br_record(&linear_op, y, BR_INPUTS(x, weight, bias), NULL, 0);
+    linear_params params = { .by_columns = weight->strides[0] == 1 && weight->strides[1] != 1 };
+    br_node *node = br_record(&linear_op, y, BR_INPUTS(x, weight, bias), &params, sizeof params);
     if (br_wants(node, 1))
         br_save(node, 0, x);
     if (br_wants(node, 0))

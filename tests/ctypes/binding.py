@@ -50,8 +50,8 @@ class Binding:
             self.declare_enum(match[1])
             if match[2]:
                 self.types[match[2]] = ctypes.c_int
-        elif match := re.fullmatch(r"typedef struct \w+ ?\{(.*)\} ?(\w+)", s):
-            self.declare_struct(match[2], match[1])
+        elif match := re.fullmatch(r"(?:typedef )?struct (\w+) ?\{(.*)\}(?: ?(\w+))?", s):
+            self.declare_struct(match[3] or match[1], match[2])
         elif match := re.fullmatch(r"typedef struct (\w+) \1", s):
             self.types[match[1]] = ctypes.c_char  # known by pointer only
         elif match := re.fullmatch(r"typedef (\w+) (\w+)", s):
