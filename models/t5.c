@@ -157,12 +157,28 @@ static br_tensor *run_layer(br_t5_layer *self, br_tensor *x, const pass *p)
     return br_leave(self, br_add(x, br_dropout_forward(self->dropout, y)));
 }
 
-static br_tensor *run_block(br_t5_block *self, br_tensor *x, const pass *p)
+static br_tensor *run_block_once(br_t5_block *self, br_tensor *x, const pass *p)
 {
     br_enter(self);
     for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_failed(); i++)
         x = run_layer(br_module_list_at(self->layer, i), x, p);
     return br_leave(self, br_tap("hidden_state", x));
+}
+
+static br_tensor *run_block_alone(void *self, br_tensor *const *inputs, const void *args)
+{
+    (void)args;
+    pass p = { NULL, inputs[1], inputs[2], inputs[3], inputs[4] };
+    return run_block_once(self, inputs[0], &p);
+}
+
+/* With a cache, to which it adds, a block cannot run again. */
+static br_tensor *run_block(br_t5_block *self, br_tensor *x, const pass *p)
+{
+    if (p->cache)
+        return run_block_once(self, x, p);
+    return br_module_run(self, run_block_alone,
+                         BR_INPUTS(x, p->visible, p->bias, p->memory, p->memory_visible), NULL, 0);
 }
 
 /* ---- T5Stack --------------------------------------------------------------------------------- */

@@ -111,6 +111,24 @@ static br_tensor *forward_hf_bert(void *self, br_tensor *ids)
     return br_hf_bert_forward(self, ids, NULL);
 }
 
+static void *make_t5(void)
+{
+    br_t5_config c = br_t5_config_default();
+    c.vocab_size = VOCABULARY;
+    c.d_model = 16;
+    c.d_kv = 8;
+    c.d_ff = 32;
+    c.num_layers = c.num_decoder_layers = LAYERS;
+    c.num_heads = 2;
+    return br_t5_new(&c);
+}
+
+static br_tensor *forward_t5(void *self, br_tensor *ids)
+{
+    br_t5_options o = { .attention_mask = br_to(br_ne_scalar(ids, 0), BR_I64) };
+    return br_t5_decode(self, ids, br_t5_encode(self, ids, o.attention_mask), &o);
+}
+
 static void *make_vanilla(void)
 {
     br_vanilla_config c = { .embed_dim = 16,
@@ -153,6 +171,7 @@ static const model models[] = {
     { "gpt2", make_gpt2, forward_gpt2 },
     { "gpt2, padded", make_gpt2, forward_gpt2_padded },
     { "hf_bert", make_hf_bert, forward_hf_bert },
+    { "t5", make_t5, forward_t5 },
     { "vanilla", make_vanilla, forward_vanilla },
     { "Transformer", make_transformer, forward_transformer },
 };
