@@ -123,7 +123,9 @@ static uint64_t next_number(const br_node *node)
 static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
                          br_tensor *const *inputs, const void *params, size_t params_size)
 {
-    size_t params_at = sizeof(br_node) + (size_t)n_inputs * sizeof(br_edge);
+    const size_t unit = _Alignof(max_align_t),
+                 end = sizeof(br_node) + (size_t)n_inputs * sizeof(br_edge);
+    const size_t params_at = (end + unit - 1) / unit * unit;
     br_node *node = br__object_alloc(params_at + params_size);
     if (!node)
         return NULL;

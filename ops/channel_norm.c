@@ -124,10 +124,10 @@ static br_tensor *new_coefficients(const char *op, const plan *p, br_dtype dtype
     return br__new(op, BR_SHAPE(sets_of(p), p->channels), dtype);
 }
 
-/* Zeros in double for the sums of each channel of each piece. */
+/* Zeros in double for the sums of each channel of each piece; one for all where there is none. */
 static br_tensor *new_sums(const plan *p)
 {
-    return br_zeros(BR_SHAPE(p->pieces, p->channels), BR_F64);
+    return br_zeros(BR_SHAPE(p->pieces > 0 ? p->pieces : 1, p->channels), BR_F64);
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */

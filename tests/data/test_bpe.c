@@ -113,7 +113,7 @@ Test(bpe, a_long_word)
 {
     enum { N = 1 << 20 };
     char *text = malloc(N);
-    for (int i = 0; i < N; i++)
+    for (int64_t i = 0; i < N; i++)
         text[i] = "theiark"[(i * i + i / 3) % 7];
     br_tokenizer *t = plain();
     br_encoding *e = encode(t, text, N, NULL);
