@@ -1,11 +1,118 @@
-/* ops/activation.c - silu and the functions of one element that have parameters: leaky_relu, elu,
- * softplus, clamp.
+/* ops/activation.c - functions of one element whose gradient is a kernel: tanh, sigmoid, relu,
+ * gelu, silu, and those that have parameters: leaky_relu, elu, softplus, clamp.
  *
- * All keep their input. The gradient is one kernel; while backward is itself recorded it is
- * composed of operations, which the tape can differentiate again. */
+ * While backward is itself recorded the gradient is composed of operations, which the tape can
+ * differentiate again. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
+
+/* ---- tanh, sigmoid, relu, gelu --------------------------------------------------------------- */
+
+/* dy (1 - y^2). */
+static void tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *y = br_saved(node, 0);
+    dx[0] = br_grad_enabled() ? br_mul(dy, br_rsub_scalar(br_mul(y, y), 1))
+                              : br__binary("tanh", BR_LOOP(tanh_grad), dy, y);
+}
+
+static const br__function tanh_function = { { "tanh", tanh_backward, false },
+                                            BR_LOOP(tanh),
+                                            BR_KEEPS_Y };
+
+br_tensor *br_tanh(br_tensor *x)
+{
+    return br__apply_function(&tanh_function, x);
+}
+
+/* dy y (1 - y). */
+static void sigmoid_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *y = br_saved(node, 0);
+    dx[0] = br_grad_enabled() ? br_mul(br_mul(dy, br_rsub_scalar(y, 1)), y)
+                              : br__binary("sigmoid", BR_LOOP(sigmoid_grad), dy, y);
+}
+
+static const br__function sigmoid_function = { { "sigmoid", sigmoid_backward, false },
+                                               BR_LOOP(sigmoid),
+                                               BR_KEEPS_Y };
+
+br_tensor *br_sigmoid(br_tensor *x)
+{
+    return br__apply_function(&sigmoid_function, x);
+}
+
+/* dy where y > 0. */
+static void relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *y = br_saved(node, 0);
+    dx[0] = br_grad_enabled() ? br_masked_fill(dy, br_le_scalar(y, 0), 0)
+                              : br__binary("relu", BR_LOOP(relu_grad), dy, y);
+}
+
+static const br__function relu_function = { { "relu", relu_backward, false },
+                                            BR_LOOP(relu),
+                                            BR_KEEPS_Y };
+
+br_tensor *br_relu(br_tensor *x)
+{
+    return br__apply_function(&relu_function, x);
+}
+
+/* dy (Phi(x) + x phi(x)) with the normal distribution Phi and its density phi. */
+static void gelu_erf_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *x = br_saved(node, 0);
+    if (!br_grad_enabled()) {
+        dx[0] = br__binary("gelu", BR_LOOP(gelu_erf_grad), dy, x);
+        return;
+    }
+    br_tensor *below =
+        br_mul_scalar(br_add_scalar(br_erf(br_mul_scalar(x, 0.70710678118654752440)), 1), 0.5);
+    br_tensor *density =
+        br_mul_scalar(br_exp(br_mul_scalar(br_mul(x, x), -0.5)), 0.39894228040143267794);
+    dx[0] = br_mul(dy, br_add(below, br_mul(x, density)));
+}
+
+static const br__function gelu_erf_function = { { "gelu", gelu_erf_backward, false },
+                                                BR_LOOP(gelu_erf),
+                                                BR_KEEPS_X };
+
+/* With z = sqrt(8/pi) (x + 0.044715 x^3) and s = sigmoid(z): y = x s, dy (s + x s (1 - s) z'). */
+static void gelu_tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    static const double scale = 1.59576912160573071176, cubic = 0.044715;
+    br_tensor *x = br_saved(node, 0);
+    if (!br_grad_enabled()) {
+        dx[0] = br__binary("gelu", BR_LOOP(gelu_tanh_grad), dy, x);
+        return;
+    }
+    br_tensor *square = br_mul(x, x);
+    br_tensor *z = br_mul_scalar(br_mul(x, br_add_scalar(br_mul_scalar(square, cubic), 1)), scale);
+    br_tensor *slope = br_mul_scalar(br_add_scalar(br_mul_scalar(square, 3 * cubic), 1), scale);
+    br_tensor *s = br_sigmoid(z);
+    br_tensor *bend = br_mul(br_mul(x, slope), br_rsub_scalar(s, 1));
+    dx[0] = br_mul(dy, br_mul(s, br_add_scalar(bend, 1)));
+}
+
+static const br__function gelu_tanh_function = { { "gelu", gelu_tanh_backward, false },
+                                                 BR_LOOP(gelu_tanh),
+                                                 BR_KEEPS_X };
+
+br_tensor *br_gelu(br_tensor *x, br_gelu_form form)
+{
+    switch (form) {
+    case BR_GELU_ERF:
+        return br__apply_function(&gelu_erf_function, x);
+    case BR_GELU_TANH:
+        return br__apply_function(&gelu_tanh_function, x);
+    }
+    return br__fail(BR_ERROR_ARGUMENT, "gelu", "form %d, must be BR_GELU_ERF or BR_GELU_TANH",
+                    (int)form);
+}
+
+/* ---- Those that keep their input and may have parameters ------------------------------------- */
 
 /* What the kernels are given. */
 typedef struct params {

@@ -1,26 +1,23 @@
-/* ops/functions.c - more functions of one and of two elements, as a table: each row is the
- * function, its kernel, what it keeps, and its gradient. */
+/* ops/functions.c - functions of one and of two elements, as tables: a row is the function, its
+ * kernel, what it keeps, and its gradient. Those whose gradient has a kernel are in activation.c.
+ */
 #include "ops/ops_internal.h"
 
 /* ---- Of one element -------------------------------------------------------------------------- */
 
-/* The numbers that gradients are written in. */
-enum { SAVES_X, SAVES_Y };
-
-typedef struct function {
-    br_op op;
-    size_t kernel;
-    int saves;
-} function;
-
-static br_tensor *apply(const function *f, br_tensor *x)
+br_tensor *br__apply_function(const br__function *f, br_tensor *x)
 {
     BR_OP(f->op.name);
     br_tensor *y = br__unary(f->op.name, f->kernel, x);
     br_node *node = br_record(&f->op, y, BR_INPUTS(x), NULL, 0);
-    br_save(node, 0, f->saves == SAVES_X ? x : y);
+    if (f->keeps != BR_KEEPS_NOTHING)
+        br_save(node, 0, f->keeps == BR_KEEPS_X ? x : y);
     return y;
 }
+
+#define TWO_OVER_SQRT_PI 1.12837916709551257390
+#define LN_2             0.69314718055994530942
+#define LN_10            2.30258509299404568402
 
 static br_tensor *one_plus_square(br_tensor *t)
 {
@@ -32,6 +29,12 @@ static br_tensor *one_minus_square(br_tensor *t)
     return br_rsub_scalar(br_mul(t, t), 1);
 }
 
+/* 2 / sqrt(pi) exp(-x^2). */
+static br_tensor *erf_slope(br_tensor *x)
+{
+    return br_mul_scalar(br_exp(br_neg(br_mul(x, x))), TWO_OVER_SQRT_PI);
+}
+
 /* tanh(s) + x (1 - tanh(s)^2) sigmoid(x) with s = softplus(x). */
 static br_tensor *mish_slope(br_tensor *x)
 {
@@ -39,45 +42,58 @@ static br_tensor *mish_slope(br_tensor *x)
     return br_add(t, br_mul(br_mul(x, br_sigmoid(x)), one_minus_square(t)));
 }
 
-#define LN_2  0.69314718055994530942
-#define LN_10 2.30258509299404568402
-
 /* clang-format off */
 #define FUNCTIONS(ROW)                                                                            \
-    ROW(br_exp2, exp2, SAVES_Y, br_mul(dy, br_mul_scalar(t, LN_2)))                               \
-    ROW(br_expm1, expm1, SAVES_Y, br_mul(dy, br_add_scalar(t, 1)))                                \
-    ROW(br_log2, log2, SAVES_X, br_div(dy, br_mul_scalar(t, LN_2)))                               \
-    ROW(br_log10, log10, SAVES_X, br_div(dy, br_mul_scalar(t, LN_10)))                            \
-    ROW(br_log1p, log1p, SAVES_X, br_div(dy, br_add_scalar(t, 1)))                                \
-    ROW(br_tan, tan, SAVES_Y, br_mul(dy, one_plus_square(t)))                                     \
-    ROW(br_asin, asin, SAVES_X, br_mul(dy, br_rsqrt(one_minus_square(t))))                        \
-    ROW(br_acos, acos, SAVES_X, br_neg(br_mul(dy, br_rsqrt(one_minus_square(t)))))                \
-    ROW(br_atan, atan, SAVES_X, br_div(dy, one_plus_square(t)))                                   \
-    ROW(br_sinh, sinh, SAVES_X, br_mul(dy, br_cosh(t)))                                           \
-    ROW(br_cosh, cosh, SAVES_X, br_mul(dy, br_sinh(t)))                                           \
-    ROW(br_asinh, asinh, SAVES_X, br_mul(dy, br_rsqrt(one_plus_square(t))))                       \
-    ROW(br_acosh, acosh, SAVES_X, br_mul(dy, br_rsqrt(br_sub_scalar(br_mul(t, t), 1))))           \
-    ROW(br_atanh, atanh, SAVES_X, br_div(dy, one_minus_square(t)))                                \
-    ROW(br_erfc, erfc, SAVES_X,                                                                   \
-        br_mul(dy, br_mul_scalar(br_exp(br_neg(br_mul(t, t))), -1.12837916709551257390)))         \
-    ROW(br_reciprocal, reciprocal, SAVES_Y, br_neg(br_mul(dy, br_mul(t, t))))                     \
-    ROW(br_square, square, SAVES_X, br_mul(dy, br_mul_scalar(t, 2)))                              \
-    ROW(br_trunc, trunc, SAVES_Y, br_zeros_like(dy))                                               \
-    ROW(br_logsigmoid, logsigmoid, SAVES_X, br_mul(dy, br_sigmoid(br_neg(t))))                    \
-    ROW(br_softsign, softsign, SAVES_X, br_div(dy, br_square(br_add_scalar(br_abs(t), 1))))       \
-    ROW(br_mish, mish, SAVES_X, br_mul(dy, mish_slope(t)))
+    ROW(br_exp, exp, Y, br_mul(dy, t))                                                            \
+    ROW(br_exp2, exp2, Y, br_mul(dy, br_mul_scalar(t, LN_2)))                                     \
+    ROW(br_expm1, expm1, Y, br_mul(dy, br_add_scalar(t, 1)))                                      \
+    ROW(br_log, log, X, br_div(dy, t))                                                            \
+    ROW(br_log2, log2, X, br_div(dy, br_mul_scalar(t, LN_2)))                                     \
+    ROW(br_log10, log10, X, br_div(dy, br_mul_scalar(t, LN_10)))                                  \
+    ROW(br_log1p, log1p, X, br_div(dy, br_add_scalar(t, 1)))                                      \
+    ROW(br_sqrt, sqrt, Y, br_div(dy, br_mul_scalar(t, 2)))                                        \
+    ROW(br_rsqrt, rsqrt, Y, br_mul(dy, br_mul_scalar(br_pow_scalar(t, 3), -0.5)))                 \
+    ROW(br_reciprocal, reciprocal, Y, br_neg(br_mul(dy, br_mul(t, t))))                           \
+    ROW(br_square, square, X, br_mul(dy, br_mul_scalar(t, 2)))                                    \
+    ROW(br_erf, erf, X, br_mul(dy, erf_slope(t)))                                                 \
+    ROW(br_erfc, erfc, X, br_mul(dy, br_neg(erf_slope(t))))                                       \
+    ROW(br_sin, sin, X, br_mul(dy, br_cos(t)))                                                    \
+    ROW(br_cos, cos, X, br_neg(br_mul(dy, br_sin(t))))                                            \
+    ROW(br_tan, tan, Y, br_mul(dy, one_plus_square(t)))                                           \
+    ROW(br_asin, asin, X, br_mul(dy, br_rsqrt(one_minus_square(t))))                              \
+    ROW(br_acos, acos, X, br_neg(br_mul(dy, br_rsqrt(one_minus_square(t)))))                      \
+    ROW(br_atan, atan, X, br_div(dy, one_plus_square(t)))                                         \
+    ROW(br_sinh, sinh, X, br_mul(dy, br_cosh(t)))                                                 \
+    ROW(br_cosh, cosh, X, br_mul(dy, br_sinh(t)))                                                 \
+    ROW(br_asinh, asinh, X, br_mul(dy, br_rsqrt(one_plus_square(t))))                             \
+    ROW(br_acosh, acosh, X, br_mul(dy, br_rsqrt(br_sub_scalar(br_mul(t, t), 1))))                 \
+    ROW(br_atanh, atanh, X, br_div(dy, one_minus_square(t)))                                      \
+    ROW(br_abs, abs, X, br_mul(dy, br_sign(t)))                                                   \
+    ROW(br_logsigmoid, logsigmoid, X, br_mul(dy, br_sigmoid(br_neg(t))))                          \
+    ROW(br_softsign, softsign, X, br_div(dy, br_square(br_add_scalar(br_abs(t), 1))))             \
+    ROW(br_mish, mish, X, br_mul(dy, mish_slope(t)))                                              \
+    /* Steps are flat: their gradient is 0 everywhere, at the jumps too. */                       \
+    ROW(br_sign, sign, NOTHING, br_zeros_like(dy))                                                \
+    ROW(br_floor, floor, NOTHING, br_zeros_like(dy))                                              \
+    ROW(br_ceil, ceil, NOTHING, br_zeros_like(dy))                                                \
+    ROW(br_round, round, NOTHING, br_zeros_like(dy))                                              \
+    ROW(br_trunc, trunc, NOTHING, br_zeros_like(dy))
 /* clang-format on */
 
-#define DEFINE_FUNCTION(public_name, name, saves, gradient)                                    \
-    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)                  \
-    {                                                                                          \
-        br_tensor *t = br_saved(node, 0);                                                      \
-        dx[0] = t ? gradient : NULL;                                                           \
-    }                                                                                          \
-    br_tensor *public_name(br_tensor *x)                                                       \
-    {                                                                                          \
-        static const function f = { { #name, name##_backward, false }, BR_LOOP(name), saves }; \
-        return apply(&f, x);                                                                   \
+/* t is what was kept. */
+#define DEFINE_FUNCTION(public_name, name, keeps, gradient)                   \
+    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx) \
+    {                                                                         \
+        br_tensor *t = br_saved(node, 0);                                     \
+        (void)t;                                                              \
+        dx[0] = gradient;                                                     \
+    }                                                                         \
+    br_tensor *public_name(br_tensor *x)                                      \
+    {                                                                         \
+        static const br__function f = { { #name, name##_backward, false },    \
+                                        BR_LOOP(name),                        \
+                                        BR_KEEPS_##keeps };                   \
+        return br__apply_function(&f, x);                                     \
     }
 FUNCTIONS(DEFINE_FUNCTION)
 
@@ -152,14 +168,23 @@ FUNCTIONS_2(DEFINE_FUNCTION_2)
 
 /* ---- Composed of others ---------------------------------------------------------------------- */
 
-br_tensor *br_frac(br_tensor *x)
-{
-    BR_OP("frac");
-    if (!br__floating("frac", "x", x))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    return br__composed(scope, br_sub(x, br_trunc(x)));
-}
+#define DEFINE_COMPOSED(name, value)        \
+    br_tensor *br_##name(br_tensor *x)      \
+    {                                       \
+        BR_OP(#name);                       \
+        if (!br__floating(#name, "x", x))   \
+            return NULL;                    \
+        br_scope *scope = br_scope_begin(); \
+        return br__composed(scope, value);  \
+    }
+DEFINE_COMPOSED(frac, br_sub(x, br_trunc(x)))
+DEFINE_COMPOSED(relu6, br_clamp(x, 0, 6))
+DEFINE_COMPOSED(hardsigmoid, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6))
+DEFINE_COMPOSED(hardswish, br_mul(x, br_hardsigmoid(x)))
+DEFINE_COMPOSED(tanhshrink, br_sub(x, br_tanh(x)))
+/* The network's inputs keep their mean and variance: Klambauer and others, 2017. */
+DEFINE_COMPOSED(selu, br_mul_scalar(br_elu(x, 1.6732632423543772848170429916717),
+                                    1.0507009873554804934193349852946))
 
 br_tensor *br_hardtanh(br_tensor *x, double min, double max)
 {
@@ -169,43 +194,6 @@ br_tensor *br_hardtanh(br_tensor *x, double min, double max)
     if (!(min <= max))
         return br__fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
     return br__composed(NULL, br_clamp(x, min, max));
-}
-
-br_tensor *br_relu6(br_tensor *x)
-{
-    BR_OP("relu6");
-    if (!br__floating("relu6", "x", x))
-        return NULL;
-    return br__composed(NULL, br_clamp(x, 0, 6));
-}
-
-br_tensor *br_hardsigmoid(br_tensor *x)
-{
-    BR_OP("hardsigmoid");
-    if (!br__floating("hardsigmoid", "x", x))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    return br__composed(scope, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6));
-}
-
-br_tensor *br_hardswish(br_tensor *x)
-{
-    BR_OP("hardswish");
-    if (!br__floating("hardswish", "x", x))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    return br__composed(scope, br_mul(x, br_hardsigmoid(x)));
-}
-
-/* The network's inputs keep their mean and variance: Klambauer and others, 2017. */
-br_tensor *br_selu(br_tensor *x)
-{
-    BR_OP("selu");
-    if (!br__floating("selu", "x", x))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    br_tensor *y = br_elu(x, 1.6732632423543772848170429916717);
-    return br__composed(scope, br_mul_scalar(y, 1.0507009873554804934193349852946));
 }
 
 br_tensor *br_celu(br_tensor *x, double alpha)
@@ -239,15 +227,6 @@ br_tensor *br_softshrink(br_tensor *x, double lambda)
                         lambda);
     br_scope *scope = br_scope_begin();
     return br__composed(scope, br_sub(x, br_clamp(x, -lambda, lambda)));
-}
-
-br_tensor *br_tanhshrink(br_tensor *x)
-{
-    BR_OP("tanhshrink");
-    if (!br__floating("tanhshrink", "x", x))
-        return NULL;
-    br_scope *scope = br_scope_begin();
-    return br__composed(scope, br_sub(x, br_tanh(x)));
 }
 
 br_tensor *br_threshold(br_tensor *x, double threshold, double value)

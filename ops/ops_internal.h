@@ -40,6 +40,15 @@ bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_
 
 /* A new tensor of x's shape and dtype: kernel(x). */
 br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x);
+/* A function of one element: its place on the tape, its kernel, and what its gradient is written
+ * in, which is saved as value 0. */
+typedef enum br__keeps { BR_KEEPS_NOTHING, BR_KEEPS_X, BR_KEEPS_Y } br__keeps;
+typedef struct br__function {
+    br_op op;
+    size_t kernel;
+    br__keeps keeps;
+} br__function;
+br_tensor *br__apply_function(const br__function *f, br_tensor *x);
 /* kernel(a, b), which have one dtype and broadcast. Comparisons have bool results. */
 br_tensor *br__binary(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
 br_tensor *br__comparison(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
