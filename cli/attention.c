@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/train.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -353,8 +352,9 @@ static int take_value(request *r, int c)
     }
 }
 
-static int take(request *r, int c)
+static int take(void *of, int c)
 {
+    request *r = of;
     switch (c) {
     case 'm':
         r->model = optarg;
@@ -382,15 +382,9 @@ static int take(request *r, int c)
 int cli_attention(int argc, char **argv)
 {
     request r = { .out = "attention.html" };
-    for (int c; (c = getopt_long(argc, argv, "m:c:o:v:h", options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(help, stdout);
-            return EXIT_SUCCESS;
-        }
-        int status = take(&r, c);
-        if (status)
-            return status;
-    }
+    int status = cli_options(argc, argv, "m:c:o:v:h", options, help, take, &r);
+    if (status != CLI_GO_ON)
+        return status;
     int n = argc - optind;
     if (!r.model == !r.checkpoint)
         return cli_usage("attention", "either --model or --checkpoint is wanted");

@@ -6,9 +6,10 @@
 #define BRASA_CLI_CLI_H
 
 #include <brasa/brasa.h>
+#include <getopt.h>
 #include <string.h>
 
-enum { CLI_USAGE = 2 };
+enum { CLI_USAGE = 2, CLI_GO_ON = -1 };
 
 int cli_train(int argc, char **argv);
 int cli_check(int argc, char **argv);
@@ -24,6 +25,12 @@ int cli_attention(int argc, char **argv);
 int cli_usage(const char *command, const char *format, ...) BR_PRINTF(2, 3);
 /* The answer to getopt_long()'s '?' and ':', whose message is already out. */
 int cli_bad_option(const char *command);
+
+/* Takes the options of argv as getopt_long() does, which leaves optind at the first argument. Each
+ * goes to take(), with its value in optarg, which returns 0 or the exit status; 'h' shows `help`.
+ * Returns CLI_GO_ON, or the exit status. */
+int cli_options(int argc, char **argv, const char *letters, const struct option *options,
+                const char *help, int (*take)(void *request, int option), void *request);
 
 /* The whole text as a number; false if it is none or outside low .. high. */
 bool cli_integer(const char *text, int64_t low, int64_t high, int64_t *value);

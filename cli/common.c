@@ -29,6 +29,22 @@ int cli_usage(const char *command, const char *format, ...)
     return cli_bad_option(command);
 }
 
+int cli_options(int argc, char **argv, const char *letters, const struct option *options,
+                const char *help, int (*take)(void *request, int option), void *request)
+{
+    optind = 0; /* another command may have been parsed before, in this process */
+    for (int c; (c = getopt_long(argc, argv, letters, options, NULL)) != -1;) {
+        if (c == 'h') {
+            fputs(help, stdout);
+            return EXIT_SUCCESS;
+        }
+        int status = take(request, c);
+        if (status)
+            return status;
+    }
+    return CLI_GO_ON;
+}
+
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 bool cli_integer(const char *text, int64_t low, int64_t high, int64_t *value)

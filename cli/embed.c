@@ -6,7 +6,6 @@
 #include "cli/embedder.h"
 #include "cli/progress.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -203,8 +202,9 @@ static const struct option options[] = {
 };
 
 /* Takes one option; 0, or the exit status. */
-static int take(request *r, int c)
+static int take(void *of, int c)
 {
+    request *r = of;
     switch (c) {
     case 'm':
         r->model = optarg;
@@ -234,15 +234,9 @@ static int take(request *r, int c)
 int cli_embed(int argc, char **argv)
 {
     request r = { .batch_size = 32 };
-    for (int c; (c = getopt_long(argc, argv, "m:f:l:b:jh", options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(help, stdout);
-            return EXIT_SUCCESS;
-        }
-        int status = take(&r, c);
-        if (status)
-            return status;
-    }
+    int status = cli_options(argc, argv, "m:f:l:b:jh", options, help, take, &r);
+    if (status != CLI_GO_ON)
+        return status;
     if (!r.model)
         return cli_usage("embed", "--model is wanted");
     if (r.file ? argc > optind : argc == optind)

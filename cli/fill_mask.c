@@ -2,7 +2,6 @@
  */
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -102,8 +101,9 @@ static const struct option options[] = {
 };
 
 /* Takes one option; 0, or the exit status. */
-static int take(request *r, int c)
+static int take(void *of, int c)
 {
+    request *r = of;
     switch (c) {
     case 'm':
         r->model = optarg;
@@ -126,15 +126,9 @@ static int take(request *r, int c)
 int cli_fill_mask(int argc, char **argv)
 {
     request r = { .top_k = 5 };
-    for (int c; (c = getopt_long(argc, argv, "m:k:jh", options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(help, stdout);
-            return EXIT_SUCCESS;
-        }
-        int status = take(&r, c);
-        if (status)
-            return status;
-    }
+    int status = cli_options(argc, argv, "m:k:jh", options, help, take, &r);
+    if (status != CLI_GO_ON)
+        return status;
     if (!r.model)
         return cli_usage("fill-mask", "--model is wanted");
     if (argc != optind + 1)

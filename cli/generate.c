@@ -1,7 +1,6 @@
 /* cli/generate.c - `brasa generate --model DIR PROMPT`: how a GPT-2 goes on with a text. */
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,8 +94,10 @@ static void go_on(const request *r, br_gpt2_lm *model, const br_tokenizer *token
     s = (shown){ .tokenizer = tokenizer };
     br_generate_options o = r->o;
     br_tensor *ids = cli_encode(tokenizer, prompt);
-    if (!read_eos(r->model, &o))
+    if (!read_eos(r->model, &o)) {
+        free((int64_t *)o.eos_token_ids);
         return;
+    }
     o.on_tokens = take_token;
     o.context = &s;
     br_language_model lm = br_gpt2_language_model(model);
@@ -153,8 +154,9 @@ static int take_integer(const char *name, int64_t low, int64_t high, int64_t *va
 }
 
 /* Takes one option; 0, or the exit status. */
-static int take(request *r, int c)
+static int take(void *of, int c)
 {
+    request *r = of;
     r->o.do_sample |= c && strchr("Tkps", c);
     switch (c) {
     case 'm':
@@ -180,15 +182,9 @@ static int take(request *r, int c)
 int cli_generate(int argc, char **argv)
 {
     request r = { .o.max_new_tokens = 50 };
-    for (int c; (c = getopt_long(argc, argv, "m:n:T:k:p:s:r:h", options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(help, stdout);
-            return EXIT_SUCCESS;
-        }
-        int status = take(&r, c);
-        if (status)
-            return status;
-    }
+    int status = cli_options(argc, argv, "m:n:T:k:p:s:r:h", options, help, take, &r);
+    if (status != CLI_GO_ON)
+        return status;
     if (!r.model)
         return cli_usage("generate", "--model is wanted");
     if (argc != optind + 1)

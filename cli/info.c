@@ -8,7 +8,6 @@
 #include "cli/cli.h"
 #include "io/io_internal.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -271,6 +270,14 @@ static bool is_config(const char *path)
            (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
+static int take(void *json, int c)
+{
+    if (c != 'j')
+        return cli_bad_option("info");
+    *(bool *)json = true;
+    return 0;
+}
+
 int cli_info(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -279,16 +286,9 @@ int cli_info(int argc, char **argv)
         { 0 },
     };
     bool json = false;
-    optind = 0; /* another command may have been parsed before, in this process */
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(usage, stdout);
-            return EXIT_SUCCESS;
-        }
-        if (c != 'j')
-            return cli_bad_option("info");
-        json = true;
-    }
+    int status = cli_options(argc, argv, "h", options, usage, take, &json);
+    if (status != CLI_GO_ON)
+        return status;
     if (optind + 1 != argc)
         return cli_usage("info", "one file or folder is wanted, there are %d", argc - optind);
     if (is_config(argv[optind]))

@@ -1,7 +1,6 @@
 /* cli/tokenize.c - `brasa tokenize TEXT...`: texts as BERT's or GPT-2's tokenizer sees them. */
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -177,8 +176,9 @@ static const struct option options[] = {
 };
 
 /* Takes one option; 0, or the exit status. */
-static int take(request *r, int c)
+static int take(void *of, int c)
 {
+    request *r = of;
     switch (c) {
     case 'v':
         r->vocab = optarg;
@@ -256,16 +256,10 @@ static br_tokenizer *open_tokenizer(const request *r)
 int cli_tokenize(int argc, char **argv)
 {
     request r = { 0 };
-    for (int c; (c = getopt_long(argc, argv, "v:t:f:0pm:jh", options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(help, stdout);
-            return EXIT_SUCCESS;
-        }
-        int status = take(&r, c);
-        if (status)
-            return status;
-    }
-    int status = check(&r, argc - optind);
+    int status = cli_options(argc, argv, "v:t:f:0pm:jh", options, help, take, &r);
+    if (status != CLI_GO_ON)
+        return status;
+    status = check(&r, argc - optind);
     if (status)
         return status;
     br_tokenizer *t = open_tokenizer(&r);
