@@ -6,7 +6,7 @@ const channelOf = (map, filter, head, colour) => {
   return { head, colour, values: map.weights, weight: (i, j) => data[base + i * map.columns + j] };
 };
 
-class HeadView extends View {
+class HeadView extends LayerView {
   constructor(spec) {
     super(spec, "Head view", [["A", "A"], ["B", "B"], ["A", "B"], ["B", "A"]]);
     this.layer = spec.layer;
@@ -20,19 +20,8 @@ class HeadView extends View {
     this.filterChanged();
   }
 
-  get map() {
-    return this.maps.find(map => map.layer === this.layer);
-  }
-
-  /* A part may lack the layer: an encoder and its decoder need not be as deep. */
   filterChanged() {
-    const layers = this.maps.map(map => map.layer);
-    if (!layers.includes(this.layer))
-      this.layer = layers[0];
-    this.layerBox.replaceChildren(select("Layer", layers.map(n => [n, String(n)]), this.layer, n => {
-      this.layer = n;
-      this.mapChanged();
-    }));
+    this.layerBox.replaceChildren(this.layerSelect(() => this.mapChanged()));
     this.mapChanged();
   }
 

@@ -195,7 +195,7 @@ class Neurons extends Lanes {
   }
 }
 
-class NeuronView extends View {
+class NeuronView extends LayerView {
   constructor(spec) {
     super(spec, "Neuron view", [["A", "A"], ["A", "B"], ["B", "A"], ["B", "B"]]);
     this.layer = spec.layer;
@@ -213,25 +213,14 @@ class NeuronView extends View {
     this.filterChanged();
   }
 
-  get map() {
-    return this.maps.find(map => map.layer === this.layer);
-  }
-
   filterChanged() {
-    const layers = this.maps.map(map => map.layer);
-    if (!layers.includes(this.layer))
-      this.layer = layers[0];
+    const layers = this.layerSelect(() => this.filterChanged());
     this.head = Math.min(this.head, this.map.heads - 1);
-    const numbers = list => list.map(n => [n, String(n)]);
-    this.selects.replaceChildren(
-      select("Layer", numbers(layers), this.layer, n => {
-        this.layer = n;
-        this.filterChanged();
-      }),
-      select("Head", numbers([...Array(this.map.heads).keys()]), this.head, n => {
-        this.head = n;
-        this.draw();
-      }));
+    const heads = [...Array(this.map.heads).keys()].map(n => [n, String(n)]);
+    this.selects.replaceChildren(layers, select("Head", heads, this.head, n => {
+      this.head = n;
+      this.draw();
+    }));
     this.note([this.map]);
     this.draw();
   }

@@ -127,3 +127,22 @@ class View {
     this.notes.replaceChildren(...lines);
   }
 }
+
+/* A view of one layer. */
+class LayerView extends View {
+  get map() {
+    return this.maps.find(map => map.layer === this.layer);
+  }
+
+  /* A select of the filter's layers; a part may lack the one there was: an encoder and its decoder
+   * need not be as deep. */
+  layerSelect(changed) {
+    const layers = this.maps.map(map => map.layer);
+    if (!layers.includes(this.layer))
+      this.layer = layers[0];
+    return select("Layer", layers.map(n => [n, String(n)]), this.layer, n => {
+      this.layer = n;
+      changed();
+    });
+  }
+}
