@@ -119,6 +119,7 @@ static void leave_parent(br_module_state *state)
 
 static void free_tree(br_module_state *state)
 {
+    br__free_parametrized(state);
     for (int64_t i = state->n_children - 1; i >= 0; i--)
         free_tree(state->children[i]);
     if (state->destroy)
@@ -337,8 +338,10 @@ bool br_module_enter_with(br_module *module, br_tensor **input)
         return false;
     br_scope *scope = br__thread.scope;
     br_tensor *shown = input ? *input : NULL;
-    if (module->state->hooks && !br__run_module_hooks(module->state, true, &shown)) {
+    if ((module->state->hooks && !br__run_module_hooks(module->state, true, &shown)) ||
+        (module->state->parametrized && !br__parametrized_begin(module->state))) {
         br_scope_end(scope);
+        br__parametrized_end(module->state);
         return false;
     }
     if (input)
@@ -360,6 +363,7 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
             result = NULL;
         br_scope_return(scope, result);
         br_scope_end(scope);
+        br__parametrized_end(module->state);
     }
     return result;
 }

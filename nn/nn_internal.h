@@ -25,6 +25,9 @@ typedef struct br_entry {
 /* A list of hooks: hooks.c. */
 typedef struct br_module_hook br_module_hook;
 
+/* Computed parameters: parametrize.c. */
+typedef struct br_parametrized br_parametrized;
+
 /* Tells whether a module is still there: see checkpoint.c. */
 typedef struct br_module_token br_module_token;
 
@@ -40,6 +43,7 @@ struct br_module_state {
     br_forward_fn forward;
     br_forward_fn body; /* of a layer of one input: what its forward does inside its scope */
     br_module_hook *hooks;
+    br_parametrized *parametrized;
     void (*destroy)(void *self);
     bool training;
     bool checkpointed;           /* forward keeps nothing for its gradients */
@@ -68,6 +72,11 @@ bool br__layer_size(const char *op, const char *name, int64_t size, int64_t leas
 /* Runs a module's hooks of one kind on *t, which they may replace; false after an error. */
 bool br__run_module_hooks(br_module_state *state, bool before, br_tensor **t);
 void br__free_module_hooks(br_module_state *state);
+/* Compute a module's parametrized parameters where a forward begins, and drop them where it ends.
+ */
+bool br__parametrized_begin(br_module_state *state);
+void br__parametrized_end(br_module_state *state);
+void br__free_parametrized(br_module_state *state);
 br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias);
 /* While true, in this thread, Linear and Embedding leave their weights undefined and draw nothing:
  * for a model that gets other values at once, whose memory is then never touched. Returns what was

@@ -671,4 +671,7 @@ BR_API br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, d
 #ifdef __cplusplus
 }
 #endif
+
+#include <brasa/nn/parametrize.h>
+
 #endif

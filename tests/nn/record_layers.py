@@ -7,6 +7,7 @@ import pathlib
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 HERE = pathlib.Path(__file__).parent / "recorded"
 STEPS = 4
@@ -46,6 +47,19 @@ record("series", lambda: nn.Sequential(
     nn.Softplus(2), nn.AvgPool1d(2, padding=1, count_include_pad=False), nn.Identity(),
     nn.AdaptiveAvgPool1d(6), nn.RMSNorm(6), nn.GroupNorm(1, 4, affine=False), nn.Sigmoid(),
     nn.RMSNorm(6, eps=0.1), nn.Tanh(), nn.LogSoftmax(1), nn.Softmax(-1)), 2, 3, 11)
+
+
+def parametrized():
+    """Weight norm and spectral norm of every form, and both of one weight."""
+    conv = spectral_norm(nn.Conv2d(2, 4, (3, 2)))
+    up = spectral_norm(nn.ConvTranspose2d(4, 3, 2), n_power_iterations=2, eps=1e-3)
+    middle = spectral_norm(weight_norm(nn.Linear(18, 6)))
+    last = spectral_norm(weight_norm(nn.Linear(6, 5), dim=None), "bias")
+    kernels = weight_norm(nn.Conv2d(3, 3, 2), dim=1)
+    return nn.Sequential(conv, nn.ReLU(), up, nn.Tanh(), kernels, nn.Flatten(), middle, last)
+
+
+record("parametrized", parametrized, 3, 2, 4, 4)
 
 
 def all_of_it(model, x):

@@ -1,0 +1,415 @@
+/* nn/parametrize.c - parameters that a module's forward computes from others.
+ *
+ * The originals are entries of a module "parametrizations.<name>", whose children compute: so lists
+ * of parameters, state dicts, conversion and training mode need to know nothing of it. The
+ * computed tensor stands in the module's field from br_enter() to br_leave(). */
+#include "nn/nn_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char op[] = "register_parametrization";
+static const char dict_name[] = "parametrizations";
+
+enum { MAX_ORIGINALS = 8 };
+
+/* torch's ParametrizationList: its entries are the originals, its children the parametrizations. */
+typedef struct parametrization_list {
+    br_module base;
+    br_module_run_fn forward; /* of the first child; NULL: br_forward() */
+    int n_originals;
+} parametrization_list;
+
+/* One computed parameter of a module. */
+struct br_parametrized {
+    br_parametrized *next;
+    br_tensor **field;
+    parametrization_list *list;
+    br_tensor *value; /* held while a forward runs */
+};
+
+static const char *name_of(const br_parametrized *p)
+{
+    return p->list->base.state->name;
+}
+
+static br_parametrized *find(const br_module_state *state, const char *name)
+{
+    br_parametrized *p = state->parametrized;
+    while (p && strcmp(name_of(p), name) != 0)
+        p = p->next;
+    return p;
+}
+
+bool br_is_parametrized(const br_module *module, const char *name)
+{
+    if (!module || !module->state)
+        return false;
+    return name ? find(module->state, name) != NULL : module->state->parametrized != NULL;
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static br_tensor *run_first(br_module_run_fn forward, br_module *first, br_tensor *const *originals)
+{
+    return forward ? forward(first, originals, NULL) : br_forward(first, originals[0]);
+}
+
+static br_tensor *compute(parametrization_list *list)
+{
+    br_enter(list);
+    const br_module_state *state = list->base.state;
+    br_tensor *originals[MAX_ORIGINALS] = { NULL };
+    for (int i = 0; i < list->n_originals; i++)
+        originals[i] = state->entries[i].tensor;
+    br_tensor *value = run_first(list->forward, state->children[0]->module, originals);
+    for (int64_t i = 1; i < state->n_children; i++)
+        value = br_forward(state->children[i]->module, value);
+    return br_leave(list, value);
+}
+
+static void clear(br_parametrized *p)
+{
+    if (p->field)
+        *p->field = NULL;
+    br_release(p->value);
+    p->value = NULL;
+}
+
+/* True if the module's forward runs. */
+static bool is_running(const br_module_state *state)
+{
+    const br_scope *scope = br__thread.scope;
+    while (scope && scope->owner != state)
+        scope = scope->outer;
+    return scope != NULL;
+}
+
+void br__parametrized_end(br_module_state *state)
+{
+    if (!state->parametrized || is_running(state))
+        return;
+    for (br_parametrized *p = state->parametrized; p; p = p->next)
+        clear(p);
+}
+
+bool br__parametrized_begin(br_module_state *state)
+{
+    for (br_parametrized *p = state->parametrized; p; p = p->next) {
+        br_tensor *value = br_retain(compute(p->list));
+        if (p->field)
+            *p->field = value;
+        br_release(p->value);
+        p->value = value;
+    }
+    return !br_failed();
+}
+
+static br_parametrized *required(const char *what, br_module *module, const char *name)
+{
+    if (br_failed() || !br__module_alive(what, module))
+        return NULL;
+    br_parametrized *p = name ? find(module->state, name) : NULL;
+    return p ? p
+             : br__fail(BR_ERROR_ARGUMENT, what, "%s has no parametrized '%s'",
+                        module->state->class_name, name ? name : "");
+}
+
+br_tensor *br_parametrized_value(br_module *module, const char *name)
+{
+    br_parametrized *p = required("parametrized_value", module, name);
+    return p ? compute(p->list) : NULL;
+}
+
+/* ---- Registering: checks --------------------------------------------------------------------- */
+
+static bool same_kind(const char *what, const br_tensor *value, const br_tensor *computed)
+{
+    if (computed && (!br_same_shape(value, computed) || value->dtype != computed->dtype))
+        br__fail(BR_ERROR_SHAPE, op, "%s gives %s of %s for a parameter %s of %s", what,
+                 br__shape(computed), br_dtype_name(computed->dtype), br__shape(value),
+                 br_dtype_name(value->dtype));
+    return computed && !br_failed();
+}
+
+static bool good_options(const br_parametrization_options *o)
+{
+    if (o->n_originals < 1 || o->n_originals > MAX_ORIGINALS)
+        br__fail(BR_ERROR_ARGUMENT, op, "n_originals is %d, must be in 1 .. %d", o->n_originals,
+                 MAX_ORIGINALS);
+    else if (o->n_originals > 1 && (!o->forward || !o->right_inverse))
+        br__fail(BR_ERROR_ARGUMENT, op, "several originals need forward and right_inverse");
+    return !br_failed();
+}
+
+/* What the originals are to be, of the innermost scope; unrecorded. `entry` has the value. */
+static bool originals_of(br_module *parametrization, const br_entry *entry,
+                         const br_parametrization_options *o, br_tensor **originals)
+{
+    originals[0] = entry->tensor;
+    if (o->right_inverse && !o->right_inverse(parametrization, entry->tensor, originals)) {
+        if (!br_failed())
+            br__fail(BR_ERROR_ARGUMENT, op, "right_inverse of %s failed",
+                     br_module_class(parametrization));
+        return false;
+    }
+    for (int i = 0; i < o->n_originals && !br_failed(); i++) {
+        if (!originals[i])
+            br__fail(BR_ERROR_ARGUMENT, op, "right_inverse of %s left original %d NULL",
+                     br_module_class(parametrization), i);
+        else if (originals[i] != entry->tensor)
+            originals[i] = br_clone(originals[i]); /* memory of its own */
+    }
+    return !br_failed();
+}
+
+static br_entry *find_entry(br_module_state *state, const char *name)
+{
+    for (int64_t i = 0; i < state->n_entries; i++)
+        if (strcmp(state->entries[i].name, name) == 0)
+            return &state->entries[i];
+    return br__fail(BR_ERROR_ARGUMENT, op, "%s has no parameter or buffer '%s'", state->class_name,
+                    name);
+}
+
+static bool good_field(const br_module_state *state, const br_entry *entry, br_tensor **field)
+{
+    if (field && *field != entry->tensor)
+        br__fail(BR_ERROR_ARGUMENT, op, "the field given is not that of '%s' of %s", entry->name,
+                 state->class_name);
+    return !br_failed();
+}
+
+/* The module that cannot be used, unless it is part of a tree. */
+static void drop(br_module *parametrization)
+{
+    if (parametrization && parametrization->state && !parametrization->state->parent)
+        br_module_free(parametrization);
+}
+
+/* ---- Registering: the first parametrization of a parameter ----------------------------------- */
+
+/* Adds an original as the entry that it comes from was: of its kind, and as frozen. */
+static void add_original(parametrization_list *list, const char *name, br_tensor *t,
+                         const br_entry *from)
+{
+    br_module *base = br_base(list);
+    if (from->kind != BR_ENTRY_PARAMETER) {
+        br_module_add_buffer(base, name, t, from->kind == BR_ENTRY_BUFFER);
+        return;
+    }
+    bool requires_grad = br_requires_grad(from->tensor);
+    if (br_module_add_parameter(base, name, t) && br_is_floating(t))
+        br_set_requires_grad(t, requires_grad);
+}
+
+static parametrization_list *make_list(const br_entry *entry, br_module *parametrization,
+                                       const br_parametrization_options *o, br_tensor **originals)
+{
+    parametrization_list *list =
+        br_module_create(sizeof(parametrization_list), "ParametrizationList");
+    list->forward = o->forward;
+    list->n_originals = o->n_originals;
+    for (int i = 0; i < o->n_originals; i++) {
+        char name[32] = "original";
+        if (o->n_originals > 1)
+            snprintf(name, sizeof name, "original%d", i);
+        add_original(list, name, originals[i], entry);
+    }
+    br_child(list, "0", parametrization);
+    return list;
+}
+
+/* The module's child that has the lists, made if it is not there. */
+static br_module *dict_of(br_module_state *state)
+{
+    for (int64_t i = 0; i < state->n_children; i++)
+        if (strcmp(state->children[i]->name, dict_name) == 0)
+            return state->children[i]->module;
+    bool incomplete = state->incomplete;
+    br_module *dict = br_module_create(sizeof(br_module), "ModuleDict");
+    dict = br_module_add_child(state->module, dict_name, dict);
+    state->incomplete = incomplete; /* without it the module is as it was */
+    return dict;
+}
+
+static void free_if_empty(br_module *dict)
+{
+    if (br_module_num_children(dict) == 0)
+        br_module_free(dict);
+}
+
+static void remove_entry(br_module_state *state, br_entry *entry)
+{
+    br_free(entry->name);
+    br_release(entry->tensor);
+    br_entry *end = state->entries + --state->n_entries;
+    memmove(entry, entry + 1, (size_t)(end - entry) * sizeof *entry);
+}
+
+/* Puts the list, which it takes over, in the place of the parameter. */
+static bool install(br_module_state *state, br_entry *entry, br_tensor **field,
+                    parametrization_list *list)
+{
+    br_parametrized *p = br_failed() ? NULL : br__calloc(1, sizeof *p);
+    br_module *dict = p ? dict_of(state) : NULL;
+    if (!dict)
+        br_free_module(list);
+    if (!dict || !br_module_add_child(dict, entry->name, list)) {
+        free_if_empty(dict);
+        br_free(p);
+        return false;
+    }
+    *p = (br_parametrized){ NULL, field, list, NULL };
+    br_parametrized **end = &state->parametrized;
+    while (*end)
+        end = &(*end)->next;
+    *end = p;
+    remove_entry(state, entry);
+    if (field)
+        *field = NULL;
+    return true;
+}
+
+/* One original is the parameter's own tensor, which optimizers know, and takes its value at the
+ * end, when nothing can fail any more. */
+static bool register_first(br_module_state *state, const char *name, br_tensor **field,
+                           br_module *parametrization, const br_parametrization_options *o)
+{
+    br_tensor *originals[MAX_ORIGINALS] = { NULL };
+    br_entry *entry = good_options(o) ? find_entry(state, name) : NULL;
+    if (!entry || !good_field(state, entry, field) ||
+        !originals_of(parametrization, entry, o, originals) ||
+        !same_kind(br_module_class(parametrization), entry->tensor,
+                   run_first(o->forward, parametrization, originals))) {
+        drop(parametrization);
+        return false;
+    }
+    br_tensor *t = entry->tensor, *start = originals[0];
+    if (o->n_originals == 1 && br_same_shape(start, t))
+        originals[0] = t;
+    if (!install(state, entry, field, make_list(entry, parametrization, o, originals)))
+        return false;
+    return originals[0] == start || br_copy_(t, start);
+}
+
+/* ---- Registering: the public function -------------------------------------------------------- */
+
+static bool register_next(br_parametrized *p, br_module *parametrization,
+                          const br_parametrization_options *o)
+{
+    br_tensor *value = NULL, *next = NULL;
+    if (o->n_originals > 1 || o->forward || o->right_inverse)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "'%s' is parametrized already: what comes behind takes no options", name_of(p));
+    else if ((value = compute(p->list)))
+        next = br_forward(parametrization, value);
+    if (!same_kind(br_module_class(parametrization), value, next)) {
+        drop(parametrization);
+        return false;
+    }
+    char name[24];
+    snprintf(name, sizeof name, "%" PRId64, br_module_num_children(br_base(p->list)));
+    return br_child(p->list, name, parametrization) != NULL;
+}
+
+static bool good_arguments(const br_module *module, const char *name,
+                           const br_module *parametrization)
+{
+    if (br_failed() || !br__module_alive(op, module) || !br__module_alive(op, parametrization))
+        return false;
+    if (!name || parametrization->state->parent)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 name ? "the parametrization has a parent already"
+                      : "name is NULL, but it is required");
+    return !br_failed();
+}
+
+bool br_register_parametrization(br_module *module, const char *name, br_tensor **field,
+                                 void *parametrization, const br_parametrization_options *options)
+{
+    if (!good_arguments(module, name, parametrization)) {
+        drop(parametrization);
+        return false;
+    }
+    br_parametrization_options o = options ? *options : (br_parametrization_options){ 0 };
+    o.n_originals = o.n_originals == 0 ? 1 : o.n_originals;
+    br_train(parametrization, br_is_training(module));
+    br_scope *scope = br_no_grad_begin();
+    br_parametrized *before = find(module->state, name);
+    bool ok = before ? register_next(before, parametrization, &o)
+                     : register_first(module->state, name, field, parametrization, &o);
+    br_scope_end(scope);
+    return ok;
+}
+
+/* ---- Removing -------------------------------------------------------------------------------- */
+
+/* The tensor that is the parameter from now on, of the innermost scope or an original. */
+static br_tensor *what_stays(br_parametrized *p, bool leave_parametrized)
+{
+    const char *what = "remove_parametrizations";
+    br_tensor *first = p->list->base.state->entries[0].tensor;
+    if (!leave_parametrized) {
+        if (p->list->n_originals == 1)
+            return first;
+        return br__fail(BR_ERROR_ARGUMENT, what,
+                        "'%s' is computed from %d originals: none of them is the parameter",
+                        name_of(p), p->list->n_originals);
+    }
+    br_tensor *value = br_contiguous(compute(p->list));
+    if (!value || p->list->n_originals > 1 || !br_same_shape(first, value))
+        return br_clone(value);
+    return br_copy_(first, value);
+}
+
+static void unlink(br_module_state *state, br_parametrized *gone)
+{
+    br_parametrized **at = &state->parametrized;
+    while (*at != gone)
+        at = &(*at)->next;
+    *at = gone->next;
+    clear(gone);
+    br_free(gone);
+}
+
+static bool put_back(br_module_state *state, br_parametrized *p, br_tensor *t)
+{
+    br_module *module = state->module, *list = br_base(p->list);
+    br_entry first = list->state->entries[0];
+    bool requires_grad = br_requires_grad(first.tensor), incomplete = state->incomplete;
+    br_tensor *added =
+        first.kind == BR_ENTRY_PARAMETER
+            ? br_module_add_parameter(module, name_of(p), t)
+            : br_module_add_buffer(module, name_of(p), t, first.kind == BR_ENTRY_BUFFER);
+    state->incomplete = incomplete;
+    if (added && br_is_floating(t) && br_is_leaf(t))
+        br_set_requires_grad(t, requires_grad);
+    return added != NULL;
+}
+
+bool br_remove_parametrizations(br_module *module, const char *name, bool leave_parametrized)
+{
+    br_parametrized *p = required("remove_parametrizations", module, name);
+    if (!p)
+        return false;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *t = what_stays(p, leave_parametrized), **field = p->field;
+    bool ok = t && put_back(module->state, p, t);
+    if (ok) {
+        br_module *list = br_base(p->list), *dict = list->state->parent->module;
+        unlink(module->state, p);
+        br_module_free(list);
+        free_if_empty(dict);
+        if (field)
+            *field = t;
+    }
+    br_scope_end(scope);
+    return ok;
+}
+
+void br__free_parametrized(br_module_state *state)
+{
+    while (state->parametrized)
+        unlink(state, state->parametrized);
+}
