@@ -53,7 +53,7 @@ static br_tensor *sum_of(const br_walk *w, br_tensor *slot, br_tensor *dx)
     if (!w->create_graph && br__is_exclusive(slot) && slot->contiguous)
         return br_retain(br__grad_ops.add_(slot, dx));
     br_scope *scope = br_scope_begin();
-    br_tensor *sum = br_retain(br__grad_ops.add(slot, dx));
+    br_tensor *sum = br__take(br__grad_ops.add(slot, dx));
     br_scope_end(scope);
     return sum;
 }
@@ -87,7 +87,7 @@ static br_tensor *make_own(const br_walk *w, br_tensor *dx)
     br_tensor *copy = br__new("backward", dx->ndim, dx->sizes, dx->dtype);
     if (copy)
         br__copy(copy, dx);
-    br_retain(copy);
+    copy = br__take(copy);
     br_scope_end(scope);
     br_release(dx);
     return copy;
@@ -171,7 +171,7 @@ static bool send(br_walk *w, const br_edge *edge, br_tensor *dx)
 /* Hooks of leaves see the whole gradient; then it goes on its way. */
 static bool send_held(br_walk *w)
 {
-    bool ok = !br_failed();
+    bool ok = !br__failed();
     while (w->held) {
         br_held_leaf *h = w->held;
         w->held = h->next;
@@ -198,7 +198,7 @@ static bool deliver_outputs(br_walk *w, br_node *node)
         br_output *output = &node->outputs[i];
         if (!output->grad)
             continue;
-        if (!br__run_hooks(output->hooks, &output->grad))
+        if (output->hooks && !br__run_hooks(output->hooks, &output->grad))
             return false;
         br_capture *c = br__find_capture(w, node, i);
         if (c && !accumulate(w, &c->grad, br_retain(output->grad)))
@@ -209,8 +209,18 @@ static bool deliver_outputs(br_walk *w, br_node *node)
     return true;
 }
 
+/* A reference to what the gradient function gave. That of the node itself is handed on where it
+ * gave its own gradient, which nobody asks the node for again. */
+static br_tensor *hold(br_node *node, br_tensor *dx)
+{
+    if (dx != node->outputs[0].grad)
+        return br__take(dx);
+    node->outputs[0].grad = NULL;
+    return dx;
+}
+
 /* Brings a gradient to the input's shape and checks what the operation gave. The result is held. */
-static br_tensor *fit(const br_node *node, int i, br_tensor *dx)
+static br_tensor *fit(br_node *node, int i, br_tensor *dx)
 {
     const br_edge *edge = &node->inputs[i];
     if (dx->dtype != edge->dtype)
@@ -220,15 +230,17 @@ static br_tensor *fit(const br_node *node, int i, br_tensor *dx)
     bool same = dx->ndim == edge->ndim;
     for (int d = 0; same && d < dx->ndim; d++)
         same = dx->sizes[d] == edge->sizes[d];
-    return br_retain(same ? dx : br__grad_ops.sum_to_size(dx, edge->ndim, edge->sizes));
+    return hold(node, same ? dx : br__grad_ops.sum_to_size(dx, edge->ndim, edge->sizes));
 }
 
 static bool run_gradient(br_walk *w, br_node *node)
 {
     enum { FEW = 16 };
-    br_tensor *few[FEW] = { NULL }, **dx = few;
-    if (node->n_inputs > FEW && !(dx = br__calloc((size_t)node->n_inputs, sizeof *dx)))
+    br_tensor *few[FEW], **dx = few;
+    if (node->n_inputs > FEW && !(dx = br__malloc((size_t)node->n_inputs * sizeof *dx)))
         return false;
+    for (int i = 0; i < node->n_inputs; i++)
+        dx[i] = NULL;
     br_scope *scope = br_scope_begin();
     br__thread.no_grad = !w->create_graph;
     br_node *gradient_of = br__thread.gradient_of;
@@ -238,9 +250,10 @@ static bool run_gradient(br_walk *w, br_node *node)
     if (BR_ANOMALY)
         br__anomaly_backward(node, dx);
     for (int i = 0; i < node->n_inputs; i++)
-        dx[i] = dx[i] && br_wants(node, i) && !br_failed() ? fit(node, i, dx[i]) : NULL;
+        dx[i] =
+            dx[i] && br__edge_leads(&node->inputs[i]) && !br__failed() ? fit(node, i, dx[i]) : NULL;
     br_scope_end(scope); /* before sending, so that what is nobody else's can be told */
-    bool ok = !br_failed();
+    bool ok = !br__failed();
     for (int i = 0; i < node->n_inputs; i++) {
         if (ok && dx[i])
             ok = send(w, &node->inputs[i], dx[i]);
@@ -296,7 +309,7 @@ static void drop_grads(br_node *node)
 /* Walks until the heap is empty; after an error only to let go of what waits there. */
 static bool run(br_walk *w)
 {
-    bool ok = !br_failed();
+    bool ok = !br__failed();
     while (w->heap.count > 0) {
         br_node *node = dequeue(w);
         ok = ok && visit(w, node);
@@ -334,13 +347,14 @@ static bool start(br_walk *w, br_tensor *t, br_tensor *gradient)
                  (long long)t->numel);
         return false;
     }
-    br_scope *scope = br_scope_begin();
-    br_tensor *dy = br_retain(gradient ? gradient : br_ones_like(t));
-    br_scope_end(scope);
+    br_tensor *dy = gradient ? br_retain(gradient) : br__take(br_ones_like(t));
     if (!dy)
         return false;
     const br_autograd *a = br__autograd(t);
-    br_edge edge = { .node = a->node, .output = a->output, .leaf = a->node ? NULL : t };
+    br_edge edge; /* what send() reads of one */
+    edge.node = a->node;
+    edge.output = a->output;
+    edge.leaf = a->node ? NULL : t;
     return send(w, &edge, dy);
 }
 
@@ -353,7 +367,7 @@ bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gr
     w->retain_graph |= w->create_graph;
     br_scope *scope = br_scope_begin();
     br__thread.no_grad = !w->create_graph;
-    for (int i = 0; i < n && !br_failed(); i++)
+    for (int i = 0; i < n && !br__failed(); i++)
         start(w, tensors[i], gradients ? gradients[i] : NULL);
     bool ok = run(w);
     br_scope_end(scope);

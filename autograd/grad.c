@@ -125,7 +125,7 @@ static bool follow(const br_walk *w, br_tensor *view, br_tensor *grad)
     br__thread.no_grad = false;
     br_record(&alias_op, view, BR_INPUTS(grad), NULL, 0);
     br__thread.no_grad = no_grad;
-    return !br_failed();
+    return !br__failed();
 }
 
 /* A captured gradient as a tensor of the innermost scope: itself, or, where it is somebody else's
@@ -146,7 +146,7 @@ static br_tensor *to_scope(const br_walk *w, br_tensor *grad)
 static bool hand_out(br_walk *w, int n, br_tensor *const *inputs, br_tensor **grads,
                      const br_grad_options *o)
 {
-    for (int i = 0; i < n && !br_failed(); i++) {
+    for (int i = 0; i < n && !br__failed(); i++) {
         int output;
         const void *key = capture_key(inputs[i], &output);
         br_tensor *grad = br__find_capture(w, key, output)->grad;
@@ -159,7 +159,7 @@ static bool hand_out(br_walk *w, int n, br_tensor *const *inputs, br_tensor **gr
                      "input %d %s: no output depends on it (allow_unused gives NULL instead)", i,
                      br__shape(inputs[i]));
     }
-    return !br_failed();
+    return !br__failed();
 }
 
 bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *const *inputs,
@@ -170,7 +170,7 @@ bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *
     const br_grad_options *o = options ? options : &defaults;
     for (int i = 0; grads && i < n_inputs; i++)
         grads[i] = NULL;
-    if (br_failed())
+    if (br__failed())
         return false;
     if (n_outputs <= 0 || !outputs || !grads) {
         br__fail(BR_ERROR_ARGUMENT, "grad", "outputs and grads are required");
@@ -190,7 +190,7 @@ bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *
 /* Adds what came in for the inputs to their gradients, whether they are leaves or not. */
 static bool give_captured(br_walk *w, int n, br_tensor *const *inputs)
 {
-    for (int i = 0; i < n && !br_failed(); i++) {
+    for (int i = 0; i < n && !br__failed(); i++) {
         int output;
         const void *key = capture_key(inputs[i], &output);
         br_capture *c = br__find_capture(w, key, output);
@@ -199,7 +199,7 @@ static bool give_captured(br_walk *w, int n, br_tensor *const *inputs)
         if (grad && br__give_leaf(w, inputs[i], grad))
             br__run_accumulated(inputs[i]);
     }
-    return !br_failed();
+    return !br__failed();
 }
 
 bool br_backward_all(int n, br_tensor *const *tensors, br_tensor *const *gradients,
@@ -208,7 +208,7 @@ bool br_backward_all(int n, br_tensor *const *tensors, br_tensor *const *gradien
     BR_EVENT(br__event_backward());
     static const br_backward_options defaults;
     const br_backward_options *o = options ? options : &defaults;
-    if (br_failed())
+    if (br__failed())
         return false;
     if (n <= 0 || !tensors) {
         br__fail(BR_ERROR_ARGUMENT, "backward", "%d tensors, must be at least one", n);

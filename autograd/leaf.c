@@ -227,7 +227,7 @@ bool br__run_hooks(const br_hook *hooks, br_tensor **grad)
 {
     for (const br_hook *h = hooks; h; h = h->next) {
         br_tensor *replaced = h->fn ? h->fn(*grad, h->context) : NULL;
-        if (br_failed())
+        if (br__failed())
             return false;
         if (!replaced || replaced == *grad)
             continue;
@@ -248,10 +248,10 @@ bool br__run_hooks(const br_hook *hooks, br_tensor **grad)
 bool br__run_accumulated(br_tensor *leaf)
 {
     const br_autograd *a = br__autograd(leaf);
-    for (const br_hook *h = a ? a->hooks : NULL; h && !br_failed(); h = h->next)
+    for (const br_hook *h = a ? a->hooks : NULL; h && !br__failed(); h = h->next)
         if (h->accumulated)
             h->accumulated(leaf, h->context);
-    return !br_failed();
+    return !br__failed();
 }
 
 /* ---- Grad mode ------------------------------------------------------------------------------- */

@@ -120,6 +120,7 @@ static uint64_t next_number(const br_node *node)
     return ++last_number;
 }
 
+/* Field by field: `place` and most of the saved values are for later, or never, to be written. */
 static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
                          br_tensor *const *inputs, const void *params, size_t params_size)
 {
@@ -129,15 +130,19 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
     br_node *node = br__object_alloc(params_at + params_size);
     if (!node)
         return NULL;
-    memset(node, 0, offsetof(br_node, first));
     node->size = params_at + params_size;
     node->params = params_size > 0 ? (char *)node + params_at : NULL;
     if (params_size > 0)
         memcpy(node->params, params, params_size);
     node->op = op;
     node->refs = 1;
-    if (BR_PROFILING)
-        node->module = br__event_place();
+    node->freed = node->queued = node->needed = node->seen = node->placed = false;
+    node->n_saved = 0;
+    node->next_dead = NULL;
+    node->frame = NULL;
+    node->frame_place = 0;
+    node->where = NULL;
+    node->module = BR_PROFILING ? br__event_place() : 0;
     if (BR_ANOMALY)
         br__anomaly_place(node);
     node->n_inputs = n_inputs;
@@ -214,7 +219,7 @@ br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *
 
 int br_record_output(br_node *node, br_tensor *output)
 {
-    if (!node || !output || br_failed() || !br_is_floating(output))
+    if (!node || !output || br__failed() || !br_is_floating(output))
         return -1;
     size_t n = (size_t)node->n_outputs;
     if ((n & (n - 1)) == 0) { /* full: there is room for powers of two */
@@ -273,7 +278,7 @@ br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs, br_tens
 {
     if (BR_ANOMALY && !br__anomaly_forward(op, t, n_inputs, inputs))
         return NULL;
-    if (br_failed() || br__thread.no_grad || !t || !any_requires_grad(n_inputs, inputs))
+    if (br__failed() || br__thread.no_grad || !t || !any_requires_grad(n_inputs, inputs))
         return NULL;
     if (atomic_load(&t->storage->views) > 0)
         return br__fail(BR_ERROR_STATE, op->name,
@@ -289,8 +294,7 @@ bool br_wants(const br_node *node, int input)
 {
     if (!node || input < 0 || input >= node->n_inputs)
         return false;
-    const br_edge *edge = &node->inputs[input];
-    return (edge->node || edge->leaf) && !edge->skip;
+    return br__edge_leads(&node->inputs[input]);
 }
 
 static int output_number(const br_node *node, const br_autograd *a)
@@ -321,7 +325,7 @@ br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep)
 
 void br_save(br_node *node, int slot, br_tensor *t)
 {
-    if (!node || !t || br_failed())
+    if (!node || !t || br__failed())
         return;
     for (; node->n_saved <= slot && slot < BR_MAX_SAVED; node->n_saved++)
         node->saved[node->n_saved].value = NULL;
@@ -336,7 +340,7 @@ void br_save(br_node *node, int slot, br_tensor *t)
 
 br_tensor *br_saved(br_node *node, int slot)
 {
-    if (!node || slot < 0 || slot >= node->n_saved || br_failed())
+    if (!node || slot < 0 || slot >= node->n_saved || br__failed())
         return NULL;
     br_saved_value *saved = &node->saved[slot];
     if (!saved->value)

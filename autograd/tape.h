@@ -72,6 +72,12 @@ typedef struct br_edge {
     int64_t sizes[BR_MAX_DIMS];
 } br_edge;
 
+/* Whether a gradient is wanted there. */
+static inline bool br__edge_leads(const br_edge *edge)
+{
+    return (edge->node || edge->leaf) && !edge->skip;
+}
+
 typedef struct br_output {
     br_dtype dtype;
     int ndim;

@@ -13,10 +13,11 @@ static bool same_elements(const br_tensor *a, const br_tensor *b)
            memcmp(a->strides, b->strides, (size_t)a->ndim * sizeof *a->strides) == 0;
 }
 
-/* b, or a copy of it if writing a could change what is still to be read of it. */
+/* b, or a copy of it, of the innermost scope, if writing a could change what is still to be read of
+ * it. */
 static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_tensor *b)
 {
-    if (!br_shares_storage(a, b) || same_elements(a, b))
+    if (a->storage != b->storage || same_elements(a, b))
         return b;
     br_tensor *copy = br__new(op, b->ndim, b->sizes, b->dtype);
     if (copy)
@@ -28,8 +29,10 @@ static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_
 static bool change(const char *op, size_t kernel, br_tensor *a, const br_tensor *b)
 {
     br_loop loop = br__loop_for(op, "a", a, kernel);
-    br_scope *scope = loop ? br_scope_begin() : NULL;
-    b = scope ? apart_from(op, a, b) : NULL;
+    if (!loop)
+        return false;
+    br_scope *scope = a->storage == b->storage ? br_scope_begin() : NULL;
+    b = apart_from(op, a, b);
     bool ok = b && br_before_in_place(op, a);
     if (ok)
         br__for_each(3, (const br_tensor *[]){ a, a, b }, loop, NULL);
@@ -51,7 +54,7 @@ static br_tensor *binary(const br_op *op, size_t kernel, br_tensor *a, br_tensor
     if (!accepts(op->name, a, b) || !change(op->name, kernel, a, b))
         return NULL;
     br_record_in_place(op, a, BR_INPUTS(a, b), NULL, 0);
-    return br_failed() ? NULL : a;
+    return br__failed() ? NULL : a;
 }
 
 static const br_op add_op = { "add_", br__add_backward, false };
@@ -81,14 +84,14 @@ br_tensor *br_mul_(br_tensor *a, br_tensor *b)
     bool by_b = br_grad_enabled() && br_requires_grad(b);
     br_tensor *old_a = by_b ? br_clone(a) : NULL;
     br_tensor *old_b = by_a && br_shares_storage(a, b) ? br_clone(b) : b;
-    if (!br_failed() && change("mul_", BR_LOOP(mul), a, b)) {
+    if (!br__failed() && change("mul_", BR_LOOP(mul), a, b)) {
         br_node *node = br_record_in_place(&mul_op, a, BR_INPUTS(a, b), NULL, 0);
         br_save(node, 0, old_a);
         if (by_a)
             br_save(node, 1, old_b);
     }
     br_scope_end(scope);
-    return br_failed() ? NULL : a;
+    return br__failed() ? NULL : a;
 }
 
 /* The same with a scalar, which is the gradient's parameter. */
@@ -101,7 +104,7 @@ static br_tensor *binary_scalar(const br_op *op, size_t kernel, br_tensor *a, do
         !change(op->name, kernel, a, &scalar.tensor))
         return NULL;
     br_record_in_place(op, a, BR_INPUTS(a), &s, sizeof s);
-    return br_failed() ? NULL : a;
+    return br__failed() ? NULL : a;
 }
 
 static const br_op add_scalar_op = { "add_scalar_", br__add_scalar_backward, false };
@@ -150,7 +153,7 @@ br_tensor *br_fill_(br_tensor *a, double value)
     br__for_each(2, (const br_tensor *[]){ a, &scalar.tensor }, br__kernels_of(a->dtype)->copy,
                  NULL);
     br_record_in_place(&fill_op, a, BR_INPUTS(a), NULL, 0);
-    return br_failed() ? NULL : a;
+    return br__failed() ? NULL : a;
 }
 
 br_tensor *br_zero_(br_tensor *a)
@@ -180,7 +183,7 @@ br_tensor *br_copy_(br_tensor *a, br_tensor *b)
         br__copy(a, source);
     br_scope_end(scope);
     br_record_in_place(&copy_op, a, BR_INPUTS(a, b), &b->dtype, sizeof b->dtype);
-    return br_failed() ? NULL : a;
+    return br__failed() ? NULL : a;
 }
 
 static const br_op masked_fill_op = { "masked_fill_", br__masked_fill_backward, false };
@@ -202,5 +205,5 @@ br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value)
     br_scope_end(scope);
     br_node *node = br_record_in_place(&masked_fill_op, a, BR_INPUTS(a), NULL, 0);
     br_save(node, 0, mask);
-    return br_failed() ? NULL : a;
+    return br__failed() ? NULL : a;
 }

@@ -278,7 +278,7 @@ static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
         br_save(node, 0, a);
     if (br_wants(node, 0))
         br_save(node, 1, b);
-    return br_failed() ? NULL : c;
+    return br__failed() ? NULL : c;
 }
 
 br_tensor *br_mm(br_tensor *a, br_tensor *b)
@@ -442,5 +442,5 @@ br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
         br_save(node, 0, x);
     if (br_wants(node, 0))
         br_save(node, 1, weight);
-    return br_failed() ? NULL : y;
+    return br__failed() ? NULL : y;
 }

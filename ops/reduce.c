@@ -56,6 +56,9 @@ br_tensor *br__reduced(const char *op, const br_tensor *x, unsigned bits, bool k
     return br__new(op, n, sizes, dtype);
 }
 
+/* Few copies of one gradient are written out: what comes after them runs faster for it. */
+enum { FEW = 128 };
+
 br_tensor *br__spread(const br_node *node, br_tensor *dy, unsigned bits)
 {
     int ndim = 0;
@@ -64,6 +67,12 @@ br_tensor *br__spread(const br_node *node, br_tensor *dy, unsigned bits)
     if (br_requires_grad(dy) || !dy) {
         reduced_sizes(ndim, sizes, bits, true, kept);
         return br_expand(br_reshape(dy, ndim, kept), ndim, sizes);
+    }
+    if (dy->numel == 1 && br__reduced_count(ndim, sizes, bits) <= FEW) {
+        br_tensor *dx = br__new("sum", ndim, sizes, dy->dtype);
+        if (dx)
+            br__for_each(2, (const br_tensor *[]){ dx, dy }, br__kernels_of(dx->dtype)->copy, NULL);
+        return dx;
     }
     bool keepdim = dy->ndim == ndim; /* or nothing was reduced */
     for (int d = 0, own = 0; d < ndim; d++) {

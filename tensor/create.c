@@ -90,7 +90,8 @@ br_tensor *br_zeros_like(const br_tensor *t)
 
 br_tensor *br_ones_like(const br_tensor *t)
 {
-    return br__required("ones_like", "t", t) ? br_ones(t->ndim, t->sizes, t->dtype) : NULL;
+    BR_OP("ones");
+    return br__required("ones_like", "t", t) ? fill(br__new_like("ones", t, t->dtype), 1) : NULL;
 }
 
 br_tensor *br_scalar(double value, br_dtype dtype)

@@ -143,13 +143,18 @@ char *br_shape_string(const br_tensor *t, char *buffer, size_t size)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
+/* What every operation runs through calls a function of its own for what is seldom, so that it
+ * needs no stack itself. */
+static __attribute__((noinline, cold)) bool refuse_null(const char *op, const char *name)
+{
+    if (!br__failed())
+        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", name);
+    return false;
+}
+
 bool br__required(const char *op, const char *name, const br_tensor *t)
 {
-    if (br__failed())
-        return false;
-    if (!t)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", name);
-    return t != NULL;
+    return (t && !br__failed()) || refuse_null(op, name);
 }
 
 bool br__floating(const char *op, const char *name, const br_tensor *t)
@@ -174,11 +179,9 @@ bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtyp
     return false;
 }
 
-bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
-                    const br_tensor *b)
+bool br__refuse_dtypes(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                       const br_tensor *b)
 {
-    if (a && b && a->dtype == b->dtype)
-        return !br__failed();
     if (!br__required(op, a_name, a) || !br__required(op, b_name, b))
         return false;
     br__fail(BR_ERROR_DTYPE, op,
@@ -230,7 +233,7 @@ bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *
 
 bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dtype, int64_t *numel)
 {
-    if (br_failed())
+    if (br__failed())
         return false;
     if (ndim < 0 || ndim > BR_MAX_DIMS) {
         br__fail(BR_ERROR_SHAPE, op, "%d dimensions, must be 0 .. %d", ndim, BR_MAX_DIMS);
@@ -256,7 +259,7 @@ bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dt
         overflow |= sizes[i] > 0 && __builtin_mul_overflow(nonzero, sizes[i], &nonzero);
     }
     int64_t bytes;
-    if (overflow || __builtin_mul_overflow(nonzero, (int64_t)br_dtype_size(dtype), &bytes)) {
+    if (overflow || __builtin_mul_overflow(nonzero, (int64_t)br__dtype_size(dtype), &bytes)) {
         br__fail(BR_ERROR_SHAPE, op, "shape %s has more elements than can be addressed",
                  br__shape_of(ndim, sizes));
         return false;

@@ -30,7 +30,7 @@ static void add_dim(plan *p, const br_tensor *const *operands, int d)
         const br_tensor *t = operands[k];
         int own = d - (out->ndim - t->ndim);
         strides[k] =
-            own < 0 || t->sizes[own] == 1 ? 0 : t->strides[own] * (int64_t)br_dtype_size(t->dtype);
+            own < 0 || t->sizes[own] == 1 ? 0 : t->strides[own] * (int64_t)br__dtype_size(t->dtype);
         if (merge && strides[k] != p->strides[p->ndim - 1][k] * p->sizes[p->ndim - 1])
             merge = false;
     }
@@ -114,7 +114,12 @@ static void for_each(int n_operands, const br_tensor *const *operands, br_loop l
     const br_tensor *out = operands[0];
     if (out->numel == 0 || run_simple(n_operands, operands, loop, params, grain))
         return;
-    plan p = { .n = n_operands, .numel = out->numel, .loop = loop, .params = params };
+    plan p; /* field by field: strides are many, and few are used */
+    p.n = n_operands;
+    p.ndim = 0;
+    p.numel = out->numel;
+    p.loop = loop;
+    p.params = params;
     for (int k = 0; k < n_operands; k++)
         p.data[k] = operands[k]->data;
     for (int d = out->ndim - 1; d >= 0; d--)
@@ -154,7 +159,7 @@ void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop
 
 void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step)
 {
-    window->data += start * window->strides[dim] * (int64_t)br_dtype_size(window->dtype);
+    window->data += start * window->strides[dim] * (int64_t)br__dtype_size(window->dtype);
     window->numel = length;
     for (int i = 0; i < window->ndim; i++)
         window->numel *= i == dim ? 1 : window->sizes[i];
@@ -296,7 +301,7 @@ static void copy_part(const br_tensor *dst, const br_tensor *src, int column, in
  * tiles. */
 static void copy_tiles(const br_tensor *dst, const br_tensor *src, int column, int row)
 {
-    int64_t size = (int64_t)br_dtype_size(dst->dtype);
+    int64_t size = (int64_t)br__dtype_size(dst->dtype);
     int64_t columns = dst->sizes[column], rows = dst->sizes[row];
     tile_strides stride = { dst->strides[row] * size, src->strides[column] * size };
     br_tensor to = br__window(dst), from = br__window(src);
@@ -323,7 +328,7 @@ void br__copy(const br_tensor *dst, const br_tensor *src)
 {
     int column = dense_dim(dst), row = dense_dim(src);
     if (column >= 0 && row >= 0 && column != row && dst->dtype == src->dtype &&
-        br_dtype_size(dst->dtype) >= 4 && same_sizes(dst, src))
+        br__dtype_size(dst->dtype) >= 4 && same_sizes(dst, src))
         copy_tiles(dst, src, column, row);
     else
         br__for_each(2, (const br_tensor *[]){ dst, src }, copy_loops[src->dtype][dst->dtype],

@@ -39,6 +39,8 @@ static void pop_to(size_t start)
     br_thread *th = &br__thread;
     while (th->top > start) {
         br_tensor *t = th->stack[--th->top];
+        if (!t) /* taken */
+            continue;
         t->slot = SIZE_MAX;
         br_release(t);
     }
@@ -86,11 +88,26 @@ br_tensor *br_scope_return(br_scope *scope, br_tensor *t)
             return t;
         br_tensor *other = th->stack[first];
         th->stack[slot] = other;
-        other->slot = slot;
+        if (other)
+            other->slot = slot;
         th->stack[first] = t;
         t->slot = first;
         s->start = first + 1;
     }
+    return t;
+}
+
+br_tensor *br__take(br_tensor *t)
+{
+    br_thread *th = &br__thread;
+    if (!t || !th->scope || t->slot < th->scope->start || t->slot >= th->top ||
+        th->stack[t->slot] != t)
+        return br_retain(t);
+    if (t->slot == th->top - 1)
+        th->top--;
+    else
+        th->stack[t->slot] = NULL;
+    t->slot = SIZE_MAX;
     return t;
 }
 

@@ -63,11 +63,12 @@ static size_t storage_size(const br_storage *storage)
     return sizeof *storage + (storage->memory == BR_INLINE ? storage->bytes : 0);
 }
 
-static void free_storage(br_storage *storage)
+/* `tensors` are counted with it: those that go or come together with the storage. */
+static void free_storage(br_storage *storage, int64_t tensors)
 {
+    br__count(tensors, storage->memory == BR_INLINE ? -(int64_t)storage->bytes : 0);
     switch (storage->memory) {
     case BR_INLINE:
-        br__count(0, -(int64_t)storage->bytes);
         break;
     case BR_BLOCK:
         br__block_free(storage->data, storage->bytes, storage->capacity);
@@ -87,12 +88,16 @@ static bool is_last(atomic_int *refs)
     return atomic_load_explicit(refs, memory_order_acquire) == 1 || atomic_fetch_sub(refs, 1) == 1;
 }
 
+/* Of a tensor that goes with its reference. */
 static void release_storage(br_storage *storage)
 {
-    if (storage && is_last(&storage->refs))
-        free_storage(storage);
+    if (is_last(&storage->refs))
+        free_storage(storage, -1);
+    else
+        br__count(-1, 0);
 }
 
+/* The tensor that it is made for is counted with it. */
 static br_storage *new_storage(const char *op, size_t bytes)
 {
     bool is_inline = bytes <= BR_MAX_OBJECT - sizeof(br_storage) && br__inline_storage();
@@ -103,18 +108,20 @@ static br_storage *new_storage(const char *op, size_t bytes)
     atomic_init(&storage->refs, 1);
     if (is_inline) {
         storage->data = (char *)(storage + 1);
-        br__count(0, (int64_t)bytes);
+        br__count(1, (int64_t)bytes);
         return storage;
     }
     storage->data = br__block_alloc(op, bytes, &storage->capacity);
-    if (storage->data)
+    if (storage->data) {
+        br__count(1, 0);
         return storage;
+    }
     br__object_free(storage, sizeof *storage);
     return NULL;
 }
 
-/* A tensor object over `storage`, of which it takes one reference over, with one reference; shape
- * and strides are left to be filled in. */
+/* A tensor object over `storage`, of which it takes one reference over, with one reference, counted
+ * already; shape and strides are left to be filled in. */
 static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, char *data)
 {
     br_tensor *t = br__object_alloc(sizeof *t);
@@ -130,13 +137,13 @@ static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, char *data
     t->meta = NULL;
     t->is_view = false;
     t->slot = SIZE_MAX;
-    br__count(1, 0);
     return t;
 }
 
 static br_tensor *make_strided(br_storage *storage, br_dtype dtype, int ndim, const int64_t *sizes,
                                const int64_t *strides, char *data)
 {
+    br__count(1, 0);
     br_tensor *t = make(storage, dtype, ndim, data);
     if (!t)
         return NULL;
@@ -167,9 +174,12 @@ static br_tensor *make_dense(const char *op, int ndim, const int64_t *sizes, br_
     br_tensor *t = storage ? make(storage, dtype, ndim, storage->data) : NULL;
     if (!t)
         return NULL;
-    for (int i = 0; i < ndim; i++)
+    int64_t step = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
         t->sizes[i] = sizes[i];
-    br__default_strides(ndim, sizes, t->strides);
+        t->strides[i] = step;
+        step *= sizes[i] > 0 ? sizes[i] : 1;
+    }
     t->numel = numel;
     t->contiguous = true;
     return own_or_release(t);
@@ -280,7 +290,6 @@ void br_release(br_tensor *t)
         atomic_fetch_sub(&t->storage->views, 1);
     release_storage(t->storage);
     br__object_free(t, sizeof *t);
-    br__count(-1, 0);
 }
 
 int64_t br_live_tensors(void)
@@ -366,8 +375,15 @@ uint64_t br_tensor_version(const br_tensor *t)
 
 void br_bump_version(br_tensor *t)
 {
-    if (t)
-        atomic_fetch_add(&t->storage->version, 1);
+    if (!t)
+        return;
+    /* Only views of one storage can be written by several threads at a time. */
+    atomic_uint_fast64_t *version = &t->storage->version;
+    if (atomic_load_explicit(&t->storage->refs, memory_order_relaxed) > 1)
+        atomic_fetch_add(version, 1);
+    else
+        atomic_store_explicit(version, atomic_load_explicit(version, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
 }
 
 void *br_data(const br_tensor *t)

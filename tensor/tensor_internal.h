@@ -62,6 +62,9 @@ br_tensor *br__alias(const br_tensor *t);
 /* Puts a new tensor on the innermost scope, which takes over its one reference; false and an error
  * if memory fails: the caller still holds it. */
 bool br__own(br_tensor *t);
+/* A reference of the caller's own: the innermost scope's if t belongs to it, which costs nothing
+ * and leaves t nobody else's, or one more. */
+br_tensor *br__take(br_tensor *t);
 /* A tensor with the given shape and fresh contiguous storage. `op` begins error messages. */
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
 /* The same for a shape that a contiguous tensor has. */
@@ -91,8 +94,8 @@ const char *br__printable(const char *text);
 bool br__required(const char *op, const char *name, const br_tensor *t);
 bool br__floating(const char *op, const char *name, const br_tensor *t);
 bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype);
-bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
-                    const br_tensor *b);
+static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,
+                                  const char *b_name, const br_tensor *b);
 /* Turns a dimension of -ndim .. ndim-1 into 0 .. ndim-1. A 0-d tensor takes -1 and 0. */
 bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t *dim);
 /* The shape that a and b broadcast to; messages call them a and b, or by names of their own. */
@@ -227,10 +230,19 @@ typedef struct br_thread {
 
 extern _Thread_local br_thread br__thread;
 
-/* br_failed() and br_dtype_size() for what every operation runs through. */
+/* br_failed(), br_dtype_size() and a check for what every operation runs through. */
 static inline bool br__failed(void)
 {
     return br__thread.error != BR_OK;
+}
+/* False, with the error, where br__same_dtype() is. */
+bool br__refuse_dtypes(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                       const br_tensor *b);
+static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,
+                                  const char *b_name, const br_tensor *b)
+{
+    return (a && b && a->dtype == b->dtype && !br__failed()) ||
+           br__refuse_dtypes(op, a_name, a, b_name, b);
 }
 static inline size_t br__dtype_size(br_dtype dtype)
 {

@@ -71,14 +71,17 @@ static int choose(void)
 
 static atomic_int chosen = -1; /* not yet */
 
+static __attribute__((noinline, cold)) const br_kernels *first_kernels(bool is_double)
+{
+    int variant = choose();
+    atomic_store_explicit(&chosen, variant, memory_order_relaxed);
+    return tables[variant][is_double];
+}
+
 const br_kernels *br__kernels(bool is_double)
 {
     int variant = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (variant < 0) {
-        variant = choose();
-        atomic_store_explicit(&chosen, variant, memory_order_relaxed);
-    }
-    return tables[variant][is_double];
+    return __builtin_expect(variant < 0, 0) ? first_kernels(is_double) : tables[variant][is_double];
 }
 
 const char *br_get_cpu_capability(void)

@@ -335,6 +335,35 @@ Test(backward, custom_operation)
     br_scope_end(scope);
 }
 
+static br_tensor *slope;
+
+static void sloped_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    (void)dy;
+    dx[0] = dx[1] = slope;
+}
+
+/* A gradient that belongs to its maker is copied for the leaves, and stays the maker's. */
+Test(backward, gradients_may_belong_elsewhere)
+{
+    static const br_op op = { "sloped", sloped_backward, false };
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = leaf(2, (double[]){ 1, 2 }), *b = leaf(2, (double[]){ 3, 4 });
+    slope = br_from_f64(BR_SHAPE(2), (double[]){ 5, 6 });
+    for (int round = 1; round <= 2; round++) {
+        br_scope *inner = br_scope_begin();
+        br_tensor *y = br_zeros(BR_SHAPE(2), BR_F64);
+        br_record(&op, y, BR_INPUTS(a, b), NULL, 0);
+        cr_assert(br_backward(br_sum(y)));
+        br_scope_end(inner);
+        cr_assert_eq(grad_at(a, 1), 6.0 * round);
+        cr_assert_eq(grad_at(b, 0), 5.0 * round);
+        cr_assert_eq(br_at(slope, BR_SHAPE(1)), 6);
+    }
+    br_scope_end(scope);
+}
+
 static void split_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *second = br_output_grad(node, 1);

@@ -205,6 +205,35 @@ Test(scope, takes_many_tensors_and_levels)
     cr_assert_eq(br_item(t), -1);
 }
 
+/* The innermost scope's reference moves to the taker; of what belongs elsewhere there is one more.
+ */
+Test(scope, tensors_are_taken_out)
+{
+    made = br_live_tensors();
+    br_scope *outer = br_scope_begin();
+    br_tensor *elsewhere = number(1);
+    br_scope *inner = br_scope_begin();
+    br_tensor *first = number(2), *kept = number(3), *last = number(4);
+    cr_assert_eq(br__take(first), first);
+    cr_assert(br__is_exclusive(first));
+    cr_assert_eq(br__take(last), last);
+    cr_assert_eq(br__take(last), last); /* a second reference */
+    cr_assert_not(br__is_exclusive(last));
+    br_release(last);
+    cr_assert_eq(br__take(elsewhere), elsewhere);
+    cr_assert_null(br__take(NULL));
+    br_scope_return(inner, kept); /* trades places with what is gone */
+    br_scope_end(inner);
+    cr_assert_eq(live(), 4);
+    br_release(first);
+    br_release(last);
+    br_release(elsewhere);
+    cr_assert_eq(live(), 2);
+    cr_assert_eq(br_item(elsewhere) + br_item(kept), 4);
+    br_scope_end(outer);
+    cr_assert_eq(live(), 0);
+}
+
 static void *use_thread(void *shared)
 {
     br_scope *scope = br_scope_begin();
