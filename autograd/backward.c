@@ -233,6 +233,37 @@ static br_tensor *fit(br_node *node, int i, br_tensor *dx)
     return hold(node, same ? dx : br__grad_ops.sum_to_size(dx, edge->ndim, edge->sizes));
 }
 
+static void drop_grads(br_node *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        br_tensor *grad = node->outputs[i].grad;
+        node->outputs[i].grad = NULL;
+        br_release(grad);
+    }
+}
+
+/* Where the gradient by an input waits for the rest of it, if it is added to in place; or NULL. */
+static br_tensor *waiting(const br_walk *w, const br_edge *edge)
+{
+    if (edge->node)
+        return edge->node->outputs[edge->output].grad;
+    const br_autograd *a = br__autograd(edge->leaf);
+    return a && !a->hooks && w->n_captures == 0 ? a->grad : NULL;
+}
+
+br_tensor *br_grad_so_far(const br_node *node, int input)
+{
+    const br_walk *w = br__thread.walk;
+    if (!w || w->create_graph || BR_ANOMALY || !br_wants(node, input))
+        return NULL;
+    const br_edge *edge = &node->inputs[input];
+    br_tensor *sum = waiting(w, edge);
+    if (!sum || !sum->contiguous || (edge->node && !br__is_exclusive(sum)))
+        return NULL;
+    br_bump_version(sum);
+    return sum;
+}
+
 static bool run_gradient(br_walk *w, br_node *node)
 {
     enum { FEW = 16 };
@@ -244,15 +275,19 @@ static bool run_gradient(br_walk *w, br_node *node)
     br_scope *scope = br_scope_begin();
     br__thread.no_grad = !w->create_graph;
     br_node *gradient_of = br__thread.gradient_of;
+    br_walk *walk = br__thread.walk;
     br__thread.gradient_of = BR_ANOMALY ? node : NULL;
+    br__thread.walk = w;
     node->op->backward(node, node->outputs[0].grad, dx);
     br__thread.gradient_of = gradient_of;
+    br__thread.walk = walk;
     if (BR_ANOMALY)
         br__anomaly_backward(node, dx);
     for (int i = 0; i < node->n_inputs; i++)
         dx[i] =
             dx[i] && br__edge_leads(&node->inputs[i]) && !br__failed() ? fit(node, i, dx[i]) : NULL;
     br_scope_end(scope); /* before sending, so that what is nobody else's can be told */
+    drop_grads(node);
     bool ok = !br__failed();
     for (int i = 0; i < node->n_inputs; i++) {
         if (ok && dx[i])
@@ -295,15 +330,6 @@ static bool visit(br_walk *w, br_node *node)
             br__frame_leave(node);
     }
     return ok;
-}
-
-static void drop_grads(br_node *node)
-{
-    for (int i = 0; i < node->n_outputs; i++) {
-        br_tensor *grad = node->outputs[i].grad;
-        node->outputs[i].grad = NULL;
-        br_release(grad);
-    }
 }
 
 /* Walks until the heap is empty; after an error only to let go of what waits there. */

@@ -129,7 +129,15 @@ static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     int ndim;
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
-    dx[0] = br__index_add(dy, br_saved(node, 0), br_params(node), ndim, sizes);
+    br_tensor *index = br_saved(node, 0);
+    const br_tensor *sum = index ? br_grad_so_far(node, 0) : NULL;
+    if (!sum) {
+        dx[0] = br__index_add(dy, index, br_params(node), ndim, sizes);
+        return;
+    }
+    br_tensor *dense = br_contiguous(dy);
+    if (dense && dense->numel > 0)
+        add_up(sum, dense, index, br_params(node));
 }
 
 /* What `index`, all of it in range, chooses of x, in a result of the given sizes. Keeps the index.

@@ -21,6 +21,18 @@ static void fill_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
 
 static const br_op fill_op = { .name = "view_backward", .backward = fill_backward };
 
+static br_tensor window_of(const br_tensor *x, const br_window *window)
+{
+    br_tensor w = br__window(x);
+    window->kind->narrow(&w, window->args);
+    return w;
+}
+
+static void add(const br_tensor *to, const br_tensor *y)
+{
+    br__for_each(3, (const br_tensor *[]){ to, to, y }, br__kernels_of(y->dtype)->add, NULL);
+}
+
 /* Elements that are seen several times are one only where the last indices differ, so that for each
  * of these nothing is added twice. */
 static void add_overlapping(const br_tensor *window, const br_tensor *y)
@@ -30,8 +42,7 @@ static void add_overlapping(const br_tensor *window, const br_tensor *y)
         br_tensor to = br__window(window), from = br__window(y);
         br__window_slice(&to, last, i, 1, 1);
         br__window_slice(&from, last, i, 1, 1);
-        br__for_each(3, (const br_tensor *[]){ &to, &to, &from }, br__kernels_of(y->dtype)->add,
-                     NULL);
+        add(&to, &from);
     }
 }
 
@@ -40,8 +51,7 @@ br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const b
     br_tensor *x = y ? br_zeros(ndim, sizes, y->dtype) : NULL;
     if (!x)
         return NULL;
-    br_tensor place = br__window(x);
-    window->kind->narrow(&place, window->args);
+    br_tensor place = window_of(x, window);
     if (window->overlaps)
         add_overlapping(&place, y);
     else
@@ -53,15 +63,21 @@ void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     int ndim;
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
-    dx[0] = br__fill_window(dy, ndim, sizes, br_params(node));
+    const br_window *window = br_params(node);
+    const br_tensor *sum = br_grad_so_far(node, 0);
+    if (!sum || window->overlaps) {
+        dx[0] = br__fill_window(dy, ndim, sizes, window);
+        return;
+    }
+    br_tensor place = window_of(sum, window);
+    add(&place, dy);
 }
 
 br_tensor *br__view_window(br_tensor *x, const br_window *window)
 {
     if (!x)
         return NULL;
-    br_tensor w = br__window(x);
-    window->kind->narrow(&w, window->args);
+    br_tensor w = window_of(x, window);
     br_tensor *y = br__view_of(x, w.ndim, w.sizes, w.strides, w.data);
     return br__recorded(&window->kind->op, y, x, window, sizeof *window);
 }

@@ -223,6 +223,7 @@ typedef struct br_thread {
     int anomaly;                 /* br_anomaly: what is looked for */
     const char *given;           /* the operation whose scalar is not finite, or NULL */
     struct br_node *gradient_of; /* with `anomaly`: the node whose gradient runs, or NULL */
+    struct br_walk *walk;        /* whose gradient runs, or NULL */
     bool runs_again; /* the function of a checkpoint, for its gradients: taps do not see it */
     void *recorder;  /* of taps */
     struct br_frame *frame; /* the checkpoint whose function runs, or NULL */

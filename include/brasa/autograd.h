@@ -211,6 +211,11 @@ BR_API br_tensor *br_saved(br_node *node, int slot);
 BR_API const void *br_params(const br_node *node);
 /* In a gradient: the gradient by output number i, NULL if nothing depends on it. */
 BR_API br_tensor *br_output_grad(const br_node *node, int output);
+/* In a gradient: the sum of what has come in so far for input i, for a gradient that is zero almost
+ * everywhere, as that of a view of a part: it may add itself to this, in place, and leave dx[i]
+ * NULL. NULL where that is not so: nothing has come in, others see it, it is not dense, or backward
+ * is itself recorded; then dx[i] is to be set. Borrowed. */
+BR_API br_tensor *br_grad_so_far(const br_node *node, int input);
 /* In a gradient: the sizes of input i, and their number in *ndim. */
 BR_API const int64_t *br_input_sizes(const br_node *node, int input, int *ndim);
 /* The operation that made t, "" for a leaf. */
