@@ -147,10 +147,10 @@ static br_tensor *attend(br_gpt2_attention *self, br_tensor *x, const pass *p,
     br_enter(self);
     br_scope *scope = br__thread.scope;
     int64_t e = br_size(x, -1), heads = self->n_head;
-    br_tensor *qkv = conv1d(self->c_attn, x);
-    br_tensor *q = br__split_heads(br_narrow(qkv, 2, 0, e), heads);
-    br_tensor *k = br__split_heads(br_narrow(qkv, 2, e, e), heads);
-    br_tensor *v = br_tap("value", br__split_heads(br_narrow(qkv, 2, 2 * e, e), heads));
+    br_tensor *qkv[3];
+    br_split(conv1d(self->c_attn, x), e, 2, BR_PARTS(qkv));
+    br_tensor *q = br__split_heads(qkv[0], heads), *k = br__split_heads(qkv[1], heads);
+    br_tensor *v = br_tap("value", br__split_heads(qkv[2], heads));
     if (p->cache)
         br_cache_append(p->cache, self->layer, &k, &v);
     br__attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
