@@ -56,8 +56,7 @@ char *cli_data_file(const char *name);
 bool cli_make_directory(const char *path);
 /* printf() into memory to free(); NULL and an error. */
 char *cli_format(const char *format, ...) BR_PRINTF(1, 2);
-/* The tokenizer of a folder as the hub has it: tokenizer.json, else vocab.json with merges.txt,
- * else vocab.txt, which alone can be read as `cased`. NULL and an error. */
+/* br_auto_tokenizer_load(); `cased` is for vocab.txt. NULL and an error. */
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased);
 /* A text's ids, i64 [1, length]. NULL and an error. */
 br_tensor *cli_encode(const br_tokenizer *tokenizer, const char *text);

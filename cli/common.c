@@ -178,35 +178,9 @@ double cli_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The path of a file of the folder, if it is there, in memory to free(). */
-static char *file_of(const char *dir, const char *name)
-{
-    char *path = cli_format("%s/%s", dir, name);
-    if (path && access(path, F_OK) != 0) {
-        free(path);
-        path = NULL;
-    }
-    return path;
-}
-
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased)
 {
-    char *json = cased ? NULL : file_of(dir, "tokenizer.json");
-    char *words = json ? NULL : file_of(dir, "vocab.json");
-    char *merges = words ? cli_format("%s/merges.txt", dir) : NULL;
-    char *vocab = json || words ? NULL : cli_format("%s/vocab.txt", dir);
-    br_tokenizer *tokenizer = NULL;
-    if (json)
-        tokenizer = br_tokenizer_from_json(json);
-    else if (merges)
-        tokenizer = br_tokenizer_from_bpe(words, merges, NULL);
-    else if (vocab)
-        tokenizer = br_tokenizer_from_vocab(vocab, &(br_tokenizer_options){ .cased = cased });
-    free(json);
-    free(words);
-    free(merges);
-    free(vocab);
-    return tokenizer;
+    return br_auto_tokenizer_load(dir, cased ? &(br_tokenizer_options){ .cased = true } : NULL);
 }
 
 br_tensor *cli_encode(const br_tokenizer *tokenizer, const char *text)

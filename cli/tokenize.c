@@ -1,4 +1,5 @@
-/* cli/tokenize.c - `brasa tokenize TEXT...`: texts as BERT's or GPT-2's tokenizer sees them. */
+/* cli/tokenize.c - `brasa tokenize TEXT...`: texts as BERT's, GPT-2's or T5's tokenizer sees them.
+ */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -16,7 +17,9 @@ static const char help[] =
     "\n"
     "  -v, --vocab FILE      a vocab.txt: a token a line\n"
     "      --merges FILE     the merges.txt of a byte-level BPE, whose vocab.json --vocab names\n"
-    "  -t, --tokenizer FILE  a tokenizer.json of BERT's or GPT-2's kind\n"
+    "  -t, --tokenizer FILE  a tokenizer.json of BERT's, GPT-2's or T5's kind, or, of a name that\n"
+    "                        ends in .model, SentencePiece's own file\n"
+    "      --model DIR       a model's folder: the tokenizer that is there\n"
     "      --cased           with --vocab: do not lower-case\n"
     "  -f, --file FILE       each line of the file is a text\n"
     "  -0, --null            texts of the file end with NUL, not with a newline\n"
@@ -33,7 +36,7 @@ static const char help[] =
     "  -h, --help            this text\n";
 
 typedef struct request {
-    const char *vocab, *merges, *tokenizer, *file;
+    const char *vocab, *merges, *tokenizer, *model, *file;
     br_tokenizer_options vocab_options;
     br_encode_options encode;
     bool json, pair, null, overflow;
@@ -161,6 +164,7 @@ static const struct option options[] = {
     { "vocab", required_argument, NULL, 'v' },
     { "merges", required_argument, NULL, 'M' },
     { "tokenizer", required_argument, NULL, 't' },
+    { "model", required_argument, NULL, 'd' },
     { "cased", no_argument, NULL, 'c' },
     { "file", required_argument, NULL, 'f' },
     { "null", no_argument, NULL, '0' },
@@ -185,6 +189,9 @@ static int take(void *of, int c)
         return 0;
     case 't':
         r->tokenizer = optarg;
+        return 0;
+    case 'd':
+        r->model = optarg;
         return 0;
     case 'M':
         r->merges = optarg;
@@ -229,8 +236,8 @@ static int take(void *of, int c)
 
 static int check(const request *r, int n)
 {
-    if (r->vocab && r->tokenizer)
-        return cli_usage("tokenize", "--vocab and --tokenizer exclude each other");
+    if (!!r->vocab + !!r->tokenizer + !!r->model > 1)
+        return cli_usage("tokenize", "--vocab, --tokenizer and --model exclude each other");
     if (r->tokenizer && r->vocab_options.cased)
         return cli_usage("tokenize", "--cased goes with --vocab: the tokenizer's file says it");
     if (r->merges && (!r->vocab || r->vocab_options.cased))
@@ -244,8 +251,18 @@ static int check(const request *r, int n)
     return 0;
 }
 
+static bool is_sentencepiece(const char *path)
+{
+    size_t n = strlen(path), suffix = strlen(".model");
+    return n > suffix && strcmp(path + n - suffix, ".model") == 0;
+}
+
 static br_tokenizer *open_tokenizer(const request *r)
 {
+    if (r->model)
+        return cli_open_tokenizer(r->model, r->vocab_options.cased);
+    if (r->tokenizer && is_sentencepiece(r->tokenizer))
+        return br_tokenizer_from_sentencepiece(r->tokenizer, NULL);
     if (r->tokenizer)
         return br_tokenizer_from_json(r->tokenizer);
     if (r->merges)

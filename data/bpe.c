@@ -56,28 +56,22 @@ static br_bpe_class class_of(uint32_t c)
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* A place in the text, and how many code points are before it. */
-typedef struct place {
-    const char *p;
-    int64_t index;
-} place;
-
-static place behind(place at, const char *end, br_bpe_class *class)
+static br_place behind(br_place at, const char *end, br_bpe_class *class)
 {
     uint32_t c;
     bool valid;
     int length = br__char_read(at.p, end, &c, &valid);
     *class = class_of(c);
-    return (place){ at.p + length, at.index + 1 };
+    return (br_place){ at.p + length, at.index + 1 };
 }
 
 /* Goes behind all of that class; *last is the last of them, or `at` if there is none. */
-static place skip(place at, const char *end, br_bpe_class class, place *last)
+static br_place skip(br_place at, const char *end, br_bpe_class class, br_place *last)
 {
     br_bpe_class is;
     *last = at;
     while (at.p < end) {
-        place next = behind(at, end, &is);
+        br_place next = behind(at, end, &is);
         if (is != class)
             break;
         *last = at;
@@ -102,21 +96,21 @@ static int contraction(const char *p, const char *end)
 
 /* Where the word that begins at `at` ends. `spaced`: there is a space before it that is not in the
  * text. */
-static place word_end(place at, const char *end, bool spaced)
+static br_place word_end(br_place at, const char *end, bool spaced)
 {
     int n = spaced ? 0 : contraction(at.p, end);
     if (n > 0)
-        return (place){ at.p + n, at.index + n };
-    place first = at, last;
+        return (br_place){ at.p + n, at.index + n };
+    br_place first = at, last;
     if (!spaced && *at.p == ' ')
-        first = (place){ at.p + 1, at.index + 1 };
+        first = (br_place){ at.p + 1, at.index + 1 };
     br_bpe_class class = BR_BPE_SPACE;
     if (first.p < end)
         behind(first, end, &class);
     if (class != BR_BPE_SPACE)
         return skip(first, end, class, &last);
     /* All of it at the end; before a word all but the last, which may go with that. */
-    place over = skip(at, end, BR_BPE_SPACE, &last);
+    br_place over = skip(at, end, BR_BPE_SPACE, &last);
     return over.p == end || (last.p == at.p && !spaced) ? over : last;
 }
 
@@ -135,11 +129,7 @@ typedef struct candidate {
 } candidate;
 
 typedef struct reader {
-    const br_tokenizer *t;
-    const char *text;
-    bool strict;
-    br_token_list *list;
-    int64_t words;
+    br_text_reader base;
     symbol *symbols; /* of the current word */
     int64_t n_symbols, symbol_room;
     candidate *heap; /* the first one before all others */
@@ -192,7 +182,7 @@ static bool consider(reader *r, int64_t at)
     int64_t next = at < 0 ? -1 : r->symbols[at].next;
     if (next < 0)
         return true;
-    const br_merge *m = merge_of(r->t->bpe, r->symbols[at].id, r->symbols[next].id);
+    const br_merge *m = merge_of(br__bpe_of(r->base.t), r->symbols[at].id, r->symbols[next].id);
     return !m || push(r, (candidate){ m->rank, at, m->id });
 }
 
@@ -203,7 +193,7 @@ static bool merge(reader *r, candidate c)
     if (left->id < 0 || left->next < 0)
         return true;
     symbol *right = &r->symbols[left->next];
-    const br_merge *m = merge_of(r->t->bpe, left->id, right->id);
+    const br_merge *m = merge_of(br__bpe_of(r->base.t), left->id, right->id);
     if (!m || m->id != c.id)
         return true;
     left->id = c.id;
@@ -226,11 +216,11 @@ static bool end_word(reader *r)
             return false;
     for (int64_t i = 0; i >= 0 && i < r->n_symbols; i = r->symbols[i].next) {
         const symbol *s = &r->symbols[i];
-        if (!br__push_token(r->list, (br_token){ s->id, r->words, s->bytes, s->chars }))
+        if (!br__push_token(r->base.list, (br_token){ s->id, r->base.words, s->bytes, s->chars }))
             return false;
     }
     r->n_symbols = 0;
-    r->words++;
+    r->base.words++;
     return true;
 }
 
@@ -238,8 +228,8 @@ static bool end_word(reader *r)
 
 static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span chars)
 {
-    int64_t id = r->t->bpe->byte_ids[byte];
-    id = id < 0 ? r->t->unknown : id;
+    int64_t id = br__bpe_of(r->base.t)->byte_ids[byte];
+    id = id < 0 ? r->base.t->unknown : id;
     if (id < 0)
         return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
                         "the vocabulary has no token for the byte 0x%02x of the text", byte);
@@ -256,16 +246,16 @@ static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span char
 }
 
 /* A code point's bytes, all of which come from the whole of it; U+FFFD's if it is not valid. */
-static bool push_char(reader *r, const char *p, const char *end, int64_t index)
+static bool push_char(reader *r, br_place *at, const char *end)
 {
     uint32_t c;
-    bool valid;
     char utf8[4];
-    int length = br__char_read(p, end, &c, &valid), n = br__char_write(c, utf8);
-    br_span bytes = { p - r->text, p + length - r->text }, chars = { index, index + 1 };
-    if (!valid && r->strict)
-        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
-                        "text is not valid UTF-8 at byte %" PRId64, bytes.begin);
+    br_place from = *at;
+    if (!br__read_char(&r->base, at, end, &c))
+        return false;
+    br_span bytes = { from.p - r->base.text, at->p - r->base.text };
+    br_span chars = { from.index, at->index };
+    int n = br__char_write(c, utf8);
     for (int i = 0; i < n; i++)
         if (!push_byte(r, (unsigned char)utf8[i], bytes, chars))
             return false;
@@ -273,69 +263,37 @@ static bool push_char(reader *r, const char *p, const char *end, int64_t index)
 }
 
 /* The space that the text lacks comes from its first code point. */
-static bool push_space(reader *r, place at, const char *end)
+static bool push_space(reader *r, br_place at, const char *end)
 {
     br_bpe_class class;
-    place next = behind(at, end, &class);
-    br_span bytes = { at.p - r->text, next.p - r->text }, chars = { at.index, next.index };
+    br_place next = behind(at, end, &class);
+    br_span bytes = { at.p - r->base.text, next.p - r->base.text },
+            chars = { at.index, next.index };
     return push_byte(r, ' ', bytes, chars);
 }
 
-/* Text without added tokens; *at goes to its end. */
-static bool read_words(reader *r, place *at, const char *end)
+static bool read_words(br_text_reader *base, br_place *at, const char *end)
 {
-    bool spaced = r->t->bpe->prefix_space && at->p < end && *at->p != ' ';
+    reader *r = (reader *)base;
+    bool spaced = br__bpe_of(base->t)->prefix_space && *at->p != ' ';
     for (; at->p < end; spaced = false) {
-        place over = word_end(*at, end, spaced);
+        br_place over = word_end(*at, end, spaced);
         if (spaced && !push_space(r, *at, end))
             return false;
-        while (at->p < over.p) {
-            br_bpe_class class;
-            if (!push_char(r, at->p, end, at->index))
+        while (at->p < over.p)
+            if (!push_char(r, at, end))
                 return false;
-            *at = behind(*at, end, &class);
-        }
         if (!end_word(r))
             return false;
     }
     return true;
 }
 
-static bool read_added(reader *r, const br_added_token *a, place *at)
+static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
+                     br_token_list *list)
 {
-    int64_t byte = at->p - r->text, chars = br__count_chars(a->text, a->length);
-    br_token token = {
-        a->id, r->words++, { byte, byte + (int64_t)a->length }, { at->index, at->index + chars }
-    };
-    *at = (place){ at->p + a->length, at->index + chars };
-    return br__push_token(r->list, token);
-}
-
-/* Splits text by added tokens, then what is between them by late ones, then that into words. */
-static bool read_text(reader *r, place *at, const char *end, bool late)
-{
-    while (at->p < end) {
-        const br_added_token *a = NULL;
-        const char *p = at->p;
-        while (p < end && !(a = br__added_at(r->t, p, end, late)))
-            p++;
-        if (!(late ? read_words(r, at, p) : read_text(r, at, p, true)))
-            return false;
-        if (a && !read_added(r, a, at))
-            return false;
-    }
-    return true;
-}
-
-bool br__bpe_tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
-                      br_token_list *list)
-{
-    const char *data = text->data ? text->data : "";
-    size_t length = text->length < 0 ? strlen(data) : (size_t)text->length;
-    reader r = { .t = t, .text = data, .strict = options->strict_utf8, .list = list };
-    place at = { data, 0 };
-    bool ok = options->split_special_tokens ? read_words(&r, &at, data + length)
-                                            : read_text(&r, &at, data + length, false);
+    reader r = { .base = { .t = t, .options = options, .list = list, .read = read_words } };
+    bool ok = br__read_parts(&r.base, text);
     br_free(r.symbols);
     br_free(r.heap);
     return ok;
@@ -363,12 +321,13 @@ static void trim(br_span *span, int64_t leading, int64_t trailing)
         span->end = span->end - trailing > span->begin ? span->end - trailing : span->begin;
 }
 
-void br__bpe_trim(const br_tokenizer *t, br_token *token, bool first)
+/* Takes the spaces around a token out of its offsets. */
+static void trim_token(const br_tokenizer *t, br_token *token, bool first)
 {
-    if (!t->bpe->trim_offsets)
+    if (!br__bpe_of(t)->trim_offsets)
         return;
     int64_t leading = spaces(t->tokens[token->id], false);
-    if (leading == 1 && !t->bpe->trim_first && (first || token->chars.begin == 0))
+    if (leading == 1 && !br__bpe_of(t)->trim_first && (first || token->chars.begin == 0))
         leading = 0;
     int64_t trailing = spaces(t->tokens[token->id], true);
     trim(&token->bytes, leading, trailing);
@@ -427,7 +386,7 @@ static char *join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool ski
     return bytes;
 }
 
-char *br__bpe_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
+static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
 {
     size_t length;
     char *bytes = join(t, n, ids, skip_special, &length);
@@ -437,3 +396,17 @@ char *br__bpe_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool 
     br_free(bytes);
     return text;
 }
+
+/* ---- The kind -------------------------------------------------------------------------------- */
+
+static void free_bpe(void *model)
+{
+    br_bpe *bpe = model;
+    if (!bpe)
+        return;
+    br_vocab_free(bpe->pairs);
+    br_free(bpe->merges);
+    br_free(bpe);
+}
+
+const br_tokenizer_kind br__byte_level = { tokenize, trim_token, decode, free_bpe };

@@ -13,25 +13,17 @@ static const char op[] = "tokenizer_from_bpe";
 
 bool br__bpe_begin(br_tokenizer *t)
 {
-    t->bpe = br__calloc(1, sizeof *t->bpe);
-    if (!t->bpe)
+    br_bpe *bpe = t->model = br__calloc(1, sizeof *bpe);
+    t->kind = &br__byte_level;
+    if (!bpe)
         return false;
-    t->bpe->pairs = br_vocab_new();
+    bpe->pairs = br_vocab_new();
     for (int byte = 0; byte < 256; byte++) {
         char text[4];
         int n = br__char_write(br__bpe_char((unsigned char)byte), text);
-        t->bpe->byte_ids[byte] = br__word_id(&t->all, text, (size_t)n);
+        bpe->byte_ids[byte] = br__word_id(&t->all, text, (size_t)n);
     }
-    return t->bpe->pairs;
-}
-
-void br__bpe_free(br_bpe *bpe)
-{
-    if (!bpe)
-        return;
-    br_vocab_free(bpe->pairs);
-    br_free(bpe->merges);
-    br_free(bpe);
+    return bpe->pairs;
 }
 
 /* The id of both tokens together, -1 if there is none; false if memory fails. */
@@ -72,7 +64,7 @@ bool br__bpe_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t ran
             : b < 0  ? "merges a second part that the vocabulary lacks"
             : id < 0 ? "merges to a token that the vocabulary lacks"
                      : NULL;
-    return *what || set_merge(t->bpe, a, b, rank, id);
+    return *what || set_merge(br__bpe_of(t), a, b, rank, id);
 }
 
 const char *br__bpe_split_merge(const char *line, size_t length, br_text *left, br_text *right)
@@ -153,8 +145,8 @@ static bool set_options(br_tokenizer *t, const char *path, const br_bpe_options 
     t->padding = id;
     if (o->padding && !special(t, path, o->padding, true, &t->padding))
         return false;
-    t->bpe->prefix_space = o->add_prefix_space;
-    t->bpe->trim_offsets = o->trim_offsets;
+    br__bpe_of(t)->prefix_space = o->add_prefix_space;
+    br__bpe_of(t)->trim_offsets = o->trim_offsets;
     return true;
 }
 

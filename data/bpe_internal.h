@@ -22,7 +22,7 @@ typedef struct br_merge {
 } br_merge;
 
 /* What a tokenizer of this kind has besides its tokens. */
-struct br_bpe {
+typedef struct br_bpe {
     bool prefix_space; /* a text that does not begin with a space gets one */
     bool trim_offsets; /* offsets leave out the spaces around a token ... */
     bool trim_first;   /* ... also the one space that the first token begins with */
@@ -30,7 +30,12 @@ struct br_bpe {
     br_merge *merges;  /* of each pair */
     int64_t merge_room;
     int64_t byte_ids[256]; /* -1: the vocabulary has no token for the byte */
-};
+} br_bpe;
+
+static inline br_bpe *br__bpe_of(const br_tokenizer *t)
+{
+    return t->model;
+}
 
 /* The code point that stands for a byte in tokens, and the byte, or -1, for a code point. */
 uint32_t br__bpe_char(unsigned char byte);
@@ -46,15 +51,5 @@ bool br__bpe_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t ran
                        const char **what);
 /* The two tokens of "left right"; or what is wrong with that. */
 const char *br__bpe_split_merge(const char *line, size_t length, br_text *left, br_text *right);
-void br__bpe_free(br_bpe *bpe);
-
-/* As br__tokenize(). */
-bool br__bpe_tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
-                      br_token_list *list);
-/* Takes the spaces around a token out of its offsets, if the tokenizer does so. `first`: of its
- * text, or of the part that truncation made. */
-void br__bpe_trim(const br_tokenizer *t, br_token *token, bool first);
-/* As br_tokenizer_decode(). */
-char *br__bpe_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special);
 
 #endif

@@ -1,5 +1,5 @@
 /* data/tokenizer.c - the tokenizer itself: its vocabulary, vocab.txt, ids to tokens and text. */
-#include "data/bpe_internal.h"
+#include "data/tokenizer_internal.h"
 #include "io/io_internal.h"
 
 #include <inttypes.h>
@@ -40,6 +40,7 @@ br_tokenizer *br__tokenizer_new(void)
     br_tokenizer *t = br_failed() ? NULL : br__calloc(1, sizeof *t);
     if (!t)
         return NULL;
+    t->kind = &br__word_pieces;
     t->lowercase = t->strip_accents = t->clean = t->spread_chinese = t->cleanup = true;
     t->max_word = 100;
     t->unknown = t->classify = t->separator = t->padding = -1;
@@ -62,7 +63,8 @@ void br_tokenizer_free(br_tokenizer *t)
     br_free(t->prefix);
     br_free(t->tokens);
     br_free(t->added);
-    br__bpe_free(t->bpe);
+    if (t->kind->free)
+        t->kind->free(t->model);
     br_free(t);
 }
 
@@ -277,7 +279,7 @@ bool br__is_special(const br_tokenizer *t, int64_t id)
 }
 
 /* Writes the text to `out`, or nothing if that is NULL, and gives its length; -1 and an error. */
-static int64_t decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *out)
+static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *out)
 {
     size_t prefix = strlen(t->prefix);
     int64_t length = 0;
@@ -300,6 +302,20 @@ static int64_t decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool
     return length;
 }
 
+static char *decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
+{
+    int64_t length = join(t, n, ids, skip_special, NULL);
+    char *text = length < 0 ? NULL : br__malloc((size_t)length + 1);
+    if (text) {
+        text[0] = 0;
+        join(t, n, ids, skip_special, text);
+    }
+    return text;
+}
+
+const br_tokenizer_kind br__word_pieces = { .tokenize = br__tokenize_words,
+                                            .decode = decode_pieces };
+
 char *br_tokenizer_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
 {
     if (br_failed())
@@ -308,13 +324,5 @@ char *br_tokenizer_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, 
         return br__fail(BR_ERROR_ARGUMENT, "tokenizer_decode",
                         "tokenizer is %s, n is %" PRId64 ", ids is %s: they must be there",
                         t ? "there" : "NULL", n, ids ? "there" : "NULL");
-    if (t->bpe)
-        return br__bpe_decode(t, n, ids, skip_special);
-    int64_t length = decode(t, n, ids, skip_special, NULL);
-    char *text = length < 0 ? NULL : br__malloc((size_t)length + 1);
-    if (text) {
-        text[0] = 0;
-        decode(t, n, ids, skip_special, text);
-    }
-    return text;
+    return t->kind->decode(t, n, ids, skip_special);
 }

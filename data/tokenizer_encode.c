@@ -1,6 +1,6 @@
 /* data/tokenizer_encode.c - from tokens to what a model takes: truncation to overlapping parts,
  * special tokens around, padding, batches. */
-#include "data/bpe_internal.h"
+#include "data/tokenizer_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -96,16 +96,16 @@ static bool fit(const br_encode_options *o, int64_t room, bool pair, int64_t n[2
     return true;
 }
 
-/* Are tokens put around texts? */
-static bool puts_around(const br_tokenizer *t, const br_encode_options *o)
+/* How many tokens are put around: one before all, and one behind each text. */
+static int64_t count_around(const br_tokenizer *t, bool around, bool pair)
 {
-    return !o->no_special_tokens && t->classify >= 0;
+    return around ? (t->classify >= 0) + (t->separator >= 0) * (1 + pair) : 0;
 }
 
 static bool truncate(const br_tokenizer *t, const br_encode_options *o, bool pair, sequence s[2])
 {
     int64_t n[2] = { s[0].tokens.count, s[1].tokens.count };
-    int64_t around = puts_around(t, o) ? 2 + pair : 0;
+    int64_t around = count_around(t, !o->no_special_tokens, pair);
     if (o->max_length > 0 && o->max_length < around)
         return br__fail(BR_ERROR_ARGUMENT, op,
                         "max_length is %" PRId64 ", but special tokens alone are %" PRId64,
@@ -156,9 +156,9 @@ static void put_part(const br_tokenizer *t, br_encoding *e, const br_token_list 
 {
     for (int64_t j = p.begin; j < p.end; j++) {
         br_token token = tokens->items[j];
-        if (t->bpe)
-            br__bpe_trim(t, &token, j == p.begin);
-        put(e, &token, k, k);
+        if (t->kind->trim)
+            t->kind->trim(t, &token, j == p.begin);
+        put(e, &token, t->one_type ? 0 : k, k);
     }
 }
 
@@ -167,17 +167,17 @@ static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], co
                      br_encoding *e)
 {
     bool pair = s[1].parts;
-    int64_t length = around ? 2 + pair : 0;
+    int64_t length = count_around(t, around, pair);
     for (int k = 0; k <= pair; k++)
         length += s[k].parts[i[k]].end - s[k].parts[i[k]].begin;
     if (!allocate(e, length))
         return false;
-    if (around)
+    if (around && t->classify >= 0)
         put_special(e, t->classify, 0);
     for (int k = 0; k <= pair; k++) {
         put_part(t, e, &s[k].tokens, s[k].parts[i[k]], k);
-        if (around)
-            put_special(e, t->separator, k);
+        if (around && t->separator >= 0)
+            put_special(e, t->separator, t->one_type ? 0 : k);
     }
     return true;
 }
@@ -294,9 +294,9 @@ static br_encoding *encode(const br_tokenizer *t, const br_text *text, const br_
 {
     sequence s[2] = { 0 };
     br_encoding *e = br__calloc(1, sizeof *e);
-    bool ok = e && br__tokenize(t, text, o, &s[0].tokens) &&
-              (!pair || br__tokenize(t, pair, o, &s[1].tokens)) && truncate(t, o, pair, s) &&
-              assemble_all(t, puts_around(t, o), s, e);
+    bool ok = e && t->kind->tokenize(t, text, o, &s[0].tokens) &&
+              (!pair || t->kind->tokenize(t, pair, o, &s[1].tokens)) && truncate(t, o, pair, s) &&
+              assemble_all(t, !o->no_special_tokens, s, e);
     free_sequence(&s[0]);
     free_sequence(&s[1]);
     if (ok)

@@ -45,8 +45,9 @@ typedef struct br_added_token {
     const char *text; /* the vocabulary's */
     size_t length;
     int64_t id;
-    bool special; /* left out by decoding that skips special tokens */
-    bool late;    /* looked for between those that are not */
+    bool special;        /* left out by decoding that skips special tokens */
+    bool late;           /* looked for between those that are not */
+    bool lstrip, rstrip; /* takes the white space before or behind it along */
 } br_added_token;
 
 /* Words found by their text. */
@@ -57,11 +58,27 @@ typedef struct br_word_ids {
     size_t longest; /* bytes */
 } br_word_ids;
 
-/* Byte-level BPE: data/bpe_internal.h. */
-typedef struct br_bpe br_bpe;
+typedef struct br_token_list br_token_list;
+typedef struct br_token br_token;
+
+/* What is done in the way of one kind of tokenizer. */
+typedef struct br_tokenizer_kind {
+    /* Appends the text's tokens; the caller frees list->items in any case. */
+    bool (*tokenize)(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
+                     br_token_list *list);
+    /* Changes a token's offsets as it is put into an encoding; `first`: of its text, or of the part
+     * that truncation made. NULL: they stay. */
+    void (*trim)(const br_tokenizer *t, br_token *token, bool first);
+    /* As br_tokenizer_decode(), of what was checked. */
+    char *(*decode)(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special);
+    void (*free)(void *model); /* NULL for no model is fine */
+} br_tokenizer_kind;
+
+extern const br_tokenizer_kind br__word_pieces, br__byte_level, br__unigram;
 
 struct br_tokenizer {
-    br_bpe *bpe; /* NULL: word pieces */
+    const br_tokenizer_kind *kind;
+    void *model; /* the kind's own */
     bool lowercase, strip_accents, clean, spread_chinese, cleanup;
     int64_t max_word;
     char *prefix;           /* of continuations */
@@ -72,6 +89,7 @@ struct br_tokenizer {
     int64_t n_added, added_room;
     bool added_begins[256];                        /* bytes that an added token begins with */
     int64_t unknown, classify, separator, padding; /* -1: none */
+    bool one_type;                                 /* a second text has the type 0 too */
 };
 
 /* A tokenizer of bert-base-uncased's ways without a vocabulary; NULL and an error. */
@@ -82,6 +100,7 @@ bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_
 /* Looks for a token, which must have been added, in raw text. */
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
                                bool late);
+bool br__is_white(uint32_t c);
 /* The longest added token, late or not, that text begins with, or NULL. */
 const br_added_token *br__added_at(const br_tokenizer *t, const char *p, const char *end,
                                    bool late);
@@ -93,15 +112,15 @@ int64_t br__word_id(const br_word_ids *words, const char *text, size_t length);
 
 /* ---- Tokens of a text ------------------------------------------------------------------------ */
 
-typedef struct br_token {
+struct br_token {
     int64_t id, word;
     br_span bytes, chars;
-} br_token;
+};
 
-typedef struct br_token_list {
+struct br_token_list {
     br_token *items;
     int64_t count, room;
-} br_token_list;
+};
 
 /* Makes room for one more of `count` items in *room; the block, which may have moved, or NULL. */
 void *br__token_room(void *block, int64_t *room, int64_t count, size_t size);
@@ -109,8 +128,32 @@ bool br__push_token(br_token_list *list, br_token token);
 /* Code points of valid UTF-8. */
 int64_t br__count_chars(const char *p, size_t length);
 
-/* Appends the text's tokens; the caller frees list->items in any case. */
-bool br__tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
-                  br_token_list *list);
+/* The word pieces of a text. */
+bool br__tokenize_words(const br_tokenizer *t, const br_text *text,
+                        const br_encode_options *options, br_token_list *list);
+
+/* A place in a text, and how many code points are before it. */
+typedef struct br_place {
+    const char *p;
+    int64_t index;
+} br_place;
+
+/* What reads a text of which the added tokens are split off; the kinds' readers begin with it. */
+typedef struct br_text_reader br_text_reader;
+struct br_text_reader {
+    const br_tokenizer *t;
+    const char *text;
+    const br_encode_options *options;
+    br_token_list *list;
+    int64_t words; /* before this place */
+    /* Reads text without added tokens; *at goes to its end. */
+    bool (*read)(br_text_reader *r, br_place *at, const char *end);
+};
+
+/* Reads the whole text: early added tokens, then late ones between them, then what is left. */
+bool br__read_parts(br_text_reader *r, const br_text *text);
+/* Reads a code point, which is U+FFFD for an invalid part; *at goes behind it. False and an error
+ * if that is not allowed. */
+bool br__read_char(const br_text_reader *r, br_place *at, const char *end, uint32_t *c);
 
 #endif

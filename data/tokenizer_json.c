@@ -136,33 +136,50 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
                                 br__printable(unknown));
 }
 
-static bool read_added_token(br_tokenizer *t, const char *path, json_t *token, bool late)
+/* What is given of how a token is looked for; what is not allowed is refused. */
+static bool read_ways(const char *path, json_t *token, const char *text, int allowed,
+                      br_added_token *a)
 {
-    static const char *const others[] = { "single_word", "lstrip", "rstrip", "normalized" };
-    enum { N_OTHERS = sizeof others / sizeof *others, NORMALIZED = N_OTHERS - 1 };
+    bool single;
+    const struct {
+        const char *key;
+        int allowed;
+        bool *value;
+    } ways[] = { { "single_word", 0, &single },
+                 { "lstrip", BR_ADDED_STRIP, &a->lstrip },
+                 { "rstrip", BR_ADDED_STRIP, &a->rstrip },
+                 { "normalized", BR_ADDED_LATE, &a->late } };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (!br__tokenizer_json_bool(path, token, ways[i].key, false, ways[i].value))
+            return false;
+        if (*ways[i].value && !(ways[i].allowed & allowed))
+            return br__tokenizer_refuse(path, "added token '%s' is '%s', which is not done here",
+                                        br__printable(text), ways[i].key);
+    }
+    return br__tokenizer_json_bool(path, token, "special", false, &a->special);
+}
+
+static bool read_added_token(br_tokenizer *t, const char *path, json_t *token, int allowed)
+{
     const char *text = br__tokenizer_json_string(path, token, "content", NULL);
     int64_t id;
-    bool value, special, normalized = false;
-    if (!text || !id_of(path, text, json_object_get(token, "id"), &id))
+    br_added_token a = { 0 };
+    if (!text || !id_of(path, text, json_object_get(token, "id"), &id) ||
+        !read_ways(path, token, text, allowed, &a))
         return false;
-    for (int i = 0; i < N_OTHERS; i++) {
-        if (!br__tokenizer_json_bool(path, token, others[i], false, &value))
-            return false;
-        if (value && !(late && i == NORMALIZED))
-            return br__tokenizer_refuse(path, "added token '%s' is '%s', which is not done here",
-                                        br__printable(text), others[i]);
-        normalized = value;
-    }
     int64_t known = br__word_id(&t->all, text, strlen(text));
     if (!*text || (known >= 0 ? known != id : id != t->size))
         return br__tokenizer_refuse(path, "added token '%s' has id %" PRId64 ", must have %" PRId64,
                                     br__printable(text), id, known >= 0 ? known : t->size);
-    return br__tokenizer_json_bool(path, token, "special", false, &special) &&
-           (known >= 0 || br__tokenizer_add(t, text, strlen(text), id)) &&
-           br__tokenizer_add_special(t, text, strlen(text), special, normalized);
+    if ((known < 0 && !br__tokenizer_add(t, text, strlen(text), id)) ||
+        !br__tokenizer_add_special(t, text, strlen(text), a.special, a.late))
+        return false;
+    t->added[t->n_added - 1].lstrip = a.lstrip;
+    t->added[t->n_added - 1].rstrip = a.rstrip;
+    return true;
 }
 
-bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, bool late)
+bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, int allowed)
 {
     json_t *list = json_object_get(root, "added_tokens"), *token;
     size_t i;
@@ -170,7 +187,7 @@ bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, b
         return br__tokenizer_refuse(path, "added_tokens is no array of at most %d", BR_MAX_ADDED);
     json_array_foreach(list, i, token)
     {
-        if (!read_added_token(t, path, token, late))
+        if (!read_added_token(t, path, token, allowed))
             return false;
     }
     return true;
@@ -211,32 +228,45 @@ static const char *special_name(json_t *template, size_t i)
     return json_string_value(json_object_get(piece, "id"));
 }
 
-/* The template must be [CLS] A [SEP], of types 0, and B [SEP] behind it, of types 1. */
-static bool is_berts(json_t *single, json_t *pair, const char *first, const char *second)
+/* Whether the template goes on, from piece *i on, with a text and the token behind it. */
+static bool has_text(json_t *template, size_t *i, const char *text, const char *last, int type)
 {
-    json_t *both[] = { single, pair };
-    for (int i = 0; i < 2; i++)
-        if (!is_piece(both[i], 0, "SpecialToken", first, 0) ||
-            !is_piece(both[i], 1, "Sequence", "A", 0) ||
-            !is_piece(both[i], 2, "SpecialToken", second, 0))
-            return false;
-    return json_array_size(single) == 3 && json_array_size(pair) == 5 &&
-           is_piece(pair, 3, "Sequence", "B", 1) && is_piece(pair, 4, "SpecialToken", second, 1);
+    return is_piece(template, (*i)++, "Sequence", text, type) &&
+           (!last || is_piece(template, (*i)++, "SpecialToken", last, type));
 }
 
-static bool read_template(br_tokenizer *t, const char *path, json_t *root)
+/* Whether the templates are [FIRST] A [LAST], of types 0, and the same with B [LAST], of `type`,
+ * behind it; a NULL stands for none. */
+static bool is_template(json_t *single, json_t *pair, const char *first, const char *last, int type)
+{
+    json_t *both[] = { single, pair };
+    for (int k = 0; k < 2; k++) {
+        size_t i = 0;
+        if ((first && !is_piece(both[k], i++, "SpecialToken", first, 0)) ||
+            !has_text(both[k], &i, "A", last, 0) ||
+            (k == 1 && !has_text(both[k], &i, "B", last, type)) || json_array_size(both[k]) != i)
+            return false;
+    }
+    return true;
+}
+
+bool br__tokenizer_json_template(br_tokenizer *t, const char *path, json_t *root)
 {
     json_t *p = br__tokenizer_json_part(path, root, "post_processor", "TemplateProcessing");
     if (!p)
         return false;
-    json_t *single = json_object_get(p, "single"), *specials = json_object_get(p, "special_tokens");
-    const char *first = special_name(single, 0), *second = special_name(single, 2);
-    if (!is_berts(single, json_object_get(p, "pair"), first, second))
+    json_t *single = json_object_get(p, "single"), *pair = json_object_get(p, "pair");
+    json_t *specials = json_object_get(p, "special_tokens");
+    size_t n = json_array_size(single);
+    const char *first = special_name(single, 0);
+    const char *last = n > 1 ? special_name(single, n - 1) : NULL;
+    t->one_type = is_template(single, pair, first, last, 0);
+    if (!t->one_type && !is_template(single, pair, first, last, 1))
         return br__tokenizer_refuse(
-            path, "post_processor is not [CLS] A [SEP] and [CLS] A [SEP] B [SEP] with "
-                  "type ids 0 and 1");
-    return template_token(t, path, specials, first, &t->classify) &&
-           template_token(t, path, specials, second, &t->separator);
+            path, "post_processor is not [CLS] A [SEP] and [CLS] A [SEP] B [SEP], of which [CLS] "
+                  "or [SEP] may be missing, with type ids 0, and 0 or 1 from B on");
+    return (!first || template_token(t, path, specials, first, &t->classify)) &&
+           (!last || template_token(t, path, specials, last, &t->separator));
 }
 
 static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
@@ -251,24 +281,36 @@ static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
 
 /* ---------------------------------------------------------------------------------------------- */
 
-static bool read_root(br_tokenizer *t, const char *path, json_t *root)
+static bool read_word_pieces(br_tokenizer *t, const char *path, json_t *root)
 {
     if (!read_normalizer(t, path, root) ||
         !br__tokenizer_json_part(path, root, "pre_tokenizer", "BertPreTokenizer") ||
-        !read_model(t, path, root) || !br__tokenizer_json_added(t, path, root, false) ||
-        !read_template(t, path, root) || !read_decoder(t, path, root) || !br__tokenizer_index(t))
+        !read_model(t, path, root) || !br__tokenizer_json_added(t, path, root, 0) ||
+        !br__tokenizer_json_template(t, path, root) || !read_decoder(t, path, root) ||
+        !br__tokenizer_index(t))
         return false;
     t->padding = br__word_id(&t->all, "[PAD]", strlen("[PAD]"));
     return br__tokenizer_check_ids(t, path);
+}
+
+static bool read_root(br_tokenizer *t, const char *path, json_t *root)
+{
+    static const struct {
+        const char *type;
+        bool (*read)(br_tokenizer *t, const char *path, json_t *root);
+    } models[] = { { "BPE", br__tokenizer_json_bpe }, { "Unigram", br__tokenizer_json_unigram } };
+    const char *type = json_string_value(json_object_get(json_object_get(root, "model"), "type"));
+    for (size_t i = 0; type && i < sizeof models / sizeof *models; i++)
+        if (strcmp(models[i].type, type) == 0)
+            return models[i].read(t, path, root);
+    return read_word_pieces(t, path, root);
 }
 
 br_tokenizer *br_tokenizer_from_json(const char *path)
 {
     br_tokenizer *t = br__tokenizer_new();
     json_t *root = t ? br__tokenizer_json(op, path) : NULL;
-    json_t *type = json_object_get(json_object_get(root, "model"), "type");
-    bool bpe = json_is_string(type) && strcmp(json_string_value(type), "BPE") == 0;
-    bool ok = root && (bpe ? br__tokenizer_json_bpe(t, path, root) : read_root(t, path, root));
+    bool ok = root && read_root(t, path, root);
     json_decref(root);
     if (ok)
         return t;

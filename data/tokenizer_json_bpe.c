@@ -94,7 +94,8 @@ static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
 {
     bool by_pattern;
     json_t *p = br__tokenizer_json_part(path, root, "pre_tokenizer", "ByteLevel");
-    if (!p || !br__tokenizer_json_bool(path, p, "add_prefix_space", true, &t->bpe->prefix_space) ||
+    if (!p ||
+        !br__tokenizer_json_bool(path, p, "add_prefix_space", true, &br__bpe_of(t)->prefix_space) ||
         !br__tokenizer_json_bool(path, p, "use_regex", true, &by_pattern))
         return false;
     return by_pattern ||
@@ -107,11 +108,12 @@ static bool read_post_processor(br_tokenizer *t, const char *path, json_t *root)
     if (is_absent(root, "post_processor"))
         return true;
     json_t *p = br__tokenizer_json_part(path, root, "post_processor", "ByteLevel");
-    if (!p || !br__tokenizer_json_bool(path, p, "trim_offsets", true, &t->bpe->trim_offsets) ||
+    if (!p ||
+        !br__tokenizer_json_bool(path, p, "trim_offsets", true, &br__bpe_of(t)->trim_offsets) ||
         !br__tokenizer_json_bool(path, p, "add_prefix_space", true, &keep_first))
         return false;
-    t->bpe->trim_first = !keep_first;
-    if (t->bpe->trim_offsets && t->bpe->prefix_space)
+    br__bpe_of(t)->trim_first = !keep_first;
+    if (br__bpe_of(t)->trim_offsets && br__bpe_of(t)->prefix_space)
         return br__tokenizer_refuse(path, "pre_tokenizer.add_prefix_space and "
                                           "post_processor.trim_offsets are both true, which is not "
                                           "done here");
@@ -123,7 +125,8 @@ bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root)
     static const char end_of_text[] = "<|endoftext|>";
     if (!is_absent(root, "normalizer"))
         return br__tokenizer_refuse(path, "normalizer is given, which is not done here");
-    if (!read_model(t, path, root) || !br__tokenizer_json_added(t, path, root, true) ||
+    if (!read_model(t, path, root) ||
+        !br__tokenizer_json_added(t, path, root, BR_ADDED_LATE | BR_ADDED_STRIP) ||
         !read_pre_tokenizer(t, path, root) || !read_post_processor(t, path, root) ||
         !br__tokenizer_json_part(path, root, "decoder", "ByteLevel") || !br__tokenizer_index(t))
         return false;

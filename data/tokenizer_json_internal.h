@@ -21,12 +21,18 @@ const char *br__tokenizer_json_string(const char *path, json_t *object, const ch
                                       const char *standard);
 /* Adds the tokens of an object of tokens and ids. */
 bool br__tokenizer_json_vocab(br_tokenizer *t, const char *path, json_t *vocab);
-/* Adds "added_tokens", which may be "normalized" (they are late then) if `late`. */
-bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, bool late);
+/* Adds "added_tokens", which may have what `allowed` says: be "normalized", which are late then, or
+ * "lstrip" and "rstrip". */
+enum { BR_ADDED_LATE = 1, BR_ADDED_STRIP = 2 };
+bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, int allowed);
+/* Reads "post_processor", a template of one token or none before all, and one or none behind each
+ * text. */
+bool br__tokenizer_json_template(br_tokenizer *t, const char *path, json_t *root);
 /* No two tokens may have one id; after br__tokenizer_index(). */
 bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path);
 
-/* The part of reading that is for byte-level BPE. */
+/* Reads all of a kind of model. */
 bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root);
+bool br__tokenizer_json_unigram(br_tokenizer *t, const char *path, json_t *root);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A text is read once, code point by code point; of it only the current run of combining marks and
  * the current word are kept, so that time and memory are linear in whatever comes. */
-#include "data/bpe_internal.h"
+#include "data/tokenizer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,27 +43,6 @@ typedef struct reader {
 } reader;
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
-
-void *br__token_room(void *block, int64_t *room, int64_t count, size_t size)
-{
-    if (count < *room)
-        return block;
-    int64_t more = *room ? 2 * *room : 64;
-    void *bigger = br__realloc(block, (size_t)*room * size, (size_t)more * size);
-    if (bigger)
-        *room = more;
-    return bigger;
-}
-
-bool br__push_token(br_token_list *list, br_token token)
-{
-    br_token *items = br__token_room(list->items, &list->room, list->count, sizeof *items);
-    if (!items)
-        return false;
-    list->items = items;
-    items[list->count++] = token;
-    return true;
-}
 
 static bool push_token(reader *r, int64_t id, const origin *first, const origin *last)
 {
@@ -264,26 +243,6 @@ static bool normalise(reader *r, uint32_t c, origin from)
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
-const br_added_token *br__added_at(const br_tokenizer *t, const char *p, const char *end, bool late)
-{
-    const br_added_token *best = NULL;
-    if (!t->added_begins[(unsigned char)*p])
-        return NULL;
-    for (const br_added_token *a = t->added; a < t->added + t->n_added; a++)
-        if (a->late == late && (!best || a->length > best->length) &&
-            a->length <= (size_t)(end - p) && memcmp(a->text, p, a->length) == 0)
-            best = a;
-    return best;
-}
-
-int64_t br__count_chars(const char *p, size_t length)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < length; i++)
-        n += ((unsigned char)p[i] & 0xc0) != 0x80;
-    return n;
-}
-
 /* What is before an added token is normalised as a text of its own. */
 static bool end_segment(reader *r)
 {
@@ -327,11 +286,9 @@ static bool read_text(reader *r, const char *text, const char *end, bool look_fo
     return end_segment(r);
 }
 
-bool br__tokenize(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
-                  br_token_list *list)
+bool br__tokenize_words(const br_tokenizer *t, const br_text *text,
+                        const br_encode_options *options, br_token_list *list)
 {
-    if (t->bpe)
-        return br__bpe_tokenize(t, text, options, list);
     reader r = { .t = t, .strict = options->strict_utf8, .list = list };
     const char *data = text->data ? text->data : "";
     size_t length = text->length < 0 ? strlen(data) : (size_t)text->length;

@@ -217,7 +217,7 @@ Test(bpe, json_of_gpt2s_kind)
         { "\"ByteLevel\",\"trim", "\"RobertaProcessing\",\"trim", "post_processor is Roberta" },
         { "space\":false", "space\":true", "both true" },
         { "\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":null", "decoder is of no type" },
-        { "\"rstrip\":false", "\"rstrip\":true", "'<>' is 'rstrip'" },
+        { "\"rstrip\":false", "\"single_word\":true", "'<>' is 'single_word'" },
         { "\"id\":4", "\"id\":2", "'<>' has id 2, must have 4" },
         { "\"dropout\":null", "\"dropout\":0.1", "model.dropout is given" },
         { "\"dropout\":null", "\"byte_fallback\":true", "model.byte_fallback is given" },

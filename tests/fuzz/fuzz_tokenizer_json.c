@@ -35,6 +35,15 @@ static const fuzz_seed seeds[] = {
         "\"trim_offsets\":true,\"use_regex\":true},\"post_processor\":null,"
         "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
         "\"vocab\":{\"<|e|>\":0,\"a\":1,\"b\":2,\"ab\":3},\"merges\":[[\"a\",\"b\"],\"b a\"]}}"),
+    SEED("{\"added_tokens\":[{\"id\":0,\"content\":\"<u>\",\"special\":true,\"lstrip\":true}],"
+         "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Precompiled\","
+         "\"precompiled_charsmap\":\"BAAAAAAAAABhAA==\"},{\"type\":\"Strip\",\"strip_left\":true},"
+         "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\"x\"}]},"
+         "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"split\":true},"
+         "\"post_processor\":null,\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
+         "{\"type\":\"ByteFallback\"},{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\"}]},"
+         "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,"
+         "\"vocab\":[[\"<u>\",0],[\"a\",-1.5],[\"<0x41>\",-2.0],[\"ab\",-3]]}}"),
     SEED("{\"normalizer\":null,\"model\":{\"vocab\":[]}}"),
     SEED("{\"added_tokens\":[{\"id\":1,\"content\":\"\"}],\"normalizer\":{\"type\":\"Sequence\"}}"),
 };

@@ -1,5 +1,5 @@
-/* brasa/data/tokenizer.h - BERT's WordPiece and GPT-2's byte-level BPE tokenizer: text to ids and
- * back.
+/* brasa/data/tokenizer.h - BERT's WordPiece, GPT-2's byte-level BPE and T5's Unigram tokenizer:
+ * text to ids and back.
  *
  * Ids, offsets and word ids are those of the "fast" tokenizer of Hugging Face (PyPI's
  * `tokenizers`), code point by code point. A tokenizer does not change once made: several threads
@@ -52,9 +52,24 @@ typedef struct br_bpe_options {
 /* From the vocab.json and merges.txt of a byte-level BPE. */
 BR_API br_tokenizer *br_tokenizer_from_bpe(const char *vocab, const char *merges,
                                            const br_bpe_options *options);
-/* From a tokenizer.json of BERT's or GPT-2's kind; another kind is refused with what differs. Its
- * "truncation" and "padding" are not used: br_encode_options say that. */
+
+/* Zeroed, or NULL in its place: T5. */
+typedef struct br_sentencepiece_options {
+    int64_t extra_ids; /* tokens <extra_id_0> .. behind the pieces; 0: 100, -1: none */
+    bool no_end;       /* no </s> is put behind a text */
+} br_sentencepiece_options;
+
+/* From a spiece.model, of which the model is Unigram. Ids and offsets are those of SentencePiece
+ * itself, which are not always those that the fast tokenizer gives for the same pieces; control
+ * symbols, and the unknown one, are found in texts as special tokens. */
+BR_API br_tokenizer *br_tokenizer_from_sentencepiece(const char *path,
+                                                     const br_sentencepiece_options *options);
+/* From a tokenizer.json of BERT's, GPT-2's or T5's kind; another kind is refused with what differs.
+ * Its "truncation" and "padding" are not used: br_encode_options say that. */
 BR_API br_tokenizer *br_tokenizer_from_json(const char *path);
+/* From a folder as the hub has it: tokenizer.json, else vocab.json with merges.txt, else
+ * spiece.model, else vocab.txt; with options, which are vocab.txt's, that alone. */
+BR_API br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_tokenizer_options *options);
 BR_API void br_tokenizer_free(br_tokenizer *tokenizer);
 /* Ids are 0 .. size-1; one that no token has is possible, after equal lines. */
 BR_API int64_t br_tokenizer_size(const br_tokenizer *tokenizer);
@@ -63,8 +78,8 @@ BR_API int64_t br_tokenizer_id(const br_tokenizer *tokenizer, const char *token,
 /* The token of an id, good as long as the tokenizer; NULL and an error for an id outside. */
 BR_API const char *br_tokenizer_token(const br_tokenizer *tokenizer, int64_t id);
 /* The text of n ids: word pieces are joined by spaces, continuations without one; the bytes of a
- * byte-level BPE's tokens make the text, with U+FFFD for what is no UTF-8. Special tokens can be
- * left out. The caller frees it with br_free(). */
+ * byte-level BPE's tokens make the text, with U+FFFD for what is no UTF-8; of Unigram's pieces
+ * U+2581 is a space. Special tokens can be left out. The caller frees it with br_free(). */
 BR_API char *br_tokenizer_decode(const br_tokenizer *tokenizer, int64_t n, const int64_t *ids,
                                  bool skip_special);
 

@@ -1,0 +1,83 @@
+/* data/auto_tokenizer.c - the tokenizer of a folder as the hub has it, by the files that are there.
+ */
+#include "tensor/tensor_internal.h"
+
+#include <brasa/data.h>
+#include <unistd.h>
+
+static const char op[] = "auto_tokenizer";
+
+/* The path of a file of the folder, for br_free(); NULL if it is not there, or memory fails. */
+static char *file_of(const char *dir, const char *name)
+{
+    char *path = br__format("%s/%s", dir, name);
+    if (path && access(path, F_OK) == 0)
+        return path;
+    br_free(path);
+    return NULL;
+}
+
+static br_tokenizer *from_json(const char *path, const char *dir)
+{
+    (void)dir;
+    return br_tokenizer_from_json(path);
+}
+
+static br_tokenizer *from_bpe(const char *path, const char *dir)
+{
+    char *merges = br__format("%s/merges.txt", dir);
+    br_tokenizer *t = merges ? br_tokenizer_from_bpe(path, merges, NULL) : NULL;
+    br_free(merges);
+    return t;
+}
+
+static br_tokenizer *from_sentencepiece(const char *path, const char *dir)
+{
+    (void)dir;
+    return br_tokenizer_from_sentencepiece(path, NULL);
+}
+
+static br_tokenizer *from_vocab(const char *path, const char *dir)
+{
+    (void)dir;
+    return br_tokenizer_from_vocab(path, NULL);
+}
+
+/* The first of these files that is there counts. */
+static br_tokenizer *from_folder(const char *dir)
+{
+    static const struct {
+        const char *name;
+        br_tokenizer *(*make)(const char *path, const char *dir);
+    } files[] = { { "tokenizer.json", from_json },
+                  { "vocab.json", from_bpe },
+                  { "spiece.model", from_sentencepiece },
+                  { "vocab.txt", from_vocab } };
+    for (size_t i = 0; i < sizeof files / sizeof *files && !br_failed(); i++) {
+        char *path = file_of(dir, files[i].name);
+        if (!path)
+            continue;
+        br_tokenizer *t = files[i].make(path, dir);
+        br_free(path);
+        return t;
+    }
+    if (!br_failed())
+        br__fail(BR_ERROR_IO, op,
+                 "%s: there is no tokenizer.json, vocab.json, spiece.model or vocab.txt",
+                 br__printable(dir));
+    return NULL;
+}
+
+br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_tokenizer_options *options)
+{
+    if (br_failed())
+        return NULL;
+    if (!dir)
+        return br__fail(BR_ERROR_ARGUMENT, op, "dir is NULL, but it is required");
+    if (!options)
+        return from_folder(dir);
+    char *path = br__format("%s/vocab.txt", dir);
+    br_tokenizer *t = path ? br_tokenizer_from_vocab(path, options) : NULL;
+    br_free(path);
+    return t;
+}

@@ -1,0 +1,333 @@
+/* data/sentencepiece.c - a Unigram tokenizer of SentencePiece's own file, spiece.model.
+ *
+ * It is a message of protocol buffers: fields of a number and a type, one after the other, of which
+ * those that are not known are skipped. Nothing in it is trusted. */
+#include "data/unigram_internal.h"
+#include "io/io_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char op[] = "tokenizer_from_sentencepiece";
+
+enum { MAX_EXTRA_IDS = 100000, STANDARD_EXTRA_IDS = 100 };
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+typedef struct message {
+    const uint8_t *p, *end;
+} message;
+
+typedef struct field {
+    uint64_t number, value; /* of a varint, or the bits of a number of 32 or 64 */
+    message bytes;          /* of a text or a message */
+} field;
+
+static bool read_varint(message *m, uint64_t *value)
+{
+    *value = 0;
+    for (int shift = 0; shift < 64 && m->p < m->end; shift += 7) {
+        uint8_t byte = *m->p++;
+        *value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return true;
+    }
+    return false;
+}
+
+static bool read_fixed(message *m, int bytes, uint64_t *value)
+{
+    *value = 0;
+    if (m->end - m->p < bytes)
+        return false;
+    for (int i = 0; i < bytes; i++)
+        *value |= (uint64_t)*m->p++ << 8 * i;
+    return true;
+}
+
+static bool read_bytes(message *m, message *bytes)
+{
+    uint64_t n;
+    if (!read_varint(m, &n) || n > (uint64_t)(m->end - m->p))
+        return false;
+    *bytes = (message){ m->p, m->p + n };
+    m->p += n;
+    return true;
+}
+
+/* The next field; false at the end, or at what is none: then m->p is before the end. */
+static bool next_field(message *m, field *f)
+{
+    const uint8_t *before = m->p;
+    uint64_t key;
+    bool ok = m->p < m->end && read_varint(m, &key);
+    if (ok) {
+        f->number = key >> 3;
+        f->bytes = (message){ 0 };
+        f->value = 0;
+        int type = (int)(key & 7);
+        ok = type == 0   ? read_varint(m, &f->value)
+             : type == 1 ? read_fixed(m, 8, &f->value)
+             : type == 2 ? read_bytes(m, &f->bytes)
+             : type == 5 ? read_fixed(m, 4, &f->value)
+                         : false;
+    }
+    if (!ok)
+        m->p = before;
+    return ok;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+/* Numbers of the fields that are read. */
+enum { PIECES = 1, TRAINER = 2, NORMALIZER = 3, DENORMALIZER = 5 };
+enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
+enum { MODEL_TYPE = 3, SPACE_AS_SUFFIX = 24, BYTE_FALLBACK = 35, END_PIECE = 47, PAD_PIECE = 48 };
+enum { CHARSMAP = 2, DUMMY_PREFIX = 3, REMOVE_SPACES = 4, ESCAPE_SPACES = 5 };
+enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
+enum { UNIGRAM = 1 };
+
+typedef struct reader {
+    br_tokenizer *t;
+    const char *path;
+    char end[64], pad[64]; /* pieces */
+    uint64_t model_type;
+    bool space_as_suffix, keep_escapes, denormalizes;
+} reader;
+
+static bool refuse(const reader *r, const char *what)
+{
+    br__fail(BR_ERROR_FORMAT, op, "%s: %s", br__printable(r->path), what);
+    return false;
+}
+
+static bool refuse_piece(const reader *r, const char *what)
+{
+    br__fail(BR_ERROR_FORMAT, op, "%s: piece %" PRId64 " %s", br__printable(r->path),
+             br__unigram_of(r->t)->size, what);
+    return false;
+}
+
+/* What is wrong with a piece's text; NULL: nothing. */
+static const char *bad_text(const br_tokenizer *t, message text)
+{
+    if (text.p == text.end)
+        return "is empty";
+    const char *p = (const char *)text.p, *end = (const char *)text.end;
+    while (p < end) {
+        uint32_t c;
+        bool valid;
+        p += br__char_read(p, end, &c, &valid);
+        if (!valid || c == 0)
+            return "is not valid UTF-8, or holds a NUL";
+    }
+    return br__word_id(&t->all, (const char *)text.p, (size_t)(text.end - text.p)) >= 0
+               ? "was there before"
+               : NULL;
+}
+
+static bool add_piece(reader *r, message text, float score, uint64_t type)
+{
+    const char *bytes = (const char *)text.p;
+    size_t n = (size_t)(text.end - text.p);
+    int64_t id = br__unigram_of(r->t)->size;
+    const char *what = bad_text(r->t, text);
+    if (what)
+        return refuse_piece(r, what);
+    if (type < NORMAL || type > BYTE || !isfinite(score) || id >= BR_MAX_TOKEN_ID)
+        return refuse_piece(r, "has a type that is not known, or a score that is not finite, or is "
+                               "one too many");
+    if (type == UNKNOWN && r->t->unknown >= 0)
+        return refuse_piece(r, "is a second unknown piece");
+    br_piece_kind kind = type == NORMAL         ? BR_PIECE_NORMAL
+                         : type == USER_DEFINED ? BR_PIECE_USER
+                                                : BR_PIECE_SPECIAL;
+    if (!br__unigram_add(r->t, bytes, n, (double)score, kind))
+        return false;
+    if (type == UNKNOWN)
+        r->t->unknown = id;
+    bool special = type == UNKNOWN || type == CONTROL;
+    return !special || br__tokenizer_add_special(r->t, bytes, n, true, false);
+}
+
+static bool read_piece(reader *r, message m)
+{
+    field f;
+    message text = { 0 };
+    float score = 0;
+    uint64_t type = NORMAL;
+    while (next_field(&m, &f)) {
+        if (f.number == PIECE_TEXT) {
+            text = f.bytes;
+        } else if (f.number == PIECE_SCORE) {
+            uint32_t bits = (uint32_t)f.value;
+            memcpy(&score, &bits, sizeof score);
+        } else if (f.number == PIECE_TYPE) {
+            type = f.value;
+        }
+    }
+    return m.p == m.end ? add_piece(r, text, score, type) : refuse_piece(r, "is broken");
+}
+
+/* A piece that is too long for the room is none of the file's. */
+static void copy_text(char *to, size_t room, message text)
+{
+    size_t n = (size_t)(text.end - text.p);
+    snprintf(to, room, "%.*s", n < room ? (int)n : 0, n ? (const char *)text.p : "");
+}
+
+static bool read_trainer(reader *r, message m)
+{
+    field f;
+    while (next_field(&m, &f)) {
+        if (f.number == MODEL_TYPE)
+            r->model_type = f.value;
+        else if (f.number == SPACE_AS_SUFFIX)
+            r->space_as_suffix = f.value;
+        else if (f.number == BYTE_FALLBACK)
+            br__unigram_of(r->t)->byte_fallback = f.value;
+        else if (f.number == END_PIECE)
+            copy_text(r->end, sizeof r->end, f.bytes);
+        else if (f.number == PAD_PIECE)
+            copy_text(r->pad, sizeof r->pad, f.bytes);
+    }
+    return m.p == m.end || refuse(r, "trainer_spec is broken");
+}
+
+static bool read_charsmap(reader *r, message bytes)
+{
+    br_unigram *u = br__unigram_of(r->t);
+    const char *what;
+    br__charsmap_free(&u->charsmap); /* of two the last counts */
+    if (!br__charsmap_read(&u->charsmap, bytes.p, (size_t)(bytes.end - bytes.p), &what))
+        return false;
+    if (what)
+        br__fail(BR_ERROR_FORMAT, op, "%s: precompiled_charsmap %s", br__printable(r->path), what);
+    return !what;
+}
+
+static bool read_normalizer(reader *r, message m)
+{
+    br_unigram *u = br__unigram_of(r->t);
+    field f;
+    while (next_field(&m, &f)) {
+        if (f.number == CHARSMAP && !read_charsmap(r, f.bytes))
+            return false;
+        if (f.number == DUMMY_PREFIX)
+            u->no_dummy_prefix = !f.value;
+        else if (f.number == REMOVE_SPACES)
+            u->keep_spaces = !f.value;
+        else if (f.number == ESCAPE_SPACES)
+            r->keep_escapes = !f.value;
+    }
+    return m.p == m.end || refuse(r, "normalizer_spec is broken");
+}
+
+/* A denormalizer that has a map changes decoded text. */
+static bool read_denormalizer(reader *r, message m)
+{
+    field f;
+    while (next_field(&m, &f))
+        r->denormalizes |= f.number == CHARSMAP && f.bytes.p < f.bytes.end;
+    return m.p == m.end || refuse(r, "denormalizer_spec is broken");
+}
+
+static bool read_model(reader *r, message m)
+{
+    field f;
+    while (next_field(&m, &f)) {
+        bool ok = f.number == PIECES         ? read_piece(r, f.bytes)
+                  : f.number == TRAINER      ? read_trainer(r, f.bytes)
+                  : f.number == NORMALIZER   ? read_normalizer(r, f.bytes)
+                  : f.number == DENORMALIZER ? read_denormalizer(r, f.bytes)
+                                             : true;
+        if (!ok)
+            return false;
+    }
+    return m.p == m.end || refuse(r, "it is cut off, or no model of SentencePiece");
+}
+
+static bool check_model(const reader *r)
+{
+    const char *what = r->model_type != UNIGRAM ? "its model is not Unigram"
+                       : r->t->unknown < 0      ? "no piece is the unknown one"
+                       : r->space_as_suffix     ? "treat_whitespace_as_suffix is not done here"
+                       : r->keep_escapes        ? "escape_whitespaces false is not done here"
+                       : r->denormalizes        ? "a denormalizer is not done here"
+                                                : NULL;
+    return !what || refuse(r, what);
+}
+
+/* With byte_fallback, every byte must have its piece. */
+static bool check_bytes(const reader *r)
+{
+    const br_unigram *u = br__unigram_of(r->t);
+    for (int byte = 0; u->byte_fallback && byte < 256; byte++)
+        if (u->byte_ids[byte] < 0)
+            return refuse(r, "byte_fallback is true, but not every byte has a piece");
+    return true;
+}
+
+/* ---- Around the pieces ----------------------------------------------------------------------- */
+
+/* T5's <extra_id_N>, counted down behind the pieces, or as the pieces that they are already. */
+static bool add_extra_ids(br_tokenizer *t, int64_t n)
+{
+    for (int64_t i = n - 1; i >= 0; i--) {
+        char token[32];
+        size_t length = (size_t)snprintf(token, sizeof token, "<extra_id_%" PRId64 ">", i);
+        bool there = br__word_id(&t->all, token, length) >= 0;
+        if ((!there && !br__tokenizer_add(t, token, length, t->size)) ||
+            !br__tokenizer_add_special(t, token, length, true, false))
+            return false;
+    }
+    return true;
+}
+
+/* The end of text is put behind each text, if it is a piece. */
+static void set_specials(reader *r, bool no_end)
+{
+    br_tokenizer *t = r->t;
+    br_unigram *u = br__unigram_of(t);
+    t->padding = br__word_id(&t->all, r->pad, strlen(r->pad));
+    t->separator = no_end ? -1 : br__word_id(&t->all, r->end, strlen(r->end));
+    u->decode_bytes = u->byte_fallback;
+    u->drop_front = !u->no_dummy_prefix;
+}
+
+static bool read_file(reader *r, const br_sentencepiece_options *o)
+{
+    int64_t extra = o->extra_ids == 0 ? STANDARD_EXTRA_IDS : o->extra_ids < 0 ? 0 : o->extra_ids;
+    size_t n;
+    if (extra > MAX_EXTRA_IDS)
+        return br__fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
+                        o->extra_ids, MAX_EXTRA_IDS);
+    br_unigram *u = br__unigram_begin(r->t);
+    char *text = u ? br__read_text(op, r->path, UINT64_MAX, &n) : NULL;
+    if (!text)
+        return false;
+    u->sentencepiece = true;
+    const uint8_t *bytes = (const uint8_t *)text;
+    bool ok = read_model(r, (message){ bytes, bytes + n }) && check_model(r) &&
+              add_extra_ids(r->t, extra) && br__tokenizer_index(r->t) && br__unigram_finish(r->t) &&
+              check_bytes(r);
+    br_free(text);
+    if (ok)
+        set_specials(r, o->no_end);
+    return ok;
+}
+
+br_tokenizer *br_tokenizer_from_sentencepiece(const char *path,
+                                              const br_sentencepiece_options *options)
+{
+    static const br_sentencepiece_options standard;
+    reader r = {
+        .t = br__tokenizer_new(), .path = path, .end = "</s>", .pad = "<pad>", .model_type = UNIGRAM
+    };
+    if (r.t && read_file(&r, options ? options : &standard))
+        return r.t;
+    br_tokenizer_free(r.t);
+    return NULL;
+}

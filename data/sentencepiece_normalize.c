@@ -1,0 +1,103 @@
+/* data/sentencepiece_normalize.c - normalisation as SentencePiece itself does it: the longest
+ * beginning that its map knows is replaced, extra spaces go, and spaces become U+2581. A code point
+ * comes from where what it was made of begins, up to where the next one comes from. */
+#include "data/unigram_internal.h"
+
+#include <string.h>
+
+/* The next piece of the text: what it becomes, or, if that is NULL, itself, and its length. */
+static const char *next_part(const br_unigram *u, const br_char *chars, int64_t n, int64_t *used)
+{
+    const br_piece_node *node = u->user.count > 1 ? u->user.nodes : NULL;
+    *used = 0;
+    for (int64_t i = 0; node && i < n && (node = br__piece_trie_next(&u->user, node, chars[i].c));
+         i++)
+        if (node->id >= 0)
+            *used = i + 1;
+    if (*used > 0)
+        return NULL;
+    const char *text = br__charsmap_find(&u->charsmap, chars, n, true, used);
+    *used = text ? *used : 1;
+    return text;
+}
+
+/* How many code points at the beginning become spaces, which go. */
+static int64_t leading_spaces(const br_unigram *u, const br_char *chars, int64_t n)
+{
+    int64_t first = 0;
+    while (first < n) {
+        int64_t used;
+        const char *text = next_part(u, chars + first, n - first, &used);
+        if (text ? strcmp(text, " ") != 0 : used > 1 || chars[first].c != ' ')
+            break;
+        first += used;
+    }
+    return first;
+}
+
+/* Puts what a part becomes behind the others; spaces behind a space do not. *after_space goes on.
+ */
+static bool push_part(const br_unigram *u, const br_char_list *part, const br_char *from,
+                      bool *after_space, br_char_list *to)
+{
+    int64_t i = 0;
+    while (*after_space && i < part->count && part->items[i].c == ' ')
+        i++;
+    if (i < part->count)
+        *after_space = !u->keep_spaces && part->items[part->count - 1].c == ' ';
+    for (; i < part->count; i++) {
+        br_char c = *from;
+        c.c = part->items[i].c == ' ' ? BR_META : part->items[i].c;
+        if (!br__push_char(to, c))
+            return false;
+    }
+    return true;
+}
+
+static bool push_parts(const br_unigram *u, const br_char *chars, int64_t n, br_char_list *part,
+                       br_char_list *to)
+{
+    bool after_space = !u->keep_spaces;
+    for (int64_t i = 0, used; i < n; i += used) {
+        const char *text = next_part(u, chars + i, n - i, &used);
+        part->count = 0;
+        bool ok = !text || br__push_text(part, text, &chars[i]);
+        for (int64_t k = 0; ok && !text && k < used; k++)
+            ok = br__push_char(part, chars[i + k]);
+        if (!ok || !push_part(u, part, &chars[i], &after_space, to))
+            return false;
+    }
+    return true;
+}
+
+/* A code point ends where the next one begins. */
+static void set_ends(br_char_list *to, br_char end)
+{
+    for (int64_t i = to->count - 1; i >= 0; i--) {
+        br_char *c = &to->items[i];
+        c->bytes.end = end.bytes.begin;
+        c->chars.end = end.chars.begin;
+        end = *c;
+    }
+}
+
+bool br__sentencepiece_normalize(const br_unigram *u, const br_char_list *text, br_char_list *to)
+{
+    const br_char *chars = text->items;
+    int64_t n = text->count, first = u->keep_spaces ? 0 : leading_spaces(u, chars, n);
+    to->count = 0;
+    if (first == n)
+        return true;
+    br_char end = chars[n - 1], meta = chars[first];
+    end.bytes.begin = end.bytes.end;
+    end.chars.begin = end.chars.end;
+    meta.c = BR_META;
+    br_char_list part = { 0 };
+    bool ok = (u->no_dummy_prefix || br__push_char(to, meta)) &&
+              push_parts(u, chars + first, n - first, &part, to);
+    br_free(part.items);
+    while (!u->keep_spaces && to->count > 0 && to->items[to->count - 1].c == BR_META)
+        end = to->items[--to->count];
+    set_ends(to, end);
+    return ok;
+}

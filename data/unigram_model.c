@@ -1,0 +1,85 @@
+/* data/unigram_model.c - making a Unigram tokenizer of its pieces, wherever they were read. */
+#include "data/unigram_internal.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { UNKNOWN_PENALTY = 10 };
+
+br_unigram *br__unigram_begin(br_tokenizer *t)
+{
+    br_unigram *u = t->model = br__calloc(1, sizeof *u);
+    t->kind = &br__unigram;
+    t->one_type = true;
+    return u && br__tokenizer_set_prefix(t, "") ? u : NULL;
+}
+
+bool br__unigram_add(br_tokenizer *t, const char *piece, size_t length, double score,
+                     br_piece_kind kind)
+{
+    br_unigram *u = br__unigram_of(t);
+    if ((u->size & (u->size - 1)) == 0) { /* room is a power of two */
+        size_t size = (size_t)u->size, room = size ? 2 * size : 1;
+        double *scores = br__realloc(u->scores, size * sizeof *scores, room * sizeof *scores);
+        u->scores = scores ? scores : u->scores;
+        uint8_t *kinds = scores ? br__realloc(u->kinds, size, room) : NULL;
+        u->kinds = kinds ? kinds : u->kinds;
+        if (!kinds)
+            return false;
+    }
+    u->scores[u->size] = score;
+    u->kinds[u->size] = (uint8_t)kind;
+    return br__tokenizer_add(t, piece, length, u->size++);
+}
+
+/* The fast tokenizer counts all scores, SentencePiece those of normal pieces, as floats. */
+static void set_bounds(br_unigram *u)
+{
+    double least = u->sentencepiece ? (double)FLT_MAX : (double)INFINITY;
+    u->most = (double)FLT_MIN;
+    for (int64_t id = 0; id < u->size; id++) {
+        if (u->sentencepiece && u->kinds[id] != BR_PIECE_NORMAL)
+            continue;
+        least = fmin(least, u->scores[id]);
+        u->most = fmax(u->most, u->scores[id]);
+    }
+    least -= UNKNOWN_PENALTY;
+    u->unknown_score = u->sentencepiece ? (double)(float)least : least;
+}
+
+static void set_bytes(br_tokenizer *t)
+{
+    br_unigram *u = br__unigram_of(t);
+    for (int byte = 0; byte < 256; byte++) {
+        char token[8];
+        int n = snprintf(token, sizeof token, "<0x%02X>", byte);
+        int64_t id = br__word_id(&t->all, token, (size_t)n);
+        u->byte_ids[byte] = id < u->size ? id : -1;
+    }
+}
+
+/* A trie of the pieces for which `kind` is that of each, or, of the fast tokenizer, of all. */
+static bool build(const br_tokenizer *t, br_piece_trie *trie, bool user)
+{
+    const br_unigram *u = br__unigram_of(t);
+    const char **tokens = br__calloc((size_t)u->size, sizeof *tokens);
+    for (int64_t id = 0; tokens && id < u->size; id++)
+        if (!u->sentencepiece || u->kinds[id] == BR_PIECE_USER ||
+            (!user && u->kinds[id] == BR_PIECE_NORMAL))
+            tokens[id] = t->tokens[id];
+    bool ok = tokens && br__piece_trie_build(trie, tokens, u->size);
+    br_free(tokens);
+    return ok;
+}
+
+bool br__unigram_finish(br_tokenizer *t)
+{
+    br_unigram *u = br__unigram_of(t);
+    set_bounds(u);
+    set_bytes(t);
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (t->added[i].special && t->added[i].id < u->size)
+            u->kinds[t->added[i].id] = BR_PIECE_SPECIAL;
+    return build(t, &u->trie, false) && (!u->sentencepiece || build(t, &u->user, true));
+}

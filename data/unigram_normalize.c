@@ -1,0 +1,180 @@
+/* data/unigram_normalize.c - normalisation as tokenizer.json tells it, with where each code point
+ * comes from, as the fast tokenizer keeps it.
+ *
+ * That is not always what one would expect. The map of SentencePiece is asked about grapheme
+ * clusters of up to five bytes, and of what it knows the shortest beginning replaces the whole; and
+ * places shift behind code points at the beginning that are dropped. */
+#include "data/grapheme.h"
+#include "data/unigram_internal.h"
+
+#include <string.h>
+
+bool br__push_char(br_char_list *list, br_char c)
+{
+    br_char *items = br__token_room(list->items, &list->room, list->count, sizeof *items);
+    if (!items)
+        return false;
+    list->items = items;
+    items[list->count++] = c;
+    return true;
+}
+
+bool br__push_text(br_char_list *list, const char *text, const br_char *from)
+{
+    for (const char *p = text, *end = text + strlen(text); p < end;) {
+        br_char c = *from;
+        bool valid;
+        p += br__char_read(p, end, &c.c, &valid);
+        if (!br__push_char(list, c))
+            return false;
+    }
+    return true;
+}
+
+static void swap(br_char_list *a, br_char_list *b)
+{
+    br_char_list c = *a;
+    *a = *b;
+    *b = c;
+}
+
+/* ---- The map --------------------------------------------------------------------------------- */
+
+/* The new text, and for each of its code points how many places of the old one it takes more than
+ * one: 1 - that is kept in `bytes.begin` until all are known. */
+static bool change(br_char_list *to, uint32_t c, int64_t more)
+{
+    return br__push_char(to, (br_char){ .c = c, .bytes.begin = more });
+}
+
+/* Puts `text` in the place of `old` code points. */
+static bool replace(br_char_list *to, int64_t old, const char *text)
+{
+    int64_t n = 0;
+    for (const char *p = text, *end = text + strlen(text); p < end; n++) {
+        uint32_t c;
+        bool valid;
+        p += br__char_read(p, end, &c, &valid);
+        if (!change(to, c, n < old ? 0 : 1))
+            return false;
+    }
+    if (n < old && to->count > 0)
+        to->items[to->count - 1].bytes.begin -= old - n;
+    return true;
+}
+
+static int64_t cluster_end(const br_char_list *text, int64_t at, int *bytes)
+{
+    br_graphemes g = { 0 };
+    char utf8[4];
+    *bytes = 0;
+    int64_t i = at;
+    for (; i < text->count && (br__grapheme_goes_on(&g, text->items[i].c) || i == at); i++)
+        *bytes += *bytes < 6 ? br__char_write(text->items[i].c, utf8) : 0;
+    return i;
+}
+
+static bool map_cluster(const br_charsmap *m, const br_char *chars, int64_t n, int bytes,
+                        br_char_list *to)
+{
+    int64_t used;
+    const char *text = bytes < 6 ? br__charsmap_find(m, chars, n, false, &used) : NULL;
+    if (text)
+        return replace(to, n, text);
+    for (int64_t i = 0; i < n; i++) {
+        text = br__charsmap_find(m, chars + i, 1, false, &used);
+        if (text ? !replace(to, 1, text) : !change(to, chars[i].c, 0))
+            return false;
+    }
+    return true;
+}
+
+/* Gives each new code point its place: one that was added has that of the one before. */
+static void place(const br_char_list *text, br_char_list *to)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < to->count; i++) {
+        br_char *c = &to->items[i];
+        int64_t more = c->bytes.begin;
+        const br_char *from = &text->items[more > 0 && at > 0 ? at - 1 : at];
+        c->bytes = from->bytes;
+        c->chars = from->chars;
+        at += more > 0 ? 0 : 1 - more;
+    }
+}
+
+static bool apply_map(const br_charsmap *m, const br_char_list *text, br_char_list *to)
+{
+    for (int64_t i = 0; i < text->count;) {
+        int bytes;
+        int64_t end = cluster_end(text, i, &bytes);
+        if (!map_cluster(m, text->items + i, end - i, bytes, to))
+            return false;
+        i = end;
+    }
+    place(text, to);
+    return true;
+}
+
+/* ---- Other steps ----------------------------------------------------------------------------- */
+
+/* The number of code points of the pattern, if the text goes on with it at `at`; else 0. */
+static int64_t matches(const br_char_list *text, int64_t at, const char *pattern)
+{
+    int64_t i = at;
+    for (const char *p = pattern, *end = pattern + strlen(pattern); p < end; i++) {
+        uint32_t c;
+        bool valid;
+        p += br__char_read(p, end, &c, &valid);
+        if (i == text->count || text->items[i].c != c)
+            return 0;
+    }
+    return i - at;
+}
+
+/* What comes in the place of others comes from the last of them. */
+static bool replace_all(const br_step *s, const br_char_list *text, br_char_list *to)
+{
+    for (int64_t i = 0; i < text->count;) {
+        int64_t n = matches(text, i, s->pattern), m = n, times = n > 0;
+        while (s->kind == BR_STEP_REPLACE_RUNS && m > 0 &&
+               (m = matches(text, i + n, s->pattern)) > 0) {
+            n += m;
+            times++;
+        }
+        bool found = s->kind == BR_STEP_REPLACE ? times > 0 : times > 1;
+        if (found ? !br__push_text(to, s->content, &text->items[i + n - 1])
+                  : !br__push_char(to, text->items[i]))
+            return false;
+        i += found ? n : 1;
+    }
+    return true;
+}
+
+static bool strip(const br_step *s, const br_char_list *text, br_char_list *to)
+{
+    int64_t begin = 0, end = text->count;
+    while (s->left && begin < end && br__is_white(text->items[begin].c))
+        begin++;
+    while (s->right && end > begin && br__is_white(text->items[end - 1].c))
+        end--;
+    for (int64_t i = begin; i < end; i++)
+        if (!br__push_char(to, text->items[i]))
+            return false;
+    return true;
+}
+
+bool br__unigram_normalize(const br_unigram *u, br_char_list *text, br_char_list *spare)
+{
+    for (int i = 0; i < u->n_steps; i++) {
+        const br_step *s = &u->steps[i];
+        spare->count = 0;
+        bool ok = s->kind == BR_STEP_CHARSMAP ? apply_map(&u->charsmap, text, spare)
+                  : s->kind == BR_STEP_STRIP  ? strip(s, text, spare)
+                                              : replace_all(s, text, spare);
+        if (!ok)
+            return false;
+        swap(text, spare);
+    }
+    return true;
+}
