@@ -42,7 +42,7 @@ Test(cli_generate, bad_arguments)
     program_check("generate -m $OUT/model -p 2 a 2>&1", 2, "--top-p is '2'");
     program_check("generate -m $OUT/model -n 0 a 2>&1", 2, "--max-new-tokens is '0'");
     program_check("generate -m $OUT/model ?! 2>&1", 1, "no token for the byte 0x3f");
-    program_check("generate -m $OUT/none a 2>&1", 1, "cannot be opened");
+    program_check("generate -m $OUT/none a 2>&1", 1, "there is no tokenizer.json");
     program_check("generate -m $OUT/model abcdefghijklmnopqrstuvwxy 2>&1", 1, "no room for more");
     program_check("generate -m tests/models/hf_bert/pretraining a 2>&1", 1, "vocab.txt");
     program_check("generate --help", 0, "--max-new-tokens");
