@@ -33,16 +33,20 @@ static int width_of(const table *t, const br_profile_row *row)
     return 2 * row->depth + (int)strlen(name_of(t, row));
 }
 
-/* Share of the limit that would be met first. */
+/* Seconds by the limit that would be met first, 'F' or 'M'. */
+static double limit_of(const br_peak *peak, const br_profile_row *row, char *which)
+{
+    double compute = row->flops / peak->flops, memory = row->bytes / peak->bytes;
+    *which = compute > memory ? 'F' : 'M';
+    return compute > memory ? compute : memory;
+}
+
 static void print_share(const table *t, const br_profile_row *row)
 {
-    const br_peak *peak = t->options.peak;
-    if (!peak)
-        return;
-    double compute = row->flops / peak->flops, memory = row->bytes / peak->bytes;
-    if (row->total > 0 && compute + memory > 0)
-        fprintf(t->stream, "%8.0f %% %c", 100 * (compute > memory ? compute : memory) / row->total,
-                compute > memory ? 'F' : 'M');
+    char which;
+    double limit = t->options.peak ? limit_of(t->options.peak, row, &which) : 0;
+    if (row->total > 0 && limit > 0)
+        fprintf(t->stream, "%8.0f %% %c", 100 * limit / row->total, which);
 }
 
 static void print_row(const table *t, const br_profile_row *row)
@@ -80,15 +84,29 @@ static void print_head(const table *t)
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-static void print_summary(const table *t)
+/* The machine's limits, and what they would allow, row by row, if nothing else took time. */
+static void print_limits(const table *t, const br_profile_row *rows, int64_t count)
+{
+    const br_peak *peak = t->options.peak;
+    double least = 0;
+    char which;
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i].depth == 0)
+            least += limit_of(peak, &rows[i], &which);
+    fprintf(t->stream, "; limits: %.1f GFLOP/s (F), %.1f GB/s (M)", 1e-9 * peak->flops,
+            1e-9 * peak->bytes);
+    if (t->options.by == BR_PROFILE_BY_OP)
+        fprintf(t->stream, "; at them the rows would take %.3f ms", 1e3 * least / t->steps);
+}
+
+static void print_summary(const table *t, const br_profile_row *rows, int64_t count)
 {
     fprintf(t->stream, "%.3f ms", 1e3 * t->whole / t->steps);
     if (t->options.steps > 1)
         fprintf(t->stream, " a step, mean of %.0f", t->steps);
     fprintf(t->stream, "; %d thread%s", br_get_num_threads(), br_get_num_threads() > 1 ? "s" : "");
     if (t->options.peak)
-        fprintf(t->stream, "; limits: %.1f GFLOP/s (F), %.1f GB/s (M)",
-                1e-9 * t->options.peak->flops, 1e-9 * t->options.peak->bytes);
+        print_limits(t, rows, count);
     fputs("\n\n", t->stream);
 }
 
@@ -98,7 +116,7 @@ static void print(table *t, const br_profile_row *rows, int64_t count)
     for (int64_t i = 0; i < count; i++)
         if (shown(t, &rows[i]) && width_of(t, &rows[i]) > t->width)
             t->width = width_of(t, &rows[i]);
-    print_summary(t);
+    print_summary(t, rows, count);
     print_head(t);
     for (int64_t i = 0; i < count; i++)
         if (shown(t, &rows[i]))

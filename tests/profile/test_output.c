@@ -3,6 +3,7 @@
 
 #include <brasa/brasa.h>
 #include <jansson.h>
+#include <math.h>
 #include <unistd.h>
 
 TestSuite(profile_output, .init = check_begin, .fini = check_end);
@@ -73,6 +74,27 @@ Test(profile_output, a_table_by_operation)
     peak = (br_peak){ 1e6, 1e12 };
     text = printed(p, &(br_profile_print_options){ .peak = &peak, .least = 2 });
     cr_assert_null(strstr(text, "linear"));
+    free(text);
+    br_profile_free(p);
+}
+
+/* What the limits would allow is the sum of what they allow the outermost rows. */
+Test(profile_output, the_least_time)
+{
+    br_profile *p = small_profile();
+    br_peak peak = { 1e12, 1e9 };
+    int64_t count;
+    br_profile_row *rows = br_profile_rows(p, BR_PROFILE_BY_OP, BR_PROFILE_SORT_TIME, &count);
+    double expected = 0, least;
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i].depth == 0)
+            expected += fmax(rows[i].flops / peak.flops, rows[i].bytes / peak.bytes);
+    char *text = printed(p, &(br_profile_print_options){ .peak = &peak, .steps = 2 });
+    const char *line = line_with(text, "; at them the rows would take");
+    cr_assert_eq(sscanf(line, "; at them the rows would take %lf ms", &least), 1);
+    check_close(least, 1e3 * expected / 2, 0.00051);
+    cr_assert(least > 0);
+    br_free(rows);
     free(text);
     br_profile_free(p);
 }
