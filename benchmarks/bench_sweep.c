@@ -10,12 +10,10 @@
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INPUTS = 3, LARGEST = 10000000, LEAST_CALLS = 3 };
-static const double BATCH = 2e-5; /* seconds of calls that the clock is read around */
+enum { MAX_INPUTS = 3, LARGEST = 10000000 };
 
 /* ---- Entries --------------------------------------------------------------------------------- */
 
@@ -124,15 +122,17 @@ typedef struct subject {
 
 /* ---- Phases ---------------------------------------------------------------------------------- */
 
-static void forward(subject *s)
+static void forward(void *context)
 {
+    subject *s = context;
     br_scope *scope = br_no_grad_begin();
     s->e->call(s->x);
     br_scope_end(scope);
 }
 
-static void backward(subject *s)
+static void backward(void *context)
 {
+    subject *s = context;
     br_scope *scope = br_scope_begin();
     br_tensor *grads[MAX_INPUTS];
     br_grad_options options = { .gradients = &s->dy, .retain_graph = true };
@@ -140,27 +140,10 @@ static void backward(subject *s)
     br_scope_end(scope);
 }
 
-static void step(subject *s)
+static void step(void *context)
 {
+    subject *s = context;
     br_optim_step(s->optim);
-}
-
-/* The least time of a call, in nanoseconds. */
-static double least_time(void (*run)(subject *), subject *s, double seconds)
-{
-    run(s);
-    double start = bench_now(), begin = start, least = INFINITY;
-    run(s);
-    double once = bench_now() - start;
-    int64_t calls = once < BATCH ? (int64_t)(BATCH / (once + 1e-9)) + 1 : 1;
-    for (int i = 0; (i < LEAST_CALLS || start - begin < seconds) && !br_failed(); i++) {
-        start = bench_now();
-        for (int64_t k = 0; k < calls; k++)
-            run(s);
-        double time = (bench_now() - start) / (double)calls;
-        least = time < least ? time : least;
-    }
-    return 1e9 * least;
 }
 
 /* What tells results apart: the sum of squares. */
@@ -176,7 +159,7 @@ typedef struct result {
 
 static result measure_forward(subject *s, double seconds)
 {
-    result r = { .ns = least_time(forward, s, seconds) };
+    result r = { .ns = 1e9 * bench_least(forward, s, seconds) };
     br_manual_seed(1);
     br_scope *scope = br_no_grad_begin();
     br_tensor *y = s->e->call(s->x);
@@ -201,7 +184,7 @@ static result measure_backward(subject *s, double seconds)
     if (!s->y || !br_requires_grad(s->y))
         return r;
     s->dy = br_randn(br_ndim(s->y), br_sizes(s->y), br_dtype_of(s->y));
-    r.ns = least_time(backward, s, seconds);
+    r.ns = 1e9 * bench_least(backward, s, seconds);
     br_tensor *grads[MAX_INPUTS];
     br_grad_options options = { .gradients = &s->dy, .retain_graph = true };
     if (br_grad(1, &s->y, s->n_wanted, s->wanted, grads, &options))
@@ -216,7 +199,7 @@ static result measure_step(subject *s, double seconds)
     br_named_tensor parameter = { "x", br_set_requires_grad(s->x[0], true) };
     br_set_grad(s->x[0], br_ones_like(s->x[0]));
     s->optim = br_adam_new(&(br_named_list){ 1, &parameter }, NULL);
-    r.ns = least_time(step, s, seconds);
+    r.ns = 1e9 * bench_least(step, s, seconds);
     br_optim_free(s->optim);
     return r;
 }

@@ -19,6 +19,8 @@ enum {
     BLOCK_BYTES = 704 << 10, /* of packed A, which the second-level cache holds while B passes by */
     PACKING_COST = 32,       /* of an element, in multiplications */
     BLIS_PIECES = 8,
+    FEW_DOTS = 12,   /* rows or columns of C that are multiplied by dot products */
+    DOT_LENGTH = 16, /* products in a sum, for each of them, at least */
 };
 
 struct piece;
@@ -129,22 +131,29 @@ static void multiply_by_tiles(const job *j, const piece *p)
     }
 }
 
-/* A row times columns that lie in one piece. */
+/* Rows times columns that lie in one piece each. Of one row this is all there is to be done; where
+ * there are few rows or columns it spares the copy of B that tiles want, and tiles would be left
+ * half empty, if sums are long enough for it that putting their lanes together does not cost more.
+ */
 static bool takes_dots(const br_gemm *g)
 {
-    return g->m == 1 && g->a_col == 1 && g->b_row == 1;
+    const int64_t few = min64(g->m, g->n);
+    return g->a_col == 1 && g->b_row == 1 &&
+           (g->m == 1 || (few <= FEW_DOTS && g->k >= DOT_LENGTH * few));
 }
 
 static void multiply_by_dots(const job *j, const piece *p)
 {
     const br_gemm *g = j->g;
-    br_gemm_block block = { .m = 1,
+    br_gemm_block block = { .m = p->row_end - p->row,
                             .n = p->column_end - p->column,
                             .k = g->k,
-                            .a = p->a,
+                            .a = p->a + p->row * g->a_row * j->size,
+                            .a_row = g->a_row,
                             .b = p->b + p->column * g->b_col * j->size,
                             .b_col = g->b_col,
-                            .c = p->c + p->column * j->size,
+                            .c = p->c + (p->row * g->c_row + p->column) * j->size,
+                            .c_row = g->c_row,
                             .accumulate = g->accumulate };
     if (g->bias)
         block.bias = (const char *)g->bias + p->column * j->size;
@@ -315,15 +324,19 @@ static br_gemm flipped(const br_gemm *g)
     return t;
 }
 
-/* One product by tiles that neither threads nor packing would make faster needs no plan. */
+/* One product that neither threads nor packing would make faster needs no plan. */
 static bool run_small(const job *j)
 {
     const br_gemm *g = j->g;
-    if (g->batch_ndim > 0 || j->multiply != multiply_by_tiles || g->k > BR_GEMM_K ||
-        work(g) >= SERIAL_WORK || g->m * g->k * j->size >= L1_BYTES)
+    if (g->batch_ndim > 0 || j->multiply == multiply_by_blis || work(g) >= SERIAL_WORK)
         return false;
     piece whole = { .a = g->a, .b = g->b, .c = g->c, .row_end = g->m, .column_end = g->n };
-    multiply_block(j, &whole, 0, g->m, 0, g->k);
+    if (j->multiply == multiply_by_dots)
+        multiply_by_dots(j, &whole);
+    else if (g->k <= BR_GEMM_K && g->m * g->k * j->size < L1_BYTES)
+        multiply_block(j, &whole, 0, g->m, 0, g->k);
+    else
+        return false;
     return true;
 }
 

@@ -110,6 +110,7 @@ static const int64_t shapes[][3] = {
     { 5, 64, 5 },    { 10, 64, 10 }, { 10, 10, 64 },   { 6, 4, 8 },    { 7, 15, 9 },
     { 12, 16, 32 },  { 13, 17, 33 }, { 24, 33, 48 },   { 25, 31, 47 }, { 11, 256, 31 },
     { 12, 257, 16 }, { 4, 700, 3 },  { 100, 64, 100 }, { 37, 3, 129 }, { 65, 66, 67 },
+    { 5, 263, 6 },   { 3, 4099, 5 }, { 50, 130, 7 },
 };
 
 Test(matmul, layouts_and_sizes)
@@ -350,6 +351,10 @@ Test(matmul, same_bits_for_any_number_of_threads)
                           br_randn(BR_SHAPE(3, 70, 41), dtype), NULL);
             check_threads(br_randn(BR_SHAPE(2000, 70), dtype), br_randn(BR_SHAPE(70, 9), dtype),
                           NULL);
+            check_threads(br_randn(BR_SHAPE(7, 531), dtype),
+                          operand(BR_SHAPE(531, 301), dtype, TRANSPOSED), NULL);
+            check_threads(br_randn(BR_SHAPE(301, 531), dtype), br_randn(BR_SHAPE(6, 531), dtype),
+                          br_randn(BR_SHAPE(6), dtype));
             check_threads(br_randn(BR_SHAPE(200001), dtype), br_randn(BR_SHAPE(200001), dtype),
                           NULL);
             br_scope_end(scope);

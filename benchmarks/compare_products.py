@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Matrix products: Brasa, PyTorch (MKL or oneDNN) and NumPy (OpenBLAS) side by side.
+
+Processes take turns, one product each, and the least times of several rounds are compared, since
+other work on the machine can only add to them. All multiply the same numbers, small integers whose
+sums are exact, and the sums of squares of their results must be equal. A product is written as in
+bench_products.c: 512x10x64x10:nt is 512 of [10, 64] by the transpose of [10, 64]. `numpy` is
+NumPy's OpenBLAS; it chooses the kernels of the processor itself, OPENBLAS_CORETYPE forces others.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+PRODUCTS = """512x10x64x10:nt 512x10x10x64 72x100x64x100:nt 72x100x100x64 1x32x32x32 1x64x64x64
+1x128x128x128 1x256x256x256 1x512x512x512 1x1024x1024x1024 1x600x768x768:nt 1x600x768x3072:nt
+1x600x3072x768:nt 1x600x768x3072 1x768x600x3072:tn 1x1x768x768:nt 1x1x768x3072:nt 1x1x768x50257:nt
+1x1x768x768 1x5x768x768:nt 1x5x768x3072:nt""".split()
+RIVALS = ["torch", "numpy"]
+RUN = 2e-5  # seconds of calls that the clock is read around
+
+
+def parse(spec):
+    batch, m, k, n, _, layout = re.fullmatch(
+        r"(\d+)x(\d+)x(\d+)x(\d+)(:([nt]{2}))?", spec).groups()
+    return int(batch), int(m), int(k), int(n), layout or "nn"
+
+
+# ---- The rivals' side, each in a process of its own ---------------------------------------------
+
+def operand(batch, rows, columns, layout, seed):
+    import numpy
+
+    if layout == "t":
+        return operand(batch, columns, rows, "n", seed).swapaxes(-1, -2)
+    i = numpy.arange(batch * rows * columns, dtype=numpy.int64)
+    shape = (batch, rows, columns) if batch > 1 else (rows, columns)
+    return ((7 * i + seed) % 13 - 6).astype(numpy.float32).reshape(shape)
+
+
+def least_time(run, seconds):
+    run()
+    begin = time.perf_counter()
+    run()
+    once = time.perf_counter() - begin
+    calls = int(RUN / (once + 1e-9)) + 1 if once < RUN else 1
+    least, rounds, start = float("inf"), 0, begin
+    while rounds < 3 or start - begin < seconds:
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        least = min(least, (time.perf_counter() - start) / calls)
+        rounds += 1
+    return least
+
+
+def serve(rival, threads, seconds):
+    import numpy
+
+    if rival == "torch":
+        import torch
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+    for line in sys.stdin:
+        batch, m, k, n, layout = parse(line.strip())
+        a, b = operand(batch, m, k, layout[0], 1), operand(batch, k, n, layout[1], 2)
+        if rival == "torch":
+            a, b = (torch.from_numpy(x.swapaxes(-1, -2)).transpose(-1, -2) if side == "t"
+                    else torch.from_numpy(x) for x, side in ((a, layout[0]), (b, layout[1])))
+            product, as_array = torch.matmul, torch.Tensor.numpy
+        else:
+            product, as_array = numpy.matmul, numpy.asarray
+        least = least_time(lambda: product(a, b), seconds)
+        c = as_array(product(a, b)).astype(numpy.float64)
+        print(f"{least:.9g} {float((c * c).sum()):.17g}", flush=True)
+
+
+# ---- The comparison ----------------------------------------------------------------------------
+
+class Side:
+    """A process that multiplies one product a line."""
+
+    def __init__(self, label, command, threads):
+        count = str(threads)
+        env = dict(os.environ, OMP_NUM_THREADS=count, MKL_NUM_THREADS=count,
+                   OPENBLAS_NUM_THREADS=count)
+        self.label = label
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=env)
+
+    def measure(self, spec):
+        self.process.stdin.write(spec + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.label} ended: exit status {self.process.wait()}")
+        return [float(word) for word in line.split()]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def compare(sides, spec, rounds):
+    """Each side's least seconds."""
+    least, expected = [float("inf")] * len(sides), None
+    for _ in range(rounds):
+        for i, side in enumerate(sides):
+            seconds, squares = side.measure(spec)
+            expected = squares if expected is None else expected
+            if not abs(squares - expected) <= 1e-12 * expected:
+                sys.exit(f"{spec}: sums of squares {expected} and, of {side.label}, {squares} differ")
+            least[i] = min(least[i], seconds)
+    return least
+
+
+def print_row(sides, spec, least, args):
+    batch, m, k, n, _ = parse(spec)
+    gflops = [2e-9 * batch * m * k * n / seconds for seconds in least]
+    if args.json:
+        print(json.dumps({"name": spec, "threads": args.threads, "load": os.getloadavg()[0],
+                          **{side.label: g for side, g in zip(sides, gflops)}}), flush=True)
+        return
+    ratios = [f"{gflops[0] / g:.2f}" for g in gflops[1:]]
+    cells = [spec, f"{gflops[0]:.1f}"]
+    for g, ratio in zip(gflops[1:], ratios):
+        cells += [f"{g:.1f}", ratio]
+    print("| " + " | ".join(cells) + " |" if args.markdown else
+          f"{cells[0]:<20}" + "".join(f"{cell:>14}" for cell in cells[1:]), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--filter", default="*", help="products that match the glob")
+    parser.add_argument("--rival", action="append", choices=RIVALS, help="again for more (all)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each (5)")
+    parser.add_argument("--seconds", type=float, default=0.01,
+                        help="least time to measure a product for in each turn (0.01)")
+    parser.add_argument("--brasa", default="build/brasa", help="the command (build/brasa)")
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument("--markdown", action="store_true", help="as the table of a page")
+    parser.add_argument("--serve", choices=RIVALS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve:
+        serve(args.serve, args.threads, args.seconds)
+        return
+    options = ["--threads", str(args.threads), "--seconds", str(args.seconds)]
+    sides = [Side("brasa", [args.brasa, "bench", "products", "--serve", *options], args.threads)]
+    for rival in args.rival or RIVALS:
+        sides.append(Side(rival, [sys.executable, __file__, "--serve", rival, *options],
+                          args.threads))
+    heads = ["product", "Brasa, GFLOP/s"]
+    for side in sides[1:]:
+        heads += [side.label, "times as fast"]
+    if args.markdown:
+        print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    elif not args.json:
+        print(f"{heads[0]:<20}" + "".join(f"{head:>14}" for head in heads[1:]))
+    for spec in PRODUCTS:
+        if fnmatch.fnmatch(spec, args.filter):
+            print_row(sides, spec, compare(sides, spec, args.rounds), args)
+    for side in sides:
+        side.close()
+
+
+if __name__ == "__main__":
+    main()
