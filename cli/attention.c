@@ -1,4 +1,5 @@
 /* cli/attention.c - `brasa attention`: a page that shows what a model attends to in a text. */
+#include "cli/attention.h"
 #include "cli/cli.h"
 #include "cli/train.h"
 
@@ -11,12 +12,14 @@ static const char help[] =
     "       brasa attention --checkpoint FILE [OPTION]... [TEXT]\n"
     "\n"
     "Writes an HTML file, which any browser opens without a network, with views of what the model\n"
-    "attends to in the text, or in the pair of texts. Without TEXT a run of `brasa train` shows "
-    "an\n"
-    "example of its own.\n"
+    "attends to in the text, or in the pair of texts. A T5 reads the text, and writes the second "
+    "one,\n"
+    "or, without that, what is likeliest. Without TEXT a run of `brasa train` shows an example of\n"
+    "its own.\n"
     "\n"
     "  -m, --model DIR        a folder as the hub has it: config.json, model.safetensors, and\n"
-    "                         tokenizer.json, vocab.json with merges.txt, or vocab.txt\n"
+    "                         tokenizer.json, vocab.json with merges.txt,\n"
+    "                         spiece.model, or vocab.txt\n"
     "  -c, --checkpoint FILE  of a run of `brasa train`: out/copy-task/checkpoint.safetensors\n"
     "  -o, --out FILE         the page: attention.html\n"
     "  -v, --view VIEW        head (a layer, its heads over each other), model (all layers by all\n"
@@ -54,127 +57,6 @@ typedef struct request {
     br_attention_page page;
 } request;
 
-/* ---- Models ---------------------------------------------------------------------------------- */
-
-static void run_bert(void *model, const br_token_batch *batch)
-{
-    br_hf_bert_forward(model, batch->ids,
-                       &(br_hf_bert_options){ .token_type_ids = batch->type_ids });
-}
-
-static void run_gpt2(void *model, const br_token_batch *batch)
-{
-    br_gpt2_forward(model, batch->ids, NULL);
-}
-
-/* A model_type of config.json. */
-typedef struct family {
-    const char *model_type, *class_name;
-    void (*run)(void *model, const br_token_batch *batch);
-    bool byte_level; /* its tokens spell bytes: they are shown as the text that they stand for */
-} family;
-
-static const family families[] = {
-    { "bert", "BertModel", run_bert, false },
-    { "gpt2", "GPT2Model", run_gpt2, true },
-};
-enum { N_FAMILIES = sizeof families / sizeof *families };
-
-/* The family of the folder's model; NULL and an error. */
-static const family *family_of(const char *dir)
-{
-    char *path = cli_format("%s/config.json", dir);
-    br_auto_config *config = path ? br_auto_config_load(path) : NULL;
-    const char *type = config ? br_auto_config_model_type(config) : NULL;
-    const family *found = NULL;
-    for (int i = 0; type && i < N_FAMILIES; i++)
-        if (strcmp(families[i].model_type, type) == 0)
-            found = &families[i];
-    if (type && !found)
-        br_raise(BR_ERROR_ARGUMENT, "%s: attention of a model of type %s cannot be shown", path,
-                 type);
-    br_auto_config_free(config);
-    free(path);
-    return found;
-}
-
-/* ---- Tokens ---------------------------------------------------------------------------------- */
-
-typedef struct tokens {
-    int64_t n;
-    const char **items;
-    char **decoded; /* those of the items that are decoded, for br_free() */
-} tokens;
-
-/* A token that is a part of a character stays as it is. */
-static const char *token_of(const br_tokenizer *tokenizer, int64_t id, bool byte_level,
-                            char **decoded)
-{
-    char *text = byte_level ? br_tokenizer_decode(tokenizer, 1, &id, false) : NULL;
-    if (text && !strstr(text, "\xef\xbf\xbd"))
-        return *decoded = text;
-    br_free(text);
-    return br_tokenizer_token(tokenizer, id);
-}
-
-static void free_tokens(tokens *t)
-{
-    for (int64_t i = 0; t->decoded && i < t->n; i++)
-        br_free(t->decoded[i]);
-    free(t->decoded);
-    free(t->items);
-}
-
-static bool read_tokens(tokens *t, const br_tokenizer *tokenizer, br_tensor *ids, bool byte_level)
-{
-    t->n = br_numel(ids);
-    t->items = calloc((size_t)t->n, sizeof *t->items);
-    t->decoded = calloc((size_t)t->n, sizeof *t->decoded);
-    const int64_t *id = br_data_i64(ids);
-    if (!t->items || !t->decoded)
-        br_raise(BR_ERROR_MEMORY, "no memory for the tokens");
-    for (int64_t i = 0; !br_failed() && i < t->n; i++)
-        t->items[i] = token_of(tokenizer, id[i], byte_level, &t->decoded[i]);
-    return !br_failed();
-}
-
-/* Of a pair with where the second text begins. */
-static br_attention *attention_of(const br_tokenizer *tokenizer, const br_token_batch *batch,
-                                  bool byte_level)
-{
-    tokens t = { 0 };
-    br_attention *attention = NULL;
-    if (read_tokens(&t, tokenizer, batch->ids, byte_level)) {
-        int64_t first = t.n - br_item_i64(br_sum(batch->type_ids));
-        attention = br_attention_new(&(br_attention_text){
-            .n_tokens = t.n, .tokens = t.items, .sentence_b_start = first < t.n ? first : 0 });
-    }
-    free_tokens(&t);
-    return attention;
-}
-
-static br_attention *attend(const request *r, int n, char **texts)
-{
-    const family *f = family_of(r->model);
-    br_tokenizer *tokenizer = f ? cli_open_tokenizer(r->model, r->cased) : NULL;
-    br_auto_model_options options = { .class_name = f ? f->class_name : NULL };
-    void *model = tokenizer ? br_auto_model_load(r->model, &options, NULL) : NULL;
-    br_text text = { texts[0], -1 }, pair = { n > 1 ? texts[1] : "", -1 };
-    br_token_batch batch = { 0 };
-    br_attention *attention = NULL;
-    if (model && br_tokenizer_encode_batch(tokenizer, 1, &text, n > 1 ? &pair : NULL, NULL, &batch))
-        attention = attention_of(tokenizer, &batch, f->byte_level);
-    br_recorder *recorder = attention ? br_recorder_begin() : NULL;
-    if (recorder) {
-        f->run(model, &batch);
-        br_attention_add_recorded(attention, recorder);
-    }
-    br_recorder_end(recorder);
-    br_free_module(model);
-    br_tokenizer_free(tokenizer);
-    return attention;
-}
-
 /* ---- The page -------------------------------------------------------------------------------- */
 
 static void set_views(request *r, const br_attention *attention)
@@ -198,8 +80,8 @@ static void write_page(request *r, int n, char **texts)
 {
     br_scope *scope = br_no_grad_begin();
     char *title = n > 1 ? cli_format("%s · %s", texts[0], texts[1]) : NULL;
-    br_attention *attention =
-        r->checkpoint ? train_attend(r->checkpoint, n ? texts[0] : NULL) : attend(r, n, texts);
+    br_attention *attention = r->checkpoint ? train_attend(r->checkpoint, n ? texts[0] : NULL)
+                                            : attention_of_model(r->model, r->cased, n, texts);
     int64_t size = -1;
     if (attention && !br_failed()) {
         set_views(r, attention);

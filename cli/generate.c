@@ -1,5 +1,7 @@
-/* cli/generate.c - `brasa generate --model DIR PROMPT`: how a GPT-2 goes on with a text. */
+/* cli/generate.c - `brasa generate --model DIR PROMPT`: how a GPT-2 goes on with a text, or what a
+ * T5 makes of it. */
 #include "cli/cli.h"
+#include "cli/pretrained.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,12 +10,15 @@
 static const char help[] =
     "Usage: brasa generate --model DIR [OPTION]... PROMPT\n"
     "\n"
-    "Shows how a language model goes on with a text: with the likeliest token each time or, where\n"
-    "one of the options marked * is given, with tokens that are drawn.\n"
+    "Shows how a language model goes on with a text, or what one of an encoder and a decoder "
+    "makes\n"
+    "of it: with the likeliest token each time or, where one of the options marked * is given, "
+    "with\n"
+    "tokens that are drawn.\n"
     "\n"
-    "  -m, --model DIR             a folder as the hub has a GPT-2: config.json,\n"
+    "  -m, --model DIR             a folder as the hub has a GPT-2 or a T5: config.json,\n"
     "                              model.safetensors, and tokenizer.json, or vocab.json and\n"
-    "                              merges.txt\n"
+    "                              merges.txt, or spiece.model\n"
     "  -n, --max-new-tokens N      at most so many tokens: 50\n"
     "  -T, --temperature X       * above 1 more variety, below 1 less: 1\n"
     "  -k, --top-k N             * one of the N likeliest tokens\n"
@@ -59,52 +64,58 @@ static void show(shown *s, bool end)
     br_free(text);
 }
 
+/* A model may have more embeddings than there are tokens: those stand for no text. */
 static bool take_token(void *context, br_tensor *tokens)
 {
     shown *s = context;
-    s->ids[s->n++] = br_item_i64(tokens);
+    int64_t id = br_item_i64(tokens);
+    if (id < br_tokenizer_size(s->tokenizer))
+        s->ids[s->n++] = id;
     show(s, false);
     return !br_failed() && !ferror(stdout);
 }
 
 /* ---- Generating ------------------------------------------------------------------------------ */
 
-/* What ends a text by the configuration, in memory to free(). */
-static bool read_eos(const char *dir, br_generate_options *o)
+/* Shows what follows the prompt, which is that itself first. */
+static void run_gpt2(void *model, const br_generate_options *o, br_tensor *ids, const char *prompt)
 {
-    br_auto_config *config = br_auto_config_load(dir);
-    bool there = config && br_auto_config_expect(config, "gpt2") &&
-                 br_auto_config_has(config, "eos_token_id");
-    int64_t n = there ? br_auto_config_list_size(config, "eos_token_id") : 0;
-    int64_t *ids = n > 0 ? calloc((size_t)n, sizeof *ids) : NULL;
-    for (int64_t i = 0; ids && i < n; i++)
-        ids[i] = br_auto_config_list_integer(config, "eos_token_id", i);
-    if (n > 0 && !ids)
-        br_raise(BR_ERROR_MEMORY, "generate: no memory for eos_token_id");
-    br_auto_config_free(config);
-    o->eos_token_ids = ids;
-    o->n_eos = n > 0 ? n : 0;
-    return !br_failed();
+    br_language_model lm = br_gpt2_language_model(model);
+    fputs(prompt, stdout);
+    fflush(stdout);
+    br_generate(&lm, ids, o);
 }
 
-static void go_on(const request *r, br_gpt2_lm *model, const br_tokenizer *tokenizer,
-                  const char *prompt)
+static void run_t5(void *model, const br_generate_options *o, br_tensor *ids, const char *prompt)
+{
+    (void)prompt;
+    br_t5_source source = { model, br_t5_encode(model, ids, NULL), NULL };
+    br_language_model lm = br_t5_language_model(&source);
+    br_generate(&lm, br_t5_start(model, 1), o);
+}
+
+static const struct family {
+    model_family base;
+    void (*run)(void *model, const br_generate_options *o, br_tensor *ids, const char *prompt);
+} families[] = {
+    { { "gpt2", "GPT2LMHeadModel" }, run_gpt2 },
+    { { "t5", "T5ForConditionalGeneration" }, run_t5 },
+};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+static void go_on(const request *r, const struct family *f, void *model,
+                  const br_tokenizer *tokenizer, const char *prompt)
 {
     static shown s;
     s = (shown){ .tokenizer = tokenizer };
     br_generate_options o = r->o;
     br_tensor *ids = cli_encode(tokenizer, prompt);
-    if (!read_eos(r->model, &o)) {
-        free((int64_t *)o.eos_token_ids);
+    if (!pretrained_ends(r->model, &o))
         return;
-    }
     o.on_tokens = take_token;
     o.context = &s;
-    br_language_model lm = br_gpt2_language_model(model);
     br_manual_seed((uint64_t)r->seed);
-    fputs(prompt, stdout);
-    fflush(stdout);
-    br_generate(&lm, ids, &o);
+    f->run(model, &o, ids, prompt);
     if (!br_failed())
         show(&s, true);
     putchar('\n');
@@ -114,11 +125,13 @@ static void go_on(const request *r, br_gpt2_lm *model, const br_tokenizer *token
 static void generate(const request *r, const char *prompt)
 {
     br_scope *scope = br_no_grad_begin();
-    br_tokenizer *tokenizer = cli_open_tokenizer(r->model, false);
-    br_auto_model_options options = { .class_name = "GPT2LMHeadModel" };
-    br_gpt2_lm *model = tokenizer ? br_auto_model_load(r->model, &options, NULL) : NULL;
+    const struct family *f =
+        pretrained_family(r->model, families, N_FAMILIES, sizeof *families, "made to generate");
+    br_tokenizer *tokenizer = f ? cli_open_tokenizer(r->model, false) : NULL;
+    br_auto_model_options options = { .class_name = f ? f->base.class_name : NULL };
+    void *model = tokenizer ? br_auto_model_load(r->model, &options, NULL) : NULL;
     if (model)
-        go_on(r, model, tokenizer, prompt);
+        go_on(r, f, model, tokenizer, prompt);
     br_free_module(model);
     br_tokenizer_free(tokenizer);
     br_scope_end(scope);

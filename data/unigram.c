@@ -200,12 +200,12 @@ static bool tokenize_word(reader *r, const br_char *chars, int64_t n)
 
 /* Puts text without white space, or all of it, into r->word: with U+2581 for spaces and in front.
  */
-static bool take_word(reader *r, const br_char *chars, int64_t n, int64_t begin)
+static bool take_word(reader *r, const br_char *chars, int64_t n)
 {
     const br_unigram *u = br__unigram_of(r->base.t);
-    bool front =
-        n > 0 && chars[0].c != BR_META && chars[0].c != ' ' &&
-        (u->prepend == BR_PREPEND_ALWAYS || (u->prepend == BR_PREPEND_FIRST && begin == 0));
+    bool front = n > 0 && chars[0].c != BR_META && chars[0].c != ' ' &&
+                 (u->prepend == BR_PREPEND_ALWAYS ||
+                  (u->prepend == BR_PREPEND_FIRST && chars[0].bytes.begin == 0));
     r->word.count = 0;
     for (int64_t i = -front; i < n; i++) {
         br_char c = chars[i < 0 ? 0 : i];
@@ -217,9 +217,9 @@ static bool take_word(reader *r, const br_char *chars, int64_t n, int64_t begin)
 }
 
 /* Each U+2581 begins a word. */
-static bool tokenize_words(reader *r, const br_char *chars, int64_t n, int64_t begin)
+static bool tokenize_words(reader *r, const br_char *chars, int64_t n)
 {
-    if (!take_word(r, chars, n, begin))
+    if (!take_word(r, chars, n))
         return false;
     const br_char *word = r->word.items;
     for (int64_t at = 0, end; at < r->word.count; at = end) {
@@ -232,7 +232,7 @@ static bool tokenize_words(reader *r, const br_char *chars, int64_t n, int64_t b
     return true;
 }
 
-static bool tokenize_fast(reader *r, int64_t begin)
+static bool tokenize_fast(reader *r)
 {
     const br_unigram *u = br__unigram_of(r->base.t);
     if (!br__unigram_normalize(u, &r->text, &r->spare))
@@ -240,11 +240,11 @@ static bool tokenize_fast(reader *r, int64_t begin)
     const br_char *chars = r->text.items;
     int64_t n = r->text.count;
     if (!u->split_at_spaces)
-        return tokenize_words(r, chars, n, begin);
+        return tokenize_words(r, chars, n);
     for (int64_t at = 0, end; at < n; at = end) {
         for (end = at; end < n && !br__is_white(chars[end].c);)
             end++;
-        if (end > at && !tokenize_words(r, chars + at, end - at, chars[at].bytes.begin))
+        if (end > at && !tokenize_words(r, chars + at, end - at))
             return false;
         end += end == at;
     }
@@ -256,7 +256,6 @@ static bool tokenize_fast(reader *r, int64_t begin)
 static bool read_part(br_text_reader *base, br_place *at, const char *end)
 {
     reader *r = (reader *)base;
-    int64_t begin = at->p - base->text;
     r->text.count = 0;
     while (at->p < end) {
         br_place from = *at;
@@ -270,7 +269,7 @@ static bool read_part(br_text_reader *base, br_place *at, const char *end)
     }
     const br_unigram *u = br__unigram_of(base->t);
     if (!u->sentencepiece)
-        return tokenize_fast(r, begin);
+        return tokenize_fast(r);
     return br__sentencepiece_normalize(u, &r->text, &r->spare) &&
            tokenize_word(r, r->spare.items, r->spare.count);
 }

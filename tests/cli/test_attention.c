@@ -42,6 +42,20 @@ Test(cli_attention, gpt2)
     program_check("attention -m $OUT/gpt2 'hello' -o $OUT/no.html", 1, "wte");
 }
 
+/* What is read and what is written; without the latter what is likeliest. */
+Test(cli_attention, t5)
+{
+    program_shell("mkdir $OUT/t5 && cp tests/models/t5/relu/* $OUT/t5 && "
+                  "(printf '{\"<pad>\":0,\"a\":2,\"b\":3,\"</s>\":1,\"c\":4,\"d\":5}') >$OUT/t5/vocab.json && "
+                  "printf '' >$OUT/t5/merges.txt");
+    program_check("attention -m $OUT/t5 'ab' 'cdc' -v head,neuron -o $OUT/view.html", 0, "written");
+    program_shell("grep -q '\"tokens\":.\"a\",\"b\".' $OUT/view.html && "
+                  "grep -q '\"decoderTokens\":.\"[^,]*\",\"c\",\"d\".' $OUT/view.html && "
+                  "grep -q '\"part\":\"encoder\"' $OUT/view.html && "
+                  "grep -q '\"part\":\"cross\"' $OUT/view.html && "
+                  "grep -q '\"part\":\"decoder\"' $OUT/view.html");
+}
+
 Test(cli_attention, runs_of_train)
 {
     program_shell("\"$BRASA\" train copy-task --preset small --steps 1 --set d_model=16 "

@@ -31,6 +31,46 @@ Test(cli_generate, drawn_tokens)
         " && test \"$(sed -n 1p $OUT/t)\" != \"$(sed -n 2p $OUT/t)\"");
 }
 
+/* A folder with the recorded T5, and a vocabulary of its 40 pieces: letters and digits. */
+static void make_t5(void)
+{
+    program_shell(
+        "mkdir $OUT/t5 && cp tests/models/t5/relu/* $OUT/t5 && sign='\"type\":\"Metaspace\","
+        "\"replacement\":\"\\u2581\"' && a='{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}' && "
+        "b='{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}' && "
+        "end='{\"SpecialToken\":{\"id\":\"</s>\",\"type_id\":0}}' && "
+        "(printf '{\"added_tokens\":[{\"id\":0,\"content\":\"<pad>\",\"special\":true},"
+        "{\"id\":1,\"content\":\"</s>\",\"special\":true}],\"pre_tokenizer\":{'; "
+        "echo \"$sign},\\\"decoder\\\":{$sign},\"; "
+        "printf '\"post_processor\":{\"type\":\"TemplateProcessing\",\"special_tokens\":"
+        "{\"</s>\":{\"ids\":[1]}},'; echo "
+        "\"\\\"single\\\":[$a,$end],\\\"pair\\\":[$a,$end,$b,$end]},\"; "
+        "printf '\"model\":{\"type\":\"Unigram\",\"unk_id\":2,\"vocab\":[[\"<pad>\",0],"
+        "[\"</s>\",0],[\"<unk>\",0],[\"\\342\\226\\201\",-1]'; "
+        "for w in a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 3 4 5 6 7 8 9; do "
+        "printf ',[\"%s\",-2]' $w; done; printf ']}}') >$OUT/t5/tokenizer.json");
+}
+
+/* Texts that transformers makes, the likeliest and drawn ones; and the same with SentencePiece's
+ * file, whose pieces are more than the model knows. */
+Test(cli_generate, texts_of_t5)
+{
+    make_t5();
+    program_check("generate -m $OUT/t5 'time flies'", 0, "qq\n");
+    program_check("generate -m $OUT/t5 'x y z 9'", 0, "q\n");
+    program_check("generate -m $OUT/t5 -s 3 -k 8 -n 12 'time flies'", 0, "fzwwhdfffwf\n");
+    program_check("generate -m $OUT/t5 -s 3 -k 8 -n 12 'x y z 9'", 0, "1wzn1mdfffmr\n");
+    program_check("tokenize --model $OUT/t5 'ab c'", 0, "3 4 5 3 6 1\n");
+    program_check("tokenize --model $OUT/t5 -t x 'ab c'", 2, "exclude each other");
+    program_check("info $OUT/t5", 0, "model type t5");
+    program_shell("rm $OUT/t5/tokenizer.json && cp tests/data/unigram/spiece.model $OUT/t5");
+    program_check("tokenize --model $OUT/t5 'a</s>'", 0, "</s> </s>\n");
+    program_check("tokenize -t $OUT/t5/spiece.model 'a'", 0, "</s>\n");
+    program_check("generate -m $OUT/t5 the", 1, "embedding");
+    program_check("generate -m tests/models/hf_bert/pretraining a 2>&1", 1,
+                  "a model of type bert cannot be made to generate");
+}
+
 Test(cli_generate, bad_arguments)
 {
     make_gpt2();
@@ -42,9 +82,8 @@ Test(cli_generate, bad_arguments)
     program_check("generate -m $OUT/model -p 2 a 2>&1", 2, "--top-p is '2'");
     program_check("generate -m $OUT/model -n 0 a 2>&1", 2, "--max-new-tokens is '0'");
     program_check("generate -m $OUT/model ?! 2>&1", 1, "no token for the byte 0x3f");
-    program_check("generate -m $OUT/none a 2>&1", 1, "there is no tokenizer.json");
+    program_check("generate -m $OUT/none a 2>&1", 1, "cannot be opened");
     program_check("generate -m $OUT/model abcdefghijklmnopqrstuvwxy 2>&1", 1, "no room for more");
-    program_check("generate -m tests/models/hf_bert/pretraining a 2>&1", 1, "vocab.txt");
     program_check("generate --help", 0, "--max-new-tokens");
 }
 
