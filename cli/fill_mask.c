@@ -1,6 +1,7 @@
-/* cli/fill_mask.c - `brasa fill-mask --model DIR TEXT`: what a BERT would put in place of [MASK].
- */
+/* cli/fill_mask.c - `brasa fill-mask --model DIR|--checkpoint FILE TEXT`: what a BERT would put in
+ * place of [MASK]. */
 #include "cli/cli.h"
+#include "cli/scratch_bert.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -8,18 +9,21 @@
 
 static const char help[] =
     "Usage: brasa fill-mask --model DIR [OPTION]... TEXT\n"
+    "       brasa fill-mask --checkpoint FILE [OPTION]... TEXT\n"
     "\n"
     "Shows the likeliest tokens in the place of each [MASK] of a text, with their probabilities.\n"
     "\n"
     "  -m, --model DIR  a folder as the hub has a BERT: config.json, model.safetensors, and\n"
     "                   tokenizer.json or vocab.txt\n"
+    "  -c, --checkpoint FILE\n"
+    "                   of a run of `brasa train bert-scratch`; [SEP] may part two sentences\n"
     "      --cased      with a vocab.txt: do not lower-case\n"
     "  -k, --top-k N    so many tokens: 5\n"
     "  -j, --json       a JSON object a line: mask, token, id, probability\n"
     "  -h, --help       this text\n";
 
 typedef struct request {
-    const char *model;
+    const char *model, *checkpoint;
     bool cased, json;
     int64_t top_k;
 } request;
@@ -38,8 +42,14 @@ static void show_json(int64_t mask, const char *token, int64_t id, double p)
     json_decref(text);
 }
 
+/* The tokens of a model: of a tokenizer, or words. */
+typedef struct names {
+    const br_tokenizer *tokenizer;
+    const br_vocab *words;
+} names;
+
 /* The tokens in place of mask number `mask` by their logits [V]. */
-static void show(const request *r, const br_tokenizer *t, int64_t mask, br_tensor *logits)
+static void show(const request *r, names t, int64_t mask, br_tensor *logits)
 {
     int64_t n = br_size(logits, 0), k = r->top_k < n ? r->top_k : n;
     br_tensor *ids, *p = br_topk(br_softmax(logits, 0), k, 0, true, &ids);
@@ -47,7 +57,8 @@ static void show(const request *r, const br_tokenizer *t, int64_t mask, br_tenso
         putchar('\n');
     for (int64_t i = 0; i < k && !br_failed(); i++) {
         int64_t id = (int64_t)br_at(ids, BR_DIMS(i));
-        const char *token = br_tokenizer_token(t, id);
+        const char *token =
+            t.words ? br_vocab_word(t.words, id) : br_tokenizer_token(t.tokenizer, id);
         if (token && r->json)
             show_json(mask, token, id, br_at(p, BR_DIMS(i)));
         else if (token)
@@ -66,14 +77,13 @@ static void fill(const request *r, br_hf_bert_pretraining *bert, const br_tokeni
     br_hf_bert_pretraining_forward(bert, ids, NULL, &logits, NULL);
     for (int64_t i = 0; i < br_size(ids, 1) && !br_failed(); i++)
         if (id[i] == mask)
-            show(r, t, n++, br_select(br_select(logits, 0, 0), 0, i));
+            show(r, (names){ .tokenizer = t }, n++, br_select(br_select(logits, 0, 0), 0, i));
     if (n == 0)
         br_raise(BR_ERROR_ARGUMENT, "fill-mask: the text has no [MASK]");
 }
 
-static void fill_mask(const request *r, const char *text)
+static void fill_from_model(const request *r, const char *text)
 {
-    br_scope *scope = br_no_grad_begin();
     br_tokenizer *tokenizer = cli_open_tokenizer(r->model, r->cased);
     br_auto_model_options options = { .class_name = "BertForMaskedLM" };
     br_auto_model_report report = { 0 };
@@ -89,15 +99,37 @@ static void fill_mask(const request *r, const char *text)
     br_auto_model_report_clear(&report);
     br_free_module(bert);
     br_tokenizer_free(tokenizer);
+}
+
+static void fill_from_checkpoint(const request *r, const char *text)
+{
+    scratch_bert s;
+    br_tensor *logits = scratch_bert_open(&s, r->checkpoint) ? scratch_bert_fill(&s, text) : NULL;
+    for (int64_t i = 0; logits && i < br_size(logits, 0) && !br_failed(); i++)
+        show(r, (names){ .words = s.vocab }, i, br_select(logits, 0, i));
+    scratch_bert_close(&s);
+}
+
+static void fill_mask(const request *r, const char *text)
+{
+    br_scope *scope = br_no_grad_begin();
+    if (r->model)
+        fill_from_model(r, text);
+    else
+        fill_from_checkpoint(r, text);
     br_scope_end(scope);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
 static const struct option options[] = {
-    { "model", required_argument, NULL, 'm' }, { "cased", no_argument, NULL, 'c' },
-    { "top-k", required_argument, NULL, 'k' }, { "json", no_argument, NULL, 'j' },
-    { "help", no_argument, NULL, 'h' },        { 0 },
+    { "model", required_argument, NULL, 'm' },
+    { "checkpoint", required_argument, NULL, 'c' },
+    { "cased", no_argument, NULL, 'C' },
+    { "top-k", required_argument, NULL, 'k' },
+    { "json", no_argument, NULL, 'j' },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
 };
 
 /* Takes one option; 0, or the exit status. */
@@ -109,6 +141,9 @@ static int take(void *of, int c)
         r->model = optarg;
         return 0;
     case 'c':
+        r->checkpoint = optarg;
+        return 0;
+    case 'C':
         r->cased = true;
         return 0;
     case 'j':
@@ -126,11 +161,11 @@ static int take(void *of, int c)
 int cli_fill_mask(int argc, char **argv)
 {
     request r = { .top_k = 5 };
-    int status = cli_options(argc, argv, "m:k:jh", options, help, take, &r);
+    int status = cli_options(argc, argv, "m:c:k:jh", options, help, take, &r);
     if (status != CLI_GO_ON)
         return status;
-    if (!r.model)
-        return cli_usage("fill-mask", "--model is wanted");
+    if (!r.model == !r.checkpoint)
+        return cli_usage("fill-mask", "either --model or --checkpoint is wanted");
     if (argc != optind + 1)
         return cli_usage("fill-mask", "one text is wanted");
     fill_mask(&r, argv[optind]);

@@ -44,6 +44,8 @@ typedef struct recipe {
     /* Runs the model, in evaluation mode and without gradients, on a text, or, if that is NULL, on
      * an example of its own: its attention. NULL on error, and where it cannot be. */
     br_attention *(*attend)(void *self, const char *text);
+    /* The words of the model's ids, which the checkpoint then has. NULL: there are none. */
+    const br_vocab *(*words)(const void *self);
     void (*destroy)(void *self);
 } recipe;
 

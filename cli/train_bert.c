@@ -241,6 +241,12 @@ static br_attention *attend(void *context, const char *text)
     return attention;
 }
 
+static const br_vocab *words(const void *context)
+{
+    const bert_task *self = context;
+    return self->corpus->vocab;
+}
+
 static const char *const presets[] = { "notebook", "small", NULL };
 static const char *const addends[] = { "loss_lm", "loss_clsf", NULL };
 static const char *const metrics[] = { NULL };
@@ -259,5 +265,6 @@ const recipe recipe_bert_scratch = {
     .loss = loss,
     .show = show,
     .attend = attend,
+    .words = words,
     .destroy = destroy,
 };

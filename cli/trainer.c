@@ -200,22 +200,42 @@ static bool open_log(trainer *t)
 
 /* ---- Going on -------------------------------------------------------------------------------- */
 
+/* The words that the recipe's model knows, a line each, in memory to free(). */
+static char *words_of(const trainer *t)
+{
+    const br_vocab *vocab = t->recipe->words ? t->recipe->words(t->self) : NULL;
+    int64_t n = vocab ? br_vocab_size(vocab) : 0;
+    size_t room = 1, length = 0;
+    for (int64_t i = 0; i < n; i++)
+        room += strlen(br_vocab_word(vocab, i)) + 1;
+    char *text = malloc(room);
+    for (int64_t i = 0; text && i < n; i++)
+        length += (size_t)sprintf(text + length, "%s\n", br_vocab_word(vocab, i));
+    if (text)
+        text[length] = 0;
+    else
+        br_raise(BR_ERROR_MEMORY, "no memory for %" PRId64 " words", n);
+    return text;
+}
+
 static bool save(trainer *t)
 {
     json_t *json = settings_to_json(&t->settings);
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL, *words = words_of(t);
     json_decref(json);
     const br_metadata metadata[] = { { "recipe", t->recipe->name },
                                      { "settings", text },
-                                     { "data_xxh3", t->data_hash } };
+                                     { "data_xxh3", t->data_hash },
+                                     { "words", words } };
     br_checkpoint c = { .model = t->model,
                         .optim = t->optim,
                         .step = t->step,
                         .rng = true,
-                        .n_metadata = sizeof metadata / sizeof *metadata,
+                        .n_metadata = t->recipe->words ? 4 : 3,
                         .metadata = metadata };
-    bool ok = text && br_checkpoint_save(t->checkpoint, &c);
+    bool ok = text && words && br_checkpoint_save(t->checkpoint, &c);
     free(text);
+    free(words);
     if (ok)
         t->saved = t->step;
     return ok;

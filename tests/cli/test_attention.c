@@ -46,7 +46,8 @@ Test(cli_attention, gpt2)
 Test(cli_attention, t5)
 {
     program_shell("mkdir $OUT/t5 && cp tests/models/t5/relu/* $OUT/t5 && "
-                  "(printf '{\"<pad>\":0,\"a\":2,\"b\":3,\"</s>\":1,\"c\":4,\"d\":5}') >$OUT/t5/vocab.json && "
+                  "(printf '{\"<pad>\":0,\"a\":2,\"b\":3,\"</s>\":1,\"c\":4,\"d\":5}') "
+                  ">$OUT/t5/vocab.json && "
                   "printf '' >$OUT/t5/merges.txt");
     program_check("attention -m $OUT/t5 'ab' 'cdc' -v head,neuron -o $OUT/view.html", 0, "written");
     program_shell("grep -q '\"tokens\":.\"a\",\"b\".' $OUT/view.html && "

@@ -110,3 +110,25 @@ Test(cli_generate, masks_are_filled)
     program_shell("cp tests/models/hf_bert/classifier/* $OUT/model");
     program_check("fill-mask -m $OUT/model 'a [MASK]' 2>&1", 1, "without the head");
 }
+
+/* A run that knows its eleven sentences fills in what is missing of them; the words come from the
+ * checkpoint. */
+Test(cli_generate, masks_are_filled_by_a_run, .timeout = 120)
+{
+    program_shell(
+        "\"$BRASA\" train bert-scratch --preset small --steps 150 --out $OUT/run >$OUT/log");
+    program_shell("mv $OUT/run/checkpoint.safetensors $OUT/run.safetensors");
+    program_check(
+        "fill-mask -c $OUT/run.safetensors \"'Ol\u00e1, [MASK] vai? Eu sou a Ana.\\n'\" -k 1", 0,
+        "  como\n");
+    program_check("fill-mask -c $OUT/run.safetensors -k 1 -j 'como [MASK] [SEP] [MASK]'", 0,
+                  "{\"mask\":1,\"token\":\"");
+    program_check("fill-mask -c $OUT/run.safetensors 'como vai'", 1, "the text has no [MASK]");
+    program_check("fill-mask -c $OUT/run.safetensors '[MASK] xyz'", 1, "xyz");
+    program_shell("for i in $(seq 40); do printf '[MASK] '; done >$OUT/text");
+    program_check("fill-mask -c $OUT/run.safetensors \"$(cat $OUT/text)\"", 1,
+                  "more than the model's");
+    program_check("fill-mask -c $OUT/none a", 1, "none");
+    program_check("fill-mask -c tests/models/gpt2/lm/model.safetensors a", 1, "no checkpoint of");
+    program_check("fill-mask -c x -m y a", 2, "either --model or --checkpoint");
+}
