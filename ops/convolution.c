@@ -104,6 +104,16 @@ static void for_each_part(const geometry *g, const br_tensor *x, bool side_by_si
     br_scope_end(scope);
 }
 
+br_columns br__columns_of(const geometry *g)
+{
+    br_columns u = { .rows = g->out[0], .columns = g->out[1] };
+    for (int d = 0; d < 2; d++) {
+        u.size[d] = g->size[d], u.kernel[d] = g->kernel[d], u.stride[d] = g->stride[d];
+        u.dilation[d] = g->dilation[d], u.before[d] = g->before[d];
+    }
+    return u;
+}
+
 /* One channel of one item. */
 static void unfold_plane(void *context, int64_t i, bool back)
 {
@@ -113,13 +123,10 @@ static void unfold_plane(void *context, int64_t i, bool back)
     char *plane = p->x->data + (p->item * g->channels + i) * g->size[0] * g->size[1] * size;
     char *columns =
         p->columns + (i / g->channels * p->item_step + channel * taps(g) * p->row_step) * size;
-    br_columns u = {
-        .first_row = p->row, .rows = p->rows, .columns = g->out[1], .tap = p->row_step
-    };
-    for (int d = 0; d < 2; d++) {
-        u.size[d] = g->size[d], u.kernel[d] = g->kernel[d], u.stride[d] = g->stride[d];
-        u.dilation[d] = g->dilation[d], u.before[d] = g->before[d];
-    }
+    br_columns u = br__columns_of(g);
+    u.first_row = p->row;
+    u.rows = p->rows;
+    u.tap = p->row_step;
     bool is_double = p->x->dtype == BR_F64;
     if (back)
         (is_double ? br__fold_f64 : br__fold_f32)(&u, columns, plane);
@@ -204,7 +211,10 @@ static void run_forward(const geometry *g, const br_tensor *x, const operands *o
     count_work(g, x, o->weight, o->y);
     if (o->bias)
         fill_with_bias(o);
-    for_each_part(g, x, false, !is_plain(g), forward_part, o);
+    if (br__is_depthwise(g))
+        br__depthwise(g, x, o->weight, o->y, o->bias != NULL);
+    else
+        for_each_part(g, x, false, !is_plain(g), forward_part, o);
 }
 
 /* columns = weight^T y, which are added to x where they are met */
@@ -229,7 +239,10 @@ static void transposed_part(part *p, const void *context)
 static void run_transposed(const geometry *g, const br_tensor *x, const operands *o)
 {
     count_work(g, x, o->weight, o->y);
-    for_each_part(g, x, false, !is_plain(g), transposed_part, o);
+    if (br__is_depthwise(g))
+        br__depthwise_back(g, x, o->weight, o->y);
+    else
+        for_each_part(g, x, false, !is_plain(g), transposed_part, o);
 }
 
 /* weight += y columns^T. Several items' rows of y are put side by side as their columns are, so
@@ -277,7 +290,10 @@ static void weight_part(part *p, const void *context)
 static void run_weight(const geometry *g, const br_tensor *x, const operands *o)
 {
     count_work(g, x, o->weight, o->y);
-    for_each_part(g, x, true, true, weight_part, o);
+    if (br__sums_depthwise(g))
+        br__depthwise_weight(g, x, o->weight, o->y);
+    else
+        for_each_part(g, x, true, true, weight_part, o);
 }
 
 /* ---- On the tape ----------------------------------------------------------------------------- */
@@ -358,7 +374,7 @@ br_tensor *br__convolve_back(const geometry *g, br_tensor *y, br_tensor *weight)
     BR_OP(transposed_op.name);
     br_tensor *dense_y = y, *dense_w = weight;
     br_tensor *x = prepare(4, (int64_t[]){ g->batch, g->channels, g->size[0], g->size[1] },
-                           !is_plain(g), &dense_y, &dense_w);
+                           !is_plain(g) || br__is_depthwise(g), &dense_y, &dense_w);
     if (x && x->numel > 0)
         run_transposed(g, x, &(operands){ dense_w, dense_y, NULL });
     return recorded(&transposed_op, g, x, y, weight, NULL);

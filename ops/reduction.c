@@ -116,8 +116,9 @@ static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t fro
                       br_accumulator *values, int64_t *indices)
 {
     const axis *inner = &p->folded.axis[0];
+    const br_accumulator first = p->start; /* a copy that stores cannot change */
     for (int64_t j = 0; j < columns; j++)
-        values[j] = p->start;
+        values[j] = first;
     for (int64_t j = 0; p->reducer->indices && j < columns; j++)
         indices[j] = from;
     for (int64_t i = from; i < to;) {

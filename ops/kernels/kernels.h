@@ -8,6 +8,7 @@
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H
 
+#include "ops/kernels/unfold.h"
 #include "tensor/loop.h"
 
 #include <stdbool.h>
@@ -172,6 +173,10 @@ typedef struct br_gemm_block {
     bool accumulate;
 } br_gemm_block;
 
+/* ---- Convolutions, kernels/depthwise.h ------------------------------------------------------- */
+
+typedef void (*br_depthwise)(const br_columns *u, void *plane, void *weight, void *result);
+
 /* ---- Rows, kernels/softmax.h, layer_norm.h, norm_channels.h, dropout.h, loss.h
  * -------------------------------- */
 
@@ -306,11 +311,15 @@ typedef struct br_kernels {
     int gemm_rows, gemm_columns; /* of a tile */
     bool gemm_by_blis;           /* BLIS may have better kernels for large products */
     void (*gemm_block)(const br_gemm_block *block);
-    /* The same for m = 1, a_col = 1, b_row = 1 and any k. */
+    /* The same for a_col = 1, b_row = 1 and any k, without a_tile. */
     void (*gemm_dots)(const br_gemm_block *block);
     /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group at p * gemm_rows + i.
      * `to` has room for m rounded up to whole groups. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
+
+    /* With a plane and the result's, which `u` tells apart, and a kernel: adds to the result what
+     * the kernel meets in the plane, to the plane, or to the kernel, the adjoints. */
+    br_depthwise depthwise, depthwise_back, depthwise_weight;
 
     void (*softmax)(const br_softmax_work *work);
     void (*softmax_grad)(const br_softmax_work *work);

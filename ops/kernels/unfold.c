@@ -4,28 +4,10 @@
 
 #include <string.h>
 
-/* What a tap meets: of a row of the plane, from column `start` on, positions lo .. hi-1 lie inside.
- */
-typedef struct tap {
-    int64_t row, start, lo, hi;
-} tap;
-
-static tap tap_at(const br_columns *u, int64_t t)
-{
-    int64_t stride = u->stride[1], size = u->size[1];
-    tap at = { .row = t / u->kernel[1] * u->dilation[0] - u->before[0],
-               .start = t % u->kernel[1] * u->dilation[1] - u->before[1] };
-    int64_t first = at.start < 0 ? (-at.start + stride - 1) / stride : 0;
-    int64_t end = at.start < size ? (size - 1 - at.start) / stride + 1 : 0;
-    at.hi = end < u->columns ? end : u->columns;
-    at.lo = first < at.hi ? first : at.hi;
-    return at;
-}
-
 /* Rows are mostly short: loops spare the calls that compilers would make of them. */
 #define UNFOLD(type, suffix)                                                                     \
-    static void copy_row_##suffix(const tap *at, int64_t n, int64_t stride, const type *from,    \
-                                  type *to)                                                      \
+    static void copy_row_##suffix(const br_kernel_tap *at, int64_t n, int64_t stride,            \
+                                  const type *from, type *to)                                    \
     {                                                                                            \
         int64_t x = 0;                                                                           \
         for (; x < at->lo; x++)                                                                  \
@@ -38,7 +20,8 @@ static tap tap_at(const br_columns *u, int64_t t)
         for (; x < n; x++)                                                                       \
             to[x] = 0;                                                                           \
     }                                                                                            \
-    static void add_row_##suffix(const tap *at, int64_t stride, const type *from, type *to)      \
+    static void add_row_##suffix(const br_kernel_tap *at, int64_t stride, const type *from,      \
+                                 type *to)                                                       \
     {                                                                                            \
         int64_t x = at->lo;                                                                      \
         if (stride == 1)                                                                         \
@@ -50,7 +33,7 @@ static tap tap_at(const br_columns *u, int64_t t)
     void br__unfold_##suffix(const br_columns *u, const void *plane, void *matrix)               \
     {                                                                                            \
         for (int64_t t = 0; t < u->kernel[0] * u->kernel[1]; t++) {                              \
-            const tap at = tap_at(u, t);                                                         \
+            const br_kernel_tap at = br__tap_at(u, t);                                           \
             type *to = (type *)matrix + t * u->tap;                                              \
             for (int64_t y = 0; y < u->rows; y++, to += u->columns) {                            \
                 int64_t row = (u->first_row + y) * u->stride[0] + at.row;                        \
@@ -65,7 +48,7 @@ static tap tap_at(const br_columns *u, int64_t t)
     void br__fold_##suffix(const br_columns *u, const void *matrix, void *plane)                 \
     {                                                                                            \
         for (int64_t t = 0; t < u->kernel[0] * u->kernel[1]; t++) {                              \
-            const tap at = tap_at(u, t);                                                         \
+            const br_kernel_tap at = br__tap_at(u, t);                                           \
             const type *from = (const type *)matrix + t * u->tap;                                \
             for (int64_t y = 0; y < u->rows; y++, from += u->columns) {                          \
                 int64_t row = (u->first_row + y) * u->stride[0] + at.row;                        \

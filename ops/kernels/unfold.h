@@ -14,6 +14,24 @@ typedef struct br_columns {
     int64_t tap; /* elements from one tap's row of the matrix to the next one's */
 } br_columns;
 
+/* What a tap meets: of a row of the plane, from column `start` on, positions lo .. hi-1 lie inside.
+ */
+typedef struct br_kernel_tap {
+    int64_t row, start, lo, hi;
+} br_kernel_tap;
+
+static inline br_kernel_tap br__tap_at(const br_columns *u, int64_t t)
+{
+    int64_t stride = u->stride[1], size = u->size[1];
+    br_kernel_tap at = { .row = t / u->kernel[1] * u->dilation[0] - u->before[0],
+                         .start = t % u->kernel[1] * u->dilation[1] - u->before[1] };
+    int64_t first = at.start < 0 ? (-at.start + stride - 1) / stride : 0;
+    int64_t end = at.start < size ? (size - 1 - at.start) / stride + 1 : 0;
+    at.hi = end < u->columns ? end : u->columns;
+    at.lo = first < at.hi ? first : at.hi;
+    return at;
+}
+
 /* matrix[tap number * tap + position] = what the tap meets there. */
 void br__unfold_f32(const br_columns *u, const void *plane, void *matrix);
 void br__unfold_f64(const br_columns *u, const void *plane, void *matrix);

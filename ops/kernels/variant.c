@@ -23,6 +23,7 @@ typedef float real;
 
 #include "ops/kernels/attention_backward.h"
 #include "ops/kernels/attention_forward.h"
+#include "ops/kernels/depthwise.h"
 #include "ops/kernels/dropout.h"
 #include "ops/kernels/exp_log.h"
 #include "ops/kernels/gemm_dots.h"
@@ -67,6 +68,9 @@ const br_kernels BR_KERNEL_TABLE = {
     .gemm_block = gemm_block,
     .gemm_dots = gemm_dots,
     .gemm_pack = gemm_pack,
+    .depthwise = depthwise,
+    .depthwise_back = depthwise_back,
+    .depthwise_weight = depthwise_weight,
     .softmax = softmax_kernel,
     .softmax_grad = softmax_grad_kernel,
     .layer_norm = layer_norm_kernel,

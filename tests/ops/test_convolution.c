@@ -166,6 +166,67 @@ Test(convolution, many_parts)
     }
 }
 
+/* ---- Planes by kernels ----------------------------------------------------------------------- */
+
+/* Groups of one channel as a convolution of all channels, most of whose weights are 0. */
+static br_tensor *spread(br_tensor *weight, int64_t channels)
+{
+    int64_t outputs = br_size(weight, 0), rows = br_size(weight, 2), columns = br_size(weight, 3);
+    br_tensor *own = br_zeros(BR_SHAPE(outputs, channels, 1, 1), br_dtype_of(weight));
+    for (int64_t i = 0; i < outputs; i++)
+        br_fill_(br_select(br_select(own, 0, i), 0, i / (outputs / channels)), 1);
+    return br_mul(br_expand(weight, BR_SHAPE(outputs, channels, rows, columns)), own);
+}
+
+/* The result, and its gradients by x and by the weight. */
+static void convolve_planes(br_tensor *const *in, const br_conv_options *options, br_tensor **got)
+{
+    bool spreads = options->groups == 1;
+    got[0] = br_f_conv2d(in[0], spreads ? spread(in[1], br_size(in[0], 1)) : in[1], in[2], options);
+    br_tensor *dy = values(br_ndim(got[0]), br_sizes(got[0]), 9, br_dtype_of(got[0]));
+    br_grad(1, got, 2, in, got + 1, &(br_grad_options){ .gradients = &dy });
+}
+
+static void check_planes(int64_t width, int64_t each, br_conv_options options, br_dtype dtype)
+{
+    enum { CHANNELS = 3 };
+    br_scope *scope = br_scope_begin();
+    br_tensor *in[] = { leaf(values(BR_SHAPE(2, CHANNELS, 9, width), 2, dtype)),
+                        leaf(values(BR_SHAPE(CHANNELS * each, 1, 3, 2), 3, dtype)),
+                        each == 1 ? NULL : values(BR_SHAPE(CHANNELS * each), 4, dtype) };
+    br_tensor *got[3], *again[3], *want[3];
+    options.groups = CHANNELS;
+    convolve_planes(in, &options, got);
+    int threads = br_get_num_threads();
+    br_set_num_threads(threads == 3 ? 1 : 3);
+    convolve_planes(in, &options, again);
+    br_set_num_threads(threads);
+    options.groups = 1;
+    convolve_planes(in, &options, want);
+    /* the weight's gradient sums so many products */
+    const double within = (dtype == BR_F64 ? 0x1p-52 : 0x1p-23) * (double)(2 * 9 * width);
+    for (int i = 0; i < 3; i++) {
+        cr_expect(br_allclose(got[i], want[i], within, within), "width %d, %d each, result %d: %s",
+                  (int)width, (int)each, i, br_error_message());
+        cr_expect(br_equal(got[i], again[i]), "other threads, result %d", i);
+    }
+    br_scope_end(scope);
+}
+
+Test(convolution, planes_by_kernels)
+{
+    const br_conv_options options[] = {
+        { .padding = { 1, 1 } },
+        { .stride = { 2, 3 }, .padding = { 2, 1 }, .dilation = { 1, 2 } },
+    };
+    const int64_t widths[] = { 7, 150, 5000 };
+    for (int i = 0; i < 2; i++)
+        for (int w = 0; w < 3; w++)
+            for (int64_t each = 1; each <= 2; each++)
+                for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++)
+                    check_planes(widths[w], each, options[i], dtype);
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 #define OPTIONS(...)   \
