@@ -139,7 +139,7 @@ static br_tensor *to_scope(const br_walk *w, br_tensor *grad)
         br_release(grad);
         return NULL;
     }
-    br_tensor *view = br__view_of(grad, grad->ndim, grad->sizes, grad->strides, grad->data);
+    br_tensor *view = br__detached(grad);
     return view && follow(w, view, grad) ? view : NULL;
 }
 

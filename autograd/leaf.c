@@ -62,6 +62,8 @@ br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
     if (!a)
         return NULL;
     a->requires_grad = requires_grad;
+    if (requires_grad)
+        br__leave_base(t); /* a leaf has its own history */
     return t;
 }
 
@@ -121,7 +123,7 @@ br_tensor *br_detach(br_tensor *t)
 {
     if (!br__required("detach", "t", t))
         return NULL;
-    return br__view_of(t, t->ndim, t->sizes, t->strides, t->data);
+    return br__detached(t);
 }
 
 /* Its place on the tape may stand in the node that made it, which would stay with it: the gradient

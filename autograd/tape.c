@@ -99,7 +99,7 @@ static void connect(br_edge *edge, br_tensor *input)
     }
 }
 
-static bool any_requires_grad(int n, br_tensor *const *tensors)
+bool br__any_requires_grad(int n, br_tensor *const *tensors)
 {
     for (int i = 0; i < n; i++) {
         const br_autograd *a = br__autograd(tensors[i]);
@@ -188,7 +188,7 @@ bool br__share_history(br_tensor *t, const br_autograd *of)
     return attach(t, of->node, of->output);
 }
 
-static br_node *record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *const *inputs,
+br_node *br__record_as(const br_op *op, br_tensor *output, int n_inputs, br_tensor *const *inputs,
                        const void *params, size_t params_size)
 {
     if (!output || br__failed() || !br_is_floating(output))
@@ -208,13 +208,13 @@ br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *
         br__event_result(output);
     if (BR_ANOMALY && !br__anomaly_forward(op, output, n_inputs, inputs))
         return NULL;
-    if (br__thread.no_grad || !any_requires_grad(n_inputs, inputs))
+    if (br__thread.no_grad || !br__any_requires_grad(n_inputs, inputs))
         return NULL;
     const br_autograd *a = br__autograd(output);
     if (a && (a->node || a->requires_grad) && !br__failed())
         return br__fail(BR_ERROR_STATE, op->name,
                         "the output is already on the tape: an operation must return a new tensor");
-    return record(op, output, n_inputs, inputs, params, params_size);
+    return br__record_as(op, output, n_inputs, inputs, params, params_size);
 }
 
 int br_record_output(br_node *node, br_tensor *output)
@@ -236,58 +236,6 @@ int br_record_output(br_node *node, br_tensor *output)
     return attach(output, node, (int)n) ? (int)n : -1;
 }
 
-/* ---- In place -------------------------------------------------------------------------------- */
-
-bool br_before_in_place(const char *op, br_tensor *t)
-{
-    if (!br__required(op, "a", t))
-        return false;
-    if (BR_PROFILING)
-        br__event_result(t);
-    for (int i = 0; i < t->ndim; i++) {
-        if (t->strides[i] == 0 && t->sizes[i] > 1) {
-            br__fail(BR_ERROR_STATE, op,
-                     "a %s is expanded: several elements are the same memory, clone it first",
-                     br__shape(t));
-            return false;
-        }
-    }
-    const br_autograd *a = br__autograd(t);
-    if (!br__thread.no_grad && a) {
-        if (a->requires_grad && !a->node) {
-            br__fail(BR_ERROR_STATE, op,
-                     "a %s is a leaf that requires grad: change it inside br_no_grad_begin()",
-                     br__shape(t));
-            return false;
-        }
-        if (a->node && atomic_load(&t->storage->views) > 0) {
-            br__fail(BR_ERROR_STATE, op,
-                     "a %s shares its storage with views: a recorded change in place would not "
-                     "reach their gradients, clone it first",
-                     br__shape(t));
-            return false;
-        }
-    }
-    t->storage->writer = op;
-    br_bump_version(t);
-    return true;
-}
-
-br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs, br_tensor *const *inputs,
-                            const void *params, size_t params_size)
-{
-    if (BR_ANOMALY && !br__anomaly_forward(op, t, n_inputs, inputs))
-        return NULL;
-    if (br__failed() || br__thread.no_grad || !t || !any_requires_grad(n_inputs, inputs))
-        return NULL;
-    if (atomic_load(&t->storage->views) > 0)
-        return br__fail(BR_ERROR_STATE, op->name,
-                        "a %s shares its storage with views: a recorded change in place would not "
-                        "reach their gradients, clone it first",
-                        br__shape(t));
-    return record(op, t, n_inputs, inputs, params, params_size);
-}
-
 /* ---- What a gradient needs ------------------------------------------------------------------- */
 
 bool br_wants(const br_node *node, int input)
@@ -304,7 +252,10 @@ static int output_number(const br_node *node, const br_autograd *a)
 
 br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep)
 {
-    const br_autograd *a = br__autograd(t);
+    /* What the node made is its output, whatever t is for others by now. */
+    const br_autograd *a = (br_autograd *)(void *)t->meta;
+    if (!a || a->node != node)
+        a = br__autograd(t);
     br_saved_value saved = { NULL, br_tensor_version(t), output_number(node, a) };
     if (!keep)
         return saved;
@@ -353,8 +304,7 @@ br_tensor *br_saved(br_node *node, int slot)
     }
     if (saved->output < 0 || br__thread.no_grad)
         return saved->value;
-    br_tensor *output = br__view_of(saved->value, saved->value->ndim, saved->value->sizes,
-                                    saved->value->strides, saved->value->data);
+    br_tensor *output = br__detached(saved->value);
     return output && attach(output, node, saved->output) ? output : NULL;
 }
 

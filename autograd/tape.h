@@ -2,6 +2,7 @@
 #ifndef BR_TAPE_H
 #define BR_TAPE_H
 
+#include "autograd/in_place.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/autograd.h>
@@ -15,6 +16,9 @@ typedef struct br_grad_ops {
     br_tensor *(*sum_to_size)(br_tensor *x, int ndim, const int64_t *sizes);
     br_tensor *(*stack)(int n, br_tensor *const *tensors, int64_t dim);
     br_tensor *(*reshape)(br_tensor *x, int ndim, const int64_t *sizes);
+    br_tensor *(*part)(br_tensor *x, const br_part *part);
+    br_tensor *(*clear_part)(br_tensor *x, const br_part *part);
+    br_tensor *(*fill_part)(br_tensor *y, const br_part *part);
 } br_grad_ops;
 extern const br_grad_ops br__grad_ops;
 
@@ -46,13 +50,24 @@ typedef struct br_autograd {
     br_node *host;      /* held: the node that this stands in; NULL for an object of its own */
 } br_autograd;
 
+/* Gives a view the history of its base, which was changed in place since. */
+void br__follow_base(const br_tensor *t);
 static inline br_autograd *br__autograd(const br_tensor *t)
 {
-    return t ? (br_autograd *)(void *)t->meta : NULL;
+    if (!t)
+        return NULL;
+    if (__builtin_expect(t->base && t->changes != t->base->changes, 0))
+        br__follow_base(t);
+    return (br_autograd *)(void *)t->meta;
 }
 extern const br_meta br__autograd_meta;
 /* The same, made if the tensor has none; NULL and an error if memory fails. */
 br_autograd *br__autograd_make(br_tensor *t);
+/* br_record() without looking whether there is anything to record; t may have a history, which it
+ * then had. */
+br_node *br__record_as(const br_op *op, br_tensor *t, int n_inputs, br_tensor *const *inputs,
+                       const void *params, size_t params_size);
+bool br__any_requires_grad(int n, br_tensor *const *tensors);
 /* Makes t, which has no history, the same output of the same node as `of`. */
 bool br__share_history(br_tensor *t, const br_autograd *of);
 

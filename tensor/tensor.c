@@ -135,7 +135,9 @@ static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, char *data
     t->data = data;
     t->storage = storage;
     t->meta = NULL;
-    t->is_view = false;
+    t->base = NULL;
+    t->is_view = t->untracked = false;
+    t->changes = 0;
     t->slot = SIZE_MAX;
     return t;
 }
@@ -228,16 +230,42 @@ br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
     return t;
 }
 
-br_tensor *br__view_of(const br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
-                       char *data)
+static br_tensor *make_view(const br_tensor *t, int ndim, const int64_t *sizes,
+                            const int64_t *strides, char *data)
 {
     atomic_fetch_add(&t->storage->refs, 1);
     br_tensor *view = make_strided(t->storage, t->dtype, ndim, sizes, strides, data);
-    if (view) {
+    if (view)
         view->is_view = true;
-        atomic_fetch_add(&view->storage->views, 1);
-    }
     return own_or_release(view);
+}
+
+/* Without grad mode nothing holds the base, so that what is nobody else's can be told. */
+br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
+                       char *data)
+{
+    br_tensor *view = make_view(t, ndim, sizes, strides, data);
+    if (!view)
+        return NULL;
+    view->untracked = t->untracked || br__thread.no_grad;
+    if (view->untracked)
+        return view;
+    view->base = br_retain(t->base ? t->base : t);
+    view->changes = view->base->changes;
+    return view;
+}
+
+br_tensor *br__detached(const br_tensor *t)
+{
+    return make_view(t, t->ndim, t->sizes, t->strides, t->data);
+}
+
+void br__leave_base(br_tensor *t)
+{
+    br_release(t->base);
+    t->base = NULL;
+    t->untracked = false;
+    t->changes = 0;
 }
 
 br_tensor *br__alias(const br_tensor *t)
@@ -259,6 +287,9 @@ void br__swap_data(const char *op, br_tensor *a, br_tensor *b)
     SWAP(br_dtype, a->dtype, b->dtype);
     SWAP(bool, a->contiguous, b->contiguous);
     SWAP(bool, a->is_view, b->is_view);
+    SWAP(bool, a->untracked, b->untracked);
+    SWAP(br_tensor *, a->base, b->base);
+    SWAP(unsigned, a->changes, b->changes);
     SWAP(char *, a->data, b->data);
     SWAP(br_storage *, a->storage, b->storage);
     for (int i = 0; i < a->ndim; i++)
@@ -286,8 +317,7 @@ void br_release(br_tensor *t)
         return;
     if (t->meta)
         t->meta->destroy(t->meta);
-    if (t->is_view)
-        atomic_fetch_sub(&t->storage->views, 1);
+    br_release(t->base);
     release_storage(t->storage);
     br__object_free(t, sizeof *t);
 }

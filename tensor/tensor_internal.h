@@ -20,7 +20,6 @@ typedef enum br_memory {
 /* Memory that tensors are views of. */
 typedef struct br_storage {
     atomic_int refs;
-    atomic_int views;             /* tensors made by br__view_of() that are alive */
     atomic_uint_fast64_t version; /* counts in-place changes */
     const char *writer;           /* the operation that made the last one */
     size_t bytes;                 /* asked for */
@@ -43,19 +42,28 @@ struct br_tensor {
     br_dtype dtype;
     int ndim;
     bool contiguous, is_view;
+    bool untracked; /* a view made without grad mode, or of one: it has no base */
+    unsigned
+        changes; /* recorded ones in place: of a base, or those that a view knows of its base */
     int64_t numel;
     int64_t sizes[BR_MAX_DIMS];
     int64_t strides[BR_MAX_DIMS]; /* in elements */
     char *data;                   /* first element, inside storage */
     br_storage *storage;
-    br_meta *meta; /* NULL while the tape has nothing to do with the tensor */
-    size_t slot;   /* place on its scope's stack */
+    br_tensor *base; /* held: what a view is one of, for the tape; NULL for others */
+    br_meta *meta;   /* NULL while the tape has nothing to do with the tensor */
+    size_t slot;     /* place on its scope's stack */
 };
 
 /* A new tensor of the innermost scope over a view of t's storage; contiguity and numel are worked
- * out. `data` is its first element. The tape is not told: ops record views themselves. */
-br_tensor *br__view_of(const br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
+ * out. `data` is its first element. In grad mode it holds t, or what that is a view of, as its
+ * base. The tape is not told: ops record views themselves. */
+br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
                        char *data);
+/* The same elements as a tensor that the tape takes for no view. */
+br_tensor *br__detached(const br_tensor *t);
+/* Makes a view one that the tape takes for none. */
+void br__leave_base(br_tensor *t);
 /* A second tensor object over the same elements that belongs to no scope: the caller holds its one
  * reference. */
 br_tensor *br__alias(const br_tensor *t);

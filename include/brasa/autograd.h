@@ -222,9 +222,10 @@ BR_API const int64_t *br_input_sizes(const br_node *node, int input, int *ndim);
 BR_API const char *br_op_name(const br_tensor *t);
 
 /* Must be called by an operation that changes t in place, before it writes: checks that t may be
- * changed (no leaf that requires grad, nothing expanded, nothing recorded that shares its storage
- * with views), and counts the change. `op`, a string constant, is named if a saved value is lost by
- * it. After writing, br_record_in_place() makes t the output of the operation. */
+ * changed (no leaf that requires grad nor a view of one, nothing expanded, no view that was made in
+ * a no-grad scope), and counts the change. `op`, a string constant, is named if a saved value is
+ * lost by it. After writing, br_record_in_place() makes t the output of the operation, and what t
+ * is a view of another tensor: views of that follow. */
 BR_API bool br_before_in_place(const char *op, br_tensor *t);
 BR_API br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs,
                                    br_tensor *const *inputs, const void *params,

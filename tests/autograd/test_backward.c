@@ -437,10 +437,6 @@ Test(backward, in_place_refusals)
     br_tensor *x = leaf(2, (double[]){ 1, 2 });
     check_fails(br_add_scalar_(x, 1), "add_scalar_: a [2] is a leaf that requires grad");
     check_fails(br_zero_(br_expand(br_ones(BR_SHAPE(1), BR_F64), BR_SHAPE(3))), "is expanded");
-    br_tensor *y = br_mul_scalar(x, 2);
-    br_tensor *view = br_reshape(y, BR_SHAPE(2, 1));
-    check_fails(br_add_scalar_(y, 1), "shares its storage with views");
-    check_fails(br_add_scalar_(view, 1), "shares its storage with views");
     br_scope *inner = br_no_grad_begin();
     cr_assert_not_null(br_add_scalar_(x, 1));
     br_scope_end(inner);

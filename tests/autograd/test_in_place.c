@@ -1,0 +1,246 @@
+/* Recorded changes in place of tensors that have views, and of views: gradients to the second order
+ * against PyTorch's (record_in_place.py), what is refused, and what stays alive. */
+#include "tests/autograd/in_place_values.h"
+#include "tests/memory.h"
+
+#include <brasa/ops.h>
+
+TestSuite(recorded_in_place, .init = check_begin, .fini = check_end);
+
+/* ---- Against PyTorch ------------------------------------------------------------------------- */
+
+static br_tensor *row_of(br_tensor *t, int64_t i)
+{
+    return br_select(t, 0, i);
+}
+
+static br_tensor *sum_of_squares(br_tensor *t)
+{
+    return br_sum(br_mul(t, t));
+}
+
+static br_tensor *sum_of_cubes(br_tensor *t)
+{
+    return br_sum(br_mul(br_mul(t, t), t));
+}
+
+static br_tensor *change_view(br_tensor *x, br_tensor *w)
+{
+    br_tensor *y = br_mul_scalar(x, 2);
+    br_mul_(row_of(y, 1), w);
+    return sum_of_squares(y);
+}
+
+static br_tensor *change_base(br_tensor *x, br_tensor *w)
+{
+    br_tensor *y = br_mul_scalar(x, 2), *turned = br_transpose(y, 0, 1);
+    br_mul_(y, w);
+    return sum_of_cubes(turned);
+}
+
+static br_tensor *fill_rows(br_tensor *x, br_tensor *w)
+{
+    br_tensor *rows = br_zeros(BR_SHAPE(3, 4), BR_F64);
+    for (int i = 0; i < 3; i++)
+        br_copy_(row_of(rows, i), br_mul(row_of(x, i), w));
+    return sum_of_cubes(rows);
+}
+
+static br_tensor *change_overlapping_views(br_tensor *x, br_tensor *w)
+{
+    br_tensor *y = br_mul_scalar(x, 2);
+    br_tensor *columns = br_slice(y, 1, 1, 3, 1), *row = row_of(y, 0);
+    br_sin_(columns);
+    br_mul_(row, w);
+    return br_add(br_add(sum_of_squares(columns), br_sum(br_mul(row, w))), sum_of_squares(y));
+}
+
+static br_tensor *change_view_of_view(br_tensor *x, br_tensor *w)
+{
+    br_tensor *y = br_sin(x), *part = br_slice(br_transpose(y, 0, 1), 0, 1, 3, 1);
+    br_mul_(row_of(part, 0), br_slice(w, 0, 0, 3, 1));
+    br_add_scalar_(part, 1);
+    br_mul_(part, br_clone(part));
+    return sum_of_cubes(y);
+}
+
+static br_tensor *forget(br_tensor *x, br_tensor *w)
+{
+    br_tensor *y = br_mul(x, x);
+    br_zero_(row_of(y, 1));
+    br_fill_(br_diagonal(y, 0, 0, 1), 3);
+    br_mul_(br_select(y, 1, 2), br_clone(br_select(y, 1, 1)));
+    return br_sum(br_mul(br_mul(y, w), y));
+}
+
+static br_tensor *look_through_expanded(br_tensor *x, br_tensor *w)
+{
+    br_tensor *y = br_mul_scalar(x, 2);
+    br_tensor *wide = br_expand(br_slice(y, 0, 0, 1, 1), BR_SHAPE(3, 4));
+    br_tensor *windows = br_unfold(br_reshape(y, BR_SHAPE(12)), 0, 4, 2);
+    br_mul_(y, w);
+    return br_add(br_sum(br_mul(br_mul(wide, wide), x)),
+                  br_sum(br_mul(br_mul(windows, windows), w)));
+}
+
+static br_tensor *begin_without_gradients(br_tensor *x, br_tensor *w)
+{
+    br_tensor *y = br_ones(BR_SHAPE(3, 4), BR_F64), *row = row_of(y, 0), *before = row_of(y, 1);
+    br_mul_(row, w);
+    br_mul_(br_select(y, 1, 1), br_select(x, 1, 0));
+    return br_add(sum_of_squares(y), br_sum(br_mul(row, before)));
+}
+
+static br_tensor *change_detached(br_tensor *x, br_tensor *w)
+{
+    br_tensor *y = br_detach(br_mul_scalar(x, 2));
+    br_mul_(row_of(y, 2), w);
+    br_mul_(y, x);
+    return sum_of_squares(y);
+}
+
+static br_tensor *filled(int ndim, const int64_t *sizes, double (*f)(double), double offset)
+{
+    br_tensor *t = br_empty(ndim, sizes, BR_F64);
+    for (int64_t i = 0; i < br_numel(t); i++)
+        br_data_f64(t)[i] = f((double)i + offset);
+    return br_set_requires_grad(t, true);
+}
+
+static void check_values(const char *name, const double **want, br_tensor *got)
+{
+    got = br_contiguous(br_detach(got));
+    check_ok();
+    for (int64_t i = 0; i < br_numel(got); i++, (*want)++)
+        cr_assert(fabs(br_data_f64(got)[i] - **want) <= 1e-13 * (1 + fabs(**want)),
+                  "%s: %.17g, not %.17g", name, br_data_f64(got)[i], **want);
+}
+
+static void check_case(const char *name, br_tensor *(*f)(br_tensor *, br_tensor *),
+                       const double *want)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *inputs[] = { filled(BR_SHAPE(3, 4), sin, 1), filled(BR_SHAPE(4), cos, 0) };
+    br_tensor *first[2], *second[2], *out = f(inputs[0], inputs[1]);
+    check_values(name, &want, out);
+    br_grad(1, &out, 2, inputs, first, &(br_grad_options){ .create_graph = true });
+    for (int i = 0; i < 2; i++)
+        check_values(name, &want, first[i]);
+    br_tensor *squares = br_add(sum_of_squares(first[0]), sum_of_squares(first[1]));
+    br_grad(1, &squares, 2, inputs, second, &(br_grad_options){ .materialize_grads = true });
+    for (int i = 0; i < 2; i++)
+        check_values(name, &want, second[i]);
+    br_scope_end(scope);
+}
+
+#define CASE(name)                 \
+    {                              \
+#        name, name, name##_values \
+    }
+static const struct {
+    const char *name;
+    br_tensor *(*f)(br_tensor *x, br_tensor *w);
+    const double *values;
+} cases[] = {
+    CASE(change_view),
+    CASE(change_base),
+    CASE(fill_rows),
+    CASE(change_overlapping_views),
+    CASE(change_view_of_view),
+    CASE(forget),
+    CASE(look_through_expanded),
+    CASE(begin_without_gradients),
+    CASE(change_detached),
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+Test(recorded_in_place, is_pytorchs)
+{
+    for (int i = 0; i < CASES; i++)
+        check_case(cases[i].name, cases[i].f, cases[i].values);
+}
+
+static int failing_case;
+
+static bool run_case(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(3, 4), BR_F64), true);
+    br_tensor *w = br_set_requires_grad(br_ones(BR_SHAPE(4), BR_F64), true);
+    bool ok = br_backward(cases[failing_case].f(x, w));
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(recorded_in_place, failing_memory)
+{
+    for (failing_case = 0; failing_case < CASES; failing_case++)
+        fail_in_turn(run_case, cases[failing_case].name);
+}
+
+/* ---- Histories ------------------------------------------------------------------------------- */
+
+static br_tensor *leaf(void)
+{
+    return br_set_requires_grad(br_ones(BR_SHAPE(2, 2), BR_F64), true);
+}
+
+/* A view asks for gradients as soon as its base does. */
+Test(recorded_in_place, views_follow)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(), *y = br_zeros(BR_SHAPE(2, 2), BR_F64), *row = row_of(y, 0);
+    br_tensor *apart = br_detach(y);
+    cr_assert_not(br_requires_grad(row));
+    br_add_(row_of(y, 1), row_of(x, 0));
+    cr_assert(br_requires_grad(row) && br_requires_grad(y) && !br_requires_grad(apart));
+    cr_assert_not(br_is_leaf(row));
+    br_retain_grad(row);
+    br_backward(br_sum(br_mul(row, br_select(y, 1, 0))));
+    check_ok();
+    cr_assert_eq(br_at(br_grad_of(row), BR_DIMS(1)), 1);
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 0)), 0);
+    br_scope_end(scope);
+}
+
+/* The base's scope may end first. */
+Test(recorded_in_place, a_view_outlives_its_base)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(), *row = NULL;
+    br_scope *inner = br_scope_begin();
+    row = br_scope_return(inner, row_of(br_mul_scalar(x, 3), 0));
+    br_scope_end(inner);
+    br_mul_(row, row_of(x, 1));
+    br_backward(br_sum(row));
+    check_ok();
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 0)), 3);
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(1, 1)), 3);
+    br_scope_end(scope);
+}
+
+Test(recorded_in_place, saved_values_are_guarded)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(), *y = br_exp(x);
+    br_add_scalar_(row_of(y, 0), 1);
+    check_fails(br_backward(br_sum(y)), "exp: its gradient needs a value [2, 2] that was changed "
+                                        "in place by add_scalar_");
+    br_scope_end(scope);
+}
+
+Test(recorded_in_place, refused)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(), *w = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F64), true);
+    check_fails(br_add_scalar_(row_of(x, 0), 1), "a [2] is a view of a leaf that requires grad");
+    br_tensor *y = br_mul_scalar(x, 2);
+    br_scope *no_grad = br_no_grad_begin();
+    br_tensor *hidden = br_scope_return(no_grad, row_of(y, 0));
+    cr_assert_not_null(br_add_scalar_(row_of(x, 0), 1));
+    br_scope_end(no_grad);
+    check_fails(br_mul_(hidden, w), "made in a no-grad scope");
+    br_tensor *turned = br_detach(br_transpose(y, 0, 1));
+    check_fails(br_mul_(row_of(turned, 0), w), "which is not contiguous");
+    br_scope_end(scope);
+}
