@@ -1,4 +1,11 @@
-/* ops/loss.c - cross_entropy of class indices, fused. */
+/* ops/loss.c - cross_entropy of class indices, fused. With weights w of the classes, and a part s
+ * of each target spread over all C classes, the loss of a row x with target t is
+ *
+ *     a (lse - x_t) + b (W lse - sum over c of w_c x_c),  a = (1 - s) w_t,  b = s / C,  W = sum of
+ * w,
+ *
+ * where lse = log sum exp(x); its gradient by x_c is (a + b W) exp(x_c - lse) - b w_c, and at c = t
+ * a less. */
 #include "ops/index_internal.h"
 #include "ops/kernels/kernels.h"
 #include "ops/loss_internal.h"
@@ -7,12 +14,19 @@
 #include <string.h>
 
 enum { DEFAULT_IGNORE_INDEX = -100 };
-enum { INPUT, TARGET, LOG_SUMS }; /* what is saved; only the first is an input of the node */
+enum {
+    INPUT,
+    TARGET,
+    LOG_SUMS,
+    WEIGHT
+}; /* what is saved; only the first is an input of the node */
 
 typedef struct settings {
     br_reduction reduction;
     int64_t ignore;
-    int64_t counted; /* targets that are not ignored */
+    double counted;    /* sum of the weights of targets that are not ignored */
+    double smoothing;  /* s */
+    double weight_sum; /* W */
 } settings;
 
 /* ---- Rows of class scores -------------------------------------------------------------------- */
@@ -49,6 +63,7 @@ typedef struct job {
     bool is_double;
     const char *x;
     const int64_t *target;
+    const char *weight; /* of the classes; NULL: 1 */
     char *loss, *log_sum;
     const char *dy; /* one value, or one a row */
     char *dx;
@@ -73,6 +88,18 @@ static int64_t row_bytes(const job *j)
     return j->classes * (int64_t)(j->is_double ? sizeof(double) : sizeof(float));
 }
 
+/* a */
+static double own_part(const job *j, int64_t row)
+{
+    return (1 - j->s.smoothing) * (j->weight ? load(j, j->weight, j->target[row]) : 1);
+}
+
+/* b */
+static double spread_part(const job *j)
+{
+    return j->s.smoothing / (double)j->classes;
+}
+
 static void forward_row(const job *j, int64_t row)
 {
     if (j->target[row] == j->s.ignore) {
@@ -81,9 +108,12 @@ static void forward_row(const job *j, int64_t row)
         return;
     }
     const char *x = j->x + row * row_bytes(j);
-    double log_sum = j->kernels->log_sum_exp(j->classes, x);
+    double log_sum = j->kernels->log_sum_exp(j->classes, x), spread = spread_part(j);
+    double loss = own_part(j, row) * (log_sum - load(j, x, j->target[row]));
+    if (spread > 0)
+        loss += spread * (j->s.weight_sum * log_sum - j->kernels->dot(j->classes, x, j->weight));
     store(j, j->log_sum, row, log_sum);
-    store(j, j->loss, row, log_sum - load(j, x, j->target[row]));
+    store(j, j->loss, row, loss);
 }
 
 static void backward_row(const job *j, int64_t row)
@@ -95,9 +125,14 @@ static void backward_row(const job *j, int64_t row)
     }
     double scale = load(j, j->dy, j->s.reduction == BR_REDUCTION_NONE ? row : 0);
     if (j->s.reduction == BR_REDUCTION_MEAN)
-        scale /= (double)j->s.counted;
-    j->kernels->cross_entropy_grad(j->classes, j->x + row * row_bytes(j), load(j, j->log_sum, row),
-                                   j->target[row], scale, dx);
+        scale /= j->s.counted;
+    double own = own_part(j, row), spread = spread_part(j);
+    br_cross_entropy_row r = { .log_sum = load(j, j->log_sum, row),
+                               .all = scale * (own + spread * j->s.weight_sum),
+                               .own = scale * own,
+                               .spread = scale * spread,
+                               .target = j->target[row] };
+    j->kernels->cross_entropy_grad(j->classes, j->x + row * row_bytes(j), j->weight, &r, dx);
 }
 
 static void run_task(void *context, int64_t i)
@@ -108,7 +143,8 @@ static void run_task(void *context, int64_t i)
         (j->dx ? backward_row : forward_row)(j, row);
 }
 
-static job make_job(const br_tensor *rows, const br_tensor *target, const settings *s)
+static job make_job(const br_tensor *rows, const br_tensor *target, const br_tensor *weight,
+                    const settings *s)
 {
     bool is_double = rows->dtype == BR_F64;
     int64_t classes = rows->sizes[rows->ndim - 1];
@@ -119,7 +155,8 @@ static job make_job(const br_tensor *rows, const br_tensor *target, const settin
                   .rows_per_task = BR_GRAIN / 4 / (classes > 0 ? classes : 1) + 1,
                   .is_double = is_double,
                   .x = rows->data,
-                  .target = (const int64_t *)(const void *)target->data };
+                  .target = (const int64_t *)(const void *)target->data,
+                  .weight = weight ? weight->data : NULL };
 }
 
 static void run(job *j)
@@ -133,13 +170,13 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);
     br_tensor *input = br_saved(node, INPUT), *log_sums = br_saved(node, LOG_SUMS);
-    br_tensor *target = br_saved(node, TARGET);
+    br_tensor *target = br_saved(node, TARGET), *weight = br_saved(node, WEIGHT);
     br_tensor *rows = br_failed() ? NULL : classes_last(input);
     br_tensor *drows = rows ? br_empty_like(rows) : NULL;
     dy = br_contiguous(dy);
     if (!drows || !dy)
         return;
-    job j = make_job(rows, target, s);
+    job j = make_job(rows, target, weight, s);
     j.log_sum = log_sums->data;
     j.dy = dy->data;
     j.dx = drows->data;
@@ -148,23 +185,49 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = classes_second(drows);
 }
 
-/* (softmax(input) - onehot(target)) scale, of operations that the tape sees. */
+/* The classes' weights along their dimension of an input. */
+static br_tensor *along_classes(br_tensor *weight, const br_tensor *input)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < input->ndim; i++)
+        sizes[i] = i == class_dim(input) ? -1 : 1;
+    return br_reshape(weight, input->ndim, sizes);
+}
+
+/* scale b w, which is taken off the gradient of every class. */
+static br_tensor *spread_over_classes(const settings *s, br_tensor *scale, br_tensor *weight,
+                                      const br_tensor *input)
+{
+    double spread = s->smoothing / (double)input->sizes[class_dim(input)];
+    scale = br_mul_scalar(scale, spread);
+    return weight ? br_mul(scale, along_classes(weight, input)) : scale;
+}
+
+/* The same of operations that the tape sees. */
 static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);
     br_tensor *input = br_saved(node, INPUT), *target = br_saved(node, TARGET);
+    br_tensor *weight = br_saved(node, WEIGHT);
     if (br_failed())
         return;
     int64_t dim = class_dim(input);
     br_tensor *ignored = br_eq_scalar(target, (double)s->ignore);
     br_tensor *scale = br_expand_as(dy, target);
     if (s->reduction == BR_REDUCTION_MEAN)
-        scale = br_div_scalar(scale, (double)s->counted);
+        scale = br_div_scalar(scale, s->counted);
     scale = br_unsqueeze(br_masked_fill(scale, ignored, 0), dim);
     br_tensor *index = br_unsqueeze(br_masked_fill(target, ignored, 0), dim);
+    br_tensor *own = br_mul_scalar(scale, 1 - s->smoothing);
+    if (weight)
+        own = br_mul(own, br_take(weight, index));
+    double spread = s->smoothing / (double)input->sizes[dim] * s->weight_sum;
+    br_tensor *all = spread > 0 ? br_add(own, br_mul_scalar(scale, spread)) : own;
     br_tensor *onehot =
-        br__index_add(scale, index, &(br_choice){ (int)dim, false, -1 }, input->ndim, input->sizes);
-    dx[0] = br_sub(br_mul(br_softmax(input, dim), scale), onehot);
+        br__index_add(own, index, &(br_choice){ (int)dim, false, -1 }, input->ndim, input->sizes);
+    dx[0] = br_sub(br_mul(br_softmax(input, dim), all), onehot);
+    if (spread > 0)
+        dx[0] = br_sub(dx[0], spread_over_classes(s, scale, weight, input));
 }
 
 static void cross_entropy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -188,12 +251,10 @@ static bool check_shapes(const char *op, const br_tensor *input, const br_tensor
     return fits;
 }
 
-/* Checks a dense target and counts what is not ignored; -1 on error. */
-static int64_t count_targets(const char *op, const br_tensor *target, int64_t classes,
-                             int64_t ignore)
+/* Checks a dense target; false after an error. */
+static bool good_targets(const char *op, const br_tensor *target, int64_t classes, int64_t ignore)
 {
     const int64_t *t = (const int64_t *)(const void *)target->data;
-    int64_t counted = 0;
     for (int64_t i = 0; i < target->numel; i++) {
         if (t[i] == ignore)
             continue;
@@ -202,11 +263,10 @@ static int64_t count_targets(const char *op, const br_tensor *target, int64_t cl
                      "target %" PRId64 " at position %s is outside 0 .. %" PRId64
                      " and is not ignore_index %" PRId64,
                      t[i], br__position(target, i), classes - 1, ignore);
-            return -1;
+            return false;
         }
-        counted++;
     }
-    return counted;
+    return true;
 }
 
 bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int64_t ignore)
@@ -216,7 +276,7 @@ bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int6
     br_scope *scope = br_scope_begin();
     br_tensor *dense = br_contiguous(target);
     if (dense)
-        count_targets(op, dense, input->sizes[class_dim(input)], ignore);
+        good_targets(op, dense, input->sizes[class_dim(input)], ignore);
     br_scope_end(scope);
     return !br_failed();
 }
@@ -233,25 +293,37 @@ static br_tensor *reduce(const job *j, br_tensor *losses)
     for (int64_t i = 0; i < j->rows; i++)
         sum += load(j, j->loss, i);
     if (j->s.reduction == BR_REDUCTION_MEAN)
-        sum /= (double)j->s.counted;
+        sum /= j->s.counted;
     br_tensor *y = br__new("cross_entropy", BR_SCALAR, losses->dtype);
     if (y)
         store(j, y->data, 0, sum);
     return y;
 }
 
-/* The loss and, for the gradient, the rows' log-sum-exp; input and target fit. */
-static br_tensor *forward(br_tensor *input, br_tensor *target, settings *s, br_tensor **log_sums)
+/* Sums of weights, which are 1 without any: of the targets that count, and of all classes. */
+static void weigh(job *j)
+{
+    for (int64_t i = 0; i < j->rows; i++)
+        if (j->target[i] != j->s.ignore)
+            j->s.counted += j->weight ? load(j, j->weight, j->target[i]) : 1;
+    for (int64_t c = 0; c < j->classes; c++)
+        j->s.weight_sum += j->weight ? load(j, j->weight, c) : 1;
+}
+
+/* The loss and, for the gradient, the rows' log-sum-exp; all inputs fit. */
+static br_tensor *forward(br_tensor *input, br_tensor *target, const br_tensor *weight, settings *s,
+                          br_tensor **log_sums)
 {
     br_tensor *rows = classes_last(input);
     br_tensor *losses = br_empty(target->ndim, target->sizes, input->dtype);
     *log_sums = br_empty(target->ndim, target->sizes, input->dtype);
     if (br_failed())
         return NULL;
-    s->counted = count_targets("cross_entropy", target, rows->sizes[rows->ndim - 1], s->ignore);
-    if (s->counted < 0)
+    if (!good_targets("cross_entropy", target, rows->sizes[rows->ndim - 1], s->ignore))
         return NULL;
-    job j = make_job(rows, target, s);
+    job j = make_job(rows, target, weight, s);
+    weigh(&j);
+    *s = j.s;
     j.loss = losses->data;
     j.log_sum = (*log_sums)->data;
     BR_TRAFFIC(rows, target, losses, *log_sums);
@@ -267,28 +339,35 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
 {
     BR_OP("cross_entropy");
     settings s = { .ignore = br__ignored(options) };
-    if (options)
+    br_tensor *weight = options ? options->weight : NULL;
+    if (options) {
         s.reduction = options->reduction;
+        s.smoothing = options->label_smoothing;
+    }
     if (!br__required("cross_entropy", "input", input) ||
         !br__required("cross_entropy", "target", target) ||
         !br__check_reduction("cross_entropy", s.reduction))
         return NULL;
-    if ((options && (options->weight || options->label_smoothing != 0)) ||
-        (br_is_floating(target) && br_is_floating(input)))
+    if ((br_is_floating(target) && br_is_floating(input)) ||
+        (br_grad_enabled() && br_requires_grad(weight)))
         return br__cross_entropy_composed(input, target, options);
-    if (!check_shapes("cross_entropy", input, target))
+    if (!check_shapes("cross_entropy", input, target) ||
+        !br__check_class_options("cross_entropy", input, options))
         return NULL;
     br_scope *scope = br_scope_begin(), *unrecorded = br_no_grad_begin();
     br_tensor *dense = br_contiguous(target), *log_sums = NULL;
-    br_tensor *y = dense ? forward(input, dense, &s, &log_sums) : NULL;
+    weight = weight ? br_contiguous(weight) : NULL;
+    br_tensor *y = br_failed() ? NULL : forward(input, dense, weight, &s, &log_sums);
     br_scope_return(unrecorded, log_sums);
     br_scope_return(unrecorded, dense);
+    br_scope_return(unrecorded, weight);
     br_scope_return(unrecorded, y);
     br_scope_end(unrecorded);
     br_node *node = br_record(&cross_entropy_op, y, BR_INPUTS(input), &s, sizeof s);
     br_save(node, INPUT, input);
     br_save(node, TARGET, dense);
     br_save(node, LOG_SUMS, log_sums);
+    br_save(node, WEIGHT, weight);
     br_scope_return(scope, y);
     br_scope_end(scope);
     return br_failed() ? NULL : y;

@@ -9,6 +9,9 @@ int64_t br__ignored(const br_cross_entropy_options *options);
 /* True if input is of floats [n, c, d...], target of indices [n, d...], or [c] and [], and all are
  * classes or ignored. */
 bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int64_t ignore);
+/* True if weight and label_smoothing are good for the classes of the input. */
+bool br__check_class_options(const char *op, const br_tensor *input,
+                             const br_cross_entropy_options *options);
 bool br__check_reduction(const char *op, br_reduction reduction);
 /* cross_entropy in all its forms, of operations that the tape sees: what the fused form is tested
  * against, and what does what that does not. */

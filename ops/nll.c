@@ -1,6 +1,6 @@
-/* ops/nll.c - nll_loss, and cross_entropy with what its fused form (ops/loss.c) does not have:
- * weights of classes, smoothed labels, and probabilities as targets. All are composed of operations
- * that the tape sees. */
+/* ops/nll.c - nll_loss, and cross_entropy in all its forms, of operations that the tape sees: for
+ * what the fused form (ops/loss.c) does not have, probabilities as targets and gradients of
+ * weights. */
 #include "ops/index_internal.h"
 #include "ops/loss_internal.h"
 
@@ -31,6 +31,15 @@ static bool check_weight(const char *op, const br_tensor *input, const br_tensor
         br__fail(BR_ERROR_SHAPE, op, "weight %s for input %s: must have one element for each class",
                  br__shape(weight), br__shape(input));
     return !br_failed();
+}
+
+bool br__check_class_options(const char *op, const br_tensor *input,
+                             const br_cross_entropy_options *options)
+{
+    double s = options ? options->label_smoothing : 0;
+    if (!(s >= 0 && s <= 1))
+        br__fail(BR_ERROR_ARGUMENT, op, "label_smoothing is %g, must be in 0 .. 1", s);
+    return !br_failed() && check_weight(op, input, options ? options->weight : NULL);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -146,10 +155,7 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
                                       const br_cross_entropy_options *options)
 {
     static const char op[] = "cross_entropy";
-    double s = options ? options->label_smoothing : 0;
     bool probabilities = br_is_floating(target);
-    if (!(s >= 0 && s <= 1))
-        return br__fail(BR_ERROR_ARGUMENT, op, "label_smoothing is %g, must be in 0 .. 1", s);
     if (probabilities) {
         if (!br__same_dtype(op, "input", input, "target", target))
             return NULL;
@@ -162,8 +168,7 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
     } else if (!br__check_targets(op, input, target, br__ignored(options))) {
         return NULL;
     }
-    if (!br__floating(op, "input", input) ||
-        !check_weight(op, input, options ? options->weight : NULL))
+    if (!br__floating(op, "input", input) || !br__check_class_options(op, input, options))
         return NULL;
     br_scope *scope = br_scope_begin();
     return br__composed(scope,

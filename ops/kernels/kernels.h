@@ -279,6 +279,12 @@ typedef struct br_attention_work {
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
+/* What the gradient of a row of cross entropy is made of. */
+typedef struct br_cross_entropy_row {
+    double log_sum, all, own, spread;
+    int64_t target;
+} br_cross_entropy_row;
+
 typedef struct br_kernels {
     const char *name; /* "avx512", "avx2", "baseline"; "i64", "bool" */
 
@@ -342,11 +348,12 @@ typedef struct br_kernels {
      * is even. */
     void (*attention_grad)(const br_attention_work *w, int64_t first, int64_t end, int64_t key,
                            int64_t key_end);
-    /* Over a row of class scores x, whose log sum exp is lse:
-     * dx = (exp(x - lse) - onehot(target)) scale. */
+    /* Over a row of class scores x, with the classes' weights w, 1 where it is NULL:
+     * dx = all exp(x - log_sum) - spread w - own onehot(target). */
     double (*log_sum_exp)(int64_t n, const void *x);
-    void (*cross_entropy_grad)(int64_t n, const void *x, double lse, int64_t target, double scale,
-                               void *dx);
+    double (*dot)(int64_t n, const void *x, const void *w);
+    void (*cross_entropy_grad)(int64_t n, const void *x, const void *w,
+                               const br_cross_entropy_row *r, void *dx);
 } br_kernels;
 
 /* The kernels for f32 (is_double false) or f64. */

@@ -86,6 +86,7 @@ const br_kernels BR_KERNEL_TABLE = {
     .attention = attention_kernel,
     .attention_grad = attention_grad_kernel,
     .log_sum_exp = log_sum_exp_kernel,
+    .dot = dot_kernel,
     .cross_entropy_grad = cross_entropy_grad_kernel,
 };
 /* clang-format on */

@@ -1,4 +1,5 @@
 /* Cross entropy. */
+#include "ops/loss_internal.h"
 #include "tests/ops/torch_rows.h"
 #include "tests/ops/values.h"
 
@@ -161,23 +162,35 @@ Test(loss, gradients)
     }
 }
 
-/* The fused form and the composed one, which weights of 1 ask for, agree in value and gradient. */
-Test(loss, fused_and_composed_agree)
+/* The fused form and the composed one agree in value and gradients, with weights of the classes and
+ * smoothed labels too. */
+static void check_agreement(const br_cross_entropy_options *options)
 {
-    br_tensor *x = leaf(values(BR_SHAPE(5, 7, 3), 6, BR_F64)), *dx[2], *y[2];
+    br_tensor *x = leaf(values(BR_SHAPE(5, 7, 3), 6, BR_F64)), *dx[2], *y[2], *ddx[2];
     br_tensor *target =
         br_from_i64(BR_SHAPE(5, 3), (int64_t[]){ 0, 2, 7, 1, 2, 6, 0, 1, 7, 3, 4, 5, 6, 0, 2 });
-    br_cross_entropy_options options = { .has_ignore_index = true, .ignore_index = 7 };
-    for (int r = BR_REDUCTION_MEAN; r <= BR_REDUCTION_NONE; r++) {
-        options.reduction = (br_reduction)r;
-        for (int composed = 0; composed < 2; composed++) {
-            options.weight = composed ? br_ones(BR_SHAPE(7), BR_F64) : NULL;
-            y[composed] = br_cross_entropy(x, target, &options);
-            br_grad(1, (br_tensor *[]){ br_sum(y[composed]) }, 1, &x, &dx[composed], NULL);
-        }
-        check_ok();
-        cr_assert_str_eq(br_op_name(y[0]), "cross_entropy");
-        cr_assert_str_neq(br_op_name(y[1]), "cross_entropy");
-        cr_assert(br_allclose(y[0], y[1], 1e-13, 1e-13) && br_allclose(dx[0], dx[1], 1e-13, 1e-13));
+    for (int composed = 0; composed < 2; composed++) {
+        y[composed] =
+            (composed ? br__cross_entropy_composed : br_cross_entropy)(x, target, options);
+        br_tensor *sum = br_sum(y[composed]), *twice;
+        br_grad(1, &sum, 1, &x, &dx[composed], &(br_grad_options){ .retain_graph = true });
+        br_grad(1, &sum, 1, &x, &twice, &(br_grad_options){ .create_graph = true });
+        br_grad(1, (br_tensor *[]){ br_sum(br_mul(twice, twice)) }, 1, &x, &ddx[composed], NULL);
     }
+    check_ok();
+    cr_assert_str_eq(br_op_name(y[0]), "cross_entropy");
+    cr_assert_str_neq(br_op_name(y[1]), "cross_entropy");
+    cr_assert(br_allclose(y[0], y[1], 1e-13, 1e-13) && br_allclose(dx[0], dx[1], 1e-13, 1e-13));
+    cr_assert(br_allclose(ddx[0], ddx[1], 1e-12, 1e-13));
+}
+
+Test(loss, fused_and_composed_agree)
+{
+    br_tensor *weight = br_from_f64(BR_SHAPE(7), (double[]){ 1, 0.5, 2, 0.25, 3, 1.5, 0.75 });
+    for (int i = 0; i < 12; i++)
+        check_agreement(&(br_cross_entropy_options){ .has_ignore_index = true,
+                                                     .ignore_index = 7,
+                                                     .reduction = (br_reduction)(i / 4),
+                                                     .weight = i & 1 ? weight : NULL,
+                                                     .label_smoothing = i & 2 ? 0.3 : 0 });
 }
