@@ -26,6 +26,14 @@ static bool add_batch(trainer *t, int64_t batch, double *values)
     return !br_failed();
 }
 
+/* A plateau's rate is the optimizer's own once the warm-up is over. */
+static void set_rate(trainer *t)
+{
+    if (!t->plateau || t->step <= t->options.schedule.warmup)
+        br_optim_set_lr(t->optim, -1, schedule_rate(&t->options.schedule, t->step));
+    t->rate = br_optim_get_lr(t->optim, 0);
+}
+
 bool trainer_step(trainer *t, double *values)
 {
     int64_t batches = t->options.accumulate;
@@ -37,7 +45,7 @@ bool trainer_step(trainer *t, double *values)
             return false;
     if (t->options.clip > 0)
         br_clip_grad_norm_(t->parameters, t->options.clip, 2);
-    br_optim_set_lr(t->optim, -1, schedule_rate(&t->options.schedule, t->step));
+    set_rate(t);
     bool ok = br_optim_step(t->optim);
     t->step += ok;
     return ok;
@@ -51,7 +59,7 @@ bool trainer_record(trainer *t, const double *values, double seconds)
     memcpy(tags, t->log.names, (size_t)n * sizeof *tags);
     memcpy(numbers, values, (size_t)n * sizeof *numbers);
     tags[n] = "lr";
-    numbers[n++] = schedule_rate(&t->options.schedule, t->step - 1);
+    numbers[n++] = t->rate;
     tags[n] = "seconds";
     numbers[n++] = seconds;
     return train_log_add(&t->log, t->step, values, seconds) &&
@@ -76,4 +84,6 @@ void trainer_evaluate(trainer *t, double *metrics)
     t->recipe->evaluate(t->self, metrics);
     br_scope_end(scope);
     br_train(t->model, true);
+    if (t->plateau && t->step > t->options.schedule.warmup)
+        br_scheduler_step_metric(t->plateau, metrics[0]);
 }

@@ -105,6 +105,9 @@ static int choose_settings(trainer *t, const train_request *request)
         br_clear_error();
         status = CLI_USAGE;
     }
+    if (status == 0 && t->options.schedule.course.index == SCHEDULE_PLATEAU && !t->recipe->evaluate)
+        status = cli_usage("train", "%s measures nothing that schedule=plateau could go by",
+                           t->recipe->name);
     schedule_settle(&t->options.schedule, t->options.steps);
     json_decref(before);
     return status;
@@ -147,6 +150,18 @@ static char *read_text(const trainer *t, const train_request *request, size_t *l
     return text;
 }
 
+/* The scheduler of a plateau, where the settings ask for one. */
+static br_scheduler *new_plateau(const trainer *t)
+{
+    const schedule *s = &t->options.schedule;
+    if (s->course.index != SCHEDULE_PLATEAU)
+        return NULL;
+    int64_t patience = s->plateau_patience;
+    return br_reduce_lr_on_plateau(
+        t->optim, &(br_plateau_options){ .factor = s->plateau_factor,
+                                         .patience = patience == 0 ? -1 : patience });
+}
+
 static bool prepare(trainer *t, const train_request *request)
 {
     size_t length = 0;
@@ -159,8 +174,10 @@ static bool prepare(trainer *t, const train_request *request)
     t->model = t->recipe->prepare(t->self, &t->options, text, length);
     if (t->model)
         t->optim = br_adam(t->model, &(br_adam_options){ .lr = t->options.schedule.lr });
-    if (t->optim)
+    if (t->optim) {
         t->parameters = br_parameters(t->model);
+        t->plateau = new_plateau(t);
+    }
     free(text);
     return !br_failed();
 }
@@ -179,7 +196,9 @@ static bool load(trainer *t)
 {
     if (!same_data(t))
         return false;
-    br_checkpoint c = { .model = t->model, .optim = t->optim, .rng = true };
+    br_checkpoint c = {
+        .model = t->model, .optim = t->optim, .scheduler = t->plateau, .rng = true
+    };
     if (!br_checkpoint_load(t->checkpoint, &c))
         return false;
     t->step = t->saved = c.step;
@@ -229,6 +248,7 @@ static bool save(trainer *t)
                                      { "words", words } };
     br_checkpoint c = { .model = t->model,
                         .optim = t->optim,
+                        .scheduler = t->plateau,
                         .step = t->step,
                         .rng = true,
                         .n_metadata = t->recipe->words ? 4 : 3,
@@ -345,6 +365,7 @@ static void end(trainer *t)
     train_log_close(&t->log);
     event_file_close(&t->events);
     br_named_list_free(t->parameters);
+    br_scheduler_free(t->plateau);
     br_optim_free(t->optim);
     if (t->self)
         t->recipe->destroy(t->self);

@@ -14,6 +14,8 @@ typedef struct trainer {
     settings settings;
     br_module *model;
     br_optim *optim;
+    br_scheduler *plateau; /* lowers the rate when the metric stays; NULL: it has a course */
+    double rate;           /* of the last step */
     char *out, *checkpoint, *log_path, *plot, *metrics_plot, *trace;
     char data_hash[17]; /* of the text that it trains on */
     train_log log;

@@ -49,7 +49,8 @@ Test(trainer, schedules)
 Test(trainer, schedule_is_a_setting)
 {
     program_check(COPY "--set schedule=steps --out $OUT", 2,
-                  "schedule is 'steps', must be one of constant, inverse_root, linear, cosine");
+                  "schedule is 'steps', must be one of constant, inverse_root, linear, cosine, "
+                  "plateau");
     program_check(COPY "--set warmup=0 --set schedule=linear --steps 3 --out $OUT/a", 0, "written");
     program_check(COPY
                   "--set warmup=0 --set schedule=linear --set decay_steps=3 --steps 2 --out $OUT/b",
@@ -57,6 +58,24 @@ Test(trainer, schedule_is_a_setting)
     program_check("train copy-task --resume --steps 3 --out $OUT/b", 0, "written");
     program_shell(CLEAN("a", "x") CLEAN("b", "y") "cmp $OUT/x $OUT/y");
     program_check("train copy-task --resume --steps 4 --out $OUT/b", 0, "written");
+}
+
+#define PLATEAU                                                                            \
+    "train copy-task --preset small --lr 0.3 --set warmup=1 --set schedule=plateau --set " \
+    "plateau_factor=1e-9 --set eval_every=1 "
+
+/* At such a rate the first evaluations tell no progress; at 1e-9 of it nothing changes any more,
+ * and a run that goes on knows that. */
+Test(trainer, plateau_lowers_the_rate)
+{
+    program_check(PLATEAU "--steps 14 --out $OUT/whole", 0, "written");
+    program_check(PLATEAU "--steps 8 --out $OUT/part", 0, "written");
+    program_check("train copy-task --resume --steps 14 --out $OUT/part", 0, "written");
+    program_shell("grep -qa '\"scheduler/' $OUT/whole/checkpoint.safetensors");
+    program_shell(CLEAN("whole", "x") CLEAN("part", "y") "cmp $OUT/x $OUT/y");
+    program_shell("tail -n 2 $OUT/whole/log.jsonl | sed 's/.*\"new_loss\": //; s/,.*//' | "
+                  "awk '{ d = $1 - last; last = $1 } END { exit !(d < 1e-5 && d > -1e-5) }'");
+    program_check(BERT "--set schedule=plateau --out $OUT", 2, "bert-scratch measures nothing");
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */

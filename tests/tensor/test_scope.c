@@ -2,6 +2,7 @@
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
+#include <brasa/autograd.h>
 #include <pthread.h>
 #include <stdlib.h>
 
