@@ -53,6 +53,14 @@ typedef struct br_metadata {
 BR_API bool br_safetensors_save(const char *path, const br_named_list *tensors, int64_t n_metadata,
                                 const br_metadata *metadata);
 
+/* Writes the module's state dict with each tied tensor once, under the first of its names in the
+ * order of strcmp(); metadata gives that for each other name, as safetensors' save_model() does. */
+BR_API bool br_model_save(const char *path, br_module *model, int64_t n_metadata,
+                          const br_metadata *metadata);
+/* br_load_state_dict() from such a file: a name that it lacks is not missing if the module has the
+ * same tensor under another, which it has. */
+BR_API bool br_model_load(const char *path, br_module *model, bool strict, br_load_report *report);
+
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
 /* A checkpoint is a safetensors file: "model/<name>", "optim/<name>", "scheduler/<name>", and

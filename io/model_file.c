@@ -1,0 +1,101 @@
+/* io/model_file.c - a module's state dict as a safetensors file in which a tied tensor stands once,
+ * as the package safetensors has it: save_model() and load_model(). */
+#include "io/io_internal.h"
+#include "nn/nn_internal.h"
+
+#include <string.h>
+
+static const char op[] = "model_file";
+
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+/* The name that the file keeps of those of a tensor: the first in the order of strcmp(). */
+static const char *kept_name(const br_named_list *state, const br_tensor *t)
+{
+    const char *kept = NULL;
+    for (int64_t i = 0; i < state->count; i++)
+        if (state->items[i].tensor == t && (!kept || strcmp(state->items[i].name, kept) < 0))
+            kept = state->items[i].name;
+    return kept;
+}
+
+static bool has_key(int64_t n, const br_metadata *metadata, const char *key)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (metadata[i].key && strcmp(metadata[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* Sorts a state dict into tensors to write, in `once`, and metadata that gives the kept name of
+ * each name left out, behind the n_all entries that are there; false on error. */
+static bool sort_ties(const br_named_list *state, br_named_list *once, br_metadata *all,
+                      int64_t *n_all)
+{
+    int64_t given = *n_all;
+    for (int64_t i = 0; i < state->count; i++) {
+        const br_named_tensor *item = &state->items[i];
+        const char *kept = kept_name(state, item->tensor);
+        if (strcmp(kept, item->name) == 0) {
+            if (!br__named_list_add(once, item->name, item->tensor))
+                return false;
+        } else if (!has_key(given, all, item->name)) {
+            all[(*n_all)++] = (br_metadata){ item->name, kept };
+        }
+    }
+    return true;
+}
+
+bool br_model_save(const char *path, br_module *model, int64_t n_metadata,
+                   const br_metadata *metadata)
+{
+    if (!br_failed() && (n_metadata < 0 || (n_metadata > 0 && !metadata)))
+        br__fail(BR_ERROR_ARGUMENT, op, "n_metadata is %lld, metadata %s", (long long)n_metadata,
+                 metadata ? "given" : "NULL");
+    br_named_list *state = br_failed() ? NULL : br_state_dict(model);
+    if (!state)
+        return false;
+    int64_t n = n_metadata;
+    br_named_list *once = br__named_list_new(false);
+    br_metadata *all = br__calloc((size_t)(n + state->count) + 1, sizeof *all);
+    if (all && n > 0)
+        memcpy(all, metadata, (size_t)n * sizeof *all);
+    bool ok =
+        once && all && sort_ties(state, once, all, &n) && br_safetensors_save(path, once, n, all);
+    br_free(all);
+    br_named_list_free(once);
+    br_named_list_free(state);
+    return ok;
+}
+
+/* ---- Loading --------------------------------------------------------------------------------- */
+
+/* Gives the source what it lacks of the module's names where it has another one of the same
+ * tensor. */
+static bool add_ties(br_named_list *source, const br_named_list *own)
+{
+    for (int64_t i = 0; i < own->count; i++) {
+        br_tensor *there = br_named_list_get(source, own->items[i].name);
+        for (int64_t k = 0; k < own->count && !there; k++)
+            if (own->items[k].tensor == own->items[i].tensor)
+                there = br_named_list_get(source, own->items[k].name);
+        if (there && !br_named_list_get(source, own->items[i].name) &&
+            !br__named_list_add(source, own->items[i].name, there))
+            return false;
+    }
+    return true;
+}
+
+bool br_model_load(const char *path, br_module *model, bool strict, br_load_report *report)
+{
+    if (report)
+        *report = (br_load_report){ 0 };
+    br_named_list *own = br_failed() ? NULL : br_state_dict(model);
+    br_safetensors *file = own ? br_safetensors_open(path, NULL) : NULL;
+    br_named_list *source = file ? br_safetensors_all(file) : NULL;
+    bool ok = source && add_ties(source, own) && br_load_state_dict(model, source, strict, report);
+    br_named_list_free(source);
+    br_safetensors_close(file);
+    br_named_list_free(own);
+    return ok;
+}

@@ -1,0 +1,82 @@
+/* Files of modules: a tied tensor stands in them once, and comes back under each name. */
+#include "tests/io/files.h"
+#include "tests/memory.h"
+
+TestSuite(model_file, .init = files_begin, .fini = files_end);
+
+typedef struct {
+    br_module base;
+    br_embedding *embedding;
+    br_linear *decoder;
+} tied;
+
+static tied *tied_new(void)
+{
+    tied *self = br_module_new(tied);
+    br_scope *scope = br_scope_begin();
+    self->decoder = br_child(self, "decoder", br_linear_new(2, 3, true));
+    self->embedding = br_child(self, "embedding", br_embedding_new(3, 2, -1));
+    if (self->decoder && self->embedding)
+        self->decoder->weight =
+            br_module_replace_parameter(br_base(self->decoder), "weight", self->embedding->weight);
+    br_scope_end(scope);
+    return self;
+}
+
+Test(model_file, ties_stand_once)
+{
+    br_scope *scope = br_scope_begin();
+    const char *path = files_path("model");
+    tied *one = tied_new(), *other = tied_new();
+    cr_assert(br_model_save(path, br_base(one), 1, &(br_metadata){ "format", "pt" }));
+    br_safetensors *file = br_safetensors_open(path, NULL);
+    cr_assert_eq(br_safetensors_count(file), 2);
+    cr_assert(br_safetensors_has(file, "decoder.weight"));
+    cr_assert_not(br_safetensors_has(file, "embedding.weight"));
+    cr_assert_str_eq(br_safetensors_metadata(file, "embedding.weight"), "decoder.weight");
+    cr_assert_str_eq(br_safetensors_metadata(file, "format"), "pt");
+    br_safetensors_close(file);
+
+    br_load_report report;
+    cr_assert(br_model_load(path, br_base(other), true, &report), "%s", br_error_message());
+    cr_assert_eq(report.matched, 3);
+    br_load_report_clear(&report);
+    cr_assert(br_equal(br_detach(other->embedding->weight), br_detach(one->embedding->weight)));
+    cr_assert_eq(other->embedding->weight, other->decoder->weight);
+    br_free_module(one);
+    br_free_module(other);
+    br_scope_end(scope);
+}
+
+Test(model_file, refusals)
+{
+    br_scope *scope = br_scope_begin();
+    const char *path = files_path("model");
+    br_linear *linear = br_linear_new(2, 3, true);
+    tied *model = tied_new();
+    cr_assert(br_model_save(path, br_base(linear), 0, NULL));
+    check_fails(br_model_load(path, br_base(model), true, NULL),
+                "3 missing: decoder.weight, decoder.bias, embedding.weight; "
+                "2 unexpected: bias, weight");
+    check_fails(br_model_load(files_path("none"), br_base(model), true, NULL), "none");
+    check_fails(br_model_save(path, NULL, 0, NULL), "module is NULL");
+    check_fails(br_model_save(path, br_base(model), 1, NULL), "metadata NULL");
+    check_fails(br_model_save(NULL, br_base(model), 0, NULL), "path is NULL");
+    br_free_module(linear);
+    br_free_module(model);
+    br_scope_end(scope);
+}
+
+static bool save_and_load(void)
+{
+    tied *model = tied_new();
+    bool ok = br_model_save(files_path("model"), br_base(model), 0, NULL) &&
+              br_model_load(files_path("model"), br_base(model), true, NULL);
+    br_free_module(model);
+    return ok;
+}
+
+Test(model_file, failing_memory)
+{
+    fail_in_turn(save_and_load, "model_file");
+}
