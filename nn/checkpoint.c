@@ -25,31 +25,44 @@ static _Thread_local const br_module_state *inside;
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-static void token_release(br_module_token *token)
+void br__token_release(br_module_token *token)
 {
     if (token && atomic_fetch_sub(&token->refs, 1) == 1)
         br_free(token);
 }
 
-void br__checkpoint_end(br_module_state *state)
+void br__token_end(br_module_state *state)
 {
-    if (state->checkpoint)
-        state->checkpoint->module = NULL;
-    token_release(state->checkpoint);
-    state->checkpoint = NULL;
+    if (state->token)
+        state->token->module = NULL;
+    br__token_release(state->token);
+    state->token = NULL;
+}
+
+br_module *br__token_module(const br_module_token *token)
+{
+    return token->module;
 }
 
 static bool begin(br_module_state *state)
 {
-    if (state->checkpoint)
+    if (state->token)
         return true;
     br_module_token *token = br__malloc(sizeof *token);
     if (!token)
         return false;
     atomic_init(&token->refs, 1);
     token->module = state->module;
-    state->checkpoint = token;
+    state->token = token;
     return true;
+}
+
+br_module_token *br__token_of(br_module_state *state)
+{
+    if (!begin(state))
+        return NULL;
+    atomic_fetch_add(&state->token->refs, 1);
+    return state->token;
 }
 
 /* A token stays with its module when checkpoints end: graphs may need it yet. */
@@ -86,7 +99,7 @@ static br_tensor *call(br_tensor *const *inputs, int n, void *context)
 
 static void free_again(void *context)
 {
-    token_release(((again *)context)->token);
+    br__token_release(((again *)context)->token);
     br_free(context);
 }
 
@@ -101,7 +114,7 @@ br_tensor *br__run_checkpoint(br_module_state *state, br_module_run_fn forward, 
     again *a = br__malloc(sizeof *a + args_size);
     if (!a)
         return NULL;
-    a->token = state->checkpoint;
+    a->token = state->token;
     a->forward = forward;
     if (args_size > 0)
         memcpy(a->args, args, args_size);

@@ -1,27 +1,36 @@
-/* nn/hooks.c - functions that a program hangs on a module's forward. */
+/* nn/hooks.c - functions that a program hangs on a module's forward and backward.
+ *
+ * Backward is seen by two operations that change nothing, one of the module's input and one of its
+ * result. What both know of a call stands in memory that they save as a tensor's, and so goes with
+ * the graph; of the module they have a token, since it may be gone by then. */
 #include "nn/nn_internal.h"
+
+typedef enum hook_kind { PRE_FORWARD, FORWARD, PRE_BACKWARD, BACKWARD } hook_kind;
 
 struct br_module_hook {
     br_module_hook *next;
     uint64_t handle;
-    bool before; /* a pre-hook */
-    br_module_hook_fn run;
+    hook_kind kind;
+    br_module_hook_fn run;                   /* of all kinds but the last */
+    br_module_backward_hook_fn run_backward; /* of that */
     void *context;
 };
 
-static uint64_t add_hook(const char *op, br_module *module, br_module_hook_fn run, void *context,
-                         bool before)
+/* ---- The list -------------------------------------------------------------------------------- */
+
+static uint64_t add_hook(const char *op, br_module *module, br_module_hook h)
 {
     if (br_failed() || !br__module_alive(op, module))
         return 0;
-    if (!run) {
+    if (!h.run && !h.run_backward) {
         br__fail(BR_ERROR_ARGUMENT, op, "hook is NULL, but it is required");
         return 0;
     }
     br_module_hook *hook = br__malloc(sizeof *hook), **end = &module->state->hooks;
     if (!hook)
         return 0;
-    *hook = (br_module_hook){ NULL, 1, before, run, context };
+    *hook = h;
+    hook->handle = 1;
     for (; *end; end = &(*end)->next)
         hook->handle = (*end)->handle + 1;
     *end = hook;
@@ -31,12 +40,28 @@ static uint64_t add_hook(const char *op, br_module *module, br_module_hook_fn ru
 uint64_t br_module_register_forward_pre_hook(br_module *module, br_module_hook_fn hook,
                                              void *context)
 {
-    return add_hook("register_forward_pre_hook", module, hook, context, true);
+    return add_hook("register_forward_pre_hook", module,
+                    (br_module_hook){ .kind = PRE_FORWARD, .run = hook, .context = context });
 }
 
 uint64_t br_module_register_forward_hook(br_module *module, br_module_hook_fn hook, void *context)
 {
-    return add_hook("register_forward_hook", module, hook, context, false);
+    return add_hook("register_forward_hook", module,
+                    (br_module_hook){ .kind = FORWARD, .run = hook, .context = context });
+}
+
+uint64_t br_module_register_full_backward_pre_hook(br_module *module, br_module_hook_fn hook,
+                                                   void *context)
+{
+    return add_hook("register_full_backward_pre_hook", module,
+                    (br_module_hook){ .kind = PRE_BACKWARD, .run = hook, .context = context });
+}
+
+uint64_t br_module_register_full_backward_hook(br_module *module, br_module_backward_hook_fn hook,
+                                               void *context)
+{
+    return add_hook("register_full_backward_hook", module,
+                    (br_module_hook){ .kind = BACKWARD, .run_backward = hook, .context = context });
 }
 
 void br_module_remove_hook(br_module *module, uint64_t handle)
@@ -53,18 +78,6 @@ void br_module_remove_hook(br_module *module, uint64_t handle)
     br_free(gone);
 }
 
-bool br__run_module_hooks(br_module_state *state, bool before, br_tensor **t)
-{
-    for (br_module_hook *hook = state->hooks, *next; hook && !br_failed(); hook = next) {
-        next = hook->next; /* a hook may remove itself */
-        br_tensor *other =
-            hook->before == before ? hook->run(state->module, *t, hook->context) : NULL;
-        if (other)
-            *t = other;
-    }
-    return !br_failed();
-}
-
 void br__free_module_hooks(br_module_state *state)
 {
     while (state->hooks) {
@@ -72,4 +85,142 @@ void br__free_module_hooks(br_module_state *state)
         br_free(state->hooks);
         state->hooks = next;
     }
+}
+
+/* Runs the hooks of one kind on *t, which they may replace; false after an error. A hook may remove
+ * itself. */
+static bool run_hooks(br_module_state *state, hook_kind kind, br_tensor **t)
+{
+    for (br_module_hook *hook = state->hooks, *next; hook && !br_failed(); hook = next) {
+        next = hook->next;
+        br_tensor *other = hook->kind == kind ? hook->run(state->module, *t, hook->context) : NULL;
+        if (other)
+            *t = other;
+    }
+    return !br_failed();
+}
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+/* A forward whose backward is to be seen. */
+typedef struct call {
+    br_module_token *token;
+    br_tensor *grad_output; /* held, from the result's gradient to the input's */
+    bool has_input;         /* the input's gradient will come */
+} call;
+
+static void free_call(void *context)
+{
+    call *c = context;
+    br_release(c->grad_output);
+    br__token_release(c->token);
+    br_free(c);
+}
+
+/* The call as a tensor, whose end is its own. */
+static br_tensor *new_call(br_module_state *state)
+{
+    call *c = br__calloc(1, sizeof *c);
+    br_module_token *token = c ? br__token_of(state) : NULL;
+    br_tensor *t = NULL;
+    if (token) {
+        c->token = token;
+        t = br_borrow(BR_SHAPE(sizeof *c / sizeof(int64_t)), BR_I64, c, free_call, c);
+    }
+    if (!t) {
+        br__token_release(token);
+        br_free(c);
+    }
+    return t;
+}
+
+static call *call_of(br_node *node)
+{
+    br_tensor *t = br_saved(node, 0);
+    return t ? (call *)(void *)t->data : NULL;
+}
+
+static br_tensor *run_backward_hooks(br_module_state *state, br_tensor *grad_input,
+                                     br_tensor *grad_output)
+{
+    for (br_module_hook *hook = state->hooks, *next; hook && !br_failed(); hook = next) {
+        next = hook->next;
+        br_tensor *other = hook->kind != BACKWARD ? NULL
+                                                  : hook->run_backward(state->module, grad_input,
+                                                                       grad_output, hook->context);
+        if (other && grad_input)
+            grad_input = other;
+    }
+    return grad_input;
+}
+
+static void output_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    call *c = call_of(node);
+    br_module *module = c ? br__token_module(c->token) : NULL;
+    if (module && run_hooks(module->state, PRE_BACKWARD, &dy)) {
+        br_release(c->grad_output);
+        c->grad_output = c->has_input ? br_retain(dy) : NULL;
+        if (!c->has_input)
+            run_backward_hooks(module->state, NULL, dy);
+    }
+    dx[0] = dy;
+}
+
+static void input_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    call *c = call_of(node);
+    br_module *module = c ? br__token_module(c->token) : NULL;
+    if (module) {
+        dy = run_backward_hooks(module->state, dy, c->grad_output);
+        br_release(c->grad_output);
+        c->grad_output = NULL;
+    }
+    dx[0] = dy;
+}
+
+static const br_op input_op = { .name = "module_input", .backward = input_backward };
+static const br_op output_op = { .name = "module_output", .backward = output_backward };
+
+/* t behind an operation that changes nothing, and keeps the call. */
+static br_tensor *seen(const br_op *op, br_tensor *t, br_tensor *call_tensor)
+{
+    br_tensor *same = br__detached(t);
+    br_node *node = br_record(op, same, BR_INPUTS(t), NULL, 0);
+    br_save(node, 0, call_tensor);
+    return same;
+}
+
+static bool sees_backward(const br_module_state *state)
+{
+    if (!br_grad_enabled())
+        return false;
+    for (const br_module_hook *hook = state->hooks; hook; hook = hook->next)
+        if (hook->kind == PRE_BACKWARD || hook->kind == BACKWARD)
+            return true;
+    return false;
+}
+
+/* ---- Around a forward ------------------------------------------------------------------------ */
+
+bool br__hooks_before(br_module_state *state, br_tensor **input)
+{
+    state->call = NULL;
+    if (!run_hooks(state, PRE_FORWARD, input) || !sees_backward(state))
+        return !br_failed();
+    state->call = new_call(state);
+    if (state->call && *input && br_requires_grad(*input)) {
+        ((call *)(void *)state->call->data)->has_input = true;
+        *input = seen(&input_op, *input, state->call);
+    }
+    return !br_failed();
+}
+
+bool br__hooks_behind(br_module_state *state, br_tensor **result)
+{
+    br_tensor *call_tensor = state->call;
+    state->call = NULL;
+    if (run_hooks(state, FORWARD, result) && call_tensor && br_requires_grad(*result))
+        *result = seen(&output_op, *result, call_tensor);
+    return !br_failed();
 }

@@ -162,21 +162,39 @@ br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index)
 static br_tensor *run_layer_norm(void *module, br_tensor *x)
 {
     const br_layer_norm *self = module;
-    return br_f_layer_norm(x, BR_SHAPE(self->normalized_size), self->weight, self->bias, self->eps);
+    return br_f_layer_norm(x, self->ndim, self->normalized_shape, self->weight, self->bias,
+                           self->eps);
 }
 
-br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias)
+bool br__norm_shape(const char *op, int ndim, const int64_t *sizes, int *own_ndim,
+                    int64_t *own_sizes)
+{
+    if (ndim < 1 || ndim > BR_MAX_DIMS || !sizes) {
+        br__fail(BR_ERROR_ARGUMENT, op, "normalized_shape has %d dimensions, must have 1 .. %d",
+                 sizes ? ndim : 0, (int)BR_MAX_DIMS);
+        return false;
+    }
+    *own_ndim = ndim;
+    for (int i = 0; i < ndim; i++)
+        own_sizes[i] = sizes[i];
+    for (int i = 0; i < ndim && !br_failed(); i++)
+        br__layer_size(op, "normalized_size", sizes[i], 0);
+    return !br_failed();
+}
+
+br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape, double eps,
+                                       bool elementwise_affine, bool bias)
 {
     br_layer_norm *self = br__layer_begin(sizeof *self, "LayerNorm", run_layer_norm);
-    self->normalized_size = normalized_size;
     self->eps = eps == 0 ? 1e-5 : eps;
     br_scope *scope = br_scope_begin();
     if (!(self->eps > 0))
         br__fail(BR_ERROR_ARGUMENT, "layer_norm", "eps is %g, must be positive", eps);
     br_tensor *w = NULL, *b = NULL;
-    if (br__layer_size("layer_norm", "normalized_size", normalized_size, 0)) {
-        w = br_ones(BR_SHAPE(normalized_size), BR_F32);
-        b = bias ? br_zeros(BR_SHAPE(normalized_size), BR_F32) : NULL;
+    if (br__norm_shape("layer_norm", ndim, normalized_shape, &self->ndim, self->normalized_shape) &&
+        elementwise_affine) {
+        w = br_ones(ndim, normalized_shape, BR_F32);
+        b = bias ? br_zeros(ndim, normalized_shape, BR_F32) : NULL;
     }
     self->weight = br_parameter(self, "weight", w);
     self->bias = br_parameter(self, "bias", b);
@@ -186,7 +204,7 @@ br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias
 
 br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps)
 {
-    return br__layer_norm_new(normalized_size, eps, true);
+    return br_layer_norm_shape_new(BR_SHAPE(normalized_size), eps, true, true);
 }
 
 br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x)

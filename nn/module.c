@@ -124,7 +124,7 @@ static void free_tree(br_module_state *state)
         free_tree(state->children[i]);
     if (state->destroy)
         state->destroy(state->module);
-    br__checkpoint_end(state);
+    br__token_end(state);
     br__free_module_hooks(state);
     for (int64_t i = state->n_entries - 1; i >= 0; i--) {
         br_release(state->entries[i].tensor);
@@ -338,7 +338,7 @@ bool br_module_enter_with(br_module *module, br_tensor **input)
         return false;
     br_scope *scope = br__thread.scope;
     br_tensor *shown = input ? *input : NULL;
-    if ((module->state->hooks && !br__run_module_hooks(module->state, true, &shown)) ||
+    if ((module->state->hooks && !br__hooks_before(module->state, &shown)) ||
         (module->state->parametrized && !br__parametrized_begin(module->state))) {
         br_scope_end(scope);
         br__parametrized_end(module->state);
@@ -359,7 +359,7 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
     while (scope && scope->owner != module->state)
         scope = scope->outer;
     if (scope) {
-        if (result && module->state->hooks && !br__run_module_hooks(module->state, false, &result))
+        if (result && module->state->hooks && !br__hooks_behind(module->state, &result))
             result = NULL;
         br_scope_return(scope, result);
         br_scope_end(scope);

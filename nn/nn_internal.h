@@ -43,20 +43,26 @@ struct br_module_state {
     br_forward_fn forward;
     br_forward_fn body; /* of a layer of one input: what its forward does inside its scope */
     br_module_hook *hooks;
+    br_tensor *call; /* of the forward that runs, if hooks see its backward: hooks.c */
     br_parametrized *parametrized;
     void (*destroy)(void *self);
     bool training;
-    bool checkpointed;           /* forward keeps nothing for its gradients */
-    br_module_token *checkpoint; /* held once it was; NULL before */
-    bool incomplete;             /* a part could not be made: forward must not run without it */
+    bool checkpointed;      /* forward keeps nothing for its gradients */
+    br_module_token *token; /* held once a graph had one; NULL before */
+    bool incomplete;        /* a part could not be made: forward must not run without it */
 };
 
 /* True if a forward that begins now is to be a checkpoint, which the second runs. */
 bool br__checkpointed(const br_module_state *state);
 br_tensor *br__run_checkpoint(br_module_state *state, br_module_run_fn forward, int n_inputs,
                               br_tensor *const *inputs, const void *args, size_t args_size);
+/* What a graph holds of a module, in place of it: a reference to its token, NULL on error; the
+ * module, NULL once it is freed. */
+br_module_token *br__token_of(br_module_state *state);
+br_module *br__token_module(const br_module_token *token);
+void br__token_release(br_module_token *token);
 /* The module is freed. */
-void br__checkpoint_end(br_module_state *state);
+void br__token_end(br_module_state *state);
 
 /* True if `self`, a struct that begins with a br_module, can be used; else an error is pending. */
 bool br__module_alive(const char *op, const void *self);
@@ -69,15 +75,19 @@ void br__layer_end(br_module *module, br_scope *scope);
 br_tensor *br__layer_forward(void *self, br_tensor *x);
 /* True if a size that a constructor got is at least `least`, else an error that names it. */
 bool br__layer_size(const char *op, const char *name, int64_t size, int64_t least);
-/* Runs a module's hooks of one kind on *t, which they may replace; false after an error. */
-bool br__run_module_hooks(br_module_state *state, bool before, br_tensor **t);
+/* Run a module's hooks before its forward, on the input (NULL: not shown), and behind it, on the
+ * result; they may replace both. False after an error. */
+bool br__hooks_before(br_module_state *state, br_tensor **input);
+bool br__hooks_behind(br_module_state *state, br_tensor **result);
 void br__free_module_hooks(br_module_state *state);
 /* Compute a module's parametrized parameters where a forward begins, and drop them where it ends.
  */
 bool br__parametrized_begin(br_module_state *state);
 void br__parametrized_end(br_module_state *state);
 void br__free_parametrized(br_module_state *state);
-br_layer_norm *br__layer_norm_new(int64_t normalized_size, double eps, bool bias);
+/* Copies the shape that a norm got, and checks it; false and an error if it is not one. */
+bool br__norm_shape(const char *op, int ndim, const int64_t *sizes, int *own_ndim,
+                    int64_t *own_sizes);
 /* While true, in this thread, Linear and Embedding leave their weights undefined and draw nothing:
  * for a model that gets other values at once, whose memory is then never touched. Returns what was
  * set before. */

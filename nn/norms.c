@@ -22,22 +22,29 @@ static br_tensor *run_rms_norm(void *module, br_tensor *x)
 {
     const br_rms_norm *self = module;
     double eps = self->eps == 0 ? -1 : self->eps; /* the operation's default goes by x's dtype */
-    return br_f_rms_norm(x, BR_SHAPE(self->normalized_size), self->weight, eps);
+    return br_f_rms_norm(x, self->ndim, self->normalized_shape, self->weight, eps);
 }
 
-br_rms_norm *br_rms_norm_new(int64_t normalized_size, double eps)
+br_rms_norm *br_rms_norm_shape_new(int ndim, const int64_t *normalized_shape, double eps,
+                                   bool elementwise_affine)
 {
     br_rms_norm *self = br__layer_begin(sizeof *self, "RMSNorm", run_rms_norm);
-    self->normalized_size = normalized_size;
     self->eps = eps;
     br_scope *scope = br_scope_begin();
     if (eps != 0)
         check_eps("rms_norm", eps);
-    br__layer_size("rms_norm", "normalized_size", normalized_size, 0);
-    self->weight = br_parameter(self, "weight",
-                                br_failed() ? NULL : br_ones(BR_SHAPE(normalized_size), BR_F32));
+    br_tensor *w = NULL;
+    if (br__norm_shape("rms_norm", ndim, normalized_shape, &self->ndim, self->normalized_shape) &&
+        elementwise_affine)
+        w = br_ones(ndim, normalized_shape, BR_F32);
+    self->weight = br_parameter(self, "weight", w);
     br__layer_end(br_base(self), scope);
     return self;
+}
+
+br_rms_norm *br_rms_norm_new(int64_t normalized_size, double eps)
+{
+    return br_rms_norm_shape_new(BR_SHAPE(normalized_size), eps, true);
 }
 
 br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x)

@@ -1,20 +1,28 @@
 /* nn/recurrent.c - RNN, LSTM and GRU: layers of recurrent cells, one or two directions each.
  *
  * Of a layer's direction the input's part of the gates is one product over the whole sequence; the
- * rest is one operation (ops/recurrent.c). */
+ * rest is one operation (ops/recurrent.c), or, where states are projected or sequences have lengths
+ * of their own, one step after the other. */
 #include "nn/nn_internal.h"
 #include "ops/recurrent_internal.h"
 
+#include <inttypes.h>
 #include <math.h>
 
-enum { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, PER_DIRECTION };
+enum { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, WEIGHT_HR, PER_DIRECTION };
 
 static int64_t directions(const br_rnn *self)
 {
     return self->options.bidirectional ? 2 : 1;
 }
 
-/* The four parameters of a direction of a layer; biases may be NULL. */
+/* The size of the states. */
+static int64_t state_size(const br_rnn *self)
+{
+    return self->options.proj_size > 0 ? self->options.proj_size : self->hidden_size;
+}
+
+/* The parameters of a direction of a layer; biases and weight_hr may be NULL. */
 static br_tensor **parameters(const br_rnn *self, int64_t layer, int64_t direction)
 {
     return self->weights + (layer * directions(self) + direction) * PER_DIRECTION;
@@ -44,15 +52,17 @@ static br_tensor *add_parameter(br_rnn *self, const char *kind, int64_t layer, i
 static void add_direction(br_rnn *self, int64_t layer, int64_t direction)
 {
     br_tensor **p = parameters(self, layer, direction);
-    int64_t hidden = self->hidden_size,
-            gates = br__gates_of((br_recurrent_kind)self->kind) * hidden;
-    int64_t in = layer == 0 ? self->input_size : hidden * directions(self);
+    int64_t gates = br__gates_of((br_recurrent_kind)self->kind) * self->hidden_size;
+    int64_t state = state_size(self), in = layer == 0 ? self->input_size : state * directions(self);
     p[WEIGHT_IH] = add_parameter(self, "weight_ih", layer, direction, BR_SHAPE(gates, in));
-    p[WEIGHT_HH] = add_parameter(self, "weight_hh", layer, direction, BR_SHAPE(gates, hidden));
-    if (self->options.no_bias)
-        return;
-    p[BIAS_IH] = add_parameter(self, "bias_ih", layer, direction, BR_SHAPE(gates));
-    p[BIAS_HH] = add_parameter(self, "bias_hh", layer, direction, BR_SHAPE(gates));
+    p[WEIGHT_HH] = add_parameter(self, "weight_hh", layer, direction, BR_SHAPE(gates, state));
+    if (!self->options.no_bias) {
+        p[BIAS_IH] = add_parameter(self, "bias_ih", layer, direction, BR_SHAPE(gates));
+        p[BIAS_HH] = add_parameter(self, "bias_hh", layer, direction, BR_SHAPE(gates));
+    }
+    if (self->options.proj_size > 0)
+        p[WEIGHT_HR] =
+            add_parameter(self, "weight_hr", layer, direction, BR_SHAPE(state, self->hidden_size));
 }
 
 static bool good_options(const br_rnn *self)
@@ -64,6 +74,13 @@ static bool good_options(const br_rnn *self)
     double dropout = self->options.dropout;
     if (!(dropout >= 0 && dropout <= 1))
         br__fail(BR_ERROR_ARGUMENT, "rnn", "dropout is %g, must be in 0 .. 1", dropout);
+    int64_t projected = self->options.proj_size;
+    if (projected != 0 &&
+        (self->kind != BR_LSTM || projected < 0 || projected >= self->hidden_size))
+        br__fail(BR_ERROR_ARGUMENT, "rnn",
+                 "proj_size is %" PRId64 ", must be below hidden_size %" PRId64
+                 ", and is an LSTM's alone",
+                 projected, self->hidden_size);
     return !br_failed();
 }
 
@@ -130,10 +147,9 @@ static bool check_input(const br_rnn *self, const br_tensor *x)
 
 /* A state [layers * directions, N, H], zeros if the caller has none; `batched`: with N. */
 static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor *state,
-                                const br_tensor *x, bool batched)
+                                int64_t size, const br_tensor *x, bool batched)
 {
-    int64_t sizes[] = { self->options.num_layers * directions(self), x->sizes[1],
-                        self->hidden_size };
+    int64_t sizes[] = { self->options.num_layers * directions(self), x->sizes[1], size };
     if (!state)
         return br_zeros(3, sizes, x->dtype);
     if (!br__same_dtype("rnn", "input", x, name, state))
@@ -153,6 +169,7 @@ static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor 
 typedef struct run {
     br_tensor *x, *h0, *c0; /* with all layers' states before */
     br_tensor *h_n, *c_n;   /* those so far behind, [layer * directions, N, H]; NULL at first */
+    br_tensor *there; /* bool [L, N, 1]: false behind a sequence's end; NULL: none ends early */
 } run;
 
 static br_tensor *appended(br_tensor *all, br_tensor *state)
@@ -163,13 +180,22 @@ static br_tensor *appended(br_tensor *all, br_tensor *state)
 
 static br_tensor *run_direction(const br_rnn *self, run *r, int64_t layer, int64_t direction)
 {
-    br_tensor **p = parameters(self, layer, direction), *c_n = NULL;
+    br_tensor **p = parameters(self, layer, direction), *c_n = NULL, *h_n, *y;
     int64_t i = layer * directions(self) + direction;
+    br_recurrent_kind kind = (br_recurrent_kind)self->kind;
     br_tensor *gi = br_f_linear(r->x, p[WEIGHT_IH], p[BIAS_IH]), *h0 = br_select(r->h0, 0, i);
     br_tensor *c0 = r->c0 ? br_select(r->c0, 0, i) : NULL;
-    br_tensor *y = br__recurrent((br_recurrent_kind)self->kind, direction == 1, gi, h0, c0,
-                                 p[WEIGHT_HH], p[BIAS_HH], &c_n);
-    r->h_n = appended(r->h_n, br_select(y, 0, direction == 1 ? 0 : -1));
+    if (r->there || p[WEIGHT_HR]) {
+        br_recurrent_steps s = { kind,         direction == 1, gi,           h0,      c0,
+                                 p[WEIGHT_HH], p[BIAS_HH],     p[WEIGHT_HR], r->there };
+        y = br__recurrent_steps(&s);
+        h_n = s.h;
+        c_n = s.c;
+    } else {
+        y = br__recurrent(kind, direction == 1, gi, h0, c0, p[WEIGHT_HH], p[BIAS_HH], &c_n);
+        h_n = br_select(y, 0, direction == 1 ? 0 : -1);
+    }
+    r->h_n = appended(r->h_n, h_n);
     if (c_n)
         r->c_n = appended(r->c_n, c_n);
     return y;
@@ -192,7 +218,30 @@ static br_tensor *turned(const br_rnn *self, br_tensor *x)
     return self->options.batch_first ? br_transpose(x, 0, 1) : x;
 }
 
-static br_tensor *forward(const br_rnn *self, br_tensor *x, run *r)
+/* Where sequences of these lengths are, as a bool [L, N, 1]. */
+static br_tensor *where_there(const run *r, br_tensor *lengths)
+{
+    if (!lengths)
+        return NULL;
+    int64_t steps = r->x->sizes[0], n = r->x->sizes[1];
+    if (!br__has_dtype("rnn", "lengths", lengths, BR_I64))
+        return NULL;
+    if (lengths->ndim != 1 || lengths->sizes[0] != n)
+        return br__fail(BR_ERROR_SHAPE, "rnn",
+                        "lengths %s must be [%" PRId64 "], one of each sequence of the batch",
+                        br__shape(lengths), n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t length = (int64_t)br_at(lengths, 1, &i);
+        if (length < 1 || length > steps)
+            return br__fail(BR_ERROR_ARGUMENT, "rnn",
+                            "length %" PRId64 " of sequence %" PRId64 " is outside 1 .. %" PRId64,
+                            length, i, steps);
+    }
+    br_tensor *step = br_reshape(br_arange(0, (double)steps, 1, BR_I64), BR_SHAPE(-1, 1));
+    return br_unsqueeze(br_lt(step, lengths), 2);
+}
+
+static br_tensor *forward(const br_rnn *self, br_tensor *x, br_tensor *lengths, run *r)
 {
     if (!check_input(self, x))
         return NULL;
@@ -200,9 +249,10 @@ static br_tensor *forward(const br_rnn *self, br_tensor *x, run *r)
     r->x = batched ? turned(self, x) : br_unsqueeze(x, 1);
     if (!r->x)
         return NULL;
-    r->h0 = initial_state(self, "h_0", r->h0, r->x, batched);
+    r->there = where_there(r, lengths);
+    r->h0 = initial_state(self, "h_0", r->h0, state_size(self), r->x, batched);
     if (self->kind == BR_LSTM)
-        r->c0 = initial_state(self, "c_0", r->c0, r->x, batched);
+        r->c0 = initial_state(self, "c_0", r->c0, self->hidden_size, r->x, batched);
     for (int64_t layer = 0; layer < self->options.num_layers && !br_failed(); layer++)
         run_layer(self, r, layer);
     if (br_failed())
@@ -218,11 +268,11 @@ static br_tensor *forward(const br_rnn *self, br_tensor *x, run *r)
 static br_tensor *run_alone(void *module, br_tensor *x)
 {
     run r = { .x = NULL };
-    return forward(module, x, &r);
+    return forward(module, x, NULL, &r);
 }
 
-br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0, br_tensor *c_0,
-                          br_tensor **h_n, br_tensor **c_n)
+br_tensor *br_rnn_forward_lengths(br_rnn *self, br_tensor *input, br_tensor *lengths,
+                                  br_tensor *h_0, br_tensor *c_0, br_tensor **h_n, br_tensor **c_n)
 {
     if (h_n)
         *h_n = NULL;
@@ -234,11 +284,17 @@ br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0, br_ten
     if (c_0 && self->kind != BR_LSTM)
         br__fail(BR_ERROR_ARGUMENT, "rnn", "c_0 is given, which only an LSTM has");
     else
-        y = forward(self, input, &r);
+        y = forward(self, input, lengths, &r);
     br_scope *scope = br__thread.scope; /* the module's: what is handed out leaves it */
     if (h_n && !br_failed())
         *h_n = br_scope_return(scope, r.h_n);
     if (c_n && !br_failed())
         *c_n = br_scope_return(scope, r.c_n);
     return br_leave(self, y);
+}
+
+br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0, br_tensor *c_0,
+                          br_tensor **h_n, br_tensor **c_n)
+{
+    return br_rnn_forward_lengths(self, input, NULL, h_0, c_0, h_n, c_n);
 }

@@ -38,8 +38,9 @@ br_linear *br__transformer_linear(br_module *parent, const char *name, int64_t i
 br_layer_norm *br__transformer_norm(br_module *parent, const char *name, int64_t d_model,
                                     const br_transformer_options *options)
 {
-    return br_module_add_child(
-        parent, name, br__layer_norm_new(d_model, options->layer_norm_eps, !options->no_bias));
+    return br_module_add_child(parent, name,
+                               br_layer_norm_shape_new(BR_SHAPE(d_model), options->layer_norm_eps,
+                                                       true, !options->no_bias));
 }
 
 br_dropout *br__transformer_dropout(br_module *parent, const char *name,

@@ -257,48 +257,18 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 /* ---- Composition ----------------------------------------------------------------------------- */
 
-/* Part k of the gates. */
-static br_tensor *gate(br_tensor *gates, int64_t size, int64_t k)
-{
-    return br_narrow(gates, -1, k * size, size);
-}
-
-static br_tensor *lstm_step(br_tensor *gates, int64_t size, br_tensor **c)
-{
-    br_tensor *i = br_sigmoid(gate(gates, size, 0)), *f = br_sigmoid(gate(gates, size, 1));
-    br_tensor *g = br_tanh(gate(gates, size, 2)), *o = br_sigmoid(gate(gates, size, 3));
-    *c = br_add(br_mul(f, *c), br_mul(i, g));
-    return br_mul(o, br_tanh(*c));
-}
-
-static br_tensor *gru_step(br_tensor *gi, br_tensor *gh, int64_t size, br_tensor *h)
-{
-    br_tensor *r = br_sigmoid(br_add(gate(gi, size, 0), gate(gh, size, 0)));
-    br_tensor *z = br_sigmoid(br_add(gate(gi, size, 1), gate(gh, size, 1)));
-    br_tensor *m = br_tanh(br_add(gate(gi, size, 2), br_mul(r, gate(gh, size, 2))));
-    return br_add(m, br_mul(z, br_sub(h, m)));
-}
-
-/* The states one after the other as a list of operations. */
 static void compose(br_tensor *const *inputs, const void *params, br_tensor **outputs)
 {
     const settings *s = params;
-    br_tensor *h = inputs[H0], *c = inputs[C0], *y = NULL;
-    int64_t steps = br_size(inputs[GI], 0), size = br_size(inputs[WEIGHT], 1);
-    for (int64_t i = 0; i < steps && !br_failed(); i++) {
-        br_tensor *gi = br_select(inputs[GI], 0, s->reverse ? steps - 1 - i : i);
-        br_tensor *gh = br_f_linear(h, inputs[WEIGHT], inputs[BIAS]);
-        if (s->kind == BR_GRU)
-            h = gru_step(gi, gh, size, h);
-        else if (s->kind == BR_LSTM)
-            h = lstm_step(br_add(gi, gh), size, &c);
-        else
-            h = s->kind == BR_RNN_RELU ? br_relu(br_add(gi, gh)) : br_tanh(br_add(gi, gh));
-        br_tensor *row = br_unsqueeze(h, 0);
-        y = !y ? row : s->reverse ? br_cat(BR_INPUTS(row, y), 0) : br_cat(BR_INPUTS(y, row), 0);
-    }
-    outputs[0] = y;
-    outputs[1] = c;
+    br_recurrent_steps steps = { .kind = s->kind,
+                                 .reverse = s->reverse,
+                                 .gi = inputs[GI],
+                                 .h = inputs[H0],
+                                 .c = inputs[C0],
+                                 .weight = inputs[WEIGHT],
+                                 .bias = inputs[BIAS] };
+    outputs[0] = br__recurrent_steps(&steps);
+    outputs[1] = steps.c;
 }
 
 static void recurrent_backward(br_node *node, br_tensor *dy, br_tensor **dx)

@@ -11,4 +11,16 @@
 br_tensor *br__recurrent(br_recurrent_kind kind, bool reverse, br_tensor *gi, br_tensor *h0,
                          br_tensor *c0, br_tensor *weight, br_tensor *bias, br_tensor **c_n);
 
+/* The same, composed of operations that the tape sees. */
+typedef struct br_recurrent_steps {
+    br_recurrent_kind kind;
+    bool reverse;
+    br_tensor *gi, *h, *c;    /* as above; h and c become the last states */
+    br_tensor *weight, *bias; /* as above, [gates * H, P] where states are projected */
+    br_tensor *projection;    /* of an LSTM: [P, H], and the states are [N, P]; or NULL */
+    br_tensor *there;         /* bool [L, N, 1]: a state passes by steps where its sequence is not,
+                                 whose results are 0; or NULL */
+} br_recurrent_steps;
+br_tensor *br__recurrent_steps(br_recurrent_steps *s);
+
 #endif

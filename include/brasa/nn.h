@@ -99,6 +99,18 @@ BR_API uint64_t br_module_register_forward_pre_hook(br_module *module, br_module
                                                     void *context);
 BR_API uint64_t br_module_register_forward_hook(br_module *module, br_module_hook_fn hook,
                                                 void *context);
+/* Hooks on a module's backward, wherever its result has a gradient. A pre-hook is given that by the
+ * result, and gives the one to go on with (NULL: the one given). A backward hook is called when the
+ * gradient by the input is there too, and gives that to go on with (NULL: the one given); where the
+ * module was entered without an input, or with one that asks for no gradient, it is shown NULL. The
+ * module must be there until backward; else its hooks are passed over. */
+BR_API uint64_t br_module_register_full_backward_pre_hook(br_module *module, br_module_hook_fn hook,
+                                                          void *context);
+typedef br_tensor *(*br_module_backward_hook_fn)(br_module *module, br_tensor *grad_input,
+                                                 br_tensor *grad_output, void *context);
+BR_API uint64_t br_module_register_full_backward_hook(br_module *module,
+                                                      br_module_backward_hook_fn hook,
+                                                      void *context);
 BR_API void br_module_remove_hook(br_module *module, uint64_t handle);
 /* Called when the module is freed, after its children: for memory of its own. */
 BR_API void br_module_set_destroy(br_module *module, void (*destroy)(void *self));
@@ -250,12 +262,16 @@ BR_API br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index);
 
 typedef struct br_layer_norm {
     br_module base;
-    br_tensor *weight, *bias; /* [normalized_size], ones and zeros */
-    int64_t normalized_size;
+    br_tensor *weight, *bias; /* of the normalized shape, ones and zeros, or NULL */
+    int ndim;
+    int64_t normalized_shape[BR_MAX_DIMS];
     double eps;
 } br_layer_norm;
 /* Over the last dimension. eps 0 means PyTorch's default, 1e-5. */
 BR_API br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps);
+/* Over as many last dimensions as the shape has. */
+BR_API br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape, double eps,
+                                              bool elementwise_affine, bool bias);
 BR_API br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x);
 
 typedef struct br_dropout {
@@ -316,12 +332,16 @@ BR_API void *br_module_list_at(const br_module_list *self, int64_t i);
 
 typedef struct br_rms_norm {
     br_module base;
-    br_tensor *weight; /* [normalized_size], ones */
-    int64_t normalized_size;
+    br_tensor *weight; /* of the normalized shape, ones, or NULL */
+    int ndim;
+    int64_t normalized_shape[BR_MAX_DIMS];
     double eps;
 } br_rms_norm;
 /* Over the last dimension. eps 0 is PyTorch's default: the distance from 1 to the next number. */
 BR_API br_rms_norm *br_rms_norm_new(int64_t normalized_size, double eps);
+/* Over as many last dimensions as the shape has. */
+BR_API br_rms_norm *br_rms_norm_shape_new(int ndim, const int64_t *normalized_shape, double eps,
+                                          bool elementwise_affine);
 BR_API br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x);
 
 typedef struct br_batch_norm_options {
@@ -408,14 +428,16 @@ typedef struct br_rnn_options {
     bool batch_first; /* [batch, length, size], not [length, batch, size] */
     double dropout;   /* of each layer's input but the first one's */
     bool bidirectional;
-    bool relu; /* of nn.RNN: in place of tanh */
+    bool relu;         /* of nn.RNN: in place of tanh */
+    int64_t proj_size; /* of nn.LSTM: states are projected to this size; 0: they are not */
 } br_rnn_options;
 
 typedef struct br_rnn {
     br_module base;
     br_tensor *
-        *weights; /* of each layer, of each direction: weight_ih, weight_hh, bias_ih, bias_hh;
-                     biases may be NULL. In state dicts "weight_ih_l0", "..._l0_reverse" */
+        *weights; /* of each layer, of each direction: weight_ih, weight_hh, bias_ih, bias_hh,
+                     weight_hr; all but the first two may be NULL. In state dicts "weight_ih_l0",
+                     "..._l0_reverse" */
     int64_t input_size, hidden_size;
     int kind; /* which cell: private */
     br_rnn_options options;
@@ -427,9 +449,17 @@ BR_API br_rnn *br_lstm_new(int64_t input_size, int64_t hidden_size, const br_rnn
 BR_API br_rnn *br_gru_new(int64_t input_size, int64_t hidden_size, const br_rnn_options *options);
 /* input [L, N, input_size], or without N, gives the last layer's states [L, N, directions *
  * hidden_size]. h_0 and, of an LSTM, c_0 are [layers * directions, N, hidden_size] or NULL for
- * zeros; so are the last states, unless NULL is given for *h_n and *c_n. */
+ * zeros; so are the last states, unless NULL is given for *h_n and *c_n. With proj_size that is the
+ * size of results and of h. */
 BR_API br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0, br_tensor *c_0,
                                  br_tensor **h_n, br_tensor **c_n);
+/* The same of a batch of sequences that end after `lengths` steps, i64 [N], and are padded: results
+ * behind the end are 0, last states are those of the last step that is there, with which the
+ * reverse direction begins. As pack_padded_sequence() and pad_packed_sequence() around the module.
+ */
+BR_API br_tensor *br_rnn_forward_lengths(br_rnn *self, br_tensor *input, br_tensor *lengths,
+                                         br_tensor *h_0, br_tensor *c_0, br_tensor **h_n,
+                                         br_tensor **c_n);
 
 /* ---- Positions (nn/positions.c) -------------------------------------------------------------- */
 

@@ -27,7 +27,7 @@ MACROS = {
     "br_module_new": "br_module_create", "br_child": "br_module_add_child",
     "br_parameter": "br_module_add_parameter", "br_buffer": "br_module_add_buffer",
     "br_enter": "br_module_enter", "br_leave": "br_module_leave", "br_eval": "br_train",
-    "br_freeze": "br_module_requires_grad", "br_enter_with": "br_module_enter_with",
+    "br_parametrize": "br_register_parametrization", "br_freeze": "br_module_requires_grad", "br_enter_with": "br_module_enter_with",
 }
 VARIADIC = {"br_raise": "br_raise_text"}
 

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 HERE = pathlib.Path(__file__).parent / "recorded"
 STEPS = 4
@@ -47,6 +48,10 @@ record("series", lambda: nn.Sequential(
     nn.Softplus(2), nn.AvgPool1d(2, padding=1, count_include_pad=False), nn.Identity(),
     nn.AdaptiveAvgPool1d(6), nn.RMSNorm(6), nn.GroupNorm(1, 4, affine=False), nn.Sigmoid(),
     nn.RMSNorm(6, eps=0.1), nn.Tanh(), nn.LogSoftmax(1), nn.Softmax(-1)), 2, 3, 11)
+record("norms", lambda: nn.Sequential(
+    nn.LayerNorm((3, 4)), nn.Linear(4, 4), nn.LayerNorm(4, eps=0.1, bias=False), nn.RMSNorm((3, 4)),
+    nn.Linear(4, 4), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4),
+    nn.RMSNorm(4, elementwise_affine=False)), 2, 3, 4)
 
 
 def parametrized():
@@ -69,12 +74,28 @@ def all_of_it(model, x):
     return torch.cat([t.flatten() for t in (y, *states)])
 
 
+def with_lengths(model, x):
+    """The same of a padded batch of two sequences, of which the second is two steps shorter."""
+    packed = pack_padded_sequence(x, [len(x), len(x) - 2])
+    y, states = model(packed)
+    states = states if isinstance(states, tuple) else (states,)
+    y = pad_packed_sequence(y, total_length=len(x))[0]
+    return torch.cat([t.flatten() for t in (y, *states)])
+
+
 for name, build in {
     "lstm": lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True),
     "lstm_plain": lambda: nn.LSTM(3, 5),
+    "lstm_projected": lambda: nn.LSTM(3, 5, num_layers=2, proj_size=2, batch_first=True),
     "gru": lambda: nn.GRU(3, 4, num_layers=2, bidirectional=True),
     "gru_no_bias": lambda: nn.GRU(3, 4, bias=False, batch_first=True),
     "rnn": lambda: nn.RNN(3, 4, num_layers=3),
     "rnn_relu": lambda: nn.RNN(3, 4, nonlinearity="relu", bidirectional=True, bias=False),
 }.items():
     record(name, build, 5, 2, 3, forward=all_of_it)
+for name, build in {
+    "lstm_lengths": lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True, proj_size=2),
+    "gru_lengths": lambda: nn.GRU(3, 4, bidirectional=True),
+    "rnn_lengths": lambda: nn.RNN(3, 4, num_layers=2, bias=False),
+}.items():
+    record(name, build, 5, 2, 3, forward=with_lengths)

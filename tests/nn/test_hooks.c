@@ -161,3 +161,104 @@ Test(module_hooks, constructors_refuse)
     br_scope_end(scope);
     br_free_module(norm);
 }
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+/* What backward hooks were shown last, element by element; NaN for NULL. */
+static double shown_input, shown_output;
+
+static br_tensor *look_at_gradients(br_module *module, br_tensor *grad_input,
+                                    br_tensor *grad_output, void *context)
+{
+    note('i', context);
+    shown_input = grad_input ? br_item(br_sum(grad_input)) : NAN;
+    shown_output = grad_output ? br_item(br_sum(grad_output)) : NAN;
+    return module ? NULL : grad_input;
+}
+
+static br_tensor *twice_the_gradient(br_module *module, br_tensor *grad_input,
+                                     br_tensor *grad_output, void *context)
+{
+    note('*', context);
+    return module && grad_output && grad_input ? br_mul_scalar(grad_input, 2) : NULL;
+}
+
+static br_linear *threefold(void)
+{
+    br_linear *linear = br_linear_new(2, 2, false);
+    br_scope *scope = br_no_grad_begin();
+    br_mul_scalar_(br_init_eye_(linear->weight), 3);
+    br_scope_end(scope);
+    return linear;
+}
+
+Test(module_hooks, see_and_replace_gradients)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = threefold();
+    br_module *module = br_base(linear);
+    calls[0] = '\0';
+    br_module_register_full_backward_pre_hook(module, twice, "a");
+    br_module_register_full_backward_hook(module, look_at_gradients, "b");
+    uint64_t second = br_module_register_full_backward_hook(module, twice_the_gradient, "c");
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1, 2), BR_F32), true);
+    br_tensor *w = br_from_f32(BR_SHAPE(1, 2), (float[]){ 1, 2 });
+    br_backward(br_sum(br_mul(br_forward(linear, x), w)));
+    check_ok();
+    cr_assert_str_eq(calls, "*aib*c");
+    cr_assert_eq(shown_output, 6); /* twice 1 + 2 */
+    cr_assert_eq(shown_input, 18);
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 1)), 24);
+    cr_assert_eq(br_at(br_grad_of(linear->weight), BR_DIMS(1, 0)), 4);
+
+    br_module_remove_hook(module, second);
+    br_set_grad(x, NULL);
+    calls[0] = '\0';
+    br_tensor *y = br_forward(linear, br_forward(linear, x)); /* twice in one graph */
+    br_backward_with(br_sum(y), &(br_backward_options){ .create_graph = true });
+    cr_assert_str_eq(calls, "*aib*aib");
+    cr_assert_eq(shown_input, 72);
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 0)), 36);
+    br_backward(br_sum(br_linear_forward(linear, br_detach(x)))); /* no gradient by the input */
+    cr_assert(isnan(shown_input) && shown_output == 4);
+    br_zero_grad(module);
+    br_set_grad(x, NULL);
+    br_free_module(linear);
+    br_scope_end(scope);
+}
+
+/* The graph holds no module: its hooks are passed over when it is gone. */
+Test(module_hooks, module_is_gone_before_backward)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = threefold();
+    br_module_register_full_backward_hook(br_base(linear), look_at_gradients, "a");
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1, 2), BR_F32), true);
+    br_tensor *y = br_linear_forward(linear, x);
+    br_free_module(linear);
+    calls[0] = '\0';
+    br_backward(br_sum(y));
+    cr_assert_str_eq(calls, "");
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 1)), 3);
+    check_fails(br_module_register_full_backward_hook(NULL, look_at_gradients, NULL), "NULL");
+    br_scope_end(scope);
+}
+
+static bool hook_backward(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(2, 2, false);
+    br_module_register_full_backward_pre_hook(br_base(linear), twice, "a");
+    br_module_register_full_backward_hook(br_base(linear), twice_the_gradient, "b");
+    calls[0] = '\0';
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1, 2), BR_F32), true);
+    bool ok = br_backward(br_sum(br_forward(linear, x)));
+    br_free_module(linear);
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(module_hooks, backward_without_memory)
+{
+    fail_in_turn(hook_backward, "backward hooks");
+}

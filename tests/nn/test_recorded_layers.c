@@ -133,6 +133,16 @@ static void *series(void)
         br_log_softmax_new(1), br_softmax_new(-1)));
 }
 
+static void *norms(void)
+{
+    return br_sequential_new(BR_MODULES(
+        br_layer_norm_shape_new(BR_SHAPE(3, 4), 0, true, true), br_linear_new(4, 4, true),
+        br_layer_norm_shape_new(BR_SHAPE(4), 0.1, true, false),
+        br_rms_norm_shape_new(BR_SHAPE(3, 4), 0, true), br_linear_new(4, 4, true),
+        br_layer_norm_shape_new(BR_SHAPE(4), 0, false, true), br_linear_new(4, 4, true),
+        br_rms_norm_shape_new(BR_SHAPE(4), 0, false)));
+}
+
 /* Weight norm and spectral norm of every form, and both of one weight. */
 static void *parametrized(void)
 {
@@ -154,12 +164,25 @@ static void *parametrized(void)
 }
 
 /* Output and last states, one after the other. */
-static br_tensor *all_of_it(void *model, br_tensor *x)
+static br_tensor *joined(br_tensor *y, br_tensor *h, br_tensor *c)
 {
-    br_tensor *h, *c, *y = br_rnn_forward(model, x, NULL, NULL, &h, &c);
     y = br_flatten(y, 0, -1);
     h = br_flatten(h, 0, -1);
     return c ? br_cat(BR_INPUTS(y, h, br_flatten(c, 0, -1)), 0) : br_cat(BR_INPUTS(y, h), 0);
+}
+
+static br_tensor *all_of_it(void *model, br_tensor *x)
+{
+    br_tensor *h, *c, *y = br_rnn_forward(model, x, NULL, NULL, &h, &c);
+    return joined(y, h, c);
+}
+
+/* The same of a padded batch of two sequences, of which the second is two steps shorter. */
+static br_tensor *with_lengths(void *model, br_tensor *x)
+{
+    br_tensor *lengths = br_from_i64(BR_SHAPE(2), (int64_t[]){ br_size(x, 0), br_size(x, 0) - 2 });
+    br_tensor *h, *c, *y = br_rnn_forward_lengths(model, x, lengths, NULL, NULL, &h, &c);
+    return joined(y, h, c);
 }
 
 #define RNN(...)      \
@@ -198,9 +221,30 @@ static void *rnn_relu(void)
     return br_rnn_new(3, 4, RNN(.relu = true, .bidirectional = true, .no_bias = true));
 }
 
+static void *lstm_projected(void)
+{
+    return br_lstm_new(3, 5, RNN(.num_layers = 2, .proj_size = 2, .batch_first = true));
+}
+
+static void *lstm_lengths(void)
+{
+    return br_lstm_new(3, 4, RNN(.num_layers = 2, .bidirectional = true, .proj_size = 2));
+}
+
+static void *gru_lengths(void)
+{
+    return br_gru_new(3, 4, RNN(.bidirectional = true));
+}
+
+static void *rnn_lengths(void)
+{
+    return br_rnn_new(3, 4, RNN(.num_layers = 2, .no_bias = true));
+}
+
 static const recorded_model models[] = {
     { "vision", vision, br_forward, 0 },
     { "series", series, br_forward, 0 },
+    { "norms", norms, br_forward, 0 },
     { "parametrized", parametrized, br_forward, 3e-7 },
     { "lstm", lstm, all_of_it, 0 },
     { "lstm_plain", lstm_plain, all_of_it, 0 },
@@ -208,6 +252,10 @@ static const recorded_model models[] = {
     { "gru_no_bias", gru_no_bias, all_of_it, 0 },
     { "rnn", rnn, all_of_it, 0 },
     { "rnn_relu", rnn_relu, all_of_it, 0 },
+    { "lstm_projected", lstm_projected, all_of_it, 0 },
+    { "lstm_lengths", lstm_lengths, with_lengths, 0 },
+    { "gru_lengths", gru_lengths, with_lengths, 0 },
+    { "rnn_lengths", rnn_lengths, with_lengths, 0 },
 };
 
 Test(recorded_layers, are_pytorchs)
