@@ -1,31 +1,14 @@
 /* Golden files that do not agree: each must be caught. */
 #include "cli/golden.h"
-#include "tests/support.h"
+#include "tests/io/files.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #define LAYER BRASA_TEST_DIR "/golden/bert.EncoderLayer.safetensors"
 #define ADAM  BRASA_TEST_DIR "/golden/bert.BERT_adam10.safetensors"
 #define BERT  BRASA_TEST_DIR "/golden/bert.BERT.safetensors"
 
-static char altered[] = "/tmp/brasa-golden-XXXXXX";
-
-static void begin(void)
-{
-    check_begin();
-    int fd = mkstemp(altered);
-    cr_assert(fd >= 0);
-    close(fd);
-}
-
-static void end(void)
-{
-    unlink(altered);
-    check_end();
-}
-
-TestSuite(golden, .init = begin, .fini = end);
+TestSuite(golden, .init = files_begin, .fini = files_end);
 
 /* What is changed in a copy of a file. */
 typedef struct change {
@@ -59,7 +42,8 @@ static void write_altered(const char *path, change c)
         metadata[i] = (br_metadata){ key, hit ? c.value : br_safetensors_metadata(file, key) };
     }
     br_named_list list = { n, items };
-    cr_assert(br_safetensors_save(altered, &list, n_metadata, metadata), "%s", br_error_message());
+    cr_assert(br_safetensors_save(files_path("altered"), &list, n_metadata, metadata), "%s",
+              br_error_message());
     free(items);
     br_named_list_free(all);
     br_safetensors_close(file);
@@ -71,7 +55,7 @@ static void check_differs(const char *path, const char *where, change c)
 {
     golden_result result;
     write_altered(path, c);
-    cr_assert(golden_check(altered, &result), "%s", br_error_message());
+    cr_assert(golden_check(files_path("altered"), &result), "%s", br_error_message());
     cr_assert(result.excess > 1, "%s is not caught", where);
     cr_assert_str_eq(result.where, where);
 }
@@ -80,7 +64,7 @@ static void check_refused(const char *path, const char *message, change c)
 {
     golden_result result;
     write_altered(path, c);
-    check_fails(golden_check(altered, &result), message);
+    check_fails(golden_check(files_path("altered"), &result), message);
 }
 
 Test(golden, differences_are_caught)

@@ -1,29 +1,11 @@
 /* Calls of PyTorch's own tests: a few of each operation are made again, what is wrong is caught. */
 #include "cli/sample_ops.h"
 #include "cli/samples.h"
-#include "tests/support.h"
-
-#include <unistd.h>
+#include "tests/io/files.h"
 
 #define FEW BRASA_TEST_DIR "/op_db/few.safetensors"
 
-static char altered[] = "/tmp/brasa-samples-XXXXXX";
-
-static void begin(void)
-{
-    check_begin();
-    int fd = mkstemp(altered);
-    cr_assert(fd >= 0);
-    close(fd);
-}
-
-static void end(void)
-{
-    unlink(altered);
-    check_end();
-}
-
-TestSuite(samples, .init = begin, .fini = end);
+TestSuite(samples, .init = files_begin, .fini = files_end);
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
@@ -114,7 +96,8 @@ static void write_moved(br_safetensors *file, const json_t *expected)
     }
     br_metadata metadata[] = { { "format", "ops-1" },
                                { "ops", br_safetensors_metadata(file, "ops") } };
-    cr_assert(br_safetensors_save(altered, &list, 2, metadata), "%s", br_error_message());
+    cr_assert(br_safetensors_save(files_path("altered"), &list, 2, metadata), "%s",
+              br_error_message());
     free(items);
     br_named_list_free(all);
     br_scope_end(scope);
@@ -134,7 +117,7 @@ static void check_moved_is_caught(const char *key)
     size_t i;
     collect(ops, key, expected);
     write_moved(file, expected);
-    json_t *reports = check_samples_of(altered);
+    json_t *reports = check_samples_of(files_path("altered"));
     json_array_foreach(ops, i, op)
     {
         json_t *own = json_array(), *report = json_array_get(reports, i);
@@ -171,9 +154,10 @@ static json_t *report_of(const char *ops)
     br_scope *scope = br_scope_begin();
     br_named_tensor item = { "0", br_from_f32(BR_SHAPE(3), (float[]){ 1, 2, 3 }) };
     br_metadata metadata[] = { { "format", "ops-1" }, { "ops", ops } };
-    cr_assert(br_safetensors_save(altered, &(br_named_list){ 1, &item }, 2, metadata));
+    cr_assert(
+        br_safetensors_save(files_path("altered"), &(br_named_list){ 1, &item }, 2, metadata));
     br_scope_end(scope);
-    json_t *reports = check_samples_of(altered);
+    json_t *reports = check_samples_of(files_path("altered"));
     json_t *report = json_incref(json_array_get(reports, 0));
     json_decref(reports);
     return report;

@@ -62,4 +62,19 @@ static inline size_t recorded_texts(const json_t *texts, br_text text[2])
     return n;
 }
 
+/* A case's texts, encoded with the options and decoded, against what the case says. */
+static inline void check_case(int at, const json_t *c, const br_tokenizer *t,
+                              const br_encode_options *options)
+{
+    br_text text[2];
+    size_t n = recorded_texts(json_object_get(c, "texts"), text);
+    br_encoding *e = br_tokenizer_encode(t, &text[0], n > 1 ? &text[1] : NULL, options);
+    check_ok();
+    check_encoding(at, json_object_get(c, "want"), e);
+    char *decoded = br_tokenizer_decode(t, e->length, e->ids, true);
+    cr_assert_str_eq(decoded, json_string_value(json_object_get(c, "decoded")), "case %d", at);
+    br_free(decoded);
+    br_encoding_free(e);
+}
+
 #endif

@@ -28,17 +28,9 @@ static br_tokenizer *open_case(const json_t *c)
 static void replay(int at, const json_t *c)
 {
     br_tokenizer *t = open_case(c);
-    br_text text[2];
-    size_t n = recorded_texts(json_object_get(c, "texts"), text);
     br_encode_options o = { .max_length = json_integer_value(json_object_get(c, "max_length")),
                             .stride = json_integer_value(json_object_get(c, "stride")) };
-    br_encoding *e = br_tokenizer_encode(t, &text[0], n > 1 ? &text[1] : NULL, &o);
-    check_ok();
-    check_encoding(at, json_object_get(c, "want"), e);
-    char *decoded = br_tokenizer_decode(t, e->length, e->ids, true);
-    cr_assert_str_eq(decoded, json_string_value(json_object_get(c, "decoded")), "case %d", at);
-    br_free(decoded);
-    br_encoding_free(e);
+    check_case(at, c, t, &o);
     br_tokenizer_free(t);
 }
 
@@ -193,12 +185,7 @@ static const char json[] =
 /* The file above with one part of it replaced. */
 static br_tokenizer *changed(const char *part, const char *by)
 {
-    const char *at = strstr(json, part);
-    cr_assert(at, "%s", part);
-    char text[sizeof json + 256];
-    int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - json), json, by, at + strlen(part));
-    files_write(files_path("tokenizer.json"), text, (size_t)n);
-    return br_tokenizer_from_json(files_path("tokenizer.json"));
+    return br_tokenizer_from_json(files_write_changed("tokenizer.json", json, part, by));
 }
 
 Test(bpe, json_of_gpt2s_kind)

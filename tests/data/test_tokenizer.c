@@ -50,16 +50,8 @@ static void replay(int at, const json_t *c)
         .join_chinese = json_is_true(json_object_get(c, "join_chinese")),
     };
     br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, &options);
-    br_text text[2];
-    size_t n = recorded_texts(json_object_get(c, "texts"), text);
     br_encode_options encode_options = case_options(c);
-    br_encoding *e = br_tokenizer_encode(t, &text[0], n > 1 ? &text[1] : NULL, &encode_options);
-    check_ok();
-    check_encoding(at, json_object_get(c, "want"), e);
-    char *decoded = br_tokenizer_decode(t, e->length, e->ids, true);
-    cr_assert_str_eq(decoded, json_string_value(json_object_get(c, "decoded")), "case %d", at);
-    br_free(decoded);
-    br_encoding_free(e);
+    check_case(at, c, t, &encode_options);
     br_tokenizer_free(t);
 }
 

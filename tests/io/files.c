@@ -67,6 +67,19 @@ void files_write(const char *path, const void *data, size_t n)
     cr_assert_eq(fclose(f), 0);
 }
 
+const char *files_write_changed(const char *name, const char *text, const char *part,
+                                const char *by)
+{
+    const char *path = files_path(name), *at = strstr(text, part);
+    cr_assert(at, "%s", part);
+    size_t size = strlen(text) + strlen(by) + 1;
+    char *changed = malloc(size);
+    int n = snprintf(changed, size, "%.*s%s%s", (int)(at - text), text, by, at + strlen(part));
+    files_write(path, changed, (size_t)n);
+    free(changed);
+    return path;
+}
+
 char *files_read(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");

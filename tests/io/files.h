@@ -15,6 +15,9 @@ const char *files_path(const char *name);
 int files_count(void);
 
 void files_write(const char *path, const void *data, size_t n);
+/* Writes a text with its first `part` replaced; the path in the directory. */
+const char *files_write_changed(const char *name, const char *text, const char *part,
+                                const char *by);
 /* The file's bytes, of which *n is told; the caller frees them with free(). */
 char *files_read(const char *path, size_t *n);
 /* A safetensors file: the header's length, the header, then `data_bytes` bytes 0, 1, 2, ... */

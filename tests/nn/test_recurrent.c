@@ -74,6 +74,29 @@ Test(recurrent, without_batch_and_alone)
     br_scope_end(scope);
 }
 
+/* A sequence of a padded batch gives what it gives alone, whatever the padding holds. */
+Test(recurrent, lengths)
+{
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < 3; i++) {
+        br_rnn *self = makers[i](2, 3, &(br_rnn_options){ .num_layers = 2, .bidirectional = true });
+        br_tensor *x = br_randn(BR_SHAPE(4, 2, 2), BR_F32), *h, *c, *h1, *c1;
+        br_tensor *alone = br_slice(br_slice(x, 1, 1, 2, 1), 0, 0, 2, 1);
+        br_fill_(br_slice(br_slice(x, 1, 1, 2, 1), 0, 2, 4, 1), NAN);
+        br_tensor *lengths = br_from_i64(BR_SHAPE(2), (int64_t[]){ 4, 2 });
+        br_tensor *y = br_rnn_forward_lengths(self, x, lengths, NULL, NULL, &h, &c);
+        br_tensor *y1 = br_rnn_forward(self, alone, NULL, NULL, &h1, &c1);
+        check_ok();
+        br_tensor *mine = br_slice(y, 1, 1, 2, 1);
+        cr_assert(br_allclose(br_slice(mine, 0, 0, 2, 1), y1, 1e-6, 1e-6));
+        cr_assert(br_allclose(br_slice(h, 1, 1, 2, 1), h1, 1e-6, 1e-6));
+        cr_assert(!c || br_allclose(br_slice(c, 1, 1, 2, 1), c1, 1e-6, 1e-6));
+        cr_assert_eq(br_item(br_sum(br_abs(br_slice(mine, 0, 2, 4, 1)))), 0);
+        br_free_module(self);
+    }
+    br_scope_end(scope);
+}
+
 Test(recurrent, does_not_depend_on_threads)
 {
     br_scope *scope = br_scope_begin();
@@ -126,11 +149,21 @@ Test(recurrent, refuses)
                 "input [0, 1, 2] has no steps");
     check_fails(br_forward(gru, br_ones(BR_SHAPE(1, 1, 2), BR_F64)), "f64");
     check_fails(br_forward(gru, NULL), "input is NULL");
+    br_tensor *lengths = br_from_i64(BR_SHAPE(1), (int64_t[]){ 5 });
+    check_fails(br_rnn_forward_lengths(gru, x, lengths, NULL, NULL, NULL, NULL),
+                "length 5 of sequence 0 is outside 1 .. 4");
+    check_fails(br_rnn_forward_lengths(gru, x, br_to(x, BR_I64), NULL, NULL, NULL, NULL),
+                "lengths [4, 1, 2] must be [1]");
+    check_fails(br_rnn_forward_lengths(gru, x, h, NULL, NULL, NULL, NULL), "must be i64");
     br_free_module(gru);
     gru = br_gru_new(2, 0, NULL);
     cr_assert(strstr(br_error_message(), "hidden_size is 0, must be at least 1"));
     br_clear_error();
     check_fails(br_forward(gru, x), "lacks a part");
+    br_free_module(gru);
+    gru = br_gru_new(2, 3, &(br_rnn_options){ .proj_size = 2 });
+    cr_assert(strstr(br_error_message(), "proj_size is 2, must be below hidden_size 3"));
+    br_clear_error();
     br_free_module(gru);
     br_scope_end(scope);
 }
