@@ -74,7 +74,7 @@ const br_peak *bench_peak(br_dtype dtype)
 static int usage(FILE *stream, int status)
 {
     fputs(
-        "usage: brasa bench kernels|models|products|embed|scale|sweep [options]\n"
+        "usage: brasa bench kernels|models|products|embed|scale|sweep|small [options]\n"
         "\n"
         "kernels: every operation at the sizes its row in tests/op_cases.def gives, forward and\n"
         "backward, as time, GFLOP/s or GB/s, and the fraction of this machine's measured peak\n"
@@ -88,12 +88,13 @@ static int usage(FILE *stream, int status)
         "of the lines of a file, 32 at a time.\n"
         "scale: a training step of an encoder against length, batch, width and depth.\n"
         "sweep: operations from 1 to 10^7 elements, the least time of many calls.\n"
+        "small: what calls cost where there is hardly anything to compute.\n"
         "\n"
         "  --threads N    threads (default: all processors)\n"
         "  --filter GLOB  entries whose name matches\n"
         "  --seconds S    least time to measure each entry for (0.2; scale 1, models 3, sweep "
         "0.005,\n"
-        "                 products 0.02)\n"
+        "                 products 0.02, small 0.05)\n"
         "  --json         one object a line\n"
         "  --model DIR    embed: the folder of a BERT, as the hub has it\n"
         "  --file FILE    embed: with lines\n"
@@ -183,11 +184,13 @@ int cli_bench(int argc, char **argv)
         int (*run)(const bench_options *options);
     } parts[] = { { "kernels", bench_kernels },   { "models", bench_models },
                   { "products", bench_products }, { "embed", bench_embed },
-                  { "scale", bench_scale },       { "sweep", bench_sweep } };
+                  { "small", bench_small },       { "scale", bench_scale },
+                  { "sweep", bench_sweep } };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(argv[optind], parts[i].name) == 0)
             return parts[i].run(&o);
-    fprintf(stderr, "brasa bench: %s: must be kernels, models, products, embed, scale or sweep\n",
+    fprintf(stderr,
+            "brasa bench: %s: must be kernels, models, products, embed, scale, sweep or small\n",
             argv[optind]);
     return 2;
 }

@@ -21,6 +21,7 @@ int cli_bench(int argc, char **argv);
 int bench_kernels(const bench_options *options);
 int bench_models(const bench_options *options);
 int bench_products(const bench_options *options);
+int bench_small(const bench_options *options);
 int bench_embed(const bench_options *options);
 int bench_scale(const bench_options *options);
 int bench_sweep(const bench_options *options);

@@ -317,7 +317,8 @@ void br_release(br_tensor *t)
         return;
     if (t->meta)
         t->meta->destroy(t->meta);
-    br_release(t->base);
+    if (t->base)
+        br_release(t->base);
     release_storage(t->storage);
     br__object_free(t, sizeof *t);
 }
