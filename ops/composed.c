@@ -59,7 +59,7 @@ static void differentiate(const plan *p, br_tensor *const *leaves, bool create_g
 static void again_backward(br_node *node, br_tensor *ddx0, br_tensor **d)
 {
     const plan *p = br_params(node);
-    br_tensor *values[MOST], *leaves[MOST], *dx[BR_COMPOSED_INPUTS] = { NULL };
+    br_tensor *values[MOST] = { NULL }, *leaves[MOST], *dx[BR_COMPOSED_INPUTS] = { NULL };
     br_tensor *made[BR_COMPOSED_INPUTS], *gradients[BR_COMPOSED_INPUTS], *by[MOST], *found[MOST];
     int n = p->n_inputs + p->n_outputs, n_made = 0, n_by = 0;
     for (int i = 0; i < n; i++)
