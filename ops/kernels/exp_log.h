@@ -6,21 +6,17 @@
 #ifndef BR_KERNELS_EXP_LOG_H
 #define BR_KERNELS_EXP_LOG_H
 
-#include "ops/kernels/loops.h"
-#include "ops/kernels/math.h"
+#include "ops/kernels/pointwise.h"
 
 #ifdef BR_KERNEL_F64
 
-UNARY_LOOP(exp_loop, real, real_exp(x))
-UNARY_LOOP(log_loop, real, real_log(x))
-BINARY_LOOP(pow_loop, real, real, pow(a, b))
+CALLED_UNARY(exp, real_exp(x))
+CALLED_UNARY(log, real_log(x))
+CALLED_BINARY(pow, pow(a, b))
 
 #else
 
 enum { ORDINARY_RUN = 512 };
-
-UNARY_LOOP(exp_any_loop, real, real_exp(x))
-UNARY_LOOP(log_any_loop, real, real_log(x))
 
 /* An element is ordinary if key(x) <= most. */
 #    define EXP_KEY(x) (bits_of(x) << 1)
@@ -28,35 +24,31 @@ UNARY_LOOP(log_any_loop, real, real_log(x))
 #    define LOG_KEY(x) (bits_of(x) - 0x00800000u)
 #    define LOG_MOST   0x7effffffu /* 2^-126 <= x < infinity */
 
-#    define ORDINARY_LOOP(name, any_loop, key, most, ordinary)                               \
-        static bool name##_run(int64_t n, const real *x, real *y)                            \
-        {                                                                                    \
-            uint32_t largest = 0;                                                            \
-            for (int64_t i = 0; i < n; i++)                                                  \
-                largest = key(x[i]) > largest ? key(x[i]) : largest;                         \
-            if (largest > most)                                                              \
-                return false;                                                                \
-            INDEPENDENT                                                                      \
-            for (int64_t i = 0; i < n; i++)                                                  \
-                y[i] = ordinary(x[i]);                                                       \
-            return true;                                                                     \
-        }                                                                                    \
-        static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
-        {                                                                                    \
-            enum { SIZE = sizeof(real) };                                                    \
-            if (s[0] != SIZE || s[1] != SIZE) {                                              \
-                any_loop(n, data, s, params);                                                \
-                return;                                                                      \
-            }                                                                                \
-            for (int64_t i = 0; i < n; i += ORDINARY_RUN) {                                  \
-                char *at[] = { data[0] + i * SIZE, data[1] + i * SIZE };                     \
-                int64_t count = n - i < ORDINARY_RUN ? n - i : ORDINARY_RUN;                 \
-                if (!name##_run(count, (const void *)at[1], (void *)at[0]))                  \
-                    any_loop(count, at, s, params);                                          \
-            }                                                                                \
+/* n is a number of whole vectors. */
+#    define ORDINARY_LOOP(name, key, most, ordinary, any)                               \
+        static void name##_run(int64_t n, const real *x, real *y)                       \
+        {                                                                               \
+            uint32_t largest = 0;                                                       \
+            n &= -VECTOR;                                                               \
+            for (int64_t i = 0; i < n; i++)                                             \
+                largest = key(x[i]) > largest ? key(x[i]) : largest;                    \
+            if (largest <= most) {                                                      \
+                FOR_EACH_ELEMENT                                                        \
+                y[i] = ordinary(x[i]);                                                  \
+            } else {                                                                    \
+                FOR_EACH_ELEMENT                                                        \
+                y[i] = any(x[i]);                                                       \
+            }                                                                           \
+        }                                                                               \
+        LOOP(name##_loop)                                                               \
+        {                                                                               \
+            WHOLE_VECTORS(name##_loop, 2)                                               \
+            for (int64_t i = 0; i < n; i += ORDINARY_RUN)                               \
+                name##_run(n - i < ORDINARY_RUN ? n - i : ORDINARY_RUN, &REAL_AT(1, i), \
+                           &REAL_AT(0, i));                                             \
         }
-ORDINARY_LOOP(exp_loop, exp_any_loop, EXP_KEY, EXP_MOST, exp_ordinary)
-ORDINARY_LOOP(log_loop, log_any_loop, LOG_KEY, LOG_MOST, log_ordinary)
+ORDINARY_LOOP(exp, EXP_KEY, EXP_MOST, exp_ordinary, real_exp)
+ORDINARY_LOOP(log, LOG_KEY, LOG_MOST, log_ordinary, real_log)
 
 /* ---- Powers ---------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #define BR_KERNELS_GEMM_TILE_H
 
 #include "ops/kernels/kernels.h"
+#include "ops/kernels/loops.h"
 
 #include <stddef.h>
 #if defined(__AVX512F__)
@@ -48,14 +49,6 @@ typedef real vec_at __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(rea
 typedef real quad __attribute__((vector_size(4 * sizeof(real))));
 typedef real quad_at
     __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-/* Loops over the rows and vectors of a tile, so that its sums can be registers. */
-#if defined(__clang__)
-#    define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#    define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 /* ---- Parts of vectors ------------------------------------------------------------------------ */
 

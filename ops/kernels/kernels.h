@@ -21,83 +21,96 @@
  * operands' type, those of COMPARE are bool. PARAM(i) is number i of the loop's parameters,
  * doubles, as that type; i64's clamp has its own. */
 /* clang-format off */
-#define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE)                 \
-    UNARY(copy, x)                                                   \
-    UNARY(neg, -x)                                                   \
-    UNARY(sqrt, real_sqrt(x))                                        \
-    UNARY(rsqrt, 1 / real_sqrt(x))                                   \
-    UNARY(sin, real_sin(x))                                          \
-    UNARY(cos, real_cos(x))                                          \
-    UNARY(abs, x < 0 ? -x : x + 0)                                   \
-    UNARY(sign, (real)((x > 0) - (x < 0)))                           \
-    UNARY(floor, real_floor(x))                                      \
-    UNARY(ceil, real_ceil(x))                                        \
-    UNARY(round, real_round(x))                                      \
-    UNARY(erf, real_erf(x))                                          \
-    UNARY(tanh, real_tanh(x))                                        \
-    UNARY(sigmoid, real_sigmoid(x))                                  \
-    UNARY(relu, x < 0 ? 0 : x)                                       \
-    UNARY(gelu_erf, gelu_erf(x))                                     \
-    UNARY(gelu_tanh, gelu_tanh(x))                                   \
-    UNARY(silu, silu(x))                                             \
-    UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                      \
-    UNARY(elu, elu(x, PARAM(0)))                                     \
-    UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                 \
-    UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1)))  \
-    UNARY(exp2, REAL(exp2)(x))                                       \
-    UNARY(expm1, REAL(expm1)(x))                                     \
-    UNARY(log2, REAL(log2)(x))                                       \
-    UNARY(log10, REAL(log10)(x))                                     \
-    UNARY(log1p, REAL(log1p)(x))                                     \
-    UNARY(tan, REAL(tan)(x))                                         \
-    UNARY(asin, REAL(asin)(x))                                       \
-    UNARY(acos, REAL(acos)(x))                                       \
-    UNARY(atan, REAL(atan)(x))                                       \
-    UNARY(sinh, REAL(sinh)(x))                                       \
-    UNARY(cosh, REAL(cosh)(x))                                       \
-    UNARY(asinh, REAL(asinh)(x))                                     \
-    UNARY(acosh, REAL(acosh)(x))                                     \
-    UNARY(atanh, REAL(atanh)(x))                                     \
-    UNARY(erfc, REAL(erfc)(x))                                       \
-    UNARY(reciprocal, 1 / x)                                         \
-    UNARY(square, x *x)                                              \
-    UNARY(trunc, REAL(trunc)(x))                                     \
-    UNARY(logsigmoid, -softplus(-x, 1, INFINITY))                    \
-    UNARY(softsign, x / (1 + REAL(fabs)(x)))                         \
-    UNARY(mish, x * real_tanh(softplus(x, 1, 20)))                   \
-    BINARY(atan2, REAL(atan2)(a, b))                                 \
-    BINARY(hypot, REAL(hypot)(a, b))                                 \
-    BINARY(fmod, REAL(fmod)(a, b))                                   \
-    BINARY(remainder, real_remainder(a, b))                          \
-    BINARY(floor_divide, real_floor_divide(a, b))                    \
-    BINARY(logaddexp, logaddexp(a, b))                               \
-    BINARY(xlogy, a == 0 && b == b ? 0 : a * REAL(log)(b))           \
-    BINARY(add, a + b)                                               \
-    BINARY(sub, a - b)                                               \
-    BINARY(mul, a * b)                                               \
-    BINARY(div, a / b)                                               \
-    BINARY(maximum, real_maximum(a, b))                              \
-    BINARY(minimum, real_minimum(a, b))                              \
-    /* Gradients: a is dy; b is the output, from gelu on x */        \
-    BINARY(tanh_grad, a * (1 - b * b))                               \
-    BINARY(sigmoid_grad, a * (1 - b) * b)                            \
-    BINARY(relu_grad, b <= 0 ? 0 : a)                                \
-    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))                     \
-    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))                   \
-    BINARY(silu_grad, a * silu_slope(b))                             \
-    BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))                \
-    BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                     \
-    BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1))) \
-    BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)        \
-    COMPARE(eq, a == b)                                              \
-    COMPARE(ne, a != b)                                              \
-    COMPARE(lt, a < b)                                               \
-    COMPARE(le, a <= b)                                              \
-    COMPARE(gt, a > b)                                               \
-    COMPARE(ge, a >= b)                                              \
-    COMPARE(infinite, a == b && a - b != 0)                          \
-    COMPARE(finite, a - b == 0)                                      \
+
+/* What the compiler makes vectors of; ARITHMETIC has forms for a scalar, too. In a gradient a is dy,
+ * and b the output, from gelu on x. */
+#define BR_PLAIN_KERNELS(UNARY, BINARY, ARITHMETIC, COMPARE)        \
+    UNARY(copy, x)                                                  \
+    UNARY(neg, -x)                                                  \
+    UNARY(sqrt, real_sqrt(x))                                       \
+    UNARY(rsqrt, 1 / real_sqrt(x))                                  \
+    UNARY(abs, x < 0 ? -x : x + 0)                                  \
+    UNARY(sign, (real)((x > 0) - (x < 0)))                          \
+    UNARY(floor, real_floor(x))                                     \
+    UNARY(ceil, real_ceil(x))                                       \
+    UNARY(round, real_round(x))                                     \
+    UNARY(relu, x < 0 ? 0 : x)                                      \
+    UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                     \
+    UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1))) \
+    UNARY(reciprocal, 1 / x)                                        \
+    UNARY(square, x *x)                                             \
+    UNARY(trunc, REAL(trunc)(x))                                    \
+    UNARY(softsign, x / (1 + REAL(fabs)(x)))                        \
+    ARITHMETIC(add, a + b)                                          \
+    ARITHMETIC(sub, a - b)                                          \
+    ARITHMETIC(mul, a * b)                                          \
+    ARITHMETIC(div, a / b)                                          \
+    BINARY(maximum, real_maximum(a, b))                             \
+    BINARY(minimum, real_minimum(a, b))                             \
+    BINARY(tanh_grad, a * (1 - b * b))                              \
+    BINARY(sigmoid_grad, a * (1 - b) * b)                           \
+    BINARY(relu_grad, b <= 0 ? 0 : a)                               \
+    BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))               \
+    BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)       \
+    COMPARE(eq, a == b)                                             \
+    COMPARE(ne, a != b)                                             \
+    COMPARE(lt, a < b)                                              \
+    COMPARE(le, a <= b)                                             \
+    COMPARE(gt, a > b)                                              \
+    COMPARE(ge, a >= b)                                             \
+    COMPARE(infinite, a == b && a - b != 0)                         \
+    COMPARE(finite, a - b == 0)                                     \
     COMPARE(close, is_close((double)a, (double)b, params))
+
+/* Our own functions for f32, libm's for f64. */
+#define BR_SMOOTH_KERNELS(UNARY, BINARY)             \
+    UNARY(erf, real_erf(x))                          \
+    UNARY(tanh, real_tanh(x))                        \
+    UNARY(sigmoid, real_sigmoid(x))                  \
+    UNARY(gelu_erf, gelu_erf(x))                     \
+    UNARY(gelu_tanh, gelu_tanh(x))                   \
+    UNARY(silu, silu(x))                             \
+    UNARY(elu, elu(x, PARAM(0)))                     \
+    UNARY(softplus, softplus(x, PARAM(0), PARAM(1))) \
+    UNARY(logsigmoid, -softplus(-x, 1, INFINITY))    \
+    UNARY(mish, x * real_tanh(softplus(x, 1, 20)))   \
+    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))     \
+    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))   \
+    BINARY(silu_grad, a * silu_slope(b))             \
+    BINARY(elu_grad, a * elu_slope(b, PARAM(0)))     \
+    BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))
+
+/* libm's for both. */
+#define BR_LIBM_KERNELS(UNARY, BINARY)            \
+    UNARY(sin, real_sin(x))                       \
+    UNARY(cos, real_cos(x))                       \
+    UNARY(exp2, REAL(exp2)(x))                    \
+    UNARY(expm1, REAL(expm1)(x))                  \
+    UNARY(log2, REAL(log2)(x))                    \
+    UNARY(log10, REAL(log10)(x))                  \
+    UNARY(log1p, REAL(log1p)(x))                  \
+    UNARY(tan, REAL(tan)(x))                      \
+    UNARY(asin, REAL(asin)(x))                    \
+    UNARY(acos, REAL(acos)(x))                    \
+    UNARY(atan, REAL(atan)(x))                    \
+    UNARY(sinh, REAL(sinh)(x))                    \
+    UNARY(cosh, REAL(cosh)(x))                    \
+    UNARY(asinh, REAL(asinh)(x))                  \
+    UNARY(acosh, REAL(acosh)(x))                  \
+    UNARY(atanh, REAL(atanh)(x))                  \
+    UNARY(erfc, REAL(erfc)(x))                    \
+    BINARY(atan2, REAL(atan2)(a, b))              \
+    BINARY(hypot, REAL(hypot)(a, b))              \
+    BINARY(fmod, REAL(fmod)(a, b))                \
+    BINARY(remainder, real_remainder(a, b))       \
+    BINARY(floor_divide, real_floor_divide(a, b)) \
+    BINARY(logaddexp, logaddexp(a, b))            \
+    BINARY(xlogy, a == 0 && b == b ? 0 : a * REAL(log)(b))
+
+#define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE) \
+    BR_PLAIN_KERNELS(UNARY, BINARY, BINARY, COMPARE) \
+    BR_SMOOTH_KERNELS(UNARY, BINARY)                 \
+    BR_LIBM_KERNELS(UNARY, BINARY)
 /* clang-format on */
 
 #define BR_LOOP_FIELD(name, expression) br_loop name;

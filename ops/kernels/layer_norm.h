@@ -48,9 +48,10 @@ static void layer_norm_kernel(const br_layer_norm_work *w)
         layer_norm_row(w, row);
 }
 
-/* Adds to the sums of g = dy weight and of g xhat, xhat = (x - mean) rstd, over a block. */
-static void add_block_sums(const real *x, const real *dy, const real *weight, int64_t n, real mean,
-                           real rstd, double *sum_g, double *sum_gx)
+/* Adds to the sums of g = dy weight and of g xhat, xhat = (x - mean) rstd, over a block. Whether
+ * there is a weight is known when it is inlined. */
+ALWAYS_INLINE void add_block_sums(const real *x, const real *dy, const real *weight, int64_t n,
+                                  real mean, real rstd, double *sum_g, double *sum_gx)
 {
     real of_g = 0, of_gx = 0;
 #pragma omp simd reduction(+ : of_g, of_gx)
@@ -64,10 +65,11 @@ static void add_block_sums(const real *x, const real *dy, const real *weight, in
 }
 
 /* dx = rstd (g - mean of g - xhat mean of g xhat); without a mean that of g is not taken off. */
-static void layer_norm_dx(const br_layer_norm_work *w, int64_t row, real mean, real rstd)
+ALWAYS_INLINE void layer_norm_dx(const br_layer_norm_work *w, const real *weight, int64_t row,
+                                 real mean, real rstd)
 {
     const int64_t n = w->n;
-    const real *restrict x = (const real *)w->x + row * n, *weight = w->weight;
+    const real *restrict x = (const real *)w->x + row * n;
     const real *restrict dy = (const real *)w->dy + row * n;
     real *restrict dx = (real *)w->dx + row * n;
     double sum_g = 0, sum_gx = 0;
@@ -89,12 +91,16 @@ static void layer_norm_grad_kernel(const br_layer_norm_work *w)
         const real *restrict x = (const real *)w->x + row * n;
         const real *restrict dy = (const real *)w->dy + row * n;
         real mean = w->mean ? ((const real *)w->mean)[row] : 0, rstd = ((const real *)w->rstd)[row];
-        if (w->dx)
-            layer_norm_dx(w, row, mean, rstd);
-        for (int64_t i = 0; dweight && i < n; i++)
-            dweight[i] += dy[i] * ((x[i] - mean) * rstd);
-        for (int64_t i = 0; dbias && i < n; i++)
-            dbias[i] += dy[i];
+        if (w->dx && w->weight)
+            layer_norm_dx(w, w->weight, row, mean, rstd);
+        else if (w->dx)
+            layer_norm_dx(w, NULL, row, mean, rstd);
+        if (dweight)
+            for (int64_t i = 0; i < n; i++)
+                dweight[i] += dy[i] * ((x[i] - mean) * rstd);
+        if (dbias)
+            for (int64_t i = 0; i < n; i++)
+                dbias[i] += dy[i];
     }
 }
 

@@ -1,12 +1,13 @@
 /* ops/kernels/loops.h - bodies of pointwise loops, for any element type.
  *
- * Each loop has a plain form for operands without gaps, which the compiler vectorises, the same for
- * an operand that is one value throughout, and a form for all other strides. The output may be one
- * of the inputs but must not overlap one otherwise. */
+ * Each loop is written once, for operands without gaps, which the compiler vectorises; by_blocks()
+ * brings all others into that form. Only what costs little more than its memory has a form of its
+ * own for an operand that is one value throughout. The output may be one of the inputs but must not
+ * overlap one otherwise. */
 #ifndef BR_LOOPS_H
 #define BR_LOOPS_H
 
-#include "tensor/loop.h"
+#include "ops/kernels/blocks.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -20,6 +21,14 @@
 #    define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+/* Loops of few iterations that are spelled out, so that what they work on can be registers. */
+#if defined(__clang__)
+#    define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#    define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 /* Element i of operand k at a distance of `step` bytes. */
 #define AT(type, k, i, step) (*(type *)(void *)(data[k] + (i) * (step)))
 
@@ -27,114 +36,128 @@
     INDEPENDENT          \
     for (int64_t i = 0; i < n; i++)
 
-#define UNARY_LOOP(name, type, expression)                                               \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
-    {                                                                                    \
-        enum { SIZE = sizeof(type) };                                                    \
-        (void)params;                                                                    \
-        if (s[0] == SIZE && s[1] == SIZE) {                                              \
-            FOR_EACH_ELEMENT                                                             \
-            {                                                                            \
-                const type x = AT(const type, 1, i, SIZE);                               \
-                AT(type, 0, i, SIZE) = expression;                                       \
-            }                                                                            \
-        } else if (s[0] == SIZE && s[1] == 0) {                                          \
-            const type x = AT(const type, 1, 0, SIZE);                                   \
-            const type y = expression;                                                   \
-            FOR_EACH_ELEMENT                                                             \
-            AT(type, 0, i, SIZE) = y;                                                    \
-        } else {                                                                         \
-            for (int64_t i = 0; i < n; i++) {                                            \
-                const type x = AT(const type, 1, i, s[1]);                               \
-                AT(type, 0, i, s[0]) = expression;                                       \
-            }                                                                            \
-        }                                                                                \
+#define LOOP(name) \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)
+
+/* Where a single element lies is told by no stride. */
+#define UNARY_LOOP(name, type, expression)                                       \
+    LOOP(name)                                                                   \
+    {                                                                            \
+        enum { SIZE = sizeof(type) };                                            \
+        if (n > 1 && (s[0] != SIZE || s[1] != SIZE)) {                           \
+            by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, SIZE, 0, 0)); \
+            return;                                                              \
+        }                                                                        \
+        FOR_EACH_ELEMENT                                                         \
+        {                                                                        \
+            const type x = AT(const type, 1, i, SIZE);                           \
+            AT(type, 0, i, SIZE) = expression;                                   \
+        }                                                                        \
     }
 
-#define BINARY_LOOP(name, type, out_type, expression)                                      \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)   \
-    {                                                                                      \
-        enum { SIZE = sizeof(type), OUT_SIZE = sizeof(out_type) };                         \
-        (void)params;                                                                      \
-        if (s[0] == OUT_SIZE && s[1] == SIZE && s[2] == SIZE) {                            \
-            FOR_EACH_ELEMENT                                                               \
-            {                                                                              \
-                const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
-                AT(out_type, 0, i, OUT_SIZE) = expression;                                 \
-            }                                                                              \
-        } else if (s[0] == OUT_SIZE && s[1] == SIZE && s[2] == 0) {                        \
-            const type b = AT(const type, 2, 0, SIZE);                                     \
-            FOR_EACH_ELEMENT                                                               \
-            {                                                                              \
-                const type a = AT(const type, 1, i, SIZE);                                 \
-                AT(out_type, 0, i, OUT_SIZE) = expression;                                 \
-            }                                                                              \
-        } else if (s[0] == OUT_SIZE && s[1] == 0 && s[2] == SIZE) {                        \
-            const type a = AT(const type, 1, 0, SIZE);                                     \
-            FOR_EACH_ELEMENT                                                               \
-            {                                                                              \
-                const type b = AT(const type, 2, i, SIZE);                                 \
-                AT(out_type, 0, i, OUT_SIZE) = expression;                                 \
-            }                                                                              \
-        } else {                                                                           \
-            for (int64_t i = 0; i < n; i++) {                                              \
-                const type a = AT(const type, 1, i, s[1]), b = AT(const type, 2, i, s[2]); \
-                AT(out_type, 0, i, s[0]) = expression;                                     \
-            }                                                                              \
-        }                                                                                  \
+#define BINARY_DENSE(name, type, out_type, expression)                              \
+    if (n > 1 && (s[0] != OUT_SIZE || s[1] != SIZE || s[2] != SIZE)) {              \
+        by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
+        return;                                                                     \
+    }                                                                               \
+    FOR_EACH_ELEMENT                                                                \
+    {                                                                               \
+        const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE);  \
+        AT(out_type, 0, i, OUT_SIZE) = expression;                                  \
     }
 
-#define TERNARY_LOOP(name, type, expression)                                               \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)   \
-    {                                                                                      \
-        enum { SIZE = sizeof(type) };                                                      \
-        (void)params;                                                                      \
-        if (s[0] == SIZE && s[1] == SIZE && s[2] == SIZE && s[3] == SIZE) {                \
-            FOR_EACH_ELEMENT                                                               \
-            {                                                                              \
-                const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
-                const type c = AT(const type, 3, i, SIZE);                                 \
-                AT(type, 0, i, SIZE) = expression;                                         \
-            }                                                                              \
-        } else if (s[0] == SIZE && s[1] == SIZE && s[2] == SIZE && s[3] == 0) {            \
-            const type c = AT(const type, 3, 0, SIZE);                                     \
-            FOR_EACH_ELEMENT                                                               \
-            {                                                                              \
-                const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
-                AT(type, 0, i, SIZE) = expression;                                         \
-            }                                                                              \
-        } else {                                                                           \
-            for (int64_t i = 0; i < n; i++) {                                              \
-                const type a = AT(const type, 1, i, s[1]), b = AT(const type, 2, i, s[2]); \
-                const type c = AT(const type, 3, i, s[3]);                                 \
-                AT(type, 0, i, s[0]) = expression;                                         \
-            }                                                                              \
-        }                                                                                  \
+#define BINARY_LOOP(name, type, out_type, expression)              \
+    LOOP(name)                                                     \
+    {                                                              \
+        enum { SIZE = sizeof(type), OUT_SIZE = sizeof(out_type) }; \
+        BINARY_DENSE(name, type, out_type, expression)             \
     }
 
-#define WHERE_LOOP(name, type)                                                                   \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)         \
-    {                                                                                            \
-        enum { SIZE = sizeof(type) };                                                            \
-        (void)params;                                                                            \
-        if (s[0] == SIZE && s[1] == 1 && s[2] == SIZE && s[3] == SIZE) {                         \
-            FOR_EACH_ELEMENT                                                                     \
-            {                                                                                    \
-                const type a = AT(const type, 2, i, SIZE), b = AT(const type, 3, i, SIZE);       \
-                AT(type, 0, i, SIZE) = data[1][i] ? a : b;                                       \
-            }                                                                                    \
-        } else if (s[0] == SIZE && s[1] == 1 && s[2] == 0 && s[3] == SIZE) {                     \
-            const type a = AT(const type, 2, 0, SIZE);                                           \
-            FOR_EACH_ELEMENT                                                                     \
-            {                                                                                    \
-                const type b = AT(const type, 3, i, SIZE);                                       \
-                AT(type, 0, i, SIZE) = data[1][i] ? a : b;                                       \
-            }                                                                                    \
-        } else {                                                                                 \
-            for (int64_t i = 0; i < n; i++)                                                      \
-                AT(type, 0, i, s[0]) =                                                           \
-                    data[1][i * s[1]] ? AT(const type, 2, i, s[2]) : AT(const type, 3, i, s[3]); \
-        }                                                                                        \
+/* The same, with forms for a scalar. */
+#define ARITHMETIC_LOOP(name, type, expression)            \
+    LOOP(name)                                             \
+    {                                                      \
+        enum { SIZE = sizeof(type), OUT_SIZE = SIZE };     \
+        if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {   \
+            const type b = AT(const type, 2, 0, SIZE);     \
+            FOR_EACH_ELEMENT                               \
+            {                                              \
+                const type a = AT(const type, 1, i, SIZE); \
+                AT(type, 0, i, SIZE) = expression;         \
+            }                                              \
+            return;                                        \
+        }                                                  \
+        if (s[0] == SIZE && s[1] == 0 && s[2] == SIZE) {   \
+            const type a = AT(const type, 1, 0, SIZE);     \
+            FOR_EACH_ELEMENT                               \
+            {                                              \
+                const type b = AT(const type, 2, i, SIZE); \
+                AT(type, 0, i, SIZE) = expression;         \
+            }                                              \
+            return;                                        \
+        }                                                  \
+        BINARY_DENSE(name, type, type, expression)         \
+    }
+
+#define TERNARY_LOOP(name, type, expression)                                           \
+    LOOP(name)                                                                         \
+    {                                                                                  \
+        enum { SIZE = sizeof(type) };                                                  \
+        if (n > 1 && (s[0] != SIZE || s[1] != SIZE || s[2] != SIZE || s[3] != SIZE)) { \
+            by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, SIZE, SIZE, SIZE)); \
+            return;                                                                    \
+        }                                                                              \
+        FOR_EACH_ELEMENT                                                               \
+        {                                                                              \
+            const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
+            const type c = AT(const type, 3, i, SIZE);                                 \
+            AT(type, 0, i, SIZE) = expression;                                         \
+        }                                                                              \
+    }
+
+#define WHERE_LOOP(name, type)                                                         \
+    LOOP(name)                                                                         \
+    {                                                                                  \
+        enum { SIZE = sizeof(type) };                                                  \
+        if (s[0] == SIZE && s[1] == 1 && s[2] == 0 && s[3] == SIZE) {                  \
+            const type a = AT(const type, 2, 0, SIZE);                                 \
+            FOR_EACH_ELEMENT                                                           \
+            {                                                                          \
+                const type b = AT(const type, 3, i, SIZE);                             \
+                AT(type, 0, i, SIZE) = data[1][i] ? a : b;                             \
+            }                                                                          \
+            return;                                                                    \
+        }                                                                              \
+        if (n > 1 && (s[0] != SIZE || s[1] != 1 || s[2] != SIZE || s[3] != SIZE)) {    \
+            by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, 1, SIZE, SIZE));    \
+            return;                                                                    \
+        }                                                                              \
+        FOR_EACH_ELEMENT                                                               \
+        {                                                                              \
+            const type a = AT(const type, 2, i, SIZE), b = AT(const type, 3, i, SIZE); \
+            AT(type, 0, i, SIZE) = data[1][i] ? a : b;                                 \
+        }                                                                              \
+    }
+
+/* Loops that call a function for each element, and so need no form but this. */
+#define UNARY_CALLS(name, type, expression)            \
+    LOOP(name)                                         \
+    {                                                  \
+        (void)params;                                  \
+        for (int64_t i = 0; i < n; i++) {              \
+            const type x = AT(const type, 1, i, s[1]); \
+            AT(type, 0, i, s[0]) = expression;         \
+        }                                              \
+    }
+
+#define BINARY_CALLS(name, type, expression)                                           \
+    LOOP(name)                                                                         \
+    {                                                                                  \
+        (void)params;                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                              \
+            const type a = AT(const type, 1, i, s[1]), b = AT(const type, 2, i, s[2]); \
+            AT(type, 0, i, s[0]) = expression;                                         \
+        }                                                                              \
     }
 
 /* |a - b| <= atol + rtol |b|; params are { rtol, atol }. */

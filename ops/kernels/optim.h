@@ -1,7 +1,8 @@
 /* ops/kernels/optim.h - the updates of optimizers and the norms of gradients; part of variant.c.
  *
- * An update reads and writes each array once: it is as fast as memory. Scalars are worked out in
- * double and rounded once. */
+ * An update goes over pieces that stay in the first-level cache, one short loop for each of its
+ * parts, so that none has to choose by element; memory is read and written once. Scalars are worked
+ * out in double and rounded once. */
 #ifndef BR_KERNELS_OPTIM_H
 #define BR_KERNELS_OPTIM_H
 
@@ -9,28 +10,43 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
-/* What is gone down by: the gradient, or its opposite where the loss is to grow. */
-static inline real downhill(real g, bool maximize)
+enum { PIECE = 512 };
+
+static inline int64_t piece_at(int64_t i, int64_t n)
 {
-    return maximize ? -g : g;
+    return n - i < PIECE ? n - i : PIECE;
 }
 
-/* p *= keep;  g += decay p;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
- * p -= step_size m / (sqrt(v) / root + eps), or with amsgrad by the largest v so far */
-static inline void adam_loop(int64_t n, real *p, const real *g, real *m, real *v, real *most,
-                             const br_adam_args *args)
+/* What is gone down by: the gradient, or its opposite where the loss is to grow, and decay p. It is
+ * in `d`, or g itself. */
+static const real *downhill(int64_t n, const real *g, const real *p, double weight_decay,
+                            bool maximize, real *restrict d)
+{
+    const real sign = maximize ? -1 : 1, decay = (real)weight_decay;
+    if (!maximize && weight_decay == 0)
+        return g;
+    FOR_EACH_ELEMENT
+    d[i] = sign * g[i];
+    if (weight_decay == 0)
+        return d;
+    FOR_EACH_ELEMENT
+    d[i] += decay * p[i];
+    return d;
+}
+
+/* p *= keep;  m += (1 - beta1) (d - m);  v = beta2 v + (1 - beta2) d^2;
+ * p -= step_size m / (sqrt(v) / root + eps), or with amsgrad by the largest v so far. Whether there
+ * is `most` is known when it is inlined. */
+ALWAYS_INLINE void adam_piece(int64_t n, real *p, const real *d, real *m, real *v, real *most,
+                              const br_adam_args *args)
 {
     const real weight1 = (real)(1 - args->beta1), weight2 = (real)(1 - args->beta2);
     const real beta2 = (real)args->beta2, eps = (real)args->eps, root = (real)args->root;
-    const real step_size = (real)args->step_size, decay = (real)args->weight_decay;
-    const real keep = (real)args->keep;
-    const bool maximize = args->maximize;
+    const real step_size = (real)args->step_size, keep = (real)args->keep;
     FOR_EACH_ELEMENT
     {
-        const real down = downhill(g[i], maximize);
-        const real d = decay != 0 ? down + decay * p[i] : down;
-        const real mean = m[i] + weight1 * (d - m[i]);
-        const real square = beta2 * v[i] + weight2 * d * d;
+        const real mean = m[i] + weight1 * (d[i] - m[i]);
+        const real square = beta2 * v[i] + weight2 * d[i] * d[i];
         real scale = square;
         if (most)
             most[i] = scale = larger(most[i], square);
@@ -40,91 +56,127 @@ static inline void adam_loop(int64_t n, real *p, const real *g, real *m, real *v
     }
 }
 
-/* The loop without amsgrad has no branch. */
 static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
                         void *max_sq, const br_adam_args *args)
 {
-    if (max_sq)
-        adam_loop(n, param, grad, exp_avg, exp_avg_sq, max_sq, args);
-    else
-        adam_loop(n, param, grad, exp_avg, exp_avg_sq, NULL, args);
-}
-
-/* g += decay p;  p -= lr g */
-static void sgd_plain(int64_t n, real *p, const real *g, real lr, real decay, bool maximize)
-{
-    FOR_EACH_ELEMENT
-    {
-        const real down = downhill(g[i], maximize);
-        p[i] -= lr * (decay != 0 ? down + decay * p[i] : down);
+    real buffer[PIECE], *p = param, *m = exp_avg, *v = exp_avg_sq, *most = max_sq;
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t count = piece_at(i, n);
+        const real *g = (const real *)grad + i;
+        const real *d = downhill(count, g, p + i, args->weight_decay, args->maximize, buffer);
+        if (most)
+            adam_piece(count, p + i, d, m + i, v + i, most + i, args);
+        else
+            adam_piece(count, p + i, d, m + i, v + i, NULL, args);
     }
 }
 
-/* g += decay p;  b = momentum b + (1 - dampening) g, or g at first;  p -= lr b or, as Nesterov has
- * it, lr (g + momentum b) */
-static void sgd_update(int64_t n, void *param, const void *grad, void *buffer,
+/* p -= lr d */
+static void step_down(int64_t n, real *p, const real *d, double lr)
+{
+    const real size = (real)lr;
+    FOR_EACH_ELEMENT
+    p[i] -= size * d[i];
+}
+
+/* b = momentum b + (1 - dampening) d, or d at first; to = b or, as Nesterov has it,
+ * d + momentum b. */
+static const real *add_momentum(int64_t n, const real *d, real *b, const br_sgd_args *args,
+                                real *to)
+{
+    const real momentum = (real)args->momentum, weight = (real)(1 - args->dampening);
+    if (args->first) {
+        memcpy(b, d, (size_t)n * sizeof *b);
+    } else {
+        FOR_EACH_ELEMENT
+        b[i] = momentum * b[i] + weight * d[i];
+    }
+    if (!args->nesterov)
+        return b;
+    FOR_EACH_ELEMENT
+    to[i] = d[i] + momentum * b[i];
+    return to;
+}
+
+static void sgd_update(int64_t n, void *param, const void *grad, void *velocity,
                        const br_sgd_args *args)
 {
-    real *p = param, *b = buffer;
-    const real *g = grad;
-    const real lr = (real)args->lr, decay = (real)args->weight_decay;
-    const real momentum = (real)args->momentum, weight = (real)(1 - args->dampening);
-    const bool first = args->first, nesterov = args->nesterov, maximize = args->maximize;
-    if (!b) {
-        sgd_plain(n, p, g, lr, decay, maximize);
-        return;
-    }
-    FOR_EACH_ELEMENT
-    {
-        const real down = downhill(g[i], maximize);
-        const real d = decay != 0 ? down + decay * p[i] : down;
-        const real moved = first ? d : momentum * b[i] + weight * d;
-        b[i] = moved;
-        p[i] -= lr * (nesterov ? d + momentum * moved : moved);
-    }
-}
-
-/* g += decay p;  v = alpha v + (1 - alpha) g^2;  a += (1 - alpha) (g - a), if centered;
- * d = g / (sqrt(v - a^2) + eps);  b = momentum b + d, if there is momentum;  p -= lr b or lr d */
-static void rmsprop_update(int64_t n, void *param, const void *grad, void *square_avg,
-                           void *grad_avg, void *buffer, const br_rmsprop_args *args)
-{
-    real *p = param, *v = square_avg, *a = grad_avg, *b = buffer;
-    const real *g = grad;
-    const real lr = (real)args->lr, alpha = (real)args->alpha, weight = (real)(1 - args->alpha);
-    const real eps = (real)args->eps, decay = (real)args->weight_decay;
-    const real momentum = (real)args->momentum;
-    const bool maximize = args->maximize;
-    FOR_EACH_ELEMENT
-    {
-        const real down = downhill(g[i], maximize);
-        const real d = decay != 0 ? down + decay * p[i] : down;
-        real square = v[i] = alpha * v[i] + weight * d * d;
-        if (a) {
-            a[i] += weight * (d - a[i]);
-            square -= a[i] * a[i];
-        }
-        real move = d / (real_sqrt(square) + eps);
+    real buffer[PIECE], *p = param, *b = velocity;
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t count = piece_at(i, n);
+        const real *g = (const real *)grad + i;
+        const real *d = downhill(count, g, p + i, args->weight_decay, args->maximize, buffer);
         if (b)
-            b[i] = move = momentum * b[i] + move;
-        p[i] -= lr * move;
+            d = add_momentum(count, d, b + i, args, buffer);
+        step_down(count, p + i, d, args->lr);
     }
 }
 
-/* g += decay p;  s += g^2;  p -= lr g / (sqrt(s) + eps) */
+/* v = alpha v + (1 - alpha) d^2;  a += (1 - alpha) (d - a), if centered;
+ * move = d / (sqrt(v - a^2) + eps) */
+static void rmsprop_piece(int64_t n, const real *d, real *v, real *a, const br_rmsprop_args *args,
+                          real *move)
+{
+    const real alpha = (real)args->alpha, weight = (real)(1 - args->alpha), eps = (real)args->eps;
+    real centered[PIECE];
+    const real *square = v;
+    FOR_EACH_ELEMENT
+    v[i] = alpha * v[i] + weight * d[i] * d[i];
+    if (a) {
+        FOR_EACH_ELEMENT
+        {
+            a[i] += weight * (d[i] - a[i]);
+            centered[i] = v[i] - a[i] * a[i];
+        }
+        square = centered;
+    }
+    FOR_EACH_ELEMENT
+    move[i] = d[i] / (real_sqrt(square[i]) + eps);
+}
+
+/* b = move += momentum b */
+static void keep_speed(int64_t n, real *move, real *b, double momentum)
+{
+    const real part = (real)momentum;
+    FOR_EACH_ELEMENT
+    b[i] = move[i] = part * b[i] + move[i];
+}
+
+static void rmsprop_update(int64_t n, void *param, const void *grad, void *square_avg,
+                           void *grad_avg, void *velocity, const br_rmsprop_args *args)
+{
+    real move[PIECE], *p = param, *v = square_avg, *a = grad_avg, *b = velocity;
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t count = piece_at(i, n);
+        const real *g = (const real *)grad + i;
+        const real *d = downhill(count, g, p + i, args->weight_decay, args->maximize, move);
+        rmsprop_piece(count, d, v + i, a ? a + i : NULL, args, move);
+        if (b)
+            keep_speed(count, move, b + i, args->momentum);
+        step_down(count, p + i, move, args->lr);
+    }
+}
+
+/* s += d^2;  p -= lr d / (sqrt(s) + eps) */
+static void adagrad_piece(int64_t n, real *p, const real *d, real *s, const br_adagrad_args *args)
+{
+    const real lr = (real)args->lr, eps = (real)args->eps;
+    FOR_EACH_ELEMENT
+    {
+        s[i] += d[i] * d[i];
+        p[i] -= lr * d[i] / (real_sqrt(s[i]) + eps);
+    }
+}
+
 static void adagrad_update(int64_t n, void *param, const void *grad, void *sum,
                            const br_adagrad_args *args)
 {
-    real *p = param, *s = sum;
-    const real *g = grad;
-    const real lr = (real)args->lr, eps = (real)args->eps, decay = (real)args->weight_decay;
-    const bool maximize = args->maximize;
-    FOR_EACH_ELEMENT
-    {
-        const real down = downhill(g[i], maximize);
-        const real d = decay != 0 ? down + decay * p[i] : down;
-        s[i] += d * d;
-        p[i] -= lr * d / (real_sqrt(s[i]) + eps);
+    real buffer[PIECE], *p = param, *s = sum;
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t count = piece_at(i, n);
+        const real *g = (const real *)grad + i;
+        const real *d = downhill(count, g, p + i, args->weight_decay, args->maximize, buffer);
+        adagrad_piece(count, p + i, d, s + i, args);
     }
 }
 

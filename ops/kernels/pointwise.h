@@ -2,16 +2,95 @@
 #ifndef BR_KERNELS_POINTWISE_H
 #define BR_KERNELS_POINTWISE_H
 
+#include "ops/kernels/gemm_tile.h"
 #include "ops/kernels/loops.h"
 #include "ops/kernels/math.h"
 
+#define REAL_AT(k, i) (((real *)(void *)data[k])[i])
+
 #define PARAM(i) ((real)((const double *)params)[i])
 
-#define REAL_UNARY(name, expression)   UNARY_LOOP(name##_loop, real, expression)
-#define REAL_BINARY(name, expression)  BINARY_LOOP(name##_loop, real, real, expression)
-#define REAL_COMPARE(name, expression) BINARY_LOOP(name##_loop, real, bool, expression)
+#define REAL_UNARY(name, expression)      UNARY_LOOP(name##_loop, real, expression)
+#define REAL_BINARY(name, expression)     BINARY_LOOP(name##_loop, real, real, expression)
+#define REAL_ARITHMETIC(name, expression) ARITHMETIC_LOOP(name##_loop, real, expression)
+#define REAL_COMPARE(name, expression)    BINARY_LOOP(name##_loop, real, bool, expression)
+#define CALLED_UNARY(name, expression)    UNARY_CALLS(name##_loop, real, expression)
+#define CALLED_BINARY(name, expression)   BINARY_CALLS(name##_loop, real, expression)
 
-BR_POINTWISE_KERNELS(REAL_UNARY, REAL_BINARY, REAL_COMPARE)
+/* Functions that for f32 are long vector code and for f64 libm's. The code is there once, for whole
+ * vectors: by_vectors() fills up the last one, which is faster than one element at a time, too. */
+#ifdef BR_KERNEL_F64
+#    define SMOOTH_UNARY  CALLED_UNARY
+#    define SMOOTH_BINARY CALLED_BINARY
+#else
+
+/* The first `count` elements of a vector, and ones, which no function takes long for. */
+static inline vec load_with_ones(const real *from, int64_t count)
+{
+    enum { MOST = 16 };
+    static const real ones[2 * MOST] = { [MOST] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    typedef BY_TYPE(int32_t, int64_t) bits __attribute__((vector_size(VECTOR_BYTES)));
+    const vec v = load_part(from, count), rest = *(const vec_at *)(ones + MOST - count);
+    return (vec)((bits)v | (bits)rest);
+}
+
+/* Runs `loop`, which is made for whole vectors, over any n elements of operands of this type. */
+static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, const int64_t *s,
+                                                 const void *params, br_loop loop, int operands)
+{
+    enum { SIZE = sizeof(real) };
+    const bool dense = s[0] == SIZE && s[1] == SIZE && (operands < 3 || s[2] == SIZE);
+    if (!dense && n > 1) {
+        by_blocks(n, data, s, params, loop,
+                  LOOP_FORM(VECTOR, SIZE, SIZE, operands < 3 ? 0 : SIZE, 0));
+        return;
+    }
+    static const int64_t steps[] = { SIZE, SIZE, SIZE };
+    const int64_t whole = n & -VECTOR;
+    if (whole > 0)
+        loop(whole, data, steps, params);
+    vec last[3];
+    for (int k = 1; k < operands; k++)
+        last[k] = load_with_ones((const real *)(void *)data[k] + whole, n - whole);
+    loop(VECTOR, (char *[]){ (char *)&last[0], (char *)&last[1], (char *)&last[2] }, steps, params);
+    store_part((real *)(void *)data[0] + whole, last[0], n - whole);
+}
+
+/* In a loop over `operands` of this type: leaves it to by_vectors() where they are not whole
+ * vectors without gaps. */
+#    define WHOLE_VECTORS(name, operands)                                      \
+        if (n % VECTOR != 0 || s[0] != sizeof(real) || s[1] != sizeof(real) || \
+            ((operands) == 3 && s[2] != sizeof(real))) {                       \
+            by_vectors(n, data, s, params, name, operands);                    \
+            return;                                                            \
+        }                                                                      \
+        n &= -VECTOR; /* what the compiler does not gather from the check */
+
+#    define SMOOTH_UNARY(name, expression)    \
+        LOOP(name##_loop)                     \
+        {                                     \
+            WHOLE_VECTORS(name##_loop, 2)     \
+            FOR_EACH_ELEMENT                  \
+            {                                 \
+                const real x = REAL_AT(1, i); \
+                REAL_AT(0, i) = expression;   \
+            }                                 \
+        }
+#    define SMOOTH_BINARY(name, expression)                      \
+        LOOP(name##_loop)                                        \
+        {                                                        \
+            WHOLE_VECTORS(name##_loop, 3)                        \
+            FOR_EACH_ELEMENT                                     \
+            {                                                    \
+                const real a = REAL_AT(1, i), b = REAL_AT(2, i); \
+                REAL_AT(0, i) = expression;                      \
+            }                                                    \
+        }
+#endif
+
+BR_PLAIN_KERNELS(REAL_UNARY, REAL_BINARY, REAL_ARITHMETIC, REAL_COMPARE)
+BR_SMOOTH_KERNELS(SMOOTH_UNARY, SMOOTH_BINARY)
+BR_LIBM_KERNELS(CALLED_UNARY, CALLED_BINARY)
 WHERE_LOOP(where_loop, real)
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
 

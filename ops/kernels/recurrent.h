@@ -5,48 +5,60 @@
 #define BR_KERNELS_RECURRENT_H
 
 #include "ops/kernels/kernels.h"
-#include "ops/kernels/math.h"
+#include "ops/kernels/pointwise.h"
+
+#include <string.h>
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* h = tanh or ReLU of both parts */
-static void rnn_row(bool relu, int64_t n, const real *restrict gi, const real *restrict gh,
-                    real *restrict out)
+/* Functions are left to their loops. */
+static void apply_to(real *x, int64_t n, br_loop loop)
 {
-    if (relu)
-        for (int64_t k = 0; k < n; k++)
-            out[k] = gi[k] + gh[k] > 0 ? gi[k] + gh[k] : 0;
-    else
-        for (int64_t k = 0; k < n; k++)
-            out[k] = real_tanh(gi[k] + gh[k]);
+    loop(n, (char *[]){ (char *)x, (char *)x }, (int64_t[]){ sizeof *x, sizeof *x }, NULL);
+}
+
+static void add_parts(int64_t n, const real *restrict gi, const real *restrict gh,
+                      real *restrict sum)
+{
+    for (int64_t k = 0; k < n; k++)
+        sum[k] = gi[k] + gh[k];
+}
+
+/* h = tanh or ReLU of both parts */
+static void rnn_row(bool relu, int64_t n, const real *gi, const real *gh, real *out)
+{
+    add_parts(n, gi, gh, out);
+    apply_to(out, n, relu ? relu_loop : tanh_loop);
 }
 
 /* c = f c' + i g, h = o tanh c; gates lie i, f, g, o */
-static void lstm_row(int64_t n, const real *restrict gi, const real *restrict gh,
-                     const real *restrict c, real *restrict gates, real *restrict c_out,
-                     real *restrict out)
+static void lstm_row(int64_t n, const real *gi, const real *gh, const real *restrict c,
+                     real *restrict gates, real *restrict c_out, real *restrict out)
 {
-    for (int64_t k = 0; k < n; k++) {
-        real i = real_sigmoid(gi[k] + gh[k]), f = real_sigmoid(gi[n + k] + gh[n + k]);
-        real g = real_tanh(gi[2 * n + k] + gh[2 * n + k]);
-        real o = real_sigmoid(gi[3 * n + k] + gh[3 * n + k]);
-        real next = f * c[k] + i * g;
-        gates[k] = i, gates[n + k] = f, gates[2 * n + k] = g, gates[3 * n + k] = o;
-        c_out[k] = next;
-        out[k] = o * real_tanh(next);
-    }
+    add_parts(4 * n, gi, gh, gates);
+    apply_to(gates, 2 * n, sigmoid_loop);
+    apply_to(gates + 2 * n, n, tanh_loop);
+    apply_to(gates + 3 * n, n, sigmoid_loop);
+    for (int64_t k = 0; k < n; k++)
+        out[k] = c_out[k] = gates[n + k] * c[k] + gates[k] * gates[2 * n + k];
+    apply_to(out, n, tanh_loop);
+    for (int64_t k = 0; k < n; k++)
+        out[k] *= gates[3 * n + k];
 }
 
 /* h = (1 - z) m + z h', m = tanh(gi_m + r gh_m); gates lie r, z, m, and gh_m behind them */
-static void gru_row(int64_t n, const real *restrict gi, const real *restrict gh,
-                    const real *restrict h, real *restrict gates, real *restrict out)
+static void gru_row(int64_t n, const real *gi, const real *gh, const real *restrict h,
+                    real *restrict gates, real *restrict out)
 {
-    for (int64_t k = 0; k < n; k++) {
-        real r = real_sigmoid(gi[k] + gh[k]), z = real_sigmoid(gi[n + k] + gh[n + k]);
-        real q = gh[2 * n + k], m = real_tanh(gi[2 * n + k] + r * q);
-        gates[k] = r, gates[n + k] = z, gates[2 * n + k] = m, gates[3 * n + k] = q;
-        out[k] = (1 - z) * m + z * h[k];
-    }
+    real *restrict z = gates + n, *restrict m = gates + 2 * n, *restrict q = gates + 3 * n;
+    add_parts(2 * n, gi, gh, gates);
+    apply_to(gates, 2 * n, sigmoid_loop);
+    memcpy(q, gh + 2 * n, (size_t)n * sizeof *q);
+    for (int64_t k = 0; k < n; k++)
+        m[k] = gi[2 * n + k] + gates[k] * gh[2 * n + k];
+    apply_to(m, n, tanh_loop);
+    for (int64_t k = 0; k < n; k++)
+        out[k] = (1 - z[k]) * m[k] + z[k] * h[k];
 }
 
 static void recurrent_step(const br_recurrent_work *w)
@@ -79,16 +91,19 @@ static void rnn_row_grad(bool relu, int64_t n, const real *restrict h, const rea
 }
 
 static void lstm_row_grad(int64_t n, const real *restrict gates, const real *restrict c_before,
-                          const real *restrict c, const real *restrict dh, real *restrict dc,
+                          const real *c, const real *restrict dh, real *restrict dc,
                           real *restrict dgi)
 {
+    real *restrict of_c = dgi + 3 * n; /* tanh c, until its gradient is there */
+    memcpy(of_c, c, (size_t)n * sizeof *c);
+    apply_to(of_c, n, tanh_loop);
     for (int64_t k = 0; k < n; k++) {
         real i = gates[k], f = gates[n + k], g = gates[2 * n + k], o = gates[3 * n + k];
-        real t = real_tanh(c[k]), d = dc[k] + dh[k] * o * (1 - t * t);
+        real t = of_c[k], d = dc[k] + dh[k] * o * (1 - t * t);
         dgi[k] = d * g * i * (1 - i);
         dgi[n + k] = d * c_before[k] * f * (1 - f);
         dgi[2 * n + k] = d * i * (1 - g * g);
-        dgi[3 * n + k] = dh[k] * t * o * (1 - o);
+        of_c[k] = dh[k] * t * o * (1 - o);
         dc[k] = d * f;
     }
 }

@@ -81,9 +81,11 @@ static void sum_run(const real *x, int64_t n, br_accumulator *value)
     }
     double lane[LANES];
     memcpy(lane, &sum, sizeof lane);
+    UNROLLED
     for (int width = LANES / 2; width > 0; width /= 2)
-        for (int k = 0; k < width; k++)
-            lane[k] += lane[k + width];
+        UNROLLED
+    for (int k = 0; k < width; k++)
+        lane[k] += lane[k + width];
     value->f += lane[0] + sum_few(x + i, n - i);
 }
 

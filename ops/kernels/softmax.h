@@ -162,48 +162,101 @@ static void log_softmax_grad_row(const real *restrict y, const real *restrict dy
 
 /* ---- Across rows side by side ---------------------------------------------------------------- */
 
+/* Loops over the rows side by side, of which x, y and dx may be the same memory. */
+
+/* e = exp(x - most), and its sum goes to sum. */
+static void exp_across(const real *x, const real *most, real *e, double *sum, int64_t rows)
+{
+    INDEPENDENT
+    for (int64_t j = 0; j < rows; j++) {
+        e[j] = exp_negative(x[j] - most[j]);
+        sum[j] += (double)e[j];
+    }
+}
+
+static void larger_across(const real *x, real *most, int64_t rows)
+{
+    INDEPENDENT
+    for (int64_t j = 0; j < rows; j++)
+        most[j] = larger(most[j], x[j]);
+}
+
+static void minus_across(const real *x, const real *b, real *y, int64_t rows)
+{
+    INDEPENDENT
+    for (int64_t j = 0; j < rows; j++)
+        y[j] = x[j] - b[j];
+}
+
+static void times_across(const real *b, real *y, int64_t rows)
+{
+    INDEPENDENT
+    for (int64_t j = 0; j < rows; j++)
+        y[j] *= b[j];
+}
+
 /* Element i of row j is x[i * step + j], and the same of y; rows is at most TILE. */
 static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
                            bool log_of)
 {
-    real most[TILE];
-    double sum[TILE];
-    for (int64_t j = 0; j < rows; j++) {
+    real most[TILE], e[TILE], last[TILE];
+    double sum[TILE] = { 0 };
+    const int64_t end = n * step;
+    for (int64_t j = 0; j < rows; j++)
         most[j] = -(real)INFINITY;
-        sum[j] = 0;
+    for (int64_t k = 0; k < end; k += step)
+        larger_across(x + k, most, rows);
+    for (int64_t k = 0; k < end; k += step) {
+        exp_across(x + k, most, log_of ? e : y + k, sum, rows);
+        if (log_of)
+            minus_across(x + k, most, y + k, rows);
     }
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < rows; j++)
-            most[j] = larger(most[j], x[i * step + j]);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < rows; j++) {
-            real e = exp_negative(x[i * step + j] - most[j]);
-            y[i * step + j] = log_of ? x[i * step + j] - most[j] : e;
-            sum[j] += (double)e;
-        }
-    real last[TILE];
     for (int64_t j = 0; j < rows; j++)
         last[j] = log_of ? (real)log(sum[j]) : (real)(1 / sum[j]);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < rows; j++)
-            y[i * step + j] = log_of ? y[i * step + j] - last[j] : y[i * step + j] * last[j];
+    for (int64_t k = 0; k < end; k += step) {
+        if (log_of)
+            minus_across(y + k, last, y + k, rows);
+        else
+            times_across(last, y + k, rows);
+    }
 }
 
+/* Adds dy, or y dy where there is a y. */
+static void add_across(const real *y, const real *dy, double *total, int64_t rows)
+{
+    if (y) {
+        INDEPENDENT
+        for (int64_t j = 0; j < rows; j++)
+            total[j] += (double)(y[j] * dy[j]);
+    } else {
+        INDEPENDENT
+        for (int64_t j = 0; j < rows; j++)
+            total[j] += (double)dy[j];
+    }
+}
+
+/* dx = dy - exp(y) sum of dy for log softmax, else y (dy - sum of y dy) */
 static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t n, int64_t rows,
                                 int64_t step, bool log_of)
 {
     double total[TILE] = { 0 };
     real sum[TILE];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < rows; j++)
-            total[j] += (double)(log_of ? dy[i * step + j] : y[i * step + j] * dy[i * step + j]);
+    const int64_t end = n * step;
+    for (int64_t k = 0; k < end; k += step)
+        add_across(log_of ? NULL : y + k, dy + k, total, rows);
     for (int64_t j = 0; j < rows; j++)
         sum[j] = (real)total[j];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < rows; j++) {
-            int64_t k = i * step + j;
-            dx[k] = log_of ? dy[k] - exp_negative(y[k]) * sum[j] : y[k] * (dy[k] - sum[j]);
+    for (int64_t k = 0; k < end; k += step) {
+        if (log_of) {
+            INDEPENDENT
+            for (int64_t j = 0; j < rows; j++)
+                dx[k + j] = dy[k + j] - exp_negative(y[k + j]) * sum[j];
+        } else {
+            INDEPENDENT
+            for (int64_t j = 0; j < rows; j++)
+                dx[k + j] = y[k + j] * (dy[k + j] - sum[j]);
         }
+    }
 }
 
 /* Short rows, each in one run, to rows side by side, TILE apart, and back. */
