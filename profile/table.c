@@ -43,7 +43,7 @@ static double limit_of(const br_peak *peak, const br_profile_row *row, char *whi
 
 static void print_share(const table *t, const br_profile_row *row)
 {
-    char which;
+    char which = 0;
     double limit = t->options.peak ? limit_of(t->options.peak, row, &which) : 0;
     if (row->total > 0 && limit > 0)
         fprintf(t->stream, "%8.0f %% %c", 100 * limit / row->total, which);
@@ -89,7 +89,7 @@ static void print_limits(const table *t, const br_profile_row *rows, int64_t cou
 {
     const br_peak *peak = t->options.peak;
     double least = 0;
-    char which;
+    char which = 0;
     for (int64_t i = 0; i < count; i++)
         if (rows[i].depth == 0)
             least += limit_of(peak, &rows[i], &which);
