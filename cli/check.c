@@ -57,9 +57,9 @@ static long long number(const json_t *report, const char *key)
 
 static void print_report(const char *path, const json_t *report)
 {
-    const char *key;
+    const char *key, *dtype;
     size_t i;
-    json_t *value;
+    json_t *value, *count;
     printf("%s  %s: %s %s: %zu calls, %lld with gradients, %zu refused; %.3g of the tolerance\n",
            number(report, "failed") ? "FAILED" : "passed", path,
            json_string_value(json_object_get(report, "op")),
@@ -73,7 +73,11 @@ static void print_report(const char *path, const json_t *report)
     }
     json_object_foreach(json_object_get(report, "skipped"), key, value)
     {
-        printf("        %lld left out: %s\n", (long long)json_integer_value(value), key);
+        json_object_foreach(value, dtype, count)
+        {
+            printf("        %lld of %s left out: %s\n", (long long)json_integer_value(count), dtype,
+                   key);
+        }
     }
 }
 

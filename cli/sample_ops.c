@@ -18,6 +18,10 @@
 #define AS(i, d) (a[d].given ? br_to(T(i), a[d].dtype) : T(i))
 /* The result, in the dtype that argument d asks for. */
 #define INTO(d, expression) (a[d].given ? br_to(expression, a[d].dtype) : (expression))
+/* Tensor i, with a dimension where it has none; and number s as a tensor like it, of tensor 0's
+ * dtype. */
+#define LINE(i)    (br_ndim(T(i)) ? T(i) : br_reshape(T(i), BR_SHAPE(1)))
+#define FULL(i, s) br_full(br_ndim(T(i)), br_sizes(T(i)), F(s), br_dtype_of(T(0)))
 /* A result behind the first. */
 #define OUT(i)   &out[i]
 #define CLONE(i) br_clone(T(i))

@@ -14,8 +14,7 @@ typedef struct sample_op {
     void (*call)(sample_arg *a, br_tensor **out);
     const char *left_out; /* why calls for which left_out_if() is true are not made */
     bool (*left_out_if)(sample_arg *a);
-    bool first_order; /* there is no second-order gradient */
-    bool dense;       /* may refuse inputs that are not contiguous */
+    bool dense; /* may refuse inputs that are not contiguous */
 } sample_op;
 
 extern const sample_op sample_ops[];

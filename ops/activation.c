@@ -91,8 +91,8 @@ static void gelu_tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_tensor *square = br_mul(x, x);
     br_tensor *z = br_mul_scalar(br_mul(x, br_add_scalar(br_mul_scalar(square, cubic), 1)), scale);
     br_tensor *slope = br_mul_scalar(br_add_scalar(br_mul_scalar(square, 3 * cubic), 1), scale);
-    br_tensor *s = br_sigmoid(z);
-    br_tensor *bend = br_mul(br_mul(x, slope), br_rsub_scalar(s, 1));
+    br_tensor *s = br__logistic(z);
+    br_tensor *bend = br_mul(br_mul(x, slope), br__logistic(br_neg(z)));
     dx[0] = br_mul(dy, br_mul(s, br_add_scalar(bend, 1)));
 }
 
@@ -221,7 +221,7 @@ static void softplus_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         return;
     }
     br_tensor *z = br_mul_scalar(br_saved(node, 0), param(node, 0));
-    dx[0] = br_where(br_gt_scalar(z, param(node, 1)), dy, br_mul(dy, br_sigmoid(z)));
+    dx[0] = br_where(br_gt_scalar(z, param(node, 1)), dy, br_mul(dy, br__logistic(z)));
 }
 
 static const br_op softplus_op = { "softplus", softplus_backward, false };

@@ -168,7 +168,24 @@ static void move(br_tensor *running, int64_t c, double value, double momentum)
     set(running, i, (1 - momentum) * get(running, i) + momentum * value);
 }
 
-/* Mean and rstd from x; running statistics, which only batch norm has, follow. */
+/* Running statistics follow those of the sets, of which they get the mean. */
+static void follow(const plan *p, const double *means, const double *squares,
+                   br_tensor *const *running, double momentum)
+{
+    int64_t sets = sets_of(p);
+    for (int64_t c = 0; (running[0] || running[1]) && c < p->channels; c++) {
+        double mean = 0, variance = 0;
+        for (int64_t s = 0; s < sets; s++) {
+            moments m = of_group(p, s, c, means, squares);
+            mean += m.mean;
+            variance += m.squares / (m.count - 1);
+        }
+        move(running[0], c, mean / (double)sets, momentum);
+        move(running[1], c, variance / (double)sets, momentum);
+    }
+}
+
+/* Mean and rstd from x; running statistics, which groups of channels do not have, follow. */
 static void compute_statistics(const char *op, const plan *p, const br_tensor *x,
                                const br_tensor *mean, const br_tensor *rstd,
                                br_tensor *const *running, double momentum)
@@ -195,9 +212,9 @@ static void compute_statistics(const char *op, const plan *p, const br_tensor *x
             moments m = of_group(p, s, first, doubles(means), doubles(squares));
             set(mean, at, m.mean);
             set(rstd, at, 1 / sqrt(m.squares / m.count + p->eps));
-            move(running[0], c, m.mean, momentum);
-            move(running[1], c, m.squares / (m.count - 1), momentum);
         }
+    if (ok)
+        follow(p, doubles(means), doubles(squares), running, momentum);
     br_scope_end(scope);
 }
 
@@ -372,6 +389,16 @@ static bool check(const char *op, const br_tensor *x, const br_tensor *weight,
     return check_channels(op, "weight", x, weight) && check_channels(op, "bias", x, bias);
 }
 
+/* Running statistics, which must be there unless they are computed. */
+static bool check_running(const char *op, const br_tensor *x, const br_tensor *mean,
+                          const br_tensor *var, bool computed)
+{
+    return check_channels(op, "running_mean", x, mean) &&
+           check_channels(op, "running_var", x, var) &&
+           (computed ||
+            (br__required(op, "running_mean", mean) && br__required(op, "running_var", var)));
+}
+
 static void normalise(const plan *p, const br_tensor *y, const br_tensor *x, const br_tensor *mean,
                       const br_tensor *rstd, const br_tensor *weight, const br_tensor *bias,
                       const br_tensor *scale, const br_tensor *shift)
@@ -430,11 +457,7 @@ br_tensor *br_f_batch_norm(br_tensor *x, br_tensor *running_mean, br_tensor *run
 {
     const char *op = "batch_norm";
     BR_OP(op);
-    if (!check(op, x, weight, bias) || !check_channels(op, "running_mean", x, running_mean) ||
-        !check_channels(op, "running_var", x, running_var))
-        return NULL;
-    if (!training && (!br__required(op, "running_mean", running_mean) ||
-                      !br__required(op, "running_var", running_var)))
+    if (!check(op, x, weight, bias) || !check_running(op, x, running_mean, running_var, training))
         return NULL;
     if (training && x->sizes[1] > 0 && x->numel == x->sizes[1])
         return br__fail(BR_ERROR_SHAPE, op,
@@ -448,15 +471,6 @@ br_tensor *br_f_batch_norm(br_tensor *x, br_tensor *running_mean, br_tensor *run
 static const br_op group_norm_op = { .name = "group_norm", .backward = norm_backward };
 static const br_op instance_norm_op = { .name = "instance_norm", .backward = norm_backward };
 
-static br_tensor *norm_of_items(const br_op *op, br_tensor *x, int64_t num_groups,
-                                br_tensor *weight, br_tensor *bias, double eps)
-{
-    plan p = { .group = num_groups > 0 ? x->sizes[1] / num_groups : 1,
-               .computed = true,
-               .eps = eps };
-    return norm(op, &p, x, weight, bias, (br_tensor *[]){ NULL, NULL }, 0);
-}
-
 br_tensor *br_f_group_norm(br_tensor *x, int64_t num_groups, br_tensor *weight, br_tensor *bias,
                            double eps)
 {
@@ -469,18 +483,24 @@ br_tensor *br_f_group_norm(br_tensor *x, int64_t num_groups, br_tensor *weight, 
                         "num_groups is %" PRId64 ", must be at least 1 and divide the %" PRId64
                         " channels of x %s",
                         num_groups, x->sizes[1], br__shape(x));
-    return norm_of_items(&group_norm_op, x, num_groups, weight, bias, eps);
+    plan p = { .group = x->sizes[1] / num_groups, .computed = true, .eps = eps };
+    return norm(&group_norm_op, &p, x, weight, bias, (br_tensor *[]){ NULL, NULL }, 0);
 }
 
-br_tensor *br_f_instance_norm(br_tensor *x, br_tensor *weight, br_tensor *bias, double eps)
+br_tensor *br_f_instance_norm(br_tensor *x, br_tensor *running_mean, br_tensor *running_var,
+                              br_tensor *weight, br_tensor *bias, bool use_input_stats,
+                              double momentum, double eps)
 {
     const char *op = instance_norm_op.name;
     BR_OP(op);
-    if (!check(op, x, weight, bias))
+    if (!check(op, x, weight, bias) ||
+        !check_running(op, x, running_mean, running_var, use_input_stats))
         return NULL;
-    if (x->ndim < 3 || (x->numel > 0 && x->numel == x->sizes[0] * x->sizes[1]))
+    if (x->ndim < 3 || (use_input_stats && x->numel > 0 && x->numel == x->sizes[0] * x->sizes[1]))
         return br__fail(BR_ERROR_SHAPE, op,
                         "x %s must have more than one value a channel behind batch and channels",
                         br__shape(x));
-    return norm_of_items(&instance_norm_op, x, x->sizes[1], weight, bias, eps);
+    plan p = { .group = 1, .across = !use_input_stats, .computed = use_input_stats, .eps = eps };
+    return norm(&instance_norm_op, &p, x, weight, bias,
+                (br_tensor *[]){ running_mean, running_var }, momentum);
 }

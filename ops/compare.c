@@ -218,6 +218,21 @@ void br__masked_fill_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op masked_fill_op = { "masked_fill", br__masked_fill_backward, false };
 
+br_tensor *br_masked_fill_tensor(br_tensor *x, br_tensor *mask, br_tensor *value)
+{
+    static const char op[] = "masked_fill_tensor";
+    BR_OP(op);
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (!br__required(op, "x", x) || !br__has_dtype(op, "mask", mask, BR_BOOL) ||
+        !br__same_dtype(op, "x", x, "value", value) ||
+        !br__broadcast_named(op, "x", x, "mask", mask, &ndim, sizes))
+        return NULL;
+    if (value->ndim != 0)
+        return br__fail(BR_ERROR_SHAPE, op, "value %s must have no dimensions", br__shape(value));
+    return br__composed(NULL, br_where(mask, value, x));
+}
+
 br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value)
 {
     BR_OP("masked_fill");

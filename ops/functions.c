@@ -3,6 +3,8 @@
  */
 #include "ops/ops_internal.h"
 
+#include <math.h>
+
 /* ---- Of one element -------------------------------------------------------------------------- */
 
 br_tensor *br__apply_function(const br__function *f, br_tensor *x)
@@ -69,7 +71,8 @@ static br_tensor *mish_slope(br_tensor *x)
     ROW(br_acosh, acosh, X, br_mul(dy, br_rsqrt(br_sub_scalar(br_mul(t, t), 1))))                 \
     ROW(br_atanh, atanh, X, br_div(dy, one_minus_square(t)))                                      \
     ROW(br_abs, abs, X, br_mul(dy, br_sign(t)))                                                   \
-    ROW(br_logsigmoid, logsigmoid, X, br_mul(dy, br_sigmoid(br_neg(t))))                          \
+    ROW(br__logistic, sigmoid, X, br_mul(dy, br_mul(br__logistic(t), br__logistic(br_neg(t)))))   \
+    ROW(br_logsigmoid, logsigmoid, X, br_mul(dy, br__logistic(br_neg(t))))                        \
     ROW(br_softsign, softsign, X, br_div(dy, br_square(br_add_scalar(br_abs(t), 1))))             \
     ROW(br_mish, mish, X, br_mul(dy, mish_slope(t)))                                              \
     /* Steps are flat: their gradient is 0 everywhere, at the jumps too. */                       \
@@ -104,9 +107,28 @@ typedef struct function_2 {
     size_t kernel;
 } function_2;
 
+bool br__divides(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+{
+    static const size_t divisions[] = { BR_LOOP(fmod), BR_LOOP(remainder), BR_LOOP(floor_divide),
+                                        BR_LOOP(trunc_divide) };
+    bool divides = false;
+    for (int i = 0; i < 4; i++)
+        divides = divides || kernel == divisions[i];
+    if (!divides || !a || !b || b->dtype != BR_I64 || a->numel == 0)
+        return !br_failed();
+    br_scope *scope = br_no_grad_begin();
+    if (br_item(br_all(b)) == 0)
+        br__fail(BR_ERROR_ARGUMENT, op, "b %s has a 0: integers are not divided by it",
+                 br__shape(b));
+    br_scope_end(scope);
+    return !br_failed();
+}
+
 static br_tensor *apply_2(const function_2 *f, br_tensor *a, br_tensor *b)
 {
     BR_OP(f->op.name);
+    if (!br__divides(f->op.name, f->kernel, a, b))
+        return NULL;
     br_tensor *y = br__binary(f->op.name, f->kernel, a, b);
     br_node *node = br_record(&f->op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, a);
@@ -131,6 +153,8 @@ static br_tensor *times_taken(br_tensor *a, br_tensor *b, br_tensor *rest)
     return br_round(br_div(br_sub(a, rest), b));
 }
 
+br_tensor *br__trunc_divide(br_tensor *a, br_tensor *b);
+
 static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
 {
     br_tensor *zero = br_logical_and(br_eq_scalar(a, 0), br_logical_not(br_isnan(b)));
@@ -145,8 +169,9 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
     ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, times_taken(a, b, br_fmod(a, b)))))                  \
     ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, times_taken(a, b, br_remainder(a, b)))))   \
     ROW(br_floor_divide, floor_divide, br_zeros_like(dy), br_zeros_like(dy))                      \
-    ROW(br_logaddexp, logaddexp, br_mul(dy, br_sigmoid(br_sub(a, b))),                            \
-        br_mul(dy, br_sigmoid(br_sub(b, a))))                                                     \
+    ROW(br__trunc_divide, trunc_divide, br_zeros_like(dy), br_zeros_like(dy))                     \
+    ROW(br_logaddexp, logaddexp, br_mul(dy, br__logistic(br_sub(a, b))),                          \
+        br_mul(dy, br__logistic(br_sub(b, a))))                                                   \
     ROW(br_xlogy, xlogy, br_mul(dy, xlogy_slope(a, b)), br_mul(dy, br_div(a, b)))
 /* clang-format on */
 
@@ -165,6 +190,23 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
         return apply_2(&f, a, b);                                                         \
     }
 FUNCTIONS_2(DEFINE_FUNCTION_2)
+
+br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
+{
+    static const char op[] = "div_mode";
+    static const size_t kernels[] = { BR_LOOP(div), BR_LOOP(trunc_divide), BR_LOOP(floor_divide) };
+    BR_OP(op);
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
+        return br__fail(BR_ERROR_ARGUMENT, op, "mode %d, must be a br_rounding_mode", (int)mode);
+    if (!br__same_dtype(op, "a", a, "b", b) || !br__loop_for(op, "a", a, kernels[mode]) ||
+        !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
+        return NULL;
+    return br__composed(NULL, mode == BR_ROUNDING_NONE    ? br_div(a, b)
+                              : mode == BR_ROUNDING_TRUNC ? br__trunc_divide(a, b)
+                                                          : br_floor_divide(a, b));
+}
 
 /* ---- Composed of others ---------------------------------------------------------------------- */
 
@@ -185,6 +227,18 @@ DEFINE_COMPOSED(tanhshrink, br_sub(x, br_tanh(x)))
 /* The network's inputs keep their mean and variance: Klambauer and others, 2017. */
 DEFINE_COMPOSED(selu, br_mul_scalar(br_elu(x, 1.6732632423543772848170429916717),
                                     1.0507009873554804934193349852946))
+
+br_tensor *br_round_decimals(br_tensor *x, int64_t decimals)
+{
+    BR_OP("round_decimals");
+    if (!br__floating("round_decimals", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    double scale = pow(10, fabs((double)decimals));
+    br_tensor *scaled = decimals < 0 ? br_div_scalar(x, scale) : br_mul_scalar(x, scale);
+    br_tensor *y = br_round(scaled);
+    return br__composed(scope, decimals < 0 ? br_mul_scalar(y, scale) : br_div_scalar(y, scale));
+}
 
 br_tensor *br_hardtanh(br_tensor *x, double min, double max)
 {

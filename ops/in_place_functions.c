@@ -110,7 +110,7 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
     if (!br__same_dtype(op->name, "a", a, "b", b) || !br__broadcasts_to(op->name, "b", b, a))
         return NULL;
     br_loop loop = br__loop_for(op->name, "a", a, kernel);
-    if (!loop)
+    if (!loop || !br__divides(op->name, kernel, a, b))
         return NULL;
     br_scope *scope = br_scope_begin();
     b = apart(b, a);

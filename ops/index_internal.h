@@ -17,12 +17,19 @@ typedef struct br_choice {
 br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_choice *choice, int ndim,
                          const int64_t *sizes);
 
+/* The places of a matrix's rows in order, of those that are equal in their own (i64): a row is
+ * before another if the first element in which they differ is smaller. NaN counts as largest. */
+br_tensor *br__argsort_rows(const char *op, br_tensor *rows);
+
 /* For messages: the place of element i, in row-major order, as "[3, 17]". */
 const char *br__position(const br_tensor *t, int64_t i);
 
 /* A header of t's in which a 0-d tensor has one dimension of size 1, as operations that have a
  * `dim` see it. */
 br_tensor br__line(const br_tensor *t);
+
+/* The loops for br__scatter() that sum, multiply and compare a dtype. */
+const br_scatter_loops *br__scatter_loops_of(br_dtype dtype);
 
 /* Combines y with x at the places of the index, by a loop of br__scatter_loop() or one of its kin;
  * headers of one number of dimensions, in which x may be larger, but along `dim`. In the index's

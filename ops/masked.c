@@ -350,9 +350,6 @@ br_tensor *br_index_put(br_tensor *x, int n, br_tensor *const *indices, br_tenso
     indexing g;
     br_scope *scope = br_scope_begin();
     br_tensor *y = NULL;
-    if (accumulate && x && x->dtype == BR_BOOL)
-        br__fail(BR_ERROR_DTYPE, op, "x %s is bool: there are no sums of it (br_to converts)",
-                 br__shape(x));
     if (br__same_dtype(op, "x", x, "values", values) && begin_indexing(op, x, n, indices, &g)) {
         br_tensor *rows = value_rows(op, x, values, &g);
         y = accumulate ? br_index_add(g.rows, 0, g.place, rows, 1)

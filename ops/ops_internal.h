@@ -58,6 +58,12 @@ br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, do
 /* True if b broadcasts to a's shape; else an error that calls it b_name. */
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a);
 
+/* sigmoid for gradients: its own, s(x) s(-x), keeps its digits where s is near 1, which sigmoid's
+ * s (1 - s) does not. */
+br_tensor *br__logistic(br_tensor *x);
+/* False and an error if the kernel divides and b has an integer 0. */
+bool br__divides(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
+
 /* ---- Operations composed of others ----------------------------------------------------------- */
 
 /* Closes the scope, if there is one, of what y was composed of and hands y out; NULL if something

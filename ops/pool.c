@@ -261,8 +261,6 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
     s->ceil_mode = o->ceil_mode;
     s->count_padding = !o->exclude_pad;
     s->divisor = o->divisor_override;
-    if (!check_number(s->op, "divisor_override", s->divisor, 0))
-        return false;
     for (int d = 2 - s->dims; d < 2; d++) {
         s->out[d] = s->size[d] > 0 ? window_count(s, d) : 0;
         if (s->out[d] < 1) {

@@ -50,6 +50,13 @@ static void run(scatter_job *job, int64_t numel, int dim)
     br__parallel((n + job->piece - 1) / job->piece, scatter_piece, job);
 }
 
+const br_scatter_loops *br__scatter_loops_of(br_dtype dtype)
+{
+    static const br_scatter_loops *const loops[] = { &br__scatter_f32, &br__scatter_f64,
+                                                     &br__scatter_i64, &br__scatter_bool };
+    return loops[dtype];
+}
+
 void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim,
                  int64_t skip, br_loop loop)
 {
@@ -130,22 +137,13 @@ static bool check(const kind *k, request *r)
     if (r->by_value ? !br__scalar_operand(op, r->value, r->x->dtype, &scalar)
                     : !br__same_dtype(op, "x", r->x, "source", r->source))
         return false;
-    if (k->adds && r->x->dtype == BR_BOOL) {
-        br__fail(BR_ERROR_DTYPE, op, "x %s is bool, must be one of: f32, f64, i64 (br_to converts)",
-                 br__shape(r->x));
-        return false;
-    }
     return k->slices ? check_slices(op, r)
                      : br__check_places(op, r->x, r->dim, r->index, r->source);
 }
 
 static br_loop loop_of(const kind *k, br_dtype dtype)
 {
-    if (!k->adds)
-        return br__scatter_loop(br_dtype_size(dtype));
-    return dtype == BR_F64   ? br__scatter_f64.add
-           : dtype == BR_F32 ? br__scatter_f32.add
-                             : br__scatter_i64.add;
+    return k->adds ? br__scatter_loops_of(dtype)->add : br__scatter_loop(br_dtype_size(dtype));
 }
 
 /* Does what is asked for to `target`; index and source do not share its memory. */
@@ -395,16 +393,38 @@ br_tensor *br_index_fill_(br_tensor *x, int64_t dim, br_tensor *index, double va
     return fill(&k, x, dim, index, value);
 }
 
+br_tensor *br_index_fill_tensor(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *value)
+{
+    static const char op[] = "index_fill_tensor";
+    BR_OP(op);
+    if (!br__required(op, "x", x) || !br__wrap_dim(op, "dim", x, &dim) ||
+        !br__has_dtype(op, "index", index, BR_I64) || !br__same_dtype(op, "x", x, "value", value))
+        return NULL;
+    if (value->ndim != 0 || index->ndim > 1)
+        return br__fail(BR_ERROR_SHAPE, op,
+                        "value %s must have no dimensions, and index %s at most one",
+                        br__shape(value), br__shape(index));
+    br_scope *scope = br_scope_begin();
+    br_tensor line = br__line(x);
+    index = br__wrap_index(op, index, line.sizes[dim]);
+    line.sizes[dim] = br_numel(index);
+    br_tensor *source = br_expand(value, line.ndim, line.sizes);
+    return br__composed(scope, br_index_copy(x, dim, index, source));
+}
+
 static br_tensor *add(const kind *k, br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source,
                       double alpha)
 {
-    if (alpha == 1 || (source && source->dtype == BR_BOOL)) /* which is refused */
+    if (alpha == 1)
         return apply(k, (request){ x, dim, index, source, 0, false });
     BR_OP(k->op.name);
-    if (!br__required(k->op.name, "source", source))
+    br_scalar_operand scalar;
+    if (!br__required(k->op.name, "source", source) ||
+        !br__scalar_operand(k->op.name, alpha, source->dtype, &scalar))
         return NULL;
     br_scope *scope = br_scope_begin();
-    br_tensor *y = apply(k, (request){ x, dim, index, br_mul_scalar(source, alpha), 0, false });
+    source = source->dtype == BR_BOOL ? br_zeros_like(source) : br_mul_scalar(source, alpha);
+    br_tensor *y = apply(k, (request){ x, dim, index, source, 0, false });
     return br__composed(scope, y);
 }
 

@@ -42,9 +42,7 @@ enum { X, SRC, Y, INDEX };
 
 static br_loop loop_of(br_dtype dtype, br_scatter_reduction reduce)
 {
-    const br_scatter_loops *loops = dtype == BR_F64   ? &br__scatter_f64
-                                    : dtype == BR_F32 ? &br__scatter_f32
-                                                      : &br__scatter_i64;
+    const br_scatter_loops *loops = br__scatter_loops_of(dtype);
     return reduce == BR_SCATTER_PROD   ? loops->mul
            : reduce == BR_SCATTER_AMAX ? loops->max
                                        : loops->min;
@@ -153,9 +151,9 @@ static bool check(br_tensor *x, int64_t *dim, br_tensor *index, br_tensor *src,
     if (reduce < BR_SCATTER_SUM || reduce > BR_SCATTER_AMIN)
         br__fail(BR_ERROR_ARGUMENT, op_name, "reduce %d, must be a br_scatter_reduction",
                  (int)reduce);
-    else if (x->dtype == BR_BOOL || (x->dtype == BR_I64 && reduce == BR_SCATTER_MEAN))
-        br__fail(BR_ERROR_DTYPE, op_name, "x %s is %s, must be f32, f64 or, but for means, i64",
-                 br__shape(x), br_dtype_name(x->dtype));
+    else if (!br_is_floating(x) && reduce == BR_SCATTER_MEAN)
+        br__fail(BR_ERROR_DTYPE, op_name, "x %s is %s, must be f32 or f64 for means", br__shape(x),
+                 br_dtype_name(x->dtype));
     else
         br__check_places(op_name, x, *dim, index, src);
     return !br_failed();

@@ -3,8 +3,8 @@
  * What is sorted are places; the values are gathered from them, and their gradients are gather's.
  */
 #include "ops/kernels/sort.h"
+#include "ops/index_internal.h"
 #include "ops/reduce_internal.h"
-#include "ops/view_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -177,6 +177,27 @@ br_tensor *br_topk(br_tensor *x, int64_t k, int64_t dim, bool largest, br_tensor
         k = 1; /* PyTorch's result is 0-d for k = 0, too */
     order o = { .dim = dim, .count = k, .descending = largest };
     return at_places("topk", x, &o, indices);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+br_tensor *br__argsort_rows(const char *op, br_tensor *rows)
+{
+    if (br_ndim(rows) == 2 && rows->sizes[1] == 1)
+        return br_argsort(br_reshape(rows, BR_SHAPE(rows->sizes[0])), 0, false);
+    br_tensor *dense = br_contiguous(rows);
+    br_tensor *ordered = dense ? br__new(op, BR_SHAPE(dense->sizes[0]), BR_I64) : NULL;
+    br_tensor *spare = ordered ? br__new_like(op, ordered, BR_I64) : NULL;
+    size_t capacity, bytes = dense ? (size_t)dense->numel * sizeof(br_sort_entry) : 0;
+    br_sort_entry *keys = spare && bytes ? br__block_alloc(op, bytes, &capacity) : NULL;
+    if (!keys)
+        return br_failed() ? NULL : ordered;
+    type_of(dense->dtype)
+        ->keys(dense->numel, dense->data, (int64_t)br_dtype_size(dense->dtype), keys);
+    br__sort_rows(dense->sizes[0], dense->sizes[1], keys, (int64_t *)(void *)ordered->data,
+                  (int64_t *)(void *)spare->data);
+    br__block_free(keys, bytes, capacity);
+    return ordered;
 }
 
 /* ---- median ---------------------------------------------------------------------------------- */

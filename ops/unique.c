@@ -69,14 +69,15 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
 
 /* ---- Different elements ---------------------------------------------------------------------- */
 
-/* True where an element of a line differs from the one before; the first one does. */
-static br_tensor *changes(br_tensor *line)
+/* True where one of the rows differs from the one before; the first one does. */
+static br_tensor *changes(br_tensor *rows)
 {
-    int64_t n = br_numel(line);
+    int64_t n = br_size(rows, 0);
     br_tensor *first = br_ones(BR_SHAPE(n > 0), BR_BOOL);
     if (n < 2)
         return first;
-    br_tensor *differ = br_ne(br_narrow(line, 0, 1, n - 1), br_narrow(line, 0, 0, n - 1));
+    br_tensor *differ = br_ne(br_narrow(rows, 0, 1, n - 1), br_narrow(rows, 0, 0, n - 1));
+    differ = br_size(rows, 1) == 1 ? br_squeeze(differ, 1) : br_any_dim(differ, BR_DIMS(1), false);
     return br_cat(BR_INPUTS(first, differ), 0);
 }
 
@@ -89,44 +90,55 @@ static br_tensor *lengths(br_tensor *place, int64_t n)
     return br_sub(br_cat(BR_INPUTS(next, end), 0), place);
 }
 
-/* The first elements of the runs of a line, which run each element is in, and how long they are.
- * `order` tells where the line's elements were before; NULL: where they are. */
-static br_tensor *runs_of(br_tensor *x, br_tensor *line, br_tensor *order, br_tensor **inverse,
+/* Where runs of equal rows begin, which run each row is in, and how long they are. With `sorted`
+ * runs are those of the rows in order; all is told in terms of where they were before. */
+static br_tensor *runs_of(const char *op, br_tensor *rows, bool sorted, br_tensor **inverse,
                           br_tensor **counts)
 {
-    br_tensor *begins = changes(line), *place = br_squeeze(br_nonzero(begins), 1);
+    br_tensor *order = sorted ? br__argsort_rows(op, rows) : NULL;
+    br_tensor *begins = changes(sorted ? br_index_select(rows, 0, order) : rows);
+    br_tensor *place = br_squeeze(br_nonzero(begins), 1);
     if (inverse) {
         br_tensor *run = br_sub_scalar(br_cumsum(begins, 0), 1);
-        if (order)
-            run = br_index_copy_(br_zeros_like(run), 0, order, run);
-        *inverse = br_reshape(run, br_ndim(x), br_sizes(x));
+        *inverse = sorted ? br_index_copy_(br_zeros_like(run), 0, order, run) : run;
     }
     if (counts)
-        *counts = lengths(place, br_numel(line));
-    return br_index_select(line, 0, place);
+        *counts = lengths(place, br_size(rows, 0));
+    return sorted ? br_index_select(order, 0, place) : place;
 }
 
-static br_tensor *unique(const char *op, br_tensor *x, bool sorted, br_tensor **inverse,
-                         br_tensor **counts)
+/* Closes the scope and hands all three out. */
+static br_tensor *hand_out(br_scope *scope, br_tensor *y, br_tensor **inverse, br_tensor **counts)
 {
-    BR_OP(op);
-    if (inverse)
-        *inverse = NULL;
-    if (counts)
-        *counts = NULL;
-    if (!br__required(op, "x", x))
-        return NULL;
-    br_scope *scope = br_no_grad_begin();
-    br_tensor *line = br_flatten(x, 0, -1), *order = NULL;
-    if (sorted)
-        line = br_sort(line, 0, false, &order);
-    br_tensor *y = runs_of(x, line, order, inverse, counts);
     for (int i = 0; i < 2; i++) {
         br_tensor **other = i ? counts : inverse;
         if (other)
             *other = br_failed() ? NULL : br_scope_return(scope, *other);
     }
     return br__composed(scope, y);
+}
+
+static void clear(br_tensor **inverse, br_tensor **counts)
+{
+    if (inverse)
+        *inverse = NULL;
+    if (counts)
+        *counts = NULL;
+}
+
+static br_tensor *unique(const char *op, br_tensor *x, bool sorted, br_tensor **inverse,
+                         br_tensor **counts)
+{
+    BR_OP(op);
+    clear(inverse, counts);
+    if (!br__required(op, "x", x))
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *line = br_flatten(x, 0, -1);
+    br_tensor *place = runs_of(op, br_unsqueeze(line, 1), sorted, inverse, counts);
+    if (inverse)
+        *inverse = br_reshape(*inverse, br_ndim(x), br_sizes(x));
+    return hand_out(scope, br_index_select(line, 0, place), inverse, counts);
 }
 
 br_tensor *br_unique(br_tensor *x, br_tensor **inverse, br_tensor **counts)
@@ -137,4 +149,36 @@ br_tensor *br_unique(br_tensor *x, br_tensor **inverse, br_tensor **counts)
 br_tensor *br_unique_consecutive(br_tensor *x, br_tensor **inverse, br_tensor **counts)
 {
     return unique("unique_consecutive", x, false, inverse, counts);
+}
+
+static br_tensor *unique_dim(const char *op, br_tensor *x, int64_t dim, bool sorted,
+                             br_tensor **inverse, br_tensor **counts)
+{
+    BR_OP(op);
+    clear(inverse, counts);
+    if (!br__required(op, "x", x) || !br__wrap_dim(op, "dim", x, &dim))
+        return NULL;
+    int64_t n = x->ndim == 0 ? 1 : x->sizes[dim], width = 1;
+    for (int i = 0; i < x->ndim; i++)
+        width *= i == dim ? 1 : x->sizes[i];
+    if (width == 0)
+        return br__fail(BR_ERROR_SHAPE, op,
+                        "x %s: slices along dimension %" PRId64 " have no elements to compare",
+                        br__shape(x), dim);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *rows =
+        br_reshape(x->ndim == 0 ? x : br_movedim(x, BR_DIMS(dim), BR_DIMS(0)), BR_SHAPE(n, width));
+    br_tensor *place = runs_of(op, rows, sorted, inverse, counts);
+    return hand_out(scope, br_index_select(x, dim, place), inverse, counts);
+}
+
+br_tensor *br_unique_dim(br_tensor *x, int64_t dim, br_tensor **inverse, br_tensor **counts)
+{
+    return unique_dim("unique_dim", x, dim, true, inverse, counts);
+}
+
+br_tensor *br_unique_consecutive_dim(br_tensor *x, int64_t dim, br_tensor **inverse,
+                                     br_tensor **counts)
+{
+    return unique_dim("unique_consecutive_dim", x, dim, false, inverse, counts);
 }

@@ -2,6 +2,7 @@
  *
  * Nothing here copies but br_reshape() and br_flatten() where no strides describe the result,
  * br_contiguous() of what is not, and br_clone(). */
+#include "ops/reduce_internal.h"
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
@@ -251,21 +252,38 @@ br_tensor *br_unsqueeze(br_tensor *x, int64_t dim)
 
 static const br_op squeeze_op = { .name = "squeeze", .backward = reshape_backward };
 
+/* x without those dimensions of size 1 whose bits are set. */
+static br_tensor *squeezed(br_tensor *x, unsigned dims)
+{
+    int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
+    int ndim = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        if (x->sizes[i] == 1 && (dims >> i & 1))
+            continue;
+        sizes[ndim] = x->sizes[i];
+        strides[ndim++] = x->strides[i];
+    }
+    return br__recorded(&squeeze_op, br__view_of(x, ndim, sizes, strides, x->data), x, NULL, 0);
+}
+
 br_tensor *br_squeeze(br_tensor *x, int64_t dim)
 {
     BR_OP("squeeze");
     if (!br__required("squeeze", "x", x) ||
         (dim != BR_ALL && !br__wrap_dim("squeeze", "dim", x, &dim)))
         return NULL;
-    int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
-    int ndim = 0;
-    for (int i = 0; i < x->ndim; i++) {
-        if (x->sizes[i] == 1 && (dim == BR_ALL || dim == i))
-            continue;
-        sizes[ndim] = x->sizes[i];
-        strides[ndim++] = x->strides[i];
-    }
-    return br__recorded(&squeeze_op, br__view_of(x, ndim, sizes, strides, x->data), x, NULL, 0);
+    return squeezed(x, dim == BR_ALL ? ~0u : 1u << dim);
+}
+
+br_tensor *br_squeeze_dims(br_tensor *x, int ndims, const int64_t *dims)
+{
+    unsigned set = 0;
+    BR_OP("squeeze_dims");
+    if (!br__required("squeeze_dims", "x", x) ||
+        !br__dims_to_bits("squeeze_dims", x, ndims, dims, &set))
+        return NULL;
+    return squeezed(x,
+                    ndims == 0 ? 0 : set); /* of no dimensions, unlike in reductions, none goes */
 }
 
 /* ---- Order of dimensions --------------------------------------------------------------------- */

@@ -53,6 +53,8 @@ BR_API br_tensor *br_sign(br_tensor *x); /* -1, 0 or 1; 0 for NaN */
 BR_API br_tensor *br_floor(br_tensor *x);
 BR_API br_tensor *br_ceil(br_tensor *x);
 BR_API br_tensor *br_round(br_tensor *x); /* halves to the even neighbour */
+/* Rounded to that many decimals, or, below 0, to tens; f32, f64. */
+BR_API br_tensor *br_round_decimals(br_tensor *x, int64_t decimals);
 /* x brought into min .. max, of i64 too; max where min is larger. -INFINITY and INFINITY are no
  * bound, NaN makes everything NaN, and NaN stays. The gradient passes strictly between them. */
 BR_API br_tensor *br_clamp(br_tensor *x, double min, double max);
@@ -128,15 +130,23 @@ BR_API br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *te
                              double value);
 BR_API br_tensor *br_addcdiv(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2,
                              double value);
-/* ops/functions.c, f32 and f64: the angle of (b, a), the length of (a, b), the rest of a / b of a's
- * or of b's sign, the floor of a / b, log(exp(a) + exp(b)), and a log(b), 0 where a is. */
+/* ops/functions.c, f32 and f64: the angle of (b, a), the length of (a, b), log(exp(a) + exp(b)),
+ * and a log(b), 0 where a is. */
 BR_API br_tensor *br_atan2(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_hypot(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_logaddexp(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_xlogy(br_tensor *a, br_tensor *b);
+/* Of i64, too, of which none is divided by 0: the rest of a / b of a's or of b's sign, the floor of
+ * a / b, and torch.div's rounding_mode. */
 BR_API br_tensor *br_fmod(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_remainder(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_floor_divide(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_logaddexp(br_tensor *a, br_tensor *b);
-BR_API br_tensor *br_xlogy(br_tensor *a, br_tensor *b);
+typedef enum br_rounding_mode {
+    BR_ROUNDING_NONE, /* as br_div */
+    BR_ROUNDING_TRUNC,
+    BR_ROUNDING_FLOOR,
+} br_rounding_mode;
+BR_API br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode);
 /* start + weight (end - start); the three broadcast. f32, f64. */
 BR_API br_tensor *br_lerp(br_tensor *start, br_tensor *end, br_tensor *weight);
 BR_API br_tensor *br_lerp_scalar(br_tensor *start, br_tensor *end, double weight);
@@ -172,6 +182,8 @@ BR_API br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double ato
 BR_API br_tensor *br_where(br_tensor *condition, br_tensor *a, br_tensor *b);
 /* x with `value` where the bool `mask` is true; the two broadcast. */
 BR_API br_tensor *br_masked_fill(br_tensor *x, br_tensor *mask, double value);
+/* The same with a 0-d tensor of x's dtype. */
+BR_API br_tensor *br_masked_fill_tensor(br_tensor *x, br_tensor *mask, br_tensor *value);
 /* x as another dtype. Floats become integers by truncation, everything but 0 becomes true. The
  * gradient goes back in x's dtype. Returns x itself if it has that dtype. */
 BR_API br_tensor *br_to(br_tensor *x, br_dtype dtype);
@@ -255,6 +267,8 @@ BR_API br_tensor *br_unflatten(br_tensor *x, int64_t dim, int ndim, const int64_
 BR_API br_tensor *br_unsqueeze(br_tensor *x, int64_t dim);
 /* Removes dimension dim if its size is 1; with BR_ALL, every one of size 1. */
 BR_API br_tensor *br_squeeze(br_tensor *x, int64_t dim);
+/* Removes those of the dimensions that have size 1. */
+BR_API br_tensor *br_squeeze_dims(br_tensor *x, int ndims, const int64_t *dims);
 BR_API br_tensor *br_transpose(br_tensor *x, int64_t dim0, int64_t dim1);
 /* Transpose of a matrix (at most 2 dimensions). */
 BR_API br_tensor *br_t(br_tensor *x);
@@ -361,6 +375,10 @@ BR_API br_tensor *br_take(br_tensor *x, br_tensor *index);
  * indexed dimensions, or stands in front where these are not side by side. Negative indices count
  * from the end; a bool tensor stands for the places where it is true. */
 BR_API br_tensor *br_index(br_tensor *x, int n, br_tensor *const *indices);
+/* x[...] with what stands between Python's brackets as text, "?" in it for a tensor:
+ * br_getitem(x, "0:3, ..., None, ?, -1", BR_INPUTS(index)). Steps are at least 1; without tensors
+ * the result is a view. (ops/getitem.c.) */
+BR_API br_tensor *br_getitem(br_tensor *x, const char *items, int n, br_tensor *const *indices);
 /* The elements for which the bool mask is true, in one dimension; x and mask broadcast. */
 BR_API br_tensor *br_masked_select(br_tensor *x, br_tensor *mask);
 /* Where x is not 0: [n, number of dimensions], i64. */
@@ -371,7 +389,7 @@ BR_API br_tensor *br_nonzero(br_tensor *x);
  * smaller than the index's. */
 BR_API br_tensor *br_scatter(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
 BR_API br_tensor *br_scatter_scalar(br_tensor *x, int64_t dim, br_tensor *index, double value);
-/* The same, added to what is there; not of bool. */
+/* The same, added to what is there; of bools, or. */
 BR_API br_tensor *br_scatter_add(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
 
 typedef enum br_scatter_reduction {
@@ -381,18 +399,22 @@ typedef enum br_scatter_reduction {
     BR_SCATTER_AMAX,
     BR_SCATTER_AMIN,
 } br_scatter_reduction;
-/* The same, reduced with what is there, unless that does not count: include_self is false. */
+/* The same, reduced with what is there, unless that does not count: include_self is false. Means
+ * are of f32 and f64. */
 BR_API br_tensor *br_scatter_reduce(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src,
                                     br_scatter_reduction reduce, bool include_self);
 
 /* x with slices of source in place of those along dim that `index` (1-d) names; the last one where
  * indices are equal. */
 BR_API br_tensor *br_index_copy(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source);
-/* The same, alpha times source added to what is there; not of bool. */
+/* The same, alpha times source added to what is there; of bools, or. */
 BR_API br_tensor *br_index_add(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source,
                                double alpha);
-/* Negative indices count from the end. */
+/* `value`, or a 0-d tensor of x's dtype, in place of those slices; negative indices count from the
+ * end. */
 BR_API br_tensor *br_index_fill(br_tensor *x, int64_t dim, br_tensor *index, double value);
+BR_API br_tensor *br_index_fill_tensor(br_tensor *x, int64_t dim, br_tensor *index,
+                                       br_tensor *value);
 /* x with values, which broadcast to br_index()'s result, in its places, or added there. */
 BR_API br_tensor *br_index_put(br_tensor *x, int n, br_tensor *const *indices, br_tensor *values,
                                bool accumulate);
@@ -415,6 +437,12 @@ BR_API br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlengt
 BR_API br_tensor *br_unique(br_tensor *x, br_tensor **inverse, br_tensor **counts);
 /* The same of runs of equal elements, in x's order. */
 BR_API br_tensor *br_unique_consecutive(br_tensor *x, br_tensor **inverse, br_tensor **counts);
+/* The different slices along dim, ordered by their first elements that differ, or of runs of equal
+ * ones: x with another size of dim; for each of its slices the place there (1-d), and how often
+ * each occurs. */
+BR_API br_tensor *br_unique_dim(br_tensor *x, int64_t dim, br_tensor **inverse, br_tensor **counts);
+BR_API br_tensor *br_unique_consecutive_dim(br_tensor *x, int64_t dim, br_tensor **inverse,
+                                            br_tensor **counts);
 
 /* ---- Triangles (ops/index.c) ----------------------------------------------------------------- */
 
@@ -532,9 +560,12 @@ BR_API br_tensor *br_f_batch_norm(br_tensor *x, br_tensor *running_mean, br_tens
  * and all dimensions behind. Wu and He, 2018. */
 BR_API br_tensor *br_f_group_norm(br_tensor *x, int64_t num_groups, br_tensor *weight,
                                   br_tensor *bias, double eps);
-/* The same for each channel by itself; x is [N, C, ...] with dimensions behind. Ulyanov, Vedaldi
- * and Lempitsky, 2016. */
-BR_API br_tensor *br_f_instance_norm(br_tensor *x, br_tensor *weight, br_tensor *bias, double eps);
+/* batch_norm with mean and variance of each item and channel by itself, of x [N, C, ...] with
+ * dimensions behind: use_input_stats is what `training` is there, and the running ones move towards
+ * the batch's mean of them. Ulyanov, Vedaldi and Lempitsky, 2016. */
+BR_API br_tensor *br_f_instance_norm(br_tensor *x, br_tensor *running_mean, br_tensor *running_var,
+                                     br_tensor *weight, br_tensor *bias, bool use_input_stats,
+                                     double momentum, double eps);
 /* In training: each element is 0 with probability p, else x / (1 - p); otherwise x itself. The
  * choice is drawn from this thread's generator; 0 <= p <= 1. */
 BR_API br_tensor *br_f_dropout(br_tensor *x, double p, bool training);

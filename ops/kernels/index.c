@@ -2,6 +2,8 @@
  * one build serves every instruction set. */
 #include "ops/kernels/index.h"
 
+#include <stdbool.h>
+
 #include <string.h>
 
 static inline int64_t load_index(const char *p)
@@ -102,3 +104,8 @@ SCATTER_LOOP(mul_i64, int64_t, (int64_t)((uint64_t)a *(uint64_t)b))
 SCATTER_LOOP(max_i64, int64_t, a > b ? a : b)
 SCATTER_LOOP(min_i64, int64_t, a < b ? a : b)
 const br_scatter_loops br__scatter_i64 = { add_i64, mul_i64, max_i64, min_i64 };
+
+/* The sum and the largest are or, the product and the smallest and. */
+SCATTER_LOOP(or_bool, bool, a | b)
+SCATTER_LOOP(and_bool, bool, a &b)
+const br_scatter_loops br__scatter_bool = { or_bool, and_bool, or_bool, and_bool };

@@ -25,7 +25,7 @@ typedef struct br_scatter_work {
 typedef struct br_scatter_loops {
     br_loop add, mul, max, min;
 } br_scatter_loops;
-extern const br_scatter_loops br__scatter_f32, br__scatter_f64, br__scatter_i64;
+extern const br_scatter_loops br__scatter_f32, br__scatter_f64, br__scatter_i64, br__scatter_bool;
 /* Or y itself, of 1, 4 or 8 bytes. */
 br_loop br__scatter_loop(size_t element_size);
 

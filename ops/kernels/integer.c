@@ -27,6 +27,26 @@ BINARY_LOOP(i64_minimum, int64_t, int64_t, a < b ? a : b)
 BINARY_LOOP(i64_add, int64_t, int64_t, wrap((uint64_t)a + (uint64_t)b))
 BINARY_LOOP(i64_sub, int64_t, int64_t, wrap((uint64_t)a - (uint64_t)b))
 BINARY_LOOP(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
+/* No divisor is 0. A quotient by -1 may be out of range, and then wraps around. */
+static inline int64_t trunc_divide(int64_t a, int64_t b)
+{
+    return b == -1 ? wrap(-(uint64_t)a) : a / b;
+}
+
+static inline int64_t rest(int64_t a, int64_t b)
+{
+    return b == -1 ? 0 : a % b;
+}
+
+static inline bool rounds_up(int64_t a, int64_t b)
+{
+    return rest(a, b) != 0 && (a < 0) != (b < 0);
+}
+
+BINARY_LOOP(i64_trunc_divide, int64_t, int64_t, trunc_divide(a, b))
+BINARY_LOOP(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_up(a, b))
+BINARY_LOOP(i64_fmod, int64_t, int64_t, rest(a, b))
+BINARY_LOOP(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
 BINARY_LOOP(i64_eq, int64_t, bool, a == b)
 BINARY_LOOP(i64_ne, int64_t, bool, a != b)
 BINARY_LOOP(i64_lt, int64_t, bool, a < b)
@@ -134,6 +154,10 @@ const br_kernels br__kernels_i64 = {
     .add = i64_add,
     .sub = i64_sub,
     .mul = i64_mul,
+    .trunc_divide = i64_trunc_divide,
+    .floor_divide = i64_floor_divide,
+    .fmod = i64_fmod,
+    .remainder = i64_remainder,
     .eq = i64_eq,
     .ne = i64_ne,
     .lt = i64_lt,

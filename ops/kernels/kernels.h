@@ -104,6 +104,7 @@
     BINARY(fmod, REAL(fmod)(a, b))                \
     BINARY(remainder, real_remainder(a, b))       \
     BINARY(floor_divide, real_floor_divide(a, b)) \
+    BINARY(trunc_divide, REAL(trunc)(a / b))      \
     BINARY(logaddexp, logaddexp(a, b))            \
     BINARY(xlogy, a == 0 && b == b ? 0 : a * REAL(log)(b))
 

@@ -102,3 +102,39 @@ br_sort_entry *br__sort(int64_t n, br_sort_entry *entries, br_sort_entry *spare,
     }
     return entries;
 }
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static bool is_before(const br_sort_entry *a, const br_sort_entry *b, int64_t width)
+{
+    int64_t i = 0;
+    while (i < width && a[i].key == b[i].key)
+        i++;
+    return i < width && a[i].key < b[i].key;
+}
+
+/* Merges from[0 .. half - 1] and from[half .. n - 1]. */
+static void merge(int64_t n, int64_t half, int64_t width, const br_sort_entry *keys,
+                  const int64_t *from, int64_t *to)
+{
+    int64_t a = 0, b = half;
+    for (int64_t i = 0; i < n; i++) {
+        bool second = a == half ||
+                      (b < n && is_before(keys + from[b] * width, keys + from[a] * width, width));
+        to[i] = from[second ? b++ : a++];
+    }
+}
+
+void br__sort_rows(int64_t n, int64_t width, const br_sort_entry *keys, int64_t *order,
+                   int64_t *spare)
+{
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i;
+    for (int64_t half = 1; half < n; half *= 2) {
+        for (int64_t first = 0; first < n; first += 2 * half) {
+            int64_t rest = n - first, some = rest < 2 * half ? rest : 2 * half;
+            merge(some, some < half ? some : half, width, keys, order + first, spare + first);
+        }
+        memcpy(order, spare, (size_t)n * sizeof *order);
+    }
+}

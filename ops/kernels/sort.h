@@ -25,4 +25,9 @@ extern const br_sort_type br__sort_f32, br__sort_f64, br__sort_i64, br__sort_boo
 br_sort_entry *br__sort(int64_t n, br_sort_entry *entries, br_sort_entry *spare, int bytes,
                         bool descending);
 
+/* Writes into `order` the places of n rows of `width` keys in order, by the first key in which rows
+ * differ; equal rows keep theirs. `spare` is as large. */
+void br__sort_rows(int64_t n, int64_t width, const br_sort_entry *keys, int64_t *order,
+                   int64_t *spare);
+
 #endif

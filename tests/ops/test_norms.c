@@ -100,7 +100,8 @@ static void recorded_group(void)
         check_gradients(y, 1, &x, (const double *const[]){ group_norm_2_dx });
         br_tensor *of[] = { input(BR_SHAPE(2, 3, 4), 2, dtype), input(BR_SHAPE(3), 3, dtype),
                             input(BR_SHAPE(3), 4, dtype) };
-        check_recorded(br_f_instance_norm(of[0], of[1], of[2], 1e-5), 3, of, instance_norm_1);
+        check_recorded(br_f_instance_norm(of[0], NULL, NULL, of[1], of[2], true, 0.1, 1e-5), 3, of,
+                       instance_norm_1);
     }
 }
 
@@ -200,5 +201,8 @@ Test(norms, refuse)
                 "x [2] must have at least 2 dimensions");
     check_fails(br_f_group_norm(x, 2, NULL, NULL, 0), "must be at least 1 and divide the 3");
     check_fails(br_f_group_norm(x, 0, NULL, NULL, 0), "num_groups is 0");
-    check_fails(br_f_instance_norm(br_select(x, 2, 0), NULL, NULL, 0), "more than one value");
+    check_fails(br_f_instance_norm(br_select(x, 2, 0), NULL, NULL, NULL, NULL, true, 0.1, 0),
+                "more than one value");
+    check_fails(br_f_instance_norm(x, NULL, NULL, NULL, NULL, false, 0.1, 0),
+                "running_mean is NULL");
 }

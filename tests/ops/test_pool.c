@@ -119,8 +119,6 @@ Test(pool, refuses)
                 "stride is -1");
     check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .padding = { 1, 2 })),
                 "padding is 2, must be at most half of what the kernel of 2 reaches over");
-    check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .divisor_override = -1)),
-                "divisor_override is -1");
     check_fails(br_f_avg_pool1d(br_ones(BR_SHAPE(4), BR_F32), OPTIONS(.kernel_size = { 2 })),
                 "x [4] must have 3 dimensions, or without the batch 2");
     check_fails(br_f_max_pool1d(br_ones(BR_SHAPE(1, 2), BR_F32),

@@ -37,6 +37,22 @@ static br_tensor *weighted_stack(int n)
     return br_stack(weigh(n), parts, 0);
 }
 
+/* The second or third result of unique along dim. */
+static br_tensor *unique_part(br_tensor *x, int64_t dim, bool inverse)
+{
+    br_tensor *other = NULL;
+    br_unique_dim(x, dim, inverse ? &other : NULL, inverse ? NULL : &other);
+    return other;
+}
+
+/* Running mean and variance after a call of instance_norm. */
+static br_tensor *running_after(br_tensor *x)
+{
+    br_tensor *mean = br_zeros(BR_SHAPE(br_size(x, 1)), BR_F64), *var = br_ones_like(mean);
+    br_f_instance_norm(br_detach(x), mean, var, NULL, NULL, true, 0.25, 1e-5);
+    return br_stack(BR_INPUTS(mean, var), 0);
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 #define ROW_FUNCTION(label, theirs, expression, inputs) \
