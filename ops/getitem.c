@@ -79,6 +79,16 @@ static bool read_item(reader *r, item *to)
     return true;
 }
 
+static bool good_index(const br_tensor *index)
+{
+    if (!br__required("getitem", "an index", index))
+        return false;
+    if (index->dtype != BR_I64 && index->dtype != BR_BOOL)
+        br__fail(BR_ERROR_DTYPE, "getitem", "an index is %s, must be i64 or bool",
+                 br_dtype_name(index->dtype));
+    return !br_failed();
+}
+
 /* Reads all items and counts them. */
 static bool read_items(reader *r, item *items, int *n)
 {
@@ -88,7 +98,7 @@ static bool read_items(reader *r, item *items, int *n)
             return wrong(r, "there are too many items");
         if (!read_item(r, &items[*n]))
             return false;
-        if (items[*n].kind == TENSOR && !br__required("getitem", "an index", items[*n].index))
+        if (items[*n].kind == TENSOR && !good_index(items[*n].index))
             return false;
         ++*n;
     } while (skip(r, ","));

@@ -174,11 +174,11 @@ static br_tensor *unique_dim(const char *op, br_tensor *x, int64_t dim, bool sor
 
 br_tensor *br_unique_dim(br_tensor *x, int64_t dim, br_tensor **inverse, br_tensor **counts)
 {
-    return unique_dim("unique_dim", x, dim, true, inverse, counts);
+    return unique_dim("unique", x, dim, true, inverse, counts);
 }
 
 br_tensor *br_unique_consecutive_dim(br_tensor *x, int64_t dim, br_tensor **inverse,
                                      br_tensor **counts)
 {
-    return unique_dim("unique_consecutive_dim", x, dim, false, inverse, counts);
+    return unique_dim("unique_consecutive", x, dim, false, inverse, counts);
 }
