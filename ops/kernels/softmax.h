@@ -9,6 +9,13 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
+/* What -O2 makes of these loops takes a tenth to a fifth longer where rows lie side by side. In f64,
+ * which is for checks, the size counts. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(BR_KERNEL_F64)
+#    pragma GCC push_options
+#    pragma GCC optimize("O3")
+#endif
+
 enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES, EXP_RUN = 16 };
 
 /* ---- Along a row ----------------------------------------------------------------------------- */
@@ -315,5 +322,9 @@ static void softmax_grad_kernel(const br_softmax_work *w)
                                                                   dx + j * w->n, w->n);
     }
 }
+
+#if defined(__GNUC__) && !defined(__clang__) && !defined(BR_KERNEL_F64)
+#    pragma GCC pop_options
+#endif
 
 #endif
