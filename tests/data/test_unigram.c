@@ -36,17 +36,11 @@ static void free_models(models *m)
 
 static void replay_fast(int at, const br_tokenizer *t, const json_t *c)
 {
-    br_text text[2];
-    size_t n = recorded_texts(json_object_get(c, "texts"), text);
-    br_encode_options o = { .max_length = json_integer_value(json_object_get(c, "max_length")),
-                            .stride = json_integer_value(json_object_get(c, "stride")) };
-    br_encoding *e = br_tokenizer_encode(t, &text[0], n > 1 ? &text[1] : NULL, &o);
-    check_ok();
-    check_encoding(at, json_object_get(c, "want"), e);
-    char *decoded = br_tokenizer_decode(t, e->length, e->ids, true);
-    cr_assert_str_eq(decoded, json_string_value(json_object_get(c, "decoded")), "case %d", at);
-    br_free(decoded);
-    br_encoding_free(e);
+    check_case(at, c, t,
+               &(br_encode_options){
+                   .max_length = json_integer_value(json_object_get(c, "max_length")),
+                   .stride = json_integer_value(json_object_get(c, "stride")),
+               });
 }
 
 /* SentencePiece knows no special tokens in a text. */
