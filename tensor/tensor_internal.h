@@ -7,6 +7,7 @@
 
 #include <brasa/tensor.h>
 #include <stdatomic.h>
+#include <string.h>
 
 /* ---- Storage and tensors --------------------------------------------------------------------- */
 
@@ -352,8 +353,15 @@ void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop
  * and hand it to nobody. */
 static inline br_tensor br__window(const br_tensor *t)
 {
-    br_tensor window = *t;
-    window.contiguous = false;
+    /* Field by field: other threads may count references to t meanwhile. */
+    br_tensor window = { .dtype = t->dtype,
+                         .ndim = t->ndim,
+                         .is_view = t->is_view,
+                         .numel = t->numel,
+                         .data = t->data,
+                         .storage = t->storage };
+    memcpy(window.sizes, t->sizes, sizeof window.sizes);
+    memcpy(window.strides, t->strides, sizeof window.strides);
     return window;
 }
 /* Narrows a window to `length` elements of a dimension, `step` apart, from `start` on. */
