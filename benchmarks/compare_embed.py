@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 PACKAGES = {"torch": ["torch", "transformers", "tokenizers"],
             "compiled": ["torch", "transformers", "tokenizers"],
@@ -125,6 +126,11 @@ def serve(args):
 
 # ---- The comparison -----------------------------------------------------------------------------
 
+# Seconds before each step: threads of the process whose turn it was look for work for a while yet, which
+# would cost the next one a core.
+SETTLE = 0.25
+
+
 class Runner:
     """A process that does one step a line."""
 
@@ -137,6 +143,7 @@ class Runner:
         self.sums, self.ms = [], []
 
     def step(self):
+        time.sleep(SETTLE)
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()

@@ -3,7 +3,9 @@
  * A pool of workers takes tasks from a counter that all share, the caller among them. A worker that
  * comes late, since its processor is busy with something else, finds the tasks done and nobody
  * waiting for it: a loop costs no more than what is left of the slowest task, also on a machine
- * with other work to do. Idle workers look for work for some microseconds, then sleep.
+ * with other work to do. Idle workers look for work for a millisecond or two, giving way
+ * to whoever else wants to run, then sleep: the small operations between large ones must not put
+ * them to bed, since waking takes longer than those.
  *
  * One loop runs at a time. A loop inside a task, or beside one of another thread, runs in its
  * caller's thread alone. */
@@ -16,7 +18,8 @@
 
 enum {
     MOST_THREADS = 1024, /* more than any machine has use for */
-    LOOKS = 2000,        /* of an idle worker, before it sleeps */
+    LOOKS = 2000,        /* of one that waits, before it gives way to others between looks */
+    LAST_LOOK = 6000,    /* of an idle worker, before it sleeps: after a millisecond or two */
 };
 
 /* ---- The setting ----------------------------------------------------------------------------- */
@@ -92,8 +95,13 @@ static struct {
 
 static _Thread_local bool in_task;
 
-static void relax(void)
+/* Between looks, of which this is number i. */
+static void linger(int i)
 {
+    if (i >= LOOKS) {
+        sched_yield();
+        return;
+    }
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
@@ -122,11 +130,11 @@ static void help(int worker)
 /* Waits for a round other than `seen` and returns its number. */
 static uint64_t wait_for_round(uint64_t seen)
 {
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < LAST_LOOK; i++) {
         uint64_t round = atomic_load(&pool.round);
         if (round != seen)
             return round;
-        relax();
+        linger(i);
     }
     pthread_mutex_lock(&pool.lock);
     atomic_fetch_add(&pool.sleepers, 1);
@@ -210,12 +218,8 @@ static void run_shared(const loop *l)
     wake_sleepers();
     take_tasks();
     atomic_store(&pool.open, false);
-    for (int i = 0; atomic_load(&pool.inside) > 0; i++) {
-        if (i < LOOKS)
-            relax();
-        else
-            sched_yield();
-    }
+    for (int i = 0; atomic_load(&pool.inside) > 0; i++)
+        linger(i);
 }
 
 static void run(int64_t n, void (*task)(void *context, int64_t i), void *context)
