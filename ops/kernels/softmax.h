@@ -9,8 +9,8 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
-/* What -O2 makes of these loops takes a tenth to a fifth longer where rows lie side by side. In f64,
- * which is for checks, the size counts. */
+/* What -O2 makes of these loops takes a tenth to a fifth longer where rows lie side by side. In
+ * f64, which is for checks, the size counts. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(BR_KERNEL_F64)
 #    pragma GCC push_options
 #    pragma GCC optimize("O3")
