@@ -111,10 +111,12 @@ bool br__divides(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
 {
     static const size_t divisions[] = { BR_LOOP(fmod), BR_LOOP(remainder), BR_LOOP(floor_divide),
                                         BR_LOOP(trunc_divide) };
+    if (!a || !b || b->dtype != BR_I64 || a->numel == 0)
+        return !br_failed();
     bool divides = false;
     for (int i = 0; i < 4; i++)
         divides = divides || kernel == divisions[i];
-    if (!divides || !a || !b || b->dtype != BR_I64 || a->numel == 0)
+    if (!divides)
         return !br_failed();
     br_scope *scope = br_no_grad_begin();
     if (br_item(br_all(b)) == 0)

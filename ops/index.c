@@ -121,8 +121,7 @@ static void add_up(const br_tensor *x, const br_tensor *y, const br_tensor *inde
 {
     br_tensor to = br__line(x), from = chosen_window(y, index, c, to.ndim, to.sizes);
     br_tensor by = index_window(index, c, &from);
-    br_loop loop = x->dtype == BR_F64 ? br__scatter_f64.add : br__scatter_f32.add;
-    br__scatter(&to, &from, &by, c->dim, c->skip, loop);
+    br__scatter(&to, &from, &by, c->dim, c->skip, br__scatter_loops_of(x->dtype)->add);
 }
 
 static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)

@@ -1,7 +1,9 @@
-/* tests/data/encodings.h - what a tokenizer made of a text against what was recorded as JSON. */
+/* tests/data/encodings.h - what a tokenizer made of a text against what was recorded as JSON; and
+ * changes of a tokenizer.json. */
 #ifndef BR_TESTS_DATA_ENCODINGS_H
 #define BR_TESTS_DATA_ENCODINGS_H
 
+#include "tests/io/files.h"
 #include "tests/support.h"
 
 #include <brasa/data.h>
@@ -75,6 +77,21 @@ static inline void check_case(int at, const json_t *c, const br_tokenizer *t,
     cr_assert_str_eq(decoded, json_string_value(json_object_get(c, "decoded")), "case %d", at);
     br_free(decoded);
     br_encoding_free(e);
+}
+
+/* ---- tokenizer.json -------------------------------------------------------------------------- */
+
+/* The tokenizer of that text with one part of it replaced. */
+static inline br_tokenizer *changed_json(const char *json, const char *part, const char *by)
+{
+    return br_tokenizer_from_json(files_write_changed("tokenizer.json", json, part, by));
+}
+
+/* Each change, a part, what stands there instead and what the message says, is refused. */
+static inline void check_changes_fail(const char *json, const char *const (*changes)[3], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        check_fails(changed_json(json, changes[i][0], changes[i][1]), changes[i][2]);
 }
 
 #endif

@@ -182,15 +182,9 @@ static const char json[] =
     "\"unk_token\":\"b\",\"fuse_unk\":false,\"vocab\":{\"a\":0,\"b\":1,\"ab\":3},"
     "\"merges\":[[\"a\",\"b\"]]}}";
 
-/* The file above with one part of it replaced. */
-static br_tokenizer *changed(const char *part, const char *by)
-{
-    return br_tokenizer_from_json(files_write_changed("tokenizer.json", json, part, by));
-}
-
 Test(bpe, json_of_gpt2s_kind)
 {
-    br_tokenizer *t = changed("", "");
+    br_tokenizer *t = changed_json(json, "", "");
     check_ok();
     br_encoding *e = encode(t, "ab<>ac", -1, NULL);
     cr_assert_eq(e->length, 3);
@@ -218,8 +212,7 @@ Test(bpe, json_of_gpt2s_kind)
         { "[[\"a\",\"b\"]]", "{}", "model.merges is not an array" },
         { "\"b\":1,", "\"b\":0,", "have one id, 0" },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_fails(changed(cases[i][0], cases[i][1]), cases[i][2]);
+    check_changes_fail(json, cases, sizeof cases / sizeof *cases);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

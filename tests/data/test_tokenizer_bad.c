@@ -1,4 +1,5 @@
 /* tests/data/test_tokenizer_bad.c - files, options and texts that make no sense or mean harm. */
+#include "tests/data/encodings.h"
 #include "tests/io/files.h"
 #include "tests/memory.h"
 
@@ -80,15 +81,9 @@ static const char json[] =
     "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"max_input_chars_per_word\":3,"
     "\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":4,\"##b\":8}}}";
 
-/* The tokenizer of the file above with one part of it replaced. */
-static br_tokenizer *changed(const char *part, const char *by)
-{
-    return br_tokenizer_from_json(files_write_changed("tokenizer.json", json, part, by));
-}
-
 Test(tokenizer_bad, json_of_berts_kind)
 {
-    br_tokenizer *t = changed("", "");
+    br_tokenizer *t = changed_json(json, "", "");
     check_ok();
     br_encoding *e = encode(t, "AB<new>abbb", -1, NULL);
     cr_assert_eq(e->length, 6);
@@ -123,8 +118,7 @@ Test(tokenizer_bad, json_of_other_kinds)
         { "\"prefix\":\"##\"", "\"prefix\":\"@\"", "decoder.prefix is '@'" },
         { "}}}", "}}", "line 1" },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_fails(changed(cases[i][0], cases[i][1]), cases[i][2]);
+    check_changes_fail(json, cases, sizeof cases / sizeof *cases);
     files_write(files_path("deep"), "[[[[", 4);
     check_fails(br_tokenizer_from_json(files_path("deep")), "line 1");
     files_write(files_path("array"), "[]", 2);

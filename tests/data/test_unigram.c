@@ -190,14 +190,9 @@ static const char json[] =
     "\"add_prefix_space\":true},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,"
     "\"byte_fallback\":false,\"vocab\":[[\"<u>\",0],[\"a\",-1.5],[\"\\u2581\",-2.0],[\"ab\",-3]]}}";
 
-static br_tokenizer *changed(const char *part, const char *by)
-{
-    return br_tokenizer_from_json(files_write_changed("tokenizer.json", json, part, by));
-}
-
 Test(unigram, json_of_t5s_kind)
 {
-    br_tokenizer *t = changed("", "");
+    br_tokenizer *t = changed_json(json, "", "");
     cr_assert(t, "%s", br_error_message());
     br_encoding *e = encode(t, "aab  <u>", -1, NULL);
     cr_assert_eq(e->length, 4);
@@ -237,8 +232,7 @@ Test(unigram, json_of_t5s_kind)
         { "\"lstrip\"", "\"normalized\"", "'<u>' is 'normalized'" },
         { "\"byte_fallback\":false", "\"byte_fallback\":1", "byte_fallback is not a truth value" },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_fails(changed(cases[i][0], cases[i][1]), cases[i][2]);
+    check_changes_fail(json, cases, sizeof cases / sizeof *cases);
 }
 
 /* ---- spiece.model that is refused ------------------------------------------------------------ */
@@ -325,7 +319,7 @@ static bool use_file(br_tokenizer *t)
 
 static bool use_json(void)
 {
-    return use_file(changed("", ""));
+    return use_file(changed_json(json, "", ""));
 }
 
 static bool use_model(void)
