@@ -22,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 
+from turns import Side
+
 MODELS = ["bert-scratch", "encoder-decoder", "classifier-5", "classifier-128", "transformer",
           "gpt2", "attention-2048", "attention-2048-causal", "attention-8192"]
 DROPOUT = ["encoder-decoder", "classifier-5", "classifier-128"]
@@ -108,8 +110,8 @@ def serve_jax(name, phase, threads):
 
 # ---- The comparison ----------------------------------------------------------------------------
 
-def environment(rival, threads):
-    env = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+def environment(rival):
+    env = {}
     if rival in ("tuned", "compiled", "jax-tuned"):
         env.update(KEEP_MEMORY)
         if rival != "jax-tuned" and "AuthenticAMD" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"):
@@ -125,39 +127,27 @@ def fast_mkl():
     return str(folder / "mkl.so")
 
 
-class Runner:
+class Runner(Side):
     """A process that does one step a line."""
 
-    def __init__(self, label, command, env):
-        self.label = label
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=env)
+    def __init__(self, *args):
+        super().__init__(*args)
         self.ms, self.losses, self.peak, self.held = [], [], 0.0, 0.0
 
     def step(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"{self.label} ended: exit status {self.process.wait()}")
-        loss, ms, self.peak, self.held = map(float, line.split())
+        loss, ms, self.peak, self.held = self.ask()
         self.losses.append(loss)
         self.ms.append(ms)
 
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
 
 def start(name, phase, rival, args):
-    env = environment(rival, args.threads)
     if rival == "brasa":
         command = [args.brasa, "bench", "models", "--serve", "--filter", f"{name}/{phase}",
                    "--threads", str(args.threads)]
     else:
         command = [sys.executable, __file__, "--serve", name, phase, rival, "--threads",
                    str(args.threads)]
-    return Runner(rival, command, env)
+    return Runner(rival, command, args.threads, environment(rival))
 
 
 def compare(name, phase, args):

@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+from turns import Side
+
 PACKAGES = {"torch": ["torch", "transformers", "tokenizers"],
             "compiled": ["torch", "transformers", "tokenizers"],
             "onnx": ["torch", "transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"]}
@@ -131,31 +133,18 @@ def serve(args):
 SETTLE = 0.25
 
 
-class Runner:
+class Runner(Side):
     """A process that does one step a line."""
 
-    def __init__(self, label, command, threads):
-        env = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads),
-                   RAYON_NUM_THREADS=str(threads))
-        self.label = label
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=env)
+    def __init__(self, *args):
+        super().__init__(*args)
         self.sums, self.ms = [], []
 
     def step(self):
         time.sleep(SETTLE)
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"{self.label} ended: exit status {self.process.wait()}")
-        total, ms = map(float, line.split())
+        total, ms = self.ask()
         self.sums.append(total)
         self.ms.append(ms)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def missing(rival):

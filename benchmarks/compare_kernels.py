@@ -9,14 +9,12 @@ import argparse
 import fnmatch
 import json
 import os
-import subprocess
 import sys
-import time
+
+from turns import Side, least_time
 
 SIZES = [10 ** i for i in range(8)]
 RANDOM = ["dropout"]  # Brasa's dropout draws numbers of its own
-BATCH = 2e-5  # seconds of calls that the clock is read around
-LEAST_CALLS = 3
 
 
 # ---- PyTorch's side, in a process of its own: the entries of bench_sweep.c ---------------------
@@ -99,23 +97,6 @@ def make_input(kind, n):
     return torch.randn(shapes.get(kind, (r, c)))
 
 
-def least_time(run, seconds):
-    run()
-    begin = time.perf_counter()
-    run()
-    once = time.perf_counter() - begin
-    calls = int(BATCH / (once + 1e-9)) + 1 if once < BATCH else 1
-    least, rounds = float("inf"), 0
-    start = begin
-    while rounds < LEAST_CALLS or start - begin < seconds:
-        start = time.perf_counter()
-        for _ in range(calls):
-            run()
-        least = min(least, (time.perf_counter() - start) / calls)
-        rounds += 1
-    return 1e9 * least
-
-
 def squares(t):
     import torch
     return t.to(torch.float32).square().sum(dtype=torch.float64).item()
@@ -151,33 +132,11 @@ def serve_torch(threads, seconds):
     table = entries()
     for line in sys.stdin:
         name, phase, n = line.split()
-        ns, checksum = measure(table[name], phase, int(n), seconds)
-        print(f"{ns:.9g} {checksum:.9g}", flush=True)
+        least, checksum = measure(table[name], phase, int(n), seconds)
+        print(f"{1e9 * least:.9g} {checksum:.9g}", flush=True)
 
 
 # ---- The comparison ----------------------------------------------------------------------------
-
-class Rival:
-    """A process that measures one entry a line."""
-
-    def __init__(self, label, command, threads):
-        env = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
-        self.label = label
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=env)
-
-    def measure(self, name, phase, n):
-        self.process.stdin.write(f"{name} {phase} {n}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"{self.label} ended: exit status {self.process.wait()}")
-        return [float(word) for word in line.split()]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
 
 def check(name, phase, n, ours, theirs, tolerance):
     if name not in RANDOM and not abs(ours - theirs) <= tolerance * (1 + abs(theirs)):
@@ -189,7 +148,7 @@ def compare(ours, theirs, name, phase, n, args):
     as many: a disturbed measurement is then repeated."""
     mine, his, turns = float("inf"), float("inf"), 0
     while turns < args.rounds or (turns < 3 * args.rounds and mine > his):
-        a, b = ours.measure(name, phase, n), theirs.measure(name, phase, n)
+        a, b = ours.ask(f"{name} {phase} {n}"), theirs.ask(f"{name} {phase} {n}")
         check(name, phase, n, a[1], b[1], args.tolerance)
         mine, his, turns = min(mine, a[0]), min(his, b[0]), turns + 1
     return {"name": name, "phase": phase, "n": n, "threads": args.threads, "brasa_ns": mine,
@@ -234,8 +193,8 @@ def main():
         serve_torch(args.threads, args.seconds)
         return
     options = ["--serve", "--threads", str(args.threads), "--seconds", str(args.seconds)]
-    ours = Rival("brasa", [args.brasa, "bench", "sweep", *options], args.threads)
-    theirs = Rival("torch", [sys.executable, __file__, *options], args.threads)
+    ours = Side("brasa", [args.brasa, "bench", "sweep", *options], args.threads)
+    theirs = Side("torch", [sys.executable, __file__, *options], args.threads)
     sizes = [n for n in SIZES if n <= args.largest]
     if not args.json:
         heads = [f"10^{len(str(n)) - 1}" if n > 1 else "1" for n in sizes]

@@ -12,16 +12,15 @@ import fnmatch
 import json
 import os
 import re
-import subprocess
 import sys
-import time
+
+from turns import Side, least_time
 
 PRODUCTS = """512x10x64x10:nt 512x10x10x64 72x100x64x100:nt 72x100x100x64 1x32x32x32 1x64x64x64
 1x128x128x128 1x256x256x256 1x512x512x512 1x1024x1024x1024 1x600x768x768:nt 1x600x768x3072:nt
 1x600x3072x768:nt 1x600x768x3072 1x768x600x3072:tn 1x1x768x768:nt 1x1x768x3072:nt 1x1x768x50257:nt
 1x1x768x768 1x5x768x768:nt 1x5x768x3072:nt""".split()
 RIVALS = ["torch", "numpy"]
-RUN = 2e-5  # seconds of calls that the clock is read around
 
 
 def parse(spec):
@@ -40,22 +39,6 @@ def operand(batch, rows, columns, layout, seed):
     i = numpy.arange(batch * rows * columns, dtype=numpy.int64)
     shape = (batch, rows, columns) if batch > 1 else (rows, columns)
     return ((7 * i + seed) % 13 - 6).astype(numpy.float32).reshape(shape)
-
-
-def least_time(run, seconds):
-    run()
-    begin = time.perf_counter()
-    run()
-    once = time.perf_counter() - begin
-    calls = int(RUN / (once + 1e-9)) + 1 if once < RUN else 1
-    least, rounds, start = float("inf"), 0, begin
-    while rounds < 3 or start - begin < seconds:
-        start = time.perf_counter()
-        for _ in range(calls):
-            run()
-        least = min(least, (time.perf_counter() - start) / calls)
-        rounds += 1
-    return least
 
 
 def serve(rival, threads, seconds):
@@ -81,36 +64,12 @@ def serve(rival, threads, seconds):
 
 # ---- The comparison ----------------------------------------------------------------------------
 
-class Side:
-    """A process that multiplies one product a line."""
-
-    def __init__(self, label, command, threads):
-        count = str(threads)
-        env = dict(os.environ, OMP_NUM_THREADS=count, MKL_NUM_THREADS=count,
-                   OPENBLAS_NUM_THREADS=count)
-        self.label = label
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=env)
-
-    def measure(self, spec):
-        self.process.stdin.write(spec + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"{self.label} ended: exit status {self.process.wait()}")
-        return [float(word) for word in line.split()]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def compare(sides, spec, rounds):
     """Each side's least seconds."""
     least, expected = [float("inf")] * len(sides), None
     for _ in range(rounds):
         for i, side in enumerate(sides):
-            seconds, squares = side.measure(spec)
+            seconds, squares = side.ask(spec)
             expected = squares if expected is None else expected
             if not abs(squares - expected) <= 1e-12 * expected:
                 sys.exit(f"{spec}: sums of squares {expected} and, of {side.label}, {squares} differ")

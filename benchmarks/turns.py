@@ -1,0 +1,50 @@
+"""What the comparisons share: processes that take turns, and the least time of a call."""
+import os
+import subprocess
+import sys
+import time
+
+BATCH = 2e-5  # seconds of calls that the clock is read around
+LEAST_CALLS = 3
+
+
+class Side:
+    """A process that answers each line with a line of numbers, by so many threads."""
+
+    def __init__(self, label, command, threads, environment=()):
+        count = str(threads)
+        env = dict(os.environ, OMP_NUM_THREADS=count, MKL_NUM_THREADS=count,
+                   OPENBLAS_NUM_THREADS=count, RAYON_NUM_THREADS=count)
+        env.update(environment)
+        self.label = label
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=env)
+
+    def ask(self, line=""):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            sys.exit(f"{self.label} ended: exit status {self.process.wait()}")
+        return [float(word) for word in answer.split()]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def least_time(run, seconds):
+    """Seconds of a call, the least of several batches that take so long together."""
+    run()
+    begin = time.perf_counter()
+    run()
+    once = time.perf_counter() - begin
+    calls = int(BATCH / (once + 1e-9)) + 1 if once < BATCH else 1
+    least, rounds, start = float("inf"), 0, begin
+    while rounds < LEAST_CALLS or start - begin < seconds:
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        least = min(least, (time.perf_counter() - start) / calls)
+        rounds += 1
+    return least
