@@ -255,7 +255,7 @@ static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, con
     one_column[ndim - 1] = 1;
     tensors t = *inputs;
     br_dtype dtype = t.saved[QUERY]->dtype;
-    br_tensor *out = br__new(OP, ndim, sizes, dtype);
+    br_tensor *out = br__new_in_order(OP, t.saved[QUERY], ndim, sizes, dtype);
     t.saved[OUT] = out;
     t.saved[LSE] = *lse = br__new(OP, ndim, one_column, dtype);
     if (!out || !*lse)
@@ -338,7 +338,7 @@ static br_tensor *gradient_of(br_node *node, int input, const tensors *t)
     memcpy(sizes, x->sizes, sizeof sizes);
     if (input == MASK)
         sizes[x->ndim - 1] = key->sizes[key->ndim - 2];
-    return br__new(OP, x->ndim, sizes, x->dtype);
+    return br__new_in_order(OP, x, x->ndim, sizes, x->dtype);
 }
 
 /* Scores are made again; their gradient leads to those of query and key. */

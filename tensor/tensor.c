@@ -202,6 +202,40 @@ br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype)
                : br__new(op, t->ndim, t->sizes, dtype);
 }
 
+/* Whether all that `like` has is in places of its own, the last dimension's side by side. */
+static bool has_order(const br_tensor *like)
+{
+    for (int i = 0; i < like->ndim; i++)
+        if (like->sizes[i] > 1 && like->strides[i] < 1)
+            return false;
+    return like->ndim > 0 &&
+           (like->sizes[like->ndim - 1] == 1 || like->strides[like->ndim - 1] == 1);
+}
+
+br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, const int64_t *sizes,
+                            br_dtype dtype)
+{
+    br_tensor *t = br__new(op, ndim, sizes, dtype);
+    if (!t || like->contiguous || like->ndim != ndim || !has_order(like))
+        return t;
+    int order[BR_MAX_DIMS]; /* dimensions from the nearest to the farthest step; the last is first
+                             */
+    int64_t step = 1;
+    order[0] = ndim - 1;
+    for (int i = 1; i < ndim; i++) {
+        int d = ndim - 1 - i, at = i;
+        for (; at > 1 && like->strides[order[at - 1]] > like->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    for (int i = 0; i < ndim; i++) {
+        t->strides[order[i]] = step;
+        step *= sizes[order[i]] > 0 ? sizes[order[i]] : 1;
+    }
+    describe(t);
+    return t;
+}
+
 br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
                      void (*destroy)(void *context), void *context)
 {

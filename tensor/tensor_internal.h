@@ -78,6 +78,10 @@ br_tensor *br__take(br_tensor *t);
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
 /* The same for a shape that a contiguous tensor has. */
 br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype);
+/* br__new() with strides of another order: dimensions but the last lie in memory as `like`'s do, if
+ * it has as many. What is computed from heads that were taken apart then joins without a copy. */
+br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, const int64_t *sizes,
+                            br_dtype dtype);
 /* Exchanges the elements and dtypes of two tensors of one shape, which stay the same objects to
  * whoever holds them. It counts as a change of `a` in place, made by `op`. */
 void br__swap_data(const char *op, br_tensor *a, br_tensor *b);

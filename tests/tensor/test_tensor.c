@@ -293,6 +293,26 @@ Test(tensor, sizes_strides_and_views)
     cr_assert_eq(br_data(turned), br_data_i64(t));
 }
 
+/* All but the last dimension lie as those of the tensor that gives the order, if it has one. */
+Test(tensor, new_in_an_order)
+{
+    const int64_t sizes[] = { 7, 1, 9, 6 }, empty[] = { 7, 0, 9, 6 };
+    br_tensor *all = br_zeros(BR_SHAPE(120), BR_F32);
+    br_tensor *like = view(all, 4, (int64_t[]){ 2, 3, 5, 4 }, (int64_t[]){ 12, 4, 24, 1 }, 0);
+    br_tensor *t = br__new_in_order("test", like, 4, sizes, BR_F64);
+    const int64_t strides[] = { 6, 6, 42, 1 };
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(br_stride(t, i), strides[i]);
+    cr_assert(!br_is_contiguous(t));
+    cr_assert_eq(br_numel(br__new_in_order("test", like, 4, empty, BR_F32)), 0);
+    br_tensor *without[] = {
+        all, view(all, 4, (int64_t[]){ 2, 3, 4, 5 }, (int64_t[]){ 12, 4, 1, 24 }, 0),
+        view(all, 4, (int64_t[]){ 2, 3, 5, 4 }, (int64_t[]){ 4, 0, 24, 1 }, 0)
+    };
+    for (int i = 0; i < 3; i++)
+        cr_assert(br_is_contiguous(br__new_in_order("test", without[i], 4, sizes, BR_F32)));
+}
+
 Test(tensor, item)
 {
     cr_assert_eq(br_item(br_full(BR_SHAPE(1, 1), 2.5, BR_F32)), 2.5);
