@@ -113,7 +113,8 @@ const br_tensor *br__dense(const char *op, const br_tensor *t);
 typedef struct br_mapping {
     atomic_int refs;
     char *base;
-    size_t bytes, capacity;
+    size_t bytes;
+    br_extent *extent;
     bool copied; /* read into a block of ours */
 } br_mapping;
 

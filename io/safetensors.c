@@ -26,7 +26,7 @@ static void release_mapping(void *context)
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1)
         return;
     if (m->copied)
-        br__block_free(m->base, m->bytes, m->capacity);
+        br__block_free(m->base, m->bytes, m->extent);
     else
         munmap(m->base, m->bytes);
     br_free(m);
@@ -47,12 +47,12 @@ static bool map_file(br_mapping *m, const char *path, int fd)
 static bool copy_file(br_mapping *m, const char *path, int fd, uint64_t offset)
 {
     m->copied = true;
-    m->base = br__block_alloc(op, m->bytes, &m->capacity);
+    m->base = br__block_alloc(op, m->bytes, &m->extent);
     if (!m->base)
         return false;
     if (br__read_file(op, path, fd, m->base, m->bytes, offset))
         return true;
-    br__block_free(m->base, m->bytes, m->capacity);
+    br__block_free(m->base, m->bytes, m->extent);
     return false;
 }
 

@@ -259,16 +259,17 @@ static void merge_pieces(void *context, int64_t tile)
 
 static bool run_in_pieces(const char *op, plan *p)
 {
-    size_t n = (size_t)(p->n_tiles * p->n_pieces * p->tile), capacity;
+    size_t n = (size_t)(p->n_tiles * p->n_pieces * p->tile);
+    br_extent *extent;
     size_t bytes = n * (sizeof *p->values + sizeof *p->indices);
-    char *block = br__block_alloc(op, bytes, &capacity);
+    char *block = br__block_alloc(op, bytes, &extent);
     if (!block)
         return false;
     p->values = (br_accumulator *)(void *)block;
     p->indices = (int64_t *)(void *)(block + n * sizeof *p->values);
     br__parallel(p->n_tiles * p->n_pieces, run_piece, p);
     br__parallel(p->n_tiles, merge_pieces, p);
-    br__block_free(block, bytes, capacity);
+    br__block_free(block, bytes, extent);
     return true;
 }
 

@@ -84,13 +84,14 @@ static void find_places(const char *op, const br_tensor *x, const order *o, cons
     int64_t tasks = worth < MOST_TASKS ? worth : MOST_TASKS;
     j.lines_per_task = (j.lines + tasks - 1) / tasks;
     tasks = (j.lines + j.lines_per_task - 1) / j.lines_per_task;
-    size_t capacity, bytes = (size_t)(tasks * 2 * j.n) * sizeof *j.entries;
-    j.entries = br__block_alloc(op, bytes, &capacity);
+    br_extent *extent;
+    size_t bytes = (size_t)(tasks * 2 * j.n) * sizeof *j.entries;
+    j.entries = br__block_alloc(op, bytes, &extent);
     if (!j.entries)
         return;
     BR_TRAFFIC(out, x);
     br__parallel(tasks, run_task, &j);
-    br__block_free(j.entries, bytes, capacity);
+    br__block_free(j.entries, bytes, extent);
 }
 
 /* A new tensor of x's sizes, but `count` along dim. */
@@ -188,15 +189,16 @@ br_tensor *br__argsort_rows(const char *op, br_tensor *rows)
     br_tensor *dense = br_contiguous(rows);
     br_tensor *ordered = dense ? br__new(op, BR_SHAPE(dense->sizes[0]), BR_I64) : NULL;
     br_tensor *spare = ordered ? br__new_like(op, ordered, BR_I64) : NULL;
-    size_t capacity, bytes = dense ? (size_t)dense->numel * sizeof(br_sort_entry) : 0;
-    br_sort_entry *keys = spare && bytes ? br__block_alloc(op, bytes, &capacity) : NULL;
+    br_extent *extent;
+    size_t bytes = dense ? (size_t)dense->numel * sizeof(br_sort_entry) : 0;
+    br_sort_entry *keys = spare && bytes ? br__block_alloc(op, bytes, &extent) : NULL;
     if (!keys)
         return br_failed() ? NULL : ordered;
     type_of(dense->dtype)
         ->keys(dense->numel, dense->data, (int64_t)br_dtype_size(dense->dtype), keys);
     br__sort_rows(dense->sizes[0], dense->sizes[1], keys, (int64_t *)(void *)ordered->data,
                   (int64_t *)(void *)spare->data);
-    br__block_free(keys, bytes, capacity);
+    br__block_free(keys, bytes, extent);
     return ordered;
 }
 

@@ -126,14 +126,15 @@ static void touch_task(void *context, int64_t i)
 static double measure_bytes(int threads)
 {
     const int64_t n = ((int64_t)1 << 25) / WINDOWS / threads, all = n * WINDOWS * threads;
-    size_t bytes = 3 * (size_t)all * sizeof(float), capacity;
-    float *block = br__block_alloc("measure_peak", bytes, &capacity);
+    size_t bytes = 3 * (size_t)all * sizeof(float);
+    br_extent *extent;
+    float *block = br__block_alloc("measure_peak", bytes, &extent);
     if (!block)
         return 0;
     work w = { .n = n, .a = block, .b = block + all, .c = block + 2 * all, .threads = threads };
     br__parallel(threads, touch_task, &w);
     double time = least_time(&w, triad_task);
-    br__block_free(block, bytes, capacity);
+    br__block_free(block, bytes, extent);
     return (double)bytes / WINDOWS / time;
 }
 

@@ -71,7 +71,7 @@ static void free_storage(br_storage *storage, int64_t tensors)
     case BR_INLINE:
         break;
     case BR_BLOCK:
-        br__block_free(storage->data, storage->bytes, storage->capacity);
+        br__block_free(storage->data, storage->bytes, storage->extent);
         break;
     case BR_BORROWED:
         if (storage->destroy)
@@ -111,7 +111,7 @@ static br_storage *new_storage(const char *op, size_t bytes)
         br__count(1, (int64_t)bytes);
         return storage;
     }
-    storage->data = br__block_alloc(op, bytes, &storage->capacity);
+    storage->data = br__block_alloc(op, bytes, &storage->extent);
     if (storage->data) {
         br__count(1, 0);
         return storage;

@@ -14,9 +14,12 @@
 /* Where the elements of a storage are. */
 typedef enum br_memory {
     BR_INLINE,   /* behind the struct: a small tensor costs one block, kept by its thread */
-    BR_BLOCK,    /* in a block of `capacity` bytes from br__block_alloc() */
+    BR_BLOCK,    /* in a block from br__block_alloc() */
     BR_BORROWED, /* the program's; `destroy`, which may be NULL, is called at the end */
 } br_memory;
+
+/* What a large block was cut from; NULL for small ones. */
+typedef struct br_extent br_extent;
 
 /* Memory that tensors are views of. */
 typedef struct br_storage {
@@ -26,7 +29,7 @@ typedef struct br_storage {
     size_t bytes;                 /* asked for */
     char *data;
     union {
-        size_t capacity;
+        br_extent *extent;
         void (*destroy)(void *context);
     };
     void *context;
@@ -209,10 +212,12 @@ void br__live(int64_t *tensors, int64_t *bytes);
 /* Lets the next byte that any thread counts note the peak. */
 void br__watch_peak(void);
 void br__note_peak(void);
-/* Storage blocks, cached and counted; aligned to 64 bytes, large ones to 2 MiB. *capacity, what the
- * block really has, goes back to br__block_free(). */
-void *br__block_alloc(const char *op, size_t bytes, size_t *capacity);
-void br__block_free(void *block, size_t bytes, size_t capacity);
+/* Storage blocks, cached and counted; aligned to 64 bytes, fresh ones of 2 MiB and more to 2 MiB.
+ * *extent goes back to br__block_free(). */
+void *br__block_alloc(const char *op, size_t bytes, br_extent **extent);
+void br__block_free(void *block, size_t bytes, br_extent *extent);
+/* Bytes that the block really has. */
+size_t br__block_size(size_t bytes, const br_extent *extent);
 
 /* ---- Thread state and scopes ----------------------------------------------------------------- */
 

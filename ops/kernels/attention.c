@@ -123,14 +123,15 @@ static void set_teams(job *j, double total, double unit)
 static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
 {
     j->scratch_bytes = ratio(j->kernels->attention_scratch(&j->a->head, gradients), 64) * 64;
-    size_t capacity, bytes = (size_t)(j->teams * j->scratch_bytes);
-    j->scratch = br__block_alloc("scaled_dot_product_attention", bytes, &capacity);
+    br_extent *extent;
+    size_t bytes = (size_t)(j->teams * j->scratch_bytes);
+    j->scratch = br__block_alloc("scaled_dot_product_attention", bytes, &extent);
     if (!j->scratch)
         return false;
     const br_float_mode before = br__flush_denormals();
     run(j);
     br__restore_denormals(before);
-    br__block_free(j->scratch, bytes, capacity);
+    br__block_free(j->scratch, bytes, extent);
     return true;
 }
 

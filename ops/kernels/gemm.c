@@ -296,12 +296,13 @@ static bool run(job *j)
         br__parallel(j->teams, run_team, j);
         return true;
     }
-    size_t capacity, bytes = (size_t)(j->teams * buffer_bytes(j));
-    j->buffers = br__block_alloc("gemm", bytes, &capacity);
+    br_extent *extent;
+    size_t bytes = (size_t)(j->teams * buffer_bytes(j));
+    j->buffers = br__block_alloc("gemm", bytes, &extent);
     if (!j->buffers)
         return false;
     br__parallel(j->teams, run_team, j);
-    br__block_free(j->buffers, bytes, capacity);
+    br__block_free(j->buffers, bytes, extent);
     return true;
 }
 

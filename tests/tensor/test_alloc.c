@@ -11,7 +11,7 @@ TestSuite(alloc, .init = check_begin, .fini = check_end);
 /* ---- An allocator that counts, and fails when told to ---------------------------------------- */
 
 typedef struct counter {
-    int64_t alive, calls;
+    int64_t alive, calls, large;
     int64_t fail_at; /* the call that fails, from 1; 0: none */
     bool all_after;  /* and those after it */
     bool misaligned;
@@ -21,6 +21,7 @@ static void *count_allocate(void *context, size_t size, size_t alignment)
 {
     counter *c = context;
     c->calls++;
+    c->large += size > 1 << 16;
     if (c->fail_at > 0 && (c->calls == c->fail_at || (c->all_after && c->calls > c->fail_at)))
         return NULL;
     void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -92,6 +93,10 @@ static bool use_tensors(void)
     br_scope *outer = br_scope_begin(), *inner = br_scope_begin();
     for (int i = 0; i < 300; i++) /* the thread's stack grows */
         br_scalar(i, BR_F32);
+    br_scope *inmost = br_scope_begin();
+    br_empty(BR_SHAPE(500000), BR_BOOL);
+    br_scope_end(inmost);
+    br_empty(BR_SHAPE(100000), BR_BOOL); /* of what that took */
     br_tensor *t = br_randn(BR_SHAPE(70, 40), BR_F32);
     br_tensor *turned =
         t ? br__view_of(t, 2, (int64_t[]){ 40, 70 }, (int64_t[]){ 1, 40 }, t->data) : NULL;
@@ -238,8 +243,64 @@ Test(alloc, freed_blocks_serve_again)
     void *large = place(900000);
     cr_assert_eq(place(820000), large, "an eighth more than asked for is taken");
     cr_assert_eq(br_cached_bytes(), (900000 + 4095) / 4096 * 4096);
-    cr_assert_neq(place(790000), large, "but not more");
     br_empty_cache();
+}
+
+/* What is far larger than asked for is cut; the parts serve others, and join when both are free. */
+Test(alloc, large_blocks_are_cut_and_join_again)
+{
+    enum { MB = 1 << 20 };
+    counter c = { 0 };
+    cr_assert(install(&c));
+    char *block = place(8 * MB);
+    int64_t large = c.large, parts = 0;
+    br_scope *scope = br_scope_begin();
+    for (; parts < 8; parts++) {
+        char *part = br_data(br_full(BR_SHAPE(MB), (double)(parts % 2), BR_BOOL));
+        cr_assert_eq(part, block + parts * MB);
+        cr_assert_eq(br_cached_bytes(), (7 - parts) * MB);
+    }
+    br_empty_cache();
+    cr_assert_eq(br_cached_bytes(), 0);
+    br_scope_end(scope);
+    cr_assert_eq(br_cached_bytes(), 8 * MB);
+    cr_assert_eq(place(8 * MB), block, "whole again");
+    cr_assert_eq(c.large, large);
+    uninstall(&c);
+}
+
+/* Sizes that change are served from what the largest of them took. */
+Test(alloc, smaller_sizes_ask_for_no_more)
+{
+    counter c = { 0 };
+    cr_assert(install(&c));
+    for (int64_t n = 64; n > 4; n--) {
+        br_scope *scope = br_scope_begin();
+        for (int i = 0; i < 4; i++)
+            br_empty(BR_SHAPE(n, 40000 + 10000 * i), BR_F32);
+        br_scope_end(scope);
+    }
+    cr_assert_eq(c.large, 4);
+    cr_assert_leq(br_cached_bytes(), 64 * 4 * (40000 + 50000 + 60000 + 70000) + 4 * 4096);
+    uninstall(&c);
+}
+
+/* Parts of a block go back only together, whatever the limit is. */
+Test(alloc, the_cache_limit_waits_for_whole_blocks)
+{
+    counter c = { 0 };
+    cr_assert(install(&c));
+    place(1000000);
+    br_tensor *first = br_retain(br_empty(BR_SHAPE(300000), BR_BOOL));
+    br_tensor *second = br_retain(br_empty(BR_SHAPE(300000), BR_BOOL));
+    br_set_cache_limit(0);
+    br_thread_cleanup();
+    br_release(first);
+    cr_assert_gt(br_cached_bytes(), 600000);
+    br_release(second);
+    cr_assert_eq(br_cached_bytes(), 0);
+    br_set_cache_limit(SIZE_MAX);
+    uninstall(&c);
 }
 
 /* Storage and tensor of a small tensor may change places. */
@@ -319,13 +380,14 @@ Test(alloc, many_large_blocks_are_kept)
 Test(alloc, size_classes_waste_at_most_a_quarter)
 {
     for (size_t bytes = 0; bytes <= 70000; bytes += 1 + bytes / 500) {
-        size_t capacity;
-        void *block = br__block_alloc("test", bytes, &capacity);
+        br_extent *extent;
+        void *block = br__block_alloc("test", bytes, &extent);
+        size_t capacity = br__block_size(bytes, extent);
         cr_assert_geq(capacity, bytes);
         cr_assert(capacity <= 64 || capacity <= bytes + bytes / 4 + 64, "%zu for %zu", capacity,
                   bytes);
         memset(block, 1, capacity);
-        br__block_free(block, bytes, capacity);
+        br__block_free(block, bytes, extent);
     }
 }
 
@@ -358,7 +420,8 @@ Test(alloc, random_use_keeps_blocks_apart)
     enum { HELD = 200 };
     struct {
         unsigned char *block;
-        size_t bytes, capacity;
+        size_t bytes;
+        br_extent *extent;
     } held[HELD] = { { 0 } };
     br_manual_seed(12);
     for (int step = 0; step < 20000; step++) {
@@ -366,15 +429,17 @@ Test(alloc, random_use_keeps_blocks_apart)
         for (size_t k = 0; held[i].block && k < held[i].bytes; k += 1 + held[i].bytes / 16)
             cr_assert_eq(held[i].block[k], (unsigned char)i);
         if (held[i].block)
-            br__block_free(held[i].block, held[i].bytes, held[i].capacity);
+            br__block_free(held[i].block, held[i].bytes, held[i].extent);
         held[i].bytes = (size_t)1 << (br_random_u32() % 19);
         held[i].bytes += br_random_u32() % held[i].bytes;
-        held[i].block = br__block_alloc("test", held[i].bytes, &held[i].capacity);
-        cr_assert(held[i].block && held[i].capacity >= held[i].bytes);
+        held[i].block = br__block_alloc("test", held[i].bytes, &held[i].extent);
+        cr_assert(held[i].block && br__block_size(held[i].bytes, held[i].extent) >= held[i].bytes);
         memset(held[i].block, (int)i, held[i].bytes);
     }
     for (int i = 0; i < HELD; i++)
         if (held[i].block)
-            br__block_free(held[i].block, held[i].bytes, held[i].capacity);
+            br__block_free(held[i].block, held[i].bytes, held[i].extent);
     cr_assert_eq(br_live_bytes(), check_live_bytes);
+    br_empty_cache();
+    cr_assert_eq(br_cached_bytes(), 0, "all parts have joined");
 }
