@@ -127,6 +127,11 @@ void br__default_strides(int ndim, const int64_t *sizes, int64_t *strides);
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+enum { BR_HUGE_PAGE = 2 << 20 }; /* bytes; of blocks aligned to it huge pages are asked for */
+
+/* The user's allocator, or malloc and its kin. */
+void *br__allocate(size_t size, size_t alignment);
+void br__deallocate(void *block);
 /* Small blocks through the user's allocator; NULL and a pending error on failure. br__malloc(0)
  * gives a block. */
 void *br__malloc(size_t size);
