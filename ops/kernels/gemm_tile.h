@@ -52,7 +52,7 @@ typedef real quad_at
 
 /* ---- Parts of vectors ------------------------------------------------------------------------ */
 
-/* Lanes that are loaded; others read as 0. Without masks all are. */
+/* Lanes that are loaded and stored; others read as 0. Without masks all are. */
 #if defined(__AVX512F__)
 enum { MASKS = true };
 typedef BY_TYPE(__mmask16, __mmask8) vec_mask;
@@ -67,6 +67,12 @@ static inline vec load_masked(const real *from, vec_mask mask)
     return BY_TYPE((vec)_mm512_maskz_loadu_ps(mask, from), (vec)_mm512_maskz_loadu_pd(mask, from));
 }
 
+static inline void store_masked(real *to, vec v, vec_mask mask)
+{
+    BY_TYPE(_mm512_mask_storeu_ps(to, mask, (__m512)v),
+            _mm512_mask_storeu_pd(to, mask, (__m512d)v));
+}
+
 /* The first `count` elements of a vector, from memory and to it; others read as 0. */
 static inline vec load_part(const real *from, int64_t count)
 {
@@ -75,8 +81,7 @@ static inline vec load_part(const real *from, int64_t count)
 
 static inline void store_part(real *to, vec v, int64_t count)
 {
-    BY_TYPE(_mm512_mask_storeu_ps(to, mask_of(count), (__m512)v),
-            _mm512_mask_storeu_pd(to, mask_of(count), (__m512d)v));
+    store_masked(to, v, mask_of(count));
 }
 #else
 enum { MASKS = false };
@@ -92,6 +97,12 @@ static inline vec load_masked(const real *from, vec_mask mask)
 {
     (void)mask;
     return *(const vec_at *)from;
+}
+
+static inline void store_masked(real *to, vec v, vec_mask mask)
+{
+    (void)mask;
+    *(vec_at *)to = v;
 }
 
 /* By pieces of sizes that the compiler knows. */
@@ -302,7 +313,7 @@ static prefetch prefetch_panel(const br_gemm_block *g, const real *b, int64_t co
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* Where the sums of a tile go. */
+/* Where the sums of a tile go: whole vectors, or with masks any number of columns. */
 typedef struct tile_out {
     real *c;
     int64_t c_row, columns;
@@ -310,33 +321,52 @@ typedef struct tile_out {
     bool accumulate;
 } tile_out;
 
-ALWAYS_INLINE void store_whole(const tile_out *out, int row, int vectors, const vec *sums)
+/* `rows` and `vectors` are constants after inlining. */
+ALWAYS_INLINE void store_sums_of_tile(const tile_out *out, int rows, int vectors, vec (*sum)[2])
 {
+    const tile_out to = *out; /* a copy that the stores to C cannot change */
+    const vec_mask whole = mask_of(VECTOR), last = mask_of(to.columns - (vectors - 1) * VECTOR);
+    if (to.accumulate) {
+        UNROLLED
+        for (int i = 0; i < rows; i++) {
+            const real *c = to.c + i * to.c_row;
+            sum[i][0] = load_masked(c, vectors == 1 ? last : whole) + sum[i][0];
+            if (vectors > 1)
+                sum[i][1] = load_masked(c + VECTOR, last) + sum[i][1];
+        }
+    }
+    if (to.bias) {
+        const vec b0 = load_masked(to.bias, vectors == 1 ? last : whole);
+        const vec b1 = vectors == 1 ? b0 : load_masked(to.bias + VECTOR, last);
+        UNROLLED
+        for (int i = 0; i < rows; i++) {
+            sum[i][0] += b0;
+            sum[i][1] += b1;
+        }
+    }
     UNROLLED
-    for (int j = 0; j < vectors; j++) {
-        vec_at *c = (vec_at *)(out->c + row * out->c_row + j * VECTOR);
-        vec v = sums[j];
-        if (out->accumulate)
-            v = *c + v;
-        if (out->bias)
-            v += *(const vec_at *)(out->bias + j * VECTOR);
-        *c = v;
+    for (int i = 0; i < rows; i++) {
+        real *c = to.c + i * to.c_row;
+        store_masked(c, sum[i][0], vectors == 1 ? last : whole);
+        if (vectors > 1)
+            store_masked(c + VECTOR, sum[i][1], last);
     }
 }
 
-/* The same as store_whole() for a row that does not fill its vectors. */
-ALWAYS_INLINE void store_some(const tile_out *out, int row, int vectors, const vec *sums)
+/* The same for columns that do not fill their vectors, of sums that lie in memory. */
+static void store_sums_at_edge(const tile_out *out, int64_t rows, const real *sums)
 {
-    UNROLLED
-    for (int j = 0; j < vectors; j++) {
-        real *c = out->c + row * out->c_row + j * VECTOR;
-        int64_t count = out->columns - j * VECTOR < VECTOR ? out->columns - j * VECTOR : VECTOR;
-        vec v = sums[j];
-        if (out->accumulate)
-            v = load_part(c, count) + v;
-        if (out->bias)
-            v += load_part(out->bias + j * VECTOR, count);
-        store_part(c, v, count);
+    for (int64_t i = 0; i < rows; i++, sums += TILE_COLUMNS) {
+        for (int64_t j = 0; j < out->columns; j += VECTOR) {
+            real *c = out->c + i * out->c_row + j;
+            int64_t count = out->columns - j < VECTOR ? out->columns - j : VECTOR;
+            vec v = *(const vec_at *)(sums + j);
+            if (out->accumulate)
+                v = load_part(c, count) + v;
+            if (out->bias)
+                v += load_part(out->bias + j, count);
+            store_part(c, v, count);
+        }
     }
 }
 
@@ -383,15 +413,7 @@ ALWAYS_INLINE void tile(int rows, int vectors, int64_t k, const real *a, int64_t
                 a_at[i] += a_col;
         }
     }
-    const tile_out to = *out; /* a copy that the stores to C cannot change */
-    bool whole = to.columns == vectors * VECTOR;
-    UNROLLED
-    for (int i = 0; i < rows; i++) {
-        if (whole)
-            store_whole(&to, i, vectors, sum[i]);
-        else
-            store_some(&to, i, vectors, sum[i]);
-    }
+    store_sums_of_tile(out, rows, vectors, sum);
 }
 
 typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
@@ -425,11 +447,17 @@ static tile_fn *const tiles[TILE_ROWS][2] = { EACH_HEIGHT(TILE_ENTRY) };
 static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row, tile_out out,
                            prefetch *next)
 {
-    int vectors = out.columns > VECTOR ? 2 : 1;
+    const int vectors = out.columns > VECTOR ? 2 : 1;
+    const bool edge = !MASKS && out.columns % VECTOR != 0;
+    _Alignas(64) real sums[TILE_ROWS * TILE_COLUMNS];
+    const tile_out aside = { .c = sums, .c_row = TILE_COLUMNS, .columns = vectors * VECTOR };
     const real *a = g->a;
     for (int64_t i = 0; i < g->m; i += TILE_ROWS, a += g->a_tile) {
         int64_t rows = g->m - i < TILE_ROWS ? g->m - i : TILE_ROWS;
-        tiles[rows - 1][vectors - 1](g->k, a, g->a_row, g->a_col, b, b_row, &out, next);
+        tiles[rows - 1][vectors - 1](g->k, a, g->a_row, g->a_col, b, b_row, edge ? &aside : &out,
+                                     next);
+        if (edge)
+            store_sums_at_edge(&out, rows, sums);
         out.c += rows * out.c_row;
     }
 }
