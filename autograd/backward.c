@@ -78,19 +78,17 @@ static bool accumulate(const br_walk *w, br_tensor **slot, br_tensor *dx)
     return !BR_ANOMALY || br__anomaly_sum(sum, parts);
 }
 
-/* A leaf's gradient is nobody else's memory and dense, so that optimizers may change it. */
+/* A leaf's gradient is nobody else's memory and dense, so that optimizers may change it. A scope is
+ * open, the walk's or the caller's. */
 static br_tensor *make_own(const br_walk *w, br_tensor *dx)
 {
     if (w->create_graph || (br__is_exclusive(dx) && dx->contiguous))
         return dx;
-    br_scope *scope = br_scope_begin();
     br_tensor *copy = br__new("backward", dx->ndim, dx->sizes, dx->dtype);
     if (copy)
         br__copy(copy, dx);
-    copy = br__take(copy);
-    br_scope_end(scope);
     br_release(dx);
-    return copy;
+    return br__take(copy);
 }
 
 bool br__give_leaf(const br_walk *w, br_tensor *leaf, br_tensor *dx)

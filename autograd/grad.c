@@ -190,6 +190,7 @@ bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *
 /* Adds what came in for the inputs to their gradients, whether they are leaves or not. */
 static bool give_captured(br_walk *w, int n, br_tensor *const *inputs)
 {
+    br_scope *scope = br_scope_begin();
     for (int i = 0; i < n && !br__failed(); i++) {
         int output;
         const void *key = capture_key(inputs[i], &output);
@@ -199,6 +200,7 @@ static bool give_captured(br_walk *w, int n, br_tensor *const *inputs)
         if (grad && br__give_leaf(w, inputs[i], grad))
             br__run_accumulated(inputs[i]);
     }
+    br_scope_end(scope);
     return !br__failed();
 }
 
