@@ -84,7 +84,7 @@ static br_tensor *make_own(const br_walk *w, br_tensor *dx)
 {
     if (w->create_graph || (br__is_exclusive(dx) && dx->contiguous))
         return dx;
-    br_tensor *copy = br__new("backward", dx->ndim, dx->sizes, dx->dtype);
+    br_tensor *copy = br__new_like("backward", dx, dx->dtype);
     if (copy)
         br__copy(copy, dx);
     br_release(dx);

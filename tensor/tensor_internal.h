@@ -79,7 +79,7 @@ bool br__own(br_tensor *t);
 br_tensor *br__take(br_tensor *t);
 /* A tensor with the given shape and fresh contiguous storage. `op` begins error messages. */
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
-/* The same for a shape that a contiguous tensor has. */
+/* The same for the shape of t, which was checked when t was made. */
 br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype);
 /* br__new() with strides of another order: dimensions but the last lie in memory as `like`'s do, if
  * it has as many. What is computed from heads that were taken apart then joins without a copy. */
