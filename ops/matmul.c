@@ -233,7 +233,7 @@ static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
         double f64[MOST_PIECES];
     } sums;
     bool is_double = a->dtype == BR_F64;
-    dot_job job = { .dots = br__kernels(is_double)->gemm_dots,
+    dot_job job = { .dots = br__gemm_kernels(is_double)->gemm_dots,
                     .a = a->data,
                     .b = b->data,
                     .length = a->numel,

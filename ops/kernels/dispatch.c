@@ -7,20 +7,29 @@
 #include <string.h>
 
 extern const br_kernels br__kernels_baseline_f32, br__kernels_baseline_f64;
+extern const br_gemm_kernels br__gemm_baseline_f32, br__gemm_baseline_f64;
 #ifdef __x86_64__
-extern const br_kernels br__kernels_avx2_f32, br__kernels_avx2_f64;
-extern const br_kernels br__kernels_avx512_f32, br__kernels_avx512_f64;
+extern const br_kernels br__kernels_avx2_f32, br__kernels_avx2_f64, br__kernels_avx512_f32;
+extern const br_gemm_kernels br__gemm_avx2_f32, br__gemm_avx2_f64;
+extern const br_gemm_kernels br__gemm_avx512_f32, br__gemm_avx512_f64;
 #endif
 
-/* Best first: [variant][is_double]. */
-static const br_kernels *const tables[][2] = {
+/* Best first; of a pair the second is for f64, which is for checks: with AVX-512 it has products of
+ * its own, and for the rest those of AVX2. */
+static const struct variant {
+    const br_kernels *kernels[2];
+    const br_gemm_kernels *gemm[2];
+} variants[] = {
 #ifdef __x86_64__
-    { &br__kernels_avx512_f32, &br__kernels_avx512_f64 },
-    { &br__kernels_avx2_f32, &br__kernels_avx2_f64 },
+    { { &br__kernels_avx512_f32, &br__kernels_avx2_f64 },
+      { &br__gemm_avx512_f32, &br__gemm_avx512_f64 } },
+    { { &br__kernels_avx2_f32, &br__kernels_avx2_f64 },
+      { &br__gemm_avx2_f32, &br__gemm_avx2_f64 } },
 #endif
-    { &br__kernels_baseline_f32, &br__kernels_baseline_f64 },
+    { { &br__kernels_baseline_f32, &br__kernels_baseline_f64 },
+      { &br__gemm_baseline_f32, &br__gemm_baseline_f64 } },
 };
-enum { VARIANTS = sizeof tables / sizeof *tables };
+enum { VARIANTS = sizeof variants / sizeof *variants };
 
 static bool runs_here(int variant)
 {
@@ -39,7 +48,7 @@ static bool runs_here(int variant)
 static int find(const char *name)
 {
     for (int variant = 0; variant < VARIANTS; variant++)
-        if (strcmp(name, tables[variant][0]->name) == 0)
+        if (strcmp(name, variants[variant].kernels[0]->name) == 0)
             return runs_here(variant) ? variant : -1;
     return -1;
 }
@@ -65,23 +74,33 @@ static int choose(void)
     br__fail(BR_ERROR_ARGUMENT, NULL,
              "BRASA_CPU_CAPABILITY is '%.40s', must be avx512, avx2 or baseline, and at most %s, "
              "which is what this processor runs",
-             wish, tables[best()][0]->name);
+             wish, variants[best()].kernels[0]->name);
     return best();
 }
 
 static atomic_int chosen = -1; /* not yet */
 
-static __attribute__((noinline, cold)) const br_kernels *first_kernels(bool is_double)
+static __attribute__((noinline, cold)) const struct variant *first_variant(void)
 {
     int variant = choose();
     atomic_store_explicit(&chosen, variant, memory_order_relaxed);
-    return tables[variant][is_double];
+    return &variants[variant];
+}
+
+static const struct variant *chosen_variant(void)
+{
+    int variant = atomic_load_explicit(&chosen, memory_order_relaxed);
+    return __builtin_expect(variant < 0, 0) ? first_variant() : &variants[variant];
 }
 
 const br_kernels *br__kernels(bool is_double)
 {
-    int variant = atomic_load_explicit(&chosen, memory_order_relaxed);
-    return __builtin_expect(variant < 0, 0) ? first_kernels(is_double) : tables[variant][is_double];
+    return chosen_variant()->kernels[is_double];
+}
+
+const br_gemm_kernels *br__gemm_kernels(bool is_double)
+{
+    return chosen_variant()->gemm[is_double];
 }
 
 const char *br_get_cpu_capability(void)

@@ -27,7 +27,7 @@ struct piece;
 
 typedef struct job {
     const br_gemm *g;
-    const br_kernels *kernels;
+    const br_gemm_kernels *kernels;
     int64_t size; /* bytes of an element */
     void (*multiply)(const struct job *j, const struct piece *p);
     int64_t row_parts, column_parts; /* pieces of each product */
@@ -166,7 +166,7 @@ static bool plain(int64_t rows, int64_t columns, int64_t row, int64_t col)
     return (col == 1 && row >= columns) || (row == 1 && col >= rows);
 }
 
-static bool takes_blis(const br_kernels *kernels, const br_gemm *g)
+static bool takes_blis(const br_gemm_kernels *kernels, const br_gemm *g)
 {
     return kernels->gemm_by_blis && work(g) >= BLIS_WORK && plain(g->m, g->k, g->a_row, g->a_col) &&
            plain(g->k, g->n, g->b_row, g->b_col);
@@ -349,7 +349,7 @@ static bool multiply(const br_gemm *g)
         g = &row;
     }
     job j = { .g = g,
-              .kernels = br__kernels(g->is_double),
+              .kernels = br__gemm_kernels(g->is_double),
               .size = g->is_double ? sizeof(double) : sizeof(float),
               .multiply = multiply_by_tiles };
     if (takes_dots(g))

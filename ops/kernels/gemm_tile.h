@@ -10,8 +10,8 @@
 #ifndef BR_KERNELS_GEMM_TILE_H
 #define BR_KERNELS_GEMM_TILE_H
 
+#include "ops/kernels/hints.h"
 #include "ops/kernels/kernels.h"
-#include "ops/kernels/loops.h"
 
 #include <stddef.h>
 #if defined(__AVX512F__)

@@ -1,10 +1,11 @@
 /* ops/kernels/kernels.h - the table of kernels.
  *
- * variant.c fills one table for each instruction set and floating type; br__kernels() gives the
- * best that this processor runs. integer.c has two more, for i64 and bool, in which what makes no
- * sense for the type is NULL. Kernels work on plain memory of that type, run in the caller's
- * thread, and check nothing. Pointwise ones are loops for br__for_each(); others take rows of
- * contiguous memory, so that callers share rows among threads. */
+ * variant.c fills one table for each instruction set and floating type, but for the products alone
+ * with AVX-512 and f64; br__kernels() gives the best that this processor runs. integer.c has two
+ * more, for i64 and bool, in which what makes no sense for the type is NULL. Kernels work on plain
+ * memory of that type, run in the caller's thread, and check nothing. Pointwise ones are loops for
+ * br__for_each(); others take rows of contiguous memory, so that callers share rows among threads.
+ */
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H
 
@@ -187,6 +188,18 @@ typedef struct br_gemm_block {
     bool accumulate;
 } br_gemm_block;
 
+/* A table of their own: it is worth more builds than the rest is. */
+typedef struct br_gemm_kernels {
+    int gemm_rows, gemm_columns; /* of a tile */
+    bool gemm_by_blis;           /* BLIS may have better kernels for large products */
+    void (*gemm_block)(const br_gemm_block *block);
+    /* The same for a_col = 1, b_row = 1 and any k, without a_tile. */
+    void (*gemm_dots)(const br_gemm_block *block);
+    /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group at p * gemm_rows + i.
+     * `to` has room for m rounded up to whole groups. */
+    void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
+} br_gemm_kernels;
+
 /* ---- Convolutions, kernels/depthwise.h ------------------------------------------------------- */
 
 typedef void (*br_depthwise)(const br_columns *u, void *plane, void *weight, void *result);
@@ -328,15 +341,6 @@ typedef struct br_kernels {
     double (*sum_squares)(int64_t n, const void *values);
     double (*max_abs)(int64_t n, const void *values); /* NaN if there is one */
 
-    int gemm_rows, gemm_columns; /* of a tile */
-    bool gemm_by_blis;           /* BLIS may have better kernels for large products */
-    void (*gemm_block)(const br_gemm_block *block);
-    /* The same for a_col = 1, b_row = 1 and any k, without a_tile. */
-    void (*gemm_dots)(const br_gemm_block *block);
-    /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group at p * gemm_rows + i.
-     * `to` has room for m rounded up to whole groups. */
-    void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
-
     /* With a plane and the result's, which `u` tells apart, and a kernel: adds to the result what
      * the kernel meets in the plane, to the plane, or to the kernel, the adjoints. */
     br_depthwise depthwise, depthwise_back, depthwise_weight;
@@ -372,6 +376,7 @@ typedef struct br_kernels {
 
 /* The kernels for f32 (is_double false) or f64. */
 const br_kernels *br__kernels(bool is_double);
+const br_gemm_kernels *br__gemm_kernels(bool is_double);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* For tests: makes br__kernels() give the variant of that name from now on; NULL: the best again.

@@ -8,26 +8,11 @@
 #define BR_LOOPS_H
 
 #include "ops/kernels/blocks.h"
+#include "ops/kernels/hints.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* No iteration depends on another: spares the compiler the check, which in-place use would fail. */
-#if defined(__clang__)
-#    pragma clang diagnostic ignored "-Wpass-failed" /* f64 functions of libm stay scalar */
-#    define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#    define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-/* Loops of few iterations that are spelled out, so that what they work on can be registers. */
-#if defined(__clang__)
-#    define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#    define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 /* Element i of operand k at a distance of `step` bytes. */
 #define AT(type, k, i, step) (*(type *)(void *)(data[k] + (i) * (step)))

@@ -1,7 +1,8 @@
 /* ops/kernels/variant.c - every float kernel, for one instruction set and one floating type.
  *
- * CMake compiles this file once for each combination; BR_KERNEL_TABLE names the table it fills, and
- * BR_KERNEL_F64 makes the type double. The families are plain C that the compiler vectorises. */
+ * CMake compiles this file once for each combination; BR_GEMM_TABLE and BR_KERNEL_TABLE name the
+ * tables it fills, the second of which may be left out, and BR_KERNEL_F64 makes the type double.
+ * The families are plain C that the compiler vectorises. */
 #include "ops/kernels/kernels.h"
 
 #ifdef BR_KERNEL_F64
@@ -21,22 +22,35 @@ typedef float real;
 #    define GEMM_BY_BLIS true
 #endif
 
-#include "ops/kernels/attention_backward.h"
-#include "ops/kernels/attention_forward.h"
-#include "ops/kernels/depthwise.h"
-#include "ops/kernels/dropout.h"
-#include "ops/kernels/exp_log.h"
 #include "ops/kernels/gemm_dots.h"
 #include "ops/kernels/gemm_tile.h"
-#include "ops/kernels/layer_norm.h"
-#include "ops/kernels/loss.h"
-#include "ops/kernels/norm_channels.h"
-#include "ops/kernels/optim.h"
-#include "ops/kernels/pointwise.h"
-#include "ops/kernels/recurrent.h"
-#include "ops/kernels/reduce.h"
-#include "ops/kernels/reduce_min.h"
-#include "ops/kernels/softmax.h"
+
+extern const br_gemm_kernels BR_GEMM_TABLE;
+
+const br_gemm_kernels BR_GEMM_TABLE = {
+    .gemm_rows = TILE_ROWS,
+    .gemm_columns = TILE_COLUMNS,
+    .gemm_by_blis = GEMM_BY_BLIS,
+    .gemm_block = gemm_block,
+    .gemm_dots = gemm_dots,
+    .gemm_pack = gemm_pack,
+};
+
+#ifdef BR_KERNEL_TABLE
+#    include "ops/kernels/attention_backward.h"
+#    include "ops/kernels/attention_forward.h"
+#    include "ops/kernels/depthwise.h"
+#    include "ops/kernels/dropout.h"
+#    include "ops/kernels/exp_log.h"
+#    include "ops/kernels/layer_norm.h"
+#    include "ops/kernels/loss.h"
+#    include "ops/kernels/norm_channels.h"
+#    include "ops/kernels/optim.h"
+#    include "ops/kernels/pointwise.h"
+#    include "ops/kernels/recurrent.h"
+#    include "ops/kernels/reduce.h"
+#    include "ops/kernels/reduce_min.h"
+#    include "ops/kernels/softmax.h"
 
 extern const br_kernels BR_KERNEL_TABLE;
 
@@ -62,12 +76,6 @@ const br_kernels BR_KERNEL_TABLE = {
     .muon = muon_update,
     .sum_squares = sum_squares,
     .max_abs = max_abs,
-    .gemm_rows = TILE_ROWS,
-    .gemm_columns = TILE_COLUMNS,
-    .gemm_by_blis = GEMM_BY_BLIS,
-    .gemm_block = gemm_block,
-    .gemm_dots = gemm_dots,
-    .gemm_pack = gemm_pack,
     .depthwise = depthwise,
     .depthwise_back = depthwise_back,
     .depthwise_weight = depthwise_weight,
@@ -90,3 +98,4 @@ const br_kernels BR_KERNEL_TABLE = {
     .cross_entropy_grad = cross_entropy_grad_kernel,
 };
 /* clang-format on */
+#endif
