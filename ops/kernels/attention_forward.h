@@ -59,13 +59,13 @@ static void multiply_panels(int64_t m, int64_t n, int64_t k, const real *a, int6
     const br_gemm_block g = {
         .m = m, .k = k, .a = a, .a_tile = TILE_ROWS * a_row, .a_row = a_row, .a_col = a_col
     };
-    prefetch none = { .runs = 0 };
+    prefetch none[2] = { { .runs = 0 }, { .runs = 0 } };
     for (int64_t j = 0; j < n; j += TILE_COLUMNS, panels += step) {
         tile_out out = { .c = c + j,
                          .c_row = c_row,
                          .columns = smaller(n - j, TILE_COLUMNS),
                          .accumulate = accumulate };
-        multiply_panel(&g, panels, TILE_COLUMNS, out, &none);
+        multiply_panel(&g, panels, TILE_COLUMNS, out, none);
     }
 }
 

@@ -17,6 +17,7 @@ static const double BLIS_WORK = 1 << 18;
 enum {
     L1_BYTES = 64 << 10,     /* A that is larger is worth packing */
     BLOCK_BYTES = 704 << 10, /* of packed A, which the second-level cache holds while B passes by */
+    SPREAD_PANELS = 12,      /* of B that make a copy of A worth while where it could do without */
     PACKING_COST = 32,       /* of an element, in multiplications */
     BLIS_PIECES = 8,
     FEW_DOTS = 12,   /* rows or columns of C that are multiplied by dot products */
@@ -88,6 +89,24 @@ static int64_t buffer_bytes(const job *j)
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
+/* A's elements of rows i .. i_end, columns k .. k_end; none if they lie in pieces on both sides. */
+static br_runs runs_of_a(const job *j, const piece *p, int64_t i, int64_t i_end, int64_t k,
+                         int64_t k_end)
+{
+    const br_gemm *g = j->g;
+    br_runs r = { .at = p->a + (i * g->a_row + k * g->a_col) * j->size };
+    if (g->a_col == 1) {
+        r.bytes = (k_end - k) * j->size;
+        r.step = g->a_row * j->size;
+        r.runs = i_end - i;
+    } else if (g->a_row == 1) {
+        r.bytes = (i_end - i) * j->size;
+        r.step = g->a_col * j->size;
+        r.runs = k_end - k;
+    }
+    return r;
+}
+
 /* Rows i .. i_end of the piece: adds columns k .. k_end of A times those rows of B. */
 static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_end, int64_t k,
                            int64_t k_end)
@@ -107,6 +126,11 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
                             .c = p->c + (i * g->c_row + p->column) * size,
                             .c_row = g->c_row,
                             .accumulate = g->accumulate || k > 0 };
+    if (k_end < g->k)
+        block.next = runs_of_a(j, p, i, i_end, k_end, min64(k_end + j->depth, g->k));
+    else if (i_end < p->row_end)
+        block.next = runs_of_a(j, p, i_end, min64(i_end + j->block_rows, p->row_end), 0,
+                               min64(j->depth, g->k));
     if (g->bias && k == 0)
         block.bias = (const char *)g->bias + p->column * size;
     if (p->buffer) {
@@ -274,16 +298,17 @@ static bool rows_spread(int64_t bytes)
     return bytes % 2048 != 0;
 }
 
-/* A copy of A by tiles earns its cost if many columns of B use it, if the first-level cache does
- * not hold as much of A as is used at a time, and if A's own rows cannot be read side by side as
- * well. */
+/* A copy of A by tiles earns its cost if many columns of B use it and the first-level cache does
+ * not hold as much of A as is used at a time; more columns where A's own rows can be read side by
+ * side nearly as well. */
 static bool wants_packing(const job *j)
 {
     const br_gemm *g = j->g;
     const int64_t columns = ratio(g->n, j->column_parts);
-    return j->multiply == multiply_by_tiles && columns >= 4 * j->kernels->gemm_columns &&
-           j->block_rows * min64(j->depth, g->k) * j->size >= L1_BYTES &&
-           (g->a_col != 1 || !rows_spread(g->a_row * j->size));
+    const bool spread = g->a_col == 1 && rows_spread(g->a_row * j->size);
+    return j->multiply == multiply_by_tiles &&
+           columns >= (spread ? SPREAD_PANELS : 4) * j->kernels->gemm_columns &&
+           j->block_rows * min64(j->depth, g->k) * j->size >= L1_BYTES;
 }
 
 static bool run(job *j)

@@ -173,6 +173,12 @@ typedef struct br_muon_args {
 
 enum { BR_GEMM_K = 304 }; /* the most that are summed in one go */
 
+/* Memory in `runs` runs of `bytes` bytes, `step` bytes apart. */
+typedef struct br_runs {
+    const char *at;
+    int64_t bytes, step, runs;
+} br_runs;
+
 /* C = A B + bias, or that added to C, with k <= BR_GEMM_K. Strides are in elements; C's and the
  * bias's columns lie side by side. Rows of A come in groups of gemm_rows, a_tile apart, so that A
  * may be packed. */
@@ -186,6 +192,7 @@ typedef struct br_gemm_block {
     int64_t c_row;
     const void *bias; /* or NULL */
     bool accumulate;
+    br_runs next; /* what A will be the next time, asked for meanwhile */
 } br_gemm_block;
 
 /* A table of their own: it is worth more builds than the rest is. */

@@ -137,7 +137,7 @@ Test(matmul, large)
         if (!br__force_kernels(variants[v]))
             continue;
         for (int how = 0; how < LAYOUTS; how++) {
-            check_mm(611, 300, 259, BR_F32, (layout)how, (layout)(LAYOUTS - 1 - how));
+            check_mm(611, 300, 419, BR_F32, (layout)how, (layout)(LAYOUTS - 1 - how));
             check_mm(331, 270, 150, BR_F64, (layout)how, (layout)((how + 1) % LAYOUTS));
         }
     }

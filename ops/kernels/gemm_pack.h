@@ -1,0 +1,273 @@
+/* ops/kernels/gemm_pack.h - the vectors of matrix products, and the layouts that tiles want; part
+ * of variant.c.
+ *
+ * A is packed by tiles, so that the rows of one lie side by side; B by panels as wide as a tile. */
+#ifndef BR_KERNELS_GEMM_PACK_H
+#define BR_KERNELS_GEMM_PACK_H
+
+#include "ops/kernels/hints.h"
+#include "ops/kernels/kernels.h"
+
+#include <stddef.h>
+#if defined(__AVX512F__)
+#    include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { VECTOR_BYTES = 64, TILE_ROWS = 12, STEPS = 16 };
+#elif defined(__AVX__)
+enum { VECTOR_BYTES = 32, TILE_ROWS = 6, STEPS = 32 };
+#else
+enum { VECTOR_BYTES = 16, TILE_ROWS = 6, STEPS = 32 };
+#endif
+enum {
+    VECTOR = VECTOR_BYTES / sizeof(real),
+    TILE_COLUMNS = 2 * VECTOR,
+    LINE = 64 / sizeof(real), /* elements of a cache line */
+};
+
+#ifdef BR_KERNEL_F64
+#    define BY_TYPE(f32, f64) f64
+#else
+#    define BY_TYPE(f32, f64) f32
+#endif
+#if defined(__AVX512F__)
+#    define TRANSPOSE BY_TYPE(EXCHANGE_16, EXCHANGE_8)
+#elif defined(__AVX__)
+#    define TRANSPOSE BY_TYPE(EXCHANGE_8, EXCHANGE_4)
+#else
+#    define TRANSPOSE BY_TYPE(EXCHANGE_4, EXCHANGE_2)
+#endif
+
+typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef real vec_at __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+typedef real quad __attribute__((vector_size(4 * sizeof(real))));
+typedef real quad_at
+    __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+/* ---- Parts of vectors ------------------------------------------------------------------------ */
+
+/* Lanes that are loaded and stored; others read as 0. Without masks all are. */
+#if defined(__AVX512F__)
+enum { MASKS = true };
+typedef BY_TYPE(__mmask16, __mmask8) vec_mask;
+
+static inline vec_mask mask_of(int64_t count)
+{
+    return (vec_mask)((1u << count) - 1);
+}
+
+static inline vec load_masked(const real *from, vec_mask mask)
+{
+    return BY_TYPE((vec)_mm512_maskz_loadu_ps(mask, from), (vec)_mm512_maskz_loadu_pd(mask, from));
+}
+
+static inline void store_masked(real *to, vec v, vec_mask mask)
+{
+    BY_TYPE(_mm512_mask_storeu_ps(to, mask, (__m512)v),
+            _mm512_mask_storeu_pd(to, mask, (__m512d)v));
+}
+
+/* The first `count` elements of a vector, from memory and to it; others read as 0. */
+static inline vec load_part(const real *from, int64_t count)
+{
+    return load_masked(from, mask_of(count));
+}
+
+static inline void store_part(real *to, vec v, int64_t count)
+{
+    store_masked(to, v, mask_of(count));
+}
+#else
+enum { MASKS = false };
+typedef char vec_mask;
+
+static inline vec_mask mask_of(int64_t count)
+{
+    (void)count;
+    return 0;
+}
+
+static inline vec load_masked(const real *from, vec_mask mask)
+{
+    (void)mask;
+    return *(const vec_at *)from;
+}
+
+static inline void store_masked(real *to, vec v, vec_mask mask)
+{
+    (void)mask;
+    *(vec_at *)to = v;
+}
+
+/* By pieces of sizes that the compiler knows. */
+ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
+{
+    UNROLLED
+    for (int width = VECTOR; width > 0; width /= 2) {
+        if (!(count & width))
+            continue;
+        __builtin_memcpy(to, from, (size_t)width * sizeof(real));
+        to += width;
+        from += width;
+    }
+}
+
+/* The first `count` elements of a vector, from memory and to it; others read as 0. */
+static inline vec load_part(const real *from, int64_t count)
+{
+    vec v = { 0 };
+    copy_part((real *)&v, from, count);
+    return v;
+}
+
+static inline void store_part(real *to, vec v, int64_t count)
+{
+    copy_part(to, (const real *)&v, count);
+}
+#endif
+
+/* ---- Packing --------------------------------------------------------------------------------- */
+
+/* to[p * width + w] = from[w * step + p] for w, p of 0 .. 3: a 4 x 4 transpose. */
+ALWAYS_INLINE void pack_quads(real *to, int64_t width, const real *from, int64_t step)
+{
+    quad r0 = *(const quad_at *)from, r1 = *(const quad_at *)(from + step);
+    quad r2 = *(const quad_at *)(from + 2 * step), r3 = *(const quad_at *)(from + 3 * step);
+    quad low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    quad low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    quad high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    quad high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    *(quad_at *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+    *(quad_at *)(to + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+    *(quad_at *)(to + 2 * width) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+    *(quad_at *)(to + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+}
+
+/* to[p * width + w] = from[w * step + p] for w < count, p < k, both at least 4. Whole cache lines
+ * of a row are used up before the next is touched; what is left over at the end is done by going
+ * back. */
+ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64_t k,
+                                   const real *from, int64_t step)
+{
+    for (int64_t line = 0; line < k; line += LINE) {
+        int64_t end = k - line < LINE ? k : line + LINE;
+        for (int64_t i = 0; i < count; i += 4) {
+            int64_t w = i + 4 <= count ? i : count - 4;
+            for (int64_t j = line; j < end; j += 4) {
+                int64_t p = j + 4 <= k ? j : k - 4;
+                pack_quads(to + p * width + w, width, from + w * step + p, step);
+            }
+        }
+    }
+}
+
+/* Exchanges the odd blocks of w lanes of a with the even ones of b. */
+#define LOW(w, t)  ((t) / (w) % 2 == 0 ? (t) : VECTOR + (t) - (w))
+#define HIGH(w, t) ((t) / (w) % 2 == 0 ? (t) + (w) : VECTOR + (t))
+/* clang-format off */
+#define INDEX_2(PART, w, t)  PART(w, t), PART(w, (t) + 1)
+#define INDEX_4(PART, w, t)  INDEX_2(PART, w, t), INDEX_2(PART, w, (t) + 2)
+#define INDEX_8(PART, w, t)  INDEX_4(PART, w, t), INDEX_4(PART, w, (t) + 4)
+#define INDEX_16(PART, w, t) INDEX_8(PART, w, t), INDEX_8(PART, w, (t) + 8)
+/* clang-format on */
+#define EXCHANGE(lanes, w, row)                                                \
+    UNROLLED                                                                   \
+    for (int i = 0; i < (lanes); i++) {                                        \
+        if (i & (w))                                                           \
+            continue;                                                          \
+        vec a = row[i], b = row[i + (w)];                                      \
+        row[i] = __builtin_shufflevector(a, b, INDEX_##lanes(LOW, w, 0));      \
+        row[i + w] = __builtin_shufflevector(a, b, INDEX_##lanes(HIGH, w, 0)); \
+    }
+#define EXCHANGE_2(row) EXCHANGE(2, 1, row)
+#define EXCHANGE_4(row) EXCHANGE(4, 2, row) EXCHANGE(4, 1, row)
+#define EXCHANGE_8(row) EXCHANGE(8, 4, row) EXCHANGE(8, 2, row) EXCHANGE(8, 1, row)
+#define EXCHANGE_16(row) \
+    EXCHANGE(16, 8, row) EXCHANGE(16, 4, row) EXCHANGE(16, 2, row) EXCHANGE(16, 1, row)
+
+/* to[p * width + w] = from[w * step + p] for w < count, p < k, where k is at least VECTOR; squares
+ * of vectors are transposed in registers. Columns of `to` up to the next multiple of VECTOR get
+ * copies of the last one. */
+ALWAYS_INLINE void pack_squares(real *to, int64_t width, int64_t count, int64_t k, const real *from,
+                                int64_t step)
+{
+    for (int64_t w = 0; w < count; w += VECTOR) {
+        for (int64_t q = 0; q < k; q += VECTOR) {
+            int64_t p = q + VECTOR <= k ? q : k - VECTOR;
+            vec row[VECTOR];
+            UNROLLED
+            for (int i = 0; i < VECTOR; i++)
+                row[i] = *(const vec_at *)(from + (w + i < count ? w + i : count - 1) * step + p);
+            TRANSPOSE(row)
+            UNROLLED
+            for (int i = 0; i < VECTOR; i++)
+                *(vec_at *)(to + (p + i) * width + w) = row[i];
+        }
+    }
+}
+
+/* to[p * width + w] = from[w * step + p * k_step] for w < count, p < k. `width` is a constant after
+ * inlining. */
+ALWAYS_INLINE void pack(real *to, int width, int64_t count, int64_t k, const real *from,
+                        int64_t step, int64_t k_step)
+{
+    if (step == 1 && count == width) {
+        for (int64_t p = 0; p < k; p++)
+            for (int w = 0; w < width; w++)
+                to[p * width + w] = from[p * k_step + w];
+    } else if (step == 1) {
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t w = 0; w < count; w++)
+                to[p * width + w] = from[p * k_step + w];
+    } else if (k_step == 1 && count >= 4 && k >= 4) {
+        pack_transposed(to, width, count, k, from, step);
+    } else {
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t w = 0; w < count; w++)
+                to[p * width + w] = from[w * step + p * k_step];
+    }
+}
+
+/* Whole tiles of A whose columns lie in one piece each: several at a time, to read longer runs. */
+static void pack_columns(real *to, int64_t m, int64_t k, const real *a, int64_t a_col)
+{
+    enum { GROUP = 8 * TILE_ROWS, AHEAD = 8 };
+    for (int64_t group = 0; group < m; group += GROUP) {
+        int64_t end = m - group < GROUP ? m : group + GROUP;
+        for (int64_t p = 0; p < k; p++) {
+            for (int64_t i = group; i < end && p + AHEAD < k; i += LINE)
+                __builtin_prefetch(a + (p + AHEAD) * a_col + i);
+            for (int64_t i = group; i < end; i += TILE_ROWS)
+                for (int64_t q = 0; q < TILE_ROWS; q++)
+                    to[i * k + p * TILE_ROWS + q] = a[p * a_col + i + q];
+        }
+    }
+}
+
+/* Lays A [m, k] out by tiles: element (i, p) of a tile stands at p * TILE_ROWS + i. */
+static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col)
+{
+    const int64_t whole = a_row == 1 ? m / TILE_ROWS * TILE_ROWS : 0;
+    pack_columns(to, whole, k, a, a_col);
+    for (int64_t i = whole; i < m; i += TILE_ROWS)
+        pack((real *)to + i * k, TILE_ROWS, m - i < TILE_ROWS ? m - i : TILE_ROWS, k,
+             (const real *)a + i * a_row, a_row, a_col);
+}
+
+/* Columns of B [k, count] as a panel; up to a whole vector there is something to be multiplied,
+ * too, where it is not masked. */
+static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
+                       int64_t b_col)
+{
+    if (b_row == 1 && k >= VECTOR && count >= 4) {
+        pack_squares(to, TILE_COLUMNS, count, k, b, b_col);
+        return;
+    }
+    if (count % VECTOR != 0 && (count > VECTOR || !MASKS))
+        for (int64_t p = 0; p < k; p++)
+            *(vec *)(to + p * TILE_COLUMNS + count / VECTOR * VECTOR) = (vec){ 0 };
+    pack(to, TILE_COLUMNS, count, k, b, b_col, b_row);
+}
+
+#endif
