@@ -86,7 +86,7 @@ static int usage(FILE *stream, int status)
         "embed: sentence embeddings by pretrained weights: of one text of 8, 128 and 512 tokens, "
         "and\n"
         "of the lines of a file, 32 at a time.\n"
-        "scale: a training step of an encoder against length, batch, width and depth.\n"
+        "scale: a training step of an encoder against length, batch, width, depth and threads.\n"
         "sweep: operations from 1 to 10^7 elements, the least time of many calls.\n"
         "small: what calls cost where there is hardly anything to compute.\n"
         "\n"

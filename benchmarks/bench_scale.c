@@ -1,5 +1,5 @@
-/* benchmarks/bench_scale.c - a training step of notebook 004's encoder against length, batch, width
- * and depth, one of which varies while the others stay. */
+/* benchmarks/bench_scale.c - a training step of notebook 004's encoder against length, batch,
+ * width, depth and threads, one of which varies while the others stay. */
 #include "benchmarks/bench.h"
 #include "cli/cli.h"
 
@@ -10,6 +10,7 @@
 
 typedef struct sizes {
     int64_t length, batch, width, depth;
+    int64_t threads; /* 0: as asked for */
 } sizes;
 
 typedef struct axis_entry {
@@ -20,10 +21,11 @@ typedef struct axis_entry {
 } axis_entry;
 
 static const axis_entry axes[] = {
-    { "length", offsetof(sizes, length), { 0, 2, 256, 2 }, 4, 2048 },
-    { "batch", offsetof(sizes, batch), { 32, 0, 256, 2 }, 1, 256 },
-    { "width", offsetof(sizes, width), { 32, 4, 0, 2 }, 32, 2048 },
-    { "depth", offsetof(sizes, depth), { 32, 4, 256, 0 }, 1, 64 },
+    { "length", offsetof(sizes, length), { 0, 2, 256, 2, 0 }, 4, 2048 },
+    { "batch", offsetof(sizes, batch), { 32, 0, 256, 2, 0 }, 1, 256 },
+    { "width", offsetof(sizes, width), { 32, 4, 0, 2, 0 }, 32, 2048 },
+    { "depth", offsetof(sizes, depth), { 32, 4, 256, 0, 0 }, 1, 64 },
+    { "threads", offsetof(sizes, threads), { 32, 16, 256, 2, 0 }, 1, 16 },
 };
 enum { N_AXES = sizeof axes / sizeof *axes, MAX_POINTS = 16, HEAD = 32, VOCABULARY = 1000 };
 
@@ -86,7 +88,7 @@ static void print_point(const bench_options *o, const axis_entry *axis, int64_t 
     if (o->json)
         printf("{\"axis\": \"%s\", \"size\": %" PRId64 ", \"threads\": %d, \"min_ms\": %.4f, "
                "\"gflop_per_s\": %.2f}\n",
-               axis->name, size, o->threads, ms, gflops);
+               axis->name, size, br_get_num_threads(), ms, gflops);
     else
         printf("%-8s %6" PRId64 " %12.3f ms %9.1f GFLOP/s\n", axis->name, size, ms, gflops);
     fflush(stdout);
@@ -96,7 +98,9 @@ static bool draw(const bench_options *o, const axis_entry *axis, int64_t n, cons
                  const double *ms, const double *gflops)
 {
     char *path = cli_format("%s/scale-%s.svg", o->plot, axis->name), name[64];
-    snprintf(name, sizeof name, "a training step, %d threads", o->threads);
+    bool varies = axis->field == offsetof(sizes, threads);
+    snprintf(name, sizeof name, varies ? "a training step" : "a training step, %d threads",
+             o->threads);
     br_series series[] = { { "ms", n, x, ms }, { "GFLOP/s", n, x, gflops } };
     br_plot_options options = { .title = name,
                                 .x_label = axis->name,
@@ -118,6 +122,7 @@ static void measure_axis(const bench_options *o, const axis_entry *axis)
         memcpy((char *)&z + axis->field, &size, sizeof size);
         stepper s;
         br_scope *scope = br_scope_begin();
+        br_set_num_threads(z.threads ? (int)z.threads : o->threads);
         begin(&s, &z);
         double flops = count_flops(&s);
         double seconds = bench_measure(step, &s, o->seconds > 0 ? o->seconds : 1).min;
