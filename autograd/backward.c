@@ -270,7 +270,9 @@ static bool run_gradient(br_walk *w, br_node *node)
         return false;
     for (int i = 0; i < node->n_inputs; i++)
         dx[i] = NULL;
-    br_scope *scope = br_scope_begin();
+    br_scope *scope =
+        br__thread.scope; /* the walk's: one for each node would cost more than it does */
+    size_t mark = br__thread.top;
     br__thread.no_grad = !w->create_graph;
     br_node *gradient_of = br__thread.gradient_of;
     br_walk *walk = br__thread.walk;
@@ -284,7 +286,8 @@ static bool run_gradient(br_walk *w, br_node *node)
     for (int i = 0; i < node->n_inputs; i++)
         dx[i] =
             dx[i] && br__edge_leads(&node->inputs[i]) && !br__failed() ? fit(node, i, dx[i]) : NULL;
-    br_scope_end(scope); /* before sending, so that what is nobody else's can be told */
+    br__scope_free_from(scope, mark); /* before sending: what is nobody else's can then be told */
+    br__thread.no_grad = !w->create_graph;
     drop_grads(node);
     bool ok = !br__failed();
     for (int i = 0; i < node->n_inputs; i++) {

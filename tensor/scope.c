@@ -71,6 +71,15 @@ void br_scope_end(br_scope *scope)
     } while (s != scope);
 }
 
+void br__scope_free_from(br_scope *scope, size_t start)
+{
+    if (!is_open(scope))
+        return;
+    while (br__thread.scope != scope)
+        br_scope_end(br__thread.scope);
+    pop_to(start);
+}
+
 br_tensor *br_scope_return(br_scope *scope, br_tensor *t)
 {
     br_thread *th = &br__thread;

@@ -282,6 +282,9 @@ bool br__where(char *buffer, size_t size);
 
 /* Opens a scope that belongs to a module's forward. */
 br_scope *br__scope_begin_for(const void *owner);
+/* Ends the scopes inside `scope` that are open, and frees its tensors from place `start` of the
+ * thread's stack on: for what would else open a scope again and again. */
+void br__scope_free_from(br_scope *scope, size_t start);
 /* Gives the path of a scope's owner; nn sets it. */
 extern char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
 /* Called by br_thread_cleanup() for what higher layers keep in a thread. */

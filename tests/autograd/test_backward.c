@@ -364,6 +364,38 @@ Test(backward, gradients_may_belong_elsewhere)
     br_scope_end(scope);
 }
 
+/* It leaves a scope open, and grad mode changed. */
+static void careless_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    br_scope_begin();
+    dx[0] = br_mul_scalar(dy, 2);
+    br_set_grad_enabled(true);
+}
+
+/* What a gradient leaves behind goes with it. */
+Test(backward, careless_operation)
+{
+    static const br_op op = { "careless", careless_backward, false };
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(2, (double[]){ 1, 2 });
+    br_scope *inner = br_no_grad_begin();
+    br_tensor *y = br_zeros(BR_SHAPE(2), BR_F64), *z = br_zeros(BR_SHAPE(2), BR_F64);
+    br_set_grad_enabled(true);
+    br_record(&op, y, BR_INPUTS(x), NULL, 0);
+    br_record(&op, z, BR_INPUTS(y), NULL, 0);
+    br_tensor *loss = br_sum(z);
+    br_set_grad_enabled(false);
+    int64_t live = br_live_tensors();
+    cr_assert(br_backward(loss));
+    cr_assert_eq(br_live_tensors(), live + 1);
+    cr_assert(!br_grad_enabled());
+    cr_assert_eq(grad_at(x, 1), 4);
+    cr_assert(!br_requires_grad(br_grad_of(x)));
+    br_scope_end(inner);
+    br_scope_end(scope);
+}
+
 static void split_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *second = br_output_grad(node, 1);
