@@ -108,12 +108,18 @@ static void print_row(const bench_options *o, const char *spec, const product *p
     fflush(stdout);
 }
 
-/* Answers each line, a product, with seconds and sum of squares. */
+/* Answers each line, a product, with seconds and sum of squares; the line "peak" with what the
+ * machine does at most, in operations a second. */
 static int serve(double seconds)
 {
     char spec[64];
     product p;
     while (scanf("%63s", spec) == 1) {
+        if (strcmp(spec, "peak") == 0) {
+            printf("%.9g\n", bench_peak(BR_F32)->flops);
+            fflush(stdout);
+            continue;
+        }
         if (!parse(spec, &p)) {
             fprintf(stderr, "brasa bench: %s: must be BATCHxMxKxN or BATCHxMxKxN:nt\n", spec);
             return 2;

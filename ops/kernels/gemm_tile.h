@@ -36,6 +36,8 @@ ALWAYS_INLINE void prefetch_line(prefetch *p)
 /* Runs first .. end - 1. */
 static prefetch prefetch_runs(const br_runs *r, int64_t first, int64_t end)
 {
+    if (first >= end)
+        return (prefetch){ .runs = 0 };
     const char *at = r->at + first * r->step;
     return (prefetch){
         .at = at, .end = at + r->bytes, .bytes = r->bytes, .step = r->step, .runs = end - first
@@ -50,7 +52,7 @@ static prefetch prefetch_panel(const br_gemm_block *g, const real *b, int64_t co
     const br_runs panel = { .at = (const char *)b,
                             .bytes = (by_rows ? columns : g->k) * size,
                             .step = (by_rows ? g->b_row : g->b_col) * size };
-    return prefetch_runs(&panel, 0, columns <= 0 ? 0 : by_rows ? g->k : columns);
+    return prefetch_runs(&panel, 0, columns > 0 && by_rows ? g->k : columns);
 }
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
