@@ -15,7 +15,6 @@
  * makes them of what there is. Functions take them by address: by value they would have another
  * calling convention with each instruction set. */
 typedef real lanes __attribute__((vector_size(64)));
-typedef __typeof__((lanes){ 0 } == (lanes){ 0 }) lane_mask;
 
 enum { LANES = sizeof(lanes) / sizeof(real) };
 
@@ -146,26 +145,27 @@ static inline real larger(real a, real b)
     return b > a || b != b ? b : a;
 }
 
-static inline void max_lanes(lanes *most, const real *x)
+/* Lanes are an array here: comparisons of vectors wider than the processor's are made one element
+ * at a time. */
+static inline real max_of_lanes(const real *x, int64_t n)
 {
-    lanes v;
-    load_lanes(&v, x);
-    lane_mask take = (v > *most) | (v != v);
-    *most = (lanes)(((lane_mask)v & take) | ((lane_mask)*most & ~take));
+    real lane[2 * LANES];
+    for (int k = 0; k < 2 * LANES; k++)
+        lane[k] = x[k];
+    for (int64_t i = 2 * LANES; i < n; i += 2 * LANES)
+        for (int k = 0; k < 2 * LANES; k++)
+            lane[k] = larger(lane[k], x[i + k]);
+    real most = lane[0];
+    for (int k = 1; k < 2 * LANES; k++)
+        most = larger(most, lane[k]);
+    return most;
 }
 
 static real max_run(const real *x, int64_t n)
 {
-    real most = -(real)INFINITY;
-    lanes a = (lanes){ 0 } + most, b = a;
-    int64_t i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        max_lanes(&a, x + i);
-        max_lanes(&b, x + i + LANES);
-    }
-    for (int k = 0; k < LANES; k++)
-        most = larger(larger(most, a[k]), b[k]);
-    for (; i < n; i++)
+    const int64_t whole = n & -(2 * LANES);
+    real most = whole > 0 ? max_of_lanes(x, whole) : -(real)INFINITY;
+    for (int64_t i = whole; i < n; i++)
         most = larger(most, x[i]);
     return most;
 }
