@@ -20,6 +20,16 @@ typedef struct job {
     bool keeps; /* y holds what is added to */
 } job;
 
+br_columns br__columns_of(const br_convolution *g)
+{
+    br_columns u = { .rows = g->out[0], .columns = g->out[1] };
+    for (int d = 0; d < 2; d++) {
+        u.size[d] = g->size[d], u.kernel[d] = g->kernel[d], u.stride[d] = g->stride[d];
+        u.dilation[d] = g->dilation[d], u.before[d] = g->before[d];
+    }
+    return u;
+}
+
 bool br__is_depthwise(const br_convolution *g)
 {
     return g->groups > 1 && g->channels == g->groups && g->outputs <= MOST_OUTPUTS * g->groups;

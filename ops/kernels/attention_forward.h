@@ -65,7 +65,7 @@ static void multiply_panels(int64_t m, int64_t n, int64_t k, const real *a, int6
                          .c_row = c_row,
                          .columns = smaller(n - j, TILE_COLUMNS),
                          .accumulate = accumulate };
-        multiply_panel(&g, panels, TILE_COLUMNS, out, none);
+        multiply_panel(&g, panels, TILE_COLUMNS, out, NULL, none);
     }
 }
 

@@ -133,6 +133,13 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
                                min64(j->depth, g->k));
     if (g->bias && k == 0)
         block.bias = (const char *)g->bias + p->column * size;
+    if (g->b_rows) {
+        block.b = p->b;
+        block.b_rows = g->b_rows + k;
+        block.b_columns = g->b_columns + p->column;
+        block.c = p->c + i * g->c_row * size;
+        block.c_columns = g->c_columns + p->column;
+    }
     if (p->buffer) {
         j->kernels->gemm_pack(p->buffer, block.m, block.k, block.a, g->a_row, g->a_col);
         block.a = p->buffer;
@@ -162,7 +169,7 @@ static void multiply_by_tiles(const job *j, const piece *p)
 static bool takes_dots(const br_gemm *g)
 {
     const int64_t few = min64(g->m, g->n);
-    return g->a_col == 1 && g->b_row == 1 &&
+    return g->a_col == 1 && g->b_row == 1 && !g->b_rows &&
            (g->m == 1 || (few <= FEW_DOTS && g->k >= DOT_LENGTH * few));
 }
 
@@ -192,8 +199,8 @@ static bool plain(int64_t rows, int64_t columns, int64_t row, int64_t col)
 
 static bool takes_blis(const br_gemm_kernels *kernels, const br_gemm *g)
 {
-    return kernels->gemm_by_blis && work(g) >= BLIS_WORK && plain(g->m, g->k, g->a_row, g->a_col) &&
-           plain(g->k, g->n, g->b_row, g->b_col);
+    return kernels->gemm_by_blis && !g->b_rows && work(g) >= BLIS_WORK &&
+           plain(g->m, g->k, g->a_row, g->a_col) && plain(g->k, g->n, g->b_row, g->b_col);
 }
 
 static void multiply_by_blis(const job *j, const piece *p)
@@ -369,7 +376,7 @@ static bool run_small(const job *j)
 static bool multiply(const br_gemm *g)
 {
     br_gemm row;
-    if (g->n == 1 && g->c_row == 1 && !g->bias) {
+    if (g->n == 1 && g->c_row == 1 && !g->bias && !g->b_rows) {
         row = flipped(g); /* vectors go along the rows of C: one column would leave them empty */
         g = &row;
     }

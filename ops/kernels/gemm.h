@@ -19,6 +19,10 @@ typedef struct br_gemm {
     void *c; /* rows without gaps inside */
     int64_t a_row, a_col, b_row, b_col, c_row;
     const void *bias; /* [n] without gaps, added to every row; or NULL */
+    /* Not NULL: B(p, j) is b[b_rows[p] + b_columns[j]], whatever b_row and b_col say, and C(i, j)
+     * is c[i * c_row + c_columns[j]]; then there is no bias. Listed columns ascend. Behind each
+     * element of B that is listed 64 bytes more can be read. */
+    const int64_t *b_rows, *b_columns, *c_columns;
     bool accumulate;
     int batch_ndim; /* 0: one product; the first index runs fastest */
     int64_t batch_sizes[BR_GEMM_BATCH_DIMS];

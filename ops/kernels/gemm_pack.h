@@ -270,4 +270,27 @@ static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_
     pack(to, TILE_COLUMNS, count, k, b, b_col, b_row);
 }
 
+/* The same for listed columns. What lies side by side in B is moved by whole vectors, and what they
+ * have beyond it is overwritten by the columns, or the row, behind; the panel ends a vector later.
+ */
+static void pack_listed(real *to, int64_t count, int64_t k, const real *b, const int64_t *rows,
+                        const int64_t *columns)
+{
+    int64_t from[TILE_COLUMNS], at[TILE_COLUMNS], runs = 0;
+    for (int64_t w = 0; w < count; w++)
+        if (runs == 0 || w - at[runs - 1] == VECTOR || columns[w] != columns[w - 1] + 1) {
+            from[runs] = columns[w];
+            at[runs++] = w;
+        }
+    const int64_t last = (count - 1) / VECTOR * VECTOR;
+    for (int64_t p = 0; p < k && count < TILE_COLUMNS; p++)
+        *(vec *)(to + p * TILE_COLUMNS + last) = (vec){ 0 };
+    for (int64_t p = 0; p < k; p++, to += TILE_COLUMNS) {
+        const real *row = b + rows[p];
+        *(vec_at *)(to + at[0]) = *(const vec_at *)(row + from[0]);
+        for (int64_t r = 1; r < runs; r++)
+            *(vec_at *)(to + at[r]) = *(const vec_at *)(row + from[r]);
+    }
+}
+
 #endif

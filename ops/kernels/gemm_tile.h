@@ -230,9 +230,27 @@ static tile_fn *const tiles[TILE_ROWS][2] = { EACH_HEIGHT(TILE_ENTRY) };
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* A times a panel of B. What `next` names is asked for, the one after the other. */
+/* Puts a tile that was summed elsewhere where its columns lie. */
+static void put_listed(const tile_out *out, int64_t rows, const real *sums, const int64_t *columns)
+{
+    for (int64_t i = 0; i < rows; i++, sums += TILE_COLUMNS) {
+        real *c = out->c + i * out->c_row;
+        if (out->accumulate) {
+            INDEPENDENT
+            for (int64_t j = 0; j < out->columns; j++)
+                c[columns[j]] += sums[j];
+        } else {
+            INDEPENDENT
+            for (int64_t j = 0; j < out->columns; j++)
+                c[columns[j]] = sums[j];
+        }
+    }
+}
+
+/* A times a panel of B. `places` are columns of C that do not lie side by side, or NULL. What
+ * `next` names is asked for, the one after the other. */
 static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row, tile_out out,
-                           prefetch next[2])
+                           const int64_t *places, prefetch next[2])
 {
     const int vectors = out.columns > VECTOR ? 2 : 1;
     const bool edge = !MASKS && out.columns % VECTOR != 0;
@@ -245,12 +263,34 @@ static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row,
         int64_t rows = g->m - i < TILE_ROWS ? g->m - i : TILE_ROWS;
         tile_fn *multiply =
             packed && rows == TILE_ROWS ? tile_packed : tiles[rows - 1][vectors - 1];
-        multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge ? &aside : &out,
+        multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
                  &next[next->runs == 0]);
-        if (edge)
+        if (places)
+            put_listed(&out, rows, sums, places);
+        else if (edge)
             store_sums_at_edge(&out, rows, sums);
         out.c += rows * out.c_row;
     }
+}
+
+/* A panel whose elements are listed, packed into `panel`. */
+static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
+{
+    const int64_t *places = g->c_columns + j;
+    tile_out out = { .c = g->c,
+                     .c_row = g->c_row,
+                     .columns = g->n - j < TILE_COLUMNS ? g->n - j : TILE_COLUMNS,
+                     .accumulate = g->accumulate };
+    prefetch next[] = {
+        { 0 },
+        prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + out.columns) / g->n),
+    };
+    pack_listed(panel, out.columns, g->k, g->b, g->b_rows, g->b_columns + j);
+    if (places[out.columns - 1] - places[0] == out.columns - 1) {
+        out.c += places[0];
+        places = NULL;
+    }
+    multiply_panel(g, panel, TILE_COLUMNS, out, places, next);
 }
 
 /* Columns of the panel at column j: where B's rows are loaded as they lie, whole vectors or, with
@@ -265,7 +305,11 @@ static int64_t panel_columns(const br_gemm_block *g, int64_t j, bool in_place)
 
 static void gemm_block(const br_gemm_block *g)
 {
-    _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS];
+    _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS + VECTOR];
+    for (int64_t j = 0; j < g->n && g->b_rows; j += TILE_COLUMNS)
+        multiply_listed(g, j, panel);
+    if (g->b_rows)
+        return;
     /* Few rows do not earn the copy, if B's rows can be loaded as they are. */
     const bool in_place = g->b_col == 1 && g->m <= 2 * TILE_ROWS && (MASKS || g->n % VECTOR == 0);
     for (int64_t j = 0, columns; j < g->n; j += columns) {
@@ -282,10 +326,10 @@ static void gemm_block(const br_gemm_block *g)
             prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + columns) / g->n),
         };
         if (in_place) {
-            multiply_panel(g, b, g->b_row, out, next);
+            multiply_panel(g, b, g->b_row, out, NULL, next);
         } else {
             pack_panel(panel, columns, g->k, b, g->b_row, g->b_col);
-            multiply_panel(g, panel, TILE_COLUMNS, out, next);
+            multiply_panel(g, panel, TILE_COLUMNS, out, NULL, next);
         }
     }
 }

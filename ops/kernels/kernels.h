@@ -9,6 +9,7 @@
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H
 
+#include "ops/kernels/padding.h"
 #include "ops/kernels/unfold.h"
 #include "tensor/loop.h"
 
@@ -181,7 +182,7 @@ typedef struct br_runs {
 
 /* C = A B + bias, or that added to C, with k <= BR_GEMM_K. Strides are in elements; C's and the
  * bias's columns lie side by side. Rows of A come in groups of gemm_rows, a_tile apart, so that A
- * may be packed. */
+ * may be packed. Lists are those of gemm.h. */
 typedef struct br_gemm_block {
     int64_t m, n, k;
     const void *a;
@@ -190,7 +191,8 @@ typedef struct br_gemm_block {
     int64_t b_row, b_col;
     void *c;
     int64_t c_row;
-    const void *bias; /* or NULL */
+    const void *bias;                              /* or NULL */
+    const int64_t *b_rows, *b_columns, *c_columns; /* or NULL */
     bool accumulate;
     br_runs next; /* what A will be the next time, asked for meanwhile */
 } br_gemm_block;
