@@ -1,8 +1,9 @@
 /* ops/convolution_internal.h - the forms of convolution, for the operations that check their
- * arguments. */
+ * arguments, and what these forms share. */
 #ifndef BR_CONVOLUTION_INTERNAL_H
 #define BR_CONVOLUTION_INTERNAL_H
 
+#include "ops/kernels/padding.h"
 #include "ops/ops_internal.h"
 
 /* Between x [batch, channels, size], weight [outputs, channels / groups, kernel] and
@@ -13,13 +14,60 @@ typedef struct br_convolution {
     int64_t before[2]; /* zeros in front of x; what is missing behind is zeros too */
 } br_convolution;
 
-/* What the kernel meets in a plane of x, in all rows of y. */
-br_columns br__columns_of(const br_convolution *g);
+static inline int64_t br__conv_taps(const br_convolution *g)
+{
+    return g->kernel[0] * g->kernel[1];
+}
 
-/* ops/depthwise.c: whether y and x, and whether the weight are made by the three below, which take
- * dense operands and add to what y (if it `keeps` what it holds), x and weight hold. */
+static inline int64_t br__conv_positions(const br_convolution *g)
+{
+    return g->out[0] * g->out[1];
+}
+
+/* What a position of an output is summed over. */
+static inline int64_t br__conv_met(const br_convolution *g)
+{
+    return g->channels / g->groups * br__conv_taps(g);
+}
+
+/* Items of so many elements that are worked on at a time: a copy of them stays in the caches. */
+static inline int64_t br__conv_items(int64_t batch, int64_t elements)
+{
+    enum { BUFFER = 1 << 19 };
+    const int64_t items = elements > BUFFER ? 1 : BUFFER / (elements > 0 ? elements : 1);
+    return items < batch ? items : batch;
+}
+
+/* Gives a window a shape. */
+static inline void br__set_shape(br_tensor *window, int ndim, const int64_t *sizes,
+                                 const int64_t *strides)
+{
+    window->ndim = ndim;
+    window->numel = 1;
+    for (int d = 0; d < ndim; d++) {
+        window->sizes[d] = sizes[d];
+        window->strides[d] = strides[d];
+        window->numel *= sizes[d];
+    }
+}
+
+/* y from x and weight, with a bias [outputs] or NULL; and x from y and weight, the adjoint.
+ * Recorded. Shapes have been checked. */
+br_tensor *br__convolve(const br_convolution *g, br_tensor *x, br_tensor *weight, br_tensor *bias);
+br_tensor *br__convolve_back(const br_convolution *g, br_tensor *y, br_tensor *weight);
+
+/* ops/convolution_sums.c: x or y made from the other one, weight made from both. Operands are
+ * dense; y is added to if it `keeps` what it holds, weight holds zeros. */
+void br__sum_y(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
+               const br_tensor *y, bool keeps);
+void br__sum_x(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
+               const br_tensor *y);
+/* ops/convolution_weight.c */
+void br__sum_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
+                    const br_tensor *y);
+
+/* ops/depthwise.c: the same where each group has one channel and few outputs. */
 bool br__is_depthwise(const br_convolution *g);
-bool br__sums_depthwise(const br_convolution *g);
 void br__depthwise(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                    const br_tensor *y, bool keeps);
 void br__depthwise_back(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
@@ -27,9 +75,26 @@ void br__depthwise_back(const br_convolution *g, const br_tensor *x, const br_te
 void br__depthwise_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                           const br_tensor *y);
 
-/* y from x and weight, with a bias [outputs] or NULL; and x from y and weight, the adjoint.
- * Recorded. Shapes have been checked. */
-br_tensor *br__convolve(const br_convolution *g, br_tensor *x, br_tensor *weight, br_tensor *bias);
-br_tensor *br__convolve_back(const br_convolution *g, br_tensor *y, br_tensor *weight);
+/* ---- Sums over taps, ops/convolution_axis.c -------------------------------------------------- */
+
+/* Along one dimension, result `to + p to_step` is the sum over taps t of what lies at
+ * `from + p from_step + t tap_step` of the padded operand, times tap first_tap + t tap_stride of
+ * the kernel. */
+typedef struct br_axis {
+    int64_t positions, taps;
+    int64_t first_tap, tap_stride;
+    int64_t from, from_step, tap_step;
+    int64_t to, to_step;
+} br_axis;
+
+/* For y from x. */
+br_padding br__padding_of_x(const br_convolution *g);
+br_axis br__axis(const br_convolution *g, int d);
+
+/* For x from y: elements of x, counted with the zeros in front, that leave the same remainder by
+ * the stride meet the same taps. So there is an axis for each remainder; it may have no taps at
+ * all. */
+br_padding br__padding_of_y(const br_convolution *g);
+br_axis br__phase_axis(const br_convolution *g, int d, int64_t remainder);
 
 #endif

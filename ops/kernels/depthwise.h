@@ -1,95 +1,116 @@
-/* ops/kernels/depthwise.h - convolutions of one plane by one kernel, and their adjoints; part of
- * variant.c. Taps are gone through a few rows of the result at a time, which stay in the
- * first-level cache; products are added as the taps come. */
+/* ops/kernels/depthwise.h - convolutions of one padded plane by one kernel, and the kernel's
+ * gradient; part of variant.c, behind gemm_tile.h, whose vectors it uses. Vectors of a row, and of
+ * rows that follow, are summed several at a time, so that sums stay in registers and no row is too
+ * short. */
 #ifndef BR_KERNELS_DEPTHWISE_H
 #define BR_KERNELS_DEPTHWISE_H
 
-#include "ops/kernels/kernels.h"
-#include "ops/kernels/loops.h"
+#include "ops/kernels/gemm_tile.h"
 
-enum { DEPTHWISE_BLOCK = 4096 }; /* elements of the result, about */
+enum {
+    VECTORS_AT_ONCE = 8,
+    TAPS_AT_ONCE = 5, /* two such are a kernel of 3 x 3 */
+};
 
-typedef void depthwise_row(const br_kernel_tap *tap, int64_t stride, real *plane, real *weight,
-                           real *result);
+typedef BY_TYPE(int32_t, int64_t) lane_index __attribute__((vector_size(VECTOR_BYTES)));
 
-/* Calls `work` with each tap and each row that it meets: the plane's, its weight and the result's.
- */
-__attribute__((always_inline)) static inline void for_each_tap(const br_columns *u, void *plane,
-                                                               void *weight, void *result,
-                                                               depthwise_row *work)
+/* A vector of positions, going through a result row by row. */
+typedef struct spot {
+    int64_t y, x, count;
+} spot;
+
+static inline spot spot_at(const br_depthwise *w, int64_t y, int64_t x)
 {
-    const int64_t taps = u->kernel[0] * u->kernel[1], stride = u->stride[1];
-    const int64_t most = u->columns < DEPTHWISE_BLOCK ? DEPTHWISE_BLOCK / u->columns : 1;
-    for (int64_t first = 0; first < u->rows; first += most) {
-        const int64_t end = u->rows - first < most ? u->rows : first + most;
-        for (int64_t t = 0; t < taps; t++) {
-            const br_kernel_tap tap = br__tap_at(u, t);
-            for (int64_t y = first; y < end; y++) {
-                const int64_t row = y * u->stride[0] + tap.row;
-                if (row >= 0 && row < u->size[0])
-                    work(&tap, stride, (real *)plane + row * u->size[1] + tap.start,
-                         (real *)weight + t, (real *)result + y * u->columns);
-            }
+    const int64_t left = w->columns - x;
+    return (spot){ y, x, left < VECTOR ? left : VECTOR };
+}
+
+static inline spot next_spot(const br_depthwise *w, spot s)
+{
+    return s.x + VECTOR < w->columns ? spot_at(w, s.y, s.x + VECTOR) : spot_at(w, s.y + 1, 0);
+}
+
+static void put_spot(const br_depthwise *w, spot s, vec sum, real *to)
+{
+    to += s.y * w->to_row + s.x * w->to_step;
+    if (w->to_step == 1) {
+        store_part(to, w->accumulate ? load_part(to, s.count) + sum : sum, s.count);
+        return;
+    }
+    for (int64_t i = 0; i < s.count; i++)
+        to[i * w->to_step] = w->accumulate ? to[i * w->to_step] + sum[i] : sum[i];
+}
+
+static void depthwise(const br_depthwise *w, const void *plane, const void *weight, void *result)
+{
+    for (spot next = spot_at(w, 0, 0); next.y < w->rows;) {
+        const real *from[VECTORS_AT_ONCE];
+        spot spots[VECTORS_AT_ONCE];
+        int n = 0;
+        for (; n < VECTORS_AT_ONCE && next.y < w->rows; n++, next = next_spot(w, next))
+            spots[n] = next;
+        for (int i = 0; i < VECTORS_AT_ONCE; i++) { /* where there are fewer, one is summed again */
+            const spot s = spots[i < n ? i : n - 1];
+            from[i] = (const real *)plane + s.y * w->row_step + s.x;
         }
+        vec sums[VECTORS_AT_ONCE];
+        UNROLLED
+        for (int i = 0; i < VECTORS_AT_ONCE; i++)
+            sums[i] = (vec){ 0 };
+        for (int64_t t = 0; t < w->taps; t++) {
+            const int64_t at = w->at[t];
+            const real factor = ((const real *)weight)[w->which[t]];
+            UNROLLED
+            for (int i = 0; i < VECTORS_AT_ONCE; i++)
+                sums[i] += factor * *(const vec_at *)(from[i] + at);
+        }
+        for (int i = 0; i < n; i++)
+            put_spot(w, spots[i], sums[i], result);
     }
 }
 
-static inline void add_row(const br_kernel_tap *tap, int64_t stride, real *plane, real *weight,
-                           real *result)
+/* Adds to sums[i] what taps at[i] make of each position. What lies beyond a row does not count,
+ * even if it is no number. */
+static void add_tap_products(const br_depthwise *w, const int64_t *at, const real *plane,
+                         const real *result, vec_at *sums)
 {
-    const real w = *weight;
-    if (stride == 1) {
-        INDEPENDENT
-        for (int64_t x = tap->lo; x < tap->hi; x++)
-            result[x] += w * plane[x];
-        return;
+    vec sum[TAPS_AT_ONCE];
+    lane_index index;
+    UNROLLED
+    for (int i = 0; i < VECTOR; i++)
+        index[i] = i;
+    UNROLLED
+    for (int i = 0; i < TAPS_AT_ONCE; i++)
+        sum[i] = sums[i];
+    for (spot s = spot_at(w, 0, 0); s.y < w->rows; s = next_spot(w, s)) {
+        const lane_index kept = index < (BY_TYPE(int32_t, int64_t))s.count;
+        const vec y = load_part(result + s.y * w->to_row + s.x, s.count);
+        const real *from = plane + s.y * w->row_step + s.x;
+        UNROLLED
+        for (int i = 0; i < TAPS_AT_ONCE; i++)
+            sum[i] += y * (vec)((lane_index) * (const vec_at *)(from + at[i]) & kept);
     }
-    for (int64_t x = tap->lo; x < tap->hi; x++)
-        result[x] += w * plane[x * stride];
+    UNROLLED
+    for (int i = 0; i < TAPS_AT_ONCE; i++)
+        sums[i] = sum[i];
 }
 
-static inline void add_row_back(const br_kernel_tap *tap, int64_t stride, real *plane, real *weight,
-                                real *result)
+static void depthwise_weight(const br_depthwise *w, const void *plane, const void *result,
+                             void *sums, void *weight)
 {
-    const real w = *weight;
-    if (stride == 1) {
-        INDEPENDENT
-        for (int64_t x = tap->lo; x < tap->hi; x++)
-            plane[x] += w * result[x];
-        return;
+    for (int64_t t = 0; t < w->taps; t += TAPS_AT_ONCE) {
+        const int64_t left = w->taps - t;
+        int64_t at[TAPS_AT_ONCE];
+        for (int i = 0; i < TAPS_AT_ONCE; i++)
+            at[i] = w->at[i < left ? t + i : t];
+        add_tap_products(w, at, plane, result, (vec_at *)sums + t);
     }
-    for (int64_t x = tap->lo; x < tap->hi; x++)
-        plane[x * stride] += w * result[x];
-}
-
-static inline void add_row_product(const br_kernel_tap *tap, int64_t stride, real *plane,
-                                   real *weight, real *result)
-{
-    real sum = 0;
-    if (stride == 1) {
-#pragma omp simd reduction(+ : sum)
-        for (int64_t x = tap->lo; x < tap->hi; x++)
-            sum += plane[x] * result[x];
-    } else {
-        for (int64_t x = tap->lo; x < tap->hi; x++)
-            sum += plane[x * stride] * result[x];
+    for (int64_t t = 0; t < w->taps && weight; t++) {
+        vec_at *sum = (vec_at *)sums + t;
+        for (int i = 0; i < VECTOR; i++)
+            ((real *)weight)[w->which[t]] += (*sum)[i];
+        *sum = (vec){ 0 };
     }
-    *weight += sum;
-}
-
-static void depthwise(const br_columns *u, void *plane, void *weight, void *result)
-{
-    for_each_tap(u, plane, weight, result, add_row);
-}
-
-static void depthwise_back(const br_columns *u, void *plane, void *weight, void *result)
-{
-    for_each_tap(u, plane, weight, result, add_row_back);
-}
-
-static void depthwise_weight(const br_columns *u, void *plane, void *weight, void *result)
-{
-    for_each_tap(u, plane, weight, result, add_row_product);
 }
 
 #endif

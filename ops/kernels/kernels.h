@@ -9,8 +9,6 @@
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H
 
-#include "ops/kernels/padding.h"
-#include "ops/kernels/unfold.h"
 #include "tensor/loop.h"
 
 #include <stdbool.h>
@@ -211,7 +209,16 @@ typedef struct br_gemm_kernels {
 
 /* ---- Convolutions, kernels/depthwise.h ------------------------------------------------------- */
 
-typedef void (*br_depthwise)(const br_columns *u, void *plane, void *weight, void *result);
+/* Position (y, x) of a result stands at y to_row + x to_step; tap t meets there element
+ * y row_step + x + at[t] of a padded plane, and is element which[t] of the kernel. Planes can be
+ * read 64 bytes beyond what is met. */
+typedef struct br_depthwise {
+    int64_t rows, columns, row_step;
+    int64_t taps;
+    const int64_t *at, *which;
+    int64_t to_first, to_row, to_step; /* the result begins `to_first` elements into its plane */
+    bool accumulate;
+} br_depthwise;
 
 /* ---- Rows, kernels/softmax.h, layer_norm.h, norm_channels.h, dropout.h, loss.h
  * -------------------------------- */
@@ -350,9 +357,12 @@ typedef struct br_kernels {
     double (*sum_squares)(int64_t n, const void *values);
     double (*max_abs)(int64_t n, const void *values); /* NaN if there is one */
 
-    /* With a plane and the result's, which `u` tells apart, and a kernel: adds to the result what
-     * the kernel meets in the plane, to the plane, or to the kernel, the adjoints. */
-    br_depthwise depthwise, depthwise_back, depthwise_weight;
+    /* The result is what the kernel meets in the plane, or that is added to it. */
+    void (*depthwise)(const br_depthwise *w, const void *plane, const void *kernel, void *result);
+    /* Adds the kernel's gradient, from the result's, to sums: 64 bytes for each tap and for 4 more;
+     * and these to the kernel, unless it is NULL. They are 0 then. to_step is 1. */
+    void (*depthwise_weight)(const br_depthwise *w, const void *plane, const void *result,
+                             void *sums, void *kernel);
 
     void (*softmax)(const br_softmax_work *work);
     void (*softmax_grad)(const br_softmax_work *work);

@@ -77,7 +77,6 @@ const br_kernels BR_KERNEL_TABLE = {
     .sum_squares = sum_squares,
     .max_abs = max_abs,
     .depthwise = depthwise,
-    .depthwise_back = depthwise_back,
     .depthwise_weight = depthwise_weight,
     .softmax = softmax_kernel,
     .softmax_grad = softmax_grad_kernel,
