@@ -29,7 +29,7 @@ static void pad_task(void *context, int64_t i)
     const int64_t size = (int64_t)br__dtype_size(s->from->dtype);
     const int64_t plane = s->padding.size[0] * s->padding.size[1];
     (s->from->dtype == BR_F64 ? br__pad_f64 : br__pad_f32)(
-        &s->padding, s->from->data + (s->item * s->groups * s->met + i) * plane * size,
+        &s->padding, true, s->from->data + (s->item * s->groups * s->met + i) * plane * size,
         s->copy + i * s->plane * size);
 }
 

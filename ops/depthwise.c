@@ -38,15 +38,16 @@ static char *plane_of(const br_tensor *t, int64_t i)
 }
 
 /* A plane of `from`, padded, in the share's scratch. */
-static char *padded_plane(const job *j, int64_t share, int64_t i)
+static char *padded_plane(const job *j, int64_t share, bool clear, int64_t i)
 {
     char *to = j->scratch + share * j->scratch_bytes;
-    (j->from->dtype == BR_F64 ? br__pad_f64 : br__pad_f32)(&j->padding, plane_of(j->from, i), to);
+    (j->from->dtype == BR_F64 ? br__pad_f64 : br__pad_f32)(&j->padding, clear, plane_of(j->from, i),
+                                                           to);
     return to;
 }
 
 /* Plane i of the result. A channel has several outputs, an output one channel. */
-static void make_plane(const job *j, int64_t share, int64_t i)
+static void make_plane(const job *j, int64_t share, bool is_first, int64_t i)
 {
     const br_convolution *g = j->g;
     const int64_t channels = j->to->sizes[1], item = i / channels, channel = i % channels;
@@ -57,9 +58,10 @@ static void make_plane(const job *j, int64_t share, int64_t i)
         const int64_t output = j->back ? first + k : channel;
         const size_t kernel = (size_t)(g->kernel[0] * g->kernel[1]) * br__dtype_size(j->to->dtype);
         br__kernels_of(j->to->dtype)
-            ->depthwise(
-                &work, padded_plane(j, share, source), j->weight->data + (size_t)output * kernel,
-                plane_of(j->to, i) + (size_t)j->work.to_first * br__dtype_size(j->to->dtype));
+            ->depthwise(&work, padded_plane(j, share, is_first && k == 0, source),
+                        j->weight->data + (size_t)output * kernel,
+                        plane_of(j->to, i) +
+                            (size_t)j->work.to_first * br__dtype_size(j->to->dtype));
         work.accumulate = true;
     }
 }
@@ -72,7 +74,8 @@ static void make_kernel(const job *j, int64_t share, int64_t output)
     char *weight = plane_of(j->weight, output);
     memset(sums, 0, (size_t)(j->scratch_bytes - j->padded_bytes));
     for (int64_t item = 0; item < g->batch; item++) {
-        const char *plane = padded_plane(j, share, item * g->channels + output / j->each);
+        const char *plane =
+            padded_plane(j, share, item == 0, item * g->channels + output / j->each);
         const bool last = (item + 1) % ITEMS == 0 || item + 1 == g->batch;
         br__kernels_of(j->from->dtype)
             ->depthwise_weight(&j->work, plane, plane_of(j->to, item * g->outputs + output), sums,
@@ -83,8 +86,9 @@ static void make_kernel(const job *j, int64_t share, int64_t output)
 static void planes_task(void *context, int64_t share)
 {
     const job *j = context;
-    for (int64_t i = j->planes * share / j->shares; i < j->planes * (share + 1) / j->shares; i++)
-        make_plane(j, share, i);
+    const int64_t first = j->planes * share / j->shares;
+    for (int64_t i = first; i < j->planes * (share + 1) / j->shares; i++)
+        make_plane(j, share, i == first, i);
 }
 
 static void kernels_task(void *context, int64_t share)

@@ -72,7 +72,7 @@ static void depthwise(const br_depthwise *w, const void *plane, const void *weig
 /* Adds to sums[i] what taps at[i] make of each position. What lies beyond a row does not count,
  * even if it is no number. */
 static void add_tap_products(const br_depthwise *w, const int64_t *at, const real *plane,
-                         const real *result, vec_at *sums)
+                             const real *result, vec_at *sums)
 {
     vec sum[TAPS_AT_ONCE];
     lane_index index;

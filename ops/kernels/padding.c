@@ -4,44 +4,58 @@
 
 #include <string.h>
 
-enum { LONG = 16 }; /* elements for which a call is worth its price */
-
-/* The first of the run's columns that is not before column `at`, at most all of them. */
+/* The first of a run's columns that is not before column `at`, at most all of them. */
 static int64_t first_in_run(const br_padding *p, int64_t run, int64_t at)
 {
     const int64_t first = at > run ? (at - run + p->fold - 1) / p->fold : 0;
     return first < p->columns ? first : p->columns;
 }
 
-/* Rows are mostly short: loops spare the calls that compilers would make of them. */
-#define PAD(type, suffix)                                                                       \
-    static void pad_run_##suffix(const br_padding *p, int64_t run, int64_t lo, int64_t hi,      \
-                                 const type *restrict from, type *restrict to)                  \
-    {                                                                                           \
-        const int64_t fold = p->fold, shift = run - p->before[1];                               \
-        for (int64_t x = 0; x < lo; x++)                                                        \
-            to[x] = 0;                                                                          \
-        if (fold == 1 && hi - lo >= LONG)                                                       \
-            memcpy(to + lo, from + lo + shift, (size_t)(hi - lo) * sizeof *to);                 \
-        else                                                                                    \
-            for (int64_t x = lo; x < hi; x++)                                                   \
-                to[x] = from[x * fold + shift];                                                 \
-        for (int64_t x = hi; x < p->columns; x++)                                               \
-            to[x] = 0;                                                                          \
-    }                                                                                           \
-    void br__pad_##suffix(const br_padding *p, const void *plane, void *padded)                 \
-    {                                                                                           \
-        const int64_t width = p->fold * p->columns;                                             \
-        for (int64_t run = 0; run < p->fold; run++) {                                           \
-            const int64_t lo = first_in_run(p, run, p->before[1]);                              \
-            const int64_t hi = first_in_run(p, run, p->before[1] + p->size[1]);                 \
-            type *to = (type *)padded + run * p->columns;                                       \
-            for (int64_t y = -p->before[0]; y < p->rows - p->before[0]; y++, to += width)       \
-                if (y < 0 || y >= p->size[0])                                                   \
-                    memset(to, 0, (size_t)p->columns * sizeof *to);                             \
-                else                                                                            \
-                    pad_run_##suffix(p, run, lo, hi, (const type *)plane + y * p->size[1], to); \
-        }                                                                                       \
+/* Rows are mostly short: two copies of a size that the compiler knows, which may overlap, spare a
+ * call. */
+#define PAD(type, suffix)                                                                   \
+    static void copy_##suffix(int64_t n, const type *restrict from, type *restrict to)      \
+    {                                                                                       \
+        if (n > 16) {                                                                       \
+            memcpy(to, from, (size_t)n * sizeof *to);                                       \
+        } else if (n >= 8) {                                                                \
+            memcpy(to, from, 8 * sizeof *to);                                               \
+            memcpy(to + n - 8, from + n - 8, 8 * sizeof *to);                               \
+        } else if (n >= 4) {                                                                \
+            memcpy(to, from, 4 * sizeof *to);                                               \
+            memcpy(to + n - 4, from + n - 4, 4 * sizeof *to);                               \
+        } else {                                                                            \
+            for (int64_t i = 0; i < n; i++)                                                 \
+                to[i] = from[i];                                                            \
+        }                                                                                   \
+    }                                                                                       \
+    static void copy_apart_##suffix(int64_t n, int64_t step, const type *restrict from,     \
+                                    type *restrict to)                                      \
+    {                                                                                       \
+        if (step == 1)                                                                      \
+            copy_##suffix(n, from, to);                                                     \
+        else if (step == 2)                                                                 \
+            for (int64_t i = 0; i < n; i++)                                                 \
+                to[i] = from[2 * i];                                                        \
+        else                                                                                \
+            for (int64_t i = 0; i < n; i++)                                                 \
+                to[i] = from[i * step];                                                     \
+    }                                                                                       \
+    void br__pad_##suffix(const br_padding *p, bool clear, const void *plane, void *padded) \
+    {                                                                                       \
+        const int64_t top = p->before[0] < p->rows ? p->before[0] : p->rows;                \
+        const int64_t rows = p->size[0] < p->rows - top ? p->size[0] : p->rows - top;       \
+        if (clear)                                                                          \
+            memset(padded, 0, (size_t)br__padded_size(p) * sizeof(type));                   \
+        for (int64_t run = 0; run < p->fold; run++) {                                       \
+            const int64_t lo = first_in_run(p, run, p->before[1]);                          \
+            const int64_t hi = first_in_run(p, run, p->before[1] + p->size[1]);             \
+            const type *from = (const type *)plane + (lo * p->fold + run - p->before[1]);   \
+            type *to = (type *)padded + br__padded_at(p, top, run) + lo;                    \
+            for (int64_t y = 0; y < rows && lo < hi; y++)                                   \
+                copy_apart_##suffix(hi - lo, p->fold, from + y * p->size[1],                \
+                                    to + y * p->fold * p->columns);                         \
+        }                                                                                   \
     }
 PAD(float, f32)
 PAD(double, f64)

@@ -2,6 +2,7 @@
 #ifndef BR_KERNELS_PADDING_H
 #define BR_KERNELS_PADDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A plane [size[0], size[1]] that begins at (before[0], before[1]) of a larger one of zeros, of
@@ -23,7 +24,8 @@ static inline int64_t br__padded_at(const br_padding *p, int64_t row, int64_t co
     return (row * p->fold + column % p->fold) * p->columns + column / p->fold;
 }
 
-void br__pad_f32(const br_padding *p, const void *plane, void *padded);
-void br__pad_f64(const br_padding *p, const void *plane, void *padded);
+/* Copies a plane; zeros around it stay as they were unless it is told to clear them. */
+void br__pad_f32(const br_padding *p, bool clear, const void *plane, void *padded);
+void br__pad_f64(const br_padding *p, bool clear, const void *plane, void *padded);
 
 #endif
