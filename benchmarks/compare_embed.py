@@ -19,7 +19,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 from turns import Side
 
@@ -128,20 +127,15 @@ def serve(args):
 
 # ---- The comparison -----------------------------------------------------------------------------
 
-# Seconds before each step: threads of the process whose turn it was look for work for a while yet, which
-# would cost the next one a core.
-SETTLE = 0.25
-
-
 class Runner(Side):
     """A process that does one step a line."""
+    settle = 0.25  # ONNX Runtime's threads take their time
 
     def __init__(self, *args):
         super().__init__(*args)
         self.sums, self.ms = [], []
 
     def step(self):
-        time.sleep(SETTLE)
         total, ms = self.ask()
         self.sums.append(total)
         self.ms.append(ms)

@@ -6,21 +6,27 @@ import time
 
 BATCH = 2e-5  # seconds of calls that the clock is read around
 LEAST_CALLS = 3
+# Seconds before each turn, where there are several threads: those of the process whose turn it was look for
+# work for a while yet, which would cost the next one a core.
+SETTLE = 0.01
 
 
 class Side:
     """A process that answers each line with a line of numbers, by so many threads."""
+    settle = SETTLE
 
     def __init__(self, label, command, threads, environment=()):
         count = str(threads)
         env = dict(os.environ, OMP_NUM_THREADS=count, MKL_NUM_THREADS=count,
                    OPENBLAS_NUM_THREADS=count, RAYON_NUM_THREADS=count)
         env.update(environment)
-        self.label = label
+        self.label, self.threads = label, threads
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=env)
 
     def ask(self, line=""):
+        if self.threads > 1:
+            time.sleep(self.settle)
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
