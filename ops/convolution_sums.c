@@ -16,7 +16,7 @@ typedef struct sums {
     int64_t groups, met, made; /* channels of a group */
     const br_tensor *from, *to;
     const char *weight; /* as sum_taps() takes it */
-    bool accumulate;
+    bool by_taps, accumulate;
     br_padding padding;
     int64_t plane;       /* elements of a padded plane */
     int64_t item, items; /* the part that is worked on */
@@ -36,11 +36,15 @@ static void pad_task(void *context, int64_t i)
 /* Where a group's channels and taps, items and positions, and results lie. */
 static void list_rows(const sums *s, const br_axis *a, int64_t *rows)
 {
-    for (int64_t c = 0; c < s->met; c++)
-        for (int64_t i = 0; i < a[0].taps; i++)
-            for (int64_t j = 0; j < a[1].taps; j++)
-                *rows++ = c * s->plane + br__padded_at(&s->padding, a[0].from + i * a[0].tap_step,
-                                                       a[1].from + j * a[1].tap_step);
+    const int64_t channel_step = s->by_taps ? 1 : a[0].taps * a[1].taps;
+    const int64_t tap_step = s->by_taps ? s->met : 1;
+    for (int64_t i = 0; i < a[0].taps; i++)
+        for (int64_t j = 0; j < a[1].taps; j++, rows += tap_step) {
+            const int64_t at = br__padded_at(&s->padding, a[0].from + i * a[0].tap_step,
+                                             a[1].from + j * a[1].tap_step);
+            for (int64_t c = 0; c < s->met; c++)
+                rows[c * channel_step] = c * s->plane + at;
+        }
 }
 
 static void list_columns(const sums *s, const br_axis *a, int64_t *from, int64_t *to)
@@ -58,7 +62,8 @@ static void list_columns(const sums *s, const br_axis *a, int64_t *from, int64_t
         }
 }
 
-/* The part's results at the axes' positions; weight is [groups, made, met, taps]. */
+/* The part's results at the axes' positions. A group's weight is [made, met, taps], or by taps
+ * [taps, met, made], of which these may be a part. */
 static void sum_taps(const sums *s, const br_axis *a, const char *weight)
 {
     const int64_t k = s->met * a[0].taps * a[1].taps, to_plane = s->to->sizes[2] * s->to->sizes[3];
@@ -74,8 +79,8 @@ static void sum_taps(const sums *s, const br_axis *a, const char *weight)
                              .n = n,
                              .k = k,
                              .a = weight,
-                             .a_row = k,
-                             .a_col = 1,
+                             .a_row = s->by_taps ? 1 : k,
+                             .a_col = s->by_taps ? s->made : 1,
                              .b = s->copy,
                              .b_rows = rows,
                              .b_columns = rows + k,
@@ -86,7 +91,7 @@ static void sum_taps(const sums *s, const br_axis *a, const char *weight)
                              .accumulate = s->accumulate,
                              .batch_ndim = 1,
                              .batch_sizes = { s->groups },
-                             .a_batch = { s->made * k },
+                             .a_batch = { s->made * s->met * br__conv_taps(s->g) },
                              .b_batch = { s->met * s->plane },
                              .c_batch = { s->made * to_plane } });
     }
@@ -175,37 +180,75 @@ static void sum_x_part(const sums *s)
         for (int64_t j = 0; j < g->stride[1]; j++) {
             const br_axis a[2] = { br__phase_axis(g, 0, i), br__phase_axis(g, 1, j) };
             sum_taps(s, a, weight);
-            weight += s->groups * s->made * s->met * a[0].taps * a[1].taps *
-                      (int64_t)br__dtype_size(s->to->dtype);
+            weight +=
+                s->made * s->met * a[0].taps * a[1].taps * (int64_t)br__dtype_size(s->to->dtype);
         }
 }
 
-/* The kernels of the phases behind each other, each [groups, channels, outputs, taps]. */
-static br_tensor *weights_by_phase(const br_convolution *g, const br_tensor *weight)
+/* The kernels' taps in the order in which sum_x_part() meets them: order[tap] is its place. */
+static void order_taps(const br_convolution *g, int64_t *order)
 {
-    const int64_t channels = g->channels / g->groups, outputs = g->outputs / g->groups;
-    br_tensor *all = br__new("convolution", BR_SHAPE(weight->numel), weight->dtype);
-    char *to = all ? all->data : NULL;
-    for (int64_t i = 0; to && i < g->stride[0]; i++)
+    int64_t place = 0;
+    for (int64_t i = 0; i < g->stride[0]; i++)
         for (int64_t j = 0; j < g->stride[1]; j++) {
-            const br_axis rows = br__phase_axis(g, 0, i), columns = br__phase_axis(g, 1, j);
-            const int64_t n = rows.taps * columns.taps;
-            if (n == 0)
-                continue;
-            br_tensor from = br__window(weight), dense = br__window(all);
-            br__window_slice(&from, 2, rows.first_tap, rows.taps, rows.tap_stride);
-            br__window_slice(&from, 3, columns.first_tap, columns.taps, columns.tap_stride);
-            br__set_shape(&from, 5,
-                          (int64_t[]){ g->groups, channels, outputs, rows.taps, columns.taps },
-                          (int64_t[]){ outputs * br__conv_met(g), br__conv_taps(g), br__conv_met(g),
-                                       from.strides[2], from.strides[3] });
-            br__set_shape(&dense, 5, from.sizes,
-                          (int64_t[]){ channels * outputs * n, outputs * n, n, columns.taps, 1 });
-            dense.data = to;
-            br__copy(&dense, &from);
-            to += dense.numel * (int64_t)br__dtype_size(weight->dtype);
+            const br_axis y = br__phase_axis(g, 0, i), x = br__phase_axis(g, 1, j);
+            for (int64_t t = 0; t < y.taps; t++)
+                for (int64_t u = 0; u < x.taps; u++)
+                    order[(y.first_tap + t * y.tap_stride) * g->kernel[1] + x.first_tap +
+                          u * x.tap_stride] = place++;
         }
-    return all;
+}
+
+typedef struct tap_order {
+    const br_convolution *g;
+    const br_tensor *from, *to;
+    const int64_t *order;
+} tap_order;
+
+/* One output's weight [channels, taps] goes to the outputs' rows of channels in each tap's matrix:
+ * a few channels at a time, whose taps the first-level cache holds meanwhile. */
+#define SORT(type, suffix)                                                                     \
+    static void sort_##suffix(const tap_order *o, int64_t channels, const type *restrict from, \
+                              type *restrict to, int64_t matrix)                               \
+    {                                                                                          \
+        enum { FEW = 16 };                                                                     \
+        const int64_t taps = br__conv_taps(o->g);                                              \
+        for (int64_t first = 0; first < channels; first += FEW) {                              \
+            const int64_t end = channels - first < FEW ? channels : first + FEW;               \
+            for (int64_t t = 0; t < taps; t++)                                                 \
+                for (int64_t c = first; c < end; c++)                                          \
+                    to[o->order[t] * matrix + c] = from[c * taps + t];                         \
+        }                                                                                      \
+    }
+SORT(float, f32)
+SORT(double, f64)
+
+static void sort_task(void *context, int64_t i)
+{
+    const tap_order *o = context;
+    const br_convolution *g = o->g;
+    const int64_t channels = g->channels / g->groups, outputs = g->outputs / g->groups;
+    const int64_t from = i * br__conv_met(g), matrix = outputs * channels;
+    const int64_t to = i / outputs * br__conv_taps(g) * matrix + i % outputs * channels;
+    if (o->to->dtype == BR_F64)
+        sort_f64(o, channels, (const double *)o->from->data + from, (double *)o->to->data + to,
+                 matrix);
+    else
+        sort_f32(o, channels, (const float *)o->from->data + from, (float *)o->to->data + to,
+                 matrix);
+}
+
+/* [groups, taps, outputs, channels], with each phase's taps behind each other. */
+static br_tensor *weight_by_taps(const br_convolution *g, const br_tensor *weight)
+{
+    br_tensor *order = br__new("convolution", BR_SHAPE(br__conv_taps(g)), BR_I64);
+    br_tensor *sorted = br__new("convolution", BR_SHAPE(weight->numel), weight->dtype);
+    if (br_failed())
+        return NULL;
+    order_taps(g, (int64_t *)order->data);
+    tap_order o = { g, weight, sorted, (const int64_t *)order->data };
+    br__parallel(g->outputs, sort_task, &o);
+    return sorted;
 }
 
 void br__sum_x(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
@@ -224,11 +267,12 @@ void br__sum_x(const br_convolution *g, const br_tensor *x, const br_tensor *wei
                .made = channels,
                .from = y,
                .to = x,
-               .padding = br__padding_of_y(g) };
+               .padding = br__padding_of_y(g),
+               .by_taps = true };
     br_scope *scope = br_scope_begin();
-    br_tensor *weights = weights_by_phase(g, weight);
-    if (weights) {
-        s.weight = weights->data;
+    br_tensor *sorted = weight_by_taps(g, weight);
+    if (sorted) {
+        s.weight = sorted->data;
         for_each_part(&s, sum_x_part);
     }
     br_scope_end(scope);
