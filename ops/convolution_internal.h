@@ -30,6 +30,13 @@ static inline int64_t br__conv_met(const br_convolution *g)
     return g->channels / g->groups * br__conv_taps(g);
 }
 
+/* Where what the kernel meets is x itself. */
+static inline bool br__conv_is_plain(const br_convolution *g)
+{
+    return br__conv_taps(g) == 1 && g->stride[0] == 1 && g->stride[1] == 1 && g->before[0] == 0 &&
+           g->before[1] == 0 && g->size[0] == g->out[0] && g->size[1] == g->out[1];
+}
+
 /* Items of so many elements that are worked on at a time: a copy of them stays in the caches. */
 static inline int64_t br__conv_items(int64_t batch, int64_t elements)
 {

@@ -119,13 +119,6 @@ static void for_each_part(sums *s, void (*work)(const sums *s))
 
 /* ---- y from x -------------------------------------------------------------------------------- */
 
-/* Where what the kernel meets is x itself. */
-static bool is_plain(const br_convolution *g)
-{
-    return br__conv_taps(g) == 1 && g->stride[0] == 1 && g->stride[1] == 1 && g->before[0] == 0 &&
-           g->before[1] == 0 && g->size[0] == g->out[0] && g->size[1] == g->out[1];
-}
-
 /* A product for each item and group: C = A B, where B has `k` channels of a group, C has `m`. */
 static void plain_product(const br_convolution *g, br_gemm m, const br_tensor *b,
                           const br_tensor *c)
@@ -152,7 +145,7 @@ void br__sum_y(const br_convolution *g, const br_tensor *x, const br_tensor *wei
                const br_tensor *y, bool keeps)
 {
     const int64_t channels = g->channels / g->groups, outputs = g->outputs / g->groups;
-    if (is_plain(g)) {
+    if (br__conv_is_plain(g)) {
         br_gemm m = { .m = outputs, .k = channels, .a = weight->data, .accumulate = keeps };
         m.a_row = channels, m.a_col = 1;
         plain_product(g, m, x, y);
@@ -255,7 +248,7 @@ void br__sum_x(const br_convolution *g, const br_tensor *x, const br_tensor *wei
                const br_tensor *y)
 {
     const int64_t channels = g->channels / g->groups, outputs = g->outputs / g->groups;
-    if (is_plain(g)) {
+    if (br__conv_is_plain(g)) {
         br_gemm m = { .m = channels, .k = outputs, .a = weight->data };
         m.a_row = 1, m.a_col = channels;
         plain_product(g, m, y, x);

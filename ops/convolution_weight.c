@@ -101,6 +101,42 @@ static void weight_part(const weight_work *w)
     br__gemm(&m);
 }
 
+/* Where the kernel meets x itself: a product for each item, of operands as they lie. They are worth
+ * more than one of all items if they are long enough for C not to be fetched in vain. */
+static bool is_product(const br_convolution *g)
+{
+    enum { LONG = 128 };
+    return br__conv_is_plain(g) && (g->batch == 1 || br__conv_positions(g) >= LONG);
+}
+
+static void multiply_items(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
+                           const br_tensor *y)
+{
+    const int64_t channels = g->channels / g->groups, outputs = g->outputs / g->groups;
+    const int64_t k = br__conv_positions(g), size = (int64_t)br__dtype_size(x->dtype);
+    br_gemm m = { .is_double = x->dtype == BR_F64,
+                  .m = outputs,
+                  .n = channels,
+                  .k = k,
+                  .a_row = k,
+                  .a_col = 1,
+                  .b_row = 1,
+                  .b_col = k,
+                  .c = weight->data,
+                  .c_row = channels,
+                  .accumulate = true,
+                  .batch_ndim = 1,
+                  .batch_sizes = { g->groups },
+                  .a_batch = { outputs * k },
+                  .b_batch = { channels * k },
+                  .c_batch = { outputs * channels } };
+    for (int64_t item = 0; item < g->batch && !br_failed(); item++) {
+        m.a = y->data + item * g->outputs * k * size;
+        m.b = x->data + item * g->channels * k * size;
+        br__gemm(&m);
+    }
+}
+
 static void sum_weight(weight_work *w)
 {
     const br_convolution *g = w->g;
@@ -127,6 +163,10 @@ static void sum_weight(weight_work *w)
 void br__sum_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                     const br_tensor *y)
 {
+    if (is_product(g)) {
+        multiply_items(g, x, weight, y);
+        return;
+    }
     const int64_t channels = g->channels / g->groups;
     const bool in_place = channels == 1 || br__conv_taps(g) == 1;
     br_scope *scope = br_scope_begin();

@@ -148,11 +148,15 @@ static br_tensor *composed(br_tensor *x, br_tensor *weight)
 
 Test(convolution, many_parts)
 {
-    const int64_t shapes[][4] = { { 300, 8, 18, 20 }, { 2, 20, 70, 90 }, { 2, 3, 4, 30000 } };
-    for (int k = 0; k < 3; k++) {
+    const int64_t shapes[][4] = {
+        { 300, 8, 18, 20 }, { 2, 20, 70, 90 }, { 2, 3, 4, 30000 }, { 3, 8, 14, 13 }
+    };
+    const int64_t kernels[] = { 3, 3, 3, 1 };
+    for (int k = 0; k < 4; k++) {
         br_scope *scope = br_scope_begin();
         br_tensor *in[] = { leaf(values(4, shapes[k], 2, BR_F64)),
-                            leaf(values(BR_SHAPE(6, shapes[k][1], 3, 3), 3, BR_F64)) };
+                            leaf(values(BR_SHAPE(6, shapes[k][1], kernels[k], kernels[k]), 3,
+                                        BR_F64)) };
         br_tensor *got[3], *want[3];
         got[0] = br_f_conv2d(in[0], in[1], NULL, NULL);
         want[0] = composed(in[0], in[1]);
