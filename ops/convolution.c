@@ -28,6 +28,86 @@ static void fill_with_bias(const br_tensor *y, const br_tensor *bias)
     br__copy(y, &seen);
 }
 
+/* ---- Kernels of one tap that are moved by more than one -------------------------------------- */
+
+/* True if all that the kernel meets lies in x. It meets the same as one that is moved by one over
+ * every so-manieth element. */
+static bool skips(const br_convolution *g)
+{
+    return br__conv_taps(g) == 1 && (g->stride[0] > 1 || g->stride[1] > 1) && g->before[0] == 0 &&
+           g->before[1] == 0 && (g->out[0] - 1) * g->stride[0] < g->size[0] &&
+           (g->out[1] - 1) * g->stride[1] < g->size[1];
+}
+
+static br_convolution without_skips(const br_convolution *g)
+{
+    br_convolution dense = *g;
+    for (int d = 0; d < 2; d++) {
+        dense.size[d] = g->out[d];
+        dense.stride[d] = 1;
+    }
+    return dense;
+}
+
+static br_tensor met_of(const br_convolution *g, const br_tensor *x)
+{
+    br_tensor met = br__window(x);
+    for (int d = 0; d < 2; d++)
+        br__window_slice(&met, 2 + d, 0, g->out[d], g->stride[d]);
+    return met;
+}
+
+/* A tensor for the elements that are met, or NULL and an error. */
+static br_tensor *new_dense(const br_convolution *g, const br_tensor *x)
+{
+    return br__new("convolution", BR_SHAPE(g->batch, g->channels, g->out[0], g->out[1]), x->dtype);
+}
+
+static void skip_y(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
+                   const br_tensor *y, bool keeps)
+{
+    const br_convolution dense = without_skips(g);
+    br_scope *scope = br_scope_begin();
+    br_tensor *copy = new_dense(g, x);
+    if (copy) {
+        const br_tensor met = met_of(g, x);
+        br__copy(copy, &met);
+        br__sum_y(&dense, copy, weight, y, keeps);
+    }
+    br_scope_end(scope);
+}
+
+/* x holds zeros. */
+static void skip_x(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
+                   const br_tensor *y)
+{
+    const br_convolution dense = without_skips(g);
+    br_scope *scope = br_scope_begin();
+    br_tensor *sums = new_dense(g, x);
+    if (sums) {
+        const br_tensor met = met_of(g, x);
+        br__sum_x(&dense, sums, weight, y);
+        br__copy(&met, sums);
+    }
+    br_scope_end(scope);
+}
+
+static void skip_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
+                        const br_tensor *y)
+{
+    const br_convolution dense = without_skips(g);
+    br_scope *scope = br_scope_begin();
+    br_tensor *copy = new_dense(g, x);
+    if (copy) {
+        const br_tensor met = met_of(g, x);
+        br__copy(copy, &met);
+        br__sum_weight(&dense, copy, weight, y);
+    }
+    br_scope_end(scope);
+}
+
+/* ---- On the tape ----------------------------------------------------------------------------- */
+
 static br_tensor *weight_of(const br_convolution *g, br_tensor *x, br_tensor *y);
 
 static void convolve_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -98,7 +178,9 @@ br_tensor *br__convolve(const br_convolution *g, br_tensor *x, br_tensor *weight
         count_work(g, dense_x, dense_w, y);
         if (bias)
             fill_with_bias(y, bias);
-        (br__is_depthwise(g) ? br__depthwise : br__sum_y)(g, dense_x, dense_w, y, bias != NULL);
+        (br__is_depthwise(g) ? br__depthwise
+         : skips(g)          ? skip_y
+                             : br__sum_y)(g, dense_x, dense_w, y, bias != NULL);
     }
     return recorded(&convolve_op, g, y, x, weight, bias);
 }
@@ -107,11 +189,13 @@ br_tensor *br__convolve_back(const br_convolution *g, br_tensor *y, br_tensor *w
 {
     BR_OP(transposed_op.name);
     br_tensor *dense_y = y, *dense_w = weight;
-    br_tensor *x = prepare(4, (int64_t[]){ g->batch, g->channels, g->size[0], g->size[1] }, false,
-                           &dense_y, &dense_w);
+    br_tensor *x = prepare(4, (int64_t[]){ g->batch, g->channels, g->size[0], g->size[1] },
+                           skips(g), &dense_y, &dense_w);
     if (x && x->numel > 0) {
         count_work(g, x, dense_w, dense_y);
-        (br__is_depthwise(g) ? br__depthwise_back : br__sum_x)(g, x, dense_w, dense_y);
+        (br__is_depthwise(g) ? br__depthwise_back
+         : skips(g)          ? skip_x
+                             : br__sum_x)(g, x, dense_w, dense_y);
     }
     return recorded(&transposed_op, g, x, y, weight, NULL);
 }
@@ -125,7 +209,9 @@ static br_tensor *weight_of(const br_convolution *g, br_tensor *x, br_tensor *y)
                 true, &dense_x, &dense_y);
     if (weight && weight->numel > 0 && dense_y->numel > 0) {
         count_work(g, dense_x, weight, dense_y);
-        (br__is_depthwise(g) ? br__depthwise_weight : br__sum_weight)(g, dense_x, weight, dense_y);
+        (br__is_depthwise(g) ? br__depthwise_weight
+         : skips(g)          ? skip_weight
+                             : br__sum_weight)(g, dense_x, weight, dense_y);
     }
     return recorded(&weight_op, g, weight, x, y, NULL);
 }

@@ -170,6 +170,25 @@ Test(convolution, many_parts)
     }
 }
 
+/* A kernel of one tap sees every so-manieth element. */
+Test(convolution, points_apart)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_tensor *in[] = { leaf(values(BR_SHAPE(2, 6, 25, 41), 2, dtype)),
+                            leaf(values(BR_SHAPE(4, 3, 1, 1), 3, dtype)) };
+        br_tensor *got[3], *want[3];
+        got[0] =
+            br_f_conv2d(in[0], in[1], NULL, &(br_conv_options){ .stride = { 2, 3 }, .groups = 2 });
+        br_tensor *seen = br_slice(br_slice(in[0], 2, 0, 25, 2), 3, 0, 41, 3);
+        want[0] = br_f_conv2d(seen, in[1], NULL, &(br_conv_options){ .groups = 2 });
+        br_tensor *dy = values(br_ndim(got[0]), br_sizes(got[0]), 9, dtype);
+        br_grad(1, got, 2, in, got + 1, &(br_grad_options){ .gradients = &dy });
+        br_grad(1, want, 2, in, want + 1, &(br_grad_options){ .gradients = &dy });
+        for (int i = 0; i < 3; i++)
+            cr_expect(br_equal(got[i], want[i]), "result %d: %s", i, br_error_message());
+    }
+}
+
 /* ---- Planes by kernels ----------------------------------------------------------------------- */
 
 /* Groups of one channel as a convolution of all channels, most of whose weights are 0. */
