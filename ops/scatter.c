@@ -32,7 +32,8 @@ static void scatter_piece(void *context, int64_t i)
     br__for_each(3, (const br_tensor *[]){ &x, &y, &index }, job->loop, &job->work);
 }
 
-/* Every task takes a piece of the largest other dimension, in whole cache lines. */
+/* Every task takes a piece of the largest other dimension, in whole cache lines: large ones, since
+ * rows are read in runs as long as a piece. */
 static void run(scatter_job *job, int64_t numel, int dim)
 {
     enum { CACHE_LINE = 64 };
@@ -44,7 +45,10 @@ static void run(scatter_job *job, int64_t numel, int dim)
                      &job->work);
         return;
     }
+    const int64_t threads = br_get_num_threads(), most = threads > 1 ? 2 * threads : 1;
     int64_t tasks = numel / BR_GRAIN + 1, n = job->y.sizes[job->cut];
+    if (tasks > most)
+        tasks = most;
     int64_t line = CACHE_LINE / (int64_t)br_dtype_size(job->x.dtype);
     job->piece = ((n + tasks - 1) / tasks + line - 1) / line * line;
     br__parallel((n + job->piece - 1) / job->piece, scatter_piece, job);
