@@ -203,10 +203,13 @@ br_tensor *br__convolve_back(const br_convolution *g, br_tensor *y, br_tensor *w
 static br_tensor *weight_of(const br_convolution *g, br_tensor *x, br_tensor *y)
 {
     BR_OP(weight_op.name);
+    if (br_failed())
+        return NULL;
     br_tensor *dense_x = x, *dense_y = y;
+    const bool adds = br__is_depthwise(g) || x->numel == 0 || y->numel == 0; /* or adds nothing */
     br_tensor *weight =
         prepare(4, (int64_t[]){ g->outputs, g->channels / g->groups, g->kernel[0], g->kernel[1] },
-                true, &dense_x, &dense_y);
+                adds, &dense_x, &dense_y);
     if (weight && weight->numel > 0 && dense_y->numel > 0) {
         count_work(g, dense_x, weight, dense_y);
         (br__is_depthwise(g) ? br__depthwise_weight

@@ -92,7 +92,7 @@ static void weight_part(const weight_work *w)
                   .c = w->sums,
                   .c_row = br__conv_met(g),
                   .c_columns = w->c_columns,
-                  .accumulate = true,
+                  .accumulate = w->item > 0,
                   .batch_ndim = 1,
                   .batch_sizes = { g->groups },
                   .b_batch = { g->channels / g->groups },
@@ -124,13 +124,13 @@ static void multiply_items(const br_convolution *g, const br_tensor *x, const br
                   .b_col = k,
                   .c = weight->data,
                   .c_row = channels,
-                  .accumulate = true,
                   .batch_ndim = 1,
                   .batch_sizes = { g->groups },
                   .a_batch = { outputs * k },
                   .b_batch = { channels * k },
                   .c_batch = { outputs * channels } };
     for (int64_t item = 0; item < g->batch && !br_failed(); item++) {
+        m.accumulate = item > 0;
         m.a = y->data + item * g->outputs * k * size;
         m.b = x->data + item * g->channels * k * size;
         br__gemm(&m);
@@ -160,6 +160,37 @@ static void sum_weight(weight_work *w)
     }
 }
 
+typedef struct turn {
+    const br_convolution *g;
+    const br_tensor *from, *to;
+} turn;
+
+/* One output's sums [taps, channels] become its weight [channels, taps]: a few channels at a time,
+ * whose taps the first-level cache holds meanwhile. */
+#define TURN(type, suffix)                                                             \
+    static void turn_##suffix(const br_convolution *g, const void *sums, void *weight) \
+    {                                                                                  \
+        enum { FEW = 16 };                                                             \
+        const int64_t taps = br__conv_taps(g), channels = g->channels / g->groups;     \
+        const type *from = sums;                                                       \
+        type *restrict to = weight;                                                    \
+        for (int64_t first = 0; first < channels; first += FEW) {                      \
+            const int64_t end = min64(channels, first + FEW);                          \
+            for (int64_t t = 0; t < taps; t++)                                         \
+                for (int64_t c = first; c < end; c++)                                  \
+                    to[c * taps + t] = from[t * channels + c];                         \
+        }                                                                              \
+    }
+TURN(float, f32)
+TURN(double, f64)
+
+static void turn_task(void *context, int64_t i)
+{
+    const turn *t = context;
+    const int64_t at = i * br__conv_met(t->g) * (int64_t)br__dtype_size(t->to->dtype);
+    (t->to->dtype == BR_F64 ? turn_f64 : turn_f32)(t->g, t->from->data + at, t->to->data + at);
+}
+
 void br__sum_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                     const br_tensor *y)
 {
@@ -171,17 +202,13 @@ void br__sum_weight(const br_convolution *g, const br_tensor *x, const br_tensor
     const bool in_place = channels == 1 || br__conv_taps(g) == 1;
     br_scope *scope = br_scope_begin();
     br_tensor *dense =
-        in_place ? NULL : br_zeros(BR_SHAPE(g->outputs, br__conv_taps(g), channels), weight->dtype);
+        in_place ? NULL
+                 : br__new("convolution", BR_SHAPE(g->outputs, br__conv_met(g)), weight->dtype);
     weight_work w = { .g = g, .x = x, .y = y };
     w.sums = dense ? dense->data : weight->data;
     if (!br_failed())
         sum_weight(&w);
-    if (dense && !br_failed()) {
-        br_tensor from = br__window(dense), to = br__window(weight);
-        br__set_shape(&from, 3, (int64_t[]){ g->outputs, channels, br__conv_taps(g) },
-                      (int64_t[]){ br__conv_met(g), 1, channels });
-        br__set_shape(&to, 3, from.sizes, (int64_t[]){ br__conv_met(g), br__conv_taps(g), 1 });
-        br__copy(&to, &from);
-    }
+    if (dense && !br_failed())
+        br__parallel(g->outputs, turn_task, &(turn){ g, dense, weight });
     br_scope_end(scope);
 }
