@@ -106,6 +106,11 @@ def print_row(sides, spec, least, peak, args):
           f"{cells[0]:<20}" + "".join(f"{cell:>14}" for cell in cells[1:]), flush=True)
 
 
+class Multiplier(Side):
+    """A process that multiplies one product a line."""
+    settle = 0.1  # OpenBLAS's threads look for work for 2^26 ticks of the processor's clock
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -124,10 +129,10 @@ def main():
         serve(args.serve, args.threads, args.seconds)
         return
     options = ["--threads", str(args.threads), "--seconds", str(args.seconds)]
-    sides = [Side("brasa", [args.brasa, "bench", "products", "--serve", *options], args.threads)]
+    sides = [Multiplier("brasa", [args.brasa, "bench", "products", "--serve", *options], args.threads)]
     for rival in args.rival or RIVALS:
-        sides.append(Side(rival, [sys.executable, __file__, "--serve", rival, *options],
-                          args.threads))
+        sides.append(Multiplier(rival, [sys.executable, __file__, "--serve", rival, *options],
+                                args.threads))
     peak, = sides[0].ask("peak")
     heads = ["product", "Brasa, GFLOP/s", "of peak"]
     for side in sides[1:]:
