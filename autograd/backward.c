@@ -270,8 +270,8 @@ static bool run_gradient(br_walk *w, br_node *node)
         return false;
     for (int i = 0; i < node->n_inputs; i++)
         dx[i] = NULL;
-    br_scope *scope =
-        br__thread.scope; /* the walk's: one for each node would cost more than it does */
+    /* The walk's scope: one for each node would cost more than it does. */
+    br_scope *scope = br__thread.scope;
     size_t mark = br__thread.top;
     br__thread.no_grad = !w->create_graph;
     br_node *gradient_of = br__thread.gradient_of;

@@ -18,13 +18,9 @@ static void count_work(const br_convolution *g, const br_tensor *x, const br_ten
 /* Rows of y set to the bias, to which products are then added. */
 static void fill_with_bias(const br_tensor *y, const br_tensor *bias)
 {
-    int64_t sizes[] = { bias->numel, 1, 1 }, strides[] = { bias->strides[0], 0, 0 };
     br_tensor seen = br__window(bias);
-    seen.ndim = 3;
-    for (int d = 0; d < 3; d++) {
-        seen.sizes[d] = sizes[d];
-        seen.strides[d] = strides[d];
-    }
+    br__set_shape(&seen, 3, (int64_t[]){ bias->numel, 1, 1 },
+                  (int64_t[]){ bias->strides[0], 0, 0 });
     br__copy(y, &seen);
 }
 
@@ -63,17 +59,25 @@ static br_tensor *new_dense(const br_convolution *g, const br_tensor *x)
     return br__new("convolution", BR_SHAPE(g->batch, g->channels, g->out[0], g->out[1]), x->dtype);
 }
 
+/* A copy of the elements that are met, or NULL and an error. */
+static br_tensor *gather(const br_convolution *g, const br_tensor *x)
+{
+    br_tensor *copy = new_dense(g, x);
+    if (copy) {
+        const br_tensor met = met_of(g, x);
+        br__copy(copy, &met);
+    }
+    return copy;
+}
+
 static void skip_y(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                    const br_tensor *y, bool keeps)
 {
     const br_convolution dense = without_skips(g);
     br_scope *scope = br_scope_begin();
-    br_tensor *copy = new_dense(g, x);
-    if (copy) {
-        const br_tensor met = met_of(g, x);
-        br__copy(copy, &met);
-        br__sum_y(&dense, copy, weight, y, keeps);
-    }
+    br_tensor *met = gather(g, x);
+    if (met)
+        br__sum_y(&dense, met, weight, y, keeps);
     br_scope_end(scope);
 }
 
@@ -97,12 +101,9 @@ static void skip_weight(const br_convolution *g, const br_tensor *x, const br_te
 {
     const br_convolution dense = without_skips(g);
     br_scope *scope = br_scope_begin();
-    br_tensor *copy = new_dense(g, x);
-    if (copy) {
-        const br_tensor met = met_of(g, x);
-        br__copy(copy, &met);
-        br__sum_weight(&dense, copy, weight, y);
-    }
+    br_tensor *met = gather(g, x);
+    if (met)
+        br__sum_weight(&dense, met, weight, y);
     br_scope_end(scope);
 }
 

@@ -3,19 +3,13 @@
 
 /* ---- y from x -------------------------------------------------------------------------------- */
 
-/* Elements of padded x that are met, from the first to the last. */
-static int64_t span(const br_convolution *g, int d)
-{
-    return (g->out[d] - 1) * g->stride[d] + (g->kernel[d] - 1) * g->dilation[d] + 1;
-}
-
 br_padding br__padding_of_x(const br_convolution *g)
 {
     const int64_t stride = g->stride[1];
     return (br_padding){ .size = { g->size[0], g->size[1] },
                          .before = { g->before[0], g->before[1] },
-                         .rows = span(g, 0),
-                         .columns = (span(g, 1) + stride - 1) / stride,
+                         .rows = br__conv_span(g, 0),
+                         .columns = (br__conv_span(g, 1) + stride - 1) / stride,
                          .fold = stride };
 }
 

@@ -30,6 +30,12 @@ static inline int64_t br__conv_met(const br_convolution *g)
     return g->channels / g->groups * br__conv_taps(g);
 }
 
+/* Elements along a dimension that are met, from the first to the last. */
+static inline int64_t br__conv_span(const br_convolution *g, int d)
+{
+    return (g->out[d] - 1) * g->stride[d] + (g->kernel[d] - 1) * g->dilation[d] + 1;
+}
+
 /* Where what the kernel meets is x itself. */
 static inline bool br__conv_is_plain(const br_convolution *g)
 {
@@ -64,7 +70,7 @@ br_tensor *br__convolve(const br_convolution *g, br_tensor *x, br_tensor *weight
 br_tensor *br__convolve_back(const br_convolution *g, br_tensor *y, br_tensor *weight);
 
 /* ops/convolution_sums.c: x or y made from the other one, weight made from both. Operands are
- * dense; y is added to if it `keeps` what it holds, weight holds zeros. */
+ * dense; y is added to if it `keeps` what it holds. */
 void br__sum_y(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                const br_tensor *y, bool keeps);
 void br__sum_x(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
@@ -73,7 +79,8 @@ void br__sum_x(const br_convolution *g, const br_tensor *x, const br_tensor *wei
 void br__sum_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                     const br_tensor *y);
 
-/* ops/depthwise.c: the same where each group has one channel and few outputs. */
+/* ops/depthwise.c: the same where each group has one channel and few outputs; weight holds zeros.
+ */
 bool br__is_depthwise(const br_convolution *g);
 void br__depthwise(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                    const br_tensor *y, bool keeps);

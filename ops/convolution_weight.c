@@ -141,7 +141,7 @@ static void sum_weight(weight_work *w)
 {
     const br_convolution *g = w->g;
     for (int d = 0; d < 2; d++)
-        w->size[d] = (g->out[d] - 1) * g->stride[d] + (g->kernel[d] - 1) * g->dilation[d] + 1;
+        w->size[d] = br__conv_span(g, d);
     const int64_t most = br__conv_items(g->batch, w->size[0] * w->size[1] * g->channels);
     const int64_t k = most * br__conv_positions(g);
     br_tensor *lists = br__new("convolution", BR_SHAPE(k + 2 * br__conv_met(g)), BR_I64);

@@ -294,10 +294,11 @@ static void *fresh_block(size_t bytes, br_extent **extent)
     pthread_mutex_lock(&pool.lock);
     if (*extent)
         (*extent)->data = block;
-    if (*extent && !block)
+    if (*extent && !block) {
         end_extent(*extent);
-    if (pool.n_extents == 0)
-        end_notes();
+        if (pool.n_extents == 0)
+            end_notes();
+    }
     return block;
 }
 

@@ -218,8 +218,7 @@ br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, con
     br_tensor *t = br__new(op, ndim, sizes, dtype);
     if (!t || like->contiguous || like->ndim != ndim || !has_order(like))
         return t;
-    int order[BR_MAX_DIMS]; /* dimensions from the nearest to the farthest step; the last is first
-                             */
+    int order[BR_MAX_DIMS]; /* dimensions by their steps, ascending; the last is first */
     int64_t step = 1;
     order[0] = ndim - 1;
     for (int i = 1; i < ndim; i++) {
