@@ -29,7 +29,8 @@ uint32_t br__bpe_char(unsigned char byte)
     return 256 + n;
 }
 
-int br__bpe_byte(uint32_t c)
+/* The byte that a code point stands for, or -1. */
+static int byte_of(uint32_t c)
 {
     if (c < 256)
         return prints((int)c) ? (int)c : -1;
@@ -345,7 +346,7 @@ static size_t bytes_of(const char *token, char *out)
         uint32_t c;
         bool valid;
         i += (size_t)br__char_read(token + i, token + length, &c, &valid);
-        int byte = br__bpe_byte(c);
+        int byte = byte_of(c);
         if (byte < 0) {
             memcpy(out, token, length);
             return length;

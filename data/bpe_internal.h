@@ -37,9 +37,8 @@ static inline br_bpe *br__bpe_of(const br_tokenizer *t)
     return t->model;
 }
 
-/* The code point that stands for a byte in tokens, and the byte, or -1, for a code point. */
+/* The code point that stands for a byte in tokens. */
 uint32_t br__bpe_char(unsigned char byte);
-int br__bpe_byte(uint32_t c);
 
 enum { BR_MAX_MERGES_BYTES = 1 << 28 };
 

@@ -289,7 +289,8 @@ static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
-int br__unigram_byte(const char *token)
+/* The byte that "<0xE4>" stands for, or -1. */
+static int byte_of(const char *token)
 {
     unsigned byte;
     int end = 0;
@@ -342,7 +343,7 @@ static void join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip
     for (int64_t i = 0; i < n; i++) {
         if (skip && br__is_special(t, ids[i]))
             continue;
-        int byte = u->decode_bytes ? br__unigram_byte(t->tokens[ids[i]]) : -1;
+        int byte = u->decode_bytes ? byte_of(t->tokens[ids[i]]) : -1;
         if (byte >= 0) {
             bytes[n_bytes++] = (char)byte;
             continue;

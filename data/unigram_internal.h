@@ -93,8 +93,6 @@ bool br__unigram_add(br_tokenizer *t, const char *piece, size_t length, double s
                      br_piece_kind kind);
 /* Makes what is needed to encode, when all tokens are there; after br__tokenizer_index(). */
 bool br__unigram_finish(br_tokenizer *t);
-/* The byte that "<0xE4>" stands for, or -1. */
-int br__unigram_byte(const char *token);
 
 /* ---- Reading a text -------------------------------------------------------------------------- */
 

@@ -48,7 +48,8 @@ static const br_file_dtype dtypes[] = {
     { "F4", 4, -1, NULL },
 };
 
-const br_file_dtype *br__file_dtype(const char *name)
+/* NULL if the format has no dtype of that name. */
+static const br_file_dtype *dtype_named(const char *name)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (strcmp(dtypes[i].name, name) == 0)
@@ -241,7 +242,7 @@ static bool read_dtype(const reader *r, br_file_entry *e, const json_t *value)
         return refuse(r, "tensor \"%s\": \"dtype\" is missing", br__printable(e->name));
     if (!json_is_string(value))
         return refuse(r, "tensor \"%s\": \"dtype\" must be a string", br__printable(e->name));
-    e->dtype = br__file_dtype(json_string_value(value));
+    e->dtype = dtype_named(json_string_value(value));
     return e->dtype || refuse(r, "tensor \"%s\": \"%s\" is no dtype of the format",
                               br__printable(e->name), br__printable(json_string_value(value)));
 }

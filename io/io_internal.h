@@ -71,8 +71,6 @@ typedef struct br_file_dtype {
     void (*to_f32)(float *out, const char *in, int64_t n);
 } br_file_dtype;
 
-/* NULL if the format has no dtype of that name. */
-const br_file_dtype *br__file_dtype(const char *name);
 const br_file_dtype *br__file_dtype_of(br_dtype dtype);
 
 typedef struct br_file_entry {

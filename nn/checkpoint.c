@@ -103,13 +103,14 @@ static void free_again(void *context)
     br_free(context);
 }
 
-bool br__checkpointed(const br_module_state *state)
+/* True if a forward that begins now is to be a checkpoint. */
+static bool checkpointed(const br_module_state *state)
 {
     return state->checkpointed && inside != state && br_grad_enabled() && !br_failed();
 }
 
-br_tensor *br__run_checkpoint(br_module_state *state, br_module_run_fn forward, int n_inputs,
-                              br_tensor *const *inputs, const void *args, size_t args_size)
+static br_tensor *run_checkpoint(br_module_state *state, br_module_run_fn forward, int n_inputs,
+                                 br_tensor *const *inputs, const void *args, size_t args_size)
 {
     again *a = br__malloc(sizeof *a + args_size);
     if (!a)
@@ -127,7 +128,7 @@ br_tensor *br_module_run(void *self, br_module_run_fn forward, int n_inputs,
                          br_tensor *const *inputs, const void *args, size_t args_size)
 {
     br_module *module = self;
-    if (module && module->state && br__checkpointed(module->state))
-        return br__run_checkpoint(module->state, forward, n_inputs, inputs, args, args_size);
+    if (module && module->state && checkpointed(module->state))
+        return run_checkpoint(module->state, forward, n_inputs, inputs, args, args_size);
     return forward(self, inputs, args);
 }

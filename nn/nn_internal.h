@@ -52,10 +52,6 @@ struct br_module_state {
     bool incomplete;        /* a part could not be made: forward must not run without it */
 };
 
-/* True if a forward that begins now is to be a checkpoint, which the second runs. */
-bool br__checkpointed(const br_module_state *state);
-br_tensor *br__run_checkpoint(br_module_state *state, br_module_run_fn forward, int n_inputs,
-                              br_tensor *const *inputs, const void *args, size_t args_size);
 /* What a graph holds of a module, in place of it: a reference to its token, NULL on error; the
  * module, NULL once it is freed. */
 br_module_token *br__token_of(br_module_state *state);

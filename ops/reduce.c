@@ -59,7 +59,9 @@ br_tensor *br__reduced(const char *op, const br_tensor *x, unsigned bits, bool k
 /* Few copies of one gradient are written out: what comes after them runs faster for it. */
 enum { FEW = 128 };
 
-br_tensor *br__spread(const br_node *node, br_tensor *dy, unsigned bits)
+/* The adjoint of a sum: dy repeated along the reduced dimensions of input 0. Where it is not to be
+ * differentiated again, that is one view. */
+static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
 {
     int ndim = 0;
     int64_t kept[BR_MAX_DIMS], strides[BR_MAX_DIMS];
@@ -99,7 +101,7 @@ static br_tensor *sum_into(const char *op, br_tensor *y, const br_tensor *x, uns
 
 static void sum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    dx[0] = br__spread(node, dy, *(const unsigned *)br_params(node));
+    dx[0] = spread(node, dy, *(const unsigned *)br_params(node));
 }
 
 static const br_op sum_op = { "sum", sum_backward, false };
@@ -126,7 +128,7 @@ static void mean_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     unsigned bits = *(const unsigned *)br_params(node);
     int ndim = 0;
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
-    dx[0] = br__spread(node, br_div_scalar(dy, (double)br__reduced_count(ndim, sizes, bits)), bits);
+    dx[0] = spread(node, br_div_scalar(dy, (double)br__reduced_count(ndim, sizes, bits)), bits);
 }
 
 static const br_op mean_op = { "mean", mean_backward, false };

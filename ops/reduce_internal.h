@@ -15,10 +15,6 @@ int64_t br__reduced_count(int ndim, const int64_t *sizes, unsigned bits);
 br_tensor *br__reduced(const char *op, const br_tensor *x, unsigned bits, bool keepdim,
                        br_dtype dtype);
 
-/* The adjoint of a sum: dy repeated along the reduced dimensions of input 0. Where it is not to be
- * differentiated again, that is one view. */
-br_tensor *br__spread(const br_node *node, br_tensor *dy, unsigned bits);
-
 /* A gradient: dy shared evenly among the elements that are equal to the result, or among those that
  * are NaN if it is. Saved: 0 x, 1 the result of all elements. */
 void br__share_evenly(br_node *node, br_tensor *dy, br_tensor **dx);

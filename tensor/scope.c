@@ -8,7 +8,6 @@
 #include <string.h>
 
 _Thread_local br_thread br__thread;
-void (*br__thread_cleanup_hook)(void);
 
 br_scope *br__scope_begin_for(const void *owner)
 {
@@ -144,8 +143,6 @@ void br_thread_cleanup(void)
     while (th->scope)
         br_scope_end(th->scope);
     pop_to(0);
-    if (br__thread_cleanup_hook)
-        br__thread_cleanup_hook();
     while (th->spare) {
         br_scope *s = th->spare;
         th->spare = s->outer;

@@ -287,8 +287,6 @@ br_scope *br__scope_begin_for(const void *owner);
 void br__scope_free_from(br_scope *scope, size_t start);
 /* Gives the path of a scope's owner; nn sets it. */
 extern char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
-/* Called by br_thread_cleanup() for what higher layers keep in a thread. */
-extern void (*br__thread_cleanup_hook)(void);
 
 /* ---- Profiling ------------------------------------------------------------------------------- */
 

@@ -89,13 +89,14 @@ void br_attention_free(br_attention *self)
     br_free(self);
 }
 
-int64_t br__attention_rows(const br_attention *self, br_attention_part part)
+/* Tokens of a part's rows and columns. */
+static int64_t rows_of(const br_attention *self, br_attention_part part)
 {
     bool decoder = part == BR_ATTENTION_DECODER || part == BR_ATTENTION_CROSS;
     return decoder ? self->n_decoder_tokens : self->n_tokens;
 }
 
-int64_t br__attention_columns(const br_attention *self, br_attention_part part)
+static int64_t columns_of(const br_attention *self, br_attention_part part)
 {
     return part == BR_ATTENTION_DECODER ? self->n_decoder_tokens : self->n_tokens;
 }
@@ -117,7 +118,7 @@ static bool good_part(const br_attention *self, br_attention_part part, const ch
     else if (part == BR_ATTENTION_SELF && self->n_decoder_tokens > 0)
         br__fail(BR_ERROR_ARGUMENT, op,
                  "%s: with decoder_tokens attention is an encoder's, a decoder's or cross", name);
-    else if (br__attention_rows(self, part) == 0 || br__attention_columns(self, part) == 0)
+    else if (rows_of(self, part) == 0 || columns_of(self, part) == 0)
         br__fail(BR_ERROR_ARGUMENT, op, "%s: %s are wanted", name,
                  part == BR_ATTENTION_ENCODER || self->n_tokens == 0 ? "tokens" : "decoder_tokens");
     for (int64_t i = 0; i < self->n_maps && !br_failed(); i++)
@@ -153,7 +154,7 @@ static bool good_shape(const br_attention *self, const char *name, const char *w
 static bool good_tensors(const br_attention *self, br_attention_part part, const char *name,
                          br_tensor *weights, br_tensor *query, br_tensor *key)
 {
-    int64_t rows = br__attention_rows(self, part), columns = br__attention_columns(self, part);
+    int64_t rows = rows_of(self, part), columns = columns_of(self, part);
     if (!good_shape(self, name, "weights", weights, -1, rows, columns))
         return false;
     int64_t heads = weights->ndim == 4 ? weights->sizes[1] : 1;

@@ -43,10 +43,6 @@ struct br_attention {
     int64_t n_maps, room;
 };
 
-/* Tokens of a part's rows and columns. */
-int64_t br__attention_rows(const br_attention *self, br_attention_part part);
-int64_t br__attention_columns(const br_attention *self, br_attention_part part);
-
 /* Whether a list has the value; one that is NULL has all. */
 bool br__includes(int64_t n, const int64_t *list, int64_t value);
 bool br__shows(const br_attention_view *view, const br_map *map);
