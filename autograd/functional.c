@@ -132,10 +132,8 @@ static bool fits(const char *op, const char *name, const br_tensor *v, const cha
 /* One v for each floating input. */
 static bool fit_inputs(const problem *p, br_tensor *const *v)
 {
-    if (!v) {
-        br__fail(BR_ERROR_ARGUMENT, p->op, "v is NULL, but it is required");
+    if (!br__required(p->op, "v", v))
         return false;
-    }
     for (int i = 0; i < p->n; i++)
         if (br_requires_grad(p->x[i]) && !fits(p->op, "v", v[i], "its input", p->x[i]))
             return false;

@@ -70,10 +70,8 @@ static br_tokenizer *from_folder(const char *dir)
 
 br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_tokenizer_options *options)
 {
-    if (br_failed())
+    if (!br__required(op, "dir", dir))
         return NULL;
-    if (!dir)
-        return br__fail(BR_ERROR_ARGUMENT, op, "dir is NULL, but it is required");
     if (!options)
         return from_folder(dir);
     char *path = br__format("%s/vocab.txt", dir);

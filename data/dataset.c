@@ -61,13 +61,8 @@ static bool complete(const br_dataset *dataset, int64_t i, bool ok, br_tensor *c
 
 bool br_dataset_get(br_dataset *dataset, int64_t i, br_tensor **fields)
 {
-    if (br_failed())
+    if (!br__required("dataset", "dataset", dataset) || !br__required("dataset", "fields", fields))
         return false;
-    if (!dataset || !fields) {
-        br__fail(BR_ERROR_ARGUMENT, "dataset", "%s is NULL, but it is required",
-                 dataset ? "fields" : "dataset");
-        return false;
-    }
     for (int k = 0; k < dataset->n_fields; k++)
         fields[k] = NULL;
     if (i < 0 || i >= dataset->size) {
@@ -149,11 +144,11 @@ static bool get_indexed(void *context, int64_t i, br_tensor **fields)
 
 static bool good_indices(const br_dataset *dataset, int64_t n, const int64_t *indices)
 {
-    if (br_failed())
+    if (!br__required("subset", "dataset", dataset) ||
+        (n > 0 && !br__required("subset", "indices", indices)))
         return false;
-    if (!dataset || n < 0 || (n > 0 && !indices))
-        br__fail(BR_ERROR_ARGUMENT, "subset", "%s is NULL, but it is required",
-                 dataset ? "indices" : "dataset");
+    if (n < 0)
+        br__fail(BR_ERROR_ARGUMENT, "subset", "%" PRId64 " indices, must not be negative", n);
     for (int64_t i = 0; i < n && !br_failed(); i++)
         if (indices[i] < 0 || indices[i] >= dataset->size)
             br__fail(BR_ERROR_INDEX, "subset",

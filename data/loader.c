@@ -35,11 +35,9 @@ static bool good_number(const char *name, int64_t value, int64_t most)
 static bool good_options(const br_dataset *dataset, const br_loader_options *o)
 {
     enum { MOST_WORKERS = 256, MOST_AHEAD = 1024 };
-    if (br_failed())
+    if (!br__required("loader", "dataset", dataset))
         return false;
-    if (!dataset)
-        br__fail(BR_ERROR_ARGUMENT, "loader", "dataset is NULL, but it is required");
-    else if (o->batch_size < 0 || o->batch_size > INT32_MAX)
+    if (o->batch_size < 0 || o->batch_size > INT32_MAX)
         br__fail(BR_ERROR_ARGUMENT, "loader", "batch_size is %" PRId64 ", must be 1 .. %d",
                  o->batch_size, INT32_MAX);
     return !br_failed() && good_number("num_workers", o->num_workers, MOST_WORKERS) &&
@@ -140,12 +138,8 @@ static bool read_ahead(br_loader *loader)
 
 bool br_loader_begin(br_loader *loader)
 {
-    if (br_failed())
+    if (!br__required("loader", "loader", loader))
         return false;
-    if (!loader) {
-        br__fail(BR_ERROR_ARGUMENT, "loader", "loader is NULL, but it is required");
-        return false;
-    }
     if (loader->workers)
         br__read_ahead_stop(loader->workers);
     if (!loader->persistent)
@@ -160,11 +154,9 @@ bool br_loader_begin(br_loader *loader)
 /* Whether there is an epoch to read from. */
 static bool has_begun(const br_loader *loader)
 {
-    if (br_failed())
+    if (!br__required("loader", "loader", loader))
         return false;
-    if (!loader)
-        br__fail(BR_ERROR_ARGUMENT, "loader", "loader is NULL, but it is required");
-    else if (loader->next < 0)
+    if (loader->next < 0)
         br__fail(BR_ERROR_STATE, "loader", "no epoch was started: call br_loader_begin() first");
     return !br_failed();
 }
@@ -201,12 +193,8 @@ static bool next_of_workers(br_loader *loader, br_tensor **fields)
 
 bool br_loader_next(br_loader *loader, br_tensor **fields)
 {
-    if (!has_begun(loader))
+    if (!has_begun(loader) || !br__required("loader", "fields", fields))
         return false;
-    if (!fields) {
-        br__fail(BR_ERROR_ARGUMENT, "loader", "fields is NULL, but it is required");
-        return false;
-    }
     for (int k = 0; k < br_dataset_num_fields(loader->batching.dataset); k++)
         fields[k] = NULL;
     if (loader->next == br_loader_size(loader)) {

@@ -27,13 +27,6 @@ void br_python_random_free(br_python_random *random)
     br_free(random);
 }
 
-static bool usable(const char *op, const br_python_random *random)
-{
-    if (!random && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, op, "random is NULL, but it is required");
-    return !br_failed();
-}
-
 static uint32_t draw(br_python_random *random)
 {
     if (random->next == BR__TWISTER_WORDS) {
@@ -65,7 +58,7 @@ static uint64_t below(br_python_random *random, uint64_t n)
 
 double br_python_random_random(br_python_random *random)
 {
-    if (!usable("python_random_random", random))
+    if (!br__required("python_random_random", "random", random))
         return 0;
     uint32_t high = draw(random) >> 5, low = draw(random) >> 6;
     return (high * 0x1p26 + low) * 0x1p-53;
@@ -74,7 +67,7 @@ double br_python_random_random(br_python_random *random)
 int64_t br_python_random_randrange(br_python_random *random, int64_t n)
 {
     const char *op = "python_random_randrange";
-    if (!usable(op, random))
+    if (!br__required(op, "random", random))
         return 0;
     if (n < 1) {
         br__fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must be at least 1", n);
@@ -86,7 +79,7 @@ int64_t br_python_random_randrange(br_python_random *random, int64_t n)
 int64_t br_python_random_randint(br_python_random *random, int64_t low, int64_t high)
 {
     const char *op = "python_random_randint";
-    if (!usable(op, random))
+    if (!br__required(op, "random", random))
         return 0;
     uint64_t n = (uint64_t)high - (uint64_t)low + 1; /* 0 for all of the 2^64 numbers */
     if (low > high || n == 0) {
@@ -99,7 +92,7 @@ int64_t br_python_random_randint(br_python_random *random, int64_t low, int64_t 
 
 void br_python_random_shuffle(br_python_random *random, int64_t n, int64_t *values)
 {
-    if (!usable("python_random_shuffle", random))
+    if (!br__required("python_random_shuffle", "random", random))
         return;
     for (int64_t i = n - 1; i > 0; i--) {
         int64_t j = (int64_t)below(random, (uint64_t)i + 1), value = values[i];

@@ -10,14 +10,10 @@ static const char op[] = "random_split";
 static bool good_arguments(const br_dataset *dataset, int n, const void *parts,
                            br_dataset **subsets)
 {
-    if (br_failed())
+    if (!br__required(op, "dataset", dataset) || !br__required(op, "what its parts are", parts) ||
+        !br__required(op, "subsets", subsets))
         return false;
-    if (!dataset || !parts || !subsets)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required",
-                 !dataset ? "dataset"
-                 : !parts ? "what its parts are"
-                          : "subsets");
-    else if (n < 1)
+    if (n < 1)
         br__fail(BR_ERROR_ARGUMENT, op, "%d parts, must be at least 1", n);
     for (int i = 0; i < n && subsets; i++)
         subsets[i] = NULL;

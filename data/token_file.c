@@ -94,12 +94,9 @@ static void free_file(void *context)
 
 static bool good_options(const char *path, const br_token_file_options *o)
 {
-    if (br_failed())
+    if (!br__required(op, "path", path) || !br__required(op, "options", o))
         return false;
-    if (!path || !o)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required",
-                 path ? "options" : "path");
-    else if (o->length < 1 || o->stride < 0 || o->vocab_size < 0)
+    if (o->length < 1 || o->stride < 0 || o->vocab_size < 0)
         br__fail(BR_ERROR_ARGUMENT, op,
                  "length is %" PRId64 ", must be at least 1; stride is %" PRId64
                  " and vocab_size %" PRId64 ", must be at least 0",
@@ -192,10 +189,10 @@ bool br_token_file_save(const char *path, int64_t n, const int64_t *tokens, int 
     bytes = bytes ? bytes : 2;
     if (br_failed() || !good_bytes(bytes))
         return false;
-    if (!path || n < 0 || (n > 0 && !tokens)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", path ? "tokens" : "path");
+    if (!br__required(op, "path", path) || (n > 0 && !br__required(op, "tokens", tokens)))
         return false;
-    }
+    if (n < 0)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%" PRId64 " tokens, must not be negative", n);
     br_replacement r;
     return br__replace_begin(&r, op, path) && write_tokens(&r, n, tokens, bytes) &&
            br__replace_commit(&r);

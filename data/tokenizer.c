@@ -235,13 +235,9 @@ int64_t br_tokenizer_size(const br_tokenizer *t)
 
 int64_t br_tokenizer_id(const br_tokenizer *t, const char *token, int64_t length)
 {
-    if (br_failed())
+    if (!br__required("tokenizer_id", "tokenizer", t) ||
+        !br__required("tokenizer_id", "token", token))
         return -1;
-    if (!t || !token) {
-        br__fail(BR_ERROR_ARGUMENT, "tokenizer_id", "%s is NULL, but it is required",
-                 t ? "token" : "tokenizer");
-        return -1;
-    }
     int64_t id = br__word_id(&t->all, token, length < 0 ? strlen(token) : (size_t)length);
     if (id < 0)
         br__fail(BR_ERROR_INDEX, "tokenizer_id", "there is no token '%s'", br__printable(token));

@@ -309,11 +309,7 @@ static const br_encode_options standard;
 
 static bool check_call(const br_tokenizer *t, const br_encode_options *o)
 {
-    if (br_failed())
-        return false;
-    if (!t)
-        return br__fail(BR_ERROR_ARGUMENT, op, "tokenizer is NULL, but it is required");
-    return check_options(o);
+    return br__required(op, "tokenizer", t) && check_options(o);
 }
 
 br_encoding *br_tokenizer_encode(const br_tokenizer *t, const br_text *text, const br_text *pair,

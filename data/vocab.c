@@ -107,13 +107,9 @@ static const char *bytes_of(const char *text)
 
 int64_t br_vocab_add(br_vocab *vocab, const char *text, size_t length)
 {
-    if (br_failed())
+    if (!br__required("vocab_add", "vocab", vocab) ||
+        (length > 0 && !br__required("vocab_add", "word", text)))
         return -1;
-    if (!vocab || (!text && length > 0)) {
-        br__fail(BR_ERROR_ARGUMENT, "vocab_add", "%s is NULL, but it is required",
-                 vocab ? "word" : "vocab");
-        return -1;
-    }
     int64_t known = br_vocab_find(vocab, text, length);
     if (known >= 0)
         return known;

@@ -189,12 +189,7 @@ static bool make_draft(draft *d, const br_checkpoint *c, const saved_parts *part
 
 static bool check_arguments(const char *path, const br_checkpoint *c)
 {
-    if (br_failed())
-        return false;
-    if (!path || !c)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required",
-                 path ? "checkpoint" : "path");
-    return !br_failed();
+    return br__required(op, "path", path) && br__required(op, "checkpoint", c);
 }
 
 bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint)
@@ -320,11 +315,7 @@ static bool verify(const br_safetensors *file)
 
 bool br_checkpoint_verify(br_safetensors *file)
 {
-    if (br_failed())
-        return false;
-    if (!file)
-        br__fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
-    return file && verify(file);
+    return br__required(op, "file", file) && verify(file);
 }
 
 /* ---- Loading --------------------------------------------------------------------------------- */

@@ -77,10 +77,8 @@ static int open_limited(const char *op, const char *path, uint64_t limit, uint64
 
 char *br__read_text(const char *op, const char *path, uint64_t limit, size_t *length)
 {
-    if (br_failed())
+    if (!br__required(op, "path", path))
         return NULL;
-    if (!path)
-        return br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
     uint64_t size;
     int fd = open_limited(op, path, limit < PTRDIFF_MAX ? limit : PTRDIFF_MAX - 1, &size);
     if (fd < 0)

@@ -147,10 +147,8 @@ static bool read_header(br_safetensors *file, int fd, uint64_t size, uint64_t le
 
 br_safetensors *br_safetensors_open(const char *path, const br_safetensors_options *options)
 {
-    if (br_failed())
+    if (!br__required(op, "path", path))
         return NULL;
-    if (!path)
-        return br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
     size_t limit = options && options->max_header_bytes ? options->max_header_bytes : BR_HEADER_MAX;
     uint64_t size, length;
     int fd = br__open_file(op, path, &size);
@@ -314,11 +312,8 @@ br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
 
 br_tensor *br_safetensors_get(br_safetensors *file, const char *name)
 {
-    if (br_failed())
+    if (!br__required(op, "file", file) || !br__required(op, "name", name))
         return NULL;
-    if (!file || !name)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required",
-                        file ? "name" : "file");
     const br_file_entry *e = br__header_find(&file->header, name);
     if (!e)
         return br__fail(BR_ERROR_ARGUMENT, op, "%s: there is no tensor \"%s\"",
@@ -328,10 +323,8 @@ br_tensor *br_safetensors_get(br_safetensors *file, const char *name)
 
 br_named_list *br_safetensors_all(br_safetensors *file)
 {
-    if (br_failed())
+    if (!br__required(op, "file", file))
         return NULL;
-    if (!file)
-        return br__fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
     br_named_list *list = br__named_list_new(true);
     br_scope *scope = list ? br_scope_begin() : NULL;
     bool ok = scope != NULL;

@@ -262,15 +262,9 @@ static bool write_file(const char *path, const buffer *header, size_t n,
 bool br_safetensors_save(const char *path, const br_named_list *tensors, int64_t n_metadata,
                          const br_metadata *metadata)
 {
-    if (br_failed())
+    if (!br__required(op, "path", path) || !br__required(op, "tensors", tensors) ||
+        (n_metadata > 0 && !br__required(op, "metadata", metadata)))
         return false;
-    if (!path || !tensors || (n_metadata > 0 && !metadata)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required",
-                 !path      ? "path"
-                 : !tensors ? "tensors"
-                            : "metadata");
-        return false;
-    }
     if (n_metadata < 0) {
         br__fail(BR_ERROR_ARGUMENT, op, "n_metadata is %" PRId64 ", must not be negative",
                  n_metadata);

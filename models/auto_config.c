@@ -216,10 +216,8 @@ static bool settle(br_auto_config *config)
 
 br_auto_config *br_auto_config_load(const char *path)
 {
-    if (br_failed())
+    if (!br__required(op, "path", path))
         return NULL;
-    if (!path)
-        return br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
     br_auto_config *config = br__calloc(1, sizeof *config);
     if (config && find_file(config, path) && read_file(config) && settle(config))
         return config;
@@ -250,11 +248,7 @@ const char *br_auto_config_model_type(const br_auto_config *config)
 /* False and an error without a configuration or key. */
 static bool given(const br_auto_config *config, const void *key, const char *name)
 {
-    if (br_failed())
-        return false;
-    if (!config || !key)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", config ? name : "config");
-    return config && key;
+    return br__required(op, "config", config) && br__required(op, name, key);
 }
 
 bool br_auto_config_expect(const br_auto_config *config, const char *model_type)

@@ -394,10 +394,8 @@ void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
     static const br_auto_model_options defaults = { 0 };
     if (report)
         *report = (br_auto_model_report){ 0 };
-    if (br_failed())
+    if (!br__required(op, "dir", dir))
         return NULL;
-    if (!dir)
-        return br__fail(BR_ERROR_ARGUMENT, op, "dir is NULL, but it is required");
     char *path = br__format("%s/config.json", dir);
     br_auto_config *config = path ? br_auto_config_load(path) : NULL;
     br_free(path);

@@ -186,10 +186,8 @@ static bool make_tokens(br_bert_corpus *corpus)
 /* The corpus with its sentences and the special words. */
 static br_bert_corpus *read_text(const char *text, size_t length)
 {
-    if (br_failed())
+    if (!br__required("bert_corpus", "text", text))
         return NULL;
-    if (!text)
-        return br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "text is NULL, but it is required");
     br_bert_corpus *corpus = br__calloc(1, sizeof *corpus);
     char *cleaned = corpus ? clean(text, length) : NULL;
     bool ok = cleaned && split_sentences(corpus, cleaned) && add_special_words(corpus);

@@ -128,13 +128,9 @@ static bool append(slot *s, const br_tensor *key, const br_tensor *value)
 
 bool br_cache_append(br_cache *cache, int64_t number, br_tensor **key, br_tensor **value)
 {
-    if (br_failed())
+    if (!br__required(op, "cache", cache) || !br__required(op, "key", key) ||
+        !br__required(op, "value", value))
         return false;
-    if (!cache || !key || !value)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required",
-                        !cache ? "cache"
-                        : !key ? "key"
-                               : "value");
     slot *s = find_slot(cache, number);
     if (!s || !check(s, *key, *value))
         return false;

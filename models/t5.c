@@ -324,16 +324,9 @@ br_tensor *br_t5_logits(br_t5 *self, br_tensor *hidden)
     return br_leave(self, br_linear_forward(self->lm_head, hidden));
 }
 
-static bool good_self(const br_t5 *self)
-{
-    if (!br_failed() && !self)
-        br__fail(BR_ERROR_ARGUMENT, op, "self is NULL, but it is required");
-    return !br_failed();
-}
-
 br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels)
 {
-    if (!good_self(self) || !good_ids("labels", labels))
+    if (!br__required(op, "self", self) || !good_ids("labels", labels))
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *start = br_t5_start(self, labels->sizes[0]);
@@ -365,7 +358,7 @@ br_language_model br_t5_language_model(br_t5_source *source)
 
 br_tensor *br_t5_start(const br_t5 *self, int64_t batch)
 {
-    if (!good_self(self))
+    if (!br__required(op, "self", self))
         return NULL;
     return br_full(BR_SHAPE(batch, 1), (double)self->config.decoder_start_token_id, BR_I64);
 }

@@ -316,12 +316,11 @@ static bool register_next(br_parametrized *p, br_module *parametrization,
 static bool good_arguments(const br_module *module, const char *name,
                            const br_module *parametrization)
 {
-    if (br_failed() || !br__module_alive(op, module) || !br__module_alive(op, parametrization))
+    if (br_failed() || !br__module_alive(op, module) || !br__module_alive(op, parametrization) ||
+        !br__required(op, "name", name))
         return false;
-    if (!name || parametrization->state->parent)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 name ? "the parametrization has a parent already"
-                      : "name is NULL, but it is required");
+    if (parametrization->state->parent)
+        br__fail(BR_ERROR_ARGUMENT, op, "the parametrization has a parent already");
     return !br_failed();
 }
 

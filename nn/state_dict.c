@@ -105,11 +105,9 @@ static bool find_matches(br_loading *l, bool strict)
 
 static bool good_source(const br_named_list *source)
 {
-    if (br_failed())
+    if (!br__required("load_state_dict", "source", source))
         return false;
-    if (!source)
-        br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "source is NULL, but it is required");
-    for (int64_t i = 0; source && i < source->count; i++)
+    for (int64_t i = 0; i < source->count; i++)
         if (!source->items[i].name || !source->items[i].tensor)
             br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "item %lld of source has no %s",
                      (long long)i, source->items[i].name ? "tensor" : "name");

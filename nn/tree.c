@@ -62,8 +62,8 @@ br_module *br_module_find(br_module *module, const char *path)
 
 br_tensor *br_module_get(br_module *module, const char *name)
 {
-    if (!name)
-        return br__fail(BR_ERROR_ARGUMENT, "get", "name is NULL, but it is required");
+    if (!br__required("get", "name", name))
+        return NULL;
     const char *dot = strrchr(name, '.');
     br_module_state *state = follow("get", module, name, dot ? (size_t)(dot - name) : 0);
     if (!state)
@@ -143,10 +143,8 @@ static bool matched_before(const br_named_list *list, int64_t i, const char *glo
 
 int64_t br_module_requires_grad(br_module *module, const char *glob, bool requires_grad)
 {
-    if (!glob) {
-        br__fail(BR_ERROR_ARGUMENT, "requires_grad", "glob is NULL, but it is required");
+    if (!br__required("requires_grad", "glob", glob))
         return -1;
-    }
     br_named_list *list = br__collect("requires_grad", module, BR_COLLECT_ALIASES);
     if (!list)
         return -1;

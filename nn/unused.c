@@ -44,11 +44,8 @@ bool br_report_unused(br_module *module, br_tensor *output, br_unused_report *re
 {
     if (report)
         *report = (br_unused_report){ 0 };
-    if (!report) {
-        br__fail(BR_ERROR_ARGUMENT, "report_unused", "report is NULL, but it is required");
-        return false;
-    }
-    if (!br__required("report_unused", "output", output))
+    if (!br__required("report_unused", "report", report) ||
+        !br__required("report_unused", "output", output))
         return false;
     br_text text = { 0 };
     search s = { .parameters = br__collect("report_unused", module, 0),

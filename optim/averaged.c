@@ -70,9 +70,7 @@ void br_averaged_model_free(br_averaged_model *self)
 
 static bool usable(const br_averaged_model *self)
 {
-    if (!br_failed() && !self)
-        br__fail(BR_ERROR_ARGUMENT, op, "averaged is NULL, but it is required");
-    return !br_failed();
+    return br__required(op, "averaged", self);
 }
 
 static int64_t *count(const br_averaged_model *self)
@@ -189,9 +187,7 @@ static bool load(const br_named_list *own, const br_named_list *state)
 bool br_averaged_model_load_state_dict(br_averaged_model *self, const br_named_list *state)
 {
     br_named_list *own = br_averaged_model_state_dict(self);
-    if (own && !state)
-        br__fail(BR_ERROR_ARGUMENT, op, "state is NULL, but it is required");
-    bool ok = own && state && load(own, state);
+    bool ok = own && br__required(op, "state", state) && load(own, state);
     br_named_list_free(own);
     return ok;
 }

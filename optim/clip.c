@@ -134,11 +134,9 @@ static void tear_down(clipping *c)
 static bool good_arguments(const br_named_list *parameters, double max_norm, double norm_type)
 {
     const char *op = "clip_grad_norm_";
-    if (br_failed())
+    if (!br__required(op, "parameters", parameters))
         return false;
-    if (!parameters)
-        br__fail(BR_ERROR_ARGUMENT, op, "parameters is NULL, but it is required");
-    else if (!(max_norm >= 0))
+    if (!(max_norm >= 0))
         br__fail(BR_ERROR_ARGUMENT, op, "max_norm is %g, must not be negative", max_norm);
     else if (norm_type != 2 && norm_type != (double)INFINITY)
         br__fail(BR_ERROR_ARGUMENT, op, "norm_type is %g, must be 2 or INFINITY", norm_type);
@@ -171,15 +169,11 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
 bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
 {
     clipping c = { .op = "clip_grad_value_", .limits = { -clip_value, clip_value } };
-    if (br_failed())
+    if (!br__required(c.op, "parameters", parameters))
         return false;
-    if (!parameters || !(clip_value >= 0)) {
-        br__fail(BR_ERROR_ARGUMENT, c.op,
-                 parameters ? "clip_value is %g, must not be negative"
-                            : "parameters is NULL, but it is required",
-                 clip_value);
-        return false;
-    }
+    if (!(clip_value >= 0))
+        return br__fail(BR_ERROR_ARGUMENT, c.op, "clip_value is %g, must not be negative",
+                        clip_value);
     BR_EVENT(br__event_optimizer("clip_grad_value_"));
     br_scope *scope = br_scope_begin();
     if (scope && set_up(&c, parameters))

@@ -33,13 +33,6 @@ void br__nothing_to_finish(br_job *job)
     (void)job;
 }
 
-static bool usable(const char *op, const br_optim *optim)
-{
-    if (!br_failed() && !optim)
-        br__fail(BR_ERROR_ARGUMENT, op, "optim is NULL, but it is required");
-    return !br_failed();
-}
-
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 br_optim *br__optim_new(const br_optim_kind *kind, const br_named_list *parameters,
@@ -169,12 +162,9 @@ static bool add_slot(br_optim *optim, const br_named_tensor *p)
 
 int br_optim_add_group(br_optim *optim, const br_named_list *parameters, const void *options)
 {
-    if (!usable("optim_add_group", optim))
+    if (!br__required("optim_add_group", "optim", optim) ||
+        !br__required(optim->kind->name, "parameters", parameters))
         return -1;
-    if (!parameters) {
-        br__fail(BR_ERROR_ARGUMENT, optim->kind->name, "parameters is NULL, but it is required");
-        return -1;
-    }
     br_optim_options resolved = optim->defaults;
     if (options && !optim->kind->resolve(&resolved, options))
         return -1;
@@ -196,11 +186,11 @@ int br_optim_add_group(br_optim *optim, const br_named_list *parameters, const v
 br_named_list *br_named_list_filter(const br_named_list *all, int n_globs, const char *const *globs,
                                     bool invert)
 {
-    if (br_failed())
+    const char *op = "named_list_filter";
+    if (!br__required(op, "all", all) || (n_globs > 0 && !br__required(op, "globs", globs)))
         return NULL;
-    if (!all || n_globs < 0 || (n_globs > 0 && !globs))
-        return br__fail(BR_ERROR_ARGUMENT, "named_list_filter", "%s is NULL, but it is required",
-                        all ? "globs" : "all");
+    if (n_globs < 0)
+        return br__fail(BR_ERROR_ARGUMENT, op, "%d globs, must not be negative", n_globs);
     br_named_list *list = br__named_list_new(false);
     for (int64_t i = 0; list && i < all->count; i++) {
         bool matches = false;
@@ -222,7 +212,7 @@ int br_optim_num_groups(const br_optim *optim)
 
 static bool good_group(const char *op, const br_optim *optim, int group)
 {
-    if (!usable(op, optim))
+    if (!br__required(op, "optim", optim))
         return false;
     if (group < -1 || group >= optim->n_groups)
         br__fail(BR_ERROR_INDEX, op, "group %d of %d, must be -1 (all) or one of them", group,
@@ -359,7 +349,7 @@ static void finish_job(const br_optim *optim, br_job *job)
 
 bool br_optim_step(br_optim *optim)
 {
-    if (!usable("optim_step", optim))
+    if (!br__required("optim_step", "optim", optim))
         return false;
     BR_EVENT(br__event_optimizer(optim->kind->name));
     br_scope *scope = br_scope_begin();

@@ -24,10 +24,8 @@ static void take_initial_rates(br_scheduler *s)
 
 br_scheduler *br__scheduler_new(const br_scheduler_kind *kind, br_optim *optim)
 {
-    if (br_failed())
+    if (!br__required(kind->name, "optim", optim))
         return NULL;
-    if (!optim)
-        return br__fail(BR_ERROR_ARGUMENT, kind->name, "optim is NULL, but it is required");
     br_scheduler *s = br__calloc(1, sizeof *s);
     if (!s)
         return NULL;
@@ -112,11 +110,9 @@ int br__scheduler_passed(const br_scheduler *s, int64_t epoch)
 
 bool br__scheduler_usable(const char *op, const br_scheduler *s)
 {
-    if (br_failed())
+    if (!br__required(op, "scheduler", s))
         return false;
-    if (!s)
-        br__fail(BR_ERROR_ARGUMENT, op, "scheduler is NULL, but it is required");
-    else if (s->n_groups != s->optim->n_groups)
+    if (s->n_groups != s->optim->n_groups)
         br__fail(BR_ERROR_STATE, op, "the optimizer has %d groups, the %s was made for %d",
                  (int)s->optim->n_groups, s->kind->name, s->n_groups);
     return !br_failed();

@@ -105,10 +105,8 @@ static bool match_field(walk *w, const field *f)
 
 br_named_list *br__scheduler_match(const br_scheduler *s, const br_named_list *state)
 {
-    if (!br__scheduler_usable(op, s))
+    if (!br__scheduler_usable(op, s) || !br__required(op, "state", state))
         return NULL;
-    if (!state)
-        return br__fail(BR_ERROR_ARGUMENT, op, "state is NULL, but it is required");
     walk w = { .source = state, .result = br__named_list_new(false), .visit = match_field };
     br_named_list *matched = walk_over(&w, s);
     if (matched && matched->count != state->count) {

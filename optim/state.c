@@ -5,10 +5,8 @@
 
 br_named_list *br_optim_state_dict(br_optim *optim)
 {
-    if (br_failed())
+    if (!br__required("optim_state_dict", "optim", optim))
         return NULL;
-    if (!optim)
-        return br__fail(BR_ERROR_ARGUMENT, "optim_state_dict", "optim is NULL, but it is required");
     br_named_list *list = br__named_list_new(false);
     br_text name = { 0 };
     bool ok = list != NULL;
@@ -144,13 +142,9 @@ static bool load(loading *l, const br_named_list *state)
 
 bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state)
 {
-    if (br_failed())
+    if (!br__required("optim_load_state_dict", "optim", optim) ||
+        !br__required("optim_load_state_dict", "state", state))
         return false;
-    if (!optim || !state) {
-        br__fail(BR_ERROR_ARGUMENT, "optim_load_state_dict", "%s is NULL, but it is required",
-                 optim ? "state" : "optim");
-        return false;
-    }
     loading l = { .optim = optim, .found = br__calloc((size_t)optim->n_slots, sizeof *l.found) };
     bool ok = l.found && load(&l, state);
     br_free(l.found);

@@ -140,13 +140,10 @@ static double measure_bytes(int threads)
 
 bool br_measure_peak(br_dtype dtype, br_peak *peak)
 {
-    if (br_failed())
+    if (!br__required("measure_peak", "peak", peak))
         return false;
-    if (!peak || (dtype != BR_F32 && dtype != BR_F64)) {
-        br__fail(BR_ERROR_ARGUMENT, "measure_peak", "%s",
-                 peak ? "dtype must be f32 or f64" : "peak is NULL, but it is required");
-        return false;
-    }
+    if (dtype != BR_F32 && dtype != BR_F64)
+        return br__fail(BR_ERROR_ARGUMENT, "measure_peak", "dtype must be f32 or f64");
     int threads = br_get_num_threads();
     *peak = (br_peak){ measure_flops(threads, dtype), measure_bytes(threads) };
     return !br_failed();

@@ -389,11 +389,9 @@ void br_profile_range_end(uint64_t range)
 
 bool br__profile_readable(const char *op, const br_profile *profile)
 {
-    if (br_failed())
+    if (!br__required(op, "profile", profile))
         return false;
-    if (!profile)
-        br__fail(BR_ERROR_ARGUMENT, op, "profile is NULL, but it is required");
-    else if (profile->running)
+    if (profile->running)
         br__fail(BR_ERROR_STATE, op, "the profile still runs: br_profile_end() it first");
     else if (profile->incomplete)
         br__fail(BR_ERROR_MEMORY, op, "memory failed after %lld events: the others are missing",

@@ -193,10 +193,9 @@ br_profile_row *br_profile_rows(const br_profile *profile, br_profile_by by, br_
 {
     if (count)
         *count = 0;
-    if (!br__profile_readable("profile_rows", profile))
+    if (!br__profile_readable("profile_rows", profile) ||
+        !br__required("profile_rows", "count", count))
         return NULL;
-    if (!count)
-        return br__fail(BR_ERROR_ARGUMENT, "profile_rows", "count is NULL, but it is required");
     tree t = { .profile = profile, .sort = sort, .first = -1 };
     bool by_op = by == BR_PROFILE_BY_OP;
     int64_t *at = br__malloc((size_t)(by_op ? profile->count : profile->n_labels) * sizeof *at);

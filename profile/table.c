@@ -128,13 +128,11 @@ bool br_profile_print(FILE *stream, const br_profile *profile,
 {
     static const br_profile_print_options defaults;
     table t = { .stream = stream, .options = options ? *options : defaults };
-    if (!br__profile_readable("profile_print", profile))
+    if (!br__profile_readable("profile_print", profile) ||
+        !br__required("profile_print", "stream", stream))
         return false;
-    if (!stream || t.options.steps < 0) {
-        br__fail(BR_ERROR_ARGUMENT, "profile_print", "%s",
-                 stream ? "steps must be at least 0" : "stream is NULL, but it is required");
-        return false;
-    }
+    if (t.options.steps < 0)
+        return br__fail(BR_ERROR_ARGUMENT, "profile_print", "steps must be at least 0");
     int64_t count;
     br_profile_row *rows = br_profile_rows(profile, t.options.by, t.options.sort, &count);
     if (!rows)

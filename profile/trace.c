@@ -99,12 +99,8 @@ static void put_event(writer *w, const br_profile_event *e)
 bool br_profile_write_trace(const br_profile *profile, const char *path)
 {
     static const char op[] = "profile_write_trace";
-    if (!br__profile_readable(op, profile))
+    if (!br__profile_readable(op, profile) || !br__required(op, "path", path))
         return false;
-    if (!path) {
-        br__fail(BR_ERROR_ARGUMENT, op, "path is NULL, but it is required");
-        return false;
-    }
     writer *w = br__calloc(1, sizeof *w);
     if (!w)
         return false;

@@ -152,9 +152,9 @@ static __attribute__((noinline, cold)) bool refuse_null(const char *op, const ch
     return false;
 }
 
-bool br__required(const char *op, const char *name, const br_tensor *t)
+bool br__required(const char *op, const char *name, const void *argument)
 {
-    return (t && !br__failed()) || refuse_null(op, name);
+    return (argument && !br__failed()) || refuse_null(op, name);
 }
 
 bool br__floating(const char *op, const char *name, const br_tensor *t)

@@ -189,12 +189,8 @@ static const char *find_flaw(const uint32_t *words, const generator *g)
 
 bool br_set_rng_state(const br_rng_state *state)
 {
-    if (br_failed())
+    if (!br__required("set_rng_state", "state", state))
         return false;
-    if (!state) {
-        br__fail(BR_ERROR_ARGUMENT, "set_rng_state", "state is NULL, but it is required");
-        return false;
-    }
     const uint32_t *words = state->words;
     generator g = { .next = (int)words[AT_NEXT],
                     .seeded = true,

@@ -250,12 +250,8 @@ char *br_to_string(const br_tensor *t)
 
 void br_print(FILE *stream, const br_tensor *t)
 {
-    if (!br__required("print", "t", t))
+    if (!br__required("print", "t", t) || !br__required("print", "stream", stream))
         return;
-    if (!stream) {
-        br__fail(BR_ERROR_ARGUMENT, "print", "stream is NULL, but it is required");
-        return;
-    }
     char *string = br_to_string(t);
     if (string)
         fprintf(stream, "%s\n", string);

@@ -106,8 +106,8 @@ const char *br__shape_of(int ndim, const int64_t *sizes);
 const char *br__printable(const char *text);
 
 /* Argument checks that fail with the op's and the argument's name; all are false while an error is
- * pending. `required`: t is not NULL. */
-bool br__required(const char *op, const char *name, const br_tensor *t);
+ * pending. `required`: the argument, a tensor or anything else, is not NULL. */
+bool br__required(const char *op, const char *name, const void *argument);
 bool br__floating(const char *op, const char *name, const br_tensor *t);
 bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype);
 static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,

@@ -216,9 +216,8 @@ bool br_graph_dot(const char *path, br_tensor *t, const br_graph_options *option
     static const br_graph_options defaults;
     const br_graph_options *o = options ? options : &defaults;
     br_drawing d;
-    bool ok = br__graph_draw("graph_dot", t, o->module, &d);
-    if (ok && !path)
-        ok = br__fail(BR_ERROR_ARGUMENT, "graph_dot", "path is NULL, but it is required") != NULL;
+    bool ok =
+        br__graph_draw("graph_dot", t, o->module, &d) && br__required("graph_dot", "path", path);
     br_writer *w = ok ? br__writer_open("graph_dot", path) : NULL;
     if (w) {
         br__write(w, "digraph brasa {\n  node [fontname=\"sans-serif\", fontsize=11];\n");

@@ -125,9 +125,8 @@ bool br_graph_svg(const char *path, br_tensor *t, const br_graph_options *option
     static const br_graph_options defaults;
     const br_graph_options *o = options ? options : &defaults;
     br_drawing d;
-    bool ok = br__graph_draw("graph_svg", t, o->module, &d);
-    if (ok && !path)
-        ok = br__fail(BR_ERROR_ARGUMENT, "graph_svg", "path is NULL, but it is required") != NULL;
+    bool ok =
+        br__graph_draw("graph_svg", t, o->module, &d) && br__required("graph_svg", "path", path);
     if (ok)
         set_widths(&d);
     ok = ok && br__graph_lay_out("graph_svg", &d) && write_drawing(path, &d, o->title);
