@@ -32,9 +32,11 @@ struct br_frame {
     br_saved_value *inputs;
 
     br_node **nodes; /* in the order of their first saved value; NULL where one is gone */
-    size_t n_nodes, node_room;
+    size_t n_nodes;
+    int64_t node_room;
     br_frame **frames; /* of the checkpoints inside, likewise */
-    size_t n_frames, frame_room;
+    size_t n_frames;
+    int64_t frame_room;
     size_t place; /* in the parent's */
 };
 
@@ -94,28 +96,15 @@ static void frame_release(br_frame *frame)
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-/* Room for one more pointer in a list. */
-static bool grow(void *list, size_t count, size_t *room)
-{
-    if (count < *room)
-        return true;
-    size_t more = *room ? 2 * *room : 16;
-    void *items;
-    memcpy(&items, list, sizeof items);
-    items = br__realloc(items, *room * sizeof(void *), more * sizeof(void *));
-    if (!items)
-        return false;
-    memcpy(list, &items, sizeof items);
-    *room = more;
-    return true;
-}
-
 bool br__frame_keeps(br_frame *frame, br_node *node)
 {
     if (node->frame)
         return frame->keeps;
-    if (!grow(&frame->nodes, frame->n_nodes, &frame->node_room))
+    br_node **nodes =
+        br__grow_from(16, frame->nodes, &frame->node_room, (int64_t)frame->n_nodes, sizeof *nodes);
+    if (!nodes)
         return false;
+    frame->nodes = nodes;
     if (frame->keeps)
         br__node_retain(node);
     else
@@ -339,8 +328,11 @@ static bool join_parent(br_frame *frame)
     br_frame *outer = br__thread.frame;
     if (!outer)
         return true;
-    if (!grow(&outer->frames, outer->n_frames, &outer->frame_room))
+    br_frame **frames =
+        br__grow(outer->frames, &outer->frame_room, (int64_t)outer->n_frames, sizeof *frames);
+    if (!frames)
         return false;
+    outer->frames = frames;
     frame->place = outer->n_frames;
     if (outer->keeps)
         frame_retain(frame);

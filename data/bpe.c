@@ -144,7 +144,7 @@ static bool before(const candidate *a, const candidate *b)
 
 static bool push(reader *r, candidate c)
 {
-    candidate *heap = br__token_room(r->heap, &r->heap_room, r->n_heap, sizeof *heap);
+    candidate *heap = br__grow_tokens(r->heap, &r->heap_room, r->n_heap, sizeof *heap);
     if (!heap)
         return false;
     r->heap = heap;
@@ -234,7 +234,7 @@ static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span char
     if (id < 0)
         return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
                         "the vocabulary has no token for the byte 0x%02x of the text", byte);
-    symbol *symbols = br__token_room(r->symbols, &r->symbol_room, r->n_symbols, sizeof *symbols);
+    symbol *symbols = br__grow_tokens(r->symbols, &r->symbol_room, r->n_symbols, sizeof *symbols);
     if (!symbols)
         return false;
     r->symbols = symbols;

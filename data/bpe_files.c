@@ -45,7 +45,7 @@ static bool set_merge(br_bpe *bpe, int64_t left, int64_t right, int64_t rank, in
     uint32_t pair[2] = { (uint32_t)left, (uint32_t)right };
     int64_t i = br_vocab_add(bpe->pairs, (const char *)pair, sizeof pair);
     br_merge *merges =
-        i < 0 ? NULL : br__token_room(bpe->merges, &bpe->merge_room, i, sizeof *merges);
+        i < 0 ? NULL : br__grow_tokens(bpe->merges, &bpe->merge_room, i, sizeof *merges);
     if (!merges)
         return false;
     bpe->merges = merges;

@@ -12,16 +12,11 @@ static bool word_ids_set(br_word_ids *words, const char *text, size_t length, in
     int64_t word = br_vocab_add(words->words, text, length);
     if (word < 0)
         return false;
-    if (word >= words->room) {
-        int64_t room = words->room ? 2 * words->room : 64;
-        int64_t *ids =
-            br__realloc(words->ids, (size_t)words->room * sizeof *ids, (size_t)room * sizeof *ids);
-        if (!ids)
-            return false;
-        words->ids = ids;
-        words->room = room;
-    }
-    words->ids[word] = id;
+    int64_t *ids = br__grow_tokens(words->ids, &words->room, word, sizeof *ids);
+    if (!ids)
+        return false;
+    words->ids = ids;
+    ids[word] = id;
     if (length > words->longest)
         words->longest = length;
     return true;
@@ -89,15 +84,10 @@ bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
                                bool late)
 {
-    if (t->n_added == t->added_room) {
-        int64_t room = t->added_room ? 2 * t->added_room : 8;
-        br_added_token *added = br__realloc(t->added, (size_t)t->added_room * sizeof *added,
-                                            (size_t)room * sizeof *added);
-        if (!added)
-            return false;
-        t->added = added;
-        t->added_room = room;
-    }
+    br_added_token *added = br__grow(t->added, &t->added_room, t->n_added, sizeof *added);
+    if (!added)
+        return false;
+    t->added = added;
     int64_t word = br_vocab_find(t->all.words, token, length);
     t->added[t->n_added++] = (br_added_token){
         .text = br_vocab_word(t->all.words, word),

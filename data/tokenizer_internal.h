@@ -122,8 +122,11 @@ struct br_token_list {
     int64_t count, room;
 };
 
-/* Makes room for one more of `count` items in *room; the block, which may have moved, or NULL. */
-void *br__token_room(void *block, int64_t *room, int64_t count, size_t size);
+/* br__grow() for what there are many of. */
+static inline void *br__grow_tokens(void *items, int64_t *room, int64_t count, size_t item_size)
+{
+    return br__grow_from(64, items, room, count, item_size);
+}
 bool br__push_token(br_token_list *list, br_token token);
 /* Code points of valid UTF-8. */
 int64_t br__count_chars(const char *p, size_t length);

@@ -7,20 +7,9 @@
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-void *br__token_room(void *block, int64_t *room, int64_t count, size_t size)
-{
-    if (count < *room)
-        return block;
-    int64_t more = *room ? 2 * *room : 64;
-    void *bigger = br__realloc(block, (size_t)*room * size, (size_t)more * size);
-    if (bigger)
-        *room = more;
-    return bigger;
-}
-
 bool br__push_token(br_token_list *list, br_token token)
 {
-    br_token *items = br__token_room(list->items, &list->room, list->count, sizeof *items);
+    br_token *items = br__grow_tokens(list->items, &list->room, list->count, sizeof *items);
     if (!items)
         return false;
     list->items = items;

@@ -179,7 +179,7 @@ static bool end_run(reader *r)
 static bool hold(reader *r, uint32_t c, unsigned kind, bool added, origin from)
 {
     int64_t room = r->run_room;
-    waiting *run = br__token_room(r->run, &room, r->n_run, sizeof *run);
+    waiting *run = br__grow_tokens(r->run, &room, r->n_run, sizeof *run);
     if (!run)
         return false;
     r->run = run;

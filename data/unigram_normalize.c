@@ -11,7 +11,7 @@
 
 bool br__push_char(br_char_list *list, br_char c)
 {
-    br_char *items = br__token_room(list->items, &list->room, list->count, sizeof *items);
+    br_char *items = br__grow_tokens(list->items, &list->room, list->count, sizeof *items);
     if (!items)
         return false;
     list->items = items;

@@ -33,10 +33,11 @@ static int by_text(const void *a, const void *b)
 static bool push_node(builder *b, br_piece_node node, range r)
 {
     br_piece_trie *trie = b->trie;
-    br_piece_node *nodes = br__token_room(trie->nodes, &trie->room, trie->count, sizeof *nodes);
+    br_piece_node *nodes = br__grow_tokens(trie->nodes, &trie->room, trie->count, sizeof *nodes);
     if (nodes)
         trie->nodes = nodes;
-    range *ranges = nodes ? br__token_room(b->ranges, &b->room, trie->count, sizeof *ranges) : NULL;
+    range *ranges =
+        nodes ? br__grow_tokens(b->ranges, &b->room, trie->count, sizeof *ranges) : NULL;
     if (!ranges)
         return false;
     b->ranges = ranges;

@@ -87,15 +87,11 @@ static bool grow_table(br_vocab *vocab)
 
 static bool reserve(br_vocab *vocab)
 {
-    if (vocab->size == vocab->room) {
-        int64_t room = vocab->room ? 2 * vocab->room : FIRST_TABLE / 2;
-        word *words = br__realloc(vocab->words, (size_t)vocab->size * sizeof *words,
-                                  (size_t)room * sizeof *words);
-        if (!words)
-            return false;
-        vocab->words = words;
-        vocab->room = room;
-    }
+    word *words =
+        br__grow_from(FIRST_TABLE / 2, vocab->words, &vocab->room, vocab->size, sizeof *words);
+    if (!words)
+        return false;
+    vocab->words = words;
     return 2 * (uint64_t)(vocab->size + 1) <= vocab->mask + 1 || grow_table(vocab);
 }
 

@@ -10,7 +10,6 @@
  * What is accepted and what is refused, also where the reference reader is lax, is told in
  * docs/safetensors.md. */
 #include "io/io_internal.h"
-#include "nn/nn_internal.h"
 #include "ops/kernels/half.h"
 
 #include <inttypes.h>

@@ -5,7 +5,6 @@
  * Every key that it lists must be in the shard that it says, and no key in two. */
 #include "io/io_internal.h"
 #include "models/auto_model_internal.h"
-#include "nn/nn_internal.h"
 
 #include <jansson.h>
 #include <string.h>

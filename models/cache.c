@@ -2,10 +2,9 @@
  *
  * Buffers have room for more tokens than there are, half as many again at least, so that appending
  * copies what is new, and all else only now and then. */
+#include "tensor/tensor_internal.h"
+
 #include <brasa/models/generate.h>
-
-#include "nn/nn_internal.h"
-
 #include <inttypes.h>
 
 enum { FIRST_ROOM = 64, MAX_SLOTS = 1 << 16 };

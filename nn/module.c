@@ -159,17 +159,6 @@ void br_module_set_destroy(br_module *module, void (*destroy)(void *self))
 
 /* ---- Registration ---------------------------------------------------------------------------- */
 
-void *br__grow(void *items, int64_t *room, int64_t count, size_t item_size)
-{
-    if (count < *room)
-        return items;
-    int64_t more = *room ? 2 * *room : 4;
-    void *grown = br__realloc(items, (size_t)count * item_size, (size_t)more * item_size);
-    if (grown)
-        *room = more;
-    return grown;
-}
-
 static bool taken(const br_module_state *state, const char *name)
 {
     for (int64_t i = 0; i < state->n_entries; i++)

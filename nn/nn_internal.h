@@ -88,9 +88,6 @@ bool br__norm_shape(const char *op, int ndim, const int64_t *sizes, int *own_ndi
  * for a model that gets other values at once, whose memory is then never touched. Returns what was
  * set before. */
 bool br__skip_init(bool skip);
-/* Makes room for one more of `count` items; returns the array, which may have moved, or NULL and an
- * error, with the old one untouched. */
-void *br__grow(void *items, int64_t *room, int64_t count, size_t item_size);
 
 /* ---- Lists of named tensors ------------------------------------------------------------------ */
 

@@ -2,7 +2,6 @@
  *
  * Rows form a tree, each with its first child and its next sibling. By operation, an event's row is
  * under that of the operation around it; by module, the tree is that of the labels. */
-#include "nn/nn_internal.h"
 #include "profile/profile_internal.h"
 
 #include <string.h>

@@ -112,6 +112,17 @@ void *br__realloc(void *block, size_t old_size, size_t size)
     return grown;
 }
 
+void *br__grow_from(int64_t first, void *items, int64_t *room, int64_t count, size_t item_size)
+{
+    if (count < *room)
+        return items;
+    int64_t more = *room ? 2 * *room : first;
+    void *grown = br__realloc(items, (size_t)*room * item_size, (size_t)more * item_size);
+    if (grown)
+        *room = more;
+    return grown;
+}
+
 void br_free(void *block)
 {
     if (!block)

@@ -137,6 +137,13 @@ void br__deallocate(void *block);
 void *br__malloc(size_t size);
 void *br__calloc(size_t count, size_t size);
 void *br__realloc(void *block, size_t old_size, size_t size);
+/* Makes room for one more of `count` items, and for `first` to begin with; returns the array, which
+ * may have moved, or NULL and an error, with the old one untouched. */
+void *br__grow_from(int64_t first, void *items, int64_t *room, int64_t count, size_t item_size);
+static inline void *br__grow(void *items, int64_t *room, int64_t count, size_t item_size)
+{
+    return br__grow_from(4, items, room, count, item_size);
+}
 char *br__strdup(const char *text);
 /* A formatted string from br__malloc. */
 char *br__format(const char *format, ...) BR_PRINTF(1, 2);

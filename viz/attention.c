@@ -203,15 +203,10 @@ bool br_attention_add(br_attention *self, br_attention_part part, const char *na
     if (!good_part(self, part, br__printable(name)) ||
         !good_tensors(self, part, br__printable(name), weights, query, key))
         return false;
-    if (self->n_maps == self->room) {
-        int64_t room = 2 * self->room + 4;
-        br_map *maps =
-            br__realloc(self->maps, (size_t)self->room * sizeof *maps, (size_t)room * sizeof *maps);
-        if (!maps)
-            return false;
-        self->maps = maps;
-        self->room = room;
-    }
+    br_map *maps = br__grow(self->maps, &self->room, self->n_maps, sizeof *maps);
+    if (!maps)
+        return false;
+    self->maps = maps;
     br_scope *scope = br_no_grad_begin();
     br_map map = { .part = part, .layer = br_attention_layers(self, part) };
     map.name = br__strdup(name);

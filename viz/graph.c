@@ -2,7 +2,6 @@
 #include "viz/graph_internal.h"
 
 #include "autograd/tape.h"
-#include "nn/nn_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -189,6 +189,7 @@ Test(loader, subsets_choose)
     cr_assert_eq(br_item_i64(fields[0]), 4);
     check_fails(br_subset_new(dataset, 2, (int64_t[]){ 0, 6 }), "index 1 is 6, the dataset has 6");
     check_fails(br_subset_new(dataset, 1, NULL), "indices is NULL");
+    check_fails(br_subset_new(dataset, -1, NULL), "-1 indices");
     br_scope_end(scope);
     br_dataset_free(subset);
     br_dataset_free(dataset);

@@ -142,6 +142,7 @@ Test(token_file, refuses)
                 "token 0 is 65536, which does not fit into 2 bytes");
     check_fails(br_token_file_save(files_path("wide"), 1, (int64_t[]){ -1 }, 8), "token 0 is -1");
     check_fails(br_token_file_save(files_path("wide"), 1, NULL, 8), "tokens is NULL");
+    check_fails(br_token_file_save(files_path("wide"), -1, NULL, 8), "-1 tokens");
     cr_assert_eq(files_count(), 1, "nothing is left of what was refused");
 }
 
