@@ -176,12 +176,9 @@ static br_tensor *make_dense(const char *op, int ndim, const int64_t *sizes, br_
     br_tensor *t = storage ? make(storage, dtype, ndim, storage->data) : NULL;
     if (!t)
         return NULL;
-    int64_t step = 1;
-    for (int i = ndim - 1; i >= 0; i--) {
+    for (int i = 0; i < ndim; i++)
         t->sizes[i] = sizes[i];
-        t->strides[i] = step;
-        step *= sizes[i] > 0 ? sizes[i] : 1;
-    }
+    br__default_strides(ndim, sizes, t->strides);
     t->numel = numel;
     t->contiguous = true;
     return own_or_release(t);
