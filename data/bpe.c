@@ -5,6 +5,7 @@
  * |\s+(?!\S)|\s+, and a word's bytes are merged two by two. Candidates for a merge wait in a heap,
  * so that time is n log n in the longest word. */
 #include "data/bpe_internal.h"
+#include "data/char_ranges.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -44,15 +45,7 @@ static int byte_of(uint32_t c)
 
 static br_bpe_class class_of(uint32_t c)
 {
-    size_t low = 0, high = br__bpe_range_count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (br__bpe_ranges[middle] >> 2 <= c)
-            low = middle;
-        else
-            high = middle;
-    }
-    return (br_bpe_class)(br__bpe_ranges[low] & 3);
+    return (br_bpe_class)br__bits_of_char(br__bpe_ranges, br__bpe_range_count, 2, c);
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* data/grapheme.c - grapheme clusters: where one ends. */
 #include "data/grapheme.h"
+#include "data/char_ranges.h"
 
 /* What make_grapheme_chars.py found out about a code point. */
 enum {
@@ -26,15 +27,7 @@ static unsigned flags_of(uint32_t c)
 {
     if (is_syllable(c))
         return (c - FIRST_SYLLABLE) % TRAILING ? BEFORE_T : BEFORE_V | BEFORE_T;
-    size_t low = 0, high = br__grapheme_range_count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (br__grapheme_ranges[middle] >> 10 <= c)
-            low = middle;
-        else
-            high = middle;
-    }
-    return br__grapheme_ranges[low] & 1023;
+    return br__bits_of_char(br__grapheme_ranges, br__grapheme_range_count, 10, c);
 }
 
 /* Letters of Hangul: leading ones join leading ones, vowels and syllables; those join vowels and

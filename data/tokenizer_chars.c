@@ -1,19 +1,12 @@
 /* data/tokenizer_chars.c - code points: their kinds, lower case, and UTF-8. */
+#include "data/char_ranges.h"
 #include "data/tokenizer_internal.h"
 
 #include <utf8proc.h>
 
 unsigned br__char_kind(uint32_t c)
 {
-    size_t low = 0, high = br__char_range_count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (br__char_ranges[middle] >> 8 <= c)
-            low = middle;
-        else
-            high = middle;
-    }
-    return br__char_ranges[low] & 0xff;
+    return br__bits_of_char(br__char_ranges, br__char_range_count, 8, c);
 }
 
 int br__char_lower(uint32_t c, uint32_t lower[2])
