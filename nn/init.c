@@ -158,28 +158,32 @@ static double rounded(const br_tensor *t, double x)
     return t->dtype == BR_F64 ? x : (double)(float)x;
 }
 
-static void take_candidate(const truncated *d, int64_t i)
+/* Gives what is pending its candidate; it stays pending where that is refused. True if nothing is
+ * left. */
+static bool take_candidates(const truncated *d, bool (*refused)(const truncated *d, int64_t i))
 {
     size_t size = br_dtype_size(d->values->dtype);
-    memcpy(d->values->data + (size_t)i * size, d->candidates->data + (size_t)i * size, size);
+    bool all = true;
+    for (int64_t i = 0; i < d->values->numel; i++) {
+        if (!d->pending[i])
+            continue;
+        memcpy(d->values->data + (size_t)i * size, d->candidates->data + (size_t)i * size, size);
+        d->pending[i] = refused(d, i);
+        all &= !d->pending[i];
+    }
+    return all;
+}
+
+static bool lies_outside(const truncated *d, int64_t i)
+{
+    double x = get(d->candidates, i);
+    return x < rounded(d->values, d->low) || x > rounded(d->values, d->high);
 }
 
 /* Where much of the distribution lies inside: draws again what lies outside. */
 static bool draw_normal(const truncated *d)
 {
-    double low = rounded(d->values, d->low), high = rounded(d->values, d->high);
-    if (!br_normal_(d->candidates, d->mean, d->std))
-        return true;
-    bool again = false;
-    for (int64_t i = 0; i < d->values->numel; i++) {
-        if (!d->pending[i])
-            continue;
-        take_candidate(d, i);
-        double x = get(d->values, i);
-        d->pending[i] = x < low || x > high;
-        again |= d->pending[i];
-    }
-    return !again;
+    return !br_normal_(d->candidates, d->mean, d->std) || take_candidates(d, lies_outside);
 }
 
 /* Logarithm of the density at element i of the candidates, relative to its largest value. Every
@@ -194,20 +198,16 @@ static double log_density(const truncated *d, int64_t i)
     return rounded(t, rounded(t, -0.5 * rounded(t, x * x)) - rounded(t, peak));
 }
 
+static bool lies_above(const truncated *d, int64_t i)
+{
+    return rounded(d->accept, log(get(d->accept, i))) > log_density(d, i);
+}
+
 /* Where little of it does: takes uniform values with a probability that follows the density. */
 static bool draw_uniform(const truncated *d)
 {
-    if (!br_uniform_(d->candidates, d->low, d->high) || !br_uniform_(d->accept, 0, 1))
-        return true;
-    bool again = false;
-    for (int64_t i = 0; i < d->values->numel; i++) {
-        if (!d->pending[i])
-            continue;
-        take_candidate(d, i);
-        d->pending[i] = rounded(d->accept, log(get(d->accept, i))) > log_density(d, i);
-        again |= d->pending[i];
-    }
-    return !again;
+    return !br_uniform_(d->candidates, d->low, d->high) || !br_uniform_(d->accept, 0, 1) ||
+           take_candidates(d, lies_above);
 }
 
 static double normal_distribution(double x)
