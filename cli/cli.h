@@ -25,6 +25,8 @@ int cli_attention(int argc, char **argv);
 int cli_usage(const char *command, const char *format, ...) BR_PRINTF(2, 3);
 /* The answer to getopt_long()'s '?' and ':', whose message is already out. */
 int cli_bad_option(const char *command);
+/* The exit status of a command that is done, and the pending error behind what it has printed. */
+int cli_report(void);
 
 /* Takes the options of argv as getopt_long() does, which leaves optind at the first argument. Each
  * goes to take(), with its value in optarg, which returns 0 or the exit status; 'h' shows `help`.

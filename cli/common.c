@@ -29,6 +29,12 @@ int cli_usage(const char *command, const char *format, ...)
     return cli_bad_option(command);
 }
 
+int cli_report(void)
+{
+    fflush(stdout);
+    return br_report(stderr);
+}
+
 int cli_options(int argc, char **argv, const char *letters, const struct option *options,
                 const char *help, int (*take)(void *request, int option), void *request)
 {

@@ -242,6 +242,5 @@ int cli_embed(int argc, char **argv)
     if (r.file ? argc > optind : argc == optind)
         return cli_usage("embed", "either texts or --file are wanted");
     embed(&r, argc - optind, argv + optind);
-    fflush(stdout); /* what was shown first, then what is wrong */
-    return br_report(stderr);
+    return cli_report();
 }

@@ -169,6 +169,5 @@ int cli_fill_mask(int argc, char **argv)
     if (argc != optind + 1)
         return cli_usage("fill-mask", "one text is wanted");
     fill_mask(&r, argv[optind]);
-    fflush(stdout); /* what was shown first, then what is wrong */
-    return br_report(stderr);
+    return cli_report();
 }

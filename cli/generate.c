@@ -205,6 +205,5 @@ int cli_generate(int argc, char **argv)
     if (!*argv[optind])
         return cli_usage("generate", "the prompt is empty");
     generate(&r, argv[optind]);
-    fflush(stdout); /* what was shown first, then what is wrong */
-    return br_report(stderr);
+    return cli_report();
 }

@@ -295,6 +295,5 @@ int cli_info(int argc, char **argv)
         info_config(argv[optind], json);
     else
         info_tensors(argv[optind], json);
-    fflush(stdout); /* a table first, then what is wrong with it */
-    return br_report(stderr);
+    return cli_report();
 }

@@ -285,6 +285,5 @@ int cli_tokenize(int argc, char **argv)
     else if (t)
         show_arguments(&r, t, argc - optind, argv + optind);
     br_tokenizer_free(t);
-    fflush(stdout); /* what was shown first, then what is wrong */
-    return br_report(stderr);
+    return cli_report();
 }
