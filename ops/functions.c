@@ -107,16 +107,15 @@ typedef struct function_2 {
     size_t kernel;
 } function_2;
 
+static bool is_division(size_t kernel)
+{
+    return kernel == BR_LOOP(fmod) || kernel == BR_LOOP(remainder) ||
+           kernel == BR_LOOP(floor_divide) || kernel == BR_LOOP(trunc_divide);
+}
+
 bool br__divides(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
 {
-    static const size_t divisions[] = { BR_LOOP(fmod), BR_LOOP(remainder), BR_LOOP(floor_divide),
-                                        BR_LOOP(trunc_divide) };
-    if (!a || !b || b->dtype != BR_I64 || a->numel == 0)
-        return !br_failed();
-    bool divides = false;
-    for (int i = 0; i < 4; i++)
-        divides = divides || kernel == divisions[i];
-    if (!divides)
+    if (!a || !b || b->dtype != BR_I64 || a->numel == 0 || !is_division(kernel))
         return !br_failed();
     br_scope *scope = br_no_grad_begin();
     if (br_item(br_all(b)) == 0)
