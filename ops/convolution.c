@@ -19,8 +19,8 @@ static void count_work(const br_convolution *g, const br_tensor *x, const br_ten
 static void fill_with_bias(const br_tensor *y, const br_tensor *bias)
 {
     br_tensor seen = br__window(bias);
-    br__set_shape(&seen, 3, (int64_t[]){ bias->numel, 1, 1 },
-                  (int64_t[]){ bias->strides[0], 0, 0 });
+    br__window_reshape(&seen, 3, (int64_t[]){ bias->numel, 1, 1 },
+                       (int64_t[]){ bias->strides[0], 0, 0 });
     br__copy(y, &seen);
 }
 

@@ -51,19 +51,6 @@ static inline int64_t br__conv_items(int64_t batch, int64_t elements)
     return items < batch ? items : batch;
 }
 
-/* Gives a window a shape. */
-static inline void br__set_shape(br_tensor *window, int ndim, const int64_t *sizes,
-                                 const int64_t *strides)
-{
-    window->ndim = ndim;
-    window->numel = 1;
-    for (int d = 0; d < ndim; d++) {
-        window->sizes[d] = sizes[d];
-        window->strides[d] = strides[d];
-        window->numel *= sizes[d];
-    }
-}
-
 /* y from x and weight, with a bias [outputs] or NULL; and x from y and weight, the adjoint.
  * Recorded. Shapes have been checked. */
 br_tensor *br__convolve(const br_convolution *g, br_tensor *x, br_tensor *weight, br_tensor *bias);

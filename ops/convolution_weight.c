@@ -35,8 +35,8 @@ static void copy_items(const weight_work *w)
         br__window_slice(&from, 2 + d, 0, min64(room, g->size[d]), 1);
         br__window_slice(&to, 1 + d, g->before[d], min64(room, g->size[d]), 1);
     }
-    br__set_shape(&to, 4, from.sizes,
-                  (int64_t[]){ to.strides[0], to.strides[3], to.strides[1], to.strides[2] });
+    br__window_reshape(&to, 4, from.sizes,
+                       (int64_t[]){ to.strides[0], to.strides[3], to.strides[1], to.strides[2] });
     br__copy(&to, &from);
 }
 
@@ -46,7 +46,7 @@ static void copy_rows(const weight_work *w)
     const br_convolution *g = w->g;
     br_tensor from = br__window(w->y), to = br__window(w->rows);
     br__window_slice(&from, 0, w->item, w->items, 1);
-    br__set_shape(
+    br__window_reshape(
         &to, 4, from.sizes,
         (int64_t[]){ br__conv_positions(g), w->items * br__conv_positions(g), g->out[1], 1 });
     br__copy(&to, &from);

@@ -10,13 +10,7 @@ static br_tensor window_of(const br_tensor *x, const br_part *part)
 {
     br_tensor w = br__window(x);
     w.data += part->offset * (int64_t)br_dtype_size(x->dtype);
-    w.ndim = part->ndim;
-    w.numel = 1;
-    for (int i = 0; i < part->ndim; i++) {
-        w.sizes[i] = part->sizes[i];
-        w.strides[i] = part->strides[i];
-        w.numel *= part->sizes[i];
-    }
+    br__window_reshape(&w, part->ndim, part->sizes, part->strides);
     return w;
 }
 

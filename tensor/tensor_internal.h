@@ -386,6 +386,18 @@ static inline br_tensor br__window(const br_tensor *t)
     memcpy(window.strides, t->strides, sizeof window.strides);
     return window;
 }
+/* Gives a window other sizes and strides. */
+static inline void br__window_reshape(br_tensor *window, int ndim, const int64_t *sizes,
+                                      const int64_t *strides)
+{
+    window->ndim = ndim;
+    window->numel = 1;
+    for (int d = 0; d < ndim; d++) {
+        window->sizes[d] = sizes[d];
+        window->strides[d] = strides[d];
+        window->numel *= sizes[d];
+    }
+}
 /* Narrows a window to `length` elements of a dimension, `step` apart, from `start` on. */
 void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step);
 
