@@ -1,19 +1,11 @@
 /* tests/ops/test_cases.c - every row of op_cases.def, run every way an operation can be run.
  *
  * Gradients are compared with central differences in f64 on dense inputs and on views; shapes are
- * tried with every size 0, 1, broadcast, or wrong in one input; inputs with a wrong dtype or
- * absent; with an error pending; without grad mode; and with each allocation failing in turn. */
-#include "tests/op_cases.h"
-#include "tests/support.h"
-
-#include <ctype.h>
-#include <stdlib.h>
+ * tried with every size 0, 1, and broadcast; in all dtypes, without grad mode, and with several
+ * threads. What must be refused is in test_refusals.c. */
+#include "tests/ops/cases.h"
 
 TestSuite(op_cases, .init = check_begin, .fini = check_end);
-
-#define for_each_case(c) for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++)
-
-enum { SEED = 7 };
 
 /* ---- Running a case -------------------------------------------------------------------------- */
 
@@ -44,13 +36,6 @@ typedef struct run {
     layout how;
 } run;
 
-static br_tensor *call(const op_case *c, br_tensor *const *x)
-{
-    if (c->random)
-        br_manual_seed(SEED);
-    return c->call(x, case_num_inputs(c), NULL);
-}
-
 /* The case on its inputs in a layout: a function for br_gradcheck(). */
 static br_tensor *call_in_layout(br_tensor *const *inputs, int n, void *context)
 {
@@ -61,45 +46,11 @@ static br_tensor *call_in_layout(br_tensor *const *inputs, int n, void *context)
     return call(r->c, x);
 }
 
-static int make_inputs(const op_case *c, const letter_sizes *letters, br_dtype dtype, br_tensor **x)
-{
-    br_manual_seed(SEED);
-    for (int i = 0; i < MAX_CASE_INPUTS; i++)
-        x[i] = i < case_num_inputs(c) ? case_input(c, i, letters, dtype) : NULL;
-    return case_num_inputs(c);
-}
-
-static void ask_for_gradients(const op_case *c, br_tensor **x)
-{
-    for (int i = 0; i < case_num_inputs(c); i++)
-        if (x[i] && br_is_floating(x[i]) && !c->no_gradient)
-            br_set_requires_grad(x[i], true);
-}
-
 /* True if the gradients agree with central differences; otherwise the error is pending. */
 static bool gradients_agree(const op_case *c, br_tensor **x, layout how)
 {
     run r = { c, how };
     return br_gradcheck(call_in_layout, &r, case_num_inputs(c), x, NULL);
-}
-
-static bool has_letter(const char *letters, int letter)
-{
-    return letters && letter && strchr(letters, letter);
-}
-
-/* Letters of the case's shapes, each once. */
-static int case_letters(const op_case *c, char *letters)
-{
-    int n = 0;
-    letters[0] = '\0';
-    for (int i = 0; i < case_num_inputs(c); i++)
-        for (const char *p = c->inputs[i].shape; *p; p++)
-            if (isalpha((unsigned char)*p) && !has_letter(letters, *p)) {
-                letters[n++] = *p;
-                letters[n] = '\0';
-            }
-    return n;
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
@@ -307,35 +258,6 @@ Test(op_cases, dtypes)
     }
 }
 
-/* One input of another dtype than it must have. */
-Test(op_cases, one_wrong_dtype)
-{
-    letter_sizes letters = default_letter_sizes();
-    for_each_case(c)
-    {
-        for (int i = 0; i < case_num_inputs(c); i++) {
-            bool alone = case_is_real(c, i);
-            for (int k = 0; k < case_num_inputs(c); k++)
-                alone &= k == i || !case_is_real(c, k);
-            if (alone || strncmp(c->expression, "br_copy_(", 9) == 0 ||
-                strncmp(c->expression, "br_expand_as(", 13) == 0)
-                continue; /* any dtype is right, or copying converts, or only the shape counts */
-            br_scope *scope = br_scope_begin();
-            br_tensor *x[MAX_CASE_INPUTS];
-            make_inputs(c, &letters, BR_F64, x);
-            x[i] = case_is_real(c, i) ? br_to(x[i], BR_F32) : br_to(x[i], BR_F64);
-            char op[64];
-            case_op_name(c, op, sizeof op);
-            cr_expect_null(call(c, x), "%s took input %d of another dtype", c->label, i);
-            cr_expect_eq(br_error_code(), BR_ERROR_DTYPE, "%s: %s", c->label, br_error_message());
-            cr_expect(strstr(br_error_message(), op), "%s says only: %s", c->label,
-                      br_error_message());
-            br_clear_error();
-            br_scope_end(scope);
-        }
-    }
-}
-
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 /* True if a and b are equal to the bit, NaN included. */
@@ -361,7 +283,7 @@ static int run_with_threads(const op_case *c, br_tensor **x, int threads, br_ten
             wanted[n++] = x[i];
     if (n == 0 || !br_requires_grad(out[0]))
         return 1;
-    br_manual_seed(SEED + 1);
+    br_manual_seed(CASE_SEED + 1);
     br_tensor *dy = br_randn(br_ndim(out[0]), br_sizes(out[0]), br_dtype_of(out[0]));
     br_grad_options options = { .gradients = &dy, .allow_unused = true };
     br_grad(1, &out[0], n, wanted, out + 1, &options);
@@ -394,200 +316,6 @@ Test(op_cases, results_do_not_depend_on_threads, .timeout = 120)
         br_scope_end(scope);
     }
     br_set_num_threads(before);
-}
-
-/* ---- Refusals -------------------------------------------------------------------------------- */
-
-/* Inputs that share the letter. */
-static int count_sharing(const op_case *c, char letter)
-{
-    int n = 0;
-    for (int i = 0; i < case_num_inputs(c); i++) {
-        const char *at = strchr(c->inputs[i].shape, letter),
-                   *limit = strchr(c->inputs[i].shape, '<');
-        n += at && (!limit || at < limit);
-    }
-    return n;
-}
-
-/* Each shared size made larger in one input alone: the message names the operation and both shapes.
- */
-Test(op_cases, one_wrong_size)
-{
-    for_each_case(c)
-    {
-        char names[32], op[64], shape[64];
-        int n = case_letters(c, names);
-        case_op_name(c, op, sizeof op);
-        for (int k = 0; k < n; k++) {
-            if (count_sharing(c, names[k]) < 2 || has_letter(c->unlike, names[k]))
-                continue;
-            for (int i = 0; i < case_num_inputs(c); i++) {
-                if (!has_letter(c->inputs[i].shape, names[k]) || strchr(c->inputs[i].shape, '<'))
-                    continue;
-                letter_sizes letters = default_letter_sizes(), larger = letters;
-                larger.of[(unsigned char)names[k]]++;
-                br_scope *scope = br_scope_begin();
-                br_tensor *x[MAX_CASE_INPUTS];
-                make_inputs(c, &letters, BR_F64, x);
-                x[i] = case_input(c, i, &larger, BR_F64);
-                br_tensor *y = call(c, x);
-                cr_expect_null(y, "%s took %c larger in input %d", c->label, names[k], i);
-                cr_expect(strstr(br_error_message(), op), "%s says only: %s", c->label,
-                          br_error_message());
-                cr_expect(strstr(br_error_message(), br_shape_string(x[i], shape, sizeof shape)),
-                          "%s, message lacks %s: %s", c->label, shape, br_error_message());
-                br_clear_error();
-                br_scope_end(scope);
-            }
-        }
-    }
-}
-
-/* Too few dimensions everywhere: a result or a message, never a crash. */
-Test(op_cases, fewer_dimensions)
-{
-    letter_sizes letters = default_letter_sizes();
-    for_each_case(c)
-    {
-        for (int i = 0; i < case_num_inputs(c); i++) {
-            for (int ndim = 0; ndim < 2; ndim++) {
-                br_scope *scope = br_scope_begin();
-                br_tensor *x[MAX_CASE_INPUTS];
-                make_inputs(c, &letters, BR_F64, x);
-                while (br_ndim(x[i]) > ndim)
-                    x[i] = br_select(x[i], 0, 0);
-                br_tensor *y = call(c, x);
-                cr_expect(y || strlen(br_error_message()) > 10, "%s", c->label);
-                cr_expect(!y == br_failed(), "%s: %s", c->label, br_error_message());
-                br_clear_error();
-                br_scope_end(scope);
-            }
-        }
-    }
-}
-
-Test(op_cases, an_absent_input)
-{
-    letter_sizes letters = default_letter_sizes();
-    for_each_case(c)
-    {
-        int n = case_num_inputs(c);
-        for (int i = 0; i < n; i++) {
-            br_scope *scope = br_scope_begin();
-            br_tensor *x[MAX_CASE_INPUTS];
-            make_inputs(c, &letters, BR_F64, x);
-            x[i] = NULL;
-            bool optional = c->optional >> i & 1;
-            br_tensor *y = call(c, x);
-            if (optional) {
-                cr_expect_not_null(y, "%s without input %d: %s", c->label, i, br_error_message());
-            } else {
-                cr_expect_null(y, "%s without input %d gave a result", c->label, i);
-                cr_expect_eq(br_error_code(), BR_ERROR_ARGUMENT, "%s without input %d: %s",
-                             c->label, i, br_error_message());
-            }
-            br_clear_error();
-            br_scope_end(scope);
-        }
-    }
-}
-
-Test(op_cases, a_pending_error)
-{
-    letter_sizes letters = default_letter_sizes();
-    for_each_case(c)
-    {
-        br_scope *scope = br_scope_begin();
-        br_tensor *x[MAX_CASE_INPUTS];
-        make_inputs(c, &letters, BR_F64, x);
-        br_raise(BR_ERROR_ARGUMENT, "the first error");
-        cr_expect_null(c->call(x, case_num_inputs(c), NULL), "%s ran on", c->label);
-        cr_expect_str_eq(br_error_message(), "the first error");
-        br_clear_error();
-        br_scope_end(scope);
-    }
-}
-
-/* ---- Memory that runs out -------------------------------------------------------------------- */
-
-static int64_t allocations_left; /* negative: all succeed */
-static int64_t blocks_alive;
-
-static void *failing_allocate(void *context, size_t size, size_t alignment)
-{
-    (void)context;
-    if (allocations_left == 0)
-        return NULL;
-    if (allocations_left > 0)
-        allocations_left--;
-    void *block;
-    if (posix_memalign(&block, alignment < sizeof(void *) ? sizeof(void *) : alignment, size) != 0)
-        return NULL;
-    blocks_alive++;
-    return block;
-}
-
-static void failing_deallocate(void *context, void *block)
-{
-    (void)context;
-    blocks_alive--;
-    free(block);
-}
-
-/* Forward and backward with the n-th allocation failing; true if they came through. */
-static bool survives(const op_case *c, br_tensor **x, int64_t n)
-{
-    br_scope *scope = br_scope_begin();
-    allocations_left = n;
-    br_tensor *y = call(c, x);
-    bool ok = y != NULL;
-    if (ok && br_requires_grad(y)) {
-        br_backward_options options = { .gradient = br_ones_like(y) };
-        ok = br_backward_with(y, &options);
-    }
-    ok = ok && !br_failed();
-    allocations_left = -1;
-    if (!ok)
-        cr_expect_eq(br_error_code(), BR_ERROR_MEMORY, "%s, allocation %d: %s", c->label, (int)n,
-                     br_error_message());
-    br_clear_error();
-    br_scope_end(scope);
-    for (int i = 0; i < case_num_inputs(c); i++)
-        br_set_grad(x[i], NULL);
-    return ok;
-}
-
-Test(op_cases, every_allocation_fails_in_turn, .timeout = 120)
-{
-    const br_allocator failing = { failing_allocate, failing_deallocate, NULL };
-    letter_sizes letters = default_letter_sizes();
-    br_set_cache_limit(0);
-    allocations_left = -1;
-    cr_assert(br_set_allocator(&failing), "%s", br_error_message());
-    br_set_num_threads(1);
-    for_each_case(c)
-    {
-        br_scope *scope = br_scope_begin();
-        br_tensor *x[MAX_CASE_INPUTS];
-        make_inputs(c, &letters, BR_F64, x);
-        ask_for_gradients(c, x);
-        survives(c, x, -1); /* what a thread keeps for good is made now */
-        int64_t alive = blocks_alive, tensors = br_live_tensors();
-        int64_t n = 0;
-        while (!survives(c, x, n) && n < 2000) {
-            cr_expect_eq(br_live_tensors(), tensors, "%s leaks when allocation %d fails", c->label,
-                         (int)n);
-            n++;
-        }
-        cr_expect(n < 2000, "%s never came through", c->label);
-        cr_expect_eq(blocks_alive, alive, "%s leaks %d blocks over %d failures", c->label,
-                     (int)(blocks_alive - alive), (int)n);
-        br_scope_end(scope);
-    }
-    br_thread_cleanup();
-    cr_assert_eq(blocks_alive, 0, "%d blocks leaked", (int)blocks_alive);
-    cr_assert(br_set_allocator(NULL), "%s", br_error_message());
 }
 
 /* ---- The table itself ------------------------------------------------------------------------ */

@@ -1,0 +1,206 @@
+/* tests/ops/test_refusals.c - every row of op_cases.def, given what it must refuse: a size that is
+ * wrong in one input, another dtype, too few dimensions, an absent input, a pending error; and with
+ * each allocation failing in turn. */
+#include "tests/memory.h"
+#include "tests/ops/cases.h"
+
+TestSuite(op_refusals, .init = check_begin, .fini = check_end);
+
+/* ---- Wrong arguments ------------------------------------------------------------------------- */
+
+/* One input of another dtype than it must have. */
+Test(op_refusals, one_wrong_dtype)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            bool alone = case_is_real(c, i);
+            for (int k = 0; k < case_num_inputs(c); k++)
+                alone &= k == i || !case_is_real(c, k);
+            if (alone || strncmp(c->expression, "br_copy_(", 9) == 0 ||
+                strncmp(c->expression, "br_expand_as(", 13) == 0)
+                continue; /* any dtype is right, or copying converts, or only the shape counts */
+            br_scope *scope = br_scope_begin();
+            br_tensor *x[MAX_CASE_INPUTS];
+            make_inputs(c, &letters, BR_F64, x);
+            x[i] = case_is_real(c, i) ? br_to(x[i], BR_F32) : br_to(x[i], BR_F64);
+            char op[64];
+            case_op_name(c, op, sizeof op);
+            cr_expect_null(call(c, x), "%s took input %d of another dtype", c->label, i);
+            cr_expect_eq(br_error_code(), BR_ERROR_DTYPE, "%s: %s", c->label, br_error_message());
+            cr_expect(strstr(br_error_message(), op), "%s says only: %s", c->label,
+                      br_error_message());
+            br_clear_error();
+            br_scope_end(scope);
+        }
+    }
+}
+
+/* Inputs that share the letter. */
+static int count_sharing(const op_case *c, char letter)
+{
+    int n = 0;
+    for (int i = 0; i < case_num_inputs(c); i++) {
+        const char *at = strchr(c->inputs[i].shape, letter),
+                   *limit = strchr(c->inputs[i].shape, '<');
+        n += at && (!limit || at < limit);
+    }
+    return n;
+}
+
+/* Each shared size made larger in one input alone: the message names the operation and both shapes.
+ */
+Test(op_refusals, one_wrong_size)
+{
+    for_each_case(c)
+    {
+        char names[32], op[64], shape[64];
+        int n = case_letters(c, names);
+        case_op_name(c, op, sizeof op);
+        for (int k = 0; k < n; k++) {
+            if (count_sharing(c, names[k]) < 2 || has_letter(c->unlike, names[k]))
+                continue;
+            for (int i = 0; i < case_num_inputs(c); i++) {
+                if (!has_letter(c->inputs[i].shape, names[k]) || strchr(c->inputs[i].shape, '<'))
+                    continue;
+                letter_sizes letters = default_letter_sizes(), larger = letters;
+                larger.of[(unsigned char)names[k]]++;
+                br_scope *scope = br_scope_begin();
+                br_tensor *x[MAX_CASE_INPUTS];
+                make_inputs(c, &letters, BR_F64, x);
+                x[i] = case_input(c, i, &larger, BR_F64);
+                br_tensor *y = call(c, x);
+                cr_expect_null(y, "%s took %c larger in input %d", c->label, names[k], i);
+                cr_expect(strstr(br_error_message(), op), "%s says only: %s", c->label,
+                          br_error_message());
+                cr_expect(strstr(br_error_message(), br_shape_string(x[i], shape, sizeof shape)),
+                          "%s, message lacks %s: %s", c->label, shape, br_error_message());
+                br_clear_error();
+                br_scope_end(scope);
+            }
+        }
+    }
+}
+
+/* Too few dimensions everywhere: a result or a message, never a crash. */
+Test(op_refusals, fewer_dimensions)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        for (int i = 0; i < case_num_inputs(c); i++) {
+            for (int ndim = 0; ndim < 2; ndim++) {
+                br_scope *scope = br_scope_begin();
+                br_tensor *x[MAX_CASE_INPUTS];
+                make_inputs(c, &letters, BR_F64, x);
+                while (br_ndim(x[i]) > ndim)
+                    x[i] = br_select(x[i], 0, 0);
+                br_tensor *y = call(c, x);
+                cr_expect(y || strlen(br_error_message()) > 10, "%s", c->label);
+                cr_expect(!y == br_failed(), "%s: %s", c->label, br_error_message());
+                br_clear_error();
+                br_scope_end(scope);
+            }
+        }
+    }
+}
+
+Test(op_refusals, an_absent_input)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        int n = case_num_inputs(c);
+        for (int i = 0; i < n; i++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *x[MAX_CASE_INPUTS];
+            make_inputs(c, &letters, BR_F64, x);
+            x[i] = NULL;
+            bool optional = c->optional >> i & 1;
+            br_tensor *y = call(c, x);
+            if (optional) {
+                cr_expect_not_null(y, "%s without input %d: %s", c->label, i, br_error_message());
+            } else {
+                cr_expect_null(y, "%s without input %d gave a result", c->label, i);
+                cr_expect_eq(br_error_code(), BR_ERROR_ARGUMENT, "%s without input %d: %s",
+                             c->label, i, br_error_message());
+            }
+            br_clear_error();
+            br_scope_end(scope);
+        }
+    }
+}
+
+Test(op_refusals, a_pending_error)
+{
+    letter_sizes letters = default_letter_sizes();
+    for_each_case(c)
+    {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS];
+        make_inputs(c, &letters, BR_F64, x);
+        br_raise(BR_ERROR_ARGUMENT, "the first error");
+        cr_expect_null(c->call(x, case_num_inputs(c), NULL), "%s ran on", c->label);
+        cr_expect_str_eq(br_error_message(), "the first error");
+        br_clear_error();
+        br_scope_end(scope);
+    }
+}
+
+/* ---- Memory that runs out -------------------------------------------------------------------- */
+
+/* Forward and backward with the n-th allocation failing; true if they came through. */
+static bool survives(const op_case *c, br_tensor **x, int64_t n)
+{
+    br_scope *scope = br_scope_begin();
+    counted.left = n;
+    br_tensor *y = call(c, x);
+    bool ok = y != NULL;
+    if (ok && br_requires_grad(y)) {
+        br_backward_options options = { .gradient = br_ones_like(y) };
+        ok = br_backward_with(y, &options);
+    }
+    ok = ok && !br_failed();
+    counted.left = INT64_MAX;
+    if (!ok)
+        cr_expect_eq(br_error_code(), BR_ERROR_MEMORY, "%s, allocation %d: %s", c->label, (int)n,
+                     br_error_message());
+    br_clear_error();
+    br_scope_end(scope);
+    for (int i = 0; i < case_num_inputs(c); i++)
+        br_set_grad(x[i], NULL);
+    return ok;
+}
+
+Test(op_refusals, every_allocation_fails_in_turn, .timeout = 120)
+{
+    letter_sizes letters = default_letter_sizes();
+    br_set_cache_limit(0);
+    counted.left = INT64_MAX;
+    cr_assert(br_set_allocator(&(br_allocator){ counted_allocate, counted_deallocate, NULL }), "%s",
+              br_error_message());
+    br_set_num_threads(1);
+    for_each_case(c)
+    {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x[MAX_CASE_INPUTS];
+        make_inputs(c, &letters, BR_F64, x);
+        ask_for_gradients(c, x);
+        survives(c, x, INT64_MAX); /* what a thread keeps for good is made now */
+        int64_t alive = counted.blocks, tensors = br_live_tensors();
+        int64_t n = 0;
+        while (!survives(c, x, n) && n < 2000) {
+            cr_expect_eq(br_live_tensors(), tensors, "%s leaks when allocation %d fails", c->label,
+                         (int)n);
+            n++;
+        }
+        cr_expect(n > 0 && n < 2000, "%s came through after %d failures", c->label, (int)n);
+        cr_expect_eq(counted.blocks, alive, "%s leaks %d blocks over %d failures", c->label,
+                     (int)(counted.blocks - alive), (int)n);
+        br_scope_end(scope);
+    }
+    br_thread_cleanup();
+    cr_assert_eq(counted.blocks, 0, "%d blocks leaked", (int)counted.blocks);
+    cr_assert(br_set_allocator(NULL), "%s", br_error_message());
+}
