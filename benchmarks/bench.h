@@ -16,8 +16,7 @@ typedef struct bench_options {
     double seconds;           /* least time to measure each entry for */
 } bench_options;
 
-/* The subcommand. */
-int cli_bench(int argc, char **argv);
+/* The parts; each returns the exit status. */
 int bench_kernels(const bench_options *options);
 int bench_models(const bench_options *options);
 int bench_products(const bench_options *options);
@@ -26,8 +25,8 @@ int bench_embed(const bench_options *options);
 int bench_scale(const bench_options *options);
 int bench_sweep(const bench_options *options);
 
-double bench_now(void);                 /* seconds */
-double bench_bytes(const br_tensor *t); /* of its elements */
+/* Of a tensor's elements. */
+double bench_bytes(const br_tensor *t);
 
 /* Times of repeated calls, in seconds. */
 typedef struct bench_times {

@@ -91,9 +91,9 @@ static void serve(workload *w)
 {
     char line[64];
     while (fgets(line, sizeof line, stdin) && !br_failed()) {
-        double start = bench_now();
+        double start = cli_seconds();
         step(w);
-        printf("%.9g %.6f\n", w->sum, (bench_now() - start) * 1e3);
+        printf("%.9g %.6f\n", w->sum, (cli_seconds() - start) * 1e3);
         fflush(stdout);
     }
 }

@@ -3,6 +3,7 @@
  * Each entry runs in a process of its own, so that its peak memory is its own; the parent starts no
  * threads. benchmarks/compare.py has the same models in PyTorch with the same seeds and batches. */
 #include "benchmarks/bench.h"
+#include "cli/cli.h"
 #include "cli/step_profile.h"
 
 #include <fnmatch.h>
@@ -341,9 +342,9 @@ static void serve(measured *m, const phase_entry *phase)
 {
     char line[64];
     while (fgets(line, sizeof line, stdin) && !br_failed()) {
-        double start = bench_now();
+        double start = cli_seconds();
         phase->step(m);
-        double ms = (bench_now() - start) * 1e3;
+        double ms = (cli_seconds() - start) * 1e3;
         printf("%.9g %.6f %.1f %.1f\n", m->w.loss, ms, peak_mib(), held_mib(m));
         fflush(stdout);
     }

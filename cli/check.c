@@ -32,7 +32,7 @@ static const char help[] =
     "Exit status: 0 if every file agrees, 1 if one does not.\n";
 
 typedef struct check {
-    bool json;
+    bool json, lists;
     int passed, failed;
 } check;
 
@@ -154,6 +154,28 @@ static int list_ops(void)
     return text ? 0 : EXIT_FAILURE;
 }
 
+/* Takes one option; 0, or the exit status. */
+static int take(void *of, int option)
+{
+    check *c = of;
+    int64_t threads;
+    switch (option) {
+    case 't':
+        if (!cli_integer(optarg, 1, 1024, &threads))
+            return cli_usage("check", "--threads is '%s', must be 1 .. 1024", optarg);
+        br_set_num_threads((int)threads);
+        return 0;
+    case 'j':
+        c->json = true;
+        return 0;
+    case 'l':
+        c->lists = true;
+        return 0;
+    default:
+        return cli_bad_option("check");
+    }
+}
+
 int cli_check(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -163,25 +185,12 @@ int cli_check(int argc, char **argv)
         { "help", no_argument, NULL, 'h' },
         { 0 },
     };
-    int64_t threads;
     check c = { 0 };
-    for (int o; (o = getopt_long(argc, argv, "t:jlh", options, NULL)) != -1;) {
-        if (o == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (o == 'l')
-            return list_ops();
-        if (o == 'j') {
-            c.json = true;
-            continue;
-        }
-        if (o != 't')
-            return cli_bad_option("check");
-        if (!cli_integer(optarg, 1, 1024, &threads))
-            return cli_usage("check", "--threads is '%s', must be 1 .. 1024", optarg);
-        br_set_num_threads((int)threads);
-    }
+    int status = cli_options(argc, argv, "t:jlh", options, help, take, &c);
+    if (status != CLI_GO_ON)
+        return status;
+    if (c.lists)
+        return list_ops();
     if (optind == argc)
         return cli_usage("check", "no file is named");
     for (int i = optind; i < argc; i++)

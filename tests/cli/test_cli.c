@@ -130,7 +130,7 @@ Test(cli, a_run_is_profiled)
     program_check(SMALL "--steps 3 --profile --out $OUT/run", 1, "the run had 3 steps, and 3 come");
     program_check(SMALL "--profile=0 --out $OUT/run", 2, "--profile is '0', must be 1 .. 1000");
     program_check("bench models --filter encoder-decoder/forward --threads 1 --profile=0", 2,
-                  "--profile 0: must be 1 .. 1000");
+                  "--profile is '0', must be 1 .. 1000");
     program_shell("rm $OUT/run/trace.json && mkdir $OUT/run/trace.json");
     program_check(SMALL "--steps 4 --profile --out $OUT/run", 1, "trace.json: is not a regular");
 }
