@@ -100,7 +100,7 @@ static void cut(plan *p)
     p->piece = rows;
     p->tiles_per_task = 1;
     if (p->tile * rows < BR_GRAIN) {
-        p->tiles_per_task = BR_GRAIN / (p->tile * (rows > 0 ? rows : 1));
+        p->tiles_per_task = br__even_part(p->n_tiles, BR_GRAIN / (p->tile * (rows > 0 ? rows : 1)));
     } else if (p->n_tiles < ENOUGH && p->tile * rows >= 2 * BR_GRAIN) {
         int64_t most = ENOUGH / p->n_tiles, worth = p->tile * rows / BR_GRAIN;
         p->n_pieces = worth < most ? worth : most;

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+/* Pieces of a row are a multiple of so many elements: whole vectors and cache lines. */
+enum { LINE = 64 };
+
 typedef struct plan {
     int n, ndim;
     int64_t sizes[BR_MAX_DIMS];                    /* innermost first */
@@ -107,6 +110,14 @@ static bool run_simple(int n, const br_tensor *const *operands, br_loop loop, co
     return true;
 }
 
+int64_t br__even_part(int64_t n, int64_t most)
+{
+    if (n <= most)
+        return most;
+    const int64_t pairs = (n - 1) / (2 * most) + 1;
+    return (n - 1) / (2 * pairs) + 1;
+}
+
 /* br__for_each() with `grain` elements for a task. */
 static void for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
                      const void *params, int64_t grain)
@@ -135,15 +146,13 @@ static void for_each(int n_operands, const br_tensor *const *operands, br_loop l
         return;
     }
     p.pieces_per_row = 1;
-    p.rows_per_task = 1;
     if (p.sizes[0] >= 2 * grain) {
-        p.piece = grain;
+        p.piece = (br__even_part(p.sizes[0], grain) + LINE - 1) & -LINE;
         p.pieces_per_row = (p.sizes[0] + p.piece - 1) / p.piece;
         br__parallel(rows * p.pieces_per_row, run_task, &p);
         return;
     }
-    if (p.sizes[0] < grain)
-        p.rows_per_task = grain / p.sizes[0];
+    p.rows_per_task = br__even_part(rows, p.sizes[0] < grain ? grain / p.sizes[0] : 1);
     br__parallel((rows + p.rows_per_task - 1) / p.rows_per_task, run_task, &p);
 }
 

@@ -1,11 +1,13 @@
 /* tensor/threads.c - the number of threads, and parallel loops of independent tasks.
  *
- * A pool of workers takes tasks from a counter that all share, the caller among them. A worker that
- * comes late, since its processor is busy with something else, finds the tasks done and nobody
- * waiting for it: a loop costs no more than what is left of the slowest task, also on a machine
- * with other work to do. Idle workers look for work for a millisecond or two, giving way
- * to whoever else wants to run, then sleep: the small operations between large ones must not put
- * them to bed, since waking takes longer than those.
+ * A loop's tasks are dealt out in even ranges, one for each worker of a pool and one for the
+ * caller; who has done its own takes of the others'. So a thread meets the memory that it wrote or
+ * read in the loop before, which its own cache may still hold. A worker that comes late, since its
+ * processor is busy with something else, finds the tasks done and nobody waiting for it: a loop
+ * costs no more than what is left of the slowest task, also on a machine with other work to do.
+ * Idle workers look for work for a millisecond or two, giving way to whoever else wants to run,
+ * then sleep: the small operations between large ones must not put them to bed, since waking takes
+ * longer than those.
  *
  * One loop runs at a time. A loop inside a task, or beside one of another thread, runs in its
  * caller's thread alone. */
@@ -72,9 +74,15 @@ typedef struct loop {
     void (*task)(void *context, int64_t i);
     void *context;
     int64_t n;
-    int helpers;        /* workers 0 .. helpers-1 take part */
+    int threads;        /* the caller and workers 1 .. threads-1 take part */
     br_float_mode mode; /* the caller's, so that it does not matter who runs a task */
 } loop;
+
+/* A thread's range of the tasks, in a cache line of its own. */
+typedef struct range {
+    _Alignas(64) atomic_int_fast64_t next; /* the first task nobody has taken */
+    int64_t end;
+} range;
 
 static struct {
     pthread_mutex_t caller; /* held by the thread whose loop runs */
@@ -83,7 +91,7 @@ static struct {
     pthread_t threads[MOST_THREADS];
     int workers; /* that were started; under `caller` */
     loop loop;
-    atomic_int_fast64_t next;   /* the first task nobody has taken */
+    range ranges[MOST_THREADS];
     atomic_uint_fast64_t round; /* raised for every loop */
     atomic_bool open;           /* workers may look at the loop */
     atomic_int inside;          /* workers that do */
@@ -107,11 +115,26 @@ static void linger(int i)
 #endif
 }
 
-static void take_tasks(void)
+static void deal_out(void)
+{
+    const int64_t share = pool.loop.n / pool.loop.threads, more = pool.loop.n % pool.loop.threads;
+    int64_t first = 0;
+    for (int t = 0; t < pool.loop.threads; t++) {
+        atomic_store_explicit(&pool.ranges[t].next, first, memory_order_relaxed);
+        first += share + (t < more);
+        pool.ranges[t].end = first;
+    }
+}
+
+/* Thread number `own` takes its own range's, then those of the threads after it. */
+static void take_tasks(int own)
 {
     in_task = true;
-    for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.loop.n;)
-        pool.loop.task(pool.loop.context, i);
+    for (int k = 0; k < pool.loop.threads; k++) {
+        range *r = &pool.ranges[(own + k) % pool.loop.threads];
+        for (int64_t i; (i = atomic_fetch_add(&r->next, 1)) < r->end;)
+            pool.loop.task(pool.loop.context, i);
+    }
     in_task = false;
 }
 
@@ -120,9 +143,9 @@ static void take_tasks(void)
 static void help(int worker)
 {
     atomic_fetch_add(&pool.inside, 1);
-    if (atomic_load(&pool.open) && worker < pool.loop.helpers) {
+    if (atomic_load(&pool.open) && worker < pool.loop.threads) {
         br__set_float_mode(pool.loop.mode);
-        take_tasks();
+        take_tasks(worker);
     }
     atomic_fetch_sub(&pool.inside, 1);
 }
@@ -194,7 +217,7 @@ static void start_workers(int wanted)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool.workers < wanted && pthread_create(&pool.threads[pool.workers], NULL, work,
-                                                   (void *)(intptr_t)pool.workers) == 0)
+                                                   (void *)(intptr_t)(pool.workers + 1)) == 0)
         pool.workers++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -212,11 +235,11 @@ __attribute__((destructor)) static void stop_workers(void)
 static void run_shared(const loop *l)
 {
     pool.loop = *l;
-    atomic_store(&pool.next, 0);
+    deal_out();
     atomic_store(&pool.open, true);
     atomic_fetch_add(&pool.round, 1);
     wake_sleepers();
-    take_tasks();
+    take_tasks(0);
     atomic_store(&pool.open, false);
     for (int i = 0; atomic_load(&pool.inside) > 0; i++)
         linger(i);
@@ -229,7 +252,7 @@ static void run(int64_t n, void (*task)(void *context, int64_t i), void *context
         threads = n;
     if (threads > 1 && pthread_mutex_trylock(&pool.caller) == 0) {
         start_workers((int)threads - 1);
-        run_shared(&(loop){ task, context, n, (int)threads - 1, br__float_mode() });
+        run_shared(&(loop){ task, context, n, (int)threads, br__float_mode() });
         pthread_mutex_unlock(&pool.caller);
         return;
     }
