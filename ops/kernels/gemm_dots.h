@@ -49,25 +49,27 @@ ALWAYS_INLINE vec load_at_most(const real *from, int64_t count)
 }
 
 /* `count` elements, a vector or less, of each row by each column, from k on. */
-ALWAYS_INLINE void add_products(int rows, const dot_block *at, int64_t k, int64_t count, vec *lanes)
+ALWAYS_INLINE void add_products(int rows, int columns, const dot_block *at, int64_t k,
+                                int64_t count, vec *lanes)
 {
     vec b[DOT_COLUMNS];
     UNROLLED
-    for (int j = 0; j < DOT_COLUMNS; j++)
+    for (int j = 0; j < columns; j++)
         b[j] = load_at_most(at->column[j] + k, count);
     UNROLLED
     for (int i = 0; i < rows; i++) {
         const vec a = load_at_most(at->row[i] + k, count);
         UNROLLED
-        for (int j = 0; j < DOT_COLUMNS; j++)
+        for (int j = 0; j < columns; j++)
             lanes[i * DOT_COLUMNS + j] += a * b[j];
     }
 }
 
 /* sum[i * DOT_COLUMNS + j] += row i . column j, over products k .. k + count - 1, count being at
- * most DOT_RUN. `rows` is a constant after inlining; one row has two sums of vectors for each of
+ * most DOT_RUN. `rows` and `columns` are constants after inlining; one row has two sums of vectors for each of
  * its own, since additions that wait for each other take longer than memory. */
-ALWAYS_INLINE void add_dots(int rows, const dot_block *at, int64_t k, int64_t count, real *sum)
+ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t k, int64_t count,
+                            real *sum)
 {
     enum { SUMS = (int)DOTS < (int)VECTOR ? (int)VECTOR : (int)DOTS };
     const int64_t step = rows == 1 ? 2 * VECTOR : VECTOR;
@@ -80,16 +82,16 @@ ALWAYS_INLINE void add_dots(int rows, const dot_block *at, int64_t k, int64_t co
         odd[j] = (vec){ 0 };
     const int64_t end = k + count;
     for (; k + step <= end; k += step) {
-        add_products(rows, at, k, VECTOR, lanes);
+        add_products(rows, columns, at, k, VECTOR, lanes);
         if (rows == 1)
-            add_products(1, at, k + VECTOR, VECTOR, odd);
+            add_products(1, columns, at, k + VECTOR, VECTOR, odd);
     }
     if (rows == 1 && k + VECTOR <= end) {
-        add_products(1, at, k, VECTOR, lanes);
+        add_products(1, columns, at, k, VECTOR, lanes);
         k += VECTOR;
     }
     if (k < end)
-        add_products(rows, at, k, end - k, lanes);
+        add_products(rows, columns, at, k, end - k, lanes);
     if (rows == 1)
         UNROLLED
     for (int j = 0; j < DOT_COLUMNS; j++)
@@ -105,14 +107,20 @@ ALWAYS_INLINE void add_dots(int rows, const dot_block *at, int64_t k, int64_t co
 
 typedef void dots_fn(const dot_block *at, int64_t k, int64_t count, real *sum);
 
+/* What a row by one column gives is what it gives among others. */
+static void dot_1(const dot_block *at, int64_t k, int64_t count, real *sum)
+{
+    add_dots(1, 1, at, k, count, sum);
+}
+
 static void dots_1(const dot_block *at, int64_t k, int64_t count, real *sum)
 {
-    add_dots(1, at, k, count, sum);
+    add_dots(1, DOT_COLUMNS, at, k, count, sum);
 }
 
 static void dots_all(const dot_block *at, int64_t k, int64_t count, real *sum)
 {
-    add_dots(DOT_ROWS, at, k, count, sum);
+    add_dots(DOT_ROWS, DOT_COLUMNS, at, k, count, sum);
 }
 
 /* Sums of a row of a block go to C. */
@@ -151,7 +159,7 @@ static void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j)
     for (int c = 0; c < DOT_COLUMNS; c++, column += c < columns ? g->b_col : 0)
         at.column[c] = column;
     real sum[DOTS] = { 0 };
-    dots_fn *dots = rows == 1 ? dots_1 : dots_all;
+    dots_fn *dots = rows > 1 ? dots_all : columns > 1 ? dots_1 : dot_1;
     for (int64_t k = 0; k < g->k; k += DOT_RUN)
         dots(&at, k, g->k - k < DOT_RUN ? g->k - k : DOT_RUN, sum);
     for (int64_t r = 0; r < rows; r++)
