@@ -1,4 +1,4 @@
-/* ops/kernels/exp_log.h - loops of exp, log and pow; part of variant.c.
+/* ops/kernels/exp_log.h - loops of exp, log, pow and sqrt; part of variant.c.
  *
  * For f32 they take runs of elements and look first whether all of a run are ordinary: then range
  * checks and what is done for denormal numbers, most of the work, fall away. An element's result
@@ -91,6 +91,42 @@ static void pow_loop(int64_t n, char *const *data, const int64_t *s, const void 
             AT(real, 0, i + k, s[0]) = y[k];
     }
 }
+
+#endif
+
+/* ---- Square roots ---------------------------------------------------------------------------- */
+
+#if defined(__AVX512F__) && !defined(BR_KERNEL_F64)
+
+enum { ROOT_LEAST = 0x0d800000, ROOT_MOST = 0x71ffffff }; /* 2^-100 <= x < infinity */
+
+/* The root rounded to nearest, as the processor's own instruction gives it in more than twice the
+ * time: g near the root and h near half its inverse are made better by what lacks of g h = 1/2, g
+ * then by what lacks of g g = x, which is exact. Any estimate within 2^-14 gives the same number
+ * for every significand and both parities of the exponent: they were all tried. */
+static inline __m512 root_of_vector(__m512 x)
+{
+    const __m512i key = _mm512_sub_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(ROOT_LEAST));
+    if (_mm512_cmpgt_epu32_mask(key, _mm512_set1_epi32(ROOT_MOST)) != 0)
+        return _mm512_sqrt_ps(x);
+    const __m512 half = _mm512_set1_ps(0.5f), inverse = _mm512_rsqrt14_ps(x);
+    __m512 g = x * inverse, h = half * inverse;
+    const __m512 lacks = _mm512_fnmadd_ps(g, h, half);
+    g = _mm512_fmadd_ps(g, lacks, g);
+    h = _mm512_fmadd_ps(h, lacks, h);
+    return _mm512_fmadd_ps(h, _mm512_fnmadd_ps(g, g, x), g);
+}
+
+LOOP(sqrt_loop)
+{
+    WHOLE_VECTORS(sqrt_loop, 2)
+    for (int64_t i = 0; i < n; i += VECTOR)
+        *(vec_at *)&REAL_AT(0, i) = root_of_vector(*(const vec_at *)&REAL_AT(1, i));
+}
+
+#else
+
+REAL_UNARY(sqrt, real_sqrt(x))
 
 #endif
 

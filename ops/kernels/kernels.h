@@ -27,7 +27,6 @@
 #define BR_PLAIN_KERNELS(UNARY, BINARY, ARITHMETIC, COMPARE)        \
     UNARY(copy, x)                                                  \
     UNARY(neg, -x)                                                  \
-    UNARY(sqrt, real_sqrt(x))                                       \
     UNARY(rsqrt, 1 / real_sqrt(x))                                  \
     UNARY(abs, x < 0 ? -x : x + 0)                                  \
     UNARY(sign, (real)((x > 0) - (x < 0)))                          \
@@ -332,9 +331,9 @@ typedef struct br_kernels {
     const char *name; /* "avx512", "avx2", "baseline"; "i64", "bool" */
 
     BR_POINTWISE_KERNELS(BR_LOOP_FIELD, BR_LOOP_FIELD, BR_LOOP_FIELD)
-    br_loop exp, log, pow; /* kernels/exp_log.h */
-    br_loop where;         /* out = condition ? a : b; that is bool */
-    br_loop lerp;          /* out between start and end by a weight */
+    br_loop exp, log, pow, sqrt; /* kernels/exp_log.h */
+    br_loop where;               /* out = condition ? a : b; that is bool */
+    br_loop lerp;                /* out between start and end by a weight */
     br_loop logical_and, logical_or, logical_xor, logical_not; /* bool only */
 
     br_reduce sum;         /* from value 0 */

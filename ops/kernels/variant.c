@@ -61,6 +61,7 @@ const br_kernels BR_KERNEL_TABLE = {
     .exp = exp_loop,
     .log = log_loop,
     .pow = pow_loop,
+    .sqrt = sqrt_loop,
     .where = where_loop,
     .lerp = lerp_loop,
     .sum = sum_fold,

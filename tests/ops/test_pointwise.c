@@ -232,6 +232,27 @@ Test(pointwise, accuracy_of_pow)
     }
 }
 
+/* Every significand with both parities of the exponent, in the middle and at the ends of what is
+ * computed in another way than the rest, and what is special. */
+Test(pointwise, roots_are_rounded_to_nearest)
+{
+    enum { COUNT = 1 << 22 };
+    static const uint32_t starts[] = { 0,          0x0d400000, 0x0d800000, 0x3f800000, 0x3fc00000,
+                                       0x40000000, 0x40400000, 0x7f400000, 0x80000000 };
+    static float x[COUNT], y[COUNT];
+    for (size_t k = 0; k < sizeof starts / sizeof *starts; k++) {
+        for (uint32_t i = 0; i < COUNT; i++)
+            memcpy(&x[i], &(uint32_t){ starts[k] + i }, sizeof *x);
+        br_scope *scope = br_scope_begin();
+        br_copy_out(br_sqrt(br_from_f32(BR_SHAPE(COUNT), x)), y, sizeof y);
+        check_ok();
+        for (int i = 0; i < COUNT; i++)
+            cr_assert(agrees((double)y[i], (double)sqrtf(x[i]), 0, BR_F32),
+                      "sqrt(%a) is %a, not %a", (double)x[i], (double)y[i], (double)sqrtf(x[i]));
+        br_scope_end(scope);
+    }
+}
+
 /* The negative tail is exact in proportion, where 1 + erf(x / sqrt 2) would lose its digits. */
 Test(pointwise, gelu_tail)
 {
