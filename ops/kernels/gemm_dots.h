@@ -66,8 +66,8 @@ ALWAYS_INLINE void add_products(int rows, int columns, const dot_block *at, int6
 }
 
 /* sum[i * DOT_COLUMNS + j] += row i . column j, over products k .. k + count - 1, count being at
- * most DOT_RUN. `rows` and `columns` are constants after inlining; one row has two sums of vectors for each of
- * its own, since additions that wait for each other take longer than memory. */
+ * most DOT_RUN. `rows` and `columns` are constants after inlining; one row has two sums of vectors
+ * for each of its own, since additions that wait for each other take longer than memory. */
 ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t k, int64_t count,
                             real *sum)
 {
