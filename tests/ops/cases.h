@@ -1,4 +1,4 @@
-/* tests/ops/cases.h - what the tests of the table of operations share: a row's inputs, and calls. */
+/* tests/ops/cases.h - what the tests of the table of operations share: inputs of a row, calls. */
 #ifndef BR_TESTS_CASES_H
 #define BR_TESTS_CASES_H
 
