@@ -57,11 +57,6 @@ typedef struct pass {
     int64_t size;
 } pass;
 
-static void *moved(const void *p, int64_t bytes)
-{
-    return p ? (char *)(uintptr_t)p + bytes : NULL;
-}
-
 static void run_task(void *context, int64_t i)
 {
     const pass *a = context;
@@ -71,20 +66,20 @@ static void run_task(void *context, int64_t i)
     br_channel_work w = a->all;
     w.inner = p->inner;
     w.channels = p->channels - channel < p->chunk ? p->channels - channel : p->chunk;
-    w.first = moved(w.first, (piece * p->channels + channel) * (int64_t)sizeof(double));
-    w.second = moved(w.second, (piece * p->channels + channel) * (int64_t)sizeof(double));
+    w.first = br__moved(w.first, (piece * p->channels + channel) * (int64_t)sizeof(double));
+    w.second = br__moved(w.second, (piece * p->channels + channel) * (int64_t)sizeof(double));
     for (int64_t n = first; n < last && n < p->batch; n++) {
         int64_t at = (n * p->channels + channel) * p->inner * a->size;
         int64_t of_set = ((p->across ? 0 : n * p->channels) + channel) * a->size;
         br_channel_work item = w;
         item.count = (n - first) * p->inner;
-        item.x = moved(a->all.x, at);
-        item.dy = moved(a->all.dy, at);
-        item.out = moved(a->all.out, at);
-        item.mean = moved(a->all.mean, of_set);
-        item.scale = moved(a->all.scale, of_set);
-        item.slope = moved(a->all.slope, of_set);
-        item.shift = moved(a->all.shift, of_set);
+        item.x = br__moved(a->all.x, at);
+        item.dy = br__moved(a->all.dy, at);
+        item.out = br__moved(a->all.out, at);
+        item.mean = br__moved(a->all.mean, of_set);
+        item.scale = br__moved(a->all.scale, of_set);
+        item.slope = br__moved(a->all.slope, of_set);
+        item.shift = br__moved(a->all.shift, of_set);
         a->kernel(&item);
     }
 }

@@ -1,6 +1,6 @@
 /* ops/layer_norm.c - layer norm, and RMS norm, which is the same without a mean. Keeps x, weight,
  * and of each row the mean and 1 / sqrt(variance + eps). */
-#include "ops/kernels/kernels.h"
+#include "ops/ops_internal.h"
 #include "ops/view_internal.h"
 
 #include <float.h>
@@ -22,11 +22,6 @@ typedef struct job {
     int64_t size, rows_per_task;
 } job;
 
-static void *forward_by(const void *p, int64_t bytes)
-{
-    return p ? (char *)(uintptr_t)p + bytes : NULL;
-}
-
 static void run_task(void *context, int64_t i)
 {
     const job *j = context;
@@ -34,14 +29,14 @@ static void run_task(void *context, int64_t i)
     int64_t rows = first * j->all.n * j->size, row = first * j->size, sums = i * j->all.n * j->size;
     br_layer_norm_work work = j->all;
     work.rows = rest < j->rows_per_task ? rest : j->rows_per_task;
-    work.x = forward_by(work.x, rows);
-    work.dy = forward_by(work.dy, rows);
-    work.y = forward_by(work.y, rows);
-    work.dx = forward_by(work.dx, rows);
-    work.mean = forward_by(work.mean, row);
-    work.rstd = forward_by(work.rstd, row);
-    work.dweight = forward_by(work.dweight, sums);
-    work.dbias = forward_by(work.dbias, sums);
+    work.x = br__moved(work.x, rows);
+    work.dy = br__moved(work.dy, rows);
+    work.y = br__moved(work.y, rows);
+    work.dx = br__moved(work.dx, rows);
+    work.mean = br__moved(work.mean, row);
+    work.rstd = br__moved(work.rstd, row);
+    work.dweight = br__moved(work.dweight, sums);
+    work.dbias = br__moved(work.dbias, sums);
     j->kernel(&work);
 }
 

@@ -19,6 +19,12 @@ const br_kernels *br__kernels_of(br_dtype dtype);
 /* The kernel for t's dtype. NULL and an error that tells which dtypes have it if t's has not. */
 br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_t kernel);
 
+/* For the part of a kernel's work that a task does: p so many bytes further; NULL stays NULL. */
+static inline void *br__moved(const void *p, int64_t bytes)
+{
+    return p ? (char *)(uintptr_t)p + bytes : NULL;
+}
+
 /* ---- Scalars as operands --------------------------------------------------------------------- */
 
 /* A 0-d tensor on the stack, which loops take as any other operand. */

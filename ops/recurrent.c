@@ -68,11 +68,6 @@ typedef struct step_job {
     int64_t bytes, per_task;
 } step_job;
 
-static void *moved(const void *p, int64_t bytes)
-{
-    return p ? (char *)(uintptr_t)p + bytes : NULL;
-}
-
 static void run_rows(void *context, int64_t task)
 {
     const step_job *j = context;
@@ -80,12 +75,12 @@ static void run_rows(void *context, int64_t task)
     int64_t first = task * j->per_task, state = first * w.size * j->bytes;
     int64_t gates = state * br__gates_of(w.kind), kept = state * br__kept_of(w.kind);
     w.rows = w.rows - first < j->per_task ? w.rows - first : j->per_task;
-    w.gi = moved(w.gi, gates), w.gh = moved(w.gh, gates);
-    w.dgi = moved(w.dgi, gates), w.dgh = moved(w.dgh, gates);
-    w.h = moved(w.h, state), w.c = moved(w.c, state);
-    w.out = moved(w.out, state), w.c_out = moved(w.c_out, state);
-    w.dh = moved(w.dh, state), w.dc = moved(w.dc, state);
-    w.kept = moved(w.kept, kept);
+    w.gi = br__moved(w.gi, gates), w.gh = br__moved(w.gh, gates);
+    w.dgi = br__moved(w.dgi, gates), w.dgh = br__moved(w.dgh, gates);
+    w.h = br__moved(w.h, state), w.c = br__moved(w.c, state);
+    w.out = br__moved(w.out, state), w.c_out = br__moved(w.c_out, state);
+    w.dh = br__moved(w.dh, state), w.dc = br__moved(w.dc, state);
+    w.kept = br__moved(w.kept, kept);
     j->kernel(&w);
 }
 

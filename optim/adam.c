@@ -79,10 +79,9 @@ static bool prepare_adamw(br_job *job, const br_optim_options *options)
 static void update(const br_job *job, int64_t from, int64_t count)
 {
     br_tensor *const *state = job->slot->state;
-    br_tensor *most = state[MAX_EXP_AVG_SQ]; /* NULL without amsgrad */
     job->kernels->adam(count, br__element(job->param, from), br__element(job->grad, from),
                        br__element(state[EXP_AVG], from), br__element(state[EXP_AVG_SQ], from),
-                       most ? br__element(most, from) : NULL, &job->args.adam);
+                       br__element(state[MAX_EXP_AVG_SQ], from), &job->args.adam);
 }
 
 static void finish(br_job *job)

@@ -118,9 +118,11 @@ void br__slot_clear(br_slot *slot);
 br_named_list *br__scheduler_match(const br_scheduler *s, const br_named_list *state);
 void br__scheduler_restore(br_scheduler *s, const br_named_list *matched);
 
-/* Element `from` of a tensor without gaps. */
+/* Element `from` of a tensor without gaps; NULL without one. */
 static inline void *br__element(const br_tensor *t, int64_t from)
 {
+    if (!t)
+        return NULL;
     return t->data + from * (int64_t)br_dtype_size(t->dtype);
 }
 

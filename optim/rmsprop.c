@@ -40,18 +40,12 @@ static bool prepare(br_job *job, const br_optim_options *options)
     return true;
 }
 
-static void *element_or_null(const br_tensor *t, int64_t from)
-{
-    return t ? br__element(t, from) : NULL;
-}
-
 static void update(const br_job *job, int64_t from, int64_t count)
 {
     br_tensor *const *state = job->slot->state;
     job->kernels->rmsprop(count, br__element(job->param, from), br__element(job->grad, from),
-                          br__element(state[SQUARE_AVG], from),
-                          element_or_null(state[GRAD_AVG], from),
-                          element_or_null(state[MOMENTUM_BUFFER], from), &job->args.rmsprop);
+                          br__element(state[SQUARE_AVG], from), br__element(state[GRAD_AVG], from),
+                          br__element(state[MOMENTUM_BUFFER], from), &job->args.rmsprop);
 }
 
 static const br_optim_kind rmsprop_kind = { .name = "rmsprop",

@@ -44,9 +44,8 @@ static bool prepare(br_job *job, const br_optim_options *options)
 
 static void update(const br_job *job, int64_t from, int64_t count)
 {
-    br_tensor *buffer = job->slot->state[0]; /* NULL without momentum */
     job->kernels->sgd(count, br__element(job->param, from), br__element(job->grad, from),
-                      buffer ? br__element(buffer, from) : NULL, &job->args.sgd);
+                      br__element(job->slot->state[0], from), &job->args.sgd);
 }
 
 static const br_optim_kind sgd_kind = { .name = "sgd",
