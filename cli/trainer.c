@@ -396,8 +396,7 @@ int train_run(const train_request *request)
     return status;
 }
 
-/* ---- Looking at a run -------------------------------------------------------------------------
- */
+/* ---- Looking at a run ------------------------------------------------------------------------ */
 
 /* The recipe that a checkpoint is of; NULL and an error. */
 static const recipe *recipe_of(const char *checkpoint)

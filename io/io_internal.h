@@ -15,8 +15,7 @@
 
 bool br__is_utf8(const char *text);
 
-/* ---- Arena: many small blocks that are freed together ------------------------------------------
- */
+/* ---- Arena: many small blocks that are freed together ---------------------------------------- */
 
 typedef struct br_arena {
     struct br_arena_chunk *chunk;

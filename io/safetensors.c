@@ -17,8 +17,7 @@
 
 static const char op[] = "safetensors";
 
-/* ---- The file's bytes in memory ----------------------------------------------------------------
- */
+/* ---- The file's bytes in memory -------------------------------------------------------------- */
 
 static void release_mapping(void *context)
 {

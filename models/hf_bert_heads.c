@@ -64,8 +64,7 @@ static br_hf_bert_heads *new_heads(const br_hf_bert *bert, bool predictions, boo
     return self;
 }
 
-/* ---- BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction ------------------------
- */
+/* ---- BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction ---------------------- */
 
 static const char PRETRAINING[] = "BertForPreTraining", MASKED_LM[] = "BertForMaskedLM",
                   NEXT_SENTENCE[] = "BertForNextSentencePrediction",

@@ -15,8 +15,7 @@ bool br__layer_size(const char *op, const char *name, int64_t size, int64_t leas
     return !br_failed();
 }
 
-/* ---- What layers share ------------------------------------------------------------------------
- */
+/* ---- What layers share ----------------------------------------------------------------------- */
 
 void *br__layer_begin(size_t size, const char *class_name, br_forward_fn body)
 {

@@ -29,9 +29,7 @@ static void keep_weights(br_loss *self, br_tensor *weight, br_tensor *pos_weight
     self->pos_weight = br_buffer(self, "pos_weight", pos_weight);
 }
 
-/* ---- Distances
- * -------------------------------------------------------------------------------
- */
+/* ---- Distances ------------------------------------------------------------------------------- */
 
 static br_tensor *mse(const br_loss *self, br_tensor *const *in)
 {
@@ -77,9 +75,7 @@ br_loss *br_huber_loss_new(br_reduction reduction, double delta)
     return self;
 }
 
-/* ---- Probabilities
- * ---------------------------------------------------------------------------
- */
+/* ---- Probabilities --------------------------------------------------------------------------- */
 
 static br_cross_entropy_options class_options(const br_loss *self)
 {
@@ -160,9 +156,7 @@ br_loss *br_kl_div_loss_new(br_reduction reduction, bool log_target)
     return self;
 }
 
-/* ---- Margins
- * ---------------------------------------------------------------------------------
- */
+/* ---- Margins --------------------------------------------------------------------------------- */
 
 static br_tensor *cosine_embedding(const br_loss *self, br_tensor *const *in)
 {

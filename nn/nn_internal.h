@@ -105,8 +105,7 @@ enum { BR_COLLECT_BUFFERS = 1, BR_COLLECT_TEMPORARY = 2, BR_COLLECT_ALIASES = 4 
  * BR_COLLECT_ALIASES a tied tensor is there once, under its first name. NULL on error. */
 br_named_list *br__collect(const char *op, br_module *module, int what);
 
-/* ---- Loading a state dict in two steps ---------------------------------------------------------
- */
+/* ---- Loading a state dict in two steps ------------------------------------------------------- */
 
 /* br_load_state_dict() without the copying: NULL and an error if `source`, which must stay, does
  * not fit the module. */

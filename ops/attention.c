@@ -266,8 +266,7 @@ static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, con
     return br__attention(&a) ? out : NULL;
 }
 
-/* ---- The composition, for gradients of gradients ----------------------------------------------
- */
+/* ---- The composition, for gradients of gradients --------------------------------------------- */
 
 /* True where a query may not see a key; NULL: it sees them all. */
 static br_tensor *hidden_keys(const settings *s, br_tensor *const *in, int64_t queries,
@@ -324,8 +323,7 @@ static void compose(br_tensor *const *in, const void *params, br_tensor **out)
     out[0] = br_matmul(weights, value);
 }
 
-/* ---- The gradient -----------------------------------------------------------------------------
- */
+/* ---- The gradient ---------------------------------------------------------------------------- */
 
 /* A new tensor of the input's shape, but that the gradient of a mask with one column has one for
  * each key, which the tape sums. */

@@ -52,8 +52,7 @@ static int size_class(size_t bytes, size_t *capacity)
     return 4 * (log - 1) + (int)steps - 1;
 }
 
-/* ---- Large blocks; all under the lock ----------------------------------------------------------
- */
+/* ---- Large blocks; all under the lock -------------------------------------------------------- */
 
 static size_t page_size(size_t bytes)
 {

@@ -233,8 +233,7 @@ BR_API br_tensor *br_recorder_tensor(const br_recorder *recorder, int64_t i);
 /* The tensor of that full name, or NULL (no error). */
 BR_API br_tensor *br_recorder_get(const br_recorder *recorder, const char *name);
 
-/* ---- Layers (nn/layers.c, nn/activations.c, nn/containers.c) ----------------------------------
- */
+/* ---- Layers (nn/layers.c, activations.c, containers.c) --------------------------------------- */
 
 typedef struct br_linear {
     br_module base;
@@ -524,8 +523,7 @@ BR_API br_loss *br_triplet_margin_loss_new(const br_triplet_options *options,
 /* Its inputs are those of the function: br_loss_forward(loss, BR_INPUTS(input, target)). */
 BR_API br_tensor *br_loss_forward(br_loss *self, int n, br_tensor *const *inputs);
 
-/* ---- Attention and Transformer layers (nn/attention.c, nn/transformer.c) -----------------------
- */
+/* ---- Attention and Transformer layers (nn/attention.c, transformer*.c) ----------------------- */
 
 typedef struct br_multihead_attention_options {
     double dropout; /* of the weights */

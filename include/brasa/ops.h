@@ -34,7 +34,7 @@ BR_API br_tensor *br_div_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_rdiv_scalar(br_tensor *a, double s); /* s / a */
 BR_API br_tensor *br_pow_scalar(br_tensor *a, double s);
 
-/* ---- Functions of one element (ops/pointwise.c, activation.c): f32, f64 ---------------------- */
+/* ---- Functions of one element (ops/functions.c, activation.c): f32, f64 ---------------------- */
 
 BR_API br_tensor *br_exp(br_tensor *x);
 BR_API br_tensor *br_log(br_tensor *x);
@@ -118,7 +118,7 @@ typedef enum br_gelu_form {
 /* Gaussian error linear unit, Hendrycks and Gimpel, 2016. */
 BR_API br_tensor *br_gelu(br_tensor *x, br_gelu_form form);
 
-/* ---- Between tensors (ops/between.c) --------------------------------------------------------- */
+/* ---- Between tensors (ops/between.c, functions.c) -------------------------------------------- */
 
 /* Element by element, of any dtype; NaN if either is NaN. Equal elements share the gradient. */
 BR_API br_tensor *br_maximum(br_tensor *a, br_tensor *b);
@@ -192,7 +192,7 @@ BR_API br_tensor *br_to(br_tensor *x, br_dtype dtype);
 BR_API bool br_equal(br_tensor *a, br_tensor *b);
 BR_API bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol);
 
-/* ---- Reductions (ops/reduce.c, extreme.c, statistics.c) -------------------------------------- */
+/* ---- Reductions (ops/reduce.c, extreme.c, statistics.c, scan.c) ------------------------------ */
 
 /* Over all elements, to a 0-d tensor. Sums of i64 and bool are i64; means want f32 or f64. */
 BR_API br_tensor *br_sum(br_tensor *x);
@@ -254,7 +254,7 @@ BR_API br_tensor *br_topk(br_tensor *x, int64_t k, int64_t dim, bool largest, br
 BR_API br_tensor *br_median(br_tensor *x);
 BR_API br_tensor *br_median_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
 
-/* ---- Shapes and views (ops/view.c, slice.c, diagonal.c): any dtype --------------------------- */
+/* ---- Shapes and views (ops/view.c, slice.c, diagonal.c, arrange.c): any dtype ---------------- */
 
 /* A view where strides allow, else a copy. One size may be -1: it is inferred. */
 BR_API br_tensor *br_reshape(br_tensor *x, int ndim, const int64_t *sizes);
@@ -350,7 +350,7 @@ typedef enum br_pad_mode {
  * BR_DIMS(1, 1). */
 BR_API br_tensor *br_pad(br_tensor *x, int n, const int64_t *pad, br_pad_mode mode, double value);
 
-/* ---- Joining and indexing (ops/join.c, index.c, scatter.c, masked.c): any dtype -------------- */
+/* ---- Joining and indexing (ops/join.c, index.c, scatter*.c, masked.c, getitem.c): any dtype -- */
 
 /* Tensors of equal sizes but for `dim`, one after the other. Spell them with BR_INPUTS(a, b).
  * Tensors of shape [0] may be among any others, and add nothing. */
@@ -570,7 +570,7 @@ BR_API br_tensor *br_f_instance_norm(br_tensor *x, br_tensor *running_mean, br_t
  * choice is drawn from this thread's generator; 0 <= p <= 1. */
 BR_API br_tensor *br_f_dropout(br_tensor *x, double p, bool training);
 
-/* ---- Attention (ops/attention.c): f32, f64 --------------------------------------------------- */
+/* ---- Attention (ops/attention.c, rotary.c): f32, f64 ----------------------------------------- */
 
 typedef struct br_attention_options {
     double dropout_p; /* a probability is 0 with this one, else it is divided by 1 - dropout_p */

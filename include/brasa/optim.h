@@ -117,8 +117,7 @@ BR_API bool br_optim_step(br_optim *optim);
 BR_API br_named_list *br_optim_state_dict(br_optim *optim);
 BR_API bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state);
 
-/* ---- Learning rate schedulers (optim/scheduler.c) ---------------------------------------------
- */
+/* ---- Learning rate schedulers (optim/schedule*.c, and a file each for the larger ones) ------- */
 
 /* A scheduler sets the rates of an optimizer's groups, as torch.optim.lr_scheduler: making one sets
  * the rate of the first step, br_scheduler_step() after each br_optim_step() the next one. Rates
@@ -197,8 +196,7 @@ BR_API int64_t br_scheduler_last_epoch(const br_scheduler *scheduler);
 BR_API br_named_list *br_scheduler_state_dict(const br_scheduler *scheduler);
 BR_API bool br_scheduler_load_state_dict(br_scheduler *scheduler, const br_named_list *state);
 
-/* ---- Averages of weights (optim/averaged.c) ---------------------------------------------------
- */
+/* ---- Averages of weights (optim/averaged.c) -------------------------------------------------- */
 
 /* Averages of a model's parameters over the steps, as swa_utils.AveragedModel: the first update
  * copies, later ones give decay average + (1 - decay) parameter, or, with decay 0, the plain mean.

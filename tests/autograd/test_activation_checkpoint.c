@@ -9,8 +9,7 @@ TestSuite(activation_checkpoint, .init = check_begin, .fini = check_end);
 
 enum { WIDTH = 32, ROWS = 8 };
 
-/* ---- A stack of blocks ------------------------------------------------------------------------
- */
+/* ---- A stack of blocks ----------------------------------------------------------------------- */
 
 typedef struct block {
     br_tensor *w1, *w2;
@@ -189,8 +188,7 @@ Test(activation_checkpoint, five_deep_with_a_copied_context)
     br_scope_end(scope);
 }
 
-/* ---- Memory -----------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static int64_t peak_of(stack *s, br_tensor *x, bool checkpoints)
 {
@@ -256,8 +254,7 @@ Test(activation_checkpoint, destroy_is_called_once)
     br_scope_end(scope);
 }
 
-/* ---- Graphs -----------------------------------------------------------------------------------
- */
+/* ---- Graphs ---------------------------------------------------------------------------------- */
 
 Test(activation_checkpoint, retained_graph_and_part_of_it)
 {
@@ -324,8 +321,7 @@ Test(activation_checkpoint, absent_inputs_and_hooks_inside)
     br_scope_end(scope);
 }
 
-/* ---- What is refused --------------------------------------------------------------------------
- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 static br_tensor *changes_its_input(br_tensor *const *in, int n, void *context)
 {

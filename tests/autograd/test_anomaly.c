@@ -73,8 +73,7 @@ Test(anomaly, what_is_wanted_and_what_came_in)
     br_scope_end(scope);
 }
 
-/* ---- Backward ---------------------------------------------------------------------------------
- */
+/* ---- Backward -------------------------------------------------------------------------------- */
 
 typedef struct scorer {
     br_module base;
@@ -173,8 +172,7 @@ Test(anomaly, sums_of_gradients)
     br_scope_end(scope);
 }
 
-/* ---- Every operation --------------------------------------------------------------------------
- */
+/* ---- Every operation ------------------------------------------------------------------------- */
 
 static void *poisoned(void *context, size_t size, size_t alignment)
 {

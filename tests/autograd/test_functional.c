@@ -8,8 +8,7 @@
 
 TestSuite(functional, .init = check_begin, .fini = check_end);
 
-/* ---- The functions of record_functional.py ----------------------------------------------------
- */
+/* ---- The functions of record_functional.py --------------------------------------------------- */
 
 typedef struct point {
     br_tensor *at[2], *along[2], *vy;
@@ -104,8 +103,7 @@ Test(functional, hvp_and_hessian)
     br_scope_end(scope);
 }
 
-/* ---- Edges ------------------------------------------------------------------------------------
- */
+/* ---- Edges ----------------------------------------------------------------------------------- */
 
 static br_tensor *identity(br_tensor *const *in, int n, void *context)
 {
@@ -212,8 +210,7 @@ Test(functional, refusals)
     br_scope_end(scope);
 }
 
-/* ---- gradgradcheck ----------------------------------------------------------------------------
- */
+/* ---- gradgradcheck --------------------------------------------------------------------------- */
 
 typedef struct wrong {
     double factor;

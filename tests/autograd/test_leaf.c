@@ -16,8 +16,7 @@ static double grad_at(const br_tensor *t, int64_t i)
     return br_at(br_grad_of(t), BR_SHAPE(i));
 }
 
-/* ---- Leaves -----------------------------------------------------------------------------------
- */
+/* ---- Leaves ---------------------------------------------------------------------------------- */
 
 Test(leaf, what_is_one)
 {
@@ -91,8 +90,7 @@ Test(leaf, grad_mode_is_set_and_restored)
     br_scope_end(scope);
 }
 
-/* ---- Kept gradients and hooks -----------------------------------------------------------------
- */
+/* ---- Kept gradients and hooks ---------------------------------------------------------------- */
 
 static br_tensor *times(br_tensor *grad, void *context)
 {
@@ -168,8 +166,7 @@ Test(leaf, post_accumulate_grad_hook)
     br_scope_end(scope);
 }
 
-/* ---- Backward to chosen tensors ---------------------------------------------------------------
- */
+/* ---- Backward to chosen tensors -------------------------------------------------------------- */
 
 Test(leaf, backward_to_inputs)
 {
@@ -213,8 +210,7 @@ Test(leaf, backward_from_several_tensors)
     br_scope_end(scope);
 }
 
-/* ---- br_grad ----------------------------------------------------------------------------------
- */
+/* ---- br_grad --------------------------------------------------------------------------------- */
 
 Test(leaf, grad_materializes_zeros)
 {

@@ -191,8 +191,7 @@ Test(checkpoint, every_bit_counts_with_a_generator)
     flip_bits(3, 37);
 }
 
-/* ---- Files that are whole and do not fit -------------------------------------------------------
- */
+/* ---- Files that are whole and do not fit ----------------------------------------------------- */
 
 /* Saves the file again with one metadata value changed (NULL: left out), and the sum of the
  * metadata made right, by the rule in io/checkpoint.c. */

@@ -176,8 +176,7 @@ static const model models[] = {
     { "Transformer", make_transformer, forward_transformer },
 };
 
-/* ---- Training ---------------------------------------------------------------------------------
- */
+/* ---- Training -------------------------------------------------------------------------------- */
 
 /* Loss and gradients of one step from a seed, and the most bytes it had. */
 static double step(const model *m, void *self, br_tensor **grads, int64_t *n, int64_t *peak)

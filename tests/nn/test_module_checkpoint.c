@@ -90,8 +90,7 @@ Test(module_checkpoint, memory_falls_and_rises_again)
     br_free_module(model);
 }
 
-/* ---- A model of one's own ---------------------------------------------------------------------
- */
+/* ---- A model of one's own -------------------------------------------------------------------- */
 
 typedef struct counter {
     br_module base;
@@ -158,8 +157,7 @@ Test(module_checkpoint, what_cannot_run_again_says_so)
     br_scope_end(scope);
 }
 
-/* ---- Memory that runs out ---------------------------------------------------------------------
- */
+/* ---- Memory that runs out -------------------------------------------------------------------- */
 
 static bool build_and_train(void)
 {

@@ -48,8 +48,7 @@ static int count(const char *text, const char *part)
     return n;
 }
 
-/* ---- XML --------------------------------------------------------------------------------------
- */
+/* ---- XML ------------------------------------------------------------------------------------- */
 
 /* True if tags are closed in order, attributes are quoted, and text has no bare < or &. */
 static bool well_formed(const char *p)
@@ -109,8 +108,7 @@ Test(graph, the_check_of_xml_finds_what_is_wrong)
     cr_assert_not(well_formed("<a>"));
 }
 
-/* ---- What is drawn ----------------------------------------------------------------------------
- */
+/* ---- What is drawn --------------------------------------------------------------------------- */
 
 Test(graph, operations_leaves_and_names)
 {
@@ -155,8 +153,7 @@ Test(graph, shared_leaves_and_a_leaf_alone)
     br_scope_end(scope);
 }
 
-/* ---- Hostile names ----------------------------------------------------------------------------
- */
+/* ---- Hostile names --------------------------------------------------------------------------- */
 
 static void pass(br_node *node, br_tensor *dy, br_tensor **dx)
 {
@@ -191,8 +188,7 @@ Test(graph, names_may_hold_anything)
     br_scope_end(scope);
 }
 
-/* ---- Layout -----------------------------------------------------------------------------------
- */
+/* ---- Layout ---------------------------------------------------------------------------------- */
 
 /* No two boxes of a layer overlap, and lines go down. */
 static void check_layout(const char *svg)
@@ -248,8 +244,7 @@ Test(graph, many_lines_cross)
     br_scope_end(scope);
 }
 
-/* ---- Refusals ---------------------------------------------------------------------------------
- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 Test(graph, refusals)
 {
