@@ -1,0 +1,205 @@
+/* tensor/access.c - looking at a tensor: its shape, dtype and version, and its elements. */
+#include "tensor/tensor_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+int br_ndim(const br_tensor *t)
+{
+    return t ? t->ndim : -1;
+}
+
+/* As br__wrap_dim(), but a 0-d tensor has no dimension to ask for. */
+static bool has_dim(const char *op, const br_tensor *t, int64_t *dim)
+{
+    if (t && t->ndim > 0)
+        return br__wrap_dim(op, "dim", t, dim);
+    if (t)
+        br__fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", but t is 0-d: it has no dimensions",
+                 *dim);
+    return false;
+}
+
+int64_t br_size(const br_tensor *t, int64_t dim)
+{
+    return has_dim("size", t, &dim) ? t->sizes[dim] : -1;
+}
+
+int64_t br_stride(const br_tensor *t, int64_t dim)
+{
+    return has_dim("stride", t, &dim) ? t->strides[dim] : -1;
+}
+
+const int64_t *br_sizes(const br_tensor *t)
+{
+    return t ? t->sizes : NULL;
+}
+
+const int64_t *br_strides(const br_tensor *t)
+{
+    return t ? t->strides : NULL;
+}
+
+int64_t br_numel(const br_tensor *t)
+{
+    return t ? t->numel : -1;
+}
+
+br_dtype br_dtype_of(const br_tensor *t)
+{
+    return t ? t->dtype : BR_F32;
+}
+
+bool br_is_floating(const br_tensor *t)
+{
+    return t && (t->dtype == BR_F32 || t->dtype == BR_F64);
+}
+
+bool br_is_contiguous(const br_tensor *t)
+{
+    return t && t->contiguous;
+}
+
+bool br_same_shape(const br_tensor *a, const br_tensor *b)
+{
+    return a && b && a->ndim == b->ndim &&
+           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+}
+
+bool br_shares_storage(const br_tensor *a, const br_tensor *b)
+{
+    return a && b && a->storage == b->storage;
+}
+
+uint64_t br_tensor_version(const br_tensor *t)
+{
+    return t ? atomic_load(&t->storage->version) : 0;
+}
+
+void *br_data(const br_tensor *t)
+{
+    return br__required("data", "t", t) ? t->data : NULL;
+}
+
+static void *checked_data(const char *op, const br_tensor *t, br_dtype dtype)
+{
+    if (!br__has_dtype(op, "t", t, dtype))
+        return NULL;
+    if (!t->contiguous)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "t %s is not contiguous: use br_contiguous() or br_copy_out()",
+                        br__shape(t));
+    return t->data;
+}
+
+float *br_data_f32(const br_tensor *t)
+{
+    return checked_data("data_f32", t, BR_F32);
+}
+
+double *br_data_f64(const br_tensor *t)
+{
+    return checked_data("data_f64", t, BR_F64);
+}
+
+int64_t *br_data_i64(const br_tensor *t)
+{
+    return checked_data("data_i64", t, BR_I64);
+}
+
+bool *br_data_bool(const br_tensor *t)
+{
+    return checked_data("data_bool", t, BR_BOOL);
+}
+
+static double load(const char *p, br_dtype dtype)
+{
+    switch (dtype) {
+    case BR_F32:
+        return (double)*(const float *)p;
+    case BR_F64:
+        return *(const double *)p;
+    case BR_I64:
+        return (double)*(const int64_t *)p;
+    case BR_BOOL:
+        return (double)*(const bool *)p;
+    }
+    return NAN;
+}
+
+static bool one_element(const char *op, const br_tensor *t)
+{
+    if (!br__required(op, "t", t))
+        return false;
+    if (t->numel != 1)
+        br__fail(BR_ERROR_SHAPE, op, "t %s has %" PRId64 " elements, must have one", br__shape(t),
+                 t->numel);
+    return t->numel == 1;
+}
+
+double br_item(const br_tensor *t)
+{
+    return one_element("item", t) ? load(t->data, t->dtype) : NAN;
+}
+
+int64_t br_item_i64(const br_tensor *t)
+{
+    if (!one_element("item_i64", t))
+        return 0;
+    if (t->dtype == BR_I64)
+        return *(const int64_t *)(const void *)t->data;
+    double value = load(t->data, t->dtype);
+    if (!(value >= -0x1p63 && value < 0x1p63)) {
+        br__fail(BR_ERROR_ARGUMENT, "item_i64", "%g is not representable as an integer", value);
+        return 0;
+    }
+    return (int64_t)value;
+}
+
+double br_at(const br_tensor *t, int ndim, const int64_t *index)
+{
+    if (!br__required("at", "t", t))
+        return NAN;
+    if (ndim != t->ndim || (ndim > 0 && !index)) {
+        br__fail(BR_ERROR_INDEX, "at", "%d indices for t %s", ndim, br__shape(t));
+        return NAN;
+    }
+    int64_t offset = 0;
+    for (int i = 0; i < ndim; i++) {
+        int64_t k = index[i] < 0 ? index[i] + t->sizes[i] : index[i];
+        if (k < 0 || k >= t->sizes[i]) {
+            br__fail(BR_ERROR_INDEX, "at", "index %" PRId64 " of dimension %d is outside t %s",
+                     index[i], i, br__shape(t));
+            return NAN;
+        }
+        offset += k * t->strides[i];
+    }
+    return load(t->data + offset * (int64_t)br_dtype_size(t->dtype), t->dtype);
+}
+
+bool br_copy_out(const br_tensor *t, void *out, size_t bytes)
+{
+    if (!br__required("copy_out", "t", t))
+        return false;
+    size_t size = (size_t)t->numel * br_dtype_size(t->dtype);
+    if (bytes != size || (!out && size > 0)) {
+        br__fail(BR_ERROR_ARGUMENT, "copy_out", "t %s of %s has %zu bytes, out has room for %zu",
+                 br__shape(t), br_dtype_name(t->dtype), size, out ? bytes : 0);
+        return false;
+    }
+    if (t->contiguous) {
+        if (size > 0)
+            memcpy(out, t->data, size);
+        return true;
+    }
+    /* The copy loops want a tensor to write to. */
+    br_scope *scope = br_scope_begin();
+    br_tensor *dense = br__new("copy_out", t->ndim, t->sizes, t->dtype);
+    if (dense) {
+        br__copy(dense, t);
+        memcpy(out, dense->data, size);
+    }
+    br_scope_end(scope);
+    return dense != NULL;
+}
