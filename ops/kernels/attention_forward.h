@@ -77,8 +77,12 @@ static void expand_bools(const br_strided *mask, const score_block *b, int64_t r
     for (int64_t i = 0; i < rows; i++) {
         const unsigned char *from =
             (const unsigned char *)mask->at + (b->first + i) * mask->row + b->key * mask->column;
-        for (int64_t k = 0; k < b->keys; k++)
-            to[i * KEYS + k] = from[k * mask->column] ? 0 : -(real)INFINITY;
+        real *row = to + i * KEYS;
+        if (mask->column == 1)
+            FOR_EACH(real, k, b->keys, row[k] = from[k] ? 0 : -(real)INFINITY;)
+        else
+            for (int64_t k = 0; k < b->keys; k++)
+                row[k] = from[k * mask->column] ? 0 : -(real)INFINITY;
     }
 }
 

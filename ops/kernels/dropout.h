@@ -33,6 +33,7 @@ static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, c
 {
     enum { RUN = 512 };
     const real scale = (real)d->scale;
+    const uint32_t threshold = d->threshold;
     uint64_t bits[RUN / 2];
     uint32_t draw[RUN];
     for (int64_t i = 0; i < n; i += RUN) {
@@ -41,8 +42,7 @@ static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, c
         for (int64_t k = 0; k < RUN / 2; k++)
             bits[k] = random_bits(d->key, (uint64_t)((first + i) / 2 + k));
         memcpy(draw, bits, sizeof draw);
-        for (int64_t k = 0; k < (n - i < RUN ? n - i : RUN); k++)
-            y[k] = draw[k] < d->threshold ? 0 : x[k] * scale;
+        FOR_EACH(real, k, n - i < RUN ? n - i : RUN, y[k] = draw[k] < threshold ? 0 : x[k] * scale;)
     }
 }
 

@@ -54,11 +54,20 @@ ORDINARY_LOOP(log, LOG_KEY, LOG_MOST, log_ordinary, real_log)
 
 static void load_run(real *to, const char *from, int64_t step, int64_t n)
 {
-    if (step == sizeof(real))
+    if (step == sizeof(real) && n > 1)
         memcpy(to, from, (size_t)n * sizeof(real));
     else
         for (int64_t i = 0; i < n; i++)
             to[i] = *(const real *)(const void *)(from + i * step);
+}
+
+static void store_run(const real *from, char *to, int64_t step, int64_t n)
+{
+    if (step == sizeof(real) && n > 1)
+        memcpy(to, from, (size_t)n * sizeof(real));
+    else
+        for (int64_t i = 0; i < n; i++)
+            *(real *)(void *)(to + i * step) = from[i];
 }
 
 static inline bool power_is_ordinary(real a, real b)
@@ -66,13 +75,12 @@ static inline bool power_is_ordinary(real a, real b)
     return LOG_KEY(a) <= LOG_MOST && EXP_KEY(b) < bits_of(INFINITY) << 1;
 }
 
-static void pow_run(int64_t n, const real *a, const real *b, real *y)
+EVERY_WIDTH static void pow_run(int64_t n, const real *a, const real *b, real *y)
 {
     int others = 0;
     for (int64_t i = 0; i < n; i++)
         others |= !power_is_ordinary(a[i], b[i]);
-    for (int64_t i = 0; i < n; i++)
-        y[i] = pow_ordinary(a[i], b[i]);
+    FOR_EVERY(i, n, y[i] = pow_ordinary(a[i], b[i]);)
     for (int64_t i = 0; others && i < n; i++)
         if (!power_is_ordinary(a[i], b[i]))
             y[i] = powf(a[i], b[i]);
@@ -87,8 +95,7 @@ static void pow_loop(int64_t n, char *const *data, const int64_t *s, const void 
         load_run(a, data[1] + i * s[1], s[1], count);
         load_run(b, data[2] + i * s[2], s[2], count);
         pow_run(count, a, b, y);
-        for (int64_t k = 0; k < count; k++)
-            AT(real, 0, i + k, s[0]) = y[k];
+        store_run(y, data[0] + i * s[0], s[0], count);
     }
 }
 

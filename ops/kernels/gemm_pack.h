@@ -9,16 +9,17 @@
 #include "ops/kernels/kernels.h"
 
 #include <stddef.h>
+#include <string.h>
 #if defined(__AVX512F__)
 #    include <immintrin.h>
 #endif
 
 #if defined(__AVX512F__)
-enum { VECTOR_BYTES = 64, TILE_ROWS = 12, STEPS = 16 };
+enum { TILE_ROWS = 12, STEPS = 16 };
 #elif defined(__AVX__)
-enum { VECTOR_BYTES = 32, TILE_ROWS = 6, STEPS = 32 };
+enum { TILE_ROWS = 6, STEPS = 32 };
 #else
-enum { VECTOR_BYTES = 16, TILE_ROWS = 6, STEPS = 32 };
+enum { TILE_ROWS = 6, STEPS = 32 };
 #endif
 enum {
     VECTOR = VECTOR_BYTES / sizeof(real),
@@ -214,8 +215,7 @@ ALWAYS_INLINE void pack(real *to, int width, int64_t count, int64_t k, const rea
 {
     if (step == 1 && count == width) {
         for (int64_t p = 0; p < k; p++)
-            for (int w = 0; w < width; w++)
-                to[p * width + w] = from[p * k_step + w];
+            memcpy(to + p * width, from + p * k_step, (size_t)width * sizeof(real));
     } else if (step == 1) {
         for (int64_t p = 0; p < k; p++)
             for (int64_t w = 0; w < count; w++)
@@ -239,8 +239,7 @@ static void pack_columns(real *to, int64_t m, int64_t k, const real *a, int64_t 
             for (int64_t i = group; i < end && p + AHEAD < k; i += LINE)
                 __builtin_prefetch(a + (p + AHEAD) * a_col + i);
             for (int64_t i = group; i < end; i += TILE_ROWS)
-                for (int64_t q = 0; q < TILE_ROWS; q++)
-                    to[i * k + p * TILE_ROWS + q] = a[p * a_col + i + q];
+                memcpy(to + i * k + p * TILE_ROWS, a + p * a_col + i, TILE_ROWS * sizeof(real));
         }
     }
 }

@@ -10,6 +10,46 @@
 #    define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+#if defined(__AVX512F__)
+enum { VECTOR_BYTES = 64 };
+#elif defined(__AVX__)
+enum { VECTOR_BYTES = 32 };
+#else
+enum { VECTOR_BYTES = 16 };
+#endif
+
+/* for (int64_t i = 0; i < n; i++) body, of which no iteration depends on another: as many as fill
+ * vectors of the type, then the rest one at a time. The compiler makes vector code of what is sure
+ * to fill vectors, and of nothing else: other widths and starts would be copies of the loop. */
+#define FOR_EACH(type, i, n, ...)                                                          \
+    {                                                                                      \
+        enum { PER_VECTOR = VECTOR_BYTES / sizeof(type) };                                 \
+        const int64_t count_of_##i = (n), whole_##i = count_of_##i & -(int64_t)PER_VECTOR; \
+        for (int64_t first_##i = 0; first_##i < whole_##i; first_##i += PER_VECTOR)        \
+            INDEPENDENT                                                                    \
+        for (int lane = 0; lane < PER_VECTOR; lane++) {                                    \
+            const int64_t i = first_##i + lane;                                            \
+            __VA_ARGS__                                                                    \
+        }                                                                                  \
+        for (int64_t i = whole_##i; i < count_of_##i; i++)                                 \
+            __VA_ARGS__                                                                    \
+    }
+
+/* The same for vectors that are not filled, too, in functions that are made for EVERY_WIDTH: where
+ * a rest is dear, or where a vector of bytes is several of floats. */
+#if defined(__clang__)
+#    define EVERY_WIDTH
+#else
+#    define EVERY_WIDTH __attribute__((optimize("vect-cost-model=dynamic")))
+#endif
+#define FOR_EVERY(i, n, ...)                       \
+    {                                              \
+        const int64_t count_of_##i = (n);          \
+        INDEPENDENT                                \
+        for (int64_t i = 0; i < count_of_##i; i++) \
+            __VA_ARGS__                            \
+    }
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 /* Loops of few iterations that are spelled out, so that what they work on can be registers. */
 #if defined(__clang__)

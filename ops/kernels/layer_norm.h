@@ -35,11 +35,10 @@ static void layer_norm_row(const br_layer_norm_work *w, int64_t row)
         ((real *)w->mean)[row] = mean;
     ((real *)w->rstd)[row] = rstd;
     if (weight && bias)
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
+        FOR_EACH(real, i, n, y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];)
     else
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - mean) * rstd * (weight ? weight[i] : 1) + (bias ? bias[i] : 0);
+        FOR_EACH(real, i, n,
+                 y[i] = (x[i] - mean) * rstd * (weight ? weight[i] : 1) + (bias ? bias[i] : 0);)
 }
 
 static void layer_norm_kernel(const br_layer_norm_work *w)
@@ -77,10 +76,10 @@ ALWAYS_INLINE void layer_norm_dx(const br_layer_norm_work *w, const real *weight
         add_block_sums(x + i, dy + i, weight ? weight + i : NULL, block_at(i, n), mean, rstd,
                        &sum_g, &sum_gx);
     real mean_g = w->mean ? (real)(sum_g / (double)n) : 0, mean_gx = (real)(sum_gx / (double)n);
-    for (int64_t i = 0; i < n; i++) {
+    FOR_EACH(real, i, n, {
         real g = weight ? dy[i] * weight[i] : dy[i];
         dx[i] = rstd * (g - mean_g - (x[i] - mean) * rstd * mean_gx);
-    }
+    })
 }
 
 static void layer_norm_grad_kernel(const br_layer_norm_work *w)
@@ -96,11 +95,9 @@ static void layer_norm_grad_kernel(const br_layer_norm_work *w)
         else if (w->dx)
             layer_norm_dx(w, NULL, row, mean, rstd);
         if (dweight)
-            for (int64_t i = 0; i < n; i++)
-                dweight[i] += dy[i] * ((x[i] - mean) * rstd);
+            FOR_EACH(real, i, n, dweight[i] += dy[i] * ((x[i] - mean) * rstd);)
         if (dbias)
-            for (int64_t i = 0; i < n; i++)
-                dbias[i] += dy[i];
+            FOR_EACH(real, i, n, dbias[i] += dy[i];)
     }
 }
 

@@ -33,55 +33,63 @@
             by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, SIZE, 0, 0)); \
             return;                                                              \
         }                                                                        \
-        FOR_EACH_ELEMENT                                                         \
-        {                                                                        \
+        FOR_EACH(type, i, n, {                                                   \
             const type x = AT(const type, 1, i, SIZE);                           \
             AT(type, 0, i, SIZE) = expression;                                   \
-        }                                                                        \
+        })                                                                       \
     }
 
-#define BINARY_DENSE(name, type, out_type, expression)                              \
+#define BINARY_ELEMENT(type, out_type, expression)                                 \
+    {                                                                              \
+        const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
+        AT(out_type, 0, i, OUT_SIZE) = expression;                                 \
+    }
+
+#define BINARY_BY_BLOCKS(name)                                                      \
     if (n > 1 && (s[0] != OUT_SIZE || s[1] != SIZE || s[2] != SIZE)) {              \
         by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
         return;                                                                     \
-    }                                                                               \
-    FOR_EACH_ELEMENT                                                                \
-    {                                                                               \
-        const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE);  \
-        AT(out_type, 0, i, OUT_SIZE) = expression;                                  \
     }
 
-#define BINARY_LOOP(name, type, out_type, expression)              \
-    LOOP(name)                                                     \
-    {                                                              \
-        enum { SIZE = sizeof(type), OUT_SIZE = sizeof(out_type) }; \
-        BINARY_DENSE(name, type, out_type, expression)             \
+#define BINARY_LOOP(name, type, out_type, expression)                    \
+    LOOP(name)                                                           \
+    {                                                                    \
+        enum { SIZE = sizeof(type), OUT_SIZE = sizeof(out_type) };       \
+        BINARY_BY_BLOCKS(name)                                           \
+        FOR_EACH(type, i, n, BINARY_ELEMENT(type, out_type, expression)) \
+    }
+
+#define COMPARE_LOOP(name, type, expression)                    \
+    EVERY_WIDTH LOOP(name)                                      \
+    {                                                           \
+        enum { SIZE = sizeof(type), OUT_SIZE = 1 };             \
+        BINARY_BY_BLOCKS(name)                                  \
+        FOR_EVERY(i, n, BINARY_ELEMENT(type, bool, expression)) \
     }
 
 /* The same, with forms for a scalar. */
-#define ARITHMETIC_LOOP(name, type, expression)            \
-    LOOP(name)                                             \
-    {                                                      \
-        enum { SIZE = sizeof(type), OUT_SIZE = SIZE };     \
-        if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {   \
-            const type b = AT(const type, 2, 0, SIZE);     \
-            FOR_EACH_ELEMENT                               \
-            {                                              \
-                const type a = AT(const type, 1, i, SIZE); \
-                AT(type, 0, i, SIZE) = expression;         \
-            }                                              \
-            return;                                        \
-        }                                                  \
-        if (s[0] == SIZE && s[1] == 0 && s[2] == SIZE) {   \
-            const type a = AT(const type, 1, 0, SIZE);     \
-            FOR_EACH_ELEMENT                               \
-            {                                              \
-                const type b = AT(const type, 2, i, SIZE); \
-                AT(type, 0, i, SIZE) = expression;         \
-            }                                              \
-            return;                                        \
-        }                                                  \
-        BINARY_DENSE(name, type, type, expression)         \
+#define ARITHMETIC_LOOP(name, type, expression)                 \
+    EVERY_WIDTH LOOP(name)                                      \
+    {                                                           \
+        enum { SIZE = sizeof(type), OUT_SIZE = SIZE };          \
+        if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {        \
+            const type b = AT(const type, 2, 0, SIZE);          \
+            FOR_EVERY(i, n, {                                   \
+                const type a = AT(const type, 1, i, SIZE);      \
+                AT(type, 0, i, SIZE) = expression;              \
+            })                                                  \
+            return;                                             \
+        }                                                       \
+        if (s[0] == SIZE && s[1] == 0 && s[2] == SIZE) {        \
+            const type a = AT(const type, 1, 0, SIZE);          \
+            FOR_EVERY(i, n, {                                   \
+                const type b = AT(const type, 2, i, SIZE);      \
+                AT(type, 0, i, SIZE) = expression;              \
+            })                                                  \
+            return;                                             \
+        }                                                       \
+        BINARY_BY_BLOCKS(name)                                  \
+        FOR_EVERY(i, n, BINARY_ELEMENT(type, type, expression)) \
     }
 
 #define TERNARY_LOOP(name, type, expression)                                           \
@@ -92,36 +100,33 @@
             by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, SIZE, SIZE, SIZE)); \
             return;                                                                    \
         }                                                                              \
-        FOR_EACH_ELEMENT                                                               \
-        {                                                                              \
+        FOR_EACH(type, i, n, {                                                         \
             const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
             const type c = AT(const type, 3, i, SIZE);                                 \
             AT(type, 0, i, SIZE) = expression;                                         \
-        }                                                                              \
+        })                                                                             \
     }
 
 #define WHERE_LOOP(name, type)                                                         \
-    LOOP(name)                                                                         \
+    EVERY_WIDTH LOOP(name)                                                             \
     {                                                                                  \
         enum { SIZE = sizeof(type) };                                                  \
         if (s[0] == SIZE && s[1] == 1 && s[2] == 0 && s[3] == SIZE) {                  \
             const type a = AT(const type, 2, 0, SIZE);                                 \
-            FOR_EACH_ELEMENT                                                           \
-            {                                                                          \
+            FOR_EVERY(i, n, {                                                          \
                 const type b = AT(const type, 3, i, SIZE);                             \
                 AT(type, 0, i, SIZE) = data[1][i] ? a : b;                             \
-            }                                                                          \
+            })                                                                         \
             return;                                                                    \
         }                                                                              \
         if (n > 1 && (s[0] != SIZE || s[1] != 1 || s[2] != SIZE || s[3] != SIZE)) {    \
             by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, 1, SIZE, SIZE));    \
             return;                                                                    \
         }                                                                              \
-        FOR_EACH_ELEMENT                                                               \
-        {                                                                              \
+        FOR_EVERY(i, n, {                                                              \
             const type a = AT(const type, 2, i, SIZE), b = AT(const type, 3, i, SIZE); \
             AT(type, 0, i, SIZE) = data[1][i] ? a : b;                                 \
-        }                                                                              \
+        })                                                                             \
     }
 
 /* Loops that call a function for each element, and so need no form but this. */

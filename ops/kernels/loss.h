@@ -19,19 +19,17 @@ static double dot_kernel(int64_t n, const void *x, const void *w)
 
 static void take_off(int64_t n, real spread, const real *restrict w, real *restrict dx)
 {
-    for (int64_t i = 0; i < n; i++)
-        dx[i] -= w ? spread * w[i] : spread;
+    FOR_EACH(real, i, n, dx[i] -= w ? spread * w[i] : spread;)
 }
 
 /* dx = all exp(x - log_sum) - spread w - own onehot(target), w being 1 where it is NULL */
-static void cross_entropy_grad_kernel(int64_t n, const void *x_row, const void *w,
-                                      const br_cross_entropy_row *r, void *dx_row)
+EVERY_WIDTH static void cross_entropy_grad_kernel(int64_t n, const void *x_row, const void *w,
+                                                  const br_cross_entropy_row *r, void *dx_row)
 {
     const real *restrict x = x_row;
     real *restrict dx = dx_row;
     const real shift = (real)r->log_sum, factor = (real)r->all;
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = exp_negative(x[i] - shift) * factor;
+    FOR_EVERY(i, n, dx[i] = exp_negative(x[i] - shift) * factor;)
     if (r->spread != 0)
         take_off(n, (real)r->spread, w, dx);
     dx[r->target] -= (real)r->own;

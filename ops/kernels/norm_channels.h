@@ -14,11 +14,11 @@ static void add_single_moments(const br_channel_work *w)
     const real *restrict x = w->x;
     double *restrict mean = w->first, *restrict squares = w->second;
     const double part = 1 / (double)(w->count + 1);
-    for (int64_t c = 0; c < w->channels; c++) {
+    FOR_EACH(real, c, w->channels, {
         double delta = (double)x[c] - mean[c];
         mean[c] += delta * part;
         squares[c] += delta * ((double)x[c] - mean[c]);
-    }
+    })
 }
 
 /* A channel's own mean and squares while it is in the cache, joined with those so far by the rule
@@ -47,16 +47,14 @@ static void channel_norm(const br_channel_work *w)
     if (w->inner == 1) {
         const real *restrict x = w->x;
         real *restrict y = w->out;
-        for (int64_t c = 0; c < w->channels; c++)
-            y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
+        FOR_EACH(real, c, w->channels, y[c] = (x[c] - mean[c]) * scale[c] + shift[c];)
         return;
     }
     for (int64_t c = 0; c < w->channels; c++) {
         const real *restrict x = (const real *)w->x + c * w->inner;
         real *restrict y = (real *)w->out + c * w->inner;
         const real m = mean[c], a = scale[c], b = shift[c];
-        for (int64_t i = 0; i < w->inner; i++)
-            y[i] = (x[i] - m) * a + b;
+        FOR_EACH(real, i, w->inner, y[i] = (x[i] - m) * a + b;)
     }
 }
 
@@ -69,10 +67,10 @@ static void channel_products(const br_channel_work *w)
     if (w->inner == 1) {
         const real *restrict x = w->x, *restrict dy = w->dy;
         double *restrict sums = w->first, *restrict products = w->second;
-        for (int64_t c = 0; c < w->channels; c++) {
+        FOR_EACH(real, c, w->channels, {
             sums[c] += (double)dy[c];
             products[c] += (double)(dy[c] * (x[c] - mean[c]));
-        }
+        })
         return;
     }
     for (int64_t c = 0; c < w->channels; c++) {
@@ -91,8 +89,8 @@ static void channel_norm_grad(const br_channel_work *w)
     if (w->inner == 1) {
         const real *restrict x = w->x, *restrict dy = w->dy;
         real *restrict dx = w->out;
-        for (int64_t c = 0; c < w->channels; c++)
-            dx[c] = dy[c] * scale[c] + (x[c] - mean[c]) * slope[c] + shift[c];
+        FOR_EACH(real, c, w->channels,
+                 dx[c] = dy[c] * scale[c] + (x[c] - mean[c]) * slope[c] + shift[c];)
         return;
     }
     for (int64_t c = 0; c < w->channels; c++) {
@@ -100,8 +98,7 @@ static void channel_norm_grad(const br_channel_work *w)
         const real *restrict dy = (const real *)w->dy + c * w->inner;
         real *restrict dx = (real *)w->out + c * w->inner;
         const real m = mean[c], a = scale[c], s = slope[c], b = shift[c];
-        for (int64_t i = 0; i < w->inner; i++)
-            dx[i] = dy[i] * a + (x[i] - m) * s + b;
+        FOR_EACH(real, i, w->inner, dx[i] = dy[i] * a + (x[i] - m) * s + b;)
     }
 }
 

@@ -25,12 +25,10 @@ static const real *downhill(int64_t n, const real *g, const real *p, double weig
     const real sign = maximize ? -1 : 1, decay = (real)weight_decay;
     if (!maximize && weight_decay == 0)
         return g;
-    FOR_EACH_ELEMENT
-    d[i] = sign * g[i];
+    FOR_EACH(real, i, n, d[i] = sign * g[i];)
     if (weight_decay == 0)
         return d;
-    FOR_EACH_ELEMENT
-    d[i] += decay * p[i];
+    FOR_EACH(real, i, n, d[i] += decay * p[i];)
     return d;
 }
 
@@ -43,8 +41,7 @@ ALWAYS_INLINE void adam_piece(int64_t n, real *p, const real *d, real *m, real *
     const real weight1 = (real)(1 - args->beta1), weight2 = (real)(1 - args->beta2);
     const real beta2 = (real)args->beta2, eps = (real)args->eps, root = (real)args->root;
     const real step_size = (real)args->step_size, keep = (real)args->keep;
-    FOR_EACH_ELEMENT
-    {
+    FOR_EACH(real, i, n, {
         const real mean = m[i] + weight1 * (d[i] - m[i]);
         const real square = beta2 * v[i] + weight2 * d[i] * d[i];
         real scale = square;
@@ -53,7 +50,7 @@ ALWAYS_INLINE void adam_piece(int64_t n, real *p, const real *d, real *m, real *
         m[i] = mean;
         v[i] = square;
         p[i] = keep * p[i] - step_size * mean / (real_sqrt(scale) / root + eps);
-    }
+    })
 }
 
 static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
@@ -75,8 +72,7 @@ static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg,
 static void step_down(int64_t n, real *p, const real *d, double lr)
 {
     const real size = (real)lr;
-    FOR_EACH_ELEMENT
-    p[i] -= size * d[i];
+    FOR_EACH(real, i, n, p[i] -= size * d[i];)
 }
 
 /* b = momentum b + (1 - dampening) d, or d at first; to = b or, as Nesterov has it,
@@ -88,13 +84,11 @@ static const real *add_momentum(int64_t n, const real *d, real *b, const br_sgd_
     if (args->first) {
         memcpy(b, d, (size_t)n * sizeof *b);
     } else {
-        FOR_EACH_ELEMENT
-        b[i] = momentum * b[i] + weight * d[i];
+        FOR_EACH(real, i, n, b[i] = momentum * b[i] + weight * d[i];)
     }
     if (!args->nesterov)
         return b;
-    FOR_EACH_ELEMENT
-    to[i] = d[i] + momentum * b[i];
+    FOR_EACH(real, i, n, to[i] = d[i] + momentum * b[i];)
     return to;
 }
 
@@ -120,26 +114,22 @@ static void rmsprop_piece(int64_t n, const real *d, real *v, real *a, const br_r
     const real alpha = (real)args->alpha, weight = (real)(1 - args->alpha), eps = (real)args->eps;
     real centered[PIECE];
     const real *square = v;
-    FOR_EACH_ELEMENT
-    v[i] = alpha * v[i] + weight * d[i] * d[i];
+    FOR_EACH(real, i, n, v[i] = alpha * v[i] + weight * d[i] * d[i];)
     if (a) {
-        FOR_EACH_ELEMENT
-        {
+        FOR_EACH(real, i, n, {
             a[i] += weight * (d[i] - a[i]);
             centered[i] = v[i] - a[i] * a[i];
-        }
+        })
         square = centered;
     }
-    FOR_EACH_ELEMENT
-    move[i] = d[i] / (real_sqrt(square[i]) + eps);
+    FOR_EACH(real, i, n, move[i] = d[i] / (real_sqrt(square[i]) + eps);)
 }
 
 /* b = move += momentum b */
 static void keep_speed(int64_t n, real *move, real *b, double momentum)
 {
     const real part = (real)momentum;
-    FOR_EACH_ELEMENT
-    b[i] = move[i] = part * b[i] + move[i];
+    FOR_EACH(real, i, n, b[i] = move[i] = part * b[i] + move[i];)
 }
 
 static void rmsprop_update(int64_t n, void *param, const void *grad, void *square_avg,
@@ -161,11 +151,10 @@ static void rmsprop_update(int64_t n, void *param, const void *grad, void *squar
 static void adagrad_piece(int64_t n, real *p, const real *d, real *s, const br_adagrad_args *args)
 {
     const real lr = (real)args->lr, eps = (real)args->eps;
-    FOR_EACH_ELEMENT
-    {
+    FOR_EACH(real, i, n, {
         s[i] += d[i] * d[i];
         p[i] -= lr * d[i] / (real_sqrt(s[i]) + eps);
-    }
+    })
 }
 
 static void adagrad_update(int64_t n, void *param, const void *grad, void *sum,
@@ -188,11 +177,10 @@ static void muon_update(int64_t n, void *param, const void *grad, const void *di
     const real *g = grad, *d = direction;
     const real keep = (real)args->keep, step_size = (real)args->step_size;
     const real weight = (real)args->weight;
-    FOR_EACH_ELEMENT
-    {
+    FOR_EACH(real, i, n, {
         b[i] += weight * (g[i] - b[i]);
         p[i] = keep * p[i] - step_size * d[i];
-    }
+    })
 }
 
 /* Lanes that are summed apart, so that the order does not depend on the instruction set. */

@@ -13,7 +13,7 @@
 #define REAL_UNARY(name, expression)      UNARY_LOOP(name##_loop, real, expression)
 #define REAL_BINARY(name, expression)     BINARY_LOOP(name##_loop, real, real, expression)
 #define REAL_ARITHMETIC(name, expression) ARITHMETIC_LOOP(name##_loop, real, expression)
-#define REAL_COMPARE(name, expression)    BINARY_LOOP(name##_loop, real, bool, expression)
+#define REAL_COMPARE(name, expression)    COMPARE_LOOP(name##_loop, real, expression)
 #define CALLED_UNARY(name, expression)    UNARY_CALLS(name##_loop, real, expression)
 #define CALLED_BINARY(name, expression)   BINARY_CALLS(name##_loop, real, expression)
 

@@ -20,8 +20,7 @@ static void apply_to(real *x, int64_t n, br_loop loop)
 static void add_parts(int64_t n, const real *restrict gi, const real *restrict gh,
                       real *restrict sum)
 {
-    for (int64_t k = 0; k < n; k++)
-        sum[k] = gi[k] + gh[k];
+    FOR_EACH(real, k, n, sum[k] = gi[k] + gh[k];)
 }
 
 /* h = tanh or ReLU of both parts */
@@ -39,11 +38,9 @@ static void lstm_row(int64_t n, const real *gi, const real *gh, const real *rest
     apply_to(gates, 2 * n, sigmoid_loop);
     apply_to(gates + 2 * n, n, tanh_loop);
     apply_to(gates + 3 * n, n, sigmoid_loop);
-    for (int64_t k = 0; k < n; k++)
-        out[k] = c_out[k] = gates[n + k] * c[k] + gates[k] * gates[2 * n + k];
+    FOR_EACH(real, k, n, out[k] = c_out[k] = gates[n + k] * c[k] + gates[k] * gates[2 * n + k];)
     apply_to(out, n, tanh_loop);
-    for (int64_t k = 0; k < n; k++)
-        out[k] *= gates[3 * n + k];
+    FOR_EACH(real, k, n, out[k] *= gates[3 * n + k];)
 }
 
 /* h = (1 - z) m + z h', m = tanh(gi_m + r gh_m); gates lie r, z, m, and gh_m behind them */
@@ -54,11 +51,9 @@ static void gru_row(int64_t n, const real *gi, const real *gh, const real *restr
     add_parts(2 * n, gi, gh, gates);
     apply_to(gates, 2 * n, sigmoid_loop);
     memcpy(q, gh + 2 * n, (size_t)n * sizeof *q);
-    for (int64_t k = 0; k < n; k++)
-        m[k] = gi[2 * n + k] + gates[k] * gh[2 * n + k];
+    FOR_EACH(real, k, n, m[k] = gi[2 * n + k] + gates[k] * gh[2 * n + k];)
     apply_to(m, n, tanh_loop);
-    for (int64_t k = 0; k < n; k++)
-        out[k] = (1 - z[k]) * m[k] + z[k] * h[k];
+    FOR_EACH(real, k, n, out[k] = (1 - z[k]) * m[k] + z[k] * h[k];)
 }
 
 static void recurrent_step(const br_recurrent_work *w)
@@ -83,11 +78,9 @@ static void rnn_row_grad(bool relu, int64_t n, const real *restrict h, const rea
                          real *restrict dgi)
 {
     if (relu)
-        for (int64_t k = 0; k < n; k++)
-            dgi[k] = h[k] > 0 ? dh[k] : 0;
+        FOR_EACH(real, k, n, dgi[k] = h[k] > 0 ? dh[k] : 0;)
     else
-        for (int64_t k = 0; k < n; k++)
-            dgi[k] = dh[k] * (1 - h[k] * h[k]);
+        FOR_EACH(real, k, n, dgi[k] = dh[k] * (1 - h[k] * h[k]);)
 }
 
 static void lstm_row_grad(int64_t n, const real *restrict gates, const real *restrict c_before,
@@ -97,7 +90,7 @@ static void lstm_row_grad(int64_t n, const real *restrict gates, const real *res
     real *restrict of_c = dgi + 3 * n; /* tanh c, until its gradient is there */
     memcpy(of_c, c, (size_t)n * sizeof *c);
     apply_to(of_c, n, tanh_loop);
-    for (int64_t k = 0; k < n; k++) {
+    FOR_EACH(real, k, n, {
         real i = gates[k], f = gates[n + k], g = gates[2 * n + k], o = gates[3 * n + k];
         real t = of_c[k], d = dc[k] + dh[k] * o * (1 - t * t);
         dgi[k] = d * g * i * (1 - i);
@@ -105,13 +98,13 @@ static void lstm_row_grad(int64_t n, const real *restrict gates, const real *res
         dgi[2 * n + k] = d * i * (1 - g * g);
         of_c[k] = dh[k] * t * o * (1 - o);
         dc[k] = d * f;
-    }
+    })
 }
 
 static void gru_row_grad(int64_t n, const real *restrict gates, const real *restrict h_before,
                          real *restrict dh, real *restrict dgi, real *restrict dgh)
 {
-    for (int64_t k = 0; k < n; k++) {
+    FOR_EACH(real, k, n, {
         real r = gates[k], z = gates[n + k], m = gates[2 * n + k], q = gates[3 * n + k];
         real dm = dh[k] * (1 - z) * (1 - m * m), dr = dm * q * r * (1 - r);
         real dz = dh[k] * (h_before[k] - m) * z * (1 - z);
@@ -120,7 +113,7 @@ static void gru_row_grad(int64_t n, const real *restrict gates, const real *rest
         dgi[2 * n + k] = dm;
         dgh[2 * n + k] = dm * r;
         dh[k] *= z;
-    }
+    })
 }
 
 static void recurrent_step_grad(const br_recurrent_work *w)

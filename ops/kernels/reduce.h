@@ -95,8 +95,7 @@ __attribute__((always_inline)) static inline void add_rows(const br_fold *f, int
     for (int k = 0; k < 8; k++)
         x[k] = element(f, row + (k < count ? k : 0), 0);
     br_accumulator *value = f->value;
-    INDEPENDENT
-    for (int64_t j = 0; j < f->columns; j++) {
+    FOR_EVERY(j, f->columns, {
         real sum = x[0][j];
         if (count > 1)
             sum += x[1][j];
@@ -105,10 +104,10 @@ __attribute__((always_inline)) static inline void add_rows(const br_fold *f, int
         if (count > 4)
             sum += (x[4][j] + x[5][j]) + (x[6][j] + x[7][j]);
         value[j].f += (double)sum;
-    }
+    })
 }
 
-static void sum_rows(const br_fold *f)
+EVERY_WIDTH static void sum_rows(const br_fold *f)
 {
     int64_t i = 0;
     for (; i + 8 <= f->rows; i += 8)
@@ -189,9 +188,7 @@ typedef bool takes_place(real b, real a);
 EXTREME void extreme_row(const real *x, int64_t step, int64_t columns, br_accumulator *value,
                          extreme_of_two of_two)
 {
-    INDEPENDENT
-    for (int64_t j = 0; j < columns; j++)
-        value[j].f = (double)of_two((real)value[j].f, x[j * step]);
+    FOR_EACH(real, j, columns, value[j].f = (double)of_two((real)value[j].f, x[j * step]);)
 }
 
 EXTREME void extreme_fold(const br_fold *f, extreme_of_two of_two, extreme_of_run of_run)
@@ -232,15 +229,14 @@ EXTREME void place_in_run(const real *x, int64_t n, int64_t first, br_accumulato
 
 /* The same, with the number of the row. */
 EXTREME void place_in_row(const real *x, int64_t step, int64_t columns, int64_t row,
-                          br_accumulator *value, int64_t *index, takes_place takes)
-{
-    INDEPENDENT
-    for (int64_t j = 0; j < columns; j++) {
-        real candidate = x[j * step];
-        bool take = takes(candidate, (real)value[j].f);
-        value[j].f = take ? (double)candidate : value[j].f;
-        index[j] = take ? row : index[j];
-    }
+                          br_accumulator *value, int64_t *index, takes_place takes){
+    FOR_EACH(real, j, columns,
+             {
+                 real candidate = x[j * step];
+                 bool take = takes(candidate, (real)value[j].f);
+                 value[j].f = take ? (double)candidate : value[j].f;
+                 index[j] = take ? row : index[j];
+             })
 }
 
 EXTREME void place_fold(const br_fold *f, extreme_of_run of_run, takes_place takes)

@@ -46,9 +46,7 @@ static void prod_fold(const br_fold *f)
     const int64_t step = f->column_stride / (int64_t)sizeof(real);
     for (int64_t i = 0; i < f->rows; i++) {
         const real *x = element(f, i, 0);
-        INDEPENDENT
-        for (int64_t j = 0; j < f->columns; j++)
-            f->value[j].f *= (double)x[j * step];
+        FOR_EACH(real, j, f->columns, f->value[j].f *= (double)x[j * step];)
     }
 }
 

@@ -9,11 +9,15 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
-/* What -O2 makes of these loops takes a tenth to a fifth longer where rows lie side by side. In
- * f64, which is for checks, the size counts. */
-#if defined(__GNUC__) && !defined(__clang__) && !defined(BR_KERNEL_F64)
+/* Made for every width (hints.h), since rows side by side may be few. What -O2 makes of these loops
+ * takes a tenth to a fifth longer there; in f64, which is for checks, and without AVX the size
+ * counts. */
+#if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC push_options
-#    pragma GCC optimize("O3")
+#    pragma GCC optimize("vect-cost-model=dynamic")
+#    if defined(__AVX__) && !defined(BR_KERNEL_F64)
+#        pragma GCC optimize("O3")
+#    endif
 #endif
 
 enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES, EXP_RUN = 16 };
@@ -138,15 +142,13 @@ static void softmax_row(const real *restrict x, real *restrict y, int64_t n)
     for (int64_t i = 0; i < n; i += BLOCK)
         sum += exp_block(x + i, block_at(i, n), most, y + i);
     real scale = (real)(1 / sum);
-    for (int64_t i = 0; i < n; i++)
-        y[i] *= scale;
+    FOR_EACH(real, i, n, y[i] *= scale;)
 }
 
 static void log_softmax_row(const real *restrict x, real *restrict y, int64_t n)
 {
     real most = largest_of(x, n), log_sum = (real)log(exp_sum(x, n, most));
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] - most - log_sum;
+    FOR_EACH(real, i, n, y[i] = x[i] - most - log_sum;)
 }
 
 /* dx = y (dy - sum of y dy) */
@@ -154,8 +156,7 @@ static void softmax_grad_row(const real *restrict y, const real *restrict dy, re
                              int64_t n)
 {
     real sum = (real)sum_of_products(y, dy, n);
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = y[i] * (dy[i] - sum);
+    FOR_EACH(real, i, n, dx[i] = y[i] * (dy[i] - sum);)
 }
 
 /* dx = dy - exp(y) sum of dy */
@@ -163,8 +164,7 @@ static void log_softmax_grad_row(const real *restrict y, const real *restrict dy
                                  int64_t n)
 {
     real sum = (real)sum_of_row(dy, n);
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = dy[i] - exp_negative(y[i]) * sum;
+    FOR_EVERY(i, n, dx[i] = dy[i] - exp_negative(y[i]) * sum;)
 }
 
 /* ---- Across rows side by side ---------------------------------------------------------------- */
@@ -174,37 +174,30 @@ static void log_softmax_grad_row(const real *restrict y, const real *restrict dy
 /* e = exp(x - most), and its sum goes to sum. */
 static void exp_across(const real *x, const real *most, real *e, double *sum, int64_t rows)
 {
-    INDEPENDENT
-    for (int64_t j = 0; j < rows; j++) {
+    FOR_EVERY(j, rows, {
         e[j] = exp_negative(x[j] - most[j]);
         sum[j] += (double)e[j];
-    }
+    })
 }
 
 static void larger_across(const real *x, real *most, int64_t rows)
 {
-    INDEPENDENT
-    for (int64_t j = 0; j < rows; j++)
-        most[j] = larger(most[j], x[j]);
+    FOR_EVERY(j, rows, most[j] = larger(most[j], x[j]);)
 }
 
 static void minus_across(const real *x, const real *b, real *y, int64_t rows)
 {
-    INDEPENDENT
-    for (int64_t j = 0; j < rows; j++)
-        y[j] = x[j] - b[j];
+    FOR_EVERY(j, rows, y[j] = x[j] - b[j];)
 }
 
 static void times_across(const real *b, real *y, int64_t rows)
 {
-    INDEPENDENT
-    for (int64_t j = 0; j < rows; j++)
-        y[j] *= b[j];
+    FOR_EVERY(j, rows, y[j] *= b[j];)
 }
 
 /* Element i of row j is x[i * step + j], and the same of y; rows is at most TILE. */
-static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
-                           bool log_of)
+FOR_ANY_N static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
+                                     bool log_of)
 {
     real most[TILE], e[TILE], last[TILE];
     double sum[TILE] = { 0 };
@@ -232,36 +225,27 @@ static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int6
 static void add_across(const real *y, const real *dy, double *total, int64_t rows)
 {
     if (y) {
-        INDEPENDENT
-        for (int64_t j = 0; j < rows; j++)
-            total[j] += (double)(y[j] * dy[j]);
+        FOR_EVERY(j, rows, total[j] += (double)(y[j] * dy[j]);)
     } else {
-        INDEPENDENT
-        for (int64_t j = 0; j < rows; j++)
-            total[j] += (double)dy[j];
+        FOR_EVERY(j, rows, total[j] += (double)dy[j];)
     }
 }
 
 /* dx = dy - exp(y) sum of dy for log softmax, else y (dy - sum of y dy) */
-static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t n, int64_t rows,
-                                int64_t step, bool log_of)
+FOR_ANY_N static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t n,
+                                          int64_t rows, int64_t step, bool log_of)
 {
     double total[TILE] = { 0 };
     real sum[TILE];
     const int64_t end = n * step;
     for (int64_t k = 0; k < end; k += step)
         add_across(log_of ? NULL : y + k, dy + k, total, rows);
-    for (int64_t j = 0; j < rows; j++)
-        sum[j] = (real)total[j];
+    FOR_EVERY(j, rows, sum[j] = (real)total[j];)
     for (int64_t k = 0; k < end; k += step) {
         if (log_of) {
-            INDEPENDENT
-            for (int64_t j = 0; j < rows; j++)
-                dx[k + j] = dy[k + j] - exp_negative(y[k + j]) * sum[j];
+            FOR_EVERY(j, rows, dx[k + j] = dy[k + j] - exp_negative(y[k + j]) * sum[j];)
         } else {
-            INDEPENDENT
-            for (int64_t j = 0; j < rows; j++)
-                dx[k + j] = y[k + j] * (dy[k + j] - sum[j]);
+            FOR_EVERY(j, rows, dx[k + j] = y[k + j] * (dy[k + j] - sum[j]);)
         }
     }
 }
@@ -323,7 +307,7 @@ static void softmax_grad_kernel(const br_softmax_work *w)
     }
 }
 
-#if defined(__GNUC__) && !defined(__clang__) && !defined(BR_KERNEL_F64)
+#if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC pop_options
 #endif
 
