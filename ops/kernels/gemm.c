@@ -20,8 +20,8 @@ enum {
     SPREAD_PANELS = 12,      /* of B that make a copy of A worth while where it could do without */
     PACKING_COST = 32,       /* of an element, in multiplications */
     BLIS_PIECES = 8,
-    FEW_DOTS = 12,   /* rows or columns of C that are multiplied by dot products */
-    DOT_LENGTH = 16, /* products in a sum, for each of them, at least */
+    FEW_DOTS = 12,          /* rows or columns of C that are multiplied by dot products */
+    DOT_SQUARE_LENGTH = 48, /* products in a sum where there are few rows and few columns */
 };
 
 struct piece;
@@ -48,6 +48,11 @@ typedef struct piece {
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 /* a / b, rounded up. */
@@ -164,13 +169,13 @@ static void multiply_by_tiles(const job *j, const piece *p)
 
 /* Rows times columns that lie in one piece each. Of one row this is all there is to be done; where
  * there are few rows or columns it spares the copy of B that tiles want, and tiles would be left
- * half empty, if sums are long enough for it that putting their lanes together does not cost more.
- */
-static bool takes_dots(const br_gemm *g)
+ * half empty, if sums are so long that putting their lanes together does not cost more. */
+static bool takes_dots(const br_gemm_kernels *kernels, const br_gemm *g)
 {
-    const int64_t few = min64(g->m, g->n);
+    const int64_t few = min64(g->m, g->n), many = max64(g->m, g->n);
     return g->a_col == 1 && g->b_row == 1 && !g->b_rows &&
-           (g->m == 1 || (few <= FEW_DOTS && g->k >= DOT_LENGTH * few));
+           (g->m == 1 || (few <= FEW_DOTS && g->k >= kernels->dot_length * few) ||
+            (many <= kernels->dot_square && g->k >= DOT_SQUARE_LENGTH));
 }
 
 static void multiply_by_dots(const job *j, const piece *p)
@@ -221,10 +226,19 @@ static void multiply_by_blis(const job *j, const piece *p)
     multiply_block(&adding, p, p->row, p->row_end, 0, 0);
 }
 
+/* Pieces begin with a whole tile, or block of dot products, whose single last row is summed in
+ * another order than others. */
+static int64_t row_unit(const job *j)
+{
+    return j->multiply == multiply_by_dots ? j->kernels->dot_rows : j->kernels->gemm_rows;
+}
+
 /* Start of part number i of `parts` of a length, in whole units. */
 static int64_t part_start(int64_t length, int64_t unit, int64_t i, int64_t parts)
 {
-    return min64(ratio(length, unit) * i / parts * unit, length);
+    if (i == 0 || i == parts) /* in a batch of small products divisions count */
+        return i == 0 ? 0 : length;
+    return ratio(length, unit) * i / parts * unit;
 }
 
 /* Piece number i: of one of the batch's products. */
@@ -240,7 +254,7 @@ static void run_piece(const job *j, int64_t i, void *buffer)
         b += at * g->b_batch[d];
         c += at * g->c_batch[d];
     }
-    const int64_t height = j->kernels->gemm_rows, width = j->kernels->gemm_columns;
+    const int64_t height = row_unit(j), width = j->kernels->gemm_columns;
     piece p = { .a = (const char *)g->a + a * j->size,
                 .b = (const char *)g->b + b * j->size,
                 .c = (char *)g->c + c * j->size,
@@ -269,7 +283,7 @@ static void run_team(void *context, int64_t team)
  * the packing of its rows of A and columns of B. */
 static void cut(job *j, int64_t parts)
 {
-    const int64_t height = j->kernels->gemm_rows, tall = ratio(j->g->m, height);
+    const int64_t height = row_unit(j), tall = ratio(j->g->m, height);
     const int64_t width = j->kernels->gemm_columns, wide = ratio(j->g->n, width);
     double least = INFINITY;
     for (int64_t columns = min64(parts, wide); columns >= 1; columns--) {
@@ -384,7 +398,7 @@ static bool multiply(const br_gemm *g)
               .kernels = br__gemm_kernels(g->is_double),
               .size = g->is_double ? sizeof(double) : sizeof(float),
               .multiply = multiply_by_tiles };
-    if (takes_dots(g))
+    if (takes_dots(j.kernels, g))
         j.multiply = multiply_by_dots;
     else if (takes_blis(j.kernels, g))
         j.multiply = multiply_by_blis;

@@ -8,26 +8,38 @@
 
 #include "ops/kernels/gemm_tile.h"
 
+/* Rows and columns of a block; where dot products pay (kernels.h), measured. */
 #if defined(__AVX512F__)
-enum { DOT_ROWS = 4 };
+enum { DOT_ROWS = 5, DOT_COLUMNS = 5, DOT_LENGTH = 16, DOT_SQUARE = 10 };
+#elif defined(__AVX__)
+enum { DOT_ROWS = 3, DOT_COLUMNS = 4, DOT_LENGTH = 32, DOT_SQUARE = 0 };
 #else
-enum { DOT_ROWS = 2 };
+enum { DOT_ROWS = 2, DOT_COLUMNS = VECTOR < 4 ? VECTOR : 4, DOT_LENGTH = 16, DOT_SQUARE = 10 };
 #endif
-/* Columns side by side, and the products summed in vectors before they are put together, which
- * keeps the error of long sums small. */
-enum { DOT_COLUMNS = 4, DOTS = DOT_ROWS * DOT_COLUMNS, DOT_RUN = 4096 };
+/* The products summed in vectors before they are put together, which keeps the error of long sums
+ * small. */
+enum { DOTS = DOT_ROWS * DOT_COLUMNS, DOT_RUN = 4096 };
 
-/* Lane i of the result is the sum of the lanes of row[i]: a transpose whose rows are added as they
- * come to be. */
-#define FOLD(lanes, w, row)                                                                      \
-    UNROLLED                                                                                     \
-    for (int low = 0; low < (w); low++)                                                          \
-        row[low] = __builtin_shufflevector(row[low], row[low + (w)], INDEX_##lanes(LOW, w, 0)) + \
-                   __builtin_shufflevector(row[low], row[low + (w)], INDEX_##lanes(HIGH, w, 0));
-#define FOLD_2(row)  FOLD(2, 1, row)
-#define FOLD_4(row)  FOLD(4, 2, row) FOLD(4, 1, row)
-#define FOLD_8(row)  FOLD(8, 4, row) FOLD(8, 2, row) FOLD(8, 1, row)
-#define FOLD_16(row) FOLD(16, 8, row) FOLD(16, 4, row) FOLD(16, 2, row) FOLD(16, 1, row)
+/* Vectors that the sums of a block are put together in. */
+enum { DOT_VECTORS = (DOTS + VECTOR - 1) / VECTOR };
+
+/* Halves the vectors: the sums of neighbouring blocks of w lanes, of an even one's in even blocks
+ * and of an odd one's in odd blocks. Half of what is moved stays in its lanes, which costs less. */
+#define KEPT(w, t)  ((t) / (w) % 2 == 0 ? (t) : VECTOR + (t))
+#define MOVED(w, t) ((t) / (w) % 2 == 0 ? (t) + (w) : VECTOR + (t) - (w))
+#define FOLD(lanes, w, count, row)                                                  \
+    UNROLLED                                                                        \
+    for (int i = 0; i < ((count) + (w)-1) / (w); i += 2) {                          \
+        const vec a = row[i], b = row[i + 1 < ((count) + (w)-1) / (w) ? i + 1 : i]; \
+        row[i / 2] = __builtin_shufflevector(a, b, INDEX_##lanes(KEPT, w, 0)) +     \
+                     __builtin_shufflevector(a, b, INDEX_##lanes(MOVED, w, 0));     \
+    }
+#define FOLD_2(count, row) FOLD(2, 1, count, row)
+#define FOLD_4(count, row) FOLD(4, 1, count, row) FOLD(4, 2, count, row)
+#define FOLD_8(count, row) FOLD(8, 1, count, row) FOLD(8, 2, count, row) FOLD(8, 4, count, row)
+#define FOLD_16(count, row) \
+    FOLD(16, 1, count, row) FOLD(16, 2, count, row) FOLD(16, 4, count, row) FOLD(16, 8, count, row)
+/* Lane i of the first vectors is the sum of the lanes of row[i]. */
 #if defined(__AVX512F__)
 #    define FOLD_ALL BY_TYPE(FOLD_16, FOLD_8)
 #elif defined(__AVX__)
@@ -52,34 +64,35 @@ ALWAYS_INLINE vec load_at_most(const real *from, int64_t count)
 ALWAYS_INLINE void add_products(int rows, int columns, const dot_block *at, int64_t k,
                                 int64_t count, vec *lanes)
 {
-    vec b[DOT_COLUMNS];
+    vec a[DOT_ROWS];
     UNROLLED
-    for (int j = 0; j < columns; j++)
-        b[j] = load_at_most(at->column[j] + k, count);
+    for (int i = 0; i < rows; i++)
+        a[i] = load_at_most(at->row[i] + k, count);
     UNROLLED
-    for (int i = 0; i < rows; i++) {
-        const vec a = load_at_most(at->row[i] + k, count);
+    for (int j = 0; j < columns; j++) {
+        const vec b = load_at_most(at->column[j] + k, count);
         UNROLLED
-        for (int j = 0; j < columns; j++)
-            lanes[i * DOT_COLUMNS + j] += a * b[j];
+        for (int i = 0; i < rows; i++)
+            lanes[i * columns + j] += a[i] * b;
     }
 }
 
-/* sum[i * DOT_COLUMNS + j] += row i . column j, over products k .. k + count - 1, count being at
- * most DOT_RUN. `rows` and `columns` are constants after inlining; one row has two sums of vectors
- * for each of its own, since additions that wait for each other take longer than memory. */
+/* sum[i * columns + j] += row i . column j, over products k .. k + count - 1, count being at most
+ * DOT_RUN; what is behind the last sum in its vector changes too. `rows` and `columns` are
+ * constants after inlining; one row has two sums of vectors for each of its own, since additions
+ * that wait for each other take longer than memory. */
 ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t k, int64_t count,
-                            real *sum)
+                            vec *sum)
 {
-    enum { SUMS = (int)DOTS < (int)VECTOR ? (int)VECTOR : (int)DOTS };
     const int64_t step = rows == 1 ? 2 * VECTOR : VECTOR;
-    vec lanes[SUMS], odd[DOT_COLUMNS];
+    vec lanes[DOTS], odd[DOT_COLUMNS];
     UNROLLED
-    for (int i = 0; i < SUMS; i++)
-        lanes[i] = (vec){ 0 };
-    UNROLLED
-    for (int j = 0; j < DOT_COLUMNS; j++)
+    for (int j = 0; j < columns; j++) {
         odd[j] = (vec){ 0 };
+        UNROLLED
+        for (int i = 0; i < rows; i++)
+            lanes[i * columns + j] = (vec){ 0 };
+    }
     const int64_t end = k + count;
     for (; k + step <= end; k += step) {
         add_products(rows, columns, at, k, VECTOR, lanes);
@@ -94,31 +107,28 @@ ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t 
         add_products(rows, columns, at, k, end - k, lanes);
     if (rows == 1)
         UNROLLED
-    for (int j = 0; j < DOT_COLUMNS; j++)
+    for (int j = 0; j < columns; j++)
         lanes[j] += odd[j];
+    FOLD_ALL(rows * columns, lanes)
     UNROLLED
-    for (int i = 0; i < rows * DOT_COLUMNS; i += VECTOR) {
-        vec *row = lanes + i;
-        FOLD_ALL(row)
-        for (int lane = 0; lane < VECTOR && i + lane < rows * DOT_COLUMNS; lane++)
-            sum[i + lane] += row[0][lane];
-    }
+    for (int i = 0; i * VECTOR < rows * columns; i++)
+        sum[i] += lanes[i];
 }
 
-typedef void dots_fn(const dot_block *at, int64_t k, int64_t count, real *sum);
+typedef void dots_fn(const dot_block *at, int64_t k, int64_t count, vec *sum);
 
 /* What a row by one column gives is what it gives among others. */
-static void dot_1(const dot_block *at, int64_t k, int64_t count, real *sum)
+static void dot_1(const dot_block *at, int64_t k, int64_t count, vec *sum)
 {
     add_dots(1, 1, at, k, count, sum);
 }
 
-static void dots_1(const dot_block *at, int64_t k, int64_t count, real *sum)
+static void dots_1(const dot_block *at, int64_t k, int64_t count, vec *sum)
 {
     add_dots(1, DOT_COLUMNS, at, k, count, sum);
 }
 
-static void dots_all(const dot_block *at, int64_t k, int64_t count, real *sum)
+static void dots_all(const dot_block *at, int64_t k, int64_t count, vec *sum)
 {
     add_dots(DOT_ROWS, DOT_COLUMNS, at, k, count, sum);
 }
@@ -127,21 +137,13 @@ static void dots_all(const dot_block *at, int64_t k, int64_t count, real *sum)
 ALWAYS_INLINE void store_sums(const br_gemm_block *g, int64_t i, int64_t j, const real *sum,
                               int64_t columns)
 {
-    const real *bias = (const real *)g->bias + j;
     real *to = (real *)g->c + i * g->c_row + j;
-    if (columns == DOT_COLUMNS) {
-        quad v = *(const quad_at *)sum;
-        if (g->bias)
-            v += *(const quad_at *)bias;
-        if (g->accumulate)
-            v += *(quad_at *)to;
-        *(quad_at *)to = v;
-        return;
-    }
-    for (int64_t c = 0; c < columns; c++) {
-        const real v = g->bias ? sum[c] + bias[c] : sum[c];
-        to[c] = g->accumulate ? to[c] + v : v;
-    }
+    vec v = load_part(sum, columns);
+    if (g->bias)
+        v += load_part((const real *)g->bias + j, columns);
+    if (g->accumulate)
+        v += load_part(to, columns);
+    store_part(to, v, columns);
 }
 
 /* Rows of C from i on, columns from j on. */
@@ -158,12 +160,12 @@ static void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j)
     UNROLLED
     for (int c = 0; c < DOT_COLUMNS; c++, column += c < columns ? g->b_col : 0)
         at.column[c] = column;
-    real sum[DOTS] = { 0 };
+    vec sum[DOT_VECTORS] = { 0 };
     dots_fn *dots = rows > 1 ? dots_all : columns > 1 ? dots_1 : dot_1;
     for (int64_t k = 0; k < g->k; k += DOT_RUN)
         dots(&at, k, g->k - k < DOT_RUN ? g->k - k : DOT_RUN, sum);
     for (int64_t r = 0; r < rows; r++)
-        store_sums(g, i + r, j, sum + r * DOT_COLUMNS, columns);
+        store_sums(g, i + r, j, (const real *)sum + r * DOT_COLUMNS, columns);
 }
 
 /* What there is less of is walked inside, so that it stays in the caches. */

@@ -174,18 +174,40 @@ ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64
 /* clang-format on */
 #define EXCHANGE(lanes, w, row)                                                \
     UNROLLED                                                                   \
-    for (int i = 0; i < (lanes); i++) {                                        \
+    for (int i = 0; i < QUAD; i++) {                                           \
         if (i & (w))                                                           \
             continue;                                                          \
         vec a = row[i], b = row[i + (w)];                                      \
         row[i] = __builtin_shufflevector(a, b, INDEX_##lanes(LOW, w, 0));      \
         row[i + w] = __builtin_shufflevector(a, b, INDEX_##lanes(HIGH, w, 0)); \
     }
-#define EXCHANGE_2(row) EXCHANGE(2, 1, row)
-#define EXCHANGE_4(row) EXCHANGE(4, 2, row) EXCHANGE(4, 1, row)
-#define EXCHANGE_8(row) EXCHANGE(8, 4, row) EXCHANGE(8, 2, row) EXCHANGE(8, 1, row)
-#define EXCHANGE_16(row) \
-    EXCHANGE(16, 8, row) EXCHANGE(16, 4, row) EXCHANGE(16, 2, row) EXCHANGE(16, 1, row)
+#define EXCHANGE_2(row)  EXCHANGE(2, 1, row)
+#define EXCHANGE_4(row)  EXCHANGE(4, 2, row) EXCHANGE(4, 1, row)
+#define EXCHANGE_8(row)  EXCHANGE(8, 2, row) EXCHANGE(8, 1, row)
+#define EXCHANGE_16(row) EXCHANGE(16, 2, row) EXCHANGE(16, 1, row)
+
+/* Lanes of a vector that are loaded from one row when squares are transposed: loads that put them
+ * in their places spare half of the shuffles. */
+enum { QUAD = VECTOR < 4 ? VECTOR : 4, QUADS = VECTOR / QUAD };
+
+/* Group g of the vector comes from row[g * QUAD] + p. */
+ALWAYS_INLINE vec load_groups(const real *const *row, int64_t p)
+{
+#if defined(__AVX512F__) && !defined(BR_KERNEL_F64)
+    __m512 v = _mm512_broadcast_f32x4(_mm_loadu_ps(row[0] + p));
+    v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(row[4] + p));
+    v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(row[8] + p));
+    return (vec)_mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(row[12] + p));
+#elif defined(__AVX512F__)
+    __m512d v = _mm512_broadcast_f64x4(_mm256_loadu_pd(row[0] + p));
+    return (vec)_mm512_mask_broadcast_f64x4(v, 0xf0, _mm256_loadu_pd(row[4] + p));
+#elif defined(__AVX__) && !defined(BR_KERNEL_F64)
+    const quad low = *(const quad_at *)(row[0] + p), high = *(const quad_at *)(row[4] + p);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+    return *(const vec_at *)(row[0] + p);
+#endif
+}
 
 /* to[p * width + w] = from[w * step + p] for w < count, p < k, where k is at least VECTOR; squares
  * of vectors are transposed in registers. Columns of `to` up to the next multiple of VECTOR get
@@ -194,16 +216,26 @@ ALWAYS_INLINE void pack_squares(real *to, int64_t width, int64_t count, int64_t 
                                 int64_t step)
 {
     for (int64_t w = 0; w < count; w += VECTOR) {
+        const real *row[VECTOR];
+        UNROLLED
+        for (int i = 0; i < VECTOR; i++)
+            row[i] = from + (w + i < count ? w + i : count - 1) * step;
         for (int64_t q = 0; q < k; q += VECTOR) {
             int64_t p = q + VECTOR <= k ? q : k - VECTOR;
-            vec row[VECTOR];
+            vec v[QUADS][QUAD];
             UNROLLED
-            for (int i = 0; i < VECTOR; i++)
-                row[i] = *(const vec_at *)(from + (w + i < count ? w + i : count - 1) * step + p);
-            TRANSPOSE(row)
+            for (int i = 0; i < QUAD; i++) {
+                UNROLLED
+                for (int g = 0; g < QUADS; g++)
+                    v[g][i] = load_groups(row + i, p + g * QUAD);
+            }
             UNROLLED
-            for (int i = 0; i < VECTOR; i++)
-                *(vec_at *)(to + (p + i) * width + w) = row[i];
+            for (int g = 0; g < QUADS; g++) {
+                TRANSPOSE(v[g])
+                UNROLLED
+                for (int i = 0; i < QUAD; i++)
+                    *(vec_at *)(to + (p + g * QUAD + i) * width + w) = v[g][i];
+            }
         }
     }
 }

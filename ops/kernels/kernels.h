@@ -199,7 +199,10 @@ typedef struct br_gemm_kernels {
     int gemm_rows, gemm_columns; /* of a tile */
     bool gemm_by_blis;           /* BLIS may have better kernels for large products */
     void (*gemm_block)(const br_gemm_block *block);
-    /* The same for a_col = 1, b_row = 1 and any k, without a_tile. */
+    /* Dot products are the better where sums have dot_length products for each row, or column, that
+     * there is of C, whichever are fewer; or where there are at most dot_square of both. */
+    int dot_rows, dot_length, dot_square;
+    /* The same for a_col = 1, b_row = 1 and any k, without a_tile, by blocks of dot_rows rows. */
     void (*gemm_dots)(const br_gemm_block *block);
     /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group at p * gemm_rows + i.
      * `to` has room for m rounded up to whole groups. */
