@@ -17,6 +17,7 @@ static const double BLIS_WORK = 1 << 18;
 enum {
     L1_BYTES = 64 << 10,     /* A that is larger is worth packing */
     BLOCK_BYTES = 704 << 10, /* of packed A, which the second-level cache holds while B passes by */
+    FAR_BYTES = 1 << 20,     /* that the second-level cache will not hold between two uses */
     SPREAD_PANELS = 12,      /* of B that make a copy of A worth while where it could do without */
     PACKING_COST = 32,       /* of an element, in multiplications */
     BLIS_PIECES = 8,
@@ -34,6 +35,7 @@ typedef struct job {
     int64_t row_parts, column_parts; /* pieces of each product */
     int64_t teams;                   /* tasks that share the pieces */
     int64_t block_rows, depth;       /* of A that is packed at a time; products summed in one go */
+    bool far;                        /* more memory than the second-level cache holds */
     char *buffers;                   /* for packed A, one a team; NULL: A is used as it lies */
 } job;
 
@@ -86,6 +88,13 @@ static double work(const br_gemm *g)
     return (double)g->m * (double)g->n * (double)g->k;
 }
 
+/* All that is read and written. */
+static double bytes(const job *j)
+{
+    const br_gemm *g = j->g;
+    return (double)batches(g) * (double)(g->m * g->k + g->k * g->n + g->m * g->n) * (double)j->size;
+}
+
 /* Room for packed A of one team, in whole cache lines. */
 static int64_t buffer_bytes(const job *j)
 {
@@ -130,7 +139,8 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
                             .b_col = g->b_col,
                             .c = p->c + (i * g->c_row + p->column) * size,
                             .c_row = g->c_row,
-                            .accumulate = g->accumulate || k > 0 };
+                            .accumulate = g->accumulate || k > 0,
+                            .far = j->far };
     if (k_end < g->k)
         block.next = runs_of_a(j, p, i, i_end, k_end, min64(k_end + j->depth, g->k));
     else if (i_end < p->row_end)
@@ -335,6 +345,7 @@ static bool wants_packing(const job *j)
 static bool run(job *j)
 {
     cut_for_threads(j);
+    j->far = bytes(j) > FAR_BYTES;
     j->depth = even_step(j->g->k, BR_GEMM_K, 8);
     j->block_rows = even_step(ratio(j->g->m, j->row_parts), BLOCK_BYTES / (j->depth * j->size),
                               j->kernels->gemm_rows);

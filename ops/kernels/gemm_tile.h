@@ -247,6 +247,16 @@ static void put_listed(const tile_out *out, int64_t rows, const real *sums, cons
     }
 }
 
+/* C's lines where sums are so short that the tile itself would ask for few of them. Inlined, since
+ * what does nothing but ask is left out by compilers. */
+ALWAYS_INLINE void prefetch_tile(const br_gemm_block *g, int64_t rows, const tile_out *out)
+{
+    for (int64_t i = (g->k + STEPS - 1) / STEPS; i < rows; i++) {
+        __builtin_prefetch(out->c + i * out->c_row, 1);
+        __builtin_prefetch(out->c + i * out->c_row + VECTOR, 1);
+    }
+}
+
 /* A times a panel of B. `places` are columns of C that do not lie side by side, or NULL. What
  * `next` names is asked for, the one after the other. */
 static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row, tile_out out,
@@ -263,6 +273,8 @@ static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row,
         int64_t rows = g->m - i < TILE_ROWS ? g->m - i : TILE_ROWS;
         tile_fn *multiply =
             packed && rows == TILE_ROWS ? tile_packed : tiles[rows - 1][vectors - 1];
+        if (g->far)
+            prefetch_tile(g, rows, &out);
         multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
                  &next[next->runs == 0]);
         if (places)

@@ -190,7 +190,7 @@ typedef struct br_gemm_block {
     int64_t c_row;
     const void *bias;                              /* or NULL */
     const int64_t *b_rows, *b_columns, *c_columns; /* or NULL */
-    bool accumulate;
+    bool accumulate, far;                          /* far: C is not in the second-level cache */
     br_runs next; /* what A will be the next time, asked for meanwhile */
 } br_gemm_block;
 
