@@ -305,6 +305,9 @@ static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
     multiply_panel(g, panel, TILE_COLUMNS, out, places, next);
 }
 
+/* Elements of B that stay in the first-level cache. */
+enum { SMALL_B = (32 << 10) / sizeof(real) };
+
 /* Columns of the panel at column j: where B's rows are loaded as they lie, whole vectors or, with
  * masks, less than one. */
 static int64_t panel_columns(const br_gemm_block *g, int64_t j, bool in_place)
@@ -322,8 +325,10 @@ static void gemm_block(const br_gemm_block *g)
         multiply_listed(g, j, panel);
     if (g->b_rows)
         return;
-    /* Few rows do not earn the copy, if B's rows can be loaded as they are. */
-    const bool in_place = g->b_col == 1 && g->m <= 2 * TILE_ROWS && (MASKS || g->n % VECTOR == 0);
+    /* Neither few rows nor what the first-level cache holds anyway earn the copy, if B's rows can
+     * be loaded as they are. */
+    const bool small = g->m <= 2 * TILE_ROWS || g->k * g->n <= SMALL_B;
+    const bool in_place = small && g->b_col == 1 && (MASKS || g->n % VECTOR == 0);
     for (int64_t j = 0, columns; j < g->n; j += columns) {
         columns = panel_columns(g, j, in_place);
         tile_out out = { .c = (real *)g->c + j,
