@@ -60,10 +60,6 @@ low, high = math.sqrt(0.5) - 1.0001, math.sqrt(2) - 0.9999
 weight = lambda f: np.abs(f * f / log_rest(14, 1)(f))
 show("log(1 + f) = f - f^2 / 2 + f^3 P(f)", minimax(log_rest(14, 3), weight, low, high, 8))
 
-p = series_at_0(lambda z: -1 / 3 + 2 * z / 15,
-                lambda z: (np.tanh(np.sqrt(z)) / np.sqrt(z) - 1) / z, 1e-5)
-show("tanh(x) = x + x z P(z), z = x^2, x < 0.625", minimax(p, lambda z: z, 0, 0.625**2, 5))
-
 p = series_at_0(lambda z: 2 / math.sqrt(math.pi) * (1 - z / 3),
                 lambda z: erf(np.sqrt(z)) / np.sqrt(z), 1e-12)
 c, error = minimax(p, lambda z: 1 / p(z), 0, 1, 7)

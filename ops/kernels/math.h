@@ -138,13 +138,13 @@ static inline float expm1_small(float r)
     return r + r * r * p;
 }
 
-/* exp(x - n ln 2), with n the integer nearest to x / ln 2. Adding `shift`, 1.5 x 2^23 and a small
- * integer, rounds to n, which the sum's low bits hold then (plus that integer). */
-static inline float exp_reduced(float x, float shift, float *shifted)
+/* exp(x - n ln 2) - 1, with n the integer nearest to x / ln 2. Adding `shift`, 1.5 x 2^23 and a
+ * small integer, rounds to n, which the sum's low bits hold then (plus that integer). */
+static inline float expm1_reduced(float x, float shift, float *shifted)
 {
     *shifted = x * 0x1.715476p0f + shift;
     float n = *shifted - shift;
-    return 1 + expm1_small(x - n * LN2_HIGH - n * LN2_LOW);
+    return expm1_small(x - n * LN2_HIGH - n * LN2_LOW);
 }
 
 /* Error below 1 ulp. 2^n is two factors: alone it is out of range where the result is infinite or
@@ -155,7 +155,7 @@ static inline float real_exp(float x)
     float shifted;
     x = x > 89 ? 89 : x;
     x = x < -104 ? -104 : x;
-    float p = exp_reduced(x, shift, &shifted);
+    float p = 1 + expm1_reduced(x, shift, &shifted);
     int32_t n = (int32_t)(bits_of(shifted) - bits_of(shift)), half = n >> 1;
     return p * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(n - half + 127) << 23);
 }
@@ -164,7 +164,7 @@ static inline float real_exp(float x)
 static inline float exp_ordinary(float x)
 {
     float shifted;
-    float p = exp_reduced(x, 0x1.8p23f + 127, &shifted);
+    float p = 1 + expm1_reduced(x, 0x1.8p23f + 127, &shifted);
     return p * float_of(bits_of(shifted) << 23);
 }
 
@@ -296,19 +296,14 @@ static inline float real_erf(float x)
     return t < 1 ? near : far;
 }
 
-/* x + x^3 P(x^2) up to 0.625, (1 - exp(-2x)) / (1 + exp(-2x)) beyond. Error below 2 ulp. */
+/* (1 - exp(-2x)) / (1 + exp(-2x)) for x >= 0, both without cancellation from the parts of exp(-2x)
+ * = 2^n (1 + p); 1 beyond 20. Error below 2 ulp. */
 static inline float real_tanh(float x)
 {
-    float t = fabsf(x), z = x * x;
-    float p = -5.71704516e-3f;
-    p = p * z + 2.0650588e-2f;
-    p = p * z - 5.37434965e-2f;
-    p = p * z + 0.133314908f;
-    p = p * z - 0.333332837f;
-    float near = x + x * (z * p);
-    float e = exp_ordinary(t > 20 ? -40 : -2 * t);
-    float far = copysignf((1 - e) / (1 + e), x);
-    return t < 0.625f ? near : far;
+    float t = fabsf(x), shifted;
+    float p = expm1_reduced(-2 * (t > 20 ? 20 : t), 0x1.8p23f + 127, &shifted);
+    float power = float_of(bits_of(shifted) << 23);
+    return copysignf((power * p + (power - 1)) / (power * p + (power + 1)), x);
 }
 
 static inline float real_sin(float x)
