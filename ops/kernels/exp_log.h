@@ -24,28 +24,48 @@ enum { ORDINARY_RUN = 512 };
 #    define LOG_KEY(x) (bits_of(x) - 0x00800000u)
 #    define LOG_MOST   0x7effffffu /* 2^-126 <= x < infinity */
 
-/* n is a number of whole vectors. */
-#    define ORDINARY_LOOP(name, key, most, ordinary, any)                               \
-        static void name##_run(int64_t n, const real *x, real *y)                       \
-        {                                                                               \
-            uint32_t largest = 0;                                                       \
-            n &= -VECTOR;                                                               \
-            for (int64_t i = 0; i < n; i++)                                             \
-                largest = key(x[i]) > largest ? key(x[i]) : largest;                    \
-            if (largest <= most) {                                                      \
-                FOR_EACH_ELEMENT                                                        \
-                y[i] = ordinary(x[i]);                                                  \
-            } else {                                                                    \
-                FOR_EACH_ELEMENT                                                        \
-                y[i] = any(x[i]);                                                       \
-            }                                                                           \
-        }                                                                               \
-        LOOP(name##_loop)                                                               \
-        {                                                                               \
-            WHOLE_VECTORS(name##_loop, 2)                                               \
-            for (int64_t i = 0; i < n; i += ORDINARY_RUN)                               \
-                name##_run(n - i < ORDINARY_RUN ? n - i : ORDINARY_RUN, &REAL_AT(1, i), \
-                           &REAL_AT(0, i));                                             \
+/* Each run looks at the next one while it computes, which spreads the reads of memory evenly. Where
+ * less than a run is left, the last elements of that number are looked at: those that were computed
+ * in place may then seem not to be ordinary, which does no harm. n is a number of whole vectors. */
+#    define ORDINARY_LOOP(name, key, most, ordinary, any)                                         \
+        static __attribute__((noinline)) uint32_t name##_largest(int64_t n, const real *x)        \
+        {                                                                                         \
+            uint32_t largest = 0;                                                                 \
+            n &= -VECTOR;                                                                         \
+            for (int64_t i = 0; i < n; i++)                                                       \
+                largest = key(x[i]) > largest ? key(x[i]) : largest;                              \
+            return largest;                                                                       \
+        }                                                                                         \
+        static uint32_t name##_run_ordinary(int64_t n, const real *x, real *y, const real *next)  \
+        {                                                                                         \
+            uint32_t largest = 0;                                                                 \
+            n &= -VECTOR;                                                                         \
+            FOR_EACH_ELEMENT                                                                      \
+            {                                                                                     \
+                y[i] = ordinary(x[i]);                                                            \
+                largest = key(next[i]) > largest ? key(next[i]) : largest;                        \
+            }                                                                                     \
+            return largest;                                                                       \
+        }                                                                                         \
+        static uint32_t name##_run_any(int64_t n, const real *x, real *y, const real *next)       \
+        {                                                                                         \
+            n &= -VECTOR;                                                                         \
+            FOR_EACH_ELEMENT                                                                      \
+            y[i] = any(x[i]);                                                                     \
+            return name##_largest(n, next);                                                       \
+        }                                                                                         \
+        LOOP(name##_loop)                                                                         \
+        {                                                                                         \
+            WHOLE_VECTORS(name##_loop, 2)                                                         \
+            const real *x = &REAL_AT(1, 0);                                                       \
+            int64_t count = n < ORDINARY_RUN ? n : ORDINARY_RUN;                                  \
+            uint32_t largest = name##_largest(count, x);                                          \
+            for (int64_t i = 0; i < n; i += count) {                                              \
+                count = n - i < ORDINARY_RUN ? n - i : ORDINARY_RUN;                              \
+                const real *next = x + (i + count < n - count ? i + count : n - count);           \
+                largest = (largest <= most ? name##_run_ordinary                                  \
+                                           : name##_run_any)(count, x + i, &REAL_AT(0, i), next); \
+            }                                                                                     \
         }
 ORDINARY_LOOP(exp, EXP_KEY, EXP_MOST, exp_ordinary, real_exp)
 ORDINARY_LOOP(log, LOG_KEY, LOG_MOST, log_ordinary, real_log)
