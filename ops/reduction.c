@@ -12,6 +12,8 @@
 enum {
     TILE = 1024,
     ENOUGH = 32, /* tasks that keep threads busy */
+    FEWEST = 64, /* rows of a piece, whose sums are read again */
+    RUN = 8,     /* rows that kernels take at once */
 };
 
 typedef struct axis {
@@ -102,9 +104,10 @@ static void cut(plan *p)
     if (p->tile * rows < BR_GRAIN) {
         p->tiles_per_task = br__even_part(p->n_tiles, BR_GRAIN / (p->tile * (rows > 0 ? rows : 1)));
     } else if (p->n_tiles < ENOUGH && p->tile * rows >= 2 * BR_GRAIN) {
-        int64_t most = ENOUGH / p->n_tiles, worth = p->tile * rows / BR_GRAIN;
-        p->n_pieces = worth < most ? worth : most;
-        p->piece = (rows + p->n_pieces - 1) / p->n_pieces;
+        int64_t worth = (rows - 1) / (ENOUGH / p->n_tiles) + 1;
+        worth = worth < BR_GRAIN / p->tile ? BR_GRAIN / p->tile : worth;
+        p->piece = br__even_part(rows, worth < FEWEST ? FEWEST : worth);
+        p->piece = (p->piece + RUN - 1) & -RUN;
         p->n_pieces = (rows + p->piece - 1) / p->piece;
     }
 }
