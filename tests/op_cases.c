@@ -87,7 +87,8 @@ void case_op_name(const op_case *c, char *buffer, size_t size)
     snprintf(buffer, size, "%.*s", (int)n, name);
 }
 
-int case_input_sizes(const op_case *c, int i, const letter_sizes *letters, int64_t *sizes)
+/* Sizes of input i; returns their number. */
+static int input_sizes(const op_case *c, int i, const letter_sizes *letters, int64_t *sizes)
 {
     int n = 0;
     for (const char *p = c->inputs[i].shape; *p && *p != '<'; p++)
@@ -111,7 +112,7 @@ static br_tensor *index_input(const op_case *c, int i, const letter_sizes *lette
 br_tensor *case_input(const op_case *c, int i, const letter_sizes *letters, br_dtype dtype)
 {
     int64_t sizes[BR_MAX_DIMS];
-    int ndim = case_input_sizes(c, i, letters, sizes);
+    int ndim = input_sizes(c, i, letters, sizes);
     br_scope *scope = br_no_grad_begin();
     br_tensor *t = NULL;
     switch (c->inputs[i].kind) {

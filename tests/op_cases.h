@@ -63,8 +63,6 @@ int case_num_inputs(const op_case *c);
 /* "mul" for an expression in which br_mul( comes first; "sum" for br_sum_dim(, "linear" for
  * br_f_linear(: what the operation calls itself in messages. */
 void case_op_name(const op_case *c, char *buffer, size_t size);
-/* Sizes of input i; returns their number. */
-int case_input_sizes(const op_case *c, int i, const letter_sizes *letters, int64_t *sizes);
 /* True for an input of numbers, whose dtype the case chooses. */
 bool case_is_real(const op_case *c, int i);
 /* Input i with values of its kind, of the innermost scope. */

@@ -21,7 +21,6 @@
 /* Nothing to rebuild. */
 #define CELL_INSTALLS "none: installs packages"
 #define CELL_IMPORTS  "none: imports modules, sets up the page"
-#define CELL_PICTURE  "none: draws a picture"
 #define CELL_TYPE     "none: shows a type of Python's"
 #define CELL_EMPTY    "none: makes an empty list, which the next cell fills"
 
