@@ -1,6 +1,7 @@
-/* ops/part.c - a part of a tensor that a view shows, by sizes and strides: the part itself, the
- * rest, and the part in a tensor of zeros. They are each other's gradients. For the tape, which
- * moves histories from views to their base (autograd/in_place.c). */
+/* ops/part.c - a part of a tensor that any view shows, told by sizes and strides, where a window
+ * (window.c) is told by the operation that makes it: the part itself, the rest, and the part in a
+ * tensor of zeros. They are each other's gradients. For the tape, which moves histories from views
+ * to their base (autograd/in_place.c). */
 #include "autograd/in_place.h"
 #include "ops/ops_internal.h"
 #include "ops/view_internal.h"
