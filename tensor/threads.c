@@ -75,6 +75,7 @@ typedef struct loop {
     void *context;
     int64_t n;
     int threads;        /* the caller and workers 1 .. threads-1 take part */
+    int processor;      /* the caller's */
     br_float_mode mode; /* the caller's, so that it does not matter who runs a task */
 } loop;
 
@@ -138,21 +139,38 @@ static void take_tasks(int own)
     in_task = false;
 }
 
+/* Systems wake a thread where its waker runs, at times, though other processors are idle, and take
+ * some 10 ms to see that two share one; it moves to wherever else it may run. */
+static void leave(int processor)
+{
+    cpu_set_t all, others;
+    if (processor < 0 || sched_getcpu() != processor ||
+        sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2)
+        return;
+    others = all;
+    CPU_CLR((size_t)processor, &others);
+    if (sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof all, &all);
+}
+
 /* A worker says that it is inside before it looks whether it may be; the caller shuts the door
  * before it looks whether somebody is inside. So one of them sees the other. */
-static void help(int worker)
+static void help(int worker, bool slept)
 {
     atomic_fetch_add(&pool.inside, 1);
     if (atomic_load(&pool.open) && worker < pool.loop.threads) {
+        if (slept)
+            leave(pool.loop.processor);
         br__set_float_mode(pool.loop.mode);
         take_tasks(worker);
     }
     atomic_fetch_sub(&pool.inside, 1);
 }
 
-/* Waits for a round other than `seen` and returns its number. */
-static uint64_t wait_for_round(uint64_t seen)
+/* Waits for a round other than `seen` and returns its number. `slept` tells how. */
+static uint64_t wait_for_round(uint64_t seen, bool *slept)
 {
+    *slept = false;
     for (int i = 0; i < LAST_LOOK; i++) {
         uint64_t round = atomic_load(&pool.round);
         if (round != seen)
@@ -165,6 +183,7 @@ static uint64_t wait_for_round(uint64_t seen)
         pthread_cond_wait(&pool.wake, &pool.lock);
     atomic_fetch_sub(&pool.sleepers, 1);
     pthread_mutex_unlock(&pool.lock);
+    *slept = true;
     return atomic_load(&pool.round);
 }
 
@@ -173,8 +192,9 @@ static void *work(void *number)
     int worker = (int)(intptr_t)number;
     uint64_t round = 0;
     while (!atomic_load(&pool.stopping)) {
-        round = wait_for_round(round);
-        help(worker);
+        bool slept;
+        round = wait_for_round(round, &slept);
+        help(worker, slept);
     }
     return NULL;
 }
@@ -252,7 +272,7 @@ static void run(int64_t n, void (*task)(void *context, int64_t i), void *context
         threads = n;
     if (threads > 1 && pthread_mutex_trylock(&pool.caller) == 0) {
         start_workers((int)threads - 1);
-        run_shared(&(loop){ task, context, n, (int)threads, br__float_mode() });
+        run_shared(&(loop){ task, context, n, (int)threads, sched_getcpu(), br__float_mode() });
         pthread_mutex_unlock(&pool.caller);
         return;
     }

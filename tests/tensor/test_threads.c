@@ -3,8 +3,11 @@
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
+#include <dirent.h>
 #include <float.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,6 +85,45 @@ Test(threads, loops_of_several_threads)
 }
 
 /* A child has none of its parent's workers, and can have its own. */
+static void nap(void *context, int64_t i)
+{
+    (void)context;
+    (void)i;
+    usleep(3000);
+}
+
+/* Threads of the process, of which as many may run wherever this one may. */
+static int threads_of_process(int *free_ones)
+{
+    cpu_set_t mine, its;
+    int all = 0;
+    sched_getaffinity(0, sizeof mine, &mine);
+    DIR *tasks = opendir("/proc/self/task");
+    cr_assert(tasks);
+    *free_ones = 0;
+    for (struct dirent *entry; (entry = readdir(tasks));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        all++;
+        *free_ones +=
+            sched_getaffinity(atoi(entry->d_name), sizeof its, &its) == 0 && CPU_EQUAL(&mine, &its);
+    }
+    closedir(tasks);
+    return all;
+}
+
+/* Workers that sleep between loops go elsewhere if they wake at the caller's processor. */
+Test(threads, woken_workers_are_bound_to_no_processor)
+{
+    br_set_num_threads(2);
+    for (int round = 0; round < 10; round++) {
+        br__parallel(2, nap, NULL);
+        int free_ones, all = threads_of_process(&free_ones);
+        cr_assert(all >= 2 && free_ones == all, "round %d: %d of %d", round, free_ones, all);
+        usleep(10000); /* workers are awake for a millisecond or two */
+    }
+}
+
 Test(threads, a_forked_child)
 {
     br_set_num_threads(3);
