@@ -2,6 +2,8 @@
 #ifndef BR_KERNELS_DROPOUT_H
 #define BR_KERNELS_DROPOUT_H
 
+#include "ops/kernels/hints.h"
+
 #include <string.h>
 
 /* SplitMix64 (Steele, Lea and Flood, 2014), each of whose numbers can be had by itself: number i of
@@ -9,19 +11,19 @@
  */
 #define RANDOM_STEP 0x9e3779b97f4a7c15u
 
-static inline uint64_t random_state(uint64_t key, uint64_t i)
+ALWAYS_INLINE uint64_t random_state(uint64_t key, uint64_t i)
 {
     return key + (i + 1) * RANDOM_STEP;
 }
 
-static inline uint64_t mixed(uint64_t z)
+ALWAYS_INLINE uint64_t mixed(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
 }
 
-static inline uint64_t random_bits(uint64_t key, uint64_t i)
+ALWAYS_INLINE uint64_t random_bits(uint64_t key, uint64_t i)
 {
     return mixed(random_state(key, i));
 }

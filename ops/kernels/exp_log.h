@@ -90,7 +90,7 @@ static void store_run(const real *from, char *to, int64_t step, int64_t n)
             *(real *)(void *)(to + i * step) = from[i];
 }
 
-static inline bool power_is_ordinary(real a, real b)
+ALWAYS_INLINE bool power_is_ordinary(real a, real b)
 {
     return LOG_KEY(a) <= LOG_MOST && EXP_KEY(b) < bits_of(INFINITY) << 1;
 }
@@ -131,7 +131,7 @@ enum { ROOT_LEAST = 0x0d800000, ROOT_MOST = 0x71ffffff }; /* 2^-100 <= x < infin
  * time: g near the root and h near half its inverse are made better by what lacks of g h = 1/2, g
  * then by what lacks of g g = x, which is exact. Any estimate within 2^-14 gives the same number
  * for every significand and both parities of the exponent: they were all tried. */
-static inline __m512 root_of_vector(__m512 x)
+ALWAYS_INLINE __m512 root_of_vector(__m512 x)
 {
     const __m512i key = _mm512_sub_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(ROOT_LEAST));
     if (_mm512_cmpgt_epu32_mask(key, _mm512_set1_epi32(ROOT_MOST)) != 0)

@@ -6,6 +6,8 @@
 #if defined(__clang__)
 #    pragma clang diagnostic ignored "-Wpass-failed" /* f64 functions of libm stay scalar */
 #    define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__OPTIMIZE_SIZE__)
+#    define INDEPENDENT _Pragma("omp simd") /* vector code whatever its size */
 #else
 #    define INDEPENDENT _Pragma("GCC ivdep")
 #endif
@@ -49,6 +51,14 @@ enum { VECTOR_BYTES = 16 };
         for (int64_t i = 0; i < count_of_##i; i++) \
             __VA_ARGS__                            \
     }
+
+/* A function that is worth its code in builds for size as well: what is in vectors of several
+ * registers is moved through memory there. */
+#if defined(__OPTIMIZE_SIZE__) && !defined(__clang__)
+#    define FOR_SPEED __attribute__((optimize("O2")))
+#else
+#    define FOR_SPEED
+#endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 /* Loops of few iterations that are spelled out, so that what they work on can be registers. */

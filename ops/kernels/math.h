@@ -5,6 +5,8 @@
 #ifndef BR_KERNELS_MATH_H
 #define BR_KERNELS_MATH_H
 
+#include "ops/kernels/hints.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +14,7 @@
 
 #ifdef BR_KERNEL_F64
 
-static inline double real_exp(double x)
+ALWAYS_INLINE double real_exp(double x)
 {
     return exp(x);
 }
@@ -21,7 +23,7 @@ static inline double real_exp(double x)
  * |r| <= ln 2 / 2, of whose Taylor series 2^-57 of the value is left out. Adding `shift`, 1.5 x
  * 2^52 and the exponent's bias, rounds to n, which the sum's low bits hold then. Error below 1 ulp.
  */
-static inline double exp_negative(double x)
+ALWAYS_INLINE double exp_negative(double x)
 {
     const double shift = 0x1.8p52 + 1023;
     double shifted = x * 0x1.71547652b82fep0 + shift, n = shifted - shift;
@@ -47,59 +49,59 @@ static inline double exp_negative(double x)
     return x < -708 ? 0 : y;
 }
 
-static inline double real_log(double x)
+ALWAYS_INLINE double real_log(double x)
 {
     return log(x);
 }
 
-static inline double real_sqrt(double x)
+ALWAYS_INLINE double real_sqrt(double x)
 {
     return sqrt(x);
 }
 
-static inline double real_erf(double x)
+ALWAYS_INLINE double real_erf(double x)
 {
     return erf(x);
 }
 
-static inline double real_tanh(double x)
+ALWAYS_INLINE double real_tanh(double x)
 {
     return tanh(x);
 }
 
-static inline double real_sin(double x)
+ALWAYS_INLINE double real_sin(double x)
 {
     return sin(x);
 }
 
-static inline double real_cos(double x)
+ALWAYS_INLINE double real_cos(double x)
 {
     return cos(x);
 }
 
-static inline double real_floor(double x)
+ALWAYS_INLINE double real_floor(double x)
 {
     return floor(x);
 }
 
-static inline double real_ceil(double x)
+ALWAYS_INLINE double real_ceil(double x)
 {
     return ceil(x);
 }
 
 /* To the nearest integer, halves to the even one. */
-static inline double real_round(double x)
+ALWAYS_INLINE double real_round(double x)
 {
     return rint(x);
 }
 
 /* exp(x) - 1 for x <= 0. */
-static inline double expm1_negative(double x)
+ALWAYS_INLINE double expm1_negative(double x)
 {
     return expm1(x);
 }
 
-static inline double real_log1p(double x)
+ALWAYS_INLINE double real_log1p(double x)
 {
     return log1p(x);
 }
@@ -110,14 +112,14 @@ static inline double real_log1p(double x)
  * of it is free of branches, so that loops over it become vector code; comparisons are turned so
  * that NaN passes. */
 
-static inline uint32_t bits_of(float x)
+ALWAYS_INLINE uint32_t bits_of(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float float_of(uint32_t bits)
+ALWAYS_INLINE float float_of(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -128,7 +130,7 @@ static inline float float_of(uint32_t bits)
 #    define LN2_LOW  0x1.7f7d1cp-20f
 
 /* exp(r) - 1 for |r| <= ln 2 / 2. */
-static inline float expm1_small(float r)
+ALWAYS_INLINE float expm1_small(float r)
 {
     float p = 1.38145988e-3f;
     p = p * r + 8.36871658e-3f;
@@ -140,7 +142,7 @@ static inline float expm1_small(float r)
 
 /* exp(x - n ln 2) - 1, with n the integer nearest to x / ln 2. Adding `shift`, 1.5 x 2^23 and a
  * small integer, rounds to n, which the sum's low bits hold then (plus that integer). */
-static inline float expm1_reduced(float x, float shift, float *shifted)
+ALWAYS_INLINE float expm1_reduced(float x, float shift, float *shifted)
 {
     *shifted = x * 0x1.715476p0f + shift;
     float n = *shifted - shift;
@@ -149,7 +151,7 @@ static inline float expm1_reduced(float x, float shift, float *shifted)
 
 /* Error below 1 ulp. 2^n is two factors: alone it is out of range where the result is infinite or
  * denormal. */
-static inline float real_exp(float x)
+ALWAYS_INLINE float real_exp(float x)
 {
     const float shift = 0x1.8p23f;
     float shifted;
@@ -161,7 +163,7 @@ static inline float real_exp(float x)
 }
 
 /* The same numbers for |x| <= 87; the shift has the exponent's bias. */
-static inline float exp_ordinary(float x)
+ALWAYS_INLINE float exp_ordinary(float x)
 {
     float shifted;
     float p = 1 + expm1_reduced(x, 0x1.8p23f + 127, &shifted);
@@ -169,7 +171,7 @@ static inline float exp_ordinary(float x)
 }
 
 /* The same for x <= 0, and 0 below -87, where it would soon be denormal. */
-static inline float exp_negative(float x)
+ALWAYS_INLINE float exp_negative(float x)
 {
     float y = exp_ordinary(x);
     return x < -87 ? 0 : y;
@@ -177,7 +179,7 @@ static inline float exp_negative(float x)
 
 /* x = 2^n (1 + f) with 1 + f in [sqrt 1/2, sqrt 2), for the bits of a positive number that is
  * neither denormal nor infinite. */
-static inline int32_t split_bits(uint32_t bits, float *f)
+ALWAYS_INLINE int32_t split_bits(uint32_t bits, float *f)
 {
     int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
     *f = float_of(bits - ((uint32_t)n << 23)) - 1;
@@ -185,7 +187,7 @@ static inline int32_t split_bits(uint32_t bits, float *f)
 }
 
 /* n ln 2 + log(1 + f), log(1 + f) = f - f^2 / 2 + f^3 P(f). Error below 1 ulp. */
-static inline float log_of_parts(float n, float f)
+ALWAYS_INLINE float log_of_parts(float n, float f)
 {
     float z = f * f;
     float p = -7.63565749e-2f;
@@ -200,7 +202,7 @@ static inline float log_of_parts(float n, float f)
     return n * LN2_HIGH + (f + y);
 }
 
-static inline float real_log(float x)
+ALWAYS_INLINE float real_log(float x)
 {
     bool denormal = x < 0x1p-126f;
     float f;
@@ -212,7 +214,7 @@ static inline float real_log(float x)
 }
 
 /* The same numbers for 2^-126 <= x < infinity. */
-static inline float log_ordinary(float x)
+ALWAYS_INLINE float log_ordinary(float x)
 {
     float f;
     int32_t n = split_bits(bits_of(x), &f);
@@ -221,7 +223,7 @@ static inline float log_ordinary(float x)
 
 /* a^b = 2^(b log2 a) for 2^-126 <= a < infinity and finite b, in double: its error is that of the
  * last rounding and a twentieth more. log2(1 + f) = f P(f). As in exp(), adding `shift` rounds. */
-static inline float pow_ordinary(float a, float b)
+ALWAYS_INLINE float pow_ordinary(float a, float b)
 {
     float part;
     const double n = split_bits(bits_of(a), &part), f = (double)part;
@@ -258,7 +260,7 @@ static inline float pow_ordinary(float a, float b)
     return (float)(p * power);
 }
 
-static inline float real_sqrt(float x)
+ALWAYS_INLINE float real_sqrt(float x)
 {
     return sqrtf(x);
 }
@@ -266,7 +268,7 @@ static inline float real_sqrt(float x)
 /* The normal distribution's tail 1 - Phi(t) = erfc(t / sqrt 2) / 2 for t >= 0, as the exponential
  * of a polynomial. The error is 3e-8 of the tail to the power 1/4: that of a float at 0, in
  * proportion larger only where the tail is far below a float's resolution of 1. */
-static inline float normal_tail(float t)
+ALWAYS_INLINE float normal_tail(float t)
 {
     float p = -1.27153805e-6f;
     p = p * t + 1.92492644e-5f;
@@ -281,7 +283,7 @@ static inline float normal_tail(float t)
 }
 
 /* x P(x^2) up to 1, 1 - erfc(x) beyond. Error below 2 ulp. */
-static inline float real_erf(float x)
+ALWAYS_INLINE float real_erf(float x)
 {
     float t = fabsf(x), z = x * x;
     float p = 7.85384764e-5f;
@@ -298,7 +300,7 @@ static inline float real_erf(float x)
 
 /* (1 - exp(-2x)) / (1 + exp(-2x)) for x >= 0, both without cancellation from the parts of exp(-2x)
  * = 2^n (1 + p); 1 beyond 20. Error below 2 ulp. */
-static inline float real_tanh(float x)
+ALWAYS_INLINE float real_tanh(float x)
 {
     float t = fabsf(x), shifted;
     float p = expm1_reduced(-2 * (t > 20 ? 20 : t), 0x1.8p23f + 127, &shifted);
@@ -306,41 +308,41 @@ static inline float real_tanh(float x)
     return copysignf((power * p + (power - 1)) / (power * p + (power + 1)), x);
 }
 
-static inline float real_sin(float x)
+ALWAYS_INLINE float real_sin(float x)
 {
     return sinf(x);
 }
 
-static inline float real_cos(float x)
+ALWAYS_INLINE float real_cos(float x)
 {
     return cosf(x);
 }
 
-static inline float real_floor(float x)
+ALWAYS_INLINE float real_floor(float x)
 {
     return floorf(x);
 }
 
-static inline float real_ceil(float x)
+ALWAYS_INLINE float real_ceil(float x)
 {
     return ceilf(x);
 }
 
 /* To the nearest integer, halves to the even one. */
-static inline float real_round(float x)
+ALWAYS_INLINE float real_round(float x)
 {
     return rintf(x);
 }
 
 /* exp(x) - 1 for x <= 0. Error below 2 ulp: beyond -0.34 the difference keeps two thirds. */
-static inline float expm1_negative(float x)
+ALWAYS_INLINE float expm1_negative(float x)
 {
     float near = expm1_small(x), far = exp_negative(x) - 1;
     return x > -0.34f ? near : far;
 }
 
 /* What x loses when it is added to 1 is added to the logarithm. Error below 2 ulp for x >= 0. */
-static inline float real_log1p(float x)
+ALWAYS_INLINE float real_log1p(float x)
 {
     float sum = 1 + x, lost = x - (sum - 1);
     float y = real_log(sum) + lost / sum;
@@ -352,24 +354,24 @@ static inline float real_log1p(float x)
 /* ---- Bounds ---------------------------------------------------------------------------------- */
 
 /* The larger and the smaller of two; NaN if one is. */
-static inline real real_maximum(real a, real b)
+ALWAYS_INLINE real real_maximum(real a, real b)
 {
     return b > a || b != b ? b : a;
 }
 
-static inline real real_minimum(real a, real b)
+ALWAYS_INLINE real real_minimum(real a, real b)
 {
     return b < a || b != b ? b : a;
 }
 
 /* Whether the gradient of clamping passes x; an infinite bound is none. */
-static inline bool inside(real x, real min, real max)
+ALWAYS_INLINE bool inside(real x, real min, real max)
 {
     return (x > min || min == -(real)INFINITY) && (x < max || max == (real)INFINITY);
 }
 
 /* From the nearer end, so that weights 0 and 1 give the ends. */
-static inline real real_lerp(real start, real end, real weight)
+ALWAYS_INLINE real real_lerp(real start, real end, real weight)
 {
     real way = end - start;
     return weight < (real)0.5 && weight > (real)-0.5 ? start + weight * way
@@ -378,7 +380,7 @@ static inline real real_lerp(real start, real end, real weight)
 
 /* ---- Logistic function and Gaussian error linear unit ---------------------------------------- */
 
-static inline real real_sigmoid(real x)
+ALWAYS_INLINE real real_sigmoid(real x)
 {
     return 1 / (1 + real_exp(-x));
 }
@@ -390,47 +392,47 @@ static inline real real_sigmoid(real x)
 /* The normal distribution Phi(x) = (1 + erf(x / sqrt 2)) / 2 and its density, whose constant factor
  * is INV_SQRT_2_PI. */
 #ifdef BR_KERNEL_F64
-static inline real normal_cdf(real x)
+ALWAYS_INLINE real normal_cdf(real x)
 {
     return 0.5 * erfc(-x * INV_SQRT_2);
 }
 
-static inline real normal_density(real x)
+ALWAYS_INLINE real normal_density(real x)
 {
     return INV_SQRT_2_PI * exp(-0.5 * x * x);
 }
 #else
-static inline real normal_cdf(real x)
+ALWAYS_INLINE real normal_cdf(real x)
 {
     float tail = normal_tail(fabsf(x));
     return x < 0 ? tail : 1 - tail;
 }
 
-static inline real normal_density(real x)
+ALWAYS_INLINE real normal_density(real x)
 {
     return INV_SQRT_2_PI * exp_negative(-0.5f * x * x);
 }
 #endif
 
-static inline real gelu_erf(real x)
+ALWAYS_INLINE real gelu_erf(real x)
 {
     return x * normal_cdf(x);
 }
 
-static inline real gelu_erf_slope(real x)
+ALWAYS_INLINE real gelu_erf_slope(real x)
 {
     return normal_cdf(x) + x * normal_density(x);
 }
 
 /* (1 + tanh(z / 2)) / 2 = sigmoid(z), so the tanh form is x sigmoid(z). */
-static inline real gelu_tanh(real x)
+ALWAYS_INLINE real gelu_tanh(real x)
 {
     return x * real_sigmoid(SQRT_8_BY_PI * (x + (real)0.044715 * x * x * x));
 }
 
 /* s = sigmoid(z), 1 - s = s exp(-z). Beyond 10 the slope is 0 or 1 to the last digit, and before
  * powers of x and exp(-z) overflow. */
-static inline real gelu_tanh_slope(real x)
+ALWAYS_INLINE real gelu_tanh_slope(real x)
 {
     real t = x > 10 ? 10 : x;
     t = t < -10 ? -10 : t;
@@ -443,7 +445,7 @@ static inline real gelu_tanh_slope(real x)
 /* ---- Other activations ----------------------------------------------------------------------- */
 
 /* sigmoid(x), and 1 - sigmoid(x) in *rest, both without cancellation. */
-static inline real sigmoid_parts(real x, real *rest)
+ALWAYS_INLINE real sigmoid_parts(real x, real *rest)
 {
     real z = real_exp(x < 0 ? x : -x);
     real large = 1 / (1 + z), small = z / (1 + z);
@@ -451,39 +453,39 @@ static inline real sigmoid_parts(real x, real *rest)
     return x < 0 ? small : large;
 }
 
-static inline real silu(real x)
+ALWAYS_INLINE real silu(real x)
 {
     real rest;
     return x * sigmoid_parts(x, &rest);
 }
 
-static inline real silu_slope(real x)
+ALWAYS_INLINE real silu_slope(real x)
 {
     real rest, s = sigmoid_parts(x, &rest);
     return s * (1 + x * rest);
 }
 
-static inline real elu(real x, real alpha)
+ALWAYS_INLINE real elu(real x, real alpha)
 {
     real below = alpha * expm1_negative(x < 0 ? x : 0);
     return x < 0 ? below : x;
 }
 
-static inline real elu_slope(real x, real alpha)
+ALWAYS_INLINE real elu_slope(real x, real alpha)
 {
     real below = alpha * real_exp(x < 0 ? x : 0);
     return x <= 0 ? below : 1;
 }
 
 /* log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold. */
-static inline real softplus(real x, real beta, real threshold)
+ALWAYS_INLINE real softplus(real x, real beta, real threshold)
 {
     real z = x * beta, t = z < 0 ? z : -z;
     real y = ((z > 0 ? z : 0) + real_log1p(real_exp(t))) / beta;
     return z > threshold ? x : y;
 }
 
-static inline real softplus_slope(real x, real beta, real threshold)
+ALWAYS_INLINE real softplus_slope(real x, real beta, real threshold)
 {
     real z = x * beta;
     return z > threshold ? 1 : real_sigmoid(z);
@@ -497,14 +499,14 @@ static inline real softplus_slope(real x, real beta, real threshold)
 #endif
 
 /* a - b floor(a / b): of b's sign, unlike fmod's. */
-static inline real real_remainder(real a, real b)
+ALWAYS_INLINE real real_remainder(real a, real b)
 {
     real rest = REAL(fmod)(a, b);
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 /* The floor of the exact quotient, which a / b, rounded, might exceed. */
-static inline real real_floor_divide(real a, real b)
+ALWAYS_INLINE real real_floor_divide(real a, real b)
 {
     if (b == 0)
         return a / b;
@@ -518,7 +520,7 @@ static inline real real_floor_divide(real a, real b)
 }
 
 /* log(exp(a) + exp(b)). */
-static inline real logaddexp(real a, real b)
+ALWAYS_INLINE real logaddexp(real a, real b)
 {
     real most = a > b ? a : b;
     if (REAL(fabs)(most) == INFINITY && a == b)

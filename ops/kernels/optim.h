@@ -12,7 +12,7 @@
 
 enum { PIECE = 512 };
 
-static inline int64_t piece_at(int64_t i, int64_t n)
+ALWAYS_INLINE int64_t piece_at(int64_t i, int64_t n)
 {
     return n - i < PIECE ? n - i : PIECE;
 }
@@ -192,8 +192,9 @@ static double sum_squares(int64_t n, const void *values)
     double lane[NORM_LANES] = { 0 }, sum = 0;
     int64_t i = 0;
     for (; i + NORM_LANES <= n; i += NORM_LANES)
-        for (int k = 0; k < NORM_LANES; k++)
-            lane[k] += (double)x[i + k] * (double)x[i + k];
+        INDEPENDENT
+    for (int k = 0; k < NORM_LANES; k++)
+        lane[k] += (double)x[i + k] * (double)x[i + k];
     for (int k = 0; i < n; i++, k++)
         lane[k] += (double)x[i] * (double)x[i];
     for (int k = 0; k < NORM_LANES; k++)
@@ -201,7 +202,7 @@ static double sum_squares(int64_t n, const void *values)
     return sum;
 }
 
-static inline real larger_abs(real most, real x)
+ALWAYS_INLINE real larger_abs(real most, real x)
 {
     const real a = x < 0 ? -x : x;
     return a > most || a != a ? a : most;
@@ -214,8 +215,9 @@ static double max_abs(int64_t n, const void *values)
     real lane[NORM_LANES] = { 0 }, most = 0;
     int64_t i = 0;
     for (; i + NORM_LANES <= n; i += NORM_LANES)
-        for (int k = 0; k < NORM_LANES; k++)
-            lane[k] = larger_abs(lane[k], x[i + k]);
+        INDEPENDENT
+    for (int k = 0; k < NORM_LANES; k++)
+        lane[k] = larger_abs(lane[k], x[i + k]);
     for (; i < n; i++)
         most = larger_abs(most, x[i]);
     for (int k = 0; k < NORM_LANES; k++)

@@ -15,17 +15,18 @@
  * makes them of what there is. Functions take them by address: by value they would have another
  * calling convention with each instruction set. */
 typedef real lanes __attribute__((vector_size(64)));
+typedef real lanes_at __attribute__((vector_size(64), aligned(sizeof(real)), may_alias));
 
 enum { LANES = sizeof(lanes) / sizeof(real) };
 
 typedef double wide_lanes __attribute__((vector_size(LANES * sizeof(double))));
 
-static inline void load_lanes(lanes *v, const real *x)
+ALWAYS_INLINE void load_lanes(lanes *v, const real *x)
 {
-    memcpy(v, x, sizeof *v);
+    *v = *(const lanes_at *)x;
 }
 
-static inline const real *element(const br_fold *f, int64_t row, int64_t column)
+ALWAYS_INLINE const real *element(const br_fold *f, int64_t row, int64_t column)
 {
     return (const real *)(const void *)(f->x + row * f->row_stride + column * f->column_stride);
 }
@@ -33,7 +34,7 @@ static inline const real *element(const br_fold *f, int64_t row, int64_t column)
 /* ---- Sum ------------------------------------------------------------------------------------- */
 
 /* Fewer elements than a vector has. */
-static inline double sum_few(const real *x, int64_t n)
+ALWAYS_INLINE double sum_few(const real *x, int64_t n)
 {
     double sum = 0;
     int64_t i = 0;
@@ -45,7 +46,7 @@ static inline double sum_few(const real *x, int64_t n)
 }
 
 /* a + b, of two vectors that lie behind each other. */
-static inline void load_pair(lanes *sum, const real *x)
+ALWAYS_INLINE void load_pair(lanes *sum, const real *x)
 {
     lanes next;
     load_lanes(sum, x);
@@ -53,7 +54,7 @@ static inline void load_pair(lanes *sum, const real *x)
     *sum += next;
 }
 
-static void sum_run(const real *x, int64_t n, br_accumulator *value)
+FOR_SPEED static void sum_run(const real *x, int64_t n, br_accumulator *value)
 {
     if (n < LANES) {
         value->f += sum_few(x, n);
@@ -89,7 +90,7 @@ static void sum_run(const real *x, int64_t n, br_accumulator *value)
 }
 
 /* Adds `count` rows, 1, 2, 4 or 8, whose columns lie side by side. */
-__attribute__((always_inline)) static inline void add_rows(const br_fold *f, int64_t row, int count)
+ALWAYS_INLINE void add_rows(const br_fold *f, int64_t row, int count)
 {
     const real *x[8];
     for (int k = 0; k < 8; k++)
@@ -139,21 +140,22 @@ static void sum_fold(const br_fold *f)
 /* ---- Maximum --------------------------------------------------------------------------------- */
 
 /* The larger of two, NaN being larger than all; the first of equal ones. */
-static inline real larger(real a, real b)
+ALWAYS_INLINE real larger(real a, real b)
 {
     return b > a || b != b ? b : a;
 }
 
 /* Lanes are an array here: comparisons of vectors wider than the processor's are made one element
  * at a time. */
-static inline real max_of_lanes(const real *x, int64_t n)
+ALWAYS_INLINE real max_of_lanes(const real *x, int64_t n)
 {
     real lane[2 * LANES];
     for (int k = 0; k < 2 * LANES; k++)
         lane[k] = x[k];
     for (int64_t i = 2 * LANES; i < n; i += 2 * LANES)
-        for (int k = 0; k < 2 * LANES; k++)
-            lane[k] = larger(lane[k], x[i + k]);
+        INDEPENDENT
+    for (int k = 0; k < 2 * LANES; k++)
+        lane[k] = larger(lane[k], x[i + k]);
     real most = lane[0];
     for (int k = 1; k < 2 * LANES; k++)
         most = larger(most, lane[k]);
@@ -170,7 +172,7 @@ static real max_run(const real *x, int64_t n)
 }
 
 /* True if b takes the place of a that was there before: it is larger, or the first NaN. */
-static inline bool exceeds(real b, real a)
+ALWAYS_INLINE bool exceeds(real b, real a)
 {
     return b > a || (b != b && a == a);
 }
@@ -182,7 +184,7 @@ typedef real extreme_of_two(real a, real b);
 typedef real extreme_of_run(const real *x, int64_t n);
 typedef bool takes_place(real b, real a);
 
-#define EXTREME static inline __attribute__((always_inline))
+#define EXTREME ALWAYS_INLINE
 
 /* One row of columns that are `step` elements apart. */
 EXTREME void extreme_row(const real *x, int64_t step, int64_t columns, br_accumulator *value,

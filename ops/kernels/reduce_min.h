@@ -14,8 +14,9 @@ static real min_run(const real *x, int64_t n)
     for (int k = 0; k < 2 * LANES; k++)
         least[k] = result;
     for (; i + 2 * LANES <= n; i += 2 * LANES)
-        for (int k = 0; k < 2 * LANES; k++)
-            least[k] = real_minimum(least[k], x[i + k]);
+        INDEPENDENT
+    for (int k = 0; k < 2 * LANES; k++)
+        least[k] = real_minimum(least[k], x[i + k]);
     for (int k = 0; k < 2 * LANES; k++)
         result = real_minimum(result, least[k]);
     for (; i < n; i++)
@@ -24,7 +25,7 @@ static real min_run(const real *x, int64_t n)
 }
 
 /* True if b takes the place of a that was there before: it is smaller, or the first NaN. */
-static inline bool undercuts(real b, real a)
+ALWAYS_INLINE bool undercuts(real b, real a)
 {
     return b < a || (b != b && a == a);
 }

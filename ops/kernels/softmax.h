@@ -26,7 +26,7 @@ enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES, EXP_RUN = 16 
 
 /* Blocks are of at most BLOCK elements: within them sums are of the type itself, beyond in double.
  */
-static inline int64_t block_at(int64_t i, int64_t n)
+ALWAYS_INLINE int64_t block_at(int64_t i, int64_t n)
 {
     return n - i < BLOCK ? n - i : BLOCK;
 }
@@ -56,7 +56,7 @@ static double sum_of_row(const real *x, int64_t n)
 }
 
 /* NaN is passed over: the sum of exponentials finds it. */
-static inline real largest_of_run(const real *x, int64_t n)
+ALWAYS_INLINE real largest_of_run(const real *x, int64_t n)
 {
     real most = -(real)INFINITY;
 #pragma omp simd reduction(max : most)
@@ -97,7 +97,7 @@ FOR_ANY_N static real exp_vectors(const real *restrict x, int64_t n, real shift,
 }
 
 /* The sum of the last `count` of a run. */
-static inline real sum_of_last(const real *y, int64_t count)
+ALWAYS_INLINE real sum_of_last(const real *y, int64_t count)
 {
     static const real kept[2 * EXP_RUN] = {
         [EXP_RUN] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
@@ -202,8 +202,7 @@ FOR_ANY_N static void softmax_across(const real *x, real *y, int64_t n, int64_t 
     real most[TILE], e[TILE], last[TILE];
     double sum[TILE] = { 0 };
     const int64_t end = n * step;
-    for (int64_t j = 0; j < rows; j++)
-        most[j] = -(real)INFINITY;
+    FOR_EVERY(j, rows, most[j] = -(real)INFINITY;)
     for (int64_t k = 0; k < end; k += step)
         larger_across(x + k, most, rows);
     for (int64_t k = 0; k < end; k += step) {
