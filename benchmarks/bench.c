@@ -89,7 +89,7 @@ static const char help[] =
     "  --serve        models, embed: one step for each line of standard input, for comparisons; "
     "the\n"
     "                 filter is NAME, NAME/train or NAME/forward; sweep, products: one entry for\n"
-    "                 each line\n"
+    "                 each line; small: take one training step and end\n"
     "  --plot DIR     scale: draw the curves as SVG\n"
     "  --profile[=N]  models, embed: profile N steps (3) and print what they spend their time on\n";
 

@@ -10,7 +10,7 @@ typedef struct bench_options {
     const char *filter; /* glob on names, NULL: all */
     bool json;
     const char *plot;         /* scale: folder for plots, NULL: none */
-    bool serve;               /* do one step, entry or product for each line of standard input */
+    bool serve;               /* do what each line of standard input asks for; small: one step */
     int64_t profile;          /* models: steps to profile instead of timing them, 0: none */
     const char *model, *file; /* embed: the model's folder, and lines to embed */
     double seconds;           /* least time to measure each entry for */

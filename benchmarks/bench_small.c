@@ -1,10 +1,15 @@
 /* benchmarks/bench_small.c - what a call costs where there is hardly anything to compute: two
- * tensors of 8 elements, and a perceptron of 16 inputs, 16 hidden units and one output. */
+ * tensors of 8 elements, and a perceptron of 16 inputs, 16 hidden units and one output; and what a
+ * process costs that takes one training step. */
 #include "benchmarks/bench.h"
 
 #include <fnmatch.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+
+extern char **environ;
 
 typedef struct inputs {
     br_tensor *a, *b;                                 /* [8] */
@@ -53,8 +58,50 @@ static br_tensor *parameter(int ndim, const int64_t *sizes)
     return br_set_requires_grad(br_randn(ndim, sizes, BR_F32), true);
 }
 
+/* ---- A process that takes one step ----------------------------------------------------------- */
+
+static int take_first_step(void)
+{
+    br_sequential *model = br_sequential_new(
+        BR_MODULES(br_linear_new(16, 16, true), br_tanh_new(), br_linear_new(16, 1, true)));
+    br_optim *adam = br_adam(br_base(model), NULL);
+    br_scope *scope = br_scope_begin();
+    br_backward(br_mean(br_forward(model, br_randn(BR_SHAPE(32, 16), BR_F32))));
+    br_optim_step(adam);
+    br_scope_end(scope);
+    br_optim_free(adam);
+    br_free_module(model);
+    return br_report(stderr);
+}
+
+/* From the start of this program anew to its end. */
+static void run_first_step(void *failed)
+{
+    char *const words[] = { "brasa", "bench", "small", "--serve", NULL };
+    pid_t child;
+    int status;
+    if (posix_spawn(&child, "/proc/self/exe", NULL, NULL, words, environ) != 0 ||
+        waitpid(child, &status, 0) != child || status != 0)
+        *(bool *)failed = true;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static void print_row(const bench_options *o, const char *name, double seconds)
+{
+    printf(o->json ? "{\"name\": \"%s\", \"ns\": %.1f}\n" : "%-20s %10.1f ns\n", name,
+           1e9 * seconds);
+}
+
+static bool wanted(const bench_options *o, const char *name)
+{
+    return !o->filter || fnmatch(o->filter, name, 0) == 0;
+}
+
 int bench_small(const bench_options *o)
 {
+    if (o->serve)
+        return take_first_step();
     static const struct {
         const char *name;
         void (*run)(void *context);
@@ -71,15 +118,24 @@ int bench_small(const bench_options *o)
                   .weight2 = parameter(BR_SHAPE(1, 16)),
                   .bias2 = parameter(BR_SHAPE(1)) };
     int found = 0;
+    const double seconds = o->seconds > 0 ? o->seconds : 0.05;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !br_failed(); i++) {
-        if (o->filter && fnmatch(o->filter, rows[i].name, 0) != 0)
+        if (!wanted(o, rows[i].name))
             continue;
         found++;
-        double ns = 1e9 * bench_least(rows[i].run, &in, o->seconds > 0 ? o->seconds : 0.05);
-        printf(o->json ? "{\"name\": \"%s\", \"ns\": %.1f}\n" : "%-20s %8.1f ns\n", rows[i].name,
-               ns);
+        print_row(o, rows[i].name, bench_least(rows[i].run, &in, seconds));
     }
     br_scope_end(scope);
+    if (wanted(o, "first-step") && !br_failed()) {
+        found++;
+        bool failed = false;
+        const double least = bench_least(run_first_step, &failed, seconds);
+        if (failed) {
+            fprintf(stderr, "brasa bench: first-step: the process could not be run\n");
+            return EXIT_FAILURE;
+        }
+        print_row(o, "first-step", least);
+    }
     if (br_failed())
         return br_report(stderr);
     if (found > 0)
