@@ -8,6 +8,7 @@
 #include "ops/ops_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     TILE = 1024,
@@ -119,9 +120,11 @@ static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t fro
                       br_accumulator *values, int64_t *indices)
 {
     const axis *inner = &p->folded.axis[0];
-    const br_accumulator first = p->start; /* a copy that stores cannot change */
-    for (int64_t j = 0; j < columns; j++)
-        values[j] = first;
+    const int64_t first = p->start.i; /* a copy that stores cannot change */
+    if (first == 0)
+        memset(values, 0, (size_t)columns * sizeof *values);
+    for (int64_t j = 0; first != 0 && j < columns; j++)
+        values[j].i = first;
     for (int64_t j = 0; p->reducer->indices && j < columns; j++)
         indices[j] = from;
     for (int64_t i = from; i < to;) {
