@@ -3,6 +3,7 @@
 #ifndef BR_KERNELS_BLOCKS_H
 #define BR_KERNELS_BLOCKS_H
 
+#include "ops/kernels/hints.h"
 #include "tensor/loop.h"
 
 #include <stdbool.h>
@@ -21,12 +22,11 @@
 #define FILL(type)                                        \
     {                                                     \
         const type x = *(const type *)(const void *)from; \
-        for (int64_t i = 0; i < count; i++)               \
-            ((type *)(void *)to)[i] = x;                  \
+        FOR_EVERY(i, count, ((type *)(void *)to)[i] = x;) \
     }
 
 /* One value, `count` times. */
-static void fill(char *to, const char *from, int64_t size, int64_t count)
+EVERY_WIDTH static void fill(char *to, const char *from, int64_t size, int64_t count)
 {
     if (size == 8)
         FILL(uint64_t)
@@ -36,8 +36,8 @@ static void fill(char *to, const char *from, int64_t size, int64_t count)
         FILL(uint8_t)
 }
 
-static void move(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t size,
-                 int64_t count)
+EVERY_WIDTH static void move(char *to, int64_t to_step, const char *from, int64_t from_step,
+                             int64_t size, int64_t count)
 {
     if (size == 8)
         MOVE(uint64_t, to_step, from_step)
