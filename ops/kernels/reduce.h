@@ -184,16 +184,14 @@ typedef real extreme_of_two(real a, real b);
 typedef real extreme_of_run(const real *x, int64_t n);
 typedef bool takes_place(real b, real a);
 
-#define EXTREME ALWAYS_INLINE
-
 /* One row of columns that are `step` elements apart. */
-EXTREME void extreme_row(const real *x, int64_t step, int64_t columns, br_accumulator *value,
-                         extreme_of_two of_two)
+ALWAYS_INLINE void extreme_row(const real *x, int64_t step, int64_t columns, br_accumulator *value,
+                               extreme_of_two of_two)
 {
     FOR_EACH(real, j, columns, value[j].f = (double)of_two((real)value[j].f, x[j * step]);)
 }
 
-EXTREME void extreme_fold(const br_fold *f, extreme_of_two of_two, extreme_of_run of_run)
+ALWAYS_INLINE void extreme_fold(const br_fold *f, extreme_of_two of_two, extreme_of_run of_run)
 {
     if (f->row_stride == sizeof(real)) {
         for (int64_t j = 0; j < f->columns; j++)
@@ -209,8 +207,8 @@ EXTREME void extreme_fold(const br_fold *f, extreme_of_two of_two, extreme_of_ru
 }
 
 /* Only the block that turns out to hold the extreme is searched for its place. */
-EXTREME void place_in_run(const real *x, int64_t n, int64_t first, br_accumulator *value,
-                          int64_t *index, extreme_of_run of_run, takes_place takes)
+ALWAYS_INLINE void place_in_run(const real *x, int64_t n, int64_t first, br_accumulator *value,
+                                int64_t *index, extreme_of_run of_run, takes_place takes)
 {
     enum { SEARCHED = 16 * LANES };
     int64_t found = -1;
@@ -229,19 +227,22 @@ EXTREME void place_in_run(const real *x, int64_t n, int64_t first, br_accumulato
     *index = first + found;
 }
 
-/* The same, with the number of the row. */
-EXTREME void place_in_row(const real *x, int64_t step, int64_t columns, int64_t row,
-                          br_accumulator *value, int64_t *index, takes_place takes){
-    FOR_EACH(real, j, columns,
-             {
-                 real candidate = x[j * step];
-                 bool take = takes(candidate, (real)value[j].f);
-                 value[j].f = take ? (double)candidate : value[j].f;
-                 index[j] = take ? row : index[j];
-             })
+ALWAYS_INLINE void place_one(real candidate, int64_t row, br_accumulator *value, int64_t *index,
+                             takes_place takes)
+{
+    const bool take = takes(candidate, (real)value->f);
+    value->f = take ? (double)candidate : value->f;
+    *index = take ? row : *index;
 }
 
-EXTREME void place_fold(const br_fold *f, extreme_of_run of_run, takes_place takes)
+/* One row of columns that are `step` elements apart. */
+ALWAYS_INLINE void place_in_row(const real *x, int64_t step, int64_t columns, int64_t row,
+                                br_accumulator *value, int64_t *index, takes_place takes)
+{
+    FOR_EACH(real, j, columns, place_one(x[j * step], row, &value[j], &index[j], takes);)
+}
+
+ALWAYS_INLINE void place_fold(const br_fold *f, extreme_of_run of_run, takes_place takes)
 {
     if (f->row_stride == sizeof(real)) {
         for (int64_t j = 0; j < f->columns; j++)
