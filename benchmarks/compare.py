@@ -29,7 +29,7 @@ MODELS = ["bert-scratch", "encoder-decoder", "classifier-5", "classifier-128", "
 DROPOUT = ["encoder-decoder", "classifier-5", "classifier-128"]
 PHASES = ["train", "train-dropout", "forward"]
 RIVALS = ["torch", "tuned", "compiled", "jax", "jax-tuned"]
-IN_JAX = ["bert-scratch", "encoder-decoder"]
+IN_JAX = ["bert-scratch", "encoder-decoder", "gpt2"]
 
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
@@ -94,7 +94,7 @@ def serve_jax(name, phase, threads):
 
     weights, loss_of = jax_models.make(name)
     first, second = (jax.tree.map(jnp.zeros_like, weights) for _ in range(2))
-    train, forward = jax_models.train_step(loss_of), jax.jit(loss_of)
+    train, forward = jax_models.train_step(name, loss_of), jax.jit(loss_of)
     for t, _ in enumerate(sys.stdin, 1):
         start = time.perf_counter()
         if phase == "forward":

@@ -1,8 +1,9 @@
-"""Two models of `brasa bench models` in JAX, as one function that the compiler sees whole: notebook
-003's BERT and 004's EncoderDecoder, with the batches of torch_models.py and PyTorch's initial weights.
+"""Three models of `brasa bench models` in JAX, each as one function that the compiler sees whole:
+notebook 003's BERT, 004's EncoderDecoder and GPT-2, with the batches of torch_models.py and PyTorch's
+initial weights.
 
-make(name) gives the weights and a function of them that gives the loss; train_step(loss) a compiled
-step with Adam, whose state is updated in place.
+make(name) gives the weights and a function of them that gives the loss; train_step(name, loss) a
+compiled step with Adam, or AdamW for gpt2, whose state is updated in place.
 """
 import multiprocessing
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 ADAM = dict(lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8)
+WEIGHT_DECAY = {"gpt2": 1e-2}
 
 
 # ---- Layers: w is the dictionary of weights, at the names that begin with `name` -----------------
@@ -113,7 +115,31 @@ def encoder_decoder():
     return loss
 
 
-MODELS = {"bert-scratch": bert, "encoder-decoder": encoder_decoder}
+# ---- GPT-2 ---------------------------------------------------------------------------------------
+
+def gpt2():
+    ids = (np.arange(4)[:, None] * 7919 + np.arange(64) * 104729) % 50257
+    future = ~np.tri(64, dtype=bool)
+
+    def product(w, name, x):
+        return x @ w[name + ".weight"] + w[name + ".bias"]  # [in, out]
+
+    def loss(w):
+        w = {name.removeprefix("transformer."): x for name, x in w.items()}
+        x = w["wte.weight"][ids] + w["wpe.weight"][:64]
+        for i in range(12):
+            h = f"h.{i}."
+            q, k, v = jnp.split(product(w, h + "attn.c_attn", norm(w, h + "ln_1", x)), 3, -1)
+            x = x + product(w, h + "attn.c_proj", attend(q, k, v, 12, future, -jnp.inf))
+            inner = product(w, h + "mlp.c_fc", norm(w, h + "ln_2", x))
+            x = x + product(w, h + "mlp.c_proj", jax.nn.gelu(inner, approximate=True))
+        logits = norm(w, "ln_f", x) @ w["wte.weight"].T
+        return cross_entropy(logits[:, :-1], ids[:, 1:])
+
+    return loss
+
+
+MODELS = {"bert-scratch": bert, "encoder-decoder": encoder_decoder, "gpt2": gpt2}
 
 
 # ---- Training ------------------------------------------------------------------------------------
@@ -133,7 +159,9 @@ def make(name):
     return {key: jnp.array(w) for key, w in weights.items()}, MODELS[name]()
 
 
-def train_step(loss):
+def train_step(name, loss):
+    keep = 1 - ADAM["lr"] * WEIGHT_DECAY.get(name, 0)
+
     def step(weights, first, second, t):
         value, gradients = jax.value_and_grad(loss)(weights)
         mean = jax.tree.map(lambda m, g: ADAM["beta1"] * m + (1 - ADAM["beta1"]) * g, first, gradients)
@@ -141,7 +169,7 @@ def train_step(loss):
                               gradients)
         size = ADAM["lr"] / (1 - ADAM["beta1"] ** t)
         root = jnp.sqrt(1 - ADAM["beta2"] ** t)
-        weights = jax.tree.map(lambda w, m, v: w - size * m / (jnp.sqrt(v) / root + ADAM["eps"]),
+        weights = jax.tree.map(lambda w, m, v: keep * w - size * m / (jnp.sqrt(v) / root + ADAM["eps"]),
                                weights, mean, square)
         return value, weights, mean, square
 
