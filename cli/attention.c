@@ -89,7 +89,8 @@ static void write_page(request *r, int n, char **texts)
         size = br_attention_html(r->out, r->n_views, r->views, &r->page);
     }
     if (size >= 0)
-        printf("%s is written: %.1f MB\n", r->out, (double)size / 1e6);
+        printf(size < 1000000 ? "%s is written: %.0f kB\n" : "%s is written: %.1f MB\n", r->out,
+               (double)size / (size < 1000000 ? 1e3 : 1e6));
     free(title);
     br_attention_free(attention);
     br_scope_end(scope);
