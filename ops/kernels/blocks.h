@@ -49,7 +49,7 @@ EVERY_WIDTH static void move(char *to, int64_t to_step, const char *from, int64_
 
 /* Runs `loop` over n elements of operands with strides s. What does not lie as the loop wants it
  * goes through a buffer that stays in the first-level cache; what lacks at the end of a run is made
- * up with copies of the last element. */
+ * up with copies of the last element. Of elements that are all the same one run is computed. */
 static __attribute__((noinline)) void by_blocks(int64_t n, char *const *data, const int64_t *s,
                                                 const void *params, br_loop loop, uint32_t form)
 {
@@ -59,19 +59,28 @@ static __attribute__((noinline)) void by_blocks(int64_t n, char *const *data, co
     int64_t size[BR_MAX_OPERANDS], done = 0;
     const int64_t run = form & 0xff;
     int operands = 0;
-    bool dense = true, constant[BR_MAX_OPERANDS];
+    bool dense = true, alike = true, constant[BR_MAX_OPERANDS];
     for (uint32_t sizes = form >> 8; sizes > 0; sizes >>= 4, operands++) {
         size[operands] = sizes & 0xf;
         constant[operands] = s[operands] == 0 || n == 1;
         dense = dense && s[operands] == size[operands];
+        alike = alike && (operands == 0 ? s[0] == size[0] || n == 1 : constant[operands]);
     }
     if (dense && n >= run) {
         done = n & -run;
         loop(done, data, s, params);
     }
+    const int64_t filled = alike ? run : n < PART ? (n + run - 1) & -run : PART;
     for (int k = 1; k < operands; k++)
         if (constant[k])
-            fill(buffer[k], data[k], size[k], n < PART ? (n + run - 1) & -run : PART);
+            fill(buffer[k], data[k], size[k], filled);
+    if (alike) {
+        for (int k = 0; k < operands; k++)
+            at[k] = buffer[k];
+        loop(run, at, size, params);
+        fill(data[0], buffer[0], size[0], n);
+        return;
+    }
     for (int64_t i = done; i < n; i += PART) {
         const int64_t count = n - i < PART ? n - i : PART, whole = (count + run - 1) & -run;
         for (int k = 0; k < operands; k++) {
