@@ -71,12 +71,14 @@ static __attribute__((noinline)) void by_blocks(int64_t n, char *const *data, co
         loop(done, data, s, params);
     }
     const int64_t filled = alike ? run : n < PART ? (n + run - 1) & -run : PART;
+    const bool single = alike && run == 1; /* elements that need no copies */
     for (int k = 1; k < operands; k++)
-        if (constant[k])
+        if (constant[k] && !single)
             fill(buffer[k], data[k], size[k], filled);
     if (alike) {
-        for (int k = 0; k < operands; k++)
-            at[k] = buffer[k];
+        at[0] = buffer[0];
+        for (int k = 1; k < operands; k++)
+            at[k] = single ? data[k] : buffer[k];
         loop(run, at, size, params);
         fill(data[0], buffer[0], size[0], n);
         return;
