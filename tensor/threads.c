@@ -75,7 +75,6 @@ typedef struct loop {
     void *context;
     int64_t n;
     int threads;        /* the caller and workers 1 .. threads-1 take part */
-    int processor;      /* the caller's */
     br_float_mode mode; /* the caller's, so that it does not matter who runs a task */
 } loop;
 
@@ -89,6 +88,7 @@ static struct {
     pthread_mutex_t caller; /* held by the thread whose loop runs */
     pthread_mutex_t lock;   /* for sleeping */
     pthread_cond_t wake;
+    int waker; /* the processor of who woke the sleepers last; under `lock` */
     pthread_t threads[MOST_THREADS];
     int workers; /* that were started; under `caller` */
     loop loop;
@@ -139,6 +139,18 @@ static void take_tasks(int own)
     in_task = false;
 }
 
+/* A worker says that it is inside before it looks whether it may be; the caller shuts the door
+ * before it looks whether somebody is inside. So one of them sees the other. */
+static void help(int worker)
+{
+    atomic_fetch_add(&pool.inside, 1);
+    if (atomic_load(&pool.open) && worker < pool.loop.threads) {
+        br__set_float_mode(pool.loop.mode);
+        take_tasks(worker);
+    }
+    atomic_fetch_sub(&pool.inside, 1);
+}
+
 /* Systems wake a thread where its waker runs, at times, though other processors are idle, and take
  * some 10 ms to see that two share one; it moves to wherever else it may run. */
 static void leave(int processor)
@@ -153,24 +165,9 @@ static void leave(int processor)
         sched_setaffinity(0, sizeof all, &all);
 }
 
-/* A worker says that it is inside before it looks whether it may be; the caller shuts the door
- * before it looks whether somebody is inside. So one of them sees the other. */
-static void help(int worker, bool slept)
+/* Waits for a round other than `seen` and returns its number. */
+static uint64_t wait_for_round(uint64_t seen)
 {
-    atomic_fetch_add(&pool.inside, 1);
-    if (atomic_load(&pool.open) && worker < pool.loop.threads) {
-        if (slept)
-            leave(pool.loop.processor);
-        br__set_float_mode(pool.loop.mode);
-        take_tasks(worker);
-    }
-    atomic_fetch_sub(&pool.inside, 1);
-}
-
-/* Waits for a round other than `seen` and returns its number. `slept` tells how. */
-static uint64_t wait_for_round(uint64_t seen, bool *slept)
-{
-    *slept = false;
     for (int i = 0; i < LAST_LOOK; i++) {
         uint64_t round = atomic_load(&pool.round);
         if (round != seen)
@@ -182,8 +179,9 @@ static uint64_t wait_for_round(uint64_t seen, bool *slept)
     while (atomic_load(&pool.round) == seen && !atomic_load(&pool.stopping))
         pthread_cond_wait(&pool.wake, &pool.lock);
     atomic_fetch_sub(&pool.sleepers, 1);
+    const int waker = pool.waker;
     pthread_mutex_unlock(&pool.lock);
-    *slept = true;
+    leave(waker);
     return atomic_load(&pool.round);
 }
 
@@ -192,9 +190,8 @@ static void *work(void *number)
     int worker = (int)(intptr_t)number;
     uint64_t round = 0;
     while (!atomic_load(&pool.stopping)) {
-        bool slept;
-        round = wait_for_round(round, &slept);
-        help(worker, slept);
+        round = wait_for_round(round);
+        help(worker);
     }
     return NULL;
 }
@@ -204,6 +201,7 @@ static void wake_sleepers(void)
     if (atomic_load(&pool.sleepers) == 0)
         return;
     pthread_mutex_lock(&pool.lock);
+    pool.waker = sched_getcpu();
     pthread_cond_broadcast(&pool.wake);
     pthread_mutex_unlock(&pool.lock);
 }
@@ -272,7 +270,7 @@ static void run(int64_t n, void (*task)(void *context, int64_t i), void *context
         threads = n;
     if (threads > 1 && pthread_mutex_trylock(&pool.caller) == 0) {
         start_workers((int)threads - 1);
-        run_shared(&(loop){ task, context, n, (int)threads, sched_getcpu(), br__float_mode() });
+        run_shared(&(loop){ task, context, n, (int)threads, br__float_mode() });
         pthread_mutex_unlock(&pool.caller);
         return;
     }

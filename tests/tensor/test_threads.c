@@ -118,9 +118,9 @@ Test(threads, woken_workers_are_bound_to_no_processor)
     br_set_num_threads(2);
     for (int round = 0; round < 10; round++) {
         br__parallel(2, nap, NULL);
+        usleep(10000); /* workers are awake for a millisecond or two */
         int free_ones, all = threads_of_process(&free_ones);
         cr_assert(all >= 2 && free_ones == all, "round %d: %d of %d", round, free_ones, all);
-        usleep(10000); /* workers are awake for a millisecond or two */
     }
 }
 
