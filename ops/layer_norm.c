@@ -170,7 +170,7 @@ static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *w
                                   .y = y->data,
                                   .mean = mean ? mean->data : NULL,
                                   .rstd = rstd->data };
-    j.rows_per_task = br__even_part(j.all.rows, BR_GRAIN / j.all.n + 1);
+    j.rows_per_task = br__even_part(j.all.rows, BR_GRAIN / j.all.n + 1, 1);
     BR_TRAFFIC(y, x, weight, bias, mean, rstd);
     br__parallel(task_count(&j), run_task, &j);
 }

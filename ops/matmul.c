@@ -197,7 +197,7 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 /* A long dot product is cut into at most MOST_PIECES, by its length alone, which threads share and
  * whose sums are added in their order. */
-enum { MOST_PIECES = 32, LINE = 64 /* elements that pieces are a multiple of */ };
+enum { MOST_PIECES = 32 };
 
 typedef struct dot_job {
     void (*dots)(const br_gemm_block *block);
@@ -240,7 +240,7 @@ static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
                     .size = (int64_t)br_dtype_size(a->dtype),
                     .sums = (char *)&sums };
     const int64_t most = (a->numel + MOST_PIECES - 1) / MOST_PIECES;
-    job.piece = (br__even_part(a->numel, most > BR_GRAIN ? most : BR_GRAIN) + LINE - 1) & -LINE;
+    job.piece = br__even_part(a->numel, most > BR_GRAIN ? most : BR_GRAIN, BR_PIECE_UNIT);
     int64_t pieces = (job.length + job.piece - 1) / job.piece;
     BR_WORK(2 * job.length, (2 * job.length + 1) * job.size);
     const br_float_mode before = br__flush_denormals();

@@ -103,12 +103,12 @@ static void cut(plan *p)
     p->piece = rows;
     p->tiles_per_task = 1;
     if (p->tile * rows < BR_GRAIN) {
-        p->tiles_per_task = br__even_part(p->n_tiles, BR_GRAIN / (p->tile * (rows > 0 ? rows : 1)));
+        p->tiles_per_task =
+            br__even_part(p->n_tiles, BR_GRAIN / (p->tile * (rows > 0 ? rows : 1)), 1);
     } else if (p->n_tiles < ENOUGH && p->tile * rows >= 2 * BR_GRAIN) {
         int64_t worth = (rows - 1) / (ENOUGH / p->n_tiles) + 1;
         worth = worth < BR_GRAIN / p->tile ? BR_GRAIN / p->tile : worth;
-        p->piece = br__even_part(rows, worth < FEWEST ? FEWEST : worth);
-        p->piece = (p->piece + RUN - 1) & -RUN;
+        p->piece = br__even_part(rows, worth < FEWEST ? FEWEST : worth, RUN);
         p->n_pieces = (rows + p->piece - 1) / p->piece;
     }
 }

@@ -58,7 +58,7 @@ static void run(job *j)
     j->tiles = (j->s.after + BR_SOFTMAX_TILE - 1) / BR_SOFTMAX_TILE;
     int64_t units = along ? j->s.before : j->s.before * j->tiles;
     j->units_per_task =
-        br__even_part(units, GRAIN / (along ? j->s.n : j->s.n * BR_SOFTMAX_TILE) + 1);
+        br__even_part(units, GRAIN / (along ? j->s.n : j->s.n * BR_SOFTMAX_TILE) + 1, 1);
     br__parallel((units + j->units_per_task - 1) / j->units_per_task, run_task, j);
 }
 

@@ -7,9 +7,6 @@
 
 #include <string.h>
 
-/* Pieces of a row are a multiple of so many elements: whole vectors and cache lines. */
-enum { LINE = 64 };
-
 typedef struct plan {
     int n, ndim;
     int64_t sizes[BR_MAX_DIMS];                    /* innermost first */
@@ -110,12 +107,14 @@ static bool run_simple(int n, const br_tensor *const *operands, br_loop loop, co
     return true;
 }
 
-int64_t br__even_part(int64_t n, int64_t most)
+int64_t br__even_part(int64_t n, int64_t most, int64_t unit)
 {
-    if (n <= most)
-        return most;
-    const int64_t pairs = (n - 1) / (2 * most) + 1;
-    return (n - 1) / (2 * pairs) + 1;
+    int64_t part = most;
+    if (n > most) {
+        const int64_t pairs = (n - 1) / (2 * most) + 1;
+        part = (n - 1) / (2 * pairs) + 1;
+    }
+    return (part + unit - 1) & -unit;
 }
 
 /* br__for_each() with `grain` elements for a task. */
@@ -147,12 +146,12 @@ static void for_each(int n_operands, const br_tensor *const *operands, br_loop l
     }
     p.pieces_per_row = 1;
     if (p.sizes[0] >= 2 * grain) {
-        p.piece = (br__even_part(p.sizes[0], grain) + LINE - 1) & -LINE;
+        p.piece = br__even_part(p.sizes[0], grain, BR_PIECE_UNIT);
         p.pieces_per_row = (p.sizes[0] + p.piece - 1) / p.piece;
         br__parallel(rows * p.pieces_per_row, run_task, &p);
         return;
     }
-    p.rows_per_task = br__even_part(rows, p.sizes[0] < grain ? grain / p.sizes[0] : 1);
+    p.rows_per_task = br__even_part(rows, p.sizes[0] < grain ? grain / p.sizes[0] : 1, 1);
     br__parallel((rows + p.rows_per_task - 1) / p.rows_per_task, run_task, &p);
 }
 

@@ -361,9 +361,12 @@ void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *conte
 void br__work_alone(void);
 /* Elements that one task should take of a loop whose elements are cheap. */
 enum { BR_GRAIN = 32768 };
-/* How many of n units a task takes, at most `most`: an even number of tasks that are alike, so that
- * two threads, or a few more, end at one time. */
-int64_t br__even_part(int64_t n, int64_t most);
+/* What pieces of rows are a multiple of, in elements: whole vectors and cache lines. */
+enum { BR_PIECE_UNIT = 64 };
+/* How many of n pieces of work a task takes, at most `most`, then rounded up to a multiple of
+ * `unit`, a power of 2: an even number of tasks that are alike, so that two threads, or a few more,
+ * end at one time. */
+int64_t br__even_part(int64_t n, int64_t most, int64_t unit);
 
 /* ---- Loops over strided memory --------------------------------------------------------------- */
 
