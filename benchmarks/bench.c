@@ -86,10 +86,9 @@ static const char help[] =
     "  --json         one object a line\n"
     "  --model DIR    embed: the folder of a BERT, as the hub has it\n"
     "  --file FILE    embed: with lines\n"
-    "  --serve        models, embed: one step for each line of standard input, for comparisons; "
-    "the\n"
-    "                 filter is NAME, NAME/train or NAME/forward; sweep, products: one entry for\n"
-    "                 each line; small: take one training step and end\n"
+    "  --serve        models, embed: one step for each line of standard input, for comparisons;\n"
+    "                 the filter is NAME, NAME/train or NAME/forward; sweep, products: one entry\n"
+    "                 for each line; small: take one training step and end\n"
     "  --plot DIR     scale: draw the curves as SVG\n"
     "  --profile[=N]  models, embed: profile N steps (3) and print what they spend their time on\n";
 

@@ -105,10 +105,11 @@ ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t 
     }
     if (k < end)
         add_products(rows, columns, at, k, end - k, lanes);
-    if (rows == 1)
+    if (rows == 1) {
         UNROLLED
-    for (int j = 0; j < columns; j++)
-        lanes[j] += odd[j];
+        for (int j = 0; j < columns; j++)
+            lanes[j] += odd[j];
+    }
     FOLD_ALL(rows * columns, lanes)
     UNROLLED
     for (int i = 0; i * VECTOR < rows * columns; i++)

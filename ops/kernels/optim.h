@@ -191,10 +191,11 @@ static double sum_squares(int64_t n, const void *values)
     const real *x = values;
     double lane[NORM_LANES] = { 0 }, sum = 0;
     int64_t i = 0;
-    for (; i + NORM_LANES <= n; i += NORM_LANES)
+    for (; i + NORM_LANES <= n; i += NORM_LANES) {
         INDEPENDENT
-    for (int k = 0; k < NORM_LANES; k++)
-        lane[k] += (double)x[i + k] * (double)x[i + k];
+        for (int k = 0; k < NORM_LANES; k++)
+            lane[k] += (double)x[i + k] * (double)x[i + k];
+    }
     for (int k = 0; i < n; i++, k++)
         lane[k] += (double)x[i] * (double)x[i];
     for (int k = 0; k < NORM_LANES; k++)
@@ -214,10 +215,11 @@ static double max_abs(int64_t n, const void *values)
     const real *x = values;
     real lane[NORM_LANES] = { 0 }, most = 0;
     int64_t i = 0;
-    for (; i + NORM_LANES <= n; i += NORM_LANES)
+    for (; i + NORM_LANES <= n; i += NORM_LANES) {
         INDEPENDENT
-    for (int k = 0; k < NORM_LANES; k++)
-        lane[k] = larger_abs(lane[k], x[i + k]);
+        for (int k = 0; k < NORM_LANES; k++)
+            lane[k] = larger_abs(lane[k], x[i + k]);
+    }
     for (; i < n; i++)
         most = larger_abs(most, x[i]);
     for (int k = 0; k < NORM_LANES; k++)

@@ -82,10 +82,11 @@ FOR_SPEED static void sum_run(const real *x, int64_t n, br_accumulator *value)
     double lane[LANES];
     memcpy(lane, &sum, sizeof lane);
     UNROLLED
-    for (int width = LANES / 2; width > 0; width /= 2)
+    for (int width = LANES / 2; width > 0; width /= 2) {
         UNROLLED
-    for (int k = 0; k < width; k++)
-        lane[k] += lane[k + width];
+        for (int k = 0; k < width; k++)
+            lane[k] += lane[k + width];
+    }
     value->f += lane[0] + sum_few(x + i, n - i);
 }
 
@@ -152,10 +153,11 @@ ALWAYS_INLINE real max_of_lanes(const real *x, int64_t n)
     real lane[2 * LANES];
     for (int k = 0; k < 2 * LANES; k++)
         lane[k] = x[k];
-    for (int64_t i = 2 * LANES; i < n; i += 2 * LANES)
+    for (int64_t i = 2 * LANES; i < n; i += 2 * LANES) {
         INDEPENDENT
-    for (int k = 0; k < 2 * LANES; k++)
-        lane[k] = larger(lane[k], x[i + k]);
+        for (int k = 0; k < 2 * LANES; k++)
+            lane[k] = larger(lane[k], x[i + k]);
+    }
     real most = lane[0];
     for (int k = 1; k < 2 * LANES; k++)
         most = larger(most, lane[k]);

@@ -13,10 +13,11 @@ static real min_run(const real *x, int64_t n)
     int64_t i = 0;
     for (int k = 0; k < 2 * LANES; k++)
         least[k] = result;
-    for (; i + 2 * LANES <= n; i += 2 * LANES)
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
         INDEPENDENT
-    for (int k = 0; k < 2 * LANES; k++)
-        least[k] = real_minimum(least[k], x[i + k]);
+        for (int k = 0; k < 2 * LANES; k++)
+            least[k] = real_minimum(least[k], x[i + k]);
+    }
     for (int k = 0; k < 2 * LANES; k++)
         result = real_minimum(result, least[k]);
     for (; i < n; i++)
