@@ -1,7 +1,8 @@
 # Writes the files of viz/attention/ as arrays into a C source:
 #   cmake -DPARTS="page.html;style.css;one.js;two.js" -DOUTPUT=page.c -P EmbedPage.cmake
-# The scripts become one, in the order given. Comments, indentation and empty lines stay behind, a
-# quarter of the bytes; so no string of theirs may go over several lines, or have the signs of a comment.
+# The page stays as it is. The style and the scripts, which become one in the order given, are packed with
+# gzip as the piece of HTML that the page puts into its head. Comments, indentation and empty lines stay
+# behind; so no string of theirs may go over several lines, or have the signs of a comment.
 
 set(page)
 set(style)
@@ -20,13 +21,23 @@ foreach(part IN LISTS PARTS)
     string(APPEND script "${text}")
   endif()
 endforeach()
+string(HEX "${page}" page)
 
-set(source "/* Made of viz/attention/ by cmake/EmbedPage.cmake. */\n")
-foreach(name page style script)
-  string(HEX "${${name}}" bytes)
-  string(REGEX REPLACE "(................................)" "\\1\n" lines ${bytes})
+set(parts ${OUTPUT}.parts)
+file(WRITE ${parts} "<style>${style}</style><script type=\"module\">${script}</script>")
+file(ARCHIVE_CREATE OUTPUT ${parts}.gz PATHS ${parts} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
+file(READ ${parts}.gz packed HEX)
+file(REMOVE ${parts} ${parts}.gz)
+# Bytes 4 to 7 are the time, which would make each build another.
+string(REGEX REPLACE "^(1f8b08..)........" "\\100000000" packed ${packed})
+
+set(source "/* Made of viz/attention/ by cmake/EmbedPage.cmake. */\n#include <stddef.h>\n")
+foreach(name page packed)
+  string(REGEX REPLACE "(................................)" "\\1\n" lines ${${name}})
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," lines ${lines})
   string(APPEND source "extern const char br__attention_${name}[];\n"
          "const char br__attention_${name}[] = {\n${lines}0\n};\n")
 endforeach()
+string(APPEND source "extern const size_t br__attention_packed_size;\n"
+       "const size_t br__attention_packed_size = sizeof br__attention_packed - 1;\n")
 file(WRITE ${OUTPUT} "${source}")

@@ -1,7 +1,8 @@
 /* viz/attention_html.c - the page: what the views want is checked, then the template is written
- * with the style, the scripts, the values and their description in their places.
+ * with the values, their description, style and scripts in their places.
  *
- * viz/attention/ has the template, the style and the scripts, which the build makes arrays of. */
+ * viz/attention/ has the template, the style and the scripts. The build makes arrays of them, of
+ * the last two as gzip: the page itself unpacks it. */
 #include "viz/viz_internal.h"
 
 #include <inttypes.h>
@@ -10,7 +11,8 @@
 
 static const char op[] = "attention_html";
 
-extern const char br__attention_page[], br__attention_style[], br__attention_script[];
+extern const char br__attention_page[], br__attention_packed[];
+extern const size_t br__attention_packed_size;
 
 enum { MANY_F32 = 1 << 20, MANY_F16 = 1 << 22 };
 
@@ -228,10 +230,8 @@ static void put_place(page *p, const char *name, size_t n, int64_t *left_out)
 {
     if (n == 5 && memcmp(name, "title", n) == 0)
         put_title(p->out, p->title);
-    else if (n == 5 && memcmp(name, "style", n) == 0)
-        br__write_bytes(p->out, br__attention_style, strlen(br__attention_style));
-    else if (n == 6 && memcmp(name, "script", n) == 0)
-        br__write_bytes(p->out, br__attention_script, strlen(br__attention_script));
+    else if (n == 6 && memcmp(name, "packed", n) == 0)
+        br__write_base64(p->out, br__attention_packed, br__attention_packed_size);
     p->left_out = left_out;
     if (n == 6 && memcmp(name, "values", n) == 0)
         for_each_map(p, put_values);

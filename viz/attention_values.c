@@ -1,5 +1,5 @@
-/* viz/attention_values.c - numbers as base64: f32, f16, or the logarithm of weights in 8 bits, of
- * which those that are left out take no room. */
+/* viz/attention_values.c - bytes as base64, and numbers so: f32, f16, or the logarithm of weights
+ * in 8 bits, of which those that are left out take no room. */
 #include "viz/viz_internal.h"
 
 #include <math.h>
@@ -34,6 +34,14 @@ static void finish(base64 *b)
 {
     if (b->n > 0)
         put_quad(b, (int)b->n + 1);
+}
+
+void br__write_base64(br_writer *w, const char *bytes, size_t n)
+{
+    base64 b = { .w = w };
+    for (size_t i = 0; i < n; i++)
+        put(&b, (unsigned char)bytes[i]);
+    finish(&b);
 }
 
 /* ---- Types ----------------------------------------------------------------------------------- */

@@ -49,6 +49,8 @@ bool br__shows(const br_attention_view *view, const br_map *map);
 /* Else an error is pending. */
 bool br__good_page(int n_views, const br_attention_view *views, const br_attention_page *page);
 
+void br__write_base64(br_writer *w, const char *bytes, size_t n);
+
 /* How values are written: 32 or 16 bits of a floating number, or 8 of a logarithm. */
 typedef enum br_value_type { BR_VALUES_F32, BR_VALUES_F16, BR_VALUES_U8 } br_value_type;
 

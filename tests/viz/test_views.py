@@ -6,6 +6,9 @@
 
 What is drawn, and what is told in numbers, is compared with the formulas of pages.c.
 """
+import base64
+import gzip
+import html
 import math
 import os
 import pathlib
@@ -65,8 +68,15 @@ class Page(unittest.TestCase):
     def show(self, name):
         browser.resize(1300, 1000)
         browser.open(pages / f"{name}.html")
-        browser.frame()
+        browser.wait("section.view")
         self.addCleanup(self.check_quiet)
+
+    def show_changed(self, old, new):
+        """The page of heads with another text in one place."""
+        text = (pages / "head.html").read_text()
+        self.assertEqual(text.count(old), 1)
+        (pages / "changed.html").write_text(text.replace(old, new))
+        browser.open(pages / "changed.html")
 
     def check_quiet(self):
         addresses = browser.requests()
@@ -724,10 +734,44 @@ class Tokens(Page):
 # ---- The page ------------------------------------------------------------------------------------
 
 class WholePage(Page):
+    ADDRESS = r"https?://|@import|url\(|src="
+
     def test_no_address_is_in_any_file(self):
         for path in pages.glob("*.html"):
-            if not path.name.startswith("long"):
-                self.assertNotRegex(path.read_text(), r"https?://|@import|url\(|src=", path.name)
+            if not path.name.startswith(("long", "changed")):
+                self.assertNotRegex(path.read_text(), self.ADDRESS, path.name)
+
+    def test_no_address_is_in_what_is_packed(self):
+        packed = re.search(r'id="packed">([^<]*)<', (pages / "head.html").read_text())[1]
+        text = gzip.decompress(base64.b64decode(packed, validate=True)).decode()
+        self.assertRegex(text, r"(?s)^<style>.*</style><script type=\"module\">.*</script>$")
+        self.assertNotRegex(text, self.ADDRESS)
+
+    def test_inside_another_page(self):
+        """As notebooks show it."""
+        text = html.escape((pages / "head.html").read_text())
+        (pages / "changed.html").write_text(f'<iframe sandbox="allow-scripts" srcdoc="{text}"></iframe>')
+        browser.open(pages / "changed.html")
+        browser.inside(browser.find("iframe"))
+        browser.wait("section.view")
+        self.assertEqual(self.texts(self.left()), PAIR)
+        self.assertEqual(self.left()[0].box["height"], ROW)
+        self.check_quiet()
+
+    def test_old_browsers_are_told(self):
+        self.show_changed("<title>", "<script>delete self.DecompressionStream</script><title>")
+        browser.wait("main:not(:empty)")
+        self.assertIn("want a newer browser: Chromium", browser.find("main").text)
+        self.check_quiet()
+
+    def test_what_fails_is_told(self):
+        for old, new, error in (('"kind":"head"', '"kind":"tail"', "not a constructor"),
+                                ('id="packed">H4sI', 'id="packed">H4sJ', "TypeError")):
+            self.show_changed(old, new)
+            complaints, end = [], time.monotonic() + 60
+            while not complaints and time.monotonic() < end:
+                complaints = browser.complaints()
+            self.assertIn(error, " ".join(complaints))
 
     def test_what_is_no_number_is_told(self):
         self.show("nan")
@@ -801,18 +845,21 @@ def keep_screenshots(folder):
     folder.mkdir(parents=True, exist_ok=True)
     browser.resize(1300, 1000)
     browser.open(pages / "head.html")
+    browser.wait("section.view")
     browser.all(".heads button")[-1].click()
     browser.all(".tokens.left li")[2].point()
     browser.screenshot(folder / "head.png")
     browser.open(pages / "model.html")
+    browser.wait("section.view")
     browser.find(".cell[title='Layer 2, Head 4']").click()
     browser.all(".detail .tokens.left li")[2].point()
     browser.screenshot(folder / "model.png")
     browser.open(pages / "dark.html")
+    browser.wait("section.view")
     browser.all(".tokens.left li")[2].point()
     browser.screenshot(folder / "neuron.png")
     browser.open(pages / "translation.html")
-    browser.frame()
+    browser.wait("section.view")
     browser.screenshot(folder / "translation.png")
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
 
@@ -94,6 +95,19 @@ class Browser:
         """Waits until what was asked for is drawn."""
         self.post("execute/async", args=[], script="const done = arguments[0];"
                   "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)))")
+
+    def wait(self, css, seconds=60):
+        """Waits until there is one."""
+        end = time.monotonic() + seconds
+        while not self.all(css):
+            if time.monotonic() > end:
+                raise Failed(f"there is no {css}")
+            time.sleep(0.02)
+        self.frame()
+
+    def inside(self, frame):
+        """Goes on in the document of an iframe."""
+        self.post("frame", id={ELEMENT: frame.id})
 
     def point(self, element=None, x=0, y=0, presses=0, pause=20):
         """Moves the pointer to the element, x and y from its middle, and clicks so many times."""
