@@ -7,16 +7,6 @@
 
 /* ---- Of one element -------------------------------------------------------------------------- */
 
-br_tensor *br__apply_function(const br__function *f, br_tensor *x)
-{
-    BR_OP(f->op.name);
-    br_tensor *y = br__unary(f->op.name, f->kernel, x);
-    br_node *node = br_record(&f->op, y, BR_INPUTS(x), NULL, 0);
-    if (f->keeps != BR_KEEPS_NOTHING)
-        br_save(node, 0, f->keeps == BR_KEEPS_X ? x : y);
-    return y;
-}
-
 #define TWO_OVER_SQRT_PI 1.12837916709551257390
 #define LN_2             0.69314718055994530942
 #define LN_10            2.30258509299404568402
@@ -102,41 +92,6 @@ FUNCTIONS(DEFINE_FUNCTION)
 
 /* ---- Of two elements ------------------------------------------------------------------------- */
 
-typedef struct function_2 {
-    br_op op;
-    size_t kernel;
-} function_2;
-
-static bool is_division(size_t kernel)
-{
-    return kernel == BR_LOOP(fmod) || kernel == BR_LOOP(remainder) ||
-           kernel == BR_LOOP(floor_divide) || kernel == BR_LOOP(trunc_divide);
-}
-
-bool br__divides(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
-{
-    if (!a || !b || b->dtype != BR_I64 || a->numel == 0 || !is_division(kernel))
-        return !br_failed();
-    br_scope *scope = br_no_grad_begin();
-    if (br_item(br_all(b)) == 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "b %s has a 0: integers are not divided by it",
-                 br__shape(b));
-    br_scope_end(scope);
-    return !br_failed();
-}
-
-static br_tensor *apply_2(const function_2 *f, br_tensor *a, br_tensor *b)
-{
-    BR_OP(f->op.name);
-    if (!br__divides(f->op.name, f->kernel, a, b))
-        return NULL;
-    br_tensor *y = br__binary(f->op.name, f->kernel, a, b);
-    br_node *node = br_record(&f->op, y, BR_INPUTS(a, b), NULL, 0);
-    br_save(node, 0, a);
-    br_save(node, 1, b);
-    return y;
-}
-
 /* x dy / (a^2 + b^2). */
 static br_tensor *over_squares(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
 {
@@ -176,19 +131,19 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
     ROW(br_xlogy, xlogy, br_mul(dy, xlogy_slope(a, b)), br_mul(dy, br_div(a, b)))
 /* clang-format on */
 
-#define DEFINE_FUNCTION_2(public_name, name, by_a, by_b)                                  \
-    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)             \
-    {                                                                                     \
-        br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);                         \
-        if (a && b && br_wants(node, 0))                                                  \
-            dx[0] = by_a;                                                                 \
-        if (a && b && br_wants(node, 1))                                                  \
-            dx[1] = by_b;                                                                 \
-    }                                                                                     \
-    br_tensor *public_name(br_tensor *a, br_tensor *b)                                    \
-    {                                                                                     \
-        static const function_2 f = { { #name, name##_backward, false }, BR_LOOP(name) }; \
-        return apply_2(&f, a, b);                                                         \
+#define DEFINE_FUNCTION_2(public_name, name, by_a, by_b)                                      \
+    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)                 \
+    {                                                                                         \
+        br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);                             \
+        if (a && b && br_wants(node, 0))                                                      \
+            dx[0] = by_a;                                                                     \
+        if (a && b && br_wants(node, 1))                                                      \
+            dx[1] = by_b;                                                                     \
+    }                                                                                         \
+    br_tensor *public_name(br_tensor *a, br_tensor *b)                                        \
+    {                                                                                         \
+        static const br__function_2 f = { { #name, name##_backward, false }, BR_LOOP(name) }; \
+        return br__apply_function_2(&f, a, b);                                                \
     }
 FUNCTIONS_2(DEFINE_FUNCTION_2)
 

@@ -55,6 +55,12 @@ typedef struct br__function {
     br__keeps keeps;
 } br__function;
 br_tensor *br__apply_function(const br__function *f, br_tensor *x);
+/* The same of two elements, which are saved as values 0 and 1. */
+typedef struct br__function_2 {
+    br_op op;
+    size_t kernel;
+} br__function_2;
+br_tensor *br__apply_function_2(const br__function_2 *f, br_tensor *a, br_tensor *b);
 /* kernel(a, b), which have one dtype and broadcast. Comparisons have bool results. */
 br_tensor *br__binary(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
 br_tensor *br__comparison(const char *op, size_t kernel, br_tensor *a, br_tensor *b);

@@ -94,7 +94,8 @@ bool br__is_exclusive(const br_tensor *t);
 /* ---- Failing --------------------------------------------------------------------------------- */
 
 /* Records the error, "op: message" behind the module path, and returns NULL. */
-void *br__fail(br_error code, const char *op, const char *format, ...) BR_PRINTF(3, 4);
+__attribute__((cold)) void *br__fail(br_error code, const char *op, const char *format, ...)
+    BR_PRINTF(3, 4);
 /* A message's buffers for shapes: br__shape(t) gives "[2, 3]" in one of the thread's 8 rotating
  * buffers. */
 const char *br__shape(const br_tensor *t);
@@ -267,8 +268,8 @@ static inline bool br__failed(void)
     return br__thread.error != BR_OK;
 }
 /* False, with the error, where br__same_dtype() is. */
-bool br__refuse_dtypes(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
-                       const br_tensor *b);
+__attribute__((cold)) bool br__refuse_dtypes(const char *op, const char *a_name, const br_tensor *a,
+                                             const char *b_name, const br_tensor *b);
 static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,
                                   const char *b_name, const br_tensor *b)
 {
@@ -335,8 +336,17 @@ static inline void br__event_cleanup(const uint64_t *event)
 #define BR_EVENT(begin)                                                            \
     __attribute__((cleanup(br__event_cleanup), unused)) const uint64_t br__event = \
         BR_PROFILING ? (begin) : 0
-/* First in every operation: that is all a profile needs of it. */
-#define BR_OP(name) BR_EVENT(br__event_op(name))
+/* First in every operation: that is all a profile needs of it. Where code is compiled for size, two
+ * functions look whether a profile runs. */
+uint64_t br__event_enter(const char *op);
+void br__event_leave(const uint64_t *event);
+#ifdef __OPTIMIZE_SIZE__
+#    define BR_OP(name)                                                              \
+        __attribute__((cleanup(br__event_leave), unused)) const uint64_t br__event = \
+            br__event_enter(name)
+#else
+#    define BR_OP(name) BR_EVENT(br__event_op(name))
+#endif
 /* Where an operation walks memory by a loop of its own. */
 #define BR_WORK(flops, bytes)                 \
     do {                                      \
