@@ -9,21 +9,21 @@
 extern const br_kernels br__kernels_baseline_f32, br__kernels_baseline_f64;
 extern const br_gemm_kernels br__gemm_baseline_f32, br__gemm_baseline_f64;
 #ifdef __x86_64__
-extern const br_kernels br__kernels_avx2_f32, br__kernels_avx2_f64, br__kernels_avx512_f32;
+extern const br_kernels br__kernels_avx2_f32, br__kernels_avx512_f32;
 extern const br_gemm_kernels br__gemm_avx2_f32, br__gemm_avx2_f64;
 extern const br_gemm_kernels br__gemm_avx512_f32, br__gemm_avx512_f64;
 #endif
 
-/* Best first; of a pair the second is for f64, which is for checks: with AVX-512 it has products of
- * its own, and for the rest those of AVX2. */
+/* Best first; of a pair the second is for f64, which is for checks: it has products for each
+ * instruction set, and the rest once. */
 static const struct variant {
     const br_kernels *kernels[2];
     const br_gemm_kernels *gemm[2];
 } variants[] = {
 #ifdef __x86_64__
-    { { &br__kernels_avx512_f32, &br__kernels_avx2_f64 },
+    { { &br__kernels_avx512_f32, &br__kernels_baseline_f64 },
       { &br__gemm_avx512_f32, &br__gemm_avx512_f64 } },
-    { { &br__kernels_avx2_f32, &br__kernels_avx2_f64 },
+    { { &br__kernels_avx2_f32, &br__kernels_baseline_f64 },
       { &br__gemm_avx2_f32, &br__gemm_avx2_f64 } },
 #endif
     { { &br__kernels_baseline_f32, &br__kernels_baseline_f64 },

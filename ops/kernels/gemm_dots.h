@@ -9,7 +9,9 @@
 #include "ops/kernels/gemm_tile.h"
 
 /* Rows and columns of a block; where dot products pay (kernels.h), measured. */
-#if defined(__AVX512F__)
+#if defined(BR_KERNEL_SMALL)
+enum { DOT_ROWS = 1, DOT_COLUMNS = VECTOR < 4 ? VECTOR : 4, DOT_LENGTH = 64, DOT_SQUARE = 0 };
+#elif defined(__AVX512F__)
 enum { DOT_ROWS = 5, DOT_COLUMNS = 5, DOT_LENGTH = 16, DOT_SQUARE = 10 };
 #elif defined(__AVX__)
 enum { DOT_ROWS = 3, DOT_COLUMNS = 4, DOT_LENGTH = 32, DOT_SQUARE = 0 };

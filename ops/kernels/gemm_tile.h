@@ -196,15 +196,20 @@ ALWAYS_INLINE void tile(int rows, int vectors, int unroll, int64_t k, const real
 typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
                      int64_t b_row, const tile_out *out, prefetch *next);
 
+/* Heights of tiles, the last one TILE_ROWS. Where there are few, the rows that are left below the
+ * last whole tile are several lower ones. */
 /* clang-format off */
-#define EACH_HEIGHT_TO_6(TILE)  TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
-#define EACH_HEIGHT_TO_12(TILE) EACH_HEIGHT_TO_6(TILE) TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12)
-/* clang-format on */
-#if defined(__AVX512F__)
-#    define EACH_HEIGHT EACH_HEIGHT_TO_12
+#if defined(BR_KERNEL_SMALL) && defined(__AVX512F__)
+#    define EACH_HEIGHT(TILE) TILE(1) TILE(3) TILE(6) TILE(12)
+#elif defined(BR_KERNEL_SMALL)
+#    define EACH_HEIGHT(TILE) TILE(1) TILE(3) TILE(6)
+#elif defined(__AVX512F__)
+#    define EACH_HEIGHT(TILE) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) \
+                              TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12)
 #else
-#    define EACH_HEIGHT EACH_HEIGHT_TO_6
+#    define EACH_HEIGHT(TILE) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
 #endif
+/* clang-format on */
 
 #define TILE_FUNCTION(rows, vectors)                                                            \
     static void tile_##rows##x##vectors(int64_t k, const real *a, int64_t a_row, int64_t a_col, \
@@ -214,19 +219,38 @@ typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, con
         tile(rows, vectors, 1, k, a, a_row, a_col, b, b_row, out, next);                        \
     }
 #define TILE_FUNCTIONS(rows) TILE_FUNCTION(rows, 1) TILE_FUNCTION(rows, 2)
-#define TILE_ENTRY(rows)     { tile_##rows##x1, tile_##rows##x2 },
+#define TILE_ENTRY(rows)     { rows, { tile_##rows##x1, tile_##rows##x2 } },
 
 EACH_HEIGHT(TILE_FUNCTIONS)
 
 /* A whole tile of packed A, whose strides the compiler knows. */
+#ifdef BR_KERNEL_SMALL
+enum { PACKED_UNROLL = 1 };
+#else
+enum { PACKED_UNROLL = 4 };
+#endif
 static void tile_packed(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
                         int64_t b_row, const tile_out *out, prefetch *next)
 {
     (void)a_row, (void)a_col, (void)b_row;
-    tile(TILE_ROWS, 2, 4, k, a, 1, TILE_ROWS, b, TILE_COLUMNS, out, next);
+    tile(TILE_ROWS, 2, PACKED_UNROLL, k, a, 1, TILE_ROWS, b, TILE_COLUMNS, out, next);
 }
 
-static tile_fn *const tiles[TILE_ROWS][2] = { EACH_HEIGHT(TILE_ENTRY) };
+typedef struct tile_height {
+    int64_t rows;
+    tile_fn *by_vectors[2];
+} tile_height;
+static const tile_height heights[] = { EACH_HEIGHT(TILE_ENTRY) };
+
+/* The highest tile of at most so many rows. */
+static const tile_height *height_within(int64_t rows)
+{
+    enum { HEIGHTS = sizeof heights / sizeof *heights };
+    const tile_height *h = &heights[(rows < HEIGHTS ? rows : HEIGHTS) - 1];
+    while (h->rows > rows)
+        h--;
+    return h;
+}
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
@@ -268,20 +292,25 @@ static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row,
                         out.columns == TILE_COLUMNS;
     _Alignas(64) real sums[TILE_ROWS * TILE_COLUMNS];
     const tile_out aside = { .c = sums, .c_row = TILE_COLUMNS, .columns = vectors * VECTOR };
-    const real *a = g->a;
-    for (int64_t i = 0; i < g->m; i += TILE_ROWS, a += g->a_tile) {
-        int64_t rows = g->m - i < TILE_ROWS ? g->m - i : TILE_ROWS;
-        tile_fn *multiply =
-            packed && rows == TILE_ROWS ? tile_packed : tiles[rows - 1][vectors - 1];
-        if (g->far)
-            prefetch_tile(g, rows, &out);
-        multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
-                 &next[next->runs == 0]);
-        if (places)
-            put_listed(&out, rows, sums, places);
-        else if (edge)
-            store_sums_at_edge(&out, rows, sums);
-        out.c += rows * out.c_row;
+    const real *group = g->a;
+    for (int64_t i = 0; i < g->m; i += TILE_ROWS, group += g->a_tile) {
+        int64_t left = g->m - i < TILE_ROWS ? g->m - i : TILE_ROWS;
+        const real *a = group;
+        for (int64_t rows; left > 0; left -= rows, a += rows * g->a_row) {
+            const tile_height *height = height_within(left);
+            rows = height->rows;
+            tile_fn *multiply =
+                packed && rows == TILE_ROWS ? tile_packed : height->by_vectors[vectors - 1];
+            if (g->far)
+                prefetch_tile(g, rows, &out);
+            multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
+                     &next[next->runs == 0]);
+            if (places)
+                put_listed(&out, rows, sums, places);
+            else if (edge)
+                store_sums_at_edge(&out, rows, sums);
+            out.c += rows * out.c_row;
+        }
     }
 }
 
