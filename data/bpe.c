@@ -5,7 +5,6 @@
  * |\s+(?!\S)|\s+, and a word's bytes are merged two by two. Candidates for a merge wait in a heap,
  * so that time is n log n in the longest word. */
 #include "data/bpe_internal.h"
-#include "data/char_ranges.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -45,7 +44,7 @@ static int byte_of(uint32_t c)
 
 static br_bpe_class class_of(uint32_t c)
 {
-    return (br_bpe_class)br__bits_of_char(br__bpe_ranges, br__bpe_range_count, 2, c);
+    return (br_bpe_class)br__bits_of_char(&br__bpe_chars, c);
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */

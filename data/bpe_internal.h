@@ -13,8 +13,7 @@ typedef enum br_bpe_class {
     BR_BPE_SPACE,
 } br_bpe_class;
 
-extern const uint32_t br__bpe_ranges[];
-extern const size_t br__bpe_range_count;
+extern const br_char_table br__bpe_chars;
 
 /* What a pair of tokens becomes; of those in a word the one of the least rank is merged first. */
 typedef struct br_merge {

@@ -1,6 +1,5 @@
 /* data/grapheme.c - grapheme clusters: where one ends. */
 #include "data/grapheme.h"
-#include "data/char_ranges.h"
 
 /* What make_grapheme_chars.py found out about a code point. */
 enum {
@@ -27,7 +26,7 @@ static unsigned flags_of(uint32_t c)
 {
     if (is_syllable(c))
         return (c - FIRST_SYLLABLE) % TRAILING ? BEFORE_T : BEFORE_V | BEFORE_T;
-    return br__bits_of_char(br__grapheme_ranges, br__grapheme_range_count, 10, c);
+    return br__bits_of_char(&br__grapheme_chars, c);
 }
 
 /* Letters of Hangul: leading ones join leading ones, vowels and syllables; those join vowels and

@@ -3,9 +3,9 @@
 #ifndef BR_GRAPHEME_H
 #define BR_GRAPHEME_H
 
+#include "data/char_table.h"
+
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* A text's code points so far, as far as they tell whether the next one goes on with a cluster. */
 typedef struct br_graphemes {
@@ -20,7 +20,7 @@ typedef struct br_graphemes {
 /* Takes a code point; true if it is of the same cluster as the one before. Zeroed at first. */
 bool br__grapheme_goes_on(br_graphemes *g, uint32_t c);
 
-extern const uint32_t br__grapheme_ranges[];
-extern const size_t br__grapheme_range_count;
+/* Not of Hangul's syllables. */
+extern const br_char_table br__grapheme_chars;
 
 #endif

@@ -1,29 +1,22 @@
 /* data/tokenizer_chars.c - code points: their kinds, lower case, and UTF-8. */
-#include "data/char_ranges.h"
 #include "data/tokenizer_internal.h"
 
 #include <utf8proc.h>
 
 unsigned br__char_kind(uint32_t c)
 {
-    return br__bits_of_char(br__char_ranges, br__char_range_count, 8, c);
+    return br__bits_of_char(&br__bert_chars, c);
 }
 
 int br__char_lower(uint32_t c, uint32_t lower[2])
 {
-    size_t low = 0, high = br__char_lower_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const uint32_t *row = br__char_lowers[middle];
-        if (row[0] == c) {
-            lower[0] = row[1];
-            lower[1] = row[2];
-            return row[2] ? 2 : 1;
+    for (int i = 0; i < br__n_bert_lowers; i++) {
+        const br_lowers *row = &br__bert_lowers[i];
+        if (c >= row->first && c <= row->last) {
+            lower[0] = row->lower + (c - row->first);
+            lower[1] = row->second;
+            return row->second ? 2 : 1;
         }
-        if (row[0] < c)
-            low = middle + 1;
-        else
-            high = middle;
     }
     lower[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
     return 1;

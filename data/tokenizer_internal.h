@@ -3,6 +3,7 @@
 #ifndef BR_TOKENIZER_INTERNAL_H
 #define BR_TOKENIZER_INTERNAL_H
 
+#include "data/char_table.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/data.h>
@@ -22,10 +23,16 @@ enum {
     BR_CHAR_REORDERS = 128,   /* its combining class is not 0 */
 };
 
-extern const uint32_t br__char_ranges[];
-extern const size_t br__char_range_count;
-extern const uint32_t br__char_lowers[][3];
-extern const size_t br__char_lower_count;
+extern const br_char_table br__bert_chars;
+
+/* Lower cases other than utf8proc's, of code points in a row: those in a row from `lower` on;
+ * behind each, if that is not 0, is `second`. */
+typedef struct br_lowers {
+    uint32_t first, last, lower, second;
+} br_lowers;
+
+extern const br_lowers br__bert_lowers[];
+extern const int br__n_bert_lowers;
 
 unsigned br__char_kind(uint32_t c);
 /* Writes the one or two code points of the lower case and returns their number. */

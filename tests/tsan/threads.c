@@ -1,6 +1,9 @@
 /* Four threads train models of their own on data of their own and a tensor they share, hand tensors
- * to another thread, and ask for the counters meanwhile; a loader reads ahead. A program for the
- * thread sanitizer, which Criterion does not run under. */
+ * to another thread, and ask for the counters meanwhile, and at first for a code point, of which
+ * the first of them unpacks the table; a loader reads ahead. A program for the thread sanitizer,
+ * which Criterion does not run under. */
+#include "data/tokenizer_internal.h"
+
 #include <brasa/brasa.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -32,6 +35,7 @@ static void step(job *j, br_module *model, br_optim *adam, bool last)
 static void *train(void *context)
 {
     job *j = context;
+    j->failed = br__char_kind(' ') != BR_CHAR_SPACE;
     br_manual_seed(j->seed);
     br_sequential *model = br_sequential_new(
         BR_MODULES(br_linear_new(16, 64, true), br_tanh_new(), br_linear_new(64, 1, true)));

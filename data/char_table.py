@@ -1,0 +1,71 @@
+"""What the make_*_chars.py share: tables of code points, packed as char_table.h has it, as C."""
+import pathlib
+import sys
+
+END = 0x110000
+KINDS, PAGE, PAGES = 16, 256, 256
+
+
+def ranges(kinds):
+    """The first code point of each range that is of one kind, and that kind, of all code points and theirs."""
+    found = []
+    for code, kind in kinds:
+        if not found or kind != found[-1][1]:
+            found.append((code, kind))
+    return found
+
+
+def pack(first, numbers):
+    runs = bytearray()
+    for number, begin, end in zip(numbers, first, first[1:] + [END]):
+        length = end - begin
+        if length < 16:
+            runs.append(number | length << 4)
+            continue
+        runs.append(number)
+        while length >= 128:
+            runs.append(length & 127 | 128)
+            length >>= 7
+        runs.append(length)
+    return runs
+
+
+def digest(table):
+    """FNV-1a of the two bytes of each code point's kind; test_char_table.c has it."""
+    result = 0xcbf29ce484222325
+    for (begin, kind), (end, _) in zip(table, table[1:] + [(END, 0)]):
+        for byte in kind.to_bytes(2, "little") * (end - begin):
+            result = (result ^ byte) * 0x100000001b3 % 2 ** 64
+    return result
+
+
+def lines(items, per_line):
+    return "\n".join("    " + " ".join(items[i:i + per_line]) for i in range(0, len(items), per_line))
+
+
+def source(name, table):
+    """The C of a table that ranges() gave."""
+    first = [begin for begin, _ in table]
+    kinds = sorted({kind for _, kind in table})
+    assert first[0] == 0 and len(kinds) <= KINDS, kinds
+    assert KINDS + len({begin // PAGE for begin in first if begin % PAGE}) <= PAGES
+    runs = pack(first, [kinds.index(kind) for _, kind in table])
+    return f"""static const uint8_t runs[] = {{
+{lines([f"{byte}," for byte in runs], 18)}
+}};
+static const uint16_t kinds[] = {{
+{lines([f"{kind:#x}," for kind in kinds], 12)}
+}};
+static br_char_pages pages;
+const br_char_table {name} = {{ runs, kinds, &pages }};
+"""
+
+
+def write(name, text, table):
+    """Writes data/NAME, or does what the command's option says."""
+    if "--digest" in sys.argv:
+        sys.exit(print(f"{digest(table):#x}"))
+    path = pathlib.Path(__file__).resolve().parent / name
+    if "--check" in sys.argv:
+        sys.exit(0 if path.read_text() == text else f"{path} is out of date")
+    path.write_text(text)

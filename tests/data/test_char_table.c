@@ -1,0 +1,33 @@
+/* tests/data/test_char_table.c - tables of code points, unpacked: digests of all that they say,
+ * which data/make_*_chars.py --digest prints. */
+#include "data/char_table.h"
+
+#include "data/bpe_internal.h"
+#include "data/grapheme.h"
+#include "tests/support.h"
+
+static uint64_t digest(const br_char_table *table)
+{
+    uint64_t result = 0xcbf29ce484222325;
+    for (uint32_t c = 0; c < BR_CHARS; c++) {
+        unsigned bits = br__bits_of_char(table, c);
+        result = (result ^ (bits & 255)) * 0x100000001b3;
+        result = (result ^ bits >> 8) * 0x100000001b3;
+    }
+    return result;
+}
+
+Test(char_table, bert)
+{
+    cr_assert_eq(digest(&br__bert_chars), 0x9b9a0a200cf98c76);
+}
+
+Test(char_table, bpe)
+{
+    cr_assert_eq(digest(&br__bpe_chars), 0x42d55fdfb0fe2bd4);
+}
+
+Test(char_table, grapheme)
+{
+    cr_assert_eq(digest(&br__grapheme_chars), 0x77881a0f3c3c49c2);
+}
