@@ -7,6 +7,11 @@
 /* Chains of multiply-adds, enough of them to hide the latency, with nothing but registers. One
  * function for each instruction set and type; the vectors are the compiler's. */
 #define CHAINS 12
+#if defined(__clang__)
+#    define SPELLED_OUT _Pragma("clang loop unroll(full)")
+#else
+#    define SPELLED_OUT _Pragma("GCC unroll 16")
+#endif
 #define FMA_LOOP(name, target_, real, lanes)                                    \
     __attribute__((target(target_), noinline)) static double name(int64_t n)    \
     {                                                                           \
@@ -16,11 +21,15 @@
             b[i] = (real)0.999;                                                 \
             c[i] = (real)0.001;                                                 \
         }                                                                       \
+        SPELLED_OUT                                                             \
         for (int j = 0; j < CHAINS; j++)                                        \
             a[j] = c * (real)j;                                                 \
-        for (int64_t i = 0; i < n; i++)                                         \
+        for (int64_t i = 0; i < n; i++) {                                       \
+            SPELLED_OUT                                                         \
             for (int j = 0; j < CHAINS; j++)                                    \
                 a[j] = a[j] * b + c;                                            \
+        }                                                                       \
+        SPELLED_OUT                                                             \
         for (int j = 1; j < CHAINS; j++)                                        \
             a[0] += a[j];                                                       \
         return (double)a[0][0];                                                 \
@@ -104,13 +113,17 @@ static double measure_flops(int threads, br_dtype dtype)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+/* What a thread has of a window is whole vectors of these. */
+typedef float quad __attribute__((vector_size(16)));
+enum { QUAD = sizeof(quad) / sizeof(float) };
+
 /* Each round is about the next window, which no cache holds any more. */
 static void triad_task(void *context, int64_t i)
 {
     const work *w = context;
     int64_t start = (w->round % WINDOWS * w->threads + i) * w->n;
-    float *a = w->a + start, *b = w->b + start, *c = w->c + start;
-    for (int64_t k = 0; k < w->n; k++)
+    quad *a = (quad *)(w->a + start), *b = (quad *)(w->b + start), *c = (quad *)(w->c + start);
+    for (int64_t k = 0; k < w->n / QUAD; k++)
         a[k] = b[k] + 0.5f * c[k];
 }
 
@@ -125,7 +138,8 @@ static void touch_task(void *context, int64_t i)
 /* Three arrays of 128 MiB: far beyond any cache's share. 0 and an error if there is no memory. */
 static double measure_bytes(int threads)
 {
-    const int64_t n = ((int64_t)1 << 25) / WINDOWS / threads, all = n * WINDOWS * threads;
+    const int64_t n = ((int64_t)1 << 25) / WINDOWS / threads / QUAD * QUAD;
+    const int64_t all = n * WINDOWS * threads;
     size_t bytes = 3 * (size_t)all * sizeof(float);
     br_extent *extent;
     float *block = br__block_alloc("measure_peak", bytes, &extent);
