@@ -35,7 +35,7 @@ const br_scatter_loops *br__scatter_loops_of(br_dtype dtype);
  * headers of one number of dimensions, in which x may be larger, but along `dim`. In the index's
  * order along that dimension; indices equal to `skip` are left out. */
 void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim,
-                 int64_t skip, br_loop loop);
+                 int64_t skip, br_loop combine);
 
 /* Fails, naming position and value, unless all values of the i64 tensor are in 0 .. size-1. */
 bool br__check_index(const char *op, br_tensor *index, int64_t size);

@@ -16,7 +16,6 @@ typedef struct scatter_job {
     br_tensor x, y, index; /* windows with size 1 along the dimension */
     int cut;               /* the dimension whose pieces are the tasks */
     int64_t piece;
-    br_loop loop;
     br_scatter_work work;
 } scatter_job;
 
@@ -29,7 +28,7 @@ static void scatter_piece(void *context, int64_t i)
     br__window_slice(&x, job->cut, start, length, 1);
     br__window_slice(&y, job->cut, start, length, 1);
     br__window_slice(&index, job->cut, start, length, 1);
-    br__for_each(3, (const br_tensor *[]){ &x, &y, &index }, job->loop, &job->work);
+    br__for_each(3, (const br_tensor *[]){ &x, &y, &index }, br__scatter_lines, &job->work);
 }
 
 /* Every task takes a piece of the largest other dimension, in whole cache lines: large ones, since
@@ -41,7 +40,7 @@ static void run(scatter_job *job, int64_t numel, int dim)
         if (i != dim && (job->cut < 0 || job->y.sizes[i] > job->y.sizes[job->cut]))
             job->cut = i;
     if (job->cut < 0) { /* one dimension: one line */
-        br__for_each(3, (const br_tensor *[]){ &job->x, &job->y, &job->index }, job->loop,
+        br__for_each(3, (const br_tensor *[]){ &job->x, &job->y, &job->index }, br__scatter_lines,
                      &job->work);
         return;
     }
@@ -62,17 +61,21 @@ const br_scatter_loops *br__scatter_loops_of(br_dtype dtype)
 }
 
 void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim,
-                 int64_t skip, br_loop loop)
+                 int64_t skip, br_loop combine)
 {
     if (y->numel == 0)
         return;
     int64_t size = (int64_t)br_dtype_size(x->dtype);
     scatter_job job = {
-        .x = br__window(x), .y = br__window(y), .index = br__window(index), .cut = -1, .loop = loop
+        .x = br__window(x), .y = br__window(y), .index = br__window(index), .cut = -1
     };
     memcpy(job.x.sizes, y->sizes, sizeof job.x.sizes);
-    job.work = (br_scatter_work){ y->sizes[dim], x->strides[dim] * size, y->strides[dim] * size,
-                                  index->strides[dim] * (int64_t)sizeof(int64_t), skip };
+    job.work = (br_scatter_work){ y->sizes[dim],
+                                  x->strides[dim] * size,
+                                  y->strides[dim] * size,
+                                  index->strides[dim] * (int64_t)sizeof(int64_t),
+                                  skip,
+                                  combine };
     br__window_slice(&job.x, dim, 0, 1, 1);
     br__window_slice(&job.y, dim, 0, 1, 1);
     br__window_slice(&job.index, dim, 0, 1, 1);

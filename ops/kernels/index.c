@@ -1,9 +1,9 @@
 /* ops/kernels/index.c - looking elements up by index, and adding them up again. Bound by memory, so
  * one build serves every instruction set. */
 #include "ops/kernels/index.h"
+#include "ops/kernels/hints.h"
 
 #include <stdbool.h>
-
 #include <string.h>
 
 static inline int64_t load_index(const char *p)
@@ -34,78 +34,88 @@ br_loop br__gather_loop(size_t element_size)
     return element_size == 8 ? gather_8 : element_size == 4 ? gather_4 : gather_1;
 }
 
-/* One index for all n lines: they are taken as one run. Otherwise each line by itself, or, where
- * neighbours lie closer across the lines than along them, all lines a step at a time. */
-#define SCATTER_LOOP(name, type, expression)                                                       \
-    static inline void name##_at(char *x, const char *y)                                           \
-    {                                                                                              \
-        const type a = *(const type *)(const void *)x, b = *(const type *)(const void *)y;         \
-        (void)a;                                                                                   \
-        *(type *)(void *)x = expression;                                                           \
-    }                                                                                              \
-    static void name##_run(int64_t n, char *x, int64_t xs, const char *y, int64_t ys)              \
-    {                                                                                              \
-        enum { SIZE = sizeof(type) };                                                              \
-        for (int64_t i = 0; xs == SIZE && ys == SIZE && i < n; i++)                                \
-            name##_at(x + i * SIZE, y + i * SIZE);                                                 \
-        for (int64_t i = 0; !(xs == SIZE && ys == SIZE) && i < n; i++)                             \
-            name##_at(x + i * xs, y + i * ys);                                                     \
-    }                                                                                              \
-    static void name##_one(char *const *data, const int64_t *s, const br_scatter_work *w,          \
-                           int64_t i, int64_t k)                                                   \
-    {                                                                                              \
-        int64_t j = load_index(data[2] + i * s[2] + k * w->index_stride);                          \
-        if (j != w->skip)                                                                          \
-            name##_at(data[0] + i * s[0] + j * w->x_stride, data[1] + i * s[1] + k * w->y_stride); \
-    }                                                                                              \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)           \
-    {                                                                                              \
-        const br_scatter_work *w = params;                                                         \
-        for (int64_t k = 0; s[2] == 0 && k < w->count; k++) {                                      \
-            int64_t j = load_index(data[2] + k * w->index_stride);                                 \
-            if (j != w->skip)                                                                      \
-                name##_run(n, data[0] + j * w->x_stride, s[0], data[1] + k * w->y_stride, s[1]);   \
-        }                                                                                          \
-        if (s[2] == 0)                                                                             \
-            return;                                                                                \
-        if (s[1] <= w->y_stride) {                                                                 \
-            for (int64_t k = 0; k < w->count; k++)                                                 \
-                for (int64_t i = 0; i < n; i++)                                                    \
-                    name##_one(data, s, w, i, k);                                                  \
-            return;                                                                                \
-        }                                                                                          \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            for (int64_t k = 0; k < w->count; k++)                                                 \
-                name##_one(data, s, w, i, k);                                                      \
+/* Of `count` elements a step, in the index's order. n elements that share an index are taken as one
+ * run, and so are neighbours that lie closer across the lines than along them. */
+void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const void *params)
+{
+    const br_scatter_work *w = params;
+    if (s[2] == 0 || s[1] <= w->y_stride) {
+        char *at[] = { data[0], data[1], data[2] };
+        for (int64_t k = 0; k < w->count; k++) {
+            w->combine(n, at, s, w);
+            at[1] += w->y_stride;
+            at[2] += w->index_stride;
+        }
+        return;
+    }
+    const int64_t along[] = { 0, w->y_stride, w->index_stride };
+    for (int64_t i = 0; i < n; i++) {
+        char *at[] = { data[0] + i * s[0], data[1] + i * s[1], data[2] + i * s[2] };
+        w->combine(w->count, at, along, w);
+    }
+}
+
+/* Elements of y and of the index, in their order. What is common has forms for those that share an
+ * index, a row. */
+#define COMBINE_LOOP(name, type, has_rows, expression)                                     \
+    static inline void name##_at(char *x, const char *y)                                   \
+    {                                                                                      \
+        const type a = *(const type *)(const void *)x, b = *(const type *)(const void *)y; \
+        (void)a;                                                                           \
+        *(type *)(void *)x = expression;                                                   \
+    }                                                                                      \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)   \
+    {                                                                                      \
+        enum { SIZE = sizeof(type) };                                                      \
+        const br_scatter_work *w = params;                                                 \
+        const int64_t x_step = s[0], y_step = s[1], index_step = s[2];                     \
+        const int64_t stride = w->x_stride, skip = w->skip;                                \
+        char *x = data[0];                                                                 \
+        const char *y = data[1], *index = data[2];                                         \
+        if (has_rows && index_step == 0) {                                                 \
+            const int64_t k = load_index(index);                                           \
+            const bool dense = x_step == SIZE && y_step == SIZE;                           \
+            x += k * stride;                                                               \
+            if (k != skip && dense)                                                        \
+                FOR_EACH(type, i, n, name##_at(x + i * SIZE, y + i * SIZE);)               \
+            for (int64_t i = 0; k != skip && !dense && i < n; i++)                         \
+                name##_at(x + i * x_step, y + i * y_step);                                 \
+            return;                                                                        \
+        }                                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                  \
+            const int64_t k = load_index(index + i * index_step);                          \
+            if (k != skip)                                                                 \
+                name##_at(x + i * x_step + k * stride, y + i * y_step);                    \
+        }                                                                                  \
     }
 
-SCATTER_LOOP(scatter_1, uint8_t, b)
-SCATTER_LOOP(scatter_4, uint32_t, b)
-SCATTER_LOOP(scatter_8, uint64_t, b)
+COMBINE_LOOP(put_1, uint8_t, true, b)
+COMBINE_LOOP(put_4, uint32_t, true, b)
+COMBINE_LOOP(put_8, uint64_t, true, b)
 
 br_loop br__scatter_loop(size_t element_size)
 {
-    return element_size == 8 ? scatter_8 : element_size == 4 ? scatter_4 : scatter_1;
+    return element_size == 8 ? put_8 : element_size == 4 ? put_4 : put_1;
 }
 
-#define FLOAT_LOOPS(suffix, type)                                                             \
-    SCATTER_LOOP(add_##suffix, type, a + b)                                                   \
-    SCATTER_LOOP(mul_##suffix, type, a *b)                                                    \
-    SCATTER_LOOP(max_##suffix, type, a > b || a != a ? a : b)                                 \
-    SCATTER_LOOP(min_##suffix, type, a < b || a != a ? a : b)                                 \
+#define FLOAT_LOOPS(suffix, type, has_rows)                                                   \
+    COMBINE_LOOP(add_##suffix, type, has_rows, a + b)                                         \
+    COMBINE_LOOP(mul_##suffix, type, has_rows, a *b)                                          \
+    COMBINE_LOOP(max_##suffix, type, has_rows, a > b || a != a ? a : b)                       \
+    COMBINE_LOOP(min_##suffix, type, has_rows, a < b || a != a ? a : b)                       \
     const br_scatter_loops br__scatter_##suffix = { add_##suffix, mul_##suffix, max_##suffix, \
                                                     min_##suffix };
-FLOAT_LOOPS(f32, float)
-FLOAT_LOOPS(f64, double)
+FLOAT_LOOPS(f32, float, true)
+FLOAT_LOOPS(f64, double, false)
 
 /* Sums and products wrap around. */
-SCATTER_LOOP(add_i64, int64_t, (int64_t)((uint64_t)a + (uint64_t)b))
-SCATTER_LOOP(mul_i64, int64_t, (int64_t)((uint64_t)a *(uint64_t)b))
-SCATTER_LOOP(max_i64, int64_t, a > b ? a : b)
-SCATTER_LOOP(min_i64, int64_t, a < b ? a : b)
+COMBINE_LOOP(add_i64, int64_t, false, (int64_t)((uint64_t)a + (uint64_t)b))
+COMBINE_LOOP(mul_i64, int64_t, false, (int64_t)((uint64_t)a *(uint64_t)b))
+COMBINE_LOOP(max_i64, int64_t, false, a > b ? a : b)
+COMBINE_LOOP(min_i64, int64_t, false, a < b ? a : b)
 const br_scatter_loops br__scatter_i64 = { add_i64, mul_i64, max_i64, min_i64 };
 
 /* The sum and the largest are or, the product and the smallest and. */
-SCATTER_LOOP(or_bool, bool, a | b)
-SCATTER_LOOP(and_bool, bool, a &b)
+COMBINE_LOOP(or_bool, bool, false, a | b)
+COMBINE_LOOP(and_bool, bool, false, a &b)
 const br_scatter_loops br__scatter_bool = { or_bool, and_bool, or_bool, and_bool };

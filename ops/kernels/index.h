@@ -13,12 +13,14 @@ br_loop br__gather_loop(size_t element_size);
 
 /* A loop for br__for_each() over (x, y, index), whose elements each stand for a line of `count`
  * elements: x[i] at index k is combined with y[i] at k, for k of 0 .. count-1 in this order.
- * Distances are in bytes; indices equal to `skip` are left out. */
+ * Distances are in bytes; indices equal to `skip` are left out. params are a br_scatter_work. */
 typedef struct br_scatter_work {
     int64_t count;
     int64_t x_stride, y_stride, index_stride;
-    int64_t skip; /* -1: none */
+    int64_t skip;    /* -1: none */
+    br_loop combine; /* of those below */
 } br_scatter_work;
+void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const void *params);
 
 /* What is put in the place of x: x + y, x y, the larger or the smaller of them, NaN if either is.
  */
