@@ -385,35 +385,16 @@ int64_t br__even_part(int64_t n, int64_t most, int64_t unit);
  * threads. */
 void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
                   const void *params);
+/* The same with `grain` elements to a task, and untold to the profile. */
+void br__for_each_strided(int n_operands, const br_tensor *const *operands, br_loop loop,
+                          const void *params, int64_t grain);
 
 /* A copy of t's header, to be narrowed by hand and given to br__copy() or br__for_each(); it does
  * not claim to be contiguous. It holds no reference and costs no allocation: use it while t lives,
  * and hand it to nobody. */
-static inline br_tensor br__window(const br_tensor *t)
-{
-    /* Field by field: other threads may count references to t meanwhile. */
-    br_tensor window = { .dtype = t->dtype,
-                         .ndim = t->ndim,
-                         .is_view = t->is_view,
-                         .numel = t->numel,
-                         .data = t->data,
-                         .storage = t->storage };
-    memcpy(window.sizes, t->sizes, sizeof window.sizes);
-    memcpy(window.strides, t->strides, sizeof window.strides);
-    return window;
-}
+br_tensor br__window(const br_tensor *t);
 /* Gives a window other sizes and strides. */
-static inline void br__window_reshape(br_tensor *window, int ndim, const int64_t *sizes,
-                                      const int64_t *strides)
-{
-    window->ndim = ndim;
-    window->numel = 1;
-    for (int d = 0; d < ndim; d++) {
-        window->sizes[d] = sizes[d];
-        window->strides[d] = strides[d];
-        window->numel *= sizes[d];
-    }
-}
+void br__window_reshape(br_tensor *window, int ndim, const int64_t *sizes, const int64_t *strides);
 /* Narrows a window to `length` elements of a dimension, `step` apart, from `start` on. */
 void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step);
 

@@ -1,0 +1,33 @@
+/* tensor/copy.c - copies between operands of any strides and dtypes. */
+#include "tensor/copy.h"
+
+#include <string.h>
+
+#define COPY_LOOP(name, type)                                                            \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
+    {                                                                                    \
+        enum { SIZE = sizeof(type) };                                                    \
+        (void)params;                                                                    \
+        if (s[0] == SIZE && s[1] == SIZE) {                                              \
+            memcpy(data[0], data[1], (size_t)n *SIZE);                                   \
+            return;                                                                      \
+        }                                                                                \
+        for (int64_t i = 0; i < n; i++)                                                  \
+            *(type *)(void *)(data[0] + i * s[0]) =                                      \
+                *(const type *)(const void *)(data[1] + i * s[1]);                       \
+    }
+COPY_LOOP(copy_1, uint8_t)
+COPY_LOOP(copy_4, uint32_t)
+COPY_LOOP(copy_8, uint64_t)
+
+void br__copy(const br_tensor *dst, const br_tensor *src)
+{
+    if (!(dst->contiguous && src->contiguous) && br__copy_tiles(dst, src))
+        return;
+    const size_t size = br__dtype_size(dst->dtype);
+    br_loop loop = size == 8 ? copy_8 : size == 4 ? copy_4 : copy_1;
+    if (dst->dtype != src->dtype)
+        loop = br__convert_loop(dst->dtype, src->dtype);
+    br__for_each(2, (const br_tensor *[]){ dst, src }, loop,
+                 (br_dtype[]){ dst->dtype, src->dtype });
+}

@@ -1,0 +1,158 @@
+/* tensor/window.c - windows, headers that are narrowed by hand, and copies by tiles, which are made
+ * of them. */
+#include "tensor/copy.h"
+
+#include <string.h>
+
+br_tensor br__window(const br_tensor *t)
+{
+    /* Field by field: other threads may count references to t meanwhile. */
+    br_tensor window = { .dtype = t->dtype,
+                         .ndim = t->ndim,
+                         .is_view = t->is_view,
+                         .numel = t->numel,
+                         .data = t->data,
+                         .storage = t->storage };
+    memcpy(window.sizes, t->sizes, sizeof window.sizes);
+    memcpy(window.strides, t->strides, sizeof window.strides);
+    return window;
+}
+
+void br__window_reshape(br_tensor *window, int ndim, const int64_t *sizes, const int64_t *strides)
+{
+    window->ndim = ndim;
+    window->numel = 1;
+    for (int d = 0; d < ndim; d++) {
+        window->sizes[d] = sizes[d];
+        window->strides[d] = strides[d];
+        window->numel *= sizes[d];
+    }
+}
+
+void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step)
+{
+    window->data += start * window->strides[dim] * (int64_t)br__dtype_size(window->dtype);
+    window->numel = length;
+    for (int i = 0; i < window->ndim; i++)
+        window->numel *= i == dim ? 1 : window->sizes[i];
+    window->sizes[dim] = length;
+    /* One element has no neighbour, and then step may be too large to multiply. */
+    if (length > 1)
+        window->strides[dim] *= step;
+    window->contiguous = false;
+}
+
+/* ---- Copies by tiles ------------------------------------------------------------------------- */
+
+enum { TILE = 16 };
+
+typedef struct tile_strides {
+    int64_t dst, src; /* bytes from row to row of a tile, and from column to column */
+} tile_strides;
+
+/* Squares as wide as a vector: row i of `to` is column i of `from`, which is a part of a tile. */
+typedef uint32_t quad __attribute__((vector_size(16)));
+typedef uint32_t quad_at __attribute__((vector_size(16), aligned(4), may_alias));
+
+static inline void turn_4(const uint32_t *from, char *to, int64_t step)
+{
+    const quad_at *r0 = (const void *)from, *r1 = (const void *)(from + TILE);
+    const quad_at *r2 = (const void *)(from + 2 * TILE), *r3 = (const void *)(from + 3 * TILE);
+    const quad low01 = __builtin_shufflevector(*r0, *r1, 0, 4, 1, 5);
+    const quad low23 = __builtin_shufflevector(*r2, *r3, 0, 4, 1, 5);
+    const quad high01 = __builtin_shufflevector(*r0, *r1, 2, 6, 3, 7);
+    const quad high23 = __builtin_shufflevector(*r2, *r3, 2, 6, 3, 7);
+    *(quad_at *)(void *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+    *(quad_at *)(void *)(to + step) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+    *(quad_at *)(void *)(to + 2 * step) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+    *(quad_at *)(void *)(to + 3 * step) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+}
+
+typedef uint64_t pair_at __attribute__((vector_size(16), aligned(8), may_alias));
+
+static inline void turn_8(const uint64_t *from, char *to, int64_t step)
+{
+    const pair_at *r0 = (const void *)from, *r1 = (const void *)(from + TILE);
+    *(pair_at *)(void *)to = __builtin_shufflevector(*r0, *r1, 0, 2);
+    *(pair_at *)(void *)(to + step) = __builtin_shufflevector(*r0, *r1, 1, 3);
+}
+
+/* A tile is read before it is written: lines that lie far apart drive each other out of the cache.
+ */
+#define TILE_LOOP(name, type, turn)                                                        \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)   \
+    {                                                                                      \
+        enum { SIDE = 16 / sizeof(type) };                                                 \
+        const tile_strides *stride = params;                                               \
+        for (int64_t t = 0; t < n; t++) {                                                  \
+            type columns[TILE][TILE];                                                      \
+            char *to = data[0] + t * s[0];                                                 \
+            for (int k = 0; k < TILE; k++)                                                 \
+                memcpy(columns[k], data[1] + t * s[1] + k * stride->src, sizeof *columns); \
+            for (int i = 0; i < TILE; i += SIDE)                                           \
+                for (int k = 0; k < TILE; k += SIDE)                                       \
+                    turn(&columns[k][i], to + i * stride->dst + k * (int64_t)sizeof(type), \
+                         stride->dst);                                                     \
+        }                                                                                  \
+    }
+TILE_LOOP(transpose_4, uint32_t, turn_4)
+TILE_LOOP(transpose_8, uint64_t, turn_8)
+
+/* The last dimension with stride 1 and at least a tile's size, or -1. */
+static int dense_dim(const br_tensor *t)
+{
+    int d = t->ndim - 1;
+    while (d >= 0 && (t->strides[d] != 1 || t->sizes[d] < TILE))
+        d--;
+    return d;
+}
+
+/* Copies some columns of some rows. */
+static void copy_part(const br_tensor *dst, const br_tensor *src, int column, int64_t first_column,
+                      int64_t columns, int row, int64_t first_row, int64_t rows)
+{
+    br_tensor to = br__window(dst), from = br__window(src);
+    br__window_slice(&to, column, first_column, columns, 1);
+    br__window_slice(&from, column, first_column, columns, 1);
+    br__window_slice(&to, row, first_row, rows, 1);
+    br__window_slice(&from, row, first_row, rows, 1);
+    if (to.numel > 0)
+        br__copy(&to, &from);
+}
+
+/* Copies in tiles over dst's dense dimension `column` and src's, `row`; then what is left of whole
+ * tiles. */
+static void copy_tiles(const br_tensor *dst, const br_tensor *src, int column, int row)
+{
+    int64_t size = (int64_t)br__dtype_size(dst->dtype);
+    int64_t columns = dst->sizes[column], rows = dst->sizes[row];
+    tile_strides stride = { dst->strides[row] * size, src->strides[column] * size };
+    br_tensor to = br__window(dst), from = br__window(src);
+    br__window_slice(&to, column, 0, columns / TILE, TILE);
+    br__window_slice(&from, column, 0, columns / TILE, TILE);
+    br__window_slice(&to, row, 0, rows / TILE, TILE);
+    br__window_slice(&from, row, 0, rows / TILE, TILE);
+    BR_WORK(0, 2 * size * (columns / TILE) * (rows / TILE) * (dst->numel / (columns * rows)) *
+                   TILE * TILE);
+    br__for_each_strided(2, (const br_tensor *[]){ &to, &from },
+                         size == 4 ? transpose_4 : transpose_8, &stride, BR_GRAIN / (TILE * TILE));
+    int64_t whole_columns = columns / TILE * TILE, whole_rows = rows / TILE * TILE;
+    copy_part(dst, src, column, whole_columns, columns - whole_columns, row, 0, rows);
+    copy_part(dst, src, column, 0, whole_columns, row, whole_rows, rows - whole_rows);
+}
+
+static bool same_sizes(const br_tensor *a, const br_tensor *b)
+{
+    return a->ndim == b->ndim &&
+           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+}
+
+bool br__copy_tiles(const br_tensor *dst, const br_tensor *src)
+{
+    const int column = dense_dim(dst), row = dense_dim(src);
+    if (column < 0 || row < 0 || column == row || dst->dtype != src->dtype ||
+        br__dtype_size(dst->dtype) < 4 || !same_sizes(dst, src))
+        return false;
+    copy_tiles(dst, src, column, row);
+    return true;
+}
