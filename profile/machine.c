@@ -1,4 +1,5 @@
 /* profile/machine.c - what this machine can do at most: multiply-adds and memory bandwidth. */
+#include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/profile.h>
@@ -49,11 +50,11 @@ typedef double (*fma_loop)(int64_t n);
 static fma_loop choose_loop(br_dtype dtype, int *lanes)
 {
     bool f32 = dtype == BR_F32;
-    if (__builtin_cpu_supports("avx512f")) {
+    if (br__cpu() >= BR_CPU_AVX512) {
         *lanes = f32 ? 16 : 8;
         return f32 ? fma_avx512_f32 : fma_avx512_f64;
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (br__cpu() >= BR_CPU_AVX2) {
         *lanes = f32 ? 8 : 4;
         return f32 ? fma_avx2_f32 : fma_avx2_f64;
     }

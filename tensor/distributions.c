@@ -4,6 +4,7 @@
  * fma() stands where one rounding covers a product and a sum, and nowhere is another product left
  * that a compiler might fuse with a sum. Loops with fma() are built a second time for processors
  * that have the instruction; without it the C library's function gives the same bits slowly. */
+#include "tensor/cpu.h"
 #include "tensor/random_internal.h"
 
 #include <math.h>
@@ -15,17 +16,14 @@ enum { CHUNK = 624 }; /* words drawn at a time: they stay in the first cache */
 
 #if defined(__x86_64__)
 #    define FMA_BUILD __attribute__((target("avx2,fma")))
-static bool have_fma(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
 #else
 #    define FMA_BUILD
+#endif
+
 static bool have_fma(void)
 {
-    return false;
+    return br__cpu() >= BR_CPU_AVX2;
 }
-#endif
 
 /* ---- Uniform --------------------------------------------------------------------------------- */
 

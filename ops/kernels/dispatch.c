@@ -1,5 +1,6 @@
 /* ops/kernels/dispatch.c - chooses the float kernels for this processor, once. */
 #include "ops/kernels/kernels.h"
+#include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
 
 #include <stdatomic.h>
@@ -33,15 +34,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 static bool runs_here(int variant)
 {
-    bool runs = true;
-#ifdef __x86_64__
-    if (variant == 0)
-        runs = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    if (variant < 2)
-        runs = runs && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-    return variant == VARIANTS - 1 || runs;
+    return variant == VARIANTS - 1 || (int)br__cpu() >= BR_CPU_AVX512 - variant;
 }
 
 /* The variant of that name, -1 if there is none or this processor does not run it. */
