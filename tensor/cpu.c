@@ -8,11 +8,12 @@
 
 #    include <cpuid.h>
 #    include <immintrin.h>
+#    include <stdint.h>
 
 /* Registers that the system saves where it changes threads. */
-static __attribute__((target("xsave"))) long long kept_registers(void)
+static __attribute__((target("xsave"))) uint64_t kept_registers(void)
 {
-    return _xgetbv(0);
+    return (uint64_t)_xgetbv(0);
 }
 
 static br_cpu look(void)
@@ -23,7 +24,7 @@ static br_cpu look(void)
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & before) != before)
         return BR_CPU_BASELINE;
-    const long long kept = kept_registers();
+    const uint64_t kept = kept_registers();
     if ((kept & KEEPS_YMM) != KEEPS_YMM || !__get_cpuid_count(7, 0, &a, &b, &c, &d) ||
         !(b & bit_AVX2))
         return BR_CPU_BASELINE;
