@@ -16,7 +16,7 @@ static const char op[] = "loader";
 typedef struct slot {
     bool done;
     br_error error;
-    char message[sizeof br__thread.message];
+    char message[BR_MESSAGE_SIZE];
     br_tensor *fields[BR_MAX_FIELDS]; /* each held once */
 } slot;
 

@@ -57,8 +57,9 @@ const char *br_module_class(const br_module *module)
 /* A dead module that serves for any struct; its pointers are NULL and stay so. */
 static void *dead_module(void)
 {
-    static _Thread_local _Alignas(max_align_t) char block[BR_MODULE_MAX_SIZE];
-    return memset(block, 0, sizeof block);
+    char *block = br__rare()->module;
+    _Static_assert(sizeof((br_rare *)0)->module >= BR_MODULE_MAX_SIZE, "any module is to fit");
+    return memset(block, 0, BR_MODULE_MAX_SIZE);
 }
 
 static br_module *make(size_t size, const char *class_name)

@@ -38,11 +38,12 @@ static void record(br_error code, const char *op, const char *format, va_list ar
     if (th->error != BR_OK)
         return;
     th->error = code;
-    size_t n = write_path(th->message, sizeof th->message / 2);
+    char *message = br__rare()->message;
+    size_t n = write_path(message, BR_MESSAGE_SIZE / 2);
     if (op)
-        n += (size_t)snprintf(th->message + n, sizeof th->message - n, "%s: ", op);
-    if (n < sizeof th->message)
-        vsnprintf(th->message + n, sizeof th->message - n, format, args);
+        n += (size_t)snprintf(message + n, BR_MESSAGE_SIZE - n, "%s: ", op);
+    if (n < BR_MESSAGE_SIZE)
+        vsnprintf(message + n, BR_MESSAGE_SIZE - n, format, args);
 }
 
 void *br__fail(br_error code, const char *op, const char *format, ...)
@@ -79,7 +80,7 @@ br_error br_error_code(void)
 
 const char *br_error_message(void)
 {
-    return br__thread.error == BR_OK ? "" : br__thread.message;
+    return br__thread.error == BR_OK ? "" : br__rare()->message;
 }
 
 void br_clear_error(void)
@@ -101,9 +102,8 @@ int br_report(FILE *stream)
 
 static char *next_buffer(void)
 {
-    static _Thread_local char buffers[8][BR_MAX_DIMS * 22 + 3];
-    static _Thread_local unsigned turn;
-    return buffers[turn++ % 8];
+    br_rare *rare = br__rare();
+    return rare->shapes[rare->shape++ % BR_SHAPES];
 }
 
 static void write_shape(char *buffer, size_t size, int ndim, const int64_t *sizes)
@@ -119,9 +119,9 @@ const char *br__shape_of(int ndim, const int64_t *sizes)
 {
     char *buffer = next_buffer();
     if (ndim < 0 || ndim > BR_MAX_DIMS || (ndim > 0 && !sizes))
-        snprintf(buffer, BR_MAX_DIMS * 22 + 3, "(%d sizes)", ndim);
+        snprintf(buffer, BR_SHAPE_SIZE, "(%d sizes)", ndim);
     else
-        write_shape(buffer, BR_MAX_DIMS * 22 + 3, ndim, sizes);
+        write_shape(buffer, BR_SHAPE_SIZE, ndim, sizes);
     return buffer;
 }
 

@@ -2,34 +2,41 @@
 #include "tensor/random_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORDS = BR__TWISTER_WORDS };
 
 static const uint64_t DEFAULT_SEED = 67280421310721;
 
-typedef struct generator {
+typedef struct br_generator generator;
+struct br_generator {
     uint32_t words[WORDS];
     int next; /* first word not handed out yet; WORDS: none is left */
-    bool seeded, has_normal;
+    bool has_normal;
     double normal; /* the second of a pair of normal numbers */
     uint64_t seed;
-} generator;
-
-static _Thread_local generator thread_generator;
+};
 
 /* Only the seed's lower 32 bits enter the state, as in PyTorch. */
 static void seed_generator(generator *g, uint64_t seed)
 {
-    *g = (generator){ .next = WORDS, .seeded = true, .seed = seed };
+    *g = (generator){ .next = WORDS, .seed = seed };
     br__twister_seed(g->words, (uint32_t)seed);
 }
 
+/* This thread's; NULL and an error if there is no memory for it. */
 static generator *current(void)
 {
-    generator *g = &thread_generator;
-    if (!g->seeded)
-        seed_generator(g, DEFAULT_SEED);
+    generator *g = br__thread.generator;
+    if (__builtin_expect(g != NULL, 1))
+        return g;
+    g = br__list_thread() ? malloc(sizeof *g) : NULL;
+    if (!g)
+        return br__fail(BR_ERROR_MEMORY, "generator",
+                        "no memory for this thread's state, %zu bytes", sizeof *g);
+    seed_generator(g, DEFAULT_SEED);
+    br__thread.generator = g;
     return g;
 }
 
@@ -44,7 +51,9 @@ static void refill(generator *g)
 void br__draw_words(uint32_t *out, int64_t n)
 {
     generator *g = current();
-    while (n > 0) {
+    if (!g)
+        memset(out, 0, (size_t)n * sizeof *out);
+    while (g && n > 0) {
         if (g->next == WORDS)
             refill(g);
         int count = n < WORDS - g->next ? (int)n : WORDS - g->next;
@@ -60,6 +69,8 @@ void br__draw_words(uint32_t *out, int64_t n)
 uint32_t br__draw_u32(void)
 {
     generator *g = current();
+    if (!g)
+        return 0;
     if (g->next == WORDS)
         refill(g);
     return br__twister_temper(g->words[g->next++]);
@@ -82,6 +93,8 @@ static double draw_double(void)
 double br__draw_normal(void)
 {
     generator *g = current();
+    if (!g)
+        return 0;
     if (g->has_normal) {
         g->has_normal = false;
         return g->normal;
@@ -112,12 +125,15 @@ double br_random_double(void)
 
 void br_manual_seed(uint64_t seed)
 {
-    seed_generator(&thread_generator, seed);
+    generator *g = current();
+    if (g)
+        seed_generator(g, seed);
 }
 
 uint64_t br_initial_seed(void)
 {
-    return current()->seed;
+    const generator *g = current();
+    return g ? g->seed : DEFAULT_SEED;
 }
 
 /* Where things lie in br_rng_state: the 624 words, then these; 64-bit ones lower half first. */
@@ -152,6 +168,9 @@ void br_get_rng_state(br_rng_state *state)
         return;
     }
     const generator *g = current();
+    memset(state, 0, sizeof *state);
+    if (!g)
+        return;
     uint64_t normal = 0;
     if (g->has_normal)
         memcpy(&normal, &g->normal, sizeof normal);
@@ -161,7 +180,6 @@ void br_get_rng_state(br_rng_state *state)
     state->words[AT_HAS_NORMAL] = g->has_normal;
     put_u64(&state->words[AT_NORMAL], normal);
     state->words[AT_MARK] = STATE_MARK;
-    state->words[AT_RESERVED] = 0;
 }
 
 /* From a state of zeros the twister never leaves; of the first word only the top bit counts. */
@@ -193,7 +211,6 @@ bool br_set_rng_state(const br_rng_state *state)
         return false;
     const uint32_t *words = state->words;
     generator g = { .next = (int)words[AT_NEXT],
-                    .seeded = true,
                     .has_normal = words[AT_HAS_NORMAL] == 1,
                     .seed = get_u64(&words[AT_SEED]) };
     uint64_t normal = get_u64(&words[AT_NORMAL]);
@@ -204,6 +221,8 @@ bool br_set_rng_state(const br_rng_state *state)
         br__fail(BR_ERROR_ARGUMENT, "set_rng_state", "state cannot be a generator's: %s", flaw);
         return false;
     }
-    thread_generator = g;
-    return true;
+    generator *own = current();
+    if (own)
+        *own = g;
+    return own != NULL;
 }

@@ -45,6 +45,7 @@ static void end_thread(void *context)
 {
     br_objects *o = context;
     br__objects_flush();
+    br__rare_free();
     pthread_mutex_lock(&all.lock);
     all.tensors += load(&o->tensors);
     all.bytes += load(&o->bytes);
@@ -63,8 +64,7 @@ static void make_key(void)
     has_key = pthread_key_create(&key, end_thread) == 0;
 }
 
-/* Puts this thread into the list; false where its end could not be told. */
-static bool list_thread(void)
+bool br__list_thread(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     br_objects *o = &br__objects;
@@ -107,7 +107,7 @@ void br__watch_peak(void)
 void br__count_slowly(int64_t tensors, int64_t bytes)
 {
     br_objects *o = &br__objects;
-    if (!list_thread()) { /* then an ended thread's counters take it */
+    if (!br__list_thread()) { /* then an ended thread's counters take it */
         pthread_mutex_lock(&all.lock);
         all.tensors += tensors;
         all.bytes += bytes;
@@ -155,7 +155,7 @@ void br__object_free_last(void *object, size_t size)
 {
     br_objects *o = &br__objects;
     size_t class = br__object_class(size);
-    if (class >= BR_OBJECT_CLASSES || o->kept[class] || !keeps() || !list_thread()) {
+    if (class >= BR_OBJECT_CLASSES || o->kept[class] || !keeps() || !br__list_thread()) {
         br_free(object);
         return;
     }

@@ -24,10 +24,12 @@ static bool is_harmless(utf8proc_int32_t c)
 
 const char *br__printable(const char *text)
 {
-    enum { ROOM = 256, LONGEST = 16 }; /* LONGEST: "\U0010ffff" and the "..." behind a cut */
-    static _Thread_local char buffers[4][ROOM];
-    static _Thread_local unsigned turn;
-    char *out = buffers[turn++ % 4];
+    enum {
+        ROOM = BR_TEXT_SIZE,
+        LONGEST = 16
+    }; /* LONGEST: "\U0010ffff" and the "..." behind a cut */
+    br_rare *rare = br__rare();
+    char *out = rare->texts[rare->text++ % BR_TEXTS];
     size_t n = 0;
     const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
     while (*p && n < ROOM - LONGEST) {

@@ -199,6 +199,9 @@ static inline void br__object_free(void *object, size_t size)
 
 /* Frees what this thread keeps. */
 void br__objects_flush(void);
+/* Puts this thread into the list of those whose end frees what they have; false where its end could
+ * not be told. */
+bool br__list_thread(void);
 /* Whether threads keep objects: not where a program has an allocator of its own. */
 void br__keep_objects(bool keep);
 /* Whether there is a limit of memory, which only blocks are held to. */
@@ -250,7 +253,8 @@ typedef struct br_thread {
     bool no_grad;
     br_error error;
     struct br_profile *profile; /* the one that runs, or NULL */
-    char message[1024];
+    struct br_rare *rare;       /* br__rare()'s; NULL before */
+    struct br_generator *generator;
     int anomaly;                 /* br_anomaly: what is looked for */
     const char *given;           /* the operation whose scalar is not finite, or NULL */
     struct br_node *gradient_of; /* with `anomaly`: the node whose gradient runs, or NULL */
@@ -261,6 +265,26 @@ typedef struct br_thread {
 } br_thread;
 
 extern _Thread_local br_thread br__thread;
+
+/* What a thread wants only at times. It is no part of what each thread has (tensor/rare.c). */
+enum {
+    BR_MESSAGE_SIZE = 1024,
+    BR_SHAPE_SIZE = BR_MAX_DIMS * 22 + 3,
+    BR_TEXT_SIZE = 256,
+    BR_SHAPES = 8,
+    BR_TEXTS = 4,
+};
+typedef struct br_rare {
+    char message[BR_MESSAGE_SIZE];           /* of the error */
+    char shapes[BR_SHAPES][BR_SHAPE_SIZE];   /* for messages, in turn */
+    char texts[BR_TEXTS][BR_TEXT_SIZE];      /* the same, of any text */
+    unsigned shape, text;                    /* the next one's number */
+    _Alignas(max_align_t) char module[4096]; /* nn's dead one */
+} br_rare;
+/* Never NULL: threads that get no memory for it share one. */
+br_rare *br__rare(void);
+/* Frees what the thread, which ends, has of br__rare() and its generator. */
+void br__rare_free(void);
 
 /* br_failed(), br_dtype_size() and a check for what every operation runs through. */
 static inline bool br__failed(void)
