@@ -2,27 +2,41 @@
  * straight and in vectors, all else by way of doubles. */
 #include "tensor/copy.h"
 
-/* Vectors of what lies side by side; all else one at a time. */
-#define CONVERT_LOOP(name, from, to)                                                         \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)     \
-    {                                                                                        \
-        enum { VECTOR = 16 };                                                                \
-        int64_t i = 0;                                                                       \
-        (void)params;                                                                        \
-        for (; s[0] == sizeof(to) && s[1] == sizeof(from) && i + VECTOR <= n; i += VECTOR) { \
-            const from *restrict in = (const from *)(const void *)data[1] + i;               \
-            to *restrict out = (to *)(void *)data[0] + i;                                    \
-            for (int lane = 0; lane < VECTOR; lane++)                                        \
-                out[lane] = (to)in[lane];                                                    \
-        }                                                                                    \
-        for (; i < n; i++)                                                                   \
-            *(to *)(void *)(data[0] + i * s[0]) =                                            \
-                (to) * (const from *)(const void *)(data[1] + i * s[1]);                     \
+/* One at a time, from anywhere. */
+#define CONVERT_LOOP(name, from, to)                                                     \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
+    {                                                                                    \
+        (void)params;                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                  \
+            *(to *)(void *)(data[0] + i * s[0]) =                                        \
+                (to) * (const from *)(const void *)(data[1] + i * s[1]);                 \
     }
-CONVERT_LOOP(f32_to_f64, float, double)
-CONVERT_LOOP(f64_to_f32, double, float)
 CONVERT_LOOP(i64_to_f32, int64_t, float)
-CONVERT_LOOP(bool_to_f32, bool, float)
+CONVERT_LOOP(f32_to_bool_apart, float, bool)
+CONVERT_LOOP(bool_to_i64, bool, int64_t)
+CONVERT_LOOP(bool_to_f32_apart, uint8_t, float)
+CONVERT_LOOP(f32_to_f64_apart, float, double)
+CONVERT_LOOP(f64_to_f32_apart, double, float)
+
+/* Vectors of what lies side by side. */
+#define CONVERT_VECTORS(name, from, to)                                                          \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)         \
+    {                                                                                            \
+        enum { VECTOR = 16 };                                                                    \
+        const int64_t whole = s[0] == sizeof(to) && s[1] == sizeof(from) ? n & -VECTOR : 0;      \
+        for (int64_t i = 0; i < whole; i += VECTOR) {                                            \
+            const from *restrict in = (const from *)(const void *)data[1] + i;                   \
+            to *restrict out = (to *)(void *)data[0] + i;                                        \
+            for (int lane = 0; lane < VECTOR; lane++)                                            \
+                out[lane] = (to)in[lane];                                                        \
+        }                                                                                        \
+        name##_apart(n - whole, (char *[]){ data[0] + whole * s[0], data[1] + whole * s[1] }, s, \
+                     params);                                                                    \
+    }
+CONVERT_VECTORS(f32_to_f64, float, double)
+CONVERT_VECTORS(f64_to_f32, double, float)
+CONVERT_VECTORS(f32_to_bool, float, bool)
+CONVERT_VECTORS(bool_to_f32, uint8_t, float)
 
 /* A float out of the integers' range has no integer: it becomes the smallest one, as x86 has it. */
 static int64_t to_i64(double x)
@@ -31,24 +45,34 @@ static int64_t to_i64(double x)
 }
 
 /* What a dtype's elements are as doubles, and the other way round. */
+#define LOAD(type)                  \
+    for (int64_t i = 0; i < n; i++) \
+        to[i] = (double)*(const type *)(const void *)(from + i * step);
+
 static void load(double *to, int64_t n, const char *from, int64_t step, br_dtype dtype)
 {
-    for (int64_t i = 0; i < n; i++, from += step)
-        to[i] = dtype == BR_F32   ? (double)*(const float *)(const void *)from
-                : dtype == BR_F64 ? *(const double *)(const void *)from
-                : dtype == BR_I64 ? (double)*(const int64_t *)(const void *)from
-                                  : (double)*from;
+    if (dtype == BR_F32)
+        LOAD(float)
+    else if (dtype == BR_F64)
+        LOAD(double)
+    else if (dtype == BR_I64)
+        LOAD(int64_t)
+    else
+        LOAD(bool)
 }
+
+#define STORE(type, expression)     \
+    for (int64_t i = 0; i < n; i++) \
+        *(type *)(void *)(to + i * step) = expression;
 
 static void store(char *to, int64_t n, const double *from, int64_t step, br_dtype dtype)
 {
-    for (int64_t i = 0; i < n; i++, to += step)
-        if (dtype == BR_F64)
-            *(double *)(void *)to = from[i];
-        else if (dtype == BR_I64)
-            *(int64_t *)(void *)to = to_i64(from[i]);
-        else
-            *(bool *)(void *)to = from[i] != 0;
+    if (dtype == BR_F64)
+        STORE(double, from[i])
+    else if (dtype == BR_I64)
+        STORE(int64_t, to_i64(from[i]))
+    else
+        STORE(bool, from[i] != 0)
 }
 
 /* All other conversions. None rounds twice: only f32 is narrower than double, and what becomes f32
@@ -67,9 +91,12 @@ static void convert(int64_t n, char *const *data, const int64_t *s, const void *
 
 br_loop br__convert_loop(br_dtype to, br_dtype from)
 {
-    if (to == BR_F64 && from == BR_F32)
-        return f32_to_f64;
-    if (to != BR_F32)
-        return convert;
-    return from == BR_F64 ? f64_to_f32 : from == BR_I64 ? i64_to_f32 : bool_to_f32;
+    static const br_loop loops[4][4] = {
+        /* [to][from] */
+        [BR_F32] = { NULL, f64_to_f32, i64_to_f32, bool_to_f32 },
+        [BR_F64] = { f32_to_f64, NULL, convert, convert },
+        [BR_I64] = { convert, convert, NULL, bool_to_i64 },
+        [BR_BOOL] = { f32_to_bool, convert, convert, NULL },
+    };
+    return loops[to][from];
 }

@@ -3,10 +3,8 @@
 #ifndef BR_KERNELS_BLOCKS_H
 #define BR_KERNELS_BLOCKS_H
 
-#include "ops/kernels/hints.h"
 #include "tensor/loop.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* What a loop works on: bytes of an element of each operand, 0 for those it has not, and a power of
@@ -14,89 +12,10 @@
 #define LOOP_FORM(run, out, a, b, c) \
     ((uint32_t)(run) | (uint32_t)((out) << 8 | (a) << 12 | (b) << 16 | (c) << 20))
 
-#define MOVE(type, to_step, from_step)          \
-    for (int64_t i = 0; i < count; i++)         \
-        *(type *)(void *)(to + i * (to_step)) = \
-            *(const type *)(const void *)(from + i * (from_step));
-
-#define FILL(type)                                        \
-    {                                                     \
-        const type x = *(const type *)(const void *)from; \
-        FOR_EVERY(i, count, ((type *)(void *)to)[i] = x;) \
-    }
-
-/* One value, `count` times. */
-EVERY_WIDTH static void fill(char *to, const char *from, int64_t size, int64_t count)
-{
-    if (size == 8)
-        FILL(uint64_t)
-    else if (size == 4)
-        FILL(uint32_t)
-    else
-        FILL(uint8_t)
-}
-
-EVERY_WIDTH static void move(char *to, int64_t to_step, const char *from, int64_t from_step,
-                             int64_t size, int64_t count)
-{
-    if (size == 8)
-        MOVE(uint64_t, to_step, from_step)
-    else if (size == 4)
-        MOVE(uint32_t, to_step, from_step)
-    else
-        MOVE(uint8_t, to_step, from_step)
-}
-
 /* Runs `loop` over n elements of operands with strides s. What does not lie as the loop wants it
  * goes through a buffer that stays in the first-level cache; what lacks at the end of a run is made
  * up with copies of the last element. Of elements that are all the same one run is computed. */
-static __attribute__((noinline)) void by_blocks(int64_t n, char *const *data, const int64_t *s,
-                                                const void *params, br_loop loop, uint32_t form)
-{
-    enum { PART = 256, LARGEST = 8 };
-    _Alignas(64) char buffer[BR_MAX_OPERANDS][PART * LARGEST];
-    char *at[BR_MAX_OPERANDS];
-    int64_t size[BR_MAX_OPERANDS], done = 0;
-    const int64_t run = form & 0xff;
-    int operands = 0;
-    bool dense = true, alike = true, constant[BR_MAX_OPERANDS];
-    for (uint32_t sizes = form >> 8; sizes > 0; sizes >>= 4, operands++) {
-        size[operands] = sizes & 0xf;
-        constant[operands] = s[operands] == 0 || n == 1;
-        dense = dense && s[operands] == size[operands];
-        alike = alike && (operands == 0 ? s[0] == size[0] || n == 1 : constant[operands]);
-    }
-    if (dense && n >= run) {
-        done = n & -run;
-        loop(done, data, s, params);
-    }
-    const int64_t filled = alike ? run : n < PART ? (n + run - 1) & -run : PART;
-    const bool single = alike && run == 1; /* elements that need no copies */
-    for (int k = 1; k < operands; k++)
-        if (constant[k] && !single)
-            fill(buffer[k], data[k], size[k], filled);
-    if (alike) {
-        at[0] = buffer[0];
-        for (int k = 1; k < operands; k++)
-            at[k] = single ? data[k] : buffer[k];
-        loop(run, at, size, params);
-        fill(data[0], buffer[0], size[0], n);
-        return;
-    }
-    for (int64_t i = done; i < n; i += PART) {
-        const int64_t count = n - i < PART ? n - i : PART, whole = (count + run - 1) & -run;
-        for (int k = 0; k < operands; k++) {
-            char *from = data[k] + i * s[k];
-            at[k] = s[k] == size[k] && whole == count ? from : buffer[k];
-            if (at[k] == from || constant[k] || k == 0)
-                continue;
-            move(buffer[k], size[k], from, s[k], size[k], count);
-            fill(buffer[k] + count * size[k], from + (count - 1) * s[k], size[k], whole - count);
-        }
-        loop(whole, at, size, params);
-        if (at[0] == buffer[0])
-            move(data[0] + i * s[0], s[0], buffer[0], size[0], size[0], count);
-    }
-}
+void br__by_blocks(int64_t n, char *const *data, const int64_t *s, const void *params, br_loop loop,
+                   uint32_t form);
 
 #endif

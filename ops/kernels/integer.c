@@ -3,6 +3,32 @@
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/loops.h"
 
+/* ---- i64 ------------------------------------------------------------------------------------- */
+
+/* One loop for all strides: vectors of two elements would be worth little. */
+#define UNARY(name, expression)                                \
+    LOOP(name)                                                 \
+    {                                                          \
+        const int64_t out_step = s[0], x_step = s[1];          \
+        (void)params;                                          \
+        for (int64_t i = 0; i < n; i++) {                      \
+            const int64_t x = AT(const int64_t, 1, i, x_step); \
+            AT(int64_t, 0, i, out_step) = expression;          \
+        }                                                      \
+    }
+
+#define BINARY(name, type, out_type, expression)                     \
+    LOOP(name)                                                       \
+    {                                                                \
+        const int64_t out_step = s[0], a_step = s[1], b_step = s[2]; \
+        (void)params;                                                \
+        for (int64_t i = 0; i < n; i++) {                            \
+            const type a = AT(const type, 1, i, a_step);             \
+            const type b = AT(const type, 2, i, b_step);             \
+            AT(out_type, 0, i, out_step) = expression;               \
+        }                                                            \
+    }
+
 static inline int64_t wrap(uint64_t x)
 {
     return (int64_t)x;
@@ -16,17 +42,18 @@ static inline int64_t clamp_integer(int64_t x, const void *params)
     return y < bounds[1] ? y : bounds[1];
 }
 
-UNARY_LOOP(i64_copy, int64_t, x)
-UNARY_LOOP(i64_neg, int64_t, wrap(-(uint64_t)x))
-UNARY_LOOP(i64_abs, int64_t, x < 0 ? wrap(-(uint64_t)x) : x)
-UNARY_LOOP(i64_sign, int64_t, (x > 0) - (x < 0))
-UNARY_LOOP(i64_square, int64_t, wrap((uint64_t)x *(uint64_t)x))
-UNARY_LOOP(i64_clamp, int64_t, clamp_integer(x, params))
-BINARY_LOOP(i64_maximum, int64_t, int64_t, a > b ? a : b)
-BINARY_LOOP(i64_minimum, int64_t, int64_t, a < b ? a : b)
-BINARY_LOOP(i64_add, int64_t, int64_t, wrap((uint64_t)a + (uint64_t)b))
-BINARY_LOOP(i64_sub, int64_t, int64_t, wrap((uint64_t)a - (uint64_t)b))
-BINARY_LOOP(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
+UNARY(i64_copy, x)
+UNARY(i64_neg, wrap(-(uint64_t)x))
+UNARY(i64_abs, x < 0 ? wrap(-(uint64_t)x) : x)
+UNARY(i64_sign, (x > 0) - (x < 0))
+UNARY(i64_square, wrap((uint64_t)x *(uint64_t)x))
+UNARY(i64_clamp, clamp_integer(x, params))
+BINARY(i64_maximum, int64_t, int64_t, a > b ? a : b)
+BINARY(i64_minimum, int64_t, int64_t, a < b ? a : b)
+BINARY(i64_add, int64_t, int64_t, wrap((uint64_t)a + (uint64_t)b))
+BINARY(i64_sub, int64_t, int64_t, wrap((uint64_t)a - (uint64_t)b))
+BINARY(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
+
 /* No divisor is 0. A quotient by -1 may be out of range, and then wraps around. */
 static inline int64_t trunc_divide(int64_t a, int64_t b)
 {
@@ -43,33 +70,71 @@ static inline bool rounds_up(int64_t a, int64_t b)
     return rest(a, b) != 0 && (a < 0) != (b < 0);
 }
 
-BINARY_LOOP(i64_trunc_divide, int64_t, int64_t, trunc_divide(a, b))
-BINARY_LOOP(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_up(a, b))
-BINARY_LOOP(i64_fmod, int64_t, int64_t, rest(a, b))
-BINARY_LOOP(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
-BINARY_LOOP(i64_eq, int64_t, bool, a == b)
-BINARY_LOOP(i64_ne, int64_t, bool, a != b)
-BINARY_LOOP(i64_lt, int64_t, bool, a < b)
-BINARY_LOOP(i64_le, int64_t, bool, a <= b)
-BINARY_LOOP(i64_gt, int64_t, bool, a > b)
-BINARY_LOOP(i64_ge, int64_t, bool, a >= b)
-BINARY_LOOP(i64_close, int64_t, bool, is_close((double)a, (double)b, params))
-WHERE_LOOP(i64_where, int64_t)
+BINARY(i64_trunc_divide, int64_t, int64_t, trunc_divide(a, b))
+BINARY(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_up(a, b))
+BINARY(i64_fmod, int64_t, int64_t, rest(a, b))
+BINARY(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
+BINARY(i64_close, int64_t, bool, is_close((double)a, (double)b, params))
+
+BINARY(i64_eq, int64_t, bool, a == b)
+BINARY(i64_ne, int64_t, bool, a != b)
+
+/* What a comparison gives for a < b, a == b and a > b. */
+static void compare(int64_t n, char *const *data, const int64_t *s, bool less, bool equal,
+                    bool more)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t a = AT(const int64_t, 1, i, s[1]), b = AT(const int64_t, 2, i, s[2]);
+        AT(bool, 0, i, s[0]) = a < b ? less : a == b ? equal : more;
+    }
+}
+
+#define COMPARE(name, less, equal, more)        \
+    LOOP(name)                                  \
+    {                                           \
+        (void)params;                           \
+        compare(n, data, s, less, equal, more); \
+    }
+COMPARE(i64_lt, true, false, false)
+COMPARE(i64_le, true, true, false)
+COMPARE(i64_gt, false, false, true)
+COMPARE(i64_ge, false, true, true)
+
+LOOP(i64_where)
+{
+    const int64_t out_step = s[0], if_step = s[1], a_step = s[2], b_step = s[3];
+    (void)params;
+    for (int64_t i = 0; i < n; i++)
+        AT(int64_t, 0, i, out_step) = AT(const bool, 1, i, if_step)
+                                          ? AT(const int64_t, 2, i, a_step)
+                                          : AT(const int64_t, 3, i, b_step);
+}
+
+/* ---- bool ------------------------------------------------------------------------------------ */
 
 UNARY_LOOP(bool_copy, bool, x)
-UNARY_LOOP(bool_not, bool, !x)
 BINARY_LOOP(bool_and, bool, bool, a &b)
 BINARY_LOOP(bool_or, bool, bool, a | b)
 BINARY_LOOP(bool_eq, bool, bool, a == b)
 BINARY_LOOP(bool_ne, bool, bool, a != b)
-BINARY_LOOP(bool_lt, bool, bool, a < b)
-BINARY_LOOP(bool_le, bool, bool, a <= b)
-BINARY_LOOP(bool_gt, bool, bool, a > b)
-BINARY_LOOP(bool_ge, bool, bool, a >= b)
-WHERE_LOOP(bool_where, bool)
+
+/* The compiler makes no vectors of !x. */
+LOOP(bool_not)
+{
+    bool yes = true;
+    bool_ne(n, (char *[]){ data[0], data[1], (char *)&yes }, (int64_t[]){ s[0], s[1], 0 }, params);
+}
+
+BINARY(bool_lt, bool, bool, a < b)
+BINARY(bool_le, bool, bool, a <= b)
+BINARY(bool_gt, bool, bool, a > b)
+BINARY(bool_ge, bool, bool, a >= b)
+TERNARY_LOOP(bool_where, bool, (a & b) | (!a & c))
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
+/* The smallest is the largest of what is turned upside down, which ~x does. There is room for the
+ * index in any case. */
 #define INTEGER_FOLDS(prefix, type)                                                \
     static inline int64_t prefix##_element(const br_fold *f, int64_t i, int64_t j) \
     {                                                                              \
@@ -85,55 +150,40 @@ WHERE_LOOP(bool_where, bool)
             f->value[j].i = wrap(sum);                                             \
         }                                                                          \
     }                                                                              \
+    static void prefix##_extreme(const br_fold *f, int64_t turn)                   \
+    {                                                                              \
+        for (int64_t j = 0; j < f->columns; j++) {                                 \
+            int64_t best = f->value[j].i ^ turn;                                   \
+            for (int64_t i = 0; i < f->rows; i++) {                                \
+                const int64_t x = prefix##_element(f, i, j) ^ turn;                \
+                if (x <= best)                                                     \
+                    continue;                                                      \
+                best = x;                                                          \
+                f->index[j] = f->first_row + i;                                    \
+            }                                                                      \
+            f->value[j].i = best ^ turn;                                           \
+        }                                                                          \
+    }                                                                              \
     static void prefix##_max(const br_fold *f)                                     \
     {                                                                              \
-        for (int64_t j = 0; j < f->columns; j++)                                   \
-            for (int64_t i = 0; i < f->rows; i++) {                                \
-                int64_t x = prefix##_element(f, i, j);                             \
-                f->value[j].i = x > f->value[j].i ? x : f->value[j].i;             \
-            }                                                                      \
+        prefix##_extreme(f, 0);                                                    \
     }                                                                              \
     static void prefix##_min(const br_fold *f)                                     \
     {                                                                              \
-        for (int64_t j = 0; j < f->columns; j++)                                   \
-            for (int64_t i = 0; i < f->rows; i++) {                                \
-                int64_t x = prefix##_element(f, i, j);                             \
-                f->value[j].i = x < f->value[j].i ? x : f->value[j].i;             \
-            }                                                                      \
-    }                                                                              \
-    static void prefix##_prod(const br_fold *f)                                    \
-    {                                                                              \
-        for (int64_t j = 0; j < f->columns; j++) {                                 \
-            uint64_t product = (uint64_t)f->value[j].i;                            \
-            for (int64_t i = 0; i < f->rows; i++)                                  \
-                product *= (uint64_t)prefix##_element(f, i, j);                    \
-            f->value[j].i = wrap(product);                                         \
-        }                                                                          \
-    }                                                                              \
-    static void prefix##_argmin(const br_fold *f)                                  \
-    {                                                                              \
-        for (int64_t j = 0; j < f->columns; j++)                                   \
-            for (int64_t i = 0; i < f->rows; i++) {                                \
-                int64_t x = prefix##_element(f, i, j);                             \
-                if (x >= f->value[j].i)                                            \
-                    continue;                                                      \
-                f->value[j].i = x;                                                 \
-                f->index[j] = f->first_row + i;                                    \
-            }                                                                      \
-    }                                                                              \
-    static void prefix##_argmax(const br_fold *f)                                  \
-    {                                                                              \
-        for (int64_t j = 0; j < f->columns; j++)                                   \
-            for (int64_t i = 0; i < f->rows; i++) {                                \
-                int64_t x = prefix##_element(f, i, j);                             \
-                if (x <= f->value[j].i)                                            \
-                    continue;                                                      \
-                f->value[j].i = x;                                                 \
-                f->index[j] = f->first_row + i;                                    \
-            }                                                                      \
+        prefix##_extreme(f, -1);                                                   \
     }
 INTEGER_FOLDS(i64, int64_t)
 INTEGER_FOLDS(bool, bool)
+
+static void i64_prod(const br_fold *f)
+{
+    for (int64_t j = 0; j < f->columns; j++) {
+        uint64_t product = (uint64_t)f->value[j].i;
+        for (int64_t i = 0; i < f->rows; i++)
+            product *= (uint64_t)i64_element(f, i, j);
+        f->value[j].i = wrap(product);
+    }
+}
 
 /* ---- The tables ------------------------------------------------------------------------------ */
 
@@ -168,9 +218,9 @@ const br_kernels br__kernels_i64 = {
     .where = i64_where,
     .sum = i64_sum,
     .max = i64_max,
-    .argmax = i64_argmax,
+    .argmax = i64_max,
     .min = i64_min,
-    .argmin = i64_argmin,
+    .argmin = i64_min,
     .prod = i64_prod,
 };
 
@@ -192,8 +242,8 @@ const br_kernels br__kernels_bool = {
     .where = bool_where,
     .sum = bool_sum,
     .max = bool_max,
-    .argmax = bool_argmax,
+    .argmax = bool_max,
     .min = bool_min,
-    .argmin = bool_argmin,
-    .prod = bool_prod,
+    .argmin = bool_min,
+    .prod = bool_min,
 };

@@ -1,9 +1,9 @@
 /* ops/kernels/loops.h - bodies of pointwise loops, for any element type.
  *
- * Each loop is written once, for operands without gaps, which the compiler vectorises; by_blocks()
- * brings all others into that form. Only what costs little more than its memory has a form of its
- * own for an operand that is one value throughout. The output may be one of the inputs but must not
- * overlap one otherwise. */
+ * Each loop is written once, for operands without gaps, which the compiler vectorises;
+ * br__by_blocks() brings all others into that form. Only what costs little more than its memory has
+ * a form of its own for an operand that is one value throughout. The output may be one of the
+ * inputs but must not overlap one otherwise. */
 #ifndef BR_LOOPS_H
 #define BR_LOOPS_H
 
@@ -25,18 +25,18 @@
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params)
 
 /* Where a single element lies is told by no stride. */
-#define UNARY_LOOP(name, type, expression)                                       \
-    LOOP(name)                                                                   \
-    {                                                                            \
-        enum { SIZE = sizeof(type) };                                            \
-        if (n > 1 && (s[0] != SIZE || s[1] != SIZE)) {                           \
-            by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, SIZE, 0, 0)); \
-            return;                                                              \
-        }                                                                        \
-        FOR_EACH(type, i, n, {                                                   \
-            const type x = AT(const type, 1, i, SIZE);                           \
-            AT(type, 0, i, SIZE) = expression;                                   \
-        })                                                                       \
+#define UNARY_LOOP(name, type, expression)                                           \
+    LOOP(name)                                                                       \
+    {                                                                                \
+        enum { SIZE = sizeof(type) };                                                \
+        if (n > 1 && (s[0] != SIZE || s[1] != SIZE)) {                               \
+            br__by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, SIZE, 0, 0)); \
+            return;                                                                  \
+        }                                                                            \
+        FOR_EACH(type, i, n, {                                                       \
+            const type x = AT(const type, 1, i, SIZE);                               \
+            AT(type, 0, i, SIZE) = expression;                                       \
+        })                                                                           \
     }
 
 #define BINARY_ELEMENT(type, out_type, expression)                                 \
@@ -45,10 +45,10 @@
         AT(out_type, 0, i, OUT_SIZE) = expression;                                 \
     }
 
-#define BINARY_BY_BLOCKS(name)                                                      \
-    if (n > 1 && (s[0] != OUT_SIZE || s[1] != SIZE || s[2] != SIZE)) {              \
-        by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
-        return;                                                                     \
+#define BINARY_BY_BLOCKS(name)                                                          \
+    if (n > 1 && (s[0] != OUT_SIZE || s[1] != SIZE || s[2] != SIZE)) {                  \
+        br__by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
+        return;                                                                         \
     }
 
 #define BINARY_LOOP(name, type, out_type, expression)                    \
@@ -92,41 +92,41 @@
         FOR_EVERY(i, n, BINARY_ELEMENT(type, type, expression)) \
     }
 
-#define TERNARY_LOOP(name, type, expression)                                           \
-    LOOP(name)                                                                         \
-    {                                                                                  \
-        enum { SIZE = sizeof(type) };                                                  \
-        if (n > 1 && (s[0] != SIZE || s[1] != SIZE || s[2] != SIZE || s[3] != SIZE)) { \
-            by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, SIZE, SIZE, SIZE)); \
-            return;                                                                    \
-        }                                                                              \
-        FOR_EACH(type, i, n, {                                                         \
-            const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
-            const type c = AT(const type, 3, i, SIZE);                                 \
-            AT(type, 0, i, SIZE) = expression;                                         \
-        })                                                                             \
+#define TERNARY_LOOP(name, type, expression)                                               \
+    LOOP(name)                                                                             \
+    {                                                                                      \
+        enum { SIZE = sizeof(type) };                                                      \
+        if (n > 1 && (s[0] != SIZE || s[1] != SIZE || s[2] != SIZE || s[3] != SIZE)) {     \
+            br__by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, SIZE, SIZE, SIZE)); \
+            return;                                                                        \
+        }                                                                                  \
+        FOR_EACH(type, i, n, {                                                             \
+            const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE);     \
+            const type c = AT(const type, 3, i, SIZE);                                     \
+            AT(type, 0, i, SIZE) = expression;                                             \
+        })                                                                                 \
     }
 
-#define WHERE_LOOP(name, type)                                                         \
-    EVERY_WIDTH LOOP(name)                                                             \
-    {                                                                                  \
-        enum { SIZE = sizeof(type) };                                                  \
-        if (s[0] == SIZE && s[1] == 1 && s[2] == 0 && s[3] == SIZE) {                  \
-            const type a = AT(const type, 2, 0, SIZE);                                 \
-            FOR_EVERY(i, n, {                                                          \
-                const type b = AT(const type, 3, i, SIZE);                             \
-                AT(type, 0, i, SIZE) = data[1][i] ? a : b;                             \
-            })                                                                         \
-            return;                                                                    \
-        }                                                                              \
-        if (n > 1 && (s[0] != SIZE || s[1] != 1 || s[2] != SIZE || s[3] != SIZE)) {    \
-            by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, 1, SIZE, SIZE));    \
-            return;                                                                    \
-        }                                                                              \
-        FOR_EVERY(i, n, {                                                              \
-            const type a = AT(const type, 2, i, SIZE), b = AT(const type, 3, i, SIZE); \
-            AT(type, 0, i, SIZE) = data[1][i] ? a : b;                                 \
-        })                                                                             \
+#define WHERE_LOOP(name, type)                                                          \
+    EVERY_WIDTH LOOP(name)                                                              \
+    {                                                                                   \
+        enum { SIZE = sizeof(type) };                                                   \
+        if (s[0] == SIZE && s[1] == 1 && s[2] == 0 && s[3] == SIZE) {                   \
+            const type a = AT(const type, 2, 0, SIZE);                                  \
+            FOR_EVERY(i, n, {                                                           \
+                const type b = AT(const type, 3, i, SIZE);                              \
+                AT(type, 0, i, SIZE) = data[1][i] ? a : b;                              \
+            })                                                                          \
+            return;                                                                     \
+        }                                                                               \
+        if (n > 1 && (s[0] != SIZE || s[1] != 1 || s[2] != SIZE || s[3] != SIZE)) {     \
+            br__by_blocks(n, data, s, params, name, LOOP_FORM(1, SIZE, 1, SIZE, SIZE)); \
+            return;                                                                     \
+        }                                                                               \
+        FOR_EVERY(i, n, {                                                               \
+            const type a = AT(const type, 2, i, SIZE), b = AT(const type, 3, i, SIZE);  \
+            AT(type, 0, i, SIZE) = data[1][i] ? a : b;                                  \
+        })                                                                              \
     }
 
 /* Loops that call a function for each element, and so need no form but this. */

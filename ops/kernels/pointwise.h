@@ -41,8 +41,8 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
     enum { SIZE = sizeof(real) };
     const bool dense = s[0] == SIZE && s[1] == SIZE && (operands < 3 || s[2] == SIZE);
     if (!dense && n > 1) {
-        by_blocks(n, data, s, params, loop,
-                  LOOP_FORM(VECTOR, SIZE, SIZE, operands < 3 ? 0 : SIZE, 0));
+        br__by_blocks(n, data, s, params, loop,
+                      LOOP_FORM(VECTOR, SIZE, SIZE, operands < 3 ? 0 : SIZE, 0));
         return;
     }
     static const int64_t steps[] = { SIZE, SIZE, SIZE };
