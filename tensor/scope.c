@@ -5,8 +5,6 @@
  * cost no allocation. */
 #include "tensor/tensor_internal.h"
 
-#include <string.h>
-
 _Thread_local br_thread br__thread;
 
 br_scope *br__scope_begin_for(const void *owner)
@@ -149,6 +147,6 @@ void br_thread_cleanup(void)
         br__object_free(s, sizeof *s);
     }
     br_free(th->stack);
-    memset(th, 0, sizeof *th);
+    *th = (br_thread){ .rare = th->rare, .generator = th->generator };
     br__objects_flush();
 }
