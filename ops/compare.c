@@ -1,6 +1,7 @@
 /* ops/compare.c - comparisons, choice by a mask, and conversion of dtypes. */
 #include "ops/ops_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Comparisons ----------------------------------------------------------------------------- */
@@ -105,28 +106,32 @@ br_tensor *br_logical_not(br_tensor *a)
 
 /* ---- Kinds of numbers ------------------------------------------------------------------------ */
 
-/* Kernels of two operands, which are told that they are the same. Integers have only numbers. */
-static br_tensor *kind(const char *op, size_t floats, size_t integers, br_tensor *x)
-{
-    if (!br__required(op, "x", x))
-        return NULL;
-    return br__comparison(op, br_is_floating(x) ? floats : integers, x, x);
-}
-
+/* Comparisons of x with itself: NaN is not equal to itself, integers are. */
 br_tensor *br_isnan(br_tensor *x)
 {
-    return kind("isnan", BR_LOOP(ne), BR_LOOP(ne), x);
+    return br__required("isnan", "x", x) ? br__comparison("isnan", BR_LOOP(ne), x, x) : NULL;
 }
 
-/* inf - inf is not 0. */
 br_tensor *br_isinf(br_tensor *x)
 {
-    return kind("isinf", BR_LOOP(infinite), BR_LOOP(ne), x);
+    BR_OP("isinf");
+    if (!br__required("isinf", "x", x))
+        return NULL;
+    if (!br_is_floating(x))
+        return br__comparison("isinf", BR_LOOP(ne), x, x);
+    br_scope *scope = br_no_grad_begin();
+    return br__composed(scope, br_eq_scalar(br_abs(x), INFINITY));
 }
 
 br_tensor *br_isfinite(br_tensor *x)
 {
-    return kind("isfinite", BR_LOOP(finite), BR_LOOP(eq), x);
+    BR_OP("isfinite");
+    if (!br__required("isfinite", "x", x))
+        return NULL;
+    if (!br_is_floating(x))
+        return br__comparison("isfinite", BR_LOOP(eq), x, x);
+    br_scope *scope = br_no_grad_begin();
+    return br__composed(scope, br_lt_scalar(br_abs(x), INFINITY));
 }
 
 br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool equal_nan)

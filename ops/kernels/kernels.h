@@ -52,14 +52,8 @@
     BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))               \
     BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)       \
     COMPARE(eq, a == b)                                             \
-    COMPARE(ne, a != b)                                             \
     COMPARE(lt, a < b)                                              \
-    COMPARE(le, a <= b)                                             \
-    COMPARE(gt, a > b)                                              \
-    COMPARE(ge, a >= b)                                             \
-    COMPARE(infinite, a == b && a - b != 0)                         \
-    COMPARE(finite, a - b == 0)                                     \
-    COMPARE(close, is_close((double)a, (double)b, params))
+    COMPARE(le, a <= b)
 
 /* Our own functions for f32, libm's for f64. */
 #define BR_SMOOTH_KERNELS(UNARY, BINARY)             \
@@ -334,6 +328,8 @@ typedef struct br_kernels {
     const char *name; /* "avx512", "avx2", "baseline"; "i64", "bool" */
 
     BR_POINTWISE_KERNELS(BR_LOOP_FIELD, BR_LOOP_FIELD, BR_LOOP_FIELD)
+    br_loop ne, gt, ge;          /* made of those above */
+    br_loop close;               /* |a - b| <= atol + rtol |b|; the parameters are rtol and atol */
     br_loop exp, log, pow, sqrt; /* kernels/exp_log.h */
     br_loop where;               /* out = condition ? a : b; that is bool */
     br_loop lerp;                /* out between start and end by a weight */
@@ -399,6 +395,9 @@ typedef struct br_kernels {
 const br_kernels *br__kernels(bool is_double);
 const br_gemm_kernels *br__gemm_kernels(bool is_double);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
+
+/* `where` of any elements of 8 bytes. */
+void br__where_8(int64_t n, char *const *data, const int64_t *strides, const void *params);
 
 /* For tests: makes br__kernels() give the variant of that name from now on; NULL: the best again.
  * False if this processor does not run it. */

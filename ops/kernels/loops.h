@@ -59,37 +59,38 @@
         FOR_EACH(type, i, n, BINARY_ELEMENT(type, out_type, expression)) \
     }
 
-#define COMPARE_LOOP(name, type, expression)                    \
-    EVERY_WIDTH LOOP(name)                                      \
-    {                                                           \
-        enum { SIZE = sizeof(type), OUT_SIZE = 1 };             \
-        BINARY_BY_BLOCKS(name)                                  \
-        FOR_EVERY(i, n, BINARY_ELEMENT(type, bool, expression)) \
+/* Vectors are as many as fill one of the result's bytes. */
+#define COMPARE_LOOP(name, type, expression)                         \
+    LOOP(name)                                                       \
+    {                                                                \
+        enum { SIZE = sizeof(type), OUT_SIZE = 1 };                  \
+        BINARY_BY_BLOCKS(name)                                       \
+        FOR_EACH(bool, i, n, BINARY_ELEMENT(type, bool, expression)) \
     }
 
 /* The same, with forms for a scalar. */
-#define ARITHMETIC_LOOP(name, type, expression)                 \
-    EVERY_WIDTH LOOP(name)                                      \
-    {                                                           \
-        enum { SIZE = sizeof(type), OUT_SIZE = SIZE };          \
-        if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {        \
-            const type b = AT(const type, 2, 0, SIZE);          \
-            FOR_EVERY(i, n, {                                   \
-                const type a = AT(const type, 1, i, SIZE);      \
-                AT(type, 0, i, SIZE) = expression;              \
-            })                                                  \
-            return;                                             \
-        }                                                       \
-        if (s[0] == SIZE && s[1] == 0 && s[2] == SIZE) {        \
-            const type a = AT(const type, 1, 0, SIZE);          \
-            FOR_EVERY(i, n, {                                   \
-                const type b = AT(const type, 2, i, SIZE);      \
-                AT(type, 0, i, SIZE) = expression;              \
-            })                                                  \
-            return;                                             \
-        }                                                       \
-        BINARY_BY_BLOCKS(name)                                  \
-        FOR_EVERY(i, n, BINARY_ELEMENT(type, type, expression)) \
+#define ARITHMETIC_LOOP(name, type, expression)                      \
+    LOOP(name)                                                       \
+    {                                                                \
+        enum { SIZE = sizeof(type), OUT_SIZE = SIZE };               \
+        if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {             \
+            const type b = AT(const type, 2, 0, SIZE);               \
+            FOR_EACH(type, i, n, {                                   \
+                const type a = AT(const type, 1, i, SIZE);           \
+                AT(type, 0, i, SIZE) = expression;                   \
+            })                                                       \
+            return;                                                  \
+        }                                                            \
+        if (s[0] == SIZE && s[1] == 0 && s[2] == SIZE) {             \
+            const type a = AT(const type, 1, 0, SIZE);               \
+            FOR_EACH(type, i, n, {                                   \
+                const type b = AT(const type, 2, i, SIZE);           \
+                AT(type, 0, i, SIZE) = expression;                   \
+            })                                                       \
+            return;                                                  \
+        }                                                            \
+        BINARY_BY_BLOCKS(name)                                       \
+        FOR_EACH(type, i, n, BINARY_ELEMENT(type, type, expression)) \
     }
 
 #define TERNARY_LOOP(name, type, expression)                                               \
@@ -140,13 +141,13 @@
         }                                              \
     }
 
-#define BINARY_CALLS(name, type, expression)                                           \
+#define BINARY_CALLS(name, type, out_type, expression)                                 \
     LOOP(name)                                                                         \
     {                                                                                  \
         (void)params;                                                                  \
         for (int64_t i = 0; i < n; i++) {                                              \
             const type a = AT(const type, 1, i, s[1]), b = AT(const type, 2, i, s[2]); \
-            AT(type, 0, i, s[0]) = expression;                                         \
+            AT(out_type, 0, i, s[0]) = expression;                                     \
         }                                                                              \
     }
 

@@ -10,12 +10,13 @@
 
 #define PARAM(i) ((real)((const double *)params)[i])
 
-#define REAL_UNARY(name, expression)      UNARY_LOOP(name##_loop, real, expression)
-#define REAL_BINARY(name, expression)     BINARY_LOOP(name##_loop, real, real, expression)
+#define REAL_UNARY(name, expression)    UNARY_LOOP(name##_loop, real, expression)
+#define REAL_BINARY(name, expression)   BINARY_LOOP(name##_loop, real, real, expression)
+#define REAL_COMPARE(name, expression)  COMPARE_LOOP(name##_loop, real, expression)
+#define CALLED_UNARY(name, expression)  UNARY_CALLS(name##_loop, real, expression)
+#define CALLED_BINARY(name, expression) BINARY_CALLS(name##_loop, real, real, expression)
+
 #define REAL_ARITHMETIC(name, expression) ARITHMETIC_LOOP(name##_loop, real, expression)
-#define REAL_COMPARE(name, expression)    COMPARE_LOOP(name##_loop, real, expression)
-#define CALLED_UNARY(name, expression)    UNARY_CALLS(name##_loop, real, expression)
-#define CALLED_BINARY(name, expression)   BINARY_CALLS(name##_loop, real, expression)
 
 /* Functions that for f32 are long vector code and for f64 libm's. The code is there once, for whole
  * vectors: by_vectors() fills up the last one, which is faster than one element at a time, too. */
@@ -91,8 +92,30 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
 BR_PLAIN_KERNELS(REAL_UNARY, REAL_BINARY, REAL_ARITHMETIC, REAL_COMPARE)
 BR_SMOOTH_KERNELS(SMOOTH_UNARY, SMOOTH_BINARY)
 BR_LIBM_KERNELS(CALLED_UNARY, CALLED_BINARY)
+BINARY_CALLS(close_loop, real, bool, is_close((double)a, (double)b, params))
+#ifndef BR_KERNEL_F64
 WHERE_LOOP(where_loop, real)
+#endif
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
+
+/* ---- Comparisons made of others -------------------------------------------------------------- */
+
+LOOP(ne_loop)
+{
+    eq_loop(n, data, s, params);
+    br__kernels_bool.logical_not(n, (char *[]){ data[0], data[0] }, (int64_t[]){ s[0], s[0] },
+                                 NULL);
+}
+
+LOOP(gt_loop)
+{
+    lt_loop(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, params);
+}
+
+LOOP(ge_loop)
+{
+    le_loop(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, params);
+}
 
 #define LOOP_ENTRY(name, expression) .name = name##_loop,
 

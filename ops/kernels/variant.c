@@ -61,11 +61,15 @@ extern const br_kernels BR_KERNEL_TABLE;
 const br_kernels BR_KERNEL_TABLE = {
     .name = VARIANT_NAME,
     BR_POINTWISE_KERNELS(LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY)
+    .ne = ne_loop,
+    .gt = gt_loop,
+    .ge = ge_loop,
+    .close = close_loop,
     .exp = exp_loop,
     .log = log_loop,
     .pow = pow_loop,
     .sqrt = sqrt_loop,
-    .where = where_loop,
+    .where = BY_TYPE(where_loop, br__where_8),
     .lerp = lerp_loop,
     .sum = sum_fold,
     .max = max_fold,
