@@ -20,21 +20,28 @@ enum { VECTOR_BYTES = 32 };
 enum { VECTOR_BYTES = 16 };
 #endif
 
-/* for (int64_t i = 0; i < n; i++) body, of which no iteration depends on another: as many as fill
- * vectors of the type, then the rest one at a time. The compiler makes vector code of what is sure
- * to fill vectors, and of nothing else: other widths and starts would be copies of the loop. */
-#define FOR_EACH(type, i, n, ...)                                                          \
-    {                                                                                      \
-        enum { PER_VECTOR = VECTOR_BYTES / sizeof(type) };                                 \
-        const int64_t count_of_##i = (n), whole_##i = count_of_##i & -(int64_t)PER_VECTOR; \
-        for (int64_t first_##i = 0; first_##i < whole_##i; first_##i += PER_VECTOR)        \
-            INDEPENDENT                                                                    \
-        for (int lane = 0; lane < PER_VECTOR; lane++) {                                    \
-            const int64_t i = first_##i + lane;                                            \
-            __VA_ARGS__                                                                    \
-        }                                                                                  \
-        for (int64_t i = whole_##i; i < count_of_##i; i++)                                 \
-            __VA_ARGS__                                                                    \
+/* for (int64_t i = 0; i < n; i++) body, of which no iteration depends on another, and n fills whole
+ * vectors of the type. The compiler makes vector code of what is sure to fill vectors, and of
+ * nothing else: other widths and starts would be copies of the loop. */
+#define FOR_VECTORS(type, i, n, ...)                                          \
+    {                                                                         \
+        enum { PER_VECTOR = VECTOR_BYTES / sizeof(type) };                    \
+        for (int64_t first_##i = 0; first_##i < (n); first_##i += PER_VECTOR) \
+            INDEPENDENT                                                       \
+        for (int lane = 0; lane < PER_VECTOR; lane++) {                       \
+            const int64_t i = first_##i + lane;                               \
+            __VA_ARGS__                                                       \
+        }                                                                     \
+    }
+
+/* The same for any n: as many as fill vectors, then the rest one at a time. */
+#define FOR_EACH(type, i, n, ...)                                                         \
+    {                                                                                     \
+        const int64_t count_of_##i = (n);                                                 \
+        const int64_t whole_##i = count_of_##i & -(int64_t)(VECTOR_BYTES / sizeof(type)); \
+        FOR_VECTORS(type, i, whole_##i, __VA_ARGS__)                                      \
+        for (int64_t i = whole_##i; i < count_of_##i; i++)                                \
+            __VA_ARGS__                                                                   \
     }
 
 /* The same for vectors that are not filled, too, in functions that are made for EVERY_WIDTH: where

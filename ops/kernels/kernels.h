@@ -109,7 +109,7 @@
 
 #define BR_LOOP_FIELD(name, expression) br_loop name;
 
-/* ---- Reductions, kernels/reduce.h and reduce_min.h ------------------------------------------- */
+/* ---- Reductions, kernels/reduce.h ---------------------------------------------------------- */
 
 /* What a reduction has come to: f for f32 and f64, i for i64 and bool. */
 typedef union br_accumulator {

@@ -1,10 +1,11 @@
-/* ops/kernels/reduce.h - sums and maxima of floats; part of variant.c.
+/* ops/kernels/reduce.h - sums, products and extremes of floats; part of variant.c.
  *
  * Sums add at most eight values in the type itself before they go on in double, so that their error
  * does not grow with the length. The order of additions depends on the shape alone. */
 #ifndef BR_KERNELS_REDUCE_H
 #define BR_KERNELS_REDUCE_H
 
+#include "ops/kernels/gemm_pack.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/loops.h"
 
@@ -29,6 +30,30 @@ ALWAYS_INLINE void load_lanes(lanes *v, const real *x)
 ALWAYS_INLINE const real *element(const br_fold *f, int64_t row, int64_t column)
 {
     return (const real *)(const void *)(f->x + row * f->row_stride + column * f->column_stride);
+}
+
+ALWAYS_INLINE real sum_of_lanes(vec v)
+{
+#if defined(__AVX512F__)
+    return BY_TYPE(_mm512_reduce_add_ps((__m512)v), _mm512_reduce_add_pd((__m512d)v));
+#else
+    real sum = v[0];
+    for (int k = 1; k < VECTOR; k++)
+        sum += v[k];
+    return sum;
+#endif
+}
+
+ALWAYS_INLINE real largest_lane(vec v)
+{
+#if defined(__AVX512F__)
+    return BY_TYPE(_mm512_reduce_max_ps((__m512)v), _mm512_reduce_max_pd((__m512d)v));
+#else
+    real most = v[0];
+    for (int k = 1; k < VECTOR; k++)
+        most = v[k] > most ? v[k] : most;
+    return most;
+#endif
 }
 
 /* ---- Sum ------------------------------------------------------------------------------------- */
@@ -138,7 +163,21 @@ static void sum_fold(const br_fold *f)
     }
 }
 
-/* ---- Maximum --------------------------------------------------------------------------------- */
+/* ---- Product --------------------------------------------------------------------------------- */
+
+static void prod_fold(const br_fold *f)
+{
+    const int64_t step = f->column_stride / (int64_t)sizeof(real);
+    for (int64_t i = 0; i < f->rows; i++) {
+        const real *x = element(f, i, 0);
+        FOR_EACH(real, j, f->columns, f->value[j].f *= (double)x[j * step];)
+    }
+}
+
+/* ---- Maximum and minimum --------------------------------------------------------------------- */
+
+/* The minimum is the maximum of what has the other sign: all of it is written for the maximum of
+ * sign x, with a sign of 1 or -1. */
 
 /* The larger of two, NaN being larger than all; the first of equal ones. */
 ALWAYS_INLINE real larger(real a, real b)
@@ -146,32 +185,77 @@ ALWAYS_INLINE real larger(real a, real b)
     return b > a || b != b ? b : a;
 }
 
-/* Lanes are an array here: comparisons of vectors wider than the processor's are made one element
- * at a time. */
-ALWAYS_INLINE real max_of_lanes(const real *x, int64_t n)
+/* Takes a vector into the largest lanes so far. NaN goes into lanes of its own. */
+ALWAYS_INLINE void take_vector(const real *x, real sign, vec *most_so_far, vec *none_so_far)
 {
-    real lane[2 * LANES];
-    for (int k = 0; k < 2 * LANES; k++)
-        lane[k] = x[k];
-    for (int64_t i = 2 * LANES; i < n; i += 2 * LANES) {
-        INDEPENDENT
-        for (int k = 0; k < 2 * LANES; k++)
-            lane[k] = larger(lane[k], x[i + k]);
+    real *most = (real *)most_so_far, *none = (real *)none_so_far;
+    INDEPENDENT
+    for (int k = 0; k < VECTOR; k++) {
+        const real v = sign * x[k];
+        most[k] = v > most[k] ? v : most[k];
+        none[k] = v != v ? v : none[k];
     }
-    real most = lane[0];
-    for (int k = 1; k < 2 * LANES; k++)
-        most = larger(most, lane[k]);
+}
+
+/* The largest of at least two vectors. What does not fill two at the end is taken with some of what
+ * was before. */
+static real max_of_vectors(const real *x, int64_t n, real sign)
+{
+    vec most = (vec){ 0 } - (real)INFINITY, odd = most, none = { 0 };
+    for (int64_t i = 0; i < n; i += 2 * VECTOR) {
+        const real *from = x + (i + 2 * VECTOR <= n ? i : n - 2 * VECTOR);
+        take_vector(from, sign, &most, &none);
+        take_vector(from + VECTOR, sign, &odd, &none);
+    }
+    const real any = sum_of_lanes(none), even = largest_lane(most), other = largest_lane(odd);
+    return any != any ? any : even > other ? even : other;
+}
+
+static real max_run(const real *x, int64_t n, real sign)
+{
+    if (n >= 2 * VECTOR)
+        return max_of_vectors(x, n, sign);
+    real most = -(real)INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        most = larger(most, sign * x[i]);
     return most;
 }
 
-static real max_run(const real *x, int64_t n)
+/* Takes x into what the extreme has come to. */
+ALWAYS_INLINE void take_larger(real x, real sign, br_accumulator *value)
 {
-    const int64_t whole = n & -(2 * LANES);
-    real most = whole > 0 ? max_of_lanes(x, whole) : -(real)INFINITY;
-    for (int64_t i = whole; i < n; i++)
-        most = larger(most, x[i]);
-    return most;
+    const bool takes = sign * x > sign * (real)value->f || x != x;
+    value->f = takes ? (double)x : value->f;
 }
+
+static void extreme_fold(const br_fold *f, real sign)
+{
+    if (f->row_stride == sizeof(real)) {
+        for (int64_t j = 0; j < f->columns; j++)
+            take_larger(sign * max_run(element(f, 0, j), f->rows, sign), sign, &f->value[j]);
+        return;
+    }
+    for (int64_t i = 0; i < f->rows; i++) {
+        const real *x = element(f, i, 0);
+        if (f->column_stride == sizeof(real))
+            FOR_EACH(real, j, f->columns, take_larger(x[j], sign, &f->value[j]);)
+        else
+            for (int64_t j = 0; j < f->columns; j++)
+                take_larger(*element(f, i, j), sign, &f->value[j]);
+    }
+}
+
+static void max_fold(const br_fold *f)
+{
+    extreme_fold(f, 1);
+}
+
+static void min_fold(const br_fold *f)
+{
+    extreme_fold(f, -1);
+}
+
+/* ---- Their places ---------------------------------------------------------------------------- */
 
 /* True if b takes the place of a that was there before: it is larger, or the first NaN. */
 ALWAYS_INLINE bool exceeds(real b, real a)
@@ -179,97 +263,61 @@ ALWAYS_INLINE bool exceeds(real b, real a)
     return b > a || (b != b && a == a);
 }
 
-/* ---- Maximum and minimum alike --------------------------------------------------------------- */
-
-/* What tells one from the other; constants after inlining. */
-typedef real extreme_of_two(real a, real b);
-typedef real extreme_of_run(const real *x, int64_t n);
-typedef bool takes_place(real b, real a);
-
-/* One row of columns that are `step` elements apart. */
-ALWAYS_INLINE void extreme_row(const real *x, int64_t step, int64_t columns, br_accumulator *value,
-                               extreme_of_two of_two)
-{
-    FOR_EACH(real, j, columns, value[j].f = (double)of_two((real)value[j].f, x[j * step]);)
-}
-
-ALWAYS_INLINE void extreme_fold(const br_fold *f, extreme_of_two of_two, extreme_of_run of_run)
-{
-    if (f->row_stride == sizeof(real)) {
-        for (int64_t j = 0; j < f->columns; j++)
-            f->value[j].f = (double)of_two((real)f->value[j].f, of_run(element(f, 0, j), f->rows));
-    } else if (f->column_stride == sizeof(real)) {
-        for (int64_t i = 0; i < f->rows; i++)
-            extreme_row(element(f, i, 0), 1, f->columns, f->value, of_two);
-    } else {
-        const int64_t step = f->column_stride / (int64_t)sizeof(real);
-        for (int64_t i = 0; i < f->rows; i++)
-            extreme_row(element(f, i, 0), step, f->columns, f->value, of_two);
-    }
-}
-
 /* Only the block that turns out to hold the extreme is searched for its place. */
-ALWAYS_INLINE void place_in_run(const real *x, int64_t n, int64_t first, br_accumulator *value,
-                                int64_t *index, extreme_of_run of_run, takes_place takes)
+static void place_in_run(const real *x, int64_t n, int64_t first, real sign, br_accumulator *value,
+                         int64_t *index)
 {
     enum { SEARCHED = 16 * LANES };
+    real most = sign * (real)value->f;
     int64_t found = -1;
     for (int64_t i = 0; i < n; i += SEARCHED) {
-        real extreme = of_run(x + i, n - i < SEARCHED ? n - i : SEARCHED);
-        if (takes(extreme, (real)value->f)) {
-            value->f = (double)extreme;
+        const real extreme = max_run(x + i, n - i < SEARCHED ? n - i : SEARCHED, sign);
+        if (exceeds(extreme, most)) {
+            most = extreme;
             found = i;
         }
     }
     if (found < 0)
         return;
-    const real extreme = (real)value->f;
-    while (x[found] != extreme && !(x[found] != x[found]))
+    while (sign * x[found] != most && x[found] == x[found])
         found++;
+    value->f = (double)x[found];
     *index = first + found;
 }
 
-ALWAYS_INLINE void place_one(real candidate, int64_t row, br_accumulator *value, int64_t *index,
-                             takes_place takes)
+ALWAYS_INLINE void take_place(real x, real sign, int64_t row, br_accumulator *value, int64_t *index)
 {
-    const bool take = takes(candidate, (real)value->f);
-    value->f = take ? (double)candidate : value->f;
-    *index = take ? row : *index;
+    const bool takes = exceeds(sign * x, sign * (real)value->f);
+    value->f = takes ? (double)x : value->f;
+    *index = takes ? row : *index;
 }
 
-/* One row of columns that are `step` elements apart. */
-ALWAYS_INLINE void place_in_row(const real *x, int64_t step, int64_t columns, int64_t row,
-                                br_accumulator *value, int64_t *index, takes_place takes)
-{
-    FOR_EACH(real, j, columns, place_one(x[j * step], row, &value[j], &index[j], takes);)
-}
-
-ALWAYS_INLINE void place_fold(const br_fold *f, extreme_of_run of_run, takes_place takes)
+static void place_fold(const br_fold *f, real sign)
 {
     if (f->row_stride == sizeof(real)) {
         for (int64_t j = 0; j < f->columns; j++)
-            place_in_run(element(f, 0, j), f->rows, f->first_row, &f->value[j], &f->index[j],
-                         of_run, takes);
-    } else if (f->column_stride == sizeof(real)) {
-        for (int64_t i = 0; i < f->rows; i++)
-            place_in_row(element(f, i, 0), 1, f->columns, f->first_row + i, f->value, f->index,
-                         takes);
-    } else {
-        const int64_t step = f->column_stride / (int64_t)sizeof(real);
-        for (int64_t i = 0; i < f->rows; i++)
-            place_in_row(element(f, i, 0), step, f->columns, f->first_row + i, f->value, f->index,
-                         takes);
+            place_in_run(element(f, 0, j), f->rows, f->first_row, sign, &f->value[j], &f->index[j]);
+        return;
     }
-}
-
-static void max_fold(const br_fold *f)
-{
-    extreme_fold(f, larger, max_run);
+    for (int64_t i = 0; i < f->rows; i++) {
+        const real *x = element(f, i, 0);
+        const int64_t row = f->first_row + i;
+        if (f->column_stride == sizeof(real))
+            FOR_EACH(real, j, f->columns, take_place(x[j], sign, row, &f->value[j], &f->index[j]);)
+        else
+            for (int64_t j = 0; j < f->columns; j++)
+                take_place(*element(f, i, j), sign, row, &f->value[j], &f->index[j]);
+    }
 }
 
 static void argmax_fold(const br_fold *f)
 {
-    place_fold(f, max_run, exceeds);
+    place_fold(f, 1);
+}
+
+static void argmin_fold(const br_fold *f)
+{
+    place_fold(f, -1);
 }
 
 #endif

@@ -6,21 +6,11 @@
 #ifndef BR_KERNELS_SOFTMAX_H
 #define BR_KERNELS_SOFTMAX_H
 
+#include "ops/kernels/gemm_pack.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
-/* Made for every width (hints.h), since rows side by side may be few. What -O2 makes of these loops
- * takes a tenth to a fifth longer there; in f64, which is for checks, and without AVX the size
- * counts. */
-#if defined(__GNUC__) && !defined(__clang__)
-#    pragma GCC push_options
-#    pragma GCC optimize("vect-cost-model=dynamic")
-#    if defined(__AVX__) && !defined(BR_KERNEL_F64)
-#        pragma GCC optimize("O3")
-#    endif
-#endif
-
-enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES, EXP_RUN = 16 };
+enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES };
 
 /* ---- Along a row ----------------------------------------------------------------------------- */
 
@@ -33,11 +23,11 @@ ALWAYS_INLINE int64_t block_at(int64_t i, int64_t n)
 
 static double sum_block_of_products(const real *a, const real *b, int64_t n)
 {
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
-        sum += a[i] * b[i];
-    return (double)sum;
+    const int64_t whole = n & -VECTOR;
+    vec sum = load_part(a + whole, n - whole) * load_part(b + whole, n - whole);
+    for (int64_t i = 0; i < whole; i += VECTOR)
+        sum += *(const vec_at *)(a + i) * *(const vec_at *)(b + i);
+    return (double)sum_of_lanes(sum);
 }
 
 static double sum_of_products(const real *a, const real *b, int64_t n)
@@ -55,74 +45,32 @@ static double sum_of_row(const real *x, int64_t n)
     return sum.f;
 }
 
-/* NaN is passed over: the sum of exponentials finds it. */
-ALWAYS_INLINE real largest_of_run(const real *x, int64_t n)
+/* y = exp(x - shift) for whole vectors; adds to sum. */
+static __attribute__((noinline)) void exp_vectors(const real *x, int64_t n, real shift, real *y,
+                                                  vec *sum)
 {
-    real most = -(real)INFINITY;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    return most;
-}
-
-/* What is left of whole runs is done as one that overlaps the one before. */
-static real largest_of(const real *x, int64_t n)
-{
-    if (n < EXP_RUN)
-        return largest_of_run(x, n);
-    real most = largest_of_run(x, n / EXP_RUN * EXP_RUN);
-    real last = largest_of_run(x + n - EXP_RUN, EXP_RUN);
-    return last > most ? last : most;
-}
-
-/* To be compiled for any n: for few elements the compiler would spell a loop out instead of making
- * vectors of it. */
-#ifdef __clang__
-#    define FOR_ANY_N __attribute__((noinline))
-#else
-#    define FOR_ANY_N __attribute__((noinline, noclone))
-#endif
-
-/* y = exp(x - shift) for n rounded down to whole runs; returns the sum. */
-FOR_ANY_N static real exp_vectors(const real *restrict x, int64_t n, real shift, real *restrict y)
-{
-    real sum = 0;
-    n &= ~(int64_t)(EXP_RUN - 1);
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = exp_negative(x[i] - shift);
-        sum += y[i];
+    vec total = *sum;
+    for (int64_t i = 0; i < n; i += VECTOR) {
+        FOR_VECTORS(real, k, VECTOR, y[i + k] = exp_negative(x[i + k] - shift);)
+        total += *(const vec_at *)(y + i);
     }
-    return sum;
+    *sum = total;
 }
 
-/* The sum of the last `count` of a run. */
-ALWAYS_INLINE real sum_of_last(const real *y, int64_t count)
+/* The same for any number up to BLOCK; returns the sum. What does not fill a vector is computed as
+ * one that is filled up: an exponential costs as much as a vector of them. */
+static double exp_block(const real *x, int64_t n, real shift, real *y)
 {
-    static const real kept[2 * EXP_RUN] = {
-        [EXP_RUN] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
-    };
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < EXP_RUN; i++)
-        sum += y[i] * kept[count + i];
-    return sum;
-}
-
-/* The same for any number up to BLOCK. What is left of whole runs is done as one that overlaps
- * the one before: element by element an exponential costs as much as a vector of them. */
-static double exp_block(const real *restrict x, int64_t n, real shift, real *restrict y)
-{
-    real sum = exp_vectors(x, n, shift, y);
-    if (n >= EXP_RUN && n % EXP_RUN != 0) {
-        exp_vectors(x + n - EXP_RUN, EXP_RUN, shift, y + n - EXP_RUN);
-        sum += sum_of_last(y + n - EXP_RUN, n % EXP_RUN);
+    vec sum = { 0 }, last, rest = { 0 };
+    const int64_t whole = n & -VECTOR;
+    exp_vectors(x, whole, shift, y, &sum);
+    if (n > whole) {
+        last = load_part(x + whole, n - whole);
+        exp_vectors((real *)&last, VECTOR, shift, (real *)&last, &rest);
+        store_part(y + whole, last, n - whole);
+        sum += load_part((real *)&last, n - whole);
     }
-    for (int64_t i = 0; n < EXP_RUN && i < n; i++) {
-        y[i] = exp_negative(x[i] - shift);
-        sum += y[i];
-    }
-    return (double)sum;
+    return (double)sum_of_lanes(sum);
 }
 
 /* The sum of exp(x - shift) over a row. */
@@ -137,7 +85,7 @@ static double exp_sum(const real *x, int64_t n, real shift)
 
 static void softmax_row(const real *restrict x, real *restrict y, int64_t n)
 {
-    real most = largest_of(x, n);
+    real most = max_run(x, n, 1);
     double sum = 0;
     for (int64_t i = 0; i < n; i += BLOCK)
         sum += exp_block(x + i, block_at(i, n), most, y + i);
@@ -147,7 +95,7 @@ static void softmax_row(const real *restrict x, real *restrict y, int64_t n)
 
 static void log_softmax_row(const real *restrict x, real *restrict y, int64_t n)
 {
-    real most = largest_of(x, n), log_sum = (real)log(exp_sum(x, n, most));
+    real most = max_run(x, n, 1), log_sum = (real)log(exp_sum(x, n, most));
     FOR_EACH(real, i, n, y[i] = x[i] - most - log_sum;)
 }
 
@@ -163,105 +111,156 @@ static void softmax_grad_row(const real *restrict y, const real *restrict dy, re
 static void log_softmax_grad_row(const real *restrict y, const real *restrict dy, real *restrict dx,
                                  int64_t n)
 {
-    real sum = (real)sum_of_row(dy, n);
-    FOR_EVERY(i, n, dx[i] = dy[i] - exp_negative(y[i]) * sum;)
+    real e[BLOCK], sum = (real)sum_of_row(dy, n);
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t count = block_at(i, n);
+        exp_block(y + i, count, 0, e);
+        FOR_EACH(real, k, count, dx[i + k] = dy[i + k] - e[k] * sum;)
+    }
 }
 
 /* ---- Across rows side by side ---------------------------------------------------------------- */
 
-/* Loops over the rows side by side, of which x, y and dx may be the same memory. */
+/* Loops over the rows side by side, of which x, y and dx may be the same memory; their number fills
+ * whole vectors. */
 
-/* e = exp(x - most), and its sum goes to sum. */
-static void exp_across(const real *x, const real *most, real *e, double *sum, int64_t rows)
+static void exp_across(const real *x, const real *most, real *e, int64_t rows)
 {
-    FOR_EVERY(j, rows, {
-        e[j] = exp_negative(x[j] - most[j]);
-        sum[j] += (double)e[j];
-    })
+    FOR_VECTORS(real, j, rows, e[j] = exp_negative(x[j] - most[j]);)
+}
+
+/* Adds x, or x w where there is a w. */
+static void add_across(const real *x, const real *w, double *sum, int64_t rows)
+{
+    if (w)
+        FOR_VECTORS(real, j, rows, sum[j] += (double)(x[j] * w[j]);)
+    else
+        FOR_VECTORS(real, j, rows, sum[j] += (double)x[j];)
 }
 
 static void larger_across(const real *x, real *most, int64_t rows)
 {
-    FOR_EVERY(j, rows, most[j] = larger(most[j], x[j]);)
+    FOR_VECTORS(real, j, rows, most[j] = larger(most[j], x[j]);)
 }
 
-static void minus_across(const real *x, const real *b, real *y, int64_t rows)
+static int64_t whole_vectors(int64_t rows)
 {
-    FOR_EVERY(j, rows, y[j] = x[j] - b[j];)
+    return (rows + VECTOR - 1) & -VECTOR;
 }
 
-static void times_across(const real *b, real *y, int64_t rows)
+static int64_t vector_at(int64_t j, int64_t rows)
 {
-    FOR_EVERY(j, rows, y[j] *= b[j];)
+    return rows - j < VECTOR ? rows - j : VECTOR;
+}
+
+/* What is to become whole vectors, and where it is put to be so. */
+typedef struct beside {
+    int64_t rows, whole;
+    real copy[TILE];
+} beside;
+
+static beside rows_beside(int64_t rows)
+{
+    return (beside){ .rows = rows, .whole = whole_vectors(rows) };
+}
+
+static __attribute__((noinline)) const real *copy_in(beside *b, const real *x)
+{
+    for (int64_t j = 0; j < b->rows; j += VECTOR)
+        *(vec_at *)(b->copy + j) = load_part(x + j, vector_at(j, b->rows));
+    return b->copy;
+}
+
+static __attribute__((noinline)) void copy_out(const beside *b, real *y)
+{
+    for (int64_t j = 0; j < b->rows; j += VECTOR)
+        store_part(y + j, *(const vec_at *)(b->copy + j), vector_at(j, b->rows));
+}
+
+ALWAYS_INLINE const real *load_step(beside *b, const real *x)
+{
+    return b->rows == b->whole ? x : copy_in(b, x);
+}
+
+ALWAYS_INLINE real *begin_step(beside *b, real *y)
+{
+    return b->rows == b->whole ? y : b->copy;
+}
+
+ALWAYS_INLINE void end_step(const beside *b, real *y)
+{
+    if (b->rows != b->whole)
+        copy_out(b, y);
 }
 
 /* Element i of row j is x[i * step + j], and the same of y; rows is at most TILE. */
-FOR_ANY_N static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
-                                     bool log_of)
+static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
+                           bool log_of)
 {
     real most[TILE], e[TILE], last[TILE];
     double sum[TILE] = { 0 };
+    beside b = rows_beside(rows);
     const int64_t end = n * step;
-    FOR_EVERY(j, rows, most[j] = -(real)INFINITY;)
+    FOR_VECTORS(real, j, b.whole, most[j] = -(real)INFINITY;)
     for (int64_t k = 0; k < end; k += step)
-        larger_across(x + k, most, rows);
+        larger_across(load_step(&b, x + k), most, b.whole);
     for (int64_t k = 0; k < end; k += step) {
-        exp_across(x + k, most, log_of ? e : y + k, sum, rows);
-        if (log_of)
-            minus_across(x + k, most, y + k, rows);
+        const real *from = load_step(&b, x + k);
+        real *to = log_of ? e : begin_step(&b, y + k);
+        exp_across(from, most, to, b.whole);
+        add_across(to, NULL, sum, b.whole);
+        if (!log_of)
+            end_step(&b, y + k);
     }
-    for (int64_t j = 0; j < rows; j++)
+    for (int64_t j = 0; j < b.whole; j++)
         last[j] = log_of ? (real)log(sum[j]) : (real)(1 / sum[j]);
     for (int64_t k = 0; k < end; k += step) {
+        const real *from = load_step(&b, (log_of ? x : y) + k);
+        real *to = begin_step(&b, y + k);
         if (log_of)
-            minus_across(y + k, last, y + k, rows);
+            FOR_VECTORS(real, j, b.whole, to[j] = from[j] - most[j] - last[j];)
         else
-            times_across(last, y + k, rows);
-    }
-}
-
-/* Adds dy, or y dy where there is a y. */
-static void add_across(const real *y, const real *dy, double *total, int64_t rows)
-{
-    if (y) {
-        FOR_EVERY(j, rows, total[j] += (double)(y[j] * dy[j]);)
-    } else {
-        FOR_EVERY(j, rows, total[j] += (double)dy[j];)
+            FOR_VECTORS(real, j, b.whole, to[j] = from[j] * last[j];)
+        end_step(&b, y + k);
     }
 }
 
 /* dx = dy - exp(y) sum of dy for log softmax, else y (dy - sum of y dy) */
-FOR_ANY_N static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t n,
-                                          int64_t rows, int64_t step, bool log_of)
+static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t n, int64_t rows,
+                                int64_t step, bool log_of)
 {
     double total[TILE] = { 0 };
     real sum[TILE];
-    const int64_t end = n * step;
+    beside of_y = rows_beside(rows), of_dy = of_y;
+    const int64_t end = n * step, whole = of_y.whole;
     for (int64_t k = 0; k < end; k += step)
-        add_across(log_of ? NULL : y + k, dy + k, total, rows);
-    FOR_EVERY(j, rows, sum[j] = (real)total[j];)
+        add_across(load_step(&of_dy, dy + k), log_of ? NULL : load_step(&of_y, y + k), total,
+                   whole);
+    FOR_VECTORS(real, j, whole, sum[j] = (real)total[j];)
     for (int64_t k = 0; k < end; k += step) {
-        if (log_of) {
-            FOR_EVERY(j, rows, dx[k + j] = dy[k + j] - exp_negative(y[k + j]) * sum[j];)
-        } else {
-            FOR_EVERY(j, rows, dx[k + j] = y[k + j] * (dy[k + j] - sum[j]);)
-        }
+        const real *p = load_step(&of_y, y + k), *d = load_step(&of_dy, dy + k);
+        real *to = begin_step(&of_y, dx + k);
+        if (log_of)
+            FOR_VECTORS(real, j, whole, to[j] = d[j] - exp_negative(p[j]) * sum[j];)
+        else
+            FOR_VECTORS(real, j, whole, to[j] = p[j] * (d[j] - sum[j]);)
+        end_step(&of_y, dx + k);
     }
 }
 
-/* Short rows, each in one run, to rows side by side, TILE apart, and back. */
-static void to_tile(const real *x, real *tile, int64_t n, int64_t rows)
+/* to[i * to_step + j] = from[j * from_step + i] for i < n, j < rows */
+static __attribute__((noinline)) void transpose(real *to, int64_t to_step, const real *from,
+                                                int64_t from_step, int64_t n, int64_t rows)
 {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < rows; j++)
-            tile[i * TILE + j] = x[j * n + i];
+    pack(to, (int)to_step, rows, n, from, from_step, 1);
 }
 
-static void from_tile(const real *tile, real *x, int64_t n, int64_t rows)
+/* Short rows, each in one run, to rows side by side, TILE apart, that fill whole vectors. */
+static void to_tile(const real *x, real *tile, int64_t n, int64_t rows)
 {
-    for (int64_t j = 0; j < rows; j++)
-        for (int64_t i = 0; i < n; i++)
-            x[j * n + i] = tile[i * TILE + j];
+    for (int64_t i = 0; i < n && rows % VECTOR != 0; i++)
+        *(vec_at *)(tile + i * TILE + (rows & -VECTOR)) = (vec){ 0 };
+    transpose(tile, TILE, x, n, n, rows);
 }
 
 /* ---- The table's entries --------------------------------------------------------------------- */
@@ -276,8 +275,8 @@ static void softmax_kernel(const br_softmax_work *w)
         for (int64_t j = 0; j < w->rows; j += TILE) {
             int64_t rows = w->rows - j < TILE ? w->rows - j : TILE;
             to_tile(x + j * w->n, tile, w->n, rows);
-            softmax_across(tile, tile, w->n, rows, TILE, w->log_of);
-            from_tile(tile, y + j * w->n, w->n, rows);
+            softmax_across(tile, tile, w->n, whole_vectors(rows), TILE, w->log_of);
+            transpose(y + j * w->n, w->n, tile, TILE, rows, w->n);
         }
     } else {
         for (int64_t j = 0; j < w->rows; j++)
@@ -296,8 +295,9 @@ static void softmax_grad_kernel(const br_softmax_work *w)
             int64_t rows = w->rows - j < TILE ? w->rows - j : TILE;
             to_tile(y + j * w->n, tile[0], w->n, rows);
             to_tile(dy + j * w->n, tile[1], w->n, rows);
-            softmax_grad_across(tile[0], tile[1], tile[1], w->n, rows, TILE, w->log_of);
-            from_tile(tile[1], dx + j * w->n, w->n, rows);
+            softmax_grad_across(tile[0], tile[1], tile[1], w->n, whole_vectors(rows), TILE,
+                                w->log_of);
+            transpose(dx + j * w->n, w->n, tile[1], TILE, rows, w->n);
         }
     } else {
         for (int64_t j = 0; j < w->rows; j++)
@@ -305,9 +305,5 @@ static void softmax_grad_kernel(const br_softmax_work *w)
                                                                   dx + j * w->n, w->n);
     }
 }
-
-#if defined(__GNUC__) && !defined(__clang__)
-#    pragma GCC pop_options
-#endif
 
 #endif

@@ -52,7 +52,6 @@ const br_gemm_kernels BR_GEMM_TABLE = {
 #    include "ops/kernels/pointwise.h"
 #    include "ops/kernels/recurrent.h"
 #    include "ops/kernels/reduce.h"
-#    include "ops/kernels/reduce_min.h"
 #    include "ops/kernels/softmax.h"
 
 extern const br_kernels BR_KERNEL_TABLE;
