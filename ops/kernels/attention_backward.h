@@ -12,6 +12,7 @@
 #define BR_KERNELS_ATTENTION_BACKWARD_H
 
 #include "ops/kernels/attention_forward.h"
+#include "ops/kernels/softmax.h"
 
 /* Elements of a row of P and dS: an odd number of cache lines, so that rows spread over the sets of
  * a cache. */
@@ -55,10 +56,8 @@ static real delta_of(const br_attention_work *w, const real *douts, int64_t i, i
     real sum = 0;
     for (int64_t d = 0; d < w->value_width; d += TILE_COLUMNS) {
         const real *dout = douts + d * n + i * TILE_COLUMNS;
-        const int64_t count = smaller(w->value_width - d, TILE_COLUMNS);
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < count; j++)
-            sum += dout[j] * out[d + j];
+        sum +=
+            (real)sum_block_of_products(dout, out + d, smaller(w->value_width - d, TILE_COLUMNS));
     }
     return w->dropout.scale == 0 ? 0 : sum / (real)w->dropout.scale;
 }

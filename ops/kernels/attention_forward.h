@@ -11,6 +11,7 @@
 #include "ops/kernels/dropout.h"
 #include "ops/kernels/gemm_tile.h"
 #include "ops/kernels/math.h"
+#include "ops/kernels/transpose.h"
 
 enum { QUERIES = BR_ATTENTION_BLOCK, KEYS = BR_ATTENTION_BLOCK };
 
@@ -92,14 +93,13 @@ static void fill_with_mask(const br_attention_work *w, const score_block *b, rea
     const br_strided *mask = &w->mask;
     real rows[TILE_COLUMNS * KEYS];
     for (int64_t k = 0; b->n < TILE_COLUMNS && k < b->keys; k++)
-        for (int64_t j = 0; j < TILE_COLUMNS; j++)
-            scores[k * b->row + j] = 0;
+        FOR_VECTORS(real, j, TILE_COLUMNS, scores[k * b->row + j] = 0;)
     if (w->mask_is_bool) {
         expand_bools(mask, b, mask->row == 0 ? 1 : b->n, rows);
-        pack(scores, (int)b->row, b->n, b->keys, rows, mask->row == 0 ? 0 : KEYS, 1);
+        transpose(scores, b->row, rows, mask->row == 0 ? 0 : KEYS, 1, b->keys, b->n);
     } else {
-        pack(scores, (int)b->row, b->n, b->keys, row_at(mask, b->first) + b->key * mask->column,
-             mask->row, mask->column);
+        transpose(scores, b->row, row_at(mask, b->first) + b->key * mask->column, mask->row,
+                  mask->column, b->keys, b->n);
     }
 }
 
@@ -180,63 +180,42 @@ typedef struct running {
     real top[BR_ATTENTION_QUERIES], sum[BR_ATTENTION_QUERIES];
 } running;
 
-/* most = the largest of top and of each column. Two rows at a time, since a maximum waits for the
- * one before. */
-ALWAYS_INLINE void largest_scores(int columns, int64_t keys, const real *restrict scores,
+/* most = the largest of top and of each column of a vector of them. Two rows at a time, since a
+ * maximum waits for the one before. */
+ALWAYS_INLINE void largest_scores(int64_t keys, const real *restrict scores,
                                   const real *restrict top, real *restrict most)
 {
-    real odd[TILE_COLUMNS];
-#pragma omp simd
-    for (int j = 0; j < columns; j++)
-        most[j] = odd[j] = top[j];
+    real odd[VECTOR];
+    FOR_VECTORS(real, j, VECTOR, most[j] = odd[j] = top[j];)
     for (int64_t k = 0; k < keys; k += 2, scores += 2 * TILE_COLUMNS) {
         const int next = k + 1 < keys ? TILE_COLUMNS : 0;
-#pragma omp simd
-        for (int j = 0; j < columns; j++) {
+        FOR_VECTORS(real, j, VECTOR, {
             most[j] = scores[j] > most[j] ? scores[j] : most[j];
             odd[j] = scores[next + j] > odd[j] ? scores[next + j] : odd[j];
-        }
+        })
     }
-#pragma omp simd
-    for (int j = 0; j < columns; j++)
-        most[j] = odd[j] > most[j] ? odd[j] : most[j];
+    FOR_VECTORS(real, j, VECTOR, most[j] = odd[j] > most[j] ? odd[j] : most[j];)
 }
 
-/* Takes `keys` rows of scores into the largest and the sum, makes exp(score - largest) of them, and
- * gives what earlier results are worth now. `columns` is a constant after inlining. */
-ALWAYS_INLINE void softmax_block(int columns, int64_t keys, real *scores, real *top, real *sum,
-                                 real *worth)
+/* Takes `keys` rows of scores of a vector of queries into the largest and the sum, makes
+ * exp(score - largest) of them, and gives what earlier results are worth now. */
+static void softmax_block(int64_t keys, real *scores, real *top, real *sum, real *worth)
 {
-    real shift[TILE_COLUMNS], total[TILE_COLUMNS], most[TILE_COLUMNS];
-    largest_scores(columns, keys, scores, top, most);
-#pragma omp simd
-    for (int j = 0; j < columns; j++) {
+    real shift[VECTOR], total[VECTOR], most[VECTOR];
+    largest_scores(keys, scores, top, most);
+    FOR_VECTORS(real, j, VECTOR, {
         shift[j] = most[j] > -(real)INFINITY ? most[j] : 0; /* nothing but -inf: exp gives 0 */
         worth[j] = exp_negative(top[j] - shift[j]);
         top[j] = most[j];
         total[j] = 0;
+    })
+    for (int64_t k = 0; k < keys; k++, scores += TILE_COLUMNS) {
+        FOR_VECTORS(real, j, VECTOR, {
+            scores[j] = exp_negative(scores[j] - shift[j]);
+            total[j] += scores[j];
+        })
     }
-    for (int64_t k = 0; k < keys; k++) {
-#pragma omp simd
-        for (int j = 0; j < columns; j++) {
-            real p = exp_negative(scores[k * TILE_COLUMNS + j] - shift[j]);
-            scores[k * TILE_COLUMNS + j] = p;
-            total[j] += p;
-        }
-    }
-#pragma omp simd
-    for (int j = 0; j < columns; j++)
-        sum[j] = sum[j] * worth[j] + total[j];
-}
-
-static void softmax_wide(int64_t keys, real *scores, real *top, real *sum, real *worth)
-{
-    softmax_block(TILE_COLUMNS, keys, scores, top, sum, worth);
-}
-
-static void softmax_narrow(int64_t keys, real *scores, real *top, real *sum, real *worth)
-{
-    softmax_block(VECTOR, keys, scores, top, sum, worth);
+    FOR_VECTORS(real, j, VECTOR, sum[j] = sum[j] * worth[j] + total[j];)
 }
 
 /* ---- A block of queries ---------------------------------------------------------------------- */
@@ -266,9 +245,7 @@ static int64_t forward_layout(const br_attention_work *w, char *base, forward_sp
 
 static void scale_row(int64_t n, real *x, real factor)
 {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        x[i] *= factor;
+    FOR_EACH(real, i, n, x[i] *= factor;)
 }
 
 /* One panel of queries, whose first is number i of the block's, meets a block of keys. */
@@ -278,8 +255,8 @@ static void attend(const br_attention_work *w, const forward_space *s, running *
     real worth[TILE_COLUMNS];
     real *out = row_at(&w->out, b->first);
     compute_scores(w, b, s->queries + i * w->width, s->scores);
-    (b->n > VECTOR ? softmax_wide : softmax_narrow)(b->keys, s->scores, r->top + i, r->sum + i,
-                                                    worth);
+    for (int64_t j = 0; j < b->n; j += VECTOR)
+        softmax_block(b->keys, s->scores + j, r->top + i + j, r->sum + i + j, worth + j);
     if (w->dropout.threshold)
         drop_panel(w, b, s->scores);
     for (int64_t j = 0; b->key > 0 && j < b->n; j++)

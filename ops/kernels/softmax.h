@@ -6,9 +6,9 @@
 #ifndef BR_KERNELS_SOFTMAX_H
 #define BR_KERNELS_SOFTMAX_H
 
-#include "ops/kernels/gemm_pack.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
+#include "ops/kernels/transpose.h"
 
 enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES };
 
@@ -248,19 +248,12 @@ static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t
     }
 }
 
-/* to[i * to_step + j] = from[j * from_step + i] for i < n, j < rows */
-static __attribute__((noinline)) void transpose(real *to, int64_t to_step, const real *from,
-                                                int64_t from_step, int64_t n, int64_t rows)
-{
-    pack(to, (int)to_step, rows, n, from, from_step, 1);
-}
-
 /* Short rows, each in one run, to rows side by side, TILE apart, that fill whole vectors. */
 static void to_tile(const real *x, real *tile, int64_t n, int64_t rows)
 {
     for (int64_t i = 0; i < n && rows % VECTOR != 0; i++)
         *(vec_at *)(tile + i * TILE + (rows & -VECTOR)) = (vec){ 0 };
-    transpose(tile, TILE, x, n, n, rows);
+    transpose(tile, TILE, x, n, 1, n, rows);
 }
 
 /* ---- The table's entries --------------------------------------------------------------------- */
@@ -276,7 +269,7 @@ static void softmax_kernel(const br_softmax_work *w)
             int64_t rows = w->rows - j < TILE ? w->rows - j : TILE;
             to_tile(x + j * w->n, tile, w->n, rows);
             softmax_across(tile, tile, w->n, whole_vectors(rows), TILE, w->log_of);
-            transpose(y + j * w->n, w->n, tile, TILE, rows, w->n);
+            transpose(y + j * w->n, w->n, tile, TILE, 1, rows, w->n);
         }
     } else {
         for (int64_t j = 0; j < w->rows; j++)
@@ -297,7 +290,7 @@ static void softmax_grad_kernel(const br_softmax_work *w)
             to_tile(dy + j * w->n, tile[1], w->n, rows);
             softmax_grad_across(tile[0], tile[1], tile[1], w->n, whole_vectors(rows), TILE,
                                 w->log_of);
-            transpose(dx + j * w->n, w->n, tile[1], TILE, rows, w->n);
+            transpose(dx + j * w->n, w->n, tile[1], TILE, 1, rows, w->n);
         }
     } else {
         for (int64_t j = 0; j < w->rows; j++)

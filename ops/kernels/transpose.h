@@ -1,0 +1,15 @@
+/* ops/kernels/transpose.h - rows brought side by side; part of variant.c. */
+#ifndef BR_KERNELS_TRANSPOSE_H
+#define BR_KERNELS_TRANSPOSE_H
+
+#include "ops/kernels/gemm_pack.h"
+
+/* to[i * to_step + j] = from[j * row + i * column] for i < n, j < rows */
+static __attribute__((noinline)) void transpose(real *to, int64_t to_step, const real *from,
+                                                int64_t row, int64_t column, int64_t n,
+                                                int64_t rows)
+{
+    pack(to, (int)to_step, rows, n, from, row, column);
+}
+
+#endif
