@@ -72,6 +72,7 @@ ORDINARY_LOOP(log, LOG_KEY, LOG_MOST, log_ordinary, real_log)
 
 /* ---- Powers ---------------------------------------------------------------------------------- */
 
+/* Filled up to whole vectors with ones. */
 static void load_run(real *to, const char *from, int64_t step, int64_t n)
 {
     if (step == sizeof(real) && n > 1)
@@ -79,6 +80,8 @@ static void load_run(real *to, const char *from, int64_t step, int64_t n)
     else
         for (int64_t i = 0; i < n; i++)
             to[i] = *(const real *)(const void *)(from + i * step);
+    for (; n % VECTOR != 0; n++)
+        to[n] = 1;
 }
 
 static void store_run(const real *from, char *to, int64_t step, int64_t n)
@@ -90,19 +93,15 @@ static void store_run(const real *from, char *to, int64_t step, int64_t n)
             *(real *)(void *)(to + i * step) = from[i];
 }
 
-ALWAYS_INLINE bool power_is_ordinary(real a, real b)
-{
-    return LOG_KEY(a) <= LOG_MOST && EXP_KEY(b) < bits_of(INFINITY) << 1;
-}
+#    define POWER_MOST ((bits_of(INFINITY) << 1) - 1) /* finite */
 
-EVERY_WIDTH static void pow_run(int64_t n, const real *a, const real *b, real *y)
+/* n is a number of whole vectors. */
+static void pow_run(int64_t n, const real *a, const real *b, real *y)
 {
-    int others = 0;
-    for (int64_t i = 0; i < n; i++)
-        others |= !power_is_ordinary(a[i], b[i]);
-    FOR_EVERY(i, n, y[i] = pow_ordinary(a[i], b[i]);)
-    for (int64_t i = 0; others && i < n; i++)
-        if (!power_is_ordinary(a[i], b[i]))
+    const bool ordinary = log_largest(n, a) <= LOG_MOST && exp_largest(n, b) <= POWER_MOST;
+    FOR_VECTORS(real, i, n, y[i] = pow_ordinary(a[i], b[i]);)
+    for (int64_t i = 0; !ordinary && i < n; i++)
+        if (LOG_KEY(a[i]) > LOG_MOST || EXP_KEY(b[i]) > POWER_MOST)
             y[i] = powf(a[i], b[i]);
 }
 
@@ -114,7 +113,7 @@ static void pow_loop(int64_t n, char *const *data, const int64_t *s, const void 
         int64_t count = n - i < ORDINARY_RUN ? n - i : ORDINARY_RUN;
         load_run(a, data[1] + i * s[1], s[1], count);
         load_run(b, data[2] + i * s[2], s[2], count);
-        pow_run(count, a, b, y);
+        pow_run((count + VECTOR - 1) & -VECTOR, a, b, y);
         store_run(y, data[0] + i * s[0], s[0], count);
     }
 }

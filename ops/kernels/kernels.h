@@ -27,50 +27,49 @@
 #define BR_PLAIN_KERNELS(UNARY, BINARY, ARITHMETIC, COMPARE)        \
     UNARY(copy, x)                                                  \
     UNARY(neg, -x)                                                  \
-    UNARY(rsqrt, 1 / real_sqrt(x))                                  \
     UNARY(abs, x < 0 ? -x : x + 0)                                  \
-    UNARY(sign, (real)((x > 0) - (x < 0)))                          \
-    UNARY(floor, real_floor(x))                                     \
-    UNARY(ceil, real_ceil(x))                                       \
-    UNARY(round, real_round(x))                                     \
     UNARY(relu, x < 0 ? 0 : x)                                      \
-    UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                     \
-    UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1))) \
     UNARY(reciprocal, 1 / x)                                        \
     UNARY(square, x *x)                                             \
-    UNARY(trunc, REAL(trunc)(x))                                    \
-    UNARY(softsign, x / (1 + REAL(fabs)(x)))                        \
     ARITHMETIC(add, a + b)                                          \
     ARITHMETIC(sub, a - b)                                          \
     ARITHMETIC(mul, a * b)                                          \
     ARITHMETIC(div, a / b)                                          \
-    BINARY(maximum, real_maximum(a, b))                             \
-    BINARY(minimum, real_minimum(a, b))                             \
-    BINARY(tanh_grad, a * (1 - b * b))                              \
-    BINARY(sigmoid_grad, a * (1 - b) * b)                           \
     BINARY(relu_grad, b <= 0 ? 0 : a)                               \
-    BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))               \
-    BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)       \
     COMPARE(eq, a == b)                                             \
     COMPARE(lt, a < b)                                              \
     COMPARE(le, a <= b)
 
-/* Our own functions for f32, libm's for f64. */
-#define BR_SMOOTH_KERNELS(UNARY, BINARY)             \
-    UNARY(erf, real_erf(x))                          \
-    UNARY(tanh, real_tanh(x))                        \
-    UNARY(sigmoid, real_sigmoid(x))                  \
-    UNARY(gelu_erf, gelu_erf(x))                     \
-    UNARY(gelu_tanh, gelu_tanh(x))                   \
-    UNARY(silu, silu(x))                             \
-    UNARY(elu, elu(x, PARAM(0)))                     \
-    UNARY(softplus, softplus(x, PARAM(0), PARAM(1))) \
-    UNARY(logsigmoid, -softplus(-x, 1, INFINITY))    \
-    UNARY(mish, x * real_tanh(softplus(x, 1, 20)))   \
-    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))     \
-    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))   \
-    BINARY(silu_grad, a * silu_slope(b))             \
-    BINARY(elu_grad, a * elu_slope(b, PARAM(0)))     \
+/* For f32 made for whole vectors alone, with functions of our own; for f64 one element at a time, by
+ * libm's. */
+#define BR_WHOLE_KERNELS(UNARY, BINARY)                                  \
+    UNARY(floor, real_floor(x))                                          \
+    UNARY(ceil, real_ceil(x))                                            \
+    UNARY(round, real_round(x))                                          \
+    UNARY(trunc, REAL(trunc)(x))                                         \
+    UNARY(sign, (real)((x > 0) - (x < 0)))                               \
+    UNARY(rsqrt, 1 / real_sqrt(x))                                       \
+    UNARY(clamp, real_minimum(real_maximum(x, PARAM(0)), PARAM(1)))      \
+    UNARY(leaky_relu, x > 0 ? x : x * PARAM(0))                          \
+    UNARY(softsign, x / (1 + REAL(fabs)(x)))                             \
+    UNARY(erf, real_erf(x))                                              \
+    UNARY(tanh, real_tanh(x))                                            \
+    UNARY(sigmoid, real_sigmoid(x))                                      \
+    UNARY(gelu_erf, gelu_erf(x))                                         \
+    UNARY(gelu_tanh, gelu_tanh(x))                                       \
+    UNARY(silu, silu(x))                                                 \
+    UNARY(elu, elu(x, PARAM(0)))                                         \
+    UNARY(softplus, softplus(x, PARAM(0), PARAM(1)))                     \
+    BINARY(maximum, real_maximum(a, b))                                  \
+    BINARY(minimum, real_minimum(a, b))                                  \
+    BINARY(clamp_grad, inside(b, PARAM(0), PARAM(1)) ? a : 0)            \
+    BINARY(leaky_relu_grad, b > 0 ? a : a * PARAM(0))                    \
+    BINARY(tanh_grad, a * (1 - b * b))                                   \
+    BINARY(sigmoid_grad, a * (1 - b) * b)                                \
+    BINARY(gelu_erf_grad, a * gelu_erf_slope(b))                         \
+    BINARY(gelu_tanh_grad, a * gelu_tanh_slope(b))                       \
+    BINARY(silu_grad, a * silu_slope(b))                                 \
+    BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                         \
     BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))
 
 /* libm's for both. */
@@ -103,7 +102,7 @@
 
 #define BR_POINTWISE_KERNELS(UNARY, BINARY, COMPARE) \
     BR_PLAIN_KERNELS(UNARY, BINARY, BINARY, COMPARE) \
-    BR_SMOOTH_KERNELS(UNARY, BINARY)                 \
+    BR_WHOLE_KERNELS(UNARY, BINARY)                 \
     BR_LIBM_KERNELS(UNARY, BINARY)
 /* clang-format on */
 
@@ -330,6 +329,7 @@ typedef struct br_kernels {
     BR_POINTWISE_KERNELS(BR_LOOP_FIELD, BR_LOOP_FIELD, BR_LOOP_FIELD)
     br_loop ne, gt, ge;          /* made of those above */
     br_loop close;               /* |a - b| <= atol + rtol |b|; the parameters are rtol and atol */
+    br_loop logsigmoid, mish;    /* made of others */
     br_loop exp, log, pow, sqrt; /* kernels/exp_log.h */
     br_loop where;               /* out = condition ? a : b; that is bool */
     br_loop lerp;                /* out between start and end by a weight */

@@ -21,8 +21,8 @@
 /* Functions that for f32 are long vector code and for f64 libm's. The code is there once, for whole
  * vectors: by_vectors() fills up the last one, which is faster than one element at a time, too. */
 #ifdef BR_KERNEL_F64
-#    define SMOOTH_UNARY  CALLED_UNARY
-#    define SMOOTH_BINARY CALLED_BINARY
+#    define WHOLE_UNARY  CALLED_UNARY
+#    define WHOLE_BINARY CALLED_BINARY
 #else
 
 /* The first `count` elements of a vector, and ones, which no function takes long for. */
@@ -67,7 +67,7 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
         }                                                                      \
         n &= -VECTOR; /* what the compiler does not gather from the check */
 
-#    define SMOOTH_UNARY(name, expression)    \
+#    define WHOLE_UNARY(name, expression)     \
         LOOP(name##_loop)                     \
         {                                     \
             WHOLE_VECTORS(name##_loop, 2)     \
@@ -77,7 +77,7 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
                 REAL_AT(0, i) = expression;   \
             }                                 \
         }
-#    define SMOOTH_BINARY(name, expression)                      \
+#    define WHOLE_BINARY(name, expression)                       \
         LOOP(name##_loop)                                        \
         {                                                        \
             WHOLE_VECTORS(name##_loop, 3)                        \
@@ -90,7 +90,7 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
 #endif
 
 BR_PLAIN_KERNELS(REAL_UNARY, REAL_BINARY, REAL_ARITHMETIC, REAL_COMPARE)
-BR_SMOOTH_KERNELS(SMOOTH_UNARY, SMOOTH_BINARY)
+BR_WHOLE_KERNELS(WHOLE_UNARY, WHOLE_BINARY)
 BR_LIBM_KERNELS(CALLED_UNARY, CALLED_BINARY)
 BINARY_CALLS(close_loop, real, bool, is_close((double)a, (double)b, params))
 #ifndef BR_KERNEL_F64
@@ -98,7 +98,13 @@ WHERE_LOOP(where_loop, real)
 #endif
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
 
-/* ---- Comparisons made of others -------------------------------------------------------------- */
+/* ---- Made of others -------------------------------------------------------------------------- */
+
+/* x = f(x) by a loop, of elements behind each other */
+static void apply_to(real *x, int64_t n, br_loop loop)
+{
+    loop(n, (char *[]){ (char *)x, (char *)x }, (int64_t[]){ sizeof *x, sizeof *x }, NULL);
+}
 
 LOOP(ne_loop)
 {
@@ -115,6 +121,45 @@ LOOP(gt_loop)
 LOOP(ge_loop)
 {
     le_loop(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, params);
+}
+
+enum { PART = 256 };
+
+/* softplus of n elements at `from`, behind each other */
+static void softplus_part(int64_t n, real *to, const char *from, int64_t step, double threshold)
+{
+    softplus_loop(n, (char *[]){ (char *)to, (char *)from }, (int64_t[]){ sizeof *to, step },
+                  (const double[]){ 1, threshold });
+}
+
+/* x tanh(softplus(x)) */
+LOOP(mish_loop)
+{
+    real y[PART];
+    (void)params;
+    for (int64_t i = 0; i < n; i += PART) {
+        const int64_t count = n - i < PART ? n - i : PART;
+        char *x = data[1] + i * s[1];
+        softplus_part(count, y, x, s[1], 20);
+        apply_to(y, count, tanh_loop);
+        mul_loop(count, (char *[]){ data[0] + i * s[0], x, (char *)y },
+                 (int64_t[]){ s[0], s[1], sizeof *y }, NULL);
+    }
+}
+
+/* -softplus(-x) */
+LOOP(logsigmoid_loop)
+{
+    real y[PART];
+    (void)params;
+    for (int64_t i = 0; i < n; i += PART) {
+        const int64_t count = n - i < PART ? n - i : PART;
+        neg_loop(count, (char *[]){ (char *)y, data[1] + i * s[1] }, (int64_t[]){ sizeof *y, s[1] },
+                 NULL);
+        softplus_part(count, y, (char *)y, sizeof *y, INFINITY);
+        neg_loop(count, (char *[]){ data[0] + i * s[0], (char *)y }, (int64_t[]){ s[0], sizeof *y },
+                 NULL);
+    }
 }
 
 #define LOOP_ENTRY(name, expression) .name = name##_loop,

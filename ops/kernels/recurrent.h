@@ -11,11 +11,7 @@
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Functions are left to their loops. */
-static void apply_to(real *x, int64_t n, br_loop loop)
-{
-    loop(n, (char *[]){ (char *)x, (char *)x }, (int64_t[]){ sizeof *x, sizeof *x }, NULL);
-}
+/* Functions are left to their loops: apply_to(). */
 
 static void add_parts(int64_t n, const real *restrict gi, const real *restrict gh,
                       real *restrict sum)
