@@ -9,11 +9,15 @@
 /* The sum of (x - mean)^2 over a row: after the mean, so that nothing cancels. */
 static double squares_of_block(const real *x, int64_t n, real mean)
 {
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
-        sum += (x[i] - mean) * (x[i] - mean);
-    return (double)sum;
+    const int64_t whole = n & -VECTOR;
+    vec last = load_part(x + whole, n - whole) - mean;
+    last = load_part((real *)&last, n - whole);
+    vec sum = last * last;
+    for (int64_t i = 0; i < whole; i += VECTOR) {
+        const vec from_mean = *(const vec_at *)(x + i) - mean;
+        sum += from_mean * from_mean;
+    }
+    return (double)sum_of_lanes(sum);
 }
 
 static double squares_of_row(const real *x, int64_t n, real mean)
@@ -24,76 +28,115 @@ static double squares_of_row(const real *x, int64_t n, real mean)
     return sum;
 }
 
-static void layer_norm_row(const br_layer_norm_work *w, int64_t row)
+/* Factors or terms of a row's elements: an array, or one value for all. */
+typedef struct parameter {
+    const real *at;
+    int64_t step; /* from one element to the next */
+    vec same;
+} parameter;
+
+static void set_parameter(parameter *p, const real *array, real otherwise)
 {
-    const int64_t n = w->n;
-    const real *restrict x = (const real *)w->x + row * n, *weight = w->weight, *bias = w->bias;
+    p->same = (vec){ 0 } + otherwise;
+    p->at = array ? array : (const real *)&p->same;
+    p->step = array != NULL;
+}
+
+ALWAYS_INLINE vec vector_of(const parameter *p, int64_t i)
+{
+    return *(const vec_at *)(p->at + i * p->step);
+}
+
+/* Parameters are passed by address and copied: that stores to y do not change them is plain then.
+ */
+static void layer_norm_row(const br_layer_norm_work *w, const parameter *of_weight,
+                           const parameter *of_bias, int64_t row)
+{
+    const parameter weight = *of_weight, bias = *of_bias;
+    const int64_t n = w->n, whole = n & -VECTOR;
+    const real *restrict x = (const real *)w->x + row * n;
     real *restrict y = (real *)w->y + row * n;
     real mean = w->mean ? (real)(sum_of_row(x, n) / (double)n) : 0;
     real rstd = (real)(1 / sqrt(squares_of_row(x, n, mean) / (double)n + w->eps));
     if (w->mean)
         ((real *)w->mean)[row] = mean;
     ((real *)w->rstd)[row] = rstd;
-    if (weight && bias)
-        FOR_EACH(real, i, n, y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];)
-    else
-        FOR_EACH(real, i, n,
-                 y[i] = (x[i] - mean) * rstd * (weight ? weight[i] : 1) + (bias ? bias[i] : 0);)
+    for (int64_t i = 0; i < whole; i += VECTOR)
+        *(vec_at *)(y + i) =
+            (*(const vec_at *)(x + i) - mean) * rstd * vector_of(&weight, i) + vector_of(&bias, i);
+    for (int64_t i = whole; i < n; i++)
+        y[i] = (x[i] - mean) * rstd * weight.at[i * weight.step] + bias.at[i * bias.step];
 }
 
 static void layer_norm_kernel(const br_layer_norm_work *w)
 {
+    parameter weight, bias;
+    set_parameter(&weight, w->weight, 1);
+    set_parameter(&bias, w->bias, 0);
     for (int64_t row = 0; row < w->rows; row++)
-        layer_norm_row(w, row);
+        layer_norm_row(w, &weight, &bias, row);
 }
 
-/* Adds to the sums of g = dy weight and of g xhat, xhat = (x - mean) rstd, over a block. Whether
- * there is a weight is known when it is inlined. */
-ALWAYS_INLINE void add_block_sums(const real *x, const real *dy, const real *weight, int64_t n,
-                                  real mean, real rstd, double *sum_g, double *sum_gx)
+/* Adds to the sums of g = dy weight and of g xhat, xhat = (x - mean) rstd, over a block. */
+static void add_block_sums(const real *x, const real *dy, const parameter *weight, int64_t first,
+                           int64_t n, real mean, real rstd, double *sum_g, double *sum_gx)
 {
-    real of_g = 0, of_gx = 0;
-#pragma omp simd reduction(+ : of_g, of_gx)
-    for (int64_t i = 0; i < n; i++) {
-        real g = weight ? dy[i] * weight[i] : dy[i];
+    const int64_t end = first + n, whole = end - n % VECTOR;
+    vec g = load_part(dy + whole, end - whole);
+    g *= weight->step ? load_part(weight->at + whole, end - whole) : weight->same;
+    vec of_g = g, of_gx = g * ((load_part(x + whole, end - whole) - mean) * rstd);
+    for (int64_t i = first; i < whole; i += VECTOR) {
+        g = *(const vec_at *)(dy + i) * vector_of(weight, i);
         of_g += g;
-        of_gx += g * ((x[i] - mean) * rstd);
+        of_gx += g * ((*(const vec_at *)(x + i) - mean) * rstd);
     }
-    *sum_g += (double)of_g;
-    *sum_gx += (double)of_gx;
+    *sum_g += (double)sum_of_lanes(of_g);
+    *sum_gx += (double)sum_of_lanes(of_gx);
+}
+
+/* The same over a row. */
+static void add_row_sums(const real *x, const real *dy, const parameter *weight, int64_t n,
+                         real mean, real rstd, double *sum_g, double *sum_gx)
+{
+    for (int64_t i = 0; i < n; i += BLOCK)
+        add_block_sums(x, dy, weight, i, block_at(i, n), mean, rstd, sum_g, sum_gx);
 }
 
 /* dx = rstd (g - mean of g - xhat mean of g xhat); without a mean that of g is not taken off. */
-ALWAYS_INLINE void layer_norm_dx(const br_layer_norm_work *w, const real *weight, int64_t row,
-                                 real mean, real rstd)
+static void layer_norm_dx(const br_layer_norm_work *w, const parameter *of_weight, int64_t row,
+                          real mean, real rstd)
 {
-    const int64_t n = w->n;
+    const parameter weight = *of_weight;
+    const int64_t n = w->n, whole = n & -VECTOR;
     const real *restrict x = (const real *)w->x + row * n;
     const real *restrict dy = (const real *)w->dy + row * n;
     real *restrict dx = (real *)w->dx + row * n;
     double sum_g = 0, sum_gx = 0;
-    for (int64_t i = 0; i < n; i += BLOCK)
-        add_block_sums(x + i, dy + i, weight ? weight + i : NULL, block_at(i, n), mean, rstd,
-                       &sum_g, &sum_gx);
+    add_row_sums(x, dy, of_weight, n, mean, rstd, &sum_g, &sum_gx);
     real mean_g = w->mean ? (real)(sum_g / (double)n) : 0, mean_gx = (real)(sum_gx / (double)n);
-    FOR_EACH(real, i, n, {
-        real g = weight ? dy[i] * weight[i] : dy[i];
+    for (int64_t i = 0; i < whole; i += VECTOR) {
+        const vec g = *(const vec_at *)(dy + i) * vector_of(&weight, i);
+        const vec xhat = (*(const vec_at *)(x + i) - mean) * rstd;
+        *(vec_at *)(dx + i) = rstd * (g - mean_g - xhat * mean_gx);
+    }
+    for (int64_t i = whole; i < n; i++) {
+        const real g = dy[i] * weight.at[i * weight.step];
         dx[i] = rstd * (g - mean_g - (x[i] - mean) * rstd * mean_gx);
-    })
+    }
 }
 
 static void layer_norm_grad_kernel(const br_layer_norm_work *w)
 {
     const int64_t n = w->n;
     real *restrict dweight = w->dweight, *restrict dbias = w->dbias;
+    parameter weight;
+    set_parameter(&weight, w->weight, 1);
     for (int64_t row = 0; row < w->rows; row++) {
         const real *restrict x = (const real *)w->x + row * n;
         const real *restrict dy = (const real *)w->dy + row * n;
         real mean = w->mean ? ((const real *)w->mean)[row] : 0, rstd = ((const real *)w->rstd)[row];
-        if (w->dx && w->weight)
-            layer_norm_dx(w, w->weight, row, mean, rstd);
-        else if (w->dx)
-            layer_norm_dx(w, NULL, row, mean, rstd);
+        if (w->dx)
+            layer_norm_dx(w, &weight, row, mean, rstd);
         if (dweight)
             FOR_EACH(real, i, n, dweight[i] += dy[i] * ((x[i] - mean) * rstd);)
         if (dbias)

@@ -73,12 +73,12 @@ static void channel_products(const br_channel_work *w)
         })
         return;
     }
+    parameter one;
+    set_parameter(&one, NULL, 1);
     for (int64_t c = 0; c < w->channels; c++) {
         const real *x = (const real *)w->x + c * w->inner;
         const real *dy = (const real *)w->dy + c * w->inner;
-        for (int64_t i = 0; i < w->inner; i += BLOCK)
-            add_block_sums(x + i, dy + i, NULL, block_at(i, w->inner), mean[c], 1, &w->first[c],
-                           &w->second[c]);
+        add_row_sums(x, dy, &one, w->inner, mean[c], 1, &w->first[c], &w->second[c]);
     }
 }
 
