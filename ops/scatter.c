@@ -39,16 +39,15 @@ static void run(scatter_job *job, int64_t numel, int dim)
     for (int i = 0; i < job->y.ndim; i++)
         if (i != dim && (job->cut < 0 || job->y.sizes[i] > job->y.sizes[job->cut]))
             job->cut = i;
-    if (job->cut < 0) { /* one dimension: one line */
+    const int64_t threads = br_get_num_threads(), most = threads > 1 ? 2 * threads : 1;
+    const int64_t worth = numel / BR_GRAIN + 1, tasks = worth < most ? worth : most;
+    if (job->cut < 0 || tasks == 1) {
         br__for_each(3, (const br_tensor *[]){ &job->x, &job->y, &job->index }, br__scatter_lines,
                      &job->work);
         return;
     }
-    const int64_t threads = br_get_num_threads(), most = threads > 1 ? 2 * threads : 1;
-    int64_t tasks = numel / BR_GRAIN + 1, n = job->y.sizes[job->cut];
-    if (tasks > most)
-        tasks = most;
-    int64_t line = CACHE_LINE / (int64_t)br_dtype_size(job->x.dtype);
+    const int64_t n = job->y.sizes[job->cut];
+    const int64_t line = CACHE_LINE / (int64_t)br_dtype_size(job->x.dtype);
     job->piece = ((n + tasks - 1) / tasks + line - 1) / line * line;
     br__parallel((n + job->piece - 1) / job->piece, scatter_piece, job);
 }

@@ -34,12 +34,12 @@ br_loop br__gather_loop(size_t element_size)
     return element_size == 8 ? gather_8 : element_size == 4 ? gather_4 : gather_1;
 }
 
-/* Of `count` elements a step, in the index's order. n elements that share an index are taken as one
- * run, and so are neighbours that lie closer across the lines than along them. */
+/* A step of all lines at a time where neighbours lie closer across the lines than along them, else
+ * line by line. */
 void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const void *params)
 {
     const br_scatter_work *w = params;
-    if (s[2] == 0 || s[1] <= w->y_stride) {
+    if (s[1] <= w->y_stride) {
         char *at[] = { data[0], data[1], data[2] };
         for (int64_t k = 0; k < w->count; k++) {
             w->combine(n, at, s, w);
