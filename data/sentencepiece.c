@@ -113,19 +113,12 @@ static bool refuse_piece(const reader *r, const char *what)
 /* What is wrong with a piece's text; NULL: nothing. */
 static const char *bad_text(const br_tokenizer *t, message text)
 {
-    if (text.p == text.end)
-        return "is empty";
-    const char *p = (const char *)text.p, *end = (const char *)text.end;
-    while (p < end) {
-        uint32_t c;
-        bool valid;
-        p += br__char_read(p, end, &c, &valid);
-        if (!valid || c == 0)
-            return "is not valid UTF-8, or holds a NUL";
-    }
-    return br__word_id(&t->all, (const char *)text.p, (size_t)(text.end - text.p)) >= 0
-               ? "was there before"
-               : NULL;
+    const char *p = (const char *)text.p;
+    size_t n = (size_t)(text.end - text.p);
+    return n == 0                                  ? "is empty"
+           : memchr(p, 0, n) || !br__is_utf8(p, n) ? "is not valid UTF-8, or holds a NUL"
+           : br__word_id(&t->all, p, n) >= 0       ? "was there before"
+                                                   : NULL;
 }
 
 static bool add_piece(reader *r, message text, float score, uint64_t type)

@@ -116,31 +116,21 @@ bool br__tokenizer_index(br_tokenizer *t)
  * strips it. */
 static size_t stripped(const char *line, size_t length)
 {
-    for (size_t end = length; end > 0;) {
-        size_t at = end - 1;
-        while (at > 0 && ((unsigned char)line[at] & 0xc0) == 0x80)
-            at--;
+    for (size_t last; length > 0; length -= last) {
         uint32_t c;
-        bool valid;
-        br__char_read(line + at, line + end, &c, &valid);
+        last = (size_t)br__char_before(line, line + length, &c);
         if (!(br__char_kind(c) & BR_CHAR_SPACE))
-            return end;
-        end = at;
+            break;
     }
-    return 0;
+    return length;
 }
 
 static bool valid_line(const char *path, const char *line, size_t length, int64_t id)
 {
-    const char *what = memchr(line, 0, length) ? "holds a NUL" : NULL;
-    for (size_t i = 0; i < length && !what;) {
-        uint32_t c;
-        bool valid;
-        i += (size_t)br__char_read(line + i, line + length, &c, &valid);
-        what = valid ? NULL : "is not valid UTF-8";
-    }
-    if (id >= BR_MAX_TOKEN_ID)
-        what = "is one too many: there may be 16777216";
+    const char *what = id >= BR_MAX_TOKEN_ID        ? "is one too many: there may be 16777216"
+                       : memchr(line, 0, length)    ? "holds a NUL"
+                       : !br__is_utf8(line, length) ? "is not valid UTF-8"
+                                                    : NULL;
     if (what)
         br__fail(BR_ERROR_FORMAT, "tokenizer_from_vocab", "%s: line %" PRId64 " %s",
                  br__printable(path), id + 1, what);

@@ -60,6 +60,16 @@ int br__char_read(const char *p, const char *end, uint32_t *c, bool *valid)
     return n;
 }
 
+int br__char_before(const char *begin, const char *p, uint32_t *c)
+{
+    const char *at = p - 1;
+    bool valid;
+    while (at > begin && ((unsigned char)*at & 0xc0) == 0x80)
+        at--;
+    br__char_read(at, p, c, &valid);
+    return (int)(p - at);
+}
+
 int br__char_write(uint32_t c, char *out)
 {
     return (int)utf8proc_encode_char((utf8proc_int32_t)c, (utf8proc_uint8_t *)out);

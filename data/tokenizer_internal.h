@@ -40,6 +40,8 @@ int br__char_lower(uint32_t c, uint32_t lower[2]);
 /* Reads a code point of p .. end-1, which is not empty, and gives its length. *c is U+FFFD for an
  * invalid part, of which the length is what Unicode recommends; *valid says so. */
 int br__char_read(const char *p, const char *end, uint32_t *c, bool *valid);
+/* Reads the code point that ends at p, which is behind `begin`: its length. */
+int br__char_before(const char *begin, const char *p, uint32_t *c);
 /* Writes up to 4 bytes and gives their number. */
 int br__char_write(uint32_t c, char *out);
 

@@ -1,6 +1,6 @@
 /* data/tokenizer_parts.c - what the kinds of tokenizers share when they read a text: lists of
  * tokens, and added tokens, which are split off before anything else is done. */
-#include "data/tokenizer_internal.h"
+#include "data/bpe_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -39,27 +39,20 @@ int64_t br__count_chars(const char *p, size_t length)
     return n;
 }
 
-/* White_Space of Unicode. */
+/* White_Space of Unicode, which is the same in all versions. */
 bool br__is_white(uint32_t c)
 {
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-           c == 0x205f || c == 0x3000;
+    return br__bits_of_char(&br__bpe_chars, c) == BR_BPE_SPACE;
 }
 
 /* Where the white space before p begins, not before `begin`. */
 static const char *back(const char *p, const char *begin)
 {
-    while (p > begin) {
-        const char *at = p - 1;
-        while (at > begin && ((unsigned char)*at & 0xc0) == 0x80)
-            at--;
+    for (int last; p > begin; p -= last) {
         uint32_t c;
-        bool valid;
-        br__char_read(at, p, &c, &valid);
-        if (!valid || !br__is_white(c))
+        last = br__char_before(begin, p, &c);
+        if (!br__is_white(c))
             break;
-        p = at;
     }
     return p;
 }
@@ -71,7 +64,7 @@ static const char *forth(const char *p, const char *end)
         uint32_t c;
         bool valid;
         int n = br__char_read(p, end, &c, &valid);
-        if (!valid || !br__is_white(c))
+        if (!br__is_white(c))
             break;
         p += n;
     }

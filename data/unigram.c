@@ -4,6 +4,7 @@
  * each place of the word the best way there is kept, and which piece it ends with. A code point
  * that is no piece is an unknown one; unknown ones in a row are one token. */
 #include "data/unigram_internal.h"
+#include "io/io_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static bool has_bytes(const br_unigram *u, const char *text, int64_t length)
 
 /* What is unknown: a piece after all, as the fast tokenizer takes it if several parts together are
  * one; bytes, if there are such; the unknown token. */
-static bool push_unknown(reader *r, const br_char *chars, int64_t n)
+__attribute__((cold, noinline)) static bool push_unknown(reader *r, const br_char *chars, int64_t n)
 {
     const br_tokenizer *t = r->base.t;
     const br_unigram *u = br__unigram_of(t);
@@ -302,12 +303,7 @@ static int byte_of(const char *token)
 /* Bytes that tokens stand for: a text if they are one, else U+FFFD for each. */
 static size_t write_bytes(const char *bytes, size_t n, char *out)
 {
-    bool valid = true;
-    for (size_t i = 0; valid && i < n;) {
-        uint32_t c;
-        i += (size_t)br__char_read(bytes + i, bytes + n, &c, &valid);
-    }
-    if (valid) {
+    if (br__is_utf8(bytes, n)) {
         memcpy(out, bytes, n);
         return n;
     }

@@ -71,6 +71,7 @@ typedef struct reader {
     const char *path;
     const char *start, *p, *end;
     bool has_metadata;
+    const char *tensor; /* whose entry is refused; NULL: none */
 } reader;
 
 BR_PRINTF(2, 3)
@@ -81,7 +82,11 @@ static bool refuse(const reader *r, const char *format, ...)
     va_start(args, format);
     vsnprintf(rule, sizeof rule, format, args);
     va_end(args);
-    br__fail(BR_ERROR_FORMAT, "safetensors", "%s: %s", br__printable(r->path), rule);
+    if (r->tensor)
+        br__fail(BR_ERROR_FORMAT, "safetensors", "%s: tensor \"%s\": %s", br__printable(r->path),
+                 br__printable(r->tensor), rule);
+    else
+        br__fail(BR_ERROR_FORMAT, "safetensors", "%s: %s", br__printable(r->path), rule);
     return false;
 }
 
@@ -213,24 +218,20 @@ static const char *object_end(const reader *r, const char *name)
 }
 
 /* Checks that `value` is an array of exact integers that are not negative. */
-static bool check_integers(const reader *r, const char *name, const char *field,
-                           const json_t *value)
+static bool check_integers(const reader *r, const char *field, const json_t *value)
 {
     if (!value)
-        return refuse(r, "tensor \"%s\": \"%s\" is missing", br__printable(name), field);
+        return refuse(r, "\"%s\" is missing", field);
     if (!json_is_array(value))
-        return refuse(r, "tensor \"%s\": \"%s\" must be an array of integers", br__printable(name),
-                      field);
+        return refuse(r, "\"%s\" must be an array of integers", field);
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *item = json_array_get(value, i);
         if (!json_is_integer(item))
-            return refuse(r, "tensor \"%s\": element %zu of \"%s\" is not an integer",
-                          br__printable(name), i, field);
+            return refuse(r, "element %zu of \"%s\" is not an integer", i, field);
         if (json_integer_value(item) < 0)
             return refuse(r,
-                          "tensor \"%s\": element %zu of \"%s\" is %" JSON_INTEGER_FORMAT
-                          ", must not be negative",
-                          br__printable(name), i, field, json_integer_value(item));
+                          "element %zu of \"%s\" is %" JSON_INTEGER_FORMAT ", must not be negative",
+                          i, field, json_integer_value(item));
     }
     return true;
 }
@@ -238,19 +239,19 @@ static bool check_integers(const reader *r, const char *name, const char *field,
 static bool read_dtype(const reader *r, br_file_entry *e, const json_t *value)
 {
     if (!value)
-        return refuse(r, "tensor \"%s\": \"dtype\" is missing", br__printable(e->name));
+        return refuse(r, "\"dtype\" is missing");
     if (!json_is_string(value))
-        return refuse(r, "tensor \"%s\": \"dtype\" must be a string", br__printable(e->name));
+        return refuse(r, "\"dtype\" must be a string");
     e->dtype = dtype_named(json_string_value(value));
-    return e->dtype || refuse(r, "tensor \"%s\": \"%s\" is no dtype of the format",
-                              br__printable(e->name), br__printable(json_string_value(value)));
+    return e->dtype ||
+           refuse(r, "\"%s\" is no dtype of the format", br__printable(json_string_value(value)));
 }
 
 /* Reads the shape, and the number of elements; strides of an empty tensor must be representable
  * too, so the sizes that are not 0 are multiplied in any case. */
 static bool read_shape(const reader *r, br_file_entry *e, const json_t *value)
 {
-    if (!check_integers(r, e->name, "shape", value))
+    if (!check_integers(r, "shape", value))
         return false;
     size_t n = json_array_size(value);
     int64_t *sizes = br__arena_alloc(&r->header->arena, n * sizeof *sizes);
@@ -265,8 +266,7 @@ static bool read_shape(const reader *r, br_file_entry *e, const json_t *value)
     }
     int64_t bits;
     if (overflow || __builtin_mul_overflow(product, (int64_t)e->dtype->bits, &bits))
-        return refuse(r, "tensor \"%s\": its shape has more elements than can be addressed",
-                      br__printable(e->name));
+        return refuse(r, "its shape has more elements than can be addressed");
     e->sizes = sizes;
     e->ndim = (int)n;
     e->numel = empty ? 0 : product;
@@ -275,27 +275,24 @@ static bool read_shape(const reader *r, br_file_entry *e, const json_t *value)
 
 static bool read_offsets(const reader *r, br_file_entry *e, const json_t *value)
 {
-    if (!check_integers(r, e->name, "data_offsets", value))
+    if (!check_integers(r, "data_offsets", value))
         return false;
     if (json_array_size(value) != 2)
-        return refuse(r, "tensor \"%s\": \"data_offsets\" has %zu elements, must have 2",
-                      br__printable(e->name), json_array_size(value));
+        return refuse(r, "\"data_offsets\" has %zu elements, must have 2", json_array_size(value));
     e->begin = (uint64_t)json_integer_value(json_array_get(value, 0));
     e->end = (uint64_t)json_integer_value(json_array_get(value, 1));
     if (e->begin > e->end)
-        return refuse(
-            r, "tensor \"%s\": its data begin at byte %" PRIu64 ", behind their end at %" PRIu64,
-            br__printable(e->name), e->begin, e->end);
+        return refuse(r, "its data begin at byte %" PRIu64 ", behind their end at %" PRIu64,
+                      e->begin, e->end);
     uint64_t bits = (uint64_t)e->numel * e->dtype->bits;
     if (bits % 8 != 0)
-        return refuse(r, "tensor \"%s\": %" PRId64 " elements of %s do not fill whole bytes",
-                      br__printable(e->name), e->numel, e->dtype->name);
+        return refuse(r, "%" PRId64 " elements of %s do not fill whole bytes", e->numel,
+                      e->dtype->name);
     if (bits / 8 != e->end - e->begin)
         return refuse(r,
-                      "tensor \"%s\": %" PRId64 " elements of %s take %" PRIu64
+                      "%" PRId64 " elements of %s take %" PRIu64
                       " bytes, but \"data_offsets\" span %" PRIu64,
-                      br__printable(e->name), e->numel, e->dtype->name, bits / 8,
-                      e->end - e->begin);
+                      e->numel, e->dtype->name, bits / 8, e->end - e->begin);
     return true;
 }
 
@@ -319,7 +316,9 @@ static bool read_entry(reader *r, const char *name)
         return false;
     r->p = end;
     br_file_entry e = { .name = name };
+    r->tensor = name;
     bool ok = read_fields(r, &e, object);
+    r->tensor = NULL;
     json_decref(object);
     if (!ok)
         return false;

@@ -13,7 +13,7 @@
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-bool br__is_utf8(const char *text);
+bool br__is_utf8(const char *text, size_t n);
 
 /* ---- Arena: many small blocks that are freed together ---------------------------------------- */
 

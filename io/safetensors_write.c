@@ -17,7 +17,7 @@ static bool check_text(const char *what, int64_t i, const char *text)
 {
     if (!text)
         br__fail(BR_ERROR_ARGUMENT, op, "%s %" PRId64 " is NULL", what, i);
-    else if (!br__is_utf8(text))
+    else if (!br__is_utf8(text, strlen(text)))
         br__fail(BR_ERROR_ARGUMENT, op, "%s \"%s\" is not UTF-8", what, br__printable(text));
     return !br_failed();
 }

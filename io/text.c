@@ -4,12 +4,12 @@
 #include <string.h>
 #include <utf8proc.h>
 
-bool br__is_utf8(const char *text)
+bool br__is_utf8(const char *text, size_t n)
 {
     const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
-    while (*p) {
+    for (utf8proc_ssize_t left = (utf8proc_ssize_t)n, length; left > 0; left -= length) {
         utf8proc_int32_t c;
-        utf8proc_ssize_t length = utf8proc_iterate(p, -1, &c);
+        length = utf8proc_iterate(p, left, &c);
         if (length < 1)
             return false;
         p += length;

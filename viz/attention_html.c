@@ -71,16 +71,6 @@ static void put_list(br_writer *out, const char *name, int64_t n, const int64_t 
     br__write(out, "%s", list ? "]" : "");
 }
 
-/* As HTML has it outside scripts. */
-static void put_title(br_writer *out, const char *text)
-{
-    for (; *text; text++)
-        if (strchr("&<>", *text))
-            br__write(out, "&#%d;", *text);
-        else
-            br__write_bytes(out, text, 1);
-}
-
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 /* Number of the first view with the same attention. */
@@ -229,7 +219,7 @@ static void put_description(page *p)
 static void put_place(page *p, const char *name, size_t n, int64_t *left_out)
 {
     if (n == 5 && memcmp(name, "title", n) == 0)
-        put_title(p->out, p->title);
+        br__write_xml(p->out, p->title);
     else if (n == 6 && memcmp(name, "packed", n) == 0)
         br__write_base64(p->out, br__attention_packed, br__attention_packed_size);
     p->left_out = left_out;

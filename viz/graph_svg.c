@@ -8,18 +8,6 @@ enum { BOX = 36, LAYER = 66, MARGIN = 20, TITLE = 30, LETTER = 7 };
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-static void write_xml_text(br_writer *w, const char *text)
-{
-    for (; *text; text++) {
-        const char *entity = *text == '&'   ? "&amp;"
-                             : *text == '<' ? "&lt;"
-                             : *text == '>' ? "&gt;"
-                             : *text == '"' ? "&quot;"
-                                            : NULL;
-        br__write_bytes(w, entity ? entity : text, entity ? strlen(entity) : 1);
-    }
-}
-
 /* In letters: bytes that begin a UTF-8 sequence. */
 static int64_t length_of(const char *text)
 {
@@ -71,9 +59,9 @@ static void write_vertex(br_writer *w, const br_drawing *d, const br_vertex *v)
         classes[v->kind], x - v->width / 2, y, v->width, BOX,
         v->kind == BR_VERTEX_OP || v->kind == BR_VERTEX_RESULT ? 8 : 0);
     br__write(w, "<text x=\"%.1f\" y=\"%.1f\">", x, y + 15);
-    write_xml_text(w, v->label);
+    br__write_xml(w, v->label);
     br__write(w, "</text><text class=\"shape\" x=\"%.1f\" y=\"%.1f\">", x, y + 29);
-    write_xml_text(w, v->shape);
+    br__write_xml(w, v->shape);
     br__write(w, "</text></g>\n");
 }
 
@@ -95,7 +83,7 @@ static void write_head(br_writer *w, const br_drawing *d, const char *title)
     if (!title)
         return;
     br__write(w, "<text x=\"%.1f\" y=\"24\" style=\"font-size:16px\">", width / 2);
-    write_xml_text(w, title);
+    br__write_xml(w, title);
     br__write(w, "</text>\n");
 }
 

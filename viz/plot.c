@@ -34,37 +34,14 @@ typedef struct plot {
     axis x, y;
 } plot;
 
-/* ---- Writing --------------------------------------------------------------------------------- */
-
-/* The next character of UTF-8 text; U+FFFD for what is none, or none that XML allows. */
-static utf8proc_int32_t next_character(const char **text)
-{
-    utf8proc_int32_t c;
-    utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)*text, -1, &c);
-    *text += n > 0 ? n : 1;
-    bool allowed = n > 0 && (c >= ' ' || c == '\t' || c == '\n') && c != 0xfffe && c != 0xffff;
-    return allowed ? c : 0xfffd;
-}
-
-/* Text as XML wants it. */
-static void put_text(plot *p, const char *text)
-{
-    while (*text) {
-        utf8proc_int32_t c = next_character(&text);
-        utf8proc_uint8_t bytes[4];
-        if (c < 128 && strchr("&<>\"'", (int)c))
-            br__write(p->out, "&#%d;", (int)c);
-        else
-            br__write_bytes(p->out, (const char *)bytes, (size_t)utf8proc_encode_char(c, bytes));
-    }
-}
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 /* Columns that the text takes in a font of even width: an estimate of its length. */
 static int text_columns(const char *text)
 {
     int columns = 0;
     while (*text)
-        columns += utf8proc_charwidth(next_character(&text));
+        columns += utf8proc_charwidth(br__xml_character(&text));
     return columns;
 }
 
@@ -210,7 +187,7 @@ static void lay_out(plot *p)
 static void draw_label(plot *p, const char *attributes, const char *text)
 {
     br__write(p->out, "<text %s>", attributes);
-    put_text(p, text);
+    br__write_xml(p->out, text);
     br__write(p->out, "</text>\n");
 }
 

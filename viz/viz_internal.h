@@ -18,6 +18,10 @@ br_writer *br__writer_open(const char *op, const char *path);
 void br__write_bytes(br_writer *w, const char *bytes, size_t n);
 /* At most 511 bytes. */
 void br__write(br_writer *w, const char *format, ...) BR_PRINTF(2, 3);
+/* The next character of UTF-8 text; U+FFFD for what is none, or none that XML allows. */
+int32_t br__xml_character(const char **text);
+/* Text as XML and HTML have it outside of scripts. */
+void br__write_xml(br_writer *w, const char *text);
 /* The bytes written; -1 and an error if anything failed, the file is then as it was. */
 int64_t br__writer_close(br_writer *w);
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <utf8proc.h>
 
 struct br_writer {
     br_replacement file;
@@ -64,6 +65,27 @@ void br__write(br_writer *w, const char *format, ...)
     int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     br__write_bytes(w, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+int32_t br__xml_character(const char **text)
+{
+    utf8proc_int32_t c;
+    utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)*text, -1, &c);
+    *text += n > 0 ? n : 1;
+    bool allowed = n > 0 && (c >= ' ' || c == '\t' || c == '\n') && c != 0xfffe && c != 0xffff;
+    return allowed ? c : 0xfffd;
+}
+
+void br__write_xml(br_writer *w, const char *text)
+{
+    while (*text) {
+        int32_t c = br__xml_character(&text);
+        utf8proc_uint8_t bytes[4];
+        if (c < 128 && strchr("&<>\"'", c))
+            br__write(w, "&#%d;", c);
+        else
+            br__write_bytes(w, (const char *)bytes, (size_t)utf8proc_encode_char(c, bytes));
+    }
 }
 
 int64_t br__writer_close(br_writer *w)

@@ -27,6 +27,16 @@ Test(char_table, bpe)
     cr_assert_eq(digest(&br__bpe_chars), 0x42d55fdfb0fe2bd4);
 }
 
+Test(char_table, white_space)
+{
+    for (uint32_t c = 0; c < BR_CHARS; c++) {
+        bool white = (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+                     (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+                     c == 0x205f || c == 0x3000;
+        cr_assert_eq(br__is_white(c), white, "U+%04X", (unsigned)c);
+    }
+}
+
 Test(char_table, grapheme)
 {
     cr_assert_eq(digest(&br__grapheme_chars), 0x77881a0f3c3c49c2);
