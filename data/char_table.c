@@ -18,24 +18,38 @@ static uint32_t read_length(const uint8_t **runs)
     return length;
 }
 
+typedef struct filler {
+    br_char_pages *pages;
+    uint8_t n_pages;
+    uint32_t c; /* the code point that is next */
+} filler;
+
+static void fill(filler *f, uint8_t number, uint32_t length)
+{
+    for (uint32_t n; length > 0; length -= n) {
+        uint32_t at = f->c % BR_CHAR_PAGE, room = BR_CHAR_PAGE - at;
+        uint8_t *page = &f->pages->page[f->c / BR_CHAR_PAGE];
+        n = length < room ? length : room;
+        if (at == 0)
+            *page = n == BR_CHAR_PAGE ? number : f->n_pages++;
+        if (n < BR_CHAR_PAGE)
+            memset(f->pages->numbers[*page] + at, number, n);
+        f->c += n;
+    }
+}
+
 static void unpack(const uint8_t *runs, br_char_pages *pages)
 {
     for (int i = 0; i < BR_CHAR_KINDS; i++)
         memset(pages->numbers[i], i, BR_CHAR_PAGE);
-    uint8_t n_pages = BR_CHAR_KINDS;
-    for (uint32_t c = 0, end = 0; c < BR_CHARS;) {
-        uint8_t number = *runs % BR_CHAR_KINDS;
-        end += read_length(&runs);
-        while (c < end) {
-            uint32_t at = c % BR_CHAR_PAGE, room = BR_CHAR_PAGE - at;
-            uint32_t n = end - c < room ? end - c : room;
-            uint8_t *page = &pages->page[c / BR_CHAR_PAGE];
-            if (at == 0)
-                *page = n == BR_CHAR_PAGE ? number : n_pages++;
-            if (n < BR_CHAR_PAGE)
-                memset(pages->numbers[*page] + at, number, n);
-            c += n;
-        }
+    filler f = { .pages = pages, .n_pages = BR_CHAR_KINDS };
+    while (f.c < BR_CHARS) {
+        const uint8_t *run = runs;
+        uint32_t length = read_length(&runs);
+        fill(&f, *run % BR_CHAR_KINDS, length);
+        for (int times = length > 0 ? 0 : *runs++; times > 0; times--)
+            for (const uint8_t *again = run - 2; again < run; again++)
+                fill(&f, *again % BR_CHAR_KINDS, *again / BR_CHAR_KINDS);
     }
 }
 

@@ -20,7 +20,8 @@ typedef struct br_char_pages {
 typedef struct br_char_table {
     /* Code points in a row that are of one kind: a byte has its number and, times 16, how many they
      * are; or 0, and the bytes behind it have that, seven bits each, the lowest first, and 128 in
-     * all but the last. */
+     * all but the last. If that is 0, the two bytes before come again, as often as the next says.
+     */
     const uint8_t *runs;
     const uint16_t *kinds; /* the bits that each number stands for */
     br_char_pages *pages;  /* zeroed */

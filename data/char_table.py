@@ -15,19 +15,27 @@ def ranges(kinds):
     return found
 
 
+def pack_run(number, length):
+    if length < 16:
+        return bytes([number | length << 4])
+    packed = [number]
+    while length >= 128:
+        packed.append(length & 127 | 128)
+        length >>= 7
+    return bytes(packed + [length])
+
+
 def pack(first, numbers):
-    runs = bytearray()
-    for number, begin, end in zip(numbers, first, first[1:] + [END]):
-        length = end - begin
-        if length < 16:
-            runs.append(number | length << 4)
-            continue
-        runs.append(number)
-        while length >= 128:
-            runs.append(length & 127 | 128)
-            length >>= 7
-        runs.append(length)
-    return runs
+    runs = [pack_run(number, end - begin) for number, begin, end in zip(numbers, first, first[1:] + [END])]
+    packed, i = b"", 0
+    while i < len(runs):
+        pair, times = runs[max(i - 2, 0):i], 0
+        if [len(run) for run in pair] == [1, 1]:
+            while times < 255 and runs[i + 2 * times:i + 2 * times + 2] == pair:
+                times += 1
+        packed += bytes([0, 0, times]) if times > 1 else runs[i]
+        i += 2 * times if times > 1 else 1
+    return packed
 
 
 def digest(table):
