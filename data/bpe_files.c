@@ -88,7 +88,7 @@ static bool read_merge(br_tokenizer *t, const char *path, const char *line, size
     if (!what && !br__bpe_add_merge(t, left, right, rank, &what))
         return false;
     if (what)
-        br__fail(BR_ERROR_FORMAT, op, "%s: line %" PRId64 " %s", br__printable(path), number, what);
+        br__fail_file(BR_ERROR_FORMAT, op, path, "line %" PRId64 " %s", number, what);
     return !what;
 }
 
@@ -128,8 +128,8 @@ static bool special(br_tokenizer *t, const char *path, const char *token, bool r
 {
     *id = br__word_id(&t->all, token, strlen(token));
     if (*id < 0 && required)
-        return br__fail(BR_ERROR_FORMAT, op, "%s: there is no token '%s'", br__printable(path),
-                        br__printable(token));
+        return br__fail_file(BR_ERROR_FORMAT, op, path, "there is no token '%s'",
+                             br__printable(token));
     return *id < 0 || br__tokenizer_add_special(t, token, strlen(token), true, false);
 }
 

@@ -99,14 +99,14 @@ typedef struct reader {
 
 static bool refuse(const reader *r, const char *what)
 {
-    br__fail(BR_ERROR_FORMAT, op, "%s: %s", br__printable(r->path), what);
+    br__fail_file(BR_ERROR_FORMAT, op, r->path, "%s", what);
     return false;
 }
 
 static bool refuse_piece(const reader *r, const char *what)
 {
-    br__fail(BR_ERROR_FORMAT, op, "%s: piece %" PRId64 " %s", br__printable(r->path),
-             br__unigram_of(r->t)->size, what);
+    br__fail_file(BR_ERROR_FORMAT, op, r->path, "piece %" PRId64 " %s", br__unigram_of(r->t)->size,
+                  what);
     return false;
 }
 
@@ -197,7 +197,7 @@ static bool read_charsmap(reader *r, message bytes)
     if (!br__charsmap_read(&u->charsmap, bytes.p, (size_t)(bytes.end - bytes.p), &what))
         return false;
     if (what)
-        br__fail(BR_ERROR_FORMAT, op, "%s: precompiled_charsmap %s", br__printable(r->path), what);
+        br__fail_file(BR_ERROR_FORMAT, op, r->path, "precompiled_charsmap %s", what);
     return !what;
 }
 

@@ -53,8 +53,9 @@ static bool good_token(const token_file *f, int64_t i, int64_t token)
     int64_t size = f->options.vocab_size ? f->options.vocab_size : INT64_MAX;
     if (token >= 0 && token < size)
         return true;
-    br__fail(BR_ERROR_FORMAT, op, "%s: token %" PRId64 " is %" PRIu64 ", must be below %" PRId64,
-             br__printable(f->path), i, (uint64_t)token, size);
+    br__fail_file(BR_ERROR_FORMAT, op, f->path,
+                  "token %" PRId64 " is %" PRIu64 ", must be below %" PRId64, i, (uint64_t)token,
+                  size);
     return false;
 }
 
@@ -110,13 +111,13 @@ static bool check_size(token_file *f, uint64_t size)
     int64_t bytes = f->options.bytes;
     f->tokens = (int64_t)(size / (uint64_t)bytes);
     if (size % (uint64_t)bytes != 0)
-        br__fail(BR_ERROR_FORMAT, op,
-                 "%s: has %" PRIu64 " bytes, no multiple of the %" PRId64 " of a token",
-                 br__printable(f->path), size, bytes);
+        br__fail_file(BR_ERROR_FORMAT, op, f->path,
+                      "has %" PRIu64 " bytes, no multiple of the %" PRId64 " of a token", size,
+                      bytes);
     else if (f->tokens <= f->options.length)
-        br__fail(BR_ERROR_FORMAT, op,
-                 "%s: has %" PRId64 " tokens, must have more than the %" PRId64 " of an item",
-                 br__printable(f->path), f->tokens, f->options.length);
+        br__fail_file(BR_ERROR_FORMAT, op, f->path,
+                      "has %" PRId64 " tokens, must have more than the %" PRId64 " of an item",
+                      f->tokens, f->options.length);
     return !br_failed();
 }
 
@@ -132,8 +133,7 @@ static bool map_file(token_file *f)
         if (data != MAP_FAILED)
             f->data = data;
         else
-            br__fail(BR_ERROR_IO, op, "%s: cannot be mapped: %s", br__printable(f->path),
-                     strerror(errno));
+            br__fail_file(BR_ERROR_IO, op, f->path, "cannot be mapped: %s", strerror(errno));
     }
     close(fd);
     return f->data != NULL;

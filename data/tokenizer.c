@@ -132,8 +132,8 @@ static bool valid_line(const char *path, const char *line, size_t length, int64_
                        : !br__is_utf8(line, length) ? "is not valid UTF-8"
                                                     : NULL;
     if (what)
-        br__fail(BR_ERROR_FORMAT, "tokenizer_from_vocab", "%s: line %" PRId64 " %s",
-                 br__printable(path), id + 1, what);
+        br__fail_file(BR_ERROR_FORMAT, "tokenizer_from_vocab", path, "line %" PRId64 " %s", id + 1,
+                      what);
     return !what;
 }
 
@@ -159,8 +159,8 @@ static bool special(br_tokenizer *t, const char *path, const char *name, const c
     if (*id >= 0)
         return br__tokenizer_add_special(t, name, strlen(name), true, false);
     if (required)
-        br__fail(BR_ERROR_FORMAT, "tokenizer_from_vocab", "%s: token '%s' is not there",
-                 br__printable(path), br__printable(name));
+        br__fail_file(BR_ERROR_FORMAT, "tokenizer_from_vocab", path, "token '%s' is not there",
+                      br__printable(name));
     return !required;
 }
 

@@ -11,12 +11,10 @@ static const char op[] = "tokenizer_from_json";
 
 bool br__tokenizer_refuse(const char *path, const char *format, ...)
 {
-    char what[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    br__refuse_file(op, path, format, args);
     va_end(args);
-    br__fail(BR_ERROR_FORMAT, op, "%s: %s", br__printable(path), what);
     return false;
 }
 

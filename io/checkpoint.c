@@ -223,7 +223,7 @@ bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint)
 
 static bool refuse(const br_safetensors *file, const char *rule)
 {
-    br__fail(BR_ERROR_FORMAT, op, "%s: %s", br__printable(file->path), rule);
+    br__fail_file(BR_ERROR_FORMAT, op, file->path, "%s", rule);
     return false;
 }
 
@@ -290,8 +290,8 @@ static bool find_sums(const verification *v)
         v->sums[i] = br__header_metadata(h, key);
         br_free(key);
         if (!v->sums[i]) {
-            br__fail(BR_ERROR_FORMAT, op, "%s: tensor \"%s\" has no checksum",
-                     br__printable(v->file->path), br__printable(h->entries[i].name));
+            br__fail_file(BR_ERROR_FORMAT, op, v->file->path, "tensor \"%s\" has no checksum",
+                          br__printable(h->entries[i].name));
             return false;
         }
     }
@@ -336,8 +336,8 @@ static bool has_part(const br_safetensors *file, const char *part)
     for (const char *p = parts; p && (p = strstr(p, part)); p += n)
         if ((p == parts || p[-1] == ' ') && (p[n] == ' ' || p[n] == 0))
             return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "%s: was saved without %s", br__printable(file->path),
-             strcmp(part, "rng") == 0 ? "the generator's state" : part);
+    br__fail_file(BR_ERROR_ARGUMENT, op, file->path, "was saved without %s",
+                  strcmp(part, "rng") == 0 ? "the generator's state" : part);
     return false;
 }
 

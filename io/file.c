@@ -17,7 +17,7 @@
 
 static bool fail_errno(const char *op, const char *path, const char *what)
 {
-    br__fail(BR_ERROR_IO, op, "%s: %s: %s", br__printable(path), what, strerror(errno));
+    br__fail_file(BR_ERROR_IO, op, path, "%s: %s", what, strerror(errno));
     return false;
 }
 
@@ -34,8 +34,8 @@ int br__open_file(const char *op, const char *path, uint64_t *size)
     struct stat st;
     bool ok = fstat(fd, &st) == 0 || fail_errno(op, path, "cannot be examined");
     if (ok && !S_ISREG(st.st_mode)) {
-        br__fail(BR_ERROR_IO, op, "%s: %s, not a regular file", br__printable(path),
-                 S_ISDIR(st.st_mode) ? "a directory" : "a device, pipe or socket");
+        br__fail_file(BR_ERROR_IO, op, path, "%s, not a regular file",
+                      S_ISDIR(st.st_mode) ? "a directory" : "a device, pipe or socket");
         ok = false;
     }
     if (!ok) {
@@ -55,7 +55,7 @@ bool br__read_file(const char *op, const char *path, int fd, void *out, size_t n
         if (got < 0)
             return fail_errno(op, path, "cannot be read");
         if (got == 0) {
-            br__fail(BR_ERROR_IO, op, "%s: became shorter while it was read", br__printable(path));
+            br__fail_file(BR_ERROR_IO, op, path, "became shorter while it was read");
             return false;
         }
         done += (size_t)got;
@@ -69,8 +69,8 @@ static int open_limited(const char *op, const char *path, uint64_t limit, uint64
     int fd = br__open_file(op, path, size);
     if (fd < 0 || *size <= limit)
         return fd;
-    br__fail(BR_ERROR_FORMAT, op, "%s: has %" PRIu64 " bytes, more than the limit of %" PRIu64,
-             br__printable(path), *size, limit);
+    br__fail_file(BR_ERROR_FORMAT, op, path,
+                  "has %" PRIu64 " bytes, more than the limit of %" PRIu64, *size, limit);
     close(fd);
     return -1;
 }
@@ -146,8 +146,7 @@ static bool take_mode(br_replacement *r)
     if (stat(r->path, &st) != 0)
         return errno == ENOENT || fail_errno(r->op, r->path, "cannot be examined");
     if (!S_ISREG(st.st_mode)) {
-        br__fail(BR_ERROR_IO, r->op, "%s: is not a regular file, and is not replaced",
-                 br__printable(r->path));
+        br__fail_file(BR_ERROR_IO, r->op, r->path, "is not a regular file, and is not replaced");
         return false;
     }
     if (access(r->path, W_OK) != 0 || fchmod(r->fd, st.st_mode & 0777) != 0)

@@ -80,13 +80,14 @@ static bool refuse(const reader *r, const char *format, ...)
     char rule[640];
     va_list args;
     va_start(args, format);
-    vsnprintf(rule, sizeof rule, format, args);
+    if (r->tensor) {
+        vsnprintf(rule, sizeof rule, format, args);
+        br__fail_file(BR_ERROR_FORMAT, "safetensors", r->path, "tensor \"%s\": %s",
+                      br__printable(r->tensor), rule);
+    } else {
+        br__refuse_file("safetensors", r->path, format, args);
+    }
     va_end(args);
-    if (r->tensor)
-        br__fail(BR_ERROR_FORMAT, "safetensors", "%s: tensor \"%s\": %s", br__printable(r->path),
-                 br__printable(r->tensor), rule);
-    else
-        br__fail(BR_ERROR_FORMAT, "safetensors", "%s: %s", br__printable(r->path), rule);
     return false;
 }
 
@@ -125,8 +126,8 @@ static json_t *decode(const reader *r, const char *p, size_t n, const char *what
     if (value)
         return value;
     if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
-        return br__fail(BR_ERROR_MEMORY, "safetensors", "%s: no memory to read the header",
-                        br__printable(r->path));
+        return br__fail_file(BR_ERROR_MEMORY, "safetensors", r->path,
+                             "no memory to read the header");
     refuse(r, "header: %s at byte %td: %s", what, p - r->start, br__printable(error.text));
     return NULL;
 }

@@ -38,8 +38,8 @@ static bool map_file(br_mapping *m, const char *path, int fd)
         m->base = base;
         return true;
     }
-    br__fail(errno == ENOMEM ? BR_ERROR_MEMORY : BR_ERROR_IO, op, "%s: cannot be mapped: %s",
-             br__printable(path), strerror(errno));
+    br__fail_file(errno == ENOMEM ? BR_ERROR_MEMORY : BR_ERROR_IO, op, path, "cannot be mapped: %s",
+                  strerror(errno));
     return false;
 }
 
@@ -61,8 +61,8 @@ static bool load_data(br_safetensors *file, int fd, uint64_t offset, uint64_t si
     if (offset == size)
         return true;
     if (size > PTRDIFF_MAX) {
-        br__fail(BR_ERROR_MEMORY, op, "%s: %" PRIu64 " bytes are more than can be addressed",
-                 br__printable(file->path), size);
+        br__fail_file(BR_ERROR_MEMORY, op, file->path,
+                      "%" PRIu64 " bytes are more than can be addressed", size);
         return false;
     }
     br_mapping *m = br__calloc(1, sizeof *m);
@@ -103,16 +103,16 @@ static const char *other_kind(const unsigned char *bytes)
 static bool check_length(const char *path, uint64_t n, uint64_t room, uint64_t limit)
 {
     if (n > limit)
-        br__fail(BR_ERROR_FORMAT, op,
-                 "%s: the header has %" PRIu64 " bytes, more than the limit of %" PRIu64,
-                 br__printable(path), n, limit);
+        br__fail_file(BR_ERROR_FORMAT, op, path,
+                      "the header has %" PRIu64 " bytes, more than the limit of %" PRIu64, n,
+                      limit);
     else if (n > room)
-        br__fail(BR_ERROR_FORMAT, op,
-                 "%s: the header has %" PRIu64
-                 " bytes, but behind its length the file has %" PRIu64,
-                 br__printable(path), n, room);
+        br__fail_file(BR_ERROR_FORMAT, op, path,
+                      "the header has %" PRIu64
+                      " bytes, but behind its length the file has %" PRIu64,
+                      n, room);
     else if (n == 0)
-        br__fail(BR_ERROR_FORMAT, op, "%s: the header is empty", br__printable(path));
+        br__fail_file(BR_ERROR_FORMAT, op, path, "the header is empty");
     return !br_failed();
 }
 
@@ -123,10 +123,9 @@ static bool read_length(const char *path, int fd, uint64_t size, uint64_t limit,
     if (!br__read_file(op, path, fd, bytes, size < sizeof bytes ? (size_t)size : sizeof bytes, 0))
         return false;
     if (bytes[8] != '{') {
-        br__fail(BR_ERROR_FORMAT, op, "%s: is no safetensors file%s: %s", br__printable(path),
-                 other_kind(bytes),
-                 size < sizeof bytes ? "it is too short for a header"
-                                     : "its header, at byte 8, does not begin with '{'");
+        br__fail_file(BR_ERROR_FORMAT, op, path, "is no safetensors file%s: %s", other_kind(bytes),
+                      size < sizeof bytes ? "it is too short for a header"
+                                          : "its header, at byte 8, does not begin with '{'");
         return false;
     }
     *length = 0;
@@ -191,8 +190,8 @@ static const br_file_entry *entry_at(const br_safetensors *file, int64_t i)
                            : br__fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
     if (i >= 0 && i < (int64_t)file->header.n_entries)
         return &file->header.entries[i];
-    return br__fail(BR_ERROR_INDEX, op, "%s: no tensor %" PRId64 ", there are %zu",
-                    br__printable(file->path), i, file->header.n_entries);
+    return br__fail_file(BR_ERROR_INDEX, op, file->path, "no tensor %" PRId64 ", there are %zu", i,
+                         file->header.n_entries);
 }
 
 const char *br_safetensors_name(const br_safetensors *file, int64_t i)
@@ -237,8 +236,8 @@ const char *br_safetensors_metadata_key(const br_safetensors *file, int64_t i)
         return file->header.metadata[i].key;
     if (!file)
         return NULL;
-    return br__fail(BR_ERROR_INDEX, op, "%s: no metadata %" PRId64 ", there are %zu",
-                    br__printable(file->path), i, file->header.n_metadata);
+    return br__fail_file(BR_ERROR_INDEX, op, file->path, "no metadata %" PRId64 ", there are %zu",
+                         i, file->header.n_metadata);
 }
 
 const char *br_safetensors_metadata(const br_safetensors *file, const char *key)
@@ -286,13 +285,14 @@ static br_tensor *converted(const br_safetensors *file, const br_file_entry *e)
 br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
 {
     if (e->dtype->dtype < 0 && !e->dtype->to_f32)
-        return br__fail(BR_ERROR_DTYPE, op, "%s: tensor \"%s\" is %s, a dtype that Brasa lacks",
-                        br__printable(file->path), br__printable(e->name), e->dtype->name);
+        return br__fail_file(BR_ERROR_DTYPE, op, file->path,
+                             "tensor \"%s\" is %s, a dtype that Brasa lacks",
+                             br__printable(e->name), e->dtype->name);
     if (e->ndim > BR_MAX_DIMS)
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "%s: tensor \"%s\" has %d dimensions, at most %d can be "
-                        "used",
-                        br__printable(file->path), br__printable(e->name), e->ndim, BR_MAX_DIMS);
+        return br__fail_file(BR_ERROR_SHAPE, op, file->path,
+                             "tensor \"%s\" has %d dimensions, at most %d can be "
+                             "used",
+                             br__printable(e->name), e->ndim, BR_MAX_DIMS);
     if (e->dtype->to_f32)
         return converted(file, e);
     br_dtype dtype = (br_dtype)e->dtype->dtype;
@@ -315,8 +315,8 @@ br_tensor *br_safetensors_get(br_safetensors *file, const char *name)
         return NULL;
     const br_file_entry *e = br__header_find(&file->header, name);
     if (!e)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s: there is no tensor \"%s\"",
-                        br__printable(file->path), br__printable(name));
+        return br__fail_file(BR_ERROR_ARGUMENT, op, file->path, "there is no tensor \"%s\"",
+                             br__printable(name));
     return br__entry_tensor(file, e);
 }
 

@@ -22,12 +22,10 @@ static const char op[] = "auto_config";
 static bool refuse(const br_auto_config *config, const char *format, ...) BR_PRINTF(2, 3);
 static bool refuse(const br_auto_config *config, const char *format, ...)
 {
-    char what[640];
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    br__refuse_file(op, config->path, format, args);
     va_end(args);
-    br__fail(BR_ERROR_FORMAT, op, "%s: %s", br__printable(config->path), what);
     return false;
 }
 
@@ -70,8 +68,7 @@ static bool refuse_text(const br_auto_config *config, const json_error_t *error)
 {
     enum json_error_code code = json_error_code(error);
     if (!error->text[0] || code == json_error_out_of_memory)
-        return br__fail(BR_ERROR_MEMORY, op, "%s: no memory to read it",
-                        br__printable(config->path));
+        return br__fail_file(BR_ERROR_MEMORY, op, config->path, "no memory to read it");
     bool nul = code == json_error_null_character || code == json_error_null_byte_in_key;
     return refuse(config, "line %d, column %d: %s", error->line, error->column,
                   nul ? "\\u0000 in a string" : br__printable(error->text));
@@ -162,7 +159,7 @@ static bool set_default(br_auto_config *config, const char *key, json_t *value)
 {
     if (json_object_set_new(config->defaults, key, value) == 0)
         return true;
-    br__fail(BR_ERROR_MEMORY, op, "%s: no memory for defaults", br__printable(config->path));
+    br__fail_file(BR_ERROR_MEMORY, op, config->path, "no memory for defaults");
     return false;
 }
 
@@ -412,9 +409,9 @@ static json_t *get_element(const br_auto_config *config, const char *key, int64_
     if (n < 0)
         return NULL;
     if (i < 0 || i >= n)
-        return br__fail(BR_ERROR_INDEX, op,
-                        "%s: %s has no element %" PRId64 ", its length is %" PRId64,
-                        br__printable(config->path), name_of(config, key, name), i, n);
+        return br__fail_file(BR_ERROR_INDEX, op, config->path,
+                             "%s has no element %" PRId64 ", its length is %" PRId64,
+                             name_of(config, key, name), i, n);
     json_t *list = find(config, key);
     if (!json_is_array(list))
         return get(config, key, wanted);
@@ -442,8 +439,8 @@ char *br_auto_config_label(const br_auto_config *config, int64_t id)
     if (br_failed())
         return NULL;
     if (id < 0 || id >= n)
-        return br__fail(BR_ERROR_INDEX, op, "%s: label %" PRId64 " is outside 0 .. %" PRId64,
-                        br__printable(config->path), id, n - 1);
+        return br__fail_file(BR_ERROR_INDEX, op, config->path,
+                             "label %" PRId64 " is outside 0 .. %" PRId64, id, n - 1);
     json_t *labels = find(config, "id2label");
     if (json_is_null(labels))
         return br__format("LABEL_%" PRId64, id);

@@ -268,8 +268,9 @@ static bool match_keys(loading *l)
     }
     if (l->report.matched > 0)
         return true;
-    br__fail(BR_ERROR_FORMAT, op, "%s: none of its %" PRId64 " keys is one of %s",
-             br__printable(l->files.shards[0].path), l->files.n_keys, br_module_class(l->module));
+    br__fail_file(BR_ERROR_FORMAT, op, l->files.shards[0].path,
+                  "none of its %" PRId64 " keys is one of %s", l->files.n_keys,
+                  br_module_class(l->module));
     return false;
 }
 
@@ -307,9 +308,9 @@ static bool give_new(loading *l, const char *name, br_tensor *own)
     if (may_be_new(l, name))
         return add_name(&l->missing, &l->report.missing, name) &&
                l->family->init(l->config, name, own);
-    br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is missing, must be F32 %s for a %s",
-             br__printable(l->files.shards[0].path), name, br__shape(own),
-             br_module_class(l->module));
+    br__fail_file(BR_ERROR_FORMAT, op, l->files.shards[0].path,
+                  "key \"%s\" is missing, must be F32 %s for a %s", name, br__shape(own),
+                  br_module_class(l->module));
     return false;
 }
 

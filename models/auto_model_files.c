@@ -107,17 +107,18 @@ static bool open_listed(br_weight_files *files, const char *dir, const char *pat
     {
         const char *bad = bad_name(value), *name = json_string_value(value);
         if (bad) {
-            br__fail(BR_ERROR_FORMAT, op, "%s: weight_map[\"%s\"] is %s%s%s, %s",
-                     br__printable(path), br__printable(key), name ? "\"" : "",
-                     name ? br__printable(name) : "of another kind", name ? "\"" : "", bad);
+            br__fail_file(BR_ERROR_FORMAT, op, path, "weight_map[\"%s\"] is %s%s%s, %s",
+                          br__printable(key), name ? "\"" : "",
+                          name ? br__printable(name) : "of another kind", name ? "\"" : "", bad);
             return false;
         }
         const struct br_weight_shard *shard = shard_named(files, dir, name, copy);
         if (!shard)
             return false;
         if (!br_safetensors_has(shard->file, key)) {
-            br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is missing, %s says that it is there",
-                     br__printable(shard->path), br__printable(key), br__printable(path));
+            br__fail_file(BR_ERROR_FORMAT, op, shard->path,
+                          "key \"%s\" is missing, %s says that it is there", br__printable(key),
+                          br__printable(path));
             return false;
         }
     }
@@ -136,9 +137,9 @@ static json_t *read_index(const char *path)
     if (index)
         return index;
     if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
-        return br__fail(BR_ERROR_MEMORY, op, "%s: no memory to read it", br__printable(path));
-    return br__fail(BR_ERROR_FORMAT, op, "%s: line %d, column %d: %s", br__printable(path),
-                    error.line, error.column, br__printable(error.text));
+        return br__fail_file(BR_ERROR_MEMORY, op, path, "no memory to read it");
+    return br__fail_file(BR_ERROR_FORMAT, op, path, "line %d, column %d: %s", error.line,
+                         error.column, br__printable(error.text));
 }
 
 static bool open_index(br_weight_files *files, const char *dir, const char *path, bool copy)
@@ -151,9 +152,8 @@ static bool open_index(br_weight_files *files, const char *dir, const char *path
     if (ok)
         ok = open_listed(files, dir, path, map, copy);
     else
-        br__fail(BR_ERROR_FORMAT, op,
-                 "%s: weight_map is missing or empty, must be an object of keys and file names",
-                 br__printable(path));
+        br__fail_file(BR_ERROR_FORMAT, op, path,
+                      "weight_map is missing or empty, must be an object of keys and file names");
     json_decref(index);
     return ok;
 }

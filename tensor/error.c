@@ -31,8 +31,9 @@ static size_t write_path(char *buffer, size_t size)
     return n;
 }
 
-BR_PRINTF(3, 0)
-static void record(br_error code, const char *op, const char *format, va_list args)
+BR_PRINTF(4, 0)
+static void record(br_error code, const char *op, const char *path, const char *format,
+                   va_list args)
 {
     br_thread *th = &br__thread;
     if (th->error != BR_OK)
@@ -42,6 +43,8 @@ static void record(br_error code, const char *op, const char *format, va_list ar
     size_t n = write_path(message, BR_MESSAGE_SIZE / 2);
     if (op)
         n += (size_t)snprintf(message + n, BR_MESSAGE_SIZE - n, "%s: ", op);
+    if (path)
+        n += (size_t)snprintf(message + n, BR_MESSAGE_SIZE - n, "%s: ", br__printable(path));
     if (n < BR_MESSAGE_SIZE)
         vsnprintf(message + n, BR_MESSAGE_SIZE - n, format, args);
 }
@@ -50,16 +53,31 @@ void *br__fail(br_error code, const char *op, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    record(code, op, format, args);
+    record(code, op, NULL, format, args);
     va_end(args);
     return NULL;
+}
+
+void *br__fail_file(br_error code, const char *op, const char *path, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    record(code, op, path, format, args);
+    va_end(args);
+    return NULL;
+}
+
+bool br__refuse_file(const char *op, const char *path, const char *format, va_list args)
+{
+    record(BR_ERROR_FORMAT, op, path, format, args);
+    return false;
 }
 
 void br_raise(br_error code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    record(code == BR_OK ? BR_ERROR_ARGUMENT : code, NULL, format, args);
+    record(code == BR_OK ? BR_ERROR_ARGUMENT : code, NULL, NULL, format, args);
     va_end(args);
 }
 

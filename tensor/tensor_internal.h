@@ -6,6 +6,7 @@
 #include "tensor/loop.h"
 
 #include <brasa/tensor.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -96,6 +97,12 @@ bool br__is_exclusive(const br_tensor *t);
 /* Records the error, "op: message" behind the module path, and returns NULL. */
 __attribute__((cold)) void *br__fail(br_error code, const char *op, const char *format, ...)
     BR_PRINTF(3, 4);
+/* The same with "op: path: message", the path as br__printable() has it. */
+__attribute__((cold)) void *br__fail_file(br_error code, const char *op, const char *path,
+                                          const char *format, ...) BR_PRINTF(4, 5);
+/* The same of what is wrong with a file's contents, as BR_ERROR_FORMAT; false. */
+__attribute__((cold)) bool br__refuse_file(const char *op, const char *path, const char *format,
+                                           va_list args) BR_PRINTF(3, 0);
 /* A message's buffers for shapes: br__shape(t) gives "[2, 3]" in one of the thread's 8 rotating
  * buffers. */
 const char *br__shape(const br_tensor *t);
