@@ -9,28 +9,39 @@ br_tensor *br_empty(int ndim, const int64_t *sizes, br_dtype dtype)
     return br__new("empty", ndim, sizes, dtype);
 }
 
-/* Fills a contiguous tensor. */
-static br_tensor *fill(br_tensor *t, double value)
+static void put(void *element, br_dtype dtype, double value)
 {
+    switch (dtype) {
+    case BR_F32:
+        *(float *)element = (float)value;
+        break;
+    case BR_F64:
+        *(double *)element = value;
+        break;
+    case BR_I64:
+        *(int64_t *)element = (int64_t)value;
+        break;
+    case BR_BOOL:
+        *(bool *)element = value != 0;
+        break;
+    }
+}
+
+/* Fills a contiguous tensor: a line of the cache, which is copied on, in parts that stay there. */
+static __attribute__((noinline)) br_tensor *fill(br_tensor *t, double value)
+{
+    enum { LINE = 64, PART = 16384 };
     if (!t)
         return NULL;
     BR_TRAFFIC(t);
-    switch (t->dtype) {
-    case BR_F32:
-        for (int64_t i = 0; i < t->numel; i++)
-            ((float *)(void *)t->data)[i] = (float)value;
-        break;
-    case BR_F64:
-        for (int64_t i = 0; i < t->numel; i++)
-            ((double *)(void *)t->data)[i] = value;
-        break;
-    case BR_I64:
-        for (int64_t i = 0; i < t->numel; i++)
-            ((int64_t *)(void *)t->data)[i] = (int64_t)value;
-        break;
-    case BR_BOOL:
-        memset(t->data, value != 0, (size_t)t->numel);
-        break;
+    const size_t size = br__dtype_size(t->dtype), bytes = (size_t)t->numel * size;
+    size_t done = 0;
+    for (; done < bytes && done < LINE; done += size)
+        put(t->data + done, t->dtype, value);
+    for (size_t n; done < bytes; done += n) {
+        n = done < PART ? done : PART;
+        n = n < bytes - done ? n : bytes - done;
+        memcpy(t->data + done, t->data, n);
     }
     return t;
 }
@@ -103,20 +114,11 @@ br_tensor *br_scalar(double value, br_dtype dtype)
 static br_tensor *fill_steps(br_tensor *t, double start, double step)
 {
     for (int64_t i = 0; t && i < t->numel; i++) {
-        switch (t->dtype) {
-        case BR_F32:
-            ((float *)(void *)t->data)[i] = (float)(start + (double)i * step);
-            break;
-        case BR_F64:
-            ((double *)(void *)t->data)[i] = start + (double)i * step;
-            break;
-        case BR_I64:
+        if (t->dtype == BR_I64)
             ((int64_t *)(void *)t->data)[i] = (int64_t)start + i * (int64_t)step;
-            break;
-        case BR_BOOL:
-            t->data[i] = start + (double)i * step != 0;
-            break;
-        }
+        else
+            put(t->data + i * (int64_t)br__dtype_size(t->dtype), t->dtype,
+                start + (double)i * step);
     }
     return t;
 }
@@ -162,10 +164,7 @@ br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
     for (int64_t i = 0; t && i < steps; i++) {
         double x = i < steps / 2 || steps == 1 ? start + (double)i * step
                                                : end - (double)(steps - 1 - i) * step;
-        if (dtype == BR_F32)
-            ((float *)(void *)t->data)[i] = (float)x;
-        else
-            ((double *)(void *)t->data)[i] = x;
+        put(t->data + i * (int64_t)br__dtype_size(dtype), dtype, x);
     }
     return t;
 }
@@ -176,11 +175,9 @@ br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype)
     if (!t)
         return NULL;
     memset(t->data, 0, t->storage->bytes);
-    br_tensor one = *t; /* fill() sees one element of the diagonal at a time */
-    one.numel = 1;
-    int64_t step = (m + 1) * (int64_t)br_dtype_size(dtype);
-    for (int64_t i = 0; i < n && i < m; i++, one.data += step)
-        fill(&one, 1);
+    const int64_t size = (int64_t)br_dtype_size(dtype);
+    for (int64_t i = 0; i < n && i < m; i++)
+        put(t->data + i * (m + 1) * size, dtype, 1);
     return t;
 }
 
