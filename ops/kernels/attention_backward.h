@@ -87,13 +87,12 @@ ALWAYS_INLINE void differentiate_row(bool drops, const uint32_t *restrict draw, 
                                      const real *restrict lse, const real *restrict delta,
                                      real *restrict p, real *restrict ds)
 {
-#pragma omp simd
-    for (int j = 0; j < TILE_COLUMNS; j++) {
+    FOR_VECTORS(real, j, TILE_COLUMNS, {
         real x = exp_negative(p[j] - lse[j]);
         bool falls = drops && draw[j] < threshold;
         p[j] = falls ? 0 : x;
         ds[j] = x * ((falls ? 0 : ds[j]) - delta[j]);
-    }
+    })
 }
 
 /* P and dS of one panel of queries, number i of the block's its first. */

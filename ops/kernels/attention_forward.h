@@ -106,10 +106,11 @@ static void fill_with_mask(const br_attention_work *w, const score_block *b, rea
 /* The same for the mask that causality is. */
 static void fill_causal(const score_block *b, real *scores)
 {
-    for (int64_t k = 0; k < b->keys; k++)
-#pragma omp simd
-        for (int j = 0; j < TILE_COLUMNS; j++)
-            scores[k * b->row + j] = b->first + j < b->key + k ? -(real)INFINITY : 0;
+    for (int64_t k = 0; k < b->keys; k++) {
+        const int before = (int)(b->key + k - b->first); /* of the panel's queries */
+        real *row = scores + k * b->row;
+        FOR_VECTORS(real, j, TILE_COLUMNS, row[j] = (int)j < before ? -(real)INFINITY : 0;)
+    }
 }
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
@@ -145,18 +146,23 @@ static void start_draws(const br_attention_work *w, const score_block *b, panel_
         d->state[j] = random_state(w->dropout.key, first + (uint64_t)j * per_query);
 }
 
+/* The queries' draws for the next two keys. */
+static __attribute__((noinline)) void draw_pair(panel_draws *d)
+{
+#pragma omp simd
+    for (int j = 0; j < TILE_COLUMNS; j++) {
+        uint64_t bits = mixed(d->state[j]);
+        d->state[j] += RANDOM_STEP;
+        d->pair[0][j] = (uint32_t)bits;
+        d->pair[1][j] = (uint32_t)(bits >> 32);
+    }
+}
+
 /* The queries' draws for key number k of the block; keys come one after the other. */
 ALWAYS_INLINE const uint32_t *draw_row(panel_draws *d, int64_t k)
 {
-    if (k % 2 == 0) {
-#pragma omp simd
-        for (int j = 0; j < TILE_COLUMNS; j++) {
-            uint64_t bits = mixed(d->state[j]);
-            d->state[j] += RANDOM_STEP;
-            d->pair[0][j] = (uint32_t)bits;
-            d->pair[1][j] = (uint32_t)(bits >> 32);
-        }
-    }
+    if (k % 2 == 0)
+        draw_pair(d);
     return d->pair[k % 2];
 }
 
@@ -167,9 +173,8 @@ static void drop_panel(const br_attention_work *w, const score_block *b, real *p
     start_draws(w, b, &d);
     for (int64_t k = 0; k < b->keys; k++) {
         const uint32_t *draw = draw_row(&d, k);
-#pragma omp simd
-        for (int j = 0; j < TILE_COLUMNS; j++)
-            p[k * b->row + j] = draw[j] < w->dropout.threshold ? 0 : p[k * b->row + j];
+        real *row = p + k * b->row;
+        FOR_VECTORS(real, j, TILE_COLUMNS, row[j] = draw[j] < w->dropout.threshold ? 0 : row[j];)
     }
 }
 
