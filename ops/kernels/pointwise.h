@@ -101,7 +101,7 @@ TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
 /* ---- Made of others -------------------------------------------------------------------------- */
 
 /* x = f(x) by a loop, of elements behind each other */
-static void apply_to(real *x, int64_t n, br_loop loop)
+static __attribute__((noinline)) void apply_to(real *x, int64_t n, br_loop loop)
 {
     loop(n, (char *[]){ (char *)x, (char *)x }, (int64_t[]){ sizeof *x, sizeof *x }, NULL);
 }
