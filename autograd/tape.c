@@ -37,7 +37,8 @@ static void free_node(br_node *node)
         br_release(node->inputs[i].leaf);
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        br__free_hooks(&node->outputs[i].hooks);
+        if (node->outputs[i].hooks)
+            br__free_hooks(&node->outputs[i].hooks);
         br_release(node->outputs[i].grad);
     }
     if (node->outputs != &node->first)
