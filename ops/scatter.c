@@ -19,6 +19,14 @@ typedef struct scatter_job {
     br_scatter_work work;
 } scatter_job;
 
+static void scatter_all(void *context, int64_t i)
+{
+    const scatter_job *job = context;
+    (void)i;
+    br__for_each(3, (const br_tensor *[]){ &job->x, &job->y, &job->index }, br__scatter_lines,
+                 &job->work);
+}
+
 static void scatter_piece(void *context, int64_t i)
 {
     const scatter_job *job = context;
@@ -42,8 +50,7 @@ static void run(scatter_job *job, int64_t numel, int dim)
     const int64_t threads = br_get_num_threads(), most = threads > 1 ? 2 * threads : 1;
     const int64_t worth = numel / BR_GRAIN + 1, tasks = worth < most ? worth : most;
     if (job->cut < 0 || tasks == 1) {
-        br__for_each(3, (const br_tensor *[]){ &job->x, &job->y, &job->index }, br__scatter_lines,
-                     &job->work);
+        br__parallel(1, scatter_all, job); /* a task, so that what it walks is not counted again */
         return;
     }
     const int64_t n = job->y.sizes[job->cut];
