@@ -3,6 +3,7 @@
 #include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,22 +11,38 @@
 extern const br_kernels br__kernels_baseline_f32, br__kernels_baseline_f64;
 extern const br_gemm_kernels br__gemm_baseline_f32, br__gemm_baseline_f64;
 #ifdef __x86_64__
-extern const br_kernels br__kernels_avx2_f32, br__kernels_avx512_f32;
+extern const br_kernels br__kernels_avx2_f32, br__kernels_avx2_f64, br__kernels_avx512_f32;
 extern const br_gemm_kernels br__gemm_avx2_f32, br__gemm_avx2_f64;
 extern const br_gemm_kernels br__gemm_avx512_f32, br__gemm_avx512_f64;
 #endif
 
+#ifdef __x86_64__
+/* The kernels for f64 that AVX2 has, and baseline's for those that it has not. */
+static br_kernels wide_f64;
+
+static void fill_wide_f64(void)
+{
+    const char *wide = (const char *)&br__kernels_avx2_f64;
+    const char *rest = (const char *)&br__kernels_baseline_f64;
+    br_loop kernel; /* any function: the table has nothing but pointers */
+    for (size_t at = 0; at < sizeof wide_f64; at += sizeof kernel) {
+        memcpy(&kernel, wide + at, sizeof kernel);
+        if (!kernel)
+            memcpy(&kernel, rest + at, sizeof kernel);
+        memcpy((char *)&wide_f64 + at, &kernel, sizeof kernel);
+    }
+}
+#endif
+
 /* Best first; of a pair the second is for f64, which is for checks: it has products for each
- * instruction set, and the rest once. */
+ * instruction set, what gains most for AVX2, and all for baseline. */
 static const struct variant {
     const br_kernels *kernels[2];
     const br_gemm_kernels *gemm[2];
 } variants[] = {
 #ifdef __x86_64__
-    { { &br__kernels_avx512_f32, &br__kernels_baseline_f64 },
-      { &br__gemm_avx512_f32, &br__gemm_avx512_f64 } },
-    { { &br__kernels_avx2_f32, &br__kernels_baseline_f64 },
-      { &br__gemm_avx2_f32, &br__gemm_avx2_f64 } },
+    { { &br__kernels_avx512_f32, &wide_f64 }, { &br__gemm_avx512_f32, &br__gemm_avx512_f64 } },
+    { { &br__kernels_avx2_f32, &wide_f64 }, { &br__gemm_avx2_f32, &br__gemm_avx2_f64 } },
 #endif
     { { &br__kernels_baseline_f32, &br__kernels_baseline_f64 },
       { &br__gemm_baseline_f32, &br__gemm_baseline_f64 } },
@@ -73,16 +90,25 @@ static int choose(void)
 
 static atomic_int chosen = -1; /* not yet */
 
+static void take(int variant)
+{
+#ifdef __x86_64__
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_wide_f64);
+#endif
+    atomic_store_explicit(&chosen, variant, memory_order_release);
+}
+
 static __attribute__((noinline, cold)) const struct variant *first_variant(void)
 {
     int variant = choose();
-    atomic_store_explicit(&chosen, variant, memory_order_relaxed);
+    take(variant);
     return &variants[variant];
 }
 
 static const struct variant *chosen_variant(void)
 {
-    int variant = atomic_load_explicit(&chosen, memory_order_relaxed);
+    int variant = atomic_load_explicit(&chosen, memory_order_acquire);
     return __builtin_expect(variant < 0, 0) ? first_variant() : &variants[variant];
 }
 
@@ -105,6 +131,6 @@ bool br__force_kernels(const char *name)
 {
     int variant = name ? find(name) : best();
     if (variant >= 0)
-        atomic_store(&chosen, variant);
+        take(variant);
     return variant >= 0;
 }

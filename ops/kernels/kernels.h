@@ -1,10 +1,11 @@
 /* ops/kernels/kernels.h - the table of kernels.
  *
- * variant.c fills one table for each instruction set and f32, and one for f64; products have their
- * own for each of both. br__kernels() gives the best that this processor runs. integer.c has two
- * more, for i64 and bool, in which what makes no sense for the type is NULL. Kernels work on plain
- * memory of that type, run in the caller's thread, and check nothing. Pointwise ones are loops for
- * br__for_each(); others take rows of contiguous memory, so that callers share rows among threads.
+ * variant.c fills one table for each instruction set and f32, and one for f64, of which AVX2 has
+ * a part of its own; products have theirs for each of both. br__kernels() gives the best that this
+ * processor runs. integer.c has two more, for i64 and bool, in which what makes no sense for the
+ * type is NULL. Kernels work on plain memory of that type, run in the caller's thread, and check
+ * nothing. Pointwise ones are loops for br__for_each(); others take rows of contiguous memory, so
+ * that callers share rows among threads.
  */
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H

@@ -90,21 +90,17 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
 #endif
 
 BR_PLAIN_KERNELS(REAL_UNARY, REAL_BINARY, REAL_ARITHMETIC, REAL_COMPARE)
+#ifndef BR_KERNEL_PART
 BR_WHOLE_KERNELS(WHOLE_UNARY, WHOLE_BINARY)
 BR_LIBM_KERNELS(CALLED_UNARY, CALLED_BINARY)
 BINARY_CALLS(close_loop, real, bool, is_close((double)a, (double)b, params))
-#ifndef BR_KERNEL_F64
+#    ifndef BR_KERNEL_F64
 WHERE_LOOP(where_loop, real)
-#endif
+#    endif
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
+#endif
 
 /* ---- Made of others -------------------------------------------------------------------------- */
-
-/* x = f(x) by a loop, of elements behind each other */
-static __attribute__((noinline)) void apply_to(real *x, int64_t n, br_loop loop)
-{
-    loop(n, (char *[]){ (char *)x, (char *)x }, (int64_t[]){ sizeof *x, sizeof *x }, NULL);
-}
 
 LOOP(ne_loop)
 {
@@ -121,6 +117,13 @@ LOOP(gt_loop)
 LOOP(ge_loop)
 {
     le_loop(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, params);
+}
+
+#ifndef BR_KERNEL_PART
+/* x = f(x) by a loop, of elements behind each other */
+static __attribute__((noinline)) void apply_to(real *x, int64_t n, br_loop loop)
+{
+    loop(n, (char *[]){ (char *)x, (char *)x }, (int64_t[]){ sizeof *x, sizeof *x }, NULL);
 }
 
 enum { PART = 256 };
@@ -161,6 +164,7 @@ LOOP(logsigmoid_loop)
                  NULL);
     }
 }
+#endif
 
 #define LOOP_ENTRY(name, expression) .name = name##_loop,
 

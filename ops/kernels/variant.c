@@ -2,7 +2,8 @@
  *
  * CMake compiles this file once for each combination; BR_GEMM_TABLE and BR_KERNEL_TABLE name the
  * tables it fills, the second of which may be left out, and BR_KERNEL_F64 makes the type double.
- * The families are plain C that the compiler vectorises. */
+ * With BR_KERNEL_PART the second has only what gains most from wider vectors, and NULL for the
+ * rest. The families are plain C that the compiler vectorises. */
 #include "ops/kernels/kernels.h"
 
 #ifdef BR_KERNEL_F64
@@ -40,29 +41,42 @@ const br_gemm_kernels BR_GEMM_TABLE = {
 };
 
 #ifdef BR_KERNEL_TABLE
-#    include "ops/kernels/attention_backward.h"
-#    include "ops/kernels/attention_forward.h"
-#    include "ops/kernels/depthwise.h"
-#    include "ops/kernels/dropout.h"
-#    include "ops/kernels/exp_log.h"
-#    include "ops/kernels/layer_norm.h"
-#    include "ops/kernels/loss.h"
-#    include "ops/kernels/norm_channels.h"
-#    include "ops/kernels/optim.h"
 #    include "ops/kernels/pointwise.h"
-#    include "ops/kernels/recurrent.h"
 #    include "ops/kernels/reduce.h"
 #    include "ops/kernels/softmax.h"
+#    ifndef BR_KERNEL_PART
+#        include "ops/kernels/attention_backward.h"
+#        include "ops/kernels/attention_forward.h"
+#        include "ops/kernels/depthwise.h"
+#        include "ops/kernels/dropout.h"
+#        include "ops/kernels/exp_log.h"
+#        include "ops/kernels/layer_norm.h"
+#        include "ops/kernels/loss.h"
+#        include "ops/kernels/norm_channels.h"
+#        include "ops/kernels/optim.h"
+#        include "ops/kernels/recurrent.h"
+#    endif
 
 extern const br_kernels BR_KERNEL_TABLE;
 
 /* clang-format off */
 const br_kernels BR_KERNEL_TABLE = {
     .name = VARIANT_NAME,
-    BR_POINTWISE_KERNELS(LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY)
+    BR_PLAIN_KERNELS(LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY, LOOP_ENTRY)
     .ne = ne_loop,
     .gt = gt_loop,
     .ge = ge_loop,
+    .sum = sum_fold,
+    .max = max_fold,
+    .argmax = argmax_fold,
+    .min = min_fold,
+    .argmin = argmin_fold,
+    .prod = prod_fold,
+    .softmax = softmax_kernel,
+    .softmax_grad = softmax_grad_kernel,
+#ifndef BR_KERNEL_PART
+    BR_WHOLE_KERNELS(LOOP_ENTRY, LOOP_ENTRY)
+    BR_LIBM_KERNELS(LOOP_ENTRY, LOOP_ENTRY)
     .close = close_loop,
     .logsigmoid = logsigmoid_loop,
     .mish = mish_loop,
@@ -72,23 +86,17 @@ const br_kernels BR_KERNEL_TABLE = {
     .sqrt = sqrt_loop,
     .where = BY_TYPE(where_loop, br__where_8),
     .lerp = lerp_loop,
-    .sum = sum_fold,
-    .max = max_fold,
-    .argmax = argmax_fold,
-    .min = min_fold,
-    .argmin = argmin_fold,
-    .prod = prod_fold,
+    .sum_squares = sum_squares,
+    .max_abs = max_abs,
+    .dot = dot_kernel,
+    .log_sum_exp = log_sum_exp_kernel,
     .adam = adam_update,
     .sgd = sgd_update,
     .rmsprop = rmsprop_update,
     .adagrad = adagrad_update,
     .muon = muon_update,
-    .sum_squares = sum_squares,
-    .max_abs = max_abs,
     .depthwise = depthwise,
     .depthwise_weight = depthwise_weight,
-    .softmax = softmax_kernel,
-    .softmax_grad = softmax_grad_kernel,
     .layer_norm = layer_norm_kernel,
     .layer_norm_grad = layer_norm_grad_kernel,
     .recurrent_step = recurrent_step,
@@ -101,9 +109,8 @@ const br_kernels BR_KERNEL_TABLE = {
     .attention_scratch = attention_scratch,
     .attention = attention_kernel,
     .attention_grad = attention_grad_kernel,
-    .log_sum_exp = log_sum_exp_kernel,
-    .dot = dot_kernel,
     .cross_entropy_grad = cross_entropy_grad_kernel,
+#endif
 };
 /* clang-format on */
 #endif
