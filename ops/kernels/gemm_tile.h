@@ -245,9 +245,9 @@ static const tile_height heights[] = { EACH_HEIGHT(TILE_ENTRY) };
 /* The highest tile of at most so many rows. */
 static const tile_height *height_within(int64_t rows)
 {
-    enum { HEIGHTS = sizeof heights / sizeof *heights };
-    const tile_height *h = &heights[(rows < HEIGHTS ? rows : HEIGHTS) - 1];
-    while (h->rows > rows)
+    const int64_t count = sizeof heights / sizeof *heights;
+    const tile_height *h = &heights[(rows < count ? rows : count) - 1];
+    while (count < TILE_ROWS && h->rows > rows)
         h--;
     return h;
 }
@@ -292,25 +292,22 @@ static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row,
                         out.columns == TILE_COLUMNS;
     _Alignas(64) real sums[TILE_ROWS * TILE_COLUMNS];
     const tile_out aside = { .c = sums, .c_row = TILE_COLUMNS, .columns = vectors * VECTOR };
-    const real *group = g->a;
-    for (int64_t i = 0; i < g->m; i += TILE_ROWS, group += g->a_tile) {
-        int64_t left = g->m - i < TILE_ROWS ? g->m - i : TILE_ROWS;
-        const real *a = group;
-        for (int64_t rows; left > 0; left -= rows, a += rows * g->a_row) {
-            const tile_height *height = height_within(left);
-            rows = height->rows;
-            tile_fn *multiply =
-                packed && rows == TILE_ROWS ? tile_packed : height->by_vectors[vectors - 1];
-            if (g->far)
-                prefetch_tile(g, rows, &out);
-            multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
-                     &next[next->runs == 0]);
-            if (places)
-                put_listed(&out, rows, sums, places);
-            else if (edge)
-                store_sums_at_edge(&out, rows, sums);
-            out.c += rows * out.c_row;
-        }
+    const real *a = g->a;
+    for (int64_t left = g->m, rows; left > 0; left -= rows) {
+        const tile_height *height = height_within(left);
+        rows = height->rows;
+        tile_fn *multiply =
+            packed && rows == TILE_ROWS ? tile_packed : height->by_vectors[vectors - 1];
+        if (g->far)
+            prefetch_tile(g, rows, &out);
+        multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
+                 &next[next->runs == 0]);
+        if (places)
+            put_listed(&out, rows, sums, places);
+        else if (edge)
+            store_sums_at_edge(&out, rows, sums);
+        out.c += rows * out.c_row;
+        a += rows == TILE_ROWS ? g->a_tile : rows * g->a_row;
     }
 }
 
