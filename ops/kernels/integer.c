@@ -5,7 +5,7 @@
 
 /* ---- i64 ------------------------------------------------------------------------------------- */
 
-/* One loop for all strides: vectors of two elements would be worth little. */
+/* One loop for all strides, for what vectors of two elements would be worth little to. */
 #define UNARY(name, expression)                                \
     LOOP(name)                                                 \
     {                                                          \
@@ -50,8 +50,8 @@ UNARY(i64_square, wrap((uint64_t)x *(uint64_t)x))
 UNARY(i64_clamp, clamp_integer(x, params))
 BINARY(i64_maximum, int64_t, int64_t, a > b ? a : b)
 BINARY(i64_minimum, int64_t, int64_t, a < b ? a : b)
-BINARY(i64_add, int64_t, int64_t, wrap((uint64_t)a + (uint64_t)b))
-BINARY(i64_sub, int64_t, int64_t, wrap((uint64_t)a - (uint64_t)b))
+ARITHMETIC_LOOP(i64_add, int64_t, wrap((uint64_t)a + (uint64_t)b))
+ARITHMETIC_LOOP(i64_sub, int64_t, wrap((uint64_t)a - (uint64_t)b))
 BINARY(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
 
 /* No divisor is 0. A quotient by -1 may be out of range, and then wraps around. */
@@ -76,29 +76,20 @@ BINARY(i64_fmod, int64_t, int64_t, rest(a, b))
 BINARY(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
 BINARY(i64_close, int64_t, bool, is_close((double)a, (double)b, params))
 
-BINARY(i64_eq, int64_t, bool, a == b)
-BINARY(i64_ne, int64_t, bool, a != b)
+BINARY_LOOP(i64_eq, int64_t, bool, a == b)
+BINARY_LOOP(i64_ne, int64_t, bool, a != b)
+BINARY_LOOP(i64_lt, int64_t, bool, a < b)
+BINARY_LOOP(i64_le, int64_t, bool, a <= b)
 
-/* What a comparison gives for a < b, a == b and a > b. */
-static void compare(int64_t n, char *const *data, const int64_t *s, bool less, bool equal,
-                    bool more)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t a = AT(const int64_t, 1, i, s[1]), b = AT(const int64_t, 2, i, s[2]);
-        AT(bool, 0, i, s[0]) = a < b ? less : a == b ? equal : more;
+/* a > b as b < a. */
+#define TURNED(name, turned)                                                                \
+    LOOP(name)                                                                              \
+    {                                                                                       \
+        turned(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, \
+               params);                                                                     \
     }
-}
-
-#define COMPARE(name, less, equal, more)        \
-    LOOP(name)                                  \
-    {                                           \
-        (void)params;                           \
-        compare(n, data, s, less, equal, more); \
-    }
-COMPARE(i64_lt, true, false, false)
-COMPARE(i64_le, true, true, false)
-COMPARE(i64_gt, false, false, true)
-COMPARE(i64_ge, false, true, true)
+TURNED(i64_gt, i64_lt)
+TURNED(i64_ge, i64_le)
 
 LOOP(i64_where)
 {
@@ -149,10 +140,17 @@ void br__where_8(int64_t n, char *const *data, const int64_t *strides, const voi
     static void prefix##_sum(const br_fold *f)                                     \
     {                                                                              \
         for (int64_t j = 0; j < f->columns; j++) {                                 \
-            uint64_t sum = (uint64_t)f->value[j].i;                                \
-            for (int64_t i = 0; i < f->rows; i++)                                  \
+            uint64_t sum = (uint64_t)f->value[j].i, odd = 0;                       \
+            int64_t i = 0;                                                         \
+            for (; i + 4 <= f->rows; i += 4) {                                     \
                 sum += (uint64_t)prefix##_element(f, i, j);                        \
-            f->value[j].i = wrap(sum);                                             \
+                odd += (uint64_t)prefix##_element(f, i + 1, j);                    \
+                sum += (uint64_t)prefix##_element(f, i + 2, j);                    \
+                odd += (uint64_t)prefix##_element(f, i + 3, j);                    \
+            }                                                                      \
+            for (; i < f->rows; i++)                                               \
+                sum += (uint64_t)prefix##_element(f, i, j);                        \
+            f->value[j].i = wrap(sum + odd);                                       \
         }                                                                          \
     }                                                                              \
     static void prefix##_extreme(const br_fold *f, int64_t turn)                   \
