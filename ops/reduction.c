@@ -165,10 +165,18 @@ static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
+/* Vector code in a file that is compiled without. */
+#if defined(__clang__)
+#    define IN_VECTORS
+#else
+#    define IN_VECTORS __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
+#endif
+
 /* Most results lie side by side, and most are not divided: a division takes longer than the rest.
  */
 #define STORE_QUOTIENTS(name, type)                                                          \
-    static void name(type *out, const br_accumulator *v, int64_t n, int64_t step, double by) \
+    IN_VECTORS static void name(type *out, const br_accumulator *v, int64_t n, int64_t step, \
+                                double by)                                                   \
     {                                                                                        \
         if (step == 1 && by == 1)                                                            \
             for (int64_t j = 0; j < n; j++)                                                  \
