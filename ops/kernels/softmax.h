@@ -258,12 +258,21 @@ static void to_tile(const real *x, real *tile, int64_t n, int64_t rows)
 
 /* ---- The table's entries --------------------------------------------------------------------- */
 
+/* Of rows side by side: whole vectors, then those that are left and must be copied to fill one. */
+static int64_t rows_at_once(int64_t rows)
+{
+    return rows < VECTOR ? rows : rows & -VECTOR;
+}
+
 static void softmax_kernel(const br_softmax_work *w)
 {
     const real *x = w->x;
     real *y = w->out, tile[SHORT_ROW * TILE];
     if (w->step != 1 && w->n > 1) {
-        softmax_across(x, y, w->n, w->rows, w->step, w->log_of);
+        for (int64_t j = 0, rows; j < w->rows; j += rows) {
+            rows = rows_at_once(w->rows - j);
+            softmax_across(x + j, y + j, w->n, rows, w->step, w->log_of);
+        }
     } else if (w->n <= SHORT_ROW) {
         for (int64_t j = 0; j < w->rows; j += TILE) {
             int64_t rows = w->rows - j < TILE ? w->rows - j : TILE;
@@ -282,7 +291,10 @@ static void softmax_grad_kernel(const br_softmax_work *w)
     const real *y = w->x, *dy = w->dy;
     real *dx = w->out, tile[2][SHORT_ROW * TILE];
     if (w->step != 1 && w->n > 1) {
-        softmax_grad_across(y, dy, dx, w->n, w->rows, w->step, w->log_of);
+        for (int64_t j = 0, rows; j < w->rows; j += rows) {
+            rows = rows_at_once(w->rows - j);
+            softmax_grad_across(y + j, dy + j, dx + j, w->n, rows, w->step, w->log_of);
+        }
     } else if (w->n <= SHORT_ROW) {
         for (int64_t j = 0; j < w->rows; j += TILE) {
             int64_t rows = w->rows - j < TILE ? w->rows - j : TILE;
