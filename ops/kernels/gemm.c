@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* In multiplications; measured. */
-static const double SERIAL_WORK = 1 << 18; /* below it a second thread costs more than it gives */
+static const double SERIAL_WORK = 3 << 16; /* below it a second thread costs more than it gives */
 static const double BLIS_WORK = 1 << 18;
 enum {
     L1_BYTES = 64 << 10,     /* A that is larger is worth packing */
