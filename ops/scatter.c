@@ -14,18 +14,10 @@
 
 typedef struct scatter_job {
     br_tensor x, y, index; /* windows with size 1 along the dimension */
-    int cut;               /* the dimension whose pieces are the tasks */
+    int cut;               /* the dimension whose pieces are the tasks: the largest */
     int64_t piece;
     br_scatter_work work;
 } scatter_job;
-
-static void scatter_all(void *context, int64_t i)
-{
-    const scatter_job *job = context;
-    (void)i;
-    br__for_each(3, (const br_tensor *[]){ &job->x, &job->y, &job->index }, br__scatter_lines,
-                 &job->work);
-}
 
 static void scatter_piece(void *context, int64_t i)
 {
@@ -41,18 +33,14 @@ static void scatter_piece(void *context, int64_t i)
 
 /* Every task takes a piece of the largest other dimension, in whole cache lines: large ones, since
  * rows are read in runs as long as a piece. */
-static void run(scatter_job *job, int64_t numel, int dim)
+static void run(scatter_job *job, int64_t numel)
 {
     enum { CACHE_LINE = 64 };
     for (int i = 0; i < job->y.ndim; i++)
-        if (i != dim && (job->cut < 0 || job->y.sizes[i] > job->y.sizes[job->cut]))
+        if (job->y.sizes[i] > job->y.sizes[job->cut])
             job->cut = i;
     const int64_t threads = br_get_num_threads(), most = threads > 1 ? 2 * threads : 1;
     const int64_t worth = numel / BR_GRAIN + 1, tasks = worth < most ? worth : most;
-    if (job->cut < 0 || tasks == 1) {
-        br__parallel(1, scatter_all, job); /* a task, so that what it walks is not counted again */
-        return;
-    }
     const int64_t n = job->y.sizes[job->cut];
     const int64_t line = CACHE_LINE / (int64_t)br_dtype_size(job->x.dtype);
     job->piece = ((n + tasks - 1) / tasks + line - 1) / line * line;
@@ -73,7 +61,7 @@ void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index,
         return;
     int64_t size = (int64_t)br_dtype_size(x->dtype);
     scatter_job job = {
-        .x = br__window(x), .y = br__window(y), .index = br__window(index), .cut = -1
+        .x = br__window(x), .y = br__window(y), .index = br__window(index), .cut = dim
     };
     memcpy(job.x.sizes, y->sizes, sizeof job.x.sizes);
     job.work = (br_scatter_work){ y->sizes[dim],
@@ -86,7 +74,7 @@ void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index,
     br__window_slice(&job.y, dim, 0, 1, 1);
     br__window_slice(&job.index, dim, 0, 1, 1);
     BR_TRAFFIC(y, y, y, index); /* x is read and written where y is */
-    run(&job, y->numel, dim);
+    run(&job, y->numel);
 }
 
 /* ---- What is common to the operations -------------------------------------------------------- */
