@@ -112,26 +112,27 @@ br_tensor *br_isnan(br_tensor *x)
     return br__required("isnan", "x", x) ? br__comparison("isnan", BR_LOOP(ne), x, x) : NULL;
 }
 
-br_tensor *br_isinf(br_tensor *x)
+/* What |x| is to infinity; integers, compared with themselves, are below it. */
+static br_tensor *against_infinity(const char *op, br_tensor *x, size_t integers,
+                                   br_tensor *(*compare)(br_tensor *magnitude, double infinity))
 {
-    BR_OP("isinf");
-    if (!br__required("isinf", "x", x))
+    BR_OP(op);
+    if (!br__required(op, "x", x))
         return NULL;
     if (!br_is_floating(x))
-        return br__comparison("isinf", BR_LOOP(ne), x, x);
+        return br__comparison(op, integers, x, x);
     br_scope *scope = br_no_grad_begin();
-    return br__composed(scope, br_eq_scalar(br_abs(x), INFINITY));
+    return br__composed(scope, compare(br_abs(x), INFINITY));
+}
+
+br_tensor *br_isinf(br_tensor *x)
+{
+    return against_infinity("isinf", x, BR_LOOP(ne), br_eq_scalar);
 }
 
 br_tensor *br_isfinite(br_tensor *x)
 {
-    BR_OP("isfinite");
-    if (!br__required("isfinite", "x", x))
-        return NULL;
-    if (!br_is_floating(x))
-        return br__comparison("isfinite", BR_LOOP(eq), x, x);
-    br_scope *scope = br_no_grad_begin();
-    return br__composed(scope, br_lt_scalar(br_abs(x), INFINITY));
+    return against_infinity("isfinite", x, BR_LOOP(eq), br_lt_scalar);
 }
 
 br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool equal_nan)
