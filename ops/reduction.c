@@ -5,6 +5,7 @@
  * merged where they lie behind each other, so that memory is walked as it lies. Where tiles are few
  * the rows are cut into pieces, which are folded apart and then into each other. Tiles and pieces
  * depend on the shape alone: so do results. */
+#include "ops/kernels/hints.h"
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -165,25 +166,18 @@ static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* Vector code in a file that is compiled without. */
-#if defined(__clang__)
-#    define IN_VECTORS
-#else
-#    define IN_VECTORS __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
-#endif
-
 /* Most results lie side by side, and most are not divided: a division takes longer than the rest.
  */
-#define STORE_QUOTIENTS(name, type)                                                          \
-    IN_VECTORS static void name(type *out, const br_accumulator *v, int64_t n, int64_t step, \
-                                double by)                                                   \
-    {                                                                                        \
-        if (step == 1 && by == 1)                                                            \
-            for (int64_t j = 0; j < n; j++)                                                  \
-                out[j] = (type)v[j].f;                                                       \
-        else                                                                                 \
-            for (int64_t j = 0; j < n; j++)                                                  \
-                out[j * step] = (type)(v[j].f / by);                                         \
+#define STORE_QUOTIENTS(name, type)                                                           \
+    EVERY_WIDTH static void name(type *out, const br_accumulator *v, int64_t n, int64_t step, \
+                                 double by)                                                   \
+    {                                                                                         \
+        if (step == 1 && by == 1)                                                             \
+            for (int64_t j = 0; j < n; j++)                                                   \
+                out[j] = (type)v[j].f;                                                        \
+        else                                                                                  \
+            for (int64_t j = 0; j < n; j++)                                                   \
+                out[j * step] = (type)(v[j].f / by);                                          \
     }
 STORE_QUOTIENTS(store_f32, float)
 STORE_QUOTIENTS(store_f64, double)

@@ -1,4 +1,5 @@
 /* profile/machine.c - what this machine can do at most: multiply-adds and memory bandwidth. */
+#include "ops/kernels/hints.h"
 #include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
 
@@ -8,11 +9,6 @@
 /* Chains of multiply-adds, enough of them to hide the latency, with nothing but registers. One
  * function for each instruction set and type; the vectors are the compiler's. */
 #define CHAINS 12
-#if defined(__clang__)
-#    define SPELLED_OUT _Pragma("clang loop unroll(full)")
-#else
-#    define SPELLED_OUT _Pragma("GCC unroll 16")
-#endif
 #define FMA_LOOP(name, target_, real, lanes)                                    \
     __attribute__((target(target_), noinline)) static double name(int64_t n)    \
     {                                                                           \
@@ -22,15 +18,15 @@
             b[i] = (real)0.999;                                                 \
             c[i] = (real)0.001;                                                 \
         }                                                                       \
-        SPELLED_OUT                                                             \
+        UNROLLED                                                                \
         for (int j = 0; j < CHAINS; j++)                                        \
             a[j] = c * (real)j;                                                 \
         for (int64_t i = 0; i < n; i++) {                                       \
-            SPELLED_OUT                                                         \
+            UNROLLED                                                            \
             for (int j = 0; j < CHAINS; j++)                                    \
                 a[j] = a[j] * b + c;                                            \
         }                                                                       \
-        SPELLED_OUT                                                             \
+        UNROLLED                                                                \
         for (int j = 1; j < CHAINS; j++)                                        \
             a[0] += a[j];                                                       \
         return (double)a[0][0];                                                 \
