@@ -1,8 +1,8 @@
 /* ops/kernels/gemm.c - matrix products: how they are cut up and shared among threads.
  *
- * The kernels (gemm_tile.h) multiply blocks; here products are cut into pieces for the threads, and
- * large A are packed. Since an element of C is the same sum in whichever piece it lies, the cut may
- * go by the number of threads. BLIS makes no such promise and gets a cut that goes by sizes. */
+ * The kernels (gemm_block.h) multiply blocks; here products are cut into pieces for the threads,
+ * and large A are packed. Since an element of C is the same sum in whichever piece it lies, the cut
+ * may go by the number of threads. BLIS makes no such promise and gets a cut that goes by sizes. */
 #include "ops/kernels/gemm.h"
 #include "ops/kernels/kernels.h"
 #include "tensor/denormal.h"

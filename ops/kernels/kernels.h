@@ -161,7 +161,7 @@ typedef struct br_muon_args {
     double weight;          /* of the gradient in the momentum */
 } br_muon_args;
 
-/* ---- Matrix products, kernels/gemm_tile.h ---------------------------------------------------- */
+/* ---- Matrix products, kernels/gemm_block.h and gemm_dots.h ----------------------------------- */
 
 enum { BR_GEMM_K = 304 }; /* the most that are summed in one go */
 

@@ -23,8 +23,8 @@ typedef float real;
 #    define GEMM_BY_BLIS true
 #endif
 
+#include "ops/kernels/gemm_block.h"
 #include "ops/kernels/gemm_dots.h"
-#include "ops/kernels/gemm_tile.h"
 
 extern const br_gemm_kernels BR_GEMM_TABLE;
 

@@ -1,0 +1,140 @@
+/* ops/kernels/gemm_block.h - A times as much of B as is summed in one go, by tiles; part of
+ * variant.c.
+ *
+ * B is packed panel by panel, unless it can be read as it lies: then the columns that wide tiles
+ * leave make panels. */
+#ifndef BR_KERNELS_GEMM_BLOCK_H
+#define BR_KERNELS_GEMM_BLOCK_H
+
+#include "ops/kernels/gemm_tile.h"
+#include "ops/kernels/gemm_wide.h"
+
+/* Puts a tile that was summed elsewhere where its columns lie. */
+static void put_listed(const tile_out *out, int64_t rows, const real *sums, const int64_t *columns)
+{
+    for (int64_t i = 0; i < rows; i++, sums += TILE_COLUMNS) {
+        real *c = out->c + i * out->c_row;
+        if (out->accumulate) {
+            INDEPENDENT
+            for (int64_t j = 0; j < out->columns; j++)
+                c[columns[j]] += sums[j];
+        } else {
+            INDEPENDENT
+            for (int64_t j = 0; j < out->columns; j++)
+                c[columns[j]] = sums[j];
+        }
+    }
+}
+
+/* C's lines where sums are so short that the tile itself would ask for few of them. Inlined, since
+ * what does nothing but ask is left out by compilers. */
+ALWAYS_INLINE void prefetch_tile(const br_gemm_block *g, int64_t rows, const tile_out *out)
+{
+    for (int64_t i = (g->k + STEPS - 1) / STEPS; i < rows; i++) {
+        __builtin_prefetch(out->c + i * out->c_row, 1);
+        __builtin_prefetch(out->c + i * out->c_row + VECTOR, 1);
+    }
+}
+
+/* A times a panel of B. `places` are columns of C that do not lie side by side, or NULL. What
+ * `next` names is asked for, the one after the other. */
+static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row, tile_out out,
+                           const int64_t *places, prefetch next[2])
+{
+    const int vectors = out.columns > VECTOR ? 2 : 1;
+    const bool edge = !MASKS && out.columns % VECTOR != 0;
+    const bool packed = g->a_row == 1 && g->a_col == TILE_ROWS && b_row == TILE_COLUMNS &&
+                        out.columns == TILE_COLUMNS;
+    _Alignas(64) real sums[TILE_ROWS * TILE_COLUMNS];
+    const tile_out aside = { .c = sums, .c_row = TILE_COLUMNS, .columns = vectors * VECTOR };
+    const real *a = g->a;
+    for (int64_t left = g->m, rows; left > 0; left -= rows) {
+        const tile_height *height = height_within(left);
+        rows = height->rows;
+        tile_fn *multiply =
+            packed && rows == TILE_ROWS ? tile_packed : height->by_vectors[vectors - 1];
+        if (g->far)
+            prefetch_tile(g, rows, &out);
+        multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
+                 &next[next->runs == 0]);
+        if (places)
+            put_listed(&out, rows, sums, places);
+        else if (edge)
+            store_sums_at_edge(&out, rows, sums);
+        out.c += rows * out.c_row;
+        a += rows == TILE_ROWS ? g->a_tile : rows * g->a_row;
+    }
+}
+
+/* A panel whose elements are listed, packed into `panel`. */
+static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
+{
+    const int64_t *places = g->c_columns + j;
+    tile_out out = { .c = g->c,
+                     .c_row = g->c_row,
+                     .columns = g->n - j < TILE_COLUMNS ? g->n - j : TILE_COLUMNS,
+                     .accumulate = g->accumulate };
+    prefetch next[] = {
+        { 0 },
+        prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + out.columns) / g->n),
+    };
+    pack_listed(panel, out.columns, g->k, g->b, g->b_rows, g->b_columns + j);
+    if (places[out.columns - 1] - places[0] == out.columns - 1) {
+        out.c += places[0];
+        places = NULL;
+    }
+    multiply_panel(g, panel, TILE_COLUMNS, out, places, next);
+}
+
+/* Elements of B that stay in the first-level cache. */
+enum { SMALL_B = (32 << 10) / sizeof(real) };
+
+/* Columns of the panel at column j: where B's rows are loaded as they lie, whole vectors or, with
+ * masks, less than one. */
+static int64_t panel_columns(const br_gemm_block *g, int64_t j, bool in_place)
+{
+    int64_t left = g->n - j;
+    if (left >= TILE_COLUMNS)
+        return TILE_COLUMNS;
+    return in_place && left > VECTOR ? VECTOR : left;
+}
+
+static void gemm_block(const br_gemm_block *g)
+{
+    _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS + VECTOR];
+    for (int64_t j = 0; j < g->n && g->b_rows; j += TILE_COLUMNS)
+        multiply_listed(g, j, panel);
+    if (g->b_rows)
+        return;
+    /* Neither few rows nor what the first-level cache holds anyway earn the copy, if B's rows can
+     * be loaded as they are. */
+    const bool small = g->m <= 2 * TILE_ROWS || g->k * g->n <= SMALL_B;
+    const bool in_place = small && g->b_col == 1 && (MASKS || g->n % VECTOR == 0);
+    int64_t j = 0, columns;
+    if (g->m == 1 && g->b_col == 1 && g->k * g->n > SMALL_B)
+        j = gemm_row(g);
+    else if (in_place)
+        j = gemm_wide(g);
+    for (; j < g->n; j += columns) {
+        columns = panel_columns(g, j, in_place);
+        tile_out out = { .c = (real *)g->c + j,
+                         .c_row = g->c_row,
+                         .columns = columns,
+                         .bias = g->bias ? (const real *)g->bias + j : NULL,
+                         .accumulate = g->accumulate };
+        const real *b = (const real *)g->b + j * g->b_col;
+        const int64_t left = g->n - j - columns;
+        prefetch next[] = {
+            prefetch_panel(g, b + columns * g->b_col, left < TILE_COLUMNS ? left : TILE_COLUMNS),
+            prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + columns) / g->n),
+        };
+        if (in_place) {
+            multiply_panel(g, b, g->b_row, out, NULL, next);
+        } else {
+            pack_panel(panel, columns, g->k, b, g->b_row, g->b_col);
+            multiply_panel(g, panel, TILE_COLUMNS, out, NULL, next);
+        }
+    }
+}
+
+#endif
