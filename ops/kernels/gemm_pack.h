@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 #include <string.h>
-#if defined(__AVX512F__)
+#if defined(__AVX__)
 #    include <immintrin.h>
 #endif
 

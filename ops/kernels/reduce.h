@@ -12,20 +12,16 @@
 #include <math.h>
 #include <string.h>
 
-/* Vectors of one size for all instruction sets, so that all add in the same order; the compiler
- * makes them of what there is. Functions take them by address: by value they would have another
- * calling convention with each instruction set. */
-typedef real lanes __attribute__((vector_size(64)));
-typedef real lanes_at __attribute__((vector_size(64), aligned(sizeof(real)), may_alias));
+/* Sums go by as many lanes for all instruction sets, so that all add in the same order: LANES of
+ * them, which are several vectors of the narrower sets. */
+enum { LANES = 64 / sizeof(real), PARTS = LANES / VECTOR };
 
-enum { LANES = sizeof(lanes) / sizeof(real) };
+typedef double wide __attribute__((vector_size(VECTOR_BYTES)));
 
-typedef double wide_lanes __attribute__((vector_size(LANES * sizeof(double))));
+typedef real half_at
+    __attribute__((vector_size(VECTOR_BYTES / 2), aligned(sizeof(real)), may_alias));
 
-ALWAYS_INLINE void load_lanes(lanes *v, const real *x)
-{
-    *v = *(const lanes_at *)x;
-}
+enum { WIDE = VECTOR_BYTES / sizeof(double), WIDES = LANES / WIDE };
 
 ALWAYS_INLINE const real *element(const br_fold *f, int64_t row, int64_t column)
 {
@@ -70,13 +66,75 @@ ALWAYS_INLINE double sum_few(const real *x, int64_t n)
     return sum;
 }
 
-/* a + b, of two vectors that lie behind each other. */
-ALWAYS_INLINE void load_pair(lanes *sum, const real *x)
+ALWAYS_INLINE vec sum_of_two(const real *x)
 {
-    lanes next;
-    load_lanes(sum, x);
-    load_lanes(&next, x + LANES);
-    *sum += next;
+    return *(const vec_at *)x + *(const vec_at *)(x + LANES);
+}
+
+/* The sum of a vector each of so many neighbouring runs of LANES elements: 1, 2 or 8. */
+ALWAYS_INLINE vec sum_of_runs(const real *x, int runs)
+{
+    if (runs == 1)
+        return *(const vec_at *)x;
+    if (runs == 2)
+        return sum_of_two(x);
+    return (sum_of_two(x) + sum_of_two(x + 2 * LANES)) +
+           (sum_of_two(x + 4 * LANES) + sum_of_two(x + 6 * LANES));
+}
+
+#ifndef BR_KERNEL_F64
+/* The compiler would make it of smaller vectors. */
+ALWAYS_INLINE wide widened(half_at v)
+{
+#    if defined(__AVX512F__)
+    return (wide)_mm512_cvtps_pd((__m256)v);
+#    elif defined(__AVX__)
+    return (wide)_mm256_cvtps_pd((__m128)v);
+#    else
+    return __builtin_convertvector(v, wide);
+#    endif
+}
+#endif
+
+/* Adds a vector to as many sums in double. */
+ALWAYS_INLINE void add_widened(wide *sum, vec v)
+{
+#ifdef BR_KERNEL_F64
+    sum[0] += v;
+#else
+    real part[VECTOR];
+    *(vec_at *)part = v;
+    UNROLLED
+    for (int i = 0; i < 2; i++)
+        sum[i] += widened(*(const half_at *)(part + i * WIDE));
+#endif
+}
+
+ALWAYS_INLINE void add_runs(wide *sum, const real *x, int runs)
+{
+    UNROLLED
+    for (int p = 0; p < PARTS; p++)
+        add_widened(sum + p * WIDES / PARTS, sum_of_runs(x + p * VECTOR, runs));
+}
+
+/* The sum of all lanes: the upper half is added to the lower one again and again. */
+ALWAYS_INLINE double sum_of_wides(wide *sum)
+{
+    UNROLLED
+    for (int count = WIDES / 2; count > 0; count /= 2) {
+        UNROLLED
+        for (int i = 0; i < count; i++)
+            sum[i] += sum[i + count];
+    }
+    double lane[WIDE];
+    memcpy(lane, sum, sizeof lane);
+    UNROLLED
+    for (int count = WIDE / 2; count > 0; count /= 2) {
+        UNROLLED
+        for (int i = 0; i < count; i++)
+            lane[i] += lane[i + count];
+    }
+    return lane[0];
 }
 
 FOR_SPEED static void sum_run(const real *x, int64_t n, br_accumulator *value)
@@ -85,34 +143,20 @@ FOR_SPEED static void sum_run(const real *x, int64_t n, br_accumulator *value)
         value->f += sum_few(x, n);
         return;
     }
-    lanes a, b, c, d;
-    wide_lanes sum = { 0 };
+    wide sum[WIDES];
+    UNROLLED
+    for (int i = 0; i < WIDES; i++)
+        sum[i] = (wide){ 0 };
     int64_t i = 0;
-    for (; i + 8 * LANES <= n; i += 8 * LANES) {
-        load_pair(&a, x + i);
-        load_pair(&b, x + i + 2 * LANES);
-        load_pair(&c, x + i + 4 * LANES);
-        load_pair(&d, x + i + 6 * LANES);
-        sum += __builtin_convertvector((a + b) + (c + d), wide_lanes);
-    }
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        load_pair(&a, x + i);
-        sum += __builtin_convertvector(a, wide_lanes);
-    }
+    for (; i + 8 * LANES <= n; i += 8 * LANES)
+        add_runs(sum, x + i, 8);
+    for (; i + 2 * LANES <= n; i += 2 * LANES)
+        add_runs(sum, x + i, 2);
     if (i + LANES <= n) {
-        load_lanes(&a, x + i);
-        sum += __builtin_convertvector(a, wide_lanes);
+        add_runs(sum, x + i, 1);
         i += LANES;
     }
-    double lane[LANES];
-    memcpy(lane, &sum, sizeof lane);
-    UNROLLED
-    for (int width = LANES / 2; width > 0; width /= 2) {
-        UNROLLED
-        for (int k = 0; k < width; k++)
-            lane[k] += lane[k + width];
-    }
-    value->f += lane[0] + sum_few(x + i, n - i);
+    value->f += sum_of_wides(sum) + sum_few(x + i, n - i);
 }
 
 /* Adds `count` rows, 1, 2, 4 or 8, whose columns lie side by side. */
