@@ -183,23 +183,25 @@ static void muon_update(int64_t n, void *param, const void *grad, const void *di
     })
 }
 
-/* Lanes that are summed apart, so that the order does not depend on the instruction set. */
-enum { NORM_LANES = 16 };
-
-static double sum_squares(int64_t n, const void *values)
+/* By LANES sums, so that the order does not depend on the instruction set. */
+FOR_SPEED static double sum_squares(int64_t n, const void *values)
 {
     const real *x = values;
-    double lane[NORM_LANES] = { 0 }, sum = 0;
+    wide sums[WIDES];
+    UNROLLED
+    for (int k = 0; k < WIDES; k++)
+        sums[k] = (wide){ 0 };
     int64_t i = 0;
-    for (; i + NORM_LANES <= n; i += NORM_LANES) {
-        INDEPENDENT
-        for (int k = 0; k < NORM_LANES; k++)
-            lane[k] += (double)x[i + k] * (double)x[i + k];
+    for (; i + LANES <= n; i += LANES) {
+        UNROLLED
+        for (int k = 0; k < WIDES; k++) {
+            const wide v = load_wide(x + i + k * WIDE);
+            sums[k] += v * v;
+        }
     }
-    for (int k = 0; i < n; i++, k++)
-        lane[k] += (double)x[i] * (double)x[i];
-    for (int k = 0; k < NORM_LANES; k++)
-        sum += lane[k];
+    double sum = sum_of_wides(sums);
+    for (; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
     return sum;
 }
 
@@ -213,16 +215,16 @@ ALWAYS_INLINE real larger_abs(real most, real x)
 static double max_abs(int64_t n, const void *values)
 {
     const real *x = values;
-    real lane[NORM_LANES] = { 0 }, most = 0;
+    real lane[LANES] = { 0 }, most = 0;
     int64_t i = 0;
-    for (; i + NORM_LANES <= n; i += NORM_LANES) {
+    for (; i + LANES <= n; i += LANES) {
         INDEPENDENT
-        for (int k = 0; k < NORM_LANES; k++)
+        for (int k = 0; k < LANES; k++)
             lane[k] = larger_abs(lane[k], x[i + k]);
     }
     for (; i < n; i++)
         most = larger_abs(most, x[i]);
-    for (int k = 0; k < NORM_LANES; k++)
+    for (int k = 0; k < LANES; k++)
         most = larger_abs(most, lane[k]);
     return (double)most;
 }

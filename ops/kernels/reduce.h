@@ -82,32 +82,29 @@ ALWAYS_INLINE vec sum_of_runs(const real *x, int runs)
            (sum_of_two(x + 4 * LANES) + sum_of_two(x + 6 * LANES));
 }
 
-#ifndef BR_KERNEL_F64
-/* The compiler would make it of smaller vectors. */
-ALWAYS_INLINE wide widened(half_at v)
+/* As many elements as a vector has in double. Of other vectors than these the compiler would make
+ * smaller ones. */
+ALWAYS_INLINE wide load_wide(const real *x)
 {
-#    if defined(__AVX512F__)
-    return (wide)_mm512_cvtps_pd((__m256)v);
-#    elif defined(__AVX__)
-    return (wide)_mm256_cvtps_pd((__m128)v);
-#    else
-    return __builtin_convertvector(v, wide);
-#    endif
-}
+#if defined(BR_KERNEL_F64)
+    return *(const vec_at *)x;
+#elif defined(__AVX512F__)
+    return (wide)_mm512_cvtps_pd((__m256) * (const half_at *)x);
+#elif defined(__AVX__)
+    return (wide)_mm256_cvtps_pd((__m128) * (const half_at *)x);
+#else
+    return __builtin_convertvector(*(const half_at *)x, wide);
 #endif
+}
 
 /* Adds a vector to as many sums in double. */
 ALWAYS_INLINE void add_widened(wide *sum, vec v)
 {
-#ifdef BR_KERNEL_F64
-    sum[0] += v;
-#else
     real part[VECTOR];
     *(vec_at *)part = v;
     UNROLLED
-    for (int i = 0; i < 2; i++)
-        sum[i] += widened(*(const half_at *)(part + i * WIDE));
-#endif
+    for (int i = 0; i < WIDES / PARTS; i++)
+        sum[i] += load_wide(part + i * WIDE);
 }
 
 ALWAYS_INLINE void add_runs(wide *sum, const real *x, int runs)
