@@ -400,6 +400,9 @@ void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *conte
 /* For a thread that works beside the program's own: its loops run in it alone from now on, and
  * never keep those of others from being shared. */
 void br__work_alone(void);
+/* For a thread that waits for another: between its looks, of which this is number i, it pauses, and
+ * after many of them gives way to others. */
+void br__linger(int i);
 /* Elements that one task should take of a loop whose elements are cheap. */
 enum { BR_GRAIN = 32768 };
 /* What pieces of rows are a multiple of, in elements: whole vectors and cache lines. */

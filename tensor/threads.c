@@ -104,8 +104,7 @@ static struct {
 
 static _Thread_local bool in_task;
 
-/* Between looks, of which this is number i. */
-static void linger(int i)
+void br__linger(int i)
 {
     if (i >= LOOKS) {
         sched_yield();
@@ -172,7 +171,7 @@ static uint64_t wait_for_round(uint64_t seen)
         uint64_t round = atomic_load(&pool.round);
         if (round != seen)
             return round;
-        linger(i);
+        br__linger(i);
     }
     pthread_mutex_lock(&pool.lock);
     atomic_fetch_add(&pool.sleepers, 1);
@@ -260,7 +259,7 @@ static void run_shared(const loop *l)
     take_tasks(0);
     atomic_store(&pool.open, false);
     for (int i = 0; atomic_load(&pool.inside) > 0; i++)
-        linger(i);
+        br__linger(i);
 }
 
 static void run(int64_t n, void (*task)(void *context, int64_t i), void *context)

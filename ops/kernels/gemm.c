@@ -4,6 +4,7 @@
  * and large A are packed. Since an element of C is the same sum in whichever piece it lies, the cut
  * may go by the number of threads. BLIS makes no such promise and gets a cut that goes by sizes. */
 #include "ops/kernels/gemm.h"
+#include "ops/kernels/gemm_share.h"
 #include "ops/kernels/kernels.h"
 #include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
@@ -13,6 +14,7 @@
 
 /* In multiplications; measured. */
 static const double SERIAL_WORK = 3 << 16; /* below it a second thread costs more than it gives */
+static const double TEAM_WORK = 1 << 16;   /* at least, where teams are more than threads */
 static const double BLIS_WORK = 1 << 18;
 enum {
     L1_BYTES = 64 << 10,     /* A that is larger is worth packing */
@@ -21,6 +23,7 @@ enum {
     SPREAD_PANELS = 12,      /* of B that make a copy of A worth while where it could do without */
     PACKING_COST = 32,       /* of an element, in multiplications */
     BLIS_PIECES = 8,
+    TEAMS_PER_THREAD = 8,
     FEW_DOTS = 12,          /* rows or columns of C that are multiplied by dot products */
     DOT_SQUARE_LENGTH = 48, /* products in a sum where there are few rows and few columns */
 };
@@ -37,6 +40,7 @@ typedef struct job {
     int64_t block_rows, depth;       /* of A that is packed at a time; products summed in one go */
     bool far;                        /* more memory than the second-level cache holds */
     char *buffers;                   /* for packed A, one a team; NULL: A is used as it lies */
+    br_gemm_team *shared;            /* one a team; NULL: they do not help each other */
 } job;
 
 /* Part of one product: rows and columns of C. */
@@ -45,6 +49,7 @@ typedef struct piece {
     char *c;
     int64_t row, row_end, column, column_end;
     void *buffer;
+    br_gemm_team *team; /* or NULL */
 } piece;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -162,7 +167,10 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
         block.a_row = 1;
         block.a_col = height;
     }
-    j->kernels->gemm_block(&block);
+    if (p->team)
+        br__gemm_share(p->team, j->kernels, &block);
+    else
+        j->kernels->gemm_block(&block);
 }
 
 static void multiply_by_tiles(const job *j, const piece *p)
@@ -252,7 +260,7 @@ static int64_t part_start(int64_t length, int64_t unit, int64_t i, int64_t parts
 }
 
 /* Piece number i: of one of the batch's products. */
-static void run_piece(const job *j, int64_t i, void *buffer)
+static void run_piece(const job *j, int64_t i, void *buffer, br_gemm_team *team)
 {
     const br_gemm *g = j->g;
     int64_t row = i % j->row_parts, column = i / j->row_parts % j->column_parts;
@@ -272,7 +280,8 @@ static void run_piece(const job *j, int64_t i, void *buffer)
                 .row_end = part_start(g->m, height, row + 1, j->row_parts),
                 .column = part_start(g->n, width, column, j->column_parts),
                 .column_end = part_start(g->n, width, column + 1, j->column_parts),
-                .buffer = buffer };
+                .buffer = buffer,
+                .team = team };
     if (p.row < p.row_end && p.column < p.column_end)
         j->multiply(j, &p);
 }
@@ -283,8 +292,13 @@ static void run_team(void *context, int64_t team)
     const job *j = context;
     const int64_t pieces = batches(j->g) * j->row_parts * j->column_parts;
     void *buffer = j->buffers ? j->buffers + team * buffer_bytes(j) : NULL;
+    br_gemm_team *own = j->shared ? j->shared + team : NULL;
+    if (own)
+        br__gemm_team_begins(own);
     for (int64_t i = pieces * team / j->teams; i < pieces * (team + 1) / j->teams; i++)
-        run_piece(j, i, buffer);
+        run_piece(j, i, buffer, own);
+    if (own)
+        br__gemm_team_ends(own, j->kernels, j->shared, j->teams);
 }
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
@@ -342,6 +356,16 @@ static bool wants_packing(const job *j)
            j->block_rows * min64(j->depth, g->k) * j->size >= L1_BYTES;
 }
 
+/* Teams without memory of their own are more than the threads: who has run all of theirs takes
+ * whole ones of the others'. */
+static void split_teams(job *j)
+{
+    const int64_t n = batches(j->g), pieces = n * j->row_parts * j->column_parts;
+    const int64_t worth = (int64_t)((double)n * work(j->g) / TEAM_WORK);
+    if (j->teams > 1)
+        j->teams = max64(j->teams, min64(min64(pieces, worth), TEAMS_PER_THREAD * j->teams));
+}
+
 static bool run(job *j)
 {
     cut_for_threads(j);
@@ -350,16 +374,20 @@ static bool run(job *j)
     j->block_rows = even_step(ratio(j->g->m, j->row_parts), BLOCK_BYTES / (j->depth * j->size),
                               j->kernels->gemm_rows);
     if (!wants_packing(j)) {
+        split_teams(j);
         br__parallel(j->teams, run_team, j);
         return true;
     }
     br_extent *extent;
-    size_t bytes = (size_t)(j->teams * buffer_bytes(j));
-    j->buffers = br__block_alloc("gemm", bytes, &extent);
-    if (!j->buffers)
+    const size_t shared = j->teams > 1 ? (size_t)j->teams * sizeof *j->shared : 0;
+    const size_t bytes = shared + (size_t)(j->teams * buffer_bytes(j));
+    void *block = br__block_alloc("gemm", bytes, &extent);
+    if (!block)
         return false;
+    j->buffers = (char *)block + shared;
+    j->shared = shared > 0 ? memset(block, 0, shared) : NULL;
     br__parallel(j->teams, run_team, j);
-    br__block_free(j->buffers, bytes, extent);
+    br__block_free(block, bytes, extent);
     return true;
 }
 

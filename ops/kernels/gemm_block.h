@@ -99,28 +99,16 @@ static int64_t panel_columns(const br_gemm_block *g, int64_t j, bool in_place)
     return in_place && left > VECTOR ? VECTOR : left;
 }
 
-static void gemm_block(const br_gemm_block *g)
+/* The panels of columns j .. end - 1. */
+static void multiply_columns(const br_gemm_block *g, int64_t j, int64_t end, bool in_place,
+                             real *panel)
 {
-    _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS + VECTOR];
-    for (int64_t j = 0; j < g->n && g->b_rows; j += TILE_COLUMNS)
-        multiply_listed(g, j, panel);
-    if (g->b_rows)
-        return;
-    /* Neither few rows nor what the first-level cache holds anyway earn the copy, if B's rows can
-     * be loaded as they are. */
-    const bool small = g->m <= 2 * TILE_ROWS || g->k * g->n <= SMALL_B;
-    const bool in_place = small && g->b_col == 1 && (MASKS || g->n % VECTOR == 0);
-    int64_t j = 0, columns;
-    if (g->m == 1 && g->b_col == 1 && g->k * g->n > SMALL_B)
-        j = gemm_row(g);
-    else if (in_place)
-        j = gemm_wide(g);
-    for (; j < g->n; j += columns) {
+    for (int64_t columns; j < end; j += columns) {
         columns = panel_columns(g, j, in_place);
         tile_out out = { .c = (real *)g->c + j,
                          .c_row = g->c_row,
                          .columns = columns,
-                         .bias = g->bias ? (const real *)g->bias + j : NULL,
+                         .bias = bias_from(g, j),
                          .accumulate = g->accumulate };
         const real *b = (const real *)g->b + j * g->b_col;
         const int64_t left = g->n - j - columns;
@@ -134,6 +122,34 @@ static void gemm_block(const br_gemm_block *g)
             pack_panel(panel, columns, g->k, b, g->b_row, g->b_col);
             multiply_panel(g, panel, TILE_COLUMNS, out, NULL, next);
         }
+    }
+}
+
+/* Where the next panel begins: at j, or, if several threads share the block, where none began. */
+static int64_t take_panel(const br_gemm_block *g, int64_t j)
+{
+    return g->taken ? atomic_fetch_add_explicit(g->taken, TILE_COLUMNS, memory_order_relaxed) : j;
+}
+
+static void gemm_block(const br_gemm_block *g)
+{
+    _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS + VECTOR];
+    /* Neither few rows nor what the first-level cache holds anyway earn the copy, if B's rows can
+     * be loaded as they are. */
+    const bool small = g->m <= 2 * TILE_ROWS || g->k * g->n <= SMALL_B;
+    const bool by_rows = g->b_col == 1 && !g->b_rows;
+    const bool in_place = by_rows && small && (MASKS || g->n % VECTOR == 0);
+    int64_t j = 0, end;
+    if (by_rows && g->m == 1 && g->k * g->n > SMALL_B)
+        j = gemm_row(g);
+    else if (in_place)
+        j = gemm_wide(g);
+    for (; (j = take_panel(g, j)) < g->n; j = end) {
+        end = j + TILE_COLUMNS < g->n ? j + TILE_COLUMNS : g->n;
+        if (g->b_rows)
+            multiply_listed(g, j, panel);
+        else
+            multiply_columns(g, j, end, in_place, panel);
     }
 }
 

@@ -16,8 +16,6 @@
 
 #if defined(__AVX512F__)
 enum { TILE_ROWS = 12, STEPS = 16 };
-#elif defined(__AVX__)
-enum { TILE_ROWS = 6, STEPS = 32 };
 #else
 enum { TILE_ROWS = 6, STEPS = 32 };
 #endif
@@ -45,6 +43,12 @@ typedef real vec_at __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(rea
 typedef real quad __attribute__((vector_size(4 * sizeof(real))));
 typedef real quad_at
     __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+/* The bias of column j on, or NULL. */
+static inline const real *bias_from(const br_gemm_block *g, int64_t j)
+{
+    return g->bias ? (const real *)g->bias + j : NULL;
+}
 
 /* ---- Parts of vectors ------------------------------------------------------------------------ */
 

@@ -59,7 +59,7 @@ static int64_t gemm_row(const br_gemm_block *g)
         for (; k > 0; k--, a += g->a_col, b += g->b_row)
             add_b_rows(1, g, a, b, vectors, sum);
         real *c = (real *)g->c + from;
-        const real *bias = g->bias ? (const real *)g->bias + from : NULL;
+        const real *bias = bias_from(g, from);
         for (int64_t j = 0; j < vectors; j++, c += VECTOR)
             put_sum(g, (vec_at *)c, bias ? bias + j * VECTOR : NULL, sum[j]);
     }
@@ -145,7 +145,7 @@ static int64_t gemm_wide(const br_gemm_block *g)
     int64_t j = 0;
     for (; j + WIDE_COLUMNS <= g->n; j += WIDE_COLUMNS) {
         const real *a = g->a, *b = (const real *)g->b + j;
-        const real *bias = g->bias ? (const real *)g->bias + j : NULL;
+        const real *bias = bias_from(g, j);
         real *c = (real *)g->c + j;
         for (int64_t i = 0, rows; i < g->m; i += rows) {
             rows = g->m - i < step ? g->m - i : step;

@@ -12,6 +12,7 @@
 
 #include "tensor/loop.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -186,6 +187,9 @@ typedef struct br_gemm_block {
     const int64_t *b_rows, *b_columns, *c_columns; /* or NULL */
     bool accumulate, far;                          /* far: C is not in the second-level cache */
     br_runs next; /* what A will be the next time, asked for meanwhile */
+    /* Columns that were begun, by whichever thread: each takes the next panel from here. NULL: the
+     * caller does all. */
+    atomic_int_fast64_t *taken;
 } br_gemm_block;
 
 /* A table of their own: it is worth more builds than the rest is. */

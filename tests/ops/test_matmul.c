@@ -351,6 +351,9 @@ Test(matmul, same_bits_for_any_number_of_threads)
                           br_randn(BR_SHAPE(50), dtype));
             check_threads(br_randn(BR_SHAPE(3, 90, 70), dtype),
                           br_randn(BR_SHAPE(3, 70, 41), dtype), NULL);
+            /* packed, in three runs of k; threads help each other */
+            check_threads(operand(BR_SHAPE(300, 700), dtype, TRANSPOSED),
+                          br_randn(BR_SHAPE(333, 700), dtype), br_randn(BR_SHAPE(333), dtype));
             check_threads(br_randn(BR_SHAPE(2000, 70), dtype), br_randn(BR_SHAPE(70, 9), dtype),
                           NULL);
             check_threads(br_randn(BR_SHAPE(7, 531), dtype),
