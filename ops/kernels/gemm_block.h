@@ -138,7 +138,7 @@ static void gemm_block(const br_gemm_block *g)
      * be loaded as they are. */
     const bool small = g->m <= 2 * TILE_ROWS || g->k * g->n <= SMALL_B;
     const bool by_rows = g->b_col == 1 && !g->b_rows;
-    const bool in_place = by_rows && small && (MASKS || g->n % VECTOR == 0);
+    const bool in_place = by_rows && (small || few_steps(g)) && (MASKS || g->n % VECTOR == 0);
     int64_t j = 0, end;
     if (by_rows && g->m == 1 && g->k * g->n > SMALL_B)
         j = gemm_row(g);

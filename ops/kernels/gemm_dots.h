@@ -138,71 +138,56 @@ static void dots_all(const dot_block *at, int64_t k, int64_t count, vec *sum)
     add_dots(DOT_ROWS, DOT_COLUMNS, at, k, count, sum);
 }
 
-/* Which rows of C a block has, and which columns: every column_step-th. */
-typedef struct dot_place {
-    int64_t row, rows, column, columns, column_step;
-} dot_place;
-
-/* Sums of row i go to C. */
-ALWAYS_INLINE void store_sums(const br_gemm_block *g, const dot_place *at, int64_t i,
-                              const real *sum)
+/* Sums of row i go to C. Columns are `apart`; 1 is known when it is inlined. */
+ALWAYS_INLINE void store_sums(const br_gemm_block *g, int64_t i, int64_t j, const real *sum,
+                              int64_t columns, int64_t apart)
 {
-    real *to = (real *)g->c + i * g->c_row + at->column;
-    const real *bias = bias_from(g, at->column);
-    if (at->column_step > 1) {
-        for (int64_t j = 0; j < at->columns; j++, to += at->column_step) {
-            const real v = bias ? sum[j] + bias[j * at->column_step] : sum[j];
+    real *to = (real *)g->c + i * g->c_row + j;
+    if (apart > 1) {
+        for (int64_t c = 0; c < columns; c++, j += apart, to += apart) {
+            const real v = g->bias ? sum[c] + ((const real *)g->bias)[j] : sum[c];
             *to = g->accumulate ? v + *to : v;
         }
         return;
     }
-    vec v = load_part(sum, at->columns);
-    if (bias)
-        v += load_part(bias, at->columns);
+    vec v = load_part(sum, columns);
+    if (g->bias)
+        v += load_part((const real *)g->bias + j, columns);
     if (g->accumulate)
-        v += load_part(to, at->columns);
-    store_part(to, v, at->columns);
+        v += load_part(to, columns);
+    store_part(to, v, columns);
 }
 
-static void multiply_dots(const br_gemm_block *g, const dot_place *place)
+/* Rows of C from i on, columns j, j + apart, ... */
+ALWAYS_INLINE void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j, int64_t columns,
+                                 int64_t apart)
 {
-    const int64_t rows = place->rows, columns = place->columns;
-    const real *row = (const real *)g->a + place->row * g->a_row;
-    const real *column = (const real *)g->b + place->column * g->b_col;
+    const int64_t rows = g->m - i < DOT_ROWS ? g->m - i : DOT_ROWS;
+    const real *row = (const real *)g->a + i * g->a_row;
+    const real *column = (const real *)g->b + j * g->b_col;
     dot_block at;
     UNROLLED
     for (int r = 0; r < DOT_ROWS; r++, row += r < rows ? g->a_row : 0)
         at.row[r] = row;
     UNROLLED
-    for (int c = 0; c < DOT_COLUMNS; c++)
-        at.column[c] = column + (c < columns ? c : columns - 1) * place->column_step * g->b_col;
+    for (int c = 0; c < DOT_COLUMNS; c++, column += c < columns ? apart * g->b_col : 0)
+        at.column[c] = column;
     vec sum[DOT_VECTORS] = { 0 };
     dots_fn *dots = rows > 1 ? dots_all : columns > 1 ? dots_1 : dot_1;
     for (int64_t k = 0; k < g->k; k += DOT_RUN)
         dots(&at, k, g->k - k < DOT_RUN ? g->k - k : DOT_RUN, sum);
     for (int64_t r = 0; r < rows; r++)
-        store_sums(g, place, place->row + r, (const real *)sum + r * DOT_COLUMNS);
+        store_sums(g, i + r, j, (const real *)sum + r * DOT_COLUMNS, columns, apart);
 }
 
-/* All rows by the columns of a block. */
-static void multiply_rows(const br_gemm_block *g, dot_place at)
+static void dots_beside(const br_gemm_block *g, int64_t i, int64_t j)
 {
-    for (at.row = 0; at.row < g->m; at.row += DOT_ROWS) {
-        at.rows = g->m - at.row < DOT_ROWS ? g->m - at.row : DOT_ROWS;
-        multiply_dots(g, &at);
-    }
+    multiply_dots(g, i, j, g->n - j < DOT_COLUMNS ? g->n - j : DOT_COLUMNS, 1);
 }
 
-/* All columns from at.column on by the rows of a block. */
-static void multiply_rest(const br_gemm_block *g, dot_place at, bool all_rows)
+static void dots_apart(const br_gemm_block *g, int64_t i, int64_t j, int64_t apart)
 {
-    for (; at.column < g->n; at.column += DOT_COLUMNS) {
-        at.columns = g->n - at.column < DOT_COLUMNS ? g->n - at.column : DOT_COLUMNS;
-        if (all_rows)
-            multiply_rows(g, at);
-        else
-            multiply_dots(g, &at);
-    }
+    multiply_dots(g, i, j, DOT_COLUMNS, apart);
 }
 
 /* What there is less of is walked inside, so that it stays in the caches. Columns of a large B are
@@ -211,22 +196,19 @@ static void multiply_rest(const br_gemm_block *g, dot_place at, bool all_rows)
  * for 11). */
 static void gemm_dots(const br_gemm_block *g)
 {
-    dot_place at = { .columns = DOT_COLUMNS, .column_step = 1 };
     if (g->m > g->n) {
-        for (at.row = 0; at.row < g->m; at.row += DOT_ROWS) {
-            at.rows = g->m - at.row < DOT_ROWS ? g->m - at.row : DOT_ROWS;
-            multiply_rest(g, at, false);
-        }
+        for (int64_t i = 0; i < g->m; i += DOT_ROWS)
+            for (int64_t j = 0; j < g->n; j += DOT_COLUMNS)
+                dots_beside(g, i, j);
         return;
     }
-    if (g->n * g->k > LARGE_B) {
-        at.column_step = g->n / DOT_COLUMNS;
-        for (; at.column < at.column_step; at.column++)
-            multiply_rows(g, at);
-        at.column *= DOT_COLUMNS;
-    }
-    at.column_step = 1;
-    multiply_rest(g, at, true);
+    const int64_t apart = g->n * g->k > LARGE_B ? g->n / DOT_COLUMNS : 0;
+    for (int64_t j = 0; j < apart; j++)
+        for (int64_t i = 0; i < g->m; i += DOT_ROWS)
+            dots_apart(g, i, j, apart);
+    for (int64_t j = apart * DOT_COLUMNS; j < g->n; j += DOT_COLUMNS)
+        for (int64_t i = 0; i < g->m; i += DOT_ROWS)
+            dots_beside(g, i, j);
 }
 
 #endif

@@ -196,18 +196,23 @@ ALWAYS_INLINE void tile(int rows, int vectors, int unroll, int64_t k, const real
 typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
                      int64_t b_row, const tile_out *out, prefetch *next);
 
-/* Heights of tiles, the last one TILE_ROWS. Where there are few, the rows that are left below the
- * last whole tile are several lower ones. */
+/* Heights of tiles, and for each number of rows, up to TILE_ROWS, the height of the first of those
+ * that they are cut into. */
 /* clang-format off */
 #if defined(BR_KERNEL_SMALL) && defined(__AVX512F__)
 #    define EACH_HEIGHT(TILE) TILE(1) TILE(3) TILE(6) TILE(12)
+#    define EACH_COUNT(TILE) TILE(1) TILE(1) TILE(3) TILE(3) TILE(3) TILE(6) \
+                             TILE(6) TILE(6) TILE(6) TILE(6) TILE(6) TILE(12)
 #elif defined(BR_KERNEL_SMALL)
 #    define EACH_HEIGHT(TILE) TILE(1) TILE(3) TILE(6)
+#    define EACH_COUNT(TILE) TILE(1) TILE(1) TILE(3) TILE(3) TILE(3) TILE(6)
 #elif defined(__AVX512F__)
-#    define EACH_HEIGHT(TILE) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) \
-                              TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12)
+#    define EACH_HEIGHT(TILE) TILE(1) TILE(2) TILE(3) TILE(4) TILE(6) TILE(8) TILE(12)
+#    define EACH_COUNT(TILE) TILE(1) TILE(2) TILE(3) TILE(4) TILE(3) TILE(6) \
+                             TILE(4) TILE(8) TILE(6) TILE(6) TILE(8) TILE(12)
 #else
 #    define EACH_HEIGHT(TILE) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
+#    define EACH_COUNT(TILE) EACH_HEIGHT(TILE)
 #endif
 /* clang-format on */
 
@@ -240,16 +245,12 @@ typedef struct tile_height {
     int64_t rows;
     tile_fn *by_vectors[2];
 } tile_height;
-static const tile_height heights[] = { EACH_HEIGHT(TILE_ENTRY) };
+static const tile_height heights[TILE_ROWS] = { EACH_COUNT(TILE_ENTRY) };
 
-/* The highest tile of at most so many rows. */
+/* The next tile's where so many rows are left. */
 static const tile_height *height_within(int64_t rows)
 {
-    const int64_t count = sizeof heights / sizeof *heights;
-    const tile_height *h = &heights[(rows < count ? rows : count) - 1];
-    while (count < TILE_ROWS && h->rows > rows)
-        h--;
-    return h;
+    return &heights[(rows < TILE_ROWS ? rows : TILE_ROWS) - 1];
 }
 
 #endif

@@ -8,16 +8,22 @@
 #ifndef BR_KERNELS_GEMM_WIDE_H
 #define BR_KERNELS_GEMM_WIDE_H
 
-#include "ops/kernels/gemm_pack.h"
+#include "ops/kernels/gemm_tile.h"
 
-/* A vector of sums goes to C. */
-ALWAYS_INLINE void put_sum(const br_gemm_block *g, vec_at *to, const real *bias, vec sum)
+/* What C will be where a vector of sums goes. */
+ALWAYS_INLINE vec finished(const br_gemm_block *g, const real *c, const real *bias, vec sum)
 {
     if (g->accumulate)
-        sum = *to + sum;
+        sum = *(const vec_at *)c + sum;
     if (bias)
         sum += *(const vec_at *)bias;
-    *to = sum;
+    return sum;
+}
+
+/* Sums so short that writing a C that no cache holds takes longer. */
+static bool few_steps(const br_gemm_block *g)
+{
+    return MASKS && g->far && g->k <= 8;
 }
 
 /* ---- One row --------------------------------------------------------------------------------- */
@@ -61,7 +67,7 @@ static int64_t gemm_row(const br_gemm_block *g)
         real *c = (real *)g->c + from;
         const real *bias = bias_from(g, from);
         for (int64_t j = 0; j < vectors; j++, c += VECTOR)
-            put_sum(g, (vec_at *)c, bias ? bias + j * VECTOR : NULL, sum[j]);
+            *(vec_at *)c = finished(g, c, bias ? bias + j * VECTOR : NULL, sum[j]);
     }
     return columns;
 }
@@ -74,13 +80,38 @@ enum {
     WIDE_ROWS = 6,
     WIDE_VECTORS = 4,
     WIDE_COLUMNS = WIDE_VECTORS * VECTOR,
-    FEW_ROWS = 3, /* wait for memory: B's lines are asked for, so many steps AHEAD */
-    AHEAD = 8,
+    FAR_STEPS = 32, /* along k that are made at a time where B lies in memory */
+    FAR_SUMS = 96,  /* rows of tiles that are kept meanwhile */
 };
 
-/* `rows` is a constant after inlining. */
+/* What a tile of a B that lies in memory has beside its place: where the sums come from, if not
+ * from 0, and where they go, if not to C; and what is asked for, as many lines as are read. */
+typedef struct far_part {
+    int64_t k;
+    vec (*from)[WIDE_VECTORS], (*to)[WIDE_VECTORS];
+    prefetch *next;
+} far_part;
+
+/* As many as a row of a tile has, all in one run. */
+ALWAYS_INLINE void prefetch_lines(prefetch *p)
+{
+    if (p->runs == 0)
+        return;
+    UNROLLED
+    for (int v = 0; v < WIDE_VECTORS; v++)
+        __builtin_prefetch(p->at + v * 64, 0, 2);
+    p->at += WIDE_VECTORS * 64;
+    if (p->at >= p->end) {
+        p->end += p->step;
+        p->at = p->end - p->bytes;
+        p->runs--;
+    }
+}
+
+/* `rows` and whether `part` is NULL are constants after inlining. With `stream` C goes past the
+ * caches. */
 ALWAYS_INLINE void wide_tile(int rows, const br_gemm_block *g, const real *a, const real *b,
-                             real *c, const real *bias)
+                             real *c, const real *bias, bool stream, const far_part *part)
 {
     const int64_t a_row = g->a_row, a_col = g->a_col, b_row = g->b_row, c_row = g->c_row;
     vec sum[WIDE_ROWS][WIDE_VECTORS];
@@ -88,17 +119,16 @@ ALWAYS_INLINE void wide_tile(int rows, const br_gemm_block *g, const real *a, co
     for (int i = 0; i < rows; i++) {
         UNROLLED
         for (int v = 0; v < WIDE_VECTORS; v++)
-            sum[i][v] = (vec){ 0 };
+            sum[i][v] = part && part->from ? part->from[i][v] : (vec){ 0 };
     }
     const real *a_at[] = { a, a + 3 * a_row };
-    for (int64_t k = g->k; k > 0; k--, b += b_row) {
+    for (int64_t k = part ? part->k : g->k; k > 0; k--, b += b_row) {
         vec row[WIDE_VECTORS];
         UNROLLED
         for (int v = 0; v < WIDE_VECTORS; v++)
             row[v] = *(const vec_at *)(b + v * VECTOR);
-        UNROLLED
-        for (int v = 0; rows <= FEW_ROWS && v < WIDE_VECTORS; v++)
-            __builtin_prefetch(b + AHEAD * b_row + v * VECTOR);
+        if (part)
+            prefetch_lines(part->next);
         UNROLLED
         for (int i = 0; i < rows; i++) {
             const real x = a_at[i / 3][i % 3 * a_row];
@@ -112,16 +142,30 @@ ALWAYS_INLINE void wide_tile(int rows, const br_gemm_block *g, const real *a, co
     UNROLLED
     for (int i = 0; i < rows; i++, c += c_row) {
         UNROLLED
-        for (int v = 0; v < WIDE_VECTORS; v++)
-            put_sum(g, (vec_at *)(c + v * VECTOR), bias ? bias + v * VECTOR : NULL, sum[i][v]);
+        for (int v = 0; v < WIDE_VECTORS; v++) {
+            real *to = c + v * VECTOR;
+            const vec done = finished(g, to, bias ? bias + v * VECTOR : NULL, sum[i][v]);
+            if (part && part->to)
+                part->to[i][v] = sum[i][v];
+            else if (!part && stream)
+                _mm512_stream_ps(to, (__m512)done);
+            else
+                *(vec_at *)to = done;
+        }
     }
 }
 
 #    define WIDE_TILE(rows)                                                                \
         static void wide_tile_##rows(const br_gemm_block *g, const real *a, const real *b, \
-                                     real *c, const real *bias)                            \
+                                     real *c, const real *bias, bool stream)               \
         {                                                                                  \
-            wide_tile(rows, g, a, b, c, bias);                                             \
+            wide_tile(rows, g, a, b, c, bias, stream, NULL);                               \
+        }
+#    define FAR_TILE(rows)                                                                         \
+        static void far_tile_##rows(const br_gemm_block *g, const real *a, const real *b, real *c, \
+                                    const real *bias, const far_part *part)                        \
+        {                                                                                          \
+            wide_tile(rows, g, a, b, c, bias, false, part);                                        \
         }
 WIDE_TILE(1)
 WIDE_TILE(2)
@@ -129,11 +173,85 @@ WIDE_TILE(3)
 WIDE_TILE(4)
 WIDE_TILE(5)
 WIDE_TILE(6)
+FAR_TILE(1)
+FAR_TILE(3)
+FAR_TILE(5)
 
 typedef void wide_tile_fn(const br_gemm_block *g, const real *a, const real *b, real *c,
-                          const real *bias);
+                          const real *bias, bool stream);
+typedef void far_tile_fn(const br_gemm_block *g, const real *a, const real *b, real *c,
+                         const real *bias, const far_part *part);
 static wide_tile_fn *const wide_tiles[WIDE_ROWS] = { wide_tile_1, wide_tile_2, wide_tile_3,
                                                      wide_tile_4, wide_tile_5, wide_tile_6 };
+
+/* Of these heights rows are made up where B lies in memory, which takes longer than its sums. */
+static const struct {
+    int64_t rows;
+    far_tile_fn *multiply;
+} far_tiles[] = { { 5, far_tile_5 }, { 3, far_tile_3 }, { 1, far_tile_1 } };
+
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+/* Whole tiles of columns from j on of a B that lies in memory: some side by side go down it
+ * together, so that it is read by rows as long as they are, and asked for in that order. Returns
+ * how many columns they are. */
+static int64_t multiply_far(const br_gemm_block *g, int64_t j)
+{
+    vec sums[FAR_SUMS][WIDE_VECTORS];
+    const int64_t tiles = at_most((g->n - j) / WIDE_COLUMNS, FAR_SUMS / g->m);
+    for (int64_t p = 0, steps; p < g->k; p += steps) {
+        steps = at_most(g->k - p, FAR_STEPS);
+        const int64_t left = g->k - p - steps;
+        const real *b = (const real *)g->b + p * g->b_row + j;
+        const br_runs rest = { .at = (const char *)(b + steps * g->b_row),
+                               .bytes = tiles * WIDE_COLUMNS * (int64_t)sizeof(real),
+                               .step = g->b_row * (int64_t)sizeof(real) };
+        prefetch next = prefetch_runs(&rest, 0, at_most(left, FAR_STEPS)), none = { 0 };
+        for (int64_t t = 0; t < tiles; t++)
+            for (int64_t i = 0, h = 0; i < g->m; i += far_tiles[h].rows) {
+                while (far_tiles[h].rows > g->m - i)
+                    h++;
+                const int64_t at = j + t * WIDE_COLUMNS;
+                vec(*sum)[WIDE_VECTORS] = sums + t * g->m + i;
+                const far_part part = { steps, p > 0 ? sum : NULL, left > 0 ? sum : NULL,
+                                        i == 0 ? &next : &none };
+                far_tiles[h].multiply(g, (const real *)g->a + i * g->a_row + p * g->a_col,
+                                      b + t * WIDE_COLUMNS, (real *)g->c + i * g->c_row + at,
+                                      bias_from(g, at), &part);
+            }
+    }
+    return tiles * WIDE_COLUMNS;
+}
+
+/* Rows i .. end - 1 of the tiles in column j. */
+static void multiply_wide(const br_gemm_block *g, int64_t i, int64_t end, int64_t j, int64_t height,
+                          bool stream)
+{
+    const real *a = (const real *)g->a + i * g->a_row, *b = (const real *)g->b + j;
+    const real *bias = bias_from(g, j);
+    real *c = (real *)g->c + i * g->c_row + j;
+    for (int64_t rows; i < end; i += rows) {
+        rows = at_most(end - i, height);
+        wide_tiles[rows - 1](g, a, b, c, bias, stream);
+        a += rows * g->a_row;
+        c += rows * g->c_row;
+    }
+}
+
+/* Where writing C takes longest: by rows of it. What nobody reads soon need not be read first, nor
+ * take others' place in the caches. */
+static void multiply_by_rows_of_c(const br_gemm_block *g, int64_t columns, int64_t height)
+{
+    const bool stream =
+        !g->accumulate && ((uintptr_t)g->c | (uintptr_t)g->c_row * sizeof(real)) % 64 == 0;
+    for (int64_t i = 0; i < g->m; i += height)
+        for (int64_t j = 0; j < columns; j += WIDE_COLUMNS)
+            multiply_wide(g, i, at_most(g->m, i + height), j, height, stream);
+    _mm_sfence();
+}
 
 /* The columns that whole tiles have; returns their number. */
 static int64_t gemm_wide(const br_gemm_block *g)
@@ -141,20 +259,19 @@ static int64_t gemm_wide(const br_gemm_block *g)
     if (g->a_tile != TILE_ROWS * g->a_row) /* A is packed for other tiles */
         return 0;
     /* Rows are shared evenly: tiles of few rows wait for their own sums. */
-    const int64_t tiles = (g->m + WIDE_ROWS - 1) / WIDE_ROWS, step = (g->m + tiles - 1) / tiles;
+    const int64_t tiles = (g->m + WIDE_ROWS - 1) / WIDE_ROWS, height = (g->m + tiles - 1) / tiles;
+    const int64_t columns = g->n / WIDE_COLUMNS * WIDE_COLUMNS;
     int64_t j = 0;
-    for (; j + WIDE_COLUMNS <= g->n; j += WIDE_COLUMNS) {
-        const real *a = g->a, *b = (const real *)g->b + j;
-        const real *bias = bias_from(g, j);
-        real *c = (real *)g->c + j;
-        for (int64_t i = 0, rows; i < g->m; i += rows) {
-            rows = g->m - i < step ? g->m - i : step;
-            wide_tiles[rows - 1](g, a, b, c, bias);
-            a += rows * g->a_row;
-            c += rows * g->c_row;
-        }
+    if (few_steps(g)) {
+        multiply_by_rows_of_c(g, columns, height);
+        return columns;
     }
-    return j;
+    if (g->far && g->m <= 2 * TILE_ROWS && g->k > FAR_STEPS)
+        while (j < columns)
+            j += multiply_far(g, j);
+    for (; j < columns; j += WIDE_COLUMNS)
+        multiply_wide(g, 0, g->m, j, height, false);
+    return columns;
 }
 
 #else

@@ -141,6 +141,11 @@ Test(matmul, large)
         for (int how = 0; how < LAYOUTS; how++) {
             check_mm(611, 300, 419, BR_F32, (layout)how, (layout)(LAYOUTS - 1 - how));
             check_mm(331, 270, 150, BR_F64, (layout)how, (layout)((how + 1) % LAYOUTS));
+            /* few rows, or few products in a sum, and a B or C that the caches do not hold */
+            check_mm(7, 700, 600, BR_F32, (layout)how, (layout)(LAYOUTS - 1 - how));
+            check_mm(23, 310, 905, BR_F32, (layout)how, (layout)((how + 1) % LAYOUTS));
+            check_mm(531, 7, 603, BR_F32, (layout)how, (layout)((how + 1) % LAYOUTS));
+            check_mm(532, 5, 608, BR_F32, (layout)how, (layout)(LAYOUTS - 1 - how));
         }
     }
     br__force_kernels(NULL);
@@ -354,6 +359,10 @@ Test(matmul, same_bits_for_any_number_of_threads)
             /* packed, in three runs of k; threads help each other */
             check_threads(operand(BR_SHAPE(300, 700), dtype, TRANSPOSED),
                           br_randn(BR_SHAPE(333, 700), dtype), br_randn(BR_SHAPE(333), dtype));
+            check_threads(br_randn(BR_SHAPE(8, 700), dtype), br_randn(BR_SHAPE(700, 650), dtype),
+                          NULL);
+            check_threads(br_randn(BR_SHAPE(532, 5), dtype), br_randn(BR_SHAPE(5, 608), dtype),
+                          NULL);
             check_threads(br_randn(BR_SHAPE(2000, 70), dtype), br_randn(BR_SHAPE(70, 9), dtype),
                           NULL);
             check_threads(br_randn(BR_SHAPE(7, 531), dtype),
