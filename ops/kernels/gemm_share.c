@@ -1,4 +1,4 @@
-/* ops/kernels/gemm_share.c */
+/* ops/kernels/gemm_share.c - panels of a team's block for whoever has nothing left to do. */
 #include "ops/kernels/gemm_share.h"
 
 #include "tensor/tensor_internal.h"

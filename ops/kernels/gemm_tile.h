@@ -20,12 +20,15 @@ typedef struct prefetch {
     int64_t bytes, step, runs;
 } prefetch;
 
-ALWAYS_INLINE void prefetch_line(prefetch *p)
+/* Neighbouring lines of one run; their number is a constant after inlining. */
+ALWAYS_INLINE void prefetch_lines(prefetch *p, int lines)
 {
     if (p->runs == 0)
         return;
-    __builtin_prefetch(p->at, 0, 2);
-    p->at += 64;
+    UNROLLED
+    for (int i = 0; i < lines; i++)
+        __builtin_prefetch(p->at + 64 * i, 0, 2);
+    p->at += 64 * lines;
     if (p->at >= p->end) {
         p->end += p->step;
         p->at = p->end - p->bytes;
@@ -172,8 +175,8 @@ ALWAYS_INLINE void tile(int rows, int vectors, int unroll, int64_t k, const real
     for (int i = 0; i < TILE_ROWS / 3; i++)
         a_at[i] = a + 3 * i * a_row;
     for (int64_t left = k; left > 0; left -= STEPS) {
-        prefetch_line(next);
-        prefetch_line(next);
+        prefetch_lines(next, 1);
+        prefetch_lines(next, 1);
         prefetch_row(rows, left, out);
         int64_t p = left < STEPS ? left : STEPS;
         for (; unroll > 1 && p >= unroll; p -= unroll, b += unroll * b_row) {

@@ -20,10 +20,10 @@ ALWAYS_INLINE vec finished(const br_gemm_block *g, const real *c, const real *bi
     return sum;
 }
 
-/* Sums so short that writing a C that no cache holds takes longer. */
+/* Sums so short that writing C takes longer, and a C that the second-level cache does not hold. */
 static bool few_steps(const br_gemm_block *g)
 {
-    return MASKS && g->far && g->k <= 8;
+    return MASKS && g->k <= 8 && g->m * g->n > (512 << 10) / (int64_t)sizeof(real);
 }
 
 /* ---- One row --------------------------------------------------------------------------------- */
@@ -92,22 +92,6 @@ typedef struct far_part {
     prefetch *next;
 } far_part;
 
-/* As many as a row of a tile has, all in one run. */
-ALWAYS_INLINE void prefetch_lines(prefetch *p)
-{
-    if (p->runs == 0)
-        return;
-    UNROLLED
-    for (int v = 0; v < WIDE_VECTORS; v++)
-        __builtin_prefetch(p->at + v * 64, 0, 2);
-    p->at += WIDE_VECTORS * 64;
-    if (p->at >= p->end) {
-        p->end += p->step;
-        p->at = p->end - p->bytes;
-        p->runs--;
-    }
-}
-
 /* `rows` and whether `part` is NULL are constants after inlining. With `stream` C goes past the
  * caches. */
 ALWAYS_INLINE void wide_tile(int rows, const br_gemm_block *g, const real *a, const real *b,
@@ -128,7 +112,7 @@ ALWAYS_INLINE void wide_tile(int rows, const br_gemm_block *g, const real *a, co
         for (int v = 0; v < WIDE_VECTORS; v++)
             row[v] = *(const vec_at *)(b + v * VECTOR);
         if (part)
-            prefetch_lines(part->next);
+            prefetch_lines(part->next, WIDE_VECTORS);
         UNROLLED
         for (int i = 0; i < rows; i++) {
             const real x = a_at[i / 3][i % 3 * a_row];
