@@ -1,7 +1,7 @@
 /* Four threads train models of their own on data of their own and a tensor they share, hand tensors
  * to another thread, and ask for the counters meanwhile, and at first for a code point, of which
- * the first of them unpacks the table; a loader reads ahead. A program for the thread sanitizer,
- * which Criterion does not run under. */
+ * the first of them unpacks the table; a loader reads ahead; large products are shared. A program
+ * for the thread sanitizer, which Criterion does not run under. */
 #include "data/tokenizer_internal.h"
 
 #include <brasa/brasa.h>
@@ -73,6 +73,18 @@ static bool read_ahead(void)
     return br_report(stderr) == EXIT_SUCCESS && sum == sum;
 }
 
+/* Products of which threads take parts of each other's. */
+static bool multiply(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_transpose(br_randn(BR_SHAPE(700, 300), BR_F32), 0, 1);
+    br_tensor *b = br_randn(BR_SHAPE(700, 333), BR_F32);
+    for (int i = 0; i < STEPS; i++)
+        br_mm(a, b);
+    br_scope_end(scope);
+    return br_report(stderr) == EXIT_SUCCESS;
+}
+
 int main(void)
 {
     br_set_num_threads(3);
@@ -89,7 +101,7 @@ int main(void)
         br_release(jobs[i].made);
         failed |= jobs[i].failed;
     }
-    failed |= !read_ahead();
+    failed |= !read_ahead() || !multiply();
     br_thread_cleanup();
     failed |= br_live_tensors() != 0 || br_live_bytes() != 0;
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
