@@ -40,7 +40,7 @@ typedef struct job {
     int64_t block_rows, depth;       /* of A that is packed at a time; products summed in one go */
     bool far;                        /* more memory than the second-level cache holds */
     char *buffers;                   /* for packed A, one a team; NULL: A is used as it lies */
-    br_gemm_team *shared;            /* one a team; NULL: they do not help each other */
+    br_gemm_team *shared;            /* one a team, where there are buffers */
 } job;
 
 /* Part of one product: rows and columns of C. */
@@ -49,7 +49,7 @@ typedef struct piece {
     char *c;
     int64_t row, row_end, column, column_end;
     void *buffer;
-    br_gemm_team *team; /* or NULL */
+    br_gemm_team *team; /* where there is a buffer */
 } piece;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -379,13 +379,13 @@ static bool run(job *j)
         return true;
     }
     br_extent *extent;
-    const size_t shared = j->teams > 1 ? (size_t)j->teams * sizeof *j->shared : 0;
+    const size_t shared = (size_t)j->teams * sizeof *j->shared;
     const size_t bytes = shared + (size_t)(j->teams * buffer_bytes(j));
     void *block = br__block_alloc("gemm", bytes, &extent);
     if (!block)
         return false;
     j->buffers = (char *)block + shared;
-    j->shared = shared > 0 ? memset(block, 0, shared) : NULL;
+    j->shared = memset(block, 0, shared);
     br__parallel(j->teams, run_team, j);
     br__block_free(block, bytes, extent);
     return true;
