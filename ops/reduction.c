@@ -38,6 +38,7 @@ typedef struct plan {
     int64_t tiles_across; /* tiles along kept.axis[0] */
     int64_t n_tiles, tiles_per_task;
     int64_t n_pieces, piece; /* rows of a piece */
+    bool far;                /* x is more than the caches keep */
     br_accumulator *values;  /* of pieces, [n_tiles][n_pieces][tile] */
     int64_t *indices;
 } plan;
@@ -143,7 +144,8 @@ static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t fro
                               .column_stride = p->kept.axis[0].stride,
                               .value = values,
                               .index = indices,
-                              .first_row = i });
+                              .first_row = i,
+                              .far = p->far });
         i += rows;
     }
 }
@@ -318,6 +320,7 @@ bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_redu
         return true;
     }
     plan p = { .x = x, .reducer = reducer, .kernel = kernel, .start = start };
+    p.far = x->numel * (int64_t)br__dtype_size(x->dtype) >= BR_FAR_BYTES;
     p.merge = kernel_of(br__kernels_of(floating ? BR_F64 : BR_I64), reducer->kernel);
     split_dims(&p, dims);
     if (p.kept.count == 0)

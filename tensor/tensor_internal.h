@@ -405,6 +405,8 @@ void br__work_alone(void);
 void br__linger(int i);
 /* Elements that one task should take of a loop whose elements are cheap. */
 enum { BR_GRAIN = 32768 };
+/* More memory than the caches keep for whoever comes next. */
+enum { BR_FAR_BYTES = 8 << 20 };
 /* What pieces of rows are a multiple of, in elements: whole vectors and cache lines. */
 enum { BR_PIECE_UNIT = 64 };
 /* How many of n pieces of work a task takes, at most `most`, then rounded up to a multiple of

@@ -3,6 +3,9 @@
 #include "tensor/copy.h"
 
 #include <string.h>
+#if defined(__SSE2__)
+#    include <emmintrin.h>
+#endif
 
 br_tensor br__window(const br_tensor *t)
 {
@@ -48,6 +51,7 @@ enum { TILE = 16 };
 
 typedef struct tile_strides {
     int64_t dst, src; /* bytes from row to row of a tile, and from column to column */
+    bool past;        /* tiles are written past the caches */
 } tile_strides;
 
 /* Squares as wide as a vector: row i of `to` is column i of `from`, which is a part of a tile. */
@@ -77,23 +81,56 @@ static inline void turn_8(const uint64_t *from, char *to, int64_t step)
     *(pair_at *)(void *)(to + step) = __builtin_shufflevector(*r0, *r1, 1, 3);
 }
 
+#if defined(__SSE2__)
+enum { CAN_GO_PAST = true };
+
+/* Writes the rows of a tile, whole cache lines, past the caches. */
+static void put_past(char *to, int64_t step, const char *tile, size_t row_bytes)
+{
+    for (int i = 0; i < TILE; i++, to += step, tile += row_bytes)
+        for (size_t k = 0; k < row_bytes; k += sizeof(__m128i))
+            _mm_stream_si128((void *)(to + k), *(const __m128i *)(const void *)(tile + k));
+}
+
+/* What went past the caches is seen by all processors. */
+static void end_past(void)
+{
+    _mm_sfence();
+}
+#else
+enum { CAN_GO_PAST = false };
+
+static void put_past(char *to, int64_t step, const char *tile, size_t row_bytes)
+{
+    (void)to, (void)step, (void)tile, (void)row_bytes;
+}
+
+static void end_past(void)
+{
+}
+#endif
+
 /* A tile is read before it is written: lines that lie far apart drive each other out of the cache.
  */
-#define TILE_LOOP(name, type, turn)                                                        \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)   \
-    {                                                                                      \
-        enum { SIDE = 16 / sizeof(type) };                                                 \
-        const tile_strides *stride = params;                                               \
-        for (int64_t t = 0; t < n; t++) {                                                  \
-            type columns[TILE][TILE];                                                      \
-            char *to = data[0] + t * s[0];                                                 \
-            for (int k = 0; k < TILE; k++)                                                 \
-                memcpy(columns[k], data[1] + t * s[1] + k * stride->src, sizeof *columns); \
-            for (int i = 0; i < TILE; i += SIDE)                                           \
-                for (int k = 0; k < TILE; k += SIDE)                                       \
-                    turn(&columns[k][i], to + i * stride->dst + k * (int64_t)sizeof(type), \
-                         stride->dst);                                                     \
-        }                                                                                  \
+#define TILE_LOOP(name, type, turn)                                                          \
+    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)     \
+    {                                                                                        \
+        enum { SIDE = 16 / sizeof(type) };                                                   \
+        const tile_strides *stride = params;                                                 \
+        for (int64_t t = 0; t < n; t++) {                                                    \
+            _Alignas(16) type columns[TILE][TILE], rows[TILE][TILE];                         \
+            char *to = stride->past ? (char *)rows : data[0] + t * s[0];                     \
+            const int64_t step = stride->past ? (int64_t)sizeof *rows : stride->dst;         \
+            for (int k = 0; k < TILE; k++)                                                   \
+                memcpy(columns[k], data[1] + t * s[1] + k * stride->src, sizeof *columns);   \
+            for (int i = 0; i < TILE; i += SIDE)                                             \
+                for (int k = 0; k < TILE; k += SIDE)                                         \
+                    turn(&columns[k][i], to + i * step + k * (int64_t)sizeof(type), step);   \
+            if (stride->past)                                                                \
+                put_past(data[0] + t * s[0], stride->dst, (const char *)rows, sizeof *rows); \
+        }                                                                                    \
+        if (stride->past)                                                                    \
+            end_past();                                                                      \
     }
 TILE_LOOP(transpose_4, uint32_t, turn_4)
 TILE_LOOP(transpose_8, uint64_t, turn_8)
@@ -120,18 +157,44 @@ static void copy_part(const br_tensor *dst, const br_tensor *src, int column, in
         br__copy(&to, &from);
 }
 
+/* Whether dst is more than the caches keep and each row of its tiles is whole cache lines. */
+static bool goes_past(const br_tensor *dst, int column)
+{
+    enum { LINE = 64 };
+    const int64_t size = (int64_t)br__dtype_size(dst->dtype);
+    bool lines = CAN_GO_PAST && (uintptr_t)dst->data % LINE == 0;
+    for (int d = 0; d < dst->ndim; d++)
+        lines = lines && (d == column || dst->strides[d] * size % LINE == 0);
+    return lines && dst->numel * size >= BR_FAR_BYTES;
+}
+
+static void swap_dims(br_tensor *window, int a, int b)
+{
+    const int64_t size = window->sizes[a], stride = window->strides[a];
+    window->sizes[a] = window->sizes[b];
+    window->strides[a] = window->strides[b];
+    window->sizes[b] = size;
+    window->strides[b] = stride;
+}
+
 /* Copies in tiles over dst's dense dimension `column` and src's, `row`; then what is left of whole
- * tiles. */
+ * tiles. Along dst's rows, or along src's where lines are written past the caches: memory is best
+ * read in the order in which it lies, and then it does not matter where single lines go. */
 static void copy_tiles(const br_tensor *dst, const br_tensor *src, int column, int row)
 {
     int64_t size = (int64_t)br__dtype_size(dst->dtype);
     int64_t columns = dst->sizes[column], rows = dst->sizes[row];
-    tile_strides stride = { dst->strides[row] * size, src->strides[column] * size };
+    tile_strides stride = { dst->strides[row] * size, src->strides[column] * size,
+                            goes_past(dst, column) };
     br_tensor to = br__window(dst), from = br__window(src);
     br__window_slice(&to, column, 0, columns / TILE, TILE);
     br__window_slice(&from, column, 0, columns / TILE, TILE);
     br__window_slice(&to, row, 0, rows / TILE, TILE);
     br__window_slice(&from, row, 0, rows / TILE, TILE);
+    if (stride.past) {
+        swap_dims(&to, column, row);
+        swap_dims(&from, column, row);
+    }
     BR_WORK(0, 2 * size * (columns / TILE) * (rows / TILE) * (dst->numel / (columns * rows)) *
                    TILE * TILE);
     br__for_each_strided(2, (const br_tensor *[]){ &to, &from },

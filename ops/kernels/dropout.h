@@ -41,6 +41,10 @@ static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, c
     for (int64_t i = 0; i < n; i += RUN) {
         const real *restrict x = (const real *)x_data + i;
         real *restrict y = (real *)y_data + i;
+        for (int64_t k = 0; i + RUN < n && k < RUN; k += 64 / (int64_t)sizeof(real)) {
+            __builtin_prefetch(x + RUN + k);
+            __builtin_prefetch(y + RUN + k, 1);
+        }
         for (int64_t k = 0; k < RUN / 2; k++)
             bits[k] = random_bits(d->key, (uint64_t)((first + i) / 2 + k));
         memcpy(draw, bits, sizeof draw);

@@ -127,6 +127,7 @@ typedef struct br_fold {
     br_accumulator *value;
     int64_t *index;    /* argmax: the row of value[j] */
     int64_t first_row; /* argmax: what row 0 counts as */
+    bool far;          /* x is more than the caches keep, and other rows follow these */
 } br_fold;
 
 typedef void (*br_reduce)(const br_fold *fold);

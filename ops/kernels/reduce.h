@@ -71,17 +71,6 @@ ALWAYS_INLINE vec sum_of_two(const real *x)
     return *(const vec_at *)x + *(const vec_at *)(x + LANES);
 }
 
-/* The sum of a vector each of so many neighbouring runs of LANES elements: 1, 2 or 8. */
-ALWAYS_INLINE vec sum_of_runs(const real *x, int runs)
-{
-    if (runs == 1)
-        return *(const vec_at *)x;
-    if (runs == 2)
-        return sum_of_two(x);
-    return (sum_of_two(x) + sum_of_two(x + 2 * LANES)) +
-           (sum_of_two(x + 4 * LANES) + sum_of_two(x + 6 * LANES));
-}
-
 /* As many elements as a vector has in double. Of other vectors than these the compiler would make
  * smaller ones. */
 ALWAYS_INLINE wide load_wide(const real *x)
@@ -107,11 +96,22 @@ ALWAYS_INLINE void add_widened(wide *sum, vec v)
         sum[i] += load_wide(part + i * WIDE);
 }
 
+/* Adds so many neighbouring runs of LANES elements: 1, 2 or 8. */
 ALWAYS_INLINE void add_runs(wide *sum, const real *x, int runs)
 {
+    vec part[PARTS];
     UNROLLED
     for (int p = 0; p < PARTS; p++)
-        add_widened(sum + p * WIDES / PARTS, sum_of_runs(x + p * VECTOR, runs));
+        part[p] = runs == 1 ? (vec)(*(const vec_at *)(x + p * VECTOR)) : sum_of_two(x + p * VECTOR);
+    ROLLED
+    for (int run = 2; run < runs; run += 2) {
+        UNROLLED
+        for (int p = 0; p < PARTS; p++)
+            part[p] += sum_of_two(x + run * LANES + p * VECTOR);
+    }
+    UNROLLED
+    for (int p = 0; p < PARTS; p++)
+        add_widened(sum + p * WIDES / PARTS, part[p]);
 }
 
 /* The sum of all lanes: the upper half is added to the lower one again and again. */
@@ -190,13 +190,34 @@ EVERY_WIDTH static void sum_rows(const br_fold *f)
         add_rows(f, i, 1);
 }
 
+/* Several rows that are read at once come from memory half as fast as one after the other (AMD's
+ * Zen 4). Of each eight rows a part of the columns is added at a time, and with each part the whole
+ * of one row asked for, eight rows ahead. */
+static void sum_far_rows(const br_fold *f)
+{
+    for (int64_t i = 0; i < f->rows; i += 8) {
+        br_fold part = *f;
+        part.rows = f->rows - i < 8 ? f->rows - i : 8;
+        part.columns = ((f->columns - 1) / part.rows + LANES) & -LANES;
+        for (int64_t j = 0, row = i + 8; j < f->columns; j += part.columns, row++) {
+            for (int64_t ahead = 0; ahead < f->columns; ahead += LANES)
+                __builtin_prefetch(element(f, row, ahead), 0, 2);
+            part.x = (const char *)element(f, i, j);
+            part.value = f->value + j;
+            if (part.columns > f->columns - j)
+                part.columns = f->columns - j;
+            sum_rows(&part);
+        }
+    }
+}
+
 static void sum_fold(const br_fold *f)
 {
     if (f->row_stride == sizeof(real)) {
         for (int64_t j = 0; j < f->columns; j++)
             sum_run(element(f, 0, j), f->rows, &f->value[j]);
     } else if (f->column_stride == sizeof(real)) {
-        sum_rows(f);
+        (f->far ? sum_far_rows : sum_rows)(f);
     } else {
         for (int64_t j = 0; j < f->columns; j++)
             for (int64_t i = 0; i < f->rows; i++)

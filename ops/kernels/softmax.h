@@ -193,6 +193,20 @@ ALWAYS_INLINE void end_step(const beside *b, real *y)
         copy_out(b, y);
 }
 
+/* Of long rows side by side what comes AHEAD elements later is asked for, since no processor sees
+ * that far: of how many of the rows. */
+enum { AHEAD = 8, LONG_STRIP = 128 << 10 };
+static int64_t rows_ahead(int64_t n, int64_t rows)
+{
+    return n * rows * (int64_t)sizeof(real) > LONG_STRIP ? rows : 0;
+}
+
+static void ask_across(const real *x, int64_t rows)
+{
+    for (int64_t j = 0; j < rows; j += 64 / (int64_t)sizeof(real))
+        __builtin_prefetch(x + j);
+}
+
 /* Element i of row j is x[i * step + j], and the same of y; rows is at most TILE. */
 static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
                            bool log_of)
@@ -200,13 +214,18 @@ static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int6
     real most[TILE], e[TILE], last[TILE];
     double sum[TILE] = { 0 };
     beside b = rows_beside(rows);
-    const int64_t end = n * step;
+    const int64_t end = n * step, ahead = rows_ahead(n, rows);
     FOR_VECTORS(real, j, b.whole, most[j] = -(real)INFINITY;)
-    for (int64_t k = 0; k < end; k += step)
+    for (int64_t k = 0; k < end; k += step) {
+        ask_across(x + k + AHEAD * step, ahead);
         larger_across(load_step(&b, x + k), most, b.whole);
+    }
     for (int64_t k = 0; k < end; k += step) {
         const real *from = load_step(&b, x + k);
         real *to = log_of ? e : begin_step(&b, y + k);
+        ask_across(x + k + AHEAD * step, ahead);
+        if (!log_of)
+            ask_across(y + k + AHEAD * step, ahead);
         exp_across(from, most, to, b.whole);
         add_across(to, NULL, sum, b.whole);
         if (!log_of)
@@ -217,6 +236,7 @@ static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int6
     for (int64_t k = 0; k < end; k += step) {
         const real *from = load_step(&b, (log_of ? x : y) + k);
         real *to = begin_step(&b, y + k);
+        ask_across(y + k + AHEAD * step, ahead);
         if (log_of)
             FOR_VECTORS(real, j, b.whole, to[j] = from[j] - most[j] - last[j];)
         else
@@ -232,14 +252,18 @@ static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t
     double total[TILE] = { 0 };
     real sum[TILE];
     beside of_y = rows_beside(rows), of_dy = of_y;
-    const int64_t end = n * step, whole = of_y.whole;
-    for (int64_t k = 0; k < end; k += step)
+    const int64_t end = n * step, whole = of_y.whole, ahead = rows_ahead(n, rows);
+    for (int64_t k = 0; k < end; k += step) {
+        ask_across(dy + k + AHEAD * step, ahead);
+        ask_across(y + k + AHEAD * step, ahead);
         add_across(load_step(&of_dy, dy + k), log_of ? NULL : load_step(&of_y, y + k), total,
                    whole);
+    }
     FOR_VECTORS(real, j, whole, sum[j] = (real)total[j];)
     for (int64_t k = 0; k < end; k += step) {
         const real *p = load_step(&of_y, y + k), *d = load_step(&of_dy, dy + k);
         real *to = begin_step(&of_y, dx + k);
+        ask_across(dx + k + AHEAD * step, ahead);
         if (log_of)
             FOR_VECTORS(real, j, whole, to[j] = d[j] - exp_negative(p[j]) * sum[j];)
         else

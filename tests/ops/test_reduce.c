@@ -152,6 +152,28 @@ Test(reduce, large)
     }
 }
 
+/* Rows side by side of more than the caches keep, in groups of eight and what is left of them. */
+Test(reduce, far_rows)
+{
+    static const int64_t sizes[][3] = { { 1, 2101, 1003 }, { 197, 11, 1003 }, { 23333, 3, 31 } };
+    for (int i = 0; i < 3; i++) {
+        br_scope *scope = br_scope_begin();
+        const int64_t outer = sizes[i][0], rows = sizes[i][1], columns = sizes[i][2];
+        br_tensor *x = small_integers(3, sizes[i], BR_F32),
+                  *sums = br_sum_dim(x, BR_DIMS(1), false);
+        cr_assert_geq(br_numel(x) * 4, BR_FAR_BYTES);
+        for (int64_t o = 0; o < outer; o++) {
+            for (int64_t j = 0; j < columns; j++) {
+                float sum = 0;
+                for (int64_t row = 0; row < rows; row++)
+                    sum += br_data_f32(x)[(o * rows + row) * columns + j];
+                cr_assert_eq(br_data_f32(sums)[o * columns + j], sum);
+            }
+        }
+        br_scope_end(scope);
+    }
+}
+
 /* The first of equal maxima, whether in one piece or in several. */
 Test(reduce, first_maximum)
 {

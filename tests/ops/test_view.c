@@ -1,4 +1,5 @@
 /* Shapes and views: what is shared, what is copied, and what is refused. */
+#include "tensor/tensor_internal.h"
 #include "tests/ops/values.h"
 
 TestSuite(view, .init = check_begin, .fini = check_end);
@@ -175,6 +176,27 @@ Test(view, large_transposed_copies)
             for (int64_t b = 0; b < 3; b++)
                 for (int64_t d = 0; d < 515; d += 2)
                     cr_assert_eq(br_at(first, BR_DIMS(a, b, d)), br_at(x, BR_DIMS(b, d, a)));
+        br_scope_end(scope);
+    }
+}
+
+/* Copies that go past the caches, since they are larger and made of whole cache lines: beside the
+ * same of parts that are not, in elements of each size, with rows and columns left of whole tiles,
+ * several matrices, and 1 and 3 threads. */
+Test(view, transposed_copies_past_the_caches)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = iota(BR_SHAPE(2, 1040, 1043), dtype), *t = br_transpose(x, 1, 2);
+        cr_assert_geq(br_numel(x) * (int64_t)br_dtype_size(dtype), BR_FAR_BYTES);
+        for (int threads = 1; threads <= 3; threads += 2) {
+            br_set_num_threads(threads);
+            br_tensor *whole = br_contiguous(t);
+            for (int64_t first = 0; first < 1043; first += 149) {
+                br_tensor *part = br_contiguous(br_slice(t, 1, first, first + 149, 1));
+                check_same_bits(br_contiguous(br_slice(whole, 1, first, first + 149, 1)), part);
+            }
+        }
         br_scope_end(scope);
     }
 }
