@@ -24,13 +24,21 @@ enum { DOTS = DOT_ROWS * DOT_COLUMNS, DOT_RUN = 4096 };
 /* Elements of a B that the first-level cache does not hold. */
 enum { LARGE_B = (64 << 10) / sizeof(real) };
 
+/* Whether sums of several rows can go straight from registers to C, which spares small products a
+ * tenth of their time; f64 does without, for size. */
+enum { STRAIGHT = sizeof(real) == sizeof(float) };
 /* Vectors that the sums of a block are put together in. */
 enum { DOT_VECTORS = (DOTS + VECTOR - 1) / VECTOR };
 
-/* Halves the vectors: the sums of neighbouring blocks of w lanes, of an even one's in even blocks
- * and of an odd one's in odd blocks. Half of what is moved stays in its lanes, which costs less. */
-#define KEPT(w, t)  ((t) / (w) % 2 == 0 ? (t) : VECTOR + (t))
-#define MOVED(w, t) ((t) / (w) % 2 == 0 ? (t) + (w) : VECTOR + (t) - (w))
+/* Halves the vectors: lane t of the result is KEPT + MOVED, lanes of a or, from VECTOR on, of b.
+ * First within groups of 16 bytes, then by whole groups: other shuffles take longer. */
+#define GROUP    (16 / (int)sizeof(real))
+#define OF(b, t) ((b) ? VECTOR + (t) : (t))
+#define IN_GROUP(w, t) \
+    OF((t) / (w) % 2, (t) / GROUP * GROUP + (t) % GROUP / (2 * (w)) * (w) + (t) % (w))
+#define BY_GROUPS(t) OF((t) >= VECTOR / 2, (t) % (VECTOR / 2) / GROUP * 2 * GROUP + (t) % GROUP)
+#define KEPT(w, t)   ((w) < GROUP ? IN_GROUP(w, t) : BY_GROUPS(t))
+#define MOVED(w, t)  (KEPT(w, t) + ((w) < GROUP ? GROUP / 2 : GROUP))
 #define FOLD(lanes, w, count, row)                                                  \
     UNROLLED                                                                        \
     for (int i = 0; i < ((count) + (w)-1) / (w); i += 2) {                          \
@@ -45,17 +53,37 @@ enum { DOT_VECTORS = (DOTS + VECTOR - 1) / VECTOR };
     FOLD(16, 1, count, row) FOLD(16, 2, count, row) FOLD(16, 4, count, row) FOLD(16, 8, count, row)
 /* Lane i of the first vectors is the sum of the lanes of row[i]. */
 #if defined(__AVX512F__)
-#    define FOLD_ALL BY_TYPE(FOLD_16, FOLD_8)
+#    define FOLD_ALL  BY_TYPE(FOLD_16, FOLD_8)
+#    define INDEX_ALL BY_TYPE(INDEX_16, INDEX_8)
 #elif defined(__AVX__)
-#    define FOLD_ALL BY_TYPE(FOLD_8, FOLD_4)
+#    define FOLD_ALL  BY_TYPE(FOLD_8, FOLD_4)
+#    define INDEX_ALL BY_TYPE(INDEX_8, INDEX_4)
 #else
-#    define FOLD_ALL BY_TYPE(FOLD_4, FOLD_2)
+#    define FOLD_ALL  BY_TYPE(FOLD_4, FOLD_2)
+#    define INDEX_ALL BY_TYPE(INDEX_4, INDEX_2)
 #endif
 
 /* Where the rows and the columns of a block begin; beyond the last one that one is taken again. */
 typedef struct dot_block {
     const real *row[DOT_ROWS], *column[DOT_COLUMNS];
 } dot_block;
+
+/* Where its sums go: to C, if `c` is not NULL, else they are added to `sum`. */
+typedef struct dot_sums {
+    vec sum[DOT_VECTORS];
+    real *c;
+    int64_t c_row, rows, columns; /* of C */
+} dot_sums;
+
+/* Row i of a block's sums, which lie one behind the other, if C has it. */
+#define BEHIND(lane, t) ((lane) + (t))
+#define STORE_ROW(i, lanes, to)                                                                   \
+    if ((i) < DOT_ROWS && (i) < (to)->rows)                                                       \
+        store_part((to)->c + (i) * (to)->c_row,                                                   \
+                   __builtin_shufflevector((lanes)[(i)*DOT_COLUMNS / VECTOR],                     \
+                                           (lanes)[((i)*DOT_COLUMNS + DOT_COLUMNS - 1) / VECTOR], \
+                                           INDEX_ALL(BEHIND, (i)*DOT_COLUMNS % VECTOR, 0)),       \
+                   (to)->columns);
 
 ALWAYS_INLINE vec load_at_most(const real *from, int64_t count)
 {
@@ -81,12 +109,12 @@ ALWAYS_INLINE void add_products(int rows, int columns, const dot_block *at, int6
     }
 }
 
-/* sum[i * columns + j] += row i . column j, over products k .. k + count - 1, count being at most
+/* Sum i * columns + j is row i . column j, over products k .. k + count - 1, count being at most
  * DOT_RUN; what is behind the last sum in its vector changes too. `rows` and `columns` are
  * constants after inlining; one row has two sums of vectors for each of its own, since additions
  * that wait for each other take longer than memory. */
 ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t k, int64_t count,
-                            vec *sum)
+                            dot_sums *to)
 {
     const int64_t step = rows == 1 ? 2 * VECTOR : VECTOR;
     vec lanes[DOTS], odd[DOT_COLUMNS];
@@ -115,27 +143,35 @@ ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t 
             lanes[j] += odd[j];
     }
     FOLD_ALL(rows * columns, lanes)
+    if (STRAIGHT && rows > 1 && to->c) {
+        STORE_ROW(0, lanes, to)
+        STORE_ROW(1, lanes, to)
+        STORE_ROW(2, lanes, to)
+        STORE_ROW(3, lanes, to)
+        STORE_ROW(4, lanes, to)
+        return;
+    }
     UNROLLED
     for (int i = 0; i * VECTOR < rows * columns; i++)
-        sum[i] += lanes[i];
+        to->sum[i] += lanes[i];
 }
 
-typedef void dots_fn(const dot_block *at, int64_t k, int64_t count, vec *sum);
+typedef void dots_fn(const dot_block *at, int64_t k, int64_t count, dot_sums *to);
 
 /* What a row by one column gives is what it gives among others. */
-static void dot_1(const dot_block *at, int64_t k, int64_t count, vec *sum)
+static void dot_1(const dot_block *at, int64_t k, int64_t count, dot_sums *to)
 {
-    add_dots(1, 1, at, k, count, sum);
+    add_dots(1, 1, at, k, count, to);
 }
 
-static void dots_1(const dot_block *at, int64_t k, int64_t count, vec *sum)
+static void dots_1(const dot_block *at, int64_t k, int64_t count, dot_sums *to)
 {
-    add_dots(1, DOT_COLUMNS, at, k, count, sum);
+    add_dots(1, DOT_COLUMNS, at, k, count, to);
 }
 
-static void dots_all(const dot_block *at, int64_t k, int64_t count, vec *sum)
+static void dots_all(const dot_block *at, int64_t k, int64_t count, dot_sums *to)
 {
-    add_dots(DOT_ROWS, DOT_COLUMNS, at, k, count, sum);
+    add_dots(DOT_ROWS, DOT_COLUMNS, at, k, count, to);
 }
 
 /* Sums of row i go to C. Columns are `apart`; 1 is known when it is inlined. */
@@ -172,12 +208,17 @@ ALWAYS_INLINE void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j, i
     UNROLLED
     for (int c = 0; c < DOT_COLUMNS; c++, column += c < columns ? apart * g->b_col : 0)
         at.column[c] = column;
-    vec sum[DOT_VECTORS] = { 0 };
+    dot_sums to = { .c_row = g->c_row, .rows = rows, .columns = columns };
+    if (STRAIGHT && rows > 1 && apart == 1 && g->k <= DOT_RUN && !g->bias && !g->accumulate) {
+        to.c = (real *)g->c + i * g->c_row + j;
+        dots_all(&at, 0, g->k, &to);
+        return;
+    }
     dots_fn *dots = rows > 1 ? dots_all : columns > 1 ? dots_1 : dot_1;
     for (int64_t k = 0; k < g->k; k += DOT_RUN)
-        dots(&at, k, g->k - k < DOT_RUN ? g->k - k : DOT_RUN, sum);
+        dots(&at, k, g->k - k < DOT_RUN ? g->k - k : DOT_RUN, &to);
     for (int64_t r = 0; r < rows; r++)
-        store_sums(g, i + r, j, (const real *)sum + r * DOT_COLUMNS, columns, apart);
+        store_sums(g, i + r, j, (const real *)to.sum + r * DOT_COLUMNS, columns, apart);
 }
 
 static void dots_beside(const br_gemm_block *g, int64_t i, int64_t j)
