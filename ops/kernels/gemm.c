@@ -259,27 +259,61 @@ static int64_t part_start(int64_t length, int64_t unit, int64_t i, int64_t parts
     return ratio(length, unit) * i / parts * unit;
 }
 
-/* Piece number i: of one of the batch's products. */
-static void run_piece(const job *j, int64_t i, void *buffer, br_gemm_team *team)
+/* Which piece of which of the batch's products, and where in memory these begin, in elements. */
+typedef struct place {
+    int64_t row, column;
+    int64_t index[BR_GEMM_BATCH_DIMS];
+    int64_t a, b, c;
+} place;
+
+static place place_of(const job *j, int64_t i)
 {
     const br_gemm *g = j->g;
-    int64_t row = i % j->row_parts, column = i / j->row_parts % j->column_parts;
-    int64_t index = i / (j->row_parts * j->column_parts), a = 0, b = 0, c = 0;
+    place at = { .row = i % j->row_parts, .column = i / j->row_parts % j->column_parts };
+    int64_t rest = i / (j->row_parts * j->column_parts);
     for (int d = 0; d < g->batch_ndim; d++) {
-        int64_t at = index % g->batch_sizes[d];
-        index /= g->batch_sizes[d];
-        a += at * g->a_batch[d];
-        b += at * g->b_batch[d];
-        c += at * g->c_batch[d];
+        at.index[d] = rest % g->batch_sizes[d];
+        rest /= g->batch_sizes[d];
+        at.a += at.index[d] * g->a_batch[d];
+        at.b += at.index[d] * g->b_batch[d];
+        at.c += at.index[d] * g->c_batch[d];
     }
+    return at;
+}
+
+/* The next piece, without a division: in a batch of small products they count. */
+static void advance(const job *j, place *at)
+{
+    const br_gemm *g = j->g;
+    if (++at->row < j->row_parts)
+        return;
+    at->row = 0;
+    if (++at->column < j->column_parts)
+        return;
+    at->column = 0;
+    for (int d = 0; d < g->batch_ndim; d++) {
+        const bool more = ++at->index[d] < g->batch_sizes[d];
+        const int64_t steps = more ? 1 : 1 - g->batch_sizes[d];
+        at->a += steps * g->a_batch[d];
+        at->b += steps * g->b_batch[d];
+        at->c += steps * g->c_batch[d];
+        if (more)
+            return;
+        at->index[d] = 0;
+    }
+}
+
+static void run_piece(const job *j, const place *at, void *buffer, br_gemm_team *team)
+{
+    const br_gemm *g = j->g;
     const int64_t height = row_unit(j), width = j->kernels->gemm_columns;
-    piece p = { .a = (const char *)g->a + a * j->size,
-                .b = (const char *)g->b + b * j->size,
-                .c = (char *)g->c + c * j->size,
-                .row = part_start(g->m, height, row, j->row_parts),
-                .row_end = part_start(g->m, height, row + 1, j->row_parts),
-                .column = part_start(g->n, width, column, j->column_parts),
-                .column_end = part_start(g->n, width, column + 1, j->column_parts),
+    piece p = { .a = (const char *)g->a + at->a * j->size,
+                .b = (const char *)g->b + at->b * j->size,
+                .c = (char *)g->c + at->c * j->size,
+                .row = part_start(g->m, height, at->row, j->row_parts),
+                .row_end = part_start(g->m, height, at->row + 1, j->row_parts),
+                .column = part_start(g->n, width, at->column, j->column_parts),
+                .column_end = part_start(g->n, width, at->column + 1, j->column_parts),
                 .buffer = buffer,
                 .team = team };
     if (p.row < p.row_end && p.column < p.column_end)
@@ -291,12 +325,14 @@ static void run_team(void *context, int64_t team)
 {
     const job *j = context;
     const int64_t pieces = batches(j->g) * j->row_parts * j->column_parts;
+    const int64_t first = pieces * team / j->teams, end = pieces * (team + 1) / j->teams;
     void *buffer = j->buffers ? j->buffers + team * buffer_bytes(j) : NULL;
     br_gemm_team *own = j->shared ? j->shared + team : NULL;
     if (own)
         br__gemm_team_begins(own);
-    for (int64_t i = pieces * team / j->teams; i < pieces * (team + 1) / j->teams; i++)
-        run_piece(j, i, buffer, own);
+    place at = place_of(j, first);
+    for (int64_t i = first; i < end; i++, advance(j, &at))
+        run_piece(j, &at, buffer, own);
     if (own)
         br__gemm_team_ends(own, j->kernels, j->shared, j->teams);
 }

@@ -208,12 +208,16 @@ ALWAYS_INLINE void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j, i
     UNROLLED
     for (int c = 0; c < DOT_COLUMNS; c++, column += c < columns ? apart * g->b_col : 0)
         at.column[c] = column;
-    dot_sums to = { .c_row = g->c_row, .rows = rows, .columns = columns };
+    dot_sums to;
+    to.c_row = g->c_row;
+    to.rows = rows;
+    to.columns = columns;
     if (STRAIGHT && rows > 1 && apart == 1 && g->k <= DOT_RUN && !g->bias && !g->accumulate) {
         to.c = (real *)g->c + i * g->c_row + j;
         dots_all(&at, 0, g->k, &to);
         return;
     }
+    to = (dot_sums){ .c = NULL };
     dots_fn *dots = rows > 1 ? dots_all : columns > 1 ? dots_1 : dot_1;
     for (int64_t k = 0; k < g->k; k += DOT_RUN)
         dots(&at, k, g->k - k < DOT_RUN ? g->k - k : DOT_RUN, &to);
