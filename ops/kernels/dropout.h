@@ -4,7 +4,7 @@
 
 #include "ops/kernels/hints.h"
 
-#include <string.h>
+#include <stdint.h>
 
 /* SplitMix64 (Steele, Lea and Flood, 2014), each of whose numbers can be had by itself: number i of
  * a key is mixed(random_state(key, i)), and the states of following numbers are RANDOM_STEP apart.
@@ -28,6 +28,8 @@ ALWAYS_INLINE uint64_t random_bits(uint64_t key, uint64_t i)
     return mixed(random_state(key, i));
 }
 
+typedef uint32_t half_of_bits __attribute__((may_alias));
+
 /* Element i of the whole tensor falls if its 32 bits are below the threshold; two elements share a
  * number. `first`, the number of the first element, is even. */
 static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, const void *x_data,
@@ -37,7 +39,7 @@ static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, c
     const real scale = (real)d->scale;
     const uint32_t threshold = d->threshold;
     uint64_t bits[RUN / 2];
-    uint32_t draw[RUN];
+    const half_of_bits *draw = (const half_of_bits *)bits;
     for (int64_t i = 0; i < n; i += RUN) {
         const real *restrict x = (const real *)x_data + i;
         real *restrict y = (real *)y_data + i;
@@ -47,7 +49,6 @@ static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, c
         }
         for (int64_t k = 0; k < RUN / 2; k++)
             bits[k] = random_bits(d->key, (uint64_t)((first + i) / 2 + k));
-        memcpy(draw, bits, sizeof draw);
         FOR_EACH(real, k, n - i < RUN ? n - i : RUN, y[k] = draw[k] < threshold ? 0 : x[k] * scale;)
     }
 }
