@@ -292,9 +292,10 @@ static void forward_step(void *context)
 {
     measured *m = context;
     br_scope *scope = br_no_grad_begin();
-    m->w.loss = br_item(m->model->loss(m->w.module, m->w.batch));
+    br_tensor *loss = m->model->loss(m->w.module, m->w.batch);
+    m->held = br_live_bytes(); /* parameters, and what the model returned */
+    m->w.loss = br_item(loss);
     br_scope_end(scope);
-    m->held = br_live_bytes();
 }
 
 typedef struct phase_entry {
