@@ -2,7 +2,7 @@
 #ifndef BR_KERNELS_DROPOUT_H
 #define BR_KERNELS_DROPOUT_H
 
-#include "ops/kernels/hints.h"
+#include "ops/kernels/gemm_pack.h"
 
 #include <stdint.h>
 
@@ -28,6 +28,7 @@ ALWAYS_INLINE uint64_t random_bits(uint64_t key, uint64_t i)
     return mixed(random_state(key, i));
 }
 
+/* What each of the two elements of a number gets, read where the numbers were made. */
 typedef uint32_t half_of_bits __attribute__((may_alias));
 
 /* Element i of the whole tensor falls if its 32 bits are below the threshold; two elements share a
@@ -43,7 +44,7 @@ static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, c
     for (int64_t i = 0; i < n; i += RUN) {
         const real *restrict x = (const real *)x_data + i;
         real *restrict y = (real *)y_data + i;
-        for (int64_t k = 0; i + RUN < n && k < RUN; k += 64 / (int64_t)sizeof(real)) {
+        for (int64_t k = 0; i + RUN < n && k < RUN; k += LINE) {
             __builtin_prefetch(x + RUN + k);
             __builtin_prefetch(y + RUN + k, 1);
         }

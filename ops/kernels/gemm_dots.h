@@ -72,7 +72,7 @@ typedef struct dot_block {
 typedef struct dot_sums {
     vec sum[DOT_VECTORS];
     real *c;
-    int64_t c_row, rows, columns; /* of C */
+    int64_t c_row, rows, columns; /* with `c`: of the block, those that C has */
 } dot_sums;
 
 /* Row i of a block's sums, which lie one behind the other, if C has it. */
@@ -209,11 +209,11 @@ ALWAYS_INLINE void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j, i
     for (int c = 0; c < DOT_COLUMNS; c++, column += c < columns ? apart * g->b_col : 0)
         at.column[c] = column;
     dot_sums to;
-    to.c_row = g->c_row;
-    to.rows = rows;
-    to.columns = columns;
     if (STRAIGHT && rows > 1 && apart == 1 && g->k <= DOT_RUN && !g->bias && !g->accumulate) {
         to.c = (real *)g->c + i * g->c_row + j;
+        to.c_row = g->c_row;
+        to.rows = rows;
+        to.columns = columns;
         dots_all(&at, 0, g->k, &to);
         return;
     }

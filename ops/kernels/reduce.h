@@ -200,7 +200,7 @@ static void sum_far_rows(const br_fold *f)
         part.rows = f->rows - i < 8 ? f->rows - i : 8;
         part.columns = ((f->columns - 1) / part.rows + LANES) & -LANES;
         for (int64_t j = 0, row = i + 8; j < f->columns; j += part.columns, row++) {
-            for (int64_t ahead = 0; ahead < f->columns; ahead += LANES)
+            for (int64_t ahead = 0; ahead < f->columns; ahead += LINE)
                 __builtin_prefetch(element(f, row, ahead), 0, 2);
             part.x = (const char *)element(f, i, j);
             part.value = f->value + j;

@@ -203,7 +203,7 @@ static int64_t rows_ahead(int64_t n, int64_t rows)
 
 static void ask_across(const real *x, int64_t rows)
 {
-    for (int64_t j = 0; j < rows; j += 64 / (int64_t)sizeof(real))
+    for (int64_t j = 0; j < rows; j += LINE)
         __builtin_prefetch(x + j);
 }
 
