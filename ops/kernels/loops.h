@@ -70,7 +70,7 @@
 
 /* The same, with forms for a scalar. */
 #define ARITHMETIC_LOOP(name, type, expression)                      \
-    LOOP(name)                                                       \
+    HALF_WIDTH LOOP(name)                                            \
     {                                                                \
         enum { SIZE = sizeof(type), OUT_SIZE = SIZE };               \
         if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {             \
