@@ -47,11 +47,12 @@ void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length,
 
 /* ---- Copies by tiles ------------------------------------------------------------------------- */
 
-enum { TILE = 16 };
+enum { TILE = 16, LINE = 64 /* bytes of a cache line */, STRIP_BYTES = 2048 };
 
 typedef struct tile_strides {
     int64_t dst, src; /* bytes from row to row of a tile, and from column to column */
-    bool past;        /* tiles are written past the caches */
+    bool past;        /* tiles are whole cache lines, and written past the caches */
+    int64_t down;     /* tiles side by side in a strip, along src's rows */
 } tile_strides;
 
 /* Squares as wide as a vector: row i of `to` is column i of `from`, which is a part of a tile. */
@@ -84,12 +85,11 @@ static inline void turn_8(const uint64_t *from, char *to, int64_t step)
 #if defined(__SSE2__)
 enum { CAN_GO_PAST = true };
 
-/* Writes the rows of a tile, whole cache lines, past the caches. */
-static void put_past(char *to, int64_t step, const char *tile, size_t row_bytes)
+/* Writes whole cache lines past the caches. */
+static inline void put_past(char *to, const char *from, size_t bytes)
 {
-    for (int i = 0; i < TILE; i++, to += step, tile += row_bytes)
-        for (size_t k = 0; k < row_bytes; k += sizeof(__m128i))
-            _mm_stream_si128((void *)(to + k), *(const __m128i *)(const void *)(tile + k));
+    for (size_t k = 0; k < bytes; k += sizeof(__m128i))
+        _mm_stream_si128((void *)(to + k), _mm_loadu_si128((const void *)(from + k)));
 }
 
 /* What went past the caches is seen by all processors. */
@@ -100,9 +100,9 @@ static void end_past(void)
 #else
 enum { CAN_GO_PAST = false };
 
-static void put_past(char *to, int64_t step, const char *tile, size_t row_bytes)
+static inline void put_past(char *to, const char *from, size_t bytes)
 {
-    (void)to, (void)step, (void)tile, (void)row_bytes;
+    (void)to, (void)from, (void)bytes;
 }
 
 static void end_past(void)
@@ -111,29 +111,58 @@ static void end_past(void)
 #endif
 
 /* A tile is read before it is written: lines that lie far apart drive each other out of the cache.
- */
-#define TILE_LOOP(name, type, turn)                                                          \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)     \
-    {                                                                                        \
-        enum { SIDE = 16 / sizeof(type) };                                                   \
-        const tile_strides *stride = params;                                                 \
-        for (int64_t t = 0; t < n; t++) {                                                    \
-            _Alignas(16) type columns[TILE][TILE], rows[TILE][TILE];                         \
-            char *to = stride->past ? (char *)rows : data[0] + t * s[0];                     \
-            const int64_t step = stride->past ? (int64_t)sizeof *rows : stride->dst;         \
-            for (int k = 0; k < TILE; k++)                                                   \
-                memcpy(columns[k], data[1] + t * s[1] + k * stride->src, sizeof *columns);   \
-            for (int i = 0; i < TILE; i += SIDE)                                             \
-                for (int k = 0; k < TILE; k += SIDE)                                         \
-                    turn(&columns[k][i], to + i * step + k * (int64_t)sizeof(type), step);   \
-            if (stride->past)                                                                \
-                put_past(data[0] + t * s[0], stride->dst, (const char *)rows, sizeof *rows); \
-        }                                                                                    \
-        if (stride->past)                                                                    \
-            end_past();                                                                      \
+ * Tiles, and strips: rows of dst that begin anywhere in a cache line are written past the caches as
+ * the end of what the tile before has of them and the beginning of what this one has. */
+#define TILE_LOOPS(size, type, turn)                                                              \
+    static void turn_tile_##size(const char *from, int64_t from_step, char *to, int64_t to_step)  \
+    {                                                                                             \
+        enum { SIDE = 16 / sizeof(type) };                                                        \
+        _Alignas(16) type columns[TILE][TILE];                                                    \
+        for (int k = 0; k < TILE; k++)                                                            \
+            memcpy(columns[k], from + k * from_step, sizeof *columns);                            \
+        for (int i = 0; i < TILE; i += SIDE)                                                      \
+            for (int k = 0; k < TILE; k += SIDE)                                                  \
+                turn(&columns[k][i], to + i * to_step + k * (int64_t)sizeof(type), to_step);      \
+    }                                                                                             \
+                                                                                                  \
+    static void tiles_##size(int64_t n, char *const *data, const int64_t *s, const void *params)  \
+    {                                                                                             \
+        const tile_strides *stride = params;                                                      \
+        for (int64_t t = 0; t < n; t++) {                                                         \
+            _Alignas(16) type rows[TILE][TILE];                                                   \
+            char *to = data[0] + t * s[0], *from = data[1] + t * s[1];                            \
+            if (!stride->past) {                                                                  \
+                turn_tile_##size(from, stride->src, to, stride->dst);                             \
+                continue;                                                                         \
+            }                                                                                     \
+            turn_tile_##size(from, stride->src, (char *)rows, sizeof *rows);                      \
+            for (int i = 0; i < TILE; i++)                                                        \
+                put_past(to + i * stride->dst, (const char *)rows[i], sizeof *rows);              \
+        }                                                                                         \
+        if (stride->past)                                                                         \
+            end_past();                                                                           \
+    }                                                                                             \
+                                                                                                  \
+    static void strips_##size(int64_t n, char *const *data, const int64_t *s, const void *params) \
+    {                                                                                             \
+        const tile_strides *stride = params;                                                      \
+        _Alignas(16) type rows[STRIP_BYTES / sizeof(type)][2][TILE];                              \
+        for (int64_t t = 0; t <= n; t++)                                                          \
+            for (int64_t i = 0; i < stride->down * TILE; i++) {                                   \
+                const char *from = data[1] + t * s[1] + i * (int64_t)sizeof(type);                \
+                char *to = data[0] + t * s[0] + i * stride->dst;                                  \
+                const size_t first = -(uintptr_t)to % LINE;                                       \
+                if (i % TILE == 0)                                                                \
+                    turn_tile_##size(from, stride->src, (char *)rows[i][1], sizeof *rows);        \
+                if (t > 0)                                                                        \
+                    put_past(to - sizeof **rows + first, (const char *)rows[i] + first,           \
+                             sizeof **rows);                                                      \
+                memcpy(rows[i][0], rows[i][1], sizeof **rows);                                    \
+            }                                                                                     \
+        end_past();                                                                               \
     }
-TILE_LOOP(transpose_4, uint32_t, turn_4)
-TILE_LOOP(transpose_8, uint64_t, turn_8)
+TILE_LOOPS(4, uint32_t, turn_4)
+TILE_LOOPS(8, uint64_t, turn_8)
 
 /* The last dimension with stride 1 and at least a tile's size, or -1. */
 static int dense_dim(const br_tensor *t)
@@ -157,15 +186,14 @@ static void copy_part(const br_tensor *dst, const br_tensor *src, int column, in
         br__copy(&to, &from);
 }
 
-/* Whether dst is more than the caches keep and each row of its tiles is whole cache lines. */
-static bool goes_past(const br_tensor *dst, int column)
+/* Whether dst begins all its rows with a cache line. */
+static bool in_lines(const br_tensor *dst, int column)
 {
-    enum { LINE = 64 };
     const int64_t size = (int64_t)br__dtype_size(dst->dtype);
-    bool lines = CAN_GO_PAST && (uintptr_t)dst->data % LINE == 0;
+    bool lines = (uintptr_t)dst->data % LINE == 0;
     for (int d = 0; d < dst->ndim; d++)
         lines = lines && (d == column || dst->strides[d] * size % LINE == 0);
-    return lines && dst->numel * size >= BR_FAR_BYTES;
+    return lines;
 }
 
 static void swap_dims(br_tensor *window, int a, int b)
@@ -178,30 +206,37 @@ static void swap_dims(br_tensor *window, int a, int b)
 }
 
 /* Copies in tiles over dst's dense dimension `column` and src's, `row`; then what is left of whole
- * tiles. Along dst's rows, or along src's where lines are written past the caches: memory is best
- * read in the order in which it lies, and then it does not matter where single lines go. */
+ * tiles. Along dst's rows, or, where there is more than the caches keep, past them and along src's,
+ * or parts of src's: memory is best read in the order in which it lies, and then it does not matter
+ * where single lines go. Strips write all but the first columns, one tile less than they read. */
 static void copy_tiles(const br_tensor *dst, const br_tensor *src, int column, int row)
 {
-    int64_t size = (int64_t)br__dtype_size(dst->dtype);
-    int64_t columns = dst->sizes[column], rows = dst->sizes[row];
-    tile_strides stride = { dst->strides[row] * size, src->strides[column] * size,
-                            goes_past(dst, column) };
+    enum { LONG = 16 * TILE };
+    static const br_loop loops[2][2] = { { tiles_4, tiles_8 }, { strips_4, strips_8 } };
+    const int64_t size = (int64_t)br__dtype_size(dst->dtype);
+    const int64_t columns = dst->sizes[column], rows = dst->sizes[row];
+    const bool far = CAN_GO_PAST && dst->numel * size >= BR_FAR_BYTES;
+    const bool lines = far && in_lines(dst, column), strips = far && !lines && columns >= LONG;
+    const int64_t most = strips ? STRIP_BYTES / size / TILE : 1; /* tiles of a strip */
+    const int64_t n = (rows / TILE + most - 1) / most, down = rows / TILE / n;
+    const int64_t across = columns / TILE - strips;
+    const tile_strides stride = { dst->strides[row] * size, src->strides[column] * size, lines,
+                                  down };
     br_tensor to = br__window(dst), from = br__window(src);
-    br__window_slice(&to, column, 0, columns / TILE, TILE);
-    br__window_slice(&from, column, 0, columns / TILE, TILE);
-    br__window_slice(&to, row, 0, rows / TILE, TILE);
-    br__window_slice(&from, row, 0, rows / TILE, TILE);
-    if (stride.past) {
-        swap_dims(&to, column, row);
-        swap_dims(&from, column, row);
-    }
-    BR_WORK(0, 2 * size * (columns / TILE) * (rows / TILE) * (dst->numel / (columns * rows)) *
-                   TILE * TILE);
-    br__for_each_strided(2, (const br_tensor *[]){ &to, &from },
-                         size == 4 ? transpose_4 : transpose_8, &stride, BR_GRAIN / (TILE * TILE));
-    int64_t whole_columns = columns / TILE * TILE, whole_rows = rows / TILE * TILE;
-    copy_part(dst, src, column, whole_columns, columns - whole_columns, row, 0, rows);
-    copy_part(dst, src, column, 0, whole_columns, row, whole_rows, rows - whole_rows);
+    br__window_slice(&to, column, 0, across, TILE);
+    br__window_slice(&from, column, 0, across, TILE);
+    br__window_slice(&to, row, 0, n, down * TILE);
+    br__window_slice(&from, row, 0, n, down * TILE);
+    const int last = strips ? dst->ndim - 1 : lines ? row : column;
+    swap_dims(&to, column, last);
+    swap_dims(&from, column, last);
+    BR_WORK(0, 2 * size * across * n * down * (dst->numel / (columns * rows)) * TILE * TILE);
+    br__for_each_strided(2, (const br_tensor *[]){ &to, &from }, loops[strips][size == 8], &stride,
+                         BR_GRAIN / (TILE * TILE));
+    const int64_t done_columns = across * TILE, done_rows = n * down * TILE;
+    copy_part(dst, src, column, 0, strips ? TILE : 0, row, 0, done_rows);
+    copy_part(dst, src, column, done_columns, columns - done_columns, row, 0, rows);
+    copy_part(dst, src, column, 0, done_columns, row, done_rows, rows - done_rows);
 }
 
 static bool same_sizes(const br_tensor *a, const br_tensor *b)

@@ -67,9 +67,9 @@ enum { VECTOR_BYTES = 16 };
 #    define FOR_SPEED
 #endif
 
-/* A function whose vectors are of 32 bytes at most: two of them for one of 64 are as many bytes, and
- * where three streams come from the third-level cache, at rows that begin anywhere in a cache line,
- * 5 percent faster (AMD's Zen 4). */
+/* A function whose vectors are of 32 bytes at most: two of them for one of 64 are as many bytes,
+ * and where three streams come from the third-level cache, at rows that begin anywhere in a cache
+ * line, 5 percent faster (AMD's Zen 4). */
 #if defined(__AVX512F__) && !defined(__clang__)
 #    define HALF_WIDTH __attribute__((target("prefer-vector-width=256")))
 #else

@@ -180,25 +180,39 @@ Test(view, large_transposed_copies)
     }
 }
 
-/* Copies that go past the caches, since they are larger and made of whole cache lines: beside the
- * same of parts that are not, in elements of each size, with rows and columns left of whole tiles,
- * several matrices, and 1 and 3 threads. */
-Test(view, transposed_copies_past_the_caches)
+/* x, of two matrices, transposed: beside the same of parts that the caches keep. */
+static void check_transposed(br_tensor *x)
 {
-    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+    br_tensor *t = br_transpose(x, 1, 2), *whole = br_contiguous(t);
+    cr_assert_geq(br_numel(x) * (int64_t)br_dtype_size(br_dtype_of(x)), BR_FAR_BYTES);
+    for (int64_t first = 0; first < br_size(t, 1); first += 149) {
         br_scope *scope = br_scope_begin();
-        br_tensor *x = iota(BR_SHAPE(2, 1040, 1043), dtype), *t = br_transpose(x, 1, 2);
-        cr_assert_geq(br_numel(x) * (int64_t)br_dtype_size(dtype), BR_FAR_BYTES);
-        for (int threads = 1; threads <= 3; threads += 2) {
-            br_set_num_threads(threads);
-            br_tensor *whole = br_contiguous(t);
-            for (int64_t first = 0; first < 1043; first += 149) {
-                br_tensor *part = br_contiguous(br_slice(t, 1, first, first + 149, 1));
-                check_same_bits(br_contiguous(br_slice(whole, 1, first, first + 149, 1)), part);
-            }
-        }
+        br_tensor *part = br_contiguous(br_slice(t, 1, first, first + 149, 1));
+        check_same_bits(br_contiguous(br_slice(whole, 1, first, first + 149, 1)), part);
         br_scope_end(scope);
     }
+    /* Into rows that begin anywhere, and whose dimension is not the last. */
+    br_tensor *wide = br_full(BR_SHAPE(2, br_size(t, 1), br_size(t, 2) + 2), -1, br_dtype_of(x));
+    br_tensor *inside = br_slice(wide, 2, 1, -1, 1);
+    br_copy_(br_transpose(inside, 1, 2), x);
+    check_same_bits(br_contiguous(inside), whole);
+    for (int64_t end = 0; end <= 1; end++)
+        cr_assert_eq(br_item(br_max(br_select(wide, 2, -end))), -1);
+}
+
+/* Copies that go past the caches, whose rows are whole cache lines and are not, in elements of each
+ * size, with rows and columns left of whole tiles, and 1 and 3 threads. */
+Test(view, transposed_copies_past_the_caches)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            br_set_num_threads(threads);
+            br_scope *scope = br_scope_begin();
+            check_transposed(iota(BR_SHAPE(2, 1040, 1043), dtype));
+            check_transposed(iota(BR_SHAPE(2, 1043, 1040), dtype));
+            check_transposed(iota(BR_SHAPE(2, 301, 4011), dtype));
+            br_scope_end(scope);
+        }
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
