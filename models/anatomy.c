@@ -323,7 +323,8 @@ br_tensor *br_anatomy_encoder_forward(br_anatomy_encoder *self, br_tensor *x)
         mask = br_unsqueeze(br_ne_scalar(x, (double)self->config.pad_token_id), 1);
     x = br_anatomy_embeddings_forward(self->embeddings, x);
     for (int64_t i = 0; i < self->config.num_hidden_layers && !br_failed(); i++)
-        x = br_anatomy_encoder_layer_forward(br_module_list_at(self->layers, i), x, mask);
+        x = br_scope_replace(
+            x, br_anatomy_encoder_layer_forward(br_module_list_at(self->layers, i), x, mask));
     if (self->layer_norm)
         x = br_layer_norm_forward(self->layer_norm, x);
     return br_leave(self, x);

@@ -269,7 +269,8 @@ br_tensor *br_architecture_encoder_forward(br_architecture_encoder *self, br_ten
     br_enter(self);
     x = br_architecture_embeddings_forward(self->embeddings, x);
     for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_failed(); i++)
-        x = br_architecture_encoder_block_forward(br_module_list_at(self->layers, i), x, mask);
+        x = br_scope_replace(
+            x, br_architecture_encoder_block_forward(br_module_list_at(self->layers, i), x, mask));
     if (self->layer_norm)
         x = br_layer_norm_forward(self->layer_norm, x);
     return br_leave(self, x);
@@ -379,8 +380,9 @@ br_tensor *br_architecture_decoder_forward(br_architecture_decoder *self, br_ten
     br_enter(self);
     br_tensor *x = br_architecture_embeddings_forward(self->embeddings, input_ids);
     for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_failed(); i++)
-        x = br_architecture_decoder_block_forward(br_module_list_at(self->layers, i), x,
-                                                  encoder_output, source_mask, target_mask);
+        x = br_scope_replace(
+            x, br_architecture_decoder_block_forward(br_module_list_at(self->layers, i), x,
+                                                     encoder_output, source_mask, target_mask));
     if (self->layer_norm)
         x = br_layer_norm_forward(self->layer_norm, x);
     return br_leave(self, x);

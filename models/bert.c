@@ -308,8 +308,8 @@ br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids, br_tensor *segme
     br_tensor *output = br_bert_embedding_forward(self->embedding, input_ids, segment_ids);
     br_tensor *enc_self_attn_mask = br_bert_pad_mask(input_ids, input_ids);
     for (int64_t i = 0; i < self->config.n_layers && !br_failed(); i++)
-        output = br_bert_layer_forward(br_module_list_at(self->layers, i), output,
-                                       enc_self_attn_mask, NULL);
+        output = br_scope_replace(output, br_bert_layer_forward(br_module_list_at(self->layers, i),
+                                                                output, enc_self_attn_mask, NULL));
 
     br_tensor *first = br_select(output, 1, 0);
     br_tensor *h_pooled = br_activation_forward(self->activ1, br_linear_forward(self->fc, first));

@@ -332,8 +332,9 @@ static br_tensor *run_blocks(br_gpt2 *self, br_tensor *x, const pass *p, const b
     for (int64_t i = 0; i < br_module_list_size(self->h) && !br_failed(); i++) {
         if (o->hidden_states)
             o->hidden_states[i] = x;
-        x = run_block(br_module_list_at(self->h, i), x, p,
-                      o->attentions ? &o->attentions[i] : NULL);
+        br_tensor *y = run_block(br_module_list_at(self->h, i), x, p,
+                                 o->attentions ? &o->attentions[i] : NULL);
+        x = o->hidden_states ? y : br_scope_replace(x, y);
     }
     x = br_layer_norm_forward(self->ln_f, x);
     if (o->hidden_states)

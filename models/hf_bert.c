@@ -331,7 +331,8 @@ static br_tensor *encode(br_hf_bert_encoder *self, br_tensor *x, br_tensor *visi
     br_scope *scope = br__thread.scope;
     for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_failed(); i++) {
         br_tensor **attention = o->attentions ? &o->attentions[i] : NULL;
-        x = run_layer(br_module_list_at(self->layer, i), x, visible, attention);
+        x = br_scope_replace(x,
+                             run_layer(br_module_list_at(self->layer, i), x, visible, attention));
         if (attention)
             br_scope_return(scope, *attention);
         if (o->hidden_states)

@@ -161,7 +161,7 @@ static br_tensor *run_block_once(br_t5_block *self, br_tensor *x, const pass *p)
 {
     br_enter(self);
     for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_failed(); i++)
-        x = run_layer(br_module_list_at(self->layer, i), x, p);
+        x = br_scope_replace(x, run_layer(br_module_list_at(self->layer, i), x, p));
     return br_leave(self, br_tap("hidden_state", x));
 }
 
@@ -236,7 +236,7 @@ static br_tensor *run_stack(br_t5_stack *self, br_tensor *ids, br_tensor *mask, 
     p.bias = position_bias(self, past, ids->sizes[1], p.visible);
     br_tensor *x = br_dropout_forward(self->dropout, br_embedding_forward(self->embed_tokens, ids));
     for (int64_t i = 0; i < br_module_list_size(self->block) && !br_failed(); i++)
-        x = run_block(br_module_list_at(self->block, i), x, &p);
+        x = br_scope_replace(x, run_block(br_module_list_at(self->block, i), x, &p));
     x = br_rms_norm_forward(self->final_layer_norm, x);
     return br_leave(self, br_dropout_forward(self->dropout, x));
 }

@@ -222,7 +222,8 @@ br_tensor *br_vanilla_encoder_forward(br_vanilla_encoder *self, br_tensor *src, 
     br_tensor *out = embed(self->tok_emb, self->pos_emb, self->scale, src);
     out = br_dropout_forward(self->dropout, out);
     for (int64_t i = 0; i < br_module_list_size(self->blocks) && !br_failed(); i++)
-        out = br_vanilla_encoder_layer_forward(br_module_list_at(self->blocks, i), out, mask);
+        out = br_scope_replace(
+            out, br_vanilla_encoder_layer_forward(br_module_list_at(self->blocks, i), out, mask));
     return br_leave(self, out);
 }
 
@@ -250,8 +251,9 @@ br_tensor *br_vanilla_decoder_forward(br_vanilla_decoder *self, br_tensor *trg, 
     trg = embed(self->tok_emb, self->pos_emb, self->scale, trg);
     trg = br_dropout_forward(self->dropout, trg);
     for (int64_t i = 0; i < br_module_list_size(self->blocks) && !br_failed(); i++)
-        trg = br_vanilla_decoder_layer_forward(br_module_list_at(self->blocks, i), trg, src,
-                                               trg_mask, src_mask);
+        trg = br_scope_replace(trg,
+                               br_vanilla_decoder_layer_forward(br_module_list_at(self->blocks, i),
+                                                                trg, src, trg_mask, src_mask));
     return br_leave(self, br_linear_forward(self->fc, trg));
 }
 

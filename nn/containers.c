@@ -49,7 +49,7 @@ static br_tensor *run_sequential(void *module, br_tensor *const *inputs, const v
     br_enter_with(self, x);
     const br_module_state *state = self->base.state;
     for (int64_t i = 0; i < state->n_children; i++)
-        x = br_forward(state->children[i]->module, x);
+        x = br_scope_replace(x, br_forward(state->children[i]->module, x));
     return br_leave(self, br_failed() ? NULL : x);
 }
 

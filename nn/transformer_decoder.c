@@ -109,7 +109,7 @@ br_tensor *br_transformer_decoder_forward(br_transformer_decoder *self, br_tenso
     br_tensor *x = tgt;
     br_enter_with(self, x);
     for (int64_t i = 0; i < br_module_list_size(self->layers); i++)
-        x = br_transformer_decoder_layer_forward(br_module_list_at(self->layers, i), x, memory,
-                                                 masks);
+        x = br_scope_replace(x, br_transformer_decoder_layer_forward(
+                                    br_module_list_at(self->layers, i), x, memory, masks));
     return br_leave(self, self->norm ? br_layer_norm_forward(self->norm, x) : x);
 }

@@ -92,7 +92,8 @@ br_tensor *br_transformer_encoder_forward(br_transformer_encoder *self, br_tenso
     br_tensor *x = src;
     br_enter_with(self, x);
     for (int64_t i = 0; i < br_module_list_size(self->layers); i++)
-        x = br_transformer_encoder_layer_forward(br_module_list_at(self->layers, i), x, mask,
-                                                 src_key_padding_mask, is_causal);
+        x = br_scope_replace(
+            x, br_transformer_encoder_layer_forward(br_module_list_at(self->layers, i), x, mask,
+                                                    src_key_padding_mask, is_causal));
     return br_leave(self, self->norm ? br_layer_norm_forward(self->norm, x) : x);
 }

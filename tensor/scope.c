@@ -117,6 +117,13 @@ br_tensor *br__take(br_tensor *t)
     return t;
 }
 
+br_tensor *br_scope_replace(br_tensor *t, br_tensor *by)
+{
+    if (t != by)
+        br_release(br__take(t));
+    return by;
+}
+
 /* Puts a new tensor on the stack of the innermost scope. */
 bool br__own(br_tensor *t)
 {

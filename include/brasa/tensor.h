@@ -112,6 +112,11 @@ BR_API void br_scope_end(br_scope *scope);
 /* Hands t to the scope outside `scope` (NULL: the innermost) and returns it. A tensor that does not
  * belong to `scope` stays where it is. */
 BR_API br_tensor *br_scope_return(br_scope *scope, br_tensor *t);
+/* Returns `by` and gives up t before its scope closes, as a variable that is assigned anew gives up
+ * what it held: x = br_scope_replace(x, layer(x)). A tensor that does not belong to the innermost
+ * scope stays, and so does what something else holds, such as a graph; where nothing does, t is
+ * gone. NULL as t, or t itself as `by`: nothing is given up. */
+BR_API br_tensor *br_scope_replace(br_tensor *t, br_tensor *by);
 /* Holds t beyond its scope; each br_retain() wants one br_release(). Both accept NULL. */
 BR_API br_tensor *br_retain(br_tensor *t);
 BR_API void br_release(br_tensor *t);

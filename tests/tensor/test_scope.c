@@ -3,6 +3,7 @@
 #include "tests/support.h"
 
 #include <brasa/autograd.h>
+#include <brasa/ops.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -66,6 +67,47 @@ Test(scope, hands_out_one_level)
     cr_assert_eq(live(), 2);
     cr_assert_eq(br_item(b) + br_item(c), 5);
     br_scope_end(outer);
+    cr_assert_eq(live(), 0);
+}
+
+Test(scope, gives_up_what_is_replaced)
+{
+    made = br_live_tensors();
+    br_scope *outer = br_scope_begin();
+    br_tensor *given = number(1);
+    br_scope *inner = br_scope_begin();
+    br_tensor *x = br_scope_replace(given, br_neg(given)); /* given is not the inner scope's */
+    for (int i = 0; i < 10; i++)
+        x = br_scope_replace(x, br_add_scalar(x, 1));
+    cr_assert_eq(live(), 2);
+    cr_assert_eq(br_item(x), 9);
+    cr_assert_eq(br_scope_replace(x, x), x);
+    cr_assert_eq(br_scope_replace(NULL, x), x);
+    br_tensor *view = br_scope_replace(x, br_unsqueeze(x, 0)); /* holds x */
+    cr_assert_eq(br_item(view), 9);
+    br_retain(view);
+    cr_assert_null(br_scope_replace(view, NULL));
+    cr_assert_eq(live(), 3);
+    br_scope_end(inner);
+    cr_assert_eq(br_item(given) + br_item(view), 10);
+    br_release(view);
+    cr_assert_eq(live(), 1);
+    br_scope_end(outer);
+    cr_assert_eq(live(), 0);
+}
+
+/* x = f(x) leaves what backward needs to the graph. */
+Test(scope, a_graph_holds_what_was_replaced)
+{
+    made = br_live_tensors();
+    br_scope *scope = br_scope_begin();
+    br_tensor *leaf = br_set_requires_grad(number(3), true), *x = br_mul_scalar(leaf, 1);
+    for (int i = 0; i < 3; i++)
+        x = br_scope_replace(x, br_mul(x, x)); /* x^8 */
+    br_backward(x);
+    cr_assert_eq(br_item(x), 6561);
+    cr_assert_eq(br_item(br_grad_of(leaf)), 8 * 2187);
+    br_scope_end(scope);
     cr_assert_eq(live(), 0);
 }
 
