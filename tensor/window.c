@@ -100,9 +100,10 @@ static void end_past(void)
 #else
 enum { CAN_GO_PAST = false };
 
+/* Stand-ins that nothing calls. */
 static inline void put_past(char *to, const char *from, size_t bytes)
 {
-    (void)to, (void)from, (void)bytes;
+    memcpy(to, from, bytes);
 }
 
 static void end_past(void)
