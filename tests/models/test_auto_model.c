@@ -481,8 +481,10 @@ static void check_sample(br_safetensors *file, const char *name, br_tensor *t, b
 Test(auto_model, real_weights_equal_transformers)
 {
     const char *dir = getenv("BRASA_MINILM");
-    if (!dir)
+    if (!dir) {
+        files_end(); /* which Criterion leaves out of a test that is skipped */
         cr_skip_test("BRASA_MINILM names no folder");
+    }
     br_scope *scope = br_scope_begin();
     br_safetensors *file = open_recorded(HF_BERT "/minilm.safetensors");
     br_auto_model_report report;
