@@ -100,6 +100,79 @@ static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, 
     return true;
 }
 
+/* Tensors without gaps: what each adds to a row of the result lies behind each other in both. */
+typedef struct rows_job {
+    const br_tensor *y;
+    br_tensor *const *tensors;
+    int n;
+    int dim;
+    int64_t after; /* bytes of an index of dimension dim */
+    int64_t rows, rows_per_task;
+} rows_job;
+
+enum { SHORTEST = 16, SHORT = 128, LONGEST = BR_GRAIN }; /* bytes that a tensor adds to a row */
+
+static void copy_short(char *to, const char *from, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes - SHORTEST; i += SHORTEST)
+        memcpy(to + i, from + i, SHORTEST);
+    memcpy(to + bytes - SHORTEST, from + bytes - SHORTEST, SHORTEST);
+}
+
+/* Rows [first, last) of what tensor t adds, whose place in the first row is `to`. */
+static void copy_rows(const rows_job *j, const br_tensor *t, int64_t first, int64_t last, char *to)
+{
+    int64_t bytes = t->sizes[j->dim] * j->after, stride = j->y->sizes[j->dim] * j->after;
+    const char *from = t->data + first * bytes;
+    for (; first < last; first++, from += bytes, to += stride) {
+        if (bytes <= SHORT)
+            copy_short(to, from, bytes);
+        else
+            memcpy(to, from, (size_t)bytes);
+    }
+}
+
+/* A few rows at a time, which stay in the first-level cache until each tensor has written to them.
+ */
+static void cat_rows(void *context, int64_t task)
+{
+    enum { NEAR = 1 << 14 };
+    const rows_job *j = context;
+    int64_t row_bytes = j->y->sizes[j->dim] * j->after;
+    int64_t step = NEAR > row_bytes ? NEAR / row_bytes : 1;
+    int64_t first = task * j->rows_per_task, last = first + j->rows_per_task;
+    last = last < j->rows ? last : j->rows;
+    for (; first < last; first += step) {
+        char *to = j->y->data + first * row_bytes;
+        for (int i = 0; i < j->n; i++) {
+            copy_rows(j, j->tensors[i], first, first + step < last ? first + step : last, to);
+            to += j->tensors[i]->sizes[j->dim] * j->after;
+        }
+    }
+}
+
+/* Copies rows in one go where they are many, and what a tensor adds to one is neither so short that
+ * a loop over rows is faster nor so long that it is shared among threads by itself. */
+static bool joined_by_rows(const br_tensor *y, int n, br_tensor *const *tensors, int64_t dim)
+{
+    rows_job j = { .y = y, .tensors = tensors, .n = n, .dim = (int)dim, .rows = 1 };
+    for (int64_t d = 0; d < dim; d++)
+        j.rows *= y->sizes[d];
+    if (y->numel == 0 || j.rows == 1)
+        return false;
+    int64_t row = y->numel / j.rows;
+    j.after = row / y->sizes[dim] * (int64_t)br__dtype_size(y->dtype);
+    for (int i = 0; i < n; i++) {
+        int64_t bytes = tensors[i]->ndim == y->ndim ? tensors[i]->sizes[dim] * j.after : 0;
+        if (!tensors[i]->contiguous || bytes < SHORTEST || bytes > LONGEST)
+            return false;
+    }
+    BR_TRAFFIC(y, y); /* as much is read as written */
+    j.rows_per_task = br__even_part(j.rows, BR_GRAIN / row + 1, 1);
+    br__parallel((j.rows + j.rows_per_task - 1) / j.rows_per_task, cat_rows, &j);
+    return true;
+}
+
 br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
 {
     BR_OP("cat");
@@ -112,7 +185,8 @@ br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
     if (!br__cut_dim("cat", tensors[first], &dim) || !cat_sizes(n, tensors, first, dim, sizes))
         return NULL;
     br_tensor *y = br__new("cat", tensors[first]->ndim, sizes, tensors[first]->dtype);
-    for (int i = first; y && i < n; i++) {
+    bool done = !y || joined_by_rows(y, n, tensors, dim);
+    for (int i = first; !done && i < n; i++) {
         if (adds_nothing(tensors[i]->ndim, tensors[i]->sizes))
             continue;
         br_tensor part = br__window(y);

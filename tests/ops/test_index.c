@@ -21,6 +21,41 @@ Test(index, cat)
     check_fails(br_cat(BR_INPUTS(br_scalar(1, BR_F32)), 0), "x [] has no dimension");
 }
 
+/* Every part is found again, of however many bytes in a row and in however many rows: each of these
+ * widths beside a narrower and a wider one, and one that does not lie in one piece. */
+Test(index, cat_of_many_widths)
+{
+    static const int64_t widths[] = { 1, 2, 4, 5, 15, 16, 17, 31, 33, 64, 100, 129, 8200, 40000 };
+    static const int64_t rows[] = { 1, 2, 7, 700 };
+    enum { WIDTHS = sizeof widths / sizeof *widths, ROWS = sizeof rows / sizeof *rows };
+    int threads = br_get_num_threads();
+    br_set_num_threads(2);
+    for (int i = 0; i < ROWS * WIDTHS * 3; i++) {
+        int64_t n = rows[i % ROWS], wide = widths[i / ROWS % WIDTHS];
+        br_dtype dtype = (br_dtype[]){ BR_F32, BR_I64, BR_BOOL }[i / ROWS / WIDTHS];
+        if (n * wide > 1 << 21)
+            continue;
+        br_scope *scope = br_scope_begin();
+        br_tensor *parts[4];
+        int64_t size[4] = { wide, 24, wide + 3, 20 }, start = 0;
+        for (int k = 0; k < 4; k++) {
+            parts[k] = br_to(br_randint(0, 2, BR_SHAPE(n, size[k], 1)), dtype);
+            if (k == 3 && i % 2)
+                parts[k] = br_flip(parts[k], BR_DIMS(1));
+            if (k == 3 && i % 3 == 0)
+                parts[k] = br_narrow(parts[k], 1, 2, size[k] -= 4);
+        }
+        br_tensor *y = br_cat(4, parts, 1);
+        for (int k = 0; k < 4; start += size[k++])
+            cr_assert(br_equal(br_narrow(y, 1, start, size[k]), parts[k]), "%d rows, part %d of %d",
+                      (int)n, k, (int)wide);
+        cr_assert_eq(br_size(y, 1), start);
+        br_scope_end(scope);
+    }
+    br_set_num_threads(threads);
+    check_ok();
+}
+
 /* Tensors [0] among others, as PyTorch has them. */
 Test(index, cat_of_empty_vectors)
 {
