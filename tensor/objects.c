@@ -125,14 +125,14 @@ void br__count_slowly(int64_t tensors, int64_t bytes)
 
 /* ---- Objects --------------------------------------------------------------------------------- */
 
-static bool keeps(void)
+bool br__keeps_objects(void)
 {
     return atomic_load_explicit(&keeping, memory_order_relaxed);
 }
 
 bool br__inline_storage(void)
 {
-    return keeps() && !atomic_load_explicit(&limited, memory_order_relaxed);
+    return br__keeps_objects() && !atomic_load_explicit(&limited, memory_order_relaxed);
 }
 
 void br__limit_objects(bool limit)
@@ -147,7 +147,8 @@ void br__keep_objects(bool keep)
 
 void *br__object_alloc_new(size_t size)
 {
-    return br__malloc_aligned((br__object_class(size) + 1) * BR_LINE, keeps() ? BR_LINE : 0);
+    return br__malloc_aligned((br__object_class(size) + 1) * BR_LINE,
+                              br__keeps_objects() ? BR_LINE : 0);
 }
 
 /* A class that keeps nothing and has no room is one that was not used so far: it gets room now. */
@@ -155,7 +156,8 @@ void br__object_free_last(void *object, size_t size)
 {
     br_objects *o = &br__objects;
     size_t class = br__object_class(size);
-    if (class >= BR_OBJECT_CLASSES || o->kept[class] || !keeps() || !br__list_thread()) {
+    if (class >= BR_OBJECT_CLASSES || o->kept[class] || !br__keeps_objects() ||
+        !br__list_thread()) {
         br_free(object);
         return;
     }

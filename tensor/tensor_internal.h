@@ -209,8 +209,10 @@ void br__objects_flush(void);
 /* Puts this thread into the list of those whose end frees what they have; false where its end could
  * not be told. */
 bool br__list_thread(void);
-/* Whether threads keep objects: not where a program has an allocator of its own. */
+/* Whether threads keep objects: not where a program has an allocator of its own, nor for the
+ * address sanitizer. */
 void br__keep_objects(bool keep);
+bool br__keeps_objects(void);
 /* Whether there is a limit of memory, which only blocks are held to. */
 void br__limit_objects(bool limit);
 /* Whether a small tensor's elements may stand in its storage object. */

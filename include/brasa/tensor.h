@@ -148,10 +148,11 @@ BR_API bool br_set_allocator(const br_allocator *allocator);
  * with BR_ERROR_MEMORY and leaves everything as it was. */
 BR_API void br_set_memory_limit(size_t bytes);
 /* The most bytes of freed blocks that are kept for reuse (default: no limit); 0 turns the cache
- * off. Parts of a block of which others are in use are kept all the same. */
+ * off. Of a program's own allocator's, parts of a block of which others are in use are kept all the
+ * same. */
 BR_API void br_set_cache_limit(size_t bytes);
-/* Gives the blocks that are kept for reuse back to the system, but for parts of blocks of which
- * others are in use. */
+/* Gives what is kept for reuse back to the system; to a program's own allocator whole blocks, but
+ * not parts of which others are in use. */
 BR_API void br_empty_cache(void);
 /* Bytes of freed blocks kept for reuse. */
 BR_API int64_t br_cached_bytes(void);

@@ -12,7 +12,7 @@ typedef struct run {
     br_tensor *source, *target, *target_y, *source_mask, *target_mask;
 } run;
 
-static void begin(run *r)
+static void begin(run *r, int64_t batch)
 {
     br_architecture_config config = { .hidden_size = 32,
                                       .intermediate_size = 64,
@@ -25,11 +25,11 @@ static void begin(run *r)
     br_manual_seed(1);
     r->model = br_architecture_encoder_decoder_new(&config);
     r->adam = br_adam(br_base(r->model), NULL);
-    r->source = br_randint(1, 20, BR_SHAPE(8, 10));
+    r->source = br_randint(1, 20, BR_SHAPE(batch, 10));
     r->target = br_narrow(r->source, 1, 0, 9);
     r->target_y = br_flatten(br_narrow(r->source, 1, 1, 9), 0, 1);
     r->source_mask = br_architecture_source_mask(r->source);
-    r->target_mask = br_architecture_create_mask(8, 9);
+    r->target_mask = br_architecture_create_mask(batch, 9);
 }
 
 static void step(run *r)
@@ -71,7 +71,7 @@ Test(steady, after_two_steps_no_storage_is_asked_for)
     cr_assert(br_set_allocator(&counting), "%s", br_error_message());
     br_scope *scope = br_scope_begin();
     run r;
-    begin(&r);
+    begin(&r, 8);
     step(&r);
     step(&r);
     requests = 0;
@@ -82,6 +82,26 @@ Test(steady, after_two_steps_no_storage_is_asked_for)
     br_scope_end(scope);
     check_ok();
     cr_assert(br_set_allocator(NULL));
+}
+
+/* The same for blocks that are large, of the system's own memory: what is alive and what is kept.
+ */
+Test(steady, after_two_steps_memory_stays_as_it_is)
+{
+    br_scope *scope = br_scope_begin();
+    run r;
+    begin(&r, 400);
+    step(&r);
+    step(&r);
+    int64_t live = br_live_bytes(), kept = br_cached_bytes();
+    cr_assert_gt(kept, 8 << 20);
+    for (int i = 0; i < 10; i++)
+        step(&r);
+    check_ok();
+    cr_assert_eq(br_cached_bytes(), kept);
+    cr_assert_eq(br_live_bytes(), live);
+    end(&r);
+    br_scope_end(scope);
 }
 
 /* What the C library has handed out, by all threads. */
@@ -95,16 +115,18 @@ Test(steady, a_thousand_steps_grow_nothing)
 {
     br_scope *scope = br_scope_begin();
     run r;
-    begin(&r);
+    begin(&r, 8);
     step(&r);
     step(&r);
     int64_t tensors = br_live_tensors(), peak = br_peak_bytes();
+    int64_t kept = br_cached_bytes();
     size_t bytes = bytes_in_use();
     for (int i = 0; i < 1000; i++)
         step(&r);
     check_ok();
     cr_assert_eq(br_live_tensors(), tensors);
     cr_assert_eq(br_peak_bytes(), peak);
+    cr_assert_eq(br_cached_bytes(), kept);
     cr_assert_leq(bytes_in_use(), bytes, "%zu bytes more", bytes_in_use() - bytes);
     end(&r);
     br_scope_end(scope);
