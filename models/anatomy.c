@@ -220,7 +220,9 @@ br_anatomy_feed_forward *br_anatomy_feed_forward_new(const br_anatomy_config *co
         br_child(self, "linear_1", br_linear_new(c.hidden_size, c.intermediate_size, true));
     self->linear_2 =
         br_child(self, "linear_2", br_linear_new(c.intermediate_size, c.hidden_size, true));
-    self->gelu = br_child(self, "gelu", br_gelu_new(BR_GELU_ERF));
+    br_activation *gelu = br_gelu_new(BR_GELU_ERF);
+    gelu->inplace = true;
+    self->gelu = br_child(self, "gelu", gelu);
     self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
     return self;
 }

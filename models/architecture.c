@@ -161,7 +161,9 @@ br_architecture_feed_forward *br_architecture_feed_forward_new(const br_architec
         br_child(self, "linear_1", br_linear_new(c.hidden_size, c.intermediate_size, true));
     self->linear_2 =
         br_child(self, "linear_2", br_linear_new(c.intermediate_size, c.hidden_size, true));
-    self->relu = br_child(self, "relu", br_relu_new());
+    br_activation *relu = br_relu_new();
+    relu->inplace = true;
+    self->relu = br_child(self, "relu", relu);
     self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
     return self;
 }

@@ -218,7 +218,8 @@ br_bert_ffn *br_bert_ffn_new(const br_bert_config *config)
 br_tensor *br_bert_ffn_forward(br_bert_ffn *self, br_tensor *x)
 {
     br_enter(self);
-    br_tensor *hidden = br_bert_gelu(br_linear_forward(self->fc1, x));
+    br_tensor *hidden = br_linear_forward(self->fc1, x);
+    hidden = br_may_overwrite(hidden) ? br_gelu_(hidden, BR_GELU_ERF) : br_bert_gelu(hidden);
     return br_leave(self, br_linear_forward(self->fc2, hidden));
 }
 

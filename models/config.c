@@ -60,19 +60,35 @@ bool br__good_deviation(const char *model, const char *name, double value)
 
 static br_tensor *gelu(br_tensor *x)
 {
-    return br_gelu(x, BR_GELU_ERF);
+    return br_may_overwrite(x) ? br_gelu_(x, BR_GELU_ERF) : br_gelu(x, BR_GELU_ERF);
 }
 
 static br_tensor *gelu_tanh(br_tensor *x)
 {
-    return br_gelu(x, BR_GELU_TANH);
+    return br_may_overwrite(x) ? br_gelu_(x, BR_GELU_TANH) : br_gelu(x, BR_GELU_TANH);
+}
+
+static br_tensor *relu(br_tensor *x)
+{
+    return br_may_overwrite(x) ? br_relu_(x) : br_relu(x);
+}
+
+static br_tensor *silu(br_tensor *x)
+{
+    return br_may_overwrite(x) ? br_silu_(x) : br_silu(x);
+}
+
+static br_tensor *tanh_of(br_tensor *x)
+{
+    return br_may_overwrite(x) ? br_tanh_(x) : br_tanh(x);
 }
 
 static const char *const activation_names[] = { "gelu", "gelu_new", "gelu_pytorch_tanh",
                                                 "relu", "silu",     "swish",
                                                 "tanh" };
-static const br__activation activations[] = { gelu,    gelu_tanh, gelu_tanh, br_relu,
-                                              br_silu, br_silu,   br_tanh };
+static const br__activation activations[] = {
+    gelu, gelu_tanh, gelu_tanh, relu, silu, silu, tanh_of
+};
 enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
 
 br__activation br__find_activation(const char *name)

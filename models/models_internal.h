@@ -27,6 +27,7 @@ bool br__config_multiple(const br_auto_config *config, const char *key, const ch
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
+/* Of an x that nothing wants afterwards: it is written over where that goes unnoticed. */
 typedef br_tensor *(*br__activation)(br_tensor *x);
 /* The function of a name of transformers; NULL (no error) for none and NULL. */
 br__activation br__find_activation(const char *name);

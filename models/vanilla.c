@@ -90,7 +90,9 @@ br_tensor *br_vanilla_multi_head_attention_forward(br_vanilla_multi_head_attenti
 
 static br_sequential *new_mlp(br_vanilla_config c)
 {
-    void *linear_1 = br_linear_new(c.embed_dim, c.ff_hid_dim, true), *relu = br_relu_new();
+    void *linear_1 = br_linear_new(c.embed_dim, c.ff_hid_dim, true);
+    br_activation *relu = br_relu_new();
+    relu->inplace = true;
     void *dropout = br_dropout_new(c.dropout);
     void *linear_2 = br_linear_new(c.ff_hid_dim, c.embed_dim, true);
     return br_sequential_new(BR_MODULES(linear_1, relu, dropout, linear_2));

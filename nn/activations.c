@@ -5,14 +5,18 @@
 static br_tensor *run(void *module, br_tensor *x)
 {
     const br_activation *self = module;
+    const br_scope *scope = br__thread.scope; /* forward's own; x is of the one around it */
+    if (self->inplace && self->over && scope && br__may_overwrite(scope->outer, x))
+        return self->over(x, self->args);
     return self->function(x, self->args);
 }
 
 static br_activation *new_activation(const char *class_name, br_activation_fn function,
-                                     double first, double second)
+                                     br_activation_fn over, double first, double second)
 {
     br_activation *self = br__layer_begin(sizeof *self, class_name, run);
     self->function = function;
+    self->over = over;
     self->args[0] = first;
     self->args[1] = second;
     return self;
@@ -31,9 +35,15 @@ static br_tensor *relu(br_tensor *x, const double *args)
     return br_relu(x);
 }
 
+static br_tensor *relu_over(br_tensor *x, const double *args)
+{
+    (void)args;
+    return br_relu_(x);
+}
+
 br_activation *br_relu_new(void)
 {
-    return new_activation("ReLU", relu, 0, 0);
+    return new_activation("ReLU", relu, relu_over, 0, 0);
 }
 
 static br_tensor *tanh_of(br_tensor *x, const double *args)
@@ -42,9 +52,15 @@ static br_tensor *tanh_of(br_tensor *x, const double *args)
     return br_tanh(x);
 }
 
+static br_tensor *tanh_over(br_tensor *x, const double *args)
+{
+    (void)args;
+    return br_tanh_(x);
+}
+
 br_activation *br_tanh_new(void)
 {
-    return new_activation("Tanh", tanh_of, 0, 0);
+    return new_activation("Tanh", tanh_of, tanh_over, 0, 0);
 }
 
 static br_tensor *sigmoid(br_tensor *x, const double *args)
@@ -53,9 +69,15 @@ static br_tensor *sigmoid(br_tensor *x, const double *args)
     return br_sigmoid(x);
 }
 
+static br_tensor *sigmoid_over(br_tensor *x, const double *args)
+{
+    (void)args;
+    return br_sigmoid_(x);
+}
+
 br_activation *br_sigmoid_new(void)
 {
-    return new_activation("Sigmoid", sigmoid, 0, 0);
+    return new_activation("Sigmoid", sigmoid, sigmoid_over, 0, 0);
 }
 
 static br_tensor *silu(br_tensor *x, const double *args)
@@ -64,9 +86,15 @@ static br_tensor *silu(br_tensor *x, const double *args)
     return br_silu(x);
 }
 
+static br_tensor *silu_over(br_tensor *x, const double *args)
+{
+    (void)args;
+    return br_silu_(x);
+}
+
 br_activation *br_silu_new(void)
 {
-    return new_activation("SiLU", silu, 0, 0);
+    return new_activation("SiLU", silu, silu_over, 0, 0);
 }
 
 static br_tensor *identity(br_tensor *x, const double *args)
@@ -77,7 +105,7 @@ static br_tensor *identity(br_tensor *x, const double *args)
 
 br_activation *br_identity_new(void)
 {
-    return new_activation("Identity", identity, 0, 0);
+    return new_activation("Identity", identity, NULL, 0, 0);
 }
 
 /* ---- With arguments -------------------------------------------------------------------------- */
@@ -87,9 +115,14 @@ static br_tensor *gelu(br_tensor *x, const double *args)
     return br_gelu(x, (br_gelu_form)args[0]);
 }
 
+static br_tensor *gelu_over(br_tensor *x, const double *args)
+{
+    return br_gelu_(x, (br_gelu_form)args[0]);
+}
+
 br_activation *br_gelu_new(br_gelu_form form)
 {
-    return new_activation("GELU", gelu, form, 0);
+    return new_activation("GELU", gelu, gelu_over, form, 0);
 }
 
 static br_tensor *leaky_relu(br_tensor *x, const double *args)
@@ -99,7 +132,7 @@ static br_tensor *leaky_relu(br_tensor *x, const double *args)
 
 br_activation *br_leaky_relu_new(double negative_slope)
 {
-    return new_activation("LeakyReLU", leaky_relu, negative_slope, 0);
+    return new_activation("LeakyReLU", leaky_relu, NULL, negative_slope, 0);
 }
 
 static br_tensor *elu(br_tensor *x, const double *args)
@@ -109,7 +142,7 @@ static br_tensor *elu(br_tensor *x, const double *args)
 
 br_activation *br_elu_new(double alpha)
 {
-    return new_activation("ELU", elu, alpha, 0);
+    return new_activation("ELU", elu, NULL, alpha, 0);
 }
 
 static br_tensor *softplus(br_tensor *x, const double *args)
@@ -119,7 +152,7 @@ static br_tensor *softplus(br_tensor *x, const double *args)
 
 br_activation *br_softplus_new(double beta, double threshold)
 {
-    return new_activation("Softplus", softplus, beta, threshold);
+    return new_activation("Softplus", softplus, NULL, beta, threshold);
 }
 
 static br_tensor *softmax(br_tensor *x, const double *args)
@@ -129,7 +162,7 @@ static br_tensor *softmax(br_tensor *x, const double *args)
 
 br_activation *br_softmax_new(int64_t dim)
 {
-    return new_activation("Softmax", softmax, (double)dim, 0);
+    return new_activation("Softmax", softmax, NULL, (double)dim, 0);
 }
 
 static br_tensor *log_softmax(br_tensor *x, const double *args)
@@ -139,7 +172,7 @@ static br_tensor *log_softmax(br_tensor *x, const double *args)
 
 br_activation *br_log_softmax_new(int64_t dim)
 {
-    return new_activation("LogSoftmax", log_softmax, (double)dim, 0);
+    return new_activation("LogSoftmax", log_softmax, NULL, (double)dim, 0);
 }
 
 static br_tensor *flatten(br_tensor *x, const double *args)
@@ -149,5 +182,5 @@ static br_tensor *flatten(br_tensor *x, const double *args)
 
 br_activation *br_flatten_new(int64_t start_dim, int64_t end_dim)
 {
-    return new_activation("Flatten", flatten, (double)start_dim, (double)end_dim);
+    return new_activation("Flatten", flatten, NULL, (double)start_dim, (double)end_dim);
 }

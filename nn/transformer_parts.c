@@ -83,18 +83,25 @@ br_tensor *br__transformer_attend(br_multihead_attention *attention, br_dropout 
         dropout, br_multihead_attention_forward(attention, x, memory, memory, &inputs));
 }
 
+/* Of an x that nothing wants afterwards. */
 static br_tensor *activate(const br_transformer_options *options, br_tensor *x)
 {
     if (options->activation)
         return options->activation(x);
-    return options->gelu ? br_gelu(x, BR_GELU_ERF) : br_relu(x);
+    bool over = br_may_overwrite(x);
+    if (options->gelu)
+        return over ? br_gelu_(x, BR_GELU_ERF) : br_gelu(x, BR_GELU_ERF);
+    return over ? br_relu_(x) : br_relu(x);
 }
 
 br_tensor *br__transformer_feed_forward(const br_transformer_options *options, br_linear *linear1,
                                         br_dropout *dropout, br_linear *linear2,
                                         br_dropout *dropout_out, br_tensor *x)
 {
+    br_scope *scope = br_scope_begin(); /* the layer's x is outside: activate() must not write it */
     br_tensor *hidden = activate(options, br_linear_forward(linear1, x));
-    return br_dropout_forward(dropout_out,
-                              br_linear_forward(linear2, br_dropout_forward(dropout, hidden)));
+    br_tensor *y = br_linear_forward(linear2, br_dropout_forward(dropout, hidden));
+    y = br_scope_return(scope, br_dropout_forward(dropout_out, y));
+    br_scope_end(scope);
+    return y;
 }

@@ -101,6 +101,29 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), si
     }
 FUNCTIONS(DEFINE_FUNCTION)
 
+static br_tensor *gelu_erf(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_ERF);
+}
+
+static br_tensor *gelu_tanh(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_TANH);
+}
+
+br_tensor *br_gelu_(br_tensor *a, br_gelu_form form)
+{
+    static const br_op op = { "gelu_", pass_backward, false };
+    switch (form) {
+    case BR_GELU_ERF:
+        return unary(&op, gelu_erf, BR_LOOP(gelu_erf), a);
+    case BR_GELU_TANH:
+        return unary(&op, gelu_tanh, BR_LOOP(gelu_tanh), a);
+    }
+    return br__fail(BR_ERROR_ARGUMENT, op.name, "form %d, must be BR_GELU_ERF or BR_GELU_TANH",
+                    (int)form);
+}
+
 /* ---- Of two elements ------------------------------------------------------------------------- */
 
 static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br_tensor *),

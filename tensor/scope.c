@@ -117,6 +117,18 @@ br_tensor *br__take(br_tensor *t)
     return t;
 }
 
+bool br__may_overwrite(const br_scope *scope, const br_tensor *t)
+{
+    const br_thread *th = &br__thread;
+    return t && scope && th->no_grad && !t->meta && !t->is_view && t->slot >= scope->start &&
+           t->slot < th->top && th->stack[t->slot] == t && br__is_exclusive(t);
+}
+
+bool br_may_overwrite(const br_tensor *t)
+{
+    return br__may_overwrite(br__thread.scope, t);
+}
+
 br_tensor *br_scope_replace(br_tensor *t, br_tensor *by)
 {
     if (t != by)

@@ -91,6 +91,8 @@ br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, con
 void br__swap_data(const char *op, br_tensor *a, br_tensor *b);
 /* True if the storage is seen by this tensor object alone, and the object held once. */
 bool br__is_exclusive(const br_tensor *t);
+/* br_may_overwrite() with a scope in place of the innermost; it may be NULL. */
+bool br__may_overwrite(const br_scope *scope, const br_tensor *t);
 
 /* ---- Failing --------------------------------------------------------------------------------- */
 

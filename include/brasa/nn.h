@@ -281,12 +281,14 @@ BR_API br_dropout *br_dropout_new(double p);
 BR_API br_tensor *br_dropout_forward(br_dropout *self, br_tensor *x);
 
 /* nn.ReLU and friends: modules without parameters that apply a function to x and their arguments.
- */
+ * A program sets inplace where it wants x no more: then ReLU, Tanh, Sigmoid, SiLU and GELU write
+ * over x if br_may_overwrite(x) where forward is called, and make a new tensor otherwise. */
 typedef br_tensor *(*br_activation_fn)(br_tensor *x, const double *args);
 typedef struct br_activation {
     br_module base;
-    br_activation_fn function;
+    br_activation_fn function, over; /* `over` changes x; NULL for those that cannot */
     double args[2];
+    bool inplace;
 } br_activation;
 BR_API br_activation *br_relu_new(void);
 BR_API br_activation *br_tanh_new(void);

@@ -117,6 +117,8 @@ typedef enum br_gelu_form {
 } br_gelu_form;
 /* Gaussian error linear unit, Hendrycks and Gimpel, 2016. */
 BR_API br_tensor *br_gelu(br_tensor *x, br_gelu_form form);
+/* In place, as what brasa/ops/in_place.h has. */
+BR_API br_tensor *br_gelu_(br_tensor *a, br_gelu_form form);
 
 /* ---- Between tensors (ops/between.c, functions.c) -------------------------------------------- */
 

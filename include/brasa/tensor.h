@@ -117,6 +117,11 @@ BR_API br_tensor *br_scope_return(br_scope *scope, br_tensor *t);
  * scope stays, and so does what something else holds, such as a graph; where nothing does, t is
  * gone. NULL as t, or t itself as `by`: nothing is given up. */
 BR_API br_tensor *br_scope_replace(br_tensor *t, br_tensor *by);
+/* True if t may be changed in place without anybody's noticing: nothing is recorded
+ * (br_no_grad_begin()), t belongs to the innermost scope, and nothing else holds it or shares its
+ * elements, such as a hook that keeps what it saw. What makes a tensor out of one that it does not
+ * want any more then needs no memory: h = br_may_overwrite(h) ? br_relu_(h) : br_relu(h). */
+BR_API bool br_may_overwrite(const br_tensor *t);
 /* Holds t beyond its scope; each br_retain() wants one br_release(). Both accept NULL. */
 BR_API br_tensor *br_retain(br_tensor *t);
 BR_API void br_release(br_tensor *t);

@@ -261,6 +261,32 @@ Test(gpt2, gradients)
     }
 }
 
+/* Without a record the activations overwrite what they are given: to the same. */
+Test(gpt2, each_activation_unrecorded)
+{
+    static const char *const names[] = { "gelu",  "gelu_new", "gelu_pytorch_tanh", "relu", "silu",
+                                         "swish", "tanh" };
+    br_tensor *before = NULL;
+    br_scope *scope = br_scope_begin();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        br_gpt2_config c = tiny();
+        c.activation_function = names[i];
+        br_manual_seed(3);
+        br_gpt2_lm *model = br_gpt2_lm_new(&c);
+        br_eval(br_base(model));
+        br_tensor *want = br_detach(br_gpt2_lm_forward(model, ids(), NULL));
+        cr_assert_not_null(want, "%s", br_error_message());
+        if (before && i != 2 && i != 5) /* names of what came before */
+            cr_assert_not(br_equal(want, before), "%s", names[i]);
+        before = want;
+        br_scope *unrecorded = br_no_grad_begin();
+        cr_assert(br_equal(br_gpt2_lm_forward(model, ids(), NULL), want), "%s", names[i]);
+        br_scope_end(unrecorded);
+        br_free_module(model);
+    }
+    br_scope_end(scope);
+}
+
 /* ---- What is refused ------------------------------------------------------------------------- */
 
 Test(gpt2, bad_configurations)

@@ -162,6 +162,16 @@ Test(layers, forward_is_the_functions)
     br_scope_end(scope);
 }
 
+static br_tensor *gelu_erf(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_ERF);
+}
+
+static br_tensor *gelu_tanh(br_tensor *x)
+{
+    return br_gelu(x, BR_GELU_TANH);
+}
+
 Test(layers, activations_apply_their_functions)
 {
     br_scope *scope = br_scope_begin();
@@ -180,6 +190,54 @@ Test(layers, activations_apply_their_functions)
         cr_assert_str_eq(br_module_class(br_base(cases[i].module)), cases[i].class_name);
         br_free_module(cases[i].module);
     }
+    br_scope_end(scope);
+}
+
+/* With inplace the result lies where x was; only where nobody would notice. */
+Test(layers, activations_write_over_x)
+{
+    const struct {
+        br_activation *module;
+        br_tensor *(*want)(br_tensor *x);
+    } cases[] = { { br_relu_new(), br_relu },
+                  { br_tanh_new(), br_tanh },
+                  { br_sigmoid_new(), br_sigmoid },
+                  { br_silu_new(), br_silu },
+                  { br_gelu_new(BR_GELU_ERF), gelu_erf },
+                  { br_gelu_new(BR_GELU_TANH), gelu_tanh } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        br_activation *module = cases[i].module;
+        br_scope *scope = br_no_grad_begin();
+        br_tensor *given = br_linspace(-2, 2, 9, BR_F32), *want = cases[i].want(given);
+        br_tensor *x = br_clone(given);
+        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: not asked to", i);
+        cr_assert(br_equal(x, given), "case %zu", i);
+        module->inplace = true;
+        br_retain(x);
+        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: held", i);
+        br_release(x);
+        br_scope *inner = br_scope_begin();
+        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: the outer scope's", i);
+        br_scope_end(inner);
+        br_set_grad_enabled(true);
+        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: recorded", i);
+        br_set_grad_enabled(false);
+        cr_assert(br_equal(x, given), "case %zu", i);
+        int64_t live = br_live_tensors();
+        cr_assert_eq(br_activation_forward(module, x), x, "case %zu", i);
+        cr_assert_eq(br_live_tensors(), live, "case %zu", i);
+        cr_assert(br_equal(x, want), "case %zu", i);
+        br_free_module(module);
+        br_scope_end(scope);
+    }
+    /* Others cannot. */
+    br_scope *scope = br_no_grad_begin();
+    br_activation *elu = br_elu_new(1);
+    elu->inplace = true;
+    br_tensor *x = br_ones(BR_SHAPE(2), BR_F32);
+    cr_assert_neq(br_activation_forward(elu, x), x);
+    check_ok();
+    br_free_module(elu);
     br_scope_end(scope);
 }
 

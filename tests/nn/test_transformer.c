@@ -39,6 +39,58 @@ Test(transformer, layouts_and_weights_give_the_same)
     br_free_module(first);
 }
 
+static br_tensor *seen;
+
+static br_tensor *see(br_module *module, br_tensor *t, void *context)
+{
+    (void)module;
+    (void)context;
+    seen = t;
+    return NULL;
+}
+
+static br_tensor *keep(br_module *module, br_tensor *t, void *context)
+{
+    return see(module, br_retain(t), context);
+}
+
+static br_tensor *put_in_place(br_module *module, br_tensor *t, void *context)
+{
+    (void)module;
+    (void)t;
+    (void)context;
+    return seen;
+}
+
+/* Without a record the activation is written over the linear layer's result: where nobody sees it,
+ * so not if a hook keeps that, nor if one puts the layer's own x in its place. */
+Test(transformer, hooks_do_not_see_what_is_overwritten)
+{
+    for (int gelu = 0; gelu < 2; gelu++) {
+        br_transformer_options options = { .gelu = gelu, .dim_feedforward = 6 };
+        br_transformer_encoder_layer *layer = br_transformer_encoder_layer_new(6, 2, &options);
+        br_eval(br_base(layer));
+        br_module *linear = br_base(layer->linear1);
+        br_scope *scope = br_no_grad_begin();
+        br_init_eye_(layer->linear1->weight); /* its result is its input */
+        br_init_zeros_(layer->linear1->bias);
+        br_tensor *x = br_randn(BR_SHAPE(4, 2, 6), BR_F32);
+        br_tensor *want = br_transformer_encoder_layer_forward(layer, x, NULL, NULL, false);
+        uint64_t keeps = br_module_register_forward_hook(linear, keep, NULL);
+        cr_assert(
+            br_equal(br_transformer_encoder_layer_forward(layer, x, NULL, NULL, false), want));
+        cr_assert_lt(br_item(br_min(seen)), -0.4, "the activation has been applied");
+        br_release(seen);
+        br_module_remove_hook(linear, keeps);
+        br_module_register_forward_pre_hook(linear, see, NULL);
+        br_module_register_forward_hook(linear, put_in_place, NULL);
+        cr_assert(
+            br_equal(br_transformer_encoder_layer_forward(layer, x, NULL, NULL, false), want));
+        br_scope_end(scope);
+        br_free_module(layer);
+    }
+}
+
 Test(transformer, the_causal_mask_may_be_left_out)
 {
     br_transformer *self =

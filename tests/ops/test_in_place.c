@@ -157,6 +157,7 @@ Test(in_place, refused)
     check_fails(br_copy_(NULL, a), "copy_: a is NULL");
     check_fails(br_add_scalar_(br_expand(br_ones(BR_SHAPE(1), BR_F32), BR_SHAPE(4)), 1),
                 "add_scalar_: a [4] is expanded");
+    check_fails(br_gelu_(a, (br_gelu_form)7), "gelu_: form 7, must be BR_GELU_ERF");
     check_fails(br_fill_(leaf(a), 0), "fill_: a [2, 3] is a leaf that requires grad");
     check_equals(a, 1, 1, 1, 1, 1, 1);
     br_scope *no_grad = br_no_grad_begin();

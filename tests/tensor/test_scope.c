@@ -111,6 +111,61 @@ Test(scope, a_graph_holds_what_was_replaced)
     cr_assert_eq(live(), 0);
 }
 
+/* Only what nobody else would see changed. */
+Test(scope, may_overwrite_what_is_its_own_alone)
+{
+    br_scope *outer = br_scope_begin();
+    br_tensor *given = number(1), *leaf = br_set_requires_grad(number(2), true);
+    br_tensor *saved = br_exp(leaf); /* by its node */
+    cr_assert_not(br_may_overwrite(given), "recording");
+    br_scope *inner = br_no_grad_begin();
+    br_tensor *x = number(3), *inner_leaf = br_set_requires_grad(number(4), true);
+    cr_assert(br_may_overwrite(x));
+    cr_assert_not(br_may_overwrite(NULL));
+    cr_assert_not(br_may_overwrite(given), "of the scope around");
+    cr_assert_not(br_may_overwrite(saved));
+    cr_assert_not(br_may_overwrite(inner_leaf));
+    br_tensor *view = br_unsqueeze(x, 0);
+    cr_assert_not(br_may_overwrite(view));
+    cr_assert_not(br_may_overwrite(x), "a view sees it");
+    br_release(br__take(view));
+    cr_assert(br_may_overwrite(x));
+    br_tensor *base = number(6), *repeated = br_expand(base, BR_SHAPE(4));
+    cr_assert_not(br_may_overwrite(br_scope_replace(base, repeated)), "a view, if the last one");
+    br_retain(x);
+    cr_assert_not(br_may_overwrite(x), "held");
+    br_release(x);
+    cr_assert(br_may_overwrite(x));
+    br_scope *innermost = br_scope_begin();
+    cr_assert_not(br_may_overwrite(x), "of the scope around");
+    br_scope_end(innermost);
+    br_scope_return(inner, x);
+    cr_assert_not(br_may_overwrite(x), "handed out");
+    br_scope_end(inner);
+    inner = br_no_grad_begin();
+    br_tensor *taken = br__take(number(5));
+    cr_assert_not(br_may_overwrite(taken), "of no scope");
+    br_release(taken);
+    br_scope_end(inner);
+    br_scope_end(outer);
+    cr_assert_not(br_may_overwrite(NULL));
+}
+
+/* A node of the same scope holds what it saved, also where no more is recorded. */
+Test(scope, may_not_overwrite_what_backward_reads)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *leaf = br_set_requires_grad(br_full(BR_SHAPE(100), 2, BR_F32), true);
+    br_tensor *factor = br_full(BR_SHAPE(100), 3, BR_F32);
+    br_tensor *y = br_sum(br_mul(leaf, factor));
+    br_set_grad_enabled(false);
+    cr_assert_not(br_may_overwrite(factor));
+    br_set_grad_enabled(true);
+    br_backward(y);
+    cr_assert_eq(br_at(br_grad_of(leaf), BR_DIMS(99)), 3);
+    br_scope_end(scope);
+}
+
 Test(scope, hands_out_several_levels_at_once)
 {
     made = br_live_tensors();
@@ -291,6 +346,9 @@ static void *use_thread(void *shared)
     br_scope *scope = br_scope_begin();
     br_tensor *own = number(5), *t = shared;
     br_scope_return(scope, t); /* belongs to another thread: stays there */
+    br_set_grad_enabled(false);
+    if (br_may_overwrite(t) || !br_may_overwrite(own))
+        return NULL;
     double sum = br_item(own) + br_item(t);
     br_retain(t);
     br_release(t);

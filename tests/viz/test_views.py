@@ -761,7 +761,7 @@ class WholePage(Page):
     def test_old_browsers_are_told(self):
         self.show_changed("<title>", "<script>delete self.DecompressionStream</script><title>")
         browser.wait("main:not(:empty)")
-        self.assertIn("want a newer browser: Chromium", browser.find("main").text)
+        self.assertIn("want a newer browser: Chrome", browser.find("main").text)
         self.check_quiet()
 
     def test_what_fails_is_told(self):
