@@ -278,7 +278,9 @@ static void train_step(void *context)
     measured *m = context;
     br_scope *scope = br_scope_begin();
     br_zero_grad(m->w.module);
-    br_tensor *loss = m->model->loss(m->w.module, m->w.batch);
+    br_scope *forward = br_scope_begin(); /* what the model returned is the graph's when it ends */
+    br_tensor *loss = br_scope_return(forward, m->model->loss(m->w.module, m->w.batch));
+    br_scope_end(forward);
     /* Parameters, optimizer's state and what backward needs are held now; gradients will be. */
     m->held = br_live_bytes() + parameter_bytes(m->w.module);
     br_backward(loss);

@@ -12,11 +12,13 @@ static bool add_batch(trainer *t, int64_t batch, double *values)
 {
     double part = 1 / (double)t->options.accumulate;
     br_scope *scope = br_scope_begin();
+    br_scope *forward = br_scope_begin(); /* what the model returned is the graph's when it ends */
     br_tensor *addends[LOG_MAX_VALUES] = { 0 };
-    br_tensor *loss = t->recipe->loss(t->self, batch, addends);
+    br_tensor *loss = br_scope_return(forward, t->recipe->loss(t->self, batch, addends));
     values[0] += part * br_item(loss);
     for (int i = 1; i < t->log.n_losses; i++)
         values[i] += part * br_item(addends[i - 1]);
+    br_scope_end(forward);
     if (!br_failed() && !isfinite(values[0]))
         br_raise(BR_ERROR_STATE,
                  "the loss of step %" PRId64 " is %g: a smaller learning rate may help",
