@@ -533,6 +533,7 @@ Test(alloc, random_use_keeps_blocks_apart)
         size_t bytes;
         br_extent *extent;
     } held[HELD] = { { 0 } };
+    bool in_arena = br__keeps_objects(); /* else parts of the system's blocks stay beside others */
     br_manual_seed(12);
     for (int step = 0; step < 20000; step++) {
         uint32_t i = br_random_u32() % HELD;
@@ -549,8 +550,8 @@ Test(alloc, random_use_keeps_blocks_apart)
             br_empty_cache();
         if (step == 10000)
             br_set_cache_limit(8 * MB);
-        cr_assert(step % 1000 > 0 || br_cached_bytes() == 0);
-        cr_assert(step < 10000 || br_cached_bytes() <= 8 * MB);
+        cr_assert(!in_arena || step % 1000 > 0 || br_cached_bytes() == 0);
+        cr_assert(!in_arena || step < 10000 || br_cached_bytes() <= 8 * MB);
     }
     br_set_cache_limit(SIZE_MAX);
     for (int i = 0; i < HELD; i++)
