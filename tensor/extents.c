@@ -1,15 +1,17 @@
 /* tensor/extents.c - large blocks of storage: extents of one arena, cut and joined again.
  *
- * The arena is a range of addresses as large as the machine's memory, whose memory comes from the
- * system as it grows at its end. In one range all free neighbours join, so what served many small
- * requests serves a large one later; blocks that the system hands out one by one serve only what is
- * smaller than they are. A request takes the smallest kept extent that is large enough; one that
- * exceeds it by more than an eighth is cut. Where a program has an allocator of its own, for the
- * address sanitizer, and beyond the arena's end, extents are parts of the allocator's blocks. */
+ * The arena is a range of addresses as large as the machine's memory, or as half of RLIMIT_AS,
+ * whose memory comes from the system as it grows at its end. In one range all free neighbours join,
+ * so what served many small requests serves a large one later; blocks that the system hands out one
+ * by one serve only what is smaller than they are. A request takes the smallest kept extent that is
+ * large enough; one that exceeds it by more than an eighth is cut. Where a program has an allocator
+ * of its own, for the address sanitizer, and beyond the arena's end, extents are parts of the
+ * allocator's blocks. */
 #include "tensor/extents.h"
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static struct {
@@ -30,9 +32,20 @@ static struct {
     br_extent *last;   /* the one that ends at `top`, in use */
 } arena;
 
+/* As many as there is memory; of few, as `ulimit -v` has it, half are left to all else. */
+static size_t how_many_addresses(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (size_t)sysconf(_SC_PHYS_PAGES) * page;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur / 2 < size)
+        size = limit.rlim_cur / 2 / page * page;
+    return size;
+}
+
 static void reserve_addresses(void)
 {
-    size_t size = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    size_t size = how_many_addresses();
     char *begin = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     arena.tried = true;
     if (begin == MAP_FAILED)

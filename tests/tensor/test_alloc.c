@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 TestSuite(alloc, .init = check_begin, .fini = check_end);
 
@@ -336,14 +337,45 @@ Test(alloc, memory_between_blocks_in_use_goes_back)
     }
 }
 
-/* Where a process may not have as many addresses as there is memory, blocks come one by one. */
-Test(alloc, few_addresses)
+static void limit_addresses(rlim_t bytes)
 {
-    br_empty_cache();
     struct rlimit limit;
     cr_assert_eq(getrlimit(RLIMIT_AS, &limit), 0);
-    limit.rlim_cur = (rlim_t)2 << 30;
+    limit.rlim_cur = bytes;
     cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+/* Where a process may have few addresses, the arena takes half; what it has no room for comes one
+ * by one. */
+Test(alloc, few_addresses)
+{
+    if (!br__keeps_objects())
+        cr_skip_test("the address sanitizer has addresses of its own");
+    br_empty_cache();
+    limit_addresses((rlim_t)2 << 30);
+    br_tensor *first = br_empty(BR_SHAPE(600 * MB), BR_BOOL), *next = filled(1);
+    br_tensor *beyond = br_empty(BR_SHAPE(600 * MB), BR_BOOL);
+    check_ok();
+    cr_assert_eq(br_data(next), (char *)br_data(first) + 600 * MB);
+    cr_assert_neq(br_data(beyond), (char *)br_data(next) + MB);
+    check_fails(br_empty(BR_SHAPE(INT64_C(4) << 30), BR_BOOL),
+                "4294967296 bytes of memory are not");
+    br_release(first);
+    br_release(beyond);
+    br_release(next);
+    br_empty_cache();
+    cr_assert_eq(br_cached_bytes(), 0);
+}
+
+/* And if there are not even these, all do. */
+Test(alloc, no_addresses)
+{
+    br_empty_cache();
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    cr_assert(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    limit_addresses((rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + 64 * MB);
     br_tensor *t = filled(40), *other = filled(1);
     cr_assert(all_ones(t) && all_ones(other));
     cr_assert_neq(br_data(other), (char *)br_data(t) + 40 * MB);
