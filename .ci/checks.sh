@@ -10,6 +10,7 @@ trap 'rm -rf "$work"' EXIT
 # The CMake options of each build. The build `gcc` is in build/, the build NAME in build-NAME/.
 declare -A builds=(
     [gcc]="-DCMAKE_BUILD_TYPE=Release"
+    [mpich]="-DCMAKE_BUILD_TYPE=Release -DBRASA_WERROR=ON -DBRASA_MPI=ON -DMPI_C_COMPILER=mpicc.mpich"
     [clang]="-DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang -DBRASA_WERROR=ON"
     [asan]="-DCMAKE_BUILD_TYPE=Release -DBRASA_SANITIZE=address,undefined -DBRASA_WERROR=ON"
     [tsan]="-DCMAKE_BUILD_TYPE=Release -DBRASA_SANITIZE=thread -DBRASA_TESTS=ON"
@@ -61,10 +62,14 @@ examples() {
     done
 }
 
+# The suites that call kernels.
+kernel_tests='@(op_cases/[!r]*|@(attention|convolution|distance|dropout|golden|half|layer_norm|logits|loss|matmul|norms|optim*|pointwise|pool|processor_state|recurrent|reduce|softmax|torch)/*)'
+
 # Checks that the code blocks of the documents compile and run.
 documents() {
     local file
-    .ci/extract_code "$work/docs" README.md docs/*.md >"$work/docs.txt"
+    check "quotations in the documents" .ci/extract_code "$work/quotations" README.md docs/*.md
+    .ci/extract_code "$work/docs" README.md docs/*.md >"$work/docs.txt" 2>/dev/null || true
     while read -r file; do
         check "code of $(basename "$file")" document "$file"
     done <"$work/docs.txt"
@@ -119,7 +124,7 @@ no_reports() {
 # ---- Sources --------------------------------------------------------------------------------------
 
 format() {
-    find . -path './build*' -prune -o -name '.venv*' -prune -o -name '*.[ch]' -print0 |
+    find . -path './build*' -prune -o -name '.venv*' -prune -o '(' -name '*.[ch]' -o -name '*.[ch]pp' ')' -print0 |
         xargs -0 clang-format-14 --style=file --dry-run -Werror
 }
 
@@ -149,19 +154,21 @@ prefixed() {
     ! nm -g --defined-only build/libbrasa.a | awk 'NF == 3 && $3 !~ /^br__?[a-z]/' | grep .
 }
 
-# Checks the size of the stripped shared library that docs/benchmarks.md states.
-small() {
-    built gcc
-    strip -o "$work/stripped" build/libbrasa.so
-    test "$(stat -c %s "$work/stripped")" -lt 1000000
-}
-
 # Checks the size of the thread-local variables: libraries loaded by dlopen() have little static TLS.
 few_thread_locals() {
     local bytes
     built gcc
     bytes=$(readelf -SW build/libbrasa.so | sed -n 's/.*\.tbss  *NOBITS  *[^ ]* [^ ]* \([0-9a-f]*\) .*/\1/p')
     test -n "$bytes" && test $((16#$bytes)) -le 512
+}
+
+# Checks that the shared library for several processes exports exactly what its header declares.
+mpi_exported() {
+    built gcc
+    gcc -E -P -Iinclude include/brasa/distributed.h |
+        grep -oE '\bbr_(dist|data_parallel|sharded_optim)_[a-z0-9_]+\(' | tr -d '(' | sort -u >"$work/declared"
+    nm -D --defined-only build/libbrasa_mpi.so | awk '{ print $3 }' | sort -u >"$work/exported"
+    diff "$work/declared" "$work/exported"
 }
 
 # ---- Installation ---------------------------------------------------------------------------------
@@ -189,15 +196,28 @@ installed() {
     cp "$work"/code/*.cmake "$work/consumer/CMakeLists.txt"
 }
 
-# with_pkg_config PREFIX [--static]: builds the program with pkg-config.
+# with_pkg_config PREFIX [--static]: builds the program with pkg-config. The .pc files of other packages are
+# hidden, and the only include folder must be Brasa's own.
 with_pkg_config() {
     local prefix=$work/$1 program=$work/program config
     installed "$1"
     shift
-    config=(env PKG_CONFIG_PATH="$(dirname "$(find "$prefix" -name brasa.pc)")" pkg-config)
+    config=(env PKG_CONFIG_LIBDIR="$(dirname "$(find "$prefix" -name brasa.pc)")" pkg-config)
+    [[ $("${config[@]}" "$@" --cflags brasa) =~ ^-I[^\ ]*/include\ ?$ ]]
     # shellcheck disable=SC2046 # the flags are words
     cc "$work/consumer/program.c" -o "$program" ${1:+-static} $("${config[@]}" "$@" --cflags --libs brasa)
     LD_LIBRARY_PATH=$("${config[@]}" --variable=libdir brasa) "$program"
+}
+
+# with_pkg_config_mpi PREFIX: builds the example of the library for several processes, and runs it with two.
+with_pkg_config_mpi() {
+    local config
+    installed "$1"
+    config=(env PKG_CONFIG_LIBDIR="$(dirname "$(find "$work/$1" -name brasa_mpi.pc)")" pkg-config)
+    # shellcheck disable=SC2046 # the flags are words
+    cc examples/mpi/data_parallel.c -o "$work/parallel" $("${config[@]}" --cflags --libs brasa_mpi)
+    LD_LIBRARY_PATH=$("${config[@]}" --variable=libdir brasa_mpi) mpirun.openmpi --allow-run-as-root \
+        --oversubscribe -n 2 "$work/parallel"
 }
 
 # with_cmake PREFIX SOURCE TARGET: builds SOURCE with the installed TARGET, and runs its program or its tests.
@@ -237,7 +257,16 @@ installation() {
     check "$1: find_package" with_cmake "$1" consumer brasa::brasa
     check "$1: find_package, static" with_cmake "$1" consumer brasa::brasa_static
     check "$1: examples" with_cmake "$1" examples brasa::brasa
+    check "$1: pkg-config of libbrasa_mpi" with_pkg_config_mpi "$1"
     check "$1: command" command_elsewhere "$1"
+}
+
+# ---- Several processes ----------------------------------------------------------------------------
+
+# with_mpi BUILD MPIRUN: runs the tests of libbrasa_mpi.
+with_mpi() {
+    built "$1" brasa_distributed
+    tests/distributed/run "$(folder "$1")" "$2"
 }
 
 # ---- Views in a browser ---------------------------------------------------------------------------
@@ -284,12 +313,12 @@ pretrained() {
     build/brasa_tests --filter='@(notebook_anatomy|notebook_scratch)/cell_*_view'
 }
 
-# with_torch COMMAND...: runs a Python script with PyTorch. Set BRASA_TORCH_PYTHON to a Python that has these
-# large packages to avoid installing them.
+# with_torch SCRIPT...: runs a script with a Python that has PyTorch and transformers. Set BRASA_TORCH_PYTHON
+# to such a Python to avoid installing these large packages.
 with_torch() {
     local python=${BRASA_TORCH_PYTHON-}
     if [ -z "$python" ]; then
-        with_packages .venv-torch 'torch==2.15.*' numpy expecttest safetensors
+        with_packages .venv-torch 'torch==2.15.*' 'transformers==5.*' numpy expecttest safetensors
         python=.venv-torch/bin/python
     fi
     "$python" "$@"
@@ -309,6 +338,14 @@ samples() {
     fi
 }
 
+# Checks the table of default options against the current PyTorch and transformers.
+defaults() {
+    built gcc
+    with_torch tests/ctypes/options.py record build/libbrasa.so >"$work/options.tsv"
+    diff tests/ctypes/options.tsv "$work/options.tsv"
+}
+
+# Compares Brasa's safetensors files with the Python package's.
 cross_check() {
     built gcc
     with_torch tests/io/cross_check.py build/libbrasa.so
@@ -351,7 +388,12 @@ test_checks() {
     suite "gcc: tests" gcc
     examples gcc
     documents
-    check "library from Python's ctypes" with_build gcc python3 tests/ctypes/drive.py build/libbrasa.so
+    check "./run" tests/setup/test_run
+    check "library from Python's ctypes" with_build gcc tests/ctypes/drive.py build/libbrasa.so
+    check "calls with NULL and with empty tensors" with_build gcc tests/ctypes/bad_calls.py build/libbrasa.so
+    check "calls with ended handles" with_build gcc tests/ctypes/ended_handles.py build/libbrasa.so
+    check "defaults of options" with_build gcc tests/ctypes/options.py check build/libbrasa.so
+    check "C++17" with_build gcc .ci/check_cpp build g++
 }
 
 # The checks of .ci/run. They give the same results every time.
@@ -360,21 +402,26 @@ run_checks() {
 
     test_checks
     check "layers" .ci/layers
+    check "prose" .ci/prose
     check "format" format
     check "API reference" docs/make_api.py --check
     check "list of the notebooks' cells" docs/make_notebooks.py --check
+    check "command line reference" with_build gcc docs/make_command_line.py --check build/brasa
+    check "make -j" tests/setup/test_make_j
+    check "break br_raise" with_build gcc tests/setup/test_break build/brasa_errors build/brasa_errors_static
     check "headers: C99" headers gcc c99 c
     check "headers: C17" headers gcc c17 c
     check "headers: C++17" headers g++ c++17 c++
     for capability in avx2 baseline; do
         export BRASA_CPU_CAPABILITY=$capability
-        suite "gcc: tests with the kernels for $capability" gcc
+        suite "gcc: tests of kernels for $capability" gcc "--filter=$kernel_tests"
         unset BRASA_CPU_CAPABILITY
     done
     check "exported symbols" exported
     check "prefix of static symbols" prefixed
-    check "size of the shared library" small
     check "thread-local variables of the shared library" few_thread_locals
+    check "exported symbols of libbrasa_mpi" mpi_exported
+    check "Open MPI" with_mpi gcc mpirun.openmpi
     check "install" installed stage/usr/local
     installation stage/usr/local
     installation moved
@@ -394,20 +441,33 @@ with_threads() {
     build-tsan/brasa_threads
 }
 
+# Sets the options of the builds for .ci/run and .ci/full.
+strict_builds() {
+    builds[gcc]+=" -DBRASA_WERROR=ON -DBRASA_MPI=ON -DMPI_C_COMPILER=mpicc.openmpi"
+}
+
 # The further checks of .ci/full: those that draw random numbers, take long or install large packages. A new seed
 # is drawn for each run; BRASA_SEED repeats a run.
 full_checks() {
-    local target seed=${BRASA_SEED:-$((1 + RANDOM * 32768 + RANDOM))}
+    local target capability seed=${BRASA_SEED:-$((1 + RANDOM * 32768 + RANDOM))}
 
     say "The seed of this run: BRASA_SEED=$seed"
     check "PyTorch's samples, seed 0" samples 0
     check "PyTorch's samples, new seed" samples "$seed"
+    check "PyTorch's defaults" defaults
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "run classifier" classifier
     check "tensorboard" tensorboard
     check "headers: C17, clang" headers clang c17 c
     check "headers: C++17, clang" headers clang++ c++17 c++
+    check "C++17, clang" with_build gcc .ci/check_cpp build clang++
+    for capability in avx2 baseline; do
+        export BRASA_CPU_CAPABILITY=$capability
+        suite "gcc: all tests with the kernels for $capability" gcc
+        unset BRASA_CPU_CAPABILITY
+    done
+    check "MPICH" with_mpi mpich mpirun.mpich
     check "clang: build" built clang
     suite "clang: tests" clang
     examples clang

@@ -8,7 +8,8 @@ build_packages=(gcc libc6-dev make cmake libblis-dev libxxhash-dev libjansson-de
                 libcriterion-dev)
 # Those that the checks of .ci/run need in addition.
 # shellcheck disable=SC2034
-check_packages=(g++ ccache clang-format-14 pkg-config python3 python3-venv binutils chromium chromium-driver)
+check_packages=(g++ ccache clang-format-14 codespell pkg-config python3 python3-venv binutils gdb chromium
+                chromium-driver libopenmpi-dev openmpi-bin)
 
 say() {
     echo "== $*"

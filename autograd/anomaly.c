@@ -1,8 +1,9 @@
-/* autograd/anomaly.c - the search for the operation that made the first NaN or infinity.
+/* autograd/anomaly.c - anomaly detection: finds the operation that produced the first NaN or
+ * infinity.
  *
- * Results are looked at where operations record them, gradients where the tape gets them from an
- * operation. What came in with an operand is not of the operation's making: an infinity in a mask
- * may go where it likes, but a NaN is told even so, as it never ends well. */
+ * Results are checked when operations record them, and gradients when gradient functions return
+ * them. An infinity that an operand already had (in a mask, for example) is not reported. A NaN is
+ * always reported, since it is never intended. */
 #include "autograd/anomaly.h"
 
 #include <math.h>
@@ -14,14 +15,14 @@ br_anomaly br_set_detect_anomaly(br_anomaly mode)
 {
     br_anomaly before = (br_anomaly)br__thread.anomaly;
     if (mode < BR_ANOMALY_OFF || mode > BR_ANOMALY_NONFINITE)
-        br__fail(BR_ERROR_ARGUMENT, "set_detect_anomaly", "mode %d is none of br_anomaly",
+        br__fail(BR_ERROR_ARGUMENT, "set_detect_anomaly", "mode %d is not a value of br_anomaly",
                  (int)mode);
     else
         br__thread.anomaly = (int)mode;
     return before;
 }
 
-/* ---- Looking at values ----------------------------------------------------------------------- */
+/* ---- Checking values ------------------------------------------------------------------------- */
 
 typedef struct finding {
     atomic_uint bits;
@@ -61,13 +62,14 @@ unsigned br__anomaly_of(const br_tensor *t)
     return atomic_load(&found.bits);
 }
 
-/* What the mode looks for. */
-static unsigned wanted(void)
+/* Returns the bits that the current mode checks for. */
+static unsigned detected_kinds(void)
 {
     return br__thread.anomaly == BR_ANOMALY_NAN ? NANS : NANS | INFINITIES;
 }
 
-/* "nan at [0, 2]": the first of t, a NaN if `bits` has any. */
+/* Formats the first anomaly of t as "nan at [0, 2]": the first NaN if `bits` has NANS, else the
+ * first infinity. */
 static const char *first_of(const br_tensor *t, unsigned bits, char *buffer, size_t size)
 {
     int64_t index[BR_MAX_DIMS] = { 0 };
@@ -87,21 +89,23 @@ static const char *first_of(const br_tensor *t, unsigned bits, char *buffer, siz
     return "";
 }
 
-/* Whether `made` is to be told, where the operands had `before`. */
-static bool is_new(unsigned made, unsigned before)
+/* Returns true if anomalies `new_anomalies` in a result must be reported when its operands had
+ * `before`. */
+static bool is_new(unsigned new_anomalies, unsigned before)
 {
-    return made & NANS || (made && !before);
+    return new_anomalies & NANS || (new_anomalies && !before);
 }
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* An infinity that was given as a scalar is wanted: masks are filled so. */
-static bool was_given(const br_op *op)
+/* Returns true if an infinity was passed to the operation as a scalar, which is intended: masks are
+ * filled with it. */
+static bool from_scalar_argument(const br_op *op)
 {
-    const char *by = br__thread.given;
+    const char *by = br__thread.nonfinite_op;
     if (!by || strcmp(by, op->name) != 0)
         return false;
-    br__thread.given = NULL;
+    br__thread.nonfinite_op = NULL;
     return true;
 }
 
@@ -109,10 +113,10 @@ bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,
                          br_tensor *const *inputs)
 {
     char element[128];
-    if (!output || br_failed() || br__thread.gradient_of)
+    if (!output || br_failed() || br__thread.gradient_node)
         return !br_failed();
-    unsigned made = br__anomaly_of(output) & wanted(), before = 0;
-    if (!made || was_given(op))
+    unsigned new_anomalies = br__anomaly_of(output) & detected_kinds(), before = 0;
+    if (!new_anomalies || from_scalar_argument(op))
         return true;
     int from = -1;
     for (int i = 0; i < n_inputs; i++) {
@@ -120,12 +124,13 @@ bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,
         before |= has;
         from = from < 0 && has & NANS ? i : from;
     }
-    if (!is_new(made, before))
+    if (!is_new(new_anomalies, before))
         return true;
-    first_of(output, made, element, sizeof element);
+    first_of(output, new_anomalies, element, sizeof element);
     if (from >= 0)
         br__fail(BR_ERROR_ANOMALY, op->name,
-                 "the result %s has %s: input %d %s came with NaN, which no operation before made",
+                 "the result %s has %s: input %d %s already had a NaN that no earlier operation "
+                 "produced",
                  br__shape(output), element, from, br__shape(inputs[from]));
     else
         br__fail(BR_ERROR_ANOMALY, op->name, "the result %s has %s, and no input has one",
@@ -135,21 +140,21 @@ bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
-void br__anomaly_place(br_node *node)
+void br__anomaly_set_location(br_node *node)
 {
-    const br_node *of = br__thread.gradient_of;
+    const br_node *of = br__thread.gradient_node;
     char path[256];
     if (of)
-        node->where =
-            br__format("the gradient of %s, %s", of->op->name, of->where ? of->where : "");
-    else if (br__where(path, sizeof path))
-        node->where = br__format("module %s", path[0] ? path : "at the root");
+        node->location =
+            br__format("in the gradient of %s, %s", of->op->name, of->location ? of->location : "");
+    else if (br__current_module_path(path, sizeof path))
+        node->location = br__format("in module %s", path[0] ? path : "(root)");
     else
-        node->where = br__strdup("outside of modules");
+        node->location = br__strdup("outside of any module");
 }
 
-/* What the gradients by the outputs have. */
-static unsigned came_in(const br_node *node)
+/* Returns the anomalies in the gradients of the outputs. */
+static unsigned in_inputs(const br_node *node)
 {
     unsigned bits = 0;
     for (int i = 0; i < node->n_outputs; i++)
@@ -161,17 +166,17 @@ bool br__anomaly_backward(const br_node *node, br_tensor *const *dx)
 {
     char element[128];
     for (int i = 0; i < node->n_inputs && !br_failed(); i++) {
-        if (!dx[i] || !br_wants(node, i))
+        if (!dx[i] || !br_needs_input_grad(node, i))
             continue;
-        unsigned made = br__anomaly_of(dx[i]) & wanted();
-        unsigned before = made ? came_in(node) : 0;
-        if (!is_new(made, before))
+        unsigned new_anomalies = br__anomaly_of(dx[i]) & detected_kinds();
+        unsigned before = new_anomalies ? in_inputs(node) : 0;
+        if (!is_new(new_anomalies, before))
             continue;
         br__fail(BR_ERROR_ANOMALY, node->op->name,
-                 "the gradient by input %d %s has %s%s; forward ran %s", i, br__shape(dx[i]),
-                 first_of(dx[i], made, element, sizeof element),
-                 before & NANS ? ", which came with the gradient by the result" : "",
-                 node->where ? node->where : "while anomalies were not looked for");
+                 "the gradient with respect to input %d %s has %s%s; forward ran %s", i,
+                 br__shape(dx[i]), first_of(dx[i], new_anomalies, element, sizeof element),
+                 before & NANS ? ", which the gradient of the result already had" : "",
+                 node->location ? node->location : "while anomaly detection was off");
     }
     return !br_failed();
 }
@@ -179,10 +184,10 @@ bool br__anomaly_backward(const br_node *node, br_tensor *const *dx)
 bool br__anomaly_sum(const br_tensor *sum, unsigned parts)
 {
     char element[128];
-    unsigned made = br__anomaly_of(sum) & wanted();
-    if (!made || (made & parts) == made)
+    unsigned new_anomalies = br__anomaly_of(sum) & detected_kinds();
+    if (!new_anomalies || (new_anomalies & parts) == new_anomalies)
         return true;
-    br__fail(BR_ERROR_ANOMALY, "backward", "a sum of gradients %s has %s, and no part has one",
-             br__shape(sum), first_of(sum, made, element, sizeof element));
+    br__fail(BR_ERROR_ANOMALY, "backward", "a sum of gradients %s has %s, and no summand has one",
+             br__shape(sum), first_of(sum, new_anomalies, element, sizeof element));
     return false;
 }

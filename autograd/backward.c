@@ -1,9 +1,11 @@
-/* autograd/backward.c - the walk from outputs to leaves.
+/* autograd/backward.c - the backward pass.
  *
- * Nodes wait in a heap, the newest on top. A node is newer than all it points to, so when it comes
- * off every gradient that feeds it is there: no counting of edges beforehand, no recursion. Each
- * node's gradient runs in a scope of its own, so what it makes goes at once. */
+ * Nodes wait in a heap, the newest on top. A node is newer than every node it points to, so when a
+ * node is removed from the heap, all of its gradients have arrived: edges need not be counted
+ * beforehand, and there is no recursion. The tensors that a node's gradient function creates are
+ * freed as soon as the function is done. */
 #include "autograd/anomaly.h"
+#include "autograd/cycles.h"
 #include "autograd/walk.h"
 
 #include <stdlib.h>
@@ -26,7 +28,7 @@ static bool enqueue(br_walk *w, br_node *node)
     return true;
 }
 
-/* The newest node; the caller holds it now. */
+/* Removes the newest node and returns it. The heap's reference moves to the caller. */
 static br_node *dequeue(br_walk *w)
 {
     br_node **heap = w->heap.items;
@@ -46,8 +48,8 @@ static br_node *dequeue(br_walk *w)
 
 /* ---- Accumulation ---------------------------------------------------------------------------- */
 
-/* The sum, held: in place if *slot is nobody else's, and dense (an expanded one has one place for
- * many elements). */
+/* Returns slot + dx, owned by the caller. Adds in place if nothing else holds slot and slot is
+ * contiguous (elements of an expanded tensor share memory). */
 static br_tensor *sum_of(const br_walk *w, br_tensor *slot, br_tensor *dx)
 {
     if (!w->create_graph && br__is_exclusive(slot) && slot->contiguous)
@@ -58,7 +60,7 @@ static br_tensor *sum_of(const br_walk *w, br_tensor *slot, br_tensor *dx)
     return sum;
 }
 
-/* Adds dx, which the caller holds and gives away, to *slot. */
+/* Adds dx to *slot. Takes over the caller's reference to dx. */
 static bool accumulate(const br_walk *w, br_tensor **slot, br_tensor *dx)
 {
     if (!*slot) {
@@ -67,7 +69,7 @@ static bool accumulate(const br_walk *w, br_tensor **slot, br_tensor *dx)
     }
     int anomaly = br__thread.anomaly;
     unsigned parts = BR_ANOMALY ? br__anomaly_of(*slot) | br__anomaly_of(dx) : 0;
-    br__thread.anomaly = 0; /* the sum is looked at here, where it is known what it is */
+    br__thread.anomaly = 0; /* the addition is not checked: br__anomaly_sum() checks the sum */
     br_tensor *sum = sum_of(w, *slot, dx);
     br__thread.anomaly = anomaly;
     br_release(dx);
@@ -78,9 +80,9 @@ static bool accumulate(const br_walk *w, br_tensor **slot, br_tensor *dx)
     return !BR_ANOMALY || br__anomaly_sum(sum, parts);
 }
 
-/* A leaf's gradient is nobody else's memory and dense, so that optimizers may change it. A scope is
- * open, the walk's or the caller's. */
-static br_tensor *make_own(const br_walk *w, br_tensor *dx)
+/* Returns dx, or a contiguous copy of it, so that optimizers may change a leaf's gradient. Takes
+ * over the caller's reference to dx. The scope of the pass, or the caller's, must be open. */
+static br_tensor *make_writable(const br_walk *w, br_tensor *dx)
 {
     if (w->create_graph || (br__is_exclusive(dx) && dx->contiguous))
         return dx;
@@ -91,22 +93,26 @@ static br_tensor *make_own(const br_walk *w, br_tensor *dx)
     return br__take(copy);
 }
 
-bool br__give_leaf(const br_walk *w, br_tensor *leaf, br_tensor *dx)
+bool br__accumulate_leaf(const br_walk *w, br_tensor *leaf, br_tensor *dx)
 {
     br_autograd *a = br__autograd_make(leaf);
     if (a && a->grad &&
-        !w->create_graph) { /* in place even if the caller looks at it, as PyTorch */
+        !w->create_graph) { /* in place even if the caller holds it, as in PyTorch */
         bool ok = br__grad_ops.add_(a->grad, dx) != NULL;
         br_release(dx);
         return ok;
     }
     if (a && !a->grad)
-        dx = make_own(w, dx);
+        dx = make_writable(w, dx);
     if (!a || !dx) {
         br_release(dx);
         return false;
     }
-    return accumulate(w, &a->grad, dx);
+    if (!accumulate(w, &a->grad, dx))
+        return false;
+    a->grad->is_grad = true;
+    bool circle = w->create_graph && br_is_leaf(leaf) && !br_is_leaf(a->grad);
+    return !circle || br__end_history_with(w->scope, leaf);
 }
 
 int br__compare_captures(const void *a, const void *b)
@@ -119,68 +125,149 @@ int br__compare_captures(const void *a, const void *b)
 
 br_capture *br__find_capture(const br_walk *w, const void *key, int output)
 {
-    br_capture wanted = { key, output, NULL };
+    br_capture target = { key, output, NULL };
     return w->n_captures == 0 ? NULL
-                              : bsearch(&wanted, w->captures, (size_t)w->n_captures, sizeof wanted,
+                              : bsearch(&target, w->captures, (size_t)w->n_captures, sizeof target,
                                         br__compare_captures);
 }
 
-static bool hold_leaf(br_walk *w, br_tensor *leaf, br_tensor *dx)
+/* ---- Leaves with hooks ----------------------------------------------------------------------- */
+
+/* Few passes have hooks, so these functions are kept out of the code of the others. */
+
+static bool has_hooks(const br_tensor *leaf)
 {
-    br_held_leaf *h = w->held;
-    while (h && h->leaf != leaf)
-        h = h->next;
-    if (!h) {
-        if (!(h = br__malloc(sizeof *h))) {
-            br_release(dx);
-            return false;
-        }
-        *h = (br_held_leaf){ w->held, br_retain(leaf), NULL };
-        w->held = h;
-    }
-    return accumulate(w, &h->grad, dx);
+    const br_autograd *a = br__autograd(leaf);
+    return a && a->hooks;
 }
 
-/* The complete gradient, or a part of it where the leaf has no hooks. */
+/* Adds an entry for a leaf in front of *list. Returns it, or NULL and an error. */
+static br_deferred_leaf *add_deferred(br_deferred_leaf **list, br_tensor *leaf, uint64_t oldest)
+{
+    br_deferred_leaf *h = br__malloc(sizeof *h);
+    if (!h)
+        return NULL;
+    *h = (br_deferred_leaf){ *list, oldest, br_retain(leaf), NULL };
+    return *list = h;
+}
+
+/* Adds an entry for each leaf with hooks that one of the nodes used. The nodes are sorted from the
+ * oldest to the newest, so the first that used a leaf is the oldest, and the entries end up in
+ * descending order. */
+static bool expect_leaves_of(br_walk *w, const br_node *const *nodes, size_t n)
+{
+    bool ok = true;
+    for (size_t k = 0; ok && k < n; k++) {
+        for (int i = 0; ok && i < nodes[k]->n_inputs; i++) {
+            br_tensor *leaf = nodes[k]->inputs[i].leaf;
+            if (!has_hooks(leaf) || br__autograd(leaf)->expected)
+                continue;
+            br__autograd(leaf)->expected = true;
+            ok = add_deferred(&w->deferred, leaf, nodes[k]->number) != NULL;
+        }
+    }
+    for (const br_deferred_leaf *h = w->deferred; h; h = h->next)
+        br__autograd(h->leaf)->expected = false;
+    return ok;
+}
+
+/* Finds out which leaves with hooks the graph has, and the oldest node that used each. This happens
+ * when the first such leaf receives a gradient, so that a pass without hooks costs nothing. */
+__attribute__((cold, noinline)) static bool expect_leaves(br_walk *w)
+{
+    if (w->expects_leaves)
+        return true;
+    w->expects_leaves = true;
+    for (const br_walk *outer = w->outer; outer; outer = outer->outer)
+        if (outer->nodes)
+            return true; /* its marks are in the nodes: all leaves wait until the pass ends */
+    br_node_list own = { .items = NULL };
+    const br_node_list *nodes = w->nodes ? w->nodes : &own;
+    bool ok = w->nodes || br__collect_nodes(w->n_roots, w->roots, &own);
+    const br_node **sorted = ok ? br__malloc((nodes->count + 1) * sizeof *sorted) : NULL;
+    if (sorted) {
+        for (size_t k = 0; k < nodes->count; k++)
+            sorted[k] = nodes->items[k];
+        qsort(sorted, nodes->count, sizeof *sorted, br__compare_nodes);
+        ok = expect_leaves_of(w, sorted, nodes->count);
+    }
+    for (size_t k = 0; k < own.count; k++)
+        own.items[k]->seen = false;
+    br__node_list_free(&own);
+    br_free(sorted);
+    return ok && sorted;
+}
+
+/* Adds dx to the gradient of a leaf with hooks. Takes over the caller's reference to dx. Entries
+ * are removed in the order in which leaves are completed, so the search is short. */
+__attribute__((cold, noinline)) static bool defer_leaf(br_walk *w, br_tensor *leaf, br_tensor *dx)
+{
+    if (!expect_leaves(w)) {
+        br_release(dx);
+        return false;
+    }
+    br_deferred_leaf **h = &w->deferred;
+    while (*h && (*h)->leaf != leaf)
+        h = &(*h)->next;
+    /* A leaf without an entry is itself where the pass began, or got its hooks during the pass. */
+    if (!*h && !add_deferred(h, leaf, 0)) {
+        br_release(dx);
+        return false;
+    }
+    return accumulate(w, &(*h)->grad, dx);
+}
+
+/* Delivers a gradient to a leaf: the complete gradient, or one summand of it if the leaf has no
+ * hooks. */
 static bool deliver_leaf(br_walk *w, br_tensor *leaf, br_tensor *dx)
 {
     br_capture *c = br__find_capture(w, leaf, 0);
     if (c)
         return accumulate(w, &c->grad, dx);
     if (w->n_captures == 0)
-        return br__give_leaf(w, leaf, dx);
+        return br__accumulate_leaf(w, leaf, dx);
     br_release(dx);
     return true;
 }
 
-/* Sends dx, which the caller holds and gives away, where the edge leads. */
+/* Sends dx along the edge. Takes over the caller's reference to dx. */
 static bool send(br_walk *w, const br_edge *edge, br_tensor *dx)
 {
     if (edge->node) {
-        if (enqueue(w, edge->node)) /* first: what waits in the heap is let go of after an error */
+        /* Enqueue first: if accumulate() fails, run() frees the gradients of queued nodes. */
+        if (enqueue(w, edge->node))
             return accumulate(w, &edge->node->outputs[edge->output].grad, dx);
         br_release(dx);
         return false;
     }
     const br_autograd *a = br__autograd(edge->leaf);
-    return a && a->hooks ? hold_leaf(w, edge->leaf, dx) : deliver_leaf(w, edge->leaf, dx);
+    return a && a->hooks ? defer_leaf(w, edge->leaf, dx) : deliver_leaf(w, edge->leaf, dx);
 }
 
-/* Hooks of leaves see the whole gradient; then it goes on its way. */
-static bool send_held(br_walk *w)
+/* Runs the hooks of a leaf on its complete gradient, and delivers the gradient. */
+static bool deliver_deferred(br_walk *w, br_deferred_leaf *h)
 {
-    bool ok = !br__failed();
-    while (w->held) {
-        br_held_leaf *h = w->held;
-        w->held = h->next;
-        if (ok && br__run_hooks(br__autograd(h->leaf)->hooks, &h->grad)) {
-            ok = deliver_leaf(w, h->leaf, h->grad);
-        } else {
-            br_release(h->grad);
-            ok = false;
-        }
-        if (ok && w->n_captures == 0)
-            ok = br__run_accumulated(h->leaf);
+    if (!br__run_leaf_hooks(h->leaf, &h->grad))
+        return false;
+    br_tensor *grad = h->grad;
+    h->grad = NULL;
+    return deliver_leaf(w, h->leaf, grad) &&
+           (w->n_captures > 0 || br__run_post_accumulate_hooks(h->leaf));
+}
+
+/* Delivers the gradients that are complete after the visit of node number `visited`: the remaining
+ * nodes are older. Tensors that hooks create are freed after each leaf. If `ok` is false, only
+ * frees the entries. */
+__attribute__((cold, noinline)) static bool deliver_complete(br_walk *w, uint64_t visited, bool ok)
+{
+    while (w->deferred && w->deferred->oldest >= visited) {
+        br_deferred_leaf *h = w->deferred;
+        br_scope *scope = br__thread.scope;
+        size_t mark = br__thread.top;
+        w->deferred = h->next;
+        ok = ok && (!h->grad || deliver_deferred(w, h));
+        br__scope_free_from(scope, mark);
+        br_release(h->grad);
         br_release(h->leaf);
         br_free(h);
     }
@@ -189,26 +276,27 @@ static bool send_held(br_walk *w)
 
 /* ---- One node -------------------------------------------------------------------------------- */
 
-/* What is asked of the gradients that have come in: hooks, a keeper, a capture. */
+/* Passes the complete output gradients to hooks, captures and br_retain_grad(). */
 static bool deliver_outputs(br_walk *w, br_node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
         br_output *output = &node->outputs[i];
         if (!output->grad)
             continue;
-        if (output->hooks && !br__run_hooks(output->hooks, &output->grad))
+        if (output->hooks && !br__run_hooks(&output->hooks, &output->grad))
             return false;
         br_capture *c = br__find_capture(w, node, i);
         if (c && !accumulate(w, &c->grad, br_retain(output->grad)))
             return false;
-        if (output->keeper && !accumulate(w, &output->keeper->grad, br_retain(output->grad)))
+        if (output->retained_by &&
+            !accumulate(w, &output->retained_by->grad, br_retain(output->grad)))
             return false;
     }
     return true;
 }
 
-/* A reference to what the gradient function gave. That of the node itself is handed on where it
- * gave its own gradient, which nobody asks the node for again. */
+/* Returns a reference to a result of the gradient function. If the result is the node's own output
+ * gradient, the node's reference is transferred, since the node no longer needs it. */
 static br_tensor *hold(br_node *node, br_tensor *dx)
 {
     if (dx != node->outputs[0].grad)
@@ -217,13 +305,14 @@ static br_tensor *hold(br_node *node, br_tensor *dx)
     return dx;
 }
 
-/* Brings a gradient to the input's shape and checks what the operation gave. The result is held. */
+/* Checks the dtype of a gradient and reduces it to the input's shape. The caller owns the result.
+ */
 static br_tensor *fit(br_node *node, int i, br_tensor *dx)
 {
     const br_edge *edge = &node->inputs[i];
     if (dx->dtype != edge->dtype)
         return br__fail(BR_ERROR_DTYPE, node->op->name,
-                        "its gradient by input %d is %s, the input is %s", i,
+                        "the gradient with respect to input %d is %s, but the input is %s", i,
                         br_dtype_name(dx->dtype), br_dtype_name(edge->dtype));
     bool same = dx->ndim == edge->ndim;
     for (int d = 0; same && d < dx->ndim; d++)
@@ -240,8 +329,8 @@ static void drop_grads(br_node *node)
     }
 }
 
-/* Where the gradient by an input waits for the rest of it, if it is added to in place; or NULL. */
-static br_tensor *waiting(const br_walk *w, const br_edge *edge)
+/* Returns the tensor to which an input's gradient can be added in place, or NULL. */
+static br_tensor *pending_grad(const br_walk *w, const br_edge *edge)
 {
     if (edge->node)
         return edge->node->outputs[edge->output].grad;
@@ -249,13 +338,13 @@ static br_tensor *waiting(const br_walk *w, const br_edge *edge)
     return a && !a->hooks && w->n_captures == 0 ? a->grad : NULL;
 }
 
-br_tensor *br_grad_so_far(const br_node *node, int input)
+br_tensor *br_accumulated_grad(const br_node *node, int input)
 {
     const br_walk *w = br__thread.walk;
-    if (!w || w->create_graph || BR_ANOMALY || !br_wants(node, input))
+    if (!w || w->create_graph || BR_ANOMALY || !br_needs_input_grad(node, input))
         return NULL;
     const br_edge *edge = &node->inputs[input];
-    br_tensor *sum = waiting(w, edge);
+    br_tensor *sum = pending_grad(w, edge);
     if (!sum || !sum->contiguous || (edge->node && !br__is_exclusive(sum)))
         return NULL;
     br_bump_version(sum);
@@ -264,29 +353,28 @@ br_tensor *br_grad_so_far(const br_node *node, int input)
 
 static bool run_gradient(br_walk *w, br_node *node)
 {
-    enum { FEW = 16 };
-    br_tensor *few[FEW], **dx = few;
-    if (node->n_inputs > FEW && !(dx = br__malloc((size_t)node->n_inputs * sizeof *dx)))
+    enum { INLINE_INPUTS = 16 };
+    br_tensor *inline_inputs[INLINE_INPUTS], **dx = inline_inputs;
+    if (node->n_inputs > INLINE_INPUTS && !(dx = br__malloc((size_t)node->n_inputs * sizeof *dx)))
         return false;
     for (int i = 0; i < node->n_inputs; i++)
         dx[i] = NULL;
-    /* The walk's scope: one for each node would cost more than it does. */
+    /* Uses the scope of the pass: a scope for each node would cost more than it saves. */
     br_scope *scope = br__thread.scope;
     size_t mark = br__thread.top;
     br__thread.no_grad = !w->create_graph;
-    br_node *gradient_of = br__thread.gradient_of;
-    br_walk *walk = br__thread.walk;
-    br__thread.gradient_of = BR_ANOMALY ? node : NULL;
-    br__thread.walk = w;
+    br_node *gradient_node = br__thread.gradient_node;
+    br__thread.gradient_node = BR_ANOMALY ? node : NULL;
     node->op->backward(node, node->outputs[0].grad, dx);
-    br__thread.gradient_of = gradient_of;
-    br__thread.walk = walk;
+    br__thread.gradient_node = gradient_node;
     if (BR_ANOMALY)
         br__anomaly_backward(node, dx);
     for (int i = 0; i < node->n_inputs; i++)
-        dx[i] =
-            dx[i] && br__edge_leads(&node->inputs[i]) && !br__failed() ? fit(node, i, dx[i]) : NULL;
-    br__scope_free_from(scope, mark); /* before sending: what is nobody else's can then be told */
+        dx[i] = dx[i] && br__edge_needs_grad(&node->inputs[i]) && !br__failed()
+                    ? fit(node, i, dx[i])
+                    : NULL;
+    /* Before send(), so that br__is_exclusive() does not count the scope's references. */
+    br__scope_free_from(scope, mark);
     br__thread.no_grad = !w->create_graph;
     drop_grads(node);
     bool ok = !br__failed();
@@ -296,7 +384,7 @@ static bool run_gradient(br_walk *w, br_node *node)
         else
             br_release(dx[i]);
     }
-    if (dx != few)
+    if (dx != inline_inputs)
         br_free(dx);
     return ok;
 }
@@ -310,9 +398,10 @@ static bool visit(br_walk *w, br_node *node)
     if (w->n_captures > 0 && !node->needed)
         return true;
     if (node->freed) {
-        br__fail(BR_ERROR_STATE, "backward",
-                 "the graph under %s was freed by an earlier backward: keep it with retain_graph",
-                 node->op->name);
+        br__fail(
+            BR_ERROR_STATE, "backward",
+            "the graph of %s was freed by an earlier backward: set retain_graph there to keep it",
+            node->op->name);
         return false;
     }
     if (w->create_graph && node->op->first_order_only) {
@@ -328,57 +417,91 @@ static bool visit(br_walk *w, br_node *node)
         node->freed = true;
         br__node_clear_saved(node);
         if (node->frame)
-            br__frame_leave(node);
+            br__frame_remove(node);
     }
     return ok;
 }
 
-/* Walks until the heap is empty; after an error only to let go of what waits there. */
+/* Runs until the heap is empty. After an error it only releases the queued nodes. */
 static bool run(br_walk *w)
 {
     bool ok = !br__failed();
     while (w->heap.count > 0) {
         br_node *node = dequeue(w);
         ok = ok && visit(w, node);
+        if (w->deferred)
+            ok = deliver_complete(w, node->number, ok);
         drop_grads(node);
         br__node_release(node);
     }
     br__node_list_free(&w->heap);
     br__frames_empty(w->filled);
-    return send_held(w) && ok;
+    ok = ok && !br__failed();
+    return w->deferred ? deliver_complete(w, 0, ok) : ok;
+}
+
+bool br_queue_callback(void (*fn)(void *context), void *context)
+{
+    const char *op = "queue_callback";
+    br_walk *w = br__thread.walk;
+    if (!fn || !w) {
+        br__fail(fn ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
+                 fn ? "no backward pass is running: call it from a hook or a gradient function"
+                    : "fn is NULL, but it is required");
+        return false;
+    }
+    br_walk_callback *c = br__malloc(sizeof *c);
+    if (!c)
+        return false;
+    *c = (br_walk_callback){ NULL, fn, context };
+    *w->last_callback = c;
+    w->last_callback = &c->next;
+    return true;
+}
+
+/* Calls the queued functions in their order, also after an error. They may queue others. */
+__attribute__((cold, noinline)) static void run_callbacks(br_walk *w)
+{
+    while (w->callbacks) {
+        br_walk_callback *c = w->callbacks;
+        c->fn(c->context);
+        w->callbacks = c->next;
+        if (!w->callbacks)
+            w->last_callback = &w->callbacks;
+        br_free(c);
+    }
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-/* Sends an output's own gradient, given or 1, on its way. */
+/* Starts the pass at the output t with the given gradient, or with 1 if it is NULL. */
 static bool start(br_walk *w, br_tensor *t, br_tensor *gradient)
 {
     if (!br__required(w->op, "t", t))
         return false;
     if (!br_requires_grad(t)) {
         br__fail(BR_ERROR_STATE, w->op,
-                 "t %s does not require grad: nothing under it asks for a gradient, or it was made "
-                 "in a no-grad scope",
+                 "t %s does not require grad: no tensor it was computed from requires grad, or it "
+                 "was computed in a no-grad scope",
                  br__shape(t));
         return false;
     }
-    if (gradient && (!br_same_shape(gradient, t) || gradient->dtype != t->dtype)) {
-        br__fail(BR_ERROR_SHAPE, w->op, "gradient %s of %s must have t's shape %s and dtype %s",
-                 br__shape(gradient), br_dtype_name(gradient->dtype), br__shape(t),
-                 br_dtype_name(t->dtype));
+    if (gradient && (!br__same_shape(gradient, t) || gradient->dtype != t->dtype)) {
+        br__fail(BR_ERROR_SHAPE, w->op, "gradient is %s %s, but t is %s %s", br__shape(gradient),
+                 br_dtype_name(gradient->dtype), br__shape(t), br_dtype_name(t->dtype));
         return false;
     }
     if (!gradient && t->numel != 1) {
         br__fail(BR_ERROR_SHAPE, w->op,
-                 "t %s has %lld elements: give a gradient, or reduce it to one", br__shape(t),
-                 (long long)t->numel);
+                 "t %s has %lld elements: pass a gradient, or reduce t to one element",
+                 br__shape(t), (long long)t->numel);
         return false;
     }
     br_tensor *dy = gradient ? br_retain(gradient) : br__take(br_ones_like(t));
     if (!dy)
         return false;
     const br_autograd *a = br__autograd(t);
-    br_edge edge; /* what send() reads of one */
+    br_edge edge; /* send() reads only these fields */
     edge.node = a->node;
     edge.output = a->output;
     edge.leaf = a->node ? NULL : t;
@@ -388,15 +511,25 @@ static bool start(br_walk *w, br_tensor *t, br_tensor *gradient)
 bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gradients)
 {
     w->heap.items = NULL;
-    w->heap.count = w->heap.room = 0;
-    w->held = NULL;
+    w->heap.count = w->heap.capacity = 0;
+    w->n_roots = n;
+    w->roots = tensors;
+    w->expects_leaves = false;
+    w->deferred = NULL;
+    w->callbacks = NULL;
+    w->last_callback = &w->callbacks;
     w->filled = NULL;
     w->retain_graph |= w->create_graph;
-    br_scope *scope = br_scope_begin();
+    br_scope *scope = w->scope = br_scope_begin();
+    w->outer = br__thread.walk;
+    br__thread.walk = w;
     br__thread.no_grad = !w->create_graph;
     for (int i = 0; i < n && !br__failed(); i++)
         start(w, tensors[i], gradients ? gradients[i] : NULL);
     bool ok = run(w);
+    if (w->callbacks)
+        run_callbacks(w);
+    br__thread.walk = w->outer;
     br_scope_end(scope);
-    return ok;
+    return ok && !br__failed();
 }

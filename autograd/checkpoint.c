@@ -1,46 +1,48 @@
-/* autograd/checkpoint.c - checkpoints: what a function's gradients need is not kept but made again
- * in backward.
+/* autograd/checkpoint.c - activation checkpoints: backward recomputes the values that a function's
+ * gradients need, instead of keeping them.
  *
- * The nodes stand on the tape as without a checkpoint; only their saved values are missing. When
- * backward comes to the first of them, the function runs a second time, and each node is given what
- * its twin of this run saved. So gradients, hooks, br_grad() and create_graph work as ever, and the
- * gradients are the same to the bit. That both runs did the same is checked node by node.
+ * The tape has the same nodes as without a checkpoint; only their saved values are missing. When
+ * backward reaches the first of these nodes, the function runs a second time, and each node
+ * receives the values that its counterpart in that run saved. So hooks, br_grad() and create_graph
+ * work as usual, and the gradients are bit-identical. The two runs are compared node by node.
  *
- * While the function runs first its frame is open in the thread, and br_save() notes the node and
- * the value's version only. In the second run another frame is open, which keeps. A checkpoint
- * inside another's function has no inputs of its own, which would hold the outer one's memory: it
- * is given them when the outer one is run again. */
+ * During the first run, the function's frame is the thread's open frame, and br_save() stores only
+ * the node and the value's version. During the second run, another frame is open, and it keeps the
+ * values. A nested checkpoint does not keep its inputs, since they would keep the memory of the
+ * outer checkpoint alive: it receives them when the outer function runs again. */
 #include "autograd/checkpoint.h"
 
 #include <string.h>
 
+BR_DEFINE_DEFAULTS(br_activation_checkpoint)
+
 struct br_frame {
-    int refs;         /* one for each node that may still ask, each frame inside, and each user */
-    br_frame *parent; /* held: the checkpoint around this one, which has its inputs; or NULL */
-    bool keeps;       /* a second run: values are kept, nodes and frames are held */
-    bool open;        /* the function runs for the first time */
+    int refs; /* one for each node or nested frame that may need it, and each current user */
+    br_frame *parent; /* enclosing checkpoint, owned: its second run provides the inputs; or NULL */
+    bool keeps;       /* second run: keeps values, owns its nodes and frames */
+    bool open;        /* the function is in its first run */
     bool filled;
-    br_frame *next_filled; /* held */
+    br_frame *next_filled; /* owned */
 
     br_function fn;
     void *context;
-    void *copy; /* of the context, or NULL */
+    void *copy; /* copy of the context, or NULL */
     void (*destroy)(void *context);
-    bool draws_anew;
-    br_rng_state rng; /* as it was before the function ran */
+    bool uses_new_rng;
+    br_rng_state rng; /* state before the function ran */
     int n_inputs;
     br_saved_value *inputs;
 
-    br_node **nodes; /* in the order of their first saved value; NULL where one is gone */
+    br_node **nodes; /* in the order of their first saved value; NULL for a removed node */
     size_t n_nodes;
-    int64_t node_room;
-    br_frame **frames; /* of the checkpoints inside, likewise */
+    int64_t node_capacity;
+    br_frame **frames; /* frames of nested checkpoints, likewise */
     size_t n_frames;
-    int64_t frame_room;
-    size_t place; /* in the parent's */
+    int64_t frame_capacity;
+    size_t index; /* index in the parent's `frames` */
 };
 
-/* ---- Life of a frame ------------------------------------------------------------------------- */
+/* ---- Lifetime of frames ---------------------------------------------------------------------- */
 
 static void frame_release(br_frame *frame);
 
@@ -52,8 +54,8 @@ static void drop_inputs(br_frame *frame)
     }
 }
 
-/* A frame that keeps lets go of its nodes, which are then as any others. */
-static void let_go(br_frame *frame)
+/* Releases the nodes and frames of a second run, whose nodes become ordinary nodes. */
+static void release_references(br_frame *frame)
 {
     for (size_t i = 0; i < frame->n_nodes; i++) {
         frame->nodes[i]->frame = NULL;
@@ -66,13 +68,13 @@ static void let_go(br_frame *frame)
 static void free_frame(br_frame *frame)
 {
     if (frame->keeps)
-        let_go(frame);
+        release_references(frame);
     if (frame->inputs)
         drop_inputs(frame);
     if (frame->destroy)
         frame->destroy(frame->context);
     if (frame->parent) {
-        frame->parent->frames[frame->place] = NULL;
+        frame->parent->frames[frame->index] = NULL;
         frame_release(frame->parent);
     }
     br_free(frame->copy);
@@ -96,12 +98,12 @@ static void frame_release(br_frame *frame)
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-bool br__frame_keeps(br_frame *frame, br_node *node)
+bool br__frame_add(br_frame *frame, br_node *node)
 {
     if (node->frame)
         return frame->keeps;
-    br_node **nodes =
-        br__grow_from(16, frame->nodes, &frame->node_room, (int64_t)frame->n_nodes, sizeof *nodes);
+    br_node **nodes = br__grow_from(16, frame->nodes, &frame->node_capacity,
+                                    (int64_t)frame->n_nodes, sizeof *nodes);
     if (!nodes)
         return false;
     frame->nodes = nodes;
@@ -110,16 +112,16 @@ bool br__frame_keeps(br_frame *frame, br_node *node)
     else
         frame_retain(frame);
     node->frame = frame;
-    node->frame_place = frame->n_nodes;
+    node->frame_index = frame->n_nodes;
     frame->nodes[frame->n_nodes++] = node;
     return frame->keeps;
 }
 
-void br__frame_leave(br_node *node)
+void br__frame_remove(br_node *node)
 {
     br_frame *frame = node->frame;
     node->frame = NULL;
-    frame->nodes[node->frame_place] = NULL;
+    frame->nodes[node->frame_index] = NULL;
     frame_release(frame);
 }
 
@@ -128,18 +130,21 @@ void br__frame_leave(br_node *node)
 static bool differs(const char *what, const char *first, const char *second)
 {
     br__fail(BR_ERROR_STATE, "activation_checkpoint",
-             "%s: the first run of the function made %s, the second %s: both must do the same",
+             "%s differs between the two runs of the function, which must be identical: %s in the "
+             "first, %s in the second",
              what, first, second);
     return false;
 }
 
-/* Gives a value, of which both runs noted the version, to the node or frame of the first run. */
+/* Copies a saved value of the second run to the first run's node or frame, after comparing the
+ * versions that both runs stored. */
 static bool share(br_saved_value *first, const br_saved_value *second, const char *op)
 {
     if (second->value && first->version != second->version) {
         const char *writer = second->value->storage->writer;
         br__fail(BR_ERROR_STATE, "activation_checkpoint",
-                 "%s needs a value %s that was changed in place by %s since the function ran first",
+                 "%s needs a value %s that was changed in place by %s since the first run of the "
+                 "function",
                  op, br__shape(second->value), writer ? writer : "br_bump_version()");
         return false;
     }
@@ -162,7 +167,7 @@ static bool fill_node(br_node *first, const br_node *second)
         return differs(first->op->name, br__shape_of(first->outputs->ndim, first->outputs->sizes),
                        br__shape_of(second->outputs->ndim, second->outputs->sizes));
     if (first->n_saved != second->n_saved)
-        return differs(first->op->name, "fewer or more saved values", "others");
+        return differs(first->op->name, "one number of saved values", "another");
     for (int k = 0; k < second->n_saved; k++)
         if (!share(&first->saved[k], &second->saved[k], first->op->name))
             return false;
@@ -172,24 +177,24 @@ static bool fill_node(br_node *first, const br_node *second)
 static bool fill_inputs(br_frame *first, const br_frame *second)
 {
     if (first->fn != second->fn || first->n_inputs != second->n_inputs)
-        return differs("a checkpoint inside", "one function", "another");
+        return differs("a nested checkpoint", "one function", "another");
     for (int k = 0; k < second->n_inputs; k++)
-        if (!share(&first->inputs[k], &second->inputs[k], "a checkpoint inside"))
+        if (!share(&first->inputs[k], &second->inputs[k], "a nested checkpoint"))
             return false;
     return true;
 }
 
-/* Hands what the second run saved to the nodes of the first that are still there. */
+/* Copies what the second run saved to those nodes of the first run that still need it. */
 static bool fill_from(br_frame *first, const br_frame *second)
 {
     char made[2][48];
     if (first->n_nodes != second->n_nodes || first->n_frames != second->n_frames) {
         for (int i = 0; i < 2; i++) {
             const br_frame *f = i ? second : first;
-            snprintf(made[i], sizeof made[i], "%zu with %zu checkpoints inside", f->n_nodes,
+            snprintf(made[i], sizeof made[i], "%zu with %zu nested checkpoints", f->n_nodes,
                      f->n_frames);
         }
-        return differs("operations that save values", made[0], made[1]);
+        return differs("the number of operations that save values", made[0], made[1]);
     }
     for (size_t i = 0; i < first->n_nodes; i++)
         if (first->nodes[i] && !fill_node(first->nodes[i], second->nodes[i]))
@@ -202,14 +207,15 @@ static bool fill_from(br_frame *first, const br_frame *second)
 
 static br_tensor *call(const br_frame *frame)
 {
-    enum { FEW = 16 };
-    br_tensor *few[FEW], **inputs = few;
-    if (frame->n_inputs > FEW && !(inputs = br__malloc((size_t)frame->n_inputs * sizeof *inputs)))
+    enum { INLINE_INPUTS = 16 };
+    br_tensor *inline_inputs[INLINE_INPUTS], **inputs = inline_inputs;
+    if (frame->n_inputs > INLINE_INPUTS &&
+        !(inputs = br__malloc((size_t)frame->n_inputs * sizeof *inputs)))
         return NULL;
     for (int i = 0; i < frame->n_inputs; i++)
         inputs[i] = frame->inputs[i].value;
     br_tensor *y = br_failed() ? NULL : frame->fn(inputs, frame->n_inputs, frame->context);
-    if (inputs != few)
+    if (inputs != inline_inputs)
         br_free(inputs);
     return y;
 }
@@ -227,7 +233,7 @@ static bool inputs_unchanged(const br_frame *frame, const char *when)
     return true;
 }
 
-/* Also while an error is pending, which stays. */
+/* Restores the state even while an error is pending, and keeps the error. */
 static void restore_rng_state(const br_rng_state *state)
 {
     br_error error = br__thread.error;
@@ -236,8 +242,8 @@ static void restore_rng_state(const br_rng_state *state)
     br__thread.error = error;
 }
 
-/* Runs the function with recording on, with the numbers that it drew the first time, unseen by
- * taps, and fills the frame. */
+/* Runs the function again and fills the frame. Recording is on, taps are off, and unless
+ * `uses_new_rng` is set, the random numbers are those of the first run. */
 static bool run_again(br_frame *frame)
 {
     BR_OP("activation_checkpoint");
@@ -246,26 +252,26 @@ static bool run_again(br_frame *frame)
     br_thread *th = &br__thread;
     br_scope *scope = br_enable_grad_begin();
     br_frame *frame_before = th->frame;
-    bool runs_again = th->runs_again;
+    bool recomputing = th->recomputing;
     th->frame = &second;
-    th->runs_again = true;
+    th->recomputing = true;
     br_get_rng_state(&rng);
-    if (!frame->draws_anew)
+    if (!frame->uses_new_rng)
         br_set_rng_state(&frame->rng);
     call(frame);
-    if (!frame->draws_anew)
+    if (!frame->uses_new_rng)
         restore_rng_state(&rng);
-    th->runs_again = runs_again;
+    th->recomputing = recomputing;
     th->frame = frame_before;
     bool ok = scope && !br_failed() && fill_from(frame, &second);
-    let_go(&second);
+    release_references(&second);
     br_free(second.nodes);
     br_free(second.frames);
     br_scope_end(scope);
     return ok;
 }
 
-/* True if the inputs are there, or were made by running the checkpoint around again. */
+/* Makes the inputs available, if necessary by running the enclosing checkpoint again. */
 static bool get_inputs(br_frame *frame, br_frame **filled)
 {
     return !frame->parent || br__frame_fill(frame->parent, filled);
@@ -277,10 +283,11 @@ bool br__frame_fill(br_frame *frame, br_frame **filled)
         return true;
     if (frame->open) {
         br__fail(BR_ERROR_STATE, "activation_checkpoint",
-                 "a gradient was asked for inside the function before it ended");
+                 "backward reached the checkpoint before its function had returned");
         return false;
     }
-    if (!get_inputs(frame, filled) || !inputs_unchanged(frame, "since the function ran first"))
+    if (!get_inputs(frame, filled) ||
+        !inputs_unchanged(frame, "since the first run of the function"))
         return false;
     frame->filled = true;
     frame->next_filled = *filled;
@@ -306,8 +313,9 @@ void br__frames_empty(br_frame *filled)
 
 /* ---- The first run --------------------------------------------------------------------------- */
 
-/* Inputs are kept as a node keeps saved values: aliases that do not follow the tensors, with their
- * history; inside another checkpoint their versions only. */
+/* Keeps the inputs as a node keeps its saved values: as aliases that have the inputs' history but
+ * do not follow later in-place changes. Inside another checkpoint, stores only the inputs'
+ * versions. */
 static bool keep_inputs(br_frame *frame, int n, br_tensor *const *inputs)
 {
     frame->inputs = br__calloc((size_t)(n > 0 ? n : 1), sizeof *frame->inputs);
@@ -329,11 +337,11 @@ static bool join_parent(br_frame *frame)
     if (!outer)
         return true;
     br_frame **frames =
-        br__grow(outer->frames, &outer->frame_room, (int64_t)outer->n_frames, sizeof *frames);
+        br__grow(outer->frames, &outer->frame_capacity, (int64_t)outer->n_frames, sizeof *frames);
     if (!frames)
         return false;
     outer->frames = frames;
-    frame->place = outer->n_frames;
+    frame->index = outer->n_frames;
     if (outer->keeps)
         frame_retain(frame);
     else
@@ -352,7 +360,7 @@ static bool copy_context(br_frame *frame, const void *context, size_t size)
     return frame->copy != NULL;
 }
 
-/* Takes over the context, whether it succeeds or not. */
+/* Takes over the context, even on failure. */
 static br_frame *new_frame(br_function fn, void *context, int n, br_tensor *const *inputs,
                            const br_activation_checkpoint_options *o)
 {
@@ -366,7 +374,7 @@ static br_frame *new_frame(br_function fn, void *context, int n, br_tensor *cons
     frame->fn = fn;
     frame->context = context;
     frame->destroy = o->destroy;
-    frame->draws_anew = o->no_preserve_rng_state;
+    frame->uses_new_rng = !o->preserve_rng_state;
     br_get_rng_state(&frame->rng);
     if (copy_context(frame, context, o->context_size) && join_parent(frame) &&
         keep_inputs(frame, n, inputs))
@@ -375,14 +383,15 @@ static br_frame *new_frame(br_function fn, void *context, int n, br_tensor *cons
     return NULL;
 }
 
-/* The versions of the inputs before and after: a function that changes them cannot run again. */
-static bool inputs_left_alone(const br_frame *frame, br_tensor *const *inputs)
+/* Compares the inputs' versions with those before the run: a function that changes its inputs
+ * cannot run again. */
+static bool inputs_unmodified(const br_frame *frame, br_tensor *const *inputs)
 {
     for (int i = 0; i < frame->n_inputs; i++) {
         if (!inputs[i] || br_tensor_version(inputs[i]) == frame->inputs[i].version)
             continue;
         br__fail(BR_ERROR_STATE, "activation_checkpoint",
-                 "the function changed its input %d %s in place, and could not run again", i,
+                 "the function changed its input %d %s in place, so it cannot run again", i,
                  br__shape(inputs[i]));
         return false;
     }
@@ -401,13 +410,13 @@ static br_tensor *run_first(br_frame *frame, int n, br_tensor *const *inputs)
     if (!y && !br_failed())
         br__fail(BR_ERROR_ARGUMENT, "activation_checkpoint", "the function returned NULL");
     if (!br_failed())
-        inputs_left_alone(frame, inputs);
+        inputs_unmodified(frame, inputs);
     y = br_failed() ? NULL : br_scope_return(scope, y);
     br_scope_end(scope);
     return y;
 }
 
-/* Nothing is recorded: the function is just called. */
+/* Calls the function without a checkpoint, since nothing is recorded. */
 static br_tensor *run_once(br_function fn, void *context, int n, br_tensor *const *inputs,
                            const br_activation_checkpoint_options *o)
 {
@@ -423,11 +432,11 @@ br_tensor *br_activation_checkpoint(br_function fn, void *context, int n_inputs,
                                     br_tensor *const *inputs,
                                     const br_activation_checkpoint_options *options)
 {
-    static const br_activation_checkpoint_options defaults;
-    const br_activation_checkpoint_options *o = options ? options : &defaults;
+    const br_activation_checkpoint_options *o =
+        BR_OPTIONS_OF("activation_checkpoint", br_activation_checkpoint, options);
     if (!br_failed() && (!fn || n_inputs < 0 || (n_inputs > 0 && !inputs)))
         br__fail(BR_ERROR_ARGUMENT, "activation_checkpoint",
-                 "a function and its %d inputs are required", n_inputs);
+                 "a function and n_inputs >= 0 inputs are required (n_inputs is %d)", n_inputs);
     if (br_failed() || br__thread.no_grad)
         return run_once(fn, context, n_inputs, inputs, o);
     br_frame *frame = new_frame(fn, context, n_inputs, inputs, o);

@@ -1,20 +1,23 @@
-/* autograd/checkpoint.h - what the tape asks of checkpoints: see checkpoint.c. */
+/* autograd/checkpoint.h - the functions of activation checkpoints that the tape calls: see
+ * checkpoint.c. */
 #ifndef BR_CHECKPOINT_H
 #define BR_CHECKPOINT_H
 
 #include "autograd/tape.h"
 
-/* One call of br_activation_checkpoint(): how to make again what its nodes would have saved. */
+/* One call of br_activation_checkpoint(), with all that is needed to recompute the values that its
+ * nodes would have saved. */
 typedef struct br_frame br_frame;
 
-/* Called for a value that is to be saved while a frame is open in the thread: takes the node in.
- * False if the value is not to be kept, or memory fails. */
-bool br__frame_keeps(br_frame *frame, br_node *node);
-/* Before a gradient: makes the saved values of the node's frame if they are not there. Frames that
- * were filled are added to the list, to be emptied at the end of the walk. */
+/* Adds the node, which saves a value, to `frame`, the thread's open frame. Returns false if the
+ * value must not be kept, or if allocation fails. */
+bool br__frame_add(br_frame *frame, br_node *node);
+/* Recomputes the saved values of the frame's nodes if they are missing. Backward calls it before a
+ * node's gradient function. Adds each frame that it fills to the list `filled`; br__frames_empty()
+ * empties these frames at the end of the pass. */
 bool br__frame_fill(br_frame *frame, br_frame **filled);
 void br__frames_empty(br_frame *filled);
-/* The node is freed, or needs its saved values no more. */
-void br__frame_leave(br_node *node);
+/* Removes a node that is freed or no longer needs its saved values from its frame. */
+void br__frame_remove(br_node *node);
 
 #endif

@@ -1,27 +1,31 @@
-/* autograd/functional.c - derivatives of a function at a point: products with the Jacobian and the
- * Hessian, and both as a whole; as in torch.autograd.functional.
+/* autograd/functional.c - derivatives of a function at a point, like torch.autograd.functional: the
+ * Jacobian, the Hessian, and products with them.
  *
- * The function is called once, on leaves of its own that share the inputs' memory, so that nobody's
- * gradients are touched. Jv comes of two backwards: the gradient of y by x for a u that is kept
- * open is linear in u, and its gradient by u, along v, is Jv. */
+ * The function is called once, on new leaves that share the inputs' memory, so that no existing
+ * gradients are changed. Jv takes two backward passes. The first computes uJ, the gradient with
+ * respect to x for an output gradient u, which is linear in u. The second computes the gradient of
+ * the dot product of uJ and v with respect to u, which is Jv. */
 #include "autograd/tape.h"
 
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_functional)
 
 typedef struct problem {
     const char *op;
     int n;
     br_tensor *const *inputs;
-    br_tensor **x; /* what the function is given */
+    br_tensor **x; /* arguments of the function */
     br_tensor *y;
     bool create_graph;
-    br_scope *scope; /* results are handed out of it */
+    br_scope *scope; /* scope of the computation */
 } problem;
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-/* An input for the function: itself, if the result is to be differentiated by it, or else a leaf
- * over the same memory. Indices and masks go as they are. */
+/* Returns the argument for an input: the input itself if the result must be differentiable with
+ * respect to it, else a leaf that shares its memory. Inputs that are not floating-point (indices,
+ * masks) are passed unchanged. */
 static br_tensor *own_leaf(const problem *p, br_tensor *input)
 {
     if (!br__required(p->op, "input", input))
@@ -40,7 +44,7 @@ static bool check(const problem *p, br_function f)
     return !br_failed();
 }
 
-/* Calls f; true if there is a y. end() is called in any case. */
+/* Calls f and returns true if there is a result y. The caller must call end() in either case. */
 static bool begin(problem *p, br_function f, void *context)
 {
     if (!check(p, f))
@@ -55,18 +59,18 @@ static bool begin(problem *p, br_function f, void *context)
     return !br_failed() && br__floating(p->op, "the function's result", p->y);
 }
 
-/* Hands a result to the caller's scope. */
-static br_tensor *hand_out(const problem *p, br_tensor *t)
+/* Moves a result to the caller's scope. */
+static br_tensor *return_tensor(const problem *p, br_tensor *t)
 {
     if (t && !p->create_graph)
         t = br_detach(t);
     return br_failed() ? NULL : br_scope_return(p->scope, t);
 }
 
-/* Gives y, or NULL after an error; `results` are then all NULL. */
+/* Returns y. After an error, returns NULL and sets all `results` to NULL. */
 static br_tensor *end(problem *p, int n_results, br_tensor **results)
 {
-    br_tensor *y = p->scope ? hand_out(p, p->y) : NULL;
+    br_tensor *y = p->scope ? return_tensor(p, p->y) : NULL;
     for (int i = 0; i < n_results && results && br_failed(); i++)
         results[i] = NULL;
     br_scope_end(p->scope);
@@ -82,8 +86,8 @@ static void clear(int n, br_tensor **results)
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* The gradients of sum(outputs * v) by the problem's floating inputs, of those outputs that depend
- * on anything; zeros where nothing does. */
+/* Computes the gradients of sum(outputs * v) with respect to the floating-point inputs. Outputs
+ * that do not require grad are skipped; if none remains, the gradients are zeros. */
 static bool gradients(const problem *p, int n_outputs, br_tensor *const *outputs,
                       br_tensor *const *v, bool create_graph, br_tensor **grads)
 {
@@ -101,12 +105,10 @@ static bool gradients(const problem *p, int n_outputs, br_tensor *const *outputs
             of[n_of] = outputs[k];
             with[n_of++] = v ? v[k] : NULL;
         }
-    br_grad_options o = { .gradients = with,
-                          .retain_graph = true,
-                          .create_graph = create_graph,
-                          .materialize_grads = true };
+    const br_grad_options *o = BR_OPTIONS(br_grad, .gradients = with, .retain_graph = true,
+                                          .create_graph = create_graph, .materialize_grads = true);
     if (n_by > 0 && n_of > 0)
-        br_grad(n_of, of, n_by, by, found, &o);
+        br_grad(n_of, of, n_by, by, found, o);
     for (int i = 0, k = 0; i < p->n && !br_failed(); i++) {
         grads[i] = NULL;
         if (br_requires_grad(p->x[i]))
@@ -116,20 +118,20 @@ static bool gradients(const problem *p, int n_outputs, br_tensor *const *outputs
     return !br_failed();
 }
 
-/* v must have t's shape and dtype. */
+/* Checks that v has t's shape and dtype. */
 static bool fits(const char *op, const char *name, const br_tensor *v, const char *of,
                  const br_tensor *t)
 {
     if (!br__required(op, name, v))
         return false;
-    if (br_same_shape(v, t) && v->dtype == t->dtype)
+    if (br__same_shape(v, t) && v->dtype == t->dtype)
         return true;
-    br__fail(BR_ERROR_SHAPE, op, "%s %s of %s must have the shape %s and dtype %s of %s", name,
-             br__shape(v), br_dtype_name(v->dtype), br__shape(t), br_dtype_name(t->dtype), of);
+    br__fail(BR_ERROR_SHAPE, op, "%s is %s %s, but must be %s %s like %s", name, br__shape(v),
+             br_dtype_name(v->dtype), br__shape(t), br_dtype_name(t->dtype), of);
     return false;
 }
 
-/* One v for each floating input. */
+/* Checks that there is one matching v for each floating-point input. */
 static bool fit_inputs(const problem *p, br_tensor *const *v)
 {
     if (!br__required(p->op, "v", v))
@@ -140,11 +142,11 @@ static bool fit_inputs(const problem *p, br_tensor *const *v)
     return true;
 }
 
-/* The gradients of y, which must have one element, recorded. */
+/* Computes the gradients of y, which must have one element, and records the computation. */
 static bool gradient_of_scalar(const problem *p, br_tensor **grads)
 {
     if (p->y->numel != 1) {
-        br__fail(BR_ERROR_SHAPE, p->op, "the function gave %s, must give one element",
+        br__fail(BR_ERROR_SHAPE, p->op, "the function returned shape %s, expected one element",
                  br__shape(p->y));
         return false;
     }
@@ -154,9 +156,10 @@ static bool gradient_of_scalar(const problem *p, br_tensor **grads)
 static problem pose(const char *op, int n, br_tensor *const *inputs,
                     const br_functional_options *options)
 {
-    return (problem){
-        .op = op, .n = n, .inputs = inputs, .create_graph = options && options->create_graph
-    };
+    return (problem){ .op = op,
+                      .n = n,
+                      .inputs = inputs,
+                      .create_graph = BR_OPTIONS_OF(op, br_functional, options)->create_graph };
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -171,11 +174,11 @@ br_tensor *br_vjp(br_function f, void *context, int n, br_tensor *const *inputs,
         ok = fits(p.op, "v", v, "the function's result", p.y);
     if (ok && gradients(&p, 1, &p.y, &v, p.create_graph, products))
         for (int i = 0; i < n; i++)
-            products[i] = hand_out(&p, products[i]);
+            products[i] = return_tensor(&p, products[i]);
     return end(&p, n, products);
 }
 
-/* The gradient, along v, of the recorded grads by u. */
+/* Computes the gradient with respect to u of the recorded grads, weighted by v. */
 static br_tensor *along(const problem *p, br_tensor *u, br_tensor *const *grads,
                         br_tensor *const *v)
 {
@@ -189,11 +192,10 @@ static br_tensor *along(const problem *p, br_tensor *u, br_tensor *const *grads,
             of[n_of] = grads[i];
             with[n_of++] = v[i];
         }
-    br_grad_options o = { .gradients = with,
-                          .create_graph = p->create_graph,
-                          .materialize_grads = true };
+    const br_grad_options *o = BR_OPTIONS(
+        br_grad, .gradients = with, .create_graph = p->create_graph, .materialize_grads = true);
     if (n_of > 0)
-        br_grad(n_of, of, 1, &u, &product, &o);
+        br_grad(n_of, of, 1, &u, &product, o);
     else
         product = br_zeros_like(u);
     br_free(of);
@@ -209,7 +211,7 @@ br_tensor *br_jvp(br_function f, void *context, int n, br_tensor *const *inputs,
     br_tensor **grads = ok ? br__calloc((size_t)n, sizeof *grads) : NULL;
     br_tensor *u = grads ? br_set_requires_grad(br_zeros_like(p.y), true) : NULL;
     if (u && gradients(&p, 1, &p.y, &u, true, grads))
-        *product = hand_out(&p, along(&p, u, grads, v));
+        *product = return_tensor(&p, along(&p, u, grads, v));
     br_free(grads);
     return end(&p, 1, product);
 }
@@ -224,14 +226,14 @@ br_tensor *br_hvp(br_function f, void *context, int n, br_tensor *const *inputs,
     if (grads && gradient_of_scalar(&p, grads) &&
         gradients(&p, n, grads, v, p.create_graph, products))
         for (int i = 0; i < n; i++)
-            products[i] = hand_out(&p, products[i]);
+            products[i] = return_tensor(&p, products[i]);
     br_free(grads);
     return end(&p, n, products);
 }
 
 /* ---- Matrices -------------------------------------------------------------------------------- */
 
-/* Zeros of t's shape with a 1 as element number k. */
+/* Returns zeros of t's shape with a 1 as element number k. */
 static br_tensor *unit(const br_tensor *t, int64_t k)
 {
     br_tensor *v = br_zeros_like(t);
@@ -242,14 +244,17 @@ static br_tensor *unit(const br_tensor *t, int64_t k)
     return v;
 }
 
-/* The shape of y, then that of x. */
+/* Computes the shape of y followed by that of x. */
 static bool joint_shape(const problem *p, const br_tensor *y, const br_tensor *x, int *ndim,
                         int64_t *sizes)
 {
     *ndim = y->ndim + x->ndim;
     if (*ndim > BR_MAX_DIMS) {
-        br__fail(BR_ERROR_SHAPE, p->op, "%s by %s would have %d dimensions, %d are the most",
-                 br__shape(y), br__shape(x), *ndim, BR_MAX_DIMS);
+        br__fail(
+            BR_ERROR_SHAPE, p->op,
+            "the derivative of %s with respect to %s would have %d dimensions, but at most %d are "
+            "supported",
+            br__shape(y), br__shape(x), *ndim, BR_MAX_DIMS);
         return false;
     }
     memcpy(sizes, y->sizes, (size_t)y->ndim * sizeof *sizes);
@@ -257,7 +262,8 @@ static bool joint_shape(const problem *p, const br_tensor *y, const br_tensor *x
     return true;
 }
 
-/* jacobians[i] of y by x[i], row by row; row k of input i is rows[i * numel + k]. */
+/* Builds jacobians[i], the Jacobian of y with respect to x[i], from its rows. Row k for input i is
+ * rows[i * y->numel + k]. */
 static void stack_rows(const problem *p, const br_tensor *y, br_tensor **rows,
                        br_tensor **jacobians)
 {
@@ -272,12 +278,14 @@ static void stack_rows(const problem *p, const br_tensor *y, br_tensor **rows,
     }
 }
 
-/* The Jacobians of y, those of inputs that are not floating are left NULL. */
+/* Computes the Jacobians of y. The entries for inputs that are not floating-point stay NULL. */
 static bool jacobian_of(const problem *p, br_tensor *y, br_tensor **jacobians)
 {
     size_t n = (size_t)p->n, count = (size_t)y->numel;
     if (y->numel > INT32_MAX) {
-        br__fail(BR_ERROR_SHAPE, p->op, "%s has too many elements for a matrix", br__shape(y));
+        br__fail(BR_ERROR_SHAPE, p->op,
+                 "%s has too many elements: a Jacobian can have at most 2147483647 rows",
+                 br__shape(y));
         return false;
     }
     br_tensor **grads = br__calloc(n * (count + 1), sizeof *grads), **rows = grads + n;
@@ -303,7 +311,7 @@ br_tensor *br_jacobian(br_function f, void *context, int n, br_tensor *const *in
     clear(n, jacobians);
     if (begin(&p, f, context) && jacobian_of(&p, p.y, jacobians))
         for (int i = 0; i < n; i++)
-            jacobians[i] = hand_out(&p, jacobians[i]);
+            jacobians[i] = return_tensor(&p, jacobians[i]);
     return end(&p, n, jacobians);
 }
 
@@ -318,7 +326,7 @@ br_tensor *br_hessian(br_function f, void *context, int n, br_tensor *const *inp
     for (int i = 0; i < n && ok; i++)
         ok = !grads[i] || jacobian_of(&p, grads[i], hessians + i * n);
     for (int i = 0; i < n * n && ok; i++)
-        hessians[i] = hand_out(&p, hessians[i]);
+        hessians[i] = return_tensor(&p, hessians[i]);
     br_free(grads);
     return end(&p, n > 0 ? n * n : 0, hessians);
 }

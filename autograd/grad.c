@@ -1,33 +1,38 @@
-/* autograd/grad.c - where the gradients of a walk go: to the leaves, to chosen tensors (br_backward
- * and its kin), or to the caller (br_grad). */
+/* autograd/grad.c - chooses where the gradients of a backward pass go: to leaves or to given
+ * tensors (br_backward() and its variants), or to the caller (br_grad()). */
+#include "autograd/cycles.h"
 #include "autograd/walk.h"
 
 #include <stdlib.h>
 
-/* ---- Walks to chosen tensors ----------------------------------------------------------------- */
+BR_DEFINE_DEFAULTS(br_backward)
+BR_DEFINE_DEFAULTS(br_grad)
 
-static int compare_numbers(const void *a, const void *b)
+/* ---- Backward to given tensors --------------------------------------------------------------- */
+
+int br__compare_nodes(const void *a, const void *b)
 {
     const br_node *x = *(br_node *const *)a, *y = *(br_node *const *)b;
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Finds the nodes and edges that lead to a captured input; from the oldest on, so that a node's
- * inputs are known before it. */
-static void mark_needed(const br_walk *w, br_node_list *list)
+/* Marks the nodes and edges that lead to a captured input. Visits the nodes from oldest to newest,
+ * so that a node's inputs are marked before the node. */
+static void mark_required(const br_walk *w, br_node_list *list)
 {
-    if (list->count > 0)
-        qsort(list->items, list->count, sizeof *list->items, compare_numbers);
+    if (list->count > 1)
+        qsort(list->items, list->count, sizeof *list->items, br__compare_nodes);
     for (size_t k = 0; k < list->count; k++) {
         br_node *node = list->items[k];
-        node->needed = false;
+        /* Backward must reach a node whose history has ended, to report the error. */
+        node->needed = br__history_ended(node);
         for (int i = 0; i < node->n_inputs; i++) {
             br_edge *edge = &node->inputs[i];
-            bool wanted = edge->node ? edge->node->needed ||
-                                           br__find_capture(w, edge->node, edge->output) != NULL
-                                     : edge->leaf && br__find_capture(w, edge->leaf, 0) != NULL;
-            edge->skip = !wanted;
-            node->needed |= wanted;
+            bool required = edge->node ? edge->node->needed ||
+                                             br__find_capture(w, edge->node, edge->output) != NULL
+                                       : edge->leaf && br__find_capture(w, edge->leaf, 0) != NULL;
+            edge->skip = !required;
+            node->needed |= required;
         }
     }
 }
@@ -50,10 +55,28 @@ static const void *capture_key(br_tensor *input, int *output)
     return a->node ? (const void *)a->node : (const void *)input;
 }
 
+/* Few captures, the usual case, are sorted in place: qsort() takes longer than the rest of a small
+ * br_grad(). */
+static void sort_captures(br_capture *captures, int n)
+{
+    enum { SMALL_COUNT = 16 };
+    if (n > SMALL_COUNT) {
+        qsort(captures, (size_t)n, sizeof *captures, br__compare_captures);
+        return;
+    }
+    for (int i = 1; i < n; i++) {
+        br_capture moving = captures[i];
+        int to = i;
+        for (; to > 0 && br__compare_captures(&captures[to - 1], &moving) > 0; to--)
+            captures[to] = captures[to - 1];
+        captures[to] = moving;
+    }
+}
+
 static bool make_captures(br_walk *w, int n, br_tensor *const *inputs)
 {
     if (n <= 0 || !inputs) {
-        br__fail(BR_ERROR_ARGUMENT, w->op, "%d inputs, must be at least one", n);
+        br__fail(BR_ERROR_ARGUMENT, w->op, "got %d inputs, expected at least one", n);
         return false;
     }
     for (int i = 0; i < n; i++) {
@@ -69,24 +92,25 @@ static bool make_captures(br_walk *w, int n, br_tensor *const *inputs)
     w->n_captures = n;
     for (int i = 0; i < n; i++)
         w->captures[i].key = capture_key(inputs[i], &w->captures[i].output);
-    qsort(w->captures, (size_t)n, sizeof *w->captures, br__compare_captures);
-    /* An input named twice is captured once. */
-    int kept = 0;
+    sort_captures(w->captures, n);
+    /* An input that is passed twice is captured once. */
+    int n_unique = 0;
     for (int i = 0; i < n; i++)
-        if (kept == 0 || br__compare_captures(&w->captures[kept - 1], &w->captures[i]) != 0)
-            w->captures[kept++] = w->captures[i];
-    w->n_captures = kept;
+        if (n_unique == 0 || br__compare_captures(&w->captures[n_unique - 1], &w->captures[i]) != 0)
+            w->captures[n_unique++] = w->captures[i];
+    w->n_captures = n_unique;
     return true;
 }
 
-/* The walk with all that comes in kept in captures, one for each of the inputs. */
+/* Runs backward and keeps the gradients of the inputs in captures, one for each distinct input. */
 static bool walk_to(br_walk *w, int n_outputs, br_tensor *const *outputs,
                     br_tensor *const *gradients, int n_inputs, br_tensor *const *inputs)
 {
     br_node_list list = { .items = NULL };
     bool ok = make_captures(w, n_inputs, inputs) && br__collect_nodes(n_outputs, outputs, &list);
     if (ok) {
-        mark_needed(w, &list);
+        mark_required(w, &list);
+        w->nodes = &list;
         ok = br__walk(w, n_outputs, outputs, gradients);
     }
     unmark(&list);
@@ -110,7 +134,7 @@ static void alias_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op alias_op = { "alias", alias_backward, false };
 
-/* Gives a view of a gradient the gradient's history. */
+/* Gives `view`, a view of `grad`, the history of `grad`. */
 static bool follow(const br_walk *w, br_tensor *view, br_tensor *grad)
 {
     const br_autograd *a = br__autograd(grad);
@@ -120,7 +144,7 @@ static bool follow(const br_walk *w, br_tensor *view, br_tensor *grad)
         return br__share_history(view, a);
     if (!a->requires_grad)
         return true;
-    /* A leaf came through untouched: the gradient that was given, of an output that is an input. */
+    /* grad is a leaf: the caller passed it as the gradient of an output that is also an input. */
     bool no_grad = br__thread.no_grad;
     br__thread.no_grad = false;
     br_record(&alias_op, view, BR_INPUTS(grad), NULL, 0);
@@ -128,13 +152,13 @@ static bool follow(const br_walk *w, br_tensor *view, br_tensor *grad)
     return !br__failed();
 }
 
-/* A captured gradient as a tensor of the innermost scope: itself, or, where it is somebody else's
- * too, a view of it. */
+/* Returns a captured gradient as a tensor of the innermost scope: the gradient itself, or a view of
+ * it if something else holds it, too. */
 static br_tensor *to_scope(const br_walk *w, br_tensor *grad)
 {
     if (atomic_load(&grad->refs) == 1 && grad->slot == SIZE_MAX) {
         br_retain(grad);
-        if (br__own(grad))
+        if (br__scope_add(grad))
             return grad;
         br_release(grad);
         return NULL;
@@ -143,8 +167,8 @@ static br_tensor *to_scope(const br_walk *w, br_tensor *grad)
     return view && follow(w, view, grad) ? view : NULL;
 }
 
-static bool hand_out(br_walk *w, int n, br_tensor *const *inputs, br_tensor **grads,
-                     const br_grad_options *o)
+static bool return_tensor(br_walk *w, int n, br_tensor *const *inputs, br_tensor **grads,
+                          const br_grad_options *o)
 {
     for (int i = 0; i < n && !br__failed(); i++) {
         int output;
@@ -156,8 +180,9 @@ static bool hand_out(br_walk *w, int n, br_tensor *const *inputs, br_tensor **gr
             grads[i] = br_zeros_like(inputs[i]);
         else if (!o->allow_unused)
             br__fail(BR_ERROR_STATE, w->op,
-                     "input %d %s: no output depends on it (allow_unused gives NULL instead)", i,
-                     br__shape(inputs[i]));
+                     "no output depends on input %d %s: set allow_unused to get NULL instead of "
+                     "this error",
+                     i, br__shape(inputs[i]));
     }
     return !br__failed();
 }
@@ -166,8 +191,7 @@ bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *
              br_tensor **grads, const br_grad_options *options)
 {
     BR_EVENT(br__event_backward());
-    static const br_grad_options defaults;
-    const br_grad_options *o = options ? options : &defaults;
+    const br_grad_options *o = BR_OPTIONS_OF("grad", br_grad, options);
     for (int i = 0; grads && i < n_inputs; i++)
         grads[i] = NULL;
     if (br__failed())
@@ -180,25 +204,25 @@ bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *
     w.retain_graph = o->retain_graph;
     w.create_graph = o->create_graph;
     bool ok = walk_to(&w, n_outputs, outputs, o->gradients, n_inputs, inputs) &&
-              hand_out(&w, n_inputs, inputs, grads, o);
+              return_tensor(&w, n_inputs, inputs, grads, o);
     free_captures(&w);
     return ok;
 }
 
 /* ---- br_backward ----------------------------------------------------------------------------- */
 
-/* Adds what came in for the inputs to their gradients, whether they are leaves or not. */
-static bool give_captured(br_walk *w, int n, br_tensor *const *inputs)
+/* Adds the captured gradients to the inputs' gradients, whether the inputs are leaves or not. */
+static bool return_captured(br_walk *w, int n, br_tensor *const *inputs)
 {
-    br_scope *scope = br_scope_begin();
+    br_scope *scope = w->scope = br_scope_begin();
     for (int i = 0; i < n && !br__failed(); i++) {
         int output;
         const void *key = capture_key(inputs[i], &output);
         br_capture *c = br__find_capture(w, key, output);
         br_tensor *grad = c->grad;
-        c->grad = NULL; /* of an input that is named twice nothing is left */
-        if (grad && br__give_leaf(w, inputs[i], grad))
-            br__run_accumulated(inputs[i]);
+        c->grad = NULL; /* an input that is passed twice gets it once */
+        if (grad && br__accumulate_leaf(w, inputs[i], grad))
+            br__run_post_accumulate_hooks(inputs[i]);
     }
     br_scope_end(scope);
     return !br__failed();
@@ -208,25 +232,25 @@ bool br_backward_all(int n, br_tensor *const *tensors, br_tensor *const *gradien
                      const br_backward_options *options)
 {
     BR_EVENT(br__event_backward());
-    static const br_backward_options defaults;
-    const br_backward_options *o = options ? options : &defaults;
+    const br_backward_options *o = BR_OPTIONS_OF("backward", br_backward, options);
     if (br__failed())
         return false;
     if (n <= 0 || !tensors) {
-        br__fail(BR_ERROR_ARGUMENT, "backward", "%d tensors, must be at least one", n);
+        br__fail(BR_ERROR_ARGUMENT, "backward", "got %d tensors, expected at least one", n);
         return false;
     }
-    br_walk w; /* field by field: the heap's room need not be cleared */
+    br_walk w; /* initialized field by field: the heap's array need not be cleared */
     w.op = "backward";
     w.retain_graph = o->retain_graph;
     w.create_graph = o->create_graph;
     w.n_captures = 0;
     w.captures = NULL;
+    w.nodes = NULL;
     br_tensor *const *first = !gradients && o->gradient ? &o->gradient : gradients;
     if (!o->inputs && o->n_inputs == 0)
         return br__walk(&w, n, tensors, first);
     bool ok = walk_to(&w, n, tensors, first, o->n_inputs, o->inputs) &&
-              give_captured(&w, o->n_inputs, o->inputs);
+              return_captured(&w, o->n_inputs, o->inputs);
     free_captures(&w);
     return ok;
 }

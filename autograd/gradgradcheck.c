@@ -1,8 +1,8 @@
-/* autograd/gradgradcheck.c - gradients of gradients against central differences. */
+/* autograd/gradgradcheck.c - compares gradients of gradients with central differences. */
 #include "autograd/tape.h"
 
-/* f's gradient by one input, as a function of the inputs and of the gradient of the result, which
- * comes last. */
+/* The gradient of f with respect to one input, as a function of f's inputs followed by the gradient
+ * of f's result. */
 typedef struct derivative {
     br_function f;
     void *context;
@@ -14,13 +14,15 @@ static br_tensor *gradient(br_tensor *const *inputs, int n, void *context)
     const derivative *d = context;
     br_tensor *y = d->f(inputs, n - 1, d->context), *grad = NULL;
     br_tensor *v = inputs[n - 1];
-    br_grad_options o = { .gradients = &v, .create_graph = true, .materialize_grads = true };
-    if (y && !br_requires_grad(y)) /* it happens to depend on nothing */
+    const br_grad_options *o =
+        BR_OPTIONS(br_grad, .gradients = &v, .create_graph = true, .materialize_grads = true);
+    if (y && !br_requires_grad(y)) /* the result does not depend on the inputs */
         return br_zeros_like(inputs[d->input]);
-    return y && br_grad(1, &y, 1, &inputs[d->input], &grad, &o) ? grad : NULL;
+    return y && br_grad(1, &y, 1, &inputs[d->input], &grad, o) ? grad : NULL;
 }
 
-/* The function's result, to know its shape; with the generator put back. */
+/* Returns the function's result, from which the caller takes the shape. Restores the generator's
+ * state. */
 static br_tensor *result_of(br_function f, void *context, int n, br_tensor *const *inputs)
 {
     br_rng_state state;
@@ -32,8 +34,8 @@ static br_tensor *result_of(br_function f, void *context, int n, br_tensor *cons
     return br_failed() ? NULL : y;
 }
 
-/* A gradient that asks for its own, with values in [-1, 1]. */
-static br_tensor *draw(const br_tensor *y, uint64_t seed)
+/* Returns a random gradient in [-1, 1] that requires grad. */
+static br_tensor *random_like(const br_tensor *y, uint64_t seed)
 {
     br_rng_state state;
     br_get_rng_state(&state);
@@ -71,11 +73,12 @@ bool br_gradgradcheck(br_function f, void *context, int n_inputs, br_tensor *con
                  "a function and at least one input are required");
         return false;
     }
+    options = BR_OPTIONS_OF("gradgradcheck", br_gradcheck, options);
     derivative d = { .f = f, .context = context };
     br_scope *scope = br_enable_grad_begin();
     br_tensor *y = result_of(f, context, n_inputs, inputs);
     if (y && br__floating("gradgradcheck", "the function's result", y) && br_requires_grad(y)) {
-        br_tensor *v = draw(y, options ? options->seed : 0);
+        br_tensor *v = random_like(y, options->seed);
         if (v)
             check_all(&d, n_inputs, inputs, v, options);
     }

@@ -1,4 +1,4 @@
-/* autograd/hooks.c - who looks at gradients on their way: hooks, and tensors that keep theirs. */
+/* autograd/hooks.c - hooks on gradients, and br_retain_grad(). */
 #include "autograd/tape.h"
 
 static bool on_the_tape(const char *op, const br_tensor *t)
@@ -16,28 +16,77 @@ br_tensor *br_retain_grad(br_tensor *t)
         return NULL;
     br_autograd *a = br__autograd(t);
     if (a->node)
-        a->node->outputs[a->output].keeper = a;
+        a->node->outputs[a->output].retained_by = a;
     return t;
 }
 
-static br_hook **hooks_of(br_autograd *a)
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+static atomic_uint_fast64_t newest;
+
+uint64_t br__hook_append(br_hook_link **list, br_hook_link *hook)
+{
+    hook->next = NULL;
+    hook->handle = atomic_fetch_add(&newest, 1) + 1;
+    while (*list)
+        list = &(*list)->next;
+    *list = hook;
+    return hook->handle;
+}
+
+void br__hook_remove(br_hook_link **list, uint64_t handle)
+{
+    while (*list && (*list)->handle != handle)
+        list = &(*list)->next;
+    if (!*list)
+        return;
+    br_hook_link *gone = *list;
+    *list = gone->next;
+    br_free(gone);
+}
+
+void br__hooks_free(br_hook_link **list)
+{
+    while (*list) {
+        br_hook_link *gone = *list;
+        *list = gone->next;
+        br_free(gone);
+    }
+}
+
+uint64_t br__hook_newest(void)
+{
+    return atomic_load(&newest);
+}
+
+br_hook_link *br__hook_after(br_hook_link *list, uint64_t last, uint64_t newest_handle)
+{
+    while (list && list->handle <= last)
+        list = list->next;
+    return list && list->handle <= newest_handle ? list : NULL;
+}
+
+/* ---- Hooks of tensors ------------------------------------------------------------------------ */
+
+typedef struct br_hook {
+    br_hook_link link;
+    br_hook_fn fn; /* either fn or accumulated is set */
+    br_accumulated_fn accumulated;
+    void *context;
+} br_hook;
+
+static br_hook_link **hooks_of(br_autograd *a)
 {
     return a->node ? &a->node->outputs[a->output].hooks : &a->hooks;
 }
 
-/* Appends a hook, and returns its handle. */
-static uint64_t add_hook(br_hook **end, br_hook hook)
+static uint64_t add_hook(br_hook_link **list, br_hook hook)
 {
-    static atomic_uint_fast64_t handles;
     br_hook *h = br__malloc(sizeof *h);
     if (!h)
         return 0;
     *h = hook;
-    h->handle = atomic_fetch_add(&handles, 1) + 1;
-    while (*end)
-        end = &(*end)->next;
-    *end = h;
-    return h->handle;
+    return br__hook_append(list, &h->link);
 }
 
 uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context)
@@ -59,7 +108,7 @@ uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumulated_f
         return 0;
     if (!hook || !br_is_leaf(leaf)) {
         br__fail(BR_ERROR_ARGUMENT, op,
-                 hook ? "leaf %s was made by %s: it has no gradient of its own"
+                 hook ? "the tensor %s is not a leaf: it was computed by %s"
                       : "hook is NULL, but it is required",
                  br__shape(leaf), br_op_name(leaf));
         return 0;
@@ -70,53 +119,79 @@ uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumulated_f
 
 void br_remove_hook(br_tensor *t, uint64_t handle)
 {
-    br_autograd *a = br__autograd(t);
-    for (br_hook **h = a ? hooks_of(a) : NULL; h && *h; h = &(*h)->next) {
-        if ((*h)->handle == handle) {
-            br_hook *gone = *h;
-            *h = gone->next;
-            br_free(gone);
-            return;
-        }
-    }
+    br_autograd *a = BR_LIVE("remove_hook", t) ? br__autograd(t) : NULL;
+    if (a)
+        br__hook_remove(hooks_of(a), handle);
 }
 
-void br__free_hooks(br_hook **hooks)
+/* ---- Running hooks --------------------------------------------------------------------------- */
+
+/* Calls a hook, which may remove itself, on *grad. */
+static bool run_hook(const br_hook *hook, br_tensor **grad)
 {
-    while (*hooks) {
-        br_hook *h = *hooks;
-        *hooks = h->next;
-        br_free(h);
+    br_tensor *replaced = hook->fn ? hook->fn(*grad, hook->context) : NULL;
+    if (br__failed())
+        return false;
+    if (!replaced || replaced == *grad)
+        return true;
+    if (!br__same_shape(replaced, *grad) || replaced->dtype != (*grad)->dtype) {
+        br__fail(BR_ERROR_SHAPE, "backward",
+                 "a hook returned a gradient of shape %s and dtype %s, expected %s and %s",
+                 br__shape(replaced), br_dtype_name(replaced->dtype), br__shape(*grad),
+                 br_dtype_name((*grad)->dtype));
+        return false;
     }
+    br_retain(replaced);
+    br_release(*grad);
+    *grad = replaced;
+    return true;
 }
 
-bool br__run_hooks(const br_hook *hooks, br_tensor **grad)
+static br_hook *hook_after(br_hook_link *list, uint64_t last, uint64_t end)
 {
-    for (const br_hook *h = hooks; h; h = h->next) {
-        br_tensor *replaced = h->fn ? h->fn(*grad, h->context) : NULL;
-        if (br__failed())
+    return (br_hook *)(void *)br__hook_after(list, last, end);
+}
+
+bool br__run_hooks(br_hook_link *const *list, br_tensor **grad)
+{
+    const uint64_t end = br__hook_newest();
+    uint64_t last = 0;
+    for (const br_hook *h; (h = hook_after(*list, last, end));) {
+        last = h->link.handle;
+        if (!run_hook(h, grad))
             return false;
-        if (!replaced || replaced == *grad)
-            continue;
-        if (!br_same_shape(replaced, *grad) || replaced->dtype != (*grad)->dtype) {
-            br__fail(BR_ERROR_SHAPE, "backward",
-                     "a hook returned a gradient %s of %s in place of %s of %s",
-                     br__shape(replaced), br_dtype_name(replaced->dtype), br__shape(*grad),
-                     br_dtype_name((*grad)->dtype));
-            return false;
-        }
-        br_retain(replaced);
-        br_release(*grad);
-        *grad = replaced;
     }
     return true;
 }
 
-bool br__run_accumulated(br_tensor *leaf)
+/* Returns the leaf's list of hooks. Called before each hook, since a hook may free the leaf's
+ * metadata and with it the list. */
+static br_hook_link *hooks_of_leaf(br_tensor *leaf)
 {
     const br_autograd *a = br__autograd(leaf);
-    for (const br_hook *h = a ? a->hooks : NULL; h && !br__failed(); h = h->next)
+    return a ? a->hooks : NULL;
+}
+
+bool br__run_leaf_hooks(br_tensor *leaf, br_tensor **grad)
+{
+    const uint64_t end = br__hook_newest();
+    uint64_t last = 0;
+    for (const br_hook *h; (h = hook_after(hooks_of_leaf(leaf), last, end));) {
+        last = h->link.handle;
+        if (!run_hook(h, grad))
+            return false;
+    }
+    return true;
+}
+
+bool br__run_post_accumulate_hooks(br_tensor *leaf)
+{
+    const uint64_t end = br__hook_newest();
+    uint64_t last = 0;
+    for (const br_hook *h; !br__failed() && (h = hook_after(hooks_of_leaf(leaf), last, end));) {
+        last = h->link.handle;
         if (h->accumulated)
             h->accumulated(leaf, h->context);
+    }
     return !br__failed();
 }

@@ -1,19 +1,19 @@
-/* autograd/in_place.c - recorded changes in place.
+/* autograd/in_place.c - recording of in-place changes.
  *
- * The tape has values that never change; a change in place makes a tensor stand for another one. If
- * it has views, or is one, so do all of its family, a base and the views of it: a base that was
- * changed through a view becomes "the old base with the view's new value where the view is", and a
- * view whose base has become another becomes "what it shows of the new base". Views find that out
- * when somebody next asks for their history. Saved values are not of the family: a change of theirs
- * is an error (br_saved). */
+ * Values on the tape never change: after an in-place change, the tensor stands for a new value.
+ * This applies to its whole family, which is a base and its views. A base that was changed through
+ * a view becomes "the old base with the view's new value where the view is", and a view whose base
+ * has changed becomes "its part of the new base". Views are updated when their history is next
+ * needed. Saved values are not part of the family: changing one is an error (br_saved()). */
 #include "autograd/in_place.h"
 #include "autograd/anomaly.h"
+#include "autograd/cycles.h"
 
 #include <string.h>
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* view = what it shows of base */
+/* Gradient of view = part of base. */
 static void view_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[0] = br__grad_ops.fill_part(dy, br_params(node));
@@ -21,20 +21,20 @@ static void view_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op view_op = { "view_in_place", view_backward, false };
 
-/* base = the base before, with the view's value where the view is */
+/* Gradient of base = old base with the view's value where the view is. */
 static void base_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         dx[0] = br__grad_ops.clear_part(dy, br_params(node));
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = br__grad_ops.part(dy, br_params(node));
 }
 
 static const br_op base_op = { "change_in_place", base_backward, false };
 
-/* ---- Families -------------------------------------------------------------------------------- */
+/* ---- A base and its views -------------------------------------------------------------------- */
 
-/* Where t lies in its base. */
+/* Returns t's position in its base. */
 static br_part part_of(const br_tensor *t)
 {
     const br_tensor *base = t->base;
@@ -57,8 +57,9 @@ void br__follow_base(const br_tensor *t)
     br__record_as(&view_op, view, BR_INPUTS(base), &part, sizeof part);
 }
 
-/* Says of a tensor that has become another one so to its views, and to its base if it is one. */
-static bool tell_family(br_tensor *t)
+/* Called when t stands for a new value: invalidates the history of its views or, if t is a view,
+ * records the change of its base. */
+static bool propagate_to_views(br_tensor *t)
 {
     if (!t->base) {
         t->changes++;
@@ -73,41 +74,65 @@ static bool tell_family(br_tensor *t)
 
 /* ---- Changing -------------------------------------------------------------------------------- */
 
-/* True if t is a leaf that asks for its gradient, or a view of one. */
+/* Returns true if t is a leaf that requires grad, or a view of one. */
 static bool is_of_leaf(const br_tensor *t)
 {
     const br_autograd *a = br__autograd(t->base ? t->base : t);
     return a && a->requires_grad && !a->node;
 }
 
-/* True if a change of t can be recorded; `op` would make it. */
+/* Returns true if a change of t by `op` can be recorded. */
 static bool can_record(const char *op, const br_tensor *t)
 {
     if (t->untracked)
         br__fail(BR_ERROR_STATE, op,
-                 "a %s is a view that was made in a no-grad scope: a recorded change would not "
-                 "reach what it is a view of, clone it first",
+                 "a %s is a view made in a no-grad scope, so a recorded change would not reach its "
+                 "base: clone it first",
                  br__shape(t));
     else if (t->base && !t->base->contiguous)
         br__fail(BR_ERROR_STATE, op,
-                 "a %s is a view of %s, which is not contiguous: clone that first", br__shape(t),
-                 br__shape(t->base));
+                 "a %s is a view of %s, which is not contiguous: clone the base first",
+                 br__shape(t), br__shape(t->base));
     return !br_failed();
+}
+
+/* Returns true if elements share memory. They do not if, with the dimensions sorted by stride, each
+ * stride is larger than the span of all dimensions before it. */
+static bool overlaps_itself(const br_tensor *t)
+{
+    int order[BR_MAX_DIMS], n = 0;
+    for (int d = 0; d < t->ndim; d++) {
+        if (t->sizes[d] == 0)
+            return false;
+        if (t->sizes[d] == 1)
+            continue;
+        int at = n++;
+        for (; at > 0 && t->strides[order[at - 1]] > t->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    int64_t span = 0;
+    for (int i = 0; i < n; i++) {
+        if (t->strides[order[i]] <= span)
+            return true;
+        span += t->strides[order[i]] * (t->sizes[order[i]] - 1);
+    }
+    return false;
 }
 
 bool br_before_in_place(const char *op, br_tensor *t)
 {
-    if (!br__required(op, "a", t))
+    if (!op || !br__required(op, "a", t)) {
+        br__required("before_in_place", "op", op);
         return false;
+    }
     if (BR_PROFILING)
         br__event_result(t);
-    for (int i = 0; i < t->ndim; i++) {
-        if (t->strides[i] == 0 && t->sizes[i] > 1) {
-            br__fail(BR_ERROR_STATE, op,
-                     "a %s is expanded: several elements are the same memory, clone it first",
-                     br__shape(t));
-            return false;
-        }
+    if (!t->contiguous && overlaps_itself(t)) {
+        br__fail(BR_ERROR_STATE, op,
+                 "a %s is expanded or unfolded, so several elements share memory: clone it first",
+                 br__shape(t));
+        return false;
     }
     if (!br__thread.no_grad && is_of_leaf(t)) {
         br__fail(BR_ERROR_STATE, op,
@@ -117,19 +142,45 @@ bool br_before_in_place(const char *op, br_tensor *t)
     }
     if (!br__thread.no_grad && br_requires_grad(t) && !can_record(op, t))
         return false;
-    t->storage->writer = op;
-    br_bump_version(t);
+    br__changed_by(t, op);
     return true;
+}
+
+/* Returns true and sets an error if t is still a leaf of the graph that computes its new value,
+ * which can happen after its requires_grad was cleared: the tensor would hold a reference to
+ * itself. */
+static bool makes_cycle(const br_op *op, const br_tensor *t, int n_inputs, br_tensor *const *inputs)
+{
+    const br_tensor *changed = t->base ? t->base : t;
+    const br_autograd *a = br__autograd(changed);
+    if (!a || !a->stopped || !br__graph_reaches(n_inputs, inputs, changed))
+        return false;
+    if (!br__failed())
+        br__fail(BR_ERROR_STATE, op->name,
+                 "a %s once required grad and is a leaf of the graph that computes its new value: "
+                 "change a clone of it",
+                 br__shape(t));
+    return true;
+}
+
+/* If t is a gradient, makes the history that it got by an in-place change end with the scope, as it
+ * does with create_graph. */
+static bool end_of_gradient(br_tensor *t)
+{
+    br_tensor *changed = t->base ? t->base : t;
+    return !changed->is_grad || br__end_history_with(NULL, changed);
 }
 
 br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs, br_tensor *const *inputs,
                             const void *params, size_t params_size)
 {
+    if (!br__recordable("record_in_place", op, n_inputs, inputs))
+        return NULL;
     if (BR_ANOMALY && !br__anomaly_forward(op, t, n_inputs, inputs))
         return NULL;
     if (br__failed() || br__thread.no_grad || !t || !br__any_requires_grad(n_inputs, inputs) ||
-        !can_record(op->name, t))
+        !can_record(op->name, t) || makes_cycle(op, t, n_inputs, inputs))
         return NULL;
     br_node *node = br__record_as(op, t, n_inputs, inputs, params, params_size);
-    return node && tell_family(t) ? node : NULL;
+    return node && propagate_to_views(t) && end_of_gradient(t) ? node : NULL;
 }

@@ -1,19 +1,21 @@
-/* autograd/in_place.h - what recorded changes in place need of the operations (ops/part.c). */
+/* autograd/in_place.h - the operations that record in-place changes, defined in ops/part.c. */
 #ifndef BR_IN_PLACE_H
 #define BR_IN_PLACE_H
 
 #include <brasa/tensor.h>
 
-/* Where a view lies in a contiguous tensor. */
+/* Position of a view in a contiguous tensor. */
 typedef struct br_part {
     int ndim, base_ndim;
-    int64_t offset; /* of the first element; as strides, in elements */
+    int64_t offset; /* of the first element, in elements, as are the strides */
     int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
     int64_t base_sizes[BR_MAX_DIMS];
 } br_part;
 
-/* Of x, which has the base's sizes: the part; x with zeros there; and the part y in zeros, where
- * elements that the part shows several times are summed. Differentiable any number of times. */
+/* These three functions are differentiable any number of times. br__part() returns the part of x,
+ * which has the base's sizes; br__clear_part() returns x with zeros in the part. br__fill_part()
+ * returns a tensor of the base's sizes that is y in the part and zero elsewhere; it sums the
+ * elements of y that share a position in the base. */
 br_tensor *br__part(br_tensor *x, const br_part *part);
 br_tensor *br__clear_part(br_tensor *x, const br_part *part);
 br_tensor *br__fill_part(br_tensor *y, const br_part *part);

@@ -1,17 +1,17 @@
-/* autograd/leaf.c - a tensor's side of the tape: asking for gradients, detaching, grad mode. */
-#include "autograd/tape.h"
+/* autograd/leaf.c - autograd state of tensors: requires_grad, gradients, detaching, grad mode. */
+#include "autograd/cycles.h"
 
-/* ---- A tensor's place on the tape ------------------------------------------------------------ */
+/* ---- Autograd metadata ----------------------------------------------------------------------- */
 
 static void destroy(br_meta *meta)
 {
     br_autograd *a = (br_autograd *)(void *)meta;
-    if (a->node && a->node->outputs[a->output].keeper == a)
-        a->node->outputs[a->output].keeper = NULL;
+    if (a->node && a->node->outputs[a->output].retained_by == a)
+        a->node->outputs[a->output].retained_by = NULL;
     br__node_release(a->node);
     br_release(a->grad);
     if (a->hooks)
-        br__free_hooks(&a->hooks);
+        br__hooks_free(&a->hooks);
     if (a->host)
         br__node_release(a->host);
     else
@@ -34,13 +34,13 @@ br_autograd *br__autograd_make(br_tensor *t)
 
 bool br_requires_grad(const br_tensor *t)
 {
-    const br_autograd *a = br__autograd(t);
+    const br_autograd *a = BR_LIVE("requires_grad", t) ? br__autograd(t) : NULL;
     return a && (a->node || a->requires_grad);
 }
 
 bool br_is_leaf(const br_tensor *t)
 {
-    const br_autograd *a = br__autograd(t);
+    const br_autograd *a = BR_LIVE("is_leaf", t) ? br__autograd(t) : NULL;
     return t && !(a && a->node);
 }
 
@@ -52,7 +52,8 @@ br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
         if (requires_grad)
             return t;
         return br__fail(BR_ERROR_STATE, "set_requires_grad",
-                        "t %s was made by %s: only leaves can stop asking, use br_detach()",
+                        "t %s was computed by %s: requires_grad can be cleared only for leaves; "
+                        "use br_detach()",
                         br__shape(t), br_op_name(t));
     }
     if (requires_grad && !br__floating("set_requires_grad", "t", t))
@@ -62,21 +63,22 @@ br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
     br_autograd *a = br__autograd_make(t);
     if (!a)
         return NULL;
+    a->stopped |= a->requires_grad && !requires_grad;
     a->requires_grad = requires_grad;
     if (requires_grad)
-        br__leave_base(t); /* a leaf has its own history */
+        br__drop_base(t); /* a leaf has its own history */
     return t;
 }
 
 br_tensor *br_grad_of(const br_tensor *t)
 {
-    const br_autograd *a = br__autograd(t);
+    const br_autograd *a = BR_LIVE("grad_of", t) ? br__autograd(t) : NULL;
     return a ? a->grad : NULL;
 }
 
 bool br_set_grad(br_tensor *t, br_tensor *grad)
 {
-    if (!grad) { /* dropping one is always right, even while an error is pending */
+    if (!grad) { /* allowed even while an error is pending */
         br_autograd *a = br__autograd(t);
         if (a) {
             br_tensor *old = a->grad;
@@ -87,9 +89,15 @@ bool br_set_grad(br_tensor *t, br_tensor *grad)
     }
     if (!br__required("set_grad", "t", t) || !br__same_dtype("set_grad", "t", t, "grad", grad))
         return false;
-    if (!br_same_shape(t, grad)) {
+    if (!br__same_shape(t, grad)) {
         br__fail(BR_ERROR_SHAPE, "set_grad", "grad %s must have t's shape %s", br__shape(grad),
                  br__shape(t));
+        return false;
+    }
+    if (br__grad_references(grad, t)) {
+        br__fail(BR_ERROR_ARGUMENT, "set_grad",
+                 "grad %s is t, a view of t, or has t as its own gradient: pass a clone",
+                 br__shape(grad));
         return false;
     }
     br_autograd *a = br__autograd_make(t);
@@ -97,8 +105,12 @@ bool br_set_grad(br_tensor *t, br_tensor *grad)
         return false;
     br_tensor *old = a->grad;
     a->grad = br_retain(grad);
+    grad->is_grad = true;
+    if (grad->base)
+        grad->base->is_grad = true;
     br_release(old);
-    return true;
+    bool circle = br_is_leaf(t) && !br_is_leaf(grad);
+    return !circle || br__end_history_with(NULL, t);
 }
 
 br_tensor *br_detach(br_tensor *t)
@@ -108,31 +120,44 @@ br_tensor *br_detach(br_tensor *t)
     return br__detached(t);
 }
 
-/* Its place on the tape may stand in the node that made it, which would stay with it: the gradient
- * moves to a place of its own. */
-br_tensor *br_detach_(br_tensor *t)
+/* Drops t's history but keeps its gradient. The metadata may be embedded in the node that computed
+ * t and would keep that node alive, so the gradient moves to separate metadata. */
+static bool drop_history(br_tensor *t)
 {
-    if (!br__required("detach_", "t", t))
-        return NULL;
-    if (t->is_view)
-        return br__fail(BR_ERROR_STATE, "detach_",
-                        "t %s is a view, whose history is that of its base: use br_detach()",
-                        br__shape(t));
-    br_autograd *old = br__autograd(t);
+    br_autograd *old = (br_autograd *)(void *)t->meta;
     if (!old)
-        return t;
+        return true;
     t->meta = NULL;
     br_autograd *own = old->grad ? br__autograd_make(t) : NULL;
     if (old->grad && !own) {
         t->meta = &old->meta;
-        return NULL;
+        return false;
     }
     if (own) {
         own->grad = old->grad;
         old->grad = NULL;
     }
     old->meta.destroy(&old->meta);
-    return t;
+    return true;
+}
+
+void br__drop_history(br_tensor *t)
+{
+    if (!drop_history(t)) {
+        br_set_grad(t, NULL);
+        drop_history(t);
+    }
+}
+
+br_tensor *br_detach_(br_tensor *t)
+{
+    if (!br__required("detach_", "t", t))
+        return NULL;
+    if (t->is_view)
+        return br__fail(BR_ERROR_STATE, "detach_",
+                        "t %s is a view and shares the history of its base: use br_detach()",
+                        br__shape(t));
+    return drop_history(t) ? t : NULL;
 }
 
 /* ---- Grad mode ------------------------------------------------------------------------------- */

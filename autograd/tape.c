@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-/* A thread's last node has this number, or a smaller one. */
+/* Upper bound on the numbers of this thread's nodes. */
 static _Thread_local uint64_t last_number;
 
-/* ---- Life of a node -------------------------------------------------------------------------- */
+/* ---- Lifetime of nodes ----------------------------------------------------------------------- */
 
 br_node *br__node_retain(br_node *node)
 {
@@ -29,16 +29,16 @@ static void free_node(br_node *node)
 {
     br__node_clear_saved(node);
     if (node->frame)
-        br__frame_leave(node);
-    if (node->where)
-        br_free(node->where);
+        br__frame_remove(node);
+    if (node->location)
+        br_free(node->location);
     for (int i = 0; i < node->n_inputs; i++) {
         br__node_release(node->inputs[i].node);
         br_release(node->inputs[i].leaf);
     }
     for (int i = 0; i < node->n_outputs; i++) {
         if (node->outputs[i].hooks)
-            br__free_hooks(&node->outputs[i].hooks);
+            br__hooks_free(&node->outputs[i].hooks);
         br_release(node->outputs[i].grad);
     }
     if (node->outputs != &node->first)
@@ -46,25 +46,25 @@ static void free_node(br_node *node)
     br__object_free(node, node->size);
 }
 
-/* Freeing a node frees what it held, and so the next: nodes whose turn comes meanwhile wait in a
- * list of the thread's until the first one is done. */
+/* Freeing a node releases the nodes of its inputs, which may then be freed as well. They wait in a
+ * thread-local list until the first node has been freed. */
 void br__node_release(br_node *node)
 {
-    static _Thread_local br_node *dead;
-    static _Thread_local bool busy;
+    static _Thread_local br_node *unreachable;
+    static _Thread_local bool freeing;
     if (!node || --node->refs > 0)
         return;
-    node->next_dead = dead;
-    dead = node;
-    if (busy)
+    node->next_to_free = unreachable;
+    unreachable = node;
+    if (freeing)
         return;
-    busy = true;
-    while (dead) {
-        br_node *next = dead;
-        dead = next->next_dead;
+    freeing = true;
+    while (unreachable) {
+        br_node *next = unreachable;
+        unreachable = next->next_to_free;
         free_node(next);
     }
-    busy = false;
+    freeing = false;
 }
 
 /* ---- Recording ------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ static void describe_output(br_output *output, const br_tensor *t)
         output->sizes[d] = t->sizes[d];
     output->grad = NULL;
     output->hooks = NULL;
-    output->keeper = NULL;
+    output->retained_by = NULL;
 }
 
 static void connect(br_edge *edge, br_tensor *input)
@@ -110,7 +110,8 @@ bool br__any_requires_grad(int n, br_tensor *const *tensors)
     return false;
 }
 
-/* Larger than those of this thread's nodes, and of nodes that another one made. */
+/* Returns a number larger than those of this thread's nodes and of the input nodes, which another
+ * thread may have made. */
 static uint64_t next_number(const br_node *node)
 {
     for (int i = 0; i < node->n_inputs; i++) {
@@ -121,7 +122,8 @@ static uint64_t next_number(const br_node *node)
     return ++last_number;
 }
 
-/* Field by field: `place` and most of the saved values are for later, or never, to be written. */
+/* Initializes field by field: `inline_meta` and most of the saved values are written later or
+ * never. */
 static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
                          br_tensor *const *inputs, const void *params, size_t params_size)
 {
@@ -137,15 +139,15 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
         memcpy(node->params, params, params_size);
     node->op = op;
     node->refs = 1;
-    node->freed = node->queued = node->needed = node->seen = node->placed = false;
+    node->freed = node->queued = node->needed = node->seen = node->inline_meta_used = false;
     node->n_saved = 0;
-    node->next_dead = NULL;
+    node->next_to_free = NULL;
     node->frame = NULL;
-    node->frame_place = 0;
-    node->where = NULL;
-    node->module = BR_PROFILING ? br__event_place() : 0;
+    node->frame_index = 0;
+    node->location = NULL;
+    node->module = BR_PROFILING ? br__event_location() : 0;
     if (BR_ANOMALY)
-        br__anomaly_place(node);
+        br__anomaly_set_location(node);
     node->n_inputs = n_inputs;
     for (int i = 0; i < n_inputs; i++)
         connect(&node->inputs[i], inputs[i]);
@@ -156,27 +158,29 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
     return node;
 }
 
-/* A tensor that an operation makes has its place on the tape in the operation's node. */
-static br_autograd *place_for(br_tensor *t, br_node *node)
+/* Returns t's autograd metadata. The metadata of the first tensor attached to a node is stored
+ * inside the node. */
+static br_autograd *new_meta(br_tensor *t, br_node *node)
 {
-    if (t->meta || node->placed)
+    if (t->meta || node->inline_meta_used)
         return br__autograd_make(t);
-    node->placed = true;
-    node->place = (br_autograd){ .meta = br__autograd_meta, .host = br__node_retain(node) };
-    t->meta = &node->place.meta;
-    return &node->place;
+    node->inline_meta_used = true;
+    node->inline_meta = (br_autograd){ .meta = br__autograd_meta, .host = br__node_retain(node) };
+    t->meta = &node->inline_meta.meta;
+    return &node->inline_meta;
 }
 
-/* Makes t output number `output` of the node, which t then holds. */
+/* Makes t output number `output` of the node. t then holds a reference to the node. */
 static bool attach(br_tensor *t, br_node *node, int output)
 {
-    br_autograd *a = place_for(t, node);
+    br_autograd *a = new_meta(t, node);
     if (!a)
         return false;
     br_node *old = a->node;
-    if (old && old->outputs[a->output].keeper == a) { /* the gradient of what it is from now on */
-        old->outputs[a->output].keeper = NULL;
-        node->outputs[output].keeper = a;
+    if (old &&
+        old->outputs[a->output].retained_by == a) { /* keep the new value's gradient instead */
+        old->outputs[a->output].retained_by = NULL;
+        node->outputs[output].retained_by = a;
     }
     a->node = br__node_retain(node);
     a->output = output;
@@ -198,21 +202,34 @@ br_node *br__record_as(const br_op *op, br_tensor *output, int n_inputs, br_tens
     if (!node)
         return NULL;
     bool attached = attach(output, node, 0);
-    br__node_release(node); /* the output holds it now; without one it goes */
+    br__node_release(node); /* now held by the output, or freed if attach() failed */
     return attached ? node : NULL;
+}
+
+bool br__refuse_record(const char *name, const br_op *op)
+{
+    if (!br__failed())
+        br__fail(BR_ERROR_ARGUMENT, name, "%s is NULL, but it is required", op ? "inputs" : "op");
+    return false;
 }
 
 br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *const *inputs,
                    const void *params, size_t params_size)
 {
+    if (!br__recordable("record", op, n_inputs, inputs))
+        return NULL;
     if (BR_PROFILING)
         br__event_result(output);
     if (BR_ANOMALY && !br__anomaly_forward(op, output, n_inputs, inputs))
         return NULL;
-    if (br__thread.no_grad || !br__any_requires_grad(n_inputs, inputs))
+    if (br__thread.no_grad || br__failed() || !br__any_requires_grad(n_inputs, inputs))
         return NULL;
+    /* The output is a view whose base was local to the operation and is freed: nothing else uses
+     * its storage. */
+    if (output && output->untracked && atomic_load(&output->storage->refs) == 1)
+        output->untracked = false;
     const br_autograd *a = br__autograd(output);
-    if (a && (a->node || a->requires_grad) && !br__failed())
+    if (a && (a->node || a->requires_grad))
         return br__fail(BR_ERROR_STATE, op->name,
                         "the output is already on the tape: an operation must return a new tensor");
     return br__record_as(op, output, n_inputs, inputs, params, params_size);
@@ -220,10 +237,10 @@ br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *
 
 int br_record_output(br_node *node, br_tensor *output)
 {
-    if (!node || !output || br__failed() || !br_is_floating(output))
+    if (!node || !BR_LIVE("record_output", output) || br__failed() || !br_is_floating(output))
         return -1;
     size_t n = (size_t)node->n_outputs;
-    if ((n & (n - 1)) == 0) { /* full: there is room for powers of two */
+    if ((n & (n - 1)) == 0) { /* full: the capacity is a power of two */
         br_output *outputs = br__malloc(2 * n * sizeof *outputs);
         if (!outputs)
             return -1;
@@ -237,13 +254,13 @@ int br_record_output(br_node *node, br_tensor *output)
     return attach(output, node, (int)n) ? (int)n : -1;
 }
 
-/* ---- What a gradient needs ------------------------------------------------------------------- */
+/* ---- Saved values and parameters ------------------------------------------------------------- */
 
-bool br_wants(const br_node *node, int input)
+bool br_needs_input_grad(const br_node *node, int input)
 {
     if (!node || input < 0 || input >= node->n_inputs)
         return false;
-    return br__edge_leads(&node->inputs[input]);
+    return br__edge_needs_grad(&node->inputs[input]);
 }
 
 static int output_number(const br_node *node, const br_autograd *a)
@@ -253,7 +270,8 @@ static int output_number(const br_node *node, const br_autograd *a)
 
 br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep)
 {
-    /* What the node made is its output, whatever t is for others by now. */
+    /* Read without following the base: if this node computed t, then t is its output even if the
+     * base has changed since. */
     const br_autograd *a = (br_autograd *)(void *)t->meta;
     if (!a || a->node != node)
         a = br__autograd(t);
@@ -261,11 +279,11 @@ br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep)
     if (!keep)
         return saved;
     if (a && a->requires_grad && !a->node) {
-        saved.value = br_retain(t); /* gradients of gradients must find this very leaf */
+        saved.value = br_retain(t); /* gradients of gradients must reach the leaf itself */
         return saved;
     }
-    /* An alias: it does not follow t if t is changed in place, and, for an output, does not hold
-     * the node that holds it. */
+    /* An alias does not follow later in-place changes of t. The alias of an output does not hold
+     * the node, since that would be a reference cycle. */
     saved.value = br__alias(t);
     if (saved.value && a && a->node && saved.output < 0 &&
         !attach(saved.value, a->node, a->output)) {
@@ -277,17 +295,17 @@ br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep)
 
 void br_save(br_node *node, int slot, br_tensor *t)
 {
-    if (!node || !t || br__failed())
+    if (!node || !BR_LIVE("save", t) || br__failed())
         return;
     for (; node->n_saved <= slot && slot < BR_MAX_SAVED; node->n_saved++)
         node->saved[node->n_saved].value = NULL;
     if (slot < 0 || slot >= BR_MAX_SAVED || node->saved[slot].value) {
-        br__fail(BR_ERROR_ARGUMENT, node->op->name, "slot %d to save in is %s", slot,
-                 slot < 0 || slot >= BR_MAX_SAVED ? "outside 0 .. 7" : "taken");
+        br__fail(BR_ERROR_ARGUMENT, node->op->name, "cannot save in slot %d: it is %s", slot,
+                 slot < 0 || slot >= BR_MAX_SAVED ? "outside 0 .. 7" : "already in use");
         return;
     }
     br_frame *frame = br__thread.frame;
-    node->saved[slot] = br__saved_value(node, t, !frame || br__frame_keeps(frame, node));
+    node->saved[slot] = br__saved_value(node, t, !frame || br__frame_add(frame, node));
 }
 
 br_tensor *br_saved(br_node *node, int slot)
@@ -300,7 +318,7 @@ br_tensor *br_saved(br_node *node, int slot)
     if (br_tensor_version(saved->value) != saved->version) {
         const char *writer = saved->value->storage->writer;
         return br__fail(BR_ERROR_STATE, node->op->name,
-                        "its gradient needs a value %s that was changed in place by %s since",
+                        "a value %s needed for its gradient was changed in place by %s",
                         br__shape(saved->value), writer ? writer : "br_bump_version()");
     }
     if (saved->output < 0 || br__thread.no_grad)
@@ -329,32 +347,32 @@ const int64_t *br_input_sizes(const br_node *node, int input, int *ndim)
 
 const char *br_op_name(const br_tensor *t)
 {
-    const br_autograd *a = br__autograd(t);
+    const br_autograd *a = BR_LIVE("op_name", t) ? br__autograd(t) : NULL;
     return a && a->node ? a->node->op->name : "";
 }
 
-/* ---- Walks ----------------------------------------------------------------------------------- */
+/* ---- Graph traversal ------------------------------------------------------------------------- */
 
 static bool grow(br_node_list *list)
 {
-    br_node **items = br__malloc(2 * list->room * sizeof *items);
+    br_node **items = br__malloc(2 * list->capacity * sizeof *items);
     if (!items)
         return false;
     memcpy(items, list->items, list->count * sizeof *items);
-    if (list->items != list->few)
+    if (list->items != list->inline_items)
         br_free(list->items);
     list->items = items;
-    list->room *= 2;
+    list->capacity *= 2;
     return true;
 }
 
 bool br__node_list_push(br_node_list *list, br_node *node)
 {
     if (!list->items) {
-        list->items = list->few;
-        list->room = sizeof list->few / sizeof *list->few;
+        list->items = list->inline_items;
+        list->capacity = sizeof list->inline_items / sizeof *list->inline_items;
     }
-    if (list->count == list->room && !grow(list))
+    if (list->count == list->capacity && !grow(list))
         return false;
     list->items[list->count++] = node;
     return true;
@@ -362,10 +380,10 @@ bool br__node_list_push(br_node_list *list, br_node *node)
 
 void br__node_list_free(br_node_list *list)
 {
-    if (list->items != list->few)
+    if (list->items != list->inline_items)
         br_free(list->items);
     list->items = NULL;
-    list->count = list->room = 0;
+    list->count = list->capacity = 0;
 }
 
 static bool see(br_node_list *list, br_node *node)

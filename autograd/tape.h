@@ -1,15 +1,17 @@
-/* autograd/tape.h - the tape's own structs. Operations need only brasa/autograd.h. */
+/* autograd/tape.h - the internal structs of the tape. Operations need only brasa/autograd.h. */
 #ifndef BR_TAPE_H
 #define BR_TAPE_H
 
+#include "autograd/hook_list.h"
 #include "autograd/in_place.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/autograd.h>
 
-/* ---- What the tape needs of the operations --------------------------------------------------- */
+/* ---- Operations that the tape uses ----------------------------------------------------------- */
 
-/* ops/grad_ops.c defines it: the tape stands above the operations and names none of them. */
+/* Defined in ops/grad_ops.c. The tape calls differentiable operations only through this table, so
+ * that it does not depend on ops/. */
 typedef struct br_grad_ops {
     br_tensor *(*add)(br_tensor *a, br_tensor *b);
     br_tensor *(*add_)(br_tensor *a, br_tensor *b);
@@ -24,33 +26,29 @@ extern const br_grad_ops br__grad_ops;
 
 /* ---- Hooks ----------------------------------------------------------------------------------- */
 
-typedef struct br_hook {
-    struct br_hook *next;
-    uint64_t handle;
-    br_hook_fn fn; /* one of the two */
-    br_accumulated_fn accumulated;
-    void *context;
-} br_hook;
+/* Runs the hooks of a node's output, or of a leaf, on *grad. If a hook returns a replacement, sets
+ * *grad to a new reference to it and releases the old one. */
+bool br__run_hooks(br_hook_link *const *list, br_tensor **grad);
+bool br__run_leaf_hooks(br_tensor *leaf, br_tensor **grad);
+/* Runs the post-accumulate-grad hooks of a leaf. */
+bool br__run_post_accumulate_hooks(br_tensor *leaf);
 
-/* Runs the hooks on *grad, of which the caller holds a reference that moves to the replacement. */
-bool br__run_hooks(const br_hook *hooks, br_tensor **grad);
-/* Runs those that wait for a leaf's gradient to be added. */
-bool br__run_accumulated(br_tensor *leaf);
-void br__free_hooks(br_hook **hooks);
-
-/* ---- A tensor's place on the tape ------------------------------------------------------------ */
+/* ---- Autograd metadata of a tensor ----------------------------------------------------------- */
 
 typedef struct br_autograd {
     br_meta meta;
-    bool requires_grad; /* a leaf that asks for its gradient */
-    br_node *node;      /* the operation that made the tensor, held; NULL for a leaf */
-    int output;         /* which of the node's outputs it is */
-    br_tensor *grad;    /* held */
-    br_hook *hooks;     /* of a leaf; those of other tensors are with the node */
-    br_node *host;      /* held: the node that this stands in; NULL for an object of its own */
+    bool requires_grad; /* set on a leaf that requires grad */
+    bool stopped;    /* requires_grad was set and then cleared: a graph may still have this leaf */
+    bool guarded;    /* its gradient's history ends when an open scope closes: see cycles.c */
+    bool expected;   /* while a pass looks for leaves with hooks: this leaf was found */
+    br_node *node;   /* operation that computed the tensor, owned; NULL for a leaf */
+    int output;      /* index of the tensor among the node's outputs */
+    br_tensor *grad; /* owned */
+    br_hook_link *hooks; /* of a leaf; hooks of other tensors are stored in the node */
+    br_node *host;       /* node that contains this struct, owned; NULL if allocated on its own */
 } br_autograd;
 
-/* Gives a view the history of its base, which was changed in place since. */
+/* Updates the history of a view whose base was changed in place. */
 void br__follow_base(const br_tensor *t);
 static inline br_autograd *br__autograd(const br_tensor *t)
 {
@@ -61,34 +59,44 @@ static inline br_autograd *br__autograd(const br_tensor *t)
     return (br_autograd *)(void *)t->meta;
 }
 extern const br_meta br__autograd_meta;
-/* The same, made if the tensor has none; NULL and an error if memory fails. */
+/* Returns t's autograd metadata, which it creates if there is none. Returns NULL and sets an error
+ * if allocation fails. */
 br_autograd *br__autograd_make(br_tensor *t);
-/* br_record() without looking whether there is anything to record; t may have a history, which it
- * then had. */
+/* Like br_record(), but does not check whether there is anything to record. If t has a history, the
+ * new node replaces it. */
 br_node *br__record_as(const br_op *op, br_tensor *t, int n_inputs, br_tensor *const *inputs,
                        const void *params, size_t params_size);
+__attribute__((cold)) bool br__refuse_record(const char *name, const br_op *op);
+/* Returns false and sets an error if the operation or its list of inputs is NULL. */
+static inline bool br__recordable(const char *name, const br_op *op, int n_inputs,
+                                  br_tensor *const *inputs)
+{
+    return (op && (inputs || n_inputs <= 0)) || br__refuse_record(name, op);
+}
 bool br__any_requires_grad(int n, br_tensor *const *tensors);
 /* Makes t, which has no history, the same output of the same node as `of`. */
 bool br__share_history(br_tensor *t, const br_autograd *of);
+/* Makes t a leaf that keeps its gradient. If allocation fails, the gradient is dropped, too. */
+void br__drop_history(br_tensor *t);
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
 enum { BR_MAX_SAVED = 8 };
 
-/* Where the gradient by an input goes: to the node that made it or to a leaf, one of them held, or
- * nowhere. */
+/* Destination of the gradient with respect to one input: the node that computed the input, or a
+ * leaf, or neither. The one that is set is owned. */
 typedef struct br_edge {
     br_node *node;
     int output;
-    bool skip; /* br_grad(): leads to no wanted input */
+    bool skip; /* br_grad(): leads to none of the requested inputs */
     br_tensor *leaf;
     br_dtype dtype;
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
 } br_edge;
 
-/* Whether a gradient is wanted there. */
-static inline bool br__edge_leads(const br_edge *edge)
+/* Returns true if the edge needs a gradient. */
+static inline bool br__edge_needs_grad(const br_edge *edge)
 {
     return (edge->node || edge->leaf) && !edge->skip;
 }
@@ -97,65 +105,70 @@ typedef struct br_output {
     br_dtype dtype;
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
-    br_tensor *grad; /* backward: what has come in so far, held */
-    br_hook *hooks;
-    br_autograd
-        *keeper; /* of the tensor that wants its gradient kept; it clears this when it goes */
+    br_tensor *grad; /* backward: sum of the gradients received so far, owned */
+    br_hook_link *hooks;
+    br_autograd *retained_by; /* tensor with br_retain_grad(); cleared when the tensor is freed */
 } br_output;
 
 typedef struct br_saved_value {
-    br_tensor *value; /* held: an alias, or the leaf itself */
+    br_tensor *value; /* owned: an alias of the tensor, or the leaf itself */
     uint64_t version;
-    int output; /* number of the output it is, -1 for an input or another tensor */
+    int output; /* output number if the value is an output of the node, else -1 */
 } br_saved_value;
 
 struct br_node {
     const br_op *op;
     int refs;        /* not atomic: a graph belongs to one thread at a time */
     uint64_t number; /* larger than that of every node it points to */
-    uint64_t module; /* for profiles: that of the forward, as br__event_place() has it */
-    bool freed;      /* saved values are gone */
-    bool queued;     /* backward: waits in the heap */
-    bool needed;     /* br_grad(): leads to a wanted input */
-    bool seen;       /* walks: visited; cleared at their end */
+    uint64_t module; /* for profiles: module whose forward recorded it (br__event_location()) */
+    bool freed;      /* the saved values were freed */
+    bool queued;     /* backward: is in the heap */
+    bool needed;     /* br_grad(): leads to a requested input */
+    bool seen;       /* graph traversal: visited; cleared at its end */
     int n_inputs, n_outputs;
     int n_saved;               /* slots of saved[] that have been written */
-    bool placed;               /* `place` is in use, or was */
-    size_t size;               /* of the object, which ends with inputs and parameters */
-    br_node *next_dead;        /* list of nodes to be freed */
-    struct br_frame *frame;    /* of the checkpoint that makes the saved values, or NULL */
-    size_t frame_place;        /* in the frame's list */
-    char *where;               /* anomalies: where forward ran; NULL: they were not looked for */
-    br_autograd place;         /* of the first tensor that it is given to */
-    br_output first, *outputs; /* outputs is &first, or a block for several */
+    bool inline_meta_used;     /* `inline_meta` is in use, or was */
+    size_t size;               /* bytes of the allocation, which includes inputs and params */
+    br_node *next_to_free;     /* list of nodes to be freed */
+    struct br_frame *frame;    /* checkpoint that recomputes the saved values, or NULL */
+    size_t frame_index;        /* index in the frame's list */
+    char *location;            /* anomaly detection: where forward ran; NULL if it was off */
+    br_autograd inline_meta;   /* metadata of the first tensor attached to this node */
+    br_output first, *outputs; /* outputs is &first, or an array if there are several */
     br_saved_value saved[BR_MAX_SAVED];
     void *params;
     br_edge inputs[];
 };
 
-/* What keeps t for a node's gradient (NULL: for nobody's), or with `keep` false notes its version.
- */
+/* Returns a saved value of t for the node's gradient; node may be NULL. If `keep` is false, only
+ * the version is stored. */
 br_saved_value br__saved_value(const br_node *node, br_tensor *t, bool keep);
 br_node *br__node_retain(br_node *node);
-/* Frees without recursion: a chain of a million nodes needs no stack. */
+/* Frees iteratively, so that a chain of a million nodes does not overflow the stack. */
 void br__node_release(br_node *node);
 void br__node_clear_saved(br_node *node);
 
-/* ---- Lists of nodes that grow ---------------------------------------------------------------- */
+/* ---- Growable lists of nodes ----------------------------------------------------------------- */
 
 typedef struct br_node_list {
-    br_node **items; /* few[] as long as that is enough, so a list must not be moved */
-    size_t count, room;
-    br_node *few[32];
+    br_node **items; /* points to few[] at first, so a list must not be moved in memory */
+    size_t count, capacity;
+    br_node *inline_items[32];
 } br_node_list;
 bool br__node_list_push(br_node_list *list, br_node *node);
 void br__node_list_free(br_node_list *list);
-/* Every node under the tensors, each once, in no order; `seen` is set in all of them and the caller
- * clears it. Held by their graph. False and an error if memory fails. */
+/* Collects every node of the tensors' graph, each once, in no particular order. Sets `seen` in all
+ * of them; the caller must clear it. The list owns no references. Returns false and sets an error
+ * if allocation fails. */
 bool br__collect_nodes(int n, br_tensor *const *tensors, br_node_list *list);
 
-/* Calls visit for every leaf that requires grad under `output`, once for each edge to it. */
+/* Calls visit for every leaf that requires grad in the graph of `output`, once for each edge to the
+ * leaf. */
 bool br__visit_leaves(br_tensor *output, void (*visit)(br_tensor *leaf, void *context),
                       void *context);
+
+/* Like br_gradcheck(), but messages refer to input i by names[i] if that is not NULL. */
+bool br__gradcheck(br_function f, void *context, int n_inputs, br_tensor *const *inputs,
+                   const char *const *names, const br_gradcheck_options *options);
 
 #endif

@@ -1,41 +1,59 @@
-/* autograd/walk.h - a walk from outputs to leaves, as its files share it: backward.c walks, grad.c
- * chooses where gradients go. */
+/* autograd/walk.h - the backward pass: backward.c runs it, grad.c selects where gradients go. */
 #ifndef BR_WALK_H
 #define BR_WALK_H
 
 #include "autograd/checkpoint.h"
 
-/* A tensor whose gradient is asked for, and what has come in for it. */
+/* A tensor whose gradient was requested, and the sum of the gradients received so far. */
 typedef struct br_capture {
-    const void *key; /* the node that made the tensor, or the leaf itself */
+    const void *key; /* node that computed the tensor, or the leaf itself */
     int output;
-    br_tensor *grad; /* held */
+    br_tensor *grad; /* owned */
 } br_capture;
 
-/* The gradient of a leaf with hooks, which want it complete: held back to the end of the walk. */
-typedef struct br_held_leaf {
-    struct br_held_leaf *next;
-    br_tensor *leaf, *grad; /* both held */
-} br_held_leaf;
+/* Gradient of a leaf with hooks: kept until it is complete, since hooks need the complete gradient.
+ * It is complete when the oldest node that used the leaf has been visited. */
+typedef struct br_deferred_leaf {
+    struct br_deferred_leaf *next;
+    uint64_t oldest; /* number of that node; 0 if unknown: complete when the pass ends */
+    br_tensor *leaf; /* owned */
+    br_tensor *grad; /* owned; NULL: nothing was received yet */
+} br_deferred_leaf;
+
+/* A function to call when the pass ends; see br_queue_callback(). */
+typedef struct br_walk_callback {
+    struct br_walk_callback *next;
+    void (*fn)(void *context);
+    void *context;
+} br_walk_callback;
 
 typedef struct br_walk {
-    const char *op; /* what messages call it */
+    const char *op;        /* name in error messages */
+    struct br_walk *outer; /* the pass in which a hook runs this one, or NULL */
+    br_scope *scope;       /* scope of the pass */
     br_node_list heap;
     bool retain_graph, create_graph;
-    int n_captures;       /* 0: gradients go to the leaves, else to these and nowhere else */
+    int n_captures;       /* 0: gradients go to the leaves; else only to these captures */
     br_capture *captures; /* sorted by key and output */
-    br_held_leaf *held;
-    br_frame *filled; /* checkpoints whose values were made for this walk */
+    int n_roots;          /* the tensors where the pass began */
+    br_tensor *const *roots;
+    const br_node_list *nodes;  /* the nodes of their graph if they were collected, else NULL */
+    bool expects_leaves;        /* `deferred` has an entry for each leaf with hooks in the graph */
+    br_deferred_leaf *deferred; /* by `oldest`, descending */
+    br_walk_callback *callbacks, **last_callback;
+    br_frame *filled; /* list of the checkpoints whose values were recomputed for this pass */
 } br_walk;
 
 int br__compare_captures(const void *a, const void *b);
-/* NULL if nothing is captured there. */
+/* Compares two pointers to nodes by the nodes' numbers. */
+int br__compare_nodes(const void *a, const void *b);
+/* Returns the capture with this key and output, or NULL if there is none. */
 br_capture *br__find_capture(const br_walk *w, const void *key, int output);
 
-/* Walks from n tensors, whose own gradients are given; NULL, or a NULL entry: 1 for a tensor of one
- * element. */
+/* Runs backward from n tensors. gradients[i] is the gradient of tensors[i]; it may be NULL for a
+ * tensor of one element, which means 1. `gradients` may be NULL, too. */
 bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gradients);
-/* Adds dx, which the caller holds and gives away, to the leaf's gradient. */
-bool br__give_leaf(const br_walk *w, br_tensor *leaf, br_tensor *dx);
+/* Adds dx to the leaf's gradient. Takes over the caller's reference to dx. */
+bool br__accumulate_leaf(const br_walk *w, br_tensor *leaf, br_tensor *dx);
 
 #endif

@@ -1,11 +1,42 @@
-/* benchmarks/bench.c - `brasa bench`: options, measuring. */
+/* benchmarks/bench.c - `brasa bench`: options and measurement. */
 #include "benchmarks/bench.h"
-#include "cli/cli.h"
 #include "cli/step_profile.h"
 
 #include <float.h>
+#include <fnmatch.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
+
+static int n_selected;
+
+bool bench_selected(const bench_options *o, const char *name, const char *group)
+{
+    if (o->filter && fnmatch(o->filter, name, 0) != 0 &&
+        !(group && fnmatch(o->filter, group, 0) == 0))
+        return false;
+    n_selected++;
+    if (o->list)
+        puts(name);
+    return !o->list;
+}
+
+int bench_done(const bench_options *o)
+{
+    if (n_selected == 0 && !br_failed())
+        return cli_usage("bench", "nothing matches '%s'; --list shows the names", o->filter);
+    return cli_report();
+}
+
+void bench_heading(const bench_options *o, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!o->json && !o->list && !o->serve && o->profile == 0)
+        vprintf(format, args);
+    va_end(args);
+    fflush(stdout);
+}
 
 double bench_bytes(const br_tensor *t)
 {
@@ -20,12 +51,12 @@ static int compare_doubles(const void *a, const void *b)
 
 bench_times bench_measure(void (*f)(void *context), void *context, double seconds)
 {
-    enum { MOST = 10000, LEAST = 5 };
-    static double times[MOST];
+    enum { MAX_RUNS = 10000, MIN_RUNS = 5 };
+    static double times[MAX_RUNS];
     f(context);
     int n = 0;
     double total = 0;
-    while (n < MOST && (n < LEAST || total < seconds) && !br_failed()) {
+    while (n < MAX_RUNS && (n < MIN_RUNS || total < seconds) && !br_failed()) {
         double start = cli_seconds();
         f(context);
         times[n] = cli_seconds() - start;
@@ -35,16 +66,16 @@ bench_times bench_measure(void (*f)(void *context), void *context, double second
     return (bench_times){ n ? times[n / 2] : 0, n ? times[0] : 0, n };
 }
 
-double bench_least(void (*f)(void *context), void *context, double seconds)
+double bench_minimum(void (*f)(void *context), void *context, double seconds)
 {
-    static const double run = 2e-5; /* of calls that the clock is read around */
-    enum { LEAST = 3 };
+    static const double run = 2e-5; /* minimum seconds between two clock readings */
+    enum { MIN_RUNS = 3 };
     f(context);
     double start = cli_seconds(), begin = start, least = INFINITY;
     f(context);
     double once = cli_seconds() - start;
     int64_t calls = once < run ? (int64_t)(run / (once + 1e-9)) + 1 : 1;
-    for (int i = 0; (i < LEAST || start - begin < seconds) && !br_failed(); i++) {
+    for (int i = 0; (i < MIN_RUNS || start - begin < seconds) && !br_failed(); i++) {
         start = cli_seconds();
         for (int64_t k = 0; k < calls; k++)
             f(context);
@@ -66,37 +97,39 @@ const br_peak *bench_peak(br_dtype dtype)
 static const char help[] =
     "usage: brasa bench kernels|models|products|embed|scale|sweep|small [options]\n"
     "\n"
-    "kernels: every operation at the sizes its row in tests/op_cases.def gives, forward and\n"
-    "backward, as time, GFLOP/s or GB/s, and the fraction of this machine's measured peak\n"
-    "(products) or memory bandwidth (the rest).\n"
-    "models: the training step (forward, loss, backward, optimizer) and the forward (no grad,\n"
-    "eval) of each model at its notebook's sizes, each in a process of its own, with its peak\n"
-    "memory.\n"
-    "products: matrix products, as GFLOP/s and GB/s.\n"
-    "embed: sentence embeddings by pretrained weights: of one text of 8, 128 and 512 tokens, and\n"
-    "of the lines of a file, 32 at a time.\n"
-    "scale: a training step of an encoder against length, batch, width, depth and threads.\n"
-    "sweep: operations from 1 to 10^7 elements, the least time of many calls.\n"
-    "small: what calls cost where there is hardly anything to compute.\n"
+    "kernels: time every operation, forward and backward, at the sizes in tests/op_cases.def;\n"
+    "print the time, GFLOP/s or GB/s, and the fraction of this machine's measured peak (matrix\n"
+    "products) or memory bandwidth (other operations).\n"
+    "models: time the training step (forward, loss, backward, optimizer) and the forward pass\n"
+    "(no_grad, evaluation mode) of each model at the sizes of its notebook, each in its own\n"
+    "process; print the peak memory, too.\n"
+    "products: time matrix products; print GFLOP/s and GB/s.\n"
+    "embed: time sentence embeddings of one text of 8, 128 or 512 tokens, and of the lines of a\n"
+    "file in batches of 32, with pretrained weights.\n"
+    "scale: time a training step of an encoder while length, batch, width, depth or threads vary.\n"
+    "sweep: time operations on 1 to 10^7 elements; print the least time of many calls.\n"
+    "small: measure the overhead of calls on tiny tensors.\n"
     "\n"
     "  --threads N    threads (default: all processors)\n"
-    "  --filter GLOB  entries whose name matches\n"
-    "  --seconds S    least time to measure each entry for (0.2; scale 1, models 3, sweep 0.005,\n"
-    "                 products 0.02, small 0.05)\n"
-    "  --json         one object a line\n"
-    "  --model DIR    embed: the folder of a BERT, as the hub has it\n"
-    "  --file FILE    embed: with lines\n"
-    "  --serve        models, embed: one step for each line of standard input, for comparisons;\n"
-    "                 the filter is NAME, NAME/train or NAME/forward; sweep, products: one entry\n"
-    "                 for each line; small: take one training step and end\n"
-    "  --plot DIR     scale: draw the curves as SVG\n"
-    "  --profile[=N]  models, embed: profile N steps (3) and print what they spend their time on\n";
+    "  --filter GLOB  measure only entries whose name matches\n"
+    "  --list         print the names of the entries\n"
+    "  --seconds S    minimum time to measure each entry for (0.2; embed and scale 1, models 3,\n"
+    "                 sweep 0.005, products 0.02, small 0.05)\n"
+    "  --json         print one JSON object per line\n"
+    "  --model DIR    embed: folder of a BERT, as downloaded from the Hugging Face hub\n"
+    "  --file FILE    embed: text file whose lines are embedded\n"
+    "  --serve        for comparisons: models, embed: run one step per line of standard input;\n"
+    "                 the filter is NAME, NAME/train or NAME/forward; sweep, products: measure\n"
+    "                 the entry that each line names; small: run one training step and exit\n"
+    "  --plot DIR     scale: write the curves to DIR as SVG files\n"
+    "  --profile[=N]  models, embed: profile N steps (3) and print where the time goes\n";
 
-enum { THREADS = 256, FILTER, MODEL, FILES, SECONDS, JSON, SERVE, PROFILE, PLOT };
+enum { THREADS = 256, FILTER, LIST, MODEL, FILES, SECONDS, JSON, SERVE, PROFILE, PLOT };
 
 static const struct option options[] = {
     { "threads", required_argument, NULL, THREADS },
     { "filter", required_argument, NULL, FILTER },
+    { "list", no_argument, NULL, LIST },
     { "model", required_argument, NULL, MODEL },
     { "file", required_argument, NULL, FILES },
     { "seconds", required_argument, NULL, SECONDS },
@@ -108,7 +141,7 @@ static const struct option options[] = {
     { 0 },
 };
 
-/* Takes one option; 0, or the exit status. */
+/* Handles one option. Returns 0 or the exit status. */
 static int take(void *of, int c)
 {
     bench_options *o = of;
@@ -121,6 +154,9 @@ static int take(void *of, int c)
         return 0;
     case FILTER:
         o->filter = optarg;
+        return 0;
+    case LIST:
+        o->list = true;
         return 0;
     case MODEL:
         o->model = optarg;
@@ -163,15 +199,16 @@ int cli_bench(int argc, char **argv)
 {
     bench_options o = { 0 };
     int status = cli_options(argc, argv, "h", options, help, take, &o);
-    if (status != CLI_GO_ON)
+    if (status != CLI_CONTINUE)
         return status;
     if (argc != optind + 1)
-        return cli_usage("bench", "one thing to measure is wanted, there are %d", argc - optind);
+        return cli_usage("bench", "expected one benchmark, got %d arguments", argc - optind);
     o.threads = br_get_num_threads();
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(argv[optind], parts[i].name) == 0)
             return parts[i].run(&o);
     return cli_usage("bench",
-                     "'%s' must be kernels, models, products, embed, scale, sweep or small",
+                     "unknown benchmark '%s', must be kernels, models, products, embed, scale, "
+                     "sweep or small",
                      argv[optind]);
 }

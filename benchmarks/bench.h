@@ -1,19 +1,20 @@
-/* benchmarks/bench.h - what the parts of `brasa bench` share. */
+/* benchmarks/bench.h - declarations shared by the parts of `brasa bench`. */
 #ifndef BR_BENCH_H
 #define BR_BENCH_H
 
-#include <brasa/brasa.h>
+#include "cli/cli.h"
+
 #include <stdbool.h>
 
 typedef struct bench_options {
     int threads;
     const char *filter; /* glob on names, NULL: all */
-    bool json;
+    bool json, list;
     const char *plot;         /* scale: folder for plots, NULL: none */
-    bool serve;               /* do what each line of standard input asks for; small: one step */
+    bool serve;               /* answer each line of standard input; small: run one step */
     int64_t profile;          /* models: steps to profile instead of timing them, 0: none */
-    const char *model, *file; /* embed: the model's folder, and lines to embed */
-    double seconds;           /* least time to measure each entry for */
+    const char *model, *file; /* embed: folder of the model, and file of lines */
+    double seconds;           /* minimum time to measure each entry for */
 } bench_options;
 
 /* The parts; each returns the exit status. */
@@ -25,7 +26,17 @@ int bench_embed(const bench_options *options);
 int bench_scale(const bench_options *options);
 int bench_sweep(const bench_options *options);
 
-/* Of a tensor's elements. */
+/* Returns whether to measure the entry, which is the case if the filter matches its name or that of
+ * its group; `group` may be NULL. With --list, prints the name of a matching entry and returns
+ * false. */
+bool bench_selected(const bench_options *options, const char *name, const char *group);
+/* Returns the exit status of a part after all of its entries. If the filter matched no entry, the
+ * status is that of a usage error. */
+int bench_done(const bench_options *options);
+/* Prints the heading of a table. Does nothing with --json, --list, --serve or --profile. */
+void bench_heading(const bench_options *options, const char *format, ...) BR_PRINTF(2, 3);
+
+/* Returns the size of a tensor's elements in bytes. */
 double bench_bytes(const br_tensor *t);
 
 /* Times of repeated calls, in seconds. */
@@ -33,14 +44,15 @@ typedef struct bench_times {
     double median, min;
     int count;
 } bench_times;
-/* Calls f until `seconds` have passed and at least 5 times, after one call that does not count. */
+/* Calls f once as a warm-up, then times at least 5 calls until `seconds` have passed. */
 bench_times bench_measure(void (*f)(void *context), void *context, double seconds);
 
-/* The least time of a call of f, in seconds, of many short runs of calls: for what is too short for
- * the clock. */
-double bench_least(void (*f)(void *context), void *context, double seconds);
+/* Returns the least time of one call of f, in seconds, over many short batches of calls. For
+ * functions that are too fast to be timed individually. */
+double bench_minimum(void (*f)(void *context), void *context, double seconds);
 
-/* What this machine can do with the threads in use, measured once for each dtype. */
+/* Returns the peak performance of this machine with the current threads, measured once per dtype.
+ */
 const br_peak *bench_peak(br_dtype dtype);
 
 #endif

@@ -1,32 +1,30 @@
-/* benchmarks/bench_embed.c - sentence embeddings by pretrained weights: the time of one text, and
- * of the lines of a file. benchmarks/compare_embed.py has the same in PyTorch and ONNX Runtime. */
+/* benchmarks/bench_embed.c - times sentence embeddings of one text and of the lines of a file, with
+ * pretrained weights. benchmarks/compare_embed.py compares them with PyTorch and ONNX Runtime. */
 #include "benchmarks/bench.h"
-#include "cli/cli.h"
 #include "cli/embedder.h"
 #include "cli/step_profile.h"
 
-#include <fnmatch.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    BATCH = 32,
-    STRIDE = 89
-}; /* lines at a time; batches from one to the next: of all lengths */
+    BATCH = 32,  /* lines per step */
+    STRIDE = 89, /* batches from one step to the next, so that a few steps cover all lengths */
+};
 
 typedef struct workload {
     embedder embedder;
     br_token_batch tokens; /* of one text */
     char *memory;          /* of the lines */
-    br_text *lines;        /* from the shortest to the longest; NULL: one text is embedded */
+    br_text *lines;        /* sorted by length; NULL: one text is embedded */
     int64_t n, batch;
-    double sum; /* of the last embeddings' values */
+    double sum; /* of the values of the last embeddings */
 } workload;
 
-/* ---- What is measured ------------------------------------------------------------------------ */
+/* ---- The workload ---------------------------------------------------------------------------- */
 
-/* Words of every part of the vocabulary. */
+/* Creates a text with tokens from all parts of the vocabulary. */
 static void make_text(workload *w, int64_t tokens)
 {
     int64_t size = w->embedder.bert->config.vocab_size;
@@ -38,7 +36,7 @@ static void make_text(workload *w, int64_t tokens)
     w->tokens.type_ids = br_zeros_like(w->tokens.ids);
 }
 
-/* The lines of the file by their length, in whole batches. */
+/* Reads the lines of the file and sorts them by length. */
 static void read_lines(workload *w, const char *path)
 {
     size_t length;
@@ -52,8 +50,8 @@ static void read_lines(workload *w, const char *path)
     while (lines && cli_next_line(&at, w->memory + length, '\n', &line))
         lines[w->n++] = line;
     if (!lines || !w->lines || !order || w->n < BATCH)
-        br_raise(BR_ERROR_ARGUMENT, "%s: has fewer than %d lines, or there is no memory for them",
-                 path, BATCH);
+        br_raise(BR_ERROR_ARGUMENT, "%s: fewer than %d lines, or not enough memory for them", path,
+                 BATCH);
     else
         embedder_sort(w->n, lines, order);
     for (int64_t i = 0; i < w->n && !br_failed(); i++)
@@ -86,7 +84,7 @@ static const struct entry {
     { "embed-8", 8 }, { "embed-128", 128 }, { "embed-512", 512 }, { "embed-lines", 0 }
 };
 
-/* For each line of input one step; the sum and milliseconds come back. */
+/* Runs one step per line of standard input, and prints the sum and the milliseconds. */
 static void serve(workload *w)
 {
     char line[64];
@@ -151,26 +149,21 @@ static int run(const bench_options *o, const struct entry *e)
     free(w.lines);
     free(w.memory);
     br_scope_end(scope);
-    return br_report(stderr);
+    return cli_report();
 }
 
 int bench_embed(const bench_options *o)
 {
-    if (!o->model) {
-        fprintf(stderr, "brasa bench embed: --model is wanted\n");
-        return 2;
-    }
-    int found = 0, status = EXIT_SUCCESS;
-    for (size_t i = 0; i < sizeof entries / sizeof *entries && status == EXIT_SUCCESS; i++) {
+    if (!o->model && !o->list)
+        return cli_usage("bench", "embed needs --model DIR");
+    bench_heading(o, "%-12s %12s\n", "entry", "median time");
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const struct entry *e = &entries[i];
-        if ((!e->tokens && !o->file) || (o->filter && fnmatch(o->filter, e->name, 0) != 0))
+        if ((!e->tokens && !o->file && !o->list) || !bench_selected(o, e->name, NULL))
             continue;
-        found++;
-        status = run(o, e);
-        if (o->serve)
-            break;
+        int status = run(o, e);
+        if (status != EXIT_SUCCESS || o->serve)
+            return status;
     }
-    if (found == 0)
-        fprintf(stderr, "brasa bench: no entry matches %s\n", o->filter ? o->filter : "");
-    return found ? status : 2;
+    return bench_done(o);
 }

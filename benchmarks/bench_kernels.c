@@ -1,9 +1,8 @@
-/* benchmarks/bench_kernels.c - every row of tests/op_cases.def, timed. */
+/* benchmarks/bench_kernels.c - times every row of tests/op_cases.def. */
 #include "benchmarks/bench.h"
 #include "tests/op_cases.h"
 
 #include <ctype.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 typedef struct subject {
     const op_case *c;
     br_tensor *x[MAX_CASE_INPUTS];
-    br_tensor *y, *dy; /* backward: the recorded result and its gradient */
+    br_tensor *y, *dy; /* backward: the result with its graph, and its gradient */
 } subject;
 
 static void forward(void *context)
@@ -27,26 +26,32 @@ static void backward(void *context)
 {
     subject *s = context;
     br_scope *scope = br_scope_begin();
-    br_tensor *wanted[MAX_CASE_INPUTS], *grads[MAX_CASE_INPUTS];
+    br_tensor *requires_grad[MAX_CASE_INPUTS], *grads[MAX_CASE_INPUTS];
     int n = 0;
     for (int i = 0; i < case_num_inputs(s->c); i++)
         if (br_requires_grad(s->x[i]))
-            wanted[n++] = s->x[i];
-    br_grad_options options = { .gradients = &s->dy, .retain_graph = true, .allow_unused = true };
-    br_grad(1, &s->y, n, wanted, grads, &options);
+            requires_grad[n++] = s->x[i];
+    br_grad_options options =
+        *BR_OPTIONS(br_grad, .gradients = &s->dy, .retain_graph = true, .allow_unused = true);
+    br_grad(1, &s->y, n, requires_grad, grads, &options);
     br_scope_end(scope);
 }
 
-/* What the operation must at least read and write. */
-static double traffic(const subject *s, const br_tensor *y)
+/* Returns the minimum number of bytes that a call must read and write, as the profiler counts them.
+ * This is 0 for a call that only creates views or passes gradients through. */
+static double traffic(void (*f)(void *context), subject *s)
 {
-    double bytes = bench_bytes(y);
-    for (int i = 0; i < case_num_inputs(s->c); i++)
-        bytes += bench_bytes(s->x[i]);
+    double bytes = 0;
+    br_profile *profile = br_profile_begin();
+    f(s);
+    br_profile_end(profile);
+    for (int64_t i = 0, n = br_profile_count(profile); i < n; i++)
+        bytes += (double)br_profile_event_at(profile, i)->bytes;
+    br_profile_free(profile);
     return bytes;
 }
 
-/* Multiply-adds run over every letter of the shapes. */
+/* Returns the number of multiply-adds: the product of the sizes of all letters in the shapes. */
 static double units(const op_case *c, const letter_sizes *letters)
 {
     double n = 1;
@@ -81,8 +86,12 @@ static void print_row(const bench_options *o, const subject *s, const char *suff
     double of_peak = work > 0 ? gflops / (1e-9 * bench_peak(dtype)->flops)
                               : gbps / (1e-9 * bench_peak(dtype)->bytes);
     if (!o->json) {
-        printf("%-24s %-4s %-38s %11.1f us %9.2f %-7s %5.2f\n", name, br_dtype_name(dtype), shape,
-               t.median * 1e6, work > 0 ? gflops : gbps, work > 0 ? "GFLOP/s" : "GB/s", of_peak);
+        printf("%-28s %-38s %11.1f us", name, shape, t.median * 1e6);
+        if (work > 0 || bytes > 0)
+            printf(" %9.2f %-7s %5.2f\n", work > 0 ? gflops : gbps, work > 0 ? "GFLOP/s" : "GB/s",
+                   of_peak);
+        else
+            printf(" %9s\n", "-");
         fflush(stdout);
         return;
     }
@@ -112,18 +121,18 @@ static void bench_case(const bench_options *o, const op_case *c, br_dtype dtype)
             br_set_requires_grad(s.x[i], true);
     s.y = c->call(s.x, case_num_inputs(c), NULL);
     if (s.y) {
-        double work = units(c, &letters) * c->flops_per_unit, bytes = traffic(&s, s.y);
-        print_row(o, &s, "", dtype, t, work, bytes);
+        double work = units(c, &letters) * c->flops_per_unit;
+        print_row(o, &s, "", dtype, t, work, traffic(forward, &s));
         if (br_requires_grad(s.y) && !br_is_leaf(s.y)) {
             s.dy = br_ones_like(s.y);
             t = bench_measure(backward, &s, seconds);
-            int n = 0; /* a product has a product for each gradient */
+            int n = 0; /* a matrix product has one product per gradient */
             for (int i = 0; i < case_num_inputs(c); i++)
                 n += br_requires_grad(s.x[i]) && br_ndim(s.x[i]) > 1;
             work *= n;
             if (c->backward_flops_per_unit > 0)
                 work = units(c, &letters) * c->backward_flops_per_unit;
-            print_row(o, &s, ".backward", dtype, t, work, 2 * bytes);
+            print_row(o, &s, ".backward", dtype, t, work, traffic(backward, &s));
         }
     }
     br_scope_end(scope);
@@ -131,25 +140,19 @@ static void bench_case(const bench_options *o, const op_case *c, br_dtype dtype)
 
 int bench_kernels(const bench_options *o)
 {
-    if (!o->json)
+    if (!o->json && !o->list)
         printf("%d threads; peak %.0f GFLOP/s in f32, %.0f in f64; memory %.1f GB/s\n\n",
                o->threads, 1e-9 * bench_peak(BR_F32)->flops, 1e-9 * bench_peak(BR_F64)->flops,
                1e-9 * bench_peak(BR_F32)->bytes);
-    int found = 0;
+    bench_heading(o, "%-28s %-38s %14s %17s %s\n", "operation", "inputs, f32", "median time",
+                  "rate", "of peak");
     for (int i = 0; i < num_op_cases; i++) {
         const op_case *c = &op_cases[i];
-        if ((c->bench && !*c->bench) || (o->filter && fnmatch(o->filter, c->label, 0) != 0))
+        if ((c->bench && !*c->bench) || !bench_selected(o, c->label, NULL))
             continue;
-        found++;
         bench_case(o, c, BR_F32);
-        if (br_failed()) {
-            fprintf(stderr, "%s: ", c->label);
-            return br_report(stderr);
-        }
+        if (br_failed())
+            return cli_report();
     }
-    if (found == 0) {
-        fprintf(stderr, "brasa bench: no kernel matches %s\n", o->filter);
-        return 2;
-    }
-    return EXIT_SUCCESS;
+    return bench_done(o);
 }

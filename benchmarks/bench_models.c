@@ -1,12 +1,12 @@
-/* benchmarks/bench_models.c - training steps and forwards of whole models, and of attention.
+/* benchmarks/bench_models.c - times training steps and forward passes of whole models, and of
+ * attention.
  *
- * Each entry runs in a process of its own, so that its peak memory is its own; the parent starts no
- * threads. benchmarks/compare.py has the same models in PyTorch with the same seeds and batches. */
+ * Each entry runs in its own process, so that its peak memory can be measured. The parent starts no
+ * threads. benchmarks/compare.py runs the same models in PyTorch with the same seeds and batches.
+ */
 #include "benchmarks/bench.h"
-#include "cli/cli.h"
 #include "cli/step_profile.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 enum { SEED = 0 };
 
-/* ---- Models: one entry each ------------------------------------------------------------------ */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 /* A model with its batch, in a scope that stays open while it is measured. */
 typedef struct workload {
@@ -31,11 +31,11 @@ typedef struct model_entry {
     const char *name;
     br_module *(*make)(void);
     void (*make_batch)(br_tensor **batch);
-    /* The loss, or NULL with an error. */
+    /* Returns the loss, or NULL with an error. */
     br_tensor *(*loss)(br_module *module, br_tensor *const *batch);
     bool has_dropout;
-    /* NULL: a training step is forward and backward. */
-    br_optim *(*optimizer)(br_module *module, const br_adam_options *options);
+    /* NULL: a training step is forward and backward only. */
+    br_optim *(*optimizer)(br_module *module);
 } model_entry;
 
 static br_module *make_bert(void)
@@ -44,7 +44,7 @@ static br_module *make_bert(void)
     return br_base(br_bert_new(&config));
 }
 
-/* Six sequences of 40 words padded to 100, seven words to predict in each. */
+/* Creates six sequences of 40 words, padded to 100, with seven words to predict in each. */
 static void make_bert_batch(br_tensor **batch)
 {
     enum { B = 6, S = 100, WORDS = 40, P = 7 };
@@ -76,7 +76,8 @@ static br_tensor *bert_loss(br_module *module, br_tensor *const *batch)
     return br_bert_loss(logits_lm, logits_clsf, batch[3], batch[4], NULL, NULL);
 }
 
-/* The notebook's, but that the encoder's attention is added, not dropped. */
+/* The notebook's model, except that the encoder adds the output of attention, which the notebook's
+ * code discards. */
 static br_module *make_encoder_decoder(void)
 {
     br_architecture_config config = br_architecture_notebook_config();
@@ -84,7 +85,7 @@ static br_module *make_encoder_decoder(void)
     return br_base(br_architecture_encoder_decoder_new(&config));
 }
 
-/* 64 sequences of 10 ids to copy; targets have 9. */
+/* Creates 64 sequences of 10 ids to copy; the targets have 9. */
 static void make_copy_batch(br_tensor **batch)
 {
     enum { B = 64, S = 10 };
@@ -118,7 +119,7 @@ static br_tensor *make_ids(int64_t batch, int64_t length, int64_t row, int64_t c
     return t;
 }
 
-/* BERT-base as a classifier, notebook 000's. */
+/* BERT-base as a classifier, from notebook 000. */
 static br_module *make_classifier(void)
 {
     br_anatomy_config config = br_anatomy_notebook_config();
@@ -148,7 +149,7 @@ static br_tensor *classifier_loss(br_module *module, br_tensor *const *batch)
     return br_cross_entropy(logits, batch[1], NULL);
 }
 
-/* Notebook 001's, of the sizes of its paper. */
+/* The Transformer of notebook 001, with the sizes of its paper. */
 static br_module *make_transformer(void)
 {
     br_vanilla_config config = { .embed_dim = 512,
@@ -176,7 +177,7 @@ static br_tensor *transformer_loss(br_module *module, br_tensor *const *batch)
     return br_cross_entropy(br_flatten(out, 0, 1), batch[2], NULL);
 }
 
-/* GPT-2 of 124 million parameters. */
+/* GPT-2 with 124 million parameters. */
 static br_module *make_gpt2(void)
 {
     br_gpt2_config config = br_gpt2_config_default();
@@ -194,7 +195,7 @@ static br_tensor *gpt2_loss(br_module *module, br_tensor *const *batch)
     return br_causal_lm_loss(logits, batch[0]);
 }
 
-/* Attention alone, of 12 heads of 64. */
+/* Attention alone, with 12 heads of size 64. */
 typedef struct attention_inputs {
     br_module base;
     br_tensor *query, *key, *value;
@@ -208,7 +209,7 @@ static br_module *make_attention(int64_t length, bool is_causal)
     br_tensor **const inputs[] = { &self->query, &self->key, &self->value };
     for (int i = 0; i < 3; i++)
         *inputs[i] = br_parameter(self, names[i], br_randn(BR_SHAPE(1, 12, length, 64), BR_F32));
-    self->options.is_causal = is_causal;
+    self->options = *BR_OPTIONS(br_attention, .is_causal = is_causal);
     return br_base(self);
 }
 
@@ -241,13 +242,23 @@ static br_tensor *attention_loss(br_module *module, br_tensor *const *batch)
     return br_sum(br_mul(out, out));
 }
 
+static br_optim *adam(br_module *module)
+{
+    return br_adam(module, NULL);
+}
+
+static br_optim *adamw(br_module *module)
+{
+    return br_adamw(module, NULL);
+}
+
 static const model_entry models[] = {
-    { "bert-scratch", make_bert, make_bert_batch, bert_loss, false, br_adam },
-    { "encoder-decoder", make_encoder_decoder, make_copy_batch, copy_loss, true, br_adam },
-    { "classifier-5", make_classifier, make_text_of_5, classifier_loss, true, br_adam },
-    { "classifier-128", make_classifier, make_texts_of_128, classifier_loss, true, br_adam },
-    { "transformer", make_transformer, make_translations, transformer_loss, false, br_adam },
-    { "gpt2", make_gpt2, make_gpt2_batch, gpt2_loss, false, br_adamw },
+    { "bert-scratch", make_bert, make_bert_batch, bert_loss, false, adam },
+    { "encoder-decoder", make_encoder_decoder, make_copy_batch, copy_loss, true, adam },
+    { "classifier-5", make_classifier, make_text_of_5, classifier_loss, true, adam },
+    { "classifier-128", make_classifier, make_texts_of_128, classifier_loss, true, adam },
+    { "transformer", make_transformer, make_translations, transformer_loss, false, adam },
+    { "gpt2", make_gpt2, make_gpt2_batch, gpt2_loss, false, adamw },
     { "attention-2048", make_attention_2048, make_no_batch, attention_loss, false, NULL },
     { "attention-2048-causal", make_attention_2048_causal, make_no_batch, attention_loss, false,
       NULL },
@@ -259,7 +270,7 @@ static const model_entry models[] = {
 typedef struct measured {
     const model_entry *model;
     workload w;
-    int64_t held; /* bytes that a step cannot do without */
+    int64_t held; /* minimum bytes that a step must hold */
 } measured;
 
 static int64_t parameter_bytes(br_module *module)
@@ -278,10 +289,10 @@ static void train_step(void *context)
     measured *m = context;
     br_scope *scope = br_scope_begin();
     br_zero_grad(m->w.module);
-    br_scope *forward = br_scope_begin(); /* what the model returned is the graph's when it ends */
+    br_scope *forward = br_scope_begin(); /* after it, only the graph holds the model's outputs */
     br_tensor *loss = br_scope_return(forward, m->model->loss(m->w.module, m->w.batch));
     br_scope_end(forward);
-    /* Parameters, optimizer's state and what backward needs are held now; gradients will be. */
+    /* Parameters, the optimizer's state and what backward needs are live now; gradients will be. */
     m->held = br_live_bytes() + parameter_bytes(m->w.module);
     br_backward(loss);
     if (m->w.optim)
@@ -305,8 +316,7 @@ typedef struct phase_entry {
     void (*step)(void *context);
     bool has_optimizer, drops_out;
 } phase_entry;
-/* A step without dropout is done in evaluation mode: its losses can be compared to the last digit.
- */
+/* Steps without dropout run in evaluation mode, so that their losses can be compared closely. */
 static const phase_entry phases[] = { { "train", train_step, true, false },
                                       { "train-dropout", train_step, true, true },
                                       { "forward", forward_step, false, false } };
@@ -330,7 +340,7 @@ static void begin(measured *m, const phase_entry *phase)
     m->model->make_batch(m->w.batch);
     br_train(m->w.module, phase->drops_out);
     if (phase->has_optimizer && m->model->optimizer)
-        m->w.optim = m->model->optimizer(m->w.module, NULL);
+        m->w.optim = m->model->optimizer(m->w.module);
 }
 
 static void end(measured *m)
@@ -339,8 +349,8 @@ static void end(measured *m)
     br_module_free(m->w.module);
 }
 
-/* For each line of input one step; its loss, milliseconds, and in MiB the peak of the process and
- * what must be held come back. */
+/* Runs one step per line of standard input. Prints its loss, its time in milliseconds, and two
+ * values in MiB: the peak memory of the process and the minimum that a step must hold. */
 static void serve(measured *m, const phase_entry *phase)
 {
     char line[64];
@@ -400,20 +410,18 @@ static int run_entry(const bench_options *o, const model_entry *model, const pha
     }
     end(&m);
     br_scope_end(scope);
-    return br_report(stderr);
+    return cli_report();
 }
 
-static bool matches(const bench_options *o, const model_entry *model, const phase_entry *phase)
+static bool requires_grad(const bench_options *o, const model_entry *model,
+                          const phase_entry *phase)
 {
-    if (phase->drops_out && !model->has_dropout)
-        return false;
-    char full[128];
-    snprintf(full, sizeof full, "%s/%s", model->name, phase->name);
-    return !o->filter || fnmatch(o->filter, model->name, 0) == 0 ||
-           fnmatch(o->filter, full, 0) == 0;
+    char name[128];
+    snprintf(name, sizeof name, "%s/%s", model->name, phase->name);
+    return (!phase->drops_out || model->has_dropout) && bench_selected(o, name, model->name);
 }
 
-/* Runs the entry in a process of its own and waits for it. */
+/* Runs the entry in its own process and waits for it. */
 static int run_apart(const bench_options *o, const model_entry *model, const phase_entry *phase)
 {
     fflush(NULL);
@@ -437,21 +445,17 @@ static int run_apart(const bench_options *o, const model_entry *model, const pha
 
 int bench_models(const bench_options *o)
 {
-    int found = 0;
+    bench_heading(o, "%-22s %-13s %12s %32s  %s\n", "model", "phase", "median time", "memory",
+                  "loss");
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
-            if (!matches(o, &models[i], &phases[k]))
+            if (!requires_grad(o, &models[i], &phases[k]))
                 continue;
-            found++;
             int status = o->serve ? run_entry(o, &models[i], &phases[k])
                                   : run_apart(o, &models[i], &phases[k]);
             if (status != EXIT_SUCCESS || o->serve)
                 return status;
         }
     }
-    if (found == 0) {
-        fprintf(stderr, "brasa bench: no model matches %s\n", o->filter ? o->filter : "");
-        return 2;
-    }
-    return EXIT_SUCCESS;
+    return bench_done(o);
 }

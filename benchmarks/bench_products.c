@@ -1,12 +1,12 @@
-/* benchmarks/bench_products.c - matrix products: of models' linear layers and attention, squares,
- * batches of small ones, and rows by matrices.
+/* benchmarks/bench_products.c - times matrix products: those of models' linear layers and
+ * attention, square matrices, batches of small matrices, and single rows times matrices.
  *
- * A product is written as it is read: 512x10x64x10:nt is 512 of [10, 64] by [64, 10], where the
- * second operand is the transpose (t) of a matrix that lies in rows. compare_products.py asks for
- * the same products, whose inputs both sides compute alike, and compares results too. */
+ * 512x10x64x10:nt is a batch of 512 products of [10, 64] by [64, 10]. The letters are the layouts
+ * of the operands: n is row-major, t is the transpose of a row-major matrix. compare_products.py
+ * runs the same products on the same inputs in other libraries, and compares both times and
+ * results. */
 #include "benchmarks/bench.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 typedef struct product {
     int64_t batch, m, k, n;
-    char a, b; /* how each lies: 'n' in rows, 't' in columns */
+    char a, b; /* layouts: 'n' row-major, 't' column-major */
 } product;
 
 static const char *const specs[] = {
@@ -44,7 +44,8 @@ typedef struct subject {
     br_tensor *a, *b;
 } subject;
 
-/* Small integers, whose sums of products are exact: element i is (7 i + seed) mod 13 - 6. */
+/* Returns an operand whose element i is (7 i + seed) mod 13 - 6. Sums of products of such small
+ * integers are exact. */
 static br_tensor *operand(int64_t batch, int64_t rows, int64_t columns, char layout, int seed)
 {
     bool turned = layout == 't';
@@ -74,7 +75,7 @@ static result measure(const product *p, double seconds)
 {
     br_scope *scope = br_no_grad_begin();
     subject s = { operand(p->batch, p->m, p->k, p->a, 1), operand(p->batch, p->k, p->n, p->b, 2) };
-    result r = { .seconds = bench_least(multiply, &s, seconds) };
+    result r = { .seconds = bench_minimum(multiply, &s, seconds) };
     br_tensor *c = br_to(br_matmul(s.a, s.b), BR_F64);
     r.squares = br_item(br_sum(br_mul(c, c)));
     br_scope_end(scope);
@@ -103,13 +104,13 @@ static void print_row(const bench_options *o, const char *spec, const product *p
                spec, o->threads, 1e6 * seconds, gflops, 1e9 * gflops / peak->flops, gbps,
                1e9 * gbps / peak->bytes);
     else
-        printf("%-20s %10.2f us %8.1f GFLOP/s %5.2f of peak %8.1f GB/s %5.2f of bandwidth\n", spec,
-               1e6 * seconds, gflops, 1e9 * gflops / peak->flops, gbps, 1e9 * gbps / peak->bytes);
+        printf("%-20s %10.2f us %8.1f GFLOP/s %7.2f %12.1f GB/s %12.2f\n", spec, 1e6 * seconds,
+               gflops, 1e9 * gflops / peak->flops, gbps, 1e9 * gbps / peak->bytes);
     fflush(stdout);
 }
 
-/* Answers each line, a product, with seconds and sum of squares; the line "peak" with what the
- * machine does at most, in operations a second. */
+/* Answers each line of standard input. For a product, prints the seconds and the sum of squares of
+ * the result; for "peak", the peak performance of the machine in FLOP/s. */
 static int serve(double seconds)
 {
     char spec[64];
@@ -121,12 +122,12 @@ static int serve(double seconds)
             continue;
         }
         if (!parse(spec, &p)) {
-            fprintf(stderr, "brasa bench: %s: must be BATCHxMxKxN or BATCHxMxKxN:nt\n", spec);
+            fprintf(stderr, "brasa bench: '%s' is not a product, must be BATCHxMxKxN[:nt]\n", spec);
             return 2;
         }
         result r = measure(&p, seconds);
         if (br_failed())
-            return br_report(stderr);
+            return cli_report();
         printf("%.9g %.17g\n", r.seconds, r.squares);
         fflush(stdout);
     }
@@ -138,19 +139,16 @@ int bench_products(const bench_options *o)
     double seconds = o->seconds > 0 ? o->seconds : 0.02;
     if (o->serve)
         return serve(seconds);
-    int found = 0;
+    bench_heading(o, "%-20s %13s %16s %7s %17s %s\n", "product", "least time", "rate", "of peak",
+                  "memory", "of bandwidth");
     product p;
     for (int i = 0; i < SPECS; i++) {
-        if ((o->filter && fnmatch(o->filter, specs[i], 0) != 0) || !parse(specs[i], &p))
+        if (!bench_selected(o, specs[i], NULL) || !parse(specs[i], &p))
             continue;
-        found++;
         result r = measure(&p, seconds);
         if (br_failed())
-            return br_report(stderr);
+            return cli_report();
         print_row(o, specs[i], &p, r.seconds);
     }
-    if (found > 0)
-        return EXIT_SUCCESS;
-    fprintf(stderr, "brasa bench: no product matches %s\n", o->filter);
-    return 2;
+    return bench_done(o);
 }

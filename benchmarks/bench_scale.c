@@ -1,7 +1,6 @@
-/* benchmarks/bench_scale.c - a training step of notebook 004's encoder against length, batch,
- * width, depth and threads, one of which varies while the others stay. */
+/* benchmarks/bench_scale.c - times a training step of notebook 004's encoder while one of these
+ * varies: length, batch, width, depth, threads. */
 #include "benchmarks/bench.h"
-#include "cli/cli.h"
 
 #include <brasa/profile.h>
 #include <inttypes.h>
@@ -10,14 +9,14 @@
 
 typedef struct sizes {
     int64_t length, batch, width, depth;
-    int64_t threads; /* 0: as asked for */
+    int64_t threads; /* 0: the value of --threads */
 } sizes;
 
 typedef struct axis_entry {
     const char *name;
-    size_t field; /* which of the sizes varies */
+    size_t field; /* offset of the size that varies */
     sizes fixed;
-    int64_t least, most; /* doubling from one to the other */
+    int64_t min_size, max_size; /* the range; the size doubles each time */
 } axis_entry;
 
 static const axis_entry axes[] = {
@@ -46,7 +45,7 @@ static void step(void *context)
     br_scope_end(scope);
 }
 
-/* FLOPs of the products of one step. */
+/* Returns the FLOPs of the matrix products of one step. */
 static double count_flops(stepper *s)
 {
     br_profile *profile = br_profile_begin();
@@ -79,7 +78,7 @@ static void begin(stepper *s, const sizes *z)
 static void end(stepper *s)
 {
     br_optim_free(s->optim);
-    br_free_module(s->model);
+    br_module_free(s->model);
 }
 
 static void print_point(const bench_options *o, const axis_entry *axis, int64_t size, double ms,
@@ -102,12 +101,9 @@ static bool draw(const bench_options *o, const axis_entry *axis, int64_t n, cons
     snprintf(name, sizeof name, varies ? "a training step" : "a training step, %d threads",
              o->threads);
     br_series series[] = { { "ms", n, x, ms }, { "GFLOP/s", n, x, gflops } };
-    br_plot_options options = { .title = name,
-                                .x_label = axis->name,
-                                .log_x = true,
-                                .log_y = true,
-                                .width = 640,
-                                .height = 400 };
+    br_plot_options options =
+        *BR_OPTIONS(br_plot, .title = name, .x_label = axis->name, .log_x = true, .log_y = true,
+                    .width = 640, .height = 400);
     bool ok = path && br_plot_svg(path, 2, series, &options);
     free(path);
     return ok;
@@ -117,7 +113,7 @@ static void measure_axis(const bench_options *o, const axis_entry *axis)
 {
     double x[MAX_POINTS], ms[MAX_POINTS], gflops[MAX_POINTS];
     int64_t n = 0;
-    for (int64_t size = axis->least; size <= axis->most && !br_failed(); size *= 2, n++) {
+    for (int64_t size = axis->min_size; size <= axis->max_size && !br_failed(); size *= 2, n++) {
         sizes z = axis->fixed;
         memcpy((char *)&z + axis->field, &size, sizeof size);
         stepper s;
@@ -141,9 +137,10 @@ static void measure_axis(const bench_options *o, const axis_entry *axis)
 int bench_scale(const bench_options *o)
 {
     if (o->plot && !cli_make_directory(o->plot))
-        return br_report(stderr);
+        return cli_report();
+    bench_heading(o, "%-8s %6s %15s %17s\n", "axis", "size", "least time", "rate");
     for (int i = 0; i < N_AXES && !br_failed(); i++)
-        if (!o->filter || strcmp(o->filter, axes[i].name) == 0)
+        if (bench_selected(o, axes[i].name, NULL))
             measure_axis(o, &axes[i]);
-    return br_report(stderr);
+    return bench_done(o);
 }

@@ -1,9 +1,8 @@
-/* benchmarks/bench_small.c - what a call costs where there is hardly anything to compute: two
- * tensors of 8 elements, and a perceptron of 16 inputs, 16 hidden units and one output; and what a
- * process costs that takes one training step. */
+/* benchmarks/bench_small.c - measures the overhead of calls on tiny tensors: two tensors of 8
+ * elements, and a perceptron with 16 inputs, 16 hidden units and one output. Also times a process
+ * that runs one training step. */
 #include "benchmarks/bench.h"
 
-#include <fnmatch.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static void add(void *context)
     br_scope_end(scope);
 }
 
-/* Gradients are dropped, as optimizers do it. */
+/* Gradients are removed after each call, as an optimizer's zero_grad() does. */
 static void add_sum_backward(void *context)
 {
     const inputs *in = context;
@@ -35,7 +34,7 @@ static void add_sum_backward(void *context)
     br_set_grad(in->b, NULL);
 }
 
-/* The same with gradients that add up. */
+/* Does the same, but gradients accumulate. */
 static void add_sum_accumulate(void *context)
 {
     const inputs *in = context;
@@ -58,7 +57,7 @@ static br_tensor *parameter(int ndim, const int64_t *sizes)
     return br_set_requires_grad(br_randn(ndim, sizes, BR_F32), true);
 }
 
-/* ---- A process that takes one step ----------------------------------------------------------- */
+/* ---- A process that runs one step ------------------------------------------------------------ */
 
 static int take_first_step(void)
 {
@@ -70,11 +69,11 @@ static int take_first_step(void)
     br_optim_step(adam);
     br_scope_end(scope);
     br_optim_free(adam);
-    br_free_module(model);
-    return br_report(stderr);
+    br_module_free(model);
+    return cli_report();
 }
 
-/* From the start of this program anew to its end. */
+/* Starts this program again and waits until it exits. */
 static void run_first_step(void *failed)
 {
     char *const words[] = { "brasa", "bench", "small", "--serve", NULL };
@@ -91,11 +90,6 @@ static void print_row(const bench_options *o, const char *name, double seconds)
 {
     printf(o->json ? "{\"name\": \"%s\", \"ns\": %.1f}\n" : "%-20s %10.1f ns\n", name,
            1e9 * seconds);
-}
-
-static bool wanted(const bench_options *o, const char *name)
-{
-    return !o->filter || fnmatch(o->filter, name, 0) == 0;
 }
 
 int bench_small(const bench_options *o)
@@ -117,29 +111,21 @@ int bench_small(const bench_options *o)
                   .bias1 = parameter(BR_SHAPE(16)),
                   .weight2 = parameter(BR_SHAPE(1, 16)),
                   .bias2 = parameter(BR_SHAPE(1)) };
-    int found = 0;
     const double seconds = o->seconds > 0 ? o->seconds : 0.05;
+    bench_heading(o, "%-20s %13s\n", "calls", "least time");
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !br_failed(); i++) {
-        if (!wanted(o, rows[i].name))
-            continue;
-        found++;
-        print_row(o, rows[i].name, bench_least(rows[i].run, &in, seconds));
+        if (bench_selected(o, rows[i].name, NULL))
+            print_row(o, rows[i].name, bench_minimum(rows[i].run, &in, seconds));
     }
     br_scope_end(scope);
-    if (wanted(o, "first-step") && !br_failed()) {
-        found++;
+    if (!br_failed() && bench_selected(o, "first-step", NULL)) {
         bool failed = false;
-        const double least = bench_least(run_first_step, &failed, seconds);
+        const double least = bench_minimum(run_first_step, &failed, seconds);
         if (failed) {
-            fprintf(stderr, "brasa bench: first-step: the process could not be run\n");
+            fprintf(stderr, "brasa bench: first-step: cannot run the process\n");
             return EXIT_FAILURE;
         }
         print_row(o, "first-step", least);
     }
-    if (br_failed())
-        return br_report(stderr);
-    if (found > 0)
-        return EXIT_SUCCESS;
-    fprintf(stderr, "brasa bench: no row matches %s\n", o->filter);
-    return 2;
+    return bench_done(o);
 }

@@ -1,13 +1,12 @@
-/* benchmarks/bench_sweep.c - operations from 1 to 10^7 elements.
+/* benchmarks/bench_sweep.c - times operations on 1 to 10^7 elements.
  *
- * Every entry runs at 1, 10, ... 10^7 elements, the result's or, where that is smaller, the
- * input's, forward without grad mode and, where there is one, its gradient. The least time of many
- * short repetitions counts, since other work on the machine can only add to it. compare_kernels.py
- * has the same entries in PyTorch and, as both draw the same inputs from one seed, compares results
- * too. */
+ * Every entry runs with 1, 10, ... 10^7 elements, counted in the result or, if that is smaller, in
+ * the input. It runs forward without grad mode and, if it is differentiable, backward. The time
+ * reported is the least of many short batches of calls, since other load on the machine can only
+ * add to it. compare_kernels.py runs the same entries in PyTorch. Both generate the same inputs
+ * from one seed, so that the results can be compared, too. */
 #include "benchmarks/bench.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,13 +16,22 @@ enum { MAX_INPUTS = 3, LARGEST = 10000000 };
 
 /* ---- Entries --------------------------------------------------------------------------------- */
 
-/* A letter of `inputs` is a tensor. Of n elements are m, a matrix [r, c] with c up to 1000, and the
- * same as p, of 0.5 .. 1.5, b, of bools, s, with rows of 10, d, [r / 10, 10, c], and v, one row of
- * 0.5 .. 1.5; r is a row [c], k a column [r, 1]; t and i are indices [r], below c and below r. */
+/* Each letter of `inputs` is a tensor. With n elements: m is a matrix [r, c] with c up to 1000; p
+ * is the same with values of 0.5 .. 1.5; b is the same of bools; s has rows of 10; d is [r / 10,
+ * 10, c]; v is one row of 0.5 .. 1.5. Smaller: r is a row [c], k is a column [r, 1]; t and i are
+ * indices [r], below c and below r. */
 typedef struct entry {
     const char *name, *inputs;
     br_tensor *(*call)(br_tensor **x);
 } entry;
+
+static br_tensor *fast_dropout(br_tensor *x)
+{
+    br_set_dropout_rng(BR_DROPOUT_FAST);
+    br_tensor *y = br_f_dropout(x, 0.1, true);
+    br_set_dropout_rng(BR_DROPOUT_PYTORCH);
+    return y;
+}
 
 #define ENTRIES(ENTRY)                                                                   \
     ENTRY(add, "mm", br_add(x[0], x[1]))                                                 \
@@ -45,6 +53,7 @@ typedef struct entry {
     ENTRY(gelu, "m", br_gelu(x[0], BR_GELU_ERF))                                         \
     ENTRY(gelu_tanh, "m", br_gelu(x[0], BR_GELU_TANH))                                   \
     ENTRY(dropout, "m", br_f_dropout(x[0], 0.1, true))                                   \
+    ENTRY(dropout_fast, "m", fast_dropout(x[0]))                                         \
     ENTRY(softmax, "m", br_softmax(x[0], -1))                                            \
     ENTRY(softmax_first, "m", br_softmax(x[0], 0))                                       \
     ENTRY(softmax_short, "s", br_softmax(x[0], -1))                                      \
@@ -114,9 +123,9 @@ static br_tensor *input(char kind, int64_t n)
 
 typedef struct subject {
     const entry *e;
-    int n_inputs, n_wanted;
-    br_tensor *x[MAX_INPUTS], *wanted[MAX_INPUTS];
-    br_tensor *y, *dy; /* the recorded result and its gradient */
+    int n_inputs, n_requires_grad;
+    br_tensor *x[MAX_INPUTS], *requires_grad[MAX_INPUTS];
+    br_tensor *y, *dy; /* the result with its graph, and its gradient */
     br_optim *optim;
 } subject;
 
@@ -135,8 +144,8 @@ static void backward(void *context)
     subject *s = context;
     br_scope *scope = br_scope_begin();
     br_tensor *grads[MAX_INPUTS];
-    br_grad_options options = { .gradients = &s->dy, .retain_graph = true };
-    br_grad(1, &s->y, s->n_wanted, s->wanted, grads, &options);
+    br_grad_options options = *BR_OPTIONS(br_grad, .gradients = &s->dy, .retain_graph = true);
+    br_grad(1, &s->y, s->n_requires_grad, s->requires_grad, grads, &options);
     br_scope_end(scope);
 }
 
@@ -146,7 +155,7 @@ static void step(void *context)
     br_optim_step(s->optim);
 }
 
-/* What tells results apart: the sum of squares. */
+/* Returns the sum of squares, a checksum of a result. */
 static double squares(br_tensor *t)
 {
     t = br_to(t, BR_F32);
@@ -154,12 +163,12 @@ static double squares(br_tensor *t)
 }
 
 typedef struct result {
-    double ns, squares, bytes; /* bytes: what is at least read and written, 0: not told */
+    double ns, squares, bytes; /* bytes: minimum read and written; 0: unknown */
 } result;
 
 static result measure_forward(subject *s, double seconds)
 {
-    result r = { .ns = 1e9 * bench_least(forward, s, seconds) };
+    result r = { .ns = 1e9 * bench_minimum(forward, s, seconds) };
     br_manual_seed(1);
     br_scope *scope = br_no_grad_begin();
     br_tensor *y = s->e->call(s->x);
@@ -173,22 +182,22 @@ static result measure_forward(subject *s, double seconds)
     return r;
 }
 
-/* ns is 0 if there is no gradient. */
+/* Returns ns = 0 if there is no gradient. */
 static result measure_backward(subject *s, double seconds)
 {
     result r = { 0 };
     for (int i = 0; i < s->n_inputs; i++)
         if (br_is_floating(s->x[i]))
-            s->wanted[s->n_wanted++] = br_set_requires_grad(s->x[i], true);
+            s->requires_grad[s->n_requires_grad++] = br_set_requires_grad(s->x[i], true);
     s->y = s->e->call(s->x);
     if (!s->y || !br_requires_grad(s->y))
         return r;
     s->dy = br_randn(br_ndim(s->y), br_sizes(s->y), br_dtype_of(s->y));
-    r.ns = 1e9 * bench_least(backward, s, seconds);
+    r.ns = 1e9 * bench_minimum(backward, s, seconds);
     br_tensor *grads[MAX_INPUTS];
-    br_grad_options options = { .gradients = &s->dy, .retain_graph = true };
-    if (br_grad(1, &s->y, s->n_wanted, s->wanted, grads, &options))
-        for (int i = 0; i < s->n_wanted; i++)
+    br_grad_options options = *BR_OPTIONS(br_grad, .gradients = &s->dy, .retain_graph = true);
+    if (br_grad(1, &s->y, s->n_requires_grad, s->requires_grad, grads, &options))
+        for (int i = 0; i < s->n_requires_grad; i++)
             r.squares += squares(grads[i]);
     return r;
 }
@@ -199,7 +208,7 @@ static result measure_step(subject *s, double seconds)
     br_named_tensor parameter = { "x", br_set_requires_grad(s->x[0], true) };
     br_set_grad(s->x[0], br_ones_like(s->x[0]));
     s->optim = br_adam_new(&(br_named_list){ 1, &parameter }, NULL);
-    r.ns = 1e9 * bench_least(step, s, seconds);
+    r.ns = 1e9 * bench_minimum(step, s, seconds);
     br_optim_free(s->optim);
     return r;
 }
@@ -217,6 +226,11 @@ static result measure(const entry *e, bool of_backward, int64_t n, double second
     r = (!e->call ? measure_step : of_backward ? measure_backward : measure_forward)(&s, seconds);
     br_scope_end(scope);
     return r;
+}
+
+static bool has_gradient(const entry *e)
+{
+    return measure(e, true, 1, 0).ns > 0;
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -238,7 +252,8 @@ static void print_row(const bench_options *o, const char *name, int64_t n, const
     fflush(stdout);
 }
 
-/* Answers each line "NAME PHASE N" with time, sum of squares and bytes, for comparisons. */
+/* Answers each line "NAME PHASE N" of standard input with the time, the sum of squares and the
+ * bytes, for comparisons. */
 static int serve(double seconds)
 {
     char name[64], phase[16];
@@ -248,12 +263,12 @@ static int serve(double seconds)
         while (e < entries + ENTRIES_COUNT && strcmp(e->name, name) != 0)
             e++;
         if (e == entries + ENTRIES_COUNT || n < 1 || n > LARGEST) {
-            fprintf(stderr, "brasa bench: no entry %s of %" PRId64 " elements\n", name, n);
+            fprintf(stderr, "brasa bench: no entry '%s' with %" PRId64 " elements\n", name, n);
             return 2;
         }
         result r = measure(e, strcmp(phase, "backward") == 0, n, seconds);
         if (br_failed())
-            return br_report(stderr);
+            return cli_report();
         printf("%.9g %.9g %.9g\n", r.ns, r.squares, r.bytes);
         fflush(stdout);
     }
@@ -265,24 +280,20 @@ int bench_sweep(const bench_options *o)
     double seconds = o->seconds > 0 ? o->seconds : 0.005;
     if (o->serve)
         return serve(seconds);
-    int found = 0;
+    bench_heading(o, "%-26s %9s %17s %13s %s\n", "operation", "elements", "least time", "rate",
+                  "of bandwidth");
     for (int i = 0; i < 2 * ENTRIES_COUNT; i++) {
         const entry *e = &entries[i / 2];
         char name[64];
         snprintf(name, sizeof name, "%s%s", e->name, i % 2 ? ".backward" : "");
-        if (o->filter && fnmatch(o->filter, name, 0) != 0)
+        if ((i % 2 && !has_gradient(e)) || !bench_selected(o, name, NULL))
             continue;
-        found++;
         for (int64_t n = 1; n <= LARGEST; n *= 10) {
             result r = measure(e, i % 2, n, seconds);
             if (br_failed())
-                return br_report(stderr);
-            if (r.ns > 0)
-                print_row(o, name, n, &r);
+                return cli_report();
+            print_row(o, name, n, &r);
         }
     }
-    if (found > 0)
-        return EXIT_SUCCESS;
-    fprintf(stderr, "brasa bench: no entry matches %s\n", o->filter);
-    return 2;
+    return bench_done(o);
 }

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Brasa and PyTorch side by side, from one interleaved run.
+"""Compares training steps of Brasa, PyTorch and JAX in one interleaved run.
 
-Each runs as a process of its own, with the same model, sizes, seed, batch and threads. They take
-turns, one step each; before any figure is printed their first losses must agree. Printed are the
-median and least time of a step, the median of the ratios of neighbouring steps, and peak memory;
-for Brasa also what must be held: parameters, gradients, optimizer state and what backward needs.
+Each library runs in its own process, with the same model, sizes, seed, batch and threads. The
+processes take turns, one step each. Their first losses must agree before any figure is printed. The
+output is the median and least time of a step, the median of the ratios of neighbouring steps, and the
+peak memory; for Brasa also the minimum memory that a step must hold: parameters, gradients, optimizer state and
+what backward needs.
 
-Rivals: torch is PyTorch as it installs, eager, with the defaults of Adam, or of AdamW for gpt2. tuned is
-what an expert makes of it: memory that is freed is kept and asked for in huge pages (glibc's settings),
-Adam is fused, and on a processor of AMD's MKL is made to take its AVX-512 path. compiled is tuned under torch.compile. jax is
-JAX's jit over the whole step, for the models that benchmarks/jax_models.py has; jax-tuned is that with
-the settings of memory. Of threads JAX takes as many as the processors it is allowed.
+Rivals:
+  torch      PyTorch as installed, eager, with the default Adam, or AdamW for gpt2
+  tuned      PyTorch with expert settings: glibc keeps freed memory and uses huge pages, Adam is fused,
+             and on AMD processors MKL is made to use its AVX-512 kernels
+  compiled   tuned, under torch.compile
+  jax        JAX with the whole step under jit, for the models in benchmarks/jax_models.py
+  jax-tuned  jax with the memory settings of tuned
+JAX has no option for the number of threads, so its process is restricted to that many processors.
 """
 import argparse
 import importlib.metadata
@@ -41,7 +45,7 @@ FAST_MKL = "int mkl_serv_intel_cpu_true(void) { return 1; }\n" \
            "int mkl_serv_intel_cpu(void) { return 1; }\n"
 
 
-# ---- PyTorch's side, in a process of its own ---------------------------------------------------
+# ---- PyTorch, in its own process ---------------------------------------------------------------
 
 def serve_torch(name, phase, rival, threads):
     import resource
@@ -82,7 +86,7 @@ def serve_torch(name, phase, rival, threads):
         print(f"{loss:.9g} {ms:.6f} {peak:.1f} 0", flush=True)
 
 
-# ---- JAX's ------------------------------------------------------------------------------------
+# ---- JAX, in its own process -------------------------------------------------------------------
 
 def serve_jax(name, phase, threads):
     import resource
@@ -120,7 +124,7 @@ def environment(rival):
 
 
 def fast_mkl():
-    """A library that tells MKL that the processor is one of Intel's."""
+    """Builds a library that makes MKL treat the processor as an Intel processor. Returns its path."""
     folder = pathlib.Path(tempfile.mkdtemp())
     (folder / "mkl.c").write_text(FAST_MKL, encoding="ascii")
     subprocess.run(["cc", "-shared", "-fPIC", "mkl.c", "-o", "mkl.so"], cwd=folder, check=True)
@@ -128,7 +132,7 @@ def fast_mkl():
 
 
 class Runner(Side):
-    """A process that does one step a line."""
+    """A process that runs one step per line of input."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -154,16 +158,16 @@ def compare(name, phase, args):
     ours = start(name, phase, "brasa", args)
     rivals = [start(name, phase, rival, args) for rival in args.rival or RIVALS[:1]
               if not rival.startswith("jax") or (name in IN_JAX and phase != "train-dropout")]
-    # What is dropped differs from one to another: then only the size of the loss can be compared.
+    # The libraries drop different elements, so with dropout the losses agree only roughly.
     tolerance = 2 if phase == "train-dropout" else args.tolerance
     for i in range(args.warmup + args.steps):
         ours.step()
         for rival in rivals:
             rival.step()
             a, b = ours.losses[i], rival.losses[i]
-            # Later steps of a trained model drift apart by rounding; the first must not.
+            # The first losses must agree. Later ones may diverge because of rounding.
             if i == 0 and not abs(a - b) <= tolerance * abs(b):
-                sys.exit(f"{name}/{phase}: first losses {a} and, of {rival.label}, {b} differ")
+                sys.exit(f"{name}/{phase}: first losses differ: brasa {a}, {rival.label} {b}")
     for runner in [ours, *rivals]:
         runner.close()
     mine = ours.ms[args.warmup:]
@@ -196,15 +200,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--steps", type=int, default=15, help="counted steps of each (15)")
-    parser.add_argument("--warmup", type=int, default=3, help="steps before them (3)")
-    parser.add_argument("--model", choices=MODELS, action="append")
-    parser.add_argument("--phase", choices=PHASES, action="append")
-    parser.add_argument("--rival", choices=RIVALS, action="append", help="(torch)")
-    parser.add_argument("--brasa", default="build/brasa", help="the command (build/brasa)")
+    parser.add_argument("--steps", type=int, default=15, help="measured steps of each (15)")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before the measured ones (3)")
+    parser.add_argument("--model", choices=MODELS, action="append", help="repeat for more (all)")
+    parser.add_argument("--phase", choices=PHASES, action="append", help="repeat for more (all)")
+    parser.add_argument("--rival", choices=RIVALS, action="append", help="repeat for more (torch)")
+    parser.add_argument("--brasa", default="build/brasa", help="path of the command (build/brasa)")
     parser.add_argument("--tolerance", type=float, default=1e-5,
-                        help="relative difference of first losses that is accepted (1e-5)")
-    parser.add_argument("--json", action="store_true", help="one object a line")
+                        help="maximum relative difference of the first losses (1e-5)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--serve", nargs=3, metavar=("MODEL", "PHASE", "RIVAL"),
                         help=argparse.SUPPRESS)
     args = parser.parse_args()

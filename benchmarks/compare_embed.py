@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Sentence embeddings by Brasa, PyTorch and ONNX Runtime side by side, from one interleaved run.
+"""Compares sentence embeddings by Brasa, PyTorch and ONNX Runtime in one interleaved run.
 
-Each runs as a process of its own with the weights of one folder, and they take turns, one step each:
-one text of 8, 128 and 512 tokens, and the lines of a file, 32 at a time by length, each tokenizing for
-itself. The sums of what they give must agree. Printed are the median time of a step, and the median of
-the ratios of neighbouring steps; of lines also how many a second.
+Each library runs in its own process, with weights from the same folder. The processes take turns, one
+step each: a text of 8, 128 or 512 tokens, or 32 lines of a file, which is sorted by length. Each library
+tokenizes the lines itself. The sums of the embeddings must agree. The output is the median time of a
+step, the median of the ratios of neighbouring steps, and for a file also the lines per second.
 
-Rivals: torch is transformers' BertModel as it installs, compiled the same under torch.compile, onnx the
-same exported by torch.onnx and run by ONNX Runtime. Those whose packages (torch, transformers,
-tokenizers; onnx, onnxscript, onnxruntime) are not installed are told to be absent.
+Rivals:
+  torch     transformers' BertModel as installed
+  compiled  torch, under torch.compile
+  onnx      torch, exported by torch.onnx and run by ONNX Runtime
+Rivals whose packages (torch, transformers, tokenizers; for onnx also onnx, onnxscript, onnxruntime) are
+not installed are skipped.
 """
 import argparse
 import importlib.util
@@ -28,10 +31,10 @@ PACKAGES = {"torch": ["torch", "transformers", "tokenizers"],
 LENGTHS = {"embed-8": 8, "embed-128": 128, "embed-512": 512}
 ENTRIES = [*LENGTHS, "embed-lines"]
 BATCH = 32
-STRIDE = 89  # from a batch to the next: a few of them are of all lengths
+STRIDE = 89  # batches from one step to the next, so that a few steps cover all lengths
 
 
-# ---- A rival's side, in a process of its own ----------------------------------------------------
+# ---- A rival, in its own process ----------------------------------------------------------------
 
 def pool(torch, hidden, mask):
     total = (hidden * mask.unsqueeze(-1)).sum(1)
@@ -39,7 +42,7 @@ def pool(torch, hidden, mask):
 
 
 def torch_runner(args, rival):
-    """A function of ids, mask: the embeddings' sum."""
+    """Returns a function of ids and mask that returns the sum of the embeddings."""
     import torch
     from transformers import BertModel
     torch.set_num_threads(args.threads)
@@ -90,7 +93,7 @@ def onnx_runner(args, _):
 
 
 def batches_of(args):
-    """Ids and mask of one text, again and again, or of the file's lines, tokenized when asked for."""
+    """Yields the ids and mask of one text repeatedly, or of batches of lines, tokenized on demand."""
     from tokenizers import Tokenizer
     if args.entry != "embed-lines":
         size = json.loads((args.model / "config.json").read_text(encoding="utf-8"))["vocab_size"]
@@ -113,7 +116,7 @@ def batches_of(args):
 def serve(args):
     import time
     if args.serve == "export":
-        sys.stdout = sys.stderr  # the exporter tells of its progress
+        sys.stdout = sys.stderr  # the exporter prints its progress
         export(args)
         return
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if args.threads > 1 else "false"
@@ -128,8 +131,8 @@ def serve(args):
 # ---- The comparison -----------------------------------------------------------------------------
 
 class Runner(Side):
-    """A process that does one step a line."""
-    settle = 0.25  # ONNX Runtime's threads take their time
+    """A process that runs one step per line of input."""
+    settle = 0.25  # threads of ONNX Runtime keep spinning for a while
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -161,7 +164,7 @@ def compare(entry, rivals, args):
             runner.step()
             a, b = ours.sums[i], runner.sums[i]
             if not abs(a - b) <= 1e-3 * max(1, abs(b)):
-                sys.exit(f"{entry}: step {i} gives {a} and, by {runner.label}, {b}")
+                sys.exit(f"{entry}: sums of step {i} differ: brasa {a}, {runner.label} {b}")
     row = {"name": entry, "threads": args.threads, "steps": args.steps, "load": os.getloadavg()[0]}
     mine = ours.ms[args.warmup:]
     for runner in runners:
@@ -187,7 +190,7 @@ def print_row(row):
 
 
 def write_lines(path, model, n):
-    """Lines of 3 to 60 words of the vocabulary, most of them short, the same each time."""
+    """Writes n lines of 3 to 60 words of the vocabulary, most of them short, the same each time."""
     words = [w for w in (model / "vocab.txt").read_text(encoding="utf-8").split("\n")
              if w.isalpha() and w.isascii()]
     state = 1
@@ -205,15 +208,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=pathlib.Path, required=True,
-                        help="the folder of a BERT, as the hub has it")
-    parser.add_argument("--file", help="with lines to embed (10,000 made-up ones)")
+                        help="folder of a BERT, as downloaded from the Hugging Face hub")
+    parser.add_argument("--file", help="text file with lines to embed (10,000 generated lines)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--steps", type=int, default=15, help="counted steps of each (15)")
-    parser.add_argument("--warmup", type=int, default=3, help="steps before them (3)")
-    parser.add_argument("--entry", choices=ENTRIES, help="one of them (all)")
-    parser.add_argument("--rival", choices=PACKAGES, action="append", help="(all)")
-    parser.add_argument("--brasa", default="build/brasa", help="the command (build/brasa)")
-    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument("--steps", type=int, default=15, help="measured steps of each (15)")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before the measured ones (3)")
+    parser.add_argument("--entry", choices=ENTRIES, help="what to embed (all)")
+    parser.add_argument("--rival", choices=PACKAGES, action="append", help="repeat for more (all)")
+    parser.add_argument("--brasa", default="build/brasa", help="path of the command (build/brasa)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--onnx", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -223,7 +226,7 @@ def main():
     rivals = []
     for rival in args.rival or PACKAGES:
         if missing(rival):
-            print(f"{rival} is absent: {', '.join(missing(rival))} not installed", file=sys.stderr)
+            print(f"skipping {rival}: not installed: {', '.join(missing(rival))}", file=sys.stderr)
         else:
             rivals.append(rival)
     with tempfile.TemporaryDirectory() as folder:

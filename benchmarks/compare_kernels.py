@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Brasa's operations and PyTorch's side by side, from 1 to 10^7 elements.
+"""Compares operations of Brasa and PyTorch on 1 to 10^7 elements.
 
-Two processes take turns, one entry of one size each, and the least times of several rounds are
-compared, since other work on the machine can only add to them. Both draw the same inputs from the
-same seed, and their results must agree. Printed is how many times as fast as PyTorch Brasa is.
+Two processes take turns, one entry of one size each. The least times of several rounds are compared,
+since other load on the machine can only add to them. Both generate the same inputs from the same seed,
+and their results must agree. The output is the speedup of Brasa over PyTorch.
 """
 import argparse
 import fnmatch
@@ -14,10 +14,10 @@ import sys
 from turns import Side, least_time
 
 SIZES = [10 ** i for i in range(8)]
-RANDOM = ["dropout"]  # Brasa's dropout draws numbers of its own
+RANDOM = ["dropout_fast"]  # drops different elements than PyTorch
 
 
-# ---- PyTorch's side, in a process of its own: the entries of bench_sweep.c ---------------------
+# ---- PyTorch, in its own process: the entries of bench_sweep.c ---------------------------------
 
 def entries():
     import torch
@@ -43,6 +43,7 @@ def entries():
         "gelu": ("m", F.gelu),
         "gelu_tanh": ("m", lambda x: F.gelu(x, approximate="tanh")),
         "dropout": ("m", lambda x: F.dropout(x, 0.1, True)),
+        "dropout_fast": ("m", lambda x: F.dropout(x, 0.1, True)),
         "softmax": ("m", lambda x: torch.softmax(x, -1)),
         "softmax_first": ("m", lambda x: torch.softmax(x, 0)),
         "softmax_short": ("s", lambda x: torch.softmax(x, -1)),
@@ -71,7 +72,7 @@ def entries():
 
 
 NAMES = """add add_row add_column mul_scalar div pow less where masked_fill exp log sqrt erf tanh
-sigmoid relu gelu gelu_tanh dropout softmax softmax_first softmax_short log_softmax layer_norm
+sigmoid relu gelu gelu_tanh dropout dropout_fast softmax softmax_first softmax_short log_softmax layer_norm
 cross_entropy embedding transpose transpose_outer cat clone to_f64 sum sum_last sum_first sum_middle
 sum_short mean_last max max_last argmax_last dot matvec adam""".split()
 NO_BACKWARD = ["less", "argmax_last", "adam"]
@@ -114,7 +115,9 @@ def measure(entry, phase, n, seconds):
         return least_time(torch.optim.Adam(x).step, seconds), 0
     if phase == "forward":
         with torch.no_grad():
-            return least_time(lambda: call(*x), seconds), squares(call(*x))
+            least = least_time(lambda: call(*x), seconds)
+            torch.manual_seed(1)
+            return least, squares(call(*x))
     wanted = [t.requires_grad_() for t in x if t.is_floating_point()]
     y = call(*x)
     dy = torch.randn(y.shape, dtype=y.dtype)
@@ -140,12 +143,12 @@ def serve_torch(threads, seconds):
 
 def check(name, phase, n, ours, theirs, tolerance):
     if name not in RANDOM and not abs(ours - theirs) <= tolerance * (1 + abs(theirs)):
-        sys.exit(f"{name}/{phase} of {n}: sums of squares {ours} and {theirs} differ")
+        sys.exit(f"{name}/{phase} of {n}: sums of squares differ: brasa {ours}, torch {theirs}")
 
 
 def compare(ours, theirs, name, phase, n, args):
-    """Least times of several turns in ns; more turns while Brasa seems to lose, up to three times
-    as many: a disturbed measurement is then repeated."""
+    """Returns the least times of several rounds in ns. While Brasa seems slower, adds rounds, in case a
+    measurement was disturbed, up to three times as many in total."""
     mine, his, turns = float("inf"), float("inf"), 0
     while turns < args.rounds or (turns < 3 * args.rounds and mine > his):
         a, b = ours.ask(f"{name} {phase} {n}"), theirs.ask(f"{name} {phase} {n}")
@@ -176,16 +179,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--filter", default="*", help="entries whose name matches the glob")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each (3)")
+    parser.add_argument("--filter", default="*", help="glob of the names of entries to compare")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each entry (3)")
     parser.add_argument("--seconds", type=float, default=0.003,
-                        help="least time to measure an entry for in each turn (0.003)")
+                        help="minimum time to measure an entry for in each round (0.003)")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="largest size (10^7)")
-    parser.add_argument("--brasa", default="build/brasa", help="the command (build/brasa)")
+    parser.add_argument("--brasa", default="build/brasa", help="path of the command (build/brasa)")
     parser.add_argument("--tolerance", type=float, default=1e-4,
-                        help="relative difference of results that is accepted (1e-4)")
-    parser.add_argument("--json", action="store_true", help="one object a line")
-    parser.add_argument("--markdown", action="store_true", help="as the table of a page")
+                        help="maximum relative difference of the results (1e-4)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--times", action="store_true", help="print both times, too")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

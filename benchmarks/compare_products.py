@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Matrix products: Brasa, PyTorch (MKL), oneDNN and NumPy (OpenBLAS) side by side.
+"""Compares matrix products of Brasa, PyTorch (MKL), oneDNN and NumPy (OpenBLAS).
 
-Processes take turns, one product each, and the least times of several rounds are compared, since
-other work on the machine can only add to them. All multiply the same numbers, small integers whose
-sums are exact, and the sums of squares of their results must be equal. A product is written as in
-bench_products.c: 512x10x64x10:nt is 512 of [10, 64] by the transpose of [10, 64]. `numpy` is
-NumPy's OpenBLAS; it chooses the kernels of the processor itself, OPENBLAS_CORETYPE forces others.
-`onednn` is PyTorch's linear layer by oneDNN, which knows no batches. The share of the peak is Brasa's:
-of multiply-adds with nothing but registers, measured by as many threads as the run begins.
+Processes take turns, one product each. The least times of several rounds are compared, since other
+load on the machine can only add to them. All multiply the same numbers, small integers whose sums are
+exact, and the sums of squares of their results must be equal. A product is written as in
+bench_products.c: 512x10x64x10:nt is a batch of 512 products of [10, 64] by the transpose of [10, 64].
+The fraction of peak is Brasa's. The peak is the rate of multiply-adds on registers only, measured with
+the same number of threads at the start of the run.
+
+Rivals:
+  torch   PyTorch's matmul
+  onednn  PyTorch's linear layer in oneDNN, which has no batches
+  numpy   NumPy's OpenBLAS, which selects kernels for the processor; OPENBLAS_CORETYPE overrides this
 """
 import argparse
 import fnmatch
@@ -31,7 +35,7 @@ def parse(spec):
     return int(batch), int(m), int(k), int(n), layout or "nn"
 
 
-# ---- The rivals' side, each in a process of its own ---------------------------------------------
+# ---- The rivals, each in its own process --------------------------------------------------------
 
 def operand(batch, rows, columns, layout, seed):
     import numpy
@@ -77,7 +81,7 @@ def serve(rival, threads, seconds):
 # ---- The comparison ----------------------------------------------------------------------------
 
 def compare(sides, spec, rounds):
-    """Each side's least seconds."""
+    """Returns the least time of each side in seconds."""
     least, expected = [float("inf")] * len(sides), None
     for _ in range(rounds):
         for i, side in enumerate(sides):
@@ -86,7 +90,7 @@ def compare(sides, spec, rounds):
                 continue
             expected = squares if expected is None else expected
             if not abs(squares - expected) <= 1e-12 * expected:
-                sys.exit(f"{spec}: sums of squares {expected} and, of {side.label}, {squares} differ")
+                sys.exit(f"{spec}: sums of squares differ: {expected}, {side.label} {squares}")
             least[i] = min(least[i], seconds)
     return least
 
@@ -107,22 +111,22 @@ def print_row(sides, spec, least, peak, args):
 
 
 class Multiplier(Side):
-    """A process that multiplies one product a line."""
-    settle = 0.1  # OpenBLAS's threads look for work for 2^26 ticks of the processor's clock
+    """A process that computes one product per line of input."""
+    settle = 0.1  # threads of OpenBLAS keep spinning for 2^26 ticks of the processor's clock
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--filter", default="*", help="products that match the glob")
-    parser.add_argument("--rival", action="append", choices=RIVALS, help="again for more (all)")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each (5)")
+    parser.add_argument("--filter", default="*", help="glob of the products to compare")
+    parser.add_argument("--rival", action="append", choices=RIVALS, help="repeat for more (all)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each product (5)")
     parser.add_argument("--seconds", type=float, default=0.01,
-                        help="least time to measure a product for in each turn (0.01)")
-    parser.add_argument("--brasa", default="build/brasa", help="the command (build/brasa)")
-    parser.add_argument("--json", action="store_true", help="one object a line")
-    parser.add_argument("--markdown", action="store_true", help="as the table of a page")
+                        help="minimum time to measure a product for in each round (0.01)")
+    parser.add_argument("--brasa", default="build/brasa", help="path of the command (build/brasa)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--serve", choices=RIVALS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:

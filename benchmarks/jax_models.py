@@ -1,9 +1,10 @@
-"""Three models of `brasa bench models` in JAX, each as one function that the compiler sees whole:
-notebook 003's BERT, 004's EncoderDecoder and GPT-2, with the batches of torch_models.py and PyTorch's
-initial weights.
+"""Three models of `brasa bench models` in JAX, each as one function that is compiled as a whole: the
+BERT of notebook 003, the EncoderDecoder of notebook 004, and GPT-2, with the batches of torch_models.py
+and PyTorch's initial weights.
 
-make(name) gives the weights and a function of them that gives the loss; train_step(name, loss) a
-compiled step with Adam, or AdamW for gpt2, whose state is updated in place.
+make(name) returns the weights, and a function that computes the loss from weights.
+train_step(name, loss) returns a compiled step with Adam, or AdamW for gpt2, that updates its state in
+place.
 """
 import multiprocessing
 
@@ -15,7 +16,7 @@ ADAM = dict(lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8)
 WEIGHT_DECAY = {"gpt2": 1e-2}
 
 
-# ---- Layers: w is the dictionary of weights, at the names that begin with `name` -----------------
+# ---- Layers: w is the dictionary of weights, whose keys begin with `name` ------------------------
 
 def linear(w, name, x):
     return x @ w[name + ".weight"].T + w[name + ".bias"]
@@ -28,7 +29,7 @@ def norm(w, name, x, eps=1e-5):
 
 
 def attend(q, k, v, heads, hidden, value):
-    """`hidden` is true where a key is not seen, and its score then `value`."""
+    """Computes attention. Keys where `hidden` is true are masked: their score is `value`."""
     q, k, v = (x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2) for x in (q, k, v))
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
     out = jax.nn.softmax(jnp.where(hidden, value, scores), -1) @ v
@@ -153,7 +154,7 @@ def torch_weights(name):
 
 
 def make(name):
-    # In a process of its own, so that PyTorch's memory is not counted as JAX's.
+    # In a separate process, so that PyTorch's memory is not counted as JAX's.
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         weights = pool.apply(torch_weights, (name,))
     return {key: jnp.array(w) for key, w in weights.items()}, MODELS[name]()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/benchmarks.md from what `benchmarks/compare --json` printed.
+"""Writes the tables of docs/benchmarks_appendix.md from the output of `benchmarks/compare --json`.
 
     benchmarks/compare --rival torch --rival tuned --json >>build/compare.jsonl
     benchmarks/report.py build/compare.jsonl
 
-Of several rows for one model, phase and number of threads the last counts. Each table stands between
-two comments of the page, which stay.
+If there are several rows for a model, phase and number of threads, the last one is used. Each table is
+written between two comments of the page, which are kept.
 """
 import json
 import pathlib
@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "benchmarks_appendix.md"
 PARTS = {"models": lambda name: not name.startswith("attention"),
          "attention": lambda name: name.startswith("attention")}
 RIVALS = ["torch", "tuned", "compiled", "jax", "jax-tuned"]
@@ -68,7 +68,7 @@ def main():
         page, n = re.subn(f"(<!-- {part} -->\n).*?(\n<!-- end of {part} -->)",
                           lambda m, text=text: m[1] + text + m[2], page, flags=re.S)
         if n != 1:
-            sys.exit(f"{PAGE}: the comments around the table of {part} are not there")
+            sys.exit(f"{PAGE}: missing comments <!-- {part} --> and <!-- end of {part} -->")
     PAGE.write_text(page, encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""The models of `brasa bench models` in PyTorch: the classes from which the golden files are made,
+"""The models of `brasa bench models` in PyTorch. They use the classes that generate the golden files,
 with the sizes, batches and losses of benchmarks/bench_models.c.
 
-make(name) gives a function that makes the model and one that gives its loss.
+make(name) returns a function that creates the model, and a function that returns the model's loss.
 """
 import pathlib
 import sys
@@ -91,8 +91,8 @@ def transformer():
 
 
 def gpt2():
-    """transformers' GPT-2 of 124 million parameters, with weights drawn in the order of its parameters."""
-    from transformers import GPT2Config, GPT2LMHeadModel  # only this model wants it
+    """GPT-2 from transformers with 124 million parameters, initialized in the order of its parameters."""
+    from transformers import GPT2Config, GPT2LMHeadModel  # only this model needs it
 
     ids = torch.tensor([[(b * 7919 + s * 104729) % 50257 for s in range(64)] for b in range(4)])
 
@@ -111,7 +111,7 @@ def gpt2():
 
 
 def attention(length, causal):
-    """Attention alone: its three inputs are the parameters."""
+    """Attention alone, whose three inputs are the parameters."""
     class Attention(nn.Module):
         def __init__(self):
             super().__init__()

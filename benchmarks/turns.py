@@ -1,18 +1,18 @@
-"""What the comparisons share: processes that take turns, and the least time of a call."""
+"""Code shared by the comparisons: processes that take turns, and the least time of a call."""
 import os
 import subprocess
 import sys
 import time
 
-BATCH = 2e-5  # seconds of calls that the clock is read around
+BATCH = 2e-5  # minimum seconds between two clock readings
 LEAST_CALLS = 3
-# Seconds before each turn, where there are several threads: those of the process whose turn it was look for
-# work for a while yet, which would cost the next one a core.
+# Seconds to wait before each turn if there are several threads. The threads of the previous process keep
+# spinning for a while, which would take processors from the next one.
 SETTLE = 0.01
 
 
 class Side:
-    """A process that answers each line with a line of numbers, by so many threads."""
+    """A process with the given number of threads that answers each line with a line of numbers."""
     settle = SETTLE
 
     def __init__(self, label, command, threads, environment=()):
@@ -31,7 +31,7 @@ class Side:
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
-            sys.exit(f"{self.label} ended: exit status {self.process.wait()}")
+            sys.exit(f"{self.label}: process ended with exit status {self.process.wait()}")
         return [float(word) for word in answer.split()]
 
     def close(self):
@@ -40,7 +40,7 @@ class Side:
 
 
 def least_time(run, seconds):
-    """Seconds of a call, the least of several batches that take so long together."""
+    """Returns the least time of a call in seconds, over several batches that take `seconds` in total."""
     run()
     begin = time.perf_counter()
     run()

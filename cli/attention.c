@@ -1,4 +1,4 @@
-/* cli/attention.c - `brasa attention`: a page that shows what a model attends to in a text. */
+/* cli/attention.c - `brasa attention`: writes an HTML page with views of a model's attention. */
 #include "cli/attention.h"
 #include "cli/cli.h"
 #include "cli/train.h"
@@ -11,50 +11,50 @@ static const char help[] =
     "Usage: brasa attention --model DIR [OPTION]... TEXT [SECOND TEXT]\n"
     "       brasa attention --checkpoint FILE [OPTION]... [TEXT]\n"
     "\n"
-    "Writes an HTML file, which any browser opens without a network, with views of what the model\n"
-    "attends to in the text, or in the pair of texts. A T5 reads the text, and writes the second "
-    "one,\n"
-    "or, without that, what is likeliest. Without TEXT a run of `brasa train` shows an example of\n"
-    "its own.\n"
+    "Writes an HTML file with interactive views of a model's attention for a text or a pair of\n"
+    "texts. The file can be viewed offline. For a T5, TEXT is the encoder's input and SECOND TEXT\n"
+    "the decoder's output; without SECOND TEXT, the output is generated greedily. With\n"
+    "--checkpoint and without TEXT, the recipe's own example is used.\n"
     "\n"
-    "  -m, --model DIR        a folder as the hub has it: config.json, model.safetensors, and\n"
-    "                         tokenizer.json, vocab.json with merges.txt,\n"
+    "  -m, --model DIR        model folder as downloaded from the Hugging Face Hub: config.json,\n"
+    "                         model.safetensors, and tokenizer.json, vocab.json with merges.txt,\n"
     "                         spiece.model, or vocab.txt\n"
-    "  -c, --checkpoint FILE  of a run of `brasa train`: out/copy-task/checkpoint.safetensors\n"
-    "  -o, --out FILE         the page: attention.html\n"
-    "  -v, --view VIEW        head (a layer, its heads over each other), model (all layers by all\n"
-    "                         heads) or neuron (how queries and keys make one head's weights);\n"
-    "                         several, one below the other: head,neuron\n"
-    "      --layer N          shown first: 0\n"
-    "      --head N           of the neuron view, shown first: 0\n"
-    "      --heads N,N...     of the head view, shown first: all\n"
+    "  -c, --checkpoint FILE  checkpoint written by `brasa train`, such as\n"
+    "                         out/copy-task/checkpoint.safetensors\n"
+    "  -o, --out FILE         file to write (default: attention.html)\n"
+    "  -v, --view VIEW        head (all heads of one layer), model (every head of every layer) or\n"
+    "                         neuron (how query and key produce the weights of one head);\n"
+    "                         separate several by commas: head,neuron (default: head)\n"
+    "      --layer N          layer to show first (default: 0)\n"
+    "      --head N           neuron view: head to show first (default: 0)\n"
+    "      --heads N,N...     head view: heads to show first (default: all)\n"
     "      --include-layers N,N...\n"
-    "                         only these are in the file\n"
+    "                         write only these layers to the file (default: all)\n"
     "      --include-heads N,N...\n"
-    "                         only these are in the model view\n"
+    "                         model view: show only these heads (default: all)\n"
     "      --display-mode MODE\n"
-    "                         light, dark or auto, as the reader's screen is set\n"
-    "      --expanded         the neuron view with its computation open\n"
-    "      --raw-tokens       as they are: not a space for the tokenizer's sign of one\n"
-    "      --precision TYPE   of the numbers: f32 (exact), f16 (3 digits), u8 (2 digits), or "
-    "auto,\n"
-    "                         which keeps the file of a long text small\n"
-    "      --cased            with a vocab.txt: do not lower-case\n"
-    "  -h, --help             this text\n";
+    "                         light, dark, or auto to follow the browser (default: auto)\n"
+    "      --expanded         neuron view: begin with the computation expanded\n"
+    "      --raw-tokens       show tokens unchanged, including the tokenizer's space marker\n"
+    "      --precision TYPE   precision of stored numbers: f32 (exact), f16 (3 digits), u8\n"
+    "                         (2 digits) or auto, which uses fewer digits for a long text\n"
+    "                         (default: auto)\n"
+    "      --cased            do not lower-case the text (vocab.txt only)\n"
+    "  -h, --help             show this help\n";
 
-enum { MOST_LISTED = 1024, MOST_VIEWS = 3 };
+enum { MAX_LISTED = 1024, MAX_VIEWS = 3 };
 
 typedef struct list {
-    int64_t n, items[MOST_LISTED];
+    int64_t n, items[MAX_LISTED];
 } list;
 
 typedef struct request {
     const char *model, *checkpoint, *out;
     bool cased;
     int n_views;
-    br_attention_view views[MOST_VIEWS]; /* the first has what is asked of all */
+    br_attention_view views[MAX_VIEWS]; /* the first holds the options of all views */
     list heads, include_layers, include_heads;
-    br_attention_page page;
+    br_attention_html_options page;
 } request;
 
 /* ---- The page -------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static void write_page(request *r, int n, char **texts)
         size = br_attention_html(r->out, r->n_views, r->views, &r->page);
     }
     if (size >= 0)
-        printf(size < 1000000 ? "%s is written: %.0f kB\n" : "%s is written: %.1f MB\n", r->out,
+        printf(size < 1000000 ? "Wrote %s: %.0f kB\n" : "Wrote %s: %.1f MB\n", r->out,
                (double)size / (size < 1000000 ? 1e3 : 1e6));
     free(title);
     br_attention_free(attention);
@@ -134,7 +134,7 @@ static const char *const views[] = { "head", "model", "neuron", NULL };
 static const char *const modes[] = { "auto", "light", "dark", NULL };
 static const char *const precisions[] = { "auto", "f32", "f16", "u8", NULL };
 
-/* Place of the first n letters of a text among names; -1 if they are none. */
+/* Returns the index of the name that equals the first n bytes of text; -1 if there is none. */
 static int place_of(const char *text, size_t n, const char *const *names)
 {
     for (int i = 0; names[i]; i++)
@@ -143,91 +143,98 @@ static int place_of(const char *text, size_t n, const char *const *names)
     return -1;
 }
 
-/* Each of what `text` lists goes to take(); false if that is. */
+/* Calls take() for each item of a comma-separated list. Stops and returns false as soon as take()
+ * returns false. */
 static bool each(request *r, const char *text,
-                 bool (*take)(request *r, const char *item, size_t n, list *to), list *to)
+                 bool (*parse_option)(request *r, const char *item, size_t n, list *to), list *to)
 {
     for (size_t n;; text += n + 1) {
         n = strcspn(text, ",");
-        if (!take(r, text, n, to))
+        if (!parse_option(r, text, n, to))
             return false;
         if (!text[n])
             return true;
     }
 }
 
-static bool take_view(request *r, const char *item, size_t n, list *to)
+static bool parse_view(request *r, const char *item, size_t n, list *to)
 {
     (void)to;
     int kind = place_of(item, n, views);
-    if (kind < 0 || r->n_views == MOST_VIEWS)
+    if (kind < 0 || r->n_views == MAX_VIEWS)
         return false;
     r->views[r->n_views++].kind = (br_attention_kind)kind;
     return true;
 }
 
-static bool take_number(request *r, const char *item, size_t n, list *to)
+static bool parse_number(request *r, const char *item, size_t n, list *to)
 {
     (void)r;
     char digits[16];
-    if (n >= sizeof digits || to->n == MOST_LISTED)
+    if (n >= sizeof digits || to->n == MAX_LISTED)
         return false;
     memcpy(digits, item, n);
     digits[n] = 0;
     return cli_integer(digits, 0, INT32_MAX, &to->items[to->n++]);
 }
 
-static int take_list(request *r, const char *name, list *to)
+static int parse_list(request *r, const char *name, list *to)
 {
     to->n = 0;
-    return each(r, optarg, take_number, to)
+    return each(r, optarg, parse_number, to)
                ? 0
-               : cli_usage("attention", "--%s is '%s', must be numbers with commas between them",
-                           name, optarg);
+               : cli_usage("attention", "--%s is '%s', must be numbers separated by commas", name,
+                           optarg);
 }
 
-static int take_choice(const char *name, const char *const *names, int *choice)
+static int parse_choice(const char *name, const char *const *names, int *choice)
 {
+    char allowed[64] = "";
+    for (int i = 0; names[i]; i++)
+        cli_list(allowed, sizeof allowed, names[i]);
     *choice = place_of(optarg, strlen(optarg), names);
-    return *choice >= 0 ? 0 : cli_usage("attention", "--%s is '%s'", name, optarg);
+    return *choice >= 0
+               ? 0
+               : cli_usage("attention", "--%s is '%s', must be one of %s", name, optarg, allowed);
 }
 
-static int take_integer(const char *name, int64_t *value)
+static int parse_integer(const char *name, int64_t *value)
 {
     return cli_integer(optarg, 0, INT32_MAX, value)
                ? 0
-               : cli_usage("attention", "--%s is '%s', must be a number from 0 on", name, optarg);
+               : cli_usage("attention", "--%s is '%s', must be a non-negative integer", name,
+                           optarg);
 }
 
-/* Takes one option that has a value; 0, or the exit status. */
-static int take_value(request *r, int c)
+/* Handles an option that has a value; returns 0 or the exit status. */
+static int parse_value(request *r, int c)
 {
     br_attention_view *view = &r->views[0];
     int choice = 0, status;
     switch (c) {
     case 'v':
-        return each(r, optarg, take_view, NULL)
+        return each(r, optarg, parse_view, NULL)
                    ? 0
                    : cli_usage("attention",
-                               "--view is '%s', must be head, model, neuron, or some "
-                               "with commas between them",
+                               "--view is '%s', must be head, model or neuron, or several of "
+                               "them separated by commas",
                                optarg);
     case LAYER:
-        return take_integer("layer", &view->layer);
+        return parse_integer("layer", &view->layer);
     case HEAD:
-        return take_integer("head", &view->head);
+        return parse_integer("head", &view->head);
     case HEADS:
-        return take_list(r, "heads", &r->heads);
+        return parse_list(r, "heads", &r->heads);
     case INCLUDE_LAYERS:
-        return take_list(r, "include-layers", &r->include_layers);
+        return parse_list(r, "include-layers", &r->include_layers);
     case INCLUDE_HEADS:
-        return take_list(r, "include-heads", &r->include_heads);
+        return parse_list(r, "include-heads", &r->include_heads);
     case MODE:
-        status = take_choice("display-mode", modes, &choice);
+        status = parse_choice("display-mode", modes, &choice);
         view->display_mode = (br_display_mode)choice;
         return status;
     case PRECISION:
-        status = take_choice("precision", precisions, &choice);
+        status = parse_choice("precision", precisions, &choice);
         r->page.precision = (br_attention_precision)choice;
         return status;
     default:
@@ -235,7 +242,7 @@ static int take_value(request *r, int c)
     }
 }
 
-static int take(void *of, int c)
+static int parse_option(void *of, int c)
 {
     request *r = of;
     switch (c) {
@@ -258,23 +265,24 @@ static int take(void *of, int c)
         r->cased = true;
         return 0;
     default:
-        return take_value(r, c);
+        return parse_value(r, c);
     }
 }
 
 int cli_attention(int argc, char **argv)
 {
-    request r = { .out = "attention.html" };
-    int status = cli_options(argc, argv, "m:c:o:v:h", options, help, take, &r);
-    if (status != CLI_GO_ON)
+    request r = { .out = "attention.html", .page = br_attention_html_defaults() };
+    int status = cli_options(argc, argv, "m:c:o:v:h", options, help, parse_option, &r);
+    if (status != CLI_CONTINUE)
         return status;
     int n = argc - optind;
     if (!r.model == !r.checkpoint)
-        return cli_usage("attention", "either --model or --checkpoint is wanted");
+        return cli_usage("attention", "either --model or --checkpoint is required");
     if (r.model ? n < 1 || n > 2 : n > 1)
-        return cli_usage("attention",
-                         r.model ? "a text or two are wanted" : "one text is wanted, or none");
+        return cli_usage(
+            "attention",
+            r.model ? "expected one or two texts, got %d" : "expected one text or none, got %d", n);
     r.n_views = r.n_views ? r.n_views : 1;
     write_page(&r, n, argv + optind);
-    return br_report(stderr);
+    return cli_report();
 }

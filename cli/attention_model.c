@@ -1,4 +1,4 @@
-/* cli/attention_model.c - running a pretrained model to see what it attends to. */
+/* cli/attention_model.c - runs a pretrained model and records its attention. */
 #include "cli/attention.h"
 #include "cli/cli.h"
 #include "cli/pretrained.h"
@@ -6,40 +6,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WRITTEN = 64 }; /* tokens of what a T5 writes by itself */
+enum { MAX_NEW_TOKENS = 64 }; /* maximum number of tokens that a T5 generates */
 
-/* What is run. */
+/* The model and its inputs. */
 typedef struct subject {
     const char *dir;
     br_tokenizer *tokenizer;
     void *model;
     br_token_batch batch;
-    br_tensor *decoder_ids; /* NULL where there is no decoder besides an encoder */
+    br_tensor *decoder_ids; /* NULL unless the model is an encoder-decoder */
 } subject;
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-/* The texts as one, or as a pair. */
+/* Encodes one text, or two texts as a pair. */
 static bool read_texts(subject *s, int n, char **texts)
 {
     br_text text = { texts[0], -1 }, pair = { n > 1 ? texts[1] : "", -1 };
     return br_tokenizer_encode_batch(s->tokenizer, 1, &text, n > 1 ? &pair : NULL, NULL, &s->batch);
 }
 
-/* What the decoder is given: the start, and what is likeliest but its last token. */
+/* Returns the decoder's input: the start token and the greedy output without its last token. */
 static br_tensor *write_likeliest(const subject *s)
 {
     br_t5 *model = s->model;
     br_t5_source source = { model, br_t5_encode(model, s->batch.ids, NULL), NULL };
     br_language_model lm = br_t5_language_model(&source);
-    br_generate_options o = { .max_new_tokens = MOST_WRITTEN };
+    br_generate_options o = *BR_OPTIONS(br_generate, .max_new_tokens = MAX_NEW_TOKENS);
     br_tensor *ids =
         pretrained_ends(s->dir, &o) ? br_generate(&lm, br_t5_start(model, 1), &o) : NULL;
     free((int64_t *)o.eos_token_ids);
     return br_narrow(ids, 1, 0, br_size(ids, 1) - 1);
 }
 
-/* The first text is what is read, the second what is written. */
+/* The first text is the encoder's input, the second the decoder's output. */
 static bool read_source(subject *s, int n, char **texts)
 {
     if (!read_texts(s, 1, texts))
@@ -52,7 +52,7 @@ static bool read_source(subject *s, int n, char **texts)
 static void run_bert(const subject *s)
 {
     br_hf_bert_forward(s->model, s->batch.ids,
-                       &(br_hf_bert_options){ .token_type_ids = s->batch.type_ids });
+                       BR_OPTIONS(br_hf_bert, .token_type_ids = s->batch.type_ids));
 }
 
 static void run_gpt2(const subject *s)
@@ -69,7 +69,7 @@ static const struct family {
     model_family base;
     bool (*read)(subject *s, int n, char **texts);
     void (*run)(const subject *s);
-    bool byte_level; /* its tokens spell bytes: they are shown as the text that they stand for */
+    bool byte_level; /* tokens represent bytes and are decoded before they are shown */
 } families[] = {
     { { "bert", "BertModel" }, read_texts, run_bert, false },
     { { "gpt2", "GPT2Model" }, read_texts, run_gpt2, true },
@@ -82,10 +82,10 @@ enum { N_FAMILIES = sizeof families / sizeof *families };
 typedef struct tokens {
     int64_t n;
     const char **items;
-    char **decoded; /* those of the items that are decoded, for br_free() */
+    char **decoded; /* the items that were decoded, to br_free(); NULL for the others */
 } tokens;
 
-/* A token that is a part of a character stays as it is. */
+/* Returns the text to show for a token. A token that is only part of a character is not decoded. */
 static const char *token_of(const br_tokenizer *tokenizer, int64_t id, bool as_text, char **decoded)
 {
     char *text = as_text ? br_tokenizer_decode(tokenizer, 1, &id, false) : NULL;
@@ -110,13 +110,13 @@ static bool read_tokens(tokens *t, const br_tokenizer *tokenizer, br_tensor *ids
     t->decoded = calloc((size_t)t->n, sizeof *t->decoded);
     const int64_t *id = br_data_i64(ids);
     if (!t->items || !t->decoded)
-        br_raise(BR_ERROR_MEMORY, "no memory for the tokens");
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the tokens");
     for (int64_t i = 0; !br_failed() && i < t->n; i++)
         t->items[i] = token_of(tokenizer, id[i], as_text, &t->decoded[i]);
     return !br_failed();
 }
 
-/* Of a pair with where the second text begins. */
+/* Creates the attention with its tokens and, for a pair, the position of the second text. */
 static br_attention *attention_of(const subject *s, bool byte_level)
 {
     tokens t = { 0 }, decoder = { 0 };
@@ -139,10 +139,10 @@ static br_attention *attention_of(const subject *s, bool byte_level)
 br_attention *attention_of_model(const char *dir, bool cased, int n, char **texts)
 {
     const struct family *f =
-        pretrained_family(dir, families, N_FAMILIES, sizeof *families, "looked into for attention");
+        pretrained_family(dir, families, N_FAMILIES, sizeof *families, "attention");
     subject s = { .dir = dir, .tokenizer = f ? cli_open_tokenizer(dir, cased) : NULL };
-    br_auto_model_options options = { .class_name = f ? f->base.class_name : NULL };
-    s.model = s.tokenizer ? br_auto_model_load(dir, &options, NULL) : NULL;
+    if (s.tokenizer)
+        s.model = pretrained_load("attention", dir, f->base.class_name, NULL, NULL);
     br_attention *attention =
         s.model && f->read(&s, n, texts) ? attention_of(&s, f->byte_level) : NULL;
     br_recorder *recorder = attention ? br_recorder_begin() : NULL;
@@ -151,7 +151,7 @@ br_attention *attention_of_model(const char *dir, bool cased, int n, char **text
         br_attention_add_recorded(attention, recorder);
     }
     br_recorder_end(recorder);
-    br_free_module(s.model);
+    br_module_free(s.model);
     br_tokenizer_free(s.tokenizer);
     return attention;
 }

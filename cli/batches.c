@@ -1,4 +1,4 @@
-/* cli/batches.c - steps as batches of epochs. */
+/* cli/batches.c - finds the epoch and the batch for a step number. */
 #include "cli/batches.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@ static bool open(batches *b, br_dataset *dataset, br_loader_options options)
                     .epoch = -1 };
     if (b->loader && br_loader_size(b->loader) == 0)
         br_raise(BR_ERROR_ARGUMENT,
-                 "a batch has %" PRId64 " items, but there are only %" PRId64 " of them",
+                 "a batch has %" PRId64 " items, but the dataset has only %" PRId64,
                  options.batch_size, br_dataset_size(dataset));
     return !br_failed();
 }
@@ -19,16 +19,14 @@ bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuf
                   int64_t workers)
 {
     return open(b, dataset,
-                (br_loader_options){ .batch_size = batch_size,
-                                     .shuffle = shuffle,
-                                     .drop_last = true,
-                                     .num_workers = (int)workers,
-                                     .persistent_workers = true });
+                *BR_OPTIONS(br_loader, .batch_size = batch_size, .shuffle = shuffle,
+                            .drop_last = true, .num_workers = (int)workers,
+                            .persistent_workers = true));
 }
 
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size)
 {
-    return open(b, dataset, (br_loader_options){ .batch_size = batch_size });
+    return open(b, dataset, *BR_OPTIONS(br_loader, .batch_size = batch_size));
 }
 
 int64_t batches_count(const batches *b)
@@ -36,7 +34,7 @@ int64_t batches_count(const batches *b)
     return br_loader_size(b->loader);
 }
 
-/* An epoch's order depends on the seed and its number alone. */
+/* The order of an epoch depends only on the seed and the epoch's number. */
 static bool begin_epoch(batches *b, int64_t epoch)
 {
     br_rng_state state;

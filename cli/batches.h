@@ -1,5 +1,5 @@
-/* cli/batches.h - the batches of a training run, each known by the number of its step: a run that
- * goes on sees those that it would have seen. */
+/* cli/batches.h - the batches of a training run. The step number determines the batch, so a resumed
+ * run sees the same batches as an uninterrupted one. */
 #ifndef BRASA_CLI_BATCHES_H
 #define BRASA_CLI_BATCHES_H
 
@@ -7,20 +7,21 @@
 
 typedef struct batches {
     br_loader *loader;
-    uint64_t seed; /* of the epochs' orders */
-    int64_t epoch; /* that the loader is in; -1: none */
+    uint64_t seed; /* determines the order of each epoch */
+    int64_t epoch; /* current epoch of the loader; -1: none */
 } batches;
 
-/* Whole batches of the dataset, which must stay alive; shuffled, in another order each epoch; read
- * ahead by as many threads as `workers`, on which they do not depend. False and an error if there
- * is not one. */
+/* Splits a dataset into full batches. The dataset must outlive `b`. With `shuffle`, each epoch has
+ * a different order. `workers` threads prefetch batches; the batches do not depend on the number of
+ * threads. Returns false with an error if the dataset is smaller than one batch. */
 bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle,
                   int64_t workers);
-/* All of the dataset in its order, the last batch being what is left: to measure a model on. */
+/* Splits a dataset for evaluation: all items in order; the last batch may be smaller. */
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size);
-/* Of one epoch. */
+/* Returns the number of batches of an epoch. */
 int64_t batches_count(const batches *b);
-/* The batch of a step, counted from 0, in fields[]. Draws nothing from the thread's generator. */
+/* Stores the batch of a step (counted from 0) in fields[]. Leaves the thread's random generator
+ * unchanged. */
 bool batches_get(batches *b, int64_t step, br_tensor **fields);
 void batches_close(batches *b);
 

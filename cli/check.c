@@ -1,4 +1,4 @@
-/* cli/check.c - `brasa check FILE...`: what PyTorch recorded against Brasa. */
+/* cli/check.c - `brasa check FILE...`: compares Brasa with results recorded from PyTorch. */
 #include "cli/cli.h"
 #include "cli/golden.h"
 #include "cli/samples.h"
@@ -11,23 +11,22 @@
 static const char help[] =
     "Usage: brasa check [--threads N] [--json] FILE...\n"
     "\n"
-    "Checks golden-1 files: safetensors files that hold a model's parameters, inputs, outputs, "
-    "loss\n"
-    "and gradients as PyTorch computed them, or ten steps of training. For each file the model "
-    "that\n"
-    "its metadata names is built and run, and all of it compared. A line a file says how much of "
-    "the\n"
-    "tolerance the largest difference takes, and in which tensor it is.\n"
+    "Compares Brasa with results recorded from PyTorch. A directory stands for all files\n"
+    "*.safetensors in it.\n"
     "\n"
-    "Checks ops-1 files in the same way: calls of one operation, with results and gradients. A "
-    "line\n"
-    "a file counts the calls; what Brasa does not offer is left out, and counted too. A directory\n"
-    "stands for its files *.safetensors.\n"
+    "A golden-1 file holds a model's parameters, inputs, outputs, loss and gradients, or ten\n"
+    "steps of training. The command builds and runs the model named in the metadata, compares\n"
+    "every tensor, and prints one line per file: the largest difference as a fraction of the\n"
+    "tolerance, and the tensor in which it occurs.\n"
     "\n"
-    "  -t, --threads N  threads to use\n"
-    "  -j, --json       print what is found of ops-1 files as JSON, a line an operation\n"
-    "  -l, --list-ops   print the operations and arguments that ops-1 files may have, as JSON\n"
-    "  -h, --help       this text\n"
+    "An ops-1 file holds calls of operations with their results and gradients. The command\n"
+    "repeats the calls, compares the results, and prints one line per operation. Calls that Brasa\n"
+    "does not support are skipped and counted.\n"
+    "\n"
+    "  -t, --threads N  number of threads\n"
+    "  -j, --json       print the results of ops-1 files as JSON, one line per operation\n"
+    "  -l, --list-ops   print the operations and arguments that ops-1 files may use, as JSON\n"
+    "  -h, --help       show this help\n"
     "\n"
     "Exit status: 0 if every file agrees, 1 if one does not.\n";
 
@@ -60,7 +59,8 @@ static void print_report(const char *path, const json_t *report)
     const char *key, *dtype;
     size_t i;
     json_t *value, *count;
-    printf("%s  %s: %s %s: %zu calls, %lld with gradients, %zu refused; %.3g of the tolerance\n",
+    printf("%s  %s: %s %s: %zu calls, %lld with gradients, %zu rejected as in PyTorch; %.3g of the "
+           "tolerance\n",
            number(report, "failed") ? "FAILED" : "passed", path,
            json_string_value(json_object_get(report, "op")),
            json_string_value(json_object_get(report, "variant")),
@@ -75,8 +75,8 @@ static void print_report(const char *path, const json_t *report)
     {
         json_object_foreach(value, dtype, count)
         {
-            printf("        %lld of %s left out: %s\n", (long long)json_integer_value(count), dtype,
-                   key);
+            printf("        %lld samples of %s skipped: %s\n", (long long)json_integer_value(count),
+                   dtype, key);
         }
     }
 }
@@ -114,7 +114,7 @@ static bool check_samples(const check *c, const char *path, br_safetensors *file
 static void check_file(check *c, const char *path)
 {
     br_safetensors *file = br_safetensors_open(path, NULL);
-    br_clear_error(); /* golden_check() tells of it */
+    br_clear_error(); /* golden_check() reports it */
     bool passed = file && samples_are_in(file) ? check_samples(c, path, file) : check_golden(path);
     br_safetensors_close(file);
     if (passed)
@@ -123,24 +123,24 @@ static void check_file(check *c, const char *path)
         c->failed++;
 }
 
-/* The files of a directory, or the one file. */
+/* Checks the files of a directory, or a single file. */
 static void check_path(check *c, const char *path)
 {
     struct stat info;
-    char pattern[4096];
     glob_t files = { 0 };
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
         check_file(c, path);
         return;
     }
-    snprintf(pattern, sizeof pattern, "%s/*.safetensors", path);
-    if (glob(pattern, 0, NULL, &files) != 0) {
-        printf("FAILED  %s: no file *.safetensors\n", path);
+    char *pattern = cli_pattern(path, "*.safetensors");
+    if (!pattern || glob(pattern, 0, NULL, &files) != 0) {
+        printf("FAILED  %s: no *.safetensors file in this directory\n", path);
         c->failed++;
     }
     for (size_t i = 0; i < files.gl_pathc; i++)
         check_file(c, files.gl_pathv[i]);
     globfree(&files);
+    free(pattern);
 }
 
 static int list_ops(void)
@@ -154,8 +154,8 @@ static int list_ops(void)
     return text ? 0 : EXIT_FAILURE;
 }
 
-/* Takes one option; 0, or the exit status. */
-static int take(void *of, int option)
+/* Handles one option; returns 0 or the exit status. */
+static int parse_option(void *of, int option)
 {
     check *c = of;
     int64_t threads;
@@ -186,13 +186,13 @@ int cli_check(int argc, char **argv)
         { 0 },
     };
     check c = { 0 };
-    int status = cli_options(argc, argv, "t:jlh", options, help, take, &c);
-    if (status != CLI_GO_ON)
+    int status = cli_options(argc, argv, "t:jlh", options, help, parse_option, &c);
+    if (status != CLI_CONTINUE)
         return status;
     if (c.lists)
         return list_ops();
     if (optind == argc)
-        return cli_usage("check", "no file is named");
+        return cli_usage("check", "no file given");
     for (int i = optind; i < argc; i++)
         check_path(&c, argv[i]);
     if (!c.json)

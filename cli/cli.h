@@ -1,7 +1,7 @@
-/* cli/cli.h - the commands of `brasa`, and what they share.
+/* cli/cli.h - the commands of `brasa`, and the functions that they share.
  *
- * A command gets its own arguments, argv[0] being its name, and returns the exit status: 0, 1 for
- * what went wrong, CLI_USAGE for arguments that make no sense. */
+ * A command gets its own arguments, with "brasa COMMAND" in argv[0], and returns the exit status:
+ * 0, 1 on failure, or CLI_USAGE for invalid arguments. */
 #ifndef BRASA_CLI_CLI_H
 #define BRASA_CLI_CLI_H
 
@@ -9,7 +9,7 @@
 #include <getopt.h>
 #include <string.h>
 
-enum { CLI_USAGE = 2, CLI_GO_ON = -1 };
+enum { CLI_USAGE = 2, CLI_CONTINUE = -1 };
 
 int cli_train(int argc, char **argv);
 int cli_check(int argc, char **argv);
@@ -21,26 +21,34 @@ int cli_generate(int argc, char **argv);
 int cli_fill_mask(int argc, char **argv);
 int cli_attention(int argc, char **argv);
 
-/* Prints "brasa COMMAND: message" and where help is, and returns CLI_USAGE. */
+/* Prints "brasa COMMAND: message" and a hint to try --help on stderr; returns CLI_USAGE. */
 int cli_usage(const char *command, const char *format, ...) BR_PRINTF(2, 3);
-/* The answer to getopt_long()'s '?' and ':', whose message is already out. */
+/* Handles '?' from getopt_long(), which has already printed a message: prints a hint to try --help
+ * and returns CLI_USAGE. */
 int cli_bad_option(const char *command);
-/* The exit status of a command that is done, and the pending error behind what it has printed. */
+/* Returns the exit status of a command: 0, or 1 if an error is pending. Prints that error on stderr
+ * with "brasa COMMAND: " before it, after flushing stdout, and clears it. */
 int cli_report(void);
+/* Name of the running command, for messages. */
+extern const char *cli_command;
+/* Appends a name to a comma-separated list, which is truncated to `size` bytes. */
+void cli_list(char *names, size_t size, const char *name);
 
-/* Takes the options of argv as getopt_long() does, which leaves optind at the first argument. Each
- * goes to take(), with its value in optarg, which returns 0 or the exit status; 'h' shows `help`.
- * Returns CLI_GO_ON, or the exit status. */
+/* Parses the options of argv with getopt_long() and leaves optind at the first argument. Calls
+ * parse() for each option, with its value in optarg; parse() returns 0 or the exit status. 'h'
+ * prints `help`. Returns CLI_CONTINUE if the command should run; otherwise returns the exit status.
+ */
 int cli_options(int argc, char **argv, const char *letters, const struct option *options,
-                const char *help, int (*take)(void *request, int option), void *request);
+                const char *help, int (*parse)(void *request, int option), void *request);
 
-/* The whole text as a number; false if it is none or outside low .. high. */
+/* Converts the whole text to a number; returns false if it is not a number in low .. high. */
 bool cli_integer(const char *text, int64_t low, int64_t high, int64_t *value);
 bool cli_number(const char *text, double low, double high, double *value);
 
-/* The whole file as text with a NUL behind it, in memory to free(); NULL and an error. */
+/* Reads a whole file and appends a NUL. The caller frees the result. Returns NULL with an error on
+ * failure. */
 char *cli_read_file(const char *path, size_t *length);
-/* The next line of a text, from *at up to the separator or to the end; *at goes behind it. False at
+/* Gets the next line, from *at to the separator or the end, and moves *at past it. Returns false at
  * the end. */
 static inline bool cli_next_line(const char **at, const char *end, char separator, br_text *line)
 {
@@ -51,18 +59,23 @@ static inline bool cli_next_line(const char **at, const char *end, char separato
     *at = stop ? stop + 1 : end;
     return true;
 }
-/* The path of a data file that comes with Brasa, in memory to free(): data/NAME below the working
- * directory, or where it was installed. NULL and an error if it is in neither. */
+/* Returns the path of one of Brasa's data files: data/NAME below the working directory, or the
+ * installed file. The caller frees it. Returns NULL with an error if neither exists. */
 char *cli_data_file(const char *name);
-/* Makes a directory and those above it; false and an error. */
+/* Returns a pattern for glob() that matches the files NAMES in a folder, whose own name is taken
+ * literally. The caller frees it. Returns NULL with an error on failure. */
+char *cli_pattern(const char *folder, const char *names);
+/* Creates a directory and its parents; returns false with an error on failure. */
 bool cli_make_directory(const char *path);
-/* printf() into memory to free(); NULL and an error. */
+/* Formats like printf() into memory that the caller frees; returns NULL with an error on
+ * failure. */
 char *cli_format(const char *format, ...) BR_PRINTF(1, 2);
-/* br_auto_tokenizer_load(); `cased` is for vocab.txt. NULL and an error. */
+/* Calls br_auto_tokenizer_load(); `cased` applies to vocab.txt. Returns NULL with an error on
+ * failure. */
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased);
-/* A text's ids, i64 [1, length]. NULL and an error. */
+/* Returns the ids of a text, i64 [1, length]; NULL with an error on failure. */
 br_tensor *cli_encode(const br_tokenizer *tokenizer, const char *text);
-/* Seconds of a clock that only goes forward. */
+/* Returns the seconds of a monotonic clock. */
 double cli_seconds(void);
 
 #endif

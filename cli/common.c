@@ -1,4 +1,4 @@
-/* cli/common.c - what the commands share: complaints, numbers, files. */
+/* cli/common.c - functions shared by the commands: usage errors, numbers, files. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Complaints ------------------------------------------------------------------------------ */
+/* ---- Usage errors ---------------------------------------------------------------------------- */
 
 int cli_bad_option(const char *command)
 {
@@ -29,26 +29,36 @@ int cli_usage(const char *command, const char *format, ...)
     return cli_bad_option(command);
 }
 
+const char *cli_command = "";
+
 int cli_report(void)
 {
     fflush(stdout);
+    if (br_failed())
+        fprintf(stderr, "brasa%s%s: ", *cli_command ? " " : "", cli_command);
     return br_report(stderr);
 }
 
-int cli_options(int argc, char **argv, const char *letters, const struct option *options,
-                const char *help, int (*take)(void *request, int option), void *request)
+void cli_list(char *names, size_t size, const char *name)
 {
-    optind = 0; /* another command may have been parsed before, in this process */
+    strncat(names, *names ? ", " : "", size - strlen(names) - 1);
+    strncat(names, name, size - strlen(names) - 1);
+}
+
+int cli_options(int argc, char **argv, const char *letters, const struct option *options,
+                const char *help, int (*parse)(void *request, int option), void *request)
+{
+    optind = 0; /* resets getopt_long(), which may have parsed another command in this process */
     for (int c; (c = getopt_long(argc, argv, letters, options, NULL)) != -1;) {
         if (c == 'h') {
             fputs(help, stdout);
             return EXIT_SUCCESS;
         }
-        int status = take(request, c);
+        int status = parse(request, c);
         if (status)
             return status;
     }
-    return CLI_GO_ON;
+    return CLI_CONTINUE;
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
@@ -83,22 +93,23 @@ char *cli_format(const char *format, ...)
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0) {
         text = NULL;
-        br_raise(BR_ERROR_MEMORY, "no memory for a text");
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a text");
     }
     va_end(args);
     return text;
 }
 
-/* Doubles the room while the file goes on: it may be a pipe. */
+/* Doubles the buffer until the end of the file, because the size of a pipe is not known in
+ * advance. */
 static char *read_all(FILE *file, size_t *length)
 {
-    size_t room = 1 << 16, n = 0;
-    char *text = malloc(room);
+    size_t capacity = 1 << 16, n = 0;
+    char *text = malloc(capacity);
     while (text) {
-        n += fread(text + n, 1, room - 1 - n, file);
-        if (n < room - 1)
+        n += fread(text + n, 1, capacity - 1 - n, file);
+        if (n < capacity - 1)
             break;
-        char *more = realloc(text, room *= 2);
+        char *more = realloc(text, capacity *= 2);
         if (!more)
             free(text);
         text = more;
@@ -128,7 +139,8 @@ char *cli_read_file(const char *path, size_t *length)
     return text;
 }
 
-/* Beside the program's own file as it was installed, so that an installed tree may be moved. */
+/* Returns the path of an installed data file. It is derived from the program's own path, so that an
+ * installed tree can be moved. */
 static char *installed_data_file(const char *name)
 {
     char program[PATH_MAX];
@@ -152,10 +164,29 @@ char *cli_data_file(const char *name)
         free(here);
         return installed;
     }
-    br_raise(BR_ERROR_IO, "there is no %s below the working directory, nor an installed one", here);
+    br_raise(BR_ERROR_IO, "cannot find %s below the working directory or among the installed files",
+             here);
     free(here);
     free(installed);
     return NULL;
+}
+
+char *cli_pattern(const char *folder, const char *names)
+{
+    char *literal = malloc(2 * strlen(folder) + 1), *end = literal;
+    if (!literal) {
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a path");
+        return NULL;
+    }
+    for (const char *p = folder; *p; p++) {
+        if (strchr("*?[\\", *p))
+            *end++ = '\\';
+        *end++ = *p;
+    }
+    *end = 0;
+    char *pattern = cli_format("%s/%s", literal, names);
+    free(literal);
+    return pattern;
 }
 
 bool cli_make_directory(const char *path)
@@ -167,7 +198,8 @@ bool cli_make_directory(const char *path)
         bool made = mkdir(part, 0777) == 0 || errno == EEXIST;
         struct stat st;
         if (!made || (stat(part, &st) == 0 && !S_ISDIR(st.st_mode)))
-            br_raise(BR_ERROR_IO, "%s: cannot be made: %s", part, strerror(made ? ENOTDIR : errno));
+            br_raise(BR_ERROR_IO, "%s: cannot create the directory: %s", part,
+                     strerror(made ? ENOTDIR : errno));
         *end = kept;
         p = end - 1;
         if (br_failed())
@@ -186,7 +218,8 @@ double cli_seconds(void)
 
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased)
 {
-    return br_auto_tokenizer_load(dir, cased ? &(br_tokenizer_options){ .cased = true } : NULL);
+    return br_auto_tokenizer_load(dir,
+                                  cased ? BR_OPTIONS(br_tokenizer, .do_lower_case = false) : NULL);
 }
 
 br_tensor *cli_encode(const br_tokenizer *tokenizer, const char *text)

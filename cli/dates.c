@@ -1,4 +1,4 @@
-/* cli/dates.c - dates in words and digits. */
+/* cli/dates.c - writes dates in words and digits. */
 #include "cli/dates.h"
 
 #include <brasa/tensor.h> /* BR_PRINTF */
@@ -14,7 +14,7 @@ static const char *const weekdays[] = { "sunday",   "monday", "tuesday", "wednes
 static const char *const months[] = { "january",   "february", "march",    "april",
                                       "may",       "june",     "july",     "august",
                                       "september", "october",  "november", "december" };
-/* Of 1 .. 19. */
+/* Indexed by 1 .. 19. */
 static const char *const cardinals[] = {
     "",         "one",     "two",     "three",     "four",     "five",     "six",
     "seven",    "eight",   "nine",    "ten",       "eleven",   "twelve",   "thirteen",
@@ -30,7 +30,7 @@ static const char *const tens[] = { "",      "",      "twenty",  "thirty", "fort
 
 /* ---- The calendar ---------------------------------------------------------------------------- */
 
-/* 2000 is the only century among the years, and a leap year. */
+/* The only century year in the range is 2000, which is a leap year. */
 static bool is_leap(int year)
 {
     return year % 4 == 0;
@@ -58,7 +58,7 @@ date dates_at(int64_t i)
 
 typedef struct writer {
     char *text;
-    size_t room, length;
+    size_t capacity, length;
 } writer;
 
 static void put(writer *w, const char *format, ...) BR_PRINTF(2, 3);
@@ -66,15 +66,15 @@ static void put(writer *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(w->text + w->length, w->room - w->length, format, args);
+    int n = vsnprintf(w->text + w->length, w->capacity - w->length, format, args);
     va_end(args);
     if (n > 0)
         w->length += (size_t)n;
-    if (w->length >= w->room) /* cut short */
-        w->length = w->room - 1;
+    if (w->length >= w->capacity) /* truncated */
+        w->length = w->capacity - 1;
 }
 
-/* "twenty-one" or "twenty-first", for 1 .. 99; ordinals up to 31. */
+/* Writes "twenty-one" or "twenty-first": cardinals 1 .. 99, ordinals 1 .. 31. */
 static void put_number(writer *w, int n, bool ordinal)
 {
     const char *const *units = ordinal ? ordinals : cardinals;
@@ -88,7 +88,7 @@ static void put_number(writer *w, int n, bool ordinal)
         put(w, "%s", tens[n / 10]);
 }
 
-/* "nineteen eighty-seven", "two thousand", "two thousand and five", "twenty twelve" */
+/* Writes "nineteen eighty-seven", "two thousand", "two thousand and five" or "twenty twelve". */
 static void put_year(writer *w, int year)
 {
     if (year < 2000 || year >= 2010)
@@ -105,10 +105,10 @@ static const char *suffix(int day)
     return unit == 1 ? "st" : unit == 2 ? "nd" : unit == 3 ? "rd" : "th";
 }
 
-/* ---- Forms ----------------------------------------------------------------------------------- */
+/* ---- Formats --------------------------------------------------------------------------------- */
 
-/* A part of the date: d 21, o 21st, w twenty-first; m 3, b mar, B march; y 87, Y 1987, W nineteen
- * eighty-seven; a sat, A saturday. */
+/* Writes one part of the date: d 21, o 21st, w twenty-first; m 3, b mar, B march; y 87, Y 1987,
+ * W nineteen eighty-seven; a sat, A saturday. */
 static void put_part(writer *w, date d, char part)
 {
     switch (part) {
@@ -147,9 +147,9 @@ static void put_part(writer *w, date d, char part)
     }
 }
 
-/* From short to long. A day and a month in digits are told apart by the sign between them: a slash
- * follows the month, a dot the day. */
-static const char *const forms[DATES_FORMS] = {
+/* Ordered from short to long. If day and month are both numbers, the separator tells their order:
+ * with slashes the month comes first, with dots the day. */
+static const char *const formats[DATES_FORMATS] = {
     "%d %b %Y",         "%b %d, %Y",        "%d.%m.%Y",      "%m/%d/%Y",
     "%d %B %Y",         "%B %d, %Y",        "%Y/%m/%d",      "%o %b %Y",
     "%d.%m.%y",         "%m/%d/%y",         "%d-%b-%y",      "%b %o '%y",
@@ -160,10 +160,10 @@ static const char *const forms[DATES_FORMS] = {
     "the %w of %B, %Y", "%w of %B %W",      "%W, %B the %w", "%A the %w of %B, %W",
 };
 
-void dates_write(date d, int form, char text[DATES_TEXT])
+void dates_write(date d, int index, char text[DATES_TEXT])
 {
     writer w = { text, DATES_TEXT, 0 };
-    for (const char *p = forms[form]; *p; p++)
+    for (const char *p = formats[index]; *p; p++)
         if (*p == '%')
             put_part(&w, d, *++p);
         else

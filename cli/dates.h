@@ -1,8 +1,8 @@
-/* cli/dates.h - the dates of a century, each written in many ways.
+/* cli/dates.h - the dates of a century, each in many formats.
  *
- * Every way of writing says the whole date, and no text stands for two dates: whoever keeps some
- * dates apart has kept apart every text of theirs. The dates are those from 1950 to 2049, so that a
- * year of two digits is clear. */
+ * Every format contains the whole date, and no text can mean two dates. Holding out a date
+ * therefore holds out all of its texts. The dates run from 1950 to 2049, so that two digits
+ * determine the year. */
 #ifndef BRASA_CLI_DATES_H
 #define BRASA_CLI_DATES_H
 
@@ -15,17 +15,17 @@ typedef struct date {
 
 enum {
     DATES_COUNT = 36525,
-    DATES_FORMS = 32,
+    DATES_FORMATS = 32,
     DATES_TEXT = 72, /* the longest text, with its NUL */
     DATES_ISO = 11,  /* "1987-03-21" */
 };
 
-/* Date number i of 0 .. DATES_COUNT-1; number 0 is the first of January 1950. */
+/* Returns date number i in 0 .. DATES_COUNT-1; number 0 is 1950-01-01. */
 date dates_at(int64_t i);
-/* The date in ISO's form. */
+/* Writes the date in ISO 8601 format. */
 void dates_iso(date d, char text[DATES_ISO]);
-/* The date in form number `form` of 0 .. DATES_FORMS-1: lower-case ASCII, letters, digits and
- * " ',-./". */
-void dates_write(date d, int form, char text[DATES_TEXT]);
+/* Writes the date in format number `format`, in 0 .. DATES_FORMATS-1. The text consists of
+ * lower-case ASCII letters, digits and " ',-./". */
+void dates_write(date d, int format, char text[DATES_TEXT]);
 
 #endif

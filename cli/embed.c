@@ -1,7 +1,7 @@
-/* cli/embed.c - `brasa embed --model DIR TEXT...`: sentence embeddings of a BERT, and their
- * cosines.
+/* cli/embed.c - `brasa embed --model DIR TEXT...`: sentence embeddings of a BERT, and their cosine
+ * similarities.
  *
- * Texts go in batches of about equal length, so that little is computed for padding. */
+ * Texts of similar length are batched together, so that batches have little padding. */
 #include "cli/cli.h"
 #include "cli/embedder.h"
 #include "cli/progress.h"
@@ -15,20 +15,20 @@ static const char help[] =
     "Usage: brasa embed --model DIR [OPTION]... TEXT...\n"
     "       brasa embed --model DIR [OPTION]... --file FILE\n"
     "\n"
-    "Shows how near texts are to each other: the cosines between their embeddings, which are the\n"
-    "means over a text's tokens of what a BERT gives last.\n"
+    "Prints the cosine similarities between the embeddings of texts. The embedding of a text is\n"
+    "the mean of a BERT's last hidden state over its tokens, normalized to length 1.\n"
     "\n"
-    "  -m, --model DIR       a folder as the hub has it: config.json, model.safetensors, and\n"
-    "                        tokenizer.json or vocab.txt\n"
-    "      --cased           with a vocab.txt: do not lower-case\n"
-    "  -f, --file FILE       each line of the file is a text\n"
-    "  -l, --max-length N    cut texts to N tokens; without it one that is too long for the model\n"
-    "                        is an error\n"
-    "  -b, --batch-size N    texts at a time: 32\n"
-    "  -j, --json            a JSON object a line: text, embedding\n"
-    "  -h, --help            this text\n";
+    "  -m, --model DIR       model folder as downloaded from the Hugging Face Hub: config.json,\n"
+    "                        model.safetensors, and tokenizer.json or vocab.txt\n"
+    "      --cased           do not lower-case the text (vocab.txt only)\n"
+    "  -f, --file FILE       read the texts from FILE, one per line\n"
+    "  -l, --max-length N    truncate texts to N tokens; without it, a text that is too long for\n"
+    "                        the model is an error\n"
+    "  -b, --batch-size N    number of texts in a batch (default: 32)\n"
+    "  -j, --json            print one JSON object per line, with text and embedding\n"
+    "  -h, --help            show this help\n";
 
-enum { MOST_SHOWN = 100 }; /* texts whose cosines are a table that can be read */
+enum { MAX_SHOWN = 100 }; /* maximum number of texts in the table of cosines */
 
 typedef struct request {
     const char *model, *file;
@@ -40,15 +40,15 @@ typedef struct request {
 typedef struct texts {
     int64_t n;
     br_text *items;
-    int64_t *order; /* from the shortest to the longest */
-    char *memory;   /* of a file's */
+    int64_t *order; /* indices, sorted by length */
+    char *memory;   /* contents of the file */
 } texts;
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
 static bool no_memory(void)
 {
-    br_raise(BR_ERROR_MEMORY, "embed: no memory for the texts");
+    br_raise(BR_ERROR_MEMORY, "embed: cannot allocate memory for the texts");
     return false;
 }
 
@@ -67,7 +67,7 @@ static bool split_lines(texts *t, size_t length)
     return true;
 }
 
-static bool take_arguments(texts *t, int n, char **arguments)
+static bool read_arguments(texts *t, int n, char **arguments)
 {
     t->items = malloc((size_t)n * sizeof *t->items);
     if (!t->items)
@@ -82,7 +82,7 @@ static bool read_texts(texts *t, const request *r, int n, char **arguments)
     size_t length = 0;
     if (r->file)
         t->memory = cli_read_file(r->file, &length);
-    if (br_failed() || !(r->file ? split_lines(t, length) : take_arguments(t, n, arguments)))
+    if (br_failed() || !(r->file ? split_lines(t, length) : read_arguments(t, n, arguments)))
         return false;
     t->order = malloc((size_t)(t->n + 1) * sizeof *t->order);
     if (!t->order)
@@ -117,7 +117,7 @@ static void embed_batch(const embedder *e, const request *r, const texts *t, int
     br_scope_end(scope);
 }
 
-/* [t->n, hidden_size], in the order of the texts; NULL on error. */
+/* Returns the embeddings [t->n, hidden_size] in the order of the texts; NULL on error. */
 static br_tensor *embed_all(const embedder *e, const request *r, const texts *t)
 {
     br_tensor *all = br_empty(BR_SHAPE(t->n, e->bert->config.hidden_size), BR_F32);
@@ -171,11 +171,11 @@ static void embed(const request *r, int n, char **arguments)
     br_scope *scope = br_no_grad_begin();
     texts t = { 0 };
     bool ok = read_texts(&t, r, n, arguments);
-    if (ok && !r->json && t.n > MOST_SHOWN)
+    if (ok && !r->json && t.n > MAX_SHOWN)
         br_raise(BR_ERROR_ARGUMENT,
-                 "embed: cosines are shown of at most %d texts, there are %" PRId64
-                 "; --json gives embeddings",
-                 MOST_SHOWN, t.n);
+                 "embed: cosines are shown for at most %d texts, got %" PRId64
+                 "; --json prints the embeddings instead",
+                 MAX_SHOWN, t.n);
     embedder e = { 0 };
     bool open = !br_failed() && embedder_open(&e, r->model, r->cased);
     br_tensor *all = open ? embed_all(&e, r, &t) : NULL;
@@ -201,8 +201,8 @@ static const struct option options[] = {
     { 0 },
 };
 
-/* Takes one option; 0, or the exit status. */
-static int take(void *of, int c)
+/* Handles one option; returns 0 or the exit status. */
+static int parse_option(void *of, int c)
 {
     request *r = of;
     switch (c) {
@@ -215,7 +215,7 @@ static int take(void *of, int c)
     case 'f':
         r->file = optarg;
         return 0;
-    case 'l': /* the special tokens and one of the text's */
+    case 'l': /* two special tokens and at least one of the text */
         return cli_integer(optarg, 3, INT32_MAX, &r->encode.max_length)
                    ? 0
                    : cli_usage("embed", "--max-length is '%s', must be at least 3", optarg);
@@ -233,14 +233,14 @@ static int take(void *of, int c)
 
 int cli_embed(int argc, char **argv)
 {
-    request r = { .batch_size = 32 };
-    int status = cli_options(argc, argv, "m:f:l:b:jh", options, help, take, &r);
-    if (status != CLI_GO_ON)
+    request r = { .batch_size = 32, .encode = br_encode_defaults() };
+    int status = cli_options(argc, argv, "m:f:l:b:jh", options, help, parse_option, &r);
+    if (status != CLI_CONTINUE)
         return status;
     if (!r.model)
-        return cli_usage("embed", "--model is wanted");
+        return cli_usage("embed", "--model is required");
     if (r.file ? argc > optind : argc == optind)
-        return cli_usage("embed", "either texts or --file are wanted");
+        return cli_usage("embed", "either texts or --file is required");
     embed(&r, argc - optind, argv + optind);
     return cli_report();
 }

@@ -2,6 +2,7 @@
 #include "cli/embedder.h"
 
 #include "cli/cli.h"
+#include "cli/pretrained.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,37 +10,23 @@
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* A tokenizer of another model would give ids that this one has no embedding for, or the wrong
- * ones; a model may have more embeddings than there are tokens. */
-static bool check_tokenizer(const embedder *e, const char *dir)
-{
-    int64_t tokens = br_tokenizer_size(e->tokenizer), rows = e->bert->config.vocab_size;
-    if (tokens > rows)
-        br_raise(BR_ERROR_FORMAT,
-                 "embed: %s: the tokenizer has %" PRId64 " tokens, more than the %" PRId64
-                 " of config.json's vocab_size",
-                 dir, tokens, rows);
-    return tokens <= rows;
-}
-
 bool embedder_open(embedder *e, const char *dir, bool cased)
 {
-    br_auto_model_options options = { .class_name = "BertModel" };
     *e = (embedder){ .tokenizer = cli_open_tokenizer(dir, cased) };
-    if (e->tokenizer)
-        e->bert = br_auto_model_load(dir, &options, NULL);
-    return e->bert && check_tokenizer(e, dir);
+    e->bert = pretrained_load("embed", dir, "BertModel", e->tokenizer, NULL);
+    return e->bert != NULL;
 }
 
 void embedder_close(embedder *e)
 {
-    br_free_module(e->bert);
+    br_module_free(e->bert);
     br_tokenizer_free(e->tokenizer);
 }
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */
 
-/* [n, hidden_size]. The division by the number of tokens is left to that by the length. */
+/* Returns [n, hidden_size]. The sum over tokens is not divided by their number, because the result
+ * is divided by its norm. */
 static br_tensor *pool(br_tensor *last_hidden_state, br_tensor *attention_mask)
 {
     br_tensor *mask = br_unsqueeze(br_to(attention_mask, BR_F32), 1);
@@ -50,19 +37,19 @@ static br_tensor *pool(br_tensor *last_hidden_state, br_tensor *attention_mask)
 
 br_tensor *embedder_run(const embedder *e, const br_token_batch *batch)
 {
-    br_hf_bert_options o = { .attention_mask = batch->attention_mask,
-                             .token_type_ids = batch->type_ids };
+    br_hf_bert_options o = *BR_OPTIONS(br_hf_bert, .attention_mask = batch->attention_mask,
+                                       .token_type_ids = batch->type_ids);
     return pool(br_hf_bert_forward(e->bert, batch->ids, &o), batch->attention_mask);
 }
 
 static bool check_tokens(const embedder *e, const br_token_batch *batch)
 {
-    int64_t tokens = br_size(batch->ids, 1), most = e->bert->config.max_position_embeddings;
-    if (!br_failed() && tokens > most)
+    int64_t tokens = br_size(batch->ids, 1), max_tokens = e->bert->config.max_position_embeddings;
+    if (!br_failed() && tokens > max_tokens)
         br_raise(BR_ERROR_ARGUMENT,
-                 "embed: a text has %" PRId64 " tokens, more than the model's %" PRId64
-                 "; --max-length %" PRId64 " cuts it",
-                 tokens, most, most);
+                 "embed: a text has %" PRId64 " tokens, more than the model's limit of %" PRId64
+                 "; --max-length %" PRId64 " truncates it",
+                 tokens, max_tokens, max_tokens);
     return !br_failed();
 }
 

@@ -1,6 +1,7 @@
-/* cli/fill_mask.c - `brasa fill-mask --model DIR|--checkpoint FILE TEXT`: what a BERT would put in
- * place of [MASK]. */
+/* cli/fill_mask.c - `brasa fill-mask --model DIR|--checkpoint FILE TEXT`: a BERT's predictions for
+ * [MASK]. */
 #include "cli/cli.h"
+#include "cli/pretrained.h"
 #include "cli/scratch_bert.h"
 
 #include <inttypes.h>
@@ -11,16 +12,17 @@ static const char help[] =
     "Usage: brasa fill-mask --model DIR [OPTION]... TEXT\n"
     "       brasa fill-mask --checkpoint FILE [OPTION]... TEXT\n"
     "\n"
-    "Shows the likeliest tokens in the place of each [MASK] of a text, with their probabilities.\n"
+    "Prints the most likely tokens for each [MASK] of a text, with their probabilities.\n"
     "\n"
-    "  -m, --model DIR  a folder as the hub has a BERT: config.json, model.safetensors, and\n"
-    "                   tokenizer.json or vocab.txt\n"
+    "  -m, --model DIR  folder of a BERT as downloaded from the Hugging Face Hub: config.json,\n"
+    "                   model.safetensors, and tokenizer.json or vocab.txt\n"
     "  -c, --checkpoint FILE\n"
-    "                   of a run of `brasa train bert-scratch`; [SEP] may part two sentences\n"
-    "      --cased      with a vocab.txt: do not lower-case\n"
-    "  -k, --top-k N    so many tokens: 5\n"
-    "  -j, --json       a JSON object a line: mask, token, id, probability\n"
-    "  -h, --help       this text\n";
+    "                   checkpoint written by `brasa train bert-scratch`; [SEP] in the text may\n"
+    "                   separate two sentences\n"
+    "      --cased      do not lower-case the text (vocab.txt only)\n"
+    "  -k, --top-k N    number of tokens to print for each mask (default: 5)\n"
+    "  -j, --json       print one JSON object per line, with mask, token, id and probability\n"
+    "  -h, --help       show this help\n";
 
 typedef struct request {
     const char *model, *checkpoint;
@@ -42,13 +44,13 @@ static void show_json(int64_t mask, const char *token, int64_t id, double p)
     json_decref(text);
 }
 
-/* The tokens of a model: of a tokenizer, or words. */
+/* Source of the tokens' names: a tokenizer or a vocabulary. */
 typedef struct names {
     const br_tokenizer *tokenizer;
     const br_vocab *words;
 } names;
 
-/* The tokens in place of mask number `mask` by their logits [V]. */
+/* Prints the most likely tokens for mask number `mask`, given its logits [V]. */
 static void show(const request *r, names t, int64_t mask, br_tensor *logits)
 {
     int64_t n = br_size(logits, 0), k = r->top_k < n ? r->top_k : n;
@@ -85,19 +87,17 @@ static void fill(const request *r, br_hf_bert_pretraining *bert, const br_tokeni
 static void fill_from_model(const request *r, const char *text)
 {
     br_tokenizer *tokenizer = cli_open_tokenizer(r->model, r->cased);
-    br_auto_model_options options = { .class_name = "BertForMaskedLM" };
-    br_auto_model_report report = { 0 };
+    br_auto_model_report report;
     br_hf_bert_pretraining *bert =
-        tokenizer ? br_auto_model_load(r->model, &options, &report) : NULL;
+        pretrained_load("fill-mask", r->model, "BertForMaskedLM", tokenizer, &report);
     if (bert && report.missing > 0)
         br_raise(BR_ERROR_FORMAT,
-                 "fill-mask: %s: the model was trained without the head that "
-                 "tells masked tokens",
+                 "fill-mask: %s: the model has no weights for the masked-language-model head",
                  r->model);
     else if (bert)
         fill(r, bert, tokenizer, text);
     br_auto_model_report_clear(&report);
-    br_free_module(bert);
+    br_module_free(bert);
     br_tokenizer_free(tokenizer);
 }
 
@@ -132,8 +132,8 @@ static const struct option options[] = {
     { 0 },
 };
 
-/* Takes one option; 0, or the exit status. */
-static int take(void *of, int c)
+/* Handles one option; returns 0 or the exit status. */
+static int parse_option(void *of, int c)
 {
     request *r = of;
     switch (c) {
@@ -161,13 +161,13 @@ static int take(void *of, int c)
 int cli_fill_mask(int argc, char **argv)
 {
     request r = { .top_k = 5 };
-    int status = cli_options(argc, argv, "m:c:k:jh", options, help, take, &r);
-    if (status != CLI_GO_ON)
+    int status = cli_options(argc, argv, "m:c:k:jh", options, help, parse_option, &r);
+    if (status != CLI_CONTINUE)
         return status;
     if (!r.model == !r.checkpoint)
-        return cli_usage("fill-mask", "either --model or --checkpoint is wanted");
+        return cli_usage("fill-mask", "either --model or --checkpoint is required");
     if (argc != optind + 1)
-        return cli_usage("fill-mask", "one text is wanted");
+        return cli_usage("fill-mask", "expected one text, got %d", argc - optind);
     fill_mask(&r, argv[optind]);
     return cli_report();
 }

@@ -1,5 +1,4 @@
-/* cli/generate.c - `brasa generate --model DIR PROMPT`: how a GPT-2 goes on with a text, or what a
- * T5 makes of it. */
+/* cli/generate.c - `brasa generate --model DIR PROMPT`: generates text with a GPT-2 or a T5. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
 
@@ -10,22 +9,21 @@
 static const char help[] =
     "Usage: brasa generate --model DIR [OPTION]... PROMPT\n"
     "\n"
-    "Shows how a language model goes on with a text, or what one of an encoder and a decoder "
-    "makes\n"
-    "of it: with the likeliest token each time or, where one of the options marked * is given, "
-    "with\n"
-    "tokens that are drawn.\n"
+    "Generates text: a GPT-2 continues the prompt, a T5 writes the output for it. By default each\n"
+    "token is the most likely one (greedy decoding). Any option marked * turns on sampling.\n"
     "\n"
-    "  -m, --model DIR             a folder as the hub has a GPT-2 or a T5: config.json,\n"
-    "                              model.safetensors, and tokenizer.json, or vocab.json and\n"
-    "                              merges.txt, or spiece.model\n"
-    "  -n, --max-new-tokens N      at most so many tokens: 50\n"
-    "  -T, --temperature X       * above 1 more variety, below 1 less: 1\n"
-    "  -k, --top-k N             * one of the N likeliest tokens\n"
-    "  -p, --top-p X             * one of the likeliest whose probabilities sum to X\n"
-    "  -s, --seed N              * of the random numbers: 0\n"
-    "  -r, --repetition-penalty X  makes tokens that were there less likely: 1\n"
-    "  -h, --help                  this text\n";
+    "  -m, --model DIR             folder of a GPT-2 or T5 as downloaded from the Hugging Face\n"
+    "                              Hub: config.json, model.safetensors, and tokenizer.json, or\n"
+    "                              vocab.json and merges.txt, or spiece.model\n"
+    "  -n, --max-new-tokens N      maximum number of tokens to generate (default: 50)\n"
+    "  -T, --temperature X       * divide the logits by X; X > 1 gives more variety (default: 1)\n"
+    "  -k, --top-k N             * sample only from the N most likely tokens (default: 50)\n"
+    "  -p, --top-p X             * sample only from the most likely tokens whose probabilities\n"
+    "                              sum to X or more (default: 1)\n"
+    "  -s, --seed N              * seed of the random numbers (default: 0)\n"
+    "  -r, --repetition-penalty X  X > 1 makes tokens that occurred before less likely\n"
+    "                              (default: 1)\n"
+    "  -h, --help                  show this help\n";
 
 typedef struct request {
     const char *model;
@@ -35,18 +33,19 @@ typedef struct request {
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
-/* A text that grows as its tokens come. */
+/* The generated text so far. */
 typedef struct shown {
     const br_tokenizer *tokenizer;
     int64_t n, ids[INT16_MAX];
-    size_t length; /* of the text that is on the terminal */
+    size_t length; /* bytes already printed */
 } shown;
 
-/* The length of the text without a code point at its end of which bytes are still to come. */
-static size_t whole(const char *text)
+/* Returns the length of the text without any U+FFFD at its end, which represents a code point whose
+ * bytes are not complete yet. */
+static size_t whole(const char *text, size_t n)
 {
     static const char bad[] = "\xef\xbf\xbd";
-    size_t n = strlen(text), m = strlen(bad);
+    size_t m = strlen(bad);
     while (n >= m && memcmp(text + n - m, bad, m) == 0)
         n -= m;
     return n;
@@ -54,8 +53,9 @@ static size_t whole(const char *text)
 
 static void show(shown *s, bool end)
 {
-    char *text = br_tokenizer_decode(s->tokenizer, s->n, s->ids, true);
-    size_t n = text ? end ? strlen(text) : whole(text) : 0;
+    int64_t length;
+    char *text = br_tokenizer_decode_text(s->tokenizer, s->n, s->ids, true, &length);
+    size_t n = end ? (size_t)length : whole(text, (size_t)length);
     if (n > s->length) {
         fwrite(text + s->length, 1, n - s->length, stdout);
         fflush(stdout);
@@ -64,8 +64,8 @@ static void show(shown *s, bool end)
     br_free(text);
 }
 
-/* A model may have more embeddings than there are tokens: those stand for no text. */
-static bool take_token(void *context, br_tensor *tokens)
+/* Skips ids without a token: a model may have more embeddings than the tokenizer has tokens. */
+static bool append_token(void *context, br_tensor *tokens)
 {
     shown *s = context;
     int64_t id = br_item_i64(tokens);
@@ -77,7 +77,7 @@ static bool take_token(void *context, br_tensor *tokens)
 
 /* ---- Generating ------------------------------------------------------------------------------ */
 
-/* Shows what follows the prompt, which is that itself first. */
+/* Prints the prompt and then its continuation. */
 static void run_gpt2(void *model, const br_generate_options *o, br_tensor *ids, const char *prompt)
 {
     br_language_model lm = br_gpt2_language_model(model);
@@ -112,7 +112,7 @@ static void go_on(const request *r, const struct family *f, void *model,
     br_tensor *ids = cli_encode(tokenizer, prompt);
     if (!pretrained_ends(r->model, &o))
         return;
-    o.on_tokens = take_token;
+    o.on_tokens = append_token;
     o.context = &s;
     br_manual_seed((uint64_t)r->seed);
     f->run(model, &o, ids, prompt);
@@ -126,13 +126,13 @@ static void generate(const request *r, const char *prompt)
 {
     br_scope *scope = br_no_grad_begin();
     const struct family *f =
-        pretrained_family(r->model, families, N_FAMILIES, sizeof *families, "made to generate");
+        pretrained_family(r->model, families, N_FAMILIES, sizeof *families, "generate");
     br_tokenizer *tokenizer = f ? cli_open_tokenizer(r->model, false) : NULL;
-    br_auto_model_options options = { .class_name = f ? f->base.class_name : NULL };
-    void *model = tokenizer ? br_auto_model_load(r->model, &options, NULL) : NULL;
+    void *model =
+        f ? pretrained_load("generate", r->model, f->base.class_name, tokenizer, NULL) : NULL;
     if (model)
         go_on(r, f, model, tokenizer, prompt);
-    br_free_module(model);
+    br_module_free(model);
     br_tokenizer_free(tokenizer);
     br_scope_end(scope);
 }
@@ -151,14 +151,14 @@ static const struct option options[] = {
     { 0 },
 };
 
-static int take_number(const char *name, double low, double high, double *value)
+static int parse_number(const char *name, double low, double high, double *value)
 {
     return cli_number(optarg, low, high, value)
                ? 0
                : cli_usage("generate", "%s is '%s', must be %g .. %g", name, optarg, low, high);
 }
 
-static int take_integer(const char *name, int64_t low, int64_t high, int64_t *value)
+static int parse_integer(const char *name, int64_t low, int64_t high, int64_t *value)
 {
     return cli_integer(optarg, low, high, value)
                ? 0
@@ -166,8 +166,8 @@ static int take_integer(const char *name, int64_t low, int64_t high, int64_t *va
                            low, high);
 }
 
-/* Takes one option; 0, or the exit status. */
-static int take(void *of, int c)
+/* Handles one option; returns 0 or the exit status. */
+static int parse_option(void *of, int c)
 {
     request *r = of;
     r->o.do_sample |= c && strchr("Tkps", c);
@@ -176,17 +176,17 @@ static int take(void *of, int c)
         r->model = optarg;
         return 0;
     case 'n':
-        return take_integer("--max-new-tokens", 1, INT16_MAX, &r->o.max_new_tokens);
+        return parse_integer("--max-new-tokens", 1, INT16_MAX, &r->o.max_new_tokens);
     case 'T':
-        return take_number("--temperature", 1e-3, 1e3, &r->o.temperature);
+        return parse_number("--temperature", 1e-3, 1e3, &r->o.temperature);
     case 'k':
-        return take_integer("--top-k", 1, INT32_MAX, &r->o.top_k);
+        return parse_integer("--top-k", 1, INT32_MAX, &r->o.top_k);
     case 'p':
-        return take_number("--top-p", 1e-6, 1, &r->o.top_p);
+        return parse_number("--top-p", 1e-6, 1, &r->o.top_p);
     case 's':
-        return take_integer("--seed", 0, INT64_MAX, &r->seed);
+        return parse_integer("--seed", 0, INT64_MAX, &r->seed);
     case 'r':
-        return take_number("--repetition-penalty", 1e-3, 1e3, &r->o.repetition_penalty);
+        return parse_number("--repetition-penalty", 1e-3, 1e3, &r->o.repetition_penalty);
     default:
         return cli_bad_option("generate");
     }
@@ -194,14 +194,14 @@ static int take(void *of, int c)
 
 int cli_generate(int argc, char **argv)
 {
-    request r = { .o.max_new_tokens = 50 };
-    int status = cli_options(argc, argv, "m:n:T:k:p:s:r:h", options, help, take, &r);
-    if (status != CLI_GO_ON)
+    request r = { .o = *BR_OPTIONS(br_generate, .max_new_tokens = 50) };
+    int status = cli_options(argc, argv, "m:n:T:k:p:s:r:h", options, help, parse_option, &r);
+    if (status != CLI_CONTINUE)
         return status;
     if (!r.model)
-        return cli_usage("generate", "--model is wanted");
+        return cli_usage("generate", "--model is required");
     if (argc != optind + 1)
-        return cli_usage("generate", "one prompt is wanted");
+        return cli_usage("generate", "expected one prompt, got %d", argc - optind);
     if (!*argv[optind])
         return cli_usage("generate", "the prompt is empty");
     generate(&r, argv[optind]);

@@ -1,9 +1,9 @@
-/* cli/golden.c - checks a golden-1 file: reads its metadata, builds the model that it names, runs
- * it, and compares.
+/* cli/golden.c - checks a golden-1 file: reads its metadata, builds and runs the model that it
+ * names, and compares the results.
  *
- * Everything that is wrong becomes the thread's pending error, so that one check at the end will
- * do. */
+ * Every failure becomes the thread's pending error, so one check at the end is enough. */
 #include "cli/golden_run.h"
+#include "io/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static const golden_model *find_model(const char *name)
         for (const golden_model *model = tables[i]; model->name; model++)
             if (strcmp(model->name, name) == 0)
                 return model;
-    br_raise(BR_ERROR_ARGUMENT, "there is no model '%s' here", name);
+    br_raise(BR_ERROR_ARGUMENT, "unknown model '%s'", name);
     return NULL;
 }
 
@@ -30,22 +30,23 @@ static const char *metadata(golden_run *run, const char *key)
 {
     const char *value = br_safetensors_metadata(run->file, key);
     if (!value)
-        br_raise(BR_ERROR_FORMAT, "the file's metadata lacks '%s'", key);
+        br_raise(BR_ERROR_FORMAT, "the file's metadata has no '%s'", key);
     return value;
 }
 
-/* The JSON under a key, of the given type; an empty one where the key is not there. */
+/* Returns the JSON value of a key, which must have the given type; an empty one if there is no such
+ * key. */
 static json_t *metadata_json(golden_run *run, const char *key, json_type type)
 {
     const char *text = br_safetensors_metadata(run->file, key);
     if (!text)
         return type == JSON_OBJECT ? json_object() : json_array();
-    json_error_t error;
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    json_error_t error = { .text = "" };
+    json_t *json = br__json_parse("golden", key, text, strlen(text), &error);
     if (!json)
         br_raise(BR_ERROR_FORMAT, "metadata '%s': %s", key, error.text);
     else if (json_typeof(json) != type)
-        br_raise(BR_ERROR_FORMAT, "metadata '%s' must be JSON's %s", key,
+        br_raise(BR_ERROR_FORMAT, "metadata '%s' must be a JSON %s", key,
                  type == JSON_OBJECT ? "object" : "array");
     return json;
 }
@@ -56,12 +57,11 @@ static double metadata_number(golden_run *run, const char *key)
     char *end = NULL;
     double value = text ? strtod(text, &end) : 0;
     if (text && (end == text || *end || !(value >= 0) || isinf(value)))
-        br_raise(BR_ERROR_FORMAT, "metadata '%s' is '%s', must be a number of at least 0", key,
-                 text);
+        br_raise(BR_ERROR_FORMAT, "metadata '%s' is '%s', must be a finite number >= 0", key, text);
     return value;
 }
 
-/* The integer under a key of the metadata; false if there is none. */
+/* Gets the integer of a metadata key; returns false if there is no such key, or on error. */
 static bool metadata_integer(golden_run *run, const char *key, int64_t *value)
 {
     const char *text = br_safetensors_metadata(run->file, key);
@@ -95,7 +95,7 @@ static void read_metadata(golden_run *run)
     run->noise = metadata_json(run, "noise", JSON_ARRAY);
     run->rtol = metadata_number(run, "rtol");
     run->atol = metadata_number(run, "atol");
-    run->fresh_drawn = metadata_integer(run, "fresh_seed", &run->fresh_seed);
+    run->fresh_random = metadata_integer(run, "fresh_seed", &run->fresh_seed);
     metadata_integer(run, "ignore_index", &run->ignore_index);
     run->trajectory = br_safetensors_has(run->file, "losses");
 }
@@ -111,7 +111,7 @@ static void free_run(golden_run *run)
     br_safetensors_close(run->file);
 }
 
-/* True if the array of strings has that one. */
+/* Returns whether an array of strings contains `name`. */
 static bool listed(const json_t *array, const char *name)
 {
     size_t i;
@@ -135,7 +135,8 @@ static void note(golden_run *run, const char *name, double excess)
     }
 }
 
-/* The largest |got - want| / (atol + rtol |want|); what is equal counts 0, NaN infinity. */
+/* Returns the largest |got - want| / (atol + rtol |want|). Equal values count as 0, NaN as
+ * infinity. */
 static double largest_excess(const double *got, const double *want, int64_t n, double rtol,
                              double atol)
 {
@@ -150,7 +151,7 @@ static double largest_excess(const double *got, const double *want, int64_t n, d
     return largest;
 }
 
-/* Integers and truth values must be equal whatever the tolerance. */
+/* Integers and booleans must be equal; the tolerance applies to floating-point numbers only. */
 static void compare_within(golden_run *run, const char *name, br_tensor *got, br_tensor *want,
                            double rtol, double atol)
 {
@@ -158,7 +159,7 @@ static void compare_within(golden_run *run, const char *name, br_tensor *got, br
         return;
     char a[128], b[128];
     if (!br_same_shape(got, want) || br_dtype_of(got) != br_dtype_of(want)) {
-        br_raise(BR_ERROR_SHAPE, "%s is %s %s here, %s %s in the file", name,
+        br_raise(BR_ERROR_SHAPE, "%s is %s %s in Brasa, but %s %s in the file", name,
                  br_dtype_name(br_dtype_of(got)), br_shape_string(got, a, sizeof a),
                  br_dtype_name(br_dtype_of(want)), br_shape_string(want, b, sizeof b));
         return;
@@ -177,51 +178,52 @@ void golden_compare(golden_run *run, const char *name, br_tensor *got)
 {
     const json_t *tol = json_object_get(run->tol, name);
     if (tol && !json_is_number(tol))
-        br_raise(BR_ERROR_FORMAT, "metadata 'tol': '%s' is no number", name);
+        br_raise(BR_ERROR_FORMAT, "metadata 'tol': '%s' is not a number", name);
     compare_within(run, name, got, br_safetensors_get(run->file, name), run->rtol,
                    tol ? json_number_value(tol) : run->atol);
 }
 
-void golden_compare_drawn(golden_run *run, const char *name, br_tensor *got)
+void golden_compare_random(golden_run *run, const char *name, br_tensor *got)
 {
     char label[256];
-    snprintf(label, sizeof label, "%.200s as drawn", name);
+    snprintf(label, sizeof label, "%.200s as initialized", name);
     compare_within(run, label, got, br_safetensors_get(run->file, name), 5e-7, 5e-7);
 }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static const char *behind(const char *name, const char *prefix)
+static const char *after_prefix(const char *name, const char *prefix)
 {
     size_t n = strlen(prefix);
     return strncmp(name, prefix, n) == 0 ? name + n : NULL;
 }
 
-/* The file's tensors whose name begins with `prefix`, under what follows it; the caller frees
- * list->items. Tensors are of the innermost scope. */
+/* Lists the file's tensors whose names begin with `prefix`, without the prefix in their names. The
+ * tensors belong to the innermost scope; the caller frees list->items. */
 static bool file_tensors(golden_run *run, const char *prefix, br_named_list *list)
 {
     int64_t count = br_safetensors_count(run->file);
     *list = (br_named_list){ .items = calloc((size_t)count + 1, sizeof *list->items) };
     for (int64_t i = 0; list->items && i < count; i++) {
-        const char *name = br_safetensors_name(run->file, i), *rest = behind(name, prefix);
+        const char *name = br_safetensors_name(run->file, i), *rest = after_prefix(name, prefix);
         if (rest)
             list->items[list->count++] =
                 (br_named_tensor){ rest, br_safetensors_get(run->file, name) };
     }
     if (!list->items)
-        br_raise(BR_ERROR_MEMORY, "no memory for a list of %lld tensors", (long long)count);
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a list of %lld tensors",
+                 (long long)count);
     return !br_failed();
 }
 
-/* Compares what the constructor drew with the file's parameters. */
+/* Compares the constructor's random initial values with the file's parameters. */
 static void check_drawn(golden_run *run)
 {
     br_named_list *state = run->module ? br_state_dict(run->module) : NULL;
     for (int64_t i = 0; state && i < state->count; i++) {
         char name[256];
         snprintf(name, sizeof name, "param/%s", state->items[i].name);
-        golden_compare_drawn(run, name, state->items[i].tensor);
+        golden_compare_random(run, name, state->items[i].tensor);
     }
     br_named_list_free(state);
 }
@@ -245,7 +247,7 @@ static void build(golden_run *run)
 {
     json_t *seed = json_object_get(run->init, "manual_seed");
     if (seed && !json_is_integer(seed))
-        br_raise(BR_ERROR_FORMAT, "metadata 'init': 'manual_seed' is no integer");
+        br_raise(BR_ERROR_FORMAT, "metadata 'init': 'manual_seed' is not an integer");
     else if (seed)
         br_manual_seed((uint64_t)json_integer_value(seed));
     if (run->model->build && !br_failed())
@@ -259,7 +261,7 @@ static void build(golden_run *run)
 
 /* ---- One pass -------------------------------------------------------------------------------- */
 
-/* Runs the model on the file's inputs and gives the loss, NULL for a file without one. */
+/* Runs the model on the file's inputs and returns the loss; NULL if the file has none. */
 static br_tensor *forward(golden_run *run)
 {
     run->n_inputs = run->n_outputs = 0;
@@ -270,7 +272,7 @@ static br_tensor *forward(golden_run *run)
     char name[96];
     snprintf(name, sizeof name, "%s%d/linear.weight", run->fresh_prefix, run->n_fresh);
     if (!br_failed() && br_safetensors_has(run->file, name))
-        br_raise(BR_ERROR_STATE, "the file has '%s', but forward made only %d such layers", name,
+        br_raise(BR_ERROR_STATE, "the file has '%s', but forward created only %d such layers", name,
                  run->n_fresh);
     return br_failed() ? NULL : run->loss(run);
 }
@@ -292,20 +294,21 @@ br_tensor *golden_get_output(golden_run *run, const char *name)
 static void check_outputs(golden_run *run)
 {
     for (int64_t i = 0; i < br_safetensors_count(run->file) && !br_failed(); i++) {
-        const char *name = br_safetensors_name(run->file, i), *output = behind(name, "output/");
+        const char *name = br_safetensors_name(run->file, i),
+                   *output = after_prefix(name, "output/");
         if (output)
             golden_compare(run, name, find_output(run, output));
     }
 }
 
-/* A gradient is there on both sides or on neither. */
+/* Compares a gradient; fails if only one of PyTorch and Brasa has it. */
 static void check_gradient(golden_run *run, const char *name, br_tensor *leaf, bool expected)
 {
     br_tensor *grad = br_grad_of(leaf);
     if (grad && !expected)
-        br_raise(BR_ERROR_STATE, "%s is in `no_grad`, but has a gradient here", name);
+        br_raise(BR_ERROR_STATE, "%s is listed in 'no_grad', but has a gradient in Brasa", name);
     else if (!grad && expected)
-        br_raise(BR_ERROR_STATE, "%s has no gradient here", name);
+        br_raise(BR_ERROR_STATE, "%s has no gradient in Brasa", name);
     else if (expected)
         golden_compare(run, name, grad);
 }
@@ -322,7 +325,7 @@ static void check_gradients(golden_run *run)
                        !listed(run->no_grad, params->items[i].name));
     }
     for (int64_t i = 0; i < br_safetensors_count(run->file); i++)
-        recorded += behind(br_safetensors_name(run->file, i), "grad/") != NULL;
+        recorded += after_prefix(br_safetensors_name(run->file, i), "grad/") != NULL;
     if (!br_failed() && found != recorded)
         br_raise(BR_ERROR_FORMAT, "the file has gradients of parameters that %s does not have",
                  run->model->name);
@@ -358,19 +361,18 @@ static br_optim *make_optimizer(golden_run *run)
     const char *name = json_string_value(json_object_get(o, "name"));
     if (!run->module || !name || strcmp(name, "Adam") != 0 ||
         json_is_true(json_object_get(o, "amsgrad"))) {
-        br_raise(BR_ERROR_FORMAT, "a training file wants a model and, as optimizer, Adam without "
-                                  "amsgrad");
+        br_raise(BR_ERROR_FORMAT,
+                 "a training file must have a model, and Adam without amsgrad as the optimizer");
         return NULL;
     }
     return br_adam(run->module,
-                   &(br_adam_options){ .lr = option(o, "lr"),
-                                       .beta1 = json_number_value(json_array_get(betas, 0)),
-                                       .beta2 = json_number_value(json_array_get(betas, 1)),
-                                       .eps = option(o, "eps"),
-                                       .weight_decay = option(o, "weight_decay") });
+                   BR_OPTIONS(br_adam, .lr = option(o, "lr"),
+                              .beta1 = json_number_value(json_array_get(betas, 0)),
+                              .beta2 = json_number_value(json_array_get(betas, 1)),
+                              .eps = option(o, "eps"), .weight_decay = option(o, "weight_decay")));
 }
 
-/* One step; gives the loss before its update. */
+/* Runs one training step; returns the loss before the update. */
 static double train_step(golden_run *run, int64_t step)
 {
     br_scope *scope = br_scope_begin();
@@ -378,7 +380,7 @@ static double train_step(golden_run *run, int64_t step)
     br_optim_zero_grad(run->optim);
     br_tensor *loss = forward(run);
     if (!loss && !br_failed())
-        br_raise(BR_ERROR_FORMAT, "a training file wants a loss");
+        br_raise(BR_ERROR_FORMAT, "a training file must have a loss");
     br_backward(loss);
     br_optim_step(run->optim);
     double value = br_item(loss);
@@ -420,7 +422,7 @@ bool golden_check(const char *path, golden_result *result)
         read_metadata(&run);
     if (!br_failed())
         build(&run);
-    if (run.fresh_drawn)
+    if (run.fresh_random)
         br_manual_seed((uint64_t)run.fresh_seed);
     if (!br_failed() && run.trajectory)
         check_training(&run);

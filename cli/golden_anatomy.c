@@ -1,10 +1,10 @@
-/* cli/golden_anatomy.c - how golden files run the classes of Transformer Anatomy and, under their
- * own names, those of Transformers from Scratch. */
+/* cli/golden_anatomy.c - golden-file rows for the classes of Transformer Anatomy and, under
+ * separate names, of Transformers from Scratch. */
 #include "cli/golden.h"
 
 #include <math.h>
 
-/* The notebook's fields must be there; those that choose the intended form may be. */
+/* The notebook's fields are required; those that select the intended variant are optional. */
 static br_anatomy_config config(golden_run *run)
 {
     return (br_anatomy_config){
@@ -76,7 +76,7 @@ static void mha(golden_run *run, void *module)
                                                           golden_input(run, "mask")));
 }
 
-/* The cells that make the mask and apply it, then softmax. */
+/* Runs the cells that create and apply the mask, followed by softmax. */
 static void causal_mask(golden_run *run, void *module)
 {
     (void)module;

@@ -1,8 +1,8 @@
-/* cli/golden_architecture.c - how golden files run the classes of Transformers Architecture. */
+/* cli/golden_architecture.c - golden-file rows for the classes of Transformers Architecture. */
 #include "cli/golden.h"
 
-/* The notebook's fields must be there, num_labels for the classifier only; those that choose the
- * intended form may be. */
+/* The notebook's fields are required, num_labels only for the classifier. Those that select the
+ * intended variant are optional. */
 static br_architecture_config config(golden_run *run)
 {
     return (br_architecture_config){
@@ -165,7 +165,7 @@ static void create_mask(golden_run *run, void *module)
                                               golden_size(run, "seq_length")));
 }
 
-/* Of one sample. */
+/* Creates the masks of one sample. */
 static void dataset_masks(golden_run *run, void *module)
 {
     (void)module;

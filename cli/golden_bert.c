@@ -1,13 +1,13 @@
-/* cli/golden_bert.c - how golden files run BERT's classes, of which they hold the form as written
- * unless `config` says "as_written": false. */
+/* cli/golden_bert.c - golden-file rows for BERT's classes. They use the variant as written unless
+ * `config` has "as_written": false. */
 #include "cli/golden.h"
 
 static br_bert_config config(golden_run *run)
 {
     br_bert_config c = { .as_written = golden_option(run, "as_written", true) };
     const char *name;
-    for (int i = 0; (name = br_bert_size_name(i)); i++)
-        *br_bert_size(&c, name) = golden_size(run, name);
+    for (int i = 0; (name = br_bert_config_field_name(i)); i++)
+        *br_bert_config_field(&c, name) = golden_size(run, name);
     return c;
 }
 
@@ -15,8 +15,8 @@ static void record_fresh(golden_run *run, br_bert_mha *mha)
 {
     if (!mha)
         return;
-    mha->on_fresh = golden_fresh;
-    mha->on_fresh_context = run;
+    mha->on_new_layers = golden_fresh;
+    mha->on_new_layers_context = run;
 }
 
 /* ---- Functions ------------------------------------------------------------------------------- */

@@ -1,19 +1,17 @@
-/* cli/golden_nn.c - how golden files run the attention and Transformer modules of torch.nn. */
+/* cli/golden_nn.c - golden-file rows for the attention and Transformer modules of torch.nn. */
 #include "cli/golden.h"
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
 static void *build_attention(golden_run *run)
 {
-    br_multihead_attention_options options = {
-        .dropout = golden_number(run, "dropout"),
-        .no_bias = golden_option(run, "no_bias", false),
-        .add_bias_kv = golden_option(run, "add_bias_kv", false),
-        .add_zero_attn = golden_option(run, "add_zero_attn", false),
-        .kdim = golden_size_or(run, "kdim", 0),
-        .vdim = golden_size_or(run, "vdim", 0),
-        .batch_first = golden_option(run, "batch_first", false),
-    };
+    br_multihead_attention_options options =
+        *BR_OPTIONS(br_multihead_attention, .dropout = golden_number(run, "dropout"),
+                    .bias = !(golden_option(run, "no_bias", false)),
+                    .add_bias_kv = golden_option(run, "add_bias_kv", false),
+                    .add_zero_attn = golden_option(run, "add_zero_attn", false),
+                    .kdim = golden_size_or(run, "kdim", 0), .vdim = golden_size_or(run, "vdim", 0),
+                    .batch_first = golden_option(run, "batch_first", false));
     return br_multihead_attention_new(golden_size(run, "embed_dim"), golden_size(run, "num_heads"),
                                       &options);
 }
@@ -22,13 +20,13 @@ static void attention(golden_run *run, void *module)
 {
     br_tensor *query = golden_input(run, "query"), *key = golden_input(run, "key");
     br_tensor *value = golden_input(run, "value"), *weights = NULL;
-    bool wanted = golden_option(run, "weights", false);
+    bool needs_weights = golden_option(run, "weights", false);
     key = key ? key : query;
     br_multihead_attention_inputs inputs = {
         .key_padding_mask = golden_input(run, "key_padding_mask"),
         .attn_mask = golden_input(run, "attn_mask"),
         .is_causal = golden_option(run, "causal", false),
-        .weights = wanted ? &weights : NULL,
+        .weights = needs_weights ? &weights : NULL,
         .weights_per_head = golden_option(run, "per_head", false),
     };
     golden_output(run, "0",
@@ -40,15 +38,13 @@ static void attention(golden_run *run, void *module)
 
 static br_transformer_options layer_options(golden_run *run)
 {
-    return (br_transformer_options){
-        .dim_feedforward = golden_size(run, "dim_feedforward"),
-        .dropout = golden_number(run, "dropout"),
-        .gelu = golden_option(run, "gelu", false),
-        .layer_norm_eps = golden_number(run, "eps"),
-        .batch_first = golden_option(run, "batch_first", false),
-        .norm_first = golden_option(run, "norm_first", false),
-        .no_bias = golden_option(run, "no_bias", false),
-    };
+    return *BR_OPTIONS(br_transformer, .dim_feedforward = golden_size(run, "dim_feedforward"),
+                       .dropout = golden_number(run, "dropout"),
+                       .gelu = golden_option(run, "gelu", false),
+                       .layer_norm_eps = golden_number(run, "eps"),
+                       .batch_first = golden_option(run, "batch_first", false),
+                       .norm_first = golden_option(run, "norm_first", false),
+                       .bias = !(golden_option(run, "no_bias", false)));
 }
 
 static br_transformer_masks masks(golden_run *run)

@@ -1,4 +1,4 @@
-/* cli/golden_parts.c - what models and losses take from a golden-1 file and give back. */
+/* cli/golden_parts.c - reads a golden-1 file for the models and the losses. */
 #include "cli/golden_run.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 static void config_lacks(const char *kind, const char *name, const json_t *value)
 {
     if (value)
-        br_raise(BR_ERROR_FORMAT, "metadata 'config': '%s' is no %s", name, kind);
+        br_raise(BR_ERROR_FORMAT, "metadata 'config': '%s' is not %s", name, kind);
     else
         br_raise(BR_ERROR_FORMAT, "metadata 'config': '%s' is missing", name);
 }
@@ -18,7 +18,7 @@ int64_t golden_size(golden_run *run, const char *name)
     const json_t *value = json_object_get(run->config, name);
     if (json_is_integer(value))
         return json_integer_value(value);
-    config_lacks("integer", name, value);
+    config_lacks("an integer", name, value);
     return -1;
 }
 
@@ -31,7 +31,7 @@ double golden_number(golden_run *run, const char *name)
 {
     const json_t *value = json_object_get(run->config, name);
     if (!json_is_number(value))
-        config_lacks("number", name, value);
+        config_lacks("a number", name, value);
     return json_number_value(value);
 }
 
@@ -39,7 +39,7 @@ bool golden_option(golden_run *run, const char *name, bool otherwise)
 {
     const json_t *value = json_object_get(run->config, name);
     if (value && !json_is_boolean(value))
-        br_raise(BR_ERROR_FORMAT, "metadata 'config': '%s' is neither true nor false", name);
+        br_raise(BR_ERROR_FORMAT, "metadata 'config': '%s' must be true or false", name);
     return value ? json_is_true(value) : otherwise;
 }
 
@@ -51,7 +51,7 @@ static void keep(br_named_tensor *list, int *n, const char *name, br_tensor *t)
         list[(*n)++] = (br_named_tensor){ name, t };
 }
 
-/* The file's tensor <folder>/<name>, NULL (no error) if it has none. */
+/* Returns the file's tensor <folder>/<name>; NULL without an error if it has none. */
 static br_tensor *find(golden_run *run, const char *folder, const char *name)
 {
     char full[256];
@@ -80,12 +80,12 @@ void golden_output(golden_run *run, const char *name, br_tensor *t)
         keep(run->outputs, &run->n_outputs, name, t);
 }
 
-static void take_fresh(golden_run *run, const char *layer, const char *part, br_tensor *t)
+static void load_fresh(golden_run *run, const char *layer, const char *part, br_tensor *t)
 {
     char name[128];
     snprintf(name, sizeof name, "%s%d/%s.%s", run->fresh_prefix, run->n_fresh, layer, part);
-    if (run->fresh_drawn)
-        golden_compare_drawn(run, name, t);
+    if (run->fresh_random)
+        golden_compare_random(run, name, t);
     br_scope *scope = br_no_grad_begin();
     br_copy_(t, br_safetensors_get(run->file, name));
     br_scope_end(scope);
@@ -94,10 +94,10 @@ static void take_fresh(golden_run *run, const char *layer, const char *part, br_
 void golden_fresh(void *context, br_linear *linear, br_layer_norm *norm)
 {
     golden_run *run = context;
-    take_fresh(run, "linear", "weight", linear->weight);
-    take_fresh(run, "linear", "bias", linear->bias);
-    take_fresh(run, "layernorm", "weight", norm->weight);
-    take_fresh(run, "layernorm", "bias", norm->bias);
+    load_fresh(run, "linear", "weight", linear->weight);
+    load_fresh(run, "linear", "bias", linear->bias);
+    load_fresh(run, "layernorm", "weight", norm->weight);
+    load_fresh(run, "layernorm", "bias", norm->bias);
     run->n_fresh++;
 }
 
@@ -111,7 +111,7 @@ static br_tensor *label(golden_run *run, const char *name)
     return t;
 }
 
-/* The sum of a term for each output of `loss_of`. */
+/* Returns the sum of term() over the outputs in `loss_of`. */
 static br_tensor *sum_of(golden_run *run,
                          br_tensor *(*term)(golden_run *, const char *, br_tensor *))
 {
@@ -153,7 +153,7 @@ static br_tensor *weighted_mean(golden_run *run)
     return sum_of(run, weighted);
 }
 
-/* Over all rows of the output [..., classes]. */
+/* Cross entropy over all rows of the output [..., classes]. */
 static br_tensor *rows_cross_entropy(golden_run *run, const char *target,
                                      const br_cross_entropy_options *options)
 {
@@ -169,9 +169,8 @@ static br_tensor *cross_entropy(golden_run *run)
 
 static br_tensor *cross_entropy_ignore(golden_run *run)
 {
-    return rows_cross_entropy(
-        run, "labels",
-        &(br_cross_entropy_options){ .has_ignore_index = true, .ignore_index = run->ignore_index });
+    return rows_cross_entropy(run, "labels",
+                              BR_OPTIONS(br_cross_entropy, .ignore_index = run->ignore_index));
 }
 
 static br_tensor *bert_mlm_nsp(golden_run *run)
@@ -207,6 +206,6 @@ golden_loss golden_find_loss(const char *name)
         if (strcmp(losses[i].name, name) == 0)
             return losses[i].loss;
     if (name)
-        br_raise(BR_ERROR_FORMAT, "there is no loss '%s' here", name);
+        br_raise(BR_ERROR_FORMAT, "unknown loss '%s'", name);
     return NULL;
 }

@@ -1,4 +1,4 @@
-/* cli/golden_run.h - the state of one file's check, which the files golden*.c share. */
+/* cli/golden_run.h - the state of one file's check, shared by golden*.c. */
 #ifndef BRASA_CLI_GOLDEN_RUN_H
 #define BRASA_CLI_GOLDEN_RUN_H
 
@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-/* The loss from the outputs and the file's labels; NULL for the loss "none". */
+/* Computes the loss from the outputs and the file's labels; returns NULL for the loss "none". */
 typedef br_tensor *(*golden_loss)(golden_run *run);
-/* NULL and an error for an unknown name. */
+/* Returns the loss with that name; NULL with an error if there is none. */
 golden_loss golden_find_loss(const char *name);
 
 enum { GOLDEN_MAX_NAMES = 16 };
@@ -25,22 +25,23 @@ struct golden_run {
     br_optim *optim;
     golden_result *result;
 
-    /* What the pass that runs has taken and made. */
+    /* The inputs and outputs of the current pass. */
     br_named_tensor inputs[GOLDEN_MAX_NAMES], outputs[GOLDEN_MAX_NAMES];
     int n_inputs, n_outputs;
 
-    /* Layers that forward makes: where this pass's are recorded, and how many it made. */
+    /* Layers that forward creates: the prefix of their tensors in the file for this pass, and the
+     * number created so far. */
     char fresh_prefix[48];
     int n_fresh;
-    bool fresh_drawn; /* they are what their constructors draw from fresh_seed on */
+    bool fresh_random; /* their initial values are generated from fresh_seed */
     int64_t fresh_seed;
 };
 
-/* Compares with the file's tensor of that name, within its tolerance. */
+/* Compares with the file's tensor of that name, using its tolerance. */
 void golden_compare(golden_run *run, const char *name, br_tensor *got);
-/* The same for freshly drawn values, which agree to the last digit or so. */
-void golden_compare_drawn(golden_run *run, const char *name, br_tensor *got);
-/* NULL and an error if the model gave no such output. */
+/* Compares random initial values in the same way, with a tolerance of 5e-7. */
+void golden_compare_random(golden_run *run, const char *name, br_tensor *got);
+/* Returns NULL with an error if the model has no such output. */
 br_tensor *golden_get_output(golden_run *run, const char *name);
 
 #endif

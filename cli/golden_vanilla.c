@@ -1,9 +1,9 @@
-/* cli/golden_vanilla.c - how golden files run the classes of Vanilla Transformer. */
+/* cli/golden_vanilla.c - golden-file rows for the classes of Vanilla Transformer. */
 #include "cli/golden.h"
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
-/* The arguments of a class must be there; the options of the intended form may be. */
+/* The arguments of a class are required; the options of the intended variant are optional. */
 static br_vanilla_config attention_config(golden_run *run)
 {
     return (br_vanilla_config){

@@ -1,14 +1,14 @@
-/* cli/greedy.h - greedy decoding: the likeliest id, again and again. */
+/* cli/greedy.h - greedy decoding: appends the most likely id at each step. */
 #ifndef BRASA_CLI_GREEDY_H
 #define BRASA_CLI_GREEDY_H
 
 #include <brasa/brasa.h>
 
-/* Logits [B, T, V] for ids i64 [B, T], of which the last position counts. */
+/* Returns logits [B, T, V] for ids i64 [B, T]; only the last position is used. */
 typedef br_tensor *(*greedy_logits_fn)(void *context, br_tensor *ids);
 
-/* Ids i64 [batch, length], of the innermost scope: `first`, and then at each step the id with the
- * greatest logit, the first of equal ones. NULL on error. */
+/* Decodes greedily from the id `first`. Returns ids i64 [batch, length] in the innermost scope,
+ * NULL on error. If logits are equal, the first id is taken. */
 br_tensor *greedy_decode(greedy_logits_fn logits, void *context, int64_t batch, int64_t first,
                          int64_t length);
 

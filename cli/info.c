@@ -1,8 +1,8 @@
-/* cli/info.c - brasa info: what is in a safetensors file or checkpoint; a model's configuration is
- * shown by info_config.c.
+/* cli/info.c - `brasa info`: shows a safetensors file or checkpoint; info_config.c shows a model's
+ * configuration.
  *
- * Names and values come from the file and may hold anything: they are escaped before a terminal
- * sees them. */
+ * Names and values come from the file and may contain anything, so they are escaped before they are
+ * printed. */
 #include "cli/info.h"
 
 #include "cli/cli.h"
@@ -18,12 +18,12 @@
 static const char usage[] =
     "Usage: brasa info [--json] FILE|FOLDER\n"
     "\n"
-    "Shows the metadata and tensors of a safetensors file or checkpoint, and checks\n"
-    "the checksums if there are any. Of a FILE.json, or of config.json in a folder, it\n"
-    "shows what models take from it, and the values of keys that it lacks.\n"
+    "Shows the metadata and tensors of a safetensors file or checkpoint, and verifies its\n"
+    "checksums if it has any. For a FILE.json, or config.json in a FOLDER, it shows the model's\n"
+    "configuration and the default values of keys that the file does not have.\n"
     "\n"
     "  --json      print one JSON object\n"
-    "  -h, --help  print this\n"
+    "  -h, --help  show this help\n"
     "\n"
     "Exit status: 0, or 1 if the file cannot be read or a checksum is wrong.\n";
 
@@ -33,11 +33,11 @@ typedef struct facts {
     br_safetensors *file;
     const char *path;
     int64_t count;
-    int64_t elements, bytes; /* of all tensors: no more than the file has room for */
+    int64_t elements, bytes; /* of all tensors; bounded by the size of the file */
     const char *checksums;   /* "right", "wrong", "none" */
 } facts;
 
-/* A tensor's number of elements, which opening has found to be representable. */
+/* Returns a tensor's number of elements, which br_safetensors_open() has checked for overflow. */
 static int64_t elements_of(const br_safetensors *file, int64_t i)
 {
     const int64_t *sizes;
@@ -51,7 +51,7 @@ static int64_t elements_of(const br_safetensors *file, int64_t i)
     return product;
 }
 
-/* Opens the file and verifies it; a wrong checksum stays pending as an error. */
+/* Opens and verifies the file. A wrong checksum remains as the pending error. */
 static bool collect(facts *f, const char *path)
 {
     *f = (facts){ .path = path, .file = br_safetensors_open(path, NULL) };
@@ -68,7 +68,7 @@ static bool collect(facts *f, const char *path)
     return true;
 }
 
-/* ---- For people ------------------------------------------------------------------------------ */
+/* ---- Plain output ---------------------------------------------------------------------------- */
 
 const char *info_size(double bytes, char *text, size_t size)
 {
@@ -80,7 +80,7 @@ const char *info_size(double bytes, char *text, size_t size)
     return text;
 }
 
-/* Columns that a terminal takes for printable text. */
+/* Returns the width of a printable text in terminal columns. */
 static int width_of(const char *text)
 {
     int width = 0;
@@ -102,12 +102,12 @@ void info_padded(const char *text, int width)
 
 int info_widen(int width, const char *text)
 {
-    enum { WIDEST = 48 };
-    int wanted = width_of(text);
-    return wanted > width && wanted <= WIDEST ? wanted : width;
+    enum { MAX_WIDTH = 48 };
+    int needed = width_of(text);
+    return needed > width && needed <= MAX_WIDTH ? needed : width;
 }
 
-/* The sums are told in one word below. */
+/* Checksums are not listed: the last line summarizes them. */
 static bool is_listed(const char *key)
 {
     return strncmp(key, "brasa.xxh3", strlen("brasa.xxh3")) != 0;
@@ -119,7 +119,7 @@ void info_value(const char *value)
     char start[SHOWN + 1];
     size_t cut = strnlen(value, SHOWN);
     while (value[cut] && cut > 0 && ((unsigned char)value[cut] & 0xc0) == 0x80)
-        cut--; /* not inside a character */
+        cut--; /* do not cut inside a code point */
     memcpy(start, value, cut);
     start[cut] = 0;
     printf("%s", br__printable(start));
@@ -147,7 +147,7 @@ static void print_metadata(const br_safetensors *file)
     printf(listed ? "\n" : "");
 }
 
-/* The shape as "[2, 3]", however many dimensions there are. */
+/* Writes the shape as "[2, 3]"; abbreviates a shape of many dimensions. */
 static const char *shape_text(const br_safetensors *file, int64_t i, char *text, size_t size)
 {
     const int64_t *sizes;
@@ -165,42 +165,108 @@ static const char *shape_text(const br_safetensors *file, int64_t i, char *text,
     return text;
 }
 
-static void print_tensors(const facts *f)
+/* Returns whether tensor i belongs to the model. A checkpoint also has other tensors, such as the
+ * optimizer's state. */
+static bool is_of_model(const facts *f, int64_t i)
 {
-    int name = 4, shape = 5;
+    static const char prefix[] = "model/";
+    return strncmp(br_safetensors_name(f->file, i), prefix, sizeof prefix - 1) == 0;
+}
+
+typedef struct widths {
+    int name, shape;
+} widths;
+
+static widths measure_columns(const facts *f)
+{
+    widths w = { (int)strlen("Name"), (int)strlen("Shape") };
     char text[256];
     for (int64_t i = 0; i < f->count; i++) {
-        name = info_widen(name, br__printable(br_safetensors_name(f->file, i)));
-        shape = info_widen(shape, shape_text(f->file, i, text, sizeof text));
+        w.name = info_widen(w.name, br__printable(br_safetensors_name(f->file, i)));
+        w.shape = info_widen(w.shape, shape_text(f->file, i, text, sizeof text));
     }
+    return w;
+}
+
+static void print_heading(const char *title, widths w)
+{
+    printf("%s  %-*s  %-5s  %-*s  %14s  %14s\n", title, w.name, "Name", "Dtype", w.shape, "Shape",
+           "Elements", "Bytes");
+}
+
+static void print_tensor(const facts *f, int64_t i, widths w)
+{
+    char text[256];
+    printf("  ");
+    info_padded(br__printable(br_safetensors_name(f->file, i)), w.name);
+    printf("  %-5s  ", br_safetensors_dtype(f->file, i));
+    info_padded(shape_text(f->file, i, text, sizeof text), w.shape);
+    printf("  %14" PRId64 "  %14zu\n", elements_of(f->file, i), br_safetensors_bytes(f->file, i));
+}
+
+static void print_tensors(const facts *f)
+{
+    widths w = measure_columns(f);
     if (f->count > 0)
-        printf("  %-*s  %-5s  %-*s  %14s  %14s\n", name, "Name", "Dtype", shape, "Shape",
-               "Elements", "Bytes");
-    for (int64_t i = 0; i < f->count; i++) {
-        printf("  ");
-        info_padded(br__printable(br_safetensors_name(f->file, i)), name);
-        printf("  %-5s  ", br_safetensors_dtype(f->file, i));
-        info_padded(shape_text(f->file, i, text, sizeof text), shape);
-        printf("  %14" PRId64 "  %14zu\n", elements_of(f->file, i),
-               br_safetensors_bytes(f->file, i));
-    }
+        print_heading("", w);
+    for (int64_t i = 0; i < f->count; i++)
+        print_tensor(f, i, w);
     printf(f->count > 0 ? "\n" : "");
+}
+
+/* Prints the tensors of the model, or all others, and their totals. */
+static void print_part(const facts *f, bool of_model, const char *title)
+{
+    widths w = measure_columns(f);
+    int64_t count = 0, elements = 0;
+    double bytes = 0;
+    char size[32];
+    for (int64_t i = 0; i < f->count; i++) {
+        if (is_of_model(f, i) != of_model)
+            continue;
+        if (count++ == 0)
+            print_heading(title, w);
+        print_tensor(f, i, w);
+        elements += elements_of(f->file, i);
+        bytes += (double)br_safetensors_bytes(f->file, i);
+    }
+    if (count > 0)
+        printf("  %" PRId64 " tensor%s, %" PRId64 " elements, %s\n\n", count, count == 1 ? "" : "s",
+               elements, info_size(bytes, size, sizeof size));
+}
+
+/* Prints "checkpoint of bert-scratch, step 80", or the parts of it that the file has. */
+static void print_kind(const br_safetensors *file)
+{
+    const char *recipe = br_safetensors_metadata(file, "recipe");
+    const char *step = br_safetensors_metadata(file, "brasa.step");
+    printf("checkpoint%s%s", recipe ? " of " : "", recipe ? br__printable(recipe) : "");
+    printf("%s%s", step ? ", step " : "", step ? br__printable(step) : "");
 }
 
 static void print_facts(const facts *f)
 {
     char size[32];
-    const char *version = br_safetensors_metadata(f->file, "brasa.checkpoint");
-    printf("%s: %s, %s\n\n", br__printable(f->path), version ? "checkpoint" : "safetensors",
-           info_size((double)f->file->bytes, size, sizeof size));
+    bool checkpoint = br_safetensors_metadata(f->file, "brasa.checkpoint") != NULL;
+    printf("%s: ", br__printable(f->path));
+    if (checkpoint)
+        print_kind(f->file);
+    else
+        printf("safetensors");
+    printf(", %s\n\n", info_size((double)f->file->bytes, size, sizeof size));
+    if (checkpoint) {
+        print_part(f, true, "Model\n");
+        print_part(f, false, "Optimizer and other state\n");
+    }
     print_metadata(f->file);
-    print_tensors(f);
+    if (!checkpoint)
+        print_tensors(f);
     printf("%" PRId64 " tensor%s, %" PRId64 " elements, %s; checksums: %s\n", f->count,
            f->count == 1 ? "" : "s", f->elements, info_size((double)f->bytes, size, sizeof size),
            f->checksums);
 }
 
-/* ---- For programs ---------------------------------------------------------------------------- */
+/* ---- JSON output ----------------------------------------------------------------------------- */
 
 static json_t *tensor_object(const br_safetensors *file, int64_t i)
 {
@@ -242,7 +308,7 @@ static void print_json(const facts *f)
 {
     json_t *object = facts_object(f);
     if (!object || json_dumpf(object, stdout, JSON_COMPACT) != 0)
-        br_raise(BR_ERROR_MEMORY, "info: the JSON object cannot be made");
+        br_raise(BR_ERROR_MEMORY, "info: cannot write the JSON object");
     printf("\n");
     json_decref(object);
 }
@@ -261,7 +327,7 @@ static void info_tensors(const char *path, bool json)
     br_safetensors_close(f.file);
 }
 
-/* A folder, or a file with JSON's name. */
+/* Returns whether the path is a folder or ends in .json. */
 static bool is_config(const char *path)
 {
     struct stat st;
@@ -270,7 +336,7 @@ static bool is_config(const char *path)
            (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-static int take(void *json, int c)
+static int parse_option(void *json, int c)
 {
     if (c != 'j')
         return cli_bad_option("info");
@@ -286,11 +352,11 @@ int cli_info(int argc, char **argv)
         { 0 },
     };
     bool json = false;
-    int status = cli_options(argc, argv, "h", options, usage, take, &json);
-    if (status != CLI_GO_ON)
+    int status = cli_options(argc, argv, "h", options, usage, parse_option, &json);
+    if (status != CLI_CONTINUE)
         return status;
     if (optind + 1 != argc)
-        return cli_usage("info", "one file or folder is wanted, there are %d", argc - optind);
+        return cli_usage("info", "expected one file or folder, got %d", argc - optind);
     if (is_config(argv[optind]))
         info_config(argv[optind], json);
     else

@@ -1,4 +1,4 @@
-/* cli/info.h - what the parts of `brasa info` share. */
+/* cli/info.h - functions shared by the parts of `brasa info`. */
 #ifndef BRASA_CLI_INFO_H
 #define BRASA_CLI_INFO_H
 
@@ -6,18 +6,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Shows the config.json at `path` or in that folder; an error stays pending. */
+/* Prints the configuration file `path`, or config.json in that folder. Leaves an error pending on
+ * failure. */
 void info_config(const char *path, bool json);
 
-/* "1.5 KiB", in `text`. */
+/* Writes a size such as "1.5 KiB" to `text` and returns it. */
 const char *info_size(double bytes, char *text, size_t size);
-/* Prints the text and spaces up to `width` columns. */
+/* Prints the text padded with spaces to `width` columns. */
 void info_padded(const char *text, int width);
-/* A column's width when it has the text, too; a few long ones do not widen it. */
+/* Returns the column width that also fits `text`; `width` if the text is wider than 48. */
 int info_widen(int width, const char *text);
-/* Prints a value's first bytes, and how many there are if that is not all. */
+/* Prints a value; a long one is truncated and followed by its size in bytes. */
 void info_value(const char *value);
-/* Escaped if it is not UTF-8, as a path may be, or a message that was cut. */
+/* Returns a JSON string. A text that is not UTF-8, such as a path or a truncated message, is
+ * escaped. */
 json_t *info_text_object(const char *text);
 
 #endif

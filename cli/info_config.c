@@ -1,5 +1,5 @@
-/* cli/info_config.c - brasa info of a model's configuration: the file's keys, and those that have
- * values by default. */
+/* cli/info_config.c - `brasa info` for a model's configuration: the keys of the file, and the keys
+ * with default values. */
 #include "cli/info.h"
 #include "io/io_internal.h"
 #include "models/auto_config_internal.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- For people ------------------------------------------------------------------------------ */
+/* ---- Plain output ---------------------------------------------------------------------------- */
 
 static int width_of_keys(json_t *object, int width)
 {
@@ -20,7 +20,7 @@ static int width_of_keys(json_t *object, int width)
     return width;
 }
 
-/* The members, one a line. Numbers are as short as people write them. */
+/* Prints the members, one per line. With 15 digits, 0.1 is printed as 0.1. */
 static void print_members(json_t *object, int width)
 {
     const char *key;
@@ -29,7 +29,7 @@ static void print_members(json_t *object, int width)
     {
         char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
         if (!text) {
-            br_raise(BR_ERROR_MEMORY, "info: no memory to show the values");
+            br_raise(BR_ERROR_MEMORY, "info: cannot allocate memory for the values");
             return;
         }
         printf("  ");
@@ -54,7 +54,7 @@ static void print_config(const br_auto_config *config)
     print_members(config->defaults, width);
 }
 
-/* ---- For programs ---------------------------------------------------------------------------- */
+/* ---- JSON output ----------------------------------------------------------------------------- */
 
 static void print_json(const br_auto_config *config)
 {
@@ -63,7 +63,7 @@ static void print_json(const br_auto_config *config)
                   (json_int_t)config->bytes, "model_type", br_auto_config_model_type(config),
                   "config", config->file, "defaults", config->defaults);
     if (!object || json_dumpf(object, stdout, JSON_COMPACT) != 0)
-        br_raise(BR_ERROR_MEMORY, "info: the JSON object cannot be made");
+        br_raise(BR_ERROR_MEMORY, "info: cannot write the JSON object");
     printf("\n");
     json_decref(object);
 }

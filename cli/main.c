@@ -8,15 +8,15 @@ static const struct {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "train", "train a model by a recipe", cli_train },
-    { "check", "compare models with files recorded from PyTorch", cli_check },
+    { "train", "train a model with one of the recipes", cli_train },
+    { "check", "compare models and operations with results recorded from PyTorch", cli_check },
     { "bench", "time operations and models on this machine", cli_bench },
-    { "info", "show what a safetensors file, checkpoint or config.json holds", cli_info },
+    { "info", "show the contents of a safetensors file, checkpoint or config.json", cli_info },
     { "tokenize", "show the tokens of a text", cli_tokenize },
-    { "embed", "embed sentences, and tell how near they are to each other", cli_embed },
-    { "attention", "write a page that shows what a model attends to", cli_attention },
-    { "generate", "go on with a text by a pretrained GPT-2", cli_generate },
-    { "fill-mask", "tell masked words by a pretrained BERT", cli_fill_mask },
+    { "embed", "compute sentence embeddings and their cosine similarities", cli_embed },
+    { "attention", "write an HTML page with views of a model's attention", cli_attention },
+    { "generate", "generate text with a pretrained GPT-2 or T5", cli_generate },
+    { "fill-mask", "predict masked words with a BERT", cli_fill_mask },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -25,18 +25,38 @@ static int help(FILE *stream)
     fprintf(stream, "Usage: brasa COMMAND [ARGUMENT]...\n\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
-    fprintf(stream, "\n'brasa COMMAND --help' tells more; 'brasa --version' prints the version.\n");
+    fprintf(stream, "\n'brasa help COMMAND' or 'brasa COMMAND --help' shows the options of a "
+                    "command.\n'brasa --version' prints the version.\n");
     return 0;
 }
 
-/* What the program wrote may not have arrived: on a full disk, say. */
+/* Fails if the output could not be written, for example to a full disk. */
 static int finish(int status)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "brasa: the output cannot be written\n");
+        fprintf(stderr, "brasa: cannot write to standard output\n");
         return EXIT_FAILURE;
     }
     return status;
+}
+
+/* Runs the command. Sets argv[0] so that messages of getopt_long() also begin with
+ * "brasa COMMAND: ". */
+static int run(size_t command, int argc, char **argv)
+{
+    char name[32];
+    snprintf(name, sizeof name, "brasa %s", commands[command].name);
+    argv[0] = name;
+    cli_command = commands[command].name;
+    return finish(commands[command].run(argc, argv));
+}
+
+static int unknown(const char *name)
+{
+    char names[256] = "";
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        cli_list(names, sizeof names, commands[i].name);
+    return cli_usage("", "unknown command '%s', must be one of %s", name, names);
 }
 
 int main(int argc, char **argv)
@@ -45,15 +65,22 @@ int main(int argc, char **argv)
         help(stderr);
         return CLI_USAGE;
     }
-    const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+    char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+        (strcmp(name, "help") == 0 && argc == 2))
         return finish(help(stdout));
     if (strcmp(name, "--version") == 0) {
         printf("brasa %s\n", br_version());
         return finish(0);
     }
+    /* `brasa help COMMAND` is the same as `brasa COMMAND --help`. */
+    bool help_requested = strcmp(name, "help") == 0;
+    if (help_requested)
+        name = argv[2];
+    char *help_words[] = { NULL, "--help", argc > 3 ? argv[3] : NULL, NULL };
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(name, commands[i].name) == 0)
-            return finish(commands[i].run(argc - 1, argv + 1));
-    return cli_usage("", "there is no command '%s'", name);
+            return help_requested ? run(i, argc > 3 ? 3 : 2, help_words)
+                                  : run(i, argc - 1, argv + 1);
+    return unknown(name);
 }

@@ -1,11 +1,14 @@
 /* cli/pretrained.c - see pretrained.h. */
 #include "cli/pretrained.h"
 
+#include "tensor/tensor_internal.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 const void *pretrained_family(const char *dir, const void *families, int n, size_t size,
-                              const char *what)
+                              const char *command)
 {
     br_auto_config *config = br_auto_config_load(dir);
     const char *type = config ? br_auto_config_model_type(config) : NULL;
@@ -16,10 +19,54 @@ const void *pretrained_family(const char *dir, const void *families, int n, size
             found = family;
     }
     if (config && !found)
-        br_raise(BR_ERROR_ARGUMENT, "%s: a model of type %s cannot be %s",
-                 br_auto_config_path(config), type ? type : "(none)", what);
+        br_raise(BR_ERROR_ARGUMENT, "%s: 'brasa %s' does not support models of type %s",
+                 br_auto_config_path(config), command, type ? type : "(none)");
     br_auto_config_free(config);
     return found;
+}
+
+/* Rejects a tokenizer with more tokens than the model has embeddings, because it belongs to another
+ * model. A model may have more embeddings than the tokenizer has tokens. */
+static bool check_tokenizer(const char *command, const char *dir, const br_tokenizer *tokenizer)
+{
+    br_auto_config *config = br_auto_config_load(dir);
+    int64_t tokens = br_tokenizer_size(tokenizer);
+    int64_t rows = config ? br_auto_config_size(config, "vocab_size") : 0;
+    if (!br_failed() && tokens > rows)
+        br_raise(BR_ERROR_FORMAT,
+                 "%s: %s: the tokenizer has %" PRId64
+                 " tokens, but config.json's vocab_size is only %" PRId64,
+                 command, dir, tokens, rows);
+    br_auto_config_free(config);
+    return !br_failed();
+}
+
+static void warn(const char *dir, const br_auto_model_report *report)
+{
+    if (report->unknown > 0)
+        fprintf(stderr,
+                "brasa: warning: %s/config.json: results may differ from those of transformers, "
+                "because these keys are unknown: %s\n",
+                dir, br__printable(report->unknown_names));
+    if (report->untied > 0)
+        fprintf(stderr,
+                "brasa: warning: %s: config.json ties weights that have different values in the "
+                "files; both values are kept: %s\n",
+                dir, br__printable(report->untied_names));
+}
+
+void *pretrained_load(const char *command, const char *dir, const char *class_name,
+                      const br_tokenizer *tokenizer, br_auto_model_report *report)
+{
+    br_auto_model_report own = { 0 }, *r = report ? report : &own;
+    *r = (br_auto_model_report){ 0 };
+    if (br_failed() || (tokenizer && !check_tokenizer(command, dir, tokenizer)))
+        return NULL;
+    void *model = br_auto_model_load(dir, BR_OPTIONS(br_auto_model, .class_name = class_name), r);
+    if (model)
+        warn(dir, r);
+    br_auto_model_report_clear(&own);
+    return model;
 }
 
 bool pretrained_ends(const char *dir, br_generate_options *o)
@@ -31,7 +78,7 @@ bool pretrained_ends(const char *dir, br_generate_options *o)
     for (int64_t i = 0; ids && i < n; i++)
         ids[i] = br_auto_config_list_integer(config, "eos_token_id", i);
     if (n > 0 && !ids)
-        br_raise(BR_ERROR_MEMORY, "no memory for eos_token_id");
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for eos_token_id");
     br_auto_config_free(config);
     o->eos_token_ids = ids;
     o->n_eos = n > 0 ? n : 0;

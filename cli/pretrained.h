@@ -1,20 +1,26 @@
-/* cli/pretrained.h - what commands ask of a pretrained model's folder besides its weights. */
+/* cli/pretrained.h - loads pretrained models for the commands. */
 #ifndef BRASA_CLI_PRETRAINED_H
 #define BRASA_CLI_PRETRAINED_H
 
 #include <brasa/brasa.h>
 
-/* A kind of model that a command can work with; the command's own struct begins with it. */
+/* A kind of model that a command supports; the command's own struct begins with it. */
 typedef struct model_family {
     const char *model_type; /* of config.json */
-    const char *class_name; /* what is loaded */
+    const char *class_name; /* class to load */
 } model_family;
 
-/* The folder's of n families, each a struct of `size` bytes; NULL and an error, which says
- * that they cannot be `what`. */
+/* Returns the family of the folder's model among n families, each a struct of `size` bytes. Returns
+ * NULL with an error that names `command` if the model belongs to none of them. */
 const void *pretrained_family(const char *dir, const void *families, int n, size_t size,
-                              const char *what);
-/* Sets what ends a text by the configuration; eos_token_ids is memory to free(). */
+                              const char *command);
+/* Loads the folder's model as the named class. Returns NULL with an error if loading fails, or if
+ * the tokenizer (may be NULL) has more tokens than the model's vocabulary. Warns on stderr if the
+ * results may differ from those of transformers. `report` may be NULL; otherwise the caller frees
+ * it with br_auto_model_report_clear(). */
+void *pretrained_load(const char *command, const char *dir, const char *class_name,
+                      const br_tokenizer *tokenizer, br_auto_model_report *report);
+/* Sets o's end-of-text ids from the configuration. The caller frees eos_token_ids. */
 bool pretrained_ends(const char *dir, br_generate_options *o);
 
 #endif

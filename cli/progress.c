@@ -1,4 +1,4 @@
-/* cli/progress.c - the bar, and the plain lines. */
+/* cli/progress.c - the progress bar, and plain lines if stderr is not a terminal. */
 #include "cli/progress.h"
 
 #include "cli/cli.h"
@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR = 24, LINES = 20 }; /* cells of the bar; plain lines of a whole run */
+enum { BAR = 24, LINES = 20 }; /* cells of the bar; approximate number of plain lines in a run */
 
 progress progress_begin(int64_t first, int64_t total)
 {
@@ -20,7 +20,7 @@ progress progress_begin(int64_t first, int64_t total)
     };
 }
 
-/* "1:05:09", "5:09" */
+/* Writes the time as "1:05:09" or "5:09". */
 static const char *clock_text(double seconds, char *text, size_t size)
 {
     int64_t s = (int64_t)(seconds + 0.5), h = s / 3600, m = s / 60 % 60;
@@ -44,9 +44,9 @@ static void draw(progress *p, int64_t step, const char *line)
     for (int i = 0; i < BAR; i++)
         bar[i] = i < filled ? '#' : '.';
     bar[BAR] = 0;
-    int room = columns() - BAR - 4; /* a line that wraps could not be drawn over */
-    fprintf(stderr, "\r[%s] %.*s\033[K", bar, room > 0 ? room : 0, line);
-    p->drawn = true;
+    int width = columns() - BAR - 4; /* a line that wraps could not be overwritten */
+    fprintf(stderr, "\r[%s] %.*s\033[K", bar, width > 0 ? width : 0, line);
+    p->shown = true;
 }
 
 void progress_update(progress *p, int64_t step, const char *text)
@@ -69,7 +69,7 @@ void progress_update(progress *p, int64_t step, const char *text)
 
 void progress_end(progress *p)
 {
-    if (p->drawn)
+    if (p->shown)
         fputc('\n', stderr);
-    p->drawn = false;
+    p->shown = false;
 }

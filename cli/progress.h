@@ -1,5 +1,5 @@
-/* cli/progress.h - how far a training run is: a bar that is drawn over on a terminal, a plain line
- * every so often elsewhere. Goes to stderr. */
+/* cli/progress.h - shows the progress of a long computation on stderr: a bar on a terminal,
+ * otherwise a plain line every few steps. */
 #ifndef BRASA_CLI_PROGRESS_H
 #define BRASA_CLI_PROGRESS_H
 
@@ -7,15 +7,15 @@
 #include <stdint.h>
 
 typedef struct progress {
-    int64_t first, total; /* steps done before, and at the end */
+    int64_t first, total; /* number of steps done at the start and at the end */
     double started;
-    bool terminal, drawn;
+    bool terminal, shown;
 } progress;
 
 progress progress_begin(int64_t first, int64_t total);
-/* `step` steps are done; `text` tells of the last one. */
+/* Reports that `step` steps are done; `text` describes the last one. */
 void progress_update(progress *p, int64_t step, const char *text);
-/* Leaves the bar as it is and goes to the next line. */
+/* Ends the bar's line, if a bar was drawn. */
 void progress_end(progress *p);
 
 #endif

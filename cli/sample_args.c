@@ -1,18 +1,18 @@
-/* cli/sample_args.c - signatures, and the reading of arguments by them. */
+/* cli/sample_args.c - parses signatures and reads arguments according to them. */
 #include "cli/sample_args.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One parameter of a signature: pieces of its text. */
+/* One parameter of a signature: parts of its text. */
 typedef struct parameter {
-    br_text type, name, otherwise; /* otherwise.data is NULL: there is no default */
+    br_text type, name, otherwise; /* otherwise: the default; its data is NULL if there is none */
 } parameter;
 
 typedef struct binding {
     sample_tensor make;
     void *context;
-    sample_misfit *misfit;
+    sample_mismatch *mismatch;
 } binding;
 
 #define PIECE(text) (int)(text).length, (text).data
@@ -22,9 +22,9 @@ static bool is(br_text text, const char *word)
     return (size_t)text.length == strlen(word) && memcmp(text.data, word, strlen(word)) == 0;
 }
 
-static bool misfit(binding *b, const parameter *p, const char *what)
+static bool mismatch(binding *b, const parameter *p, const char *what)
 {
-    snprintf(b->misfit->reason, sizeof b->misfit->reason, "%.*s %s", PIECE(p->name), what);
+    snprintf(b->mismatch->reason, sizeof b->mismatch->reason, "%.*s %s", PIECE(p->name), what);
     return false;
 }
 
@@ -35,7 +35,7 @@ static br_text piece(const char *begin, const char *end)
     return (br_text){ begin, end - begin };
 }
 
-/* The next parameter; *at goes behind it. False at the end. */
+/* Gets the next parameter and moves *at past it; returns false at the end. */
 static bool next_parameter(const char **at, parameter *p)
 {
     if (!**at)
@@ -51,7 +51,7 @@ static bool next_parameter(const char **at, parameter *p)
     return true;
 }
 
-/* A default as it would stand in a record; NULL if memory fails. */
+/* Returns a default as a JSON value, as it would be recorded; NULL if memory runs out. */
 static json_t *default_value(br_text text)
 {
     if (is(text, "None"))
@@ -66,7 +66,7 @@ static json_t *default_value(br_text text)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* JSON has no infinities and no NaN: they are {"float": "-inf"}. */
+/* JSON has neither infinities nor NaN, so records contain, for example, {"float": "-inf"}. */
 static bool read_number(const json_t *value, double *number)
 {
     const char *text = json_string_value(json_object_get(value, "float"));
@@ -117,7 +117,7 @@ static bool read_tensors(binding *b, const json_t *value, sample_arg *out)
     return true;
 }
 
-/* One index for each of the first dimensions: a tensor, or x[:], which is NULL. */
+/* Reads one index for each of the first dimensions: a tensor, or NULL for a full slice (`:`). */
 static bool read_indices(binding *b, const json_t *value, sample_arg *out)
 {
     bool one = json_is_object(value);
@@ -146,7 +146,7 @@ static bool read_dtype(const json_t *value, br_dtype *dtype)
     return false;
 }
 
-/* The number of the word, or of the value as JSON spells it, among those in braces. */
+/* Gets the index of a word, or of a value in JSON's notation, among the words in braces. */
 static bool read_choice(br_text words, const json_t *value, int64_t *number)
 {
     const char *word = json_string_value(value);
@@ -173,7 +173,7 @@ static bool is_default(br_text text, const json_t *value)
     return equal;
 }
 
-/* The value as the parameter's type says. */
+/* Reads the value as the parameter's type. */
 static bool read_typed(binding *b, const parameter *p, const json_t *value, sample_arg *out)
 {
     br_text type = p->type;
@@ -204,7 +204,7 @@ static bool read_typed(binding *b, const parameter *p, const json_t *value, samp
     return *type.data == '{' && read_choice(type, value, &out->integer);
 }
 
-/* What a value that no type takes looks like in a message. */
+/* Describes a value that does not match the type, for a message. */
 static const char *described(const json_t *value, const br_tensor *tensor, char *buffer,
                              size_t size)
 {
@@ -234,15 +234,16 @@ static bool read_value(binding *b, const parameter *p, const json_t *value, samp
     out->given = !absent;
     if (!only && read_typed(b, p, value, out))
         return true;
-    snprintf(text, sizeof text, "is %s, offered is %.*s",
+    snprintf(text, sizeof text, "is %s, expected %.*s",
              described(value, out->tensor, what, sizeof what),
              PIECE(only ? p->otherwise : p->type));
-    return misfit(b, p, text);
+    return mismatch(b, p, text);
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* Sizes that stand in a row at the end, as in x.reshape(2, 3): they become one list. */
+/* Returns the positional arguments from number i on as one list, as in x.reshape(2, 3); NULL if
+ * there is only one, or if the parameter is not a list of integers. */
 static json_t *rest_as_list(const parameter *p, const json_t *args, size_t i)
 {
     size_t n = json_array_size(args);
@@ -259,14 +260,14 @@ static bool read_argument(binding *b, const parameter *p, const json_t *given, s
     if (given && !(json_is_null(given) && p->otherwise.data))
         return read_value(b, p, given, out);
     if (!p->otherwise.data)
-        return misfit(b, p, "is missing");
+        return mismatch(b, p, "is missing");
     json_t *value = default_value(p->otherwise);
     bool good = read_value(b, p, value, out);
     json_decref(value);
     return good;
 }
 
-/* Names that no parameter has. */
+/* Checks that every keyword argument is a parameter of the signature. */
 static bool no_others(binding *b, const char *signature, const json_t *kwargs)
 {
     const char *key;
@@ -278,14 +279,15 @@ static bool no_others(binding *b, const char *signature, const json_t *kwargs)
         for (const char *at = signature; !found && next_parameter(&at, &p);)
             found = is(p.name, key);
         if (!found) {
-            snprintf(b->misfit->reason, sizeof b->misfit->reason, "%.60s is not offered", key);
+            snprintf(b->mismatch->reason, sizeof b->mismatch->reason, "%.60s is not supported",
+                     key);
             return false;
         }
     }
     return true;
 }
 
-/* Reads parameters until one does not fit; gives how many values in a row they took. */
+/* Reads parameters until one does not fit. *taken is the number of positional arguments used. */
 static bool read_all(binding *b, const char *signature, const json_t *args, const json_t *kwargs,
                      sample_arg *out, size_t *taken)
 {
@@ -297,7 +299,7 @@ static bool read_all(binding *b, const char *signature, const json_t *args, cons
         snprintf(name, sizeof name, "%.*s", PIECE(p.name));
         json_t *rest = *at ? NULL : rest_as_list(&p, args, i);
         const json_t *given = i < n ? json_array_get(args, i) : json_object_get(kwargs, name);
-        b->misfit->position = (int)i;
+        b->mismatch->position = (int)i;
         good = i < SAMPLE_ARGS && read_argument(b, &p, rest ? rest : given, &out[i]);
         if (rest)
             n = i + 1;
@@ -308,16 +310,16 @@ static bool read_all(binding *b, const char *signature, const json_t *args, cons
 }
 
 bool sample_bind(const char *signature, const json_t *args, const json_t *kwargs,
-                 sample_tensor make, void *context, sample_arg *out, sample_misfit *why)
+                 sample_tensor make, void *context, sample_arg *out, sample_mismatch *why)
 {
     binding b = { make, context, why };
     size_t n = json_array_size(args), taken;
-    *why = (sample_misfit){ 0 };
+    *why = (sample_mismatch){ 0 };
     memset(out, 0, SAMPLE_ARGS * sizeof *out);
     if (!read_all(&b, signature, args, kwargs, out, &taken))
         return false;
     if (n > taken) {
-        snprintf(why->reason, sizeof why->reason, "%zu arguments in a row are not offered", n);
+        snprintf(why->reason, sizeof why->reason, "%zu positional arguments are not supported", n);
         return false;
     }
     return no_others(&b, signature, kwargs);

@@ -1,7 +1,8 @@
-/* cli/samples.c - makes the recorded calls of an operation again and compares. */
+/* cli/samples.c - repeats the recorded calls of an operation and compares the results. */
 #include "cli/samples.h"
 
 #include "cli/sample_ops.h"
+#include "io/json.h"
 #include "tensor/tensor_internal.h"
 
 #include <math.h>
@@ -15,16 +16,16 @@ typedef struct run {
     br_safetensors *file;
     json_t *report;
     const json_t *sample;
-    bool rearranged;      /* inputs lie in memory in another way than recorded */
-    const char *form;     /* "" or what else is not as recorded */
-    size_t number;        /* of the sample */
-    unsigned dtypes;      /* a bit for each that a tensor among the inputs has */
-    char what[96], *text; /* what is compared, and what was wrong with it: "" for nothing */
+    bool rearranged;      /* inputs have a different memory layout than recorded */
+    const char *form;     /* how the call differs from the recorded one; "" if it does not */
+    size_t number;        /* index of the sample */
+    unsigned dtypes;      /* bit mask of the input tensors' dtypes */
+    char what[96], *text; /* what is compared; the first difference, "" for none */
     size_t size;
     double excess;
     int n_leaves, n_outputs;
     br_tensor *leaves[MAX_LEAVES], *outputs[SAMPLE_OUTPUTS];
-    const json_t *recorded[MAX_LEAVES]; /* of the leaves */
+    const json_t *recorded[MAX_LEAVES]; /* the records of the leaves */
 } run;
 
 static void wrong(run *r, const char *format, ...) BR_PRINTF(2, 3);
@@ -40,7 +41,7 @@ static void wrong(run *r, const char *format, ...)
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
-/* t's elements with the given strides, those that were recorded. */
+/* Returns t's elements in a tensor with the recorded strides. */
 static br_tensor *with_strides(br_tensor *t, const json_t *strides)
 {
     int64_t steps[BR_MAX_DIMS], span = 1;
@@ -56,7 +57,8 @@ static br_tensor *with_strides(br_tensor *t, const json_t *strides)
         return NULL;
     br_tensor *view = br__view_of(memory, n, br_sizes(t), steps, memory->data);
     br_tensor *x = br_contiguous(t);
-    /* Elements may be one in memory, which br_copy_() refuses; they are equal then. */
+    /* Copies each element, because br_copy_() rejects a tensor in which several elements share an
+     * address. Such elements are equal. */
     size_t bytes = br_dtype_size(br_dtype_of(t));
     for (int64_t i = 0; x && view && i < br_numel(x); i++) {
         int64_t at = 0, rest = i;
@@ -69,7 +71,7 @@ static br_tensor *with_strides(br_tensor *t, const json_t *strides)
     return view;
 }
 
-/* The same elements, last dimension first, every other one in memory. */
+/* Returns the same elements in a different layout: reversed dimensions and a stride of two. */
 static br_tensor *rearranged(br_tensor *t)
 {
     int64_t reversed[BR_MAX_DIMS];
@@ -95,7 +97,7 @@ static br_tensor *make_input(void *context, const json_t *value)
     if (!json_object_get(value, "grad"))
         return t;
     if (r->n_leaves == MAX_LEAVES) {
-        br_raise(BR_ERROR_FORMAT, "more than %d inputs want gradients", MAX_LEAVES);
+        br_raise(BR_ERROR_FORMAT, "more than %d inputs require gradients", MAX_LEAVES);
         return NULL;
     }
     r->recorded[r->n_leaves] = value;
@@ -104,7 +106,8 @@ static br_tensor *make_input(void *context, const json_t *value)
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
-/* The largest |got - want| / (atol + rtol |want|); equal numbers and two NaN count 0. */
+/* Returns the largest |got - want| / (atol + rtol |want|). Equal numbers, and two NaNs, count as
+ * 0. */
 static double largest_excess(const br_tensor *got, const br_tensor *want, double rtol, double atol)
 {
     double largest = 0;
@@ -130,7 +133,7 @@ static bool same_kind(run *r, const br_tensor *got, const br_tensor *want)
     return false;
 }
 
-/* Compares with {"tensor", "rtol", "atol"}; what is not there, on either side, is zeros. */
+/* Compares with {"tensor", "rtol", "atol"}; a missing tensor on either side counts as zeros. */
 static void compare(run *r, br_tensor *got, const json_t *expected)
 {
     br_scope *scope = br_no_grad_begin();
@@ -163,14 +166,14 @@ static void compare_outputs(run *r)
     for (int i = 0; i < n && i < r->n_outputs && !br_failed(); i++) {
         const json_t *output = json_array_get(expected, (size_t)i);
         snprintf(r->what, sizeof r->what, "output %d", i);
-        if (!json_is_null(output)) /* which PyTorch leaves open */
+        if (!json_is_null(output)) /* null: PyTorch does not define it */
             compare(r, r->outputs[i], output);
     }
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* Output weights, which the recording drew from the same generator. */
+/* Returns the weights of an output, generated with the same seed as in the recording. */
 static br_tensor *weights_like(run *r, const br_tensor *t, int number)
 {
     json_int_t seed = json_integer_value(json_object_get(r->sample, "seed"));
@@ -202,7 +205,7 @@ static void second_order(run *r, br_tensor **first)
             weights[n] = weights_like(r, first[i], 50 + i);
             from[n++] = first[i];
         }
-    br_grad_options options = { .gradients = weights, .allow_unused = true };
+    br_grad_options options = *BR_OPTIONS(br_grad, .gradients = weights, .allow_unused = true);
     memset(grads, 0, sizeof grads);
     if (n > 0)
         br_grad(n, from, r->n_leaves, r->leaves, grads, &options);
@@ -222,9 +225,8 @@ static void check_gradients(run *r, bool second)
         }
     if (n == 0 || r->n_leaves == 0 || *r->text || br_failed())
         return;
-    br_grad_options options = { .gradients = weights,
-                                .allow_unused = true,
-                                .create_graph = second };
+    br_grad_options options =
+        *BR_OPTIONS(br_grad, .gradients = weights, .allow_unused = true, .create_graph = second);
     br_grad(n, from, r->n_leaves, r->leaves, grads, &options);
     compare_gradients(r, grads, "grad");
     if (second && !*r->text)
@@ -253,13 +255,14 @@ static void count(json_t *object, const char *key)
     json_object_set_new(object, key, json_integer(n + 1));
 }
 
-/* True for the samples of f32 and f64; others may have tensors of them, too. */
+/* Returns whether the sample's dtype is f32 or f64. Samples of other dtypes may also have such
+ * tensors. */
 static bool is_floating(const run *r)
 {
     return *text_of(r->sample, "dtype") == 'f';
 }
 
-/* The sample is not made, for that reason: they are counted by reason and dtype. */
+/* Counts a skipped sample by reason and dtype. */
 static void skip(run *r, const char *reason)
 {
     json_t *skipped = json_object_get(r->report, "skipped");
@@ -268,13 +271,13 @@ static void skip(run *r, const char *reason)
     count(json_object_get(skipped, reason), text_of(r->sample, "dtype"));
 }
 
-/* The first row of that name that takes the sample's arguments; NULL and the reason of the row
- * that came furthest. */
-static const sample_op *find_row(run *r, const char *name, sample_arg *args, sample_misfit *why)
+/* Returns the first row of that name whose signature fits the sample's arguments. If there is none,
+ * returns NULL and the reason why the row that read the most arguments does not fit. */
+static const sample_op *find_row(run *r, const char *name, sample_arg *args, sample_mismatch *why)
 {
-    *why = (sample_misfit){ -1, "there is no such operation" };
+    *why = (sample_mismatch){ -1, "the operation is not supported" };
     for (int i = 0; i < num_sample_ops; i++) {
-        sample_misfit misfit;
+        sample_mismatch misfit;
         if (strcmp(sample_ops[i].name, name) != 0)
             continue;
         r->n_leaves = 0;
@@ -295,21 +298,24 @@ static void call(run *r, const sample_op *row, sample_arg *args)
     r->n_outputs = 0;
     if (br_failed())
         return;
-    br_manual_seed((uint64_t)json_integer_value(json_object_get(r->sample, "seed")));
+    const json_t *own = json_object_get(r->sample, "call_seed");
+    const json_t *seed = own ? own : json_object_get(r->sample, "seed");
+    br_manual_seed((uint64_t)json_integer_value(seed));
     row->call(args, r->outputs);
     while (r->n_outputs < SAMPLE_OUTPUTS && r->outputs[r->n_outputs])
         r->n_outputs++;
 }
 
-/* True if the pending error is that Brasa, which converts no dtypes by itself, does not take those
- * of the sample: integers, or several at once. */
+/* Returns whether the pending error is that the operation does not support the sample's dtypes: a
+ * dtype that is not floating-point, or mixed dtypes, which Brasa does not promote. */
 static bool dtype_is_not_offered(const run *r)
 {
     bool several = r->dtypes & (r->dtypes - 1);
     return br_error_code() == BR_ERROR_DTYPE && (several || !is_floating(r));
 }
 
-/* One call with all that is compared: wrong(), or an error pending, for what is not as recorded. */
+/* Runs one call and compares everything. A difference is reported by wrong() or as the pending
+ * error. */
 static void replay(run *r, const sample_op *row, sample_arg *args)
 {
     call(r, row, args);
@@ -319,12 +325,12 @@ static void replay(run *r, const sample_op *row, sample_arg *args)
         check_gradients(r, has_recorded(r, "second"));
 }
 
-/* The form in place, where the result is like the input. */
+/* Runs the in-place variant, if there is one and the result has the input's shape and dtype. */
 static void replay_in_place(run *r)
 {
     char form[96];
     sample_arg args[SAMPLE_ARGS];
-    sample_misfit why;
+    sample_mismatch why;
     snprintf(form, sizeof form, "%.90s_", text_of(r->report, "op"));
     const sample_op *row = find_row(r, form, args, &why);
     if (!row || r->n_outputs != 1 || !br_same_shape(r->outputs[0], args[0].tensor) ||
@@ -335,11 +341,11 @@ static void replay_in_place(run *r)
     count(json_object_get(r->report, "calls"), row->expression);
 }
 
-/* The same call with inputs that lie in memory in another way. */
+/* Repeats the call with inputs in a different memory layout. */
 static void replay_rearranged(run *r)
 {
     sample_arg args[SAMPLE_ARGS];
-    sample_misfit why;
+    sample_mismatch why;
     r->rearranged = true;
     r->form = ", rearranged";
     const sample_op *row = find_row(r, text_of(r->report, "op"), args, &why);
@@ -359,7 +365,7 @@ static void report_failure(run *r)
                                            text_of(r->sample, "dtype"), r->form, r->text));
 }
 
-/* A call that PyTorch refuses. */
+/* Checks that Brasa rejects a call that PyTorch rejects. */
 static void check_error(run *r, const sample_op *row, sample_arg *args)
 {
     if (!row || row->left_out) {
@@ -373,7 +379,7 @@ static void check_error(run *r, const sample_op *row, sample_arg *args)
                               json_integer((json_int_t)r->number));
         return;
     }
-    wrong(r, "is accepted, but PyTorch refuses it");
+    wrong(r, "is accepted, but PyTorch rejects it");
     report_failure(r);
 }
 
@@ -395,7 +401,7 @@ static void check_call(run *r, const sample_op *row, sample_arg *args)
 {
     replay(r, row, args);
     if (br_failed() && dtype_is_not_offered(r)) {
-        skip(r, is_floating(r) ? "several dtypes at once" : "the dtype is not offered");
+        skip(r, is_floating(r) ? "mixed dtypes are not supported" : "the dtype is not supported");
         return;
     }
     if (!br_failed() && !*r->text)
@@ -410,11 +416,11 @@ static void check_call(run *r, const sample_op *row, sample_arg *args)
         report_pass(r, row);
 }
 
-/* False with an error pending if the record itself is bad. */
+/* Returns false with an error if the record itself is invalid. */
 static bool check_sample(run *r)
 {
     sample_arg args[SAMPLE_ARGS];
-    sample_misfit why;
+    sample_mismatch why;
     if (json_object_get(r->sample, "skip")) {
         skip(r, text_of(r->sample, "skip"));
         return true;
@@ -452,7 +458,7 @@ static bool check_samples(br_safetensors *file, const json_t *samples, json_t *r
         if (!good)
             return false;
         if (br_live_tensors() != live && !*text) {
-            wrong(&r, "%lld tensors are left", (long long)(br_live_tensors() - live));
+            wrong(&r, "%lld tensors are leaked", (long long)(br_live_tensors() - live));
             report_failure(&r);
         }
     }
@@ -473,7 +479,7 @@ static json_t *row_json(const sample_op *row)
                      "expression", row->expression);
 }
 
-/* The rows of that name and of its form in place. */
+/* Returns the rows of an operation and of its in-place variant. */
 static json_t *rows_of(const char *name)
 {
     json_t *list = json_array();
@@ -494,17 +500,17 @@ static json_t *new_report(const char *op, const char *variant)
                      "gradients", 0, "second", 0, "inexpressible", 0);
 }
 
-/* Adds the report of one operation; false with an error pending if the record is bad. */
+/* Appends the report of one operation; returns false with an error if the record is invalid. */
 static bool check_op(br_safetensors *file, const json_t *op, json_t *reports)
 {
     const json_t *samples = json_object_get(op, "samples");
     if (!*text_of(op, "op") || !json_is_array(samples)) {
-        br_raise(BR_ERROR_FORMAT, "one of metadata 'ops' lacks 'op' or 'samples', a list");
+        br_raise(BR_ERROR_FORMAT, "metadata 'ops': an item lacks 'op' or the list 'samples'");
         return false;
     }
     json_t *report = new_report(text_of(op, "op"), text_of(op, "variant"));
     if (!report || json_array_append_new(reports, report) != 0) {
-        br_raise(BR_ERROR_MEMORY, "no memory for a report");
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a report");
         return false;
     }
     return check_samples(file, samples, report);
@@ -513,11 +519,11 @@ static bool check_op(br_safetensors *file, const json_t *op, json_t *reports)
 json_t *samples_check(br_safetensors *file)
 {
     const char *text = br_safetensors_metadata(file, "ops");
-    json_t *ops = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *ops = text ? br__json_parse("check", "ops", text, strlen(text), NULL) : NULL;
     json_t *op, *reports = json_array();
     size_t i;
     if (!json_is_array(ops))
-        br_raise(BR_ERROR_FORMAT, "the file's metadata lack 'ops', a list");
+        br_raise(BR_ERROR_FORMAT, "the file's metadata has no list 'ops'");
     json_array_foreach(ops, i, op)
     {
         if (!check_op(file, op, reports))

@@ -1,30 +1,31 @@
-/* cli/samples.h - ops-1 files: calls of operations as PyTorch's own tests make them, with what they
- * gave, and how they are made again in Brasa.
+/* cli/samples.h - ops-1 files: calls of operations from PyTorch's own tests with their recorded
+ * results. Brasa repeats the calls and compares the results.
  *
- * The file's metadata hold "ops", [{"op", "variant", "samples"}], in which a sample is
+ * The file's metadata has "ops", [{"op", "variant", "samples"}]. A sample is
  *
  *     {"dtype": "f32", "seed": 3, "args": [{"tensor": "0", "grad": {...}}, 1], "kwargs": {},
  *      "outputs": [{"tensor": "1", "rtol": 1e-6, "atol": 0, "grad": true}]}
  *
- * "grad" of an argument is its gradient, by outputs weighted with random numbers, and "second" the
- * gradient of that; null is none. An output that has a gradient says so. "error" marks a call that
- * must be refused, "skip" one that could not be recorded, and why. */
+ * "grad" of an argument is the gradient of the randomly weighted sum of the outputs with respect to
+ * the argument; "second" is the gradient of the randomly weighted sum of these gradients; null
+ * means none. "grad" of an output tells whether it requires grad. "error" marks a call that must be
+ * rejected. "skip" is the reason why a call could not be recorded. */
 #ifndef BRASA_CLI_SAMPLES_H
 #define BRASA_CLI_SAMPLES_H
 
 #include <brasa/brasa.h>
 #include <jansson.h>
 
-/* True for a file of samples. */
+/* Returns whether the file is an ops-1 file. */
 bool samples_are_in(br_safetensors *file);
-/* Makes the file's calls. For each operation the list has a report: "op", "variant", the "rows"
- * that were to choose from as of samples_list(), which samples "passed" and which were rightly
- * "refused", messages of "failures", {"skipped": {reason: number}}, {"calls": {expression:
- * number passed}}, {"dtypes": {dtype: number passed}}, numbers "failed", "gradients", "second" and
- * "inexpressible", and the largest "excess" (1 is all that is allowed). NULL and an error pending
- * if the file cannot be read. */
+/* Repeats the file's calls. The result has one report per operation: "op"; "variant"; "rows", the
+ * available rows as in samples_list(); "passed" and "refused", the indices of samples that passed
+ * and of errors that were reproduced; "failures", messages; {"skipped": {reason: {dtype: number}}};
+ * {"calls": {expression: number passed}}; {"dtypes": {dtype: number passed}}; the numbers "failed",
+ * "gradients", "second" and "inexpressible"; and the largest "excess", a multiple of the tolerance.
+ * Returns NULL with an error if the file cannot be read. */
 json_t *samples_check(br_safetensors *file);
-/* The operations that Brasa has, each {"name", "signature", "expression"}. */
+/* Returns the supported operations, each {"name", "signature", "expression"}. */
 json_t *samples_list(void);
 
 #endif

@@ -1,9 +1,10 @@
-/* cli/scratch_bert.c - see scratch_bert.h. The checkpoint's metadata has the model's sizes among
- * the settings, and its words, in the order of their ids. */
+/* cli/scratch_bert.c - see scratch_bert.h. The checkpoint's metadata contains the model's sizes, as
+ * part of the settings, and its vocabulary in the order of the ids. */
 #include "cli/scratch_bert.h"
 
+#include "io/json.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,25 +13,26 @@ static const char *const special_words[N_SPECIAL] = { "[PAD]", "[CLS]", "[SEP]",
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The sizes, and whether it is the notebook's form, of the settings that were saved. */
+/* Reads the sizes and as_written from the saved settings. */
 static bool read_config(br_bert_config *config, const char *settings)
 {
-    json_t *json = settings ? json_loads(settings, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *json =
+        settings ? br__json_parse("bert", "settings", settings, strlen(settings), NULL) : NULL;
     bool ok = json != NULL;
-    for (int i = 0; ok && br_bert_size_name(i); i++) {
-        const char *name = br_bert_size_name(i);
+    for (int i = 0; ok && br_bert_config_field_name(i); i++) {
+        const char *name = br_bert_config_field_name(i);
         json_t *value = json_object_get(json, name);
         if (strcmp(name, "vocab_size") == 0)
             continue;
         ok = json_is_integer(value);
-        *br_bert_size(config, name) = json_integer_value(value);
+        *br_bert_config_field(config, name) = json_integer_value(value);
     }
     config->as_written = json_is_true(json_object_get(json, "as_written"));
     json_decref(json);
     return ok;
 }
 
-/* A word a line. */
+/* Reads one word per line; the first words must be the special tokens. */
 static bool read_words(br_vocab *vocab, const char *words)
 {
     for (const char *p = words; p && *p && !br_failed();) {
@@ -56,7 +58,8 @@ bool scratch_bert_open(scratch_bert *s, const char *checkpoint)
     br_safetensors_close(file);
     if (!ok && !br_failed())
         br_raise(BR_ERROR_FORMAT,
-                 "%s: is no checkpoint of 'brasa train bert-scratch' with its words", checkpoint);
+                 "%s: not a checkpoint written by 'brasa train bert-scratch' with a vocabulary",
+                 checkpoint);
     if (!ok)
         return false;
     config.vocab_size = br_vocab_size(s->vocab);
@@ -70,23 +73,24 @@ bool scratch_bert_open(scratch_bert *s, const char *checkpoint)
 
 void scratch_bert_close(scratch_bert *s)
 {
-    br_free_module(s->model);
+    br_module_free(s->model);
     br_vocab_free(s->vocab);
 }
 
 /* ---- A text ---------------------------------------------------------------------------------- */
 
-/* What the model gets, of at most as many tokens as it has positions. */
+/* The model's input; `capacity` is its number of positions. */
 typedef struct input {
-    int64_t n, room, segment, n_masks;
+    int64_t n, capacity, segment, n_masks;
     int64_t *ids, *segments, *masks;
 } input;
 
 static bool push(input *in, int64_t id)
 {
-    if (in->n == in->room) {
+    if (in->n == in->capacity) {
         br_raise(BR_ERROR_ARGUMENT,
-                 "fill-mask: the text has more than the model's %" PRId64 " tokens", in->room);
+                 "fill-mask: the text has more tokens than the model's limit of %" PRId64,
+                 in->capacity);
         return false;
     }
     if (id == MASK)
@@ -98,7 +102,8 @@ static bool push(input *in, int64_t id)
     return true;
 }
 
-/* Text between special words, which becomes words as those were that the model was trained on. */
+/* Appends the words of a text between special tokens, split in the same way as the training
+ * text. */
 static bool push_words(input *in, const br_vocab *vocab, const char *text, size_t length)
 {
     int64_t n = br_vocab_size(vocab) - N_SPECIAL;
@@ -110,13 +115,14 @@ static bool push_words(input *in, const br_vocab *vocab, const char *text, size_
         for (int64_t i = 0; i < corpus->lengths[k] && !br_failed(); i++)
             push(in, corpus->tokens[k][i]);
     if (!words)
-        br_raise(BR_ERROR_MEMORY, "fill-mask: no memory for the words");
+        br_raise(BR_ERROR_MEMORY, "fill-mask: cannot allocate memory for the words");
     br_bert_corpus_free(corpus);
     free(words);
     return !br_failed();
 }
 
-/* Where the next [MASK] or [SEP] of the text is, and which; its end if there is none. */
+/* Returns the next [MASK] or [SEP] of the text and sets *id; returns the end, with *id 0, if there
+ * is none. */
 static const char *next_special(const char *text, int64_t *id)
 {
     const char *mask = strstr(text, special_words[MASK]), *sep = strstr(text, special_words[SEP]);
@@ -139,12 +145,14 @@ static bool read_text(input *in, const br_vocab *vocab, const char *text)
 
 br_tensor *scratch_bert_fill(const scratch_bert *s, const char *text)
 {
-    int64_t room = s->model->config.maxlen;
-    br_tensor *all = br_zeros(BR_SHAPE(3, room), BR_I64), *logits = NULL, *follows;
+    int64_t capacity = s->model->config.maxlen;
+    br_tensor *all = br_zeros(BR_SHAPE(3, capacity), BR_I64), *logits = NULL, *follows;
     int64_t *ids = br_data_i64(all);
     if (!ids)
         return NULL;
-    input in = { .room = room, .ids = ids, .segments = ids + room, .masks = ids + 2 * room };
+    input in = {
+        .capacity = capacity, .ids = ids, .segments = ids + capacity, .masks = ids + 2 * capacity
+    };
     if (!read_text(&in, s->vocab, text))
         return NULL;
     if (in.n_masks == 0)

@@ -1,4 +1,4 @@
-/* cli/scratch_bert.h - a BERT of `brasa train bert-scratch`, from its checkpoint alone. */
+/* cli/scratch_bert.h - loads a BERT from a checkpoint of `brasa train bert-scratch`. */
 #ifndef BRASA_CLI_SCRATCH_BERT_H
 #define BRASA_CLI_SCRATCH_BERT_H
 
@@ -9,11 +9,12 @@ typedef struct scratch_bert {
     br_vocab *vocab;
 } scratch_bert;
 
-/* False and an error; then, too, scratch_bert_close() is to be called. */
+/* Opens a checkpoint; returns false with an error on failure. Call scratch_bert_close() in either
+ * case. */
 bool scratch_bert_open(scratch_bert *s, const char *checkpoint);
 void scratch_bert_close(scratch_bert *s);
-/* Logits [n, V] of the n places of [MASK] in the text, in which [SEP] may part two sentences. NULL
- * and an error. */
+/* Returns the logits [n, V] of the n masks in the text, in which [SEP] may separate two sentences.
+ * Returns NULL with an error on failure. */
 br_tensor *scratch_bert_fill(const scratch_bert *s, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli/settings.c - settings from texts and JSON, and back. */
+/* cli/settings.c - converts settings to and from text and JSON. */
 #include "cli/settings.h"
 
 #include "cli/cli.h"
@@ -16,7 +16,7 @@ static json_t *to_json(const setting *item)
         return json_integer(*(const int64_t *)item->value);
     case SETTING_NUMBER:
         return json_real(*(const double *)item->value);
-    case SETTING_TRUTH:
+    case SETTING_BOOL:
         return json_boolean(*(const bool *)item->value);
     default: {
         const setting_choice *choice = item->value;
@@ -25,30 +25,23 @@ static json_t *to_json(const setting *item)
     }
 }
 
-/* Appends a text to a list, as far as there is room. */
-static void list(char *names, size_t size, const char *name)
-{
-    strncat(names, *names ? ", " : "", size - strlen(names) - 1);
-    strncat(names, name, size - strlen(names) - 1);
-}
-
-static void complain_of_choice(const setting *item, const char *given)
+static void fail_choice(const setting *item, const char *given)
 {
     const setting_choice *choice = item->value;
     char names[256] = "";
     for (int i = 0; choice->names[i]; i++)
-        list(names, sizeof names, choice->names[i]);
+        cli_list(names, sizeof names, choice->names[i]);
     br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be one of %s", item->name, given, names);
 }
 
-static bool complain(const setting *item, const char *given)
+static bool fail_setting(const setting *item, const char *given)
 {
-    if (item->kind == SETTING_TRUTH)
+    if (item->kind == SETTING_BOOL)
         br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be true or false", item->name, given);
     else if (item->kind == SETTING_CHOICE)
-        complain_of_choice(item, given);
+        fail_choice(item, given);
     else
-        br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be %s of %.15g .. %.15g", item->name, given,
+        br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be %s in %.15g .. %.15g", item->name, given,
                  item->kind == SETTING_INTEGER ? "an integer" : "a number", item->low, item->high);
     return false;
 }
@@ -81,7 +74,7 @@ static bool from_text(const setting *item, const char *text)
         if (ok)
             *(bool *)item->value = strcmp(text, "true") == 0;
     }
-    return ok || complain(item, text);
+    return ok || fail_setting(item, text);
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
@@ -98,8 +91,8 @@ static void unknown_key(const settings *s, const char *key)
 {
     char names[1024] = "";
     for (int i = 0; i < s->count; i++)
-        list(names, sizeof names, s->items[i].name);
-    br_raise(BR_ERROR_ARGUMENT, "there is no setting '%s', only %s", key, names);
+        cli_list(names, sizeof names, s->items[i].name);
+    br_raise(BR_ERROR_ARGUMENT, "unknown setting '%s', must be one of %s", key, names);
 }
 
 bool settings_set(settings *s, const char *key, const char *value)
@@ -132,12 +125,12 @@ json_t *settings_to_json(const settings *s)
         ok = json_object_set_new(json, s->items[i].name, to_json(&s->items[i])) == 0;
     if (ok)
         return json;
-    br_raise(BR_ERROR_MEMORY, "no memory for the settings");
+    br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the settings");
     json_decref(json);
     return NULL;
 }
 
-/* The shortest of two forms that gives the number again. */
+/* Writes a number with 15 digits, or 17 if 15 do not round-trip. */
 static void number_text(double value, char *text, size_t size)
 {
     snprintf(text, size, "%.15g", value);
@@ -145,7 +138,7 @@ static void number_text(double value, char *text, size_t size)
         snprintf(text, size, "%.17g", value);
 }
 
-/* The value as a text that from_text() takes. */
+/* Writes a value as text that from_text() accepts; returns false for other types of JSON. */
 static bool json_text(const json_t *value, char *text, size_t size)
 {
     if (json_is_integer(value))
@@ -168,7 +161,8 @@ bool settings_from_json(settings *s, const json_t *json)
         if (json_text(json_object_get(json, s->items[i].name), text, sizeof text))
             from_text(&s->items[i], text);
         else
-            br_raise(BR_ERROR_FORMAT, "the checkpoint's settings lack '%s'", s->items[i].name);
+            br_raise(BR_ERROR_FORMAT, "the checkpoint's settings have no valid '%s'",
+                     s->items[i].name);
     }
     return !br_failed();
 }

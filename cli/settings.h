@@ -1,5 +1,5 @@
-/* cli/settings.h - named values of a training run: those of `--set KEY=VALUE`, which a checkpoint
- * keeps so that the run can go on. */
+/* cli/settings.h - named values of a training run. They are set by `--set KEY=VALUE` and stored in
+ * the checkpoint, so that the run can be resumed. */
 #ifndef BRASA_CLI_SETTINGS_H
 #define BRASA_CLI_SETTINGS_H
 
@@ -9,13 +9,13 @@
 #include <stdio.h>
 
 typedef enum setting_kind {
-    SETTING_INTEGER, /* *value is an int64_t within low .. high */
-    SETTING_NUMBER,  /* a double within low .. high */
-    SETTING_TRUTH,   /* a bool */
+    SETTING_INTEGER, /* *value is an int64_t in low .. high */
+    SETTING_NUMBER,  /* a double in low .. high */
+    SETTING_BOOL,    /* a bool */
     SETTING_CHOICE,  /* a setting_choice */
 } setting_kind;
 
-/* One of several names, which end with NULL. */
+/* One of the names in a list that ends with NULL. */
 typedef struct setting_choice {
     const char *const *names;
     int64_t index;
@@ -26,7 +26,7 @@ typedef struct setting {
     setting_kind kind;
     void *value;
     double low, high;
-    bool may_change; /* a resumed run may have another value than its checkpoint */
+    bool may_change; /* a resumed run may change the checkpoint's value */
     const char *help;
 } setting;
 
@@ -38,16 +38,19 @@ typedef struct settings {
 } settings;
 
 void settings_add(settings *s, setting item);
-/* Sets "KEY=VALUE", or a key to a value; false with an error that says what there is instead. */
+/* Set a value from "KEY=VALUE", or from a key and a value. Return false with an error, which lists
+ * the valid keys or values, on failure. */
 bool settings_assign(settings *s, const char *assignment);
 bool settings_set(settings *s, const char *key, const char *value);
-/* All values as a JSON object, for the caller to json_decref(); NULL and an error. */
+/* Returns all values as a JSON object, which the caller frees with json_decref(); NULL with an
+ * error on failure. */
 json_t *settings_to_json(const settings *s);
-/* Takes values from such an object; every setting must be there, and be good. */
+/* Sets all values from such an object. Returns false with an error if a setting is missing or
+ * invalid. */
 bool settings_from_json(settings *s, const json_t *json);
-/* False and an error if a value that may not change differs from that in the object. */
+/* Returns false with an error if a value without may_change differs from the object's. */
 bool settings_agree(const settings *s, const json_t *json);
-/* One line a setting: its name, value and help. */
+/* Prints one line per setting: name, value and help. */
 void settings_print(const settings *s, FILE *stream);
 
 #endif

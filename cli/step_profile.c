@@ -1,4 +1,4 @@
-/* cli/step_profile.c - some steps of a run as tables and a trace. */
+/* cli/step_profile.c - profiles steps of a training run: tables and a trace. */
 #include "cli/step_profile.h"
 
 #include <inttypes.h>
@@ -24,8 +24,9 @@ static void print_tables(const step_profile *s)
     br_peak peak;
     if (!br_measure_peak(BR_F32, &peak))
         return;
-    br_empty_cache(); /* what was measured with */
-    br_profile_print_options o = { .steps = s->profiled, .least = 0.001, .peak = &peak };
+    br_empty_cache(); /* frees the memory of the measurement */
+    br_profile_print_options o =
+        *BR_OPTIONS(br_profile_print, .steps = s->profiled, .min_fraction = 0.001, .peak = &peak);
     printf("\n");
     br_profile_print(stdout, s->profile, &o);
     o.by = BR_PROFILE_BY_MODULE;
@@ -41,8 +42,9 @@ bool step_profile_report(step_profile *s, const char *trace)
         return !br_failed();
     if (!s->profile) {
         br_raise(BR_ERROR_ARGUMENT,
-                 "--profile: the run had %" PRId64 " steps, and %d come first to warm up", s->begun,
-                 STEP_PROFILE_WARM_UP);
+                 "--profile: the run had %" PRId64
+                 " steps, must have more than the %d warm-up steps",
+                 s->begun, STEP_PROFILE_WARM_UP);
         return false;
     }
     if (s->profiled == s->steps || br_profile_end(s->profile))

@@ -1,11 +1,11 @@
-/* cli/tensorboard.c - event files: records of a length, its checksum, a protocol buffer, and its
- * checksum. The buffer is an Event of TensorFlow's event.proto:
+/* cli/tensorboard.c - writes event files. A record consists of a length, its checksum, a protocol
+ * buffer, and its checksum. The buffer is an Event of TensorFlow's event.proto:
  *
  *     Event      1 double wall_time, 2 int64 step, and one of
  *                3 string file_version, 5 Summary summary, 7 SessionLog session_log
- *     Summary    1 Value, as often as there are values
+ *     Summary    1 Value, repeated
  *     Value      1 string tag, 2 float simple_value
- *     SessionLog 1 enum status: 1 is START, which tells that later steps of other files are void */
+ *     SessionLog 1 enum status: 1 is START, which discards this and later steps of earlier files */
 #include "cli/tensorboard.h"
 
 #include "cli/cli.h"
@@ -33,7 +33,7 @@ uint32_t crc32c(const void *bytes, size_t n)
     return ~crc;
 }
 
-/* As the format stores it: a checksum of data that hold checksums would be weak. */
+/* Masks the checksum as the format requires, because the CRC of data that contains CRCs is weak. */
 static uint32_t masked(const void *bytes, size_t n)
 {
     uint32_t crc = crc32c(bytes, n);
@@ -42,14 +42,15 @@ static uint32_t masked(const void *bytes, size_t n)
 
 /* ---- Protocol buffers ------------------------------------------------------------------------ */
 
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* kinds of fields */
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */
 
 typedef struct message {
     size_t n;
     char bytes[4096];
 } message;
 
-/* What does not fit is cut, which the caller sees by n. */
+/* If the bytes do not fit, sets n to the size of the buffer, which write_record() reports as an
+ * error. */
 static void add_bytes(message *m, const void *bytes, size_t n)
 {
     if (n <= sizeof m->bytes - m->n)
@@ -126,7 +127,7 @@ static bool write_record(event_file *self, const message *m)
 static bool remove_earlier(const char *folder)
 {
     glob_t found = { 0 };
-    char *pattern = cli_format("%s/events.out.tfevents.*", folder);
+    char *pattern = cli_pattern(folder, "events.out.tfevents.*");
     if (!pattern)
         return false;
     glob(pattern, 0, NULL, &found);
@@ -151,7 +152,8 @@ static bool begin_file(event_file *self, int64_t done)
     return write_record(self, &event);
 }
 
-/* Names go by the time: TensorBoard reads the files of a run in their order. */
+/* File names contain the time before the host, because TensorBoard reads the files of a run in the
+ * order of their names. */
 bool event_file_open(event_file *self, const char *folder, int64_t done)
 {
     char host[64] = "host";

@@ -1,4 +1,4 @@
-/* cli/tensorboard.h - numbers of a training run as TensorBoard reads them: event files. */
+/* cli/tensorboard.h - writes the values of a training run to event files for TensorBoard. */
 #ifndef BRASA_CLI_TENSORBOARD_H
 #define BRASA_CLI_TENSORBOARD_H
 
@@ -12,16 +12,16 @@ typedef struct event_file {
     char *path;
 } event_file;
 
-/* Begins a file events.out.tfevents.* in the folder. With `done` steps done before, what earlier
- * files have of later steps does not count; with none, earlier files are removed. False and an
- * error. */
+/* Creates a file events.out.tfevents.* in the folder. If `done` steps were done before, TensorBoard
+ * discards the later steps of earlier files; if `done` is 0, earlier files are deleted. Returns
+ * false with an error on failure. */
 bool event_file_open(event_file *self, const char *folder, int64_t done);
-/* Adds the values of a step, and brings them to the file; one that is NaN is left out. */
+/* Writes the values of a step and flushes the file; NaN values are skipped. */
 bool event_file_add(event_file *self, int64_t step, int n, const char *const *tags,
                     const double *values);
 void event_file_close(event_file *self);
 
-/* CRC32C (Castagnoli), which guards the records of these files. */
+/* Returns the CRC32C (Castagnoli) of n bytes, the checksum of the records. */
 uint32_t crc32c(const void *bytes, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli/texts.c - labelled texts and their words. */
+/* cli/texts.c - reads labelled texts and converts their words to ids. */
 #include "cli/texts.h"
 
 #include "cli/cli.h"
@@ -10,7 +10,7 @@
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* The code point in lower case behind the word, if there is room. */
+/* Appends the lower-cased code point to the word if there is room. */
 static size_t append(char word[TEXTS_WORD], size_t n, uint32_t c, unsigned kind)
 {
     uint32_t small[2] = { c };
@@ -43,8 +43,9 @@ size_t texts_next_word(const char **p, const char *end, char word[TEXTS_WORD])
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* What is wrong with a line: a label in [line, tab) and a text in [tab+1, end). NULL: nothing. */
-static const char *complaint(const char *line, const char *tab, const char *end)
+/* Returns a description of the error in a line with the label [line, tab) and the text [tab+1,
+ * end); NULL if the line is valid. */
+static const char *line_error(const char *line, const char *tab, const char *end)
 {
     char word[TEXTS_WORD];
     if (!tab)
@@ -58,7 +59,7 @@ static const char *complaint(const char *line, const char *tab, const char *end)
         if (!valid)
             return "is not UTF-8";
         if (c == 0)
-            return "holds a NUL";
+            return "contains a NUL";
     }
     const char *text = tab + 1;
     return texts_next_word(&text, end, word) == 0 ? "has no word" : NULL;
@@ -66,15 +67,15 @@ static const char *complaint(const char *line, const char *tab, const char *end)
 
 static bool add_text(texts *t, int64_t label, const char *text, const char *end)
 {
-    if (t->count == t->room) {
-        int64_t room = t->room ? 2 * t->room : 1024;
-        labelled_text *items = realloc(t->items, (size_t)room * sizeof *items);
+    if (t->count == t->capacity) {
+        int64_t capacity = t->capacity ? 2 * t->capacity : 1024;
+        labelled_text *items = realloc(t->items, (size_t)capacity * sizeof *items);
         if (!items) {
-            br_raise(BR_ERROR_MEMORY, "no memory for %" PRId64 " texts", room);
+            br_raise(BR_ERROR_MEMORY, "cannot allocate memory for %" PRId64 " texts", capacity);
             return false;
         }
         t->items = items;
-        t->room = room;
+        t->capacity = capacity;
     }
     t->items[t->count++] = (labelled_text){ label, text, (size_t)(end - text) };
     return true;
@@ -87,7 +88,7 @@ static bool read_lines(texts *t, size_t length)
     for (int64_t number = 1; cli_next_line(&at, end, '\n', &line); number++) {
         const char *text = line.data, *next = text + line.length;
         const char *tab = memchr(text, '\t', (size_t)line.length);
-        const char *wrong = complaint(text, tab, next);
+        const char *wrong = line_error(text, tab, next);
         if (wrong) {
             br_raise(BR_ERROR_FORMAT, "line %" PRId64 " of the texts %s", number, wrong);
             return false;
@@ -104,7 +105,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Numbers the labels in the order of their texts. */
+/* Renumbers the labels in sorted order. */
 static bool sort_labels(texts *t)
 {
     int64_t n = br_vocab_size(t->labels);
@@ -115,7 +116,7 @@ static bool sort_labels(texts *t)
     if (names)
         qsort(names, (size_t)n, sizeof *names, by_text);
     else
-        br_raise(BR_ERROR_MEMORY, "no memory for %" PRId64 " labels", n);
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for %" PRId64 " labels", n);
     for (int64_t i = 0; i < n && !br_failed(); i++)
         br_vocab_add(sorted, names[i], strlen(names[i]));
     for (int64_t i = 0; i < t->count && !br_failed(); i++) {
@@ -132,14 +133,15 @@ bool texts_read(texts *t, const char *data, size_t length)
 {
     *t = (texts){ .memory = malloc(length + 1), .labels = br_vocab_new() };
     if (!t->memory)
-        br_raise(BR_ERROR_MEMORY, "no memory for a text of %zu bytes", length);
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a text of %zu bytes", length);
     if (br_failed())
         return false;
     memcpy(t->memory, data, length);
     if (!read_lines(t, length))
         return false;
     if (br_vocab_size(t->labels) < 2)
-        br_raise(BR_ERROR_FORMAT, "%" PRId64 " texts with %" PRId64 " labels: there must be two",
+        br_raise(BR_ERROR_FORMAT,
+                 "%" PRId64 " texts with %" PRId64 " labels, but at least 2 labels are required",
                  t->count, br_vocab_size(t->labels));
     return !br_failed() && sort_labels(t);
 }
@@ -153,25 +155,26 @@ void texts_free(texts *t)
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
-/* Words and how often they come. */
+/* Words and their counts. */
 typedef struct counter {
     br_vocab *words;
-    int64_t *counts, room;
+    int64_t *counts, capacity;
 } counter;
 
 static bool count_word(counter *c, const char *word, size_t length)
 {
     int64_t id = br_vocab_add(c->words, word, length);
-    if (id >= c->room) {
-        int64_t room = c->room ? 2 * c->room : 1024;
-        int64_t *counts = realloc(c->counts, (size_t)room * sizeof *counts);
+    if (id >= c->capacity) {
+        int64_t capacity = c->capacity ? 2 * c->capacity : 1024;
+        int64_t *counts = realloc(c->counts, (size_t)capacity * sizeof *counts);
         if (!counts) {
-            br_raise(BR_ERROR_MEMORY, "no memory to count %" PRId64 " words", room);
+            br_raise(BR_ERROR_MEMORY, "cannot allocate memory to count %" PRId64 " words",
+                     capacity);
             return false;
         }
-        memset(counts + c->room, 0, (size_t)(room - c->room) * sizeof *counts);
+        memset(counts + c->capacity, 0, (size_t)(capacity - c->capacity) * sizeof *counts);
         c->counts = counts;
-        c->room = room;
+        c->capacity = capacity;
     }
     if (id >= 0)
         c->counts[id]++;
@@ -216,12 +219,13 @@ br_vocab *texts_vocab(const texts *t, int64_t n, const int64_t *numbers, int64_t
     return NULL;
 }
 
-static void put_ids(const labelled_text *text, const br_vocab *vocab, int64_t room, int64_t *ids)
+static void put_ids(const labelled_text *text, const br_vocab *vocab, int64_t capacity,
+                    int64_t *ids)
 {
     const char *p = text->text, *end = p + text->length;
     char word[TEXTS_WORD];
     size_t n;
-    for (int64_t i = 0; i < room && (n = texts_next_word(&p, end, word)) > 0; i++) {
+    for (int64_t i = 0; i < capacity && (n = texts_next_word(&p, end, word)) > 0; i++) {
         int64_t id = br_vocab_find(vocab, word, n);
         ids[i] = id < 0 ? TEXTS_UNKNOWN : id;
     }

@@ -1,4 +1,4 @@
-/* cli/tokenize.c - `brasa tokenize TEXT...`: texts as BERT's, GPT-2's or T5's tokenizer sees them.
+/* cli/tokenize.c - `brasa tokenize TEXT...`: shows the tokens of BERT's, GPT-2's or T5's tokenizer.
  */
 #include "cli/cli.h"
 
@@ -11,29 +11,29 @@ static const char help[] =
     "Usage: brasa tokenize [OPTION]... TEXT...\n"
     "       brasa tokenize [OPTION]... --file FILE\n"
     "\n"
-    "Shows the tokens and ids that texts become. The tokenizer is read from vocab.txt in the "
-    "working\n"
-    "directory, unless an option names another.\n"
+    "Prints the tokens and ids of texts. By default, the tokenizer is read from vocab.txt in the\n"
+    "working directory.\n"
     "\n"
-    "  -v, --vocab FILE      a vocab.txt: a token a line\n"
-    "      --merges FILE     the merges.txt of a byte-level BPE, whose vocab.json --vocab names\n"
-    "  -t, --tokenizer FILE  a tokenizer.json of BERT's, GPT-2's or T5's kind, or, of a name that\n"
-    "                        ends in .model, SentencePiece's own file\n"
-    "      --model DIR       a model's folder: the tokenizer that is there\n"
-    "      --cased           with --vocab: do not lower-case\n"
-    "  -f, --file FILE       each line of the file is a text\n"
-    "  -0, --null            texts of the file end with NUL, not with a newline\n"
-    "  -p, --pair            texts come in pairs: two arguments, or a tab between them in the "
-    "file\n"
-    "  -m, --max-length N    cut to N tokens, special ones counted; the rest is dropped\n"
-    "      --truncate-left   with --max-length: what goes is the beginning\n"
-    "      --stride N        with --max-length: keep the rest, in parts that share N tokens\n"
-    "      --split-special   \"[SEP]\" in a text is text\n"
-    "      --strict          invalid UTF-8 is an error\n"
-    "  -j, --json            a JSON object a line: ids, type_ids, word_ids (null for tokens that\n"
-    "                        were put around), special_mask, offsets in code points (\"chars\")\n"
-    "                        and bytes (\"bytes\"), tokens, overflow\n"
-    "  -h, --help            this text\n";
+    "  -v, --vocab FILE      a vocab.txt with one token per line\n"
+    "      --merges FILE     the merges.txt of a byte-level BPE; --vocab names its vocab.json\n"
+    "  -t, --tokenizer FILE  a tokenizer.json of a BERT, GPT-2 or T5, or a SentencePiece file\n"
+    "                        whose name ends in .model\n"
+    "      --model DIR       a model folder, whose tokenizer is used\n"
+    "      --cased           do not lower-case the text (vocab.txt only)\n"
+    "  -f, --file FILE       read the texts from FILE, one per line\n"
+    "  -0, --null            with --file: texts end with NUL instead of a newline\n"
+    "  -p, --pair            encode pairs of texts: two arguments each, or two texts per line of\n"
+    "                        FILE, separated by a tab\n"
+    "  -m, --max-length N    truncate to N tokens, including special tokens\n"
+    "      --truncate-left   with --max-length: drop tokens from the beginning\n"
+    "      --stride N        with --max-length: also print the rest, in parts that overlap by N\n"
+    "                        tokens\n"
+    "      --split-special   treat special tokens such as \"[SEP]\" in the text as plain text\n"
+    "      --strict          fail on invalid UTF-8\n"
+    "  -j, --json            print one JSON object per line: ids, type_ids, word_ids (null for\n"
+    "                        special tokens that were added), special_mask, offsets in code\n"
+    "                        points (\"chars\") and bytes (\"bytes\"), tokens, overflow\n"
+    "  -h, --help            show this help\n";
 
 typedef struct request {
     const char *vocab, *merges, *tokenizer, *model, *file;
@@ -70,7 +70,7 @@ static void print_tokens(const br_tokenizer *t, const br_encoding *e)
         json_t *token = json_string(br_tokenizer_token(t, e->ids[i]));
         fputs(i ? "," : "", stdout);
         if (!token || json_dumpf(token, stdout, JSON_ENCODE_ANY) != 0)
-            br_raise(BR_ERROR_MEMORY, "tokenize: no memory for a token");
+            br_raise(BR_ERROR_MEMORY, "tokenize: cannot allocate memory for a token");
         json_decref(token);
     }
     printf("]");
@@ -130,7 +130,8 @@ static bool show_line(const request *r, const br_tokenizer *t, br_text line, int
         return show(r, t, line, NULL);
     const char *tab = memchr(line.data, '\t', (size_t)line.length);
     if (!tab) {
-        br_raise(BR_ERROR_FORMAT, "tokenize: %s: text %" PRId64 " has no tab", r->file, number);
+        br_raise(BR_ERROR_FORMAT, "tokenize: %s: text %" PRId64 " has no tab between two texts",
+                 r->file, number);
         return false;
     }
     return show(r, t, (br_text){ line.data, tab - line.data },
@@ -179,8 +180,8 @@ static const struct option options[] = {
     { 0 },
 };
 
-/* Takes one option; 0, or the exit status. */
-static int take(void *of, int c)
+/* Handles one option; returns 0 or the exit status. */
+static int parse_option(void *of, int c)
 {
     request *r = of;
     switch (c) {
@@ -197,7 +198,7 @@ static int take(void *of, int c)
         r->merges = optarg;
         return 0;
     case 'c':
-        r->vocab_options.cased = true;
+        r->vocab_options.do_lower_case = false;
         return 0;
     case 'f':
         r->file = optarg;
@@ -237,17 +238,19 @@ static int take(void *of, int c)
 static int check(const request *r, int n)
 {
     if (!!r->vocab + !!r->tokenizer + !!r->model > 1)
-        return cli_usage("tokenize", "--vocab, --tokenizer and --model exclude each other");
-    if (r->tokenizer && r->vocab_options.cased)
-        return cli_usage("tokenize", "--cased goes with --vocab: the tokenizer's file says it");
-    if (r->merges && (!r->vocab || r->vocab_options.cased))
-        return cli_usage("tokenize", "--merges goes with --vocab, and not with --cased");
+        return cli_usage("tokenize", "only one of --vocab, --tokenizer and --model can be used");
+    if (r->tokenizer && !r->vocab_options.do_lower_case)
+        return cli_usage(
+            "tokenize",
+            "--cased cannot be used with --tokenizer: the file determines lower-casing");
+    if (r->merges && (!r->vocab || !r->vocab_options.do_lower_case))
+        return cli_usage("tokenize", "--merges requires --vocab and cannot be used with --cased");
     if (r->file ? n > 0 : n == 0)
-        return cli_usage("tokenize", "either texts or --file are wanted");
+        return cli_usage("tokenize", "either texts or --file is required");
     if (!r->file && r->null)
-        return cli_usage("tokenize", "--null goes with --file");
+        return cli_usage("tokenize", "--null requires --file");
     if (!r->file && r->pair && n % 2)
-        return cli_usage("tokenize", "--pair wants texts in pairs, there are %d", n);
+        return cli_usage("tokenize", "--pair needs an even number of texts, got %d", n);
     return 0;
 }
 
@@ -260,7 +263,7 @@ static bool is_sentencepiece(const char *path)
 static br_tokenizer *open_tokenizer(const request *r)
 {
     if (r->model)
-        return cli_open_tokenizer(r->model, r->vocab_options.cased);
+        return cli_open_tokenizer(r->model, !r->vocab_options.do_lower_case);
     if (r->tokenizer && is_sentencepiece(r->tokenizer))
         return br_tokenizer_from_sentencepiece(r->tokenizer, NULL);
     if (r->tokenizer)
@@ -272,9 +275,9 @@ static br_tokenizer *open_tokenizer(const request *r)
 
 int cli_tokenize(int argc, char **argv)
 {
-    request r = { 0 };
-    int status = cli_options(argc, argv, "v:t:f:0pm:jh", options, help, take, &r);
-    if (status != CLI_GO_ON)
+    request r = { .vocab_options = br_tokenizer_defaults(), .encode = br_encode_defaults() };
+    int status = cli_options(argc, argv, "v:t:f:0pm:jh", options, help, parse_option, &r);
+    if (status != CLI_CONTINUE)
         return status;
     status = check(&r, argc - optind);
     if (status)

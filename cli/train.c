@@ -1,4 +1,4 @@
-/* cli/train.c - `brasa train RECIPE`: the table of recipes and the command line. */
+/* cli/train.c - `brasa train RECIPE`: the table of recipes, and the command line. */
 #include "cli/train.h"
 #include "cli/step_profile.h"
 
@@ -11,48 +11,64 @@ static const recipe *const recipes[] = { &recipe_bert_scratch, &recipe_copy_task
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static const char help_head[] = "Usage: brasa train RECIPE [OPTION]...\n"
+                                "       brasa train [RECIPE] --resume [OPTION]...\n"
                                 "\n"
-                                "Trains a model and shows what it has learned.\n"
+                                "Trains a model and shows its predictions.\n"
                                 "\n";
 
 static const char help_options[] =
     "Options:\n"
-    "      --preset NAME    values to begin with\n"
-    "      --as-written     the notebook to the letter, its mistakes included\n"
-    "      --steps N        steps in all\n"
-    "      --seed S         of the initial weights and the batch\n"
-    "      --threads N      threads to use; results do not depend on it\n"
+    "      --preset NAME    set of default values\n"
+    "      --as-written     use the notebook's code as written, including its mistakes\n"
+    "      --steps N        total number of steps\n"
+    "      --seed S         seed of the initial weights and the data\n"
+    "      --threads N      number of threads; it does not change the results\n"
     "      --lr X           learning rate\n"
-    "      --set KEY=VALUE  any setting; may be given again\n"
-    "      --out DIR        where results go (out/RECIPE): checkpoint.safetensors, log.jsonl with "
-    "a\n"
-    "                       line a step (its losses before the update, and the seconds it took),\n"
-    "                       loss.svg and, where something is measured, metrics.svg, and events\n"
-    "                       for TensorBoard. A new run replaces an earlier one's.\n"
-    "      --resume         go on with the run in DIR, with the same numbers as if it had not "
-    "stopped;\n"
-    "                       its settings are those of the checkpoint\n"
-    "      --data FILE      the text to train on, or another than the recipe's own\n"
-    "      --profile[=N]    profile N steps (3) after a few to warm up: tables of time, FLOPs and "
-    "bytes\n"
-    "                       by operation and by module at the end, and trace.json, a time line "
-    "for\n"
-    "                       chrome://tracing\n"
-    "  -h, --help           this text; after a RECIPE also its settings\n"
+    "      --set KEY=VALUE  change a setting; may be repeated\n"
+    "      --out DIR        directory of the results (default: out/RECIPE):\n"
+    "                       checkpoint.safetensors; log.jsonl, one line per step with the losses\n"
+    "                       before the update and the step's time in seconds; loss.svg;\n"
+    "                       metrics.svg if the recipe evaluates the model; event files for\n"
+    "                       TensorBoard\n"
+    "      --resume         continue the run in DIR; the results are the same as without the\n"
+    "                       interruption. Recipe and settings are read from the checkpoint. Those\n"
+    "                       given on the command line must match it, except settings that may\n"
+    "                       change, such as steps\n"
+    "      --overwrite      replace the run in DIR\n"
+    "      --data FILE      text to train on; replaces the recipe's own text if it has one\n"
+    "      --profile[=N]    profile N steps (default: 3) after some warm-up steps: print tables\n"
+    "                       of time, FLOPs and bytes by operation and by module, and write\n"
+    "                       trace.json for chrome://tracing\n"
+    "  -h, --help           show this help; with RECIPE, also its settings\n"
     "\n"
-    "Ctrl-C ends the run after the step it is at, with a checkpoint to resume from; exit status "
-    "130.\n";
+    "Ctrl-C stops the run after the current step and writes a checkpoint to resume from. The exit\n"
+    "status is then 130.\n";
+
+static const char *recipe_names(void)
+{
+    static char text[128];
+    *text = 0;
+    for (int i = 0; i < N_RECIPES; i++)
+        cli_list(text, sizeof text, recipes[i]->name);
+    return text;
+}
+
+static const char *preset_names(const recipe *r)
+{
+    static char text[128];
+    *text = 0;
+    for (int i = 0; r->presets[i]; i++)
+        cli_list(text, sizeof text, r->presets[i]);
+    return text;
+}
 
 static int help(const train_request *request)
 {
     fputs(help_head, stdout);
     printf("Recipes:\n");
-    for (int i = 0; i < N_RECIPES; i++) {
-        printf("  %-14s %s; presets", recipes[i]->name, recipes[i]->summary);
-        for (int k = 0; recipes[i]->presets[k]; k++)
-            printf("%s %s", k ? "," : "", recipes[i]->presets[k]);
-        printf("\n");
-    }
+    for (int i = 0; i < N_RECIPES; i++)
+        printf("  %-14s %s; presets %s\n", recipes[i]->name, recipes[i]->summary,
+               preset_names(recipes[i]));
     printf("\n%s", help_options);
     return request->recipe ? train_describe(request) : 0;
 }
@@ -73,7 +89,20 @@ static bool has_preset(const recipe *r, const char *name)
     return false;
 }
 
-enum { PRESET = 256, AS_WRITTEN, STEPS, SEED, THREADS, LR, SET, OUT, RESUME, DATA, PROFILE };
+enum {
+    PRESET = 256,
+    AS_WRITTEN,
+    STEPS,
+    SEED,
+    THREADS,
+    LR,
+    SET,
+    OUT,
+    RESUME,
+    OVERWRITE,
+    DATA,
+    PROFILE
+};
 static const struct option options[] = {
     { "preset", required_argument, NULL, PRESET },
     { "as-written", no_argument, NULL, AS_WRITTEN },
@@ -84,6 +113,7 @@ static const struct option options[] = {
     { "set", required_argument, NULL, SET },
     { "out", required_argument, NULL, OUT },
     { "resume", no_argument, NULL, RESUME },
+    { "overwrite", no_argument, NULL, OVERWRITE },
     { "data", required_argument, NULL, DATA },
     { "profile", optional_argument, NULL, PROFILE },
     { "help", no_argument, NULL, 'h' },
@@ -95,8 +125,8 @@ static void assign(train_request *request, const char *key, const char *value)
     request->assignments[request->n_assignments++] = (assignment){ key, value };
 }
 
-/* Takes one option; 0, or the exit status of a complaint. */
-static int take(train_request *request, int option, const char *value)
+/* Handles one option; returns 0 or the exit status of a usage error. */
+static int parse_option(train_request *request, int option, const char *value)
 {
     int64_t threads;
     switch (option) {
@@ -124,6 +154,9 @@ static int take(train_request *request, int option, const char *value)
     case RESUME:
         request->resume = true;
         return 0;
+    case OVERWRITE:
+        request->overwrite = true;
+        return 0;
     case DATA:
         request->data = value;
         return 0;
@@ -142,47 +175,61 @@ static int take(train_request *request, int option, const char *value)
     }
 }
 
-/* Reads the recipe behind the options; 0, or the exit status of a complaint. */
-static int take_recipe(train_request *request, int argc, char **argv)
+/* Finds the recipe by `name`, or the recipe of the run to resume; returns 0 or the exit status. */
+static int set_recipe(train_request *request, const char *name)
 {
-    if (argc == 0)
-        return cli_usage("train", "which recipe?");
-    if (argc > 1)
-        return cli_usage("train", "'%s' is one argument too many", argv[1]);
-    request->recipe = train_find_recipe(argv[0]);
-    if (!request->recipe)
-        return cli_usage("train", "there is no recipe '%s'", argv[0]);
-    if (request->resume && (request->preset || request->as_written))
-        return cli_usage("train", "--resume takes its settings from the checkpoint, not from %s",
-                         request->preset ? "--preset" : "--as-written");
-    if (!request->preset)
-        request->preset = request->recipe->presets[0];
-    if (!has_preset(request->recipe, request->preset))
-        return cli_usage("train", "%s has no preset '%s'", request->recipe->name, request->preset);
+    if (name) {
+        request->recipe = train_find_recipe(name);
+        return request->recipe ? 0
+                               : cli_usage("train", "unknown recipe '%s', must be one of %s", name,
+                                           recipe_names());
+    }
+    if (!request->resume)
+        return cli_usage("train", "no recipe given; choose one of %s", recipe_names());
+    if (!request->out)
+        return cli_usage("train",
+                         "--resume needs a recipe, or the directory of the run as --out DIR");
+    request->recipe = train_recipe_of_run(request->out);
+    return cli_report();
+}
+
+/* Checks that the options can be combined; returns 0 or the exit status of a usage error. */
+static int check(const train_request *request)
+{
     const recipe *r = request->recipe;
-    if (request->data && !r->data && !r->wants_data)
-        return cli_usage("train", "%s makes its data up: there is no --data", r->name);
+    if (request->resume && request->overwrite)
+        return cli_usage("train",
+                         "--resume continues a run, --overwrite replaces it: use only one of them");
+    if (request->preset && !has_preset(r, request->preset))
+        return cli_usage("train", "%s has no preset '%s', must be one of %s", r->name,
+                         request->preset, preset_names(r));
+    if (request->data && !r->data && !r->needs_data)
+        return cli_usage("train", "%s generates its own data and does not take --data", r->name);
     return 0;
 }
 
 static int run(train_request *request, int argc, char **argv)
 {
     int status = 0;
-    bool wants_help = false;
+    bool help_requested = false;
     for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1 && status == 0;) {
-        wants_help |= c == 'h';
+        help_requested |= c == 'h';
         if (c != 'h')
-            status = take(request, c, optarg);
+            status = parse_option(request, c, optarg);
     }
-    if (status == 0 && !(wants_help && optind == argc))
-        status = take_recipe(request, argc - optind, argv + optind);
+    if (status == 0 && argc - optind > 1)
+        status = cli_usage("train", "unexpected argument '%s'", argv[optind + 1]);
+    if (status == 0 && !(help_requested && optind == argc)) {
+        status = set_recipe(request, optind < argc ? argv[optind] : NULL);
+        status = status ? status : check(request);
+    }
     if (status != 0)
         return status;
-    if (wants_help)
+    if (help_requested)
         return help(request);
     const recipe *r = request->recipe;
-    if (r->wants_data && !request->data)
-        return cli_usage("train", "%s wants --data FILE: %s", r->name, r->wants_data);
+    if (r->needs_data && !request->data)
+        return cli_usage("train", "%s needs --data FILE: %s", r->name, r->needs_data);
     return train_run(request);
 }
 
@@ -193,7 +240,7 @@ int cli_train(int argc, char **argv)
     if (request.assignments)
         status = run(&request, argc, argv);
     else
-        fprintf(stderr, "brasa train: no memory\n");
+        fprintf(stderr, "brasa train: cannot allocate memory\n");
     free(request.assignments);
     return status;
 }

@@ -1,5 +1,5 @@
-/* cli/train_bert.c - the recipe bert-scratch: the notebook's BERT on its eleven sentences. Like the
- * notebook it makes one batch and trains on it throughout. */
+/* cli/train_bert.c - the recipe bert-scratch: trains the notebook's BERT on its eleven sentences.
+ * Like the notebook, it uses a single batch for all steps. */
 #include "cli/train.h"
 
 #include <inttypes.h>
@@ -16,9 +16,9 @@ typedef struct bert_task {
 
 /* ---- Settings -------------------------------------------------------------------------------- */
 
-/* At the notebook's rate the intended form diverges at first; at a tenth of it every masked word is
- * right long before the last step, and so is every next-sentence answer. The seed is one from which
- * the form as written starts where the notebook's run did, at a loss of 67. */
+/* At the notebook's learning rate the intended variant diverges at first. At a tenth of that rate,
+ * all masked words and next-sentence answers are right long before the last step. With this seed
+ * the variant as written starts at a loss of 67, as the notebook's run did. */
 static void preset(void *context, const char *name, bool as_written, train_options *options)
 {
     bert_task *self = context;
@@ -49,29 +49,30 @@ static void add_settings(void *context, settings *s)
         { "d_model", "size of the embeddings" },
         { "n_layers", "encoder layers" },
         { "n_heads", "attention heads" },
-        { "d_ff", "hidden size of the feed-forward" },
+        { "d_ff", "hidden size of the feed-forward network" },
         { "d_k", "size of a head's queries and keys" },
         { "d_v", "size of a head's values" },
-        { "maxlen", "tokens of a pair of sentences, padded" },
-        { "n_segments", "segments; pairs have two" },
-        { "max_pred", "masked words of a pair, at most" },
+        { "maxlen", "length of a padded pair of sentences, in tokens" },
+        { "n_segments", "number of segments; a pair has two" },
+        { "max_pred", "maximum number of masked words per pair" },
     };
     bert_task *self = context;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         double low = strcmp(sizes[i].name, "n_segments") == 0 ? 2 : 1;
         settings_add(s, (setting){ sizes[i].name, SETTING_INTEGER,
-                                   br_bert_size(&self->config, sizes[i].name), low, 1 << 20, false,
-                                   sizes[i].help });
+                                   br_bert_config_field(&self->config, sizes[i].name), low, 1 << 20,
+                                   false, sizes[i].help });
     }
     settings_add(s, (setting){ "batch_size", SETTING_INTEGER, &self->batch_size, 2, 1 << 20, false,
-                               "pairs; half of them follow each other" });
-    settings_add(s, (setting){ "as_written", SETTING_TRUTH, &self->config.as_written, 0, 0, false,
-                               "the notebook's form of the model" });
+                               "pairs; in half of them the sentences are consecutive" });
+    settings_add(s, (setting){ "as_written", SETTING_BOOL, &self->config.as_written, 0, 0, false,
+                               "use the notebook's variant of the model" });
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* The notebook's batch after random.seed(), with the seed of the weights. */
+/* Creates the notebook's batch. Python's random generator is seeded with the seed of the
+ * weights. */
 static void hold_batch(bert_task *self)
 {
     br_scope *scope = br_scope_begin();
@@ -108,7 +109,7 @@ static br_tensor *forward(bert_task *self, br_tensor **logits_clsf)
 
 static br_tensor *loss(void *context, int64_t step, br_tensor **addends)
 {
-    (void)step; /* one batch throughout */
+    (void)step; /* all steps use the same batch */
     bert_task *self = context;
     br_tensor *logits_clsf, *logits_lm = forward(self, &logits_clsf);
     return br_bert_loss(logits_lm, logits_clsf, self->batch.masked_tokens, self->batch.is_next,
@@ -123,7 +124,7 @@ static void destroy(void *context)
     br_release(self->batch.masked_tokens);
     br_release(self->batch.masked_pos);
     br_release(self->batch.is_next);
-    br_free_module(self->model);
+    br_module_free(self->model);
     br_bert_corpus_free(self->corpus);
 }
 
@@ -135,7 +136,7 @@ static const char *word(const bert_task *self, int64_t id)
     return text ? text : "?";
 }
 
-/* The text, filled up with spaces to `width` columns of a terminal. */
+/* Prints the text padded with spaces to `width` terminal columns. */
 static void print_padded(const char *text, int width)
 {
     for (const char *p = text; *p;) {
@@ -156,18 +157,18 @@ static void print_sentences(const bert_task *self, const int64_t *input_ids)
     printf("\n");
 }
 
-/* The masked words of one pair; returns how many are right. A slot that is not used has position
- * 0, which no masked word has. */
+/* Prints the masked words of one pair; returns how many are right. Unused slots have position 0,
+ * where no word is ever masked. */
 static int print_words(const bert_task *self, const int64_t *positions, const int64_t *targets,
-                       const int64_t *guesses)
+                       const int64_t *predictions)
 {
     int right = 0;
     for (int64_t i = 0; i < self->config.max_pred && positions[i] != 0; i++) {
-        bool equal = targets[i] == guesses[i];
+        bool equal = targets[i] == predictions[i];
         printf("    word %3" PRId64 "  is ", positions[i]);
         print_padded(word(self, targets[i]), 14);
         printf(" model: ");
-        print_padded(word(self, guesses[i]), 14);
+        print_padded(word(self, predictions[i]), 14);
         printf(" %s\n", equal ? "right" : "wrong");
         right += equal;
     }
@@ -211,7 +212,7 @@ static void show(void *context)
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* Of the batch's first pair, without its padding. */
+/* Records the attention for the batch's first pair, without padding. */
 static br_attention *attend(void *context, const char *text)
 {
     bert_task *self = context;
@@ -220,9 +221,12 @@ static br_attention *attend(void *context, const char *text)
     const char **tokens = calloc((size_t)self->config.maxlen, sizeof *tokens);
     int64_t n = 0, first = 0;
     if (text)
-        br_raise(BR_ERROR_ARGUMENT, "bert-scratch shows a pair of its own, not '%s'", text);
+        br_raise(
+            BR_ERROR_ARGUMENT,
+            "bert-scratch shows its own pair of sentences and does not accept a text (got '%s')",
+            text);
     else if (!tokens)
-        br_raise(BR_ERROR_MEMORY, "no memory for the tokens");
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the tokens");
     for (; !br_failed() && n < self->config.maxlen && ids[n] != 0; n++) {
         tokens[n] = word(self, ids[n]);
         first += segments[n] == 0;
@@ -253,7 +257,7 @@ static const char *const metrics[] = { NULL };
 
 const recipe recipe_bert_scratch = {
     .name = "bert-scratch",
-    .summary = "BERT from scratch on eleven sentences",
+    .summary = "train a BERT from scratch on eleven sentences",
     .data = "frases.txt",
     .presets = presets,
     .addends = addends,

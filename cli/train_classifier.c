@@ -1,5 +1,5 @@
-/* cli/train_classifier.c - the recipe classifier: the sequence classifiers of notebooks 000, 001
- * and 004 learn the topics of short texts. */
+/* cli/train_classifier.c - the recipe classifier: trains the sequence classifiers of notebooks 000,
+ * 001 and 004 on the topics of short texts. */
 #include "cli/batches.h"
 #include "cli/texts.h"
 #include "cli/train.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { SHOWN_RIGHT = 6, SHOWN_WRONG = 4, SHOWN_BYTES = 66 };
-enum { IDS, LABEL, FIELDS }; /* of a text: i64 [length], [] */
+enum { IDS, LABEL, FIELDS }; /* fields of an item: i64 [length], i64 [] */
 
 typedef struct classifier_task {
     setting_choice model;
@@ -19,8 +19,8 @@ typedef struct classifier_task {
     double dropout, held_out_part;
     texts texts;
     br_vocab *vocab;
-    int64_t held_out, *numbers; /* of all texts; those that are held out come first */
-    int64_t *guesses;           /* of the latter */
+    int64_t held_out, *numbers; /* indices of all texts, the held-out ones first */
+    int64_t *predictions;       /* predicted labels of the held-out texts */
     br_dataset *all, *train_set, *held_out_set;
     batches batches, held_out_batches;
     void *module;
@@ -104,7 +104,7 @@ static br_tensor *forward_architecture(void *model, br_tensor *ids)
 
 static const char *const model_names[] = { "anatomy", "vanilla", "architecture", NULL };
 
-/* By the same numbers. */
+/* In the order of model_names. */
 static const struct {
     void *(*make)(const classifier_task *self);
     br_tensor *(*forward)(void *model, br_tensor *ids); /* i64 [B, length] -> logits [B, labels] */
@@ -153,20 +153,20 @@ static void add_settings(void *context, settings *s)
         { "hidden_size", SETTING_INTEGER, &self->hidden_size, 1, 1 << 20, false,
           "size of the embeddings" },
         { "intermediate_size", SETTING_INTEGER, &self->intermediate_size, 1, 1 << 20, false,
-          "hidden size of the feed-forward" },
+          "hidden size of the feed-forward network" },
         { "heads", SETTING_INTEGER, &self->heads, 1, 1 << 20, false,
-          "attention heads; they divide hidden_size" },
+          "attention heads; must divide hidden_size" },
         { "layers", SETTING_INTEGER, &self->layers, 1, 1 << 10, false, "layers of the encoder" },
-        { "dropout", SETTING_NUMBER, &self->dropout, 0, 1, false, "of what is dropped" },
+        { "dropout", SETTING_NUMBER, &self->dropout, 0, 1, false, "dropout probability" },
         { "length", SETTING_INTEGER, &self->length, 2, 1 << 14, false,
-          "words of a text; longer ones are cut, shorter ones padded" },
+          "words per text; longer texts are truncated, shorter ones padded" },
         { "min_count", SETTING_INTEGER, &self->min_count, 1, 1 << 30, false,
-          "a word that comes less often in training is unknown" },
+          "words that occur less often in the training texts are unknown" },
         { "held_out", SETTING_NUMBER, &self->held_out_part, 0, 1, false,
-          "part of the texts that is not trained on" },
-        { "batch", SETTING_INTEGER, &self->batch, 1, 1 << 20, false, "texts of a step" },
-        { "as_written", SETTING_TRUTH, &self->as_written, 0, 0, false,
-          "the notebook's form of the model" },
+          "fraction of the texts to hold out for evaluation" },
+        { "batch", SETTING_INTEGER, &self->batch, 1, 1 << 20, false, "texts per batch" },
+        { "as_written", SETTING_BOOL, &self->as_written, 0, 0, false,
+          "use the notebook's variant of the model" },
     };
     for (size_t i = 0; i < sizeof items / sizeof *items; i++)
         settings_add(s, items[i]);
@@ -174,20 +174,20 @@ static void add_settings(void *context, settings *s)
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* Puts the texts in an order of the seed's. */
-static bool deal(classifier_task *self)
+/* Shuffles the texts with the seed; the first ones are held out. */
+static bool hold_out(classifier_task *self)
 {
     int64_t n = self->texts.count;
     self->held_out = (int64_t)llround(self->held_out_part * (double)n);
     if (self->held_out < 1 || self->held_out >= n)
         br_raise(BR_ERROR_ARGUMENT,
-                 "held_out is %g: of %" PRId64 " texts %" PRId64
-                 " are held out, must be 1 .. %" PRId64,
-                 self->held_out_part, n, self->held_out, n - 1);
+                 "held_out is %g, which holds out %" PRId64 " of %" PRId64
+                 " texts, must hold out 1 .. %" PRId64,
+                 self->held_out_part, self->held_out, n, n - 1);
     self->numbers = calloc((size_t)n, sizeof *self->numbers);
-    self->guesses = calloc((size_t)n, sizeof *self->guesses);
-    if (!self->numbers || !self->guesses)
-        br_raise(BR_ERROR_MEMORY, "no memory for the numbers of %" PRId64 " texts", n);
+    self->predictions = calloc((size_t)n, sizeof *self->predictions);
+    if (!self->numbers || !self->predictions)
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the indices of %" PRId64 " texts", n);
     for (int64_t i = 0; i < n && !br_failed(); i++)
         self->numbers[i] = i;
     br_python_random *random = br_python_random_new(br_initial_seed());
@@ -196,7 +196,7 @@ static bool deal(classifier_task *self)
     return !br_failed();
 }
 
-/* As written the notebooks put no [CLS] before a text. */
+/* The notebooks as written put no [CLS] before a text. */
 static bool make_data(classifier_task *self, int64_t workers)
 {
     int64_t held_out = self->held_out, others = self->texts.count - held_out;
@@ -218,15 +218,15 @@ static br_module *prepare(void *context, const train_options *options, const cha
                           size_t length)
 {
     classifier_task *self = context;
-    if (!texts_read(&self->texts, text, length) || !deal(self) ||
+    if (!texts_read(&self->texts, text, length) || !hold_out(self) ||
         !make_data(self, options->workers))
         return NULL;
     self->module = models[self->model.index].make(self);
     return br_failed() ? NULL : self->module;
 }
 
-/* Padding that no text of the batch has a word in is left out. As written it would change what the
- * models see. */
+/* Removes the columns that are padding in every text of the batch. The variants as written keep
+ * these columns, because their results depend on the padding. */
 static br_tensor *logits_of(classifier_task *self, br_tensor *ids)
 {
     if (!self->as_written) {
@@ -255,20 +255,20 @@ static void destroy(void *context)
     br_dataset_free(self->train_set);
     br_dataset_free(self->held_out_set);
     br_dataset_free(self->all);
-    br_free_module(self->module);
+    br_module_free(self->module);
     br_vocab_free(self->vocab);
     texts_free(&self->texts);
     free(self->numbers);
-    free(self->guesses);
+    free(self->predictions);
 }
 
 /* ---- Measuring and showing ------------------------------------------------------------------- */
 
-/* Fills guesses; the sum of the losses. */
-static double guess(classifier_task *self)
+/* Predicts the labels of the held-out texts; returns the sum of the losses. */
+static double predict(classifier_task *self)
 {
     double sum = 0;
-    int64_t *guesses = self->guesses;
+    int64_t *predictions = self->predictions;
     for (int64_t k = 0; k < batches_count(&self->held_out_batches) && !br_failed(); k++) {
         br_scope *scope = br_scope_begin();
         br_tensor *batch[FIELDS];
@@ -276,8 +276,8 @@ static double guess(classifier_task *self)
             br_tensor *logits = logits_of(self, batch[IDS]);
             int64_t n = br_size(batch[LABEL], 0);
             sum += br_item(br_cross_entropy(logits, batch[LABEL], NULL)) * (double)n;
-            br_copy_out(br_argmax(logits, -1, false), guesses, (size_t)n * sizeof *guesses);
-            guesses += n;
+            br_copy_out(br_argmax(logits, -1, false), predictions, (size_t)n * sizeof *predictions);
+            predictions += n;
         }
         br_scope_end(scope);
     }
@@ -293,9 +293,9 @@ static void evaluate(void *context, double *metrics)
 {
     classifier_task *self = context;
     int64_t right = 0;
-    metrics[0] = guess(self) / (double)self->held_out;
+    metrics[0] = predict(self) / (double)self->held_out;
     for (int64_t i = 0; i < self->held_out; i++)
-        right += self->guesses[i] == held_out_text(self, i)->label;
+        right += self->predictions[i] == held_out_text(self, i)->label;
     metrics[1] = (double)right / (double)self->held_out;
 }
 
@@ -304,7 +304,7 @@ static const char *topic(const classifier_task *self, int64_t label)
     return br_vocab_word(self->texts.labels, label);
 }
 
-/* As much of the text as a line holds, whole code points. */
+/* Prints the text, truncated between code points to fit on a line. */
 static void print_text(const labelled_text *text)
 {
     size_t n = text->length;
@@ -316,14 +316,14 @@ static void print_text(const labelled_text *text)
 
 static void show_examples(const classifier_task *self)
 {
-    int64_t shown[2] = { 0 }; /* wrong and right ones */
+    int64_t shown[2] = { 0 }; /* number of wrong and of right examples */
     for (int64_t i = 0; i < self->held_out; i++) {
         const labelled_text *text = held_out_text(self, i);
-        bool right = self->guesses[i] == text->label;
+        bool right = self->predictions[i] == text->label;
         if (shown[right]++ >= (right ? SHOWN_RIGHT : SHOWN_WRONG))
             continue;
         print_text(text);
-        printf("  model: %s  ", topic(self, self->guesses[i]));
+        printf("  model: %s  ", topic(self, self->predictions[i]));
         if (right)
             printf("right\n");
         else
@@ -331,7 +331,7 @@ static void show_examples(const classifier_task *self)
     }
 }
 
-/* Of a topic. */
+/* Counts for one topic. */
 typedef struct tally {
     int64_t trained, held_out, right;
 } tally;
@@ -345,7 +345,7 @@ static void count(const classifier_task *self, tally *tallies)
             continue;
         }
         tallies[label].held_out++;
-        tallies[label].right += self->guesses[i] == label;
+        tallies[label].right += self->predictions[i] == label;
     }
 }
 
@@ -359,29 +359,29 @@ static void print_share(const char *what, int64_t part, int64_t all)
 
 static void show_shares(const classifier_task *self, const tally *tallies, int64_t n)
 {
-    int64_t right = 0, most = 0;
+    int64_t right = 0, majority = 0;
     printf("\n");
     for (int64_t i = 0; i < n; i++) {
         print_share(topic(self, i), tallies[i].right, tallies[i].held_out);
         right += tallies[i].right;
-        if (tallies[i].trained > tallies[most].trained)
-            most = i;
+        if (tallies[i].trained > tallies[majority].trained)
+            majority = i;
     }
-    print_share("all that is held out", right, self->held_out);
-    char *guess_most = cli_format("always %s", topic(self, most));
-    if (guess_most)
-        print_share(guess_most, tallies[most].held_out, self->held_out);
-    free(guess_most);
+    print_share("all held-out texts", right, self->held_out);
+    char *majority_text = cli_format("always %s", topic(self, majority));
+    if (majority_text)
+        print_share(majority_text, tallies[majority].held_out, self->held_out);
+    free(majority_text);
 }
 
 static void show(void *context)
 {
     classifier_task *self = context;
-    guess(self);
+    predict(self);
     int64_t n = br_vocab_size(self->texts.labels);
     tally *tallies = calloc((size_t)n, sizeof *tallies);
     if (!tallies)
-        br_raise(BR_ERROR_MEMORY, "no memory for %" PRId64 " labels", n);
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for %" PRId64 " labels", n);
     if (!br_failed()) {
         count(self, tallies);
         show_examples(self);
@@ -396,8 +396,8 @@ static const char *const metrics[] = { "held_out_loss", "held_out_accuracy", NUL
 
 const recipe recipe_classifier = {
     .name = "classifier",
-    .summary = "classifier of notebook 000, 001 or 004 learns the topics of texts",
-    .wants_data = "a file of lines LABEL<tab>TEXT; ./run classifier makes one, of fortunes",
+    .summary = "train a classifier of notebook 000, 001 or 004 on the topics of texts",
+    .needs_data = "a file with lines LABEL<tab>TEXT; './run classifier' makes one from fortunes",
     .presets = presets,
     .addends = addends,
     .metrics = metrics,

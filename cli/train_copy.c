@@ -1,5 +1,5 @@
-/* cli/train_copy.c - the recipe copy-task: notebook 004's EncoderDecoder learns to copy sequences
- * of its RandomDataset. */
+/* cli/train_copy.c - the recipe copy-task: trains notebook 004's EncoderDecoder to copy the
+ * sequences of its RandomDataset. */
 #include "cli/batches.h"
 #include "cli/greedy.h"
 #include "cli/train.h"
@@ -9,23 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 8 }; /* of the new sequences */
+enum { SHOWN = 8 }; /* new sequences to print */
 
 typedef struct copy_task {
     br_architecture_config config;
     bool as_written;
     int64_t length, batch, num_samples;
     br_dataset *train_set, *new_set;
-    batches batches, new_batches; /* the latter: one */
+    batches batches, new_batches; /* new_batches has a single batch */
     br_architecture_encoder_decoder *model;
 } copy_task;
 
 /* ---- Settings -------------------------------------------------------------------------------- */
 
-/* As written but for the target's mask, which the model refuses, the notebook's model stays at the
- * loss of guessing, in PyTorch as here (docs/quirks.md). The form that is meant learns with
- * Xavier's weights, which the notebook gives to another model, and a learning rate that warms up.
- */
+/* As written, the notebook's model never does better than guessing, in PyTorch as well
+ * (docs/quirks.md). The only change needed to run it is to the target's mask, whose shape the model
+ * rejects. The intended variant learns with Xavier initialization, which the notebook uses for
+ * another model, and a warm-up. */
 static void preset(void *context, const char *name, bool as_written, train_options *options)
 {
     copy_task *self = context;
@@ -58,20 +58,20 @@ static void add_settings(void *context, settings *s)
         { "d_model", SETTING_INTEGER, &c->hidden_size, 1, 1 << 20, false,
           "size of the embeddings" },
         { "d_ff", SETTING_INTEGER, &c->intermediate_size, 1, 1 << 20, false,
-          "hidden size of the feed-forward" },
+          "hidden size of the feed-forward network" },
         { "heads", SETTING_INTEGER, &c->num_attention_heads, 1, 1 << 20, false,
-          "attention heads; they divide d_model" },
+          "attention heads; must divide d_model" },
         { "layers", SETTING_INTEGER, &c->num_hidden_layers, 1, 1 << 10, false,
-          "blocks of the encoder, and of the decoder" },
+          "blocks in the encoder and in the decoder" },
         { "vocab", SETTING_INTEGER, &c->vocab_size, 2, 1 << 20, false,
-          "ids, with that of padding" },
-        { "length", SETTING_INTEGER, &self->length, 2, 1 << 14, false, "ids of a sequence" },
-        { "batch", SETTING_INTEGER, &self->batch, 1, 1 << 20, false, "sequences of a step" },
+          "number of ids, including padding" },
+        { "length", SETTING_INTEGER, &self->length, 2, 1 << 14, false, "ids per sequence" },
+        { "batch", SETTING_INTEGER, &self->batch, 1, 1 << 20, false, "sequences per batch" },
         { "num_samples", SETTING_INTEGER, &self->num_samples, 1, 1 << 20, false,
-          "batches of an epoch" },
-        { "dropout", SETTING_NUMBER, &c->hidden_dropout_prob, 0, 1, false, "of what is dropped" },
-        { "as_written", SETTING_TRUTH, &self->as_written, 0, 0, false,
-          "the notebook's form of the model" },
+          "batches per epoch" },
+        { "dropout", SETTING_NUMBER, &c->hidden_dropout_prob, 0, 1, false, "dropout probability" },
+        { "as_written", SETTING_BOOL, &self->as_written, 0, 0, false,
+          "use the notebook's variant of the model" },
     };
     for (size_t i = 0; i < sizeof items / sizeof *items; i++)
         settings_add(s, items[i]);
@@ -151,7 +151,7 @@ static void destroy(void *context)
     batches_close(&self->new_batches);
     br_dataset_free(self->train_set);
     br_dataset_free(self->new_set);
-    br_free_module(self->model);
+    br_module_free(self->model);
 }
 
 /* ---- Measuring and showing ------------------------------------------------------------------- */
@@ -214,17 +214,17 @@ static void show(void *context)
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* Ids written as numbers, behind the 1 that every sequence begins with: i64 [1, n]. */
+/* Parses a list of ids and prepends 1, the first id of every sequence. Returns i64 [1, n]. */
 static br_tensor *ids_of(const copy_task *self, const char *text)
 {
-    int64_t ids[1 << 14] = { 1 }, n = 1, most = self->config.max_position_embeddings;
+    int64_t ids[1 << 14] = { 1 }, n = 1, max_ids = self->config.max_position_embeddings;
     for (char *end; *text; text = end + strspn(end, " ")) {
         ids[n++] = strtoll(text, &end, 10);
         bool good = end != text && ids[n - 1] >= 1 && ids[n - 1] < self->config.vocab_size;
-        if (!good || n > most || n == sizeof ids / sizeof *ids) {
+        if (!good || n > max_ids || n == sizeof ids / sizeof *ids) {
             br_raise(BR_ERROR_ARGUMENT,
-                     "'%s': copy-task reads at most %" PRId64 " ids of 1 .. %" PRId64, text,
-                     most - 1, self->config.vocab_size - 1);
+                     "'%s': copy-task takes at most %" PRId64 " ids in 1 .. %" PRId64, text,
+                     max_ids - 1, self->config.vocab_size - 1);
             return NULL;
         }
     }
@@ -243,7 +243,7 @@ static const char **texts_of(br_tensor *ids, id_text *texts, const char **pointe
     return pointers;
 }
 
-/* Of the source, and of its greedy copy. */
+/* Creates the attention for a source and its greedy copy. */
 static br_attention *attention_of(br_tensor *from, br_tensor *copy)
 {
     int64_t n = br_numel(from), m = br_numel(copy);
@@ -257,7 +257,7 @@ static br_attention *attention_of(br_tensor *from, br_tensor *copy)
                                   .n_decoder_tokens = m,
                                   .decoder_tokens = texts_of(copy, texts + n, pointers + n) });
     else
-        br_raise(BR_ERROR_MEMORY, "no memory for the tokens");
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the tokens");
     free(texts);
     free(pointers);
     return attention;
@@ -286,7 +286,7 @@ static const char *const metrics[] = { "new_loss", "new_accuracy", NULL };
 
 const recipe recipe_copy_task = {
     .name = "copy-task",
-    .summary = "encoder and decoder of notebook 004 copy sequences",
+    .summary = "train the encoder-decoder of notebook 004 to copy sequences",
     .presets = presets,
     .addends = addends,
     .metrics = metrics,

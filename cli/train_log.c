@@ -1,10 +1,10 @@
-/* cli/train_log.c - writing, cutting, reading and drawing the log. */
+/* cli/train_log.c - writes, truncates, reads and plots the log. */
 #include "cli/train_log.h"
 
 #include "cli/cli.h"
+#include "io/json.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,28 +16,29 @@ static bool fail(const train_log *log, const char *what)
     return false;
 }
 
-/* ---- What it holds --------------------------------------------------------------------------- */
+/* ---- Values in memory ------------------------------------------------------------------------ */
 
-static bool grow(double **values, int64_t room)
+static bool grow(double **values, int64_t capacity)
 {
-    double *more = realloc(*values, (size_t)room * sizeof **values);
+    double *more = realloc(*values, (size_t)capacity * sizeof **values);
     if (more)
         *values = more;
     else
-        br_raise(BR_ERROR_MEMORY, "no memory for a log of %lld lines", (long long)room);
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a log of %lld lines",
+                 (long long)capacity);
     return more != NULL;
 }
 
 static bool remember(train_log *log, double step, const double *values)
 {
-    if (log->count == log->room) {
-        int64_t room = log->room ? 2 * log->room : 256;
-        bool ok = grow(&log->steps, room);
+    if (log->count == log->capacity) {
+        int64_t capacity = log->capacity ? 2 * log->capacity : 256;
+        bool ok = grow(&log->steps, capacity);
         for (int i = 0; ok && i < log->n_names; i++)
-            ok = grow(&log->values[i], room);
+            ok = grow(&log->values[i], capacity);
         if (!ok)
             return false;
-        log->room = room;
+        log->capacity = capacity;
     }
     log->steps[log->count] = step;
     for (int i = 0; i < log->n_names; i++)
@@ -48,11 +49,11 @@ static bool remember(train_log *log, double step, const double *values)
 
 /* ---- An earlier log -------------------------------------------------------------------------- */
 
-/* True if the line is one of ours, of a step up to `last`. */
+/* Returns whether the line was written by train_log_add() for a step up to `last`. */
 static bool read_line(const train_log *log, const char *line, int64_t last, int64_t *step,
                       double *values)
 {
-    json_t *json = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    json_t *json = br__json_parse("train", log->path, line, strlen(line), NULL);
     *step = json_integer_value(json_object_get(json, "step"));
     bool ok = *step > 0 && *step <= last;
     for (int i = 0; ok && i < log->n_names; i++) {
@@ -64,18 +65,21 @@ static bool read_line(const train_log *log, const char *line, int64_t last, int6
     return ok;
 }
 
-/* Reads the lines that stay; gives the place in the file behind them. */
+/* Reads the lines to keep; returns the offset of their end. */
 static long read_kept(train_log *log, int64_t keep_steps)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int64_t step;
     double values[LOG_MAX_VALUES];
     long end = 0;
-    for (ssize_t n; (n = getline(&line, &room, log->file)) > 0 && line[n - 1] == '\n'; end += n)
+    ssize_t n;
+    for (; (n = getline(&line, &capacity, log->file)) > 0 && line[n - 1] == '\n'; end += n)
         if (!read_line(log, line, keep_steps, &step, values) ||
             !remember(log, (double)step, values))
             break;
+    if (n < 0 && !feof(log->file)) /* unread lines must not be truncated */
+        fail(log, "cannot be read");
     free(line);
     return end;
 }
@@ -90,11 +94,11 @@ bool train_log_open(train_log *log, int64_t keep_steps)
     if (br_failed())
         return false;
     if (fflush(log->file) != 0 || ftruncate(fileno(log->file), end) != 0)
-        return fail(log, "cannot be cut");
+        return fail(log, "cannot be truncated");
     return fseek(log->file, 0, SEEK_END) == 0 || fail(log, "cannot be read");
 }
 
-/* ---- More of it ------------------------------------------------------------------------------ */
+/* ---- New lines and plots --------------------------------------------------------------------- */
 
 bool train_log_add(train_log *log, int64_t step, const double *values, double seconds)
 {
@@ -104,35 +108,36 @@ bool train_log_add(train_log *log, int64_t step, const double *values, double se
         if (!isnan(values[i]))
             ok = json_object_set_new(json, log->names[i], json_real(values[i])) == 0;
     ok = ok && json_object_set_new(json, "seconds", json_real(seconds)) == 0;
-    /* 9 digits tell an f32 from every other. */
+    /* An f32 survives conversion to 9 digits and back. */
     char *line = ok ? json_dumps(json, JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
     if (!line)
-        br_raise(BR_ERROR_MEMORY, "no memory for a line of the log");
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a line of the log");
     else if (fprintf(log->file, "%s\n", line) < 0 || fflush(log->file) != 0)
         fail(log, "cannot be written");
     free(line);
     return !br_failed() && remember(log, (double)step, values);
 }
 
-int64_t train_log_since_least(const train_log *log, int value)
+int64_t train_log_since_minimum(const train_log *log, int value)
 {
     int64_t since = 0;
-    double least = INFINITY;
+    double min_value = INFINITY;
     for (int64_t i = 0; i < log->count; i++) {
         double now = log->values[value][i];
         if (isnan(now))
             continue;
-        since = now < least ? 0 : since + 1;
-        least = now < least ? now : least;
+        since = now < min_value ? 0 : since + 1;
+        min_value = now < min_value ? now : min_value;
     }
     return since;
 }
 
-/* What the lines have of one value, without gaps, so that the points are joined. */
-static void collect(const train_log *log, int value, double *room, br_series *series)
+/* Collects the points of one value. Skips lines without the value, so that the curve has no
+ * gaps. */
+static void collect(const train_log *log, int value, double *capacity, br_series *series)
 {
-    double *x = room, *y = room + log->count;
+    double *x = capacity, *y = capacity + log->count;
     *series = (br_series){ .name = log->names[value], .x = x, .y = y };
     for (int64_t i = 0; i < log->count; i++) {
         if (isnan(log->values[value][i]))
@@ -146,16 +151,18 @@ bool train_log_plot(const train_log *log, const char *path, int first, int end,
                     br_plot_options options)
 {
     br_series series[LOG_MAX_VALUES];
-    double *room = calloc((size_t)(end - first), (size_t)(2 * log->count + 1) * sizeof *room);
-    if (!room) {
-        br_raise(BR_ERROR_MEMORY, "no memory for a plot of %lld lines", (long long)log->count);
+    double *capacity =
+        calloc((size_t)(end - first), (size_t)(2 * log->count + 1) * sizeof *capacity);
+    if (!capacity) {
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a plot of %lld lines",
+                 (long long)log->count);
         return false;
     }
     for (int i = first; i < end; i++)
-        collect(log, i, room + (i - first) * 2 * log->count, &series[i - first]);
+        collect(log, i, capacity + (i - first) * 2 * log->count, &series[i - first]);
     options.x_label = "step";
     bool ok = br_plot_svg(path, end - first, series, &options);
-    free(room);
+    free(capacity);
     return ok;
 }
 

@@ -1,18 +1,18 @@
-/* cli/train_step.c - a step of a training run: gradients of its batches, the update, measuring, and
- * the record of it. */
+/* cli/train_step.c - one step of a training run: gradients, update, evaluation and logging. */
 #include "cli/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* The loss of a batch, whose gradients, divided by the number of batches of a step, are added to
- * those of the batches before; its losses are added to values likewise. */
+/* Runs a batch. Divides its gradients and losses by the number of batches per step and adds them to
+ * the parameters' gradients and to `values`. */
 static bool add_batch(trainer *t, int64_t batch, double *values)
 {
     double part = 1 / (double)t->options.accumulate;
     br_scope *scope = br_scope_begin();
-    br_scope *forward = br_scope_begin(); /* what the model returned is the graph's when it ends */
+    br_scope *forward =
+        br_scope_begin(); /* after its end, only the graph keeps the activations alive */
     br_tensor *addends[LOG_MAX_VALUES] = { 0 };
     br_tensor *loss = br_scope_return(forward, t->recipe->loss(t->self, batch, addends));
     values[0] += part * br_item(loss);
@@ -28,7 +28,7 @@ static bool add_batch(trainer *t, int64_t batch, double *values)
     return !br_failed();
 }
 
-/* A plateau's rate is the optimizer's own once the warm-up is over. */
+/* After the warm-up, the scheduler sets the rate of a plateau schedule. */
 static void set_rate(trainer *t)
 {
     if (!t->plateau || t->step <= t->options.schedule.warmup)
@@ -72,7 +72,7 @@ bool trainer_is_exhausted(const trainer *t)
 {
     int64_t patience = t->recipe->evaluate ? t->options.patience : 0;
     return patience > 0 && t->step % t->options.eval_every == 0 &&
-           train_log_since_least(&t->log, t->log.n_losses) >= patience;
+           train_log_since_minimum(&t->log, t->log.n_losses) >= patience;
 }
 
 void trainer_evaluate(trainer *t, double *metrics)

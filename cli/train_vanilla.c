@@ -1,8 +1,8 @@
-/* cli/train_vanilla.c - the recipe vanilla: notebook 001's Transformer reads dates, letter by
- * letter, and writes them in ISO's form.
+/* cli/train_vanilla.c - the recipe vanilla: trains notebook 001's Transformer to convert dates,
+ * character by character, to ISO 8601 format.
  *
- * The seed picks the dates that are held out. No text of theirs is trained on, in whatever form,
- * since no text stands for two dates (cli/dates.h). */
+ * The seed selects the held-out dates. None of their texts occurs in training, because no text can
+ * mean two dates (cli/dates.h). */
 #include "cli/batches.h"
 #include "cli/dates.h"
 #include "cli/greedy.h"
@@ -13,12 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids: 0 is padding, 1 begins a target, a letter is its place in the alphabet and 1 (2 in a
- * target). */
+/* Ids: 0 is padding, and 1 begins a target. A character's id is its index in the string below, plus
+ * 1 in a source and plus 2 in a target. */
 static const char source_letters[] = " ',-./0123456789abcdefghijklmnopqrstuvwxyz";
 static const char target_letters[] = "0123456789-";
 enum { PADDING, BEGIN };
-enum { SOURCE, TARGET, FIELDS }; /* of an example: i64 [SOURCE_LENGTH], [TARGET_LENGTH] */
+enum {
+    SOURCE,
+    TARGET,
+    FIELDS
+}; /* fields of an example: i64 [SOURCE_LENGTH], i64 [TARGET_LENGTH] */
 enum {
     SOURCE_LENGTH = DATES_TEXT - 1,
     TARGET_LENGTH = DATES_ISO, /* BEGIN in place of the NUL */
@@ -27,14 +31,14 @@ enum {
 };
 
 typedef struct example {
-    int32_t day, form; /* as cli/dates.h numbers them */
+    int32_t day, format; /* numbers as in cli/dates.h */
 } example;
 
 typedef struct vanilla_task {
     br_vanilla_config config;
     bool as_written;
-    int64_t batch, samples, held_out, forms;
-    example *examples; /* those that are held out, then those of training */
+    int64_t batch, samples, held_out, formats;
+    example *examples; /* the held-out ones, then the training examples */
     br_dataset *train_set, *held_out_set;
     batches batches, held_out_batches;
     br_vanilla_transformer *model;
@@ -42,7 +46,7 @@ typedef struct vanilla_task {
 
 /* ---- Settings -------------------------------------------------------------------------------- */
 
-/* There is no dropout: a run is one epoch, in which few examples are equal. */
+/* Dropout is 0, because a run is a single epoch with few repeated examples. */
 static void preset(void *context, const char *name, bool as_written, train_options *options)
 {
     vanilla_task *self = context;
@@ -53,17 +57,17 @@ static void preset(void *context, const char *name, bool as_written, train_optio
     self->batch = 64;
     self->samples = 1 << 17;
     self->held_out = 512;
-    self->forms = DATES_FORMS;
+    self->formats = DATES_FORMATS;
     *options = (train_options){
         .steps = 2000,
         .checkpoint_every = 500,
         .eval_every = 250,
-        .schedule = { .lr = 3e-3, .warmup = 100, .course.index = SCHEDULE_INVERSE_ROOT }
+        .schedule = { .lr = 3e-3, .warmup = 100, .decay.index = SCHEDULE_INVERSE_ROOT }
     };
     if (strcmp(name, "small") != 0)
         return;
     self->config.n_layers = 1;
-    self->forms = 8;
+    self->formats = 8;
     self->held_out = 128;
     options->steps = 600;
     options->eval_every = 150;
@@ -77,21 +81,21 @@ static void add_settings(void *context, settings *s)
         { "embed_dim", SETTING_INTEGER, &c->embed_dim, 1, 1 << 20, false,
           "size of the embeddings" },
         { "ff_hid_dim", SETTING_INTEGER, &c->ff_hid_dim, 1, 1 << 20, false,
-          "hidden size of the feed-forward" },
+          "hidden size of the feed-forward network" },
         { "heads", SETTING_INTEGER, &c->n_heads, 1, 1 << 20, false,
-          "attention heads; they divide embed_dim" },
+          "attention heads; must divide embed_dim" },
         { "layers", SETTING_INTEGER, &c->n_layers, 1, 1 << 10, false,
-          "layers of the encoder, and of the decoder" },
-        { "dropout", SETTING_NUMBER, &c->dropout, 0, 1, false, "of what is dropped" },
-        { "batch", SETTING_INTEGER, &self->batch, 1, 1 << 20, false, "dates of a step" },
+          "layers in the encoder and in the decoder" },
+        { "dropout", SETTING_NUMBER, &c->dropout, 0, 1, false, "dropout probability" },
+        { "batch", SETTING_INTEGER, &self->batch, 1, 1 << 20, false, "dates per batch" },
         { "samples", SETTING_INTEGER, &self->samples, 1, 1 << 30, false,
-          "training examples of an epoch" },
+          "training examples per epoch" },
         { "held_out", SETTING_INTEGER, &self->held_out, 1, DATES_COUNT - 1, false,
-          "dates that are not trained on" },
-        { "forms", SETTING_INTEGER, &self->forms, 1, DATES_FORMS, false,
-          "forms in which dates are written" },
-        { "as_written", SETTING_TRUTH, &self->as_written, 0, 0, false,
-          "the notebook's form of the model" },
+          "number of dates held out for evaluation" },
+        { "forms", SETTING_INTEGER, &self->formats, 1, DATES_FORMATS, false,
+          "number of date formats" },
+        { "as_written", SETTING_BOOL, &self->as_written, 0, 0, false,
+          "use the notebook's variant of the model" },
     };
     for (size_t i = 0; i < sizeof items / sizeof *items; i++)
         settings_add(s, items[i]);
@@ -112,7 +116,7 @@ static bool get_example(void *context, int64_t i, br_tensor **fields)
 {
     const example *e = (const example *)context + i;
     char text[DATES_TEXT], iso[DATES_ISO];
-    dates_write(dates_at(e->day), e->form, text);
+    dates_write(dates_at(e->day), e->format, text);
     dates_iso(dates_at(e->day), iso);
     fields[SOURCE] = ids_of(text, source_letters, 1, SOURCE_LENGTH);
     br_tensor *begin = br_full(BR_SHAPE(1), BEGIN, BR_I64);
@@ -121,8 +125,8 @@ static bool get_example(void *context, int64_t i, br_tensor **fields)
     return !br_failed();
 }
 
-/* Each date that is held out once, the others by lot. */
-static void draw_examples(vanilla_task *self, br_python_random *random)
+/* Generates one example of each held-out date, and random training examples of the other dates. */
+static void random_examples(vanilla_task *self, br_python_random *random)
 {
     int64_t days[DATES_COUNT], others = DATES_COUNT - self->held_out;
     for (int64_t i = 0; i < DATES_COUNT; i++)
@@ -131,8 +135,8 @@ static void draw_examples(vanilla_task *self, br_python_random *random)
     for (int64_t i = 0; i < self->held_out + self->samples; i++) {
         bool held_out = i < self->held_out;
         int64_t k = held_out ? i : self->held_out + br_python_random_randrange(random, others);
-        int64_t form = br_python_random_randrange(random, self->forms);
-        self->examples[i] = (example){ (int32_t)days[k], (int32_t)form };
+        int64_t format = br_python_random_randrange(random, self->formats);
+        self->examples[i] = (example){ (int32_t)days[k], (int32_t)format };
     }
 }
 
@@ -140,12 +144,12 @@ static bool make_data(vanilla_task *self, int64_t workers)
 {
     self->examples = calloc((size_t)(self->held_out + self->samples), sizeof *self->examples);
     if (!self->examples) {
-        br_raise(BR_ERROR_MEMORY, "no memory for %" PRId64 " dates", self->samples);
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for %" PRId64 " dates", self->samples);
         return false;
     }
     br_python_random *random = br_python_random_new(br_initial_seed());
     if (random)
-        draw_examples(self, random);
+        random_examples(self, random);
     br_python_random_free(random);
     self->held_out_set = br_dataset_new(self->held_out, FIELDS, get_example, self->examples, NULL);
     self->train_set =
@@ -154,7 +158,7 @@ static bool make_data(vanilla_task *self, int64_t workers)
            batches_open_whole(&self->held_out_batches, self->held_out_set, self->batch);
 }
 
-/* A batch whose sources are as long as the longest of them. */
+/* Gets a batch; trims the padding of the sources to the longest source. */
 static bool get_batch(batches *b, int64_t i, br_tensor **fields)
 {
     if (!batches_get(b, i, fields))
@@ -167,7 +171,7 @@ static bool get_batch(batches *b, int64_t i, br_tensor **fields)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-static void choose_form(vanilla_task *self)
+static void choose_format(vanilla_task *self)
 {
     br_vanilla_config *c = &self->config;
     bool meant = !self->as_written;
@@ -179,8 +183,8 @@ static void choose_form(vanilla_task *self)
     c->max_length = SOURCE_LENGTH;
 }
 
-/* The paper's sinusoids: feature 2k of position p is sin(p / 10000^(2k / embed_dim)), the next one
- * the cosine. */
+/* Sets the sinusoidal position embeddings of "Attention Is All You Need": feature 2k of position p
+ * is sin(p / 10000^(2k / embed_dim)), feature 2k + 1 the cosine of the same angle. */
 static void begin_with_sinusoids(br_tensor *weight)
 {
     float *values = br_data_f32(weight);
@@ -193,8 +197,8 @@ static void begin_with_sinusoids(br_tensor *weight)
     br_bump_version(weight);
 }
 
-/* What the model's form suggests (docs/quirks.md): the paper's positions, and tokens that, times
- * sqrt(embed_dim), are about as large. Both learn. */
+/* Initializes the embeddings (docs/quirks.md): sinusoidal positions, and token embeddings of about
+ * the same magnitude after the model multiplies them by sqrt(embed_dim). Both are trained. */
 static void initialize(vanilla_task *self)
 {
     br_vanilla_encoder *encoder = self->model->encoder;
@@ -212,7 +216,7 @@ static br_module *prepare(void *context, const train_options *options, const cha
     (void)text;
     (void)length;
     vanilla_task *self = context;
-    choose_form(self);
+    choose_format(self);
     if (!make_data(self, options->workers))
         return NULL;
     self->model = br_vanilla_transformer_new(&self->config);
@@ -221,7 +225,8 @@ static br_module *prepare(void *context, const train_options *options, const cha
     return br_failed() ? NULL : br_base(self->model);
 }
 
-/* The mean of the letters' losses, each from the date's text and the right letters before it. */
+/* Returns the mean loss of the target's characters, each predicted from the source and the correct
+ * characters before it (teacher forcing). */
 static br_tensor *loss_of(vanilla_task *self, br_tensor *const *batch)
 {
     br_tensor *before = br_narrow(batch[TARGET], 1, 0, TARGET_LENGTH - 1);
@@ -245,7 +250,7 @@ static void destroy(void *context)
     batches_close(&self->held_out_batches);
     br_dataset_free(self->train_set);
     br_dataset_free(self->held_out_set);
-    br_free_module(self->model);
+    br_module_free(self->model);
     free(self->examples);
 }
 
@@ -263,7 +268,7 @@ static br_tensor *next_logits(void *context, br_tensor *ids)
     return br_vanilla_decoder_forward(r->decoder, ids, r->encoded, trg_mask, r->src_mask);
 }
 
-/* What the model makes of the texts: i64 [B, TARGET_LENGTH]. */
+/* Returns the model's greedy output for the texts, i64 [B, TARGET_LENGTH]. */
 static br_tensor *read_dates(vanilla_task *self, br_tensor *source)
 {
     reading r = { .decoder = self->model->decoder,
@@ -301,7 +306,7 @@ static void evaluate(void *context, double *metrics)
     metrics[1] = (double)right / (double)self->held_out;
 }
 
-/* How many of the held-out dates were shown, and read rightly. */
+/* Number of held-out dates that were converted correctly and incorrectly. */
 typedef struct tally {
     int64_t right, wrong;
 } tally;
@@ -314,7 +319,7 @@ static void show_example(const example *e, const int64_t *answer, bool right, ta
         return;
     for (int i = 1; i < TARGET_LENGTH; i++)
         iso[i - 1] = answer[i] > BEGIN ? target_letters[answer[i] - BEGIN - 1] : '?';
-    dates_write(dates_at(e->day), e->form, text);
+    dates_write(dates_at(e->day), e->format, text);
     printf("\n%s\n  model: %s  ", text, iso);
     dates_iso(dates_at(e->day), iso);
     if (right)
@@ -338,14 +343,14 @@ static void show(void *context)
                          is_right(batch[TARGET], answers, i), &t);
         br_scope_end(scope);
     }
-    printf("\n%" PRId64 " of %" PRId64 " held-out dates read without a mistake (%.1f %%)\n",
+    printf("\n%" PRId64 " of %" PRId64 " held-out dates converted without a mistake (%.1f %%)\n",
            t.right, self->held_out, 100 * (double)t.right / (double)self->held_out);
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* The letters as tokens: the text's, and what the model has read before each letter of its answer.
- */
+/* Creates the attention. Its tokens are the characters of the text and those of the decoder's
+ * input. */
 static br_attention *attention_of(const char *text, br_tensor *answer)
 {
     const char *tokens[SOURCE_LENGTH], *answers[TARGET_LENGTH] = { "(begin)" };
@@ -368,7 +373,7 @@ static bool good_letters(const char *text)
     size_t n = strlen(text);
     if (n > 0 && n <= SOURCE_LENGTH && strspn(text, source_letters) == n)
         return true;
-    br_raise(BR_ERROR_ARGUMENT, "'%s': vanilla reads 1 .. %d of the letters \"%s\"", text,
+    br_raise(BR_ERROR_ARGUMENT, "'%s': vanilla takes 1 .. %d characters from \"%s\"", text,
              SOURCE_LENGTH, source_letters);
     return false;
 }
@@ -376,10 +381,10 @@ static bool good_letters(const char *text)
 static br_attention *attend(void *context, const char *text)
 {
     vanilla_task *self = context;
-    const example *e = self->examples; /* the first that is held out */
+    const example *e = self->examples; /* the first held-out example */
     char own[DATES_TEXT];
     if (!text)
-        dates_write(dates_at(e->day), e->form, own);
+        dates_write(dates_at(e->day), e->format, own);
     text = text ? text : own;
     if (!good_letters(text))
         return NULL;
@@ -400,7 +405,7 @@ static const char *const metrics[] = { "held_out_loss", "exact_match", NULL };
 
 const recipe recipe_vanilla = {
     .name = "vanilla",
-    .summary = "Transformer of notebook 001 reads dates and writes them in ISO's form",
+    .summary = "train the Transformer of notebook 001 to convert dates to ISO 8601",
     .presets = presets,
     .addends = addends,
     .metrics = metrics,

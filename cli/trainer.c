@@ -1,10 +1,11 @@
-/* cli/trainer.c - a training run: settings, steps, log, checkpoints, going on after a stop.
+/* cli/trainer.c - a training run: settings, steps, log, checkpoints, resuming.
  *
- * A checkpoint holds everything that the next step depends on but the data, which a resumed run
- * makes again from the same seed and text, and checks. So its numbers are those of a run that never
- * stopped. */
+ * A checkpoint holds everything that the next step depends on, except the data. A resumed run
+ * creates the data again from the same seed and text, and verifies the text's hash. Its results are
+ * therefore those of an uninterrupted run. */
 #include "cli/trainer.h"
 #include "cli/progress.h"
+#include "io/json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,7 +24,7 @@ static void on_signal(int number)
     stop_signal = number;
 }
 
-/* A second signal ends the program at once: files are replaced whole, so nothing is lost. */
+/* A second signal ends the program at once. That is safe because files are replaced atomically. */
 static void catch_signals(void)
 {
     struct sigaction action = { .sa_handler = on_signal,
@@ -37,45 +38,61 @@ static void catch_signals(void)
 static void add_settings(trainer *t)
 {
     train_options *o = &t->options;
-    settings_add(&t->settings,
-                 (setting){ "steps", SETTING_INTEGER, &o->steps, 0, 1e9, true, "steps in all" });
+    settings_add(&t->settings, (setting){ "steps", SETTING_INTEGER, &o->steps, 0, 1e9, true,
+                                          "total number of steps" });
     settings_add(&t->settings, (setting){ "seed", SETTING_INTEGER, &o->seed, 0, 0x1p53, false,
-                                          "of initial weights and batch" });
+                                          "seed of the initial weights and the data" });
     schedule_add_settings(&o->schedule, &t->settings);
     if (o->accumulate == 0)
         o->accumulate = 1;
-    settings_add(&t->settings, (setting){ "accumulate", SETTING_INTEGER, &o->accumulate, 1, 1 << 20,
-                                          false, "batches of a step" });
+    settings_add(&t->settings,
+                 (setting){ "accumulate", SETTING_INTEGER, &o->accumulate, 1, 1 << 20, false,
+                            "batches per step; their gradients are averaged" });
     settings_add(&t->settings, (setting){ "clip", SETTING_NUMBER, &o->clip, 0, 1e6, false,
-                                          "largest norm of the gradients; 0: any" });
+                                          "largest norm of the gradients; 0: no limit" });
     settings_add(&t->settings, (setting){ "workers", SETTING_INTEGER, &o->workers, 0, 256, true,
-                                          "threads that read batches ahead" });
+                                          "threads that prefetch batches" });
     if (t->recipe->evaluate) {
         settings_add(&t->settings, (setting){ "eval_every", SETTING_INTEGER, &o->eval_every, 1, 1e9,
-                                              false, "steps from one evaluation to the next" });
-        settings_add(&t->settings,
-                     (setting){ "patience", SETTING_INTEGER, &o->patience, 0, 1e9, true,
-                                "evaluations without a smaller loss that end the run; 0: any" });
+                                              false, "steps between evaluations" });
+        settings_add(
+            &t->settings,
+            (setting){ "patience", SETTING_INTEGER, &o->patience, 0, 1e9, true,
+                       "stop after this many evaluations without a smaller loss; 0: never" });
     }
     settings_add(&t->settings, (setting){ "checkpoint_every", SETTING_INTEGER, &o->checkpoint_every,
-                                          1, 1e9, true, "steps from one checkpoint to the next" });
+                                          1, 1e9, true, "steps between checkpoints" });
     t->recipe->settings(t->self, &t->settings);
 }
 
-/* The settings that the checkpoint of the run was made with; NULL and an error. */
+/* Returns the settings in the run's checkpoint; NULL with an error on failure. */
 static json_t *checkpoint_settings(const trainer *t)
 {
     br_safetensors *file = br_safetensors_open(t->checkpoint, NULL);
     const char *name = file ? br_safetensors_metadata(file, "recipe") : NULL;
     const char *text = file ? br_safetensors_metadata(file, "settings") : NULL;
-    json_t *json = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *json = text ? br__json_parse("train", t->checkpoint, text, strlen(text), NULL) : NULL;
     if (file && (!name || !json))
-        br_raise(BR_ERROR_FORMAT, "%s: is no checkpoint of 'brasa train'", t->checkpoint);
+        br_raise(BR_ERROR_FORMAT, "%s: not a checkpoint written by 'brasa train'", t->checkpoint);
     else if (file && strcmp(name, t->recipe->name) != 0)
-        br_raise(BR_ERROR_ARGUMENT, "%s: is a checkpoint of %s, not of %s", t->checkpoint, name,
-                 t->recipe->name);
+        br_raise(BR_ERROR_ARGUMENT, "%s: this is a checkpoint of %s, not of %s", t->checkpoint,
+                 name, t->recipe->name);
     br_safetensors_close(file);
     return json;
+}
+
+/* Reads the preset's name from the checkpoint; returns false with an error if the command line
+ * names a different preset. */
+static bool resume_preset(trainer *t, const char *preset)
+{
+    br_safetensors *file = br_safetensors_open(t->checkpoint, NULL);
+    const char *before = file ? br_safetensors_metadata(file, "preset") : NULL;
+    snprintf(t->preset, sizeof t->preset, "%s", before ? before : "");
+    br_safetensors_close(file);
+    if (preset && !br_failed() && strcmp(t->preset, preset) != 0)
+        br_raise(BR_ERROR_ARGUMENT, "preset is %s, but the checkpoint was made with %s", preset,
+                 *t->preset ? t->preset : "an unknown one");
+    return !br_failed();
 }
 
 static bool assign_all(trainer *t, const train_request *request)
@@ -89,24 +106,44 @@ static bool assign_all(trainer *t, const train_request *request)
     return true;
 }
 
-/* A preset's values or the checkpoint's, and what the command line says over them; 0 or the exit
- * status. */
+/* Checks that values of the command line equal the checkpoint's, except those that may change. With
+ * decay_steps=0, the checkpoint's value is used. */
+static bool resume_settings(trainer *t, const train_request *request, const json_t *before)
+{
+    int64_t decay_steps = t->options.schedule.decay_steps;
+    if (!resume_preset(t, request->preset) || !assign_all(t, request) ||
+        (request->as_written && !settings_set(&t->settings, "as_written", "true")))
+        return false;
+    if (t->options.schedule.decay_steps == 0)
+        t->options.schedule.decay_steps = decay_steps;
+    return settings_agree(&t->settings, before);
+}
+
+/* Sets the initial values of a new run. */
+static void begin_settings(trainer *t, const train_request *request)
+{
+    snprintf(t->preset, sizeof t->preset, "%s",
+             request->preset ? request->preset : t->recipe->presets[0]);
+    t->recipe->preset(t->self, t->preset, request->as_written, &t->options);
+    add_settings(t);
+}
+
+/* Sets the preset's or the checkpoint's values, and then those of the command line; returns 0 or
+ * the exit status. */
 static int choose_settings(trainer *t, const train_request *request)
 {
-    t->recipe->preset(t->self, request->preset, request->as_written, &t->options);
-    add_settings(t);
+    begin_settings(t, request);
     json_t *before = request->resume ? checkpoint_settings(t) : NULL;
-    if (request->resume)
+    if (before)
         settings_from_json(&t->settings, before);
-    int status = br_report(stderr);
-    if (status == 0 &&
-        (!assign_all(t, request) || (before && !settings_agree(&t->settings, before)))) {
+    int status = cli_report();
+    if (status == 0 && !(before ? resume_settings(t, request, before) : assign_all(t, request))) {
         cli_usage("train", "%s", br_error_message());
         br_clear_error();
         status = CLI_USAGE;
     }
-    if (status == 0 && t->options.schedule.course.index == SCHEDULE_PLATEAU && !t->recipe->evaluate)
-        status = cli_usage("train", "%s measures nothing that schedule=plateau could go by",
+    if (status == 0 && t->options.schedule.decay.index == SCHEDULE_PLATEAU && !t->recipe->evaluate)
+        status = cli_usage("train", "schedule=plateau needs a recipe with metrics, but %s has none",
                            t->recipe->name);
     schedule_settle(&t->options.schedule, t->options.steps);
     json_decref(before);
@@ -125,23 +162,37 @@ static bool set_paths(trainer *t, const train_request *request)
     t->plot = cli_format("%s/loss.svg", out);
     t->metrics_plot = cli_format("%s/metrics.svg", out);
     t->trace = cli_format("%s/trace.json", out);
-    return !br_failed() && (request->resume || cli_make_directory(out));
+    return !br_failed();
 }
 
-/* The path of the text to train on, in memory to free(); NULL where the recipe makes its own data
- * up, or with an error. */
+/* Creates the directory of a new run; returns 0, or the exit status if it contains another run. */
+static int make_place(const trainer *t, const train_request *request)
+{
+    if (request->resume)
+        return 0;
+    if (!request->overwrite && access(t->checkpoint, F_OK) == 0)
+        return cli_usage("train",
+                         "%s already contains a run: --resume continues it, --overwrite replaces "
+                         "it, --out DIR writes to another directory",
+                         t->out);
+    cli_make_directory(t->out);
+    return cli_report();
+}
+
+/* Returns the path of the text to train on, which the caller frees. Returns NULL without an error
+ * if the recipe generates its data, and with an error on failure. */
 static char *text_path(const trainer *t, const train_request *request)
 {
     const recipe *r = t->recipe;
     if (!request->data)
         return r->data ? cli_data_file(r->data) : NULL;
-    if (!r->wants_data || access(request->data, F_OK) == 0)
+    if (!r->needs_data || access(request->data, F_OK) == 0)
         return cli_format("%s", request->data);
-    br_raise(BR_ERROR_IO, "there is no %s: %s wants %s", request->data, r->name, r->wants_data);
+    br_raise(BR_ERROR_IO, "%s does not exist; %s needs %s", request->data, r->name, r->needs_data);
     return NULL;
 }
 
-/* The text to train on, in memory to free(); else NULL, as above. */
+/* Returns the text to train on, which the caller frees; NULL in the same cases as text_path(). */
 static char *read_text(const trainer *t, const train_request *request, size_t *length)
 {
     char *path = text_path(t, request);
@@ -150,16 +201,14 @@ static char *read_text(const trainer *t, const train_request *request, size_t *l
     return text;
 }
 
-/* The scheduler of a plateau, where the settings ask for one. */
+/* Returns the scheduler if the schedule is plateau, otherwise NULL. */
 static br_scheduler *new_plateau(const trainer *t)
 {
     const schedule *s = &t->options.schedule;
-    if (s->course.index != SCHEDULE_PLATEAU)
+    if (s->decay.index != SCHEDULE_PLATEAU)
         return NULL;
-    int64_t patience = s->plateau_patience;
-    return br_reduce_lr_on_plateau(
-        t->optim, &(br_plateau_options){ .factor = s->plateau_factor,
-                                         .patience = patience == 0 ? -1 : patience });
+    return br_reduce_lr_on_plateau(t->optim, BR_OPTIONS(br_plateau, .factor = s->plateau_factor,
+                                                        .patience = s->plateau_patience));
 }
 
 static bool prepare(trainer *t, const train_request *request)
@@ -173,7 +222,7 @@ static bool prepare(trainer *t, const train_request *request)
     br_manual_seed((uint64_t)t->options.seed);
     t->model = t->recipe->prepare(t->self, &t->options, text, length);
     if (t->model)
-        t->optim = br_adam(t->model, &(br_adam_options){ .lr = t->options.schedule.lr });
+        t->optim = br_adam(t->model, BR_OPTIONS(br_adam, .lr = t->options.schedule.lr));
     if (t->optim) {
         t->parameters = br_parameters(t->model);
         t->plateau = new_plateau(t);
@@ -187,7 +236,7 @@ static bool same_data(const trainer *t)
     br_safetensors *file = br_safetensors_open(t->checkpoint, NULL);
     const char *hash = file ? br_safetensors_metadata(file, "data_xxh3") : NULL;
     if (file && (!hash || strcmp(hash, t->data_hash) != 0))
-        br_raise(BR_ERROR_ARGUMENT, "%s: was trained on another text", t->checkpoint);
+        br_raise(BR_ERROR_ARGUMENT, "%s: the run was trained on a different text", t->checkpoint);
     br_safetensors_close(file);
     return !br_failed();
 }
@@ -217,23 +266,23 @@ static bool open_log(trainer *t)
     return train_log_open(&t->log, t->step) && event_file_open(&t->events, t->out, t->step);
 }
 
-/* ---- Going on -------------------------------------------------------------------------------- */
+/* ---- Training -------------------------------------------------------------------------------- */
 
-/* The words that the recipe's model knows, a line each, in memory to free(). */
+/* Returns the recipe's vocabulary, one word per line, which the caller frees. */
 static char *words_of(const trainer *t)
 {
     const br_vocab *vocab = t->recipe->words ? t->recipe->words(t->self) : NULL;
     int64_t n = vocab ? br_vocab_size(vocab) : 0;
-    size_t room = 1, length = 0;
+    size_t capacity = 1, length = 0;
     for (int64_t i = 0; i < n; i++)
-        room += strlen(br_vocab_word(vocab, i)) + 1;
-    char *text = malloc(room);
+        capacity += strlen(br_vocab_word(vocab, i)) + 1;
+    char *text = malloc(capacity);
     for (int64_t i = 0; text && i < n; i++)
         length += (size_t)sprintf(text + length, "%s\n", br_vocab_word(vocab, i));
     if (text)
         text[length] = 0;
     else
-        br_raise(BR_ERROR_MEMORY, "no memory for %" PRId64 " words", n);
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for %" PRId64 " words", n);
     return text;
 }
 
@@ -243,6 +292,7 @@ static bool save(trainer *t)
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL, *words = words_of(t);
     json_decref(json);
     const br_metadata metadata[] = { { "recipe", t->recipe->name },
+                                     { "preset", t->preset },
                                      { "settings", text },
                                      { "data_xxh3", t->data_hash },
                                      { "words", words } };
@@ -251,7 +301,7 @@ static bool save(trainer *t)
                         .scheduler = t->plateau,
                         .step = t->step,
                         .rng = true,
-                        .n_metadata = t->recipe->words ? 4 : 3,
+                        .n_metadata = t->recipe->words ? 5 : 4,
                         .metadata = metadata };
     bool ok = text && words && br_checkpoint_save(t->checkpoint, &c);
     free(text);
@@ -261,8 +311,8 @@ static bool save(trainer *t)
     return ok;
 }
 
-/* What the progress line says: the loss, or its addends, and the metrics when last measured. */
-static void tell(const trainer *t, progress *p, const double *values, double *metrics)
+/* Prints the progress: the loss, or its terms if there are several, and the latest metrics. */
+static void print_progress(const trainer *t, progress *p, const double *values, double *metrics)
 {
     char text[160] = "";
     for (int i = t->log.n_losses > 1; i < t->log.n_names; i++) {
@@ -279,14 +329,13 @@ static void tell(const trainer *t, progress *p, const double *values, double *me
 
 static bool draw(const trainer *t)
 {
-    /* A masked word that is surely right has a loss of zero, or nearly. */
-    br_plot_options losses = {
-        .title = t->recipe->name, .y_label = "loss", .log_y = true, .floor_y = 1e-3
-    };
+    /* The floor limits the log axis, because a loss can be zero or close to it. */
+    br_plot_options losses = *BR_OPTIONS(br_plot, .title = t->recipe->name, .y_label = "loss",
+                                         .log_y = true, .floor_y = 1e-3);
     int n_losses = t->log.n_losses, n = t->log.n_names;
     return train_log_plot(&t->log, t->plot, 0, n_losses, losses) &&
            (n == n_losses || train_log_plot(&t->log, t->metrics_plot, n_losses, n,
-                                            (br_plot_options){ .title = t->recipe->name }));
+                                            *BR_OPTIONS(br_plot, .title = t->recipe->name)));
 }
 
 static bool train(trainer *t)
@@ -306,7 +355,7 @@ static bool train(trainer *t)
             trainer_evaluate(t, values + t->log.n_losses);
         ok = ok && !br_failed() && trainer_record(t, values, seconds);
         if (ok) {
-            tell(t, &p, values, metrics);
+            print_progress(t, &p, values, metrics);
             t->exhausted = trainer_is_exhausted(t);
         }
         if (ok && t->step % t->options.checkpoint_every == 0)
@@ -332,32 +381,34 @@ static void show(trainer *t)
 static int run(trainer *t, const train_request *request)
 {
     if (!set_paths(t, request))
-        return br_report(stderr);
+        return cli_report();
     int status = choose_settings(t, request);
+    status = status ? status : make_place(t, request);
     if (status != 0)
         return status;
     catch_signals();
-    /* A new run saves at once, so that log and checkpoint are never of two runs. */
+    /* A new run saves a checkpoint at once, so that log and checkpoint always belong to the same
+     * run. */
     if (!prepare(t, request) || !(request->resume ? load(t) : save(t)) || !open_log(t))
-        return br_report(stderr);
+        return cli_report();
     printf("%s: %" PRId64 " parameters, steps %" PRId64 " to %" PRId64 "\n", t->recipe->name,
            br_count_parameters(t->model, true), t->step + 1, t->options.steps);
     fflush(stdout);
     if (!train(t))
-        return br_report(stderr);
+        return cli_report();
     if (stop_signal && t->step < t->options.steps) {
-        fprintf(stderr, "Stopped after step %" PRId64 "; --resume goes on.\n", t->step);
+        fprintf(stderr, "brasa train: stopped after step %" PRId64 "; --resume continues the run\n",
+                t->step);
         return 128 + stop_signal;
     }
     if (t->exhausted)
-        printf("Stopped after step %" PRId64 ": %s has had no smaller value for %" PRId64
-               " evaluations.\n",
+        printf("Stopped after step %" PRId64 ": %s has not improved for %" PRId64 " evaluations.\n",
                t->step, t->log.names[t->log.n_losses], t->options.patience);
     show(t);
     step_profile_report(&t->profile, t->trace);
     if (!br_failed())
-        printf("%s, %s and %s are written.\n", t->checkpoint, t->log_path, t->plot);
-    return br_report(stderr);
+        printf("Wrote %s, %s and %s.\n", t->checkpoint, t->log_path, t->plot);
+    return cli_report();
 }
 
 static void end(trainer *t)
@@ -384,37 +435,44 @@ static bool begin(trainer *t, const train_request *request)
     *t = (trainer){ .recipe = request->recipe, .saved = -1, .profile.steps = request->profile };
     t->self = calloc(1, request->recipe->size);
     if (!t->self)
-        br_raise(BR_ERROR_MEMORY, "no memory for the recipe");
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the recipe");
     return t->self != NULL;
 }
 
 int train_run(const train_request *request)
 {
     trainer t;
-    int status = begin(&t, request) ? run(&t, request) : br_report(stderr);
+    int status = begin(&t, request) ? run(&t, request) : cli_report();
     end(&t);
     return status;
 }
 
-/* ---- Looking at a run ------------------------------------------------------------------------ */
+/* ---- Existing runs --------------------------------------------------------------------------- */
 
-/* The recipe that a checkpoint is of; NULL and an error. */
+/* Returns the recipe of a checkpoint; NULL with an error on failure. */
 static const recipe *recipe_of(const char *checkpoint)
 {
     br_safetensors *file = br_safetensors_open(checkpoint, NULL);
     const char *name = file ? br_safetensors_metadata(file, "recipe") : NULL;
     const recipe *found = name ? train_find_recipe(name) : NULL;
     if (file && !found)
-        br_raise(BR_ERROR_FORMAT, "%s: is no checkpoint of 'brasa train'", checkpoint);
+        br_raise(BR_ERROR_FORMAT, "%s: not a checkpoint written by 'brasa train'", checkpoint);
     br_safetensors_close(file);
     return found;
 }
 
-/* Makes the checkpoint's model again, with its data. */
+const recipe *train_recipe_of_run(const char *directory)
+{
+    char *checkpoint = cli_format("%s/checkpoint.safetensors", directory);
+    const recipe *found = checkpoint ? recipe_of(checkpoint) : NULL;
+    free(checkpoint);
+    return found;
+}
+
+/* Recreates the checkpoint's data and model, and loads the model. */
 static bool open_run(trainer *t, const train_request *request)
 {
-    t->recipe->preset(t->self, request->preset, false, &t->options);
-    add_settings(t);
+    begin_settings(t, request);
     json_t *json = checkpoint_settings(t);
     bool ok = json && settings_from_json(&t->settings, json);
     json_decref(json);
@@ -432,10 +490,9 @@ br_attention *train_attend(const char *checkpoint, const char *text)
     br_attention *attention = NULL;
     if (!request.recipe)
         return NULL;
-    request.preset = request.recipe->presets[0];
     if (!request.recipe->attend)
-        br_raise(BR_ERROR_ARGUMENT, "%s: there is no view of what %s attends to", checkpoint,
-                 request.recipe->name);
+        br_raise(BR_ERROR_ARGUMENT, "%s: recipe %s does not support views of its attention",
+                 checkpoint, request.recipe->name);
     else if (begin(&t, &request) && (t.checkpoint = cli_format("%s", checkpoint)) &&
              open_run(&t, &request)) {
         br_eval(t.model);
@@ -452,12 +509,11 @@ int train_describe(const train_request *request)
 {
     trainer t;
     if (begin(&t, request)) {
-        t.recipe->preset(t.self, request->preset, request->as_written, &t.options);
-        add_settings(&t);
-        printf("\nSettings of %s, preset %s%s:\n", t.recipe->name, request->preset,
+        begin_settings(&t, request);
+        printf("\nSettings of %s, preset %s%s:\n", t.recipe->name, t.preset,
                request->as_written ? ", as written" : "");
         settings_print(&t.settings, stdout);
     }
     end(&t);
-    return br_report(stderr);
+    return cli_report();
 }

@@ -1,4 +1,4 @@
-/* cli/trainer.h - the state of a training run, and one step of it (cli/train_step.c). */
+/* cli/trainer.h - the state of a training run, and the functions of one step (cli/train_step.c). */
 #ifndef BRASA_CLI_TRAINER_H
 #define BRASA_CLI_TRAINER_H
 
@@ -12,27 +12,29 @@ typedef struct trainer {
     void *self;
     train_options options;
     settings settings;
+    char preset[32]; /* preset of the settings; "": unknown, from an older checkpoint */
     br_module *model;
     br_optim *optim;
-    br_scheduler *plateau; /* lowers the rate when the metric stays; NULL: it has a course */
-    double rate;           /* of the last step */
+    br_scheduler *plateau; /* of the schedule plateau; otherwise NULL */
+    double rate;           /* learning rate of the last step */
     char *out, *checkpoint, *log_path, *plot, *metrics_plot, *trace;
-    char data_hash[17]; /* of the text that it trains on */
+    char data_hash[17]; /* XXH3 of the training text, in hex */
     train_log log;
     event_file events;
     step_profile profile;
     br_named_list *parameters; /* of the model */
-    bool exhausted;            /* the metric has not become better for as long as patience says */
-    int64_t step, saved;       /* steps done, and at the last checkpoint; -1: none */
+    bool exhausted;            /* trainer_is_exhausted() after the last step */
+    int64_t step, saved;       /* steps done, and those at the last checkpoint; -1: none */
 } trainer;
 
-/* One step; its losses, before the update, go to values. */
+/* Runs one step; stores the losses before the update in values. Returns false on error. */
 bool trainer_step(trainer *t, double *values);
-/* Measures the model where it is time for it; elsewhere the metrics are NaN. */
+/* Evaluates the model if the step is a multiple of eval_every; otherwise sets the metrics to
+ * NaN. */
 void trainer_evaluate(trainer *t, double *metrics);
-/* The line of the log, and the event, of the step that was done. */
+/* Writes the last step's log line and TensorBoard event. */
 bool trainer_record(trainer *t, const double *values, double seconds);
-/* Whether the first metric, a loss, has had its least value too many evaluations ago. */
+/* Returns whether the first metric, a loss, has had no new minimum for `patience` evaluations. */
 bool trainer_is_exhausted(const trainer *t);
 
 #endif

@@ -1,8 +1,8 @@
-# The libraries of the system that Brasa is linked with. Read by the build and, for whoever links the
-# static library, by the installed package.
+# Finds the system libraries that Brasa is linked with. The build includes this file, and so does the
+# installed package, for users of the static library.
 
-# brasa_parts(<missing>): defines brasa::blis, brasa::xxhash, brasa::jansson and brasa::utf8proc, and
-# sets <missing> to a list of those that are not there, each with the Debian package that has it.
+# brasa_parts(<missing>): defines brasa::blis, brasa::xxhash, brasa::jansson and brasa::utf8proc, and sets
+# <missing> to a list of those that were not found, each with the Debian package that contains it.
 function(brasa_parts missing)
   set(absent "")
   foreach(part "blis blis.h libblis-dev" "xxhash xxhash.h libxxhash-dev"
@@ -19,7 +19,8 @@ function(brasa_parts missing)
   set(${missing} "${absent}" PARENT_SCOPE)
 endfunction()
 
-# brasa_part(<name> <header> <library> <found>): the imported target brasa::<name>, if both exist.
+# brasa_part(<name> <header> <library> <found>): defines the imported target brasa::<name> if both the header
+# and the library exist.
 function(brasa_part name header library found)
   find_path(BRASA_${name}_INCLUDE_DIR ${header} PATH_SUFFIXES ${name})
   find_library(BRASA_${name}_LIBRARY ${library})

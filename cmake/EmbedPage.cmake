@@ -1,8 +1,8 @@
 # Writes the files of viz/attention/ as arrays into a C source:
 #   cmake -DPARTS="page.html;style.css;one.js;two.js" -DOUTPUT=page.c -P EmbedPage.cmake
-# The page stays as it is. The style and the scripts, which become one in the order given, are packed with
-# gzip as the piece of HTML that the page puts into its head. Comments, indentation and empty lines stay
-# behind; so no string of theirs may go over several lines, or have the signs of a comment.
+# The page is embedded unchanged. The style and the scripts, concatenated in the given order, are compressed
+# with gzip as the HTML fragment that the page inserts into its head. Their comments, indentation and empty
+# lines are removed, so strings in them must not span lines or contain comment delimiters.
 
 set(page)
 set(style)
@@ -28,10 +28,10 @@ file(WRITE ${parts} "<style>${style}</style><script type=\"module\">${script}</s
 file(ARCHIVE_CREATE OUTPUT ${parts}.gz PATHS ${parts} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
 file(READ ${parts}.gz packed HEX)
 file(REMOVE ${parts} ${parts}.gz)
-# Bytes 4 to 7 are the time, which would make each build another.
+# Zeroes bytes 4 to 7, the time, which would make builds irreproducible.
 string(REGEX REPLACE "^(1f8b08..)........" "\\100000000" packed ${packed})
 
-set(source "/* Made of viz/attention/ by cmake/EmbedPage.cmake. */\n#include <stddef.h>\n")
+set(source "/* Generated from viz/attention/ by cmake/EmbedPage.cmake. */\n#include <stddef.h>\n")
 foreach(name page packed)
   string(REGEX REPLACE "(................................)" "\\1\n" lines ${${name}})
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," lines ${lines})

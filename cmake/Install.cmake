@@ -1,12 +1,14 @@
-# What `cmake --install` puts where. Nothing installed names the folder it was built in or the prefix,
-# so that an installed tree may be moved.
+# Defines what `cmake --install` installs. No installed file contains the path of the build folder or the
+# prefix, so that an installed tree can be moved.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(BRASA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/brasa)
 
-install(DIRECTORY include/brasa DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
-# Two export sets: who uses the shared library need not have what the static one leans on.
+install(DIRECTORY include/brasa DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h
+        PATTERN *.hpp)
+# There are two export sets, because users of the shared library do not need the dependencies of the static
+# library.
 install(TARGETS brasa EXPORT brasaTargets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS brasa_static EXPORT brasaStaticTargets
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -17,15 +19,16 @@ endif()
 
 install(EXPORT brasaTargets NAMESPACE brasa:: DESTINATION ${BRASA_PACKAGE_DIR})
 install(EXPORT brasaStaticTargets NAMESPACE brasa:: DESTINATION ${BRASA_PACKAGE_DIR})
-configure_package_config_file(cmake/brasaConfig.cmake.in brasaConfig.cmake
+# These files are made in a subfolder, in which find_package() does not look if the build folder is in PATH.
+set(package_files ${CMAKE_CURRENT_BINARY_DIR}/package_files)
+configure_package_config_file(cmake/brasaConfig.cmake.in ${package_files}/brasaConfig.cmake
                               INSTALL_DESTINATION ${BRASA_PACKAGE_DIR})
-# While the major version is 0 every minor version may change the interface.
-write_basic_package_version_file(brasaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/brasaConfig.cmake
-              ${CMAKE_CURRENT_BINARY_DIR}/brasaConfigVersion.cmake cmake/BrasaParts.cmake
+# While the major version is 0, every minor version may change the interface.
+write_basic_package_version_file(${package_files}/brasaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${package_files}/brasaConfig.cmake ${package_files}/brasaConfigVersion.cmake cmake/BrasaParts.cmake
         DESTINATION ${BRASA_PACKAGE_DIR})
 
-# brasa.pc finds the prefix from its own place; folders given as absolute paths stay so.
+# brasa.pc derives the prefix from its own location; folders given as absolute paths stay absolute.
 set(pc_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH BRASA_PC_TO_PREFIX ${pc_dir} ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" BRASA_PC_TO_PREFIX ${BRASA_PC_TO_PREFIX})
@@ -36,7 +39,22 @@ foreach(dir LIBDIR INCLUDEDIR)
     set(BRASA_PC_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
   endif()
 endforeach()
+# Folders of the libraries that the linker does not search by default.
+set(BRASA_PC_FOLDERS "")
+foreach(part blis xxhash jansson utf8proc)
+  get_filename_component(dir "${BRASA_${part}_LIBRARY}" DIRECTORY)
+  if(NOT dir IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    string(APPEND BRASA_PC_FOLDERS " -L${dir}")
+  endif()
+endforeach()
 configure_file(cmake/brasa.pc.in brasa.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/brasa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET brasa_mpi)
+  install(TARGETS brasa_mpi EXPORT brasaMpiTargets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT brasaMpiTargets NAMESPACE brasa:: DESTINATION ${BRASA_PACKAGE_DIR})
+  configure_file(cmake/brasa_mpi.pc.in brasa_mpi.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/brasa_mpi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,5 +1,4 @@
-/* data/auto_tokenizer.c - the tokenizer of a folder as the hub has it, by the files that are there.
- */
+/* data/auto_tokenizer.c - loads the tokenizer of a Hugging Face model folder. */
 #include "tensor/tensor_internal.h"
 
 #include <brasa/data.h>
@@ -7,7 +6,8 @@
 
 static const char op[] = "auto_tokenizer";
 
-/* The path of a file of the folder, for br_free(); NULL if it is not there, or memory fails. */
+/* Returns the path of a file in the folder, or NULL if it does not exist or allocation fails. The
+ * caller frees it with br_free(). */
 static char *file_of(const char *dir, const char *name)
 {
     char *path = br__format("%s/%s", dir, name);
@@ -43,7 +43,7 @@ static br_tokenizer *from_vocab(const char *path, const char *dir)
     return br_tokenizer_from_vocab(path, NULL);
 }
 
-/* The first of these files that is there counts. */
+/* Loads the first of these files that exists. */
 static br_tokenizer *from_folder(const char *dir)
 {
     static const struct {

@@ -1,4 +1,5 @@
-/* data/batch.c - items of a dataset as a batch: stacked, or padded to the longest and stacked. */
+/* data/batch.c - collates items of a dataset to a batch: stacks them, after padding if requested.
+ */
 #include "data/data_internal.h"
 
 #include <inttypes.h>
@@ -27,7 +28,7 @@ static bool get_items(br_dataset *dataset, int64_t count, const int64_t *numbers
     return true;
 }
 
-/* Whether two items may be in one batch: their shapes are equal from dimension `from` on. */
+/* Returns true if two items have equal dtypes, and equal shapes from dimension `from` on. */
 static bool agree(const br_tensor *a, const br_tensor *b, int from)
 {
     if (a->ndim != b->ndim || a->ndim < from || a->dtype != b->dtype)
@@ -43,16 +44,16 @@ static bool can_join(const column *c, int from)
         if (agree(a, b, from))
             continue;
         br__fail(BR_ERROR_SHAPE, op,
-                 "field %d is %s of %s in item %" PRId64 " and %s of %s in item %" PRId64
-                 ": a batch wants equal shapes%s and dtypes",
+                 "field %d is %s of %s in item %" PRId64 ", but %s of %s in item %" PRId64
+                 ": the items of a batch must have equal shapes%s and dtypes",
                  c->field, br__shape(a), br_dtype_name(a->dtype), c->numbers[0], br__shape(b),
-                 br_dtype_name(b->dtype), c->numbers[i], from ? " behind the first size" : "");
+                 br_dtype_name(b->dtype), c->numbers[i], from ? " after the first dimension" : "");
         return false;
     }
     return true;
 }
 
-/* [count, longest, ...]: each item at the beginning of its row, `value` behind it. */
+/* Returns [count, longest, ...]: each item at the beginning of its row, followed by `value`. */
 static br_tensor *pad(const column *c, double value)
 {
     const br_tensor *first = c->items[0];

@@ -1,9 +1,11 @@
-/* data/bpe.c - byte-level BPE: from text to tokens and back.
+/* data/bpe.c - byte-level BPE: encoding and decoding.
  *
- * A text is split into words by a pattern, '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+|
- * ?[^\s\p{L}\p{N}]+
- * |\s+(?!\S)|\s+, and a word's bytes are merged two by two. Candidates for a merge wait in a heap,
- * so that time is n log n in the longest word. */
+ * A text is split into words by GPT-2's pattern,
+ *
+ *     '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ *
+ * and the bytes of each word are merged in pairs. A heap holds the candidates, so a word of n bytes
+ * takes O(n log n) time. */
 #include "data/bpe_internal.h"
 
 #include <inttypes.h>
@@ -11,8 +13,8 @@
 
 /* ---- Code points ----------------------------------------------------------------------------- */
 
-/* Bytes that print stand for themselves; the others, 0 .. 32, 127 .. 160 and 173, for 256 and on,
- * in their order. */
+/* In tokens, a code point represents each byte. Printable bytes are represented by themselves; the
+ * others, 0 .. 32, 127 .. 160 and 173, by 256 and up, in their order. */
 enum { LOW = '!', MIDDLE = 127, MIDDLE_END = 0xa1, HIGH = 0xad, N_LOW = LOW };
 enum { N_MIDDLE = MIDDLE_END - MIDDLE };
 
@@ -29,7 +31,7 @@ uint32_t br__bpe_char(unsigned char byte)
     return 256 + n;
 }
 
-/* The byte that a code point stands for, or -1. */
+/* Returns the byte that a code point represents, or -1. */
 static int byte_of(uint32_t c)
 {
     if (c < 256)
@@ -49,7 +51,7 @@ static br_bpe_class class_of(uint32_t c)
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-static br_place behind(br_place at, const char *end, br_bpe_class *class)
+static br_place next_place(br_place at, const char *end, br_bpe_class *class)
 {
     uint32_t c;
     bool valid;
@@ -58,13 +60,14 @@ static br_place behind(br_place at, const char *end, br_bpe_class *class)
     return (br_place){ at.p + length, at.index + 1 };
 }
 
-/* Goes behind all of that class; *last is the last of them, or `at` if there is none. */
+/* Skips all code points of a class and returns the place after them. Sets *last to the last of
+ * them, or to `at` if there are none. */
 static br_place skip(br_place at, const char *end, br_bpe_class class, br_place *last)
 {
     br_bpe_class is;
     *last = at;
     while (at.p < end) {
-        br_place next = behind(at, end, &is);
+        br_place next = next_place(at, end, &is);
         if (is != class)
             break;
         *last = at;
@@ -73,7 +76,7 @@ static br_place skip(br_place at, const char *end, br_bpe_class class, br_place 
     return at;
 }
 
-/* The length of 's, 'd, 'm, 't, 'll, 've or 're, with which p begins; 0 for none. */
+/* Returns the length of the 's, 'd, 'm, 't, 'll, 've or 're at p, or 0 if there is none. */
 static int contraction(const char *p, const char *end)
 {
     if (*p != '\'' || end - p < 2)
@@ -87,8 +90,8 @@ static int contraction(const char *p, const char *end)
     return two ? 3 : 0;
 }
 
-/* Where the word that begins at `at` ends. `spaced`: there is a space before it that is not in the
- * text. */
+/* Returns the end of the word that begins at `at`. `spaced` means that a space which is not in the
+ * text precedes it. */
 static br_place word_end(br_place at, const char *end, bool spaced)
 {
     int n = spaced ? 0 : contraction(at.p, end);
@@ -99,24 +102,25 @@ static br_place word_end(br_place at, const char *end, bool spaced)
         first = (br_place){ at.p + 1, at.index + 1 };
     br_bpe_class class = BR_BPE_SPACE;
     if (first.p < end)
-        behind(first, end, &class);
+        next_place(first, end, &class);
     if (class != BR_BPE_SPACE)
         return skip(first, end, class, &last);
-    /* All of it at the end; before a word all but the last, which may go with that. */
+    /* White space at the end of the text is one word. Before another word, its last code point is
+     * left out, because it may belong to that word. */
     br_place over = skip(at, end, BR_BPE_SPACE, &last);
     return over.p == end || (last.p == at.p && !spaced) ? over : last;
 }
 
 /* ---- Merges ---------------------------------------------------------------------------------- */
 
-/* A token that a part of a word has become so far; merged ones are taken out of the chain. */
+/* A node in the linked list of a word's tokens. Merging removes the right one of two nodes. */
 typedef struct symbol {
-    int64_t id; /* -1: taken out */
+    int64_t id; /* -1 if removed */
     int64_t previous, next;
     br_span bytes, chars;
 } symbol;
 
-/* A symbol may be merged with the next to this token. */
+/* A possible merge of the symbol `at` with the next one to the token `id`. */
 typedef struct candidate {
     int64_t rank, at, id;
 } candidate;
@@ -124,9 +128,9 @@ typedef struct candidate {
 typedef struct reader {
     br_text_reader base;
     symbol *symbols; /* of the current word */
-    int64_t n_symbols, symbol_room;
-    candidate *heap; /* the first one before all others */
-    int64_t n_heap, heap_room;
+    int64_t n_symbols, symbol_capacity;
+    candidate *heap; /* binary heap; the first one is merged next */
+    int64_t n_heap, heap_capacity;
 } reader;
 
 static bool before(const candidate *a, const candidate *b)
@@ -136,7 +140,7 @@ static bool before(const candidate *a, const candidate *b)
 
 static bool push(reader *r, candidate c)
 {
-    candidate *heap = br__grow_tokens(r->heap, &r->heap_room, r->n_heap, sizeof *heap);
+    candidate *heap = br__grow_tokens(r->heap, &r->heap_capacity, r->n_heap, sizeof *heap);
     if (!heap)
         return false;
     r->heap = heap;
@@ -161,7 +165,7 @@ static candidate pop(reader *r)
     return first;
 }
 
-/* The merge of two tokens, or NULL. */
+/* Returns the merge of two tokens, or NULL. */
 static const br_merge *merge_of(const br_bpe *bpe, int64_t left, int64_t right)
 {
     uint32_t pair[2] = { (uint32_t)left, (uint32_t)right };
@@ -169,7 +173,7 @@ static const br_merge *merge_of(const br_bpe *bpe, int64_t left, int64_t right)
     return i < 0 ? NULL : &bpe->merges[i];
 }
 
-/* Puts the merge of symbol `at` with the next into the heap, if there is one. */
+/* Pushes the merge of symbol `at` with the next one, if it exists, to the heap. */
 static bool consider(reader *r, int64_t at)
 {
     int64_t next = at < 0 ? -1 : r->symbols[at].next;
@@ -179,7 +183,8 @@ static bool consider(reader *r, int64_t at)
     return !m || push(r, (candidate){ m->rank, at, m->id });
 }
 
-/* Merges symbol c.at with the next, unless one of them is not any more what it was. */
+/* Merges symbol c.at with the next one, unless a merge has changed one of them since c was pushed.
+ */
 static bool merge(reader *r, candidate c)
 {
     symbol *left = &r->symbols[c.at];
@@ -226,7 +231,8 @@ static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span char
     if (id < 0)
         return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
                         "the vocabulary has no token for the byte 0x%02x of the text", byte);
-    symbol *symbols = br__grow_tokens(r->symbols, &r->symbol_room, r->n_symbols, sizeof *symbols);
+    symbol *symbols =
+        br__grow_tokens(r->symbols, &r->symbol_capacity, r->n_symbols, sizeof *symbols);
     if (!symbols)
         return false;
     r->symbols = symbols;
@@ -238,7 +244,8 @@ static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span char
     return true;
 }
 
-/* A code point's bytes, all of which come from the whole of it; U+FFFD's if it is not valid. */
+/* Pushes the bytes of a code point, or of U+FFFD if it is invalid. Each byte has the offsets of the
+ * whole code point. */
 static bool push_char(reader *r, br_place *at, const char *end)
 {
     uint32_t c;
@@ -255,11 +262,11 @@ static bool push_char(reader *r, br_place *at, const char *end)
     return true;
 }
 
-/* The space that the text lacks comes from its first code point. */
+/* Pushes the prefix space. Its offsets are those of the text's first code point. */
 static bool push_space(reader *r, br_place at, const char *end)
 {
     br_bpe_class class;
-    br_place next = behind(at, end, &class);
+    br_place next = next_place(at, end, &class);
     br_span bytes = { at.p - r->base.text, next.p - r->base.text },
             chars = { at.index, next.index };
     return push_byte(r, ' ', bytes, chars);
@@ -294,10 +301,10 @@ static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode
 
 /* ---- Offsets --------------------------------------------------------------------------------- */
 
-/* How many spaces the token begins with, or ends with. */
+/* Returns the number of spaces at the token's beginning or end. */
 static int64_t spaces(const char *token, bool at_end)
 {
-    static const char space[] = "\xc4\xa0"; /* U+0120 stands for one */
+    static const char space[] = "\xc4\xa0"; /* U+0120 represents a space */
     int64_t length = (int64_t)strlen(token), n = 0;
     while (length >= 2 && memcmp(at_end ? token + length - 2 : token, space, 2) == 0) {
         token += at_end ? 0 : 2;
@@ -314,7 +321,7 @@ static void trim(br_span *span, int64_t leading, int64_t trailing)
         span->end = span->end - trailing > span->begin ? span->end - trailing : span->begin;
 }
 
-/* Takes the spaces around a token out of its offsets. */
+/* Excludes the spaces around a token from its offsets. */
 static void trim_token(const br_tokenizer *t, br_token *token, bool first)
 {
     if (!br__bpe_of(t)->trim_offsets)
@@ -329,8 +336,8 @@ static void trim_token(const br_tokenizer *t, br_token *token, bool first)
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
-/* Writes the token's bytes to `out` and gives their number: those that its code points stand for,
- * or, if one stands for none, its own. */
+/* Writes the token's bytes to `out` and returns their number. If one of its code points represents
+ * no byte, writes the token's own UTF-8. */
 static size_t bytes_of(const char *token, char *out)
 {
     size_t length = strlen(token), n = 0;
@@ -348,9 +355,9 @@ static size_t bytes_of(const char *token, char *out)
     return n;
 }
 
-/* Writes valid UTF-8, with U+FFFD for each bad part, to `out`, which has room for three times as
- * much and a NUL. */
-static void write_valid(const char *bytes, size_t length, char *out)
+/* Copies text to `out`, replacing each invalid part by U+FFFD, and returns the end. `out` has room
+ * for 3 * length + 1 bytes. */
+static char *write_valid(const char *bytes, size_t length, char *out)
 {
     for (size_t i = 0; i < length;) {
         uint32_t c;
@@ -359,19 +366,21 @@ static void write_valid(const char *bytes, size_t length, char *out)
         out += br__char_write(c, out);
     }
     *out = 0;
+    return out;
 }
 
-/* The tokens' bytes one after the other, *length of them, for br_free(); NULL and an error. */
+/* Concatenates the tokens' bytes. Returns *length bytes that the caller frees with br_free(), or
+ * NULL and an error. */
 static char *join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, size_t *length)
 {
-    size_t room = 1;
+    size_t capacity = 1;
     for (int64_t i = 0; i < n; i++) {
         const char *token = br_tokenizer_token(t, ids[i]);
         if (!token)
             return NULL;
-        room += strlen(token);
+        capacity += strlen(token);
     }
-    char *bytes = br__malloc(room);
+    char *bytes = br__malloc(capacity);
     *length = 0;
     for (int64_t i = 0; bytes && i < n; i++)
         if (!skip || !br__is_special(t, ids[i]))
@@ -379,13 +388,14 @@ static char *join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool ski
     return bytes;
 }
 
-static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
+static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                    int64_t *length)
 {
-    size_t length;
-    char *bytes = join(t, n, ids, skip_special, &length);
-    char *text = bytes ? br__malloc(3 * length + 1) : NULL;
+    size_t n_bytes;
+    char *bytes = join(t, n, ids, skip_special, &n_bytes);
+    char *text = bytes ? br__malloc(3 * n_bytes + 1) : NULL;
     if (text)
-        write_valid(bytes, length, text);
+        *length = write_valid(bytes, n_bytes, text) - text;
     br_free(bytes);
     return text;
 }

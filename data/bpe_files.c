@@ -1,11 +1,13 @@
-/* data/bpe_files.c - a byte-level BPE tokenizer of its two files, vocab.json and merges.txt, and
- * what reading tokenizer.json has in common with that. */
+/* data/bpe_files.c - reads a byte-level BPE tokenizer from vocab.json and merges.txt, with
+ * functions that the reader of tokenizer.json shares. */
 #include "data/bpe_internal.h"
 #include "data/tokenizer_json_internal.h"
 #include "io/io_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_bpe)
 
 static const char op[] = "tokenizer_from_bpe";
 
@@ -26,7 +28,8 @@ bool br__bpe_begin(br_tokenizer *t)
     return bpe->pairs;
 }
 
-/* The id of both tokens together, -1 if there is none; false if memory fails. */
+/* Looks up the id of the concatenation of two tokens; -1 if there is none. Returns false if
+ * allocation fails. */
 static bool joined_id(const br_tokenizer *t, const char *left, size_t n, const char *right,
                       size_t m, int64_t *id)
 {
@@ -45,11 +48,11 @@ static bool set_merge(br_bpe *bpe, int64_t left, int64_t right, int64_t rank, in
     uint32_t pair[2] = { (uint32_t)left, (uint32_t)right };
     int64_t i = br_vocab_add(bpe->pairs, (const char *)pair, sizeof pair);
     br_merge *merges =
-        i < 0 ? NULL : br__grow_tokens(bpe->merges, &bpe->merge_room, i, sizeof *merges);
+        i < 0 ? NULL : br__grow_tokens(bpe->merges, &bpe->merge_capacity, i, sizeof *merges);
     if (!merges)
         return false;
     bpe->merges = merges;
-    merges[i] = (br_merge){ rank, id }; /* of equal lines the last counts */
+    merges[i] = (br_merge){ rank, id }; /* the last of equal lines wins */
     return true;
 }
 
@@ -60,9 +63,9 @@ bool br__bpe_add_merge(br_tokenizer *t, br_text left, br_text right, int64_t ran
     int64_t a = br__word_id(&t->all, left.data, n), b = br__word_id(&t->all, right.data, m), id;
     if (!joined_id(t, left.data, n, right.data, m, &id))
         return false;
-    *what = a < 0    ? "merges a first part that the vocabulary lacks"
-            : b < 0  ? "merges a second part that the vocabulary lacks"
-            : id < 0 ? "merges to a token that the vocabulary lacks"
+    *what = a < 0    ? "merges a left token that is not in the vocabulary"
+            : b < 0  ? "merges a right token that is not in the vocabulary"
+            : id < 0 ? "merges to a token that is not in the vocabulary"
                      : NULL;
     return *what || set_merge(br__bpe_of(t), a, b, rank, id);
 }
@@ -72,7 +75,7 @@ const char *br__bpe_split_merge(const char *line, size_t length, br_text *left, 
     const char *space = memchr(line, ' ', length);
     size_t n = space ? (size_t)(space - line) : length;
     if (!space || memchr(space + 1, ' ', length - n - 1))
-        return "is not two tokens with a space between them";
+        return "is not two tokens separated by a space";
     *left = (br_text){ line, (int64_t)n };
     *right = (br_text){ space + 1, (int64_t)(length - n - 1) };
     return NULL;
@@ -122,7 +125,8 @@ static bool read_vocab(br_tokenizer *t, const char *path)
     return ok;
 }
 
-/* A token that is looked for in raw text, where the vocabulary has it or `required` says so. */
+/* Makes a token of the vocabulary one that is matched in raw text. If the vocabulary has no such
+ * token, sets *id to -1, and fails if it is required. */
 static bool special(br_tokenizer *t, const char *path, const char *token, bool required,
                     int64_t *id)
 {
@@ -139,11 +143,11 @@ static bool set_options(br_tokenizer *t, const char *path, const br_bpe_options 
     int64_t id;
     if (o->add_prefix_space && o->trim_offsets)
         return br__fail(BR_ERROR_ARGUMENT, op,
-                        "add_prefix_space and trim_offsets exclude each other");
+                        "add_prefix_space and trim_offsets are mutually exclusive");
     if (!special(t, path, end, o->end_of_text, &id))
         return false;
     t->padding = id;
-    if (o->padding && !special(t, path, o->padding, true, &t->padding))
+    if (o->pad_token && !special(t, path, o->pad_token, true, &t->padding))
         return false;
     br__bpe_of(t)->prefix_space = o->add_prefix_space;
     br__bpe_of(t)->trim_offsets = o->trim_offsets;
@@ -153,11 +157,11 @@ static bool set_options(br_tokenizer *t, const char *path, const br_bpe_options 
 br_tokenizer *br_tokenizer_from_bpe(const char *vocab, const char *merges,
                                     const br_bpe_options *options)
 {
-    static const br_bpe_options standard;
+    options = BR_OPTIONS_OF(op, br_bpe, options);
     br_tokenizer *t = br__tokenizer_new();
     if (t && br__tokenizer_set_prefix(t, "") && read_vocab(t, vocab) && br__tokenizer_index(t) &&
         br__tokenizer_check_ids(t, vocab) && br__bpe_begin(t) && read_merges(t, merges) &&
-        set_options(t, vocab, options ? options : &standard))
+        set_options(t, vocab, options))
         return t;
     br_tokenizer_free(t);
     return NULL;

@@ -1,4 +1,4 @@
-/* data/char_table.c - tables of code points: unpacking. */
+/* data/char_table.c - unpacks tables of code points. */
 #include "data/char_table.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static uint32_t read_length(const uint8_t **runs)
 typedef struct filler {
     br_char_pages *pages;
     uint8_t n_pages;
-    uint32_t c; /* the code point that is next */
+    uint32_t c; /* the next code point */
 } filler;
 
 static void fill(filler *f, uint8_t number, uint32_t length)

@@ -1,5 +1,5 @@
-/* data/char_table.h - what is known of each code point: tables that make_*_chars.py pack, and that
- * are unpacked when one is first asked. Several threads may ask. */
+/* data/char_table.h - tables of the properties of code points. make_*_chars.py packs them, and the
+ * first look-up unpacks them. Threads may share a table. */
 #ifndef BR_CHAR_TABLE_H
 #define BR_CHAR_TABLE_H
 
@@ -9,8 +9,8 @@
 
 enum { BR_CHARS = 0x110000, BR_CHAR_KINDS = 16, BR_CHAR_PAGE = 256 };
 
-/* Numbers of kinds, of so many code points a page. The first pages have one kind each, and stand
- * for all that have no other. */
+/* The index of each code point's kind, in pages of BR_CHAR_PAGE code points. Page i of the first
+ * BR_CHAR_KINDS pages has kind i everywhere; all uniform pages share these. */
 typedef struct br_char_pages {
     atomic_bool ready;
     uint8_t page[BR_CHARS / BR_CHAR_PAGE];
@@ -18,18 +18,18 @@ typedef struct br_char_pages {
 } br_char_pages;
 
 typedef struct br_char_table {
-    /* Code points in a row that are of one kind: a byte has its number and, times 16, how many they
-     * are; or 0, and the bytes behind it have that, seven bits each, the lowest first, and 128 in
-     * all but the last. If that is 0, the two bytes before come again, as often as the next says.
-     */
+    /* The run-length encoded kinds of all code points. A run's first byte has the index of the kind
+     * in its low 4 bits and the run's length in its high 4 bits. If the high bits are 0, the length
+     * follows as a LEB128 varint. If that is 0 too, the two bytes before this run are repeated as
+     * often as the next byte says. */
     const uint8_t *runs;
-    const uint16_t *kinds; /* the bits that each number stands for */
+    const uint16_t *kinds; /* the property bits of each kind */
     br_char_pages *pages;  /* zeroed */
 } br_char_table;
 
 void br__char_table_unpack(const br_char_table *table);
 
-/* The bits of a code point. */
+/* Returns the property bits of a code point. */
 static inline unsigned br__bits_of_char(const br_char_table *table, uint32_t c)
 {
     const br_char_pages *p = table->pages;

@@ -1,4 +1,4 @@
-"""What the make_*_chars.py share: tables of code points, packed as char_table.h has it, as C."""
+"""Shared by the make_*_chars.py scripts: packs tables of code points, in the form of char_table.h, as C source."""
 import pathlib
 import sys
 
@@ -7,7 +7,7 @@ KINDS, PAGE, PAGES = 16, 256, 256
 
 
 def ranges(kinds):
-    """The first code point of each range that is of one kind, and that kind, of all code points and theirs."""
+    """Returns (first code point, kind) of each range of code points of one kind, from all (code point, kind)."""
     found = []
     for code, kind in kinds:
         if not found or kind != found[-1][1]:
@@ -39,7 +39,7 @@ def pack(first, numbers):
 
 
 def digest(table):
-    """FNV-1a of the two bytes of each code point's kind; test_char_table.c has it."""
+    """Returns the FNV-1a hash of the two bytes of each code point's kind, which test_char_table.c checks."""
     result = 0xcbf29ce484222325
     for (begin, kind), (end, _) in zip(table, table[1:] + [(END, 0)]):
         for byte in kind.to_bytes(2, "little") * (end - begin):
@@ -52,7 +52,7 @@ def lines(items, per_line):
 
 
 def source(name, table):
-    """The C of a table that ranges() gave."""
+    """Returns the C source of a table made by ranges()."""
     first = [begin for begin, _ in table]
     kinds = sorted({kind for _, kind in table})
     assert first[0] == 0 and len(kinds) <= KINDS, kinds
@@ -70,7 +70,7 @@ const br_char_table {name} = {{ runs, kinds, &pages }};
 
 
 def write(name, text, table):
-    """Writes data/NAME, or does what the command's option says."""
+    """Writes data/NAME, or does what the command-line option says."""
     if "--digest" in sys.argv:
         sys.exit(print(f"{digest(table):#x}"))
     path = pathlib.Path(__file__).resolve().parent / name

@@ -1,13 +1,13 @@
-/* data/charsmap.c - SentencePiece's precompiled map: reading, checking, finding.
+/* data/charsmap.c - SentencePiece's precompiled_charsmap: reading, checking, look-up.
  *
- * Packed it is the trie's size in bytes (u32), the trie's units (u32, little-endian), and the
- * texts. A unit that is no leaf has its byte in bits 0 .. 7, in bit 8 whether it has a leaf, and in
- * the others an offset, by which the place of the unit is turned into that of its children: the
- * child of byte b is at base ^ b, the leaf at the base itself. A leaf has bit 31, and a place in
- * the texts.
+ * The packed form is the trie's size in bytes (u32), the units of a double-array trie (u32,
+ * little-endian), and the texts. An inner unit has its label, a byte, in bits 0 .. 7, a flag in bit
+ * 8 that it has a leaf, and in the other bits an offset that is combined with the unit's index to
+ * its base: its child for byte b is at base ^ b, its leaf at the base itself. A leaf has bit 31 set
+ * and an index into the texts.
  *
- * What is looked up then can neither leave the arrays nor go in circles: all that can be reached is
- * walked once when the map is read. */
+ * Reading walks all reachable units once, so that look-ups can neither leave the arrays nor loop.
+ */
 #include "data/charsmap.h"
 
 #include <string.h>
@@ -33,12 +33,13 @@ static size_t base_of(const br_charsmap *m, size_t at)
 
 /* ---- Checking -------------------------------------------------------------------------------- */
 
-/* What has one base has the same children, and common endings of strings share theirs. So bases are
- * the nodes: first[b] begins the list of the units whose parents have base b. */
+/* Units with the same base have the same children: strings with common suffixes share them.
+ * Therefore the check walks bases, not units. first[b] is the head of the list of the units whose
+ * parents have base b. */
 typedef struct family {
     int32_t *first, *next;
-    int32_t *path, *child; /* the bases from the root to here, and the unit of each that is next */
-    uint8_t *state;        /* of a base: NEW, OPEN while it is on the path, DONE */
+    int32_t *path, *child; /* the bases from the root to here, and the next child of each */
+    uint8_t *state;        /* of each base: NEW, OPEN while it is on the path, or DONE */
 } family;
 
 enum { NEW, OPEN, DONE };
@@ -76,14 +77,15 @@ static void free_family(family *f)
 static const char *check_leaf(const br_charsmap *m, size_t at)
 {
     if (at >= m->n || !is_leaf(m->units[at]))
-        return "has a trie with a leaf that is none";
+        return "has a trie in which a leaf is missing";
     size_t place = m->units[at] & ~LEAF;
     if (place >= m->n_texts || ((unsigned char)m->texts[place] & 0xc0) == 0x80)
         return "has a trie with a leaf that points outside the texts or into a character";
     return NULL;
 }
 
-/* Comes to a unit: what is wrong with it, or its base is put on the path if it is new. */
+/* Visits a unit. Returns a description of its mistake, or puts its base on the path if it is new.
+ */
 static const char *visit(const br_charsmap *m, family *f, size_t at, size_t *depth)
 {
     size_t base = base_of(m, at);
@@ -91,7 +93,7 @@ static const char *visit(const br_charsmap *m, family *f, size_t at, size_t *dep
     if (what || base >= m->n || f->state[base] == DONE)
         return what;
     if (f->state[base] == OPEN)
-        return "has a trie that goes in a circle";
+        return "has a trie with a cycle";
     f->state[base] = OPEN;
     f->child[*depth] = f->first[base];
     f->path[(*depth)++] = (int32_t)base;
@@ -119,7 +121,7 @@ static const char *walk(const br_charsmap *m, family *f)
 static const char *check_texts(const br_charsmap *m)
 {
     if (m->n_texts == 0 || m->texts[m->n_texts - 1] != 0)
-        return "has texts of which the last does not end";
+        return "has texts without a NUL at the end";
     for (size_t i = 0; i < m->n_texts;) {
         uint32_t c;
         bool valid;
@@ -145,7 +147,7 @@ bool br__charsmap_read(br_charsmap *m, const uint8_t *bytes, size_t n, const cha
         return true;
     size_t size = n < 4 ? 0 : read_u32(bytes);
     if (n > FEW_BYTES || size == 0 || size % 4 != 0 || size > n - 4) {
-        *what = "is cut off, or its trie's size is wrong";
+        *what = "is truncated, or its trie's size is wrong";
         return true;
     }
     m->n = size / 4;
@@ -167,7 +169,7 @@ bool br__charsmap_read(br_charsmap *m, const uint8_t *bytes, size_t n, const cha
     return ok;
 }
 
-/* The six bits of a letter; -1 if it is none. */
+/* Returns the six bits of a base64 letter, or -1 if it is not one. */
 static int bits_of(char letter)
 {
     static const char letters[] =
@@ -176,7 +178,7 @@ static int bits_of(char letter)
     return p ? (int)(p - letters) : -1;
 }
 
-/* The number of bytes; -1 if the text is no base64. */
+/* Decodes base64. Returns the number of bytes, or -1 if the text is not base64. */
 static int64_t decode_base64(const char *text, size_t n, uint8_t *bytes)
 {
     int64_t count = 0;
@@ -215,9 +217,10 @@ void br__charsmap_free(br_charsmap *m)
     br_free(m->texts);
 }
 
-/* ---- Finding --------------------------------------------------------------------------------- */
+/* ---- Look-up --------------------------------------------------------------------------------- */
 
-/* Goes from the unit *at by the bytes of a code point; false if there is no such way. */
+/* Moves from the unit *at along the bytes of a code point. Returns false if there is no such path.
+ */
 static bool go(const br_charsmap *m, size_t *at, uint32_t c)
 {
     char utf8[4];

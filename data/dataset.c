@@ -20,10 +20,11 @@ br_dataset *br_dataset_new(int64_t size, int n_fields, br_dataset_get_fn get, vo
         return NULL;
     if (size < 0 || n_fields < 1 || n_fields > BR_MAX_FIELDS || !get)
         return br__fail(BR_ERROR_ARGUMENT, "dataset",
-                        "%" PRId64 " items of %d fields, the function is %s: size must be at least "
-                        "0, fields 1 .. %d, and there must be a function",
-                        size, n_fields, get ? "there" : "NULL", BR_MAX_FIELDS);
-    br_dataset *dataset = br__malloc(sizeof *dataset);
+                        "size is %" PRId64
+                        ", n_fields is %d, get is %s: size must not be negative, "
+                        "n_fields must be 1 .. %d, and get must not be NULL",
+                        size, n_fields, get ? "not NULL" : "NULL", BR_MAX_FIELDS);
+    br_dataset *dataset = BR_NEW(br_dataset);
     if (dataset)
         *dataset = (br_dataset){ size, n_fields, get, context, destroy };
     return dataset;
@@ -31,11 +32,11 @@ br_dataset *br_dataset_new(int64_t size, int n_fields, br_dataset_get_fn get, vo
 
 void br_dataset_free(br_dataset *dataset)
 {
-    if (!dataset)
+    if (!BR_END("dataset_free", dataset))
         return;
     if (dataset->destroy)
         dataset->destroy(dataset->context);
-    br_free(dataset);
+    BR_FREE(dataset);
 }
 
 int64_t br_dataset_size(const br_dataset *dataset)
@@ -48,11 +49,12 @@ int br_dataset_num_fields(const br_dataset *dataset)
     return dataset ? dataset->n_fields : 0;
 }
 
-/* A function that fails must say so; one that forgets a field, or to say so, is caught here. */
+/* Checks the dataset's function: it must set an error if it returns false, and set every field if
+ * it returns true. */
 static bool complete(const br_dataset *dataset, int64_t i, bool ok, br_tensor *const *fields)
 {
     if (!ok)
-        br__fail(BR_ERROR_STATE, "dataset", "item %" PRId64 " could not be made", i);
+        br__fail(BR_ERROR_STATE, "dataset", "the dataset's function failed for item %" PRId64, i);
     for (int k = 0; k < dataset->n_fields; k++)
         if (!fields[k])
             br__fail(BR_ERROR_STATE, "dataset", "item %" PRId64 " has no field %d", i, k);
@@ -66,7 +68,9 @@ bool br_dataset_get(br_dataset *dataset, int64_t i, br_tensor **fields)
     for (int k = 0; k < dataset->n_fields; k++)
         fields[k] = NULL;
     if (i < 0 || i >= dataset->size) {
-        br__fail(BR_ERROR_INDEX, "dataset", "item %" PRId64 " of %" PRId64, i, dataset->size);
+        br__fail(BR_ERROR_INDEX, "dataset",
+                 "index %" PRId64 " is out of range for a dataset of size %" PRId64, i,
+                 dataset->size);
         return false;
     }
     return complete(dataset, i, dataset->get(dataset->context, i, fields), fields);
@@ -76,7 +80,7 @@ bool br_dataset_get(br_dataset *dataset, int64_t i, br_tensor **fields)
 
 typedef struct tensors {
     int n;
-    br_tensor *items[BR_MAX_FIELDS]; /* held */
+    br_tensor *items[BR_MAX_FIELDS]; /* retained */
 } tensors;
 
 static bool get_slices(void *context, int64_t i, br_tensor **fields)
@@ -101,14 +105,15 @@ static bool good_tensors(int n, br_tensor *const *items)
     if (br_failed())
         return false;
     if (n < 1 || n > BR_MAX_FIELDS || !items)
-        br__fail(BR_ERROR_ARGUMENT, op, "%d tensors, must be 1 .. %d", n, BR_MAX_FIELDS);
+        br__fail(BR_ERROR_ARGUMENT, op, "n is %d, must be 1 .. %d", n, BR_MAX_FIELDS);
     for (int k = 0; k < n && !br_failed(); k++) {
         if (!items[k])
             br__fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", k);
         else if (items[k]->ndim == 0 || items[k]->sizes[0] != items[0]->sizes[0])
             br__fail(BR_ERROR_SHAPE, op,
-                     "tensor %d is %s and tensor 0 %s: their first sizes must be equal", k,
-                     br__shape(items[k]), br__shape(items[0]));
+                     "tensor %d has shape %s, but tensor 0 has shape %s: their first dimensions "
+                     "must be equal",
+                     k, br__shape(items[k]), br__shape(items[0]));
     }
     return !br_failed();
 }
@@ -148,11 +153,11 @@ static bool good_indices(const br_dataset *dataset, int64_t n, const int64_t *in
         (n > 0 && !br__required("subset", "indices", indices)))
         return false;
     if (n < 0)
-        br__fail(BR_ERROR_ARGUMENT, "subset", "%" PRId64 " indices, must not be negative", n);
+        br__fail(BR_ERROR_ARGUMENT, "subset", "n is %" PRId64 ", must not be negative", n);
     for (int64_t i = 0; i < n && !br_failed(); i++)
         if (indices[i] < 0 || indices[i] >= dataset->size)
             br__fail(BR_ERROR_INDEX, "subset",
-                     "index %" PRId64 " is %" PRId64 ", the dataset has %" PRId64 " items", i,
+                     "index %" PRId64 " is %" PRId64 ", but the dataset has %" PRId64 " items", i,
                      indices[i], dataset->size);
     return !br_failed();
 }

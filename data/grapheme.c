@@ -1,18 +1,18 @@
-/* data/grapheme.c - grapheme clusters: where one ends. */
+/* data/grapheme.c - boundaries of grapheme clusters. */
 #include "data/grapheme.h"
 
-/* What make_grapheme_chars.py found out about a code point. */
+/* The flags of a code point, as determined by make_grapheme_chars.py. */
 enum {
-    CONTROL = 1,       /* is alone */
-    PREPEND = 2,       /* joins what follows */
-    PICTURE = 4,       /* a joiner joins it with another */
-    IN_PICTURE = 8,    /* may stand between a picture and the joiner */
-    BEFORE_V = 16,     /* joins vowels of Hangul: its leading consonants, and vowels */
-    BEFORE_T = 32,     /* joins trailing consonants: vowels, and trailing consonants */
-    CONSONANT = 64,    /* a linker joins it with another */
+    CONTROL = 1,       /* always a cluster of its own */
+    PREPEND = 2,       /* joins the next code point */
+    PICTURE = 4,       /* Extended_Pictographic: ZWJ joins two of them */
+    IN_PICTURE = 8,    /* may stand between a picture and ZWJ */
+    BEFORE_V = 16,     /* joins a following Hangul vowel: leading consonants and vowels do */
+    BEFORE_T = 32,     /* joins a following trailing consonant: vowels and trailing consonants do */
+    CONSONANT = 64,    /* a linker joins two of them */
     LINKER = 128,      /* follows a consonant */
     IN_CONJUNCT = 256, /* may stand beside the linker */
-    JOINS = 512,       /* goes with what is before it */
+    JOINS = 512,       /* joins the previous code point */
 };
 
 enum { JOINER = 0x200d, FIRST_SYLLABLE = 0xac00, LAST_SYLLABLE = 0xd7a3, TRAILING = 28 };
@@ -29,8 +29,8 @@ static unsigned flags_of(uint32_t c)
     return br__bits_of_char(&br__grapheme_chars, c);
 }
 
-/* Letters of Hangul: leading ones join leading ones, vowels and syllables; those join vowels and
- * trailing ones as their flags say. */
+/* Returns true if two code points of Hangul join. A leading consonant joins leading consonants,
+ * vowels and syllables. The others join vowels and trailing consonants according to their flags. */
 static bool joins_hangul(unsigned last, uint32_t c, unsigned flags)
 {
     unsigned hangul = flags & (BEFORE_V | BEFORE_T);

@@ -1,5 +1,5 @@
-/* data/grapheme.h - grapheme clusters, what readers take for one character, by the rules of Unicode
- * (UAX #29, extended clusters) and the versions of the tokenizer that is followed. */
+/* data/grapheme.h - extended grapheme clusters (UAX #29), with the Unicode version of Hugging
+ * Face's fast tokenizer. */
 #ifndef BR_GRAPHEME_H
 #define BR_GRAPHEME_H
 
@@ -7,20 +7,21 @@
 
 #include <stdbool.h>
 
-/* A text's code points so far, as far as they tell whether the next one goes on with a cluster. */
+/* The state that decides whether the next code point continues the cluster. */
 typedef struct br_graphemes {
     bool begun;
     uint32_t last;
     unsigned last_flags;
-    int picture;  /* 1 behind a picture and what stays with it, 2 behind a joiner there */
-    int conjunct; /* 1 behind a consonant, 2 behind a linker after one */
-    bool odd;     /* of regional indicators in a row */
+    int picture;  /* 1 after a picture and its extenders, 2 after a following ZWJ */
+    int conjunct; /* 1 after a consonant, 2 after a following linker */
+    bool odd;     /* an odd number of regional indicators in a row */
 } br_graphemes;
 
-/* Takes a code point; true if it is of the same cluster as the one before. Zeroed at first. */
+/* Adds a code point. Returns true if it is in the same cluster as the previous one. *g must be
+ * zeroed before the first call. */
 bool br__grapheme_goes_on(br_graphemes *g, uint32_t c);
 
-/* Not of Hangul's syllables. */
+/* The flags of all code points except Hangul syllables, whose flags are computed. */
 extern const br_char_table br__grapheme_chars;
 
 #endif

@@ -1,10 +1,12 @@
-/* data/loader.c - batches of a dataset, as PyTorch's DataLoader makes them: an order for each
- * epoch, and batches of it, made when they are asked for or by threads that read ahead. */
+/* data/loader.c - batches of a dataset, like PyTorch's DataLoader. Each epoch has an order of the
+ * items. Its batches are made by the caller's thread or prefetched by worker threads. */
 #include "data/data_internal.h"
 #include "tensor/random_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_loader)
 
 struct br_loader {
     br_batching batching;
@@ -13,38 +15,38 @@ struct br_loader {
     int num_workers;
     int64_t prefetch_factor;
     int64_t size;     /* of the dataset */
-    int64_t next;     /* batch that comes next; -1 before the first epoch */
+    int64_t next;     /* number of the next batch; -1 before the first epoch */
     int64_t *lengths; /* or NULL */
     int64_t *order;
-    uint64_t seed; /* of this epoch's workers */
-    br_read_ahead *workers;
-    bool stopped; /* by an error */
+    uint64_t seed; /* seed of this epoch's workers */
+    br_prefetcher *workers;
+    bool stopped; /* the workers were stopped by an error */
 };
 
-/* ---- Making one ------------------------------------------------------------------------------ */
+/* ---- Construction ---------------------------------------------------------------------------- */
 
-static bool good_number(const char *name, int64_t value, int64_t most)
+static bool good_number(const char *name, int64_t value, int64_t limit)
 {
-    if (value >= 0 && value <= most)
+    if (value >= 0 && value <= limit)
         return true;
     br__fail(BR_ERROR_ARGUMENT, "loader", "%s is %" PRId64 ", must be 0 .. %" PRId64, name, value,
-             most);
+             limit);
     return false;
 }
 
 static bool good_options(const br_dataset *dataset, const br_loader_options *o)
 {
-    enum { MOST_WORKERS = 256, MOST_AHEAD = 1024 };
+    enum { MAX_WORKERS = 256, MAX_PREFETCHED = 1024 };
     if (!br__required("loader", "dataset", dataset))
         return false;
-    if (o->batch_size < 0 || o->batch_size > INT32_MAX)
+    if (o->batch_size < 1 || o->batch_size > INT32_MAX)
         br__fail(BR_ERROR_ARGUMENT, "loader", "batch_size is %" PRId64 ", must be 1 .. %d",
                  o->batch_size, INT32_MAX);
-    return !br_failed() && good_number("num_workers", o->num_workers, MOST_WORKERS) &&
-           good_number("prefetch_factor", o->prefetch_factor, MOST_AHEAD);
+    return !br_failed() && good_number("num_workers", o->num_workers, MAX_WORKERS) &&
+           good_number("prefetch_factor", o->prefetch_factor, MAX_PREFETCHED);
 }
 
-static bool take_lengths(br_loader *loader, const int64_t *lengths)
+static bool copy_lengths(br_loader *loader, const int64_t *lengths)
 {
     if (!lengths)
         return true;
@@ -54,16 +56,16 @@ static bool take_lengths(br_loader *loader, const int64_t *lengths)
     return loader->lengths != NULL;
 }
 
-static void take_options(br_loader *loader, br_dataset *dataset, const br_loader_options *o)
+static void store_options(br_loader *loader, br_dataset *dataset, const br_loader_options *o)
 {
     loader->batching = (br_batching){ .dataset = dataset, .pad = o->pad };
     for (int k = 0; o->padding_values && k < br_dataset_num_fields(dataset); k++)
         loader->batching.padding_values[k] = o->padding_values[k];
-    loader->batch_size = o->batch_size ? o->batch_size : 1;
+    loader->batch_size = o->batch_size;
     loader->shuffle = o->shuffle;
     loader->drop_last = o->drop_last;
     loader->num_workers = o->num_workers;
-    loader->prefetch_factor = o->prefetch_factor ? o->prefetch_factor : 2;
+    loader->prefetch_factor = o->prefetch_factor;
     loader->persistent = o->persistent_workers;
     loader->size = br_dataset_size(dataset);
     loader->next = -1;
@@ -71,16 +73,15 @@ static void take_options(br_loader *loader, br_dataset *dataset, const br_loader
 
 br_loader *br_loader_new(br_dataset *dataset, const br_loader_options *options)
 {
-    static const br_loader_options defaults;
-    const br_loader_options *o = options ? options : &defaults;
+    const br_loader_options *o = BR_OPTIONS_OF("loader", br_loader, options);
     if (!good_options(dataset, o))
         return NULL;
-    br_loader *loader = br__calloc(1, sizeof *loader);
+    br_loader *loader = BR_NEW(br_loader);
     if (!loader)
         return NULL;
-    take_options(loader, dataset, o);
+    store_options(loader, dataset, o);
     loader->order = br__calloc((size_t)loader->size, sizeof *loader->order);
-    if (loader->order && take_lengths(loader, o->lengths))
+    if (loader->order && copy_lengths(loader, o->lengths))
         return loader;
     br_loader_free(loader);
     return NULL;
@@ -88,18 +89,18 @@ br_loader *br_loader_new(br_dataset *dataset, const br_loader_options *options)
 
 static void end_workers(br_loader *loader)
 {
-    br__read_ahead_free(loader->workers);
+    br__prefetcher_free(loader->workers);
     loader->workers = NULL;
 }
 
 void br_loader_free(br_loader *loader)
 {
-    if (!loader)
+    if (!BR_END("loader_free", loader))
         return;
     end_workers(loader);
     br_free(loader->lengths);
     br_free(loader->order);
-    br_free(loader);
+    BR_FREE(loader);
 }
 
 int64_t br_loader_size(const br_loader *loader)
@@ -120,8 +121,8 @@ static bool make_batch(const void *context, int64_t batch, br_tensor **fields)
                           loader->order + first, fields);
 }
 
-/* Lets workers, if there are any to be, make the batches from number loader->next on. */
-static bool read_ahead(br_loader *loader)
+/* Makes the workers, if there are any, prefetch the batches from number loader->next on. */
+static bool prefetcher(br_loader *loader)
 {
     int64_t left = br_loader_size(loader) - loader->next;
     loader->stopped = false;
@@ -129,10 +130,10 @@ static bool read_ahead(br_loader *loader)
         return true;
     if (!loader->workers)
         loader->workers =
-            br__read_ahead_new(loader->num_workers, loader->num_workers * loader->prefetch_factor,
+            br__prefetcher_new(loader->num_workers, loader->num_workers * loader->prefetch_factor,
                                br_dataset_num_fields(loader->batching.dataset), make_batch, loader);
     if (loader->workers)
-        br__read_ahead_start(loader->workers, loader->next, loader->next + left, loader->seed);
+        br__prefetcher_start(loader->workers, loader->next, loader->next + left, loader->seed);
     return loader->workers != NULL;
 }
 
@@ -141,17 +142,17 @@ bool br_loader_begin(br_loader *loader)
     if (!br__required("loader", "loader", loader))
         return false;
     if (loader->workers)
-        br__read_ahead_stop(loader->workers);
+        br__prefetcher_stop(loader->workers);
     if (!loader->persistent)
         end_workers(loader);
-    /* DataLoader's seed for workers, drawn whether there are any or not. */
+    /* DataLoader generates a seed for its workers even if there are none. */
     loader->seed = br_random_u64() & INT64_MAX;
     br__sample(loader->order, loader->size, loader->shuffle, loader->lengths, loader->batch_size);
     loader->next = 0;
-    return read_ahead(loader);
+    return prefetcher(loader);
 }
 
-/* Whether there is an epoch to read from. */
+/* Fails if no epoch was started. */
 static bool has_begun(const br_loader *loader)
 {
     if (!br__required("loader", "loader", loader))
@@ -174,20 +175,21 @@ bool br_loader_seek(br_loader *loader, int64_t batch)
     if (batch == loader->next)
         return true;
     if (loader->workers)
-        br__read_ahead_stop(loader->workers);
+        br__prefetcher_stop(loader->workers);
     loader->next = batch;
-    return read_ahead(loader);
+    return prefetcher(loader);
 }
 
-/* A batch that failed may be asked for again, as without workers; they do nothing until then. */
+/* After a failed batch the workers are stopped. The next call restarts them at the same batch, so a
+ * failed batch can be retried, as without workers. */
 static bool next_of_workers(br_loader *loader, br_tensor **fields)
 {
-    if (loader->stopped && !read_ahead(loader))
+    if (loader->stopped && !prefetcher(loader))
         return false;
-    bool ok = br__read_ahead_next(loader->workers, fields);
+    bool ok = br__prefetcher_next(loader->workers, fields);
     loader->stopped = !ok;
     if (!ok)
-        br__read_ahead_stop(loader->workers);
+        br__prefetcher_stop(loader->workers);
     return ok;
 }
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes grapheme_chars.c: how code points join to grapheme clusters for the fast tokenizer (PyPI's
-`tokenizers`).
+"""Writes grapheme_chars.c: how the fast tokenizer (PyPI's `tokenizers`) joins code points to grapheme
+clusters.
 
     data/make_grapheme_chars.py           writes the table
-    data/make_grapheme_chars.py --check   fails if the table is not what it would write
-    data/make_grapheme_chars.py --digest  prints the digest that tests/data/test_char_table.c has
+    data/make_grapheme_chars.py --check   fails if the table is out of date
+    data/make_grapheme_chars.py --digest  prints the digest that tests/data/test_char_table.c checks
 
-Its normalizer Precompiled shows what a cluster is: one of up to five bytes, of which the beginning is
-replaced, is replaced whole. So the package is asked about each code point among some that are known.
+The tokenizer's normalizer Precompiled reveals the clusters: if the beginning of a cluster of up to
+five bytes is replaced, the whole cluster is. The script probes it with each code point among others
+whose properties are known.
 """
 import base64
 import json
@@ -21,10 +22,10 @@ from char_table import END, ranges, source, write
 CHUNK = 4096
 ACCENT, LAST, ZWJ, COPYRIGHT, KA, VIRAMA, V, T = "\u0300\u0301\u200d\u00a9\u0915\u094d\u1161\u11a8"
 REPLACED = "x" + COPYRIGHT + KA + V + T + ACCENT
-# A code point among others. If a cluster begins before the last two code points, the last is swallowed; that
-# it is there yet says that they join what is before them.
+# Probes, with {} for the code point. If a cluster begins at the last two code points, the last one is dropped; if it is
+# still there, they join what precedes them.
 QUESTIONS = [
-    ("CONTROL", "{}" + ACCENT + LAST),  # the other way round: does not join
+    ("CONTROL", "{}" + ACCENT + LAST),  # inverted: set if it does not join
     ("PREPEND", "{}x" + LAST),
     ("PICTURE", "{}" + ZWJ + COPYRIGHT + LAST),
     ("IN_PICTURE", COPYRIGHT + "{}" + ZWJ + COPYRIGHT + LAST),
@@ -39,7 +40,7 @@ SYLLABLES = range(0xac00, 0xd7a4)
 
 
 def charsmap(replacements):
-    """A map of strings to strings as SentencePiece packs it, each node in a block of its own."""
+    """Returns a map of strings to strings in SentencePiece's packed form, with each node in a separate block."""
     texts, trie = b"", {}
     for key, text in replacements.items():
         node = trie
@@ -60,33 +61,37 @@ def charsmap(replacements):
 
 
 def asker(replacements):
-    """A function that normalises a text by the map alone."""
+    """Returns a function that normalizes a text by the map alone."""
     packed = base64.b64encode(charsmap(replacements)).decode()
     empty = json.loads(Tokenizer(Unigram([("<unk>", 0.0)], 0, False)).to_str())
     empty["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": packed}
     return Tokenizer.from_str(json.dumps(empty)).normalizer.normalize_str
 
 
-def kinds(codes, ask):
-    """The flags of each code point, none of which is a control character of ASCII."""
-    answers = [ask("\n".join(question.format(chr(c)) for c in codes)).split("\n") for _, question in QUESTIONS]
+def kinds(codes, ask, ask_accents):
+    """Yields each code point with its flags. The code points must not be ASCII control characters."""
+    askers = [ask_accents if name == "CONTROL" else ask for name, _ in QUESTIONS]
+    answers = [ask_it("\n".join(question.format(chr(c)) for c in codes)).split("\n")
+               for ask_it, (_, question) in zip(askers, QUESTIONS)]
     alone = ask("\n".join("x" + chr(c) for c in codes)).split("\n")
     for i, c in enumerate(codes):
         flags = sum((answer[i].endswith(LAST) != (k == 0)) << k for k, answer in enumerate(answers))
         joins = alone[i] == "k"
         if not joins:
-            flags &= ~(1 << 3 | 1 << 7 | 1 << 8)  # what these questions ask is said of joining ones only
+            flags &= ~(1 << 3 | 1 << 7 | 1 << 8)  # these flags apply only to joining code points
         if flags & 1 << 1:
-            flags &= ~(1 << 4 | 1 << 5)  # joins any, and so these
+            flags &= ~(1 << 4 | 1 << 5)  # implied by PREPEND
         yield c, flags | joins << JOINS
 
 
 def flags():
     ask = asker({c: "k" for c in REPLACED})
+    # Not REPLACED: "x" would be replaced itself and seem to join nothing.
+    ask_accents = asker({ACCENT: "k"})
     codes = [c for c in range(0x20, END) if not 0xD800 <= c < 0xE000]
     found = {c: 1 for c in range(0x20)}
     for i in range(0, len(codes), CHUNK):
-        found.update(kinds(codes[i:i + CHUNK], ask))
+        found.update(kinds(codes[i:i + CHUNK], ask, ask_accents))
     for c in SYLLABLES:
         assert found.pop(c) == (1 << 5 if (c - SYLLABLES[0]) % 28 else 1 << 4 | 1 << 5), hex(c)
     return ranges(found.items())
@@ -94,8 +99,8 @@ def flags():
 
 def main():
     table = flags()
-    write("grapheme_chars.c", f"""/* data/grapheme_chars.c - how code points join to grapheme clusters, but Hangul's syllables:
- * generated by make_grapheme_chars.py, not to be edited. */
+    write("grapheme_chars.c", f"""/* data/grapheme_chars.c - how code points, except Hangul syllables, join to grapheme clusters.
+ * Generated by make_grapheme_chars.py; do not edit. */
 #include "data/grapheme.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* data/python_random.c - the numbers of CPython's module random, by its algorithms. */
+/* data/python_random.c - CPython's module random: the same algorithms, the same numbers. */
 #include "tensor/random_internal.h"
 
 #include <brasa/data.h>
@@ -6,14 +6,14 @@
 
 struct br_python_random {
     uint32_t words[BR__TWISTER_WORDS];
-    int next; /* first word not handed out yet */
+    int next; /* index of the next unused word */
 };
 
 br_python_random *br_python_random_new(uint64_t seed)
 {
     if (br_failed())
         return NULL;
-    br_python_random *random = br__malloc(sizeof *random);
+    br_python_random *random = BR_NEW(br_python_random);
     if (!random)
         return NULL;
     uint32_t key[] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
@@ -24,10 +24,11 @@ br_python_random *br_python_random_new(uint64_t seed)
 
 void br_python_random_free(br_python_random *random)
 {
-    br_free(random);
+    if (BR_END("python_random_free", random))
+        BR_FREE(random);
 }
 
-static uint32_t draw(br_python_random *random)
+static uint32_t next_u32(br_python_random *random)
 {
     if (random->next == BR__TWISTER_WORDS) {
         br__twister_advance(random->words);
@@ -36,16 +37,17 @@ static uint32_t draw(br_python_random *random)
     return br__twister_temper(random->words[random->next++]);
 }
 
-/* 1 .. 64 bits; of two words the first one is below. */
+/* Returns 1 .. 64 random bits. With two words, the first one supplies the low 32 bits. */
 static uint64_t getrandbits(br_python_random *random, int bits)
 {
     if (bits <= 32)
-        return draw(random) >> (32 - bits);
-    uint64_t low = draw(random);
-    return (uint64_t)(draw(random) >> (64 - bits)) << 32 | low;
+        return next_u32(random) >> (32 - bits);
+    uint64_t low = next_u32(random);
+    return (uint64_t)(next_u32(random) >> (64 - bits)) << 32 | low;
 }
 
-/* A number below n > 0: of as many bits as n has, drawn until it is. */
+/* Returns a uniform number below n > 0 by rejection: generates numbers with as many bits as n until
+ * one is below n. */
 static uint64_t below(br_python_random *random, uint64_t n)
 {
     int bits = 64 - __builtin_clzll(n);
@@ -60,7 +62,7 @@ double br_python_random_random(br_python_random *random)
 {
     if (!br__required("python_random_random", "random", random))
         return 0;
-    uint32_t high = draw(random) >> 5, low = draw(random) >> 6;
+    uint32_t high = next_u32(random) >> 5, low = next_u32(random) >> 6;
     return (high * 0x1p26 + low) * 0x1p-53;
 }
 
@@ -81,10 +83,11 @@ int64_t br_python_random_randint(br_python_random *random, int64_t low, int64_t 
     const char *op = "python_random_randint";
     if (!br__required(op, "random", random))
         return 0;
-    uint64_t n = (uint64_t)high - (uint64_t)low + 1; /* 0 for all of the 2^64 numbers */
+    uint64_t n = (uint64_t)high - (uint64_t)low + 1; /* 0 if the range is all 2^64 numbers */
     if (low > high || n == 0) {
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "low %" PRId64 " .. high %" PRId64 " must hold 1 .. 2^64 - 1 numbers", low, high);
+                 "the range %" PRId64 " .. %" PRId64 " must contain 1 .. 2^64 - 1 integers", low,
+                 high);
         return 0;
     }
     return (int64_t)((uint64_t)low + below(random, n));

@@ -1,4 +1,4 @@
-/* data/sampler.c - the order in which a loader goes through its items. */
+/* data/sampler.c - the order of a loader's items. */
 #include "data/data_internal.h"
 #include "tensor/random_internal.h"
 
@@ -6,8 +6,8 @@
 
 enum { BUCKET = 100 }; /* batches whose items are sorted by length together */
 
-/* From the shortest to the longest, among equal ones by number: the order does not depend on how
- * the C library sorts. */
+/* Orders items by length, and items of equal length by number, so that the result does not depend
+ * on the C library's sort. */
 static int by_length(const void *a, const void *b, void *context)
 {
     const int64_t *lengths = context;
@@ -26,7 +26,7 @@ static void swap_batches(int64_t *a, int64_t *b, int64_t size)
     }
 }
 
-/* Exchanges whole batches at random; what is left over at the end stays there. */
+/* Shuffles whole batches. An incomplete last batch keeps its place. */
 static void permute_batches(int64_t *order, int64_t n, int64_t batch_size)
 {
     int64_t batches = n / batch_size;
@@ -52,8 +52,8 @@ void br__sample(int64_t *order, int64_t n, bool shuffle, const int64_t *lengths,
 {
     br_rng_state state;
     if (shuffle && n > 0) {
-        /* What torch.empty((), dtype=torch.int64).random_() draws; this thread's generator goes on
-         * from behind it. */
+        /* The seed is torch.empty((), dtype=torch.int64).random_(), as in PyTorch's RandomSampler.
+         * It is the only number that this function consumes from the thread's generator. */
         uint64_t seed = br_random_u64() & INT64_MAX;
         br_get_rng_state(&state);
         br_manual_seed(seed);

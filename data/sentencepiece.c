@@ -1,7 +1,7 @@
-/* data/sentencepiece.c - a Unigram tokenizer of SentencePiece's own file, spiece.model.
+/* data/sentencepiece.c - reads a Unigram tokenizer from SentencePiece's own file, spiece.model.
  *
- * It is a message of protocol buffers: fields of a number and a type, one after the other, of which
- * those that are not known are skipped. Nothing in it is trusted. */
+ * The file is a protocol buffers message. Each field has a number and a type; unknown fields are
+ * skipped. The contents are not trusted. */
 #include "data/unigram_internal.h"
 #include "io/io_internal.h"
 
@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_sentencepiece)
 
 static const char op[] = "tokenizer_from_sentencepiece";
 
@@ -21,8 +23,8 @@ typedef struct message {
 } message;
 
 typedef struct field {
-    uint64_t number, value; /* of a varint, or the bits of a number of 32 or 64 */
-    message bytes;          /* of a text or a message */
+    uint64_t number, value; /* value: a varint, or the bits of a 32-bit or 64-bit number */
+    message bytes;          /* the contents of a text or message */
 } field;
 
 static bool read_varint(message *m, uint64_t *value)
@@ -57,7 +59,8 @@ static bool read_bytes(message *m, message *bytes)
     return true;
 }
 
-/* The next field; false at the end, or at what is none: then m->p is before the end. */
+/* Reads the next field. Returns false at the end, where m->p == m->end, or at a malformed field,
+ * where m->p is before the end. */
 static bool next_field(message *m, field *f)
 {
     const uint8_t *before = m->p;
@@ -81,7 +84,7 @@ static bool next_field(message *m, field *f)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* Numbers of the fields that are read. */
+/* The numbers of the fields that are read. */
 enum { PIECES = 1, TRAINER = 2, NORMALIZER = 3, DENORMALIZER = 5 };
 enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
 enum { MODEL_TYPE = 3, SPACE_AS_SUFFIX = 24, BYTE_FALLBACK = 35, END_PIECE = 47, PAD_PIECE = 48 };
@@ -110,14 +113,14 @@ static bool refuse_piece(const reader *r, const char *what)
     return false;
 }
 
-/* What is wrong with a piece's text; NULL: nothing. */
+/* Returns a description of the mistake in a piece's text, or NULL. */
 static const char *bad_text(const br_tokenizer *t, message text)
 {
     const char *p = (const char *)text.p;
     size_t n = (size_t)(text.end - text.p);
     return n == 0                                  ? "is empty"
-           : memchr(p, 0, n) || !br__is_utf8(p, n) ? "is not valid UTF-8, or holds a NUL"
-           : br__word_id(&t->all, p, n) >= 0       ? "was there before"
+           : memchr(p, 0, n) || !br__is_utf8(p, n) ? "is not valid UTF-8, or contains a NUL"
+           : br__word_id(&t->all, p, n) >= 0       ? "is a duplicate"
                                                    : NULL;
 }
 
@@ -130,8 +133,8 @@ static bool add_piece(reader *r, message text, float score, uint64_t type)
     if (what)
         return refuse_piece(r, what);
     if (type < NORMAL || type > BYTE || !isfinite(score) || id >= BR_MAX_TOKEN_ID)
-        return refuse_piece(r, "has a type that is not known, or a score that is not finite, or is "
-                               "one too many");
+        return refuse_piece(r, "has an unknown type or a score that is not finite, or exceeds the "
+                               "limit of 16777216 pieces");
     if (type == UNKNOWN && r->t->unknown >= 0)
         return refuse_piece(r, "is a second unknown piece");
     br_piece_kind kind = type == NORMAL         ? BR_PIECE_NORMAL
@@ -161,14 +164,14 @@ static bool read_piece(reader *r, message m)
             type = f.value;
         }
     }
-    return m.p == m.end ? add_piece(r, text, score, type) : refuse_piece(r, "is broken");
+    return m.p == m.end ? add_piece(r, text, score, type) : refuse_piece(r, "is malformed");
 }
 
-/* A piece that is too long for the room is none of the file's. */
-static void copy_text(char *to, size_t room, message text)
+/* Copies a piece's text. A piece that is too long is stored as "", which matches no piece. */
+static void copy_text(char *to, size_t capacity, message text)
 {
     size_t n = (size_t)(text.end - text.p);
-    snprintf(to, room, "%.*s", n < room ? (int)n : 0, n ? (const char *)text.p : "");
+    snprintf(to, capacity, "%.*s", n < capacity ? (int)n : 0, n ? (const char *)text.p : "");
 }
 
 static bool read_trainer(reader *r, message m)
@@ -186,14 +189,14 @@ static bool read_trainer(reader *r, message m)
         else if (f.number == PAD_PIECE)
             copy_text(r->pad, sizeof r->pad, f.bytes);
     }
-    return m.p == m.end || refuse(r, "trainer_spec is broken");
+    return m.p == m.end || refuse(r, "trainer_spec is malformed");
 }
 
 static bool read_charsmap(reader *r, message bytes)
 {
     br_unigram *u = br__unigram_of(r->t);
     const char *what;
-    br__charsmap_free(&u->charsmap); /* of two the last counts */
+    br__charsmap_free(&u->charsmap); /* the last one wins */
     if (!br__charsmap_read(&u->charsmap, bytes.p, (size_t)(bytes.end - bytes.p), &what))
         return false;
     if (what)
@@ -215,16 +218,16 @@ static bool read_normalizer(reader *r, message m)
         else if (f.number == ESCAPE_SPACES)
             r->keep_escapes = !f.value;
     }
-    return m.p == m.end || refuse(r, "normalizer_spec is broken");
+    return m.p == m.end || refuse(r, "normalizer_spec is malformed");
 }
 
-/* A denormalizer that has a map changes decoded text. */
+/* Notes whether the denormalizer has a map, which would change decoded text. */
 static bool read_denormalizer(reader *r, message m)
 {
     field f;
     while (next_field(&m, &f))
         r->denormalizes |= f.number == CHARSMAP && f.bytes.p < f.bytes.end;
-    return m.p == m.end || refuse(r, "denormalizer_spec is broken");
+    return m.p == m.end || refuse(r, "denormalizer_spec is malformed");
 }
 
 static bool read_model(reader *r, message m)
@@ -239,21 +242,21 @@ static bool read_model(reader *r, message m)
         if (!ok)
             return false;
     }
-    return m.p == m.end || refuse(r, "it is cut off, or no model of SentencePiece");
+    return m.p == m.end || refuse(r, "the file is truncated, or not a SentencePiece model");
 }
 
 static bool check_model(const reader *r)
 {
-    const char *what = r->model_type != UNIGRAM ? "its model is not Unigram"
-                       : r->t->unknown < 0      ? "no piece is the unknown one"
-                       : r->space_as_suffix     ? "treat_whitespace_as_suffix is not done here"
-                       : r->keep_escapes        ? "escape_whitespaces false is not done here"
-                       : r->denormalizes        ? "a denormalizer is not done here"
+    const char *what = r->model_type != UNIGRAM ? "the model's type is not Unigram"
+                       : r->t->unknown < 0      ? "there is no unknown piece"
+                       : r->space_as_suffix     ? "treat_whitespace_as_suffix is not supported"
+                       : r->keep_escapes        ? "escape_whitespaces = false is not supported"
+                       : r->denormalizes        ? "a denormalizer is not supported"
                                                 : NULL;
     return !what || refuse(r, what);
 }
 
-/* With byte_fallback, every byte must have its piece. */
+/* Checks that every byte has a piece if byte_fallback is set. */
 static bool check_bytes(const reader *r)
 {
     const br_unigram *u = br__unigram_of(r->t);
@@ -263,9 +266,10 @@ static bool check_bytes(const reader *r)
     return true;
 }
 
-/* ---- Around the pieces ----------------------------------------------------------------------- */
+/* ---- Special tokens -------------------------------------------------------------------------- */
 
-/* T5's <extra_id_N>, counted down behind the pieces, or as the pieces that they are already. */
+/* Adds T5's <extra_id_N> after the pieces, in descending order of N. Those that are pieces already
+ * keep their ids. */
 static bool add_extra_ids(br_tokenizer *t, int64_t n)
 {
     for (int64_t i = n - 1; i >= 0; i--) {
@@ -279,20 +283,20 @@ static bool add_extra_ids(br_tokenizer *t, int64_t n)
     return true;
 }
 
-/* The end of text is put behind each text, if it is a piece. */
-static void set_specials(reader *r, bool no_end)
+/* Sets the padding token and, with add_eos, the end token, if they are pieces. */
+static void set_specials(reader *r, bool add_eos)
 {
     br_tokenizer *t = r->t;
     br_unigram *u = br__unigram_of(t);
     t->padding = br__word_id(&t->all, r->pad, strlen(r->pad));
-    t->separator = no_end ? -1 : br__word_id(&t->all, r->end, strlen(r->end));
+    t->separator = add_eos ? br__word_id(&t->all, r->end, strlen(r->end)) : -1;
     u->decode_bytes = u->byte_fallback;
     u->drop_front = !u->no_dummy_prefix;
 }
 
 static bool read_file(reader *r, const br_sentencepiece_options *o)
 {
-    int64_t extra = o->extra_ids == 0 ? STANDARD_EXTRA_IDS : o->extra_ids < 0 ? 0 : o->extra_ids;
+    int64_t extra = o->extra_ids;
     size_t n;
     if (extra > MAX_EXTRA_IDS)
         return br__fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
@@ -308,18 +312,18 @@ static bool read_file(reader *r, const br_sentencepiece_options *o)
               check_bytes(r);
     br_free(text);
     if (ok)
-        set_specials(r, o->no_end);
+        set_specials(r, o->add_eos);
     return ok;
 }
 
 br_tokenizer *br_tokenizer_from_sentencepiece(const char *path,
                                               const br_sentencepiece_options *options)
 {
-    static const br_sentencepiece_options standard;
+    options = BR_OPTIONS_OF(op, br_sentencepiece, options);
     reader r = {
         .t = br__tokenizer_new(), .path = path, .end = "</s>", .pad = "<pad>", .model_type = UNIGRAM
     };
-    if (r.t && read_file(&r, options ? options : &standard))
+    if (r.t && read_file(&r, options))
         return r.t;
     br_tokenizer_free(r.t);
     return NULL;

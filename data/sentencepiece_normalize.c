@@ -1,11 +1,13 @@
-/* data/sentencepiece_normalize.c - normalisation as SentencePiece itself does it: the longest
- * beginning that its map knows is replaced, extra spaces go, and spaces become U+2581. A code point
- * comes from where what it was made of begins, up to where the next one comes from. */
+/* data/sentencepiece_normalize.c - SentencePiece's own normalization: the longest prefix that is in
+ * its map is replaced, extra spaces are removed, and spaces become U+2581. A normalized code
+ * point's offsets extend from the beginning of its source to the beginning of the next one's
+ * source. */
 #include "data/unigram_internal.h"
 
 #include <string.h>
 
-/* The next piece of the text: what it becomes, or, if that is NULL, itself, and its length. */
+/* Finds the next part of the text and sets *used to its length. Returns its replacement, or NULL if
+ * it stays as it is. */
 static const char *next_part(const br_unigram *u, const br_char *chars, int64_t n, int64_t *used)
 {
     const br_piece_node *node = u->user.count > 1 ? u->user.nodes : NULL;
@@ -21,7 +23,8 @@ static const char *next_part(const br_unigram *u, const br_char *chars, int64_t 
     return text;
 }
 
-/* How many code points at the beginning become spaces, which go. */
+/* Returns the number of code points at the beginning that are normalized to spaces, and therefore
+ * removed. */
 static int64_t leading_spaces(const br_unigram *u, const br_char *chars, int64_t n)
 {
     int64_t first = 0;
@@ -35,8 +38,7 @@ static int64_t leading_spaces(const br_unigram *u, const br_char *chars, int64_t
     return first;
 }
 
-/* Puts what a part becomes behind the others; spaces behind a space do not. *after_space goes on.
- */
+/* Appends a normalized part, without spaces that follow a space. Updates *after_space. */
 static bool push_part(const br_unigram *u, const br_char_list *part, const br_char *from,
                       bool *after_space, br_char_list *to)
 {
@@ -70,7 +72,7 @@ static bool push_parts(const br_unigram *u, const br_char *chars, int64_t n, br_
     return true;
 }
 
-/* A code point ends where the next one begins. */
+/* Sets the end of each code point's offsets to the beginning of the next one's. */
 static void set_ends(br_char_list *to, br_char end)
 {
     for (int64_t i = to->count - 1; i >= 0; i--) {

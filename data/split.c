@@ -1,4 +1,4 @@
-/* data/split.c - a dataset in random parts, as torch.utils.data.random_split. */
+/* data/split.c - splits a dataset at random, like torch.utils.data.random_split. */
 #include "tensor/tensor_internal.h"
 
 #include <brasa/data.h>
@@ -10,11 +10,11 @@ static const char op[] = "random_split";
 static bool good_arguments(const br_dataset *dataset, int n, const void *parts,
                            br_dataset **subsets)
 {
-    if (!br__required(op, "dataset", dataset) || !br__required(op, "what its parts are", parts) ||
+    if (!br__required(op, "dataset", dataset) || !br__required(op, "lengths or fractions", parts) ||
         !br__required(op, "subsets", subsets))
         return false;
     if (n < 1)
-        br__fail(BR_ERROR_ARGUMENT, op, "%d parts, must be at least 1", n);
+        br__fail(BR_ERROR_ARGUMENT, op, "n is %d, must be at least 1", n);
     for (int i = 0; i < n && subsets; i++)
         subsets[i] = NULL;
     return !br_failed();
@@ -29,7 +29,7 @@ static bool good_lengths(const br_dataset *dataset, int n, const int64_t *length
                      lengths[i], size);
     if (!br_failed() && sum != size)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "lengths sum up to %" PRId64 ", but the dataset has %" PRId64 " items", sum, size);
+                 "lengths sum to %" PRId64 ", but the dataset has %" PRId64 " items", sum, size);
     return !br_failed();
 }
 
@@ -57,7 +57,8 @@ bool br_random_split(br_dataset *dataset, int n, const int64_t *lengths, br_data
     return !br_failed();
 }
 
-/* PyTorch's: parts rounded down, then an item more for each in turn until none is left. */
+/* Computes the lengths as PyTorch does: each is rounded down, then the remaining items go to the
+ * parts in turn, one each. */
 static bool lengths_of(const br_dataset *dataset, int n, const double *fractions, int64_t *lengths)
 {
     int64_t size = br_dataset_size(dataset), left = size;
@@ -72,7 +73,7 @@ static bool lengths_of(const br_dataset *dataset, int n, const double *fractions
         sum += fractions[i];
     }
     if (!(fabs(sum - 1) <= 1e-9)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "fractions sum up to %.10g, must be 1", sum);
+        br__fail(BR_ERROR_ARGUMENT, op, "fractions sum to %.10g, must be 1", sum);
         return false;
     }
     for (int i = 0; left > 0; i = (i + 1) % n, left--)

@@ -1,4 +1,4 @@
-/* data/token_file.c - files of tokens, mapped: a text of any length as items of a dataset. */
+/* data/token_file.c - memory-mapped files of tokens as datasets. */
 #include "io/io_internal.h"
 
 #include <brasa/data.h>
@@ -8,14 +8,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+BR_DEFINE_DEFAULTS(br_token_file)
+
 static const char op[] = "token_file";
 
 typedef struct token_file {
     br_token_file_options options;
     char *path;
     const char *data;
-    size_t bytes;   /* of the mapping */
-    int64_t tokens; /* in all */
+    size_t bytes;   /* size of the mapping */
+    int64_t tokens; /* number of tokens in the file */
 } token_file;
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
@@ -24,11 +26,11 @@ static bool good_bytes(int bytes)
 {
     if (bytes == 2 || bytes == 4 || bytes == 8)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "a token of %d bytes, must be 2, 4 or 8", bytes);
+    br__fail(BR_ERROR_ARGUMENT, op, "bytes is %d, must be 2, 4 or 8", bytes);
     return false;
 }
 
-/* A token of 8 bytes from 2^63 on is a negative number here, which no vocabulary has. */
+/* An 8-byte token of 2^63 or more becomes negative here, and good_token() rejects it. */
 static int64_t token_at(const token_file *f, int64_t i)
 {
     uint16_t two;
@@ -95,28 +97,29 @@ static void free_file(void *context)
 
 static bool good_options(const char *path, const br_token_file_options *o)
 {
-    if (!br__required(op, "path", path) || !br__required(op, "options", o))
+    if (!br__required(op, "path", path))
         return false;
     if (o->length < 1 || o->stride < 0 || o->vocab_size < 0)
         br__fail(BR_ERROR_ARGUMENT, op,
                  "length is %" PRId64 ", must be at least 1; stride is %" PRId64
                  " and vocab_size %" PRId64 ", must be at least 0",
                  o->length, o->stride, o->vocab_size);
-    return !br_failed() && good_bytes(o->bytes ? o->bytes : 2);
+    return !br_failed() && good_bytes(o->bytes);
 }
 
-/* An item wants the token behind it, too. */
+/* An item needs length + 1 tokens, because its targets are shifted by one. */
 static bool check_size(token_file *f, uint64_t size)
 {
     int64_t bytes = f->options.bytes;
     f->tokens = (int64_t)(size / (uint64_t)bytes);
     if (size % (uint64_t)bytes != 0)
         br__fail_file(BR_ERROR_FORMAT, op, f->path,
-                      "has %" PRIu64 " bytes, no multiple of the %" PRId64 " of a token", size,
+                      "has %" PRIu64 " bytes, which is not a multiple of a token's %" PRId64, size,
                       bytes);
     else if (f->tokens <= f->options.length)
         br__fail_file(BR_ERROR_FORMAT, op, f->path,
-                      "has %" PRId64 " tokens, must have more than the %" PRId64 " of an item",
+                      "has %" PRId64 " tokens, must have more than the %" PRId64
+                      " tokens of an item",
                       f->tokens, f->options.length);
     return !br_failed();
 }
@@ -141,13 +144,13 @@ static bool map_file(token_file *f)
 
 br_dataset *br_token_file_dataset_new(const char *path, const br_token_file_options *options)
 {
+    options = BR_OPTIONS_OF(op, br_token_file, options);
     if (!good_options(path, options))
         return NULL;
     token_file *f = br__calloc(1, sizeof *f);
     if (!f)
         return NULL;
     f->options = *options;
-    f->options.bytes = options->bytes ? options->bytes : 2;
     f->options.stride = options->stride ? options->stride : options->length;
     f->path = br__strdup(path);
     br_dataset *dataset = NULL;
@@ -186,13 +189,12 @@ static bool write_tokens(br_replacement *r, int64_t n, const int64_t *tokens, in
 
 bool br_token_file_save(const char *path, int64_t n, const int64_t *tokens, int bytes)
 {
-    bytes = bytes ? bytes : 2;
     if (br_failed() || !good_bytes(bytes))
         return false;
     if (!br__required(op, "path", path) || (n > 0 && !br__required(op, "tokens", tokens)))
         return false;
     if (n < 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%" PRId64 " tokens, must not be negative", n);
+        return br__fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must not be negative", n);
     br_replacement r;
     return br__replace_begin(&r, op, path) && write_tokens(&r, n, tokens, bytes) &&
            br__replace_commit(&r);

@@ -1,9 +1,11 @@
-/* data/tokenizer.c - the tokenizer itself: its vocabulary, vocab.txt, ids to tokens and text. */
+/* data/tokenizer.c - the tokenizer: its vocabulary, vocab.txt, look-up of tokens, decoding. */
 #include "data/tokenizer_internal.h"
 #include "io/io_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_tokenizer)
 
 /* ---- Words and their ids --------------------------------------------------------------------- */
 
@@ -12,7 +14,7 @@ static bool word_ids_set(br_word_ids *words, const char *text, size_t length, in
     int64_t word = br_vocab_add(words->words, text, length);
     if (word < 0)
         return false;
-    int64_t *ids = br__grow_tokens(words->ids, &words->room, word, sizeof *ids);
+    int64_t *ids = br__grow_tokens(words->ids, &words->capacity, word, sizeof *ids);
     if (!ids)
         return false;
     words->ids = ids;
@@ -28,11 +30,11 @@ int64_t br__word_id(const br_word_ids *words, const char *text, size_t length)
     return word < 0 ? -1 : words->ids[word];
 }
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Construction ---------------------------------------------------------------------------- */
 
 br_tokenizer *br__tokenizer_new(void)
 {
-    br_tokenizer *t = br_failed() ? NULL : br__calloc(1, sizeof *t);
+    br_tokenizer *t = br_failed() ? NULL : BR_NEW(br_tokenizer);
     if (!t)
         return NULL;
     t->kind = &br__word_pieces;
@@ -49,7 +51,7 @@ br_tokenizer *br__tokenizer_new(void)
 
 void br_tokenizer_free(br_tokenizer *t)
 {
-    if (!t)
+    if (!BR_END("tokenizer_free", t))
         return;
     br_vocab_free(t->all.words);
     br_vocab_free(t->inner.words);
@@ -60,7 +62,7 @@ void br_tokenizer_free(br_tokenizer *t)
     br_free(t->added);
     if (t->kind->free)
         t->kind->free(t->model);
-    br_free(t);
+    BR_FREE(t);
 }
 
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix)
@@ -84,7 +86,7 @@ bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
                                bool late)
 {
-    br_added_token *added = br__grow(t->added, &t->added_room, t->n_added, sizeof *added);
+    br_added_token *added = br__grow(t->added, &t->added_capacity, t->n_added, sizeof *added);
     if (!added)
         return false;
     t->added = added;
@@ -112,8 +114,8 @@ bool br__tokenizer_index(br_tokenizer *t)
 
 /* ---- vocab.txt ------------------------------------------------------------------------------- */
 
-/* The length of a line without the white space at its end, as the tokenizer that is followed
- * strips it. */
+/* Returns the length of a line without trailing white space, which Hugging Face's fast tokenizer
+ * strips, too. */
 static size_t stripped(const char *line, size_t length)
 {
     for (size_t last; length > 0; length -= last) {
@@ -127,8 +129,8 @@ static size_t stripped(const char *line, size_t length)
 
 static bool valid_line(const char *path, const char *line, size_t length, int64_t id)
 {
-    const char *what = id >= BR_MAX_TOKEN_ID        ? "is one too many: there may be 16777216"
-                       : memchr(line, 0, length)    ? "holds a NUL"
+    const char *what = id >= BR_MAX_TOKEN_ID        ? "exceeds the limit of 16777216 tokens"
+                       : memchr(line, 0, length)    ? "contains a NUL"
                        : !br__is_utf8(line, length) ? "is not valid UTF-8"
                                                     : NULL;
     if (what)
@@ -150,50 +152,52 @@ static bool read_vocab(br_tokenizer *t, const char *path, const char *text, size
     return true;
 }
 
-/* Makes a token of the vocabulary one that is looked for in texts; *id is -1 if it is not there. */
-static bool special(br_tokenizer *t, const char *path, const char *name, const char *standard,
-                    bool required, int64_t *id)
+/* Makes a token of the vocabulary one that is matched in texts. Sets *id to -1 if there is no such
+ * token, and fails if it is required. */
+static bool special(br_tokenizer *t, const char *path, const char *name, bool required, int64_t *id)
 {
-    name = name ? name : standard;
+    name = name ? name : "";
     *id = *name ? br__word_id(&t->all, name, strlen(name)) : -1;
     if (*id >= 0)
         return br__tokenizer_add_special(t, name, strlen(name), true, false);
     if (required)
-        br__fail_file(BR_ERROR_FORMAT, "tokenizer_from_vocab", path, "token '%s' is not there",
+        br__fail_file(BR_ERROR_FORMAT, "tokenizer_from_vocab", path, "there is no token '%s'",
                       br__printable(name));
     return !required;
 }
 
 static bool set_options(br_tokenizer *t, const br_tokenizer_options *o)
 {
-    if (o->max_word < 0 || o->max_word > 1000000 || o->accents > BR_ACCENTS_KEEP)
-        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_from_vocab",
-                        "max_word is %" PRId64 ", must be 0 .. 1000000; accents is %d, must be one "
-                        "of br_accents",
-                        o->max_word, (int)o->accents);
-    t->lowercase = !o->cased;
+    static const char op[] = "tokenizer_from_vocab";
+    if (o->max_input_chars_per_word < 0 || o->max_input_chars_per_word > 1000000)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "max_input_chars_per_word is %" PRId64 ", must be 0 .. 1000000",
+                        o->max_input_chars_per_word);
+    if (o->strip_accents > BR_ACCENTS_KEEP)
+        return br__fail(BR_ERROR_ARGUMENT, op, "strip_accents is %d, must be one of br_accents",
+                        (int)o->strip_accents);
+    t->lowercase = o->do_lower_case;
     t->strip_accents =
-        o->accents == BR_ACCENTS_AUTO ? t->lowercase : o->accents == BR_ACCENTS_STRIP;
-    t->clean = !o->keep_controls;
-    t->spread_chinese = !o->join_chinese;
-    t->max_word = o->max_word ? o->max_word : 100;
+        o->strip_accents == BR_ACCENTS_AUTO ? t->lowercase : o->strip_accents == BR_ACCENTS_STRIP;
+    t->clean = o->clean_text;
+    t->spread_chinese = o->tokenize_chinese_chars;
+    t->max_word = o->max_input_chars_per_word;
     return true;
 }
 
 static bool set_specials(br_tokenizer *t, const char *path, const br_tokenizer_options *o)
 {
     int64_t mask;
-    return special(t, path, o->unknown, "[UNK]", true, &t->unknown) &&
-           special(t, path, o->classify, "[CLS]", true, &t->classify) &&
-           special(t, path, o->separator, "[SEP]", true, &t->separator) &&
-           special(t, path, o->padding, "[PAD]", false, &t->padding) &&
-           special(t, path, o->mask, "[MASK]", false, &mask);
+    return special(t, path, o->unk_token, true, &t->unknown) &&
+           special(t, path, o->cls_token, true, &t->classify) &&
+           special(t, path, o->sep_token, true, &t->separator) &&
+           special(t, path, o->pad_token, false, &t->padding) &&
+           special(t, path, o->mask_token, false, &mask);
 }
 
 br_tokenizer *br_tokenizer_from_vocab(const char *path, const br_tokenizer_options *options)
 {
-    static const br_tokenizer_options standard;
-    options = options ? options : &standard;
+    options = BR_OPTIONS_OF("tokenizer_from_vocab", br_tokenizer, options);
     size_t length;
     br_tokenizer *t = br__tokenizer_new();
     char *text = t ? br__read_text("tokenizer_from_vocab", path, UINT64_MAX, &length) : NULL;
@@ -231,13 +235,14 @@ const char *br_tokenizer_token(const br_tokenizer *t, int64_t id)
     if (t && id >= 0 && id < t->size && t->tokens[id])
         return t->tokens[id];
     return br__fail(BR_ERROR_INDEX, "tokenizer_token",
-                    "no token has id %" PRId64 " of 0 .. %" PRId64, id, br_tokenizer_size(t) - 1);
+                    "no token has id %" PRId64 " (ids are 0 .. %" PRId64 ")", id,
+                    br_tokenizer_size(t) - 1);
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
-/* True if clean-up takes the space before this token away. */
-static bool leans(const char *token)
+/* Returns true if clean-up removes the space before this token. */
+static bool removes_space_before(const char *token)
 {
     static const char *const marks[] = { ".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re" };
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -254,7 +259,7 @@ bool br__is_special(const br_tokenizer *t, int64_t id)
     return false;
 }
 
-/* Writes the text to `out`, or nothing if that is NULL, and gives its length; -1 and an error. */
+/* Writes the text to `out` unless that is NULL. Returns its length, or -1 and an error. */
 static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *out)
 {
     size_t prefix = strlen(t->prefix);
@@ -266,7 +271,7 @@ static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool s
         if (skip && br__is_special(t, ids[i]))
             continue;
         bool inner = !first && strncmp(token, t->prefix, prefix) == 0;
-        bool space = !first && !inner && !(t->cleanup && leans(token));
+        bool space = !first && !inner && !(t->cleanup && removes_space_before(token));
         token += inner ? prefix : 0;
         if (out) {
             out[length] = ' ';
@@ -278,10 +283,11 @@ static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool s
     return length;
 }
 
-static char *decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
+static char *decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                           int64_t *length)
 {
-    int64_t length = join(t, n, ids, skip_special, NULL);
-    char *text = length < 0 ? NULL : br__malloc((size_t)length + 1);
+    *length = join(t, n, ids, skip_special, NULL);
+    char *text = *length < 0 ? NULL : br__malloc((size_t)*length + 1);
     if (text) {
         text[0] = 0;
         join(t, n, ids, skip_special, text);
@@ -294,11 +300,24 @@ const br_tokenizer_kind br__word_pieces = { .tokenize = br__tokenize_words,
 
 char *br_tokenizer_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
 {
+    return br_tokenizer_decode_text(t, n, ids, skip_special, NULL);
+}
+
+char *br_tokenizer_decode_text(const br_tokenizer *t, int64_t n, const int64_t *ids,
+                               bool skip_special, int64_t *length)
+{
+    int64_t found = 0;
+    if (length)
+        *length = 0;
     if (br_failed())
         return NULL;
     if (!t || n < 0 || (n > 0 && !ids))
         return br__fail(BR_ERROR_ARGUMENT, "tokenizer_decode",
-                        "tokenizer is %s, n is %" PRId64 ", ids is %s: they must be there",
-                        t ? "there" : "NULL", n, ids ? "there" : "NULL");
-    return t->kind->decode(t, n, ids, skip_special);
+                        "tokenizer is %s, n is %" PRId64
+                        ", ids is %s: tokenizer and ids must not be NULL, n must not be negative",
+                        t ? "not NULL" : "NULL", n, ids ? "not NULL" : "NULL");
+    char *text = t->kind->decode(t, n, ids, skip_special, &found);
+    if (text && length)
+        *length = found;
+    return text;
 }

@@ -1,4 +1,4 @@
-/* data/tokenizer_chars.c - code points: their kinds, lower case, and UTF-8. */
+/* data/tokenizer_chars.c - code points: properties, lower case, and UTF-8. */
 #include "data/tokenizer_internal.h"
 
 #include <utf8proc.h>
@@ -22,8 +22,9 @@ int br__char_lower(uint32_t c, uint32_t lower[2])
     return 1;
 }
 
-/* What a sequence's first byte says: its length, the bits it has, and the range of the second byte,
- * which keeps out overlong forms, surrogates, and what is beyond U+10FFFF. */
+/* Decodes the first byte of a UTF-8 sequence: returns the length, or 0 if it is invalid, with the
+ * byte's bits and the valid range of the second byte. That range excludes overlong encodings,
+ * surrogates, and code points above U+10FFFF. */
 static int sequence(unsigned char first, uint32_t *bits, unsigned char *low, unsigned char *high)
 {
     *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;

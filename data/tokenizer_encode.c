@@ -1,9 +1,11 @@
-/* data/tokenizer_encode.c - from tokens to what a model takes: truncation to overlapping parts,
- * special tokens around, padding, batches. */
+/* data/tokenizer_encode.c - makes model inputs of tokens: truncation to overlapping parts, special
+ * tokens, padding, batches. */
 #include "data/tokenizer_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_encode)
 
 static const char op[] = "tokenizer_encode";
 
@@ -12,8 +14,8 @@ typedef struct part {
     int64_t begin, end;
 } part;
 
-/* A text's tokens, and the parts that truncation makes of them: the first is kept, the others
- * overflow. */
+/* A text's tokens, and the parts into which truncation splits them. The first part is kept, the
+ * others are the overflow. */
 typedef struct sequence {
     br_token_list tokens;
     part *parts;
@@ -28,40 +30,41 @@ static void free_sequence(sequence *s)
 
 /* ---- Truncation ------------------------------------------------------------------------------ */
 
-/* Part i of `count` tokens: from the beginning on, or from the end back. */
-static part part_of(int64_t i, int64_t count, int64_t room, int64_t step, bool from_end)
+/* Returns part i of `count` tokens, counted from the beginning or from the end. */
+static part part_of(int64_t i, int64_t count, int64_t capacity, int64_t step, bool from_end)
 {
-    int64_t begin = i * step, end = count - begin < room ? count : begin + room;
+    int64_t begin = i * step, end = count - begin < capacity ? count : begin + capacity;
     return from_end ? (part){ count - end, count - begin } : (part){ begin, end };
 }
 
-/* Cuts a sequence into parts of at most `room` tokens; without room nothing overflows. */
-static bool cut(sequence *s, int64_t room, const br_encode_options *o)
+/* Splits a sequence into parts of at most `capacity` tokens. If `capacity` is 0, keeps one empty
+ * part and no overflow. */
+static bool cut(sequence *s, int64_t capacity, const br_encode_options *o)
 {
-    int64_t count = s->tokens.count, stride = o->stride, step = room - stride;
-    if (room < count && room > 0 && step < 1)
+    int64_t count = s->tokens.count, stride = o->stride, step = capacity - stride;
+    if (capacity < count && capacity > 0 && step < 1)
         return br__fail(BR_ERROR_ARGUMENT, op,
                         "stride is %" PRId64 ", must be less than the %" PRId64
-                        " tokens that max_length leaves a text",
-                        stride, room);
-    s->n_parts = room >= count || room == 0 ? 1 : 1 + (count - room + step - 1) / step;
+                        " tokens that max_length leaves for a text",
+                        stride, capacity);
+    s->n_parts = capacity >= count || capacity == 0 ? 1 : 1 + (count - capacity + step - 1) / step;
     s->parts = br__malloc((size_t)s->n_parts * sizeof *s->parts);
     for (int64_t i = 0; s->parts && i < s->n_parts; i++)
-        s->parts[i] = part_of(i, count, room, step, o->truncate_left);
-    if (s->parts && room == 0)
+        s->parts[i] = part_of(i, count, capacity, step, o->truncate_left);
+    if (s->parts && capacity == 0)
         s->parts[0] = (part){ 0, 0 };
     return s->parts;
 }
 
-/* What longest_first leaves of lengths n[0] and n[1]: the shorter stays whole if it can; else both
- * get half, and the longer (the second of equals) the odd one. */
-static void share(int64_t room, int64_t n[2])
+/* Truncates the lengths n[0] and n[1] by longest_first. The shorter text stays whole if possible;
+ * otherwise each gets half, and the longer one (the second if they are equal) the odd token. */
+static void share(int64_t capacity, int64_t n[2])
 {
     int longer = n[0] > n[1] ? 0 : 1;
-    int64_t less = n[1 - longer], more = room - less;
+    int64_t less = n[1 - longer], more = capacity - less;
     if (more < less) {
-        less = room / 2;
-        more = room - less;
+        less = capacity / 2;
+        more = capacity - less;
     }
     n[longer] = more;
     n[1 - longer] = less;
@@ -70,23 +73,24 @@ static void share(int64_t room, int64_t n[2])
 static bool too_short(const char *which, int64_t count, int64_t excess)
 {
     br__fail(BR_ERROR_ARGUMENT, op,
-             "%" PRId64 " tokens must go, but the %s text, which alone may be cut, has %" PRId64,
+             "cannot remove %" PRId64
+             " tokens from the %s text, the only one that may be truncated: it has %" PRId64,
              excess, which, count);
     return false;
 }
 
-/* Gives in n[] how many tokens of each text fit into `room`. */
-static bool fit(const br_encode_options *o, int64_t room, bool pair, int64_t n[2])
+/* Reduces n[] to the numbers of tokens of each text that fit into `capacity`. */
+static bool fit(const br_encode_options *o, int64_t capacity, bool pair, int64_t n[2])
 {
-    int64_t excess = n[0] + n[1] - room;
+    int64_t excess = n[0] + n[1] - capacity;
     if (excess <= 0)
         return true;
-    if (room == 0) {
+    if (capacity == 0) {
         n[0] = n[1] = 0;
         return true;
     }
     if (o->truncation == BR_LONGEST_FIRST && pair) {
-        share(room, n);
+        share(capacity, n);
         return true;
     }
     int which = o->truncation == BR_ONLY_SECOND;
@@ -96,19 +100,20 @@ static bool fit(const br_encode_options *o, int64_t room, bool pair, int64_t n[2
     return true;
 }
 
-/* How many tokens are put around: one before all, and one behind each text. */
+/* Returns the number of special tokens: one before the first text or both, and one after each. */
 static int64_t count_around(const br_tokenizer *t, bool around, bool pair)
 {
-    return around ? (t->classify >= 0) + (t->separator >= 0) * (1 + pair) : 0;
+    int64_t before = t->classify < 0 ? 0 : 1 + (pair && t->classify_both);
+    return around ? before + (t->separator >= 0) * (1 + pair) : 0;
 }
 
 static bool truncate(const br_tokenizer *t, const br_encode_options *o, bool pair, sequence s[2])
 {
     int64_t n[2] = { s[0].tokens.count, s[1].tokens.count };
-    int64_t around = count_around(t, !o->no_special_tokens, pair);
+    int64_t around = count_around(t, o->add_special_tokens, pair);
     if (o->max_length > 0 && o->max_length < around)
         return br__fail(BR_ERROR_ARGUMENT, op,
-                        "max_length is %" PRId64 ", but special tokens alone are %" PRId64,
+                        "max_length is %" PRId64 ", but the special tokens alone need %" PRId64,
                         o->max_length, around);
     if (o->max_length > 0 && !fit(o, o->max_length - around, pair, n))
         return false;
@@ -162,7 +167,7 @@ static void put_part(const br_tokenizer *t, br_encoding *e, const br_token_list 
     }
 }
 
-/* Part i[k] of each text k, with special tokens around if they are wanted. */
+/* Makes an encoding of part i[k] of each text k, with special tokens if `around` is set. */
 static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], const int64_t i[2],
                      br_encoding *e)
 {
@@ -172,9 +177,9 @@ static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], co
         length += s[k].parts[i[k]].end - s[k].parts[i[k]].begin;
     if (!allocate(e, length))
         return false;
-    if (around && t->classify >= 0)
-        put_special(e, t->classify, 0);
     for (int k = 0; k <= pair; k++) {
+        if (around && t->classify >= 0 && (k == 0 || t->classify_both))
+            put_special(e, t->classify, t->one_type ? 0 : k);
         put_part(t, e, &s[k].tokens, s[k].parts[i[k]], k);
         if (around && t->separator >= 0)
             put_special(e, t->separator, t->one_type ? 0 : k);
@@ -182,9 +187,9 @@ static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], co
     return true;
 }
 
-/* The kept part and the overflow: each part of the first text with each of the second, in the order
- * of the tokenizer that is followed: other parts of the first text, then the first part with the
- * other parts of the second. */
+/* Makes the encoding of the kept parts, and the overflow, which combines each part of the first
+ * text with each part of the second. The order is that of Hugging Face's fast tokenizer: first the
+ * other parts of the first text, then its first part with the other parts of the second. */
 static bool assemble_all(const br_tokenizer *t, bool around, const sequence s[2], br_encoding *e)
 {
     int64_t n = s[0].n_parts, m = s[1].parts ? s[1].n_parts : 1;
@@ -193,7 +198,9 @@ static bool assemble_all(const br_tokenizer *t, bool around, const sequence s[2]
     if (n * m == 1)
         return true;
     if (n > INT32_MAX || m > INT32_MAX || n * m > INT32_MAX)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%" PRId64 " x %" PRId64 " parts overflow", n, m);
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "truncation makes %" PRId64 " x %" PRId64 " parts, must be less than 2^31",
+                        n, m);
     e->overflow = br__calloc((size_t)(n * m - 1), sizeof *e->overflow);
     if (!e->overflow)
         return false;
@@ -221,11 +228,12 @@ void br_encoding_free(br_encoding *e)
 
 /* ---- Padding --------------------------------------------------------------------------------- */
 
-/* The length to pad to, for encodings of at most `longest`; never less than that. */
+/* Returns the length to which encodings of at most `longest` tokens are padded. pad() does not
+ * shorten longer ones. */
 static int64_t padded(const br_encode_options *o, int64_t longest)
 {
     int64_t length = o->padding == BR_PAD_MAX_LENGTH ? o->max_length : longest;
-    int64_t multiple = o->pad_to_multiple;
+    int64_t multiple = o->pad_to_multiple_of;
     return multiple > 0 && length % multiple ? length + multiple - length % multiple : length;
 }
 
@@ -237,7 +245,7 @@ static bool pad(const br_tokenizer *t, bool left, int64_t length, br_encoding *e
     if (e->length >= length)
         return true;
     if (t->padding < 0)
-        return br__fail(BR_ERROR_STATE, op, "the vocabulary has no token to pad with");
+        return br__fail(BR_ERROR_STATE, op, "cannot pad: the vocabulary has no padding token");
     br_encoding old = *e;
     if (!allocate(e, length))
         return false;
@@ -263,8 +271,9 @@ static bool check_text(const char *name, const br_text *text)
 {
     if (text && (text->data || text->length == 0) && text->length >= -1)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "%s is %s, must be text of a length of at least 0 or of -1",
-             name, text && text->data ? "of a negative length" : "NULL");
+    br__fail(BR_ERROR_ARGUMENT, op,
+             "%s %s: expected text with a length of at least 0, or -1 if it ends with a NUL", name,
+             text && text->data ? "has a negative length" : "is NULL");
     return false;
 }
 
@@ -272,20 +281,21 @@ static bool check_options(const br_encode_options *o)
 {
     const char *what = o->max_length < 0                          ? "max_length"
                        : o->stride < 0                            ? "stride"
-                       : o->pad_to_multiple < 0                   ? "pad_to_multiple"
+                       : o->pad_to_multiple_of < 0                ? "pad_to_multiple_of"
                        : (unsigned)o->truncation > BR_ONLY_SECOND ? "truncation"
                        : (unsigned)o->padding > BR_PAD_MAX_LENGTH ? "padding"
                                                                   : NULL;
     if (what)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s is not a value that it can have", what);
+        return br__fail(BR_ERROR_ARGUMENT, op, "invalid value of %s", what);
     if (o->padding == BR_PAD_MAX_LENGTH && o->max_length == 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "padding to max_length, but max_length is 0");
+        return br__fail(BR_ERROR_ARGUMENT, op, "padding is BR_PAD_MAX_LENGTH, but max_length is 0");
     if (o->padding == BR_PAD_MAX_LENGTH && o->max_length > INT32_MAX)
         return br__fail(BR_ERROR_ARGUMENT, op,
-                        "max_length is %" PRId64 ", to pad to must be below 2^31", o->max_length);
-    if (o->pad_to_multiple > INT32_MAX)
-        return br__fail(BR_ERROR_ARGUMENT, op, "pad_to_multiple is %" PRId64 ", must be below 2^31",
-                        o->pad_to_multiple);
+                        "max_length is %" PRId64 ", must be below 2^31 for padding", o->max_length);
+    if (o->pad_to_multiple_of > INT32_MAX)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "pad_to_multiple_of is %" PRId64 ", must be below 2^31",
+                        o->pad_to_multiple_of);
     return true;
 }
 
@@ -296,7 +306,7 @@ static br_encoding *encode(const br_tokenizer *t, const br_text *text, const br_
     br_encoding *e = br__calloc(1, sizeof *e);
     bool ok = e && t->kind->tokenize(t, text, o, &s[0].tokens) &&
               (!pair || t->kind->tokenize(t, pair, o, &s[1].tokens)) && truncate(t, o, pair, s) &&
-              assemble_all(t, !o->no_special_tokens, s, e);
+              assemble_all(t, o->add_special_tokens, s, e);
     free_sequence(&s[0]);
     free_sequence(&s[1]);
     if (ok)
@@ -304,8 +314,6 @@ static br_encoding *encode(const br_tokenizer *t, const br_text *text, const br_
     br_encoding_free(e);
     return NULL;
 }
-
-static const br_encode_options standard;
 
 static bool check_call(const br_tokenizer *t, const br_encode_options *o)
 {
@@ -315,11 +323,11 @@ static bool check_call(const br_tokenizer *t, const br_encode_options *o)
 br_encoding *br_tokenizer_encode(const br_tokenizer *t, const br_text *text, const br_text *pair,
                                  const br_encode_options *options)
 {
-    const br_encode_options *o = options ? options : &standard;
+    const br_encode_options *o = BR_OPTIONS_OF(op, br_encode, options);
     if (!check_call(t, o) || !check_text("text", text) || (pair && !check_text("pair", pair)))
         return NULL;
     br_encoding *e = encode(t, text, pair, o);
-    bool padding = o->padding != BR_PAD_NONE || o->pad_to_multiple > 0;
+    bool padding = o->padding != BR_PAD_NONE || o->pad_to_multiple_of > 0;
     if (e && padding && !pad(t, o->pad_left, padded(o, e->length), e)) {
         br_encoding_free(e);
         return NULL;
@@ -353,7 +361,7 @@ static bool fill(const br_tokenizer *t, bool left, int64_t n, int64_t length, br
     return true;
 }
 
-/* Encodes every text and drops what overflows; the longest length is in *longest. */
+/* Encodes every text and drops the overflow. Sets *longest to the greatest length. */
 static bool encode_each(const br_tokenizer *t, int64_t n, const br_text *texts,
                         const br_text *pairs, const br_encode_options *o, br_encoding **encoded,
                         int64_t *longest)
@@ -377,12 +385,13 @@ bool br_tokenizer_encode_batch(const br_tokenizer *t, int64_t n, const br_text *
                                const br_text *pairs, const br_encode_options *options,
                                br_token_batch *batch)
 {
-    const br_encode_options *o = options ? options : &standard;
+    const br_encode_options *o = BR_OPTIONS_OF(op, br_encode, options);
     if (!check_call(t, o))
         return false;
     if (n < 0 || (n > 0 && !texts) || !batch)
         return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode_batch",
-                        "n is %" PRId64 ", must be at least 0, and texts and batch not NULL", n);
+                        "n is %" PRId64 ", must not be negative; texts and batch must not be NULL",
+                        n);
     int64_t longest = 0;
     br_encoding **encoded = br__calloc((size_t)n, sizeof *encoded);
     br_scope *scope = encoded ? br_scope_begin() : NULL;

@@ -1,5 +1,5 @@
-/* data/tokenizer_internal.h - what the files of the tokenizers share: kinds of code points, the
- * tokenizer itself, and the list of tokens that a text becomes. */
+/* data/tokenizer_internal.h - shared by the files of the tokenizers: properties of code points, the
+ * tokenizer, and lists of tokens. */
 #ifndef BR_TOKENIZER_INTERNAL_H
 #define BR_TOKENIZER_INTERNAL_H
 
@@ -10,23 +10,23 @@
 
 /* ---- Code points ----------------------------------------------------------------------------- */
 
-/* Properties of a code point. The first five are those of the tokenizer that is followed, whose
- * versions of Unicode are its own; the others say where utf8proc may be asked. */
+/* Properties of a code point. The first five come from Hugging Face's fast tokenizer, which has its
+ * own versions of Unicode. The others tell which functions of utf8proc apply. */
 enum {
-    BR_CHAR_DROP = 1,         /* cleaning the text drops it */
+    BR_CHAR_DROP = 1,         /* removed by clean_text */
     BR_CHAR_SPACE = 2,        /* separates words */
-    BR_CHAR_CHINESE = 4,      /* gets spaces around */
-    BR_CHAR_MARK = 8,         /* goes with the accents */
-    BR_CHAR_PUNCTUATION = 16, /* is a word of its own */
+    BR_CHAR_CHINESE = 4,      /* surrounded by spaces */
+    BR_CHAR_MARK = 8,         /* removed by strip_accents */
+    BR_CHAR_PUNCTUATION = 16, /* a word of its own */
     BR_CHAR_UPPER = 32,       /* has a lower case */
-    BR_CHAR_DECOMPOSES = 64,  /* canonically */
+    BR_CHAR_DECOMPOSES = 64,  /* has a canonical decomposition */
     BR_CHAR_REORDERS = 128,   /* its combining class is not 0 */
 };
 
 extern const br_char_table br__bert_chars;
 
-/* Lower cases other than utf8proc's, of code points in a row: those in a row from `lower` on;
- * behind each, if that is not 0, is `second`. */
+/* Lower cases that differ from utf8proc's. The code points first .. last map to consecutive ones
+ * from `lower` on, each followed by `second` if that is not 0. */
 typedef struct br_lowers {
     uint32_t first, last, lower, second;
 } br_lowers;
@@ -37,86 +37,89 @@ extern const int br__n_bert_lowers;
 unsigned br__char_kind(uint32_t c);
 /* Writes the one or two code points of the lower case and returns their number. */
 int br__char_lower(uint32_t c, uint32_t lower[2]);
-/* Reads a code point of p .. end-1, which is not empty, and gives its length. *c is U+FFFD for an
- * invalid part, of which the length is what Unicode recommends; *valid says so. */
+/* Reads a code point from p .. end-1, which must not be empty, and returns its length. For an
+ * invalid part, sets *c to U+FFFD and *valid to false; the length is that of the maximal subpart,
+ * as Unicode recommends. */
 int br__char_read(const char *p, const char *end, uint32_t *c, bool *valid);
-/* Reads the code point that ends at p, which is behind `begin`: its length. */
+/* Reads the code point that ends at p and returns its length. p must be greater than `begin`. */
 int br__char_before(const char *begin, const char *p, uint32_t *c);
-/* Writes up to 4 bytes and gives their number. */
+/* Writes the 1 .. 4 bytes of a code point's UTF-8 and returns their number. */
 int br__char_write(uint32_t c, char *out);
 
 /* ---- Tokenizers ------------------------------------------------------------------------------ */
 
 enum { BR_MAX_TOKEN_ID = 1 << 24, BR_MAX_ADDED = 4096 };
 
-/* A token that is looked for in the raw text. */
+/* A token that is matched in the raw text. */
 typedef struct br_added_token {
-    const char *text; /* the vocabulary's */
+    const char *text; /* owned by the vocabulary */
     size_t length;
     int64_t id;
-    bool special;        /* left out by decoding that skips special tokens */
-    bool late;           /* looked for between those that are not */
-    bool lstrip, rstrip; /* takes the white space before or behind it along */
+    bool special;        /* omitted by decoding that skips special tokens */
+    bool late;           /* matched in the text between the tokens that are not late */
+    bool lstrip, rstrip; /* includes the white space before or after it */
 } br_added_token;
 
-/* Words found by their text. */
+/* A map from words to ids. */
 typedef struct br_word_ids {
     br_vocab *words;
-    int64_t *ids; /* of each word */
-    int64_t room;
-    size_t longest; /* bytes */
+    int64_t *ids; /* one for each word */
+    int64_t capacity;
+    size_t longest; /* length of the longest word in bytes */
 } br_word_ids;
 
 typedef struct br_token_list br_token_list;
 typedef struct br_token br_token;
 
-/* What is done in the way of one kind of tokenizer. */
+/* The functions of one kind of tokenizer. */
 typedef struct br_tokenizer_kind {
     /* Appends the text's tokens; the caller frees list->items in any case. */
     bool (*tokenize)(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
                      br_token_list *list);
-    /* Changes a token's offsets as it is put into an encoding; `first`: of its text, or of the part
-     * that truncation made. NULL: they stay. */
+    /* Changes the offsets of a token that is added to an encoding. `first` is true for the first
+     * token of a text, or of a part made by truncation. NULL if offsets are not changed. */
     void (*trim)(const br_tokenizer *t, br_token *token, bool first);
-    /* As br_tokenizer_decode(), of what was checked. */
-    char *(*decode)(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special);
-    void (*free)(void *model); /* NULL for no model is fine */
+    /* Implements br_tokenizer_decode_text() for checked arguments; `length` is never NULL. */
+    char *(*decode)(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                    int64_t *length);
+    void (*free)(void *model); /* must accept NULL */
 } br_tokenizer_kind;
 
 extern const br_tokenizer_kind br__word_pieces, br__byte_level, br__unigram;
 
 struct br_tokenizer {
     const br_tokenizer_kind *kind;
-    void *model; /* the kind's own */
+    void *model; /* the kind's own data */
     bool lowercase, strip_accents, clean, spread_chinese, cleanup;
     int64_t max_word;
-    char *prefix;           /* of continuations */
-    br_word_ids all, inner; /* inner: continuations, without the prefix */
-    const char **tokens;    /* by id; NULL for an id that no token has */
+    char *prefix;           /* of continuation tokens */
+    br_word_ids all, inner; /* inner: continuation tokens, without the prefix */
+    const char **tokens;    /* by id; NULL for an unused id */
     int64_t size;
     br_added_token *added;
-    int64_t n_added, added_room;
+    int64_t n_added, added_capacity;
     bool added_begins[256];                        /* bytes that an added token begins with */
     int64_t unknown, classify, separator, padding; /* -1: none */
-    bool one_type;                                 /* a second text has the type 0 too */
+    bool one_type;                                 /* a second text has type id 0, too */
+    bool classify_both;                            /* put `classify` before a second text, too */
 };
 
-/* A tokenizer of bert-base-uncased's ways without a vocabulary; NULL and an error. */
+/* Creates a tokenizer with bert-base-uncased's options and no vocabulary. Returns NULL on error. */
 br_tokenizer *br__tokenizer_new(void);
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
-/* Gives a token its id, in place of one it had. The prefix must be set. */
+/* Adds a token, or changes its id. The prefix must have been set. */
 bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_t id);
-/* Looks for a token, which must have been added, in raw text. */
+/* Makes a token, which must have been added, one that is matched in raw text. */
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
                                bool late);
 bool br__is_white(uint32_t c);
-/* The longest added token, late or not, that text begins with, or NULL. */
+/* Returns the longest added token, late or not late, with which the text begins, or NULL. */
 const br_added_token *br__added_at(const br_tokenizer *t, const char *p, const char *end,
                                    bool late);
 bool br__is_special(const br_tokenizer *t, int64_t id);
-/* Makes the table from ids to tokens; to be called when all tokens are added. */
+/* Builds the table from ids to tokens. Call it when all tokens have been added. */
 bool br__tokenizer_index(br_tokenizer *t);
-/* -1 if there is none; no error. */
+/* Returns a word's id, or -1 without an error if there is none. */
 int64_t br__word_id(const br_word_ids *words, const char *text, size_t length);
 
 /* ---- Tokens of a text ------------------------------------------------------------------------ */
@@ -128,44 +131,45 @@ struct br_token {
 
 struct br_token_list {
     br_token *items;
-    int64_t count, room;
+    int64_t count, capacity;
 };
 
-/* br__grow() for what there are many of. */
-static inline void *br__grow_tokens(void *items, int64_t *room, int64_t count, size_t item_size)
+/* Grows an array like br__grow(), but starts with room for 64 items. */
+static inline void *br__grow_tokens(void *items, int64_t *capacity, int64_t count, size_t item_size)
 {
-    return br__grow_from(64, items, room, count, item_size);
+    return br__grow_from(64, items, capacity, count, item_size);
 }
 bool br__push_token(br_token_list *list, br_token token);
-/* Code points of valid UTF-8. */
+/* Returns the number of code points in valid UTF-8. */
 int64_t br__count_chars(const char *p, size_t length);
 
-/* The word pieces of a text. */
+/* Splits a text into word pieces. */
 bool br__tokenize_words(const br_tokenizer *t, const br_text *text,
                         const br_encode_options *options, br_token_list *list);
 
-/* A place in a text, and how many code points are before it. */
+/* A place in a text, and the number of code points before it. */
 typedef struct br_place {
     const char *p;
     int64_t index;
 } br_place;
 
-/* What reads a text of which the added tokens are split off; the kinds' readers begin with it. */
+/* The base of the readers that get the text between added tokens. It is their first member. */
 typedef struct br_text_reader br_text_reader;
 struct br_text_reader {
     const br_tokenizer *t;
     const char *text;
     const br_encode_options *options;
     br_token_list *list;
-    int64_t words; /* before this place */
-    /* Reads text without added tokens; *at goes to its end. */
+    int64_t words; /* number of words so far */
+    /* Reads text without added tokens and advances *at to its end. */
     bool (*read)(br_text_reader *r, br_place *at, const char *end);
 };
 
-/* Reads the whole text: early added tokens, then late ones between them, then what is left. */
+/* Reads a whole text: splits off the added tokens that are not late, then late ones between them,
+ * and calls r->read for the rest. */
 bool br__read_parts(br_text_reader *r, const br_text *text);
-/* Reads a code point, which is U+FFFD for an invalid part; *at goes behind it. False and an error
- * if that is not allowed. */
+/* Reads a code point, or U+FFFD for an invalid part, and advances *at past it. With strict_utf8, an
+ * invalid part is an error, and the function returns false. */
 bool br__read_char(const br_text_reader *r, br_place *at, const char *end, uint32_t *c);
 
 #endif

@@ -1,8 +1,10 @@
-/* data/tokenizer_json.c - tokenizer.json: what all kinds have, and BERT's. Every part is checked,
- * and what would make other ids than ours is refused by name. */
+/* data/tokenizer_json.c - reads tokenizer.json: the parts common to all kinds, and BERT's kind.
+ * Every part is checked. Anything unsupported that could change the ids is an error that names it.
+ */
 #include "data/tokenizer_json_internal.h"
 
 #include "io/io_internal.h"
+#include "io/json.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -25,8 +27,8 @@ json_t *br__tokenizer_json(const char *name, const char *path)
     size_t length;
     char *text = br__read_text(name, path, UINT64_MAX, &length);
     json_error_t error;
-    json_t *root = text ? json_loadb(text, length, JSON_REJECT_DUPLICATES, &error) : NULL;
-    if (text && !root)
+    json_t *root = text ? br__json_parse(name, path, text, length, &error) : NULL;
+    if (!root && !br__failed())
         br__tokenizer_refuse(path, "line %d: %s", error.line, br__printable(error.text));
     br_free(text);
     return root;
@@ -38,7 +40,8 @@ json_t *br__tokenizer_json_part(const char *path, json_t *root, const char *key,
     if (json_is_string(is) && strcmp(json_string_value(is), type) == 0)
         return object;
     br__tokenizer_refuse(path, "%s is %s, must be %s", key,
-                         json_is_string(is) ? br__printable(json_string_value(is)) : "of no type",
+                         json_is_string(is) ? br__printable(json_string_value(is))
+                                            : "missing or without a type",
                          type);
     return NULL;
 }
@@ -49,7 +52,7 @@ bool br__tokenizer_json_bool(const char *path, json_t *object, const char *key, 
     json_t *member = json_object_get(object, key);
     *value = !member || json_is_null(member) ? standard : json_is_true(member);
     return !member || json_is_null(member) || json_is_boolean(member) ||
-           br__tokenizer_refuse(path, "%s is not a truth value", key);
+           br__tokenizer_refuse(path, "%s is not a boolean", key);
 }
 
 const char *br__tokenizer_json_string(const char *path, json_t *object, const char *key,
@@ -68,7 +71,7 @@ static bool id_of(const char *path, const char *token, json_t *value, int64_t *i
 {
     *id = json_is_integer(value) ? json_integer_value(value) : -1;
     return (*id >= 0 && *id < BR_MAX_TOKEN_ID) ||
-           br__tokenizer_refuse(path, "the id of '%s' is no integer of 0 .. %d",
+           br__tokenizer_refuse(path, "the id of '%s' is not an integer in 0 .. %d",
                                 br__printable(token), BR_MAX_TOKEN_ID - 1);
 }
 
@@ -98,14 +101,14 @@ bool br__tokenizer_json_vocab(br_tokenizer *t, const char *path, json_t *vocab)
     return true;
 }
 
-/* A token that is not in the table of ids shares its id. */
+/* Two tokens share an id if one of them is not in the table of ids. */
 bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path)
 {
     for (int64_t word = 0; word < br_vocab_size(t->all.words); word++) {
         const char *token = br_vocab_word(t->all.words, word);
         int64_t id = t->all.ids[word];
         if (t->tokens[id] != token)
-            return br__tokenizer_refuse(path, "'%s' and '%s' have one id, %" PRId64,
+            return br__tokenizer_refuse(path, "'%s' and '%s' have the same id, %" PRId64,
                                         br__printable(token), br__printable(t->tokens[id]), id);
     }
     return true;
@@ -123,9 +126,9 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
         return false;
     if (max_word)
         t->max_word = json_is_integer(max_word) ? json_integer_value(max_word) : -1;
-    if (t->max_word < 1 || t->max_word > 1000000)
-        return br__tokenizer_refuse(path,
-                                    "model.max_input_chars_per_word is no integer of 1 .. 1000000");
+    if (t->max_word < 0 || t->max_word > 1000000)
+        return br__tokenizer_refuse(
+            path, "model.max_input_chars_per_word is not an integer in 0 .. 1000000");
     if (!br__tokenizer_json_vocab(t, path, json_object_get(model, "vocab")))
         return false;
     t->unknown = br__word_id(&t->all, unknown, strlen(unknown));
@@ -134,7 +137,7 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
                                 br__printable(unknown));
 }
 
-/* What is given of how a token is looked for; what is not allowed is refused. */
+/* Reads the flags of an added token. Fails on flags that are not allowed. */
 static bool read_ways(const char *path, json_t *token, const char *text, int allowed,
                       br_added_token *a)
 {
@@ -146,12 +149,13 @@ static bool read_ways(const char *path, json_t *token, const char *text, int all
     } ways[] = { { "single_word", 0, &single },
                  { "lstrip", BR_ADDED_STRIP, &a->lstrip },
                  { "rstrip", BR_ADDED_STRIP, &a->rstrip },
-                 { "normalized", BR_ADDED_LATE, &a->late } };
+                 { "normalized", BR_ADDED_AFTER_NORMALIZATION, &a->late } };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         if (!br__tokenizer_json_bool(path, token, ways[i].key, false, ways[i].value))
             return false;
         if (*ways[i].value && !(ways[i].allowed & allowed))
-            return br__tokenizer_refuse(path, "added token '%s' is '%s', which is not done here",
+            return br__tokenizer_refuse(path,
+                                        "added token '%s' has '%s' set, which is not supported",
                                         br__printable(text), ways[i].key);
     }
     return br__tokenizer_json_bool(path, token, "special", false, &a->special);
@@ -182,7 +186,8 @@ bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, i
     json_t *list = json_object_get(root, "added_tokens"), *token;
     size_t i;
     if (list && (!json_is_array(list) || json_array_size(list) > BR_MAX_ADDED))
-        return br__tokenizer_refuse(path, "added_tokens is no array of at most %d", BR_MAX_ADDED);
+        return br__tokenizer_refuse(path, "added_tokens is not an array of at most %d tokens",
+                                    BR_MAX_ADDED);
     json_array_foreach(list, i, token)
     {
         if (!read_added_token(t, path, token, allowed))
@@ -193,24 +198,26 @@ bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, i
 
 /* ---- The template ---------------------------------------------------------------------------- */
 
-/* The id of a template's special token. */
+/* Reads the id of a template's special token. */
 static bool template_token(br_tokenizer *t, const char *path, json_t *specials, const char *name,
                            int64_t *id)
 {
     json_t *ids = json_object_get(json_object_get(specials, name), "ids");
     if (json_array_size(ids) != 1)
-        return br__tokenizer_refuse(path, "post_processor: special token '%s' has no single id",
+        return br__tokenizer_refuse(path,
+                                    "post_processor: special token '%s' must have exactly one id",
                                     br__printable(name));
     if (!id_of(path, name, json_array_get(ids, 0), id))
         return false;
     return *id == br__word_id(&t->all, name, strlen(name)) ||
            br__tokenizer_refuse(path,
                                 "post_processor: special token '%s' has id %" PRId64
-                                ", which the vocabulary does not give it",
+                                ", but another id in the vocabulary",
                                 br__printable(name), *id);
 }
 
-/* True if piece i of the template is `what` ("SpecialToken", "Sequence") with that id and type. */
+/* Returns true if piece i of the template is `what` ("SpecialToken", "Sequence") with that id and
+ * type. */
 static bool is_piece(json_t *template, size_t i, const char *what, const char *id, int type)
 {
     json_t *piece = json_object_get(json_array_get(template, i), what);
@@ -226,43 +233,63 @@ static const char *special_name(json_t *template, size_t i)
     return json_string_value(json_object_get(piece, "id"));
 }
 
-/* Whether the template goes on, from piece *i on, with a text and the token behind it. */
-static bool has_text(json_t *template, size_t *i, const char *text, const char *last, int type)
+/* Returns true if the template continues at piece *i with a text and the tokens around it. */
+static bool has_text(json_t *template, size_t *i, const char *first, const char *text,
+                     const char *last, int type)
 {
-    return is_piece(template, (*i)++, "Sequence", text, type) &&
+    return (!first || is_piece(template, (*i)++, "SpecialToken", first, type)) &&
+           is_piece(template, (*i)++, "Sequence", text, type) &&
            (!last || is_piece(template, (*i)++, "SpecialToken", last, type));
 }
 
-/* Whether the templates are [FIRST] A [LAST], of types 0, and the same with B [LAST], of `type`,
- * behind it; a NULL stands for none. */
-static bool is_template(json_t *single, json_t *pair, const char *first, const char *last, int type)
+/* Returns true if `single` is [FIRST] A [LAST] with type 0, and `pair` is the same followed by
+ * [AGAIN] B [LAST] with `type`. A token that is NULL is omitted. */
+static bool is_template(json_t *single, json_t *pair, const char *first, const char *last,
+                        const char *again, int type)
 {
     json_t *both[] = { single, pair };
     for (int k = 0; k < 2; k++) {
         size_t i = 0;
-        if ((first && !is_piece(both[k], i++, "SpecialToken", first, 0)) ||
-            !has_text(both[k], &i, "A", last, 0) ||
-            (k == 1 && !has_text(both[k], &i, "B", last, type)) || json_array_size(both[k]) != i)
+        if (!has_text(both[k], &i, first, "A", last, 0) ||
+            (k == 1 && !has_text(both[k], &i, again, "B", last, type)) ||
+            json_array_size(both[k]) != i)
             return false;
     }
     return true;
 }
 
+/* Determines which supported variant the template is. */
+static bool settle_template(br_tokenizer *t, json_t *single, json_t *pair, const char *first,
+                            const char *last)
+{
+    for (int form = 0; form < 4; form++) {
+        t->one_type = form % 2 == 0;
+        t->classify_both = form >= 2;
+        const char *again = t->classify_both ? first : NULL;
+        if (is_template(single, pair, first, last, again, !t->one_type))
+            return true;
+    }
+    return false;
+}
+
 bool br__tokenizer_json_template(br_tokenizer *t, const char *path, json_t *root)
 {
     json_t *p = br__tokenizer_json_part(path, root, "post_processor", "TemplateProcessing");
-    if (!p)
-        return false;
+    return p && br__tokenizer_json_template_of(t, path, p);
+}
+
+bool br__tokenizer_json_template_of(br_tokenizer *t, const char *path, json_t *p)
+{
     json_t *single = json_object_get(p, "single"), *pair = json_object_get(p, "pair");
     json_t *specials = json_object_get(p, "special_tokens");
     size_t n = json_array_size(single);
     const char *first = special_name(single, 0);
     const char *last = n > 1 ? special_name(single, n - 1) : NULL;
-    t->one_type = is_template(single, pair, first, last, 0);
-    if (!t->one_type && !is_template(single, pair, first, last, 1))
+    if (!settle_template(t, single, pair, first, last))
         return br__tokenizer_refuse(
-            path, "post_processor is not [CLS] A [SEP] and [CLS] A [SEP] B [SEP], of which [CLS] "
-                  "or [SEP] may be missing, with type ids 0, and 0 or 1 from B on");
+            path, "post_processor is not supported: expected [CLS] A [SEP] and [CLS] A [SEP] B "
+                  "[SEP], optionally without [CLS] or [SEP], or with [CLS] before B, too, with "
+                  "type id 0, and 0 or 1 after the first text");
     return (!first || template_token(t, path, specials, first, &t->classify)) &&
            (!last || template_token(t, path, specials, last, &t->separator));
 }

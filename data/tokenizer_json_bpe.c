@@ -1,5 +1,5 @@
-/* data/tokenizer_json_bpe.c - tokenizer.json of GPT-2's kind: byte-level BPE without normalisation
- * and without tokens around a text. */
+/* data/tokenizer_json_bpe.c - reads a tokenizer.json of GPT-2's kind: byte-level BPE without
+ * normalization. */
 #include "data/bpe_internal.h"
 #include "data/tokenizer_json_internal.h"
 
@@ -7,7 +7,8 @@
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* What would change the tokens and is not done here: it must be absent, null, false or "". */
+/* Checks that options which would change the tokens and are not supported are absent, null, false
+ * or "". */
 static bool check_absent(const char *path, json_t *model)
 {
     static const char *const keys[] = { "dropout", "continuing_subword_prefix",
@@ -16,12 +17,12 @@ static bool check_absent(const char *path, json_t *model)
         json_t *value = json_object_get(model, keys[i]);
         bool empty = json_is_string(value) && json_string_length(value) == 0;
         if (value && !json_is_null(value) && !json_is_false(value) && !empty)
-            return br__tokenizer_refuse(path, "model.%s is given, which is not done here", keys[i]);
+            return br__tokenizer_refuse(path, "model.%s is given, which is not supported", keys[i]);
     }
     return true;
 }
 
-/* "left right", or in newer files ["left", "right"]. */
+/* Splits a merge, which is "left right" or, in newer files, ["left", "right"]. */
 static const char *parts_of(json_t *merge, br_text *left, br_text *right)
 {
     json_t *first = json_array_get(merge, 0), *second = json_array_get(merge, 1);
@@ -53,7 +54,7 @@ static bool read_merges(br_tokenizer *t, const char *path, json_t *merges)
     return true;
 }
 
-/* An unknown token is what a byte becomes that has no token. */
+/* Reads the unknown token, which replaces bytes without a token. */
 static bool read_unknown(br_tokenizer *t, const char *path, json_t *model)
 {
     json_t *unknown = json_object_get(model, "unk_token");
@@ -68,7 +69,7 @@ static bool read_unknown(br_tokenizer *t, const char *path, json_t *model)
     if (!br__tokenizer_json_bool(path, model, "fuse_unk", false, &fuse))
         return false;
     if (fuse)
-        return br__tokenizer_refuse(path, "model.fuse_unk is true, which is not done here");
+        return br__tokenizer_refuse(path, "model.fuse_unk is true, which is not supported");
     return t->unknown >= 0 ||
            br__tokenizer_refuse(path, "model.unk_token '%s' is not in the vocabulary",
                                 br__printable(token));
@@ -82,7 +83,7 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
            read_merges(t, path, json_object_get(model, "merges")) && read_unknown(t, path, model);
 }
 
-/* ---- What is around it ----------------------------------------------------------------------- */
+/* ---- The other parts ------------------------------------------------------------------------- */
 
 static bool is_absent(json_t *root, const char *key)
 {
@@ -99,34 +100,54 @@ static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
         !br__tokenizer_json_bool(path, p, "use_regex", true, &by_pattern))
         return false;
     return by_pattern ||
-           br__tokenizer_refuse(path, "pre_tokenizer.use_regex is false, which is not done here");
+           br__tokenizer_refuse(path, "pre_tokenizer.use_regex is false, which is not supported");
 }
 
-static bool read_post_processor(br_tokenizer *t, const char *path, json_t *root)
+static bool has_type(json_t *part, const char *type)
+{
+    const char *is = json_string_value(json_object_get(part, "type"));
+    return is && strcmp(is, type) == 0;
+}
+
+static bool read_trimming(br_tokenizer *t, const char *path, json_t *p)
 {
     bool keep_first;
-    if (is_absent(root, "post_processor"))
-        return true;
-    json_t *p = br__tokenizer_json_part(path, root, "post_processor", "ByteLevel");
-    if (!p ||
-        !br__tokenizer_json_bool(path, p, "trim_offsets", true, &br__bpe_of(t)->trim_offsets) ||
+    if (!br__tokenizer_json_bool(path, p, "trim_offsets", true, &br__bpe_of(t)->trim_offsets) ||
         !br__tokenizer_json_bool(path, p, "add_prefix_space", true, &keep_first))
         return false;
     br__bpe_of(t)->trim_first = !keep_first;
     if (br__bpe_of(t)->trim_offsets && br__bpe_of(t)->prefix_space)
         return br__tokenizer_refuse(path, "pre_tokenizer.add_prefix_space and "
                                           "post_processor.trim_offsets are both true, which is not "
-                                          "done here");
+                                          "supported");
     return true;
+}
+
+/* Reads "ByteLevel", which trims offsets, "TemplateProcessing", or a sequence of the two. */
+static bool read_post_processor(br_tokenizer *t, const char *path, json_t *root)
+{
+    json_t *p = json_object_get(root, "post_processor"), *list = json_object_get(p, "processors");
+    if (is_absent(root, "post_processor"))
+        return true;
+    if (has_type(p, "ByteLevel"))
+        return read_trimming(t, path, p);
+    if (has_type(p, "TemplateProcessing"))
+        return br__tokenizer_json_template_of(t, path, p);
+    json_t *first = json_array_get(list, 0), *second = json_array_get(list, 1);
+    if (!has_type(p, "Sequence") || json_array_size(list) != 2 || !has_type(first, "ByteLevel") ||
+        !has_type(second, "TemplateProcessing"))
+        return br__tokenizer_refuse(path, "post_processor is not ByteLevel, TemplateProcessing, or "
+                                          "a sequence of the two");
+    return read_trimming(t, path, first) && br__tokenizer_json_template_of(t, path, second);
 }
 
 bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root)
 {
     static const char end_of_text[] = "<|endoftext|>";
     if (!is_absent(root, "normalizer"))
-        return br__tokenizer_refuse(path, "normalizer is given, which is not done here");
+        return br__tokenizer_refuse(path, "normalizer is given, which is not supported");
     if (!read_model(t, path, root) ||
-        !br__tokenizer_json_added(t, path, root, BR_ADDED_LATE | BR_ADDED_STRIP) ||
+        !br__tokenizer_json_added(t, path, root, BR_ADDED_AFTER_NORMALIZATION | BR_ADDED_STRIP) ||
         !read_pre_tokenizer(t, path, root) || !read_post_processor(t, path, root) ||
         !br__tokenizer_json_part(path, root, "decoder", "ByteLevel") || !br__tokenizer_index(t))
         return false;

@@ -1,5 +1,5 @@
-/* data/tokenizer_json_internal.h - parts of tokenizer.json that the kinds of tokenizers share. What
- * is refused is told with the file's path and the part. */
+/* data/tokenizer_json_internal.h - parts of tokenizer.json that the kinds of tokenizers share.
+ * Errors name the file and the part. */
 #ifndef BR_TOKENIZER_JSON_INTERNAL_H
 #define BR_TOKENIZER_JSON_INTERNAL_H
 
@@ -7,31 +7,33 @@
 
 #include <jansson.h>
 
-/* Records "FILE: what"; false. */
+/* Sets the error "PATH: ..." and returns false. */
 bool br__tokenizer_refuse(const char *path, const char *format, ...) BR_PRINTF(2, 3);
-/* The file's JSON, for json_decref(); NULL and an error. */
+/* Parses a file. Returns JSON that the caller frees with json_decref(), or NULL and an error. */
 json_t *br__tokenizer_json(const char *op, const char *path);
-/* The object under `key`, whose "type" must be as given; NULL and an error. */
+/* Returns the object under `key` if its "type" is `type`; else NULL and an error. */
 json_t *br__tokenizer_json_part(const char *path, json_t *root, const char *key, const char *type);
-/* The truth value under `key`; `standard` if there is none, or null. */
+/* Reads the boolean under `key`; it is `standard` if it is absent or null. */
 bool br__tokenizer_json_bool(const char *path, json_t *object, const char *key, bool standard,
                              bool *value);
-/* The string under `key`, `standard` if there is none; NULL and an error. */
+/* Returns the string under `key`, or `standard` if it is absent. Returns NULL and an error if it is
+ * not a string, or is absent and `standard` is NULL. */
 const char *br__tokenizer_json_string(const char *path, json_t *object, const char *key,
                                       const char *standard);
-/* Adds the tokens of an object of tokens and ids. */
+/* Adds the tokens of an object that maps tokens to ids. */
 bool br__tokenizer_json_vocab(br_tokenizer *t, const char *path, json_t *vocab);
-/* Adds "added_tokens", which may have what `allowed` says: be "normalized", which are late then, or
- * "lstrip" and "rstrip". */
-enum { BR_ADDED_LATE = 1, BR_ADDED_STRIP = 2 };
+/* Adds "added_tokens". `allowed` tells which flags they may have: BR_ADDED_AFTER_NORMALIZATION for
+ * "normalized", which makes them late, and BR_ADDED_STRIP for "lstrip" and "rstrip". */
+enum { BR_ADDED_AFTER_NORMALIZATION = 1, BR_ADDED_STRIP = 2 };
 bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, int allowed);
-/* Reads "post_processor", a template of one token or none before all, and one or none behind each
- * text. */
+/* Read "post_processor", or a part of it, as a template with at most one token before the first
+ * text or both, and at most one token after each text. */
 bool br__tokenizer_json_template(br_tokenizer *t, const char *path, json_t *root);
-/* No two tokens may have one id; after br__tokenizer_index(). */
+bool br__tokenizer_json_template_of(br_tokenizer *t, const char *path, json_t *processor);
+/* Checks that no two tokens have the same id. Call it after br__tokenizer_index(). */
 bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path);
 
-/* Reads all of a kind of model. */
+/* Read a tokenizer.json with a model of that kind. */
 bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root);
 bool br__tokenizer_json_unigram(br_tokenizer *t, const char *path, json_t *root);
 

@@ -1,5 +1,5 @@
-/* data/tokenizer_json_unigram.c - tokenizer.json of T5's kind: SentencePiece's Unigram with its map
- * of characters, U+2581 for spaces. */
+/* data/tokenizer_json_unigram.c - reads a tokenizer.json of T5's kind: SentencePiece's Unigram with
+ * a precompiled_charsmap, and U+2581 for spaces. */
 #include "data/tokenizer_json_internal.h"
 #include "data/unigram_internal.h"
 
@@ -48,7 +48,8 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
     }
     t->unknown = json_is_integer(unknown) ? json_integer_value(unknown) : -1;
     return (t->unknown >= 0 && t->unknown < u->size) ||
-           br__tokenizer_refuse(path, "model.unk_id is no integer of 0 .. %" PRId64, u->size - 1);
+           br__tokenizer_refuse(path, "model.unk_id is not an integer in 0 .. %" PRId64,
+                                u->size - 1);
 }
 
 /* ---- The normalizer -------------------------------------------------------------------------- */
@@ -66,7 +67,8 @@ static bool read_charsmap(br_unigram *u, const char *path, json_t *part)
     return !what || br__tokenizer_refuse(path, "normalizer: precompiled_charsmap %s", what);
 }
 
-/* A string for another, or one for all runs of spaces, which is the only pattern that is known. */
+/* Reads a "Replace" step: the replacement of a string, or of all runs of spaces, which is the only
+ * supported regular expression. */
 static bool read_replace(br_step *s, const char *path, json_t *part)
 {
     json_t *pattern = json_object_get(part, "pattern");
@@ -79,7 +81,7 @@ static bool read_replace(br_step *s, const char *path, json_t *part)
     if (string ? !*string : !runs)
         return br__tokenizer_refuse(path,
                                     "normalizer: pattern of Replace is '%s', which is not "
-                                    "done here",
+                                    "supported",
                                     br__printable(regex ? regex : ""));
     s->kind = runs ? BR_STEP_REPLACE_RUNS : BR_STEP_REPLACE;
     s->pattern = br__strdup(runs ? " " : string);
@@ -140,7 +142,7 @@ static bool read_metaspace(const char *path, json_t *part, br_prepend *prepend)
     int found = prefix ? BR_PREPEND_ALWAYS : BR_PREPEND_NEVER;
     for (int i = BR_PREPEND_NEVER; *scheme && i >= -1; i--)
         if (i < 0)
-            return br__tokenizer_refuse(path, "Metaspace: prepend_scheme is '%s'",
+            return br__tokenizer_refuse(path, "Metaspace: unknown prepend_scheme '%s'",
                                         br__printable(scheme));
         else if (strcmp(schemes[i], scheme) == 0) {
             found = i;
@@ -150,7 +152,7 @@ static bool read_metaspace(const char *path, json_t *part, br_prepend *prepend)
     return true;
 }
 
-/* "Metaspace", before which white space may be split off. */
+/* Reads "Metaspace", optionally preceded by "WhitespaceSplit". */
 static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
 {
     br_unigram *u = br__unigram_of(t);
@@ -169,7 +171,7 @@ static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
            br__tokenizer_json_bool(path, p, "split", true, &u->split_at_meta);
 }
 
-/* "Metaspace", before which bytes may be put together. */
+/* Reads "Metaspace", optionally preceded by "ByteFallback". */
 static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
 {
     br_unigram *u = br__unigram_of(t);
@@ -199,7 +201,7 @@ bool br__tokenizer_json_unigram(br_tokenizer *t, const char *path, json_t *root)
         (around && !br__tokenizer_json_template(t, path, root)) || !read_decoder(t, path, root) ||
         !br__tokenizer_index(t))
         return false;
-    t->one_type &= around; /* without a template a second text is of type 1 */
+    t->one_type &= around; /* without a template, a second text has type id 1 */
     t->padding = br__word_id(&t->all, "<pad>", strlen("<pad>"));
     return br__unigram_finish(t);
 }

@@ -1,5 +1,5 @@
-/* data/tokenizer_parts.c - what the kinds of tokenizers share when they read a text: lists of
- * tokens, and added tokens, which are split off before anything else is done. */
+/* data/tokenizer_parts.c - shared by the kinds of tokenizers: lists of tokens, and added tokens,
+ * which are split off from the text before anything else is done. */
 #include "data/bpe_internal.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 bool br__push_token(br_token_list *list, br_token token)
 {
-    br_token *items = br__grow_tokens(list->items, &list->room, list->count, sizeof *items);
+    br_token *items = br__grow_tokens(list->items, &list->capacity, list->count, sizeof *items);
     if (!items)
         return false;
     list->items = items;
@@ -39,13 +39,13 @@ int64_t br__count_chars(const char *p, size_t length)
     return n;
 }
 
-/* White_Space of Unicode, which is the same in all versions. */
+/* Unicode's White_Space, which is the same in all recent versions. */
 bool br__is_white(uint32_t c)
 {
     return br__bits_of_char(&br__bpe_chars, c) == BR_BPE_SPACE;
 }
 
-/* Where the white space before p begins, not before `begin`. */
+/* Returns the beginning of the white space before p, but not less than `begin`. */
 static const char *back(const char *p, const char *begin)
 {
     for (int last; p > begin; p -= last) {
@@ -57,8 +57,8 @@ static const char *back(const char *p, const char *begin)
     return p;
 }
 
-/* Where the white space from p on ends. */
-static const char *forth(const char *p, const char *end)
+/* Returns the end of the white space at p. */
+static const char *skip_white(const char *p, const char *end)
 {
     while (p < end) {
         uint32_t c;
@@ -71,7 +71,7 @@ static const char *forth(const char *p, const char *end)
     return p;
 }
 
-/* The added token, with what it takes along, is at->p .. to-1. */
+/* Pushes an added token, which is at->p .. to-1 with the white space that it includes. */
 static bool read_added(br_text_reader *r, const br_added_token *a, br_place *at, const char *to)
 {
     br_place next = { to, at->index + br__count_chars(at->p, (size_t)(to - at->p)) };
@@ -93,7 +93,7 @@ static bool read_parts(br_text_reader *r, br_place *at, const char *end, bool la
         if (from > at->p && !(late ? r->read(r, at, from) : read_parts(r, at, from, true)))
             return false;
         const char *to = a ? p + a->length : NULL;
-        if (a && !read_added(r, a, at, a->rstrip ? forth(to, end) : to))
+        if (a && !read_added(r, a, at, a->rstrip ? skip_white(to, end) : to))
             return false;
     }
     return true;

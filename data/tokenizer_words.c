@@ -1,27 +1,28 @@
-/* data/tokenizer_words.c - from text to tokens: added tokens, normalisation, words, word pieces.
+/* data/tokenizer_words.c - encodes text to WordPiece tokens: added tokens, normalization, words,
+ * word pieces.
  *
- * A text is read once, code point by code point; of it only the current run of combining marks and
- * the current word are kept, so that time and memory are linear in whatever comes. */
+ * A text is read once, code point by code point. Only the current run of combining marks and the
+ * current word are buffered, so time and memory are linear for any input. */
 #include "data/tokenizer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/* Where in the text a normalised code point comes from. */
+/* The source of a normalized code point in the text. */
 typedef struct origin {
     int64_t byte, index;
     int length;
 } origin;
 
-/* A code point that waits for its place among combining marks. */
-typedef struct waiting {
+/* A combining mark in a run that is not yet in canonical order. */
+typedef struct pending_mark {
     uint32_t c;
     unsigned kind;
     int class;
-    bool added; /* by a decomposition, behind its first */
+    bool added; /* a code point of a decomposition other than the first */
     int64_t order;
-} waiting;
+} pending_mark;
 
 typedef struct reader {
     const br_tokenizer *t;
@@ -29,16 +30,16 @@ typedef struct reader {
     br_token_list *list;
     int64_t index, words; /* code points and words before this place */
 
-    waiting *run; /* marks in the order they were read */
+    pending_mark *run; /* marks in the order of the text */
     origin *run_origins;
-    int64_t n_run, run_room, n_origins;
-    origin last; /* of the code point decomposed last */
+    int64_t n_run, run_capacity, n_origins;
+    origin last; /* origin of the last decomposed code point */
 
     char *text;     /* the current word */
-    int *starts;    /* in it, of its code points; behind them its end */
-    origin *places; /* of its code points */
-    int64_t chars;  /* their number; max_word + 1 for any that are too many */
-    int64_t word_room;
+    int *starts;    /* where its code points start in `text`, and where the last one ends */
+    origin *places; /* origins of its code points */
+    int64_t chars;  /* number of its code points; max_word + 1 if there are too many */
+    int64_t word_capacity;
     origin word_end;
 } reader;
 
@@ -56,8 +57,8 @@ static bool push_token(reader *r, int64_t id, const origin *first, const origin 
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* The longest piece of the word that is in the vocabulary, from code point `begin` on: its end, or
- * `begin` if there is none. */
+/* Finds the longest piece in the vocabulary that starts at code point `begin` of the word. Returns
+ * its end, or `begin` if there is none. */
 static int64_t longest_piece(const reader *r, int64_t begin, int64_t *id)
 {
     const br_word_ids *words = begin == 0 ? &r->t->all : &r->t->inner;
@@ -71,7 +72,7 @@ static int64_t longest_piece(const reader *r, int64_t begin, int64_t *id)
     return begin;
 }
 
-/* Ends the current word, if there is one: a word of which a part is unknown is unknown whole. */
+/* Ends the current word, if there is one. A word with an unknown part becomes one unknown token. */
 static bool end_word(reader *r)
 {
     if (r->chars == 0)
@@ -95,29 +96,27 @@ static bool end_word(reader *r)
 
 static bool reserve_word(reader *r)
 {
-    if (r->chars + 1 < r->word_room)
+    if (r->chars + 1 < r->word_capacity)
         return true;
-    size_t old = (size_t)r->word_room, room = old ? 2 * old : 128;
-    char *text = br__realloc(r->text, 4 * old, 4 * room);
+    size_t old = (size_t)r->word_capacity, capacity = old ? 2 * old : 128;
+    char *text = br__realloc(r->text, 4 * old, 4 * capacity);
     r->text = text ? text : r->text;
-    int *starts = br__realloc(r->starts, old * sizeof *starts, room * sizeof *starts);
+    int *starts = br__realloc(r->starts, old * sizeof *starts, capacity * sizeof *starts);
     r->starts = starts ? starts : r->starts;
-    origin *places = br__realloc(r->places, old * sizeof *places, room * sizeof *places);
+    origin *places = br__realloc(r->places, old * sizeof *places, capacity * sizeof *places);
     r->places = places ? places : r->places;
     if (!text || !starts || !places)
         return false;
-    r->word_room = (int64_t)room;
+    r->word_capacity = (int64_t)capacity;
     return true;
 }
 
-/* Puts a code point behind the current word; of one that is too long only where it ends is kept. */
+/* Appends a code point to the current word. If the word is too long, only updates its end. */
 static bool push_char(reader *r, uint32_t c, origin from)
 {
     r->word_end = from;
-    if (r->chars >= r->t->max_word) {
-        r->chars = r->t->max_word + 1;
+    if (r->chars > r->t->max_word)
         return true;
-    }
     if (!reserve_word(r))
         return false;
     int start = r->chars == 0 ? 0 : r->starts[r->chars];
@@ -153,21 +152,21 @@ static bool lower(reader *r, uint32_t c, unsigned kind, origin from)
 
 static int by_class(const void *a, const void *b)
 {
-    const waiting *x = a, *y = b;
+    const pending_mark *x = a, *y = b;
     if (x->class != y->class)
         return x->class - y->class;
     return x->order < y->order ? -1 : 1;
 }
 
-/* Hands on the marks that wait, in canonical order. A mark takes the next origin in the order of
- * the text, whatever its own was: so does the tokenizer that is followed. */
+/* Passes the run of marks on in canonical order. As in Hugging Face's fast tokenizer, origins stay
+ * in the order of the text: each mark gets the next one, not its own. */
 static bool end_run(reader *r)
 {
     if (r->n_run > 1)
         qsort(r->run, (size_t)r->n_run, sizeof *r->run, by_class);
     bool ok = true;
     for (int64_t i = 0, next = 0; ok && i < r->n_run; i++) {
-        const waiting *w = &r->run[i];
+        const pending_mark *w = &r->run[i];
         if (!w->added)
             r->last = r->run_origins[next++];
         ok = (w->kind & BR_CHAR_MARK) || lower(r, w->c, w->kind, r->last);
@@ -178,29 +177,29 @@ static bool end_run(reader *r)
 
 static bool hold(reader *r, uint32_t c, unsigned kind, bool added, origin from)
 {
-    int64_t room = r->run_room;
-    waiting *run = br__grow_tokens(r->run, &room, r->n_run, sizeof *run);
+    int64_t capacity = r->run_capacity;
+    pending_mark *run = br__grow_tokens(r->run, &capacity, r->n_run, sizeof *run);
     if (!run)
         return false;
     r->run = run;
-    if (room != r->run_room) {
-        origin *origins = br__realloc(r->run_origins, (size_t)r->run_room * sizeof *origins,
-                                      (size_t)room * sizeof *origins);
+    if (capacity != r->run_capacity) {
+        origin *origins = br__realloc(r->run_origins, (size_t)r->run_capacity * sizeof *origins,
+                                      (size_t)capacity * sizeof *origins);
         if (!origins)
             return false;
         r->run_origins = origins;
-        r->run_room = room;
+        r->run_capacity = capacity;
     }
     int class = utf8proc_get_property((utf8proc_int32_t)c)->combining_class;
     run[r->n_run] =
-        (waiting){ .c = c, .kind = kind, .class = class, .added = added, .order = r->n_run };
+        (pending_mark){ .c = c, .kind = kind, .class = class, .added = added, .order = r->n_run };
     r->n_run++;
     if (!added)
         r->run_origins[r->n_origins++] = from;
     return true;
 }
 
-/* A code point of the canonical decomposition. */
+/* Handles a code point of the canonical decomposition. */
 static bool decomposed(reader *r, uint32_t c, unsigned kind, bool added, origin from)
 {
     if (kind & BR_CHAR_REORDERS)
@@ -243,7 +242,7 @@ static bool normalise(reader *r, uint32_t c, origin from)
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
-/* What is before an added token is normalised as a text of its own. */
+/* Ends the text before an added token, which is normalized separately. */
 static bool end_segment(reader *r)
 {
     return end_run(r) && end_word(r);

@@ -1,32 +1,31 @@
-/* data/unigram.c - Unigram: from text to tokens and back.
+/* data/unigram.c - Unigram: encoding and decoding.
  *
- * Of all ways to cut a word into pieces the one whose scores have the greatest sum is taken: for
- * each place of the word the best way there is kept, and which piece it ends with. A code point
- * that is no piece is an unknown one; unknown ones in a row are one token. */
+ * A word is segmented by the Viterbi algorithm: for each position, the best segmentation up to it
+ * and its last piece are stored, and the segmentation of the word with the greatest sum of scores
+ * wins. A code point that is not a piece is unknown; consecutive unknown ones become one token. */
 #include "data/unigram_internal.h"
 #include "io/io_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The best way to a place. */
-typedef struct way {
+/* The best segmentation up to a position. */
+typedef struct path {
     double score;
-    int64_t from,
-        to; /* where its last piece begins; then, on the best way, where the next one ends */
+    int64_t from, to; /* the start of its last piece; on the best path, the end of the next piece */
     int64_t id;
-} way;
+} path;
 
 typedef struct reader {
     br_text_reader base;
     br_char_list text, spare, word;
-    way *ways;
-    int64_t way_room;
+    path *paths;
+    int64_t path_capacity;
     char *utf8;
     int64_t utf8_room;
 } reader;
 
-/* ---- The best way ---------------------------------------------------------------------------- */
+/* ---- The best segmentation ------------------------------------------------------------------- */
 
 static int64_t bytes_of(const br_char *chars, int64_t n)
 {
@@ -37,61 +36,63 @@ static int64_t bytes_of(const br_char *chars, int64_t n)
     return bytes;
 }
 
-/* The sum of a score and those before it; SentencePiece adds floats. */
-static void offer(const br_unigram *u, way *to, double sum, int64_t from, int64_t id)
+/* Stores a path to a position if it is the best so far. SentencePiece adds scores as floats. */
+static void offer(const br_unigram *u, path *to, double sum, int64_t from, int64_t id)
 {
     sum = u->sentencepiece ? (double)(float)sum : sum;
     if (to->from < 0 || sum > to->score)
-        *to = (way){ sum, from, -1, id };
+        *to = (path){ sum, from, -1, id };
 }
 
 static double score_of(const br_unigram *u, int64_t id, const br_char *chars, int64_t n)
 {
     if (u->kinds[id] != BR_PIECE_USER)
         return u->scores[id];
-    return (double)((float)bytes_of(chars, n) * (float)u->most) - 0.1;
+    return (double)((float)bytes_of(chars, n) * (float)u->max_score) - 0.1;
 }
 
-/* Every piece that begins at `at`, with what it leads to. */
+/* Extends the best path to `at` by every piece that begins there. */
 static void offer_pieces(const reader *r, const br_tokenizer *t, const br_char *chars, int64_t at,
                          int64_t n)
 {
     const br_unigram *u = br__unigram_of(t);
     const br_piece_node *node = u->trie.nodes;
-    double before = r->ways[at].score;
+    double before = r->paths[at].score;
     bool single = false;
     for (int64_t end = at + 1; end <= n; end++) {
         node = br__piece_trie_next(&u->trie, node, chars[end - 1].c);
         if (!node)
             break;
-        bool taken = node->id >= 0 && !(r->base.options->split_special_tokens &&
-                                        u->kinds[node->id] == BR_PIECE_SPECIAL);
-        if (!taken)
+        bool matches = node->id >= 0 && !(r->base.options->split_special_tokens &&
+                                          u->kinds[node->id] == BR_PIECE_SPECIAL);
+        if (!matches)
             continue;
-        offer(u, &r->ways[end], score_of(u, node->id, chars + at, end - at) + before, at, node->id);
+        offer(u, &r->paths[end], score_of(u, node->id, chars + at, end - at) + before, at,
+              node->id);
         single |= end == at + 1;
     }
     if (!single)
-        offer(u, &r->ways[at + 1], u->unknown_score + before, at, t->unknown);
+        offer(u, &r->paths[at + 1], u->unknown_score + before, at, t->unknown);
 }
 
-/* Leaves in ways[] for each place of the best way where its piece ends, and in that its id. */
+/* Finds the best segmentation of n code points. On its path, ways[i].to is the end of the piece
+ * that begins at i, and ways[end].id is the id of the piece that ends at `end`. */
 static bool find_best(reader *r, const br_char *chars, int64_t n)
 {
-    if (r->way_room < n + 1) {
-        int64_t room = 2 * (n + 1);
-        br_free(r->ways);
-        r->ways = br__malloc((size_t)room * sizeof *r->ways);
-        r->way_room = r->ways ? room : 0;
+    if (r->path_capacity < n + 1) {
+        int64_t capacity = 2 * (n + 1);
+        br_free(r->paths);
+        r->paths = br__malloc((size_t)capacity * sizeof *r->paths);
+        r->path_capacity = r->paths ? capacity : 0;
     }
-    if (!r->ways)
+    if (!r->paths)
         return false;
     for (int64_t i = 0; i <= n; i++)
-        r->ways[i] = (way){ .from = -1 };
+        r->paths[i] = (path){ .from = -1 };
     for (int64_t i = 0; i < n; i++)
         offer_pieces(r, r->base.t, chars, i, n);
-    for (int64_t end = n; end > 0; end = r->ways[end].from)
-        r->ways[r->ways[end].from].to = end;
+    for (int64_t end = n; end > 0; end = r->paths[end].from)
+        r->paths[r->paths[end].from].to = end;
     return true;
 }
 
@@ -106,7 +107,7 @@ static bool push(reader *r, int64_t id, const br_char *first, const br_char *las
                                       .chars = { first->chars.begin, last->chars.end } });
 }
 
-/* The UTF-8 of code points in r->utf8; its length, -1 if memory fails. */
+/* Writes the UTF-8 of code points to r->utf8. Returns its length, or -1 if allocation fails. */
 static int64_t write_utf8(reader *r, const br_char *chars, int64_t n)
 {
     if (r->utf8_room < 4 * n) {
@@ -120,7 +121,8 @@ static int64_t write_utf8(reader *r, const br_char *chars, int64_t n)
     return length;
 }
 
-/* A token for each byte. In SentencePiece the last has all of the place, the others none. */
+/* Pushes a token for each byte. In the fast tokenizer each has the offsets of the text; in
+ * SentencePiece only the last one does, and those of the others are empty. */
 static bool push_bytes(reader *r, const br_char *chars, int64_t n, int64_t length)
 {
     const br_unigram *u = br__unigram_of(r->base.t);
@@ -144,8 +146,8 @@ static bool has_bytes(const br_unigram *u, const char *text, int64_t length)
     return u->byte_fallback;
 }
 
-/* What is unknown: a piece after all, as the fast tokenizer takes it if several parts together are
- * one; bytes, if there are such; the unknown token. */
+/* Pushes unknown text: as a piece, if several unknown parts together are one (only the fast
+ * tokenizer does this); else as bytes, if all of them have tokens; else as the unknown token. */
 __attribute__((cold, noinline)) static bool push_unknown(reader *r, const br_char *chars, int64_t n)
 {
     const br_tokenizer *t = r->base.t;
@@ -161,14 +163,15 @@ __attribute__((cold, noinline)) static bool push_unknown(reader *r, const br_cha
     return push(r, t->unknown, &chars[0], &chars[n - 1]);
 }
 
-/* Unknown parts in a row are one; SentencePiece's bytes are those of each code point. */
+/* Returns the end of the unknown text at `at`. Consecutive unknown parts are joined, except with
+ * SentencePiece's byte_fallback, which encodes each code point separately. */
 static int64_t unknown_end(const reader *r, int64_t at, int64_t n)
 {
     const br_unigram *u = br__unigram_of(r->base.t);
-    int64_t end = r->ways[at].to;
+    int64_t end = r->paths[at].to;
     while (end < n && !(u->sentencepiece && u->byte_fallback)) {
-        int64_t next = r->ways[end].to;
-        if (r->ways[next].id != r->base.t->unknown)
+        int64_t next = r->paths[end].to;
+        if (r->paths[next].id != r->base.t->unknown)
             break;
         end = next;
     }
@@ -183,7 +186,7 @@ static bool tokenize_word(reader *r, const br_char *chars, int64_t n)
     if (!find_best(r, chars, n))
         return false;
     for (int64_t at = 0; at < n;) {
-        int64_t end = r->ways[at].to, id = r->ways[end].id;
+        int64_t end = r->paths[at].to, id = r->paths[end].id;
         bool unknown = id == r->base.t->unknown;
         if (u->sentencepiece && at > 0 && chars[at].c == BR_META)
             r->base.words++;
@@ -199,9 +202,8 @@ static bool tokenize_word(reader *r, const br_char *chars, int64_t n)
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* Puts text without white space, or all of it, into r->word: with U+2581 for spaces and in front.
- */
-static bool take_word(reader *r, const br_char *chars, int64_t n)
+/* Copies text to r->word with U+2581 for each space, and one in front if `prepend` says so. */
+static bool add_word(reader *r, const br_char *chars, int64_t n)
 {
     const br_unigram *u = br__unigram_of(r->base.t);
     bool front = n > 0 && chars[0].c != BR_META && chars[0].c != ' ' &&
@@ -217,10 +219,10 @@ static bool take_word(reader *r, const br_char *chars, int64_t n)
     return true;
 }
 
-/* Each U+2581 begins a word. */
+/* Tokenizes text. With split_at_meta, each U+2581 begins a word. */
 static bool tokenize_words(reader *r, const br_char *chars, int64_t n)
 {
-    if (!take_word(r, chars, n))
+    if (!add_word(r, chars, n))
         return false;
     const br_char *word = r->word.items;
     for (int64_t at = 0, end; at < r->word.count; at = end) {
@@ -283,14 +285,14 @@ static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode
     br_free(r.text.items);
     br_free(r.spare.items);
     br_free(r.word.items);
-    br_free(r.ways);
+    br_free(r.paths);
     br_free(r.utf8);
     return ok;
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
-/* The byte that "<0xE4>" stands for, or -1. */
+/* Returns the byte of a token such as "<0xE4>", or -1 for other tokens. */
 static int byte_of(const char *token)
 {
     unsigned byte;
@@ -300,7 +302,7 @@ static int byte_of(const char *token)
     return form ? (int)byte : -1;
 }
 
-/* Bytes that tokens stand for: a text if they are one, else U+FFFD for each. */
+/* Writes the bytes of byte tokens: as they are if they are valid UTF-8, else as U+FFFD for each. */
 static size_t write_bytes(const char *bytes, size_t n, char *out)
 {
     if (br__is_utf8(bytes, n)) {
@@ -313,7 +315,8 @@ static size_t write_bytes(const char *bytes, size_t n, char *out)
     return length;
 }
 
-/* U+2581 is a space; at the beginning of the text it is the one that was put there. */
+/* Writes a token with a space for each U+2581. `drop` omits them, because the one at the beginning
+ * of a text was added by encoding. */
 static size_t write_token(const char *token, bool drop, char *out)
 {
     static const char meta[] = "\xe2\x96\x81";
@@ -329,9 +332,10 @@ static size_t write_token(const char *token, bool drop, char *out)
     return n;
 }
 
-/* The bytes are collected in `bytes`, which has room for those of all tokens. */
-static void join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *bytes,
-                 char *out)
+/* Writes the text to `out` and returns its length. `bytes` is a buffer with room for one byte per
+ * token. */
+static size_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *bytes,
+                   char *out)
 {
     const br_unigram *u = br__unigram_of(t);
     size_t n_bytes = 0, length = 0;
@@ -352,20 +356,22 @@ static void join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip
     }
     length += write_bytes(bytes, n_bytes, out + length);
     out[length] = 0;
+    return length;
 }
 
-static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
+static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
+                    int64_t *length)
 {
-    size_t room = 1;
+    size_t capacity = 1;
     for (int64_t i = 0; i < n; i++) {
         const char *token = br_tokenizer_token(t, ids[i]);
         if (!token)
             return NULL;
-        room += strlen(token);
+        capacity += strlen(token);
     }
-    char *out = br__malloc(room), *bytes = br__malloc((size_t)n + 1);
+    char *out = br__malloc(capacity), *bytes = br__malloc((size_t)n + 1);
     if (out && bytes) {
-        join(t, n, ids, skip_special, bytes, out);
+        *length = (int64_t)join(t, n, ids, skip_special, bytes, out);
     } else {
         br_free(out);
         out = NULL;

@@ -1,4 +1,4 @@
-/* data/unigram_model.c - making a Unigram tokenizer of its pieces, wherever they were read. */
+/* data/unigram_model.c - builds a Unigram tokenizer from its pieces, for both file formats. */
 #include "data/unigram_internal.h"
 
 #include <float.h>
@@ -19,11 +19,11 @@ bool br__unigram_add(br_tokenizer *t, const char *piece, size_t length, double s
                      br_piece_kind kind)
 {
     br_unigram *u = br__unigram_of(t);
-    if ((u->size & (u->size - 1)) == 0) { /* room is a power of two */
-        size_t size = (size_t)u->size, room = size ? 2 * size : 1;
-        double *scores = br__realloc(u->scores, size * sizeof *scores, room * sizeof *scores);
+    if ((u->size & (u->size - 1)) == 0) { /* the capacity is a power of two */
+        size_t size = (size_t)u->size, capacity = size ? 2 * size : 1;
+        double *scores = br__realloc(u->scores, size * sizeof *scores, capacity * sizeof *scores);
         u->scores = scores ? scores : u->scores;
-        uint8_t *kinds = scores ? br__realloc(u->kinds, size, room) : NULL;
+        uint8_t *kinds = scores ? br__realloc(u->kinds, size, capacity) : NULL;
         u->kinds = kinds ? kinds : u->kinds;
         if (!kinds)
             return false;
@@ -33,19 +33,20 @@ bool br__unigram_add(br_tokenizer *t, const char *piece, size_t length, double s
     return br__tokenizer_add(t, piece, length, u->size++);
 }
 
-/* The fast tokenizer counts all scores, SentencePiece those of normal pieces, as floats. */
+/* Computes the bounds of the scores. The fast tokenizer uses all scores; SentencePiece uses those
+ * of normal pieces, as floats. */
 static void set_bounds(br_unigram *u)
 {
-    double least = u->sentencepiece ? (double)FLT_MAX : (double)INFINITY;
-    u->most = (double)FLT_MIN;
+    double min_score = u->sentencepiece ? (double)FLT_MAX : (double)INFINITY;
+    u->max_score = (double)FLT_MIN;
     for (int64_t id = 0; id < u->size; id++) {
         if (u->sentencepiece && u->kinds[id] != BR_PIECE_NORMAL)
             continue;
-        least = fmin(least, u->scores[id]);
-        u->most = fmax(u->most, u->scores[id]);
+        min_score = fmin(min_score, u->scores[id]);
+        u->max_score = fmax(u->max_score, u->scores[id]);
     }
-    least -= UNKNOWN_PENALTY;
-    u->unknown_score = u->sentencepiece ? (double)(float)least : least;
+    min_score -= UNKNOWN_PENALTY;
+    u->unknown_score = u->sentencepiece ? (double)(float)min_score : min_score;
 }
 
 static void set_bytes(br_tokenizer *t)
@@ -59,7 +60,8 @@ static void set_bytes(br_tokenizer *t)
     }
 }
 
-/* A trie of the pieces for which `kind` is that of each, or, of the fast tokenizer, of all. */
+/* Builds a trie of SentencePiece's user-defined pieces and, unless `user` is set, normal ones; for
+ * the fast tokenizer, of all pieces. */
 static bool build(const br_tokenizer *t, br_piece_trie *trie, bool user)
 {
     const br_unigram *u = br__unigram_of(t);

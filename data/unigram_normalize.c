@@ -1,9 +1,10 @@
-/* data/unigram_normalize.c - normalisation as tokenizer.json tells it, with where each code point
- * comes from, as the fast tokenizer keeps it.
+/* data/unigram_normalize.c - the normalization of tokenizer.json, with the offsets of each code
+ * point as in Hugging Face's fast tokenizer.
  *
- * That is not always what one would expect. The map of SentencePiece is asked about grapheme
- * clusters of up to five bytes, and of what it knows the shortest beginning replaces the whole; and
- * places shift behind code points at the beginning that are dropped. */
+ * Two of its behaviors are unexpected but reproduced here. SentencePiece's map is applied to
+ * grapheme clusters of up to five bytes, where the replacement of the shortest known prefix
+ * replaces the whole cluster. And the offsets shift after code points that are removed at the
+ * beginning. */
 #include "data/grapheme.h"
 #include "data/unigram_internal.h"
 
@@ -11,7 +12,7 @@
 
 bool br__push_char(br_char_list *list, br_char c)
 {
-    br_char *items = br__grow_tokens(list->items, &list->room, list->count, sizeof *items);
+    br_char *items = br__grow_tokens(list->items, &list->capacity, list->count, sizeof *items);
     if (!items)
         return false;
     list->items = items;
@@ -40,14 +41,14 @@ static void swap(br_char_list *a, br_char_list *b)
 
 /* ---- The map --------------------------------------------------------------------------------- */
 
-/* The new text, and for each of its code points how many places of the old one it takes more than
- * one: 1 - that is kept in `bytes.begin` until all are known. */
+/* Appends a code point of the new text. `more` is 1 minus the number of old code points that it
+ * replaces, so an insertion has 1. It is stored in bytes.begin until place() sets the offsets. */
 static bool change(br_char_list *to, uint32_t c, int64_t more)
 {
     return br__push_char(to, (br_char){ .c = c, .bytes.begin = more });
 }
 
-/* Puts `text` in the place of `old` code points. */
+/* Appends `text`, which replaces `old` code points. */
 static bool replace(br_char_list *to, int64_t old, const char *text)
 {
     int64_t n = 0;
@@ -89,7 +90,7 @@ static bool map_cluster(const br_charsmap *m, const br_char *chars, int64_t n, i
     return true;
 }
 
-/* Gives each new code point its place: one that was added has that of the one before. */
+/* Sets the offsets of each new code point. An inserted one has those of the previous one. */
 static void place(const br_char_list *text, br_char_list *to)
 {
     int64_t at = 0;
@@ -118,7 +119,7 @@ static bool apply_map(const br_charsmap *m, const br_char_list *text, br_char_li
 
 /* ---- Other steps ----------------------------------------------------------------------------- */
 
-/* The number of code points of the pattern, if the text goes on with it at `at`; else 0. */
+/* Returns the number of code points of the pattern if the text matches it at `at`, else 0. */
 static int64_t matches(const br_char_list *text, int64_t at, const char *pattern)
 {
     int64_t i = at;
@@ -132,7 +133,8 @@ static int64_t matches(const br_char_list *text, int64_t at, const char *pattern
     return i - at;
 }
 
-/* What comes in the place of others comes from the last of them. */
+/* Replaces all matches of the step's pattern. A replacement has the offsets of the last replaced
+ * code point. */
 static bool replace_all(const br_step *s, const br_char_list *text, br_char_list *to)
 {
     for (int64_t i = 0; i < text->count;) {

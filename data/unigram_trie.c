@@ -1,11 +1,11 @@
-/* data/unigram_trie.c - pieces by their beginnings: a trie over code points, whose nodes lie in one
- * array, in the order of their depth. */
+/* data/unigram_trie.c - a trie of pieces over code points. Its nodes are in one array, in
+ * breadth-first order. */
 #include "data/unigram_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Pieces first .. end-1 of those sorted, which have `bytes` bytes in common. */
+/* The sorted pieces first .. end-1, which have a common prefix of `bytes` bytes. */
 typedef struct range {
     int64_t first, end;
     size_t bytes;
@@ -19,8 +19,8 @@ typedef struct piece {
 typedef struct builder {
     br_piece_trie *trie;
     piece *pieces;
-    range *ranges; /* of each node */
-    int64_t room;
+    range *ranges; /* one for each node */
+    int64_t capacity;
 } builder;
 
 static int by_text(const void *a, const void *b)
@@ -33,11 +33,12 @@ static int by_text(const void *a, const void *b)
 static bool push_node(builder *b, br_piece_node node, range r)
 {
     br_piece_trie *trie = b->trie;
-    br_piece_node *nodes = br__grow_tokens(trie->nodes, &trie->room, trie->count, sizeof *nodes);
+    br_piece_node *nodes =
+        br__grow_tokens(trie->nodes, &trie->capacity, trie->count, sizeof *nodes);
     if (nodes)
         trie->nodes = nodes;
     range *ranges =
-        nodes ? br__grow_tokens(b->ranges, &b->room, trie->count, sizeof *ranges) : NULL;
+        nodes ? br__grow_tokens(b->ranges, &b->capacity, trie->count, sizeof *ranges) : NULL;
     if (!ranges)
         return false;
     b->ranges = ranges;
@@ -46,7 +47,8 @@ static bool push_node(builder *b, br_piece_node node, range r)
     return true;
 }
 
-/* UTF-8 sorts as its code points do, so what goes on with the same one lies together. */
+/* UTF-8 sorts in the order of its code points, so pieces that continue with the same code point are
+ * adjacent. */
 static bool push_children(builder *b, int64_t at)
 {
     range r = b->ranges[at];

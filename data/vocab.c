@@ -7,15 +7,15 @@
 #include <xxhash.h>
 
 typedef struct word {
-    char *text; /* ends with 0 behind its `length` bytes */
+    char *text; /* `length` bytes and a NUL */
     size_t length;
     uint64_t hash;
 } word;
 
 struct br_vocab {
     word *words; /* by id */
-    int64_t size, room;
-    int64_t *table; /* ids, -1 for a free place; a power of two of them, at most half full */
+    int64_t size, capacity;
+    int64_t *table; /* ids, or -1 if free; the size is a power of two, at most half is in use */
     uint64_t mask;
 };
 
@@ -33,27 +33,27 @@ br_vocab *br_vocab_new(void)
 {
     if (br_failed())
         return NULL;
-    br_vocab *vocab = br__calloc(1, sizeof *vocab);
+    br_vocab *vocab = BR_NEW(br_vocab);
     if (vocab && (vocab->table = new_table(FIRST_TABLE))) {
         vocab->mask = FIRST_TABLE - 1;
         return vocab;
     }
-    br_free(vocab);
+    br_vocab_free(vocab);
     return NULL;
 }
 
 void br_vocab_free(br_vocab *vocab)
 {
-    if (!vocab)
+    if (!BR_END("vocab_free", vocab))
         return;
     for (int64_t i = 0; i < vocab->size; i++)
         br_free(vocab->words[i].text);
     br_free(vocab->words);
     br_free(vocab->table);
-    br_free(vocab);
+    BR_FREE(vocab);
 }
 
-/* The place in the table where the word is, or the free one where it belongs. */
+/* Returns the word's place in the table, or the free place where it must be inserted. */
 static uint64_t place_of(const br_vocab *vocab, const char *text, size_t length, uint64_t hash)
 {
     uint64_t place = hash & vocab->mask;
@@ -88,14 +88,14 @@ static bool grow_table(br_vocab *vocab)
 static bool reserve(br_vocab *vocab)
 {
     word *words =
-        br__grow_from(FIRST_TABLE / 2, vocab->words, &vocab->room, vocab->size, sizeof *words);
+        br__grow_from(FIRST_TABLE / 2, vocab->words, &vocab->capacity, vocab->size, sizeof *words);
     if (!words)
         return false;
     vocab->words = words;
     return 2 * (uint64_t)(vocab->size + 1) <= vocab->mask + 1 || grow_table(vocab);
 }
 
-/* Empty words may come with a NULL pointer. */
+/* An empty word's pointer may be NULL. */
 static const char *bytes_of(const char *text)
 {
     return text ? text : "";
@@ -122,7 +122,7 @@ int64_t br_vocab_add(br_vocab *vocab, const char *text, size_t length)
 
 int64_t br_vocab_find(const br_vocab *vocab, const char *text, size_t length)
 {
-    if (!vocab || (!text && length > 0))
+    if (!BR_LIVE("vocab_find", vocab) || (!text && length > 0))
         return -1;
     text = bytes_of(text);
     return vocab->table[place_of(vocab, text, length, XXH3_64bits(text, length))];
@@ -132,11 +132,12 @@ const char *br_vocab_word(const br_vocab *vocab, int64_t id)
 {
     if (vocab && id >= 0 && id < vocab->size)
         return vocab->words[id].text;
-    return br__fail(BR_ERROR_INDEX, "vocab_word", "id %" PRId64 " of a vocabulary of %" PRId64, id,
+    return br__fail(BR_ERROR_INDEX, "vocab_word",
+                    "id %" PRId64 " is out of range for a vocabulary of size %" PRId64, id,
                     br_vocab_size(vocab));
 }
 
 int64_t br_vocab_size(const br_vocab *vocab)
 {
-    return vocab ? vocab->size : 0;
+    return BR_LIVE("vocab_size", vocab) ? vocab->size : 0;
 }

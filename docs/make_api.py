@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the API reference, docs/api/, from the public headers.
+"""Generates the API reference, docs/api/, from the public headers.
 
     docs/make_api.py            writes the pages
-    docs/make_api.py --check    only says which are out of date, and fails if any is
+    docs/make_api.py --check    lists the pages that are out of date, and fails if there are any
 
-In a header the file's comment comes first, "/* ---- Title ---- */" begins a section, and a comment at
-the margin with the declarations up to the next comment or empty line is one entry. A comment's lines
-that are indented by four more are code.
+A header begins with a comment that describes the file. "/* ---- Title ---- */" begins a section. An
+entry is an unindented comment and the declarations up to the next comment or empty line. Lines of a
+comment that are indented by four more spaces are code.
 """
 import pathlib
 import re
@@ -15,15 +15,15 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include" / "brasa"
 PAGES = ROOT / "docs" / "api"
-# The layers, from the ground up: the order of the index.
-ORDER = ["tensor", "autograd", "ops", "nn", "optim", "io", "profile", "data", "models", "viz"]
+# The layers from the lowest to the highest, which is the order of the index.
+ORDER = ["tensor", "autograd", "ops", "nn", "optim", "io", "profile", "data", "models", "viz", "distributed"]
 
-# What frames a header: guards, includes, extern "C", and the definitions of BR_API and BR_PRINTF.
+# The frame of a header: guards, includes, extern "C", and the definitions of BR_API and BR_PRINTF.
 FRAME = re.compile(
     r'^#if.*?\n(?:# .*\n|#else\n)+#endif\n'
     r'|^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n'
     r'|^#(?:ifndef|include|define BRASA_|endif).*\n', re.M)
-# A comment at the margin, or declarations: braces may hold empty lines.
+# An unindented comment, or declarations, which may contain empty lines within braces.
 PIECE = re.compile(r'(?P<comment>^/\*(?:(?!\*/)[\s\S])*\*/\n)'
                    r'|(?P<code>(?:^(?!/\*|\n).*\n(?:^[ }].*\n|^\n(?=    ))*)+)', re.M)
 NAME = re.compile(
@@ -32,7 +32,8 @@ NAME = re.compile(
 
 
 def headers():
-    """The public headers in the order of the layers, brasa.h and those that only include left out."""
+    """Returns the public headers in the order of the layers, without brasa.h and headers that only
+    include others."""
     def rank(path):
         first = path.relative_to(HEADERS).parts[0].removesuffix(".h")
         return ORDER.index(first) if first in ORDER else len(ORDER), path
@@ -41,7 +42,7 @@ def headers():
 
 
 def text_of(comment):
-    """A C comment as Markdown: what would be markup is escaped, but in `code` and indented lines."""
+    """Returns a C comment as Markdown: escapes markup except in `code` and indented lines."""
     body = re.sub(r'^/\* ?|\s*\*/\s*$', '', comment)
     lines = [re.sub(r'^ \* ?', '', line) for line in body.split("\n")]
     return "\n".join(
@@ -51,13 +52,13 @@ def text_of(comment):
 
 
 def code_of(declarations):
-    """Declarations without BR_API, their other lines moved along."""
+    """Returns declarations without BR_API, and realigns their continuation lines."""
     return re.sub(r'^BR_API (.*(?:\n {8,}.*)*)', lambda m: m[1].replace("\n       ", "\n"),
                   declarations, flags=re.M)
 
 
 def names_of(code):
-    """The names that an entry declares, each once."""
+    """Returns the names that an entry declares, without duplicates."""
     bare = re.sub(r'/\*.*?\*/', '', code, flags=re.S)
     bare = re.sub(r'^(typedef struct br_\w+ \{).*?^\}', r'\1\n}', bare, flags=re.S | re.M)
     bare = re.sub(r'^(#define \w+).*?(?<!\\)$', r'\1', bare, flags=re.S | re.M)
@@ -66,7 +67,7 @@ def names_of(code):
 
 
 def page_of(path, index):
-    """The page of one header; adds (name, page) for each name to the index."""
+    """Returns the page of a header. Adds (name, page) for each name to the index."""
     source = path.read_text()
     comment = source[:source.index("*/") + 3]
     header, text = text_of(comment).split(" - ", 1)
@@ -90,9 +91,9 @@ def page_of(path, index):
 
 
 def reference():
-    """Every page by its name."""
+    """Returns a dictionary of all pages by name."""
     pages, index = {}, []
-    contents = ["# API reference", "", "Made from the public headers by `docs/make_api.py`.", ""]
+    contents = ["# API reference", "", "Generated from the public headers by `docs/make_api.py`.", ""]
     for path in headers():
         page, header, text = page_of(path, index)
         pages[page] = text

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the list of the notebooks' cells, docs/notebooks.md, from tests/notebooks/.
+"""Generates the list of the notebooks' cells, docs/notebooks.md, from tests/notebooks/.
 
     docs/make_notebooks.py            writes the page
-    docs/make_notebooks.py --check    only says whether it is out of date, and fails if it is
+    docs/make_notebooks.py --check    fails with a message if the page is out of date
 
-tests/notebooks/cells.h says what a test file looks like. Cells must be there from the first to the
-last, in the notebook's order.
+tests/notebooks/cells.h describes the format of a test file. All cells must be present, in the order of
+the notebook.
 """
 import pathlib
 import re
@@ -17,10 +17,13 @@ PAGE = ROOT / "docs" / "notebooks.md"
 
 HEAD = """# The notebooks, cell by cell
 
-Made from `tests/notebooks/` by `docs/make_notebooks.py`. Cells are numbered in the notebook's order;
-`In` is the notebook's own label. Each test asserts what its cell prints. Where that depends on unseeded
-random weights, it asserts what is true of all of them: shapes, sums, masks. [quirks.md](quirks.md) tells
-what the notebooks' code does that one may not expect.
+For each code cell of the five notebooks, these tables say what the cell defines or shows and which test
+checks it. A test asserts what its cell prints. If that depends on random weights without a seed, the
+test asserts what holds for all weights: shapes, sums, masks. [quirks.md](quirks.md) describes the cells
+whose code does something unexpected.
+
+Cells are numbered in the order of the notebook; `In` is the label that the notebook shows. The page is
+generated from `tests/notebooks/` by `docs/make_notebooks.py`.
 """
 
 NOTEBOOK = re.compile(r'^NOTEBOOK\("([^"]+)", "([^"]+)", (\d+)\);', re.M)
@@ -30,25 +33,25 @@ CELL = re.compile(r'^/\* In \[(.*?)\]: ((?:(?!\*/)[\s\S])*?) \*/\n' + START, re.
 
 
 class Bad(Exception):
-    """A test file that does not look as cells.h says."""
+    """Raised if a test file does not have the format that cells.h describes."""
 
 
 def cells_of(path, source, reasons):
-    """(number, label, what it shows, test or reason) of each cell."""
+    """Returns (number, label, what it shows, test or reason) for each cell."""
     found = []
     for label, shows, test, number, without, reason in CELL.findall(source):
         if reason and reason not in reasons:
-            raise Bad(f"{path.name}: {reason} is no reason of cells.h")
+            raise Bad(f"{path.name}: cells.h does not define the reason {reason}")
         shows = " ".join(re.sub(r'\n \*', '\n', shows).split())
         last = f"[`{test}`](../tests/notebooks/{path.name})" if test else reasons[reason]
         found.append((int(number or without), label, shows, last))
     if len(found) != len(re.findall("^" + START, source, re.M)):
-        raise Bad(f"{path.name}: a cell has no comment that begins with its label, In []")
+        raise Bad(f"{path.name}: a cell has no comment that begins with its label, as in 'In [3]:'")
     return found
 
 
 def section_of(path, reasons):
-    """The file's part of the page, with the notebook's file name to sort by."""
+    """Returns the sort key of a test file, which is the file name of its notebook, and its section."""
     source = path.read_text()
     declared = NOTEBOOK.search(source)
     if not declared:
@@ -56,7 +59,7 @@ def section_of(path, reasons):
     file, title, count = declared[1], declared[2], int(declared[3])
     cells = cells_of(path, source, reasons)
     if [cell[0] for cell in cells] != list(range(1, count + 1)):
-        raise Bad(f"{path.name}: cells must be 1 .. {count} in order, are {[c[0] for c in cells]}")
+        raise Bad(f"{path.name}: cells must be 1 .. {count} in order, got {[c[0] for c in cells]}")
     tested = sum("](" in cell[3] for cell in cells)
     lines = [f"## {title}", "", f"`{file}`: {count} cells, {tested} with a test.", "",
              "| cell | In | shows | test |", "|---|---|---|---|"]
@@ -66,7 +69,7 @@ def section_of(path, reasons):
 
 
 def page():
-    """The whole page."""
+    """Returns the whole page."""
     reasons = dict(REASON.findall((TESTS / "cells.h").read_text()))
     sections = sorted(section_of(path, reasons) for path in TESTS.glob("test_*.c"))
     return "\n".join([HEAD] + [text for _, text in sections])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws what the head view of a page of `brasa attention` shows of one head, as a small SVG for the documents.
+"""Draws one head of a page written by `brasa attention`, like its head view, as a small SVG for the docs.
 
     brasa attention --model DIR "time flies like an arrow" "fruit flies like a banana" -o view.html
     docs/make_view_picture.py view.html LAYER HEAD >docs/attention_head.svg
 
-The page's values must be f32, as those of short texts are.
+The weights in the page must be stored as f32, which is the case for short texts.
 """
 import base64
 import html
@@ -17,14 +17,14 @@ ROW, BETWEEN, MARGIN, BASELINE = 22, 150, 110, 15
 
 
 def read(path, layer, head):
-    """The tokens and the head's rows of weights."""
+    """Returns the tokens and the rows of the head's attention weights."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     page = json.loads(re.search(r'id="page">(.*?)</script>', text, re.S)[1])
     data = page["data"][0]
     of_layer = next(m for m in data["maps"] if m["layer"] == layer)
     if of_layer["weights"]["type"] != "f32":
-        sys.exit(f"{path}: its values are not f32")
+        sys.exit(f"{path}: values must be f32, got {of_layer['weights']['type']}")
     values = base64.b64decode(re.search(rf'id="{of_layer["weights"]["id"]}">([^<]*)<', text)[1])
     n = len(data["tokens"])
     weights = struct.unpack_from(f"<{n * n}f", values, 4 * n * n * head)
@@ -32,7 +32,7 @@ def read(path, layer, head):
 
 
 def draw(tokens, rows, chosen):
-    """Lines as opaque as weights; those of one token are darker."""
+    """Yields the lines of an SVG. The opacity of a line is its weight. Lines of the chosen token are red."""
     height, right = ROW * len(tokens), MARGIN + BETWEEN
     yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right + MARGIN} {height}" '
            f'width="{right + MARGIN}" height="{height}" font-family="sans-serif" font-size="14" fill="#222">')

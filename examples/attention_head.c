@@ -1,6 +1,5 @@
-/* An architecture of one's own: an attention head, softmax(q k^T / sqrt(d)) v, learns to find the
- * one row that bears a mark and to copy it to every row. Its gradient is checked against
- * differences. */
+/* A custom module: an attention head, softmax(q k^T / sqrt(d)) v, learns to find the marked row and
+ * to copy it to every row. Its gradient is checked against finite differences. */
 #include <brasa/brasa.h>
 #include <math.h>
 
@@ -34,7 +33,7 @@ static br_tensor *head_forward(head *self, br_tensor *x, br_tensor *mask)
     return br_leave(self, br_bmm(weights, v));
 }
 
-/* Random rows, each behind a mark of 0 or 1; the target is the marked row. */
+/* Creates random rows, each preceded by a mark of 0 or 1. The target is the row with mark 1. */
 static br_tensor *make_batch(br_tensor **target)
 {
     br_tensor *rows = br_randn(BR_SHAPE(BATCH, ROWS, WIDTH), BR_F32);
@@ -44,7 +43,8 @@ static br_tensor *make_batch(br_tensor **target)
     return br_cat(BR_INPUTS(br_unsqueeze(mark, 2), rows), 2);
 }
 
-/* The head as a function of its input; the parameters, inputs 1 to 6, are in it already. */
+/* The head as a function for br_gradcheck(). The parameters, inputs 1 to 6, are already in the
+ * model. */
 static br_tensor *as_function(br_tensor *const *inputs, int n, void *model)
 {
     return n == 7 ? head_forward(model, inputs[0], NULL) : NULL;
@@ -54,7 +54,7 @@ int main(void)
 {
     br_manual_seed(1);
     head *model = head_new(WIDTH + 1, WIDTH);
-    br_optim *adam = br_adam(br_base(model), &(br_adam_options){ .lr = 0.02 });
+    br_optim *adam = br_adam(br_base(model), BR_OPTIONS(br_adam, .lr = 0.02));
     double last = INFINITY;
     for (int step = 1; step <= STEPS && !br_failed(); step++) {
         br_scope *scope = br_scope_begin();
@@ -68,13 +68,13 @@ int main(void)
         br_scope_end(scope);
     }
     printf("loss after %d steps: %.6f\n", STEPS, last);
-    br_module_to(br_base(model), BR_F64); /* differences want double precision */
+    br_module_to(br_base(model), BR_F64); /* finite differences need double precision */
     br_linear *q = model->q, *k = model->k, *v = model->v;
     br_tensor *x = br_set_requires_grad(br_randn(BR_SHAPE(2, 3, WIDTH + 1), BR_F64), true);
     br_gradcheck(as_function, model,
                  BR_INPUTS(x, q->weight, q->bias, k->weight, k->bias, v->weight, v->bias), NULL);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     br_thread_cleanup();
     return br_report(stderr) || !(last < 0.002);
 }

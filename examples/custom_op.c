@@ -1,7 +1,8 @@
-/* An operation of one's own: Snake, x + sin^2(a x) / a, an activation that can repeat itself. Its
- * forward is a loop over memory; its gradient, by x and by the learnt a, is composed of operations,
- * checked against differences, and can be differentiated again. A network with it goes on with a
- * wave beyond what it was shown. Ziyin, Hartwig and Ueda, 2020. */
+/* A custom operation: Snake, x + sin^2(a x) / a, an activation for periodic functions (Ziyin,
+ * Hartwig and Ueda, 2020). The forward pass is a loop over memory. The gradient with respect to x
+ * and to the learned parameter a is composed of operations, so it can be differentiated again; it
+ * is checked against finite differences. A network with this activation extrapolates a wave beyond
+ * the training data. */
 #include <brasa/brasa.h>
 #include <math.h>
 
@@ -12,9 +13,9 @@ static void snake_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, 0), *a = br_saved(node, 1), *ax = br_mul(a, x);
     br_tensor *sin2 = br_sin(br_mul_scalar(ax, 2)), *sin1 = br_sin(ax);
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         dx[0] = br_mul(dy, br_add_scalar(sin2, 1));
-    if (br_wants(node, 1)) {
+    if (br_needs_input_grad(node, 1)) {
         br_tensor *square = br_div(br_mul(sin1, sin1), a);
         dx[1] = br_mul(dy, br_div(br_sub(br_mul(x, sin2), square), a));
     }
@@ -22,7 +23,7 @@ static void snake_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op snake_op = { .name = "snake", .backward = snake_backward };
 
-/* x of f32 or f64; a has one element, of x's dtype. */
+/* x is f32 or f64; a has one element and x's dtype. */
 static br_tensor *snake(br_tensor *x, br_tensor *a)
 {
     br_scope *scope = br_scope_begin(), *unrecorded = br_no_grad_begin();
@@ -73,7 +74,7 @@ static void learn(net *model)
     br_tensor *x = br_linspace(-3, 3, POINTS, BR_F32), *y;
     x = br_reshape(x, BR_SHAPE(POINTS, 1));
     y = br_add(br_sin(br_mul_scalar(x, 3)), br_mul_scalar(x, 0.5));
-    br_optim *adam = br_adam(br_base(model), &(br_adam_options){ .lr = 0.01 });
+    br_optim *adam = br_adam(br_base(model), BR_OPTIONS(br_adam, .lr = 0.01));
     for (int step = 1; step <= STEPS && !br_failed(); step++) {
         br_scope *scope = br_scope_begin();
         br_tensor *loss = br_mse_loss(net_forward(model, x), y, BR_REDUCTION_MEAN);
@@ -94,7 +95,7 @@ int main(void)
     br_tensor *x = br_set_requires_grad(br_randn(BR_SHAPE(3, 2), BR_F64), true);
     br_tensor *a = br_set_requires_grad(br_full(BR_SHAPE(1), 0.7, BR_F64), true);
     bool good = br_gradcheck(as_function, NULL, BR_INPUTS(x, a), NULL);
-    printf("its gradients and differences %s\n", good ? "agree" : "differ");
+    printf("gradients and finite differences %s\n", good ? "agree" : "differ");
     net *model = br_module_new(net);
     model->in = br_child(model, "in", br_linear_new(1, HIDDEN, true));
     model->out = br_child(model, "out", br_linear_new(HIDDEN, 1, true));
@@ -104,10 +105,10 @@ int main(void)
     for (double at = 3.2; at < 4.3; at += 0.2) {
         br_tensor *point = br_full(BR_SHAPE(1, 1), at, BR_F32);
         double got = br_item(net_forward(model, point));
-        printf("beyond what it saw, at %.1f: %6.3f, the wave is %6.3f\n", at, got, wave(at));
+        printf("beyond the training data, at %.1f: %6.3f, expected %6.3f\n", at, got, wave(at));
         worst = fmax(worst, fabs(got - wave(at)));
     }
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     br_thread_cleanup();
     return br_report(stderr) || !good || !(worst < 0.5);

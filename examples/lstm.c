@@ -1,5 +1,5 @@
-/* An LSTM learns a rhyme by heart, a letter at a time, and then says it: from the first letters on
- * it is fed with what it said itself. */
+/* An LSTM memorizes a rhyme, character by character, and then generates it from its first
+ * characters; each output becomes the next input. */
 #include <brasa/brasa.h>
 #include <math.h>
 #include <string.h>
@@ -24,14 +24,14 @@ static speaker *speaker_new(void)
     return self;
 }
 
-/* Scores of the letter behind each of text [L]; *h and *c, NULL at first, are the state before, and
- * become the state behind. */
+/* Returns scores [L, LETTERS] for the character after each one of text [L]. *h and *c are the state
+ * before the text, NULL at the start; they are set to the state after it. */
 static br_tensor *speaker_forward(speaker *self, br_tensor *text, br_tensor **h, br_tensor **c)
 {
     br_enter(self);
     br_tensor *x = br_embedding_forward(self->letters, text);
     x = br_rnn_forward(self->lstm, x, *h, *c, h, c);
-    br_scope_return(NULL, *h); /* like the result, they outlive this forward */
+    br_scope_return(NULL, *h); /* the states, like the result, outlive this forward */
     br_scope_return(NULL, *c);
     return br_leave(self, br_linear_forward(self->next, x));
 }
@@ -46,7 +46,7 @@ static br_tensor *letters_of(const char *text, size_t n)
 
 static double learn(speaker *model)
 {
-    br_optim *adam = br_adam(br_base(model), &(br_adam_options){ .lr = 0.01 });
+    br_optim *adam = br_adam(br_base(model), BR_OPTIONS(br_adam, .lr = 0.01));
     br_tensor *text = letters_of(rhyme, sizeof rhyme - 2);
     br_tensor *behind = letters_of(rhyme + 1, sizeof rhyme - 2);
     double last = INFINITY;
@@ -66,7 +66,7 @@ static double learn(speaker *model)
     return last;
 }
 
-/* Goes on from the first letters; returns how many of the rhyme's are right. */
+/* Generates the rhyme from its first characters; returns how many characters are right. */
 static int say(speaker *model)
 {
     br_scope *scope = br_no_grad_begin();
@@ -80,7 +80,7 @@ static int say(speaker *model)
         right += said[n] == rhyme[n];
         text = letters_of(said + n, 1);
     }
-    printf("given \"%.*s\", it says:\n%s\n", GIVEN, said, said);
+    printf("generated from \"%.*s\":\n%s\n", GIVEN, said, said);
     br_scope_end(scope);
     return right;
 }
@@ -92,8 +92,8 @@ int main(void)
     speaker *model = speaker_new();
     learn(model);
     int right = say(model);
-    printf("%d of %d letters are right\n", right, (int)sizeof rhyme - 1);
-    br_free_module(model);
+    printf("%d of %d characters are right\n", right, (int)sizeof rhyme - 1);
+    br_module_free(model);
     br_scope_end(scope);
     br_thread_cleanup();
     return br_report(stderr) || right < (int)sizeof rhyme - 1;

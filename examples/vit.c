@@ -1,6 +1,6 @@
-/* A small vision transformer: images are cut into patches by a convolution, the patches and one
- * token for the class attend to each other, and the class is read off that token. It learns which
- * way a line runs through noise. Dosovitskiy et al., 2021. */
+/* A small vision transformer (Dosovitskiy et al., 2021): a convolution embeds the patches of an
+ * image, an encoder attends over the patches and a class token, and a linear layer predicts the
+ * class from that token. It learns the direction of a line in a noisy image. */
 #include <brasa/brasa.h>
 
 enum { SIZE = 16, PATCH = 4, TOKENS = SIZE / PATCH * (SIZE / PATCH), WIDTH = 32 };
@@ -21,17 +21,16 @@ static vit *vit_new(void)
     br_scope *scope = br_scope_begin();
     self->patches = br_child(self, "patches",
                              br_conv2d_new(1, WIDTH, PATCH, PATCH, true,
-                                           &(br_conv_options){ .stride = { PATCH, PATCH } }));
+                                           BR_OPTIONS(br_conv, .stride = BR_PAIR(PATCH, PATCH))));
     self->class_token = br_parameter(self, "class_token", br_zeros(BR_SHAPE(1, 1, WIDTH), BR_F32));
     self->positions = br_parameter(
         self, "positions", br_mul_scalar(br_randn(BR_SHAPE(1, 1 + TOKENS, WIDTH), BR_F32), 0.1));
     self->encoder =
         br_child(self, "encoder",
                  br_transformer_encoder_new(WIDTH, 4, 2, true,
-                                            &(br_transformer_options){ .dim_feedforward = 2 * WIDTH,
-                                                                       .gelu = true,
-                                                                       .batch_first = true,
-                                                                       .norm_first = true }));
+                                            BR_OPTIONS(br_transformer, .dim_feedforward = 2 * WIDTH,
+                                                       .gelu = true, .batch_first = true,
+                                                       .norm_first = true)));
     self->head = br_child(self, "head", br_linear_new(WIDTH, CLASSES, true));
     br_scope_end(scope);
     return self;
@@ -49,7 +48,7 @@ static br_tensor *vit_forward(vit *self, br_tensor *images)
     return br_leave(self, br_linear_forward(self->head, br_select(x, 1, 0)));
 }
 
-/* Noise with a line through a random place in each image. */
+/* Creates noisy images, each with a line through a random place. */
 static br_tensor *make_images(int64_t n, br_tensor **classes)
 {
     br_tensor *images = br_mul_scalar(br_randn(BR_SHAPE(n, 1, SIZE, SIZE), BR_F32), 0.5);
@@ -77,7 +76,7 @@ static void show(br_tensor *images, int64_t i)
     }
 }
 
-/* The part of fresh images whose class is found; shows one of them. */
+/* Returns the accuracy on new images; shows one of them. */
 static double test(vit *model)
 {
     br_scope *scope = br_no_grad_begin();
@@ -87,7 +86,7 @@ static double test(vit *model)
     double right = br_item(br_mean(br_to(br_eq(found, classes), BR_F32)));
     show(images, 0);
     if (!br_failed())
-        printf("it runs %s; found: %s\n", names[br_data_i64(classes)[0]],
+        printf("direction: %s, predicted: %s\n", names[br_data_i64(classes)[0]],
                names[br_data_i64(found)[0]]);
     br_scope_end(scope);
     return right;
@@ -97,7 +96,7 @@ int main(void)
 {
     br_manual_seed(2);
     vit *model = vit_new();
-    br_optim *adam = br_adamw(br_base(model), &(br_adam_options){ .lr = 3e-3 });
+    br_optim *adam = br_adamw(br_base(model), BR_OPTIONS(br_adamw, .lr = 3e-3));
     for (int step = 1; step <= STEPS && !br_failed(); step++) {
         br_scope *scope = br_scope_begin();
         br_tensor *classes, *images = make_images(BATCH, &classes);
@@ -110,9 +109,9 @@ int main(void)
         br_scope_end(scope);
     }
     double right = test(model);
-    printf("%.1f %% of %d fresh images are right\n", 100 * right, IMAGES);
+    printf("accuracy on %d new images: %.1f %%\n", IMAGES, 100 * right);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     br_thread_cleanup();
     return br_report(stderr) || !(right > 0.9);
 }

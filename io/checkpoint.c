@@ -1,20 +1,20 @@
-/* io/checkpoint.c - checkpoints: a model, an optimizer, a scheduler and the generator in one
- * safetensors file that finds out if a bit of it changed.
+/* io/checkpoint.c - checkpoints: a model, an optimizer, a scheduler and the random generator in one
+ * safetensors file with checksums.
  *
- * Tensors are "model/<name>", "optim/<name>" and "scheduler/<name>"; the rest is metadata, whose
- * keys begin with "brasa.":
+ * Tensors are named "model/<name>", "optim/<name>" and "scheduler/<name>". Everything else is
+ * metadata, with keys that begin with "brasa.":
  *
  *     brasa.checkpoint   "1", the version of this layout
- *     brasa.parts        those of "model optim scheduler rng" that were saved
+ *     brasa.parts        the saved parts: a subset of "model optim scheduler rng"
  *     brasa.step         the step, in decimal
  *     brasa.rng          the generator's words, 8 hexadecimal digits each
  *     brasa.xxh3/<name>  the checksum of that tensor, 16 hexadecimal digits
  *     brasa.xxh3         the checksum of all other metadata
  *
- * A checksum is XXH3, 64 bits, of several pieces, the sum of each being the seed of the next: for a
- * tensor the name of its dtype, its sizes, its bytes; for the metadata each key and value with the
- * NUL behind them, by key. What else the file consists of, the format's own checks hold in place.
- */
+ * A checksum is the 64-bit XXH3 of several pieces. The hash of each piece seeds the hash of the
+ * next. The pieces of a tensor are the name of its dtype, its sizes, and its bytes. The pieces of
+ * the metadata are each key and value with its NUL, sorted by key. The format's own checks cover
+ * the rest of the file. */
 #include "io/io_internal.h"
 #include "optim/optim_internal.h"
 
@@ -50,7 +50,7 @@ static uint64_t tensor_sum(const char *dtype, int ndim, const int64_t *sizes, co
     return XXH3_64bits_withSeed(data, bytes, sum);
 }
 
-/* Of n metadata that are sorted by key, the sum itself left out. */
+/* Computes the checksum of n metadata sorted by key, without the checksum's own entry. */
 static uint64_t metadata_sum(size_t n, const br_metadata *metadata)
 {
     uint64_t sum = 0;
@@ -72,7 +72,7 @@ static bool is_sum(const char *text, uint64_t sum)
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-/* What will be saved. */
+/* The contents of the file to save. */
 typedef struct draft {
     br_arena arena; /* names, keys and values */
     br_named_list tensors;
@@ -150,7 +150,7 @@ static bool add_users_metadata(draft *d, const br_checkpoint *c)
                      m->key ? "value" : "key");
         else if (strncmp(m->key, OWN, strlen(OWN)) == 0)
             br__fail(BR_ERROR_ARGUMENT, op,
-                     "metadata \"%s\": keys that begin with \"%s\" are taken",
+                     "metadata \"%s\": keys that begin with \"%s\" are reserved",
                      br__printable(m->key), OWN);
         if (br_failed() || !add_metadata(d, m->key, m->value))
             return false;
@@ -163,7 +163,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const br_metadata *)a)->key, ((const br_metadata *)b)->key);
 }
 
-/* The lists of what is saved: NULL where there is none. */
+/* The state dicts to save. NULL for a part that is not saved. */
 typedef struct saved_parts {
     br_named_list *model, *optim, *scheduler;
 } saved_parts;
@@ -175,7 +175,7 @@ static size_t count_of(const br_named_list *list)
 
 static bool make_draft(draft *d, const br_checkpoint *c, const saved_parts *parts)
 {
-    enum { FACTS = 5 }; /* of ours, beside the tensors' sums */
+    enum { FACTS = 5 }; /* our own metadata, without the tensors' checksums */
     size_t n = count_of(parts->model) + count_of(parts->optim) + count_of(parts->scheduler);
     d->tensors.items = br__calloc(n, sizeof *d->tensors.items);
     d->metadata = br__calloc(n + (size_t)c->n_metadata + FACTS, sizeof *d->metadata);
@@ -198,8 +198,8 @@ bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint)
     if (!check_arguments(path, c))
         return false;
     if (c->n_metadata < 0 || (c->n_metadata > 0 && !c->metadata)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "n_metadata is %" PRId64 ", metadata %s", c->n_metadata,
-                 c->metadata ? "is there" : "is NULL");
+        br__fail(BR_ERROR_ARGUMENT, op, "invalid n_metadata: %" PRId64 " (metadata is %s)",
+                 c->n_metadata, c->metadata ? "not NULL" : "NULL");
         return false;
     }
     saved_parts parts = {
@@ -227,7 +227,7 @@ static bool refuse(const br_safetensors *file, const char *rule)
     return false;
 }
 
-/* Checks the metadata, and that the checksums are those of the file's tensors, all of them. */
+/* Checks the metadata's own checksum, and that no checksum belongs to a missing tensor. */
 static bool verify_metadata(const br_safetensors *file)
 {
     const br_header *h = &file->header;
@@ -239,12 +239,12 @@ static bool verify_metadata(const br_safetensors *file)
     size_t sums = 0;
     for (size_t i = 0; i < h->n_metadata; i++)
         sums += strncmp(h->metadata[i].key, SUM_OF, strlen(SUM_OF)) == 0;
-    return sums <= h->n_entries || refuse(file, "has checksums of tensors that are missing");
+    return sums <= h->n_entries || refuse(file, "contains checksums of tensors that are missing");
 }
 
 typedef struct verification {
     const br_safetensors *file;
-    const char **sums; /* of each tensor, as it should be; NULL if it is */
+    const char **sums; /* each tensor's expected checksum; set to NULL once it matches */
 } verification;
 
 static void verify_tensor(void *context, int64_t i)
@@ -257,7 +257,7 @@ static void verify_tensor(void *context, int64_t i)
         v->sums[i] = NULL;
 }
 
-/* Names the tensors whose sums are still there. */
+/* Reports the tensors whose checksums did not match. */
 static bool report_tensors(const verification *v)
 {
     enum { NAMED = 8 };
@@ -320,7 +320,7 @@ bool br_checkpoint_verify(br_safetensors *file)
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* Everything that loading needs, ready before anything is changed. */
+/* Everything needed to restore a checkpoint, prepared before anything is changed. */
 typedef struct restoration {
     br_named_list *model, *optim, *scheduler, *matched;
     br_loading *loading;
@@ -328,7 +328,7 @@ typedef struct restoration {
     int64_t step;
 } restoration;
 
-/* True if the file was saved with the part. */
+/* Returns true if the file contains the part; otherwise sets an error. */
 static bool has_part(const br_safetensors *file, const char *part)
 {
     const char *parts = br__header_metadata(&file->header, PARTS);
@@ -356,19 +356,19 @@ static bool read_rng(const br_safetensors *file, br_rng_state *state)
 {
     const char *text = br__header_metadata(&file->header, RNG);
     if (!text || strlen(text) != RNG_DIGITS || strspn(text, "0123456789abcdef") != RNG_DIGITS)
-        return refuse(file, "metadata \"" RNG "\" is not a generator's state");
+        return refuse(file, "metadata \"" RNG "\" is not a generator state");
     for (int i = 0; i < BR_RNG_STATE_WORDS; i++) {
         char word[9] = { 0 };
         memcpy(word, text + 8 * i, 8);
         state->words[i] = (uint32_t)strtoul(word, NULL, 16);
     }
-    /* Only setting it tells whether it can be one. */
+    /* Validates the state by setting it, then restores the old one. */
     br_rng_state old;
     br_get_rng_state(&old);
     return br_set_rng_state(state) && br_set_rng_state(&old);
 }
 
-/* The file's tensors under a prefix, without it. */
+/* Returns the file's tensors whose names begin with a prefix, with the prefix removed. */
 static br_named_list *read_part(br_safetensors *file, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -392,7 +392,7 @@ static bool prepare(restoration *r, br_safetensors *file, const br_checkpoint *c
     if (!version)
         return refuse(file, "is not a checkpoint");
     if (strcmp(version, VERSION) != 0)
-        return refuse(file, "is a checkpoint of another version of this library");
+        return refuse(file, "is a checkpoint with an unsupported layout version");
     if (!read_step(file, &r->step) ||
         (c->rng && !(has_part(file, "rng") && read_rng(file, &r->rng))))
         return false;
@@ -406,8 +406,8 @@ static bool prepare(restoration *r, br_safetensors *file, const br_checkpoint *c
     return !c->optim || (has_part(file, "optim") && (r->optim = read_part(file, IN_OPTIM)));
 }
 
-/* The optimizer checks its state itself and changes nothing if it does not fit; after it nothing
- * can fail. */
+/* The optimizer comes first: it checks its own state and changes nothing on failure. The steps
+ * after it cannot fail. */
 static bool restore(const restoration *r, br_checkpoint *c)
 {
     if (c->optim && !br_optim_load_state_dict(c->optim, r->optim))

@@ -1,8 +1,7 @@
-/* io/file.c - opening files that may be anything, and replacing a file whole.
+/* io/file.c - opening untrusted paths, and atomic replacement of files.
  *
- * A replacement is written under a name of its own in the directory of the file that it replaces,
- * synced, and renamed over it, so that whatever happens there is either the old file or the new
- * one. */
+ * A replacement is written to a temporary file in the same directory, synced, and renamed over the
+ * old file. After a crash at any point, either the old file or the new one exists. */
 #include "io/io_internal.h"
 
 #include <errno.h>
@@ -25,7 +24,7 @@ static bool fail_errno(const char *op, const char *path, const char *what)
 
 int br__open_file(const char *op, const char *path, uint64_t *size)
 {
-    /* O_NONBLOCK: a FIFO without a writer must not hold us; it means nothing for regular files. */
+    /* O_NONBLOCK keeps open() from waiting for a FIFO's writer. Regular files ignore it. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         fail_errno(op, path, "cannot be opened");
@@ -55,7 +54,7 @@ bool br__read_file(const char *op, const char *path, int fd, void *out, size_t n
         if (got < 0)
             return fail_errno(op, path, "cannot be read");
         if (got == 0) {
-            br__fail_file(BR_ERROR_IO, op, path, "became shorter while it was read");
+            br__fail_file(BR_ERROR_IO, op, path, "was truncated while it was being read");
             return false;
         }
         done += (size_t)got;
@@ -63,7 +62,7 @@ bool br__read_file(const char *op, const char *path, int fd, void *out, size_t n
     return true;
 }
 
-/* A file that is not too large, opened. */
+/* Opens a file; fails if it is larger than `limit` bytes. */
 static int open_limited(const char *op, const char *path, uint64_t limit, uint64_t *size)
 {
     int fd = br__open_file(op, path, size);
@@ -97,14 +96,14 @@ char *br__read_text(const char *op, const char *path, uint64_t limit, size_t *le
 
 /* ---- Replacing ------------------------------------------------------------------------------- */
 
-/* The length of the directory part of a path, with its slash. */
+/* Returns the length of the directory part of a path, including its slash. */
 static size_t directory_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* Opens a file of a new, short name in the directory of r->path. */
+/* Creates a file with a new, short name in the directory of r->path. */
 static bool open_temporary(br_replacement *r)
 {
     for (int attempt = 0; attempt < 100; attempt++) {
@@ -123,12 +122,13 @@ static bool open_temporary(br_replacement *r)
             break;
     }
     fail_errno(r->op, r->path, "cannot be written");
-    br_free(r->temporary); /* it is not ours */
+    br_free(r->temporary); /* not created by us, so it must not be unlinked */
     r->temporary = NULL;
     return false;
 }
 
-/* Opens the directory for the sync at the end, when nothing but the disk should fail any more. */
+/* Opens the directory that br__replace_commit() syncs. It is opened early so that only disk errors
+ * can fail at the end. */
 static bool open_directory(br_replacement *r)
 {
     size_t n = directory_length(r->path);
@@ -139,19 +139,29 @@ static bool open_directory(br_replacement *r)
     return name != NULL;
 }
 
-/* An earlier file must be one that may be written; the new one gets its permissions. */
-static bool take_mode(br_replacement *r)
+enum { NO_FILE = -1 };
+
+/* Checks that r->path is a writable regular file or does not exist. Stores its permissions, or
+ * NO_FILE. */
+static bool examine(const br_replacement *r, mode_t *mode)
 {
     struct stat st;
+    *mode = (mode_t)NO_FILE;
     if (stat(r->path, &st) != 0)
         return errno == ENOENT || fail_errno(r->op, r->path, "cannot be examined");
     if (!S_ISREG(st.st_mode)) {
-        br__fail_file(BR_ERROR_IO, r->op, r->path, "is not a regular file, and is not replaced");
+        br__fail_file(BR_ERROR_IO, r->op, r->path, "is not a regular file and cannot be replaced");
         return false;
     }
-    if (access(r->path, W_OK) != 0 || fchmod(r->fd, st.st_mode & 0777) != 0)
-        return fail_errno(r->op, r->path, "cannot be written");
-    return true;
+    *mode = st.st_mode & 0777;
+    return access(r->path, W_OK) == 0 || fail_errno(r->op, r->path, "cannot be written");
+}
+
+/* Gives the new file the permissions of the one that it replaces. */
+static bool set_mode(const br_replacement *r, mode_t mode)
+{
+    return mode == (mode_t)NO_FILE || fchmod(r->fd, mode) == 0 ||
+           fail_errno(r->op, r->path, "cannot be written");
 }
 
 static void close_replacement(br_replacement *r)
@@ -170,10 +180,11 @@ bool br__replace_begin(br_replacement *r, const char *op, const char *path)
     *r = (br_replacement){ .op = op, .fd = -1, .directory = -1 };
     if (br_failed())
         return false;
-    /* A symbolic link stays, what it points to is replaced. */
+    /* Replaces the target of a symbolic link, not the link. */
     char resolved[PATH_MAX];
+    mode_t mode;
     r->path = br__strdup(realpath(path, resolved) ? resolved : path);
-    if (r->path && open_directory(r) && open_temporary(r) && take_mode(r))
+    if (r->path && examine(r, &mode) && open_directory(r) && open_temporary(r) && set_mode(r, mode))
         return true;
     br__replace_abandon(r);
     return false;
@@ -195,7 +206,8 @@ bool br__replace_write(br_replacement *r, const void *data, size_t n)
     return true;
 }
 
-/* Some file systems do not sync directories; a directory that may not be read cannot be opened. */
+/* Ignores file systems that cannot sync directories, and directories that could not be opened for
+ * lack of read permission. */
 static bool sync_directory(const br_replacement *r)
 {
     return r->directory < 0 || fsync(r->directory) == 0 || errno == EINVAL || errno == ENOTSUP ||

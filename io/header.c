@@ -1,19 +1,19 @@
-/* io/header.c - the header of a safetensors file: read, and checked against every rule of the
+/* io/header.c - reads the header of a safetensors file and checks it against every rule of the
  * format.
  *
- * A header is one JSON object whose members are an entry for each tensor, and "__metadata__". The
+ * A header is one JSON object. Its members are "__metadata__" and one entry for each tensor. The
  * text may be hostile and 100 MB long, so it is never decoded as a whole: the object is walked
  * here, without recursion, and jansson decodes one key, one metadata value, or one entry at a time.
- * What memory that takes is bounded by MAX_ENTRY, and an entry's nesting by MAX_DEPTH. Everything
- * else is proportional to the text.
+ * MAX_ENTRY bounds the memory for that, and MAX_DEPTH an entry's nesting. All other memory is
+ * proportional to the length of the text.
  *
- * What is accepted and what is refused, also where the reference reader is lax, is told in
- * docs/safetensors.md. */
+ * docs/safetensors.md lists what is accepted and refused, and where this reader is stricter than
+ * the reference reader. */
 #include "io/io_internal.h"
+#include "io/json.h"
 #include "ops/kernels/half.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static const br_file_dtype dtypes[] = {
     { "F4", 4, -1, NULL },
 };
 
-/* NULL if the format has no dtype of that name. */
+/* Returns NULL if the format has no dtype of that name. */
 static const br_file_dtype *dtype_named(const char *name)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
@@ -71,7 +71,7 @@ typedef struct reader {
     const char *path;
     const char *start, *p, *end;
     bool has_metadata;
-    const char *tensor; /* whose entry is refused; NULL: none */
+    const char *tensor; /* the tensor named in errors, or NULL */
 } reader;
 
 BR_PRINTF(2, 3)
@@ -101,12 +101,13 @@ static bool next_is(reader *r, char c)
 static bool expect(reader *r, char c)
 {
     if (!next_is(r, c))
-        return refuse(r, "header: '%c' expected at byte %td", c, r->p - r->start);
+        return refuse(r, "header: expected '%c' at byte %td", c, r->p - r->start);
     r->p++;
     return true;
 }
 
-/* Passes a string that begins at p; NULL if it does not end. What is in it jansson will judge. */
+/* Returns the end of the string that begins at p, or NULL if it does not end. jansson checks the
+ * contents later. */
 static const char *string_end(const char *p, const char *end)
 {
     for (p++; p < end; p++) {
@@ -118,25 +119,21 @@ static const char *string_end(const char *p, const char *end)
     return NULL;
 }
 
-/* Decodes the n bytes at p, which are one JSON value. */
+/* Decodes the JSON value in the n bytes at p. */
 static json_t *decode(const reader *r, const char *p, size_t n, const char *what)
 {
     json_error_t error = { 0 };
-    json_t *value = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (value)
-        return value;
-    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
-        return br__fail_file(BR_ERROR_MEMORY, "safetensors", r->path,
-                             "no memory to read the header");
-    refuse(r, "header: %s at byte %td: %s", what, p - r->start, br__printable(error.text));
-    return NULL;
+    json_t *value = br__json_parse("safetensors", r->path, p, n, &error);
+    if (!value && !br__failed())
+        refuse(r, "header: %s at byte %td: %s", what, p - r->start, br__printable(error.text));
+    return value;
 }
 
 /* Decodes the string at p into the arena. */
 static char *read_string(reader *r, const char *what)
 {
     if (!next_is(r, '"')) {
-        refuse(r, "header: %s expected at byte %td, as a string", what, r->p - r->start);
+        refuse(r, "header: expected %s as a string at byte %td", what, r->p - r->start);
         return NULL;
     }
     const char *end = string_end(r->p, r->end);
@@ -154,7 +151,7 @@ static char *read_string(reader *r, const char *what)
     return text;
 }
 
-/* Calls `member` for each member of the object at p, with p behind the colon. */
+/* Calls `member` for each member of the object at p, with p just after the colon. */
 static bool read_members(reader *r, bool (*member)(reader *r, const char *key))
 {
     if (!expect(r, '{'))
@@ -180,7 +177,7 @@ static bool read_metadata(reader *r, const char *key)
     if (!value)
         return false;
     br_metadata *all =
-        br__grow(h->metadata, &h->metadata_room, (int64_t)h->n_metadata, sizeof *all);
+        br__grow(h->metadata, &h->metadata_capacity, (int64_t)h->n_metadata, sizeof *all);
     if (!all)
         return false;
     h->metadata = all;
@@ -190,7 +187,7 @@ static bool read_metadata(reader *r, const char *key)
 
 /* ---- An entry -------------------------------------------------------------------------------- */
 
-/* The end of the object at p, which must be of bounded size and depth. */
+/* Returns the end of the object at p, or NULL and an error if it exceeds MAX_ENTRY or MAX_DEPTH. */
 static const char *object_end(const reader *r, const char *name)
 {
     int depth = 0;
@@ -218,7 +215,7 @@ static const char *object_end(const reader *r, const char *name)
     return NULL;
 }
 
-/* Checks that `value` is an array of exact integers that are not negative. */
+/* Checks that `value` is an array of non-negative integers. */
 static bool check_integers(const reader *r, const char *field, const json_t *value)
 {
     if (!value)
@@ -244,12 +241,12 @@ static bool read_dtype(const reader *r, br_file_entry *e, const json_t *value)
     if (!json_is_string(value))
         return refuse(r, "\"dtype\" must be a string");
     e->dtype = dtype_named(json_string_value(value));
-    return e->dtype ||
-           refuse(r, "\"%s\" is no dtype of the format", br__printable(json_string_value(value)));
+    return e->dtype || refuse(r, "\"%s\" is not a dtype of the safetensors format",
+                              br__printable(json_string_value(value)));
 }
 
-/* Reads the shape, and the number of elements; strides of an empty tensor must be representable
- * too, so the sizes that are not 0 are multiplied in any case. */
+/* Reads the shape and computes the number of elements. The product of the sizes other than 0 must
+ * not overflow even if the tensor is empty, because its strides must be representable. */
 static bool read_shape(const reader *r, br_file_entry *e, const json_t *value)
 {
     if (!check_integers(r, "shape", value))
@@ -279,12 +276,12 @@ static bool read_offsets(const reader *r, br_file_entry *e, const json_t *value)
     if (!check_integers(r, "data_offsets", value))
         return false;
     if (json_array_size(value) != 2)
-        return refuse(r, "\"data_offsets\" has %zu elements, must have 2", json_array_size(value));
+        return refuse(r, "\"data_offsets\" has %zu elements, expected 2", json_array_size(value));
     e->begin = (uint64_t)json_integer_value(json_array_get(value, 0));
     e->end = (uint64_t)json_integer_value(json_array_get(value, 1));
     if (e->begin > e->end)
-        return refuse(r, "its data begin at byte %" PRIu64 ", behind their end at %" PRIu64,
-                      e->begin, e->end);
+        return refuse(r, "its data begins at byte %" PRIu64 ", after its end at %" PRIu64, e->begin,
+                      e->end);
     uint64_t bits = (uint64_t)e->numel * e->dtype->bits;
     if (bits % 8 != 0)
         return refuse(r, "%" PRId64 " elements of %s do not fill whole bytes", e->numel,
@@ -323,7 +320,8 @@ static bool read_entry(reader *r, const char *name)
     json_decref(object);
     if (!ok)
         return false;
-    br_file_entry *all = br__grow(h->entries, &h->entry_room, (int64_t)h->n_entries, sizeof *all);
+    br_file_entry *all =
+        br__grow(h->entries, &h->entry_capacity, (int64_t)h->n_entries, sizeof *all);
     if (!all)
         return false;
     h->entries = all;
@@ -336,14 +334,15 @@ static bool read_top(reader *r, const char *key)
     if (strcmp(key, "__metadata__") != 0)
         return read_entry(r, key);
     if (r->has_metadata)
-        return refuse(r, "header: \"__metadata__\" stands there twice");
+        return refuse(r, "header: \"__metadata__\" appears twice");
     r->has_metadata = true;
     if (!next_is(r, '{'))
         return refuse(r, "header: \"__metadata__\" must be an object of strings");
     return read_members(r, read_metadata);
 }
 
-/* ---- Checks of the whole --------------------------------------------------------------------- */
+/* ---- Checks of the whole header
+ * --------------------------------------------------------------------- */
 
 static int by_offsets(const void *a, const void *b)
 {
@@ -366,7 +365,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const br_metadata *)a)->key, ((const br_metadata *)b)->key);
 }
 
-/* Sorts entries and metadata for look-up, and finds what is there twice. */
+/* Sorts entries and metadata for look-up, and fails on duplicates. */
 static bool index_names(const reader *r)
 {
     br_header *h = r->header;
@@ -380,18 +379,18 @@ static bool index_names(const reader *r)
     qsort(h->by_name, h->n_entries, sizeof *h->by_name, by_name);
     for (size_t i = 1; i < h->n_entries; i++)
         if (strcmp(h->by_name[i - 1]->name, h->by_name[i]->name) == 0)
-            return refuse(r, "tensor \"%s\" stands in the header twice",
+            return refuse(r, "tensor \"%s\" appears twice in the header",
                           br__printable(h->by_name[i]->name));
     if (h->n_metadata > 0)
         qsort(h->metadata, h->n_metadata, sizeof *h->metadata, by_key);
     for (size_t i = 1; i < h->n_metadata; i++)
         if (strcmp(h->metadata[i - 1].key, h->metadata[i].key) == 0)
-            return refuse(r, "metadata \"%s\" stands in the header twice",
+            return refuse(r, "metadata \"%s\" appears twice in the header",
                           br__printable(h->metadata[i].key));
     return true;
 }
 
-/* The tensors must fill the data exactly: entry by entry, each begins where the one before ends. */
+/* Checks that the tensors fill the data exactly: each must begin where the previous one ends. */
 static bool check_offsets(const reader *r, uint64_t data_bytes)
 {
     uint64_t end = 0;

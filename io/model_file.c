@@ -1,5 +1,6 @@
-/* io/model_file.c - a module's state dict as a safetensors file in which a tied tensor stands once,
- * as the package safetensors has it: save_model() and load_model(). */
+/* io/model_file.c - saves a module's state dict to a safetensors file that contains each tied
+ * tensor once, and loads it, like save_model() and load_model() of the Python package safetensors.
+ */
 #include "io/io_internal.h"
 #include "nn/nn_internal.h"
 
@@ -9,7 +10,8 @@ static const char op[] = "model_file";
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-/* The name that the file keeps of those of a tensor: the first in the order of strcmp(). */
+/* Returns the name under which the file stores a tensor: the first of its names in the order of
+ * strcmp(). */
 static const char *kept_name(const br_named_list *state, const br_tensor *t)
 {
     const char *kept = NULL;
@@ -27,8 +29,8 @@ static bool has_key(int64_t n, const br_metadata *metadata, const char *key)
     return false;
 }
 
-/* Sorts a state dict into tensors to write, in `once`, and metadata that gives the kept name of
- * each name left out, behind the n_all entries that are there; false on error. */
+/* Adds each tensor of a state dict to `once`, under its kept name. For each other name, appends
+ * metadata to `all` that maps it to the kept name. Returns false on error. */
 static bool sort_ties(const br_named_list *state, br_named_list *once, br_metadata *all,
                       int64_t *n_all)
 {
@@ -50,8 +52,8 @@ bool br_model_save(const char *path, br_module *model, int64_t n_metadata,
                    const br_metadata *metadata)
 {
     if (!br_failed() && (n_metadata < 0 || (n_metadata > 0 && !metadata)))
-        br__fail(BR_ERROR_ARGUMENT, op, "n_metadata is %lld, metadata %s", (long long)n_metadata,
-                 metadata ? "given" : "NULL");
+        br__fail(BR_ERROR_ARGUMENT, op, "invalid n_metadata: %lld (metadata is %s)",
+                 (long long)n_metadata, metadata ? "not NULL" : "NULL");
     br_named_list *state = br_failed() ? NULL : br_state_dict(model);
     if (!state)
         return false;
@@ -70,8 +72,8 @@ bool br_model_save(const char *path, br_module *model, int64_t n_metadata,
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* Gives the source what it lacks of the module's names where it has another one of the same
- * tensor. */
+/* Adds to the source each name of the module that it lacks, if the source has another name of the
+ * same tensor. */
 static bool add_ties(br_named_list *source, const br_named_list *own)
 {
     for (int64_t i = 0; i < own->count; i++) {

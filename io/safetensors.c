@@ -1,10 +1,10 @@
-/* io/safetensors.c - open safetensors files and the tensors in them.
+/* io/safetensors.c - opens safetensors files and reads their tensors.
  *
- * The header is read into memory and checked whole (io/header.c); the data are mapped, privately,
- * so that writing to a tensor never reaches the file. A mapped file must not be changed while
- * tensors of it live: what they hold would change, and reading what was cut off ends the process
- * (SIGBUS). Replacing it by renaming, as all writers here do, is safe; for anything else there is
- * the option `copy`. An open file is never changed, so threads may share it. */
+ * The header is read into memory and checked completely (io/header.c). The data is mapped
+ * privately, so writes to a tensor never reach the file. A mapped file must not be changed while
+ * any of its tensors is live: the tensors would change, and reading a truncated part ends the
+ * process with SIGBUS. Replacing the file by rename, as all writers here do, is safe. For all other
+ * cases there is the option `copy`. A br_safetensors is immutable, so threads may share it. */
 #include "io/io_internal.h"
 #include "nn/nn_internal.h"
 
@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+BR_DEFINE_DEFAULTS(br_safetensors)
 
 static const char op[] = "safetensors";
 
@@ -55,21 +57,21 @@ static bool copy_file(br_mapping *m, const char *path, int fd, uint64_t offset)
     return false;
 }
 
-/* Brings the file's data into memory, which begin at `offset`. */
+/* Maps or copies the file's data, which begins at `offset`, into memory. */
 static bool load_data(br_safetensors *file, int fd, uint64_t offset, uint64_t size, bool copy)
 {
     if (offset == size)
         return true;
     if (size > PTRDIFF_MAX) {
         br__fail_file(BR_ERROR_MEMORY, op, file->path,
-                      "%" PRIu64 " bytes are more than can be addressed", size);
+                      "the file has %" PRIu64 " bytes, more than can be addressed", size);
         return false;
     }
     br_mapping *m = br__calloc(1, sizeof *m);
     if (!m)
         return false;
     atomic_init(&m->refs, 1);
-    m->bytes = (size_t)(copy ? size - offset : size); /* a mapping begins at a page */
+    m->bytes = (size_t)(copy ? size - offset : size); /* a mapping must start at a page boundary */
     if (!(copy ? copy_file(m, file->path, fd, offset) : map_file(m, file->path, fd))) {
         br_free(m);
         return false;
@@ -81,17 +83,18 @@ static bool load_data(br_safetensors *file, int fd, uint64_t offset, uint64_t si
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* What a file that begins with these 8 bytes is instead, of what is taken for one. */
+/* Recognizes the file types that are often mistaken for safetensors by their first 8 bytes. Returns
+ * a description for the error message, or "". */
 static const char *other_kind(const unsigned char *bytes)
 {
     static const struct {
         const char *bytes;
         const char *name;
     } kinds[] = {
-        { "PK\x03\x04", " but a zip archive, as torch.save writes them" },
-        { "\x80\x02", " but a pickle, as torch.save once wrote them" },
+        { "PK\x03\x04", " but a zip archive, as written by torch.save" },
+        { "\x80\x02", " but a pickle, as written by old versions of torch.save" },
         { "GGUF", " but a GGUF file" },
-        { "version ", " but a text, perhaps Git LFS's pointer to one" },
+        { "version ", " but text, possibly a Git LFS pointer" },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (memcmp(bytes, kinds[i].bytes, strlen(kinds[i].bytes)) == 0)
@@ -99,18 +102,19 @@ static const char *other_kind(const unsigned char *bytes)
     return "";
 }
 
-/* Checks the header's length against what the file has, before memory is taken for it. */
-static bool check_length(const char *path, uint64_t n, uint64_t room, uint64_t limit)
+/* Checks the header's length against the limit and the file's size, before anything of that length
+ * is allocated. */
+static bool check_length(const char *path, uint64_t n, uint64_t available, uint64_t limit)
 {
     if (n > limit)
         br__fail_file(BR_ERROR_FORMAT, op, path,
                       "the header has %" PRIu64 " bytes, more than the limit of %" PRIu64, n,
                       limit);
-    else if (n > room)
+    else if (n > available)
         br__fail_file(BR_ERROR_FORMAT, op, path,
-                      "the header has %" PRIu64
-                      " bytes, but behind its length the file has %" PRIu64,
-                      n, room);
+                      "the header has %" PRIu64 " bytes, but only %" PRIu64
+                      " bytes follow its length field",
+                      n, available);
     else if (n == 0)
         br__fail_file(BR_ERROR_FORMAT, op, path, "the header is empty");
     return !br_failed();
@@ -123,9 +127,10 @@ static bool read_length(const char *path, int fd, uint64_t size, uint64_t limit,
     if (!br__read_file(op, path, fd, bytes, size < sizeof bytes ? (size_t)size : sizeof bytes, 0))
         return false;
     if (bytes[8] != '{') {
-        br__fail_file(BR_ERROR_FORMAT, op, path, "is no safetensors file%s: %s", other_kind(bytes),
+        br__fail_file(BR_ERROR_FORMAT, op, path, "is not a safetensors file%s: %s",
+                      other_kind(bytes),
                       size < sizeof bytes ? "it is too short for a header"
-                                          : "its header, at byte 8, does not begin with '{'");
+                                          : "its header at byte 8 does not begin with '{'");
         return false;
     }
     *length = 0;
@@ -147,15 +152,16 @@ br_safetensors *br_safetensors_open(const char *path, const br_safetensors_optio
 {
     if (!br__required(op, "path", path))
         return NULL;
-    size_t limit = options && options->max_header_bytes ? options->max_header_bytes : BR_HEADER_MAX;
+    const br_safetensors_options *o = BR_OPTIONS_OF("safetensors", br_safetensors, options);
+    size_t limit = o->max_header_bytes;
     uint64_t size, length;
     int fd = br__open_file(op, path, &size);
     if (fd < 0)
         return NULL;
-    br_safetensors *file = br__calloc(1, sizeof *file);
+    br_safetensors *file = BR_NEW(br_safetensors);
     bool ok = file && (file->path = br__strdup(path)) &&
               read_length(path, fd, size, limit, &length) && read_header(file, fd, size, length) &&
-              load_data(file, fd, 8 + length, size, options && options->copy);
+              load_data(file, fd, 8 + length, size, o->copy);
     close(fd);
     if (ok) {
         file->bytes = size;
@@ -167,22 +173,22 @@ br_safetensors *br_safetensors_open(const char *path, const br_safetensors_optio
 
 void br_safetensors_close(br_safetensors *file)
 {
-    if (!file)
+    if (!BR_END("safetensors_close", file))
         return;
     release_mapping(file->mapping);
     br__header_free(&file->header);
     br_free(file->path);
-    br_free(file);
+    BR_FREE(file);
 }
 
-/* ---- What is in it --------------------------------------------------------------------------- */
+/* ---- Contents -------------------------------------------------------------------------------- */
 
 int64_t br_safetensors_count(const br_safetensors *file)
 {
     return file ? (int64_t)file->header.n_entries : -1;
 }
 
-/* Entry i, or NULL and an error. */
+/* Returns entry i, or NULL and an error. */
 static const br_file_entry *entry_at(const br_safetensors *file, int64_t i)
 {
     if (!file)
@@ -190,7 +196,8 @@ static const br_file_entry *entry_at(const br_safetensors *file, int64_t i)
                            : br__fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
     if (i >= 0 && i < (int64_t)file->header.n_entries)
         return &file->header.entries[i];
-    return br__fail_file(BR_ERROR_INDEX, op, file->path, "no tensor %" PRId64 ", there are %zu", i,
+    return br__fail_file(BR_ERROR_INDEX, op, file->path,
+                         "tensor index %" PRId64 " is out of range: the file has %zu tensors", i,
                          file->header.n_entries);
 }
 
@@ -236,7 +243,9 @@ const char *br_safetensors_metadata_key(const br_safetensors *file, int64_t i)
         return file->header.metadata[i].key;
     if (!file)
         return NULL;
-    return br__fail_file(BR_ERROR_INDEX, op, file->path, "no metadata %" PRId64 ", there are %zu",
+    return br__fail_file(BR_ERROR_INDEX, op, file->path,
+                         "metadata index %" PRId64
+                         " is out of range: the file has %zu metadata entries",
                          i, file->header.n_metadata);
 }
 
@@ -247,7 +256,7 @@ const char *br_safetensors_metadata(const br_safetensors *file, const char *key)
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* A bool is 0 or 1; a file may hold any byte. */
+/* Returns true if all bytes are valid bools (0 or 1). A file may contain any byte. */
 static bool are_bools(const char *data, int64_t n)
 {
     unsigned char bits = 0;
@@ -256,7 +265,7 @@ static bool are_bools(const char *data, int64_t n)
     return bits <= 1;
 }
 
-/* A tensor of another dtype, to be converted piece by piece. */
+/* The conversion of a tensor to F32, piece by piece. */
 typedef struct conversion {
     const br_file_entry *entry;
     const char *data;
@@ -286,12 +295,11 @@ br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
 {
     if (e->dtype->dtype < 0 && !e->dtype->to_f32)
         return br__fail_file(BR_ERROR_DTYPE, op, file->path,
-                             "tensor \"%s\" is %s, a dtype that Brasa lacks",
+                             "tensor \"%s\" has dtype %s, which Brasa does not support",
                              br__printable(e->name), e->dtype->name);
     if (e->ndim > BR_MAX_DIMS)
         return br__fail_file(BR_ERROR_SHAPE, op, file->path,
-                             "tensor \"%s\" has %d dimensions, at most %d can be "
-                             "used",
+                             "tensor \"%s\" has %d dimensions, but at most %d are supported",
                              br__printable(e->name), e->ndim, BR_MAX_DIMS);
     if (e->dtype->to_f32)
         return converted(file, e);
@@ -315,7 +323,7 @@ br_tensor *br_safetensors_get(br_safetensors *file, const char *name)
         return NULL;
     const br_file_entry *e = br__header_find(&file->header, name);
     if (!e)
-        return br__fail_file(BR_ERROR_ARGUMENT, op, file->path, "there is no tensor \"%s\"",
+        return br__fail_file(BR_ERROR_ARGUMENT, op, file->path, "the file has no tensor \"%s\"",
                              br__printable(name));
     return br__entry_tensor(file, e);
 }

@@ -1,8 +1,9 @@
-/* io/safetensors_write.c - writing safetensors files.
+/* io/safetensors_write.c - writes safetensors files.
  *
- * Tensors stand in the order of the reference writer: by dtype, the strictest alignment first, then
- * by name. With a header padded to 8 bytes that aligns each, and makes files of the same tensors
- * equal to the byte. Everything is checked and the header is complete before a file is made. */
+ * Tensors are written in the order of the reference writer: by dtype, the strictest alignment
+ * first, then by name. Because the header is padded to 8 bytes, this order aligns every tensor. It
+ * also makes files of the same tensors byte-identical. All checks are done and the header is
+ * complete before the file is created. */
 #include "io/io_internal.h"
 
 #include <inttypes.h>
@@ -29,7 +30,7 @@ static bool check_tensor(const br_named_tensor *item, int64_t i)
     if (!*item->name)
         br__fail(BR_ERROR_ARGUMENT, op, "the name of tensor %" PRId64 " is empty", i);
     else if (strcmp(item->name, "__metadata__") == 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "no tensor can be named \"__metadata__\"");
+        br__fail(BR_ERROR_ARGUMENT, op, "tensor name \"__metadata__\" is reserved");
     else if (!item->tensor)
         br__fail(BR_ERROR_ARGUMENT, op, "tensor \"%s\" is NULL", br__printable(item->name));
     return !br_failed();
@@ -45,7 +46,8 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const br_metadata *)a)->key, ((const br_metadata *)b)->key);
 }
 
-/* A place in the file: the strictest alignment first, of equal ones integers as the reference. */
+/* Returns a dtype's position in the order of the file: the strictest alignment first, then integers
+ * before floats, like the reference writer. */
 static int rank(br_dtype dtype)
 {
     static const int ranks[] = { [BR_I64] = 0, [BR_F64] = 1, [BR_F32] = 2, [BR_BOOL] = 3 };
@@ -59,7 +61,7 @@ static int by_rank_and_name(const void *a, const void *b)
     return difference ? difference : strcmp(x->name, y->name);
 }
 
-/* A sorted copy of the tensors, checked; the caller frees it. */
+/* Checks the tensors and returns a sorted copy of the list, which the caller frees. */
 static br_named_tensor *sort_tensors(const br_named_list *list)
 {
     size_t n = (size_t)list->count;
@@ -108,18 +110,18 @@ static bool check_metadata(int64_t n, const br_metadata *metadata)
 
 typedef struct buffer {
     char *text;
-    size_t n, room;
+    size_t n, capacity;
 } buffer;
 
 static bool append(buffer *b, const char *text, size_t n)
 {
-    if (b->room - b->n < n) {
-        size_t room = 2 * b->room + n + 256;
-        char *grown = br__realloc(b->text, b->n, room);
+    if (b->capacity - b->n < n) {
+        size_t capacity = 2 * b->capacity + n + 256;
+        char *grown = br__realloc(b->text, b->n, capacity);
         if (!grown)
             return false;
         b->text = grown;
-        b->room = room;
+        b->capacity = capacity;
     }
     memcpy(b->text + b->n, text, n);
     b->n += n;
@@ -188,9 +190,9 @@ static bool append_entries(buffer *b, size_t n, const br_named_tensor *items, bo
     int64_t end = 0;
     for (size_t i = 0; i < n; i++) {
         const br_tensor *t = items[i].tensor;
-        int64_t begin = end; /* a tensor's bytes fit; an expanded one's may not fit a file */
+        int64_t begin = end; /* one tensor's bytes fit an int64_t; the sum of several may not */
         if (__builtin_add_overflow(end, t->numel * (int64_t)br_dtype_size(t->dtype), &end)) {
-            br__fail(BR_ERROR_SHAPE, op, "tensor \"%s\" %s: more bytes than a file can have",
+            br__fail(BR_ERROR_SHAPE, op, "tensor \"%s\" %s exceeds the largest possible file size",
                      br__printable(items[i].name), br__shape(t));
             return false;
         }
@@ -201,7 +203,7 @@ static bool append_entries(buffer *b, size_t n, const br_named_tensor *items, bo
     return true;
 }
 
-/* The header with its length before it, padded. */
+/* Builds the length field and the padded header. */
 static bool make_header(buffer *b, size_t n, const br_named_tensor *items, int64_t n_metadata,
                         const br_metadata *metadata)
 {

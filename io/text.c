@@ -1,4 +1,4 @@
-/* io/text.c - text from files: is it UTF-8, and the arena that keeps it. */
+/* io/text.c - UTF-8 validation, and an arena for text read from files. */
 #include "io/io_internal.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ bool br__is_utf8(const char *text, size_t n)
 
 struct br_arena_chunk {
     struct br_arena_chunk *next;
-    size_t room;
+    size_t capacity;
     char bytes[];
 };
 
@@ -29,15 +29,15 @@ void *br__arena_alloc(br_arena *arena, size_t size)
 {
     enum { CHUNK = 1 << 16 };
     if (size > SIZE_MAX - CHUNK)
-        return br__fail(BR_ERROR_MEMORY, NULL, "%zu bytes of memory are not to be had", size);
+        return br__fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu bytes", size);
     size = (size + 7) / 8 * 8;
-    if (!arena->chunk || arena->chunk->room - arena->used < size) {
-        size_t room = size > CHUNK ? size : CHUNK;
-        struct br_arena_chunk *chunk = br__malloc(sizeof *chunk + room);
+    if (!arena->chunk || arena->chunk->capacity - arena->used < size) {
+        size_t capacity = size > CHUNK ? size : CHUNK;
+        struct br_arena_chunk *chunk = br__malloc(sizeof *chunk + capacity);
         if (!chunk)
             return NULL;
         chunk->next = arena->chunk;
-        chunk->room = room;
+        chunk->capacity = capacity;
         arena->chunk = chunk;
         arena->used = 0;
     }

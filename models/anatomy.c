@@ -1,7 +1,7 @@
 /* models/anatomy.c - Transformer Anatomy: the notebook's functions and classes, in its order.
  *
- * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
- * same seed the initial weights are PyTorch's. */
+ * Constructors generate random numbers in the notebook's order, so the same seed gives PyTorch's
+ * initial weights. */
 #include "models/models_internal.h"
 #include "tensor/tensor_internal.h"
 
@@ -58,14 +58,15 @@ static bool good_config(const br_anatomy_config *config)
                              config->num_attention_heads);
 }
 
-/* The configuration to build from: an empty one once an error is pending, with which constructors
- * run to their end without effect. */
-static br_anatomy_config config_or_least(const br_anatomy_config *config)
+/* Returns the configuration to build from. While an error is pending, returns an empty one, with
+ * which constructors finish without effect. */
+static br_anatomy_config config_or_minimum(const br_anatomy_config *config)
 {
     return good_config(config) ? *config : (br_anatomy_config){ .num_attention_heads = 1 };
 }
 
-/* Of the norms of the encoder; 0 is PyTorch's default. The embeddings' is EPS always. */
+/* The eps of the encoder's norms; 0 selects PyTorch's default. The embeddings' norm always has EPS.
+ */
 static const double EPS = 1e-12;
 static double norm_eps(br_anatomy_config c)
 {
@@ -79,7 +80,7 @@ static br_tensor *mask_scores(br_tensor *scores, br_tensor *mask)
     return mask ? br_masked_fill(scores, br_eq_scalar(mask, 0), -INFINITY) : scores;
 }
 
-/* With dropout of the weights, unless that is NULL. */
+/* Computes attention, with dropout of the weights if `dropout` is not NULL. */
 static br_tensor *attention(br_tensor *query, br_tensor *key, br_tensor *value, br_tensor *mask,
                             br_dropout *dropout)
 {
@@ -174,7 +175,7 @@ static br_anatomy_attention_head *new_head(br_anatomy_config c)
 br_anatomy_multi_head_attention *br_anatomy_multi_head_attention_new(
     const br_anatomy_config *config)
 {
-    br_anatomy_config c = config_or_least(config);
+    br_anatomy_config c = config_or_minimum(config);
     br_anatomy_multi_head_attention *self = br_module_new(br_anatomy_multi_head_attention);
     self->heads = br_child(self, "heads", br_module_list_new());
     for (int64_t i = 0; i < c.num_attention_heads && !br_failed(); i++)
@@ -186,7 +187,7 @@ br_anatomy_multi_head_attention *br_anatomy_multi_head_attention_new(
     return self;
 }
 
-/* The heads' outputs one behind the other along the last dimension. */
+/* Concatenates the heads' outputs along the last dimension. */
 static br_tensor *cat_heads(br_module_list *heads, br_tensor *hidden_state, br_tensor *mask)
 {
     int64_t n = br_module_list_size(heads);
@@ -214,7 +215,7 @@ br_tensor *br_anatomy_multi_head_attention_forward(br_anatomy_multi_head_attenti
 
 br_anatomy_feed_forward *br_anatomy_feed_forward_new(const br_anatomy_config *config)
 {
-    br_anatomy_config c = config_or_least(config);
+    br_anatomy_config c = config_or_minimum(config);
     br_anatomy_feed_forward *self = br_module_new(br_anatomy_feed_forward);
     self->linear_1 =
         br_child(self, "linear_1", br_linear_new(c.hidden_size, c.intermediate_size, true));
@@ -241,7 +242,7 @@ br_tensor *br_anatomy_feed_forward_forward(br_anatomy_feed_forward *self, br_ten
 
 br_anatomy_encoder_layer *br_anatomy_encoder_layer_new(const br_anatomy_config *config)
 {
-    br_anatomy_config c = config_or_least(config);
+    br_anatomy_config c = config_or_minimum(config);
     br_anatomy_encoder_layer *self = br_module_new(br_anatomy_encoder_layer);
     self->layer_norm_1 =
         br_child(self, "layer_norm_1", br_layer_norm_new(c.hidden_size, norm_eps(c)));
@@ -275,7 +276,7 @@ br_tensor *br_anatomy_encoder_layer_forward(br_anatomy_encoder_layer *self, br_t
 
 br_anatomy_embeddings *br_anatomy_embeddings_new(const br_anatomy_config *config)
 {
-    br_anatomy_config c = config_or_least(config);
+    br_anatomy_config c = config_or_minimum(config);
     br_anatomy_embeddings *self = br_module_new(br_anatomy_embeddings);
     self->token_embeddings =
         br_child(self, "token_embeddings", br_embedding_new(c.vocab_size, c.hidden_size, -1));
@@ -304,7 +305,7 @@ br_tensor *br_anatomy_embeddings_forward(br_anatomy_embeddings *self, br_tensor 
 
 br_anatomy_encoder *br_anatomy_encoder_new(const br_anatomy_config *config)
 {
-    br_anatomy_config c = config_or_least(config);
+    br_anatomy_config c = config_or_minimum(config);
     br_anatomy_encoder *self = br_module_new(br_anatomy_encoder);
     self->config = c;
     self->embeddings = br_child(self, "embeddings", br_anatomy_embeddings_new(config));
@@ -336,7 +337,7 @@ br_tensor *br_anatomy_encoder_forward(br_anatomy_encoder *self, br_tensor *x)
 
 br_anatomy_classifier *br_anatomy_classifier_new(const br_anatomy_config *config)
 {
-    br_anatomy_config c = config_or_least(config);
+    br_anatomy_config c = config_or_minimum(config);
     br_anatomy_classifier *self = br_module_new(br_anatomy_classifier);
     self->encoder = br_child(self, "encoder", br_anatomy_encoder_new(config));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));

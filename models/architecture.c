@@ -1,8 +1,8 @@
 /* models/architecture.c - Transformers Architecture: the notebook's functions and classes, in its
- * order; its masks and its data are in architecture_data.c.
+ * order. Its masks and data are in architecture_data.c.
  *
- * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
- * same seed the initial weights are PyTorch's. */
+ * Constructors generate random numbers in the notebook's order, so the same seed gives PyTorch's
+ * initial weights. */
 #include "models/models_internal.h"
 
 #include <brasa/models/architecture.h>
@@ -70,14 +70,14 @@ static bool good_config(const br_architecture_config *config)
                              "num_attention_heads", config->num_attention_heads);
 }
 
-/* The configuration to build from: an empty one once an error is pending, with which constructors
- * run to their end without effect. */
-static br_architecture_config config_or_least(const br_architecture_config *config)
+/* Returns the configuration to build from. While an error is pending, returns an empty one, with
+ * which constructors finish without effect. */
+static br_architecture_config config_or_minimum(const br_architecture_config *config)
 {
     return good_config(config) ? *config : (br_architecture_config){ .num_attention_heads = 1 };
 }
 
-/* Of Embeddings' norm always, of the others with small_eps. */
+/* The eps of Embeddings' norm and, with small_eps, of the other norms. */
 static const double EPS = 1e-12;
 
 static br_layer_norm *new_norm(br_architecture_config c)
@@ -115,7 +115,7 @@ br_tensor *br_architecture_scaled_dot_product_attention(br_tensor *query, br_ten
 br_architecture_multi_head_attention *br_architecture_multi_head_attention_new(
     const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     br_architecture_multi_head_attention *self =
         br_module_new(br_architecture_multi_head_attention);
     self->embed_dim = c.hidden_size;
@@ -155,7 +155,7 @@ br_tensor *br_architecture_multi_head_attention_forward(br_architecture_multi_he
 
 br_architecture_feed_forward *br_architecture_feed_forward_new(const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     br_architecture_feed_forward *self = br_module_new(br_architecture_feed_forward);
     self->linear_1 =
         br_child(self, "linear_1", br_linear_new(c.hidden_size, c.intermediate_size, true));
@@ -183,7 +183,7 @@ br_tensor *br_architecture_feed_forward_forward(br_architecture_feed_forward *se
 br_architecture_encoder_block *br_architecture_encoder_block_new(
     const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     br_architecture_encoder_block *self = br_module_new(br_architecture_encoder_block);
     self->config = c;
     self->layer_norm_1 = br_child(self, "layer_norm_1", new_norm(c));
@@ -223,7 +223,7 @@ br_tensor *br_architecture_encoder_block_forward(br_architecture_encoder_block *
 
 br_architecture_embeddings *br_architecture_embeddings_new(const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     br_architecture_embeddings *self = br_module_new(br_architecture_embeddings);
     self->token_embeddings =
         br_child(self, "token_embeddings", br_embedding_new(c.vocab_size, c.hidden_size, -1));
@@ -254,7 +254,7 @@ br_tensor *br_architecture_embeddings_forward(br_architecture_embeddings *self,
 
 br_architecture_encoder *br_architecture_encoder_new(const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     br_architecture_encoder *self = br_module_new(br_architecture_encoder);
     self->embeddings = br_child(self, "embeddings", br_architecture_embeddings_new(config));
     self->layers = br_child(self, "layers", br_module_list_new());
@@ -282,7 +282,7 @@ br_tensor *br_architecture_encoder_forward(br_architecture_encoder *self, br_ten
 
 br_architecture_classifier *br_architecture_classifier_new(const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     good_size("num_labels", c.num_labels);
     br_architecture_classifier *self = br_module_new(br_architecture_classifier);
     self->config = c;
@@ -310,7 +310,7 @@ br_tensor *br_architecture_classifier_forward(br_architecture_classifier *self, 
 br_architecture_decoder_block *br_architecture_decoder_block_new(
     const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     br_architecture_decoder_block *self = br_module_new(br_architecture_decoder_block);
     self->config = c;
     self->layer_norm_1 = br_child(self, "layer_norm_1", new_norm(c));
@@ -364,7 +364,7 @@ br_tensor *br_architecture_decoder_block_forward(br_architecture_decoder_block *
 
 br_architecture_decoder *br_architecture_decoder_new(const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     br_architecture_decoder *self = br_module_new(br_architecture_decoder);
     self->embeddings = br_child(self, "embeddings", br_architecture_embeddings_new(config));
     self->layers = br_child(self, "layers", br_module_list_new());
@@ -395,7 +395,7 @@ br_tensor *br_architecture_decoder_forward(br_architecture_decoder *self, br_ten
 br_architecture_encoder_decoder *br_architecture_encoder_decoder_new(
     const br_architecture_config *config)
 {
-    br_architecture_config c = config_or_least(config);
+    br_architecture_config c = config_or_minimum(config);
     br_architecture_encoder_decoder *self = br_module_new(br_architecture_encoder_decoder);
     self->config = c;
     self->encoder = br_child(self, "encoder", br_architecture_encoder_new(config));

@@ -1,4 +1,5 @@
-/* models/attention.c - the attention that pretrained models share, held openly or fused. */
+/* models/attention.c - the attention of the pretrained models: with stored probabilities, or fused.
+ */
 #include "models/models_internal.h"
 #include "tensor/tensor_internal.h"
 
@@ -14,9 +15,9 @@ br_tensor *br__split_heads(br_tensor *x, int64_t heads)
     return br_transpose(br_view(x, BR_SHAPE(batch, tokens, heads, d)), 1, 2);
 }
 
-/* The context by way of the probabilities, which go to *weights. */
-static br_tensor *attend_openly(br_tensor *q, br_tensor *k, br_tensor *v, const br__attention *a,
-                                br_tensor **weights)
+/* Computes the context and stores the probabilities in *weights. */
+static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *v,
+                                         const br__attention *a, br_tensor **weights)
 {
     if (br_failed())
         return NULL;
@@ -31,7 +32,7 @@ static br_tensor *attend_openly(br_tensor *q, br_tensor *k, br_tensor *v, const 
     if (visible)
         scores = br_masked_fill(scores, hidden, -FLT_MAX);
     br_tensor *p = br_softmax(scores, -1);
-    if (visible) /* changes rows only in which all is hidden */
+    if (visible) /* changes only rows in which all keys are hidden */
         p = br_masked_fill(p, hidden, 0);
     *weights = br_tap_attention(q, k, p, a->is_cross);
     return br_matmul(br_f_dropout(p, a->dropout_p, a->dropout_p > 0), v);
@@ -41,12 +42,12 @@ br_tensor *br__attend(br_tensor *q, br_tensor *k, br_tensor *v, const br__attent
 {
     br_tensor *context, *weights = NULL;
     if (a->weights || br__thread.recorder)
-        context = attend_openly(q, k, v, a, &weights);
+        context = attend_storing_weights(q, k, v, a, &weights);
     else
         context = br_scaled_dot_product_attention(
             q, k, v, a->bias ? a->bias : a->visible,
-            &(br_attention_options){
-                .dropout_p = a->dropout_p, .is_causal = a->is_causal, .scale = a->scale });
+            BR_OPTIONS(br_attention, .dropout_p = a->dropout_p, .is_causal = a->is_causal,
+                       .scale = a->scale != 0 ? a->scale : BR_NONE_F64));
     if (a->weights)
         *a->weights = weights;
     return br_flatten(br_transpose(context, 1, 2), 2, 3);

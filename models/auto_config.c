@@ -1,10 +1,11 @@
-/* models/auto_config.c - a config.json read and asked for its values.
+/* models/auto_config.c - reads a config.json and looks up its values.
  *
- * The file may be hostile: its size is limited, so that what jansson makes of it is, too; jansson
- * limits how deep it is nested. Types and ranges are checked where a value is asked for. */
+ * The file may be hostile. Its size is limited, which also limits the memory that jansson
+ * allocates; jansson limits the nesting. Types and ranges are checked by the look-up functions. */
 #include "models/auto_config_internal.h"
 
 #include "io/io_internal.h"
+#include "io/json.h"
 #include "models/models_internal.h"
 
 #include <inttypes.h>
@@ -12,13 +13,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A model of 22,000 labels has 2 MB. The densest text, "{},{},...", takes 80 bytes of memory for
- * each of the file's. */
+/* The config.json of a model with 22,000 labels has 2 MB. The densest text, "{},{},...", needs 80
+ * bytes of memory per byte of the file. */
 enum { MAX_BYTES = 4 << 20 };
 
 static const char op[] = "auto_config";
 
-/* Records "FILE: what"; false. */
+/* Sets the error "PATH: ..." and returns false. */
 static bool refuse(const br_auto_config *config, const char *format, ...) BR_PRINTF(2, 3);
 static bool refuse(const br_auto_config *config, const char *format, ...)
 {
@@ -29,7 +30,7 @@ static bool refuse(const br_auto_config *config, const char *format, ...)
     return false;
 }
 
-/* A value as a message tells it, in `text`. */
+/* Returns a description of a value for a message, possibly in `text`. */
 enum { DESCRIPTION = 300 };
 static const char *describe(const json_t *value, char text[DESCRIPTION])
 {
@@ -54,7 +55,7 @@ static const char *describe(const json_t *value, char text[DESCRIPTION])
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* The path itself, or config.json in the folder that it names. */
+/* Sets the path of the file: `path` itself, or config.json in it if it is a folder. */
 static bool find_file(br_auto_config *config, const char *path)
 {
     struct stat st;
@@ -63,12 +64,10 @@ static bool find_file(br_auto_config *config, const char *path)
     return config->path != NULL;
 }
 
-/* Records why the text is no JSON. */
+/* Sets an error that tells why the text is not JSON, and returns false. */
 static bool refuse_text(const br_auto_config *config, const json_error_t *error)
 {
     enum json_error_code code = json_error_code(error);
-    if (!error->text[0] || code == json_error_out_of_memory)
-        return br__fail_file(BR_ERROR_MEMORY, op, config->path, "no memory to read it");
     bool nul = code == json_error_null_character || code == json_error_null_byte_in_key;
     return refuse(config, "line %d, column %d: %s", error->line, error->column,
                   nul ? "\\u0000 in a string" : br__printable(error->text));
@@ -77,16 +76,23 @@ static bool refuse_text(const br_auto_config *config, const json_error_t *error)
 static bool parse(br_auto_config *config, const char *text, size_t length)
 {
     if (strspn(text, " \t\r\n") == length)
-        return refuse(config, "is empty, must hold a JSON object");
+        return refuse(config, "is empty, must contain a JSON object");
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
         return refuse(config, "begins with a byte order mark, must begin with '{'");
     json_error_t error = { 0 };
-    config->file = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    config->file = br__json_parse(op, config->path, text, length, &error);
     if (!config->file)
-        return refuse_text(config, &error);
+        return !br__failed() && refuse_text(config, &error);
     char found[DESCRIPTION];
     return json_is_object(config->file) ||
-           refuse(config, "holds %s, must hold an object", describe(config->file, found));
+           refuse(config, "contains %s, must contain an object", describe(config->file, found));
+}
+
+/* Parses a value of our tables. Returns NULL and an error if allocation fails. */
+static json_t *parse_own(const br_auto_config *config, const char *json)
+{
+    json_error_t error;
+    return br__json_parse(op, config->path, json, strlen(json), &error);
 }
 
 static bool read_file(br_auto_config *config)
@@ -99,28 +105,28 @@ static bool read_file(br_auto_config *config)
     return ok;
 }
 
-/* ---- Finding --------------------------------------------------------------------------------- */
+/* ---- Look-up --------------------------------------------------------------------------------- */
 
-/* The name under which this type of model has the key. */
+/* Returns this model type's own name of a key. */
 static const char *own_name(const br_auto_config *config, const char *key)
 {
-    for (const br_config_spelling *s = config->type->spellings; s->name; s++)
+    for (const br_config_alias *s = config->type->aliases; s->name; s++)
         if (strcmp(s->name, key) == 0)
             return s->key;
     return key;
 }
 
-/* The file's value of a key given by its own name, under whichever name; NULL if there is none. */
+/* Returns the file's value of a key, under its own name or any synonym, or NULL. */
 static json_t *in_file(const br_auto_config *config, const char *own)
 {
     json_t *value = json_object_get(config->file, own);
-    for (const br_config_spelling *s = config->type->spellings; s->name && !value; s++)
+    for (const br_config_alias *s = config->type->aliases; s->name && !value; s++)
         if (strcmp(s->key, own) == 0)
             value = json_object_get(config->file, s->name);
     return value;
 }
 
-/* NULL if there is none; no error. */
+/* Returns the value of a key, or NULL without an error if there is none. */
 static json_t *find(const br_auto_config *config, const char *key)
 {
     const char *own = own_name(config, key);
@@ -140,21 +146,21 @@ static bool find_type(br_auto_config *config)
     return true;
 }
 
-/* A key may be there under two names if both say the same. */
+/* Checks that a key that appears under two names has equal values. */
 static bool check_spellings(const br_auto_config *config)
 {
-    for (const br_config_spelling *s = config->type->spellings; s->name; s++) {
+    for (const br_config_alias *s = config->type->aliases; s->name; s++) {
         json_t *a = json_object_get(config->file, s->name),
                *b = json_object_get(config->file, s->key);
         char first[DESCRIPTION], second[DESCRIPTION];
         if (a && b && !json_equal(a, b))
-            return refuse(config, "%s is %s, but %s, which is the same, is %s", s->name,
-                          describe(a, first), s->key, describe(b, second));
+            return refuse(config, "%s is %s, but its synonym %s is %s", s->name, describe(a, first),
+                          s->key, describe(b, second));
     }
     return true;
 }
 
-/* Takes `value` over; NULL is one for which there was no memory. */
+/* Sets a default and takes ownership of `value`, which is NULL if its allocation failed. */
 static bool set_default(br_auto_config *config, const char *key, json_t *value)
 {
     if (json_object_set_new(config->defaults, key, value) == 0)
@@ -163,7 +169,7 @@ static bool set_default(br_auto_config *config, const char *key, json_t *value)
     return false;
 }
 
-/* num_labels, where id2label is there, is the number of its labels. */
+/* If there is id2label, sets num_labels to the number of its labels. */
 static bool count_labels(br_auto_config *config)
 {
     json_t *labels = in_file(config, "id2label"), *number = in_file(config, "num_labels");
@@ -187,7 +193,7 @@ static bool add_default(br_auto_config *config, const br_config_default *d)
         return true;
     return set_default(config, d->key,
                        shared ? json_incref(find(config, d->json + 1))
-                              : json_loads(d->json, JSON_DECODE_ANY, NULL));
+                              : parse_own(config, d->json));
 }
 
 static bool add_defaults(br_auto_config *config)
@@ -215,7 +221,7 @@ br_auto_config *br_auto_config_load(const char *path)
 {
     if (!br__required(op, "path", path))
         return NULL;
-    br_auto_config *config = br__calloc(1, sizeof *config);
+    br_auto_config *config = BR_NEW(br_auto_config);
     if (config && find_file(config, path) && read_file(config) && settle(config))
         return config;
     br_auto_config_free(config);
@@ -224,12 +230,12 @@ br_auto_config *br_auto_config_load(const char *path)
 
 void br_auto_config_free(br_auto_config *config)
 {
-    if (!config)
+    if (!BR_END("auto_config_free", config))
         return;
     json_decref(config->file);
     json_decref(config->defaults);
     br_free(config->path);
-    br_free(config);
+    BR_FREE(config);
 }
 
 const char *br_auto_config_path(const br_auto_config *config)
@@ -242,15 +248,15 @@ const char *br_auto_config_model_type(const br_auto_config *config)
     return config ? json_string_value(json_object_get(config->file, "model_type")) : NULL;
 }
 
-/* False and an error without a configuration or key. */
-static bool given(const br_auto_config *config, const void *key, const char *name)
+/* Checks that the configuration and the key are not NULL. */
+static bool is_set(const br_auto_config *config, const void *key, const char *name)
 {
     return br__required(op, "config", config) && br__required(op, name, key);
 }
 
 bool br_auto_config_expect(const br_auto_config *config, const char *model_type)
 {
-    if (!given(config, model_type, "model_type"))
+    if (!is_set(config, model_type, "model_type"))
         return false;
     const char *is = br_auto_config_model_type(config);
     if (!is)
@@ -261,7 +267,7 @@ bool br_auto_config_expect(const br_auto_config *config, const char *model_type)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* The kinds of values that a function takes, as bits, and what they are called together. */
+/* The JSON types that a function accepts, as bits, and their name in messages. */
 typedef struct kind {
     unsigned types;
     const char *name;
@@ -269,10 +275,10 @@ typedef struct kind {
 
 static const kind INTEGER = { 1u << JSON_INTEGER, "an integer" },
                   NUMBER = { 1u << JSON_INTEGER | 1u << JSON_REAL, "a number" },
-                  TRUTH = { 1u << JSON_TRUE | 1u << JSON_FALSE, "true or false" },
+                  BOOLEAN = { 1u << JSON_TRUE | 1u << JSON_FALSE, "true or false" },
                   STRING = { 1u << JSON_STRING, "a string" };
 
-/* The key as messages name it: with its own name, if that is another. */
+/* Returns a key for a message, followed by its own name if that differs. */
 enum { NAME = 520 };
 static const char *name_of(const br_auto_config *config, const char *key, char text[NAME])
 {
@@ -288,30 +294,30 @@ static json_t *missing(const br_auto_config *config, const char *key)
 {
     char name[NAME];
     const char *type = br_auto_config_model_type(config);
-    refuse(config, "%s is missing, and has no default for %s%s", name_of(config, key, name),
+    refuse(config, "%s is missing and has no default for %s%s", name_of(config, key, name),
            type ? "model_type " : "a file without model_type", type ? br__printable(type) : "");
     return NULL;
 }
 
-/* The value of `key`, which must be of that kind; NULL and an error. */
-static json_t *get(const br_auto_config *config, const char *key, kind wanted)
+/* Returns the value of `key`, or NULL and an error if it is missing or of another type. */
+static json_t *get(const br_auto_config *config, const char *key, kind expected)
 {
-    if (!given(config, key, "key"))
+    if (!is_set(config, key, "key"))
         return NULL;
     json_t *value = find(config, key);
     char name[NAME], found[DESCRIPTION];
     if (!value)
         return missing(config, key);
-    if (wanted.types >> json_typeof(value) & 1)
+    if (expected.types >> json_typeof(value) & 1)
         return value;
     refuse(config, "%s is %s, must be %s", name_of(config, key, name), describe(value, found),
-           wanted.name);
+           expected.name);
     return NULL;
 }
 
 bool br_auto_config_has(const br_auto_config *config, const char *key)
 {
-    json_t *value = given(config, key, "key") ? find(config, key) : NULL;
+    json_t *value = is_set(config, key, "key") ? find(config, key) : NULL;
     return value && !json_is_null(value);
 }
 
@@ -347,9 +353,9 @@ double br_auto_config_probability(const br_auto_config *config, const char *key)
     return 0;
 }
 
-bool br_auto_config_truth(const br_auto_config *config, const char *key)
+bool br_auto_config_bool(const br_auto_config *config, const char *key)
 {
-    return json_is_true(get(config, key, TRUTH));
+    return json_is_true(get(config, key, BOOLEAN));
 }
 
 const char *br_auto_config_string(const br_auto_config *config, const char *key)
@@ -357,7 +363,7 @@ const char *br_auto_config_string(const br_auto_config *config, const char *key)
     return json_string_value(get(config, key, STRING));
 }
 
-/* Records that the value is none of n choices. */
+/* Sets an error: the value is not one of n choices. */
 static void refuse_choice(const br_auto_config *config, const char *key, const char *value, int n,
                           const char *const *choices)
 {
@@ -373,7 +379,7 @@ static void refuse_choice(const br_auto_config *config, const char *key, const c
 int br_auto_config_choice(const br_auto_config *config, const char *key, int n,
                           const char *const *choices)
 {
-    if (!given(config, n > 0 ? choices : NULL, "choices"))
+    if (!is_set(config, n > 0 ? choices : NULL, "choices"))
         return -1;
     const char *value = br_auto_config_string(config, key);
     if (!value)
@@ -389,7 +395,7 @@ int br_auto_config_choice(const br_auto_config *config, const char *key, int n,
 
 int64_t br_auto_config_list_size(const br_auto_config *config, const char *key)
 {
-    if (!given(config, key, "key"))
+    if (!is_set(config, key, "key"))
         return -1;
     json_t *value = find(config, key);
     if (!value) {
@@ -401,8 +407,8 @@ int64_t br_auto_config_list_size(const br_auto_config *config, const char *key)
     return json_is_array(value) ? (int64_t)json_array_size(value) : 1;
 }
 
-/* Element i, which must be of that kind. */
-static json_t *get_element(const br_auto_config *config, const char *key, int64_t i, kind wanted)
+/* Returns element i, or NULL and an error if it does not exist or is of another type. */
+static json_t *get_element(const br_auto_config *config, const char *key, int64_t i, kind expected)
 {
     int64_t n = br_auto_config_list_size(config, key);
     char name[NAME], found[DESCRIPTION];
@@ -414,12 +420,12 @@ static json_t *get_element(const br_auto_config *config, const char *key, int64_
                              name_of(config, key, name), i, n);
     json_t *list = find(config, key);
     if (!json_is_array(list))
-        return get(config, key, wanted);
+        return get(config, key, expected);
     json_t *element = json_array_get(list, (size_t)i);
-    if (wanted.types >> json_typeof(element) & 1)
+    if (expected.types >> json_typeof(element) & 1)
         return element;
     refuse(config, "%s[%" PRId64 "] is %s, must be %s", name_of(config, key, name), i,
-           describe(element, found), wanted.name);
+           describe(element, found), expected.name);
     return NULL;
 }
 
@@ -463,6 +469,73 @@ bool br__config_multiple(const br_auto_config *config, const char *key, const ch
     if (br_failed())
         return false;
     return size % divisor == 0 ||
-           refuse(config, "%s %" PRId64 " is no multiple of %s %" PRId64,
+           refuse(config, "%s %" PRId64 " is not divisible by %s %" PRId64,
                   name_of(config, key, first), size, name_of(config, by, second), divisor);
+}
+
+/* Checks one limit: the key must be absent, null, or have the supported value. */
+static bool within(const br_auto_config *config, const br_config_limit *limit)
+{
+    json_t *value = in_file(config, limit->key);
+    if (!value || json_is_null(value))
+        return true;
+    json_t *supported = parse_own(config, limit->json);
+    if (!supported)
+        return false;
+    bool same = json_equal(value, supported);
+    json_decref(supported);
+    char found[DESCRIPTION];
+    return same ||
+           refuse(config, "%s is %s, must be %s: no other value is supported for a %s", limit->key,
+                  describe(value, found), limit->json, config->type->model_type);
+}
+
+bool br__config_expect(const br_auto_config *config, const char *model_type)
+{
+    if (!br_auto_config_expect(config, model_type))
+        return false;
+    const br_config_limit *lists[] = { config->type->limits, br__config_limits };
+    for (int i = 0; i < 2; i++)
+        for (const br_config_limit *limit = lists[i]; limit->key; limit++)
+            if (!within(config, limit))
+                return false;
+    return !br_failed();
+}
+
+static bool is_listed(const char *const *keys, const char *key)
+{
+    while (*keys && strcmp(*keys, key) != 0)
+        keys++;
+    return *keys != NULL;
+}
+
+static bool is_known(const br_config_type *type, const char *key)
+{
+    const br_config_default *defaults[] = { type->defaults, br__config_defaults };
+    const br_config_limit *limits[] = { type->limits, br__config_limits };
+    for (int i = 0; i < 2; i++) {
+        for (const br_config_default *d = defaults[i]; d->key; d++)
+            if (strcmp(d->key, key) == 0)
+                return true;
+        for (const br_config_limit *l = limits[i]; l->key; l++)
+            if (strcmp(l->key, key) == 0)
+                return true;
+    }
+    for (const br_config_alias *s = type->aliases; s->name; s++)
+        if (strcmp(s->name, key) == 0)
+            return true;
+    return is_listed(type->harmless, key) || is_listed(br__config_harmless, key);
+}
+
+bool br__config_each_unknown(const br_auto_config *config, bool (*visit)(void *, const char *key),
+                             void *context)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(config->file, key, value)
+    {
+        if (!json_is_null(value) && !is_known(config->type, key) && !visit(context, key))
+            return false;
+    }
+    return true;
 }

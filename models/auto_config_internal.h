@@ -1,39 +1,55 @@
-/* models/auto_config_internal.h - an open config.json, and what is known of each type of model. */
+/* models/auto_config_internal.h - an open config.json, and tables of the keys of each model type.
+ */
 #ifndef BR_AUTO_CONFIG_INTERNAL_H
 #define BR_AUTO_CONFIG_INTERNAL_H
 
 #include <brasa/models/auto_config.h>
 #include <jansson.h>
 
-/* The value of a key that a file lacks, as JSON. "=other" is the value of another key, which stands
- * for null, too. */
+/* The default of a key, as JSON. "=other" means the value of another key, which then also replaces
+ * null. */
 typedef struct br_config_default {
     const char *key, *json;
 } br_config_default;
 
-/* A name under which a key is known besides its own. */
-typedef struct br_config_spelling {
+/* A synonym of a key. */
+typedef struct br_config_alias {
     const char *name, *key;
-} br_config_spelling;
+} br_config_alias;
 
-/* A type of model; the lists end with a row of NULLs. */
+/* A key that changes a model's numbers, and its only supported value, as JSON. */
+typedef struct br_config_limit {
+    const char *key, *json;
+} br_config_limit;
+
+/* A model type. The lists end with a row of NULLs. */
 typedef struct br_config_type {
     const char *model_type;
     const br_config_default *defaults;
-    const br_config_spelling *spellings;
+    const br_config_alias *aliases;
+    const br_config_limit *limits;
+    const char *const *harmless; /* other keys, which do not change numbers */
 } br_config_type;
 
-/* What holds for every type, known or not, unless its own list says otherwise. */
+/* Defaults for every model type, known or not. A type's own list takes precedence. */
 extern const br_config_default br__config_defaults[];
-/* The type of that name; one without defaults and spellings if it is unknown or NULL. */
+/* Limits and harmless keys for every known type, in addition to its own lists. */
+extern const br_config_limit br__config_limits[];
+extern const char *const br__config_harmless[];
+/* Returns the type of that name, or one with empty lists if the name is unknown or NULL. */
 const br_config_type *br__config_type(const char *model_type);
 
 struct br_auto_config {
-    char *path; /* of the file */
+    char *path; /* path of the file */
     uint64_t bytes;
     const br_config_type *type;
     json_t *file;     /* the file's object */
-    json_t *defaults; /* what holds instead of keys that are not in it */
+    json_t *defaults; /* values of keys that are not in the file */
 };
+
+/* Calls `visit` with every key of the file that is not null and not in its type's lists. Such a key
+ * may change a model's numbers. Stops and returns false when `visit` returns false. */
+bool br__config_each_unknown(const br_auto_config *config, bool (*visit)(void *, const char *key),
+                             void *context);
 
 #endif

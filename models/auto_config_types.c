@@ -1,6 +1,6 @@
-/* models/auto_config_types.c - what transformers takes for a key that a config.json lacks, and the
- * names of keys, for each type of model. tests/models/auto_config_defaults.json has the same from
- * transformers itself. */
+/* models/auto_config_types.c - for each model type: transformers' defaults of keys, synonyms of
+ * keys, limits, and harmless keys. tests/models/auto_config_defaults.json has the defaults and
+ * synonyms from transformers itself. */
 #include "models/auto_config_internal.h"
 
 #include <string.h>
@@ -17,6 +17,78 @@ const br_config_default br__config_defaults[] = {
     { "num_labels", "2" },
     { "id2label", "null" },
     { NULL, NULL },
+};
+
+const br_config_limit br__config_limits[] = {
+    { "pruned_heads", "{}" },
+    { "tie_encoder_decoder", "false" },
+    { "quantization_config", "null" },
+    { "per_layer_config", "null" },
+    { NULL, NULL },
+};
+
+const char *const br__config_harmless[] = {
+    /* the origin of a file */
+    "model_type",
+    "transformers_version",
+    "_name_or_path",
+    "name_or_path",
+    "_commit_hash",
+    "_num_labels",
+    "label2id",
+    "finetuning_task",
+    "task_specific_params",
+    "prefix",
+    "tokenizer_class",
+    "sep_token_id",
+    /* how transformers computes, and what it returns */
+    "dtype",
+    "torch_dtype",
+    "return_dict",
+    "torchscript",
+    "use_bfloat16",
+    "tf_legacy_loss",
+    "gradient_checkpointing",
+    "attn_implementation",
+    "_attn_implementation_autoset",
+    "experts_implementation",
+    "cross_attention_hidden_size",
+    "output_past",
+    /* generation, set by the caller's options: transformers 5 ignores these in a config.json */
+    "assistant_confidence_threshold",
+    "assistant_lookbehind",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "diversity_penalty",
+    "do_sample",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "encoder_repetition_penalty",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "no_repeat_ngram_size",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "output_scores",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "return_dict_in_generate",
+    "suppress_tokens",
+    "target_lookbehind",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+    NULL,
 };
 
 /* ---- bert ------------------------------------------------------------------------------------ */
@@ -43,6 +115,25 @@ static const br_config_default bert_defaults[] = {
     { "add_cross_attention", "false" },
     { "tie_word_embeddings", "true" },
     { NULL, NULL },
+};
+
+static const br_config_limit bert_limits[] = {
+    { "is_decoder", "false" },
+    { "add_cross_attention", "false" },
+    { "is_encoder_decoder", "false" },
+    { "position_embedding_type", "\"absolute\"" },
+    { NULL, NULL },
+};
+
+/* The pooler's keys are in multilingual BERT's file, and no code has ever read them. */
+static const char *const bert_harmless[] = {
+    "directionality",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
+    NULL,
 };
 
 /* ---- gpt2 ------------------------------------------------------------------------------------ */
@@ -77,7 +168,18 @@ static const br_config_default gpt2_defaults[] = {
     { NULL, NULL },
 };
 
-static const br_config_spelling gpt2_spellings[] = {
+static const br_config_limit gpt2_limits[] = {
+    { "add_cross_attention", "false" },
+    { "is_encoder_decoder", "false" },
+    { NULL, NULL },
+};
+
+/* The first three are in the oldest files, where n_ctx equals n_positions. */
+static const char *const gpt2_harmless[] = {
+    "n_ctx", "n_special", "predict_special_tokens", "is_decoder", NULL,
+};
+
+static const br_config_alias gpt2_spellings[] = {
     { "hidden_size", "n_embd" },
     { "max_position_embeddings", "n_positions" },
     { "num_attention_heads", "n_head" },
@@ -111,7 +213,18 @@ static const br_config_default t5_defaults[] = {
     { NULL, NULL },
 };
 
-static const br_config_spelling t5_spellings[] = {
+static const br_config_limit t5_limits[] = {
+    { "is_encoder_decoder", "true" },
+    { NULL, NULL },
+};
+
+/* These have no defaults; t5_config.c reads the first four. */
+static const char *const t5_harmless[] = {
+    "scale_decoder_outputs", "dense_act_fn", "is_gated_act", "decoder_start_token_id",
+    "bos_token_id",          "n_positions",  NULL,
+};
+
+static const br_config_alias t5_spellings[] = {
     { "hidden_size", "d_model" },
     { "num_attention_heads", "num_heads" },
     { "num_hidden_layers", "num_layers" },
@@ -124,12 +237,15 @@ static const br_config_spelling t5_spellings[] = {
 const br_config_type *br__config_type(const char *model_type)
 {
     static const br_config_default no_defaults[] = { { NULL, NULL } };
-    static const br_config_spelling no_spellings[] = { { NULL, NULL } };
-    static const br_config_type unknown = { NULL, no_defaults, no_spellings };
+    static const br_config_alias no_spellings[] = { { NULL, NULL } };
+    static const br_config_limit no_limits[] = { { NULL, NULL } };
+    static const char *const none_harmless[] = { NULL };
+    static const br_config_type unknown = { NULL, no_defaults, no_spellings, no_limits,
+                                            none_harmless };
     static const br_config_type types[] = {
-        { "bert", bert_defaults, no_spellings },
-        { "gpt2", gpt2_defaults, gpt2_spellings },
-        { "t5", t5_defaults, t5_spellings },
+        { "bert", bert_defaults, no_spellings, bert_limits, bert_harmless },
+        { "gpt2", gpt2_defaults, gpt2_spellings, gpt2_limits, gpt2_harmless },
+        { "t5", t5_defaults, t5_spellings, t5_limits, t5_harmless },
     };
     for (size_t i = 0; model_type && i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].model_type, model_type) == 0)

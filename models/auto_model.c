@@ -1,13 +1,17 @@
-/* models/auto_model.c - AutoModel: the class a folder wants, made and given the folder's weights.
+/* models/auto_model.c - AutoModel: makes a module of the class that a folder names, and loads the
+ * folder's weights into it.
  *
- * All keys are matched and checked before the first weight takes its place. A weight's tensor keeps
- * its identity and trades its memory for the file's, so that fields and ties stay as they are. */
+ * All keys are matched and checked before the first weight is set. Setting a weight swaps the
+ * tensor's memory with the file's and keeps its identity, so that fields and ties stay valid. */
+#include "models/auto_config_internal.h"
 #include "models/auto_model_internal.h"
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_auto_model)
 
 static const char op[] = "auto_model";
 
@@ -45,7 +49,7 @@ static const br_model_family *find_family(const br_auto_config *config)
     return NULL;
 }
 
-/* The class of that name; NULL and an error that lists those there are. */
+/* Returns the class of that name, or NULL and an error that lists the known classes. */
 static const br_model_class *class_named(const br_auto_config *config,
                                          const br_model_family *family, const char *name,
                                          const char *source)
@@ -67,10 +71,10 @@ static const br_model_class *class_named(const br_auto_config *config,
 }
 
 static const br_model_class *find_class(const br_auto_config *config, const br_model_family *family,
-                                        const char *wanted)
+                                        const char *requested)
 {
-    if (wanted)
-        return class_named(config, family, wanted, "class_name");
+    if (requested)
+        return class_named(config, family, requested, "class_name");
     int64_t n = br_auto_config_list_size(config, "architectures");
     if (n <= 0)
         return n == 0 ? family->classes : NULL;
@@ -78,13 +82,13 @@ static const br_model_class *find_class(const br_auto_config *config, const br_m
     return name ? class_named(config, family, name, "architectures[0]") : NULL;
 }
 
-/* ---- A loading ------------------------------------------------------------------------------- */
+/* ---- The state of a loading ------------------------------------------------------------------ */
 
 /* A weight of the model under one of its names. */
 typedef struct place {
     const char *name;
     br_tensor *own;
-    const br_weight_key *key; /* what it gets; NULL: nothing under this name */
+    const br_weight_key *key; /* the key that it is loaded from, or NULL */
 } place;
 
 typedef struct loading {
@@ -93,9 +97,9 @@ typedef struct loading {
     br_module *module;
     br_weight_files files;
     br_named_list *own;
-    place *places; /* by name */
-    bool all_missing;
-    br_text converted, renamed, missing, unexpected, ignored;
+    place *places; /* sorted by name */
+    bool allow_missing_keys;
+    br_text converted, renamed, missing, unexpected, ignored, untied, unknown;
     br_auto_model_report report;
 } loading;
 
@@ -125,8 +129,8 @@ static bool list_places(loading *l)
 
 static place *find_place(const loading *l, const char *name)
 {
-    place wanted = { .name = name };
-    return bsearch(&wanted, l->places, (size_t)l->own->count, sizeof wanted, by_name);
+    place requested = { .name = name };
+    return bsearch(&requested, l->places, (size_t)l->own->count, sizeof requested, by_name);
 }
 
 static bool begins_with(const char *text, const char *start)
@@ -134,14 +138,15 @@ static bool begins_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* The part of `text` before its end `end`, as a length; -1 if it ends otherwise. */
+/* Returns the length of `text` without its suffix `end`, or -1 if it does not end with it. */
 static int before_end(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && n < INT32_MAX && strcmp(text + n - m, end) == 0 ? (int)(n - m) : -1;
 }
 
-/* The name with the words of TensorFlow's layer norms replaced, for br_free(); NULL on error. */
+/* Returns a copy of the name with TensorFlow's layer norm names (gamma, beta) replaced. The caller
+ * frees it with br_free(). Returns NULL on error. */
 static char *modern_name(const char *name)
 {
     int n = before_end(name, ".gamma");
@@ -151,7 +156,8 @@ static char *modern_name(const char *name)
     return n >= 0 ? br__format("%.*s.bias", n, name) : br__strdup(name);
 }
 
-/* The place for a key, by its name or one that it may stand for. False if memory fails. */
+/* Finds the place for a key by its name or by a name that it can be renamed to. *found is NULL if
+ * there is none. Returns false if allocation fails. */
 static bool place_of(const loading *l, const char *key, place **found)
 {
     const char *prefix = l->family->prefix;
@@ -181,7 +187,7 @@ static bool is_ignored(const br_model_family *family, const char *key)
 
 /* ---- Matching -------------------------------------------------------------------------------- */
 
-/* "F32 [2, 3]" of a key's tensor, for br_free(). */
+/* Describes a key's tensor, for example "F32 [2, 3]". The caller frees the text with br_free(). */
 static char *describe(const br_safetensors *file, int64_t index)
 {
     const int64_t *sizes;
@@ -196,7 +202,7 @@ static char *describe(const br_safetensors *file, int64_t index)
     return NULL;
 }
 
-/* The dtype, if it is one of 16 bits that is converted; or NULL. */
+/* Returns the name of the dtype if it is F16 or BF16, which are converted; else NULL. */
 static const char *half_dtype(const br_safetensors *file, int64_t index)
 {
     const char *dtype = br_safetensors_dtype(file, index);
@@ -214,7 +220,7 @@ static bool fits(const br_safetensors *file, int64_t index, const br_tensor *own
     return same;
 }
 
-/* The tensor of the key must be what the place holds. */
+/* Checks that the dtype and shape of a key's tensor match the place. */
 static bool check_fit(const loading *l, const br_weight_key *key, const place *p)
 {
     const br_safetensors *file = l->files.shards[key->shard].file;
@@ -229,10 +235,10 @@ static bool check_fit(const loading *l, const br_weight_key *key, const place *p
     return false;
 }
 
-static bool take_key(loading *l, const br_weight_key *key, place *p)
+static bool match_key(loading *l, const br_weight_key *key, place *p)
 {
     if (p->key) {
-        br__fail(BR_ERROR_FORMAT, op, "%s: keys \"%s\" and \"%s\" are both the model's %s",
+        br__fail(BR_ERROR_FORMAT, op, "%s: keys \"%s\" and \"%s\" both match the model's %s",
                  br__weight_path(&l->files, key), br__printable(p->key->name),
                  br__printable(key->name), p->name);
         return false;
@@ -258,7 +264,7 @@ static bool match_keys(loading *l)
         place *p = NULL;
         bool ok = place_of(l, key->name, &p);
         if (ok && p)
-            ok = take_key(l, key, p);
+            ok = match_key(l, key, p);
         else if (ok && is_ignored(l->family, key->name))
             ok = add_name(&l->ignored, &l->report.ignored, key->name);
         else if (ok)
@@ -269,14 +275,97 @@ static bool match_keys(loading *l)
     if (l->report.matched > 0)
         return true;
     br__fail_file(BR_ERROR_FORMAT, op, l->files.shards[0].path,
-                  "none of its %" PRId64 " keys is one of %s", l->files.n_keys,
+                  "none of its %" PRId64 " keys belongs to a %s", l->files.n_keys,
                   br_module_class(l->module));
     return false;
 }
 
-/* ---- Giving the weights ---------------------------------------------------------------------- */
+/* ---- Ties ------------------------------------------------------------------------------------ */
 
-/* The key that the weight gets, under whichever of its names. */
+/* Returns the field of a module that contains the parameter, or NULL if its class is never tied. */
+static br_tensor **field_of(br_module *module, const char *name)
+{
+    const char *class = br_module_class(module);
+    if (strcmp(class, "Linear") == 0) {
+        br_linear *linear = (br_linear *)module;
+        return strcmp(name, "weight") == 0 ? &linear->weight : &linear->bias;
+    }
+    return strcmp(class, "Embedding") == 0 ? &((br_embedding *)module)->weight : NULL;
+}
+
+/* Replaces a tied parameter by a new tensor, which it returns. */
+static br_tensor *untie(br_module *module, const char *path, const char *name,
+                        const br_tensor *tied)
+{
+    module = *path ? br_module_find(module, path) : module;
+    br_tensor **field = module ? field_of(module, name) : NULL;
+    if (!field)
+        return br__fail(BR_ERROR_STATE, op, "cannot untie %s.%s", path, name);
+    br_scope *scope = br_scope_begin();
+    br_tensor *own = br_empty(tied->ndim, tied->sizes, tied->dtype);
+    if (own && (own = br_module_replace_parameter(module, name, own)))
+        *field = own;
+    br_scope_end(scope);
+    return own;
+}
+
+static bool untie_place(loading *l, br_named_tensor *item, place *p, const place *source)
+{
+    char *path = br__strdup(p->name), *dot = path ? strrchr(path, '.') : NULL;
+    if (dot)
+        *dot = '\0';
+    br_tensor *own = dot ? untie(l->module, path, dot + 1, p->own) : NULL;
+    br_free(path);
+    if (!own)
+        return false;
+    item->tensor = p->own = own;
+    if (!br_auto_config_bool(l->config, "tie_word_embeddings"))
+        return !br_failed();
+    return add_name(&l->untied, &l->report.untied, p->name) &&
+           br__text_add(&l->untied, " unlike %s", source->name);
+}
+
+/* Ignores a place's key, whose values equal those that the weight gets from another key. */
+static bool drop_copy(loading *l, place *p, const place *source)
+{
+    l->report.matched--;
+    bool ok = add_name(&l->ignored, &l->report.ignored, p->key->name) &&
+              br__text_add(&l->ignored, " equal to %s", source->key->name);
+    p->key = NULL;
+    return ok;
+}
+
+static bool same_values(const loading *l, const br_weight_key *a, const br_weight_key *b)
+{
+    br_scope *scope = br_scope_begin();
+    bool same = br_equal(br_safetensors_get(l->files.shards[a->shard].file, a->name),
+                         br_safetensors_get(l->files.shards[b->shard].file, b->name));
+    br_scope_end(scope);
+    return same;
+}
+
+/* Settles weights with several names, which are tied. If the files have different values under the
+ * first name and a later one, the later name gets a separate weight, as in transformers 5. */
+static bool settle_ties(loading *l)
+{
+    for (int64_t i = 0; i < l->own->count; i++) {
+        br_named_tensor *item = &l->own->items[i];
+        place *p = find_place(l, item->name), *source = NULL;
+        for (int64_t k = 0; p->key && k < i && !(source && source->key); k++)
+            if (l->own->items[k].tensor == item->tensor)
+                source = find_place(l, l->own->items[k].name);
+        if (!source || !source->key)
+            continue;
+        bool same = same_values(l, source->key, p->key);
+        if (br_failed() || !(same ? drop_copy(l, p, source) : untie_place(l, item, p, source)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Setting the weights --------------------------------------------------------------------- */
+
+/* Returns the key for a weight, under any of its names, or NULL. */
 static const br_weight_key *key_for(const loading *l, const br_tensor *own)
 {
     for (int64_t i = 0; i < l->own->count; i++)
@@ -285,7 +374,7 @@ static const br_weight_key *key_for(const loading *l, const br_tensor *own)
     return NULL;
 }
 
-static bool give_key(loading *l, br_tensor *own, const br_weight_key *key)
+static bool assign_key(loading *l, br_tensor *own, const br_weight_key *key)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *t = br_safetensors_get(l->files.shards[key->shard].file, key->name);
@@ -300,10 +389,10 @@ static bool may_be_new(const loading *l, const char *name)
     for (const char *const *head = l->family->heads; *head; head++)
         if (begins_with(name, *head))
             return true;
-    return l->all_missing;
+    return l->allow_missing_keys;
 }
 
-static bool give_new(loading *l, const char *name, br_tensor *own)
+static bool init_missing(loading *l, const char *name, br_tensor *own)
 {
     if (may_be_new(l, name))
         return add_name(&l->missing, &l->report.missing, name) &&
@@ -314,44 +403,54 @@ static bool give_new(loading *l, const char *name, br_tensor *own)
     return false;
 }
 
-/* In the order of the module's own list, so that new values are drawn in a settled order. */
-static bool give_weights(loading *l)
+/* Uses the order of the module's own list, so that new weights are initialized in a fixed order. */
+static bool assign_weights(loading *l)
 {
     br_named_list *list = br_parameters(l->module);
     bool ok = list != NULL;
     for (int64_t i = 0; ok && i < list->count; i++) {
         br_tensor *own = list->items[i].tensor;
         const br_weight_key *key = key_for(l, own);
-        ok = key ? give_key(l, own, key) : give_new(l, list->items[i].name, own);
+        ok = key ? assign_key(l, own, key) : init_missing(l, list->items[i].name, own);
     }
     br_named_list_free(list);
     return ok;
 }
 
+/* ---- Keys of the configuration --------------------------------------------------------------- */
+
+static bool add_unknown(void *of, const char *key)
+{
+    loading *l = of;
+    return add_name(&l->unknown, &l->report.unknown, key);
+}
+
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-static void take_report(loading *l, br_auto_model_report *report)
+static void move_report(loading *l, br_auto_model_report *report)
 {
     l->report.converted_names = br__text_take(&l->converted);
     l->report.renamed_names = br__text_take(&l->renamed);
     l->report.missing_names = br__text_take(&l->missing);
     l->report.unexpected_names = br__text_take(&l->unexpected);
     l->report.ignored_names = br__text_take(&l->ignored);
+    l->report.untied_names = br__text_take(&l->untied);
+    l->report.unknown_names = br__text_take(&l->unknown);
     if (report)
         *report = l->report;
     else
         br_auto_model_report_clear(&l->report);
 }
 
-/* A configuration may ask for any number of layers, which would take all memory before their
- * weights are found to be missing; so where there are many, there must be a tensor for each. */
+/* A hostile configuration may have a number of layers that would exhaust memory before their
+ * weights are found to be missing. Therefore many layers require at least a tensor for each. */
 static bool check_layers(const loading *l)
 {
     enum { MANY = 1024 };
     int64_t layers = br_auto_config_size(l->config, "num_hidden_layers");
-    if (!br_failed() && !l->all_missing && layers > MANY && layers > l->files.n_keys)
+    if (!br_failed() && !l->allow_missing_keys && layers > MANY && layers > l->files.n_keys)
         br__fail(BR_ERROR_FORMAT, op,
-                 "%s: num_hidden_layers is %" PRId64 ", but the files of weights have only %" PRId64
+                 "%s: num_hidden_layers is %" PRId64 ", but the weight files have only %" PRId64
                  " tensors",
                  br__printable(br_auto_config_path(l->config)), layers, l->files.n_keys);
     return !br_failed();
@@ -368,16 +467,17 @@ static br_module *make_module(const br_model_class *class, const br_auto_config 
 static void *load(const char *dir, const br_auto_config *config,
                   const br_auto_model_options *options, br_auto_model_report *report)
 {
-    loading l = { .config = config, .all_missing = options->all_missing };
+    loading l = { .config = config, .allow_missing_keys = options->allow_missing_keys };
     l.family = find_family(config);
     const br_model_class *class =
         l.family ? find_class(config, l.family, options->class_name) : NULL;
     if (!class || !br__weight_files_open(&l.files, dir, options->copy))
         return NULL;
     l.module = check_layers(&l) ? make_module(class, config) : NULL;
-    if (!br_failed() && list_places(&l) && match_keys(&l))
-        give_weights(&l);
-    take_report(&l, report);
+    if (!br_failed() && br__config_each_unknown(config, add_unknown, &l) && list_places(&l) &&
+        match_keys(&l) && settle_ties(&l))
+        assign_weights(&l);
+    move_report(&l, report);
     br__weight_files_close(&l.files);
     br_named_list_free(l.own);
     br_free(l.places);
@@ -392,15 +492,15 @@ static void *load(const char *dir, const br_auto_config *config,
 void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
                          br_auto_model_report *report)
 {
-    static const br_auto_model_options defaults = { 0 };
     if (report)
         *report = (br_auto_model_report){ 0 };
+    options = BR_OPTIONS_OF(op, br_auto_model, options);
     if (!br__required(op, "dir", dir))
         return NULL;
     char *path = br__format("%s/config.json", dir);
     br_auto_config *config = path ? br_auto_config_load(path) : NULL;
     br_free(path);
-    void *module = config ? load(dir, config, options ? options : &defaults, report) : NULL;
+    void *module = config ? load(dir, config, options, report) : NULL;
     br_auto_config_free(config);
     return module;
 }
@@ -414,5 +514,7 @@ void br_auto_model_report_clear(br_auto_model_report *report)
     br_free(report->missing_names);
     br_free(report->unexpected_names);
     br_free(report->ignored_names);
+    br_free(report->untied_names);
+    br_free(report->unknown_names);
     *report = (br_auto_model_report){ 0 };
 }

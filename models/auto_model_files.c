@@ -1,12 +1,12 @@
-/* models/auto_model_files.c - the files of a model's folder that hold its weights: one, or the
- * shards that an index lists.
+/* models/auto_model_files.c - opens the weight files of a model's folder: one file, or the shards
+ * listed by an index.
  *
- * The index may be hostile: a shard is a file of the folder itself, so a name with a slash is none.
- * Every key that it lists must be in the shard that it says, and no key in two. */
+ * The index may be hostile. A shard must be in the folder itself, so its name must not contain a
+ * slash. Every listed key must be in its shard, and no key may be in two shards. */
 #include "io/io_internal.h"
+#include "io/json.h"
 #include "models/auto_model_internal.h"
 
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -21,11 +21,12 @@ const char *br__weight_path(const br_weight_files *files, const br_weight_key *k
 
 /* ---- Shards ---------------------------------------------------------------------------------- */
 
-/* Takes `path` over and opens it. */
+/* Opens a shard and takes ownership of `path`. */
 static bool open_shard(br_weight_files *files, char *path, bool copy)
 {
     struct br_weight_shard *shards =
-        path ? br__grow(files->shards, &files->shard_room, files->n_shards, sizeof *shards) : NULL;
+        path ? br__grow(files->shards, &files->shard_capacity, files->n_shards, sizeof *shards)
+             : NULL;
     if (!shards) {
         br_free(path);
         return false;
@@ -33,7 +34,7 @@ static bool open_shard(br_weight_files *files, char *path, bool copy)
     files->shards = shards;
     struct br_weight_shard *shard = &shards[files->n_shards++];
     *shard = (struct br_weight_shard){ .path = path };
-    shard->file = br_safetensors_open(path, &(br_safetensors_options){ .copy = copy });
+    shard->file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = copy));
     return shard->file != NULL;
 }
 
@@ -63,7 +64,7 @@ static bool list_keys(br_weight_files *files)
         const br_weight_key *a = &files->keys[i - 1], *b = &files->keys[i];
         if (strcmp(a->name, b->name) != 0)
             continue;
-        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is in %s too, must be in one file",
+        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is also in %s, must be in only one file",
                  br__weight_path(files, a), br__printable(a->name), br__weight_path(files, b));
         return false;
     }
@@ -72,7 +73,7 @@ static bool list_keys(br_weight_files *files)
 
 /* ---- The index ------------------------------------------------------------------------------- */
 
-/* Says why a value of the index is no name of a shard; NULL if it is one. */
+/* Returns why a value of the index is not the name of a shard, or NULL if it is one. */
 static const char *bad_name(const json_t *value)
 {
     const char *name = json_string_value(value);
@@ -83,7 +84,7 @@ static const char *bad_name(const json_t *value)
     return NULL;
 }
 
-/* The shard of that name, opened if it is new; NULL and an error. */
+/* Returns the shard of that name, opened if it is new, or NULL and an error. */
 static const struct br_weight_shard *shard_named(br_weight_files *files, const char *dir,
                                                  const char *name, bool copy)
 {
@@ -92,7 +93,7 @@ static const struct br_weight_shard *shard_named(br_weight_files *files, const c
         if (strcmp(files->shards[s].path + before, name) == 0)
             return &files->shards[s];
     if (files->n_shards == MAX_SHARDS)
-        return br__fail(BR_ERROR_FORMAT, op, "%s: its index lists more than %d files",
+        return br__fail(BR_ERROR_FORMAT, op, "%s: the index lists more than %d files",
                         br__printable(dir), MAX_SHARDS);
     bool ok = open_shard(files, br__format("%s/%s", dir, name), copy);
     return ok ? &files->shards[files->n_shards - 1] : NULL;
@@ -109,7 +110,7 @@ static bool open_listed(br_weight_files *files, const char *dir, const char *pat
         if (bad) {
             br__fail_file(BR_ERROR_FORMAT, op, path, "weight_map[\"%s\"] is %s%s%s, %s",
                           br__printable(key), name ? "\"" : "",
-                          name ? br__printable(name) : "of another kind", name ? "\"" : "", bad);
+                          name ? br__printable(name) : "of the wrong type", name ? "\"" : "", bad);
             return false;
         }
         const struct br_weight_shard *shard = shard_named(files, dir, name, copy);
@@ -117,7 +118,7 @@ static bool open_listed(br_weight_files *files, const char *dir, const char *pat
             return false;
         if (!br_safetensors_has(shard->file, key)) {
             br__fail_file(BR_ERROR_FORMAT, op, shard->path,
-                          "key \"%s\" is missing, %s says that it is there", br__printable(key),
+                          "key \"%s\" is missing, but %s lists it in this file", br__printable(key),
                           br__printable(path));
             return false;
         }
@@ -131,15 +132,13 @@ static json_t *read_index(const char *path)
     char *text = br__read_text(op, path, MAX_INDEX_BYTES, &length);
     if (!text)
         return NULL;
-    json_error_t error = { 0 };
-    json_t *index = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    json_error_t error;
+    json_t *index = br__json_parse(op, path, text, length, &error);
     br_free(text);
-    if (index)
-        return index;
-    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
-        return br__fail_file(BR_ERROR_MEMORY, op, path, "no memory to read it");
-    return br__fail_file(BR_ERROR_FORMAT, op, path, "line %d, column %d: %s", error.line,
-                         error.column, br__printable(error.text));
+    if (!index && !br__failed())
+        br__fail_file(BR_ERROR_FORMAT, op, path, "line %d, column %d: %s", error.line, error.column,
+                      br__printable(error.text));
+    return index;
 }
 
 static bool open_index(br_weight_files *files, const char *dir, const char *path, bool copy)
@@ -152,15 +151,16 @@ static bool open_index(br_weight_files *files, const char *dir, const char *path
     if (ok)
         ok = open_listed(files, dir, path, map, copy);
     else
-        br__fail_file(BR_ERROR_FORMAT, op, path,
-                      "weight_map is missing or empty, must be an object of keys and file names");
+        br__fail_file(
+            BR_ERROR_FORMAT, op, path,
+            "weight_map is missing or empty, must be an object that maps keys to file names");
     json_decref(index);
     return ok;
 }
 
 /* ---- The folder ------------------------------------------------------------------------------ */
 
-/* True if the folder has something of that name. */
+/* Returns true if the folder has an entry of that name. */
 static bool has(const char *dir, const char *name)
 {
     char *path = br__format("%s/%s", dir, name);
@@ -181,7 +181,7 @@ static bool refuse_folder(const char *dir)
     if (!br_failed())
         br__fail(BR_ERROR_IO, op,
                  "%s: there is no model.safetensors and no model.safetensors.index.json%s%s",
-                 br__printable(dir), other ? ", only a file that is not read here: " : "",
+                 br__printable(dir), other ? ", only a file of an unsupported format: " : "",
                  other ? other : "");
     return false;
 }

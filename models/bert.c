@@ -1,7 +1,7 @@
 /* models/bert.c - BERT from scratch: the notebook's functions and classes, in its order.
  *
- * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
- * same seed the initial weights are PyTorch's. */
+ * Constructors generate random numbers in the notebook's order, so the same seed gives PyTorch's
+ * initial weights. */
 #include "models/models_internal.h"
 
 #include <brasa/models/bert.h>
@@ -43,12 +43,12 @@ static const struct {
 };
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-const char *br_bert_size_name(int i)
+const char *br_bert_config_field_name(int i)
 {
     return i >= 0 && i < N_SIZES ? sizes[i].name : NULL;
 }
 
-int64_t *br_bert_size(br_bert_config *config, const char *name)
+int64_t *br_bert_config_field(br_bert_config *config, const char *name)
 {
     for (int i = 0; config && name && i < N_SIZES; i++)
         if (strcmp(name, sizes[i].name) == 0)
@@ -66,9 +66,9 @@ static bool good_config(const br_bert_config *config)
     return good;
 }
 
-/* The configuration to build from: one of the smallest sizes once an error is pending, with which
- * constructors run to their end without effect. */
-static br_bert_config config_or_least(const br_bert_config *config)
+/* Returns the configuration to build from. While an error is pending, returns one with the smallest
+ * sizes, with which constructors finish without effect. */
+static br_bert_config config_or_minimum(const br_bert_config *config)
 {
     return good_config(config) ? *config
                                : (br_bert_config){ .n_heads = 1, .d_k = 1, .d_v = 1, .d_model = 1 };
@@ -112,7 +112,7 @@ br_tensor *br_bert_attention(br_tensor *q, br_tensor *k, br_tensor *v, br_tensor
 
 br_bert_embedding *br_bert_embedding_new(const br_bert_config *config)
 {
-    br_bert_config c = config_or_least(config);
+    br_bert_config c = config_or_minimum(config);
     br_bert_embedding *self = br_module_new(br_bert_embedding);
     self->tok_embed = br_child(self, "tok_embed", br_embedding_new(c.vocab_size, c.d_model, -1));
     self->pos_embed = br_child(self, "pos_embed", br_embedding_new(c.maxlen, c.d_model, -1));
@@ -137,7 +137,7 @@ br_tensor *br_bert_embedding_forward(br_bert_embedding *self, br_tensor *x, br_t
 
 br_bert_mha *br_bert_mha_new(const br_bert_config *config)
 {
-    br_bert_config c = config_or_least(config);
+    br_bert_config c = config_or_minimum(config);
     br_bert_mha *self = br_module_new(br_bert_mha);
     self->n_heads = c.n_heads;
     self->d_k = c.d_k;
@@ -159,7 +159,7 @@ static br_tensor *split_heads(br_tensor *x, int64_t n_heads, int64_t d)
     return br_transpose(br_view(x, BR_SHAPE(br_size(x, 0), -1, n_heads, d)), 1, 2);
 }
 
-/* norm(linear(context) + residual) */
+/* Returns norm(linear(context) + residual). */
 static br_tensor *add_and_norm(br_linear *linear, br_layer_norm *norm, br_tensor *context,
                                br_tensor *residual)
 {
@@ -167,19 +167,19 @@ static br_tensor *add_and_norm(br_linear *linear, br_layer_norm *norm, br_tensor
     return br_layer_norm_forward(norm, br_add(output, residual));
 }
 
-/* The same with layers that live for this call only. They are PyTorch's f32 even in a model that
- * was converted, so they are converted with it. */
+/* Does the same with layers that live only for this call. They are created as F32 even if the model
+ * was converted to another dtype, and then converted as well. */
 static br_tensor *fresh_add_and_norm(br_bert_mha *self, br_tensor *context, br_tensor *residual)
 {
     br_linear *linear = br_linear_new(self->n_heads * self->d_v, self->d_model, true);
     br_layer_norm *norm = br_layer_norm_new(self->d_model, 0);
-    if (self->on_fresh && !br_failed())
-        self->on_fresh(self->on_fresh_context, linear, norm);
+    if (self->on_new_layers && !br_failed())
+        self->on_new_layers(self->on_new_layers_context, linear, norm);
     br_module_to(br_base(linear), br_dtype_of(context));
     br_module_to(br_base(norm), br_dtype_of(context));
     br_tensor *output = add_and_norm(linear, norm, context, residual);
-    br_free_module(norm);
-    br_free_module(linear);
+    br_module_free(norm);
+    br_module_free(linear);
     return output;
 }
 
@@ -208,7 +208,7 @@ br_tensor *br_bert_mha_forward(br_bert_mha *self, br_tensor *Q, br_tensor *K, br
 
 br_bert_ffn *br_bert_ffn_new(const br_bert_config *config)
 {
-    br_bert_config c = config_or_least(config);
+    br_bert_config c = config_or_minimum(config);
     br_bert_ffn *self = br_module_new(br_bert_ffn);
     self->fc1 = br_child(self, "fc1", br_linear_new(c.d_model, c.d_ff, true));
     self->fc2 = br_child(self, "fc2", br_linear_new(c.d_ff, c.d_model, true));
@@ -227,7 +227,7 @@ br_tensor *br_bert_ffn_forward(br_bert_ffn *self, br_tensor *x)
 
 br_bert_layer *br_bert_layer_new(const br_bert_config *config)
 {
-    br_bert_config c = config_or_least(config);
+    br_bert_config c = config_or_minimum(config);
     br_bert_layer *self = br_module_new(br_bert_layer);
     self->enc_self_attn = br_child(self, "enc_self_attn", br_bert_mha_new(config));
     self->pos_ffn = br_child(self, "pos_ffn", br_bert_ffn_new(config));
@@ -268,8 +268,8 @@ br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
 
 /* ---- BERT ------------------------------------------------------------------------------------ */
 
-/* decoder.weight becomes the token embedding itself. The weight that nn.Linear drew first is given
- * up, but its numbers are drawn, as in PyTorch. */
+/* Ties decoder.weight to the token embedding. The decoder's own initial weight is discarded, but
+ * its random numbers are consumed, as in PyTorch. */
 static void tie_decoder(br_bert *self)
 {
     if (!br_failed())
@@ -279,7 +279,7 @@ static void tie_decoder(br_bert *self)
 
 br_bert *br_bert_new(const br_bert_config *config)
 {
-    br_bert_config c = config_or_least(config);
+    br_bert_config c = config_or_minimum(config);
     br_bert *self = br_module_new(br_bert);
     self->config = c;
     self->embedding = br_child(self, "embedding", br_bert_embedding_new(config));

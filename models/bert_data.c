@@ -1,7 +1,7 @@
 /* models/bert_data.c - the notebook's text and batches.
  *
- * Random choices are made by the same calls of random, in the same order, as in the notebook: the
- * same seed gives its batch. */
+ * Random choices use the same calls of Python's random in the same order as the notebook, so the
+ * same seed gives the same batch. */
 #include "tensor/tensor_internal.h"
 
 #include <brasa/models/bert.h>
@@ -16,10 +16,10 @@ static const char *const special_words[N_SPECIAL] = { "[PAD]", "[CLS]", "[SEP]",
 
 /* ---- Cleaning -------------------------------------------------------------------------------- */
 
-/* re.sub("[.,!?\\-]", "", text.lower()); NULL on error. */
+/* Returns re.sub("[.,!?\\-]", "", text.lower()), or NULL on error. */
 static char *clean(const char *text, size_t length)
 {
-    /* Lower case takes at most 3 bytes where the capital took 2. */
+    /* A capital of 2 bytes has a lower case of at most 3 bytes. */
     char *out = length < SIZE_MAX / 2 ? br__malloc(length / 2 * 3 + 2) : NULL;
     size_t n = 0;
     for (size_t i = 0; out && i < length;) {
@@ -40,7 +40,7 @@ static char *clean(const char *text, size_t length)
     return out;
 }
 
-/* What str.split() splits at. */
+/* Returns true for the white space at which Python's str.split() splits. */
 static bool is_space(utf8proc_int32_t c)
 {
     const utf8proc_property_t *p = utf8proc_get_property(c);
@@ -53,7 +53,7 @@ typedef struct word {
     size_t length;
 } word;
 
-/* The next word of *cursor, which moves behind it; false at the end. */
+/* Reads the next word at *cursor and advances *cursor past it. Returns false at the end. */
 static bool next_word(const char **cursor, word *w)
 {
     const char *p = *cursor;
@@ -85,7 +85,7 @@ static int64_t count_words(const char *sentence)
 
 /* ---- Corpus ---------------------------------------------------------------------------------- */
 
-/* Cuts the text at line ends; a line without a word is no sentence. */
+/* Splits the text into lines. Lines without a word are not sentences. */
 static bool split_sentences(br_bert_corpus *corpus, char *text)
 {
     size_t lines = 1;
@@ -128,7 +128,7 @@ static bool add_special_words(br_bert_corpus *corpus)
     return !br_failed();
 }
 
-/* The text's words, in the order of their bytes. */
+/* Adds the text's words to the vocabulary, sorted by their bytes. */
 static bool add_sorted_words(br_bert_corpus *corpus)
 {
     int64_t total = 0;
@@ -155,8 +155,9 @@ static bool add_given_words(br_bert_corpus *corpus, int64_t n_words, const char 
             br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "word %" PRId64 " is NULL", i);
         else if (br_vocab_find(corpus->vocab, words[i], strlen(words[i])) >= 0)
             br__fail(BR_ERROR_ARGUMENT, "bert_corpus",
-                     "word %" PRId64 ", '%s', is there before: words must differ, also from the "
-                     "special ones",
+                     "word %" PRId64
+                     ", '%s', is a duplicate: words must differ from each other and "
+                     "from the special words",
                      i, words[i]);
         else
             br_vocab_add(corpus->vocab, words[i], strlen(words[i]));
@@ -176,14 +177,15 @@ static bool make_tokens(br_bert_corpus *corpus)
             *tokens = br_vocab_find(corpus->vocab, w.text, w.length);
             if (*tokens < 0)
                 return br__fail(BR_ERROR_ARGUMENT, "bert_corpus",
-                                "sentence %" PRId64 " has '%.*s', which is none of the words", i,
-                                (int)w.length, w.text);
+                                "sentence %" PRId64
+                                " contains '%.*s', which is not one of the words",
+                                i, (int)w.length, w.text);
         }
     }
     return true;
 }
 
-/* The corpus with its sentences and the special words. */
+/* Returns a corpus with its sentences and the special words, or NULL on error. */
 static br_bert_corpus *read_text(const char *text, size_t length)
 {
     if (!br__required("bert_corpus", "text", text))
@@ -212,7 +214,7 @@ br_bert_corpus *br_bert_corpus_new_with_words(const char *text, size_t length, i
 {
     br_bert_corpus *corpus = read_text(text, length);
     if (corpus && !words && n_words > 0)
-        br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "words is NULL, but %" PRId64 " are announced",
+        br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "words is NULL, but n_words is %" PRId64,
                  n_words);
     if (!br_failed() && corpus && add_given_words(corpus, n_words, words) && make_tokens(corpus))
         return corpus;
@@ -237,12 +239,12 @@ void br_bert_corpus_free(br_bert_corpus *corpus)
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* One row of each tensor of a batch, zero but for what is written. */
+/* One row of each tensor of a batch, initialized to zero. */
 typedef struct row {
     int64_t *input_ids, *segment_ids, *masked_tokens, *masked_pos;
 } row;
 
-/* [CLS] a [SEP] b [SEP], with segment 1 from b on; returns the length. */
+/* Writes [CLS] a [SEP] b [SEP], with segment 1 from b on, and returns the length. */
 static int64_t write_pair(const br_bert_corpus *corpus, int64_t a, int64_t b, const row *out)
 {
     int64_t n = 0, n_a = corpus->lengths[a], n_b = corpus->lengths[b];
@@ -258,13 +260,13 @@ static int64_t write_pair(const br_bert_corpus *corpus, int64_t a, int64_t b, co
     return n;
 }
 
-/* Of the words of 15 % of the positions, 8 in 10 become [MASK] and 1 in 10 any word. `candidates`
- * has room for `length` positions. */
+/* Selects 15 % of the positions. Of their words, 80 % are replaced by [MASK] and 10 % by a random
+ * word. `candidates` has room for `length` positions. */
 static void mask_words(const br_bert_corpus *corpus, int64_t max_pred, int64_t length,
                        br_python_random *random, int64_t *candidates, const row *out)
 {
     int64_t *input_ids = out->input_ids, n = 0;
-    int64_t n_pred = (int64_t)nearbyint((double)length * 0.15); /* half to even, as round() */
+    int64_t n_pred = (int64_t)nearbyint((double)length * 0.15); /* half to even, like round() */
     if (n_pred < 1)
         n_pred = 1;
     if (n_pred > max_pred)
@@ -298,23 +300,23 @@ static bool good_request(const br_bert_corpus *corpus, const br_bert_config *con
         br__fail(BR_ERROR_ARGUMENT, op, "corpus, config and random are required");
     else if (batch_size < 2 || batch_size % 2 != 0)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "batch_size is %" PRId64 ", must be even and at least 2: half of the pairs follow "
-                 "each other, half do not",
+                 "batch_size is %" PRId64 ", must be even and at least 2: half of the pairs are "
+                 "consecutive sentences, half are not",
                  batch_size);
     else if (corpus->n_sentences < 2)
         br__fail(BR_ERROR_ARGUMENT, op, "the text has %" PRId64 " sentences, must have at least 2",
                  corpus->n_sentences);
     else if (br_vocab_size(corpus->vocab) > config->vocab_size)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "the text has %" PRId64 " words, vocab_size is %" PRId64 " only",
+                 "the text has %" PRId64 " words, but vocab_size is only %" PRId64,
                  br_vocab_size(corpus->vocab), config->vocab_size);
     else if (config->max_pred < 1)
         br__fail(BR_ERROR_ARGUMENT, op, "max_pred is %" PRId64 ", must be at least 1",
                  config->max_pred);
     else if (2 * corpus->lengths[longest] + 3 > config->maxlen)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "sentence %" PRId64 " beside itself makes %" PRId64 " tokens, maxlen is %" PRId64
-                 " only",
+                 "a pair of sentence %" PRId64 " with itself has %" PRId64
+                 " tokens, but maxlen is only %" PRId64,
                  longest, 2 * corpus->lengths[longest] + 3, config->maxlen);
     return !br_failed();
 }
@@ -347,11 +349,11 @@ static void clear_row(const row *r, const br_bert_config *config)
     memset(r->masked_pos, 0, (size_t)config->max_pred * sizeof(int64_t));
 }
 
-/* Draws pairs until both halves are full. A pair whose half is full is dropped, but its masks were
- * drawn: so it is in the notebook. */
-static void draw_pairs(const br_bert_corpus *corpus, const br_bert_config *config,
-                       int64_t batch_size, br_python_random *random, int64_t *candidates,
-                       const br_bert_batch *batch)
+/* Generates random pairs until both halves are full. A pair whose half is already full is dropped
+ * after its masks were generated, as in the notebook. */
+static void sample_pairs(const br_bert_corpus *corpus, const br_bert_config *config,
+                         int64_t batch_size, br_python_random *random, int64_t *candidates,
+                         const br_bert_batch *batch)
 {
     int64_t half = batch_size / 2, positive = 0, negative = 0;
     while (positive != half || negative != half) {
@@ -379,7 +381,7 @@ bool br_bert_make_batch(const br_bert_corpus *corpus, const br_bert_config *conf
     int64_t *candidates = br__calloc((size_t)config->maxlen, sizeof *candidates);
     bool ok = candidates && make_tensors(batch, batch_size, config);
     if (ok)
-        draw_pairs(corpus, config, batch_size, random, candidates, batch);
+        sample_pairs(corpus, config, batch_size, random, candidates, batch);
     br_free(candidates);
     return ok;
 }

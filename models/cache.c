@@ -1,7 +1,7 @@
 /* models/cache.c - the keys and values that attention computed for earlier tokens.
  *
- * Buffers have room for more tokens than there are, half as many again at least, so that appending
- * copies what is new, and all else only now and then. */
+ * Buffers grow by half of the needed size at least, so that appending rarely copies more than the
+ * new tokens. */
 #include "tensor/tensor_internal.h"
 
 #include <brasa/models/generate.h>
@@ -9,7 +9,7 @@
 
 enum { FIRST_ROOM = 64, MAX_SLOTS = 1 << 16 };
 
-/* Keys and values under one number: [B, heads, room, d], of which `length` tokens are there. */
+/* Keys and values under one number: [B, heads, room, d], of which `length` tokens are in use. */
 typedef struct slot {
     br_tensor *key, *value;
     int64_t length;
@@ -17,41 +17,41 @@ typedef struct slot {
 
 struct br_cache {
     slot *slots;
-    int64_t n_slots, room;
+    int64_t n_slots, capacity;
 };
 
 static const char op[] = "cache";
 
 br_cache *br_cache_new(void)
 {
-    return br_failed() ? NULL : br__calloc(1, sizeof(br_cache));
+    return br_failed() ? NULL : BR_NEW(br_cache);
 }
 
 void br_cache_free(br_cache *cache)
 {
-    if (!cache)
+    if (!BR_END("cache_free", cache))
         return;
     for (int64_t i = 0; i < cache->n_slots; i++) {
         br_release(cache->slots[i].key);
         br_release(cache->slots[i].value);
     }
     br_free(cache->slots);
-    br_free(cache);
+    BR_FREE(cache);
 }
 
 int64_t br_cache_length(const br_cache *cache)
 {
-    return cache && cache->n_slots > 0 ? cache->slots[0].length : 0;
+    return BR_LIVE("cache_length", cache) && cache->n_slots > 0 ? cache->slots[0].length : 0;
 }
 
-/* The slot of that number, made if it is new; NULL and an error. */
+/* Returns the slot with that number, which is created if it is new, or NULL and an error. */
 static slot *find_slot(br_cache *cache, int64_t number)
 {
     if (number < 0 || number >= MAX_SLOTS)
         return br__fail(BR_ERROR_INDEX, op, "number is %" PRId64 ", must be 0 .. %d", number,
                         MAX_SLOTS - 1);
     while (cache->n_slots <= number) {
-        slot *slots = br__grow(cache->slots, &cache->room, cache->n_slots, sizeof *slots);
+        slot *slots = br__grow(cache->slots, &cache->capacity, cache->n_slots, sizeof *slots);
         if (!slots)
             return NULL;
         cache->slots = slots;
@@ -62,14 +62,14 @@ static slot *find_slot(br_cache *cache, int64_t number)
 
 /* ---- Appending ------------------------------------------------------------------------------- */
 
-/* Is `t` as what is there, but for its number of tokens? */
+/* Checks that `t` matches the cached tensor in dtype and shape, except for the number of tokens. */
 static bool fits(const char *name, const br_tensor *there, const br_tensor *t)
 {
     bool same = there->dtype == t->dtype;
     for (int i = 0; i < 4; i++)
         same = same && (i == 2 || there->sizes[i] == t->sizes[i]);
     if (!same)
-        br__fail(BR_ERROR_SHAPE, op, "%s %s of %s does not fit %s of %s that is there", name,
+        br__fail(BR_ERROR_SHAPE, op, "%s %s of %s does not match the cached %s of %s", name,
                  br__shape(t), br_dtype_name(t->dtype), br__shape(there),
                  br_dtype_name(there->dtype));
     return same;
@@ -81,18 +81,20 @@ static bool check(const slot *s, const br_tensor *key, const br_tensor *value)
         return false;
     if (key->ndim != 4 || value->ndim != 4 || key->sizes[2] != value->sizes[2])
         return br__fail(BR_ERROR_SHAPE, op,
-                        "key %s and value %s must be [B, heads, n, d], of equal n", br__shape(key),
+                        "key %s and value %s must be [B, heads, n, d] with equal n", br__shape(key),
                         br__shape(value));
     if (br_grad_enabled() && (br_requires_grad(key) || br_requires_grad(value)))
-        return br__fail(BR_ERROR_STATE, op, "keys that want a gradient cannot be kept");
+        return br__fail(BR_ERROR_STATE, op,
+                        "cannot cache keys or values that require grad: turn grad mode off");
     return !s->key || (fits("key", s->key, key) && fits("value", s->value, value));
 }
 
-/* A buffer like *buffer, or like t if there is none, with room for `room` tokens takes its place
- * with its first `length` tokens. */
-static bool resize(br_tensor **buffer, const br_tensor *t, int64_t length, int64_t room)
+/* Replaces *buffer, which may be NULL, by one with room for `capacity` tokens, with the other sizes
+ * and the dtype of t. Copies the first `length` tokens. */
+static bool resize(br_tensor **buffer, const br_tensor *t, int64_t length, int64_t capacity)
 {
-    br_tensor *larger = br_empty(BR_SHAPE(t->sizes[0], t->sizes[1], room, t->sizes[3]), t->dtype);
+    br_tensor *larger =
+        br_empty(BR_SHAPE(t->sizes[0], t->sizes[1], capacity, t->sizes[3]), t->dtype);
     if (length > 0)
         br_copy_(br_narrow(larger, 2, 0, length), br_narrow(*buffer, 2, 0, length));
     if (br_failed())
@@ -104,12 +106,12 @@ static bool resize(br_tensor **buffer, const br_tensor *t, int64_t length, int64
 
 static bool reserve(slot *s, const br_tensor *key, const br_tensor *value)
 {
-    int64_t wanted = s->length + key->sizes[2], room = s->key ? s->key->sizes[2] : 0;
-    if (wanted <= room && s->value)
+    int64_t needed = s->length + key->sizes[2], capacity = s->key ? s->key->sizes[2] : 0;
+    if (needed <= capacity && s->value)
         return true;
-    int64_t more = wanted + wanted / 2;
+    int64_t more = needed + needed / 2;
     more = more < FIRST_ROOM ? FIRST_ROOM : more;
-    /* Values first: the keys' room is what says that there is any. */
+    /* Values first, because s->key tells how much room there is. */
     return resize(&s->value, value, s->length, more) && resize(&s->key, key, s->length, more);
 }
 
@@ -139,11 +141,11 @@ bool br_cache_append(br_cache *cache, int64_t number, br_tensor **key, br_tensor
     return br_cache_get(cache, number, key, value);
 }
 
-/* ---- Looking and forgetting ------------------------------------------------------------------ */
+/* ---- Look-up and cropping -------------------------------------------------------------------- */
 
 bool br_cache_get(const br_cache *cache, int64_t number, br_tensor **key, br_tensor **value)
 {
-    if (br_failed() || !cache || number < 0 || number >= cache->n_slots)
+    if (br_failed() || !BR_LIVE("cache_get", cache) || number < 0 || number >= cache->n_slots)
         return false;
     const slot *s = &cache->slots[number];
     if (s->length == 0)
@@ -155,13 +157,13 @@ bool br_cache_get(const br_cache *cache, int64_t number, br_tensor **key, br_ten
 
 bool br_cache_crop(br_cache *cache, int64_t n, int64_t length)
 {
-    if (br_failed())
+    if (br_failed() || (cache && !BR_LIVE("cache_crop", cache)))
         return false;
     if (!cache || n < 0 || length < 0)
         return br__fail(BR_ERROR_ARGUMENT, op,
                         "cache is %s, n is %" PRId64 ", length is %" PRId64
-                        ": there must be one, and they be at least 0",
-                        cache ? "there" : "NULL", n, length);
+                        ": cache must not be NULL, n and length must not be negative",
+                        cache ? "not NULL" : "NULL", n, length);
     for (int64_t i = 0; i < n && i < cache->n_slots; i++)
         if (cache->slots[i].length > length)
             cache->slots[i].length = length;

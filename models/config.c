@@ -1,5 +1,5 @@
-/* models/config.c - what the models share: checks of configurations, activations by name, first
- * values. */
+/* models/config.c - shared by the models: checks of configurations, activations by name, initial
+ * weights. */
 #include "models/models_internal.h"
 
 #include "nn/nn_internal.h"
@@ -30,8 +30,8 @@ bool br__good_multiple(const char *model, const char *name, int64_t size, const 
     if (!br__good_size(model, name, size) || !br__good_size(model, by_name, by))
         return false;
     if (size % by != 0)
-        br_raise(BR_ERROR_ARGUMENT, "%s: %s %" PRId64 " is no multiple of %s %" PRId64, model, name,
-                 size, by_name, by);
+        br_raise(BR_ERROR_ARGUMENT, "%s: %s %" PRId64 " is not divisible by %s %" PRId64, model,
+                 name, size, by_name, by);
     return !br_failed();
 }
 
@@ -102,7 +102,7 @@ br__activation br__find_activation(const char *name)
 bool br__good_activation(const char *model, const char *key, const char *name)
 {
     if (!br_failed() && !br__find_activation(name))
-        br_raise(BR_ERROR_ARGUMENT, "%s: %s is %s, which is none of the known ones", model, key,
+        br_raise(BR_ERROR_ARGUMENT, "%s: %s is %s, which is not a supported activation", model, key,
                  name ? br__printable(name) : "NULL");
     return !br_failed();
 }
@@ -113,7 +113,7 @@ const char *br__config_activation(const br_auto_config *config, const char *key)
     return i < 0 ? NULL : activation_names[i];
 }
 
-/* ---- First values ---------------------------------------------------------------------------- */
+/* ---- Initial weights ------------------------------------------------------------------------- */
 
 bool br__ends_with(const char *text, const char *end)
 {

@@ -1,7 +1,7 @@
-/* models/generate.c - generate(): token after token from a model's logits.
+/* models/generate.c - generate(): generates tokens from a model's logits.
  *
- * Everything is allocated before the first step, at the size it has at the end; a step's
- * temporaries go with it. */
+ * All buffers are allocated at their final size before the first step. A step's temporaries are
+ * freed at its end. */
 #include <brasa/models/generate.h>
 
 #include "tensor/tensor_internal.h"
@@ -9,34 +9,36 @@
 #include <inttypes.h>
 #include <math.h>
 
+BR_DEFINE_DEFAULTS(br_generate)
+
 static const char op[] = "generate";
 
-/* A generation under way. */
+/* The state of a generation. */
 typedef struct generation {
     const br_language_model *lm;
-    br_generate_options o;       /* with defaults in place of zeros */
-    br_cache *cache;             /* NULL if the model has none */
-    int64_t batch, length, room; /* tokens there are in a row, and may be */
-    br_tensor *ids;              /* i64 [B, room] */
-    br_tensor *mask;             /* i64 [B, room], or NULL */
-    br_tensor *eos;              /* i64 [1, n_eos], or NULL */
-    br_tensor *running;          /* bool [B, 1]: rows that have not ended */
-    br_tensor *seen;             /* bool [B, V]: tokens that are there; NULL without a penalty */
+    br_generate_options o;           /* with pad_token_id set */
+    br_cache *cache;                 /* NULL if the model has none */
+    int64_t batch, length, capacity; /* of a row: tokens so far, and the maximum */
+    br_tensor *ids;                  /* i64 [B, capacity] */
+    br_tensor *mask;                 /* i64 [B, capacity], or NULL */
+    br_tensor *eos;                  /* i64 [1, n_eos], or NULL */
+    br_tensor *running;              /* bool [B, 1]: rows that have not ended */
+    br_tensor *seen;                 /* bool [B, V]: tokens in the row; NULL without a penalty */
 } generation;
 
-/* ---- What may come next ---------------------------------------------------------------------- */
+/* ---- The next token -------------------------------------------------------------------------- */
 
-/* bool [*, V], true at the ids [*, n] of a row. */
+/* Returns bool [*, V], true at the ids [*, n] of each row. */
 static br_tensor *marks(br_tensor *ids, int64_t vocab)
 {
     br_tensor *all = br_arange(0, (double)vocab, 1, BR_I64);
     return br_any_dim(br_eq(br_unsqueeze(ids, -1), all), BR_DIMS(1), false);
 }
 
-/* `fresh` are the tokens that the model has just been given. */
+/* Applies the repetition penalty. `fresh` are the tokens that were just passed to the model. */
 static br_tensor *penalize(generation *g, br_tensor *logits, br_tensor *fresh)
 {
-    if (g->mask) { /* padding is no token */
+    if (g->mask) { /* padding does not count as a token */
         br_tensor *mask = br_narrow(g->mask, 1, g->length - br_size(fresh, 1), br_size(fresh, 1));
         fresh = br_masked_fill(fresh, br_eq_scalar(mask, 0), -1);
     }
@@ -51,17 +53,18 @@ static br_tensor *penalize(generation *g, br_tensor *logits, br_tensor *fresh)
     return br_where(g->seen, less, logits);
 }
 
-/* The least of the likeliest whose probabilities sum to top_p, [B, 1]. */
+/* Returns the smallest logit of the nucleus, that is the fewest likeliest tokens whose
+ * probabilities sum to top_p, [B, 1]. */
 static br_tensor *nucleus_end(br_tensor *descending, double top_p)
 {
     br_tensor *p = br_softmax(descending, -1);
     br_tensor *before = br_sub(br_cumsum(p, -1), p);
-    br_tensor *kept = br_sum_dim(br_lt_scalar(before, top_p), BR_DIMS(-1), true);
-    br_tensor *last = br_clamp(br_sub_scalar(kept, 1), 0, INFINITY);
+    br_tensor *n_kept = br_sum_dim(br_lt_scalar(before, top_p), BR_DIMS(-1), true);
+    br_tensor *last = br_clamp(br_sub_scalar(n_kept, 1), 0, INFINITY);
     return br_gather(descending, 1, last);
 }
 
-/* Logits with -infinity in the place of those that top_k and top_p leave out. */
+/* Returns the logits with -infinity for the tokens that top_k and top_p exclude. */
 static br_tensor *truncate(const generation *g, br_tensor *logits)
 {
     int64_t vocab = br_size(logits, 1), k = g->o.top_k;
@@ -69,14 +72,14 @@ static br_tensor *truncate(const generation *g, br_tensor *logits)
     if (!few && g->o.top_p == 1)
         return logits;
     br_tensor *descending = br_topk(logits, few ? k : vocab, -1, true, NULL);
-    br_tensor *least =
+    br_tensor *threshold =
         g->o.top_p < 1 ? nucleus_end(descending, g->o.top_p) : br_narrow(descending, 1, -1, 1);
-    return br_masked_fill(logits, br_lt(logits, least), -INFINITY);
+    return br_masked_fill(logits, br_lt(logits, threshold), -INFINITY);
 }
 
-/* One of each row by its probability, [B, 1], as torch.multinomial() draws: probabilities are
- * divided by exponential numbers, and the largest wins. */
-static br_tensor *draw(br_tensor *logits)
+/* Samples a token for each row, [B, 1], like torch.multinomial(): divides the probabilities by
+ * exponentially distributed numbers and takes the largest. */
+static br_tensor *sample(br_tensor *logits)
 {
     br_tensor *u = br_rand(BR_SHAPE(br_size(logits, 0), br_size(logits, 1)), BR_F64);
     br_tensor *exponential = br_neg(br_log(br_rsub_scalar(u, 1)));
@@ -84,20 +87,22 @@ static br_tensor *draw(br_tensor *logits)
     return br_argmax(br_div(br_softmax(logits, -1), q), -1, true);
 }
 
-/* The next tokens [B, 1] by the logits [B, V]; `made` have been made so far. */
-static br_tensor *choose(generation *g, br_tensor *logits, br_tensor *fresh, int64_t made)
+/* Chooses the next tokens [B, 1] by the logits [B, V]. `n_generated` is the number of new tokens so
+ * far.
+ */
+static br_tensor *choose(generation *g, br_tensor *logits, br_tensor *fresh, int64_t n_generated)
 {
     if (br_failed())
         return NULL;
     if (g->o.repetition_penalty != 1)
         logits = penalize(g, logits, fresh);
-    if (g->eos && made < g->o.min_new_tokens)
+    if (g->eos && n_generated < g->o.min_new_tokens)
         logits = br_masked_fill(logits, marks(g->eos, br_size(logits, 1)), -INFINITY);
     if (!g->o.do_sample)
         return br_argmax(logits, -1, true);
     if (g->o.temperature != 1)
         logits = br_div_scalar(logits, g->o.temperature);
-    return draw(truncate(g, logits));
+    return sample(truncate(g, logits));
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -108,12 +113,13 @@ static bool check_logits(const generation *g, const br_tensor *logits)
         return false;
     if (logits->ndim != 2 || logits->sizes[0] != g->batch || logits->sizes[1] == 0 ||
         !br_is_floating(logits))
-        br__fail(BR_ERROR_SHAPE, op, "the model's logits %s %s must be [%" PRId64 ", V] of floats",
+        br__fail(BR_ERROR_SHAPE, op,
+                 "the model's logits %s %s must be floats of shape [%" PRId64 ", V]",
                  br_dtype_name(logits->dtype), br__shape(logits), g->batch);
     return !br_failed();
 }
 
-/* Puts the tokens behind the rows, the padding behind those that ended. */
+/* Appends a token to each row, or padding if the row has ended. */
 static void append(generation *g, br_tensor *next)
 {
     br_tensor *column = br_narrow(g->ids, 1, g->length, 1);
@@ -136,32 +142,18 @@ static bool step(generation *g, int64_t first)
     br_tensor *fresh = br_narrow(g->ids, 1, seen, n);
     br_tensor *mask = g->mask ? br_narrow(g->mask, 1, 0, g->length) : NULL;
     br_tensor *logits = g->lm->next(g->lm->model, fresh, mask, g->cache);
-    bool going = check_logits(g, logits);
-    if (going) {
+    bool unfinished = check_logits(g, logits);
+    if (unfinished) {
         append(g, choose(g, logits, fresh, g->length - first));
-        going = !br_failed() && (!g->eos || br_item_i64(br_any(g->running)));
+        unfinished = !br_failed() && (!g->eos || br_item_i64(br_any(g->running)));
         if (!br_failed() && g->o.on_tokens)
-            going &= g->o.on_tokens(g->o.context, br_narrow(g->ids, 1, g->length - 1, 1));
+            unfinished &= g->o.on_tokens(g->o.context, br_narrow(g->ids, 1, g->length - 1, 1));
     }
     br_scope_end(scope);
-    return going && !br_failed();
+    return unfinished && !br_failed();
 }
 
-/* ---- Beginning ------------------------------------------------------------------------------- */
-
-static void set_defaults(br_generate_options *o)
-{
-    if (o->max_new_tokens == 0)
-        o->max_new_tokens = 20;
-    if (o->temperature == 0)
-        o->temperature = 1;
-    if (o->top_p == 0)
-        o->top_p = 1;
-    if (o->repetition_penalty == 0)
-        o->repetition_penalty = 1;
-    if (!o->has_pad_token_id)
-        o->pad_token_id = o->n_eos > 0 ? o->eos_token_ids[0] : 0;
-}
+/* ---- Setup ----------------------------------------------------------------------------------- */
 
 static bool good_options(const br_generate_options *o)
 {
@@ -170,17 +162,18 @@ static bool good_options(const br_generate_options *o)
                  "max_new_tokens %" PRId64 ", min_new_tokens %" PRId64 " and top_k %" PRId64
                  " must be at least 0",
                  o->max_new_tokens, o->min_new_tokens, o->top_k);
-    else if (!(o->temperature >= 0 && o->temperature < INFINITY))
+    else if (!(o->temperature > 0 && o->temperature < INFINITY))
         br__fail(BR_ERROR_ARGUMENT, op, "temperature is %g, must be positive and finite",
                  o->temperature);
-    else if (!(o->top_p >= 0 && o->top_p <= 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "top_p is %g, must be 0 .. 1", o->top_p);
-    else if (!(o->repetition_penalty >= 0 && o->repetition_penalty < INFINITY))
+    else if (!(o->top_p > 0 && o->top_p <= 1))
+        br__fail(BR_ERROR_ARGUMENT, op, "top_p is %g, must be larger than 0 and at most 1",
+                 o->top_p);
+    else if (!(o->repetition_penalty > 0 && o->repetition_penalty < INFINITY))
         br__fail(BR_ERROR_ARGUMENT, op, "repetition_penalty is %g, must be positive and finite",
                  o->repetition_penalty);
     else if (o->n_eos < 0 || (o->n_eos > 0 && !o->eos_token_ids))
-        br__fail(BR_ERROR_ARGUMENT, op, "n_eos is %" PRId64 ", but eos_token_ids is %s", o->n_eos,
-                 o->eos_token_ids ? "there" : "NULL");
+        br__fail(BR_ERROR_ARGUMENT, op, "invalid n_eos: %" PRId64 " (eos_token_ids is %s)",
+                 o->n_eos, o->eos_token_ids ? "not NULL" : "NULL");
     return !br_failed();
 }
 
@@ -189,18 +182,18 @@ static bool good_call(const br_language_model *lm, const br_tensor *ids, const b
     if (br_failed())
         return false;
     if (!lm || !lm->next)
-        return br__fail(BR_ERROR_ARGUMENT, op, "lm is NULL or has no function");
+        return br__fail(BR_ERROR_ARGUMENT, op, "lm or lm->next is NULL");
     if (!br__required(op, "input_ids", ids))
         return false;
     if (ids->dtype != BR_I64 || ids->ndim != 2 || ids->sizes[1] == 0)
-        return br__fail(BR_ERROR_SHAPE, op, "input_ids %s %s must be i64 [B, S], S at least 1",
+        return br__fail(BR_ERROR_SHAPE, op, "input_ids %s %s must be i64 [B, S] with S at least 1",
                         br_dtype_name(ids->dtype), br__shape(ids));
     if (mask && !br_same_shape(mask, ids))
         return br__fail(BR_ERROR_SHAPE, op, "attention_mask %s must have input_ids' shape %s",
                         br__shape(mask), br__shape(ids));
     if (lm->max_length > 0 && ids->sizes[1] >= lm->max_length)
         return br__fail(BR_ERROR_SHAPE, op,
-                        "input_ids %s leave no room for more: the model's limit is %" PRId64
+                        "input_ids %s leave no room for new tokens: the model's limit is %" PRId64
                         " tokens",
                         br__shape(ids), lm->max_length);
     return true;
@@ -208,19 +201,21 @@ static bool good_call(const br_language_model *lm, const br_tensor *ids, const b
 
 static bool begin(generation *g, br_tensor *input_ids)
 {
-    int64_t given = input_ids->sizes[1], most = g->lm->max_length;
+    int64_t given = input_ids->sizes[1], limit = g->lm->max_length;
     g->batch = input_ids->sizes[0];
     g->length = given;
     if (g->o.max_new_tokens > INT32_MAX - given)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%" PRId64 " and %" PRId64 " tokens are too many",
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "%" PRId64 " input tokens and %" PRId64
+                        " new tokens exceed the limit of 2147483647",
                         given, g->o.max_new_tokens);
-    g->room = given + g->o.max_new_tokens;
-    if (most > 0 && g->room > most)
-        g->room = most;
-    g->ids = br_empty(BR_SHAPE(g->batch, g->room), BR_I64);
+    g->capacity = given + g->o.max_new_tokens;
+    if (limit > 0 && g->capacity > limit)
+        g->capacity = limit;
+    g->ids = br_empty(BR_SHAPE(g->batch, g->capacity), BR_I64);
     br_copy_(br_narrow(g->ids, 1, 0, given), input_ids);
     if (g->o.attention_mask) {
-        g->mask = br_ones(BR_SHAPE(g->batch, g->room), BR_I64);
+        g->mask = br_ones(BR_SHAPE(g->batch, g->capacity), BR_I64);
         br_copy_(br_narrow(g->mask, 1, 0, given), g->o.attention_mask);
     }
     if (g->o.n_eos > 0)
@@ -234,14 +229,15 @@ static bool begin(generation *g, br_tensor *input_ids)
 br_tensor *br_generate(const br_language_model *lm, br_tensor *input_ids,
                        const br_generate_options *options)
 {
-    generation g = { .lm = lm, .o = options ? *options : (br_generate_options){ 0 } };
+    generation g = { .lm = lm, .o = *BR_OPTIONS_OF(op, br_generate, options) };
     if (!good_call(lm, input_ids, g.o.attention_mask) || !good_options(&g.o))
         return NULL;
-    set_defaults(&g.o);
+    if (g.o.pad_token_id == BR_NONE)
+        g.o.pad_token_id = g.o.n_eos > 0 ? g.o.eos_token_ids[0] : 0;
     br_scope *scope = br_no_grad_begin();
-    bool going = begin(&g, input_ids);
-    while (going && g.length < g.room)
-        going = step(&g, input_ids->sizes[1]);
+    bool unfinished = begin(&g, input_ids);
+    while (unfinished && g.length < g.capacity)
+        unfinished = step(&g, input_ids->sizes[1]);
     br_cache_free(g.cache);
     br_tensor *ids = br_failed() ? NULL : br_contiguous(br_narrow(g.ids, 1, 0, g.length));
     br_scope_return(scope, ids);

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+BR_DEFINE_DEFAULTS(br_gpt2)
+
 static const char op[] = "gpt2";
 
 /* ---- Configuration --------------------------------------------------------------------------- */
@@ -32,12 +34,8 @@ br_gpt2_config br_gpt2_config_default(void)
 
 static bool read_config(const br_auto_config *config, br_gpt2_config *c)
 {
-    if (!br_auto_config_expect(config, "gpt2"))
+    if (!br__config_expect(config, "gpt2"))
         return false;
-    if (br_auto_config_truth(config, "add_cross_attention"))
-        br_raise(BR_ERROR_ARGUMENT,
-                 "gpt2: %s: add_cross_attention is true, but there is no encoder here",
-                 br__printable(br_auto_config_path(config)));
     *c = (br_gpt2_config){
         .vocab_size = br_auto_config_size(config, "vocab_size"),
         .n_positions = br_auto_config_size(config, "n_positions"),
@@ -50,9 +48,9 @@ static bool read_config(const br_auto_config *config, br_gpt2_config *c)
         .layer_norm_epsilon = br_auto_config_number(config, "layer_norm_epsilon"),
         .initializer_range = br_auto_config_number(config, "initializer_range"),
         .activation_function = br__config_activation(config, "activation_function"),
-        .unscaled = !br_auto_config_truth(config, "scale_attn_weights"),
-        .scale_by_layer = br_auto_config_truth(config, "scale_attn_by_inverse_layer_idx"),
-        .untied = !br_auto_config_truth(config, "tie_word_embeddings"),
+        .unscaled = !br_auto_config_bool(config, "scale_attn_weights"),
+        .scale_by_layer = br_auto_config_bool(config, "scale_attn_by_inverse_layer_idx"),
+        .untied = !br_auto_config_bool(config, "tie_word_embeddings"),
     };
     if (br_auto_config_has(config, "n_inner"))
         c->n_inner = br_auto_config_size(config, "n_inner");
@@ -81,14 +79,15 @@ static bool good_config(const br_gpt2_config *c)
            br__good_activation(op, "activation_function", c->activation_function);
 }
 
-/* A good configuration; or, with an error pending, one with which constructors run to their end
- * without effect. */
+/* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
+ * which constructors finish without effect. */
 static br_gpt2_config checked(const br_gpt2_config *config)
 {
     return good_config(config) ? *config : (br_gpt2_config){ .n_embd = 1, .n_head = 1 };
 }
 
-/* Weights that end a layer's halves are drawn smaller, for the sum of all layers. */
+/* Initializes a weight. The output projections of attention and MLP are scaled by 1 / sqrt(2
+ * n_layer), because the residual stream sums the outputs of all layers. */
 static bool init(const void *of, const char *key, br_tensor *weight)
 {
     const br_gpt2_config *c = of;
@@ -134,10 +133,10 @@ static br_gpt2_attention *new_attention(br_gpt2_config c, int64_t layer)
     return self;
 }
 
-/* What all layers of a pass get. */
+/* Arguments shared by all layers of a forward pass. */
 typedef struct pass {
     br_cache *cache;
-    br_tensor *visible; /* as br__attention's; NULL: what is_causal says */
+    br_tensor *visible; /* as in br__attention; NULL: see is_causal */
     bool is_causal;
 } pass;
 
@@ -213,7 +212,8 @@ static br_tensor *run_block_alone(void *self, br_tensor *const *inputs, const vo
     return run_block_once(self, inputs[0], &p, NULL);
 }
 
-/* With a cache, to which it adds, a block cannot run again. */
+/* Runs a block, in an activation checkpoint if the module has them. With a cache it never uses one,
+ * because recomputing would append to the cache again. */
 static br_tensor *run_block(br_gpt2_block *self, br_tensor *x, const pass *p, br_tensor **attention)
 {
     if (p->cache || attention)
@@ -247,7 +247,7 @@ br_gpt2 *br_gpt2_new(const br_gpt2_config *config)
     return br__init_module(br_base(self), init, &c);
 }
 
-/* Checks the ids' shape against what the model has positions for. */
+/* Checks the ids' shape and that the model has enough positions. */
 static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_options *o)
 {
     if (!br__required(op, "input_ids", ids))
@@ -258,7 +258,8 @@ static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_op
                  br__shape(ids));
     else if (ids->sizes[1] > self->config.n_positions - past)
         br__fail(BR_ERROR_SHAPE, op,
-                 "input_ids %s behind %" PRId64 " tokens are more than the %" PRId64 " positions",
+                 "input_ids %s after %" PRId64 " cached tokens exceed the model's %" PRId64
+                 " positions",
                  br__shape(ids), past, self->config.n_positions);
     else if (o->token_type_ids && !br_same_shape(ids, o->token_type_ids))
         br__fail(BR_ERROR_SHAPE, op, "token_type_ids %s must have input_ids' shape %s",
@@ -289,7 +290,7 @@ static br_tensor *embed(br_gpt2 *self, br_tensor *ids, const br_gpt2_options *o)
     return br_dropout_forward(self->drop, x);
 }
 
-/* Who may look where, in as simple a form as there is. */
+/* Chooses the simplest form of the mask. */
 static pass begin_pass(const br_tensor *ids, const br_gpt2_options *o)
 {
     int64_t past = br_cache_length(o->cache), n = ids->sizes[1];
@@ -307,7 +308,7 @@ static pass begin_pass(const br_tensor *ids, const br_gpt2_options *o)
     return p;
 }
 
-/* A caller that looks at what a failed pass should have given finds NULL. */
+/* Sets all outputs to NULL, so that they are NULL after a failure. */
 static void clear_outputs(const br_gpt2 *self, const br_gpt2_options *o)
 {
     int64_t n = self->config.n_layer;
@@ -317,8 +318,8 @@ static void clear_outputs(const br_gpt2 *self, const br_gpt2_options *o)
         o->attentions[i] = NULL;
 }
 
-/* Hands what a forward gave by its options from the innermost scope to the one outside. */
-static void hand_out(const br_gpt2 *self, const br_gpt2_options *o)
+/* Moves the outputs requested by the options from the innermost scope to the enclosing one. */
+static void store_outputs(const br_gpt2 *self, const br_gpt2_options *o)
 {
     int64_t n = self->config.n_layer;
     for (int64_t i = 0; o->hidden_states && i <= n; i++)
@@ -342,11 +343,9 @@ static br_tensor *run_blocks(br_gpt2 *self, br_tensor *x, const pass *p, const b
     return x;
 }
 
-static const br_gpt2_options no_options = { 0 };
-
 br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids, const br_gpt2_options *options)
 {
-    const br_gpt2_options *o = options ? options : &no_options;
+    const br_gpt2_options *o = BR_OPTIONS_OF(op, br_gpt2, options);
     if (self)
         clear_outputs(self, o);
     br_enter(self);
@@ -356,7 +355,7 @@ br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids, const br_gpt2_op
     br_tensor *x = run_blocks(self, embed(self, input_ids, o), &p, o);
     if (br_failed())
         clear_outputs(self, o);
-    hand_out(self, o);
+    store_outputs(self, o);
     return br_leave(self, x);
 }
 
@@ -387,11 +386,12 @@ br_tensor *br_gpt2_lm_forward(br_gpt2_lm *self, br_tensor *input_ids,
 {
     br_enter(self);
     br_tensor *x = br_gpt2_forward(self->transformer, input_ids, options);
-    hand_out(self->transformer, options ? options : &no_options);
+    store_outputs(self->transformer, BR_OPTIONS_OF(op, br_gpt2, options));
     return br_leave(self, br_linear_forward(self->lm_head, x));
 }
 
-/* Positions count the tokens that are no padding; those of padding do not matter. */
+/* Returns positions that count only tokens that are not padding. The positions of padding do not
+ * matter. */
 static br_tensor *masked_positions(br_tensor *mask, int64_t n)
 {
     br_tensor *count = br_sub_scalar(br_cumsum(br_to(br_ne_scalar(mask, 0), BR_I64), 1), 1);
@@ -403,7 +403,9 @@ static br_tensor *next_logits(void *model, br_tensor *ids, br_tensor *attention_
 {
     br_gpt2_lm *self = model;
     br_enter(self);
-    br_gpt2_options o = { .attention_mask = attention_mask, .cache = cache };
+    br_gpt2_options o = br_gpt2_defaults();
+    o.attention_mask = attention_mask;
+    o.cache = cache;
     if (attention_mask)
         o.position_ids = masked_positions(attention_mask, br_size(ids, 1));
     br_tensor *x = br_select(br_gpt2_forward(self->transformer, ids, &o), 1, -1);
@@ -466,7 +468,7 @@ static const br_model_class classes[] = {
 };
 
 static const char *const heads[] = { "lm_head.", NULL };
-/* The causal mask, which was a buffer once. */
+/* The causal mask, which was a buffer in old versions. */
 static const char *const ignored[] = { ".attn.bias", ".attn.masked_bias", NULL };
 
 const br_model_family br__gpt2_family = {

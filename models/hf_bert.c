@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+BR_DEFINE_DEFAULTS(br_hf_bert)
+
 /* ---- Configuration --------------------------------------------------------------------------- */
 
 br_hf_bert_config br_hf_bert_config_default(void)
@@ -29,24 +31,9 @@ br_hf_bert_config br_hf_bert_config_default(void)
     };
 }
 
-/* What a file may ask for that this model does not do. */
-static bool is_plain_encoder(const br_auto_config *config)
-{
-    static const char *const flags[] = { "is_decoder", "add_cross_attention" };
-    for (int i = 0; i < 2; i++)
-        if (br_auto_config_truth(config, flags[i])) {
-            br_raise(BR_ERROR_ARGUMENT, "hf_bert: %s: %s is true, but BERT is an encoder here",
-                     br__printable(br_auto_config_path(config)), flags[i]);
-            return false;
-        }
-    if (br_auto_config_has(config, "position_embedding_type"))
-        br_auto_config_choice(config, "position_embedding_type", BR_CHOICES("absolute"));
-    return !br_failed();
-}
-
 static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
 {
-    if (!br_auto_config_expect(config, "bert") || !is_plain_encoder(config))
+    if (!br__config_expect(config, "bert"))
         return false;
     *c = (br_hf_bert_config){
         .vocab_size = br_auto_config_size(config, "vocab_size"),
@@ -63,7 +50,7 @@ static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
             br_auto_config_probability(config, "attention_probs_dropout_prob"),
         .layer_norm_eps = br_auto_config_number(config, "layer_norm_eps"),
         .initializer_range = br_auto_config_number(config, "initializer_range"),
-        .untied = !br_auto_config_truth(config, "tie_word_embeddings"),
+        .untied = !br_auto_config_bool(config, "tie_word_embeddings"),
     };
     bool own = br_auto_config_has(config, "classifier_dropout");
     c->classifier_dropout =
@@ -119,7 +106,7 @@ br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config)
                                                       .hidden_act = "gelu" };
 }
 
-/* ---- First values ---------------------------------------------------------------------------- */
+/* ---- Initial weights ------------------------------------------------------------------------- */
 
 bool br__hf_bert_init(const void *of, const char *key, br_tensor *weight)
 {
@@ -161,7 +148,7 @@ static br_hf_bert_embeddings *new_embeddings(br_hf_bert_config c)
     return self;
 }
 
-/* Checks the ids' shape against what the model has positions for. */
+/* Checks the ids' shape and that the model has enough positions. */
 static bool good_ids(const br_hf_bert_embeddings *self, const br_tensor *ids,
                      const br_tensor *types)
 {
@@ -172,7 +159,7 @@ static bool good_ids(const br_hf_bert_embeddings *self, const br_tensor *ids,
                  br__shape(ids));
     else if (ids->sizes[1] > self->max_position_embeddings)
         br__fail(BR_ERROR_SHAPE, "hf_bert",
-                 "input_ids %s has %" PRId64 " tokens, more than the %" PRId64 " positions",
+                 "input_ids %s has %" PRId64 " tokens, more than the model's %" PRId64 " positions",
                  br__shape(ids), ids->sizes[1], self->max_position_embeddings);
     else if (types && !br_same_shape(ids, types))
         br__fail(BR_ERROR_SHAPE, "hf_bert", "token_type_ids %s must have input_ids' shape %s",
@@ -186,7 +173,7 @@ static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *
     if (!good_ids(self, ids, types))
         return br_leave(self, NULL);
     br_tensor *positions = br_unsqueeze(br_arange(0, (double)ids->sizes[1], 1, BR_I64), 0);
-    if (!types) /* one row for all tokens */
+    if (!types) /* one id, broadcast to all tokens */
         types = br_zeros(BR_SHAPE(1, 1), BR_I64);
     br_tensor *x = br_add(br_embedding_forward(self->word_embeddings, ids),
                           br_embedding_forward(self->token_type_embeddings, types));
@@ -208,7 +195,8 @@ static br_hf_bert_self_attention *new_self_attention(br_hf_bert_config c)
     return self;
 }
 
-/* The context [B, S, hidden_size]; the probabilities go to *attention unless that is NULL. */
+/* Returns the context [B, S, hidden_size]. Stores the probabilities in *attention unless
+ * `attention` is NULL. */
 static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tensor *visible,
                          br_tensor **attention)
 {
@@ -364,7 +352,8 @@ br_hf_bert *br_hf_bert_new(const br_hf_bert_config *config)
     return br__init_module(br_base(self), br__hf_bert_init, &c);
 }
 
-/* bool [B, 1, 1, S] or [B, 1, S, S], true where a key may be looked at; NULL without a mask. */
+/* Returns bool [B, 1, 1, S] or [B, 1, S, S], true where a query may attend to the key; NULL without
+ * a mask. */
 static br_tensor *visible_keys(br_tensor *mask, br_tensor *ids)
 {
     if (!mask || br_failed())
@@ -374,14 +363,14 @@ static br_tensor *visible_keys(br_tensor *mask, br_tensor *ids)
     if (!good || mask->sizes[0] != batch || mask->sizes[1] != tokens)
         return br__fail(BR_ERROR_SHAPE, "hf_bert",
                         "attention_mask %s must be [%" PRId64 ", %" PRId64 "] or [%" PRId64
-                        ", %" PRId64 ", %" PRId64 "], by input_ids",
+                        ", %" PRId64 ", %" PRId64 "] to match input_ids",
                         br__shape(mask), batch, tokens, batch, tokens, tokens);
     br_tensor *visible = mask->dtype == BR_BOOL ? mask : br_ne_scalar(mask, 0);
     visible = br_unsqueeze(visible, 1);
     return mask->ndim == 3 ? visible : br_unsqueeze(visible, 1);
 }
 
-void br__hf_bert_hand_out(const br_hf_bert *self, const br_hf_bert_options *o)
+void br__hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 {
     int64_t n = self->config.num_hidden_layers;
     if (o->pooler_output)
@@ -392,7 +381,7 @@ void br__hf_bert_hand_out(const br_hf_bert *self, const br_hf_bert_options *o)
         br_scope_return(NULL, o->attentions[i]);
 }
 
-/* A caller that looks at what a failed pass should have given finds NULL. */
+/* Sets all outputs to NULL, so that they are NULL after a failure. */
 static void clear_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 {
     int64_t n = self->config.num_hidden_layers;
@@ -407,8 +396,7 @@ static void clear_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
                               const br_hf_bert_options *options)
 {
-    static const br_hf_bert_options none = { 0 };
-    const br_hf_bert_options *o = options ? options : &none;
+    const br_hf_bert_options *o = BR_OPTIONS_OF("hf_bert", br_hf_bert, options);
     if (self)
         clear_outputs(self, o);
     br_enter(self);
@@ -420,6 +408,6 @@ br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
         *o->pooler_output = activate(self->pooler, br_select(x, 1, 0));
     if (br_failed())
         clear_outputs(self, o);
-    br__hf_bert_hand_out(self, o);
+    br__hf_bert_store_outputs(self, o);
     return br_leave(self, x);
 }

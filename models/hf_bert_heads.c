@@ -1,5 +1,5 @@
-/* models/hf_bert_heads.c - what stands on BERT: the heads of its pretraining, a classifier, and the
- * table of the classes by transformers' names. */
+/* models/hf_bert_heads.c - BERT's pretraining heads and classifier, and the table of classes by
+ * transformers' names. */
 #include "models/hf_bert_internal.h"
 #include "models/models_internal.h"
 #include "nn/nn_internal.h"
@@ -24,7 +24,7 @@ static br_tensor *transform(br_hf_bert_transform *self, br_tensor *x)
     return br_leave(self, br_layer_norm_forward(self->LayerNorm, x));
 }
 
-/* decoder.weight becomes the word embeddings, and decoder.bias the head's bias. */
+/* Ties decoder.weight to the word embeddings, and decoder.bias to the head's bias. */
 static void tie(br_hf_bert_predictions *self, const br_hf_bert *bert)
 {
     br_module *decoder = br_base(self->decoder);
@@ -104,10 +104,10 @@ br_hf_bert_pretraining *br_hf_bert_for_next_sentence_new(const br_hf_bert_config
     return new_pretraining(config, NEXT_SENTENCE);
 }
 
-/* The options with a place for what the pooler gives: the caller's, or `pooled`. */
+/* Returns the options with pooler_output set: to the caller's pointer, or to `pooled`. */
 static br_hf_bert_options with_pooled(const br_hf_bert_options *options, br_tensor **pooled)
 {
-    br_hf_bert_options o = options ? *options : (br_hf_bert_options){ 0 };
+    br_hf_bert_options o = *BR_OPTIONS_OF("hf_bert", br_hf_bert, options);
     if (!o.pooler_output)
         o.pooler_output = pooled;
     return o;
@@ -135,7 +135,7 @@ bool br_hf_bert_pretraining_forward(br_hf_bert_pretraining *self, br_tensor *inp
         *prediction = logits;
     if (relationship && !br_failed())
         *relationship = next;
-    br__hf_bert_hand_out(self->bert, &o);
+    br__hf_bert_store_outputs(self->bert, &o);
     br_leave(self, NULL);
     return !br_failed();
 }
@@ -170,7 +170,7 @@ br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor 
     br_hf_bert_forward(self->bert, input_ids, &o);
     br_tensor *x = br_dropout_forward(self->dropout, *o.pooler_output);
     br_tensor *logits = br_linear_forward(self->classifier, x);
-    br__hf_bert_hand_out(self->bert, &o);
+    br__hf_bert_store_outputs(self->bert, &o);
     return br_leave(self, logits);
 }
 
@@ -222,7 +222,7 @@ static const br_model_class classes[] = {
     { NULL, NULL },
 };
 
-/* A BERT trained without a pooler or with another head is whole but for these. */
+/* A BERT that was trained without a pooler or with another head lacks only these. */
 static const char *const heads[] = { "cls.", "classifier.", "bert.pooler.", "pooler.", NULL };
 static const char *const ignored[] = { "embeddings.position_ids", NULL };
 

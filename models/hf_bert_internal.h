@@ -1,4 +1,4 @@
-/* models/hf_bert_internal.h - what BERT's heads need of the model. */
+/* models/hf_bert_internal.h - the functions of BertModel that its heads use. */
 #ifndef BR_HF_BERT_INTERNAL_H
 #define BR_HF_BERT_INTERNAL_H
 
@@ -6,14 +6,15 @@
 
 #include <brasa/models/hf_bert.h>
 
-/* A good configuration; or, with an error pending, one with which constructors run to their end
- * without effect. */
+/* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
+ * which constructors finish without effect. */
 br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config);
-/* The model, of such a configuration; its weights are drawn as br__skip_init() says. */
+/* Makes the model from a checked configuration. Weights are not initialized under br__skip_init().
+ */
 br_hf_bert *br__hf_bert_make(br_hf_bert_config config, bool pooler);
-/* Gives a weight its first value, by a br_hf_bert_config. */
+/* Initializes a weight. `config` is a br_hf_bert_config. */
 bool br__hf_bert_init(const void *config, const char *key, br_tensor *weight);
-/* Hands what a forward gave by its options from the innermost scope to the one outside. */
-void br__hf_bert_hand_out(const br_hf_bert *self, const br_hf_bert_options *options);
+/* Moves the outputs requested by the options from the innermost scope to the enclosing one. */
+void br__hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *options);
 
 #endif

@@ -7,15 +7,17 @@
 #include <math.h>
 #include <string.h>
 
+BR_DEFINE_DEFAULTS(br_t5)
+
 static const char op[] = "t5";
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* What all layers of a pass get. */
+/* Arguments shared by all layers of a forward pass. */
 typedef struct pass {
     br_cache *cache;
-    br_tensor *visible, *bias;          /* of the stack's own tokens, as br__attention's */
-    br_tensor *memory, *memory_visible; /* of the encoder's; NULL in the encoder */
+    br_tensor *visible, *bias;          /* for the stack's own tokens, as in br__attention */
+    br_tensor *memory, *memory_visible; /* the encoder's output and its mask; NULL in the encoder */
 } pass;
 
 static br_t5_attention *new_attention(const br_t5_config *c, int64_t number, bool biased)
@@ -36,7 +38,8 @@ static br_t5_attention *new_attention(const br_t5_config *c, int64_t number, boo
     return self;
 }
 
-/* The keys and values of `from`; of a memory that the cache has seen those it keeps. */
+/* Computes the keys and values of `from`. For cross attention, uses the cached ones if there are.
+ */
 static void keys_of(br_t5_attention *self, br_tensor *from, br_cache *cache, bool is_cross,
                     br_tensor **k, br_tensor **v)
 {
@@ -63,8 +66,8 @@ static br_tensor *attend(br_t5_attention *self, br_tensor *x, const pass *p, boo
     return br_leave(self, br_linear_forward(self->o, x));
 }
 
-/* What is added to a stack's scores, -infinity where nothing may be seen: [1 or B, heads, n, past +
- * n]. */
+/* Returns the bias that is added to a stack's scores, -infinity where keys are hidden: [1 or B,
+ * heads, n, past + n]. */
 static br_tensor *position_bias(br_t5_stack *self, int64_t past, int64_t n, br_tensor *visible)
 {
     br_t5_block *first = br_module_list_at(self->block, 0);
@@ -123,7 +126,8 @@ static br_t5_layer *end_layer(br_t5_layer *self, const br_t5_config *c)
     return self;
 }
 
-/* Numbers 0 .. layers - 1 of the cache are for the stack's own tokens, those behind for memory. */
+/* In the cache, numbers 0 .. layers - 1 are for self-attention, and the following ones for
+ * cross-attention. */
 static br_t5_block *new_block(const br_t5_config *c, int64_t i, bool is_decoder)
 {
     br_t5_block *self = br_module_create(sizeof *self, "T5Block");
@@ -172,7 +176,8 @@ static br_tensor *run_block_alone(void *self, br_tensor *const *inputs, const vo
     return run_block_once(self, inputs[0], &p);
 }
 
-/* With a cache, to which it adds, a block cannot run again. */
+/* Runs a block, in an activation checkpoint if the module has them. With a cache it never uses one,
+ * because recomputing would append to the cache again. */
 static br_tensor *run_block(br_t5_block *self, br_tensor *x, const pass *p)
 {
     if (p->cache)
@@ -212,7 +217,7 @@ static bool good_ids(const char *name, const br_tensor *ids)
     return !br_failed();
 }
 
-/* Who of the stack's tokens may look where. */
+/* Returns the mask of the stack's self-attention, or NULL. */
 static br_tensor *visible_in(const br_t5_stack *self, const br_tensor *ids, br_tensor *mask,
                              int64_t past)
 {
@@ -225,7 +230,7 @@ static br_tensor *visible_in(const br_t5_stack *self, const br_tensor *ids, br_t
     return keys ? br_logical_and(before, keys) : before;
 }
 
-/* `p` has what of a pass is known before. */
+/* Runs a stack. The caller sets the cache and memory in `p`. */
 static br_tensor *run_stack(br_t5_stack *self, br_tensor *ids, br_tensor *mask, pass p)
 {
     br_enter(self);
@@ -288,7 +293,7 @@ br_tensor *br_t5_encode(br_t5 *self, br_tensor *input_ids, br_tensor *attention_
     return br_leave(self, run_stack(self->encoder, input_ids, attention_mask, (pass){ 0 }));
 }
 
-/* The memory must be [B, S, d_model], of the ids' batch. */
+/* Checks that the memory is [B, S, d_model] with the ids' batch size. */
 static bool good_memory(const br_t5 *self, const br_tensor *ids, const br_tensor *memory)
 {
     if (!good_ids("decoder_input_ids", ids) || !br__required(op, "memory", memory))
@@ -303,8 +308,7 @@ static bool good_memory(const br_t5 *self, const br_tensor *ids, const br_tensor
 br_tensor *br_t5_decode(br_t5 *self, br_tensor *ids, br_tensor *memory,
                         const br_t5_options *options)
 {
-    static const br_t5_options none = { 0 };
-    const br_t5_options *o = options ? options : &none;
+    const br_t5_options *o = BR_OPTIONS_OF(op, br_t5, options);
     br_enter(self);
     if (!good_memory(self, ids, memory))
         return br_leave(self, NULL);
@@ -318,8 +322,9 @@ br_tensor *br_t5_logits(br_t5 *self, br_tensor *hidden)
 {
     br_enter(self);
     if (!self->lm_head)
-        return br_leave(self, br__fail(BR_ERROR_STATE, op, "a T5Model has no lm_head"));
-    if (!self->config.untied)
+        return br_leave(self, br__fail(BR_ERROR_STATE, op,
+                                       "a T5Model has no lm_head: use T5ForConditionalGeneration"));
+    if (!self->config.unscaled)
         hidden = br_mul_scalar(hidden, 1 / sqrt((double)self->config.d_model));
     return br_leave(self, br_linear_forward(self->lm_head, hidden));
 }
@@ -344,10 +349,10 @@ static br_tensor *next_logits(void *context, br_tensor *ids, br_tensor *attentio
 {
     const br_t5_source *source = context;
     br_enter(source->model);
-    br_t5_options o = { .attention_mask = source->attention_mask,
-                        .decoder_attention_mask = attention_mask,
-                        .cache = cache };
-    br_tensor *x = br_t5_decode(source->model, ids, source->memory, &o);
+    br_tensor *x =
+        br_t5_decode(source->model, ids, source->memory,
+                     BR_OPTIONS(br_t5, .attention_mask = source->attention_mask,
+                                .decoder_attention_mask = attention_mask, .cache = cache));
     return br_leave(source->model, br_t5_logits(source->model, br_select(x, 1, -1)));
 }
 
@@ -365,9 +370,12 @@ br_tensor *br_t5_start(const br_t5 *self, int64_t batch)
 
 /* ---- The classes by name --------------------------------------------------------------------- */
 
+/* Like transformers 5, ties the head regardless of the configuration, unless the file has a
+ * different weight for it: see untie() in auto_model.c. */
 static void *load(const br_auto_config *config, const char *class)
 {
     br_t5_config c = br_t5_config_from(config);
+    c.untied = false;
     return make(br__t5_checked(&c), class);
 }
 

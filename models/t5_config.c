@@ -1,4 +1,4 @@
-/* models/t5_config.c - T5's configuration, first values, and buckets of relative positions. */
+/* models/t5_config.c - T5's configuration, initial weights, and buckets of relative positions. */
 #include "models/t5_internal.h"
 #include "tensor/tensor_internal.h"
 
@@ -29,27 +29,51 @@ br_t5_config br_t5_config_default(void)
     };
 }
 
-/* "relu", "gated-silu", ...; "gated-gelu" means the approximate one. */
+/* Reads feed_forward_proj: "relu", "gated-silu", ... "gated-gelu" means the tanh approximation. */
 static bool read_activation(const br_auto_config *config, br_t5_config *c)
 {
     static const char *const names[] = {
-        "relu",       "gelu",       "gelu_new",       "silu",
-        "gated-relu", "gated-gelu", "gated-gelu_new", "gated-silu"
+        "relu",
+        "gelu",
+        "gelu_new",
+        "gelu_pytorch_tanh",
+        "silu",
+        "swish",
+        "tanh",
+        "gated-relu",
+        "gated-gelu",
+        "gated-gelu_new",
+        "gated-gelu_pytorch_tanh",
+        "gated-silu",
+        "gated-swish",
+        "gated-tanh",
     };
-    static const char *const meant[] = { "relu", "gelu",     "gelu_new", "silu",
-                                         "relu", "gelu_new", "gelu_new", "silu" };
-    int i = br_auto_config_choice(config, "feed_forward_proj", (int)(sizeof names / sizeof *names),
-                                  names);
+    enum { N = sizeof names / sizeof *names, PLAIN = N / 2 };
+    int i = br_auto_config_choice(config, "feed_forward_proj", N, names);
     if (i < 0)
         return false;
-    c->activation = meant[i];
-    c->gated = strncmp(names[i], "gated-", 6) == 0;
+    c->gated = i >= PLAIN;
+    c->activation = strcmp(names[i], "gated-gelu") == 0 ? "gelu_new" : names[i % PLAIN];
     return true;
+}
+
+/* Reads the keys that transformers 5 derives from feed_forward_proj and tie_word_embeddings and
+ * also writes to the file. They take precedence. */
+static bool read_settled(const br_auto_config *config, br_t5_config *c)
+{
+    if (br_auto_config_has(config, "dense_act_fn"))
+        c->activation = br__config_activation(config, "dense_act_fn");
+    if (br_auto_config_has(config, "is_gated_act"))
+        c->gated = br_auto_config_bool(config, "is_gated_act");
+    c->unscaled = c->untied;
+    if (br_auto_config_has(config, "scale_decoder_outputs"))
+        c->unscaled = !br_auto_config_bool(config, "scale_decoder_outputs");
+    return !br_failed();
 }
 
 static bool read_config(const br_auto_config *config, br_t5_config *c)
 {
-    if (!br_auto_config_expect(config, "t5"))
+    if (!br__config_expect(config, "t5"))
         return false;
     *c = (br_t5_config){
         .vocab_size = br_auto_config_size(config, "vocab_size"),
@@ -67,12 +91,12 @@ static bool read_config(const br_auto_config *config, br_t5_config *c)
         .dropout_rate = br_auto_config_probability(config, "dropout_rate"),
         .layer_norm_epsilon = br_auto_config_number(config, "layer_norm_epsilon"),
         .initializer_factor = br_auto_config_number(config, "initializer_factor"),
-        .untied = !br_auto_config_truth(config, "tie_word_embeddings"),
+        .untied = !br_auto_config_bool(config, "tie_word_embeddings"),
     };
     c->decoder_start_token_id = c->pad_token_id;
     if (br_auto_config_has(config, "decoder_start_token_id"))
         c->decoder_start_token_id = br_auto_config_integer(config, "decoder_start_token_id");
-    return read_activation(config, c) && !br_failed();
+    return read_activation(config, c) && read_settled(config, c);
 }
 
 br_t5_config br_t5_config_from(const br_auto_config *config)
@@ -102,8 +126,8 @@ static bool good_sizes(const br_t5_config *c)
     return br__good_size(op, "num_heads d_kv", c->num_heads * c->d_kv);
 }
 
-/* Half of the buckets, or a quarter, are for one distance each; there must be one, and the others
- * must have distances left. */
+/* Checks the buckets. Half of them (a quarter in the encoder) cover one distance each; there must
+ * be at least one of these, and distances left for the others. */
 static bool good_buckets(const br_t5_config *c)
 {
     int64_t n = c->relative_attention_num_buckets, most = c->relative_attention_max_distance;
@@ -139,7 +163,7 @@ br_t5_config br__t5_checked(const br_t5_config *config)
     return good_config(config) ? *config : (br_t5_config){ .d_model = 1, .num_heads = 1 };
 }
 
-/* ---- First values ---------------------------------------------------------------------------- */
+/* ---- Initial weights ------------------------------------------------------------------------- */
 
 bool br__t5_init(const void *of, const char *key, br_tensor *weight)
 {
@@ -160,8 +184,9 @@ bool br__t5_init(const void *of, const char *key, br_tensor *weight)
 
 /* ---- Buckets --------------------------------------------------------------------------------- */
 
-/* The bucket of a distance, of n: the first half of them one distance each, the others of growing
- * width. In floats, as transformers does: what is on a border goes by rounding. */
+/* Returns the bucket of a distance. The first half of the n buckets cover one distance each, the
+ * others growing ranges. Computes in floats like transformers, because rounding decides at the
+ * boundaries. */
 static int64_t bucket(int64_t distance, int64_t n, int64_t max_distance)
 {
     int64_t exact = n / 2;
@@ -173,7 +198,7 @@ static int64_t bucket(int64_t distance, int64_t n, int64_t max_distance)
     return b < n ? b : n - 1;
 }
 
-/* Buckets by distance 0 .. max_distance: i64 [max_distance + 1]. */
+/* Returns the buckets of the distances 0 .. max_distance: i64 [max_distance + 1]. */
 static br_tensor *bucket_table(const br_t5_config *c, int64_t n)
 {
     int64_t most = c->relative_attention_max_distance;

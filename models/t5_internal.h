@@ -1,4 +1,4 @@
-/* models/t5_internal.h - what T5's files share. */
+/* models/t5_internal.h - shared by T5's files. */
 #ifndef BR_T5_INTERNAL_H
 #define BR_T5_INTERNAL_H
 
@@ -6,13 +6,13 @@
 
 #include <brasa/models/t5.h>
 
-/* A good configuration; or, with an error pending, one with which constructors run to their end
- * without effect. */
+/* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
+ * which constructors finish without effect. */
 br_t5_config br__t5_checked(const br_t5_config *config);
-/* Gives a weight its first value, by a br_t5_config. */
+/* Initializes a weight. `config` is a br_t5_config. */
 bool br__t5_init(const void *config, const char *key, br_tensor *weight);
-/* The numbers of the buckets that `n` queries, behind `past` others, see `keys` keys in: i64 [n,
- * keys]. */
+/* Returns the bucket of each query and key, i64 [n, keys]. The n queries follow `past` earlier
+ * ones. */
 br_tensor *br__t5_buckets(const br_t5_config *c, bool is_decoder, int64_t past, int64_t n,
                           int64_t keys);
 

@@ -1,7 +1,7 @@
 /* models/vanilla.c - Vanilla Transformer: the notebook's classes, in its order.
  *
- * Numbers are drawn in the order in which the notebook's constructors draw them, so that after the
- * same seed the initial weights are PyTorch's. */
+ * Constructors generate random numbers in the notebook's order, so the same seed gives PyTorch's
+ * initial weights. */
 #include "models/models_internal.h"
 
 #include <brasa/models/vanilla.h>
@@ -30,10 +30,10 @@ static bool good_block(const br_vanilla_config *c)
            good_size("max_length", c->max_length) && good_size("vocab_size", c->vocab_size);
 }
 
-/* The configuration to build from: an empty one once an error is pending, with which constructors
- * run to their end without effect. */
-static br_vanilla_config config_or_least(const br_vanilla_config *config,
-                                         bool (*good)(const br_vanilla_config *))
+/* Returns the configuration to build from. While an error is pending, returns an empty one, with
+ * which constructors finish without effect. */
+static br_vanilla_config config_or_minimum(const br_vanilla_config *config,
+                                           bool (*good)(const br_vanilla_config *))
 {
     return br__good_config("vanilla", config) && good(config) ? *config
                                                               : (br_vanilla_config){ .n_heads = 1 };
@@ -44,7 +44,7 @@ static br_vanilla_config config_or_least(const br_vanilla_config *config,
 br_vanilla_multi_head_attention *br_vanilla_multi_head_attention_new(
     const br_vanilla_config *config)
 {
-    br_vanilla_config c = config_or_least(config, good_attention);
+    br_vanilla_config c = config_or_minimum(config, good_attention);
     br_vanilla_multi_head_attention *self = br_module_new(br_vanilla_multi_head_attention);
     self->head_dim = c.embed_dim / c.n_heads;
     self->n_heads = c.n_heads;
@@ -100,7 +100,7 @@ static br_sequential *new_mlp(br_vanilla_config c)
 
 br_vanilla_encoder_layer *br_vanilla_encoder_layer_new(const br_vanilla_config *config)
 {
-    br_vanilla_config c = config_or_least(config, good_layer);
+    br_vanilla_config c = config_or_minimum(config, good_layer);
     br_vanilla_encoder_layer *self = br_module_new(br_vanilla_encoder_layer);
     self->sublayer_dropout = c.sublayer_dropout;
     self->attention = br_child(self, "attention", br_vanilla_multi_head_attention_new(&c));
@@ -111,7 +111,7 @@ br_vanilla_encoder_layer *br_vanilla_encoder_layer_new(const br_vanilla_config *
     return self;
 }
 
-/* A sublayer's output and the residual, with dropout of the residual as written. */
+/* Adds the residual to a sublayer's output. As written, dropout applies to the residual. */
 static br_tensor *add_residual(br_vanilla_encoder_layer *self, br_tensor *output,
                                br_tensor *residual)
 {
@@ -144,7 +144,7 @@ br_tensor *br_vanilla_encoder_layer_forward(br_vanilla_encoder_layer *self, br_t
 
 br_vanilla_decoder_layer *br_vanilla_decoder_layer_new(const br_vanilla_config *config)
 {
-    br_vanilla_config c = config_or_least(config, good_layer);
+    br_vanilla_config c = config_or_minimum(config, good_layer);
     br_vanilla_decoder_layer *self = br_module_new(br_vanilla_decoder_layer);
     self->use_joint_attention = c.use_joint_attention;
     self->use_norm_3 = c.use_norm_3;
@@ -159,7 +159,7 @@ br_vanilla_decoder_layer *br_vanilla_decoder_layer_new(const br_vanilla_config *
     return self;
 }
 
-/* norm(trg + dropout(output)) */
+/* Returns norm(trg + dropout(output)). */
 static br_tensor *add_and_norm(br_vanilla_decoder_layer *self, br_layer_norm *norm, br_tensor *trg,
                                br_tensor *output)
 {
@@ -197,7 +197,7 @@ br_tensor *br_vanilla_decoder_layer_forward(br_vanilla_decoder_layer *self, br_t
 
 br_vanilla_encoder *br_vanilla_encoder_new(const br_vanilla_config *config)
 {
-    br_vanilla_config c = config_or_least(config, good_block);
+    br_vanilla_config c = config_or_minimum(config, good_block);
     br_vanilla_encoder *self = br_module_new(br_vanilla_encoder);
     self->scale = sqrt((double)c.embed_dim);
     self->tok_emb = br_child(self, "tok_emb", br_embedding_new(c.vocab_size, c.embed_dim, -1));
@@ -209,7 +209,7 @@ br_vanilla_encoder *br_vanilla_encoder_new(const br_vanilla_config *config)
     return self;
 }
 
-/* Tokens and positions: ids [B, S] -> [B, S, embed_dim]. */
+/* Embeds tokens and positions: ids [B, S] -> [B, S, embed_dim]. */
 static br_tensor *embed(br_embedding *tok_emb, br_embedding *pos_emb, double scale, br_tensor *ids)
 {
     br_tensor *positions = br_arange(0, (double)br_size(ids, 1), 1, BR_I64);
@@ -233,7 +233,7 @@ br_tensor *br_vanilla_encoder_forward(br_vanilla_encoder *self, br_tensor *src, 
 
 br_vanilla_decoder *br_vanilla_decoder_new(const br_vanilla_config *config)
 {
-    br_vanilla_config c = config_or_least(config, good_block);
+    br_vanilla_config c = config_or_minimum(config, good_block);
     br_vanilla_decoder *self = br_module_new(br_vanilla_decoder);
     self->scale = sqrt((double)c.embed_dim);
     self->tok_emb = br_child(self, "tok_emb", br_embedding_new(c.vocab_size, c.embed_dim, -1));
@@ -292,7 +292,7 @@ static bool good_transformer(const br_vanilla_config *c)
 
 br_vanilla_transformer *br_vanilla_transformer_new(const br_vanilla_config *config)
 {
-    br_vanilla_config c = config_or_least(config, good_transformer), encoder = c, decoder = c;
+    br_vanilla_config c = config_or_minimum(config, good_transformer), encoder = c, decoder = c;
     encoder.vocab_size = c.src_vocab_size;
     decoder.vocab_size = c.trg_vocab_size;
     br_vanilla_transformer *self = br_module_new(br_vanilla_transformer);
@@ -324,7 +324,7 @@ static bool good_classifier(const br_vanilla_config *c)
 
 br_vanilla_encoder_classifier *br_vanilla_encoder_classifier_new(const br_vanilla_config *config)
 {
-    br_vanilla_config c = config_or_least(config, good_classifier);
+    br_vanilla_config c = config_or_minimum(config, good_classifier);
     br_vanilla_encoder_classifier *self = br_module_new(br_vanilla_encoder_classifier);
     self->pad_idx = c.pad_idx;
     self->max_over_tokens = c.max_over_tokens;
@@ -334,7 +334,7 @@ br_vanilla_encoder_classifier *br_vanilla_encoder_classifier_new(const br_vanill
     return self;
 }
 
-/* States [B, S, embed_dim] at padding become -inf: mask [B, 1, 1, S]. */
+/* Replaces the states [B, S, embed_dim] of padding by -inf; mask [B, 1, 1, S]. */
 static br_tensor *hide_padding(br_tensor *x, br_tensor *mask)
 {
     br_tensor *padding = br_transpose(br_squeeze(br_logical_not(mask), 1), 1, 2);

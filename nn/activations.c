@@ -1,22 +1,22 @@
-/* nn/activations.c - modules that apply a function of one tensor: activations, softmax, and the
- * shapes that Sequential wants between layers. Each is a body and an entry. */
+/* nn/activations.c - modules that apply a function to one tensor: activations, softmax, and
+ * reshaping between the layers of a Sequential. Each has a body and a constructor. */
 #include "nn/nn_internal.h"
 
 static br_tensor *run(void *module, br_tensor *x)
 {
     const br_activation *self = module;
-    const br_scope *scope = br__thread.scope; /* forward's own; x is of the one around it */
-    if (self->inplace && self->over && scope && br__may_overwrite(scope->outer, x))
-        return self->over(x, self->args);
+    const br_scope *scope = br__thread.scope; /* this forward's; x belongs to the outer scope */
+    if (self->inplace && self->inplace_function && scope && br__may_overwrite(scope->outer, x))
+        return self->inplace_function(x, self->args);
     return self->function(x, self->args);
 }
 
 static br_activation *new_activation(const char *class_name, br_activation_fn function,
-                                     br_activation_fn over, double first, double second)
+                                     br_activation_fn inplace_function, double first, double second)
 {
     br_activation *self = br__layer_begin(sizeof *self, class_name, run);
     self->function = function;
-    self->over = over;
+    self->inplace_function = inplace_function;
     self->args[0] = first;
     self->args[1] = second;
     return self;
@@ -35,7 +35,7 @@ static br_tensor *relu(br_tensor *x, const double *args)
     return br_relu(x);
 }
 
-static br_tensor *relu_over(br_tensor *x, const double *args)
+static br_tensor *relu_in_place(br_tensor *x, const double *args)
 {
     (void)args;
     return br_relu_(x);
@@ -43,7 +43,7 @@ static br_tensor *relu_over(br_tensor *x, const double *args)
 
 br_activation *br_relu_new(void)
 {
-    return new_activation("ReLU", relu, relu_over, 0, 0);
+    return new_activation("ReLU", relu, relu_in_place, 0, 0);
 }
 
 static br_tensor *tanh_of(br_tensor *x, const double *args)
@@ -52,7 +52,7 @@ static br_tensor *tanh_of(br_tensor *x, const double *args)
     return br_tanh(x);
 }
 
-static br_tensor *tanh_over(br_tensor *x, const double *args)
+static br_tensor *tanh_in_place(br_tensor *x, const double *args)
 {
     (void)args;
     return br_tanh_(x);
@@ -60,7 +60,7 @@ static br_tensor *tanh_over(br_tensor *x, const double *args)
 
 br_activation *br_tanh_new(void)
 {
-    return new_activation("Tanh", tanh_of, tanh_over, 0, 0);
+    return new_activation("Tanh", tanh_of, tanh_in_place, 0, 0);
 }
 
 static br_tensor *sigmoid(br_tensor *x, const double *args)
@@ -69,7 +69,7 @@ static br_tensor *sigmoid(br_tensor *x, const double *args)
     return br_sigmoid(x);
 }
 
-static br_tensor *sigmoid_over(br_tensor *x, const double *args)
+static br_tensor *sigmoid_in_place(br_tensor *x, const double *args)
 {
     (void)args;
     return br_sigmoid_(x);
@@ -77,7 +77,7 @@ static br_tensor *sigmoid_over(br_tensor *x, const double *args)
 
 br_activation *br_sigmoid_new(void)
 {
-    return new_activation("Sigmoid", sigmoid, sigmoid_over, 0, 0);
+    return new_activation("Sigmoid", sigmoid, sigmoid_in_place, 0, 0);
 }
 
 static br_tensor *silu(br_tensor *x, const double *args)
@@ -86,7 +86,7 @@ static br_tensor *silu(br_tensor *x, const double *args)
     return br_silu(x);
 }
 
-static br_tensor *silu_over(br_tensor *x, const double *args)
+static br_tensor *silu_in_place(br_tensor *x, const double *args)
 {
     (void)args;
     return br_silu_(x);
@@ -94,7 +94,7 @@ static br_tensor *silu_over(br_tensor *x, const double *args)
 
 br_activation *br_silu_new(void)
 {
-    return new_activation("SiLU", silu, silu_over, 0, 0);
+    return new_activation("SiLU", silu, silu_in_place, 0, 0);
 }
 
 static br_tensor *identity(br_tensor *x, const double *args)
@@ -112,17 +112,17 @@ br_activation *br_identity_new(void)
 
 static br_tensor *gelu(br_tensor *x, const double *args)
 {
-    return br_gelu(x, (br_gelu_form)args[0]);
+    return br_gelu(x, (br_gelu_approximate)args[0]);
 }
 
-static br_tensor *gelu_over(br_tensor *x, const double *args)
+static br_tensor *gelu_in_place(br_tensor *x, const double *args)
 {
-    return br_gelu_(x, (br_gelu_form)args[0]);
+    return br_gelu_(x, (br_gelu_approximate)args[0]);
 }
 
-br_activation *br_gelu_new(br_gelu_form form)
+br_activation *br_gelu_new(br_gelu_approximate approximate)
 {
-    return new_activation("GELU", gelu, gelu_over, form, 0);
+    return new_activation("GELU", gelu, gelu_in_place, approximate, 0);
 }
 
 static br_tensor *leaky_relu(br_tensor *x, const double *args)

@@ -1,16 +1,19 @@
-/* nn/attention.c - nn.MultiheadAttention: projections, masks of every kind, attention, and its
- * weights where they are wanted.
+/* nn/attention.c - nn.MultiheadAttention: projections, all kinds of masks, attention, and the
+ * attention weights if requested.
  *
- * Everything runs as [batch, length, size]; the other layouts are views of it. */
+ * Everything is computed in the layout [batch, length, size]. Inputs and results in other layouts
+ * are converted by views. */
 #include "nn/nn_internal.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
+BR_DEFINE_DEFAULTS(br_multihead_attention)
+
 static const char op[] = "multihead_attention";
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Construction ---------------------------------------------------------------------------- */
 
 static bool good_sizes(const br_multihead_attention *self)
 {
@@ -18,12 +21,13 @@ static bool good_sizes(const br_multihead_attention *self)
     const br_multihead_attention_options *o = &self->options;
     if (e < 1 || heads < 1 || e % heads != 0)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "embed_dim is %" PRId64 ", num_heads %" PRId64
-                 ": must be positive, the first a multiple of the second",
+                 "embed_dim is %" PRId64 ", num_heads is %" PRId64
+                 ": both must be positive, and embed_dim divisible by num_heads",
                  e, heads);
     else if (o->kdim < 1 || o->vdim < 1)
-        br__fail(BR_ERROR_ARGUMENT, op, "kdim is %" PRId64 ", vdim %" PRId64 ": must be positive",
-                 o->kdim, o->vdim);
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "kdim is %" PRId64 ", vdim is %" PRId64 ": both must be positive", o->kdim,
+                 o->vdim);
     else if (!(o->dropout >= 0 && o->dropout <= 1))
         br__fail(BR_ERROR_ARGUMENT, op, "dropout is %g, must be in 0 .. 1", o->dropout);
     return !br_failed();
@@ -46,7 +50,7 @@ static void add_parameters(br_multihead_attention *self)
         self->k_proj_weight = weight(self, "k_proj_weight", e, o->kdim);
         self->v_proj_weight = weight(self, "v_proj_weight", e, o->vdim);
     }
-    if (!o->no_bias)
+    if (o->bias)
         self->in_proj_bias = br_parameter(self, "in_proj_bias", br_zeros(BR_SHAPE(3 * e), BR_F32));
     if (!o->add_bias_kv)
         return;
@@ -54,8 +58,9 @@ static void add_parameters(br_multihead_attention *self)
     self->bias_v = br_parameter(self, "bias_v", br__new(op, BR_SHAPE(1, 1, e), BR_F32));
 }
 
-/* In PyTorch's order, after the output projection has drawn its own. */
-static void draw(br_multihead_attention *self)
+/* Initializes the parameters in PyTorch's order: after the output projection has generated its
+ * random numbers. */
+static void init_parameters(br_multihead_attention *self)
 {
     br_tensor *weights[] = { self->in_proj_weight, self->q_proj_weight, self->k_proj_weight,
                              self->v_proj_weight };
@@ -75,7 +80,7 @@ br_multihead_attention *br_multihead_attention_new(int64_t embed_dim, int64_t nu
 {
     br_multihead_attention *self = br__layer_begin(sizeof *self, "MultiheadAttention", NULL);
     br_multihead_attention_options *o = &self->options;
-    *o = options ? *options : (br_multihead_attention_options){ 0 };
+    *o = *BR_OPTIONS_OF(op, br_multihead_attention, options);
     o->kdim = o->kdim == 0 ? embed_dim : o->kdim;
     o->vdim = o->vdim == 0 ? embed_dim : o->vdim;
     self->embed_dim = embed_dim;
@@ -83,24 +88,23 @@ br_multihead_attention *br_multihead_attention_new(int64_t embed_dim, int64_t nu
     br_scope *scope = br_scope_begin();
     if (good_sizes(self)) {
         add_parameters(self);
-        self->out_proj =
-            br_child(self, "out_proj", br_linear_new(embed_dim, embed_dim, !o->no_bias));
+        self->out_proj = br_child(self, "out_proj", br_linear_new(embed_dim, embed_dim, o->bias));
     }
     if (!br_failed())
-        draw(self);
+        init_parameters(self);
     br__layer_end(br_base(self), scope);
     return self;
 }
 
 /* ---- Checking -------------------------------------------------------------------------------- */
 
-/* What a pass works on: inputs as [batch, length, size]. */
+/* One forward pass, with inputs as [batch, length, size]. */
 typedef struct pass {
     br_multihead_attention *self;
     br_multihead_attention_inputs in;
     br_tensor *query, *key, *value;
-    int64_t batch, length, keys; /* keys: with those that the options add */
-    bool batched, cross;         /* cross: the keys are another sequence's */
+    int64_t batch, length, keys; /* keys: number of keys, including those that the options add */
+    bool batched, cross;         /* cross: keys and queries come from different sequences */
 } pass;
 
 static bool good_inputs(const br_multihead_attention *self, br_tensor *const x[3])
@@ -113,10 +117,11 @@ static bool good_inputs(const br_multihead_attention *self, br_tensor *const x[3
         if ((x[i]->ndim == 2 || x[i]->ndim == 3) && x[i]->ndim == x[0]->ndim &&
             x[i]->sizes[x[i]->ndim - 1] == sizes[i])
             continue;
-        br__fail(BR_ERROR_SHAPE, op,
-                 "%s is %s, query %s: both must have 2 or 3 dimensions, the last of %s of size "
-                 "%" PRId64,
-                 names[i], br__shape(x[i]), br__shape(x[0]), names[i], sizes[i]);
+        br__fail(
+            BR_ERROR_SHAPE, op,
+            "%s is %s, query is %s: both must have 2 or both 3 dimensions, and the last size of "
+            "%s must be %" PRId64,
+            names[i], br__shape(x[i]), br__shape(x[0]), names[i], sizes[i]);
         return false;
     }
     return true;
@@ -128,8 +133,8 @@ static bool good_lengths(const pass *p)
     if (k->sizes[0] == q->sizes[0] && v->sizes[0] == q->sizes[0] && k->sizes[1] == v->sizes[1])
         return true;
     br__fail(BR_ERROR_SHAPE, op,
-             "batch by length is %s of the query, %s of the key, %s of the value: the batches must "
-             "be equal, and lengths of key and value",
+             "as [batch, length, size], query is %s, key %s and value %s: all must have the same "
+             "batch size, and key and value the same length",
              br__shape(q), br__shape(k), br__shape(v));
     return false;
 }
@@ -146,7 +151,7 @@ static bool good_mask(const char *name, const br_tensor *mask, const br_tensor *
 {
     if (mask->dtype == BR_BOOL || mask->dtype == query->dtype)
         return true;
-    br__fail(BR_ERROR_DTYPE, op, "%s is %s, must be bool or the query's %s", name,
+    br__fail(BR_ERROR_DTYPE, op, "%s is %s, must be bool or query's dtype %s", name,
              br_dtype_name(mask->dtype), br_dtype_name(query->dtype));
     return false;
 }
@@ -158,8 +163,8 @@ static bool good_masks(const pass *p)
     if (padding && good_mask("key_padding_mask", padding, p->query) &&
         !(p->batched ? has_shape(padding, BR_SHAPE(n, keys)) : has_shape(padding, BR_SHAPE(keys))))
         br__fail(BR_ERROR_SHAPE, op,
-                 "key_padding_mask is %s, must be [%" PRId64 "]%s, a truth for each key",
-                 br__shape(padding), keys, p->batched ? " for each of the batch" : "");
+                 "key_padding_mask is %s, must be [%" PRId64 "]%s, one value for each key",
+                 br__shape(padding), keys, p->batched ? " for each sequence of the batch" : "");
     if (mask && !br_failed() && good_mask("attn_mask", mask, p->query) &&
         !has_shape(mask, BR_SHAPE(p->length, keys)) &&
         !has_shape(mask, BR_SHAPE(n * heads, p->length, keys)))
@@ -170,7 +175,7 @@ static bool good_masks(const pass *p)
     return !br_failed();
 }
 
-/* x as [batch, length, size]. */
+/* Returns x as [batch, length, size]. */
 static br_tensor *in_batches(const pass *p, br_tensor *x)
 {
     if (!p->batched)
@@ -197,7 +202,7 @@ static bool begin(pass *p, br_tensor *query, br_tensor *key, br_tensor *value)
 
 /* ---- Projections ----------------------------------------------------------------------------- */
 
-/* The projections number from .. to - 1 of x, one after the other in the last dimension. */
+/* Returns projections number from .. to - 1 of x, concatenated along the last dimension. */
 static br_tensor *project(const pass *p, br_tensor *x, int from, int to)
 {
     const br_multihead_attention *self = p->self;
@@ -213,7 +218,7 @@ static br_tensor *part(const pass *p, br_tensor *projected, int i)
     return br_narrow(projected, -1, i * p->self->embed_dim, p->self->embed_dim);
 }
 
-/* What is projected by one weight from one input takes one product. */
+/* Projects inputs that are the same tensor by a single matrix product. */
 static void project_all(const pass *p, br_tensor **q, br_tensor **k, br_tensor **v)
 {
     bool packed = p->self->in_proj_weight != NULL;
@@ -235,7 +240,7 @@ static void project_all(const pass *p, br_tensor **q, br_tensor **k, br_tensor *
     *v = project(p, p->value, 2, 3);
 }
 
-/* [batch, length, size] with one more element of the sequence: `row`, or zeros. */
+/* Returns x [batch, length, size] with one more sequence element: `row`, or zeros. */
 static br_tensor *with_one_more(const pass *p, br_tensor *x, br_tensor *row)
 {
     const int64_t e = p->self->embed_dim;
@@ -259,7 +264,7 @@ static void add_keys(pass *p, br_tensor **k, br_tensor **v)
     }
 }
 
-/* [batch, length, size] as [batch, heads, length, size / heads]. */
+/* Returns x [batch, length, size] as [batch, heads, length, size / heads]. */
 static br_tensor *split_heads(const pass *p, br_tensor *x)
 {
     int64_t heads = p->self->num_heads, dim = p->self->embed_dim / heads;
@@ -268,15 +273,15 @@ static br_tensor *split_heads(const pass *p, br_tensor *x)
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
-/* What is added to the scores: -inf where a bool mask is true, and 0 for the keys that the options
- * add. */
+/* Returns the mask in the form that is added to the scores: -inf where a bool mask is true, and 0
+ * for the keys that the options add. */
 static br_tensor *additive(const pass *p, br_tensor *mask)
 {
     br_dtype dtype = p->query->dtype;
     if (mask->dtype == BR_BOOL)
         mask = br_masked_fill(br_zeros(mask->ndim, mask->sizes, dtype), mask, -INFINITY);
-    int64_t more = p->keys - p->key->sizes[1];
-    if (more == 0 || !mask)
+    int64_t more = mask ? p->keys - mask->sizes[mask->ndim - 1] : 0;
+    if (more == 0)
         return mask;
     int64_t sizes[BR_MAX_DIMS];
     for (int i = 0; i < mask->ndim; i++)
@@ -285,17 +290,25 @@ static br_tensor *additive(const pass *p, br_tensor *mask)
     return br_cat(BR_INPUTS(mask, br_zeros(mask->ndim, sizes, dtype)), -1);
 }
 
-static br_tensor *causal_mask(const pass *p)
+/* Returns true if the causal mask is the only one. It then also covers the keys that the options
+ * add, as in PyTorch. */
+static bool only_causal(const pass *p)
 {
-    br_tensor *ones = br_ones(BR_SHAPE(p->length, p->key->sizes[1]), BR_BOOL);
-    return br_triu(ones, 1);
+    return p->in.is_causal && !p->in.key_padding_mask && !p->in.weights;
 }
 
-/* Of all masks the sum, which broadcasts to [batch, heads, length, keys]; NULL if there is none. */
+static br_tensor *causal_mask(const pass *p)
+{
+    int64_t keys = only_causal(p) ? p->keys : p->key->sizes[1];
+    return br_triu(br_ones(BR_SHAPE(p->length, keys), BR_BOOL), 1);
+}
+
+/* Returns the sum of all masks, broadcastable to [batch, heads, length, keys], or NULL if there is
+ * no mask. */
 static br_tensor *merged_mask(const pass *p)
 {
     br_tensor *mask = p->in.attn_mask, *padding = p->in.key_padding_mask;
-    if (p->in.is_causal && !mask)
+    if (p->in.is_causal && (!mask || only_causal(p)))
         mask = causal_mask(p);
     mask = mask ? additive(p, mask) : NULL;
     if (mask && mask->ndim == 3)
@@ -308,9 +321,9 @@ static br_tensor *merged_mask(const pass *p)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* The softmax of the scores. Where only a recorder wants it, queries that may see no key get zeros,
- * so that recording changes no result. */
-static br_tensor *weigh(const pass *p, br_tensor *scores, br_tensor *mask)
+/* Returns the softmax of the scores. If the weights are only recorded by a tap, fully masked
+ * queries get zeros, so that recording does not change the result. */
+static br_tensor *masked_softmax(const pass *p, br_tensor *scores, br_tensor *mask)
 {
     if (!mask)
         return br_softmax(scores, -1);
@@ -321,14 +334,14 @@ static br_tensor *weigh(const pass *p, br_tensor *scores, br_tensor *mask)
     return br_masked_fill(weights, br_eq_scalar(finite, -FLT_MAX), 0);
 }
 
-/* Composed, since the weights are wanted, or recorded. */
+/* Computes attention by separate operations, for use when the weights are requested or recorded. */
 static br_tensor *attend_with_weights(const pass *p, br_tensor *q, br_tensor *k, br_tensor *v,
                                       br_tensor *mask)
 {
     const br_multihead_attention *self = p->self;
     double scale = sqrt((double)self->num_heads / (double)self->embed_dim);
     br_tensor *scores = br_matmul(br_mul_scalar(q, scale), br_transpose(k, -2, -1));
-    br_tensor *weights = br_tap_attention(q, k, weigh(p, scores, mask), p->cross);
+    br_tensor *weights = br_tap_attention(q, k, masked_softmax(p, scores, mask), p->cross);
     weights = br_f_dropout(weights, self->options.dropout, br_is_training(br_base(p->self)));
     if (p->in.weights) {
         bool all = p->in.weights_per_head;
@@ -343,9 +356,9 @@ static br_tensor *attend(pass *p)
     br_tensor *q, *k, *v;
     project_all(p, &q, &k, &v);
     add_keys(p, &k, &v);
-    /* Without other masks attention knows the causal one itself. */
+    /* Without other masks, the attention operation applies the causal mask itself. */
     bool open = p->in.weights || br__thread.recorder;
-    bool causal = p->in.is_causal && !p->in.key_padding_mask && !open;
+    bool causal = only_causal(p) && !open;
     br_tensor *mask = causal ? NULL : merged_mask(p);
     if (br_failed())
         return NULL;
@@ -357,8 +370,17 @@ static br_tensor *attend(pass *p)
     bool training = br_is_training(br_base(p->self));
     return br_scaled_dot_product_attention(
         q, k, v, mask,
-        &(br_attention_options){ .dropout_p = training ? p->self->options.dropout : 0,
-                                 .is_causal = causal });
+        BR_OPTIONS(br_attention, .dropout_p = training ? p->self->options.dropout : 0,
+                   .is_causal = causal));
+}
+
+/* Returns the result [batch, length, size] with PyTorch's memory layout: [length, batch, size],
+ * whatever batch_first is. A dropout that follows then generates its random numbers in PyTorch's
+ * order. */
+static br_tensor *in_pytorch_order(const pass *p, br_tensor *out)
+{
+    out = br_contiguous(br_transpose(out, 0, 1));
+    return p->self->options.batch_first ? br_transpose(out, 0, 1) : out;
 }
 
 static br_tensor *forward(pass *p, br_tensor *query, br_tensor *key, br_tensor *value)
@@ -370,6 +392,8 @@ static br_tensor *forward(pass *p, br_tensor *query, br_tensor *key, br_tensor *
     br_tensor *out = br_linear_forward(p->self->out_proj, joined);
     if (!p->batched)
         return br_squeeze(out, 0);
+    if (br_is_training(br_base(p->self)) && br_get_dropout_rng() == BR_DROPOUT_PYTORCH)
+        return in_pytorch_order(p, out);
     return p->self->options.batch_first ? out : br_transpose(out, 0, 1);
 }
 
@@ -377,7 +401,7 @@ br_tensor *br_multihead_attention_forward(br_multihead_attention *self, br_tenso
                                           br_tensor *key, br_tensor *value,
                                           const br_multihead_attention_inputs *inputs)
 {
-    if (!br__module_alive(op, self))
+    if (!br__module_usable(op, self))
         return NULL;
     if (inputs && inputs->weights)
         *inputs->weights = NULL;

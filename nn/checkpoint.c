@@ -1,8 +1,8 @@
-/* nn/checkpoint.c - activation checkpoints by module: what a module's gradients need is made again
- * in backward, by another forward of it.
+/* nn/checkpoint.c - activation checkpoints of modules: backward runs the module's forward again to
+ * recompute the values that the gradients need.
  *
- * Backward may come when the module is gone, which must be told: so a graph holds a token of the
- * module, not the module. */
+ * The module may be freed before backward, and backward must detect this. So a graph holds a token
+ * of the module instead of the module. */
 #include "nn/nn_internal.h"
 
 #include <stdatomic.h>
@@ -10,17 +10,18 @@
 
 struct br_module_token {
     atomic_int refs;
-    br_module *module; /* NULL once it is freed */
+    br_module *module; /* NULL once the module is freed */
 };
 
-/* What a forward needs to run again; its arguments follow. */
+/* Everything that is needed to run a forward again. The forward's arguments follow the struct. */
 typedef struct again {
     br_module_token *token;
     br_module_run_fn forward;
     _Alignas(max_align_t) char args[];
 } again;
 
-/* The module whose checkpoint calls its forward, which may ask again whether it is to have one. */
+/* The module whose forward is being run by a checkpoint. That forward must not start another
+ * checkpoint of the module. */
 static _Thread_local const br_module_state *inside;
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
@@ -65,10 +66,10 @@ br_module_token *br__token_of(br_module_state *state)
     return state->token;
 }
 
-/* A token stays with its module when checkpoints end: graphs may need it yet. */
+/* Turning checkpoints off keeps the token, since graphs may still need it. */
 bool br_module_checkpoint(br_module *module, bool on)
 {
-    if (br_failed() || !br__module_alive("module_checkpoint", module))
+    if (br_failed() || !br__module_usable("module_checkpoint", module))
         return false;
     br_module_state *state = module->state;
     if (strcmp(state->class_name, "ModuleList") == 0) {
@@ -89,7 +90,7 @@ static br_tensor *call(br_tensor *const *inputs, int n, void *context)
     br_module *module = a->token->module;
     if (!module)
         return br__fail(BR_ERROR_STATE, "activation_checkpoint",
-                        "the module was freed before backward, which needs its forward");
+                        "the module was freed before backward, which must run its forward again");
     const br_module_state *before = inside;
     inside = module->state;
     br_tensor *y = a->forward(module, inputs, a->args);
@@ -103,7 +104,7 @@ static void free_again(void *context)
     br_free(context);
 }
 
-/* True if a forward that begins now is to be a checkpoint. */
+/* Returns true if a forward that begins now must be a checkpoint. */
 static bool checkpointed(const br_module_state *state)
 {
     return state->checkpointed && inside != state && br_grad_enabled() && !br_failed();
@@ -121,14 +122,25 @@ static br_tensor *run_checkpoint(br_module_state *state, br_module_run_fn forwar
         memcpy(a->args, args, args_size);
     atomic_fetch_add(&a->token->refs, 1);
     return br_activation_checkpoint(call, a, n_inputs, inputs,
-                                    &(br_activation_checkpoint_options){ .destroy = free_again });
+                                    BR_OPTIONS(br_activation_checkpoint, .destroy = free_again));
+}
+
+static __attribute__((noinline, cold)) br_tensor *refuse_run(const br_module *module,
+                                                             br_module_run_fn forward)
+{
+    if (!br_failed() && br__module_usable("forward", module))
+        br__fail(BR_ERROR_ARGUMENT, "module_run", "%s is NULL, but it is required",
+                 forward ? "inputs" : "forward");
+    return NULL;
 }
 
 br_tensor *br_module_run(void *self, br_module_run_fn forward, int n_inputs,
                          br_tensor *const *inputs, const void *args, size_t args_size)
 {
     br_module *module = self;
-    if (module && module->state && checkpointed(module->state))
+    if (!module || !forward || (n_inputs > 0 && !inputs))
+        return refuse_run(module, forward);
+    if (br__module_exists("module_run", module) && checkpointed(module->state))
         return run_checkpoint(module->state, forward, n_inputs, inputs, args, args_size);
     return forward(self, inputs, args);
 }

@@ -1,11 +1,17 @@
-/* nn/containers.c - Sequential and ModuleList: modules under the names "0", "1", ... */
+/* nn/containers.c - Sequential and ModuleList: modules named "0", "1", ... */
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
 
-static void *append(br_module *self, void *module)
+/* `op` names the container's function in messages. */
+static void *append(const char *op, br_module *self, void *module)
 {
     char name[24];
+    if (!module && br__module_usable(op, self)) {
+        self->state->incomplete = true;
+        return br__fail(BR_ERROR_ARGUMENT, op, "module %" PRId64 " is NULL, but it is required",
+                        br_module_num_children(self));
+    }
     snprintf(name, sizeof name, "%" PRId64, br_module_num_children(self));
     return br_module_add_child(self, name, module);
 }
@@ -24,13 +30,14 @@ br_sequential *br_sequential_new(int n, void *const *modules)
     if (base->state)
         base->state->forward = forward_sequential;
     if (n < 0 || (n > 0 && !modules)) {
-        br__fail(BR_ERROR_ARGUMENT, "sequential", "%d modules, and the list is %s", n,
-                 modules ? "there" : "NULL");
+        br__fail(BR_ERROR_ARGUMENT, "sequential",
+                 "n is %d and the list of modules is %s: it must have n >= 0 modules", n,
+                 modules ? "not NULL" : "NULL");
         return self;
     }
-    /* All are taken over, whatever is wrong with some. */
+    /* The container owns all modules, even if some are invalid. */
     for (int i = 0; i < n; i++) {
-        br_module *module = append(base, modules[i]);
+        br_module *module = append("sequential", base, modules[i]);
         if (module && !module->state->forward)
             br__fail(BR_ERROR_ARGUMENT, "sequential",
                      "module %d, %s, has no forward function of one tensor", i,
@@ -55,7 +62,7 @@ static br_tensor *run_sequential(void *module, br_tensor *const *inputs, const v
 
 br_tensor *br_sequential_forward(br_sequential *self, br_tensor *x)
 {
-    if (!br__module_alive("sequential", self))
+    if (!br__module_usable("sequential", self))
         return NULL;
     return br_module_run(self, run_sequential, BR_INPUTS(x), NULL, 0);
 }
@@ -69,7 +76,7 @@ br_module_list *br_module_list_new(void)
 
 void *br_module_list_append(br_module_list *self, void *module)
 {
-    return append(self ? br_base(self) : NULL, module);
+    return append("module_list_append", self ? br_base(self) : NULL, module);
 }
 
 int64_t br_module_list_size(const br_module_list *self)
@@ -79,10 +86,11 @@ int64_t br_module_list_size(const br_module_list *self)
 
 void *br_module_list_at(const br_module_list *self, int64_t i)
 {
-    if (!br__module_alive("module_list", self))
+    if (!br__module_usable("module_list", self))
         return NULL;
     int64_t n = br_module_list_size(self);
     if (i < -n || i >= n)
-        return br__fail(BR_ERROR_INDEX, "module_list", "module %" PRId64 " of %" PRId64, i, n);
+        return br__fail(BR_ERROR_INDEX, "module_list",
+                        "index %" PRId64 " is out of range for %" PRId64 " modules", i, n);
     return self->base.state->children[i < 0 ? i + n : i]->module;
 }

@@ -1,4 +1,5 @@
-/* nn/convolutions.c - convolutions and pooling. A kind of layer is the operation that it calls. */
+/* nn/convolutions.c - convolutions and pooling. The layers differ only in the operation that they
+ * call. */
 #include "nn/nn_internal.h"
 
 #include <math.h>
@@ -11,7 +12,8 @@ static br_tensor *run_conv(void *module, br_tensor *x)
     return self->function(x, self->weight, self->bias, &self->options);
 }
 
-/* Kaiming's uniform with a = sqrt 5, which is +-1/sqrt(fan_in), like bias. */
+/* Initializes the weight by Kaiming uniform with a = sqrt 5, which is U(+-1/sqrt(fan_in)), and the
+ * bias by the same distribution. */
 static void init_conv(const br_conv *self)
 {
     br_init_kaiming_uniform_(self->weight, sqrt(5));
@@ -31,7 +33,8 @@ typedef struct conv_kind {
     br_conv_fn function;
 } conv_kind;
 
-/* Sizes of the weight: [outputs, inputs / groups, kernel], of the transposed with inputs first. */
+/* Computes the sizes of the weight: [out_channels, in_channels / groups, kernel ...] or, if
+ * transposed, [in_channels, out_channels / groups, kernel ...]. */
 static bool weight_sizes(const conv_kind *kind, const br_conv *self, const int64_t *kernel,
                          int64_t *sizes)
 {
@@ -60,10 +63,7 @@ static br_conv *new_conv(const conv_kind *kind, int64_t in_channels, int64_t out
                          const int64_t *kernel, bool bias, const br_conv_options *options)
 {
     br_conv *self = br__layer_begin(sizeof *self, kind->class_name, run_conv);
-    if (options)
-        self->options = *options;
-    if (self->options.groups == 0)
-        self->options.groups = 1;
+    self->options = *BR_OPTIONS_OF(kind->op, br_conv, options);
     self->in_channels = in_channels;
     self->out_channels = out_channels;
     self->function = kind->function;
@@ -125,12 +125,11 @@ static br_tensor *run_pool(void *module, br_tensor *x)
     return self->function(x, &self->options);
 }
 
-static br_pool *new_pool(const char *class_name, br_pool_fn function,
+static br_pool *new_pool(const char *op, const char *class_name, br_pool_fn function,
                          const br_pool_options *options)
 {
     br_pool *self = br__layer_begin(sizeof *self, class_name, run_pool);
-    if (options)
-        self->options = *options;
+    self->options = *BR_OPTIONS_OF(op, br_pool, options);
     self->function = function;
     return self;
 }
@@ -142,7 +141,7 @@ static br_tensor *max_pool1d(br_tensor *x, const br_pool_options *options)
 
 br_pool *br_max_pool1d_new(const br_pool_options *options)
 {
-    return new_pool("MaxPool1d", max_pool1d, options);
+    return new_pool("max_pool1d", "MaxPool1d", max_pool1d, options);
 }
 
 static br_tensor *max_pool2d(br_tensor *x, const br_pool_options *options)
@@ -152,40 +151,40 @@ static br_tensor *max_pool2d(br_tensor *x, const br_pool_options *options)
 
 br_pool *br_max_pool2d_new(const br_pool_options *options)
 {
-    return new_pool("MaxPool2d", max_pool2d, options);
+    return new_pool("max_pool2d", "MaxPool2d", max_pool2d, options);
 }
 
 br_pool *br_avg_pool1d_new(const br_pool_options *options)
 {
-    return new_pool("AvgPool1d", br_f_avg_pool1d, options);
+    return new_pool("avg_pool1d", "AvgPool1d", br_f_avg_pool1d, options);
 }
 
 br_pool *br_avg_pool2d_new(const br_pool_options *options)
 {
-    return new_pool("AvgPool2d", br_f_avg_pool2d, options);
+    return new_pool("avg_pool2d", "AvgPool2d", br_f_avg_pool2d, options);
 }
 
-/* Of these the windows' number stands where the others have the kernel. */
+/* The adaptive pools store the output size in kernel_size. */
 static br_tensor *adaptive_avg_pool1d(br_tensor *x, const br_pool_options *options)
 {
-    return br_f_adaptive_avg_pool1d(x, options->kernel_size[0]);
+    return br_f_adaptive_avg_pool1d(x, options->kernel_size.rows);
 }
 
 br_pool *br_adaptive_avg_pool1d_new(int64_t output_size)
 {
-    return new_pool("AdaptiveAvgPool1d", adaptive_avg_pool1d,
-                    &(br_pool_options){ .kernel_size = { output_size } });
+    return new_pool("adaptive_avg_pool1d", "AdaptiveAvgPool1d", adaptive_avg_pool1d,
+                    BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(output_size, output_size)));
 }
 
 static br_tensor *adaptive_avg_pool2d(br_tensor *x, const br_pool_options *options)
 {
-    return br_f_adaptive_avg_pool2d(x, options->kernel_size[0], options->kernel_size[1]);
+    return br_f_adaptive_avg_pool2d(x, options->kernel_size.rows, options->kernel_size.columns);
 }
 
 br_pool *br_adaptive_avg_pool2d_new(int64_t height, int64_t width)
 {
-    return new_pool("AdaptiveAvgPool2d", adaptive_avg_pool2d,
-                    &(br_pool_options){ .kernel_size = { height, width } });
+    return new_pool("adaptive_avg_pool2d", "AdaptiveAvgPool2d", adaptive_avg_pool2d,
+                    BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(height, width)));
 }
 
 br_tensor *br_pool_forward(br_pool *self, br_tensor *x)

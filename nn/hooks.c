@@ -1,40 +1,36 @@
-/* nn/hooks.c - functions that a program hangs on a module's forward and backward.
+/* nn/hooks.c - hooks on a module's forward and backward.
  *
- * Backward is seen by two operations that change nothing, one of the module's input and one of its
- * result. What both know of a call stands in memory that they save as a tensor's, and so goes with
- * the graph; of the module they have a token, since it may be gone by then. */
+ * Backward hooks are run by two identity operations, one on the module's input and one on its
+ * result. Both save the same tensor, whose memory holds the data of the call, so that the data is
+ * freed with the graph. The call has a token of the module, since the module may be freed before
+ * backward. */
 #include "nn/nn_internal.h"
 
 typedef enum hook_kind { PRE_FORWARD, FORWARD, PRE_BACKWARD, BACKWARD } hook_kind;
 
-struct br_module_hook {
-    br_module_hook *next;
-    uint64_t handle;
+typedef struct br_module_hook {
+    br_hook_link link;
     hook_kind kind;
-    br_module_hook_fn run;                   /* of all kinds but the last */
-    br_module_backward_hook_fn run_backward; /* of that */
+    br_module_hook_fn run;                   /* unless kind is BACKWARD */
+    br_module_backward_hook_fn run_backward; /* if kind is BACKWARD */
     void *context;
-};
+} br_module_hook;
 
 /* ---- The list -------------------------------------------------------------------------------- */
 
 static uint64_t add_hook(const char *op, br_module *module, br_module_hook h)
 {
-    if (br_failed() || !br__module_alive(op, module))
+    if (br_failed() || !br__module_usable(op, module))
         return 0;
     if (!h.run && !h.run_backward) {
         br__fail(BR_ERROR_ARGUMENT, op, "hook is NULL, but it is required");
         return 0;
     }
-    br_module_hook *hook = br__malloc(sizeof *hook), **end = &module->state->hooks;
+    br_module_hook *hook = br__malloc(sizeof *hook);
     if (!hook)
         return 0;
     *hook = h;
-    hook->handle = 1;
-    for (; *end; end = &(*end)->next)
-        hook->handle = (*end)->handle + 1;
-    *end = hook;
-    return hook->handle;
+    return br__hook_append(&module->state->hooks, &hook->link);
 }
 
 uint64_t br_module_register_forward_pre_hook(br_module *module, br_module_hook_fn hook,
@@ -66,33 +62,22 @@ uint64_t br_module_register_full_backward_hook(br_module *module, br_module_back
 
 void br_module_remove_hook(br_module *module, uint64_t handle)
 {
-    if (!module || !module->state)
-        return;
-    br_module_hook **at = &module->state->hooks;
-    while (*at && (*at)->handle != handle)
-        at = &(*at)->next;
-    if (!*at)
-        return;
-    br_module_hook *gone = *at;
-    *at = gone->next;
-    br_free(gone);
+    if (br__module_exists("remove_hook", module))
+        br__hook_remove(&module->state->hooks, handle);
 }
 
-void br__free_module_hooks(br_module_state *state)
+static const br_module_hook *hook_after(const br_module_state *state, uint64_t last, uint64_t end)
 {
-    while (state->hooks) {
-        br_module_hook *next = state->hooks->next;
-        br_free(state->hooks);
-        state->hooks = next;
-    }
+    return (const br_module_hook *)(void *)br__hook_after(state->hooks, last, end);
 }
 
-/* Runs the hooks of one kind on *t, which they may replace; false after an error. A hook may remove
- * itself. */
+/* Runs the hooks of one kind on *t. Hooks may replace it. Returns false after an error. */
 static bool run_hooks(br_module_state *state, hook_kind kind, br_tensor **t)
 {
-    for (br_module_hook *hook = state->hooks, *next; hook && !br_failed(); hook = next) {
-        next = hook->next;
+    const uint64_t end = br__hook_newest();
+    uint64_t last = 0;
+    for (const br_module_hook *hook; !br_failed() && (hook = hook_after(state, last, end));) {
+        last = hook->link.handle;
         br_tensor *other = hook->kind == kind ? hook->run(state->module, *t, hook->context) : NULL;
         if (other)
             *t = other;
@@ -102,11 +87,12 @@ static bool run_hooks(br_module_state *state, hook_kind kind, br_tensor **t)
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
-/* A forward whose backward is to be seen. */
+/* One forward of a module with backward hooks. */
 typedef struct call {
     br_module_token *token;
-    br_tensor *grad_output; /* held, from the result's gradient to the input's */
-    bool has_input;         /* the input's gradient will come */
+    /* Owned. Set when the gradient of the result arrives, and released after that of the input. */
+    br_tensor *grad_output;
+    bool has_input; /* the input requires grad */
 } call;
 
 static void free_call(void *context)
@@ -117,7 +103,7 @@ static void free_call(void *context)
     br_free(c);
 }
 
-/* The call as a tensor, whose end is its own. */
+/* Returns a tensor whose memory is a new call; the call is freed with the tensor. */
 static br_tensor *new_call(br_module_state *state)
 {
     call *c = br__calloc(1, sizeof *c);
@@ -143,8 +129,10 @@ static call *call_of(br_node *node)
 static br_tensor *run_backward_hooks(br_module_state *state, br_tensor *grad_input,
                                      br_tensor *grad_output)
 {
-    for (br_module_hook *hook = state->hooks, *next; hook && !br_failed(); hook = next) {
-        next = hook->next;
+    const uint64_t end = br__hook_newest();
+    uint64_t last = 0;
+    for (const br_module_hook *hook; !br_failed() && (hook = hook_after(state, last, end));) {
+        last = hook->link.handle;
         br_tensor *other = hook->kind != BACKWARD ? NULL
                                                   : hook->run_backward(state->module, grad_input,
                                                                        grad_output, hook->context);
@@ -182,7 +170,7 @@ static void input_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 static const br_op input_op = { .name = "module_input", .backward = input_backward };
 static const br_op output_op = { .name = "module_output", .backward = output_backward };
 
-/* t behind an operation that changes nothing, and keeps the call. */
+/* Returns a view of t computed by an identity operation that saves the call. */
 static br_tensor *seen(const br_op *op, br_tensor *t, br_tensor *call_tensor)
 {
     br_tensor *same = br__detached(t);
@@ -193,17 +181,20 @@ static br_tensor *seen(const br_op *op, br_tensor *t, br_tensor *call_tensor)
 
 static bool sees_backward(const br_module_state *state)
 {
+    uint64_t last = 0;
     if (!br_grad_enabled())
         return false;
-    for (const br_module_hook *hook = state->hooks; hook; hook = hook->next)
+    for (const br_module_hook *hook; (hook = hook_after(state, last, UINT64_MAX));) {
+        last = hook->link.handle;
         if (hook->kind == PRE_BACKWARD || hook->kind == BACKWARD)
             return true;
+    }
     return false;
 }
 
 /* ---- Around a forward ------------------------------------------------------------------------ */
 
-bool br__hooks_before(br_module_state *state, br_tensor **input)
+bool br__run_forward_pre_hooks(br_module_state *state, br_tensor **input)
 {
     state->call = NULL;
     if (!run_hooks(state, PRE_FORWARD, input) || !sees_backward(state))
@@ -216,7 +207,7 @@ bool br__hooks_before(br_module_state *state, br_tensor **input)
     return !br_failed();
 }
 
-bool br__hooks_behind(br_module_state *state, br_tensor **result)
+bool br__run_forward_hooks(br_module_state *state, br_tensor **result)
 {
     br_tensor *call_tensor = state->call;
     state->call = NULL;

@@ -1,4 +1,4 @@
-/* nn/init.c - nn.init: initial values, drawn as PyTorch draws them and unknown to the tape. */
+/* nn/init.c - initial values as in torch.nn.init, generated as PyTorch does and not recorded. */
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
@@ -56,13 +56,13 @@ br_tensor *br_init_normal_(br_tensor *t, double mean, double std)
     return br__floating("init_normal_", "t", t) ? br_normal_(t, mean, std) : NULL;
 }
 
-/* Inputs and outputs of one unit: sizes 1 and 0, each times the product of the sizes behind. */
+/* Computes fan_in and fan_out: size 1 and size 0, each times the product of sizes 2 and later. */
 static bool fans(const char *op, const br_tensor *t, double *fan_in, double *fan_out)
 {
     if (!br__floating(op, "t", t))
         return false;
     if (t->ndim < 2) {
-        br__fail(BR_ERROR_SHAPE, op, "t %s must have at least 2 dimensions: outputs, inputs",
+        br__fail(BR_ERROR_SHAPE, op, "t %s must have at least 2 dimensions (outputs, inputs)",
                  br__shape(t));
         return false;
     }
@@ -96,8 +96,8 @@ br_tensor *br_init_xavier_normal_(br_tensor *t, double gain)
     return br_normal_(t, 0, xavier_deviation(gain, fan_in, fan_out));
 }
 
-/* The deviation that keeps the size of what passes a layer; false after an error, or where t is
- * empty. */
+/* Computes the standard deviation that preserves the variance of a layer's activations or, for
+ * BR_FAN_OUT, of its gradients. Returns false after an error, or if t is empty. */
 static bool kaiming_deviation(const char *op, const br_tensor *t, double a, br_fan_mode mode,
                               const char *nonlinearity, double *deviation)
 {
@@ -139,11 +139,12 @@ br_tensor *br_init_kaiming_normal_(br_tensor *t, double a)
 
 /* ---- Truncated normal values ----------------------------------------------------------------- */
 
-/* A normal distribution cut to [low, high], and dense memory to draw its values into. */
+/* A normal distribution truncated to [low, high], and contiguous tensors in which values are
+ * generated. */
 typedef struct truncated {
     double mean, std, low, high;
     br_tensor *values, *candidates, *accept;
-    bool *pending; /* elements that still want a value */
+    bool *pending; /* elements that still need a value */
 } truncated;
 
 static double get(const br_tensor *t, int64_t i)
@@ -152,15 +153,15 @@ static double get(const br_tensor *t, int64_t i)
     return t->dtype == BR_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-/* A result of arithmetic as the tensor's dtype holds it. */
+/* Returns x rounded to the tensor's dtype. */
 static double rounded(const br_tensor *t, double x)
 {
     return t->dtype == BR_F64 ? x : (double)(float)x;
 }
 
-/* Gives what is pending its candidate; it stays pending where that is refused. True if nothing is
- * left. */
-static bool take_candidates(const truncated *d, bool (*refused)(const truncated *d, int64_t i))
+/* Gives each pending element its candidate. If the candidate is refused, the element stays pending.
+ * Returns true if no element is pending any more. */
+static bool accept_candidates(const truncated *d, bool (*refused)(const truncated *d, int64_t i))
 {
     size_t size = br_dtype_size(d->values->dtype);
     bool all = true;
@@ -174,20 +175,21 @@ static bool take_candidates(const truncated *d, bool (*refused)(const truncated 
     return all;
 }
 
-static bool lies_outside(const truncated *d, int64_t i)
+static bool is_outside(const truncated *d, int64_t i)
 {
     double x = get(d->candidates, i);
     return x < rounded(d->values, d->low) || x > rounded(d->values, d->high);
 }
 
-/* Where much of the distribution lies inside: draws again what lies outside. */
-static bool draw_normal(const truncated *d)
+/* Generates normal values for the pending elements. Used if much of the distribution lies in the
+ * interval. */
+static bool sample_normal(const truncated *d)
 {
-    return !br_normal_(d->candidates, d->mean, d->std) || take_candidates(d, lies_outside);
+    return !br_normal_(d->candidates, d->mean, d->std) || accept_candidates(d, is_outside);
 }
 
-/* Logarithm of the density at element i of the candidates, relative to its largest value. Every
- * step is rounded as PyTorch's is, since accepting or not decides all numbers that follow. */
+/* Returns the logarithm of the density at candidate i, relative to its maximum. Every step is
+ * rounded as in PyTorch, since each acceptance affects all following random numbers. */
 static double log_density(const truncated *d, int64_t i)
 {
     const br_tensor *t = d->values;
@@ -198,16 +200,17 @@ static double log_density(const truncated *d, int64_t i)
     return rounded(t, rounded(t, -0.5 * rounded(t, x * x)) - rounded(t, peak));
 }
 
-static bool lies_above(const truncated *d, int64_t i)
+static bool is_above(const truncated *d, int64_t i)
 {
     return rounded(d->accept, log(get(d->accept, i))) > log_density(d, i);
 }
 
-/* Where little of it does: takes uniform values with a probability that follows the density. */
-static bool draw_uniform(const truncated *d)
+/* Generates uniform values for the pending elements, and accepts them with a probability
+ * proportional to the density. Used if little of the distribution lies in the interval. */
+static bool sample_uniform(const truncated *d)
 {
     return !br_uniform_(d->candidates, d->low, d->high) || !br_uniform_(d->accept, 0, 1) ||
-           take_candidates(d, lies_above);
+           accept_candidates(d, is_above);
 }
 
 static double normal_distribution(double x)
@@ -215,15 +218,16 @@ static double normal_distribution(double x)
     return (1 + erf(x / sqrt(2))) / 2;
 }
 
-/* The part of the distribution that is not cut off. */
+/* Returns the probability of the interval before truncation. */
 static double inside(const truncated *d)
 {
     return normal_distribution((d->high - d->mean) / d->std) -
            normal_distribution((d->low - d->mean) / d->std);
 }
 
-/* False where the uniform way would hardly ever find a value: the density sinks from its mode, over
- * a width of about std or, in a tail, std^2 / distance, and the interval is far wider. */
+/* Returns false if rejection sampling would hardly ever accept a uniform value, because the
+ * interval is much wider than the peak of the density. The peak is about std wide or, if the
+ * interval is in a tail, std^2 / (distance of the mode from the mean). */
 static bool within_reach(const truncated *d)
 {
     double mode = fmax(d->low, fmin(d->mean, d->high));
@@ -242,7 +246,7 @@ static bool good_truncation(const truncated *d, const br_tensor *t)
                  d->mean, d->std, d->low, d->high);
     else if (!(inside(d) > 0.3) && !within_reach(d))
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "mean %g, std %g: almost nothing of the distribution lies in %g .. %g", d->mean,
+                 "mean %g, std %g: the interval %g .. %g has almost no probability", d->mean,
                  d->std, d->low, d->high);
     return !br_failed();
 }
@@ -252,21 +256,20 @@ br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double l
     truncated d = { .mean = mean, .std = std, .low = low, .high = high };
     if (!good_truncation(&d, t))
         return NULL;
-    br_scope *scope = br_scope_begin();
+    br_scope *scope = br_no_grad_begin();
     d.values = br_empty_like(t);
     d.candidates = br_empty_like(t);
     d.accept = br_empty_like(t);
     d.pending = br__malloc((size_t)t->numel);
     if (!br_failed()) {
         memset(d.pending, true, (size_t)t->numel);
-        bool (*draw)(const truncated *d) = inside(&d) > 0.3 ? draw_normal : draw_uniform;
-        while (!draw(&d))
+        bool (*sample_candidates)(const truncated *d) =
+            inside(&d) > 0.3 ? sample_normal : sample_uniform;
+        while (!sample_candidates(&d))
             ;
     }
-    if (!br_failed()) {
+    if (!br_failed() && br_before_in_place("init_trunc_normal_", t))
         br__copy(t, d.values);
-        br_bump_version(t);
-    }
     br_free(d.pending);
     br_scope_end(scope);
     return br_failed() ? NULL : t;

@@ -1,4 +1,4 @@
-/* nn/init_matrix.c - nn.init's initial values with a structure: sparse, Dirac's, orthogonal; and
+/* nn/init_matrix.c - structured initial values as in torch.nn.init (sparse, Dirac, orthogonal), and
  * the recommended gains. */
 #include "nn/nn_internal.h"
 
@@ -25,18 +25,18 @@ double br_init_calculate_gain(const char *nonlinearity, double param)
         return sqrt(2);
     if (strcmp(name, "leaky_relu") == 0)
         return sqrt(2 / (1 + param * param));
-    br__fail(BR_ERROR_ARGUMENT, "init_calculate_gain", "there is no gain for '%s'",
+    br__fail(BR_ERROR_ARGUMENT, "init_calculate_gain", "unsupported nonlinearity '%s'",
              br__printable(name));
     return NAN;
 }
 
-static bool has_dims(const char *op, const br_tensor *t, int least, int most)
+static bool has_dims(const char *op, const br_tensor *t, int min_dims, int max_dims)
 {
     if (!br__floating(op, "t", t))
         return false;
-    if (t->ndim < least || t->ndim > most)
-        br__fail(BR_ERROR_SHAPE, op, "t %s must have %d to %d dimensions", br__shape(t), least,
-                 most);
+    if (t->ndim < min_dims || t->ndim > max_dims)
+        br__fail(BR_ERROR_SHAPE, op, "t %s must have %d to %d dimensions", br__shape(t), min_dims,
+                 max_dims);
     return !br_failed();
 }
 
@@ -61,7 +61,7 @@ br_tensor *br_init_sparse_(br_tensor *t, double sparsity, double std)
     int64_t n = (int64_t)ceil(sparsity * (double)t->sizes[0]);
     br_scope *scope = br_no_grad_begin();
     br_normal_(t, 0, std);
-    for (int64_t j = 0; j < t->sizes[1] && !br_failed(); j++)
+    for (int64_t j = 0; t->numel > 0 && j < t->sizes[1] && !br_failed(); j++)
         clear_rows(br_select(t, 1, j), n);
     br_scope_end(scope);
     return br_failed() ? NULL : t;
@@ -69,7 +69,7 @@ br_tensor *br_init_sparse_(br_tensor *t, double sparsity, double std)
 
 /* ---- Dirac ----------------------------------------------------------------------------------- */
 
-/* t[out][in][middle] = 1 */
+/* Sets t[out][in][middle] to 1. */
 static void set_middle(br_tensor *t, int64_t out, int64_t in)
 {
     br_scope *scope = br_scope_begin();
@@ -109,9 +109,9 @@ static double dot(int64_t n, const double *a, const double *b)
     return sum;
 }
 
-/* Makes the rows orthonormal, each by what is left of it when the ones before are taken out: the Q
- * of a QR decomposition whose R has a positive diagonal. Taken out twice, nothing of them remains.
- */
+/* Orthonormalizes the rows by Gram-Schmidt, which gives the Q of the QR decomposition whose R has a
+ * positive diagonal. Subtracts each projection twice: the second time removes the rounding error of
+ * the first. */
 static void orthonormalize(int64_t rows, int64_t columns, double *a)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -134,9 +134,9 @@ br_tensor *br_init_orthogonal_(br_tensor *t, double gain)
         return br_failed() ? NULL : t;
     br_scope *scope = br_no_grad_begin();
     int64_t rows = t->sizes[0], columns = t->numel / rows;
-    br_tensor *drawn = br_randn(BR_SHAPE(rows, columns), t->dtype);
+    br_tensor *random = br_randn(BR_SHAPE(rows, columns), t->dtype);
     bool tall = rows >= columns;
-    br_tensor *work = br_to(tall ? br_t(drawn) : drawn, BR_F64);
+    br_tensor *work = br_to(tall ? br_t(random) : random, BR_F64);
     work = br_clone(br_contiguous(work));
     if (work) {
         orthonormalize(work->sizes[0], work->sizes[1], br_data_f64(work));

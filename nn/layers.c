@@ -1,21 +1,21 @@
 /* nn/layers.c - the layers of torch.nn with their default initial values.
  *
- * A constructor draws its numbers in PyTorch's order, so that the same seed and the same sequence
- * of constructors give the same weights. */
+ * A constructor generates its random numbers in PyTorch's order, so that the same seed and the same
+ * sequence of constructors give the same weights. */
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-bool br__layer_size(const char *op, const char *name, int64_t size, int64_t least)
+bool br__layer_size(const char *op, const char *name, int64_t size, int64_t minimum)
 {
-    if (size < least)
+    if (size < minimum)
         br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least %" PRId64, name, size,
-                 least);
+                 minimum);
     return !br_failed();
 }
 
-/* ---- What layers share ----------------------------------------------------------------------- */
+/* ---- Common code of layers ------------------------------------------------------------------- */
 
 void *br__layer_begin(size_t size, const char *class_name, br_forward_fn body)
 {
@@ -53,7 +53,8 @@ bool br__skip_init(bool skip)
 
 /* ---- Linear ---------------------------------------------------------------------------------- */
 
-/* weight: Kaiming's uniform with a = sqrt 5, which is +-1/sqrt(in_features), like bias. */
+/* Initializes the weight by Kaiming uniform with a = sqrt 5, which is U(+-1/sqrt(in_features)), and
+ * the bias by the same distribution. */
 static void init_linear(br_linear *self)
 {
     br_init_kaiming_uniform_(self->weight, sqrt(5));
@@ -106,7 +107,7 @@ static void init_embedding(br_embedding *self)
     br_scope_end(scope);
 }
 
-/* Rows that the index names and that are longer than max_norm become as long. */
+/* Scales each row that `index` selects down to norm max_norm, if its norm is larger. */
 static void shorten_rows(const br_embedding *self, br_tensor *index)
 {
     br_scope *scope = br_no_grad_begin();
@@ -139,7 +140,8 @@ br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, in
     if (br__layer_size(op, "num_embeddings", num_embeddings, 0) &&
         (padding_idx < -1 || padding_idx >= num_embeddings))
         br__fail(BR_ERROR_INDEX, op,
-                 "padding_idx is %" PRId64 ", must be -1 (none) or a row of the %" PRId64,
+                 "padding_idx is %" PRId64
+                 ", must be -1 (none) or less than num_embeddings %" PRId64,
                  padding_idx, num_embeddings);
     br_tensor *w = NULL;
     if (br__layer_size(op, "embedding_dim", embedding_dim, 0))

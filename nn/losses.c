@@ -1,5 +1,5 @@
-/* nn/losses.c - loss modules: a loss function with what it is called with. Each
- * is a call of the function and an entry. */
+/* nn/losses.c - loss modules, each a loss function with its options. For each there is a
+ * constructor, and a function that calls the loss function. */
 #include "nn/nn_internal.h"
 
 br_tensor *br_loss_forward(br_loss *self, int n, br_tensor *const *inputs)
@@ -7,7 +7,7 @@ br_tensor *br_loss_forward(br_loss *self, int n, br_tensor *const *inputs)
     br_enter(self);
     if (n == self->n_inputs && inputs)
         return br_leave(self, self->function(self, inputs));
-    br__fail(BR_ERROR_ARGUMENT, "loss", "%s wants %d inputs, not %d", br_module_class(&self->base),
+    br__fail(BR_ERROR_ARGUMENT, "loss", "%s takes %d inputs, got %d", br_module_class(&self->base),
              self->n_inputs, n);
     return br_leave(self, NULL);
 }
@@ -22,11 +22,12 @@ static br_loss *new_loss(const char *class_name, int n_inputs, br_loss_fn functi
     return self;
 }
 
-/* Weights are buffers, as in PyTorch. */
+/* Weights are buffers, as in PyTorch. The caller keeps its references and may pass the weights to
+ * several losses. */
 static void keep_weights(br_loss *self, br_tensor *weight, br_tensor *pos_weight)
 {
-    self->weight = br_buffer(self, "weight", weight);
-    self->pos_weight = br_buffer(self, "pos_weight", pos_weight);
+    self->weight = br__module_share_buffer(br_base(self), "weight", weight);
+    self->pos_weight = br__module_share_buffer(br_base(self), "pos_weight", pos_weight);
 }
 
 /* ---- Distances ------------------------------------------------------------------------------- */
@@ -84,15 +85,13 @@ static br_cross_entropy_options class_options(const br_loss *self)
     return o;
 }
 
-static br_loss *new_class_loss(const char *class_name, br_loss_fn function,
+static br_loss *new_class_loss(const char *op, const char *class_name, br_loss_fn function,
                                const br_cross_entropy_options *options)
 {
     br_loss *self = new_loss(class_name, 2, function, BR_REDUCTION_MEAN);
-    if (options) {
-        self->classes = *options;
-        self->reduction = options->reduction;
-        keep_weights(self, options->weight, NULL);
-    }
+    self->classes = *BR_OPTIONS_OF(op, br_cross_entropy, options);
+    self->reduction = self->classes.reduction;
+    keep_weights(self, self->classes.weight, NULL);
     return self;
 }
 
@@ -104,7 +103,7 @@ static br_tensor *cross_entropy(const br_loss *self, br_tensor *const *in)
 
 br_loss *br_cross_entropy_loss_new(const br_cross_entropy_options *options)
 {
-    return new_class_loss("CrossEntropyLoss", cross_entropy, options);
+    return new_class_loss("cross_entropy", "CrossEntropyLoss", cross_entropy, options);
 }
 
 static br_tensor *nll(const br_loss *self, br_tensor *const *in)
@@ -115,7 +114,7 @@ static br_tensor *nll(const br_loss *self, br_tensor *const *in)
 
 br_loss *br_nll_loss_new(const br_cross_entropy_options *options)
 {
-    return new_class_loss("NLLLoss", nll, options);
+    return new_class_loss("nll_loss", "NLLLoss", nll, options);
 }
 
 static br_tensor *bce(const br_loss *self, br_tensor *const *in)
@@ -190,6 +189,6 @@ static br_tensor *triplet_margin(const br_loss *self, br_tensor *const *in)
 br_loss *br_triplet_margin_loss_new(const br_triplet_options *options, br_reduction reduction)
 {
     br_loss *self = new_loss("TripletMarginLoss", 3, triplet_margin, reduction);
-    self->triplet = options ? *options : (br_triplet_options){ 1, 2, 1e-6, false };
+    self->triplet = *BR_OPTIONS_OF("triplet_margin_loss", br_triplet, options);
     return self;
 }

@@ -1,9 +1,10 @@
-/* nn/module.c - modules: their life, what is registered in them, their paths, and the scope of a
- * forward pass.
+/* nn/module.c - modules: lifetime, registration of parameters and children, paths, and the scope of
+ * a forward pass.
  *
- * A module's struct holds one pointer, to its state. A struct whose state is NULL is a dead module,
- * given out when memory fails: every function here accepts it. A module of which a part could not
- * be made is incomplete: it can be used and freed, but its forward fails. */
+ * A module's struct holds one pointer, to its state. A struct whose state is NULL is a dead module.
+ * Constructors return one when allocation fails, and every function here accepts it. A module is
+ * incomplete if a part of it could not be created: it can be used and freed, but its forward fails.
+ */
 #include "nn/nn_internal.h"
 
 #include <pthread.h>
@@ -11,7 +12,7 @@
 
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
-/* Writes what fits and returns the length of the whole path. */
+/* Writes as much of the path as fits, and returns the length of the whole path. */
 static size_t write_path(const br_module_state *state, char *buffer, size_t size)
 {
     if (!state->parent)
@@ -27,7 +28,7 @@ char *br_module_path(const br_module *module, char *buffer, size_t size)
     if (!buffer || size == 0)
         return buffer;
     buffer[0] = '\0';
-    if (module && module->state)
+    if (br__module_exists("module_path", module))
         write_path(module->state, buffer, size);
     return buffer;
 }
@@ -44,21 +45,24 @@ static void install_owner_path(void)
 
 const char *br_module_name(const br_module *module)
 {
-    return module && module->state && module->state->name ? module->state->name : "";
+    return br__module_exists("module_name", module) && module->state->name ? module->state->name
+                                                                           : "";
 }
 
 const char *br_module_class(const br_module *module)
 {
-    return module && module->state ? module->state->class_name : "";
+    return br__module_exists("module_class", module) ? module->state->class_name : "";
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Lifetime -------------------------------------------------------------------------------- */
 
-/* A dead module that serves for any struct; its pointers are NULL and stay so. */
-static void *dead_module(void)
+/* Returns a dead module, which can stand in for any module struct, since all its fields are zero.
+ */
+static void *placeholder_module(void)
 {
-    char *block = br__rare()->module;
-    _Static_assert(sizeof((br_rare *)0)->module >= BR_MODULE_MAX_SIZE, "any module is to fit");
+    char *block = br__thread_cold()->module;
+    _Static_assert(sizeof((br_thread_cold *)0)->module >= BR_MODULE_MAX_SIZE,
+                   "any module must fit");
     return memset(block, 0, BR_MODULE_MAX_SIZE);
 }
 
@@ -67,7 +71,7 @@ static br_module *make(size_t size, const char *class_name)
     bool failed_before = br_failed();
     if (size < sizeof(br_module) || size > BR_MODULE_MAX_SIZE)
         return br__fail(BR_ERROR_ARGUMENT, "module_create",
-                        "%s has %zu bytes, must have %zu .. %d and begin with a br_module",
+                        "struct %s has %zu bytes, must have %zu .. %d and begin with a br_module",
                         class_name, size, sizeof(br_module), BR_MODULE_MAX_SIZE);
     br_module *module = br__calloc(1, size);
     br_module_state *state = br__calloc(1, sizeof *state);
@@ -82,6 +86,8 @@ static br_module *make(size_t size, const char *class_name)
         .module = module, .class_name = name, .training = true, .incomplete = failed_before
     };
     module->state = state;
+    if (br__debug)
+        br__debug_register(BR_HANDLE_module, module, class_name);
     return module;
 }
 
@@ -90,16 +96,27 @@ void *br_module_create(size_t size, const char *class_name)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install_owner_path);
     br_module *module = make(size, class_name ? class_name : "Module");
-    return module ? module : dead_module();
+    return module ? module : placeholder_module();
 }
 
-bool br__module_alive(const char *op, const void *self)
+bool br__module_exists(const char *op, const void *self)
 {
     const br_module *module = self;
-    if (module && module->state)
+    if (!module)
+        return false;
+    if (__builtin_expect(br__debug, 0) && self != (const void *)br__thread_cold()->module &&
+        !br__debug_is_live(op, "module", BR_HANDLE_module, self))
+        return false;
+    return module->state != NULL;
+}
+
+bool br__module_usable(const char *op, const void *self)
+{
+    const br_module *module = self;
+    if (br__module_exists(op, self))
         return true;
     br__fail(BR_ERROR_ARGUMENT, op,
-             module ? "the module is one whose constructor failed"
+             module ? "the module cannot be used: its constructor failed"
                     : "module is NULL, but it is required");
     return false;
 }
@@ -118,6 +135,16 @@ static void leave_parent(br_module_state *state)
     state->parent = NULL;
 }
 
+static void free_struct(br_module *module)
+{
+    if (br__debug && br__debug_end("module_free", "module", BR_HANDLE_module, module)) {
+        module->state = NULL;
+        br__debug_quarantine(module, 0);
+    } else {
+        br_free(module);
+    }
+}
+
 static void free_tree(br_module_state *state)
 {
     br__free_parametrized(state);
@@ -126,7 +153,7 @@ static void free_tree(br_module_state *state)
     if (state->destroy)
         state->destroy(state->module);
     br__token_end(state);
-    br__free_module_hooks(state);
+    br__hooks_free(&state->hooks);
     for (int64_t i = state->n_entries - 1; i >= 0; i--) {
         br_release(state->entries[i].tensor);
         br_free(state->entries[i].name);
@@ -135,32 +162,28 @@ static void free_tree(br_module_state *state)
     br_free(state->children);
     br_free(state->name);
     br_free(state->class_name);
-    br_free(state->module);
+    free_struct(state->module);
     br_free(state);
 }
 
-void br_module_free(br_module *module)
+void br_module_free(void *module)
 {
-    if (!module || !module->state)
+    br_module *self = module;
+    if (!br__module_exists("module_free", self))
         return;
-    leave_parent(module->state);
-    free_tree(module->state);
-}
-
-void br_free_module(void *self)
-{
-    br_module_free(self);
+    leave_parent(self->state);
+    free_tree(self->state);
 }
 
 void br_module_set_destroy(br_module *module, void (*destroy)(void *self))
 {
-    if (br__module_alive("set_destroy", module))
+    if (br__module_usable("set_destroy", module))
         module->state->destroy = destroy;
 }
 
 /* ---- Registration ---------------------------------------------------------------------------- */
 
-static bool taken(const br_module_state *state, const char *name)
+static bool is_taken(const br_module_state *state, const char *name)
 {
     for (int64_t i = 0; i < state->n_entries; i++)
         if (strcmp(state->entries[i].name, name) == 0)
@@ -176,41 +199,44 @@ static bool good_name(const char *op, const br_module_state *state, const char *
     if (br_failed())
         return false;
     if (!name || !*name)
-        br__fail(BR_ERROR_ARGUMENT, op, "the name of a part of %s is empty", state->class_name);
+        br__fail(BR_ERROR_ARGUMENT, op, "a parameter, buffer or child of %s has an empty name",
+                 state->class_name);
     else if (strchr(name, '.'))
-        br__fail(BR_ERROR_ARGUMENT, op, "name '%s' of a part of %s has a dot, which joins paths",
-                 name, state->class_name);
-    else if (taken(state, name))
-        br__fail(BR_ERROR_ARGUMENT, op, "%s has a part named '%s' already", state->class_name,
-                 name);
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "name '%s' in %s contains a dot, which separates the names in a path", name,
+                 state->class_name);
+    else if (is_taken(state, name))
+        br__fail(BR_ERROR_ARGUMENT, op, "%s already has a parameter, buffer or child named '%s'",
+                 state->class_name, name);
     return !br_failed();
 }
 
+/* Registers t. `hold`, which is br__take_over() or br_retain(), acquires the module's reference. */
 static bool add_entry(const char *op, br_module_state *state, const char *name, br_tensor *t,
-                      br_entry_kind kind)
+                      br_entry_kind kind, br_tensor *(*hold)(br_tensor *))
 {
     if (!good_name(op, state, name))
         return false;
     if (kind == BR_ENTRY_PARAMETER && br_is_floating(t) && !br_set_requires_grad(t, true))
         return false;
     br_entry *entries =
-        br__grow(state->entries, &state->entry_room, state->n_entries, sizeof *entries);
+        br__grow(state->entries, &state->entry_capacity, state->n_entries, sizeof *entries);
     if (!entries)
         return false;
     state->entries = entries;
     char *copy = br__strdup(name);
     if (!copy)
         return false;
-    state->entries[state->n_entries++] = (br_entry){ copy, br_retain(t), kind };
+    state->entries[state->n_entries++] = (br_entry){ copy, hold(t), kind, NULL };
     return true;
 }
 
 static br_tensor *add_tensor(const char *op, br_module *module, const char *name, br_tensor *t,
-                             br_entry_kind kind)
+                             br_entry_kind kind, br_tensor *(*hold)(br_tensor *))
 {
-    if (!br__module_alive(op, module) || (!t && !br_failed()))
+    if (!br__module_usable(op, module) || (!t && !br_failed()))
         return NULL;
-    if (add_entry(op, module->state, name, t, kind))
+    if (add_entry(op, module->state, name, t, kind, hold))
         return t;
     module->state->incomplete = true;
     return NULL;
@@ -218,13 +244,40 @@ static br_tensor *add_tensor(const char *op, br_module *module, const char *name
 
 br_tensor *br_module_add_parameter(br_module *module, const char *name, br_tensor *t)
 {
-    return add_tensor("add_parameter", module, name, t, BR_ENTRY_PARAMETER);
+    return add_tensor("add_parameter", module, name, t, BR_ENTRY_PARAMETER, br__take_over);
 }
 
 br_tensor *br_module_add_buffer(br_module *module, const char *name, br_tensor *t, bool persistent)
 {
     return add_tensor("add_buffer", module, name, t,
-                      persistent ? BR_ENTRY_BUFFER : BR_ENTRY_TEMPORARY);
+                      persistent ? BR_ENTRY_BUFFER : BR_ENTRY_NONPERSISTENT, br__take_over);
+}
+
+br_tensor *br__module_share_buffer(br_module *module, const char *name, br_tensor *t)
+{
+    return add_tensor("add_buffer", module, name, t, BR_ENTRY_BUFFER, br_retain);
+}
+
+br_tensor *br_module_add_computed_buffer(br_module *module, const char *name,
+                                         br_tensor *(*compute)(void *self), bool persistent)
+{
+    const char *op = "add_computed_buffer";
+    if (!br__module_usable(op, module))
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    if (!compute)
+        br__fail(BR_ERROR_ARGUMENT, op, "compute is NULL, but it is required");
+    br_tensor *exact = br_failed() ? NULL : compute(module);
+    br_tensor *t = exact ? br__new(op, exact->ndim, exact->sizes, BR_F32) : NULL;
+    if (t)
+        br__copy(br_scope_return(scope, t), exact);
+    br_scope_end(scope);
+    br_module_state *state = module->state;
+    br_entry_kind kind = persistent ? BR_ENTRY_BUFFER : BR_ENTRY_NONPERSISTENT;
+    if (!add_tensor(op, module, name, t, kind, br__take_over))
+        return NULL;
+    state->entries[state->n_entries - 1].compute = compute;
+    return t;
 }
 
 static bool replace_parameter(br_module_state *state, const char *name, br_tensor *t)
@@ -241,7 +294,7 @@ static bool replace_parameter(br_module_state *state, const char *name, br_tenso
     }
     if (br_is_floating(t) && !br_set_requires_grad(t, true))
         return false;
-    br_retain(t);
+    br__take_over(t);
     br_release(entry->tensor);
     entry->tensor = t;
     return true;
@@ -249,7 +302,7 @@ static bool replace_parameter(br_module_state *state, const char *name, br_tenso
 
 br_tensor *br_module_replace_parameter(br_module *module, const char *name, br_tensor *t)
 {
-    if (!br__module_alive("replace_parameter", module))
+    if (!br__module_usable("replace_parameter", module))
         return NULL;
     if (replace_parameter(module->state, name ? name : "", t))
         return t;
@@ -257,7 +310,7 @@ br_tensor *br_module_replace_parameter(br_module *module, const char *name, br_t
     return NULL;
 }
 
-/* True if `state` is `other` or lies above it. */
+/* Returns true if `state` is `other` or an ancestor of `other`. */
 static bool is_above(const br_module_state *state, const br_module_state *other)
 {
     while (other && other != state)
@@ -268,18 +321,18 @@ static bool is_above(const br_module_state *state, const br_module_state *other)
 static bool add_child(br_module *parent, const char *name, br_module *child)
 {
     const char *op = "add_child";
-    if (!br__module_alive(op, parent) || !br__module_alive(op, child) ||
+    if (!br__module_usable(op, parent) || !br__module_usable(op, child) ||
         !good_name(op, parent->state, name))
         return false;
     br_module_state *self = parent->state, *state = child->state;
     if (state->parent || is_above(state, self)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "'%s' of %s: the %s %s", name, self->class_name,
+        br__fail(BR_ERROR_ARGUMENT, op, "cannot add '%s' to %s: the %s %s", name, self->class_name,
                  state->class_name,
-                 state->parent ? "has a parent already" : "would be its own ancestor");
+                 state->parent ? "already has a parent" : "would be its own ancestor");
         return false;
     }
     br_module_state **children =
-        br__grow(self->children, &self->child_room, self->n_children, sizeof *children);
+        br__grow(self->children, &self->child_capacity, self->n_children, sizeof *children);
     if (!children)
         return false;
     self->children = children;
@@ -299,7 +352,7 @@ void *br_module_add_child(br_module *parent, const char *name, void *child)
     br_module_state *self = parent ? parent->state : NULL;
     if (self)
         self->incomplete = true;
-    /* One that belongs to a tree, the parent's own included, is not ours to free. */
+    /* Free the child unless it belongs to a tree, such as the parent's own. */
     if (module && module->state && !module->state->parent && !is_above(module->state, self))
         br_module_free(module);
     return NULL;
@@ -309,10 +362,11 @@ void *br_module_add_child(br_module *parent, const char *name, void *child)
 
 static bool open_scope(br_module *module)
 {
-    if (br_failed() || !br__module_alive("forward", module))
+    if (br_failed() || !br__module_usable("forward", module))
         return false;
     if (module->state->incomplete)
-        br__fail(BR_ERROR_STATE, "forward", "%s lacks a part that its constructor failed to make",
+        br__fail(BR_ERROR_STATE, "forward",
+                 "%s is incomplete: its constructor failed to create a part of it",
                  module->state->class_name);
     return !br_failed() && br__scope_begin_for(module->state);
 }
@@ -328,7 +382,7 @@ bool br_module_enter_with(br_module *module, br_tensor **input)
         return false;
     br_scope *scope = br__thread.scope;
     br_tensor *shown = input ? *input : NULL;
-    if ((module->state->hooks && !br__hooks_before(module->state, &shown)) ||
+    if ((module->state->hooks && !br__run_forward_pre_hooks(module->state, &shown)) ||
         (module->state->parametrized && !br__parametrized_begin(module->state))) {
         br_scope_end(scope);
         br__parametrized_end(module->state);
@@ -343,13 +397,13 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
 {
     if (br_failed())
         result = NULL;
-    if (!module || !module->state)
+    if (!br__module_exists("leave", module))
         return result;
     br_scope *scope = br__thread.scope;
     while (scope && scope->owner != module->state)
         scope = scope->outer;
     if (scope) {
-        if (result && module->state->hooks && !br__hooks_behind(module->state, &result))
+        if (result && module->state->hooks && !br__run_forward_hooks(module->state, &result))
             result = NULL;
         br_scope_return(scope, result);
         br_scope_end(scope);
@@ -360,7 +414,7 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
 
 void br_module_set_forward(br_module *module, br_forward_fn forward)
 {
-    if (br__module_alive("set_forward", module))
+    if (br__module_usable("set_forward", module))
         module->state->forward = forward;
 }
 
@@ -373,7 +427,7 @@ static br_tensor *forward_one(void *self, br_tensor *const *inputs, const void *
 br_tensor *br_forward(void *module, br_tensor *x)
 {
     br_module *self = module;
-    if (!br__module_alive("forward", self))
+    if (!br__module_usable("forward", self))
         return NULL;
     if (!self->state->forward)
         return br__fail(BR_ERROR_ARGUMENT, "forward", "%s has no forward function of one tensor",

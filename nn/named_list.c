@@ -1,20 +1,22 @@
-/* nn/named_list.c - lists of tensors under names, and collecting them from a module tree.
+/* nn/named_list.c - lists of named tensors, and their collection from a module tree.
  *
- * Tied tensors are found by comparing pointers one by one: a list is made once, not once a step. */
+ * Tied tensors are found by linear search, which is fast enough because lists are not made in every
+ * step. */
 #include "nn/nn_internal.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
-/* What br_named_list points into. */
+/* The allocation behind a br_named_list. */
 typedef struct named_list {
     br_named_list public;
-    int64_t room;
+    int64_t capacity;
     bool holds;
 } named_list;
 
 br_named_list *br__named_list_new(bool holds)
 {
-    named_list *list = br__calloc(1, sizeof *list);
+    named_list *list = br__handle_new(sizeof *list, BR_HANDLE_list);
     if (!list)
         return NULL;
     list->holds = holds;
@@ -24,7 +26,7 @@ br_named_list *br__named_list_new(bool holds)
 bool br__named_list_add(br_named_list *list, const char *name, br_tensor *t)
 {
     named_list *self = (named_list *)(void *)list;
-    br_named_tensor *items = br__grow(list->items, &self->room, list->count, sizeof *items);
+    br_named_tensor *items = br__grow(list->items, &self->capacity, list->count, sizeof *items);
     if (!items)
         return false;
     list->items = items;
@@ -35,9 +37,34 @@ bool br__named_list_add(br_named_list *list, const char *name, br_tensor *t)
     return true;
 }
 
-void br_named_list_free(br_named_list *list)
+br_named_list *br_named_list_new(void)
+{
+    return br_failed() ? NULL : br__named_list_new(true);
+}
+
+bool br_named_list_add(br_named_list *list, const char *name, br_tensor *tensor)
+{
+    const char *op = "named_list_add";
+    if (!br__required(op, "list", list) || !br__required(op, "name", name) ||
+        !br__required(op, "tensor", tensor))
+        return false;
+    if (br__named_list_find(list, name, 0) >= 0)
+        br__fail(BR_ERROR_ARGUMENT, op, "the list already has a tensor named %s",
+                 br__printable(name));
+    return !br_failed() && br__named_list_add(list, name, tensor);
+}
+
+const br_named_tensor *br_named_list_next(const br_named_list *list, const br_named_tensor *item)
 {
     if (!list)
+        return NULL;
+    item = item ? item + 1 : list->items;
+    return item && item < list->items + list->count ? item : NULL;
+}
+
+void br_named_list_free(br_named_list *list)
+{
+    if (!BR_END("named_list_free", list))
         return;
     named_list *self = (named_list *)(void *)list;
     for (int64_t i = 0; i < list->count; i++) {
@@ -46,7 +73,7 @@ void br_named_list_free(br_named_list *list)
             br_release(list->items[i].tensor);
     }
     br_free(list->items);
-    br_free(self);
+    BR_FREE(list);
 }
 
 int64_t br__named_list_find(const br_named_list *list, const char *name, int64_t from)
@@ -61,8 +88,30 @@ int64_t br__named_list_find(const br_named_list *list, const char *name, int64_t
 
 br_tensor *br_named_list_get(const br_named_list *list, const char *name)
 {
-    int64_t i = list && name ? br__named_list_find(list, name, 0) : -1;
+    int64_t i = BR_LIVE("named_list_get", list) && name ? br__named_list_find(list, name, 0) : -1;
     return i < 0 ? NULL : list->items[i].tensor;
+}
+
+br_named_list *br_named_list_filter(const br_named_list *all, int n_globs, const char *const *globs,
+                                    bool invert)
+{
+    const char *op = "named_list_filter";
+    if (!br__required(op, "all", all) || (n_globs > 0 && !br__required(op, "globs", globs)))
+        return NULL;
+    if (n_globs < 0)
+        return br__fail(BR_ERROR_ARGUMENT, op, "n_globs is %d, must not be negative", n_globs);
+    br_named_list *list = br__named_list_new(false);
+    for (int64_t i = 0; list && i < all->count; i++) {
+        bool matches = false;
+        for (int k = 0; k < n_globs && !matches; k++)
+            matches = fnmatch(globs[k], all->items[i].name, 0) == 0;
+        if (matches != invert &&
+            !br__named_list_add(list, all->items[i].name, all->items[i].tensor)) {
+            br_named_list_free(list);
+            list = NULL;
+        }
+    }
+    return list;
 }
 
 /* ---- Collecting ------------------------------------------------------------------------------ */
@@ -93,32 +142,32 @@ static bool collect_entries(collector *c, const br_module_state *state, br_entry
         if (!br__text_add(&c->path, "%s", entry->name) ||
             !br__named_list_add(c->list, c->path.data, entry->tensor))
             return false;
-        br__text_cut(&c->path, length);
+        br__text_truncate(&c->path, length);
     }
     return true;
 }
 
 static bool collect_tree(collector *c, const br_module_state *state)
 {
-    if (!collect_entries(c, state, BR_ENTRY_PARAMETER))
+    if (!(c->what & BR_COLLECT_NO_PARAMETERS) && !collect_entries(c, state, BR_ENTRY_PARAMETER))
         return false;
     if ((c->what & BR_COLLECT_BUFFERS) && !collect_entries(c, state, BR_ENTRY_BUFFER))
         return false;
-    if ((c->what & BR_COLLECT_TEMPORARY) && !collect_entries(c, state, BR_ENTRY_TEMPORARY))
+    if ((c->what & BR_COLLECT_NONPERSISTENT) && !collect_entries(c, state, BR_ENTRY_NONPERSISTENT))
         return false;
     size_t length = c->path.length;
     for (int64_t i = 0; i < state->n_children; i++) {
         if (!br__text_add(&c->path, "%s.", state->children[i]->name) ||
             !collect_tree(c, state->children[i]))
             return false;
-        br__text_cut(&c->path, length);
+        br__text_truncate(&c->path, length);
     }
     return true;
 }
 
 br_named_list *br__collect(const char *op, br_module *module, int what)
 {
-    if (br_failed() || !br__module_alive(op, module))
+    if (br_failed() || !br__module_usable(op, module))
         return NULL;
     collector c = { .list = br__named_list_new(false), .what = what };
     bool ok = c.list && collect_tree(&c, module->state);
@@ -132,6 +181,12 @@ br_named_list *br__collect(const char *op, br_module *module, int what)
 br_named_list *br_parameters(br_module *module)
 {
     return br__collect("parameters", module, 0);
+}
+
+br_named_list *br_buffers(br_module *module)
+{
+    return br__collect("buffers", module,
+                       BR_COLLECT_NO_PARAMETERS | BR_COLLECT_BUFFERS | BR_COLLECT_NONPERSISTENT);
 }
 
 br_named_list *br_state_dict(br_module *module)

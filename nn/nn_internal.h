@@ -1,8 +1,9 @@
-/* nn/nn_internal.h - what the files of nn/ and the layers below may know of modules: their state,
- * lists of named tensors, and growing texts. */
+/* nn/nn_internal.h - internals of modules, for nn/ and the folders that build on it: module state,
+ * lists of named tensors, and growable strings. */
 #ifndef BR_NN_INTERNAL_H
 #define BR_NN_INTERNAL_H
 
+#include "autograd/hook_list.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/nn.h>
@@ -12,7 +13,7 @@
 typedef enum br_entry_kind {
     BR_ENTRY_PARAMETER,
     BR_ENTRY_BUFFER,
-    BR_ENTRY_TEMPORARY, /* a buffer that state_dict leaves out */
+    BR_ENTRY_NONPERSISTENT, /* a buffer that is not in state_dict */
 } br_entry_kind;
 
 /* A parameter or buffer; it holds a reference to its tensor. */
@@ -20,114 +21,128 @@ typedef struct br_entry {
     char *name;
     br_tensor *tensor;
     br_entry_kind kind;
+    br_tensor *(*compute)(void *self); /* computes a buffer of constants in f64; NULL for others */
 } br_entry;
 
-/* A list of hooks: hooks.c. */
-typedef struct br_module_hook br_module_hook;
-
-/* Computed parameters: parametrize.c. */
+/* Parametrized parameters: parametrize.c. */
 typedef struct br_parametrized br_parametrized;
 
-/* Tells whether a module is still there: see checkpoint.c. */
+/* Tells whether a module still exists: see checkpoint.c. */
 typedef struct br_module_token br_module_token;
 
 struct br_module_state {
     br_module *module; /* the struct that begins with the br_module */
     br_module_state *parent;
-    char *name; /* under its parent; NULL for a root */
+    char *name; /* name in the parent; NULL for a root */
     char *class_name;
-    br_entry *entries; /* in the order of registration, as are children */
-    int64_t n_entries, entry_room;
+    br_entry *entries; /* in the order of registration; so are the children */
+    int64_t n_entries, entry_capacity;
     br_module_state **children;
-    int64_t n_children, child_room;
+    int64_t n_children, child_capacity;
     br_forward_fn forward;
-    br_forward_fn body; /* of a layer of one input: what its forward does inside its scope */
-    br_module_hook *hooks;
-    br_tensor *call; /* of the forward that runs, if hooks see its backward: hooks.c */
+    br_forward_fn body; /* the part of a layer's forward that runs inside its scope */
+    br_hook_link *hooks;
+    br_tensor *call; /* set during a forward whose backward has hooks: see hooks.c */
     br_parametrized *parametrized;
     void (*destroy)(void *self);
     bool training;
-    bool checkpointed;      /* forward keeps nothing for its gradients */
-    br_module_token *token; /* held once a graph had one; NULL before */
-    bool incomplete;        /* a part could not be made: forward must not run without it */
+    bool checkpointed;      /* forward is run as an activation checkpoint */
+    br_module_token *token; /* owned; NULL until a graph needs it */
+    bool incomplete;        /* a part could not be created, so forward fails */
 };
 
-/* What a graph holds of a module, in place of it: a reference to its token, NULL on error; the
- * module, NULL once it is freed. */
+/* A graph holds a token in place of a module. br__token_of() returns a new reference to the
+ * module's token, or NULL on error. br__token_module() returns NULL once the module is freed. */
 br_module_token *br__token_of(br_module_state *state);
 br_module *br__token_module(const br_module_token *token);
 void br__token_release(br_module_token *token);
-/* The module is freed. */
+/* Called when the module is freed. */
 void br__token_end(br_module_state *state);
 
-/* True if `self`, a struct that begins with a br_module, can be used; else an error is pending. */
-bool br__module_alive(const char *op, const void *self);
-/* How a layer's constructor begins and ends. While memory fails the module is dead, and stays so;
- * what failed after registration leaves it incomplete. `body`, which may be NULL, is what its
- * forward does with one input, inside its scope. */
+/* Returns true if self is a module, other than a dead one (module.c). In debug mode, sets an error
+ * if the handle was freed or is not a module. */
+bool br__module_exists(const char *op, const void *self);
+/* Returns true if `self`, a struct that begins with a br_module, is usable. Otherwise returns false
+ * and sets an error. */
+bool br__module_usable(const char *op, const void *self);
+/* Like br_buffer(), but the tensor also stays in its scope. */
+br_tensor *br__module_share_buffer(br_module *module, const char *name, br_tensor *t);
+/* Begin and end a layer's constructor. If the module cannot be allocated, br__layer_begin() returns
+ * a dead module; a later failure leaves the module incomplete. `body`, which may be NULL, computes
+ * the forward of one input inside the module's scope. */
 void *br__layer_begin(size_t size, const char *class_name, br_forward_fn body);
 void br__layer_end(br_module *module, br_scope *scope);
-/* The forward of such a layer: enters, runs the body, leaves. */
-br_tensor *br__layer_forward(void *self, br_tensor *x);
-/* True if a size that a constructor got is at least `least`, else an error that names it. */
-bool br__layer_size(const char *op, const char *name, int64_t size, int64_t least);
-/* Run a module's hooks before its forward, on the input (NULL: not shown), and behind it, on the
- * result; they may replace both. False after an error. */
-bool br__hooks_before(br_module_state *state, br_tensor **input);
-bool br__hooks_behind(br_module_state *state, br_tensor **result);
-void br__free_module_hooks(br_module_state *state);
-/* Compute a module's parametrized parameters where a forward begins, and drop them where it ends.
+/* Runs the forward of a layer that has a body: enters the module, runs the body, leaves the module.
  */
+br_tensor *br__layer_forward(void *self, br_tensor *x);
+/* Returns true if `size`, an argument of a constructor, is at least `minimum`. Otherwise returns
+ * false and sets an error that names the argument. */
+bool br__layer_size(const char *op, const char *name, int64_t size, int64_t minimum);
+/* Run a module's hooks: before its forward on the input, which may be NULL, and after its forward
+ * on the result. Hooks may replace both tensors. Return false after an error. */
+bool br__run_forward_pre_hooks(br_module_state *state, br_tensor **input);
+bool br__run_forward_hooks(br_module_state *state, br_tensor **result);
+/* Compute a module's parametrized parameters when a forward begins, and drop them when it ends. */
 bool br__parametrized_begin(br_module_state *state);
 void br__parametrized_end(br_module_state *state);
 void br__free_parametrized(br_module_state *state);
-/* Copies the shape that a norm got, and checks it; false and an error if it is not one. */
+/* Checks and copies the normalized shape of a norm. Returns false and sets an error if it is
+ * invalid. */
 bool br__norm_shape(const char *op, int ndim, const int64_t *sizes, int *own_ndim,
                     int64_t *own_sizes);
-/* While true, in this thread, Linear and Embedding leave their weights undefined and draw nothing:
- * for a model that gets other values at once, whose memory is then never touched. Returns what was
- * set before. */
+/* Sets whether initialization is skipped in this thread, and returns the previous setting. While it
+ * is skipped, Linear and Embedding leave their weights uninitialized and use no random numbers.
+ * This avoids touching the memory of a model whose values are about to be replaced. */
 bool br__skip_init(bool skip);
 
 /* ---- Lists of named tensors ------------------------------------------------------------------ */
 
-/* An empty list; one that `holds` keeps its tensors alive. NULL on error. */
+/* Returns an empty list, or NULL on error. The list holds references to its tensors if `holds` is
+ * true. */
 br_named_list *br__named_list_new(bool holds);
 /* Appends a tensor under a copy of the name. */
 bool br__named_list_add(br_named_list *list, const char *name, br_tensor *t);
-/* Position of a name, looked for from item `from` on and then from the start; -1 if it is not
- * there. Lists that are walked side by side mostly agree in order. */
+/* Returns the index of a name, or -1. Searches from item `from` to the end and then from the start,
+ * since lists that are compared usually have the same order. */
 int64_t br__named_list_find(const br_named_list *list, const char *name, int64_t from);
 
-/* What br__collect() takes besides parameters: buffers of state_dict, those it leaves out. */
-enum { BR_COLLECT_BUFFERS = 1, BR_COLLECT_TEMPORARY = 2, BR_COLLECT_ALIASES = 4 };
-/* The tree's tensors under their dotted names: own ones, then each child's. Without
- * BR_COLLECT_ALIASES a tied tensor is there once, under its first name. NULL on error. */
+/* Selects what br__collect() adds to the parameters: buffers that are in state_dict, buffers that
+ * are not, and further names of tied tensors; or leaves out the parameters. */
+enum {
+    BR_COLLECT_BUFFERS = 1,
+    BR_COLLECT_NONPERSISTENT = 2,
+    BR_COLLECT_ALIASES = 4,
+    BR_COLLECT_NO_PARAMETERS = 8,
+};
+/* Returns the tree's tensors under their dotted names: a module's own, then each child's. Without
+ * BR_COLLECT_ALIASES a tied tensor appears once, under its first name. Returns NULL on error. */
 br_named_list *br__collect(const char *op, br_module *module, int what);
 
 /* ---- Loading a state dict in two steps ------------------------------------------------------- */
 
-/* br_load_state_dict() without the copying: NULL and an error if `source`, which must stay, does
- * not fit the module. */
+/* Does what br_load_state_dict() does, except for copying. Returns NULL and sets an error if
+ * `source` does not fit the module. `source` must live until br__loading_end(). */
 typedef struct br_loading br_loading;
 br_loading *br__loading_begin(br_module *module, const br_named_list *source, bool strict,
                               br_load_report *report);
-/* Copies. Cannot fail. */
+/* Copies the tensors. Cannot fail. */
 void br__loading_apply(const br_loading *loading);
 void br__loading_end(br_loading *loading);
 
-/* ---- Growing texts --------------------------------------------------------------------------- */
+/* ---- Growable strings ------------------------------------------------------------------------ */
 
 typedef struct br_text {
-    char *data; /* ends with 0; NULL while nothing was added */
-    size_t length, room;
+    char *data; /* NUL-terminated; NULL until something is added */
+    size_t length, capacity;
 } br_text;
 
-/* Appends; false and an error if memory fails, the text is then as it was. */
+/* Appends formatted text. On failure, returns false, sets an error and leaves the text unchanged.
+ */
 bool br__text_add(br_text *text, const char *format, ...) BR_PRINTF(2, 3);
 /* Shortens the text to `length`. */
-void br__text_cut(br_text *text, size_t length);
-/* The text for the caller to free with br_free(): "" if nothing was added, NULL on error. */
+void br__text_truncate(br_text *text, size_t length);
+/* Returns the text, which the caller frees with br_free(). Returns "" if nothing was added, or NULL
+ * on error. */
 char *br__text_take(br_text *text);
 
 #endif

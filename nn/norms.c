@@ -1,13 +1,17 @@
 /* nn/norms.c - RMSNorm, BatchNorm and GroupNorm. LayerNorm is in layers.c. */
 #include "nn/nn_internal.h"
 
-/* Ones for a weight and zeros for a bias [n], registered; both stay NULL without `affine`. */
-static void add_affine(br_module *module, int64_t n, bool affine, br_tensor **weight,
-                       br_tensor **bias)
+BR_DEFINE_DEFAULTS(br_batch_norm)
+
+/* Registers a weight [n] of ones and a bias [n] of zeros; NULL for one that is absent. */
+static void add_affine(br_module *module, int64_t n, bool with_weight, bool with_bias,
+                       br_tensor **weight, br_tensor **bias)
 {
-    bool good = affine && !br_failed();
-    *weight = br_module_add_parameter(module, "weight", good ? br_ones(BR_SHAPE(n), BR_F32) : NULL);
-    *bias = br_module_add_parameter(module, "bias", good ? br_zeros(BR_SHAPE(n), BR_F32) : NULL);
+    bool good = !br_failed();
+    *weight = br_module_add_parameter(module, "weight",
+                                      good && with_weight ? br_ones(BR_SHAPE(n), BR_F32) : NULL);
+    *bias = br_module_add_parameter(module, "bias",
+                                    good && with_bias ? br_zeros(BR_SHAPE(n), BR_F32) : NULL);
 }
 
 static void check_eps(const char *op, double eps)
@@ -21,7 +25,7 @@ static void check_eps(const char *op, double eps)
 static br_tensor *run_rms_norm(void *module, br_tensor *x)
 {
     const br_rms_norm *self = module;
-    double eps = self->eps == 0 ? -1 : self->eps; /* the operation's default goes by x's dtype */
+    double eps = self->eps == 0 ? -1 : self->eps; /* the operation's default depends on x's dtype */
     return br_f_rms_norm(x, self->ndim, self->normalized_shape, self->weight, eps);
 }
 
@@ -54,7 +58,7 @@ br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x)
 
 /* ---- BatchNorm ------------------------------------------------------------------------------- */
 
-/* Counts the batch; returns the weight of its statistics. */
+/* Counts the batch and returns the momentum for its statistics. */
 static double next_momentum(const br_batch_norm *self)
 {
     br_scope *scope = br_no_grad_begin();
@@ -68,9 +72,9 @@ static br_tensor *run_batch_norm(void *module, br_tensor *x)
 {
     const br_batch_norm *self = module;
     int ndim = x ? br_ndim(x) : 0;
-    if (x && (ndim < self->least_dims || ndim > self->most_dims))
+    if (x && (ndim < self->min_dims || ndim > self->max_dims))
         return br__fail(BR_ERROR_SHAPE, "batch_norm", "x %s must have %d%s dimensions for %s",
-                        br__shape(x), self->most_dims, self->least_dims == 2 ? " or 2" : "",
+                        br__shape(x), self->max_dims, self->min_dims == 2 ? " or 2" : "",
                         br_module_class(&self->base));
     bool training = br_is_training(&self->base), tracked = self->running_mean != NULL;
     double momentum = training && tracked && !br_failed() ? next_momentum(self) : 0;
@@ -78,24 +82,21 @@ static br_tensor *run_batch_norm(void *module, br_tensor *x)
                            training || !tracked, momentum, self->options.eps);
 }
 
-static br_batch_norm *new_batch_norm(const char *class_name, int least_dims, int most_dims,
+static br_batch_norm *new_batch_norm(const char *class_name, int min_dims, int max_dims,
                                      int64_t num_features, const br_batch_norm_options *options)
 {
     br_batch_norm *self = br__layer_begin(sizeof *self, class_name, run_batch_norm);
-    if (options)
-        self->options = *options;
-    if (self->options.eps == 0)
-        self->options.eps = 1e-5;
-    if (self->options.momentum == 0)
-        self->options.momentum = 0.1;
+    self->options = *BR_OPTIONS_OF("batch_norm", br_batch_norm, options);
     self->num_features = num_features;
-    self->least_dims = least_dims;
-    self->most_dims = most_dims;
+    self->min_dims = min_dims;
+    self->max_dims = max_dims;
     br_scope *scope = br_scope_begin();
     check_eps("batch_norm", self->options.eps);
     br__layer_size("batch_norm", "num_features", num_features, 0);
-    add_affine(br_base(self), num_features, !self->options.no_affine, &self->weight, &self->bias);
-    if (!self->options.no_track_running_stats && !br_failed()) {
+    bool affine = self->options.affine;
+    add_affine(br_base(self), num_features, affine, affine && self->options.bias, &self->weight,
+               &self->bias);
+    if (self->options.track_running_stats && !br_failed()) {
         self->running_mean =
             br_buffer(self, "running_mean", br_zeros(BR_SHAPE(num_features), BR_F32));
         self->running_var = br_buffer(self, "running_var", br_ones(BR_SHAPE(num_features), BR_F32));
@@ -143,7 +144,7 @@ br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels, doubl
         br__fail(BR_ERROR_ARGUMENT, "group_norm",
                  "num_channels %lld must be a multiple of num_groups %lld", (long long)num_channels,
                  (long long)num_groups);
-    add_affine(br_base(self), num_channels, affine, &self->weight, &self->bias);
+    add_affine(br_base(self), num_channels, affine, affine, &self->weight, &self->bias);
     br__layer_end(br_base(self), scope);
     return self;
 }

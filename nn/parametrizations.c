@@ -4,17 +4,21 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* A dimension of t, from 0 on; -1 and an error if there is none such. */
+BR_DEFINE_DEFAULTS(br_spectral_norm)
+
+/* Returns a dimension of t as a non-negative index. Returns -1 and sets an error if it is out of
+ * range. */
 static int64_t dim_of(const char *op, const br_tensor *t, int64_t dim)
 {
     if (dim >= -t->ndim && dim < t->ndim)
         return dim < 0 ? dim + t->ndim : dim;
-    br__fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", the parameter is %s", dim, br__shape(t));
+    br__fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", out of range for the parameter %s", dim,
+             br__shape(t));
     return -1;
 }
 
-/* The tensor under that name, or its value where it is computed already; of the innermost scope or
- * the module. */
+/* Returns the tensor of that name, or its value if it is parametrized. The result belongs to the
+ * innermost scope or to the module. */
 static br_tensor *value_of(br_module *module, const char *name)
 {
     return br_is_parametrized(module, name) ? br_parametrized_value(module, name)
@@ -25,10 +29,11 @@ static br_tensor *value_of(br_module *module, const char *name)
 
 typedef struct weight_norm {
     br_module base;
-    int64_t dim; /* -1: norms of the whole */
+    int64_t dim; /* -1: norm of the whole tensor */
 } weight_norm;
 
-/* |v| of each index of `dim`, in the same number of dimensions; or |v| alone. */
+/* Returns the norm of v for each index of `dim`, with v's number of dimensions, or the norm of the
+ * whole of v. */
 static br_tensor *norms_of(const weight_norm *self, br_tensor *v)
 {
     if (!br__required("weight_norm", "v", v))
@@ -67,9 +72,10 @@ bool br_weight_norm(br_module *module, const char *name, br_tensor **field, int6
     if (ok) {
         weight_norm *self = br_module_create(sizeof(weight_norm), "_WeightNorm");
         self->dim = dim;
-        ok = br_register_parametrization(
-            module, name, field, self,
-            &(br_parametrization_options){ 2, run_weight_norm, invert_weight_norm });
+        ok = br_register_parametrization(module, name, field, self,
+                                         BR_OPTIONS(br_parametrization, .n_originals = 2,
+                                                    .forward = run_weight_norm,
+                                                    .right_inverse = invert_weight_norm));
     }
     br_scope_end(scope);
     return ok;
@@ -79,17 +85,17 @@ bool br_weight_norm(br_module *module, const char *name, br_tensor **field, int6
 
 typedef struct spectral_norm {
     br_module base;
-    br_tensor *u, *v; /* singular vectors, nearly; NULL for a parameter of one dimension */
+    br_tensor *u, *v; /* approximate singular vectors; NULL if the parameter has one dimension */
     br_spectral_norm_options options;
 } spectral_norm;
 
-/* x / max(|x|, eps) */
+/* Returns x / max(|x|, eps). */
 static br_tensor *unit(const spectral_norm *self, br_tensor *x)
 {
     return br_div(x, br_clamp(br_norm(x, 2), self->options.eps, INFINITY));
 }
 
-/* A weight as a matrix whose rows are dimension dim. */
+/* Returns a weight as a matrix whose rows are dimension options.dim. */
 static br_tensor *as_matrix(const spectral_norm *self, br_tensor *weight)
 {
     return br_flatten(br_movedim(weight, BR_DIMS(self->options.dim), BR_DIMS(0)), 1, -1);
@@ -108,7 +114,7 @@ static void iterate(const spectral_norm *self, br_tensor *matrix, int64_t times)
     br_scope_end(scope);
 }
 
-/* The vectors change with the next forward: the gradient gets copies. */
+/* The gradient uses copies of the vectors, since the next forward changes them. */
 static br_tensor *run_spectral_norm(void *module, br_tensor *weight)
 {
     spectral_norm *self = module;
@@ -127,7 +133,7 @@ static br_tensor *random_unit(const spectral_norm *self, int64_t n, br_dtype dty
     return unit(self, t ? br_normal_(t, 0, 1) : NULL);
 }
 
-static void draw_vectors(spectral_norm *self, br_tensor *weight)
+static void init_vectors(spectral_norm *self, br_tensor *weight)
 {
     br_tensor *matrix = as_matrix(self, weight);
     if (!matrix)
@@ -140,11 +146,16 @@ static void draw_vectors(spectral_norm *self, br_tensor *weight)
         iterate(self, matrix, 15);
 }
 
-static bool good_spectral(br_spectral_norm_options *o, const br_tensor *t)
+/* Returns the dimension of the module's output channels. */
+static int64_t default_dim(const br_module *module)
+{
+    return strncmp(module->state->class_name, "ConvTranspose", strlen("ConvTranspose")) == 0 ? 1
+                                                                                             : 0;
+}
+
+static bool good_spectral(br_spectral_norm_options *o, const br_module *module, const br_tensor *t)
 {
     const char *op = "spectral_norm";
-    o->n_power_iterations = o->n_power_iterations == 0 ? 1 : o->n_power_iterations;
-    o->eps = o->eps == 0 ? 1e-12 : o->eps;
     if (t->ndim == 0)
         br__fail(BR_ERROR_SHAPE, op, "the parameter has no dimensions");
     else if (o->n_power_iterations < 1)
@@ -153,7 +164,7 @@ static bool good_spectral(br_spectral_norm_options *o, const br_tensor *t)
     else if (!(o->eps > 0))
         br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be positive", o->eps);
     else
-        o->dim = dim_of(op, t, o->dim);
+        o->dim = dim_of(op, t, o->dim == BR_NONE ? default_dim(module) : o->dim);
     return !br_failed();
 }
 
@@ -161,15 +172,15 @@ bool br_spectral_norm(br_module *module, const char *name, br_tensor **field,
                       const br_spectral_norm_options *options)
 {
     br_scope *scope = br_no_grad_begin();
-    br_spectral_norm_options o = options ? *options : (br_spectral_norm_options){ 0 };
+    br_spectral_norm_options o = *BR_OPTIONS_OF("spectral_norm", br_spectral_norm, options);
     br_tensor *t = value_of(module, name);
-    bool ok = t && br__floating("spectral_norm", name, t) && good_spectral(&o, t);
+    bool ok = t && br__floating("spectral_norm", name, t) && good_spectral(&o, module, t);
     if (ok) {
         spectral_norm *self =
             br__layer_begin(sizeof(spectral_norm), "_SpectralNorm", run_spectral_norm);
         self->options = o;
         if (t->ndim > 1)
-            draw_vectors(self, t);
+            init_vectors(self, t);
         ok = br_register_parametrization(module, name, field, self, NULL);
     }
     br_scope_end(scope);

@@ -1,31 +1,34 @@
-/* nn/parametrize.c - parameters that a module's forward computes from others.
+/* nn/parametrize.c - parameters that a module's forward computes from other tensors.
  *
- * The originals are entries of a module "parametrizations.<name>", whose children compute: so lists
- * of parameters, state dicts, conversion and training mode need to know nothing of it. The
- * computed tensor stands in the module's field from br_enter() to br_leave(). */
+ * The originals are entries of a module "parametrizations.<name>", whose children compute the
+ * parameter. So parameter lists, state dicts, conversion and training mode need no special code.
+ * From br_enter() to br_leave(), the module's field points to the computed tensor. */
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_parametrization)
 
 static const char op[] = "register_parametrization";
 static const char dict_name[] = "parametrizations";
 
 enum { MAX_ORIGINALS = 8 };
 
-/* torch's ParametrizationList: its entries are the originals, its children the parametrizations. */
+/* PyTorch's ParametrizationList: its entries are the originals, and its children are the
+ * parametrizations. */
 typedef struct parametrization_list {
     br_module base;
     br_module_run_fn forward; /* of the first child; NULL: br_forward() */
     int n_originals;
 } parametrization_list;
 
-/* One computed parameter of a module. */
+/* One parametrized parameter of a module. */
 struct br_parametrized {
     br_parametrized *next;
     br_tensor **field;
     parametrization_list *list;
-    br_tensor *value; /* held while a forward runs */
+    br_tensor *value; /* owned, while a forward runs */
 };
 
 static const char *name_of(const br_parametrized *p)
@@ -43,7 +46,7 @@ static br_parametrized *find(const br_module_state *state, const char *name)
 
 bool br_is_parametrized(const br_module *module, const char *name)
 {
-    if (!module || !module->state)
+    if (!br__module_exists("is_parametrized", module))
         return false;
     return name ? find(module->state, name) != NULL : module->state->parametrized != NULL;
 }
@@ -76,7 +79,7 @@ static void clear(br_parametrized *p)
     p->value = NULL;
 }
 
-/* True if the module's forward runs. */
+/* Returns true if the module's forward is running. */
 static bool is_running(const br_module_state *state)
 {
     const br_scope *scope = br__thread.scope;
@@ -107,11 +110,11 @@ bool br__parametrized_begin(br_module_state *state)
 
 static br_parametrized *required(const char *what, br_module *module, const char *name)
 {
-    if (br_failed() || !br__module_alive(what, module))
+    if (br_failed() || !br__module_usable(what, module))
         return NULL;
     br_parametrized *p = name ? find(module->state, name) : NULL;
     return p ? p
-             : br__fail(BR_ERROR_ARGUMENT, what, "%s has no parametrized '%s'",
+             : br__fail(BR_ERROR_ARGUMENT, what, "%s has no parametrization of '%s'",
                         module->state->class_name, name ? name : "");
 }
 
@@ -125,8 +128,9 @@ br_tensor *br_parametrized_value(br_module *module, const char *name)
 
 static bool same_kind(const char *what, const br_tensor *value, const br_tensor *computed)
 {
-    if (computed && (!br_same_shape(value, computed) || value->dtype != computed->dtype))
-        br__fail(BR_ERROR_SHAPE, op, "%s gives %s of %s for a parameter %s of %s", what,
+    if (computed && (!br__same_shape(value, computed) || value->dtype != computed->dtype))
+        br__fail(BR_ERROR_SHAPE, op,
+                 "%s returned shape %s and dtype %s for a parameter of shape %s and dtype %s", what,
                  br__shape(computed), br_dtype_name(computed->dtype), br__shape(value),
                  br_dtype_name(value->dtype));
     return computed && !br_failed();
@@ -138,11 +142,12 @@ static bool good_options(const br_parametrization_options *o)
         br__fail(BR_ERROR_ARGUMENT, op, "n_originals is %d, must be in 1 .. %d", o->n_originals,
                  MAX_ORIGINALS);
     else if (o->n_originals > 1 && (!o->forward || !o->right_inverse))
-        br__fail(BR_ERROR_ARGUMENT, op, "several originals need forward and right_inverse");
+        br__fail(BR_ERROR_ARGUMENT, op, "n_originals > 1 requires forward and right_inverse");
     return !br_failed();
 }
 
-/* What the originals are to be, of the innermost scope; unrecorded. `entry` has the value. */
+/* Computes the originals of the entry's value, without recording, as tensors of the innermost
+ * scope. */
 static bool originals_of(br_module *parametrization, const br_entry *entry,
                          const br_parametrization_options *o, br_tensor **originals)
 {
@@ -155,10 +160,10 @@ static bool originals_of(br_module *parametrization, const br_entry *entry,
     }
     for (int i = 0; i < o->n_originals && !br_failed(); i++) {
         if (!originals[i])
-            br__fail(BR_ERROR_ARGUMENT, op, "right_inverse of %s left original %d NULL",
+            br__fail(BR_ERROR_ARGUMENT, op, "right_inverse of %s did not set original %d",
                      br_module_class(parametrization), i);
         else if (originals[i] != entry->tensor)
-            originals[i] = br_clone(originals[i]); /* memory of its own */
+            originals[i] = br_clone(originals[i]); /* separate memory */
     }
     return !br_failed();
 }
@@ -175,12 +180,12 @@ static br_entry *find_entry(br_module_state *state, const char *name)
 static bool good_field(const br_module_state *state, const br_entry *entry, br_tensor **field)
 {
     if (field && *field != entry->tensor)
-        br__fail(BR_ERROR_ARGUMENT, op, "the field given is not that of '%s' of %s", entry->name,
-                 state->class_name);
+        br__fail(BR_ERROR_ARGUMENT, op, "field does not point to the tensor '%s' of %s",
+                 entry->name, state->class_name);
     return !br_failed();
 }
 
-/* The module that cannot be used, unless it is part of a tree. */
+/* Frees a module that cannot be used, unless it is part of a tree. */
 static void drop(br_module *parametrization)
 {
     if (parametrization && parametrization->state && !parametrization->state->parent)
@@ -189,7 +194,7 @@ static void drop(br_module *parametrization)
 
 /* ---- Registering: the first parametrization of a parameter ----------------------------------- */
 
-/* Adds an original as the entry that it comes from was: of its kind, and as frozen. */
+/* Adds an original with the kind and the requires_grad of the entry that it replaces. */
 static void add_original(parametrization_list *list, const char *name, br_tensor *t,
                          const br_entry *from)
 {
@@ -220,7 +225,7 @@ static parametrization_list *make_list(const br_entry *entry, br_module *paramet
     return list;
 }
 
-/* The module's child that has the lists, made if it is not there. */
+/* Returns the child that contains the lists, and creates it if there is none. */
 static br_module *dict_of(br_module_state *state)
 {
     for (int64_t i = 0; i < state->n_children; i++)
@@ -229,7 +234,7 @@ static br_module *dict_of(br_module_state *state)
     bool incomplete = state->incomplete;
     br_module *dict = br_module_create(sizeof(br_module), "ModuleDict");
     dict = br_module_add_child(state->module, dict_name, dict);
-    state->incomplete = incomplete; /* without it the module is as it was */
+    state->incomplete = incomplete; /* on failure the module is unchanged */
     return dict;
 }
 
@@ -247,14 +252,14 @@ static void remove_entry(br_module_state *state, br_entry *entry)
     memmove(entry, entry + 1, (size_t)(end - entry) * sizeof *entry);
 }
 
-/* Puts the list, which it takes over, in the place of the parameter. */
+/* Replaces the parameter by the list, and takes ownership of the list. */
 static bool install(br_module_state *state, br_entry *entry, br_tensor **field,
                     parametrization_list *list)
 {
     br_parametrized *p = br_failed() ? NULL : br__calloc(1, sizeof *p);
     br_module *dict = p ? dict_of(state) : NULL;
     if (!dict)
-        br_free_module(list);
+        br_module_free(list);
     if (!dict || !br_module_add_child(dict, entry->name, list)) {
         free_if_empty(dict);
         br_free(p);
@@ -271,8 +276,8 @@ static bool install(br_module_state *state, br_entry *entry, br_tensor **field,
     return true;
 }
 
-/* One original is the parameter's own tensor, which optimizers know, and takes its value at the
- * end, when nothing can fail any more. */
+/* A single original is the parameter's own tensor, which optimizers may already hold. Its value is
+ * set at the end, when nothing else can fail. */
 static bool register_first(br_module_state *state, const char *name, br_tensor **field,
                            br_module *parametrization, const br_parametrization_options *o)
 {
@@ -286,7 +291,7 @@ static bool register_first(br_module_state *state, const char *name, br_tensor *
         return false;
     }
     br_tensor *t = entry->tensor, *start = originals[0];
-    if (o->n_originals == 1 && br_same_shape(start, t))
+    if (o->n_originals == 1 && br__same_shape(start, t))
         originals[0] = t;
     if (!install(state, entry, field, make_list(entry, parametrization, o, originals)))
         return false;
@@ -301,7 +306,8 @@ static bool register_next(br_parametrized *p, br_module *parametrization,
     br_tensor *value = NULL, *next = NULL;
     if (o->n_originals > 1 || o->forward || o->right_inverse)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "'%s' is parametrized already: what comes behind takes no options", name_of(p));
+                 "'%s' is already parametrized: further parametrizations take no options",
+                 name_of(p));
     else if ((value = compute(p->list)))
         next = br_forward(parametrization, value);
     if (!same_kind(br_module_class(parametrization), value, next)) {
@@ -316,11 +322,11 @@ static bool register_next(br_parametrized *p, br_module *parametrization,
 static bool good_arguments(const br_module *module, const char *name,
                            const br_module *parametrization)
 {
-    if (br_failed() || !br__module_alive(op, module) || !br__module_alive(op, parametrization) ||
+    if (br_failed() || !br__module_usable(op, module) || !br__module_usable(op, parametrization) ||
         !br__required(op, "name", name))
         return false;
     if (parametrization->state->parent)
-        br__fail(BR_ERROR_ARGUMENT, op, "the parametrization has a parent already");
+        br__fail(BR_ERROR_ARGUMENT, op, "the parametrization already has a parent");
     return !br_failed();
 }
 
@@ -331,21 +337,22 @@ bool br_register_parametrization(br_module *module, const char *name, br_tensor 
         drop(parametrization);
         return false;
     }
-    br_parametrization_options o = options ? *options : (br_parametrization_options){ 0 };
-    o.n_originals = o.n_originals == 0 ? 1 : o.n_originals;
+    const br_parametrization_options *o =
+        BR_OPTIONS_OF("register_parametrization", br_parametrization, options);
     br_train(parametrization, br_is_training(module));
     br_scope *scope = br_no_grad_begin();
     br_parametrized *before = find(module->state, name);
-    bool ok = before ? register_next(before, parametrization, &o)
-                     : register_first(module->state, name, field, parametrization, &o);
+    bool ok = before ? register_next(before, parametrization, o)
+                     : register_first(module->state, name, field, parametrization, o);
     br_scope_end(scope);
     return ok;
 }
 
 /* ---- Removing -------------------------------------------------------------------------------- */
 
-/* The tensor that is the parameter from now on, of the innermost scope or an original. */
-static br_tensor *what_stays(br_parametrized *p, bool leave_parametrized)
+/* Returns the tensor that becomes the parameter: a tensor of the innermost scope, or an original.
+ */
+static br_tensor *final_value(br_parametrized *p, bool leave_parametrized)
 {
     const char *what = "remove_parametrizations";
     br_tensor *first = p->list->base.state->entries[0].tensor;
@@ -353,11 +360,12 @@ static br_tensor *what_stays(br_parametrized *p, bool leave_parametrized)
         if (p->list->n_originals == 1)
             return first;
         return br__fail(BR_ERROR_ARGUMENT, what,
-                        "'%s' is computed from %d originals: none of them is the parameter",
+                        "'%s' is computed from %d originals, none of which can replace it: set "
+                        "leave_parametrized",
                         name_of(p), p->list->n_originals);
     }
     br_tensor *value = br_contiguous(compute(p->list));
-    if (!value || p->list->n_originals > 1 || !br_same_shape(first, value))
+    if (!value || p->list->n_originals > 1 || !br__same_shape(first, value))
         return br_clone(value);
     return br_copy_(first, value);
 }
@@ -393,7 +401,7 @@ bool br_remove_parametrizations(br_module *module, const char *name, bool leave_
     if (!p)
         return false;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *t = what_stays(p, leave_parametrized), **field = p->field;
+    br_tensor *t = final_value(p, leave_parametrized), **field = p->field;
     bool ok = t && put_back(module->state, p, t);
     if (ok) {
         br_module *list = br_base(p->list), *dict = list->state->parent->module;

@@ -1,13 +1,15 @@
-/* nn/recurrent.c - RNN, LSTM and GRU: layers of recurrent cells, one or two directions each.
+/* nn/recurrent.c - RNN, LSTM and GRU: layers of recurrent cells in one or two directions.
  *
- * Of a layer's direction the input's part of the gates is one product over the whole sequence; the
- * rest is one operation (ops/recurrent.c), or, where states are projected or sequences have lengths
- * of their own, one step after the other. */
+ * For each direction of a layer, the input's part of the gates is computed by one matrix product
+ * over the whole sequence. The rest is one operation (ops/recurrent.c), or is computed one step at
+ * a time if states are projected or sequences have different lengths. */
 #include "nn/nn_internal.h"
 #include "ops/recurrent_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
+
+BR_DEFINE_DEFAULTS(br_rnn)
 
 enum { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, WEIGHT_HR, PER_DIRECTION };
 
@@ -16,13 +18,13 @@ static int64_t directions(const br_rnn *self)
     return self->options.bidirectional ? 2 : 1;
 }
 
-/* The size of the states. */
+/* Returns the size of the states. */
 static int64_t state_size(const br_rnn *self)
 {
     return self->options.proj_size > 0 ? self->options.proj_size : self->hidden_size;
 }
 
-/* The parameters of a direction of a layer; biases and weight_hr may be NULL. */
+/* Returns the parameters of one direction of a layer; biases and weight_hr may be NULL. */
 static br_tensor **parameters(const br_rnn *self, int64_t layer, int64_t direction)
 {
     return self->weights + (layer * directions(self) + direction) * PER_DIRECTION;
@@ -35,7 +37,8 @@ static void free_weights(void *self)
     br_free(((br_rnn *)self)->weights);
 }
 
-/* Registers a parameter as PyTorch names it, drawn from U(+-1 / sqrt(hidden_size)). */
+/* Registers a parameter under PyTorch's name, with initial values from U(+-1 / sqrt(hidden_size)).
+ */
 static br_tensor *add_parameter(br_rnn *self, const char *kind, int64_t layer, int64_t direction,
                                 int ndim, const int64_t *sizes)
 {
@@ -56,7 +59,7 @@ static void add_direction(br_rnn *self, int64_t layer, int64_t direction)
     int64_t state = state_size(self), in = layer == 0 ? self->input_size : state * directions(self);
     p[WEIGHT_IH] = add_parameter(self, "weight_ih", layer, direction, BR_SHAPE(gates, in));
     p[WEIGHT_HH] = add_parameter(self, "weight_hh", layer, direction, BR_SHAPE(gates, state));
-    if (!self->options.no_bias) {
+    if (self->options.bias) {
         p[BIAS_IH] = add_parameter(self, "bias_ih", layer, direction, BR_SHAPE(gates));
         p[BIAS_HH] = add_parameter(self, "bias_hh", layer, direction, BR_SHAPE(gates));
     }
@@ -78,8 +81,8 @@ static bool good_options(const br_rnn *self)
     if (projected != 0 &&
         (self->kind != BR_LSTM || projected < 0 || projected >= self->hidden_size))
         br__fail(BR_ERROR_ARGUMENT, "rnn",
-                 "proj_size is %" PRId64 ", must be below hidden_size %" PRId64
-                 ", and is an LSTM's alone",
+                 "proj_size is %" PRId64 ", must be less than hidden_size %" PRId64
+                 ", and only an LSTM supports it",
                  projected, self->hidden_size);
     return !br_failed();
 }
@@ -90,10 +93,7 @@ static br_rnn *new_rnn(const char *class_name, br_recurrent_kind kind, int64_t i
                        int64_t hidden_size, const br_rnn_options *options)
 {
     br_rnn *self = br__layer_begin(sizeof *self, class_name, run_alone);
-    if (options)
-        self->options = *options;
-    if (self->options.num_layers == 0)
-        self->options.num_layers = 1;
+    self->options = *BR_OPTIONS_OF("rnn", br_rnn, options);
     self->kind = (int)kind;
     self->input_size = input_size;
     self->hidden_size = hidden_size;
@@ -111,7 +111,7 @@ static br_rnn *new_rnn(const char *class_name, br_recurrent_kind kind, int64_t i
 
 br_rnn *br_rnn_new(int64_t input_size, int64_t hidden_size, const br_rnn_options *options)
 {
-    bool relu = options && options->relu;
+    bool relu = BR_OPTIONS_OF("rnn", br_rnn, options)->relu;
     return new_rnn("RNN", relu ? BR_RNN_RELU : BR_RNN_TANH, input_size, hidden_size, options);
 }
 
@@ -135,17 +135,19 @@ static bool check_input(const br_rnn *self, const br_tensor *x)
         return false;
     if ((x->ndim != 2 && x->ndim != 3) || x->sizes[x->ndim - 1] != self->input_size) {
         br__fail(BR_ERROR_SHAPE, op,
-                 "input %s must have 3 dimensions, or without the batch 2, the last of %lld",
+                 "input %s must have 3 dimensions, or 2 without a batch, the last of size %lld",
                  br__shape(x), (long long)self->input_size);
         return false;
     }
     int length = x->ndim == 3 && self->options.batch_first ? 1 : 0;
     if (x->sizes[length] == 0)
-        br__fail(BR_ERROR_SHAPE, op, "input %s has no steps", br__shape(x));
+        br__fail(BR_ERROR_SHAPE, op, "input %s must have a sequence length of at least 1",
+                 br__shape(x));
     return !br_failed();
 }
 
-/* A state [layers * directions, N, H], zeros if the caller has none; `batched`: with N. */
+/* Returns a state as [layers * directions, N, H], or zeros if the caller passed none. `batched` is
+ * true if the state has the dimension N. */
 static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor *state,
                                 int64_t size, const br_tensor *x, bool batched)
 {
@@ -165,11 +167,11 @@ static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor 
     return batched ? state : br_unsqueeze(state, 1);
 }
 
-/* The states of a run over [L, N, H], and where it ends. */
+/* The data of one forward over [L, N, H]. */
 typedef struct run {
-    br_tensor *x, *h0, *c0; /* with all layers' states before */
-    br_tensor *h_n, *c_n;   /* those so far behind, [layer * directions, N, H]; NULL at first */
-    br_tensor *there; /* bool [L, N, 1]: false behind a sequence's end; NULL: none ends early */
+    br_tensor *x, *h0, *c0; /* h0, c0: initial states of all layers */
+    br_tensor *h_n, *c_n;   /* last states so far, [layer * directions, N, H]; NULL at first */
+    br_tensor *valid; /* bool [L, N, 1], false after a sequence's end; NULL: all have length L */
 } run;
 
 static br_tensor *appended(br_tensor *all, br_tensor *state)
@@ -185,9 +187,9 @@ static br_tensor *run_direction(const br_rnn *self, run *r, int64_t layer, int64
     br_recurrent_kind kind = (br_recurrent_kind)self->kind;
     br_tensor *gi = br_f_linear(r->x, p[WEIGHT_IH], p[BIAS_IH]), *h0 = br_select(r->h0, 0, i);
     br_tensor *c0 = r->c0 ? br_select(r->c0, 0, i) : NULL;
-    if (r->there || p[WEIGHT_HR]) {
+    if (r->valid || p[WEIGHT_HR]) {
         br_recurrent_steps s = { kind,         direction == 1, gi,           h0,      c0,
-                                 p[WEIGHT_HH], p[BIAS_HH],     p[WEIGHT_HR], r->there };
+                                 p[WEIGHT_HH], p[BIAS_HH],     p[WEIGHT_HR], r->valid };
         y = br__recurrent_steps(&s);
         h_n = s.h;
         c_n = s.c;
@@ -212,14 +214,14 @@ static void run_layer(const br_rnn *self, run *r, int64_t layer)
     r->x = y;
 }
 
-/* x as [L, N, ...] and back. */
+/* Converts x to [L, N, ...], or back. */
 static br_tensor *turned(const br_rnn *self, br_tensor *x)
 {
     return self->options.batch_first ? br_transpose(x, 0, 1) : x;
 }
 
-/* Where sequences of these lengths are, as a bool [L, N, 1]. */
-static br_tensor *where_there(const run *r, br_tensor *lengths)
+/* Returns a bool tensor [L, N, 1] that is true within these lengths. */
+static br_tensor *where_valid(const run *r, br_tensor *lengths)
 {
     if (!lengths)
         return NULL;
@@ -228,7 +230,7 @@ static br_tensor *where_there(const run *r, br_tensor *lengths)
         return NULL;
     if (lengths->ndim != 1 || lengths->sizes[0] != n)
         return br__fail(BR_ERROR_SHAPE, "rnn",
-                        "lengths %s must be [%" PRId64 "], one of each sequence of the batch",
+                        "lengths %s must be [%" PRId64 "], one for each sequence of the batch",
                         br__shape(lengths), n);
     for (int64_t i = 0; i < n; i++) {
         int64_t length = (int64_t)br_at(lengths, 1, &i);
@@ -249,7 +251,7 @@ static br_tensor *forward(const br_rnn *self, br_tensor *x, br_tensor *lengths, 
     r->x = batched ? turned(self, x) : br_unsqueeze(x, 1);
     if (!r->x)
         return NULL;
-    r->there = where_there(r, lengths);
+    r->valid = where_valid(r, lengths);
     r->h0 = initial_state(self, "h_0", r->h0, state_size(self), r->x, batched);
     if (self->kind == BR_LSTM)
         r->c0 = initial_state(self, "c_0", r->c0, self->hidden_size, r->x, batched);
@@ -282,10 +284,10 @@ br_tensor *br_rnn_forward_lengths(br_rnn *self, br_tensor *input, br_tensor *len
     run r = { .h0 = h_0, .c0 = c_0 };
     br_tensor *y = NULL;
     if (c_0 && self->kind != BR_LSTM)
-        br__fail(BR_ERROR_ARGUMENT, "rnn", "c_0 is given, which only an LSTM has");
+        br__fail(BR_ERROR_ARGUMENT, "rnn", "c_0 is given, but only an LSTM has a cell state");
     else
         y = forward(self, input, lengths, &r);
-    br_scope *scope = br__thread.scope; /* the module's: what is handed out leaves it */
+    br_scope *scope = br__thread.scope; /* the module's; results are moved out of it */
     if (h_n && !br_failed())
         *h_n = br_scope_return(scope, r.h_n);
     if (c_n && !br_failed())

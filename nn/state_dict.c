@@ -1,10 +1,10 @@
-/* nn/state_dict.c - loading a state dict: everything is compared first, then copied. */
+/* nn/state_dict.c - loading a state dict: first compares everything, then copies. */
 #include "nn/nn_internal.h"
 
 struct br_loading {
     br_named_list *own;
     const br_named_list *source;
-    int64_t *matches; /* for each own tensor the source's, -1 for none that fits */
+    int64_t *matches; /* for each own tensor, its index in source, or -1 */
     bool *used;       /* source tensors that have a counterpart */
     br_text missing, unexpected, mismatched;
     br_load_report report;
@@ -23,7 +23,7 @@ static bool add_mismatch(br_text *text, const char *name, const br_tensor *own,
                         br_dtype_name(own->dtype), br__shape(source), br_dtype_name(source->dtype));
 }
 
-/* Sorts the names of both sides into matched, missing, unexpected, mismatched. */
+/* Sorts the names of both sides into matched, missing, unexpected and mismatched. */
 static bool compare(br_loading *l)
 {
     int64_t next = 0;
@@ -40,7 +40,7 @@ static bool compare(br_loading *l)
         next = k + 1;
         l->used[k] = true;
         const br_tensor *t = l->source->items[k].tensor;
-        if (br_same_shape(own->tensor, t) && own->tensor->dtype == t->dtype) {
+        if (br__same_shape(own->tensor, t) && own->tensor->dtype == t->dtype) {
             l->report.matched++;
             l->matches[i] = k;
             continue;
@@ -66,13 +66,12 @@ void br__loading_apply(const br_loading *l)
             continue;
         br_tensor *own = l->own->items[i].tensor;
         br__copy(own, l->source->items[l->matches[i]].tensor);
-        own->storage->writer = "load_state_dict";
-        br_bump_version(own);
+        br__changed_by(own, "load_state_dict");
     }
 }
 
-/* "2 missing: a, b; ", with names fit for a message: escaped, and a long list cut. The report has
- * all of it as it is. */
+/* Appends "2 missing: a, b" to a message. Escapes the names and truncates a long list; the report
+ * has all names unchanged. */
 static bool add_part(br_text *message, const char *what, int64_t count, const char *names)
 {
     return count == 0 || br__text_add(message, "%s%lld %s: %s", message->length > 0 ? "; " : "",
@@ -84,7 +83,7 @@ static void refuse(const br_load_report *r)
     br_text message = { 0 };
     if (add_part(&message, "missing", r->missing, r->missing_names) &&
         add_part(&message, "unexpected", r->unexpected, r->unexpected_names) &&
-        add_part(&message, "of another shape or dtype", r->mismatched, r->mismatched_names))
+        add_part(&message, "mismatched in shape or dtype", r->mismatched, r->mismatched_names))
         br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "%s", message.data);
     br_free(message.data);
 }

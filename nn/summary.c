@@ -7,7 +7,8 @@
  *       ...
  *     Parameters: 87,012, of which 78,052 trainable; 0.3 MiB
  *
- * Every tensor is counted where it stands first. */
+ * A tied tensor's size is shown only where the tensor first appears, and the totals count it once.
+ */
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
@@ -17,11 +18,11 @@ enum { NUMBER_COLUMN = 64 };
 
 typedef struct summary {
     br_text text;
-    const br_named_list *all; /* with aliases, in the order of the lines */
-    int64_t next;             /* of them */
+    const br_named_list *all; /* all names, tied ones included, in the order of the lines */
+    int64_t next;             /* index of the next line's tensor in `all` */
 } summary;
 
-/* n with commas between thousands, at the end of `buffer`. */
+/* Writes n with commas between thousands at the end of `buffer`. */
 static const char *grouped(int64_t n, char buffer[32])
 {
     char *p = buffer + 31;
@@ -34,7 +35,7 @@ static const char *grouped(int64_t n, char buffer[32])
     return p;
 }
 
-/* Ends a line, which began at `start`, with a number that ends in a fixed column. */
+/* Ends the line that began at `start` with a number that is right-aligned in a fixed column. */
 static bool end_line(summary *s, size_t start, int64_t number)
 {
     char buffer[32];
@@ -43,7 +44,7 @@ static bool end_line(summary *s, size_t start, int64_t number)
     return br__text_add(&s->text, "%*s%s\n", pad > 1 ? pad : 1, "", digits);
 }
 
-/* The first name under which the list has item i's tensor. */
+/* Returns the index of the first item that has item i's tensor. */
 static int64_t first_of(const br_named_list *list, int64_t i)
 {
     int64_t k = 0;
@@ -76,7 +77,8 @@ static bool add_entries(summary *s, const br_module_state *state, br_entry_kind 
     return true;
 }
 
-/* The module's line, the lines of its tensors in the order of br__collect(), and its children's. */
+/* Adds the module's line, the lines of its tensors in the order of br__collect(), and its children.
+ */
 static bool add_module(summary *s, const br_module_state *state, int depth)
 {
     size_t start = s->text.length;
@@ -87,7 +89,7 @@ static bool add_module(summary *s, const br_module_state *state, int depth)
                       named ? ": " : "", state->class_name) ||
         !end_line(s, start, count))
         return false;
-    for (int kind = BR_ENTRY_PARAMETER; kind <= BR_ENTRY_TEMPORARY; kind++)
+    for (int kind = BR_ENTRY_PARAMETER; kind <= BR_ENTRY_NONPERSISTENT; kind++)
         if (!add_entries(s, state, (br_entry_kind)kind, depth + 1))
             return false;
     for (int64_t i = 0; i < state->n_children; i++)
@@ -114,7 +116,7 @@ static bool add_totals(summary *s)
 
 char *br_summary(br_module *module)
 {
-    int everything = BR_COLLECT_ALIASES | BR_COLLECT_BUFFERS | BR_COLLECT_TEMPORARY;
+    int everything = BR_COLLECT_ALIASES | BR_COLLECT_BUFFERS | BR_COLLECT_NONPERSISTENT;
     br_named_list *all = br__collect("summary", module, everything);
     br_named_list *parameters = all ? br_parameters(module) : NULL;
     summary s = { .all = all };

@@ -1,23 +1,22 @@
-/* nn/taps.c - looking inside a forward pass: recorders of named tensors.
+/* nn/taps.c - taps, which record named tensors inside a forward pass.
  *
- * Recorders of a thread lie on a stack, the innermost takes the taps. */
+ * The recorders of a thread form a stack; the innermost one records. */
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
 
 struct br_recorder {
     br_recorder *outer;
-    br_named_list *list; /* holds its tensors */
+    br_named_list *list; /* holds references to its tensors */
 };
 
 br_recorder *br_recorder_begin(void)
 {
     if (br_failed())
         return NULL;
-    br_recorder *recorder = br__malloc(sizeof *recorder);
     br_named_list *list = br__named_list_new(true);
-    if (!recorder || !list) {
-        br_free(recorder);
+    br_recorder *recorder = list ? BR_NEW(br_recorder) : NULL;
+    if (!recorder) {
         br_named_list_free(list);
         return NULL;
     }
@@ -28,7 +27,7 @@ br_recorder *br_recorder_begin(void)
 
 void br_recorder_end(br_recorder *recorder)
 {
-    if (!recorder)
+    if (!BR_END("recorder_end", recorder))
         return;
     br_recorder *r = br__thread.recorder;
     if (r == recorder)
@@ -37,10 +36,10 @@ void br_recorder_end(br_recorder *recorder)
         if (r->outer == recorder)
             r->outer = recorder->outer;
     br_named_list_free(recorder->list);
-    br_free(recorder);
+    BR_FREE(recorder);
 }
 
-/* Writes "module.path.name", with "#1", "#2", ... behind it if it is taken. */
+/* Writes "module.path.name", with "#1", "#2", ... appended if the name is taken. */
 static bool write_name(br_text *text, const br_named_list *list, const char *name)
 {
     char path[512];
@@ -53,7 +52,7 @@ static bool write_name(br_text *text, const br_named_list *list, const char *nam
         return false;
     size_t length = text->length;
     for (int64_t n = 1; br__named_list_find(list, text->data, 0) >= 0; n++) {
-        br__text_cut(text, length);
+        br__text_truncate(text, length);
         if (!br__text_add(text, "#%" PRId64, n))
             return false;
     }
@@ -63,7 +62,7 @@ static bool write_name(br_text *text, const br_named_list *list, const char *nam
 br_tensor *br_tap(const char *name, br_tensor *t)
 {
     br_recorder *recorder = br__thread.recorder;
-    if (!recorder || br__thread.runs_again || !t || br_failed())
+    if (!recorder || br__thread.recomputing || !t || br_failed())
         return t;
     br_text text = { 0 };
     bool ok = write_name(&text, recorder->list, name ? name : "") &&
@@ -89,7 +88,8 @@ static const br_named_tensor *item(const br_recorder *recorder, int64_t i)
     int64_t n = br_recorder_count(recorder);
     if (i >= 0 && i < n)
         return &recorder->list->items[i];
-    return br__fail(BR_ERROR_INDEX, "recorder", "tap %" PRId64 " of %" PRId64, i, n);
+    return br__fail(BR_ERROR_INDEX, "recorder",
+                    "index %" PRId64 " is out of range for %" PRId64 " taps", i, n);
 }
 
 const char *br_recorder_name(const br_recorder *recorder, int64_t i)

@@ -1,19 +1,19 @@
-/* nn/text.c - texts that grow as they are written. */
+/* nn/text.c - growable strings. */
 #include "nn/nn_internal.h"
 
 #include <stdarg.h>
 
-static bool reserve(br_text *text, size_t room)
+static bool reserve(br_text *text, size_t capacity)
 {
-    if (room <= text->room)
+    if (capacity <= text->capacity)
         return true;
-    if (room < 2 * text->room)
-        room = 2 * text->room;
-    char *data = br__realloc(text->data, text->data ? text->length + 1 : 0, room);
+    if (capacity < 2 * text->capacity)
+        capacity = 2 * text->capacity;
+    char *data = br__realloc(text->data, text->data ? text->length + 1 : 0, capacity);
     if (!data)
         return false;
     text->data = data;
-    text->room = room;
+    text->capacity = capacity;
     return true;
 }
 
@@ -33,7 +33,7 @@ bool br__text_add(br_text *text, const char *format, ...)
     return ok;
 }
 
-void br__text_cut(br_text *text, size_t length)
+void br__text_truncate(br_text *text, size_t length)
 {
     if (length >= text->length)
         return;

@@ -6,8 +6,8 @@
 
 static const char op[] = "transformer";
 
-/* Matrices are drawn again, whatever the layers drew. */
-static void draw_matrices(br_module *module)
+/* Initializes all matrices again, as PyTorch does after the layers' own initialization. */
+static void init_matrices(br_module *module)
 {
     br_named_list *parameters = br_parameters(module);
     for (int64_t i = 0; parameters && i < parameters->count; i++)
@@ -29,7 +29,7 @@ br_transformer *br_transformer_new(int64_t d_model, int64_t nhead, int64_t num_e
         br_child(self, "decoder",
                  br_transformer_decoder_new(d_model, nhead, num_decoder_layers, true, options));
     if (!br_failed())
-        draw_matrices(br_base(self));
+        init_matrices(br_base(self));
     br__layer_end(br_base(self), NULL);
     return self;
 }

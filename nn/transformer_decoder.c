@@ -47,7 +47,8 @@ static br_tensor *feed_forward(br_transformer_decoder_layer *self, br_tensor *x)
                                         self->dropout3, x);
 }
 
-/* Of tgt, memory, and the masks in the order of br_transformer_masks, whose flags are the args. */
+/* The inputs are tgt, memory, and the masks that the decoder uses, in the order of
+ * br_transformer_masks. args has the is_causal flags. */
 static br_tensor *run_layer(void *module, br_tensor *const *inputs, const void *args)
 {
     br_transformer_decoder_layer *self = module;

@@ -36,7 +36,7 @@ static br_tensor *feed_forward(br_transformer_encoder_layer *self, br_tensor *x)
                                         self->dropout2, x);
 }
 
-/* Of src, its mask, and its padding; args: bool is_causal. */
+/* The inputs are src, its mask and its padding mask; args points to the bool is_causal. */
 static br_tensor *run_layer(void *module, br_tensor *const *inputs, const void *args)
 {
     br_transformer_encoder_layer *self = module;

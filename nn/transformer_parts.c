@@ -1,46 +1,45 @@
-/* nn/transformer_parts.c - the parts that the layers of nn.Transformer's encoder and decoder are
- * made of. */
+/* nn/transformer_parts.c - parts of the encoder and decoder layers of nn.Transformer. */
 #include "nn/transformer_internal.h"
 
 #include <inttypes.h>
+
+BR_DEFINE_DEFAULTS(br_transformer)
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
 br_transformer_options br__transformer_options(const char *op,
                                                const br_transformer_options *options)
 {
-    br_transformer_options o = options ? *options : (br_transformer_options){ .dropout = 0.1 };
-    o.dim_feedforward = o.dim_feedforward == 0 ? 2048 : o.dim_feedforward;
-    o.layer_norm_eps = o.layer_norm_eps == 0 ? 1e-5 : o.layer_norm_eps;
+    br_transformer_options o = *BR_OPTIONS_OF(op, br_transformer, options);
     if (o.activation && o.gelu)
-        br__fail(BR_ERROR_ARGUMENT, op, "activation is given, and gelu asked for: one is enough");
+        br__fail(BR_ERROR_ARGUMENT, op, "activation and gelu are both set: set only one of them");
     return o;
 }
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Construction ---------------------------------------------------------------------------- */
 
 br_multihead_attention *br__transformer_attention(br_module *parent, const char *name,
                                                   int64_t d_model, int64_t nhead,
                                                   const br_transformer_options *options)
 {
-    br_multihead_attention_options o = { .dropout = options->dropout,
-                                         .no_bias = options->no_bias,
-                                         .batch_first = options->batch_first };
-    return br_module_add_child(parent, name, br_multihead_attention_new(d_model, nhead, &o));
+    const br_multihead_attention_options *o =
+        BR_OPTIONS(br_multihead_attention, .dropout = options->dropout, .bias = options->bias,
+                   .batch_first = options->batch_first);
+    return br_module_add_child(parent, name, br_multihead_attention_new(d_model, nhead, o));
 }
 
 br_linear *br__transformer_linear(br_module *parent, const char *name, int64_t in, int64_t out,
                                   const br_transformer_options *options)
 {
-    return br_module_add_child(parent, name, br_linear_new(in, out, !options->no_bias));
+    return br_module_add_child(parent, name, br_linear_new(in, out, options->bias));
 }
 
 br_layer_norm *br__transformer_norm(br_module *parent, const char *name, int64_t d_model,
                                     const br_transformer_options *options)
 {
-    return br_module_add_child(parent, name,
-                               br_layer_norm_shape_new(BR_SHAPE(d_model), options->layer_norm_eps,
-                                                       true, !options->no_bias));
+    return br_module_add_child(
+        parent, name,
+        br_layer_norm_shape_new(BR_SHAPE(d_model), options->layer_norm_eps, true, options->bias));
 }
 
 br_dropout *br__transformer_dropout(br_module *parent, const char *name,
@@ -49,14 +48,15 @@ br_dropout *br__transformer_dropout(br_module *parent, const char *name,
     return br_module_add_child(parent, name, br_dropout_new(options->dropout));
 }
 
-/* PyTorch copies one layer. Here each one is drawn from where the generator stood before the first,
- * which comes to the same. */
+/* Restores the generator's state before each layer, so that all layers have the same values:
+ * PyTorch copies one layer. */
 br_module_list *br__transformer_layers(br_module *parent, br_make_layer make, int64_t d_model,
                                        int64_t nhead, int64_t n,
                                        const br_transformer_options *options)
 {
     if (n < 1) {
-        br__fail(BR_ERROR_ARGUMENT, "transformer", "%" PRId64 " layers, must be at least 1", n);
+        br__fail(BR_ERROR_ARGUMENT, "transformer", "num_layers is %" PRId64 ", must be at least 1",
+                 n);
         return NULL;
     }
     br_rng_state before;
@@ -83,22 +83,22 @@ br_tensor *br__transformer_attend(br_multihead_attention *attention, br_dropout 
         dropout, br_multihead_attention_forward(attention, x, memory, memory, &inputs));
 }
 
-/* Of an x that nothing wants afterwards. */
+/* Applies the activation. May overwrite x, which the caller must not need any more. */
 static br_tensor *activate(const br_transformer_options *options, br_tensor *x)
 {
     if (options->activation)
         return options->activation(x);
-    bool over = br_may_overwrite(x);
+    bool in_place = br_may_overwrite(x);
     if (options->gelu)
-        return over ? br_gelu_(x, BR_GELU_ERF) : br_gelu(x, BR_GELU_ERF);
-    return over ? br_relu_(x) : br_relu(x);
+        return in_place ? br_gelu_(x, BR_GELU_ERF) : br_gelu(x, BR_GELU_ERF);
+    return in_place ? br_relu_(x) : br_relu(x);
 }
 
 br_tensor *br__transformer_feed_forward(const br_transformer_options *options, br_linear *linear1,
                                         br_dropout *dropout, br_linear *linear2,
                                         br_dropout *dropout_out, br_tensor *x)
 {
-    br_scope *scope = br_scope_begin(); /* the layer's x is outside: activate() must not write it */
+    br_scope *scope = br_scope_begin(); /* x is outside of it, so activate() cannot overwrite x */
     br_tensor *hidden = activate(options, br_linear_forward(linear1, x));
     br_tensor *y = br_linear_forward(linear2, br_dropout_forward(dropout, hidden));
     y = br_scope_return(scope, br_dropout_forward(dropout_out, y));

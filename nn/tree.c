@@ -1,4 +1,5 @@
-/* nn/tree.c - walking a module tree: finding, applying, training mode, freezing, converting. */
+/* nn/tree.c - traversals of a module tree: finding modules, applying functions, training mode,
+ * freezing, converting. */
 #include "nn/nn_internal.h"
 
 #include <fnmatch.h>
@@ -9,21 +10,22 @@
 
 int64_t br_module_num_children(const br_module *module)
 {
-    return module && module->state ? module->state->n_children : 0;
+    return br__module_exists("n_children", module) ? module->state->n_children : 0;
 }
 
 br_module *br_module_child_at(const br_module *module, int64_t i)
 {
-    if (!br__module_alive("child_at", module))
+    if (!br__module_usable("child_at", module))
         return NULL;
     const br_module_state *state = module->state;
     if (i < 0 || i >= state->n_children)
-        return br__fail(BR_ERROR_INDEX, "child_at", "child %" PRId64 " of %s, which has %" PRId64,
-                        i, state->class_name, state->n_children);
+        return br__fail(BR_ERROR_INDEX, "child_at",
+                        "index %" PRId64 " is out of range: %s has %" PRId64 " children", i,
+                        state->class_name, state->n_children);
     return state->children[i]->module;
 }
 
-/* The child whose name is the first `length` bytes of `name`. */
+/* Returns the child whose name is the first `length` bytes of `name`. */
 static br_module_state *child_named(const br_module_state *state, const char *name, size_t length)
 {
     for (int64_t i = 0; i < state->n_children; i++) {
@@ -37,7 +39,7 @@ static br_module_state *child_named(const br_module_state *state, const char *na
 /* Follows path[0 .. length-1]; an empty path is the module itself. */
 static br_module_state *follow(const char *op, br_module *module, const char *path, size_t length)
 {
-    if (br_failed() || !br__module_alive(op, module))
+    if (br_failed() || !br__module_usable(op, module))
         return NULL;
     br_module_state *state = module->state;
     const char *end = path + length;
@@ -76,12 +78,16 @@ br_tensor *br_module_get(br_module *module, const char *name)
                     name, state->class_name, last);
 }
 
-/* ---- Applying to every module ---------------------------------------------------------------- */
+/* ---- Applying a function to every module ----------------------------------------------------- */
 
 void br_module_apply(br_module *module, void (*fn)(br_module *module, void *context), void *context)
 {
-    if (br_failed() || !br__module_alive("apply", module))
+    if (br_failed() || !br__module_usable("apply", module))
         return;
+    if (!fn) {
+        br__fail(BR_ERROR_ARGUMENT, "apply", "fn is NULL, but it is required");
+        return;
+    }
     for (int64_t i = 0; i < module->state->n_children; i++)
         br_module_apply(module->state->children[i]->module, fn, context);
     fn(module, context);
@@ -94,12 +100,13 @@ static void set_training(br_module *module, void *context)
 
 void br_train(br_module *module, bool training)
 {
-    br_module_apply(module, set_training, &training);
+    if (!br_failed() && br__module_usable("train", module))
+        br_module_apply(module, set_training, &training);
 }
 
 bool br_is_training(const br_module *module)
 {
-    return module && module->state && module->state->training;
+    return br__module_exists("is_training", module) && module->state->training;
 }
 
 static void drop_gradients(br_module *module, void *context)
@@ -113,7 +120,8 @@ static void drop_gradients(br_module *module, void *context)
 
 void br_zero_grad(br_module *module)
 {
-    br_module_apply(module, drop_gradients, NULL);
+    if (!br_failed() && br__module_usable("zero_grad", module))
+        br_module_apply(module, drop_gradients, NULL);
 }
 
 /* ---- Counting and freezing ------------------------------------------------------------------- */
@@ -131,7 +139,7 @@ int64_t br_count_parameters(br_module *module, bool trainable_only)
     return n;
 }
 
-/* True if an item before the i-th has the same tensor and matches too. */
+/* Returns true if an item before item i has the same tensor and also matches. */
 static bool matched_before(const br_named_list *list, int64_t i, const char *glob)
 {
     for (int64_t k = 0; k < i; k++)
@@ -163,9 +171,38 @@ int64_t br_module_requires_grad(br_module *module, const char *glob, bool requir
 
 /* ---- Converting ------------------------------------------------------------------------------ */
 
-/* Copies of the list's floating tensors in `dtype`, in the innermost scope; NULL entries for those
- * that stay as they are. A tensor that others look into cannot change its type under their eyes. */
-static bool make_converted(const br_named_list *list, br_dtype dtype, br_tensor **converted)
+/* If t is a table, returns its entry and sets *self to its module; else returns NULL. */
+static const br_entry *table_of(const br_module_state *state, const br_tensor *t, void **self)
+{
+    *self = state->module;
+    for (int64_t i = 0; i < state->n_entries; i++)
+        if (state->entries[i].tensor == t && state->entries[i].compute)
+            return &state->entries[i];
+    const br_entry *found = NULL;
+    for (int64_t i = 0; i < state->n_children && !found; i++)
+        found = table_of(state->children[i], t, self);
+    return found;
+}
+
+/* Returns t in `dtype`. A table whose values are unchanged is recomputed, so that it has the full
+ * precision of `dtype`. */
+static br_tensor *convert(const br_module *module, br_tensor *t, br_dtype dtype)
+{
+    void *self;
+    const br_entry *table = table_of(module->state, t, &self);
+    br_tensor *exact = table ? table->compute(self) : NULL;
+    bool same = exact && br__same_shape(exact, t) && br_equal(br_to(exact, t->dtype), t);
+    br_tensor *converted = br_failed() ? NULL : br__new("module_to", t->ndim, t->sizes, dtype);
+    if (converted)
+        br__copy(converted, same ? exact : t);
+    return converted;
+}
+
+/* Makes copies of the list's floating-point tensors in `dtype`, in the innermost scope. The entries
+ * of tensors that need no conversion stay NULL. Fails if a tensor shares its storage, since the
+ * other users of the storage would see it with the wrong dtype. */
+static bool make_converted(const br_module *module, const br_named_list *list, br_dtype dtype,
+                           br_tensor **converted)
 {
     for (int64_t i = 0; i < list->count; i++) {
         br_tensor *t = list->items[i].tensor;
@@ -173,14 +210,13 @@ static bool make_converted(const br_named_list *list, br_dtype dtype, br_tensor 
             continue;
         if (atomic_load(&t->storage->refs) > 1) {
             br__fail(BR_ERROR_STATE, "module_to",
-                     "%s %s is seen by a view or kept for backward: free those first",
+                     "%s %s shares its memory with a view or a saved value: free those first",
                      list->items[i].name, br__shape(t));
             return false;
         }
-        converted[i] = br__new("module_to", t->ndim, t->sizes, dtype);
+        converted[i] = convert(module, t, dtype);
         if (!converted[i])
             return false;
-        br__copy(converted[i], t);
     }
     return true;
 }
@@ -193,12 +229,12 @@ bool br_module_to(br_module *module, br_dtype dtype)
         return false;
     }
     br_named_list *list =
-        br__collect("module_to", module, BR_COLLECT_BUFFERS | BR_COLLECT_TEMPORARY);
+        br__collect("module_to", module, BR_COLLECT_BUFFERS | BR_COLLECT_NONPERSISTENT);
     if (!list)
         return false;
-    br_scope *scope = br_scope_begin();
+    br_scope *scope = br_no_grad_begin();
     br_tensor **converted = br__calloc((size_t)list->count, sizeof(br_tensor *));
-    bool ok = scope && converted && make_converted(list, dtype, converted);
+    bool ok = scope && converted && make_converted(module, list, dtype, converted);
     for (int64_t i = 0; ok && i < list->count; i++) {
         if (!converted[i])
             continue;

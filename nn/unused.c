@@ -1,5 +1,5 @@
-/* nn/unused.c - what backward() left undone: parameters without gradient, and leaves that no module
- * owns. */
+/* nn/unused.c - reports parameters without a gradient, and leaves that are not parameters of the
+ * module. */
 #include "autograd/tape.h"
 #include "nn/nn_internal.h"
 
@@ -7,7 +7,7 @@
 
 typedef struct search {
     const br_named_list *parameters;
-    br_named_list *foreign; /* each foreign leaf once, under the empty name */
+    br_named_list *foreign; /* each such leaf once, under an empty name */
 } search;
 
 static bool has(const br_named_list *list, const br_tensor *t)
@@ -36,7 +36,7 @@ static void write_report(const search *s, br_unused_report *report, br_text *tex
     }
     report->foreign_leaves = s->foreign->count;
     for (int64_t i = 0; i < s->foreign->count; i++)
-        br__text_add(text, "a leaf %s requires grad, but is no parameter of the module\n",
+        br__text_add(text, "leaf %s requires grad, but is not a parameter of the module\n",
                      br__shape(s->foreign->items[i].tensor));
 }
 

@@ -1,8 +1,8 @@
-/* ops/activation.c - functions of one element whose gradient is a kernel: tanh, sigmoid, relu,
- * gelu, silu, and those that have parameters: leaky_relu, elu, softplus, clamp.
+/* ops/activation.c - unary functions whose gradient has a kernel: tanh, sigmoid, relu, gelu, silu,
+ * and those with parameters: leaky_relu, elu, softplus, clamp.
  *
- * While backward is itself recorded the gradient is composed of operations, which the tape can
- * differentiate again. */
+ * While backward is itself recorded, the gradient is composed of operations instead, so that it can
+ * be differentiated again. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static void tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br__function tanh_function = { { "tanh", tanh_backward, false },
                                             BR_LOOP(tanh),
-                                            BR_KEEPS_Y };
+                                            BR_SAVES_Y };
 
 br_tensor *br_tanh(br_tensor *x)
 {
@@ -36,7 +36,7 @@ static void sigmoid_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br__function sigmoid_function = { { "sigmoid", sigmoid_backward, false },
                                                BR_LOOP(sigmoid),
-                                               BR_KEEPS_Y };
+                                               BR_SAVES_Y };
 
 br_tensor *br_sigmoid(br_tensor *x)
 {
@@ -53,14 +53,14 @@ static void relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br__function relu_function = { { "relu", relu_backward, false },
                                             BR_LOOP(relu),
-                                            BR_KEEPS_Y };
+                                            BR_SAVES_Y };
 
 br_tensor *br_relu(br_tensor *x)
 {
     return br__apply_function(&relu_function, x);
 }
 
-/* dy (Phi(x) + x phi(x)) with the normal distribution Phi and its density phi. */
+/* dy (Phi(x) + x phi(x)) with the standard normal distribution function Phi and density phi. */
 static void gelu_erf_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, 0);
@@ -77,9 +77,10 @@ static void gelu_erf_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br__function gelu_erf_function = { { "gelu", gelu_erf_backward, false },
                                                 BR_LOOP(gelu_erf),
-                                                BR_KEEPS_X };
+                                                BR_SAVES_X };
 
-/* With z = sqrt(8/pi) (x + 0.044715 x^3) and s = sigmoid(z): y = x s, dy (s + x s (1 - s) z'). */
+/* With z = sqrt(8/pi) (x + 0.044715 x^3) and s = sigmoid(z), y = x s and dx = dy (s + x s (1 - s)
+ * z'). */
 static void gelu_tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     static const double scale = 1.59576912160573071176, cubic = 0.044715;
@@ -98,23 +99,23 @@ static void gelu_tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br__function gelu_tanh_function = { { "gelu", gelu_tanh_backward, false },
                                                  BR_LOOP(gelu_tanh),
-                                                 BR_KEEPS_X };
+                                                 BR_SAVES_X };
 
-br_tensor *br_gelu(br_tensor *x, br_gelu_form form)
+br_tensor *br_gelu(br_tensor *x, br_gelu_approximate approximate)
 {
-    switch (form) {
+    switch (approximate) {
     case BR_GELU_ERF:
         return br__apply_function(&gelu_erf_function, x);
     case BR_GELU_TANH:
         return br__apply_function(&gelu_tanh_function, x);
     }
-    return br__fail(BR_ERROR_ARGUMENT, "gelu", "form %d, must be BR_GELU_ERF or BR_GELU_TANH",
-                    (int)form);
+    return br__fail(BR_ERROR_ARGUMENT, "gelu",
+                    "approximate is %d, must be BR_GELU_ERF or BR_GELU_TANH", (int)approximate);
 }
 
-/* ---- Those that keep their input and may have parameters ------------------------------------- */
+/* ---- Functions that save x and may have parameters ------------------------------------------- */
 
-/* What the kernels are given. */
+/* Parameters of the kernels. */
 typedef struct params {
     double value[2];
 } params;
@@ -132,7 +133,7 @@ static br_tensor *apply(const br_op *op, size_t kernel, br_tensor *x, double fir
     return y;
 }
 
-/* The gradient by its kernel. */
+/* Computes the gradient with its kernel. */
 static br_tensor *fused(const char *op, size_t kernel, br_node *node, br_tensor *dy)
 {
     br_tensor *x = br_saved(node, 0);
@@ -190,8 +191,8 @@ br_tensor *br_leaky_relu(br_tensor *x, double negative_slope)
 
 /* ---- elu ------------------------------------------------------------------------------------- */
 
-/* dy alpha exp(x) below 0. What is above is cleared first: there the exponential, which is not
- * chosen, might be infinite, and 0 times that is no gradient. */
+/* dy alpha exp(x) for x <= 0. Positive x are set to 0 first: their exponential is not used but may
+ * be infinite, and the second-order gradient would multiply it by 0, which gives NaN. */
 static void elu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
@@ -233,7 +234,7 @@ br_tensor *br_softplus(br_tensor *x, double beta, double threshold)
 
 /* ---- clamp ----------------------------------------------------------------------------------- */
 
-/* True where x lies between the bounds; NULL if neither is one. */
+/* Returns true where x is strictly between the bounds; NULL if both are infinite. */
 static br_tensor *inside(br_tensor *x, double min, double max)
 {
     br_tensor *above = min == -INFINITY ? NULL : br_gt_scalar(x, min);
@@ -253,7 +254,7 @@ static void clamp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op clamp_op = { "clamp", clamp_backward, false };
 
-/* A bound of integers: an infinite one is the type's own. */
+/* Converts a bound to i64; an infinite one becomes the limit of the type. */
 static bool integer_bound(double bound, int64_t *value)
 {
     br_scalar_operand scalar;

@@ -1,5 +1,5 @@
-/* ops/apply.c - the forms of pointwise operations: check, make the result, run the loop. Nothing is
- * recorded here. */
+/* ops/apply.c - pointwise operations: check the operands, allocate the result, run the loop.
+ * Autograd nodes are recorded by the callers. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -40,7 +40,13 @@ br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_
         strcat(names, names[0] ? ", " : "");
         strcat(names, br_dtype_name(d));
     }
-    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (br_to converts)", name,
+    if (!names[0]) {
+        br__fail(BR_ERROR_STATE, op,
+                 "has no kernel for any dtype: its row must be in BR_PLAIN_KERNELS, "
+                 "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (ops/kernels/kernels.h)");
+        return NULL;
+    }
+    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (use br_to() to convert)", name,
              br__shape(t), br_dtype_name(t->dtype), names);
     return NULL;
 }
@@ -50,7 +56,7 @@ br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_
 bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s)
 {
     if (BR_ANOMALY)
-        br__thread.given = isfinite(value) ? NULL : op;
+        br__thread.nonfinite_op = isfinite(value) ? NULL : op;
     memset(s, 0, sizeof *s);
     s->tensor.dtype = dtype;
     s->tensor.numel = 1;
@@ -74,11 +80,11 @@ bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_
         s->value.b = value != 0;
         return true;
     }
-    br__fail(BR_ERROR_DTYPE, op, "%g is not a value of %s", value, br_dtype_name(dtype));
+    br__fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
     return false;
 }
 
-/* ---- Forms of pointwise operations ----------------------------------------------------------- */
+/* ---- Pointwise operations -------------------------------------------------------------------- */
 
 br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x)
 {
@@ -91,17 +97,17 @@ br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x)
     return y;
 }
 
-/* A tensor of the shape that a and b broadcast to. */
+/* Allocates a tensor of the shape that a and b broadcast to. */
 static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor *b, br_dtype dtype)
 {
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
-    if (br_same_shape(a, b))
+    if (br__same_shape(a, b))
         return br__new_like(op, a, dtype);
     return br__broadcast(op, a, b, &ndim, sizes) ? br__new(op, ndim, sizes, dtype) : NULL;
 }
 
-/* kernel(a, b), whose dtypes have been compared, as a tensor of the dtype that is asked for. */
+/* Returns kernel(a, b), as bool for a comparison. The caller has compared the dtypes. */
 static br_tensor *apply(const char *op, size_t kernel, const br_tensor *a, const br_tensor *b,
                         bool comparison)
 {
@@ -150,15 +156,14 @@ bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, c
         fits = size == 1 || size == a->sizes[a->ndim - i];
     }
     if (!fits)
-        br__fail(
-            BR_ERROR_SHAPE, op,
-            "%s %s does not broadcast to %s: from the last on, each of its sizes must be equal "
-            "or 1",
-            b_name, br__shape(b), br__shape(a));
+        br__fail(BR_ERROR_SHAPE, op,
+                 "%s %s does not broadcast to %s: starting from the last dimension, each size must "
+                 "be equal or 1",
+                 b_name, br__shape(b), br__shape(a));
     return fits;
 }
 
-/* ---- Operations composed of others ----------------------------------------------------------- */
+/* ---- Composed operations --------------------------------------------------------------------- */
 
 br_tensor *br__composed(br_scope *scope, br_tensor *y)
 {

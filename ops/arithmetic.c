@@ -1,7 +1,7 @@
 /* ops/arithmetic.c - sums, products, quotients and powers of tensors and scalars.
  *
- * The tape sums gradients down to the shapes of broadcast inputs, so that the rules here are those
- * for equal shapes. */
+ * Autograd sums gradients down to the shapes of broadcast inputs, so the backward functions here
+ * may assume equal shapes. */
 #include "ops/ops_internal.h"
 
 /* ---- Two tensors ----------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ br_tensor *br_add(br_tensor *a, br_tensor *b)
 void br__sub_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[0] = dy;
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = br_neg(dy);
 }
 
@@ -39,12 +39,12 @@ br_tensor *br_sub(br_tensor *a, br_tensor *b)
     return y;
 }
 
-/* Keeps of each operand only what the other's gradient needs. */
+/* Each operand is saved only if the other one's gradient needs it. */
 void br__mul_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         dx[0] = br_mul(dy, br_saved(node, 1));
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = br_mul(dy, br_saved(node, 0));
 }
 
@@ -55,9 +55,9 @@ br_tensor *br_mul(br_tensor *a, br_tensor *b)
     BR_OP("mul");
     br_tensor *y = br__binary("mul", BR_LOOP(mul), a, b);
     br_node *node = br_record(&mul_op, y, BR_INPUTS(a, b), NULL, 0);
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         br_save(node, 0, a);
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         br_save(node, 1, b);
     return y;
 }
@@ -66,7 +66,7 @@ br_tensor *br_mul(br_tensor *a, br_tensor *b)
 static void div_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[0] = br_div(dy, br_saved(node, 0));
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = br_neg(br_mul(dx[0], br_saved(node, 1)));
 }
 
@@ -78,21 +78,21 @@ br_tensor *br_div(br_tensor *a, br_tensor *b)
     br_tensor *y = br__binary("div", BR_LOOP(div), a, b);
     br_node *node = br_record(&div_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, b);
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         br_save(node, 1, y);
     return y;
 }
 
-/* da = dy b a^(b-1), 0 where b = 0; db = dy y log a, 0 where a = 0 and b >= 0, where the product
- * would be 0 times infinity. */
+/* da = dy b a^(b-1), and 0 where b = 0. db = dy y log a, and 0 where a = 0 and b >= 0, because the
+ * product would be 0 times infinity there. */
 static void pow_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);
-    if (br_wants(node, 0)) {
+    if (br_needs_input_grad(node, 0)) {
         br_tensor *slope = br_mul(b, br_pow(a, br_sub_scalar(b, 1)));
         dx[0] = br_masked_fill(br_mul(dy, slope), br_eq_scalar(b, 0), 0);
     }
-    if (br_wants(node, 1)) {
+    if (br_needs_input_grad(node, 1)) {
         br_tensor *slope = br_mul(br_saved(node, 2), br_log(a));
         br_tensor *zero = br_logical_and(br_eq_scalar(a, 0), br_ge_scalar(b, 0));
         dx[1] = br_masked_fill(br_mul(dy, slope), zero, 0);
@@ -108,7 +108,7 @@ br_tensor *br_pow(br_tensor *a, br_tensor *b)
     br_node *node = br_record(&pow_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, a);
     br_save(node, 1, b);
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         br_save(node, 2, y);
     return y;
 }
@@ -232,7 +232,7 @@ static void pow_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op pow_scalar_op = { "pow_scalar", pow_scalar_backward, false };
 
-/* The powers that are cheaper than pow(). */
+/* Uses cheaper kernels for the exponents that do not need pow(). */
 static br_tensor *power(br_tensor *a, double s)
 {
     static const char name[] = "pow_scalar";

@@ -1,12 +1,12 @@
-/* ops/arrange.c - elements in another order: flip, roll, movedim, and repeated ones, tile and
- * repeat_interleave. */
+/* ops/arrange.c - elements in another order (flip, roll, movedim) and repeated elements (tile,
+ * repeat_interleave). */
 #include "ops/ops_internal.h"
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Dimensions wrapped, each once. */
+/* Writes the dimensions, wrapped to 0 .. ndim - 1, to `wrapped`; fails if one is repeated. */
 static bool distinct_dims(const char *op, const char *name, const br_tensor *x, int ndims,
                           const int64_t *dims, int64_t *wrapped)
 {
@@ -37,7 +37,7 @@ static bool distinct_dims(const char *op, const char *name, const br_tensor *x, 
 typedef struct dim_list {
     int n;
     int64_t dims[BR_MAX_DIMS];
-    int64_t shifts[BR_MAX_DIMS]; /* roll's */
+    int64_t shifts[BR_MAX_DIMS]; /* roll: |shift| < size, so they can be negated */
 } dim_list;
 
 static void flip_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -78,16 +78,16 @@ static void roll_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op roll_op = { .name = "roll", .backward = roll_backward };
 
-/* Each rolled dimension is two parts that change places: bit i of `which` is the part of the i-th.
- */
+/* Copies one combination of parts. A roll swaps the two parts of each rolled dimension; bit i of
+ * `which` selects the part of the i-th one. */
 static void copy_rolled(const br_tensor *y, const br_tensor *x, const dim_list *list,
                         unsigned which)
 {
     br_tensor from = br__window(x), to = br__window(y);
     for (int i = 0; i < list->n; i++) {
         int dim = (int)list->dims[i];
-        int64_t size = x->sizes[dim], first = list->shifts[i] % size;
-        first += first < 0 ? size : 0; /* what comes first in y is last in x */
+        int64_t size = x->sizes[dim], first = list->shifts[i];
+        first += first < 0 ? size : 0; /* the first elements of y are the last of x */
         bool last = which >> i & 1;
         br__window_slice(&from, dim, last ? 0 : size - first, last ? size - first : first, 1);
         br__window_slice(&to, dim, last ? first : 0, last ? size - first : first, 1);
@@ -95,8 +95,12 @@ static void copy_rolled(const br_tensor *y, const br_tensor *x, const dim_list *
     br__copy(&to, &from);
 }
 
-static br_tensor *roll(br_tensor *x, const dim_list *list)
+static br_tensor *roll(br_tensor *x, dim_list *list)
 {
+    for (int i = 0; i < list->n; i++) {
+        const int64_t size = x->sizes[list->dims[i]];
+        list->shifts[i] = size > 0 ? list->shifts[i] % size : 0;
+    }
     br_tensor *y = br__new("roll", x->ndim, x->sizes, x->dtype);
     for (unsigned which = 0; y && y->numel > 0 && which < 1u << list->n; which++)
         copy_rolled(y, x, list, which);
@@ -112,7 +116,8 @@ br_tensor *br_roll(br_tensor *x, int nshifts, const int64_t *shifts, int ndims, 
     bool flat = ndims == 0 && nshifts == 1;
     if (!shifts || nshifts < 1 || (nshifts != ndims && !flat))
         return br__fail(BR_ERROR_ARGUMENT, "roll",
-                        "%d shifts and %d dims: must be as many, or one shift of all elements",
+                        "%d shifts and %d dims: must have one shift for each dim, or one shift "
+                        "and no dims to roll the flattened x",
                         shifts ? nshifts : 0, ndims);
     memcpy(list.shifts, shifts, (size_t)nshifts * sizeof *shifts);
     if (x->ndim > 0 && !flat)
@@ -135,16 +140,16 @@ br_tensor *br_movedim(br_tensor *x, int nsource, const int64_t *source, int ndes
         return NULL;
     if (nsource != ndestination)
         return br__fail(BR_ERROR_ARGUMENT, "movedim",
-                        "%d dimensions in source and %d in destination: must be as many", nsource,
-                        ndestination);
-    unsigned moved = 0, taken = 0;
+                        "%d dimensions in source and %d in destination: must have the same number",
+                        nsource, ndestination);
+    unsigned moved = 0, used = 0;
     for (int i = 0; i < nsource && x->ndim > 0; i++) {
         order[to[i]] = from[i];
         moved |= 1u << from[i];
-        taken |= 1u << to[i];
+        used |= 1u << to[i];
     }
     for (int place = 0, dim = 0; place < x->ndim; place++) {
-        if (taken >> place & 1)
+        if (used >> place & 1)
             continue;
         while (moved >> dim & 1)
             dim++;
@@ -170,7 +175,7 @@ br_tensor *br_tile(br_tensor *x, int ndim, const int64_t *counts)
     return br__composed(NULL, br_repeat(x, n, all));
 }
 
-/* x, or all its elements in one dimension, with *dim brought to 0 .. ndim - 1. */
+/* Returns x, or x flattened if *dim is BR_ALL or x is 0-d; wraps *dim to 0 .. ndim - 1. */
 static br_tensor *line_or_self(const char *op, br_tensor *x, int64_t *dim)
 {
     if (!br__required(op, "x", x))
@@ -206,7 +211,8 @@ br_tensor *br_repeat_interleave_scalar(br_tensor *x, int64_t repeats, int64_t di
     return br__composed(scope, y);
 }
 
-/* The sum of dense counts; -1 and an error where there is a negative one. */
+/* Returns the sum of the contiguous counts; -1 with an error if one is negative or the sum
+ * overflows. */
 static int64_t sum_counts(const char *op, const br_tensor *repeats)
 {
     const int64_t *count = (const int64_t *)(const void *)repeats->data;
@@ -221,7 +227,7 @@ static int64_t sum_counts(const char *op, const br_tensor *repeats)
     return sum;
 }
 
-/* Each of n indices as often as the counts say. */
+/* Returns the indices 0 .. length - 1, each repeated according to its count. */
 static br_tensor *repeated_indices(const char *op, br_tensor *repeats, int64_t length)
 {
     repeats = br_contiguous(br_expand(repeats, BR_SHAPE(length)));
@@ -246,7 +252,7 @@ br_tensor *br_repeat_interleave(br_tensor *x, br_tensor *repeats, int64_t dim)
         int64_t n = x->sizes[dim];
         if (repeats->ndim > 1 || (repeats->numel != 1 && repeats->numel != n))
             br__fail(BR_ERROR_SHAPE, op,
-                     "repeats %s for x %s: must be one, or one for each of the %" PRId64
+                     "repeats %s for x %s: must have one element, or one for each of the %" PRId64
                      " elements of dimension %" PRId64,
                      br__shape(repeats), br__shape(x), n, dim);
         else

@@ -1,10 +1,10 @@
-/* ops/attention.c - scaled dot product attention, which never holds the scores.
+/* ops/attention.c - scaled dot product attention, which never stores the score matrix.
  *
- * Kept for the gradient: query, key, value, the mask, the output, and for each query the log of its
- * sum of exponentials. What dropout lets fall is computed from a number drawn once, and computed
- * again in the gradient. */
+ * The operation saves for its gradient: query, key, value, the mask, the output, the largest score
+ * and the sum of exponentials of each query, and, with dropout, a bit for each score. */
 #include "ops/kernels/attention.h"
 #include "ops/composed_internal.h"
+#include "ops/dropout_internal.h"
 #include "ops/view_internal.h"
 
 #include <float.h>
@@ -12,16 +12,19 @@
 #include <math.h>
 #include <string.h>
 
+BR_DEFINE_DEFAULTS(br_attention)
+
 static const char OP[] = "scaled_dot_product_attention";
 
-/* What the gradient has to know. */
+/* Parameters of the gradient. */
 typedef struct settings {
     double scale;
     bool causal, grouped;
-    br_dropout_work dropout;
+    double dropout_scale; /* 0: everything is dropped */
 } settings;
 
-enum { QUERY, KEY, VALUE, MASK, OUT, LSE, SAVED };
+/* BITS: the dropout mask of the scores, from br__dropout_bits(). */
+enum { QUERY, KEY, VALUE, MASK, BITS, OUT, SUMS, SAVED };
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
@@ -50,7 +53,7 @@ static bool check_groups(const br_tensor *query, const br_tensor *key, const br_
 {
     if (query->ndim < 3 || key->ndim < 3 || value->ndim < 3) {
         br__fail(BR_ERROR_SHAPE, OP,
-                 "query %s, key %s, value %s: with enable_gqa all must have heads, in dimension -3",
+                 "query %s, key %s, value %s: with enable_gqa all must have heads in dimension -3",
                  br__shape(query), br__shape(key), br__shape(value));
         return false;
     }
@@ -60,13 +63,14 @@ static bool check_groups(const br_tensor *query, const br_tensor *key, const br_
     if (groups == 0 ? heads == 0 : heads % groups == 0)
         return true;
     br__fail(BR_ERROR_SHAPE, OP,
-             "query %s, key %s: %" PRId64 " heads of the query are no multiple of %" PRId64,
+             "query %s, key %s: the number of query heads (%" PRId64
+             ") must be a multiple of the number of key heads (%" PRId64 ")",
              br__shape(query), br__shape(key), heads, groups);
     return false;
 }
 
-/* Brings the sizes of t's batch into those of the result's; `skipped` last ones are not looked at.
- */
+/* Broadcasts the sizes of t's batch into those of the result, except for the last `skipped`
+ * ones. */
 static bool broadcast_batch(const char *name, const br_tensor *t, int skipped,
                             const br_tensor *query, int ndim, int64_t *sizes)
 {
@@ -84,7 +88,7 @@ static bool broadcast_batch(const char *name, const br_tensor *t, int skipped,
     return true;
 }
 
-/* The result's shape. */
+/* Computes the result's shape. */
 static bool result_shape(const br_tensor *query, const br_tensor *key, const br_tensor *value,
                          bool grouped, int *ndim, int64_t *sizes)
 {
@@ -115,7 +119,7 @@ static bool check_mask(const br_tensor *mask, const br_tensor *query, const br_t
         return false;
     }
     if (mask->dtype != BR_BOOL && mask->dtype != query->dtype) {
-        br__fail(BR_ERROR_DTYPE, OP, "attn_mask %s is %s, must be bool or %s as the query",
+        br__fail(BR_ERROR_DTYPE, OP, "attn_mask %s is %s, must be bool or %s like query",
                  br__shape(mask), br_dtype_name(mask->dtype), br_dtype_name(query->dtype));
         return false;
     }
@@ -124,15 +128,15 @@ static bool check_mask(const br_tensor *mask, const br_tensor *query, const br_t
         fits = mask->sizes[mask->ndim - i] == 1 || mask->sizes[mask->ndim - i] == scores[ndim - i];
     if (!fits)
         br__fail(BR_ERROR_SHAPE, OP,
-                 "attn_mask %s must have at least 2 dimensions and broadcast to %s, the scores of "
-                 "query %s and key %s",
+                 "attn_mask %s must have at least 2 dimensions and broadcast to %s, the shape of "
+                 "the scores of query %s and key %s",
                  br__shape(mask), br__shape_of(ndim, scores), br__shape(query), br__shape(key));
     return fits;
 }
 
 /* ---- Tensors as operands --------------------------------------------------------------------- */
 
-/* A tensor's matrices: its last two dimensions. Those of size 1 are broadcast. */
+/* Returns a tensor's matrices, its last two dimensions. Dimensions of size 1 broadcast. */
 static br_strided matrices(const br_tensor *t)
 {
     if (!t)
@@ -141,21 +145,22 @@ static br_strided matrices(const br_tensor *t)
                          t->sizes[t->ndim - 1] == 1 ? 0 : t->strides[t->ndim - 1] };
 }
 
-/* Distance of t's matrices along dimension `from_end` of the result, counted from its end. */
+/* Returns the distance between t's matrices along dimension `from_end` of the result, counted from
+ * its end. */
 static int64_t batch_stride(const br_tensor *t, int from_end)
 {
     int d = t ? t->ndim - from_end : -1;
     return d < 0 || t->sizes[d] == 1 ? 0 : t->strides[d];
 }
 
-/* All tensors of a call; NULL where there is none. */
+/* The tensors of a call; NULL for absent ones. */
 typedef struct tensors {
     const br_tensor *saved[SAVED];
     const br_tensor *dout, *dx[4];
 } tensors;
 
-/* Strides along a dimension of the batch, of what each query head has times `query`, of what it may
- * share times `key`. */
+/* Returns the strides along a batch dimension. Strides of key, value and their gradients, which
+ * query heads may share, are multiplied by `key`; all others are multiplied by `query`. */
 static br_attention_batch batch_strides(const tensors *t, int from_end, int64_t query, int64_t key)
 {
     const br_tensor *const *saved = t->saved, *const *dx = t->dx;
@@ -165,7 +170,7 @@ static br_attention_batch batch_strides(const tensors *t, int from_end, int64_t 
         .value = key * batch_stride(saved[VALUE], from_end),
         .mask = query * batch_stride(saved[MASK], from_end),
         .out = query * batch_stride(saved[OUT], from_end),
-        .lse = query * batch_stride(saved[LSE], from_end),
+        .sums = query * batch_stride(saved[SUMS], from_end),
         .dout = query * batch_stride(t->dout, from_end),
         .dquery = query * batch_stride(dx[QUERY], from_end),
         .dkey = key * batch_stride(dx[KEY], from_end),
@@ -174,37 +179,38 @@ static br_attention_batch batch_strides(const tensors *t, int from_end, int64_t 
     };
 }
 
-static void add_dimension(br_attention *a, int64_t size, br_attention_batch strides, uint64_t draw)
+static void add_dimension(br_attention *a, int64_t size, br_attention_batch strides, int64_t bit)
 {
     if (size == 1)
         return;
-    strides.draw = draw;
+    strides.bit = bit;
     a->batch_sizes[a->batch_ndim] = size;
     a->batch[a->batch_ndim++] = strides;
 }
 
-/* The dimensions of the result before its last two, the last of them first. Heads that share a key
- * are two dimensions: heads of a group, and groups. */
+/* Sets the batch: the dimensions of the result before its last two, from the last to the first.
+ * Grouped heads become two dimensions: the heads of a group, and the groups. */
 static void set_batch(br_attention *a, const tensors *t, bool grouped)
 {
     const br_tensor *out = t->saved[OUT], *key = t->saved[KEY];
-    uint64_t draw = (uint64_t)a->head.queries * ((uint64_t)(a->head.keys + 1) / 2);
+    int64_t bit = a->head.queries * a->head.keys;
     for (int from_end = 3; from_end <= out->ndim; from_end++) {
         const int64_t size = out->sizes[out->ndim - from_end];
         if (grouped && from_end == 3) {
             const int64_t groups = key->sizes[key->ndim - 3], heads = groups ? size / groups : 0;
-            add_dimension(a, heads, batch_strides(t, 3, 1, 0), draw);
-            add_dimension(a, groups, batch_strides(t, 3, heads, 1), draw * (uint64_t)heads);
+            add_dimension(a, heads, batch_strides(t, 3, 1, 0), bit);
+            add_dimension(a, groups, batch_strides(t, 3, heads, 1), bit * heads);
         } else {
-            add_dimension(a, size, batch_strides(t, from_end, 1, 1), draw);
+            add_dimension(a, size, batch_strides(t, from_end, 1, 1), bit);
         }
-        draw *= (uint64_t)size;
+        bit *= size;
     }
 }
 
 static br_attention attention_of(const tensors *t, const settings *s)
 {
     const br_tensor *query = t->saved[QUERY], *value = t->saved[VALUE], *mask = t->saved[MASK];
+    const br_tensor *bits = t->saved[BITS];
     br_attention a = { .is_double = query->dtype == BR_F64 };
     a.head = (br_attention_work){ .queries = query->sizes[query->ndim - 2],
                                   .keys = value->sizes[value->ndim - 2],
@@ -213,13 +219,14 @@ static br_attention attention_of(const tensors *t, const settings *s)
                                   .scale = s->scale,
                                   .causal = s->causal,
                                   .mask_is_bool = mask && mask->dtype == BR_BOOL,
-                                  .dropout = s->dropout,
+                                  .dropout = { bits ? (const void *)bits->data : NULL,
+                                               s->dropout_scale },
                                   .query = matrices(query),
                                   .key = matrices(t->saved[KEY]),
                                   .value = matrices(value),
                                   .mask = matrices(mask),
                                   .out = matrices(t->saved[OUT]),
-                                  .lse = matrices(t->saved[LSE]),
+                                  .sums = matrices(t->saved[SUMS]),
                                   .dout = matrices(t->dout),
                                   .dquery = matrices(t->dx[QUERY]),
                                   .dkey = matrices(t->dx[KEY]),
@@ -229,13 +236,14 @@ static br_attention attention_of(const tensors *t, const settings *s)
     return a;
 }
 
-/* For profiles: products of that width, summed over them, for each query and key that it sees. */
+/* Reports the work to the profiler: `width` products for each pair of a query and a key that it
+ * attends to. */
 static void count_work(const tensors *t, const br_attention *a, int64_t width)
 {
     const br_attention_work *h = &a->head;
-    int64_t least = h->queries < h->keys ? h->queries : h->keys, pairs = h->queries * h->keys;
+    int64_t shorter = h->queries < h->keys ? h->queries : h->keys, pairs = h->queries * h->keys;
     if (h->causal)
-        pairs = least * (least + 1) / 2 + (h->queries - least) * h->keys;
+        pairs = shorter * (shorter + 1) / 2 + (h->queries - shorter) * h->keys;
     for (int i = 0; i < a->batch_ndim; i++)
         pairs *= a->batch_sizes[i];
     br__event_work(2 * pairs * width, 0);
@@ -246,19 +254,19 @@ static void count_work(const tensors *t, const br_attention *a, int64_t width)
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-/* The result for checked arguments; *lse, which has one column, for the gradient. */
+/* Computes the result for checked arguments and, for the gradient, *sums, which has two columns. */
 static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, const int64_t *sizes,
-                         br_tensor **lse)
+                         br_tensor **sums)
 {
-    int64_t one_column[BR_MAX_DIMS];
-    memcpy(one_column, sizes, sizeof one_column);
-    one_column[ndim - 1] = 1;
+    int64_t two_columns[BR_MAX_DIMS];
+    memcpy(two_columns, sizes, sizeof two_columns);
+    two_columns[ndim - 1] = 2;
     tensors t = *inputs;
     br_dtype dtype = t.saved[QUERY]->dtype;
     br_tensor *out = br__new_in_order(OP, t.saved[QUERY], ndim, sizes, dtype);
     t.saved[OUT] = out;
-    t.saved[LSE] = *lse = br__new(OP, ndim, one_column, dtype);
-    if (!out || !*lse)
+    t.saved[SUMS] = *sums = br__new(OP, ndim, two_columns, dtype);
+    if (!out || !*sums)
         return NULL;
     br_attention a = attention_of(&t, s);
     if (BR_PROFILING)
@@ -268,7 +276,7 @@ static br_tensor *attend(const tensors *inputs, const settings *s, int ndim, con
 
 /* ---- The composition, for gradients of gradients --------------------------------------------- */
 
-/* True where a query may not see a key; NULL: it sees them all. */
+/* Returns true where a query must not attend to a key; NULL if it attends to all keys. */
 static br_tensor *hidden_keys(const settings *s, br_tensor *const *in, int64_t queries,
                               int64_t keys)
 {
@@ -280,26 +288,19 @@ static br_tensor *hidden_keys(const settings *s, br_tensor *const *in, int64_t q
                                       : br_eq_scalar(in[MASK], -INFINITY);
 }
 
-/* What dropout multiplies probabilities with: those of equal scores tell what falls, since it goes
- * by the places of queries and keys alone. */
-static br_tensor *dropout_pattern(const settings *s, const br_tensor *query, const br_tensor *key,
-                                  const br_tensor *value)
+/* Returns the factors by which dropout multiplies the probabilities. */
+static br_tensor *dropout_factors(const settings *s, const br_tensor *bits, const br_tensor *scores)
 {
-    int ndim;
-    int64_t sizes[BR_MAX_DIMS], keys = key->sizes[key->ndim - 2];
-    if (!result_shape(query, key, value, false, &ndim, sizes))
+    br_tensor *factors = br_ones_like(scores);
+    br_tensor *dense = factors ? br__new_like(OP, factors, factors->dtype) : NULL;
+    if (!dense)
         return NULL;
-    br_dtype dtype = query->dtype;
-    sizes[ndim - 1] = 1;
-    tensors t = { .saved = { br_zeros(ndim, sizes, dtype), br_zeros(BR_SHAPE(keys, 1), dtype),
-                             br_eye(keys, keys, dtype) } };
-    sizes[ndim - 1] = keys;
-    settings even = { .scale = 1, .dropout = s->dropout };
-    br_tensor *lse, *seen = br_failed() ? NULL : attend(&t, &even, ndim, sizes, &lse);
-    return br_mul_scalar(br_to(br_gt_scalar(seen, 0), dtype), s->dropout.scale);
+    const br_dropout_work d = { (const void *)bits->data, s->dropout_scale };
+    br__kernels(scores->dtype == BR_F64)->dropout(scores->numel, &d, factors->data, dense->data);
+    return dense;
 }
 
-/* softmax(scale query key^T + mask) value by plain operations. */
+/* Computes softmax(scale query key^T + mask) value by plain operations. */
 static void compose(br_tensor *const *in, const void *params, br_tensor **out)
 {
     const settings *s = params;
@@ -316,20 +317,22 @@ static void compose(br_tensor *const *in, const void *params, br_tensor **out)
     if (hidden)
         weights = br_masked_fill(weights, hidden, -FLT_MAX);
     weights = br_softmax(weights, -1);
-    if (hidden) /* changes rows only in which all is hidden */
+    if (hidden) /* changes only rows in which all keys are hidden */
         weights = br_masked_fill(weights, hidden, 0);
-    if (s->dropout.threshold && !br_failed())
-        weights = br_mul(weights, dropout_pattern(s, query, key, value));
+    if (in[BITS] && !br_failed())
+        weights = br_mul(weights, dropout_factors(s, in[BITS], weights));
+    else if (s->dropout_scale == 0)
+        weights = br_mul_scalar(weights, 0);
     out[0] = br_matmul(weights, value);
 }
 
 /* ---- The gradient ---------------------------------------------------------------------------- */
 
-/* A new tensor of the input's shape, but that the gradient of a mask with one column has one for
- * each key, which the tape sums. */
-static br_tensor *gradient_of(br_node *node, int input, const tensors *t)
+/* Allocates the gradient of an input. The gradient of a mask with one column has a column for each
+ * key; autograd sums the columns. */
+static br_tensor *gradient_node(br_node *node, int input, const tensors *t)
 {
-    if (!br_wants(node, input))
+    if (!br_needs_input_grad(node, input))
         return NULL;
     int64_t sizes[BR_MAX_DIMS];
     const br_tensor *x = t->saved[input], *key = t->saved[KEY];
@@ -339,7 +342,8 @@ static br_tensor *gradient_of(br_node *node, int input, const tensors *t)
     return br__new_in_order(OP, x, x->ndim, sizes, x->dtype);
 }
 
-/* Scores are made again; their gradient leads to those of query and key. */
+/* Returns the width of the products in the gradient, for count_work(). The scores are recomputed;
+ * their gradient is multiplied by key and query. */
 static int64_t gradient_width(const tensors *t, const br_attention_work *h)
 {
     int query = t->dx[QUERY] != NULL, key = t->dx[KEY] != NULL, value = t->dx[VALUE] != NULL;
@@ -353,13 +357,15 @@ static void attention_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     tensors t = { .dout = dy };
     for (int i = 0; i < SAVED; i++)
         t.saved[i] = saved[i] = br_saved(node, i);
-    if (br_grad_enabled() && !br_failed()) {
+    if (br_failed()) /* a saved value was changed in place */
+        return;
+    if (br_grad_enabled()) {
         br__composed_backward(node, compose, OUT, saved, 1, &dy, br_params(node), sizeof(settings),
                               dx);
         return;
     }
     for (int i = QUERY; i <= MASK; i++)
-        t.dx[i] = dx[i] = gradient_of(node, i, &t);
+        t.dx[i] = dx[i] = gradient_node(node, i, &t);
     if (br_failed())
         return;
     br_attention a = attention_of(&t, br_params(node));
@@ -378,7 +384,7 @@ static const br_op attention_op = { .name = "scaled_dot_product_attention",
 
 static bool read_options(const br_tensor *query, const br_attention_options *options, settings *s)
 {
-    const br_attention_options o = options ? *options : (br_attention_options){ 0 };
+    const br_attention_options o = *BR_OPTIONS_OF(OP, br_attention, options);
     if (!(o.dropout_p >= 0 && o.dropout_p <= 1)) {
         br__fail(BR_ERROR_ARGUMENT, OP, "dropout_p is %g, must be in 0 .. 1", o.dropout_p);
         return false;
@@ -386,10 +392,9 @@ static bool read_options(const br_tensor *query, const br_attention_options *opt
     *s = (settings){ .scale = o.scale,
                      .causal = o.is_causal,
                      .grouped = o.enable_gqa,
-                     .dropout = { .scale = o.dropout_p < 1 ? 1 / (1 - o.dropout_p) : 0,
-                                  .threshold =
-                                      (uint32_t)(o.dropout_p < 1 ? o.dropout_p * 0x1p32 : 0) } };
-    if (o.scale == 0)
+                     .dropout_scale =
+                         o.dropout_p < 1 ? br__dropout_scale(query->dtype, o.dropout_p) : 0 };
+    if (isnan(o.scale))
         s->scale = 1 / sqrt((double)query->sizes[query->ndim - 1]);
     return true;
 }
@@ -397,11 +402,25 @@ static bool read_options(const br_tensor *query, const br_attention_options *opt
 static bool check_arguments(const br_tensor *query, const br_tensor *key, const br_tensor *value,
                             const br_tensor *mask, const settings *s, int *ndim, int64_t *sizes)
 {
-    return check_sizes("query", query, "key", key, 1, "last size") &&
+    return check_sizes("query", query, "key", key, 1, "last dimension") &&
            check_sizes("key", key, "value", value, 2, "number of keys") &&
            (!s->grouped || check_groups(query, key, value)) &&
            result_shape(query, key, value, s->grouped, ndim, sizes) &&
            check_mask(mask, query, key, s->causal, *ndim, sizes);
+}
+
+/* Generates a bit for each score, in the order of the scores. *bits stays NULL without dropout, or
+ * if everything is dropped. */
+static bool dropout_bits(const br_attention_options *options, const br_tensor *key, int ndim,
+                         const int64_t *sizes, br_tensor **bits)
+{
+    const double p = options ? options->dropout_p : 0;
+    int64_t scores = key->sizes[key->ndim - 2];
+    for (int i = 0; i < ndim - 1; i++)
+        scores *= sizes[i];
+    if (p > 0 && p < 1 && scores > 0)
+        *bits = br__dropout_bits(OP, scores, p);
+    return !br_failed();
 }
 
 br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key, br_tensor *value,
@@ -416,14 +435,17 @@ br_tensor *br_scaled_dot_product_attention(br_tensor *query, br_tensor *key, br_
         !check_tensor("value", value, query) || !read_options(query, options, &s) ||
         !check_arguments(query, key, value, attn_mask, &s, &ndim, sizes))
         return NULL;
-    if (s.dropout.threshold)
-        s.dropout.key = br_random_u64();
     br_scope *scope = br_scope_begin();
-    const tensors inputs = { .saved = { query, key, value, attn_mask } };
-    br_tensor *lse, *out = attend(&inputs, &s, ndim, sizes, &lse);
+    br_tensor *bits = NULL;
+    if (!dropout_bits(options, key, ndim, sizes, &bits)) {
+        br_scope_end(scope);
+        return NULL;
+    }
+    const tensors inputs = { .saved = { query, key, value, attn_mask, bits } };
+    br_tensor *sums, *out = attend(&inputs, &s, ndim, sizes, &sums);
     br_node *node =
         br_record(&attention_op, out, BR_INPUTS(query, key, value, attn_mask), &s, sizeof s);
-    br_tensor *const saved[SAVED] = { query, key, value, attn_mask, out, lse };
+    br_tensor *const saved[SAVED] = { query, key, value, attn_mask, bits, out, sums };
     for (int i = 0; i < SAVED; i++)
         br_save(node, i, saved[i]);
     br_scope_return(scope, out);

@@ -1,21 +1,22 @@
-/* ops/between.c - of two tensors the larger and the smaller, and what lies between them. */
+/* ops/between.c - maximum, minimum and lerp. */
 #include "ops/ops_internal.h"
 
 /* ---- maximum and minimum --------------------------------------------------------------------- */
 
-/* dy for the operand that was taken, half of it for equal ones; NaN, which is neither larger nor
- * smaller, gives dy to both, as in PyTorch. `lost` is true where the operand was not taken. */
-static br_tensor *share(br_tensor *dy, br_tensor *equal, br_tensor *lost)
+/* Returns the gradient of one operand: 0 where it was not selected (`not_selected`), dy / 2 where
+ * the operands are equal, and dy elsewhere. NaN is neither larger nor smaller, so both operands get
+ * dy, as in PyTorch. */
+static br_tensor *share(br_tensor *dy, br_tensor *equal, br_tensor *not_selected)
 {
-    return br_masked_fill(br_where(equal, br_mul_scalar(dy, 0.5), dy), lost, 0);
+    return br_masked_fill(br_where(equal, br_mul_scalar(dy, 0.5), dy), not_selected, 0);
 }
 
 static void share_between(br_node *node, br_tensor *dy, br_tensor **dx, bool largest)
 {
     br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1), *equal = br_eq(a, b);
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         dx[0] = share(dy, equal, largest ? br_lt(a, b) : br_gt(a, b));
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = share(dy, equal, largest ? br_gt(a, b) : br_lt(a, b));
 }
 
@@ -60,17 +61,17 @@ enum { START, END, WEIGHT };
 static void lerp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *weight = br_saved(node, WEIGHT);
-    if (br_wants(node, START))
+    if (br_needs_input_grad(node, START))
         dx[START] = br_mul(dy, br_rsub_scalar(weight, 1));
-    if (br_wants(node, END))
+    if (br_needs_input_grad(node, END))
         dx[END] = br_mul(dy, weight);
-    if (br_wants(node, WEIGHT))
+    if (br_needs_input_grad(node, WEIGHT))
         dx[WEIGHT] = br_mul(dy, br_sub(br_saved(node, END), br_saved(node, START)));
 }
 
 static const br_op lerp_op = { "lerp", lerp_backward, false };
 
-/* The three, which have one dtype, in the shape they broadcast to. */
+/* Computes lerp in the shape that the operands, which have the same dtype, broadcast to. */
 static br_tensor *lerp(const char *op, const br_tensor *start, const br_tensor *end,
                        const br_tensor *weight)
 {
@@ -96,11 +97,11 @@ br_tensor *br_lerp(br_tensor *start, br_tensor *end, br_tensor *weight)
         return NULL;
     br_tensor *y = lerp("lerp", start, end, weight);
     br_node *node = br_record(&lerp_op, y, BR_INPUTS(start, end, weight), NULL, 0);
-    if (br_wants(node, WEIGHT)) {
+    if (br_needs_input_grad(node, WEIGHT)) {
         br_save(node, START, start);
         br_save(node, END, end);
     }
-    if (br_wants(node, START) || br_wants(node, END))
+    if (br_needs_input_grad(node, START) || br_needs_input_grad(node, END))
         br_save(node, WEIGHT, weight);
     return y;
 }
@@ -108,9 +109,9 @@ br_tensor *br_lerp(br_tensor *start, br_tensor *end, br_tensor *weight)
 static void lerp_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     double weight = *(const double *)br_params(node);
-    if (br_wants(node, START))
+    if (br_needs_input_grad(node, START))
         dx[START] = br_mul_scalar(dy, 1 - weight);
-    if (br_wants(node, END))
+    if (br_needs_input_grad(node, END))
         dx[END] = br_mul_scalar(dy, weight);
 }
 

@@ -1,10 +1,11 @@
 /* ops/channel_norm.c - batch, group and instance norm.
  *
- * x is seen as [batch, channels, inner]. One set of statistics belongs to `group` channels behind
- * each other, of one item of the batch or, in batch norm, of all of them. One pass over x gives
- * each channel's moments, which are joined in double; one more gives y. So does the gradient: sums
- * of dy and dy (x - mean) of each channel, then dx. Kept are x, weight, and mean and rstd = 1 /
- * sqrt(variance + eps), one to a channel, as the kernels read them. */
+ * x is viewed as [batch, channels, inner]. One set of statistics covers `group` adjacent channels,
+ * of one item of the batch or, in batch norm, of all items. One pass over x computes each channel's
+ * moments, which are combined in double precision; a second pass computes y. The gradient is
+ * computed likewise: sums of dy and dy (x - mean) for each channel, then dx. The operation saves x,
+ * weight, mean and rstd = 1 / sqrt(variance + eps). mean and rstd have one element for each
+ * channel, as the kernels read them. */
 #include "ops/composed_internal.h"
 
 #include <inttypes.h>
@@ -13,12 +14,13 @@
 enum { X, WEIGHT, BIAS }; /* inputs; the first two are saved under the same numbers */
 enum { SAVED_MEAN = 2, SAVED_RSTD = 3 };
 
-/* How x is cut. The items of the batch are taken `per_piece` at a time, each piece with sums of its
- * own; channels `chunk` at a time. */
+/* How x is partitioned. The items of the batch are processed `per_piece` at a time, and each piece
+ * has its own sums. The channels are processed `chunk` at a time. */
 typedef struct plan {
     int64_t batch, channels, inner, group;
-    bool across;   /* statistics are the whole batch's */
-    bool computed; /* from x; else they are given, and constants in the gradient */
+    bool across;   /* statistics cover the whole batch */
+    bool computed; /* statistics come from x; else they are given, and the gradient treats them as
+                      constants */
     double eps;
     int64_t pieces, per_piece, chunks, chunk;
 } plan;
@@ -31,15 +33,16 @@ static int64_t sets_of(const plan *p)
 
 static void cut(plan *p, const br_tensor *x)
 {
-    enum { MOST_PIECES = 64 };
+    enum { MAX_PIECES = 64 };
     p->batch = x->sizes[0];
     p->channels = x->sizes[1];
     int64_t item = p->batch > 0 ? x->numel / p->batch : 0;
     p->inner = p->channels > 0 ? item / p->channels : 0;
     p->per_piece = 1;
     if (p->across) {
-        int64_t worth = BR_GRAIN / (item + 1) + 1, most = (p->batch - 1) / MOST_PIECES + 1;
-        p->per_piece = worth > most ? worth : most;
+        int64_t worth = BR_GRAIN / (item + 1) + 1,
+                least_per_piece = (p->batch - 1) / MAX_PIECES + 1;
+        p->per_piece = worth > least_per_piece ? worth : least_per_piece;
     }
     p->pieces = (p->batch + p->per_piece - 1) / p->per_piece;
     p->chunk = BR_GRAIN / (p->inner * p->per_piece + 1) + 1;
@@ -53,7 +56,7 @@ static void cut(plan *p, const br_tensor *x)
 typedef struct pass {
     const plan *p;
     void (*kernel)(const br_channel_work *work);
-    br_channel_work all; /* pointers are to the first item and channel */
+    br_channel_work all; /* pointers to the first item and channel */
     int64_t size;
 } pass;
 
@@ -66,20 +69,22 @@ static void run_task(void *context, int64_t i)
     br_channel_work w = a->all;
     w.inner = p->inner;
     w.channels = p->channels - channel < p->chunk ? p->channels - channel : p->chunk;
-    w.first = br__moved(w.first, (piece * p->channels + channel) * (int64_t)sizeof(double));
-    w.second = br__moved(w.second, (piece * p->channels + channel) * (int64_t)sizeof(double));
+    w.first =
+        br__offset_pointer(w.first, (piece * p->channels + channel) * (int64_t)sizeof(double));
+    w.second =
+        br__offset_pointer(w.second, (piece * p->channels + channel) * (int64_t)sizeof(double));
     for (int64_t n = first; n < last && n < p->batch; n++) {
         int64_t at = (n * p->channels + channel) * p->inner * a->size;
         int64_t of_set = ((p->across ? 0 : n * p->channels) + channel) * a->size;
         br_channel_work item = w;
         item.count = (n - first) * p->inner;
-        item.x = br__moved(a->all.x, at);
-        item.dy = br__moved(a->all.dy, at);
-        item.out = br__moved(a->all.out, at);
-        item.mean = br__moved(a->all.mean, of_set);
-        item.scale = br__moved(a->all.scale, of_set);
-        item.slope = br__moved(a->all.slope, of_set);
-        item.shift = br__moved(a->all.shift, of_set);
+        item.x = br__offset_pointer(a->all.x, at);
+        item.dy = br__offset_pointer(a->all.dy, at);
+        item.out = br__offset_pointer(a->all.out, at);
+        item.mean = br__offset_pointer(a->all.mean, of_set);
+        item.scale = br__offset_pointer(a->all.scale, of_set);
+        item.slope = br__offset_pointer(a->all.slope, of_set);
+        item.shift = br__offset_pointer(a->all.shift, of_set);
         a->kernel(&item);
     }
 }
@@ -91,7 +96,7 @@ static void run_pass(const plan *p, br_dtype dtype, void (*kernel)(const br_chan
     br__parallel(p->pieces * p->chunks, run_task, &a);
 }
 
-/* ---- Numbers of a channel -------------------------------------------------------------------- */
+/* ---- Coefficients of a channel --------------------------------------------------------------- */
 
 static double get(const br_tensor *t, int64_t i)
 {
@@ -113,13 +118,13 @@ static double *doubles(const br_tensor *t)
     return (double *)(void *)t->data;
 }
 
-/* One number for each channel of each set, of x's dtype. */
+/* Allocates one coefficient of x's dtype for each channel of each set. */
 static br_tensor *new_coefficients(const char *op, const plan *p, br_dtype dtype)
 {
     return br__new(op, BR_SHAPE(sets_of(p), p->channels), dtype);
 }
 
-/* Zeros in double for the sums of each channel of each piece; one for all where there is none. */
+/* Returns f64 zeros for the sums of each channel of each piece; at least one row. */
 static br_tensor *new_sums(const plan *p)
 {
     return br_zeros(BR_SHAPE(p->pieces > 0 ? p->pieces : 1, p->channels), BR_F64);
@@ -139,7 +144,7 @@ static void join(moments *m, double count, double mean, double squares)
     m->count = all;
 }
 
-/* Those of a set's channels first .. first + group - 1, over the pieces that are the set's. */
+/* Returns the moments of a set's channels first .. first + group - 1, over the set's pieces. */
 static moments of_group(const plan *p, int64_t set_index, int64_t first, const double *means,
                         const double *squares)
 {
@@ -154,7 +159,7 @@ static moments of_group(const plan *p, int64_t set_index, int64_t first, const d
     return m;
 }
 
-/* A running statistic moved towards a new value. */
+/* Moves a running statistic towards a new value. */
 static void move(br_tensor *running, int64_t c, double value, double momentum)
 {
     if (!running)
@@ -163,7 +168,7 @@ static void move(br_tensor *running, int64_t c, double value, double momentum)
     set(running, i, (1 - momentum) * get(running, i) + momentum * value);
 }
 
-/* Running statistics follow those of the sets, of which they get the mean. */
+/* Updates the running statistics with those of the sets, averaged over the sets. */
 static void follow(const plan *p, const double *means, const double *squares,
                    br_tensor *const *running, double momentum)
 {
@@ -180,7 +185,8 @@ static void follow(const plan *p, const double *means, const double *squares,
     }
 }
 
-/* Mean and rstd from x; running statistics, which groups of channels do not have, follow. */
+/* Computes mean and rstd from x, and updates the running statistics, which group norm does not
+ * have. */
 static void compute_statistics(const char *op, const plan *p, const br_tensor *x,
                                const br_tensor *mean, const br_tensor *rstd,
                                br_tensor *const *running, double momentum)
@@ -199,7 +205,7 @@ static void compute_statistics(const char *op, const plan *p, const br_tensor *x
     for (int64_t s = 0; ok && s < sets_of(p); s++)
         for (int64_t c = 0; c < p->channels; c++) {
             int64_t first = c / p->group * p->group, at = s * p->channels + c;
-            if (c > first) { /* the group's are known */
+            if (c > first) { /* same group as the previous channel */
                 set(mean, at, get(mean, at - 1));
                 set(rstd, at, get(rstd, at - 1));
                 continue;
@@ -213,8 +219,8 @@ static void compute_statistics(const char *op, const plan *p, const br_tensor *x
     br_scope_end(scope);
 }
 
-static void take_statistics(const plan *p, const br_tensor *mean, const br_tensor *rstd,
-                            br_tensor *const *running)
+static void use_statistics(const plan *p, const br_tensor *mean, const br_tensor *rstd,
+                           br_tensor *const *running)
 {
     for (int64_t c = 0; c < p->channels; c++) {
         set(mean, c, get(running[0], c * running[0]->strides[0]));
@@ -224,8 +230,8 @@ static void take_statistics(const plan *p, const br_tensor *mean, const br_tenso
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* As plain operations, of x and weight; the bias takes no part in their gradients. Saved statistics
- * that were given are inputs 2 and 3. */
+/* The norm of x and weight composed of plain operations; the bias does not affect their gradients.
+ * Statistics that were given are inputs 2 and 3. */
 static void compose(br_tensor *const *inputs, const void *params, br_tensor **outputs)
 {
     const plan *p = params;
@@ -249,7 +255,7 @@ static void compose(br_tensor *const *inputs, const void *params, br_tensor **ou
     outputs[0] = br_reshape(y, br_ndim(x), br_sizes(x));
 }
 
-/* Sums of each channel over the pieces of the set that a piece belongs to: into its first one. */
+/* If statistics cover the whole batch, adds the sums of all pieces to those of the first one. */
 static void fold_pieces(const plan *p, double *sums)
 {
     for (int64_t piece = 1; p->across && piece < p->pieces; piece++)
@@ -257,9 +263,9 @@ static void fold_pieces(const plan *p, double *sums)
             sums[c] += sums[piece * p->channels + c];
 }
 
-/* The numbers that dx = dy scale + (x - mean) slope + shift wants. With g = dy weight, and sums
- * over the set's n elements: scale = rstd weight, slope = -rstd^3 / n sum of g (x - mean), shift =
- * -rstd / n sum of g. */
+/* Computes the coefficients of dx = dy scale + (x - mean) slope + shift. With g = dy weight, and
+ * sums over the set's n elements: scale = rstd weight, slope = -rstd^3 / n sum of g (x - mean),
+ * shift = -rstd / n sum of g. */
 static void set_coefficients(const plan *p, const double *sums, const double *products,
                              const br_tensor *weight, const br_tensor *rstd, const br_tensor *scale,
                              const br_tensor *slope, const br_tensor *shift)
@@ -282,7 +288,7 @@ static void set_coefficients(const plan *p, const double *sums, const double *pr
         }
 }
 
-/* dweight = sum of dy (x - mean) rstd, dbias = sum of dy, of each channel. */
+/* Computes for each channel dweight = sum of dy (x - mean) rstd and dbias = sum of dy. */
 static void set_affine_gradients(const plan *p, const double *sums, const double *products,
                                  const br_tensor *rstd, const br_tensor *dweight,
                                  const br_tensor *dbias)
@@ -320,11 +326,13 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     run_pass(p, x->dtype, kernels->channel_products, &work);
     fold_pieces(p, work.first);
     fold_pieces(p, work.second);
-    dx[WEIGHT] = br_wants(node, WEIGHT) ? br__new(op, BR_SHAPE(p->channels), x->dtype) : NULL;
-    dx[BIAS] = br_wants(node, BIAS) ? br__new(op, BR_SHAPE(p->channels), x->dtype) : NULL;
+    dx[WEIGHT] =
+        br_needs_input_grad(node, WEIGHT) ? br__new(op, BR_SHAPE(p->channels), x->dtype) : NULL;
+    dx[BIAS] =
+        br_needs_input_grad(node, BIAS) ? br__new(op, BR_SHAPE(p->channels), x->dtype) : NULL;
     if (!br_failed())
         set_affine_gradients(p, work.first, work.second, rstd, dx[WEIGHT], dx[BIAS]);
-    if (!br_wants(node, X))
+    if (!br_needs_input_grad(node, X))
         return;
     br_tensor *out = br_empty_like(x), *scale = new_coefficients(op, p, x->dtype);
     br_tensor *slope = new_coefficients(op, p, x->dtype),
@@ -352,7 +360,7 @@ static void norm_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int64_t dims[BR_MAX_DIMS] = { 0 };
     for (int d = 1; d + 1 < dy->ndim; d++)
         dims[d] = d + 1;
-    if (br_wants(node, BIAS))
+    if (br_needs_input_grad(node, BIAS))
         dx[BIAS] = br_sum_dim(dy, dy->ndim - 1, dims, false);
 }
 
@@ -366,7 +374,8 @@ static bool check_channels(const char *op, const char *name, const br_tensor *x,
         return false;
     if (t->ndim == 1 && t->sizes[0] == x->sizes[1])
         return true;
-    br__fail(BR_ERROR_SHAPE, op, "%s %s must be [%" PRId64 "], the channels of x %s", name,
+    br__fail(BR_ERROR_SHAPE, op,
+             "%s %s must have shape [%" PRId64 "], the number of channels of x %s", name,
              br__shape(t), x->sizes[1], br__shape(x));
     return false;
 }
@@ -384,7 +393,7 @@ static bool check(const char *op, const br_tensor *x, const br_tensor *weight,
     return check_channels(op, "weight", x, weight) && check_channels(op, "bias", x, bias);
 }
 
-/* Running statistics, which must be there unless they are computed. */
+/* Checks the running statistics, which are required unless the statistics are computed from x. */
 static bool check_running(const char *op, const br_tensor *x, const br_tensor *mean,
                           const br_tensor *var, bool computed)
 {
@@ -412,7 +421,8 @@ static void normalise(const plan *p, const br_tensor *y, const br_tensor *x, con
                                  .shift = shift->data });
 }
 
-/* The norm of checked arguments. `running` has two entries, which may be NULL. */
+/* Computes the norm; the arguments have been checked. `running` has two entries, which may be
+ * NULL. */
 static br_tensor *norm(const br_op *op, plan *p, br_tensor *x, br_tensor *weight, br_tensor *bias,
                        br_tensor *const *running, double momentum)
 {
@@ -430,7 +440,7 @@ static br_tensor *norm(const br_op *op, plan *p, br_tensor *x, br_tensor *weight
         if (p->computed)
             compute_statistics(op->name, p, dense, mean, rstd, running, momentum);
         else
-            take_statistics(p, mean, rstd, running);
+            use_statistics(p, mean, rstd, running);
     }
     if (!br_failed() && x->numel > 0)
         normalise(p, y, dense, mean, rstd, dense_weight, dense_bias, scale, shift);
@@ -456,7 +466,7 @@ br_tensor *br_f_batch_norm(br_tensor *x, br_tensor *running_mean, br_tensor *run
         return NULL;
     if (training && x->sizes[1] > 0 && x->numel == x->sizes[1])
         return br__fail(BR_ERROR_SHAPE, op,
-                        "x %s has one value a channel: in training there must be more",
+                        "x %s has only one value per channel, but training requires more",
                         br__shape(x));
     plan p = { .group = 1, .across = true, .computed = training, .eps = eps };
     return norm(&batch_norm_op, &p, x, weight, bias, (br_tensor *[]){ running_mean, running_var },
@@ -493,7 +503,8 @@ br_tensor *br_f_instance_norm(br_tensor *x, br_tensor *running_mean, br_tensor *
         return NULL;
     if (x->ndim < 3 || (use_input_stats && x->numel > 0 && x->numel == x->sizes[0] * x->sizes[1]))
         return br__fail(BR_ERROR_SHAPE, op,
-                        "x %s must have more than one value a channel behind batch and channels",
+                        "x %s must have more than one spatial element in the dimensions after "
+                        "batch and channels",
                         br__shape(x));
     plan p = { .group = 1, .across = !use_input_stats, .computed = use_input_stats, .eps = eps };
     return norm(&instance_norm_op, &p, x, weight, bias,

@@ -1,4 +1,4 @@
-/* ops/compare.c - comparisons, choice by a mask, and conversion of dtypes. */
+/* ops/compare.c - comparisons, selection by a mask, and dtype conversion. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
@@ -68,7 +68,7 @@ br_tensor *br_ge_scalar(br_tensor *a, double s)
 
 /* ---- Logic ----------------------------------------------------------------------------------- */
 
-/* What is not 0 is true. */
+/* Applies a logical kernel to the operands converted to bool. */
 static br_tensor *logic(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
 {
     if (!br__same_dtype(op, "a", a, "b", b))
@@ -104,15 +104,16 @@ br_tensor *br_logical_not(br_tensor *a)
     return br__composed(scope, br__unary("logical_not", BR_LOOP(logical_not), br_to(a, BR_BOOL)));
 }
 
-/* ---- Kinds of numbers ------------------------------------------------------------------------ */
+/* ---- isnan, isinf, isfinite, isclose --------------------------------------------------------- */
 
-/* Comparisons of x with itself: NaN is not equal to itself, integers are. */
+/* Only NaN is not equal to itself, so the result is false for all integers. */
 br_tensor *br_isnan(br_tensor *x)
 {
     return br__required("isnan", "x", x) ? br__comparison("isnan", BR_LOOP(ne), x, x) : NULL;
 }
 
-/* What |x| is to infinity; integers, compared with themselves, are below it. */
+/* Compares |x| with infinity. Integers are compared with themselves by the kernel `integers`, as
+ * all of them are finite. */
 static br_tensor *against_infinity(const char *op, br_tensor *x, size_t integers,
                                    br_tensor *(*compare)(br_tensor *magnitude, double infinity))
 {
@@ -158,20 +159,20 @@ br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool
     return br__composed(scope, br_logical_or(y, br_logical_and(br_isnan(a), br_isnan(b))));
 }
 
-/* ---- Choice ---------------------------------------------------------------------------------- */
+/* ---- Selection by a mask --------------------------------------------------------------------- */
 
 static void where_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *condition = br_saved(node, 0);
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = br_where(condition, dy, br_scalar(0, br_dtype_of(dy)));
-    if (br_wants(node, 2))
+    if (br_needs_input_grad(node, 2))
         dx[2] = br_masked_fill(dy, condition, 0);
 }
 
 static const br_op where_op = { "where", where_backward, false };
 
-/* Widens the shape that a and b broadcast to by the condition's. */
+/* Broadcasts the shape of a and b with the condition's. */
 static bool broadcast_condition(const br_tensor *condition, int *ndim, int64_t *sizes)
 {
     br_tensor choice = { .ndim = *ndim };
@@ -185,8 +186,8 @@ static bool broadcast_condition(const br_tensor *condition, int *ndim, int64_t *
             int64_t s = own < 0 ? 1 : pair[k]->sizes[own];
             if (s != 1 && size != 1 && s != size) {
                 br__fail(BR_ERROR_SHAPE, "where",
-                         "condition %s does not broadcast with %s, the shape of a and b: from the "
-                         "last on, sizes must be equal or 1",
+                         "condition %s does not broadcast with %s, the shape of a and b: starting "
+                         "from the last dimension, sizes must be equal or 1",
                          br__shape(condition), br__shape(&choice));
                 return false;
             }
@@ -285,7 +286,7 @@ br_tensor *br_to(br_tensor *x, br_dtype dtype)
 
 /* ---- Equality -------------------------------------------------------------------------------- */
 
-/* True if kernel(a, b) holds everywhere; shapes and dtypes are equal. */
+/* Returns true if kernel(a, b) is true for all elements; shapes and dtypes are equal. */
 static bool holds(const char *op, size_t kernel, const br_tensor *a, const br_tensor *b,
                   const void *params)
 {
@@ -302,7 +303,7 @@ static bool holds(const char *op, size_t kernel, const br_tensor *a, const br_te
 bool br_equal(br_tensor *a, br_tensor *b)
 {
     if (!br__required("equal", "a", a) || !br__required("equal", "b", b) || a->dtype != b->dtype ||
-        !br_same_shape(a, b))
+        !br__same_shape(a, b))
         return false;
     return holds("equal", BR_LOOP(eq), a, b, NULL);
 }
@@ -316,7 +317,7 @@ bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol)
                  atol);
         return false;
     }
-    if (a->dtype != b->dtype || !br_same_shape(a, b))
+    if (a->dtype != b->dtype || !br__same_shape(a, b))
         return false;
     return holds("allclose", BR_LOOP(close), a, b, (const double[]){ rtol, atol });
 }

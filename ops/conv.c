@@ -1,56 +1,57 @@
 /* ops/conv.c - conv1d, conv2d and their transposes: options, checks, and shapes with and without a
- * batch. Those of one dimension are those of one row. */
+ * batch. A 1-d convolution is a 2-d one with one row. */
 #include "ops/convolution_internal.h"
 
 #include <inttypes.h>
 
+BR_DEFINE_DEFAULTS(br_conv)
+
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-/* What a call gives, with the defaults filled in. */
+/* The options of a call. Each array has one entry for rows and one for columns. */
 typedef struct call {
     const char *op;
     int dims; /* 1 or 2 */
-    br_conv_options options;
+    int64_t stride[2], padding[2], dilation[2], output_padding[2], groups;
+    bool same;
 } call;
 
-static bool check_option(const call *c, const char *name, int64_t value, int64_t least)
+static bool check_option(const call *c, const char *name, int64_t value, int64_t minimum)
 {
-    if (value >= least && value <= INT32_MAX)
+    if (value >= minimum && value <= INT32_MAX)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, c->op, "%s is %" PRId64 ", must be at least %" PRId64, name, value,
-             least);
+    br__fail(BR_ERROR_ARGUMENT, c->op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1",
+             name, value, minimum);
     return false;
 }
 
-/* Options for a call: 0 becomes the default. Those of one dimension move to the columns'. */
-static bool set_options(call *c, const char *op, int dims, const br_conv_options *options)
+/* Copies a pair of the options as rows and columns. For a 1-d convolution the pair's first number
+ * is for the columns, and of_one_row for the rows. */
+static void set_pair(int64_t *to, int dims, br_pair pair, int64_t of_one_row)
 {
-    *c = (call){ .op = op, .dims = dims };
-    br_conv_options *o = &c->options;
-    if (options)
-        *o = *options;
-    if (o->groups == 0)
-        o->groups = 1;
-    for (int d = 0; d < 2; d++) {
-        o->stride[d] = o->stride[d] == 0 ? 1 : o->stride[d];
-        o->dilation[d] = o->dilation[d] == 0 ? 1 : o->dilation[d];
-    }
-    for (int d = 0; d < dims; d++)
-        if (!check_option(c, "stride", o->stride[d], 1) ||
-            !check_option(c, "dilation", o->dilation[d], 1) ||
-            !check_option(c, "padding", o->padding[d], 0) ||
-            !check_option(c, "output_padding", o->output_padding[d], 0))
-            return false;
-    if (dims == 1) {
-        o->stride[1] = o->stride[0], o->stride[0] = 1;
-        o->dilation[1] = o->dilation[0], o->dilation[0] = 1;
-        o->padding[1] = o->padding[0], o->padding[0] = 0;
-        o->output_padding[1] = o->output_padding[0], o->output_padding[0] = 0;
-    }
-    return check_option(c, "groups", o->groups, 1);
+    to[0] = dims == 1 ? of_one_row : pair.rows;
+    to[1] = dims == 1 ? pair.rows : pair.columns;
 }
 
-/* x, with a batch or without, and a weight of dims + 2 dimensions. */
+static bool set_options(call *c, const char *op, int dims, const br_conv_options *options)
+{
+    const br_conv_options *o = BR_OPTIONS_OF(op, br_conv, options);
+    *c = (call){ .op = op, .dims = dims, .groups = o->groups, .same = o->same };
+    set_pair(c->stride, dims, o->stride, 1);
+    set_pair(c->dilation, dims, o->dilation, 1);
+    set_pair(c->padding, dims, o->padding, 0);
+    set_pair(c->output_padding, dims, o->output_padding, 0);
+    for (int d = 2 - dims; d < 2; d++)
+        if (!check_option(c, "stride", c->stride[d], 1) ||
+            !check_option(c, "dilation", c->dilation[d], 1) ||
+            !check_option(c, "padding", c->padding[d], 0) ||
+            !check_option(c, "output_padding", c->output_padding[d], 0))
+            return false;
+    return check_option(c, "groups", c->groups, 1) && !br_failed();
+}
+
+/* Checks that weight has dims + 2 dimensions, and x the same number, or one less without a
+ * batch. */
 static bool check_operands(const call *c, const br_tensor *x, const br_tensor *weight,
                            const br_tensor *bias)
 {
@@ -59,15 +60,17 @@ static bool check_operands(const call *c, const br_tensor *x, const br_tensor *w
         (bias && !br__same_dtype(op, "x", x, "bias", bias)))
         return false;
     if (weight->ndim != c->dims + 2 || (x->ndim != c->dims + 2 && x->ndim != c->dims + 1)) {
-        br__fail(BR_ERROR_SHAPE, op,
-                 "x %s and weight %s: weight must have %d dimensions, and x as many, or without "
-                 "the batch one less",
-                 br__shape(x), br__shape(weight), c->dims + 2);
+        br__fail(
+            BR_ERROR_SHAPE, op,
+            "x %s and weight %s: weight must have %d dimensions, and x the same number, or one "
+            "less without a batch",
+            br__shape(x), br__shape(weight), c->dims + 2);
         return false;
     }
     for (int d = 2; d < weight->ndim; d++)
         if (weight->sizes[d] < 1) {
-            br__fail(BR_ERROR_SHAPE, op, "weight %s has a kernel of size 0", br__shape(weight));
+            br__fail(BR_ERROR_SHAPE, op, "weight %s has a kernel of size 0, must be at least 1",
+                     br__shape(weight));
             return false;
         }
     return true;
@@ -78,12 +81,13 @@ static bool check_bias(const call *c, const br_tensor *bias, int64_t outputs,
 {
     if (!bias || (bias->ndim == 1 && bias->sizes[0] == outputs))
         return true;
-    br__fail(BR_ERROR_SHAPE, c->op, "bias %s must be [%" PRId64 "], the outputs of weight %s",
+    br__fail(BR_ERROR_SHAPE, c->op,
+             "bias %s must have shape [%" PRId64 "], the number of output channels of weight %s",
              br__shape(bias), outputs, br__shape(weight));
     return false;
 }
 
-/* x and weight with the batch, and with a dimension for the rows. */
+/* Returns x with a batch dimension, and x and weight with a dimension for rows. */
 static br_tensor *with_rows(const call *c, br_tensor *x, br_tensor *weight, br_tensor **weight_2d)
 {
     *weight_2d = c->dims == 1 ? br_unsqueeze(weight, 2) : weight;
@@ -91,7 +95,7 @@ static br_tensor *with_rows(const call *c, br_tensor *x, br_tensor *weight, br_t
     return br_ndim(x) == 3 ? br_unsqueeze(x, 0) : x;
 }
 
-/* The result for the caller, as x came. */
+/* Removes from the result the dimensions that with_rows() added to x. */
 static br_tensor *without_rows(const call *c, br_tensor *y, const br_tensor *x)
 {
     if (c->dims == 1)
@@ -101,23 +105,22 @@ static br_tensor *without_rows(const call *c, br_tensor *y, const br_tensor *x)
 
 /* ---- Convolution ----------------------------------------------------------------------------- */
 
-/* Sizes of the result along dimension d. */
+/* Computes the output size and the padding along dimension d. */
 static bool set_output_size(const call *c, br_convolution *g, const br_tensor *x,
                             const br_tensor *weight, int d)
 {
-    const br_conv_options *o = &c->options;
     int64_t reach = (g->kernel[d] - 1) * g->dilation[d];
-    int64_t padding = o->same ? reach : 2 * o->padding[d];
+    int64_t padding = c->same ? reach : 2 * c->padding[d];
     g->before[d] = padding / 2;
-    if (o->same && g->stride[d] != 1) {
+    if (c->same && g->stride[d] != 1) {
         br__fail(BR_ERROR_ARGUMENT, c->op, "stride is %" PRId64 ", must be 1 with `same`",
                  g->stride[d]);
         return false;
     }
     if (g->size[d] + padding <= reach || g->size[d] == 0) {
         br__fail(BR_ERROR_SHAPE, c->op,
-                 "x %s, padded by %" PRId64 ", is smaller than the kernel of weight %s, which with "
-                 "its dilation reaches over %" PRId64,
+                 "x %s, padded by %" PRId64
+                 ", is smaller than the kernel of weight %s, whose size with dilation is %" PRId64,
                  br__shape(x), padding, br__shape(weight), reach + 1);
         return false;
     }
@@ -128,8 +131,7 @@ static bool set_output_size(const call *c, br_convolution *g, const br_tensor *x
 static bool set_geometry(const call *c, br_convolution *g, const br_tensor *x,
                          const br_tensor *weight)
 {
-    const br_conv_options *o = &c->options;
-    int64_t spatial = x->ndim - c->dims, groups = o->groups;
+    int64_t spatial = x->ndim - c->dims, groups = c->groups;
     *g = (br_convolution){ .batch = spatial == 2 ? x->sizes[0] : 1,
                            .channels = x->sizes[spatial - 1],
                            .outputs = weight->sizes[0],
@@ -137,15 +139,16 @@ static bool set_geometry(const call *c, br_convolution *g, const br_tensor *x,
     if (g->channels != weight->sizes[1] * groups || g->outputs % groups != 0) {
         br__fail(BR_ERROR_SHAPE, c->op,
                  "x %s, weight %s, groups %" PRId64
-                 ": x must have groups times the weight's channels, and groups divide its outputs",
+                 ": x must have groups times as many channels as weight's dimension 1, and groups "
+                 "must divide weight's dimension 0",
                  br__shape(x), br__shape(weight), groups);
         return false;
     }
     for (int d = 2 - c->dims; d < 2; d++) {
         g->size[d] = x->sizes[x->ndim - 2 + d];
         g->kernel[d] = weight->sizes[weight->ndim - 2 + d];
-        g->stride[d] = o->stride[d];
-        g->dilation[d] = o->dilation[d];
+        g->stride[d] = c->stride[d];
+        g->dilation[d] = c->dilation[d];
         if (!set_output_size(c, g, x, weight, d))
             return false;
     }
@@ -183,42 +186,42 @@ br_tensor *br_f_conv2d(br_tensor *x, br_tensor *weight, br_tensor *bias,
 
 /* ---- Transposed convolution ------------------------------------------------------------------ */
 
-/* x takes the place of y: sizes are those that a convolution would have made it from. */
+/* Computes the sizes of the result, which is the input of a convolution whose output is x. */
 static bool set_transposed_geometry(const call *c, br_convolution *g, const br_tensor *x,
                                     const br_tensor *weight)
 {
-    const br_conv_options *o = &c->options;
     int64_t spatial = x->ndim - c->dims;
     *g = (br_convolution){ .batch = spatial == 2 ? x->sizes[0] : 1,
-                           .channels = weight->sizes[1] * o->groups,
+                           .channels = weight->sizes[1] * c->groups,
                            .outputs = weight->sizes[0],
-                           .groups = o->groups };
-    if (x->sizes[spatial - 1] != g->outputs || g->outputs % o->groups != 0) {
-        br__fail(BR_ERROR_SHAPE, c->op,
-                 "x %s, weight %s, groups %" PRId64
-                 ": x must have as many channels as the weight's first size, which groups divide",
-                 br__shape(x), br__shape(weight), o->groups);
+                           .groups = c->groups };
+    if (x->sizes[spatial - 1] != g->outputs || g->outputs % c->groups != 0) {
+        br__fail(
+            BR_ERROR_SHAPE, c->op,
+            "x %s, weight %s, groups %" PRId64
+            ": x must have as many channels as the size of weight's dimension 0, and groups must "
+            "divide that size",
+            br__shape(x), br__shape(weight), c->groups);
         return false;
     }
     for (int d = 2 - c->dims; d < 2; d++) {
         g->out[d] = x->sizes[x->ndim - 2 + d];
         g->kernel[d] = weight->sizes[weight->ndim - 2 + d];
-        g->stride[d] = o->stride[d];
-        g->dilation[d] = o->dilation[d];
-        g->before[d] = o->padding[d];
-        g->size[d] = (g->out[d] - 1) * g->stride[d] - 2 * o->padding[d] +
-                     g->dilation[d] * (g->kernel[d] - 1) + o->output_padding[d] + 1;
+        g->stride[d] = c->stride[d];
+        g->dilation[d] = c->dilation[d];
+        g->before[d] = c->padding[d];
+        g->size[d] = (g->out[d] - 1) * g->stride[d] - 2 * c->padding[d] +
+                     g->dilation[d] * (g->kernel[d] - 1) + c->output_padding[d] + 1;
         if (g->out[d] == 0 || g->size[d] < 1) {
-            br__fail(BR_ERROR_SHAPE, c->op,
-                     "x %s and weight %s: the result's size would be %" PRId64, br__shape(x),
-                     br__shape(weight), g->size[d]);
+            br__fail(BR_ERROR_SHAPE, c->op, "x %s and weight %s: the output size would be %" PRId64,
+                     br__shape(x), br__shape(weight), g->size[d]);
             return false;
         }
-        if (o->output_padding[d] >= g->stride[d] && o->output_padding[d] >= g->dilation[d]) {
+        if (c->output_padding[d] >= g->stride[d] && c->output_padding[d] >= g->dilation[d]) {
             br__fail(BR_ERROR_ARGUMENT, c->op,
-                     "output_padding is %" PRId64 ", must be below the stride %" PRId64
+                     "output_padding is %" PRId64 ", must be less than the stride %" PRId64
                      " or the dilation %" PRId64,
-                     o->output_padding[d], g->stride[d], g->dilation[d]);
+                     c->output_padding[d], g->stride[d], g->dilation[d]);
             return false;
         }
     }

@@ -1,4 +1,4 @@
-/* ops/convolution_axis.c - which positions and taps of a convolution meet, along one dimension. */
+/* ops/convolution_axis.c - the positions and taps of a convolution along one dimension. */
 #include "ops/convolution_internal.h"
 
 /* ---- y from x -------------------------------------------------------------------------------- */
@@ -25,8 +25,9 @@ br_axis br__axis(const br_convolution *g, int d)
 
 /* ---- x from y -------------------------------------------------------------------------------- */
 
-/* Padded element q stride + remainder of x gets what tap i gives it at position
- * q - (i dilation - remainder) / stride of y; so many zeros are wanted in front of y. */
+/* Returns how many zeros are needed before y. Element q stride + remainder of the padded x receives
+ * the contribution of tap i from position q - (i dilation - remainder) / stride of y, which may be
+ * negative. */
 static int64_t reach(const br_convolution *g, int d)
 {
     return (g->kernel[d] - 1) * g->dilation[d] / g->stride[d];
@@ -46,7 +47,7 @@ br_padding br__padding_of_y(const br_convolution *g)
                          .fold = 1 };
 }
 
-/* The taps that meet the remainder's elements: they are evenly apart. */
+/* Finds the taps that contribute to the elements with this remainder; they are evenly spaced. */
 static void set_taps(br_axis *a, const br_convolution *g, int d, int64_t remainder)
 {
     a->tap_stride = 1;

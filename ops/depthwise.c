@@ -1,17 +1,18 @@
-/* ops/depthwise.c - convolutions whose groups have one channel each: planes by kernels, without the
- * products of convolution.c, of which each would have few rows.
+/* ops/depthwise.c - depthwise convolutions: each group has one channel. They are computed plane by
+ * plane, because the matrix products of convolution_sums.c would have few rows.
  *
- * A task is what is added to some planes, or to some kernels, in the order of outputs and items; so
- * results do not depend on the number of threads. */
+ * Each plane, or kernel, is computed by one task, which adds the contributions of outputs or items
+ * in order. The results therefore do not depend on the number of threads. */
 #include "ops/convolution_internal.h"
 
 enum {
-    MOST_OUTPUTS = 4, /* of a channel: the product pays for more */
-    SHARES = 4,       /* of a thread, so that one that is late costs little */
-    BEHIND = 64,      /* bytes that may be read behind a padded plane */
-    TAP_BYTES = 64,   /* of a tap's sums: a vector, at most */
-    MORE_TAPS = 4,    /* that kernels sum besides, to have whole groups of them */
-    ITEMS = 8,        /* that are summed by the lanes of vectors before these are */
+    MAX_OUTPUTS = 4,   /* per channel; with more, the matrix product is faster */
+    SHARES = 4,        /* per thread, so that a slow share delays the others little */
+    READ_PADDING = 64, /* bytes after a padded plane that may be read */
+    TAP_BYTES = 64,    /* for the sums of a tap: at most one vector */
+    EXTRA_TAPS = 4, /* room for more sums: the kernels process taps in groups, the last of which may
+                      be partial */
+    ITEMS = 8,      /* items that are summed in vector lanes before the lanes are summed */
 };
 
 typedef struct job {
@@ -19,17 +20,17 @@ typedef struct job {
     const br_tensor *from, *weight, *to;
     br_padding padding;
     br_depthwise work;
-    bool back; /* from y's planes to x's */
+    bool back; /* from planes of y to planes of x */
     int64_t planes, each;
     int64_t shares;
-    char *scratch; /* a share's: a padded plane, then sums of taps */
+    char *scratch; /* of a share: a padded plane, then sums of taps */
     int64_t padded_bytes, scratch_bytes;
 } job;
 
 bool br__is_depthwise(const br_convolution *g)
 {
     return g->groups > 1 && g->channels == g->groups && g->outputs > 0 &&
-           g->outputs <= MOST_OUTPUTS * g->groups;
+           g->outputs <= MAX_OUTPUTS * g->groups;
 }
 
 static char *plane_of(const br_tensor *t, int64_t i)
@@ -37,7 +38,7 @@ static char *plane_of(const br_tensor *t, int64_t i)
     return t->data + i * t->sizes[2] * t->sizes[3] * (int64_t)br__dtype_size(t->dtype);
 }
 
-/* A plane of `from`, padded, in the share's scratch. */
+/* Returns a padded copy of plane i of `from`, in the share's scratch memory. */
 static char *padded_plane(const job *j, int64_t share, bool clear, int64_t i)
 {
     char *to = j->scratch + share * j->scratch_bytes;
@@ -46,7 +47,7 @@ static char *padded_plane(const job *j, int64_t share, bool clear, int64_t i)
     return to;
 }
 
-/* Plane i of the result. A channel has several outputs, an output one channel. */
+/* Computes plane i of the result. A channel has several outputs; an output has one channel. */
 static void make_plane(const job *j, int64_t share, bool is_first, int64_t i)
 {
     const br_convolution *g = j->g;
@@ -66,7 +67,7 @@ static void make_plane(const job *j, int64_t share, bool is_first, int64_t i)
     }
 }
 
-/* The gradient of an output's kernel. */
+/* Computes the gradient of an output's kernel. */
 static void make_kernel(const job *j, int64_t share, int64_t output)
 {
     const br_convolution *g = j->g;
@@ -98,7 +99,8 @@ static void kernels_task(void *context, int64_t share)
         make_kernel(j, share, i);
 }
 
-/* Where the taps of two axes lie, and which of the kernel's they are. */
+/* Lists the offsets of two axes' taps in a padded plane, and the indices of these taps in the
+ * kernel. */
 static void list_taps(const job *j, const br_axis *a, int64_t *at, int64_t *which)
 {
     for (int64_t y = 0; y < a[0].taps; y++)
@@ -110,7 +112,8 @@ static void list_taps(const job *j, const br_axis *a, int64_t *at, int64_t *whic
         }
 }
 
-/* Runs the task over shares of the planes, or kernels, with the positions and taps of two axes. */
+/* Splits the planes, or kernels, into shares and runs the task for each, with the positions and
+ * taps of two axes. */
 static void run(job *j, const br_axis *a, void (*task)(void *context, int64_t share))
 {
     const int64_t taps = a[0].taps * a[1].taps;
@@ -123,8 +126,8 @@ static void run(job *j, const br_axis *a, void (*task)(void *context, int64_t sh
     j->each = j->g->outputs / j->g->groups;
     j->shares = SHARES * br_get_num_threads();
     j->shares = j->shares < j->planes ? j->shares : j->planes;
-    j->padded_bytes = (br__padded_size(&j->padding) * size + BEHIND + 63) / 64 * 64;
-    j->scratch_bytes = j->padded_bytes + (taps + MORE_TAPS) * TAP_BYTES;
+    j->padded_bytes = (br__padded_size(&j->padding) * size + READ_PADDING + 63) / 64 * 64;
+    j->scratch_bytes = j->padded_bytes + (taps + EXTRA_TAPS) * TAP_BYTES;
     br_scope *scope = br_scope_begin();
     br_tensor *lists = br__new("convolution", BR_SHAPE(2 * taps), BR_I64);
     br_tensor *scratch = br__new("convolution", BR_SHAPE(j->shares * j->scratch_bytes), BR_BOOL);

@@ -1,5 +1,5 @@
-/* ops/diagonal.c - diagonals of matrices: as views, made into matrices, and summed; triangles'
- * indices. */
+/* ops/diagonal.c - diagonals as views, diagonal matrices, the trace, and the indices of
+ * triangles. */
 #include "ops/ops_internal.h"
 #include "ops/view_internal.h"
 
@@ -9,7 +9,7 @@
 
 enum { OFFSET, DIM1, DIM2 };
 
-/* Elements (i, i + offset) of dim1 and dim2, which become one dimension at the end. */
+/* Selects elements (i, i + offset) of dim1 and dim2 as one dimension, the last. */
 static void narrow_diagonal(br_tensor *w, const int64_t *args)
 {
     int dim1 = (int)args[DIM1], dim2 = (int)args[DIM2];
@@ -34,16 +34,18 @@ static bool two_dims(const char *op, const br_tensor *x, int64_t *dim1, int64_t 
     if (!br__wrap_dim(op, "dim1", x, dim1) || !br__wrap_dim(op, "dim2", x, dim2))
         return false;
     if (*dim1 == *dim2)
-        br__fail(BR_ERROR_ARGUMENT, op, "dim1 and dim2 are both %" PRId64 " of %s: must differ",
-                 *dim1, br__shape(x));
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "dim1 and dim2 are both %" PRId64 " for shape %s, must differ", *dim1,
+                 br__shape(x));
     return !br_failed();
 }
 
-/* Offsets beyond the matrix are all the same: there is nothing. */
+/* Clamps the offset so that sums with it cannot overflow. Offsets beyond the matrix all give an
+ * empty diagonal. */
 static int64_t bounded(int64_t offset)
 {
-    static const int64_t most = INT64_MAX / 2;
-    return offset > most ? most : offset < -most ? -most : offset;
+    static const int64_t max_value = INT64_MAX / 2;
+    return offset > max_value ? max_value : offset < -max_value ? -max_value : offset;
 }
 
 br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
@@ -63,11 +65,11 @@ br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
 br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
 {
     BR_OP("diag_embed");
-    if (!br__cut_dim("diag_embed", x, &(int64_t){ -1 }))
+    if (!br__wrap_dim_nonscalar("diag_embed", x, &(int64_t){ -1 }))
         return NULL;
     if (x->ndim == BR_MAX_DIMS)
-        return br__fail(BR_ERROR_SHAPE, "diag_embed", "x %s has the most dimensions there can be",
-                        br__shape(x));
+        return br__fail(BR_ERROR_SHAPE, "diag_embed",
+                        "x %s already has the maximum number of dimensions", br__shape(x));
     br_tensor embedded = { .ndim = x->ndim + 1 };
     int64_t last = x->sizes[x->ndim - 1],
             away = bounded(offset) < 0 ? -bounded(offset) : bounded(offset);
@@ -107,14 +109,32 @@ br_tensor *br_trace(br_tensor *x)
     return br__composed(scope, br_sum(br_diagonal(x, 0, 0, 1)));
 }
 
-/* ---- Triangles' indices ---------------------------------------------------------------------- */
+/* ---- Indices of triangles -------------------------------------------------------------------- */
 
-/* Columns of row i in the triangle: first .. end - 1. */
+__extension__ typedef __int128 wide;
+
+/* Returns the sum of w, clipped to 0 .. most, over all integers w <= x. */
+static wide sum_up_to(wide x, wide max_value)
+{
+    if (x <= 0)
+        return 0;
+    return x <= max_value ? x * (x + 1) / 2
+                          : max_value * (max_value + 1) / 2 + (x - max_value) * max_value;
+}
+
+/* Counts the elements on and below a diagonal: row i has i + offset + 1, clipped to 0 ..
+ * columns. */
+static wide count_below(int64_t rows, int64_t columns, wide offset)
+{
+    return sum_up_to(offset + rows, columns) - sum_up_to(offset, columns);
+}
+
+/* Computes the columns of row i in the triangle: first .. end - 1. */
 static void columns_of(int64_t i, int64_t columns, int64_t offset, bool upper, int64_t *first,
                        int64_t *end)
 {
-    int64_t edge = i + bounded(offset) + !upper;
-    edge = edge < 0 ? 0 : edge > columns ? columns : edge;
+    wide unclamped = (wide)i + offset + !upper;
+    int64_t edge = unclamped < 0 ? 0 : unclamped > columns ? columns : (int64_t)unclamped;
     *first = upper ? edge : 0;
     *end = upper ? columns : edge;
 }
@@ -127,19 +147,20 @@ static br_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns
         return NULL;
     if (rows < 0 || columns < 0)
         return br__fail(BR_ERROR_ARGUMENT, op,
-                        "row is %" PRId64 " and col %" PRId64 ", must be at least 0", rows,
+                        "row is %" PRId64 " and col is %" PRId64 ", both must be at least 0", rows,
                         columns);
-    int64_t n = 0, first, end;
-    for (int64_t i = 0; i < rows; i++) {
-        columns_of(i, columns, offset, upper, &first, &end);
-        if (__builtin_add_overflow(n, end - first, &n))
-            n = INT64_MAX;
-    }
+    wide count = upper ? (wide)rows * columns - count_below(rows, columns, (wide)offset - 1)
+                       : count_below(rows, columns, offset);
+    int64_t n = count < INT64_MAX ? (int64_t)count : INT64_MAX;
+    /* Rows without elements are skipped, as there may be very many of them. */
+    wide first_row = !upper && offset < 0 ? -(wide)offset : 0;
+    wide end_row = upper && (wide)columns - offset < rows ? (wide)columns - offset : rows;
     br_tensor *y = br__new(op, BR_SHAPE(2, n), BR_I64);
     if (y)
         BR_TRAFFIC(y);
     int64_t *row = y ? (int64_t *)(void *)y->data : NULL, *column = row ? row + n : NULL;
-    for (int64_t i = 0; y && i < rows; i++) {
+    for (int64_t i = (int64_t)first_row; y && n > 0 && i < end_row; i++) {
+        int64_t first, end;
         columns_of(i, columns, offset, upper, &first, &end);
         for (int64_t j = first; j < end; j++) {
             *row++ = i;

@@ -1,16 +1,16 @@
-/* ops/distance.c - losses and measures that compare tensors element by element or vector by vector:
- * mse, l1, smooth_l1, huber, binary cross entropy, kl_div, cosine_similarity, pairwise_distance.
+/* ops/distance.c - losses and distances of elements or vectors: mse, l1, smooth_l1, huber, binary
+ * cross entropy, kl_div, cosine_similarity, pairwise_distance.
  *
- * All are composed of operations, and the tape sees those: every gradient, of any order, is theirs.
- */
+ * binary_cross_entropy is one operation whose gradient is composed of recorded operations; the
+ * others are themselves composed of them. Gradients of any order therefore exist. */
 #include "ops/loss_internal.h"
 
 #include <math.h>
 
 /* ---- Checks and reduction -------------------------------------------------------------------- */
 
-bool br__compares(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
-                  const br_tensor *b)
+bool br__check_broadcastable(const char *op, const char *a_name, const br_tensor *a,
+                             const char *b_name, const br_tensor *b)
 {
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
@@ -30,7 +30,7 @@ static br_tensor *reduced(const char *op, br_tensor *losses, br_reduction reduct
     case BR_REDUCTION_BATCHMEAN:
         break;
     }
-    return br__fail(BR_ERROR_ARGUMENT, op, "reduction %d, must be mean, sum or none",
+    return br__fail(BR_ERROR_ARGUMENT, op, "reduction is %d, must be mean, sum or none",
                     (int)reduction);
 }
 
@@ -40,12 +40,12 @@ br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
     return br__composed(scope, reduced(op, losses, reduction));
 }
 
-/* ---- Of numbers ------------------------------------------------------------------------------ */
+/* ---- Elementwise losses ---------------------------------------------------------------------- */
 
 br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
 {
     BR_OP("mse_loss");
-    if (!br__compares("mse_loss", "input", input, "target", target))
+    if (!br__check_broadcastable("mse_loss", "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
     return br__finish_loss("mse_loss", scope, br_pow_scalar(br_sub(input, target), 2), reduction);
@@ -54,22 +54,22 @@ br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reducti
 br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
 {
     BR_OP("l1_loss");
-    if (!br__compares("l1_loss", "input", input, "target", target))
+    if (!br__check_broadcastable("l1_loss", "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
     return br__finish_loss("l1_loss", scope, br_abs(br_sub(input, target)), reduction);
 }
 
-/* With z = min(|d|, beta) both of its branches are z (|d| - z / 2) / beta. */
+/* With z = min(|d|, beta), both branches of the loss are z (|d| - z / 2) / beta. */
 br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
                              double beta)
 {
     static const char op[] = "smooth_l1_loss";
     BR_OP(op);
-    if (!br__compares(op, "input", input, "target", target))
+    if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     if (!(beta >= 0 && beta < INFINITY))
-        return br__fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be at least 0", beta);
+        return br__fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
     br_scope *scope = br_scope_begin();
     br_tensor *losses = br_abs(br_sub(input, target));
     if (beta > 0) {
@@ -80,51 +80,50 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
     return br__finish_loss(op, scope, losses, reduction);
 }
 
-/* Smooth l1 times beta, which is called delta here. */
+/* delta times the smooth L1 loss with beta = delta. */
 br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduction, double delta)
 {
     static const char op[] = "huber_loss";
     BR_OP(op);
-    if (!br__compares(op, "input", input, "target", target))
+    if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     if (!(delta > 0 && delta < INFINITY))
-        return br__fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be larger than 0", delta);
+        return br__fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be finite and larger than 0",
+                        delta);
     br_scope *scope = br_scope_begin();
     br_tensor *losses = br_smooth_l1_loss(input, target, BR_REDUCTION_NONE, delta);
     return br__finish_loss(op, scope, br_mul_scalar(losses, delta), reduction);
 }
 
-/* ---- Of probabilities ------------------------------------------------------------------------ */
+/* ---- Losses of probabilities ----------------------------------------------------------------- */
 
-/* -(w t log s + (1 - t) log(1 - s)) with s = sigmoid(x) and pos_weight w, which is
- * (1 - t) x + (1 + (w - 1) t) log(1 + exp(-x)). */
+/* -(w t log s + (1 - t) log(1 - s)) with s = sigmoid(x) and pos_weight w. Each logarithm is
+ * computed by a softplus of its own, -log s = softplus(-x) and -log(1 - s) = softplus(x), which
+ * avoids cancellation where s is close to 0 or 1, also in the gradient. */
 br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *target,
                                                br_tensor *weight, br_reduction reduction,
                                                br_tensor *pos_weight)
 {
     static const char op[] = "binary_cross_entropy_with_logits";
     BR_OP(op);
-    if (!br__compares(op, "input", input, "target", target))
+    if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
-    if (!br_same_shape(input, target))
+    if (!br__same_shape(input, target))
         return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
                         br__shape(input), br__shape(target));
-    if ((weight && !br__compares(op, "input", input, "weight", weight)) ||
-        (pos_weight && !br__compares(op, "input", input, "pos_weight", pos_weight)))
+    if ((weight && !br__check_broadcastable(op, "input", input, "weight", weight)) ||
+        (pos_weight && !br__check_broadcastable(op, "input", input, "pos_weight", pos_weight)))
         return NULL;
     br_scope *scope = br_scope_begin();
-    br_tensor *log_term = br_softplus(br_neg(input), 1, INFINITY);
-    if (pos_weight) {
-        br_tensor *factor = br_mul(br_sub_scalar(pos_weight, 1), target);
-        log_term = br_mul(br_add_scalar(factor, 1), log_term);
-    }
-    br_tensor *losses = br_add(br_mul(br_rsub_scalar(target, 1), input), log_term);
+    br_tensor *hit = br_mul(target, br_softplus(br_neg(input), 1, INFINITY));
+    br_tensor *miss = br_mul(br_rsub_scalar(target, 1), br_softplus(input, 1, INFINITY));
+    br_tensor *losses = br_add(pos_weight ? br_mul(hit, pos_weight) : hit, miss);
     if (weight)
         losses = br_mul(losses, weight);
     return br__finish_loss(op, scope, losses, reduction);
 }
 
-/* What log p and log(1 - p) are at least, as in PyTorch. */
+/* Returns log p, but at least -100, as in PyTorch. */
 static br_tensor *bounded_log(br_tensor *p)
 {
     return br_clamp(br_log(p), -100, INFINITY);
@@ -136,17 +135,17 @@ enum { INPUT, TARGET };
 static void bce_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, INPUT), *t = br_saved(node, TARGET);
-    if (br_wants(node, INPUT)) {
+    if (br_needs_input_grad(node, INPUT)) {
         br_tensor *spread = br_clamp(br_mul(br_rsub_scalar(x, 1), x), 1e-12, INFINITY);
         dx[INPUT] = br_mul(dy, br_div(br_sub(x, t), spread));
     }
-    if (br_wants(node, TARGET))
+    if (br_needs_input_grad(node, TARGET))
         dx[TARGET] = br_mul(dy, br_sub(bounded_log(br_rsub_scalar(x, 1)), bounded_log(x)));
 }
 
 static const br_op bce_op = { "binary_cross_entropy", bce_backward, false };
 
-/* -(t log x + (1 - t) log(1 - x)), one operation for the tape. */
+/* -(t log x + (1 - t) log(1 - x)), recorded as one operation. */
 static br_tensor *bce(br_tensor *x, br_tensor *t)
 {
     br_scope *scope = br_no_grad_begin();
@@ -164,8 +163,7 @@ static bool are_probabilities(const char *op, const char *name, br_tensor *x)
     br_scope *scope = br_no_grad_begin();
     br_tensor *inside = br_logical_and(br_ge_scalar(x, 0), br_le_scalar(x, 1));
     if (br_item(br_all(inside)) != 1 && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, op, "%s %s has elements that are not in 0 .. 1", name,
-                 br__shape(x));
+        br__fail(BR_ERROR_ARGUMENT, op, "%s %s has elements outside 0 .. 1", name, br__shape(x));
     br_scope_end(scope);
     return !br_failed();
 }
@@ -175,10 +173,10 @@ br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tenso
 {
     static const char op[] = "binary_cross_entropy";
     BR_OP(op);
-    if (!br__compares(op, "input", input, "target", target) ||
-        (weight && !br__compares(op, "input", input, "weight", weight)))
+    if (!br__check_broadcastable(op, "input", input, "target", target) ||
+        (weight && !br__check_broadcastable(op, "input", input, "weight", weight)))
         return NULL;
-    if (!br_same_shape(input, target))
+    if (!br__same_shape(input, target))
         return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
                         br__shape(input), br__shape(target));
     if (!are_probabilities(op, "input", input) || !are_probabilities(op, "target", target))
@@ -188,11 +186,11 @@ br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tenso
     return br__finish_loss(op, scope, weight ? br_mul(losses, weight) : losses, reduction);
 }
 
-/* t (log t - x) with the logarithm x of what is judged, and 0 where t = 0. */
+/* t (log t - x), where x is a logarithm of a probability; 0 where t = 0. */
 br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction, bool log_target)
 {
     BR_OP("kl_div");
-    if (!br__compares("kl_div", "input", input, "target", target))
+    if (!br__check_broadcastable("kl_div", "input", input, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *losses;
@@ -209,9 +207,9 @@ br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction
     return br__composed(scope, br_div_scalar(br_sum(losses), batch));
 }
 
-/* ---- Of vectors ------------------------------------------------------------------------------ */
+/* ---- Similarity and distance of vectors ------------------------------------------------------ */
 
-/* max(|x|, eps) along dim; below eps it is constant. */
+/* Returns max(|x|, eps), where |x| is the 2-norm along dim; the gradient is 0 below eps. */
 static br_tensor *length(br_tensor *x, int64_t dim, double eps)
 {
     return br_clamp(br_norm_dim(x, 2, BR_DIMS(dim), false), eps, INFINITY);
@@ -221,7 +219,7 @@ br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, doubl
 {
     static const char op[] = "cosine_similarity";
     BR_OP(op);
-    if (!br__compares(op, "x1", x1, "x2", x2))
+    if (!br__check_broadcastable(op, "x1", x1, "x2", x2))
         return NULL;
     int ndim;
     br_tensor both = { .dtype = x1->dtype };
@@ -240,7 +238,7 @@ br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double e
 {
     static const char op[] = "pairwise_distance";
     BR_OP(op);
-    if (!br__compares(op, "x1", x1, "x2", x2))
+    if (!br__check_broadcastable(op, "x1", x1, "x2", x2))
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *difference = br_add_scalar(br_sub(x1, x2), eps);

@@ -1,10 +1,10 @@
-/* ops/einsum.c - sums of products in Einstein's notation.
+/* ops/einsum.c - sums of products in Einstein notation.
  *
- * Every dimension of an operand has a label: a letter's, or for those of an ellipsis one that
- * counts them from the last. Repeated labels of an operand become its diagonal; then operands are
- * multiplied from the left. Of two, labels that nothing later needs are summed: by themselves if
- * one operand has them, by a batched product if both do. The tape sees the operations that this is
- * made of. */
+ * Every dimension of an operand has a label: the label of its letter or, in an ellipsis, that of
+ * its position, counted from the last. Repeated labels of an operand become its diagonal. Then
+ * operands are multiplied from left to right. In each product, labels that are not needed later are
+ * summed: directly if only one operand has them, otherwise by a batched product. Autograd records
+ * the operations that einsum is composed of. */
 #include "ops/ops_internal.h"
 
 #include <ctype.h>
@@ -22,12 +22,12 @@ typedef struct term {
 
 typedef struct plan {
     const char *equation;
-    int n; /* operands */
+    int n; /* number of operands */
     br_tensor *const *operands;
-    int64_t sizes[LABELS]; /* -1: no operand has it */
-    int from[LABELS];      /* the operand that the size is of */
-    int uses[LABELS];      /* how often letters occur in the operands */
-    int ellipsis;          /* the most dimensions that an ellipsis has */
+    int64_t sizes[LABELS]; /* -1: no operand has the label */
+    int from[LABELS];      /* the operand that has this size */
+    int uses[LABELS];      /* how often a letter occurs in the operands */
+    int ellipsis;          /* the largest number of dimensions of an ellipsis */
     int n_out;
     int out[LABELS];
 } plan;
@@ -37,7 +37,7 @@ static void *fail(const plan *p, const char *what)
     return br__fail(BR_ERROR_ARGUMENT, "einsum", "\"%s\": %s", br__printable(p->equation), what);
 }
 
-/* A to Z, then a to z, in which order labels stand in an implicit result. */
+/* Labels are ordered A to Z, then a to z, which is their order in an implicit result. */
 static int letter_label(char c)
 {
     return isupper((unsigned char)c) ? c - 'A' : c - 'a' + LETTERS / 2;
@@ -45,7 +45,7 @@ static int letter_label(char c)
 
 /* ---- Subscripts ------------------------------------------------------------------------------ */
 
-/* Reads one operand's subscripts, of `ndim` dimensions, up to a comma, an arrow or the end. */
+/* Parses one operand's subscripts, for `ndim` dimensions, up to a comma, an arrow or the end. */
 static const char *read_term(plan *p, const char *at, int ndim, term *out)
 {
     int letters = 0, before = -1;
@@ -59,7 +59,7 @@ static const char *read_term(plan *p, const char *at, int ndim, term *out)
             before = letters;
             at += 2;
         } else if (!isalpha((unsigned char)*at)) {
-            return fail(p, "subscripts are letters and \"...\"");
+            return fail(p, "subscripts must be letters or \"...\"");
         } else if (letters == ndim) {
             return fail(p, "an operand has more subscripts than dimensions");
         } else {
@@ -88,7 +88,8 @@ static int place_of(const term *t, int label)
     return -1;
 }
 
-/* Notes the sizes of a term's labels; one of size 1 goes with any other, but in the same term. */
+/* Records the sizes of a term's labels. Size 1 broadcasts to any other, except within the same
+ * term. */
 static bool note_sizes(plan *p, const term *t, int operand)
 {
     for (int i = 0; i < t->n; i++) {
@@ -97,8 +98,8 @@ static bool note_sizes(plan *p, const term *t, int operand)
         bool fits = known < 0 || known == 1 || size == 1 || size == known;
         if (!fits || t->t->sizes[place_of(t, label)] != size) {
             br__fail(BR_ERROR_SHAPE, "einsum",
-                     "\"%s\": operand %d is %s and operand %d %s: size %" PRId64
-                     " of dimension %d differs from that of the same subscript before",
+                     "\"%s\": operand %d is %s and operand %d is %s: size %" PRId64
+                     " of dimension %d does not match the earlier size of the same subscript",
                      br__printable(p->equation), operand, br__shape(t->t), p->from[label],
                      br__shape(p->operands[p->from[label]]), size, i);
             return false;
@@ -113,7 +114,7 @@ static bool note_sizes(plan *p, const term *t, int operand)
     return true;
 }
 
-/* The result's labels, where they are given. */
+/* Parses the result's labels. */
 static bool read_output(plan *p, const char *at)
 {
     bool seen[LABELS] = { false }, dots = false;
@@ -128,10 +129,10 @@ static bool read_output(plan *p, const char *at)
             continue;
         }
         if (!isalpha((unsigned char)*at))
-            return fail(p, "the result's subscripts are letters and one \"...\"") != NULL;
+            return fail(p, "result subscripts must be letters and one \"...\"") != NULL;
         int label = letter_label(*at);
         if (seen[label])
-            return fail(p, "the result has a subscript twice") != NULL;
+            return fail(p, "a subscript occurs twice in the result") != NULL;
         if (p->uses[label] == 0)
             return fail(p, "the result has a subscript that no operand has") != NULL;
         seen[label] = true;
@@ -140,7 +141,7 @@ static bool read_output(plan *p, const char *at)
     return true;
 }
 
-/* Where no result is given: the ellipsis, and letters that occur once, in order. */
+/* The implicit result: the ellipsis, then the letters that occur once, in order. */
 static void imply_output(plan *p)
 {
     for (int k = 0; k < p->ellipsis; k++)
@@ -158,7 +159,8 @@ static void drop(term *t, int i)
     memmove(t->labels + i, t->labels + i + 1, (size_t)(t->n - i) * sizeof *t->labels);
 }
 
-/* Makes two dimensions of one label their diagonal; false if there are none. */
+/* Replaces two dimensions with the same label by their diagonal; returns false if there are
+ * none. */
 static bool merge_repeated(term *t)
 {
     for (int k = 1; k < t->n && !br_failed(); k++) {
@@ -174,7 +176,7 @@ static bool merge_repeated(term *t)
     return false;
 }
 
-/* Repeated labels become one; dimensions of size 1 that are larger elsewhere go. */
+/* Merges repeated labels, and removes dimensions of size 1 that are larger in another operand. */
 static void simplify(const plan *p, term *t)
 {
     while (merge_repeated(t))
@@ -212,10 +214,10 @@ static br_tensor *in_order(const term *t, int n, const int *labels)
     return br_permute(t->t, n, dims);
 }
 
-/* The labels of two terms in groups, which lie one behind the other. */
+/* The labels of two terms in four consecutive groups. */
 typedef struct groups {
     int labels[2 * BR_MAX_DIMS];
-    int batch, left, right, sum; /* how many */
+    int batch, left, right, sum; /* number of labels in each */
 } groups;
 
 static groups group(const term *a, const term *b, const bool *needed)
@@ -249,7 +251,7 @@ static int64_t product_of(const plan *p, const int *labels, int n)
     return product;
 }
 
-/* t as [batch, first, second], labels of which are given in runs. */
+/* Returns t as [batch, first, second], each of which is a list of labels. */
 static br_tensor *as_batch(const plan *p, const term *t, const int *batch, int n_batch,
                            const int *first, int n_first, const int *second, int n_second)
 {
@@ -262,7 +264,7 @@ static br_tensor *as_batch(const plan *p, const term *t, const int *batch, int n
                                product_of(p, second, n_second)));
 }
 
-/* Nothing is to be summed: a in [batch, left, 1 ...] times b in [batch, 1 ..., right]. */
+/* A product without summation: a as [batch, left, 1 ...] times b as [batch, 1 ..., right]. */
 static br_tensor *spread_product(const term *a, const term *b, const groups *g)
 {
     br_tensor *left = in_order(a, g->batch + g->left, g->labels);
@@ -289,7 +291,7 @@ static br_tensor *batched_product(const plan *p, const term *a, const term *b, c
     return br_reshape(br_bmm(rows, columns), n, sizes);
 }
 
-/* The product of two terms, summed over what nothing later needs. */
+/* Multiplies two terms into a, summing over labels that are not needed later. */
 static void multiply(const plan *p, term *a, term *b, const bool *needed)
 {
     bool kept[2][LABELS];
@@ -330,11 +332,11 @@ static bool read_equation(plan *p, term *terms)
         return true;
     }
     if (at[1] != '>')
-        return fail(p, "an arrow is written ->") != NULL;
+        return fail(p, "the arrow must be written as ->") != NULL;
     return read_output(p, at + 2);
 }
 
-/* Labels of the result and of terms first .. n - 1. */
+/* Marks the labels of the result and of terms first .. n - 1. */
 static void find_needed(const plan *p, const term *terms, int first, bool *needed)
 {
     memset(needed, 0, LABELS * sizeof *needed);

@@ -1,10 +1,11 @@
-/* ops/extreme.c - largest and smallest elements and where they stand. NaN counts as both. */
+/* ops/extreme.c - largest and smallest elements and their positions. NaN counts as both the largest
+ * and the smallest. */
 #include "ops/index_internal.h"
 #include "ops/reduce_internal.h"
 
 #include <math.h>
 
-/* A kind of extreme: its kernels, and what they start from. */
+/* max or min: its kernels, and their initial value. */
 typedef struct extreme {
     const char *name, *arg_name;
     size_t kernel, arg_kernel;
@@ -14,9 +15,9 @@ typedef struct extreme {
 static const extreme largest = { "max", "argmax", BR_FOLD(max), BR_FOLD(argmax), -INFINITY };
 static const extreme smallest = { "min", "argmin", BR_FOLD(min), BR_FOLD(argmin), INFINITY };
 
-/* ---- Of all elements ------------------------------------------------------------------------- */
+/* ---- Over all elements ----------------------------------------------------------------------- */
 
-/* An extreme of nothing does not exist; empty results are fine. */
+/* Fails if there is nothing to reduce. An empty result is allowed. */
 static bool has_elements(const char *op, const br_tensor *x, unsigned bits)
 {
     if (br__reduced_count(x->ndim, x->sizes, bits) > 0)
@@ -29,8 +30,8 @@ static bool has_elements(const char *op, const br_tensor *x, unsigned bits)
 void br__share_evenly(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, 0), *y = br_saved(node, 1);
-    br_tensor *taken = y && isnan(br_item(y)) ? br_ne(x, x) : br_eq(x, y);
-    br_tensor *weight = br_to(taken, br_dtype_of(dy));
+    br_tensor *selected = y && isnan(br_item(y)) ? br_ne(x, x) : br_eq(x, y);
+    br_tensor *weight = br_to(selected, br_dtype_of(dy));
     dx[0] = br_mul(weight, br_div(dy, br_sum(weight)));
 }
 
@@ -71,7 +72,7 @@ typedef struct dim_params {
     bool keepdim;
 } dim_params;
 
-/* dy where the position along dim is the index. */
+/* Puts dy at the saved index along dim, and zeros elsewhere. */
 static void dim_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const dim_params *p = br_params(node);
@@ -86,13 +87,13 @@ static void dim_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dy = br_unsqueeze(dy, p->dim);
         index = br_unsqueeze(index, p->dim);
     }
-    dx[0] = br__index_add(dy, index, &(br_choice){ (int)p->dim, false, -1 }, ndim, sizes);
+    dx[0] = br__index_add(dy, index, &(br_index_selection){ (int)p->dim, false, -1 }, ndim, sizes);
 }
 
 static const br_op max_dim_op = { "max", dim_backward, false };
 static const br_op min_dim_op = { "min", dim_backward, false };
 
-/* Positions along the dimensions, and the values unless y is NULL. */
+/* Returns the positions along the dimensions, and writes the values to y unless it is NULL. */
 static br_tensor *positions(const extreme *e, const char *op, const br_tensor *x, unsigned bits,
                             bool keepdim, br_tensor *y)
 {
@@ -144,7 +145,8 @@ static br_tensor *position(const extreme *e, br_tensor *x, int64_t dim, bool kee
         return NULL;
     if (dim != BR_ALL || x->contiguous)
         return positions(e, op, x, bits, keepdim, NULL);
-    /* Positions count in row-major order, folding goes by memory. */
+    /* Positions must be in row-major order, but the reduction counts in memory order, so x is
+     * copied first. */
     br_scope *scope = br_scope_begin();
     br_tensor *dense = scope ? br__new(op, x->ndim, x->sizes, x->dtype) : NULL;
     if (dense)

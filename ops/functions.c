@@ -1,11 +1,11 @@
-/* ops/functions.c - functions of one and of two elements, as tables: a row is the function, its
- * kernel, what it keeps, and its gradient. Those whose gradient has a kernel are in activation.c.
- */
+/* ops/functions.c - unary and binary pointwise functions, as tables. A row has the function, its
+ * kernel, what it saves, and its gradient. Functions whose gradient has a kernel of its own are in
+ * activation.c. */
 #include "ops/ops_internal.h"
 
 #include <math.h>
 
-/* ---- Of one element -------------------------------------------------------------------------- */
+/* ---- Unary functions ------------------------------------------------------------------------- */
 
 #define TWO_OVER_SQRT_PI 1.12837916709551257390
 #define LN_2             0.69314718055994530942
@@ -65,7 +65,7 @@ static br_tensor *mish_slope(br_tensor *x)
     ROW(br_logsigmoid, logsigmoid, X, br_mul(dy, br__logistic(br_neg(t))))                        \
     ROW(br_softsign, softsign, X, br_div(dy, br_square(br_add_scalar(br_abs(t), 1))))             \
     ROW(br_mish, mish, X, br_mul(dy, mish_slope(t)))                                              \
-    /* Steps are flat: their gradient is 0 everywhere, at the jumps too. */                       \
+    /* The gradient of a step function is 0 everywhere, also at the jumps. */                     \
     ROW(br_sign, sign, NOTHING, br_zeros_like(dy))                                                \
     ROW(br_floor, floor, NOTHING, br_zeros_like(dy))                                              \
     ROW(br_ceil, ceil, NOTHING, br_zeros_like(dy))                                                \
@@ -73,7 +73,7 @@ static br_tensor *mish_slope(br_tensor *x)
     ROW(br_trunc, trunc, NOTHING, br_zeros_like(dy))
 /* clang-format on */
 
-/* t is what was kept. */
+/* In `gradient`, t is the saved value. */
 #define DEFINE_FUNCTION(public_name, name, keeps, gradient)                   \
     static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx) \
     {                                                                         \
@@ -85,12 +85,12 @@ static br_tensor *mish_slope(br_tensor *x)
     {                                                                         \
         static const br__function f = { { #name, name##_backward, false },    \
                                         BR_LOOP(name),                        \
-                                        BR_KEEPS_##keeps };                   \
+                                        BR_SAVES_##keeps };                   \
         return br__apply_function(&f, x);                                     \
     }
 FUNCTIONS(DEFINE_FUNCTION)
 
-/* ---- Of two elements ------------------------------------------------------------------------- */
+/* ---- Binary functions ------------------------------------------------------------------------ */
 
 /* x dy / (a^2 + b^2). */
 static br_tensor *over_squares(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
@@ -103,8 +103,9 @@ static br_tensor *over_length(br_tensor *x, br_tensor *dy, br_tensor *a, br_tens
     return br_mul(dy, br_div(x, br_hypot(a, b)));
 }
 
-/* How often b is taken from a, which the gradient by b is negative to. */
-static br_tensor *times_taken(br_tensor *a, br_tensor *b, br_tensor *rest)
+/* The integer quotient (a - rest) / b: trunc(a / b) for fmod, floor(a / b) for remainder. The
+ * gradient with respect to b is its negative. */
+static br_tensor *quotient_of(br_tensor *a, br_tensor *b, br_tensor *rest)
 {
     return br_round(br_div(br_sub(a, rest), b));
 }
@@ -122,8 +123,8 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
 #define FUNCTIONS_2(ROW)                                                                          \
     ROW(br_atan2, atan2, over_squares(b, dy, a, b), br_neg(over_squares(a, dy, a, b)))            \
     ROW(br_hypot, hypot, over_length(a, dy, a, b), over_length(b, dy, a, b))                      \
-    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, times_taken(a, b, br_fmod(a, b)))))                  \
-    ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, times_taken(a, b, br_remainder(a, b)))))   \
+    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, quotient_of(a, b, br_fmod(a, b)))))                  \
+    ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, quotient_of(a, b, br_remainder(a, b)))))   \
     ROW(br_floor_divide, floor_divide, br_zeros_like(dy), br_zeros_like(dy))                      \
     ROW(br__trunc_divide, trunc_divide, br_zeros_like(dy), br_zeros_like(dy))                     \
     ROW(br_logaddexp, logaddexp, br_mul(dy, br__logistic(br_sub(a, b))),                          \
@@ -135,9 +136,9 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
     static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)                 \
     {                                                                                         \
         br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);                             \
-        if (a && b && br_wants(node, 0))                                                      \
+        if (a && b && br_needs_input_grad(node, 0))                                           \
             dx[0] = by_a;                                                                     \
-        if (a && b && br_wants(node, 1))                                                      \
+        if (a && b && br_needs_input_grad(node, 1))                                           \
             dx[1] = by_b;                                                                     \
     }                                                                                         \
     br_tensor *public_name(br_tensor *a, br_tensor *b)                                        \
@@ -155,7 +156,7 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
-        return br__fail(BR_ERROR_ARGUMENT, op, "mode %d, must be a br_rounding_mode", (int)mode);
+        return br__fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
     if (!br__same_dtype(op, "a", a, "b", b) || !br__loop_for(op, "a", a, kernels[mode]) ||
         !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
         return NULL;
@@ -164,7 +165,7 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
                                                           : br_floor_divide(a, b));
 }
 
-/* ---- Composed of others ---------------------------------------------------------------------- */
+/* ---- Composed functions ---------------------------------------------------------------------- */
 
 #define DEFINE_COMPOSED(name, value)        \
     br_tensor *br_##name(br_tensor *x)      \
@@ -180,7 +181,7 @@ DEFINE_COMPOSED(relu6, br_clamp(x, 0, 6))
 DEFINE_COMPOSED(hardsigmoid, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6))
 DEFINE_COMPOSED(hardswish, br_mul(x, br_hardsigmoid(x)))
 DEFINE_COMPOSED(tanhshrink, br_sub(x, br_tanh(x)))
-/* The network's inputs keep their mean and variance: Klambauer and others, 2017. */
+/* Constants of self-normalizing networks: Klambauer et al., 2017. */
 DEFINE_COMPOSED(selu, br_mul_scalar(br_elu(x, 1.6732632423543772848170429916717),
                                     1.0507009873554804934193349852946))
 
@@ -212,7 +213,7 @@ br_tensor *br_celu(br_tensor *x, double alpha)
     if (!br__floating("celu", "x", x))
         return NULL;
     if (alpha == 0)
-        return br__fail(BR_ERROR_ARGUMENT, "celu", "alpha is 0, must not be");
+        return br__fail(BR_ERROR_ARGUMENT, "celu", "alpha must not be 0");
     br_scope *scope = br_scope_begin();
     br_tensor *y = br_elu(br_div_scalar(x, alpha), 1);
     return br__composed(scope, br_mul_scalar(y, alpha));
@@ -269,9 +270,10 @@ br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
         return NULL;
     int64_t channels = x->ndim > 1 ? x->sizes[1] : 1;
     if (weight->ndim > 1 || (weight->numel != 1 && weight->numel != channels))
-        return br__fail(BR_ERROR_SHAPE, "prelu",
-                        "weight %s for x %s: must be one, or one for each of dimension 1",
-                        br__shape(weight), br__shape(x));
+        return br__fail(
+            BR_ERROR_SHAPE, "prelu",
+            "weight %s for x %s: must have one element, or one for each channel (dimension 1 of x)",
+            br__shape(weight), br__shape(x));
     int64_t sizes[BR_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++)
         sizes[i] = i == 1 ? weight->numel : 1;
@@ -281,7 +283,8 @@ br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
     return br__composed(scope, br_where(br_gt_scalar(x, 0), x, br_mul(slope, x)));
 }
 
-/* True if the three have one dtype and broadcast; b and c may be NULL. */
+/* Returns true if the tensors have the same dtype and broadcast; fails otherwise. b and c may be
+ * NULL. */
 static bool three(const char *op, const br_tensor *a, const char *b_name, const br_tensor *b,
                   const char *c_name, const br_tensor *c)
 {
@@ -295,10 +298,9 @@ static bool three(const char *op, const br_tensor *a, const char *b_name, const 
               !br__broadcast_named(op, "input", a, b_name, b, &both.ndim, both.sizes)))
         return false;
     return !c || (br__same_dtype(op, "input", a, c_name, c) &&
-                  br__broadcast_named(op, "what is before", &both, c_name, c, &ndim, sizes));
+                  br__broadcast_named(op, "the broadcast input", &both, c_name, c, &ndim, sizes));
 }
 
-/* input + value tensor1 tensor2, or over tensor2. */
 br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, double value)
 {
     BR_OP("addcmul");

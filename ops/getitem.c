@@ -1,4 +1,4 @@
-/* ops/getitem.c - what stands between Python's brackets, as text: getitem. It is composed of views
+/* ops/getitem.c - getitem: indexing by the text between Python's brackets. It is composed of views
  * and of indexing by tensors. */
 #include "ops/ops_internal.h"
 
@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ITEMS = 2 * BR_MAX_DIMS };
+enum { MAX_ITEMS = 2 * BR_MAX_DIMS };
 
 typedef struct item {
     enum { NUMBER, SLICE, TENSOR, NEW, REST } kind;
-    int64_t start, end, step; /* a number is `start` */
+    int64_t start, end, step; /* for a number, start is its value */
     br_tensor *index;
 } item;
 
-/* ---- Reading --------------------------------------------------------------------------------- */
+/* ---- Parsing --------------------------------------------------------------------------------- */
 
 typedef struct reader {
     const char *text, *at;
@@ -24,7 +24,7 @@ typedef struct reader {
 
 static bool wrong(const reader *r, const char *rule)
 {
-    br__fail(BR_ERROR_ARGUMENT, "getitem", "items \"%s\" at place %d: %s", r->text,
+    br__fail(BR_ERROR_ARGUMENT, "getitem", "items \"%s\", position %d: %s", r->text,
              (int)(r->at - r->text), rule);
     return false;
 }
@@ -39,7 +39,7 @@ static bool skip(reader *r, const char *word)
     return found;
 }
 
-/* False, and nothing read, if no number stands there. */
+/* Parses a number; returns false and consumes nothing but spaces if there is none. */
 static bool number(reader *r, int64_t *value)
 {
     char *end;
@@ -63,14 +63,14 @@ static bool read_item(reader *r, item *to)
         to->kind = NEW;
     } else if (skip(r, "?")) {
         if (r->used == r->n)
-            return wrong(r, "there is no tensor for this ?");
+            return wrong(r, "no tensor was given for this ?");
         to->kind = TENSOR;
         to->index = r->indices[r->used++];
     } else {
         bool one = number(r, &to->start);
         if (!skip(r, ":")) {
             to->kind = NUMBER;
-            return one || wrong(r, "must be a number, start:end:step, ?, ... or None");
+            return one || wrong(r, "expected a number, start:end:step, ?, ... or None");
         }
         number(r, &to->end);
         if (skip(r, ":"))
@@ -89,13 +89,13 @@ static bool good_index(const br_tensor *index)
     return !br_failed();
 }
 
-/* Reads all items and counts them. */
+/* Parses and counts all items. */
 static bool read_items(reader *r, item *items, int *n)
 {
     *n = 0;
     do {
-        if (*n == MOST_ITEMS)
-            return wrong(r, "there are too many items");
+        if (*n == MAX_ITEMS)
+            return wrong(r, "too many items");
         if (!read_item(r, &items[*n]))
             return false;
         if (items[*n].kind == TENSOR && !good_index(items[*n].index))
@@ -104,20 +104,20 @@ static bool read_items(reader *r, item *items, int *n)
     } while (skip(r, ","));
     skip(r, "");
     if (*r->at)
-        return wrong(r, "must be a comma or the end");
-    return r->used == r->n || wrong(r, "there are more tensors than ?");
+        return wrong(r, "expected a comma or the end of the text");
+    return r->used == r->n || wrong(r, "more tensors were given than there are ? in the items");
 }
 
-/* ---- Taking ---------------------------------------------------------------------------------- */
+/* ---- Indexing -------------------------------------------------------------------------------- */
 
-/* Dimensions of x that an item is about. */
+/* Returns how many dimensions of x an item consumes. */
 static int dims_of(const item *i)
 {
     bool mask = i->kind == TENSOR && i->index->dtype == BR_BOOL;
     return i->kind == REST || i->kind == NEW ? 0 : mask ? i->index->ndim : 1;
 }
 
-/* How many the three dots stand for; -1 and an error if the items do not fit x. */
+/* Returns how many dimensions "..." stands for; -1 with an error if the items do not fit x. */
 static int rest_of(const char *text, const br_tensor *x, int n, const item *items)
 {
     int dims = 0, rests = 0;
@@ -128,15 +128,18 @@ static int rest_of(const char *text, const br_tensor *x, int n, const item *item
     if (rests <= 1 && dims <= x->ndim)
         return x->ndim - dims;
     br__fail(BR_ERROR_INDEX, "getitem",
-             "items \"%s\" for x %s: must have ... at most once, and no more dimensions than x",
+             "items \"%s\" for x %s: ... may occur once, and the items must not index more "
+             "dimensions than x has",
              text, br__shape(x));
     return -1;
 }
 
-static br_tensor *take(br_tensor *x, int n, const item *items, int rest)
+static br_tensor *get_item(br_tensor *x, int n, const item *items, int rest)
 {
-    br_tensor *indices[MOST_ITEMS + BR_MAX_DIMS] = { NULL };
-    int dim = 0, places = 0, last = 0; /* of the result so far, of its indices, behind the last */
+    br_tensor *indices[MAX_ITEMS + BR_MAX_DIMS] = { NULL };
+    /* dim is a dimension of the result so far, places counts the entries of `indices`, and last is
+     * the end of those in use. */
+    int dim = 0, places = 0, last = 0;
     for (int i = 0; i < n && !br_failed(); i++) {
         const item *t = &items[i];
         int passed = t->kind == REST ? rest : t->kind == NUMBER ? 0 : 1;
@@ -157,16 +160,17 @@ static br_tensor *take(br_tensor *x, int n, const item *items, int rest)
 br_tensor *br_getitem(br_tensor *x, const char *items, int n, br_tensor *const *indices)
 {
     BR_OP("getitem");
-    item list[MOST_ITEMS];
+    item list[MAX_ITEMS];
     reader r = { items, items, 0, n, indices };
     if (!br__required("getitem", "x", x))
         return NULL;
     if (!items || n < 0 || (n > 0 && !indices))
-        return br__fail(BR_ERROR_ARGUMENT, "getitem", "items and %d indices must not be NULL", n);
+        return br__fail(BR_ERROR_ARGUMENT, "getitem",
+                        "items must not be NULL, and indices must be a list of n = %d tensors", n);
     int count, rest = read_items(&r, list, &count) ? rest_of(items, x, count, list) : -1;
     if (rest < 0)
         return NULL;
     br_scope *scope = br_scope_begin();
-    br_tensor *y = take(x, count, list, rest);
+    br_tensor *y = get_item(x, count, list, rest);
     return br__composed(scope, y == x ? br_expand(x, x->ndim, x->sizes) : y);
 }

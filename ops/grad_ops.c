@@ -1,4 +1,4 @@
-/* ops/grad_ops.c - the operations that the tape itself needs: see autograd/tape.h. */
+/* ops/grad_ops.c - the operations that autograd itself uses: see autograd/tape.h. */
 #include "autograd/tape.h"
 
 #include <brasa/ops.h>

@@ -1,20 +1,21 @@
 /* ops/in_place.c - operations that change their first argument.
  *
- * All checks and copies come before br_before_in_place(), which counts the change; after it nothing
- * fails but recording. An operand that overlaps the target is read from a copy. */
+ * All checks and copies precede br_before_in_place(), which counts the change; after it only
+ * recording can fail. An operand that overlaps the target is read from a copy. */
 #include "ops/ops_internal.h"
 
 #include <string.h>
 
-/* True if both are the same elements in the same order, so that a loop may read and write them. */
+/* Returns true if a and b view the same memory in the same order, so that a loop may read b while
+ * it writes a. */
 static bool same_elements(const br_tensor *a, const br_tensor *b)
 {
-    return a->data == b->data && br_same_shape(a, b) && a->dtype == b->dtype &&
+    return a->data == b->data && br__same_shape(a, b) && a->dtype == b->dtype &&
            memcmp(a->strides, b->strides, (size_t)a->ndim * sizeof *a->strides) == 0;
 }
 
-/* b, or a copy of it, of the innermost scope, if writing a could change what is still to be read of
- * it. */
+/* Returns b, or a copy in the innermost scope if writing to a could change elements of b that have
+ * not been read yet. */
 static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_tensor *b)
 {
     if (a->storage != b->storage || same_elements(a, b))
@@ -25,7 +26,7 @@ static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_
     return copy;
 }
 
-/* a = kernel(a, b). */
+/* Computes a = kernel(a, b). */
 static bool change(const char *op, size_t kernel, br_tensor *a, const br_tensor *b)
 {
     br_loop loop = br__loop_for(op, "a", a, kernel);
@@ -47,13 +48,14 @@ static bool accepts(const char *op, const br_tensor *a, const br_tensor *b)
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
 
-/* Equal shapes without gaps while nothing is recorded, as gradients are added: all that the rest
- * checks is so. */
+/* Returns true if the fast path for gradient accumulation applies: shapes and dtypes are equal,
+ * both tensors are contiguous in separate storages, and nothing is recorded, so the other checks
+ * would all pass. */
 static bool is_plain(const br_tensor *a, const br_tensor *b)
 {
     return a && b && br__thread.no_grad && !br__failed() && !BR_PROFILING && !BR_ANOMALY &&
            a->dtype == b->dtype && a->contiguous && b->contiguous && a->storage != b->storage &&
-           br_same_shape(a, b);
+           br__same_shape(a, b);
 }
 
 static br_tensor *change_plain(const char *op, size_t kernel, br_tensor *a, const br_tensor *b)
@@ -61,13 +63,12 @@ static br_tensor *change_plain(const char *op, size_t kernel, br_tensor *a, cons
     br_loop loop = br__loop_for(op, "a", a, kernel);
     if (!loop)
         return NULL;
-    a->storage->writer = op;
-    br_bump_version(a);
+    br__changed_by(a, op);
     br__for_each(3, (const br_tensor *[]){ a, a, b }, loop, NULL);
     return a;
 }
 
-/* An operation whose gradient keeps nothing. */
+/* Applies an operation whose gradient needs no saved values. */
 static br_tensor *binary(const br_op *op, size_t kernel, br_tensor *a, br_tensor *b)
 {
     if (is_plain(a, b))
@@ -94,8 +95,9 @@ br_tensor *br_sub_(br_tensor *a, br_tensor *b)
 
 static const br_op mul_op = { "mul_", br__mul_backward, false };
 
-/* The gradient by b needs a's old values, that by a needs b's, which are a's if both share
- * storage: these are copied first. The copies are recorded, for gradients of gradients. */
+/* The gradient with respect to b needs the old values of a, and the gradient with respect to a
+ * needs b, which also changes if both share storage. Such values are copied first. Autograd records
+ * the copies, for second-order gradients. */
 br_tensor *br_mul_(br_tensor *a, br_tensor *b)
 {
     BR_OP("mul_");
@@ -116,7 +118,7 @@ br_tensor *br_mul_(br_tensor *a, br_tensor *b)
     return br__failed() ? NULL : a;
 }
 
-/* The same with a scalar, which is the gradient's parameter. */
+/* The same for a scalar, which is the gradient's parameter. */
 static br_tensor *binary_scalar(const br_op *op, size_t kernel, br_tensor *a, double s)
 {
     BR_OP(op->name);
@@ -154,9 +156,9 @@ br_tensor *br_div_scalar_(br_tensor *a, double s)
     return binary_scalar(&div_scalar_op, BR_LOOP(div), a, s);
 }
 
-/* ---- Replacing ------------------------------------------------------------------------------- */
+/* ---- Overwriting ----------------------------------------------------------------------------- */
 
-/* What was in a does not count any more: its gradient is zero. */
+/* The result does not depend on the old values of a, so their gradient is zero. */
 static void fill_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     (void)node;
@@ -180,14 +182,14 @@ br_tensor *br_fill_(br_tensor *a, double value)
 
 br_tensor *br_zero_(br_tensor *a)
 {
-    return br_fill_(a, 0);
+    return br__required("zero_", "a", a) ? br_fill_(a, 0) : NULL;
 }
 
 static void copy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         dx[0] = br_zeros_like(dy);
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = br_to(dy, *(const br_dtype *)br_params(node));
 }
 

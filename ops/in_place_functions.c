@@ -1,8 +1,8 @@
-/* ops/in_place_functions.c - functions that change their first argument, as rows of tables.
+/* ops/in_place_functions.c - pointwise functions that change their first argument, as tables.
  *
- * Without a record a loop runs over the argument itself. With one, the function proper is computed
- * from a copy of what was there, since its gradient may need that, and its result written over: the
- * tape sees the function and a copy. */
+ * If nothing is recorded, the loop runs on the argument itself. Otherwise the out-of-place function
+ * is applied to a copy of the old values, which its gradient may need, and the result is copied to
+ * the argument. Autograd records the function and the copy. */
 #include "ops/ops_internal.h"
 
 static void pass_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -16,11 +16,13 @@ static bool recorded(const br_tensor *a, const br_tensor *b)
     return br_grad_enabled() && (br_requires_grad(a) || br_requires_grad(b));
 }
 
-/* a = y, which was computed from a copy of a. Closes the scope of that. */
+/* Copies y, which was computed from a copy of a, to a, and ends the scope. */
 static br_tensor *overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_tensor *y)
 {
-    if (y && !br_same_shape(a, y))
-        br__fail(BR_ERROR_SHAPE, op->name, "a %s would become %s: what changes it must broadcast",
+    if (y && !br__same_shape(a, y))
+        br__fail(BR_ERROR_SHAPE, op->name,
+                 "a %s does not match the result's shape %s: the other operands must broadcast to "
+                 "the shape of a",
                  br__shape(a), br__shape(y));
     if (y && !br_failed() && br_before_in_place(op->name, a)) {
         br__copy(a, y);
@@ -29,13 +31,13 @@ static br_tensor *overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_t
     return br__composed(scope, a);
 }
 
-/* t, or a copy of it where writing a changes it. */
+/* Returns t, or a copy if it shares storage with a. */
 static br_tensor *apart(br_tensor *t, const br_tensor *a)
 {
     return t && br_shares_storage(t, a) ? br_clone(t) : t;
 }
 
-/* ---- Of one element -------------------------------------------------------------------------- */
+/* ---- Unary functions ------------------------------------------------------------------------- */
 
 static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), size_t kernel,
                         br_tensor *a)
@@ -111,20 +113,20 @@ static br_tensor *gelu_tanh(br_tensor *x)
     return br_gelu(x, BR_GELU_TANH);
 }
 
-br_tensor *br_gelu_(br_tensor *a, br_gelu_form form)
+br_tensor *br_gelu_(br_tensor *a, br_gelu_approximate approximate)
 {
     static const br_op op = { "gelu_", pass_backward, false };
-    switch (form) {
+    switch (approximate) {
     case BR_GELU_ERF:
         return unary(&op, gelu_erf, BR_LOOP(gelu_erf), a);
     case BR_GELU_TANH:
         return unary(&op, gelu_tanh, BR_LOOP(gelu_tanh), a);
     }
-    return br__fail(BR_ERROR_ARGUMENT, op.name, "form %d, must be BR_GELU_ERF or BR_GELU_TANH",
-                    (int)form);
+    return br__fail(BR_ERROR_ARGUMENT, op.name,
+                    "approximate is %d, must be BR_GELU_ERF or BR_GELU_TANH", (int)approximate);
 }
 
-/* ---- Of two elements ------------------------------------------------------------------------- */
+/* ---- Binary functions ------------------------------------------------------------------------ */
 
 static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br_tensor *),
                          size_t kernel, br_tensor *a, br_tensor *b)
@@ -133,7 +135,7 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
     if (!br__same_dtype(op->name, "a", a, "b", b) || !br__broadcasts_to(op->name, "b", b, a))
         return NULL;
     br_loop loop = br__loop_for(op->name, "a", a, kernel);
-    if (!loop || !br__divides(op->name, kernel, a, b))
+    if (!loop || !br__check_divisor(op->name, kernel, a, b))
         return NULL;
     br_scope *scope = br_scope_begin();
     b = apart(b, a);
@@ -164,9 +166,9 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
     }
 FUNCTIONS_2(DEFINE_FUNCTION_2)
 
-/* ---- Others ---------------------------------------------------------------------------------- */
+/* ---- Other functions ------------------------------------------------------------------------- */
 
-/* What the others are computed from. */
+/* Returns a, or a copy if the operation may be recorded: its gradient may need the old values. */
 static br_tensor *before(br_tensor *a)
 {
     return br_grad_enabled() ? br_clone(a) : a;
@@ -205,7 +207,7 @@ br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight)
     return overwrite(&op, scope, a, br_lerp(before(a), apart(end, a), apart(weight, a)));
 }
 
-/* What addcmul_ and addcdiv_ ask for. */
+/* Checks the operands of addcmul_ and addcdiv_. */
 static bool three(const char *op, br_tensor *a, br_tensor *tensor1, br_tensor *tensor2)
 {
     return br__same_dtype(op, "a", a, "tensor1", tensor1) &&

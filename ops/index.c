@@ -1,8 +1,8 @@
-/* ops/index.c - looking up by index: index_select, gather, embedding; and tril, triu.
+/* ops/index.c - lookup by index: index_select, gather, embedding; and tril, triu.
  *
- * The three lookups are one loop over the result, the operand and the index, each with its strides:
- * the operand's along the dimension is 0, and the index moves it on. The adjoint adds along that
- * dimension (ops/scatter.c). */
+ * The three lookups are one strided loop over the result, x and the index. In this loop x has
+ * stride 0 along the dimension, and the index selects the slice instead. The adjoint adds along
+ * that dimension (ops/scatter.c). */
 #include "ops/kernels/index.h"
 #include "ops/index_internal.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-/* Index of the first element outside 0 .. size-1, or -1. */
+/* Returns the position of the first element outside 0 .. size - 1, or -1. */
 static int64_t first_outside(const int64_t *index, int64_t n, int64_t size)
 {
     for (int64_t i = 0; i < n; i++)
@@ -74,10 +74,11 @@ br_tensor br__line(const br_tensor *t)
     return w;
 }
 
-/* A header of t's for the loops, in which the index's dimensions, where it chooses slices, are one:
- * of x's number of dimensions. t is dense then. */
-static br_tensor chosen_window(const br_tensor *t, const br_tensor *index, const br_choice *c,
-                               int ndim, const int64_t *sizes)
+/* Returns a header of t for the loops. If the index selects slices, t must be contiguous, and its
+ * dimensions that come from the index are merged into one, so that the header has as many
+ * dimensions as x. */
+static br_tensor chosen_window(const br_tensor *t, const br_tensor *index,
+                               const br_index_selection *c, int ndim, const int64_t *sizes)
 {
     br_tensor w = br__line(t);
     if (!c->slices)
@@ -89,8 +90,9 @@ static br_tensor chosen_window(const br_tensor *t, const br_tensor *index, const
     return w;
 }
 
-/* The index, dense, in the shape of the result's window. */
-static br_tensor index_window(const br_tensor *index, const br_choice *c, const br_tensor *like)
+/* Returns a header of the contiguous index in the shape of the result's window. */
+static br_tensor index_window(const br_tensor *index, const br_index_selection *c,
+                              const br_tensor *like)
 {
     br_tensor w = br__line(index);
     if (!c->slices)
@@ -102,22 +104,24 @@ static br_tensor index_window(const br_tensor *index, const br_choice *c, const 
     return w;
 }
 
-static void look_up(const br_tensor *y, const br_tensor *x, const br_tensor *index,
-                    const br_choice *c)
+static void gather_elements(const br_tensor *y, const br_tensor *x, const br_tensor *index,
+                            const br_index_selection *c)
 {
     br_tensor from = br__line(x), to = chosen_window(y, index, c, from.ndim, from.sizes);
     br_tensor by = index_window(index, c, &to);
     size_t size = br_dtype_size(x->dtype);
     int64_t stride = from.strides[c->dim] * (int64_t)size;
     memcpy(from.sizes, to.sizes, sizeof from.sizes);
-    from.strides[c->dim] = 0; /* seen as one slice: the others are counted here */
+    /* With stride 0, br__for_each() reports the memory traffic of one slice of x only; BR_TRAFFIC
+     * adds the others. */
+    from.strides[c->dim] = 0;
     BR_TRAFFIC(y);
     br__for_each(3, (const br_tensor *[]){ &to, &from, &by }, br__gather_loop(size), &stride);
 }
 
-/* Adds y, which is dense, to x where the index says. */
+/* Adds the contiguous y to x at the indexed positions. */
 static void add_up(const br_tensor *x, const br_tensor *y, const br_tensor *index,
-                   const br_choice *c)
+                   const br_index_selection *c)
 {
     br_tensor to = br__line(x), from = chosen_window(y, index, c, to.ndim, to.sizes);
     br_tensor by = index_window(index, c, &from);
@@ -129,7 +133,7 @@ static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int ndim;
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
     br_tensor *index = br_saved(node, 0);
-    const br_tensor *sum = index ? br_grad_so_far(node, 0) : NULL;
+    const br_tensor *sum = index ? br_accumulated_grad(node, 0) : NULL;
     if (!sum) {
         dx[0] = br__index_add(dy, index, br_params(node), ndim, sizes);
         return;
@@ -139,16 +143,16 @@ static void lookup_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         add_up(sum, dense, index, br_params(node));
 }
 
-/* What `index`, all of it in range, chooses of x, in a result of the given sizes. Keeps the index.
- */
-static br_tensor *lookup(const br_op *op, br_tensor *x, br_tensor *index, const br_choice *c,
-                         int ndim, const int64_t *sizes)
+/* Returns the elements of x that the index selects, as a tensor of the given sizes. All indices
+ * must be in range. Saves the index for backward. */
+static br_tensor *lookup(const br_op *op, br_tensor *x, br_tensor *index,
+                         const br_index_selection *c, int ndim, const int64_t *sizes)
 {
     br_tensor *y = br__new(op->name, ndim, sizes, x->dtype);
     br_scope *scope = br_scope_begin();
     br_tensor *by = br_contiguous(index);
     if (y && by && y->numel > 0)
-        look_up(y, x, by, c);
+        gather_elements(y, x, by, c);
     br_save(br_record(op, y, BR_INPUTS(x), c, sizeof *c), 0, by);
     br_scope_end(scope);
     return br_failed() ? NULL : y;
@@ -158,7 +162,7 @@ static const br_op lookup_again_op = { .name = "index_add_backward", .backward =
 
 static void index_add_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
 {
-    const br_choice *c = br_params(node);
+    const br_index_selection *c = br_params(node);
     br_tensor *index = br_saved(node, 0);
     int ndim;
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
@@ -175,8 +179,8 @@ static void index_add_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
 
 static const br_op index_add_op = { .name = "index_add", .backward = index_add_backward };
 
-br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_choice *choice, int ndim,
-                         const int64_t *sizes)
+br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_index_selection *choice,
+                         int ndim, const int64_t *sizes)
 {
     BR_OP(index_add_op.name);
     if (!dy || !index)
@@ -193,7 +197,7 @@ br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_choice *choic
 
 /* ---- The operations -------------------------------------------------------------------------- */
 
-/* A 0-d x is one of size 1, as in PyTorch, and so is a 0-d index. */
+/* A 0-d x or index is treated as 1-d of size 1, as in PyTorch. */
 static int64_t size_along(const br_tensor *x, int64_t dim)
 {
     return x->ndim == 0 ? 1 : x->sizes[dim];
@@ -212,14 +216,15 @@ br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index)
                         br__shape(index));
     if (x->ndim == 0 && index->numel != 1)
         return br__fail(BR_ERROR_SHAPE, "index_select",
-                        "index %s must have one element, as x [] has no dimension",
+                        "index %s must have one element, because x [] has no dimensions",
                         br__shape(index));
     if (!br__check_index("index_select", index, size_along(x, dim)))
         return NULL;
     int64_t sizes[BR_MAX_DIMS];
     memcpy(sizes, x->sizes, sizeof sizes);
     sizes[dim] = index->numel;
-    return lookup(&index_select_op, x, index, &(br_choice){ (int)dim, true, -1 }, x->ndim, sizes);
+    return lookup(&index_select_op, x, index, &(br_index_selection){ (int)dim, true, -1 }, x->ndim,
+                  sizes);
 }
 
 static const br_op gather_op = { .name = "gather", .backward = lookup_backward };
@@ -234,14 +239,14 @@ br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
     bool fits = at.ndim == of.ndim;
     for (int i = 0; fits && i < of.ndim; i++)
         fits = i == dim || at.sizes[i] <= of.sizes[i];
-    if (!fits && index->numel > 0)
+    if (!fits)
         return br__fail(BR_ERROR_SHAPE, "gather",
-                        "index %s for x %s: must have as many dimensions, and sizes no larger but "
-                        "for dimension %" PRId64,
+                        "index %s for x %s: must have the same number of dimensions, and index "
+                        "must not be larger than x except in dimension %" PRId64,
                         br__shape(index), br__shape(x), dim);
     if (!br__check_index("gather", index, size_along(x, dim)))
         return NULL;
-    return lookup(&gather_op, x, index, &(br_choice){ (int)dim, false, -1 }, index->ndim,
+    return lookup(&gather_op, x, index, &(br_index_selection){ (int)dim, false, -1 }, index->ndim,
                   index->sizes);
 }
 
@@ -259,15 +264,15 @@ br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_i
     int64_t rows = weight->sizes[0];
     if (padding_idx < -1 || padding_idx >= rows)
         return br__fail(BR_ERROR_INDEX, "embedding",
-                        "padding_idx %" PRId64 " is outside 0 .. %" PRId64
-                        " (the rows of weight %s); -1 is no row",
+                        "padding_idx is %" PRId64 ", must be in 0 .. %" PRId64
+                        " (the rows of weight %s), or -1 for none",
                         padding_idx, rows - 1, br__shape(weight));
     if (!br__check_index("embedding", index, rows))
         return NULL;
     int64_t sizes[BR_MAX_DIMS + 1];
     memcpy(sizes, index->sizes, sizeof index->sizes);
     sizes[index->ndim] = weight->sizes[1];
-    return lookup(&embedding_op, weight, index, &(br_choice){ 0, true, padding_idx },
+    return lookup(&embedding_op, weight, index, &(br_index_selection){ 0, true, padding_idx },
                   index->ndim + 1, sizes);
 }
 
@@ -279,13 +284,13 @@ typedef struct triangle {
 } triangle;
 
 typedef struct triangle_job {
-    char *data; /* matrices one after the other */
+    char *data; /* contiguous matrices */
     int64_t rows, columns, total_rows, rows_per_task;
     size_t size;
     triangle t;
 } triangle_job;
 
-/* Clears what lies outside the triangle: columns from .. to-1 of each row. */
+/* Sets the elements outside the triangle to 0: columns from .. to - 1 of each row. */
 static void clear_rows(void *context, int64_t task)
 {
     const triangle_job *job = context;

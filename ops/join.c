@@ -1,4 +1,4 @@
-/* ops/join.c - tensors one after the other: cat, stack, repeat. */
+/* ops/join.c - cat, stack, repeat. */
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
@@ -6,8 +6,8 @@
 
 /* ---- cat and stack --------------------------------------------------------------------------- */
 
-/* Tensor i must have the dtype and sizes of tensor `first`; the size of dimension `free_dim` is its
- * own. */
+/* Checks that tensor i has the dtype and the sizes of tensor `first`, except in dimension
+ * `free_dim`. */
 static bool fits(const char *op, br_tensor *const *tensors, int first, int i, int64_t free_dim)
 {
     const br_tensor *a = tensors[first], *t = tensors[i];
@@ -26,9 +26,10 @@ static bool fits(const char *op, br_tensor *const *tensors, int first, int i, in
         br__fail(BR_ERROR_SHAPE, op, "tensor %d is %s, tensor %d is %s: shapes must be equal", i,
                  br__shape(t), first, br__shape(a));
     else
-        br__fail(BR_ERROR_SHAPE, op,
-                 "tensor %d is %s, tensor %d is %s: sizes must be equal but for dimension %" PRId64,
-                 i, br__shape(t), first, br__shape(a), free_dim);
+        br__fail(
+            BR_ERROR_SHAPE, op,
+            "tensor %d is %s, tensor %d is %s: sizes must be equal except in dimension %" PRId64, i,
+            br__shape(t), first, br__shape(a), free_dim);
     return false;
 }
 
@@ -36,8 +37,12 @@ static bool check_list(const char *op, int n, br_tensor *const *tensors)
 {
     if (br_failed())
         return false;
-    if (n < 1 || !tensors) {
-        br__fail(BR_ERROR_ARGUMENT, op, "%d tensors, must be at least one", tensors ? n : 0);
+    if (n < 1) {
+        br__fail(BR_ERROR_ARGUMENT, op, "got %d tensors, must be at least one", n);
+        return false;
+    }
+    if (!tensors) {
+        br__fail(BR_ERROR_ARGUMENT, op, "tensors is NULL, but n is %d", n);
         return false;
     }
     for (int i = 0; i < n; i++) {
@@ -49,8 +54,8 @@ static bool check_list(const char *op, int n, br_tensor *const *tensors)
     return true;
 }
 
-/* As in PyTorch a tensor [0] adds nothing to tensors of whatever shape, so that a list may begin
- * with an empty one. */
+/* As in PyTorch, a tensor of shape [0] can be concatenated with tensors of any shape and adds
+ * nothing, so that a list may begin with an empty one. */
 static bool adds_nothing(int ndim, const int64_t *sizes)
 {
     return ndim == 1 && sizes[0] == 0;
@@ -63,7 +68,7 @@ static void cat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int ndim;
     for (int i = 0; (sizes = br_input_sizes(node, i, &ndim)) != NULL; i++) {
         int64_t size = adds_nothing(ndim, sizes) ? 0 : sizes[*dim];
-        if (br_wants(node, i))
+        if (br_needs_input_grad(node, i))
             dx[i] = adds_nothing(ndim, sizes) ? br_zeros(BR_SHAPE(0), br_dtype_of(dy))
                                               : br_narrow(dy, *dim, start, size);
         start += size;
@@ -72,7 +77,7 @@ static void cat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op cat_op = { .name = "cat", .backward = cat_backward };
 
-/* The first tensor whose shape counts; 0 if none's does. */
+/* Returns the first tensor that is not of shape [0]; 0 if all are. */
 static int first_of(int n, br_tensor *const *tensors)
 {
     for (int i = 0; i < n; i++)
@@ -81,7 +86,8 @@ static int first_of(int n, br_tensor *const *tensors)
     return 0;
 }
 
-/* The sizes of the result: tensor `first`'s, with those of dimension dim added up. */
+/* Computes the sizes of the result: those of tensor `first`, with the sizes of dimension dim added
+ * up. */
 static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, int64_t *sizes)
 {
     memcpy(sizes, tensors[first]->sizes, BR_MAX_DIMS * sizeof *sizes);
@@ -93,24 +99,26 @@ static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, 
         if (!fits("cat", tensors, first, i, dim))
             return false;
         if (__builtin_add_overflow(sizes[dim], t->sizes[dim], &sizes[dim])) {
-            br__fail(BR_ERROR_SHAPE, "cat", "dimension %" PRId64 " would overflow", dim);
+            br__fail(BR_ERROR_SHAPE, "cat", "the size of dimension %" PRId64 " would overflow",
+                     dim);
             return false;
         }
     }
     return true;
 }
 
-/* Tensors without gaps: what each adds to a row of the result lies behind each other in both. */
+/* A concatenation of contiguous tensors, row by row: each tensor's part of a row is contiguous in
+ * both the tensor and the result. */
 typedef struct rows_job {
     const br_tensor *y;
     br_tensor *const *tensors;
     int n;
     int dim;
-    int64_t after; /* bytes of an index of dimension dim */
+    int64_t after; /* bytes per index of dimension dim */
     int64_t rows, rows_per_task;
 } rows_job;
 
-enum { SHORTEST = 16, SHORT = 128, LONGEST = BR_GRAIN }; /* bytes that a tensor adds to a row */
+enum { SHORTEST = 16, SHORT = 128, LONGEST = BR_GRAIN }; /* bytes of a tensor's part of a row */
 
 static void copy_short(char *to, const char *from, int64_t bytes)
 {
@@ -119,7 +127,7 @@ static void copy_short(char *to, const char *from, int64_t bytes)
     memcpy(to + bytes - SHORTEST, from + bytes - SHORTEST, SHORTEST);
 }
 
-/* Rows [first, last) of what tensor t adds, whose place in the first row is `to`. */
+/* Copies rows [first, last) of tensor t. `to` is where its part of the first row begins. */
 static void copy_rows(const rows_job *j, const br_tensor *t, int64_t first, int64_t last, char *to)
 {
     int64_t bytes = t->sizes[j->dim] * j->after, stride = j->y->sizes[j->dim] * j->after;
@@ -132,8 +140,8 @@ static void copy_rows(const rows_job *j, const br_tensor *t, int64_t first, int6
     }
 }
 
-/* A few rows at a time, which stay in the first-level cache until each tensor has written to them.
- */
+/* Works on a few rows at a time, which stay in the L1 cache until all tensors have been copied to
+ * them. */
 static void cat_rows(void *context, int64_t task)
 {
     enum { NEAR = 1 << 14 };
@@ -151,8 +159,9 @@ static void cat_rows(void *context, int64_t task)
     }
 }
 
-/* Copies rows in one go where they are many, and what a tensor adds to one is neither so short that
- * a loop over rows is faster nor so long that it is shared among threads by itself. */
+/* Concatenates row by row and returns true. Does nothing and returns false if there is only one
+ * row, if a tensor is not contiguous, or if a tensor's part of a row is too short, or so long that
+ * it is better copied in parallel by itself. */
 static bool joined_by_rows(const br_tensor *y, int n, br_tensor *const *tensors, int64_t dim)
 {
     rows_job j = { .y = y, .tensors = tensors, .n = n, .dim = (int)dim, .rows = 1 };
@@ -167,8 +176,8 @@ static bool joined_by_rows(const br_tensor *y, int n, br_tensor *const *tensors,
         if (!tensors[i]->contiguous || bytes < SHORTEST || bytes > LONGEST)
             return false;
     }
-    BR_TRAFFIC(y, y); /* as much is read as written */
-    j.rows_per_task = br__even_part(j.rows, BR_GRAIN / row + 1, 1);
+    BR_TRAFFIC(y, y); /* reads as much as it writes */
+    j.rows_per_task = br__piece_size(j.rows, BR_GRAIN / row + 1, 1);
     br__parallel((j.rows + j.rows_per_task - 1) / j.rows_per_task, cat_rows, &j);
     return true;
 }
@@ -181,8 +190,9 @@ br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
     int first = first_of(n, tensors);
     int64_t sizes[BR_MAX_DIMS], start = 0;
     if (adds_nothing(tensors[first]->ndim, tensors[first]->sizes))
-        dim = 0; /* any will do */
-    if (!br__cut_dim("cat", tensors[first], &dim) || !cat_sizes(n, tensors, first, dim, sizes))
+        dim = 0; /* any dim is accepted */
+    if (!br__wrap_dim_nonscalar("cat", tensors[first], &dim) ||
+        !cat_sizes(n, tensors, first, dim, sizes))
         return NULL;
     br_tensor *y = br__new("cat", tensors[first]->ndim, sizes, tensors[first]->dtype);
     bool done = !y || joined_by_rows(y, n, tensors, dim);
@@ -202,13 +212,13 @@ static void stack_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const int64_t *dim = br_params(node);
     for (int64_t i = 0; i < dy->sizes[*dim]; i++)
-        if (br_wants(node, (int)i))
+        if (br_needs_input_grad(node, (int)i))
             dx[i] = br_select(dy, *dim, i);
 }
 
 static const br_op stack_op = { .name = "stack", .backward = stack_backward };
 
-/* Copies t to place i of dimension dim, which t does not have. */
+/* Copies t to index i of dimension dim, which t does not have. */
 static void put(const br_tensor *y, int dim, int64_t i, const br_tensor *t)
 {
     br_tensor place = br__window(y);
@@ -250,7 +260,7 @@ typedef struct repeats {
     int64_t counts[BR_MAX_DIMS];
 } repeats;
 
-/* Dimension by dimension: its copies are parted off and summed. */
+/* Sums the copies, one dimension after the other. */
 static void repeat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const repeats *r = br_params(node);
@@ -277,8 +287,8 @@ static void repeat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op repeat_op = { .name = "repeat", .backward = repeat_backward };
 
-/* Fills y from x in its first corner: along each dimension what is there doubles until it is full.
- */
+/* Copies x to the first corner of y, then doubles the filled part along each dimension until y is
+ * full. */
 static void spread(br_tensor *y, const br_tensor *x, const int64_t *counts)
 {
     br_tensor filled = br__window(y);
@@ -306,7 +316,7 @@ br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts)
     if (!br__required("repeat", "x", x))
         return NULL;
     if (ndim < x->ndim || ndim > BR_MAX_DIMS || (ndim > 0 && !counts))
-        return br__fail(BR_ERROR_SHAPE, "repeat", "counts %s for x %s: must be %d .. %d of them",
+        return br__fail(BR_ERROR_SHAPE, "repeat", "counts %s for x %s: must have %d .. %d entries",
                         br__shape_of(ndim, counts), br__shape(x), x->ndim, BR_MAX_DIMS);
     repeats r = { { 0 } };
     int64_t sizes[BR_MAX_DIMS];

@@ -1,5 +1,5 @@
-/* ops/layer_norm.c - layer norm, and RMS norm, which is the same without a mean. Keeps x, weight,
- * and of each row the mean and 1 / sqrt(variance + eps). */
+/* ops/layer_norm.c - layer norm, and RMS norm, which is the same without a mean. The operation
+ * saves x, weight, and for each row the mean and rstd = 1 / sqrt(variance + eps). */
 #include "ops/ops_internal.h"
 #include "ops/view_internal.h"
 
@@ -9,15 +9,15 @@ enum { X, WEIGHT, BIAS }; /* inputs; the first two are saved under the same numb
 enum { SAVED_MEAN = 2, SAVED_RSTD = 3 };
 
 typedef struct settings {
-    int ndims; /* normalised */
+    int ndims; /* number of normalised dimensions */
     double eps;
-    bool centred; /* layer norm */
+    bool centred; /* subtract the mean: layer norm, not RMS norm */
 } settings;
 
-/* ---- Rows shared among threads --------------------------------------------------------------- */
+/* ---- Parallel loop over rows ----------------------------------------------------------------- */
 
 typedef struct job {
-    br_layer_norm_work all; /* pointers are to the first row, or to the first task's sums */
+    br_layer_norm_work all; /* pointers to the first row, or to the sums of the first task */
     void (*kernel)(const br_layer_norm_work *work);
     int64_t size, rows_per_task;
 } job;
@@ -29,14 +29,14 @@ static void run_task(void *context, int64_t i)
     int64_t rows = first * j->all.n * j->size, row = first * j->size, sums = i * j->all.n * j->size;
     br_layer_norm_work work = j->all;
     work.rows = rest < j->rows_per_task ? rest : j->rows_per_task;
-    work.x = br__moved(work.x, rows);
-    work.dy = br__moved(work.dy, rows);
-    work.y = br__moved(work.y, rows);
-    work.dx = br__moved(work.dx, rows);
-    work.mean = br__moved(work.mean, row);
-    work.rstd = br__moved(work.rstd, row);
-    work.dweight = br__moved(work.dweight, sums);
-    work.dbias = br__moved(work.dbias, sums);
+    work.x = br__offset_pointer(work.x, rows);
+    work.dy = br__offset_pointer(work.dy, rows);
+    work.y = br__offset_pointer(work.y, rows);
+    work.dx = br__offset_pointer(work.dx, rows);
+    work.mean = br__offset_pointer(work.mean, row);
+    work.rstd = br__offset_pointer(work.rstd, row);
+    work.dweight = br__offset_pointer(work.dweight, sums);
+    work.dbias = br__offset_pointer(work.dbias, sums);
     j->kernel(&work);
 }
 
@@ -47,11 +47,11 @@ static int64_t task_count(const job *j)
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* Fused: one pass over the rows gives dx and, for each task, sums for dweight and dbias, which are
- * then added in the tasks' order. */
+/* One pass over the rows computes dx and, for each task, partial sums of dweight and dbias, which
+ * are then added in the order of the tasks. */
 static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    enum { MOST_TASKS = 64, FEWEST_ROWS = 16 };
+    enum { MAX_TASKS = 64, MIN_ROWS = 16 };
     br_tensor *x = br_contiguous(br_saved(node, X)), *weight = br_saved(node, WEIGHT);
     br_tensor *mean = br_saved(node, SAVED_MEAN), *rstd = br_saved(node, SAVED_RSTD);
     dy = br_contiguous(dy);
@@ -65,14 +65,14 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         n *= x->sizes[i];
     job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm_grad,
               .size = (int64_t)br_dtype_size(x->dtype),
-              .rows_per_task = rows / MOST_TASKS + 1 };
-    if (j.rows_per_task < FEWEST_ROWS)
-        j.rows_per_task = FEWEST_ROWS;
+              .rows_per_task = rows / MAX_TASKS + 1 };
+    if (j.rows_per_task < MIN_ROWS)
+        j.rows_per_task = MIN_ROWS;
     j.all = (br_layer_norm_work){ .n = n, .rows = rows };
     int64_t sums[] = { task_count(&j), n };
-    br_tensor *dweight = br_wants(node, WEIGHT) ? br_zeros(2, sums, x->dtype) : NULL;
-    br_tensor *dbias = br_wants(node, BIAS) ? br_zeros(2, sums, x->dtype) : NULL;
-    br_tensor *dinput = br_wants(node, X) ? br_empty_like(x) : NULL;
+    br_tensor *dweight = br_needs_input_grad(node, WEIGHT) ? br_zeros(2, sums, x->dtype) : NULL;
+    br_tensor *dbias = br_needs_input_grad(node, BIAS) ? br_zeros(2, sums, x->dtype) : NULL;
+    br_tensor *dinput = br_needs_input_grad(node, X) ? br_empty_like(x) : NULL;
     if (br_failed())
         return;
     j.all.x = x->data, j.all.dy = dy->data, j.all.rstd = rstd->data;
@@ -91,7 +91,7 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[BIAS] = br_reshape(br_sum_dim(dbias, BR_DIMS(0), false), s->ndims, sizes);
 }
 
-/* Composed of operations that the tape sees. */
+/* The gradient composed of recorded operations. */
 static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);
@@ -103,14 +103,14 @@ static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_tensor *variance = br_mean_dim(br_mul(centred, centred), s->ndims, dims, true);
     br_tensor *rstd = br_pow_scalar(br_add_scalar(variance, s->eps), -0.5);
     br_tensor *xhat = br_mul(centred, rstd);
-    if (br_wants(node, X)) {
+    if (br_needs_input_grad(node, X)) {
         br_tensor *g = weight ? br_mul(dy, weight) : dy;
         br_tensor *mean_gx = br_mean_dim(br_mul(g, xhat), s->ndims, dims, true);
         if (s->centred)
             g = br_sub(g, br_mean_dim(g, s->ndims, dims, true));
         dx[X] = br_mul(rstd, br_sub(g, br_mul(xhat, mean_gx)));
     }
-    if (br_wants(node, WEIGHT))
+    if (br_needs_input_grad(node, WEIGHT))
         dx[WEIGHT] = br_mul(dy, xhat);
     dx[BIAS] = dy;
 }
@@ -170,12 +170,12 @@ static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *w
                                   .y = y->data,
                                   .mean = mean ? mean->data : NULL,
                                   .rstd = rstd->data };
-    j.rows_per_task = br__even_part(j.all.rows, BR_GRAIN / j.all.n + 1, 1);
+    j.rows_per_task = br__piece_size(j.all.rows, BR_GRAIN / j.all.n + 1, 1);
     BR_TRAFFIC(y, x, weight, bias, mean, rstd);
     br__parallel(task_count(&j), run_task, &j);
 }
 
-/* The norm of checked arguments. */
+/* Computes the norm; the arguments have been checked. */
 static br_tensor *norm(const br_op *op, br_tensor *x, br_tensor *weight, br_tensor *bias,
                        const settings *s)
 {

@@ -1,25 +1,23 @@
-/* ops/loss.c - cross_entropy of class indices, fused. With weights w of the classes, and a part s
- * of each target spread over all C classes, the loss of a row x with target t is
+/* ops/loss.c - cross_entropy of class indices, fused. With class weights w and a fraction s of each
+ * target (the label smoothing) spread over all C classes, the loss of a row x with target t is
  *
- *     a (lse - x_t) + b (W lse - sum over c of w_c x_c),  a = (1 - s) w_t,  b = s / C,  W = sum of
- * w,
+ *     a (lse - x_t) + b (W lse - sum over c of w_c x_c)
+ *     a = (1 - s) w_t,  b = s / C,  W = sum of w,  lse = log sum exp(x)
  *
- * where lse = log sum exp(x); its gradient by x_c is (a + b W) exp(x_c - lse) - b w_c, and at c = t
- * a less. */
+ * Its gradient with respect to x_c is (a + b W) p_c - b w_c, minus a for c = t, with p =
+ * softmax(x). lse itself is never computed, because it would be rounded to the precision of the
+ * largest score. The operation saves for its gradient the largest score m and the sum of exp(x - m)
+ * over all classes except t. */
 #include "ops/index_internal.h"
 #include "ops/kernels/kernels.h"
 #include "ops/loss_internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
-enum { DEFAULT_IGNORE_INDEX = -100 };
-enum {
-    INPUT,
-    TARGET,
-    LOG_SUMS,
-    WEIGHT
-}; /* what is saved; only the first is an input of the node */
+enum { N_SUMS = 3 };
+enum { INPUT, TARGET, SUMS, WEIGHT }; /* saved values; only the first is an input of the node */
 
 typedef struct settings {
     br_reduction reduction;
@@ -36,8 +34,8 @@ static int64_t class_dim(const br_tensor *input)
     return input->ndim == 1 ? 0 : 1;
 }
 
-/* input [n, c, d1, ...] with the classes last, and dense: no copy if the memory is so already, as
- * it is for one that was transposed from [n, d1, ..., c]. */
+/* Returns input [n, c, d1, ...] contiguous with the classes last. This copies nothing if the memory
+ * has that order already, as in a transpose of [n, d1, ..., c]. */
 static br_tensor *classes_last(br_tensor *input)
 {
     int64_t dims[BR_MAX_DIMS], from = class_dim(input);
@@ -46,7 +44,7 @@ static br_tensor *classes_last(br_tensor *input)
     return br_contiguous(br_permute(input, input->ndim, dims));
 }
 
-/* The other way: the same memory as [n, c, d1, ...]. */
+/* The inverse: returns a view of the same memory as [n, c, d1, ...]. */
 static br_tensor *classes_second(br_tensor *rows)
 {
     int64_t dims[BR_MAX_DIMS], to = class_dim(rows);
@@ -55,7 +53,7 @@ static br_tensor *classes_second(br_tensor *rows)
     return br_permute(rows, rows->ndim, dims);
 }
 
-/* Work on the rows; loss and log_sum, or dx and scale, are of the input's type. */
+/* Work on rows. loss and sums, or dx and dy, have the input's dtype. */
 typedef struct job {
     const br_kernels *kernels;
     settings s;
@@ -63,9 +61,9 @@ typedef struct job {
     bool is_double;
     const char *x;
     const int64_t *target;
-    const char *weight; /* of the classes; NULL: 1 */
-    char *loss, *log_sum;
-    const char *dy; /* one value, or one a row */
+    const char *weight; /* class weights; NULL: 1 */
+    char *loss, *sums;  /* sums: [most, own, rest] for each row */
+    const char *dy;     /* one value, or one for each row */
     char *dx;
 } job;
 
@@ -88,13 +86,13 @@ static int64_t row_bytes(const job *j)
     return j->classes * (int64_t)(j->is_double ? sizeof(double) : sizeof(float));
 }
 
-/* a */
+/* Returns a of the formula above. */
 static double own_part(const job *j, int64_t row)
 {
     return (1 - j->s.smoothing) * (j->weight ? load(j, j->weight, j->target[row]) : 1);
 }
 
-/* b */
+/* Returns b of the formula above. */
 static double spread_part(const job *j)
 {
     return j->s.smoothing / (double)j->classes;
@@ -104,15 +102,22 @@ static void forward_row(const job *j, int64_t row)
 {
     if (j->target[row] == j->s.ignore) {
         store(j, j->loss, row, 0);
-        store(j, j->log_sum, row, 0);
+        for (int i = 0; i < N_SUMS; i++)
+            store(j, j->sums, N_SUMS * row + i, 0);
         return;
     }
     const char *x = j->x + row * row_bytes(j);
-    double log_sum = j->kernels->log_sum_exp(j->classes, x), spread = spread_part(j);
-    double loss = own_part(j, row) * (log_sum - load(j, x, j->target[row]));
+    br_cross_entropy_sums sums;
+    j->kernels->cross_entropy_sums(j->classes, x, j->target[row], &sums);
+    double log_sum = sums.own == 1 ? log1p(sums.rest) : log(sums.own + sums.rest);
+    double spread = spread_part(j);
+    double loss = own_part(j, row) * (log_sum - (load(j, x, j->target[row]) - sums.row_max));
     if (spread > 0)
-        loss += spread * (j->s.weight_sum * log_sum - j->kernels->dot(j->classes, x, j->weight));
-    store(j, j->log_sum, row, log_sum);
+        loss += spread * (j->s.weight_sum * log_sum -
+                          j->kernels->shifted_dot(j->classes, x, j->weight, sums.row_max));
+    store(j, j->sums, N_SUMS * row, sums.row_max);
+    store(j, j->sums, N_SUMS * row + 1, sums.own);
+    store(j, j->sums, N_SUMS * row + 2, sums.rest);
     store(j, j->loss, row, loss);
 }
 
@@ -126,10 +131,12 @@ static void backward_row(const job *j, int64_t row)
     double scale = load(j, j->dy, j->s.reduction == BR_REDUCTION_NONE ? row : 0);
     if (j->s.reduction == BR_REDUCTION_MEAN)
         scale /= j->s.counted;
-    double own = own_part(j, row), spread = spread_part(j);
-    br_cross_entropy_row r = { .log_sum = load(j, j->log_sum, row),
-                               .all = scale * (own + spread * j->s.weight_sum),
-                               .own = scale * own,
+    double spread = spread_part(j);
+    br_cross_entropy_row r = { .row_max = load(j, j->sums, N_SUMS * row),
+                               .own_exp = load(j, j->sums, N_SUMS * row + 1),
+                               .rest = load(j, j->sums, N_SUMS * row + 2),
+                               .own = scale * own_part(j, row),
+                               .shared = scale * spread * j->s.weight_sum,
                                .spread = scale * spread,
                                .target = j->target[row] };
     j->kernels->cross_entropy_grad(j->classes, j->x + row * row_bytes(j), j->weight, &r, dx);
@@ -169,7 +176,7 @@ static void run(job *j)
 static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);
-    br_tensor *input = br_saved(node, INPUT), *log_sums = br_saved(node, LOG_SUMS);
+    br_tensor *input = br_saved(node, INPUT), *sums = br_saved(node, SUMS);
     br_tensor *target = br_saved(node, TARGET), *weight = br_saved(node, WEIGHT);
     br_tensor *rows = br_failed() ? NULL : classes_last(input);
     br_tensor *drows = rows ? br_empty_like(rows) : NULL;
@@ -177,15 +184,15 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     if (!drows || !dy)
         return;
     job j = make_job(rows, target, weight, s);
-    j.log_sum = log_sums->data;
+    j.sums = sums->data;
     j.dy = dy->data;
     j.dx = drows->data;
-    BR_TRAFFIC(drows, rows, target, log_sums, dy);
+    BR_TRAFFIC(drows, rows, target, sums, dy);
     run(&j);
     dx[0] = classes_second(drows);
 }
 
-/* The classes' weights along their dimension of an input. */
+/* Reshapes the class weights to broadcast along the class dimension of the input. */
 static br_tensor *along_classes(br_tensor *weight, const br_tensor *input)
 {
     int64_t sizes[BR_MAX_DIMS];
@@ -194,7 +201,7 @@ static br_tensor *along_classes(br_tensor *weight, const br_tensor *input)
     return br_reshape(weight, input->ndim, sizes);
 }
 
-/* scale b w, which is taken off the gradient of every class. */
+/* Returns scale b w, which is subtracted from the gradient of every class. */
 static br_tensor *spread_over_classes(const settings *s, br_tensor *scale, br_tensor *weight,
                                       const br_tensor *input)
 {
@@ -203,7 +210,7 @@ static br_tensor *spread_over_classes(const settings *s, br_tensor *scale, br_te
     return weight ? br_mul(scale, along_classes(weight, input)) : scale;
 }
 
-/* The same of operations that the tape sees. */
+/* The same gradient composed of recorded operations. */
 static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);
@@ -223,8 +230,8 @@ static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         own = br_mul(own, br_take(weight, index));
     double spread = s->smoothing / (double)input->sizes[dim] * s->weight_sum;
     br_tensor *all = spread > 0 ? br_add(own, br_mul_scalar(scale, spread)) : own;
-    br_tensor *onehot =
-        br__index_add(own, index, &(br_choice){ (int)dim, false, -1 }, input->ndim, input->sizes);
+    br_tensor *onehot = br__index_add(own, index, &(br_index_selection){ (int)dim, false, -1 },
+                                      input->ndim, input->sizes);
     dx[0] = br_sub(br_mul(br_softmax(input, dim), all), onehot);
     if (spread > 0)
         dx[0] = br_sub(dx[0], spread_over_classes(s, scale, weight, input));
@@ -251,7 +258,7 @@ static bool check_shapes(const char *op, const br_tensor *input, const br_tensor
     return fits;
 }
 
-/* Checks a dense target; false after an error. */
+/* Checks a contiguous target; returns false with an error if a class is out of range. */
 static bool good_targets(const char *op, const br_tensor *target, int64_t classes, int64_t ignore)
 {
     const int64_t *t = (const int64_t *)(const void *)target->data;
@@ -281,12 +288,7 @@ bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int6
     return !br_failed();
 }
 
-int64_t br__ignored(const br_cross_entropy_options *options)
-{
-    return options && options->has_ignore_index ? options->ignore_index : DEFAULT_IGNORE_INDEX;
-}
-
-/* The losses of the rows, summed in their order. */
+/* Sums the losses of the rows in order; the mean divides by the sum of the weights. */
 static br_tensor *reduce(const job *j, br_tensor *losses)
 {
     double sum = 0;
@@ -300,7 +302,8 @@ static br_tensor *reduce(const job *j, br_tensor *losses)
     return y;
 }
 
-/* Sums of weights, which are 1 without any: of the targets that count, and of all classes. */
+/* Computes the sums of the class weights (1 without weights): of the targets that are not ignored,
+ * and of all classes. */
 static void weigh(job *j)
 {
     for (int64_t i = 0; i < j->rows; i++)
@@ -310,13 +313,14 @@ static void weigh(job *j)
         j->s.weight_sum += j->weight ? load(j, j->weight, c) : 1;
 }
 
-/* The loss and, for the gradient, the rows' log-sum-exp; all inputs fit. */
+/* Returns the loss and, in *sums, the sums of the rows for the gradient. Shapes and dtypes have
+ * been checked. */
 static br_tensor *forward(br_tensor *input, br_tensor *target, const br_tensor *weight, settings *s,
-                          br_tensor **log_sums)
+                          br_tensor **sums)
 {
     br_tensor *rows = classes_last(input);
     br_tensor *losses = br_empty(target->ndim, target->sizes, input->dtype);
-    *log_sums = br_empty(target->ndim, target->sizes, input->dtype);
+    *sums = br_empty(BR_SHAPE(target->numel, N_SUMS), input->dtype);
     if (br_failed())
         return NULL;
     if (!good_targets("cross_entropy", target, rows->sizes[rows->ndim - 1], s->ignore))
@@ -325,8 +329,8 @@ static br_tensor *forward(br_tensor *input, br_tensor *target, const br_tensor *
     weigh(&j);
     *s = j.s;
     j.loss = losses->data;
-    j.log_sum = (*log_sums)->data;
-    BR_TRAFFIC(rows, target, losses, *log_sums);
+    j.sums = (*sums)->data;
+    BR_TRAFFIC(rows, target, losses, *sums);
     run(&j);
     return s->reduction == BR_REDUCTION_NONE ? losses : reduce(&j, losses);
 }
@@ -338,27 +342,26 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
                             const br_cross_entropy_options *options)
 {
     BR_OP("cross_entropy");
-    settings s = { .ignore = br__ignored(options) };
-    br_tensor *weight = options ? options->weight : NULL;
-    if (options) {
-        s.reduction = options->reduction;
-        s.smoothing = options->label_smoothing;
-    }
+    const br_cross_entropy_options *o = BR_OPTIONS_OF("cross_entropy", br_cross_entropy, options);
+    settings s = { .ignore = o->ignore_index,
+                   .reduction = o->reduction,
+                   .smoothing = o->label_smoothing };
+    br_tensor *weight = o->weight;
     if (!br__required("cross_entropy", "input", input) ||
         !br__required("cross_entropy", "target", target) ||
         !br__check_reduction("cross_entropy", s.reduction))
         return NULL;
     if ((br_is_floating(target) && br_is_floating(input)) ||
         (br_grad_enabled() && br_requires_grad(weight)))
-        return br__cross_entropy_composed(input, target, options);
+        return br__cross_entropy_composed(input, target, o);
     if (!check_shapes("cross_entropy", input, target) ||
-        !br__check_class_options("cross_entropy", input, options))
+        !br__check_class_options("cross_entropy", input, o))
         return NULL;
     br_scope *scope = br_scope_begin(), *unrecorded = br_no_grad_begin();
-    br_tensor *dense = br_contiguous(target), *log_sums = NULL;
+    br_tensor *dense = br_contiguous(target), *sums = NULL;
     weight = weight ? br_contiguous(weight) : NULL;
-    br_tensor *y = br_failed() ? NULL : forward(input, dense, weight, &s, &log_sums);
-    br_scope_return(unrecorded, log_sums);
+    br_tensor *y = br_failed() ? NULL : forward(input, dense, weight, &s, &sums);
+    br_scope_return(unrecorded, sums);
     br_scope_return(unrecorded, dense);
     br_scope_return(unrecorded, weight);
     br_scope_return(unrecorded, y);
@@ -366,7 +369,7 @@ br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
     br_node *node = br_record(&cross_entropy_op, y, BR_INPUTS(input), &s, sizeof s);
     br_save(node, INPUT, input);
     br_save(node, TARGET, dense);
-    br_save(node, LOG_SUMS, log_sums);
+    br_save(node, SUMS, sums);
     br_save(node, WEIGHT, weight);
     br_scope_return(scope, y);
     br_scope_end(scope);

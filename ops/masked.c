@@ -1,7 +1,7 @@
-/* ops/masked.c - choosing by masks and by several indices at once: nonzero, masked_select,
+/* ops/masked.c - selection by masks and by several indices at once: nonzero, masked_select,
  * masked_scatter, index, index_put, take, take_along_dim.
  *
- * All are composed of operations that choose along one dimension; so are their gradients. */
+ * All are composed of operations that index one dimension, and so are their gradients. */
 #include "ops/index_internal.h"
 #include "ops/ops_internal.h"
 
@@ -10,11 +10,12 @@
 
 /* ---- nonzero --------------------------------------------------------------------------------- */
 
-/* A dense mask of bytes in pieces of BR_GRAIN, and where the places of each piece begin. */
+/* A contiguous mask of bytes, processed in pieces of BR_GRAIN, and where each piece's positions
+ * begin in the result. */
 typedef struct places_job {
     const char *mask;
     int64_t n, *starts;
-    int64_t *out; /* the places, in rows of ndim */
+    int64_t *out; /* the positions, in rows of ndim */
     int ndim;
     const int64_t *sizes;
 } places_job;
@@ -47,7 +48,8 @@ static void write_piece(void *context, int64_t piece)
     }
 }
 
-/* The places, [n, ndim], where a dense bool tensor, seen with the given sizes, is true. */
+/* Returns the positions, [n, ndim], at which a contiguous bool tensor, viewed with the given sizes,
+ * is true. */
 static br_tensor *places(const char *op, const br_tensor *mask, int ndim, const int64_t *sizes)
 {
     int64_t pieces = (mask->numel + BR_GRAIN - 1) / BR_GRAIN;
@@ -68,16 +70,16 @@ static br_tensor *places(const char *op, const br_tensor *mask, int ndim, const 
     return out;
 }
 
-/* x as a dense bool tensor. */
-static br_tensor *truth(br_tensor *x)
+/* Returns x as a contiguous bool tensor. */
+static br_tensor *as_bool(br_tensor *x)
 {
     return br_contiguous(x && x->dtype != BR_BOOL ? br_ne_scalar(x, 0) : x);
 }
 
-/* Where the flattened mask is true: [n]. */
+/* Returns the positions at which the flattened mask is true: [n]. */
 static br_tensor *flat_places(const char *op, br_tensor *mask)
 {
-    mask = truth(mask);
+    mask = as_bool(mask);
     return mask ? br_squeeze(places(op, mask, BR_SHAPE(mask->numel)), 1) : NULL;
 }
 
@@ -87,13 +89,13 @@ br_tensor *br_nonzero(br_tensor *x)
     if (!br__required("nonzero", "x", x))
         return NULL;
     br_scope *scope = br_no_grad_begin();
-    br_tensor *mask = truth(x);
+    br_tensor *mask = as_bool(x);
     return br__composed(scope, mask ? places("nonzero", mask, x->ndim, x->sizes) : NULL);
 }
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
-/* x and a bool mask in the shape that they broadcast to, each in one dimension. */
+/* Broadcasts x and a bool mask to a common shape and flattens both. */
 static bool flatten_both(const char *op, br_tensor **x, br_tensor **mask, int *ndim, int64_t *sizes)
 {
     if (!br__required(op, "x", *x) || !br__has_dtype(op, "mask", *mask, BR_BOOL) ||
@@ -129,7 +131,8 @@ br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *source)
         flatten_both(op, &x, &mask, &ndim, sizes))
         place = flat_places(op, mask);
     if (place && place->numel > source->numel)
-        br__fail(BR_ERROR_SHAPE, op, "source %s has fewer elements than the mask chooses, %" PRId64,
+        br__fail(BR_ERROR_SHAPE, op,
+                 "source %s has fewer elements than the %" PRId64 " that the mask selects",
                  br__shape(source), place->numel);
     if (place && !br_failed()) {
         source = br_narrow(br_flatten(source, 0, -1), 0, 0, place->numel);
@@ -138,23 +141,23 @@ br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *source)
     return br__composed(scope, y);
 }
 
-/* ---- Several indices at once ----------------------------------------------------------------- */
+/* ---- Indexing by several tensors ------------------------------------------------------------- */
 
-/* What x[i0, :, i1] works on: the indexed dimensions are brought to the front and made one, and the
- * indices, which broadcast, are made places in it. */
+/* The plan of x[i0, :, i1]: the indexed dimensions are moved to the front and merged into one, and
+ * the indices, which broadcast, are combined into positions in it. */
 typedef struct indexing {
     br_tensor *rows;        /* [product of the indexed sizes, ... the other dimensions] */
-    br_tensor *place;       /* [number of places] */
-    int n;                  /* indexed dimensions */
-    int order[BR_MAX_DIMS]; /* of x's dimensions in `rows`, before the first n are made one */
-    int index_ndim;         /* of the shape that indices broadcast to */
+    br_tensor *place;       /* [number of positions] */
+    int n;                  /* number of indexed dimensions */
+    int order[BR_MAX_DIMS]; /* x's dimensions as ordered in `rows`, before the first n are merged */
+    int index_ndim;         /* the shape that the indices broadcast to */
     int64_t index_sizes[BR_MAX_DIMS];
-    int at; /* the dimension where these are in the result */
+    int at; /* the result's dimension at which that shape begins */
 } indexing;
 
-/* Indices for each dimension: a bool mask stands for as many as it has dimensions. */
+/* An index for each dimension. A bool mask is replaced by one index for each of its dimensions. */
 typedef struct index_list {
-    br_tensor *of[BR_MAX_DIMS]; /* NULL: all of the dimension */
+    br_tensor *of[BR_MAX_DIMS]; /* NULL: the whole dimension */
 } index_list;
 
 static bool spread_mask(const char *op, const br_tensor *x, br_tensor *mask, int dim,
@@ -179,7 +182,7 @@ static bool list_indices(const char *op, const br_tensor *x, int n, br_tensor *c
 {
     int dim = 0;
     if (n < 0 || (n > 0 && !indices))
-        br__fail(BR_ERROR_ARGUMENT, op, "%d indices, must be at least 0", n);
+        br__fail(BR_ERROR_ARGUMENT, op, "indices must be a list of n = %d tensors", n);
     for (int i = 0; i < n && !br_failed(); i++) {
         br_tensor *index = indices[i];
         if (index && index->dtype == BR_BOOL) {
@@ -187,8 +190,7 @@ static bool list_indices(const char *op, const br_tensor *x, int n, br_tensor *c
             continue;
         }
         if (dim >= x->ndim)
-            br__fail(BR_ERROR_INDEX, op, "there are more indices than dimensions of x %s",
-                     br__shape(x));
+            br__fail(BR_ERROR_INDEX, op, "too many indices for x %s", br__shape(x));
         else if (index && br__has_dtype(op, "index", index, BR_I64))
             list->of[dim] = br__wrap_index(op, index, x->sizes[dim]);
         dim++;
@@ -196,8 +198,8 @@ static bool list_indices(const char *op, const br_tensor *x, int n, br_tensor *c
     return !br_failed();
 }
 
-/* The shape that the indices broadcast to, and where it goes: to the first of them if all stand
- * side by side, else to the front. */
+/* Computes the shape that the indices broadcast to and where it is in the result: at the first
+ * indexed dimension if the indexed dimensions are adjacent, otherwise at the front. */
 static bool broadcast_indices(const char *op, const index_list *list, int ndim, indexing *g)
 {
     br_tensor all = { .ndim = 0 };
@@ -206,8 +208,8 @@ static bool broadcast_indices(const char *op, const index_list *list, int ndim, 
         if (!list->of[d])
             continue;
         br_tensor before = all;
-        if (!br__broadcast_named(op, "the indices before", &before, "index", list->of[d], &all.ndim,
-                                 all.sizes))
+        if (!br__broadcast_named(op, "the previous indices", &before, "index", list->of[d],
+                                 &all.ndim, all.sizes))
             return false;
         first = first < 0 ? d : first;
         last = d;
@@ -223,7 +225,7 @@ static bool broadcast_indices(const char *op, const index_list *list, int ndim, 
     return true;
 }
 
-/* The sum of the indices times what their dimensions step by. */
+/* Returns the positions: the sum of the indices times the strides of their dimensions in `rows`. */
 static br_tensor *places_of(const br_tensor *x, const index_list *list, const indexing *g)
 {
     br_scope *scope = br_no_grad_begin();
@@ -238,8 +240,8 @@ static br_tensor *places_of(const br_tensor *x, const index_list *list, const in
     return br__composed(scope, place);
 }
 
-/* false and an error if the indices do not suit x; `rows` and `place` are of the innermost scope.
- */
+/* Prepares the indexing; fails and returns false if the indices do not fit x. `rows` and `place`
+ * belong to the innermost scope. */
 static bool begin_indexing(const char *op, br_tensor *x, int n, br_tensor *const *indices,
                            indexing *g)
 {
@@ -250,7 +252,7 @@ static bool begin_indexing(const char *op, br_tensor *x, int n, br_tensor *const
         !broadcast_indices(op, &list, x->ndim, g))
         return false;
     if (g->n == 0) {
-        br__fail(BR_ERROR_ARGUMENT, op, "there must be an index that is not NULL");
+        br__fail(BR_ERROR_ARGUMENT, op, "all indices are NULL, at least one tensor is required");
         return false;
     }
     for (int d = 0; d < x->ndim; d++) {
@@ -262,12 +264,13 @@ static bool begin_indexing(const char *op, br_tensor *x, int n, br_tensor *const
     return !br_failed();
 }
 
-/* The result's sizes with the indices' dimensions in front. */
+/* Computes the result's sizes with the indices' dimensions in front, and returns their number; -1
+ * with an error if there are too many. */
 static int result_sizes(const indexing *g, int64_t *sizes)
 {
     int rest = g->rows->ndim - 1;
     if (g->index_ndim + rest > BR_MAX_DIMS) {
-        br__fail(BR_ERROR_SHAPE, "index", "the result would have %d dimensions, at most %d can be",
+        br__fail(BR_ERROR_SHAPE, "index", "the result would have %d dimensions, must be at most %d",
                  g->index_ndim + rest, BR_MAX_DIMS);
         return -1;
     }
@@ -276,7 +279,7 @@ static int result_sizes(const indexing *g, int64_t *sizes)
     return g->index_ndim + rest;
 }
 
-/* Brings the indices' dimensions from the front to their place, or back. */
+/* Moves the indices' dimensions from the front to their place in the result, or back. */
 static br_tensor *move_indices(br_tensor *t, const indexing *g, bool back)
 {
     int64_t front[BR_MAX_DIMS], place[BR_MAX_DIMS];
@@ -304,7 +307,8 @@ br_tensor *br_index(br_tensor *x, int n, br_tensor *const *indices)
     return br__composed(scope, y);
 }
 
-/* Values, which broadcast to the shape that index() gives, as rows for the places. */
+/* Broadcasts the values to the shape of index()'s result and returns them as rows for the
+ * positions. */
 static br_tensor *value_rows(const char *op, const br_tensor *x, br_tensor *values,
                              const indexing *g)
 {
@@ -322,16 +326,17 @@ static br_tensor *value_rows(const char *op, const br_tensor *x, br_tensor *valu
         fits = size == 1 || size == moved[ndim - i];
     }
     if (!fits)
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "values %s do not broadcast to %s, what the indices choose of x %s",
-                        br__shape(values), br__shape_of(ndim, moved), br__shape(x));
+        return br__fail(
+            BR_ERROR_SHAPE, op,
+            "values %s do not broadcast to %s, the shape that the indices select from x %s",
+            br__shape(values), br__shape_of(ndim, moved), br__shape(x));
     values = move_indices(br_expand(values, ndim, moved), g, true);
     sizes[0] = g->place->numel;
     memcpy(sizes + 1, g->rows->sizes + 1, (size_t)rest * sizeof *sizes);
     return br_reshape(values, rest + 1, sizes);
 }
 
-/* `rows`, changed, in x's own order again. */
+/* Returns the changed `rows` with the dimensions in x's order. */
 static br_tensor *as_before(br_tensor *rows, const br_tensor *x, const indexing *g)
 {
     int64_t sizes[BR_MAX_DIMS], inverse[BR_MAX_DIMS];
@@ -372,7 +377,7 @@ br_tensor *br_take(br_tensor *x, br_tensor *index)
     return br__composed(scope, br_reshape(y, index->ndim, index->sizes));
 }
 
-/* Sizes that x and index broadcast to but for dimension dim, which has x's. */
+/* Computes the sizes that x and index broadcast to, except that dimension dim has x's size. */
 static bool broadcast_along(const char *op, const br_tensor *x, const br_tensor *index, int64_t dim,
                             int64_t *sizes)
 {
@@ -384,8 +389,8 @@ static bool broadcast_along(const char *op, const br_tensor *x, const br_tensor 
     }
     if (!fits)
         br__fail(BR_ERROR_SHAPE, op,
-                 "x %s and index %s: must have as many dimensions, and sizes equal or 1 but for "
-                 "dimension %" PRId64,
+                 "x %s and index %s: must have the same number of dimensions, and sizes that are "
+                 "equal or 1 except in dimension %" PRId64,
                  br__shape(x), br__shape(index), dim);
     return fits;
 }

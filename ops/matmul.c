@@ -1,9 +1,9 @@
 /* ops/matmul.c - matrix products and linear layers.
  *
- * Operands are multiplied as they lie, whatever their strides; batches broadcast by strides of 0.
- * Where the rows of a batch follow each other evenly and the other operand has no batch, the batch
- * is one tall matrix. With C = A B the gradients are dA = dC B^T and dB = A^T dC: an operand is
- * saved only if the other one's gradient is wanted. */
+ * Operands are multiplied without copying, whatever their strides; batches broadcast with strides
+ * of 0. If the rows of a batch are evenly spaced and the other operand has no batch, the batch is
+ * treated as one tall matrix. With C = A B the gradients are dA = dC B^T and dB = A^T dC: an
+ * operand is saved only if the other one's gradient is needed. */
 #include "ops/kernels/gemm.h"
 #include "ops/kernels/kernels.h"
 #include "ops/ops_internal.h"
@@ -15,7 +15,7 @@
 
 /* ---- Tensors as batches of matrices ---------------------------------------------------------- */
 
-/* What a matrix operand is: its last two dimensions, and the batch before them. */
+/* A matrix operand: its last two dimensions, and the batch before them. */
 typedef struct matrices {
     const br_tensor *t;
     int64_t rows, columns, row, column; /* sizes and strides */
@@ -30,7 +30,7 @@ static matrices matrices_of(const br_tensor *t)
     };
 }
 
-/* A vector as a matrix of one row. */
+/* Returns a vector as a matrix of one row. */
 static matrices row_of(const br_tensor *t)
 {
     return (matrices){ t, 1, t->sizes[0], 0, t->strides[0], 0 };
@@ -41,15 +41,16 @@ static matrices transposed(matrices m)
     return (matrices){ m.t, m.columns, m.rows, m.column, m.row, m.batch_ndim };
 }
 
-/* Stride of the operand along dimension d of a batch of `ndim` dimensions that it broadcasts to. */
+/* Returns the operand's stride along dimension d of a batch of `ndim` dimensions that it broadcasts
+ * to. */
 static int64_t batch_stride(const matrices *m, int ndim, int d)
 {
     int own = d - (ndim - m->batch_ndim);
     return own < 0 || m->t->sizes[own] == 1 ? 0 : m->t->strides[own];
 }
 
-/* The batch dimensions of a product: those of size 1 are left out, and where the second operand has
- * no batch, rows that go on evenly from matrix to matrix become rows of one. */
+/* Sets the batch dimensions of a product. Dimensions of size 1 are left out. If the second operand
+ * has no batch, rows that are evenly spaced across matrices become rows of one matrix. */
 static void set_batch(br_gemm *g, const matrices *a, const matrices *b, int ndim,
                       const int64_t *sizes)
 {
@@ -76,7 +77,7 @@ static void set_batch(br_gemm *g, const matrices *a, const matrices *b, int ndim
     }
 }
 
-/* For profiles. An operand that the batch uses again is read once. */
+/* Reports the work to the profiler. An operand that is broadcast over the batch is counted once. */
 static void count_work(const br_gemm *g)
 {
     int64_t a = g->m * g->k, b = g->k * g->n, c = g->m * g->n, products = 1;
@@ -90,7 +91,7 @@ static void count_work(const br_gemm *g)
     br__event_work(2 * g->m * g->n * g->k * products, (a + b + c + bias) * size);
 }
 
-/* out = a b + bias, where out is new and begins with the batch's sizes. */
+/* Computes out = a b + bias. `out` is new, and its first sizes are those of the batch. */
 static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const br_tensor *bias,
                      int batch_ndim)
 {
@@ -107,7 +108,8 @@ static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const
                   .b_col = b->column,
                   .c_row = b->columns,
                   .bias = bias && bias->contiguous ? bias->data : NULL };
-    if (bias && !g.bias) { /* one with gaps is spread over the result beforehand */
+    /* A bias that is not contiguous is copied to the result, to which the product is added. */
+    if (bias && !g.bias) {
         br__copy(out, bias);
         g.accumulate = true;
     }
@@ -147,7 +149,7 @@ static bool check_inner(const char *op, const br_tensor *a, int64_t a_inner, con
 
 /* ---- mm, bmm, matmul ------------------------------------------------------------------------- */
 
-/* Rows along the last dimension, as one matrix. */
+/* Returns t as one matrix whose rows lie along the last dimension. */
 static br_tensor *as_matrix(br_tensor *t)
 {
     int64_t rows = 1;
@@ -156,8 +158,9 @@ static br_tensor *as_matrix(br_tensor *t)
     return br_reshape(t, BR_SHAPE(rows, br_size(t, -1)));
 }
 
-/* [.., n, k] x [.., k, m]: a vector as first operand is one row, as second one column, and its
- * dimension of size 1 is not in the result. */
+/* The gradient of [.., n, k] x [.., k, m]. A vector is treated as one row if it is the first
+ * operand and as one column if it is the second; the result does not have that dimension of size
+ * 1. */
 static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);
@@ -165,9 +168,9 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_input_sizes(node, 0, &a_ndim);
     br_input_sizes(node, 1, &b_ndim);
     if (a_ndim == 1 && b_ndim == 1) { /* a dot product */
-        if (br_wants(node, 0))
+        if (br_needs_input_grad(node, 0))
             dx[0] = br_mul(dy, b);
-        if (br_wants(node, 1))
+        if (br_needs_input_grad(node, 1))
             dx[1] = br_mul(dy, a);
         return;
     }
@@ -175,15 +178,16 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dy = br_unsqueeze(dy, -1);
     if (a_ndim == 1)
         dy = br_unsqueeze(dy, -2);
-    if (br_wants(node, 0)) {
+    if (br_needs_input_grad(node, 0)) {
         br_tensor *b_t = b_ndim == 1 ? br_unsqueeze(b, 0) : br_transpose(b, -1, -2);
         dx[0] = br_matmul(dy, b_t);
         if (a_ndim == 1)
             dx[0] = br_squeeze(dx[0], -2);
     }
-    if (!br_wants(node, 1))
+    if (!br_needs_input_grad(node, 1))
         return;
-    if (b_ndim <= 2 && a_ndim > 2) { /* one product instead of a sum of a batch of them */
+    /* one product instead of a batch of products that are summed */
+    if (b_ndim <= 2 && a_ndim > 2) {
         a = as_matrix(a);
         dy = as_matrix(dy);
     }
@@ -195,9 +199,10 @@ static void product_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 /* ---- Dot products ---------------------------------------------------------------------------- */
 
-/* A long dot product is cut into at most MOST_PIECES, by its length alone, which threads share and
- * whose sums are added in their order. */
-enum { MOST_PIECES = 32 };
+/* A long dot product is split into at most MAX_PIECES pieces, which threads share and whose sums
+ * are added in order. The split depends only on the length, so the result does not depend on the
+ * number of threads. */
+enum { MAX_PIECES = 32 };
 
 typedef struct dot_job {
     void (*dots)(const br_gemm_block *block);
@@ -229,8 +234,8 @@ static bool is_long_dot(const br_tensor *a, const br_tensor *b)
 static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
 {
     union {
-        float f32[MOST_PIECES];
-        double f64[MOST_PIECES];
+        float f32[MAX_PIECES];
+        double f64[MAX_PIECES];
     } sums;
     bool is_double = a->dtype == BR_F64;
     dot_job job = { .dots = br__gemm_kernels(is_double)->gemm_dots,
@@ -239,8 +244,9 @@ static void long_dot(const br_tensor *c, const br_tensor *a, const br_tensor *b)
                     .length = a->numel,
                     .size = (int64_t)br_dtype_size(a->dtype),
                     .sums = (char *)&sums };
-    const int64_t most = (a->numel + MOST_PIECES - 1) / MOST_PIECES;
-    job.piece = br__even_part(a->numel, most > BR_GRAIN ? most : BR_GRAIN, BR_PIECE_UNIT);
+    const int64_t max_length = (a->numel + MAX_PIECES - 1) / MAX_PIECES;
+    job.piece =
+        br__piece_size(a->numel, max_length > BR_GRAIN ? max_length : BR_GRAIN, BR_PIECE_UNIT);
     int64_t pieces = (job.length + job.piece - 1) / job.piece;
     BR_WORK(2 * job.length, (2 * job.length + 1) * job.size);
     const br_float_mode before = br__flush_denormals();
@@ -261,7 +267,7 @@ static const br_op mm_op = { .name = "mm", .backward = product_backward };
 static const br_op bmm_op = { .name = "bmm", .backward = product_backward };
 static const br_op matmul_op = { .name = "matmul", .backward = product_backward };
 
-/* The product of checked operands, with a result of the given sizes. */
+/* Multiplies operands that have been checked, into a new tensor of the given sizes. */
 static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
                           const int64_t *sizes, int batch_ndim)
 {
@@ -273,9 +279,9 @@ static br_tensor *product(const br_op *op, br_tensor *a, br_tensor *b, int ndim,
     else if (!c || !multiply(c, &left, &right, NULL, batch_ndim))
         return NULL;
     br_node *node = br_record(op, c, BR_INPUTS(a, b), NULL, 0);
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         br_save(node, 0, a);
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         br_save(node, 1, b);
     return br__failed() ? NULL : c;
 }
@@ -304,7 +310,7 @@ br_tensor *br_bmm(br_tensor *a, br_tensor *b)
     return product(&bmm_op, a, b, BR_SHAPE(a->sizes[0], a->sizes[1], b->sizes[2]), 1);
 }
 
-/* The sizes that the batches of a and b broadcast to. */
+/* Computes the sizes that the batches of a and b broadcast to. */
 static bool broadcast_batch(const br_tensor *a, const br_tensor *b, int ndim, int64_t *sizes)
 {
     for (int from_end = 1; from_end <= ndim; from_end++) {
@@ -348,8 +354,8 @@ br_tensor *br_matmul(br_tensor *a, br_tensor *b)
 
 /* ---- Linear ---------------------------------------------------------------------------------- */
 
-/* a^T b over all rows of both. Where it is not to be differentiated again and rows are evenly
- * spaced there is no need of views. */
+/* Returns a^T b over all rows of both. If nothing is recorded and both are contiguous, no views are
+ * created. */
 static br_tensor *weight_gradient(br_tensor *a, br_tensor *b)
 {
     BR_OP("weight_gradient");
@@ -365,17 +371,17 @@ typedef struct linear_params {
     bool by_columns; /* the weight is the transpose of a row-major matrix */
 } linear_params;
 
-/* y = x w^T + bias: dx = dy w, dw = dy^T x, laid out as w is, and dbias = dy, which the tape sums
- * down. */
+/* y = x w^T + bias. dx = dy w, dw = dy^T x in the memory layout of w, and dbias = dy, which
+ * autograd sums to the shape of bias. */
 static void linear_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const linear_params *p = br_params(node);
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         dx[0] = br_matmul(dy, br_saved(node, 1));
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = p->by_columns ? br_t(weight_gradient(br_saved(node, 0), dy))
                               : weight_gradient(dy, br_saved(node, 0));
-    if (br_wants(node, 2))
+    if (br_needs_input_grad(node, 2))
         dx[2] = dy;
 }
 
@@ -390,29 +396,30 @@ static bool check_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
         return false;
     if (x->ndim == 0 || x->sizes[x->ndim - 1] != weight->sizes[1]) {
         br__fail(BR_ERROR_SHAPE, op,
-                 "x %s: the last size must be %" PRId64 ", the inputs of weight %s", br__shape(x),
+                 "x %s must have a last dimension of size %" PRId64 " for weight %s", br__shape(x),
                  weight->sizes[1], br__shape(weight));
         return false;
     }
     if (bias && (bias->ndim != 1 || bias->sizes[0] != weight->sizes[0])) {
-        br__fail(BR_ERROR_SHAPE, op, "bias %s must be [%" PRId64 "], the outputs of weight %s",
+        br__fail(BR_ERROR_SHAPE, op,
+                 "bias %s must have shape [%" PRId64 "], one element for each output of weight %s",
                  br__shape(bias), weight->sizes[0], br__shape(weight));
         return false;
     }
     return true;
 }
 
-/* One output, without a dimension for it. */
+/* Handles a weight of shape [in]: there is one output, and the result has no dimension for it. */
 static br_tensor *linear_to_one(br_tensor *x, br_tensor *weight, br_tensor *bias)
 {
     if (x->ndim == 0 || x->sizes[x->ndim - 1] != weight->sizes[0])
         return br__fail(BR_ERROR_SHAPE, linear_op.name,
-                        "x %s: the last size must be %" PRId64 ", the inputs of weight %s",
+                        "x %s must have a last dimension of size %" PRId64 " for weight %s",
                         br__shape(x), weight->sizes[0], br__shape(weight));
     if (bias && bias->ndim != 0)
         return br__fail(BR_ERROR_SHAPE, linear_op.name,
-                        "bias %s must have no dimensions, as weight %s has one", br__shape(bias),
-                        br__shape(weight));
+                        "bias %s must have no dimensions, because weight %s has one",
+                        br__shape(bias), br__shape(weight));
     br_scope *scope = br_scope_begin();
     br_tensor *rows = br_unsqueeze(weight, 0), *one = bias ? br_unsqueeze(bias, 0) : NULL;
     return br__composed(scope, br_squeeze(br_f_linear(x, rows, one), -1));
@@ -437,9 +444,9 @@ br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
         return NULL;
     linear_params params = { .by_columns = weight->strides[0] == 1 && weight->strides[1] != 1 };
     br_node *node = br_record(&linear_op, y, BR_INPUTS(x, weight, bias), &params, sizeof params);
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         br_save(node, 0, x);
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         br_save(node, 1, weight);
     return br__failed() ? NULL : y;
 }

@@ -1,10 +1,12 @@
-/* ops/nll.c - nll_loss, and cross_entropy in all its forms, of operations that the tape sees: for
- * what the fused form (ops/loss.c) does not have, probabilities as targets and gradients of
+/* ops/nll.c - nll_loss, and cross_entropy in all its variants, composed of recorded operations. The
+ * fused cross_entropy (ops/loss.c) supports neither probabilities as targets nor gradients of
  * weights. */
 #include "ops/index_internal.h"
 #include "ops/loss_internal.h"
 
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_cross_entropy)
 
 static int64_t class_dim(const br_tensor *input)
 {
@@ -17,7 +19,8 @@ bool br__check_reduction(const char *op, br_reduction reduction)
 {
     if (reduction != BR_REDUCTION_MEAN && reduction != BR_REDUCTION_SUM &&
         reduction != BR_REDUCTION_NONE)
-        br__fail(BR_ERROR_ARGUMENT, op, "reduction %d, must be mean, sum or none", (int)reduction);
+        br__fail(BR_ERROR_ARGUMENT, op, "reduction is %d, must be mean, sum or none",
+                 (int)reduction);
     return !br_failed();
 }
 
@@ -36,25 +39,25 @@ static bool check_weight(const char *op, const br_tensor *input, const br_tensor
 bool br__check_class_options(const char *op, const br_tensor *input,
                              const br_cross_entropy_options *options)
 {
-    double s = options ? options->label_smoothing : 0;
+    double s = options->label_smoothing;
     if (!(s >= 0 && s <= 1))
         br__fail(BR_ERROR_ARGUMENT, op, "label_smoothing is %g, must be in 0 .. 1", s);
-    return !br_failed() && check_weight(op, input, options ? options->weight : NULL);
+    return !br_failed() && check_weight(op, input, options->weight);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-/* Targets as what they choose: an index that is 0 where they are ignored, and its class's weight,
- * 1 without weights, which is 0 there. */
+/* The targets' indices, 0 where they are ignored, and the weights of their classes (1 without
+ * weights), also 0 where they are ignored. */
 typedef struct chosen {
     br_tensor *index, *weight;
 } chosen;
 
 static chosen choose(br_tensor *input, br_tensor *target, const br_cross_entropy_options *o)
 {
-    br_tensor *ignored = br_eq_scalar(target, (double)br__ignored(o));
+    br_tensor *ignored = br_eq_scalar(target, (double)o->ignore_index);
     chosen c = { br_masked_fill(target, ignored, 0), NULL };
-    if (o && o->weight)
+    if (o->weight)
         c.weight = br_take(o->weight, c.index);
     else if (target)
         c.weight = br_ones(br_ndim(target), br_sizes(target), br_dtype_of(input));
@@ -62,7 +65,7 @@ static chosen choose(br_tensor *input, br_tensor *target, const br_cross_entropy
     return c;
 }
 
-/* A mean is that of weighted losses: divided by the sum of the weights. */
+/* The mean divides by the sum of the weights. */
 static br_tensor *reduced(br_tensor *losses, br_tensor *weight, br_reduction reduction)
 {
     if (reduction == BR_REDUCTION_NONE)
@@ -71,7 +74,7 @@ static br_tensor *reduced(br_tensor *losses, br_tensor *weight, br_reduction red
     return reduction == BR_REDUCTION_SUM ? sum : br_div(sum, br_sum(weight));
 }
 
-/* -weight * log p of the targets, not reduced. */
+/* Returns -weight * log p of the targets, not reduced. */
 static br_tensor *picked(br_tensor *log_p, const chosen *c)
 {
     int64_t dim = class_dim(log_p);
@@ -79,7 +82,7 @@ static br_tensor *picked(br_tensor *log_p, const chosen *c)
     return br_neg(br_mul(own, c->weight));
 }
 
-/* The classes' weights along their dimension. */
+/* Reshapes the class weights to broadcast along the class dimension of the input. */
 static br_tensor *along_classes(br_tensor *weight, const br_tensor *input)
 {
     int64_t sizes[BR_MAX_DIMS];
@@ -94,13 +97,14 @@ br_tensor *br_nll_loss(br_tensor *input, br_tensor *target, const br_cross_entro
 {
     static const char op[] = "nll_loss";
     BR_OP(op);
-    br_reduction reduction = options ? options->reduction : BR_REDUCTION_MEAN;
-    if (!br__check_targets(op, input, target, br__ignored(options)) ||
-        !br__check_reduction(op, reduction) ||
-        !check_weight(op, input, options ? options->weight : NULL))
+    options = BR_OPTIONS_OF(op, br_cross_entropy, options);
+    br_reduction reduction = options->reduction;
+    if (!br__check_targets(op, input, target, options->ignore_index) ||
+        !br__check_reduction(op, reduction) || !check_weight(op, input, options->weight))
         return NULL;
-    if (options && options->label_smoothing != 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "label_smoothing is cross_entropy's, must be 0");
+    if (options->label_smoothing != 0)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "label_smoothing must be 0: only cross_entropy supports it");
     br_scope *scope = br_scope_begin();
     chosen c = choose(input, target, options);
     return br__composed(scope, reduced(picked(input, &c), c.weight, reduction));
@@ -108,8 +112,8 @@ br_tensor *br_nll_loss(br_tensor *input, br_tensor *target, const br_cross_entro
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */
 
-/* Of (1 - s) times the target and s times all classes evenly; those are weighted, too, and ignored
- * with their targets. */
+/* Label smoothing: (1 - s) times the loss of the target, plus s times the mean over all classes.
+ * The second term is also weighted, and it is 0 for ignored targets. */
 static br_tensor *smoothed(br_tensor *log_p, const chosen *c, br_tensor *ignored,
                            const br_cross_entropy_options *o)
 {
@@ -126,24 +130,25 @@ static br_tensor *of_indices(br_tensor *input, br_tensor *target, const br_cross
     chosen c = choose(input, target, o);
     if (br_failed())
         return NULL;
-    br_tensor *losses = o && o->label_smoothing > 0
-                            ? smoothed(log_p, &c, br_eq_scalar(target, (double)br__ignored(o)), o)
+    br_tensor *losses = o->label_smoothing > 0
+                            ? smoothed(log_p, &c, br_eq_scalar(target, (double)o->ignore_index), o)
                             : picked(log_p, &c);
-    return reduced(losses, c.weight, o ? o->reduction : BR_REDUCTION_MEAN);
+    return reduced(losses, c.weight, o->reduction);
 }
 
-/* The mean is over all but the classes. */
+/* Computes the loss for targets that are probabilities. The mean is over all dimensions except the
+ * classes. */
 static br_tensor *of_probabilities(br_tensor *input, br_tensor *target,
                                    const br_cross_entropy_options *o)
 {
     int64_t dim = class_dim(input), classes = input->sizes[dim];
-    double s = o ? o->label_smoothing : 0;
-    br_reduction reduction = o ? o->reduction : BR_REDUCTION_MEAN;
+    double s = o->label_smoothing;
+    br_reduction reduction = o->reduction;
     br_tensor *log_p = br_log_softmax(input, dim);
     if (s > 0)
         target = br_add_scalar(br_mul_scalar(target, 1 - s), s / (double)classes);
     br_tensor *terms = br_mul(log_p, target);
-    if (o && o->weight)
+    if (o->weight)
         terms = br_mul(terms, along_classes(o->weight, input));
     br_tensor *losses = br_neg(br_sum_dim(terms, BR_DIMS(dim), false));
     if (reduction == BR_REDUCTION_NONE)
@@ -160,12 +165,12 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
         if (!br__same_dtype(op, "input", input, "target", target))
             return NULL;
         if (target->ndim == input->ndim - 1 && !br__has_dtype(op, "target", target, BR_I64))
-            return NULL; /* meant as class indices */
-        if (!br_same_shape(input, target) || input->ndim == 0)
+            return NULL; /* probably class indices of a wrong dtype */
+        if (!br__same_shape(input, target) || input->ndim == 0)
             return br__fail(BR_ERROR_SHAPE, op,
                             "input %s and target %s: probabilities must have the input's shape",
                             br__shape(input), br__shape(target));
-    } else if (!br__check_targets(op, input, target, br__ignored(options))) {
+    } else if (!br__check_targets(op, input, target, options->ignore_index)) {
         return NULL;
     }
     if (!br__floating(op, "input", input) || !br__check_class_options(op, input, options))

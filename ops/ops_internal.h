@@ -1,5 +1,5 @@
-/* ops/ops_internal.h - what the files of operations share: choosing kernels by dtype, and the forms
- * that most pointwise operations have. */
+/* ops/ops_internal.h - shared by the operations: kernel lookup by dtype, scalar operands, and
+ * helpers for pointwise operations, composed operations and reductions. */
 #ifndef BR_OPS_INTERNAL_H
 #define BR_OPS_INTERNAL_H
 
@@ -10,24 +10,26 @@
 
 /* ---- Kernels by dtype ------------------------------------------------------------------------ */
 
-/* The table for a dtype. */
+/* Returns the kernel table of a dtype. */
 const br_kernels *br__kernels_of(br_dtype dtype);
 
-/* Names a pointwise kernel: its place in the table. */
+/* Identifies a pointwise kernel by its offset in the table. */
 #define BR_LOOP(name) offsetof(br_kernels, name)
 
-/* The kernel for t's dtype. NULL and an error that tells which dtypes have it if t's has not. */
+/* Returns the kernel for t's dtype. If there is none, fails with a message that lists the supported
+ * dtypes and returns NULL. */
 br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_t kernel);
 
-/* For the part of a kernel's work that a task does: p so many bytes further; NULL stays NULL. */
-static inline void *br__moved(const void *p, int64_t bytes)
+/* Returns p advanced by `bytes`, to the part of an array that one task processes; NULL stays
+ * NULL. */
+static inline void *br__offset_pointer(const void *p, int64_t bytes)
 {
     return p ? (char *)(uintptr_t)p + bytes : NULL;
 }
 
 /* ---- Scalars as operands --------------------------------------------------------------------- */
 
-/* A 0-d tensor on the stack, which loops take as any other operand. */
+/* A 0-d tensor on the stack, for passing a scalar to a loop as an operand. */
 typedef struct br_scalar_operand {
     br_tensor tensor;
     union {
@@ -38,48 +40,49 @@ typedef struct br_scalar_operand {
     } value;
 } br_scalar_operand;
 
-/* Fills *s with the value; false and an error where dtype cannot hold it: i64 takes integers, bool
- * 0 and 1. *s must not be moved afterwards. */
+/* Fills *s with the value. Fails and returns false if dtype cannot represent it: i64 holds integers
+ * only, bool 0 and 1. *s must not be moved afterwards, because its tensor points into it. */
 bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s);
 
-/* ---- Forms of pointwise operations ----------------------------------------------------------- */
+/* ---- Pointwise operations -------------------------------------------------------------------- */
 
-/* A new tensor of x's shape and dtype: kernel(x). */
+/* Returns kernel(x), a new tensor of x's shape and dtype. */
 br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x);
-/* A function of one element: its place on the tape, its kernel, and what its gradient is written
- * in, which is saved as value 0. */
-typedef enum br__keeps { BR_KEEPS_NOTHING, BR_KEEPS_X, BR_KEEPS_Y } br__keeps;
+/* A unary pointwise function: its autograd operation, its kernel, and the tensor that its gradient
+ * is computed from, which is saved as value 0. */
+typedef enum br__saves { BR_SAVES_NOTHING, BR_SAVES_X, BR_SAVES_Y } br__saves;
 typedef struct br__function {
     br_op op;
     size_t kernel;
-    br__keeps keeps;
+    br__saves keeps;
 } br__function;
 br_tensor *br__apply_function(const br__function *f, br_tensor *x);
-/* The same of two elements, which are saved as values 0 and 1. */
+/* The same for a binary function; both operands are saved, as values 0 and 1. */
 typedef struct br__function_2 {
     br_op op;
     size_t kernel;
 } br__function_2;
 br_tensor *br__apply_function_2(const br__function_2 *f, br_tensor *a, br_tensor *b);
-/* kernel(a, b), which have one dtype and broadcast. Comparisons have bool results. */
+/* Returns kernel(a, b). The operands must have the same dtype and broadcast. Comparisons return
+ * bool. */
 br_tensor *br__binary(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
 br_tensor *br__comparison(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
-/* kernel(a, s), or kernel(s, a) if reversed. */
+/* Returns kernel(a, s), or kernel(s, a) if reversed. */
 br_tensor *br__binary_scalar(const char *op, size_t kernel, br_tensor *a, double s, bool reversed);
 br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, double s);
-/* True if b broadcasts to a's shape; else an error that calls it b_name. */
+/* Returns true if b broadcasts to a's shape; fails otherwise, with b_name for b in the message. */
 bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a);
 
-/* sigmoid for gradients: its own, s(x) s(-x), keeps its digits where s is near 1, which sigmoid's
- * s (1 - s) does not. */
+/* sigmoid s(x) for use in gradients. Its own gradient is s(x) s(-x), which stays accurate where s
+ * is close to 1; the s (1 - s) of br_sigmoid() does not. */
 br_tensor *br__logistic(br_tensor *x);
-/* False and an error if the kernel divides and b has an integer 0. */
-bool br__divides(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
+/* Fails and returns false if the kernel is an integer division and b contains 0. */
+bool br__check_divisor(const char *op, size_t kernel, br_tensor *a, br_tensor *b);
 
-/* ---- Operations composed of others ----------------------------------------------------------- */
+/* ---- Composed operations --------------------------------------------------------------------- */
 
-/* Closes the scope, if there is one, of what y was composed of and hands y out; NULL if something
- * failed. */
+/* Ends the scope of a composed operation (if not NULL) and moves y to the enclosing scope. Returns
+ * y, or NULL if an error is pending. */
 br_tensor *br__composed(br_scope *scope, br_tensor *y);
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
@@ -88,17 +91,18 @@ br_tensor *br__composed(br_scope *scope, br_tensor *y);
 
 typedef struct br_reducer {
     size_t kernel;
-    double start;   /* 0, 1, -INFINITY or INFINITY; for integers these are their bounds */
-    double divisor; /* what floating results are divided by */
-    br_tensor *values,
-        *indices; /* where they go, NULL if not wanted: dense, kept dimensions only */
+    double start;   /* 0, 1, -INFINITY or INFINITY; integers use their smallest or largest value for
+                       infinities */
+    double divisor; /* floating-point results are divided by this */
+    br_tensor *values, *indices; /* outputs, or NULL; contiguous, with the kept dimensions only */
 } br_reducer;
 
-/* Folds x over the dimensions whose bits are set in `dims`; indices are positions among the folded
- * elements, as they lie in memory. False and an error if memory fails. */
+/* Reduces x over the dimensions whose bits are set in `dims`. Indices are positions among the
+ * reduced elements, in memory order, which is row-major order if x is contiguous. Returns false
+ * with an error if memory runs out. */
 bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_reducer *reducer);
 
-/* ---- Gradients that an operation shares with its in-place form ------------------------------- */
+/* ---- Gradients shared with the in-place variants --------------------------------------------- */
 
 void br__add_backward(br_node *node, br_tensor *dy, br_tensor **dx);
 void br__sub_backward(br_node *node, br_tensor *dy, br_tensor **dx);

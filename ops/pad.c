@@ -1,9 +1,9 @@
-/* ops/pad.c - borders around the last dimensions: of one value, or of the elements inside
- * reflected, repeated or taken from the other end.
+/* ops/pad.c - padding of the last dimensions: with a constant, or with x's own elements, reflected,
+ * replicated or wrapped around.
  *
- * What is inside is copied, then, dimension after dimension, each border is copied from where it
- * comes from, along all of the dimensions before. The gradient goes the other way round and adds
- * the borders to where they came from; each is the other's adjoint. */
+ * Forward copies x into the interior and then, one dimension after the other, fills each border
+ * from its source along all earlier dimensions. The gradient runs in the opposite order and adds
+ * the borders to their sources. The two are each other's adjoint. */
 #include "ops/ops_internal.h"
 #include "ops/view_internal.h"
 
@@ -18,7 +18,7 @@ typedef struct padding {
 
 /* ---- Borders --------------------------------------------------------------------------------- */
 
-/* The inside of y in dimensions `from` and later. */
+/* Returns the interior of y in dimensions `from` and later. */
 static br_tensor inside(const br_tensor *y, const padding *p, int from)
 {
     br_tensor w = br__window(y);
@@ -27,7 +27,7 @@ static br_tensor inside(const br_tensor *y, const padding *p, int from)
     return w;
 }
 
-/* The border of y along dimension d, and the elements it comes from. */
+/* Finds a border of y along dimension d, and the elements that it is copied from. */
 static void find_border(const br_tensor *y, const padding *p, int d, bool right, br_tensor *border,
                         br_tensor *source)
 {
@@ -66,7 +66,8 @@ static void fill_border(const br_tensor *y, const padding *p, int d, bool right)
     br__copy(&border, &source);
 }
 
-/* Adds a border to its source, slice by slice where these are all the same. */
+/* Adds a border to its source. In replicate mode all slices of the border have the same source, so
+ * they are added one by one. */
 static void collect_border(const br_tensor *dy, const padding *p, int d, bool right)
 {
     br_tensor border, source;
@@ -112,7 +113,7 @@ static void collected_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
 static const br_op pad_op = { .name = "pad", .backward = pad_backward };
 static const br_op collected_op = { .name = "pad_backward", .backward = collected_backward };
 
-/* x with borders, none of which is negative. */
+/* Returns x with padding, none of which is negative. */
 static br_tensor *padded(br_tensor *x, const padding *p)
 {
     int64_t sizes[BR_MAX_DIMS];
@@ -154,20 +155,33 @@ static br_tensor *collected(br_tensor *dy, const padding *p)
 
 /* ---- The operation --------------------------------------------------------------------------- */
 
-/* What each mode asks of a dimension's size; nothing is asked where there is no border. */
-static bool check_border(const br_tensor *x, int d, int64_t most, br_pad_mode mode)
+/* Returns how many elements a negative border removes; INT64_MAX if the number would overflow. */
+static int64_t removed_by(int64_t border)
 {
-    static const char *const rules[] = { "", "less than", "any, of at least one element, for",
-                                         "at most" };
+    return border >= 0 ? 0 : border == INT64_MIN ? INT64_MAX : -border;
+}
+
+/* Checks a dimension's size against the mode's limit, if there is a positive border. A circular
+ * border wraps around the elements that are left after a negative border on the other side. */
+static bool check_border(const br_tensor *x, int d, const padding *p)
+{
+    static const char *const rules[] = { "",
+                                         "reflect padding must be less than the dimension's size",
+                                         "replicate padding requires at least one element",
+                                         "circular padding must be at most the dimension's size" };
+    const int64_t left = p->left[d], right = p->right[d], larger = left > right ? left : right;
+    const br_pad_mode mode = p->mode;
     int64_t size = x->sizes[d];
-    bool fits = most <= 0 || mode == BR_PAD_CONSTANT ||
-                (mode == BR_PAD_REFLECT     ? most < size
+    if (mode == BR_PAD_CIRCULAR)
+        size -= removed_by(left < right ? left : right);
+    bool fits = larger <= 0 || mode == BR_PAD_CONSTANT ||
+                (mode == BR_PAD_REFLECT     ? larger < size
                  : mode == BR_PAD_REPLICATE ? size > 0
-                                            : most <= size);
+                                            : larger <= size);
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, "pad",
-                 "a border of %" PRId64 " at dimension %d of x %s: must be %s its size", most, d,
-                 br__shape(x), rules[mode]);
+        br__fail(BR_ERROR_SHAPE, "pad", "padding %" PRId64 " at dimension %d of x %s: %s%s", larger,
+                 d, br__shape(x), rules[mode],
+                 size < x->sizes[d] ? " after the negative padding on the other side" : "");
     return fits;
 }
 
@@ -175,34 +189,33 @@ static bool read_padding(const br_tensor *x, int n, const int64_t *pad, padding 
 {
     if (n < 0 || n % 2 || n / 2 > x->ndim || (n > 0 && !pad)) {
         br__fail(BR_ERROR_ARGUMENT, "pad",
-                 "%d numbers for x %s, must be two for each of its last dimensions", pad ? n : 0,
-                 br__shape(x));
+                 "pad has %d numbers for x %s, must have two for each padded dimension",
+                 pad ? n : 0, br__shape(x));
         return false;
     }
     if (p->mode < BR_PAD_CONSTANT || p->mode > BR_PAD_CIRCULAR) {
-        br__fail(BR_ERROR_ARGUMENT, "pad", "mode %d, must be a br_pad_mode", (int)p->mode);
+        br__fail(BR_ERROR_ARGUMENT, "pad", "mode is %d, must be a br_pad_mode", (int)p->mode);
         return false;
     }
     for (int i = 0; i < n / 2; i++) {
         int d = x->ndim - 1 - i;
         p->left[d] = pad[2 * i];
         p->right[d] = pad[2 * i + 1];
-        int64_t most = p->left[d] > p->right[d] ? p->left[d] : p->right[d];
-        if (!check_border(x, d, most, p->mode))
+        if (!check_border(x, d, p))
             return false;
     }
     return true;
 }
 
-/* Takes away what negative borders cut off; the others stay in *p. */
+/* Crops x where the padding is negative. */
 static br_tensor *cropped(br_tensor *x, const padding *p)
 {
     for (int d = 0; x && d < x->ndim; d++) {
-        int64_t first = p->left[d] < 0 ? -p->left[d] : 0, last = p->right[d] < 0 ? -p->right[d] : 0;
+        const int64_t first = removed_by(p->left[d]), last = removed_by(p->right[d]);
         if (first > x->sizes[d] || last > x->sizes[d] - first)
             return br__fail(BR_ERROR_SHAPE, "pad",
-                            "%" PRId64 " and %" PRId64 " take away more than there is of dimension "
-                            "%d of x %s",
+                            "padding %" PRId64 " and %" PRId64
+                            " remove more elements than dimension %d of x %s has",
                             p->left[d], p->right[d], d, br__shape(x));
         if (first || last)
             x = br_narrow(x, d, first, x->sizes[d] - first - last);

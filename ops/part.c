@@ -1,12 +1,12 @@
-/* ops/part.c - a part of a tensor that any view shows, told by sizes and strides, where a window
- * (window.c) is told by the operation that makes it: the part itself, the rest, and the part in a
- * tensor of zeros. They are each other's gradients. For the tape, which moves histories from views
- * to their base (autograd/in_place.c). */
+/* ops/part.c - views described by sizes and strides (a window in window.c is described by the
+ * operation that makes it): the view itself, the base with the view's elements set to 0, and the
+ * view's elements in a tensor of zeros. They are used as each other's gradients. Autograd needs
+ * them to move the history of a view to its base (autograd/in_place.c). */
 #include "autograd/in_place.h"
 #include "ops/ops_internal.h"
 #include "ops/view_internal.h"
 
-/* The part of a contiguous x, as a header. */
+/* Returns the header of the part of a contiguous x. */
 static br_tensor window_of(const br_tensor *x, const br_part *part)
 {
     br_tensor w = br__window(x);
@@ -35,7 +35,7 @@ br_tensor *br__part(br_tensor *x, const br_part *part)
     return br__recorded(&part_op, y, x, part, sizeof *part);
 }
 
-/* ---- The rest -------------------------------------------------------------------------------- */
+/* ---- The base without the part --------------------------------------------------------------- */
 
 static void clear_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
@@ -59,7 +59,7 @@ br_tensor *br__clear_part(br_tensor *x, const br_part *part)
     return br__recorded(&clear_op, y, x, part, sizeof *part);
 }
 
-/* ---- The part in zeros ----------------------------------------------------------------------- */
+/* ---- The part in a tensor of zeros ----------------------------------------------------------- */
 
 static void fill_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
 {
@@ -68,29 +68,29 @@ static void fill_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
 
 static const br_op fill_op = { .name = "fill_part", .backward = fill_backward };
 
-/* True if no element is shown twice: each stride, from the smallest on, reaches beyond all that the
- * dimensions of smaller ones show. */
+/* Returns true if no element occurs twice in the view: every stride, in ascending order, must
+ * exceed the extent of the dimensions with smaller strides. */
 static bool shows_once(const br_part *part)
 {
     int64_t reach = 0, left = 0;
     for (int i = 0; i < part->ndim; i++)
         left += part->sizes[i] > 1;
-    bool taken[BR_MAX_DIMS] = { false };
+    bool used[BR_MAX_DIMS] = { false };
     for (; left > 0; left--) {
         int next = -1;
         for (int i = 0; i < part->ndim; i++)
-            if (part->sizes[i] > 1 && !taken[i] &&
+            if (part->sizes[i] > 1 && !used[i] &&
                 (next < 0 || part->strides[i] < part->strides[next]))
                 next = i;
         if (part->strides[next] <= reach)
             return false;
-        taken[next] = true;
+        used[next] = true;
         reach += (part->sizes[next] - 1) * part->strides[next];
     }
     return true;
 }
 
-/* The numbers of the base's elements, where they show. */
+/* Returns the index in the base of each element of the view. */
 static br_tensor *places(const br_part *part, const br_tensor *zeros)
 {
     br_tensor *all = br_arange(0, (double)zeros->numel, 1, BR_I64);
@@ -100,7 +100,8 @@ static br_tensor *places(const br_part *part, const br_tensor *zeros)
     return br__view_of(all, w.ndim, w.sizes, w.strides, w.data);
 }
 
-/* Elements that are shown several times get all that comes, in order. */
+/* Adds y to the zeros. An element that occurs several times in the view receives the sum, added in
+ * order. */
 static br_tensor *summed(br_tensor *zeros, br_tensor *y, const br_part *part)
 {
     br_scope *scope = br_no_grad_begin();

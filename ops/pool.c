@@ -1,18 +1,21 @@
-/* ops/pool.c - max and average pooling, and the average of a given number of windows.
+/* ops/pool.c - max, average and adaptive average pooling.
  *
- * A kind of pooling is where its windows lie: two lists, one a dimension, that the kernels walk.
- * Those of one dimension are those of one row. Max pooling keeps the places of its elements;
- * average pooling, being linear, keeps nothing, and its adjoint is an operation whose gradient is
- * average pooling again. */
+ * A kind of pooling is defined by its windows: one list for each dimension, which the kernels
+ * iterate over. 1-d pooling is 2-d pooling with one row. Max pooling saves the indices of its
+ * elements. Average pooling is linear and saves nothing; its adjoint is an operation whose gradient
+ * is average pooling again. */
 #include "ops/kernels/pool.h"
 #include "ops/index_internal.h"
 
 #include <inttypes.h>
 
-/* What a call gives, with defaults filled in; pairs are for rows and columns. */
+BR_DEFINE_DEFAULTS(br_pool)
+
+/* The arguments of a call, with defaults filled in. Each array has one entry for rows and one for
+ * columns. */
 typedef struct settings {
     const char *op;
-    int dims; /* 1 or 2: the last ones of x */
+    int dims; /* 1 or 2: the last dimensions of x */
     bool max, adaptive;
     int64_t size[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode, count_padding;
@@ -21,14 +24,15 @@ typedef struct settings {
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* Positions along dimension d: the last one begins inside, or in the padding in front. */
+/* Returns the number of windows along dimension d. With ceil_mode, the last one must begin in the
+ * input or in the padding before it. */
 static int64_t window_count(const settings *s, int d)
 {
     int64_t reach = s->dilation[d] * (s->kernel[d] - 1);
-    int64_t room = s->size[d] + 2 * s->padding[d] - reach - 1, stride = s->stride[d];
-    if (room < 0)
+    int64_t available = s->size[d] + 2 * s->padding[d] - reach - 1, stride = s->stride[d];
+    if (available < 0)
         return 0;
-    int64_t n = (room + (s->ceil_mode ? stride - 1 : 0)) / stride + 1;
+    int64_t n = (available + (s->ceil_mode ? stride - 1 : 0)) / stride + 1;
     return s->ceil_mode && (n - 1) * stride >= s->size[d] + s->padding[d] ? n - 1 : n;
 }
 
@@ -51,13 +55,13 @@ static br_pool_window adaptive_window(const settings *s, int d, int64_t i)
     return w;
 }
 
-/* ---- Planes shared among threads ------------------------------------------------------------- */
+/* ---- Parallel loop over planes --------------------------------------------------------------- */
 
 typedef struct job {
     br_pool_work pool;
     const settings *s;
-    char *plane, *out; /* the first ones */
-    int64_t *indices;  /* of max pooling */
+    char *plane, *out; /* of the first plane */
+    int64_t *indices;  /* for max pooling */
     int64_t planes, per_task;
     bool is_double, back;
 } job;
@@ -85,7 +89,7 @@ static void run_task(void *context, int64_t task)
         run_plane(j, i);
 }
 
-/* Between x, or its gradient, and y, or its own. */
+/* Runs a kernel between x and y, or between their gradients. */
 static void run(const settings *s, const br_tensor *x, const br_tensor *y, const br_tensor *indices,
                 bool back)
 {
@@ -115,9 +119,9 @@ static void run(const settings *s, const br_tensor *x, const br_tensor *y, const
     br_free(windows);
 }
 
-/* ---- On the tape ----------------------------------------------------------------------------- */
+/* ---- Recorded operations --------------------------------------------------------------------- */
 
-/* x's sizes with the last ones exchanged. */
+/* Allocates a tensor of x's sizes with the last ones replaced. */
 static br_tensor *new_pooled(const settings *s, const br_tensor *x, const int64_t *last,
                              br_dtype dtype, bool zeros)
 {
@@ -169,7 +173,7 @@ static br_tensor *average(const settings *s, br_tensor *x)
     return br__recorded(&average_op, y, x, s, sizeof *s);
 }
 
-/* Saved: the places, of which each counts in its own plane. */
+/* Saved values: the indices, which count within each plane. */
 static void max_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);
@@ -184,13 +188,13 @@ static void max_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dy = br_reshape(dy, BR_SHAPE(planes, outputs));
     indices = br_reshape(indices, BR_SHAPE(planes, outputs));
     br_tensor *flat =
-        br__index_add(dy, indices, &(br_choice){ 1, false, -1 }, BR_SHAPE(planes, area));
+        br__index_add(dy, indices, &(br_index_selection){ 1, false, -1 }, BR_SHAPE(planes, area));
     dx[0] = br_reshape(flat, ndim, sizes);
 }
 
 static const br_op max_op = { .name = "max_pool", .backward = max_backward };
 
-/* y, and, unless `indices` is NULL, in *indices the places. */
+/* Returns y and, unless `indices` is NULL, the indices in *indices. */
 static br_tensor *largest(const settings *s, br_tensor *x, br_tensor **indices)
 {
     br_tensor *y = new_pooled(s, x, s->out, x->dtype, false);
@@ -207,22 +211,23 @@ static br_tensor *largest(const settings *s, br_tensor *x, br_tensor **indices)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-static bool check_number(const char *op, const char *name, int64_t value, int64_t least)
+static bool check_number(const char *op, const char *name, int64_t value, int64_t minimum)
 {
-    if (value >= least && value <= INT32_MAX)
+    if (value >= minimum && value <= INT32_MAX)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least %" PRId64, name, value,
-             least);
+    br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
+             value, minimum);
     return false;
 }
 
-/* x's last `dims` sizes, of which those of one dimension are columns. */
+/* Sets the sizes from the last `dims` sizes of x; in 1-d pooling, x has one row of that many
+ * columns. */
 static bool set_sizes(settings *s, const br_tensor *x)
 {
     if (!br__floating(s->op, "x", x))
         return false;
     if (x->ndim < s->dims + 1 || x->ndim > s->dims + 2) {
-        br__fail(BR_ERROR_SHAPE, s->op, "x %s must have %d dimensions, or without the batch %d",
+        br__fail(BR_ERROR_SHAPE, s->op, "x %s must have %d dimensions, or %d without the batch",
                  br__shape(x), s->dims + 2, s->dims + 1);
         return false;
     }
@@ -235,16 +240,19 @@ static bool set_sizes(settings *s, const br_tensor *x)
 
 static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *options)
 {
-    br_pool_options none = { .ceil_mode = false };
-    const br_pool_options *o = options ? options : &none;
+    const br_pool_options *o = BR_OPTIONS_OF(s->op, br_pool, options);
+    const int64_t kernel[] = { o->kernel_size.rows, o->kernel_size.columns };
+    const int64_t stride[] = { o->stride.rows, o->stride.columns };
+    const int64_t padding[] = { o->padding.rows, o->padding.columns };
+    const int64_t dilation[] = { o->dilation.rows, o->dilation.columns };
     if (!set_sizes(s, x))
         return false;
     for (int k = 0; k < s->dims; k++) {
         int d = 2 - s->dims + k;
-        s->kernel[d] = o->kernel_size[k];
-        s->stride[d] = o->stride[k] == 0 ? o->kernel_size[k] : o->stride[k];
-        s->dilation[d] = !s->max || o->dilation[k] == 0 ? 1 : o->dilation[k];
-        s->padding[d] = o->padding[k];
+        s->kernel[d] = kernel[k];
+        s->stride[d] = stride[k] == 0 ? kernel[k] : stride[k];
+        s->dilation[d] = s->max ? dilation[k] : 1;
+        s->padding[d] = padding[k];
         if (!check_number(s->op, "kernel_size", s->kernel[d], 1) ||
             !check_number(s->op, "stride", s->stride[d], 1) ||
             !check_number(s->op, "dilation", s->dilation[d], 1) ||
@@ -252,20 +260,20 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
             return false;
         if (s->padding[d] > ((s->kernel[d] - 1) * s->dilation[d] + 1) / 2) {
             br__fail(BR_ERROR_ARGUMENT, s->op,
-                     "padding is %" PRId64 ", must be at most half of what the kernel of %" PRId64
-                     " reaches over",
+                     "padding is %" PRId64
+                     ", must be at most half of the dilated kernel (kernel size %" PRId64 ")",
                      s->padding[d], s->kernel[d]);
             return false;
         }
     }
     s->ceil_mode = o->ceil_mode;
-    s->count_padding = !o->exclude_pad;
+    s->count_padding = o->count_include_pad;
     s->divisor = o->divisor_override;
     for (int d = 2 - s->dims; d < 2; d++) {
         s->out[d] = s->size[d] > 0 ? window_count(s, d) : 0;
         if (s->out[d] < 1) {
             br__fail(BR_ERROR_SHAPE, s->op,
-                     "x %s with padding %" PRId64 " is smaller than the kernel of %" PRId64,
+                     "x %s with padding %" PRId64 " is smaller than the kernel of size %" PRId64,
                      br__shape(x), s->padding[d], s->kernel[d]);
             return false;
         }
@@ -273,7 +281,8 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
     return true;
 }
 
-/* True if each window has an element: a wide dilation may step over a short dimension. */
+/* Returns true if each window contains an element: a large dilation may skip all elements of a
+ * short dimension. Fails otherwise. */
 static bool check_windows(const settings *s, const br_tensor *x)
 {
     for (int d = 0; d < 2; d++)
@@ -281,8 +290,8 @@ static bool check_windows(const settings *s, const br_tensor *x)
             br_pool_window w = plain_window(s, d, i);
             if (w.start >= w.end) {
                 br__fail(BR_ERROR_SHAPE, s->op,
-                         "x %s: window %" PRId64 " of a kernel of %" PRId64
-                         " with dilation %" PRId64 " has padding alone",
+                         "x %s: window %" PRId64 " of a kernel of size %" PRId64
+                         " with dilation %" PRId64 " contains only padding",
                          br__shape(x), i, s->kernel[d], s->dilation[d]);
                 return false;
             }
@@ -341,7 +350,7 @@ static br_tensor *adaptive_pool(const char *op, int dims, br_tensor *x, const in
         if (!check_number(op, "output_size", out[d], 1))
             return NULL;
         if (s.size[d] == 0)
-            return br__fail(BR_ERROR_SHAPE, op, "x %s has nothing to average", br__shape(x));
+            return br__fail(BR_ERROR_SHAPE, op, "x %s has no elements to average", br__shape(x));
         s.out[d] = out[d];
     }
     return average(&s, x);

@@ -1,5 +1,6 @@
-/* ops/products.c - products of vectors, and products of matrices added to something: mv, dot,
- * outer, addmm, addmv, addbmm, baddbmm. All are composed of matmul's products and sums. */
+/* ops/products.c - products of vectors, and products of matrices added to an input: mv, dot, outer,
+ * addmm, addmv, addbmm, baddbmm. outer is composed of an elementwise product, the others of matmul
+ * and sums. */
 #include "ops/ops_internal.h"
 
 #include <inttypes.h>
@@ -60,25 +61,25 @@ br_tensor *br_outer(br_tensor *a, br_tensor *b)
     return br__composed(scope, br_mul(br_unsqueeze(a, 1), b));
 }
 
-/* ---- Sums with products ---------------------------------------------------------------------- */
+/* ---- Products added to an input -------------------------------------------------------------- */
 
 static br_tensor *times(br_tensor *t, double factor)
 {
     return factor == 1 ? t : br_mul_scalar(t, factor);
 }
 
-/* beta input + alpha product. With beta = 0 the input's elements do not count, not even NaN. */
+/* Returns beta input + alpha product. With beta = 0 the input is ignored, even if it is NaN. */
 static br_tensor *added(br_tensor *input, br_tensor *product, double beta, double alpha)
 {
     input = beta == 0 ? br_masked_fill(input, br_ones(BR_SCALAR, BR_BOOL), 0) : times(input, beta);
     return br_add(input, times(product, alpha));
 }
 
-/* True if the input broadcasts to the product of a and b, of which it must not be larger. */
+/* Returns true if the input broadcasts to the product of a and b, which it must not enlarge. */
 static bool check_input(const char *op, const br_tensor *input, const br_tensor *a,
                         const br_tensor *b, int ndim, const int64_t *sizes)
 {
-    bool fits = br__same_dtype(op, "input", input, "the matrices", a) && input->ndim <= ndim;
+    bool fits = br__same_dtype(op, "input", input, "the matrix", a) && input->ndim <= ndim;
     for (int i = 1; fits && i <= input->ndim; i++) {
         int64_t size = input->sizes[input->ndim - i];
         fits = size == 1 || size == sizes[ndim - i];
@@ -142,7 +143,7 @@ br_tensor *br_baddbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, do
     return br__composed(scope, added(input, br_bmm(batch1, batch2), beta, alpha));
 }
 
-/* The sum over the batch is one product whose inner dimension runs over the batch, too. */
+/* The sum over the batch is computed as one product whose inner dimension includes the batch. */
 br_tensor *br_addbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, double beta,
                      double alpha)
 {

@@ -1,9 +1,9 @@
 /* ops/recurrent.c - recurrent layers: RNN, LSTM, GRU over a whole sequence in one operation.
  *
- * A step is a product, state by weight, and a kernel for the cell. The gradient goes the steps
- * back; the weight's is one product over all steps, since the gates' gradients of all stand
- * together. Kept are the inputs, the states, the gates behind their functions, and an LSTM's cells.
- */
+ * A step consists of the product of the state and the weight, and a kernel for the cell. The
+ * gradient processes the steps in reverse. The gradient of the weight is one product over all
+ * steps, because the gradients of all gates are contiguous. The operation saves the inputs, the
+ * states, the gates after their activation functions, and the cell states of an LSTM. */
 #include "ops/recurrent_internal.h"
 
 #include "ops/composed_internal.h"
@@ -17,11 +17,11 @@ typedef struct settings {
     bool reverse;
 } settings;
 
-/* A layer at work: dense tensors, and sizes. */
+/* The tensors of a call, which are contiguous, and its sizes. */
 typedef struct layer {
     settings s;
-    int64_t steps, rows, size, gates; /* gates: of all kinds together, gates * H */
-    int64_t bytes;                    /* of an element */
+    int64_t steps, rows, size, gates; /* gates: number of gates * H */
+    int64_t bytes;                    /* size of an element */
     const br_tensor *gi, *h0, *c0, *weight, *bias;
     const br_tensor *y, *kept, *cells;
 } layer;
@@ -42,25 +42,25 @@ static layer layer_of(const settings *s, const br_tensor *gi, const br_tensor *h
                     .bias = bias };
 }
 
-/* Step number i of the run, as a place in the sequence. */
+/* Returns the position of step i in the sequence. */
 static int64_t place(const layer *a, int64_t i)
 {
     return a->s.reverse ? a->steps - 1 - i : i;
 }
 
-/* Row block `t` of a tensor [L, N, width], NULL for none. */
+/* Returns the rows of a step in a tensor [L, N, width]; NULL if t is NULL. */
 static void *at(const layer *a, const br_tensor *t, int64_t step, int64_t width)
 {
     return t ? t->data + step * a->rows * width * a->bytes : NULL;
 }
 
-/* The state before step i of the run: of h with its states, of c with its cells. */
+/* Returns the state before step i: h from the states, or c from the cells. */
 static void *before(const layer *a, const br_tensor *first, const br_tensor *states, int64_t i)
 {
     return i == 0 ? (first ? first->data : NULL) : at(a, states, place(a, i - 1), a->size);
 }
 
-/* ---- Steps shared among threads -------------------------------------------------------------- */
+/* ---- Parallel loop over the rows of a step --------------------------------------------------- */
 
 typedef struct step_job {
     br_recurrent_work all;
@@ -75,18 +75,18 @@ static void run_rows(void *context, int64_t task)
     int64_t first = task * j->per_task, state = first * w.size * j->bytes;
     int64_t gates = state * br__gates_of(w.kind), kept = state * br__kept_of(w.kind);
     w.rows = w.rows - first < j->per_task ? w.rows - first : j->per_task;
-    w.gi = br__moved(w.gi, gates), w.gh = br__moved(w.gh, gates);
-    w.dgi = br__moved(w.dgi, gates), w.dgh = br__moved(w.dgh, gates);
-    w.h = br__moved(w.h, state), w.c = br__moved(w.c, state);
-    w.out = br__moved(w.out, state), w.c_out = br__moved(w.c_out, state);
-    w.dh = br__moved(w.dh, state), w.dc = br__moved(w.dc, state);
-    w.kept = br__moved(w.kept, kept);
+    w.gi = br__offset_pointer(w.gi, gates), w.gh = br__offset_pointer(w.gh, gates);
+    w.dgi = br__offset_pointer(w.dgi, gates), w.dgh = br__offset_pointer(w.dgh, gates);
+    w.h = br__offset_pointer(w.h, state), w.c = br__offset_pointer(w.c, state);
+    w.out = br__offset_pointer(w.out, state), w.c_out = br__offset_pointer(w.c_out, state);
+    w.dh = br__offset_pointer(w.dh, state), w.dc = br__offset_pointer(w.dc, state);
+    w.kept = br__offset_pointer(w.kept, kept);
     j->kernel(&w);
 }
 
 static void run_step(const layer *a, const br_recurrent_work *work, bool gradient)
 {
-    enum { COST = 16 }; /* an element's functions, in cheap elements */
+    enum { COST = 16 }; /* cost of an element's functions, in simple operations */
     const br_kernels *kernels = br__kernels(a->bytes == sizeof(double));
     step_job j = { .all = *work,
                    .kernel = gradient ? kernels->recurrent_step_grad : kernels->recurrent_step,
@@ -100,7 +100,7 @@ static void run_step(const layer *a, const br_recurrent_work *work, bool gradien
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* gh = h weight^T + bias */
+/* Computes gh = h weight^T + bias. */
 static bool gates_of_state(const layer *a, const void *h, const br_tensor *gh)
 {
     return br__gemm(&(br_gemm){ .is_double = a->bytes == sizeof(double),
@@ -142,7 +142,7 @@ static void run_forward(const layer *a, const br_tensor *gh)
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* The gradients by the gates, and by the state before: dh += dgh weight. */
+/* Computes the gradients with respect to the gates and to the previous states: dh += dgh weight. */
 static void run_backward(const layer *a, const br_tensor *dy, const br_tensor *dh,
                          const br_tensor *dc, const br_tensor *dgi, const br_tensor *dgh)
 {
@@ -189,8 +189,8 @@ static void run_backward(const layer *a, const br_tensor *dy, const br_tensor *d
     }
 }
 
-/* dweight = the sum over steps of dgh^T h: one product over all steps but the first, whose state
- * before is h0. */
+/* Computes dweight, the sum over steps of dgh^T h. This is one product over all steps, except that
+ * the first step, whose previous state is h0, has its own. */
 static br_tensor *weight_gradient(const layer *a, const br_tensor *dgh)
 {
     br_tensor *dw = br_zeros(BR_SHAPE(a->gates, a->size), dgh->dtype);
@@ -216,7 +216,7 @@ static br_tensor *weight_gradient(const layer *a, const br_tensor *dgh)
     return g.k == 0 || br__gemm(&g) ? dw : NULL;
 }
 
-/* A dense copy of t that may be written, zeros for NULL. */
+/* Returns a contiguous copy of t that may be written to; zeros if t is NULL. */
 static br_tensor *own_copy(const br_tensor *like, br_tensor *t)
 {
     return t ? br_contiguous(br_clone(t)) : br_zeros_like(like);
@@ -244,9 +244,9 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[GI] = dgi;
     dx[H0] = dh;
     dx[C0] = dc;
-    if (br_wants(node, WEIGHT))
+    if (br_needs_input_grad(node, WEIGHT))
         dx[WEIGHT] = weight_gradient(&a, dgh);
-    if (br_wants(node, BIAS))
+    if (br_needs_input_grad(node, BIAS))
         dx[BIAS] = br_sum_dim(dgh, BR_DIMS(0, 1), false);
 }
 

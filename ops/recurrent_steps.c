@@ -1,9 +1,9 @@
-/* ops/recurrent_steps.c - a recurrent layer as a list of operations, step after step: what the
- * fused form is tested against and differentiated twice by, and what does what that does not,
- * projected states and sequences of different lengths. */
+/* ops/recurrent_steps.c - a recurrent layer composed of operations, step by step. It serves to test
+ * the fused version, computes its second-order gradients, and supports what the fused version does
+ * not: projected states and sequences of different lengths. */
 #include "ops/recurrent_internal.h"
 
-/* Part k of the gates. */
+/* Returns gate k. */
 static br_tensor *gate(br_tensor *gates, int64_t size, int64_t k)
 {
     return br_narrow(gates, -1, k * size, size);
@@ -25,7 +25,7 @@ static br_tensor *gru_step(br_tensor *gi, br_tensor *gh, int64_t size, br_tensor
     return br_add(m, br_mul(z, br_sub(h, m)));
 }
 
-/* The state after a step that begins with s->h; of an LSTM the cell goes to *c. */
+/* Returns the state after a step from s->h. For an LSTM the new cell state is written to *c. */
 static br_tensor *step_from(const br_recurrent_steps *s, br_tensor *gi, br_tensor **c)
 {
     br_tensor *gh = br_f_linear(s->h, s->weight, s->bias);
@@ -39,15 +39,16 @@ static br_tensor *step_from(const br_recurrent_steps *s, br_tensor *gi, br_tenso
     return s->kind == BR_RNN_RELU ? br_relu(br_add(gi, gh)) : br_tanh(br_add(gi, gh));
 }
 
-/* The row of results of step t. Sequences that are not there keep their state. */
+/* Returns the results of step t and updates the states. Sequences without this step keep their
+ * state. */
 static br_tensor *step(br_recurrent_steps *s, int64_t t)
 {
     br_tensor *c = s->c, *h = step_from(s, br_select(s->gi, 0, t), &c), *row = h;
-    if (s->there) {
-        br_tensor *there = br_select(s->there, 0, t);
-        row = br_masked_fill(h, br_logical_not(there), 0);
-        h = br_where(there, h, s->h);
-        c = c ? br_where(there, c, s->c) : NULL;
+    if (s->valid) {
+        br_tensor *valid = br_select(s->valid, 0, t);
+        row = br_masked_fill(h, br_logical_not(valid), 0);
+        h = br_where(valid, h, s->h);
+        c = c ? br_where(valid, c, s->c) : NULL;
     }
     s->h = h;
     s->c = c;

@@ -1,4 +1,4 @@
-/* ops/reduce.c - sums and means, all and any; and what reductions share. */
+/* ops/reduce.c - sum, mean, all and any, and helpers shared by the reductions. */
 #include "ops/reduce_internal.h"
 
 #include <inttypes.h>
@@ -9,7 +9,8 @@ bool br__dims_to_bits(const char *op, const br_tensor *x, int n, const int64_t *
                       unsigned *bits)
 {
     if (n < 0 || (n > 0 && !dims)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "%d dimensions at dims %s", n, dims ? "" : "NULL");
+        br__fail(BR_ERROR_ARGUMENT, op, "ndims is %d and dims is %s: expected a list of dimensions",
+                 n, dims ? "not NULL" : "NULL");
         return false;
     }
     *bits = n == 0 ? (1u << x->ndim) - 1 : 0;
@@ -27,7 +28,8 @@ bool br__dims_to_bits(const char *op, const br_tensor *x, int n, const int64_t *
     return true;
 }
 
-/* x's sizes without the reduced dimensions, or with 1 for them. Returns their number. */
+/* Writes x's sizes without the reduced dimensions, or with size 1 for them if keepdim. Returns
+ * their number. */
 static int reduced_sizes(int ndim, const int64_t *sizes, unsigned bits, bool keepdim, int64_t *out)
 {
     int n = 0;
@@ -56,11 +58,12 @@ br_tensor *br__reduced(const char *op, const br_tensor *x, unsigned bits, bool k
     return br__new(op, n, sizes, dtype);
 }
 
-/* Few copies of one gradient are written out: what comes after them runs faster for it. */
-enum { FEW = 128 };
+/* Up to this many copies of a gradient are written to memory instead of being broadcast by a view,
+ * because the operations that follow run faster on contiguous memory. */
+enum { SMALL_COUNT = 128 };
 
-/* The adjoint of a sum: dy repeated along the reduced dimensions of input 0. Where it is not to be
- * differentiated again, that is one view. */
+/* The adjoint of a sum: dy repeated along the reduced dimensions of input 0. If dy does not require
+ * grad, this is a single view. */
 static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
 {
     int ndim = 0;
@@ -70,13 +73,13 @@ static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
         reduced_sizes(ndim, sizes, bits, true, kept);
         return br_expand(br_reshape(dy, ndim, kept), ndim, sizes);
     }
-    if (dy->numel == 1 && br__reduced_count(ndim, sizes, bits) <= FEW) {
+    if (dy->numel == 1 && br__reduced_count(ndim, sizes, bits) <= SMALL_COUNT) {
         br_tensor *dx = br__new("sum", ndim, sizes, dy->dtype);
         if (dx)
             br__for_each(2, (const br_tensor *[]){ dx, dy }, br__kernels_of(dx->dtype)->copy, NULL);
         return dx;
     }
-    bool keepdim = dy->ndim == ndim; /* or nothing was reduced */
+    bool keepdim = dy->ndim == ndim; /* also if nothing was reduced */
     for (int d = 0, own = 0; d < ndim; d++) {
         bool reduced = bits >> d & 1;
         strides[d] = reduced ? 0 : dy->strides[own];
@@ -177,10 +180,10 @@ br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
     }
     if (!fits)
         return br__fail(BR_ERROR_SHAPE, "sum_to_size",
-                        "%s does not broadcast to x %s: from the last on, each size must be equal "
-                        "or 1",
+                        "%s does not broadcast to x %s: starting from the last dimension, each "
+                        "size must be equal or 1",
                         br__shape_of(ndim, sizes), br__shape(x));
-    if (bits == 0 && (ndim > 0 || x->dtype != BR_BOOL)) /* to [], PyTorch counts a bool */
+    if (bits == 0 && (ndim > 0 || x->dtype != BR_BOOL)) /* PyTorch sums a bool to i64 for size [] */
         return x;
     br_tensor *y = br__new("sum_to_size", ndim, sizes, sum_dtype(x->dtype));
     y = sum_into("sum_to_size", y, x, bits, 1);
@@ -190,7 +193,8 @@ br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
 
 /* ---- all and any ----------------------------------------------------------------------------- */
 
-/* Of bools, or of what is not 0: the smallest or the largest, from true or from false on. */
+/* Computes all or any as the minimum or maximum of x converted to bool, with the initial value true
+ * or false. */
 static br_tensor *quantify(const char *op, br_tensor *x, int ndims, const int64_t *dims,
                            bool keepdim, bool all)
 {
@@ -200,9 +204,9 @@ static br_tensor *quantify(const char *op, br_tensor *x, int ndims, const int64_
         return NULL;
     br_tensor *y = br__reduced(op, x, bits, keepdim, BR_BOOL);
     br_scope *scope = br_no_grad_begin();
-    br_tensor *truth = br_to(x, BR_BOOL);
+    br_tensor *as_bool = br_to(x, BR_BOOL);
     br_reducer fold = { all ? BR_FOLD(min) : BR_FOLD(max), all, 1, y, NULL };
-    bool done = y && truth && br__reduce(op, truth, bits, &fold);
+    bool done = y && as_bool && br__reduce(op, as_bool, bits, &fold);
     br_scope_end(scope);
     return done ? y : NULL;
 }

@@ -1,10 +1,10 @@
-/* ops/reduction.c - the mechanism of sums, means and maxima over any dimensions.
+/* ops/reduction.c - the implementation of reductions (sum, mean, max, ...) over any dimensions.
  *
- * The dimensions of x are those that stay, of which a tile of columns is worked on at once, and
- * those that are folded, whose rows go into the tile's accumulators. Both are sorted by stride and
- * merged where they lie behind each other, so that memory is walked as it lies. Where tiles are few
- * the rows are cut into pieces, which are folded apart and then into each other. Tiles and pieces
- * depend on the shape alone: so do results. */
+ * The kept dimensions of x are processed in tiles of columns; the rows along the reduced dimensions
+ * are folded into a tile's accumulators. Both groups of dimensions are sorted by stride and merged
+ * where they are contiguous, so that memory is read in order. If there are few tiles, the rows are
+ * split into pieces, which are reduced separately and then merged. Tiles and pieces depend only on
+ * x's shape and strides, so the results do not depend on the number of threads. */
 #include "ops/kernels/hints.h"
 #include "ops/ops_internal.h"
 
@@ -13,13 +13,13 @@
 
 enum {
     TILE = 1024,
-    ENOUGH = 32, /* tasks that keep threads busy */
-    FEWEST = 64, /* rows of a piece, whose sums are read again */
-    RUN = 8,     /* rows that kernels take at once */
+    ENOUGH = 32,   /* enough tasks to keep the threads busy */
+    MIN_ROWS = 64, /* minimum rows of a piece, because merging reads its accumulators again */
+    RUN = 8,       /* rows that the kernels process at once */
 };
 
 typedef struct axis {
-    int64_t size, stride, out_stride; /* of x in bytes, of the result in elements */
+    int64_t size, stride, out_stride; /* strides of x in bytes, of the result in elements */
 } axis;
 
 typedef struct axes {
@@ -30,22 +30,22 @@ typedef struct axes {
 
 typedef struct plan {
     const br_tensor *x;
-    br_reduce kernel, merge; /* of x's elements, and of accumulators */
+    br_reduce kernel, merge; /* for elements of x, and for accumulators */
     const br_reducer *reducer;
     br_accumulator start;
     axes kept, folded;
-    int64_t tile;         /* columns of a tile, the last one of a row of tiles may have fewer */
+    int64_t tile;         /* columns of a tile; the last tile of a row may have fewer */
     int64_t tiles_across; /* tiles along kept.axis[0] */
     int64_t n_tiles, tiles_per_task;
     int64_t n_pieces, piece; /* rows of a piece */
-    bool far;                /* x is more than the caches keep */
-    br_accumulator *values;  /* of pieces, [n_tiles][n_pieces][tile] */
+    bool streamed;           /* x is larger than the last-level cache */
+    br_accumulator *values;  /* of the pieces: [n_tiles][n_pieces][tile] */
     int64_t *indices;
 } plan;
 
 /* ---- The plan -------------------------------------------------------------------------------- */
 
-/* Sorts by stride, smallest first; what is repeated without a stride comes last. */
+/* Inserts an axis in ascending order of stride; axes with stride 0 (broadcast) come last. */
 static void add_axis(axes *list, axis a)
 {
     int i = list->n++;
@@ -106,23 +106,23 @@ static void cut(plan *p)
     p->tiles_per_task = 1;
     if (p->tile * rows < BR_GRAIN) {
         p->tiles_per_task =
-            br__even_part(p->n_tiles, BR_GRAIN / (p->tile * (rows > 0 ? rows : 1)), 1);
+            br__piece_size(p->n_tiles, BR_GRAIN / (p->tile * (rows > 0 ? rows : 1)), 1);
     } else if (p->n_tiles < ENOUGH && p->tile * rows >= 2 * BR_GRAIN) {
         int64_t worth = (rows - 1) / (ENOUGH / p->n_tiles) + 1;
         worth = worth < BR_GRAIN / p->tile ? BR_GRAIN / p->tile : worth;
-        p->piece = br__even_part(rows, worth < FEWEST ? FEWEST : worth, RUN);
+        p->piece = br__piece_size(rows, worth < MIN_ROWS ? MIN_ROWS : worth, RUN);
         p->n_pieces = (rows + p->piece - 1) / p->piece;
     }
 }
 
-/* ---- Folding --------------------------------------------------------------------------------- */
+/* ---- Reducing -------------------------------------------------------------------------------- */
 
-/* Folds rows from .. to-1 of a tile whose first element is at x. */
+/* Reduces rows from .. to - 1 of a tile whose first element is at x. */
 static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t from, int64_t to,
                       br_accumulator *values, int64_t *indices)
 {
     const axis *inner = &p->folded.axis[0];
-    const int64_t first = p->start.i; /* a copy that stores cannot change */
+    const int64_t first = p->start.i; /* a local copy, because stores to `values` cannot alias it */
     if (first == 0)
         memset(values, 0, (size_t)columns * sizeof *values);
     for (int64_t j = 0; first != 0 && j < columns; j++)
@@ -145,12 +145,13 @@ static void fold_rows(const plan *p, const char *x, int64_t columns, int64_t fro
                               .value = values,
                               .index = indices,
                               .first_row = i,
-                              .far = p->far });
+                              .streamed = p->streamed });
         i += rows;
     }
 }
 
-/* Where a tile lies: in x (bytes) and in the result (elements). Returns its columns. */
+/* Computes where a tile begins in x (bytes) and in the result (elements). Returns its number of
+ * columns. */
 static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out)
 {
     const axis *across = &p->kept.axis[0];
@@ -168,8 +169,8 @@ static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* Most results lie side by side, and most are not divided: a division takes longer than the rest.
- */
+/* Most results are contiguous and not divided. That case has its own loop, because a division takes
+ * longer than the rest. */
 #define STORE_QUOTIENTS(name, type)                                                           \
     EVERY_WIDTH static void name(type *out, const br_accumulator *v, int64_t n, int64_t step, \
                                  double by)                                                   \
@@ -184,7 +185,7 @@ static int64_t locate(const plan *p, int64_t tile, int64_t *offset, int64_t *out
 STORE_QUOTIENTS(store_f32, float)
 STORE_QUOTIENTS(store_f64, double)
 
-/* n results from element `at` on, `step` apart. */
+/* Stores n results from element `at` on, `step` elements apart. */
 static void store_values(const br_reducer *reducer, const br_accumulator *v, int64_t n, int64_t at,
                          int64_t step)
 {
@@ -261,7 +262,7 @@ static void merge_pieces(void *context, int64_t tile)
                          .column_stride = sizeof *values,
                          .value = values,
                          .index = indices });
-    if (p->reducer->indices) /* from the piece to the row in it */
+    if (p->reducer->indices) /* replace a piece's index by the index that the piece found */
         for (int64_t j = 0; j < columns; j++)
             indices[j] = p->indices[first + indices[j] * p->tile + j];
     store(p, values, indices, columns, at);
@@ -288,7 +289,7 @@ static br_reduce kernel_of(const br_kernels *table, size_t kernel)
     return *(const br_reduce *)(const void *)((const char *)table + kernel);
 }
 
-/* Few elements without gaps, all of which are folded, need no plan. */
+/* Reduces all elements of a small contiguous tensor, which needs no plan. */
 static void fold_all(const br_tensor *x, br_reduce kernel, br_accumulator start,
                      const br_reducer *reducer)
 {
@@ -320,7 +321,7 @@ bool br__reduce(const char *op, const br_tensor *x, unsigned dims, const br_redu
         return true;
     }
     plan p = { .x = x, .reducer = reducer, .kernel = kernel, .start = start };
-    p.far = x->numel * (int64_t)br__dtype_size(x->dtype) >= BR_FAR_BYTES;
+    p.streamed = x->numel * (int64_t)br__dtype_size(x->dtype) >= BR_STREAMING_BYTES;
     p.merge = kernel_of(br__kernels_of(floating ? BR_F64 : BR_I64), reducer->kernel);
     split_dims(&p, dims);
     if (p.kept.count == 0)

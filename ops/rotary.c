@@ -1,9 +1,10 @@
-/* ops/rotary.c - rotary embeddings: pairs of a vector's numbers turned by angles of their
- * positions. One pass over x; turning by the opposite angles is the gradient. */
+/* ops/rotary.c - rotary embeddings: rotates pairs of a vector's elements by angles that depend on
+ * the position. This takes one pass over x. The gradient is the rotation by the opposite angles. */
 #include "ops/kernels/rotary.h"
 #include "ops/ops_internal.h"
 
-/* The pairs' first or second numbers: halves, or neighbours. */
+/* Returns a header of the pairs' first elements: the first half of the last dimension, or every
+ * second element if interleaved. */
 static br_tensor pair_window(const br_tensor *t, bool interleaved)
 {
     int last = t->ndim - 1;
@@ -26,22 +27,22 @@ static br_tensor *part(br_tensor *t, bool interleaved, int64_t which)
     return interleaved ? br_slice(t, -1, which, BR_ALL, 2) : br_narrow(t, -1, which * pairs, pairs);
 }
 
-/* Saved: x if an angle's gradient is wanted, cos, sin. dcos = x1 dy1 + x2 dy2, dsin = x1 dy2 - x2
- * dy1. */
+/* Saved values: x (if the gradient of cos or sin is needed), cos, sin. dcos = x1 dy1 + x2 dy2, dsin
+ * = x1 dy2 - x2 dy1. */
 static void rotary_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     bool interleaved = *(const bool *)br_params(node);
     br_tensor *cos = br_saved(node, 1), *sin = br_saved(node, 2);
-    if (br_wants(node, 0))
+    if (br_needs_input_grad(node, 0))
         dx[0] = br_f_rotary_embedding(dy, cos, br_neg(sin), interleaved);
-    if (!br_wants(node, 1) && !br_wants(node, 2))
+    if (!br_needs_input_grad(node, 1) && !br_needs_input_grad(node, 2))
         return;
     br_tensor *x = br_saved(node, 0);
     br_tensor *x1 = part(x, interleaved, 0), *x2 = part(x, interleaved, 1);
     br_tensor *dy1 = part(dy, interleaved, 0), *dy2 = part(dy, interleaved, 1);
-    if (br_wants(node, 1))
+    if (br_needs_input_grad(node, 1))
         dx[1] = br_add(br_mul(x1, dy1), br_mul(x2, dy2));
-    if (br_wants(node, 2))
+    if (br_needs_input_grad(node, 2))
         dx[2] = br_sub(br_mul(x1, dy2), br_mul(x2, dy1));
 }
 
@@ -55,8 +56,7 @@ static bool check(const br_tensor *x, const br_tensor *cos, const br_tensor *sin
         return false;
     int64_t size = x->ndim > 0 ? x->sizes[x->ndim - 1] : 1;
     if (size % 2 != 0) {
-        br__fail(BR_ERROR_SHAPE, op, "x %s must have a last dimension of an even size",
-                 br__shape(x));
+        br__fail(BR_ERROR_SHAPE, op, "x %s must have a last dimension of even size", br__shape(x));
         return false;
     }
     br_tensor pairs = pair_window(x, false);
@@ -77,7 +77,7 @@ br_tensor *br_f_rotary_embedding(br_tensor *x, br_tensor *cos, br_tensor *sin, b
                  x->dtype == BR_F64 ? br__rotate_f64 : br__rotate_f32, seconds);
     br_node *node =
         br_record(&rotary_op, y, BR_INPUTS(x, cos, sin), &interleaved, sizeof interleaved);
-    if (br_wants(node, 1) || br_wants(node, 2))
+    if (br_needs_input_grad(node, 1) || br_needs_input_grad(node, 2))
         br_save(node, 0, x);
     br_save(node, 1, cos);
     br_save(node, 2, sin);

@@ -1,16 +1,17 @@
-/* ops/scan.c - running sums and products along a dimension, and products, whose gradient is made of
- * them. */
+/* ops/scan.c - cumulative sums and products along a dimension, and prod, whose gradient is computed
+ * from cumulative products. */
 #include "ops/kernels/scan.h"
 #include "ops/reduce_internal.h"
 
-/* ---- Running along a dimension --------------------------------------------------------------- */
+/* ---- Scans along a dimension ----------------------------------------------------------------- */
 
-typedef struct course {
+typedef struct scan_params {
     int64_t dim;
     bool reverse;
-} course;
+} scan_params;
 
-/* A dense tensor around the dimension, [before, n, after], in tiles of what lies side by side. */
+/* A contiguous tensor viewed as [before, n, after] around the dimension, processed in tiles of
+ * contiguous columns. */
 typedef struct job {
     br_scan_kernel kernel;
     int64_t before, n, after, tiles, units_per_task;
@@ -36,7 +37,7 @@ static void run_task(void *context, int64_t task)
     }
 }
 
-static void run(const br_tensor *y, const br_tensor *x, br_scan_kernel kernel, const course *c)
+static void run(const br_tensor *y, const br_tensor *x, br_scan_kernel kernel, const scan_params *c)
 {
     job j = { .kernel = kernel,
               .before = 1,
@@ -55,14 +56,14 @@ static void run(const br_tensor *y, const br_tensor *x, br_scan_kernel kernel, c
     br__parallel((j.before * j.tiles + j.units_per_task - 1) / j.units_per_task, run_task, &j);
 }
 
-/* A kernel for each dtype; bools are counted as integers. */
+/* A kind of scan, with a kernel for each dtype; bools are converted to i64. */
 typedef struct kind {
     br_op op;
     const br_scan_kernel *kernels[3]; /* f32, f64, i64 */
     bool saves;                       /* the gradient needs the input and the output */
 } kind;
 
-static br_tensor *scan(const kind *k, br_tensor *x, const course *c)
+static br_tensor *scan(const kind *k, br_tensor *x, const scan_params *c)
 {
     BR_OP(k->op.name);
     if (!x)
@@ -86,10 +87,10 @@ static br_tensor *scan(const kind *k, br_tensor *x, const course *c)
 
 static br_tensor *cumsum(br_tensor *x, int64_t dim, bool reverse);
 
-/* Every element is in all the sums that come after it. */
+/* Each element contributes to all later sums. */
 static void cumsum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    const course *c = br_params(node);
+    const scan_params *c = br_params(node);
     dx[0] = cumsum(dy, c->dim, !c->reverse);
 }
 
@@ -98,7 +99,7 @@ static br_tensor *cumsum(br_tensor *x, int64_t dim, bool reverse)
     static const kind k = { { "cumsum", cumsum_backward, false },
                             { &br__cumsum_f32, &br__cumsum_f64, &br__cumsum_i64 },
                             false };
-    return scan(&k, x, &(course){ dim, reverse });
+    return scan(&k, x, &(scan_params){ dim, reverse });
 }
 
 br_tensor *br_cumsum(br_tensor *x, int64_t dim)
@@ -120,9 +121,10 @@ static bool has_zero(br_tensor *x)
     return found;
 }
 
-/* For every element k the running products with 1 in its place, of which those from k on count: as
- * large as x times the dimension, but right where there are zeros. */
-static br_tensor *products_without(br_tensor *x, br_tensor *dy, const course *c)
+/* The gradient of cumprod without division, which is also correct for zeros. For every element k it
+ * computes the cumulative products with 1 in place of x_k, and sums dy times those from k on. This
+ * takes as much memory as x times the size of the dimension. */
+static br_tensor *products_excluding(br_tensor *x, br_tensor *dy, const scan_params *c)
 {
     int64_t shape[3] = { 1, 1, 1 }, n = br_size(x, c->dim);
     for (int i = 0; i < br_ndim(x); i++)
@@ -138,17 +140,17 @@ static br_tensor *products_without(br_tensor *x, br_tensor *dy, const course *c)
     return br_reshape(dx, br_ndim(x), br_sizes(x));
 }
 
-/* dx_k = (the sum of dy_i y_i from k on) / x_k. */
+/* dx_k = (sum over i >= k of dy_i y_i) / x_k. */
 static void cumprod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    const course *c = br_params(node);
+    const scan_params *c = br_params(node);
     br_tensor *x = br_saved(node, 0), *y = br_saved(node, 1);
     if (br_failed())
         return;
     if (br_ndim(x) == 0)
         dx[0] = dy;
     else if (has_zero(x))
-        dx[0] = products_without(x, dy, c);
+        dx[0] = products_excluding(x, dy, c);
     else
         dx[0] = br_div(cumsum(br_mul(dy, y), c->dim, !c->reverse), x);
 }
@@ -158,7 +160,7 @@ static br_tensor *cumprod(br_tensor *x, int64_t dim, bool reverse)
     static const kind k = { { "cumprod", cumprod_backward, false },
                             { &br__cumprod_f32, &br__cumprod_f64, &br__cumprod_i64 },
                             true };
-    return scan(&k, x, &(course){ dim, reverse });
+    return scan(&k, x, &(scan_params){ dim, reverse });
 }
 
 br_tensor *br_cumprod(br_tensor *x, int64_t dim)
@@ -175,8 +177,8 @@ typedef struct prod_params {
     bool keepdim;
 } prod_params;
 
-/* Products of the elements before each along dim, or of those after it. */
-static br_tensor *products_beside(br_tensor *x, int64_t dim, bool after)
+/* Returns for each element the product of those before it along dim, or of those after it. */
+static br_tensor *exclusive_products(br_tensor *x, int64_t dim, bool after)
 {
     int64_t sizes[BR_MAX_DIMS];
     for (int i = 0; i < br_ndim(x); i++)
@@ -187,7 +189,8 @@ static br_tensor *products_beside(br_tensor *x, int64_t dim, bool after)
     return after ? br_cat(BR_INPUTS(running, one), dim) : br_cat(BR_INPUTS(one, running), dim);
 }
 
-/* dy times all others, without a division: right for zeros. */
+/* dy times the product of all other elements, without a division, so that it is correct for
+ * zeros. */
 static void prod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const prod_params *p = br_params(node);
@@ -203,7 +206,7 @@ static void prod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     if (p->dim != BR_ALL && !p->keepdim)
         dy = br_unsqueeze(dy, dim);
     br_tensor *others =
-        br_mul(products_beside(lines, dim, false), products_beside(lines, dim, true));
+        br_mul(exclusive_products(lines, dim, false), exclusive_products(lines, dim, true));
     dx[0] = br_reshape(br_mul(dy, others), br_ndim(x), br_sizes(x));
 }
 

@@ -1,9 +1,9 @@
 /* ops/scatter.c - writing and adding by index: scatter, scatter_add, index_add, index_copy,
- * index_fill, and their forms in place.
+ * index_fill, and their in-place variants.
  *
- * Along the dimension work is done in the index's order: where indices are equal the last one's
- * value stays. Threads share the other dimensions, so that no two of them meet and sums do not
- * depend on their number. */
+ * Along the dimension, elements are processed in the index's order, so the last value is kept if
+ * indices are equal. Threads split the other dimensions, so that no two write to the same element
+ * and sums do not depend on the number of threads. */
 #include "ops/index_internal.h"
 #include "ops/ops_internal.h"
 
@@ -14,7 +14,7 @@
 
 typedef struct scatter_job {
     br_tensor x, y, index; /* windows with size 1 along the dimension */
-    int cut;               /* the dimension whose pieces are the tasks: the largest */
+    int cut;               /* the dimension that is split into tasks: the largest */
     int64_t piece;
     br_scatter_work work;
 } scatter_job;
@@ -31,16 +31,16 @@ static void scatter_piece(void *context, int64_t i)
     br__for_each(3, (const br_tensor *[]){ &x, &y, &index }, br__scatter_lines, &job->work);
 }
 
-/* Every task takes a piece of the largest other dimension, in whole cache lines: large ones, since
- * rows are read in runs as long as a piece. */
+/* Splits the largest other dimension into pieces of whole cache lines, one for each task. Pieces
+ * are large, because rows are read in runs of a piece's length. */
 static void run(scatter_job *job, int64_t numel)
 {
     enum { CACHE_LINE = 64 };
     for (int i = 0; i < job->y.ndim; i++)
         if (job->y.sizes[i] > job->y.sizes[job->cut])
             job->cut = i;
-    const int64_t threads = br_get_num_threads(), most = threads > 1 ? 2 * threads : 1;
-    const int64_t worth = numel / BR_GRAIN + 1, tasks = worth < most ? worth : most;
+    const int64_t threads = br_get_num_threads(), max_tasks = threads > 1 ? 2 * threads : 1;
+    const int64_t worth = numel / BR_GRAIN + 1, tasks = worth < max_tasks ? worth : max_tasks;
     const int64_t n = job->y.sizes[job->cut];
     const int64_t line = CACHE_LINE / (int64_t)br_dtype_size(job->x.dtype);
     job->piece = ((n + tasks - 1) / tasks + line - 1) / line * line;
@@ -73,20 +73,20 @@ void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index,
     br__window_slice(&job.x, dim, 0, 1, 1);
     br__window_slice(&job.y, dim, 0, 1, 1);
     br__window_slice(&job.index, dim, 0, 1, 1);
-    BR_TRAFFIC(y, y, y, index); /* x is read and written where y is */
+    BR_TRAFFIC(y, y, y, index); /* y->numel elements of x are read and written */
     run(&job, y->numel);
 }
 
-/* ---- What is common to the operations -------------------------------------------------------- */
+/* ---- Shared by the operations ---------------------------------------------------------------- */
 
-/* One of the operations. With `slices` each index stands for a slice, as in index_add; else for one
- * element, as in scatter. */
+/* An operation. With `slices` an index selects a slice, as in index_add; else one element, as in
+ * scatter. */
 typedef struct kind {
     br_op op;
     bool slices, adds, in_place;
 } kind;
 
-/* What to write where: a source, or a value where `by_value` is set. */
+/* The arguments of a call, which writes `source`, or `value` if `by_value` is set. */
 typedef struct request {
     br_tensor *x;
     int64_t dim;
@@ -95,17 +95,17 @@ typedef struct request {
     bool by_value;
 } request;
 
-bool br__check_places(const char *op, const br_tensor *x, int64_t dim, br_tensor *index,
-                      const br_tensor *src)
+bool br__check_scatter(const char *op, const br_tensor *x, int64_t dim, br_tensor *index,
+                       const br_tensor *src)
 {
     br_tensor to = br__line(x), by = br__line(index), from = br__line(src ? src : index);
     bool fits = by.ndim == to.ndim && by.ndim == from.ndim;
     for (int i = 0; fits && i < to.ndim; i++)
         fits = (i == dim || by.sizes[i] <= to.sizes[i]) && by.sizes[i] <= from.sizes[i];
-    if (!fits && index->numel > 0)
+    if (!fits)
         br__fail(BR_ERROR_SHAPE, op,
-                 "index %s for x %s and src %s: must have as many dimensions, and no larger sizes "
-                 "but for x's dimension %" PRId64,
+                 "index %s for x %s and src %s: must have the same number of dimensions, and index "
+                 "must not be larger than src, nor than x except in dimension %" PRId64,
                  br__shape(index), br__shape(x), br__shape(src ? src : index), dim);
     return !br_failed() && br__check_index(op, index, to.sizes[dim]);
 }
@@ -122,8 +122,8 @@ static bool check_slices(const char *op, const request *r)
         fits = i == r->dim || source.sizes[i] == x.sizes[i];
     if (!fits)
         br__fail(BR_ERROR_SHAPE, op,
-                 "source %s for x %s and index %s: must have x's sizes but for dimension %" PRId64
-                 ", where it has the index's",
+                 "source %s for x %s and index %s: must have the sizes of x, except in dimension "
+                 "%" PRId64 ", where it must have the size of index",
                  br__shape(r->source), br__shape(r->x), br__shape(r->index), r->dim);
     return fits && br__check_index(op, r->index, x.sizes[r->dim]);
 }
@@ -139,7 +139,7 @@ static bool check(const kind *k, request *r)
                     : !br__same_dtype(op, "x", r->x, "source", r->source))
         return false;
     return k->slices ? check_slices(op, r)
-                     : br__check_places(op, r->x, r->dim, r->index, r->source);
+                     : br__check_scatter(op, r->x, r->dim, r->index, r->source);
 }
 
 static br_loop loop_of(const kind *k, br_dtype dtype)
@@ -147,7 +147,7 @@ static br_loop loop_of(const kind *k, br_dtype dtype)
     return k->adds ? br__scatter_loops_of(dtype)->add : br__scatter_loop(br_dtype_size(dtype));
 }
 
-/* Does what is asked for to `target`; index and source do not share its memory. */
+/* Applies the request to `target`, which shares no memory with index and source. */
 static void place(const kind *k, const br_tensor *target, const request *r)
 {
     br_scalar_operand scalar;
@@ -179,7 +179,7 @@ static br_tensor *apart(br_tensor *t, const br_tensor *x)
 
 enum { X, SOURCE }; /* inputs */
 
-/* The operation, on x or on a copy of it. Keeps the index as it is now. */
+/* Performs the operation on x or on a copy of x. Saves the index for backward. */
 static br_tensor *apply(const kind *k, request r)
 {
     BR_OP(k->op.name);
@@ -212,7 +212,7 @@ static int64_t dim_of(const br_node *node)
     return *(const int64_t *)br_params(node);
 }
 
-/* Where a source is larger than the index, zeros stand behind what was gathered. */
+/* Pads the gathered gradient with zeros to the sizes of a source that is larger than the index. */
 static br_tensor *widened(br_tensor *t, int ndim, const int64_t *sizes)
 {
     int64_t pad[2 * BR_MAX_DIMS];
@@ -226,7 +226,7 @@ static br_tensor *widened(br_tensor *t, int ndim, const int64_t *sizes)
     return fits ? t : br_pad(t, 2 * ndim, pad, BR_PAD_CONSTANT, 0);
 }
 
-/* dsrc with 0 for elements that were written over: those that are not the last of equal indices. */
+/* Returns dsrc with 0 for the elements that were overwritten: all but the last of equal indices. */
 static br_tensor *of_the_last(br_tensor *dsrc, int64_t dim, br_tensor *index, int ndim,
                               const int64_t *sizes)
 {
@@ -274,31 +274,31 @@ static br_tensor *source_gradient(br_node *node, br_tensor *dy, bool slices, boo
 
 static void scatter_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    if (br_wants(node, X))
+    if (br_needs_input_grad(node, X))
         dx[X] = br_scatter_scalar(dy, dim_of(node), br_saved(node, 0), 0);
-    if (br_wants(node, SOURCE))
+    if (br_needs_input_grad(node, SOURCE))
         dx[SOURCE] = source_gradient(node, dy, false, false);
 }
 
 static void scatter_add_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[X] = dy;
-    if (br_wants(node, SOURCE))
+    if (br_needs_input_grad(node, SOURCE))
         dx[SOURCE] = source_gradient(node, dy, false, true);
 }
 
 static void index_copy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
-    if (br_wants(node, X))
+    if (br_needs_input_grad(node, X))
         dx[X] = br_index_fill(dy, dim_of(node), br_saved(node, 0), 0);
-    if (br_wants(node, SOURCE))
+    if (br_needs_input_grad(node, SOURCE))
         dx[SOURCE] = source_gradient(node, dy, true, false);
 }
 
 static void index_add_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[X] = dy;
-    if (br_wants(node, SOURCE))
+    if (br_needs_input_grad(node, SOURCE))
         dx[SOURCE] = source_gradient(node, dy, true, true);
 }
 
@@ -369,7 +369,8 @@ br_tensor *br_index_copy_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor
     return apply(&k, (request){ x, dim, index, source, 0, false });
 }
 
-/* Negative indices count from the end here, unlike elsewhere. */
+/* Fills the slices at the index. Unlike in the other operations here, negative indices count from
+ * the end. */
 static br_tensor *fill(const kind *k, br_tensor *x, int64_t dim, br_tensor *index, double value)
 {
     BR_OP(k->op.name);

@@ -1,8 +1,9 @@
-/* ops/scatter_reduce.c - scatter_reduce: the sum, product, mean, largest or smallest of what an
- * index puts in one place.
+/* ops/scatter_reduce.c - scatter_reduce: the sum, product, mean, maximum or minimum of the elements
+ * that an index maps to the same position.
  *
- * Sums and means are composed of operations that the tape sees. The others have a loop of their own
- * and PyTorch's gradients: equal extremes share theirs, and a product's is that of the others. */
+ * Sums and means are composed of recorded operations. The others have a loop of their own and
+ * PyTorch's gradients: equal extremes share the gradient, and the gradient of a factor is the
+ * product of the others. */
 #include "ops/index_internal.h"
 #include "ops/ops_internal.h"
 
@@ -12,7 +13,7 @@ static const char op_name[] = "scatter_reduce";
 
 /* ---- Sum and mean ---------------------------------------------------------------------------- */
 
-/* x with a value that does not count in the places of the index. */
+/* Returns x with the reduction's neutral element at the indexed positions. */
 static br_tensor *without_self(br_tensor *x, int64_t dim, br_tensor *index, double neutral)
 {
     return br_scatter_scalar(x, dim, index, neutral);
@@ -48,7 +49,8 @@ static br_loop loop_of(br_dtype dtype, br_scatter_reduction reduce)
                                        : loops->min;
 }
 
-/* What the places hold before: x, or the first of what comes there. */
+/* Returns the initial values: a copy of x. Without include_self, its indexed positions hold 1 for
+ * products and an element of src for extremes. */
 static br_tensor *start_of(br_tensor *x, br_tensor *index, br_tensor *src, const params *p)
 {
     if (p->include_self)
@@ -59,7 +61,7 @@ static br_tensor *start_of(br_tensor *x, br_tensor *index, br_tensor *src, const
 
 static br_tensor *reduced(br_tensor *x, br_tensor *index, br_tensor *src, const params *p);
 
-/* Each element's place in y that has its value shares dy evenly with the others that do. */
+/* The elements of x and src that are equal to the result at their position share dy evenly. */
 static void extreme_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
 {
     br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);
@@ -79,7 +81,7 @@ static void extreme_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const
     dx[1] = br_mul(br_gather(share, p->dim, index), src_is);
 }
 
-/* Where the only zero of a place is, the product of the others; else dy y / src. */
+/* dy y / src; for the only zero at a position, dy times the product of the other factors. */
 static void product_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
 {
     br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);
@@ -130,7 +132,7 @@ static br_tensor *reduced(br_tensor *x, br_tensor *index, br_tensor *src, const 
 
 /* ---- The operation --------------------------------------------------------------------------- */
 
-/* src narrowed to the index's sizes. */
+/* Narrows src to the sizes of the index. */
 static br_tensor *as_large_as(br_tensor *src, const br_tensor *index)
 {
     bool fits = src && index && src->ndim == index->ndim;
@@ -140,7 +142,7 @@ static br_tensor *as_large_as(br_tensor *src, const br_tensor *index)
     return src;
 }
 
-/* What scatter_add asks for too. */
+/* Checks the arguments as scatter_add does, and also `reduce`. */
 static bool check(br_tensor *x, int64_t *dim, br_tensor *index, br_tensor *src,
                   br_scatter_reduction reduce)
 {
@@ -149,13 +151,13 @@ static bool check(br_tensor *x, int64_t *dim, br_tensor *index, br_tensor *src,
         !br__same_dtype(op_name, "x", x, "src", src))
         return false;
     if (reduce < BR_SCATTER_SUM || reduce > BR_SCATTER_AMIN)
-        br__fail(BR_ERROR_ARGUMENT, op_name, "reduce %d, must be a br_scatter_reduction",
+        br__fail(BR_ERROR_ARGUMENT, op_name, "reduce is %d, must be a br_scatter_reduction",
                  (int)reduce);
     else if (!br_is_floating(x) && reduce == BR_SCATTER_MEAN)
         br__fail(BR_ERROR_DTYPE, op_name, "x %s is %s, must be f32 or f64 for means", br__shape(x),
                  br_dtype_name(x->dtype));
     else
-        br__check_places(op_name, x, *dim, index, src);
+        br__check_scatter(op_name, x, *dim, index, src);
     return !br_failed();
 }
 

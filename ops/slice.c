@@ -1,28 +1,29 @@
-/* ops/slice.c - parts of a dimension: slice, narrow, select, and overlapping ones, unfold. They are
- * windows (ops/window.c). */
+/* ops/slice.c - slice, narrow and select, and overlapping slices (unfold). All are windows
+ * (ops/window.c). */
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
 
-/* ---- One part -------------------------------------------------------------------------------- */
+/* ---- slice, narrow and select ---------------------------------------------------------------- */
 
-enum { DIM, START, LENGTH, STEP }; /* of a slice */
+enum { DIM, START, LENGTH, STEP }; /* br_window.args of a slice */
 
 static void narrow_slice(br_tensor *w, const int64_t *args)
 {
     br__window_slice(w, (int)args[DIM], args[START], args[LENGTH], args[STEP]);
 }
 
-bool br__cut_dim(const char *op, const br_tensor *x, int64_t *dim)
+bool br__wrap_dim_nonscalar(const char *op, const br_tensor *x, int64_t *dim)
 {
     if (!br__required(op, "x", x))
         return false;
     if (x->ndim == 0)
-        br__fail(BR_ERROR_SHAPE, op, "x [] has no dimension, must have at least one");
+        br__fail(BR_ERROR_SHAPE, op, "x [] has no dimensions, must have at least one");
     return x->ndim > 0 && br__wrap_dim(op, "dim", x, dim);
 }
 
-/* A bound of a slice: from the end if negative, then clipped to the dimension. */
+/* Resolves a bound of a slice: a negative one counts from the end; the result is clipped to the
+ * dimension. */
 static int64_t clip_bound(int64_t bound, int64_t size)
 {
     if (bound < 0)
@@ -35,7 +36,7 @@ static const br_window_kind slice_kind = { { "slice", br__window_backward, false
 br_tensor *br_slice(br_tensor *x, int64_t dim, int64_t start, int64_t end, int64_t step)
 {
     BR_OP("slice");
-    if (!br__cut_dim("slice", x, &dim))
+    if (!br__wrap_dim_nonscalar("slice", x, &dim))
         return NULL;
     if (step < 1)
         return br__fail(BR_ERROR_ARGUMENT, "slice", "step is %" PRId64 ", must be at least 1",
@@ -56,12 +57,12 @@ static br_tensor *narrowed(br_tensor *x, int64_t dim, int64_t start, int64_t len
 br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t length)
 {
     BR_OP("narrow");
-    if (!br__cut_dim("narrow", x, &dim))
+    if (!br__wrap_dim_nonscalar("narrow", x, &dim))
         return NULL;
     int64_t size = x->sizes[dim], first = start < 0 ? start + size : start;
     if (first < 0 || first > size || length < 0 || length > size - first)
         return br__fail(BR_ERROR_INDEX, "narrow",
-                        "start %" PRId64 " and length %" PRId64 " leave dimension %" PRId64
+                        "start %" PRId64 " and length %" PRId64 " exceed dimension %" PRId64
                         " of x %s",
                         start, length, dim, br__shape(x));
     return narrowed(x, dim, first, length);
@@ -79,22 +80,22 @@ static const br_window_kind select_kind = { { "select", br__window_backward, fal
 br_tensor *br_select(br_tensor *x, int64_t dim, int64_t index)
 {
     BR_OP("select");
-    if (!br__cut_dim("select", x, &dim))
+    if (!br__wrap_dim_nonscalar("select", x, &dim))
         return NULL;
     int64_t size = x->sizes[dim];
     if (index < -size || index >= size)
         return br__fail(BR_ERROR_INDEX, "select",
-                        "index %" PRId64 " is outside dimension %" PRId64 " of x %s", index, dim,
-                        br__shape(x));
+                        "index %" PRId64 " is out of range for dimension %" PRId64 " of x %s",
+                        index, dim, br__shape(x));
     return br__view_window(
         x, &(br_window){ &select_kind, { dim, index < 0 ? index + size : index }, false });
 }
 
 /* ---- unfold ---------------------------------------------------------------------------------- */
 
-enum { SIZE = START, EVERY = LENGTH }; /* of the parts, and from one's start to the next one's */
+enum { SIZE = START, EVERY = LENGTH }; /* the length of a slice, and the step between slices */
 
-/* A dimension of the parts in its place, and one of their elements at the end. */
+/* The dimension indexes the slices; a new last dimension indexes the elements of a slice. */
 static void narrow_unfold(br_tensor *w, const int64_t *args)
 {
     int64_t dim = args[DIM], size = args[SIZE], stride = w->ndim > 0 ? w->strides[dim] : 1;
@@ -117,13 +118,13 @@ br_tensor *br_unfold(br_tensor *x, int64_t dim, int64_t size, int64_t step)
         return NULL;
     int64_t length = x->ndim == 0 ? 1 : x->sizes[dim];
     if (x->ndim == BR_MAX_DIMS)
-        return br__fail(BR_ERROR_SHAPE, "unfold", "x %s has the most dimensions there can be",
-                        br__shape(x));
+        return br__fail(BR_ERROR_SHAPE, "unfold",
+                        "x %s already has the maximum number of dimensions", br__shape(x));
     if (size < 0 || size > length || step < 1)
         return br__fail(BR_ERROR_ARGUMENT, "unfold",
                         "size %" PRId64 " and step %" PRId64
-                        " for x %s: size must be in 0 .. %" PRId64 ", that of dimension %" PRId64
-                        ", and step at least 1",
+                        " for x %s: size must be in 0 .. %" PRId64
+                        ", the size of dimension %" PRId64 ", and step must be at least 1",
                         size, step, br__shape(x), length, dim);
     return br__view_window(x, &(br_window){ &unfold_kind, { dim, size, step }, size > step });
 }

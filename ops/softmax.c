@@ -1,8 +1,8 @@
-/* ops/softmax.c - softmax and log_softmax over any dimension. Both keep only their output. */
+/* ops/softmax.c - softmax and log_softmax over any dimension. Both save only their output. */
 #include "ops/kernels/kernels.h"
 #include "ops/view_internal.h"
 
-/* How a dense tensor splits around the dimension: before it, along it, after it. */
+/* The sizes of a contiguous tensor before, along and after the dimension. */
 typedef struct split {
     int64_t before, n, after;
 } split;
@@ -22,8 +22,8 @@ typedef struct job {
     const char *x, *dy;
     char *out;
     int64_t size;
-    int64_t tiles;          /* pieces side by side of at most BR_SOFTMAX_TILE rows */
-    int64_t units_per_task; /* of rows, or of tiles */
+    int64_t tiles;          /* tiles of at most BR_SOFTMAX_TILE adjacent rows */
+    int64_t units_per_task; /* rows, or tiles */
 } job;
 
 static void run_kernel(const job *j, int64_t first, int64_t rows)
@@ -34,7 +34,7 @@ static void run_kernel(const job *j, int64_t first, int64_t rows)
     j->kernel(&work);
 }
 
-/* Task i does its units: whole rows, or tiles of rows that lie side by side. */
+/* Task i processes its units: whole rows, or tiles of adjacent rows. */
 static void run_task(void *context, int64_t i)
 {
     const job *j = context;
@@ -53,16 +53,16 @@ static void run_task(void *context, int64_t i)
 
 static void run(job *j)
 {
-    enum { GRAIN = BR_GRAIN / 4 }; /* an exponential costs several plain operations */
+    enum { GRAIN = BR_GRAIN / 4 }; /* an exponential costs several simple operations */
     bool along = j->s.after == 1;
     j->tiles = (j->s.after + BR_SOFTMAX_TILE - 1) / BR_SOFTMAX_TILE;
     int64_t units = along ? j->s.before : j->s.before * j->tiles;
     j->units_per_task =
-        br__even_part(units, GRAIN / (along ? j->s.n : j->s.n * BR_SOFTMAX_TILE) + 1, 1);
+        br__piece_size(units, GRAIN / (along ? j->s.n : j->s.n * BR_SOFTMAX_TILE) + 1, 1);
     br__parallel((units + j->units_per_task - 1) / j->units_per_task, run_task, j);
 }
 
-/* Runs a kernel over x, and dy in a gradient, into a new tensor. */
+/* Runs a kernel over x and, for a gradient, dy. Returns a new tensor. */
 static br_tensor *apply(const char *op, br_tensor *x, br_tensor *dy, int64_t dim, bool log_of)
 {
     if (!x)

@@ -1,7 +1,7 @@
 /* ops/sort.c - the order of elements along a dimension: sort, argsort, topk, median.
  *
- * What is sorted are places; the values are gathered from them, and their gradients are gather's.
- */
+ * Indices are sorted, and the values are gathered with them, so the gradients are those of
+ * gather. */
 #include "ops/kernels/sort.h"
 #include "ops/index_internal.h"
 #include "ops/reduce_internal.h"
@@ -10,12 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Sorted indices -------------------------------------------------------------------------- */
 
 typedef struct order {
-    int64_t dim, count; /* of the first `count` elements in order the places are wanted */
+    int64_t dim, count; /* return the indices of the first `count` elements in sorted order */
     bool descending;
-    bool median; /* or of the middle one, or the first NaN */
+    bool median; /* return the index of the median, or of the first NaN, instead */
 } order;
 
 typedef struct job {
@@ -24,7 +24,7 @@ typedef struct job {
     const char *x;
     int64_t *out;
     int64_t n, after, lines, lines_per_task, size;
-    br_sort_entry *entries; /* two lines of them for each task */
+    br_sort_entry *entries; /* two lines for each task */
 } job;
 
 static const br_sort_type *type_of(br_dtype dtype)
@@ -34,7 +34,7 @@ static const br_sort_type *type_of(br_dtype dtype)
     return types[dtype];
 }
 
-/* The lower of the middle two. */
+/* Returns the index of the median, the lower of the middle two, or of the first NaN. */
 static int64_t median_of(const br_sort_type *type, const br_sort_entry *sorted, int64_t n)
 {
     int64_t i = (n - 1) / 2;
@@ -66,10 +66,10 @@ static void run_task(void *context, int64_t task)
         sort_line(j, line, j->entries + task * 2 * j->n);
 }
 
-/* The places, [before, count, after], of a dense x. */
+/* Writes the indices, [before, count, after], for a contiguous x. */
 static void find_places(const char *op, const br_tensor *x, const order *o, const br_tensor *out)
 {
-    enum { MOST_TASKS = 64 };
+    enum { MAX_TASKS = 64 };
     job j = { .type = type_of(x->dtype),
               .o = *o,
               .x = x->data,
@@ -80,8 +80,9 @@ static void find_places(const char *op, const br_tensor *x, const order *o, cons
     for (int i = (int)o->dim + 1; i < x->ndim; i++)
         j.after *= x->sizes[i];
     j.lines = x->numel / j.n;
-    int64_t worth = x->numel / (BR_GRAIN / 8) + 1; /* an element costs many plain operations */
-    int64_t tasks = worth < MOST_TASKS ? worth : MOST_TASKS;
+    /* Sorting costs many simple operations per element. */
+    int64_t worth = x->numel / (BR_GRAIN / 8) + 1;
+    int64_t tasks = worth < MAX_TASKS ? worth : MAX_TASKS;
     j.lines_per_task = (j.lines + tasks - 1) / tasks;
     tasks = (j.lines + j.lines_per_task - 1) / j.lines_per_task;
     br_extent *extent;
@@ -94,7 +95,7 @@ static void find_places(const char *op, const br_tensor *x, const order *o, cons
     br__block_free(j.entries, bytes, extent);
 }
 
-/* A new tensor of x's sizes, but `count` along dim. */
+/* Returns a new tensor of the indices, with x's sizes except for `count` along dim. */
 static br_tensor *places(const char *op, br_tensor *x, const order *o)
 {
     int64_t sizes[BR_MAX_DIMS];
@@ -109,7 +110,7 @@ static br_tensor *places(const char *op, br_tensor *x, const order *o)
     return br_failed() ? NULL : out;
 }
 
-/* A 0-d tensor is sorted as one of size 1. */
+/* A 0-d tensor is sorted like one of shape [1]. */
 static br_tensor *as_line(br_tensor *x)
 {
     return br_ndim(x) == 0 ? br_reshape(x, BR_SHAPE(1)) : x;
@@ -120,7 +121,7 @@ static br_tensor *as_before(br_tensor *y, const br_tensor *x)
     return x->ndim == 0 ? br_reshape(y, BR_SCALAR) : y;
 }
 
-/* The values at the places, and these in *indices unless that is NULL. */
+/* Returns the selected values, and their indices in *indices unless that is NULL. */
 static br_tensor *at_places(const char *op, br_tensor *x, const order *o, br_tensor **indices)
 {
     br_tensor *line = as_line(x), *index = line ? places(op, line, o) : NULL;
@@ -175,7 +176,7 @@ br_tensor *br_topk(br_tensor *x, int64_t k, int64_t dim, bool largest, br_tensor
                         ", the size of dimension %" PRId64 " of x %s",
                         k, n, dim, br__shape(x));
     if (x->ndim == 0)
-        k = 1; /* PyTorch's result is 0-d for k = 0, too */
+        k = 1; /* as in PyTorch, the result is 0-d for k = 0 too */
     order o = { .dim = dim, .count = k, .descending = largest };
     return at_places("topk", x, &o, indices);
 }

@@ -1,5 +1,5 @@
-/* ops/split.c - all parts of a dimension at once: split, chunk, unbind. The parts are views,
- * outputs of one node, so that their gradients are put together in one pass over memory. */
+/* ops/split.c - all parts of a dimension at once: split, chunk, unbind. The parts are views and
+ * outputs of one node, so that their gradients are joined in one pass over memory. */
 #include "ops/view_internal.h"
 
 #include <inttypes.h>
@@ -7,14 +7,14 @@
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* How a dimension was parted. Slices that have lost it have no sizes. */
+/* How a dimension was split. unbind, which removes the dimension, has no sizes. */
 typedef struct partition {
     int64_t dim, n;
     int64_t sizes[];
 } partition;
 
-/* The gradients by all parts, zeros for those that nothing depends on, joined along the dimension.
- */
+/* Concatenates (or stacks, for unbind) the gradients with respect to all parts; a part without a
+ * gradient counts as zeros. */
 static br_tensor *joined(br_node *node, const int64_t *sizes, int ndim, const partition *p,
                          bool stacked)
 {
@@ -57,20 +57,21 @@ static void unbind_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = joined(node, sizes, ndim, br_params(node), true);
 }
 
-/* ---- Parts of given sizes -------------------------------------------------------------------- */
+/* ---- split and chunk ------------------------------------------------------------------------- */
 
-/* Nothing is left of what was made where something failed. */
-static int number_of(int64_t n, br_tensor **parts, int room)
+/* Returns n. If an error is pending, sets all parts to NULL and returns -1 instead. */
+static int number_of(int64_t n, br_tensor **parts, int capacity)
 {
     if (!br_failed())
         return (int)n;
-    for (int i = 0; parts && i < room; i++)
+    for (int i = 0; parts && i < capacity; i++)
         parts[i] = NULL;
     return -1;
 }
 
-/* Views of x's parts, the last entries of `parts` NULL where there is more room. */
-static int parted(const br_op *op, br_tensor *x, const partition *p, int room, br_tensor **parts)
+/* Writes views of x's parts to `parts`, and NULL to the entries after them. */
+static int make_parts(const br_op *op, br_tensor *x, const partition *p, int capacity,
+                      br_tensor **parts)
 {
     br_node *node = NULL;
     int64_t start = 0;
@@ -88,70 +89,71 @@ static int parted(const br_op *op, br_tensor *x, const partition *p, int room, b
         else
             br_record_output(node, parts[i]);
     }
-    for (int64_t i = p->n; i < room; i++)
+    for (int64_t i = p->n; parts && i < capacity; i++)
         parts[i] = NULL;
-    return number_of(p->n, parts, room);
+    return number_of(p->n, parts, capacity);
 }
 
-static bool has_room(const char *op, const br_tensor *x, int64_t dim, int64_t n, int room,
-                     br_tensor **parts)
+static bool fits_capacity(const char *op, const br_tensor *x, int64_t dim, int64_t n, int capacity,
+                          br_tensor **parts)
 {
-    if (n <= room && (parts || n == 0))
+    if (n <= capacity && (parts || n == 0))
         return true;
     br__fail(BR_ERROR_ARGUMENT, op,
              "there are %" PRId64 " parts of dimension %" PRId64
              " of x %s, but only room for %d of them",
-             n, dim, br__shape(x), parts ? room : 0);
+             n, dim, br__shape(x), parts ? capacity : 0);
     return false;
 }
 
 static const br_op split_op = { .name = "split", .backward = split_backward };
 
-/* n parts that together are the dimension: all of `size` but for the last, or of the given sizes.
- */
+/* Splits the dimension into n parts, of the given sizes or, if `sizes` is NULL, of `size` each (the
+ * last one may be smaller). */
 static int split(const char *op, br_tensor *x, int64_t size, const int64_t *sizes, int64_t n,
-                 int64_t dim, int room, br_tensor **parts)
+                 int64_t dim, int capacity, br_tensor **parts)
 {
-    if (!has_room(op, x, dim, n, room, parts))
-        return number_of(0, parts, room);
+    if (!fits_capacity(op, x, dim, n, capacity, parts))
+        return number_of(0, parts, capacity);
     partition *p = br__malloc(sizeof *p + (size_t)n * sizeof *p->sizes);
     if (!p)
-        return number_of(0, parts, room);
+        return number_of(0, parts, capacity);
     p->dim = dim;
     p->n = n;
     for (int64_t i = 0, rest = x->sizes[dim]; i < n; rest -= p->sizes[i++])
         p->sizes[i] = sizes ? sizes[i] : size < rest ? size : rest;
-    int count = parted(&split_op, x, p, room, parts);
+    int count = make_parts(&split_op, x, p, capacity, parts);
     br_free(p);
     return count;
 }
 
-/* How many parts of `size` there are: one of what is empty. */
+/* Counts the parts of `size`; an empty dimension has one. */
 static int64_t count_parts(int64_t length, int64_t size)
 {
     return length == 0 ? 1 : (length - 1) / size + 1;
 }
 
-int br_split(br_tensor *x, int64_t split_size, int64_t dim, int room, br_tensor **parts)
+int br_split(br_tensor *x, int64_t split_size, int64_t dim, int capacity, br_tensor **parts)
 {
     BR_OP("split");
-    if (!br__cut_dim("split", x, &dim))
-        return number_of(0, parts, room);
+    if (!br__wrap_dim_nonscalar("split", x, &dim))
+        return number_of(0, parts, capacity);
     int64_t length = x->sizes[dim];
     if (split_size < 0 || (split_size == 0 && length > 0)) {
         br__fail(BR_ERROR_ARGUMENT, "split",
                  "split_size is %" PRId64 ", must be at least 1 for dimension %" PRId64 " of x %s",
                  split_size, dim, br__shape(x));
-        return number_of(0, parts, room);
+        return number_of(0, parts, capacity);
     }
-    return split("split", x, split_size, NULL, count_parts(length, split_size), dim, room, parts);
+    return split("split", x, split_size, NULL, count_parts(length, split_size), dim, capacity,
+                 parts);
 }
 
 int br_split_with_sizes(br_tensor *x, int n, const int64_t *sizes, int64_t dim, br_tensor **parts)
 {
     static const char op[] = "split_with_sizes";
     BR_OP(op);
-    if (!br__cut_dim(op, x, &dim))
+    if (!br__wrap_dim_nonscalar(op, x, &dim))
         return number_of(0, parts, n);
     int64_t sum = 0;
     bool fits = n >= 0 && (sizes || n == 0);
@@ -159,8 +161,8 @@ int br_split_with_sizes(br_tensor *x, int n, const int64_t *sizes, int64_t dim, 
         fits = sizes[i] >= 0 && !__builtin_add_overflow(sum, sizes[i], &sum);
     if (!fits || sum != x->sizes[dim]) {
         br__fail(BR_ERROR_SHAPE, op,
-                 "sizes %s of dimension %" PRId64
-                 " of x %s: must be at least 0 and sum up to %" PRId64,
+                 "sizes %s for dimension %" PRId64
+                 " of x %s: must be at least 0 and sum to %" PRId64,
                  br__shape_of(sizes && n <= BR_MAX_DIMS ? n : 0, sizes), dim, br__shape(x),
                  x->sizes[dim]);
         return number_of(0, parts, n);
@@ -168,29 +170,31 @@ int br_split_with_sizes(br_tensor *x, int n, const int64_t *sizes, int64_t dim, 
     return split(op, x, 0, sizes, n, dim, n, parts);
 }
 
-/* Of what is empty there are as many parts as are asked for. */
-int br_chunk(br_tensor *x, int64_t chunks, int64_t dim, int room, br_tensor **parts)
+/* An empty dimension is split into exactly `chunks` empty parts. */
+int br_chunk(br_tensor *x, int64_t chunks, int64_t dim, int capacity, br_tensor **parts)
 {
     BR_OP("chunk");
-    if (!br__cut_dim("chunk", x, &dim))
-        return number_of(0, parts, room);
+    if (!br__wrap_dim_nonscalar("chunk", x, &dim))
+        return number_of(0, parts, capacity);
     if (chunks < 1) {
         br__fail(BR_ERROR_ARGUMENT, "chunk", "chunks is %" PRId64 ", must be at least 1", chunks);
-        return number_of(0, parts, room);
+        return number_of(0, parts, capacity);
     }
     int64_t length = x->sizes[dim], size = length > 0 ? (length - 1) / chunks + 1 : 0;
     int64_t n = length > 0 ? count_parts(length, size) : chunks;
-    return split("chunk", x, size, NULL, n, dim, room, parts);
+    return split("chunk", x, size, NULL, n, dim, capacity, parts);
 }
 
 /* ---- unbind ---------------------------------------------------------------------------------- */
 
 static const br_op unbind_op = { .name = "unbind", .backward = unbind_backward };
 
-int br_unbind(br_tensor *x, int64_t dim, int room, br_tensor **parts)
+int br_unbind(br_tensor *x, int64_t dim, int capacity, br_tensor **parts)
 {
     BR_OP("unbind");
-    if (!br__cut_dim("unbind", x, &dim) || !has_room("unbind", x, dim, x->sizes[dim], room, parts))
-        return number_of(0, parts, room);
-    return parted(&unbind_op, x, &(partition){ .dim = dim, .n = x->sizes[dim] }, room, parts);
+    if (!br__wrap_dim_nonscalar("unbind", x, &dim) ||
+        !fits_capacity("unbind", x, dim, x->sizes[dim], capacity, parts))
+        return number_of(0, parts, capacity);
+    return make_parts(&unbind_op, x, &(partition){ .dim = dim, .n = x->sizes[dim] }, capacity,
+                      parts);
 }

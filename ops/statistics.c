@@ -1,14 +1,13 @@
-/* ops/statistics.c - variance, standard deviation, norms, and the logarithm of a sum of
- * exponentials.
+/* ops/statistics.c - variance, standard deviation, norms and logsumexp.
  *
- * All are composed of operations without a record of their own, keep input and result, and have
- * gradients composed of operations, which the tape can differentiate again. */
+ * Each is computed from other operations without recording them, and saves its input and result.
+ * The gradients are composed of operations, so that they can be differentiated again. */
 #include "ops/reduce_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* The dimensions that bits stand for; returns their number. */
+/* Lists the dimensions in `bits`; returns their number. */
 static int list_dims(unsigned bits, int64_t *dims)
 {
     int n = 0;
@@ -32,7 +31,7 @@ static br_tensor *mean_over(br_tensor *x, unsigned bits)
     return br_mean_dim(x, n, dims, true);
 }
 
-/* The largest or smallest along the dimensions, which stay with size 1. */
+/* Returns the largest or smallest elements along the dimensions, which are kept with size 1. */
 static br_tensor *extreme_over(const char *op, br_tensor *x, unsigned bits, bool largest)
 {
     br_tensor *y = x ? br__reduced(op, x, bits, true, x->dtype) : NULL;
@@ -41,7 +40,7 @@ static br_tensor *extreme_over(const char *op, br_tensor *x, unsigned bits, bool
     return y && br__reduce(op, x, bits, &fold) ? y : NULL;
 }
 
-/* t, which has the shape of a result, with size 1 for the reduced dimensions of x. */
+/* Reshapes t, which has the shape of a result, so that the reduced dimensions of x have size 1. */
 static br_tensor *kept(br_tensor *t, br_tensor *x, unsigned bits)
 {
     int64_t sizes[BR_MAX_DIMS];
@@ -50,7 +49,7 @@ static br_tensor *kept(br_tensor *t, br_tensor *x, unsigned bits)
     return x ? br_reshape(t, br_ndim(x), sizes) : NULL;
 }
 
-/* What the operations here are told. */
+/* Parameters of the operations. */
 typedef struct params {
     unsigned bits;
     bool keepdim;
@@ -62,7 +61,7 @@ typedef struct statistic {
     br_tensor *(*compute)(const char *op, br_tensor *x, const params *p);
 } statistic;
 
-enum { X, Y }; /* what is saved */
+enum { X, Y }; /* saved values */
 
 static br_tensor *apply(const statistic *s, br_tensor *x, int ndims, const int64_t *dims,
                         bool keepdim, double value)
@@ -95,7 +94,7 @@ static br_tensor *variance(const char *op, br_tensor *x, const params *p)
     return br_div_scalar(sum, fmax(0, count_of(x, p->bits) - p->value));
 }
 
-/* 2 (x - mean) / (count - correction) times dy, which keeps the dimensions. */
+/* 2 (x - mean) / (count - correction) * dy, where dy has the reduced dimensions with size 1. */
 static br_tensor *variance_gradient(br_tensor *x, br_tensor *dy, const params *p)
 {
     br_tensor *deviation = br_sub(x, mean_over(x, p->bits));
@@ -126,7 +125,7 @@ static br_tensor *deviation_of(const char *op, br_tensor *x, const params *p)
     return br_sqrt(variance(op, x, p));
 }
 
-/* Where all elements are equal the gradient is 0. */
+/* If all elements are equal, std is 0 and the gradient is set to 0. */
 static void std_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const params *p = br_params(node);
@@ -150,22 +149,33 @@ br_tensor *br_std(br_tensor *x, double correction)
 
 /* ---- logsumexp ------------------------------------------------------------------------------- */
 
-/* Of x - max x, or of x where that is infinite: the exponentials tell then. */
-static br_tensor *log_sum_exp(const char *op, br_tensor *x, const params *p)
+/* Returns the maximum along the dimensions, as a constant for autograd; 0 where it is infinite,
+ * because x - max would be NaN. */
+static br_tensor *shift_of(const char *op, br_tensor *x, const params *p)
 {
-    br_tensor *most = extreme_over(op, x, p->bits, true);
-    most = br_masked_fill(most, br_isinf(most), 0);
-    br_tensor *sum = sum_over(br_exp(br_sub(x, most)), p->bits, p->keepdim);
-    br_tensor *log = br_log(sum);
-    return log ? br_add(log, br_reshape(most, br_ndim(log), br_sizes(log))) : NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *max_value = extreme_over(op, x, p->bits, true);
+    return br__composed(scope, br_masked_fill(max_value, br_isinf(max_value), 0));
 }
 
-/* dy exp(x - y). */
+static br_tensor *log_sum_exp(const char *op, br_tensor *x, const params *p)
+{
+    br_tensor *max_value = shift_of(op, x, p);
+    br_tensor *sum = sum_over(br_exp(br_sub(x, max_value)), p->bits, p->keepdim);
+    br_tensor *log = br_log(sum);
+    return log ? br_add(log, br_reshape(max_value, br_ndim(log), br_sizes(log))) : NULL;
+}
+
+/* dy exp(x - max x) / sum exp(x - max x). This is more accurate than dy exp(x - y), because y is
+ * rounded to the precision of the largest x. */
 static void logsumexp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const params *p = br_params(node);
-    br_tensor *x = br_saved(node, X), *y = kept(br_saved(node, Y), x, p->bits);
-    dx[0] = br_mul(kept(dy, x, p->bits), br_exp(br_sub(x, y)));
+    br_tensor *x = br_saved(node, X);
+    if (br_failed())
+        return;
+    br_tensor *e = br_exp(br_sub(x, shift_of("logsumexp", x, p)));
+    dx[0] = br_mul(br_div(kept(dy, x, p->bits), sum_over(e, p->bits, true)), e);
 }
 
 static const statistic logsumexp_statistic = { { "logsumexp", logsumexp_backward, false },
@@ -185,8 +195,8 @@ static br_tensor *norm(const char *op, br_tensor *x, const params *p)
     if (isinf(p->value) || p->value < 0) {
         if (br__reduced_count(x->ndim, x->sizes, p->bits) == 0)
             return br__fail(BR_ERROR_SHAPE, op,
-                            "x %s has no elements along the dimensions, and "
-                            "nothing has no norm of p = %g",
+                            "x %s has no elements along the reduced dimensions: the norm of no "
+                            "elements is undefined for p = %g",
                             br__shape(x), p->value);
     }
     if (isinf(p->value)) {
@@ -208,16 +218,16 @@ static br_tensor *norm(const char *op, br_tensor *x, const params *p)
     return br_pow_scalar(sum_over(powers, p->bits, p->keepdim), 1 / p->value);
 }
 
-/* dy shared evenly among the elements that are as far from 0 as y. */
+/* Shares dy evenly among the elements whose magnitude is y. */
 static br_tensor *extreme_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *dy, unsigned bits)
 {
     br_tensor *size = br_abs(x);
-    br_tensor *taken = br_logical_or(br_eq(size, y), br_isnan(size));
-    br_tensor *weight = br_to(taken, br_dtype_of(x));
+    br_tensor *selected = br_logical_or(br_eq(size, y), br_isnan(size));
+    br_tensor *weight = br_to(selected, br_dtype_of(x));
     return br_mul(br_mul(br_sign(x), weight), br_div(dy, sum_over(weight, bits, true)));
 }
 
-/* sign(x) (|x| / y)^(p-1) dy, and 0 where y, or for p below 1 x, is 0. */
+/* sign(x) (|x| / y)^(p-1) dy; 0 where y is 0 or, for p < 1, where x is 0. */
 static br_tensor *power_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *dy, double p)
 {
     br_tensor *scale = br_div(dy, br_pow_scalar(y, p - 1));

@@ -1,26 +1,26 @@
-/* ops/unique.c - classes: one_hot, bincount, and the different elements of a tensor. */
+/* ops/unique.c - one_hot, bincount, and the unique elements or slices of a tensor. */
 #include "ops/index_internal.h"
 #include "ops/ops_internal.h"
 
 #include <inttypes.h>
 
-/* ---- Classes --------------------------------------------------------------------------------- */
+/* ---- one_hot and bincount -------------------------------------------------------------------- */
 
-/* The largest element, -1 of nothing; -2 and an error if there is a negative one. */
+/* Returns the largest element, or -1 if there is none; -2 with an error if one is negative. */
 static int64_t largest_class(const char *op, br_tensor *index)
 {
     br_tensor *dense = br_contiguous(index);
     const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
-    int64_t most = dense ? -1 : -2;
+    int64_t max_value = dense ? -1 : -2;
     for (int64_t i = 0; dense && i < dense->numel; i++) {
         if (values[i] < 0) {
-            br__fail(BR_ERROR_INDEX, op, "%" PRId64 " at position %s is negative", values[i],
+            br__fail(BR_ERROR_INDEX, op, "value %" PRId64 " at position %s is negative", values[i],
                      br__position(index, i));
             return -2;
         }
-        most = values[i] > most ? values[i] : most;
+        max_value = values[i] > max_value ? values[i] : max_value;
     }
-    return most;
+    return max_value;
 }
 
 br_tensor *br_one_hot(br_tensor *index, int64_t num_classes)
@@ -29,19 +29,20 @@ br_tensor *br_one_hot(br_tensor *index, int64_t num_classes)
     if (!br__has_dtype("one_hot", "index", index, BR_I64))
         return NULL;
     br_scope *scope = br_scope_begin();
-    int64_t sizes[BR_MAX_DIMS + 1], most = largest_class("one_hot", index);
-    if (most >= -1 && num_classes < 1 && (num_classes != -1 || most < 0))
-        br__fail(BR_ERROR_ARGUMENT, "one_hot",
-                 "num_classes is %" PRId64 " for index %s, must be at least 1, or -1 where there "
-                 "is an element to tell",
-                 num_classes, br__shape(index));
-    if (num_classes >= 1 && most >= num_classes)
+    int64_t sizes[BR_MAX_DIMS + 1], max_value = largest_class("one_hot", index);
+    if (max_value >= -1 && num_classes < 1 && (num_classes != -1 || max_value < 0))
+        br__fail(
+            BR_ERROR_ARGUMENT, "one_hot",
+            "num_classes is %" PRId64
+            " for index %s, must be at least 1, or -1 to infer it from an index that is not empty",
+            num_classes, br__shape(index));
+    if (num_classes >= 1 && max_value >= num_classes)
         br__fail(BR_ERROR_INDEX, "one_hot",
-                 "index %s has %" PRId64 ", must be less than num_classes %" PRId64,
-                 br__shape(index), most, num_classes);
+                 "index %s contains %" PRId64 ", must be less than num_classes %" PRId64,
+                 br__shape(index), max_value, num_classes);
     for (int i = 0; i < index->ndim; i++)
         sizes[i] = index->sizes[i];
-    sizes[index->ndim] = num_classes == -1 ? most + 1 : num_classes;
+    sizes[index->ndim] = num_classes == -1 ? max_value + 1 : num_classes;
     br_tensor *y = br_failed() ? NULL : br_zeros(index->ndim + 1, sizes, BR_I64);
     return br__composed(scope, br_scatter_scalar_(y, -1, br_unsqueeze(index, -1), 1));
 }
@@ -53,9 +54,10 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
         return NULL;
     if (x->ndim != 1 || minlength < 0)
         return br__fail(BR_ERROR_ARGUMENT, "bincount",
-                        "x %s must have one dimension, and minlength %" PRId64 " be at least 0",
+                        "x %s must have one dimension, and minlength %" PRId64
+                        " must be at least 0",
                         br__shape(x), minlength);
-    if (weights && (!br__floating("bincount", "weights", weights) || !br_same_shape(x, weights)))
+    if (weights && (!br__floating("bincount", "weights", weights) || !br__same_shape(x, weights)))
         return br__fail(BR_ERROR_SHAPE, "bincount", "weights %s must have the shape of x %s",
                         br__shape(weights), br__shape(x));
     br_scope *scope = br_no_grad_begin();
@@ -67,9 +69,9 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
     return br__composed(scope, y);
 }
 
-/* ---- Different elements ---------------------------------------------------------------------- */
+/* ---- unique ---------------------------------------------------------------------------------- */
 
-/* True where one of the rows differs from the one before; the first one does. */
+/* Returns true for the first row and for each row that differs from the one before. */
 static br_tensor *changes(br_tensor *rows)
 {
     int64_t n = br_size(rows, 0);
@@ -81,7 +83,8 @@ static br_tensor *changes(br_tensor *rows)
     return br_cat(BR_INPUTS(first, differ), 0);
 }
 
-/* How long the runs are that begin at the places, of n elements. */
+/* Returns the lengths of the runs into which n elements are divided; `place` has the first position
+ * of each run. */
 static br_tensor *lengths(br_tensor *place, int64_t n)
 {
     int64_t runs = br_numel(place);
@@ -90,8 +93,9 @@ static br_tensor *lengths(br_tensor *place, int64_t n)
     return br_sub(br_cat(BR_INPUTS(next, end), 0), place);
 }
 
-/* Where runs of equal rows begin, which run each row is in, and how long they are. With `sorted`
- * runs are those of the rows in order; all is told in terms of where they were before. */
+/* Finds the runs of equal rows. Returns the index of one row of each run. Unless NULL, *inverse
+ * receives the run of each row, and *counts the length of each run. With `sorted` the rows are
+ * sorted first; all indices refer to the unsorted rows. */
 static br_tensor *runs_of(const char *op, br_tensor *rows, bool sorted, br_tensor **inverse,
                           br_tensor **counts)
 {
@@ -107,8 +111,9 @@ static br_tensor *runs_of(const char *op, br_tensor *rows, bool sorted, br_tenso
     return sorted ? br_index_select(order, 0, place) : place;
 }
 
-/* Closes the scope and hands all three out. */
-static br_tensor *hand_out(br_scope *scope, br_tensor *y, br_tensor **inverse, br_tensor **counts)
+/* Ends the scope and moves all three results to the enclosing one. */
+static br_tensor *return_outputs(br_scope *scope, br_tensor *y, br_tensor **inverse,
+                                 br_tensor **counts)
 {
     for (int i = 0; i < 2; i++) {
         br_tensor **other = i ? counts : inverse;
@@ -138,7 +143,7 @@ static br_tensor *unique(const char *op, br_tensor *x, bool sorted, br_tensor **
     br_tensor *place = runs_of(op, br_unsqueeze(line, 1), sorted, inverse, counts);
     if (inverse)
         *inverse = br_reshape(*inverse, br_ndim(x), br_sizes(x));
-    return hand_out(scope, br_index_select(line, 0, place), inverse, counts);
+    return return_outputs(scope, br_index_select(line, 0, place), inverse, counts);
 }
 
 br_tensor *br_unique(br_tensor *x, br_tensor **inverse, br_tensor **counts)
@@ -169,7 +174,7 @@ static br_tensor *unique_dim(const char *op, br_tensor *x, int64_t dim, bool sor
     br_tensor *rows =
         br_reshape(x->ndim == 0 ? x : br_movedim(x, BR_DIMS(dim), BR_DIMS(0)), BR_SHAPE(n, width));
     br_tensor *place = runs_of(op, rows, sorted, inverse, counts);
-    return hand_out(scope, br_index_select(x, dim, place), inverse, counts);
+    return return_outputs(scope, br_index_select(x, dim, place), inverse, counts);
 }
 
 br_tensor *br_unique_dim(br_tensor *x, int64_t dim, br_tensor **inverse, br_tensor **counts)

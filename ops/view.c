@@ -1,7 +1,7 @@
 /* ops/view.c - shapes and views: other sizes and strides over the same storage.
  *
- * Nothing here copies but br_reshape() and br_flatten() where no strides describe the result,
- * br_contiguous() of what is not, and br_clone(). */
+ * Data is copied only by br_clone(), by br_contiguous() for a tensor that is not contiguous, and by
+ * br_reshape() and br_flatten() if no strides describe the result. */
 #include "ops/reduce_internal.h"
 #include "ops/view_internal.h"
 
@@ -16,7 +16,7 @@ br_tensor *br__recorded(const br_op *op, br_tensor *y, br_tensor *x, const void 
     return br_failed() ? NULL : y;
 }
 
-/* The gradient of whatever keeps elements and their order. */
+/* The gradient of an operation that keeps the elements and their order. */
 static void reshape_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     int ndim;
@@ -24,7 +24,8 @@ static void reshape_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = br_reshape(dy, ndim, sizes);
 }
 
-/* The gradient of a copy, and of what the engine undoes by itself. */
+/* The gradient of a copy or an expansion: passes dy on. Autograd sums it to the shape of the
+ * expanded x. */
 static void pass_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     (void)node;
@@ -65,27 +66,30 @@ br_tensor *br_contiguous(br_tensor *x)
 
 /* ---- Reshaping ------------------------------------------------------------------------------- */
 
-/* The size that stands for -1 at `dim`, where the other sizes hold `known` elements. */
-static bool infer_size(const char *op, const br_tensor *x, const char *wanted, int64_t known,
+/* Computes the size for -1, given `known`, the product of the other sizes. */
+static bool infer_size(const char *op, const br_tensor *x, const char *requested, int64_t known,
                        int64_t *size)
 {
     if (known == 0) {
         br__fail(BR_ERROR_SHAPE, op,
-                 "x %s to %s: any size would do for -1, so it cannot be inferred", br__shape(x),
-                 wanted);
+                 "cannot reshape x %s to %s: the size for -1 is ambiguous, because the other sizes "
+                 "multiply to 0",
+                 br__shape(x), requested);
         return false;
     }
     if (x->numel % known != 0) {
         br__fail(BR_ERROR_SHAPE, op,
-                 "x %s to %s: %" PRId64 " elements are not a multiple of the other sizes' %" PRId64,
-                 br__shape(x), wanted, x->numel, known);
+                 "cannot reshape x %s to %s: %" PRId64 " elements are not a multiple of %" PRId64
+                 ", the product of the other sizes",
+                 br__shape(x), requested, x->numel, known);
         return false;
     }
     *size = x->numel / known;
     return true;
 }
 
-/* Checks that x's elements fit the sizes, and writes these with -1 replaced. */
+/* Checks that the sizes hold as many elements as x, and writes them to `complete` with -1
+ * replaced. */
 static bool complete_sizes(const char *op, const br_tensor *x, int ndim, const int64_t *sizes,
                            int64_t *complete)
 {
@@ -96,8 +100,8 @@ static bool complete_sizes(const char *op, const br_tensor *x, int ndim, const i
         if (sizes[i] != -1)
             continue;
         if (inferred >= 0) {
-            br__fail(BR_ERROR_SHAPE, op, "x %s to %s: only one size may be -1", br__shape(x),
-                     br__shape_of(ndim, sizes));
+            br__fail(BR_ERROR_SHAPE, op, "cannot reshape x %s to %s: only one size may be -1",
+                     br__shape(x), br__shape_of(ndim, sizes));
             return false;
         }
         inferred = i;
@@ -109,13 +113,16 @@ static bool complete_sizes(const char *op, const br_tensor *x, int ndim, const i
         return infer_size(op, x, br__shape_of(ndim, sizes), known, &complete[inferred]);
     if (known == x->numel)
         return true;
-    br__fail(BR_ERROR_SHAPE, op, "x %s to %s: %" PRId64 " elements do not make %" PRId64,
+    br__fail(BR_ERROR_SHAPE, op,
+             "cannot reshape x %s to %s: x has %" PRId64
+             " elements, but the new shape has %" PRId64,
              br__shape(x), br__shape_of(ndim, sizes), x->numel, known);
     return false;
 }
 
-/* Strides that show x's elements, in order, with the given sizes; false if there are none. The new
- * dimensions are laid, from the last, over runs of x's that lie behind each other like one. */
+/* Computes strides that view x's elements, in order, with the new sizes; returns false if there are
+ * none. Works from the last dimension to the first: adjacent dimensions of x that are contiguous
+ * with each other are merged, and each merged dimension is divided into new ones. */
 static bool view_strides(const br_tensor *x, int ndim, const int64_t *sizes, int64_t *strides)
 {
     br__default_strides(ndim, sizes, strides);
@@ -136,7 +143,8 @@ static bool view_strides(const br_tensor *x, int ndim, const int64_t *sizes, int
     return true;
 }
 
-/* x with sizes that hold as many elements, by a copy if it must be. */
+/* Returns x with new sizes for the same number of elements: a view if possible, otherwise a
+ * copy. */
 static br_tensor *reshaped(const br_op *op, br_tensor *x, int ndim, const int64_t *sizes)
 {
     int64_t strides[BR_MAX_DIMS];
@@ -172,10 +180,10 @@ br_tensor *br_view(br_tensor *x, int ndim, const int64_t *sizes)
     if (!br__required("view", "x", x) || !complete_sizes("view", x, ndim, sizes, complete))
         return NULL;
     if (!view_strides(x, ndim, complete, strides))
-        return br__fail(BR_ERROR_SHAPE, "view",
-                        "x %s with strides %s has no view of shape %s: br_reshape() copies",
-                        br__shape(x), br__shape_of(x->ndim, x->strides),
-                        br__shape_of(ndim, complete));
+        return br__fail(
+            BR_ERROR_SHAPE, "view",
+            "x %s with strides %s cannot be viewed as %s without a copy: use br_reshape()",
+            br__shape(x), br__shape_of(x->ndim, x->strides), br__shape_of(ndim, complete));
     return br__recorded(&view_op, br__view_of(x, ndim, complete, strides, x->data), x, NULL, 0);
 }
 
@@ -210,12 +218,13 @@ br_tensor *br_unflatten(br_tensor *x, int64_t dim, int ndim, const int64_t *size
 {
     BR_OP("unflatten");
     int64_t all[BR_MAX_DIMS];
-    if (!br__cut_dim("unflatten", x, &dim))
+    if (!br__wrap_dim_nonscalar("unflatten", x, &dim))
         return NULL;
     if (ndim < 1 || !sizes || ndim > BR_MAX_DIMS - x->ndim + 1)
         return br__fail(BR_ERROR_SHAPE, "unflatten",
-                        "dimension %" PRId64 " of x %s into %d: must become 1 .. %d", dim,
-                        br__shape(x), sizes ? ndim : 0, BR_MAX_DIMS - x->ndim + 1);
+                        "dimension %" PRId64
+                        " of x %s cannot become %d dimensions: must be 1 .. %d",
+                        dim, br__shape(x), sizes ? ndim : 0, BR_MAX_DIMS - x->ndim + 1);
     br_tensor part = { .ndim = 1, .numel = x->sizes[dim], .sizes = { x->sizes[dim] } };
     if (!complete_sizes("unflatten", &part, ndim, sizes, all + dim))
         return NULL;
@@ -233,8 +242,8 @@ br_tensor *br_unsqueeze(br_tensor *x, int64_t dim)
         return NULL;
     int n = x->ndim;
     if (n == BR_MAX_DIMS)
-        return br__fail(BR_ERROR_SHAPE, "unsqueeze", "x %s has the most dimensions there can be",
-                        br__shape(x));
+        return br__fail(BR_ERROR_SHAPE, "unsqueeze",
+                        "x %s already has the maximum number of dimensions", br__shape(x));
     if (dim < -n - 1 || dim > n)
         return br__fail(BR_ERROR_INDEX, "unsqueeze",
                         "dim is %" PRId64 ", must be in %d .. %d for x %s", dim, -n - 1, n,
@@ -252,7 +261,7 @@ br_tensor *br_unsqueeze(br_tensor *x, int64_t dim)
 
 static const br_op squeeze_op = { .name = "squeeze", .backward = reshape_backward };
 
-/* x without those dimensions of size 1 whose bits are set. */
+/* Returns x without the dimensions of size 1 whose bits are set. */
 static br_tensor *squeezed(br_tensor *x, unsigned dims)
 {
     int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
@@ -282,8 +291,8 @@ br_tensor *br_squeeze_dims(br_tensor *x, int ndims, const int64_t *dims)
     if (!br__required("squeeze_dims", "x", x) ||
         !br__dims_to_bits("squeeze_dims", x, ndims, dims, &set))
         return NULL;
-    return squeezed(x,
-                    ndims == 0 ? 0 : set); /* of no dimensions, unlike in reductions, none goes */
+    /* An empty list removes no dimension, although in reductions it means all dimensions. */
+    return squeezed(x, ndims == 0 ? 0 : set);
 }
 
 /* ---- Order of dimensions --------------------------------------------------------------------- */
@@ -292,7 +301,7 @@ typedef struct order {
     int64_t dims[BR_MAX_DIMS];
 } order;
 
-/* Dimension i of y is dims[i] of x. */
+/* Returns y with dimension dims[i] of x as its dimension i. */
 static br_tensor *permuted(const br_op *op, br_tensor *x, const order *o)
 {
     int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
@@ -350,7 +359,8 @@ br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims)
     if (!br__required("permute", "x", x))
         return NULL;
     if (ndims != x->ndim || (ndims > 0 && !dims))
-        return br__fail(BR_ERROR_SHAPE, "permute", "%d dims for x %s, must name each of its %d",
+        return br__fail(BR_ERROR_SHAPE, "permute",
+                        "%d dims for x %s, must name each of its %d dimensions once",
                         dims ? ndims : 0, br__shape(x), x->ndim);
     order o = { 0 };
     bool seen[BR_MAX_DIMS] = { false };
@@ -369,19 +379,20 @@ br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims)
 
 /* ---- Expansion ------------------------------------------------------------------------------- */
 
-/* Sizes of x expanded, -1 replaced, and the strides that show it so. */
-static bool expanded_sizes(const char *op, const br_tensor *x, int ndim, const int64_t *wanted,
+/* Computes the sizes of the expanded x, with -1 replaced, and its strides. */
+static bool expanded_sizes(const char *op, const br_tensor *x, int ndim, const int64_t *requested,
                            int64_t *sizes, int64_t *strides)
 {
     int fresh = ndim - x->ndim;
     for (int i = 0; i < ndim; i++) {
         int64_t own = i < fresh ? 1 : x->sizes[i - fresh];
-        sizes[i] = wanted[i] == -1 && i >= fresh ? own : wanted[i];
+        sizes[i] = requested[i] == -1 && i >= fresh ? own : requested[i];
         strides[i] = i < fresh || (own == 1 && sizes[i] != 1) ? 0 : x->strides[i - fresh];
         if (i >= fresh && own != 1 && sizes[i] != own) {
             br__fail(BR_ERROR_SHAPE, op,
-                     "x %s to %s: size %" PRId64 " of dimension %d must be 1 to become %" PRId64,
-                     br__shape(x), br__shape_of(ndim, wanted), own, i - ndim, sizes[i]);
+                     "cannot expand x %s to %s: size %" PRId64
+                     " of dimension %d must be 1 or equal to %" PRId64,
+                     br__shape(x), br__shape_of(ndim, requested), own, i - ndim, sizes[i]);
             return false;
         }
     }
@@ -397,7 +408,8 @@ static br_tensor *expand(const char *op, br_tensor *x, int ndim, const int64_t *
     if (!br__required(op, "x", x))
         return NULL;
     if (ndim < x->ndim || ndim > BR_MAX_DIMS || (ndim > 0 && !sizes))
-        return br__fail(BR_ERROR_SHAPE, op, "x %s to %s: must have %d .. %d dimensions",
+        return br__fail(BR_ERROR_SHAPE, op,
+                        "cannot expand x %s to %s: the new shape must have %d .. %d dimensions",
                         br__shape(x), br__shape_of(ndim, sizes), x->ndim, BR_MAX_DIMS);
     if (!expanded_sizes(op, x, ndim, sizes, full, strides) ||
         !br__check_sizes(op, ndim, full, x->dtype, &numel))

@@ -1,6 +1,6 @@
-/* ops/window.c - views that show some of a tensor's elements, and their gradient: zeros with dy
- * where the view is. Each is the other's adjoint, so both are differentiable any number of times.
- */
+/* ops/window.c - views of some of a tensor's elements, and their gradient: zeros with dy at the
+ * view's elements. The two are each other's adjoint, so both can be differentiated any number of
+ * times. */
 #include "ops/kernels/kernels.h"
 #include "ops/ops_internal.h"
 #include "ops/view_internal.h"
@@ -33,8 +33,9 @@ static void add(const br_tensor *to, const br_tensor *y)
     br__for_each(3, (const br_tensor *[]){ to, to, y }, br__kernels_of(y->dtype)->add, NULL);
 }
 
-/* Elements that are seen several times are one only where the last indices differ, so that for each
- * of these nothing is added twice. */
+/* Adds y to a window that may contain an element more than once. Two elements of the window that
+ * share memory differ in their last index, so the slice at one last index has no duplicates and is
+ * added in one loop. */
 static void add_overlapping(const br_tensor *window, const br_tensor *y)
 {
     int last = y->ndim - 1;
@@ -64,7 +65,7 @@ void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     int ndim;
     const int64_t *sizes = br_input_sizes(node, 0, &ndim);
     const br_window *window = br_params(node);
-    const br_tensor *sum = br_grad_so_far(node, 0);
+    const br_tensor *sum = br_accumulated_grad(node, 0);
     if (!sum || window->overlaps) {
         dx[0] = br__fill_window(dy, ndim, sizes, window);
         return;

@@ -1,84 +1,71 @@
-/* optim/adagrad.c - Adagrad, Duchi, Hazan and Singer, 2011, as PyTorch has it: eps is added to the
- * root, and the rate may fall with the steps, too. */
+/* optim/adagrad.c - Adagrad, Duchi, Hazan and Singer, 2011, as in PyTorch: eps is added to the
+ * square root, and the learning rate may decay with the number of steps. */
 #include "optim/optim_internal.h"
+
+BR_DEFINE_DEFAULTS(br_adagrad)
 
 enum { SUM, STEP };
 
-static bool resolve(br_optim_options *options, const void *given)
+static bool check(const void *options)
 {
     const char *op = "adagrad";
-    br_adagrad_options *o = &options->adagrad;
-    *o = given ? *(const br_adagrad_options *)given : (br_adagrad_options){ 0 };
-    o->lr = o->lr == 0 ? 1e-2 : o->lr;
-    o->eps = o->eps == 0 ? 1e-10 : o->eps;
-    return br__not_negative(op, "lr", o->lr) && br__not_negative(op, "lr_decay", o->lr_decay) &&
+    const br_adagrad_options *o = options;
+    return br__not_negative(op, "lr_decay", o->lr_decay) &&
            br__not_negative(op, "weight_decay", o->weight_decay) &&
            br__not_negative(op, "eps", o->eps) &&
            br__not_negative(op, "initial_accumulator_value", o->initial_accumulator_value);
 }
 
-static bool has_state(const br_optim_options *options, int i)
+static br_tensor *make_sum(br_tensor *param, const void *options)
 {
-    (void)options;
-    (void)i;
+    const br_adagrad_options *o = options;
+    return br_full(param->ndim, param->sizes, o->initial_accumulator_value, param->dtype);
+}
+
+static bool prepare(br_optim_work *work)
+{
+    const br_adagrad_options *o = work->options;
+    double before = br__step_count(work->state[STEP]);
+    *(br_adagrad_args *)work->args = (br_adagrad_args){ .lr = o->lr / (1 + before * o->lr_decay),
+                                                        .eps = o->eps,
+                                                        .weight_decay = o->weight_decay,
+                                                        .maximize = o->maximize };
     return true;
 }
 
-static bool is_counter(int i)
+static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
-    return i == STEP;
+    br__kernels_of(work)->adagrad(count, br__element(work->param, from),
+                                  br__element(work->grad, from),
+                                  br__element(work->state[SUM], from), work->args);
 }
 
-static double initial(const br_optim_options *options, int i)
+static void finish(br_optim_work *work)
 {
-    (void)i;
-    return options->adagrad.initial_accumulator_value;
+    br__count_step(work->state[STEP]);
 }
 
-static int64_t *steps(const br_slot *slot)
-{
-    return br__element(slot->state[STEP], 0);
-}
+static const br_adagrad_options defaults = { br_adagrad_default_fields };
 
-static bool prepare(br_job *job, const br_optim_options *options)
-{
-    const br_adagrad_options *o = &options->adagrad;
-    double before = (double)*steps(job->slot);
-    job->args.adagrad = (br_adagrad_args){ .lr = o->lr / (1 + before * o->lr_decay),
-                                           .eps = o->eps,
-                                           .weight_decay = o->weight_decay,
-                                           .maximize = o->maximize };
-    return true;
-}
-
-static void update(const br_job *job, int64_t from, int64_t count)
-{
-    job->kernels->adagrad(count, br__element(job->param, from), br__element(job->grad, from),
-                          br__element(job->slot->state[SUM], from), &job->args.adagrad);
-}
-
-static void finish(br_job *job)
-{
-    ++*steps(job->slot);
-}
-
-static const br_optim_kind adagrad_kind = { .name = "adagrad",
-                                            .resolve = resolve,
-                                            .n_states = 2,
-                                            .state_names = { "sum", "step" },
-                                            .has_state = has_state,
-                                            .is_counter = is_counter,
-                                            .initial = initial,
-                                            .prepare = prepare,
-                                            .update = update,
-                                            .finish = finish };
+static const br_optim_kind adagrad_kind = {
+    .name = "adagrad",
+    .options_name = "br_adagrad",
+    .defaults = &defaults,
+    .check = check,
+    .states = { { "sum", make_sum }, { "step", br_optim_counter } },
+    .args_size = sizeof(br_adagrad_args),
+    .prepare = prepare,
+    .update = update,
+    .finish = finish,
+    .elementwise = true,
+};
 
 br_optim *br_adagrad_new(const br_named_list *parameters, const br_adagrad_options *options)
 {
-    return br__optim_new(&adagrad_kind, parameters, options);
+    return br_optim_new(&adagrad_kind, parameters, options);
 }
 
 br_optim *br_adagrad(br_module *module, const br_adagrad_options *options)
 {
-    return br__optim_for(&adagrad_kind, module, options);
+    return br_optim_for(&adagrad_kind, module, options);
 }

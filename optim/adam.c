@@ -1,123 +1,150 @@
-/* optim/adam.c - Adam, Kingma and Ba, 2015 (arXiv 1412.6980, algorithm 1), as PyTorch places eps
- * and weight decay: the decay is added to the gradient, eps to the corrected root. AdamW,
- * Loshchilov and Hutter, 2019 (arXiv 1711.05101), shrinks the parameter instead. amsgrad: Reddi,
+/* optim/adam.c - Adam, Kingma and Ba, 2015 (arXiv 1412.6980, algorithm 1). As in PyTorch, weight
+ * decay is added to the gradient, and eps to the bias-corrected square root. AdamW, Loshchilov and
+ * Hutter, 2019 (arXiv 1711.05101), applies weight decay to the parameter instead. amsgrad: Reddi,
  * Kale and Kumar, 2018. */
 #include "optim/optim_internal.h"
 
 #include <math.h>
 
+BR_DEFINE_DEFAULTS(br_adam)
+BR_DEFINE_DEFAULTS(br_adamw)
+
 enum { EXP_AVG, EXP_AVG_SQ, STEP, MAX_EXP_AVG_SQ };
 
-static bool resolve_for(const char *op, br_optim_options *options, const void *given,
-                        double default_decay)
+static bool good_options(const char *op, double beta1, double beta2, double eps,
+                         double weight_decay)
 {
-    br_adam_options *o = &options->adam;
-    *o = given ? *(const br_adam_options *)given
-               : (br_adam_options){ .weight_decay = default_decay };
-    o->lr = o->lr == 0 ? 1e-3 : o->lr;
-    o->beta1 = o->beta1 == 0 ? 0.9 : o->beta1;
-    o->beta2 = o->beta2 == 0 ? 0.999 : o->beta2;
-    o->eps = o->eps == 0 ? 1e-8 : o->eps;
-    return br__not_negative(op, "lr", o->lr) && br__in_unit(op, "beta1", o->beta1) &&
-           br__in_unit(op, "beta2", o->beta2) && br__not_negative(op, "eps", o->eps) &&
-           br__not_negative(op, "weight_decay", o->weight_decay);
+    return br__in_unit_interval(op, "beta1", beta1) && br__in_unit_interval(op, "beta2", beta2) &&
+           br__not_negative(op, "eps", eps) && br__not_negative(op, "weight_decay", weight_decay);
 }
 
-static bool resolve_adam(br_optim_options *options, const void *given)
+static bool check_adam(const void *options)
 {
-    return resolve_for("adam", options, given, 0);
+    const br_adam_options *o = options;
+    return good_options("adam", o->beta1, o->beta2, o->eps, o->weight_decay);
 }
 
-static bool resolve_adamw(br_optim_options *options, const void *given)
+static bool check_adamw(const void *options)
 {
-    return resolve_for("adamw", options, given, 1e-2);
+    const br_adamw_options *o = options;
+    return good_options("adamw", o->beta1, o->beta2, o->eps, o->weight_decay);
 }
 
-static bool has_state(const br_optim_options *options, int i)
+/* Creates the maximum of the second-moment estimates, which only amsgrad needs. */
+static br_tensor *make_max(br_tensor *param, const void *options)
 {
-    return i != MAX_EXP_AVG_SQ || options->adam.amsgrad;
+    const br_adam_options *o = options;
+    return o->amsgrad ? br_zeros_like(param) : NULL;
 }
 
-static bool is_counter(int i)
+static br_tensor *make_max_of_adamw(br_tensor *param, const void *options)
 {
-    return i == STEP;
+    const br_adamw_options *o = options;
+    return o->amsgrad ? br_zeros_like(param) : NULL;
 }
 
-static double *momentum(br_optim_options *options)
+/* Sets the kernel's arguments for the next step. */
+static void set_args(br_optim_work *work, double lr, br_adam_args args)
 {
-    return &options->adam.beta1;
+    double t = br__step_count(work->state[STEP]) + 1;
+    args.step_size = lr / (1 - pow(args.beta1, t));
+    args.bias_correction2_sqrt = sqrt(1 - pow(args.beta2, t));
+    *(br_adam_args *)work->args = args;
 }
 
-static int64_t *steps(const br_slot *slot)
+static bool prepare_adam(br_optim_work *work)
 {
-    return br__element(slot->state[STEP], 0);
-}
-
-static bool prepare_adam(br_job *job, const br_optim_options *options)
-{
-    const br_adam_options *o = &options->adam;
-    double t = (double)(*steps(job->slot) + 1);
-    job->args.adam = (br_adam_args){ .beta1 = o->beta1,
-                                     .beta2 = o->beta2,
-                                     .eps = o->eps,
-                                     .weight_decay = o->weight_decay,
-                                     .keep = 1,
-                                     .step_size = o->lr / (1 - pow(o->beta1, t)),
-                                     .root = sqrt(1 - pow(o->beta2, t)),
-                                     .maximize = o->maximize };
+    const br_adam_options *o = work->options;
+    set_args(work, o->lr,
+             (br_adam_args){ .beta1 = o->beta1,
+                             .beta2 = o->beta2,
+                             .eps = o->eps,
+                             .weight_decay = o->weight_decay,
+                             .keep = 1,
+                             .maximize = o->maximize });
     return true;
 }
 
-static bool prepare_adamw(br_job *job, const br_optim_options *options)
+static bool prepare_adamw(br_optim_work *work)
 {
-    prepare_adam(job, options);
-    job->args.adam.weight_decay = 0;
-    job->args.adam.keep = 1 - options->adam.lr * options->adam.weight_decay;
+    const br_adamw_options *o = work->options;
+    set_args(work, o->lr,
+             (br_adam_args){ .beta1 = o->beta1,
+                             .beta2 = o->beta2,
+                             .eps = o->eps,
+                             .keep = 1 - o->lr * o->weight_decay,
+                             .maximize = o->maximize });
     return true;
 }
 
-static void update(const br_job *job, int64_t from, int64_t count)
+static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
-    br_tensor *const *state = job->slot->state;
-    job->kernels->adam(count, br__element(job->param, from), br__element(job->grad, from),
-                       br__element(state[EXP_AVG], from), br__element(state[EXP_AVG_SQ], from),
-                       br__element(state[MAX_EXP_AVG_SQ], from), &job->args.adam);
+    br_tensor *const *state = work->state;
+    br__kernels_of(work)->adam(count, br__element(work->param, from), br__element(work->grad, from),
+                               br__element(state[EXP_AVG], from),
+                               br__element(state[EXP_AVG_SQ], from),
+                               br__element(state[MAX_EXP_AVG_SQ], from), work->args);
 }
 
-static void finish(br_job *job)
+static void finish(br_optim_work *work)
 {
-    ++*steps(job->slot);
+    br__count_step(work->state[STEP]);
 }
 
-#define ADAM_STATE                                                                            \
-    .n_states = 4, .state_names = { "exp_avg", "exp_avg_sq", "step", "max_exp_avg_sq" },      \
-    .has_state = has_state, .is_counter = is_counter, .momentum = momentum, .update = update, \
-    .finish = finish
+static const br_adam_options adam_defaults = { br_adam_default_fields };
 
 static const br_optim_kind adam_kind = {
-    .name = "adam", .resolve = resolve_adam, .prepare = prepare_adam, ADAM_STATE
+    .name = "adam",
+    .options_name = "br_adam",
+    .defaults = &adam_defaults,
+    .check = check_adam,
+    .momentum = offsetof(br_adam_options, beta1),
+    .states = { { "exp_avg", NULL },
+                { "exp_avg_sq", NULL },
+                { "step", br_optim_counter },
+                { "max_exp_avg_sq", make_max } },
+    .args_size = sizeof(br_adam_args),
+    .prepare = prepare_adam,
+    .update = update,
+    .finish = finish,
+    .elementwise = true,
 };
 
+static const br_adamw_options adamw_defaults = { br_adamw_default_fields };
+
 static const br_optim_kind adamw_kind = {
-    .name = "adamw", .resolve = resolve_adamw, .prepare = prepare_adamw, ADAM_STATE
+    .name = "adamw",
+    .options_name = "br_adamw",
+    .defaults = &adamw_defaults,
+    .check = check_adamw,
+    .momentum = offsetof(br_adamw_options, beta1),
+    .states = { { "exp_avg", NULL },
+                { "exp_avg_sq", NULL },
+                { "step", br_optim_counter },
+                { "max_exp_avg_sq", make_max_of_adamw } },
+    .args_size = sizeof(br_adam_args),
+    .prepare = prepare_adamw,
+    .update = update,
+    .finish = finish,
+    .elementwise = true,
 };
 
 br_optim *br_adam_new(const br_named_list *parameters, const br_adam_options *options)
 {
-    return br__optim_new(&adam_kind, parameters, options);
+    return br_optim_new(&adam_kind, parameters, options);
 }
 
 br_optim *br_adam(br_module *module, const br_adam_options *options)
 {
-    return br__optim_for(&adam_kind, module, options);
+    return br_optim_for(&adam_kind, module, options);
 }
 
-br_optim *br_adamw_new(const br_named_list *parameters, const br_adam_options *options)
+br_optim *br_adamw_new(const br_named_list *parameters, const br_adamw_options *options)
 {
-    return br__optim_new(&adamw_kind, parameters, options);
+    return br_optim_new(&adamw_kind, parameters, options);
 }
 
-br_optim *br_adamw(br_module *module, const br_adam_options *options)
+br_optim *br_adamw(br_module *module, const br_adamw_options *options)
 {
-    return br__optim_for(&adamw_kind, module, options);
+    return br_optim_for(&adamw_kind, module, options);
 }

@@ -1,21 +1,21 @@
-/* optim/averaged.c - averages of a model's weights over the steps of training, as torch.optim's
- * swa_utils.AveragedModel: exponential, or the plain mean of stochastic weight averaging (Izmailov
- * et al., 2018, arXiv 1803.05407). */
+/* optim/averaged.c - averages of a model's weights over the training steps, like torch.optim's
+ * swa_utils.AveragedModel: an exponential moving average, or the mean of stochastic weight
+ * averaging (Izmailov et al., 2018, arXiv 1803.05407). */
 #include "optim/optim_internal.h"
 
 static const char op[] = "averaged_model";
 
 struct br_averaged_model {
-    br_named_list *params;   /* the model's, held */
-    br_named_list *averages; /* of the same names, without gaps */
+    br_named_list *params;   /* references to the model's parameters */
+    br_named_list *averages; /* of the same names, contiguous */
     br_tensor *n_averaged;
-    br_tensor **dense; /* the parameters, or copies without gaps, during an update */
+    br_tensor **dense; /* the parameters, or contiguous copies, during an update */
     br_span *spans;
     double decay;
-    double weight; /* of the parameters in the update that runs */
+    double weight; /* weight of the parameters in the current update */
 };
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Lifetime -------------------------------------------------------------------------------- */
 
 static bool add_copies(br_averaged_model *self, const br_named_list *params)
 {
@@ -40,10 +40,10 @@ static bool add_copies(br_averaged_model *self, const br_named_list *params)
 
 br_averaged_model *br_averaged_model_new(br_module *model, double decay)
 {
-    if (!br__not_negative(op, "decay", decay) || !br__in_unit(op, "decay", decay))
+    if (!br__not_negative(op, "decay", decay) || !br__in_unit_interval(op, "decay", decay))
         return NULL;
     br_named_list *params = br__collect(op, model, 0);
-    br_averaged_model *self = params ? br__calloc(1, sizeof *self) : NULL;
+    br_averaged_model *self = params ? BR_NEW(br_averaged_model) : NULL;
     br_scope *scope = br_scope_begin();
     bool ok = self && add_copies(self, params);
     br_scope_end(scope);
@@ -58,14 +58,14 @@ br_averaged_model *br_averaged_model_new(br_module *model, double decay)
 
 void br_averaged_model_free(br_averaged_model *self)
 {
-    if (!self)
+    if (!BR_END("averaged_model_free", self))
         return;
     br_named_list_free(self->params);
     br_named_list_free(self->averages);
     br_release(self->n_averaged);
     br_free(self->dense);
     br_free(self->spans);
-    br_free(self);
+    BR_FREE(self);
 }
 
 static bool usable(const br_averaged_model *self)
@@ -80,8 +80,8 @@ static int64_t *count(const br_averaged_model *self)
 
 /* ---- Updating -------------------------------------------------------------------------------- */
 
-/* average += weight (parameter - average), which is SGD's step with rate -weight for a gradient of
- * the parameter, and a decay of -1. */
+/* Computes average += weight (parameter - average). This is an SGD step with lr -weight, the
+ * parameter as gradient, and weight decay -1. */
 static void update_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t n)
 {
     const br_averaged_model *self = context;
@@ -92,13 +92,14 @@ static void update_piece(void *context, int64_t piece, int64_t item, int64_t fro
         ->sgd(n, br__element(average, from), br__element(self->dense[item], from), NULL, &args);
 }
 
-/* The parameters without gaps; only this can fail. */
+/* Makes the parameters contiguous. Only this part of an update can fail. */
 static bool prepare(br_averaged_model *self)
 {
     for (int64_t i = 0; i < self->params->count; i++) {
         const br_named_tensor *p = &self->params->items[i];
         if (p->tensor->dtype != self->averages->items[i].tensor->dtype) {
-            br__fail(BR_ERROR_DTYPE, op, "%s is %s, but its average is %s: make a new one", p->name,
+            br__fail(BR_ERROR_DTYPE, op,
+                     "%s is %s, but its average is %s: create a new averaged model", p->name,
                      br_dtype_name(p->tensor->dtype),
                      br_dtype_name(self->averages->items[i].tensor->dtype));
             return false;
@@ -118,8 +119,8 @@ static void update(br_averaged_model *self, int64_t n)
     if (n == 1)
         return;
     self->weight = self->decay > 0 ? 1 - self->decay : 1 / (double)n;
-    br__lay_out(self->params->count, self->spans);
-    br__over_spans(self->params->count, self->spans, update_piece, self);
+    br__layout_spans(self->params->count, self->spans);
+    br__for_each_span(self->params->count, self->spans, update_piece, self);
 }
 
 bool br_averaged_model_update(br_averaged_model *self)
@@ -129,7 +130,7 @@ bool br_averaged_model_update(br_averaged_model *self)
     if (ok) {
         update(self, ++*count(self));
         for (int64_t i = 0; i < self->averages->count; i++)
-            br_bump_version(self->averages->items[i].tensor);
+            br__changed_by(self->averages->items[i].tensor, "averaged_model_update");
     }
     br_scope_end(scope);
     return ok;
@@ -159,13 +160,14 @@ br_named_list *br_averaged_model_state_dict(const br_averaged_model *self)
     return NULL;
 }
 
-/* The tensor for item i of our own state; NULL and an error if it is not there or does not fit. */
+/* Returns the tensor of `state` for an item of the average's own state. Returns NULL and sets an
+ * error if it is missing or does not match. */
 static br_tensor *matching(const br_named_tensor *item, const br_named_list *state)
 {
     br_tensor *t = br_named_list_get(state, item->name);
     if (!t)
         return br__fail(BR_ERROR_ARGUMENT, op, "%s is missing", item->name);
-    if (br_same_shape(t, item->tensor) && t->dtype == item->tensor->dtype)
+    if (br__same_shape(t, item->tensor) && t->dtype == item->tensor->dtype)
         return t;
     return br__fail(BR_ERROR_SHAPE, op, "%s is %s %s, must be %s %s", item->name,
                     br_dtype_name(t->dtype), br__shape(t), br_dtype_name(item->tensor->dtype),
@@ -179,8 +181,10 @@ static bool load(const br_named_list *own, const br_named_list *state)
                  (long long)state->count, (long long)own->count);
     for (int64_t i = 0; !br_failed() && i < own->count; i++)
         matching(&own->items[i], state);
-    for (int64_t i = 0; !br_failed() && i < own->count; i++)
+    for (int64_t i = 0; !br_failed() && i < own->count; i++) {
         br__copy(own->items[i].tensor, br_named_list_get(state, own->items[i].name));
+        br__changed_by(own->items[i].tensor, "averaged_model_load_state_dict");
+    }
     return !br_failed();
 }
 

@@ -1,7 +1,9 @@
-/* optim/clip.c - clipping gradients by their total norm, or each element.
+/* optim/clip.c - clipping gradients by their total norm or by value.
  *
- * Each piece of elements has a partial result of its own, and these are added in their order: the
- * norm does not depend on the number of threads. */
+ * Each piece of elements has its own partial result, and the partial results of a tensor are added
+ * in order, so that its norm does not depend on the number of threads. The total norm depends only
+ * on the norms of the tensors, so that processes which hold some of them each can compute it, too.
+ */
 #include "optim/optim_internal.h"
 
 #include <math.h>
@@ -9,14 +11,13 @@
 typedef struct clipping {
     const char *op;
     int64_t n;
-    br_tensor **grads; /* dense[i] is grads[i], or a copy without gaps */
+    br_tensor **grads; /* dense[i] is grads[i], or a contiguous copy */
     br_tensor **dense;
     br_span *spans;
-    int64_t n_pieces;
-    double *partial;
-    bool infinity; /* the norm is the largest absolute value */
+    double *partial; /* of each piece */
+    bool infinity;   /* the norm is the largest absolute value */
     double scale;
-    double limits[2]; /* of an element */
+    double limits[2]; /* of br_clip_grad_value_() */
 } clipping;
 
 static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
@@ -26,23 +27,37 @@ static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from,
     const br_kernels *kernels = br__kernels(t->dtype == BR_F64);
     const void *values = br__element(t, from);
     if (!c->infinity) {
-        c->partial[piece] += kernels->sum_squares(count, values);
+        c->partial[piece] = kernels->sum_squares(count, values);
         return;
     }
-    double most = kernels->max_abs(count, values);
-    if (!(most <= c->partial[piece]) && !isnan(c->partial[piece]))
-        c->partial[piece] = most;
+    c->partial[piece] = kernels->max_abs(count, values);
 }
 
-static double total_norm(const clipping *c)
+static void fold(const clipping *c, double *total, double x)
+{
+    if (!c->infinity)
+        *total += x;
+    else if (!(x <= *total) && !isnan(*total))
+        *total = x;
+}
+
+static double norm_of(const clipping *c, int64_t item)
+{
+    double norm = 0;
+    int64_t first = c->spans[item].start / BR_GRAIN;
+    int64_t last = first + (c->spans[item].numel + BR_GRAIN - 1) / BR_GRAIN;
+    for (int64_t i = first; i < last; i++)
+        fold(c, &norm, c->partial[i]);
+    return c->infinity ? norm : sqrt(norm);
+}
+
+static double total_norm(clipping *c)
 {
     double total = 0;
-    for (int64_t i = 0; i < c->n_pieces; i++) {
-        double x = c->partial[i];
-        if (!c->infinity)
-            total += x;
-        else if (!(x <= total) && !isnan(total))
-            total = x;
+    br__for_each_span(c->n, c->spans, fold_piece, c);
+    for (int64_t i = 0; i < c->n; i++) {
+        double norm = norm_of(c, i);
+        fold(c, &total, c->infinity ? norm : norm * norm);
     }
     return c->infinity ? total : sqrt(total);
 }
@@ -73,24 +88,19 @@ static void clamp_piece(void *context, int64_t piece, int64_t item, int64_t from
 
 static void change_all(clipping *c, br_piece_fn change)
 {
-    br__over_spans(c->n, c->spans, change, c);
+    br__for_each_span(c->n, c->spans, change, c);
     for (int64_t i = 0; i < c->n; i++) {
         BR_TRAFFIC(c->dense[i], c->dense[i]);
         if (c->dense[i] != c->grads[i])
             br__copy(c->grads[i], c->dense[i]);
-        c->grads[i]->storage->writer = c->op;
-        br_bump_version(c->grads[i]);
+        br__changed_by(c->grads[i], c->op);
     }
 }
 
 /* ---- Setting up ------------------------------------------------------------------------------ */
 
-/* Adds a parameter's gradient unless it is there already: tied parameters count once. */
-static bool add_gradient(clipping *c, br_tensor *grad)
+static bool add(clipping *c, br_tensor *grad)
 {
-    for (int64_t i = 0; i < c->n; i++)
-        if (c->grads[i] == grad)
-            return true;
     br_tensor *dense = grad;
     if (!grad->contiguous) {
         dense = br__new(c->op, grad->ndim, grad->sizes, grad->dtype);
@@ -105,22 +115,45 @@ static bool add_gradient(clipping *c, br_tensor *grad)
     return true;
 }
 
-static bool set_up(clipping *c, const br_named_list *parameters)
+/* Adds a parameter's gradient unless it is already in the list: tied parameters count once. */
+static bool add_gradient(clipping *c, br_tensor *grad)
 {
-    size_t count = (size_t)parameters->count;
+    for (int64_t i = 0; i < c->n; i++)
+        if (c->grads[i] == grad)
+            return true;
+    return add(c, grad);
+}
+
+static bool reserve(clipping *c, size_t count)
+{
     c->grads = br__calloc(count, sizeof(br_tensor *));
     c->dense = br__calloc(count, sizeof(br_tensor *));
     c->spans = br__calloc(count, sizeof *c->spans);
-    if (!c->grads || !c->dense || !c->spans)
+    return c->grads && c->dense && c->spans;
+}
+
+/* Gives each tensor pieces of its own. */
+static bool lay_out(clipping *c)
+{
+    int64_t n_pieces = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        c->spans[i].start = n_pieces * BR_GRAIN;
+        n_pieces += (c->spans[i].numel + BR_GRAIN - 1) / BR_GRAIN;
+    }
+    c->partial = br__calloc((size_t)n_pieces, sizeof *c->partial);
+    return c->partial != NULL;
+}
+
+static bool set_up(clipping *c, const br_named_list *parameters)
+{
+    if (!reserve(c, (size_t)parameters->count))
         return false;
     for (int64_t i = 0; i < parameters->count; i++) {
         br_tensor *grad = br_grad_of(parameters->items[i].tensor);
         if (grad && !add_gradient(c, grad))
             return false;
     }
-    c->n_pieces = br__lay_out(c->n, c->spans);
-    c->partial = br__calloc((size_t)c->n_pieces, sizeof *c->partial);
-    return c->partial != NULL;
+    return lay_out(c);
 }
 
 static void tear_down(clipping *c)
@@ -131,6 +164,13 @@ static void tear_down(clipping *c)
     br_free(c->partial);
 }
 
+static bool good_norm_type(const char *op, double norm_type)
+{
+    if (norm_type != 2 && norm_type != (double)INFINITY)
+        br__fail(BR_ERROR_ARGUMENT, op, "norm_type is %g, must be 2 or INFINITY", norm_type);
+    return !br_failed();
+}
+
 static bool good_arguments(const br_named_list *parameters, double max_norm, double norm_type)
 {
     const char *op = "clip_grad_norm_";
@@ -138,9 +178,27 @@ static bool good_arguments(const br_named_list *parameters, double max_norm, dou
         return false;
     if (!(max_norm >= 0))
         br__fail(BR_ERROR_ARGUMENT, op, "max_norm is %g, must not be negative", max_norm);
-    else if (norm_type != 2 && norm_type != (double)INFINITY)
-        br__fail(BR_ERROR_ARGUMENT, op, "norm_type is %g, must be 2 or INFINITY", norm_type);
-    return !br_failed();
+    return !br_failed() && good_norm_type(op, norm_type);
+}
+
+double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type)
+{
+    const char *op = "get_total_norm";
+    clipping c = { .op = op, .infinity = norm_type != 2 };
+    if (n < 0)
+        br__fail(BR_ERROR_ARGUMENT, op, "n is %d, must not be negative", n);
+    if (!good_norm_type(op, norm_type) || (n > 0 && !br__required(op, "tensors", tensors)))
+        return -1;
+    double norm = -1;
+    br_scope *scope = br_scope_begin();
+    bool ok = scope && reserve(&c, (size_t)n);
+    for (int i = 0; ok && i < n; i++)
+        ok = br__floating(op, "a tensor", tensors[i]) && add(&c, tensors[i]);
+    if (ok && lay_out(&c))
+        norm = total_norm(&c);
+    tear_down(&c);
+    br_scope_end(scope);
+    return br_failed() ? -1 : norm;
 }
 
 double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, double norm_type)
@@ -152,12 +210,11 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
     double norm = -1;
     br_scope *scope = br_scope_begin();
     if (scope && set_up(&c, parameters)) {
-        br__over_spans(c.n, c.spans, fold_piece, &c);
         norm = total_norm(&c);
         c.scale = max_norm / (norm + 1e-6);
         if (!isfinite(norm))
             br__fail(BR_ERROR_ARGUMENT, "clip_grad_norm_",
-                     "the norm of the gradients is %g: one of them is not finite", norm);
+                     "the total norm of the gradients is %g: a gradient is not finite", norm);
         else if (c.scale < 1)
             change_all(&c, scale_piece);
     }
@@ -181,4 +238,20 @@ bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
     tear_down(&c);
     br_scope_end(scope);
     return !br_failed();
+}
+
+double br_module_clip_grad_norm_(br_module *module, double max_norm, double norm_type)
+{
+    br_named_list *parameters = br__collect("clip_grad_norm_", module, 0);
+    double norm = parameters ? br_clip_grad_norm_(parameters, max_norm, norm_type) : -1;
+    br_named_list_free(parameters);
+    return norm;
+}
+
+bool br_module_clip_grad_value_(br_module *module, double clip_value)
+{
+    br_named_list *parameters = br__collect("clip_grad_value_", module, 0);
+    bool ok = parameters && br_clip_grad_value_(parameters, clip_value);
+    br_named_list_free(parameters);
+    return ok;
 }

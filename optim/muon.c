@@ -1,84 +1,60 @@
-/* optim/muon.c - Muon, Jordan et al., 2024: the momentum of a matrix, brought near to the closest
- * orthogonal matrix by a few steps of Newton and Schulz's iteration, is its direction.
+/* optim/muon.c - Muon, Jordan et al., 2024: the update is the momentum matrix, approximately
+ * orthogonalized by a few Newton-Schulz iterations.
  *
- * As torch.optim.Muon of PyTorch 2.15, but that the iteration runs in the parameter's precision
- * where PyTorch rounds to bfloat16. */
+ * Follows torch.optim.Muon of PyTorch 2.15, except that the iteration runs in the parameter's
+ * precision; PyTorch rounds to bfloat16. */
 #include "optim/optim_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOMENTUM_BUFFER };
+BR_DEFINE_DEFAULTS(br_muon)
 
-static const double default_coefficients[3] = { 3.4445, -4.7750, 2.0315 };
+enum { MOMENTUM_BUFFER };
 
 static bool in_range(const br_muon_options *o)
 {
-    enum { MOST_STEPS = 100 };
-    if (o->ns_steps < 1 || o->ns_steps >= MOST_STEPS)
+    enum { MAX_STEPS = 100 };
+    if (o->ns_steps < 1 || o->ns_steps >= MAX_STEPS)
         br__fail(BR_ERROR_ARGUMENT, "muon", "ns_steps is %" PRId64 ", must be in 1 .. %d",
-                 o->ns_steps, MOST_STEPS - 1);
+                 o->ns_steps, MAX_STEPS - 1);
     else if ((unsigned)o->adjust_lr > BR_MUON_SPECTRAL_UNCLAMPED)
         br__fail(BR_ERROR_ARGUMENT, "muon", "adjust_lr is %d, must be one of br_muon_adjust",
                  (int)o->adjust_lr);
     return !br_failed();
 }
 
-static bool resolve(br_optim_options *options, const void *given)
+static bool check(const void *options)
 {
-    br_muon_options *o = &options->muon;
-    *o = given ? *(const br_muon_options *)given : (br_muon_options){ .weight_decay = 0.1 };
-    o->lr = o->lr == 0 ? 1e-3 : o->lr;
-    o->momentum = o->momentum == 0 ? 0.95 : o->momentum;
-    o->eps = o->eps == 0 ? 1e-7 : o->eps;
-    o->ns_steps = o->ns_steps == 0 ? 5 : o->ns_steps;
-    bool given_any = false;
-    for (int i = 0; i < 3; i++)
-        given_any |= o->ns_coefficients[i] != 0;
-    for (int i = 0; i < 3 && !given_any; i++)
-        o->ns_coefficients[i] = default_coefficients[i];
-    return br__not_negative("muon", "lr", o->lr) &&
-           br__not_negative("muon", "momentum", o->momentum) &&
+    const br_muon_options *o = options;
+    return br__not_negative("muon", "momentum", o->momentum) &&
            br__not_negative("muon", "weight_decay", o->weight_decay) &&
            br__not_negative("muon", "eps", o->eps) && in_range(o);
 }
 
-static bool has_state(const br_optim_options *options, int i)
-{
-    (void)options;
-    (void)i;
-    return true;
-}
-
-static double *momentum(br_optim_options *options)
-{
-    return &options->muon.momentum;
-}
-
-static bool takes(const br_named_tensor *parameter)
+static bool supports(const br_named_tensor *parameter)
 {
     if (parameter->tensor->ndim == 2)
         return true;
-    br__fail(BR_ERROR_SHAPE, "muon", "%s %s is no matrix: optimize it with another optimizer",
+    br__fail(BR_ERROR_SHAPE, "muon", "%s %s is not a matrix: optimize it with another optimizer",
              parameter->name, br__shape(parameter->tensor));
     return false;
 }
 
 /* ---- The direction --------------------------------------------------------------------------- */
 
-/* a + weight (b - a) */
+/* Returns a + weight (b - a). */
 static br_tensor *lerp(br_tensor *a, br_tensor *b, double weight)
 {
     return br_add(a, br_mul_scalar(br_sub(b, a), weight));
 }
 
-/* x' = a x + (b G + c G G) x with G = x x^T, which brings every singular value near to 1. */
-static br_tensor *newton_schulz(br_tensor *x, const double *coefficients)
+/* Returns a x + (b G + c G G) x with G = x x^T, which moves every singular value of x toward 1. */
+static br_tensor *newton_schulz(br_tensor *x, br_muon_coefficients k)
 {
     br_tensor *gram = br_mm(x, br_t(x));
-    br_tensor *more = br_add_(br_mul_scalar(br_mm(gram, gram), coefficients[2]),
-                              br_mul_scalar(gram, coefficients[1]));
-    return br_add_(br_mm(more, x), br_mul_scalar(x, coefficients[0]));
+    br_tensor *more = br_add_(br_mul_scalar(br_mm(gram, gram), k.c), br_mul_scalar(gram, k.b));
+    return br_add_(br_mm(more, x), br_mul_scalar(x, k.a));
 }
 
 static br_tensor *orthogonalized(br_tensor *update, const br_muon_options *o)
@@ -86,18 +62,18 @@ static br_tensor *orthogonalized(br_tensor *update, const br_muon_options *o)
     bool tall = update->sizes[0] > update->sizes[1];
     br_tensor *x = tall ? br_t(update) : update;
     double norm = sqrt(br_item(br_sum(br_mul(x, x))));
-    x = br_div_scalar(x, fmax(norm, o->eps)); /* no singular value is above 1 */
+    x = br_div_scalar(x, fmax(norm, o->eps)); /* now no singular value exceeds 1 */
     for (int64_t i = 0; i < o->ns_steps && x; i++)
         x = newton_schulz(x, o->ns_coefficients);
     return br_contiguous(tall ? br_t(x) : x);
 }
 
-static br_tensor *direction(const br_job *job, const br_muon_options *o)
+static br_tensor *direction(const br_optim_work *work, const br_muon_options *o)
 {
     br_scope *scope = br_no_grad_begin();
-    br_tensor *update = lerp(job->slot->state[MOMENTUM_BUFFER], job->grad, 1 - o->momentum);
-    if (!o->no_nesterov)
-        update = lerp(job->grad, update, o->momentum);
+    br_tensor *update = lerp(work->state[MOMENTUM_BUFFER], work->grad, 1 - o->momentum);
+    if (o->nesterov)
+        update = lerp(work->grad, update, o->momentum);
     br_tensor *result = update ? br_scope_return(scope, orthogonalized(update, o)) : NULL;
     br_scope_end(scope);
     return result;
@@ -116,41 +92,51 @@ static double adjusted_lr(const br_muon_options *o, const br_tensor *p)
     return o->lr * sqrt(o->adjust_lr == BR_MUON_ORIGINAL ? fmax(1, ratio) : ratio);
 }
 
-static bool prepare(br_job *job, const br_optim_options *options)
+typedef struct muon_args {
+    br_muon_args kernel;
+    br_tensor *direction; /* subtracted from the parameter; belongs to the step's scope */
+} muon_args;
+
+static bool prepare(br_optim_work *work)
 {
-    const br_muon_options *o = &options->muon;
-    job->direction = direction(job, o);
-    job->args.muon = (br_muon_args){ .keep = 1 - o->lr * o->weight_decay,
-                                     .step_size = adjusted_lr(o, job->param),
-                                     .weight = 1 - o->momentum };
-    return job->direction != NULL;
+    const br_muon_options *o = work->options;
+    muon_args *args = work->args;
+    args->direction = direction(work, o);
+    args->kernel = (br_muon_args){ .keep = 1 - o->lr * o->weight_decay,
+                                   .step_size = adjusted_lr(o, work->param),
+                                   .weight = 1 - o->momentum };
+    return args->direction != NULL;
 }
 
-static void update(const br_job *job, int64_t from, int64_t count)
+static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
-    job->kernels->muon(count, br__element(job->param, from), br__element(job->grad, from),
-                       br__element(job->direction, from),
-                       br__element(job->slot->state[MOMENTUM_BUFFER], from), &job->args.muon);
+    const muon_args *args = work->args;
+    br__kernels_of(work)->muon(count, br__element(work->param, from), br__element(work->grad, from),
+                               br__element(args->direction, from),
+                               br__element(work->state[MOMENTUM_BUFFER], from), &args->kernel);
 }
 
-static const br_optim_kind muon_kind = { .name = "muon",
-                                         .resolve = resolve,
-                                         .n_states = 1,
-                                         .state_names = { "momentum_buffer" },
-                                         .has_state = has_state,
-                                         .is_counter = br__no_counter,
-                                         .momentum = momentum,
-                                         .takes = takes,
-                                         .prepare = prepare,
-                                         .update = update,
-                                         .finish = br__nothing_to_finish };
+static const br_muon_options defaults = { br_muon_default_fields };
+
+static const br_optim_kind muon_kind = {
+    .name = "muon",
+    .options_name = "br_muon",
+    .defaults = &defaults,
+    .check = check,
+    .supports = supports,
+    .momentum = offsetof(br_muon_options, momentum),
+    .states = { { "momentum_buffer", NULL } },
+    .args_size = sizeof(muon_args),
+    .prepare = prepare,
+    .update = update,
+};
 
 br_optim *br_muon_new(const br_named_list *parameters, const br_muon_options *options)
 {
-    return br__optim_new(&muon_kind, parameters, options);
+    return br_optim_new(&muon_kind, parameters, options);
 }
 
 br_optim *br_muon(br_module *module, const br_muon_options *options)
 {
-    return br__optim_for(&muon_kind, module, options);
+    return br_optim_for(&muon_kind, module, options);
 }

@@ -1,12 +1,14 @@
-/* optim/one_cycle.c - the one-cycle policy, Smith and Topin, 2018 (arXiv 1708.07120), as PyTorch's
- * OneCycleLR: rate and momentum go through two or three phases. */
+/* optim/one_cycle.c - the one-cycle policy, Smith and Topin, 2018 (arXiv 1708.07120), like
+ * PyTorch's OneCycleLR: rate and momentum go through two or three phases. */
 #include "optim/scheduler_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* Between what a phase goes. */
+BR_DEFINE_DEFAULTS(br_one_cycle)
+
+/* The values between which a phase interpolates. */
 enum { INITIAL_LR, MAX_LR, MIN_LR, BASE_MOMENTUM, MAX_MOMENTUM, POINTS };
 
 static double point(const br_scheduler *s, int group, int which)
@@ -28,7 +30,7 @@ static double anneal(bool linear, double start, double end, double part)
     return end + (start - end) / 2 * (cos(M_PI * part) + 1);
 }
 
-/* The phase of the epoch, and how much of it is over. */
+/* Returns the phase of the current epoch; *part is the fraction of the phase that has passed. */
 static const br_phase *current_phase(const br_scheduler *s, double *part)
 {
     const br_phase *phase = s->args.one_cycle.phases;
@@ -38,7 +40,7 @@ static const br_phase *current_phase(const br_scheduler *s, double *part)
         start = phase++->end_step;
     if (phase->end_step == start)
         return br__fail(BR_ERROR_ARGUMENT, s->kind->name,
-                        "pct_start %g of %" PRId64 " steps leaves a phase without steps",
+                        "pct_start %g with total_steps %" PRId64 " leaves a phase without steps",
                         s->args.one_cycle.options.pct_start, s->args.one_cycle.options.total_steps);
     *part = (epoch - start) / (phase->end_step - start);
     return phase;
@@ -49,8 +51,8 @@ static double rate(const br_scheduler *s, int group, double lr)
     (void)lr;
     const br_one_cycle_options *o = &s->args.one_cycle.options;
     if (s->last_epoch > o->total_steps) {
-        br__fail(BR_ERROR_STATE, s->kind->name, "step %" PRId64 " of %" PRId64, s->last_epoch,
-                 o->total_steps);
+        br__fail(BR_ERROR_STATE, s->kind->name, "step %" PRId64 " exceeds total_steps %" PRId64,
+                 s->last_epoch, o->total_steps);
         return NAN;
     }
     double part = 0;
@@ -64,9 +66,9 @@ static void set_momentum(br_scheduler *s)
 {
     const br_one_cycle_options *o = &s->args.one_cycle.options;
     double part = 0;
-    const br_phase *phase = o->keep_momentum ? NULL : current_phase(s, &part);
+    const br_phase *phase = o->cycle_momentum ? current_phase(s, &part) : NULL;
     for (int g = 0; phase && g < s->n_groups; g++)
-        *s->optim->kind->momentum(&s->optim->groups[g].options) = anneal(
+        *br__option(s->optim->groups[g].options, s->optim->kind->momentum) = anneal(
             o->linear, point(s, g, phase->start_momentum), point(s, g, phase->end_momentum), part);
 }
 
@@ -74,7 +76,7 @@ static const br_scheduler_kind kind = { .name = "one_cycle_lr",
                                         .rate = rate,
                                         .apply = set_momentum };
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Construction ---------------------------------------------------------------------------- */
 
 static void set_phases(br_scheduler *s)
 {
@@ -101,18 +103,19 @@ static bool good_options(const br_scheduler *s, const br_one_cycle_options *o)
     else if (!(o->pct_start >= 0 && o->pct_start <= 1))
         br__fail(BR_ERROR_ARGUMENT, op, "pct_start is %g, must be in 0 .. 1", o->pct_start);
     else if (!(o->div_factor > 0) || !(o->final_div_factor > 0))
-        br__fail(BR_ERROR_ARGUMENT, op, "div_factor is %g, final_div_factor %g: must be positive",
-                 o->div_factor, o->final_div_factor);
-    else if (!o->keep_momentum && !s->optim->kind->momentum)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s has no momentum: ask for keep_momentum",
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "div_factor is %g, final_div_factor is %g: both must be positive", o->div_factor,
+                 o->final_div_factor);
+    else if (o->cycle_momentum && !s->optim->kind->momentum)
+        br__fail(BR_ERROR_ARGUMENT, op, "%s has no momentum to cycle: set cycle_momentum to false",
                  s->optim->kind->name);
     for (int g = 0; !br_failed() && g < s->n_groups; g++)
         br__not_negative(op, "max_lr", o->max_lrs ? o->max_lrs[g] : o->max_lr);
-    return !br_failed() && br__in_unit(op, "base_momentum", o->base_momentum) &&
-           br__in_unit(op, "max_momentum", o->max_momentum);
+    return !br_failed() && br__in_unit_interval(op, "base_momentum", o->base_momentum) &&
+           br__in_unit_interval(op, "max_momentum", o->max_momentum);
 }
 
-/* The rates that the policy starts from take the place of the groups' own. */
+/* Replaces the groups' rates by the initial rates of the policy. */
 static bool set_rates(br_scheduler *s, const br_one_cycle_options *o)
 {
     s->owned = br__calloc((size_t)s->n_groups, sizeof *s->owned);
@@ -128,14 +131,9 @@ br_scheduler *br_one_cycle_lr(br_optim *optim, const br_one_cycle_options *optio
     br_scheduler *s = br__scheduler_new(&kind, optim);
     if (!s)
         return NULL;
-    br_one_cycle_options o = options ? *options : (br_one_cycle_options){ 0 };
-    o.pct_start = o.pct_start == 0 ? 0.3 : o.pct_start;
-    o.base_momentum = o.base_momentum == 0 ? 0.85 : o.base_momentum;
-    o.max_momentum = o.max_momentum == 0 ? 0.95 : o.max_momentum;
-    o.div_factor = o.div_factor == 0 ? 25 : o.div_factor;
-    o.final_div_factor = o.final_div_factor == 0 ? 1e4 : o.final_div_factor;
-    if (good_options(s, &o) && set_rates(s, &o)) {
-        s->args.one_cycle.options = o;
+    const br_one_cycle_options *o = BR_OPTIONS_OF(kind.name, br_one_cycle, options);
+    if (good_options(s, o) && set_rates(s, o)) {
+        s->args.one_cycle.options = *o;
         set_phases(s);
     }
     return br__scheduler_begin(s);

@@ -1,4 +1,4 @@
-/* optim/optim_internal.h - what optimizers of every kind share, and what a kind adds. */
+/* optim/optim_internal.h - internals shared by all optimizers. */
 #ifndef BR_OPTIM_INTERNAL_H
 #define BR_OPTIM_INTERNAL_H
 
@@ -6,119 +6,97 @@
 #include "ops/kernels/kernels.h"
 
 #include <brasa/optim.h>
+#include <stddef.h>
 
-/* ---- One loop over many tensors -------------------------------------------------------------- */
+/* ---- One parallel loop over many tensors ----------------------------------------------------- */
 
-/* A model has hundreds of tensors, most of them small. Laid end to end they are cut into pieces of
- * BR_GRAIN elements, which one parallel loop takes: a piece is part of a tensor or several. */
+/* A model has hundreds of tensors, most of them small. They are laid out end to end and divided
+ * into pieces of BR_GRAIN elements for one parallel loop. A piece covers part of a tensor or
+ * several tensors. */
 typedef struct br_span {
-    int64_t start; /* in the row of all; set by br__lay_out() */
+    int64_t start; /* offset in the layout; set by br__layout_spans() */
     int64_t numel;
 } br_span;
 
-/* Sets the starts; returns the number of pieces. */
-int64_t br__lay_out(int64_t n, br_span *spans);
-/* Calls run for elements from .. from + count - 1 of `item`, for all items, in pieces. */
+/* Sets the starts and returns the number of pieces. */
+int64_t br__layout_spans(int64_t n, br_span *spans);
+/* Calls run for all items, piece by piece, with elements from .. from + count - 1 of `item`. */
 typedef void (*br_piece_fn)(void *context, int64_t piece, int64_t item, int64_t from,
                             int64_t count);
-void br__over_spans(int64_t n, const br_span *spans, br_piece_fn run, void *context);
+void br__for_each_span(int64_t n, const br_span *spans, br_piece_fn run, void *context);
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
-
-typedef union br_optim_options {
-    double lr; /* every kind's options begin with it */
-    br_adam_options adam;
-    br_sgd_options sgd;
-    br_rmsprop_options rmsprop;
-    br_adagrad_options adagrad;
-    br_muon_options muon;
-} br_optim_options;
-
-enum { BR_MAX_STATES = 4 };
 
 /* A parameter and its state. */
 typedef struct br_slot {
     char *name; /* unique in the optimizer */
     br_tensor *param;
-    br_tensor *state[BR_MAX_STATES]; /* NULL: not made */
+    br_tensor *state[BR_OPTIM_MAX_STATES]; /* NULL: not created */
+    br_dtype state_dtype;                  /* the parameter's dtype when its state was created */
     int group;
-    bool stepped; /* state is in use: a step was made or state loaded */
+    bool stepped; /* the state is in use: a step was made or a state loaded */
 } br_slot;
 
-/* A slot's part in a step. */
-typedef struct br_job {
+/* The data of one slot in a step. */
+typedef struct br_task {
+    br_optim_work work;
     br_slot *slot;
-    const br_kernels *kernels;
-    br_tensor *param, *grad; /* without gaps: the slot's own or copies */
-    br_tensor *direction;    /* Muon's: what is taken from the parameter */
-    union {
-        br_adam_args adam;
-        br_sgd_args sgd;
-        br_rmsprop_args rmsprop;
-        br_adagrad_args adagrad;
-        br_muon_args muon;
-    } args;
-} br_job;
-
-typedef struct br_optim_kind {
-    const char *name;
-    /* Fills *options from what the user gave (NULL: defaults) and checks it. */
-    bool (*resolve)(br_optim_options *options, const void *given);
-    int n_states;
-    const char *state_names[BR_MAX_STATES];
-    /* True if parameters of a group keep state number i; false: it stays NULL. */
-    bool (*has_state)(const br_optim_options *options, int i);
-    /* The momentum, or what stands for it, of a group's options. NULL: there is none. */
-    double *(*momentum)(br_optim_options *options);
-    bool (*is_counter)(int i); /* state i is one i64, not of the parameter's shape */
-    /* What state i is filled with when it is made. NULL: 0. */
-    double (*initial)(const br_optim_options *options, int i);
-    /* Refuses a parameter that the kind cannot optimize. NULL: it takes all. */
-    bool (*takes)(const br_named_tensor *parameter);
-    /* Works out job->args for the slot's next step, changing no state; may fail. */
-    bool (*prepare)(br_job *job, const br_optim_options *options);
-    /* Updates elements of one job. */
-    void (*update)(const br_job *job, int64_t from, int64_t count);
-    /* Called for each job when all are updated. */
-    void (*finish)(br_job *job);
-} br_optim_kind;
+} br_task;
 
 typedef struct br_group {
-    br_optim_options options;
-    bool scheduled;    /* a scheduler was made: */
-    double initial_lr; /* the rate before the first one */
+    void *options;     /* of the kind's type */
+    bool scheduled;    /* a scheduler has been created, so initial_lr is set */
+    double initial_lr; /* the rate before the first scheduler */
 } br_group;
 
 struct br_optim {
     const br_optim_kind *kind;
-    br_optim_options defaults;
+    int n_states;
+    void *defaults; /* options of new groups */
     br_group *groups;
     br_slot *slots;
-    br_job *jobs; /* room for every slot, so that a step allocates nothing */
+    /* These three have room for every slot, so that a step need not grow them. */
+    br_task *tasks;
+    char *args; /* args_stride bytes for each task */
     br_span *spans;
-    int64_t n_groups, group_room, n_slots, slot_room, job_room, span_room;
+    size_t args_stride;
+    int64_t n_groups, group_capacity, n_slots, slot_capacity, task_capacity, args_capacity,
+        span_capacity;
+    struct {
+        size_t tensors,
+            start_tensors; /* in the thread, at the last step and at the first of `steps` */
+        int steps;         /* consecutive steps that each found more tensors than the step before */
+    } growth;
 };
 
-br_optim *br__optim_new(const br_optim_kind *kind, const br_named_list *parameters,
-                        const void *options);
-/* The same for the parameters of a module. */
-br_optim *br__optim_for(const br_optim_kind *kind, br_module *module, const void *options);
-/* Checks an option; `op` begins the message. */
+/* Returns the option at an offset: the learning rate or the momentum. */
+static inline double *br__option(void *options, size_t offset)
+{
+    return (double *)(void *)((char *)options + offset);
+}
+double *br__group_lr(const br_optim *optim, int64_t group);
+/* Check an option; `op` begins the error message. */
 bool br__not_negative(const char *op, const char *name, double value);
-bool br__in_unit(const char *op, const char *name, double value); /* 0 .. 1, without 1 */
-/* For kinds without counters, whose steps end with the update. */
-bool br__no_counter(int i);
-void br__nothing_to_finish(br_job *job);
-/* Makes the slot's state as far as it is missing, zeroed. */
+bool br__in_unit_interval(const char *op, const char *name, double value); /* in [0, 1) */
+/* Creates the states of the slot that are missing. */
 bool br__slot_prepare(const br_optim *optim, br_slot *slot);
 void br__slot_clear(br_slot *slot);
+static inline const br_kernels *br__kernels_of(const br_optim_work *work)
+{
+    return br__kernels(work->param->dtype == BR_F64);
+}
+/* br__count_step() increments a counter that br_optim_counter() created; br__step_count() returns
+ * its value. */
+void br__count_step(br_tensor *counter);
+double br__step_count(const br_tensor *counter);
 
-/* Loading a scheduler in two steps. The first gives the state's tensors in the order that the
- * second wants, or NULL and an error if they do not fit; the second cannot fail. */
+/* Load a scheduler in two steps. br__scheduler_match() returns the state's tensors in the order
+ * that br__scheduler_restore() needs; it returns NULL and sets an error if they do not match.
+ * br__scheduler_restore() cannot fail. */
 br_named_list *br__scheduler_match(const br_scheduler *s, const br_named_list *state);
 void br__scheduler_restore(br_scheduler *s, const br_named_list *matched);
 
-/* Element `from` of a tensor without gaps; NULL without one. */
+/* Returns the address of element `from` of a contiguous tensor, or NULL if t is NULL. */
 static inline void *br__element(const br_tensor *t, int64_t from)
 {
     if (!t)

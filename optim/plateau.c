@@ -1,38 +1,42 @@
-/* optim/plateau.c - ReduceLROnPlateau: the rate falls when a metric makes no progress. */
+/* optim/plateau.c - ReduceLROnPlateau: reduces the rate when a metric stops improving. */
 #include "optim/scheduler_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 
+BR_DEFINE_DEFAULTS(br_plateau)
+
 enum { BEST, BAD_EPOCHS, COOLDOWN };
 
 static bool is_better(const br_plateau_options *o, double metric, double best)
 {
-    double limit = o->absolute ? best + (o->max ? o->threshold : -o->threshold)
-                               : best * (o->max ? o->threshold + 1 : 1 - o->threshold);
-    return o->max ? metric > limit : metric < limit;
+    const bool max = o->mode == BR_PLATEAU_MAX;
+    double limit = o->threshold_mode == BR_THRESHOLD_ABS
+                       ? best + (max ? o->threshold : -o->threshold)
+                       : best * (max ? o->threshold + 1 : 1 - o->threshold);
+    return max ? metric > limit : metric < limit;
 }
 
 static void reduce(br_scheduler *s)
 {
     const br_plateau_options *o = &s->args.plateau;
     for (int g = 0; g < s->n_groups; g++) {
-        double *lr = &s->optim->groups[g].options.lr, next = fmax(*lr * o->factor, o->min_lr);
+        double *lr = br__group_lr(s->optim, g), next = fmax(*lr * o->factor, o->min_lr);
         if (*lr - next > o->eps)
             *lr = next;
     }
 }
 
-static bool wants_metric(br_scheduler *s)
+static bool needs_metric(br_scheduler *s)
 {
     br__fail(BR_ERROR_ARGUMENT, s->kind->name,
-             "a step wants a metric: call br_scheduler_step_metric()");
+             "this scheduler needs a metric: call br_scheduler_step_metric()");
     return false;
 }
 
 static const br_scheduler_kind kind = {
     .name = "reduce_lr_on_plateau",
-    .step = wants_metric,
+    .step = needs_metric,
     .value_names = { "best", "num_bad_epochs", "cooldown_counter" },
 };
 
@@ -42,7 +46,8 @@ bool br_scheduler_step_metric(br_scheduler *scheduler, double metric)
     if (!br__scheduler_usable("scheduler_step_metric", s))
         return false;
     if (s->kind != &kind) {
-        br__fail(BR_ERROR_ARGUMENT, "scheduler_step_metric", "a %s takes no metric", s->kind->name);
+        br__fail(BR_ERROR_ARGUMENT, "scheduler_step_metric",
+                 "a %s takes no metric: call br_scheduler_step()", s->kind->name);
         return false;
     }
     s->last_epoch++;
@@ -59,19 +64,24 @@ bool br_scheduler_step_metric(br_scheduler *scheduler, double metric)
         s->values[COOLDOWN] = (double)s->args.plateau.cooldown;
         s->values[BAD_EPOCHS] = 0;
     }
-    br__scheduler_take_rates(s);
+    br__scheduler_copy_rates(s);
     return true;
 }
 
 static bool good_options(const br_plateau_options *o)
 {
-    if (!(o->factor >= 0 && o->factor < 1))
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "factor is %g, must be in 0 .. 1, without 1",
-                 o->factor);
+    if ((unsigned)o->mode > BR_PLATEAU_MAX)
+        br__fail(BR_ERROR_ARGUMENT, kind.name, "mode is %d, must be one of br_plateau_mode",
+                 (int)o->mode);
+    else if ((unsigned)o->threshold_mode > BR_THRESHOLD_ABS)
+        br__fail(BR_ERROR_ARGUMENT, kind.name,
+                 "threshold_mode is %d, must be one of br_threshold_mode", (int)o->threshold_mode);
+    else if (!(o->factor >= 0 && o->factor < 1))
+        br__fail(BR_ERROR_ARGUMENT, kind.name, "factor is %g, must be in [0, 1)", o->factor);
     else if (o->patience < 0 || o->cooldown < 0)
         br__fail(BR_ERROR_ARGUMENT, kind.name,
-                 "patience is %" PRId64 ", cooldown %" PRId64 ": must not be negative", o->patience,
-                 o->cooldown);
+                 "patience is %" PRId64 ", cooldown is %" PRId64 ": neither may be negative",
+                 o->patience, o->cooldown);
     return br__not_negative(kind.name, "threshold", o->threshold) &&
            br__not_negative(kind.name, "min_lr", o->min_lr) &&
            br__not_negative(kind.name, "eps", o->eps);
@@ -83,12 +93,8 @@ br_scheduler *br_reduce_lr_on_plateau(br_optim *optim, const br_plateau_options 
     if (!s)
         return NULL;
     br_plateau_options *o = &s->args.plateau;
-    *o = options ? *options : (br_plateau_options){ 0 };
-    o->factor = o->factor == 0 ? 0.1 : o->factor;
-    o->patience = o->patience == 0 ? 10 : o->patience == -1 ? 0 : o->patience;
-    o->threshold = o->threshold == 0 ? 1e-4 : o->threshold;
-    o->eps = o->eps == 0 ? 1e-8 : o->eps;
-    s->values[BEST] = o->max ? -INFINITY : INFINITY;
+    *o = *BR_OPTIONS_OF(kind.name, br_plateau, options);
+    s->values[BEST] = o->mode == BR_PLATEAU_MAX ? -INFINITY : INFINITY;
     s->last_epoch = 0;
     if (good_options(o))
         return s;

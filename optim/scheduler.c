@@ -1,24 +1,25 @@
-/* optim/scheduler.c - what all learning rate schedulers share: making, stepping, asking.
+/* optim/scheduler.c - code shared by all learning rate schedulers: creation, stepping, queries.
  *
- * A step works out the rates of all groups first, which can fail; then it sets them. */
+ * A step first computes the rates of all groups, which can fail; then it sets them. */
 #include "optim/scheduler_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Lifetime -------------------------------------------------------------------------------- */
 
-/* The first scheduler of an optimizer finds its groups' rates; later ones are told. */
-static void take_initial_rates(br_scheduler *s)
+/* The first scheduler of an optimizer stores the groups' rates as their initial rates; later
+ * schedulers use the stored ones. */
+static void store_initial_rates(br_scheduler *s)
 {
     for (int g = 0; g < s->n_groups; g++) {
         br_group *group = &s->optim->groups[g];
         if (!group->scheduled)
-            group->initial_lr = group->options.lr;
+            group->initial_lr = *br__group_lr(s->optim, g);
         group->scheduled = true;
         s->base_lrs[g] = group->initial_lr;
-        s->last_lrs[g] = group->options.lr;
+        s->last_lrs[g] = *br__group_lr(s->optim, g);
     }
 }
 
@@ -26,7 +27,7 @@ br_scheduler *br__scheduler_new(const br_scheduler_kind *kind, br_optim *optim)
 {
     if (!br__required(kind->name, "optim", optim))
         return NULL;
-    br_scheduler *s = br__calloc(1, sizeof *s);
+    br_scheduler *s = BR_NEW(br_scheduler);
     if (!s)
         return NULL;
     *s = (br_scheduler){
@@ -37,7 +38,7 @@ br_scheduler *br__scheduler_new(const br_scheduler_kind *kind, br_optim *optim)
     s->last_lrs = br__calloc(n, sizeof *s->last_lrs);
     s->rates = br__calloc(n, sizeof *s->rates);
     if (s->base_lrs && s->last_lrs && s->rates) {
-        take_initial_rates(s);
+        store_initial_rates(s);
         return s;
     }
     br_scheduler_free(s);
@@ -49,7 +50,7 @@ br_scheduler *br__scheduler_begin(br_scheduler *s)
     if (!s)
         return NULL;
     s->initial = true;
-    bool ok = !br_failed() && br__scheduler_move(s, false);
+    bool ok = !br_failed() && br__scheduler_advance(s, false);
     s->initial = false;
     if (ok)
         return s;
@@ -59,7 +60,7 @@ br_scheduler *br__scheduler_begin(br_scheduler *s)
 
 void br_scheduler_free(br_scheduler *s)
 {
-    if (!s)
+    if (!BR_END("scheduler_free", s))
         return;
     for (int i = 0; i < s->n_children; i++)
         br_scheduler_free(s->children[i]);
@@ -69,7 +70,7 @@ void br_scheduler_free(br_scheduler *s)
     br_free(s->last_lrs);
     br_free(s->rates);
     br_free(s->owned);
-    br_free(s);
+    BR_FREE(s);
 }
 
 /* ---- Milestones ------------------------------------------------------------------------------ */
@@ -77,16 +78,18 @@ void br_scheduler_free(br_scheduler *s)
 bool br__scheduler_milestones(br_scheduler *s, int n, const int64_t *milestones)
 {
     if (n < 0 || (n > 0 && !milestones)) {
-        br__fail(BR_ERROR_ARGUMENT, s->kind->name, "%d milestones, and the list is %s", n,
-                 milestones ? "there" : "NULL");
+        br__fail(BR_ERROR_ARGUMENT, s->kind->name,
+                 "n is %d and the list of milestones is %s: it must have n >= 0 entries", n,
+                 milestones ? "not NULL" : "NULL");
         return false;
     }
     for (int i = 0; i < n; i++) {
-        int64_t least = i > 0 ? milestones[i - 1] : 0;
-        if (milestones[i] >= least)
+        int64_t previous = i > 0 ? milestones[i - 1] : 0;
+        if (milestones[i] >= previous)
             continue;
         br__fail(BR_ERROR_ARGUMENT, s->kind->name,
-                 "milestone %d is %" PRId64 ", must be at least %" PRId64, i, milestones[i], least);
+                 "milestone %d is %" PRId64 ", must be at least %" PRId64, i, milestones[i],
+                 previous);
         return false;
     }
     s->milestones = br__calloc((size_t)n, sizeof *s->milestones);
@@ -113,30 +116,30 @@ bool br__scheduler_usable(const char *op, const br_scheduler *s)
     if (!br__required(op, "scheduler", s))
         return false;
     if (s->n_groups != s->optim->n_groups)
-        br__fail(BR_ERROR_STATE, op, "the optimizer has %d groups, the %s was made for %d",
+        br__fail(BR_ERROR_STATE, op, "the optimizer has %d groups, but the %s was created for %d",
                  (int)s->optim->n_groups, s->kind->name, s->n_groups);
     return !br_failed();
 }
 
-void br__scheduler_take_rates(br_scheduler *s)
+void br__scheduler_copy_rates(br_scheduler *s)
 {
     for (int g = 0; g < s->n_groups; g++)
-        s->last_lrs[g] = s->optim->groups[g].options.lr;
+        s->last_lrs[g] = *br__group_lr(s->optim, g);
 }
 
 static bool work_out(br_scheduler *s, bool enter)
 {
     const br_scheduler_kind *kind = s->kind;
     for (int g = 0; g < s->n_groups; g++) {
-        double lr = s->optim->groups[g].options.lr;
+        double lr = *br__group_lr(s->optim, g);
         s->rates[g] = enter && kind->closed_rate ? kind->closed_rate(s, g) : kind->rate(s, g, lr);
-        if (br_failed() || !br__not_negative(kind->name, "the next rate", s->rates[g]))
+        if (br_failed() || !br__not_negative(kind->name, "the next learning rate", s->rates[g]))
             return false;
     }
     return true;
 }
 
-bool br__scheduler_move(br_scheduler *s, bool enter)
+bool br__scheduler_advance(br_scheduler *s, bool enter)
 {
     int64_t epoch = s->last_epoch;
     double values[BR_SCHEDULER_VALUES];
@@ -150,7 +153,7 @@ bool br__scheduler_move(br_scheduler *s, bool enter)
         return false;
     }
     for (int g = 0; g < s->n_groups; g++)
-        s->optim->groups[g].options.lr = s->last_lrs[g] = s->rates[g];
+        *br__group_lr(s->optim, g) = s->last_lrs[g] = s->rates[g];
     if (s->kind->apply)
         s->kind->apply(s);
     return true;
@@ -162,10 +165,10 @@ bool br_scheduler_step(br_scheduler *scheduler)
         return false;
     if (scheduler->kind->step)
         return scheduler->kind->step(scheduler);
-    return br__scheduler_move(scheduler, false);
+    return br__scheduler_advance(scheduler, false);
 }
 
-/* ---- Asking ---------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 double br_scheduler_last_lr(const br_scheduler *scheduler, int group)
 {
@@ -173,7 +176,8 @@ double br_scheduler_last_lr(const br_scheduler *scheduler, int group)
         return NAN;
     if (group >= 0 && group < scheduler->n_groups)
         return scheduler->last_lrs[group];
-    br__fail(BR_ERROR_INDEX, "scheduler_last_lr", "group %d of %d", group, scheduler->n_groups);
+    br__fail(BR_ERROR_INDEX, "scheduler_last_lr", "group %d is out of range for %d groups", group,
+             scheduler->n_groups);
     return NAN;
 }
 

@@ -1,5 +1,5 @@
-/* optim/scheduler_internal.h - what learning rate schedulers of every kind share, and what a kind
- * adds. */
+/* optim/scheduler_internal.h - internals shared by all learning rate schedulers, and the interface
+ * of their kinds. */
 #ifndef BR_SCHEDULER_INTERNAL_H
 #define BR_SCHEDULER_INTERNAL_H
 
@@ -7,28 +7,30 @@
 
 enum { BR_SCHEDULER_VALUES = 3, BR_MAX_PHASES = 3 };
 
-/* Where a phase of the one-cycle policy ends, and its rates and momenta. */
+/* A phase of the one-cycle policy: its end, its learning rates and its momenta. */
 typedef struct br_phase {
     double end_step;
-    int start, end; /* of br_one_cycle_point */
+    int start, end; /* INITIAL_LR and so on, see one_cycle.c */
     int start_momentum, end_momentum;
 } br_phase;
 
-/* What a kind adds to a scheduler's state. */
+/* A kind of scheduler. */
 typedef struct br_scheduler_kind {
     const char *name;
-    /* The rate of a group in epoch last_epoch after the rate `lr`: PyTorch's get_lr(). NULL: the
-     * kind has a step of its own. */
+    /* Returns a group's rate in epoch last_epoch, given the previous rate `lr`: PyTorch's get_lr().
+     * NULL: the kind has its own `step`. */
     double (*rate)(const br_scheduler *s, int group, double lr);
-    /* The same from the first rate alone, for where a sequence enters. NULL: `rate` will do. */
+    /* Like `rate`, but computes the rate from the initial rate alone. Used when a sequence switches
+     * to this scheduler. NULL: `rate` is used. */
     double (*closed_rate)(const br_scheduler *s, int group);
-    /* Called when last_epoch grew, before `rate`. May be NULL. */
+    /* Called after last_epoch has increased, before `rate`. May be NULL. */
     void (*advance)(br_scheduler *s);
-    /* Called when the rates are set. May be NULL. */
+    /* Called after the rates are set. May be NULL. */
     void (*apply)(br_scheduler *s);
-    /* Replaces the whole step. NULL: there is none. */
+    /* Replaces the whole step. May be NULL. */
     bool (*step)(br_scheduler *s);
-    const char *value_names[BR_SCHEDULER_VALUES]; /* of state beyond epoch and rates */
+    /* Names of the kind's `values` in state dicts. */
+    const char *value_names[BR_SCHEDULER_VALUES];
 } br_scheduler_kind;
 
 struct br_scheduler {
@@ -36,12 +38,12 @@ struct br_scheduler {
     br_optim *optim;
     int n_groups;
     int64_t last_epoch;
-    bool initial;                       /* the first rates are being set */
+    bool initial;                       /* the initial rates are being set */
     double *base_lrs, *last_lrs;        /* of each group */
-    double *rates;                      /* room for the next ones */
+    double *rates;                      /* buffer for the next rates */
     double values[BR_SCHEDULER_VALUES]; /* state of the kind */
-    int64_t *milestones;                /* in order */
-    double *owned;                      /* an array of the kind's own */
+    int64_t *milestones;                /* in ascending order */
+    double *owned;                      /* an array that belongs to the kind */
     int n_milestones, n_children;
     br_scheduler **children;
     union {
@@ -70,19 +72,20 @@ struct br_scheduler {
     } args;
 };
 
-/* A scheduler whose groups have their first rates as base_lrs; NULL and an error. */
+/* Creates a scheduler whose base_lrs are the groups' initial rates. Returns NULL and sets an error
+ * on failure. */
 br_scheduler *br__scheduler_new(const br_scheduler_kind *kind, br_optim *optim);
-/* Sets the first rates; frees the scheduler and gives NULL if an error is pending. */
+/* Sets the initial rates. If an error is pending, frees the scheduler and returns NULL. */
 br_scheduler *br__scheduler_begin(br_scheduler *s);
-/* Copies n milestones, which must be in order, and at least 0. */
+/* Copies n milestones, which must be in ascending order and at least 0. */
 bool br__scheduler_milestones(br_scheduler *s, int n, const int64_t *milestones);
-/* How many milestones are at or before the epoch. */
+/* Returns how many milestones are at or before the epoch. */
 int br__scheduler_passed(const br_scheduler *s, int64_t epoch);
-/* Goes to the next epoch, or to epoch 0 with `enter`, and sets its rates. */
-bool br__scheduler_move(br_scheduler *s, bool enter);
-/* Checks that a scheduler can be stepped. */
+/* Advances to the next epoch, or with `enter` to epoch 0, and sets the epoch's rates. */
+bool br__scheduler_advance(br_scheduler *s, bool enter);
+/* Returns true if the scheduler can be used. Otherwise returns false and sets an error. */
 bool br__scheduler_usable(const char *op, const br_scheduler *s);
-/* Makes the optimizer's rates, which some step set, the last ones. */
-void br__scheduler_take_rates(br_scheduler *s);
+/* Copies the optimizer's rates, which some step has set, to last_lrs. */
+void br__scheduler_copy_rates(br_scheduler *s);
 
 #endif

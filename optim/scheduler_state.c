@@ -1,12 +1,12 @@
 /* optim/scheduler_state.c - a scheduler's state as named tensors.
  *
- * One walk names every field of a scheduler and its children; saving and checking are what is done
- * with each. Loading takes the checked tensors in the same order. */
+ * One traversal visits every field of a scheduler and its children under the field's name; a
+ * callback saves or checks the field. Loading uses the checked tensors in the same order. */
 #include "optim/scheduler_internal.h"
 
 #include <inttypes.h>
 
-/* One field: an integer, or n doubles, of which a single value is 0-d. */
+/* One field: an integer, or n doubles. A single value has 0 dimensions. */
 typedef struct field {
     const char *name;
     br_dtype dtype;
@@ -28,7 +28,7 @@ static int fields_of(const br_scheduler *s, field *fields)
     return n;
 }
 
-/* A walk over all fields under their names; those of child number i begin with "i.". */
+/* A traversal of all fields with their names; names of child i begin with "i.". */
 typedef struct walk {
     const br_named_list *source;
     br_named_list *result;
@@ -42,19 +42,19 @@ static bool over_fields(walk *w, const br_scheduler *s)
     size_t prefix = w->name.length;
     int n = fields_of(s, fields);
     for (int i = 0; i < n; i++) {
-        br__text_cut(&w->name, prefix);
+        br__text_truncate(&w->name, prefix);
         if (!br__text_add(&w->name, "%s", fields[i].name) || !w->visit(w, &fields[i]))
             return false;
     }
     for (int i = 0; i < s->n_children; i++) {
-        br__text_cut(&w->name, prefix);
+        br__text_truncate(&w->name, prefix);
         if (!br__text_add(&w->name, "%d.", i) || !over_fields(w, s->children[i]))
             return false;
     }
     return true;
 }
 
-/* The list that the walk makes; NULL on error. */
+/* Returns the list that the traversal makes, or NULL on error. */
 static br_named_list *walk_over(walk *w, const br_scheduler *s)
 {
     bool ok = w->result && over_fields(w, s);
@@ -110,7 +110,8 @@ br_named_list *br__scheduler_match(const br_scheduler *s, const br_named_list *s
     walk w = { .source = state, .result = br__named_list_new(false), .visit = match_field };
     br_named_list *matched = walk_over(&w, s);
     if (matched && matched->count != state->count) {
-        br__fail(BR_ERROR_ARGUMENT, op, "%" PRId64 " tensors, this %s has %" PRId64, state->count,
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "the state has %" PRId64 " tensors, but this %s has %" PRId64, state->count,
                  s->kind->name, matched->count);
         br_named_list_free(matched);
         return NULL;
@@ -126,7 +127,7 @@ static void copy_field(const field *f, const br_tensor *t)
         ((double *)f->data)[i] = br_at(t, f->ndim, &i);
 }
 
-/* Returns the items behind those that it took. */
+/* Restores the fields and returns the first item that it did not use. */
 static const br_named_tensor *restore(br_scheduler *s, const br_named_tensor *items)
 {
     field fields[MAX_FIELDS];
@@ -150,7 +151,7 @@ void br__scheduler_restore(br_scheduler *s, const br_named_list *matched)
 {
     restore(s, matched->items);
     for (int g = 0; g < s->n_groups; g++)
-        s->optim->groups[g].options.lr = s->last_lrs[g];
+        *br__group_lr(s->optim, g) = s->last_lrs[g];
     apply(s);
 }
 

@@ -1,7 +1,8 @@
-/* optim/schedulers.c - schedulers whose rate is one formula: steps, lines, cosines, functions.
+/* optim/schedulers.c - schedulers whose rate is given by a formula: steps, lines, cosines, user
+ * functions.
  *
- * `rate` is PyTorch's get_lr(), `closed_rate` its _get_closed_form_lr(), down to the order of the
- * operations. */
+ * `rate` is PyTorch's get_lr(), and `closed_rate` is its _get_closed_form_lr(), with the same order
+ * of operations. */
 #include "optim/scheduler_internal.h"
 
 #include <inttypes.h>
@@ -160,9 +161,9 @@ br_scheduler *br_linear_lr(br_optim *optim, double start_factor, double end_fact
                                             .closed_rate = linear_closed };
     br_scheduler *s = br__scheduler_new(&kind, optim);
     if (s && start_factor == 0)
-        br__fail(BR_ERROR_ARGUMENT, kind.name,
-                 "start_factor is 0, must be more: rates are made "
-                 "from the ones before");
+        br__fail(
+            BR_ERROR_ARGUMENT, kind.name,
+            "start_factor is 0, must be positive: each rate is computed from the previous one");
     if (s && is_factor(kind.name, "start_factor", start_factor) &&
         is_factor(kind.name, "end_factor", end_factor) &&
         positive(kind.name, "total_iters", total_iters)) {
@@ -175,23 +176,24 @@ br_scheduler *br_linear_lr(br_optim *optim, double start_factor, double end_fact
 
 /* ---- CosineAnnealingLR ----------------------------------------------------------------------- */
 
-/* Along half a cosine of t steps, from base to least. */
-static double cosine(double base, double least, double step, double t)
+/* Returns the value at `step` of half a cosine wave over t steps, from base to least. */
+static double cosine(double base, double min_lr, double step, double t)
 {
-    return least + (base - least) * (1 + cos(M_PI * step / t)) / 2;
+    return min_lr + (base - min_lr) * (1 + cos(M_PI * step / t)) / 2;
 }
 
 static double cosine_rate(const br_scheduler *s, int group, double lr)
 {
     int64_t t = s->args.cosine.t_max, epoch = s->last_epoch;
-    double least = s->args.cosine.eta_min;
+    double min_lr = s->args.cosine.eta_min;
     if (s->initial)
         return lr;
-    if ((epoch - 1 - t) % (2 * t) == 0) /* the rate before was the least: no factor leads on */
-        return lr + (s->base_lrs[group] - least) * (1 - cos(M_PI / (double)t)) / 2;
+    /* The last rate was eta_min, which no factor can change: add to it instead. */
+    if ((epoch - 1 - t) % (2 * t) == 0)
+        return lr + (s->base_lrs[group] - min_lr) * (1 - cos(M_PI / (double)t)) / 2;
     return (1 + cos(M_PI * (double)epoch / (double)t)) /
-               (1 + cos(M_PI * (double)(epoch - 1) / (double)t)) * (lr - least) +
-           least;
+               (1 + cos(M_PI * (double)(epoch - 1) / (double)t)) * (lr - min_lr) +
+           min_lr;
 }
 
 static double cosine_closed(const br_scheduler *s, int group)
@@ -216,7 +218,7 @@ br_scheduler *br_cosine_annealing_lr(br_optim *optim, int64_t t_max, double eta_
 
 /* ---- CosineAnnealingWarmRestarts ------------------------------------------------------------- */
 
-enum { T_CUR, T_I }; /* steps since the last restart, and until the next */
+enum { T_CUR, T_I }; /* steps since the last restart, and steps between this restart and the next */
 
 static double restarts_rate(const br_scheduler *s, int group, double lr)
 {

@@ -1,4 +1,4 @@
-/* optim/sequential_lr.c - SequentialLR: schedulers one after the other. */
+/* optim/sequential_lr.c - SequentialLR: one scheduler after another. */
 #include "optim/scheduler_internal.h"
 
 static bool step_child(br_scheduler *s)
@@ -6,10 +6,10 @@ static bool step_child(br_scheduler *s)
     int64_t epoch = s->last_epoch + 1;
     int i = br__scheduler_passed(s, epoch);
     bool enter = i > 0 && s->milestones[i - 1] == epoch;
-    if (!br__scheduler_move(s->children[i], enter))
+    if (!br__scheduler_advance(s->children[i], enter))
         return false;
     s->last_epoch = epoch;
-    br__scheduler_take_rates(s);
+    br__scheduler_copy_rates(s);
     return true;
 }
 
@@ -24,28 +24,29 @@ static bool good_child(const br_scheduler *s, int i, const br_scheduler *child)
                  i, child->kind->name);
     else if (child->optim != s->optim || child->n_groups != s->n_groups)
         br__fail(BR_ERROR_ARGUMENT, kind.name,
-                 "scheduler %d, a %s, is of another optimizer or of other groups", i,
+                 "scheduler %d, a %s, belongs to another optimizer or has other groups", i,
                  child->kind->name);
     return !br_failed();
 }
 
-/* Making the children has moved rates and epochs; the first one begins again. */
+/* Creating the children has changed rates and epochs, so they are reset and the first child is
+ * started again. */
 static bool begin(br_scheduler *s)
 {
     for (int g = 0; g < s->n_groups; g++)
-        s->optim->groups[g].options.lr = s->optim->groups[g].initial_lr;
+        *br__group_lr(s->optim, g) = s->optim->groups[g].initial_lr;
     for (int i = 0; i < s->n_children; i++)
         s->children[i]->last_epoch--;
     br_scheduler *first = s->children[br__scheduler_passed(s, 0)];
     first->initial = true;
-    bool ok = br__scheduler_move(first, false);
+    bool ok = br__scheduler_advance(first, false);
     first->initial = false;
     s->last_epoch = 0;
-    br__scheduler_take_rates(s);
+    br__scheduler_copy_rates(s);
     return ok;
 }
 
-/* True if number i is among those before it. */
+/* Returns true if scheduler i is also listed before index i. */
 static bool is_before(br_scheduler *const *schedulers, int i)
 {
     int k = 0;
@@ -54,7 +55,7 @@ static bool is_before(br_scheduler *const *schedulers, int i)
     return k < i;
 }
 
-static bool take_children(br_scheduler *s, int n, br_scheduler *const *schedulers)
+static bool add_children(br_scheduler *s, int n, br_scheduler *const *schedulers)
 {
     s->children = br__calloc((size_t)n, sizeof(br_scheduler *));
     if (!s->children)
@@ -84,10 +85,11 @@ br_scheduler *br_sequential_lr(br_optim *optim, int n, br_scheduler *const *sche
 {
     br_scheduler *s = br__scheduler_new(&kind, optim);
     if (s && (n < 1 || !schedulers))
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "%d schedulers, and the list is %s", n,
-                 schedulers ? "there" : "NULL");
+        br__fail(BR_ERROR_ARGUMENT, kind.name,
+                 "n is %d and the list of schedulers is %s: it must have n >= 1 schedulers", n,
+                 schedulers ? "not NULL" : "NULL");
     bool taken = s && !br_failed() && br__scheduler_milestones(s, n - 1, milestones) &&
-                 take_children(s, n, schedulers);
+                 add_children(s, n, schedulers);
     if (!taken)
         free_all(n, schedulers);
     if (taken && begin(s))

@@ -1,70 +1,68 @@
-/* optim/sgd.c - stochastic gradient descent with momentum as PyTorch has it: the learning rate
- * multiplies the buffer, and the first gradient enters the buffer whole. */
+/* optim/sgd.c - stochastic gradient descent with momentum as in PyTorch: the learning rate
+ * multiplies the momentum buffer, and the first gradient is stored there without dampening. */
 #include "optim/optim_internal.h"
 
-static bool resolve(br_optim_options *options, const void *given)
+BR_DEFINE_DEFAULTS(br_sgd)
+
+static bool check(const void *options)
 {
-    br_sgd_options *o = &options->sgd;
-    *o = given ? *(const br_sgd_options *)given : (br_sgd_options){ 0 };
-    o->lr = o->lr == 0 ? 1e-3 : o->lr;
-    if (!br__not_negative("sgd", "lr", o->lr) ||
-        !br__not_negative("sgd", "momentum", o->momentum) ||
+    const br_sgd_options *o = options;
+    if (!br__not_negative("sgd", "momentum", o->momentum) ||
         !br__not_negative("sgd", "weight_decay", o->weight_decay))
         return false;
     if (o->nesterov && (o->momentum == 0 || o->dampening != 0))
         br__fail(BR_ERROR_ARGUMENT, "sgd",
-                 "nesterov wants momentum, which is %g, and no dampening, which is %g", o->momentum,
+                 "nesterov requires momentum > 0 and dampening == 0 (got %g and %g)", o->momentum,
                  o->dampening);
     return !br_failed();
 }
 
-static bool has_state(const br_optim_options *options, int i)
+static br_tensor *make_buffer(br_tensor *param, const void *options)
 {
-    (void)i;
-    return options->sgd.momentum != 0;
+    const br_sgd_options *o = options;
+    return o->momentum != 0 ? br_zeros_like(param) : NULL;
 }
 
-static double *momentum(br_optim_options *options)
+static bool prepare(br_optim_work *work)
 {
-    return &options->sgd.momentum;
-}
-
-static bool prepare(br_job *job, const br_optim_options *options)
-{
-    const br_sgd_options *o = &options->sgd;
-    job->args.sgd = (br_sgd_args){ .lr = o->lr,
-                                   .momentum = o->momentum,
-                                   .dampening = o->dampening,
-                                   .weight_decay = o->weight_decay,
-                                   .nesterov = o->nesterov,
-                                   .maximize = o->maximize,
-                                   .first = !job->slot->stepped };
+    const br_sgd_options *o = work->options;
+    *(br_sgd_args *)work->args = (br_sgd_args){ .lr = o->lr,
+                                                .momentum = o->momentum,
+                                                .dampening = o->dampening,
+                                                .weight_decay = o->weight_decay,
+                                                .nesterov = o->nesterov,
+                                                .maximize = o->maximize,
+                                                .first = work->first };
     return true;
 }
 
-static void update(const br_job *job, int64_t from, int64_t count)
+static void update(const br_optim_work *work, int64_t from, int64_t count)
 {
-    job->kernels->sgd(count, br__element(job->param, from), br__element(job->grad, from),
-                      br__element(job->slot->state[0], from), &job->args.sgd);
+    br__kernels_of(work)->sgd(count, br__element(work->param, from), br__element(work->grad, from),
+                              br__element(work->state[0], from), work->args);
 }
 
-static const br_optim_kind sgd_kind = { .name = "sgd",
-                                        .resolve = resolve,
-                                        .n_states = 1,
-                                        .state_names = { "momentum_buffer" },
-                                        .has_state = has_state,
-                                        .is_counter = br__no_counter,
-                                        .momentum = momentum,
-                                        .prepare = prepare,
-                                        .update = update,
-                                        .finish = br__nothing_to_finish };
+static const br_sgd_options defaults = { br_sgd_default_fields };
+
+static const br_optim_kind sgd_kind = {
+    .name = "sgd",
+    .options_name = "br_sgd",
+    .defaults = &defaults,
+    .check = check,
+    .momentum = offsetof(br_sgd_options, momentum),
+    .states = { { "momentum_buffer", make_buffer } },
+    .args_size = sizeof(br_sgd_args),
+    .prepare = prepare,
+    .update = update,
+    .elementwise = true,
+};
 
 br_optim *br_sgd_new(const br_named_list *parameters, const br_sgd_options *options)
 {
-    return br__optim_new(&sgd_kind, parameters, options);
+    return br_optim_new(&sgd_kind, parameters, options);
 }
 
 br_optim *br_sgd(br_module *module, const br_sgd_options *options)
 {
-    return br__optim_for(&sgd_kind, module, options);
+    return br_optim_for(&sgd_kind, module, options);
 }

@@ -1,10 +1,11 @@
 /* optim/spans.c - one parallel loop over many tensors. */
 #include "optim/optim_internal.h"
 
-/* Tensors start at multiples of this many elements, so that pieces begin where cache lines do. */
+/* Tensors start at multiples of this many elements, so that pieces begin at cache-line boundaries.
+ */
 enum { ALIGN = 16 };
 
-int64_t br__lay_out(int64_t n, br_span *spans)
+int64_t br__layout_spans(int64_t n, br_span *spans)
 {
     int64_t end = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -21,7 +22,7 @@ typedef struct row {
     void *context;
 } row;
 
-/* The last span that starts at or before `position`. */
+/* Returns the last span that starts at or before `position`. */
 static int64_t span_at(const row *r, int64_t position)
 {
     int64_t lo = 0, hi = r->n - 1;
@@ -48,7 +49,7 @@ static void run_piece(void *context, int64_t piece)
     }
 }
 
-void br__over_spans(int64_t n, const br_span *spans, br_piece_fn run, void *context)
+void br__for_each_span(int64_t n, const br_span *spans, br_piece_fn run, void *context)
 {
     if (n == 0)
         return;

@@ -12,11 +12,11 @@ br_named_list *br_optim_state_dict(br_optim *optim)
     bool ok = list != NULL;
     for (int64_t k = 0; ok && k < optim->n_slots; k++) {
         const br_slot *slot = &optim->slots[k];
-        for (int i = 0; ok && slot->stepped && i < optim->kind->n_states; i++) {
+        for (int i = 0; ok && slot->stepped && i < optim->n_states; i++) {
             if (!slot->state[i])
                 continue;
-            br__text_cut(&name, 0);
-            ok = br__text_add(&name, "%s.%s", slot->name, optim->kind->state_names[i]) &&
+            br__text_truncate(&name, 0);
+            ok = br__text_add(&name, "%s.%s", slot->name, optim->kind->states[i].name) &&
                  br__named_list_add(list, name.data, slot->state[i]);
         }
     }
@@ -29,14 +29,14 @@ br_named_list *br_optim_state_dict(br_optim *optim)
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* For each slot and each of its states the tensor to load, NULL for none. */
+/* The tensor to load for each slot and each of its states, or NULL. */
 typedef struct loading {
     br_optim *optim;
-    br_tensor *(*found)[BR_MAX_STATES];
-    int64_t next; /* where the slot of the next name is likely to be */
+    br_tensor *(*found)[BR_OPTIM_MAX_STATES];
+    int64_t next; /* likely slot of the next name */
 } loading;
 
-/* Finds slot and state of "<parameter>.<state>". */
+/* Finds the slot and state of "<parameter>.<state>". */
 static bool locate(loading *l, const char *name, int64_t *slot, int *state)
 {
     const br_optim *optim = l->optim;
@@ -47,9 +47,8 @@ static bool locate(loading *l, const char *name, int64_t *slot, int *state)
         const char *param = optim->slots[s].name;
         if (strncmp(param, name, length) != 0 || param[length] != '\0')
             continue;
-        for (int i = 0; i < optim->kind->n_states; i++) {
-            if (strcmp(optim->kind->state_names[i], dot + 1) == 0 &&
-                optim->kind->has_state(&optim->groups[optim->slots[s].group].options, i)) {
+        for (int i = 0; i < optim->n_states; i++) {
+            if (optim->slots[s].state[i] && strcmp(optim->kind->states[i].name, dot + 1) == 0) {
                 l->next = *slot = s;
                 *state = i;
                 return true;
@@ -59,31 +58,38 @@ static bool locate(loading *l, const char *name, int64_t *slot, int *state)
     return false;
 }
 
+/* Returns true if t has the shape and dtype of the existing state and, if the state is a counter,
+ * is not negative. */
 static bool fits(const br_optim *optim, int64_t slot, int state, const br_tensor *t)
 {
-    const br_tensor *p = optim->slots[slot].param;
-    if (optim->kind->is_counter(state))
-        return t->ndim == 0 && t->dtype == BR_I64 && br_item_i64(t) >= 0;
-    return br_same_shape(t, p) && t->dtype == p->dtype;
+    const br_tensor *own = optim->slots[slot].state[state];
+    return br__same_shape(t, own) && t->dtype == own->dtype &&
+           (optim->kind->states[state].make != br_optim_counter || br_item_i64(t) >= 0);
 }
 
-static bool take(loading *l, const br_named_tensor *item)
+static void refuse(const br_tensor *own, const br_named_tensor *item)
+{
+    const br_tensor *t = item->tensor;
+    br__fail(BR_ERROR_SHAPE, "optim_load_state_dict", "%s is %s %s, must be %s %s%s",
+             br__printable(item->name), br__shape(t), br_dtype_name(t->dtype), br__shape(own),
+             br_dtype_name(own->dtype), own->dtype == BR_I64 ? " and not negative" : "");
+}
+
+static bool match_item(loading *l, const br_named_tensor *item)
 {
     const char *op = "optim_load_state_dict";
     int64_t slot;
     int state;
     if (!item->name || !item->tensor)
-        br__fail(BR_ERROR_ARGUMENT, op, "an item has no %s", item->name ? "tensor" : "name");
+        br__fail(BR_ERROR_ARGUMENT, op, "an item of the state has no %s",
+                 item->name ? "tensor" : "name");
     else if (!locate(l, item->name, &slot, &state))
-        br__fail(BR_ERROR_ARGUMENT, op, "%s keeps no state named %s", l->optim->kind->name,
+        br__fail(BR_ERROR_ARGUMENT, op, "%s has no state named %s", l->optim->kind->name,
                  br__printable(item->name));
     else if (l->found[slot][state])
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is there twice", br__printable(item->name));
+        br__fail(BR_ERROR_ARGUMENT, op, "%s is in the state twice", br__printable(item->name));
     else if (!fits(l->optim, slot, state, item->tensor))
-        br__fail(BR_ERROR_SHAPE, op, "%s %s of %s does not fit its parameter %s of %s",
-                 br__printable(item->name), br__shape(item->tensor),
-                 br_dtype_name(item->tensor->dtype), br__shape(l->optim->slots[slot].param),
-                 br_dtype_name(l->optim->slots[slot].param->dtype));
+        refuse(l->optim->slots[slot].state[state], item);
     else
         l->found[slot][state] = item->tensor;
     return !br_failed();
@@ -91,27 +97,27 @@ static bool take(loading *l, const br_named_tensor *item)
 
 static bool has_any(const loading *l, int64_t slot)
 {
-    for (int i = 0; i < l->optim->kind->n_states; i++)
+    for (int i = 0; i < l->optim->n_states; i++)
         if (l->found[slot][i])
             return true;
     return false;
 }
 
-/* A parameter's state is whole or absent. Makes room for what will be copied. */
+/* Checks that a parameter's state is complete or absent. */
 static bool check_whole(const loading *l, int64_t k)
 {
-    br_optim *optim = l->optim;
-    br_slot *slot = &optim->slots[k];
+    const br_optim *optim = l->optim;
+    const br_slot *slot = &optim->slots[k];
     if (!has_any(l, k))
         return true;
-    for (int i = 0; i < optim->kind->n_states; i++) {
-        if (l->found[k][i] || !optim->kind->has_state(&optim->groups[slot->group].options, i))
+    for (int i = 0; i < optim->n_states; i++) {
+        if (l->found[k][i] || !slot->state[i])
             continue;
         br__fail(BR_ERROR_ARGUMENT, "optim_load_state_dict", "%s.%s is missing", slot->name,
-                 optim->kind->state_names[i]);
+                 optim->kind->states[i].name);
         return false;
     }
-    return br__slot_prepare(optim, slot);
+    return true;
 }
 
 static void copy_state(const loading *l, int64_t k)
@@ -121,16 +127,20 @@ static void copy_state(const loading *l, int64_t k)
         br__slot_clear(slot);
         return;
     }
-    for (int i = 0; i < l->optim->kind->n_states; i++)
+    for (int i = 0; i < l->optim->n_states; i++)
         if (l->found[k][i])
             br__copy(slot->state[i], l->found[k][i]);
     slot->stepped = true;
 }
 
+/* Creates missing states first, so that the loaded states can be compared with them. */
 static bool load(loading *l, const br_named_list *state)
 {
+    for (int64_t k = 0; k < l->optim->n_slots; k++)
+        if (!br__slot_prepare(l->optim, &l->optim->slots[k]))
+            return false;
     for (int64_t i = 0; i < state->count; i++)
-        if (!take(l, &state->items[i]))
+        if (!match_item(l, &state->items[i]))
             return false;
     for (int64_t k = 0; k < l->optim->n_slots; k++)
         if (!check_whole(l, k))
@@ -147,6 +157,9 @@ bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state)
         return false;
     loading l = { .optim = optim, .found = br__calloc((size_t)optim->n_slots, sizeof *l.found) };
     bool ok = l.found && load(&l, state);
+    for (int64_t k = 0; k < optim->n_slots; k++)
+        if (!optim->slots[k].stepped)
+            br__slot_clear(&optim->slots[k]);
     br_free(l.found);
     return ok;
 }

@@ -1,13 +1,16 @@
-/* profile/machine.c - what this machine can do at most: multiply-adds and memory bandwidth. */
+/* profile/machine.c - measures the machine's limits: multiply-adds and memory bandwidth. */
 #include "ops/kernels/hints.h"
 #include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
 
 #include <brasa/profile.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
-/* Chains of multiply-adds, enough of them to hide the latency, with nothing but registers. One
- * function for each instruction set and type; the vectors are the compiler's. */
+/* Defines a loop of independent chains of multiply-adds, enough to hide their latency, in registers
+ * only. There is one function for each instruction set and type, written with the compiler's vector
+ * types. */
 #define CHAINS 12
 #define FMA_LOOP(name, target_, real, lanes)                                    \
     __attribute__((target(target_), noinline)) static double name(int64_t n)    \
@@ -42,7 +45,7 @@ FMA_LOOP(fma_sse_f64, "sse2", double, 2)
 
 typedef double (*fma_loop)(int64_t n);
 
-/* The widest loop this processor runs, and its lanes. */
+/* Returns the widest loop that this processor supports, and its number of lanes. */
 static fma_loop choose_loop(br_dtype dtype, int *lanes)
 {
     bool f32 = dtype == BR_F32;
@@ -58,66 +61,100 @@ static fma_loop choose_loop(br_dtype dtype, int *lanes)
     return f32 ? fma_sse_f32 : fma_sse_f64;
 }
 
-/* The least time of many short rounds counts: one of them runs undisturbed even where other
- * programs run. */
-enum { ROUNDS = 64, MOST = 1024, WINDOWS = 16 };
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
-/* What the threads do in a round. */
+/* A round is a fraction of a millisecond of work for every thread, started together. Each thread
+ * measures its own CPU time, which excludes the time in which another program has the processor;
+ * the rates of all threads are added. Most rounds are alike, even on a loaded machine: the result
+ * is the rate of the median round, or of a somewhat faster one. */
+enum { MAX_THREADS = 1024, WINDOWS = 64, ROUNDS = 256 };
+
+/* The work of the threads in a round. */
 typedef struct work {
-    int round;
-    int64_t n; /* of multiply-adds or elements, for each thread */
+    int64_t round;
+    int64_t n; /* multiply-adds or elements per thread */
     fma_loop loop;
-    double results[MOST]; /* kept, so that the work is not left out */
+    double results[MAX_THREADS]; /* stored so that the compiler cannot remove the work */
     float *a, *b, *c;
     int threads;
+    void (*task)(struct work *w, int64_t i);
+    _Atomic int there;         /* number of threads that are ready */
+    double times[MAX_THREADS]; /* each thread's CPU time in the round */
 } work;
 
-static double seconds(void)
+static double seconds(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double least_time(work *w, void (*task)(void *context, int64_t i))
+/* Waits for the other threads, but only for a short time: if all tasks run in one thread, there are
+ * none. */
+static void begin_together(work *w)
 {
-    double least = 0;
+    static const double patience = 0.002;
+    double start = seconds(CLOCK_MONOTONIC);
+    atomic_fetch_add(&w->there, 1);
+    while (atomic_load(&w->there) < w->threads && seconds(CLOCK_MONOTONIC) - start < patience)
+        continue;
+}
+
+static void timed_task(void *context, int64_t i)
+{
+    work *w = context;
+    begin_together(w);
+    double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    w->task(w, i);
+    w->times[i] = seconds(CLOCK_THREAD_CPUTIME_ID) - start;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Returns how many tasks all threads together run per second, in the round at the given
+ * quantile. */
+static double rate_of(work *w, double quantile)
+{
+    double rates[ROUNDS];
     for (w->round = 0; w->round < ROUNDS; w->round++) {
-        double start = seconds();
-        br__parallel(w->threads, task, w);
-        double time = seconds() - start;
-        least = w->round == 0 || time < least ? time : least;
+        atomic_store(&w->there, 0);
+        br__parallel(w->threads, timed_task, w);
+        rates[w->round] = 0;
+        for (int i = 0; i < w->threads; i++)
+            rates[w->round] += 1 / w->times[i];
     }
-    return least;
+    qsort(rates, ROUNDS, sizeof *rates, compare_doubles);
+    return rates[(int)(quantile * ROUNDS)];
 }
 
 /* ---- Multiply-adds --------------------------------------------------------------------------- */
 
-static void fma_task(void *context, int64_t i)
+static void fma_task(work *w, int64_t i)
 {
-    work *w = context;
     w->results[i] = w->loop(w->n);
 }
 
 static double measure_flops(int threads, br_dtype dtype)
 {
     int lanes;
-    work w = { .n = 1000000, .threads = threads };
+    work w = { .n = 100000, .threads = threads, .task = fma_task };
     w.loop = choose_loop(dtype, &lanes);
-    double time = least_time(&w, fma_task);
-    return 2.0 * CHAINS * lanes * (double)w.n * threads / time;
+    return 2.0 * CHAINS * lanes * (double)w.n * rate_of(&w, 0.75);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* What a thread has of a window is whole vectors of these. */
+/* A thread's part of a window consists of whole vectors of this type. */
 typedef float quad __attribute__((vector_size(16)));
 enum { QUAD = sizeof(quad) / sizeof(float) };
 
-/* Each round is about the next window, which no cache holds any more. */
-static void triad_task(void *context, int64_t i)
+/* Each round uses the next window, which no cache holds any more. */
+static void triad_task(work *w, int64_t i)
 {
-    const work *w = context;
     int64_t start = (w->round % WINDOWS * w->threads + i) * w->n;
     quad *a = (quad *)(w->a + start), *b = (quad *)(w->b + start), *c = (quad *)(w->c + start);
     for (int64_t k = 0; k < w->n / QUAD; k++)
@@ -132,7 +169,8 @@ static void touch_task(void *context, int64_t i)
         w->a[k] = w->b[k] = w->c[k] = 1;
 }
 
-/* Three arrays of 128 MiB: far beyond any cache's share. 0 and an error if there is no memory. */
+/* Uses three arrays of 128 MiB, much larger than any cache. Returns 0 and an error if there is no
+ * memory. */
 static double measure_bytes(int threads)
 {
     const int64_t n = ((int64_t)1 << 25) / WINDOWS / threads / QUAD * QUAD;
@@ -142,11 +180,16 @@ static double measure_bytes(int threads)
     float *block = br__block_alloc("measure_peak", bytes, &extent);
     if (!block)
         return 0;
-    work w = { .n = n, .a = block, .b = block + all, .c = block + 2 * all, .threads = threads };
+    work w = { .n = n,
+               .a = block,
+               .b = block + all,
+               .c = block + 2 * all,
+               .threads = threads,
+               .task = triad_task };
     br__parallel(threads, touch_task, &w);
-    double time = least_time(&w, triad_task);
+    double rate = rate_of(&w, 0.5);
     br__block_free(block, bytes, extent);
-    return (double)bytes / WINDOWS / time;
+    return (double)bytes / WINDOWS / threads * rate;
 }
 
 bool br_measure_peak(br_dtype dtype, br_peak *peak)
@@ -154,7 +197,8 @@ bool br_measure_peak(br_dtype dtype, br_peak *peak)
     if (!br__required("measure_peak", "peak", peak))
         return false;
     if (dtype != BR_F32 && dtype != BR_F64)
-        return br__fail(BR_ERROR_ARGUMENT, "measure_peak", "dtype must be f32 or f64");
+        return br__fail(BR_ERROR_ARGUMENT, "measure_peak", "dtype is %s, must be f32 or f64",
+                        br_dtype_name(dtype));
     int threads = br_get_num_threads();
     *peak = (br_peak){ measure_flops(threads, dtype), measure_bytes(threads) };
     return !br_failed();

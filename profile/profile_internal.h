@@ -1,4 +1,4 @@
-/* profile/profile_internal.h - a profile, as the files of profile/ see it. */
+/* profile/profile_internal.h - the struct of a profile, shared by the files of profile/. */
 #ifndef BR_PROFILE_INTERNAL_H
 #define BR_PROFILE_INTERNAL_H
 
@@ -9,29 +9,30 @@
 enum { BR_EVENT_CHUNK = 1024 };
 
 typedef struct br_event {
-    br_profile_event seen; /* what users see; its duration is -1 while it is open */
-    uint32_t module;       /* number of the label */
+    br_profile_event seen; /* the public part; its duration is -1 while the event is open */
+    uint32_t module;       /* index of the label */
 } br_event;
 
-/* A text, kept once; number 0 is "". A module's is its path behind the class of the root. */
+/* A string, stored only once; label 0 is "". A module's text is the class of its root followed by
+ * its path. */
 typedef struct br_label {
     char *text;
-    int64_t parent; /* number of the label of the module above, -1: none */
+    int64_t parent; /* index of the enclosing module's label; -1: none */
 } br_label;
 
 struct br_profile {
-    uint32_t serial; /* tells its events from those of other profiles */
+    uint32_t serial; /* distinguishes its events from those of other profiles */
     bool running;
-    bool incomplete;   /* memory failed: events are missing */
-    int64_t began;     /* on the clock, less the pauses */
-    int64_t paused;    /* when the pause began; 0: there is none */
-    int64_t count;     /* events, in chunks that never move */
-    int64_t innermost; /* of those that are open, -1: none */
+    bool incomplete;   /* memory ran out: events are missing */
+    int64_t began;     /* start time, moved forward by the pauses */
+    int64_t paused;    /* start of the pause; 0: not paused */
+    int64_t count;     /* number of events, which are in chunks that never move */
+    int64_t innermost; /* the innermost open event; -1: none */
     br_event **chunks;
-    int64_t n_chunks, chunk_room;
+    int64_t n_chunks, chunk_capacity;
     br_label *labels;
-    int64_t n_labels, label_room;
-    uint32_t *slots; /* hash table of the labels' numbers + 1; 0: free */
+    int64_t n_labels, label_capacity;
+    uint32_t *slots; /* hash table of label index + 1; 0: free */
     int64_t n_slots; /* a power of two */
 };
 
@@ -40,7 +41,7 @@ static inline br_event *br__event_of(const br_profile *p, int64_t i)
     return &p->chunks[i / BR_EVENT_CHUNK][i % BR_EVENT_CHUNK];
 }
 
-/* True if the profile can be read; else an error. */
+/* Returns true if the profile can be read; otherwise records an error. */
 bool br__profile_readable(const char *op, const br_profile *profile);
 
 #endif

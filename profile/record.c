@@ -1,8 +1,9 @@
-/* profile/record.c - the recording: a profile's life, its events, its texts.
+/* profile/record.c - records a profile: its lifetime, its events, and its texts.
  *
- * Events lie in chunks that never move, in the order of their starts; the open ones are a chain by
- * their parents. An event's number outside is the profile's serial over its index + 1, so that one
- * which was begun in another profile, or has ended, is told from those that are open. */
+ * Events are in chunks that never move, in the order of their starts; the open events are linked by
+ * their parents. The number that callers get for an event combines the profile's serial number with
+ * the event's index + 1, so that events of other profiles, and events that have ended, are
+ * recognized. */
 #include "nn/nn_internal.h"
 #include "profile/profile_internal.h"
 
@@ -21,7 +22,7 @@ static int64_t now(void)
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-/* The text's slot, or the free one where it belongs. */
+/* Returns the slot of the text, or the free slot for it. */
 static uint32_t *slot_of(const br_profile *p, const char *text)
 {
     uint64_t i = XXH3_64bits(text, strlen(text));
@@ -49,7 +50,7 @@ static bool widen_table(br_profile *p)
     return true;
 }
 
-/* The text's number, -1 and an error if there is no memory to keep it. */
+/* Returns the text's index, or -1 and an error if there is no memory for it. */
 static int64_t label(br_profile *p, const char *text)
 {
     if (!widen_table(p))
@@ -57,7 +58,7 @@ static int64_t label(br_profile *p, const char *text)
     uint32_t *slot = slot_of(p, text);
     if (*slot)
         return (int64_t)*slot - 1;
-    br_label *labels = br__grow(p->labels, &p->label_room, p->n_labels, sizeof *labels);
+    br_label *labels = br__grow(p->labels, &p->label_capacity, p->n_labels, sizeof *labels);
     if (!labels)
         return -1;
     p->labels = labels;
@@ -69,7 +70,7 @@ static int64_t label(br_profile *p, const char *text)
     return p->n_labels - 1;
 }
 
-/* The label of a module, and those of the modules above it. */
+/* Returns the label of a module, and creates those of the enclosing modules. */
 static int64_t module_label(br_profile *p, const br_module_state *state)
 {
     char text[512];
@@ -102,16 +103,17 @@ static uint64_t number_of(const br_profile *p, int64_t i)
     return (uint64_t)p->serial << 32 | (uint64_t)(i + 1);
 }
 
-/* Room for one more event. */
+/* Makes room for one more event. */
 static bool reserve(br_profile *p)
 {
     if (p->count < p->n_chunks * BR_EVENT_CHUNK)
         return true;
     if (p->count == UINT32_MAX - 1) {
-        br__fail(BR_ERROR_MEMORY, "profile", "there are more than 2^32 events");
+        br__fail(BR_ERROR_MEMORY, "profile",
+                 "the profile is full: it must have fewer than 2^32 events");
         return false;
     }
-    br_event **chunks = br__grow(p->chunks, &p->chunk_room, p->n_chunks, sizeof *chunks);
+    br_event **chunks = br__grow(p->chunks, &p->chunk_capacity, p->n_chunks, sizeof *chunks);
     if (!chunks)
         return false;
     p->chunks = chunks;
@@ -122,8 +124,8 @@ static bool reserve(br_profile *p)
     return true;
 }
 
-/* A new event inside the one that is open, whose module and phase it takes over; NULL and an error
- * if there is no memory. From then on nothing is recorded. */
+/* Begins an event inside the open one, with the same module and phase. Returns NULL and records an
+ * error if memory runs out; no further events are recorded then. */
 static br_event *begin(br_profile *p, br_profile_kind kind, const char *name)
 {
     if (p->incomplete)
@@ -143,7 +145,7 @@ static br_event *begin(br_profile *p, br_profile_kind kind, const char *name)
                                   .parent = parent,
                                   .duration = -1,
                                   .ndim = -1 };
-    e->seen.start = now() - p->began; /* last, so that the work above is not the event's */
+    e->seen.start = now() - p->began; /* last, to exclude the time of the code above */
     return e;
 }
 
@@ -173,7 +175,7 @@ static br_profile_event *innermost(void)
     return &br__event_of(p, p->innermost)->seen;
 }
 
-/* ---- What the layers below call; a profile runs ---------------------------------------------- */
+/* ---- Functions for the layers below, called while a profile is running ----------------------- */
 
 uint64_t br__event_op(const char *name)
 {
@@ -181,7 +183,7 @@ uint64_t br__event_op(const char *name)
     return begin(p, BR_PROFILE_OP, name) ? number_of(p, p->innermost) : 0;
 }
 
-/* What is compiled for size calls these; other code has them inline. */
+/* Code that is compiled for size calls these functions; other code inlines them. */
 uint64_t br__event_enter(const char *op)
 {
     return BR_PROFILING ? br__event_op(op) : 0;
@@ -248,7 +250,7 @@ void br__event_end(uint64_t event)
     end_innermost(p, time);
 }
 
-uint64_t br__event_place(void)
+uint64_t br__event_location(void)
 {
     const br_profile *p = br__thread.profile;
     return (uint64_t)p->serial << 32 | br__event_of(p, p->innermost)->module;
@@ -263,7 +265,7 @@ void br__event_result(const br_tensor *t)
     memcpy(e->sizes, t->sizes, (size_t)t->ndim * sizeof *t->sizes);
 }
 
-void br__event_made(const br_tensor *t)
+void br__event_created(const br_tensor *t)
 {
     if (innermost()->ndim < 0)
         br__event_result(t);
@@ -287,15 +289,16 @@ void br__event_traffic(int n, const br_tensor *const *operands)
     }
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Lifetime -------------------------------------------------------------------------------- */
 
 br_profile *br_profile_begin(void)
 {
     if (br_failed())
         return NULL;
     if (br__thread.profile)
-        return br__fail(BR_ERROR_STATE, "profile_begin", "a profile runs in this thread already");
-    br_profile *p = br__calloc(1, sizeof *p);
+        return br__fail(BR_ERROR_STATE, "profile_begin",
+                        "a profile is already running in this thread");
+    br_profile *p = BR_NEW(br_profile);
     if (!p)
         return NULL;
     p->serial = atomic_fetch_add(&serials, 1) + 1;
@@ -315,7 +318,8 @@ static bool runs_here(const char *op, const br_profile *p)
     if (p && br__thread.profile == p)
         return true;
     br__fail(p ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
-             p ? "the profile does not run in this thread" : "profile is NULL, but it is required");
+             p ? "the profile is not running in this thread"
+               : "profile is NULL, but it is required");
     return false;
 }
 
@@ -328,7 +332,7 @@ bool br_profile_pause(br_profile *profile)
     return true;
 }
 
-/* The clock goes on from where it stopped. */
+/* Resumes the clock where it stopped. */
 static void go_on(br_profile *p)
 {
     p->began += now() - p->paused;
@@ -344,7 +348,7 @@ bool br_profile_resume(br_profile *profile)
     }
     br__fail(profile ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, "profile_resume",
              !profile          ? "profile is NULL, but it is required"
-             : profile->paused ? "a profile runs in this thread already"
+             : profile->paused ? "a profile is already running in this thread"
                                : "the profile is not paused");
     return false;
 }
@@ -366,7 +370,7 @@ bool br_profile_end(br_profile *profile)
 
 void br_profile_free(br_profile *profile)
 {
-    if (!profile)
+    if (!BR_END("profile_free", profile))
         return;
     if (br__thread.profile == profile)
         br__thread.profile = NULL;
@@ -377,7 +381,7 @@ void br_profile_free(br_profile *profile)
     br_free(profile->chunks);
     br_free(profile->labels);
     br_free(profile->slots);
-    br_free(profile);
+    BR_FREE(profile);
 }
 
 uint64_t br_profile_range_begin(const char *name)
@@ -403,9 +407,9 @@ bool br__profile_readable(const char *op, const br_profile *profile)
     if (!br__required(op, "profile", profile))
         return false;
     if (profile->running)
-        br__fail(BR_ERROR_STATE, op, "the profile still runs: br_profile_end() it first");
+        br__fail(BR_ERROR_STATE, op, "the profile is still running: call br_profile_end() first");
     else if (profile->incomplete)
-        br__fail(BR_ERROR_MEMORY, op, "memory failed after %lld events: the others are missing",
+        br__fail(BR_ERROR_MEMORY, op, "memory ran out after %lld events: later ones are missing",
                  (long long)profile->count);
     return !br_failed();
 }
@@ -420,7 +424,8 @@ const br_profile_event *br_profile_event_at(const br_profile *profile, int64_t i
     if (!br__profile_readable("profile_event_at", profile))
         return NULL;
     if (i < 0 || i >= profile->count)
-        return br__fail(BR_ERROR_INDEX, "profile_event_at", "event %lld of %lld", (long long)i,
-                        (long long)profile->count);
+        return br__fail(BR_ERROR_INDEX, "profile_event_at",
+                        "i is %lld, must be in 0 .. %lld: the profile has %lld events",
+                        (long long)i, (long long)profile->count - 1, (long long)profile->count);
     return &br__event_of(profile, i)->seen;
 }

@@ -1,7 +1,7 @@
-/* profile/rows.c - events summed up into rows of a table: by operation or by module.
+/* profile/rows.c - sums events up into the rows of a table, by operation or by module.
  *
  * Rows form a tree, each with its first child and its next sibling. By operation, an event's row is
- * under that of the operation around it; by module, the tree is that of the labels. */
+ * below the row of the enclosing operation; by module, the tree is that of the labels. */
 #include "profile/profile_internal.h"
 
 #include <string.h>
@@ -16,12 +16,12 @@ typedef struct node {
 typedef struct tree {
     const br_profile *profile;
     br_profile_sort sort;
-    node *nodes; /* a parent before its children */
-    int64_t count, room;
-    int64_t first; /* child of nothing */
+    node *nodes; /* parents precede their children */
+    int64_t count, capacity;
+    int64_t first; /* the first root */
 } tree;
 
-/* ---- Making the tree ------------------------------------------------------------------------- */
+/* ---- Building the tree ----------------------------------------------------------------------- */
 
 static int64_t *first_child(tree *t, int64_t parent)
 {
@@ -30,7 +30,7 @@ static int64_t *first_child(tree *t, int64_t parent)
 
 static int64_t add_node(tree *t, int64_t parent, const char *name, br_profile_phase phase)
 {
-    node *nodes = br__grow(t->nodes, &t->room, t->count, sizeof *nodes);
+    node *nodes = br__grow(t->nodes, &t->capacity, t->count, sizeof *nodes);
     if (!nodes)
         return -1;
     t->nodes = nodes;
@@ -43,7 +43,8 @@ static int64_t add_node(tree *t, int64_t parent, const char *name, br_profile_ph
     return t->count++;
 }
 
-/* The row of that name and phase under the parent, new if need be; -1 and an error. */
+/* Returns the row with that name and phase below the parent, created if necessary, or -1 and an
+ * error. */
 static int64_t node_for(tree *t, int64_t parent, const char *name, br_profile_phase phase)
 {
     int64_t last = -1;
@@ -67,8 +68,9 @@ static void add_event(br_profile_row *row, const br_profile_event *e)
     row->bytes += (double)e->bytes;
 }
 
-/* `at`, for each event, is the row of the operation that it is or is in, -1 outside all of them.
- * What is no operation has no row: its own time goes to the operation around it. */
+/* Sets at[i] to the row of event i, if that is an operation, or else of the enclosing operation; -1
+ * if there is none. The time of an event that is not an operation is added to the enclosing
+ * operation. */
 static bool fill_by_op(tree *t, int64_t *at)
 {
     for (int64_t i = 0; i < t->profile->count; i++) {
@@ -88,7 +90,7 @@ static bool fill_by_op(tree *t, int64_t *at)
     return true;
 }
 
-/* The row of a module, under those of the modules above it. */
+/* Returns the row of a module, below those of the enclosing modules. */
 static int64_t module_node(tree *t, int64_t *at, int64_t label)
 {
     const br_label *l = &t->profile->labels[label];
@@ -100,7 +102,7 @@ static int64_t module_node(tree *t, int64_t *at, int64_t label)
     return at[label] = node_for(t, above, *l->text ? l->text : outside, BR_PROFILE_FORWARD);
 }
 
-/* `at` is the row of each label. */
+/* Sets at[i] to the row of label i. */
 static bool fill_by_module(tree *t, int64_t *at)
 {
     for (int64_t i = 0; i < t->profile->n_labels; i++)
@@ -116,7 +118,7 @@ static bool fill_by_module(tree *t, int64_t *at)
     return true;
 }
 
-/* Adds to each row what is below it; children come after their parents. */
+/* Adds each row to its parent, the last row first, since children come after their parents. */
 static void add_up(tree *t)
 {
     for (int64_t i = t->count - 1; i >= 0; i--) {
@@ -154,8 +156,8 @@ static double key(const br_profile_row *row, br_profile_sort sort)
     return 0;
 }
 
-/* Sorts the children of a row by insertion: there are some tens of them, and equal ones stay in
- * their order. */
+/* Sorts the children of a row with an insertion sort: there are only a few dozen, and the order of
+ * equal ones must not change. */
 static void sort_children(tree *t, int64_t *first)
 {
     int64_t sorted = -1;
@@ -170,7 +172,7 @@ static void sort_children(tree *t, int64_t *first)
     *first = sorted;
 }
 
-/* The rows with their children behind them. */
+/* Returns an array of the rows, each followed by its children. */
 static br_profile_row *flatten(const tree *t)
 {
     br_profile_row *rows = br__malloc((size_t)t->count * sizeof *rows);

@@ -1,14 +1,16 @@
-/* profile/table.c - tables of a profile as text. */
+/* profile/table.c - prints a profile as a table. */
 #include "profile/profile_internal.h"
 
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_profile_print)
 
 typedef struct table {
     FILE *stream;
     br_profile_print_options options;
     double whole; /* seconds */
-    double steps; /* numbers are for one of so many */
-    int width;    /* of the first column */
+    double steps; /* numbers are divided by this */
+    int width;    /* width of the first column */
 } table;
 
 static const char *const phases[] = { "forward", "backward", "optimizer" };
@@ -18,10 +20,10 @@ static const char *const phases[] = { "forward", "backward", "optimizer" };
 static bool shown(const table *t, const br_profile_row *row)
 {
     return (t->options.depth <= 0 || row->depth < t->options.depth) &&
-           row->total >= t->options.least * t->whole;
+           row->total >= t->options.min_fraction * t->whole;
 }
 
-/* The last part of a module's path; the whole name of an operation. */
+/* Returns the last part of a module's path, or the whole name of an operation. */
 static const char *name_of(const table *t, const br_profile_row *row)
 {
     const char *dot = t->options.by == BR_PROFILE_BY_MODULE ? strrchr(row->name, '.') : NULL;
@@ -33,7 +35,7 @@ static int width_of(const table *t, const br_profile_row *row)
     return 2 * row->depth + (int)strlen(name_of(t, row));
 }
 
-/* Seconds by the limit that would be met first, 'F' or 'M'. */
+/* Returns the least possible time in seconds, and the limit that determines it: 'F' or 'M'. */
 static double limit_of(const br_peak *peak, const br_profile_row *row, char *which)
 {
     double compute = row->flops / peak->flops, memory = row->bytes / peak->bytes;
@@ -84,26 +86,28 @@ static void print_head(const table *t)
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* The machine's limits, and what they would allow, row by row, if nothing else took time. */
+/* Prints the machine's limits, and the time that the outermost rows would take if each ran at its
+ * limit. */
 static void print_limits(const table *t, const br_profile_row *rows, int64_t count)
 {
     const br_peak *peak = t->options.peak;
-    double least = 0;
+    double min_fraction = 0;
     char which = 0;
     for (int64_t i = 0; i < count; i++)
         if (rows[i].depth == 0)
-            least += limit_of(peak, &rows[i], &which);
+            min_fraction += limit_of(peak, &rows[i], &which);
     fprintf(t->stream, "; limits: %.1f GFLOP/s (F), %.1f GB/s (M)", 1e-9 * peak->flops,
             1e-9 * peak->bytes);
     if (t->options.by == BR_PROFILE_BY_OP)
-        fprintf(t->stream, "; at them the rows would take %.3f ms", 1e3 * least / t->steps);
+        fprintf(t->stream, "; at these limits the rows would take %.3f ms",
+                1e3 * min_fraction / t->steps);
 }
 
 static void print_summary(const table *t, const br_profile_row *rows, int64_t count)
 {
     fprintf(t->stream, "%.3f ms", 1e3 * t->whole / t->steps);
     if (t->options.steps > 1)
-        fprintf(t->stream, " a step, mean of %.0f", t->steps);
+        fprintf(t->stream, " per step, mean of %.0f", t->steps);
     fprintf(t->stream, "; %d thread%s", br_get_num_threads(), br_get_num_threads() > 1 ? "s" : "");
     if (t->options.peak)
         print_limits(t, rows, count);
@@ -126,13 +130,14 @@ static void print(table *t, const br_profile_row *rows, int64_t count)
 bool br_profile_print(FILE *stream, const br_profile *profile,
                       const br_profile_print_options *options)
 {
-    static const br_profile_print_options defaults;
-    table t = { .stream = stream, .options = options ? *options : defaults };
+    table t = { .stream = stream,
+                .options = *BR_OPTIONS_OF("profile_print", br_profile_print, options) };
     if (!br__profile_readable("profile_print", profile) ||
         !br__required("profile_print", "stream", stream))
         return false;
     if (t.options.steps < 0)
-        return br__fail(BR_ERROR_ARGUMENT, "profile_print", "steps must be at least 0");
+        return br__fail(BR_ERROR_ARGUMENT, "profile_print", "steps is %lld, must be at least 0",
+                        (long long)t.options.steps);
     int64_t count;
     br_profile_row *rows = br_profile_rows(profile, t.options.by, t.options.sort, &count);
     if (!rows)
@@ -142,6 +147,6 @@ bool br_profile_print(FILE *stream, const br_profile *profile,
     print(&t, rows, count);
     br_free(rows);
     if (ferror(stream))
-        br__fail(BR_ERROR_IO, "profile_print", "the stream cannot be written");
+        br__fail(BR_ERROR_IO, "profile_print", "cannot write to the stream");
     return !br_failed();
 }

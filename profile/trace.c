@@ -1,5 +1,5 @@
-/* profile/trace.c - a profile as a trace in Chrome's JSON format: complete events ("X"), whose
- * nesting follows from their times. */
+/* profile/trace.c - writes a profile as a trace in Chrome's JSON format. Its complete events ("X")
+ * are nested by their times. */
 #include "io/io_internal.h"
 #include "profile/profile_internal.h"
 
@@ -23,19 +23,19 @@ static void flush(writer *w)
     w->used = 0;
 }
 
-/* At most 255 bytes. */
+/* Writes formatted text of at most 255 bytes. */
 static void BR_PRINTF(2, 3) put(writer *w, const char *format, ...)
 {
-    enum { MOST = 256 };
-    if (w->used + MOST > sizeof w->buffer)
+    enum { MAX_ENTRY = 256 };
+    if (w->used + MAX_ENTRY > sizeof w->buffer)
         flush(w);
     va_list args;
     va_start(args, format);
-    w->used += (size_t)vsnprintf(w->buffer + w->used, MOST, format, args);
+    w->used += (size_t)vsnprintf(w->buffer + w->used, MAX_ENTRY, format, args);
     va_end(args);
 }
 
-/* A JSON string; what is not UTF-8 becomes U+FFFD. */
+/* Writes a JSON string; invalid UTF-8 becomes U+FFFD. */
 static void put_string(writer *w, const char *text)
 {
     put(w, "\"");
@@ -66,14 +66,15 @@ static void put_shape(writer *w, const br_profile_event *e)
     put(w, "]");
 }
 
-/* A module bears the last part of its path, which says more than its class. */
+/* Returns the last part of a module's path, which says more than its class, or an operation's
+ * name. */
 static const char *name_of(const br_profile_event *e)
 {
     const char *dot = e->kind == BR_PROFILE_MODULE ? strrchr(e->module, '.') : NULL;
     return dot ? dot + 1 : e->name;
 }
 
-/* Times are microseconds. */
+/* Writes an event; times are in microseconds. */
 static void put_event(writer *w, const br_profile_event *e)
 {
     put(w, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"name\":");

@@ -1,4 +1,4 @@
-/* tensor/access.c - looking at a tensor: its shape, dtype and version, and its elements. */
+/* tensor/access.c - reading a tensor: its shape, dtype and version, and its elements. */
 #include "tensor/tensor_internal.h"
 
 #include <inttypes.h>
@@ -7,17 +7,17 @@
 
 int br_ndim(const br_tensor *t)
 {
-    return t ? t->ndim : -1;
+    return BR_LIVE("ndim", t) ? t->ndim : -1;
 }
 
-/* As br__wrap_dim(), but a 0-d tensor has no dimension to ask for. */
+/* Same as br__wrap_dim(), but a 0-d tensor is an error. */
 static bool has_dim(const char *op, const br_tensor *t, int64_t *dim)
 {
-    if (t && t->ndim > 0)
+    if (!BR_LIVE(op, t))
+        return false;
+    if (t->ndim > 0)
         return br__wrap_dim(op, "dim", t, dim);
-    if (t)
-        br__fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", but t is 0-d: it has no dimensions",
-                 *dim);
+    br__fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", but t is 0-d: it has no dimensions", *dim);
     return false;
 }
 
@@ -33,48 +33,47 @@ int64_t br_stride(const br_tensor *t, int64_t dim)
 
 const int64_t *br_sizes(const br_tensor *t)
 {
-    return t ? t->sizes : NULL;
+    return BR_LIVE("sizes", t) ? t->sizes : NULL;
 }
 
 const int64_t *br_strides(const br_tensor *t)
 {
-    return t ? t->strides : NULL;
+    return BR_LIVE("strides", t) ? t->strides : NULL;
 }
 
 int64_t br_numel(const br_tensor *t)
 {
-    return t ? t->numel : -1;
+    return BR_LIVE("numel", t) ? t->numel : -1;
 }
 
 br_dtype br_dtype_of(const br_tensor *t)
 {
-    return t ? t->dtype : BR_F32;
+    return BR_LIVE("dtype_of", t) ? t->dtype : BR_F32;
 }
 
 bool br_is_floating(const br_tensor *t)
 {
-    return t && (t->dtype == BR_F32 || t->dtype == BR_F64);
+    return BR_LIVE("is_floating", t) && (t->dtype == BR_F32 || t->dtype == BR_F64);
 }
 
 bool br_is_contiguous(const br_tensor *t)
 {
-    return t && t->contiguous;
+    return BR_LIVE("is_contiguous", t) && t->contiguous;
 }
 
 bool br_same_shape(const br_tensor *a, const br_tensor *b)
 {
-    return a && b && a->ndim == b->ndim &&
-           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+    return BR_LIVE("same_shape", a) && BR_LIVE("same_shape", b) && br__same_shape(a, b);
 }
 
 bool br_shares_storage(const br_tensor *a, const br_tensor *b)
 {
-    return a && b && a->storage == b->storage;
+    return BR_LIVE("shares_storage", a) && BR_LIVE("shares_storage", b) && a->storage == b->storage;
 }
 
 uint64_t br_tensor_version(const br_tensor *t)
 {
-    return t ? atomic_load(&t->storage->version) : 0;
+    return BR_LIVE("tensor_version", t) ? atomic_load(&t->storage->version) : 0;
 }
 
 void *br_data(const br_tensor *t)
@@ -133,8 +132,8 @@ static bool one_element(const char *op, const br_tensor *t)
     if (!br__required(op, "t", t))
         return false;
     if (t->numel != 1)
-        br__fail(BR_ERROR_SHAPE, op, "t %s has %" PRId64 " elements, must have one", br__shape(t),
-                 t->numel);
+        br__fail(BR_ERROR_SHAPE, op, "t %s has %" PRId64 " elements, must have exactly one",
+                 br__shape(t), t->numel);
     return t->numel == 1;
 }
 
@@ -151,7 +150,7 @@ int64_t br_item_i64(const br_tensor *t)
         return *(const int64_t *)(const void *)t->data;
     double value = load(t->data, t->dtype);
     if (!(value >= -0x1p63 && value < 0x1p63)) {
-        br__fail(BR_ERROR_ARGUMENT, "item_i64", "%g is not representable as an integer", value);
+        br__fail(BR_ERROR_ARGUMENT, "item_i64", "%g cannot be represented as i64", value);
         return 0;
     }
     return (int64_t)value;
@@ -162,15 +161,17 @@ double br_at(const br_tensor *t, int ndim, const int64_t *index)
     if (!br__required("at", "t", t))
         return NAN;
     if (ndim != t->ndim || (ndim > 0 && !index)) {
-        br__fail(BR_ERROR_INDEX, "at", "%d indices for t %s", ndim, br__shape(t));
+        br__fail(BR_ERROR_INDEX, "at", "t %s needs %d indices, got %d", br__shape(t), t->ndim,
+                 index ? ndim : 0);
         return NAN;
     }
     int64_t offset = 0;
     for (int i = 0; i < ndim; i++) {
         int64_t k = index[i] < 0 ? index[i] + t->sizes[i] : index[i];
         if (k < 0 || k >= t->sizes[i]) {
-            br__fail(BR_ERROR_INDEX, "at", "index %" PRId64 " of dimension %d is outside t %s",
-                     index[i], i, br__shape(t));
+            br__fail(BR_ERROR_INDEX, "at",
+                     "index %" PRId64 " is out of bounds for dimension %d of t %s", index[i], i,
+                     br__shape(t));
             return NAN;
         }
         offset += k * t->strides[i];
@@ -184,8 +185,9 @@ bool br_copy_out(const br_tensor *t, void *out, size_t bytes)
         return false;
     size_t size = (size_t)t->numel * br_dtype_size(t->dtype);
     if (bytes != size || (!out && size > 0)) {
-        br__fail(BR_ERROR_ARGUMENT, "copy_out", "t %s of %s has %zu bytes, out has room for %zu",
-                 br__shape(t), br_dtype_name(t->dtype), size, out ? bytes : 0);
+        br__fail(BR_ERROR_ARGUMENT, "copy_out",
+                 "t %s (%s) has %zu bytes, but out has %zu: the sizes must be equal", br__shape(t),
+                 br_dtype_name(t->dtype), size, out ? bytes : 0);
         return false;
     }
     if (t->contiguous) {
@@ -193,7 +195,8 @@ bool br_copy_out(const br_tensor *t, void *out, size_t bytes)
             memcpy(out, t->data, size);
         return true;
     }
-    /* The copy loops want a tensor to write to. */
+    /* br__copy() can only write to a tensor, so the elements are copied to a temporary one
+     * first. */
     br_scope *scope = br_scope_begin();
     br_tensor *dense = br__new("copy_out", t->ndim, t->sizes, t->dtype);
     if (dense) {

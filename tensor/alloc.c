@@ -1,5 +1,5 @@
-/* tensor/alloc.c - the user's allocator, and what comes straight from it: blocks of modules, lists
- * and strings. Storage of tensors goes through the cache in tensor/blocks.c. */
+/* tensor/alloc.c - the user's allocator, and the small blocks allocated directly with it: modules,
+ * lists and strings. Tensor storage is allocated through the cache in tensor/blocks.c. */
 #include "tensor/tensor_internal.h"
 
 #include <stdarg.h>
@@ -18,7 +18,7 @@ static void *system_allocate(void *context, size_t size, size_t alignment)
     if (posix_memalign(&block, alignment, size) != 0)
         return NULL;
     if (alignment >= BR_HUGE_PAGE)
-        madvise(block, size, MADV_HUGEPAGE); /* a wish: failure changes nothing but speed */
+        madvise(block, size, MADV_HUGEPAGE); /* only a hint: a failure affects only speed */
     return block;
 }
 
@@ -41,36 +41,38 @@ void br__deallocate(void *block)
     allocator.deallocate(allocator.context, block);
 }
 
-static atomic_int_fast64_t small_blocks; /* br__malloc blocks alive, for br_set_allocator */
+static atomic_int_fast64_t small_blocks; /* live br__malloc() blocks, for br_set_allocator() */
 
 bool br_set_allocator(const br_allocator *a)
 {
     if (br_failed())
         return false;
     if (a && (!a->allocate || !a->deallocate)) {
-        br__fail(BR_ERROR_ARGUMENT, "set_allocator", "both functions are required");
+        br__fail(BR_ERROR_ARGUMENT, "set_allocator", "allocate and deallocate are both required");
         return false;
     }
     if (br_live_tensors() > 0) {
-        br__fail(BR_ERROR_STATE, "set_allocator",
-                 "%lld tensors are alive, and would be freed by another allocator than made them",
-                 (long long)br_live_tensors());
+        br__fail(
+            BR_ERROR_STATE, "set_allocator",
+            "%lld tensors are alive and would be freed by the wrong allocator: free them first",
+            (long long)br_live_tensors());
         return false;
     }
     if (br__thread.scope) {
-        br__fail(BR_ERROR_STATE, "set_allocator", "a scope is open");
+        br__fail(BR_ERROR_STATE, "set_allocator", "a scope is open: call br_scope_end() first");
         return false;
     }
     br_thread_cleanup();
     br_empty_cache();
+    br__debug_empty_quarantine();
     if (atomic_load(&small_blocks) > 0) {
         br__fail(BR_ERROR_STATE, "set_allocator",
-                 "%lld blocks of modules, lists or strings are still held",
+                 "%lld blocks of modules, lists or strings are still allocated: free them first",
                  (long long)atomic_load(&small_blocks));
         return false;
     }
     allocator = a ? *a : system_allocator;
-    br__keep_objects(!a);
+    br__cache_objects(!a);
     return true;
 }
 
@@ -80,7 +82,7 @@ void *br__malloc_aligned(size_t size, size_t alignment)
 {
     void *block = br__allocate(size ? size : 1, alignment ? alignment : _Alignof(max_align_t));
     if (!block)
-        return br__fail(BR_ERROR_MEMORY, NULL, "%zu bytes of memory are not to be had", size);
+        return br__fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu bytes", size);
     atomic_fetch_add(&small_blocks, 1);
     return block;
 }
@@ -94,7 +96,8 @@ void *br__calloc(size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
-        return br__fail(BR_ERROR_MEMORY, NULL, "%zu x %zu bytes overflow", count, size);
+        return br__fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu x %zu bytes: size overflow",
+                        count, size);
     void *block = br__malloc(bytes);
     if (block)
         memset(block, 0, bytes);
@@ -112,14 +115,14 @@ void *br__realloc(void *block, size_t old_size, size_t size)
     return grown;
 }
 
-void *br__grow_from(int64_t first, void *items, int64_t *room, int64_t count, size_t item_size)
+void *br__grow_from(int64_t first, void *items, int64_t *capacity, int64_t count, size_t item_size)
 {
-    if (count < *room)
+    if (count < *capacity)
         return items;
-    int64_t more = *room ? 2 * *room : first;
-    void *grown = br__realloc(items, (size_t)*room * item_size, (size_t)more * item_size);
+    int64_t more = *capacity ? 2 * *capacity : first;
+    void *grown = br__realloc(items, (size_t)*capacity * item_size, (size_t)more * item_size);
     if (grown)
-        *room = more;
+        *capacity = more;
     return grown;
 }
 
@@ -145,7 +148,7 @@ char *br__format(const char *format, ...)
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *text = n < 0 ? br__fail(BR_ERROR_ARGUMENT, "format", "the text cannot be written")
+    char *text = n < 0 ? br__fail(BR_ERROR_ARGUMENT, "format", "cannot format the text")
                        : br__malloc((size_t)n + 1);
     if (text)
         vsnprintf(text, (size_t)n + 1, format, again);

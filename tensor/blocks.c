@@ -1,8 +1,8 @@
-/* tensor/blocks.c - blocks of storage, a cache of those that are free, and its counters.
+/* tensor/blocks.c - storage blocks, the cache of free blocks, and memory counters.
  *
- * Freed storage is kept for reuse, so that a training step in its steady state asks the system for
- * nothing and touches no fresh pages. Small sizes are rounded to classes, four to a doubling, large
- * ones to pages (tensor/extents.c). */
+ * Freed storage is cached for reuse, so that a training step in steady state makes no system calls
+ * for memory and touches no new pages. Small sizes are rounded up to size classes, four per
+ * doubling; large ones to pages (tensor/extents.c). */
 #include "tensor/extents.h"
 
 #include <pthread.h>
@@ -19,11 +19,12 @@ typedef struct free_block {
 static struct {
     pthread_mutex_t lock;
     free_block *small[CLASSES];
-    int64_t live, peak, cached; /* cached: of small ones */
+    int64_t live, peak, cached; /* cached: small blocks only */
     size_t memory_limit, cache_limit;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .cache_limit = SIZE_MAX };
 
-/* Index of the class of a small size, and the class's capacity. */
+/* Returns the index of the size class for a small size, and stores the block size of the class in
+ * *capacity. */
 static int size_class(size_t bytes, size_t *capacity)
 {
     size_t units = (bytes + ALIGNMENT - 1) / ALIGNMENT;
@@ -49,8 +50,8 @@ static int64_t cached_bytes(void)
     return pool.cached + br__extents_cached();
 }
 
-/* Gives what is kept back; under the lock. */
-static void empty_kept(void)
+/* Frees all cached memory. The lock must be held. */
+static void empty_cached(void)
 {
     for (int i = 0; i < CLASSES; i++)
         while (pool.small[i]) {
@@ -64,36 +65,36 @@ static void empty_kept(void)
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* All that is alive, small tensors included. */
+/* Returns all live bytes, including small tensors. */
 static int64_t live_bytes(void)
 {
     int64_t tensors, bytes;
-    br__live(&tensors, &bytes);
+    br__live_totals(&tensors, &bytes);
     return pool.live + bytes;
 }
 
-/* Under the lock. */
+/* The lock must be held. */
 static void note_peak(void)
 {
     int64_t live = live_bytes();
     if (live <= pool.peak)
         return;
     pool.peak = live;
-    br__watch_peak();
+    br__watch_for_peak();
 }
 
-void br__note_peak(void)
+void br__record_peak(void)
 {
     pthread_mutex_lock(&pool.lock);
     note_peak();
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* A kept block for the request, or NULL; under the lock. */
-static void *take_kept(size_t bytes, br_extent **extent)
+/* Returns a cached block for the request, or NULL. The lock must be held. */
+static void *reuse_cached(size_t bytes, br_extent **extent)
 {
     if (bytes > SMALL) {
-        *extent = br__extent_take(page_size(bytes));
+        *extent = br__extent_reuse(page_size(bytes));
         return *extent ? (*extent)->data : NULL;
     }
     size_t capacity;
@@ -106,8 +107,8 @@ static void *take_kept(size_t bytes, br_extent **extent)
     return block;
 }
 
-/* A block of the system's or the allocator's; under the lock, which is open while the allocator
- * takes its time. */
+/* Returns a new block from the system or the allocator. The lock must be held; it is released while
+ * the allocator runs. */
 static void *fresh_block(size_t bytes, br_extent **extent)
 {
     size_t capacity, alignment = ALIGNMENT;
@@ -140,15 +141,16 @@ void *br__block_alloc(const char *op, size_t bytes, br_extent **extent)
         long long live = (long long)live_bytes(), limit = (long long)pool.memory_limit;
         pthread_mutex_unlock(&pool.lock);
         return br__fail(BR_ERROR_MEMORY, op,
-                        "%zu bytes would exceed the memory limit: %lld of %lld are in use", bytes,
-                        live, limit);
+                        "allocating %zu bytes would exceed the memory limit: %lld of %lld bytes "
+                        "are in use",
+                        bytes, live, limit);
     }
     pool.live += (int64_t)bytes;
-    void *block = take_kept(bytes, extent);
+    void *block = reuse_cached(bytes, extent);
     if (!block)
         block = fresh_block(bytes, extent);
     if (!block) {
-        empty_kept();
+        empty_cached();
         block = fresh_block(bytes, extent);
     }
     if (block)
@@ -156,12 +158,11 @@ void *br__block_alloc(const char *op, size_t bytes, br_extent **extent)
     else
         pool.live -= (int64_t)bytes;
     pthread_mutex_unlock(&pool.lock);
-    return block ? block
-                 : br__fail(BR_ERROR_MEMORY, op, "%zu bytes of memory are not to be had", bytes);
+    return block ? block : br__fail(BR_ERROR_MEMORY, op, "cannot allocate %zu bytes", bytes);
 }
 
-/* Keeps a small block for reuse; returned is what there is no room for, or NULL. */
-static void *give_small(void *block, size_t bytes)
+/* Caches a small block. Returns NULL, or the block if the cache limit does not allow that. */
+static void *cache_small(void *block, size_t bytes)
 {
     size_t capacity;
     int class = size_class(bytes, &capacity);
@@ -173,18 +174,18 @@ static void *give_small(void *block, size_t bytes)
     return NULL;
 }
 
-/* Keeps a large block; returned is what the allocator has to take back, or NULL. */
-static void *give_large(br_extent *extent)
+/* Caches a large block. Returns NULL, or a block that the caller must return to the allocator. */
+static void *cache_large(br_extent *extent)
 {
     size_t small = (size_t)pool.cached, limit = pool.cache_limit;
-    return br__extent_give(extent, limit > small ? limit - small : 0);
+    return br__extent_release(extent, limit > small ? limit - small : 0);
 }
 
 void br__block_free(void *block, size_t bytes, br_extent *extent)
 {
     pthread_mutex_lock(&pool.lock);
     pool.live -= (int64_t)bytes;
-    void *unkept = extent ? give_large(extent) : give_small(block, bytes);
+    void *unkept = extent ? cache_large(extent) : cache_small(block, bytes);
     pthread_mutex_unlock(&pool.lock);
     if (unkept)
         br__deallocate(unkept);
@@ -202,7 +203,7 @@ void br_empty_cache(void)
 {
     br__objects_flush();
     pthread_mutex_lock(&pool.lock);
-    empty_kept();
+    empty_cached();
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -256,6 +257,6 @@ void br_reset_peak_bytes(void)
 {
     pthread_mutex_lock(&pool.lock);
     pool.peak = live_bytes();
-    br__watch_peak();
+    br__watch_for_peak();
     pthread_mutex_unlock(&pool.lock);
 }

@@ -1,8 +1,8 @@
-/* tensor/convert.c - loops that convert elements from one dtype to another. What is common goes
- * straight and in vectors, all else by way of doubles. */
+/* tensor/convert.c - loops that convert elements from one dtype to another. Common conversions are
+ * direct and vectorized; all others go through doubles. */
 #include "tensor/copy.h"
 
-/* One at a time, from anywhere. */
+/* Converts one element at a time, with any strides. */
 #define CONVERT_LOOP(name, from, to)                                                     \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params) \
     {                                                                                    \
@@ -18,7 +18,7 @@ CONVERT_LOOP(bool_to_f32_apart, uint8_t, float)
 CONVERT_LOOP(f32_to_f64_apart, float, double)
 CONVERT_LOOP(f64_to_f32_apart, double, float)
 
-/* Vectors of what lies side by side. */
+/* Converts contiguous elements in vectors. */
 #define CONVERT_VECTORS(name, from, to)                                                          \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params)         \
     {                                                                                            \
@@ -38,13 +38,13 @@ CONVERT_VECTORS(f64_to_f32, double, float)
 CONVERT_VECTORS(f32_to_bool, float, bool)
 CONVERT_VECTORS(bool_to_f32, uint8_t, float)
 
-/* A float out of the integers' range has no integer: it becomes the smallest one, as x86 has it. */
+/* Converts to i64. A value out of range becomes INT64_MIN, as on x86. */
 static int64_t to_i64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
 }
 
-/* What a dtype's elements are as doubles, and the other way round. */
+/* Converts elements to doubles, and doubles to elements. */
 #define LOAD(type)                  \
     for (int64_t i = 0; i < n; i++) \
         to[i] = (double)*(const type *)(const void *)(from + i * step);
@@ -75,8 +75,8 @@ static void store(char *to, int64_t n, const double *from, int64_t step, br_dtyp
         STORE(bool, from[i] != 0)
 }
 
-/* All other conversions. None rounds twice: only f32 is narrower than double, and what becomes f32
- * went straight. */
+/* Performs all other conversions through doubles. None of them rounds twice: f32 is the only
+ * floating-point dtype narrower than double, and conversions to f32 are direct. */
 static void convert(int64_t n, char *const *data, const int64_t *s, const void *params)
 {
     enum { PART = 256 };

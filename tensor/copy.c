@@ -1,4 +1,4 @@
-/* tensor/copy.c - copies between operands of any strides and dtypes. */
+/* tensor/copy.c - copies between operands with any strides and dtypes. */
 #include "tensor/copy.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tensor/cpu.c - asks the processor what it can do. The compiler's own test knows every processor
- * there is, and would be 4.5 kB. */
+/* tensor/cpu.c - detects the processor's instruction sets. The compiler's __builtin_cpu_supports()
+ * would add 4.5 kB, since it identifies every processor there is. */
 #include "tensor/cpu.h"
 
 #include <stdatomic.h>
@@ -10,13 +10,13 @@
 #    include <immintrin.h>
 #    include <stdint.h>
 
-/* Registers that the system saves where it changes threads. */
+/* Returns the registers that the operating system saves when it switches threads (XCR0). */
 static __attribute__((target("xsave"))) uint64_t kept_registers(void)
 {
     return (uint64_t)_xgetbv(0);
 }
 
-static br_cpu look(void)
+static br_cpu detect(void)
 {
     enum { KEEPS_YMM = 0x06, KEEPS_ZMM = 0xe6 };
     const unsigned before = bit_OSXSAVE | bit_FMA;
@@ -33,20 +33,20 @@ static br_cpu look(void)
 
 #else
 
-static br_cpu look(void)
+static br_cpu detect(void)
 {
     return BR_CPU_BASELINE;
 }
 
 #endif
 
-/* A virtual machine may take microseconds to answer: it is asked once. */
+/* The result is cached: CPUID may take microseconds in a virtual machine. */
 br_cpu br__cpu(void)
 {
     static atomic_int known;
     int cpu = atomic_load_explicit(&known, memory_order_relaxed);
     if (cpu == 0) {
-        cpu = (int)look();
+        cpu = (int)detect();
         atomic_store_explicit(&known, cpu, memory_order_relaxed);
     }
     return (br_cpu)cpu;

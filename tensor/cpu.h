@@ -1,15 +1,16 @@
-/* tensor/cpu.h - the vector instructions that there are builds of loops for. */
+/* tensor/cpu.h - the instruction sets for which loops are compiled. */
 #ifndef BR_CPU_H
 #define BR_CPU_H
 
-/* Each has what those before it have. */
+/* Each level includes the ones before it. */
 typedef enum br_cpu {
     BR_CPU_BASELINE = 1,
     BR_CPU_AVX2,  /* and FMA */
     BR_CPU_AVX512 /* F, DQ, BW and VL */
 } br_cpu;
 
-/* The best that this processor has and the system keeps the registers for. */
+/* Returns the best level that the processor supports and whose registers the operating system
+ * saves. */
 br_cpu br__cpu(void);
 
 #endif

@@ -27,7 +27,8 @@ static void put(void *element, br_dtype dtype, double value)
     }
 }
 
-/* Fills a contiguous tensor: a line of the cache, which is copied on, in parts that stay there. */
+/* Fills a contiguous tensor: writes one cache line, then copies it, in parts that stay in the
+ * cache. */
 static __attribute__((noinline)) br_tensor *fill(br_tensor *t, double value)
 {
     enum { LINE = 64, PART = 16384 };
@@ -55,15 +56,20 @@ static void zero_piece(void *context, int64_t i)
     memset(storage->data + start, 0, rest < ZERO_PIECE ? rest : ZERO_PIECE);
 }
 
-br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype)
+static br_tensor *zeros(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
 {
-    BR_OP("zeros");
-    br_tensor *t = br__new("zeros", ndim, sizes, dtype);
+    BR_OP(op);
+    br_tensor *t = br__new(op, ndim, sizes, dtype);
     BR_TRAFFIC(t);
     if (t)
         br__parallel((int64_t)((t->storage->bytes + ZERO_PIECE - 1) / ZERO_PIECE), zero_piece,
                      t->storage);
     return t;
+}
+
+br_tensor *br_zeros(int ndim, const int64_t *sizes, br_dtype dtype)
+{
+    return zeros("zeros", ndim, sizes, dtype);
 }
 
 br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype)
@@ -72,47 +78,77 @@ br_tensor *br_ones(int ndim, const int64_t *sizes, br_dtype dtype)
     return fill(br__new("ones", ndim, sizes, dtype), 1);
 }
 
-/* An integer tensor takes only what an integer can hold. */
+/* Fails if an integer tensor cannot hold the value. */
 static bool representable(const char *op, double value, br_dtype dtype)
 {
     if (dtype != BR_I64 || (value >= -0x1p63 && value < 0x1p63))
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "%g is not representable as i64", value);
+    br__fail(BR_ERROR_ARGUMENT, op, "%g cannot be represented as i64", value);
     return false;
+}
+
+static br_tensor *full(const char *op, int ndim, const int64_t *sizes, double value, br_dtype dtype)
+{
+    BR_OP(op);
+    if (!representable(op, value, dtype))
+        return NULL;
+    return fill(br__new(op, ndim, sizes, dtype), value);
 }
 
 br_tensor *br_full(int ndim, const int64_t *sizes, double value, br_dtype dtype)
 {
-    BR_OP("full");
-    if (!representable("full", value, dtype))
-        return NULL;
-    return fill(br__new("full", ndim, sizes, dtype), value);
+    return full("full", ndim, sizes, value, dtype);
 }
 
 br_tensor *br_empty_like(const br_tensor *t)
 {
-    return br__required("empty_like", "t", t) ? br_empty(t->ndim, t->sizes, t->dtype) : NULL;
+    return br__required("empty_like", "t", t) ? br__new_like("empty_like", t, t->dtype) : NULL;
 }
 
 br_tensor *br_zeros_like(const br_tensor *t)
 {
-    return br__required("zeros_like", "t", t) ? br_zeros(t->ndim, t->sizes, t->dtype) : NULL;
+    return br__required("zeros_like", "t", t) ? zeros("zeros_like", t->ndim, t->sizes, t->dtype)
+                                              : NULL;
 }
 
 br_tensor *br_ones_like(const br_tensor *t)
 {
-    BR_OP("ones");
-    return br__required("ones_like", "t", t) ? fill(br__new_like("ones", t, t->dtype), 1) : NULL;
+    BR_OP("ones_like");
+    return br__required("ones_like", "t", t) ? fill(br__new_like("ones_like", t, t->dtype), 1)
+                                             : NULL;
 }
 
 br_tensor *br_scalar(double value, br_dtype dtype)
 {
-    return br_full(0, NULL, value, dtype);
+    return full("scalar", 0, NULL, value, dtype);
 }
 
-/* Element i is start + i * step, computed in f64 or, for integers, exactly. */
+static double rounded(double value, br_dtype dtype)
+{
+    return dtype == BR_F32 ? (double)(float)value : value;
+}
+
+/* Computes start + i * step with the rounding of PyTorch's AVX2 kernel on one thread. Elements are
+ * computed two vectors at a time: the first element of a vector is rounded to the dtype, and the
+ * others are computed from it. Elements that do not fill two vectors are computed one by one. */
+static void fill_range(br_tensor *t, double start, double step)
+{
+    const int64_t size = (int64_t)br__dtype_size(t->dtype), lanes = 32 / size;
+    const int64_t whole = t->numel / (2 * lanes) * (2 * lanes);
+    for (int64_t i = 0; i < t->numel; i++) {
+        const int64_t lane = i < whole ? i % lanes : 0;
+        const double first = rounded(fma(step, (double)(i - lane), start), t->dtype);
+        put(t->data + i * size, t->dtype, fma(step, (double)lane, first));
+    }
+}
+
+/* Sets element i to start + i * step; integers are exact. */
 static br_tensor *fill_steps(br_tensor *t, double start, double step)
 {
+    if (t && br_is_floating(t)) {
+        fill_range(t, start, step);
+        return t;
+    }
     for (int64_t i = 0; t && i < t->numel; i++) {
         if (t->dtype == BR_I64)
             ((int64_t *)(void *)t->data)[i] = (int64_t)start + i * (int64_t)step;
@@ -123,7 +159,21 @@ static br_tensor *fill_steps(br_tensor *t, double start, double step)
     return t;
 }
 
-/* Integers want a whole start and step, and an end that no element can overflow. */
+/* Fills n evenly spaced values. The second half is computed from the end, so that the last element
+ * is exactly `end`. Each element is rounded once, since PyTorch's kernel fuses the product and the
+ * sum. All arithmetic is done in `type`, the dtype's C type. */
+#define DEFINE_FILL_BETWEEN(type, fused)                                        \
+    static void fill_between_##type(type *to, type start, type end, int64_t n)  \
+    {                                                                           \
+        const type step = n > 1 ? (end - start) / (type)(n - 1) : 0;            \
+        for (int64_t i = 0; i < n; i++)                                         \
+            to[i] = i < n / 2 || n == 1 ? fused(step, (type)i, start)           \
+                                        : fused(-step, (type)(n - 1 - i), end); \
+    }
+DEFINE_FILL_BETWEEN(float, fmaf)
+DEFINE_FILL_BETWEEN(double, fma)
+
+/* Checks that start and step are integers and that no value overflows an i64. */
 static bool whole_steps(double start, double end, double step)
 {
     return start == trunc(start) && step == trunc(step) && fabs(start) <= 0x1p62 &&
@@ -137,17 +187,18 @@ br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
     if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0 ||
         (end - start) / step < 0)
         return br__fail(BR_ERROR_ARGUMENT, "arange",
-                        "start %g, end %g, step %g: all must be finite, and step must lead from "
-                        "start towards end",
+                        "start %g, end %g, step %g: all must be finite, and step must be nonzero "
+                        "and have the sign of end - start",
                         start, end, step);
     if (dtype == BR_I64 && !whole_steps(start, end, step))
         return br__fail(BR_ERROR_ARGUMENT, "arange",
-                        "start %g, end %g, step %g: for i64 start and step must be whole numbers, "
-                        "and none beyond 2^62",
+                        "start %g, end %g, step %g: for i64, start and step must be integers, and "
+                        "no magnitude may exceed 2^62",
                         start, end, step);
     double n = ceil((end - start) / step);
     if (n >= 0x1p62)
-        return br__fail(BR_ERROR_ARGUMENT, "arange", "%g elements are too many", n);
+        return br__fail(BR_ERROR_ARGUMENT, "arange",
+                        "the range has %g elements, must have fewer than 2^62", n);
     return fill_steps(br__new("arange", BR_SHAPE((int64_t)n), dtype), start, step);
 }
 
@@ -156,16 +207,13 @@ br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
     if (br_failed())
         return NULL;
     if (dtype != BR_F32 && dtype != BR_F64)
-        return br__fail(BR_ERROR_DTYPE, "linspace", "dtype %s, must be f32 or f64",
+        return br__fail(BR_ERROR_DTYPE, "linspace", "dtype is %s, must be f32 or f64",
                         br_dtype_name(dtype));
     br_tensor *t = br__new("linspace", BR_SHAPE(steps), dtype);
-    double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
-    /* The second half is counted from the end, which is thus met exactly. */
-    for (int64_t i = 0; t && i < steps; i++) {
-        double x = i < steps / 2 || steps == 1 ? start + (double)i * step
-                                               : end - (double)(steps - 1 - i) * step;
-        put(t->data + i * (int64_t)br__dtype_size(dtype), dtype, x);
-    }
+    if (t && dtype == BR_F32)
+        fill_between_float((float *)(void *)t->data, (float)start, (float)end, steps);
+    else if (t)
+        fill_between_double((double *)(void *)t->data, start, end, steps);
     return t;
 }
 
@@ -181,15 +229,16 @@ br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype)
     return t;
 }
 
-br_tensor *br_from_data(int ndim, const int64_t *sizes, br_dtype dtype, const void *values)
+static br_tensor *from_data(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
+                            const void *values)
 {
     int64_t numel;
-    if (!br__check_sizes("from_data", ndim, sizes, dtype, &numel))
+    if (!br__check_sizes(op, ndim, sizes, dtype, &numel))
         return NULL;
     if (!values && numel > 0)
-        return br__fail(BR_ERROR_ARGUMENT, "from_data", "values is NULL for shape %s",
+        return br__fail(BR_ERROR_ARGUMENT, op, "values is NULL, but shape %s has elements",
                         br__shape_of(ndim, sizes));
-    br_tensor *t = br__new("from_data", ndim, sizes, dtype);
+    br_tensor *t = br__new(op, ndim, sizes, dtype);
     if (t && numel > 0)
         memcpy(t->data, values, t->storage->bytes);
     for (int64_t i = 0; t && dtype == BR_BOOL && i < numel; i++)
@@ -197,22 +246,27 @@ br_tensor *br_from_data(int ndim, const int64_t *sizes, br_dtype dtype, const vo
     return t;
 }
 
+br_tensor *br_from_data(int ndim, const int64_t *sizes, br_dtype dtype, const void *values)
+{
+    return from_data("from_data", ndim, sizes, dtype, values);
+}
+
 br_tensor *br_from_f32(int ndim, const int64_t *sizes, const float *values)
 {
-    return br_from_data(ndim, sizes, BR_F32, values);
+    return from_data("from_f32", ndim, sizes, BR_F32, values);
 }
 
 br_tensor *br_from_f64(int ndim, const int64_t *sizes, const double *values)
 {
-    return br_from_data(ndim, sizes, BR_F64, values);
+    return from_data("from_f64", ndim, sizes, BR_F64, values);
 }
 
 br_tensor *br_from_i64(int ndim, const int64_t *sizes, const int64_t *values)
 {
-    return br_from_data(ndim, sizes, BR_I64, values);
+    return from_data("from_i64", ndim, sizes, BR_I64, values);
 }
 
 br_tensor *br_from_bool(int ndim, const int64_t *sizes, const bool *values)
 {
-    return br_from_data(ndim, sizes, BR_BOOL, values);
+    return from_data("from_bool", ndim, sizes, BR_BOOL, values);
 }

@@ -1,14 +1,13 @@
-/* tensor/denormal.h - whether a thread's arithmetic takes denormal numbers for 0.
+/* tensor/denormal.h - the floating-point mode that flushes denormal numbers to 0.
  *
- * Denormal numbers, below 1.2e-38 in f32, cost many times what others do, and gradients of nearly
- * one-hot attention are full of them. */
+ * Arithmetic with denormal numbers, below 1.2e-38 in f32, is many times slower than with others,
+ * and gradients of nearly one-hot attention are full of them. */
 #ifndef BR_DENORMAL_H
 #define BR_DENORMAL_H
 
 #include <stdbool.h>
 
-/* The thread's floating-point settings, and those with denormal numbers taken for 0, both as
- * operands and as results. */
+/* The thread's floating-point mode. BR_FLUSH_BITS flush denormal operands and results to 0. */
 #if defined(__SSE2__)
 typedef unsigned br_float_mode;
 enum { BR_FLUSH_BITS = 0x8040, BR_CAN_FLUSH = true };
@@ -47,7 +46,8 @@ static inline void br__set_float_mode(br_float_mode mode)
 }
 #endif
 
-/* Takes denormal numbers for 0 from here on; gives what br__set_float_mode() undoes it with. */
+/* Flushes denormal numbers to 0 from here on. Returns the previous mode for
+ * br__restore_denormals(). */
 static inline br_float_mode br__flush_denormals(void)
 {
     const br_float_mode before = br__float_mode();
@@ -56,7 +56,7 @@ static inline br_float_mode br__flush_denormals(void)
     return before;
 }
 
-/* Undoes it. */
+/* Restores the mode that br__flush_denormals() returned. */
 static inline void br__restore_denormals(br_float_mode before)
 {
     if ((before & BR_FLUSH_BITS) != BR_FLUSH_BITS)

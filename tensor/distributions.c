@@ -1,16 +1,16 @@
-/* tensor/distributions.c - loops that make uniform and normal numbers of random words.
+/* tensor/distributions.c - loops that convert random words to uniform and normal numbers.
  *
- * They give PyTorch's numbers to the bit, so the formulas are written out down to each rounding:
- * fma() stands where one rounding covers a product and a sum, and nowhere is another product left
- * that a compiler might fuse with a sum. Loops with fma() are built a second time for processors
- * that have the instruction; without it the C library's function gives the same bits slowly. */
+ * The results are bit-identical to PyTorch's, so every rounding is written out: fma() is used where
+ * a product and a sum are rounded once, and no other product is left that a compiler might fuse
+ * with a sum. Loops with fma() are compiled a second time for processors that have the instruction;
+ * without it, the C library's fma() gives the same bits, but slowly. */
 #include "tensor/cpu.h"
 #include "tensor/random_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 624 }; /* words drawn at a time: they stay in the first cache */
+enum { CHUNK = 624 }; /* words generated at a time: they fit in the L1 cache */
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -27,8 +27,8 @@ static bool have_fma(void)
 
 /* ---- Uniform --------------------------------------------------------------------------------- */
 
-/* x on [0, 1) to [low, high). Where rounding leads up to `high`, which does not belong to the
- * interval, low stands in. */
+/* Maps x from [0, 1) to [low, high). A value that rounding makes equal to `high`, which is outside
+ * the interval, becomes low. */
 ALWAYS_INLINE void stretch_f32(float *x, int64_t n, float low, float high)
 {
     float range = high - low;
@@ -57,20 +57,21 @@ FMA_BUILD static void stretch_f64_fma(double *x, int64_t n, double low, double h
     stretch_f64(x, n, low, high);
 }
 
-/* 24 bits of each word, as a multiple of 2^-24. */
+/* Generates uniform numbers on [0, 1): 24 bits of a word, as a multiple of 2^-24. */
 static void unit_f32(float *out, int n)
 {
     uint32_t words[CHUNK];
-    br__draw_words(words, n);
+    br__random_words(words, n);
     for (int i = 0; i < n; i++)
         out[i] = (float)(int32_t)(words[i] & 0xffffff) * 0x1p-24f;
 }
 
-/* 53 bits of two words, the first one above, as a multiple of 2^-53. */
+/* Generates uniform numbers on [0, 1): 53 bits of two words, the first one as the upper half, as a
+ * multiple of 2^-53. */
 static void unit_f64(double *out, int n)
 {
     uint32_t words[CHUNK];
-    br__draw_words(words, 2 * n);
+    br__random_words(words, 2 * n);
     for (int i = 0; i < n; i++) {
         int64_t bits = (int64_t)(words[2 * i] & 0x1fffff) << 32 | words[2 * i + 1];
         out[i] = (double)bits * 0x1p-53;
@@ -103,9 +104,53 @@ void br__fill_uniform_f64(double *out, int64_t n, double low, double high)
     }
 }
 
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+/* Numbers per 64-bit word of the result, and the random words that they take. */
+enum { PAIRS = 64, PAIRS_WORDS = 2 * PAIRS };
+
+typedef uint64_t lanes __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* Sets bit i if number i, 53 bits of two words as in unit_f64(), is below the threshold. The
+ * difference of two numbers of less than 63 bits has its highest bit set if it is negative. */
+ALWAYS_INLINE void compare_pairs(uint64_t *bits, int n, const uint32_t *words, uint64_t threshold)
+{
+    const uint64_t mask = (UINT64_C(1) << 53) - 1;
+    for (int i = 0; i < n; i++, words += PAIRS_WORDS) {
+        lanes below = { 0 };
+        for (int k = 0; k < PAIRS / 4; k++) {
+            const lanes pair = *(const lanes *)(words + 8 * k);
+            const lanes number = (pair << 32 | pair >> 32) & mask;
+            below |= (number - threshold) >> 63 << 4 * k;
+        }
+        bits[i] = below[0] | below[1] << 1 | below[2] << 2 | below[3] << 3;
+    }
+}
+
+FMA_BUILD static void compare_pairs_avx2(uint64_t *bits, int n, const uint32_t *words,
+                                         uint64_t threshold)
+{
+    compare_pairs(bits, n, words, threshold);
+}
+
+/* A uniform double is less than p exactly if its 53 bits, as an integer, are less than p 2^53. */
+void br__fill_bernoulli(uint64_t *bits, int64_t n, double p)
+{
+    enum { AT_ONCE = 8 };
+    uint32_t words[AT_ONCE * PAIRS_WORDS];
+    const uint64_t threshold = (uint64_t)ceil(p * 0x1p53);
+    for (; n > 0; n -= AT_ONCE * PAIRS, bits += AT_ONCE) {
+        const int count = n < AT_ONCE * PAIRS ? (int)n : AT_ONCE * PAIRS;
+        const int whole = (count + PAIRS - 1) / PAIRS, unused = whole * PAIRS - count;
+        br__random_words(words, 2 * count);
+        memset(words + 2 * count, 0xff, (size_t)(2 * unused) * sizeof *words);
+        (have_fma() ? compare_pairs_avx2 : compare_pairs)(bits, whole, words, threshold);
+    }
+}
+
 /* ---- Normal ---------------------------------------------------------------------------------- */
 
-/* log x for normal x > 0, after logf of S. Moshier's Cephes library: x = m 2^e with m in
+/* Computes log x for normal x > 0, after logf of S. Moshier's Cephes library: x = m 2^e with m in
  * [sqrt(1/2), sqrt(2)), and a polynomial in m - 1. */
 ALWAYS_INLINE float fast_log(float x)
 {
@@ -129,14 +174,14 @@ ALWAYS_INLINE float fast_log(float x)
     p = fmaf(p, m, 2.0000714765e-1f);
     p = fmaf(p, m, -2.4999993993e-1f);
     p = fmaf(p, m, 3.3333331174e-1f);
-    /* log 2 in two parts: the larger has few bits, so that its product with e is exact */
+    /* log 2 is split in two: the larger part has few bits, so that its product with e is exact */
     p = fmaf(p * m, z, e * -2.12194440e-4f);
     p = fmaf(z, -0.5f, p);
     return fmaf(e, 0.693359375f, m + p);
 }
 
-/* sin x and cos x for x in [0, 2 pi], after sinf and cosf of Cephes: x less the nearest even
- * multiple q of pi/4 (in three parts), and a polynomial for each. */
+/* Computes sin x and cos x for x in [0, 2 pi], after sinf and cosf of Cephes: subtracts the nearest
+ * even multiple q of pi/4 (in three parts) from x, then evaluates a polynomial for each. */
 ALWAYS_INLINE void fast_sincos(float x, float *sin_x, float *cos_x)
 {
     int32_t q = ((int32_t)(x * 1.27323954473516f) + 1) & ~1;

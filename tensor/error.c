@@ -1,4 +1,4 @@
-/* tensor/error.c - the thread's first error, and the checks that operations share. */
+/* tensor/error.c - the thread's first error, and the checks shared by operations. */
 #include "tensor/tensor_internal.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
 
-bool br__where(char *buffer, size_t size)
+bool br__current_module_path(char *buffer, size_t size)
 {
     const br_scope *s = br__thread.scope;
     while (s && !s->owner)
@@ -19,10 +19,10 @@ bool br__where(char *buffer, size_t size)
     return s != NULL;
 }
 
-/* Puts the path of the innermost module in front, if a module is being run. */
+/* Writes the path of the innermost module and ": ", if a module is running. Returns the length. */
 static size_t write_path(char *buffer, size_t size)
 {
-    br__where(buffer, size - 2);
+    br__current_module_path(buffer, size - 2);
     size_t n = strlen(buffer);
     if (n > 0) {
         memcpy(buffer + n, ": ", 3);
@@ -31,29 +31,61 @@ static size_t write_path(char *buffer, size_t size)
     return n;
 }
 
-BR_PRINTF(4, 0)
-static void record(br_error code, const char *op, const char *path, const char *format,
-                   va_list args)
+/* Every error, including the library's own, passes through this function, so that a breakpoint on
+ * it stops at each one. The compiler must therefore not inline or clone it. */
+#if defined(__has_attribute) && __has_attribute(noipa)
+__attribute__((noipa, cold))
+#else
+__attribute__((noinline, cold))
+#endif
+void br_raise(br_error code, const char *format, ...)
 {
     br_thread *th = &br__thread;
-    if (th->error != BR_OK)
+    if (code != BR_WARNING && th->error != BR_OK)
         return;
-    th->error = code;
-    char *message = br__rare()->message;
-    size_t n = write_path(message, BR_MESSAGE_SIZE / 2);
+    char text[BR_MESSAGE_SIZE]; /* a separate buffer, since an argument may be the last error's
+                                   message */
+    size_t n = write_path(text, BR_MESSAGE_SIZE / 2);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + n, BR_MESSAGE_SIZE - n, format ? format : "(no message)", args);
+    va_end(args);
+    if (code == BR_WARNING) {
+        br__notify_warning(text);
+        return;
+    }
+    br__set_error(code == BR_OK ? BR_ERROR_ARGUMENT : code, text);
+    br__notify_error();
+}
+
+void br_raise_text(br_error code, const char *text)
+{
+    br_raise(code, "%s", text ? text : "(no message)");
+}
+
+/* Raises "op: path: message"; op and path may be NULL. */
+BR_PRINTF(4, 0)
+static void raise_named(br_error code, const char *op, const char *path, const char *format,
+                        va_list args)
+{
+    if (br__failed())
+        return;
+    char text[BR_MESSAGE_SIZE];
+    size_t n = 0;
     if (op)
-        n += (size_t)snprintf(message + n, BR_MESSAGE_SIZE - n, "%s: ", op);
-    if (path)
-        n += (size_t)snprintf(message + n, BR_MESSAGE_SIZE - n, "%s: ", br__printable(path));
+        n += (size_t)snprintf(text, BR_MESSAGE_SIZE, "%s: ", op);
+    if (path && n < BR_MESSAGE_SIZE)
+        n += (size_t)snprintf(text + n, BR_MESSAGE_SIZE - n, "%s: ", br__printable(path));
     if (n < BR_MESSAGE_SIZE)
-        vsnprintf(message + n, BR_MESSAGE_SIZE - n, format, args);
+        vsnprintf(text + n, BR_MESSAGE_SIZE - n, format, args);
+    br_raise(code, "%s", text);
 }
 
 void *br__fail(br_error code, const char *op, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    record(code, op, NULL, format, args);
+    raise_named(code, op, NULL, format, args);
     va_end(args);
     return NULL;
 }
@@ -62,53 +94,56 @@ void *br__fail_file(br_error code, const char *op, const char *path, const char 
 {
     va_list args;
     va_start(args, format);
-    record(code, op, path, format, args);
+    raise_named(code, op, path, format, args);
     va_end(args);
     return NULL;
 }
 
 bool br__refuse_file(const char *op, const char *path, const char *format, va_list args)
 {
-    record(BR_ERROR_FORMAT, op, path, format, args);
+    raise_named(BR_ERROR_FORMAT, op, path, format, args);
     return false;
 }
 
-void br_raise(br_error code, const char *format, ...)
+void br__set_error(br_error code, const char *message)
 {
-    va_list args;
-    va_start(args, format);
-    record(code == BR_OK ? BR_ERROR_ARGUMENT : code, NULL, NULL, format, args);
-    va_end(args);
+    br_thread *th = &br__thread;
+    if (th->error != BR_OK)
+        return;
+    th->error = code;
+    snprintf(br__thread_cold()->message, BR_MESSAGE_SIZE, "%s", message);
+    br__mark_error_unhandled();
 }
 
-void br_raise_text(br_error code, const char *text)
+bool(br_failed)(void)
 {
-    br_raise(code, "%s", text ? text : "(no message)");
-}
-
-bool br_failed(void)
-{
-    return br__thread.error != BR_OK;
+    if (!br__failed())
+        return false;
+    br__mark_error_handled();
+    return true;
 }
 
 br_error br_error_code(void)
 {
+    br__mark_error_handled();
     return br__thread.error;
 }
 
 const char *br_error_message(void)
 {
-    return br__thread.error == BR_OK ? "" : br__rare()->message;
+    br__mark_error_handled();
+    return br__thread.error == BR_OK ? "" : br__thread_cold()->message;
 }
 
 void br_clear_error(void)
 {
+    br__mark_error_handled();
     br__thread.error = BR_OK;
 }
 
 int br_report(FILE *stream)
 {
-    if (!br_failed())
+    if (!br__failed())
         return EXIT_SUCCESS;
     if (stream)
         fprintf(stream, "%s\n", br_error_message());
@@ -120,8 +155,8 @@ int br_report(FILE *stream)
 
 static char *next_buffer(void)
 {
-    br_rare *rare = br__rare();
-    return rare->shapes[rare->shape++ % BR_SHAPES];
+    br_thread_cold *cold_data = br__thread_cold();
+    return cold_data->shapes[cold_data->shape++ % BR_SHAPES];
 }
 
 static void write_shape(char *buffer, size_t size, int ndim, const int64_t *sizes)
@@ -152,7 +187,7 @@ char *br_shape_string(const br_tensor *t, char *buffer, size_t size)
 {
     if (!buffer || size == 0)
         return buffer;
-    if (t)
+    if (BR_LIVE("shape_string", t))
         write_shape(buffer, size, t->ndim, t->sizes);
     else
         snprintf(buffer, size, "NULL");
@@ -161,8 +196,8 @@ char *br_shape_string(const br_tensor *t, char *buffer, size_t size)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-/* What every operation runs through calls a function of its own for what is seldom, so that it
- * needs no stack itself. */
+/* The cold path of checks that every operation performs is a separate function, so that the checks
+ * need no stack frame. */
 static __attribute__((noinline, cold)) bool refuse_null(const char *op, const char *name)
 {
     if (!br__failed())
@@ -170,9 +205,25 @@ static __attribute__((noinline, cold)) bool refuse_null(const char *op, const ch
     return false;
 }
 
-bool br__required(const char *op, const char *name, const void *argument)
+bool br__required_handle(const char *op, const char *name, const void *argument, br_handle kind)
 {
-    return (argument && !br__failed()) || refuse_null(op, name);
+    if (!argument || br__failed())
+        return refuse_null(op, name);
+    return !br__debug || kind == BR_HANDLE_NONE || br__debug_is_live(op, name, kind, argument);
+}
+
+const void *br__options_of(const char *op, const char *name, const void *given,
+                           const void *defaults, size_t size)
+{
+    if (given &&
+        *(const size_t *)given == size) /* struct_size, the first field of every options struct */
+        return given;
+    if (given)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "options were not initialized with their defaults: use BR_OPTIONS(%s, .field = "
+                 "value), or start from %s_defaults()",
+                 name, name);
+    return defaults;
 }
 
 bool br__floating(const char *op, const char *name, const br_tensor *t)
@@ -197,13 +248,15 @@ bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtyp
     return false;
 }
 
-bool br__refuse_dtypes(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
-                       const br_tensor *b)
+bool br__compare_dtypes(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                        const br_tensor *b)
 {
     if (!br__required(op, a_name, a) || !br__required(op, b_name, b))
         return false;
+    if (a->dtype == b->dtype)
+        return true;
     br__fail(BR_ERROR_DTYPE, op,
-             "%s %s is %s and %s %s is %s: dtypes must be equal (br_to converts)", a_name,
+             "%s %s is %s and %s %s is %s: dtypes must be equal (convert one with br_to())", a_name,
              br__shape(a), br_dtype_name(a->dtype), b_name, br__shape(b), br_dtype_name(b->dtype));
     return false;
 }
@@ -254,15 +307,15 @@ bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dt
     if (br__failed())
         return false;
     if (ndim < 0 || ndim > BR_MAX_DIMS) {
-        br__fail(BR_ERROR_SHAPE, op, "%d dimensions, must be 0 .. %d", ndim, BR_MAX_DIMS);
+        br__fail(BR_ERROR_SHAPE, op, "ndim is %d, must be 0 .. %d", ndim, BR_MAX_DIMS);
         return false;
     }
     if (ndim > 0 && !sizes) {
-        br__fail(BR_ERROR_ARGUMENT, op, "sizes is NULL, but %d are announced", ndim);
+        br__fail(BR_ERROR_ARGUMENT, op, "sizes is NULL, but ndim is %d", ndim);
         return false;
     }
     if (dtype < BR_F32 || dtype > BR_BOOL) {
-        br__fail(BR_ERROR_DTYPE, op, "%d is no dtype", (int)dtype);
+        br__fail(BR_ERROR_DTYPE, op, "%d is not a dtype", (int)dtype);
         return false;
     }
     int64_t n = 1, nonzero = 1;
@@ -273,7 +326,7 @@ bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dt
                      sizes[i], i, br__shape_of(ndim, sizes));
             return false;
         }
-        n *= sizes[i] > 0; /* strides of an empty tensor must be representable all the same */
+        n *= sizes[i] > 0; /* the strides of an empty tensor must be representable, too */
         overflow |= sizes[i] > 0 && __builtin_mul_overflow(nonzero, sizes[i], &nonzero);
     }
     int64_t bytes;

@@ -1,12 +1,12 @@
-/* tensor/extents.c - large blocks of storage: extents of one arena, cut and joined again.
+/* tensor/extents.c - large storage blocks: extents of one arena, split and merged.
  *
- * The arena is a range of addresses as large as the machine's memory, or as half of RLIMIT_AS,
- * whose memory comes from the system as it grows at its end. In one range all free neighbours join,
- * so what served many small requests serves a large one later; blocks that the system hands out one
- * by one serve only what is smaller than they are. A request takes the smallest kept extent that is
- * large enough; one that exceeds it by more than an eighth is cut. Where a program has an allocator
- * of its own, for the address sanitizer, and beyond the arena's end, extents are parts of the
- * allocator's blocks. */
+ * The arena is a reserved range of addresses as large as the machine's memory, or as half of
+ * RLIMIT_AS. Its memory is committed as it grows at its end. Free neighbours in this single range
+ * are merged, so memory that served many small requests can serve a large one later, whereas blocks
+ * that were allocated separately can only serve requests that fit in one of them. A request uses
+ * the smallest cached extent that is large enough; an extent larger by more than an eighth is
+ * split. If the program sets its own allocator, if AddressSanitizer is enabled, or when the arena
+ * is full, extents are parts of blocks from the allocator instead. */
 #include "tensor/extents.h"
 
 #include <string.h>
@@ -15,24 +15,25 @@
 #include <unistd.h>
 
 static struct {
-    br_extent **kept; /* by size, ascending; has room for all extents there are */
-    size_t n_kept, n, room;
-    br_extent *spare; /* structs to be used again, chained by `after` */
-    int64_t cached;   /* bytes kept, hollow ones aside */
+    br_extent **by_size; /* cached extents sorted by size; has room for all extents */
+    size_t n_cached, n, capacity;
+    br_extent *free_structs; /* unused structs, linked by `after` */
+    int64_t cached;          /* cached bytes, not counting decommitted extents */
 } extents;
 
 /* ---- The arena ------------------------------------------------------------------------------- */
 
 static struct {
     bool tried;
-    char *begin, *end; /* NULL while there is none */
-    char *top;         /* extents reach to here */
-    char *high;        /* what was used, and has not gone back, to here */
-    char *ready;       /* memory may be used to here */
-    br_extent *last;   /* the one that ends at `top`, in use */
+    char *begin, *end; /* NULL without an arena */
+    char *top;         /* end of the last extent */
+    char *high;        /* end of the memory that was used and not decommitted */
+    char *ready;       /* end of the accessible memory (mprotect) */
+    br_extent *last;   /* the extent in use that ends at `top` */
 } arena;
 
-/* As many as there is memory; of few, as `ulimit -v` has it, half are left to all else. */
+/* Returns the number of addresses to reserve: as many as there is RAM, or half of the `ulimit -v`
+ * budget if that is smaller. */
 static size_t how_many_addresses(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (size_t)sysconf(_SC_PHYS_PAGES) * page;
@@ -53,16 +54,16 @@ static void reserve_addresses(void)
     arena.end = begin + size;
     begin += -(uintptr_t)begin % BR_HUGE_PAGE;
     arena.begin = arena.top = arena.high = arena.ready = begin;
-    madvise(begin, (size_t)(arena.end - begin), MADV_HUGEPAGE); /* a wish: it is for speed */
+    madvise(begin, (size_t)(arena.end - begin), MADV_HUGEPAGE); /* only a hint, for speed */
 }
 
-/* Makes the arena longer; false without memory. Huge pages at a time, which are whole pages of any
- * system's. */
+/* Extends the arena by `size` bytes; returns false if there is no memory. Memory is made accessible
+ * in units of huge pages, which are whole pages on any system. */
 static bool lengthen(size_t size)
 {
     if (!arena.tried)
         reserve_addresses();
-    if (!br__keeps_objects() || size > (size_t)(arena.end - arena.top))
+    if (!br__caches_objects() || size > (size_t)(arena.end - arena.top))
         return false;
     char *top = arena.top + size;
     if (top > arena.ready) {
@@ -79,7 +80,7 @@ static bool lengthen(size_t size)
     return true;
 }
 
-/* Gives memory back, but for pages that reach beyond it. */
+/* Decommits the pages that lie entirely inside the range. */
 static void discard(char *data, size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = -(uintptr_t)data % page;
@@ -87,7 +88,7 @@ static void discard(char *data, size_t size)
         madvise(data + before, (size - before) / page * page, MADV_DONTNEED);
 }
 
-/* The same of what lies beyond the last extent. */
+/* Decommits the memory beyond the last extent. */
 static void discard_end(void)
 {
     discard(arena.top, (size_t)(arena.ready - arena.top));
@@ -99,57 +100,57 @@ static bool in_arena(const br_extent *extent)
     return extent->data >= arena.begin && extent->data < arena.end;
 }
 
-/* ---- Notes of extents ------------------------------------------------------------------------ */
+/* ---- Structs of extents ---------------------------------------------------------------------- */
 
-/* Makes room among the kept for one more extent. */
-static bool make_room(void)
+/* Makes room in the array of cached extents for one more. */
+static bool reserve(void)
 {
-    if (extents.n < extents.room)
+    if (extents.n < extents.capacity)
         return true;
-    size_t room = extents.room ? 2 * extents.room : 64;
-    br_extent **kept = br__allocate(room * sizeof(br_extent *), _Alignof(max_align_t));
-    if (!kept)
+    size_t capacity = extents.capacity ? 2 * extents.capacity : 64;
+    br_extent **by_size = br__allocate(capacity * sizeof(br_extent *), _Alignof(max_align_t));
+    if (!by_size)
         return false;
-    if (extents.kept) {
-        memcpy(kept, extents.kept, extents.n_kept * sizeof *kept);
-        br__deallocate(extents.kept);
+    if (extents.by_size) {
+        memcpy(by_size, extents.by_size, extents.n_cached * sizeof *by_size);
+        br__deallocate(extents.by_size);
     }
-    extents.kept = kept;
-    extents.room = room;
+    extents.by_size = by_size;
+    extents.capacity = capacity;
     return true;
 }
 
-/* Gives back what notes extents, as far as there are none. */
+/* Frees the unused structs, and the array if there are no extents. */
 static void end_notes(void)
 {
-    while (extents.spare) {
-        br_extent *extent = extents.spare;
-        extents.spare = extent->after;
+    while (extents.free_structs) {
+        br_extent *extent = extents.free_structs;
+        extents.free_structs = extent->after;
         br__deallocate(extent);
     }
-    if (extents.n == 0 && extents.kept) {
-        br__deallocate(extents.kept);
-        extents.kept = NULL;
-        extents.room = 0;
+    if (extents.n == 0 && extents.by_size) {
+        br__deallocate(extents.by_size);
+        extents.by_size = NULL;
+        extents.capacity = 0;
     }
 }
 
 static br_extent *new_extent(char *data, size_t size)
 {
-    br_extent *extent = extents.spare;
-    if (!make_room() || (!extent && !(extent = br__allocate(sizeof *extent, _Alignof(br_extent)))))
+    br_extent *extent = extents.free_structs;
+    if (!reserve() || (!extent && !(extent = br__allocate(sizeof *extent, _Alignof(br_extent)))))
         return NULL;
-    if (extent == extents.spare)
-        extents.spare = extent->after;
+    if (extent == extents.free_structs)
+        extents.free_structs = extent->after;
     *extent = (br_extent){ .data = data, .size = size };
     extents.n++;
     return extent;
 }
 
-static void spare(br_extent *extent)
+static void free_struct(br_extent *extent)
 {
-    extent->after = extents.spare;
-    extents.spare = extent;
+    extent->after = extents.free_structs;
+    extents.free_structs = extent;
     extents.n--;
 }
 
@@ -160,20 +161,20 @@ br_extent *br__extent_new(size_t size)
 
 void br__extent_end(br_extent *extent)
 {
-    spare(extent);
+    free_struct(extent);
     if (extents.n == 0)
         end_notes();
 }
 
-/* ---- Kept extents ---------------------------------------------------------------------------- */
+/* ---- Cached extents -------------------------------------------------------------------------- */
 
-/* The place of the first kept extent of at least `size` bytes. */
-static size_t find_kept(size_t size)
+/* Returns the index of the first cached extent of at least `size` bytes. */
+static size_t find_cached(size_t size)
 {
-    size_t lo = 0, hi = extents.n_kept;
+    size_t lo = 0, hi = extents.n_cached;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        if (extents.kept[mid]->size < size)
+        if (extents.by_size[mid]->size < size)
             lo = mid + 1;
         else
             hi = mid;
@@ -183,26 +184,28 @@ static size_t find_kept(size_t size)
 
 static void keep(br_extent *extent)
 {
-    size_t i = find_kept(extent->size);
-    memmove(&extents.kept[i + 1], &extents.kept[i], (extents.n_kept - i) * sizeof(br_extent *));
-    extents.kept[i] = extent;
-    extents.n_kept++;
-    extents.cached += extent->hollow ? 0 : (int64_t)extent->size;
-    extent->kept = true;
+    size_t i = find_cached(extent->size);
+    memmove(&extents.by_size[i + 1], &extents.by_size[i],
+            (extents.n_cached - i) * sizeof(br_extent *));
+    extents.by_size[i] = extent;
+    extents.n_cached++;
+    extents.cached += extent->decommitted ? 0 : (int64_t)extent->size;
+    extent->is_cached = true;
 }
 
-static void unkeep(br_extent *extent)
+static void remove_cached(br_extent *extent)
 {
-    size_t i = find_kept(extent->size);
-    while (extents.kept[i] != extent)
+    size_t i = find_cached(extent->size);
+    while (extents.by_size[i] != extent)
         i++;
-    extents.n_kept--;
-    memmove(&extents.kept[i], &extents.kept[i + 1], (extents.n_kept - i) * sizeof(br_extent *));
-    extents.cached -= extent->hollow ? 0 : (int64_t)extent->size;
-    extent->kept = false;
+    extents.n_cached--;
+    memmove(&extents.by_size[i], &extents.by_size[i + 1],
+            (extents.n_cached - i) * sizeof(br_extent *));
+    extents.cached -= extent->decommitted ? 0 : (int64_t)extent->size;
+    extent->is_cached = false;
 }
 
-/* Puts an extent behind another, or at the end of the arena. */
+/* Inserts an extent after another, or at the end of the arena. */
 static void link_after(br_extent *before, br_extent *extent)
 {
     extent->before = before;
@@ -215,19 +218,20 @@ static void link_after(br_extent *before, br_extent *extent)
         arena.last = extent;
 }
 
-/* Cuts what exceeds `size` off and keeps it; without memory to note that the extent stays whole. */
+/* Splits off the part beyond `size` and caches it. If there is no memory for the new struct, the
+ * extent stays whole. */
 static void cut(br_extent *extent, size_t size)
 {
     br_extent *rest = new_extent(extent->data + size, extent->size - size);
     if (!rest)
         return;
-    rest->hollow = extent->hollow;
+    rest->decommitted = extent->decommitted;
     link_after(extent, rest);
     extent->size = size;
     keep(rest);
 }
 
-/* Joins an extent with the one behind it, which ends. */
+/* Merges the next extent into this one and frees its struct. */
 static void join(br_extent *extent)
 {
     br_extent *rest = extent->after;
@@ -237,16 +241,16 @@ static void join(br_extent *extent)
         extent->after->before = extent;
     if (arena.last == rest)
         arena.last = extent;
-    spare(rest);
+    free_struct(rest);
 }
 
-br_extent *br__extent_take(size_t size)
+br_extent *br__extent_reuse(size_t size)
 {
-    size_t i = find_kept(size);
-    if (i == extents.n_kept)
+    size_t i = find_cached(size);
+    if (i == extents.n_cached)
         return NULL;
-    br_extent *extent = extents.kept[i];
-    unkeep(extent);
+    br_extent *extent = extents.by_size[i];
+    remove_cached(extent);
     if (extent->size > size + size / 8)
         cut(extent, size);
     return extent;
@@ -271,25 +275,25 @@ static bool is_whole_block(const br_extent *extent)
     return !extent->before && !extent->after && !in_arena(extent);
 }
 
-static void hollow_out(br_extent *extent)
+static void decommit(br_extent *extent)
 {
     discard(extent->data, extent->size);
-    extent->hollow = true;
+    extent->decommitted = true;
     keep(extent);
 }
 
-void *br__extent_give(br_extent *extent, size_t limit)
+void *br__extent_release(br_extent *extent, size_t limit)
 {
-    if (extent->after && extent->after->kept) {
-        unkeep(extent->after);
+    if (extent->after && extent->after->is_cached) {
+        remove_cached(extent->after);
         join(extent);
     }
-    if (extent->before && extent->before->kept) {
+    if (extent->before && extent->before->is_cached) {
         extent = extent->before;
-        unkeep(extent);
+        remove_cached(extent);
         join(extent);
     }
-    extent->hollow = false;
+    extent->decommitted = false;
     bool too_much = (size_t)br__extents_cached() + extent->size > limit;
     void *block = NULL;
     if (extent == arena.last) {
@@ -301,7 +305,7 @@ void *br__extent_give(br_extent *extent, size_t limit)
         if (too_much)
             discard_end();
     } else if (too_much && in_arena(extent))
-        hollow_out(extent);
+        decommit(extent);
     else if (too_much && is_whole_block(extent)) {
         block = extent->data;
         br__extent_end(extent);
@@ -312,16 +316,16 @@ void *br__extent_give(br_extent *extent, size_t limit)
 
 void br__extents_empty(void)
 {
-    size_t n = extents.n_kept;
-    extents.n_kept = 0;
+    size_t n = extents.n_cached;
+    extents.n_cached = 0;
     extents.cached = 0;
     for (size_t i = 0; i < n; i++) {
-        br_extent *extent = extents.kept[i];
+        br_extent *extent = extents.by_size[i];
         if (is_whole_block(extent)) {
             br__deallocate(extent->data);
-            spare(extent);
-        } else if (in_arena(extent) && !extent->hollow)
-            hollow_out(extent);
+            free_struct(extent);
+        } else if (in_arena(extent) && !extent->decommitted)
+            decommit(extent);
         else
             keep(extent);
     }

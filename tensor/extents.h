@@ -1,36 +1,39 @@
-/* tensor/extents.h - large blocks of storage, for tensor/blocks.c, whose lock is held in every
- * call. */
+/* tensor/extents.h - large storage blocks, for tensor/blocks.c, which must hold its lock during
+ * every call. */
 #ifndef BR_EXTENTS_H
 #define BR_EXTENTS_H
 
 #include "tensor/tensor_internal.h"
 
-/* A part of the arena, or of a large block of the allocator's, in use or kept; together they cover
- * it. */
+/* A part of the arena, or of a large block from the allocator, in use or cached. Extents cover all
+ * of the arena up to its top, and all of each block. */
 struct br_extent {
     char *data;
-    size_t size;               /* whole pages */
-    br_extent *before, *after; /* its neighbours there */
-    bool kept;
-    bool hollow; /* of kept ones: its memory went back to the system */
+    size_t size;               /* a multiple of the page size */
+    br_extent *before, *after; /* adjacent extents */
+    bool is_cached;
+    bool decommitted; /* cached, but its memory was decommitted */
 };
 
-/* The smallest kept extent of at least `size` bytes, cut if it has much more; or NULL. */
-br_extent *br__extent_take(size_t size);
-/* One at the end of the arena, which grows for it; NULL if there is no arena or no memory. */
+/* Returns the smallest cached extent of at least `size` bytes, split if it is much larger, or
+ * NULL. */
+br_extent *br__extent_reuse(size_t size);
+/* Returns an extent at the end of the arena, which grows. Returns NULL if there is no arena or no
+ * memory. */
 br_extent *br__extent_grow(size_t size);
-/* One for a block of the allocator's, whose address the caller sets; NULL if there is no memory to
- * note it. */
+/* Returns an extent for a block from the allocator, whose address the caller sets. Returns NULL if
+ * there is no memory for the extent's struct. */
 br_extent *br__extent_new(size_t size);
-/* Ends one that br__extent_new() gave and that got no block. */
+/* Frees an extent from br__extent_new() that got no block. */
 void br__extent_end(br_extent *extent);
-/* Keeps an extent with its free neighbours for reuse, if no more than `limit` bytes are kept then.
- * What is too much goes back to the system: the arena's at once; a whole block of the allocator's
- * is returned, for the caller to deallocate; parts of such a block are kept all the same. */
-void *br__extent_give(br_extent *extent, size_t limit);
-/* Gives what is kept back, but for parts of the allocator's blocks of which others are in use. */
+/* Merges an extent with its free neighbours and caches the result, unless more than `limit` bytes
+ * would then be cached. In that case, memory of the arena is decommitted, a whole block of the
+ * allocator is returned for the caller to deallocate, and a part of such a block is cached
+ * anyway. */
+void *br__extent_release(br_extent *extent, size_t limit);
+/* Frees all cached memory, except parts of the allocator's blocks that are partly in use. */
 void br__extents_empty(void);
-/* Bytes kept. */
+/* Returns the number of cached bytes. */
 int64_t br__extents_cached(void);
 
 #endif

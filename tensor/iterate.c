@@ -1,8 +1,8 @@
-/* tensor/iterate.c - loops over operands: what every small operation runs through. */
+/* tensor/iterate.c - loops over operands, with a fast path for small operations. */
 #include "tensor/tensor_internal.h"
 
-/* The loop over few elements that lie one behind the other in every operand, or are one; false
- * where it is not so simple. */
+/* Runs the loop in one call. Returns false, and does nothing, unless there are few elements and
+ * each operand is contiguous and has as many elements as the output, or a single one. */
 static bool run_simple(int n, const br_tensor *const *operands, br_loop loop, const void *params)
 {
     char *data[BR_MAX_OPERANDS];

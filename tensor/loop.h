@@ -1,4 +1,4 @@
-/* tensor/loop.h - the shape of a loop over strided memory, shared by tensors and kernels. */
+/* tensor/loop.h - the signature of a loop over strided memory, shared by tensors and kernels. */
 #ifndef BR_LOOP_H
 #define BR_LOOP_H
 

@@ -1,18 +1,18 @@
-/* tensor/objects.c - small blocks of known size, kept by each thread for reuse, and the counters of
- * what is alive.
+/* tensor/objects.c - small blocks of known size, cached by each thread, and the counters of live
+ * tensors and bytes.
  *
- * Tensors, storages with few elements, nodes and scopes come from here: a thread takes and gives
- * back what it keeps without a lock, an atomic instruction or a call of the allocator. Counters are
- * a thread's own, too, and summed when somebody asks. A block may be given back by another thread
- * than took it.
+ * Tensors, storages with few elements, autograd nodes and scopes are allocated here: a thread
+ * allocates and frees cached objects without a lock, an atomic instruction or a call of the
+ * allocator. Counters are per thread, too, and are summed when they are read. A block may be freed
+ * by a thread other than the one that allocated it.
  *
- * A program's own allocator, and the address sanitizer, see every block: then there is no room to
- * keep any. */
+ * Nothing is cached with a program's own allocator or AddressSanitizer, which must see every
+ * block. */
 #include "tensor/tensor_internal.h"
 
 #include <pthread.h>
 
-enum { KEPT = 1024 }; /* objects of a size, at most */
+enum { KEPT = 1024 }; /* maximum number of cached objects of each size */
 
 _Thread_local br_objects br__objects;
 
@@ -21,14 +21,14 @@ enum { WANTED = false };
 #else
 enum { WANTED = true };
 #endif
-static atomic_bool keeping = WANTED, limited;
+static atomic_bool caching = WANTED, limited;
 
 /* ---- All threads ----------------------------------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
     br_objects *first;
-    int64_t tensors, bytes; /* of threads that have ended: one may free what another made */
+    int64_t tensors, bytes; /* of ended threads; can be nonzero, as threads free others' tensors */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int64_t load(const atomic_int_fast64_t *counter)
@@ -44,8 +44,8 @@ static void store(atomic_int_fast64_t *counter, int64_t value)
 static void end_thread(void *context)
 {
     br_objects *o = context;
-    br__objects_flush();
-    br__rare_free();
+    br_thread_cleanup();
+    br__thread_cold_free();
     pthread_mutex_lock(&all.lock);
     all.tensors += load(&o->tensors);
     all.bytes += load(&o->bytes);
@@ -84,7 +84,7 @@ bool br__list_thread(void)
     return true;
 }
 
-void br__live(int64_t *tensors, int64_t *bytes)
+void br__live_totals(int64_t *tensors, int64_t *bytes)
 {
     pthread_mutex_lock(&all.lock);
     *tensors = all.tensors;
@@ -96,18 +96,18 @@ void br__live(int64_t *tensors, int64_t *bytes)
     pthread_mutex_unlock(&all.lock);
 }
 
-void br__watch_peak(void)
+void br__watch_for_peak(void)
 {
     pthread_mutex_lock(&all.lock);
     for (br_objects *o = all.first; o; o = o->next)
-        store(&o->high, load(&o->bytes));
+        store(&o->high_water, load(&o->bytes));
     pthread_mutex_unlock(&all.lock);
 }
 
-void br__count_slowly(int64_t tensors, int64_t bytes)
+void br__count_slow(int64_t tensors, int64_t bytes)
 {
     br_objects *o = &br__objects;
-    if (!br__list_thread()) { /* then an ended thread's counters take it */
+    if (!br__list_thread()) { /* counted with the ended threads instead */
         pthread_mutex_lock(&all.lock);
         all.tensors += tensors;
         all.bytes += bytes;
@@ -117,22 +117,22 @@ void br__count_slowly(int64_t tensors, int64_t bytes)
     int64_t now = load(&o->bytes) + bytes;
     store(&o->tensors, load(&o->tensors) + tensors);
     store(&o->bytes, now);
-    if (now > load(&o->high)) {
-        store(&o->high, now);
-        br__note_peak();
+    if (now > load(&o->high_water)) {
+        store(&o->high_water, now);
+        br__record_peak();
     }
 }
 
 /* ---- Objects --------------------------------------------------------------------------------- */
 
-bool br__keeps_objects(void)
+bool br__caches_objects(void)
 {
-    return atomic_load_explicit(&keeping, memory_order_relaxed);
+    return atomic_load_explicit(&caching, memory_order_relaxed);
 }
 
 bool br__inline_storage(void)
 {
-    return br__keeps_objects() && !atomic_load_explicit(&limited, memory_order_relaxed);
+    return br__caches_objects() && !atomic_load_explicit(&limited, memory_order_relaxed);
 }
 
 void br__limit_objects(bool limit)
@@ -140,28 +140,28 @@ void br__limit_objects(bool limit)
     atomic_store(&limited, limit);
 }
 
-void br__keep_objects(bool keep)
+void br__cache_objects(bool keep)
 {
-    atomic_store(&keeping, keep && WANTED);
+    atomic_store(&caching, keep && WANTED);
 }
 
-void *br__object_alloc_new(size_t size)
+void *br__object_alloc_slow(size_t size)
 {
     return br__malloc_aligned((br__object_class(size) + 1) * BR_LINE,
-                              br__keeps_objects() ? BR_LINE : 0);
+                              br__caches_objects() ? BR_LINE : 0);
 }
 
-/* A class that keeps nothing and has no room is one that was not used so far: it gets room now. */
-void br__object_free_last(void *object, size_t size)
+/* If a class has no cached object and no room, it has not been used yet, and gets its room here. */
+void br__object_free_slow(void *object, size_t size)
 {
     br_objects *o = &br__objects;
     size_t class = br__object_class(size);
-    if (class >= BR_OBJECT_CLASSES || o->kept[class] || !br__keeps_objects() ||
+    if (class >= BR_OBJECT_CLASSES || o->free_list[class] || !br__caches_objects() ||
         !br__list_thread()) {
         br_free(object);
         return;
     }
-    o->room[class] = KEPT;
+    o->free_slots[class] = KEPT;
     br__object_free(object, size);
 }
 
@@ -169,11 +169,11 @@ void br__objects_flush(void)
 {
     br_objects *o = &br__objects;
     for (int i = 0; i < BR_OBJECT_CLASSES; i++) {
-        while (o->kept[i]) {
-            void *object = o->kept[i];
-            o->kept[i] = *(void **)object;
+        while (o->free_list[i]) {
+            void *object = o->free_list[i];
+            o->free_list[i] = *(void **)object;
             br_free(object);
         }
-        o->room[i] = 0;
+        o->free_slots[i] = 0;
     }
 }

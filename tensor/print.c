@@ -1,9 +1,9 @@
-/* tensor/print.c - tensors as text, in PyTorch's form.
+/* tensor/print.c - tensors as text in PyTorch's format.
  *
- * All numbers of a tensor are written in one way: as integers with a point, with four decimals, or
- * with an exponent, and in one width, both chosen from the finite numbers other than zero that are
- * shown. Of more than 1000 elements only the first and last three along each dimension are shown.
- */
+ * All numbers of a tensor have the same format (integers with a point, four decimals, or an
+ * exponent) and the same width. Both are chosen from the printed numbers that are finite and not
+ * zero. If there are more than 1000 elements, only the first and last three along each dimension
+ * are printed. */
 #include "tensor/tensor_internal.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ enum { PRECISION = 4, THRESHOLD = 1000, EDGE = 3, LINE = 80 };
 static const char PREFIX[] = "tensor(";
 enum { INDENT = sizeof PREFIX - 1 };
 
-/* Text that grows. After a failed allocation it stays NULL and takes nothing more. */
+/* A growing string. After a failed allocation it stays NULL and ignores appended text. */
 typedef struct text {
     char *chars;
     size_t length, capacity;
@@ -55,13 +55,13 @@ static void append_repeated(text *s, char c, int n)
 typedef struct printer {
     const br_tensor *t;
     bool summarize;
-    bool integral, scientific; /* of floats: all are integers; an exponent is written */
-    double smallest, largest;  /* absolute values of the finite numbers other than 0 */
+    bool integral, scientific; /* floats: all values are integers; use an exponent */
+    double smallest, largest;  /* absolute values of finite numbers other than 0 */
     int width;
     text out;
 } printer;
 
-/* The longest is an exponent's form of f64, or the smallest i64. */
+/* The longest text is an f64 with an exponent, or the smallest i64. */
 typedef char element_text[32];
 
 static double load_floating(const br_tensor *t, const char *element)
@@ -79,7 +79,7 @@ static int write_element(const printer *p, const char *element, element_text buf
     if (p->t->dtype == BR_I64)
         return snprintf(buffer, size, "%" PRId64, *(const int64_t *)(const void *)element);
     double value = load_floating(p->t, element);
-    if (isnan(value)) /* whose sign the C library would show */
+    if (isnan(value)) /* the C library would print its sign */
         return snprintf(buffer, size, "nan");
     if (isinf(value))
         return snprintf(buffer, size, value < 0 ? "-inf" : "inf");
@@ -90,15 +90,15 @@ static int write_element(const printer *p, const char *element, element_text buf
     return snprintf(buffer, size, "%.*f", PRECISION, value);
 }
 
-/* ---- Choosing form and width ----------------------------------------------------------------- */
+/* ---- Choosing format and width --------------------------------------------------------------- */
 
-/* The index after i of those that are shown along a dimension. */
+/* Returns the index that is printed after i along a dimension. */
 static int64_t next_shown(const printer *p, int64_t i, int64_t size)
 {
     return p->summarize && size > 2 * EDGE && i + 1 == EDGE ? size - EDGE : i + 1;
 }
 
-/* Calls `visit` for each element that is shown. */
+/* Calls `visit` for each printed element. */
 static void visit_shown(printer *p, int dim, const char *data,
                         void (*visit)(printer *p, const char *element))
 {
@@ -156,8 +156,8 @@ static void append_element(printer *p, const char *element)
     append(&p->out, buffer, (size_t)n);
 }
 
-/* What stands in front of item k: nothing, ", ", or the end of the line and the next one's indent.
- */
+/* Appends the separator before item k: nothing, ", ", or a line break and the next line's
+ * indentation. */
 static void append_separator(printer *p, int k, int per_line, int newlines, int indent)
 {
     if (k == 0)
@@ -167,8 +167,8 @@ static void append_separator(printer *p, int k, int per_line, int newlines, int 
     append_repeated(&p->out, ' ', k % per_line == 0 ? indent : 1);
 }
 
-/* Rows of elements are broken where the line is full, other dimensions after each item, with an
- * empty line more for each dimension further out. */
+/* Appends a dimension from `data` on. A row of elements is broken where the line is full, and other
+ * dimensions after each item, with one more empty line for each outer dimension. */
 static void append_items(printer *p, int dim, const char *data, int indent)
 {
     const br_tensor *t = p->t;
@@ -193,22 +193,22 @@ static void append_items(printer *p, int dim, const char *data, int indent)
     append_string(&p->out, "]");
 }
 
-/* Puts ", suffix" at the end, on a line of its own if the last one has no room. */
+/* Appends ", suffix", on a new line if the last line has no room. */
 static void append_suffix(text *out, const char *suffix)
 {
     if (!out->chars)
         return;
     const char *newline = strrchr(out->chars, '\n');
     size_t line = strlen(newline ? newline + 1 : out->chars), n = strlen(suffix);
-    /* PyTorch takes the line for two characters longer than it is. */
+    /* PyTorch counts two characters too many. */
     bool full = line + 2 + n + 2 > LINE;
     append_string(out, full ? ",\n" : ", ");
     append_repeated(out, ' ', full ? INDENT : 0);
     append(out, suffix, n);
 }
 
-/* What cannot be seen from the elements: the shape of an empty tensor, and a dtype that is not what
- * a list of such numbers would have. */
+/* Appends what the elements do not show: the shape of an empty tensor, and a dtype that PyTorch
+ * would not infer from the elements. */
 static void append_suffixes(printer *p)
 {
     const br_tensor *t = p->t;

@@ -1,11 +1,11 @@
-/* tensor/printable.c - text that may hold anything made fit for messages. */
+/* tensor/printable.c - makes arbitrary text safe for messages. */
 #include "tensor/tensor_internal.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
-/* False for what could change how a terminal shows the rest: controls, bidirectional marks, line
- * separators, and code points that mean nothing. */
+/* Returns false for characters that could change how a terminal shows the rest: control characters,
+ * bidirectional marks, line separators, and unassigned code points. */
 static bool is_harmless(utf8proc_int32_t c)
 {
     switch (utf8proc_category(c)) {
@@ -27,9 +27,9 @@ const char *br__printable(const char *text)
     enum {
         ROOM = BR_TEXT_SIZE,
         LONGEST = 16
-    }; /* LONGEST: "\U0010ffff" and the "..." behind a cut */
-    br_rare *rare = br__rare();
-    char *out = rare->texts[rare->text++ % BR_TEXTS];
+    }; /* LONGEST: space for an escape such as "\U0010ffff", or for "..." after truncated text */
+    br_thread_cold *cold_data = br__thread_cold();
+    char *out = cold_data->texts[cold_data->text++ % BR_TEXTS];
     size_t n = 0;
     const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
     while (*p && n < ROOM - LONGEST) {

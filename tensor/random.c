@@ -1,29 +1,30 @@
-/* tensor/random.c - tensors of random numbers, equal to PyTorch's on the CPU.
+/* tensor/random.c - random tensors, with the same numbers as PyTorch on the CPU.
  *
- * For equal numbers it matters how many words each takes and which element gets which: a target
- * that is not contiguous is filled in the order of its memory, and normal numbers are made in one
- * of two ways, by the size. Words are drawn one after the other; what is made of them is shared
- * among threads. */
+ * To match, each element must consume as many random words as in PyTorch, and elements must be
+ * filled in the same order: a tensor that is not contiguous is filled in memory order, and normal
+ * numbers are generated in one of two ways, depending on the size. Words are generated
+ * sequentially; the Box-Muller transform of large tensors runs on several threads. */
 #include "tensor/random_internal.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
-/* Where PyTorch goes from 32 to 64 random bits a number. */
+/* Ranges and permutations of at least these sizes take 64 random bits per number instead of 32, as
+ * in PyTorch. */
 static const uint64_t WIDE_RANGE = UINT64_C(1) << 28;
 static const int64_t WIDE_PERMUTATION = UINT32_MAX / 20;
 
 /* ---- Order of filling ------------------------------------------------------------------------ */
 
-/* True if no two elements lie in the same place, as expanded dimensions make them. */
+/* Fails if elements share memory, as in expanded dimensions. */
 static bool writable(const char *op, const br_tensor *t)
 {
     for (int i = 0; i < t->ndim; i++) {
         if (t->sizes[i] > 1 && t->strides[i] == 0) {
             br__fail(BR_ERROR_ARGUMENT, op,
-                     "t %s is expanded along dimension %d: its elements share memory and cannot be "
-                     "filled one by one",
+                     "t %s is expanded along dimension %d, so its elements share memory: call "
+                     "br_contiguous() first",
                      br__shape(t), i);
             return false;
         }
@@ -31,7 +32,8 @@ static bool writable(const char *op, const br_tensor *t)
     return true;
 }
 
-/* t with its dimensions ordered by their strides, the longest first. Borrows t's storage. */
+/* Returns a copy of t's header with the dimensions sorted by stride, the largest first. The copy
+ * borrows t's storage. */
 static br_tensor in_memory_order(const br_tensor *t)
 {
     br_tensor ordered = *t;
@@ -56,10 +58,10 @@ static br_tensor in_memory_order(const br_tensor *t)
     return ordered;
 }
 
-/* Fills n elements of a dtype that lie one after the other. */
+/* Fills n contiguous elements of a dtype. */
 typedef void (*filler)(char *out, int64_t n, br_dtype dtype, double a, double b);
 
-/* Fills t in the order of its memory. */
+/* Fills t in memory order. */
 static br_tensor *fill_in_order(const char *op, br_tensor *t, filler fill, double a, double b)
 {
     if (t->numel == 0)
@@ -94,11 +96,12 @@ br_tensor *br_uniform_(br_tensor *t, double low, double high)
     BR_OP("uniform_");
     if (!br__floating("uniform_", "t", t) || !writable("uniform_", t))
         return NULL;
-    double most = t->dtype == BR_F32 ? (double)FLT_MAX : DBL_MAX;
-    if (!(low <= high && high - low <= most && fabs(low) <= most && fabs(high) <= most))
+    double max_value = t->dtype == BR_F32 ? (double)FLT_MAX : DBL_MAX;
+    if (!(low <= high && high - low <= max_value && fabs(low) <= max_value &&
+          fabs(high) <= max_value))
         return br__fail(BR_ERROR_ARGUMENT, "uniform_",
-                        "low %g and high %g: low must be at most high, and both and their "
-                        "difference representable as %s",
+                        "low is %g and high is %g: low must be at most high, and low, high and "
+                        "high - low must be representable as %s",
                         low, high, br_dtype_name(t->dtype));
     if (!fill_in_order("uniform_", t, fill_uniform, low, high))
         return NULL;
@@ -108,13 +111,13 @@ br_tensor *br_uniform_(br_tensor *t, double low, double high)
 
 /* ---- Normal ---------------------------------------------------------------------------------- */
 
-enum { BLOCK = 16 }; /* from so many elements on a contiguous target is filled in blocks */
+enum { BLOCK = 16 }; /* a contiguous tensor of at least this size is filled in blocks */
 
-/* One number after the other, computed in f64 from the generator's pairs. */
+/* Generates the numbers one by one, in f64, from the generator's pairs of normal numbers. */
 static void fill_normal_singly(char *out, int64_t n, br_dtype dtype, double mean, double std)
 {
     for (int64_t i = 0; i < n; i++) {
-        double value = fma(br__draw_normal(), std, mean);
+        double value = fma(br__random_normal(), std, mean);
         if (dtype == BR_F32)
             ((float *)(void *)out)[i] = (float)value;
         else
@@ -145,8 +148,8 @@ static void run_normal_task(void *context, int64_t i)
                 left < BR_GRAIN ? left : BR_GRAIN, task->dtype, task->mean, task->std);
 }
 
-/* All numbers uniform first, then normal by blocks of 16; what is left over is drawn anew, as the
- * last 16. */
+/* Generates uniform numbers first and transforms them in blocks of 16. If the size is not a
+ * multiple of 16, the last 16 numbers are generated again. */
 static void fill_normal_blocks(char *out, int64_t n, br_dtype dtype, double mean, double std)
 {
     normal_task task = { out, n - n % BLOCK, dtype, mean, std };
@@ -206,8 +209,8 @@ br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
 {
     if (!br_failed() && low >= high)
         return br__fail(BR_ERROR_ARGUMENT, "randint",
-                        "low is %" PRId64 " and high %" PRId64 ", low must be below high", low,
-                        high);
+                        "low is %" PRId64 " and high is %" PRId64 ": low must be less than high",
+                        low, high);
     br_tensor *t = br__new("randint", ndim, sizes, BR_I64);
     if (!t)
         return NULL;
@@ -215,30 +218,30 @@ br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
     int64_t *out = (int64_t *)(void *)t->data;
     for (int64_t i = 0; i < t->numel; i++) {
         uint64_t k =
-            range >= WIDE_RANGE ? br__draw_u64() % range : br__draw_u32() % (uint32_t)range;
+            range >= WIDE_RANGE ? br__random_u64() % range : br__random_u32() % (uint32_t)range;
         out[i] = (int64_t)((uint64_t)low + k);
     }
     return t;
 }
 
-/* Fisher and Yates: each place in turn gets one of those that are left. */
+/* The Fisher-Yates shuffle: each position in turn gets one of the remaining numbers. */
 static void shuffle(int64_t *out, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         out[i] = i;
     for (int64_t i = 0; i < n - 1; i++) {
-        int64_t k = i + (int64_t)(br__draw_u32() % (uint32_t)(n - i)), value = out[i];
+        int64_t k = i + (int64_t)(br__random_u32() % (uint32_t)(n - i)), value = out[i];
         out[i] = out[k];
         out[k] = value;
     }
 }
 
-/* The same inside out, with 64 bits: each number goes to a random place among those
- * before it, whose number moves to the end. */
+/* The inside-out Fisher-Yates shuffle with 64 bits per number: each number is inserted at a random
+ * position, and the number there moves to the end. */
 static void shuffle_wide(int64_t *out, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        int64_t k = (int64_t)(br__draw_u64() % (uint64_t)(i + 1));
+        int64_t k = (int64_t)(br__random_u64() % (uint64_t)(i + 1));
         out[i] = i;
         out[i] = out[k];
         out[k] = i;

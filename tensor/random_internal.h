@@ -1,5 +1,5 @@
-/* tensor/random_internal.h - the generator of random bits, and the loops that make numbers of them.
- */
+/* tensor/random_internal.h - the generator of random bits, and the loops that convert them to
+ * numbers. */
 #ifndef BRASA_RANDOM_INTERNAL_H
 #define BRASA_RANDOM_INTERNAL_H
 
@@ -7,14 +7,16 @@
 
 /* ---- The Mersenne Twister -------------------------------------------------------------------- */
 
-/* A state is this many words. Each that is handed out is tempered first; after the last one the
+/* The size of a state in words. Each word is tempered before it is used; after the last one, the
  * state is advanced. */
 enum { BR__TWISTER_WORDS = 624 };
 
 void br__twister_seed(uint32_t *words, uint32_t seed);
-/* From n > 0 numbers, as init_by_array() of the authors. */
+/* Seeds from n > 0 numbers, as the authors' init_by_array() does. */
 void br__twister_seed_array(uint32_t *words, int n, const uint32_t *key);
 void br__twister_advance(uint32_t *words);
+/* Tempers n words; `out` must not overlap them. */
+void br__twister_temper_all(uint32_t *out, const uint32_t *words, int n);
 
 static inline uint32_t br__twister_temper(uint32_t x)
 {
@@ -26,23 +28,28 @@ static inline uint32_t br__twister_temper(uint32_t x)
 
 /* ---- The thread's generator ------------------------------------------------------------------ */
 
-/* The next n words. */
-void br__draw_words(uint32_t *out, int64_t n);
-uint32_t br__draw_u32(void);
-/* Two words, the first one above. */
-uint64_t br__draw_u64(void);
-/* One standard normal number in f64. They come in pairs: the second is kept for the next call. */
-double br__draw_normal(void);
+/* Generates the next n words. */
+void br__random_words(uint32_t *out, int64_t n);
+uint32_t br__random_u32(void);
+/* Generates two words, the first one as the upper half. */
+uint64_t br__random_u64(void);
+/* Generates a standard normal number in f64. Numbers are generated in pairs: the second is stored
+ * for the next call. */
+double br__random_normal(void);
 
 /* ---- Loops over arrays ----------------------------------------------------------------------- */
 
-/* A random order of 0 .. n-1, as br_randperm() gives it. */
+/* Generates a random permutation of 0 .. n-1, as br_randperm() does. */
 void br__permute(int64_t *out, int64_t n);
-/* Uniform numbers on [low, high), drawn in the array's order. */
+/* Generates n bits that are 1 with probability p, 0 < p < 1, the same ones as PyTorch's
+ * bernoulli_(p) for n elements. Each word holds 64 of them, the lowest bit first; bits after the
+ * n-th are 0. */
+void br__fill_bernoulli(uint64_t *bits, int64_t n, double p);
+/* Generate uniform numbers on [low, high), in array order. */
 void br__fill_uniform_f32(float *out, int64_t n, float low, float high);
 void br__fill_uniform_f64(double *out, int64_t n, double low, double high);
-/* Turn uniform numbers on [0, 1) into normal ones by the Box-Muller transform, 16 at a time: the
- * first 8 give radii, the others angles. n is a multiple of 16. */
+/* Convert uniform numbers on [0, 1) to normal ones by the Box-Muller transform, 16 at a time: the
+ * first 8 give radii, the others angles. n must be a multiple of 16. */
 void br__box_muller_f32(float *x, int64_t n, float mean, float std);
 void br__box_muller_f64(double *x, int64_t n, double mean, double std);
 

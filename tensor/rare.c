@@ -1,26 +1,29 @@
-/* tensor/rare.c - what a thread wants only at times: texts for messages, random bits.
+/* tensor/rare.c - a thread's rarely used data: buffers for messages, and the random generator.
  *
- * The thread-local variables themselves are a few hundred bytes. The library reads them at a fixed
- * place of each thread (-ftls-model=initial-exec), where a program that loads it while it runs has
- * little room; a call for each access would take more time than a small operation does. */
+ * The thread-local variables themselves take only a few hundred bytes. The library accesses them at
+ * a fixed offset in each thread (-ftls-model=initial-exec), since a function call for each access
+ * would take longer than a small operation. Little space for such variables is left if a program
+ * loads the library at run time, so all rarely used data is allocated instead. */
 #include "tensor/tensor_internal.h"
 
 #include <stdlib.h>
 
-/* From the C library's allocator: it must not fail by an error, which would want a message. */
-br_rare *br__rare(void)
+/* Uses the C library's allocator: an allocation failure here must not raise an error, whose message
+ * needs this memory. */
+br_thread_cold *br__thread_cold(void)
 {
-    static br_rare shared;
+    static br_thread_cold shared;
     br_thread *th = &br__thread;
-    if (!th->rare && br__list_thread())
-        th->rare = calloc(1, sizeof *th->rare);
-    return th->rare ? th->rare : &shared;
+    if (!th->cold_data && br__list_thread())
+        th->cold_data = calloc(1, sizeof *th->cold_data);
+    return th->cold_data ? th->cold_data : &shared;
 }
 
-void br__rare_free(void)
+void br__thread_cold_free(void)
 {
-    free(br__thread.rare);
+    br__keep_error_at_thread_exit();
+    free(br__thread.cold_data);
     free(br__thread.generator);
-    br__thread.rare = NULL;
+    br__thread.cold_data = NULL;
     br__thread.generator = NULL;
 }

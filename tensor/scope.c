@@ -1,24 +1,36 @@
 /* tensor/scope.c - scopes: marks on the thread's stack of tensors.
  *
- * A thread's tensors stand on one stack in the order they were made, but for those that were handed
- * out; a scope is the part from its mark to the next one's, so opening, closing and handing out
- * cost no allocation. */
+ * A thread's tensors are on one stack in the order of their creation, except those moved by
+ * br_scope_return(). A scope is the part from its mark to the next scope's mark, so opening,
+ * closing and returning need no allocation. */
 #include "tensor/tensor_internal.h"
 
 _Thread_local br_thread br__thread;
 
+/* Makes a scope when the thread keeps no spare one, as in the debug mode. */
+static __attribute__((noinline, cold)) br_scope *new_scope(void)
+{
+    br_scope *scope = br__object_alloc(sizeof *scope);
+    if (!scope)
+        return NULL;
+    br__list_thread(); /* so that the scope is freed when the thread ends */
+    scope->outer = NULL;
+    if (br__debug)
+        br__debug_register(BR_HANDLE_scope, scope, NULL);
+    return scope;
+}
+
 br_scope *br__scope_begin_for(const void *owner)
 {
     br_thread *th = &br__thread;
-    br_scope *scope = th->spare;
-    if (scope)
-        th->spare = scope->outer;
-    else if (!(scope = br__object_alloc(sizeof *scope)))
+    br_scope *scope = th->free_scopes ? th->free_scopes : new_scope();
+    if (!scope)
         return NULL;
+    th->free_scopes = scope->outer;
     scope->outer = th->scope;
     scope->start = th->top;
     scope->owner = owner;
-    scope->grad_before = !th->no_grad;
+    scope->prev_grad_mode = !th->no_grad;
     scope->event = owner && BR_PROFILING ? br__event_module(owner) : 0;
     th->scope = scope;
     return scope;
@@ -29,17 +41,17 @@ br_scope *br_scope_begin(void)
     return br__scope_begin_for(NULL);
 }
 
-/* Frees the tensors from `start` up. Freeing one may run code that looks at the stack, so each is
- * taken off before it goes. */
-static void pop_to(size_t start)
+/* Frees the tensors from index `start` on. Freeing one may run code that uses the stack, so each is
+ * popped before it is freed. */
+static inline void pop_to(size_t start)
 {
     br_thread *th = &br__thread;
     while (th->top > start) {
         br_tensor *t = th->stack[--th->top];
-        if (!t) /* taken */
+        if (!t) /* taken by br__take() */
             continue;
         t->slot = SIZE_MAX;
-        br_release(t);
+        br__release_of_scope(t);
     }
 }
 
@@ -51,21 +63,48 @@ static bool is_open(const br_scope *scope)
     return false;
 }
 
-void br_scope_end(br_scope *scope)
+/* Closes the innermost scope, whose tensors were freed, and keeps it for reuse. In the debug mode
+ * it is not reused, since a stale pointer must not close another scope. */
+static inline void close_innermost(void)
 {
     br_thread *th = &br__thread;
-    if (!scope || !is_open(scope))
+    br_scope *scope = th->scope;
+    th->scope = scope->outer;
+    th->no_grad = !scope->prev_grad_mode;
+    br__event_cleanup(&scope->event);
+    if (__builtin_expect(br__debug, 0)) {
+        if (br__debug_end("scope_end", "scope", BR_HANDLE_scope, scope))
+            br__debug_quarantine(scope, sizeof *scope);
         return;
+    }
+    scope->outer = th->free_scopes;
+    th->free_scopes = scope;
+}
+
+/* Ends a scope that is not the innermost one, with those inside it. */
+static __attribute__((noinline, cold)) void end_outer(br_scope *scope)
+{
+    if (!scope || (br__debug && !br__debug_is_live("scope_end", "scope", BR_HANDLE_scope, scope)))
+        return;
+    if (is_open(scope)) {
+        pop_to(scope->start);
+        while (br__thread.scope != scope)
+            close_innermost();
+        close_innermost();
+    } else if (br__debug) {
+        br__fail(BR_ERROR_STATE, "scope_end",
+                 "scope is open in another thread: end it in the thread that opened it");
+    }
+}
+
+void br_scope_end(br_scope *scope)
+{
+    if (!scope || scope != br__thread.scope) {
+        end_outer(scope);
+        return;
+    }
     pop_to(scope->start);
-    br_scope *s;
-    do {
-        s = th->scope;
-        th->scope = s->outer;
-        th->no_grad = !s->grad_before;
-        br__event_cleanup(&s->event);
-        s->outer = th->spare;
-        th->spare = s;
-    } while (s != scope);
+    close_innermost();
 }
 
 void br__scope_free_from(br_scope *scope, size_t start)
@@ -80,12 +119,17 @@ void br__scope_free_from(br_scope *scope, size_t start)
 br_tensor *br_scope_return(br_scope *scope, br_tensor *t)
 {
     br_thread *th = &br__thread;
+    if (br__debug &&
+        ((scope && !br__debug_is_live("scope_return", "scope", BR_HANDLE_scope, scope)) ||
+         (t && !br__debug_is_live("scope_return", "t", BR_HANDLE_tensor, t))))
+        return NULL;
     if (!scope)
         scope = th->scope;
     if (!t || !scope || !is_open(scope))
         return t;
-    /* Where one scope ends the next begins: t leaves a scope by trading places with its first
-     * tensor and moving its mark up, from the scope it is in out to `scope`. */
+    /* Moves t out of its own scope, then out of each enclosing scope up to and including `scope`.
+     * Adjacent scopes share a boundary: t leaves a scope by swapping places with the scope's first
+     * tensor and moving the scope's mark up by one. */
     for (br_scope *s = th->scope; s != scope->outer; s = s->outer) {
         size_t slot = t->slot, first = s->start;
         if (slot < first)
@@ -117,6 +161,19 @@ br_tensor *br__take(br_tensor *t)
     return t;
 }
 
+br_tensor *br__take_over(br_tensor *t)
+{
+    br_thread *th = &br__thread;
+    if (!t || t->slot >= th->top || th->stack[t->slot] != t)
+        return br_retain(t);
+    th->stack[t->slot] = NULL;
+    t->slot = SIZE_MAX;
+    size_t bottom = th->scope ? th->scope->start : 0;
+    while (th->top > bottom && !th->stack[th->top - 1])
+        th->top--;
+    return t;
+}
+
 bool br__may_overwrite(const br_scope *scope, const br_tensor *t)
 {
     const br_thread *th = &br__thread;
@@ -126,22 +183,24 @@ bool br__may_overwrite(const br_scope *scope, const br_tensor *t)
 
 bool br_may_overwrite(const br_tensor *t)
 {
-    return br__may_overwrite(br__thread.scope, t);
+    return BR_LIVE("may_overwrite", t) && br__may_overwrite(br__thread.scope, t);
 }
 
 br_tensor *br_scope_replace(br_tensor *t, br_tensor *by)
 {
+    if (by && !BR_LIVE("scope_replace", by))
+        return NULL;
     if (t != by)
         br_release(br__take(t));
     return by;
 }
 
-/* Puts a new tensor on the stack of the innermost scope. */
-bool br__own(br_tensor *t)
+bool br__scope_add(br_tensor *t)
 {
     br_thread *th = &br__thread;
     if (th->top == th->capacity) {
         size_t capacity = th->capacity ? 2 * th->capacity : 256;
+        br__list_thread(); /* so that the stack is freed when the thread ends */
         br_tensor **stack =
             br__realloc(th->stack, th->capacity * sizeof *stack, capacity * sizeof *stack);
         if (!stack)
@@ -160,12 +219,13 @@ void br_thread_cleanup(void)
     while (th->scope)
         br_scope_end(th->scope);
     pop_to(0);
-    while (th->spare) {
-        br_scope *s = th->spare;
-        th->spare = s->outer;
+    while (th->free_scopes) {
+        br_scope *s = th->free_scopes;
+        th->free_scopes = s->outer;
         br__object_free(s, sizeof *s);
     }
     br_free(th->stack);
-    *th = (br_thread){ .rare = th->rare, .generator = th->generator };
+    br__keep_error_at_thread_exit();
+    *th = (br_thread){ .cold_data = th->cold_data, .generator = th->generator };
     br__objects_flush();
 }

@@ -1,8 +1,9 @@
-/* tensor/strided.c - loops over strided operands that broadcast.
+/* tensor/strided.c - loops over strided operands with broadcasting.
  *
- * The operands' shapes are brought to the output's; dimensions that every operand walks as if they
- * were one are merged, so that the loop over one dimension, which does the work, is as long as can
- * be. The rest is an odometer. Large loops are cut into pieces of a fixed number of elements. */
+ * The operands are broadcast to the output's shape. Dimensions that every operand can treat as one
+ * are coalesced, so that the innermost loop, which does the work, is as long as possible. The outer
+ * dimensions are iterated with an index per dimension. Large loops are split into pieces of a fixed
+ * number of elements. */
 #include "tensor/tensor_internal.h"
 
 #include <string.h>
@@ -10,15 +11,16 @@
 typedef struct plan {
     int n, ndim;
     int64_t sizes[BR_MAX_DIMS];                    /* innermost first */
-    int64_t strides[BR_MAX_DIMS][BR_MAX_OPERANDS]; /* bytes; 0 of operands that are not there */
+    int64_t strides[BR_MAX_DIMS][BR_MAX_OPERANDS]; /* bytes; 0 for missing operands */
     char *data[BR_MAX_OPERANDS];
     int64_t numel;
     br_loop loop;
     const void *params;
-    int64_t rows_per_task, pieces_per_row, piece; /* how br__parallel() cuts it */
+    int64_t rows_per_task, pieces_per_row, piece; /* how the loop is split for br__parallel() */
 } plan;
 
-/* Appends output dimension d, innermost first, merging it with the one before where possible. */
+/* Appends output dimension d, innermost first, coalescing it with the previous one where
+ * possible. */
 static void add_dim(plan *p, const br_tensor *const *operands, int d)
 {
     const br_tensor *out = operands[0];
@@ -43,8 +45,8 @@ static void add_dim(plan *p, const br_tensor *const *operands, int d)
     p->ndim++;
 }
 
-/* `by` steps in one dimension. What is not there is moved by 0: a loop over the operands would take
- * longer. */
+/* Advances the operands by `by` steps in one dimension. Missing operands are advanced by 0, which
+ * is faster than a loop over those present. */
 static inline void advance(char **data, const int64_t *strides, int64_t by)
 {
     _Static_assert(BR_MAX_OPERANDS == 4, "operands are spelled out");
@@ -54,7 +56,7 @@ static inline void advance(char **data, const int64_t *strides, int64_t by)
     data[3] += by * strides[3];
 }
 
-/* Where a run of rows along dimension 1 ends. */
+/* Advances the outer dimensions after the last row along dimension 1. */
 static void carry(const plan *p, int64_t *index, char **data)
 {
     for (int d = 1; d < p->ndim; d++) {
@@ -68,8 +70,8 @@ static void carry(const plan *p, int64_t *index, char **data)
     }
 }
 
-/* Runs rows first .. last-1 of the plan, a row being one run of the innermost dimension, elements
- * from .. from+count-1 of each. */
+/* Runs rows first .. last-1 of the plan, elements from .. from+count-1 of each. A row is one pass
+ * over the innermost dimension. */
 static void run_rows(const plan *p, int64_t first, int64_t last, int64_t from, int64_t count)
 {
     int64_t index[BR_MAX_DIMS + 1] = { 0 };
@@ -106,11 +108,11 @@ static void run_task(void *context, int64_t i)
     run_rows(p, first, last, 0, p->sizes[0]);
 }
 
-int64_t br__even_part(int64_t n, int64_t most, int64_t unit)
+int64_t br__piece_size(int64_t n, int64_t max_size, int64_t unit)
 {
-    int64_t part = most;
-    if (n > most) {
-        const int64_t pairs = (n - 1) / (2 * most) + 1;
+    int64_t part = max_size;
+    if (n > max_size) {
+        const int64_t pairs = (n - 1) / (2 * max_size) + 1;
         part = (n - 1) / (2 * pairs) + 1;
     }
     return (part + unit - 1) & -unit;
@@ -122,10 +124,10 @@ void br__for_each_strided(int n_operands, const br_tensor *const *operands, br_l
     const br_tensor *out = operands[0];
     if (out->numel == 0)
         return;
-    plan p; /* field by field: strides are many, and few are used */
+    plan p; /* set field by field, since few of the many strides are used */
     p.n = n_operands;
     p.ndim = 0;
-    p.sizes[1] = 1; /* where there is no such dimension */
+    p.sizes[1] = 1; /* in case there is no such dimension */
     p.numel = out->numel;
     p.loop = loop;
     p.params = params;
@@ -145,11 +147,11 @@ void br__for_each_strided(int n_operands, const br_tensor *const *operands, br_l
     }
     p.pieces_per_row = 1;
     if (p.sizes[0] >= 2 * grain) {
-        p.piece = br__even_part(p.sizes[0], grain, BR_PIECE_UNIT);
+        p.piece = br__piece_size(p.sizes[0], grain, BR_PIECE_UNIT);
         p.pieces_per_row = (p.sizes[0] + p.piece - 1) / p.piece;
         br__parallel(rows * p.pieces_per_row, run_task, &p);
         return;
     }
-    p.rows_per_task = br__even_part(rows, p.sizes[0] < grain ? grain / p.sizes[0] : 1, 1);
+    p.rows_per_task = br__piece_size(rows, p.sizes[0] < grain ? grain / p.sizes[0] : 1, 1);
     br__parallel((rows + p.rows_per_task - 1) / p.rows_per_task, run_task, &p);
 }

@@ -1,4 +1,4 @@
-/* tensor/tensor.c - the tensor object: its life and its views. */
+/* tensor/tensor.c - tensor objects: their lifetime and their views. */
 #include "tensor/tensor_internal.h"
 
 const char *br_version(void)
@@ -25,10 +25,10 @@ const char *br_dtype_name(br_dtype dtype)
     static const char *const names[] = {
         [BR_F32] = "f32", [BR_F64] = "f64", [BR_I64] = "i64", [BR_BOOL] = "bool"
     };
-    return is_dtype(dtype) ? names[dtype] : "(no dtype)";
+    return is_dtype(dtype) ? names[dtype] : "(invalid dtype)";
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Lifetime -------------------------------------------------------------------------------- */
 
 void br__default_strides(int ndim, const int64_t *sizes, int64_t *strides)
 {
@@ -39,7 +39,7 @@ void br__default_strides(int ndim, const int64_t *sizes, int64_t *strides)
     }
 }
 
-/* Works out numel and whether elements lie in row-major order without gaps. */
+/* Computes numel and `contiguous` from the sizes and strides. */
 static void describe(br_tensor *t)
 {
     t->numel = 1;
@@ -59,7 +59,7 @@ static size_t storage_size(const br_storage *storage)
     return sizeof *storage + (storage->memory == BR_INLINE ? storage->bytes : 0);
 }
 
-/* `tensors` are counted with it: those that go or come together with the storage. */
+/* Frees a storage and adds `tensors` to the count of live tensors in the same step. */
 static void free_storage(br_storage *storage, int64_t tensors)
 {
     br__count(tensors, storage->memory == BR_INLINE ? -(int64_t)storage->bytes : 0);
@@ -77,14 +77,15 @@ static void free_storage(br_storage *storage, int64_t tensors)
     br__object_free(storage, storage_size(storage));
 }
 
-/* Takes one reference away; true if it was the last. Who holds the only one shares it with nobody,
- * so that there is nothing to be counted atomically. */
+/* Drops a reference; returns true if it was the last one. If there is only one reference, no other
+ * thread can copy it, so no atomic decrement is needed. */
 static bool is_last(atomic_int *refs)
 {
     return atomic_load_explicit(refs, memory_order_acquire) == 1 || atomic_fetch_sub(refs, 1) == 1;
 }
 
-/* Of a tensor that goes with its reference. */
+/* Releases the storage of a tensor that is being freed, and decrements the number of live
+ * tensors. */
 static void release_storage(br_storage *storage)
 {
     if (is_last(&storage->refs))
@@ -93,7 +94,7 @@ static void release_storage(br_storage *storage)
         br__count(-1, 0);
 }
 
-/* The tensor that it is made for is counted with it. */
+/* Creates a storage, and increments the number of live tensors for the tensor that will use it. */
 static br_storage *new_storage(const char *op, size_t bytes)
 {
     bool is_inline = bytes <= BR_MAX_OBJECT - sizeof(br_storage) && br__inline_storage();
@@ -116,9 +117,9 @@ static br_storage *new_storage(const char *op, size_t bytes)
     return NULL;
 }
 
-/* A tensor object over `storage`, of which it takes one reference over, with one reference, counted
- * already; shape and strides are left to be filled in. */
-static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, char *data)
+/* Returns a tensor object with one reference. Takes over one reference of `storage`; the tensor
+ * must be counted already. The caller sets the shape and the strides. */
+static inline br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, char *data)
 {
     br_tensor *t = br__object_alloc(sizeof *t);
     if (!t) {
@@ -132,9 +133,11 @@ static br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, char *data
     t->storage = storage;
     t->meta = NULL;
     t->base = NULL;
-    t->is_view = t->untracked = false;
+    t->is_view = t->untracked = t->is_grad = false;
     t->changes = 0;
     t->slot = SIZE_MAX;
+    if (__builtin_expect(br__debug, 0))
+        br__debug_register(BR_HANDLE_tensor, t, NULL);
     return t;
 }
 
@@ -153,18 +156,18 @@ static br_tensor *make_strided(br_storage *storage, br_dtype dtype, int ndim, co
     return t;
 }
 
-static br_tensor *own_or_release(br_tensor *t)
+static br_tensor *add_to_scope_or_release(br_tensor *t)
 {
-    if (t && !br__own(t)) {
+    if (t && !br__scope_add(t)) {
         br_release(t);
         return NULL;
     }
     if (t && BR_PROFILING)
-        br__event_made(t);
+        br__event_created(t);
     return t;
 }
 
-/* A new tensor of good sizes, whose product is numel. */
+/* Returns a new contiguous tensor. The sizes must be valid, and their product must be numel. */
 static br_tensor *make_dense(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
                              int64_t numel)
 {
@@ -177,7 +180,7 @@ static br_tensor *make_dense(const char *op, int ndim, const int64_t *sizes, br_
     br__default_strides(ndim, sizes, t->strides);
     t->numel = numel;
     t->contiguous = true;
-    return own_or_release(t);
+    return add_to_scope_or_release(t);
 }
 
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
@@ -195,7 +198,7 @@ br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype)
                : br__new(op, t->ndim, t->sizes, dtype);
 }
 
-/* Whether all that `like` has is in places of its own, the last dimension's side by side. */
+/* Returns whether no elements of `like` share memory and its last dimension is contiguous. */
 static bool has_order(const br_tensor *like)
 {
     for (int i = 0; i < like->ndim; i++)
@@ -211,7 +214,7 @@ br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, con
     br_tensor *t = br__new(op, ndim, sizes, dtype);
     if (!t || like->contiguous || like->ndim != ndim || !has_order(like))
         return t;
-    int order[BR_MAX_DIMS]; /* dimensions by their steps, ascending; the last is first */
+    int order[BR_MAX_DIMS]; /* dimensions by ascending stride; the last dimension is first */
     int64_t step = 1;
     order[0] = ndim - 1;
     for (int i = 1; i < ndim; i++) {
@@ -228,6 +231,62 @@ br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, con
     return t;
 }
 
+/* Returns 1 if dimension a is inside b, -1 if it is outside, and 0 if strides and sizes do not
+ * decide it. */
+static int lies_inside(const br_tensor *t, int a, int b)
+{
+    const int64_t step_a = t->strides[a], step_b = t->strides[b];
+    if (step_a == 0 || step_b == 0)
+        return 0;
+    if (step_a != step_b)
+        return step_a < step_b ? 1 : -1;
+    return t->sizes[b] > t->sizes[a] ? 1 : 0;
+}
+
+void br__memory_order(const br_tensor *t, int *order)
+{
+    for (int i = 0; i < t->ndim; i++)
+        order[i] = i;
+    for (int i = t->ndim - 2; i >= 0; i--) {
+        for (int at = i, next = i + 1; next < t->ndim; next++) {
+            const int inside = lies_inside(t, order[at], order[next]);
+            if (inside < 0)
+                break;
+            if (inside == 0)
+                continue;
+            const int d = order[at];
+            order[at] = order[next];
+            order[next] = d;
+            at = next;
+        }
+    }
+}
+
+br_tensor br__reordered(const br_tensor *t, const int *order)
+{
+    br_tensor header = *t;
+    for (int i = 0; i < t->ndim; i++) {
+        header.sizes[i] = t->sizes[order[i]];
+        header.strides[i] = t->strides[order[i]];
+    }
+    describe(&header);
+    return header;
+}
+
+br_tensor *br__new_reordered(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
+                             const int *order)
+{
+    br_tensor *t = br__new(op, ndim, sizes, dtype);
+    int64_t step = 1;
+    for (int i = ndim - 1; t && i >= 0; i--) {
+        t->strides[order[i]] = step;
+        step *= sizes[order[i]] > 0 ? sizes[order[i]] : 1;
+    }
+    if (t)
+        describe(t);
+    return t;
+}
+
 br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
                      void (*destroy)(void *context), void *context)
 {
@@ -235,11 +294,12 @@ br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
     if (!br__check_sizes("borrow", ndim, sizes, dtype, &numel))
         return NULL;
     if (!data && numel > 0)
-        return br__fail(BR_ERROR_ARGUMENT, "borrow", "data is NULL for shape %s",
+        return br__fail(BR_ERROR_ARGUMENT, "borrow", "data is NULL, but shape %s has elements",
                         br__shape_of(ndim, sizes));
     if ((uintptr_t)data % br_dtype_size(dtype) != 0)
-        return br__fail(BR_ERROR_ARGUMENT, "borrow", "data is not aligned to %zu bytes for %s",
-                        br_dtype_size(dtype), br_dtype_name(dtype));
+        return br__fail(BR_ERROR_ARGUMENT, "borrow",
+                        "data is not aligned to %zu bytes, which %s requires", br_dtype_size(dtype),
+                        br_dtype_name(dtype));
     br__default_strides(ndim, sizes, strides);
     br_storage *storage = br__object_alloc(sizeof *storage);
     if (!storage)
@@ -248,8 +308,9 @@ br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
                              .data = data,
                              .memory = BR_BORROWED };
     atomic_init(&storage->refs, 1);
-    br_tensor *t = own_or_release(make_strided(storage, dtype, ndim, sizes, strides, data));
-    if (t) { /* only now: on failure the memory stays the caller's */
+    br_tensor *t =
+        add_to_scope_or_release(make_strided(storage, dtype, ndim, sizes, strides, data));
+    if (t) { /* only now: on failure the caller keeps its memory */
         storage->destroy = destroy;
         storage->context = context;
     }
@@ -263,10 +324,10 @@ static br_tensor *make_view(const br_tensor *t, int ndim, const int64_t *sizes,
     br_tensor *view = make_strided(t->storage, t->dtype, ndim, sizes, strides, data);
     if (view)
         view->is_view = true;
-    return own_or_release(view);
+    return add_to_scope_or_release(view);
 }
 
-/* Without grad mode nothing holds the base, so that what is nobody else's can be told. */
+/* Without grad mode a view does not hold its base, so that br__is_exclusive() remains accurate. */
 br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
                        char *data)
 {
@@ -286,7 +347,7 @@ br_tensor *br__detached(const br_tensor *t)
     return make_view(t, t->ndim, t->sizes, t->strides, t->data);
 }
 
-void br__leave_base(br_tensor *t)
+void br__drop_base(br_tensor *t)
 {
     br_release(t->base);
     t->base = NULL;
@@ -300,11 +361,11 @@ br_tensor *br__alias(const br_tensor *t)
     return make_strided(t->storage, t->dtype, t->ndim, t->sizes, t->strides, t->data);
 }
 
-#define SWAP(type, a, b) \
-    do {                 \
-        type kept = (a); \
-        (a) = (b);       \
-        (b) = kept;      \
+#define SWAP(type, a, b)  \
+    do {                  \
+        type saved = (a); \
+        (a) = (b);        \
+        (b) = saved;      \
     } while (0)
 
 void br__swap_data(const char *op, br_tensor *a, br_tensor *b)
@@ -332,28 +393,68 @@ bool br__is_exclusive(const br_tensor *t)
 
 br_tensor *br_retain(br_tensor *t)
 {
-    if (t)
-        atomic_fetch_add(&t->refs, 1);
+    if (!t || (br__debug && !br__debug_is_live("retain", "t", BR_HANDLE_tensor, t)))
+        return NULL;
+    atomic_fetch_add(&t->refs, 1);
     return t;
 }
 
-void br_release(br_tensor *t)
+/* In the debug mode an ended tensor becomes empty, so that code that reads it without a check reads
+ * nothing. */
+static __attribute__((noinline, cold)) void quarantine_ended(br_tensor *t, bool by_scope)
 {
-    if (!t || !is_last(&t->refs))
+    static br_storage none;
+    br__debug_end_tensor(t, by_scope);
+    *t = (br_tensor){ .dtype = t->dtype, .contiguous = true, .storage = &none, .slot = SIZE_MAX };
+    br__debug_quarantine(t, sizeof *t);
+}
+
+static void release(br_tensor *t, bool by_scope)
+{
+    if (!is_last(&t->refs))
         return;
     if (t->meta)
         t->meta->destroy(t->meta);
     if (t->base)
         br_release(t->base);
-    release_storage(t->storage);
-    br__object_free(t, sizeof *t);
+    br_storage *storage = t->storage;
+    if (__builtin_expect(br__debug, 0))
+        quarantine_ended(t, by_scope);
+    else
+        br__object_free(t, sizeof *t);
+    release_storage(storage);
+}
+
+/* Checks that the program does not release the reference that belongs to a scope, which would leave
+ * a dangling pointer in the scope. */
+static __attribute__((noinline, cold)) bool may_release(const br_tensor *t)
+{
+    if (!br__debug_is_live("release", "t", BR_HANDLE_tensor, t))
+        return false;
+    if (t->slot == SIZE_MAX || atomic_load(&t->refs) > 1)
+        return true;
+    br__fail(BR_ERROR_STATE, "release",
+             "t %s was released more often than retained: its last reference belongs to its scope",
+             br__shape(t));
+    return false;
+}
+
+void br_release(br_tensor *t)
+{
+    if (t && (!__builtin_expect(br__debug, 0) || may_release(t)))
+        release(t, false);
+}
+
+void br__release_of_scope(br_tensor *t)
+{
+    release(t, true);
 }
 
 void br_bump_version(br_tensor *t)
 {
-    if (!t)
+    if (!BR_LIVE("bump_version", t))
         return;
-    /* Only views of one storage can be written by several threads at a time. */
+    /* Only a storage with views can have several concurrent writers. */
     atomic_uint_fast64_t *version = &t->storage->version;
     if (atomic_load_explicit(&t->storage->refs, memory_order_relaxed) > 1)
         atomic_fetch_add(version, 1);
@@ -362,9 +463,15 @@ void br_bump_version(br_tensor *t)
                               memory_order_relaxed);
 }
 
+void br__changed_by(br_tensor *t, const char *writer)
+{
+    t->storage->writer = writer;
+    br_bump_version(t);
+}
+
 int64_t br_live_tensors(void)
 {
     int64_t tensors, bytes;
-    br__live(&tensors, &bytes);
+    br__live_totals(&tensors, &bytes);
     return tensors;
 }

@@ -1,8 +1,9 @@
-/* tensor/tensor_internal.h - what the layers above may know of tensors: their struct, the thread's
- * state, memory, failing, views, and loops over strided memory. */
+/* tensor/tensor_internal.h - internals of tensors for the layers above: the tensor struct, thread
+ * state, memory, errors, views, and loops over strided memory. */
 #ifndef BR_TENSOR_INTERNAL_H
 #define BR_TENSOR_INTERNAL_H
 
+#include "tensor/debug.h"
 #include "tensor/loop.h"
 
 #include <brasa/tensor.h>
@@ -12,22 +13,22 @@
 
 /* ---- Storage and tensors --------------------------------------------------------------------- */
 
-/* Where the elements of a storage are. */
+/* Where a storage keeps its elements. */
 typedef enum br_memory {
-    BR_INLINE,   /* behind the struct: a small tensor costs one block, kept by its thread */
-    BR_BLOCK,    /* in a block from br__block_alloc() */
-    BR_BORROWED, /* the program's; `destroy`, which may be NULL, is called at the end */
+    BR_INLINE, /* directly after the struct: a small tensor needs one block, cached by its thread */
+    BR_BLOCK,  /* in a block from br__block_alloc() */
+    BR_BORROWED, /* the program's memory; `destroy` (or NULL) frees it */
 } br_memory;
 
-/* What a large block was cut from; NULL for small ones. */
+/* The extent that a large block was cut from; NULL for small blocks. */
 typedef struct br_extent br_extent;
 
-/* Memory that tensors are views of. */
+/* The memory of a tensor and its views. */
 typedef struct br_storage {
     atomic_int refs;
-    atomic_uint_fast64_t version; /* counts in-place changes */
-    const char *writer;           /* the operation that made the last one */
-    size_t bytes;                 /* asked for */
+    atomic_uint_fast64_t version; /* number of in-place changes */
+    const char *writer;           /* the operation that made the last in-place change */
+    size_t bytes;                 /* requested size */
     char *data;
     union {
         br_extent *extent;
@@ -37,7 +38,7 @@ typedef struct br_storage {
     br_memory memory;
 } br_storage;
 
-/* What the tape hangs on a tensor; the tape's own struct begins with it. */
+/* The first member of autograd's data for a tensor. */
 typedef struct br_meta {
     void (*destroy)(struct br_meta *meta);
 } br_meta;
@@ -47,129 +48,185 @@ struct br_tensor {
     br_dtype dtype;
     int ndim;
     bool contiguous, is_view;
-    bool untracked; /* a view made without grad mode, or of one: it has no base */
-    unsigned
-        changes; /* recorded ones in place: of a base, or those that a view knows of its base */
+    bool untracked; /* a view created without grad mode, or a view of such a view: it has no base */
+    bool is_grad;   /* is, or was, the gradient of a tensor */
+    unsigned changes; /* number of recorded in-place changes; for a view, of those of its base that
+                         it has seen */
     int64_t numel;
     int64_t sizes[BR_MAX_DIMS];
     int64_t strides[BR_MAX_DIMS]; /* in elements */
     char *data;                   /* first element, inside storage */
     br_storage *storage;
-    br_tensor *base; /* held: what a view is one of, for the tape; NULL for others */
-    br_meta *meta;   /* NULL while the tape has nothing to do with the tensor */
-    size_t slot;     /* place on its scope's stack */
+    br_tensor *base; /* the tensor that autograd treats as a view's base, owned; NULL for others */
+    br_meta *meta;   /* NULL if autograd does not know the tensor */
+    size_t slot;     /* index on the thread's stack of tensors */
 };
 
-/* A new tensor of the innermost scope over a view of t's storage; contiguity and numel are worked
- * out. `data` is its first element. In grad mode it holds t, or what that is a view of, as its
- * base. The tape is not told: ops record views themselves. */
+/* Returns a view of t's storage that begins at `data`, owned by the innermost scope. Computes numel
+ * and contiguity. In grad mode the view holds t, or the base of t, as its base. The view is not
+ * recorded for autograd: operations do that themselves. */
 br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
                        char *data);
-/* The same elements as a tensor that the tape takes for no view. */
+/* Returns a tensor that shares t's elements, but that autograd treats as an ordinary tensor, not as
+ * a view. */
 br_tensor *br__detached(const br_tensor *t);
-/* Makes a view one that the tape takes for none. */
-void br__leave_base(br_tensor *t);
-/* A second tensor object over the same elements that belongs to no scope: the caller holds its one
- * reference. */
+/* Marks a view so that autograd treats it as an ordinary tensor. */
+void br__drop_base(br_tensor *t);
+/* Returns another tensor object that shares t's elements and belongs to no scope: the caller owns
+ * its only reference. */
 br_tensor *br__alias(const br_tensor *t);
-/* Puts a new tensor on the innermost scope, which takes over its one reference; false and an error
- * if memory fails: the caller still holds it. */
-bool br__own(br_tensor *t);
-/* A reference of the caller's own: the innermost scope's if t belongs to it, which costs nothing
- * and leaves t nobody else's, or one more. */
+/* Puts a new tensor on the innermost scope, which takes over its only reference. Returns false and
+ * records an error if memory runs out; the caller then still owns the reference. */
+bool br__scope_add(br_tensor *t);
+/* Releases the reference of a scope that ends. */
+void br__release_of_scope(br_tensor *t);
+/* Returns an owned reference. If t belongs to the innermost scope, takes over the scope's
+ * reference, which costs nothing; otherwise retains t. */
 br_tensor *br__take(br_tensor *t);
-/* A tensor with the given shape and fresh contiguous storage. `op` begins error messages. */
+/* Returns an owned reference. If t belongs to any scope of this thread, or to the tensors outside
+ * every scope, takes over that reference; otherwise retains t. */
+br_tensor *br__take_over(br_tensor *t);
+/* Returns a tensor with the given shape and new contiguous storage. `op` is the prefix of error
+ * messages. */
 br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
-/* The same for the shape of t, which was checked when t was made. */
+/* Same as br__new() with the shape of t, which was checked when t was created. */
 br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype);
-/* br__new() with strides of another order: dimensions but the last lie in memory as `like`'s do, if
- * it has as many. What is computed from heads that were taken apart then joins without a copy. */
+/* Same as br__new(), but the dimensions except the last are in the memory order of `like`, if it
+ * has the same ndim. Attention heads that were split by a view can then be joined again without a
+ * copy. */
 br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, const int64_t *sizes,
                             br_dtype dtype);
-/* Exchanges the elements and dtypes of two tensors of one shape, which stay the same objects to
- * whoever holds them. It counts as a change of `a` in place, made by `op`. */
+/* Stores the dimensions in memory order, outermost first, as PyTorch's iterators order them. */
+void br__memory_order(const br_tensor *t, int *order);
+/* Returns a copy of t's header with its dimensions in that order, for reading. */
+br_tensor br__reordered(const br_tensor *t, const int *order);
+/* Same as br__new(), with dimensions in that memory order. */
+br_tensor *br__new_reordered(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
+                             const int *order);
+/* Swaps the elements and dtypes of two tensors of the same shape; the tensor objects stay the same.
+ * Counts as an in-place change of `a` by `op`. */
 void br__swap_data(const char *op, br_tensor *a, br_tensor *b);
-/* True if the storage is seen by this tensor object alone, and the object held once. */
+/* Counts an in-place change of t by the operation `writer`, which backward names if it needs the
+ * old values. */
+void br__changed_by(br_tensor *t, const char *writer);
+/* Returns true if only this tensor object uses the storage, and the object has one reference. */
 bool br__is_exclusive(const br_tensor *t);
-/* br_may_overwrite() with a scope in place of the innermost; it may be NULL. */
+/* Same as br_may_overwrite() with a given scope, which may be NULL, instead of the innermost. */
 bool br__may_overwrite(const br_scope *scope, const br_tensor *t);
 
-/* ---- Failing --------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* Records the error, "op: message" behind the module path, and returns NULL. */
+/* Records the error "op: message", with the module path prepended, and returns NULL. */
 __attribute__((cold)) void *br__fail(br_error code, const char *op, const char *format, ...)
     BR_PRINTF(3, 4);
-/* The same with "op: path: message", the path as br__printable() has it. */
+/* Same as br__fail() with the message "op: path: message"; the path is escaped by
+ * br__printable(). */
 __attribute__((cold)) void *br__fail_file(br_error code, const char *op, const char *path,
                                           const char *format, ...) BR_PRINTF(4, 5);
-/* The same of what is wrong with a file's contents, as BR_ERROR_FORMAT; false. */
+/* Records a BR_ERROR_FORMAT "op: path: message" about the contents of a file. Returns false. */
 __attribute__((cold)) bool br__refuse_file(const char *op, const char *path, const char *format,
                                            va_list args) BR_PRINTF(3, 0);
-/* A message's buffers for shapes: br__shape(t) gives "[2, 3]" in one of the thread's 8 rotating
- * buffers. */
+/* Makes an error pending that was already raised and announced in another thread. */
+void br__set_error(br_error code, const char *message);
+/* Report the pending error, or a warning, to the error callback, and on stderr if BRASA_ERRORS says
+ * so (tensor/report.c). */
+void br__notify_error(void);
+void br__notify_warning(const char *message);
+/* Mark the pending error as unhandled, as handled, and as left unhandled by a thread that ends. The
+ * report at exit prints the earliest error that was never handled. */
+void br__mark_error_unhandled(void);
+void br__mark_error_handled(void);
+void br__keep_error_at_thread_exit(void);
+/* Returns a shape such as "[2, 3]" for a message, in one of the thread's 8 rotating buffers. */
 const char *br__shape(const br_tensor *t);
 const char *br__shape_of(int ndim, const int64_t *sizes);
 
-/* `text` as a message or a terminal may show it: control and format characters and bytes that are
- * not UTF-8 are escaped, long text is cut. In one of the thread's rotating buffers, good for 4
- * calls. */
+/* Returns `text` made safe for messages and terminals: control and format characters and invalid
+ * UTF-8 are escaped, and long text is truncated. The result is in one of the thread's 4 rotating
+ * buffers. */
 const char *br__printable(const char *text);
 
-/* Argument checks that fail with the op's and the argument's name; all are false while an error is
- * pending. `required`: the argument, a tensor or anything else, is not NULL. */
-bool br__required(const char *op, const char *name, const void *argument);
+/* Returns the given options, or the defaults if `nonfinite_op` is NULL. Records an error if
+ * `nonfinite_op` was not initialized by BR_OPTIONS() or the defaults function. The defaults are
+ * returned in that case, too, and the caller continues until it checks br_failed(). */
+#define BR_OPTIONS_OF(op, name, nonfinite_op)                                                 \
+    ((const name##_options *)br__options_of(op, #name, nonfinite_op,                          \
+                                            &(const name##_options){ name##_default_fields }, \
+                                            sizeof(name##_options)))
+const void *br__options_of(const char *op, const char *name, const void *nonfinite_op,
+                           const void *defaults, size_t size);
+/* Defines the defaults function: BR_DEFINE_DEFAULTS(br_adam) defines br_adam_defaults(). */
+#define BR_DEFINE_DEFAULTS(name)                          \
+    name##_options name##_defaults(void)                  \
+    {                                                     \
+        return (name##_options){ name##_default_fields }; \
+    }
+
+/* Argument checks. All return false while an error is pending; if a check fails, they record an
+ * error with the names of the operation and of the argument, and return false. br__required(): the
+ * argument, a tensor or any other pointer, must not be NULL and, in the debug mode, must be live if
+ * it is a handle. */
+#define br__required(op, name, argument) \
+    br__required_handle(op, name, argument, BR_HANDLE_OF(argument))
+bool br__required_handle(const char *op, const char *name, const void *argument, br_handle kind);
 bool br__floating(const char *op, const char *name, const br_tensor *t);
 bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype);
 static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,
                                   const char *b_name, const br_tensor *b);
-/* Turns a dimension of -ndim .. ndim-1 into 0 .. ndim-1. A 0-d tensor takes -1 and 0. */
+/* Converts a dimension in -ndim .. ndim-1 to 0 .. ndim-1. A 0-d tensor allows -1 and 0. */
 bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t *dim);
-/* The shape that a and b broadcast to; messages call them a and b, or by names of their own. */
+/* Computes the shape that a and b broadcast to. Error messages call them a and b, or use the given
+ * names. */
 bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *ndim,
                    int64_t *sizes);
 bool br__broadcast_named(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
                          const br_tensor *b, int *ndim, int64_t *sizes);
-/* Checks sizes and gives their product; false with a message on overflow or a bad size. */
+/* Checks sizes and stores their product. Returns false and records an error on overflow or an
+ * invalid size. */
 bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
                      int64_t *numel);
-/* Row-major strides. */
+/* Computes row-major strides. */
 void br__default_strides(int ndim, const int64_t *sizes, int64_t *strides);
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-enum { BR_HUGE_PAGE = 2 << 20 }; /* bytes; of blocks aligned to it huge pages are asked for */
+enum { BR_HUGE_PAGE = 2 << 20 }; /* bytes; huge pages are requested for blocks aligned to this */
 
-/* The user's allocator, or malloc and its kin. */
+/* Allocate and free with the user's allocator, or the system's. */
 void *br__allocate(size_t size, size_t alignment);
 void br__deallocate(void *block);
-/* Small blocks through the user's allocator; NULL and a pending error on failure. br__malloc(0)
- * gives a block. */
+/* Allocate small blocks with the user's allocator; return NULL and record an error on failure.
+ * br__malloc(0) returns a block. */
 void *br__malloc(size_t size);
 void *br__calloc(size_t count, size_t size);
 void *br__realloc(void *block, size_t old_size, size_t size);
-/* Makes room for one more of `count` items, and for `first` to begin with; returns the array, which
- * may have moved, or NULL and an error, with the old one untouched. */
-void *br__grow_from(int64_t first, void *items, int64_t *room, int64_t count, size_t item_size);
-static inline void *br__grow(void *items, int64_t *room, int64_t count, size_t item_size)
+/* Returns the array, grown if necessary so that it has room for more than `count` items; it may
+ * have moved. An empty array gets room for `first` items. Returns NULL and records an error on
+ * failure; the old array is then unchanged. */
+void *br__grow_from(int64_t first, void *items, int64_t *capacity, int64_t count, size_t item_size);
+static inline void *br__grow(void *items, int64_t *capacity, int64_t count, size_t item_size)
 {
-    return br__grow_from(4, items, room, count, item_size);
+    return br__grow_from(4, items, capacity, count, item_size);
 }
 char *br__strdup(const char *text);
-/* A formatted string from br__malloc. */
+/* Returns a formatted string, allocated by br__malloc(). */
 char *br__format(const char *format, ...) BR_PRINTF(1, 2);
-/* A block with an alignment of its own; 0 is that of any object. br_free() frees it. */
+/* Same as br__malloc() with an alignment; 0 means one that suits any object. Free it with
+ * br_free(). */
 void *br__malloc_aligned(size_t size, size_t alignment);
-/* What a thread keeps and counts (tensor/objects.c). Objects come and go with every operation: they
- * have at most BR_MAX_OBJECT bytes, in whole cache lines, and wait here for reuse. */
+/* A thread's cache of objects and its counters (tensor/objects.c). Every operation allocates and
+ * frees objects: they have at most BR_MAX_OBJECT bytes, rounded up to whole cache lines, and are
+ * cached here for reuse. */
 enum { BR_MAX_OBJECT = 1024, BR_LINE = 64, BR_OBJECT_CLASSES = BR_MAX_OBJECT / BR_LINE };
 typedef struct br_objects {
-    void *kept[BR_OBJECT_CLASSES]; /* each begins with a pointer to the next */
-    int room[BR_OBJECT_CLASSES];   /* for so many more */
-    /* Alive: tensors, and bytes of inline storage; and the most bytes for which a peak was noted.
-     * Only their thread writes them. */
-    atomic_int_fast64_t tensors, bytes, high;
-    bool listed;                     /* in the list of all threads' */
-    struct br_objects *next, **link; /* there; other threads change them under its lock */
+    void *free_list[BR_OBJECT_CLASSES]; /* free lists: each object begins with a pointer to the next
+                                         */
+    int free_slots[BR_OBJECT_CLASSES];  /* number of objects that still fit */
+    /* Live tensors, bytes of inline storage, and the highest number of bytes for which a peak was
+     * recorded. Only the owning thread writes them. */
+    atomic_int_fast64_t tensors, bytes, high_water;
+    bool listed;                     /* is in the list of all threads */
+    struct br_objects *next, **link; /* links of that list, protected by its lock */
 } br_objects;
 extern _Thread_local br_objects br__objects;
 
@@ -178,106 +235,119 @@ static inline size_t br__object_class(size_t size)
     return (size + BR_LINE - 1) / BR_LINE - 1;
 }
 
-/* Where none is kept, and where there is no room to keep one. */
-void *br__object_alloc_new(size_t size);
-void br__object_free_last(void *object, size_t size);
+/* The slow paths: no cached object, and no room to cache one. */
+void *br__object_alloc_slow(size_t size);
+void br__object_free_slow(void *object, size_t size);
 
-/* A block for `size` bytes, which is the same when it is freed. NULL and a pending error. */
+/* Returns a block of `size` bytes; pass the same size when it is freed. Returns NULL and records an
+ * error on failure. */
 static inline void *br__object_alloc(size_t size)
 {
     size_t class = br__object_class(size);
-    void *object = class < BR_OBJECT_CLASSES ? br__objects.kept[class] : NULL;
+    void *object = class < BR_OBJECT_CLASSES ? br__objects.free_list[class] : NULL;
     if (!object)
-        return br__object_alloc_new(size);
-    br__objects.kept[class] = *(void **)object;
-    br__objects.room[class]++;
+        return br__object_alloc_slow(size);
+    br__objects.free_list[class] = *(void **)object;
+    br__objects.free_slots[class]++;
     return object;
 }
 
 static inline void br__object_free(void *object, size_t size)
 {
     size_t class = br__object_class(size);
-    if (class >= BR_OBJECT_CLASSES || br__objects.room[class] == 0) {
-        br__object_free_last(object, size);
+    if (class >= BR_OBJECT_CLASSES || br__objects.free_slots[class] == 0) {
+        br__object_free_slow(object, size);
         return;
     }
-    *(void **)object = br__objects.kept[class];
-    br__objects.kept[class] = object;
-    br__objects.room[class]--;
+    *(void **)object = br__objects.free_list[class];
+    br__objects.free_list[class] = object;
+    br__objects.free_slots[class]--;
 }
 
-/* Frees what this thread keeps. */
+/* Frees this thread's cached objects. */
 void br__objects_flush(void);
-/* Puts this thread into the list of those whose end frees what they have; false where its end could
- * not be told. */
+/* Registers this thread for cleanup when it ends. Returns false if that is not possible. */
 bool br__list_thread(void);
-/* Whether threads keep objects: not where a program has an allocator of its own, nor for the
- * address sanitizer. */
-void br__keep_objects(bool keep);
-bool br__keeps_objects(void);
-/* Whether there is a limit of memory, which only blocks are held to. */
+/* Set and return whether threads cache objects. They never do with a program's own allocator or
+ * with AddressSanitizer. */
+void br__cache_objects(bool keep);
+bool br__caches_objects(void);
+/* Sets whether there is a memory limit. It is checked only when a block is allocated, so elements
+ * are not stored inline while there is one. */
 void br__limit_objects(bool limit);
-/* Whether a small tensor's elements may stand in its storage object. */
+/* Returns whether a small tensor's elements may be stored inline, in its storage object. */
 bool br__inline_storage(void);
 
-/* Adds to the thread's counters; the rare part is a new thread, or a new peak. */
-void br__count_slowly(int64_t tensors, int64_t bytes);
+/* Adds to the thread's counters. br__count_slow() handles the rare cases: a new thread or a new
+ * peak. */
+void br__count_slow(int64_t tensors, int64_t bytes);
 static inline void br__count(int64_t tensors, int64_t bytes)
 {
     br_objects *o = &br__objects;
     int64_t now = atomic_load_explicit(&o->bytes, memory_order_relaxed) + bytes;
-    if (!o->listed || now > atomic_load_explicit(&o->high, memory_order_relaxed)) {
-        br__count_slowly(tensors, bytes);
+    if (!o->listed || now > atomic_load_explicit(&o->high_water, memory_order_relaxed)) {
+        br__count_slow(tensors, bytes);
         return;
     }
     atomic_store_explicit(&o->bytes, now, memory_order_relaxed);
     tensors += atomic_load_explicit(&o->tensors, memory_order_relaxed);
     atomic_store_explicit(&o->tensors, tensors, memory_order_relaxed);
 }
-/* The sums over all threads. */
-void br__live(int64_t *tensors, int64_t *bytes);
-/* Lets the next byte that any thread counts note the peak. */
-void br__watch_peak(void);
-void br__note_peak(void);
-/* Storage blocks, cached and counted; aligned to 64 bytes, fresh ones of 2 MiB and more to 2 MiB.
- * *extent goes back to br__block_free(). */
+/* Returns the sums over all threads. */
+void br__live_totals(int64_t *tensors, int64_t *bytes);
+/* Makes every thread check for a new peak the next time its bytes increase. */
+void br__watch_for_peak(void);
+void br__record_peak(void);
+/* Allocate and free storage blocks, which are cached and counted. They are aligned to 64 bytes;
+ * blocks of 2 MiB and more that come from the allocator, not from the arena, are aligned to 2 MiB.
+ * Pass *extent to br__block_free(). */
 void *br__block_alloc(const char *op, size_t bytes, br_extent **extent);
 void br__block_free(void *block, size_t bytes, br_extent *extent);
-/* Bytes that the block really has. */
+/* Returns the actual size of the block in bytes. */
 size_t br__block_size(size_t bytes, const br_extent *extent);
 
 /* ---- Thread state and scopes ----------------------------------------------------------------- */
 
 struct br_scope {
     br_scope *outer;
-    size_t start;      /* first tensor of this scope on the thread's stack */
-    const void *owner; /* the module whose forward it is, or NULL */
-    bool grad_before;  /* grad mode to restore */
-    uint64_t event;    /* of the profile: the module's forward */
+    size_t start;        /* index of its first tensor on the thread's stack */
+    const void *owner;   /* the module whose forward opened it, or NULL */
+    bool prev_grad_mode; /* grad mode to restore */
+    uint64_t event;      /* profile event of the module's forward */
 };
 
 typedef struct br_thread {
-    br_scope *scope; /* innermost, NULL outside every scope */
-    br_scope *spare; /* closed scopes, for reuse */
+    br_scope *scope;       /* innermost scope; NULL outside every scope */
+    br_scope *free_scopes; /* closed scopes for reuse */
     br_tensor **stack;
     size_t top, capacity;
     bool no_grad;
+    bool in_callback; /* the error callback is running */
     br_error error;
-    struct br_profile *profile; /* the one that runs, or NULL */
-    struct br_rare *rare;       /* br__rare()'s; NULL before */
+    struct br_profile *profile;       /* the running profile, or NULL */
+    struct br_thread_cold *cold_data; /* see br__thread_cold(); NULL until first needed */
     struct br_generator *generator;
-    int anomaly;                 /* br_anomaly: what is looked for */
-    const char *given;           /* the operation whose scalar is not finite, or NULL */
-    struct br_node *gradient_of; /* with `anomaly`: the node whose gradient runs, or NULL */
-    struct br_walk *walk;        /* whose gradient runs, or NULL */
-    bool runs_again; /* the function of a checkpoint, for its gradients: taps do not see it */
-    void *recorder;  /* of taps */
-    struct br_frame *frame; /* the checkpoint whose function runs, or NULL */
+    int anomaly;                   /* br_anomaly flags: what to detect */
+    const char *nonfinite_op;      /* the operation that was given a non-finite scalar, or NULL */
+    struct br_node *gradient_node; /* with `anomaly`: the node of the running gradient, or NULL */
+    struct br_walk *walk;          /* the backward walk in progress, or NULL */
+    bool recomputing;       /* a checkpoint is being recomputed for backward: taps ignore it */
+    void *recorder;         /* the open recorder of taps */
+    struct br_frame *frame; /* the checkpoint whose function is running, or NULL */
 } br_thread;
 
 extern _Thread_local br_thread br__thread;
 
-/* What a thread wants only at times. It is no part of what each thread has (tensor/rare.c). */
+/* An unhandled error, in the list of all threads' unhandled errors (tensor/report.c). */
+typedef struct br_unhandled_error {
+    struct br_unhandled_error *next, **link; /* link is NULL if not in the list */
+    const char *message;
+    uint64_t number; /* sequence number of the error */
+    int process;     /* process ID: a forked child inherits the list */
+} br_unhandled_error;
+
+/* A thread's rarely used data, kept out of br_thread because thread-local space is limited
+ * (tensor/rare.c). */
 enum {
     BR_MESSAGE_SIZE = 1024,
     BR_SHAPE_SIZE = BR_MAX_DIMS * 22 + 3,
@@ -285,31 +355,41 @@ enum {
     BR_SHAPES = 8,
     BR_TEXTS = 4,
 };
-typedef struct br_rare {
-    char message[BR_MESSAGE_SIZE];           /* of the error */
-    char shapes[BR_SHAPES][BR_SHAPE_SIZE];   /* for messages, in turn */
-    char texts[BR_TEXTS][BR_TEXT_SIZE];      /* the same, of any text */
-    unsigned shape, text;                    /* the next one's number */
-    _Alignas(max_align_t) char module[4096]; /* nn's dead one */
-} br_rare;
-/* Never NULL: threads that get no memory for it share one. */
-br_rare *br__rare(void);
-/* Frees what the thread, which ends, has of br__rare() and its generator. */
-void br__rare_free(void);
+typedef struct br_thread_cold {
+    char message[BR_MESSAGE_SIZE];           /* the pending error's message */
+    br_unhandled_error unhandled;            /* the same error while it is unhandled */
+    char shapes[BR_SHAPES][BR_SHAPE_SIZE];   /* rotating buffers for messages */
+    char texts[BR_TEXTS][BR_TEXT_SIZE];      /* rotating buffers of br__printable() */
+    unsigned shape, text;                    /* the next buffers' numbers */
+    _Alignas(max_align_t) char module[4096]; /* nn's placeholder module */
+} br_thread_cold;
+/* Returns the thread's data, never NULL: threads for which allocation fails share one. */
+br_thread_cold *br__thread_cold(void);
+/* Frees the data of br__thread_cold() and the generator when the thread ends. */
+void br__thread_cold_free(void);
 
-/* br_failed(), br_dtype_size() and a check for what every operation runs through. */
+/* Inline variants of br_failed(), br_dtype_size() and a check that every operation performs. */
 static inline bool br__failed(void)
 {
     return br__thread.error != BR_OK;
 }
-/* False, with the error, where br__same_dtype() is. */
-__attribute__((cold)) bool br__refuse_dtypes(const char *op, const char *a_name, const br_tensor *a,
-                                             const char *b_name, const br_tensor *b);
+/* The library's own checks do not count as the program handling the error. */
+#define br_failed() br__failed()
+/* The slow path of br__same_dtype(), which records the error. */
+__attribute__((cold)) bool br__compare_dtypes(const char *op, const char *a_name,
+                                              const br_tensor *a, const char *b_name,
+                                              const br_tensor *b);
 static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,
                                   const char *b_name, const br_tensor *b)
 {
-    return (a && b && a->dtype == b->dtype && !br__failed()) ||
-           br__refuse_dtypes(op, a_name, a, b_name, b);
+    return (a && b && a->dtype == b->dtype && !br__failed() && !br__debug) ||
+           br__compare_dtypes(op, a_name, a, b_name, b);
+}
+/* Same as br_same_shape(), but also for headers, which are not handles. */
+static inline bool br__same_shape(const br_tensor *a, const br_tensor *b)
+{
+    return a && b && a->ndim == b->ndim &&
+           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
 }
 static inline size_t br__dtype_size(br_dtype dtype)
 {
@@ -320,44 +400,45 @@ static inline size_t br__dtype_size(br_dtype dtype)
     return sizes[dtype];
 }
 
-/* The path of the innermost module that runs, "" for a root; false if none does. */
-bool br__where(char *buffer, size_t size);
+/* Stores the path of the innermost running module, "" for a root. Returns false if no module is
+ * running. */
+bool br__current_module_path(char *buffer, size_t size);
 
-/* Opens a scope that belongs to a module's forward. */
+/* Opens a scope for a module's forward. */
 br_scope *br__scope_begin_for(const void *owner);
-/* Ends the scopes inside `scope` that are open, and frees its tensors from place `start` of the
- * thread's stack on: for what would else open a scope again and again. */
+/* Ends the open scopes inside `scope`, and frees its tensors from index `start` of the thread's
+ * stack on. Avoids opening a new scope in each iteration of a loop. */
 void br__scope_free_from(br_scope *scope, size_t start);
-/* Gives the path of a scope's owner; nn sets it. */
+/* Returns the path of a scope's owner; set by nn. */
 extern char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
 
 /* ---- Profiling ------------------------------------------------------------------------------- */
 
-/* profile/record.c has the functions. They are called only while a profile runs in the thread;
- * while none does, all there is of it is this branch. */
+/* These functions are in profile/record.c. They are called only while a profile is running in the
+ * thread; otherwise this branch is the only cost. */
 #define BR_PROFILING __builtin_expect(br__thread.profile != NULL, 0)
 
-/* The same for what br_set_detect_anomaly() asks for. */
+/* The same branch for br_set_detect_anomaly(). */
 #define BR_ANOMALY __builtin_expect(br__thread.anomaly != 0, 0)
 
-/* Each begins an event inside the one that is open, and returns its number; 0 if there is no memory
- * for it, which is an error. br__event_end() ends it and what is still open inside. */
+/* Begin an event inside the open one and return its number. Return 0 and record an error if memory
+ * runs out. br__event_end() ends the event and those still open inside it. */
 uint64_t br__event_op(const char *name);
 uint64_t br__event_optimizer(const char *name);
 uint64_t br__event_backward(void);
 uint64_t br__event_module(const void *owner);
-/* The gradient of an operation whose forward was recorded at `place`, with an output of the sizes.
- */
+/* Begins an event for the gradient of an operation. Its forward was recorded at `place`, and its
+ * output has the given sizes. */
 uint64_t br__event_gradient(const char *name, uint64_t place, int ndim, const int64_t *sizes);
 void br__event_end(uint64_t event);
-/* Where the open event is: what br__event_gradient() takes. */
-uint64_t br__event_place(void);
-/* The result of the operation that is open, and a new tensor in it: the first one is taken for the
- * result where no other is told. */
+/* Returns the place of the open event (its profile and module), for br__event_gradient(). */
+uint64_t br__event_location(void);
+/* Set the result of the open operation, and report a tensor that was created in it: the first such
+ * tensor counts as the result unless br__event_result() sets another. */
 void br__event_result(const br_tensor *t);
-void br__event_made(const br_tensor *t);
-/* Adds to the open event floating-point operations of products, and bytes read and written: given,
- * or each element of the operands once. */
+void br__event_created(const br_tensor *t);
+/* Add to the open event: FLOPs of matrix products and bytes read and written. br__event_traffic()
+ * counts each element of the operands once. */
 void br__event_work(int64_t flops, int64_t bytes);
 void br__event_traffic(int n, const br_tensor *const *operands);
 
@@ -367,12 +448,12 @@ static inline void br__event_cleanup(const uint64_t *event)
         br__event_end(*event);
 }
 
-/* An event from here to the end of the block. */
+/* Opens an event that lasts until the end of the block. */
 #define BR_EVENT(begin)                                                            \
     __attribute__((cleanup(br__event_cleanup), unused)) const uint64_t br__event = \
         BR_PROFILING ? (begin) : 0
-/* First in every operation: that is all a profile needs of it. Where code is compiled for size, two
- * functions look whether a profile runs. */
+/* Must be the first statement of every operation; profiling requires nothing else from it. In code
+ * compiled for size, br__event_enter() and br__event_leave() test whether a profile is running. */
 uint64_t br__event_enter(const char *op);
 void br__event_leave(const uint64_t *event);
 #ifdef __OPTIMIZE_SIZE__
@@ -382,7 +463,8 @@ void br__event_leave(const uint64_t *event);
 #else
 #    define BR_OP(name) BR_EVENT(br__event_op(name))
 #endif
-/* Where an operation walks memory by a loop of its own. */
+/* Report the work of an operation that loops over memory itself instead of calling
+ * br__for_each(). */
 #define BR_WORK(flops, bytes)                 \
     do {                                      \
         if (BR_PROFILING)                     \
@@ -398,47 +480,47 @@ void br__event_leave(const uint64_t *event);
 
 /* ---- Parallel loops -------------------------------------------------------------------------- */
 
-/* Calls task(context, i) for i of 0 .. n-1, by the threads of br_set_num_threads(). What task i
- * does must not depend on who runs it. Runs serially inside another parallel loop. */
+/* Calls task(context, i) for i in 0 .. n-1 on up to br_get_num_threads() threads. The effect of a
+ * task must not depend on the thread that runs it. Runs serially inside another parallel loop. */
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context);
-/* For a thread that works beside the program's own: its loops run in it alone from now on, and
- * never keep those of others from being shared. */
-void br__work_alone(void);
-/* For a thread that waits for another: between its looks, of which this is number i, it pauses, and
- * after many of them gives way to others. */
-void br__linger(int i);
-/* Elements that one task should take of a loop whose elements are cheap. */
+/* Makes all further loops of the calling thread run serially. Background threads of the library
+ * call it, so that their loops never keep loops of the program's threads from running in
+ * parallel. */
+void br__run_loops_serially(void);
+/* Pauses in iteration i of a spin loop; after many iterations, yields to other threads. */
+void br__spin_pause(int i);
+/* Elements per task for a loop with cheap elements. */
 enum { BR_GRAIN = 32768 };
-/* More memory than the caches keep for whoever comes next. */
-enum { BR_FAR_BYTES = 8 << 20 };
-/* What pieces of rows are a multiple of, in elements: whole vectors and cache lines. */
+/* Operands of at least this size are too large to stay in the caches until a later operation. */
+enum { BR_STREAMING_BYTES = 8 << 20 };
+/* Pieces of rows are multiples of this many elements: whole vectors and cache lines. */
 enum { BR_PIECE_UNIT = 64 };
-/* How many of n pieces of work a task takes, at most `most`, then rounded up to a multiple of
- * `unit`, a power of 2: an even number of tasks that are alike, so that two threads, or a few more,
- * end at one time. */
-int64_t br__even_part(int64_t n, int64_t most, int64_t unit);
+/* Returns how many of n items one task should process: at most `max_size`, then rounded up to a
+ * multiple of `unit`, a power of 2. Yields an even number of equal tasks, so that two threads, or a
+ * few more, finish at the same time. */
+int64_t br__piece_size(int64_t n, int64_t max_size, int64_t unit);
 
 /* ---- Loops over strided memory --------------------------------------------------------------- */
 
-/* Runs `loop` over operands that broadcast to operand 0's shape: dimensions that lie behind each
- * other in all operands are merged, the innermost goes to `loop`, large ones are shared among
- * threads. */
+/* Runs `loop` over operands that broadcast to operand 0's shape. Adjacent dimensions are coalesced
+ * where all operands allow it, `loop` processes the innermost dimension, and large loops run on
+ * several threads. */
 void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop,
                   const void *params);
-/* The same with `grain` elements to a task, and untold to the profile. */
+/* Same as br__for_each() with `grain` elements per task, and without reporting to the profile. */
 void br__for_each_strided(int n_operands, const br_tensor *const *operands, br_loop loop,
                           const void *params, int64_t grain);
 
-/* A copy of t's header, to be narrowed by hand and given to br__copy() or br__for_each(); it does
- * not claim to be contiguous. It holds no reference and costs no allocation: use it while t lives,
- * and hand it to nobody. */
+/* Returns a copy of t's header, to be narrowed and passed to br__copy() or br__for_each(); it is
+ * not marked as contiguous. It holds no reference and needs no allocation: use it only while t is
+ * alive, and do not pass it on as a tensor. */
 br_tensor br__window(const br_tensor *t);
-/* Gives a window other sizes and strides. */
+/* Sets a window's sizes and strides. */
 void br__window_reshape(br_tensor *window, int ndim, const int64_t *sizes, const int64_t *strides);
-/* Narrows a window to `length` elements of a dimension, `step` apart, from `start` on. */
+/* Narrows a window to `length` elements of a dimension from `start` on, `step` apart. */
 void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length, int64_t step);
 
-/* Copies src, which broadcasts to dst, into dst, converting the dtype. */
+/* Copies src, which must broadcast to dst, into dst and converts the dtype. */
 void br__copy(const br_tensor *dst, const br_tensor *src);
 
 #endif

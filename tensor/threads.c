@@ -1,16 +1,16 @@
 /* tensor/threads.c - the number of threads, and parallel loops of independent tasks.
  *
- * A loop's tasks are dealt out in even ranges, one for each worker of a pool and one for the
- * caller; who has done its own takes of the others'. So a thread meets the memory that it wrote or
- * read in the loop before, which its own cache may still hold. A worker that comes late, since its
- * processor is busy with something else, finds the tasks done and nobody waiting for it: a loop
- * costs no more than what is left of the slowest task, also on a machine with other work to do.
- * Idle workers look for work for a millisecond or two, giving way to whoever else wants to run,
- * then sleep: the small operations between large ones must not put them to bed, since waking takes
- * longer than those.
+ * The tasks of a loop are divided into equal ranges, one for each worker of a pool and one for the
+ * caller; a thread that has finished its range steals tasks from the others. A thread thus accesses
+ * the memory that it accessed in the previous loop, which may still be in its cache. A worker that
+ * starts late because its processor is busy finds the tasks done and no thread waiting for it: a
+ * loop never waits for more than the rest of its slowest task, even on a loaded machine. Idle
+ * workers spin for a millisecond or two, yielding to other threads, and then sleep: they must stay
+ * awake during the small operations between large ones, because such an operation takes less time
+ * than waking a thread.
  *
- * One loop runs at a time. A loop inside a task, or beside one of another thread, runs in its
- * caller's thread alone. */
+ * One loop runs at a time. A loop inside a task, or one started while another thread's loop is
+ * running, runs serially in its own thread. */
 #include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
 
@@ -19,14 +19,14 @@
 #include <signal.h>
 
 enum {
-    MOST_THREADS = 1024, /* more than any machine has use for */
-    LOOKS = 2000,        /* of one that waits, before it gives way to others between looks */
-    LAST_LOOK = 6000,    /* of an idle worker, before it sleeps: after a millisecond or two */
+    MAX_THREADS = 1024, /* more than any machine can use */
+    SPIN_LIMIT = 2000,  /* iterations of a wait loop before it yields between checks */
+    IDLE_SPINS = 6000,  /* iterations of an idle worker before it sleeps: one to two milliseconds */
 };
 
 /* ---- The setting ----------------------------------------------------------------------------- */
 
-/* 0: not set. A documented process-wide setting. */
+/* 0: not set. This setting is process-wide, as documented. */
 static atomic_int num_threads;
 
 static int available_processors(void)
@@ -35,14 +35,13 @@ static int available_processors(void)
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
     int n = CPU_COUNT(&set);
-    return n < MOST_THREADS ? n : MOST_THREADS;
+    return n < MAX_THREADS ? n : MAX_THREADS;
 }
 
 void br_set_num_threads(int n)
 {
-    if (n < 1 || n > MOST_THREADS) {
-        br__fail(BR_ERROR_ARGUMENT, "set_num_threads", "%d threads, must be 1 .. %d", n,
-                 MOST_THREADS);
+    if (n < 1 || n > MAX_THREADS) {
+        br__fail(BR_ERROR_ARGUMENT, "set_num_threads", "n is %d, must be 1 .. %d", n, MAX_THREADS);
         return;
     }
     atomic_store(&num_threads, n);
@@ -69,33 +68,33 @@ bool br_set_flush_denormal(bool flush)
 
 /* ---- The pool -------------------------------------------------------------------------------- */
 
-/* What the workers do. Written only while none is inside. */
+/* The current loop. Written only while no worker is inside. */
 typedef struct loop {
     void (*task)(void *context, int64_t i);
     void *context;
     int64_t n;
-    int threads;        /* the caller and workers 1 .. threads-1 take part */
-    br_float_mode mode; /* the caller's, so that it does not matter who runs a task */
+    int threads;        /* the caller and workers 1 .. threads-1 participate */
+    br_float_mode mode; /* the caller's: it must not matter which thread runs a task */
 } loop;
 
-/* A thread's range of the tasks, in a cache line of its own. */
+/* A thread's range of tasks, in a cache line of its own. */
 typedef struct range {
-    _Alignas(64) atomic_int_fast64_t next; /* the first task nobody has taken */
+    _Alignas(64) atomic_int_fast64_t next; /* the first task that no thread has taken */
     int64_t end;
 } range;
 
 static struct {
-    pthread_mutex_t caller; /* held by the thread whose loop runs */
+    pthread_mutex_t caller; /* held by the thread whose loop is running */
     pthread_mutex_t lock;   /* for sleeping */
     pthread_cond_t wake;
-    int waker; /* the processor of who woke the sleepers last; under `lock` */
-    pthread_t threads[MOST_THREADS];
-    int workers; /* that were started; under `caller` */
+    int waker_cpu; /* processor of the last thread that woke the sleepers; protected by `lock` */
+    pthread_t threads[MAX_THREADS];
+    int workers; /* number of started workers; protected by `caller` */
     loop loop;
-    range ranges[MOST_THREADS];
-    atomic_uint_fast64_t round; /* raised for every loop */
-    atomic_bool open;           /* workers may look at the loop */
-    atomic_int inside;          /* workers that do */
+    range ranges[MAX_THREADS];
+    atomic_uint_fast64_t round; /* incremented for every loop */
+    atomic_bool open;           /* workers may access the loop */
+    atomic_int inside;          /* number of workers that access it */
     atomic_int sleepers;
     atomic_bool stopping;
 } pool = { .caller = PTHREAD_MUTEX_INITIALIZER,
@@ -104,9 +103,9 @@ static struct {
 
 static _Thread_local bool in_task;
 
-void br__linger(int i)
+void br__spin_pause(int i)
 {
-    if (i >= LOOKS) {
+    if (i >= SPIN_LIMIT) {
         sched_yield();
         return;
     }
@@ -115,7 +114,7 @@ void br__linger(int i)
 #endif
 }
 
-static void deal_out(void)
+static void assign_tasks(void)
 {
     const int64_t share = pool.loop.n / pool.loop.threads, more = pool.loop.n % pool.loop.threads;
     int64_t first = 0;
@@ -126,8 +125,8 @@ static void deal_out(void)
     }
 }
 
-/* Thread number `own` takes its own range's, then those of the threads after it. */
-static void take_tasks(int own)
+/* Runs the tasks of range `own`, then steals those of the following ranges. */
+static void run_tasks(int own)
 {
     in_task = true;
     for (int k = 0; k < pool.loop.threads; k++) {
@@ -138,21 +137,21 @@ static void take_tasks(int own)
     in_task = false;
 }
 
-/* A worker says that it is inside before it looks whether it may be; the caller shuts the door
- * before it looks whether somebody is inside. So one of them sees the other. */
+/* A worker increments `inside` before it checks `open`; the caller clears `open` before it checks
+ * `inside`. So at least one of them sees the other's write. */
 static void help(int worker)
 {
     atomic_fetch_add(&pool.inside, 1);
     if (atomic_load(&pool.open) && worker < pool.loop.threads) {
         br__set_float_mode(pool.loop.mode);
-        take_tasks(worker);
+        run_tasks(worker);
     }
     atomic_fetch_sub(&pool.inside, 1);
 }
 
-/* Systems wake a thread where its waker runs, at times, though other processors are idle, and take
- * some 10 ms to see that two share one; it moves to wherever else it may run. */
-static void leave(int processor)
+/* Moves the calling thread off a processor. The system sometimes wakes a thread on its waker's
+ * processor although others are idle, and takes some 10 ms to move one of the two away. */
+static void move_off_processor(int processor)
 {
     cpu_set_t all, others;
     if (processor < 0 || sched_getcpu() != processor ||
@@ -167,20 +166,20 @@ static void leave(int processor)
 /* Waits for a round other than `seen` and returns its number. */
 static uint64_t wait_for_round(uint64_t seen)
 {
-    for (int i = 0; i < LAST_LOOK; i++) {
+    for (int i = 0; i < IDLE_SPINS; i++) {
         uint64_t round = atomic_load(&pool.round);
         if (round != seen)
             return round;
-        br__linger(i);
+        br__spin_pause(i);
     }
     pthread_mutex_lock(&pool.lock);
     atomic_fetch_add(&pool.sleepers, 1);
     while (atomic_load(&pool.round) == seen && !atomic_load(&pool.stopping))
         pthread_cond_wait(&pool.wake, &pool.lock);
     atomic_fetch_sub(&pool.sleepers, 1);
-    const int waker = pool.waker;
+    const int waker_cpu = pool.waker_cpu;
     pthread_mutex_unlock(&pool.lock);
-    leave(waker);
+    move_off_processor(waker_cpu);
     return atomic_load(&pool.round);
 }
 
@@ -195,17 +194,18 @@ static void *work(void *number)
     return NULL;
 }
 
-static void wake_sleepers(void)
+static void wake_idle_workers(void)
 {
     if (atomic_load(&pool.sleepers) == 0)
         return;
     pthread_mutex_lock(&pool.lock);
-    pool.waker = sched_getcpu();
+    pool.waker_cpu = sched_getcpu();
     pthread_cond_broadcast(&pool.wake);
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* A forked child has none of the workers, and locks that may be held by threads it has not. */
+/* A forked child has no workers, and its copies of the locks may be held by threads that it does
+ * not have. */
 static void forget_workers(void)
 {
     pthread_mutex_init(&pool.caller, NULL);
@@ -222,8 +222,8 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, forget_workers);
 }
 
-/* Starts workers up to the number wanted; fewer if the system gives no more. Signals are for the
- * program's own threads. */
+/* Starts workers until there are `wanted`, or fewer if the system allows no more. All signals are
+ * blocked in them: the program's own threads handle signals. */
 static void start_workers(int wanted)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -239,11 +239,11 @@ static void start_workers(int wanted)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* The library may be unloaded: its code must not run any more then. */
+/* The library may be unloaded: no worker may run its code after that. */
 __attribute__((destructor)) static void stop_workers(void)
 {
     atomic_store(&pool.stopping, true);
-    wake_sleepers();
+    wake_idle_workers();
     for (int i = 0; i < pool.workers; i++)
         pthread_join(pool.threads[i], NULL);
     pool.workers = 0;
@@ -252,14 +252,14 @@ __attribute__((destructor)) static void stop_workers(void)
 static void run_shared(const loop *l)
 {
     pool.loop = *l;
-    deal_out();
+    assign_tasks();
     atomic_store(&pool.open, true);
     atomic_fetch_add(&pool.round, 1);
-    wake_sleepers();
-    take_tasks(0);
+    wake_idle_workers();
+    run_tasks(0);
     atomic_store(&pool.open, false);
     for (int i = 0; atomic_load(&pool.inside) > 0; i++)
-        br__linger(i);
+        br__spin_pause(i);
 }
 
 static void run(int64_t n, void (*task)(void *context, int64_t i), void *context)
@@ -277,12 +277,12 @@ static void run(int64_t n, void (*task)(void *context, int64_t i), void *context
         task(context, i);
 }
 
-void br__work_alone(void)
+void br__run_loops_serially(void)
 {
     in_task = true;
 }
 
-/* Tasks are no events of a profile: who runs them is chance. */
+/* Profiling is off inside tasks, since which thread runs a task is random. */
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context)
 {
     struct br_profile *profile = br__thread.profile;

@@ -1,27 +1,70 @@
 /* tensor/twister.c - the Mersenne Twister MT19937, on a plain array of words.
  *
- * The algorithm is that of M. Matsumoto and T. Nishimura, "Mersenne Twister: a 623-dimensionally
- * equidistributed uniform pseudo-random number generator", ACM TOMACS 8 (1998). Seeding is that of
- * their 2002 version: PyTorch has the one from a number, CPython the one from an array. 624 words
- * are made at a time, in loops without dependencies that a compiler turns into vector code. */
+ * The algorithm is from M. Matsumoto and T. Nishimura, "Mersenne Twister: a 623-dimensionally
+ * equidistributed uniform pseudo-random number generator", ACM TOMACS 8 (1998). Seeding is from
+ * their 2002 version: PyTorch seeds from a number, CPython from an array. 624 words are generated
+ * at a time, in loops that a compiler can vectorize; the loops are compiled a second time for
+ * processors with AVX2. */
+#include "tensor/cpu.h"
 #include "tensor/random_internal.h"
 
 enum { WORDS = BR__TWISTER_WORDS, SHIFT = 397 };
 
-static inline uint32_t twist(uint32_t upper, uint32_t lower)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+#if defined(__x86_64__)
+#    define AVX2_BUILD __attribute__((target("avx2,fma")))
+#else
+#    define AVX2_BUILD
+#endif
+
+ALWAYS_INLINE uint32_t twist(uint32_t upper, uint32_t lower)
 {
     uint32_t mixed = (upper & 0x80000000u) | (lower & 0x7fffffffu);
     return (mixed >> 1) ^ (-(lower & 1u) & 0x9908b0dfu);
 }
 
-/* The next 624 words; each is made of old ones and of one that was made 227 steps before. */
-void br__twister_advance(uint32_t *w)
+/* Generates the next 624 words. Each depends on old words and on one that was generated 227 steps
+ * before. */
+ALWAYS_INLINE void advance(uint32_t *w)
 {
     for (int i = 0; i < WORDS - SHIFT; i++)
         w[i] = w[i + SHIFT] ^ twist(w[i], w[i + 1]);
     for (int i = WORDS - SHIFT; i < WORDS - 1; i++)
         w[i] = w[i - (WORDS - SHIFT)] ^ twist(w[i], w[i + 1]);
     w[WORDS - 1] = w[SHIFT - 1] ^ twist(w[WORDS - 1], w[0]);
+}
+
+ALWAYS_INLINE void temper(uint32_t *restrict out, const uint32_t *restrict words, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = br__twister_temper(words[i]);
+}
+
+AVX2_BUILD static void advance_avx2(uint32_t *w)
+{
+    advance(w);
+}
+
+AVX2_BUILD static void temper_avx2(uint32_t *out, const uint32_t *words, int n)
+{
+    temper(out, words, n);
+}
+
+void br__twister_advance(uint32_t *words)
+{
+    if (br__cpu() >= BR_CPU_AVX2)
+        advance_avx2(words);
+    else
+        advance(words);
+}
+
+void br__twister_temper_all(uint32_t *out, const uint32_t *words, int n)
+{
+    if (br__cpu() >= BR_CPU_AVX2)
+        temper_avx2(out, words, n);
+    else
+        temper(out, words, n);
 }
 
 void br__twister_seed(uint32_t *words, uint32_t seed)
@@ -31,14 +74,14 @@ void br__twister_seed(uint32_t *words, uint32_t seed)
         words[i] = 1812433253u * (words[i - 1] ^ (words[i - 1] >> 30)) + i;
 }
 
-/* Word i mixed with a multiple of the one before. */
+/* Returns word i mixed with a multiple of the previous word. */
 static uint32_t mix(const uint32_t *words, int i, uint32_t factor)
 {
     uint32_t before = words[i - 1];
     return words[i] ^ ((before ^ (before >> 30)) * factor);
 }
 
-/* The word after i; the first one, past the last, is given the last one's value and passed over. */
+/* Returns the index after i. After the last word, copies it to word 0 and returns 1. */
 static int after(uint32_t *words, int i)
 {
     if (i + 1 < WORDS)

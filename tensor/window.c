@@ -1,5 +1,5 @@
-/* tensor/window.c - windows, headers that are narrowed by hand, and copies by tiles, which are made
- * of them. */
+/* tensor/window.c - windows, which are tensor headers that can be narrowed, and tiled copies, which
+ * use them. */
 #include "tensor/copy.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 br_tensor br__window(const br_tensor *t)
 {
-    /* Field by field: other threads may count references to t meanwhile. */
+    /* Copied field by field: other threads may change t's reference count meanwhile. */
     br_tensor window = { .dtype = t->dtype,
                          .ndim = t->ndim,
                          .is_view = t->is_view,
@@ -39,23 +39,24 @@ void br__window_slice(br_tensor *window, int dim, int64_t start, int64_t length,
     for (int i = 0; i < window->ndim; i++)
         window->numel *= i == dim ? 1 : window->sizes[i];
     window->sizes[dim] = length;
-    /* One element has no neighbour, and then step may be too large to multiply. */
+    /* A single element needs no stride, and `step` may be too large to multiply. */
     if (length > 1)
         window->strides[dim] *= step;
     window->contiguous = false;
 }
 
-/* ---- Copies by tiles ------------------------------------------------------------------------- */
+/* ---- Tiled copies ---------------------------------------------------------------------------- */
 
-enum { TILE = 16, LINE = 64 /* bytes of a cache line */, STRIP_BYTES = 2048 };
+enum { TILE = 16, LINE = 64 /* bytes */, STRIP_BYTES = 2048 };
 
 typedef struct tile_strides {
-    int64_t dst, src; /* bytes from row to row of a tile, and from column to column */
-    bool past;        /* tiles are whole cache lines, and written past the caches */
-    int64_t down;     /* tiles side by side in a strip, along src's rows */
+    int64_t dst, src; /* strides in bytes: between rows of dst, and between columns of src */
+    bool past;        /* tiles are whole cache lines, written with non-temporal stores */
+    int64_t down;     /* number of adjacent tiles in a strip, along src's rows */
 } tile_strides;
 
-/* Squares as wide as a vector: row i of `to` is column i of `from`, which is a part of a tile. */
+/* Transpose squares as wide as a vector: row i of `to` is column i of `from`, which is part of a
+ * tile. */
 typedef uint32_t quad __attribute__((vector_size(16)));
 typedef uint32_t quad_at __attribute__((vector_size(16), aligned(4), may_alias));
 
@@ -83,37 +84,38 @@ static inline void turn_8(const uint64_t *from, char *to, int64_t step)
 }
 
 #if defined(__SSE2__)
-enum { CAN_GO_PAST = true };
+enum { HAS_STREAMING_STORES = true };
 
-/* Writes whole cache lines past the caches. */
-static inline void put_past(char *to, const char *from, size_t bytes)
+/* Writes whole cache lines with non-temporal stores. */
+static inline void streaming_store(char *to, const char *from, size_t bytes)
 {
     for (size_t k = 0; k < bytes; k += sizeof(__m128i))
         _mm_stream_si128((void *)(to + k), _mm_loadu_si128((const void *)(from + k)));
 }
 
-/* What went past the caches is seen by all processors. */
-static void end_past(void)
+/* Makes non-temporal stores visible to all processors. */
+static void streaming_fence(void)
 {
     _mm_sfence();
 }
 #else
-enum { CAN_GO_PAST = false };
+enum { HAS_STREAMING_STORES = false };
 
-/* Stand-ins that nothing calls. */
-static inline void put_past(char *to, const char *from, size_t bytes)
+/* Never called, since HAS_STREAMING_STORES is false. */
+static inline void streaming_store(char *to, const char *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }
 
-static void end_past(void)
+static void streaming_fence(void)
 {
 }
 #endif
 
-/* A tile is read before it is written: lines that lie far apart drive each other out of the cache.
- * Tiles, and strips: rows of dst that begin anywhere in a cache line are written past the caches as
- * the end of what the tile before has of them and the beginning of what this one has. */
+/* Tiles and strips. A tile is read completely before it is written, because cache lines that are
+ * far apart can evict each other. The rows of dst in a strip may begin anywhere in a cache line.
+ * They are written in whole cache lines with non-temporal stores: each write combines the end of
+ * the previous tile's part of a row with the beginning of the current tile's. */
 #define TILE_LOOPS(size, type, turn)                                                              \
     static void turn_tile_##size(const char *from, int64_t from_step, char *to, int64_t to_step)  \
     {                                                                                             \
@@ -138,10 +140,10 @@ static void end_past(void)
             }                                                                                     \
             turn_tile_##size(from, stride->src, (char *)rows, sizeof *rows);                      \
             for (int i = 0; i < TILE; i++)                                                        \
-                put_past(to + i * stride->dst, (const char *)rows[i], sizeof *rows);              \
+                streaming_store(to + i * stride->dst, (const char *)rows[i], sizeof *rows);       \
         }                                                                                         \
         if (stride->past)                                                                         \
-            end_past();                                                                           \
+            streaming_fence();                                                                    \
     }                                                                                             \
                                                                                                   \
     static void strips_##size(int64_t n, char *const *data, const int64_t *s, const void *params) \
@@ -156,16 +158,16 @@ static void end_past(void)
                 if (i % TILE == 0)                                                                \
                     turn_tile_##size(from, stride->src, (char *)rows[i][1], sizeof *rows);        \
                 if (t > 0)                                                                        \
-                    put_past(to - sizeof **rows + first, (const char *)rows[i] + first,           \
-                             sizeof **rows);                                                      \
+                    streaming_store(to - sizeof **rows + first, (const char *)rows[i] + first,    \
+                                    sizeof **rows);                                               \
                 memcpy(rows[i][0], rows[i][1], sizeof **rows);                                    \
             }                                                                                     \
-        end_past();                                                                               \
+        streaming_fence();                                                                        \
     }
 TILE_LOOPS(4, uint32_t, turn_4)
 TILE_LOOPS(8, uint64_t, turn_8)
 
-/* The last dimension with stride 1 and at least a tile's size, or -1. */
+/* Returns the last dimension with stride 1 and at least a tile's size, or -1. */
 static int dense_dim(const br_tensor *t)
 {
     int d = t->ndim - 1;
@@ -174,7 +176,7 @@ static int dense_dim(const br_tensor *t)
     return d;
 }
 
-/* Copies some columns of some rows. */
+/* Copies the given ranges of columns and rows. */
 static void copy_part(const br_tensor *dst, const br_tensor *src, int column, int64_t first_column,
                       int64_t columns, int row, int64_t first_row, int64_t rows)
 {
@@ -187,7 +189,7 @@ static void copy_part(const br_tensor *dst, const br_tensor *src, int column, in
         br__copy(&to, &from);
 }
 
-/* Whether dst begins all its rows with a cache line. */
+/* Returns whether every row of dst begins at the start of a cache line. */
 static bool in_lines(const br_tensor *dst, int column)
 {
     const int64_t size = (int64_t)br__dtype_size(dst->dtype);
@@ -206,20 +208,22 @@ static void swap_dims(br_tensor *window, int a, int b)
     window->strides[b] = stride;
 }
 
-/* Copies in tiles over dst's dense dimension `column` and src's, `row`; then what is left of whole
- * tiles. Along dst's rows, or, where there is more than the caches keep, past them and along src's,
- * or parts of src's: memory is best read in the order in which it lies, and then it does not matter
- * where single lines go. Strips write all but the first columns, one tile less than they read. */
+/* Copies in tiles over dst's dense dimension `column` and src's dense dimension `row`, then copies
+ * the rest, which does not fill whole tiles. Small tensors are copied along dst's rows. Tensors
+ * larger than the caches are written with non-temporal stores, along rows or parts of rows of src:
+ * memory is read fastest in order, while the order in which single cache lines are streamed out
+ * does not matter. Strips write all columns but the first tile's: one tile fewer than they read. */
 static void copy_tiles(const br_tensor *dst, const br_tensor *src, int column, int row)
 {
     enum { LONG = 16 * TILE };
     static const br_loop loops[2][2] = { { tiles_4, tiles_8 }, { strips_4, strips_8 } };
     const int64_t size = (int64_t)br__dtype_size(dst->dtype);
     const int64_t columns = dst->sizes[column], rows = dst->sizes[row];
-    const bool far = CAN_GO_PAST && dst->numel * size >= BR_FAR_BYTES;
-    const bool lines = far && in_lines(dst, column), strips = far && !lines && columns >= LONG;
-    const int64_t most = strips ? STRIP_BYTES / size / TILE : 1; /* tiles of a strip */
-    const int64_t n = (rows / TILE + most - 1) / most, down = rows / TILE / n;
+    const bool streaming = HAS_STREAMING_STORES && dst->numel * size >= BR_STREAMING_BYTES;
+    const bool lines = streaming && in_lines(dst, column),
+               strips = streaming && !lines && columns >= LONG;
+    const int64_t max_tiles = strips ? STRIP_BYTES / size / TILE : 1; /* tiles per strip */
+    const int64_t n = (rows / TILE + max_tiles - 1) / max_tiles, down = rows / TILE / n;
     const int64_t across = columns / TILE - strips;
     const tile_strides stride = { dst->strides[row] * size, src->strides[column] * size, lines,
                                   down };

@@ -1,7 +1,8 @@
-/* tests/memory.h - memory made to run out at every allocation of a task in turn. */
+/* tests/memory.h - makes memory run out at every allocation of a task in turn. */
 #ifndef BR_TESTS_MEMORY_H
 #define BR_TESTS_MEMORY_H
 
+#include "tensor/debug.h"
 #include "tests/support.h"
 
 #include <stdlib.h>
@@ -31,8 +32,8 @@ static inline void counted_deallocate(void *context, void *block)
     free(block);
 }
 
-/* Runs task with n allocations to be had, for n = 0, 1, ... until they are enough. Until then it
- * must fail with BR_ERROR_MEMORY; and each time give back all it took. */
+/* Runs the task with a budget of n allocations, for n = 0, 1, ... until it succeeds. Until then it
+ * must fail with BR_ERROR_MEMORY, and every run must free all blocks that it allocated. */
 static inline void fail_in_turn(bool (*task)(void), const char *name)
 {
     br_set_cache_limit(0);
@@ -46,9 +47,10 @@ static inline void fail_in_turn(bool (*task)(void), const char *name)
         cr_assert_eq(br_error_code(), done ? BR_OK : BR_ERROR_MEMORY, "%s", br_error_message());
         br_clear_error();
         br_thread_cleanup();
+        br__debug_empty_quarantine();
         cr_assert_eq(counted.blocks, 0, "%s, %lld allocations: %lld blocks leaked", name,
                      (long long)n, (long long)counted.blocks);
-        cr_assert(n < 20000, "%s has no end", name);
+        cr_assert(n < 20000, "%s still fails after %lld allocations", name, (long long)n);
     }
     cr_assert(br_set_allocator(NULL));
 }

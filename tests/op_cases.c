@@ -1,4 +1,4 @@
-/* tests/op_cases.c - the table itself, and inputs of the kinds it names. */
+/* tests/op_cases.c - the table of operation cases, and inputs of the kinds that it names. */
 #include "tests/op_cases.h"
 
 #include <math.h>
@@ -7,8 +7,9 @@
 
 #define CLONE(t) br_clone(t)
 
-/* For operations that give several tensors: these, one of them, and all of them joined. */
-static br_tensor *parts[512];
+/* Helpers for operations that return several tensors: the array that receives them, one of them,
+ * and all of them stacked. */
+static br_tensor *parts[768]; /* no default size of bench_letter_sizes() is larger */
 
 static br_tensor *part(int n, int i)
 {
@@ -31,7 +32,7 @@ static br_tensor *joined(int n)
 #include "tests/op_cases.def"
 #undef CASE
 
-/* ... and an entry. */
+/* ... and an entry of op_cases[]. */
 #define INPUTS(...) .inputs = { __VA_ARGS__ }
 #define CASE(label_, expression_, ...) \
     { .label = #label_, .expression = #expression_, .call = call_##label_, __VA_ARGS__ },
@@ -42,7 +43,7 @@ const op_case op_cases[] = {
 
 const int num_op_cases = (int)(sizeof op_cases / sizeof *op_cases);
 
-/* Small, different from each other, and none 0 or 1. */
+/* The sizes are small and none is 0 or 1. */
 letter_sizes default_letter_sizes(void)
 {
     letter_sizes s = { { 0 } };
@@ -87,7 +88,7 @@ void case_op_name(const op_case *c, char *buffer, size_t size)
     snprintf(buffer, size, "%.*s", (int)n, name);
 }
 
-/* Sizes of input i; returns their number. */
+/* Writes the sizes of input i and returns their number. */
 static int input_sizes(const op_case *c, int i, const letter_sizes *letters, int64_t *sizes)
 {
     int n = 0;
@@ -137,7 +138,7 @@ br_tensor *case_input(const op_case *c, int i, const letter_sizes *letters, br_d
     case SIGN:
         t = br_to(br_sub_scalar(br_mul_scalar(br_randint(0, 2, ndim, sizes), 2), 1), BR_F64);
         break;
-    case DISTINCT: /* a random order of 0.1, 0.2, ..., shifted so that both signs occur */
+    case DISTINCT: /* a random permutation of numbers 0.1 apart, of both signs */
         t = br_empty(ndim, sizes, BR_F64);
         t = br_reshape(br_to(br_randperm(br_numel(t)), BR_F64), ndim, sizes);
         t = br_mul_scalar(br_sub_scalar(t, (double)(br_numel(t) / 2) - 0.5), 0.1);

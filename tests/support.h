@@ -1,5 +1,5 @@
-/* tests/support.h - what every test file leans on: checks of errors and numbers, and a fixture that
- * finds leaks. Use it as TestSuite(name, .init = check_begin, .fini = check_end). */
+/* tests/support.h - checks of errors and numbers for all test files, and a fixture that finds
+ * leaks. Use it as TestSuite(name, .init = check_begin, .fini = check_end). */
 #ifndef BR_TESTS_SUPPORT_H
 #define BR_TESTS_SUPPORT_H
 
@@ -12,7 +12,9 @@
 
 static int64_t check_live_tensors, check_live_bytes;
 
-/* A test starts and ends without a pending error, and with as many live tensors and bytes. */
+/* A test must end without a pending error, and with as many live tensors and bytes as it began
+ * with.
+ */
 static inline void check_begin(void)
 {
     br_clear_error();
@@ -20,8 +22,8 @@ static inline void check_begin(void)
     check_live_bytes = br_live_bytes();
 }
 
-/* Says what is wrong and ends the test's process: an assertion that fails in a fixture would be
- * printed, but the test would count as passed. */
+/* Prints the failure and aborts the test's process. An assertion that fails in a fixture would be
+ * printed, but Criterion would still count the test as passed. */
 static inline void check_end_fails(const char *what, long long n)
 {
     fprintf(stderr, "%lld %s\n", n, what);
@@ -41,8 +43,8 @@ static inline void check_end(void)
         check_end_fails("bytes of tensors leaked", br_live_bytes() - check_live_bytes);
 }
 
-/* The expression gives false or NULL with a pending error whose message contains `part`; the error
- * is then cleared. */
+/* Asserts that the expression is false or NULL and leaves a pending error whose message contains
+ * `part`, then clears the error. */
 #define check_fails(expression, part)                                                    \
     do {                                                                                 \
         cr_assert(!(expression), "%s did not fail", #expression);                        \
@@ -52,10 +54,13 @@ static inline void check_end(void)
         br_clear_error();                                                                \
     } while (0)
 
-/* No error is pending. */
+/* Options for br_gradcheck(): f64 allows tighter tolerances than PyTorch's defaults. */
+#define TIGHTLY BR_OPTIONS(br_gradcheck, .atol = 1e-7, .rtol = 1e-5)
+
+/* Asserts that no error is pending. */
 #define check_ok() cr_assert(!br_failed(), "%s", br_error_message())
 
-/* |a - b| <= tolerance; false for a NaN. */
+/* Asserts |a - b| <= tolerance; fails for NaN. */
 #define check_close(a, b, tolerance)                                                             \
     do {                                                                                         \
         double check_a = (a), check_b = (b);                                                     \

@@ -1,4 +1,5 @@
-/* viz/attention.c - collecting the attention of a text: checked, as f32, one of the batch. */
+/* viz/attention.c - collects the attention of a text: checks tensors, converts them to f32, and
+ * selects the text's entry of the batch. */
 #include "viz/viz_internal.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@ static void free_tokens(char **tokens, int64_t n)
     br_free(tokens);
 }
 
-/* NULL where there are none, or on error. */
+/* Returns copies of the tokens, or NULL if there are none, or on error. */
 static char **copy_tokens(const char *name, int64_t n, const char *const *tokens)
 {
     if (n == 0 || br_failed())
@@ -38,22 +39,26 @@ static bool good_text(const br_attention_text *t)
     if (!t || t->n_tokens < 0 || t->n_decoder_tokens < 0 ||
         t->n_tokens + t->n_decoder_tokens == 0 || (t->n_tokens > 0 && !t->tokens) ||
         (t->n_decoder_tokens > 0 && !t->decoder_tokens))
-        br__fail(BR_ERROR_ARGUMENT, op, "tokens are required");
+        br__fail(
+            BR_ERROR_ARGUMENT, op,
+            "text needs tokens: set tokens and n_tokens, or decoder_tokens and n_decoder_tokens");
     else if (t->sentence_b_start != 0 && t->n_decoder_tokens > 0)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "sentence_b_start is %" PRId64 ": an encoder-decoder has no pair of sentences",
+                 "sentence_b_start is %" PRId64 ", must be 0 with decoder_tokens: an "
+                 "encoder-decoder takes no sentence pair",
                  t->sentence_b_start);
     else if (t->sentence_b_start < 0 ||
              (t->sentence_b_start > 0 && t->sentence_b_start >= t->n_tokens))
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "sentence_b_start is %" PRId64 ", must be 1 .. %" PRId64 ", or 0 for one sentence",
+                 "sentence_b_start is %" PRId64 ", must be 1 .. %" PRId64
+                 ", or 0 for a single sentence",
                  t->sentence_b_start, t->n_tokens - 1);
     return !br_failed();
 }
 
 br_attention *br_attention_new(const br_attention_text *text)
 {
-    br_attention *self = good_text(text) ? br__calloc(1, sizeof *self) : NULL;
+    br_attention *self = good_text(text) ? BR_NEW(br_attention) : NULL;
     if (!self)
         return NULL;
     self->n_tokens = text->n_tokens;
@@ -79,17 +84,17 @@ static void clear_map(br_map *map)
 
 void br_attention_free(br_attention *self)
 {
-    if (!self)
+    if (!BR_END("attention_free", self))
         return;
     free_tokens(self->tokens, self->n_tokens);
     free_tokens(self->decoder_tokens, self->n_decoder_tokens);
     for (int64_t i = 0; i < self->n_maps; i++)
         clear_map(&self->maps[i]);
     br_free(self->maps);
-    br_free(self);
+    BR_FREE(self);
 }
 
-/* Tokens of a part's rows and columns. */
+/* Return the number of tokens of a part's rows and columns. */
 static int64_t rows_of(const br_attention *self, br_attention_part part)
 {
     bool decoder = part == BR_ATTENTION_DECODER || part == BR_ATTENTION_CROSS;
@@ -114,27 +119,42 @@ int64_t br_attention_layers(const br_attention *self, br_attention_part part)
 static bool good_part(const br_attention *self, br_attention_part part, const char *name)
 {
     if (part < BR_ATTENTION_SELF || part > BR_ATTENTION_CROSS)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s: part is %d", name, (int)part);
+        br__fail(BR_ERROR_ARGUMENT, op, "%s: part is %d, must be a br_attention_part", name,
+                 (int)part);
     else if (part == BR_ATTENTION_SELF && self->n_decoder_tokens > 0)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "%s: with decoder_tokens attention is an encoder's, a decoder's or cross", name);
+                 "%s: part is BR_ATTENTION_SELF, but with decoder_tokens it must be encoder, "
+                 "decoder or cross attention",
+                 name);
     else if (rows_of(self, part) == 0 || columns_of(self, part) == 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s: %s are wanted", name,
+        br__fail(BR_ERROR_ARGUMENT, op, "%s: %s are required for this part", name,
                  part == BR_ATTENTION_ENCODER || self->n_tokens == 0 ? "tokens" : "decoder_tokens");
     for (int64_t i = 0; i < self->n_maps && !br_failed(); i++)
         if ((self->maps[i].part == BR_ATTENTION_SELF) != (part == BR_ATTENTION_SELF))
             br__fail(BR_ERROR_ARGUMENT, op,
-                     "%s: a model's own attention and an encoder-decoder's cannot be on one page",
+                     "%s: BR_ATTENTION_SELF cannot be combined with encoder, decoder or cross "
+                     "attention",
                      name);
     return !br_failed();
 }
 
-/* t is [batch, heads, rows, columns], or without heads; -1 stands for any size. */
+typedef char size_text[24];
+
+/* A size for a message, or `name` if any size is allowed (-1). */
+static const char *size_or(int64_t size, const char *name, size_text buffer)
+{
+    snprintf(buffer, sizeof(size_text), "%" PRId64, size);
+    return size < 0 ? name : buffer;
+}
+
+/* Checks that t is [batch, heads, rows, columns], or has no heads dimension. A size of -1 allows
+ * any size. */
 static bool good_shape(const br_attention *self, const char *name, const char *what,
                        const br_tensor *t, int64_t heads, int64_t rows, int64_t columns)
 {
     if (!br__floating(op, what, t))
         return false;
+    size_text heads_text, columns_text;
     const int64_t *n = t->sizes + t->ndim;
     bool fits = (t->ndim == 3 || t->ndim == 4) && n[-2] == rows && n[-1] > 0 &&
                 (columns < 0 || n[-1] == columns);
@@ -142,12 +162,12 @@ static bool good_shape(const br_attention *self, const char *name, const char *w
     fits = fits && has > 0 && (heads < 0 || has == heads);
     if (!fits)
         br__fail(BR_ERROR_SHAPE, op,
-                 "%s: %s is %s, must be [batch, heads, %" PRId64 ", %s]: there are %" PRId64
-                 " tokens",
-                 name, what, br__shape(t), rows, columns < 0 ? "size" : "columns below", rows);
+                 "%s: %s is %s, must be [batch, %s, %" PRId64 ", %s] for %" PRId64 " tokens", name,
+                 what, br__shape(t), size_or(heads, "heads", heads_text), rows,
+                 size_or(columns, "size", columns_text), rows);
     else if (self->batch < 0 || self->batch >= t->sizes[0])
-        br__fail(BR_ERROR_INDEX, op, "%s: %s is %s, which has no text %" PRId64, name, what,
-                 br__shape(t), self->batch);
+        br__fail(BR_ERROR_INDEX, op, "%s: batch is %" PRId64 ", out of bounds for %s %s", name,
+                 self->batch, what, br__shape(t));
     return !br_failed();
 }
 
@@ -161,15 +181,16 @@ static bool good_tensors(const br_attention *self, br_attention_part part, const
     if (!query && !key)
         return true;
     if (!query || !key)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s: query and key go together", name);
+        return br__fail(BR_ERROR_ARGUMENT, op, "%s: query and key must both be given, or neither",
+                        name);
     return good_shape(self, name, "query", query, heads, rows, -1) &&
            good_shape(self, name, "key", key, heads, columns, br_size(query, -1));
 }
 
 /* ---- Adding ---------------------------------------------------------------------------------- */
 
-/* One of the batch as [heads, rows, columns], held. */
-static br_tensor *take(const br_attention *self, br_tensor *t)
+/* Returns the text's entry of the batch as [heads, rows, columns], owned by the caller. */
+static br_tensor *batch_entry(const br_attention *self, br_tensor *t)
 {
     if (!t)
         return NULL;
@@ -199,20 +220,20 @@ bool br_attention_add(br_attention *self, br_attention_part part, const char *na
     if (br_failed())
         return false;
     if (!self)
-        return br__fail(BR_ERROR_ARGUMENT, op, "attention is required");
+        return br__fail(BR_ERROR_ARGUMENT, op, "self is NULL, but it is required");
     if (!good_part(self, part, br__printable(name)) ||
         !good_tensors(self, part, br__printable(name), weights, query, key))
         return false;
-    br_map *maps = br__grow(self->maps, &self->room, self->n_maps, sizeof *maps);
+    br_map *maps = br__grow(self->maps, &self->capacity, self->n_maps, sizeof *maps);
     if (!maps)
         return false;
     self->maps = maps;
     br_scope *scope = br_no_grad_begin();
     br_map map = { .part = part, .layer = br_attention_layers(self, part) };
     map.name = br__strdup(name);
-    map.weights = take(self, weights);
-    map.query = take(self, query);
-    map.key = take(self, key);
+    map.weights = batch_entry(self, weights);
+    map.query = batch_entry(self, query);
+    map.key = batch_entry(self, key);
     look_at(&map);
     br_scope_end(scope);
     if (br_failed())

@@ -1,21 +1,21 @@
-/* viz/attention_check.c - whether what the views of a page ask for is there. */
+/* viz/attention_check.c - checks the arguments of a page. */
 #include "viz/viz_internal.h"
 
 #include <inttypes.h>
 
 static const char op[] = "attention_html";
 
-/* A pointer with a count of 0 asks for nothing at all. */
+/* A list with a count of 0 would select nothing, which is an error. */
 static bool good_list(int view, const char *name, int64_t n, const int64_t *list, int64_t below)
 {
     if (n < 0 || (n > 0 && !list) || (n == 0 && list))
         return br__fail(BR_ERROR_ARGUMENT, op,
-                        "view %d: %s has %" PRId64 " entries%s; NULL stands for all", view, name, n,
-                        list ? "" : " and is NULL");
+                        "view %d: %s has %" PRId64 " entries%s; for all, use NULL and 0", view,
+                        name, n, list ? "" : " and is NULL");
     for (int64_t i = 0; i < n; i++)
         if (list[i] < 0 || list[i] >= below)
             return br__fail(BR_ERROR_INDEX, op,
-                            "view %d: %s has %" PRId64 ", must be 0 .. %" PRId64, view, name,
+                            "view %d: %s contains %" PRId64 ", must be 0 .. %" PRId64, view, name,
                             list[i], below - 1);
     return true;
 }
@@ -33,7 +33,8 @@ bool br__shows(const br_attention_view *v, const br_map *map)
     return br__includes(v->n_include_layers, v->include_layers, map->layer);
 }
 
-/* Of the deepest part, and of the layer with most heads among those that are shown. */
+/* Computes the number of layers of the deepest part, and the largest number of heads among the
+ * layers that are shown. */
 static void count(const br_attention_view *v, int64_t *layers, int64_t *heads)
 {
     *layers = *heads = 0;
@@ -57,12 +58,13 @@ static bool good_choice(int view, const br_attention_view *v, int64_t layers, in
         br__fail(BR_ERROR_INDEX, op, "view %d: head is %" PRId64 ", must be 0 .. %" PRId64, view,
                  v->head, heads - 1);
     else if (v->display_mode < BR_DISPLAY_AUTO || v->display_mode > BR_DISPLAY_DARK)
-        br__fail(BR_ERROR_ARGUMENT, op, "view %d: display_mode is %d", view, (int)v->display_mode);
+        br__fail(BR_ERROR_ARGUMENT, op, "view %d: display_mode is %d, must be a br_display_mode",
+                 view, (int)v->display_mode);
     for (int64_t i = 0; i < v->attention->n_maps && !br_failed(); i++) {
         const br_map *map = &v->attention->maps[i];
         if (v->kind == BR_NEURON_VIEW && br__shows(v, map) && !map->query)
             br__fail(BR_ERROR_ARGUMENT, op,
-                     "view %d: %s has no query and key, which a neuron view shows", view,
+                     "view %d: %s has no query and key, but a neuron view requires them", view,
                      br__printable(map->name));
     }
     return !br_failed();
@@ -71,9 +73,10 @@ static bool good_choice(int view, const br_attention_view *v, int64_t layers, in
 static bool good_view(int view, const br_attention_view *v)
 {
     if (v->kind < BR_HEAD_VIEW || v->kind > BR_NEURON_VIEW)
-        return br__fail(BR_ERROR_ARGUMENT, op, "view %d: kind is %d", view, (int)v->kind);
+        return br__fail(BR_ERROR_ARGUMENT, op, "view %d: kind is %d, must be a br_attention_kind",
+                        view, (int)v->kind);
     if (!v->attention || v->attention->n_maps == 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "view %d: there is no layer of attention", view);
+        return br__fail(BR_ERROR_ARGUMENT, op, "view %d: attention is NULL or has no layers", view);
     int64_t layers, heads;
     count(v, &layers, &heads);
     if (!good_list(view, "include_layers", v->n_include_layers, v->include_layers, layers))
@@ -83,16 +86,17 @@ static bool good_view(int view, const br_attention_view *v)
            good_choice(view, v, layers, heads);
 }
 
-bool br__good_page(int n_views, const br_attention_view *views, const br_attention_page *p)
+bool br__good_page(int n_views, const br_attention_view *views, const br_attention_html_options *p)
 {
     if (br_failed())
         return false;
     if (n_views < 1 || !views)
         return br__fail(BR_ERROR_ARGUMENT, op, "at least one view is required");
     if (p->precision < BR_PRECISION_AUTO || p->precision > BR_PRECISION_U8)
-        return br__fail(BR_ERROR_ARGUMENT, op, "precision is %d", (int)p->precision);
-    if (!(p->threshold == 0 || (p->threshold >= 1e-30 && p->threshold <= 0.5)))
-        return br__fail(BR_ERROR_ARGUMENT, op, "threshold is %g, must be 1e-30 .. 0.5, or 0",
+        return br__fail(BR_ERROR_ARGUMENT, op, "precision is %d, must be a br_attention_precision",
+                        (int)p->precision);
+    if (!(p->threshold >= 1e-30 && p->threshold <= 0.5))
+        return br__fail(BR_ERROR_ARGUMENT, op, "threshold is %g, must be 1e-30 .. 0.5",
                         p->threshold);
     for (int i = 0; i < n_views && !br_failed(); i++)
         good_view(i, &views[i]);

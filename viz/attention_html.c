@@ -1,8 +1,8 @@
-/* viz/attention_html.c - the page: what the views want is checked, then the template is written
- * with the values, their description, style and scripts in their places.
+/* viz/attention_html.c - writes the page: the template, with the values, their description, the
+ * style and the scripts filled in.
  *
- * viz/attention/ has the template, the style and the scripts. The build makes arrays of them, of
- * the last two as gzip: the page itself unpacks it. */
+ * The template, the style and the scripts are in viz/attention/. The build converts them to arrays.
+ * The style and the scripts are compressed with gzip; the page decompresses them. */
 #include "viz/viz_internal.h"
 
 #include <inttypes.h>
@@ -20,16 +20,16 @@ typedef struct page {
     int n_views;
     const br_attention_view *views;
     const char *title;
-    br_value_type weights, vectors; /* their types */
+    br_value_type weights, vectors; /* types of their values */
     double threshold;
     int64_t n_values, n_maps;
     br_writer *out;
-    int64_t *left_out; /* weights, of the map that is next */
+    int64_t *left_out; /* number of omitted weights of the next map */
 } page;
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* One character of a text in a JSON string inside an HTML script. */
+/* Writes one character of a JSON string inside an HTML script. */
 static void put_character(br_writer *out, utf8proc_int32_t c)
 {
     utf8proc_uint8_t bytes[4];
@@ -62,7 +62,7 @@ static void put_strings(br_writer *out, int64_t n, char *const *texts)
     br__write(out, "]");
 }
 
-/* null where there is no list. */
+/* Writes a list, or null if there is none. */
 static void put_list(br_writer *out, const char *name, int64_t n, const int64_t *list)
 {
     br__write(out, ",\"%s\":%s", name, list ? "[" : "null");
@@ -73,7 +73,7 @@ static void put_list(br_writer *out, const char *name, int64_t n, const int64_t 
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* Number of the first view with the same attention. */
+/* Returns the index of the first view with the same attention. */
 static int first_view(const page *p, int view)
 {
     int i = 0;
@@ -82,8 +82,9 @@ static int first_view(const page *p, int view)
     return i;
 }
 
-/* Whether a view shows the map: of those of its attention, `neurons` or any. */
-static bool wanted(const page *p, const br_attention *attention, const br_map *map, bool neurons)
+/* Returns whether any view of the attention shows the map; with `neurons`, any neuron view. */
+static bool is_included(const page *p, const br_attention *attention, const br_map *map,
+                        bool neurons)
 {
     for (int i = 0; i < p->n_views; i++) {
         const br_attention_view *v = &p->views[i];
@@ -94,13 +95,13 @@ static bool wanted(const page *p, const br_attention *attention, const br_map *m
     return false;
 }
 
-/* Calls visit(p, view, map number) for every map that the page has, once. */
+/* Calls visit(p, view, map index) once for every map on the page. */
 static void for_each_map(page *p, void (*visit)(page *p, int view, int64_t map))
 {
     for (int view = 0; view < p->n_views; view++) {
         const br_attention *a = p->views[view].attention;
         for (int64_t i = 0; first_view(p, view) == view && i < a->n_maps; i++)
-            if (wanted(p, a, &a->maps[i], false))
+            if (is_included(p, a, &a->maps[i], false))
                 visit(p, view, i);
     }
 }
@@ -108,11 +109,11 @@ static void for_each_map(page *p, void (*visit)(page *p, int view, int64_t map))
 static const br_map *map_of(const page *p, int view, int64_t map, bool *neurons)
 {
     const br_attention *a = p->views[view].attention;
-    *neurons = wanted(p, a, &a->maps[map], true);
+    *neurons = is_included(p, a, &a->maps[map], true);
     return &a->maps[map];
 }
 
-/* Values as logarithms must be weights of the usual kind. */
+/* Logarithms can only represent weights in 0 .. 1. */
 static br_value_type type_of(const page *p, const br_map *map)
 {
     return p->weights == BR_VALUES_U8 && !map->in_range ? BR_VALUES_F16 : p->weights;
@@ -170,7 +171,7 @@ static void put_attention(page *p, int view)
     br__write(p->out, ",\"sentenceB\":%" PRId64 ",\"maps\":[", a->sentence_b_start);
     const char *comma = "";
     for (int64_t i = 0; i < a->n_maps; i++)
-        if (wanted(p, a, &a->maps[i], false)) {
+        if (is_included(p, a, &a->maps[i], false)) {
             br__write(p->out, "%s", comma);
             put_map(p, view, i);
             comma = ",";
@@ -229,7 +230,8 @@ static void put_place(page *p, const char *name, size_t n, int64_t *left_out)
         put_description(p);
 }
 
-/* The template has the places as @name@; the values come before what describes them. */
+/* Writes the template, in which @name@ marks a place to fill in. The values come before their
+ * description, which contains the numbers of omitted weights. */
 static void put_page(page *p, int64_t *left_out)
 {
     const char *at = br__attention_page;
@@ -264,17 +266,20 @@ static void choose_types(page *p, br_attention_precision precision)
     p->vectors = precision == BR_PRECISION_F32 ? BR_VALUES_F32 : BR_VALUES_F16;
 }
 
+BR_DEFINE_DEFAULTS(br_attention_html)
+
 int64_t br_attention_html(const char *path, int n_views, const br_attention_view *views,
-                          const br_attention_page *options)
+                          const br_attention_html_options *options)
 {
-    br_attention_page o = options ? *options : (br_attention_page){ 0 };
-    if (!br__good_page(n_views, views, &o))
+    const br_attention_html_options *o = BR_OPTIONS_OF(op, br_attention_html, options);
+    if (!br__good_page(n_views, views, o))
         return -1;
-    page p = { .n_views = n_views, .views = views };
-    p.title = o.title ? o.title : "Attention";
-    p.threshold = o.threshold > 0 ? o.threshold : 1e-4;
+    page p = { .n_views = n_views,
+               .views = views,
+               .title = o->title ? o->title : "",
+               .threshold = o->threshold };
     for_each_map(&p, count_map);
-    choose_types(&p, o.precision);
+    choose_types(&p, o->precision);
     int64_t *left_out = br__calloc((size_t)p.n_maps, sizeof *left_out);
     p.out = left_out ? br__writer_open(op, path) : NULL;
     if (p.out)

@@ -1,5 +1,5 @@
-/* viz/attention_taps.c - finding attention among what modules tapped: which query and key belong to
- * which weights, which heads are one layer, and what is a decoder's. */
+/* viz/attention_taps.c - finds attention among the tensors that modules tapped: which query and key
+ * belong to which weights, which heads form one layer, and which layers are a decoder's. */
 #include "viz/viz_internal.h"
 
 #include <inttypes.h>
@@ -7,10 +7,10 @@
 
 static const char op[] = "attention_add_recorded";
 
-/* A layer, with the paths of taps as the recorder has them: "encoder.layer.0.attention". */
+/* A layer, with the path of its tap in the recorder: "encoder.layer.0.attention". */
 typedef struct found {
     const char *path;
-    int length; /* of the module's path */
+    int length; /* length of the module's path */
     bool cross;
     br_tensor *weights, *query, *key;
 } found;
@@ -22,8 +22,8 @@ typedef struct search {
 
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
-/* Whether the last part of the path is `name`, which may be followed by "#1"; the length of what is
- * before goes to *module. */
+/* Returns whether the last part of the path is `name`, possibly followed by "#1". Stores the length
+ * of the part before it in *module. */
 static bool is_tap(const char *path, const char *name, int *module)
 {
     const char *dot = strrchr(path, '.'), *last = dot ? dot + 1 : path;
@@ -32,7 +32,7 @@ static bool is_tap(const char *path, const char *name, int *module)
     return strncmp(last, name, n) == 0 && (last[n] == 0 || last[n] == '#');
 }
 
-/* Length of the path without its last part. */
+/* Returns the length of the path without its last part. */
 static int parent_of(const char *path, int length)
 {
     while (length > 0 && path[length - 1] != '.')
@@ -45,7 +45,7 @@ static bool same_module(const char *a, int a_length, const char *b, int b_length
     return a_length == b_length && strncmp(a, b, (size_t)a_length) == 0;
 }
 
-/* Parts that both modules' paths begin with. */
+/* Returns the number of leading parts that both modules' paths share. */
 static int shared(const found *a, const found *b)
 {
     int parts = 0;
@@ -60,7 +60,8 @@ static int shared(const found *a, const found *b)
     return parts;
 }
 
-/* The path of the list that a one-headed module is an item of; 0 if that is not called "heads". */
+/* Returns the length of the path of the list that contains a one-headed module, or 0 if the list is
+ * not named "heads". */
 static int list_of_heads(const found *f)
 {
     static const char heads[] = "heads";
@@ -73,7 +74,7 @@ static int list_of_heads(const found *f)
 
 /* ---- Searching ------------------------------------------------------------------------------- */
 
-/* A module taps its query and key before its weights. */
+/* Collects the layers. A module taps its query and key before its weights. */
 static bool collect(search *s, const br_recorder *recorder)
 {
     int64_t n = br_recorder_count(recorder);
@@ -106,7 +107,8 @@ static bool collect(search *s, const br_recorder *recorder)
     return s->items != NULL;
 }
 
-/* Stacks a field of n one-headed modules as heads. */
+/* Stacks a field of n one-headed modules as heads. Returns NULL if one of them has no such
+ * tensor. */
 static br_tensor *stack(const found *f, int64_t n, size_t field)
 {
     br_tensor **heads = br__calloc((size_t)n, sizeof *heads);
@@ -120,8 +122,8 @@ static br_tensor *stack(const found *f, int64_t n, size_t field)
     return stacked;
 }
 
-/* Heads that follow each other in one list become one layer; what is stacked belongs to the
- * innermost scope. */
+/* Joins consecutive heads of one list into one layer. The stacked tensors belong to the innermost
+ * scope. */
 static void join_heads(search *s)
 {
     int64_t kept = 0;
@@ -148,8 +150,8 @@ static void join_heads(search *s)
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-/* Where a module attended across, item i is a decoder's if it ran after that, or is nearer to it in
- * the tree than the layers are to each other. */
+/* With cross-attention, item i belongs to the decoder if it ran after the first cross-attention, or
+ * if their paths have more leading parts in common than the paths of all layers have. */
 static br_attention_part part_of(const search *s, int64_t i, int64_t first_cross)
 {
     const found *f = &s->items[i], *cross = &s->items[first_cross];
@@ -172,12 +174,11 @@ static bool add_all(br_attention *self, const search *s)
         first_cross++;
     bool across = first_cross < s->n;
     if (across && self->n_decoder_tokens == 0)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "%s attended to another sequence: decoder_tokens are wanted",
+        return br__fail(BR_ERROR_ARGUMENT, op, "%s is cross-attention: decoder_tokens are required",
                         br__printable(s->items[first_cross].path));
     if (!across && self->n_decoder_tokens > 0)
         return br__fail(BR_ERROR_ARGUMENT, op,
-                        "there are decoder_tokens, but nothing tapped \"cross_attention\"");
+                        "decoder_tokens were given, but no module tapped \"cross_attention\"");
     for (int64_t i = 0; i < s->n && !br_failed(); i++) {
         const found *f = &s->items[i];
         br_attention_part part = across ? part_of(s, i, first_cross) : BR_ATTENTION_SELF;
@@ -194,15 +195,15 @@ bool br_attention_add_recorded(br_attention *self, const br_recorder *recorder)
     if (br_failed())
         return false;
     if (!self || !recorder)
-        return br__fail(BR_ERROR_ARGUMENT, op, "attention and a recorder are required");
+        return br__fail(BR_ERROR_ARGUMENT, op, "self and recorder are required");
     br_scope *scope = br_no_grad_begin();
     search s = { 0 };
     if (collect(&s, recorder))
         join_heads(&s);
     if (!br_failed() && s.n == 0)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "of the %" PRId64
-                 " taps none is attention: a forward pass must run while the recorder is open",
+                 "none of the %" PRId64
+                 " recorded taps is attention: run a forward pass while the recorder is open",
                  br_recorder_count(recorder));
     if (!br_failed())
         add_all(self, &s);

@@ -1,5 +1,5 @@
-/* viz/attention_values.c - bytes as base64, and numbers so: f32, f16, or the logarithm of weights
- * in 8 bits, of which those that are left out take no room. */
+/* viz/attention_values.c - writes bytes as base64, and numbers as f32, as f16, or as 8-bit
+ * logarithms of weights, in which runs of omitted weights take two bytes. */
 #include "viz/viz_internal.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 typedef struct base64 {
     br_writer *w;
-    unsigned bits, n; /* n bytes wait in `bits` */
+    unsigned bits, n; /* n bytes are pending in `bits` */
 } base64;
 
 static void put_quad(base64 *b, int letters)
@@ -53,7 +53,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-/* Rounded to the nearest, ties to even. */
+/* Converts to f16, rounded to nearest, ties to even. */
 static unsigned half(float x)
 {
     unsigned sign = bits_of(x) >> 16 & 0x8000;
@@ -62,14 +62,15 @@ static unsigned half(float x)
         return 0x7e00;
     if (size >= 65520)
         return sign | 0x7c00;
-    if (size < 0x1p-14f) /* even steps of 2^-24 */
+    if (size < 0x1p-14f) /* subnormal: a multiple of 2^-24 */
         return sign | (unsigned)lrintf(size * 0x1p24f);
     uint32_t bits = bits_of(size);
     bits += 0xfff + (bits >> 13 & 1);
     return sign | ((bits >> 13) - (112 << 10));
 }
 
-/* 1 .. 254 are even steps of the logarithm from the threshold to 1; 0 is less, 255 no number. */
+/* Encodes a weight: 1 .. 254 are equal steps of the logarithm from the threshold to 1, 0 is less
+ * than the threshold, and 255 is NaN. */
 static unsigned logarithm(float weight, double per_step)
 {
     if (isnan(weight))
@@ -82,7 +83,7 @@ static int64_t write_logarithms(base64 *b, double threshold, const float *values
 {
     double per_step = -log(threshold) / 253;
     int64_t left_out = 0;
-    unsigned waiting = 0; /* that were left out, one behind the other */
+    unsigned waiting = 0; /* length of the current run of omitted weights */
     for (int64_t i = 0; i < n; i++) {
         unsigned code = logarithm(values[i], per_step);
         if (code == 0)

@@ -1,10 +1,12 @@
-/* viz/graph.c - the graph under a tensor: what is drawn of the tape, and as DOT. */
+/* viz/graph.c - collects the autograd graph of a tensor, and writes it as DOT. */
 #include "viz/graph_internal.h"
 
 #include "autograd/tape.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+BR_DEFINE_DEFAULTS(br_graph)
 
 /* ---- Vertices and lines ---------------------------------------------------------------------- */
 
@@ -20,7 +22,7 @@ void br__graph_free(br_drawing *d)
 
 bool br__graph_add_vertex(br_drawing *d, br_vertex vertex)
 {
-    void *grown = br__grow(d->vertices, &d->vertex_room, d->n_vertices, sizeof *d->vertices);
+    void *grown = br__grow(d->vertices, &d->vertex_capacity, d->n_vertices, sizeof *d->vertices);
     if (!grown) {
         br_free(vertex.label);
         br_free(vertex.shape);
@@ -33,7 +35,7 @@ bool br__graph_add_vertex(br_drawing *d, br_vertex vertex)
 
 bool br__graph_add_line(br_drawing *d, int64_t from, int64_t to)
 {
-    void *grown = br__grow(d->lines, &d->line_room, d->n_lines, sizeof *d->lines);
+    void *grown = br__grow(d->lines, &d->line_capacity, d->n_lines, sizeof *d->lines);
     if (!grown)
         return false;
     d->lines = grown;
@@ -41,9 +43,9 @@ bool br__graph_add_line(br_drawing *d, int64_t from, int64_t to)
     return true;
 }
 
-/* ---- From the tape --------------------------------------------------------------------------- */
+/* ---- From the autograd graph ----------------------------------------------------------------- */
 
-/* Vertices by what they are of, sorted. */
+/* Maps a node or a leaf to its vertex. The array is sorted by address. */
 typedef struct known {
     const void *of;
     int64_t vertex;
@@ -52,9 +54,9 @@ typedef struct known {
 typedef struct builder {
     const char *op;
     br_drawing *d;
-    br_named_list *names; /* of parameters; NULL: none */
+    br_named_list *names; /* names of parameters; NULL: none */
     known *known;
-    int64_t n_known, room;
+    int64_t n_known, capacity;
 } builder;
 
 static int64_t find(const builder *b, const void *of, bool *found)
@@ -75,7 +77,7 @@ static bool add_known(builder *b, const void *of, br_vertex vertex)
 {
     bool found;
     int64_t at = find(b, of, &found);
-    void *grown = br__grow(b->known, &b->room, b->n_known, sizeof *b->known);
+    void *grown = br__grow(b->known, &b->capacity, b->n_known, sizeof *b->known);
     if (grown)
         b->known = grown;
     vertex.of = of;
@@ -100,7 +102,7 @@ static const char *name_of(const builder *b, const br_tensor *leaf)
     return NULL;
 }
 
-/* The leaf's vertex, made where it comes up first; -1 on error. */
+/* Returns the leaf's vertex, created on first use, or -1 on error. */
 static int64_t leaf_vertex(builder *b, const br_tensor *leaf)
 {
     bool found;
@@ -142,7 +144,7 @@ static int compare_numbers(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* From the oldest node on, so that what a node is made from is known. */
+/* Adds the oldest nodes first, so that a node's inputs are added before it. */
 static bool add_all(builder *b, br_tensor *t)
 {
     br_node_list list = { .items = NULL };
@@ -171,8 +173,7 @@ bool br__graph_draw(const char *op, br_tensor *t, br_module *module, br_drawing 
     if (!br__required(op, "t", t))
         return false;
     if (!br_requires_grad(t)) {
-        br__fail(BR_ERROR_STATE, op, "t %s does not require grad: there is no graph under it",
-                 br__shape(t));
+        br__fail(BR_ERROR_STATE, op, "t %s does not require grad and has no graph", br__shape(t));
         return false;
     }
     builder b = { .op = op, .d = d };
@@ -185,7 +186,7 @@ bool br__graph_draw(const char *op, br_tensor *t, br_module *module, br_drawing 
 
 /* ---- DOT ------------------------------------------------------------------------------------- */
 
-/* In a string of DOT quotes are escaped, and backslashes, which begin Graphviz's own escapes. */
+/* Escapes quotes, and backslashes, which start Graphviz's own escapes. */
 static void write_dot_text(br_writer *w, const char *text)
 {
     for (; *text; text++) {
@@ -212,8 +213,7 @@ static void write_dot_vertex(br_writer *w, int64_t i, const br_vertex *v)
 
 bool br_graph_dot(const char *path, br_tensor *t, const br_graph_options *options)
 {
-    static const br_graph_options defaults;
-    const br_graph_options *o = options ? options : &defaults;
+    const br_graph_options *o = BR_OPTIONS_OF("graph_dot", br_graph, options);
     br_drawing d;
     bool ok =
         br__graph_draw("graph_dot", t, o->module, &d) && br__required("graph_dot", "path", path);

@@ -1,33 +1,34 @@
-/* viz/graph_layout.c - a drawing in layers (Sugiyama, Tagawa and Toda, 1981): each vertex below
- * what it is made from, lines that pass layers bent there, few crossings, and neighbours above one
- * another. */
+/* viz/graph_layout.c - a layered drawing (Sugiyama, Tagawa and Toda, 1981): each vertex is below
+ * its inputs, lines bend where they cross a layer, there are few crossings, and neighbours are
+ * nearly vertically aligned. */
 #include "viz/graph_internal.h"
 
-enum { MOST_VERTICES = 50000, SWEEPS = 12, GAP = 18 };
+enum { MAX_VERTICES = 50000, SWEEPS = 12, GAP = 18 };
 
-/* A vertex's neighbours in the layer before, or behind, as runs of one array. */
+/* The neighbours of each vertex in the previous or the next layer, as slices of one array. */
 typedef struct neighbours {
-    int64_t *first, *of; /* those of v: of[first[v]] .. of[first[v + 1] - 1] */
+    int64_t *first, *of; /* neighbours of v: of[first[v]] .. of[first[v + 1] - 1] */
 } neighbours;
 
 typedef struct layout {
     br_drawing *d;
     neighbours above, below;
     int64_t *order, *first; /* layer l: order[first[l]] .. order[first[l + 1] - 1] */
-    double *wish;           /* where a vertex would be, by its neighbours */
+    double *desired;        /* each vertex's desired position, according to its neighbours */
 } layout;
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* Leaves, and operations on leaves alone: these count their inputs that are none in `place`. */
+/* Returns true for leaves, and for operations whose inputs are all leaves. While layers are
+ * assigned, `place` counts an operation's inputs that are operations. */
 static bool is_source(const br_vertex *v)
 {
     return v->kind == BR_VERTEX_PARAMETER || v->kind == BR_VERTEX_LEAF ||
            (v->kind == BR_VERTEX_OP && v->place == 0);
 }
 
-/* Lines are in the order of what they lead to, and that is made after what it is made from. Sources
- * stand right above the first that they go into. */
+/* Lines are sorted by their targets, and an operation comes after the operations it depends on.
+ * Sources are placed directly above their topmost target. */
 static bool set_layers(const char *op, br_drawing *d)
 {
     for (int64_t i = 0; i < d->n_lines; i++) {
@@ -51,16 +52,16 @@ static bool set_layers(const char *op, br_drawing *d)
     for (int64_t i = 0; i < d->n_vertices; i++)
         if (d->n_layers <= d->vertices[i].layer)
             d->n_layers = d->vertices[i].layer + 1;
-    if (d->n_vertices + bends <= MOST_VERTICES)
+    if (d->n_vertices + bends <= MAX_VERTICES)
         return true;
     br__fail(BR_ERROR_ARGUMENT, op,
-             "the graph has %lld operations and leaves and %lld passings of lines, %d are the most "
-             "that are laid out: write it as DOT",
-             (long long)d->n_vertices, (long long)bends, MOST_VERTICES);
+             "the graph has %lld operations and leaves and %lld edge bends, but at most %d in "
+             "all can be laid out: use br_graph_dot()",
+             (long long)d->n_vertices, (long long)bends, MAX_VERTICES);
     return false;
 }
 
-/* Cuts lines at every layer they pass. */
+/* Splits lines at every layer that they cross. */
 static bool add_bends(br_drawing *d)
 {
     for (int64_t i = 0, n = d->n_lines; i < n; i++) {
@@ -91,7 +92,8 @@ static bool find_neighbours(const br_drawing *d, bool above, neighbours *n)
     n->of = br__calloc((size_t)d->n_lines + 1, sizeof *n->of);
     if (!n->first || !n->of)
         return false;
-    /* Counted one too far, so that filling leaves each run's start where it belongs. */
+    /* Counts are stored one index too high, so that filling moves each slice's start to the right
+     * index. */
     for (int64_t i = 0; i < d->n_lines; i++)
         n->first[(above ? d->lines[i].to : d->lines[i].from) + 2]++;
     for (int64_t v = 2; v < d->n_vertices + 2; v++)
@@ -109,8 +111,8 @@ static bool begin(layout *l, br_drawing *d)
     l->d = d;
     l->order = br__calloc(n + 1, sizeof *l->order);
     l->first = br__calloc((size_t)d->n_layers + 1, sizeof *l->first);
-    l->wish = br__calloc(n + 1, sizeof *l->wish);
-    if (!l->order || !l->first || !l->wish || !find_neighbours(d, true, &l->above) ||
+    l->desired = br__calloc(n + 1, sizeof *l->desired);
+    if (!l->order || !l->first || !l->desired || !find_neighbours(d, true, &l->above) ||
         !find_neighbours(d, false, &l->below))
         return false;
     for (int64_t v = 0; v < d->n_vertices; v++)
@@ -128,7 +130,7 @@ static void end(layout *l)
 {
     br_free(l->order);
     br_free(l->first);
-    br_free(l->wish);
+    br_free(l->desired);
     br_free(l->above.first);
     br_free(l->above.of);
     br_free(l->below.first);
@@ -142,7 +144,8 @@ static int64_t count_in(const layout *l, int64_t layer)
     return l->first[layer + 1] - l->first[layer];
 }
 
-/* As a walk from the result up meets them, which puts what belongs together side by side. */
+/* Sets the initial order by a depth-first walk from the result upwards, which puts related vertices
+ * side by side. */
 static void order_by_walk(layout *l, int64_t *stack, bool *seen, int64_t *filled)
 {
     for (int64_t root = l->d->n_vertices - 1; root >= 0; root--) {
@@ -176,7 +179,8 @@ static bool first_order(layout *l)
     return !br_failed();
 }
 
-/* The mean of the neighbours' places, or x; its own where it has none. */
+/* Returns the mean of the neighbours' places, or of their x; the vertex's own if it has no
+ * neighbours. */
 static double mean_of(const layout *l, const neighbours *n, int64_t v, bool by_x)
 {
     const br_vertex *vertices = l->d->vertices;
@@ -189,13 +193,14 @@ static double mean_of(const layout *l, const neighbours *n, int64_t v, bool by_x
     return sum / (double)count;
 }
 
-/* Sorts a layer by its vertices' wishes; an insertion sort, as little is out of order. */
+/* Sorts a layer by desired positions with an insertion sort, since few vertices are out of
+ * order. */
 static void sort_layer(layout *l, int64_t layer)
 {
     int64_t *order = l->order + l->first[layer], n = count_in(l, layer);
     for (int64_t i = 1; i < n; i++) {
         int64_t v = order[i], k = i;
-        for (; k > 0 && l->wish[order[k - 1]] > l->wish[v]; k--)
+        for (; k > 0 && l->desired[order[k - 1]] > l->desired[v]; k--)
             order[k] = order[k - 1];
         order[k] = v;
     }
@@ -203,7 +208,7 @@ static void sort_layer(layout *l, int64_t layer)
         l->d->vertices[order[i]].place = i;
 }
 
-/* Down and up through the layers, each sorted by where its neighbours are. */
+/* Sweeps down and up through the layers and sorts each by its neighbours' places. */
 static void reduce_crossings(layout *l)
 {
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
@@ -211,37 +216,38 @@ static void reduce_crossings(layout *l)
         for (int64_t k = 1; k < l->d->n_layers; k++) {
             int64_t layer = down ? k : l->d->n_layers - 1 - k;
             for (int64_t i = l->first[layer]; i < l->first[layer + 1]; i++)
-                l->wish[l->order[i]] = mean_of(l, down ? &l->above : &l->below, l->order[i], false);
+                l->desired[l->order[i]] =
+                    mean_of(l, down ? &l->above : &l->below, l->order[i], false);
             sort_layer(l, layer);
         }
     }
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Positions ------------------------------------------------------------------------------- */
 
-/* Vertices of a layer at their wishes, or as near as their widths allow: pushed apart from the left
- * and from the right, and the mean of both taken. */
+/* Places a layer's vertices at their desired positions, or as close as their widths allow: takes
+ * the mean of pushing them apart from the left and from the right. */
 static void place_layer(layout *l, int64_t layer)
 {
     br_vertex *vertices = l->d->vertices;
     const int64_t *order = l->order + l->first[layer], n = count_in(l, layer);
     for (int64_t i = 0; i < n; i++) {
         const br_vertex *v = &vertices[order[i]];
-        double least =
-            i == 0 ? l->wish[order[i]]
+        double min_x =
+            i == 0 ? l->desired[order[i]]
                    : vertices[order[i - 1]].x + (vertices[order[i - 1]].width + v->width) / 2 + GAP;
-        vertices[order[i]].x = l->wish[order[i]] > least ? l->wish[order[i]] : least;
+        vertices[order[i]].x = l->desired[order[i]] > min_x ? l->desired[order[i]] : min_x;
     }
     double right = 0;
     for (int64_t i = n - 1; i >= 0; i--) {
         br_vertex *v = &vertices[order[i]];
-        double most = l->wish[order[i]];
+        double max_x = l->desired[order[i]];
         if (i < n - 1) {
             double limit = right - (vertices[order[i + 1]].width + v->width) / 2 - GAP;
-            most = most < limit ? most : limit;
+            max_x = max_x < limit ? max_x : limit;
         }
-        right = most;
-        v->x = (v->x + most) / 2;
+        right = max_x;
+        v->x = (v->x + max_x) / 2;
     }
 }
 
@@ -261,14 +267,15 @@ static void place(layout *l)
             int64_t layer = sweep % 2 == 0 ? k : d->n_layers - 1 - k;
             for (int64_t i = l->first[layer]; i < l->first[layer + 1]; i++) {
                 int64_t v = l->order[i];
-                l->wish[v] = (mean_of(l, &l->above, v, true) + mean_of(l, &l->below, v, true)) / 2;
+                l->desired[v] =
+                    (mean_of(l, &l->above, v, true) + mean_of(l, &l->below, v, true)) / 2;
             }
             place_layer(l, layer);
         }
     }
 }
 
-/* Moves all to the right of 0, and tells how wide it is. */
+/* Moves the drawing to x >= 0 and sets its width. */
 static void fit(br_drawing *d)
 {
     double left = 0, right = 0;

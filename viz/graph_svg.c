@@ -1,14 +1,15 @@
-/* viz/graph_svg.c - the graph under a tensor as a picture, laid out by graph_layout.c. */
+/* viz/graph_svg.c - writes the autograd graph of a tensor as SVG, laid out by graph_layout.c. */
 #include "viz/graph_internal.h"
 
 #include <string.h>
 
-/* Pixels: of a vertex, between layers, around all, and of a letter. */
+/* In pixels: height of a vertex, distance between layers, margin, height of the title, width of a
+ * letter. */
 enum { BOX = 36, LAYER = 66, MARGIN = 20, TITLE = 30, LETTER = 7 };
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* In letters: bytes that begin a UTF-8 sequence. */
+/* Returns the number of UTF-8 characters. */
 static int64_t length_of(const char *text)
 {
     int64_t n = 0;
@@ -33,7 +34,7 @@ static double top_of(const br_drawing *d, const br_vertex *v)
     return d->height - MARGIN - BOX - (double)(d->n_layers - 1 - v->layer) * LAYER;
 }
 
-/* One stretch of a line; it leaves and comes upright, so that stretches join smoothly. */
+/* Writes one piece of a line. It starts and ends vertically, so that pieces join smoothly. */
 static void write_line(br_writer *w, const br_drawing *d, const br_line *line)
 {
     const br_vertex *from = &d->vertices[line->from], *to = &d->vertices[line->to];
@@ -93,10 +94,10 @@ static bool write_drawing(const char *path, br_drawing *d, const char *title)
     if (!w)
         return false;
     title = title ? br__printable(title) : NULL;
-    double least = title ? (double)(length_of(title) * 10) : 0;
-    for (int64_t i = 0; d->width < least && i < d->n_vertices; i++)
-        d->vertices[i].x += (least - d->width) / 2;
-    d->width = d->width < least ? least : d->width;
+    double min_width = title ? (double)(length_of(title) * 10) : 0;
+    for (int64_t i = 0; d->width < min_width && i < d->n_vertices; i++)
+        d->vertices[i].x += (min_width - d->width) / 2;
+    d->width = d->width < min_width ? min_width : d->width;
     d->height = (double)(d->n_layers - 1) * LAYER + BOX + 2 * MARGIN + (title ? TITLE : 0);
     write_head(w, d, title);
     for (int64_t i = 0; i < d->n_lines; i++)
@@ -110,8 +111,7 @@ static bool write_drawing(const char *path, br_drawing *d, const char *title)
 
 bool br_graph_svg(const char *path, br_tensor *t, const br_graph_options *options)
 {
-    static const br_graph_options defaults;
-    const br_graph_options *o = options ? options : &defaults;
+    const br_graph_options *o = BR_OPTIONS_OF("graph_svg", br_graph, options);
     br_drawing d;
     bool ok =
         br__graph_draw("graph_svg", t, o->module, &d) && br__required("graph_svg", "path", path);

@@ -1,7 +1,7 @@
 /* viz/plot.c - line plots as SVG.
  *
- * From top to bottom: title, legend, the plot with its grid, tick labels, the label of x. The file
- * is self-contained, and the same for any locale. */
+ * From top to bottom: title, legend, the plot with its grid, tick labels, and the label of x. The
+ * file is self-contained and does not depend on the locale. */
 #include "viz/viz_internal.h"
 
 #include <brasa/viz.h>
@@ -9,19 +9,21 @@
 #include <string.h>
 #include <utf8proc.h>
 
+BR_DEFINE_DEFAULTS(br_plot)
+
 enum { FONT = 13, TITLE_FONT = 17, ROW = 22, MARGIN = 16, LETTER = 8, TICK = 5 };
 
-/* Okabe and Ito's colours, which most colour-blind people can tell apart. */
+/* The Okabe-Ito palette, which most colour-blind people can distinguish. */
 static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                        "#e69f00", "#56b4e9", "#000000" };
 enum { N_COLOURS = sizeof colours / sizeof *colours };
 
-/* One axis: values low .. high, or their logarithms, lie on pixels from .. to. */
+/* One axis: values low .. high, or their logarithms, are drawn at pixels from .. to. */
 typedef struct axis {
     double low, high, from, to;
-    double step;   /* of ticks */
+    double step;   /* distance between ticks */
     bool log;      /* base 10 */
-    int precision; /* digits of tick labels behind the point */
+    int precision; /* decimals of tick labels */
 } axis;
 
 typedef struct plot {
@@ -30,13 +32,13 @@ typedef struct plot {
     const br_series *series;
     br_plot_options options;
     int width, height;
-    int left, right, top, bottom; /* the plot's edges */
+    int left, right, top, bottom; /* edges of the plot area */
     axis x, y;
 } plot;
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* Columns that the text takes in a font of even width: an estimate of its length. */
+/* Returns the width of the text in columns of a monospaced font, as an estimate. */
 static int text_columns(const char *text)
 {
     int columns = 0;
@@ -53,16 +55,16 @@ static double position(const axis *a, double value)
     return a->from + (v - a->low) / (a->high - a->low) * (a->to - a->from);
 }
 
-/* Ranges beyond these would make the arithmetic of ticks fail. */
+/* Larger ranges would overflow the arithmetic of ticks; smaller ones would underflow. */
 static const double widest = 1e300, narrowest = 1e-300;
 
-/* The y of a point, not below the floor. */
+/* Returns the y of a point, at least the floor. */
 static double height(const plot *p, const br_series *s, int64_t i)
 {
     return p->y.log && s->y[i] < p->options.floor_y ? p->options.floor_y : s->y[i];
 }
 
-/* True if the point can be drawn. */
+/* Returns true if the point can be drawn. */
 static bool drawable(const plot *p, const br_series *s, int64_t i)
 {
     return fabs(s->x[i]) < widest && fabs(s->y[i]) < widest && (!p->x.log || s->x[i] > 0) &&
@@ -76,7 +78,7 @@ static void widen(axis *a, double value)
     a->high = fmax(a->high, v);
 }
 
-/* 1, 2 or 5 times a power of ten, so that some `count` steps make the range. */
+/* Returns 1, 2 or 5 times a power of ten that divides the range into about `count` steps. */
 static double nice_step(double range, double count)
 {
     double rough = range / count, power = pow(10, floor(log10(rough)));
@@ -84,15 +86,15 @@ static double nice_step(double range, double count)
     return power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10);
 }
 
-/* Rounds the range outwards to ticks, `count` or so of them. */
+/* Rounds the range outwards to ticks, about `count` of them. */
 static void place_ticks(axis *a, double count)
 {
     if (!(a->low <= a->high)) { /* nothing to draw */
         a->low = 0;
         a->high = 1;
     }
-    double least = fmax(1e-9 * fmax(fabs(a->low), fabs(a->high)), narrowest);
-    if (a->high - a->low <= least) { /* a level line */
+    double min_range = fmax(1e-9 * fmax(fabs(a->low), fabs(a->high)), narrowest);
+    if (a->high - a->low <= min_range) { /* all values are equal */
         double pad = a->low == 0 || a->log ? 0.5 : fabs(a->low) / 2;
         a->low -= pad;
         a->high += pad;
@@ -115,8 +117,8 @@ static void tick_label(const axis *a, double tick, char *text, size_t size)
         snprintf(text, size, "%.*f", a->precision, tick);
 }
 
-/* Room for the widest label of the axis, in pixels. */
-static int label_room(const axis *a)
+/* Returns the width of the axis's widest label, in pixels. */
+static int label_capacity(const axis *a)
 {
     size_t longest = 0;
     int64_t n = llround((a->high - a->low) / a->step);
@@ -140,8 +142,8 @@ static int legend_width(const plot *p, int i)
     return 24 + 6 + text_columns(series_name(p, i)) * LETTER + 18; /* line, gap, name, gap */
 }
 
-/* Where entry i of the legend goes; gives the entries' rows in all. */
-static int legend_place(const plot *p, int wanted, int *x, int *row)
+/* Computes the place of one legend entry; returns the number of rows of the legend. */
+static int legend_place(const plot *p, int index, int *x, int *row)
 {
     int at = p->left, rows = p->n_series > 0;
     for (int i = 0; i < p->n_series; i++) {
@@ -150,7 +152,7 @@ static int legend_place(const plot *p, int wanted, int *x, int *row)
             at = p->left;
             rows++;
         }
-        if (i == wanted) {
+        if (i == index) {
             *x = at;
             *row = rows - 1;
         }
@@ -172,8 +174,8 @@ static void lay_out(plot *p)
             }
     place_ticks(&p->x, p->width / 100.0);
     place_ticks(&p->y, p->height / 70.0);
-    p->left = MARGIN + (o->y_label ? ROW : 0) + label_room(&p->y) + TICK;
-    p->right = p->width - MARGIN - label_room(&p->x) / 2;
+    p->left = MARGIN + (o->y_label ? ROW : 0) + label_capacity(&p->y) + TICK;
+    p->right = p->width - MARGIN - label_capacity(&p->x) / 2;
     p->top = MARGIN + (o->title ? ROW + 4 : 0) + legend_place(p, -1, NULL, NULL) * ROW;
     p->bottom = p->height - MARGIN - (o->x_label ? ROW : 0) - ROW;
     p->x.from = p->left;
@@ -236,20 +238,41 @@ static void draw_ticks(plot *p, const axis *a, bool vertical)
     }
 }
 
-/* One line through points first .. end-1, all of which can be drawn. */
+typedef char point_text[64];
+
+/* Writes the pixel of point i as "X,Y". */
+static void write_point(const plot *p, const br_series *s, int64_t i, point_text text)
+{
+    snprintf(text, sizeof(point_text), "%.1f,%.1f", position(&p->x, s->x[i]),
+             position(&p->y, height(p, s, i)));
+}
+
+/* Returns whether points first .. end-1 are all at the same pixel. */
+static bool is_dot(const plot *p, const br_series *s, int64_t first, int64_t end)
+{
+    point_text one, other;
+    write_point(p, s, first, one);
+    for (int64_t i = first + 1; i < end; i++) {
+        write_point(p, s, i, other);
+        if (strcmp(one, other) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Draws one line through points first .. end-1, all of which can be drawn. A line of a single pixel
+ * would be invisible, so that is drawn as a dot. */
 static void draw_run(plot *p, const br_series *s, int64_t first, int64_t end)
 {
-    if (end - first == 1) {
+    if (is_dot(p, s, first, end)) {
         br__write(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/>\n",
                   position(&p->x, s->x[first]), position(&p->y, height(p, s, first)));
         return;
     }
     br__write(p->out, "<polyline points=\"");
-    char before[64] = "";
+    point_text before = "", point;
     for (int64_t i = first; i < end; i++) {
-        char point[64];
-        snprintf(point, sizeof point, "%.1f,%.1f", position(&p->x, s->x[i]),
-                 position(&p->y, height(p, s, i)));
+        write_point(p, s, i, point);
         if (strcmp(point, before) != 0)
             br__write(p->out, "%s%s", i > first ? " " : "", point);
         memcpy(before, point, sizeof before);
@@ -309,9 +332,10 @@ static bool good_arguments(const char *path, int n_series, const br_series *seri
     if (br_failed())
         return false;
     if (!path || n_series < 0 || (n_series > 0 && !series))
-        br__fail(BR_ERROR_ARGUMENT, op, "path and series are required");
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "path and series are required, and n_series must be at least 0");
     else if (!(o->floor_y >= 0 && o->floor_y < widest))
-        br__fail(BR_ERROR_ARGUMENT, op, "floor_y is %g, must be positive, or 0 for none",
+        br__fail(BR_ERROR_ARGUMENT, op, "floor_y is %g, must be positive, or 0 for no floor",
                  o->floor_y);
     else if (o->width < 300 || o->width > 20000 || o->height < 200 || o->height > 20000)
         br__fail(BR_ERROR_ARGUMENT, op, "the size is %d x %d, must be 300 x 200 .. 20000 x 20000",
@@ -325,9 +349,7 @@ static bool good_arguments(const char *path, int n_series, const br_series *seri
 bool br_plot_svg(const char *path, int n_series, const br_series *series,
                  const br_plot_options *options)
 {
-    br_plot_options o = options ? *options : (br_plot_options){ 0 };
-    o.width = o.width ? o.width : 800;
-    o.height = o.height ? o.height : 480;
+    const br_plot_options o = *BR_OPTIONS_OF("plot_svg", br_plot, options);
     if (!good_arguments(path, n_series, series, &o))
         return false;
     br_writer *out = br__writer_open("plot_svg", path);

@@ -1,4 +1,4 @@
-/* viz/writer.c - text files of the views, buffered. */
+/* viz/writer.c - buffered writer of text files. */
 #include "io/io_internal.h"
 #include "viz/viz_internal.h"
 
@@ -25,7 +25,7 @@ br_writer *br__writer_open(const char *op, const char *path)
     w->counts_only = !path;
     w->plain = newlocale(LC_NUMERIC_MASK, "C", NULL);
     if (!w->plain)
-        br__fail(BR_ERROR_MEMORY, op, "no memory for a locale");
+        br__fail(BR_ERROR_MEMORY, op, "cannot create the C locale");
     if (!w->plain || (path && !br__replace_begin(&w->file, op, path))) {
         if (w->plain)
             freelocale(w->plain);
@@ -49,7 +49,7 @@ void br__write_bytes(br_writer *w, const char *bytes, size_t n)
     while (n > 0) {
         if (w->used == sizeof w->buffer)
             flush(w);
-        size_t room = sizeof w->buffer - w->used, some = n < room ? n : room;
+        size_t free_bytes = sizeof w->buffer - w->used, some = n < free_bytes ? n : free_bytes;
         memcpy(w->buffer + w->used, bytes, some);
         w->used += some;
         bytes += some;

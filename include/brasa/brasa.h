@@ -1,4 +1,4 @@
-/* brasa/brasa.h - all of Brasa. */
+/* brasa/brasa.h - includes all public headers of Brasa. */
 #ifndef BRASA_BRASA_H
 #define BRASA_BRASA_H
 

@@ -1,8 +1,8 @@
 /* brasa/io.h - safetensors files and checkpoints.
  *
- * Reading maps the file: tensors of an open file are views of the mapping and keep it alive. A file
- * is never changed in place: writers make a new one beside it and rename it over the old one only
- * when it is complete and on disk. Files are little-endian, as the format demands. */
+ * Reading maps the file. The tensors of an open file are views of the mapping and keep it alive. A
+ * file is never changed in place: writers create a new file beside it and rename it over the old
+ * one when it is complete and synced to disk. Files are little-endian, as the format requires. */
 #ifndef BRASA_IO_H
 #define BRASA_IO_H
 
@@ -17,71 +17,88 @@ extern "C" {
 typedef struct br_safetensors br_safetensors;
 
 typedef struct br_safetensors_options {
-    size_t max_header_bytes; /* 0: 100,000,000, the format's own limit */
-    bool copy;               /* read into memory instead of mapping: safe if the file may change */
+    size_t struct_size;
+    size_t max_header_bytes; /* at most 100,000,000, the format's own limit */
+    bool copy; /* read the data into memory instead of mapping it; safe if the file may change */
 } br_safetensors_options;
+#define br_safetensors_default_fields \
+    .struct_size = sizeof(br_safetensors_options), .max_header_bytes = 100000000
+BR_API br_safetensors_options br_safetensors_defaults(void);
 
-/* Opens and checks a file whole: header, offsets without holes or overlap, shapes against sizes.
- * Anything else is BR_ERROR_FORMAT with file, tensor and rule, before any memory of a size taken
- * from the file is allocated. `options` may be NULL. */
+/* Opens a file and checks it completely: the header, offsets without gaps or overlap, and shapes
+ * against byte counts. An invalid file is BR_ERROR_FORMAT; the message names the file, the tensor
+ * and the broken rule. Sizes read from the file are checked before anything of that size is
+ * allocated. Returns a file for br_safetensors_close(), or NULL. `options` may be NULL. */
 BR_API br_safetensors *br_safetensors_open(const char *path, const br_safetensors_options *options);
-/* Tensors taken from it stay valid. NULL is ignored. */
+/* Closes the file. Its tensors stay valid. NULL is ignored. */
 BR_API void br_safetensors_close(br_safetensors *file);
+/* Returns the number of tensors, or -1 if `file` is NULL. */
 BR_API int64_t br_safetensors_count(const br_safetensors *file);
-/* Names in the order of the file's data. */
+/* Returns the name of tensor i, in the order of the file's data, or NULL and an error if there is
+ * none. The name is valid until the file is closed. */
 BR_API const char *br_safetensors_name(const br_safetensors *file, int64_t i);
-/* The file's name of its dtype ("F32", "BF16"), its shape, and the bytes it takes. */
+/* Return the dtype of tensor i as the file names it ("F32", "BF16"), its number of dimensions (with
+ * the sizes in *sizes), and the number of its bytes in the file. */
 BR_API const char *br_safetensors_dtype(const br_safetensors *file, int64_t i);
 BR_API int br_safetensors_shape(const br_safetensors *file, int64_t i, const int64_t **sizes);
 BR_API size_t br_safetensors_bytes(const br_safetensors *file, int64_t i);
-/* True if the file has that tensor. */
+/* Returns true if the file has a tensor of that name. */
 BR_API bool br_safetensors_has(const br_safetensors *file, const char *name);
-/* The tensor of that name, of the innermost scope: F32, F64, I64, BOOL; F16 and BF16 are copied, as
- * F32. NULL and an error for a name the file lacks or a dtype that Brasa does not have. */
+/* Returns the tensor of that name, owned by the innermost scope. F32, F64, I64 and BOOL tensors
+ * keep their dtype; F16 and BF16 are converted to F32 copies. Returns NULL and an error if the file
+ * has no such tensor, or if Brasa does not support its dtype. */
 BR_API br_tensor *br_safetensors_get(br_safetensors *file, const char *name);
-/* Metadata: number, i-th key in the order of strcmp(); value of a key or NULL (no error). */
+/* Return the number of metadata entries; the i-th key in the order of strcmp(); and the value of a
+ * key, or NULL without an error if there is none. */
 BR_API int64_t br_safetensors_metadata_count(const br_safetensors *file);
 BR_API const char *br_safetensors_metadata_key(const br_safetensors *file, int64_t i);
 BR_API const char *br_safetensors_metadata(const br_safetensors *file, const char *key);
-/* Every tensor, in a list for br_load_state_dict() that keeps them alive. */
+/* Returns all tensors in a list for br_load_state_dict(). The list keeps them alive until
+ * br_named_list_free(). */
 BR_API br_named_list *br_safetensors_all(br_safetensors *file);
 
 typedef struct br_metadata {
     const char *key, *value;
 } br_metadata;
-/* Writes tensors of any layout under their names; tied tensors are written once under each name. */
+/* Writes tensors of any layout under their names. A tensor that is in the list under several names
+ * is written once for each name. `metadata` may be NULL if n_metadata is 0. Returns false and an
+ * error on failure; an existing file is then unchanged. */
 BR_API bool br_safetensors_save(const char *path, const br_named_list *tensors, int64_t n_metadata,
                                 const br_metadata *metadata);
 
 /* Writes the module's state dict with each tied tensor once, under the first of its names in the
- * order of strcmp(); metadata gives that for each other name, as safetensors' save_model() does. */
+ * order of strcmp(). Metadata maps each other name to that name, as in the Python package
+ * safetensors' save_model(). */
 BR_API bool br_model_save(const char *path, br_module *model, int64_t n_metadata,
                           const br_metadata *metadata);
-/* br_load_state_dict() from such a file: a name that it lacks is not missing if the module has the
- * same tensor under another, which it has. */
+/* Loads such a file as br_load_state_dict() does. A name that the file lacks does not count as
+ * missing if the file has another name of the same tensor of the module. */
 BR_API bool br_model_load(const char *path, br_module *model, bool strict, br_load_report *report);
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-/* A checkpoint is a safetensors file: "model/<name>", "optim/<name>", "scheduler/<name>", and
- * metadata with the step, the generator's state, and an XXH3 checksum of each tensor, so that a
- * flipped bit is named. */
+/* A checkpoint is a safetensors file with tensors "model/<name>", "optim/<name>" and
+ * "scheduler/<name>". Its metadata holds the step, the random generator's state, and an XXH3
+ * checksum of each tensor, so that corruption is detected and the damaged tensor is named. */
 typedef struct br_checkpoint {
     br_module *model;        /* may be NULL */
     br_optim *optim;         /* may be NULL */
     br_scheduler *scheduler; /* may be NULL */
     int64_t step;
-    bool rng;           /* save, restore the generator of this thread */
-    int64_t n_metadata; /* more metadata to save; ignored by loading */
+    bool rng;           /* save or restore this thread's random generator */
+    int64_t n_metadata; /* additional metadata to save; ignored when loading */
     const br_metadata *metadata;
 } br_checkpoint;
 
+/* Saves the parts that are not NULL. Metadata keys must not begin with "brasa.". Returns false and
+ * an error on failure; an existing file is then unchanged. */
 BR_API bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint);
-/* Checks the whole file first; on any error model, optimizer, scheduler and generator stay as they
- * were. Sets checkpoint->step. */
+/* Loads the parts that are not NULL and sets checkpoint->step. Fails if the file was saved without
+ * one of them. Checks the whole file first: on any error the model, optimizer, scheduler and
+ * generator stay unchanged. */
 BR_API bool br_checkpoint_load(const char *path, br_checkpoint *checkpoint);
-/* Checks every checksum; false and an error that names the tensors that are off. A file without
- * checksums is an error too. */
+/* Verifies every checksum. Returns false and an error that names the damaged tensors. A file
+ * without checksums is also an error. */
 BR_API bool br_checkpoint_verify(br_safetensors *file);
 
 #ifdef __cplusplus

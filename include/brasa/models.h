@@ -1,5 +1,4 @@
-/* brasa/models.h - the zoo: models rebuilt by composing ops and nn only, AutoConfig and
- * AutoModel. */
+/* brasa/models.h - models composed of ops and nn only, AutoConfig and AutoModel. */
 #ifndef BRASA_MODELS_H
 #define BRASA_MODELS_H
 

@@ -8,221 +8,383 @@
 extern "C" {
 #endif
 
-/* An optimizer holds groups of parameters, each with its options, and state for each parameter. It
- * holds a reference to its parameters. */
+/* An optimizer has groups of parameters, each group with its own options, and state for each
+ * parameter. It holds references to its parameters. */
 typedef struct br_optim br_optim;
 
 typedef struct br_adam_options {
-    double lr;    /* 0: 1e-3 */
-    double beta1; /* 0: 0.9 */
-    double beta2; /* 0: 0.999 */
-    double eps;   /* 0: 1e-8 */
+    size_t struct_size;
+    double lr;
+    double beta1;
+    double beta2;
+    double eps;
     double weight_decay;
-    bool amsgrad;  /* divide by the largest mean square so far */
-    bool maximize; /* go up the gradient; so for the others */
+    bool amsgrad;  /* use the maximum of the second-moment estimates so far */
+    bool maximize; /* maximize instead of minimize; likewise below */
 } br_adam_options;
+#define br_adam_default_fields \
+    .struct_size = sizeof(br_adam_options), .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+BR_API br_adam_options br_adam_defaults(void);
+/* Options of AdamW, like Adam's but with a default weight decay of 0.01. */
+typedef struct br_adamw_options {
+    size_t struct_size;
+    double lr;
+    double beta1;
+    double beta2;
+    double eps;
+    double weight_decay;
+    bool amsgrad;
+    bool maximize;
+} br_adamw_options;
+#define br_adamw_default_fields                                                        \
+    .struct_size = sizeof(br_adamw_options), .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, \
+    .eps = 1e-8, .weight_decay = 1e-2
+BR_API br_adamw_options br_adamw_defaults(void);
 
 typedef struct br_sgd_options {
-    double lr; /* 0: 1e-3 */
+    size_t struct_size;
+    double lr;
     double momentum;
     double dampening;
     double weight_decay;
     bool nesterov, maximize;
 } br_sgd_options;
+#define br_sgd_default_fields .struct_size = sizeof(br_sgd_options), .lr = 1e-3
+BR_API br_sgd_options br_sgd_defaults(void);
 
 typedef struct br_rmsprop_options {
-    double lr;    /* 0: 1e-2 */
-    double alpha; /* 0: 0.99 */
-    double eps;   /* 0: 1e-8 */
+    size_t struct_size;
+    double lr;
+    double alpha;
+    double eps;
     double weight_decay;
     double momentum;
-    bool centered; /* divide by the deviation, not by the root of the mean square */
+    bool centered; /* divide by the standard deviation instead of the root mean square */
     bool maximize;
 } br_rmsprop_options;
+#define br_rmsprop_default_fields \
+    .struct_size = sizeof(br_rmsprop_options), .lr = 1e-2, .alpha = 0.99, .eps = 1e-8
+BR_API br_rmsprop_options br_rmsprop_defaults(void);
 
 typedef struct br_adagrad_options {
-    double lr; /* 0: 1e-2 */
+    size_t struct_size;
+    double lr;
     double lr_decay;
     double weight_decay;
     double initial_accumulator_value;
-    double eps; /* 0: 1e-10 */
+    double eps;
     bool maximize;
 } br_adagrad_options;
+#define br_adagrad_default_fields \
+    .struct_size = sizeof(br_adagrad_options), .lr = 1e-2, .eps = 1e-10
+BR_API br_adagrad_options br_adagrad_defaults(void);
 
-/* What multiplies Muon's rate for a matrix of r rows and c columns. */
+/* The factor by which Muon multiplies the learning rate for a matrix of r rows and c columns. */
 typedef enum br_muon_adjust {
     BR_MUON_ORIGINAL,           /* sqrt(max(1, r / c)) */
     BR_MUON_MATCH_RMS_ADAMW,    /* 0.2 sqrt(max(r, c)) */
     BR_MUON_SPECTRAL_UNCLAMPED, /* sqrt(r / c) */
 } br_muon_adjust;
 
+/* Coefficients of the Newton-Schulz iteration x <- a x + (b G + c G G) x with G = x x^T. */
+typedef struct br_muon_coefficients {
+    double a, b, c;
+} br_muon_coefficients;
+
 typedef struct br_muon_options {
-    double lr; /* 0: 1e-3 */
+    size_t struct_size;
+    double lr;
     double weight_decay;
-    double momentum; /* 0: 0.95 */
-    bool no_nesterov;
-    double ns_coefficients[3]; /* all 0: 3.4445, -4.7750, 2.0315 */
-    double eps;                /* 0: 1e-7 */
-    int64_t ns_steps;          /* 0: 5 */
+    double momentum;
+    bool nesterov;
+    br_muon_coefficients ns_coefficients;
+    double eps;
+    int64_t ns_steps;
     br_muon_adjust adjust_lr;
 } br_muon_options;
+#define br_muon_default_fields                                                                 \
+    .struct_size = sizeof(br_muon_options), .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95, \
+    .nesterov = true, .ns_coefficients = { 3.4445, -4.7750, 2.0315 }, .eps = 1e-7, .ns_steps = 5
+BR_API br_muon_options br_muon_defaults(void);
 
-/* Adam, Kingma and Ba, 2015, with PyTorch's placement of eps and its L2 weight decay. `parameters`
- * are the first group; they are borrowed, the list may be freed afterwards. NULL makes an optimizer
- * without groups. `options` may be NULL. */
+/* Creates Adam, Kingma and Ba, 2015, with eps and L2 weight decay as in PyTorch. `parameters`
+ * becomes the first group, and the list may be freed afterwards; if it is NULL, the optimizer has
+ * no groups yet. `options` may be NULL. The same holds for the functions below. */
 BR_API br_optim *br_adam_new(const br_named_list *parameters, const br_adam_options *options);
-/* Stochastic gradient descent with momentum as PyTorch has it. */
+/* Creates stochastic gradient descent with momentum as in PyTorch. */
 BR_API br_optim *br_sgd_new(const br_named_list *parameters, const br_sgd_options *options);
-/* AdamW, Loshchilov and Hutter, 2019: the decay shrinks the parameter itself. It is 1e-2 where
- * `options` is NULL; options that are given say it themselves, 0 is none. */
-BR_API br_optim *br_adamw_new(const br_named_list *parameters, const br_adam_options *options);
-/* RMSprop, Hinton, 2012; centered: Graves, 2013. */
+/* Creates AdamW, Loshchilov and Hutter, 2019, which applies weight decay to the parameter itself
+ * instead of to the gradient. */
+BR_API br_optim *br_adamw_new(const br_named_list *parameters, const br_adamw_options *options);
+/* Creates RMSprop, Hinton, 2012. For the centered variant, see Graves, 2013. */
 BR_API br_optim *br_rmsprop_new(const br_named_list *parameters, const br_rmsprop_options *options);
-/* Adagrad, Duchi, Hazan and Singer, 2011. */
+/* Creates Adagrad, Duchi, Hazan and Singer, 2011. */
 BR_API br_optim *br_adagrad_new(const br_named_list *parameters, const br_adagrad_options *options);
-/* Muon, Jordan et al., 2024, as torch.optim.Muon, for matrices only. Its iteration runs in the
- * parameters' precision where PyTorch's runs in bfloat16. The decay is 0.1 where `options` is NULL;
- * options that are given say it themselves. */
+/* Creates Muon, Jordan et al., 2024, like torch.optim.Muon. All parameters must be matrices. The
+ * iteration runs in the parameters' precision; PyTorch's runs in bfloat16. */
 BR_API br_optim *br_muon_new(const br_named_list *parameters, const br_muon_options *options);
-/* The same for every parameter of a module. */
+/* Like the functions above, for all parameters of a module. */
 BR_API br_optim *br_adam(br_module *module, const br_adam_options *options);
 BR_API br_optim *br_sgd(br_module *module, const br_sgd_options *options);
-BR_API br_optim *br_adamw(br_module *module, const br_adam_options *options);
+BR_API br_optim *br_adamw(br_module *module, const br_adamw_options *options);
 BR_API br_optim *br_rmsprop(br_module *module, const br_rmsprop_options *options);
 BR_API br_optim *br_adagrad(br_module *module, const br_adagrad_options *options);
 BR_API br_optim *br_muon(br_module *module, const br_muon_options *options);
 BR_API void br_optim_free(br_optim *optim);
 
-/* Adds a group with options of its own, of the optimizer's kind (NULL: those it was made with);
- * returns the group's number, -1 on error. A parameter may be in one group only. */
+/* ---- Custom optimizers ----------------------------------------------------------------------- */
+
+/* An optimizer is defined by a br_optim_kind: its options, the state it keeps for each parameter,
+ * and the update of one parameter. The library's own optimizers are defined in the same way.
+ * Groups, schedulers, gradient clipping, state dicts and checkpoints work with every kind. */
+
+enum { BR_OPTIM_MAX_STATES = 8 };
+
+/* A tensor that is kept for each parameter. */
+typedef struct br_optim_state {
+    const char *name; /* state dicts use "<parameter>.<name>" */
+    /* Creates the state before the parameter's first step, with any shape and dtype, in a scope
+     * without recording. Returns NULL without an error if the state is not needed with these
+     * options. If `make` itself is NULL, the state is zeros of the parameter's shape and dtype. */
+    br_tensor *(*make)(br_tensor *param, const void *options);
+} br_optim_state;
+
+/* Returns an i64 scalar 0. Use this function as `make` for a step counter. */
+BR_API br_tensor *br_optim_counter(br_tensor *param, const void *options);
+
+/* The data of one parameter in a step. */
+typedef struct br_optim_work {
+    const char *name;        /* of the parameter */
+    const void *options;     /* of its group */
+    br_tensor *param, *grad; /* contiguous, of one shape and dtype */
+    br_tensor *const *state; /* in the order of `states`; NULL: not needed with these options */
+    bool first;              /* no step has been made and no state loaded */
+    void *args;              /* args_size bytes, to pass data from `prepare` to `update` */
+    br_tensor *new_param;    /* set by `step`; NULL: the value does not change */
+    br_tensor *new_state[BR_OPTIM_MAX_STATES];
+} br_optim_work;
+
+/* br_optim_step() first runs `step` or `prepare` for each parameter that has a gradient, then
+ * changes all parameters. So if allocation fails for one parameter, no parameter has changed. A
+ * kind has either `step` or `update`. */
+typedef struct br_optim_kind {
+    const char *name; /* begins error messages */
+    /* The defaults: a struct that begins with `size_t struct_size; double lr;`. Options passed to
+     * br_optim_new() and br_optim_add_group() have the same type. */
+    const void *defaults;
+    /* Name that messages give for the options, as in BR_OPTIONS(name, ...). NULL: the kind's
+     * `name`. */
+    const char *options_name;
+    /* Returns false and sets an error if the options are invalid. NULL: all options are valid. */
+    bool (*check)(const void *options);
+    /* Returns false and sets an error if the kind cannot optimize the parameter. NULL: it can
+     * optimize all parameters. */
+    bool (*supports)(const br_named_tensor *parameter);
+    /* Offset of the momentum in the options, such as offsetof(my_options, momentum). It must be a
+     * double; br_one_cycle_lr() may change it. 0: there is no momentum. */
+    size_t momentum;
+    br_optim_state states[BR_OPTIM_MAX_STATES]; /* ends at the first entry without a name */
+
+    /* Updates one parameter by tensor operations: sets work->new_param and work->new_state. Runs in
+     * a scope of its own, without recording. It may also change param and state in place, which
+     * needs less memory, but these changes remain if another parameter fails. */
+    bool (*step)(br_optim_work *work);
+
+    /* The alternative to `step` is a loop over elements, which updates several parameters at once.
+     * `prepare` computes work->args before the loop. It must change neither param nor state, and
+     * may fail; it may also be NULL. */
+    size_t args_size;
+    bool (*prepare)(br_optim_work *work);
+    /* Updates elements from .. from + count - 1 of param and of each state of the same shape.
+     * Several threads call it at once, so it must not call functions that create tensors. */
+    void (*update)(const br_optim_work *work, int64_t from, int64_t count);
+    /* Called after all elements are updated, for example to count a step. May be NULL. */
+    void (*finish)(br_optim_work *work);
+
+    /* True if `update` computes each element of param and state only from the same element of
+     * param, grad and state and from states of one element, which do not depend on the parameter.
+     * An optimizer that is split among several processes may then cut parameters anywhere. */
+    bool elementwise;
+} br_optim_kind;
+
+/* Create an optimizer of this kind: br_optim_new() from a list of parameters, like br_adam_new(),
+ * and br_optim_for() for all parameters of a module, like br_adam(). The kind must outlive the
+ * optimizer. */
+BR_API br_optim *br_optim_new(const br_optim_kind *kind, const br_named_list *parameters,
+                              const void *options);
+BR_API br_optim *br_optim_for(const br_optim_kind *kind, br_module *module, const void *options);
+/* Returns the current options of a group, which have the kind's type; group -1 means the options of
+ * new groups. Returns NULL and sets an error if there is no such group. */
+BR_API const void *br_optim_group_options(const br_optim *optim, int group);
+/* Replaces the options of a group. They have the kind's type and are copied. */
+BR_API bool br_optim_set_group_options(br_optim *optim, int group, const void *options);
+/* Returns the kind that the optimizer was created with. */
+BR_API const br_optim_kind *br_optim_kind_of(const br_optim *optim);
+
+/* ---- Groups and steps ------------------------------------------------------------------------ */
+
+/* Adds a group with its own options, which have the type of the optimizer's kind; NULL means the
+ * options that the optimizer was created with. Returns the group's number, or -1 on error. A
+ * parameter can be in only one group. */
 BR_API int br_optim_add_group(br_optim *optim, const br_named_list *parameters,
                               const void *options);
-/* The parameters of `all` whose name matches (fnmatch) any of the globs, or, with `invert`, none:
- * for weight decay that leaves out "*.bias" and norms. The caller frees the list. */
-BR_API br_named_list *br_named_list_filter(const br_named_list *all, int n_globs,
-                                           const char *const *globs, bool invert);
 BR_API int br_optim_num_groups(const br_optim *optim);
-/* Learning rate of a group; group -1 means every group (the first, for reading). */
+/* Returns the parameters of a group, or of all groups if `group` is -1, under the names that the
+ * state dict gives them. The list borrows the tensors; the caller frees it. */
+BR_API br_named_list *br_optim_group_parameters(const br_optim *optim, int group);
+/* Set and return the learning rate of a group. Group -1 means all groups and new groups when
+ * setting, and the first group when reading. */
 BR_API void br_optim_set_lr(br_optim *optim, int group, double lr);
 BR_API double br_optim_get_lr(const br_optim *optim, int group);
 
 /* Drops the gradients of all parameters. */
 BR_API void br_optim_zero_grad(br_optim *optim);
-/* One update of every parameter that has a gradient. Refuses, and changes nothing, while an error
- * is pending. */
+/* Updates every parameter that has a gradient. Fails and changes nothing if an error is pending. If
+ * the number of tensors in the thread grows in 100 consecutive steps, by at least 1000 in total,
+ * the error callback gets a warning, once per process, that the training loop lacks a scope. */
 BR_API bool br_optim_step(br_optim *optim);
 
-/* State by name ("<parameter>.exp_avg", ...), to save and to load; tensors are borrowed from the
- * optimizer. Loading copies; names that do not fit are an error and leave it as it was. */
+/* Return and load the state by name ("<parameter>.exp_avg", ...). The tensors are borrowed from the
+ * optimizer. Loading copies; a state that does not match is an error and changes nothing. */
 BR_API br_named_list *br_optim_state_dict(br_optim *optim);
 BR_API bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state);
 
 /* ---- Learning rate schedulers (optim/schedule*.c, and a file each for the larger ones) ------- */
 
-/* A scheduler sets the rates of an optimizer's groups, as torch.optim.lr_scheduler: making one sets
- * the rate of the first step, br_scheduler_step() after each br_optim_step() the next one. Rates
- * are worked out as PyTorch's step() does, most from the rate before; so several schedulers of one
- * optimizer multiply. Groups are those the optimizer has when the scheduler is made. The optimizer
- * must outlive it. `epoch` counts the steps, from 0. */
+/* A scheduler sets the learning rates of an optimizer's groups, like torch.optim.lr_scheduler.
+ * Creating a scheduler sets the rate of the first step; calling br_scheduler_step() after each
+ * br_optim_step() sets the next one. Rates are computed as in PyTorch's step(): most schedulers
+ * compute a rate from the previous rate, so the effects of several schedulers multiply. A scheduler
+ * uses the groups that the optimizer has when the scheduler is created. The optimizer must outlive
+ * it. `epoch` counts the steps from 0. */
 typedef struct br_scheduler br_scheduler;
 
-/* The rate is multiplied by gamma every step_size epochs; ... at each of the n milestones; ... in
- * every epoch. */
+/* Multiply the rate by gamma: br_step_lr() every step_size epochs, br_multi_step_lr() at each of
+ * the n milestones, br_exponential_lr() in every epoch. */
 BR_API br_scheduler *br_step_lr(br_optim *optim, int64_t step_size, double gamma);
 BR_API br_scheduler *br_multi_step_lr(br_optim *optim, int n, const int64_t *milestones,
                                       double gamma);
 BR_API br_scheduler *br_exponential_lr(br_optim *optim, double gamma);
-/* The rate times `factor` until epoch total_iters; times a factor that goes from start_factor to
- * end_factor in as many epochs. Factors are at most 1. */
+/* br_constant_lr() multiplies the rate by `factor` until epoch total_iters. br_linear_lr()
+ * multiplies it by a factor that changes linearly from start_factor to end_factor over total_iters
+ * epochs. Factors are at most 1. */
 BR_API br_scheduler *br_constant_lr(br_optim *optim, double factor, int64_t total_iters);
 BR_API br_scheduler *br_linear_lr(br_optim *optim, double start_factor, double end_factor,
                                   int64_t total_iters);
-/* Half a cosine from the rate to eta_min in t_max epochs; Loshchilov and Hutter, 2017. With warm
- * restarts it begins again after t_0 epochs, then t_0 t_mult, t_0 t_mult^2, ... */
+/* Decrease the rate to eta_min along half a cosine wave of t_max epochs; Loshchilov and Hutter,
+ * 2017. With warm restarts, the cosine restarts after t_0 epochs, then after t_0 t_mult more, then
+ * after t_0 t_mult^2 more, and so on. */
 BR_API br_scheduler *br_cosine_annealing_lr(br_optim *optim, int64_t t_max, double eta_min);
 BR_API br_scheduler *br_cosine_annealing_warm_restarts(br_optim *optim, int64_t t_0, int64_t t_mult,
                                                        double eta_min);
-/* The rate that the group had at first times what the function gives. */
+/* Sets the rate to the group's initial rate times the result of a function. */
 typedef double (*br_lr_lambda)(int64_t epoch, int group, void *context);
 BR_API br_scheduler *br_lambda_lr(br_optim *optim, br_lr_lambda lambda, void *context);
 
 typedef struct br_one_cycle_options {
-    const double *max_lrs; /* one a group; NULL: max_lr for all */
+    size_t struct_size;
+    const double *max_lrs; /* one per group; NULL: max_lr for all */
     double max_lr;
     int64_t total_steps;
-    double pct_start; /* part of the steps in which the rate grows; 0: 0.3 */
-    bool linear;      /* straight lines, not cosines */
-    bool keep_momentum;
-    double base_momentum;    /* 0: 0.85 */
-    double max_momentum;     /* 0: 0.95 */
-    double div_factor;       /* the first rate is max_lr / div_factor; 0: 25 */
-    double final_div_factor; /* the last one is the first / final_div_factor; 0: 1e4 */
-    bool three_phase;        /* back to the first rate before it falls to the last */
+    double pct_start;    /* fraction of the steps in which the rate increases */
+    bool linear;         /* anneal linearly instead of by a cosine */
+    bool cycle_momentum; /* decrease the momentum while the rate increases, and vice versa */
+    double base_momentum;
+    double max_momentum;
+    double div_factor;       /* the initial rate is max_lr / div_factor */
+    double final_div_factor; /* the final rate is the initial rate / final_div_factor */
+    bool three_phase;        /* return to the initial rate before the final decrease */
 } br_one_cycle_options;
-/* Smith and Topin, 2018: the rate grows to max_lr, then falls; momentum, or Adam's beta1, goes the
- * other way, unless keep_momentum. */
+#define br_one_cycle_default_fields                                                        \
+    .struct_size = sizeof(br_one_cycle_options), .pct_start = 0.3, .cycle_momentum = true, \
+    .base_momentum = 0.85, .max_momentum = 0.95, .div_factor = 25, .final_div_factor = 1e4
+BR_API br_one_cycle_options br_one_cycle_defaults(void);
+/* Creates the one-cycle policy, Smith and Topin, 2018: the rate increases to max_lr, then
+ * decreases. Momentum, or Adam's beta1, changes in the opposite direction, unless cycle_momentum is
+ * false. */
 BR_API br_scheduler *br_one_cycle_lr(br_optim *optim, const br_one_cycle_options *options);
 
+typedef enum br_plateau_mode {
+    BR_PLATEAU_MIN, /* the metric should decrease */
+    BR_PLATEAU_MAX, /* the metric should increase */
+} br_plateau_mode;
+typedef enum br_threshold_mode {
+    BR_THRESHOLD_REL, /* the threshold is relative to the best value */
+    BR_THRESHOLD_ABS, /* the threshold is a difference */
+} br_threshold_mode;
+
 typedef struct br_plateau_options {
-    bool max;         /* the metric is to grow, not to fall */
-    double factor;    /* 0: 0.1 */
-    int64_t patience; /* epochs without progress that are borne; 0: 10, -1: none */
-    double threshold; /* progress is more than this; 0: 1e-4 */
-    bool absolute;    /* ... in itself, not in parts of the best value */
-    int64_t cooldown; /* epochs after a reduction in which none counts */
+    size_t struct_size;
+    br_plateau_mode mode;
+    double factor;
+    int64_t patience; /* epochs without improvement that are tolerated */
+    double threshold; /* minimum improvement */
+    br_threshold_mode threshold_mode;
+    int64_t cooldown; /* epochs after a reduction that do not count as bad */
     double min_lr;
-    double eps; /* smaller reductions are left out; 0: 1e-8 */
+    double eps; /* smaller reductions are skipped */
 } br_plateau_options;
-/* Multiplies the rate by `factor` when the metric makes no progress; stepped by
- * br_scheduler_step_metric(). `options` may be NULL. */
+#define br_plateau_default_fields                                                                \
+    .struct_size = sizeof(br_plateau_options), .factor = 0.1, .patience = 10, .threshold = 1e-4, \
+    .eps = 1e-8
+BR_API br_plateau_options br_plateau_defaults(void);
+/* Multiplies the rate by `factor` when the metric stops improving. Call br_scheduler_step_metric()
+ * to step this scheduler. `options` may be NULL. */
 BR_API br_scheduler *br_reduce_lr_on_plateau(br_optim *optim, const br_plateau_options *options);
 
-/* n schedulers of the optimizer one after the other: number i + 1 takes over, at its epoch 0, at
- * epoch milestones[i]. It owns them from now on, also if it fails. Plateaus and sequences cannot be
- * part of one. */
+/* Runs n schedulers of the optimizer one after another: at epoch milestones[i], scheduler i + 1
+ * takes over and begins at its own epoch 0. Takes ownership of the schedulers, even on failure.
+ * Plateau and sequential schedulers cannot be part of a sequence. */
 BR_API br_scheduler *br_sequential_lr(br_optim *optim, int n, br_scheduler *const *schedulers,
                                       const int64_t *milestones);
 
 BR_API void br_scheduler_free(br_scheduler *scheduler);
-/* Sets the rates of the next epoch. On error rates and scheduler stay as they were. */
+/* Sets the rates of the next epoch. On error, the rates and the scheduler are unchanged. */
 BR_API bool br_scheduler_step(br_scheduler *scheduler);
 BR_API bool br_scheduler_step_metric(br_scheduler *scheduler, double metric);
-/* The rate that the scheduler last set for a group; NaN and an error if there is no such group. */
+/* Returns the rate that the scheduler last set for a group. Returns NaN and sets an error if there
+ * is no such group. */
 BR_API double br_scheduler_last_lr(const br_scheduler *scheduler, int group);
 BR_API int64_t br_scheduler_last_epoch(const br_scheduler *scheduler);
-/* What a scheduler of the same kind and arguments needs to go on, as named tensors that the list
- * keeps alive; br_checkpoint has a place for it. Loading sets the optimizer's rates, too; a list
- * that does not fit is an error and changes nothing. */
+/* Return and load the state that a scheduler with the same kind and arguments needs to continue.
+ * The state is a list of named tensors, which the list owns; br_checkpoint can store it. Loading
+ * also sets the optimizer's rates. A list that does not match is an error and changes nothing. */
 BR_API br_named_list *br_scheduler_state_dict(const br_scheduler *scheduler);
 BR_API bool br_scheduler_load_state_dict(br_scheduler *scheduler, const br_named_list *state);
 
 /* ---- Averages of weights (optim/averaged.c) -------------------------------------------------- */
 
-/* Averages of a model's parameters over the steps, as swa_utils.AveragedModel: the first update
- * copies, later ones give decay average + (1 - decay) parameter, or, with decay 0, the plain mean.
- */
+/* Averages of a model's parameters over the steps, like swa_utils.AveragedModel. The first update
+ * copies the parameters. Later updates set each average to decay * average + (1 - decay) *
+ * parameter or, if decay is 0, to the mean over all updates. */
 typedef struct br_averaged_model br_averaged_model;
 BR_API br_averaged_model *br_averaged_model_new(br_module *model, double decay);
 BR_API void br_averaged_model_free(br_averaged_model *averaged);
-/* To be called after each step. */
+/* Updates the averages. Call it after each step. */
 BR_API bool br_averaged_model_update(br_averaged_model *averaged);
-/* The averages under the parameters' names, for br_load_state_dict() into a model to evaluate; the
- * list is borrowed. */
+/* Returns the averages under the parameters' names. To evaluate with the averages, load them into a
+ * model with br_load_state_dict(). The list is borrowed. */
 BR_API const br_named_list *br_averaged_model_parameters(const br_averaged_model *averaged);
-/* "n_averaged" and "module.<parameter>", to save and to load; tensors are borrowed. Loading copies;
- * what does not fit is an error and changes nothing. */
+/* Return and load the state, whose names are "n_averaged" and "module.<parameter>". The tensors are
+ * borrowed. Loading copies; a state that does not match is an error and changes nothing. */
 BR_API br_named_list *br_averaged_model_state_dict(const br_averaged_model *averaged);
 BR_API bool br_averaged_model_load_state_dict(br_averaged_model *averaged,
                                               const br_named_list *state);
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* Scales the gradients so that their total norm is at most max_norm, and returns the norm before
- * (f64 sum of squares); -1 and an error if a gradient is not finite. norm_type 2 or INFINITY. */
+/* Returns the norm of n tensors' norms, like torch.nn.utils.get_total_norm. Squares are summed in
+ * f64. norm_type must be 2 or INFINITY. Returns -1 on error. */
+BR_API double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type);
+/* Scales the gradients so that their total norm is at most max_norm. Returns the norm before
+ * scaling. Returns -1 and sets an error if a gradient is not finite. */
 BR_API double br_clip_grad_norm_(const br_named_list *parameters, double max_norm,
                                  double norm_type);
-/* Brings every element of the gradients into [-clip_value, clip_value]; a NaN stays one. */
+/* Clamps every element of the gradients to [-clip_value, clip_value]; NaN stays NaN. */
 BR_API bool br_clip_grad_value_(const br_named_list *parameters, double clip_value);
+/* Like the functions above, for all parameters of a module. */
+BR_API double br_module_clip_grad_norm_(br_module *module, double max_norm, double norm_type);
+BR_API bool br_module_clip_grad_value_(br_module *module, double clip_value);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* brasa/viz.h - plots, and pages on which attention is looked into.
+/* brasa/viz.h - plots, graphs, and interactive pages that show attention.
  *
  *     br_recorder *recorder = br_recorder_begin();
  *     br_hf_bert_forward(bert, ids, NULL);
@@ -8,7 +8,7 @@
  *     br_attention_view view = { .kind = BR_HEAD_VIEW, .attention = attention };
  *     br_attention_html("view.html", 1, &view, NULL);
  *
- * docs/attention_views.md shows what the pages do. */
+ * docs/attention_views.md describes the pages. */
 #ifndef BRASA_VIZ_H
 #define BRASA_VIZ_H
 
@@ -21,128 +21,137 @@ extern "C" {
 typedef struct br_series {
     const char *name;
     int64_t count;
-    const double *x, *y; /* borrowed; a point that is not finite, or beyond 1e300, is left out */
+    const double *x, *y; /* borrowed; points that are not finite or beyond 1e300 are omitted */
 } br_series;
 
 typedef struct br_plot_options {
+    size_t struct_size;
     const char *title, *x_label, *y_label; /* UTF-8, NULL: none */
-    bool log_y;        /* values that are not positive are left out, unless there is a floor */
-    bool log_x;        /* the same for x */
-    double floor_y;    /* with log_y: smaller values are drawn at this one; 0: no floor */
-    int width, height; /* in pixels; 0: 800 x 480 */
+    bool log_y;                            /* omits values <= 0, unless there is a floor */
+    bool log_x;                            /* omits values <= 0 */
+    double floor_y;    /* with log_y: smaller values are drawn at the floor; 0: no floor */
+    int width, height; /* in pixels */
 } br_plot_options;
+#define br_plot_default_fields .struct_size = sizeof(br_plot_options), .width = 800, .height = 480
+BR_API br_plot_options br_plot_defaults(void);
 
 /* Draws the series as lines into a self-contained SVG file. `options` may be NULL. */
 BR_API bool br_plot_svg(const char *path, int n_series, const br_series *series,
                         const br_plot_options *options);
 
-/* ---- The graph under a tensor ---------------------------------------------------------------- */
+/* ---- The autograd graph of a tensor ---------------------------------------------------------- */
 
 typedef struct br_graph_options {
-    br_module *module; /* whose parameters are called by their names; NULL: leaves have none */
+    size_t struct_size;
+    br_module *module; /* names leaves by its parameters; NULL: leaves have no names */
     const char *title; /* UTF-8, NULL: none */
 } br_graph_options;
+#define br_graph_default_fields .struct_size = sizeof(br_graph_options)
+BR_API br_graph_options br_graph_defaults(void);
 
-/* Writes what the tape holds under t, which must require grad: operations, with the dtypes and
- * shapes of their results, and leaves. As a program for Graphviz, or as a picture laid out here;
- * that is for graphs of some thousand operations, larger ones are an error. `options` may be NULL.
- */
+/* Write the autograd graph of t, which must require grad: its operations, with the dtypes and
+ * shapes of their results, and its leaves. br_graph_dot() writes a Graphviz program. br_graph_svg()
+ * lays the graph out itself and writes a picture; it fails for graphs of more than some thousands
+ * of operations. `options` may be NULL. */
 BR_API bool br_graph_dot(const char *path, br_tensor *t, const br_graph_options *options);
 BR_API bool br_graph_svg(const char *path, br_tensor *t, const br_graph_options *options);
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* A text and how a model's layers attended to its tokens. */
+/* A text and the attention of a model's layers to its tokens. */
 typedef struct br_attention br_attention;
 
-/* The two fields of a text's tokens: { BR_TOKENS("[CLS]", "time", "[SEP]") }. */
-#define BR_TOKENS(...)                                                                          \
-    .n_tokens = (int64_t)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)), \
-    .tokens = (const char *const[])                                                             \
-    {                                                                                           \
-        __VA_ARGS__                                                                             \
-    }
+/* Initializes the two token fields of a text: { BR_TOKENS("[CLS]", "time", "[SEP]") }. */
+#define BR_TOKENS(...)                                   \
+    .n_tokens = BR__COUNT_OF(const char *, __VA_ARGS__), \
+    .tokens = BR__VALUES(const char *, __VA_ARGS__)
 
-/* Tokens are UTF-8; what is not is shown as U+FFFD. They are copied. */
+/* Tokens are UTF-8 and are copied; invalid bytes are shown as U+FFFD. */
 typedef struct br_attention_text {
-    int64_t n_tokens; /* of an encoder-decoder: the encoder's */
+    int64_t n_tokens; /* for an encoder-decoder: the encoder's tokens */
     const char *const *tokens;
-    int64_t n_decoder_tokens; /* 0 where there is no decoder besides an encoder */
+    int64_t n_decoder_tokens; /* 0 unless the model is an encoder-decoder */
     const char *const *decoder_tokens;
-    int64_t sentence_b_start; /* the second sentence's first token; 0: there is one sentence */
-    int64_t batch;            /* which of the batch the tokens are */
+    int64_t sentence_b_start; /* index of the second sentence's first token; 0: a single sentence */
+    int64_t batch;            /* index of this text in the batch */
 } br_attention_text;
 
 typedef enum br_attention_part {
-    BR_ATTENTION_SELF, /* of a model that is an encoder or a decoder alone */
+    BR_ATTENTION_SELF, /* for a model that is only an encoder or only a decoder */
     BR_ATTENTION_ENCODER,
     BR_ATTENTION_DECODER,
-    BR_ATTENTION_CROSS, /* of the decoder's tokens to the encoder's */
+    BR_ATTENTION_CROSS, /* from the decoder's tokens to the encoder's */
 } br_attention_part;
 
-/* NULL on error; br_attention_free() frees it. */
+/* Returns a new object, to be freed with br_attention_free(), or NULL on error. */
 BR_API br_attention *br_attention_new(const br_attention_text *text);
 BR_API void br_attention_free(br_attention *self);
 /* Adds the part's next layer: weights [batch, heads, queries, keys], query [batch, heads, queries,
- * size] and key [batch, heads, keys, size]; of one head without that dimension. Without query and
- * key, NULL, there is no neuron view of it. `name` is told where something is wrong. The tensors
- * are held, not copied, where they are f32 and row-major. */
+ * size] and key [batch, heads, keys, size]; the heads dimension may be missing if there is one
+ * head. query and key may both be NULL; the layer then has no neuron view. `name` appears in error
+ * messages and on the page. Tensors that are f32 and row-major are held without a copy. */
 BR_API bool br_attention_add(br_attention *self, br_attention_part part, const char *name,
                              br_tensor *weights, br_tensor *query, br_tensor *key);
-/* Adds all that modules tapped (br_tap_attention) while the recorder was open, in the order in
- * which they ran. One-headed modules of a list named `heads` are one layer. Where a module attended
- * across, a decoder's own attention is what ran after that, or stands beside it in the tree. */
+/* Adds all attention that modules tapped (br_tap_attention()) while the recorder was open, in the
+ * order in which the modules ran. One-headed modules in a list named `heads` become one layer. If
+ * there is cross-attention, self-attention belongs to the decoder if it ran after the first
+ * cross-attention or is near it in the module tree. */
 BR_API bool br_attention_add_recorded(br_attention *self, const br_recorder *recorder);
-/* Layers that were added of a part. */
+/* Returns the number of layers added to a part. */
 BR_API int64_t br_attention_layers(const br_attention *self, br_attention_part part);
 
 typedef enum br_attention_kind {
-    BR_HEAD_VIEW,   /* a layer, its heads over each other */
-    BR_MODEL_VIEW,  /* all layers by all heads */
-    BR_NEURON_VIEW, /* one head: how queries and keys make its weights */
+    BR_HEAD_VIEW,   /* one layer, with its heads overlaid */
+    BR_MODEL_VIEW,  /* all layers and heads, as a grid */
+    BR_NEURON_VIEW, /* one head: how its weights follow from queries and keys */
 } br_attention_kind;
 
 typedef enum br_display_mode {
-    BR_DISPLAY_AUTO, /* as the reader's screen is set */
+    BR_DISPLAY_AUTO, /* follows the system setting of the reader */
     BR_DISPLAY_LIGHT,
     BR_DISPLAY_DARK,
 } br_display_mode;
 
-/* What may be left zero is: then all is shown. What is chosen is what is shown first. */
+/* Fields may be left 0, which shows everything. layer, head, heads, display_mode and expanded are
+ * initial settings that the reader can change. */
 typedef struct br_attention_view {
     br_attention_kind kind;
     const br_attention *attention;
-    int64_t layer; /* 0 where that is not included: the first that is */
+    int64_t layer; /* if layer 0 is not included: the first included layer */
     int64_t head;  /* neuron view */
     int64_t n_heads;
     const int64_t *heads; /* head view; NULL: all */
     int64_t n_include_layers;
-    const int64_t *include_layers; /* NULL: all; others are not in the file */
+    const int64_t *include_layers; /* NULL: all; other layers are not written to the file */
     int64_t n_include_heads;
     const int64_t *include_heads; /* model view; NULL: all */
     br_display_mode display_mode;
-    bool raw_tokens; /* as they are: not " " for what tokenizers write in its place */
-    bool expanded;   /* neuron view: with the computation open */
+    bool raw_tokens; /* show tokens unchanged, without replacing tokenizers' space markers */
+    bool expanded;   /* neuron view: show the computation */
 } br_attention_view;
 
 typedef enum br_attention_precision {
     BR_PRECISION_AUTO, /* f32 up to a million values, f16 up to 4 million, above that u8 */
     BR_PRECISION_F32,  /* exact */
-    BR_PRECISION_F16,  /* 3 digits */
-    BR_PRECISION_U8,   /* weights with 2 digits; queries and keys are f16 */
+    BR_PRECISION_F16,  /* accurate to 3 digits */
+    BR_PRECISION_U8,   /* weights accurate to 2 digits; queries and keys are f16 */
 } br_attention_precision;
 
-typedef struct br_attention_page {
-    const char *title; /* UTF-8; NULL: "Attention" */
+typedef struct br_attention_html_options {
+    size_t struct_size;
+    const char *title; /* UTF-8 */
     br_attention_precision precision;
-    double threshold; /* u8 leaves out smaller weights; 0: 1e-4 */
-} br_attention_page;
+    double threshold; /* u8 omits smaller weights; 1e-30 .. 0.5 */
+} br_attention_html_options;
+#define br_attention_html_default_fields \
+    .struct_size = sizeof(br_attention_html_options), .title = "Attention", .threshold = 1e-4
+BR_API br_attention_html_options br_attention_html_defaults(void);
 
-/* Writes a self-contained HTML file with the views one below the other; views of the same attention
- * share its values. Returns the file's size in bytes, -1 on error; with path NULL it only tells the
- * size. `page` may be NULL. */
+/* Writes a self-contained HTML file that shows the views one below the other; views of the same
+ * attention share its values. Returns the file's size in bytes, or -1 on error. If path is NULL,
+ * only computes the size. `options` may be NULL. */
 BR_API int64_t br_attention_html(const char *path, int n_views, const br_attention_view *views,
-                                 const br_attention_page *page);
+                                 const br_attention_html_options *options);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,11 @@
-/* ops/kernels/attention.c - attention: how heads are cut up and shared among threads.
+/* ops/kernels/attention.c - attention: splits heads into work units and schedules them on threads.
  *
- * Blocks of queries are independent. In the gradients they are not: every query adds to every key's
- * and the other way round. Queries and keys of a head are cut into the same number of chunks, and
- * in step t chunk c of the keys meets chunk (c + t) mod chunks of the queries: what a step's pairs
- * add to does not overlap, and the order in which anything is added to is that of the steps. So a
- * step's pairs may be shared among threads, or a head done by one, and the result is the same. */
+ * In the forward pass, blocks of queries are independent. In the backward pass they are not: every
+ * query contributes to the gradient of every key, and vice versa. So the queries and the keys of a
+ * head are split into the same number of chunks, and in step t chunk c of the keys is paired with
+ * chunk (c + t) mod chunks of the queries. The pairs of one step write to disjoint parts of the
+ * gradients, and additions happen in the order of the steps. The result is therefore the same
+ * whether threads share the pairs of a step or one thread computes the whole head. */
 #include "ops/kernels/attention.h"
 #include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
@@ -13,26 +14,27 @@
 
 enum {
     CHUNK = 4 * BR_ATTENTION_BLOCK,
-    UNITS_PER_THREAD = 4, /* fewer are cut up */
+    UNITS_PER_THREAD = 4, /* with fewer units, work is split more finely */
 };
 
-/* In multiplications. */
-static const double SERIAL_WORK = 1 << 17; /* a second thread costs more than it would give */
-static const double TAKEN_WORK = 1 << 18;  /* what a thread takes at a time is at least this */
+/* Work, in multiplications. */
+static const double SERIAL_WORK = 1 << 17; /* below this, one thread is faster than two */
+static const double CLAIM_WORK = 1 << 18;  /* minimum work that a thread takes at a time */
 
 typedef struct job {
     const br_attention *a;
     const br_kernels *kernels;
     void (*unit)(const struct job *j, int64_t i, void *scratch);
-    int64_t units, taken; /* their number, and how many a thread takes at a time */
+    int64_t units, claim_size; /* number of units, and how many a thread takes at a time */
     int64_t teams, scratch_bytes;
-    char *scratch; /* of all teams */
+    char *scratch; /* scratch_bytes for each team */
     atomic_int_fast64_t next;
 
-    int64_t block, blocks;         /* queries that go together, and how many such blocks */
-    int64_t parallel, serial;      /* gradients: heads that share no gradient, heads that do */
-    int64_t chunks, queries, keys; /* gradients: chunks of a head, and their sizes */
-    int64_t head, step;            /* gradients: where the units of a step are */
+    int64_t block, blocks;    /* forward: queries per block, and blocks per head */
+    int64_t parallel, serial; /* gradients: number of groups of heads; heads per group, which add to
+                                 the same gradients */
+    int64_t chunks, queries, keys; /* gradients: chunks per head, and their sizes */
+    int64_t head, step;            /* gradients: first head, and number of the current step */
 } job;
 
 static int64_t ratio(int64_t a, int64_t b)
@@ -59,7 +61,7 @@ static void move(br_strided *x, int64_t elements, int64_t size)
         x->at = (char *)x->at + elements * size;
 }
 
-/* Head number i. */
+/* Returns the arguments of the kernels for head i. */
 static br_attention_work head_at(const br_attention *a, int64_t i)
 {
     br_attention_work w = a->head;
@@ -73,26 +75,26 @@ static br_attention_work head_at(const br_attention *a, int64_t i)
         move(&w.value, n * step->value, size);
         move(&w.mask, n * step->mask, w.mask_is_bool ? 1 : size);
         move(&w.out, n * step->out, size);
-        move(&w.lse, n * step->lse, size);
+        move(&w.sums, n * step->sums, size);
         move(&w.dout, n * step->dout, size);
         move(&w.dquery, n * step->dquery, size);
         move(&w.dkey, n * step->dkey, size);
         move(&w.dvalue, n * step->dvalue, size);
         move(&w.dmask, n * step->dmask, size);
-        w.first_draw += (uint64_t)n * step->draw;
+        w.first_bit += n * step->bit;
     }
     return w;
 }
 
 /* ---- Sharing units among threads ------------------------------------------------------------- */
 
-/* A team takes units until none is left. */
+/* Takes and runs units until none are left. */
 static void run_team(void *context, int64_t team)
 {
     job *j = context;
     void *scratch = j->scratch + team * j->scratch_bytes;
-    for (int64_t i; (i = atomic_fetch_add(&j->next, j->taken)) < j->units;)
-        for (int64_t end = min64(i + j->taken, j->units); i < end; i++)
+    for (int64_t i; (i = atomic_fetch_add(&j->next, j->claim_size)) < j->units;)
+        for (int64_t end = min64(i + j->claim_size, j->units); i < end; i++)
             j->unit(j, i, scratch);
 }
 
@@ -102,24 +104,26 @@ static void run_units(job *j)
     br__parallel(j->teams, run_team, j);
 }
 
-/* Multiplications in the scores of a head. */
+/* Returns the number of multiplications in a head's forward pass. */
 static double work(const br_attention_work *w)
 {
     return (double)w->queries * (double)w->keys * (double)(w->width + w->value_width);
 }
 
-/* Chooses teams and what they take, from the work of one of the units. */
+/* Sets the number of teams, and the number of units that a thread takes at a time, from the total
+ * work and the work of one unit. */
 static void set_teams(job *j, double total, double unit)
 {
     j->teams = total < SERIAL_WORK ? 1 : min64(br_get_num_threads(), j->units);
-    j->taken = unit < TAKEN_WORK ? 1 + (int64_t)(TAKEN_WORK / (unit + 1)) : 1;
+    j->claim_size = unit < CLAIM_WORK ? 1 + (int64_t)(CLAIM_WORK / (unit + 1)) : 1;
     int64_t share = ratio(j->units, 2 * j->teams);
-    if (j->taken > share)
-        j->taken = share > 0 ? share : 1;
+    if (j->claim_size > share)
+        j->claim_size = share > 0 ? share : 1;
 }
 
-/* Scratch for each team, while `run` runs, and denormal numbers taken for 0: weights of keys that
- * hardly count are such. */
+/* Calls `run` with scratch memory for each team and with denormals flushed to zero, since the
+ * weights of nearly irrelevant keys are denormal. Returns false with an error if memory cannot be
+ * allocated. */
 static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
 {
     j->scratch_bytes = ratio(j->kernels->attention_scratch(&j->a->head, gradients), 64) * 64;
@@ -137,7 +141,8 @@ static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* A block of a head's queries; with causality, those that take longest first. */
+/* Computes one block of a head's queries. With a causal mask the last blocks, which attend to the
+ * most keys, come first. */
 static void attend(const job *j, int64_t i, void *scratch)
 {
     br_attention_work w = head_at(j->a, i / j->blocks);
@@ -166,7 +171,8 @@ bool br__attention(const br_attention *a)
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* Chunk `keys` of the keys of a head in step t. */
+/* Adds the contributions of chunk `keys` of the keys and its partner chunk of the queries in step t
+ * to the gradients. */
 static void differentiate(const job *j, const br_attention_work *w, int64_t t, int64_t keys)
 {
     int64_t queries = (keys + t) % j->chunks * j->queries;
@@ -175,7 +181,7 @@ static void differentiate(const job *j, const br_attention_work *w, int64_t t, i
                                min64(keys + j->keys, w->keys));
 }
 
-/* All that adds to the gradients of head number i of the parallel ones. */
+/* Computes the gradients of group i of heads, which add to the same gradients. */
 static void differentiate_heads(const job *j, int64_t i, void *scratch)
 {
     for (int64_t s = 0; s < j->serial; s++) {
@@ -187,7 +193,7 @@ static void differentiate_heads(const job *j, int64_t i, void *scratch)
     }
 }
 
-/* A pair of chunks of a step. */
+/* Computes pair i of chunks in the current step. */
 static void differentiate_chunk(const job *j, int64_t i, void *scratch)
 {
     br_attention_work w = head_at(j->a, j->head + i / j->chunks);
@@ -195,7 +201,7 @@ static void differentiate_chunk(const job *j, int64_t i, void *scratch)
     differentiate(j, &w, j->step, i % j->chunks);
 }
 
-/* True if a gradient that is wanted is a sum along the batch's dimension d. */
+/* Returns whether a requested gradient is summed over batch dimension d. */
 static bool is_shared(const br_attention *a, int d)
 {
     const br_attention_work *w = &a->head;
@@ -204,7 +210,8 @@ static bool is_shared(const br_attention *a, int d)
            (w->dvalue.at && b->dvalue == 0) || (w->dmask.at && b->dmask == 0);
 }
 
-/* The same with the dimensions whose heads share no gradient first; their heads are counted. */
+/* Returns a copy in which the batch dimensions over which no gradient is summed come first. Sets
+ * *parallel to the product of their sizes. */
 static br_attention sorted(const br_attention *a, int64_t *parallel)
 {
     br_attention to = *a;
@@ -232,13 +239,14 @@ static void run_steps(job *j)
     }
 }
 
-/* Even parts of a length, in whole blocks. */
+/* Returns the chunk size that divides `length` into nearly equal chunks of whole blocks. */
 static int64_t chunk_size(int64_t length, int64_t chunks)
 {
     return ratio(ratio(length, chunks), BR_ATTENTION_BLOCK) * BR_ATTENTION_BLOCK;
 }
 
-/* Each head is then done by one call, in which no row of a gradient is passed over. */
+/* Gradients can be overwritten if one kernel call covers a whole head and reaches every row of its
+ * gradients. */
 bool br__attention_grad_writes(const br_attention *a)
 {
     const br_attention_work *w = &a->head;

@@ -1,7 +1,9 @@
-/* ops/kernels/attention.h - attention over batches of heads, of f32 and f64 over plain memory.
+/* ops/kernels/attention.h - scaled dot-product attention over batches of heads, for f32 and f64, on
+ * plain memory.
  *
- * Operands may have any strides; batches broadcast with strides of 0, and gradients along them are
- * sums. Memory besides the results is a fixed number of bytes a thread. Results do not depend on
+ * Operands may have any strides. A batch stride of 0 broadcasts an operand, and its gradient is
+ * then summed over that dimension. Apart from the results, memory use does not grow with the number
+ * of queries or keys: each thread needs a fixed amount of scratch memory. Results do not depend on
  * the number of threads. */
 #ifndef BR_ATTENTION_H
 #define BR_ATTENTION_H
@@ -10,27 +12,29 @@
 
 enum { BR_ATTENTION_BATCH_DIMS = 8 };
 
-/* Distances of an operand's matrices along the batch's dimensions, in elements. */
+/* Strides of the operands along one batch dimension, in elements. */
 typedef struct br_attention_batch {
-    int64_t query, key, value, mask, out, lse;
+    int64_t query, key, value, mask, out, sums;
     int64_t dout, dquery, dkey, dvalue, dmask;
-    uint64_t draw; /* of first_draw */
+    int64_t bit; /* added to first_bit */
 } br_attention_batch;
 
-/* Attention for each combination of batch indices. */
+/* Attention over all combinations of batch indices. */
 typedef struct br_attention {
     bool is_double;
-    br_attention_work head; /* the first one */
-    int batch_ndim;         /* the first index runs fastest */
+    br_attention_work head; /* head 0 */
+    int batch_ndim;         /* the first dimension varies fastest */
     int64_t batch_sizes[BR_ATTENTION_BATCH_DIMS];
     br_attention_batch batch[BR_ATTENTION_BATCH_DIMS];
 } br_attention;
 
-/* False and an error if scratch memory fails. */
+/* Computes attention. Returns false with an error if scratch memory cannot be allocated. */
 bool br__attention(const br_attention *a);
-/* Adds to the gradients that are wanted: those whose `at` is set. */
+/* Adds to the requested gradients, which are those whose `at` is not NULL. Returns false with an
+ * error if scratch memory cannot be allocated. */
 bool br__attention_grad(const br_attention *a);
-/* True if br__attention_grad() would write all of them instead, whatever they hold. */
+/* Returns whether br__attention_grad() overwrites the gradients instead of adding to them, so that
+ * they need not be initialized. */
 bool br__attention_grad_writes(const br_attention *a);
 
 #endif

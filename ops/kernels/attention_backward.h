@@ -5,38 +5,42 @@
  *     dV = P^T dO     dP = dO V^T     dS = P (dP - delta), delta = sum of dO O over a row
  *     dQ = scale dS K     dK = scale dS^T Q     dmask = dS
  *
- * P is computed again, block by block, from the scores and their log sum exp. P and dS are kept as
- * the scores in attention_forward.h are, a row a key, but with all queries of a block in a row,
- * which products over queries want. Of dropout, the factor 1 / (1 - p) is in dO from the start. */
+ * P is recomputed block by block from the scores, the maximum of each row and its sum of
+ * exponentials. The maximum and the sum are stored separately: a log-sum-exp would be rounded to
+ * the precision of the maximum. P and dS are stored transposed like the scores in
+ * attention_forward.h, one row per key, but with all queries of a block in one row, because some
+ * products sum over queries. The factor 1 / (1 - p) of dropout is applied to dO when dO is packed.
+ */
 #ifndef BR_KERNELS_ATTENTION_BACKWARD_H
 #define BR_KERNELS_ATTENTION_BACKWARD_H
 
 #include "ops/kernels/attention_forward.h"
 #include "ops/kernels/softmax.h"
 
-/* Elements of a row of P and dS: an odd number of cache lines, so that rows spread over the sets of
- * a cache. */
+/* Stride of the rows of P and dS, in elements. It is an odd number of cache lines, so that the rows
+ * map to different cache sets. */
 enum { ROW = QUERIES + LINE };
 
 typedef struct backward_space {
     real *queries_across, *douts_across; /* panels of columns: [width, TILE_COLUMNS] */
     real *queries, *douts, *keys;        /* panels of rows: [QUERIES or KEYS, TILE_COLUMNS] */
     real *p, *ds;                        /* [KEYS, ROW] */
-    real *lse, *delta;                   /* [QUERIES] */
+    real *top, *scale, *delta;           /* [QUERIES]; P = exp(S - top) scale */
 } backward_space;
 
 static int64_t backward_layout(const br_attention_work *w, char *base, backward_space *s)
 {
     int64_t used = 0;
-    s->queries_across = take_space(base, &used, panel_elements(w->width, QUERIES));
-    s->douts_across = take_space(base, &used, panel_elements(w->value_width, QUERIES));
-    s->queries = take_space(base, &used, panel_elements(QUERIES, w->width));
-    s->douts = take_space(base, &used, panel_elements(QUERIES, w->value_width));
-    s->keys = take_space(base, &used, panel_elements(KEYS, w->width));
-    s->p = take_space(base, &used, KEYS * ROW);
-    s->ds = take_space(base, &used, KEYS * ROW);
-    s->lse = take_space(base, &used, QUERIES);
-    s->delta = take_space(base, &used, QUERIES);
+    s->queries_across = reserve_elements(base, &used, panel_elements(w->width, QUERIES));
+    s->douts_across = reserve_elements(base, &used, panel_elements(w->value_width, QUERIES));
+    s->queries = reserve_elements(base, &used, panel_elements(QUERIES, w->width));
+    s->douts = reserve_elements(base, &used, panel_elements(QUERIES, w->value_width));
+    s->keys = reserve_elements(base, &used, panel_elements(KEYS, w->width));
+    s->p = reserve_elements(base, &used, KEYS * ROW);
+    s->ds = reserve_elements(base, &used, KEYS * ROW);
+    s->top = reserve_elements(base, &used, QUERIES);
+    s->scale = reserve_elements(base, &used, QUERIES);
+    s->delta = reserve_elements(base, &used, QUERIES);
     return used;
 }
 
@@ -49,7 +53,8 @@ static int64_t attention_scratch(const br_attention_work *w, bool gradients)
 
 /* ---- A block of queries ---------------------------------------------------------------------- */
 
-/* delta of a query, number i of n in the panels of dO, which the factor of dropout is in. */
+/* Returns delta of query i of n, from dO in panels. The panels include the dropout factor, which is
+ * divided out again. */
 static real delta_of(const br_attention_work *w, const real *douts, int64_t i, int64_t n,
                      const real *out)
 {
@@ -62,7 +67,8 @@ static real delta_of(const br_attention_work *w, const real *douts, int64_t i, i
     return w->dropout.scale == 0 ? 0 : sum / (real)w->dropout.scale;
 }
 
-/* Brings n queries and their dO into the forms that products want. */
+/* Packs n queries and their dO into the panels that the products read, and loads top, scale and
+ * delta. */
 static void load_queries(const br_attention_work *w, const backward_space *s, int64_t first,
                          int64_t n)
 {
@@ -74,49 +80,54 @@ static void load_queries(const br_attention_work *w, const backward_space *s, in
                 keep);
     pack_panels(s->douts, n, w->value_width, row_at(dout, first), dout->row, dout->column, keep);
     for (int64_t i = 0; i < QUERIES; i++) {
-        s->lse[i] = i < n ? *row_at(&w->lse, first + i) : 0;
+        const real *sums = row_at(&w->sums, first + (i < n ? i : 0));
+        s->top[i] = i < n ? sums[0] : 0;
+        s->scale[i] = i < n ? sums[1] : 0;
         s->delta[i] = i < n ? delta_of(w, s->douts, i, n, row_at(&w->out, first + i)) : 0;
     }
 }
 
 /* ---- P and dS -------------------------------------------------------------------------------- */
 
-/* A row of scores and of dP becomes one of P and of dS. With dropout (a constant after inlining),
- * what falls takes part in dS alone. */
-ALWAYS_INLINE void differentiate_row(bool drops, const uint32_t *restrict draw, uint32_t threshold,
-                                     const real *restrict lse, const real *restrict delta,
-                                     real *restrict p, real *restrict ds)
+/* Replaces a row of scores by P, and a row of dP by dS. `drops` is a constant after inlining. A
+ * dropped element counts as 0 in P and dP, but its dS is still -softmax(S) delta. */
+ALWAYS_INLINE void differentiate_row(bool drops, const lane_bits *restrict bits,
+                                     const backward_space *s, int64_t i, real *restrict p,
+                                     real *restrict ds)
 {
+    const real *restrict top = s->top + i, *restrict scale = s->scale + i;
+    const real *restrict delta = s->delta + i;
     FOR_VECTORS(real, j, TILE_COLUMNS, {
-        real x = exp_negative(p[j] - lse[j]);
-        bool falls = drops && draw[j] < threshold;
-        p[j] = falls ? 0 : x;
-        ds[j] = x * ((falls ? 0 : ds[j]) - delta[j]);
+        real x = exp_negative(p[j] - top[j]) * scale[j];
+        bool dropped = drops && !(bits[j] & 1);
+        p[j] = dropped ? 0 : x;
+        ds[j] = x * ((dropped ? 0 : ds[j]) - delta[j]);
     })
 }
 
-/* P and dS of one panel of queries, number i of the block's its first. */
+/* Computes P and dS of one panel of queries, which starts at query i of the block. */
 static void differentiate_panel(const br_attention_work *w, const backward_space *s, int64_t i,
                                 const score_block *b)
 {
-    panel_draws d;
+    panel_bits d = { .first = 0 };
     real *p = s->p + i, *ds = s->ds + i;
     compute_scores(w, b, s->queries_across + i * w->width, p);
     multiply_panels(b->keys, b->n > VECTOR ? TILE_COLUMNS : VECTOR, w->value_width,
                     row_at(&w->value, b->key), w->value.row, w->value.column,
                     s->douts_across + i * w->value_width, 0, ds, ROW, false);
-    if (w->dropout.threshold)
-        start_draws(w, b, &d);
+    if (w->dropout.bits)
+        start_bits(w, b, &d);
     for (int64_t k = 0; k < b->keys; k++, p += ROW, ds += ROW) {
-        if (w->dropout.threshold)
-            differentiate_row(true, draw_row(&d, k), w->dropout.threshold, s->lse + i, s->delta + i,
-                              p, ds);
-        else
-            differentiate_row(false, NULL, 0, s->lse + i, s->delta + i, p, ds);
+        if (w->dropout.bits) {
+            next_bits(w, b, &d, k);
+            differentiate_row(true, d.next, s, i, p, ds);
+        } else {
+            differentiate_row(false, NULL, s, i, p, ds);
+        }
     }
 }
 
-/* ---- A block of queries meets a block of keys ------------------------------------------------ */
+/* ---- A block of queries and a block of keys -------------------------------------------------- */
 
 static void add_to_dmask(const br_attention_work *w, const real *ds, int64_t first, int64_t n,
                          int64_t key, int64_t keys)

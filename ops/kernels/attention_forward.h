@@ -1,10 +1,10 @@
 /* ops/kernels/attention_forward.h - attention of a block of queries; part of variant.c.
  *
- * Dao, 2023: keys come by blocks, and the softmax goes on from block to block with the largest
- * score and the sum of exponentials so far, so that no more than a block of scores is ever there.
- * Scores are kept transposed, a row a key, in panels of TILE_COLUMNS queries: as gemm_tile.h wants
- * an operand, so that they are the result of one product and the operand of the next without a
- * copy, and vectors of queries need no sums across a vector. */
+ * Keys are processed in blocks. An online softmax (FlashAttention-2; Dao, 2023) carries the running
+ * maximum and sum of exponentials of each query from block to block, so that only one block of
+ * scores exists at a time. Scores are stored transposed, one row per key, in panels of TILE_COLUMNS
+ * queries. This is the panel layout of gemm_tile.h: the scores are the output of one product and
+ * the input of the next without a copy. Vectors hold queries, so no horizontal sums are needed. */
 #ifndef BR_KERNELS_ATTENTION_FORWARD_H
 #define BR_KERNELS_ATTENTION_FORWARD_H
 
@@ -15,8 +15,8 @@
 
 enum { QUERIES = BR_ATTENTION_BLOCK, KEYS = BR_ATTENTION_BLOCK };
 
-/* Queries first .. first + n - 1 of a panel and keys key .. key + keys - 1. Scores of a key lie in
- * a row, `row` elements from those of the next. */
+/* Queries first .. first + n - 1 of a panel, and keys key .. key + keys - 1. The scores of each key
+ * are a row; rows are `row` elements apart. */
 typedef struct score_block {
     int64_t first, n, key, keys, row;
 } score_block;
@@ -38,8 +38,8 @@ static int64_t panel_elements(int64_t k, int64_t n)
     return (n + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS * k;
 }
 
-/* B [k, n] times scale as panels of TILE_COLUMNS columns, one behind the other; the last one is
- * filled up to whole vectors with zeros. */
+/* Packs scale * B, with B [k, n], into consecutive panels of TILE_COLUMNS columns. The last panel
+ * is padded as in pack_panel(). */
 static void pack_panels(real *to, int64_t k, int64_t n, const real *b, int64_t b_row, int64_t b_col,
                         real scale)
 {
@@ -52,7 +52,8 @@ static void pack_panels(real *to, int64_t k, int64_t n, const real *b, int64_t b
     }
 }
 
-/* C [m, n] = A B, or that added to C, where B's first k rows come from panels `step` apart. */
+/* Computes C [m, n] = A B, or adds A B to C. B is packed into panels that are `step` elements
+ * apart. Only the first k rows of each panel are used. */
 static void multiply_panels(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row,
                             int64_t a_col, const real *panels, int64_t step, real *c, int64_t c_row,
                             bool accumulate)
@@ -72,7 +73,7 @@ static void multiply_panels(int64_t m, int64_t n, int64_t k, const real *a, int6
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
-/* Rows of a bool mask as 0 and -inf. */
+/* Converts rows of a bool mask: true becomes 0, false -inf. */
 static void expand_bools(const br_strided *mask, const score_block *b, int64_t rows, real *to)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -87,7 +88,7 @@ static void expand_bools(const br_strided *mask, const score_block *b, int64_t r
     }
 }
 
-/* Fills a block with what is added to its scores. */
+/* Initializes a block of scores with the additive mask. */
 static void fill_with_mask(const br_attention_work *w, const score_block *b, real *scores)
 {
     const br_strided *mask = &w->mask;
@@ -103,11 +104,11 @@ static void fill_with_mask(const br_attention_work *w, const score_block *b, rea
     }
 }
 
-/* The same for the mask that causality is. */
+/* Initializes a block of scores with the causal mask. */
 static void fill_causal(const score_block *b, real *scores)
 {
     for (int64_t k = 0; k < b->keys; k++) {
-        const int before = (int)(b->key + k - b->first); /* of the panel's queries */
+        const int before = (int)(b->key + k - b->first); /* queries of the panel before this key */
         real *row = scores + k * b->row;
         FOR_VECTORS(real, j, TILE_COLUMNS, row[j] = (int)j < before ? -(real)INFINITY : 0;)
     }
@@ -115,7 +116,8 @@ static void fill_causal(const score_block *b, real *scores)
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* Scores of a block, of a panel of scaled queries. They begin as what the mask adds to them. */
+/* Computes the scores of a block from a panel of scaled queries. If there is a mask, the scores are
+ * initialized with it and the product is added. */
 static void compute_scores(const br_attention_work *w, const score_block *b, const real *queries,
                            real *scores)
 {
@@ -131,87 +133,86 @@ static void compute_scores(const br_attention_work *w, const score_block *b, con
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
 
-/* Of each query of a panel, the generator's state for the next two keys. */
-typedef struct panel_draws {
-    uint64_t state[TILE_COLUMNS];
-    uint32_t pair[2][TILE_COLUMNS];
-} panel_draws;
+/* Dropout bits of a panel: for each query, the bits of the next keys, starting with the lowest bit.
+ */
+typedef struct panel_bits {
+    int64_t first; /* bit number of the panel's first query and the block's first key */
+    lane_bits next[TILE_COLUMNS];
+} panel_bits;
 
-/* From the block's first key on, which is even. */
-static void start_draws(const br_attention_work *w, const score_block *b, panel_draws *d)
+/* Returns the 64 bits from bit i on. */
+ALWAYS_INLINE uint64_t bits_from(const uint64_t *bits, int64_t i)
 {
-    const uint64_t per_query = (uint64_t)(w->keys + 1) / 2;
-    uint64_t first = w->first_draw + (uint64_t)b->first * per_query + (uint64_t)b->key / 2;
-    for (int j = 0; j < TILE_COLUMNS; j++)
-        d->state[j] = random_state(w->dropout.key, first + (uint64_t)j * per_query);
+    const uint64_t *word = bits + i / 64;
+    return word[0] >> i % 64 | word[1] << 1 << (63 - i % 64);
 }
 
-/* The queries' draws for the next two keys. */
-static __attribute__((noinline)) void draw_pair(panel_draws *d)
+static void start_bits(const br_attention_work *w, const score_block *b, panel_bits *d)
 {
-#pragma omp simd
-    for (int j = 0; j < TILE_COLUMNS; j++) {
-        uint64_t bits = mixed(d->state[j]);
-        d->state[j] += RANDOM_STEP;
-        d->pair[0][j] = (uint32_t)bits;
-        d->pair[1][j] = (uint32_t)(bits >> 32);
-    }
+    d->first = w->first_bit + b->first * w->keys + b->key;
+    memset(d->next, 0, sizeof d->next);
 }
 
-/* The queries' draws for key number k of the block; keys come one after the other. */
-ALWAYS_INLINE const uint32_t *draw_row(panel_draws *d, int64_t k)
+/* Moves the bits of key k of the block to the lowest place in `next`. Must be called for k = 0, 1,
+ * 2, ... in this order. */
+ALWAYS_INLINE void next_bits(const br_attention_work *w, const score_block *b, panel_bits *d,
+                             int64_t k)
 {
-    if (k % 2 == 0)
-        draw_pair(d);
-    return d->pair[k % 2];
+    if (k % LANE_BITS != 0)
+        FOR_VECTORS(real, j, TILE_COLUMNS, d->next[j] >>= 1;)
+    else
+        for (int64_t j = 0; j < b->n; j++)
+            d->next[j] = (lane_bits)bits_from(w->dropout.bits, d->first + j * w->keys + k);
 }
 
-/* Probabilities that fall become 0. */
+/* Zeroes the dropped probabilities. */
 static void drop_panel(const br_attention_work *w, const score_block *b, real *p)
 {
-    panel_draws d;
-    start_draws(w, b, &d);
+    panel_bits d;
+    start_bits(w, b, &d);
     for (int64_t k = 0; k < b->keys; k++) {
-        const uint32_t *draw = draw_row(&d, k);
         real *row = p + k * b->row;
-        FOR_VECTORS(real, j, TILE_COLUMNS, row[j] = draw[j] < w->dropout.threshold ? 0 : row[j];)
+        next_bits(w, b, &d, k);
+        FOR_VECTORS(real, j, TILE_COLUMNS, row[j] = d.next[j] & 1 ? row[j] : 0;)
     }
 }
 
-/* ---- The softmax that goes on from block to block -------------------------------------------- */
+/* ---- Online softmax -------------------------------------------------------------------------- */
 
-/* Of each query so far: the largest score, and the sum of exp(score - that). */
+/* State of each query so far: the largest score, and the sum of exp(score - largest). */
 typedef struct running {
     real top[BR_ATTENTION_QUERIES], sum[BR_ATTENTION_QUERIES];
 } running;
 
-/* most = the largest of top and of each column of a vector of them. Two rows at a time, since a
- * maximum waits for the one before. */
+/* Sets most[j] to the maximum of top[j] and of column j of the scores. Two accumulators halve the
+ * length of the chain of dependent maxima. */
 ALWAYS_INLINE void largest_scores(int64_t keys, const real *restrict scores,
-                                  const real *restrict top, real *restrict most)
+                                  const real *restrict top, real *restrict row_max)
 {
     real odd[VECTOR];
-    FOR_VECTORS(real, j, VECTOR, most[j] = odd[j] = top[j];)
+    FOR_VECTORS(real, j, VECTOR, row_max[j] = odd[j] = top[j];)
     for (int64_t k = 0; k < keys; k += 2, scores += 2 * TILE_COLUMNS) {
         const int next = k + 1 < keys ? TILE_COLUMNS : 0;
         FOR_VECTORS(real, j, VECTOR, {
-            most[j] = scores[j] > most[j] ? scores[j] : most[j];
+            row_max[j] = scores[j] > row_max[j] ? scores[j] : row_max[j];
             odd[j] = scores[next + j] > odd[j] ? scores[next + j] : odd[j];
         })
     }
-    FOR_VECTORS(real, j, VECTOR, most[j] = odd[j] > most[j] ? odd[j] : most[j];)
+    FOR_VECTORS(real, j, VECTOR, row_max[j] = odd[j] > row_max[j] ? odd[j] : row_max[j];)
 }
 
-/* Takes `keys` rows of scores of a vector of queries into the largest and the sum, makes
- * exp(score - largest) of them, and gives what earlier results are worth now. */
+/* Updates the running maximum and sum of a vector of queries with `keys` rows of scores, and
+ * replaces the scores by exp(score - maximum). Sets worth[j] to the factor by which earlier results
+ * must be scaled. */
 static void softmax_block(int64_t keys, real *scores, real *top, real *sum, real *worth)
 {
-    real shift[VECTOR], total[VECTOR], most[VECTOR];
-    largest_scores(keys, scores, top, most);
+    real shift[VECTOR], total[VECTOR], row_max[VECTOR];
+    largest_scores(keys, scores, top, row_max);
     FOR_VECTORS(real, j, VECTOR, {
-        shift[j] = most[j] > -(real)INFINITY ? most[j] : 0; /* nothing but -inf: exp gives 0 */
+        shift[j] =
+            row_max[j] > -(real)INFINITY ? row_max[j] : 0; /* all scores are -inf: exp gives 0 */
         worth[j] = exp_negative(top[j] - shift[j]);
-        top[j] = most[j];
+        top[j] = row_max[j];
         total[j] = 0;
     })
     for (int64_t k = 0; k < keys; k++, scores += TILE_COLUMNS) {
@@ -231,8 +232,9 @@ typedef struct forward_space {
     real *scores;  /* [KEYS, TILE_COLUMNS] */
 } forward_space;
 
-/* Takes memory for `count` elements, in whole cache lines; only counts it without `base`. */
-static real *take_space(char *base, int64_t *used, int64_t count)
+/* Reserves `count` elements, rounded up to whole cache lines. Only counts the bytes if `base` is
+ * NULL. */
+static real *reserve_elements(char *base, int64_t *used, int64_t count)
 {
     char *at = base ? base + *used : NULL;
     *used += (count * (int64_t)sizeof(real) + 63) / 64 * 64;
@@ -242,9 +244,9 @@ static real *take_space(char *base, int64_t *used, int64_t count)
 static int64_t forward_layout(const br_attention_work *w, char *base, forward_space *s)
 {
     int64_t used = 0;
-    s->queries = take_space(base, &used, panel_elements(w->width, BR_ATTENTION_QUERIES));
-    s->values = take_space(base, &used, panel_elements(KEYS, w->value_width));
-    s->scores = take_space(base, &used, KEYS * TILE_COLUMNS);
+    s->queries = reserve_elements(base, &used, panel_elements(w->width, BR_ATTENTION_QUERIES));
+    s->values = reserve_elements(base, &used, panel_elements(KEYS, w->value_width));
+    s->scores = reserve_elements(base, &used, KEYS * TILE_COLUMNS);
     return used;
 }
 
@@ -253,7 +255,8 @@ static void scale_row(int64_t n, real *x, real factor)
     FOR_EACH(real, i, n, x[i] *= factor;)
 }
 
-/* One panel of queries, whose first is number i of the block's, meets a block of keys. */
+/* Updates the output of one panel of queries, which starts at query i of the block, with a block of
+ * keys. */
 static void attend(const br_attention_work *w, const forward_space *s, running *r, int64_t i,
                    const score_block *b)
 {
@@ -262,7 +265,7 @@ static void attend(const br_attention_work *w, const forward_space *s, running *
     compute_scores(w, b, s->queries + i * w->width, s->scores);
     for (int64_t j = 0; j < b->n; j += VECTOR)
         softmax_block(b->keys, s->scores + j, r->top + i + j, r->sum + i + j, worth + j);
-    if (w->dropout.threshold)
+    if (w->dropout.bits)
         drop_panel(w, b, s->scores);
     for (int64_t j = 0; b->key > 0 && j < b->n; j++)
         if (worth[j] != 1)
@@ -271,14 +274,16 @@ static void attend(const br_attention_work *w, const forward_space *s, running *
                     KEYS * TILE_COLUMNS, out, w->out.row, b->key > 0);
 }
 
-/* Divides by the sums. A query without keys gets zeros. */
+/* Divides the outputs by the sums. A query without keys gets zeros. */
 static void finish_queries(const br_attention_work *w, const running *r, int64_t first, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         real sum = r->sum[i], *out = row_at(&w->out, first + i);
         real factor = sum == 0 ? 0 : (real)w->dropout.scale / sum;
         scale_row(w->value_width, out, factor);
-        *row_at(&w->lse, first + i) = sum == 0 ? (real)INFINITY : r->top[i] + real_log(sum);
+        real *sums = row_at(&w->sums, first + i);
+        sums[0] = sum == 0 ? (real)INFINITY : r->top[i];
+        sums[1] = sum == 0 ? 0 : 1 / sum;
     }
 }
 

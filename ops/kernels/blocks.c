@@ -1,5 +1,5 @@
-/* ops/kernels/blocks.c - brings operands of any strides to a loop that is made for elements behind
- * each other. Bound by memory, so one build serves every instruction set. */
+/* ops/kernels/blocks.c - runs loops for contiguous operands on operands of any strides. The loops
+ * are memory-bound, so there is one build for all instruction sets. */
 #include "ops/kernels/blocks.h"
 #include "ops/kernels/hints.h"
 
@@ -16,7 +16,7 @@
         FOR_EVERY(i, count, ((type *)(void *)to)[i] = x;) \
     }
 
-/* One value, `count` times. */
+/* Stores one value `count` times. */
 EVERY_WIDTH static void fill(char *to, const char *from, int64_t size, int64_t count)
 {
     if (size == 8)
@@ -59,7 +59,7 @@ void br__by_blocks(int64_t n, char *const *data, const int64_t *s, const void *p
         loop(done, data, s, params);
     }
     const int64_t filled = alike ? run : n < PART ? (n + run - 1) & -run : PART;
-    const bool single = alike && run == 1; /* elements that need no copies */
+    const bool single = alike && run == 1; /* one element, computed in place */
     for (int k = 1; k < operands; k++)
         if (constant[k] && !single)
             fill(buffer[k], data[k], size[k], filled);

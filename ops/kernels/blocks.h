@@ -1,5 +1,4 @@
-/* ops/kernels/blocks.h - brings operands of any strides to a loop that is made for elements behind
- * each other. */
+/* ops/kernels/blocks.h - runs loops for contiguous operands on operands of any strides. */
 #ifndef BR_KERNELS_BLOCKS_H
 #define BR_KERNELS_BLOCKS_H
 
@@ -7,14 +6,14 @@
 
 #include <stdint.h>
 
-/* What a loop works on: bytes of an element of each operand, 0 for those it has not, and a power of
- * 2 that the number of elements must be a multiple of. */
+/* Describes the operands of a loop: the element size of each in bytes (0 if the loop does not have
+ * this operand), and a power of 2 that must divide the number of elements. */
 #define LOOP_FORM(run, out, a, b, c) \
     ((uint32_t)(run) | (uint32_t)((out) << 8 | (a) << 12 | (b) << 16 | (c) << 20))
 
-/* Runs `loop` over n elements of operands with strides s. What does not lie as the loop wants it
- * goes through a buffer that stays in the first-level cache; what lacks at the end of a run is made
- * up with copies of the last element. Of elements that are all the same one run is computed. */
+/* Runs `loop` over n elements of operands with strides s. Operands that are not contiguous are
+ * copied to buffers that stay in the L1 cache. The last block is padded with copies of its last
+ * element. If all inputs are constant, the result is computed once and stored n times. */
 void br__by_blocks(int64_t n, char *const *data, const int64_t *s, const void *params, br_loop loop,
                    uint32_t form);
 

@@ -1,7 +1,8 @@
-/* ops/kernels/depthwise.h - convolutions of one padded plane by one kernel, and the kernel's
- * gradient; part of variant.c, behind gemm_tile.h, whose vectors it uses. Vectors of a row, and of
- * rows that follow, are summed several at a time, so that sums stay in registers and no row is too
- * short. */
+/* ops/kernels/depthwise.h - depthwise convolution of one zero-padded plane with one kernel, and the
+ * gradient of the kernel; part of variant.c. Uses the vectors of gemm_tile.h.
+ *
+ * Several output vectors, from one row or from consecutive rows, are accumulated together in
+ * registers. Short rows are efficient, too, since the vectors may come from several rows. */
 #ifndef BR_KERNELS_DEPTHWISE_H
 #define BR_KERNELS_DEPTHWISE_H
 
@@ -9,12 +10,12 @@
 
 enum {
     VECTORS_AT_ONCE = 8,
-    TAPS_AT_ONCE = 5, /* two such are a kernel of 3 x 3 */
+    TAPS_AT_ONCE = 5, /* two groups cover a 3 x 3 kernel */
 };
 
 typedef BY_TYPE(int32_t, int64_t) lane_index __attribute__((vector_size(VECTOR_BYTES)));
 
-/* A vector of positions, going through a result row by row. */
+/* The output positions of one vector. Successive vectors cover the output row by row. */
 typedef struct spot {
     int64_t y, x, count;
 } spot;
@@ -49,7 +50,8 @@ static void depthwise(const br_depthwise *w, const void *plane, const void *weig
         int n = 0;
         for (; n < VECTORS_AT_ONCE && next.y < w->rows; n++, next = next_spot(w, next))
             spots[n] = next;
-        for (int i = 0; i < VECTORS_AT_ONCE; i++) { /* where there are fewer, one is summed again */
+        for (int i = 0; i < VECTORS_AT_ONCE;
+             i++) { /* with fewer vectors, the last one is computed again */
             const spot s = spots[i < n ? i : n - 1];
             from[i] = (const real *)plane + s.y * w->row_step + s.x;
         }
@@ -69,8 +71,8 @@ static void depthwise(const br_depthwise *w, const void *plane, const void *weig
     }
 }
 
-/* Adds to sums[i] what taps at[i] make of each position. What lies beyond a row does not count,
- * even if it is no number. */
+/* Adds the products of tap at[i] over all positions to sums[i]. Elements beyond the end of a row
+ * are masked out, even if they are NaN. */
 static void add_tap_products(const br_depthwise *w, const int64_t *at, const real *plane,
                              const real *result, vec_at *sums)
 {

@@ -1,4 +1,4 @@
-/* ops/kernels/dispatch.c - chooses the float kernels for this processor, once. */
+/* ops/kernels/dispatch.c - selects the float kernels for this processor, once. */
 #include "ops/kernels/kernels.h"
 #include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
@@ -17,14 +17,14 @@ extern const br_gemm_kernels br__gemm_avx512_f32, br__gemm_avx512_f64;
 #endif
 
 #ifdef __x86_64__
-/* The kernels for f64 that AVX2 has, and baseline's for those that it has not. */
+/* Kernels for f64: those of the AVX2 table, and baseline kernels for its missing entries. */
 static br_kernels wide_f64;
 
 static void fill_wide_f64(void)
 {
     const char *wide = (const char *)&br__kernels_avx2_f64;
     const char *rest = (const char *)&br__kernels_baseline_f64;
-    br_loop kernel; /* any function: the table has nothing but pointers */
+    br_loop kernel; /* any entry: the table contains only pointers */
     for (size_t at = 0; at < sizeof wide_f64; at += sizeof kernel) {
         memcpy(&kernel, wide + at, sizeof kernel);
         if (!kernel)
@@ -34,8 +34,9 @@ static void fill_wide_f64(void)
 }
 #endif
 
-/* Best first; of a pair the second is for f64, which is for checks: it has products for each
- * instruction set, what gains most for AVX2, and all for baseline. */
+/* The instruction sets, best first. The second entry of each pair is for f64, which is used for
+ * checks, so few kernels are built for it: matrix products for each instruction set, the kernels
+ * that gain most from wider vectors for AVX2, and all kernels for baseline. */
 static const struct variant {
     const br_kernels *kernels[2];
     const br_gemm_kernels *gemm[2];
@@ -54,7 +55,8 @@ static bool runs_here(int variant)
     return variant == VARIANTS - 1 || (int)br__cpu() >= BR_CPU_AVX512 - variant;
 }
 
-/* The variant of that name, -1 if there is none or this processor does not run it. */
+/* Returns the index of the variant of that name, or -1 if the name is unknown or this processor
+ * does not support the variant. */
 static int find(const char *name)
 {
     for (int variant = 0; variant < VARIANTS; variant++)
@@ -71,26 +73,26 @@ static int best(void)
     return variant;
 }
 
-/* What the environment asks for, else the best. A wish that cannot be had is an error of the first
- * operation, which could not tell otherwise that it is not what was asked for. */
+/* Returns the variant named by BRASA_CPU_CAPABILITY, or the best one if it is not set. If the named
+ * variant cannot be used, the first operation fails, since a fallback would go unnoticed. */
 static int choose(void)
 {
-    const char *wish = getenv("BRASA_CPU_CAPABILITY");
-    if (!wish || !*wish)
+    const char *name = getenv("BRASA_CPU_CAPABILITY");
+    if (!name || !*name)
         return best();
-    int variant = find(wish);
+    int variant = find(name);
     if (variant >= 0)
         return variant;
     br__fail(BR_ERROR_ARGUMENT, NULL,
-             "BRASA_CPU_CAPABILITY is '%.40s', must be avx512, avx2 or baseline, and at most %s, "
-             "which is what this processor runs",
-             wish, variants[best()].kernels[0]->name);
+             "BRASA_CPU_CAPABILITY is '%.40s', must be avx512, avx2 or baseline; this processor "
+             "supports at most %s",
+             name, variants[best()].kernels[0]->name);
     return best();
 }
 
-static atomic_int chosen = -1; /* not yet */
+static atomic_int chosen = -1; /* -1: not chosen yet */
 
-static void take(int variant)
+static void select_variant(int variant)
 {
 #ifdef __x86_64__
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -102,7 +104,7 @@ static void take(int variant)
 static __attribute__((noinline, cold)) const struct variant *first_variant(void)
 {
     int variant = choose();
-    take(variant);
+    select_variant(variant);
     return &variants[variant];
 }
 
@@ -131,6 +133,6 @@ bool br__force_kernels(const char *name)
 {
     int variant = name ? find(name) : best();
     if (variant >= 0)
-        take(variant);
+        select_variant(variant);
     return variant >= 0;
 }

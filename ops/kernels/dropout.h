@@ -6,51 +6,77 @@
 
 #include <stdint.h>
 
-/* SplitMix64 (Steele, Lea and Flood, 2014), each of whose numbers can be had by itself: number i of
- * a key is mixed(random_state(key, i)), and the states of following numbers are RANDOM_STEP apart.
- */
-#define RANDOM_STEP 0x9e3779b97f4a7c15u
+/* An integer with as many bits as a real. */
+typedef BY_TYPE(uint32_t, uint64_t) lane_bits;
+enum { LANE_BITS = 8 * sizeof(lane_bits) };
 
-ALWAYS_INLINE uint64_t random_state(uint64_t key, uint64_t i)
+/* Lists of masks with a single bit set. */
+#define BIT(i)       (lane_bits)1 << (i)
+#define FOUR_BITS(i) BIT(i), BIT((i) + 1), BIT((i) + 2), BIT((i) + 3)
+#define HALF_BITS(i) FOUR_BITS(i), FOUR_BITS((i) + 4), FOUR_BITS((i) + 8), FOUR_BITS((i) + 12)
+#define ALL_BITS(i)  HALF_BITS(i), HALF_BITS((i) + 16)
+#ifdef BR_KERNEL_F64
+#    define LANES_BITS ALL_BITS(0), ALL_BITS(32)
+#else
+#    define LANES_BITS ALL_BITS(0)
+#endif
+
+/* y = x * scale, or x * 0 for dropped elements: a dropped NaN stays NaN, and a dropped negative
+ * number becomes -0, as in PyTorch. */
+static void dropout_kernel(int64_t n, const br_dropout_work *d, const void *x_data, void *y_data)
 {
-    return key + (i + 1) * RANDOM_STEP;
+    static const lane_bits bit[LANE_BITS] = { LANES_BITS };
+    const real scale = (real)d->scale;
+    const uint64_t *bits = d->bits;
+    int64_t i = 0;
+    for (; i + LANE_BITS <= n; i += LANE_BITS) {
+        const lane_bits word = (lane_bits)(bits[i / 64] >> i % 64);
+        const real *restrict x = (const real *)x_data + i;
+        real *restrict y = (real *)y_data + i;
+        __builtin_prefetch(x + 8 * LINE);
+        __builtin_prefetch(x + 9 * LINE);
+        FOR_VECTORS(real, k, LANE_BITS, y[k] = x[k] * (word & bit[k] ? scale : 0);)
+    }
+    for (; i < n; i++)
+        ((real *)y_data)[i] = ((const real *)x_data)[i] * (bits[i / 64] >> i % 64 & 1 ? scale : 0);
 }
 
-ALWAYS_INLINE uint64_t mixed(uint64_t z)
+/* ---- Counter-based generator ----------------------------------------------------------------- */
+
+/* Returns output i of SplitMix64 (Steele, Lea and Flood, 2014), whose outputs can be computed
+ * independently of each other. */
+ALWAYS_INLINE uint64_t random_bits(uint64_t key, uint64_t i)
 {
+    uint64_t z = key + (i + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
 }
 
-ALWAYS_INLINE uint64_t random_bits(uint64_t key, uint64_t i)
-{
-    return mixed(random_state(key, i));
-}
+typedef uint64_t draw_lanes __attribute__((vector_size(VECTOR_BYTES)));
 
-/* What each of the two elements of a number gets, read where the numbers were made. */
-typedef uint32_t half_of_bits __attribute__((may_alias));
-
-/* Element i of the whole tensor falls if its 32 bits are below the threshold; two elements share a
- * number. `first`, the number of the first element, is even. */
-static void dropout_kernel(int64_t n, int64_t first, const br_dropout_work *d, const void *x_data,
-                           void *y_data)
+/* Each 64-bit random number decides two elements: its lower half the even one, its upper half the
+ * odd one. An element is dropped if its half is below the threshold. */
+static void dropout_bits_kernel(int64_t n, int64_t first, uint64_t key, uint32_t threshold,
+                                uint64_t *bits)
 {
-    enum { RUN = 512 };
-    const real scale = (real)d->scale;
-    const uint32_t threshold = d->threshold;
-    uint64_t bits[RUN / 2];
-    const half_of_bits *draw = (const half_of_bits *)bits;
-    for (int64_t i = 0; i < n; i += RUN) {
-        const real *restrict x = (const real *)x_data + i;
-        real *restrict y = (real *)y_data + i;
-        for (int64_t k = 0; i + RUN < n && k < RUN; k += LINE) {
-            __builtin_prefetch(x + RUN + k);
-            __builtin_prefetch(y + RUN + k, 1);
+    enum { NUMBERS = 32, AT_ONCE = VECTOR_BYTES / 8 };
+    uint64_t draw[NUMBERS] __attribute__((aligned(VECTOR_BYTES)));
+    for (int64_t i = 0; i < n; i += 64) {
+        const uint64_t number = (uint64_t)(first + i) / 2;
+        INDEPENDENT
+        for (int k = 0; k < NUMBERS; k++)
+            draw[k] = random_bits(key, number + (uint64_t)k);
+        draw_lanes below = { 0 };
+        for (int k = 0; k < NUMBERS; k += AT_ONCE) {
+            const draw_lanes z = *(const draw_lanes *)(draw + k);
+            below |= ((z & UINT32_MAX) - threshold) >> 63 << 2 * k;
+            below |= ((z >> 32) - threshold) >> 63 << (2 * k + 1);
         }
-        for (int64_t k = 0; k < RUN / 2; k++)
-            bits[k] = random_bits(d->key, (uint64_t)((first + i) / 2 + k));
-        FOR_EACH(real, k, n - i < RUN ? n - i : RUN, y[k] = draw[k] < threshold ? 0 : x[k] * scale;)
+        uint64_t dropped = 0;
+        for (int k = 0; k < AT_ONCE; k++)
+            dropped |= below[k] << 2 * k;
+        bits[i / 64] = ~dropped;
     }
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the coefficients of math.h's f32 polynomials, lowest power first: minimax fits by Remez'
-exchange on a fine grid in f64. Wants numpy and torch (for the special functions)."""
+"""Prints the coefficients of the f32 polynomials in math.h, lowest power first. They are minimax fits,
+computed with the Remez exchange algorithm on a fine grid in f64. Needs numpy, and torch for special functions."""
 import math
 
 import numpy as np
@@ -8,7 +8,8 @@ import torch
 
 
 def minimax(f, weight, low, high, terms):
-    """c that minimises the largest weight(x) |f(x) - sum of c[i] x^i| on [low, high]."""
+    """Returns c that minimizes the maximum of weight(x) |f(x) - sum of c[i] x^i| on [low, high], and
+    that maximum."""
     count = 200001
     grid = low + (high - low) * (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
     powers = np.vander(grid, terms, increasing=True)
@@ -38,7 +39,8 @@ def of_torch(function):
 
 
 def series_at_0(series, formula, small):
-    """The formula, and near 0, where it would cancel, the first terms of its series."""
+    """Returns the formula as a function that uses the first terms of its series near 0, where the
+    formula would suffer cancellation."""
     away = lambda x: np.where(np.abs(x) < small, small, x)
     return lambda x: np.where(np.abs(x) < small, series(x), formula(away(x)))
 
@@ -50,7 +52,7 @@ half = math.log(2) / 2 * 1.0001
 show("exp(r) = 1 + r + r^2 P(r)", minimax(p, lambda r: r * r / np.exp(r), -half, half, 5))
 
 def log_rest(terms, shift):
-    """(log(1 + f) - what comes before f^shift of its series) / f^shift."""
+    """Returns (log(1 + f) - the terms of its series below f^shift) / f^shift as a function of f."""
     series = lambda f: sum((-1.0) ** (k + 1) * f ** (k - shift) / k for k in range(shift, terms))
     known = lambda f: sum((-1.0) ** (k + 1) * f**k / k for k in range(1, shift))
     return series_at_0(series, lambda f: (np.log1p(f) - known(f)) / f**shift, 0.02)
@@ -71,7 +73,7 @@ show("log(1 - Phi(t)) = P(t)", minimax(tail, lambda t: np.exp(0.75 * tail(t)), 0
 
 
 def show_f64(name, function, low, high, terms):
-    """Chebyshev interpolation, whose relative error is near the least."""
+    """Prints the coefficients of a Chebyshev interpolation, whose relative error is close to the minimum."""
     fit = np.polynomial.Chebyshev.interpolate(function, terms - 1, domain=[low, high])
     grid = np.linspace(low, high, 100001)
     error = np.abs(fit(grid) / function(grid) - 1).max()

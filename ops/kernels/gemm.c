@@ -1,8 +1,9 @@
-/* ops/kernels/gemm.c - matrix products: how they are cut up and shared among threads.
+/* ops/kernels/gemm.c - matrix products: partitions them among threads and packs A.
  *
- * The kernels (gemm_block.h) multiply blocks; here products are cut into pieces for the threads,
- * and large A are packed. Since an element of C is the same sum in whichever piece it lies, the cut
- * may go by the number of threads. BLIS makes no such promise and gets a cut that goes by sizes. */
+ * The kernels in gemm_block.h multiply blocks. This file partitions products into pieces for the
+ * threads, and packs large A. An element of C is the same sum in any piece, so the partition may
+ * depend on the number of threads. BLIS does not guarantee this, so its partition depends on the
+ * sizes only. */
 #include "ops/kernels/gemm.h"
 #include "ops/kernels/gemm_share.h"
 #include "ops/kernels/kernels.h"
@@ -12,20 +13,20 @@
 #include <math.h>
 #include <string.h>
 
-/* In multiplications; measured. */
-static const double SERIAL_WORK = 3 << 16; /* below it a second thread costs more than it gives */
-static const double TEAM_WORK = 1 << 16;   /* at least, where teams are more than threads */
+/* Work in multiplications; measured. */
+static const double SERIAL_WORK = 3 << 16; /* below this, one thread is faster than two */
+static const double TEAM_WORK = 1 << 16; /* minimum per team if there are more teams than threads */
 static const double BLIS_WORK = 1 << 18;
 enum {
-    L1_BYTES = 64 << 10,     /* A that is larger is worth packing */
-    BLOCK_BYTES = 704 << 10, /* of packed A, which the second-level cache holds while B passes by */
-    FAR_BYTES = 1 << 20,     /* that the second-level cache will not hold between two uses */
-    SPREAD_PANELS = 12,      /* of B that make a copy of A worth while where it could do without */
-    PACKING_COST = 32,       /* of an element, in multiplications */
+    L1_BYTES = 64 << 10,     /* larger blocks of A are packed */
+    BLOCK_BYTES = 704 << 10, /* packed block of A, which stays in the L2 cache while B streams by */
+    L2_BYTES = 1 << 20,      /* more bytes than this do not stay in the L2 cache between two uses */
+    SPREAD_PANELS = 12, /* minimum panels of B to pack A if its rows do not conflict in the cache */
+    PACKING_COST = 32,  /* cost per element, in multiplications */
     BLIS_PIECES = 8,
     TEAMS_PER_THREAD = 8,
-    FEW_DOTS = 12,          /* rows or columns of C that are multiplied by dot products */
-    DOT_SQUARE_LENGTH = 48, /* products in a sum where there are few rows and few columns */
+    MAX_DOT_ROWS = 12,      /* maximum rows or columns of C computed by dot products */
+    DOT_SQUARE_LENGTH = 48, /* minimum k if C has both few rows and few columns */
 };
 
 struct piece;
@@ -37,19 +38,19 @@ typedef struct job {
     void (*multiply)(const struct job *j, const struct piece *p);
     int64_t row_parts, column_parts; /* pieces of each product */
     int64_t teams;                   /* tasks that share the pieces */
-    int64_t block_rows, depth;       /* of A that is packed at a time; products summed in one go */
-    bool far;                        /* more memory than the second-level cache holds */
-    char *buffers;                   /* for packed A, one a team; NULL: A is used as it lies */
-    br_gemm_team *shared;            /* one a team, where there are buffers */
+    int64_t block_rows, depth;       /* rows of a block of A, and size of a k-block */
+    bool exceeds_l2;                 /* the operands exceed the L2 cache */
+    char *buffers;                   /* packed A, one buffer per team; NULL: A is not packed */
+    br_gemm_team *shared;            /* one per team if there are buffers */
 } job;
 
-/* Part of one product: rows and columns of C. */
+/* A range of rows and columns of C in one product. */
 typedef struct piece {
     const char *a, *b;
     char *c;
     int64_t row, row_end, column, column_end;
     void *buffer;
-    br_gemm_team *team; /* where there is a buffer */
+    br_gemm_team *team; /* if there is a buffer */
 } piece;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -62,7 +63,7 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* a / b, rounded up. */
+/* Returns a / b, rounded up. */
 static int64_t ratio(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
@@ -73,10 +74,11 @@ static int64_t round_up(int64_t a, int64_t unit)
     return ratio(a, unit) * unit;
 }
 
-/* Length is cut into as few steps of at most `most` as will do, all but the last of this size. */
-static int64_t even_step(int64_t length, int64_t most, int64_t unit)
+/* Returns the step that divides `length` into the fewest steps of at most `max_step`, nearly equal
+ * and rounded up to a multiple of `unit`. */
+static int64_t balanced_step(int64_t length, int64_t max_step, int64_t unit)
 {
-    return length == 0 ? unit : round_up(ratio(length, ratio(length, most)), unit);
+    return length == 0 ? unit : round_up(ratio(length, ratio(length, max_step)), unit);
 }
 
 static int64_t batches(const br_gemm *g)
@@ -87,20 +89,20 @@ static int64_t batches(const br_gemm *g)
     return n;
 }
 
-/* Multiplications in one product. */
+/* Returns the number of multiplications in one product. */
 static double work(const br_gemm *g)
 {
     return (double)g->m * (double)g->n * (double)g->k;
 }
 
-/* All that is read and written. */
+/* Returns the size of all operands in bytes. */
 static double bytes(const job *j)
 {
     const br_gemm *g = j->g;
     return (double)batches(g) * (double)(g->m * g->k + g->k * g->n + g->m * g->n) * (double)j->size;
 }
 
-/* Room for packed A of one team, in whole cache lines. */
+/* Returns the bytes needed for the packed A of one team, in whole cache lines. */
 static int64_t buffer_bytes(const job *j)
 {
     return round_up(j->block_rows * j->depth * j->size, 64);
@@ -108,12 +110,13 @@ static int64_t buffer_bytes(const job *j)
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* A's elements of rows i .. i_end, columns k .. k_end; none if they lie in pieces on both sides. */
-static br_runs runs_of_a(const job *j, const piece *p, int64_t i, int64_t i_end, int64_t k,
-                         int64_t k_end)
+/* Returns the memory of rows i .. i_end - 1 and columns k .. k_end - 1 of A as runs of contiguous
+ * elements, or no runs if A is strided in both dimensions. */
+static br_strided_rows runs_of_a(const job *j, const piece *p, int64_t i, int64_t i_end, int64_t k,
+                                 int64_t k_end)
 {
     const br_gemm *g = j->g;
-    br_runs r = { .at = p->a + (i * g->a_row + k * g->a_col) * j->size };
+    br_strided_rows r = { .at = p->a + (i * g->a_row + k * g->a_col) * j->size };
     if (g->a_col == 1) {
         r.bytes = (k_end - k) * j->size;
         r.step = g->a_row * j->size;
@@ -126,7 +129,7 @@ static br_runs runs_of_a(const job *j, const piece *p, int64_t i, int64_t i_end,
     return r;
 }
 
-/* Rows i .. i_end of the piece: adds columns k .. k_end of A times those rows of B. */
+/* Multiplies rows i .. i_end - 1 of the piece by the k-block k .. k_end - 1 of B. */
 static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_end, int64_t k,
                            int64_t k_end)
 {
@@ -145,7 +148,7 @@ static void multiply_block(const job *j, const piece *p, int64_t i, int64_t i_en
                             .c = p->c + (i * g->c_row + p->column) * size,
                             .c_row = g->c_row,
                             .accumulate = g->accumulate || k > 0,
-                            .far = j->far };
+                            .exceeds_l2 = j->exceeds_l2 };
     if (k_end < g->k)
         block.next = runs_of_a(j, p, i, i_end, k_end, min64(k_end + j->depth, g->k));
     else if (i_end < p->row_end)
@@ -178,21 +181,21 @@ static void multiply_by_tiles(const job *j, const piece *p)
     for (int64_t i = p->row; i < p->row_end; i += j->block_rows) {
         const int64_t i_end = min64(i + j->block_rows, p->row_end);
         int64_t k = 0;
-        do { /* once even if there is nothing to add: the bias, or zeros */
+        do { /* once even if g->k is 0: C becomes the bias, or zeros */
             multiply_block(j, p, i, i_end, k, min64(k + j->depth, j->g->k));
             k += j->depth;
         } while (k < j->g->k);
     }
 }
 
-/* Rows times columns that lie in one piece each. Of one row this is all there is to be done; where
- * there are few rows or columns it spares the copy of B that tiles want, and tiles would be left
- * half empty, if sums are so long that putting their lanes together does not cost more. */
-static bool takes_dots(const br_gemm_kernels *kernels, const br_gemm *g)
+/* Returns whether to use dot products, which need contiguous rows of A and contiguous columns of B.
+ * They are best for a single row. With few rows or few columns they avoid packing B and half-empty
+ * tiles, which pays if k is large enough to outweigh the horizontal sums. */
+static bool should_use_dots(const br_gemm_kernels *kernels, const br_gemm *g)
 {
-    const int64_t few = min64(g->m, g->n), many = max64(g->m, g->n);
+    const int64_t fewer = min64(g->m, g->n), many = max64(g->m, g->n);
     return g->a_col == 1 && g->b_row == 1 && !g->b_rows &&
-           (g->m == 1 || (few <= FEW_DOTS && g->k >= kernels->dot_length * few) ||
+           (g->m == 1 || (fewer <= MAX_DOT_ROWS && g->k >= kernels->dot_length * fewer) ||
             (many <= kernels->dot_square && g->k >= DOT_SQUARE_LENGTH));
 }
 
@@ -214,13 +217,14 @@ static void multiply_by_dots(const job *j, const piece *p)
     j->kernels->gemm_dots(&block);
 }
 
-/* BLIS refuses zero strides and overlapping rows, and is slow with gaps on both sides. */
+/* Returns whether a matrix with these strides can be passed to BLIS, which rejects zero strides and
+ * overlapping rows, and is slow if neither stride is 1. */
 static bool plain(int64_t rows, int64_t columns, int64_t row, int64_t col)
 {
     return (col == 1 && row >= columns) || (row == 1 && col >= rows);
 }
 
-static bool takes_blis(const br_gemm_kernels *kernels, const br_gemm *g)
+static bool should_use_blis(const br_gemm_kernels *kernels, const br_gemm *g)
 {
     return kernels->gemm_by_blis && !g->b_rows && work(g) >= BLIS_WORK &&
            plain(g->m, g->k, g->a_row, g->a_col) && plain(g->k, g->n, g->b_row, g->b_col);
@@ -237,29 +241,31 @@ static void multiply_by_blis(const job *j, const piece *p)
     br__gemm_blis(&g);
     if (!g.bias)
         return;
-    job adding = *j; /* a product over no k at all adds the bias */
+    job adding = *j; /* a product with k = 0 adds the bias */
     g = *j->g;
     g.accumulate = true;
     adding.g = &g;
     multiply_block(&adding, p, p->row, p->row_end, 0, 0);
 }
 
-/* Pieces begin with a whole tile, or block of dot products, whose single last row is summed in
- * another order than others. */
+/* Returns the unit in which rows are divided into pieces: the height of a tile, or of a block of
+ * dot products. A block of dot products with a single row adds in a different order, so it may
+ * occur only at the end of C. */
 static int64_t row_unit(const job *j)
 {
     return j->multiply == multiply_by_dots ? j->kernels->dot_rows : j->kernels->gemm_rows;
 }
 
-/* Start of part number i of `parts` of a length, in whole units. */
+/* Returns the start of part i of `parts` of a length, in whole units. */
 static int64_t part_start(int64_t length, int64_t unit, int64_t i, int64_t parts)
 {
-    if (i == 0 || i == parts) /* in a batch of small products divisions count */
+    if (i == 0 || i == parts) /* divisions are noticeable in a batch of small products */
         return i == 0 ? 0 : length;
     return ratio(length, unit) * i / parts * unit;
 }
 
-/* Which piece of which of the batch's products, and where in memory these begin, in elements. */
+/* The position of a piece within its product, and of the product in the batch, with the offsets of
+ * the product's A, B and C in elements. */
 typedef struct place {
     int64_t row, column;
     int64_t index[BR_GEMM_BATCH_DIMS];
@@ -281,7 +287,8 @@ static place place_of(const job *j, int64_t i)
     return at;
 }
 
-/* The next piece, without a division: in a batch of small products they count. */
+/* Advances to the next piece without a division, which would be noticeable in a batch of small
+ * products. */
 static void advance(const job *j, place *at)
 {
     const br_gemm *g = j->g;
@@ -320,7 +327,7 @@ static void run_piece(const job *j, const place *at, void *buffer, br_gemm_team 
         j->multiply(j, &p);
 }
 
-/* A team's share of the pieces. */
+/* Computes a team's share of the pieces. */
 static void run_team(void *context, int64_t team)
 {
     const job *j = context;
@@ -337,22 +344,23 @@ static void run_team(void *context, int64_t team)
         br__gemm_team_ends(own, j->kernels, j->shared, j->teams);
 }
 
-/* ---- Cutting --------------------------------------------------------------------------------- */
+/* ---- Partitioning ---------------------------------------------------------------------------- */
 
-/* Cuts each product into at most `parts` pieces so that the largest costs least: its products, and
- * the packing of its rows of A and columns of B. */
+/* Divides each product into at most `parts` pieces such that the cost of the largest piece is
+ * minimal. The cost includes its multiplications and the packing of its rows of A and columns of B.
+ */
 static void cut(job *j, int64_t parts)
 {
     const int64_t height = row_unit(j), tall = ratio(j->g->m, height);
     const int64_t width = j->kernels->gemm_columns, wide = ratio(j->g->n, width);
-    double least = INFINITY;
+    double min_cost = INFINITY;
     for (int64_t columns = min64(parts, wide); columns >= 1; columns--) {
         int64_t rows = min64(parts / columns, tall);
         double m = (double)min64(ratio(tall, rows) * height, j->g->m);
         double n = (double)min64(ratio(wide, columns) * width, j->g->n);
         double cost = m * n + PACKING_COST * (m + n);
-        if (cost < least) {
-            least = cost;
+        if (cost < min_cost) {
+            min_cost = cost;
             j->row_parts = rows;
             j->column_parts = columns;
         }
@@ -372,17 +380,17 @@ static void cut_for_threads(job *j)
     j->teams = min64(threads, n * j->row_parts * j->column_parts);
 }
 
-/* True if rows that follow each other at this distance fall on different sets of a first-level
- * cache, whose sets repeat every 4 KiB. */
+/* Returns whether rows at this distance map to different sets of the L1 cache, whose sets repeat
+ * every 4 KiB. */
 static bool rows_spread(int64_t bytes)
 {
     return bytes % 2048 != 0;
 }
 
-/* A copy of A by tiles earns its cost if many columns of B use it and the first-level cache does
- * not hold as much of A as is used at a time; more columns where A's own rows can be read side by
- * side nearly as well. */
-static bool wants_packing(const job *j)
+/* Returns whether to pack A. It pays if many columns of B reuse a block of A, and the block does
+ * not fit in the L1 cache. If A's rows are contiguous and do not conflict in the cache, reading
+ * them in place is nearly as fast, so packing pays only with more columns. */
+static bool should_pack_a(const job *j)
 {
     const br_gemm *g = j->g;
     const int64_t columns = ratio(g->n, j->column_parts);
@@ -392,8 +400,8 @@ static bool wants_packing(const job *j)
            j->block_rows * min64(j->depth, g->k) * j->size >= L1_BYTES;
 }
 
-/* Teams without memory of their own are more than the threads: who has run all of theirs takes
- * whole ones of the others'. */
+/* Makes more teams than threads. A thread that has finished its own teams can then take over whole
+ * teams of other threads. Used only if teams need no buffers. */
 static void split_teams(job *j)
 {
     const int64_t n = batches(j->g), pieces = n * j->row_parts * j->column_parts;
@@ -405,11 +413,11 @@ static void split_teams(job *j)
 static bool run(job *j)
 {
     cut_for_threads(j);
-    j->far = bytes(j) > FAR_BYTES;
-    j->depth = even_step(j->g->k, BR_GEMM_K, 8);
-    j->block_rows = even_step(ratio(j->g->m, j->row_parts), BLOCK_BYTES / (j->depth * j->size),
-                              j->kernels->gemm_rows);
-    if (!wants_packing(j)) {
+    j->exceeds_l2 = bytes(j) > L2_BYTES;
+    j->depth = balanced_step(j->g->k, BR_GEMM_K, 8);
+    j->block_rows = balanced_step(ratio(j->g->m, j->row_parts), BLOCK_BYTES / (j->depth * j->size),
+                                  j->kernels->gemm_rows);
+    if (!should_pack_a(j)) {
         split_teams(j);
         br__parallel(j->teams, run_team, j);
         return true;
@@ -429,7 +437,7 @@ static bool run(job *j)
 
 /* ---- The product ----------------------------------------------------------------------------- */
 
-/* C = A B as C^T = B^T A^T. */
+/* Rewrites the product C = A B as C^T = B^T A^T. */
 static br_gemm flipped(const br_gemm *g)
 {
     br_gemm t = *g;
@@ -446,7 +454,8 @@ static br_gemm flipped(const br_gemm *g)
     return t;
 }
 
-/* One product that neither threads nor packing would make faster needs no plan. */
+/* Computes a single product that is too small to gain from threads or packing, without partitioning
+ * it. Returns false, and does nothing, for any other product. */
 static bool run_small(const job *j)
 {
     const br_gemm *g = j->g;
@@ -466,16 +475,16 @@ static bool multiply(const br_gemm *g)
 {
     br_gemm row;
     if (g->n == 1 && g->c_row == 1 && !g->bias && !g->b_rows) {
-        row = flipped(g); /* vectors go along the rows of C: one column would leave them empty */
+        row = flipped(g); /* vectors run along the rows of C: a single column would waste them */
         g = &row;
     }
     job j = { .g = g,
               .kernels = br__gemm_kernels(g->is_double),
               .size = g->is_double ? sizeof(double) : sizeof(float),
               .multiply = multiply_by_tiles };
-    if (takes_dots(j.kernels, g))
+    if (should_use_dots(j.kernels, g))
         j.multiply = multiply_by_dots;
-    else if (takes_blis(j.kernels, g))
+    else if (should_use_blis(j.kernels, g))
         j.multiply = multiply_by_blis;
     return run_small(&j) || run(&j);
 }

@@ -1,9 +1,9 @@
 /* ops/kernels/gemm_blis.c - matrix products by BLIS.
  *
- * Our own kernels are as fast as the machine where there are AVX2 and FMA, or AVX-512. BLIS has
- * kernels written for many other processors, and serves there. Each call runs in its caller's
- * thread alone. BLIS ends the process on arguments it dislikes: sizes and strides are checked
- * before. */
+ * With AVX2 and FMA, or with AVX-512, our own kernels reach the peak of the machine. Other
+ * processors use BLIS, which has optimized kernels for many of them. Each call runs in the caller's
+ * thread only. BLIS aborts the process if an argument is invalid, so callers check sizes and
+ * strides first. */
 #include "ops/kernels/gemm.h"
 
 #include <blis.h>
@@ -13,7 +13,7 @@ void br__gemm_blis(const br_gemm *g)
     rntm_t runtime;
     bli_rntm_init(&runtime);
     bli_rntm_set_num_threads(1, &runtime);
-    bli_rntm_disable_l3_sup(&runtime); /* its sums would depend on how C is cut */
+    bli_rntm_disable_l3_sup(&runtime); /* its sums would depend on how C is partitioned */
     if (g->is_double) {
         double one = 1, beta = g->accumulate ? 1 : 0;
         bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, g->m, g->n, g->k, &one, (double *)g->a,

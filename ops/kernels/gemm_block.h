@@ -1,15 +1,14 @@
-/* ops/kernels/gemm_block.h - A times as much of B as is summed in one go, by tiles; part of
- * variant.c.
+/* ops/kernels/gemm_block.h - multiplies A by one k-block of B, tile by tile; part of variant.c.
  *
- * B is packed panel by panel, unless it can be read as it lies: then the columns that wide tiles
- * leave make panels. */
+ * B is packed panel by panel unless it can be read in place. In that case wide tiles (gemm_wide.h)
+ * come first, and panels cover the remaining columns. */
 #ifndef BR_KERNELS_GEMM_BLOCK_H
 #define BR_KERNELS_GEMM_BLOCK_H
 
 #include "ops/kernels/gemm_tile.h"
 #include "ops/kernels/gemm_wide.h"
 
-/* Puts a tile that was summed elsewhere where its columns lie. */
+/* Stores a tile of sums to the listed columns of C. */
 static void put_listed(const tile_out *out, int64_t rows, const real *sums, const int64_t *columns)
 {
     for (int64_t i = 0; i < rows; i++, sums += TILE_COLUMNS) {
@@ -26,8 +25,8 @@ static void put_listed(const tile_out *out, int64_t rows, const real *sums, cons
     }
 }
 
-/* C's lines where sums are so short that the tile itself would ask for few of them. Inlined, since
- * what does nothing but ask is left out by compilers. */
+/* Prefetches the rows of C that the tile itself does not prefetch because k is too small. It is
+ * always inlined, since compilers remove calls to a function that only prefetches. */
 ALWAYS_INLINE void prefetch_tile(const br_gemm_block *g, int64_t rows, const tile_out *out)
 {
     for (int64_t i = (g->k + STEPS - 1) / STEPS; i < rows; i++) {
@@ -36,8 +35,8 @@ ALWAYS_INLINE void prefetch_tile(const br_gemm_block *g, int64_t rows, const til
     }
 }
 
-/* A times a panel of B. `places` are columns of C that do not lie side by side, or NULL. What
- * `next` names is asked for, the one after the other. */
+/* Multiplies A by a panel of B. `places` lists the columns of C if they are not contiguous,
+ * otherwise it is NULL. Prefetches next[0], then next[1]. */
 static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row, tile_out out,
                            const int64_t *places, prefetch next[2])
 {
@@ -53,7 +52,7 @@ static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row,
         rows = height->rows;
         tile_fn *multiply =
             packed && rows == TILE_ROWS ? tile_packed : height->by_vectors[vectors - 1];
-        if (g->far)
+        if (g->exceeds_l2)
             prefetch_tile(g, rows, &out);
         multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
                  &next[next->runs == 0]);
@@ -66,7 +65,7 @@ static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row,
     }
 }
 
-/* A panel whose elements are listed, packed into `panel`. */
+/* Packs listed elements of B into `panel` and multiplies A by it. */
 static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
 {
     const int64_t *places = g->c_columns + j;
@@ -86,11 +85,11 @@ static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
     multiply_panel(g, panel, TILE_COLUMNS, out, places, next);
 }
 
-/* Elements of B that stay in the first-level cache. */
+/* Maximum number of elements for B to stay in the L1 cache. */
 enum { SMALL_B = (32 << 10) / sizeof(real) };
 
-/* Columns of the panel at column j: where B's rows are loaded as they lie, whole vectors or, with
- * masks, less than one. */
+/* Returns the number of columns of the panel at column j. If B is read in place, the number is a
+ * multiple of VECTOR or, with masks, less than VECTOR. */
 static int64_t panel_columns(const br_gemm_block *g, int64_t j, bool in_place)
 {
     int64_t left = g->n - j;
@@ -99,7 +98,7 @@ static int64_t panel_columns(const br_gemm_block *g, int64_t j, bool in_place)
     return in_place && left > VECTOR ? VECTOR : left;
 }
 
-/* The panels of columns j .. end - 1. */
+/* Multiplies A by the panels of columns j .. end - 1. */
 static void multiply_columns(const br_gemm_block *g, int64_t j, int64_t end, bool in_place,
                              real *panel)
 {
@@ -125,17 +124,20 @@ static void multiply_columns(const br_gemm_block *g, int64_t j, int64_t end, boo
     }
 }
 
-/* Where the next panel begins: at j, or, if several threads share the block, where none began. */
-static int64_t take_panel(const br_gemm_block *g, int64_t j)
+/* Returns the first column of the next panel: j, or, if several threads share the block, the first
+ * column that no thread has taken. */
+static int64_t claim_panel(const br_gemm_block *g, int64_t j)
 {
-    return g->taken ? atomic_fetch_add_explicit(g->taken, TILE_COLUMNS, memory_order_relaxed) : j;
+    return g->next_column
+               ? atomic_fetch_add_explicit(g->next_column, TILE_COLUMNS, memory_order_relaxed)
+               : j;
 }
 
 static void gemm_block(const br_gemm_block *g)
 {
     _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS + VECTOR];
-    /* Neither few rows nor what the first-level cache holds anyway earn the copy, if B's rows can
-     * be loaded as they are. */
+    /* If B's rows can be loaded in place, packing B does not pay if A has few rows, or if B stays
+     * in the L1 cache. */
     const bool small = g->m <= 2 * TILE_ROWS || g->k * g->n <= SMALL_B;
     const bool by_rows = g->b_col == 1 && !g->b_rows;
     const bool in_place = by_rows && (small || few_steps(g)) && (MASKS || g->n % VECTOR == 0);
@@ -144,7 +146,7 @@ static void gemm_block(const br_gemm_block *g)
         j = gemm_row(g);
     else if (in_place)
         j = gemm_wide(g);
-    for (; (j = take_panel(g, j)) < g->n; j = end) {
+    for (; (j = claim_panel(g, j)) < g->n; j = end) {
         end = j + TILE_COLUMNS < g->n ? j + TILE_COLUMNS : g->n;
         if (g->b_rows)
             multiply_listed(g, j, panel);

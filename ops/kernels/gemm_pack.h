@@ -1,7 +1,7 @@
-/* ops/kernels/gemm_pack.h - the vectors of matrix products, and the layouts that tiles want; part
- * of variant.c.
+/* ops/kernels/gemm_pack.h - vectors and packing for matrix products; part of variant.c.
  *
- * A is packed by tiles, so that the rows of one lie side by side; B by panels as wide as a tile. */
+ * A is packed by tiles: for each k, the elements of the rows of a tile are contiguous. B is packed
+ * into panels as wide as a tile. */
 #ifndef BR_KERNELS_GEMM_PACK_H
 #define BR_KERNELS_GEMM_PACK_H
 
@@ -22,7 +22,7 @@ enum { TILE_ROWS = 6, STEPS = 32 };
 enum {
     VECTOR = VECTOR_BYTES / sizeof(real),
     TILE_COLUMNS = 2 * VECTOR,
-    LINE = 64 / sizeof(real), /* elements of a cache line */
+    LINE = 64 / sizeof(real), /* elements per cache line */
 };
 
 #ifdef BR_KERNEL_F64
@@ -44,15 +44,16 @@ typedef real quad __attribute__((vector_size(4 * sizeof(real))));
 typedef real quad_at
     __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* The bias of column j on, or NULL. */
+/* Returns the bias from column j on, or NULL. */
 static inline const real *bias_from(const br_gemm_block *g, int64_t j)
 {
     return g->bias ? (const real *)g->bias + j : NULL;
 }
 
-/* ---- Parts of vectors ------------------------------------------------------------------------ */
+/* ---- Partial vectors ------------------------------------------------------------------------- */
 
-/* Lanes that are loaded and stored; others read as 0. Without masks all are. */
+/* A mask selects the lanes to load and store; other lanes read as 0. Without hardware masks all
+ * lanes are loaded and stored. */
 #if defined(__AVX512F__)
 enum { MASKS = true };
 typedef BY_TYPE(__mmask16, __mmask8) vec_mask;
@@ -73,7 +74,7 @@ static inline void store_masked(real *to, vec v, vec_mask mask)
             _mm512_mask_storeu_pd(to, mask, (__m512d)v));
 }
 
-/* The first `count` elements of a vector, from memory and to it; others read as 0. */
+/* Loads or stores the first `count` elements of a vector; other lanes read as 0. */
 static inline vec load_part(const real *from, int64_t count)
 {
     return load_masked(from, mask_of(count));
@@ -105,7 +106,7 @@ static inline void store_masked(real *to, vec v, vec_mask mask)
     *(vec_at *)to = v;
 }
 
-/* By pieces of sizes that the compiler knows. */
+/* Copies pieces whose sizes are powers of 2 and known to the compiler. */
 ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
 {
     UNROLLED
@@ -118,7 +119,7 @@ ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
     }
 }
 
-/* The first `count` elements of a vector, from memory and to it; others read as 0. */
+/* Loads or stores the first `count` elements of a vector; other lanes read as 0. */
 static inline vec load_part(const real *from, int64_t count)
 {
     vec v = { 0 };
@@ -134,7 +135,7 @@ static inline void store_part(real *to, vec v, int64_t count)
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-/* to[p * width + w] = from[w * step + p] for w, p of 0 .. 3: a 4 x 4 transpose. */
+/* to[p * width + w] = from[w * step + p] for w, p in 0 .. 3: a 4 x 4 transpose. */
 ALWAYS_INLINE void pack_quads(real *to, int64_t width, const real *from, int64_t step)
 {
     quad r0 = *(const quad_at *)from, r1 = *(const quad_at *)(from + step);
@@ -149,9 +150,9 @@ ALWAYS_INLINE void pack_quads(real *to, int64_t width, const real *from, int64_t
     *(quad_at *)(to + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
-/* to[p * width + w] = from[w * step + p] for w < count, p < k, both at least 4. Whole cache lines
- * of a row are used up before the next is touched; what is left over at the end is done by going
- * back. */
+/* to[p * width + w] = from[w * step + p] for w < count, p < k, both at least 4. Each cache line of
+ * a row is used completely before the next one is read. Remainders are covered by blocks that
+ * overlap earlier ones. */
 ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64_t k,
                                    const real *from, int64_t step)
 {
@@ -167,7 +168,7 @@ ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64
     }
 }
 
-/* Exchanges the odd blocks of w lanes of a with the even ones of b. */
+/* Exchanges the odd blocks of w lanes in a with the even blocks in b. */
 #define LOW(w, t)  ((t) / (w) % 2 == 0 ? (t) : VECTOR + (t) - (w))
 #define HIGH(w, t) ((t) / (w) % 2 == 0 ? (t) + (w) : VECTOR + (t))
 /* clang-format off */
@@ -190,11 +191,11 @@ ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64
 #define EXCHANGE_8(row)  EXCHANGE(8, 2, row) EXCHANGE(8, 1, row)
 #define EXCHANGE_16(row) EXCHANGE(16, 2, row) EXCHANGE(16, 1, row)
 
-/* Lanes of a vector that are loaded from one row when squares are transposed: loads that put them
- * in their places spare half of the shuffles. */
+/* QUAD is the number of lanes loaded from one row when squares are transposed. Loading these groups
+ * directly into place saves half of the shuffles. */
 enum { QUAD = VECTOR < 4 ? VECTOR : 4, QUADS = VECTOR / QUAD };
 
-/* Group g of the vector comes from row[g * QUAD] + p. */
+/* Returns a vector whose group g comes from row[g * QUAD] + p. */
 ALWAYS_INLINE vec load_groups(const real *const *row, int64_t p)
 {
 #if defined(__AVX512F__) && !defined(BR_KERNEL_F64)
@@ -213,9 +214,9 @@ ALWAYS_INLINE vec load_groups(const real *const *row, int64_t p)
 #endif
 }
 
-/* to[p * width + w] = from[w * step + p] for w < count, p < k, where k is at least VECTOR; squares
- * of vectors are transposed in registers. Columns of `to` up to the next multiple of VECTOR get
- * copies of the last one. */
+/* to[p * width + w] = from[w * step + p] for w < count, p < k, where k is at least VECTOR. Squares
+ * of VECTOR x VECTOR elements are transposed in registers. Columns of `to` up to the next multiple
+ * of VECTOR become copies of the last column. */
 ALWAYS_INLINE void pack_squares(real *to, int64_t width, int64_t count, int64_t k, const real *from,
                                 int64_t step)
 {
@@ -265,22 +266,23 @@ ALWAYS_INLINE void pack(real *to, int width, int64_t count, int64_t k, const rea
     }
 }
 
-/* Whole tiles of A whose columns lie in one piece each: several at a time, to read longer runs. */
+/* Packs whole tiles of a matrix A with contiguous columns. Several tiles are packed together, so
+ * that longer runs of A are read. */
 static void pack_columns(real *to, int64_t m, int64_t k, const real *a, int64_t a_col)
 {
-    enum { GROUP = 8 * TILE_ROWS, AHEAD = 8 };
+    enum { GROUP = 8 * TILE_ROWS, PREFETCH_DISTANCE = 8 };
     for (int64_t group = 0; group < m; group += GROUP) {
         int64_t end = m - group < GROUP ? m : group + GROUP;
         for (int64_t p = 0; p < k; p++) {
-            for (int64_t i = group; i < end && p + AHEAD < k; i += LINE)
-                __builtin_prefetch(a + (p + AHEAD) * a_col + i);
+            for (int64_t i = group; i < end && p + PREFETCH_DISTANCE < k; i += LINE)
+                __builtin_prefetch(a + (p + PREFETCH_DISTANCE) * a_col + i);
             for (int64_t i = group; i < end; i += TILE_ROWS)
                 memcpy(to + i * k + p * TILE_ROWS, a + p * a_col + i, TILE_ROWS * sizeof(real));
         }
     }
 }
 
-/* Lays A [m, k] out by tiles: element (i, p) of a tile stands at p * TILE_ROWS + i. */
+/* Packs A [m, k] by tiles: element (i, p) of a tile is at p * TILE_ROWS + i. */
 static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col)
 {
     const int64_t whole = a_row == 1 ? m / TILE_ROWS * TILE_ROWS : 0;
@@ -290,8 +292,8 @@ static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_r
              (const real *)a + i * a_row, a_row, a_col);
 }
 
-/* Columns of B [k, count] as a panel; up to a whole vector there is something to be multiplied,
- * too, where it is not masked. */
+/* Packs columns of B [k, count] into a panel. The columns that pad the last vector are initialized,
+ * too, unless masked loads skip them. */
 static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
                        int64_t b_col)
 {
@@ -305,9 +307,9 @@ static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_
     pack(to, TILE_COLUMNS, count, k, b, b_col, b_row);
 }
 
-/* The same for listed columns. What lies side by side in B is moved by whole vectors, and what they
- * have beyond it is overwritten by the columns, or the row, behind; the panel ends a vector later.
- */
+/* Does the same for listed columns. Columns that are adjacent in B are copied as whole vectors.
+ * Excess elements are overwritten by the next columns or the next row, so the panel needs room for
+ * one more vector at its end. */
 static void pack_listed(real *to, int64_t count, int64_t k, const real *b, const int64_t *rows,
                         const int64_t *columns)
 {

@@ -1,27 +1,27 @@
-/* ops/kernels/gemm_share.h - threads that have multiplied all of theirs help the others.
+/* ops/kernels/gemm_share.h - work stealing between the threads of a matrix product.
  *
- * Shares that are even in work are not even in time: a processor is slowed by what else runs there.
- * So each team shows the block that it multiplies, and whoever has nothing left takes panels of it,
- * with the same packed A. The owner does not wait for helpers but at the end of a block that some
- * joined, for the panel they are at. */
+ * Equal shares of the work can take different times, because other load slows some processors. So
+ * each team publishes the block that it is multiplying, and teams that are done take panels of that
+ * block and use its packed A. At the end of a block, the owner waits only until its helpers have
+ * finished their current panels. */
 #ifndef BR_GEMM_SHARE_H
 #define BR_GEMM_SHARE_H
 
 #include "ops/kernels/kernels.h"
 
-/* Begins as all zeros. */
+/* Must be initialized to zeros. */
 typedef struct br_gemm_team {
     _Alignas(64) atomic_int state; /* not begun, at work, done */
-    atomic_int helpers;            /* and a bit of its own while others may join */
-    atomic_int_fast64_t taken;
-    br_gemm_block block; /* that helpers read; written only while they may not */
+    atomic_int helpers;            /* number of helpers, plus the bit OPEN while others may join */
+    atomic_int_fast64_t next_column;
+    br_gemm_block block; /* read by helpers; written only while it is not open */
 } br_gemm_team;
 
 void br__gemm_team_begins(br_gemm_team *own);
 /* Multiplies the block, with helpers if there are any. */
 void br__gemm_share(br_gemm_team *own, const br_gemm_kernels *kernels, const br_gemm_block *block);
-/* The team has done its share: helps the others until they have, too. If there is one that has not
- * begun, returns instead: its share may be taken as a whole. */
+/* Marks the team's share as done, and helps the other teams until they are done, too. If some team
+ * has not begun, returns at once, since the thread can then take over that team's whole share. */
 void br__gemm_team_ends(br_gemm_team *own, const br_gemm_kernels *kernels, br_gemm_team *teams,
                         int64_t count);
 

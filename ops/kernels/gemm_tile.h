@@ -1,26 +1,26 @@
-/* ops/kernels/gemm_tile.h - the inner part of matrix products; part of variant.c.
+/* ops/kernels/gemm_tile.h - the micro-kernels of matrix products; part of variant.c.
  *
- * C is computed in tiles of at most TILE_ROWS rows and two vectors, whose sums stay in registers
- * while the tile runs along k: each step loads two vectors of B and one scalar of each row of A. B
- * comes from a panel of at most BR_GEMM_K x TILE_COLUMNS elements, which the first-level cache
- * holds while all rows of the block use it.
+ * C is computed in tiles of at most TILE_ROWS rows and two vectors, whose accumulators stay in
+ * registers while the micro-kernel loops over k. Each step loads two vectors of B and one scalar of
+ * each row of A. B comes from a panel of at most BR_GEMM_K x TILE_COLUMNS elements, which stays in
+ * the L1 cache while all rows of the block use it.
  *
- * An element of C is the sum of the same products in the same order wherever it stands in a tile
- * and wherever the tile stands in C: how C is cut into blocks cannot change a result. */
+ * An element of C is the sum of the same products in the same order, wherever it is in a tile and
+ * wherever the tile is in C. So results do not depend on how C is divided into blocks. */
 #ifndef BR_KERNELS_GEMM_TILE_H
 #define BR_KERNELS_GEMM_TILE_H
 
 #include "ops/kernels/gemm_pack.h"
 
-/* ---- Memory that will be wanted soon --------------------------------------------------------- */
+/* ---- Prefetching ----------------------------------------------------------------------------- */
 
-/* Runs of memory of which a line at a time is asked for. */
+/* Runs of memory that are prefetched line by line. */
 typedef struct prefetch {
-    const char *at, *end; /* in the present run */
+    const char *at, *end; /* in the current run */
     int64_t bytes, step, runs;
 } prefetch;
 
-/* Neighbouring lines of one run; their number is a constant after inlining. */
+/* Prefetches the next `lines` lines of the current run. `lines` is a constant after inlining. */
 ALWAYS_INLINE void prefetch_lines(prefetch *p, int lines)
 {
     if (p->runs == 0)
@@ -36,8 +36,8 @@ ALWAYS_INLINE void prefetch_lines(prefetch *p, int lines)
     }
 }
 
-/* Runs first .. end - 1. */
-static prefetch prefetch_runs(const br_runs *r, int64_t first, int64_t end)
+/* Returns a prefetch of runs first .. end - 1. */
+static prefetch prefetch_runs(const br_strided_rows *r, int64_t first, int64_t end)
 {
     if (first >= end)
         return (prefetch){ .runs = 0 };
@@ -47,20 +47,21 @@ static prefetch prefetch_runs(const br_runs *r, int64_t first, int64_t end)
     };
 }
 
-/* What pack() reads for a panel of B. */
+/* Returns a prefetch of the memory that pack() reads for a panel of B. */
 static prefetch prefetch_panel(const br_gemm_block *g, const real *b, int64_t columns)
 {
     const int64_t size = sizeof(real);
     const bool by_rows = g->b_col == 1;
-    const br_runs panel = { .at = (const char *)b,
-                            .bytes = (by_rows ? columns : g->k) * size,
-                            .step = (by_rows ? g->b_row : g->b_col) * size };
+    const br_strided_rows panel = { .at = (const char *)b,
+                                    .bytes = (by_rows ? columns : g->k) * size,
+                                    .step = (by_rows ? g->b_row : g->b_col) * size };
     return prefetch_runs(&panel, 0, columns > 0 && by_rows ? g->k : columns);
 }
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* Where the sums of a tile go: whole vectors, or with masks any number of columns. */
+/* The destination of a tile's sums. `columns` is a multiple of VECTOR or, with masks, any number.
+ */
 typedef struct tile_out {
     real *c;
     int64_t c_row, columns;
@@ -71,7 +72,7 @@ typedef struct tile_out {
 /* `rows` and `vectors` are constants after inlining. */
 ALWAYS_INLINE void store_sums_of_tile(const tile_out *out, int rows, int vectors, vec (*sum)[2])
 {
-    const tile_out to = *out; /* a copy that the stores to C cannot change */
+    const tile_out to = *out; /* a copy, so that stores to C cannot change it */
     const vec_mask whole = mask_of(VECTOR), last = mask_of(to.columns - (vectors - 1) * VECTOR);
     if (to.accumulate) {
         UNROLLED
@@ -100,7 +101,7 @@ ALWAYS_INLINE void store_sums_of_tile(const tile_out *out, int rows, int vectors
     }
 }
 
-/* The same for columns that do not fill their vectors, of sums that lie in memory. */
+/* Stores sums from memory to C, where the columns do not fill whole vectors. */
 static void store_sums_at_edge(const tile_out *out, int64_t rows, const real *sums)
 {
     for (int64_t i = 0; i < rows; i++, sums += TILE_COLUMNS) {
@@ -117,8 +118,8 @@ static void store_sums_at_edge(const tile_out *out, int64_t rows, const real *su
     }
 }
 
-/* One step along k: adds a column of A times a row of B. Every third row of A has a pointer, others
- * are one or two a_row away. */
+/* Does one step along k: adds the product of a column of A and a row of B. Only every third row of
+ * A has a pointer; the two rows after it are addressed relative to it. */
 ALWAYS_INLINE void add_step(int rows, int vectors, const real *const *a_at, int64_t a_row,
                             const real *b, vec_mask columns, vec (*sum)[2])
 {
@@ -145,9 +146,8 @@ ALWAYS_INLINE void advance(const real **a_at, int64_t by)
         a_at[i] += by;
 }
 
-/* C's own lines, which are wanted at the end of the tile: a row for each run of STEPS, the last
- * ones, since rows that are a multiple of 4 KiB apart drive each other out of the first-level
- * cache. */
+/* Prefetches one row of the tile of C for every STEPS steps of k. It does so in the last steps,
+ * because rows that are a multiple of 4 KiB apart would evict each other from the L1 cache. */
 ALWAYS_INLINE void prefetch_row(int rows, int64_t left, const tile_out *out)
 {
     const int64_t row = (left - 1) / STEPS;
@@ -157,10 +157,10 @@ ALWAYS_INLINE void prefetch_row(int rows, int64_t left, const tile_out *out)
     __builtin_prefetch(out->c + row * out->c_row + VECTOR, 1);
 }
 
-/* Rows of A times a panel of B. `rows`, `vectors` and `unroll` are constants after inlining.
- * Between runs of STEPS steps of k a few lines of memory are asked for, so that they come in
- * unnoticed: C's and what `next` names; where steps are unrolled, which is for packed A, the next
- * tile's A as well. */
+/* The micro-kernel: multiplies rows of A by a panel of B. `rows`, `vectors` and `unroll` are
+ * constants after inlining. Every STEPS steps of k it prefetches a few cache lines of C and of the
+ * memory that `next` describes. If steps are unrolled, as for packed A, it also prefetches A for
+ * the next tile. */
 ALWAYS_INLINE void tile(int rows, int vectors, int unroll, int64_t k, const real *a, int64_t a_row,
                         int64_t a_col, const real *b, int64_t b_row, const tile_out *out,
                         prefetch *next)
@@ -199,8 +199,8 @@ ALWAYS_INLINE void tile(int rows, int vectors, int unroll, int64_t k, const real
 typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
                      int64_t b_row, const tile_out *out, prefetch *next);
 
-/* Heights of tiles, and for each number of rows, up to TILE_ROWS, the height of the first of those
- * that they are cut into. */
+/* EACH_HEIGHT lists the heights of tiles. EACH_COUNT lists the height of the next tile for each
+ * number of remaining rows, 1 .. TILE_ROWS. */
 /* clang-format off */
 #if defined(BR_KERNEL_SMALL) && defined(__AVX512F__)
 #    define EACH_HEIGHT(TILE) TILE(1) TILE(3) TILE(6) TILE(12)
@@ -231,7 +231,7 @@ typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, con
 
 EACH_HEIGHT(TILE_FUNCTIONS)
 
-/* A whole tile of packed A, whose strides the compiler knows. */
+/* A full tile of packed A, whose strides are compile-time constants. */
 #ifdef BR_KERNEL_SMALL
 enum { PACKED_UNROLL = 1 };
 #else
@@ -250,7 +250,7 @@ typedef struct tile_height {
 } tile_height;
 static const tile_height heights[TILE_ROWS] = { EACH_COUNT(TILE_ENTRY) };
 
-/* The next tile's where so many rows are left. */
+/* Returns the height of the next tile if `rows` rows are left. */
 static const tile_height *height_within(int64_t rows)
 {
     return &heights[(rows < TILE_ROWS ? rows : TILE_ROWS) - 1];

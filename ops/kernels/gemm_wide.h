@@ -1,16 +1,17 @@
-/* ops/kernels/gemm_wide.h - few rows of A, or a small B, which is read as it lies; part of
- * variant.c.
+/* ops/kernels/gemm_wide.h - products with few rows of A or with a small B, which read B in place;
+ * part of variant.c.
  *
- * A single row takes B row by row. A few make tiles of at most WIDE_ROWS rows and four vectors,
- * which load less for each product than those of gemm_tile.h and read B by longer runs; they ask
- * for no memory, since what else a tile does counts in batches of small products. An element of C
- * is the same sum in the same order as in those. */
+ * A single row of A is multiplied by B row by row. Several rows form tiles of at most WIDE_ROWS
+ * rows and four vectors, which need fewer loads per product than the tiles of gemm_tile.h and read
+ * longer runs of B. If B is in the cache, they do not prefetch, because any overhead is noticeable
+ * in batches of small products. An element of C is the same sum in the same order as in
+ * gemm_tile.h. */
 #ifndef BR_KERNELS_GEMM_WIDE_H
 #define BR_KERNELS_GEMM_WIDE_H
 
 #include "ops/kernels/gemm_tile.h"
 
-/* What C will be where a vector of sums goes. */
+/* Returns the vector to store to C: the sums, plus the old C and the bias if there are any. */
 ALWAYS_INLINE vec finished(const br_gemm_block *g, const real *c, const real *bias, vec sum)
 {
     if (g->accumulate)
@@ -20,7 +21,8 @@ ALWAYS_INLINE vec finished(const br_gemm_block *g, const real *c, const real *bi
     return sum;
 }
 
-/* Sums so short that writing C takes longer, and a C that the second-level cache does not hold. */
+/* Returns whether k is so small that writing C takes most of the time, and C is larger than the L2
+ * cache. */
 static bool few_steps(const br_gemm_block *g)
 {
     return MASKS && g->k <= 8 && g->m * g->n > (512 << 10) / (int64_t)sizeof(real);
@@ -30,7 +32,7 @@ static bool few_steps(const br_gemm_block *g)
 
 enum { ROW_STEP = 8, ROW_COLUMNS = 2048 };
 
-/* sum[j] += a[0] b[0, j] + a[1] b[1, j] + ..., one after the other. `steps` is a constant after
+/* sum[j] += a[0] b[0, j] + a[1] b[1, j] + ..., added in this order. `steps` is a constant after
  * inlining. */
 ALWAYS_INLINE void add_b_rows(int steps, const br_gemm_block *g, const real *a, const real *b,
                               int64_t vectors, vec *sum)
@@ -48,8 +50,8 @@ ALWAYS_INLINE void add_b_rows(int steps, const br_gemm_block *g, const real *a, 
     }
 }
 
-/* One row of A times the columns of B that fill vectors; returns their number. Each row of B is
- * read in one go, some at a time. */
+/* Multiplies one row of A by the columns of B that fill whole vectors. Returns the number of
+ * columns. Reads ROW_STEP rows of B at a time, in runs of up to ROW_COLUMNS columns. */
 static int64_t gemm_row(const br_gemm_block *g)
 {
     vec sum[ROW_COLUMNS / VECTOR];
@@ -80,22 +82,23 @@ enum {
     WIDE_ROWS = 6,
     WIDE_VECTORS = 4,
     WIDE_COLUMNS = WIDE_VECTORS * VECTOR,
-    FAR_STEPS = 32, /* along k that are made at a time where B lies in memory */
-    FAR_SUMS = 96,  /* rows of tiles that are kept meanwhile */
+    STREAMED_STEPS = 32, /* steps of k at a time if B comes from memory */
+    STREAMED_SUMS = 96,  /* rows of partial sums that are kept between k-blocks */
 };
 
-/* What a tile of a B that lies in memory has beside its place: where the sums come from, if not
- * from 0, and where they go, if not to C; and what is asked for, as many lines as are read. */
-typedef struct far_part {
+/* Further arguments of a tile whose B comes from memory: the size of its k-block, the initial sums
+ * (NULL: 0), the destination of the sums (NULL: C), and a prefetch that fetches as many lines as
+ * the tile reads. */
+typedef struct streamed_block {
     int64_t k;
     vec (*from)[WIDE_VECTORS], (*to)[WIDE_VECTORS];
     prefetch *next;
-} far_part;
+} streamed_block;
 
-/* `rows` and whether `part` is NULL are constants after inlining. With `stream` C goes past the
- * caches. */
+/* `rows` and whether `part` is NULL are constants after inlining. With `stream`, C is written by
+ * streaming stores. */
 ALWAYS_INLINE void wide_tile(int rows, const br_gemm_block *g, const real *a, const real *b,
-                             real *c, const real *bias, bool stream, const far_part *part)
+                             real *c, const real *bias, bool stream, const streamed_block *part)
 {
     const int64_t a_row = g->a_row, a_col = g->a_col, b_row = g->b_row, c_row = g->c_row;
     vec sum[WIDE_ROWS][WIDE_VECTORS];
@@ -145,11 +148,11 @@ ALWAYS_INLINE void wide_tile(int rows, const br_gemm_block *g, const real *a, co
         {                                                                                  \
             wide_tile(rows, g, a, b, c, bias, stream, NULL);                               \
         }
-#    define FAR_TILE(rows)                                                                         \
-        static void far_tile_##rows(const br_gemm_block *g, const real *a, const real *b, real *c, \
-                                    const real *bias, const far_part *part)                        \
-        {                                                                                          \
-            wide_tile(rows, g, a, b, c, bias, false, part);                                        \
+#    define STREAMED_TILE(rows)                                                                 \
+        static void streamed_tile_##rows(const br_gemm_block *g, const real *a, const real *b,  \
+                                         real *c, const real *bias, const streamed_block *part) \
+        {                                                                                       \
+            wide_tile(rows, g, a, b, c, bias, false, part);                                     \
         }
 WIDE_TILE(1)
 WIDE_TILE(2)
@@ -157,60 +160,61 @@ WIDE_TILE(3)
 WIDE_TILE(4)
 WIDE_TILE(5)
 WIDE_TILE(6)
-FAR_TILE(1)
-FAR_TILE(3)
-FAR_TILE(5)
+STREAMED_TILE(1)
+STREAMED_TILE(3)
+STREAMED_TILE(5)
 
 typedef void wide_tile_fn(const br_gemm_block *g, const real *a, const real *b, real *c,
                           const real *bias, bool stream);
-typedef void far_tile_fn(const br_gemm_block *g, const real *a, const real *b, real *c,
-                         const real *bias, const far_part *part);
+typedef void streamed_tile_fn(const br_gemm_block *g, const real *a, const real *b, real *c,
+                              const real *bias, const streamed_block *part);
 static wide_tile_fn *const wide_tiles[WIDE_ROWS] = { wide_tile_1, wide_tile_2, wide_tile_3,
                                                      wide_tile_4, wide_tile_5, wide_tile_6 };
 
-/* Of these heights rows are made up where B lies in memory, which takes longer than its sums. */
+/* The heights of tiles if B comes from memory. A few heights suffice, since reading B takes longer
+ * than the arithmetic. */
 static const struct {
     int64_t rows;
-    far_tile_fn *multiply;
-} far_tiles[] = { { 5, far_tile_5 }, { 3, far_tile_3 }, { 1, far_tile_1 } };
+    streamed_tile_fn *multiply;
+} streamed_tiles[] = { { 5, streamed_tile_5 }, { 3, streamed_tile_3 }, { 1, streamed_tile_1 } };
 
-static int64_t at_most(int64_t n, int64_t most)
+static int64_t minimum(int64_t n, int64_t limit)
 {
-    return n < most ? n : most;
+    return n < limit ? n : limit;
 }
 
-/* Whole tiles of columns from j on of a B that lies in memory: some side by side go down it
- * together, so that it is read by rows as long as they are, and asked for in that order. Returns
- * how many columns they are. */
-static int64_t multiply_far(const br_gemm_block *g, int64_t j)
+/* Multiplies A by whole tiles of columns from j on, where B comes from memory. Returns the number
+ * of columns. Several adjacent tiles advance along k together, so that B is read and prefetched in
+ * runs that span all of them. */
+static int64_t multiply_streamed(const br_gemm_block *g, int64_t j)
 {
-    vec sums[FAR_SUMS][WIDE_VECTORS];
-    const int64_t tiles = at_most((g->n - j) / WIDE_COLUMNS, FAR_SUMS / g->m);
+    vec sums[STREAMED_SUMS][WIDE_VECTORS];
+    const int64_t tiles = minimum((g->n - j) / WIDE_COLUMNS, STREAMED_SUMS / g->m);
     for (int64_t p = 0, steps; p < g->k; p += steps) {
-        steps = at_most(g->k - p, FAR_STEPS);
+        steps = minimum(g->k - p, STREAMED_STEPS);
         const int64_t left = g->k - p - steps;
         const real *b = (const real *)g->b + p * g->b_row + j;
-        const br_runs rest = { .at = (const char *)(b + steps * g->b_row),
-                               .bytes = tiles * WIDE_COLUMNS * (int64_t)sizeof(real),
-                               .step = g->b_row * (int64_t)sizeof(real) };
-        prefetch next = prefetch_runs(&rest, 0, at_most(left, FAR_STEPS)), none = { 0 };
+        const br_strided_rows rest = { .at = (const char *)(b + steps * g->b_row),
+                                       .bytes = tiles * WIDE_COLUMNS * (int64_t)sizeof(real),
+                                       .step = g->b_row * (int64_t)sizeof(real) };
+        prefetch next = prefetch_runs(&rest, 0, minimum(left, STREAMED_STEPS)), none = { 0 };
         for (int64_t t = 0; t < tiles; t++)
-            for (int64_t i = 0, h = 0; i < g->m; i += far_tiles[h].rows) {
-                while (far_tiles[h].rows > g->m - i)
+            for (int64_t i = 0, h = 0; i < g->m; i += streamed_tiles[h].rows) {
+                while (streamed_tiles[h].rows > g->m - i)
                     h++;
                 const int64_t at = j + t * WIDE_COLUMNS;
                 vec(*sum)[WIDE_VECTORS] = sums + t * g->m + i;
-                const far_part part = { steps, p > 0 ? sum : NULL, left > 0 ? sum : NULL,
-                                        i == 0 ? &next : &none };
-                far_tiles[h].multiply(g, (const real *)g->a + i * g->a_row + p * g->a_col,
-                                      b + t * WIDE_COLUMNS, (real *)g->c + i * g->c_row + at,
-                                      bias_from(g, at), &part);
+                const streamed_block part = { steps, p > 0 ? sum : NULL, left > 0 ? sum : NULL,
+                                              i == 0 ? &next : &none };
+                streamed_tiles[h].multiply(g, (const real *)g->a + i * g->a_row + p * g->a_col,
+                                           b + t * WIDE_COLUMNS, (real *)g->c + i * g->c_row + at,
+                                           bias_from(g, at), &part);
             }
     }
     return tiles * WIDE_COLUMNS;
 }
 
-/* Rows i .. end - 1 of the tiles in column j. */
+/* Computes rows i .. end - 1 of the tiles at column j. */
 static void multiply_wide(const br_gemm_block *g, int64_t i, int64_t end, int64_t j, int64_t height,
                           bool stream)
 {
@@ -218,31 +222,32 @@ static void multiply_wide(const br_gemm_block *g, int64_t i, int64_t end, int64_
     const real *bias = bias_from(g, j);
     real *c = (real *)g->c + i * g->c_row + j;
     for (int64_t rows; i < end; i += rows) {
-        rows = at_most(end - i, height);
+        rows = minimum(end - i, height);
         wide_tiles[rows - 1](g, a, b, c, bias, stream);
         a += rows * g->a_row;
         c += rows * g->c_row;
     }
 }
 
-/* Where writing C takes longest: by rows of it. What nobody reads soon need not be read first, nor
- * take others' place in the caches. */
+/* Computes C in groups of rows. Used if writing C takes most of the time. Streaming stores neither
+ * read C first nor evict other data from the caches. */
 static void multiply_by_rows_of_c(const br_gemm_block *g, int64_t columns, int64_t height)
 {
     const bool stream =
         !g->accumulate && ((uintptr_t)g->c | (uintptr_t)g->c_row * sizeof(real)) % 64 == 0;
     for (int64_t i = 0; i < g->m; i += height)
         for (int64_t j = 0; j < columns; j += WIDE_COLUMNS)
-            multiply_wide(g, i, at_most(g->m, i + height), j, height, stream);
+            multiply_wide(g, i, minimum(g->m, i + height), j, height, stream);
     _mm_sfence();
 }
 
-/* The columns that whole tiles have; returns their number. */
+/* Multiplies A by the columns of B that fill whole tiles. Returns the number of columns. */
 static int64_t gemm_wide(const br_gemm_block *g)
 {
     if (g->a_tile != TILE_ROWS * g->a_row) /* A is packed for other tiles */
         return 0;
-    /* Rows are shared evenly: tiles of few rows wait for their own sums. */
+    /* Rows are divided evenly, because the speed of tiles with few rows is limited by the latency
+     * of their accumulators. */
     const int64_t tiles = (g->m + WIDE_ROWS - 1) / WIDE_ROWS, height = (g->m + tiles - 1) / tiles;
     const int64_t columns = g->n / WIDE_COLUMNS * WIDE_COLUMNS;
     int64_t j = 0;
@@ -250,9 +255,9 @@ static int64_t gemm_wide(const br_gemm_block *g)
         multiply_by_rows_of_c(g, columns, height);
         return columns;
     }
-    if (g->far && g->m <= 2 * TILE_ROWS && g->k > FAR_STEPS)
+    if (g->exceeds_l2 && g->m <= 2 * TILE_ROWS && g->k > STREAMED_STEPS)
         while (j < columns)
-            j += multiply_far(g, j);
+            j += multiply_streamed(g, j);
     for (; j < columns; j += WIDE_COLUMNS)
         multiply_wide(g, 0, g->m, j, height, false);
     return columns;

@@ -1,13 +1,13 @@
-/* ops/kernels/half.c - 16-bit floats as f32, by their bits.
+/* ops/kernels/half.c - conversion of 16-bit floats to f32 by bit operations.
  *
- * No float that is calculated with is subnormal or inexact, so neither the rounding mode nor a
- * processor that takes subnormal numbers for 0 matters; without branches the loops become vector
- * code. */
+ * All float operations are exact, and none has a subnormal operand or result. So the result depends
+ * neither on the rounding mode nor on flushing of subnormals. There are no branches, so that the
+ * loops can be vectorized. */
 #include "ops/kernels/half.h"
 
 #include <string.h>
 
-/* F16 has 5 bits of exponent, 15 too large, and 10 of fraction; F32 8, 127 and 23. */
+/* F16 has 5 bits of exponent with bias 15, and 10 of fraction; F32 has 8 with bias 127, and 23. */
 enum { F16_SHIFT = 23 - 10, F16_SUBNORMAL = 1 << 10, F16_INFINITY = 31 << 10 };
 
 static uint32_t bits_of_f16(uint16_t half)

@@ -1,8 +1,8 @@
-/* ops/kernels/half.h - 16-bit floats as f32, each value exactly.
+/* ops/kernels/half.h - exact conversion of 16-bit floats to f32.
  *
- * `in` holds n elements in the machine's byte order, aligned in any way. Infinities stay what they
- * are, and a NaN keeps its sign and the bits of its payload; F16's are made quiet, as processors do
- * it. */
+ * `in` holds n elements in native byte order, at any alignment. Infinities stay infinities. A NaN
+ * keeps its sign and payload; a signaling NaN of F16 becomes quiet, as with the processor's
+ * conversion instructions. */
 #ifndef BR_KERNELS_HALF_H
 #define BR_KERNELS_HALF_H
 

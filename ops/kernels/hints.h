@@ -1,13 +1,14 @@
-/* ops/kernels/hints.h - what kernels tell the compiler about loops and functions. */
+/* ops/kernels/hints.h - hints to the compiler about loops and functions of kernels. */
 #ifndef BR_KERNELS_HINTS_H
 #define BR_KERNELS_HINTS_H
 
-/* No iteration depends on another: spares the compiler the check, which in-place use would fail. */
+/* INDEPENDENT: the iterations of the loop are independent, so the compiler may omit its overlap
+ * check, which would fail for in-place operations. */
 #if defined(__clang__)
-#    pragma clang diagnostic ignored "-Wpass-failed" /* f64 functions of libm stay scalar */
+#    pragma clang diagnostic ignored "-Wpass-failed" /* libm's f64 functions stay scalar */
 #    define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__OPTIMIZE_SIZE__)
-#    define INDEPENDENT _Pragma("omp simd") /* vector code whatever its size */
+#    define INDEPENDENT _Pragma("omp simd") /* vectorizes in spite of the code size */
 #else
 #    define INDEPENDENT _Pragma("GCC ivdep")
 #endif
@@ -20,9 +21,9 @@ enum { VECTOR_BYTES = 32 };
 enum { VECTOR_BYTES = 16 };
 #endif
 
-/* for (int64_t i = 0; i < n; i++) body, of which no iteration depends on another, and n fills whole
- * vectors of the type. The compiler makes vector code of what is sure to fill vectors, and of
- * nothing else: other widths and starts would be copies of the loop. */
+/* for (int64_t i = 0; i < n; i++) body, with independent iterations, where n is a multiple of the
+ * vector length of the type. The inner loop is exactly one vector, so that the compiler generates
+ * no copies of the loop for remainders and alignment. */
 #define FOR_VECTORS(type, i, n, ...)                                          \
     {                                                                         \
         enum { PER_VECTOR = VECTOR_BYTES / sizeof(type) };                    \
@@ -34,7 +35,7 @@ enum { VECTOR_BYTES = 16 };
         }                                                                     \
     }
 
-/* The same for any n: as many as fill vectors, then the rest one at a time. */
+/* FOR_VECTORS for any n: whole vectors, then the tail one element at a time. */
 #define FOR_EACH(type, i, n, ...)                                                         \
     {                                                                                     \
         const int64_t count_of_##i = (n);                                                 \
@@ -44,8 +45,8 @@ enum { VECTOR_BYTES = 16 };
             __VA_ARGS__                                                                   \
     }
 
-/* The same for vectors that are not filled, too, in functions that are made for EVERY_WIDTH: where
- * a rest is dear, or where a vector of bytes is several of floats. */
+/* The same with a vectorized tail. The function must be marked EVERY_WIDTH. For loops whose tail is
+ * expensive, or in which one vector of bytes corresponds to several vectors of floats. */
 #if defined(__clang__)
 #    define EVERY_WIDTH
 #else
@@ -59,17 +60,17 @@ enum { VECTOR_BYTES = 16 };
             __VA_ARGS__                            \
     }
 
-/* A function that is worth its code in builds for size as well: what is in vectors of several
- * registers is moved through memory there. */
+/* Optimizes a function for speed even in builds for size, which would move vectors of several
+ * registers through memory. */
 #if defined(__OPTIMIZE_SIZE__) && !defined(__clang__)
 #    define FOR_SPEED __attribute__((optimize("O2")))
 #else
 #    define FOR_SPEED
 #endif
 
-/* A function whose vectors are of 32 bytes at most: two of them for one of 64 are as many bytes,
- * and where three streams come from the third-level cache, at rows that begin anywhere in a cache
- * line, 5 percent faster (AMD's Zen 4). */
+/* Limits a function to vectors of 32 bytes. With three streams from the L3 cache, in rows that
+ * start anywhere in a cache line, two vectors of 32 bytes are 5 percent faster than one of 64 (AMD
+ * Zen 4). */
 #if defined(__AVX512F__) && !defined(__clang__)
 #    define HALF_WIDTH __attribute__((target("prefer-vector-width=256")))
 #else
@@ -77,10 +78,10 @@ enum { VECTOR_BYTES = 16 };
 #endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-/* Loops of few iterations that are spelled out, so that what they work on can be registers; and
- * loops that stay loops, so that few instructions read memory, in small steps: by these processors
- * see what to ask for ahead. A sum of 40 MB that is spelled out takes 1.13 times as long (AMD's Zen
- * 4). */
+/* UNROLLED: unrolls a short loop completely, so that its arrays can be kept in registers. ROLLED:
+ * prevents unrolling, so that only a few load instructions access memory, in small steps that
+ * hardware prefetchers recognize. Without it, a sum of 40 MB takes 1.13 times as long (AMD Zen 4).
+ */
 #if defined(__clang__)
 #    define UNROLLED _Pragma("clang loop unroll(full)")
 #    define ROLLED   _Pragma("clang loop unroll(disable)")

@@ -1,5 +1,5 @@
-/* ops/kernels/index.c - looking elements up by index, and adding them up again. Bound by memory, so
- * one build serves every instruction set. */
+/* ops/kernels/index.c - gather and scatter loops. The loops are memory-bound, so there is one build
+ * for all instruction sets. */
 #include "ops/kernels/index.h"
 #include "ops/kernels/hints.h"
 
@@ -34,8 +34,8 @@ br_loop br__gather_loop(size_t element_size)
     return element_size == 8 ? gather_8 : element_size == 4 ? gather_4 : gather_1;
 }
 
-/* A step of all lines at a time where neighbours lie closer across the lines than along them, else
- * line by line. */
+/* Processes element k of all lines together if elements are closer across lines than along them.
+ * Otherwise processes line by line. */
 void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const void *params)
 {
     const br_scatter_work *w = params;
@@ -55,8 +55,8 @@ void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const voi
     }
 }
 
-/* Elements of y and of the index, in their order. What is common has forms for those that share an
- * index, a row. */
+/* Defines a loop that combines the elements of y with x in order. With has_rows it has a fast path
+ * for elements that share an index, such as a row. */
 #define COMBINE_LOOP(name, type, has_rows, expression)                                     \
     static inline void name##_at(char *x, const char *y)                                   \
     {                                                                                      \
@@ -115,7 +115,7 @@ COMBINE_LOOP(max_i64, int64_t, false, a > b ? a : b)
 COMBINE_LOOP(min_i64, int64_t, false, a < b ? a : b)
 const br_scatter_loops br__scatter_i64 = { add_i64, mul_i64, max_i64, min_i64 };
 
-/* The sum and the largest are or, the product and the smallest and. */
+/* Sum and maximum are "or"; product and minimum are "and". */
 COMBINE_LOOP(or_bool, bool, false, a | b)
 COMBINE_LOOP(and_bool, bool, false, a &b)
 const br_scatter_loops br__scatter_bool = { or_bool, and_bool, or_bool, and_bool };

@@ -5,7 +5,8 @@
 
 /* ---- i64 ------------------------------------------------------------------------------------- */
 
-/* One loop for all strides, for what vectors of two elements would be worth little to. */
+/* These macros define a single loop for all strides. They are for operations that gain little from
+ * vectors of two elements. */
 #define UNARY(name, expression)                                \
     LOOP(name)                                                 \
     {                                                          \
@@ -34,7 +35,7 @@ static inline int64_t wrap(uint64_t x)
     return (int64_t)x;
 }
 
-/* Bounds are { min, max }. */
+/* params are { min, max }. */
 static inline int64_t clamp_integer(int64_t x, const void *params)
 {
     const int64_t *bounds = params;
@@ -54,7 +55,7 @@ ARITHMETIC_LOOP(i64_add, int64_t, wrap((uint64_t)a + (uint64_t)b))
 ARITHMETIC_LOOP(i64_sub, int64_t, wrap((uint64_t)a - (uint64_t)b))
 BINARY(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
 
-/* No divisor is 0. A quotient by -1 may be out of range, and then wraps around. */
+/* b must not be 0. Division by -1 can overflow, and then wraps around. */
 static inline int64_t trunc_divide(int64_t a, int64_t b)
 {
     return b == -1 ? wrap(-(uint64_t)a) : a / b;
@@ -81,15 +82,15 @@ BINARY_LOOP(i64_ne, int64_t, bool, a != b)
 BINARY_LOOP(i64_lt, int64_t, bool, a < b)
 BINARY_LOOP(i64_le, int64_t, bool, a <= b)
 
-/* a > b as b < a. */
-#define TURNED(name, turned)                                                                \
-    LOOP(name)                                                                              \
-    {                                                                                       \
-        turned(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, \
-               params);                                                                     \
+/* Defines a loop by swapping the operands of another: a > b is b < a. */
+#define SWAPPED(name, swapped)                                                               \
+    LOOP(name)                                                                               \
+    {                                                                                        \
+        swapped(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, \
+                params);                                                                     \
     }
-TURNED(i64_gt, i64_lt)
-TURNED(i64_ge, i64_le)
+SWAPPED(i64_gt, i64_lt)
+SWAPPED(i64_ge, i64_le)
 
 LOOP(i64_where)
 {
@@ -109,7 +110,7 @@ BINARY_LOOP(bool_or, bool, bool, a | b)
 BINARY_LOOP(bool_eq, bool, bool, a == b)
 BINARY_LOOP(bool_ne, bool, bool, a != b)
 
-/* The compiler makes no vectors of !x. */
+/* The compiler does not vectorize !x. */
 LOOP(bool_not)
 {
     bool yes = true;
@@ -129,8 +130,8 @@ void br__where_8(int64_t n, char *const *data, const int64_t *strides, const voi
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* The smallest is the largest of what is turned upside down, which ~x does. There is room for the
- * index in any case. */
+/* The minimum is computed as the maximum of ~x, which reverses the order. `index` is written even
+ * if only the value is needed. */
 #define INTEGER_FOLDS(prefix, type)                                                \
     static inline int64_t prefix##_element(const br_fold *f, int64_t i, int64_t j) \
     {                                                                              \
@@ -188,7 +189,7 @@ static void i64_prod(const br_fold *f)
     }
 }
 
-/* ---- The tables ------------------------------------------------------------------------------ */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 const br_kernels br__kernels_i64 = {
     .name = "i64",

@@ -1,12 +1,14 @@
-/* ops/kernels/kernels.h - the table of kernels.
+/* ops/kernels/kernels.h - tables of kernels.
  *
- * variant.c fills one table for each instruction set and f32, and one for f64, of which AVX2 has
- * a part of its own; products have theirs for each of both. br__kernels() gives the best that this
- * processor runs. integer.c has two more, for i64 and bool, in which what makes no sense for the
- * type is NULL. Kernels work on plain memory of that type, run in the caller's thread, and check
- * nothing. Pointwise ones are loops for br__for_each(); others take rows of contiguous memory, so
- * that callers share rows among threads.
- */
+ * variant.c is compiled once for each instruction set and type. Every f32 build has a full table of
+ * kernels. Of the f64 builds, baseline has a full table, AVX2 a partial one, and AVX-512 none.
+ * Every build has a table of matrix products. br__kernels() returns the best table that this
+ * processor supports. integer.c has tables for i64 and bool, in which operations that are not
+ * defined for the type are NULL.
+ *
+ * Kernels work on plain memory of the table's type, run in the caller's thread, and do not check
+ * their arguments. Pointwise kernels are loops for br__for_each(). Others process rows of
+ * contiguous memory, so that callers can divide the rows among threads. */
 #ifndef BR_KERNELS_H
 #define BR_KERNELS_H
 
@@ -18,14 +20,14 @@
 
 /* ---- Pointwise, kernels/pointwise.h ---------------------------------------------------------- */
 
-/* One line a kernel: its name, and an element of its result in terms of the operand x, or of a and
- * b. The same list makes the table's fields, the loops and the table's entries. Results are of the
- * operands' type, those of COMPARE are bool. PARAM(i) is number i of the loop's parameters,
- * doubles, as that type; i64's clamp has its own. */
+/* One line per kernel: its name, and an element of its result in terms of the operand x, or of a
+ * and b. The lists generate the fields of the table, the loops, and the entries of the table.
+ * Results have the type of the operands, or bool for COMPARE. PARAM(i) is parameter i of the loop,
+ * a double, converted to the operands' type; the i64 clamp instead takes int64_t parameters. */
 /* clang-format off */
 
-/* What the compiler makes vectors of; ARITHMETIC has forms for a scalar, too. In a gradient a is dy,
- * and b the output, from gelu on x. */
+/* Kernels that the compiler vectorizes. ARITHMETIC also has loops for a scalar operand. In
+ * relu_grad, a is dy and b is the output. */
 #define BR_PLAIN_KERNELS(UNARY, BINARY, ARITHMETIC, COMPARE)        \
     UNARY(copy, x)                                                  \
     UNARY(neg, -x)                                                  \
@@ -42,8 +44,9 @@
     COMPARE(lt, a < b)                                              \
     COMPARE(le, a <= b)
 
-/* For f32 made for whole vectors alone, with functions of our own; for f64 one element at a time, by
- * libm's. */
+/* For f32 these use our own functions and process whole vectors only. For f64 they call libm for
+ * each element. In a gradient, a is dy; b is the output for tanh and sigmoid, and x for the others.
+ */
 #define BR_WHOLE_KERNELS(UNARY, BINARY)                                  \
     UNARY(floor, real_floor(x))                                          \
     UNARY(ceil, real_ceil(x))                                            \
@@ -74,7 +77,7 @@
     BINARY(elu_grad, a * elu_slope(b, PARAM(0)))                         \
     BINARY(softplus_grad, a * softplus_slope(b, PARAM(0), PARAM(1)))
 
-/* libm's for both. */
+/* These call libm for both types. */
 #define BR_LIBM_KERNELS(UNARY, BINARY)            \
     UNARY(sin, real_sin(x))                       \
     UNARY(cos, real_cos(x))                       \
@@ -112,22 +115,22 @@
 
 /* ---- Reductions, kernels/reduce.h ---------------------------------------------------------- */
 
-/* What a reduction has come to: f for f32 and f64, i for i64 and bool. */
+/* The accumulator of a reduction: f for f32 and f64, i for i64 and bool. */
 typedef union br_accumulator {
     double f;
     int64_t i;
 } br_accumulator;
 
-/* Work for a reduction kernel: element i of column j lies at x + i * row_stride + j * column_stride
- * (bytes), and is folded into value[j]. Rows are folded in their order. */
+/* Work for a reduction kernel: element i of column j is at x + i * row_stride + j * column_stride
+ * (bytes), and is accumulated in value[j]. Rows are processed in order. */
 typedef struct br_fold {
     const char *x;
     int64_t rows, columns;
     int64_t row_stride, column_stride;
     br_accumulator *value;
     int64_t *index;    /* argmax: the row of value[j] */
-    int64_t first_row; /* argmax: what row 0 counts as */
-    bool far;          /* x is more than the caches keep, and other rows follow these */
+    int64_t first_row; /* argmax: the index of row 0 */
+    bool streamed;     /* x is larger than the caches, and other rows follow these */
 } br_fold;
 
 typedef void (*br_reduce)(const br_fold *fold);
@@ -136,16 +139,16 @@ typedef void (*br_reduce)(const br_fold *fold);
 
 typedef struct br_adam_args {
     double beta1, beta2, eps, weight_decay;
-    double keep;      /* what the parameter is multiplied by first: decoupled decay */
+    double keep;      /* decoupled weight decay: factor applied to the parameter first */
     double step_size; /* lr / (1 - beta1^t) */
-    double root;      /* sqrt(1 - beta2^t) */
+    double bias_correction2_sqrt; /* sqrt(1 - beta2^t) */
     bool maximize;
 } br_adam_args;
 
 typedef struct br_sgd_args {
     double lr, momentum, dampening, weight_decay;
     bool nesterov, maximize;
-    bool first; /* the buffer holds nothing yet */
+    bool first; /* the buffer is not initialized yet */
 } br_sgd_args;
 
 typedef struct br_rmsprop_args {
@@ -159,23 +162,23 @@ typedef struct br_adagrad_args {
 } br_adagrad_args;
 
 typedef struct br_muon_args {
-    double keep, step_size; /* parameter and direction are multiplied by them */
-    double weight;          /* of the gradient in the momentum */
+    double keep, step_size; /* factors of the parameter and of the direction */
+    double weight;          /* weight of the gradient in the momentum */
 } br_muon_args;
 
 /* ---- Matrix products, kernels/gemm_block.h and gemm_dots.h ----------------------------------- */
 
-enum { BR_GEMM_K = 304 }; /* the most that are summed in one go */
+enum { BR_GEMM_K = 304 }; /* maximum size of a k-block */
 
-/* Memory in `runs` runs of `bytes` bytes, `step` bytes apart. */
-typedef struct br_runs {
+/* `runs` runs of `bytes` contiguous bytes, `step` bytes apart. */
+typedef struct br_strided_rows {
     const char *at;
     int64_t bytes, step, runs;
-} br_runs;
+} br_strided_rows;
 
-/* C = A B + bias, or that added to C, with k <= BR_GEMM_K. Strides are in elements; C's and the
- * bias's columns lie side by side. Rows of A come in groups of gemm_rows, a_tile apart, so that A
- * may be packed. Lists are those of gemm.h. */
+/* A block of a product: C = A B + bias, or C += A B + bias, with k <= BR_GEMM_K. Strides are in
+ * elements; the columns of C and of the bias are contiguous. Rows of A are in groups of gemm_rows,
+ * a_tile elements apart, so that A may be packed. gemm.h explains the lists. */
 typedef struct br_gemm_block {
     int64_t m, n, k;
     const void *a;
@@ -186,33 +189,35 @@ typedef struct br_gemm_block {
     int64_t c_row;
     const void *bias;                              /* or NULL */
     const int64_t *b_rows, *b_columns, *c_columns; /* or NULL */
-    bool accumulate, far;                          /* far: C is not in the second-level cache */
-    br_runs next; /* what A will be the next time, asked for meanwhile */
-    /* Columns that were begun, by whichever thread: each takes the next panel from here. NULL: the
-     * caller does all. */
-    atomic_int_fast64_t *taken;
+    bool accumulate, exceeds_l2;                   /* exceeds_l2: C is not in the L2 cache */
+    br_strided_rows next;                          /* the next block of A, to be prefetched */
+    /* Number of columns that threads have taken; each takes the next panel from here. NULL: the
+     * caller computes all of them. */
+    atomic_int_fast64_t *next_column;
 } br_gemm_block;
 
-/* A table of their own: it is worth more builds than the rest is. */
+/* Matrix products have their own table, since they are built for more variants than the other
+ * kernels. */
 typedef struct br_gemm_kernels {
     int gemm_rows, gemm_columns; /* of a tile */
     bool gemm_by_blis;           /* BLIS may have better kernels for large products */
     void (*gemm_block)(const br_gemm_block *block);
-    /* Dot products are the better where sums have dot_length products for each row, or column, that
-     * there is of C, whichever are fewer; or where there are at most dot_square of both. */
+    /* Dot products are used if k is at least dot_length times the smaller of m and n, or if m and n
+     * are at most dot_square; gemm.c has further conditions. */
     int dot_rows, dot_length, dot_square;
-    /* The same for a_col = 1, b_row = 1 and any k, without a_tile, by blocks of dot_rows rows. */
+    /* Computes a block by dot products, dot_rows rows at a time. a_col and b_row must be 1, k may
+     * have any size, and a_tile is ignored. */
     void (*gemm_dots)(const br_gemm_block *block);
-    /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group at p * gemm_rows + i.
-     * `to` has room for m rounded up to whole groups. */
+    /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group is at p * gemm_rows +
+     * i. `to` must have room for m rounded up to whole groups. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
 } br_gemm_kernels;
 
 /* ---- Convolutions, kernels/depthwise.h ------------------------------------------------------- */
 
-/* Position (y, x) of a result stands at y to_row + x to_step; tap t meets there element
- * y row_step + x + at[t] of a padded plane, and is element which[t] of the kernel. Planes can be
- * read 64 bytes beyond what is met. */
+/* Position (y, x) of a result is at y * to_row + x * to_step. Tap t multiplies element y * row_step
+ * + x + at[t] of the padded plane by element which[t] of the kernel. 64 more bytes must be readable
+ * after the last element used of a plane. */
 typedef struct br_depthwise {
     int64_t rows, columns, row_step;
     int64_t taps;
@@ -221,46 +226,48 @@ typedef struct br_depthwise {
     bool accumulate;
 } br_depthwise;
 
-/* ---- Rows, kernels/softmax.h, layer_norm.h, norm_channels.h, dropout.h, loss.h
- * -------------------------------- */
+/* ---- Rows, kernels/softmax.h, layer_norm.h, norm_channels.h, dropout.h, loss.h --------------- */
 
-/* Work for softmax: element i of row j is x[i * step + j * (step == 1 ? n : 1)], and the same of
- * all others. With step 1 rows lie behind each other; else BR_SOFTMAX_TILE at most side by side. */
+/* Work for softmax: element i of row j is x[i * step + j * (step == 1 ? n : 1)], and likewise in
+ * the other arrays. With step 1 the rows are contiguous, one after another; otherwise at most
+ * BR_SOFTMAX_TILE rows are interleaved. */
 enum { BR_SOFTMAX_TILE = 64 };
 typedef struct br_softmax_work {
     int64_t n, rows, step;
     bool log_of;   /* log softmax */
-    const void *x; /* in the gradient: softmax's result */
+    const void *x; /* in the gradient: the result of softmax */
     const void *dy;
     void *out;
 } br_softmax_work;
 
-/* Work for layer norm: rows of n elements behind each other. Without a mean it is the norm by the
- * root of the mean square: the mean counts as 0. */
+/* Work for layer norm of consecutive rows of n elements. If `mean` is NULL, this is RMS norm: the
+ * mean counts as 0. */
 typedef struct br_layer_norm_work {
     int64_t n, rows;
     double eps;
     const void *x, *weight, *bias, *dy; /* weight and bias may be NULL */
-    void *y, *mean, *rstd;              /* one mean, or NULL, one 1 / sqrt(variance + eps) a row */
-    void *dx, *dweight, *dbias;         /* any may be NULL; the last two are added to */
+    void *y, *mean, *rstd;      /* one value per row: mean (or NULL), 1 / sqrt(variance + eps) */
+    void *dx, *dweight, *dbias; /* any may be NULL; the last two are accumulated */
 } br_layer_norm_work;
 
-/* Work for norms of channels: `inner` elements of each behind each other, channel after channel.
- * What comes one to a channel: mean, scale, slope and shift of the elements' type, and sums. */
+/* Work for norms over consecutive channels of `inner` contiguous elements each. mean, scale, slope
+ * and shift have one value per channel, of the same type as the elements. first and second have one
+ * double per channel. */
 typedef struct br_channel_work {
     int64_t channels, inner;
-    int64_t count; /* elements of each channel that the moments hold already */
+    int64_t count; /* elements per channel that the moments already include */
     const void *x, *dy;
     void *out;
     const void *mean, *scale, *slope, *shift;
-    double *first,
-        *second; /* added to: mean and squares from it, or the sums of dy, dy (x - mean) */
+    double *first, *second; /* accumulated: mean and sum of squared deviations, or the sums of dy
+                               and of dy (x - mean) */
 } br_channel_work;
 
 /* Recurrent cells, kernels/recurrent.h. */
 typedef enum br_recurrent_kind { BR_RNN_TANH, BR_RNN_RELU, BR_LSTM, BR_GRU } br_recurrent_kind;
 
-/* A step's gates, and what of a step its gradient wants, as multiples of the state's size. */
+/* Return the sizes of a step's gates, and of the values saved for its gradient, as multiples of the
+ * state's size. */
 static inline int64_t br__gates_of(br_recurrent_kind kind)
 {
     return kind == BR_LSTM ? 4 : kind == BR_GRU ? 3 : 1;
@@ -270,62 +277,71 @@ static inline int64_t br__kept_of(br_recurrent_kind kind)
     return kind == BR_LSTM || kind == BR_GRU ? 4 : 0;
 }
 
-/* Work for a step of `rows` sequences; all are rows without gaps. gi and gh are the parts of the
- * gates that come of the input and of the state before, h and c that state. */
+/* Work for a step of `rows` sequences; all arrays are contiguous rows. gi and gh are the parts of
+ * the gates that depend on the input and on the previous state; h and c are the previous state. */
 typedef struct br_recurrent_work {
     br_recurrent_kind kind;
     int64_t rows, size;
     const void *gi, *gh, *h, *c;
-    void *out, *c_out, *kept; /* the state behind, and what is kept; the gradient reads them */
-    void *dh, *dc;            /* by the state behind; afterwards what does not pass through gh */
-    void *dgi, *dgh;          /* dgh of the GRU alone: of the others it is dgi */
+    void *out, *c_out, *kept; /* the new state, and saved values; the gradient reads them */
+    void *dh, *dc; /* gradients of the new state; dc (LSTM) and dh (GRU) are overwritten by those of
+                      the previous state, without the part through gh */
+    void *dgi, *dgh; /* dgh is for a GRU only; for others it equals dgi */
 } br_recurrent_work;
 
+/* Dropout: element i is dropped if bit i is 0, and multiplied by `scale` otherwise. */
 typedef struct br_dropout_work {
-    uint64_t key;
-    uint32_t threshold; /* an element falls if its 32 random bits are below */
-    double scale;       /* of those that stay */
+    const uint64_t *bits; /* the lowest bit is the first element's; NULL: nothing is dropped */
+    double scale;
 } br_dropout_work;
 
 /* ---- Attention, kernels/attention_forward.h, attention_backward.h ---------------------------- */
 
 enum {
-    BR_ATTENTION_BLOCK = 128,   /* queries, and keys, that are worked on at a time */
-    BR_ATTENTION_QUERIES = 256, /* at most, that go over the keys together */
+    BR_ATTENTION_BLOCK = 128,   /* queries, and keys, per block */
+    BR_ATTENTION_QUERIES = 256, /* maximum queries of one call */
 };
 
-/* Element (i, j) lies at i * row + j * column, in elements. */
+/* Element (i, j) is at i * row + j * column, in elements. */
 typedef struct br_strided {
     void *at;
     int64_t row, column;
 } br_strided;
 
-/* One head's attention: out = dropout(softmax(scale query key^T + mask)) value, and its
- * gradients. */
+/* Attention of one head, out = dropout(softmax(scale query key^T + mask)) value, and its gradients.
+ */
 typedef struct br_attention_work {
     int64_t queries, keys, width,
         value_width; /* query [queries, width], value [keys, value_width] */
     double scale;
-    bool causal; /* keys beyond the query's own number do not take part */
+    bool causal; /* query i attends to keys j <= i only */
     bool mask_is_bool;
-    br_dropout_work dropout; /* its scale is 1 if nothing falls */
-    uint64_t first_draw;     /* key j of query i falls by half of draw number
-                                first_draw + i ceil(keys / 2) + j / 2 */
+    br_dropout_work dropout; /* of the scores of all heads; one more word must be readable */
+    int64_t first_bit;       /* key j of query i has bit first_bit + i * keys + j */
     br_strided query, key, value;
     br_strided mask; /* its `at` may be NULL */
-    br_strided out;  /* rows without gaps inside; so are the gradients below */
-    br_strided lse;  /* log of the sum of exponentials, a column; inf where no key takes part */
+    br_strided out;  /* contiguous within rows; so are the gradients below */
+    br_strided sums; /* for each query [top, 1 / sum], contiguous: the largest score, and the sum of
+                        exp(score - top); [inf, 0] if the query attends to no key */
     br_strided dout; /* any strides */
     br_strided dquery, dkey, dvalue, dmask; /* any `at` may be NULL */
-    bool writes; /* gradients are written, not added to: for one call with all queries and keys */
+    bool writes; /* overwrite gradients instead of adding to them; only if one call covers all
+                    queries and keys */
     void *scratch;
 } br_attention_work;
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* What the gradient of a row of cross entropy is made of. */
+/* For a row of logits x with maximum `row_max`: exp(x - row_max) at the target (`own`), and its sum
+ * over the other classes (`rest`). */
+typedef struct br_cross_entropy_sums {
+    double row_max, own, rest;
+} br_cross_entropy_sums;
+
+/* Terms of the gradient of a row of cross entropy; see cross_entropy_grad below. */
 typedef struct br_cross_entropy_row {
-    double log_sum, all, own, spread;
+    double row_max, own_exp, rest; /* the sums */
+    double own, shared, spread;
     int64_t target;
 } br_cross_entropy_row;
 
@@ -333,22 +349,22 @@ typedef struct br_kernels {
     const char *name; /* "avx512", "avx2", "baseline"; "i64", "bool" */
 
     BR_POINTWISE_KERNELS(BR_LOOP_FIELD, BR_LOOP_FIELD, BR_LOOP_FIELD)
-    br_loop ne, gt, ge;          /* made of those above */
+    br_loop ne, gt, ge;          /* derived from those above */
     br_loop close;               /* |a - b| <= atol + rtol |b|; the parameters are rtol and atol */
-    br_loop logsigmoid, mish;    /* made of others */
+    br_loop logsigmoid, mish;    /* compositions of other loops */
     br_loop exp, log, pow, sqrt; /* kernels/exp_log.h */
-    br_loop where;               /* out = condition ? a : b; that is bool */
-    br_loop lerp;                /* out between start and end by a weight */
+    br_loop where;               /* out = condition ? a : b; the condition is bool */
+    br_loop lerp;                /* out = start + weight (end - start) */
     br_loop logical_and, logical_or, logical_xor, logical_not; /* bool only */
 
-    br_reduce sum;         /* from value 0 */
-    br_reduce max;         /* from value -inf or INT64_MIN; NaN counts as largest */
-    br_reduce argmax;      /* the same, with the first row that has it in index */
-    br_reduce min, argmin; /* the same, from inf or INT64_MAX; NaN counts as smallest */
-    br_reduce prod;        /* from value 1 */
+    br_reduce sum;         /* initial value 0 */
+    br_reduce max;         /* initial value -inf or INT64_MIN; NaN counts as largest */
+    br_reduce argmax;      /* the same, with the first row of the maximum in index */
+    br_reduce min, argmin; /* the same, initial value inf or INT64_MAX; NaN counts as smallest */
+    br_reduce prod;        /* initial value 1 */
 
-    /* n elements without gaps; what an option does without is NULL: buffer without momentum, max_sq
-     * without amsgrad, grad_avg where RMSprop is not centered. */
+    /* n contiguous elements. Buffers that an option does not need are NULL: buffer without
+     * momentum, max_sq without amsgrad, grad_avg if RMSprop is not centered. */
     void (*adam)(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
                  void *max_sq, const br_adam_args *args);
     void (*sgd)(int64_t n, void *param, const void *grad, void *buffer, const br_sgd_args *args);
@@ -359,12 +375,14 @@ typedef struct br_kernels {
     void (*muon)(int64_t n, void *param, const void *grad, const void *direction, void *buffer,
                  const br_muon_args *args);
     double (*sum_squares)(int64_t n, const void *values);
-    double (*max_abs)(int64_t n, const void *values); /* NaN if there is one */
+    double (*max_abs)(int64_t n, const void *values); /* NaN if any value is NaN */
 
-    /* The result is what the kernel meets in the plane, or that is added to it. */
+    /* Writes the convolution of the plane with the kernel to the result, or adds it if `accumulate`
+     * is true. */
     void (*depthwise)(const br_depthwise *w, const void *plane, const void *kernel, void *result);
-    /* Adds the kernel's gradient, from the result's, to sums: 64 bytes for each tap and for 4 more;
-     * and these to the kernel, unless it is NULL. They are 0 then. to_step is 1. */
+    /* Adds the gradient with respect to the kernel to `sums`, given that of the result; `sums` has
+     * 64 bytes for each tap and for 4 more taps. If `kernel` is not NULL, then adds the sums to
+     * `kernel` and resets them to 0. to_step must be 1. */
     void (*depthwise_weight)(const br_depthwise *w, const void *plane, const void *result,
                              void *sums, void *kernel);
 
@@ -378,35 +396,41 @@ typedef struct br_kernels {
     void (*channel_norm)(const br_channel_work *work); /* out = (x - mean) scale + shift */
     void (*channel_products)(const br_channel_work *work);
     void (*channel_norm_grad)(const br_channel_work *work);
-    /* Elements first .. first + n - 1 of a tensor; `first` is even. */
-    void (*dropout)(int64_t n, int64_t first, const br_dropout_work *d, const void *x, void *y);
-    /* Bytes of scratch, aligned to 64, that the two below want. */
+    void (*dropout)(int64_t n, const br_dropout_work *d, const void *x, void *y);
+    /* Generates the bits of elements first .. first + n - 1 with a counter-based generator. A bit
+     * is 0 with probability threshold / 2^32. `first` must be a multiple of 64; the last word is
+     * completed. */
+    void (*dropout_bits)(int64_t n, int64_t first, uint64_t key, uint32_t threshold,
+                         uint64_t *bits);
+    /* Returns the bytes of scratch memory, aligned to 64, that the two kernels below need. */
     int64_t (*attention_scratch)(const br_attention_work *w, bool gradients);
-    /* For queries first .. end - 1, at most BR_ATTENTION_QUERIES: their rows of out and
-     * lse. `first` is a multiple of BR_ATTENTION_BLOCK. */
+    /* Computes out and sums of queries first .. end - 1, at most BR_ATTENTION_QUERIES. `first` must
+     * be a multiple of BR_ATTENTION_BLOCK. */
     void (*attention)(const br_attention_work *w, int64_t first, int64_t end);
-    /* What queries first .. end - 1 and keys key .. key_end - 1 have to do with each other. `key`
-     * is even. */
+    /* Adds the contributions of queries first .. end - 1 with keys key .. key_end - 1 to the
+     * gradients. */
     void (*attention_grad)(const br_attention_work *w, int64_t first, int64_t end, int64_t key,
                            int64_t key_end);
-    /* Over a row of class scores x, with the classes' weights w, 1 where it is NULL:
-     * dx = all exp(x - log_sum) - spread w - own onehot(target). */
-    double (*log_sum_exp)(int64_t n, const void *x);
-    double (*dot)(int64_t n, const void *x, const void *w);
+    /* Kernels over a row of logits x, with class weights w (NULL: all 1). They compute the sums and
+     *
+     *     dx = (own + shared) softmax(x) - spread w - own onehot(target) */
+    void (*cross_entropy_sums)(int64_t n, const void *x, int64_t target,
+                               br_cross_entropy_sums *sums);
+    double (*shifted_dot)(int64_t n, const void *x, const void *w, double shift);
     void (*cross_entropy_grad)(int64_t n, const void *x, const void *w,
                                const br_cross_entropy_row *r, void *dx);
 } br_kernels;
 
-/* The kernels for f32 (is_double false) or f64. */
+/* Return the tables for f32 (is_double false) or f64. */
 const br_kernels *br__kernels(bool is_double);
 const br_gemm_kernels *br__gemm_kernels(bool is_double);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
 
-/* `where` of any elements of 8 bytes. */
+/* `where` for any elements of 8 bytes. */
 void br__where_8(int64_t n, char *const *data, const int64_t *strides, const void *params);
 
-/* For tests: makes br__kernels() give the variant of that name from now on; NULL: the best again.
- * False if this processor does not run it. */
+/* For tests: selects the variant of that name from now on, or the best one if `name` is NULL.
+ * Returns false if this processor does not support it. */
 bool br__force_kernels(const char *name);
 
 #endif

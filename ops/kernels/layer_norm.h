@@ -1,12 +1,13 @@
-/* ops/kernels/layer_norm.h - layer norm and its gradient, and the same without a mean, which is RMS
- * norm; part of variant.c. */
+/* ops/kernels/layer_norm.h - layer norm, RMS norm (layer norm without a mean), and their gradients;
+ * part of variant.c. */
 #ifndef BR_KERNELS_LAYER_NORM_H
 #define BR_KERNELS_LAYER_NORM_H
 
 #include "ops/kernels/reduce.h"
 #include "ops/kernels/softmax.h"
 
-/* The sum of (x - mean)^2 over a row: after the mean, so that nothing cancels. */
+/* Returns the sum of (x - mean)^2 over a block. The mean is computed beforehand to avoid
+ * cancellation. */
 static double squares_of_block(const real *x, int64_t n, real mean)
 {
     const int64_t whole = n & -VECTOR;
@@ -28,16 +29,16 @@ static double squares_of_row(const real *x, int64_t n, real mean)
     return sum;
 }
 
-/* Factors or terms of a row's elements: an array, or one value for all. */
+/* The weight or the bias: an array, or one value for all elements. */
 typedef struct parameter {
     const real *at;
-    int64_t step; /* from one element to the next */
+    int64_t step; /* 1 for an array, 0 for one value */
     vec same;
 } parameter;
 
 static void set_parameter(parameter *p, const real *array, real otherwise)
 {
-    p->same = (vec){ 0 } + otherwise;
+    p->same = otherwise - (vec){ 0 }; /* keeps the sign of -0 */
     p->at = array ? array : (const real *)&p->same;
     p->step = array != NULL;
 }
@@ -47,8 +48,7 @@ ALWAYS_INLINE vec vector_of(const parameter *p, int64_t i)
     return *(const vec_at *)(p->at + i * p->step);
 }
 
-/* Parameters are passed by address and copied: that stores to y do not change them is plain then.
- */
+/* The parameters are copied, so that the compiler knows that stores to y cannot change them. */
 static void layer_norm_row(const br_layer_norm_work *w, const parameter *of_weight,
                            const parameter *of_bias, int64_t row)
 {
@@ -72,12 +72,14 @@ static void layer_norm_kernel(const br_layer_norm_work *w)
 {
     parameter weight, bias;
     set_parameter(&weight, w->weight, 1);
-    set_parameter(&bias, w->bias, 0);
+    /* RMS norm without a bias adds -0, which keeps the sign of zeros. */
+    set_parameter(&bias, w->bias, w->mean ? 0 : -(real)0);
     for (int64_t row = 0; row < w->rows; row++)
         layer_norm_row(w, &weight, &bias, row);
 }
 
-/* Adds to the sums of g = dy weight and of g xhat, xhat = (x - mean) rstd, over a block. */
+/* Adds the sums of g = dy weight and of g xhat, xhat = (x - mean) rstd, over a block to *sum_g and
+ * *sum_gx. */
 static void add_block_sums(const real *x, const real *dy, const parameter *weight, int64_t first,
                            int64_t n, real mean, real rstd, double *sum_g, double *sum_gx)
 {
@@ -94,7 +96,7 @@ static void add_block_sums(const real *x, const real *dy, const parameter *weigh
     *sum_gx += (double)sum_of_lanes(of_gx);
 }
 
-/* The same over a row. */
+/* Does the same over a row. */
 static void add_row_sums(const real *x, const real *dy, const parameter *weight, int64_t n,
                          real mean, real rstd, double *sum_g, double *sum_gx)
 {
@@ -102,7 +104,7 @@ static void add_row_sums(const real *x, const real *dy, const parameter *weight,
         add_block_sums(x, dy, weight, i, block_at(i, n), mean, rstd, sum_g, sum_gx);
 }
 
-/* dx = rstd (g - mean of g - xhat mean of g xhat); without a mean that of g is not taken off. */
+/* dx = rstd (g - mean(g) - xhat mean(g xhat)). RMS norm does not subtract mean(g). */
 static void layer_norm_dx(const br_layer_norm_work *w, const parameter *of_weight, int64_t row,
                           real mean, real rstd)
 {

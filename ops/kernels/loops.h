@@ -1,9 +1,9 @@
-/* ops/kernels/loops.h - bodies of pointwise loops, for any element type.
+/* ops/kernels/loops.h - templates of pointwise loops for any element type.
  *
- * Each loop is written once, for operands without gaps, which the compiler vectorises;
- * br__by_blocks() brings all others into that form. Only what costs little more than its memory has
- * a form of its own for an operand that is one value throughout. The output may be one of the
- * inputs but must not overlap one otherwise. */
+ * Each loop is written once, for contiguous operands, and the compiler vectorizes it.
+ * br__by_blocks() copies other operands into contiguous buffers. Only memory-bound operations also
+ * have loops for a scalar operand. The output may be one of the inputs, but must not overlap an
+ * input partially. */
 #ifndef BR_LOOPS_H
 #define BR_LOOPS_H
 
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Element i of operand k at a distance of `step` bytes. */
+/* Element i of operand k with a stride of `step` bytes. */
 #define AT(type, k, i, step) (*(type *)(void *)(data[k] + (i) * (step)))
 
 #define FOR_EACH_ELEMENT \
@@ -24,7 +24,7 @@
 #define LOOP(name) \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params)
 
-/* Where a single element lies is told by no stride. */
+/* With a single element the strides do not matter. */
 #define UNARY_LOOP(name, type, expression)                                           \
     LOOP(name)                                                                       \
     {                                                                                \
@@ -59,7 +59,7 @@
         FOR_EACH(type, i, n, BINARY_ELEMENT(type, out_type, expression)) \
     }
 
-/* Vectors are as many as fill one of the result's bytes. */
+/* Elements are processed in groups whose results, of one byte each, fill a vector. */
 #define COMPARE_LOOP(name, type, expression)                         \
     LOOP(name)                                                       \
     {                                                                \
@@ -68,7 +68,7 @@
         FOR_EACH(bool, i, n, BINARY_ELEMENT(type, bool, expression)) \
     }
 
-/* The same, with forms for a scalar. */
+/* The same, with loops for a scalar operand. */
 #define ARITHMETIC_LOOP(name, type, expression)                      \
     HALF_WIDTH LOOP(name)                                            \
     {                                                                \
@@ -130,7 +130,7 @@
         })                                                                              \
     }
 
-/* Loops that call a function for each element, and so need no form but this. */
+/* These macros define loops that call a function for each element. One loop handles all strides. */
 #define UNARY_CALLS(name, type, expression)            \
     LOOP(name)                                         \
     {                                                  \

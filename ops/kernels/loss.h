@@ -4,34 +4,68 @@
 
 #include "ops/kernels/softmax.h"
 
-/* log of the sum of exp(x) */
-static double log_sum_exp_kernel(int64_t n, const void *x)
+/* Sums exp(x - max x), with the target's term kept separate. If the prediction is confident, the
+ * loss and its gradient depend on the sum over the other classes, which is small. Adding it to the
+ * target's term, which is 1, would round it away. */
+static void cross_entropy_sums_kernel(int64_t n, const void *x_row, int64_t target,
+                                      br_cross_entropy_sums *sums)
 {
-    real most = max_run(x, n, 1);
-    return (double)most + log(exp_sum(x, n, most));
+    const real *x = x_row, row_max = max_run(x, n, 1);
+    real e[BLOCK];
+    double rest = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t count = block_at(i, n), own = target - i;
+        double sum = exp_block(x + i, count, row_max, e);
+        if (own >= 0 && own < count) {
+            sums->own = (double)e[own];
+            sum -= sums->own;
+            if (sum < sums->own) { /* the difference cancels */
+                e[own] = 0;
+                sum = sum_of_row(e, count);
+            }
+        }
+        rest += sum;
+    }
+    sums->row_max = (double)row_max;
+    sums->rest = rest;
 }
 
-/* sum of x w, or of x without w */
-static double dot_kernel(int64_t n, const void *x, const void *w)
+/* Returns the sum of (x - shift) w, with w = 1 if it is NULL. */
+static double shifted_dot_kernel(int64_t n, const void *x_row, const void *w_row, double shift)
 {
-    return w ? sum_of_products(x, w, n) : sum_of_row(x, n);
+    const real *x = x_row, *w = w_row, less = (real)shift;
+    real terms[BLOCK];
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t count = block_at(i, n);
+        if (w)
+            FOR_EACH(real, k, count, terms[k] = (x[i + k] - less) * w[i + k];)
+        else
+            FOR_EACH(real, k, count, terms[k] = x[i + k] - less;)
+        sum += sum_of_row(terms, count);
+    }
+    return sum;
 }
 
-/* dx = all exp(x - log_sum) - spread w - own onehot(target), w being 1 where it is NULL */
+/* dx = (own + shared) p - spread w - own onehot(target), with w = 1 if it is NULL. At the target, p
+ * - 1 is computed as -rest / (sum of all), which avoids cancellation if p is close to 1. */
 static void cross_entropy_grad_kernel(int64_t n, const void *x_row, const void *w_row,
                                       const br_cross_entropy_row *r, void *dx_row)
 {
     const real *restrict x = x_row, *restrict w = w_row;
     real *restrict dx = dx_row;
-    const real factor = (real)r->all, spread = (real)r->spread;
+    const real row_max = (real)r->row_max, spread = (real)r->spread;
+    const double inverse = 1 / (r->own_exp + r->rest);
+    const real factor = (real)((r->own + r->shared) * inverse);
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = block_at(i, n);
-        exp_block(x + i, count, (real)r->log_sum, dx + i);
+        exp_block(x + i, count, row_max, dx + i);
         FOR_EACH(real, k, count, dx[i + k] *= factor;)
     }
     if (spread != 0)
         FOR_EACH(real, i, n, dx[i] -= w ? spread * w[i] : spread;)
-    dx[r->target] -= (real)r->own;
+    dx[r->target] = (real)((r->shared * r->own_exp - r->own * r->rest) * inverse -
+                           r->spread * (w ? (double)w[r->target] : 1));
 }
 
 #endif

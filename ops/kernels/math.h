@@ -1,7 +1,7 @@
 /* ops/kernels/math.h - functions of one float; part of variant.c, which defines the type `real`.
  *
- * For f64 they are libm's, but for exp_negative(). For f32 they are our own, so that loops over
- * them become vector code. */
+ * The f64 functions call libm, except exp_negative() and exp_gradual(). Most f32 functions are our
+ * own, so that loops over them can be vectorized. */
 #ifndef BR_KERNELS_MATH_H
 #define BR_KERNELS_MATH_H
 
@@ -19,13 +19,12 @@ ALWAYS_INLINE double real_exp(double x)
     return exp(x);
 }
 
-/* exp for x <= 0 as vector code; 0 below -708, where it would soon be denormal. x = n ln 2 + r with
- * |r| <= ln 2 / 2, of whose Taylor series 2^-57 of the value is left out. Adding `shift`, 1.5 x
- * 2^52 and the exponent's bias, rounds to n, which the sum's low bits hold then. Error below 1 ulp.
- */
-ALWAYS_INLINE double exp_negative(double x)
+/* Returns exp(x) 2^(shift - 1.5 x 2^52 - 1023), which must be neither denormal nor infinite. The
+ * code can be vectorized. x = n ln 2 + r with |r| <= ln 2 / 2; the truncated terms of the Taylor
+ * series in r are 2^-57 of the value. Adding `shift`, which is 1.5 x 2^52 plus the exponent's bias,
+ * rounds to n, and leaves n in the low bits of the sum. Error below 1 ulp. */
+ALWAYS_INLINE double exp_shifted(double x, double shift)
 {
-    const double shift = 0x1.8p52 + 1023;
     double shifted = x * 0x1.71547652b82fep0 + shift, n = shifted - shift;
     double r = x - n * 0x1.62e42feep-1 - n * 0x1.a39ef35793c76p-33;
     double p = 1.0 / 6227020800;
@@ -43,10 +42,29 @@ ALWAYS_INLINE double exp_negative(double x)
     uint64_t bits;
     memcpy(&bits, &shifted, sizeof bits);
     bits <<= 52;
-    double power, y;
+    double power;
     memcpy(&power, &bits, sizeof power);
-    y = (1 + (r + r * r * p)) * power;
-    return x < -708 ? 0 : y;
+    return (1 + (r + r * r * p)) * power;
+}
+
+#    define EXP_SHIFT  (0x1.8p52 + 1023)
+#    define EXP_NORMAL -708. /* exp(x) is a normal number from here on */
+#    define EXP_ZERO   -746. /* exp(x) rounds to 0 from here down */
+
+/* Returns exp(x) for x <= 0, but 0 below EXP_NORMAL. */
+ALWAYS_INLINE double exp_negative(double x)
+{
+    double y = exp_shifted(x, EXP_SHIFT);
+    return x < EXP_NORMAL ? 0 : y;
+}
+
+/* Returns exp(x) for x <= 0, including denormal results, which are computed scaled by 2^512 first.
+ */
+ALWAYS_INLINE double exp_gradual(double x)
+{
+    const bool small = x < EXP_NORMAL;
+    x = x < EXP_ZERO ? EXP_ZERO : x;
+    return exp_shifted(x, small ? EXP_SHIFT + 512 : EXP_SHIFT) * (small ? 0x1p-512 : 1);
 }
 
 ALWAYS_INLINE double real_log(double x)
@@ -89,13 +107,13 @@ ALWAYS_INLINE double real_ceil(double x)
     return ceil(x);
 }
 
-/* To the nearest integer, halves to the even one. */
+/* Rounds to the nearest integer, ties to even. */
 ALWAYS_INLINE double real_round(double x)
 {
     return rint(x);
 }
 
-/* exp(x) - 1 for x <= 0. */
+/* Returns exp(x) - 1 for x <= 0. */
 ALWAYS_INLINE double expm1_negative(double x)
 {
     return expm1(x);
@@ -108,9 +126,9 @@ ALWAYS_INLINE double real_log1p(double x)
 
 #else
 
-/* Polynomials are minimax fits of the relative error of the whole function, by fit_math.py. All
- * of it is free of branches, so that loops over it become vector code; comparisons are turned so
- * that NaN passes. */
+/* The polynomials are minimax fits of the relative error of the whole function, by fit_math.py. The
+ * functions have no branches, so that loops over them can be vectorized. Comparisons are written so
+ * that NaN propagates. */
 
 ALWAYS_INLINE uint32_t bits_of(float x)
 {
@@ -129,7 +147,7 @@ ALWAYS_INLINE float float_of(uint32_t bits)
 #    define LN2_HIGH 0x1.62e4p-1f /* its products with exponents are exact */
 #    define LN2_LOW  0x1.7f7d1cp-20f
 
-/* exp(r) - 1 for |r| <= ln 2 / 2. */
+/* Returns exp(r) - 1 for |r| <= ln 2 / 2. */
 ALWAYS_INLINE float expm1_small(float r)
 {
     float p = 1.38145988e-3f;
@@ -140,8 +158,9 @@ ALWAYS_INLINE float expm1_small(float r)
     return r + r * r * p;
 }
 
-/* exp(x - n ln 2) - 1, with n the integer nearest to x / ln 2. Adding `shift`, 1.5 x 2^23 and a
- * small integer, rounds to n, which the sum's low bits hold then (plus that integer). */
+/* Returns exp(x - n ln 2) - 1, with n the integer nearest to x / ln 2. Adding `shift`, which is 1.5
+ * x 2^23 plus a small integer, rounds to n, and leaves n plus that integer in the low bits of
+ * *shifted. */
 ALWAYS_INLINE float expm1_reduced(float x, float shift, float *shifted)
 {
     *shifted = x * 0x1.715476p0f + shift;
@@ -149,8 +168,8 @@ ALWAYS_INLINE float expm1_reduced(float x, float shift, float *shifted)
     return expm1_small(x - n * LN2_HIGH - n * LN2_LOW);
 }
 
-/* Error below 1 ulp. 2^n is two factors: alone it is out of range where the result is infinite or
- * denormal. */
+/* Error below 1 ulp. 2^n is applied as two factors, since 2^n itself is out of range if the result
+ * is infinite or denormal. */
 ALWAYS_INLINE float real_exp(float x)
 {
     const float shift = 0x1.8p23f;
@@ -162,7 +181,7 @@ ALWAYS_INLINE float real_exp(float x)
     return p * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(n - half + 127) << 23);
 }
 
-/* The same numbers for |x| <= 87; the shift has the exponent's bias. */
+/* Returns the same as real_exp() for |x| <= 87. The shift includes the exponent's bias. */
 ALWAYS_INLINE float exp_ordinary(float x)
 {
     float shifted;
@@ -170,15 +189,29 @@ ALWAYS_INLINE float exp_ordinary(float x)
     return p * float_of(bits_of(shifted) << 23);
 }
 
-/* The same for x <= 0, and 0 below -87, where it would soon be denormal. */
+#    define EXP_NORMAL -87.f  /* exp(x) is a normal number from here on */
+#    define EXP_ZERO   -104.f /* exp(x) rounds to 0 from here down */
+
+/* Returns the same as real_exp() for x <= 0, but 0 below EXP_NORMAL. */
 ALWAYS_INLINE float exp_negative(float x)
 {
     float y = exp_ordinary(x);
-    return x < -87 ? 0 : y;
+    return x < EXP_NORMAL ? 0 : y;
 }
 
-/* x = 2^n (1 + f) with 1 + f in [sqrt 1/2, sqrt 2), for the bits of a positive number that is
- * neither denormal nor infinite. */
+/* Returns the same as real_exp() for x <= 0. Denormal results are computed scaled by 2^64 first. */
+ALWAYS_INLINE float exp_gradual(float x)
+{
+    const float shift = 0x1.8p23f + 127;
+    const bool small = x < EXP_NORMAL;
+    float shifted;
+    x = x < EXP_ZERO ? EXP_ZERO : x;
+    float p = 1 + expm1_reduced(x, small ? shift + 64 : shift, &shifted);
+    return p * float_of(bits_of(shifted) << 23) * (small ? 0x1p-64f : 1);
+}
+
+/* Splits x = 2^n (1 + f) with 1 + f in [sqrt 1/2, sqrt 2), given the bits of a positive x that is
+ * neither denormal nor infinite. Returns n. */
 ALWAYS_INLINE int32_t split_bits(uint32_t bits, float *f)
 {
     int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
@@ -186,7 +219,7 @@ ALWAYS_INLINE int32_t split_bits(uint32_t bits, float *f)
     return n;
 }
 
-/* n ln 2 + log(1 + f), log(1 + f) = f - f^2 / 2 + f^3 P(f). Error below 1 ulp. */
+/* Returns n ln 2 + log(1 + f), with log(1 + f) = f - f^2 / 2 + f^3 P(f). Error below 1 ulp. */
 ALWAYS_INLINE float log_of_parts(float n, float f)
 {
     float z = f * f;
@@ -213,7 +246,7 @@ ALWAYS_INLINE float real_log(float x)
     return y;
 }
 
-/* The same numbers for 2^-126 <= x < infinity. */
+/* Returns the same as real_log() for 2^-126 <= x < infinity. */
 ALWAYS_INLINE float log_ordinary(float x)
 {
     float f;
@@ -221,8 +254,9 @@ ALWAYS_INLINE float log_ordinary(float x)
     return log_of_parts((float)n, f);
 }
 
-/* a^b = 2^(b log2 a) for 2^-126 <= a < infinity and finite b, in double: its error is that of the
- * last rounding and a twentieth more. log2(1 + f) = f P(f). As in exp(), adding `shift` rounds. */
+/* Returns a^b = 2^(b log2 a) for 2^-126 <= a < infinity and finite b. It is computed in double, so
+ * that its error exceeds that of the final rounding by only a twentieth. log2(1 + f) = f P(f). As
+ * in exp(), adding `shift` rounds. */
 ALWAYS_INLINE float pow_ordinary(float a, float b)
 {
     float part;
@@ -265,9 +299,10 @@ ALWAYS_INLINE float real_sqrt(float x)
     return sqrtf(x);
 }
 
-/* The normal distribution's tail 1 - Phi(t) = erfc(t / sqrt 2) / 2 for t >= 0, as the exponential
- * of a polynomial. The error is 3e-8 of the tail to the power 1/4: that of a float at 0, in
- * proportion larger only where the tail is far below a float's resolution of 1. */
+/* Returns the tail of the normal distribution, 1 - Phi(t) = erfc(t / sqrt 2) / 2 for t >= 0, as the
+ * exponential of a polynomial. The error is 3e-8 times the tail to the power 1/4: about the
+ * rounding error of a float at t = 0. The relative error is larger only where the tail is far below
+ * 1. */
 ALWAYS_INLINE float normal_tail(float t)
 {
     float p = -1.27153805e-6f;
@@ -282,7 +317,7 @@ ALWAYS_INLINE float normal_tail(float t)
     return exp_negative(p);
 }
 
-/* x P(x^2) up to 1, 1 - erfc(x) beyond. Error below 2 ulp. */
+/* Uses x + x P(x^2) for |x| < 1, and 1 - erfc(|x|) with the sign of x beyond. Error below 2 ulp. */
 ALWAYS_INLINE float real_erf(float x)
 {
     float t = fabsf(x), z = x * x;
@@ -298,8 +333,8 @@ ALWAYS_INLINE float real_erf(float x)
     return t < 1 ? near : far;
 }
 
-/* (1 - exp(-2x)) / (1 + exp(-2x)) for x >= 0, both without cancellation from the parts of exp(-2x)
- * = 2^n (1 + p); 1 beyond 20. Error below 2 ulp. */
+/* Computes (1 - exp(-2x)) / (1 + exp(-2x)) for |x|. Both terms are computed without cancellation
+ * from the parts of exp(-2x) = 2^n (1 + p). The result is 1 beyond 20. Error below 2 ulp. */
 ALWAYS_INLINE float real_tanh(float x)
 {
     float t = fabsf(x), shifted;
@@ -328,20 +363,22 @@ ALWAYS_INLINE float real_ceil(float x)
     return ceilf(x);
 }
 
-/* To the nearest integer, halves to the even one. */
+/* Rounds to the nearest integer, ties to even. */
 ALWAYS_INLINE float real_round(float x)
 {
     return rintf(x);
 }
 
-/* exp(x) - 1 for x <= 0. Error below 2 ulp: beyond -0.34 the difference keeps two thirds. */
+/* Returns exp(x) - 1 for x <= 0. Error below 2 ulp: there is little cancellation in the difference
+ * for x < -0.34. */
 ALWAYS_INLINE float expm1_negative(float x)
 {
     float near = expm1_small(x), far = exp_negative(x) - 1;
     return x > -0.34f ? near : far;
 }
 
-/* What x loses when it is added to 1 is added to the logarithm. Error below 2 ulp for x >= 0. */
+/* Adds the rounding error of 1 + x to the logarithm as a correction. Error below 2 ulp for x >= 0.
+ */
 ALWAYS_INLINE float real_log1p(float x)
 {
     float sum = 1 + x, lost = x - (sum - 1);
@@ -351,9 +388,15 @@ ALWAYS_INLINE float real_log1p(float x)
 
 #endif
 
+/* Returns whether exp(x), for x <= 0, is denormal or just above that. */
+ALWAYS_INLINE bool is_denormal_exp(real x)
+{
+    return x < EXP_NORMAL && x > EXP_ZERO;
+}
+
 /* ---- Bounds ---------------------------------------------------------------------------------- */
 
-/* The larger and the smaller of two; NaN if one is. */
+/* Return the maximum and the minimum of a and b; NaN if either is NaN. */
 ALWAYS_INLINE real real_maximum(real a, real b)
 {
     return b > a || b != b ? b : a;
@@ -364,13 +407,13 @@ ALWAYS_INLINE real real_minimum(real a, real b)
     return b < a || b != b ? b : a;
 }
 
-/* Whether the gradient of clamping passes x; an infinite bound is none. */
+/* Returns whether clamp passes the gradient at x. An infinite bound does not clamp. */
 ALWAYS_INLINE bool inside(real x, real min, real max)
 {
     return (x > min || min == -(real)INFINITY) && (x < max || max == (real)INFINITY);
 }
 
-/* From the nearer end, so that weights 0 and 1 give the ends. */
+/* Interpolates from the nearer end, so that weights 0 and 1 return the ends exactly. */
 ALWAYS_INLINE real real_lerp(real start, real end, real weight)
 {
     real way = end - start;
@@ -389,8 +432,8 @@ ALWAYS_INLINE real real_sigmoid(real x)
 #define INV_SQRT_2_PI ((real)0.39894228040143267794)
 #define SQRT_8_BY_PI  ((real)1.59576912160573071176)
 
-/* The normal distribution Phi(x) = (1 + erf(x / sqrt 2)) / 2 and its density, whose constant factor
- * is INV_SQRT_2_PI. */
+/* The normal distribution Phi(x) = (1 + erf(x / sqrt 2)) / 2 and its density, with the constant
+ * factor INV_SQRT_2_PI. */
 #ifdef BR_KERNEL_F64
 ALWAYS_INLINE real normal_cdf(real x)
 {
@@ -424,14 +467,14 @@ ALWAYS_INLINE real gelu_erf_slope(real x)
     return normal_cdf(x) + x * normal_density(x);
 }
 
-/* (1 + tanh(z / 2)) / 2 = sigmoid(z), so the tanh form is x sigmoid(z). */
+/* (1 + tanh(z / 2)) / 2 = sigmoid(z), so GELU's tanh approximation is x sigmoid(z). */
 ALWAYS_INLINE real gelu_tanh(real x)
 {
     return x * real_sigmoid(SQRT_8_BY_PI * (x + (real)0.044715 * x * x * x));
 }
 
-/* s = sigmoid(z), 1 - s = s exp(-z). Beyond 10 the slope is 0 or 1 to the last digit, and before
- * powers of x and exp(-z) overflow. */
+/* s = sigmoid(z), 1 - s = s exp(-z). x is clamped to -10 .. 10, so that powers of x and exp(-z) do
+ * not overflow. At these limits the derivative is already 0 or 1 to the last digit. */
 ALWAYS_INLINE real gelu_tanh_slope(real x)
 {
     real t = x > 10 ? 10 : x;
@@ -444,7 +487,7 @@ ALWAYS_INLINE real gelu_tanh_slope(real x)
 
 /* ---- Other activations ----------------------------------------------------------------------- */
 
-/* sigmoid(x), and 1 - sigmoid(x) in *rest, both without cancellation. */
+/* Returns sigmoid(x), and sets *rest to 1 - sigmoid(x), both without cancellation. */
 ALWAYS_INLINE real sigmoid_parts(real x, real *rest)
 {
     real z = real_exp(x < 0 ? x : -x);
@@ -477,7 +520,7 @@ ALWAYS_INLINE real elu_slope(real x, real alpha)
     return x <= 0 ? below : 1;
 }
 
-/* log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold. */
+/* Returns log(1 + exp(beta x)) / beta, or x itself if beta x is above the threshold. */
 ALWAYS_INLINE real softplus(real x, real beta, real threshold)
 {
     real z = x * beta, t = z < 0 ? z : -z;
@@ -491,21 +534,21 @@ ALWAYS_INLINE real softplus_slope(real x, real beta, real threshold)
     return z > threshold ? 1 : real_sigmoid(z);
 }
 
-/* libm's function for the type. */
+/* REAL(function) is the libm function for the type. */
 #ifdef BR_KERNEL_F64
 #    define REAL(function) function
 #else
 #    define REAL(function) function##f
 #endif
 
-/* a - b floor(a / b): of b's sign, unlike fmod's. */
+/* Returns a - b floor(a / b), which has the sign of b, unlike fmod(). */
 ALWAYS_INLINE real real_remainder(real a, real b)
 {
     real rest = REAL(fmod)(a, b);
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-/* The floor of the exact quotient, which a / b, rounded, might exceed. */
+/* Returns the floor of the exact quotient. floor(a / b) may be larger, because a / b is rounded. */
 ALWAYS_INLINE real real_floor_divide(real a, real b)
 {
     if (b == 0)
@@ -519,13 +562,13 @@ ALWAYS_INLINE real real_floor_divide(real a, real b)
     return quotient - whole > (real)0.5 ? whole + 1 : whole;
 }
 
-/* log(exp(a) + exp(b)). */
+/* Returns log(exp(a) + exp(b)). */
 ALWAYS_INLINE real logaddexp(real a, real b)
 {
-    real most = a > b ? a : b;
-    if (REAL(fabs)(most) == INFINITY && a == b)
+    real larger_value = a > b ? a : b;
+    if (REAL(fabs)(larger_value) == INFINITY && a == b)
         return a;
-    return most + REAL(log1p)(REAL(exp)(-REAL(fabs)(a - b)));
+    return larger_value + REAL(log1p)(REAL(exp)(-REAL(fabs)(a - b)));
 }
 
 #endif

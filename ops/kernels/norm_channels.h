@@ -1,6 +1,6 @@
-/* ops/kernels/norm_channels.h - statistics of channels and the norms made of them, forward and
- * gradient; part of variant.c. Channels of one element lie side by side and are worked across,
- * longer ones along. */
+/* ops/kernels/norm_channels.h - statistics of channels and normalization with them, forward and
+ * gradient; part of variant.c. If each channel has one element, loops are vectorized across the
+ * channels, which are contiguous; otherwise along each channel. */
 #ifndef BR_KERNELS_NORM_CHANNELS_H
 #define BR_KERNELS_NORM_CHANNELS_H
 
@@ -8,7 +8,7 @@
 
 /* ---- Moments --------------------------------------------------------------------------------- */
 
-/* One more element each, by Welford's rule. */
+/* Adds one element to the moments of each channel with Welford's algorithm. */
 static void add_single_moments(const br_channel_work *w)
 {
     const real *restrict x = w->x;
@@ -21,8 +21,8 @@ static void add_single_moments(const br_channel_work *w)
     })
 }
 
-/* A channel's own mean and squares while it is in the cache, joined with those so far by the rule
- * of Chan, Golub and LeVeque, 1979. */
+/* Computes the mean and the sum of squared deviations of each channel while it is in the cache, and
+ * combines them with the earlier moments (Chan, Golub and LeVeque, 1979). */
 static void channel_moments(const br_channel_work *w)
 {
     if (w->inner == 1) {
@@ -60,7 +60,7 @@ static void channel_norm(const br_channel_work *w)
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* Sums of dy and of dy (x - mean). */
+/* Accumulates the sums of dy and of dy (x - mean). */
 static void channel_products(const br_channel_work *w)
 {
     const real *mean = w->mean;

@@ -1,8 +1,8 @@
-/* ops/kernels/optim.h - the updates of optimizers and the norms of gradients; part of variant.c.
+/* ops/kernels/optim.h - updates of optimizers, and norms of gradients; part of variant.c.
  *
- * An update goes over pieces that stay in the first-level cache, one short loop for each of its
- * parts, so that none has to choose by element; memory is read and written once. Scalars are worked
- * out in double and rounded once. */
+ * An update is split into short loops over pieces that stay in the L1 cache. So the loops have no
+ * branches, and memory is read and written once. Scalars are computed in double and rounded once.
+ */
 #ifndef BR_KERNELS_OPTIM_H
 #define BR_KERNELS_OPTIM_H
 
@@ -17,10 +17,10 @@ ALWAYS_INLINE int64_t piece_at(int64_t i, int64_t n)
     return n - i < PIECE ? n - i : PIECE;
 }
 
-/* What is gone down by: the gradient, or its opposite where the loss is to grow, and decay p. It is
- * in `d`, or g itself. */
-static const real *downhill(int64_t n, const real *g, const real *p, double weight_decay,
-                            bool maximize, real *restrict d)
+/* Returns the gradient for a descent step: g, negated if `maximize`, plus weight_decay p. The
+ * result is stored in `d`, unless it is g itself. */
+static const real *descent_gradient(int64_t n, const real *g, const real *p, double weight_decay,
+                                    bool maximize, real *restrict d)
 {
     const real sign = maximize ? -1 : 1, decay = (real)weight_decay;
     if (!maximize && weight_decay == 0)
@@ -32,37 +32,39 @@ static const real *downhill(int64_t n, const real *g, const real *p, double weig
     return d;
 }
 
-/* p *= keep;  m += (1 - beta1) (d - m);  v = beta2 v + (1 - beta2) d^2;
- * p -= step_size m / (sqrt(v) / root + eps), or with amsgrad by the largest v so far. Whether there
- * is `most` is known when it is inlined. */
-ALWAYS_INLINE void adam_piece(int64_t n, real *p, const real *d, real *m, real *v, real *most,
+/* p *= keep; m += (1 - beta1) (d - m); v = beta2 v + (1 - beta2) d^2; p -= step_size m / (sqrt(v) /
+ * bias_correction2_sqrt + eps). AMSGrad uses `max_v`, the largest v so far, instead of v; otherwise
+ * `max_v` is NULL, which is known at compile time after inlining. */
+ALWAYS_INLINE void adam_piece(int64_t n, real *p, const real *d, real *m, real *v, real *max_v,
                               const br_adam_args *args)
 {
     const real weight1 = (real)(1 - args->beta1), weight2 = (real)(1 - args->beta2);
-    const real beta2 = (real)args->beta2, eps = (real)args->eps, root = (real)args->root;
+    const real beta2 = (real)args->beta2, eps = (real)args->eps,
+               bias_correction2_sqrt = (real)args->bias_correction2_sqrt;
     const real step_size = (real)args->step_size, keep = (real)args->keep;
     FOR_EACH(real, i, n, {
         const real mean = m[i] + weight1 * (d[i] - m[i]);
         const real square = beta2 * v[i] + weight2 * d[i] * d[i];
         real scale = square;
-        if (most)
-            most[i] = scale = larger(most[i], square);
+        if (max_v)
+            max_v[i] = scale = larger(max_v[i], square);
         m[i] = mean;
         v[i] = square;
-        p[i] = keep * p[i] - step_size * mean / (real_sqrt(scale) / root + eps);
+        p[i] = keep * p[i] - step_size * mean / (real_sqrt(scale) / bias_correction2_sqrt + eps);
     })
 }
 
 static void adam_update(int64_t n, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
                         void *max_sq, const br_adam_args *args)
 {
-    real buffer[PIECE], *p = param, *m = exp_avg, *v = exp_avg_sq, *most = max_sq;
+    real buffer[PIECE], *p = param, *m = exp_avg, *v = exp_avg_sq, *max_v = max_sq;
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = piece_at(i, n);
         const real *g = (const real *)grad + i;
-        const real *d = downhill(count, g, p + i, args->weight_decay, args->maximize, buffer);
-        if (most)
-            adam_piece(count, p + i, d, m + i, v + i, most + i, args);
+        const real *d =
+            descent_gradient(count, g, p + i, args->weight_decay, args->maximize, buffer);
+        if (max_v)
+            adam_piece(count, p + i, d, m + i, v + i, max_v + i, args);
         else
             adam_piece(count, p + i, d, m + i, v + i, NULL, args);
     }
@@ -75,8 +77,8 @@ static void step_down(int64_t n, real *p, const real *d, double lr)
     FOR_EACH(real, i, n, p[i] -= size * d[i];)
 }
 
-/* b = momentum b + (1 - dampening) d, or d at first; to = b or, as Nesterov has it,
- * d + momentum b. */
+/* b = momentum b + (1 - dampening) d, or d in the first step. Returns b or, with Nesterov momentum,
+ * to = d + momentum b. */
 static const real *add_momentum(int64_t n, const real *d, real *b, const br_sgd_args *args,
                                 real *to)
 {
@@ -99,7 +101,8 @@ static void sgd_update(int64_t n, void *param, const void *grad, void *velocity,
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = piece_at(i, n);
         const real *g = (const real *)grad + i;
-        const real *d = downhill(count, g, p + i, args->weight_decay, args->maximize, buffer);
+        const real *d =
+            descent_gradient(count, g, p + i, args->weight_decay, args->maximize, buffer);
         if (b)
             d = add_momentum(count, d, b + i, args, buffer);
         step_down(count, p + i, d, args->lr);
@@ -126,7 +129,7 @@ static void rmsprop_piece(int64_t n, const real *d, real *v, real *a, const br_r
 }
 
 /* b = move += momentum b */
-static void keep_speed(int64_t n, real *move, real *b, double momentum)
+static void apply_momentum(int64_t n, real *move, real *b, double momentum)
 {
     const real part = (real)momentum;
     FOR_EACH(real, i, n, b[i] = move[i] = part * b[i] + move[i];)
@@ -139,10 +142,10 @@ static void rmsprop_update(int64_t n, void *param, const void *grad, void *squar
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = piece_at(i, n);
         const real *g = (const real *)grad + i;
-        const real *d = downhill(count, g, p + i, args->weight_decay, args->maximize, move);
+        const real *d = descent_gradient(count, g, p + i, args->weight_decay, args->maximize, move);
         rmsprop_piece(count, d, v + i, a ? a + i : NULL, args, move);
         if (b)
-            keep_speed(count, move, b + i, args->momentum);
+            apply_momentum(count, move, b + i, args->momentum);
         step_down(count, p + i, move, args->lr);
     }
 }
@@ -164,7 +167,8 @@ static void adagrad_update(int64_t n, void *param, const void *grad, void *sum,
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = piece_at(i, n);
         const real *g = (const real *)grad + i;
-        const real *d = downhill(count, g, p + i, args->weight_decay, args->maximize, buffer);
+        const real *d =
+            descent_gradient(count, g, p + i, args->weight_decay, args->maximize, buffer);
         adagrad_piece(count, p + i, d, s + i, args);
     }
 }
@@ -183,7 +187,8 @@ static void muon_update(int64_t n, void *param, const void *grad, const void *di
     })
 }
 
-/* By LANES sums, so that the order does not depend on the instruction set. */
+/* Accumulates LANES partial sums, so that the order of additions does not depend on the instruction
+ * set. */
 FOR_SPEED static double sum_squares(int64_t n, const void *values)
 {
     const real *x = values;
@@ -205,17 +210,17 @@ FOR_SPEED static double sum_squares(int64_t n, const void *values)
     return sum;
 }
 
-ALWAYS_INLINE real larger_abs(real most, real x)
+ALWAYS_INLINE real larger_abs(real max_v, real x)
 {
     const real a = x < 0 ? -x : x;
-    return a > most || a != a ? a : most;
+    return a > max_v || a != a ? a : max_v;
 }
 
-/* The largest absolute value; NaN if there is one. */
+/* Returns the largest absolute value, or NaN if any value is NaN. */
 static double max_abs(int64_t n, const void *values)
 {
     const real *x = values;
-    real lane[LANES] = { 0 }, most = 0;
+    real lane[LANES] = { 0 }, max_v = 0;
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         INDEPENDENT
@@ -223,10 +228,10 @@ static double max_abs(int64_t n, const void *values)
             lane[k] = larger_abs(lane[k], x[i + k]);
     }
     for (; i < n; i++)
-        most = larger_abs(most, x[i]);
+        max_v = larger_abs(max_v, x[i]);
     for (int k = 0; k < LANES; k++)
-        most = larger_abs(most, lane[k]);
-    return (double)most;
+        max_v = larger_abs(max_v, lane[k]);
+    return (double)max_v;
 }
 
 #endif

@@ -1,18 +1,18 @@
-/* ops/kernels/padding.c - planes among zeros. Bound by memory, so one build serves every
- * instruction set. */
+/* ops/kernels/padding.c - zero-padded planes. The loops are memory-bound, so there is one build for
+ * all instruction sets. */
 #include "ops/kernels/padding.h"
 
 #include <string.h>
 
-/* The first of a run's columns that is not before column `at`, at most all of them. */
+/* Returns the index of the first column of a run that is at or after column `at` of the padded
+ * plane, at most p->columns. */
 static int64_t first_in_run(const br_padding *p, int64_t run, int64_t at)
 {
     const int64_t first = at > run ? (at - run + p->fold - 1) / p->fold : 0;
     return first < p->columns ? first : p->columns;
 }
 
-/* Rows are mostly short: two copies of a size that the compiler knows, which may overlap, spare a
- * call. */
+/* Most rows are short. Two copies of constant size, which may overlap, avoid a call. */
 #define PAD(type, suffix)                                                                   \
     static void copy_##suffix(int64_t n, const type *restrict from, type *restrict to)      \
     {                                                                                       \

@@ -1,14 +1,14 @@
-/* ops/kernels/padding.h - planes among zeros, laid out for convolutions. */
+/* ops/kernels/padding.h - zero-padded planes in a layout for convolutions. */
 #ifndef BR_KERNELS_PADDING_H
 #define BR_KERNELS_PADDING_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A plane [size[0], size[1]] that begins at (before[0], before[1]) of a larger one of zeros, of
- * which `rows` rows and all columns are wanted. Of each row, columns that leave the same remainder
- * when divided by `fold` lie side by side, in `fold` runs of `columns` elements: what a kernel that
- * is moved by `fold` meets in turn. */
+/* A plane [size[0], size[1]] at (before[0], before[1]) of a larger plane of zeros. `rows` rows and
+ * all columns of the larger plane are stored. Each row is stored as `fold` runs of `columns`
+ * elements, one for each remainder of the column modulo `fold`. So a kernel with stride `fold`
+ * reads contiguous elements. */
 typedef struct br_padding {
     int64_t size[2], before[2];
     int64_t rows, columns, fold;
@@ -24,7 +24,7 @@ static inline int64_t br__padded_at(const br_padding *p, int64_t row, int64_t co
     return (row * p->fold + column % p->fold) * p->columns + column / p->fold;
 }
 
-/* Copies a plane; zeros around it stay as they were unless it is told to clear them. */
+/* Copy a plane into the padded plane. The surrounding zeros are written only if `clear` is true. */
 void br__pad_f32(const br_padding *p, bool clear, const void *plane, void *padded);
 void br__pad_f64(const br_padding *p, bool clear, const void *plane, void *padded);
 

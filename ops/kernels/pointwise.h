@@ -18,24 +18,28 @@
 
 #define REAL_ARITHMETIC(name, expression) ARITHMETIC_LOOP(name##_loop, real, expression)
 
-/* Functions that for f32 are long vector code and for f64 libm's. The code is there once, for whole
- * vectors: by_vectors() fills up the last one, which is faster than one element at a time, too. */
+/* Loops of BR_WHOLE_KERNELS. For f64 they call libm. For f32 they are long vector code, which
+ * exists only once, for whole vectors; by_vectors() pads the last vector, which is also faster than
+ * one element at a time. */
 #ifdef BR_KERNEL_F64
 #    define WHOLE_UNARY  CALLED_UNARY
 #    define WHOLE_BINARY CALLED_BINARY
 #else
 
-/* The first `count` elements of a vector, and ones, which no function takes long for. */
+/* Loads the first `count` elements of a vector and fills the rest with ones, for which every
+ * function is fast. */
 static inline vec load_with_ones(const real *from, int64_t count)
 {
-    enum { MOST = 16 };
-    static const real ones[2 * MOST] = { [MOST] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    enum { MAX_VECTOR = 16 };
+    static const real ones[2 * MAX_VECTOR] = {
+        [MAX_VECTOR] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+    };
     typedef BY_TYPE(int32_t, int64_t) bits __attribute__((vector_size(VECTOR_BYTES)));
-    const vec v = load_part(from, count), rest = *(const vec_at *)(ones + MOST - count);
+    const vec v = load_part(from, count), rest = *(const vec_at *)(ones + MAX_VECTOR - count);
     return (vec)((bits)v | (bits)rest);
 }
 
-/* Runs `loop`, which is made for whole vectors, over any n elements of operands of this type. */
+/* Runs `loop`, which requires whole vectors, over any n elements of operands of this type. */
 static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, const int64_t *s,
                                                  const void *params, br_loop loop, int operands)
 {
@@ -57,15 +61,15 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
     store_part((real *)(void *)data[0] + whole, last[0], n - whole);
 }
 
-/* In a loop over `operands` of this type: leaves it to by_vectors() where they are not whole
- * vectors without gaps. */
+/* Begins a loop over `operands` operands of this type. If they are not whole, contiguous vectors,
+ * calls by_vectors() and returns. */
 #    define WHOLE_VECTORS(name, operands)                                      \
         if (n % VECTOR != 0 || s[0] != sizeof(real) || s[1] != sizeof(real) || \
             ((operands) == 3 && s[2] != sizeof(real))) {                       \
             by_vectors(n, data, s, params, name, operands);                    \
             return;                                                            \
         }                                                                      \
-        n &= -VECTOR; /* what the compiler does not gather from the check */
+        n &= -VECTOR; /* the compiler does not infer this from the check */
 
 #    define WHOLE_UNARY(name, expression)     \
         LOOP(name##_loop)                     \
@@ -100,7 +104,7 @@ WHERE_LOOP(where_loop, real)
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
 #endif
 
-/* ---- Made of others -------------------------------------------------------------------------- */
+/* ---- Composed of others ---------------------------------------------------------------------- */
 
 LOOP(ne_loop)
 {
@@ -120,7 +124,7 @@ LOOP(ge_loop)
 }
 
 #ifndef BR_KERNEL_PART
-/* x = f(x) by a loop, of elements behind each other */
+/* Applies a loop in place to n contiguous elements. */
 static __attribute__((noinline)) void apply_to(real *x, int64_t n, br_loop loop)
 {
     loop(n, (char *[]){ (char *)x, (char *)x }, (int64_t[]){ sizeof *x, sizeof *x }, NULL);
@@ -128,7 +132,7 @@ static __attribute__((noinline)) void apply_to(real *x, int64_t n, br_loop loop)
 
 enum { PART = 256 };
 
-/* softplus of n elements at `from`, behind each other */
+/* Writes softplus of n elements at `from`, `step` bytes apart, to contiguous elements. */
 static void softplus_part(int64_t n, real *to, const char *from, int64_t step, double threshold)
 {
     softplus_loop(n, (char *[]){ (char *)to, (char *)from }, (int64_t[]){ sizeof *to, step },

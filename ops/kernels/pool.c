@@ -1,4 +1,4 @@
-/* ops/kernels/pool.c - pooling of planes: a window a position, row by row. */
+/* ops/kernels/pool.c - pooling of planes: one window per output position, row by row. */
 #include "ops/kernels/pool.h"
 
 #define MAX_POOL(type, suffix)                                                        \
@@ -11,8 +11,6 @@
                 int64_t at = y * p->size[1] + x;                                      \
                 if (plane[at] > plane[best] || plane[at] != plane[at])                \
                     best = at;                                                        \
-                if (plane[best] != plane[best])                                       \
-                    return best;                                                      \
             }                                                                         \
         return best;                                                                  \
     }                                                                                 \

@@ -1,6 +1,6 @@
-/* ops/kernels/recurrent.h - one step of recurrent cells, and its gradient; part of variant.c. What
- * a step keeps are its gates behind their functions, and in a GRU what the reset gate is multiplied
- * by. */
+/* ops/kernels/recurrent.h - one step of recurrent cells, and its gradient; part of variant.c. For
+ * the gradient, a step saves its gates after their activations and, for a GRU, the term that the
+ * reset gate multiplies. */
 #ifndef BR_KERNELS_RECURRENT_H
 #define BR_KERNELS_RECURRENT_H
 
@@ -11,7 +11,7 @@
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Functions are left to their loops: apply_to(). */
+/* apply_to() applies activations with the pointwise loops. */
 
 static __attribute__((noinline)) void add_parts(int64_t n, const real *restrict gi,
                                                 const real *restrict gh, real *restrict sum)
@@ -19,14 +19,14 @@ static __attribute__((noinline)) void add_parts(int64_t n, const real *restrict 
     FOR_EACH(real, k, n, sum[k] = gi[k] + gh[k];)
 }
 
-/* h = tanh or ReLU of both parts */
+/* h = tanh or ReLU of gi + gh */
 static void rnn_row(bool relu, int64_t n, const real *gi, const real *gh, real *out)
 {
     add_parts(n, gi, gh, out);
     apply_to(out, n, relu ? relu_loop : tanh_loop);
 }
 
-/* c = f c' + i g, h = o tanh c; gates lie i, f, g, o */
+/* c = f c' + i g, h = o tanh c; the gates are stored in the order i, f, g, o */
 static void lstm_row(int64_t n, const real *gi, const real *gh, const real *restrict c,
                      real *restrict gates, real *restrict c_out, real *restrict out)
 {
@@ -39,7 +39,8 @@ static void lstm_row(int64_t n, const real *gi, const real *gh, const real *rest
     FOR_EACH(real, k, n, out[k] *= gates[3 * n + k];)
 }
 
-/* h = (1 - z) m + z h', m = tanh(gi_m + r gh_m); gates lie r, z, m, and gh_m behind them */
+/* h = (1 - z) m + z h', m = tanh(gi_m + r gh_m); the gates are stored in the order r, z, m, then
+ * gh_m */
 static void gru_row(int64_t n, const real *gi, const real *gh, const real *restrict h,
                     real *restrict gates, real *restrict out)
 {
@@ -83,7 +84,7 @@ static void lstm_row_grad(int64_t n, const real *restrict gates, const real *res
                           const real *c, const real *restrict dh, real *restrict dc,
                           real *restrict dgi)
 {
-    real *restrict of_c = dgi + 3 * n; /* tanh c, until its gradient is there */
+    real *restrict of_c = dgi + 3 * n; /* tanh c, until it is overwritten by the gradient of o */
     memcpy(of_c, c, (size_t)n * sizeof *c);
     apply_to(of_c, n, tanh_loop);
     FOR_EACH(real, k, n, {

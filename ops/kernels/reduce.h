@@ -1,7 +1,7 @@
-/* ops/kernels/reduce.h - sums, products and extremes of floats; part of variant.c.
+/* ops/kernels/reduce.h - sums, products, maxima and minima of floats; part of variant.c.
  *
- * Sums add at most eight values in the type itself before they go on in double, so that their error
- * does not grow with the length. The order of additions depends on the shape alone. */
+ * Sums add at most eight values in the element type before they continue in double, so that their
+ * error does not grow with the length. The order of additions depends on the shape only. */
 #ifndef BR_KERNELS_REDUCE_H
 #define BR_KERNELS_REDUCE_H
 
@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums go by as many lanes for all instruction sets, so that all add in the same order: LANES of
- * them, which are several vectors of the narrower sets. */
+/* Sums use LANES lanes for all instruction sets, so that all add in the same order. With narrower
+ * vectors, these lanes span several vectors. */
 enum { LANES = 64 / sizeof(real), PARTS = LANES / VECTOR };
 
 typedef double wide __attribute__((vector_size(VECTOR_BYTES)));
@@ -45,16 +45,16 @@ ALWAYS_INLINE real largest_lane(vec v)
 #if defined(__AVX512F__)
     return BY_TYPE(_mm512_reduce_max_ps((__m512)v), _mm512_reduce_max_pd((__m512d)v));
 #else
-    real most = v[0];
+    real max_value = v[0];
     for (int k = 1; k < VECTOR; k++)
-        most = v[k] > most ? v[k] : most;
-    return most;
+        max_value = v[k] > max_value ? v[k] : max_value;
+    return max_value;
 #endif
 }
 
 /* ---- Sum ------------------------------------------------------------------------------------- */
 
-/* Fewer elements than a vector has. */
+/* Sums fewer than LANES elements. */
 ALWAYS_INLINE double sum_few(const real *x, int64_t n)
 {
     double sum = 0;
@@ -71,8 +71,8 @@ ALWAYS_INLINE vec sum_of_two(const real *x)
     return *(const vec_at *)x + *(const vec_at *)(x + LANES);
 }
 
-/* As many elements as a vector has in double. Of other vectors than these the compiler would make
- * smaller ones. */
+/* Loads as many elements as a vector of doubles has. Intrinsics are used because the compiler would
+ * convert generic vectors in smaller pieces. */
 ALWAYS_INLINE wide load_wide(const real *x)
 {
 #if defined(BR_KERNEL_F64)
@@ -86,7 +86,7 @@ ALWAYS_INLINE wide load_wide(const real *x)
 #endif
 }
 
-/* Adds a vector to as many sums in double. */
+/* Converts the lanes of a vector to double and adds each to its own sum. */
 ALWAYS_INLINE void add_widened(wide *sum, vec v)
 {
     real part[VECTOR];
@@ -96,7 +96,7 @@ ALWAYS_INLINE void add_widened(wide *sum, vec v)
         sum[i] += load_wide(part + i * WIDE);
 }
 
-/* Adds so many neighbouring runs of LANES elements: 1, 2 or 8. */
+/* Adds `runs` consecutive runs of LANES elements each; `runs` is 1, 2 or 8. */
 ALWAYS_INLINE void add_runs(wide *sum, const real *x, int runs)
 {
     vec part[PARTS];
@@ -114,7 +114,7 @@ ALWAYS_INLINE void add_runs(wide *sum, const real *x, int runs)
         add_widened(sum + p * WIDES / PARTS, part[p]);
 }
 
-/* The sum of all lanes: the upper half is added to the lower one again and again. */
+/* Returns the sum of all lanes. Repeatedly adds the upper half to the lower half. */
 ALWAYS_INLINE double sum_of_wides(wide *sum)
 {
     UNROLLED
@@ -156,7 +156,7 @@ FOR_SPEED static void sum_run(const real *x, int64_t n, br_accumulator *value)
     value->f += sum_of_wides(sum) + sum_few(x + i, n - i);
 }
 
-/* Adds `count` rows, 1, 2, 4 or 8, whose columns lie side by side. */
+/* Adds `count` rows with contiguous columns; `count` is 1, 2, 4 or 8. */
 ALWAYS_INLINE void add_rows(const br_fold *f, int64_t row, int count)
 {
     const real *x[8];
@@ -190,18 +190,18 @@ EVERY_WIDTH static void sum_rows(const br_fold *f)
         add_rows(f, i, 1);
 }
 
-/* Several rows that are read at once come from memory half as fast as one after the other (AMD's
- * Zen 4). Of each eight rows a part of the columns is added at a time, and with each part the whole
- * of one row asked for, eight rows ahead. */
-static void sum_far_rows(const br_fold *f)
+/* Reading several rows from memory at once is half as fast as reading one row after another (AMD
+ * Zen 4). So each group of eight rows is added in parts of the columns, and each part prefetches
+ * one whole row of the next group. */
+static void sum_streamed_rows(const br_fold *f)
 {
     for (int64_t i = 0; i < f->rows; i += 8) {
         br_fold part = *f;
         part.rows = f->rows - i < 8 ? f->rows - i : 8;
         part.columns = ((f->columns - 1) / part.rows + LANES) & -LANES;
         for (int64_t j = 0, row = i + 8; j < f->columns; j += part.columns, row++) {
-            for (int64_t ahead = 0; ahead < f->columns; ahead += LINE)
-                __builtin_prefetch(element(f, row, ahead), 0, 2);
+            for (int64_t prefetched = 0; prefetched < f->columns; prefetched += LINE)
+                __builtin_prefetch(element(f, row, prefetched), 0, 2);
             part.x = (const char *)element(f, i, j);
             part.value = f->value + j;
             if (part.columns > f->columns - j)
@@ -217,7 +217,7 @@ static void sum_fold(const br_fold *f)
         for (int64_t j = 0; j < f->columns; j++)
             sum_run(element(f, 0, j), f->rows, &f->value[j]);
     } else if (f->column_stride == sizeof(real)) {
-        (f->far ? sum_far_rows : sum_rows)(f);
+        (f->streamed ? sum_streamed_rows : sum_rows)(f);
     } else {
         for (int64_t j = 0; j < f->columns; j++)
             for (int64_t i = 0; i < f->rows; i++)
@@ -238,38 +238,38 @@ static void prod_fold(const br_fold *f)
 
 /* ---- Maximum and minimum --------------------------------------------------------------------- */
 
-/* The minimum is the maximum of what has the other sign: all of it is written for the maximum of
- * sign x, with a sign of 1 or -1. */
+/* The minimum is computed as the maximum of the negated elements: these functions compute the
+ * maximum of sign * x, with a sign of 1 or -1. */
 
-/* The larger of two, NaN being larger than all; the first of equal ones. */
+/* Returns the larger of a and b, or a if they are equal; NaN counts as largest. */
 ALWAYS_INLINE real larger(real a, real b)
 {
     return b > a || b != b ? b : a;
 }
 
-/* Takes a vector into the largest lanes so far. NaN goes into lanes of its own. */
-ALWAYS_INLINE void take_vector(const real *x, real sign, vec *most_so_far, vec *none_so_far)
+/* Updates the largest values so far with a vector. NaN is recorded separately, in *running_nan. */
+ALWAYS_INLINE void take_vector(const real *x, real sign, vec *running_max, vec *running_nan)
 {
-    real *most = (real *)most_so_far, *none = (real *)none_so_far;
+    real *max_value = (real *)running_max, *nans = (real *)running_nan;
     INDEPENDENT
     for (int k = 0; k < VECTOR; k++) {
         const real v = sign * x[k];
-        most[k] = v > most[k] ? v : most[k];
-        none[k] = v != v ? v : none[k];
+        max_value[k] = v > max_value[k] ? v : max_value[k];
+        nans[k] = v != v ? v : nans[k];
     }
 }
 
-/* The largest of at least two vectors. What does not fill two at the end is taken with some of what
- * was before. */
+/* Returns the maximum of at least two vectors. The last two vectors may overlap earlier elements to
+ * cover the tail. */
 static real max_of_vectors(const real *x, int64_t n, real sign)
 {
-    vec most = (vec){ 0 } - (real)INFINITY, odd = most, none = { 0 };
+    vec max_value = (vec){ 0 } - (real)INFINITY, odd = max_value, nans = { 0 };
     for (int64_t i = 0; i < n; i += 2 * VECTOR) {
         const real *from = x + (i + 2 * VECTOR <= n ? i : n - 2 * VECTOR);
-        take_vector(from, sign, &most, &none);
-        take_vector(from + VECTOR, sign, &odd, &none);
+        take_vector(from, sign, &max_value, &nans);
+        take_vector(from + VECTOR, sign, &odd, &nans);
     }
-    const real any = sum_of_lanes(none), even = largest_lane(most), other = largest_lane(odd);
+    const real any = sum_of_lanes(nans), even = largest_lane(max_value), other = largest_lane(odd);
     return any != any ? any : even > other ? even : other;
 }
 
@@ -277,17 +277,17 @@ static real max_run(const real *x, int64_t n, real sign)
 {
     if (n >= 2 * VECTOR)
         return max_of_vectors(x, n, sign);
-    real most = -(real)INFINITY;
+    real max_value = -(real)INFINITY;
     for (int64_t i = 0; i < n; i++)
-        most = larger(most, sign * x[i]);
-    return most;
+        max_value = larger(max_value, sign * x[i]);
+    return max_value;
 }
 
-/* Takes x into what the extreme has come to. */
+/* Updates the maximum or minimum so far with x. */
 ALWAYS_INLINE void take_larger(real x, real sign, br_accumulator *value)
 {
-    const bool takes = sign * x > sign * (real)value->f || x != x;
-    value->f = takes ? (double)x : value->f;
+    const bool replaces = sign * x > sign * (real)value->f || x != x;
+    value->f = replaces ? (double)x : value->f;
 }
 
 static void extreme_fold(const br_fold *f, real sign)
@@ -317,31 +317,31 @@ static void min_fold(const br_fold *f)
     extreme_fold(f, -1);
 }
 
-/* ---- Their places ---------------------------------------------------------------------------- */
+/* ---- Argmax and argmin ----------------------------------------------------------------------- */
 
-/* True if b takes the place of a that was there before: it is larger, or the first NaN. */
+/* Returns whether b replaces an earlier a: it is larger, or the first NaN. */
 ALWAYS_INLINE bool exceeds(real b, real a)
 {
     return b > a || (b != b && a == a);
 }
 
-/* Only the block that turns out to hold the extreme is searched for its place. */
+/* First finds the block with the maximum, then searches only that block for the index. */
 static void place_in_run(const real *x, int64_t n, int64_t first, real sign, br_accumulator *value,
                          int64_t *index)
 {
     enum { SEARCHED = 16 * LANES };
-    real most = sign * (real)value->f;
+    real max_value = sign * (real)value->f;
     int64_t found = -1;
     for (int64_t i = 0; i < n; i += SEARCHED) {
         const real extreme = max_run(x + i, n - i < SEARCHED ? n - i : SEARCHED, sign);
-        if (exceeds(extreme, most)) {
-            most = extreme;
+        if (exceeds(extreme, max_value)) {
+            max_value = extreme;
             found = i;
         }
     }
     if (found < 0)
         return;
-    while (sign * x[found] != most && x[found] == x[found])
+    while (sign * x[found] != max_value && x[found] == x[found])
         found++;
     value->f = (double)x[found];
     *index = first + found;
@@ -349,9 +349,9 @@ static void place_in_run(const real *x, int64_t n, int64_t first, real sign, br_
 
 ALWAYS_INLINE void take_place(real x, real sign, int64_t row, br_accumulator *value, int64_t *index)
 {
-    const bool takes = exceeds(sign * x, sign * (real)value->f);
-    value->f = takes ? (double)x : value->f;
-    *index = takes ? row : *index;
+    const bool replaces = exceeds(sign * x, sign * (real)value->f);
+    value->f = replaces ? (double)x : value->f;
+    *index = replaces ? row : *index;
 }
 
 static void place_fold(const br_fold *f, real sign)

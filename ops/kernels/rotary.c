@@ -1,5 +1,5 @@
-/* ops/kernels/rotary.c - pairs of numbers turned by angles. Bound by memory, so one build serves
- * every instruction set. */
+/* ops/kernels/rotary.c - rotation of pairs of elements. The loops are memory-bound, so there is one
+ * build for all instruction sets. */
 #include "ops/kernels/rotary.h"
 
 #define NUMBER(type, p, offset) (*(type *)(void *)((p) + (offset)))

@@ -1,19 +1,19 @@
-/* ops/kernels/scan.c - running sums and products. */
+/* ops/kernels/scan.c - cumulative sums and products. */
 #include "ops/kernels/scan.h"
 
 #define SCAN(name, type, wide, start, operator)                     \
     static void name##_scan(const br_scan *w)                       \
     {                                                               \
-        wide so_far[BR_SCAN_TILE];                                  \
+        wide running[BR_SCAN_TILE];                                 \
         for (int64_t j = 0; j < w->columns; j++)                    \
-            so_far[j] = start;                                      \
+            running[j] = start;                                     \
         for (int64_t i = 0; i < w->n; i++) {                        \
             int64_t at = (w->reverse ? w->n - 1 - i : i) * w->step; \
             const type *x = (const type *)w->x + at;                \
             type *y = (type *)w->y + at;                            \
             for (int64_t j = 0; j < w->columns; j++) {              \
-                so_far[j] = so_far[j] operator(wide) x[j];          \
-                y[j] = (type)so_far[j];                             \
+                running[j] = running[j] operator(wide) x[j];        \
+                y[j] = (type)running[j];                            \
             }                                                       \
         }                                                           \
     }                                                               \

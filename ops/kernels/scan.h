@@ -1,5 +1,5 @@
-/* ops/kernels/scan.h - running sums and products. Each element needs the one before, so one build
- * serves every instruction set. */
+/* ops/kernels/scan.h - cumulative sums and products. Each element depends on the one before, so
+ * there is one build for all instruction sets. */
 #ifndef BR_KERNELS_SCAN_H
 #define BR_KERNELS_SCAN_H
 
@@ -8,8 +8,8 @@
 
 enum { BR_SCAN_TILE = 64 };
 
-/* Element i of column j is at [i * step + j]; at most BR_SCAN_TILE columns. Floats are accumulated
- * in double, integers wrap around. */
+/* Element i of column j is at [i * step + j]; there are at most BR_SCAN_TILE columns. Floats are
+ * accumulated in double; integers wrap around. */
 typedef struct br_scan {
     int64_t n, columns, step;
     bool reverse; /* from the last to the first */

@@ -1,8 +1,8 @@
-/* ops/kernels/softmax.h - softmax, its logarithm, and their gradients; part of variant.c.
+/* ops/kernels/softmax.h - softmax, log softmax and their gradients; part of variant.c.
  *
- * A row that lies in one run is worked along. Where rows lie side by side, as in a softmax over a
- * dimension before the last, up to TILE of them are worked at once; short rows are brought into
- * that form, since along them there is too little for a vector. */
+ * Contiguous rows are vectorized along the row. Interleaved rows, as in a softmax over a dimension
+ * before the last, are vectorized across up to TILE rows. Short contiguous rows do not fill
+ * vectors, so they are transposed into the interleaved layout. */
 #ifndef BR_KERNELS_SOFTMAX_H
 #define BR_KERNELS_SOFTMAX_H
 
@@ -14,8 +14,8 @@ enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES };
 
 /* ---- Along a row ----------------------------------------------------------------------------- */
 
-/* Blocks are of at most BLOCK elements: within them sums are of the type itself, beyond in double.
- */
+/* Returns the size of the block at i, at most BLOCK. Sums within a block are of the element type;
+ * blocks are added in double. */
 ALWAYS_INLINE int64_t block_at(int64_t i, int64_t n)
 {
     return n - i < BLOCK ? n - i : BLOCK;
@@ -45,7 +45,7 @@ static double sum_of_row(const real *x, int64_t n)
     return sum.f;
 }
 
-/* y = exp(x - shift) for whole vectors; adds to sum. */
+/* Computes y = exp(x - shift) for whole vectors, and adds it to *sum. */
 static __attribute__((noinline)) void exp_vectors(const real *x, int64_t n, real shift, real *y,
                                                   vec *sum)
 {
@@ -57,8 +57,8 @@ static __attribute__((noinline)) void exp_vectors(const real *x, int64_t n, real
     *sum = total;
 }
 
-/* The same for any number up to BLOCK; returns the sum. What does not fill a vector is computed as
- * one that is filled up: an exponential costs as much as a vector of them. */
+/* Computes the same for up to BLOCK elements, and returns their sum. The tail is padded to a
+ * vector, since one exponential costs as much as a vector of them. */
 static double exp_block(const real *x, int64_t n, real shift, real *y)
 {
     vec sum = { 0 }, last, rest = { 0 };
@@ -73,7 +73,7 @@ static double exp_block(const real *x, int64_t n, real shift, real *y)
     return (double)sum_of_lanes(sum);
 }
 
-/* The sum of exp(x - shift) over a row. */
+/* Returns the sum of exp(x - shift) over a row. */
 static double exp_sum(const real *x, int64_t n, real shift)
 {
     real e[BLOCK];
@@ -83,20 +83,67 @@ static double exp_sum(const real *x, int64_t n, real shift)
     return sum;
 }
 
+/* Recomputes the results of a row that exp_negative() flushed to 0 because they are denormal.
+ * exp_gradual(), which computes them, takes 1.5 times as long. Denormal results are rare and too
+ * small to change a sum, so they are computed afterwards, and only in rows that may have them. */
+static void add_denormals_to_row(const real *restrict x, real *restrict y, int64_t n, real max,
+                                 real scale)
+{
+    bool found = false;
+    for (int64_t i = 0; i < n && !found; i += BLOCK) {
+        const int64_t count = block_at(i, n);
+        unsigned flags = 0;
+        FOR_EACH(real, k, count, flags |= is_denormal_exp(x[i + k] - max);)
+        found = flags;
+    }
+    for (int64_t i = 0; found && i < n; i++)
+        if (is_denormal_exp(x[i] - max))
+            y[i] = exp_gradual(x[i] - max) * scale;
+}
+
+/* Updates the largest and the smallest element of each lane. Ignores NaN. */
+ALWAYS_INLINE void take_extremes(const real *x, vec *running_max, vec *running_min)
+{
+    real *max = (real *)running_max, *min = (real *)running_min;
+    INDEPENDENT
+    for (int k = 0; k < VECTOR; k++) {
+        max[k] = x[k] > max[k] ? x[k] : max[k];
+        min[k] = x[k] < min[k] ? x[k] : min[k];
+    }
+}
+
+/* Returns the largest of n > SHORT_ROW elements and stores the smallest. Ignores NaN, which reaches
+ * the sum of the exponentials. The last two vectors may overlap the ones before. */
+static real extremes_of_row(const real *x, int64_t n, real *smallest)
+{
+    vec max = (vec){ 0 } - (real)INFINITY, odd_most = max, min = -max, odd_least = min;
+    for (int64_t i = 0; i < n; i += 2 * VECTOR) {
+        const real *from = x + (i + 2 * VECTOR <= n ? i : n - 2 * VECTOR);
+        take_extremes(from, &max, &min);
+        take_extremes(from + VECTOR, &odd_most, &odd_least);
+    }
+    const real even = largest_lane(max), odd = largest_lane(odd_most);
+    const real even_min = -largest_lane(-min), other_min = -largest_lane(-odd_least);
+    *smallest = even_min < other_min ? even_min : other_min;
+    return even > odd ? even : odd;
+}
+
 static void softmax_row(const real *restrict x, real *restrict y, int64_t n)
 {
-    real most = max_run(x, n, 1);
+    real min, max = extremes_of_row(x, n, &min);
     double sum = 0;
     for (int64_t i = 0; i < n; i += BLOCK)
-        sum += exp_block(x + i, block_at(i, n), most, y + i);
+        sum += exp_block(x + i, block_at(i, n), max, y + i);
     real scale = (real)(1 / sum);
     FOR_EACH(real, i, n, y[i] *= scale;)
+    if (min - max < EXP_NORMAL)
+        add_denormals_to_row(x, y, n, max, scale);
 }
 
 static void log_softmax_row(const real *restrict x, real *restrict y, int64_t n)
 {
-    real most = max_run(x, n, 1), log_sum = (real)log(exp_sum(x, n, most));
-    FOR_EACH(real, i, n, y[i] = x[i] - most - log_sum;)
+    real max = max_run(x, n, 1), log_sum = (real)log(exp_sum(x, n, max));
+    FOR_EACH(real, i, n, y[i] = x[i] - max - log_sum;)
 }
 
 /* dx = y (dy - sum of y dy) */
@@ -119,17 +166,17 @@ static void log_softmax_grad_row(const real *restrict y, const real *restrict dy
     }
 }
 
-/* ---- Across rows side by side ---------------------------------------------------------------- */
+/* ---- Interleaved rows ------------------------------------------------------------------------ */
 
-/* Loops over the rows side by side, of which x, y and dx may be the same memory; their number fills
- * whole vectors. */
+/* Loops across interleaved rows. x, y and dx may be the same memory; the number of rows is a
+ * multiple of the vector length. */
 
-static void exp_across(const real *x, const real *most, real *e, int64_t rows)
+static void exp_across(const real *x, const real *max, real *e, int64_t rows)
 {
-    FOR_VECTORS(real, j, rows, e[j] = exp_negative(x[j] - most[j]);)
+    FOR_VECTORS(real, j, rows, e[j] = exp_negative(x[j] - max[j]);)
 }
 
-/* Adds x, or x w where there is a w. */
+/* Adds x, or x w if w is not NULL, to the sums. */
 static void add_across(const real *x, const real *w, double *sum, int64_t rows)
 {
     if (w)
@@ -138,9 +185,10 @@ static void add_across(const real *x, const real *w, double *sum, int64_t rows)
         FOR_VECTORS(real, j, rows, sum[j] += (double)x[j];)
 }
 
-static void larger_across(const real *x, real *most, int64_t rows)
+/* NaN may be ignored here, since it reaches the sum of the exponentials. */
+static void larger_across(const real *x, real *max, int64_t rows)
 {
-    FOR_VECTORS(real, j, rows, most[j] = larger(most[j], x[j]);)
+    FOR_VECTORS(real, j, rows, max[j] = x[j] > max[j] ? x[j] : max[j];)
 }
 
 static int64_t whole_vectors(int64_t rows)
@@ -153,96 +201,143 @@ static int64_t vector_at(int64_t j, int64_t rows)
     return rows - j < VECTOR ? rows - j : VECTOR;
 }
 
-/* What is to become whole vectors, and where it is put to be so. */
-typedef struct beside {
+/* Describes interleaved rows that may have to be padded to whole vectors, and holds one padded
+ * copy. */
+typedef struct interleaved_rows {
     int64_t rows, whole;
     real copy[TILE];
-} beside;
+} interleaved_rows;
 
-static beside rows_beside(int64_t rows)
+static interleaved_rows describe_rows(int64_t rows)
 {
-    return (beside){ .rows = rows, .whole = whole_vectors(rows) };
+    return (interleaved_rows){ .rows = rows, .whole = whole_vectors(rows) };
 }
 
-static __attribute__((noinline)) const real *copy_in(beside *b, const real *x)
+static __attribute__((noinline)) const real *copy_in(interleaved_rows *b, const real *x)
 {
     for (int64_t j = 0; j < b->rows; j += VECTOR)
         *(vec_at *)(b->copy + j) = load_part(x + j, vector_at(j, b->rows));
     return b->copy;
 }
 
-static __attribute__((noinline)) void copy_out(const beside *b, real *y)
+static __attribute__((noinline)) void copy_out(const interleaved_rows *b, real *y)
 {
     for (int64_t j = 0; j < b->rows; j += VECTOR)
         store_part(y + j, *(const vec_at *)(b->copy + j), vector_at(j, b->rows));
 }
 
-ALWAYS_INLINE const real *load_step(beside *b, const real *x)
+ALWAYS_INLINE const real *load_step(interleaved_rows *b, const real *x)
 {
     return b->rows == b->whole ? x : copy_in(b, x);
 }
 
-ALWAYS_INLINE real *begin_step(beside *b, real *y)
+ALWAYS_INLINE real *begin_step(interleaved_rows *b, real *y)
 {
     return b->rows == b->whole ? y : b->copy;
 }
 
-ALWAYS_INLINE void end_step(const beside *b, real *y)
+ALWAYS_INLINE void end_step(const interleaved_rows *b, real *y)
 {
     if (b->rows != b->whole)
         copy_out(b, y);
 }
 
-/* Of long rows side by side what comes AHEAD elements later is asked for, since no processor sees
- * that far: of how many of the rows. */
-enum { AHEAD = 8, LONG_STRIP = 128 << 10 };
-static int64_t rows_ahead(int64_t n, int64_t rows)
+/* Returns how many rows to prefetch: all if the interleaved rows are long, otherwise none. They are
+ * prefetched AHEAD elements early, since hardware prefetchers do not handle such strides. */
+enum { PREFETCH_DISTANCE = 8, LONG_STRIP = 128 << 10 };
+static int64_t rows_to_prefetch(int64_t n, int64_t rows)
 {
     return n * rows * (int64_t)sizeof(real) > LONG_STRIP ? rows : 0;
 }
 
-static void ask_across(const real *x, int64_t rows)
+static void prefetch_across(const real *x, int64_t rows)
 {
     for (int64_t j = 0; j < rows; j += LINE)
         __builtin_prefetch(x + j);
 }
 
-/* Element i of row j is x[i * step + j], and the same of y; rows is at most TILE. */
-static void softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
+/* Does the work of add_denormals_to_row() for interleaved rows. The exponential of the largest
+ * element is 1, so the result at that element is the scale of its row. */
+static void add_denormals_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step)
+{
+    real max[TILE], scale[TILE];
+    unsigned found[TILE] = { 0 }, any = 0;
+    const int64_t end = n * step;
+    for (int64_t j = 0; j < rows; j++)
+        max[j] = -(real)INFINITY;
+    for (int64_t k = 0; k < end; k += step)
+        FOR_EACH(real, j, rows, {
+            const bool is_larger = x[k + j] > max[j];
+            scale[j] = is_larger ? y[k + j] : scale[j];
+            max[j] = is_larger ? x[k + j] : max[j];
+        })
+    for (int64_t k = 0; k < end; k += step)
+        FOR_EACH(real, j, rows, found[j] |= is_denormal_exp(x[k + j] - max[j]);)
+    for (int64_t j = 0; j < rows; j++)
+        any |= found[j];
+    for (int64_t k = 0; any && k < end; k += step)
+        for (int64_t j = 0; j < rows; j++)
+            if (is_denormal_exp(x[k + j] - max[j]))
+                y[k + j] = exp_gradual(x[k + j] - max[j]) * scale[j];
+}
+
+/* 0 in lanes where a comparison is false, -1 where it is true. */
+typedef BY_TYPE(int32_t, int64_t) lane_flags __attribute__((vector_size(VECTOR_BYTES)));
+
+ALWAYS_INLINE bool any_lane(lane_flags flags)
+{
+    uint64_t words[sizeof flags / sizeof(uint64_t)], any = 0;
+    memcpy(words, &flags, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        any |= words[i];
+    return any != 0;
+}
+
+/* Computes softmax or log softmax of at most TILE interleaved rows. Element i of row j is x[i *
+ * step + j], and likewise in y. Returns whether any probability is 0. */
+static bool softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
                            bool log_of)
 {
-    real most[TILE], e[TILE], last[TILE];
+    real max[TILE], e[TILE], last[TILE];
     double sum[TILE] = { 0 };
-    beside b = rows_beside(rows);
-    const int64_t end = n * step, ahead = rows_ahead(n, rows);
-    FOR_VECTORS(real, j, b.whole, most[j] = -(real)INFINITY;)
+    lane_flags zeros = { 0 };
+    interleaved_rows b = describe_rows(rows);
+    const int64_t end = n * step, prefetched = rows_to_prefetch(n, rows);
+    FOR_VECTORS(real, j, b.whole, max[j] = -(real)INFINITY;)
     for (int64_t k = 0; k < end; k += step) {
-        ask_across(x + k + AHEAD * step, ahead);
-        larger_across(load_step(&b, x + k), most, b.whole);
+        prefetch_across(x + k + PREFETCH_DISTANCE * step, prefetched);
+        larger_across(load_step(&b, x + k), max, b.whole);
     }
     for (int64_t k = 0; k < end; k += step) {
         const real *from = load_step(&b, x + k);
         real *to = log_of ? e : begin_step(&b, y + k);
-        ask_across(x + k + AHEAD * step, ahead);
+        prefetch_across(x + k + PREFETCH_DISTANCE * step, prefetched);
         if (!log_of)
-            ask_across(y + k + AHEAD * step, ahead);
-        exp_across(from, most, to, b.whole);
+            prefetch_across(y + k + PREFETCH_DISTANCE * step, prefetched);
+        exp_across(from, max, to, b.whole);
         add_across(to, NULL, sum, b.whole);
         if (!log_of)
             end_step(&b, y + k);
     }
     for (int64_t j = 0; j < b.whole; j++)
         last[j] = log_of ? (real)log(sum[j]) : (real)(1 / sum[j]);
+    for (int64_t j = b.rows; j < b.whole; j++)
+        last[j] = (real)NAN; /* what fills a vector must not look like a result of 0 */
     for (int64_t k = 0; k < end; k += step) {
         const real *from = load_step(&b, (log_of ? x : y) + k);
         real *to = begin_step(&b, y + k);
-        ask_across(y + k + AHEAD * step, ahead);
+        prefetch_across(y + k + PREFETCH_DISTANCE * step, prefetched);
         if (log_of)
-            FOR_VECTORS(real, j, b.whole, to[j] = from[j] - most[j] - last[j];)
+            FOR_VECTORS(real, j, b.whole, to[j] = from[j] - max[j] - last[j];)
         else
-            FOR_VECTORS(real, j, b.whole, to[j] = from[j] * last[j];)
+            for (int64_t j = 0; j < b.whole; j += VECTOR) {
+                const vec p = *(const vec_at *)(from + j) * *(const vec_at *)(last + j);
+                *(vec_at *)(to + j) = p;
+                zeros |= (lane_flags)(p == (vec){ 0 });
+            }
         end_step(&b, y + k);
     }
+    return any_lane(zeros);
 }
 
 /* dx = dy - exp(y) sum of dy for log softmax, else y (dy - sum of y dy) */
@@ -251,11 +346,11 @@ static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t
 {
     double total[TILE] = { 0 };
     real sum[TILE];
-    beside of_y = rows_beside(rows), of_dy = of_y;
-    const int64_t end = n * step, whole = of_y.whole, ahead = rows_ahead(n, rows);
+    interleaved_rows of_y = describe_rows(rows), of_dy = of_y;
+    const int64_t end = n * step, whole = of_y.whole, prefetched = rows_to_prefetch(n, rows);
     for (int64_t k = 0; k < end; k += step) {
-        ask_across(dy + k + AHEAD * step, ahead);
-        ask_across(y + k + AHEAD * step, ahead);
+        prefetch_across(dy + k + PREFETCH_DISTANCE * step, prefetched);
+        prefetch_across(y + k + PREFETCH_DISTANCE * step, prefetched);
         add_across(load_step(&of_dy, dy + k), log_of ? NULL : load_step(&of_y, y + k), total,
                    whole);
     }
@@ -263,7 +358,7 @@ static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t
     for (int64_t k = 0; k < end; k += step) {
         const real *p = load_step(&of_y, y + k), *d = load_step(&of_dy, dy + k);
         real *to = begin_step(&of_y, dx + k);
-        ask_across(dx + k + AHEAD * step, ahead);
+        prefetch_across(dx + k + PREFETCH_DISTANCE * step, prefetched);
         if (log_of)
             FOR_VECTORS(real, j, whole, to[j] = d[j] - exp_negative(p[j]) * sum[j];)
         else
@@ -272,7 +367,7 @@ static void softmax_grad_across(const real *y, const real *dy, real *dx, int64_t
     }
 }
 
-/* Short rows, each in one run, to rows side by side, TILE apart, that fill whole vectors. */
+/* Transposes short contiguous rows into whole vectors of interleaved rows, TILE apart. */
 static void to_tile(const real *x, real *tile, int64_t n, int64_t rows)
 {
     for (int64_t i = 0; i < n && rows % VECTOR != 0; i++)
@@ -280,9 +375,10 @@ static void to_tile(const real *x, real *tile, int64_t n, int64_t rows)
     transpose(tile, TILE, x, n, 1, n, rows);
 }
 
-/* ---- The table's entries --------------------------------------------------------------------- */
+/* ---- Entries of the table -------------------------------------------------------------------- */
 
-/* Of rows side by side: whole vectors, then those that are left and must be copied to fill one. */
+/* Returns how many interleaved rows to process next: whole vectors first, then the remaining rows,
+ * which must be copied and padded. */
 static int64_t rows_at_once(int64_t rows)
 {
     return rows < VECTOR ? rows : rows & -VECTOR;
@@ -291,17 +387,21 @@ static int64_t rows_at_once(int64_t rows)
 static void softmax_kernel(const br_softmax_work *w)
 {
     const real *x = w->x;
-    real *y = w->out, tile[SHORT_ROW * TILE];
+    real *y = w->out, tile[SHORT_ROW * TILE], copy[SHORT_ROW * TILE];
     if (w->step != 1 && w->n > 1) {
         for (int64_t j = 0, rows; j < w->rows; j += rows) {
             rows = rows_at_once(w->rows - j);
-            softmax_across(x + j, y + j, w->n, rows, w->step, w->log_of);
+            if (softmax_across(x + j, y + j, w->n, rows, w->step, w->log_of))
+                add_denormals_across(x + j, y + j, w->n, rows, w->step);
         }
     } else if (w->n <= SHORT_ROW) {
         for (int64_t j = 0; j < w->rows; j += TILE) {
             int64_t rows = w->rows - j < TILE ? w->rows - j : TILE;
             to_tile(x + j * w->n, tile, w->n, rows);
-            softmax_across(tile, tile, w->n, whole_vectors(rows), TILE, w->log_of);
+            if (softmax_across(tile, tile, w->n, whole_vectors(rows), TILE, w->log_of)) {
+                to_tile(x + j * w->n, copy, w->n, rows);
+                add_denormals_across(copy, tile, w->n, rows, TILE);
+            }
             transpose(y + j * w->n, w->n, tile, TILE, 1, rows, w->n);
         }
     } else {

@@ -1,5 +1,4 @@
-/* ops/kernels/sort.c - sorting by radix: time that grows with the number of elements only, and the
- * order of equal ones is kept. */
+/* ops/kernels/sort.c - stable radix sort, in time linear in the number of elements. */
 #include "ops/kernels/sort.h"
 
 #include <string.h>
@@ -13,7 +12,8 @@
             to[i] = (br_sort_entry){ key(*(const type *)(const void *)(x + i * stride)), i }; \
     }
 
-/* Negative floats have the order of their bits turned round; adding 0 makes -0 a 0. */
+/* The bit patterns of negative floats are in reverse order, so they are inverted. Adding 0 turns -0
+ * into 0. */
 static inline uint64_t f32_key(float x)
 {
     uint32_t bits;
@@ -52,7 +52,7 @@ const br_sort_type br__sort_bool = { bool_keys, 1, 0 };
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
-enum { FEW = 48, RADIX = 256 };
+enum { INSERTION_SORT_MAX = 48, RADIX = 256 };
 
 static void insertion_sort(int64_t n, br_sort_entry *e)
 {
@@ -65,9 +65,9 @@ static void insertion_sort(int64_t n, br_sort_entry *e)
     }
 }
 
-/* Deals the entries out by one byte of their keys; false, and nothing done, if all have the same.
- */
-static bool deal(int64_t n, const br_sort_entry *from, br_sort_entry *to, int shift)
+/* Distributes the entries by one byte of their keys. Returns false, and does nothing, if that byte
+ * is the same in all keys. */
+static bool distribute(int64_t n, const br_sort_entry *from, br_sort_entry *to, int shift)
 {
     int64_t place[RADIX] = { 0 }, start = 0;
     for (int64_t i = 0; i < n; i++)
@@ -89,12 +89,12 @@ br_sort_entry *br__sort(int64_t n, br_sort_entry *entries, br_sort_entry *spare,
 {
     for (int64_t i = 0; descending && i < n; i++)
         entries[i].key = ~entries[i].key;
-    if (n <= FEW) {
+    if (n <= INSERTION_SORT_MAX) {
         insertion_sort(n, entries);
         return entries;
     }
     for (int shift = 0; shift < 8 * bytes; shift += 8) {
-        if (!deal(n, entries, spare, shift))
+        if (!distribute(n, entries, spare, shift))
             continue;
         br_sort_entry *sorted = spare;
         spare = entries;
@@ -113,7 +113,7 @@ static bool is_before(const br_sort_entry *a, const br_sort_entry *b, int64_t wi
     return i < width && a[i].key < b[i].key;
 }
 
-/* Merges from[0 .. half - 1] and from[half .. n - 1]. */
+/* Merges the sorted halves from[0 .. half - 1] and from[half .. n - 1]. */
 static void merge(int64_t n, int64_t half, int64_t width, const br_sort_entry *keys,
                   const int64_t *from, int64_t *to)
 {

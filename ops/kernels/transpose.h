@@ -1,4 +1,4 @@
-/* ops/kernels/transpose.h - rows brought side by side; part of variant.c. */
+/* ops/kernels/transpose.h - transposes rows into columns; part of variant.c. */
 #ifndef BR_KERNELS_TRANSPOSE_H
 #define BR_KERNELS_TRANSPOSE_H
 

@@ -1,9 +1,9 @@
-/* ops/kernels/variant.c - every float kernel, for one instruction set and one floating type.
+/* ops/kernels/variant.c - all float kernels, for one instruction set and one floating type.
  *
- * CMake compiles this file once for each combination; BR_GEMM_TABLE and BR_KERNEL_TABLE name the
- * tables it fills, the second of which may be left out, and BR_KERNEL_F64 makes the type double.
- * With BR_KERNEL_PART the second has only what gains most from wider vectors, and NULL for the
- * rest. The families are plain C that the compiler vectorises. */
+ * CMake compiles this file once for each combination. BR_GEMM_TABLE and BR_KERNEL_TABLE are the
+ * names of the tables to define; the second is optional. BR_KERNEL_F64 makes the type double. With
+ * BR_KERNEL_PART the table contains only the kernels that gain most from wider vectors, and NULL
+ * for the rest. Most kernels are plain C that the compiler vectorizes. */
 #include "ops/kernels/kernels.h"
 
 #ifdef BR_KERNEL_F64
@@ -88,8 +88,8 @@ const br_kernels BR_KERNEL_TABLE = {
     .lerp = lerp_loop,
     .sum_squares = sum_squares,
     .max_abs = max_abs,
-    .dot = dot_kernel,
-    .log_sum_exp = log_sum_exp_kernel,
+    .shifted_dot = shifted_dot_kernel,
+    .cross_entropy_sums = cross_entropy_sums_kernel,
     .adam = adam_update,
     .sgd = sgd_update,
     .rmsprop = rmsprop_update,
@@ -106,6 +106,7 @@ const br_kernels BR_KERNEL_TABLE = {
     .channel_products = channel_products,
     .channel_norm_grad = channel_norm_grad,
     .dropout = dropout_kernel,
+    .dropout_bits = dropout_bits_kernel,
     .attention_scratch = attention_scratch,
     .attention = attention_kernel,
     .attention_grad = attention_grad_kernel,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints tests/autograd/functional_values.h: what torch.autograd.functional gives for the functions
+"""Prints tests/autograd/functional_values.h: results of torch.autograd.functional for the functions
 of test_functional.c."""
 
 import torch

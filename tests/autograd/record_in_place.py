@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes in_place_values.h: results of functions that change tensors in place, their views or what they
-are views of, with gradients and gradients of gradients.
+"""Writes in_place_values.h: results and first- and second-order gradients of functions that change views,
+or tensors that have views, in place.
 Usage: python record_in_place.py > in_place_values.h
 
-x [3, 4] is sin(i + 1), w [4] is cos(i); the second-order gradients are those of the sum of the squares
-of the first-order ones."""
+Element i of x [3, 4] is sin(i + 1), and element i of w [4] is cos(i). The second-order gradients are those
+of the sum of the squares of the first-order ones."""
 import textwrap
 
 import torch

@@ -1,6 +1,6 @@
-/* tests/autograd/test_activation_checkpoint.c - activation checkpoints: gradients to the bit those
- * without, memory that falls, random numbers, nesting, gradients of gradients, and what is refused.
- */
+/* tests/autograd/test_activation_checkpoint.c - activation checkpoints: gradients that equal those
+ * without checkpoints bit for bit, lower peak memory, random numbers, nesting, second-order
+ * gradients, and errors. */
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -14,7 +14,7 @@ enum { WIDTH = 32, ROWS = 8 };
 typedef struct block {
     br_tensor *w1, *w2;
     double dropout;
-    int depth; /* of checkpoints inside */
+    int depth; /* 1: feed_forward() runs in a checkpoint of its own */
     int calls;
 } block;
 
@@ -38,7 +38,7 @@ static br_tensor *feed_forward(br_tensor *const *in, int n, void *context)
     return br_softmax(br_f_linear(h, b->w2, NULL), -1);
 }
 
-/* x + feed_forward(x), the latter in a checkpoint of its own if there is to be one inside. */
+/* Returns x + 3 feed_forward(tanh(x)), with feed_forward() in a checkpoint if `depth` is set. */
 static br_tensor *run_block(br_tensor *const *in, int n, void *context)
 {
     block *b = context;
@@ -81,7 +81,7 @@ static bool same_bits(const br_tensor *a, const br_tensor *b)
            memcmp(br_data_f32(a), br_data_f32(b), (size_t)br_numel(a) * sizeof(float)) == 0;
 }
 
-/* Leaves of a stack and its input. */
+/* Writes the input and the leaves of a stack, and returns their number. */
 static int leaves_of(const stack *s, br_tensor *x, br_tensor **leaves)
 {
     int n = 0;
@@ -98,7 +98,8 @@ static br_tensor *make_input(void)
     return br_set_requires_grad(br_randn(BR_SHAPE(ROWS, WIDTH), BR_F32), true);
 }
 
-/* Loss and gradients by backward, from a seed; gradients are taken off the leaves. */
+/* Computes the loss from a fixed seed and runs backward. Copies the gradients to `grads` and
+ * removes them from the leaves. */
 static br_tensor *train(stack *s, br_tensor *x, bool checkpoints, br_tensor **grads)
 {
     br_tensor *leaves[1 + 2 * MAX_BLOCKS];
@@ -125,20 +126,20 @@ static void check_equal(int blocks, double dropout, int depth)
     br_tensor *loss = train(&s, x, false, want);
     double next = br_random_double();
     cr_assert_eq(br_item(train(&s, x, true, got)), br_item(loss));
-    cr_assert_eq(br_random_double(), next, "backward left the generator elsewhere");
+    cr_assert_eq(br_random_double(), next, "backward changed the generator's state");
     for (int i = 0; i < 1 + 2 * blocks; i++)
         cr_assert(same_bits(got[i], want[i]), "leaf %d", i);
-    cr_assert_eq(s.blocks[0].calls, 3); /* one without, and two with a checkpoint */
+    cr_assert_eq(s.blocks[0].calls, 3); /* once without a checkpoint, twice with one */
     br_scope_end(scope);
 }
 
-Test(activation_checkpoint, gradients_are_the_same_to_the_bit)
+Test(activation_checkpoint, gradients_are_the_same_bit_for_bit)
 {
     check_equal(3, 0, 0);
 }
 
-/* What the second run draws are the numbers of the first, and what comes after is not disturbed. */
-Test(activation_checkpoint, random_numbers_are_drawn_again)
+/* The second run uses the same random numbers as the first, and does not affect later ones. */
+Test(activation_checkpoint, the_second_run_repeats_the_random_numbers)
 {
     check_equal(3, 0.3, 0);
 }
@@ -158,17 +159,18 @@ Test(activation_checkpoint, nested)
     br_scope_end(scope);
 }
 
-/* A function that calls itself in checkpoints, five deep. */
+/* Calls itself within checkpoints, to the depth in *context. */
 static br_tensor *deep(br_tensor *const *in, int n, void *context)
 {
     int level = *(const int *)context - 1;
     br_tensor *x = br_sin(br_mul(in[0], in[0]));
-    br_activation_checkpoint_options o = { .context_size = sizeof level };
+    br_activation_checkpoint_options o =
+        *BR_OPTIONS(br_activation_checkpoint, .context_size = sizeof level);
     x = level > 0 ? br_activation_checkpoint(deep, &level, n, &x, &o) : x;
     return br_cos(br_mul(x, x));
 }
 
-Test(activation_checkpoint, five_deep_with_a_copied_context)
+Test(activation_checkpoint, nested_five_deep_with_a_copied_context)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_set_requires_grad(br_from_f64(BR_SHAPE(2), (double[]){ 0.3, 0.8 }), true);
@@ -180,7 +182,8 @@ Test(activation_checkpoint, five_deep_with_a_copied_context)
         y = br_cos(br_mul(y, y));
     y = br_sum(y);
     cr_assert(br_grad(1, &y, 1, &x, &want, NULL));
-    br_activation_checkpoint_options o = { .context_size = sizeof level };
+    br_activation_checkpoint_options o =
+        *BR_OPTIONS(br_activation_checkpoint, .context_size = sizeof level);
     y = br_sum(br_activation_checkpoint(deep, &level, 1, &x, &o));
     cr_assert(br_grad(1, &y, 1, &x, &got, NULL), "%s", br_error_message());
     for (int64_t i = 0; i < 2; i++)
@@ -202,10 +205,11 @@ static int64_t peak_of(stack *s, br_tensor *x, bool checkpoints)
     return peak;
 }
 
-/* A block saves ROWS x WIDTH x (its input, tanh, 4 of gelu's and 4 of the second product's input,
- * softmax, ...); a checkpoint its input alone. Of 8 blocks without checkpoints all is there at
- * once, with them 8 inputs and what one block saves. */
-Test(activation_checkpoint, peak_memory_falls)
+/* In units of rows x WIDTH elements, a block saves 1 for its input, 1 for tanh, 4 for the input of
+ * gelu, 4 for the input of the second product, 1 for softmax, and some more. A checkpoint saves
+ * only the input. Without checkpoints the values of all 8 blocks are live at once; with them, 8
+ * inputs and the values of one block. */
+Test(activation_checkpoint, peak_memory_is_lower)
 {
     br_scope *scope = br_scope_begin();
     br_manual_seed(5);
@@ -218,7 +222,7 @@ Test(activation_checkpoint, peak_memory_falls)
     br_scope_end(scope);
 }
 
-/* A graph that is dropped without backward lets go of all, and calls `destroy`. */
+/* Freeing a graph without backward frees its values and calls `destroy`. */
 static void count(void *context)
 {
     ++*(int *)context;
@@ -235,7 +239,7 @@ Test(activation_checkpoint, destroy_is_called_once)
 {
     br_scope *scope = br_scope_begin();
     int calls = 0;
-    br_activation_checkpoint_options o = { .destroy = count };
+    br_activation_checkpoint_options o = *BR_OPTIONS(br_activation_checkpoint, .destroy = count);
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F64), true);
     br_scope *inner = br_scope_begin();
     br_activation_checkpoint(squares, &calls, 1, &x, &o);
@@ -244,7 +248,7 @@ Test(activation_checkpoint, destroy_is_called_once)
     cr_assert_eq(calls, 1);
     br_tensor *y = br_sum(br_activation_checkpoint(squares, &calls, 1, &x, &o));
     cr_assert(br_backward(y));
-    cr_assert_eq(calls, 2); /* as soon as backward has passed, though y is still there */
+    cr_assert_eq(calls, 2); /* called by backward, although y is still live */
     inner = br_no_grad_begin();
     br_activation_checkpoint(squares, &calls, 1, &x, &o);
     cr_assert_eq(calls, 3);
@@ -256,13 +260,13 @@ Test(activation_checkpoint, destroy_is_called_once)
 
 /* ---- Graphs ---------------------------------------------------------------------------------- */
 
-Test(activation_checkpoint, retained_graph_and_part_of_it)
+Test(activation_checkpoint, retain_graph_with_a_chosen_input)
 {
     br_scope *scope = br_scope_begin();
     br_manual_seed(5);
     stack s = make_stack(2, 0.2, 1);
     br_tensor *x = make_input(), *w = s.blocks[0].w1, *want, *got, *again;
-    br_grad_options keep = { .retain_graph = true };
+    br_grad_options keep = *BR_OPTIONS(br_grad, .retain_graph = true);
     br_manual_seed(11);
     br_tensor *y = br_sum(br_mul(run_stack(&s, x, false), x));
     cr_assert(br_grad(1, &y, 1, &w, &want, NULL));
@@ -270,14 +274,14 @@ Test(activation_checkpoint, retained_graph_and_part_of_it)
     y = br_sum(br_mul(run_stack(&s, x, true), x));
     int64_t held = br_live_bytes();
     cr_assert(br_grad(1, &y, 1, &w, &got, &keep), "%s", br_error_message());
-    cr_assert_eq(br_live_bytes(), held + br_numel(w) * 4); /* nothing stays but the result */
+    cr_assert_eq(br_live_bytes(), held + br_numel(w) * 4); /* only the result stays live */
     cr_assert(br_grad(1, &y, 1, &w, &again, NULL), "%s", br_error_message());
     cr_assert(same_bits(got, want) && same_bits(again, want));
     check_fails(br_grad(1, &y, 1, &w, &got, NULL), "was freed by an earlier backward");
     br_scope_end(scope);
 }
 
-/* x exp(x) in a checkpoint, twice inside each other. */
+/* Applies x exp(x) in a checkpoint; with a context, applies itself again in a second checkpoint. */
 static br_tensor *twice(br_tensor *const *in, int n, void *context)
 {
     br_tensor *x = br_activation_checkpoint(squares, NULL, n, in, NULL);
@@ -293,7 +297,7 @@ Test(activation_checkpoint, gradients_of_gradients)
     for (int i = 0; i < 2; i++) {
         br_tensor *y = i ? br_activation_checkpoint(twice, &value, 1, &x, NULL)
                          : squares(&(br_tensor *){ squares(&x, 1, NULL) }, 1, NULL);
-        br_grad_options o = { .create_graph = true };
+        br_grad_options o = *BR_OPTIONS(br_grad, .create_graph = true);
         cr_assert(br_grad(1, &y, 1, &x, &g[i], &o), "%s", br_error_message());
         cr_assert(br_grad(1, &g[i], 1, &x, &h[i], &o), "%s", br_error_message());
         cr_assert(br_grad(1, &h[i], 1, &x, &third[i], NULL), "%s", br_error_message());
@@ -311,7 +315,7 @@ static br_tensor *optional_mask(br_tensor *const *in, int n, void *context)
     return in[1] ? br_mul(in[0], in[1]) : br_exp(in[0]);
 }
 
-Test(activation_checkpoint, absent_inputs_and_hooks_inside)
+Test(activation_checkpoint, null_inputs)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true);
@@ -321,7 +325,7 @@ Test(activation_checkpoint, absent_inputs_and_hooks_inside)
     br_scope_end(scope);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static br_tensor *changes_its_input(br_tensor *const *in, int n, void *context)
 {
@@ -362,26 +366,30 @@ static br_tensor *asks_inside(br_tensor *const *in, int n, void *context)
     return y;
 }
 
-Test(activation_checkpoint, refusals)
+Test(activation_checkpoint, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true);
     br_tensor *h = br_mul_scalar(x, 2);
     check_fails(br_activation_checkpoint(changes_its_input, NULL, 1, &h, NULL),
-                "activation_checkpoint: the function changed its input 0 [1] in place");
+                "activation_checkpoint: the function changed its input 0 [1] in place, so it "
+                "cannot run again");
     check_fails(br_activation_checkpoint(returns_null, NULL, 1, &x, NULL), "returned NULL");
     check_fails(br_activation_checkpoint(asks_inside, NULL, 1, &x, NULL),
-                "a gradient was asked for inside the function before it ended");
+                "backward reached the checkpoint before its function had returned");
     int calls = 0;
     br_tensor *y = br_activation_checkpoint(does_otherwise, &calls, 1, &x, NULL);
-    check_fails(br_backward(y), "an operation: the first run of the function made exp, the second "
-                                "sin");
+    check_fails(br_backward(y), "an operation differs between the two runs of the function, which "
+                                "must be identical: exp in the first, sin in the second");
     y = br_activation_checkpoint(does_otherwise, &calls, 1, &x, NULL);
-    check_fails(br_backward(y), "made 1 with 0 checkpoints inside, the second 2 with 0");
+    check_fails(
+        br_backward(y),
+        "1 with 0 nested checkpoints in the first, 2 with 0 nested checkpoints in the second");
     y = br_activation_checkpoint(does_otherwise, &calls, 1, &x, NULL);
-    check_fails(br_backward(y), "exp: the first run of the function made [1], the second [2]");
+    check_fails(br_backward(y), "exp differs between the two runs of the function, which must be "
+                                "identical: [1] in the first, [2] in the second");
     y = br_activation_checkpoint(does_otherwise, &calls, 1, &x, NULL);
-    cr_assert(br_backward(y)); /* the generator, grad mode and frames are as they were */
+    cr_assert(br_backward(y)); /* the failed runs restored the generator and grad mode */
     br_scope_end(scope);
 }
 
@@ -391,7 +399,7 @@ static br_tensor *scaled(br_tensor *const *in, int n, void *context)
     return br_mul(in[0], context);
 }
 
-/* An optimizer's step, or any change in place, between forward and backward. */
+/* An in-place change between forward and backward, such as an optimizer's step, is an error. */
 Test(activation_checkpoint, values_changed_since_the_first_run)
 {
     br_scope *scope = br_scope_begin();
@@ -406,6 +414,53 @@ Test(activation_checkpoint, values_changed_since_the_first_run)
     inner = br_no_grad_begin();
     br_mul_scalar_(x, 2);
     br_scope_end(inner);
-    check_fails(br_backward(y), "input 0 [1] was changed in place since the function ran first");
+    check_fails(br_backward(y),
+                "input 0 [1] was changed in place since the first run of the function");
+    br_scope_end(scope);
+}
+
+/* Draws random numbers, then fails in the second run. */
+static br_tensor *fails_again(br_tensor *const *in, int n, void *context)
+{
+    (void)n;
+    br_tensor *y = br_f_dropout(in[0], 0.5, true);
+    return ++*(int *)context == 2 ? br_reshape(y, BR_SHAPE(3)) : y;
+}
+
+Test(activation_checkpoint, a_failed_second_run_restores_the_generator)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(64), BR_F32), true);
+    int calls = 0;
+    br_tensor *y = br_sum(br_activation_checkpoint(fails_again, &calls, 1, &x, NULL));
+    br_random_double(); /* the state is now not the one in which either run ends */
+    br_rng_state state;
+    br_get_rng_state(&state);
+    double next = br_random_double();
+    br_set_rng_state(&state);
+    check_fails(br_backward(y), "reshape: ");
+    cr_assert_eq(br_random_double(), next);
+    br_scope_end(scope);
+}
+
+static br_tensor *tapped(br_tensor *const *in, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_tap("exp", br_exp(in[0]));
+}
+
+/* Taps record the first run only, and record again after backward. */
+Test(activation_checkpoint, taps_are_off_during_the_second_run_only)
+{
+    br_scope *scope = br_scope_begin();
+    br_recorder *recorder = br_recorder_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F32), true);
+    br_tensor *y = br_activation_checkpoint(tapped, NULL, 1, &x, NULL);
+    cr_assert(br_backward(br_sum(y)), "%s", br_error_message());
+    cr_assert_eq(br_recorder_count(recorder), 1);
+    br_tap("after", x);
+    cr_assert_eq(br_recorder_count(recorder), 2);
+    br_recorder_end(recorder);
     br_scope_end(scope);
 }

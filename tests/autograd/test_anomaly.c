@@ -1,5 +1,5 @@
-/* tests/autograd/test_anomaly.c - the search for the operation that made the first NaN or infinity:
- * in forward and backward, by module, with what is wanted left alone. */
+/* tests/autograd/test_anomaly.c - anomaly detection: the error names the operation and module that
+ * produced the first NaN or infinity, in forward and backward; intended infinities are ignored. */
 #include "tests/op_cases.h"
 #include "tests/support.h"
 
@@ -19,7 +19,7 @@ static br_tensor *values(int n, const double *v, bool requires_grad)
     return requires_grad ? br_set_requires_grad(t, true) : t;
 }
 
-/* The error is pending, whatever the call returned. */
+/* Asserts that an error with this text is pending, whatever the expression returned. */
 #define found(expression, part)          \
     do {                                 \
         (void)(expression);              \
@@ -40,7 +40,7 @@ Test(anomaly, forward_names_operation_and_element)
     found(br_exp(br_sqrt(br_sub_scalar(x, 2))), "sqrt: the result [3] has nan at [0]");
     cr_assert_eq(br_set_detect_anomaly(BR_ANOMALY_OFF), BR_ANOMALY_NAN);
     cr_assert_not_null(br_log(x));
-    found(br_set_detect_anomaly((br_anomaly)7), "mode 7 is none of br_anomaly");
+    found(br_set_detect_anomaly((br_anomaly)7), "mode 7 is not a value of br_anomaly");
     br_scope_end(scope);
 }
 
@@ -53,8 +53,9 @@ Test(anomaly, in_place)
     br_scope_end(scope);
 }
 
-/* Masks are of infinities, and what came from outside is not made by an operation. */
-Test(anomaly, what_is_wanted_and_what_came_in)
+/* Infinities that come from a mask or from the caller's data are not anomalies. A NaN in the
+ * caller's data is. */
+Test(anomaly, intended_infinities_and_values_from_the_caller)
 {
     br_scope *scope = br_scope_begin();
     br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
@@ -67,8 +68,8 @@ Test(anomaly, what_is_wanted_and_what_came_in)
     found(br_sub(added, added), "sub: the result [3] has nan at [1], and no input has one");
     br_tensor *nan = values(2, (double[]){ 0, NAN }, false);
     found(br_exp(br_reshape(nan, BR_SHAPE(1, 2))),
-          "reshape: the result [1, 2] has nan at [0, 1]: input 0 [2] came with NaN");
-    br_gt_scalar(x, INFINITY); /* a scalar that is not finite, of what is not looked at */
+          "reshape: the result [1, 2] has nan at [0, 1]: input 0 [2] already had a NaN");
+    br_gt_scalar(x, INFINITY); /* the scalar is infinite, but the result is bool and not checked */
     found(br_log(br_sub(x, x)), "log: the result [3] has -inf at [0]");
     br_scope_end(scope);
 }
@@ -112,7 +113,7 @@ Test(anomaly, forward_names_the_module)
     br_set_detect_anomaly(BR_ANOMALY_NAN);
     found(br_forward(model, br_ones(BR_SHAPE(2), BR_F32)),
           "1.0: log: the result [2] has nan at [0]");
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -124,40 +125,40 @@ Test(anomaly, backward_names_the_module_of_forward)
     for (int k = 0; k < 2; k++) {
         br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
         br_tensor *loss = br_sum(br_forward(model, x));
-        found(br_backward(loss), "sqrt: the gradient by input 0 [1, 2] has inf at [0, 0]; "
-                                 "forward ran module 1");
-        br_module_checkpoint(br_base(model), true); /* and in a checkpoint */
+        found(br_backward(loss), "sqrt: the gradient with respect to input 0 [1, 2] has inf at [0, "
+                                 "0]; forward ran in module 1");
+        br_module_checkpoint(br_base(model), true); /* the second time with a checkpoint */
     }
     br_set_detect_anomaly(BR_ANOMALY_NAN);
-    br_tensor *loss = br_sum(br_forward(model, x)); /* 0 inf is NaN, one operation later */
-    found(br_backward(loss), "mul_scalar: the gradient by input 0 [1, 2] has");
-    br_free_module(model);
+    br_tensor *loss = br_sum(br_forward(model, x)); /* backward computes 0 * inf = NaN */
+    found(br_backward(loss), "mul_scalar: the gradient with respect to input 0 [1, 2] has");
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-Test(anomaly, backward_of_what_was_recorded_before)
+Test(anomaly, backward_through_a_graph_recorded_before)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = values(1, (double[]){ 0 }, true), *y = br_sqrt(x);
     br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
-    found(br_backward(y), "forward ran while anomalies were not looked for");
-    found(br_backward(br_sqrt(x)), "forward ran outside of modules");
-    br_backward_options o = { .gradient = values(1, (double[]){ NAN }, false) };
-    found(br_backward_with(br_exp(x), &o),
-          "exp: the gradient by input 0 [1] has nan at [0], which came with the gradient by the "
-          "result");
+    found(br_backward(y), "forward ran while anomaly detection was off");
+    found(br_backward(br_sqrt(x)), "forward ran outside of any module");
+    br_backward_options o =
+        *BR_OPTIONS(br_backward, .gradient = values(1, (double[]){ NAN }, false));
+    found(br_backward_with(br_exp(x), &o), "exp: the gradient with respect to input 0 [1] has nan "
+                                           "at [0], which the gradient of the result already had");
     br_scope_end(scope);
 }
 
-/* x^(3/2) has the gradient 1.5 sqrt x, and that one an infinite one at 0. */
+/* The gradient of x^(3/2) is 1.5 sqrt(x), whose own gradient is infinite at 0. */
 Test(anomaly, gradients_of_gradients)
 {
     br_scope *scope = br_scope_begin();
     br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
     br_tensor *x = values(1, (double[]){ 0 }, true), *g, *h;
     br_tensor *y = br_pow_scalar(x, 1.5);
-    cr_assert(br_grad(1, &y, 1, &x, &g, &(br_grad_options){ .create_graph = true }));
-    found(br_grad(1, &g, 1, &x, &h, NULL), "forward ran the gradient of pow_scalar, outside");
+    cr_assert(br_grad(1, &y, 1, &x, &g, BR_OPTIONS(br_grad, .create_graph = true)));
+    found(br_grad(1, &g, 1, &x, &h, NULL), "forward ran in the gradient of pow_scalar, outside");
     br_scope_end(scope);
 }
 
@@ -168,7 +169,8 @@ Test(anomaly, sums_of_gradients)
     br_tensor *x = values(1, (double[]){ 0 }, true);
     br_tensor *y = br_mul_scalar(x, 1);
     br_tensor *z = br_add(br_mul_scalar(y, 1e308), br_mul_scalar(y, 1e308));
-    found(br_backward(z), "backward: a sum of gradients [1] has inf at [0], and no part has one");
+    found(br_backward(z),
+          "backward: a sum of gradients [1] has inf at [0], and no summand has one");
     br_scope_end(scope);
 }
 
@@ -180,7 +182,7 @@ static void *poisoned(void *context, size_t size, size_t alignment)
     void *block;
     if (posix_memalign(&block, alignment < 16 ? 16 : alignment, size) != 0)
         return NULL;
-    return memset(block, 0xff, size); /* NaN, until something is written */
+    return memset(block, 0xff, size); /* the bits of NaN, so uninitialized elements are NaN */
 }
 
 static void give_back(void *context, void *block)
@@ -189,8 +191,9 @@ static void give_back(void *context, void *block)
     free(block);
 }
 
-/* Results are recorded when they are there, and gradients of ordinary numbers are ordinary. */
-Test(anomaly, no_operation_is_found_guilty)
+/* Uninitialized memory is NaN here, so an operation that recorded its result before computing it
+ * would be reported. Finite inputs must have finite gradients. */
+Test(anomaly, no_operation_raises_a_false_anomaly)
 {
     cr_assert(br_set_allocator(&(br_allocator){ poisoned, give_back, NULL }));
     br_set_cache_limit(0);
@@ -207,11 +210,24 @@ Test(anomaly, no_operation_is_found_guilty)
         }
         br_tensor *y = c->call(x, case_num_inputs(c), NULL);
         if (y && br_requires_grad(y))
-            br_backward_with(y, &(br_backward_options){ .gradient = br_ones_like(y) });
+            br_backward_with(y, BR_OPTIONS(br_backward, .gradient = br_ones_like(y)));
         cr_expect(!br_failed(), "%s: %s", c->label, br_error_message());
         br_clear_error();
         br_scope_end(scope);
     }
     br_thread_cleanup();
     cr_assert(br_set_allocator(NULL));
+}
+
+/* The NaN of inf - inf is new, although both gradients had infinities before. */
+Test(anomaly, sum_of_gradients_with_infinities)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = values(2, (double[]){ 1, 1 }, true);
+    br_tensor *h = br_mul_scalar(x, 1), *y[] = { br_mul_scalar(h, 1), br_mul_scalar(h, 1) };
+    br_tensor *dy[] = { values(2, (double[]){ INFINITY, INFINITY }, false),
+                        values(2, (double[]){ 1, -INFINITY }, false) };
+    br_set_detect_anomaly(BR_ANOMALY_NONFINITE);
+    found(br_backward_all(2, y, dy, NULL), "a sum of gradients [2] has nan at [1]");
+    br_scope_end(scope);
 }

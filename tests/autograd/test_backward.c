@@ -1,9 +1,11 @@
-/* tests/autograd/test_backward.c - the tape: backward, br_grad, hooks, in-place changes, errors. */
-#include "tests/support.h"
+/* tests/autograd/test_backward.c - backward, br_grad, hooks, custom operations, in-place changes
+ * and errors. */
+#include "tests/memory.h"
 
 #include <brasa/brasa.h>
 
 #include <math.h>
+#include <pthread.h>
 
 TestSuite(backward, .init = check_begin, .fini = check_end);
 
@@ -29,8 +31,8 @@ Test(backward, product_and_sum)
     br_scope_end(scope);
 }
 
-/* A value used twice, and twice as the same argument, collects every contribution. */
-Test(backward, contributions_add_up)
+/* A tensor that is used several times, even by one operation, gets the sum of all gradients. */
+Test(backward, gradients_of_several_uses_are_summed)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(2, (double[]){ 3, -2 });
@@ -38,14 +40,14 @@ Test(backward, contributions_add_up)
     cr_assert(br_backward(br_sum(y)));
     cr_assert_eq(grad_at(x, 0), 2 * 3 + 2.0);
     cr_assert_eq(grad_at(x, 1), 2 * -2 + 2.0);
-    cr_assert(br_backward(br_sum(br_mul_scalar(x, 10)))); /* a second backward adds */
+    cr_assert(br_backward(br_sum(br_mul_scalar(x, 10)))); /* a second backward accumulates */
     cr_assert_eq(grad_at(x, 0), 2 * 3 + 2.0 + 10);
     br_scope_end(scope);
 }
 
-/* The gradient that add hands to both inputs is one tensor: accumulating into one must not reach
- * the other. */
-Test(backward, shared_gradients_stay_apart)
+/* add passes the same gradient tensor to both inputs. Accumulating into one must not change the
+ * other. */
+Test(backward, shared_gradients_stay_independent)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *a = leaf(1, (double[]){ 1 }), *b = leaf(1, (double[]){ 1 });
@@ -58,7 +60,7 @@ Test(backward, shared_gradients_stay_apart)
     br_scope_end(scope);
 }
 
-Test(backward, broadcast_is_undone_by_the_engine)
+Test(backward, gradients_of_broadcast_inputs_are_reduced)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *a = br_set_requires_grad(br_ones(BR_SHAPE(4, 1, 3), BR_F64), true);
@@ -74,7 +76,7 @@ Test(backward, broadcast_is_undone_by_the_engine)
     br_scope_end(scope);
 }
 
-/* Recursion over the graph, in backward or in freeing it, would overflow the stack here. */
+/* If backward or freeing the graph were recursive, the stack would overflow here. */
 Test(backward, a_million_operations)
 {
     br_scope *scope = br_scope_begin();
@@ -92,7 +94,7 @@ Test(backward, a_million_operations)
     cr_assert_eq(br_item(br_grad_of(x)), 1);
     br_release(y);
 
-    y = br_retain(br_add_scalar(x, 0)); /* and freed without backward */
+    y = br_retain(br_add_scalar(x, 0)); /* this graph is freed without backward */
     for (int i = 0; i < 1000000; i++) {
         br_scope *inner = br_scope_begin();
         br_tensor *next = br_retain(br_mul_scalar(y, 1));
@@ -104,17 +106,78 @@ Test(backward, a_million_operations)
     br_scope_end(scope);
 }
 
+static br_tensor *count_visit(br_tensor *grad, void *visits)
+{
+    (void)grad;
+    ++*(int *)visits;
+    return NULL;
+}
+
 Test(backward, given_gradient)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(2, (double[]){ 1, 2 });
-    br_backward_options options = { .gradient = br_from_f64(BR_SHAPE(2), (double[]){ 10, 20 }) };
+    br_backward_options options =
+        *BR_OPTIONS(br_backward, .gradient = br_from_f64(BR_SHAPE(2), (double[]){ 10, 20 }));
     cr_assert(br_backward_with(br_mul(x, x), &options));
     cr_assert_eq(grad_at(x, 0), 20);
     cr_assert_eq(grad_at(x, 1), 80);
     options.gradient = br_ones(BR_SHAPE(3), BR_F64);
     check_fails(br_backward_with(br_mul(x, x), &options),
-                "backward: gradient [3] of f64 must have t's shape [2] and dtype f64");
+                "backward: gradient is [3] f64, but t is [2] f64");
+    options.gradient = br_ones(BR_SHAPE(2), BR_F32);
+    check_fails(br_backward_with(br_mul(x, x), &options),
+                "backward: gradient is [2] f32, but t is [2] f64");
+    br_scope_end(scope);
+}
+
+/* Returns x^2 after a thousand operations, so that the sequence numbers of this thread's nodes are
+ * large. */
+static void *square_late(void *x)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = x;
+    for (int i = 0; i < 1000; i++)
+        y = br_mul_scalar(y, 1);
+    y = br_retain(br_mul(y, y));
+    br_scope_end(scope);
+    br_thread_cleanup();
+    return y;
+}
+
+/* Nodes that use y must have higher sequence numbers than y's node, although y's thread has created
+ * more nodes. Otherwise backward would reach y before both of its uses. */
+Test(backward, a_graph_begun_in_another_thread)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(1, (double[]){ 3 });
+    pthread_t thread;
+    void *y;
+    cr_assert_eq(pthread_create(&thread, NULL, square_late, x), 0);
+    cr_assert_eq(pthread_join(thread, &y), 0);
+    int visits = 0;
+    br_register_hook(y, count_visit, &visits);
+    cr_assert(br_backward(br_sum(br_add(br_mul_scalar(y, 2), y))), "%s", br_error_message());
+    cr_assert_eq(visits, 1);
+    cr_assert_eq(grad_at(x, 0), 3 * 2 * 3);
+    br_release(y);
+    br_scope_end(scope);
+}
+
+/* The outputs of one node have separate gradients. */
+Test(backward, gradients_with_respect_to_all_parts_of_a_split)
+{
+    enum { PARTS = 5 };
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(PARTS, (double[]){ 1, 2, 3, 4, 5 }), *parts[PARTS], *grads[PARTS];
+    cr_assert_eq(br_split(br_mul_scalar(x, 1), 1, 0, PARTS, parts), PARTS);
+    br_tensor *y = br_scalar(0, BR_F64);
+    for (int i = 0; i < PARTS; i++)
+        y = br_add(y, br_mul_scalar(parts[i], i + 1));
+    y = br_sum(y);
+    cr_assert(br_grad(1, &y, PARTS, parts, grads, NULL), "%s", br_error_message());
+    for (int i = 0; i < PARTS; i++)
+        cr_assert_eq(br_item(grads[i]), i + 1);
     br_scope_end(scope);
 }
 
@@ -123,7 +186,7 @@ Test(backward, retain_graph)
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(1, (double[]){ 3 });
     br_tensor *y = br_sum(br_mul(x, x));
-    cr_assert(br_backward_with(y, &(br_backward_options){ .retain_graph = true }));
+    cr_assert(br_backward_with(y, BR_OPTIONS(br_backward, .retain_graph = true)));
     cr_assert(br_backward(y));
     cr_assert_eq(grad_at(x, 0), 12);
     check_fails(br_backward(y), "was freed by an earlier backward");
@@ -131,7 +194,7 @@ Test(backward, retain_graph)
     br_scope_end(scope);
 }
 
-Test(backward, saved_values_go_as_backward_passes)
+Test(backward, backward_frees_saved_values)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1000), BR_F64), true);
@@ -143,13 +206,13 @@ Test(backward, saved_values_go_as_backward_passes)
         br_scope_return(inner, y);
         br_scope_end(inner);
     }
-    cr_assert(br_live_bytes() >= before + 16000); /* held by the graph alone */
+    cr_assert(br_live_bytes() >= before + 16000); /* held only by the graph */
     cr_assert(br_backward(y));
-    cr_assert(br_live_bytes() <= before + 8000 + 64); /* x's gradient is left */
+    cr_assert(br_live_bytes() <= before + 8000 + 64); /* only x's gradient remains */
     br_scope_end(scope);
 }
 
-Test(backward, the_four_errors)
+Test(backward, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(2, (double[]){ 1, 2 });
@@ -157,16 +220,16 @@ Test(backward, the_four_errors)
     check_fails(br_backward(br_ones(BR_SHAPE(1), BR_F64)), "does not require grad");
     br_tensor *y = br_sum(br_mul(x, x));
     cr_assert(br_backward(y));
-    check_fails(br_backward(y), "the graph under sum was freed");
+    check_fails(br_backward(y), "the graph of sum was freed");
     br_tensor *e = br_exp(x), *z = br_sum(br_mul_scalar(e, 2));
     cr_assert_not_null(br_add_scalar_(e, 1));
-    check_fails(br_backward(z), "exp: its gradient needs a value [2] that was changed in place by "
-                                "add_scalar_ since");
+    check_fails(br_backward(z),
+                "exp: a value [2] needed for its gradient was changed in place by add_scalar_");
     check_fails(br_backward(NULL), "backward: t is NULL");
     br_scope_end(scope);
 }
 
-Test(backward, refuses_while_an_error_is_pending)
+Test(backward, fails_while_an_error_is_pending)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(2, (double[]){ 1, 2 });
@@ -225,14 +288,14 @@ Test(backward, grad_of_several_outputs_and_an_unused_input)
     br_tensor *x = leaf(1, (double[]){ 3 }), *u = leaf(1, (double[]){ 3 });
     br_tensor *outputs[2] = { br_mul(x, x), br_mul_scalar(x, 7) }, *grads[3];
     br_tensor *inputs[3] = { x, u, x };
-    br_grad_options options = { .allow_unused = true, .retain_graph = true };
+    br_grad_options options = *BR_OPTIONS(br_grad, .allow_unused = true, .retain_graph = true);
     cr_assert(br_grad(2, outputs, 3, inputs, grads, &options));
     cr_assert_eq(br_item(grads[0]), 13);
     cr_assert_null(grads[1]);
     cr_assert_eq(br_item(grads[2]), 13);
     options.allow_unused = false;
     check_fails(br_grad(2, outputs, 2, inputs, grads, &options),
-                "grad: input 1 [1]: no output depends on it");
+                "grad: no output depends on input 1 [1]");
     br_tensor *constant = br_ones(BR_SHAPE(1), BR_F64);
     check_fails(br_grad(2, outputs, 1, &constant, grads, &options), "does not require grad");
     br_scope_end(scope);
@@ -243,7 +306,7 @@ Test(backward, second_order)
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(1, (double[]){ 3 }), *g, *h;
     br_tensor *y = br_mul(br_mul(x, x), x); /* x^3: 3x^2, 6x */
-    cr_assert(br_grad(1, &y, 1, &x, &g, &(br_grad_options){ .create_graph = true }));
+    cr_assert(br_grad(1, &y, 1, &x, &g, BR_OPTIONS(br_grad, .create_graph = true)));
     cr_assert_eq(br_item(g), 27);
     cr_assert(br_requires_grad(g));
     cr_assert(br_grad(1, &g, 1, &x, &h, NULL));
@@ -251,7 +314,7 @@ Test(backward, second_order)
     br_scope_end(scope);
 }
 
-/* ---- Hooks and kept gradients ---------------------------------------------------------------- */
+/* ---- Hooks and retained gradients ------------------------------------------------------------ */
 
 static br_tensor *count_and_double(br_tensor *grad, void *context)
 {
@@ -281,22 +344,76 @@ Test(backward, hooks_see_the_whole_gradient_once)
     br_scope_end(scope);
 }
 
+static br_tensor *add_one(br_tensor *grad, void *context)
+{
+    (void)context;
+    return br_add_scalar(grad, 1);
+}
+
+/* Doubling and adding one do not commute, so the result shows the order of the hooks. br_grad()
+ * returns the gradient that the hooks returned. */
+Test(backward, hooks_run_in_order_of_registration_and_before_br_grad_captures)
+{
+    br_scope *scope = br_scope_begin();
+    int calls = 0;
+    br_tensor *x = leaf(1, (double[]){ 3 }), *h = br_mul_scalar(x, 5), *g[2];
+    br_tensor *const hooked[] = { x, h };
+    for (int i = 0; i < 2; i++) {
+        br_register_hook(hooked[i], count_and_double, &calls);
+        br_register_hook(hooked[i], add_one, NULL);
+    }
+    br_tensor *y = br_mul_scalar(h, 7);
+    cr_assert(br_grad(1, &y, 2, hooked, g, BR_OPTIONS(br_grad, .retain_graph = true)));
+    cr_assert_eq(br_item(g[1]), 7 * 2 + 1);
+    cr_assert_eq(br_item(g[0]), 15 * 5 * 2 + 1);
+    cr_assert(br_backward(y));
+    cr_assert_eq(grad_at(x, 0), 15 * 5 * 2 + 1);
+    cr_assert_eq(calls, 4);
+    br_scope_end(scope);
+}
+
+/* A later backward must not accumulate into the existing gradient without calling the hook. */
+Test(backward, hooks_of_a_leaf_run_in_every_backward)
+{
+    br_scope *scope = br_scope_begin();
+    int calls = 0;
+    br_tensor *x = leaf(3, (double[]){ 1, 2, 3 });
+    br_register_hook(x, count_and_double, &calls);
+    for (int i = 1; i <= 3; i++) {
+        cr_assert(br_backward(br_select(x, 0, 1)));
+        cr_assert_eq(calls, i);
+        cr_assert_eq(grad_at(x, 0), 0);
+        cr_assert_eq(grad_at(x, 1), 2 * i);
+    }
+    br_scope_end(scope);
+}
+
 static br_tensor *wrong_shape(br_tensor *grad, void *context)
 {
     (void)context;
     return br_reshape(grad, BR_SHAPE(1, 1));
 }
 
-Test(backward, a_hook_may_not_change_the_shape)
+static br_tensor *wrong_dtype(br_tensor *grad, void *context)
+{
+    (void)context;
+    return br_to(grad, BR_F32);
+}
+
+Test(backward, a_hook_may_not_change_the_shape_or_dtype)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(1, (double[]){ 3 });
-    br_register_hook(x, wrong_shape, NULL);
-    check_fails(br_backward(br_sum(x)), "a hook returned a gradient [1, 1]");
+    uint64_t hook = br_register_hook(x, wrong_shape, NULL);
+    check_fails(br_backward(br_sum(x)), "a hook returned a gradient of shape [1, 1]");
+    br_remove_hook(x, hook);
+    br_register_hook(x, wrong_dtype, NULL);
+    check_fails(br_backward(br_sum(x)),
+                "a hook returned a gradient of shape [1] and dtype f32, expected [1] and f64");
     br_scope_end(scope);
 }
 
-/* ---- Operations of one's own ----------------------------------------------------------------- */
+/* ---- Custom operations ----------------------------------------------------------------------- */
 
 static void cube_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
@@ -307,7 +424,7 @@ static void cube_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op cube_op = { "cube", cube_backward, false };
 
-/* x^3 with a gradient of factor x^2: right for 3. */
+/* Returns x^3. Its backward function uses factor * x^2, which is correct for factor 3. */
 static br_tensor *cube(br_tensor *x, double factor)
 {
     br_scope *inner = br_no_grad_begin();
@@ -329,8 +446,8 @@ Test(backward, custom_operation)
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(3, (double[]){ 0.5, -1, 2 });
     double right = 3, wrong = 3.001;
-    cr_assert(br_gradcheck(cube_of, &right, 1, &x, NULL), "%s", br_error_message());
-    check_fails(br_gradcheck(cube_of, &wrong, 1, &x, NULL), "gradcheck: input 0, element [0]");
+    cr_assert(br_gradcheck(cube_of, &right, 1, &x, TIGHTLY), "%s", br_error_message());
+    check_fails(br_gradcheck(cube_of, &wrong, 1, &x, TIGHTLY), "gradcheck: input 0, element [0]");
     cr_assert_str_eq(br_op_name(cube(x, 3)), "cube");
     br_scope_end(scope);
 }
@@ -344,8 +461,9 @@ static void sloped_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = dx[1] = slope;
 }
 
-/* A gradient that belongs to its maker is copied for the leaves, and stays the maker's. */
-Test(backward, gradients_may_belong_elsewhere)
+/* If a backward function returns a tensor that it keeps, the leaves get copies and the tensor is
+ * not changed. */
+Test(backward, gradients_kept_by_the_backward_function_are_copied)
 {
     static const br_op op = { "sloped", sloped_backward, false };
     br_scope *scope = br_scope_begin();
@@ -364,7 +482,7 @@ Test(backward, gradients_may_belong_elsewhere)
     br_scope_end(scope);
 }
 
-/* It leaves a scope open, and grad mode changed. */
+/* Leaves a scope open and grad mode changed. */
 static void careless_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     (void)node;
@@ -373,8 +491,8 @@ static void careless_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     br_set_grad_enabled(true);
 }
 
-/* What a gradient leaves behind goes with it. */
-Test(backward, careless_operation)
+/* The engine ends scopes that a backward function left open, and restores grad mode. */
+Test(backward, careless_backward_function)
 {
     static const br_op op = { "careless", careless_backward, false };
     br_scope *scope = br_scope_begin();
@@ -405,7 +523,7 @@ static void split_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op split_op = { "split", split_backward, false };
 
-/* 2x and 3x, as one operation of two outputs. */
+/* Returns 2x and sets *second to 3x, as one operation with two outputs. */
 static br_tensor *split(br_tensor *x, br_tensor **second)
 {
     br_scope *inner = br_no_grad_begin();
@@ -437,13 +555,13 @@ static void no_gradient(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = br_ones_like(dy);
 }
 
-Test(backward, first_order_only_is_an_error_that_names_the_operation)
+Test(backward, create_graph_through_a_first_order_only_operation_is_an_error)
 {
     static const br_op op = { "opaque", no_gradient, true };
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(1, (double[]){ 1 }), *y = br_ones(BR_SHAPE(1), BR_F64), *g;
     br_record(&op, y, BR_INPUTS(x), NULL, 0);
-    check_fails(br_grad(1, &y, 1, &x, &g, &(br_grad_options){ .create_graph = true }),
+    check_fails(br_grad(1, &y, 1, &x, &g, BR_OPTIONS(br_grad, .create_graph = true)),
                 "the gradient of opaque cannot be differentiated again");
     cr_assert(br_backward(y));
     br_scope_end(scope);
@@ -463,7 +581,7 @@ Test(backward, recorded_in_place_change)
     br_scope_end(scope);
 }
 
-Test(backward, in_place_refusals)
+Test(backward, in_place_errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(2, (double[]){ 1, 2 });
@@ -474,4 +592,73 @@ Test(backward, in_place_refusals)
     br_scope_end(inner);
     cr_assert_eq(br_at(x, BR_SHAPE(0)), 2);
     br_scope_end(scope);
+}
+
+static br_tensor *identity(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_mul_scalar(x[0], 1);
+}
+
+/* In f32, x + eps is rounded: the difference is divided by the distance that x actually moved. */
+Test(backward, gradcheck_divides_by_the_rounded_step)
+{
+    br_tensor *x = br_set_requires_grad(br_full(BR_SHAPE(1), 1000, BR_F32), true);
+    const br_gradcheck_options *options =
+        BR_OPTIONS(br_gradcheck, .eps = 1e-3, .rtol = 1e-3, .atol = 1e-3, .allow_f32 = true);
+    cr_assert(br_gradcheck(identity, NULL, 1, &x, options), "%s", br_error_message());
+}
+
+/* More inputs than are sorted in place, in an order other than that of their addresses. */
+Test(backward, br_grad_of_many_inputs)
+{
+    enum { N = 40 };
+    br_scope *scope = br_scope_begin();
+    br_tensor *x[N], *inputs[N], *grads[N], *sum = br_zeros(BR_SCALAR, BR_F64);
+    for (int i = 0; i < N; i++) {
+        x[i] = leaf(1, (double[]){ i });
+        sum = br_add(sum, br_sum(br_mul(x[i], x[i])));
+    }
+    for (int i = 0; i < N; i++)
+        inputs[i] = x[i * 7 % N];
+    cr_assert(br_grad(1, &sum, N, inputs, grads, NULL), "%s", br_error_message());
+    for (int i = 0; i < N; i++)
+        cr_assert_eq(br_item(grads[i]), 2 * (i * 7 % N));
+    br_scope_end(scope);
+}
+
+static void narrow_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = br_to(dy, BR_F32);
+}
+
+Test(backward, a_gradient_of_another_dtype_is_an_error)
+{
+    static const br_op op = { "narrow", narrow_backward, false };
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(2, (double[]){ 1, 2 }), *y = br_zeros(BR_SHAPE(2), BR_F64);
+    br_record(&op, y, BR_INPUTS(x), NULL, 0);
+    br_tensor *loss = br_sum(y);
+    check_fails(br_backward(loss),
+                "narrow: the gradient with respect to input 0 is f32, but the input is f64");
+    br_scope_end(scope);
+}
+
+/* Builds a graph of more nodes than the list that br_grad() makes of them holds at first. */
+static bool gradient_of_many_nodes(void)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1), BR_F64), true), *y = x, *dx = NULL;
+    for (int i = 0; i < 70; i++)
+        y = br_neg(y);
+    bool ok = br_grad(1, &y, 1, &x, &dx, NULL) && br_item(dx) == 1;
+    br_scope_end(scope);
+    return ok;
+}
+
+Test(backward, failing_allocations)
+{
+    fail_in_turn(gradient_of_many_nodes, "gradient of many nodes");
 }

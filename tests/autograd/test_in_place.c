@@ -1,5 +1,6 @@
-/* Recorded changes in place of tensors that have views, and of views: gradients to the second order
- * against PyTorch's (record_in_place.py), what is refused, and what stays alive. */
+/* tests/autograd/test_in_place.c - recorded in-place operations on views and on tensors that have
+ * views: compares first- and second-order gradients with PyTorch's (record_in_place.py), and tests
+ * errors and lifetimes. */
 #include "tests/autograd/in_place_values.h"
 #include "tests/memory.h"
 
@@ -113,7 +114,7 @@ static void check_values(const char *name, const double **want, br_tensor *got)
     check_ok();
     for (int64_t i = 0; i < br_numel(got); i++, (*want)++)
         cr_assert(fabs(br_data_f64(got)[i] - **want) <= 1e-13 * (1 + fabs(**want)),
-                  "%s: %.17g, not %.17g", name, br_data_f64(got)[i], **want);
+                  "%s: %.17g, expected %.17g", name, br_data_f64(got)[i], **want);
 }
 
 static void check_case(const char *name, br_tensor *(*f)(br_tensor *, br_tensor *),
@@ -123,11 +124,11 @@ static void check_case(const char *name, br_tensor *(*f)(br_tensor *, br_tensor 
     br_tensor *inputs[] = { filled(BR_SHAPE(3, 4), sin, 1), filled(BR_SHAPE(4), cos, 0) };
     br_tensor *first[2], *second[2], *out = f(inputs[0], inputs[1]);
     check_values(name, &want, out);
-    br_grad(1, &out, 2, inputs, first, &(br_grad_options){ .create_graph = true });
+    br_grad(1, &out, 2, inputs, first, BR_OPTIONS(br_grad, .create_graph = true));
     for (int i = 0; i < 2; i++)
         check_values(name, &want, first[i]);
     br_tensor *squares = br_add(sum_of_squares(first[0]), sum_of_squares(first[1]));
-    br_grad(1, &squares, 2, inputs, second, &(br_grad_options){ .materialize_grads = true });
+    br_grad(1, &squares, 2, inputs, second, BR_OPTIONS(br_grad, .materialize_grads = true));
     for (int i = 0; i < 2; i++)
         check_values(name, &want, second[i]);
     br_scope_end(scope);
@@ -154,7 +155,7 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-Test(recorded_in_place, is_pytorchs)
+Test(recorded_in_place, gradients_equal_pytorch)
 {
     for (int i = 0; i < CASES; i++)
         check_case(cases[i].name, cases[i].f, cases[i].values);
@@ -172,7 +173,7 @@ static bool run_case(void)
     return ok;
 }
 
-Test(recorded_in_place, failing_memory)
+Test(recorded_in_place, failing_allocations)
 {
     for (failing_case = 0; failing_case < CASES; failing_case++)
         fail_in_turn(run_case, cases[failing_case].name);
@@ -185,8 +186,8 @@ static br_tensor *leaf(void)
     return br_set_requires_grad(br_ones(BR_SHAPE(2, 2), BR_F64), true);
 }
 
-/* A view asks for gradients as soon as its base does. */
-Test(recorded_in_place, views_follow)
+/* A view requires grad as soon as its base does. */
+Test(recorded_in_place, views_follow_their_base)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(), *y = br_zeros(BR_SHAPE(2, 2), BR_F64), *row = row_of(y, 0);
@@ -203,7 +204,7 @@ Test(recorded_in_place, views_follow)
     br_scope_end(scope);
 }
 
-/* The base's scope may end first. */
+/* A view remains usable after the scope of its base has ended. */
 Test(recorded_in_place, a_view_outlives_its_base)
 {
     br_scope *scope = br_scope_begin();
@@ -219,17 +220,17 @@ Test(recorded_in_place, a_view_outlives_its_base)
     br_scope_end(scope);
 }
 
-Test(recorded_in_place, saved_values_are_guarded)
+Test(recorded_in_place, changing_a_saved_value_is_an_error)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(), *y = br_exp(x);
     br_add_scalar_(row_of(y, 0), 1);
-    check_fails(br_backward(br_sum(y)), "exp: its gradient needs a value [2, 2] that was changed "
-                                        "in place by add_scalar_");
+    check_fails(br_backward(br_sum(y)),
+                "exp: a value [2, 2] needed for its gradient was changed in place by add_scalar_");
     br_scope_end(scope);
 }
 
-Test(recorded_in_place, refused)
+Test(recorded_in_place, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(), *w = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F64), true);
@@ -240,6 +241,7 @@ Test(recorded_in_place, refused)
     cr_assert_not_null(br_add_scalar_(row_of(x, 0), 1));
     br_scope_end(no_grad);
     check_fails(br_mul_(hidden, w), "made in a no-grad scope");
+    check_fails(br_mul_(br_slice(hidden, 0, 0, 2, 1), w), "made in a no-grad scope");
     br_tensor *turned = br_detach(br_transpose(y, 0, 1));
     check_fails(br_mul_(row_of(turned, 0), w), "which is not contiguous");
     br_scope_end(scope);

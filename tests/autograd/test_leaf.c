@@ -1,5 +1,5 @@
-/* tests/autograd/test_leaf.c - a tensor's side of the tape: detaching, grad mode, kept gradients,
- * hooks, and backward to chosen tensors. What is expected is what PyTorch 2.15 does. */
+/* tests/autograd/test_leaf.c - autograd state of tensors: detaching, grad mode, retained gradients,
+ * hooks, and backward with chosen inputs. The expected behaviour is that of PyTorch 2.15. */
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -18,7 +18,7 @@ static double grad_at(const br_tensor *t, int64_t i)
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
-Test(leaf, what_is_one)
+Test(leaf, is_leaf)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *plain = br_ones(BR_SHAPE(2), BR_F64), *x = leaf(2, (double[]){ 1, 2 });
@@ -26,11 +26,32 @@ Test(leaf, what_is_one)
     cr_assert(br_is_leaf(plain) && !br_requires_grad(plain));
     cr_assert(br_is_leaf(x) && br_requires_grad(x));
     cr_assert(!br_is_leaf(y) && br_requires_grad(y));
-    cr_assert(br_is_leaf(br_mul(plain, plain))); /* nothing was recorded */
-    check_fails(br_set_requires_grad(y, false), "only leaves can stop asking");
+    cr_assert(br_is_leaf(br_mul(plain, plain))); /* no input requires grad */
+    check_fails(br_set_requires_grad(y, false), "requires_grad can be cleared only for leaves");
     check_fails(br_set_requires_grad(br_zeros(BR_SHAPE(2), BR_I64), true), "i64");
     cr_assert_eq(br_set_requires_grad(x, false), x);
     cr_assert_not(br_requires_grad(br_mul(x, plain)));
+    br_scope_end(scope);
+}
+
+/* After a view has become a leaf, an in-place change of its base no longer gives it a history, and
+ * it no longer holds the base. */
+Test(leaf, a_view_that_becomes_a_leaf_releases_its_base)
+{
+    br_scope *scope = br_scope_begin(), *inner = br_scope_begin();
+    br_tensor *w = leaf(3, (double[]){ 1, 2, 3 });
+    br_tensor *base = br_zeros(BR_SHAPE(3), BR_F64), *view = br_narrow(base, 0, 0, 2);
+    int64_t before = br_live_tensors();
+    cr_assert_eq(br_set_requires_grad(view, true), view);
+    br_scope_return(inner, w);
+    br_scope_return(inner, view);
+    br_add_(base, w);
+    cr_assert(br_is_leaf(view) && br_requires_grad(view));
+    br_scope_end(inner);
+    cr_assert_lt(br_live_tensors(), before);
+    cr_assert(br_backward(br_sum(br_mul(view, view))));
+    cr_assert_null(br_grad_of(w));
+    cr_assert_eq(grad_at(view, 1), 4);
     br_scope_end(scope);
 }
 
@@ -43,15 +64,16 @@ Test(leaf, detach_forgets_the_history)
     cr_assert(br_backward(br_sum(br_mul(x, h))));
     cr_assert_eq(grad_at(x, 1), 4);
     check_fails(br_detach_(br_reshape(br_mul(x, x), BR_SHAPE(1, 2))), "is a view");
-    cr_assert_eq(br_detach_(x), x); /* a leaf stops asking and keeps its gradient */
+    cr_assert_eq(br_detach_(x), x); /* a leaf no longer requires grad and keeps its gradient */
     cr_assert_not(br_requires_grad(x));
     cr_assert_eq(grad_at(x, 1), 4);
     check_fails(br_detach_(NULL), "detach_: t is NULL");
     br_scope_end(scope);
 }
 
-/* As in training by truncated sequences: what came before is freed, not only cut off. */
-Test(leaf, detach_frees_what_the_history_held)
+/* Truncated backpropagation through time relies on br_detach_() to free the values that the history
+ * saved. */
+Test(leaf, detach_frees_values_saved_by_the_history)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1000), BR_F64), true);
@@ -64,7 +86,7 @@ Test(leaf, detach_frees_what_the_history_held)
     br_scope_end(scope);
 }
 
-Test(leaf, detach_keeps_a_kept_gradient)
+Test(leaf, detach_keeps_a_retained_gradient)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(1, (double[]){ 3 }), *h = br_retain_grad(br_mul(x, x));
@@ -90,15 +112,16 @@ Test(leaf, grad_mode_is_set_and_restored)
     br_scope_end(scope);
 }
 
-/* ---- Kept gradients and hooks ---------------------------------------------------------------- */
+/* ---- Retained gradients and hooks ------------------------------------------------------------ */
 
 static br_tensor *times(br_tensor *grad, void *context)
 {
     return br_mul_scalar(grad, *(const double *)context);
 }
 
-/* Whatever the order of the two calls, the hook comes first. */
-Test(leaf, a_kept_gradient_is_what_hooks_left)
+/* Hooks run before the gradient is retained, whether br_register_hook() or br_retain_grad() was
+ * called first. */
+Test(leaf, a_retained_gradient_includes_the_changes_of_hooks)
 {
     br_scope *scope = br_scope_begin();
     double two = 2;
@@ -114,9 +137,9 @@ Test(leaf, a_kept_gradient_is_what_hooks_left)
     br_scope_end(scope);
 }
 
-/* A hook stays with the operation whose result it was added to; a kept gradient is that of what the
- * tensor has become. */
-Test(leaf, hooks_and_kept_gradients_of_what_changed_in_place)
+/* A hook applies to the gradient of the value that the tensor had when the hook was added. A
+ * retained gradient is that of the tensor's last value. */
+Test(leaf, hooks_and_retained_gradients_of_tensors_changed_in_place)
 {
     br_scope *scope = br_scope_begin();
     double two = 2, five = 5;
@@ -140,7 +163,7 @@ static void step(br_tensor *leaf, void *context)
     br_set_grad(leaf, NULL);
 }
 
-/* An optimizer's step in backward. */
+/* The hook takes an optimizer step during backward. */
 Test(leaf, post_accumulate_grad_hook)
 {
     br_scope *scope = br_scope_begin();
@@ -150,48 +173,136 @@ Test(leaf, post_accumulate_grad_hook)
     cr_assert_neq(handle, 0);
     br_tensor *y = br_mul_scalar(x, 2);
     cr_assert(br_grad(1, &y, 1, &x, &g, NULL));
-    cr_assert_eq(calls, 0); /* nothing was added to x's gradient */
+    cr_assert_eq(calls, 0); /* br_grad() does not accumulate into x's gradient */
     cr_assert(br_backward(br_add(br_mul_scalar(x, 2), br_mul_scalar(x, 4))));
     cr_assert_eq(calls, 1);
     cr_assert_null(br_grad_of(x));
     cr_assert_eq(br_item(x), 0);
-    br_backward_options to_x = { .n_inputs = 1, .inputs = &x };
+    br_backward_options to_x = *BR_OPTIONS(br_backward, .n_inputs = 1, .inputs = &x);
     cr_assert(br_backward_with(br_mul_scalar(x, 2), &to_x));
     cr_assert_eq(calls, 2);
     br_remove_hook(x, handle);
     cr_assert(br_backward(br_mul_scalar(x, 2)));
     cr_assert_eq(calls, 2);
-    check_fails(br_register_post_accumulate_grad_hook(br_mul(x, x), step, NULL), "was made by mul");
+    check_fails(br_register_post_accumulate_grad_hook(br_mul(x, x), step, NULL),
+                "is not a leaf: it was computed by mul");
     check_fails(br_register_post_accumulate_grad_hook(x, NULL, NULL), "hook is NULL");
     br_scope_end(scope);
 }
 
-/* ---- Backward to chosen tensors -------------------------------------------------------------- */
+/* Appends a letter to the text at *context. */
+static void append(void *context, char letter)
+{
+    char *text = context;
+    size_t n = strlen(text);
+    text[n] = letter;
+    text[n + 1] = '\0';
+}
+
+static void leaf_is_done(br_tensor *leaf, void *context)
+{
+    cr_assert_not_null(br_grad_of(leaf));
+    append(context, br_numel(leaf) == 1 ? '1' : '2');
+}
+
+static br_tensor *result_is_done(br_tensor *grad, void *context)
+{
+    (void)grad;
+    append(context, 'r');
+    return NULL;
+}
+
+static void pass_is_done(void *context)
+{
+    append(context, 'e');
+}
+
+static br_tensor *queue_end(br_tensor *grad, void *context)
+{
+    (void)grad;
+    cr_assert(br_queue_callback(pass_is_done, context));
+    return NULL;
+}
+
+/* A hook is called when the oldest operation that used the leaf has sent its gradient, not when the
+ * pass ends; and only once, with the whole gradient. */
+static void check_order(bool chosen_inputs)
+{
+    br_scope *scope = br_scope_begin();
+    char calls[8] = "";
+    br_tensor *one = leaf(1, (double[]){ 3 }), *two = leaf(2, (double[]){ 5, 7 });
+    br_register_post_accumulate_grad_hook(one, leaf_is_done, calls);
+    br_register_post_accumulate_grad_hook(two, leaf_is_done, calls);
+    br_tensor *oldest = br_mul(two, two);
+    br_tensor *middle = br_mul_scalar(oldest, 2);
+    br_register_hook(middle, result_is_done, calls);
+    br_tensor *newest = br_mul(br_mul(middle, one), two); /* uses the leaf `two` again */
+    br_register_hook(newest, queue_end, calls);
+    br_backward_options o =
+        *BR_OPTIONS(br_backward, .n_inputs = 2, .inputs = (br_tensor *[]){ one, two });
+    cr_assert(br_backward_with(br_sum(newest), chosen_inputs ? &o : NULL), "%s",
+              br_error_message());
+    cr_assert_str_eq(calls, chosen_inputs ? "re12" : "1r2e");
+    check_close(grad_at(one, 0), 2 * (125 + 343), 1e-12); /* 2 two^3 one, summed */
+    check_close(grad_at(two, 1), 6 * 49 * 3, 1e-12);
+    br_scope_end(scope);
+}
+
+Test(leaf, hooks_run_as_soon_as_the_gradient_is_complete)
+{
+    check_order(false);
+}
+
+/* The hooks of chosen inputs run after the pass, which hands out their gradients. */
+Test(leaf, hooks_of_chosen_inputs_run_after_the_pass)
+{
+    check_order(true);
+}
+
+Test(leaf, callbacks_run_after_an_error_and_only_in_a_pass)
+{
+    br_scope *scope = br_scope_begin();
+    char calls[8] = "";
+    br_tensor *x = leaf(1, (double[]){ 3 });
+    br_tensor *y = br_mul(x, x);
+    br_tensor *z = br_mul(y, y);
+    br_register_hook(z, queue_end, calls);
+    br_bump_version(y);
+    check_fails(br_backward(z), "changed in place");
+    cr_assert_str_eq(calls, "e");
+    check_fails(br_queue_callback(pass_is_done, calls), "no backward pass is running");
+    br_scope_end(scope);
+}
+
+/* ---- Backward with chosen inputs ------------------------------------------------------------- */
 
 Test(leaf, backward_to_inputs)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(2, (double[]){ 1, 2 }), *w = leaf(2, (double[]){ 3, 4 });
     br_tensor *y = br_mul(x, w);
-    br_backward_options o = { .n_inputs = 1, .inputs = &y, .retain_graph = true };
+    br_backward_options o =
+        *BR_OPTIONS(br_backward, .n_inputs = 1, .inputs = &y, .retain_graph = true);
     cr_assert(br_backward_with(br_sum(br_mul(y, y)), &o));
     cr_assert_eq(grad_at(y, 1), 16);
     cr_assert_null(br_grad_of(x));
     cr_assert_null(br_grad_of(w));
     o.inputs = &x;
-    for (int i = 1; i <= 2; i++) { /* it adds */
+    for (int i = 1; i <= 2; i++) { /* gradients accumulate */
         cr_assert(br_backward_with(br_sum(br_mul(y, y)), &o));
         cr_assert_eq(grad_at(x, 0), 18 * i);
         cr_assert_eq(grad_at(x, 1), 64 * i);
     }
     cr_assert_null(br_grad_of(w));
-    cr_assert(br_backward_with(br_sum(w), &o)); /* nothing leads to x: no error, as in PyTorch */
+    cr_assert(br_backward_with(br_sum(w), &o)); /* does not depend on x: no error, as in PyTorch */
     cr_assert_eq(grad_at(x, 0), 36);
     br_tensor *constant = br_ones(BR_SHAPE(1), BR_F64);
     o.inputs = &constant;
     check_fails(br_backward_with(br_sum(x), &o), "backward: input 0 [1] does not require grad");
-    check_fails(br_backward_with(br_sum(x), &(br_backward_options){ .n_inputs = -1 }),
-                "backward: -1 inputs, must be at least one");
+    check_fails(br_backward_with(br_sum(x), BR_OPTIONS(br_backward, .n_inputs = -1)),
+                "backward: got -1 inputs, expected at least one");
+    check_fails(br_backward_with(br_sum(x), BR_OPTIONS(br_backward, .inputs = &x)),
+                "backward: got 0 inputs, expected at least one");
     br_scope_end(scope);
 }
 
@@ -199,14 +310,53 @@ Test(leaf, backward_from_several_tensors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(2, (double[]){ 1, 2 });
-    br_tensor *h = br_mul(x, x); /* shared: its node is walked once, without retain_graph */
+    br_tensor *h = br_mul(x, x); /* shared: its node runs once, so retain_graph is not needed */
     br_tensor *outputs[] = { br_mul_scalar(h, 2), br_sum(br_mul_scalar(h, 3)) };
     br_tensor *gradients[] = { br_ones(BR_SHAPE(2), BR_F64), NULL };
     cr_assert(br_backward_all(2, outputs, gradients, NULL));
     cr_assert_eq(grad_at(x, 0), 10);
     cr_assert_eq(grad_at(x, 1), 20);
-    check_fails(br_backward_all(2, outputs, NULL, NULL), "2 elements: give a gradient");
-    check_fails(br_backward_all(0, outputs, NULL, NULL), "0 tensors, must be at least one");
+    check_fails(br_backward_all(2, outputs, NULL, NULL), "2 elements: pass a gradient");
+    check_fails(br_backward_all(0, outputs, NULL, NULL), "got 0 tensors, expected at least one");
+    br_scope_end(scope);
+}
+
+/* With create_graph, accumulation creates a new tensor. A gradient that was retained before keeps
+ * its value. */
+Test(leaf, backward_with_create_graph_does_not_accumulate_in_place)
+{
+    br_scope *scope = br_scope_begin();
+    br_backward_options recorded = *BR_OPTIONS(br_backward, .create_graph = true);
+    br_tensor *x = leaf(2, (double[]){ 1, 2 });
+    cr_assert(br_backward_with(br_sum(br_mul(x, x)), &recorded));
+    br_tensor *first = br_retain(br_grad_of(x));
+    cr_assert(br_backward_with(br_sum(br_mul(x, x)), &recorded));
+    cr_assert_eq(br_at(first, 1, (int64_t[]){ 1 }), 4);
+    cr_assert_eq(grad_at(x, 1), 8);
+    br_release(first);
+    br_set_grad(x, NULL);
+    br_scope_end(scope);
+}
+
+/* The same is true if nothing else holds the first gradient: the graph records the addition. */
+Test(leaf, accumulation_with_create_graph_is_recorded)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(2, (double[]){ 0.5, 2 }), *g, *second;
+    br_tensor *h = br_mul_scalar(x, 1);
+    br_tensor *y = br_sum(br_add(br_exp(h), br_add(br_exp(br_mul_scalar(h, 2)), br_tanh(h))));
+    cr_assert(br_grad(1, &y, 1, &x, &g, BR_OPTIONS(br_grad, .create_graph = true)));
+    br_tensor *total = br_sum(g);
+    cr_assert(br_grad(1, &total, 1, &x, &second, BR_OPTIONS(br_grad, .retain_graph = true)));
+    cr_assert(br_backward_with(y, BR_OPTIONS(br_backward, .create_graph = true)));
+    cr_assert(br_backward_with(y, BR_OPTIONS(br_backward, .create_graph = true)));
+    cr_assert_str_eq(br_op_name(br_grad_of(x)), "add");
+    br_set_grad(x, NULL);
+    for (int64_t i = 0; i < 2; i++) {
+        double v = br_at(x, 1, &i), t = tanh(v);
+        cr_assert_float_eq(br_at(second, 1, &i), exp(v) + 4 * exp(2 * v) - 2 * t * (1 - t * t),
+                           1e-12);
+    }
     br_scope_end(scope);
 }
 
@@ -217,14 +367,14 @@ Test(leaf, grad_materializes_zeros)
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(2, (double[]){ 1, 2 }), *u = leaf(3, (double[]){ 1, 2, 3 }), *g;
     br_tensor *y = br_sum(x);
-    cr_assert(br_grad(1, &y, 1, &u, &g, &(br_grad_options){ .materialize_grads = true }));
+    cr_assert(br_grad(1, &y, 1, &u, &g, BR_OPTIONS(br_grad, .materialize_grads = true)));
     cr_assert(br_same_shape(g, u));
     cr_assert_eq(br_item(br_sum(g)), 0);
     br_scope_end(scope);
 }
 
-/* An output that is itself a leaf gets no gradient when others are asked for. */
-Test(leaf, grad_touches_no_leaf)
+/* br_grad() does not write to the gradient of an output that is a leaf. */
+Test(leaf, grad_does_not_accumulate_into_leaves)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(1, (double[]){ 1 }), *u = leaf(1, (double[]){ 2 }), *g[2];
@@ -235,16 +385,29 @@ Test(leaf, grad_touches_no_leaf)
     br_scope_end(scope);
 }
 
-/* The gradient of x by x is what was given, and can be differentiated by it. */
-Test(leaf, a_given_gradient_keeps_its_history)
+/* The gradient of x with respect to x is the given output gradient u, so it can be differentiated
+ * with respect to u. */
+Test(leaf, a_given_output_gradient_keeps_its_history)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = leaf(1, (double[]){ 1 }), *u = leaf(1, (double[]){ 2 }), *g, *h;
-    br_grad_options o = { .gradients = &u, .create_graph = true };
+    br_grad_options o = *BR_OPTIONS(br_grad, .gradients = &u, .create_graph = true);
     cr_assert(br_grad(1, &x, 1, &x, &g, &o));
     cr_assert(br_requires_grad(g));
     br_tensor *square = br_mul(g, g);
     cr_assert(br_grad(1, &square, 1, &u, &h, NULL));
     cr_assert_eq(br_item(h), 4);
+    br_scope_end(scope);
+}
+
+/* A leaf that required grad stays one that a graph may lead to, however often it is switched off.
+ */
+Test(leaf, requires_grad_switched_off_twice)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *w = leaf(2, (double[]){ 1, 2 }), *z = br_mul_scalar(w, 2);
+    br_set_requires_grad(w, false);
+    br_set_requires_grad(w, false);
+    check_fails(br_mul_(w, z), "once required grad");
     br_scope_end(scope);
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares `brasa generate` of T5 with generate() of transformers: small models with random weights and
-the recorded tokenizer, greedy and with every way to draw.
+"""Compares `brasa generate` for T5 with generate() of transformers: small models with random weights and the recorded
+tokenizer, with greedy decoding and with several ways of sampling.
 
     tests/cli/compare_t5.py BRASA
 
-BRASA is the command. The exit status is 1 if a text differs. Wants PyPI's torch and transformers.
+BRASA is the command. The exit status is 1 if a text differs. Requires torch and transformers from PyPI.
 """
 import pathlib
 import shutil
@@ -56,7 +56,7 @@ def main():
                     compared += 1
                     if got != want:
                         different += 1
-                        print(f"{prompt!a} {way}: {got!a}\n  wanted {want!a}")
+                        print(f"{prompt!a} {way}: {got!a}\n  expected {want!a}")
     print(f"{compared} texts, {different} differences")
     sys.exit(1 if different else 0)
 

@@ -1,4 +1,4 @@
-/* tests/cli/program.c - running the program in a directory of its own. */
+/* tests/cli/program.c - runs the program in a temporary directory. */
 #include "tests/cli/program.h"
 
 #include <criterion/criterion.h>
@@ -26,7 +26,7 @@ void program_end(void)
     cr_assert_eq(system(command), 0);
 }
 
-/* Runs the arguments through the shell; its output, with that on stderr, goes to `output`. */
+/* Runs the program with the arguments in a shell; stores stdout and stderr in `output`. */
 static int brasa(const char *arguments, char *output, size_t size)
 {
     char command[1024];

@@ -1,20 +1,20 @@
-/* tests/cli/program.h - the `brasa` program, run as a user runs it. */
+/* tests/cli/program.h - runs the `brasa` program as a user would. */
 #ifndef BRASA_TESTS_CLI_PROGRAM_H
 #define BRASA_TESTS_CLI_PROGRAM_H
 
-/* A suite's .init and .fini: an empty directory, $OUT in the shell, and the repository's root as
- * the working directory. */
+/* For a suite's .init and .fini. program_begin() creates an empty directory, $OUT in the shell, and
+ * makes the repository's root the working directory; program_end() removes $OUT. */
 void program_begin(void);
 void program_end(void);
 extern char program_directory[];
 
-/* Runs the program with these arguments: its exit status is as given, and what it prints has the
- * text in it. */
+/* Runs the program with these arguments and checks its exit status, and that its output contains
+ * `part`. */
 void program_check(const char *arguments, int status, const char *part);
 /* Runs a shell command, which must succeed. */
 void program_shell(const char *command);
 
-/* The log without the times. */
+/* Prints the log without the times. */
 #define PROGRAM_LOSSES "sed 's/, \"seconds.*//'"
 
 #endif

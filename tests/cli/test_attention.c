@@ -4,7 +4,7 @@
 
 TestSuite(cli_attention, .init = program_begin, .fini = program_end, .timeout = 120);
 
-/* A folder with the recorded model, and a vocabulary of its 40 tokens: "a", "aa", ... */
+/* Creates a folder with the recorded model and a vocabulary of its 40 tokens: "a", "aa", ... */
 static void make_model(void)
 {
     program_shell("mkdir $OUT/model && cp tests/models/hf_bert/pretraining/* $OUT/model && "
@@ -25,7 +25,16 @@ Test(cli_attention, model)
                   "! grep -Eq 'https?://|src=|@import' $OUT/view.html");
 }
 
-/* Its tokens are shown as the text that they stand for, and no query sees a later one. */
+/* A list that is given again replaces the earlier one. */
+Test(cli_attention, the_last_list_counts)
+{
+    make_model();
+    program_check("attention -m $OUT/model --heads 0,3 --heads 1,2 'a aa' -o $OUT/view.html", 0,
+                  " kB\n");
+    program_shell("grep -q '\"heads\":.1,2.' $OUT/view.html");
+}
+
+/* The tokens are decoded to text, and the attention is causal. */
 Test(cli_attention, gpt2)
 {
     for (int parts = 0; parts < 2; parts++) {
@@ -34,7 +43,7 @@ Test(cli_attention, gpt2)
                             : "mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
                               "cp tests/data/bpe/tokenizer.json $OUT/gpt2");
         program_check("attention -m $OUT/gpt2 --view neuron --expanded '1+2-3' -o $OUT/view.html",
-                      0, "written");
+                      0, "Wrote ");
         program_shell("grep -q '\"tokens\":.\"1\",\"+\",\"2\",\"-\",\"3\".' $OUT/view.html && "
                       "grep -q '\"causal\":true' $OUT/view.html && "
                       "grep -q '\"name\":\"h.1.attn\"' $OUT/view.html");
@@ -42,14 +51,14 @@ Test(cli_attention, gpt2)
     program_check("attention -m $OUT/gpt2 'hello' -o $OUT/no.html", 1, "wte");
 }
 
-/* What is read and what is written; without the latter what is likeliest. */
+/* The page has the tokens of both texts, that of the encoder and that of the decoder. */
 Test(cli_attention, t5)
 {
     program_shell("mkdir $OUT/t5 && cp tests/models/t5/relu/* $OUT/t5 && "
                   "(printf '{\"<pad>\":0,\"a\":2,\"b\":3,\"</s>\":1,\"c\":4,\"d\":5}') "
                   ">$OUT/t5/vocab.json && "
                   "printf '' >$OUT/t5/merges.txt");
-    program_check("attention -m $OUT/t5 'ab' 'cdc' -v head,neuron -o $OUT/view.html", 0, "written");
+    program_check("attention -m $OUT/t5 'ab' 'cdc' -v head,neuron -o $OUT/view.html", 0, "Wrote ");
     program_shell("grep -q '\"tokens\":.\"a\",\"b\".' $OUT/view.html && "
                   "grep -q '\"decoderTokens\":.\"[^,]*\",\"c\",\"d\".' $OUT/view.html && "
                   "grep -q '\"part\":\"encoder\"' $OUT/view.html && "
@@ -62,22 +71,22 @@ Test(cli_attention, runs_of_train)
     program_shell("\"$BRASA\" train copy-task --preset small --steps 1 --set d_model=16 "
                   "--set batch=4 --set num_samples=2 --out $OUT/copy >$OUT/log");
     program_check("attention -c $OUT/copy/checkpoint.safetensors '3 5 7' -o $OUT/view.html", 0,
-                  "written");
+                  "Wrote ");
     program_shell("grep -q '\"tokens\":.\"1\",\"3\",\"5\",\"7\".' $OUT/view.html && "
                   "grep -q '\"part\":\"cross\"' $OUT/view.html && "
                   "grep -q '\"part\":\"decoder\"' $OUT/view.html");
-    program_check("attention -c $OUT/copy/checkpoint.safetensors -o $OUT/own.html", 0, "written");
-    program_check("attention -c $OUT/copy/checkpoint.safetensors 'x'", 1, "copy-task reads");
+    program_check("attention -c $OUT/copy/checkpoint.safetensors -o $OUT/own.html", 0, "Wrote ");
+    program_check("attention -c $OUT/copy/checkpoint.safetensors 'x'", 1, "copy-task takes");
     program_check("attention -c $OUT/none", 1, "none");
     program_shell(
         "\"$BRASA\" train bert-scratch --preset small --steps 1 --out $OUT/bert >$OUT/log");
     program_check("attention -c $OUT/bert/checkpoint.safetensors -v model -o $OUT/bert.html", 0,
-                  "written");
+                  "Wrote ");
     program_shell("\"$BRASA\" train vanilla --preset small --steps 1 --out $OUT/dates >$OUT/log");
     program_check("attention -c $OUT/dates/checkpoint.safetensors '7 may 2020' -o $OUT/dates.html",
-                  0, "written");
+                  0, "Wrote ");
     program_shell("grep -q '\"decoderTokens\":.\"(begin)\"' $OUT/dates.html");
-    program_check("attention -c $OUT/dates/checkpoint.safetensors 'May!'", 1, "vanilla reads");
+    program_check("attention -c $OUT/dates/checkpoint.safetensors 'May!'", 1, "vanilla takes");
 }
 
 Test(cli_attention, refused)
@@ -85,13 +94,13 @@ Test(cli_attention, refused)
     make_model();
     program_check("attention --help", 0, "Usage: brasa attention");
     program_check("attention a", 2, "either --model or --checkpoint");
-    program_check("attention -m $OUT/model", 2, "a text or two");
+    program_check("attention -m $OUT/model", 2, "expected one or two texts, got 0");
     program_check("attention -m $OUT/model --view tree a", 2, "--view is 'tree'");
     program_check("attention -m $OUT/model --heads 1,x a", 2, "--heads is '1,x'");
     program_check("attention -m $OUT/model --layer -1 a", 2, "--layer is '-1'");
     program_check("attention -m $OUT/model --display-mode red a", 2, "--display-mode is 'red'");
     program_check("attention -m $OUT/model --layer 9 -o $OUT/no.html a", 1, "layer is 9");
-    program_check("attention -m $OUT/model --heads 7 -o $OUT/no.html a", 1, "heads has 7");
+    program_check("attention -m $OUT/model --heads 7 -o $OUT/no.html a", 1, "heads contains 7");
     program_check("attention -m $OUT/model -o $OUT/none/x.html a", 1, "none/x.html");
     program_shell("! test -e $OUT/no.html");
 }

@@ -1,4 +1,4 @@
-/* The `brasa` program, run as a user runs it: training, stopping, going on, and bad arguments. */
+/* The `brasa` program, run as a user would: training, stopping, resuming, and invalid arguments. */
 #include "tests/cli/program.h"
 
 #include <criterion/criterion.h>
@@ -23,29 +23,96 @@ Test(cli, help_and_version)
     program_check("train bert-scratch --preset small --as-written --help", 0,
                   "as_written         true");
     program_check("check --help", 0, "golden-1");
+    program_check("help", 0, "Usage: brasa COMMAND");
+    program_check("help train", 0, "Usage: brasa train RECIPE");
+    program_check("help train vanilla", 0, "Settings of vanilla, preset dates");
+    program_check("help dance", 2, "unknown command 'dance', must be one of train");
+}
+
+/* Every error message begins with the name of the program. */
+Test(cli, messages_begin_with_the_program)
+{
+    static const char *const wrong[] = {
+        "dance",
+        "train bert",
+        "train --fast",
+        "train bert-scratch --steps",
+        "train bert-scratch --resume --out $OUT/none",
+        "train bert-scratch --data $OUT/none --out $OUT/new",
+        "train copy-task --set heads=7 --out $OUT/heads",
+        "check --what",
+        "info /nonexistent",
+        "info --what",
+        "tokenize --model /nonexistent x",
+        "embed --model /nonexistent x",
+        "generate --model /nonexistent x",
+        "fill-mask --model /nonexistent x",
+        "attention --checkpoint /nonexistent",
+        "bench kernels --filter nothing",
+        "bench embed --model /nonexistent",
+        "bench what",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char command[256];
+        snprintf(command, sizeof command,
+                 "\"$BRASA\" %s 2>&1 >$OUT/printed | head -n 1 | grep '^brasa' >$OUT/said || "
+                 "{ echo '%s'; false; }",
+                 wrong[i], wrong[i]);
+        program_shell(command);
+    }
+}
+
+/* ---- Bench ----------------------------------------------------------------------------------- */
+
+Test(cli, bench_has_names_and_headings)
+{
+    program_check("bench kernels --list", 0, "\nsoftmax");
+    program_check("bench models --list", 0, "encoder-decoder/forward\n");
+    program_check("bench sweep --list --filter 'a*_last*'", 0, "argmax_last\n");
+    program_shell("! \"$BRASA\" bench sweep --list | grep -x argmax_last.backward");
+    program_check("bench embed --list", 0, "embed-lines\n");
+    program_check("bench scale --list", 0, "length\nbatch\n");
+    program_check("bench small --filter add", 0, "calls                   least time\nadd ");
+    program_check("bench small --filter nothing", 2, "nothing matches 'nothing'; --list shows");
+}
+
+/* The backward of add returns its gradient unchanged: it reads and writes nothing, so no rate is
+ * shown. */
+Test(cli, bench_tells_no_rate_of_nothing)
+{
+    program_check("bench kernels --filter add --seconds 1e-9", 0, "median time");
+    program_shell("\"$BRASA\" bench kernels --filter add --seconds 1e-9 >$OUT/said");
+    program_shell(
+        "grep -Eq '^add  .* GB/s' $OUT/said && grep -Eq '^add.backward .* us +-$' $OUT/said");
 }
 
 Test(cli, bad_arguments)
 {
     program_check("", 2, "Usage: brasa COMMAND");
-    program_check("dance", 2, "there is no command 'dance'");
-    program_check("train", 2, "which recipe?");
-    program_check("train bert", 2, "there is no recipe 'bert'");
-    program_check("train bert-scratch more", 2, "'more' is one argument too many");
+    program_check("dance", 2,
+                  "unknown command 'dance', must be one of train, check, bench, info, tokenize");
+    program_check("train", 2, "no recipe given; choose one of bert-scratch, copy-task, vanilla");
+    program_check(
+        "train bert", 2,
+        "unknown recipe 'bert', must be one of bert-scratch, copy-task, vanilla, classifier");
+    program_check("train bert-scratch more", 2, "unexpected argument 'more'");
     program_check("train bert-scratch --fast", 2, "--fast");
     program_check("train bert-scratch --steps", 2, "steps");
     program_check("train bert-scratch --steps x --out $OUT", 2,
-                  "steps is 'x', must be an integer of 0");
+                  "steps is 'x', must be an integer in 0");
     program_check("train bert-scratch --lr 0 --out $OUT", 2, "lr is '0'");
     program_check("train bert-scratch --lr nan --out $OUT", 2, "lr is 'nan'");
     program_check("train bert-scratch --threads 0", 2, "--threads is '0'");
-    program_check("train bert-scratch --preset big", 2, "has no preset 'big'");
+    program_check("train bert-scratch --preset big", 2,
+                  "bert-scratch has no preset 'big', must be one of notebook, small");
     program_check("train bert-scratch --set d_model=0 --out $OUT", 2, "d_model is '0'");
     program_check("train bert-scratch --set size=3 --out $OUT", 2,
-                  "no setting 'size', only steps, seed");
+                  "unknown setting 'size', must be one of steps, seed");
     program_check("train bert-scratch --set d_model --out $OUT", 2, "must be KEY=VALUE");
-    program_check("train bert-scratch --resume --preset small", 2, "not from --preset");
-    program_check("check", 2, "no file is named");
+    program_check("train --resume", 2,
+                  "--resume needs a recipe, or the directory of the run as --out");
+    program_check("train bert-scratch --resume --overwrite", 2, "use only one of them");
+    program_check("check", 2, "no file given");
     program_check("check --what", 2, "--what");
 }
 
@@ -53,11 +120,12 @@ Test(cli, bad_files)
 {
     program_check("train bert-scratch --resume --out $OUT", 1, "checkpoint.safetensors");
     program_check("train bert-scratch --data $OUT/none --out $OUT", 1, "none: cannot be opened");
-    program_check("train bert-scratch --out /proc/none", 1, "/proc/none: cannot be made");
+    program_check("train bert-scratch --out /proc/none", 1,
+                  "/proc/none: cannot create the directory");
     program_check("train bert-scratch --set batch_size=5 --set d_model=8 --out $OUT", 1,
                   "must be even");
     program_check("train bert-scratch --set maxlen=20 --set d_model=8 --out $OUT", 1,
-                  "maxlen is 20");
+                  "maxlen is only 20");
     program_shell("printf 'one\\377\\ntwo' >$OUT/text");
     program_check("train bert-scratch --data $OUT/text --out $OUT", 1,
                   "byte 3 of the text is not UTF-8");
@@ -68,7 +136,7 @@ Test(cli, bad_files)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-#define SMALL "train bert-scratch --preset small --threads 1 "
+#define SMALL "train bert-scratch --preset small --threads 1 --overwrite "
 
 Test(cli, a_small_model_learns_its_batch)
 {
@@ -82,6 +150,53 @@ Test(cli, a_small_model_learns_its_batch)
     program_shell("test $(wc -l <$OUT/run/log.jsonl) = 80");
 }
 
+Test(cli, a_finished_run_is_not_replaced)
+{
+    const char *small = "train bert-scratch --preset small --steps 2 --out $OUT/a/b";
+    program_check(small, 0, "steps 1 to 2");
+    program_shell("cp $OUT/a/b/checkpoint.safetensors $OUT/before");
+    program_check(
+        "train bert-scratch --preset small --steps 3 --out $OUT/a/b", 2,
+        "a/b already contains a run: --resume continues it, --overwrite replaces it, --out DIR");
+    program_check("train copy-task --preset small --out $OUT/a/b", 2, "a/b already contains a run");
+    program_shell("cmp $OUT/a/b/checkpoint.safetensors $OUT/before");
+    program_check("train bert-scratch --preset small --steps 3 --overwrite --out $OUT/a/b", 0,
+                  "steps 1 to 3");
+    program_shell("test $(wc -l <$OUT/a/b/log.jsonl) = 3");
+    /* Invalid settings do not create the directory. */
+    program_check("train bert-scratch --set d_ff=0 --out $OUT/none", 2, "d_ff is '0'");
+    program_shell("! test -e $OUT/none");
+}
+
+/* A run is resumed by its own command line with --resume appended. */
+Test(cli, a_run_is_resumed_by_its_own_command_line)
+{
+    static const char *const lines[] = {
+        "bert-scratch --preset small --as-written --steps 3 --lr 1e-3 --set d_ff=40",
+        "vanilla --preset small --steps 3 --set schedule=linear --set decay_steps=0 --seed 7",
+        "copy-task --preset small --set eval_every=2 --steps 3",
+    };
+    char command[256];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        snprintf(command, sizeof command, "train %s --out $OUT/%zu", lines[i], i);
+        program_check(command, 0, "steps 1 to 3");
+        strcat(command, " --resume");
+        program_check(command, 0, "steps 4 to 3");
+        strcat(command, " --steps 4");
+        program_check(command, 0, "steps 4 to 4");
+    }
+    /* The checkpoint stores the recipe, the preset and as_written. */
+    program_check("train --resume --steps 5 --out $OUT/0", 0, "bert-scratch: ");
+    program_check("train --resume --preset small --as-written --steps 6 --out $OUT/0", 0,
+                  "steps 6 to 6");
+    program_check("train --resume --preset notebook --out $OUT/0", 2,
+                  "preset is notebook, but the checkpoint was made with small");
+    program_check("train --resume --as-written --out $OUT/2", 2,
+                  "as_written is true, but the checkpoint was made with false");
+    program_check("train vanilla --resume --out $OUT/0", 1, "this is a checkpoint of bert-scratch");
+    program_check("train --resume --out $OUT/none", 1, "none/checkpoint.safetensors");
+}
+
 Test(cli, a_resumed_run_has_the_same_numbers)
 {
     const char *forms[] = { "", "--as-written " };
@@ -91,7 +206,7 @@ Test(cli, a_resumed_run_has_the_same_numbers)
         program_check(arguments, 0, "steps 1 to 9");
         snprintf(arguments, sizeof arguments, SMALL "%s--steps 4 --out $OUT/part", forms[i]);
         program_check(arguments, 0, "steps 1 to 4");
-        /* Lines that the checkpoint does not know of, and one that was cut short. */
+        /* Adds a line later than the checkpoint, and an incomplete line. */
         program_shell("printf '{\"step\": 5, \"loss\": 1}\\n{\"ste' >>$OUT/part/log.jsonl");
         program_check("train bert-scratch --resume --threads 3 --steps 9 --out $OUT/part", 0,
                       "steps 5 to 9");
@@ -110,7 +225,7 @@ Test(cli, a_resumed_run_keeps_its_settings)
     program_check("train bert-scratch --resume --set d_ff=40 --steps 3 --out $OUT", 0,
                   "steps 3 to 3");
     program_shell("sed 's/pizza/pasta/' data/frases.txt >$OUT/text");
-    program_check("train bert-scratch --resume --data $OUT/text --out $OUT", 1, "another text");
+    program_check("train bert-scratch --resume --data $OUT/text --out $OUT", 1, "a different text");
 }
 
 Test(cli, a_loss_that_is_not_finite_ends_the_run)
@@ -119,15 +234,15 @@ Test(cli, a_loss_that_is_not_finite_ends_the_run)
                   "a smaller learning rate may help");
 }
 
-/* Starts the program with its output thrown away. */
-/* Three steps to warm up, then those that are profiled, and some more. */
+/* Three warm-up steps, the profiled steps, and further steps. */
 Test(cli, a_run_is_profiled)
 {
-    program_check(SMALL "--steps 8 --profile=2 --out $OUT/run", 0, "a step, mean of 2; 1 thread");
+    program_check(SMALL "--steps 8 --profile=2 --out $OUT/run", 0, "per step, mean of 2; 1 thread");
     program_check(SMALL "--steps 8 --profile --out $OUT/run", 0, "weight_gradient");
     program_check(SMALL "--steps 4 --profile --out $OUT/run", 0, "enc_self_attn");
     program_shell("tail -c 3 $OUT/run/trace.json | grep -q ']}'");
-    program_check(SMALL "--steps 3 --profile --out $OUT/run", 1, "the run had 3 steps, and 3 come");
+    program_check(SMALL "--steps 3 --profile --out $OUT/run", 1,
+                  "the run had 3 steps, must have more than the 3");
     program_check(SMALL "--profile=0 --out $OUT/run", 2, "--profile is '0', must be 1 .. 1000");
     program_check("bench models --filter encoder-decoder/forward --threads 1 --profile=0", 2,
                   "--profile is '0', must be 1 .. 1000");
@@ -135,6 +250,7 @@ Test(cli, a_run_is_profiled)
     program_check(SMALL "--steps 4 --profile --out $OUT/run", 1, "trace.json: is not a regular");
 }
 
+/* Starts the program and discards its output. */
 static pid_t start(char *const *arguments)
 {
     pid_t pid = fork();
@@ -148,7 +264,7 @@ static pid_t start(char *const *arguments)
     return pid;
 }
 
-/* Waits until the file has that many lines. */
+/* Waits until the file has at least `lines` lines. */
 static void wait_for_lines(const char *path, int lines)
 {
     for (int tries = 0; tries < 3000; tries++) {
@@ -162,7 +278,7 @@ static void wait_for_lines(const char *path, int lines)
             return;
         usleep(20000);
     }
-    cr_assert_fail("%s has no %d lines", path, lines);
+    cr_assert_fail("%s has fewer than %d lines", path, lines);
 }
 
 static void stop_and_resume(int signal_number)
@@ -204,6 +320,12 @@ Test(cli, golden_files_are_checked)
     program_check("check --threads 1 $GOLDEN/bert.gelu.safetensors", 0, " of the tolerance, in ");
     program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "FAILED  /nonexistent: ");
     program_check("check $GOLDEN/bert.gelu.safetensors /nonexistent", 1, "1 passed, 1 failed\n");
+}
+
+Test(cli, a_directory_whose_name_looks_like_a_pattern_is_checked)
+{
+    program_shell("mkdir \"$OUT/[a]\\*\" && cp $GOLDEN/bert.gelu.safetensors \"$OUT/[a]\\*\"");
+    program_check("check \"$OUT/[a]\\*\"", 0, "1 passed, 0 failed\n");
 }
 
 Test(cli, the_environment_chooses_kernels)

@@ -1,4 +1,4 @@
-/* Dates in many forms: the calendar, the words, and that no text stands for two dates. */
+/* Dates in many formats: the calendar, the words, and that no text can mean two dates. */
 #include "cli/dates.h"
 
 #include <criterion/criterion.h>
@@ -8,7 +8,7 @@
 
 /* ---- The calendar ---------------------------------------------------------------------------- */
 
-/* The C library's calendar says the same of every day. */
+/* Every day agrees with the C library's calendar. */
 Test(dates, calendar)
 {
     struct tm day = { .tm_year = 50, .tm_mday = 1, .tm_hour = 12 };
@@ -30,7 +30,7 @@ Test(dates, calendar)
 
 /* ---- The words ------------------------------------------------------------------------------- */
 
-/* The number of a date that must be there. */
+/* Returns the number of a date, which must be in the range. */
 static int64_t find(const char *iso)
 {
     char text[DATES_ISO];
@@ -39,7 +39,7 @@ static int64_t find(const char *iso)
         if (strcmp(text, iso) == 0)
             return i;
     }
-    cr_assert_fail("there is no %s", iso);
+    cr_assert_fail("%s is not in the range", iso);
     return -1;
 }
 
@@ -47,7 +47,7 @@ static bool is_written(const char *iso, const char *expected)
 {
     char text[DATES_TEXT];
     date d = dates_at(find(iso));
-    for (int form = 0; form < DATES_FORMS; form++) {
+    for (int form = 0; form < DATES_FORMATS; form++) {
         dates_write(d, form, text);
         if (strcmp(text, expected) == 0)
             return true;
@@ -76,7 +76,7 @@ Test(dates, words)
         { "2049-11-12", "2049/11/12" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        cr_expect(is_written(rows[i][0], rows[i][1]), "%s is not written %s", rows[i][0],
+        cr_expect(is_written(rows[i][0], rows[i][1]), "no format writes %s as %s", rows[i][0],
                   rows[i][1]);
 }
 
@@ -84,18 +84,18 @@ Test(dates, letters)
 {
     size_t longest = 0;
     for (int64_t i = 0; i < DATES_COUNT; i++)
-        for (int form = 0; form < DATES_FORMS; form++) {
+        for (int form = 0; form < DATES_FORMATS; form++) {
             char text[DATES_TEXT];
             dates_write(dates_at(i), form, text);
             size_t n = strlen(text);
             cr_assert_eq(strspn(text, " ',-./0123456789abcdefghijklmnopqrstuvwxyz"), n, "%s", text);
             longest = n > longest ? n : longest;
         }
-    /* None was cut short: the room is not used up. */
+    /* No text was truncated: the buffer was never full. */
     cr_assert(longest > 60 && longest < DATES_TEXT - 1, "%zu", longest);
 }
 
-/* ---- What the held-out dates lean on --------------------------------------------------------- */
+/* ---- Uniqueness, which held-out dates rely on ------------------------------------------------ */
 
 typedef struct written {
     uint64_t hash; /* of a text */
@@ -116,13 +116,13 @@ static int by_hash(const void *a, const void *b)
     return (x->hash > y->hash) - (x->hash < y->hash);
 }
 
-/* Hashes of 64 bits: among a million texts two that differ hardly ever share one. */
+/* With 64-bit hashes, a collision among a million texts is very unlikely. */
 Test(dates, no_text_stands_for_two_dates)
 {
-    static written all[DATES_COUNT * DATES_FORMS];
+    static written all[DATES_COUNT * DATES_FORMATS];
     size_t n = 0;
     for (int64_t i = 0; i < DATES_COUNT; i++)
-        for (int form = 0; form < DATES_FORMS; form++) {
+        for (int form = 0; form < DATES_FORMATS; form++) {
             char text[DATES_TEXT];
             dates_write(dates_at(i), form, text);
             all[n++] = (written){ fnv(text), i };

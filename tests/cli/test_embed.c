@@ -6,7 +6,7 @@
 
 TestSuite(cli_embed, .init = program_begin, .fini = program_end);
 
-/* A folder with the recorded model, and a vocabulary of its 40 tokens: "a", "aa", ... */
+/* Creates a folder with the recorded model and a vocabulary of its 40 tokens: "a", "aa", ... */
 static void make_model(void)
 {
     program_shell("mkdir $OUT/model && cp tests/models/hf_bert/pretraining/* $OUT/model && "
@@ -22,7 +22,7 @@ Test(cli_embed, cosines)
                   "$OUT/c && awk 'NR == 2 { exit $2 != 1 }' $OUT/c && test $(wc -l <$OUT/c) = 3");
 }
 
-/* What the program wrote to a file for each of n texts. */
+/* Reads the program's JSON output for n texts from a file. */
 static void read_lines(const char *name, int n, json_t *lines[])
 {
     char path[256];
@@ -43,7 +43,8 @@ static double value(const json_t *line, size_t i)
     return json_real_value(json_array_get(json_object_get(line, "embedding"), i));
 }
 
-/* Texts of all lengths, in batches and alone: the same embeddings, in the order of the texts. */
+/* Texts of different lengths have the same embeddings in batches and alone, in the order of the
+ * texts. */
 Test(cli_embed, batches)
 {
     enum { N = 5, SIZE = 16 };
@@ -73,31 +74,32 @@ Test(cli_embed, refused)
 {
     make_model();
     program_check("embed --help", 0, "Usage: brasa embed");
-    program_check("embed a", 2, "--model is wanted");
+    program_check("embed a", 2, "--model is required");
     program_check("embed -m $OUT/model", 2, "either texts or --file");
     program_check("embed -m $OUT/model -b 0 a", 2, "--batch-size is '0'");
     program_check("embed -m $OUT/model -l 2 a", 2, "--max-length is '2'");
     program_check("embed -m $OUT/none a", 1, "vocab.txt");
     program_check("embed -m $OUT/model -f $OUT/none", 1, "none");
     program_check("embed -m $OUT/model 'a a a a a a a a a a a a a'", 1,
-                  "15 tokens, more than the model's 12; --max-length 12 cuts it");
+                  "15 tokens, more than the model's limit of 12; --max-length 12 truncates it");
     program_check("embed -m $OUT/model -l 12 'a a a a a a a a a a a a a'", 0, "1.0000");
     program_shell("printf 'a\\377' >$OUT/texts; yes a | head -n 101 >$OUT/many");
     program_check("embed -m $OUT/model -j -f $OUT/texts", 1, "text 1 is not UTF-8");
-    program_check("embed -m $OUT/model -f $OUT/many", 1, "at most 100 texts, there are 101");
+    program_check("embed -m $OUT/model -f $OUT/many", 1, "at most 100 texts, got 101");
     program_shell("seq 9 >>$OUT/model/vocab.txt");
     program_check("embed -m $OUT/model a", 1,
-                  "the tokenizer has 49 tokens, more than the 40 of config.json's vocab_size");
+                  "the tokenizer has 49 tokens, but config.json's vocab_size is only 40");
+    program_shell("sed -i '41,$d' $OUT/model/vocab.txt");
     program_shell("truncate -s 5000 $OUT/model/model.safetensors");
     program_check("embed -m $OUT/model a", 1, "model.safetensors: ");
 }
 
-/* transformers and its tokenizer have 0.3317, -0.0875, 0.0998. */
+/* transformers and its tokenizer give 0.3317, -0.0875, 0.0998. */
 Test(cli_embed, real_cosines)
 {
     if (!getenv("BRASA_MINILM")) {
-        program_end(); /* which Criterion leaves out of a test that is skipped */
-        cr_skip_test("BRASA_MINILM names no folder");
+        program_end(); /* Criterion does not call it for a skipped test */
+        cr_skip_test("BRASA_MINILM is not set");
     }
     program_check(
         "embed -m \"$BRASA_MINILM\" 'time flies like an arrow' 'fruit flies like a banana' "

@@ -4,7 +4,8 @@
 
 TestSuite(cli_generate, .init = program_begin, .fini = program_end);
 
-/* A folder with the recorded model, and a vocabulary of its 40 tokens: letters, a space, ... */
+/* Creates a folder with the recorded model and a vocabulary of its 40 tokens: letters, a space,
+ * ... */
 static void make_gpt2(void)
 {
     program_shell("mkdir $OUT/model && cp tests/models/gpt2/lm/* $OUT/model && "
@@ -14,12 +15,22 @@ static void make_gpt2(void)
                   "printf '#version: 0.2\\nt h\\nh e\\n' >$OUT/model/merges.txt");
 }
 
-/* The tokens that transformers takes: a, a, a and r, which is the configuration's end. */
+/* transformers generates a, a, a and r, which is the configuration's end-of-text id. */
 Test(cli_generate, likeliest_tokens)
 {
     make_gpt2();
     program_check("generate -m $OUT/model cmd", 0, "cmdaaar\n");
     program_check("generate -m $OUT/model -n 2 cmd", 0, "cmdaa\n");
+}
+
+/* Unknown keys, which may change the results, cause a warning in which they are escaped. */
+Test(cli_generate, warnings)
+{
+    make_gpt2();
+    program_shell("sed -i 's/^{/{\"residual\\\\u001b\": 2,/' $OUT/model/config.json");
+    program_check("generate -m $OUT/model cmd", 0,
+                  "model/config.json: results may differ from those of transformers, because "
+                  "these keys are unknown: residual\\u001b\n");
 }
 
 Test(cli_generate, drawn_tokens)
@@ -31,7 +42,7 @@ Test(cli_generate, drawn_tokens)
         " && test \"$(sed -n 1p $OUT/t)\" != \"$(sed -n 2p $OUT/t)\"");
 }
 
-/* A folder with the recorded T5, and a vocabulary of its 40 pieces: letters and digits. */
+/* Creates a folder with the recorded T5 and a vocabulary of its 40 pieces: letters and digits. */
 static void make_t5(void)
 {
     program_shell(
@@ -51,8 +62,8 @@ static void make_t5(void)
         "printf ',[\"%s\",-2]' $w; done; printf ']}}') >$OUT/t5/tokenizer.json");
 }
 
-/* Texts that transformers makes, the likeliest and drawn ones; and the same with SentencePiece's
- * file, whose pieces are more than the model knows. */
+/* The expected texts are those of transformers, greedy and sampled. SentencePiece's file has more
+ * pieces than the model, which is an error. */
 Test(cli_generate, texts_of_t5)
 {
     make_t5();
@@ -61,29 +72,39 @@ Test(cli_generate, texts_of_t5)
     program_check("generate -m $OUT/t5 -s 3 -k 8 -n 12 'time flies'", 0, "fzwwhdfffwf\n");
     program_check("generate -m $OUT/t5 -s 3 -k 8 -n 12 'x y z 9'", 0, "1wzn1mdfffmr\n");
     program_check("tokenize --model $OUT/t5 'ab c'", 0, "3 4 5 3 6 1\n");
-    program_check("tokenize --model $OUT/t5 -t x 'ab c'", 2, "exclude each other");
+    program_check("tokenize --model $OUT/t5 -t x 'ab c'", 2,
+                  "only one of --vocab, --tokenizer and --model can be used");
+    program_shell("printf 'ab c\\tab\\nc\\t\\n' >$OUT/pairs && printf 'c\\ta\\nab\\n' >$OUT/bad");
+    program_check("tokenize --model $OUT/t5 --pair --file $OUT/pairs", 0,
+                  "3 4 5 3 6 1 3 4 5 1\n\342\226\201 c </s> </s>\n3 6 1 1\n");
+    program_check("tokenize --model $OUT/t5 --pair --file $OUT/bad", 1,
+                  "bad: text 2 has no tab between two texts");
     program_check("info $OUT/t5", 0, "model type t5");
     program_shell("rm $OUT/t5/tokenizer.json && cp tests/data/unigram/spiece.model $OUT/t5");
     program_check("tokenize --model $OUT/t5 'a</s>'", 0, "</s> </s>\n");
     program_check("tokenize -t $OUT/t5/spiece.model 'a'", 0, "</s>\n");
-    program_check("generate -m $OUT/t5 the", 1, "embedding");
+    program_check("generate -m $OUT/t5 the 2>&1", 1,
+                  "t5: the tokenizer has 800 tokens, but config.json's vocab_size is only 40");
     program_check("generate -m tests/models/hf_bert/pretraining a 2>&1", 1,
-                  "a model of type bert cannot be made to generate");
+                  "'brasa generate' does not support models of type bert");
 }
 
 Test(cli_generate, bad_arguments)
 {
     make_gpt2();
-    program_check("generate 2>&1", 2, "--model is wanted");
-    program_check("generate -m $OUT/model 2>&1", 2, "one prompt is wanted");
+    program_check("generate 2>&1", 2, "--model is required");
+    program_check("generate -m $OUT/model 2>&1", 2, "expected one prompt, got 0");
     program_check("generate -m $OUT/model '' 2>&1", 2, "the prompt is empty");
     program_check("generate -m $OUT/model -T 0 a 2>&1", 2, "--temperature is '0'");
     program_check("generate -m $OUT/model -k x a 2>&1", 2, "--top-k is 'x'");
     program_check("generate -m $OUT/model -p 2 a 2>&1", 2, "--top-p is '2'");
     program_check("generate -m $OUT/model -n 0 a 2>&1", 2, "--max-new-tokens is '0'");
+    program_check("generate -m $OUT/model -s 9223372036854775808 a 2>&1", 2,
+                  "--seed is '9223372036854775808', must be 0 .. 9223372036854775807");
     program_check("generate -m $OUT/model ?! 2>&1", 1, "no token for the byte 0x3f");
     program_check("generate -m $OUT/none a 2>&1", 1, "cannot be opened");
-    program_check("generate -m $OUT/model abcdefghijklmnopqrstuvwxy 2>&1", 1, "no room for more");
+    program_check("generate -m $OUT/model abcdefghijklmnopqrstuvwxy 2>&1", 1,
+                  "no room for new tokens");
     program_check("generate --help", 0, "--max-new-tokens");
 }
 
@@ -94,7 +115,7 @@ static void make_bert(void)
                   "w=a$w; echo $w; done) >$OUT/model/vocab.txt");
 }
 
-/* Three masks: three lists, of falling probabilities, which sum to 1 where all are shown. */
+/* Each of the three masks has a list of decreasing probabilities; with all tokens they sum to 1. */
 Test(cli_generate, masks_are_filled)
 {
     make_bert();
@@ -105,13 +126,14 @@ Test(cli_generate, masks_are_filled)
                   "END { exit !(n == 2 && NR == 122) }' $OUT/m");
     program_check("fill-mask -m $OUT/model --json -k 1 'a [MASK]'", 0, "{\"mask\":0,\"token\":\"");
     program_check("fill-mask -m $OUT/model a 2>&1", 1, "the text has no [MASK]");
-    program_check("fill-mask -m $OUT/model 2>&1", 2, "one text is wanted");
+    program_check("fill-mask -m $OUT/model 2>&1", 2, "expected one text, got 0");
     program_check("fill-mask -m $OUT/model -k 0 a 2>&1", 2, "--top-k is '0'");
     program_shell("cp tests/models/hf_bert/classifier/* $OUT/model");
-    program_check("fill-mask -m $OUT/model 'a [MASK]' 2>&1", 1, "without the head");
+    program_check("fill-mask -m $OUT/model 'a [MASK]' 2>&1", 1,
+                  "no weights for the masked-language-model head");
 }
 
-/* A run that knows its eleven sentences fills in what is missing of them; the words come from the
+/* A trained run fills in masked words of its eleven sentences; the vocabulary comes from the
  * checkpoint. */
 Test(cli_generate, masks_are_filled_by_a_run, .timeout = 120)
 {
@@ -127,8 +149,9 @@ Test(cli_generate, masks_are_filled_by_a_run, .timeout = 120)
     program_check("fill-mask -c $OUT/run.safetensors '[MASK] xyz'", 1, "xyz");
     program_shell("for i in $(seq 40); do printf '[MASK] '; done >$OUT/text");
     program_check("fill-mask -c $OUT/run.safetensors \"$(cat $OUT/text)\"", 1,
-                  "more than the model's");
+                  "more tokens than the model's limit of ");
     program_check("fill-mask -c $OUT/none a", 1, "none");
-    program_check("fill-mask -c tests/models/gpt2/lm/model.safetensors a", 1, "no checkpoint of");
+    program_check("fill-mask -c tests/models/gpt2/lm/model.safetensors a", 1,
+                  "not a checkpoint written by 'brasa train bert-scratch'");
     program_check("fill-mask -c x -m y a", 2, "either --model or --checkpoint");
 }

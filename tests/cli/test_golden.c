@@ -1,4 +1,4 @@
-/* Golden files that do not agree: each must be caught. */
+/* Golden files with differences: `brasa check` must report each one. */
 #include "cli/golden.h"
 #include "tests/io/files.h"
 
@@ -10,9 +10,9 @@
 
 TestSuite(golden, .init = files_begin, .fini = files_end);
 
-/* What is changed in a copy of a file. */
+/* What to change in a copy of a file. */
 typedef struct change {
-    const char *tensor; /* to move by `by`, or, with `drop`, to leave out */
+    const char *tensor; /* tensor to add `by` to or, with `drop`, to omit */
     double by;
     bool drop;
     const char *key, *value; /* metadata to replace */
@@ -21,7 +21,7 @@ typedef struct change {
 static void write_altered(const char *path, change c)
 {
     br_scope *scope = br_no_grad_begin();
-    br_safetensors *file = br_safetensors_open(path, &(br_safetensors_options){ .copy = true });
+    br_safetensors *file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = true));
     br_named_list *all = br_safetensors_all(file);
     cr_assert_not_null(all, "%s", br_error_message());
     br_named_tensor *items = calloc((size_t)all->count, sizeof *items);
@@ -50,7 +50,7 @@ static void write_altered(const char *path, change c)
     br_scope_end(scope);
 }
 
-/* The altered file is found to differ most in `where`. */
+/* Checks that the altered file differs most in `where`. */
 static void check_differs(const char *path, const char *where, change c)
 {
     golden_result result;
@@ -90,9 +90,9 @@ Test(golden, nan_is_caught)
 
 Test(golden, other_draws_are_caught)
 {
-    check_differs(LAYER, "fresh/0/linear.weight as drawn",
+    check_differs(LAYER, "fresh/0/linear.weight as initialized",
                   (change){ .key = "fresh_seed", .value = "5" });
-    check_differs(ADAM, "param/embedding.pos_embed.weight as drawn",
+    check_differs(ADAM, "param/embedding.pos_embed.weight as initialized",
                   (change){ .key = "init", .value = "{\"manual_seed\": 5}" });
 }
 
@@ -105,16 +105,16 @@ Test(golden, what_is_missing_is_named)
     check_refused(LAYER, "fresh/0/linear.bias",
                   (change){ .tensor = "fresh/0/linear.bias", .drop = true });
     check_refused(BERT, "masked_tokens", (change){ .tensor = "label/masked_tokens", .drop = true });
-    check_refused(LAYER, "has a gradient here",
+    check_refused(LAYER, "has a gradient in Brasa",
                   (change){ .key = "no_grad", .value = "[\"pos_ffn.fc1.bias\"]" });
 }
 
 Test(golden, bad_metadata_is_refused)
 {
-    check_refused(LAYER, "no model 'bert.Nobody'",
+    check_refused(LAYER, "unknown model 'bert.Nobody'",
                   (change){ .key = "model", .value = "bert.Nobody" });
     check_refused(LAYER, "golden-1", (change){ .key = "format", .value = "golden-2" });
-    check_refused(LAYER, "no loss 'mean'", (change){ .key = "loss", .value = "mean" });
+    check_refused(LAYER, "unknown loss 'mean'", (change){ .key = "loss", .value = "mean" });
     check_refused(LAYER, "loss_of", (change){ .key = "loss_of", .value = "{}" });
     check_refused(LAYER, "no output 'x'", (change){ .key = "loss_of", .value = "[\"x\"]" });
     check_refused(LAYER, "metadata 'tol'", (change){ .key = "tol", .value = "[1" });

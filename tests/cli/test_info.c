@@ -9,7 +9,7 @@ TestSuite(cli_info, .init = files_begin, .fini = files_end);
 
 #define PATH files_path("c.safetensors")
 
-/* What the program prints, both streams together; its exit status goes to *status. */
+/* Returns what the program prints on stdout and stderr; sets *status to its exit status. */
 static const char *run(const char *arguments, int *status)
 {
     static char output[20000];
@@ -45,7 +45,9 @@ Test(cli_info, a_checkpoint)
     int status;
     const char *output = run(PATH, &status);
     cr_assert_eq(status, 0, "%s", output);
-    expect(output, "c.safetensors: checkpoint, ");
+    expect(output, "c.safetensors: checkpoint, step 12, ");
+    expect(output, " bytes\n\nModel\n  Name          Dtype  Shape");
+    expect(output, "  2 tensors, 10 elements, 28 bytes\n\nMetadata\n");
     expect(output, "  brasa.parts       model\n  brasa.step        12\n");
     expect(output, "an escape \\u001b[31m and then");
     expect(output, "... (61 bytes)\n");
@@ -53,6 +55,25 @@ Test(cli_info, a_checkpoint)
     expect(output, "  model/mask    BOOL   [4]                  4               4\n");
     expect(output, "2 tensors, 10 elements, 28 bytes; checksums: right\n");
     cr_assert_null(strstr(output, "xxh3"));
+}
+
+/* At most 60 bytes of a value are shown, and whole characters only. */
+Test(cli_info, a_value_is_cut_between_characters)
+{
+    static const char fits[] = "0123456789012345678901234567890123456789012345678901234567\u00e9";
+    char longer[64];
+    snprintf(longer, sizeof longer, "x%s", fits);
+    const br_metadata values[] = { { "a", fits }, { "b", longer } };
+    br_named_list none = { 0 };
+    cr_assert(br_safetensors_save(PATH, &none, 2, values), "%s", br_error_message());
+    int status;
+    const char *output = run(PATH, &status);
+    cr_assert_eq(status, 0, "%s", output);
+    char line[100];
+    snprintf(line, sizeof line, "  a  %s\n", fits);
+    expect(output, line);
+    snprintf(line, sizeof line, "  b  %.59s... (61 bytes)\n", longer);
+    expect(output, line);
 }
 
 Test(cli_info, json)

@@ -10,7 +10,7 @@
 
 TestSuite(tensorboard, .init = program_begin, .fini = program_end);
 
-/* Of RFC 3720, B.4. */
+/* Test vectors of RFC 3720, B.4. */
 Test(tensorboard, crc32c_is_castagnolis)
 {
     unsigned char bytes[32];
@@ -31,7 +31,7 @@ static uint32_t masked(const void *bytes, size_t n)
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8;
 }
 
-/* The next record without the 9 bytes of wall_time, which come first; its length, 0 at the end. */
+/* Reads the next record without its first 9 bytes, wall_time; returns its length, 0 at the end. */
 static size_t next_record(FILE *file, char *out, size_t size)
 {
     uint64_t n;
@@ -58,17 +58,17 @@ static void check_record(FILE *file, const char *bytes, size_t n)
 }
 #define RECORD(file, bytes) check_record(file, bytes, sizeof(bytes) - 1)
 
-static void write_run(int64_t done)
+static void write_run(const char *folder, int64_t done)
 {
     static const char *const tags[] = { "loss", "x" };
     event_file events = { 0 };
-    cr_assert(event_file_open(&events, program_directory, done));
+    cr_assert(event_file_open(&events, folder, done));
     cr_assert(event_file_add(&events, done + 1, 2, tags, (double[]){ 0.5, NAN }));
     cr_assert(event_file_add(&events, 300, 2, tags, (double[]){ NAN, -2 }));
     event_file_close(&events);
 }
 
-/* The files in the test's folder, in their order. */
+/* Returns the event files in the test's folder, sorted by name. */
 static glob_t list_files(void)
 {
     char pattern[100];
@@ -80,12 +80,11 @@ static glob_t list_files(void)
 
 Test(tensorboard, records)
 {
-    write_run(0);
-    write_run(0);
-    write_run(7);
+    write_run(program_directory, 0);
+    write_run(program_directory, 0);
+    write_run(program_directory, 7);
     glob_t found = list_files();
-    cr_assert_eq(found.gl_pathc, 2,
-                 "a new run removes an earlier one's, one that goes on does not");
+    cr_assert_eq(found.gl_pathc, 2, "a new run deletes earlier files, a resumed run does not");
     FILE *first = fopen(found.gl_pathv[0], "rb"), *second = fopen(found.gl_pathv[1], "rb");
     RECORD(first, "\x10\0\x1a\x0d"
                   "brain.Event:2");
@@ -99,4 +98,14 @@ Test(tensorboard, records)
     fclose(first);
     fclose(second);
     globfree(&found);
+}
+
+Test(tensorboard, a_folder_whose_name_looks_like_a_pattern)
+{
+    char folder[100];
+    snprintf(folder, sizeof folder, "%s/[0-9]*", program_directory);
+    program_shell("mkdir \"$OUT/[0-9]*\"");
+    write_run(folder, 0);
+    write_run(folder, 0);
+    program_shell("test \"$(ls \"$OUT/[0-9]*\" | wc -l)\" = 1");
 }

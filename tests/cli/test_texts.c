@@ -1,4 +1,4 @@
-/* Labelled texts: the lines that are taken and those that are not, words, vocabularies, ids. */
+/* Labelled texts: valid and invalid lines, words, vocabularies, ids. */
 #include "cli/texts.h"
 #include "tests/support.h"
 
@@ -46,15 +46,15 @@ Test(texts, bad_lines)
         size_t length;
         const char *message;
     } rows[] = {
-        { "", 0, "0 texts with 0 labels: there must be two" },
-        { "a\tone\na\ttwo\n", 12, "2 texts with 1 labels: there must be two" },
+        { "", 0, "0 texts with 0 labels, but at least 2 labels are required" },
+        { "a\tone\na\ttwo\n", 12, "2 texts with 1 labels, but at least 2 labels are required" },
         { "a\tone\nb two\n", 12, "line 2 of the texts has no tab between a label and a text" },
         { "a\tone\n\nb\ttwo", 12, "line 2 of the texts has no tab" },
         { "a\tone\n\ttwo\n", 11, "line 2 of the texts has no label" },
         { "a\tone\nb\ttwo\nb\t \r\n", 17, "line 3 of the texts has no word" },
         { "a\tone\nb\tt\xffo\n", 12, "line 2 of the texts is not UTF-8" },
         { "\xc3\tone\nb\ttwo\n", 12, "line 1 of the texts is not UTF-8" },
-        { "a\tone\nb\0c\ttwo\n", 14, "line 2 of the texts holds a NUL" },
+        { "a\tone\nb\0c\ttwo\n", 14, "line 2 of the texts contains a NUL" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         refused(rows[i].data, rows[i].length, rows[i].message);

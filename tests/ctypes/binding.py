@@ -1,5 +1,5 @@
-"""The library's public headers as ctypes has them: read from the headers themselves, so that whatever
-they declare can be called from here, and a declaration that only C can use is found."""
+"""Creates ctypes bindings from the library's public headers. Python can then call everything that they declare, and
+declarations that only C can use are detected."""
 
 import ctypes
 import pathlib
@@ -18,10 +18,15 @@ SCALARS = {
 
 
 def declarations(cc):
-    """The statements of brasa.h, without attributes, one string each."""
-    text = subprocess.run([cc, "-E", "-P", f"-I{HEADERS}", str(HEADERS / "brasa/brasa.h")],
-                          check=True, capture_output=True, text=True).stdout
-    text = text[re.search(r"[^;]*\bbr_version\(", text).start():]
+    """Yields the statements of the library's headers without attributes, one string each."""
+    lines = subprocess.run([cc, "-E", f"-I{HEADERS}", str(HEADERS / "brasa/brasa.h")],
+                           check=True, capture_output=True, text=True).stdout.splitlines()
+    text, ours = "", False
+    for line in lines:
+        if marker := re.match(r'# \d+ "(.*?)"', line):
+            ours = marker[1].startswith(str(HEADERS))  # not a system header
+        elif ours:
+            text += line + "\n"
     while "__attribute__" in text:
         text = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", " ", text, count=1)
     depth, statement = 0, ""
@@ -35,12 +40,13 @@ def declarations(cc):
 
 
 class Binding:
-    """Enumerators, structs and functions by their names; `functions` are set up in `lib`."""
+    """Enumerators, structs and functions as attributes; `functions` have their types set in `lib`."""
 
     def __init__(self, library, cc):
         self.lib = ctypes.CDLL(library)
         self.constants, self.structs, self.fields, self.functions = {}, {}, {}, {}
         self.types = dict(SCALARS)
+        self.arguments = {}  # of each function, as written in the header
         self.variadic = set()
         for statement in declarations(cc):
             self.declare(statement)
@@ -53,7 +59,7 @@ class Binding:
         elif match := re.fullmatch(r"(?:typedef )?struct (\w+) ?\{(.*)\}(?: ?(\w+))?", s):
             self.declare_struct(match[3] or match[1], match[2])
         elif match := re.fullmatch(r"typedef struct (\w+) \1", s):
-            self.types[match[1]] = ctypes.c_char  # known by pointer only
+            self.types[match[1]] = ctypes.c_char  # opaque: used only by pointer
         elif match := re.fullmatch(r"typedef (\w+) (\w+)", s):
             self.types[match[2]] = self.types[match[1]]
         elif match := re.fullmatch(r"typedef .*\(\*(\w+)\) ?\(.*\)", s):
@@ -61,7 +67,7 @@ class Binding:
         elif match := re.fullmatch(r"((?:const )?\w+[ *]+)(\w+) ?\((.*)\)", s):
             self.declare_function(match[2], match[1], match[3])
         elif s and s != "}":
-            raise SyntaxError("not understood: " + s)
+            raise SyntaxError("cannot parse: " + s)
 
     def declare_enum(self, body):
         value = -1
@@ -71,7 +77,7 @@ class Binding:
             self.constants[name.strip()] = value
 
     def field(self, text):
-        """The fields of one declaration: `double x, y[3]`."""
+        """Returns the fields of a declaration such as `double x, y[3]`."""
         if match := re.search(r"\(\*(\w+)\)", text):
             return [(match[1], ctypes.c_void_p)]
         text = re.sub(r"\b(const|struct)\b", " ", text).strip()
@@ -106,6 +112,7 @@ class Binding:
         if parts[-1].strip() == "...":
             self.variadic.add(name)
             parts.pop()
+        self.arguments[name] = [p.strip() for p in parts if p.strip() != "void"]
         function.argtypes = [self.argument(p) for p in parts if p.strip() != "void"]
         if re.fullmatch(r"const char \*", returned.strip()):
             function.restype = ctypes.c_char_p

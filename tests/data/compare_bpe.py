@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares `brasa tokenize` with the fast byte-level BPE tokenizer of PyPI's `tokenizers`: ids, type
-ids, word ids, special mask, tokens, offsets in code points and in bytes, and what truncation cuts off.
+ids, word ids, special mask, tokens, offsets in code points and in bytes, and the parts that truncation removes.
 
     tests/data/compare_bpe.py BRASA TEXT_FILE...
 
-BRASA is the command; merges are learnt from the text files. Compared are every code point alone, beside
-a letter, a number, a sign and white space, random texts from a nasty alphabet, words of every script,
-and the lines of the text files, under several settings. The exit status is 1 if anything differs.
+BRASA is the command; merges are learned from the text files. The texts are every code point alone, and next to a
+letter, a digit, a symbol and white space; random texts from an alphabet of difficult strings; words of every
+script; and the lines of the text files, with several settings. The exit status is 1 if anything differs.
 """
 import pathlib
 import random
@@ -19,7 +19,7 @@ from tokenizers.models import BPE
 from compare_tokenizers import Comparison, code_points, nasty_texts, words_of_every_script
 
 SPECIALS = ["<|endoftext|>", "<|end|>", "[MASK]"]
-# What breaks this kind: contractions, spaces of all kinds in runs, special tokens whole and broken.
+# Difficult strings: contractions, runs of different spaces, complete and incomplete special tokens.
 NASTY = ([" ", "  ", "   ", "\t", "\r", "\n", "\x0b", "\x1c", "\x85", "\xa0", "\u2028", "\u3000", "\u200b"]
          + ["'s", "'t", "'S", "'ll", "'re", "'ve", "'m", "'d", "'l", "''", "'", "\u2019s", "don't", "I'LL", "we've"]
          + SPECIALS + ["<|end", "|>", "<|", "of", "text"]
@@ -39,7 +39,7 @@ def trained(files, size):
 
 
 def with_settings(tokenizer, prefix_space=False, trim=None, normalized=(True, True, True)):
-    """The tokenizer with these settings, and the special tokens looked for early or late."""
+    """Returns the tokenizer with these settings; special tokens are matched before or after normalization."""
     copy = Tokenizer.from_str(tokenizer.to_str())
     copy.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
     if trim is not None:
@@ -77,7 +77,7 @@ def main():
                 tokenizer.enable_truncation(length, stride=stride)
                 options = ["--max-length", str(length), "--stride", str(stride)]
                 comparison.run(f"of at most {length}", tokenizer, nasty[:2000], saved, options, overflow=True)
-                # What overflows of pairs has no sequence ids there.
+                # The overflow of pairs has no sequence ids in `tokenizers`.
                 comparison.run(f"pairs of at most {length}", tokenizer, pairs, saved, options[:2])
         sys.exit(1 if comparison.differences else 0)
 

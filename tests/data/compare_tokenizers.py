@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares `brasa tokenize` with the fast tokenizer of PyPI's `tokenizers`: ids, type ids, word ids,
-special mask, tokens, offsets in code points and in bytes, and what truncation cuts off.
+special mask, tokens, offsets in code points and in bytes, and the parts that truncation removes.
 
     tests/data/compare_tokenizers.py BRASA VOCAB [TEXT_FILE...]
 
-BRASA is the command, VOCAB the vocab.txt of bert-base-uncased. Compared are every code point alone
-and between letters, random texts from a nasty alphabet, words of every script, and the lines of the
-text files, under several settings. The exit status is 1 if anything differs.
+BRASA is the command, VOCAB the vocab.txt of bert-base-uncased. The texts are every code point alone and
+between letters, random texts from an alphabet of difficult strings, words of every script, and the lines of
+the text files, with several settings. The exit status is 1 if anything differs.
 """
 import itertools
 import json
@@ -28,8 +28,8 @@ SETTINGS = {  # lowercase, strip_accents, clean_text, handle_chinese_chars
     "cased without accents": (False, True, True, True),
     "nothing cleaned": (True, None, False, False),
 }
-# What breaks tokenizers: marks that reorder, decompositions that other versions of Unicode lack,
-# everything that is dropped, spaces, punctuation, case, special tokens whole and broken.
+# Difficult strings: marks that are reordered, decompositions that other versions of Unicode lack, dropped
+# characters, spaces, punctuation, case, complete and incomplete special tokens.
 NASTY = (list("aAbzZ19 .,'#-_$^`~+<=>|[]\t\r") + SPECIALS + ["[sep]", "[CL", "##", "##a", "e\u0301", "\u00e9",
     "\u0130", "\u0131", "\u00df", "\u1e9e", "\u03a3", "\u03c2", "\u212a", "\u212b", "\u01c5", "\ua7cb"]
     + [chr(c) for c in (0x300, 0x301, 0x323, 0x327, 0x334, 0x344, 0x345, 0x340, 0x359, 0x5b0, 0x5b1,
@@ -55,7 +55,7 @@ def make(vocab, settings):
 
 
 def expected(encoding, texts, overflow):
-    """An Encoding as `brasa tokenize --json` writes it; byte offsets follow from those in code points."""
+    """Returns an Encoding as `brasa tokenize --json` writes it; byte offsets are computed from code points."""
     places = []
     for text in texts:
         sizes = [len(c.encode()) for c in text]
@@ -101,7 +101,7 @@ class Comparison:
             print(f"{label}: {texts!a}")
             for key in want:
                 if got.get(key) != want[key]:
-                    print(f"  {key}: {got.get(key)!a}\n  wanted {want[key]!a}")
+                    print(f"  {key}: {got.get(key)!a}\n  expected {want[key]!a}")
 
 
 def code_points():
@@ -109,7 +109,7 @@ def code_points():
 
 
 def every_character(characters):
-    """A vocabulary in which each code point, alone and inside a word, has its own id."""
+    """Returns a vocabulary in which each code point, alone and inside a word, has its own id."""
     tokens = SPECIALS + characters + ["##" + c for c in characters]
     return {token: i for i, token in enumerate(tokens)}
 
@@ -119,7 +119,7 @@ def nasty_texts(n, rng, alphabet=NASTY):
 
 
 def words_of_every_script(rng):
-    """Lines of words, each of letters whose names begin alike, with the script's marks."""
+    """Returns lines of words. The characters of a line have names with the same first word, that of the script."""
     scripts = {}
     for c in code_points():
         if unicodedata.category(c)[0] in "LMNPS":

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares `brasa tokenize` with Unigram tokenizers: a tokenizer.json with the fast tokenizer of PyPI's
-`tokenizers`, a spiece.model with PyPI's `sentencepiece` itself.
+`tokenizers`, a spiece.model with PyPI's `sentencepiece`.
 
     tests/data/compare_unigram.py BRASA TEXT_FILE...
 
-BRASA is the command; pieces are learnt from the text files, with T5's settings and with others. Compared
-are every code point alone and beside others, random texts from a nasty alphabet, words of every script,
-and the lines of the text files. The exit status is 1 if anything differs.
+BRASA is the command; pieces are learned from the text files, with T5's settings and with others. The texts are
+every code point alone and next to others, random texts from an alphabet of difficult strings, words of every
+script, and the lines of the text files. The exit status is 1 if anything differs.
 """
 import json
 import pathlib
@@ -23,8 +23,8 @@ from tokenizers.models import Unigram
 from compare_tokenizers import Comparison, code_points, nasty_texts, words_of_every_script
 
 EXTRA_IDS = 100
-# What breaks this kind: clusters whose parts are replaced, what is dropped, spaces of all kinds, U+2581,
-# special tokens whole and broken, and what becomes one when it is normalised.
+# Difficult strings: clusters that are partly replaced, dropped characters, different spaces, U+2581, complete and
+# incomplete special tokens, and text that normalization turns into a special token.
 NASTY = ([" ", "  ", "   ", "\t", "\r", "\n", "\x0b", "\x85", "\xa0", "\u2028", "\u3000", "\u200b", "\u2581", "\u2581\u2581"]
          + ["</s>", "<pad>", "<unk>", "<extra_id_0>", "<extra_id_99>", "<extra_id_100>", "</s", "s>", "<", "\uff1c/s\uff1e", "<0x41>"]
          + ["the", "license", " any", "a", "e", "Z", "9", ".", ",", "'", "-", "ing", "\u00e9", "e\u0301", "\uff41\u0301", "\u2122", "\ufb01", "\u00bd"]
@@ -36,7 +36,7 @@ NASTY = ([" ", "  ", "   ", "\t", "\r", "\n", "\x0b", "\x85", "\xa0", "\u2028", 
 
 
 def train(files, folder, name, size, **settings):
-    """A spiece.model as T5 has it: <pad>, </s>, <unk>, then pieces, with the map nmt_nfkc."""
+    """Trains a spiece.model like T5's: <pad>, </s>, <unk>, then pieces, with the map nmt_nfkc."""
     standard = dict(model_type="unigram", pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
                     normalization_rule_name="nmt_nfkc", hard_vocab_limit=False, num_threads=1)
     prefix = str(folder / name)
@@ -48,7 +48,7 @@ def train(files, folder, name, size, **settings):
 
 
 def converted(proto, extra_ids=EXTRA_IDS, byte_fallback=False, normalizer=True, pre_tokenizer=None, around=True, strip=False):
-    """The tokenizer.json that T5's folder has beside its spiece.model."""
+    """Returns the tokenizer.json for a spiece.model, as in T5's folder."""
     pieces = [(p.piece, p.score) for p in proto.pieces]
     pieces += [(f"<extra_id_{i}>", 0.0) for i in range(extra_ids - 1, -1, -1)]
     tokenizer = Tokenizer(Unigram(pieces, proto.trainer_spec.unk_id, byte_fallback))
@@ -69,7 +69,7 @@ def converted(proto, extra_ids=EXTRA_IDS, byte_fallback=False, normalizer=True, 
 
 
 class FastComparison(Comparison):
-    """Tokens are compared by their ids: what is unknown is its own text there."""
+    """Compares tokens only by their ids, because `tokenizers` returns the text of an unknown token."""
 
     def check(self, label, texts, got, want):
         for encoding in got, want:
@@ -79,7 +79,7 @@ class FastComparison(Comparison):
 
 
 class SentencePieceComparison(Comparison):
-    """Against SentencePiece itself, which tells ids, and offsets in bytes."""
+    """Compares ids and byte offsets with SentencePiece."""
 
     def run(self, label, processor, texts, arguments):
         file = self.folder / "texts"

@@ -1,5 +1,5 @@
-"""Writes loader_values.h: orders in which torch's DataLoader goes through a dataset, and what its
-generator draws next. Usage: python record_loader.py > loader_values.h"""
+"""Writes loader_values.h: the orders of items in torch's DataLoader, and the next number of the generator
+after them. Usage: python record_loader.py > loader_values.h"""
 import textwrap
 
 import torch

@@ -1,4 +1,4 @@
-"""Writes python_random_values.h: what Python's random draws after random.seed(), a row a seed.
+"""Writes python_random_values.h: random numbers of Python's random after random.seed(), one row per seed.
 Usage: python3 record_python_random.py > python_random_values.h"""
 import random
 import textwrap
@@ -9,7 +9,7 @@ RANGES = ((0, 69), (-3, 3), (7, 7), (-2**63, 2**63 - 2))
 
 
 def c(number):
-    """An int64_t; its least one has no literal."""
+    """Returns an int64_t constant; the smallest one has no literal."""
     return f"INT64_C({number})" if number > -2**63 else "INT64_MIN"
 
 
@@ -19,7 +19,7 @@ def rows(values):
 
 
 def record(seed):
-    """The order is the test's: random, randrange, randint, shuffle, then 1000 times random."""
+    """Prints a row, in the order of the test: random, randrange, randint, shuffle, then 1000 times random."""
     random.seed(seed)
     print(f"    {{ UINT64_C({seed}), {random.random()!r},\n      {{")
     print(rows(c(random.randrange(n)) for n in BOUNDS), "},\n      {")

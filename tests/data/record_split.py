@@ -1,4 +1,4 @@
-"""Writes split_values.h: how torch's random_split splits datasets, and what its generator draws next.
+"""Writes split_values.h: the results of torch's random_split, and the next number of the generator after them.
 Usage: python record_split.py > split_values.h"""
 import textwrap
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tokenizer_vocab.txt and tokenizer_cases.json: texts, and what the fast tokenizer of PyPI's
-`tokenizers` makes of them with that vocabulary, for test_tokenizer.c."""
+"""Writes tokenizer_vocab.txt and tokenizer_cases.json for test_tokenizer.c: texts, and the results of the fast
+tokenizer in PyPI's `tokenizers` with that vocabulary."""
 import json
 import pathlib
 import random
@@ -24,7 +24,7 @@ def vocabulary():
 
 
 def wanted(encoding, texts):
-    """What `expected` gives, but the tokens, which the ids tell."""
+    """Returns the result of expected() without the tokens, which follow from the ids."""
     want = expected(encoding, texts, True)
     for part in [want] + want["overflow"]:
         del part["tokens"]

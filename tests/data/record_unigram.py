@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes unigram/ and unigram_cases.json: a small spiece.model learnt from this repository's licence and
-Python files, the tokenizer.json that belongs to it, texts, and what SentencePiece and the fast tokenizer
-of PyPI's `tokenizers` make of them, for test_unigram.c."""
+"""Writes unigram/ and unigram_cases.json for test_unigram.c: a small spiece.model trained on this repository's
+licence and Python files, its tokenizer.json, texts, and the results of SentencePiece and of the fast tokenizer in
+PyPI's `tokenizers`."""
 import json
 import pathlib
 import random
@@ -15,7 +15,7 @@ from record_tokenizer import wanted
 
 HERE = pathlib.Path(__file__).resolve().parent
 FILES = [HERE.parents[1] / "LICENSE", *sorted(HERE.glob("record_*.py"))]
-# The map of a model as small as this would be most of it: what a few texts show is enough.
+# A few normalization rules are enough. The complete map would make up most of such a small model.
 RULES = {"\u2122": "TM", "\ufb01": "fi", "\uff41": "a", "\uff1c": "<", "\uff1e": ">", "\uff0f": "/", "\u3000": " ", "\t": " ",
          "\r": " ", "\n": " ", "\u200b": "", "\x01": "", "e\u0301": "\u00e9", "\u212b": "\u00c5",
          "\u32c0": "1\u6708", "\ufdfa": "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647"}
@@ -58,7 +58,7 @@ def main():
     model, proto = train(FILES, folder, "spiece", 700, normalization_rule_tsv=str(rules), byte_fallback=True)
     for left in rules, folder / "spiece.vocab":
         left.unlink()
-    # The paths of the files that it was trained on are nobody's business.
+    # Removes the paths of the training files.
     del proto.trainer_spec.input[:]
     proto.trainer_spec.model_prefix = ""
     proto.normalizer_spec.normalization_rule_tsv = ""

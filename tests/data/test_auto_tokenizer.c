@@ -1,4 +1,4 @@
-/* tests/data/test_auto_tokenizer.c - the tokenizer of a folder: which of its files counts. */
+/* tests/data/test_auto_tokenizer.c - which file of a folder the tokenizer is loaded from. */
 #include "tests/io/files.h"
 #include "tests/memory.h"
 #include "tests/support.h"
@@ -45,7 +45,7 @@ Test(auto_tokenizer, the_first_file_that_is_there)
     check_size(314);
     copy(BRASA_TEST_DIR "/data/unigram/tokenizer.json", "tokenizer.json");
     check_size(703);
-    br_tokenizer *cased = load(&(br_tokenizer_options){ .cased = true });
+    br_tokenizer *cased = load(BR_OPTIONS(br_tokenizer, .do_lower_case = false));
     cr_assert_eq(br_tokenizer_size(cased), size);
     br_tokenizer_free(cased);
     files_write(files_path("tokenizer.json"), "{", 1);

@@ -1,6 +1,6 @@
-/* tests/data/test_bpe.c - byte-level BPE: encoding against what the fast tokenizer of PyPI's
- * `tokenizers` made of the same texts (bpe_cases.json, written by record_bpe.py), decoding, and
- * files that are refused. */
+/* tests/data/test_bpe.c - byte-level BPE: encoding compared with recorded results of the fast
+ * tokenizer in PyPI's `tokenizers` (bpe_cases.json, written by record_bpe.py), decoding, and
+ * invalid files. */
 #include "tests/data/encodings.h"
 #include "tests/io/files.h"
 #include "tests/memory.h"
@@ -18,9 +18,25 @@ static bool truth(const json_t *object, const char *key)
     return json_is_true(json_object_get(object, key));
 }
 
+/* Loads the recorded tokenizer.json with a different post-processor. */
+static br_tokenizer *with_template(json_t *template)
+{
+    json_t *root = json_load_file(json_file, 0, NULL);
+    cr_assert_eq(json_object_set(root, "post_processor", template), 0);
+    cr_assert_eq(json_dump_file(root, files_path("tokenizer.json"), 0), 0);
+    json_decref(root);
+    br_tokenizer *t = br_tokenizer_from_json(files_path("tokenizer.json"));
+    cr_assert(t, "%s", br_error_message());
+    return t;
+}
+
 static br_tokenizer *open_case(const json_t *c)
 {
-    br_bpe_options o = { .add_prefix_space = truth(c, "prefix"), .trim_offsets = truth(c, "trim") };
+    json_t *template = json_object_get(c, "template");
+    if (template)
+        return with_template(template);
+    br_bpe_options o = *BR_OPTIONS(br_bpe, .add_prefix_space = truth(c, "prefix"),
+                                   .trim_offsets = truth(c, "trim"));
     return truth(c, "json") ? br_tokenizer_from_json(json_file)
                             : br_tokenizer_from_bpe(vocab_file, merges_file, &o);
 }
@@ -28,8 +44,9 @@ static br_tokenizer *open_case(const json_t *c)
 static void replay(int at, const json_t *c)
 {
     br_tokenizer *t = open_case(c);
-    br_encode_options o = { .max_length = json_integer_value(json_object_get(c, "max_length")),
-                            .stride = json_integer_value(json_object_get(c, "stride")) };
+    br_encode_options o =
+        *BR_OPTIONS(br_encode, .max_length = json_integer_value(json_object_get(c, "max_length")),
+                    .stride = json_integer_value(json_object_get(c, "stride")));
     check_case(at, c, t, &o);
     br_tokenizer_free(t);
 }
@@ -45,7 +62,7 @@ Test(bpe, recorded_texts)
     json_decref(cases);
 }
 
-/* ---- Both ways ------------------------------------------------------------------------------- */
+/* ---- Encoding and decoding ------------------------------------------------------------------- */
 
 static br_tokenizer *plain(void)
 {
@@ -61,7 +78,7 @@ static br_encoding *encode(br_tokenizer *t, const char *text, int64_t length,
     return br_tokenizer_encode(t, &whole, NULL, options);
 }
 
-/* Whatever is valid comes back as it was; invalid bytes come back as U+FFFD. */
+/* Valid text is restored exactly; invalid bytes become U+FFFD. */
 Test(bpe, decoding_undoes_encoding)
 {
     static const char *const texts[][2] = {
@@ -77,7 +94,7 @@ Test(bpe, decoding_undoes_encoding)
         br_free(text);
         br_encoding_free(e);
     }
-    check_fails(encode(t, "a\xff", -1, &(br_encode_options){ .strict_utf8 = true }), "at byte 1");
+    check_fails(encode(t, "a\xff", -1, BR_OPTIONS(br_encode, .strict_utf8 = true)), "at byte 1");
     br_tokenizer_free(t);
 }
 
@@ -91,16 +108,16 @@ Test(bpe, special_tokens)
     cr_assert_str_eq(text, "a");
     br_free(text);
     br_encoding_free(e);
-    e = encode(t, "a<|endoftext|>", -1, &(br_encode_options){ .split_special_tokens = true });
+    e = encode(t, "a<|endoftext|>", -1, BR_OPTIONS(br_encode, .split_special_tokens = true));
     cr_assert(e->length > 2 && e->ids[1] != end);
     br_encoding_free(e);
-    e = encode(t, "a", -1, &(br_encode_options){ .pad_to_multiple = 3, .pad_left = true });
+    e = encode(t, "a", -1, BR_OPTIONS(br_encode, .pad_to_multiple_of = 3, .pad_left = true));
     cr_assert(e->length == 3 && e->ids[0] == end && e->attention_mask[1] == 0);
     br_encoding_free(e);
     br_tokenizer_free(t);
 }
 
-/* A long word takes time of n log n, not of n squared. */
+/* The time for a long word is O(n log n), not quadratic. */
 Test(bpe, a_long_word)
 {
     enum { N = 1 << 20 };
@@ -115,7 +132,7 @@ Test(bpe, a_long_word)
     free(text);
 }
 
-/* ---- Files that are refused ------------------------------------------------------------------ */
+/* ---- Invalid files --------------------------------------------------------------------------- */
 
 static br_tokenizer *from(const char *vocab, const char *merges, const br_bpe_options *o)
 {
@@ -131,16 +148,16 @@ Test(bpe, bad_files)
         { "#version: 0.2\na b\nabab\n", "line 3 is not two tokens" },
         { "a b c\n", "line 1 is not two tokens" },
         { "a b\n\n", "line 2 is not two tokens" },
-        { "c b\n", "line 1 merges a first part that the vocabulary lacks" },
-        { "a c\n", "line 1 merges a second part that the vocabulary lacks" },
-        { "b a\n", "line 1 merges to a token that the vocabulary lacks" },
+        { "c b\n", "line 1 merges a left token that is not in the vocabulary" },
+        { "a c\n", "line 1 merges a right token that is not in the vocabulary" },
+        { "b a\n", "line 1 merges to a token that is not in the vocabulary" },
     };
     for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
         check_fails(from(vocab, merges[i][0], NULL), merges[i][1]);
     static const char *const vocabs[][2] = {
         { "", "line 1" },
         { "[1]", "not an object" },
-        { "{\"a\": 0, \"b\": 0}", "have one id, 0" },
+        { "{\"a\": 0, \"b\": 0}", "have the same id, 0" },
         { "{\"a\": -1}", "the id of 'a'" },
         { "{\"a\": 16777216}", "the id of 'a'" },
         { "{\"a\": 0, \"a\": 1}", "duplicate" },
@@ -149,13 +166,13 @@ Test(bpe, bad_files)
         check_fails(from(vocabs[i][0], "", NULL), vocabs[i][1]);
     check_fails(br_tokenizer_from_bpe("/nonexistent", merges_file, NULL), "/nonexistent");
     check_fails(br_tokenizer_from_bpe(vocab_file, "/nonexistent", NULL), "/nonexistent");
-    br_bpe_options o = { .end_of_text = "</s>" };
+    br_bpe_options o = *BR_OPTIONS(br_bpe, .end_of_text = "</s>");
     check_fails(from(vocab, "a b\n", &o), "there is no token '</s>'");
-    o = (br_bpe_options){ .add_prefix_space = true, .trim_offsets = true };
-    check_fails(from(vocab, "a b\n", &o), "exclude each other");
+    o = *BR_OPTIONS(br_bpe, .add_prefix_space = true, .trim_offsets = true);
+    check_fails(from(vocab, "a b\n", &o), "are mutually exclusive");
 }
 
-/* Merges by rank; holes between ids; bytes without a token. */
+/* Merges by rank, gaps between ids, and bytes without a token. */
 Test(bpe, small_vocabulary)
 {
     br_tokenizer *t = from("{\"a\": 0, \"b\": 1, \"ab\": 2, \"aba\": 5}", "a b\r\nab a", NULL);
@@ -166,12 +183,48 @@ Test(bpe, small_vocabulary)
     br_encoding_free(e);
     check_fails(encode(t, "abc", -1, NULL), "no token for the byte 0x63");
     check_fails(br_tokenizer_decode(t, 1, (int64_t[]){ 4 }, false), "no token has id 4");
-    check_fails(encode(t, "a", -1, &(br_encode_options){ .pad_to_multiple = 8 }), "to pad with");
+    check_fails(encode(t, "a", -1, BR_OPTIONS(br_encode, .pad_to_multiple_of = 8)),
+                "has no padding token");
     br_tokenizer_free(t);
     t = from("{}", "", NULL);
     check_ok();
     check_fails(encode(t, "a", -1, NULL), "no token for the byte 0x61");
     br_tokenizer_free(t);
+}
+
+/* Checks a text's ids, which were recorded from `tokenizers` with the same vocabulary and merges.
+ */
+static void check_ids(const char *vocab, const char *merges, const char *text, int64_t n,
+                      const int64_t *ids)
+{
+    br_tokenizer *t = from(vocab, merges, NULL);
+    br_encoding *e = encode(t, text, -1, NULL);
+    check_ok();
+    cr_assert_eq(e->length, n, "%s: %lld tokens", text, (long long)e->length);
+    cr_assert_arr_eq(e->ids, ids, (size_t)n * sizeof *ids, "%s", text);
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
+/* If several merges have equal rank, the leftmost is applied first. */
+Test(bpe, merges_of_equal_rank)
+{
+    static const char vocab[] = "{\"r\": 0, \"rr\": 1, \"rrrr\": 2}", merges[] = "r r\nrr rr\n";
+    check_ids(vocab, merges, "rrr", 2, (int64_t[]){ 1, 0 });
+    check_ids(vocab, merges, "rrrrr", 2, (int64_t[]){ 2, 0 });
+    check_ids(vocab, merges, "rrrrrrr", 3, (int64_t[]){ 2, 1, 0 });
+}
+
+/* A queued merge is discarded if one of its parts has been merged into another token. */
+Test(bpe, merges_that_are_out_of_date)
+{
+    static const char vocab[] = "{\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"bc\": 4, \"abc\": 5}";
+    static const char merges[] = "b c\na b\na bc\n";
+    check_ids(vocab, merges, "abc", 1, (int64_t[]){ 5 });
+    check_ids(vocab, merges, "ababc", 2, (int64_t[]){ 3, 5 });
+    check_ids(vocab, merges, "abcabc", 2, (int64_t[]){ 5, 5 });
+    /* Without the merge of "a" and "bc". */
+    check_ids(vocab, "b c\na b\n", "abc", 2, (int64_t[]){ 0, 4 });
 }
 
 static const char json[] =
@@ -195,10 +248,12 @@ Test(bpe, json_of_gpt2s_kind)
         { "null", "{\"type\":\"NFC\"}", "normalizer is given" },
         { "\"ByteLevel\",\"add", "\"Split\",\"add", "pre_tokenizer is Split" },
         { "use_regex\":true", "use_regex\":false", "use_regex is false" },
-        { "\"ByteLevel\",\"trim", "\"RobertaProcessing\",\"trim", "post_processor is Roberta" },
+        { "\"ByteLevel\",\"trim", "\"RobertaProcessing\",\"trim",
+          "post_processor is not ByteLevel, TemplateProcessing, or" },
         { "space\":false", "space\":true", "both true" },
-        { "\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":null", "decoder is of no type" },
-        { "\"rstrip\":false", "\"single_word\":true", "'<>' is 'single_word'" },
+        { "\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":null",
+          "decoder is missing or without a type" },
+        { "\"rstrip\":false", "\"single_word\":true", "'<>' has 'single_word' set" },
         { "\"id\":4", "\"id\":2", "'<>' has id 2, must have 4" },
         { "\"dropout\":null", "\"dropout\":0.1", "model.dropout is given" },
         { "\"dropout\":null", "\"byte_fallback\":true", "model.byte_fallback is given" },
@@ -210,7 +265,7 @@ Test(bpe, json_of_gpt2s_kind)
         { "[\"a\",\"b\"]", "\"ab\"", "merges[0] is not two tokens" },
         { "[\"a\",\"b\"]", "\"b a\"", "merges[0] merges to a token" },
         { "[[\"a\",\"b\"]]", "{}", "model.merges is not an array" },
-        { "\"b\":1,", "\"b\":0,", "have one id, 0" },
+        { "\"b\":1,", "\"b\":0,", "have the same id, 0" },
     };
     check_changes_fail(json, cases, sizeof cases / sizeof *cases);
 }

@@ -1,12 +1,12 @@
-/* Datasets and loaders: orders equal to PyTorch's, batches, refusals. */
+/* Datasets and loaders: the same order of items as in PyTorch, batches, invalid arguments. */
 #include "tests/data/loader_values.h"
 #include "tests/memory.h"
 
 #include <brasa/data.h>
 
-TestSuite(loader, .init = check_begin, .fini = check_end);
+TestSuite(loader, .init = check_begin, .fini = check_end, .timeout = 60);
 
-/* Items 0 .. n-1: the number, and a row [10 i, 10 i + 1] of f32. */
+/* Creates a dataset whose item i has the fields i and [10 i, 10 i + 1] in f32. */
 static br_dataset *numbers_new(int64_t n)
 {
     br_scope *scope = br_scope_begin();
@@ -21,7 +21,7 @@ static void check_orders(uint64_t seed, int64_t n, const int64_t *want, double a
 {
     br_dataset *dataset = numbers_new(n);
     br_loader *loader =
-        br_loader_new(dataset, &(br_loader_options){ .batch_size = 3, .shuffle = true });
+        br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 3, .shuffle = true));
     cr_assert_eq(br_loader_size(loader), (n + 2) / 3);
     br_manual_seed(seed);
     for (int epoch = 0; epoch < 3; epoch++) {
@@ -60,7 +60,7 @@ Test(loader, orders_are_pytorchs)
 Test(loader, without_shuffling_the_order_is_plain)
 {
     br_dataset *dataset = numbers_new(4);
-    br_loader *loader = br_loader_new(dataset, &(br_loader_options){ .batch_size = 2 });
+    br_loader *loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 2));
     br_manual_seed(5);
     cr_assert(br_loader_begin(loader));
     for (int64_t i = 0; i < 2; i++) {
@@ -79,7 +79,7 @@ Test(loader, without_shuffling_the_order_is_plain)
 Test(loader, seek_goes_to_any_batch)
 {
     br_dataset *dataset = numbers_new(5);
-    br_loader *loader = br_loader_new(dataset, &(br_loader_options){ .batch_size = 2 });
+    br_loader *loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 2));
     br_scope *scope = br_scope_begin();
     br_tensor *fields[2];
     check_fails(br_loader_seek(loader, 0), "call br_loader_begin() first");
@@ -105,7 +105,7 @@ Test(loader, drop_last_and_large_batches)
     br_scope *scope = br_scope_begin();
     br_tensor *fields[2];
     br_loader *loader =
-        br_loader_new(dataset, &(br_loader_options){ .batch_size = 2, .drop_last = true });
+        br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 2, .drop_last = true));
     cr_assert_eq(br_loader_size(loader), 2);
     cr_assert(br_loader_begin(loader));
     cr_assert(br_loader_next(loader, fields));
@@ -115,7 +115,7 @@ Test(loader, drop_last_and_large_batches)
     check_ok();
     br_loader_free(loader);
 
-    loader = br_loader_new(dataset, &(br_loader_options){ .batch_size = 1000 });
+    loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 1000));
     cr_assert(br_loader_begin(loader) && br_loader_next(loader, fields));
     cr_assert_eq(br_size(fields[1], 0), 5);
     cr_assert_not(br_loader_next(loader, fields));
@@ -128,7 +128,7 @@ Test(loader, drop_last_and_large_batches)
     br_dataset_free(dataset);
 
     br_dataset *none = numbers_new(0);
-    loader = br_loader_new(none, &(br_loader_options){ .shuffle = true });
+    loader = br_loader_new(none, BR_OPTIONS(br_loader, .shuffle = true));
     cr_assert_eq(br_loader_size(loader), 0);
     cr_assert(br_loader_begin(loader));
     cr_assert_not(br_loader_next(loader, fields));
@@ -138,7 +138,8 @@ Test(loader, drop_last_and_large_batches)
     br_scope_end(scope);
 }
 
-/* Item i has i + 1 elements in field 1; item 3 lacks it, item 4 fails without a word. */
+/* Item i has i + 1 elements in field 1. Item 3 does not set that field; item 4 fails without an
+ * error. */
 static bool get_ragged(void *context, int64_t i, br_tensor **fields)
 {
     (void)context;
@@ -160,17 +161,19 @@ Test(loader, items_that_do_not_fit_are_named)
     int context = 1;
     destroyed = 0;
     br_dataset *ragged = br_dataset_new(5, 2, get_ragged, &context, on_destroy);
-    br_loader *loader = br_loader_new(ragged, &(br_loader_options){ .batch_size = 2 });
+    br_loader *loader = br_loader_new(ragged, BR_OPTIONS(br_loader, .batch_size = 2));
     br_scope *scope = br_scope_begin();
     br_tensor *fields[2];
     cr_assert(br_loader_begin(loader));
     check_fails(br_loader_next(loader, fields),
-                "loader: field 1 is [1] of f32 in item 0 and [2] of f32 in item 1");
+                "loader: field 1 is [1] of f32 in item 0, but [2] of f32 in item 1");
     cr_assert_null(fields[0]);
     check_fails(br_dataset_get(ragged, 3, fields), "item 3 has no field 1");
-    check_fails(br_dataset_get(ragged, 4, fields), "item 4 could not be made");
-    check_fails(br_dataset_get(ragged, 5, fields), "item 5 of 5");
-    check_fails(br_dataset_get(ragged, -1, fields), "item -1 of 5");
+    check_fails(br_dataset_get(ragged, 4, fields), "the dataset's function failed for item 4");
+    check_fails(br_dataset_get(ragged, 5, fields),
+                "index 5 is out of range for a dataset of size 5");
+    check_fails(br_dataset_get(ragged, -1, fields),
+                "index -1 is out of range for a dataset of size 5");
     br_scope_end(scope);
     br_loader_free(loader);
     br_dataset_free(ragged);
@@ -187,9 +190,10 @@ Test(loader, subsets_choose)
     cr_assert_eq(br_dataset_num_fields(subset), 2);
     cr_assert(br_dataset_get(subset, 2, fields));
     cr_assert_eq(br_item_i64(fields[0]), 4);
-    check_fails(br_subset_new(dataset, 2, (int64_t[]){ 0, 6 }), "index 1 is 6, the dataset has 6");
+    check_fails(br_subset_new(dataset, 2, (int64_t[]){ 0, 6 }),
+                "index 1 is 6, but the dataset has 6");
     check_fails(br_subset_new(dataset, 1, NULL), "indices is NULL");
-    check_fails(br_subset_new(dataset, -1, NULL), "-1 indices");
+    check_fails(br_subset_new(dataset, -1, NULL), "n is -1, must not be negative");
     br_scope_end(scope);
     br_dataset_free(subset);
     br_dataset_free(dataset);
@@ -199,15 +203,16 @@ Test(loader, refuses)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *a = br_zeros(BR_SHAPE(2, 3), BR_F32), *b = br_zeros(BR_SHAPE(3), BR_F32);
-    check_fails(br_tensor_dataset_new(BR_INPUTS(a, b)), "tensor 1 is [3] and tensor 0 [2, 3]");
-    check_fails(br_tensor_dataset_new(BR_INPUTS(br_scalar(1, BR_F32))), "tensor 0 is []");
+    check_fails(br_tensor_dataset_new(BR_INPUTS(a, b)),
+                "tensor 1 has shape [3], but tensor 0 has shape [2, 3]");
+    check_fails(br_tensor_dataset_new(BR_INPUTS(br_scalar(1, BR_F32))), "tensor 0 has shape []");
     check_fails(br_tensor_dataset_new(BR_INPUTS(a, NULL)), "tensor 1 is NULL");
-    check_fails(br_tensor_dataset_new(0, NULL), "0 tensors, must be 1 .. 16");
-    check_fails(br_dataset_new(3, 17, get_ragged, NULL, NULL), "3 items of 17 fields");
-    check_fails(br_dataset_new(3, 1, NULL, NULL, NULL), "the function is NULL");
+    check_fails(br_tensor_dataset_new(0, NULL), "n is 0, must be 1 .. 16");
+    check_fails(br_dataset_new(3, 17, get_ragged, NULL, NULL), "size is 3, n_fields is 17");
+    check_fails(br_dataset_new(3, 1, NULL, NULL, NULL), "get is NULL");
     check_fails(br_loader_new(NULL, NULL), "dataset is NULL");
     br_dataset *dataset = numbers_new(2);
-    check_fails(br_loader_new(dataset, &(br_loader_options){ .batch_size = -1 }),
+    check_fails(br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = -1)),
                 "batch_size is -1");
     check_fails(br_loader_begin(NULL), "loader is NULL");
     br_dataset_free(dataset);
@@ -221,7 +226,7 @@ static bool run_epoch(void)
     br_dataset *dataset = numbers_new(5);
     br_dataset *subset = br_failed() ? NULL : br_subset_new(dataset, 3, (int64_t[]){ 4, 0, 3 });
     br_loader *loader =
-        br_loader_new(subset, &(br_loader_options){ .batch_size = 2, .shuffle = true });
+        br_loader_new(subset, BR_OPTIONS(br_loader, .batch_size = 2, .shuffle = true));
     br_tensor *fields[2];
     br_scope *scope = br_scope_begin();
     if (br_loader_begin(loader))

@@ -1,4 +1,4 @@
-/* Python's random, against what CPython drew (record_python_random.py). */
+/* Python's random, compared with values recorded from CPython (record_python_random.py). */
 #include "tests/data/python_random_values.h"
 #include "tests/support.h"
 
@@ -54,7 +54,7 @@ Test(python_random, bad_requests_are_refused)
     br_python_random *random = br_python_random_new(0);
     check_fails(br_python_random_random(NULL) != 0, "random is NULL");
     check_fails(br_python_random_randrange(random, 0) != 0, "n is 0, must be at least 1");
-    check_fails(br_python_random_randint(random, 3, 2) != 0, "low 3 .. high 2");
-    check_fails(br_python_random_randint(random, INT64_MIN, INT64_MAX) != 0, "2^64 - 1 numbers");
+    check_fails(br_python_random_randint(random, 3, 2) != 0, "the range 3 .. 2");
+    check_fails(br_python_random_randint(random, INT64_MIN, INT64_MAX) != 0, "2^64 - 1 integers");
     br_python_random_free(random);
 }

@@ -1,4 +1,4 @@
-/* tests/data/test_split.c - random_split, equal to PyTorch's, and files of tokens. */
+/* tests/data/test_split.c - random_split, with the same results as PyTorch, and token files. */
 #include "tests/data/split_values.h"
 #include "tests/io/files.h"
 #include "tests/memory.h"
@@ -24,7 +24,7 @@ static int64_t item(br_dataset *dataset, int64_t i)
     return value;
 }
 
-/* Three subsets, which it frees, have these sizes and items. */
+/* Checks the sizes and items of three subsets, and frees them. */
 static void check_subsets(br_dataset **subsets, const int64_t *sizes, const int64_t *items)
 {
     for (int s = 0; s < 3; s++) {
@@ -65,15 +65,15 @@ Test(split, refuses)
     br_dataset *numbers = numbers_new(5), *subsets[2] = { numbers, numbers };
     int64_t few[] = { 2, 2 }, negative[] = { 6, -1 };
     check_fails(br_random_split(numbers, 2, few, subsets),
-                "random_split: lengths sum up to 4, but the dataset has 5 items");
+                "random_split: lengths sum to 4, but the dataset has 5 items");
     cr_assert(!subsets[0] && !subsets[1]);
     check_fails(br_random_split(numbers, 2, negative, subsets), "length 1 is -1");
     check_fails(br_random_split(NULL, 2, few, subsets), "dataset is NULL");
     check_fails(br_random_split(numbers, 2, NULL, subsets), "is NULL");
     check_fails(br_random_split(numbers, 2, few, NULL), "subsets is NULL");
-    check_fails(br_random_split(numbers, 0, few, subsets), "0 parts");
+    check_fails(br_random_split(numbers, 0, few, subsets), "n is 0, must be at least 1");
     double half[] = { 0.5, 0.4 }, nan[] = { NAN, 1 };
-    check_fails(br_random_split_fractions(numbers, 2, half, subsets), "sum up to 0.9, must be 1");
+    check_fails(br_random_split_fractions(numbers, 2, half, subsets), "sum to 0.9, must be 1");
     check_fails(br_random_split_fractions(numbers, 2, nan, subsets), "fraction 0 is nan");
     br_dataset_free(numbers);
 }
@@ -89,10 +89,11 @@ static br_dataset *open_with(int64_t length, int64_t stride, int bytes)
 {
     return br_token_file_dataset_new(
         files_path("tokens"),
-        &(br_token_file_options){ .length = length, .stride = stride, .bytes = bytes });
+        BR_OPTIONS(br_token_file, .length = length, .stride = stride, .bytes = bytes));
 }
 
-/* Item i is the tokens from i * stride on, and those from one further on. */
+/* Checks that item i has the tokens that begin at i * stride, and the same tokens shifted by
+ * one. */
 static void check_items(int64_t length, int64_t stride, int bytes, int64_t size)
 {
     br_dataset *parts = open_with(length, stride, bytes);
@@ -114,7 +115,7 @@ static void check_items(int64_t length, int64_t stride, int bytes, int64_t size)
 
 Test(token_file, items)
 {
-    static const int widths[] = { 0, 2, 4, 8 };
+    static const int widths[] = { 2, 4, 8 };
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         cr_assert(br_token_file_save(files_path("tokens"), N_TOKENS, tokens, widths[i]));
         check_items(5, 0, widths[i], 2);
@@ -128,29 +129,30 @@ Test(token_file, items)
 Test(token_file, refuses)
 {
     cr_assert(br_token_file_save(files_path("tokens"), N_TOKENS, tokens, 2));
-    check_fails(open_with(11, 0, 2), "has 11 tokens, must have more than the 11 of an item");
-    check_fails(open_with(2, 0, 4), "has 22 bytes, no multiple of the 4 of a token");
-    check_fails(open_with(2, 0, 3), "a token of 3 bytes, must be 2, 4 or 8");
+    check_fails(open_with(11, 0, 2), "has 11 tokens, must have more than the 11 tokens of an item");
+    check_fails(open_with(2, 0, 4), "has 22 bytes, which is not a multiple of a token's 4");
+    check_fails(open_with(2, 0, 3), "bytes is 3, must be 2, 4 or 8");
     check_fails(open_with(0, 0, 2), "length is 0");
     check_fails(open_with(2, -1, 2), "stride is -1");
     check_fails(br_token_file_dataset_new(NULL, NULL), "path is NULL");
-    check_fails(br_token_file_dataset_new("x", NULL), "options is NULL");
+    check_fails(br_token_file_dataset_new("x", NULL), "length is 0, must be at least 1");
     check_fails(
-        br_token_file_dataset_new(files_path("none"), &(br_token_file_options){ .length = 1 }),
+        br_token_file_dataset_new(files_path("none"), BR_OPTIONS(br_token_file, .length = 1)),
         "none: cannot be opened");
     check_fails(br_token_file_save(files_path("wide"), N_TOKENS, (int64_t[N_TOKENS]){ 65536 }, 2),
                 "token 0 is 65536, which does not fit into 2 bytes");
     check_fails(br_token_file_save(files_path("wide"), 1, (int64_t[]){ -1 }, 8), "token 0 is -1");
     check_fails(br_token_file_save(files_path("wide"), 1, NULL, 8), "tokens is NULL");
-    check_fails(br_token_file_save(files_path("wide"), -1, NULL, 8), "-1 tokens");
-    cr_assert_eq(files_count(), 1, "nothing is left of what was refused");
+    check_fails(br_token_file_save(files_path("wide"), -1, NULL, 8),
+                "n is -1, must not be negative");
+    cr_assert_eq(files_count(), 1, "a rejected file was left");
 }
 
 Test(token_file, tokens_beyond_the_vocabulary)
 {
     cr_assert(br_token_file_save(files_path("tokens"), N_TOKENS, tokens, 2));
     br_dataset *parts = br_token_file_dataset_new(
-        files_path("tokens"), &(br_token_file_options){ .length = 2, .vocab_size = 10 });
+        files_path("tokens"), BR_OPTIONS(br_token_file, .length = 2, .vocab_size = 10));
     br_tensor *fields[2];
     br_scope *scope = br_scope_begin();
     check_fails(br_dataset_get(parts, 0, fields), "tokens: token 2 is 65535, must be below 10");
@@ -160,6 +162,19 @@ Test(token_file, tokens_beyond_the_vocabulary)
     files_write(files_path("tokens"), "\377\377\377\377\377\377\377\377\0\0\0\0\0\0\0\0", 16);
     parts = open_with(1, 0, 8);
     check_fails(br_dataset_get(parts, 0, fields), "token 0 is 18446744073709551615");
+    br_dataset_free(parts);
+}
+
+Test(token_file, the_vocabularys_size_is_no_token)
+{
+    cr_assert(br_token_file_save(files_path("tokens"), 3, (int64_t[]){ 9, 9, 10 }, 2));
+    br_dataset *parts = br_token_file_dataset_new(
+        files_path("tokens"), BR_OPTIONS(br_token_file, .length = 1, .vocab_size = 10));
+    br_tensor *fields[2];
+    br_scope *scope = br_scope_begin();
+    cr_assert(br_dataset_get(parts, 0, fields));
+    check_fails(br_dataset_get(parts, 1, fields), "tokens: token 2 is 10, must be below 10");
+    br_scope_end(scope);
     br_dataset_free(parts);
 }
 

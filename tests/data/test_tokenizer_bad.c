@@ -1,4 +1,4 @@
-/* tests/data/test_tokenizer_bad.c - files, options and texts that make no sense or mean harm. */
+/* tests/data/test_tokenizer_bad.c - invalid and malicious files, options and texts. */
 #include "tests/data/encodings.h"
 #include "tests/io/files.h"
 #include "tests/memory.h"
@@ -19,7 +19,7 @@ static br_encoding *encode(br_tokenizer *t, const char *text, int64_t length,
 
 /* ---- vocab.txt ------------------------------------------------------------------------------- */
 
-/* A tokenizer of a file with these bytes behind the special tokens. */
+/* Loads a tokenizer from the special tokens followed by these bytes. */
 static br_tokenizer *with_lines(const char *lines, size_t n)
 {
     char *text = malloc(sizeof specials + n);
@@ -33,11 +33,11 @@ static br_tokenizer *with_lines(const char *lines, size_t n)
 Test(tokenizer_bad, vocab_lines)
 {
     br_tokenizer *t = with_lines("a\r\n\nb \t\na\n##\nc", 14);
-    cr_assert_eq(br_tokenizer_id(t, "b", 1), 7, "white space at the end goes");
-    cr_assert_eq(br_tokenizer_id(t, "a", 1), 8, "the last of equal lines counts");
+    cr_assert_eq(br_tokenizer_id(t, "b", 1), 7, "white space at the end of a line is removed");
+    cr_assert_eq(br_tokenizer_id(t, "a", 1), 8, "of equal lines, the last one counts");
     cr_assert_eq(br_tokenizer_id(t, "c", 1), 10, "the last line needs no newline");
     cr_assert_str_eq(br_tokenizer_token(t, 6), "");
-    check_fails(br_tokenizer_token(t, 5), "no token has id 5");
+    check_fails(br_tokenizer_token(t, 5), "no token has id 5 (ids are 0 .. 10)");
     br_encoding *e = encode(t, "a## b", -1, NULL);
     cr_assert_eq(e->length, 6);
     cr_assert_eq(e->ids[2], 1, "'#' alone is unknown");
@@ -47,17 +47,18 @@ Test(tokenizer_bad, vocab_lines)
 
 Test(tokenizer_bad, vocab_files)
 {
-    check_fails(with_lines("a\0b\n", 4), "line 6 holds a NUL");
+    check_fails(with_lines("a\0b\n", 4), "line 6 contains a NUL");
     check_fails(with_lines("a\n\xc3\n", 4), "line 7 is not valid UTF-8");
     files_write(files_path("empty"), "", 0);
-    check_fails(br_tokenizer_from_vocab(files_path("empty"), NULL), "'[UNK]' is not there");
+    check_fails(br_tokenizer_from_vocab(files_path("empty"), NULL), "there is no token '[UNK]'");
     files_write(files_path("few"), "[UNK]\n[CLS]\n", 12);
-    check_fails(br_tokenizer_from_vocab(files_path("few"), NULL), "'[SEP]' is not there");
+    check_fails(br_tokenizer_from_vocab(files_path("few"), NULL), "there is no token '[SEP]'");
     check_fails(br_tokenizer_from_vocab(files_path("none"), NULL), "cannot be opened");
     check_fails(br_tokenizer_from_vocab(files_path(""), NULL), "a directory");
     check_fails(br_tokenizer_from_vocab(NULL, NULL), "path is NULL");
-    check_fails(br_tokenizer_from_vocab(vocab_file, &(br_tokenizer_options){ .max_word = -1 }),
-                "max_word is -1");
+    check_fails(br_tokenizer_from_vocab(vocab_file,
+                                        BR_OPTIONS(br_tokenizer, .max_input_chars_per_word = -1)),
+                "max_input_chars_per_word is -1");
 }
 
 /* ---- tokenizer.json -------------------------------------------------------------------------- */
@@ -89,7 +90,8 @@ Test(tokenizer_bad, json_of_berts_kind)
     cr_assert_eq(e->length, 6);
     cr_assert_arr_eq(e->ids, ((int64_t[]){ 1, 4, 8, 9, 0, 2 }), 6 * sizeof(int64_t));
     br_encoding_free(e);
-    check_fails(encode(t, "a", -1, &(br_encode_options){ .pad_to_multiple = 8 }), "to pad with");
+    check_fails(encode(t, "a", -1, BR_OPTIONS(br_encode, .pad_to_multiple_of = 8)),
+                "has no padding token");
     br_tokenizer_free(t);
 }
 
@@ -101,20 +103,21 @@ Test(tokenizer_bad, json_of_other_kinds)
         { "TemplateProcessing", "RobertaProcessing", "post_processor is RobertaProcessing" },
         { "\"type\":\"WordPiece\",\"unk", "\"type\":\"BPE\",\"unk", "normalizer is given" },
         { "\"type\":\"WordPiece\",\"prefix\"", "\"type\":\"BPEDecoder\",\"prefix\"", "decoder is" },
-        { "\"lowercase\":true", "\"lowercase\":1", "lowercase is not a truth value" },
-        { "\"lstrip\":false", "\"lstrip\":true", "'[SEP]' is 'lstrip'" },
+        { "\"lowercase\":true", "\"lowercase\":1", "lowercase is not a boolean" },
+        { "\"lstrip\":false", "\"lstrip\":true", "'[SEP]' has 'lstrip' set" },
         { "\"unk_token\":\"[UNK]\"", "\"unk_token\":\"?\"", "'?' is not in the vocabulary" },
-        { "per_word\":3", "per_word\":0", "max_input_chars_per_word" },
+        { "per_word\":3", "per_word\":-1", "max_input_chars_per_word" },
         { "\"a\":4", "\"a\":4294967296", "the id of 'a'" },
         { "\"a\":4", "\"a\":-1", "the id of 'a'" },
         { "\"a\":4", "\"a\":4.0", "the id of 'a'" },
-        { "\"a\":4", "\"a\":8", "have one id, 8" },
+        { "\"a\":4", "\"a\":8", "have the same id, 8" },
         { "\"a\":4", "\"a\":4,\"a\":5", "duplicate" },
         { "\"id\":9", "\"id\":10", "'<new>' has id 10, must have 9" },
         { "<new>", "", "added token ''" },
         { "{\"ids\":[1]}", "{\"ids\":[7]}", "'[CLS]' has id 7" },
-        { "{\"ids\":[1]}", "{\"ids\":[]}", "'[CLS]' has no single id" },
-        { "\"id\":\"B\",\"type_id\":1", "\"id\":\"B\",\"type_id\":0", "post_processor is not" },
+        { "{\"ids\":[1]}", "{\"ids\":[]}", "'[CLS]' must have exactly one id" },
+        { "\"id\":\"B\",\"type_id\":1", "\"id\":\"B\",\"type_id\":0",
+          "post_processor is not supported" },
         { "\"prefix\":\"##\"", "\"prefix\":\"@\"", "decoder.prefix is '@'" },
         { "}}}", "}}", "line 1" },
     };
@@ -122,7 +125,8 @@ Test(tokenizer_bad, json_of_other_kinds)
     files_write(files_path("deep"), "[[[[", 4);
     check_fails(br_tokenizer_from_json(files_path("deep")), "line 1");
     files_write(files_path("array"), "[]", 2);
-    check_fails(br_tokenizer_from_json(files_path("array")), "normalizer is of no type");
+    check_fails(br_tokenizer_from_json(files_path("array")),
+                "normalizer is missing or without a type");
 }
 
 Test(tokenizer_bad, json_cut_off)
@@ -138,31 +142,34 @@ Test(tokenizer_bad, json_cut_off)
 Test(tokenizer_bad, options)
 {
     br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
-    static const struct {
-        br_encode_options options;
+    const struct {
+        const br_encode_options *options;
         const char *message;
     } cases[] = {
-        { { .max_length = -1 }, "max_length" },
-        { { .max_length = 1 }, "special tokens alone are 2" },
-        { { .max_length = 5, .stride = 3 }, "stride is 3, must be less than the 3 tokens" },
-        { { .max_length = 5, .stride = -1 }, "stride" },
-        { { .max_length = 5, .truncation = (br_truncation)7 }, "truncation" },
-        { { .max_length = 5, .truncation = BR_ONLY_SECOND }, "the second text, which alone" },
-        { { .padding = (br_pad_to)9 }, "padding" },
-        { { .padding = BR_PAD_MAX_LENGTH }, "max_length is 0" },
-        { { .pad_to_multiple = -2 }, "pad_to_multiple" },
-        { { .pad_to_multiple = INT64_MAX }, "below 2^31" },
+        { BR_OPTIONS(br_encode, .max_length = -1), "max_length" },
+        { BR_OPTIONS(br_encode, .max_length = 1), "special tokens alone need 2" },
+        { BR_OPTIONS(br_encode, .max_length = 5, .stride = 3),
+          "stride is 3, must be less than the 3 tokens" },
+        { BR_OPTIONS(br_encode, .max_length = 5, .stride = -1), "stride" },
+        { BR_OPTIONS(br_encode, .max_length = 5, .truncation = (br_truncation)7), "truncation" },
+        { BR_OPTIONS(br_encode, .max_length = 5, .truncation = BR_ONLY_SECOND),
+          "the second text, the only one" },
+        { BR_OPTIONS(br_encode, .padding = (br_pad_to)9), "padding" },
+        { BR_OPTIONS(br_encode, .padding = BR_PAD_MAX_LENGTH), "max_length is 0" },
+        { BR_OPTIONS(br_encode, .pad_to_multiple_of = -2), "pad_to_multiple_of" },
+        { BR_OPTIONS(br_encode, .pad_to_multiple_of = INT64_MAX), "below 2^31" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_fails(encode(t, "time flies like an arrow", -1, &cases[i].options), cases[i].message);
-    br_encoding *e = encode(t, "time flies", -1, &(br_encode_options){ .max_length = 2 });
+        check_fails(encode(t, "time flies like an arrow", -1, cases[i].options), cases[i].message);
+    br_encoding *e = encode(t, "time flies", -1, BR_OPTIONS(br_encode, .max_length = 2));
     cr_assert(e->length == 2 && e->n_overflow == 0);
     br_encoding_free(e);
     check_fails(encode(NULL, "a", -1, NULL), "tokenizer is NULL");
     check_fails(encode(t, NULL, -1, NULL), "text is NULL");
-    check_fails(encode(t, "a", -2, NULL), "of a negative length");
+    check_fails(encode(t, "a", -2, NULL), "has a negative length");
     check_fails(br_tokenizer_encode(t, NULL, NULL, NULL), "text is NULL");
-    check_fails(br_tokenizer_encode_batch(t, 1, NULL, NULL, NULL, NULL), "not NULL");
+    check_fails(br_tokenizer_encode_batch(t, 1, NULL, NULL, NULL, NULL),
+                "texts and batch must not be NULL");
     br_tokenizer_free(t);
 }
 
@@ -173,7 +180,7 @@ Test(tokenizer_bad, invalid_utf8)
     br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
     static const struct {
         const char *text;
-        int64_t bad, chars; /* first bad byte; code points of the whole, bad parts counted as one */
+        int64_t bad, chars; /* first invalid byte; code points, an invalid sequence counts as one */
     } cases[] = {
         { "a\xff", 1, 2 },
         { "a\xc3", 1, 2 },
@@ -190,8 +197,7 @@ Test(tokenizer_bad, invalid_utf8)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char part[64], text[64];
         snprintf(part, sizeof part, "at byte %d", (int)cases[i].bad);
-        check_fails(encode(t, cases[i].text, -1, &(br_encode_options){ .strict_utf8 = true }),
-                    part);
+        check_fails(encode(t, cases[i].text, -1, BR_OPTIONS(br_encode, .strict_utf8 = true)), part);
         int n = snprintf(text, sizeof text, "%s z", cases[i].text);
         br_encoding *e = encode(t, text, n, NULL);
         int64_t z = e->length - 2;
@@ -201,13 +207,13 @@ Test(tokenizer_bad, invalid_utf8)
         br_encoding_free(e);
     }
     br_encoding *e = encode(t, "a\0b", 3, NULL);
-    cr_assert_eq(e->length, 3, "NUL is dropped and joins: 'ab'");
+    cr_assert_eq(e->length, 3, "NUL is dropped, which joins 'ab'");
     cr_assert_eq(e->bytes[1].end, 3);
     br_encoding_free(e);
     br_tokenizer_free(t);
 }
 
-/* Seconds that a text of n times `unit` takes. */
+/* Returns the time in seconds to encode `unit` repeated n times. */
 static double seconds(br_tokenizer *t, const char *unit, int64_t n)
 {
     size_t size = strlen(unit);
@@ -223,7 +229,7 @@ static double seconds(br_tokenizer *t, const char *unit, int64_t n)
     return taken;
 }
 
-/* Ten times the text must not take a hundred times the time. */
+/* A text ten times as long must not take a hundred times as long. */
 Test(tokenizer_bad, time_is_linear)
 {
     br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
@@ -243,7 +249,8 @@ static bool encode_all(void)
 {
     br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
     br_text text = { "time a\u0323\u0301 flies \u00e9", -1 };
-    br_encode_options options = { .max_length = 7, .stride = 1, .pad_to_multiple = 8 };
+    br_encode_options options =
+        *BR_OPTIONS(br_encode, .max_length = 7, .stride = 1, .pad_to_multiple_of = 8);
     br_encoding *e = br_tokenizer_encode(t, &text, &text, &options);
     br_token_batch batch;
     bool ok = e && br_tokenizer_encode_batch(t, 1, &text, NULL, NULL, &batch);

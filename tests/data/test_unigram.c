@@ -1,6 +1,6 @@
-/* tests/data/test_unigram.c - Unigram: encoding against what the fast tokenizer of PyPI's
- * `tokenizers` and SentencePiece itself made of the same texts (unigram_cases.json, written by
- * record_unigram.py), decoding, and files that are refused. */
+/* tests/data/test_unigram.c - Unigram: encoding compared with recorded results of the fast
+ * tokenizer in PyPI's `tokenizers` and of SentencePiece (unigram_cases.json, written by
+ * record_unigram.py), decoding, and invalid files. */
 #include "tests/data/encodings.h"
 #include "tests/io/files.h"
 #include "tests/memory.h"
@@ -37,18 +37,18 @@ static void free_models(models *m)
 static void replay_fast(int at, const br_tokenizer *t, const json_t *c)
 {
     check_case(at, c, t,
-               &(br_encode_options){
-                   .max_length = json_integer_value(json_object_get(c, "max_length")),
-                   .stride = json_integer_value(json_object_get(c, "stride")),
-               });
+               BR_OPTIONS(br_encode,
+                          .max_length = json_integer_value(json_object_get(c, "max_length")),
+                          .stride = json_integer_value(json_object_get(c, "stride"))));
 }
 
-/* SentencePiece knows no special tokens in a text. */
+/* SentencePiece does not recognize special tokens in a text. */
 static void replay_own(int at, const br_tokenizer *t, const json_t *c)
 {
     br_text text[2];
     recorded_texts(json_object_get(c, "texts"), text);
-    br_encode_options o = { .split_special_tokens = true, .no_special_tokens = true };
+    br_encode_options o =
+        *BR_OPTIONS(br_encode, .split_special_tokens = true, .add_special_tokens = false);
     br_encoding *e = br_tokenizer_encode(t, text, NULL, &o);
     check_ok();
     check_numbers(at, c, "ids", e->ids, e->length);
@@ -75,7 +75,7 @@ Test(unigram, recorded_texts)
     json_decref(cases);
 }
 
-/* ---- Both ways ------------------------------------------------------------------------------- */
+/* ---- Encoding and decoding ------------------------------------------------------------------- */
 
 static br_encoding *encode(const br_tokenizer *t, const char *text, int64_t length,
                            const br_encode_options *options)
@@ -106,6 +106,13 @@ Test(unigram, decoding)
     char *text = br_tokenizer_decode(m.own, 2, bytes, false);
     cr_assert_str_eq(text, "\xef\xbf\xbd\xef\xbf\xbd");
     br_free(text);
+    int64_t nul[] = { br_tokenizer_id(m.own, "<0x00>", -1), br_tokenizer_id(m.own, "<0x41>", -1) };
+    int64_t length;
+    text = br_tokenizer_decode_text(m.own, 2, nul, false, &length);
+    cr_assert(length == 2 && memcmp(text, "\0A", 3) == 0);
+    br_free(text);
+    check_fails(br_tokenizer_decode_text(NULL, 2, nul, false, &length), "tokenizer is NULL");
+    cr_assert_eq(length, 0);
     free_models(&m);
 }
 
@@ -118,8 +125,10 @@ Test(unigram, special_tokens)
     br_encoding *e = encode(m.own, "a</s>", -1, NULL);
     cr_assert(e->ids[e->length - 1] == 1 && e->ids[e->length - 2] == 1);
     br_encoding_free(e);
-    /* Also what becomes one when it is normalised is text, if what is written is to be text. */
-    br_encode_options text = { .split_special_tokens = true, .no_special_tokens = true };
+    /* With split_special_tokens, text that becomes a special token by normalization is plain text,
+     * too. */
+    br_encode_options text =
+        *BR_OPTIONS(br_encode, .split_special_tokens = true, .add_special_tokens = false);
     const br_tokenizer *all[] = { m.own, m.fast, m.bytes };
     for (size_t i = 0; i < 3; i++) {
         e = encode(all[i], "a</s> \xef\xbc\x9c/s> <pad> <unk>", -1, &text);
@@ -127,11 +136,11 @@ Test(unigram, special_tokens)
             cr_assert_gt(e->ids[k], 1);
         br_encoding_free(e);
     }
-    e = encode(m.fast, "a", -1, &(br_encode_options){ .pad_to_multiple = 8, .pad_left = true });
+    e = encode(m.fast, "a", -1, BR_OPTIONS(br_encode, .pad_to_multiple_of = 8, .pad_left = true));
     cr_assert(e->length == 8 && e->ids[0] == 0 && e->attention_mask[0] == 0);
     br_encoding_free(e);
     free_models(&m);
-    br_sentencepiece_options o = { .extra_ids = -1, .no_end = true };
+    br_sentencepiece_options o = *BR_OPTIONS(br_sentencepiece, .extra_ids = -1, .add_eos = false);
     br_tokenizer *t = br_tokenizer_from_sentencepiece(model_file, &o);
     cr_assert_eq(br_tokenizer_size(t), size - 100);
     e = encode(t, "", -1, NULL);
@@ -142,7 +151,7 @@ Test(unigram, special_tokens)
     check_fails(br_tokenizer_from_sentencepiece(model_file, &o), "extra_ids is");
 }
 
-/* Bad parts are U+FFFD each, whose place in the text is theirs. */
+/* Each invalid sequence becomes U+FFFD, with its own offsets. */
 Test(unigram, invalid_utf8)
 {
     models m = open_models();
@@ -152,13 +161,13 @@ Test(unigram, invalid_utf8)
         cr_assert(e, "%s", br_error_message());
         cr_assert_eq(e->bytes[e->length - 2].end, 10);
         br_encoding_free(e);
-        check_fails(encode(all[i], "a\xff", -1, &(br_encode_options){ .strict_utf8 = true }),
+        check_fails(encode(all[i], "a\xff", -1, BR_OPTIONS(br_encode, .strict_utf8 = true)),
                     "at byte 1");
     }
     free_models(&m);
 }
 
-/* Time is linear in a word, however long. */
+/* The time is linear in the length of a word. */
 Test(unigram, a_long_word)
 {
     enum { N = 1 << 20 };
@@ -176,9 +185,62 @@ Test(unigram, a_long_word)
     free(text);
 }
 
-/* ---- tokenizer.json that is refused ---------------------------------------------------------- */
+/* If segmentations have equal scores, the one with the longest last piece is used, as in
+ * `tokenizers`. */
+Test(unigram, equal_scores)
+{
+    static const char vocab[] = "[\"a\",-1],[\"b\",-1],[\"ab\",-2],[\"c\",-1],[\"bc\",-2],"
+                                "[\"abc\",-3],[\"d\",-1],[\"cd\",-2],[\"bcd\",-3]";
+    static const struct {
+        const char *text;
+        int64_t n, ids[4];
+    } cases[] = { { "ab", 1, { 3 } },
+                  { "abc", 1, { 6 } },
+                  { "abcd", 2, { 1, 9 } },
+                  { "bcd", 1, { 9 } },
+                  { "dcba", 4, { 7, 4, 2, 1 } } };
+    char text[800];
+    snprintf(text, sizeof text,
+             "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\","
+             "\"prepend_scheme\":\"never\"},\"decoder\":{\"type\":\"Metaspace\","
+             "\"replacement\":\"\\u2581\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,"
+             "\"vocab\":[[\"<unk>\",0],%s]}}",
+             vocab);
+    files_write(files_path("tokenizer.json"), text, strlen(text));
+    br_tokenizer *t = br_tokenizer_from_json(files_path("tokenizer.json"));
+    cr_assert(t, "%s", br_error_message());
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        br_encoding *e = encode(t, cases[i].text, -1, NULL);
+        cr_assert_eq(e->length, cases[i].n, "%s", cases[i].text);
+        cr_assert_arr_eq(e->ids, cases[i].ids, (size_t)e->length * sizeof *e->ids, "%s",
+                         cases[i].text);
+        br_encoding_free(e);
+    }
+    br_tokenizer_free(t);
+}
 
-/* The map is of one unit, and its texts are "a". */
+/* With spiece.model, word ids begin at 0; each U+2581 and each added token begins a new word. */
+Test(unigram, word_ids_of_spiece_model)
+{
+    br_tokenizer *t = br_tokenizer_from_sentencepiece(model_file, NULL);
+    br_encoding *e = encode(t, "the license the<extra_id_0> the", -1, NULL);
+    cr_assert(e, "%s", br_error_message());
+    int64_t word = -1;
+    for (int64_t i = 0; i < e->length; i++) {
+        const char *token = br_tokenizer_token(t, e->ids[i]);
+        bool begins = strncmp(token, "\xe2\x96\x81", 3) == 0 || token[0] == '<';
+        word += begins;
+        cr_assert_eq(e->word_ids[i], e->special_mask[i] ? -1 : word, "token %lld, %s: %lld",
+                     (long long)i, token, (long long)e->word_ids[i]);
+    }
+    cr_assert_eq(word, 5, "%lld", (long long)word);
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
+/* ---- Invalid tokenizer.json ------------------------------------------------------------------ */
+
+/* precompiled_charsmap has a trie of one unit and the texts "a". */
 static const char json[] =
     "{\"added_tokens\":[{\"id\":0,\"content\":\"<u>\",\"special\":true,\"lstrip\":true}],"
     "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Precompiled\","
@@ -199,43 +261,44 @@ Test(unigram, json_of_t5s_kind)
     cr_assert_arr_eq(e->ids, ((int64_t[]){ 2, 1, 3, 0 }), 4 * sizeof(int64_t));
     cr_assert(e->bytes[3].begin == 3 && e->bytes[3].end == 8);
     br_encoding_free(e);
-    check_fails(encode(t, "a", -1, &(br_encode_options){ .pad_to_multiple = 8 }), "to pad with");
+    check_fails(encode(t, "a", -1, BR_OPTIONS(br_encode, .pad_to_multiple_of = 8)),
+                "has no padding token");
     br_tokenizer_free(t);
     static const char *const cases[][3] = {
         { "\"BAAAAAAAAABhAA==\"", "7", "there is no precompiled_charsmap" },
         { "BAAAAAAAAABhAA==", "BAAAAAAAAABhAA=", "is not base64" },
         { "BAAAAAAAAABhAA==", "BAAA*AAAAABhAA==", "is not base64" },
         { "BAAAAAAAAABhAA==", "", "is empty" },
-        { "BAAAAAAAAABhAA==", "BAAA", "is cut off" },
-        { "BAAAAAAAAABhAA==", "CAAAAAAAAABhAA==", "is cut off" },
-        { "BAAAAAAAAABhAA==", "BAAAAAAAAABhYQ==", "the last does not end" },
+        { "BAAAAAAAAABhAA==", "BAAA", "is truncated" },
+        { "BAAAAAAAAABhAA==", "CAAAAAAAAABhAA==", "is truncated" },
+        { "BAAAAAAAAABhAA==", "BAAAAAAAAABhYQ==", "without a NUL at the end" },
         { "BAAAAAAAAABhAA==", "BAAAAAAAAAD/AA==", "not valid UTF-8" },
-        { "BAAAAAAAAABhAA==", "BAAAAAABAABhAA==", "a leaf that is none" },
+        { "BAAAAAAAAABhAA==", "BAAAAAABAABhAA==", "a leaf is missing" },
         { "BAAAAAAAAABhAA==", "BAAAAAAAAIBhAA==", "root is a leaf" },
         { "\"Precompiled\"", "\"NFC\"", "not Precompiled, Replace or" },
         { " {2,}", " +", "pattern of Replace is ' +'" },
         { "{\"Regex\":\" {2,}\"}", "{\"String\":\"\"}", "pattern of Replace" },
         { "WhitespaceSplit", "Whitespace", "pre_tokenizer is not" },
         { "\\u2581\",\"prepend", "_\",\"prepend", "replacement is '_'" },
-        { "\"always\"", "\"often\"", "prepend_scheme is 'often'" },
+        { "\"always\"", "\"often\"", "unknown prepend_scheme 'often'" },
         { "\"decoder\":{\"type\":\"Metaspace\"", "\"decoder\":{\"type\":\"Fuse\"", "decoder is" },
         { "\"post_processor\":null", "\"post_processor\":{\"type\":\"ByteLevel\"}",
           "post_processor is ByteLevel" },
-        { "\"unk_id\":0", "\"unk_id\":4", "unk_id is no integer of 0 .. 3" },
-        { "\"unk_id\":0", "\"unk_id\":null", "unk_id is no integer" },
+        { "\"unk_id\":0", "\"unk_id\":4", "unk_id is not an integer in 0 .. 3" },
+        { "\"unk_id\":0", "\"unk_id\":null", "unk_id is not an integer" },
         { "-1.5", "\"b\"", "vocab[1] is not a piece and a finite score" },
         { "-1.5", "1e999", "real number overflow" },
         { "-1.5", "NaN", "invalid token" },
         { "[\"a\",-1.5]", "[\"\",-1.5]", "vocab[1] is an empty piece" },
         { "[\"a\",-1.5]", "[\"a\"]", "vocab[1] is not a piece" },
         { "\"id\":0", "\"id\":1", "'<u>' has id 1, must have 0" },
-        { "\"lstrip\"", "\"normalized\"", "'<u>' is 'normalized'" },
-        { "\"byte_fallback\":false", "\"byte_fallback\":1", "byte_fallback is not a truth value" },
+        { "\"lstrip\"", "\"normalized\"", "'<u>' has 'normalized' set" },
+        { "\"byte_fallback\":false", "\"byte_fallback\":1", "byte_fallback is not a boolean" },
     };
     check_changes_fail(json, cases, sizeof cases / sizeof *cases);
 }
 
-/* ---- spiece.model that is refused ------------------------------------------------------------ */
+/* ---- Invalid spiece.model -------------------------------------------------------------------- */
 
 static br_tokenizer *from(const char *bytes, size_t n)
 {
@@ -243,7 +306,7 @@ static br_tokenizer *from(const char *bytes, size_t n)
     return br_tokenizer_from_sentencepiece(files_path("spiece.model"), NULL);
 }
 #define FROM(bytes) from(bytes, sizeof(bytes) - 1)
-/* A piece of one letter, or "<u>", a score as its four bytes, and a type. */
+/* PIECE: a piece of one letter, its score as four bytes, and its type. UNKNOWN: the piece "<u>". */
 #define PIECE(letter, score, type) "\x0a\x0a\x0a\x01" letter "\x15" score "\x18" type
 #define UNKNOWN                    "\x0a\x0c\x0a\x03<u>\x15\0\0\0\0\x18\x02"
 #define ONE                        "\0\0\x80\x3f"
@@ -257,33 +320,50 @@ Test(unigram, messages)
     cr_assert_arr_eq(e->ids, ((int64_t[]){ 0, 1, 0 }), 3 * sizeof(int64_t));
     br_encoding_free(e);
     br_tokenizer_free(t);
-    check_fails(FROM(""), "no piece is the unknown one");
-    check_fails(FROM(PIECE("a", ONE, "\x01")), "no piece is the unknown one");
-    check_fails(FROM(UNKNOWN "\x0a"), "cut off, or no model");
-    check_fails(FROM(UNKNOWN "\x0a\x7f"), "cut off, or no model");
-    check_fails(FROM("not a model"), "cut off, or no model");
-    check_fails(FROM(UNKNOWN UNKNOWN), "piece 1 was there before");
+    check_fails(FROM(""), "there is no unknown piece");
+    check_fails(FROM(PIECE("a", ONE, "\x01")), "there is no unknown piece");
+    check_fails(FROM(UNKNOWN "\x0a"), "truncated, or not a SentencePiece model");
+    check_fails(FROM(UNKNOWN "\x0a\x7f"), "truncated, or not a SentencePiece model");
+    check_fails(FROM("not a model"), "truncated, or not a SentencePiece model");
+    check_fails(FROM(UNKNOWN UNKNOWN), "piece 1 is a duplicate");
     check_fails(FROM(UNKNOWN PIECE("a", ONE, "\x02")), "piece 1 is a second unknown");
-    check_fails(FROM(UNKNOWN PIECE("a", ONE, "\x07")), "piece 1 has a type");
+    check_fails(FROM(UNKNOWN PIECE("a", ONE, "\x07")), "piece 1 has an unknown type");
     check_fails(FROM(UNKNOWN PIECE("a", "\0\0\xc0\x7f", "\x01")), "a score that is not finite");
     check_fails(FROM(UNKNOWN PIECE("a", "\0\0\x80\xff", "\x01")), "a score that is not finite");
     check_fails(FROM(UNKNOWN PIECE("\xff", ONE, "\x01")), "piece 1 is not valid UTF-8");
-    check_fails(FROM(UNKNOWN PIECE("\0", ONE, "\x01")), "or holds a NUL");
+    check_fails(FROM(UNKNOWN PIECE("\0", ONE, "\x01")), "or contains a NUL");
     check_fails(FROM(UNKNOWN "\x0a\x02\x0a\0"), "piece 1 is empty");
-    check_fails(FROM(UNKNOWN "\x0a\x02\x0a\x05"), "piece 1 is broken");
+    check_fails(FROM(UNKNOWN "\x0a\x02\x0a\x05"), "piece 1 is malformed");
     check_fails(FROM(UNKNOWN "\x12\x02\x18\x02"), "not Unigram");
-    check_fails(FROM(UNKNOWN "\x12\x01\x18"), "trainer_spec is broken");
+    check_fails(FROM(UNKNOWN "\x12\x01\x18"), "trainer_spec is malformed");
     check_fails(FROM(UNKNOWN "\x12\x03\xc0\x01\x01"), "treat_whitespace_as_suffix");
     check_fails(FROM(UNKNOWN "\x12\x03\x98\x02\x01"), "not every byte has a piece");
     check_fails(FROM(UNKNOWN "\x1a\x02\x28\0"), "escape_whitespaces");
-    check_fails(FROM(UNKNOWN "\x1a\x03\x12\x01x"), "precompiled_charsmap is cut off");
-    check_fails(FROM(UNKNOWN "\x1a\x01\x1b"), "normalizer_spec is broken");
+    check_fails(FROM(UNKNOWN "\x1a\x03\x12\x01x"), "precompiled_charsmap is truncated");
+    check_fails(FROM(UNKNOWN "\x1a\x01\x1b"), "normalizer_spec is malformed");
     check_fails(FROM(UNKNOWN "\x2a\x03\x12\x01x"), "a denormalizer");
     check_fails(br_tokenizer_from_sentencepiece("/nonexistent", NULL), "/nonexistent");
 }
 
-/* A trie in which 'a' leads to where 'a' leads to again: units of 512, the root and 'a' with the
- * base 256. */
+/* The score of a user-defined piece is -0.1 plus the greatest score of the normal pieces for each
+ * of its letters; its own score does not count. So "a" and "b" with -0.01 each win. */
+Test(unigram, the_greatest_score_is_that_of_a_normal_piece)
+{
+#define SMALL "\x0a\xd7\x23\xbc" /* -0.01 */
+#define USER           \
+    "\x0a\x0b\x0a\x02" \
+    "ab\x15\0\0\x10\x41\x18\x04" /* "ab" with the score 9 */
+    br_tokenizer *t = FROM(UNKNOWN PIECE("a", SMALL, "\x01") PIECE("b", SMALL, "\x01") USER);
+    cr_assert(t, "%s", br_error_message());
+    br_encoding *e = encode(t, "ab", -1, NULL);
+    cr_assert_eq(e->length, 3);
+    cr_assert_arr_eq(e->ids, ((int64_t[]){ 0, 1, 2 }), 3 * sizeof(int64_t));
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
+/* A double-array trie with a cycle: the node reached by 'a' leads to itself. There are 512 units;
+ * the root and 'a' have base 256. */
 Test(unigram, a_map_that_goes_in_a_circle)
 {
     enum { UNITS = 512 };
@@ -294,14 +374,14 @@ Test(unigram, a_map_that_goes_in_a_circle)
     char file[sizeof map + 32];
     size_t n = sizeof UNKNOWN - 1;
     memcpy(file, UNKNOWN, n);
-    file[n++] = '\x1a'; /* normalizer_spec with its map, the lengths as varints of two bytes */
+    file[n++] = '\x1a'; /* normalizer_spec with its map; lengths are varints of two bytes */
     file[n++] = (char)(((sizeof map + 3) & 0x7f) | 0x80);
     file[n++] = (char)((sizeof map + 3) >> 7);
     file[n++] = '\x12';
     file[n++] = (char)((sizeof map & 0x7f) | 0x80);
     file[n++] = (char)(sizeof map >> 7);
     memcpy(file + n, map, sizeof map);
-    check_fails(from(file, n + sizeof map), "goes in a circle");
+    check_fails(from(file, n + sizeof map), "has a trie with a cycle");
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -324,7 +404,7 @@ static bool use_json(void)
 
 static bool use_model(void)
 {
-    br_sentencepiece_options o = { .extra_ids = 2 };
+    br_sentencepiece_options o = *BR_OPTIONS(br_sentencepiece, .extra_ids = 2);
     return use_file(br_tokenizer_from_sentencepiece(files_path("spiece.model"), &o));
 }
 

@@ -10,7 +10,7 @@ Test(vocab, ids_are_given_in_order)
     br_vocab *vocab = br_vocab_new();
     cr_assert_eq(br_vocab_add(vocab, "casa", 4), 0);
     cr_assert_eq(br_vocab_add(vocab, "casaco", 6), 1);
-    cr_assert_eq(br_vocab_add(vocab, "casaco", 4), 0, "only 4 bytes of it");
+    cr_assert_eq(br_vocab_add(vocab, "casaco", 4), 0, "only its first 4 bytes");
     cr_assert_eq(br_vocab_add(vocab, "a\0b", 3), 2);
     cr_assert_eq(br_vocab_find(vocab, "a\0c", 3), -1);
     cr_assert_eq(br_vocab_find(vocab, "a\0b", 3), 2);
@@ -33,7 +33,7 @@ Test(vocab, grows)
         cr_assert_eq(br_vocab_add(vocab, word, (size_t)n), i);
         first = first ? first : br_vocab_word(vocab, 0);
     }
-    cr_assert_eq(br_vocab_word(vocab, 0), first, "words stay where they are");
+    cr_assert_eq(br_vocab_word(vocab, 0), first, "growing must not move words");
     for (int i = 0; i < 5000; i++) {
         int n = snprintf(word, sizeof word, "w%d", i);
         cr_assert_eq(br_vocab_find(vocab, word, (size_t)n), i);
@@ -46,9 +46,9 @@ Test(vocab, refuses)
 {
     br_vocab *vocab = br_vocab_new();
     br_vocab_add(vocab, "a", 1);
-    check_fails(br_vocab_word(vocab, 1), "id 1 of a vocabulary of 1");
+    check_fails(br_vocab_word(vocab, 1), "id 1 is out of range for a vocabulary of size 1");
     check_fails(br_vocab_word(vocab, -1), "id -1");
-    check_fails(br_vocab_word(NULL, 0), "vocabulary of 0");
+    check_fails(br_vocab_word(NULL, 0), "vocabulary of size 0");
     check_fails(br_vocab_add(vocab, NULL, 2) >= 0, "word is NULL");
     check_fails(br_vocab_add(NULL, "a", 1) >= 0, "vocab is NULL");
     cr_assert_eq(br_vocab_find(NULL, "a", 1), -1);

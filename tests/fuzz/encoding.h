@@ -1,4 +1,4 @@
-/* tests/fuzz/encoding.h - any text encoded by any tokenizer: what must hold of what comes out. */
+/* tests/fuzz/encoding.h - checks invariants of encodings, for any text and any tokenizer. */
 #ifndef BR_TESTS_FUZZ_ENCODING_H
 #define BR_TESTS_FUZZ_ENCODING_H
 
@@ -6,21 +6,16 @@
 
 #include <brasa/data.h>
 
-/* Options of which each byte says something, also such as make no sense. */
+/* Returns options chosen by the bytes, including invalid ones. */
 static inline br_encode_options fuzz_encode_options(const uint8_t bytes[4])
 {
-    return (br_encode_options){
-        .max_length = bytes[0] % 16 - 1,
-        .truncation = (br_truncation)(bytes[0] / 16 % 4),
-        .truncate_left = bytes[0] & 128,
-        .stride = bytes[1] % 8 - 1,
-        .padding = (br_pad_to)(bytes[1] / 8 % 4),
-        .pad_left = bytes[1] & 32,
-        .pad_to_multiple = bytes[2] % 8 - 1,
-        .no_special_tokens = bytes[2] & 8,
-        .split_special_tokens = bytes[2] & 16,
-        .strict_utf8 = bytes[2] & 32,
-    };
+    return *BR_OPTIONS(br_encode, .max_length = bytes[0] % 16 - 1,
+                       .truncation = (br_truncation)(bytes[0] / 16 % 4),
+                       .truncate_left = bytes[0] & 128, .stride = bytes[1] % 8 - 1,
+                       .padding = (br_pad_to)(bytes[1] / 8 % 4), .pad_left = bytes[1] & 32,
+                       .pad_to_multiple_of = bytes[2] % 8 - 1,
+                       .add_special_tokens = !(bytes[2] & 8), .split_special_tokens = bytes[2] & 16,
+                       .strict_utf8 = bytes[2] & 32);
 }
 
 static inline void require_span(br_span span, int64_t end)
@@ -28,7 +23,8 @@ static inline void require_span(br_span span, int64_t end)
     require(0 <= span.begin && span.begin <= span.end && span.end <= end);
 }
 
-/* Every entry is sound, those of a text in the order of it. */
+/* Checks that every entry is valid, and that the entries of each text are in the order of the
+ * text. */
 static inline void require_encoding(const br_tokenizer *t, const br_encoding *e,
                                     const int64_t ends[2])
 {
@@ -50,7 +46,7 @@ static inline void require_encoding(const br_tokenizer *t, const br_encoding *e,
         require_encoding(t, &e->overflow[i], ends);
 }
 
-/* Its tokens make a text again. */
+/* Checks that the tokens can be decoded. */
 static inline void require_decoding(const br_tokenizer *t, const br_encoding *e)
 {
     for (int skip = 0; skip < 2; skip++) {
@@ -60,7 +56,7 @@ static inline void require_decoding(const br_tokenizer *t, const br_encoding *e)
     }
 }
 
-/* A batch of the text has the ids that the text has alone. */
+/* Checks that a batch of the text has the same ids. */
 static inline void require_batch(const br_tokenizer *t, const br_encoding *e, const br_text *text,
                                  const br_text *pair, const br_encode_options *options)
 {
@@ -73,7 +69,8 @@ static inline void require_batch(const br_tokenizer *t, const br_encoding *e, co
     br_scope_end(scope);
 }
 
-/* Encodes; without options that may be wrong nothing can fail. */
+/* Encodes and checks the result. Encoding may fail only with options, because these may be
+ * invalid. */
 static inline void fuzz_encode(const br_tokenizer *t, const br_text *text, const br_text *pair,
                                const br_encode_options *options)
 {
@@ -88,7 +85,7 @@ static inline void fuzz_encode(const br_tokenizer *t, const br_text *text, const
     br_encoding_free(e);
 }
 
-/* The same by a tokenizer that may have no token for some of the text. */
+/* Like fuzz_encode() without options, for a tokenizer that may lack tokens for some of the text. */
 static inline void fuzz_encode_if_known(const br_tokenizer *t, const br_text *text)
 {
     br_encoding *e = br_tokenizer_encode(t, text, NULL, NULL);
@@ -98,7 +95,7 @@ static inline void fuzz_encode_if_known(const br_tokenizer *t, const br_text *te
     br_encoding_free(e);
 }
 
-/* Every id is some token's, or there is an error that says so. */
+/* Checks that looking up each id returns a token or fails with an error. */
 static inline void require_tokens(const br_tokenizer *t)
 {
     int64_t size = br_tokenizer_size(t);

@@ -1,15 +1,15 @@
-/* tests/fuzz/fuzz.h - what the fuzz targets share.
+/* tests/fuzz/fuzz.h - shared by the fuzz targets.
  *
- * A target is one file, tests/fuzz/fuzz_NAME.c: seeds, a function that tries any bytes and calls
- * require() for what must hold whatever they are, and FUZZ_TARGET(NAME) at its end. With
- * -DBRASA_FUZZ=ON and clang it is a program of its own, which libFuzzer runs:
+ * A target is a file tests/fuzz/fuzz_NAME.c with seeds, a function that takes any bytes and checks
+ * invariants with require(), and FUZZ_TARGET(NAME) at its end. With -DBRASA_FUZZ=ON and clang it is
+ * a libFuzzer program:
  *
  *     build/fuzz_NAME -len_control=0 [-max_total_time=SECONDS] [CORPUS DIRECTORY]
  *
- * without len_control so that the seeds, which are long, are there from the beginning.
+ * -len_control=0 allows inputs as long as the seeds from the beginning.
  *
- * The test program has a test fuzz/NAME of it, which tries the seeds and what comes of them by
- * cutting, changing a byte, and doubling. */
+ * The test program has a test fuzz/NAME for each target. It tries the seeds, and variants of them
+ * that are truncated, doubled, or have a byte changed. */
 #ifndef BR_TESTS_FUZZ_H
 #define BR_TESTS_FUZZ_H
 
@@ -28,26 +28,31 @@ typedef struct fuzz_seed {
     const char *bytes;
     size_t n;
 } fuzz_seed;
-/* Of a literal. */
+/* A seed from a string literal. */
 #define SEED(text)             \
     {                          \
         text, sizeof(text) - 1 \
     }
 
-static inline void require(bool truth)
+/* Aborts if the condition is false. Prints it, because an input that CI found is lost otherwise. */
+#define require(truth) require_that((truth), #truth, __FILE__, __LINE__)
+static inline void require_that(bool truth, const char *text, const char *file, int line)
 {
-    if (!truth)
-        abort();
+    if (truth)
+        return;
+    fprintf(stderr, "%s:%d: failed: %s%s%s\n", file, line, text, br_failed() ? "; " : "",
+            br_failed() ? br_error_message() : "");
+    abort();
 }
 
-/* What was asked for is there, or an error tells why not; the error is cleared. */
+/* Checks that there is a result, or else an error with a message; clears the error. */
 static inline void require_answer(bool there)
 {
     require(there || (br_failed() && strlen(br_error_message()) > 0));
     br_clear_error();
 }
 
-/* A file of memory that holds the bytes; `path` leads to it until the descriptor is closed. */
+/* Creates a file in memory with these bytes; `path` is valid until the descriptor is closed. */
 static inline int fuzz_file(const uint8_t *bytes, size_t n, char path[64])
 {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -62,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t most, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n, size_t most);
 
-/* libFuzzer's mutations; what is empty becomes a seed. */
+/* Mutates the bytes with libFuzzer; empty input, and sometimes other input, is replaced by a seed.
+ */
 static inline size_t fuzz_mutate(const fuzz_seed *seeds, size_t n_seeds, uint8_t *bytes, size_t n,
                                  size_t most, unsigned random)
 {
@@ -88,9 +94,9 @@ static inline size_t fuzz_mutate(const fuzz_seed *seeds, size_t n_seeds, uint8_t
 
 #    include "tests/support.h"
 
-enum { FUZZ_CHANGED = 600 }; /* places of a seed at which it is cut and changed */
+enum { FUZZ_CHANGED = 600 }; /* maximum number of places at which a seed is truncated and changed */
 
-/* The bytes in memory of just their size, so that reading beyond them is seen. */
+/* Tries a copy of exactly n bytes, so that sanitizers detect reads beyond the end. */
 static inline void fuzz_try(void (*try)(const uint8_t *bytes, size_t n), const uint8_t *bytes,
                             size_t n)
 {

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_auto_config.c - any bytes as a config.json: loaded, every kind of value asked for
- * under names that there may be, and a model's configuration made of it. */
+/* tests/fuzz/fuzz_auto_config.c - any bytes as a config.json: loads it, reads values of each type,
+ * and creates models' configurations from it. */
 #include "tests/fuzz/fuzz.h"
 
 #include <brasa/models.h>
@@ -38,7 +38,7 @@ static void ask(const br_auto_config *config, const char *key)
     require_answer(number - number == 0);
     br_auto_config_integer(config, key);
     br_clear_error();
-    br_auto_config_truth(config, key);
+    br_auto_config_bool(config, key);
     br_clear_error();
     ask_list(config, key);
 }
@@ -52,7 +52,7 @@ static void ask_labels(const br_auto_config *config)
     }
 }
 
-/* A configuration is whole and sound, or all zero with an error. */
+/* Checks that a model's configuration is valid, or all zero with an error. */
 static void fill(const br_auto_config *config)
 {
     br_anatomy_config a = br_anatomy_config_from(config);

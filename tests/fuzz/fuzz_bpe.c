@@ -1,8 +1,8 @@
-/* tests/fuzz/fuzz_bpe.c - any bytes as the vocab.json and the merges.txt of a byte-level BPE:
- * loaded by any options, each token asked for, and a text encoded by it.
+/* tests/fuzz/fuzz_bpe.c - any bytes as the vocab.json and merges.txt of a byte-level BPE: loads it
+ * with any options, looks up each token, and encodes a text.
  *
- * The first byte says the options; the rest is the vocabulary, the merges and the text, with a NUL
- * between them. */
+ * The first byte chooses the options. The rest is the vocabulary, the merges and the text,
+ * separated by NULs. */
 #include "tests/fuzz/encoding.h"
 
 static const fuzz_seed seeds[] = {
@@ -17,13 +17,11 @@ static const fuzz_seed seeds[] = {
 
 static br_bpe_options options_of(uint8_t byte)
 {
-    return (br_bpe_options){ .add_prefix_space = byte & 1,
-                             .trim_offsets = byte & 2,
-                             .end_of_text = byte & 4 ? "a" : NULL,
-                             .padding = byte & 8 ? "b" : NULL };
+    return *BR_OPTIONS(br_bpe, .add_prefix_space = byte & 1, .trim_offsets = byte & 2,
+                       .end_of_text = byte & 4 ? "a" : NULL, .pad_token = byte & 8 ? "b" : NULL);
 }
 
-/* The part up to the next NUL, or the end; *at goes behind it. */
+/* Returns the part up to the next NUL or the end, and moves *at past it. */
 static br_text next_part(const uint8_t **at, const uint8_t *end)
 {
     const uint8_t *start = *at, *stop = memchr(start, 0, (size_t)(end - start));

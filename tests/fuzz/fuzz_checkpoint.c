@@ -1,9 +1,9 @@
-/* tests/fuzz/fuzz_checkpoint.c - a checkpoint with any changes, but right checksums: loaded whole,
- * or not at all.
+/* tests/fuzz/fuzz_checkpoint.c - a checkpoint with any changes but correct checksums must be loaded
+ * completely or not at all.
  *
- * The bytes are a list of changes to a sound checkpoint's tensors and metadata. What comes of them
- * is written with lengths, offsets and checksums that are right, by the layout that io/checkpoint.c
- * describes, since what a changed byte does is no secret: it is found by its checksum. */
+ * The bytes are a list of changes to a valid checkpoint's tensors and metadata. The result is
+ * written with correct lengths, offsets and checksums, in the layout described in io/checkpoint.c,
+ * because otherwise the checksums would detect every change. */
 #include "tests/fuzz/fuzz.h"
 
 #include <brasa/io.h>
@@ -31,7 +31,7 @@ typedef struct item {
     int64_t sizes[DIMS];
     size_t bytes;
     uint8_t data[DATA];
-    bool spoiled; /* its checksum is another's */
+    bool spoiled; /* has a wrong checksum */
 } item;
 
 typedef struct fact {
@@ -69,7 +69,7 @@ static void free_state(state *s)
 {
     br_scheduler_free(s->scheduler);
     br_optim_free(s->optim);
-    br_free_module(s->model);
+    br_module_free(s->model);
 }
 
 static br_checkpoint checkpoint_of(state *s, int rng)
@@ -92,7 +92,7 @@ static void take_item(parts *p, br_safetensors *file, int64_t i)
     require(it->bytes <= DATA && br_copy_out(t, it->data, it->bytes));
 }
 
-/* What br_checkpoint_save() writes, without the checksums. */
+/* Reads a checkpoint without its checksums. */
 static void read_parts(parts *p, const char *path)
 {
     br_scope *scope = br_scope_begin();
@@ -140,7 +140,7 @@ static uint8_t next(input *in)
     return in->p < in->end ? *in->p++ : 0;
 }
 
-/* A character of a JSON string that needs no escape. */
+/* Returns a character that needs no escape in a JSON string. */
 static char next_char(input *in)
 {
     uint8_t c = next(in) & 127;
@@ -159,7 +159,8 @@ static size_t size_of(const item *it)
     return bytes;
 }
 
-/* Makes the data as large as dtype and shape say; a shape that is too large goes. */
+/* Sets the size of the data according to dtype and shape; a tensor that is too large becomes a
+ * scalar. */
 static void fit(item *it)
 {
     if (size_of(it) > DATA)
@@ -233,7 +234,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const fact *)a)->key, ((const fact *)b)->key);
 }
 
-/* The facts with the tensors' checksums, by key; returns how many. */
+/* Collects the facts and the tensors' checksums, sorted by key; returns their number. */
 static int all_facts(const parts *p, fact *facts)
 {
     int n = p->n_facts;
@@ -274,7 +275,7 @@ static void print_items(FILE *out, const parts *p)
     fputc('}', out);
 }
 
-/* The file in memory to free(). */
+/* Returns the contents of the file; the caller frees them. */
 static char *write_file(const parts *p, size_t *size)
 {
     char *bytes = NULL;
@@ -306,7 +307,7 @@ static uint64_t list_sum(br_named_list *list, uint64_t sum)
     return sum;
 }
 
-/* Of all that a loading may change. */
+/* Returns a hash of everything that loading may change. */
 static uint64_t state_sum(state *s)
 {
     br_rng_state rng;

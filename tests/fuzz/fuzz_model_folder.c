@@ -1,7 +1,7 @@
-/* tests/fuzz/fuzz_model_folder.c - any bytes as one file of a model's folder, the others being
- * sound: config.json, the index of the shards, or a shard. What loads is run.
+/* tests/fuzz/fuzz_model_folder.c - any bytes as one file of a model folder whose other files are
+ * valid: config.json, the index of the shards, or a shard. If the folder loads, the model is run.
  *
- * The first byte says which file it is, and how the folder is loaded. */
+ * The first byte chooses the file, and how the folder is loaded. */
 #include "tests/fuzz/fuzz.h"
 
 #include <brasa/models.h>
@@ -49,7 +49,7 @@ typedef struct folder {
     int files[N_FILES];
 } folder;
 
-/* Writes the length of a header that ends with the last brace. */
+/* Writes the header's length so that the header ends with the last brace. */
 static void set_length(int fd, const uint8_t *bytes, size_t n)
 {
     const uint8_t *brace = n > 8 ? memrchr(bytes + 8, '}', n - 8) : NULL;
@@ -93,7 +93,7 @@ static void remove_folder(folder *f)
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* One token, which every model has. */
+/* Runs the model on id 0, which every model has. */
 static void run(br_hf_bert *bert)
 {
     br_scope *scope = br_scope_begin();
@@ -102,7 +102,7 @@ static void run(br_hf_bert *bert)
     br_scope_end(scope);
 }
 
-/* Whether a model of the folder's configuration is small enough to be made without its weights. */
+/* Returns whether the folder's model is small enough to be created without its weights. */
 static bool is_small(const char *path)
 {
     br_auto_config *config = br_auto_config_load(path);
@@ -120,16 +120,16 @@ static void try_bytes(const uint8_t *bytes, size_t n)
     folder f;
     make_folder(&f, bytes[0] % N_KINDS, bytes + 1, n - 1);
     br_set_memory_limit(16 << 20);
-    br_auto_model_options options = { .class_name = bytes[0] & 64 ? NULL : "BertModel",
-                                      .copy = bytes[0] & 128,
-                                      .all_missing = !(bytes[0] & 4) && is_small(f.path) };
+    br_auto_model_options options = *BR_OPTIONS(
+        br_auto_model, .class_name = bytes[0] & 64 ? NULL : "BertModel", .copy = bytes[0] & 128,
+        .allow_missing_keys = !(bytes[0] & 4) && is_small(f.path));
     br_auto_model_report report;
     br_hf_bert *bert = br_auto_model_load(f.path, &options, &report);
     require_answer(bert);
     require(report.matched >= report.renamed && report.matched >= report.converted);
     if (bert && strcmp(br_module_class(br_base(bert)), "BertModel") == 0)
         run(bert);
-    br_free_module(bert);
+    br_module_free(bert);
     br_auto_model_report_clear(&report);
     remove_folder(&f);
     require(br_live_tensors() == 0);

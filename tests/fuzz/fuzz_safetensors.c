@@ -1,14 +1,13 @@
-/* tests/fuzz/fuzz_safetensors.c - any bytes as a safetensors file: opened, listed, every tensor
- * read.
+/* tests/fuzz/fuzz_safetensors.c - any bytes as a safetensors file: opens it, lists it, and reads
+ * every tensor.
  *
- * The bytes are tried as they are, and again with the length set so that the header ends with the
- * last brace: a wrong length would hide everything behind it.
- */
+ * The bytes are tried unchanged, and again with the length set so that the header ends with the
+ * last brace: with a wrong length, the reader would reject the file before it parses the header. */
 #include "tests/fuzz/fuzz.h"
 
 #include <brasa/io.h>
 
-/* Headers behind 8 bytes, with some data behind them. */
+/* 8 bytes for the length, a header, and data. */
 #define FILE_OF(header, data) SEED("        " header data)
 static const fuzz_seed seeds[] = {
     FILE_OF("{}", ""),
@@ -26,7 +25,7 @@ static const fuzz_seed seeds[] = {
             "0123456789ab"),
 };
 
-/* Reads every byte of a tensor, for the sanitizers to see. */
+/* Reads every byte of a tensor, so that the sanitizers check the memory. */
 static void read_tensor(br_safetensors *file, int64_t i)
 {
     const int64_t *sizes;
@@ -57,7 +56,7 @@ static void read_file(br_safetensors *file)
 static void try_file(const char *path, bool copy)
 {
     br_scope *scope = br_scope_begin();
-    br_safetensors *file = br_safetensors_open(path, &(br_safetensors_options){ .copy = copy });
+    br_safetensors *file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = copy));
     require(file == NULL || !br_failed());
     require_answer(file);
     if (file)

@@ -1,10 +1,10 @@
-/* tests/fuzz/fuzz_sentencepiece.c - any bytes as a spiece.model: loaded, each token asked for, and
- * the file itself, and a text of all kinds of code points, encoded by it. */
+/* tests/fuzz/fuzz_sentencepiece.c - any bytes as a spiece.model: loads it, looks up each token, and
+ * encodes the file itself and a text with all kinds of code points. */
 #include "tests/fuzz/encoding.h"
 
 #define UNKNOWN             "\x0a\x0c\x0a\x03<u>\x15\0\0\0\0\x18\x02"
 #define PIECE(letter, type) "\x0a\x0a\x0a\x01" letter "\x15\0\0\x80\xbf\x18" type
-/* The map has one unit and one text; to, a root of base 1, whose leaf is at 1. */
+/* MAP has one unit and one text. LEAF has a root with base 1, and its leaf at 1. */
 #define MAP  "\x12\x0a\x04\0\0\0\0\0\0\0a\0"
 #define LEAF "\x12\x0e\x08\0\0\0\0\x05\0\0\0\0\0\x80 \0"
 
@@ -23,7 +23,7 @@ static void try_bytes(const uint8_t *bytes, size_t n)
         "a  b\xe2\x96\x81<u>\xe2\x84\xa2 c\xcc\x81\xf0\x9f\x91\xa8\xff<extra_id_0>";
     char path[64];
     int fd = fuzz_file(bytes, n, path);
-    br_sentencepiece_options o = { .extra_ids = 1, .no_end = n % 2 };
+    br_sentencepiece_options o = *BR_OPTIONS(br_sentencepiece, .extra_ids = 1, .add_eos = !(n % 2));
     br_tokenizer *t = br_tokenizer_from_sentencepiece(path, &o);
     close(fd);
     require_answer(t);

@@ -1,4 +1,5 @@
-/* tests/fuzz/fuzz_tokenizer.c - any bytes as text: encoded alone and as a pair, by any options. */
+/* tests/fuzz/fuzz_tokenizer.c - any bytes as text: encoded alone and as a pair, with any options.
+ */
 #include "tests/fuzz/encoding.h"
 
 static const fuzz_seed seeds[] = {
@@ -12,7 +13,7 @@ static const fuzz_seed seeds[] = {
          "a a a a a a a a a, a a a a a a a a a"),
 };
 
-/* Words of every length of letters a and b, marks, and some of other scripts. */
+/* Words, pieces of words, punctuation, and characters of other scripts. */
 static const uint8_t vocabulary[] =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ntime\nflies\nlike\nan\narrow\nfruit\na\nb\naa\n##a\n##b\n"
     "##ana\nx\n.\n,\n[\n]\n!\n?\n#\n##row\n\xe4\xb8\xad\n\xe6\x96\x87\n\xc3\xa9\n\xc3\xa5\n";
@@ -21,13 +22,14 @@ static br_tokenizer *open_tokenizer(bool cased)
 {
     char path[64];
     int fd = fuzz_file(vocabulary, sizeof vocabulary - 1, path);
-    br_tokenizer *t = br_tokenizer_from_vocab(path, &(br_tokenizer_options){ .cased = cased });
+    br_tokenizer *t =
+        br_tokenizer_from_vocab(path, BR_OPTIONS(br_tokenizer, .do_lower_case = !cased));
     close(fd);
     require(t != NULL);
     return t;
 }
 
-/* The fourth byte says where the text ends and its pair begins, and of what tokenizer. */
+/* The fourth byte chooses the tokenizer, and where the text ends and its pair begins. */
 static void try_bytes(const uint8_t *bytes, size_t n)
 {
     static br_tokenizer *tokenizers[2];

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_tokenizer_json.c - any bytes as a tokenizer.json: loaded, each token asked for,
- * and the file itself encoded by it. */
+/* tests/fuzz/fuzz_tokenizer_json.c - any bytes as a tokenizer.json: loads it, looks up each token,
+ * and encodes the file itself. */
 #include "tests/fuzz/encoding.h"
 
 #define WHOLE(normalizer, added, model)                                             \

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_vocab.c - any bytes as a vocab.txt: loaded by any options, each token asked for,
- * and the file itself encoded by it. */
+/* tests/fuzz/fuzz_vocab.c - any bytes as a vocab.txt: loads it with any options, looks up each
+ * token, and encodes the file itself. */
 #include "tests/fuzz/encoding.h"
 
 #define SPECIALS "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
@@ -12,14 +12,10 @@ static const fuzz_seed seeds[] = {
 
 static br_tokenizer_options options_of(uint8_t byte)
 {
-    return (br_tokenizer_options){
-        .cased = byte & 1,
-        .accents = (br_accents)(byte / 2 % 3),
-        .keep_controls = byte & 8,
-        .join_chinese = byte & 16,
-        .max_word = byte / 32,
-        .mask = byte == 255 ? "a" : NULL,
-    };
+    return *BR_OPTIONS(
+        br_tokenizer, .do_lower_case = !(byte & 1), .strip_accents = (br_accents)(byte / 2 % 3),
+        .clean_text = !(byte & 8), .tokenize_chinese_chars = !(byte & 16),
+        .max_input_chars_per_word = byte / 32, .mask_token = byte == 255 ? "a" : NULL);
 }
 
 static void try_bytes(const uint8_t *bytes, size_t n)

@@ -1,9 +1,9 @@
-"""Writes golden-1 files: one pass of a module or function, or ten steps of Adam, as PyTorch has them.
+"""Writes golden-1 files: PyTorch's results of one forward and backward pass of a module or function,
+or of ten steps of Adam. Shared by the scripts make_*.py.
 
-What the scripts make_*.py share. Expected values are computed in float64 from the file's float32
-values. The tolerance of a tensor is six times the largest error of three float32 runs, two of them
-with parameters and inputs moved by a unit in the last place, but at least 16 units in the last place
-of its largest element.
+Expected values are computed in float64 from the file's float32 values. The tolerance of a tensor is
+six times the largest error of three float32 runs, but at least 16 units in the last place of its
+largest element. In two of these runs, parameters and inputs are moved by one unit in the last place.
 """
 
 import dataclasses
@@ -14,26 +14,28 @@ import torch
 import torch.nn as nn
 from safetensors.torch import save_file
 
-MARGIN = 2e-5  # nearer to a ReLU's bend or to a tie of maxima, rounding could decide a gradient
+# Distance from the kink of a ReLU, or between the two largest elements, below which rounding could
+# change a gradient.
+MARGIN = 2e-5
 
 
 @dataclasses.dataclass
 class Case:
     name: str
     config: dict
-    build: typing.Callable  # makes the module, or is the function
-    inputs: dict  # forward's arguments; those named "mask" have no gradient
+    build: typing.Callable  # returns the module or the function
+    inputs: dict  # arguments of forward; those whose names end in "mask" have no gradient
     loss: str = "half_mean_square"
-    loss_of: tuple = ()  # the outputs that are in it; all of them if not given
+    loss_of: tuple = ()  # names of the outputs that enter the loss; by default, all
     labels: dict = dataclasses.field(default_factory=dict)
-    cotangents: dict = dataclasses.field(default_factory=dict)  # of the loss "weighted_mean"
+    cotangents: dict = dataclasses.field(default_factory=dict)  # for "weighted_mean"
     ignore_index: int = None
-    model: str = None  # like the name up to "_" if not given
+    model: str = None  # by default, the part of the name before "_"
     notes: str = ""
-    # Ends of parameters' names whose gradient is zero but for rounding.
+    # Suffixes of the names of parameters whose gradient is zero except for rounding.
     zero_gradient: tuple = ()
     tied: dict = dataclasses.field(default_factory=dict)  # alias: parameter
-    # Arguments of forward that the file has elsewhere: extra(dtype, step), and their tensors.
+    # extra(dtype, step) returns further arguments of forward, which the file has as extra_tensors.
     extra: typing.Callable = lambda dtype, step: {}
     extra_tensors: dict = dataclasses.field(default_factory=dict)
     metadata: dict = dataclasses.field(default_factory=dict)
@@ -43,7 +45,7 @@ class Case:
 
 
 class TooNear(Exception):
-    """The drawn numbers come too near to a bend."""
+    """The random values are too close to a kink or a tie."""
 
 
 # ---- One pass -------------------------------------------------------------------------------------
@@ -62,7 +64,7 @@ def names_in_loss(case, outputs):
 
 
 def losses_of(case, outputs, dtype):
-    """The loss, and its addends where the format wants them."""
+    """Returns the loss and, if the format stores them, its terms."""
     cross_entropy, labels = nn.functional.cross_entropy, case.labels
     if case.loss == "half_mean_square":
         return {"loss": sum((outputs[n] ** 2).mean() / 2 for n in names_in_loss(case, outputs))}
@@ -81,7 +83,7 @@ def losses_of(case, outputs, dtype):
 
 
 def load(case, params, dtype):
-    """The module with these parameters; a function stays as it is."""
+    """Returns the module with these parameters; returns a function unchanged."""
     module = case.build()
     if not isinstance(module, nn.Module):
         return module
@@ -96,7 +98,7 @@ def forward(case, module, inputs, dtype, step=0):
 
 
 def run(case, params, inputs, dtype):
-    """Outputs, loss and gradients in the given precision."""
+    """Returns outputs, loss and gradients in the given precision."""
     module, inputs = load(case, params, dtype), cast(inputs, dtype)
     for name, value in inputs.items():
         value.requires_grad_(value.is_floating_point() and not is_mask(name))
@@ -114,7 +116,7 @@ def run(case, params, inputs, dtype):
 
 
 def check_margins(case, params, inputs):
-    """Raises TooNear for an argument of a ReLU near 0, or a module that says `margin` of itself."""
+    """Raises TooNear if an argument of a ReLU or a module's attribute `margin` is too small."""
     module, near = load(case, params, torch.float64), []
     if not isinstance(module, nn.Module):
         return
@@ -131,7 +133,7 @@ def check_margins(case, params, inputs):
 
 
 def moved(tensors):
-    """Each float one unit up or down in its last place, at random."""
+    """Returns the tensors; each float is moved one unit in the last place up or down at random."""
     def move(t):
         up = torch.rand(t.shape) < 0.5
         return torch.nextafter(t, torch.where(up, torch.inf, -torch.inf))
@@ -140,7 +142,7 @@ def moved(tensors):
 
 
 def float32_runs(compute, params, inputs):
-    """What compute(params, inputs) gives, and what it gives where rounding differs."""
+    """Returns compute(params, inputs), and two results with slightly moved params and inputs."""
     return [compute(params, inputs)] + [compute(moved(params), moved(inputs)) for _ in range(2)]
 
 
@@ -150,9 +152,9 @@ def tolerances(exact, approximate, zero_gradient, floor=1e-12):
     for name, want in exact.items():
         if not want.is_floating_point():
             continue
-        # A gradient of zero holds what is left of the differences of larger numbers.
+        # A gradient whose exact value is zero consists of rounding errors of larger numbers.
         zero = name.startswith("grad/") and name.endswith(tuple(zero_gradient))
-        finite = want.isfinite()  # infinities are to be met exactly
+        finite = want.isfinite()  # infinities must be equal
         size = 4 * max(grads) if zero_gradient and zero else want[finite].abs().max().item()
         error = max((a[name] - want)[finite].abs().max().item() for a in approximate)
         tol[name] = float(f"{max(6 * error, 16 * 2.0 ** -24 * size, floor):.2g}")
@@ -184,7 +186,7 @@ def prefixed(prefix, tensors):
 
 
 def draw_params(case):
-    """The constructor's; biases and norms are moved, so that none is exactly 0 or 1."""
+    """Returns the initial parameters; biases and norms are moved, so that none is exactly 0 or 1."""
     module = case.build()
     if not isinstance(module, nn.Module) or case.loss == "none":
         return {}
@@ -193,7 +195,7 @@ def draw_params(case):
 
 
 def make_pass(folder, draw, seed):
-    """Writes the case that draw() makes, from the first seed at which nothing is too near."""
+    """Writes the case that draw() returns, with the first seed that does not raise TooNear."""
     for case_seed in range(seed, seed + 50):
         torch.manual_seed(case_seed)
         case = draw()
@@ -204,7 +206,7 @@ def make_pass(folder, draw, seed):
         except TooNear:
             continue
     else:
-        raise SystemExit(f"{case.name}: too many ReLUs or maxima near a bend; take smaller sizes")
+        raise SystemExit(f"{case.name}: too many values near a kink or a tie; use smaller sizes")
     exact = run(case, params, case.inputs, torch.float64)
     runs = float32_runs(lambda p, i: run(case, p, i, torch.float32), params, case.inputs)
     more = {"no_grad": [n for n in params if n not in case.tied and "grad/" + n not in exact]}
@@ -225,7 +227,7 @@ ADAM = {"name": "Adam", "lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8, "weight
 
 
 def train(case, params, inputs, dtype):
-    """The losses before each step, and all parameters after the last."""
+    """Returns the loss before each step, and all parameters after the last step."""
     module = load(case, params, dtype)
     adam = torch.optim.Adam(module.parameters(), lr=ADAM["lr"], betas=ADAM["betas"],
                             eps=ADAM["eps"])
@@ -241,14 +243,15 @@ def train(case, params, inputs, dtype):
 
 
 def make_training(folder, draw, seed):
-    """Writes ten steps of Adam from what the constructor draws after torch.manual_seed(seed)."""
+    """Writes ten steps of Adam, from the initial parameters after torch.manual_seed(seed)."""
     torch.manual_seed(seed)
     case = draw()
     torch.manual_seed(seed)
     params = {n: t.clone() for n, t in case.build().state_dict().items()}
     exact = train(case, params, case.inputs, torch.float64)
     runs = float32_runs(lambda p, i: train(case, p, i, torch.float32), params, case.inputs)
-    # A step is of the rate's size whatever the gradient: rounding of a small one shows.
+    # Adam's steps are as large as the learning rate even if a gradient is small. So rounding errors
+    # of a small gradient are visible.
     tol = tolerances(exact, runs, (), floor=2e-6)
     noise = [n for n in params if n.endswith(tuple(case.zero_gradient))]
     save(folder, case, {**prefixed("param/", params), **prefixed("batch/", case.inputs),
@@ -257,7 +260,7 @@ def make_training(folder, draw, seed):
 
 
 def make_files(folder, passes, trainings, seed):
-    """One file for each, a hundred seeds apart."""
+    """Writes one file per case, with seeds 100 apart."""
     for i, draw in enumerate(passes):
         make_pass(folder, draw, seed + 100 * i)
     for i, draw in enumerate(trainings):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes golden-1 files of the notebooks on Transformer Anatomy with PyTorch, for `brasa check`.
+"""Writes golden-1 files for the notebooks on Transformer Anatomy with PyTorch, for `brasa check`.
 
     make_anatomy.py FOLDER [--seed 1] [--batch 2] [--length 8] [--hidden-size 32] ... [--intended]
 
-The classes compute what the notebooks' do. `--intended` takes every option of the intended form; the
-files' config then names them. `scratch.*` are the same classes under the names of the other notebook.
+The classes compute the same as those of the notebooks. `--intended` sets every option of the
+intended variant and stores the options in the files' config. `scratch.*` are the same classes under
+the names of the other notebook.
 """
 
 import argparse
@@ -157,7 +158,7 @@ class TransformerForSequenceClassification(nn.Module):
 
 
 def draw_ids(c, batch, length):
-    """Ids of which all rows but the last end in padding."""
+    """Returns ids; all rows except the last end with padding."""
     ids = torch.randint(1, c.vocab_size, (batch, length))
     for row in range(batch - 1):
         ids[row, length - (row + 1) * length // (2 * batch):] = 0
@@ -165,21 +166,21 @@ def draw_ids(c, batch, length):
 
 
 def draw_mask(batch, queries, keys):
-    """Leaves each query a key."""
+    """Returns a random mask with at least one key for each query."""
     mask = torch.rand(batch, queries, keys) < 0.6
     mask[..., 0] = True
     return mask
 
 
 def small(module):
-    """With tables so small that the norm's eps counts."""
+    """Scales the embeddings so that the eps of the layer norm affects the result."""
     for table in (module.token_embeddings, module.position_embeddings):
         table.weight.data *= 0.005
     return module
 
 
 class Cases:
-    """draw functions for make_pass(): each draws a case's inputs anew."""
+    """Draw functions for make_pass(): each generates new inputs for its case."""
 
     def __init__(self, c, batch, length):
         self.config, self.batch, self.length = c, batch, length
@@ -196,7 +197,7 @@ class Cases:
         return Case(model + variant, config, build, inputs, model=model,
                     zero_gradient=("k.bias",), **more)
 
-    # What both notebooks have.
+    # Cases of both notebooks.
 
     def simplified(self, notebook):
         config = {n: self.config[n] for n in ("vocab_size", "hidden_size")}
@@ -220,7 +221,7 @@ class Cases:
                          lambda: MultiHeadAttention(self.c),
                          {"hidden_state": self.states(), **more}, variant)
 
-    # What Transformer Anatomy alone has.
+    # Cases of Transformer Anatomy only.
 
     def attention_mask(self, notebook):
         mask = draw_mask(self.batch, self.length - 2, self.length)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes golden-1 files of Transformers Architecture's classes with PyTorch, for `brasa check`.
+"""Writes golden-1 files for Transformers Architecture's classes with PyTorch, for `brasa check`.
 
     make_architecture.py FOLDER [--seed 1] [--hidden-size 32] [--num-attention-heads 4] ... [--intended]
 
-The classes compute what the notebook's do. `--intended` takes every option of the intended form; the
-files' config then names them.
+The classes compute the same as those of the notebook. `--intended` sets every option of the intended
+variant and stores the options in the files' config.
 """
 
 import argparse
@@ -98,7 +98,7 @@ class Embeddings(nn.Module):
 
 
 class Stack(nn.Module):
-    """What TransformerEncoder and TransformerDecoder have in common."""
+    """Base class of TransformerEncoder and TransformerDecoder."""
 
     def __init__(self, c, block):
         super().__init__()
@@ -199,7 +199,7 @@ def subsequent_mask(size):
 
 
 class Cases:
-    """Draws each case's inputs; the generator was seeded for it."""
+    """Draw functions for make_files(), which seeds the generator before each call."""
 
     def __init__(self, config, batch, source_len, target_len):
         self.c, self.batch = config, batch
@@ -213,7 +213,7 @@ class Cases:
         return torch.randn(self.batch, heads, length, self.c["hidden_size"] // heads)
 
     def ids(self, length, padded=True):
-        """Begins with 1; all rows but the last end in padding."""
+        """Returns ids that begin with 1; if `padded`, all rows except the last end with padding."""
         ids = torch.randint(1, self.c["vocab_size"], (self.batch, length))
         ids[:, 0] = 1
         for row in range(self.batch - 1 if padded else 0):
@@ -221,7 +221,7 @@ class Cases:
         return ids
 
     def random_mask(self):
-        """Leaves each query a key."""
+        """Returns a random mask with at least one key for each query."""
         mask = (torch.rand(self.batch, self.target_len, self.source_len) < 0.6).float()
         mask[..., 0] = 1
         return mask
@@ -294,7 +294,7 @@ class Cases:
                     loss="none", model="architecture.create_mask")
 
     def dataset_masks(self):
-        """Of one sample with padding."""
+        """Returns the masks of one sample with padding."""
         def masks(target):
             return {"subsequent_mask": subsequent_mask(target.size(-1)),
                     "target_mask": std_mask(target), "source_mask": source_mask_of(target)}
@@ -302,7 +302,7 @@ class Cases:
                     {"target": self.ids(self.source_len)[0]}, loss="none")
 
     def encoder_decoder(self):
-        """As in cell 32, with targets."""
+        """Returns the case of the notebook's In [32], with targets."""
         inputs = {"input_ids": self.ids(self.source_len, False),
                   "target_ids": self.ids(self.target_len, False),
                   "target_mask": create_mask(self.batch, self.target_len)}
@@ -311,7 +311,7 @@ class Cases:
                          labels={"target_y": target_y})
 
     def copying(self, variant):
-        """A batch of the dataset, with padding and with masks of the targets that are given."""
+        """Returns the case of a batch of the dataset, with padding; the masks fit the targets."""
         source = self.ids(self.source_len)
         target = source[:, :-1]
         inputs = {"input_ids": source, "target_ids": target,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes golden-1 files of BERT's classes with PyTorch, for `brasa check`.
+"""Writes golden-1 files for BERT's classes with PyTorch, for `brasa check`.
 
     make_bert.py FOLDER [--seed 1] [--batch 2] [--d-model 32] [--n-heads 4] ... [--intended]
 
-The classes are those of the notebook, with its sizes as arguments. `--intended` takes the form in
-which the attention's output layer and norm are made once, and a layer ends in norm(x + ffn(x)); the
-files' config then has "as_written": false.
+The classes are those of the notebook, with the sizes as arguments. `--intended` uses the intended
+variant: the attention's output layer and norm are created once, and a layer ends with
+norm(x + ffn(x)). The files' config then has "as_written": false.
 """
 
 import argparse
@@ -130,8 +130,8 @@ class BERT(nn.Module):
 
 
 class Fresh:
-    """The pairs of layers that `per_forward` attentions make in each of `steps` forwards, as their
-    constructors draw them, in order."""
+    """The pairs of layers that `per_forward` attention modules create in each of `steps` forward
+    passes, in order, with their initial parameters."""
 
     def __init__(self, c, per_forward, seed, steps=1):
         torch.manual_seed(seed)
@@ -140,7 +140,7 @@ class Fresh:
                       for _ in range(steps * per_forward)]
 
     def tensors(self):
-        """What the file holds of them."""
+        """Returns the tensors to store in the file."""
         one = len(self.pairs) == self.per_forward
         prefix = "fresh/{1}" if one else "fresh/{0}/{1}"
         return {f"{prefix.format(i // self.per_forward, i % self.per_forward)}/{layer}.{name}":
@@ -150,7 +150,7 @@ class Fresh:
                 for name, value in module.state_dict().items()}
 
     def extra(self, dtype, step):
-        """Copies for one forward, so that no run changes another's."""
+        """Returns copies for one forward pass, so that runs do not change each other's layers."""
         def copies():
             for linear, norm in self.pairs[step * self.per_forward:][:self.per_forward]:
                 a = nn.Linear(linear.in_features, linear.out_features).to(dtype)
@@ -162,7 +162,7 @@ class Fresh:
 
 
 def with_fresh(c, case, per_forward, steps=1):
-    """The case with the layers that its forward makes, as written."""
+    """Adds the layers that forward creates to a case of the variant as written."""
     if c["as_written"]:
         seed = int(torch.randint(1 << 30, ()))
         fresh = Fresh(c, per_forward, seed, steps)
@@ -175,21 +175,21 @@ def with_fresh(c, case, per_forward, steps=1):
 
 
 def masks(batch, q, k):
-    """Keys masked at random; one query of the last row has every key masked."""
+    """Returns random masks; in the last row, the first query has every key masked."""
     mask = torch.rand(batch, q, k) < 0.25
     mask[-1, 0] = True
     return mask
 
 
 def small(embedding):
-    """With tables so small that the norm's eps counts."""
+    """Scales the embeddings so that the eps of the layer norm affects the result."""
     for table in (embedding.tok_embed, embedding.pos_embed, embedding.seg_embed):
         table.weight.data *= 0.005
     return embedding
 
 
 class Cases:
-    """draw functions for make_pass(): each draws a case's inputs anew."""
+    """Draw functions for make_pass(): each generates new inputs for its case."""
 
     def __init__(self, c, batch):
         self.c, self.batch, self.length = c, batch, c["maxlen"] // 2
@@ -206,7 +206,7 @@ class Cases:
         return torch.randn(self.batch, self.c["n_heads"], self.length, d)
 
     def ids(self, length=None):
-        """Every row ends in padding."""
+        """Returns ids in which every row ends with padding."""
         length = length or self.length
         ids = torch.randint(4, self.c["vocab_size"], (self.batch, length))
         for row in range(self.batch):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes golden-1 files of torch.nn's attention and Transformer modules, for `brasa check`.
+"""Writes golden-1 files for torch.nn's attention and Transformer modules, for `brasa check`.
 
     make_nn.py FOLDER [--seed 1] [--d-model 8] [--nhead 2] [--dim-feedforward 12] ...
 
-The cases go over layouts, norms before and behind, activations, masks of every kind and weights. Two
-train from what the constructors draw.
+The cases cover layouts, pre-norm and post-norm, activations, all kinds of masks, and attention
+weights. Two cases train from the constructors' initial parameters.
 """
 
 import argparse
@@ -15,11 +15,11 @@ import torch.nn as nn
 
 from golden1 import Case, make_files
 
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}  # modules: golden1 looks at a ReLU's arguments
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}  # modules, because golden1 hooks nn.ReLU
 
 
 class Attention(nn.MultiheadAttention):
-    """With its outputs under names; without key and value it attends to the query."""
+    """Attention that returns its outputs by name; key and value default to the query and the key."""
 
     def __init__(self, c):
         super().__init__(c["embed_dim"], c["num_heads"], c["dropout"], bias=not c.get("no_bias"),
@@ -70,17 +70,17 @@ def causal(n):
 
 
 def additive(mask):
-    """The mask as what is added to the scores, with some more in places."""
+    """Returns a float mask: -inf where the mask is true, random numbers elsewhere."""
     return torch.randn(mask.shape).masked_fill(mask, -torch.inf)
 
 
 def padding(batch, length):
-    """True behind the end of each row but the last."""
+    """Returns a mask that is true after the end of each row; the last row has no padding."""
     return torch.arange(length) >= torch.arange(length - batch + 1, length + 1)[:, None]
 
 
 class Cases:
-    """draw functions for make_pass(): each draws a case's inputs anew."""
+    """Draw functions for make_pass(): each generates new inputs for its case."""
 
     def __init__(self, a):
         self.a, self.n, self.s, self.t = a, a.batch, a.src_len, a.tgt_len

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes golden-1 files of Vanilla Transformer's classes with PyTorch, for `brasa check`.
+"""Writes golden-1 files for Vanilla Transformer's classes with PyTorch, for `brasa check`.
 
     make_vanilla.py FOLDER [--seed 1] [--embed-dim 32] [--n-heads 4] ... [--intended]
 
-The classes compute what the notebook's do. `--intended` takes every option of the intended form; the
-files' config then names them. A row without keys is left out then: it has no finite result.
+The classes compute the same as those of the notebook. `--intended` sets every option of the intended
+variant and stores the options in the files' config. It omits the case of a row without keys, which
+has no finite result.
 """
 
 import argparse
@@ -79,7 +80,7 @@ class DecoderLayer(nn.Module):
 
 
 class Block(nn.Module):
-    """What Encoder and Decoder have in common."""
+    """Base class of Encoder and Decoder."""
 
     def __init__(self, c, vocab_size, layer):
         super().__init__()
@@ -158,7 +159,7 @@ class EncoderClassifier(nn.Module):
 
 
 def draw_ids(vocab_size, pad_idx, batch, length):
-    """Rows of different lengths, padded behind; the last has no padding."""
+    """Returns rows of ids of different lengths, padded at the end; the last row has no padding."""
     ids = torch.randint(vocab_size, (batch, length))
     ids[ids == pad_idx] = vocab_size - 1
     for row in range(batch):
@@ -167,7 +168,7 @@ def draw_ids(vocab_size, pad_idx, batch, length):
 
 
 class Cases:
-    """draw functions for make_pass(): each draws a case's inputs anew."""
+    """Draw functions for make_pass(): each generates new inputs for its case."""
 
     def __init__(self, c, batch, src_len, trg_len):
         self.c, self.batch, self.src_len, self.trg_len = c, batch, src_len, trg_len
@@ -267,7 +268,7 @@ class Cases:
         return self.case("EncoderClassifier", c, lambda: EncoderClassifier(c), {"x": x})
 
     def training(self):
-        """Targets shifted by one, as a language model's; padding does not count."""
+        """Returns a case with targets shifted by one, as for a language model; padding is ignored."""
         c = self.transformer_config()
         trg = self.trg_ids(self.trg_len + 1)
         return self.case("Transformer_adam10", c, lambda: Transformer(c),

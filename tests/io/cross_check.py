@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Files of the Python package `safetensors` read by Brasa, and the other way.
+"""Checks that Brasa reads files of the Python package `safetensors`, and the reverse.
 
     cross_check.py LIBBRASA_SO [--record]
 
-Exit status 0: all agree; 1: something differs; 77: numpy or safetensors is missing. With --record,
-prints the bytes that test_safetensors_write.c expects instead."""
+Exit status: 0 if all agree, 1 if something differs, 77 if numpy or safetensors is missing. With --record, only
+prints the bytes that test_safetensors_write.c expects."""
 import ctypes
 import os
 import sys
@@ -86,7 +86,7 @@ class Brasa:
 
 
 def cases():
-    """Tensors and metadata: the first case is the one whose bytes the tests hold."""
+    """Yields tensors and metadata. The first case is the one whose bytes test_safetensors_write.c contains."""
     yield ({"weight": np.arange(6, dtype="float32").reshape(2, 3), "step": np.array(7, "int64"),
             "mean": np.array([0.5, -2.0]), "mask": np.array([True, False, True]),
             "bias": np.array([np.nan, np.inf, -0.0], "float32"),
@@ -121,20 +121,20 @@ def check(brasa, tensors, metadata, theirs, ours):
     save_file(tensors, theirs, metadata or None)
     loaded, loaded_metadata = brasa.load(theirs)
     if not same(loaded, tensors) or loaded_metadata != metadata:
-        return "Brasa reads other tensors than were saved"
+        return "Brasa reads different tensors or metadata than were saved"
     brasa.save(tensors, ours, metadata)
     with safe_open(ours, "np") as file:
         if not same({k: file.get_tensor(k) for k in file.keys()}, tensors):
-            return "Python reads other tensors than Brasa saved"
+            return "Python reads different tensors than Brasa saved"
         if (file.metadata() or {}) != metadata:
-            return "Python reads other metadata than Brasa saved"
+            return "Python reads different metadata than Brasa saved"
     if read(theirs) != read(ours):
         return "the files differ"
     return None
 
 
 def record(path):
-    """The header as a C string, member by member, and the data as numbers."""
+    """Prints the header as a C string, one member per line, and the data as numbers."""
     tensors, metadata = next(cases())
     save_file(tensors, path, metadata)
     data = read(path)

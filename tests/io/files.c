@@ -9,7 +9,7 @@
 
 static char directory[64];
 
-/* Calls f for each entry's path but "." and ".."; returns how many. */
+/* Calls f, if not NULL, with the path of each entry except "." and ".."; returns their number. */
 static int each_file(void (*f)(const char *path))
 {
     DIR *dir = opendir(directory);
@@ -83,7 +83,7 @@ const char *files_write_changed(const char *name, const char *text, const char *
 char *files_read(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");
-    cr_assert(f, "%s is not there", path);
+    cr_assert(f, "%s cannot be opened", path);
     struct stat st;
     cr_assert_eq(fstat(fileno(f), &st), 0);
     *n = (size_t)st.st_size;

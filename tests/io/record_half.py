@@ -1,9 +1,9 @@
-"""Writes half_values.h: 16-bit floats and what torch makes of them as f32, by their bits.
+"""Writes half_values.h: the bits of 16-bit floats, and of torch's conversions to f32.
 Usage: python record_half.py > half_values.h"""
 import numpy as np
 import torch
 
-# Zeros, subnormal numbers, 1, the largest, infinities, NaNs quiet and signalling.
+# Zeros, subnormal numbers, 1, the largest values, infinities, quiet and signalling NaNs.
 CHOSEN = {
     "F16": (torch.float16, (0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x0400, 0x3555, 0x3c00, 0x7bff,
                             0xfbff, 0x7c00, 0xfc00, 0x7e00, 0x7c01, 0xfdab, 0xffff)),
@@ -13,8 +13,8 @@ CHOSEN = {
 
 
 def as_f32(dtype):
-    """The bits of all 65536 values: torch converts single values by another path, which forgets a
-    NaN's payload."""
+    """Returns the f32 bits of all 65536 values, converted at once: for single values torch uses another path,
+    which loses the payload of a NaN."""
     halves = torch.from_numpy(np.arange(65536, dtype=np.uint16).view(np.int16)).view(dtype)
     return halves.float().view(torch.int32).numpy().view(np.uint32)
 

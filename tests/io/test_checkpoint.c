@@ -1,4 +1,5 @@
-/* tests/io/test_checkpoint.c - checkpoints: what comes back, and that no changed bit does. */
+/* tests/io/test_checkpoint.c - checkpoints: everything is restored, and every changed bit is
+ * detected. */
 #include "tests/io/files.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@ TestSuite(checkpoint, .init = files_begin, .fini = files_end);
 
 #define PATH files_path("c.safetensors")
 
-/* Two parameters, one of them known by two names, and a buffer. */
+/* Two parameters, one of which has two names, and a buffer. */
 typedef struct net {
     br_module base;
     br_tensor *weight, *bias, *counts;
@@ -24,7 +25,7 @@ static net *net_new(double value, int64_t size)
     return self;
 }
 
-/* One step of the optimizer with gradients of ones. */
+/* Runs one optimizer step with gradients of ones. */
 static void step(net *self, br_optim *optim)
 {
     br_set_grad(self->weight, br_ones_like(self->weight));
@@ -48,7 +49,7 @@ static bool same(const br_tensor *a, const br_tensor *b)
     return true;
 }
 
-/* A net and an optimizer after a step, saved. */
+/* Saves a net and an optimizer after one step. */
 static void save_one(bool rng)
 {
     br_scope *scope = br_scope_begin();
@@ -58,7 +59,7 @@ static void save_one(bool rng)
     br_checkpoint c = { .model = br_base(model), .optim = optim, .step = 42, .rng = rng };
     cr_assert(br_checkpoint_save(PATH, &c), "%s", br_error_message());
     br_optim_free(optim);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -84,7 +85,7 @@ Test(checkpoint, everything_comes_back)
     cr_assert_eq(d.step, 9007199254740993);
     cr_assert_eq(br_random_u64(), next);
     cr_assert(same(b->counts, br_full(BR_SHAPE(3), 0.5, BR_I64)));
-    step(b, adam_b); /* equal only if the state came back too */
+    step(b, adam_b); /* equal only if the state was restored, too */
     cr_assert(same(a->weight, b->weight) && same(a->bias, b->bias));
 
     br_safetensors *file = br_safetensors_open(PATH, NULL);
@@ -96,8 +97,8 @@ Test(checkpoint, everything_comes_back)
     br_safetensors_close(file);
     br_optim_free(adam_a);
     br_optim_free(adam_b);
-    br_free_module(a);
-    br_free_module(b);
+    br_module_free(a);
+    br_module_free(b);
 }
 
 Test(checkpoint, a_list_of_all_tensors_loads_a_model)
@@ -116,8 +117,8 @@ Test(checkpoint, a_list_of_all_tensors_loads_a_model)
     br_named_list_free(all);
     cr_assert(same(a->weight, b->weight) && same(a->bias, b->bias));
     check_fails(br_safetensors_all(NULL), "file is NULL");
-    br_free_module(a);
-    br_free_module(b);
+    br_module_free(a);
+    br_module_free(b);
 }
 
 /* ---- Changed bits ---------------------------------------------------------------------------- */
@@ -149,7 +150,7 @@ Test(checkpoint, a_flipped_bit_is_named)
     free(bytes);
 }
 
-/* Loading a file with any one bit flipped fails and changes nothing. */
+/* Checks that loading a file with any single bit flipped fails and changes nothing. */
 static void flip_bits(size_t from, size_t stride)
 {
     size_t n;
@@ -176,7 +177,7 @@ static void flip_bits(size_t from, size_t stride)
     cr_assert(br_checkpoint_load(PATH, &c), "%s", br_error_message());
     cr_assert_neq(at(model->weight, 3), 3);
     br_optim_free(optim);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(checkpoint, every_bit_counts)
@@ -191,10 +192,10 @@ Test(checkpoint, every_bit_counts_with_a_generator)
     flip_bits(3, 37);
 }
 
-/* ---- Files that are whole and do not fit ----------------------------------------------------- */
+/* ---- Intact files that do not match ---------------------------------------------------------- */
 
-/* Saves the file again with one metadata value changed (NULL: left out), and the sum of the
- * metadata made right, by the rule in io/checkpoint.c. */
+/* Saves the file again with one metadata value changed (NULL: removed) and a correct checksum of
+ * the metadata, which io/checkpoint.c defines. */
 static void change_metadata(const char *key, const char *value)
 {
     br_safetensors *file = br_safetensors_open(PATH, NULL);
@@ -202,7 +203,7 @@ static void change_metadata(const char *key, const char *value)
     br_metadata metadata[64];
     int64_t n = 0;
     uint64_t sum = 0;
-    for (int64_t i = 0; i < br_safetensors_metadata_count(file); i++) { /* they come by key */
+    for (int64_t i = 0; i < br_safetensors_metadata_count(file); i++) { /* sorted by key */
         const char *k = br_safetensors_metadata_key(file, i);
         const char *v = strcmp(k, key) == 0 ? value : br_safetensors_metadata(file, k);
         if (!v || strcmp(k, "brasa.xxh3") == 0)
@@ -229,9 +230,9 @@ Test(checkpoint, what_does_not_fit_changes_nothing)
     br_manual_seed(1);
 
     br_checkpoint c = { .model = br_base(other), .rng = true, .step = -1 };
-    check_fails(br_checkpoint_load(PATH, &c), "of another shape or dtype: weight");
+    check_fails(br_checkpoint_load(PATH, &c), "mismatched in shape or dtype: weight");
     c = (br_checkpoint){ .model = br_base(model), .optim = sgd, .rng = true, .step = -1 };
-    check_fails(br_checkpoint_load(PATH, &c), "keeps no state named");
+    check_fails(br_checkpoint_load(PATH, &c), "has no state named");
     c.optim = adam;
     change_metadata("brasa.step", "12x");
     check_fails(br_checkpoint_load(PATH, &c), "\"brasa.step\" is not an integer");
@@ -243,7 +244,7 @@ Test(checkpoint, what_does_not_fit_changes_nothing)
     strcpy(rng, br_safetensors_metadata(file, "brasa.rng"));
     br_safetensors_close(file);
     change_metadata("brasa.rng", rng + 1);
-    check_fails(br_checkpoint_load(PATH, &c), "\"brasa.rng\" is not a generator's state");
+    check_fails(br_checkpoint_load(PATH, &c), "\"brasa.rng\" is not a generator state");
     char bad[sizeof rng];
     memset(bad, 'f', sizeof bad - 1);
     bad[sizeof bad - 1] = 0;
@@ -258,8 +259,8 @@ Test(checkpoint, what_does_not_fit_changes_nothing)
     cr_assert_eq(c.step, 7);
     br_optim_free(adam);
     br_optim_free(sgd);
-    br_free_module(model);
-    br_free_module(other);
+    br_module_free(model);
+    br_module_free(other);
 }
 
 Test(checkpoint, parts)
@@ -273,7 +274,7 @@ Test(checkpoint, parts)
     c.optim = NULL;
     c.rng = true;
     check_fails(br_checkpoint_load(PATH, &c), "was saved without the generator's state");
-    c = (br_checkpoint){ .optim = adam }; /* before its first step: a part without tensors */
+    c = (br_checkpoint){ .optim = adam }; /* before its first step, when it has no tensors */
     cr_assert(br_checkpoint_save(PATH, &c));
     cr_assert(br_checkpoint_load(PATH, &c), "%s", br_error_message());
     c.model = br_base(model);
@@ -283,7 +284,7 @@ Test(checkpoint, parts)
     cr_assert(br_checkpoint_load(PATH, &c));
     cr_assert_eq(c.step, -5);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(checkpoint, checksums_and_tensors_must_agree)
@@ -310,7 +311,7 @@ Test(checkpoint, checksums_and_tensors_must_agree)
     check_fails(br_checkpoint_verify(NULL), "file is NULL");
     br_safetensors_close(file);
 
-    /* Sums of nothing: the metadata alone is right. */
+    /* Checksums without tensors: only the metadata's is correct. */
     cr_assert(
         br_safetensors_save(PATH, &(br_named_list){ 0 }, 2,
                             (br_metadata[]){ { "brasa.xxh3", "0" }, { "brasa.xxh3/x", "0" } }));
@@ -321,7 +322,8 @@ Test(checkpoint, checksums_and_tensors_must_agree)
     check_fails(br_checkpoint_load(PATH, &(br_checkpoint){ 0 }), "is not a checkpoint");
     save_one(false);
     change_metadata("brasa.checkpoint", "2");
-    check_fails(br_checkpoint_load(PATH, &(br_checkpoint){ 0 }), "of another version");
+    check_fails(br_checkpoint_load(PATH, &(br_checkpoint){ 0 }),
+                "with an unsupported layout version");
 }
 
 Test(checkpoint, what_is_refused)
@@ -333,9 +335,9 @@ Test(checkpoint, what_is_refused)
     check_fails(br_checkpoint_load(PATH, NULL), "checkpoint is NULL");
     check_fails(br_checkpoint_load(PATH, &c), "cannot be opened: No such file");
     c.n_metadata = 1;
-    check_fails(br_checkpoint_save(PATH, &c), "n_metadata is 1, metadata is NULL");
+    check_fails(br_checkpoint_save(PATH, &c), "invalid n_metadata: 1 (metadata is NULL)");
     c.metadata = &(br_metadata){ "brasa.step", "1" };
-    check_fails(br_checkpoint_save(PATH, &c), "keys that begin with \"brasa.\" are taken");
+    check_fails(br_checkpoint_save(PATH, &c), "keys that begin with \"brasa.\" are reserved");
     c.metadata = &(br_metadata){ NULL, "1" };
     check_fails(br_checkpoint_save(PATH, &c), "metadata 0 has no key");
     c.n_metadata = 0;

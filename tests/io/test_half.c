@@ -1,5 +1,5 @@
-/* tests/io/test_half.c - F16 and BF16 of a file, read as F32: every value there is, against its
- * definition and against torch's (tests/io/record_half.py). */
+/* tests/io/test_half.c - F16 and BF16 in files are read as F32: every value is compared with its
+ * definition, and some with torch's (tests/io/record_half.py). */
 #include "tests/io/files.h"
 #include "tests/io/half_values.h"
 
@@ -7,7 +7,7 @@ TestSuite(half, .init = files_begin, .fini = files_end);
 
 enum { ALL = 65536 };
 
-/* What was said of the conversion of each dtype. */
+/* Format and recorded values of a dtype. */
 typedef struct kind {
     const char *dtype;
     int exponent_bits, fraction_bits;
@@ -21,7 +21,8 @@ static const kind kinds[] = {
     { "BF16", 8, 7, bf16_values, sizeof bf16_values / sizeof *bf16_values, bf16_sum },
 };
 
-/* A file with all values behind a bool, so that no f32 is aligned to its dtype, in a scope. */
+/* Reads a file with all values of the dtype in a scope. A bool before them makes the values
+ * unaligned. */
 static br_tensor *read_all(const char *dtype)
 {
     char header[300], *bytes;
@@ -55,7 +56,7 @@ static uint64_t fnv1a(const void *data, size_t n)
     return value;
 }
 
-/* The value as IEEE 754 defines it for a format of these bits; NAN if it is no number. */
+/* Returns the value that IEEE 754 defines for this format; it may be NAN. */
 static double defined(const kind *k, int half)
 {
     int fraction = half & ((1 << k->fraction_bits) - 1), most = (1 << k->exponent_bits) - 1;
@@ -76,7 +77,7 @@ static void check_kind(const kind *k)
     for (int i = 0; i < ALL; i++) {
         double x = defined(k, i), y = (double)values[i];
         cr_assert(isnan(x) ? isnan(y) : x == y, "%s %04x is %g, not %g", k->dtype, i, y, x);
-        cr_assert_eq(!!signbit(values[i]), i >> 15, "%s %04x has another sign", k->dtype, i);
+        cr_assert_eq(!!signbit(values[i]), i >> 15, "%s %04x has the wrong sign", k->dtype, i);
     }
     for (size_t i = 0; i < k->n_values; i++) {
         uint32_t bits;
@@ -94,7 +95,7 @@ Test(half, every_value_is_torch_s)
         check_kind(&kinds[i]);
 }
 
-/* Any number of dimensions and elements; a list of all tensors has them converted. */
+/* Tensors of different shapes are converted, also by br_safetensors_all(). */
 Test(half, shapes)
 {
     static const char header[] =

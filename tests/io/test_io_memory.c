@@ -1,5 +1,5 @@
-/* tests/io/test_io_memory.c - memory made to run out at every allocation of reading and writing in
- * turn: an error is reported, nothing leaks, no file is left behind. */
+/* tests/io/test_io_memory.c - makes each allocation during reading and writing fail in turn: an
+ * error is reported, nothing leaks, and no file is left. */
 #include "tensor/tensor_internal.h"
 #include "tests/io/files.h"
 #include "tests/memory.h"
@@ -16,7 +16,7 @@ static bool read_all(bool copy)
 {
     br_scope *scope = br_scope_begin();
     br_safetensors *file =
-        br_safetensors_open(files_path("a.safetensors"), &(br_safetensors_options){ .copy = copy });
+        br_safetensors_open(files_path("a.safetensors"), BR_OPTIONS(br_safetensors, .copy = copy));
     for (int64_t i = 0; i < br_safetensors_count(file); i++)
         br_safetensors_get(file, br_safetensors_name(file, i));
     br_safetensors_close(file);
@@ -43,11 +43,11 @@ static bool write_two(void)
     bool ok = br_safetensors_save(files_path("b.safetensors"), &list, 2,
                                   (br_metadata[]){ { "a", "b" }, { "c", "d" } });
     br_scope_end(scope);
-    cr_assert_eq(files_count(), ok ? 2 : 1, "a file is left");
+    cr_assert_eq(files_count(), ok ? 2 : 1, "wrong number of files left");
     return ok;
 }
 
-/* A model with an optimizer after a step, saved, loaded, and all of it freed. */
+/* Saves and loads a model and an optimizer after one step, and frees everything. */
 static bool save_and_load(void)
 {
     br_scope *scope = br_scope_begin();
@@ -59,7 +59,7 @@ static bool save_and_load(void)
     br_checkpoint c = { .model = model, .optim = optim, .step = 3, .rng = true };
     bool saved = br_checkpoint_save(files_path("c.safetensors"), &c);
     bool ok = saved && br_checkpoint_load(files_path("c.safetensors"), &c);
-    cr_assert_eq(files_count(), saved ? 1 : 0, "a file is left");
+    cr_assert_eq(files_count(), saved ? 1 : 0, "wrong number of files left");
     remove(files_path("c.safetensors"));
     br_optim_free(optim);
     br_module_free(model);

@@ -1,4 +1,4 @@
-/* Files of modules: a tied tensor stands in them once, and comes back under each name. */
+/* Model files: a tied tensor is stored once and loaded under each of its names. */
 #include "tests/io/files.h"
 #include "tests/memory.h"
 
@@ -43,8 +43,24 @@ Test(model_file, ties_stand_once)
     br_load_report_clear(&report);
     cr_assert(br_equal(br_detach(other->embedding->weight), br_detach(one->embedding->weight)));
     cr_assert_eq(other->embedding->weight, other->decoder->weight);
-    br_free_module(one);
-    br_free_module(other);
+    br_module_free(one);
+    br_module_free(other);
+    br_scope_end(scope);
+}
+
+/* Metadata of the program stay as they are, even under the name of a tied tensor. */
+Test(model_file, metadata_named_like_a_tie_are_kept)
+{
+    br_scope *scope = br_scope_begin();
+    const char *path = files_path("model");
+    tied *model = tied_new();
+    cr_assert(br_model_save(path, br_base(model), 1, &(br_metadata){ "embedding.weight", "mine" }),
+              "%s", br_error_message());
+    br_safetensors *file = br_safetensors_open(path, NULL);
+    cr_assert_eq(br_safetensors_metadata_count(file), 1);
+    cr_assert_str_eq(br_safetensors_metadata(file, "embedding.weight"), "mine");
+    br_safetensors_close(file);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -60,10 +76,11 @@ Test(model_file, refusals)
                 "2 unexpected: bias, weight");
     check_fails(br_model_load(files_path("none"), br_base(model), true, NULL), "none");
     check_fails(br_model_save(path, NULL, 0, NULL), "module is NULL");
-    check_fails(br_model_save(path, br_base(model), 1, NULL), "metadata NULL");
+    check_fails(br_model_save(path, br_base(model), 1, NULL),
+                "invalid n_metadata: 1 (metadata is NULL)");
     check_fails(br_model_save(NULL, br_base(model), 0, NULL), "path is NULL");
-    br_free_module(linear);
-    br_free_module(model);
+    br_module_free(linear);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -72,7 +89,7 @@ static bool save_and_load(void)
     tied *model = tied_new();
     bool ok = br_model_save(files_path("model"), br_base(model), 0, NULL) &&
               br_model_load(files_path("model"), br_base(model), true, NULL);
-    br_free_module(model);
+    br_module_free(model);
     return ok;
 }
 

@@ -1,5 +1,5 @@
-/* tests/io/test_safetensors.c - what a reader of safetensors must take. Hostile files are in
- * test_safetensors_hostile.c. */
+/* tests/io/test_safetensors.c - valid safetensors files. test_safetensors_hostile.c has invalid
+ * ones. */
 #include "tests/io/files.h"
 
 #include <fcntl.h>
@@ -50,8 +50,12 @@ Test(safetensors, reads_dtypes_shapes_and_metadata)
     cr_assert(br_copy_out(i, values, sizeof values));
     cr_assert_eq(values[0], 0x1f1e1d1c1b1a1918);
     cr_assert_eq(values[1], 0x2726252423222120);
-    check_fails(br_safetensors_get(file, "nothing\x1b"), "there is no tensor \"nothing\\u001b\"");
-    check_fails(br_safetensors_name(file, 3), "no tensor 3, there are 3");
+    check_fails(br_safetensors_get(file, "nothing\x1b"),
+                "the file has no tensor \"nothing\\u001b\"");
+    check_fails(br_safetensors_name(file, 3),
+                "tensor index 3 is out of range: the file has 3 tensors");
+    check_fails(br_safetensors_shape(file, 3, &sizes) >= 0, "tensor index 3 is out of range");
+    cr_assert_null(sizes);
     check_fails(br_safetensors_get(file, NULL), "name is NULL");
     br_safetensors_close(file);
     check_fails(br_safetensors_get(NULL, "i"), "file is NULL");
@@ -95,13 +99,13 @@ Test(safetensors, tensors_outlive_the_file_and_do_not_write_to_it)
 
     br_tensor *x = br_safetensors_get(file, "x");
     br_tensor *again = br_safetensors_get(file, "x");
-    cr_assert_eq(br_data(x), br_data(again), "an aligned tensor is copied");
+    cr_assert_eq(br_data(x), br_data(again), "an aligned tensor was copied");
     br_safetensors_close(file);
     ((unsigned char *)br_data(x))[0] = 77;
     cr_assert_eq(((unsigned char *)br_data(again))[0], 77);
     size_t n;
     char *bytes = files_read(files_path("a.safetensors"), &n);
-    cr_assert_eq(bytes[n - 20], 0, "writing to a tensor reached the file");
+    cr_assert_eq(bytes[n - 20], 0, "writing to a tensor changed the file");
     free(bytes);
 }
 
@@ -109,7 +113,7 @@ Test(safetensors, unaligned_tensors_are_copied)
 {
     const char *header[] = { "{\"x\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}}",
                              "{\"x\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}} " };
-    for (int i = 0; i < 2; i++) { /* one of them is unaligned at least */
+    for (int i = 0; i < 2; i++) { /* at least one of them is unaligned */
         br_safetensors *file = open_with(header[i], 8);
         br_tensor *x = br_safetensors_get(file, "x");
         check_ok();
@@ -142,13 +146,14 @@ Test(safetensors, dtypes_that_brasa_lacks_are_listed_and_not_used)
         "\"e\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[14,15]}}",
         15);
     cr_assert_str_eq(br_safetensors_dtype(file, 0), "F8_E4M3");
-    check_fails(br_safetensors_get(file, "a"), "tensor \"a\" is F8_E4M3, a dtype that Brasa lacks");
-    check_fails(br_safetensors_get(file, "b"), "tensor \"b\" is F4");
-    check_fails(br_safetensors_get(file, "c"), "tensor \"c\" is C64");
+    check_fails(br_safetensors_get(file, "a"),
+                "tensor \"a\" has dtype F8_E4M3, which Brasa does not support");
+    check_fails(br_safetensors_get(file, "b"), "tensor \"b\" has dtype F4");
+    check_fails(br_safetensors_get(file, "c"), "tensor \"c\" has dtype C64");
     const int64_t *sizes;
     cr_assert_eq(br_safetensors_shape(file, 3, &sizes), 9);
     cr_assert_eq(sizes[8], 2);
-    check_fails(br_safetensors_get(file, "d"), "has 9 dimensions, at most 8");
+    check_fails(br_safetensors_get(file, "d"), "has 9 dimensions, but at most 8");
     cr_assert(br_safetensors_get(file, "e"));
     br_safetensors_close(file);
 }
@@ -168,7 +173,7 @@ Test(safetensors, names_are_data)
     cr_assert_eq(strlen(br_safetensors_name(file, 2)), length);
     cr_assert(br_safetensors_get(file, br_safetensors_name(file, 2)));
     check_fails(br_safetensors_get(file, br_safetensors_name(file, 1)),
-                "tensor \"\\u001b[31m\\u202e\" is U8");
+                "tensor \"\\u001b[31m\\u202e\" has dtype U8");
     br_safetensors_close(file);
     free(header);
 }
@@ -179,10 +184,11 @@ Test(safetensors, copy_reads_into_memory)
     const char header[] = "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
     files_write_safetensors(path, header, sizeof header - 1, 8);
     int64_t before = br_live_bytes();
-    br_safetensors *file = br_safetensors_open(path, &(br_safetensors_options){ .copy = true });
+    br_safetensors *file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = true));
     check_ok();
     cr_assert_eq(br_live_bytes() - before, 8);
-    cr_assert_eq(truncate(path, 0), 0); /* of a mapped file this would end us */
+    cr_assert_eq(truncate(path, 0),
+                 0); /* if the file were mapped, reading it would now raise SIGBUS */
     br_tensor *x = br_safetensors_get(file, "x");
     br_safetensors_close(file);
     uint64_t bits;
@@ -195,7 +201,8 @@ Test(safetensors, the_cap_on_the_header_is_an_option)
     const char *path = files_path("a.safetensors");
     const char header[] = "{\"__metadata__\":{\"a\":\"b\"}}";
     files_write_safetensors(path, header, sizeof header - 1, 0);
-    br_safetensors_options options = { .max_header_bytes = sizeof header - 2 };
+    br_safetensors_options options =
+        *BR_OPTIONS(br_safetensors, .max_header_bytes = sizeof header - 2);
     check_fails(br_safetensors_open(path, &options), "more than the limit of 25");
     options.max_header_bytes++;
     br_safetensors *file = br_safetensors_open(path, &options);
@@ -203,7 +210,7 @@ Test(safetensors, the_cap_on_the_header_is_an_option)
     br_safetensors_close(file);
 }
 
-/* Checks and look-up must not be quadratic: public files have had 1.3 million tensors. */
+/* Checking and lookup must not be quadratic: there are public files with 1.3 million tensors. */
 Test(safetensors, many_tensors, .timeout = 100)
 {
     const int64_t count = 400000;

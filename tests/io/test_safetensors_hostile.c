@@ -1,5 +1,5 @@
-/* tests/io/test_safetensors_hostile.c - files that a reader must refuse, with the rule they break.
- */
+/* tests/io/test_safetensors_hostile.c - invalid files, which a reader must reject with a message
+ * that names the violated rule. */
 #include "tests/io/files.h"
 
 #include <fcntl.h>
@@ -17,8 +17,8 @@ static void refuse(const char *header, size_t n, size_t data_bytes, const char *
     br_safetensors *file = br_safetensors_open(PATH, NULL);
     cr_assert_null(file, "accepted: %s", header);
     cr_assert_eq(br_error_code(), BR_ERROR_FORMAT, "%s", br_error_message());
-    cr_assert(strstr(br_error_message(), message), "\"%s\" lacks \"%s\"", br_error_message(),
-              message);
+    cr_assert(strstr(br_error_message(), message), "\"%s\" does not contain \"%s\"",
+              br_error_message(), message);
     cr_assert(strstr(br_error_message(), PATH), "no path: %s", br_error_message());
     br_clear_error();
 }
@@ -31,7 +31,7 @@ Test(safetensors_hostile, lengths)
     for (size_t n = 0; n < 9; n++) {
         files_write(PATH, none, n);
         check_fails(br_safetensors_open(PATH, NULL),
-                    "is no safetensors file: it is too short for a header");
+                    "is not a safetensors file: it is too short for a header");
     }
     files_write(PATH, none, 9); /* length 0 */
     check_fails(br_safetensors_open(PATH, NULL), "does not begin with '{'");
@@ -41,8 +41,8 @@ Test(safetensors_hostile, lengths)
         const char *message;
     } lengths[] = {
         { 0, "the header is empty" },
-        { 3, "the header has 3 bytes, but behind its length the file has 2" },
-        { 100000000, "the header has 100000000 bytes, but behind its length the file has 2" },
+        { 3, "the header has 3 bytes, but only 2 bytes follow its length field" },
+        { 100000000, "the header has 100000000 bytes, but only 2 bytes follow its length field" },
         { 100000001, "more than the limit of 100000000" },
         { UINT64_MAX - 4, "more than the limit" },
         { UINT64_MAX, "more than the limit" },
@@ -55,12 +55,11 @@ Test(safetensors_hostile, lengths)
         files_write(PATH, bytes, 10);
         check_fails(br_safetensors_open(PATH, NULL), lengths[i].message);
     }
-    /* A larger cap does not make wrapped sums right. */
+    /* With a larger limit, a length whose sum overflows is still rejected. */
     unsigned char bytes[10] = { 0xfb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, '{', '}' };
     files_write(PATH, bytes, 10);
-    check_fails(
-        br_safetensors_open(PATH, &(br_safetensors_options){ .max_header_bytes = SIZE_MAX }),
-        "but behind its length the file has 2");
+    check_fails(br_safetensors_open(PATH, BR_OPTIONS(br_safetensors, .max_header_bytes = SIZE_MAX)),
+                "but only 2 bytes follow its length field");
 }
 
 Test(safetensors_hostile, other_files)
@@ -68,11 +67,11 @@ Test(safetensors_hostile, other_files)
     static const char *const cases[][2] = {
         { "PK\x03\x04"
           "and so on",
-          "is no safetensors file but a zip archive, as torch.save writes them: its header" },
-        { "\x80\x02}q\x01(X\x0e", "is no safetensors file but a pickle" },
-        { "GGUF\x03\x01", "is no safetensors file but a GGUF file: it is too short" },
-        { "version https://git-lfs", "but a text, perhaps Git LFS's pointer to one: its header" },
-        { "# A page of text", "is no safetensors file: its header, at byte 8, does not begin" },
+          "is not a safetensors file but a zip archive, as written by torch.save: its header" },
+        { "\x80\x02}q\x01(X\x0e", "is not a safetensors file but a pickle" },
+        { "GGUF\x03\x01", "is not a safetensors file but a GGUF file: it is too short" },
+        { "version https://git-lfs", "but text, possibly a Git LFS pointer: its header" },
+        { "# A page of text", "is not a safetensors file: its header at byte 8 does not begin" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         files_write(PATH, cases[i][0], strlen(cases[i][0]));
@@ -109,23 +108,23 @@ Test(safetensors_hostile, the_text_around)
         { "\xef\xbb\xbf{}", 0, "does not begin with '{'" },
         { "[]", 0, "does not begin with '{'" },
         { "\"x\"", 0, "does not begin with '{'" },
-        { "{", 0, "a name expected at byte 1" },
+        { "{", 0, "expected a name as a string at byte 1" },
         { "{}{}", 0, "something other than spaces follows the object, at byte 2" },
         { "{}\n", 0, "something other than spaces" },
         { "{}\t", 0, "something other than spaces" },
         { "{} x", 0, "at byte 3" },
-        { "{,}", 0, "a name expected" },
-        { "{\"__metadata__\":{},}", 0, "a name expected" },
-        { "{\"__metadata__\":{}", 0, "'}' expected" },
-        { "{\"__metadata__\"}", 0, "':' expected" },
+        { "{,}", 0, "expected a name as a string" },
+        { "{\"__metadata__\":{},}", 0, "expected a name as a string" },
+        { "{\"__metadata__\":{}", 0, "expected '}'" },
+        { "{\"__metadata__\"}", 0, "expected ':'" },
         { "{\"__metadata__", 0, "does not end" },
         { "{\"__metadata__\\", 0, "does not end" },
-        { "{x:1}", 0, "a name expected" },
+        { "{x:1}", 0, "expected a name as a string" },
     };
     REFUSE_ALL(cases);
     refuse("{}\0", 3, 0, "something other than spaces");
     refuse("\0{}", 3, 0, "does not begin");
-    refuse("{\0}", 3, 0, "a name expected");
+    refuse("{\0}", 3, 0, "expected a name as a string");
     refuse("{\"a\0b\":{}}", 10, 0, "control character 0x0");
 }
 
@@ -156,21 +155,21 @@ Test(safetensors_hostile, twice)
 {
     static const refused cases[] = {
         { "{" BYTES("x", 1, 0, 1) "," BYTES("x", 1, 1, 2) "}", 2,
-          "tensor \"x\" stands in the header twice" },
+          "tensor \"x\" appears twice in the header" },
         { "{" BYTES("x", 1, 0, 1) "," BYTES("x", 1, 0, 1) "}", 1,
-          "tensor \"x\" stands in the header twice" },
+          "tensor \"x\" appears twice in the header" },
         { "{" BYTES("x", 1, 0, 1) "," BYTES("\\u0078", 1, 1, 2) "}", 2,
-          "tensor \"x\" stands in the header twice" },
+          "tensor \"x\" appears twice in the header" },
         { "{" BYTES("b", 1, 0, 1) "," BYTES("a", 1, 1, 2) "," BYTES("b", 1, 2, 3) "}", 3,
-          "tensor \"b\" stands in the header twice" },
+          "tensor \"b\" appears twice in the header" },
         { ENTRY("\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]"), 1,
           "duplicate object key" },
         { ENTRY("\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1],\"\\u0073hape\":[1]"), 1,
           "duplicate object key" },
-        { "{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" stands there twice" },
-        { "{\"__metadata__\":{},\"__meta\\u0064ata__\":{}}", 0, "stands there twice" },
+        { "{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" appears twice" },
+        { "{\"__metadata__\":{},\"__meta\\u0064ata__\":{}}", 0, "appears twice" },
         { "{\"__metadata__\":{\"a\":\"1\",\"b\":\"2\",\"\\u0061\":\"1\"}}", 0,
-          "metadata \"a\" stands in the header twice" },
+          "metadata \"a\" appears twice in the header" },
     };
     REFUSE_ALL(cases);
 }
@@ -206,9 +205,9 @@ Test(safetensors_hostile, entries)
         { ENTRY("\"dtype\":\"U8\",\"shape\":[1],\"offsets\":[0,1]"), 1,
           "\"data_offsets\" is miss" },
         { SHAPED("8", "[]", "[0,1]"), 1, "\"dtype\" must be a string" },
-        { SHAPED("\"Q32\"", "[]", "[0,1]"), 1, "\"Q32\" is no dtype of the format" },
-        { SHAPED("\"f32\"", "[]", "[0,4]"), 4, "\"f32\" is no dtype of the format" },
-        { SHAPED("\"\"", "[]", "[0,4]"), 4, "\"\" is no dtype" },
+        { SHAPED("\"Q32\"", "[]", "[0,1]"), 1, "\"Q32\" is not a dtype of the safetensors format" },
+        { SHAPED("\"f32\"", "[]", "[0,4]"), 4, "\"f32\" is not a dtype of the safetensors format" },
+        { SHAPED("\"\"", "[]", "[0,4]"), 4, "\"\" is not a dtype" },
         { SHAPED("\"U8\"", "{}", "[0,1]"), 1, "\"shape\" must be an array of integers" },
         { SHAPED("\"U8\"", "1", "[0,1]"), 1, "\"shape\" must be an array of integers" },
         { SHAPED("\"U8\"", "[1]", "null"), 1, "\"data_offsets\" must be an array" },
@@ -234,10 +233,10 @@ Test(safetensors_hostile, integers)
         { SHAPED("\"U8\"", "[1]", "[\"0\",1]"), 1, "element 0 of \"data_offsets\" is not" },
         { SHAPED("\"U8\"", "[1]", "[0,9223372036854775808]"), 1, "too big integer" },
         { SHAPED("\"U8\"", "[1]", "[0,18446744073709551617]"), 1, "too big integer" },
-        { SHAPED("\"U8\"", "[1]", "[0,1,2]"), 1, "\"data_offsets\" has 3 elements, must have 2" },
-        { SHAPED("\"U8\"", "[1]", "[1]"), 1, "\"data_offsets\" has 1 elements, must have 2" },
+        { SHAPED("\"U8\"", "[1]", "[0,1,2]"), 1, "\"data_offsets\" has 3 elements, expected 2" },
+        { SHAPED("\"U8\"", "[1]", "[1]"), 1, "\"data_offsets\" has 1 elements, expected 2" },
         { SHAPED("\"U8\"", "[1]", "[]"), 1, "\"data_offsets\" has 0 elements" },
-        { SHAPED("\"U8\"", "[1]", "[1,0]"), 1, "begin at byte 1, behind their end at 0" },
+        { SHAPED("\"U8\"", "[1]", "[1,0]"), 1, "begins at byte 1, after its end at 0" },
     };
     REFUSE_ALL(cases);
 }
@@ -282,7 +281,7 @@ Test(safetensors_hostile, holes_and_overlap)
     REFUSE_ALL(cases);
 }
 
-/* ---- Large and deep -------------------------------------------------------------------------- */
+/* ---- Large and deeply nested headers --------------------------------------------------------- */
 
 Test(safetensors_hostile, deep_and_long_entries)
 {
@@ -296,20 +295,26 @@ Test(safetensors_hostile, deep_and_long_entries)
     memcpy(header, "{\"x\":", 5);
     refuse(header, n, 0, "its entry must be an object");
     memset(header, '{', 10);
-    refuse(header, n, 0, "a name expected at byte 1");
+    refuse(header, n, 0, "expected a name as a string at byte 1");
     memset(header, '1', n);
     memcpy(header, "{\"x\":{\"a\":", 10);
     refuse(header, n, 0, "its entry is longer than 1048576 bytes");
     memset(header, '"', n);
     header[0] = '{';
-    refuse(header, n, 0, "':' expected at byte 3");
+    refuse(header, n, 0, "expected ':' at byte 3");
     free(header);
 }
 
-/* Deep text where the reader does not expect any must not be walked by recursion: the stack here is
- * the smallest that a thread may have with room for libc. */
+/* Deep nesting in ignored fields must be rejected: a recursive parser would overflow the stack. An
+ * entry has at most 16 levels with its own. */
 Test(safetensors_hostile, nesting_of_ignored_fields)
 {
+    static const char deepest[] = ENTRY("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],"
+                                        "\"z\":[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]");
+    files_write_safetensors(files_path("deepest"), deepest, strlen(deepest), 1);
+    br_safetensors *file = br_safetensors_open(files_path("deepest"), NULL);
+    cr_assert(file, "%s", br_error_message());
+    br_safetensors_close(file);
     refuse(ENTRY("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],"
                  "\"z\":[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]"),
            strlen(ENTRY("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],"
@@ -317,7 +322,7 @@ Test(safetensors_hostile, nesting_of_ignored_fields)
            1, "nested deeper");
 }
 
-/* ---- Things that are not files --------------------------------------------------------------- */
+/* ---- Paths that are not regular files -------------------------------------------------------- */
 
 Test(safetensors_hostile, things_that_are_not_files)
 {
@@ -337,7 +342,7 @@ Test(safetensors_hostile, things_that_are_not_files)
     check_ok();
     br_safetensors_close(file);
     cr_assert_eq(chmod(PATH, 0), 0);
-    if (access(PATH, R_OK) != 0) /* root may read it all the same */
+    if (access(PATH, R_OK) != 0) /* root can read it anyway */
         check_fails(br_safetensors_open(PATH, NULL), "cannot be opened: Permission denied");
 }
 
@@ -351,7 +356,7 @@ Test(safetensors_hostile, truncated_anywhere)
     for (size_t cut = 0; cut < n; cut++) {
         files_write(PATH, whole, cut);
         br_safetensors *file = br_safetensors_open(PATH, NULL);
-        cr_assert_null(file, "accepted when cut to %zu of %zu bytes", cut, n);
+        cr_assert_null(file, "accepted when truncated to %zu of %zu bytes", cut, n);
         cr_assert_eq(br_error_code(), BR_ERROR_FORMAT);
         br_clear_error();
     }

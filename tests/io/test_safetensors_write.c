@@ -1,5 +1,5 @@
-/* tests/io/test_safetensors_write.c - files that are written: their bytes, and what happens to the
- * file that was there if writing fails. */
+/* tests/io/test_safetensors_write.c - writing files: their bytes, and that a failure keeps the
+ * existing file. */
 #include "tensor/tensor_internal.h"
 #include "tests/io/files.h"
 
@@ -26,7 +26,7 @@ TestSuite(safetensors_write, .init = files_begin, .fini = files_end);
         __VA_ARGS__                                                               \
     }
 
-/* What Python's package writes for these tensors; cross_check.py --record prints it. */
+/* The bytes that Python's package writes for these tensors, printed by cross_check.py --record. */
 static const char python_header[] =
     "{\"__metadata__\":{\"format\":\"a\\tb\\u001b\\\"\u00e9\"},"
     "\"a\\\"\\\\\\n\u00e9\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]},"
@@ -61,7 +61,7 @@ Test(safetensors_write, the_bytes_that_python_writes)
     char *bytes = files_read(PATH, &n);
     cr_assert_eq(n, 8 + sizeof python_header - 1 + sizeof python_data);
     cr_assert_eq(*(uint64_t *)(void *)bytes, sizeof python_header - 1);
-    bytes[8 + sizeof python_header - 1] = 0; /* the data's first byte, which is 0 in any case */
+    bytes[8 + sizeof python_header - 1] = 0; /* the first byte of the data, which is 0 already */
     cr_assert_str_eq(bytes + 8, python_header);
     cr_assert_eq(memcmp(bytes + 8 + sizeof python_header - 1, python_data, sizeof python_data), 0);
     free(bytes);
@@ -111,6 +111,27 @@ Test(safetensors_write, nothing_and_metadata_alone)
     br_safetensors_close(file);
 }
 
+Test(safetensors_write, every_control_character_is_escaped)
+{
+    static const char header[] = "{\"__metadata__\":{\"k\":\"\\u0001\\u0002\\u0003\\u0004\\u0005"
+                                 "\\u0006\\u0007\\b\\t\\n\\u000b\\f\\r\\u000e\\u000f\\u0010"
+                                 "\\u0011\\u0012\\u0013\\u0014\\u0015\\u0016\\u0017\\u0018\\u0019"
+                                 "\\u001a\\u001b\\u001c\\u001d\\u001e\\u001f \"}}";
+    char all[33] = "";
+    for (int c = 1; c <= ' '; c++)
+        all[c - 1] = (char)c;
+    cr_assert(br_safetensors_save(PATH, &(br_named_list){ 0 }, METADATA({ "k", all })));
+    size_t n;
+    char *bytes = files_read(PATH, &n);
+    cr_assert_geq(n, 8 + sizeof header - 1);
+    cr_assert_arr_eq(bytes + 8, header, sizeof header - 1);
+    free(bytes);
+    br_safetensors *file = br_safetensors_open(PATH, NULL);
+    check_ok();
+    cr_assert_str_eq(br_safetensors_metadata(file, "k"), all);
+    br_safetensors_close(file);
+}
+
 Test(safetensors_write, over_the_file_that_the_tensors_are_views_of)
 {
     br_tensor *x = br_from_i64(BR_SHAPE(3), (int64_t[]){ 1, 2, 3 });
@@ -139,7 +160,8 @@ Test(safetensors_write, what_is_refused)
     check_fails(br_safetensors_save(PATH, LIST({ "x", x }, { "", x }), 0, NULL),
                 "name of tensor 1 is empty");
     check_fails(br_safetensors_save(PATH, LIST({ "\xff", x }), 0, NULL), "\"\\xff\" is not UTF-8");
-    check_fails(br_safetensors_save(PATH, LIST({ "__metadata__", x }), 0, NULL), "no tensor can");
+    check_fails(br_safetensors_save(PATH, LIST({ "__metadata__", x }), 0, NULL),
+                "tensor name \"__metadata__\" is reserved");
     check_fails(br_safetensors_save(PATH, LIST({ "x", x }, { "y", x }, { "x", x }), 0, NULL),
                 "two tensors are named \"x\"");
     check_fails(br_safetensors_save(PATH, good, METADATA({ "a", "b" }, { "a", "b" })),
@@ -165,7 +187,7 @@ Test(safetensors_write, places_that_cannot_be_written)
     check_fails(br_safetensors_save(directory, list, 0, NULL), "not a regular file");
     cr_assert_eq(files_count(), 1);
 
-    /* The longest name that a file can have is no reason to fail. */
+    /* A name of the maximum length works. */
     char name[257];
     memset(name, 'n', 255);
     name[255] = 0;
@@ -176,7 +198,7 @@ Test(safetensors_write, places_that_cannot_be_written)
     check_fails(br_safetensors_save(files_path(name), list, 0, NULL), "File name too long");
     cr_assert_eq(files_count(), 2);
 
-    if (geteuid() == 0) /* who may write everywhere */
+    if (geteuid() == 0) /* root can write everywhere */
         return;
     cr_assert_eq(chmod(files_path("directory"), 0555), 0);
     check_fails(br_safetensors_save(files_path("directory/x"), list, 0, NULL), "Permission denied");
@@ -208,7 +230,7 @@ Test(safetensors_write, permissions_and_links)
     cr_assert_neq(st.st_ino, inode);
 }
 
-/* A limit on a file's size stands for the full disk: write() then fails after some of the bytes. */
+/* A limit on the file size simulates a full disk: write() fails after some of the bytes. */
 Test(safetensors_write, a_full_disk_leaves_the_old_file)
 {
     br_tensor *small = br_ones(BR_SHAPE(2), BR_F32), *large = br_ones(BR_SHAPE(100000), BR_F32);
@@ -218,10 +240,10 @@ Test(safetensors_write, a_full_disk_leaves_the_old_file)
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit limit, less;
     cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    const rlim_t rooms[] = { 0, 10, 100, 70000, 400000 };
-    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+    const rlim_t capacities[] = { 0, 10, 100, 70000, 400000 };
+    for (size_t i = 0; i < sizeof capacities / sizeof *capacities; i++) {
         less = limit;
-        less.rlim_cur = rooms[i];
+        less.rlim_cur = capacities[i];
         cr_assert_eq(setrlimit(RLIMIT_FSIZE, &less), 0);
         bool saved = br_safetensors_save(PATH, LIST({ "x", large }, { "y", small }), 0, NULL);
         cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);

@@ -1,5 +1,5 @@
-/* tests/models/architecture.h - what the tests of Transformers Architecture share: a small model of
- * each form, its inputs, and calls of it as a br_function. */
+/* tests/models/architecture.h - shared by the tests of Transformers Architecture: a small model of
+ * each variant, its inputs, and calls of it as a br_function. */
 #ifndef BR_TESTS_MODELS_ARCHITECTURE_H
 #define BR_TESTS_MODELS_ARCHITECTURE_H
 
@@ -7,7 +7,7 @@
 
 enum { B = 2, S = 4, T = 3, HIDDEN = 6, HEADS = 2 };
 
-/* Dropout so strong that no gradient can miss it. */
+/* The dropout is high, so that its gradient is clearly visible. */
 static inline br_architecture_config tiny(bool intended)
 {
     return (br_architecture_config){ .hidden_size = HIDDEN,
@@ -27,7 +27,7 @@ static inline br_architecture_config tiny(bool intended)
                                      .small_eps = intended };
 }
 
-/* Padded at the end of the first entry. */
+/* Returns ids in which the first entry ends with padding. */
 static inline br_tensor *source_ids(void)
 {
     return br_from_i64(BR_SHAPE(B, S), (int64_t[]){ 1, 4, 8, 0, 1, 5, 4, 3 });
@@ -75,10 +75,10 @@ static inline br_tensor *run_encoder_decoder(br_tensor *const *in, int n, void *
                                                    source_mask(), target_mask());
 }
 
-/* The loss of the model on the dataset's first batch, as in the notebook's loop. */
+/* Returns the loss of the dataset's first batch, computed as in the notebook's loop. */
 static inline br_tensor *first_loss(br_architecture_encoder_decoder *model, br_dataset *dataset)
 {
-    br_loader *loader = br_loader_new(dataset, &(br_loader_options){ .batch_size = 2 });
+    br_loader *loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 2));
     br_tensor *f[BR_ARCHITECTURE_FIELDS] = { 0 };
     br_loader_begin(loader);
     br_loader_next(loader, f);

@@ -1,5 +1,5 @@
-/* tests/models/hf_bert.h - the recorded models and numbers of Hugging Face's BERT;
- * record_hf_bert.py writes them. */
+/* tests/models/hf_bert.h - recorded models and results of Hugging Face's BERT, written by
+ * record_hf_bert.py. */
 #ifndef BR_TESTS_MODELS_HF_BERT_H
 #define BR_TESTS_MODELS_HF_BERT_H
 

@@ -1,5 +1,5 @@
-/* tests/models/models.h - what the tests of models share: gradients against finite differences, and
- * PyTorch's recorded numbers. */
+/* tests/models/models.h - shared by the tests of models: comparing gradients with finite
+ * differences, and results with those recorded from PyTorch. */
 #ifndef BR_TESTS_MODELS_H
 #define BR_TESTS_MODELS_H
 
@@ -10,8 +10,8 @@
 
 enum { CHECK_MAX_LEAVES = 160 };
 
-/* Checks the gradient of f(leaves, n, module) by every parameter of the module and by the extra
- * leaves, which come first. The module is converted to f64; NULL for a function without one. */
+/* Checks the gradient of f(leaves, n, module) with respect to the extra leaves, which come first,
+ * and every parameter of the module. Converts the module to f64; it may be NULL. */
 static inline void check_gradients(br_function f, void *module, int n_extra,
                                    br_tensor *const *extra)
 {
@@ -27,17 +27,17 @@ static inline void check_gradients(br_function f, void *module, int n_extra,
             leaves[n++] = params->items[i].tensor;
         br_named_list_free(params);
     }
-    cr_assert(br_gradcheck(f, module, n, leaves, NULL), "%s", br_error_message());
+    cr_assert(br_gradcheck(f, module, n, leaves, TIGHTLY), "%s", br_error_message());
 }
 
-/* tests/golden/PATTERN names `count` files, and all of them agree. */
+/* Checks that tests/golden/PATTERN matches `count` files, and that all of them agree. */
 static inline void check_golden(const char *pattern, size_t count)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/golden/%s", BRASA_TEST_DIR, pattern);
     glob_t files;
-    cr_assert_eq(glob(path, 0, NULL, &files), 0, "no file is called %s", path);
-    cr_assert_eq(files.gl_pathc, count, "%zu files are called %s", files.gl_pathc, pattern);
+    cr_assert_eq(glob(path, 0, NULL, &files), 0, "no file matches %s", path);
+    cr_assert_eq(files.gl_pathc, count, "%zu files match %s", files.gl_pathc, pattern);
     for (size_t i = 0; i < files.gl_pathc; i++) {
         golden_result result;
         cr_assert(golden_check(files.gl_pathv[i], &result), "%s: %s", files.gl_pathv[i],

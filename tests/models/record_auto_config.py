@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Writes auto_config_defaults.json: what transformers takes for keys that a config.json lacks, and
-the names that it has for keys, for each model type.
+"""Writes auto_config_defaults.json: for each model type, the defaults of transformers for keys that a
+config.json lacks, and its alternative names of keys.
 
     record_auto_config.py > auto_config_defaults.json
 
-Wants PyPI's transformers; written with 5.23.0.
+Requires transformers from PyPI; written with 5.23.0.
 """
 import json
 
 from transformers import BertConfig, GPT2Config, T5Config
 
-# Of the package and of one run of it; labels, which are asked for one by one; and what T5's
-# constructor makes of feed_forward_proj and tie_word_embeddings.
+# Keys about the package and a single run; labels, which are read one by one; and the keys that T5's
+# constructor derives from feed_forward_proj and tie_word_embeddings.
 LEFT_OUT = {
     "transformers_version", "_name_or_path", "model_type", "return_dict", "dtype",
     "id2label", "label2id",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes bert_batches.txt: the notebook's vocabulary, token lists and batches as CPython makes them.
+"""Writes bert_batches.txt: the notebook's vocabulary, token lists and batches, computed by CPython.
 
     record_bert_batches.py ../../data/frases.txt > bert_batches.txt
 
-The functions are the notebook's, with sorted words.
+The functions are those of the notebook, but words are sorted.
 """
 
 import random

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what tests/models/test_gpt2.c and test_generate.c compare with.
+"""Writes the expected results of tests/models/test_gpt2.c and test_generate.c.
 
-    record_gpt2.py gpt2      two tiny models with random weights, and their numbers
+    record_gpt2.py gpt2      two tiny models with random weights, and their results
 
-Numbers are those of transformers in double precision, rounded to f32; tokens are those of its
-generate() in f32. Wants PyPI's torch and transformers; written with 5.23.0.
+Results are those of transformers in double precision, rounded to f32; tokens are those of its
+generate() in f32. Requires torch and transformers from PyPI; written with 5.23.0.
 """
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-# Three texts; behind the second and third there is padding, which for generate() comes first.
+# Three texts; the second and third are padded at the end, for generate() at the beginning.
 IDS = [[2, 17, 5, 9, 3, 11, 30, 8, 3], [2, 6, 24, 3, 39, 3, 0, 0, 0], [2, 12, 3, 0, 0, 0, 0, 0, 0]]
 LENGTHS = [9, 6, 3]
 EOS, PAD = 17, 0
@@ -22,7 +22,7 @@ SIZES = dict(vocab_size=40, n_positions=24, n_embd=16, n_layer=2, n_head=4, bos_
 
 
 def randomize(model):
-    """Weights with which every part matters."""
+    """Sets weights with which every part affects the result."""
     torch.manual_seed(1)
     with torch.no_grad():
         for name, p in model.named_parameters():

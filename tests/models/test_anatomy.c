@@ -1,5 +1,5 @@
-/* Transformer Anatomy's classes: gradients in f64 against finite differences, in evaluation and in
- * training, numbers against PyTorch's recorded ones, and what the options change. Transformers from
+/* Transformer Anatomy's classes: f64 gradients compared with finite differences in evaluation and
+ * in training, results compared with PyTorch's, and the effects of the options. Transformers from
  * Scratch has the same classes. */
 #include "tests/memory.h"
 #include "tests/models/models.h"
@@ -8,7 +8,7 @@ TestSuite(anatomy, .init = check_begin, .fini = check_end);
 
 enum { B = 2, S = 4 };
 
-/* Dropout so strong that no gradient can miss it. */
+/* The dropout is high, so that its gradient is clearly visible. */
 static br_anatomy_config tiny(bool intended)
 {
     return (br_anatomy_config){ .vocab_size = 9,
@@ -25,7 +25,7 @@ static br_anatomy_config tiny(bool intended)
                                 .small_eps = intended };
 }
 
-/* Padded at the end of the first entry. */
+/* Returns ids in which the first entry ends with padding. */
 static br_tensor *ids(void)
 {
     return br_from_i64(BR_SHAPE(B, S), (int64_t[]){ 1, 4, 8, 0, 1, 5, 4, 3 });
@@ -38,8 +38,8 @@ static br_tensor *hidden(void)
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* The gradient of run() for the module that build() makes, as written and as meant, in evaluation
- * and in training, where br_gradcheck() draws the same dropout for every evaluation. */
+/* Checks the gradients of both variants of the module that build() creates, in evaluation and in
+ * training mode. In training, br_gradcheck() uses the same dropout for every evaluation. */
 static void check_module(void *(*build)(const br_anatomy_config *), br_function run,
                          bool hidden_input)
 {
@@ -72,7 +72,7 @@ Test(anatomy, attention_gradient)
         br_tensor *mask = masked ? br_anatomy_causal_mask(3) : NULL;
         for (int i = 0; i < 3; i++)
             br_set_requires_grad(qkv[i], true);
-        cr_assert(br_gradcheck(run_attention, mask, 3, qkv, NULL), "%s", br_error_message());
+        cr_assert(br_gradcheck(run_attention, mask, 3, qkv, TIGHTLY), "%s", br_error_message());
         br_scope_end(scope);
     }
 }
@@ -91,7 +91,7 @@ Test(anatomy, simplified_attention_gradient)
     br_manual_seed(2);
     br_anatomy_simplified_attention *module = br_anatomy_simplified_attention_new(9, 6);
     check_gradients(run_simplified, module, 0, NULL);
-    br_free_module(module);
+    br_module_free(module);
 }
 
 static void *build_head(const br_anatomy_config *c)
@@ -214,16 +214,16 @@ Test(anatomy, golden_files_agree)
     check_golden("scratch.*.safetensors", 4);
 }
 
-/* Made by make_anatomy.py FOLDER --intended --seed 4 --batch 3 --length 7 --hidden-size 12
+/* Written by make_anatomy.py FOLDER --intended --seed 4 --batch 3 --length 7 --hidden-size 12
  * --num-attention-heads 3 --intermediate-size 20 --vocab-size 20. */
 Test(anatomy, golden_files_of_the_intended_form_agree)
 {
     check_golden("intended/anatomy.*.safetensors", 3);
 }
 
-/* ---- As written, and as meant ---------------------------------------------------------------- */
+/* ---- As written, and as intended ------------------------------------------------------------- */
 
-/* The encoder's state at the first two positions of an entry with `padding` zeros behind them. */
+/* Returns the encoder's state of two ids that are followed by `padding` zeros. */
 static br_tensor *first_states(br_anatomy_encoder *encoder, int64_t padding)
 {
     br_tensor *x = br_from_i64(BR_SHAPE(1, 5), (int64_t[]){ 7, 2, 0, 0, 0 });
@@ -242,7 +242,7 @@ Test(anatomy, padding_is_attended_to_only_as_written)
         br_tensor *bare = first_states(encoder, 0), *padded = first_states(encoder, 3);
         check_ok();
         cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), meant);
-        br_free_module(encoder);
+        br_module_free(encoder);
         br_scope_end(scope);
     }
 }
@@ -270,7 +270,7 @@ Test(anatomy, final_norm_norms_the_output)
         br_tensor *means = br_mean_dim(y, BR_DIMS(-1), false);
         check_ok();
         cr_assert_eq(br_allclose(means, br_zeros_like(means), 0, 1e-5), meant);
-        br_free_module(encoder);
+        br_module_free(encoder);
         br_scope_end(scope);
     }
 }
@@ -285,7 +285,7 @@ Test(anatomy, eps_of_the_norms)
         cr_assert_eq(encoder->embeddings->layer_norm->eps, 1e-12);
         cr_assert_eq(layer->layer_norm_1->eps, meant ? 1e-12 : 1e-5);
         cr_assert_eq(layer->layer_norm_2->eps, meant ? 1e-12 : 1e-5);
-        br_free_module(encoder);
+        br_module_free(encoder);
     }
 }
 
@@ -309,12 +309,12 @@ Test(anatomy, attention_has_dropout_only_as_meant)
         br_tensor *second = br_anatomy_attention_head_forward(head, x, NULL);
         check_ok();
         cr_assert_neq(br_equal(first, second), meant);
-        br_free_module(attention);
+        br_module_free(attention);
         br_scope_end(scope);
     }
 }
 
-/* With probability 1, what comes behind each dropout sees zeros, in training only. */
+/* With dropout probability 1, each dropout outputs zeros, but only in training. */
 Test(anatomy, every_dropout_is_of_training_only)
 {
     br_anatomy_config c = tiny(false);
@@ -333,7 +333,7 @@ Test(anatomy, every_dropout_is_of_training_only)
         cr_assert_eq(br_equal(logits, br_expand_as(model->classifier->bias, logits)), training);
         br_scope_end(scope);
     }
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(anatomy, attention_weights_are_tapped)
@@ -348,10 +348,10 @@ Test(anatomy, attention_weights_are_tapped)
     cr_assert_not_null(weights, "%s", br_error_message());
     br_tensor *sums = br_sum_dim(weights, BR_DIMS(-1), false);
     cr_assert(br_allclose(sums, br_ones(BR_SHAPE(B, S), BR_F32), 0, 1e-6));
-    cr_assert_eq(br_at(weights, BR_SHAPE(0, 1, 3)), 0, "padding is attended to");
+    cr_assert_eq(br_at(weights, BR_SHAPE(0, 1, 3)), 0, "padding has a weight");
     br_recorder_end(recorder);
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(anatomy, simplified_weights_are_tapped)
@@ -362,7 +362,7 @@ Test(anatomy, simplified_weights_are_tapped)
     br_anatomy_simplified_steps s = br_anatomy_simplified_attention_forward(module, ids());
     cr_assert(br_recorder_get(recorder, "attention") == s.weights);
     br_recorder_end(recorder);
-    br_free_module(module);
+    br_module_free(module);
     br_scope_end(scope);
 }
 
@@ -373,12 +373,12 @@ Test(anatomy, the_notebook_s_size)
     c.vocab_size = 1;
     br_anatomy_encoder *encoder = br_anatomy_encoder_new(&c);
     check_ok();
-    /* As PyTorch counts them: a token, 512 positions, a norm; 12 heads and the output layer; the
-     * feed-forward layer; two norms. */
+    /* PyTorch's number of parameters: a token, 512 positions and a norm; 12 heads and the output
+     * layer; the feed-forward network; two norms. */
     cr_assert_eq(br_count_parameters(br_base(encoder), true),
                  768 + 512 * 768 + 2 * 768 + 12 * 3 * (64 * 768 + 64) + 768 * 769 + 3072 * 769 +
                      768 * 3073 + 4 * 768);
-    br_free_module(encoder);
+    br_module_free(encoder);
 }
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
@@ -388,7 +388,7 @@ static void check_refused(br_anatomy_config c, const char *message)
     br_anatomy_classifier *model = br_anatomy_classifier_new(&c);
     cr_assert_not_null(model);
     check_fails(br_anatomy_classifier_forward(model, NULL), message);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(anatomy, bad_configurations_are_refused)
@@ -412,7 +412,7 @@ Test(anatomy, bad_configurations_are_refused)
     }
     br_anatomy_config c = tiny(false);
     c.num_attention_heads = 4;
-    check_refused(c, "hidden_size 6 is no multiple of num_attention_heads 4");
+    check_refused(c, "hidden_size 6 is not divisible by num_attention_heads 4");
     c = tiny(true);
     c.hidden_dropout_prob = NAN;
     check_refused(c, "p is nan");
@@ -422,11 +422,11 @@ Test(anatomy, a_missing_configuration_is_refused)
 {
     br_anatomy_encoder *encoder = br_anatomy_encoder_new(NULL);
     check_fails(br_anatomy_encoder_forward(encoder, NULL), "config is NULL");
-    br_free_module(encoder);
+    br_module_free(encoder);
     br_anatomy_simplified_attention *simplified = br_anatomy_simplified_attention_new(-1, 4);
     check_fails(br_anatomy_simplified_attention_forward(simplified, ids()).scores,
                 "num_embeddings is -1");
-    br_free_module(simplified);
+    br_module_free(simplified);
 }
 
 Test(anatomy, errors_name_the_module)
@@ -447,7 +447,7 @@ Test(anatomy, errors_name_the_module)
     check_fails(br_anatomy_scaled_dot_product_attention(x, NULL, x, NULL), "NULL");
     check_fails(br_anatomy_causal_mask(-1), "-1");
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 static bool train_a_step(void)
@@ -460,7 +460,7 @@ static bool train_a_step(void)
     br_backward(br_cross_entropy(br_anatomy_classifier_forward(model, ids()), labels, NULL));
     bool ok = br_optim_step(adam);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     return ok;
 }
@@ -475,7 +475,7 @@ static bool attend_simply(void)
     br_scope *scope = br_scope_begin();
     br_anatomy_simplified_attention *module = br_anatomy_simplified_attention_new(9, 6);
     bool ok = br_anatomy_simplified_attention_forward(module, ids()).attn_outputs != NULL;
-    br_free_module(module);
+    br_module_free(module);
     br_scope_end(scope);
     return ok;
 }

@@ -1,6 +1,5 @@
-/* The classes of Transformers Architecture: gradients in f64 against finite differences, in
- * evaluation and in training, numbers against PyTorch's and NumPy's recorded ones, and bad input.
- */
+/* The classes of Transformers Architecture: f64 gradients compared with finite differences in
+ * evaluation and in training, results compared with PyTorch's and NumPy's, and bad input. */
 #include "tests/memory.h"
 #include "tests/models/architecture.h"
 #include "tests/models/random_dataset_values.h"
@@ -9,8 +8,8 @@ TestSuite(architecture, .init = check_begin, .fini = check_end);
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* Checks both forms of the module that build() makes, in evaluation and in training mode, where
- * br_gradcheck() draws the same dropout for every evaluation. */
+/* Checks the gradients of both variants of the module that build() creates, in evaluation and in
+ * training mode. In training, br_gradcheck() uses the same dropout for every evaluation. */
 static void check_module(void *(*build)(const br_architecture_config *), br_function run,
                          int n_inputs)
 {
@@ -26,7 +25,7 @@ static void check_module(void *(*build)(const br_architecture_config *), br_func
     }
 }
 
-/* What attention is given besides query, key and value. */
+/* Arguments of attention besides query, key and value. */
 typedef struct attention_context {
     br_tensor *mask;
     br_dropout *dropout;
@@ -48,9 +47,9 @@ static void check_attention(int ndim, const int64_t *q, const int64_t *k, br_ten
                              br_randn(ndim, k, BR_F64) };
         for (int i = 0; i < 3; i++)
             br_set_requires_grad(qkv[i], true);
-        cr_assert(br_gradcheck(run_attention, &context, 3, qkv, NULL), "%s", br_error_message());
+        cr_assert(br_gradcheck(run_attention, &context, 3, qkv, TIGHTLY), "%s", br_error_message());
     }
-    br_free_module(dropout);
+    br_module_free(dropout);
 }
 
 Test(architecture, attention_gradient)
@@ -62,7 +61,7 @@ Test(architecture, attention_gradient)
     br_tensor *mask = br_tril(br_ones(BR_SHAPE(B, T, S), BR_F64), 1);
     check_attention(4, q, k, NULL);
     check_attention(4, q, k, mask);
-    check_attention(4, q, k, br_select(mask, 1, 0)); /* [B, S], as a mask of the heads */
+    check_attention(4, q, k, br_select(mask, 1, 0)); /* [B, S], broadcast over the heads */
     check_attention(4, q, k, br_unsqueeze(mask, 1)); /* [B, 1, T, S] */
     check_attention(3, flat_q, flat_k, NULL);
     check_attention(3, flat_q, flat_k, mask);
@@ -174,7 +173,7 @@ static void *build_decoder(const br_architecture_config *c)
     return br_architecture_decoder_new(c);
 }
 
-/* The first input is not used. */
+/* Runs the decoder on the second input; the first is unused. */
 static br_tensor *run_decoder(br_tensor *const *in, int n, void *module)
 {
     (void)n;
@@ -204,8 +203,8 @@ Test(architecture, golden_files_agree)
     check_golden("architecture.*.safetensors", 17);
 }
 
-/* Made by make_architecture.py FOLDER --intended --seed 4 --batch 3 --source-len 7 --target-len 5
- * --hidden-size 12 --num-attention-heads 3 --intermediate-size 10 --vocab-size 11. */
+/* Written by make_architecture.py FOLDER --intended --seed 4 --batch 3 --source-len 7 --target-len
+ * 5 --hidden-size 12 --num-attention-heads 3 --intermediate-size 10 --vocab-size 11. */
 Test(architecture, golden_files_of_the_intended_form_agree)
 {
     check_golden("intended/architecture.*.safetensors", 4);
@@ -231,8 +230,25 @@ Test(architecture, samples_are_numpy_s)
     }
 }
 
-/* As PyTorch counts cell 26's: two tables of embeddings and a norm twice; 6 encoder blocks of one
- * attention and two norms, 6 decoder blocks of two and three; as many feed-forward layers; fc. */
+/* NumPy generates no random number if only one is possible. */
+Test(architecture, the_only_id_takes_no_random_number)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *fields[BR_ARCHITECTURE_FIELDS];
+    br_manual_seed(3);
+    uint32_t first = br_random_u32();
+    br_manual_seed(3);
+    br_dataset *dataset = br_architecture_random_dataset_new(2, 1, 1, 5, false);
+    cr_assert(br_dataset_get(dataset, 0, fields), "%s", br_error_message());
+    cr_assert(br_equal(fields[BR_ARCHITECTURE_SOURCE], br_ones(BR_SHAPE(5), BR_I64)));
+    cr_assert_eq(br_random_u32(), first);
+    br_dataset_free(dataset);
+    br_scope_end(scope);
+}
+
+/* PyTorch's number of parameters for the model of cell 26: twice two embeddings and a norm; 6
+ * encoder blocks of one attention and two norms; 6 decoder blocks of two attentions and three
+ * norms; a feed-forward network in each block; fc. */
 Test(architecture, the_notebook_s_size)
 {
     br_architecture_config c = br_architecture_notebook_config();
@@ -241,7 +257,7 @@ Test(architecture, the_notebook_s_size)
     cr_assert_eq(br_count_parameters(br_base(model), true),
                  2 * (100 + 512 + 2) * 512 + 18 * 4 * 512 * 513 + 30 * 2 * 512 +
                      12 * (2048 * 513 + 512 * 2049) + 100 * 513);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
@@ -251,7 +267,7 @@ static void check_refused(br_architecture_config c, const char *message)
     br_architecture_classifier *model = br_architecture_classifier_new(&c);
     cr_assert_not_null(model);
     check_fails(br_architecture_classifier_forward(model, NULL), message);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(architecture, bad_configurations_are_refused)
@@ -275,13 +291,13 @@ Test(architecture, bad_configurations_are_refused)
     }
     br_architecture_config c = tiny(false);
     c.num_attention_heads = 4;
-    check_refused(c, "hidden_size 6 is no multiple of num_attention_heads 4");
+    check_refused(c, "hidden_size 6 is not divisible by num_attention_heads 4");
     c = tiny(false);
     c.hidden_dropout_prob = NAN;
     check_refused(c, "p is nan");
     br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(NULL);
     check_fails(run_encoder_decoder(NULL, 0, model), "config is NULL");
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(architecture, bad_datasets_are_refused)
@@ -314,7 +330,7 @@ Test(architecture, errors_name_the_module)
     check_fails(br_architecture_make_std_mask(NULL, 0), "NULL");
     check_fails(br_architecture_source_mask(NULL), "NULL");
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 static bool train_a_step(void)
@@ -328,7 +344,7 @@ static bool train_a_step(void)
     br_backward(first_loss(model, dataset));
     bool ok = br_optim_step(adam);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     br_dataset_free(dataset);
     br_scope_end(scope);
     return ok;

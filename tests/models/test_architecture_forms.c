@@ -1,5 +1,5 @@
-/* Transformers Architecture: its masks and its dataset, and what the options change: each form does
- * what docs/quirks.md says of it. */
+/* Transformers Architecture: masks, dataset, and the effects of the options, which must be those in
+ * docs/quirks.md. */
 #include "tests/models/architecture.h"
 
 TestSuite(architecture_forms, .init = check_begin, .fini = check_end);
@@ -11,7 +11,7 @@ static br_tensor *attend(br_tensor *q, br_tensor *k, br_tensor *mask)
     return br_architecture_scaled_dot_product_attention(q, k, k, mask, NULL);
 }
 
-/* What mask.unsqueeze(1) makes of masks of two, three and four dimensions. */
+/* Masks of two, three and four dimensions broadcast as mask.unsqueeze(1) does in PyTorch. */
 Test(architecture_forms, masks_broadcast_as_in_pytorch)
 {
     br_manual_seed(2);
@@ -116,14 +116,14 @@ Test(architecture_forms, the_dataset_s_mask_fits_only_as_meant)
         else
             check_fails(first_loss(model, dataset), "decoder.layers.0.attn_1");
         br_dataset_free(dataset);
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
 
-/* ---- As written, and as meant ---------------------------------------------------------------- */
+/* ---- As written, and as intended ------------------------------------------------------------- */
 
-/* The encoder's state of the source's first id, with other ids behind it; masked: hidden ones. */
+/* Returns the encoder's state of the first id. Two ids `other` follow it, which may be masked. */
 static br_tensor *first_state(br_architecture_encoder *encoder, int64_t other, bool masked)
 {
     br_tensor *x = br_from_i64(BR_SHAPE(1, 3), (int64_t[]){ 5, other, other });
@@ -146,12 +146,12 @@ Test(architecture_forms, the_encoder_mixes_positions_only_as_meant)
         cr_assert_eq(br_equal(first_state(encoder, 7, false), y), !meant);
         cr_assert_eq(br_equal(first_state(encoder, 2, true), y), !meant);
         cr_assert(br_equal(first_state(encoder, 2, true), first_state(encoder, 7, true)));
-        br_free_module(encoder);
+        br_module_free(encoder);
         br_scope_end(scope);
     }
 }
 
-/* 10 tensors a block: a norm and the attention. */
+/* Each block has 10 tensors without a gradient: those of a norm and of the attention. */
 Test(architecture_forms, the_encoder_s_attention_is_trained_only_as_meant)
 {
     for (int meant = 0; meant < 2; meant++) {
@@ -165,7 +165,7 @@ Test(architecture_forms, the_encoder_s_attention_is_trained_only_as_meant)
         cr_assert(br_report_unused(br_base(model), output, &report), "%s", br_error_message());
         cr_assert_eq(report.without_grad, meant ? 0 : c.num_hidden_layers * 10);
         br_unused_report_clear(&report);
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
@@ -183,12 +183,12 @@ Test(architecture_forms, pre_norm_norms_the_output)
         br_tensor *means = br_mean_dim(br_cat(BR_INPUTS(x, y), 1), BR_DIMS(-1), false);
         check_ok();
         cr_assert_eq(br_allclose(means, br_zeros_like(means), 0, 1e-5), meant);
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
 
-/* A block whose sublayers give zero: only what the residual carries is left. */
+/* With sublayers whose output is zero, only the residual connection is left. */
 Test(architecture_forms, the_residual_carries_the_state_itself_only_as_meant)
 {
     for (int meant = 0; meant < 2; meant++) {
@@ -210,12 +210,13 @@ Test(architecture_forms, the_residual_carries_the_state_itself_only_as_meant)
         check_ok();
         cr_assert_eq(br_equal(y, x), meant);
         cr_assert_eq(br_allclose(y, normed, 0, 1e-4), !meant);
-        br_free_module(block);
+        br_module_free(block);
         br_scope_end(scope);
     }
 }
 
-/* The state of the source, for which ids are hidden or not, through the decoder's eyes. */
+/* The source mask applies to the encoder's own attention only as intended, and always to cross
+ * attention. */
 Test(architecture_forms, the_encoder_sees_the_source_mask_only_as_meant)
 {
     for (int meant = 0; meant < 2; meant++) {
@@ -232,12 +233,12 @@ Test(architecture_forms, the_encoder_sees_the_source_mask_only_as_meant)
         cr_assert_eq(br_at(inner, BR_SHAPE(0, 1, 2, 3)) == 0, meant);
         cr_assert_eq(br_at(cross, BR_SHAPE(0, 1, 2, 3)), 0);
         br_recorder_end(recorder);
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
 
-/* Logits of the source's first `length` ids, the rest of which is padding. */
+/* Returns the logits of two ids, padded to `length`. */
 static br_tensor *logits(br_architecture_classifier *model, int64_t length)
 {
     br_tensor *x = br_from_i64(BR_SHAPE(1, 5), (int64_t[]){ 7, 2, 0, 0, 0 });
@@ -257,7 +258,7 @@ Test(architecture_forms, padding_is_attended_to_only_as_written)
         br_tensor *bare = logits(model, 2), *padded = logits(model, 5);
         check_ok();
         cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), meant);
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
@@ -267,7 +268,8 @@ static int64_t zeros_in(br_tensor *t)
     return br_item_i64(br_sum(br_eq_scalar(t, 0)));
 }
 
-/* The last dropout of an encoder block makes zeros; the one of Embeddings as many as its p. */
+/* As written, an encoder block ends with a dropout, whose zeros remain in the output, and the
+ * dropout probability of Embeddings is 0.5. */
 Test(architecture_forms, dropout_as_written_and_as_meant)
 {
     for (int meant = 0; meant < 2; meant++) {
@@ -282,8 +284,32 @@ Test(architecture_forms, dropout_as_written_and_as_meant)
         br_module_to(br_base(block), BR_F64);
         br_tensor *y = run_decoder_block((br_tensor *[]){ hidden(T), hidden(S) }, 2, block);
         cr_assert_eq(zeros_in(y), 0, "%s", br_error_message());
-        br_free_module(block);
-        br_free_module(encoder);
+        br_module_free(block);
+        br_module_free(encoder);
+        br_scope_end(scope);
+    }
+}
+
+/* If the last norm returns 0, a decoder block returns only its feed-forward part. In training each
+ * value of that is 0, or is divided by 0.6 once for each dropout. */
+Test(architecture_forms, a_decoder_block_drops_once_only_as_meant)
+{
+    for (int meant = 0; meant < 2; meant++) {
+        br_manual_seed(9);
+        br_scope *scope = br_no_grad_begin();
+        br_architecture_config c = tiny(false);
+        c.dropout_once = meant;
+        br_architecture_decoder_block *block = br_architecture_decoder_block_new(&c);
+        br_module_to(br_base(block), BR_F64);
+        br_zero_(block->layer_norm_3->weight);
+        br_tensor *in[] = { hidden(T), hidden(S) };
+        br_tensor *y = run_decoder_block(in, 2, block);
+        br_eval(br_base(block));
+        br_tensor *kept = br_div_scalar(run_decoder_block(in, 2, block), meant ? 0.6 : 0.36);
+        kept = br_where(br_eq_scalar(y, 0), y, kept);
+        cr_assert(br_allclose(y, kept, 1e-14, 1e-14), "%s", br_error_message());
+        cr_assert_lt(zeros_in(y), br_numel(y));
+        br_module_free(block);
         br_scope_end(scope);
     }
 }
@@ -303,7 +329,7 @@ Test(architecture_forms, eps_of_the_norms)
         cr_assert_eq(decoder->layer_norm_1->eps, eps);
         cr_assert_eq(decoder->layer_norm_2->eps, eps);
         cr_assert_eq(decoder->layer_norm_3->eps, eps);
-        br_free_module(model);
+        br_module_free(model);
     }
 }
 
@@ -320,7 +346,7 @@ Test(architecture_forms, dropout_is_of_training_only)
         cr_assert_neq(br_equal(first, second), training);
         br_scope_end(scope);
     }
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(architecture_forms, attention_weights_are_tapped)
@@ -336,8 +362,8 @@ Test(architecture_forms, attention_weights_are_tapped)
     br_tensor *weights = br_recorder_get(recorder, "decoder.layers.1.attn_1.attention");
     br_tensor *sums = br_sum_dim(weights, BR_DIMS(-1), false);
     cr_assert(br_allclose(sums, br_ones(BR_SHAPE(B, HEADS, T), BR_F32), 0, 1e-6));
-    cr_assert_eq(br_at(weights, BR_SHAPE(1, 1, 0, 2)), 0, "what is later is attended to");
+    cr_assert_eq(br_at(weights, BR_SHAPE(1, 1, 0, 2)), 0, "a later position has a weight");
     br_recorder_end(recorder);
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }

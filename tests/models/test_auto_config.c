@@ -1,5 +1,5 @@
-/* AutoConfig: values of a config.json and those that stand in for missing ones, names of keys,
- * lists, labels, and the models' configurations made of it. */
+/* AutoConfig: values of a config.json, defaults for missing ones, names of keys, lists, labels, and
+ * the models' configurations created from it. */
 #include "tests/io/files.h"
 
 #include <brasa/models.h>
@@ -9,7 +9,7 @@ TestSuite(auto_config, .init = files_begin, .fini = files_end);
 
 #define BERT BRASA_TEST_DIR "/models/bert-base-uncased"
 
-/* The configuration whose file holds this text. */
+/* Loads a configuration from this text. */
 static br_auto_config *with(const char *text)
 {
     files_write(files_path("config.json"), text, strlen(text));
@@ -49,17 +49,34 @@ Test(auto_config, model_types)
     check_fails(br_auto_config_expect(config, "bert"), "model_type is missing");
     cr_assert_eq(br_auto_config_size(config, "hidden_size"), 5);
     check_fails(br_auto_config_integer(config, "vocab_size"),
-                "vocab_size is missing, and has no default for a file without model_type");
+                "vocab_size is missing and has no default for a file without model_type");
     br_auto_config_free(config);
 
     config = with("{\"model_type\": \"llama\", \"hidden_size\": 5}");
     check_fails(br_auto_config_integer(config, "vocab_size"),
-                "vocab_size is missing, and has no default for model_type llama");
-    cr_assert_not(br_auto_config_truth(config, "is_encoder_decoder"), "true of every type");
+                "vocab_size is missing and has no default for model_type llama");
+    cr_assert_not(br_auto_config_bool(config, "is_encoder_decoder"),
+                  "its default is the same for every type");
     br_auto_config_free(config);
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
+
+/* Without a dropout of its own, a BERT's classifier has that of the hidden states. */
+Test(auto_config, dropout_of_a_classifier)
+{
+    static const char *const texts[] = {
+        "{\"model_type\": \"bert\", \"hidden_dropout_prob\": 0.25}",
+        "{\"model_type\": \"bert\", \"hidden_dropout_prob\": 0.25, \"classifier_dropout\": null}",
+        "{\"model_type\": \"bert\", \"hidden_dropout_prob\": 0.25, \"classifier_dropout\": 0}",
+    };
+    for (int i = 0; i < 3; i++) {
+        br_auto_config *config = with(texts[i]);
+        cr_assert_eq(br_hf_bert_config_from(config).classifier_dropout, i < 2 ? 0.25 : 0);
+        check_ok();
+        br_auto_config_free(config);
+    }
+}
 
 Test(auto_config, values_of_each_kind)
 {
@@ -67,14 +84,15 @@ Test(auto_config, values_of_each_kind)
     cr_assert_eq(br_auto_config_integer(config, "vocab_size"), 30522);
     cr_assert_eq(br_auto_config_integer(config, "pad_token_id"), 0);
     cr_assert_eq(br_auto_config_number(config, "layer_norm_eps"), 1e-12);
-    cr_assert_eq(br_auto_config_number(config, "num_hidden_layers"), 12, "a number, too");
+    cr_assert_eq(br_auto_config_number(config, "num_hidden_layers"), 12,
+                 "an integer is a number, too");
     cr_assert_eq(br_auto_config_probability(config, "hidden_dropout_prob"), 0.1);
-    cr_assert(br_auto_config_truth(config, "use_cache"));
-    cr_assert_not(br_auto_config_truth(config, "gradient_checkpointing"));
+    cr_assert(br_auto_config_bool(config, "use_cache"));
+    cr_assert_not(br_auto_config_bool(config, "gradient_checkpointing"));
     cr_assert_str_eq(br_auto_config_string(config, "hidden_act"), "gelu");
     cr_assert_eq(br_auto_config_choice(config, "hidden_act", BR_CHOICES("relu", "gelu")), 1);
     cr_assert(br_auto_config_has(config, "type_vocab_size"));
-    cr_assert(br_auto_config_has(config, "num_labels"), "by default");
+    cr_assert(br_auto_config_has(config, "num_labels"), "it has a default");
     cr_assert_not(br_auto_config_has(config, "classifier_dropout"), "null");
     cr_assert_not(br_auto_config_has(config, "n_embd"));
     check_ok();
@@ -107,7 +125,7 @@ Test(auto_config, values_of_other_kinds)
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (strcmp(sizes[i].key, "use_cache") == 0)
-            check_fails(br_auto_config_truth(config, sizes[i].key), sizes[i].message);
+            check_fails(br_auto_config_bool(config, sizes[i].key), sizes[i].message);
         else
             check_fails(br_auto_config_size(config, sizes[i].key), sizes[i].message);
     check_fails(br_auto_config_number(config, "n_embd"), "must be a number");
@@ -134,7 +152,7 @@ Test(auto_config, choices)
     br_auto_config_free(config);
 }
 
-/* While an error is pending nothing is told, and the error stays. */
+/* While an error is pending, functions return nothing, and the error stays pending. */
 Test(auto_config, pending_errors)
 {
     br_auto_config *config = br_auto_config_load(BERT);
@@ -143,7 +161,7 @@ Test(auto_config, pending_errors)
     cr_assert_eq(br_auto_config_size(config, "hidden_size"), 0);
     cr_assert_eq(br_auto_config_probability(config, "hidden_dropout_prob"), 0);
     cr_assert_not(br_auto_config_has(config, "hidden_size"));
-    cr_assert_not(br_auto_config_truth(config, "use_cache"));
+    cr_assert_not(br_auto_config_bool(config, "use_cache"));
     cr_assert_null(br_auto_config_string(config, "hidden_act"));
     cr_assert_null(br_auto_config_list_string(config, "architectures", 0));
     cr_assert_eq(br_auto_config_list_size(config, "architectures"), -1);
@@ -156,7 +174,7 @@ Test(auto_config, pending_errors)
 
 /* ---- Defaults -------------------------------------------------------------------------------- */
 
-/* The value of a key, asked for by the function for its kind, is `want`. */
+/* Checks that the value of a key, read with the function for its type, is `want`. */
 static void check_value(const br_auto_config *config, const char *key, const json_t *want)
 {
     switch (json_typeof(want)) {
@@ -171,7 +189,7 @@ static void check_value(const br_auto_config *config, const char *key, const jso
         break;
     case JSON_TRUE:
     case JSON_FALSE:
-        cr_assert_eq(br_auto_config_truth(config, key), json_is_true(want), "%s", key);
+        cr_assert_eq(br_auto_config_bool(config, key), json_is_true(want), "%s", key);
         break;
     default:
         cr_assert(json_is_null(want) && !br_auto_config_has(config, key), "%s", key);
@@ -180,7 +198,7 @@ static void check_value(const br_auto_config *config, const char *key, const jso
     check_ok();
 }
 
-/* Of an empty file of each type that transformers knows under the same name. */
+/* Checks the defaults of a file with only a model_type, for each type in transformers. */
 Test(auto_config, defaults_are_those_of_transformers)
 {
     json_t *types = json_load_file(BRASA_TEST_DIR "/models/auto_config_defaults.json", 0, NULL);
@@ -222,13 +240,14 @@ Test(auto_config, keys_of_two_names)
     const char *text = "{\"model_type\": \"gpt2\", \"hidden_size\": 8, \"n_embd\": 9}";
     files_write(files_path("config.json"), text, strlen(text));
     check_fails(br_auto_config_load(files_path("config.json")),
-                "hidden_size is 8, but n_embd, which is the same, is 9");
+                "hidden_size is 8, but its synonym n_embd is 9");
     br_auto_config *bert = with("{\"model_type\": \"bert\", \"n_embd\": 9}");
-    cr_assert_eq(br_auto_config_size(bert, "hidden_size"), 768, "not a name of bert's");
+    cr_assert_eq(br_auto_config_size(bert, "hidden_size"), 768,
+                 "n_embd is not a name of bert's hidden_size");
     br_auto_config_free(bert);
 }
 
-/* T5's decoder has as many layers as its encoder. */
+/* By default, T5's decoder has as many layers as its encoder. */
 Test(auto_config, a_default_that_is_another_key)
 {
     static const char *const files[] = {
@@ -295,14 +314,20 @@ Test(auto_config, labels)
     check_fails(br_auto_config_label(config, 3), "id2label[\"3\"] is 5, must be a string");
     br_auto_config_free(config);
 
-    config = with("{\"num_labels\": 2, \"id2label\": {\"0\": \"no\", \"1\": \"yes\"}}");
-    cr_assert_eq(br_auto_config_size(config, "num_labels"), 2);
-    br_auto_config_free(config);
+    static const char *const numbers[] = { "", "\"num_labels\": 2, ", "\"num_labels\": null, " };
+    for (int i = 0; i < 3; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "{%s\"id2label\": {\"0\": \"no\", \"1\": \"yes\"}}",
+                 numbers[i]);
+        config = with(text);
+        cr_assert_eq(br_auto_config_size(config, "num_labels"), 2);
+        br_auto_config_free(config);
+    }
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-/* Both structs have these fields, in another order. */
+/* Both structs have these fields in a different order. */
 #define CHECK_CONFIG(c, want)                                                 \
     cr_assert((c).vocab_size == (want).vocab_size);                           \
     cr_assert((c).hidden_size == (want).hidden_size);                         \
@@ -325,7 +350,7 @@ Test(auto_config, configurations_of_bert)
     br_auto_config_free(config);
 }
 
-/* A file with other numbers, of which a model is built. */
+/* Builds a model from a file with other numbers. */
 Test(auto_config, a_model_of_a_file)
 {
     br_auto_config *auto_config =
@@ -345,7 +370,7 @@ Test(auto_config, a_model_of_a_file)
     cr_assert(br_size(logits, 0) == 2 && br_size(logits, 1) == 3);
     check_ok();
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(auto_config, files_that_no_model_can_be_made_of)
@@ -354,7 +379,7 @@ Test(auto_config, files_that_no_model_can_be_made_of)
         const char *members, *message;
     } cases[] = {
         { "\"hidden_size\": 770",
-          "config.json: hidden_size 770 is no multiple of num_attention_heads 12" },
+          "config.json: hidden_size 770 is not divisible by num_attention_heads 12" },
         { "\"num_attention_heads\": 0", "num_attention_heads is 0, must be 1 .. 2147483647" },
         { "\"num_hidden_layers\": 0", "num_hidden_layers is 0, must be 1 .. 2147483647" },
         { "\"num_hidden_layers\": 2147483648", "num_hidden_layers is 2147483648, must be" },
@@ -376,7 +401,7 @@ Test(auto_config, files_that_no_model_can_be_made_of)
     }
     br_auto_config *gpt2 = with("{\"model_type\": \"gpt2\"}");
     check_fails(br_anatomy_config_from(gpt2).hidden_size,
-                "intermediate_size is missing, and has no default for model_type gpt2");
+                "intermediate_size is missing and has no default for model_type gpt2");
     check_fails(br_anatomy_config_from(NULL).hidden_size, "config is NULL");
     br_auto_config_free(gpt2);
 }

@@ -1,4 +1,4 @@
-/* AutoConfig: files that are no config.json or mean harm, and memory that runs out. */
+/* AutoConfig: invalid and malicious files, and failing allocations. */
 #include "tests/io/files.h"
 #include "tests/memory.h"
 
@@ -8,7 +8,7 @@
 
 TestSuite(auto_config_bad, .init = files_begin, .fini = files_end);
 
-/* Of a file with these bytes. */
+/* Loads a file with these bytes. */
 static br_auto_config *load(const char *bytes, size_t n)
 {
     files_write(files_path("config.json"), bytes, n);
@@ -31,7 +31,7 @@ Test(auto_config_bad, what_is_no_file)
     check_fails(br_auto_config_load(files_path("")), "/config.json: a directory");
 }
 
-/* Brackets until the file is too large, or too deep. */
+/* Files that are too large, or too deeply nested. */
 Test(auto_config_bad, large_and_deep_files)
 {
     size_t most = 4 << 20;
@@ -57,8 +57,8 @@ Test(auto_config_bad, what_is_no_json)
         const char *text, *message;
         size_t n; /* 0: strlen(text) */
     } cases[] = {
-        { "", "config.json: is empty, must hold a JSON object", 0 },
-        { " \n\t\r", "is empty, must hold", 0 },
+        { "", "config.json: is empty, must contain a JSON object", 0 },
+        { " \n\t\r", "is empty, must contain", 0 },
         { "\xef\xbb\xbf{}", "begins with a byte order mark", 0 },
         { "\xff\xfe{\0}\0", "line 1, column 0: unable to decode byte 0xff", 6 },
         { "\0", "line 1", 1 },
@@ -86,15 +86,16 @@ Test(auto_config_bad, what_is_no_json)
         { "{\"a\": 1} {}", "end of file expected near '{'", 0 },
         { "{\"a\": 1}\0", "end of file expected", 9 },
         { "{\"a\x1b[31m\": 1}", "control character 0x1b near", 0 },
-        { "[1]", "holds an array, must hold an object", 0 },
-        { "null", "holds null, must hold an object", 0 },
-        { "\"{}\"", "holds the string \"{}\", must", 0 },
+        { "[1]", "contains an array, must contain an object", 0 },
+        { "null", "contains null, must contain an object", 0 },
+        { "\"{}\"", "contains the string \"{}\", must", 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t n = cases[i].n ? cases[i].n : strlen(cases[i].text);
         br_auto_config *config = load(cases[i].text, n);
         cr_assert(!config && strstr(br_error_message(), cases[i].message),
-                  "case %zu: \"%s\" lacks \"%s\"", i, br_error_message(), cases[i].message);
+                  "case %zu: \"%s\" does not contain \"%s\"", i, br_error_message(),
+                  cases[i].message);
         cr_assert_eq(br_error_code(), BR_ERROR_FORMAT);
         br_clear_error();
     }
@@ -112,7 +113,7 @@ Test(auto_config_bad, what_contradicts_itself)
         { "{\"num_labels\": \"1\", \"id2label\": {\"0\": \"a\"}}",
           "num_labels is the string \"1\", but id2label has 1 labels" },
         { "{\"model_type\": \"t5\", \"head_dim\": 3, \"d_kv\": \"3\"}",
-          "head_dim is 3, but d_kv, which is the same, is the string \"3\"" },
+          "head_dim is 3, but its synonym d_kv is the string \"3\"" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_fails(load(cases[i][0], strlen(cases[i][0])), cases[i][1]);
@@ -150,7 +151,7 @@ static void jansson_free(void *block)
         counted_deallocate(NULL, block);
 }
 
-/* The same for what jansson allocates, which may tell of it as text that it cannot read. */
+/* The same for jansson's allocations; jansson may report a failed one as a parse error. */
 Test(auto_config_bad, memory_of_jansson_runs_out)
 {
     files_write(files_path("config.json"), file, sizeof file - 1);

@@ -1,5 +1,5 @@
-/* AutoModel: folders as the hub has them, whole and in shards, with old names, without prefixes,
- * and what is refused; and a real model, if BRASA_MINILM names its folder (docs/auto_model.md). */
+/* AutoModel: folders as on the Hugging Face Hub, in one file and in shards, with old names, without
+ * prefixes, and invalid ones; and a real model if BRASA_MINILM is set (docs/auto_model.md). */
 #include "tests/io/files.h"
 #include "tests/memory.h"
 #include "tests/models/hf_bert.h"
@@ -12,7 +12,7 @@ static const char pretraining[] = HF_BERT "/pretraining";
 
 /* ---- Folders --------------------------------------------------------------------------------- */
 
-/* The folder of the test's own. */
+/* Returns the test's temporary folder. */
 static const char *folder(void)
 {
     static char path[512];
@@ -29,7 +29,7 @@ static void copy_config(void)
     free(text);
 }
 
-/* The recorded model's tensors; the caller frees the list. */
+/* Returns the recorded model's tensors; the caller frees the list. */
 static br_named_list *recorded_tensors(void)
 {
     br_safetensors *file = open_recorded(HF_BERT "/pretraining/model.safetensors");
@@ -38,7 +38,7 @@ static br_named_list *recorded_tensors(void)
     return list;
 }
 
-/* Writes tensors from .. end-1 of the list, renamed by `rename` unless that is NULL. */
+/* Writes tensors from .. end-1 of the list, renamed by `rename` if that is not NULL. */
 static void save_some(const char *name, const br_named_list *list, int64_t from, int64_t end,
                       void (*rename)(char out[200], const char *key))
 {
@@ -65,19 +65,19 @@ static void save_renamed(void (*rename)(char out[200], const char *key))
 
 static void *load_folder(const char *class_name, br_auto_model_report *report)
 {
-    return br_auto_model_load(folder(), &(br_auto_model_options){ .class_name = class_name },
+    return br_auto_model_load(folder(), BR_OPTIONS(br_auto_model, .class_name = class_name),
                               report);
 }
 
-/* The pooled output of the recorded inputs is the recorded one. */
+/* Checks that the pooled output for the recorded inputs is the recorded one. */
 static void check_pooled(br_hf_bert *bert)
 {
     br_scope *scope = br_scope_begin();
     br_safetensors *file = open_recorded(HF_BERT "/expected.safetensors");
     br_tensor *pooled = NULL;
-    br_hf_bert_options o = { .attention_mask = br_safetensors_get(file, "attention_mask"),
-                             .token_type_ids = br_safetensors_get(file, "token_type_ids"),
-                             .pooler_output = &pooled };
+    br_hf_bert_options o = *BR_OPTIONS(
+        br_hf_bert, .attention_mask = br_safetensors_get(file, "attention_mask"),
+        .token_type_ids = br_safetensors_get(file, "token_type_ids"), .pooler_output = &pooled);
     br_hf_bert_forward(bert, br_safetensors_get(file, "input_ids"), &o);
     double d = difference(pooled, br_safetensors_get(file, "pooler_output"));
     cr_assert(d <= 4e-6, "off by %g", d);
@@ -110,7 +110,7 @@ Test(auto_model, prefix_is_taken_off)
 {
     br_auto_model_report report;
     br_hf_bert *bert = br_auto_model_load(
-        pretraining, &(br_auto_model_options){ .class_name = "BertModel" }, &report);
+        pretraining, BR_OPTIONS(br_auto_model, .class_name = "BertModel"), &report);
     cr_assert(bert, "%s", br_error_message());
     cr_assert(report.matched == 39 && report.renamed == 39 && report.unexpected == 7,
               "%lld %lld %lld", (long long)report.matched, (long long)report.renamed,
@@ -119,7 +119,7 @@ Test(auto_model, prefix_is_taken_off)
     cr_assert(strstr(report.unexpected_names, "cls.seq_relationship.bias"));
     br_auto_model_report_clear(&report);
     check_pooled(bert);
-    br_free_module(bert);
+    br_module_free(bert);
 }
 
 static void rename_old(char out[200], const char *key)
@@ -144,10 +144,10 @@ Test(auto_model, old_names_and_no_prefix)
                      "embeddings.LayerNorm.gamma as bert.embeddings.LayerNorm.weight"));
     check_pooled(model->bert);
     br_auto_model_report_clear(&report);
-    br_free_module(model);
+    br_module_free(model);
 }
 
-/* Both the new name and the old one. */
+/* Gives one weight both its new and its old name. */
 static void rename_twice(char out[200], const char *key)
 {
     bool second = strcmp(key, "bert.pooler.dense.bias") == 0;
@@ -158,10 +158,10 @@ Test(auto_model, two_keys_for_one_weight)
 {
     save_renamed(rename_twice);
     check_fails(load_folder(NULL, NULL), "\"bert.embeddings.LayerNorm.gamma\" and "
-                                         "\"bert.embeddings.LayerNorm.weight\" are both");
+                                         "\"bert.embeddings.LayerNorm.weight\" both match");
 }
 
-/* A head that the file lacks is new, and said to be so; keys without a use are ignored. */
+/* A head that the file does not have is initialized and reported. Unused keys are ignored. */
 Test(auto_model, new_heads)
 {
     save_renamed(NULL);
@@ -177,12 +177,13 @@ Test(auto_model, new_heads)
     br_scope_end(scope);
     check_pooled(model->bert);
     br_auto_model_report_clear(&report);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 /* ---- Weights of 16 bits ---------------------------------------------------------------------- */
 
-/* The recorded model as BF16, cut off to the upper halves, where no tensor is aligned to F32. */
+/* Writes the recorded model as BF16, truncated to the upper 16 bits, with no tensor aligned to F32.
+ */
 static void save_halves(const br_named_list *list)
 {
     char *bytes = calloc(1, 1 << 17), *header = bytes + 8;
@@ -234,12 +235,12 @@ Test(auto_model, halves_are_converted)
         }
     }
     br_named_list_free(list);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Training changes the weights of the process, never the file. */
+/* Training changes the weights in memory, never the file. */
 Test(auto_model, training_leaves_the_file)
 {
     save_renamed(NULL);
@@ -256,7 +257,7 @@ Test(auto_model, training_leaves_the_file)
     cr_assert(difference(weight, first) > 0);
     br_scope_end(scope);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     char *after = files_read(files_path("model.safetensors"), &m);
     cr_assert(n == m && memcmp(before, after, n) == 0);
     free(before);
@@ -268,7 +269,7 @@ static bool load_once(void)
     br_scope *scope = br_scope_begin();
     br_auto_model_report report;
     br_module *model = br_auto_model_load(
-        pretraining, &(br_auto_model_options){ .class_name = "BertForSequenceClassification" },
+        pretraining, BR_OPTIONS(br_auto_model, .class_name = "BertForSequenceClassification"),
         &report);
     br_auto_model_report_clear(&report);
     br_module_free(model);
@@ -283,9 +284,9 @@ Test(auto_model, memory_runs_out_everywhere)
 
 /* ---- Shards ---------------------------------------------------------------------------------- */
 
-enum { FIRST = 20 }; /* tensors of the first shard */
+enum { FIRST = 20 }; /* number of tensors in the first shard */
 
-/* The recorded model in two files, and an index with `last` as the file of the last key. */
+/* Writes the recorded model in two files, and an index that names `last` as the last key's file. */
 static void save_shards(const char *last, bool overlapping)
 {
     copy_config();
@@ -315,7 +316,7 @@ Test(auto_model, shards)
     cr_assert(report.matched == 46 && report.missing == 0);
     check_pooled(model->bert);
     br_auto_model_report_clear(&report);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(auto_model, bad_shards)
@@ -330,7 +331,7 @@ Test(auto_model, bad_shards)
     save_shards("one.safetensors", false);
     check_fails(load_folder(NULL, NULL), "one.safetensors: key \"");
     save_shards("two.safetensors", true);
-    check_fails(load_folder(NULL, NULL), "must be in one file");
+    check_fails(load_folder(NULL, NULL), "must be in only one file");
 }
 
 static void check_index(const char *text, const char *message)
@@ -346,11 +347,11 @@ Test(auto_model, bad_indexes)
     check_index("[]", "weight_map is missing or empty");
     check_index("{\"weight_map\": {}}", "weight_map is missing or empty");
     check_index("{\"weight_map\": {\"a\": 1}}",
-                "weight_map[\"a\"] is of another kind, not a string");
+                "weight_map[\"a\"] is of the wrong type, not a string");
     check_index("{\"weight_map\": {\"a\": \"x\", \"a\": \"y\"}}", "duplicate");
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 Test(auto_model, missing_files)
 {
@@ -359,7 +360,7 @@ Test(auto_model, missing_files)
     copy_config();
     check_fails(load_folder(NULL, NULL), "there is no model.safetensors");
     files_write(files_path("pytorch_model.bin"), "x", 1);
-    check_fails(load_folder(NULL, NULL), "only a file that is not read here: pytorch_model.bin");
+    check_fails(load_folder(NULL, NULL), "only a file of an unsupported format: pytorch_model.bin");
     check_fails(load_folder("BertForQuestionAnswering", NULL),
                 "class_name is \"BertForQuestionAnswering\", must be one of BertModel, BertFor");
 }
@@ -379,10 +380,10 @@ Test(auto_model, configurations_of_other_models)
                  "architectures[0] is \"X\"");
     check_config("{\"model_type\": \"bert\", \"is_decoder\": true}", "is_decoder is true");
     check_config("{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
-                 "must be one of \"absolute\"");
+                 "is the string \"relative_key\", must be \"absolute\"");
     check_config("{\"model_type\": \"bert\", \"hidden_act\": \"x\"}", "hidden_act is \"x\"");
     check_config("{\"model_type\": \"bert\", \"num_hidden_layers\": 2000000000}",
-                 "num_hidden_layers is 2000000000, but the files of weights have only 46 tensors");
+                 "num_hidden_layers is 2000000000, but the weight files have only 46 tensors");
     check_config("{\"model_type\": \"bert\"}", "must be F32, F16 or BF16 [");
 }
 
@@ -398,7 +399,7 @@ Test(auto_model, files_cut_off)
     free(bytes);
 }
 
-/* The file, cut off anywhere, is refused by its name. */
+/* Checks that the file, truncated anywhere, is rejected with a message that names it. */
 static void check_cuts(const char *name)
 {
     size_t n;
@@ -442,7 +443,7 @@ Test(auto_model, weights_that_do_not_fit)
         "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [16], \"data_offsets\": [0, 64]}}",
         64, "key \"embeddings.word_embeddings.weight\" is missing, must be F32 [40, 16]");
     check_file("{\"x\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}", 4,
-               "none of its 1 keys is one of BertModel");
+               "none of its 1 keys belongs to a BertModel");
 }
 
 Test(auto_model, all_may_be_missing_if_asked_for)
@@ -451,9 +452,8 @@ Test(auto_model, all_may_be_missing_if_asked_for)
     const char header[] =
         "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [16], \"data_offsets\": [0, 64]}}";
     files_write_safetensors(files_path("model.safetensors"), header, strlen(header), 64);
-    br_auto_model_options options = { .class_name = "BertModel",
-                                      .all_missing = true,
-                                      .copy = true };
+    br_auto_model_options options = *BR_OPTIONS(br_auto_model, .class_name = "BertModel",
+                                                .allow_missing_keys = true, .copy = true);
     br_auto_model_report report;
     br_module *model = br_auto_model_load(folder(), &options, &report);
     cr_assert(model, "%s", br_error_message());
@@ -464,7 +464,7 @@ Test(auto_model, all_may_be_missing_if_asked_for)
 
 /* ---- Real weights ---------------------------------------------------------------------------- */
 
-/* `mask`, unless it is NULL, is 0 where the numbers do not count. */
+/* Compares with a recorded tensor, ignoring positions where `mask`, if not NULL, is 0. */
 static void check_sample(br_safetensors *file, const char *name, br_tensor *t, br_tensor *mask)
 {
     br_tensor *expected = br_safetensors_get(file, name);
@@ -476,14 +476,14 @@ static void check_sample(br_safetensors *file, const char *name, br_tensor *t, b
     cr_assert(d <= 1e-5, "%s is off by %g", name, d);
 }
 
-/* Hidden states of padding, which no token looks at, are left out: in this model they magnify
- * rounding, and transformers in f32 is off by up to 1e-4 there. */
+/* Hidden states of padding are not compared, because no token attends to them. In this model they
+ * amplify rounding errors; even transformers in f32 is off by up to 1e-4 there. */
 Test(auto_model, real_weights_equal_transformers)
 {
     const char *dir = getenv("BRASA_MINILM");
     if (!dir) {
-        files_end(); /* which Criterion leaves out of a test that is skipped */
-        cr_skip_test("BRASA_MINILM names no folder");
+        files_end(); /* Criterion does not call it for a skipped test */
+        cr_skip_test("BRASA_MINILM is not set");
     }
     br_scope *scope = br_scope_begin();
     br_safetensors *file = open_recorded(HF_BERT "/minilm.safetensors");
@@ -495,9 +495,9 @@ Test(auto_model, real_weights_equal_transformers)
     br_auto_model_report_clear(&report);
     br_tensor *hidden[7], *attentions[6], *pooled;
     br_tensor *tokens = br_unsqueeze(br_to(br_safetensors_get(file, "attention_mask"), BR_F32), -1);
-    br_hf_bert_options o = { .attention_mask = br_safetensors_get(file, "attention_mask"),
-                             .hidden_states = hidden,
-                             .pooler_output = &pooled };
+    br_hf_bert_options o =
+        *BR_OPTIONS(br_hf_bert, .attention_mask = br_safetensors_get(file, "attention_mask"),
+                    .hidden_states = hidden, .pooler_output = &pooled);
     for (int open = 0; open < 2; open++) {
         o.attentions = open ? attentions : NULL;
         br_hf_bert_forward(bert, br_safetensors_get(file, "input_ids"), &o);
@@ -507,6 +507,6 @@ Test(auto_model, real_weights_equal_transformers)
     }
     check_sample(file, "attentions", br_slice(br_stack(6, attentions, 0), 2, 0, 12, 3), NULL);
     br_safetensors_close(file);
-    br_free_module(bert);
+    br_module_free(bert);
     br_scope_end(scope);
 }

@@ -1,5 +1,5 @@
-/* BERT's classes: gradients in f64 against finite differences, numbers against PyTorch's recorded
- * ones, and what the form as written does differently. */
+/* BERT's classes: f64 gradients compared with finite differences, results compared with PyTorch's,
+ * and the differences of the variant as written. */
 #include "tests/models/models.h"
 
 TestSuite(bert, .init = check_begin, .fini = check_end);
@@ -38,7 +38,7 @@ static br_tensor *positions(void)
     return br_from_i64(BR_SHAPE(B, 2), (int64_t[]){ 2, 1, 3, 3 });
 }
 
-/* Keys 3 of the first entry are masked, and for one query all. */
+/* Masks key 3 of the first entry, and all keys for one of its queries. */
 static br_tensor *mask(void)
 {
     bool m[B * S * S] = { 0 };
@@ -47,7 +47,7 @@ static br_tensor *mask(void)
     return br_from_bool(BR_SHAPE(B, S, S), m);
 }
 
-/* Two results as one tensor, so that both are checked. */
+/* Concatenates two results, so that the gradients of both are checked. */
 static br_tensor *both(br_tensor *a, br_tensor *b)
 {
     return br_cat(BR_INPUTS(br_flatten(a, 0, -1), br_flatten(b, 0, -1)), 0);
@@ -99,7 +99,7 @@ Test(bert, embedding_gradient)
     br_bert_config c = tiny(false);
     br_bert_embedding *module = br_bert_embedding_new(&c);
     check_gradients(run_embedding, module, 0, NULL);
-    br_free_module(module);
+    br_module_free(module);
 }
 
 static br_tensor *run_mha(br_tensor *const *in, int n, void *module)
@@ -120,7 +120,7 @@ static void check_mha(bool as_written)
               *k = br_randn(BR_SHAPE(B, S, c.d_model), BR_F64),
               *v = br_randn(BR_SHAPE(B, S, c.d_model), BR_F64);
     check_gradients(run_mha, module, 3, (br_tensor *[]){ q, k, v });
-    br_free_module(module);
+    br_module_free(module);
     br_scope_end(scope);
 }
 
@@ -148,7 +148,7 @@ Test(bert, feed_forward_gradient)
     br_bert_ffn *module = br_bert_ffn_new(&c);
     check_gradients(run_ffn, module, 1,
                     (br_tensor *[]){ br_randn(BR_SHAPE(B, S, c.d_model), BR_F64) });
-    br_free_module(module);
+    br_module_free(module);
     br_scope_end(scope);
 }
 
@@ -168,7 +168,7 @@ static void check_layer(bool as_written)
     br_bert_layer *module = br_bert_layer_new(&c);
     check_gradients(run_layer, module, 1,
                     (br_tensor *[]){ br_randn(BR_SHAPE(B, S, c.d_model), BR_F64) });
-    br_free_module(module);
+    br_module_free(module);
     br_scope_end(scope);
 }
 
@@ -198,7 +198,7 @@ static void check_bert(bool as_written)
     br_bert_config c = tiny(as_written);
     br_bert *module = br_bert_new(&c);
     check_gradients(run_bert, module, 0, NULL);
-    br_free_module(module);
+    br_module_free(module);
 }
 
 Test(bert, bert_gradient)
@@ -218,14 +218,14 @@ Test(bert, golden_files_agree)
     check_golden("bert.*.safetensors", 9);
 }
 
-/* Made by make_bert.py FOLDER --intended --seed 4 --batch 3 --d-model 12 --n-heads 3 --d-k 4
+/* Written by make_bert.py FOLDER --intended --seed 4 --batch 3 --d-model 12 --n-heads 3 --d-k 4
  * --d-v 3 --d-ff 20 --vocab-size 20 --maxlen 10 --max-pred 3. */
 Test(bert, golden_files_of_the_intended_form_agree)
 {
     check_golden("intended/bert.*.safetensors", 4);
 }
 
-/* ---- What is said of it ---------------------------------------------------------------------- */
+/* ---- Reports about the variants -------------------------------------------------------------- */
 
 static double item_of_bert(br_bert *bert)
 {
@@ -244,7 +244,7 @@ Test(bert, as_written_draws_layers_in_each_forward)
         double first = item_of_bert(bert), second = item_of_bert(bert);
         check_ok();
         cr_assert((first != second) == as_written);
-        br_free_module(bert);
+        br_module_free(bert);
     }
 }
 
@@ -258,11 +258,11 @@ Test(bert, as_written_trains_leaves_that_no_module_owns)
         br_unused_report report;
         br_tensor *loss = run_bert(NULL, 0, bert);
         cr_assert(br_report_unused(br_base(bert), loss, &report));
-        /* Weight and bias of the linear layer and the norm, in each layer. */
+        /* Weight and bias of the linear layer and of the norm, for each layer. */
         cr_assert_eq(report.foreign_leaves, as_written ? 4 * c.n_layers : 0);
         br_unused_report_clear(&report);
         br_scope_end(scope);
-        br_free_module(bert);
+        br_module_free(bert);
     }
 }
 
@@ -277,7 +277,7 @@ Test(bert, decoder_is_the_token_embedding)
     cr_assert(br_named_list_get(state, "decoder.weight") == bert->decoder->weight);
     br_named_list_free(params);
     br_named_list_free(state);
-    br_free_module(bert);
+    br_module_free(bert);
 }
 
 Test(bert, attention_weights_are_tapped)
@@ -293,10 +293,10 @@ Test(bert, attention_weights_are_tapped)
     br_scope *scope = br_scope_begin();
     br_tensor *sums = br_sum_dim(attn, BR_DIMS(-1), false);
     cr_assert(br_allclose(sums, br_ones_like(sums), 0, 1e-6));
-    cr_assert_eq(br_at(attn, BR_SHAPE(0, 0, 1, 3)), 0, "padding is attended to");
+    cr_assert_eq(br_at(attn, BR_SHAPE(0, 0, 1, 3)), 0, "padding has a weight");
     br_scope_end(scope);
     br_recorder_end(recorder);
-    br_free_module(bert);
+    br_module_free(bert);
 }
 
 Test(bert, pad_mask_repeats_one_row_without_copying)
@@ -319,7 +319,7 @@ Test(bert, only_a_parameter_that_is_there_is_replaced)
                 "no parameter 'bias'");
     check_fails(br_module_replace_parameter(decoder, "weight", NULL), "t is NULL");
     cr_assert(br_module_get(decoder, "weight") == bert->embedding->tok_embed->weight);
-    br_free_module(bert);
+    br_module_free(bert);
 }
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
@@ -327,11 +327,11 @@ Test(bert, only_a_parameter_that_is_there_is_replaced)
 Test(bert, sizes_are_reached_by_name)
 {
     br_bert_config c = br_bert_notebook_config();
-    cr_assert_eq(*br_bert_size(&c, "d_model"), 768);
-    cr_assert_eq(*br_bert_size(&c, "max_pred"), 7);
-    cr_assert_null(br_bert_size(&c, "d_modell"));
+    cr_assert_eq(*br_bert_config_field(&c, "d_model"), 768);
+    cr_assert_eq(*br_bert_config_field(&c, "max_pred"), 7);
+    cr_assert_null(br_bert_config_field(&c, "d_modell"));
     int n = 0;
-    while (br_bert_size_name(n))
+    while (br_bert_config_field_name(n))
         n++;
     cr_assert_eq(n, 10);
     check_ok();
@@ -339,18 +339,18 @@ Test(bert, sizes_are_reached_by_name)
 
 Test(bert, bad_sizes_are_refused)
 {
-    for (int i = 0; br_bert_size_name(i); i++) {
+    for (int i = 0; br_bert_config_field_name(i); i++) {
         br_bert_config c = tiny(false);
-        *br_bert_size(&c, br_bert_size_name(i)) = i % 2 ? 0 : -3;
+        *br_bert_config_field(&c, br_bert_config_field_name(i)) = i % 2 ? 0 : -3;
         br_bert *bert = br_bert_new(&c);
         cr_assert_not_null(bert);
-        check_fails(br_bert_forward(bert, NULL, NULL, NULL, NULL), br_bert_size_name(i));
-        br_free_module(bert);
+        check_fails(br_bert_forward(bert, NULL, NULL, NULL, NULL), br_bert_config_field_name(i));
+        br_module_free(bert);
     }
     br_bert *bert = br_bert_new(NULL);
     check_fails(br_bert_forward(bert, NULL, NULL, NULL, NULL), "config is NULL");
     check_fails(br_bert_forward(bert, NULL, NULL, NULL, NULL), "constructor failed");
-    br_free_module(bert);
+    br_module_free(bert);
 }
 
 Test(bert, errors_name_the_module)
@@ -365,5 +365,5 @@ Test(bert, errors_name_the_module)
     check_fails(br_bert_forward(bert, ids(), NULL, positions(), NULL), "embedding.seg_embed");
     check_fails(br_bert_forward(bert, ids(), segments(), NULL, NULL), "NULL");
     br_scope_end(scope);
-    br_free_module(bert);
+    br_module_free(bert);
 }

@@ -1,4 +1,5 @@
-/* The notebook's text and batches, against what CPython made of them (record_bert_batches.py). */
+/* The notebook's text and batches, compared with those recorded from CPython
+ * (record_bert_batches.py). */
 #include "tests/support.h"
 
 #include <brasa/models/bert.h>
@@ -93,7 +94,7 @@ Test(bert_data, sentences_are_cleaned)
 {
     br_bert_corpus *corpus = corpus_of("Olá, co-mo VAI?\n\n  \r\nÓtimo!\tÇÉ\xc2\xa0x.\n");
     cr_assert_not_null(corpus, "%s", br_error_message());
-    cr_assert_eq(corpus->n_sentences, 2, "lines without a word are no sentences");
+    cr_assert_eq(corpus->n_sentences, 2, "a line without words is not a sentence");
     cr_assert_str_eq(corpus->sentences[0], "olá como vai");
     cr_assert_str_eq(corpus->sentences[1], "ótimo\tçé\xc2\xa0x");
     cr_assert_eq(corpus->lengths[1], 3);
@@ -115,6 +116,23 @@ Test(bert_data, half_of_the_pairs_follow)
         cr_assert_eq(br_item_i64(br_sum(batch.is_next)), size / 2);
         br_scope_end(scope);
     }
+    br_python_random_free(random);
+    br_bert_corpus_free(corpus);
+}
+
+/* Of 30 tokens, 15 % are 4.5: Python's round() gives 4. */
+Test(bert_data, half_a_word_is_rounded_to_even)
+{
+    br_bert_corpus *corpus = corpus_of("a b c d e f g h i j k l m n\nb c d e f g h i j k l m n");
+    br_bert_config c = br_bert_notebook_config();
+    br_python_random *random = br_python_random_new(1);
+    br_bert_batch batch;
+    br_scope *scope = br_scope_begin();
+    cr_assert(br_bert_make_batch(corpus, &c, 2, random, &batch), "%s", br_error_message());
+    br_tensor *chosen = br_sum_dim(br_gt_scalar(batch.masked_pos, 0), BR_DIMS(1), false);
+    int64_t next = br_item_i64(br_argmax(batch.is_next, 0, false));
+    cr_assert_eq(br_at(chosen, BR_DIMS(next)), 4);
+    br_scope_end(scope);
     br_python_random_free(random);
     br_bert_corpus_free(corpus);
 }
@@ -142,11 +160,13 @@ Test(bert_data, words_keep_their_order)
 Test(bert_data, bad_words_are_refused)
 {
     const char *const words[] = { "um", "dois", "um" }, *const special[] = { "[SEP]" };
-    check_fails(br_bert_corpus_new_with_words("um dois", 7, 3, words), "word 2, 'um', is there");
-    check_fails(br_bert_corpus_new_with_words("um", 2, 1, special), "word 0, '[SEP]', is there");
+    check_fails(br_bert_corpus_new_with_words("um dois", 7, 3, words),
+                "word 2, 'um', is a duplicate");
+    check_fails(br_bert_corpus_new_with_words("um", 2, 1, special),
+                "word 0, '[SEP]', is a duplicate");
     check_fails(br_bert_corpus_new_with_words("um\num dois", 10, 1, words),
-                "sentence 1 has 'dois', which is none of the words");
-    check_fails(br_bert_corpus_new_with_words("um", 2, 1, NULL), "words is NULL, but 1");
+                "sentence 1 contains 'dois', which is not one of the words");
+    check_fails(br_bert_corpus_new_with_words("um", 2, 1, NULL), "words is NULL, but n_words is 1");
     check_fails(br_bert_corpus_new_with_words("um", 2, 1, (const char *[]){ NULL }),
                 "word 0 is NULL");
 }
@@ -163,10 +183,11 @@ Test(bert_data, bad_requests_are_refused)
     check_fails(br_bert_make_batch(corpus, &c, 6, NULL, &batch), "random are required");
     c.maxlen = 30;
     check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch),
-                "sentence 8 beside itself makes 31 tokens, maxlen is 30");
+                "a pair of sentence 8 with itself has 31 tokens, but maxlen is only 30");
     c.maxlen = 31;
     c.vocab_size = 69;
-    check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch), "70 words, vocab_size is 69");
+    check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch),
+                "70 words, but vocab_size is only 69");
     c.vocab_size = 70;
     c.max_pred = 0;
     check_fails(br_bert_make_batch(corpus, &c, 6, random, &batch), "max_pred is 0");

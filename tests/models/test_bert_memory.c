@@ -1,4 +1,4 @@
-/* Memory that runs out anywhere between the text and the end of a training step. */
+/* Failing allocations, from reading the text to the end of a training step. */
 #include "tests/memory.h"
 
 #include <brasa/brasa.h>
@@ -35,7 +35,7 @@ static bool train_a_step(void)
     br_backward(br_bert_loss(lm, clsf, b.masked_tokens, b.is_next, NULL, NULL));
     bool ok = br_optim_step(adam);
     br_optim_free(adam);
-    br_free_module(bert);
+    br_module_free(bert);
     br_bert_corpus_free(corpus);
     br_scope_end(scope);
     return ok;

@@ -1,5 +1,5 @@
-/* generate() and its cache: tokens equal to transformers', cached equal to uncached, models of
- * one's own, and what is refused. */
+/* br_generate() and its cache: the same tokens as transformers, with and without the cache; custom
+ * models; invalid arguments. */
 #include "tests/memory.h"
 #include "tests/models/recorded.h"
 
@@ -7,7 +7,7 @@ TestSuite(generate, .init = check_begin, .fini = check_end);
 
 #define GPT2 BRASA_TEST_DIR "/models/gpt2"
 
-/* Keys come from products of other sizes where there is a cache: rounding differs. */
+/* With the cache, keys are computed by matrix products of other sizes, so rounding differs. */
 static const double TOLERANCE = 4e-6;
 
 static br_tensor *recorded(const char *name)
@@ -20,33 +20,38 @@ static br_tensor *recorded(const char *name)
 enum { EOS = 17 };
 static const int64_t eos[] = { EOS }, late[] = { 23, 9 };
 
-static const struct {
-    const char *name;
-    br_generate_options options;
-} ways[] = {
-    { "greedy", { .n_eos = 1, .eos_token_ids = eos } },
-    { "penalized", { .repetition_penalty = 1.7 } },
-    { "late", { .min_new_tokens = 4, .n_eos = 2, .eos_token_ids = late } },
-    { "sampled", { .do_sample = true, .n_eos = 1, .eos_token_ids = eos } },
-    { "warm", { .do_sample = true, .temperature = 2.5, .n_eos = 1, .eos_token_ids = eos } },
-    { "top_k",
-      { .do_sample = true, .top_k = 3, .temperature = 1.5, .n_eos = 1, .eos_token_ids = eos } },
-    { "top_p", { .do_sample = true, .top_p = 0.6, .n_eos = 1, .eos_token_ids = eos } },
-    { "all",
-      { .do_sample = true,
-        .top_k = 6,
-        .top_p = 0.8,
-        .temperature = 3,
-        .repetition_penalty = 1.3,
-        .n_eos = 1,
-        .eos_token_ids = eos } },
-};
+enum { WAYS = 8 };
 
-static br_tensor *generate(const br_language_model *lm, const br_generate_options *way)
+/* Returns the options of a recorded run. */
+static br_generate_options way(int i, const char **name)
 {
-    br_generate_options o = *way;
+    const struct {
+        const char *name;
+        const br_generate_options *options;
+    } ways[WAYS] = {
+        { "greedy", BR_OPTIONS(br_generate, .n_eos = 1, .eos_token_ids = eos) },
+        { "penalized", BR_OPTIONS(br_generate, .repetition_penalty = 1.7) },
+        { "late", BR_OPTIONS(br_generate, .min_new_tokens = 4, .n_eos = 2, .eos_token_ids = late) },
+        { "sampled", BR_OPTIONS(br_generate, .do_sample = true, .n_eos = 1, .eos_token_ids = eos) },
+        { "warm", BR_OPTIONS(br_generate, .do_sample = true, .temperature = 2.5, .n_eos = 1,
+                             .eos_token_ids = eos) },
+        { "top_k", BR_OPTIONS(br_generate, .do_sample = true, .top_k = 3, .temperature = 1.5,
+                              .n_eos = 1, .eos_token_ids = eos) },
+        { "top_p", BR_OPTIONS(br_generate, .do_sample = true, .top_p = 0.6, .n_eos = 1,
+                              .eos_token_ids = eos) },
+        { "all",
+          BR_OPTIONS(br_generate, .do_sample = true, .top_k = 6, .top_p = 0.8, .temperature = 3,
+                     .repetition_penalty = 1.3, .n_eos = 1, .eos_token_ids = eos) },
+    };
+    *name = ways[i].name;
+    return *ways[i].options;
+}
+
+static br_tensor *generate(const br_language_model *lm, int i, const char **name)
+{
+    br_generate_options o = way(i, name);
     o.max_new_tokens = 12;
-    o.has_pad_token_id = true;
+    o.pad_token_id = 0;
     o.attention_mask = recorded("left_mask");
     br_manual_seed(7);
     return br_generate(lm, recorded("left_ids"), &o);
@@ -57,16 +62,17 @@ Test(generate, tokens_equal_transformers)
     br_scope *scope = br_scope_begin();
     br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
     br_language_model lm = br_gpt2_language_model(model);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        br_tensor *ids = generate(&lm, &ways[i].options);
+    const char *name;
+    for (int i = 0; i < WAYS; i++) {
+        br_tensor *ids = generate(&lm, i, &name);
         cr_assert(ids, "%s", br_error_message());
-        cr_assert(br_equal(ids, recorded(ways[i].name)), "%s", ways[i].name);
+        cr_assert(br_equal(ids, recorded(name)), "%s", name);
     }
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* The same model, asked about all tokens every time. */
+/* The same model without a cache: it computes all tokens each time. */
 static br_tensor *whole(void *model, br_tensor *ids, br_tensor *mask, br_cache *cache)
 {
     cr_assert_null(cache);
@@ -78,10 +84,12 @@ Test(generate, a_model_without_a_cache)
     br_scope *scope = br_scope_begin();
     br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
     br_language_model lm = { .model = model, .next = whole, .no_cache = true };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        cr_assert(br_equal(generate(&lm, &ways[i].options), recorded(ways[i].name)), "%s",
-                  ways[i].name);
-    br_free_module(model);
+    const char *name;
+    for (int i = 0; i < WAYS; i++) {
+        br_tensor *ids = generate(&lm, i, &name);
+        cr_assert(br_equal(ids, recorded(name)), "%s", name);
+    }
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -97,7 +105,7 @@ Test(generate, limits)
     br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
     br_language_model lm = br_gpt2_language_model(model);
     br_tensor *ids = recorded("left_ids");
-    br_generate_options o = { .max_new_tokens = 1000 };
+    br_generate_options o = *BR_OPTIONS(br_generate, .max_new_tokens = 1000);
     cr_assert_eq(lm.max_length, 24);
     cr_assert_eq(br_size(br_generate(&lm, ids, &o), 1), 24);
     int count = 0;
@@ -105,16 +113,17 @@ Test(generate, limits)
     o.context = &count;
     cr_assert_eq(br_size(br_generate(&lm, ids, &o), 1), 12);
     lm.max_length = 9;
-    check_fails(br_generate(&lm, ids, NULL), "leave no room for more");
+    check_fails(br_generate(&lm, ids, NULL), "leave no room for new tokens");
     lm.max_length = 0;
-    check_fails(br_generate(&lm, ids, NULL), "more than the 24 positions");
-    br_free_module(model);
+    check_fails(br_generate(&lm, ids, NULL), "exceed the model's 24 positions");
+    br_module_free(model);
     br_scope_end(scope);
 }
 
 /* ---- The cache ------------------------------------------------------------------------------- */
 
-/* Logits of the second half of the tokens behind a cache of the first, against those of all. */
+/* Compares the logits computed in parts, with a cache of the parts before, with those of all
+ * tokens. */
 Test(generate, cached_equals_uncached)
 {
     br_scope *scope = br_no_grad_begin();
@@ -126,7 +135,7 @@ Test(generate, cached_equals_uncached)
         for (int c = 0; c < 3; c++) {
             br_recorder *recorder = open ? br_recorder_begin() : NULL;
             br_cache *cache = br_cache_new();
-            br_gpt2_options o = { .cache = cache };
+            br_gpt2_options o = *BR_OPTIONS(br_gpt2, .cache = cache);
             for (int i = 0; i < 3 && cuts[c][i] < 9; i++) {
                 br_tensor *part = br_slice(ids, 1, cuts[c][i], cuts[c][i + 1], 1);
                 br_tensor *want = br_slice(all, 1, cuts[c][i], cuts[c][i + 1], 1);
@@ -136,7 +145,7 @@ Test(generate, cached_equals_uncached)
             br_cache_free(cache);
             br_recorder_end(recorder);
         }
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -166,6 +175,26 @@ Test(generate, cache_keeps_and_forgets)
     br_scope_end(scope);
 }
 
+/* A T5 keeps its cross-attention under the numbers after its decoder's: these are not cropped. */
+Test(generate, cropping_spares_the_numbers_from_n_on)
+{
+    br_scope *scope = br_scope_begin();
+    br_cache *cache = br_cache_new();
+    br_tensor *k, *v;
+    for (int64_t number = 0; number < 4; number++) {
+        k = v = br_full(BR_SHAPE(1, 1, 5, 2), (double)number, BR_F32);
+        cr_assert(br_cache_append(cache, number, &k, &v));
+    }
+    cr_assert(br_cache_crop(cache, 2, 3));
+    for (int64_t number = 0; number < 4; number++) {
+        cr_assert(br_cache_get(cache, number, &k, &v));
+        cr_assert_eq(br_size(k, 2), number < 2 ? 3 : 5);
+        cr_assert_eq(br_size(v, 2), number < 2 ? 3 : 5);
+    }
+    br_cache_free(cache);
+    br_scope_end(scope);
+}
+
 Test(generate, cache_refuses)
 {
     br_scope *scope = br_scope_begin();
@@ -175,19 +204,19 @@ Test(generate, cache_refuses)
     other = br_zeros(BR_SHAPE(1, 2, 3), BR_F32);
     check_fails(br_cache_append(cache, 0, &other, &v), "[1, 2, 3]");
     other = br_zeros(BR_SHAPE(1, 2, 5, 4), BR_F32);
-    check_fails(br_cache_append(cache, 0, &k, &other), "of equal n");
+    check_fails(br_cache_append(cache, 0, &k, &other), "with equal n");
     other = wide = br_zeros(BR_SHAPE(1, 2, 1, 5), BR_F32);
-    check_fails(br_cache_append(cache, 0, &other, &wide), "does not fit");
+    check_fails(br_cache_append(cache, 0, &other, &wide), "does not match");
     check_fails(br_cache_append(cache, -1, &k, &v), "number is -1");
     check_fails(br_cache_append(NULL, 0, &k, &v), "cache is NULL");
     check_fails(br_cache_crop(cache, 1, -1), "length is -1");
     br_set_requires_grad(other, true);
-    check_fails(br_cache_append(cache, 1, &other, &wide), "gradient");
+    check_fails(br_cache_append(cache, 1, &other, &wide), "require grad");
     br_cache_free(cache);
     br_scope_end(scope);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 static br_tensor *no_logits(void *model, br_tensor *ids, br_tensor *mask, br_cache *cache)
 {
@@ -197,34 +226,78 @@ static br_tensor *no_logits(void *model, br_tensor *ids, br_tensor *mask, br_cac
     return model;
 }
 
+/* Returns the same logits of 5 tokens at every step. */
+static br_tensor *same_logits(void *model, br_tensor *ids, br_tensor *mask, br_cache *cache)
+{
+    (void)mask;
+    (void)cache;
+    return br_repeat(br_unsqueeze(model, 0), BR_DIMS(br_size(ids, 0), 1));
+}
+
+/* The penalty divides positive logits and multiplies negative ones, so a token that occurred before
+ * becomes less likely in both cases. It is applied only once. */
+Test(generate, repetition_penalty_of_signs)
+{
+    static const struct {
+        float logits[5];
+        int64_t ids[6]; /* the prompt, and five generated ids */
+    } cases[] = {
+        { { -1, -1.5F, -1.75F, -2.5F, -9 }, { 0, 1, 2, 0, 0, 0 } },
+        { { 4, 3, 1.5F, 1, -9 }, { 0, 1, 0, 0, 0, 0 } },
+        { { 1, -0.5F, 0.25F, -0.75F, -9 }, { 0, 0, 0, 0, 0, 0 } },
+        { { -9, -0.5F, -0.75F, -0.25F, -2 }, { 3, 1, 3, 3, 3, 3 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        br_scope *scope = br_scope_begin();
+        br_language_model lm = { .model = br_from_f32(BR_SHAPE(5), cases[i].logits),
+                                 .next = same_logits,
+                                 .no_cache = true };
+        br_tensor *made =
+            br_generate(&lm, br_from_i64(BR_SHAPE(1, 1), cases[i].ids),
+                        BR_OPTIONS(br_generate, .max_new_tokens = 5, .repetition_penalty = 2));
+        cr_assert(made, "%s", br_error_message());
+        for (int64_t k = 0; k < 6; k++)
+            cr_assert_eq(br_data_i64(made)[k], cases[i].ids[k], "case %zu: token %lld is %lld", i,
+                         (long long)k, (long long)br_data_i64(made)[k]);
+        br_scope_end(scope);
+    }
+}
+
 Test(generate, bad_calls)
 {
     br_scope *scope = br_scope_begin();
     br_language_model lm = { .next = no_logits };
     br_tensor *ids = br_zeros(BR_SHAPE(2, 3), BR_I64);
-    check_fails(br_generate(NULL, ids, NULL), "lm is NULL");
-    check_fails(br_generate(&(br_language_model){ 0 }, ids, NULL), "no function");
+    check_fails(br_generate(NULL, ids, NULL), "lm or lm->next is NULL");
+    check_fails(br_generate(&(br_language_model){ 0 }, ids, NULL), "lm or lm->next is NULL");
     check_fails(br_generate(&lm, NULL, NULL), "input_ids");
     check_fails(br_generate(&lm, br_zeros(BR_SHAPE(2, 0), BR_I64), NULL), "[2, 0]");
     check_fails(br_generate(&lm, br_zeros(BR_SHAPE(2, 3), BR_F32), NULL), "must be i64");
     check_fails(br_generate(&lm, ids, NULL), "logits");
     lm.model = br_zeros(BR_SHAPE(3, 4), BR_F32);
-    check_fails(br_generate(&lm, ids, NULL), "[3, 4] must be [2, V]");
-    static const br_generate_options bad[] = {
-        { .max_new_tokens = -1 },
-        { .min_new_tokens = -1 },
-        { .top_k = -1 },
-        { .temperature = -1 },
-        { .temperature = (double)NAN },
-        { .top_p = 1.5 },
-        { .repetition_penalty = -1 },
-        { .n_eos = 1 },
-        { .max_new_tokens = INT64_MAX },
+    check_fails(br_generate(&lm, ids, NULL), "[3, 4] must be floats of shape [2, V]");
+    const br_generate_options *const bad[] = {
+        BR_OPTIONS(br_generate, .max_new_tokens = -1),
+        BR_OPTIONS(br_generate, .min_new_tokens = -1),
+        BR_OPTIONS(br_generate, .top_k = -1),
+        BR_OPTIONS(br_generate, .temperature = -1),
+        BR_OPTIONS(br_generate, .temperature = (double)NAN),
+        BR_OPTIONS(br_generate, .top_p = 1.5),
+        BR_OPTIONS(br_generate, .repetition_penalty = -1),
+        BR_OPTIONS(br_generate, .n_eos = 1),
+        BR_OPTIONS(br_generate, .max_new_tokens = INT64_MAX),
+        BR_OPTIONS(br_generate, .temperature = 0),
+        BR_OPTIONS(br_generate, .top_p = 0),
+        BR_OPTIONS(br_generate, .repetition_penalty = 0),
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        check_fails(br_generate(&lm, ids, &bad[i]), "generate: ");
-    br_generate_options o = { .attention_mask = br_zeros(BR_SHAPE(2, 4), BR_I64) };
+        check_fails(br_generate(&lm, ids, bad[i]), "generate: ");
+    br_generate_options o =
+        *BR_OPTIONS(br_generate, .attention_mask = br_zeros(BR_SHAPE(2, 4), BR_I64));
     check_fails(br_generate(&lm, ids, &o), "attention_mask [2, 4]");
+    o = *BR_OPTIONS(br_generate, .max_new_tokens = 2, .min_new_tokens = 1, .top_k = -3);
+    check_fails(br_generate(&lm, ids, &o),
+                "max_new_tokens 2, min_new_tokens 1 and top_k -3 must be at least 0");
     br_scope_end(scope);
 }
 
@@ -241,16 +314,12 @@ static bool generate_some(void)
                          .activation_function = "relu" };
     br_gpt2_lm *model = br_gpt2_lm_new(&c);
     br_language_model lm = br_gpt2_language_model(model);
-    br_generate_options o = { .max_new_tokens = 3,
-                              .do_sample = true,
-                              .top_k = 4,
-                              .top_p = 0.9,
-                              .repetition_penalty = 2,
-                              .n_eos = 1,
-                              .eos_token_ids = eos };
+    br_generate_options o =
+        *BR_OPTIONS(br_generate, .max_new_tokens = 3, .do_sample = true, .top_k = 4, .top_p = 0.9,
+                    .repetition_penalty = 2, .n_eos = 1, .eos_token_ids = eos);
     br_tensor *ids = br_from_i64(BR_SHAPE(1, 2), (int64_t[]){ 1, 4 });
     bool ok = br_generate(&lm, ids, &o) != NULL;
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     return ok;
 }

@@ -1,5 +1,5 @@
-/* Hugging Face's GPT-2: numbers and gradients against transformers', gradients in f64 against
- * finite differences, keys, taps, and inputs that are refused. generate() is in test_generate.c. */
+/* Hugging Face's GPT-2: results and gradients compared with transformers', f64 gradients compared
+ * with finite differences, keys, taps, and invalid arguments. test_generate.c tests generation. */
 #include "tests/memory.h"
 #include "tests/models/models.h"
 #include "tests/models/recorded.h"
@@ -9,7 +9,7 @@ TestSuite(gpt2, .init = check_begin, .fini = check_end);
 #define GPT2 BRASA_TEST_DIR "/models/gpt2"
 enum { LAYERS = 2 };
 
-/* Sums of 16 to 64 products of size 1 in f32 against the same in f64. */
+/* For sums of 16 to 64 products of about size 1, in f32 and in f64. */
 static const double TOLERANCE = 6e-6;
 
 static br_tensor *recorded(const char *name)
@@ -25,7 +25,8 @@ static void check_recorded(br_tensor *t, const char *name)
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-/* Rows of padding see nothing here and some of it there, so that only tokens are compared. */
+/* Sets padding to 0, so that only tokens are compared: queries of padding attend to nothing in
+ * Brasa, and to some keys in transformers. */
 static br_tensor *tokens_only(br_tensor *t, int64_t dim)
 {
     br_tensor *mask = br_to(recorded("attention_mask"), BR_F32);
@@ -41,9 +42,9 @@ Test(gpt2, logits_equal_transformers)
     cr_assert_str_eq(br_module_class(br_base(model)), "GPT2LMHeadModel");
     br_tensor *hidden[LAYERS + 1], *attentions[LAYERS];
     for (int open = 0; open < 2; open++) {
-        br_gpt2_options o = { .attention_mask = recorded("attention_mask"),
-                              .hidden_states = hidden,
-                              .attentions = open ? attentions : NULL };
+        br_gpt2_options o =
+            *BR_OPTIONS(br_gpt2, .attention_mask = recorded("attention_mask"),
+                        .hidden_states = hidden, .attentions = open ? attentions : NULL);
         br_tensor *logits = br_gpt2_lm_forward(model, recorded("input_ids"), &o);
         cr_assert(difference(tokens_only(logits, 1), tokens_only(recorded("logits"), 1)) <=
                   TOLERANCE);
@@ -58,7 +59,7 @@ Test(gpt2, logits_equal_transformers)
         br_tensor *want = br_select(recorded("attentions"), 0, i);
         cr_assert(difference(tokens_only(attentions[i], 2), tokens_only(want, 2)) <= TOLERANCE);
     }
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -68,15 +69,15 @@ Test(gpt2, positions_and_types_are_given)
     br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
     br_tensor *ids = recorded("input_ids");
     br_tensor *rows[] = { br_select(ids, 0, 2), br_select(ids, 0, 1), br_select(ids, 0, 0) };
-    br_gpt2_options o = { .position_ids =
-                              br_rsub_scalar(br_unsqueeze(br_arange(0, 9, 1, BR_I64), 0), 8),
-                          .token_type_ids = br_stack(3, rows, 0) };
+    br_gpt2_options o = *BR_OPTIONS(
+        br_gpt2, .position_ids = br_rsub_scalar(br_unsqueeze(br_arange(0, 9, 1, BR_I64), 0), 8),
+        .token_type_ids = br_stack(3, rows, 0));
     check_recorded(br_gpt2_lm_forward(model, ids, &o), "placed_logits");
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* Untied, other feed-forward layers, scores divided by the layer's number. */
+/* Untied weights, another feed-forward network, scores divided by the layer's number. */
 Test(gpt2, other_forms)
 {
     br_scope *scope = br_scope_begin();
@@ -86,7 +87,7 @@ Test(gpt2, other_forms)
     br_recorder *recorder = br_recorder_begin();
     check_recorded(br_gpt2_lm_forward(model, recorded("input_ids"), NULL), "forms_logits");
     br_recorder_end(recorder);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -94,7 +95,7 @@ Test(gpt2, gradients_equal_transformers)
 {
     br_scope *scope = br_scope_begin();
     br_gpt2_lm *model = load_recorded(GPT2 "/lm", NULL);
-    br_gpt2_options o = { .attention_mask = recorded("attention_mask") };
+    br_gpt2_options o = *BR_OPTIONS(br_gpt2, .attention_mask = recorded("attention_mask"));
     br_backward(br_causal_lm_loss(br_gpt2_lm_forward(model, recorded("input_ids"), &o),
                                   recorded("labels")));
     br_named_list *list = br_parameters(br_base(model));
@@ -105,13 +106,13 @@ Test(gpt2, gradients_equal_transformers)
         check_recorded(br_grad_of(list->items[i].tensor), name);
     }
     br_named_list_free(list);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* The base model from a folder whose keys have its prefix, and the other way round. */
+/* Loads the base model from keys with the prefix, and the language model from keys without it. */
 Test(gpt2, prefix_present_or_absent)
 {
     br_scope *scope = br_scope_begin();
@@ -130,19 +131,19 @@ Test(gpt2, prefix_present_or_absent)
     br_named_list_free(keys);
     br_auto_model_report report;
     br_gpt2_lm *model = br_auto_model_load(
-        dir, &(br_auto_model_options){ .class_name = "GPT2LMHeadModel" }, &report);
+        dir, BR_OPTIONS(br_auto_model, .class_name = "GPT2LMHeadModel"), &report);
     cr_assert(model, "%s", br_error_message());
     cr_assert(report.matched == 28 && report.renamed == 28 && report.missing == 0);
     br_auto_model_report_clear(&report);
-    br_gpt2_options o = { .attention_mask = recorded("attention_mask") };
+    br_gpt2_options o = *BR_OPTIONS(br_gpt2, .attention_mask = recorded("attention_mask"));
     br_tensor *loss =
         br_causal_lm_loss(br_gpt2_lm_forward(model, recorded("input_ids"), &o), recorded("labels"));
     check_close(br_item(loss), br_item(recorded("loss")), TOLERANCE);
     remove(config);
     remove(weights);
     remove(dir);
-    br_free_module(model);
-    br_free_module(base);
+    br_module_free(model);
+    br_module_free(base);
     br_scope_end(scope);
 }
 
@@ -162,7 +163,7 @@ static br_gpt2_config tiny(void)
                              .activation_function = "gelu_new" };
 }
 
-/* The keys of transformers' GPT2LMHeadModel, in its order. */
+/* The keys are those of transformers' GPT2LMHeadModel, in the same order. */
 Test(gpt2, keys_of_transformers)
 {
     static const char *const layer[] = {
@@ -185,10 +186,11 @@ Test(gpt2, keys_of_transformers)
     br_tensor *wide = br_named_list_get(keys, "transformer.h.0.attn.c_attn.weight");
     cr_assert(br_size(wide, 0) == 6 && br_size(wide, 1) == 18);
     br_named_list_free(keys);
-    br_free_module(model);
+    br_module_free(model);
 }
 
-/* Biases 0, norms 1, weights of the deviation asked for, less where a layer's halves end. */
+/* Biases are 0, norms 1; weights have the configured standard deviation, and a smaller one in the
+ * output projections of a block. */
 Test(gpt2, first_values)
 {
     br_scope *scope = br_scope_begin();
@@ -202,7 +204,7 @@ Test(gpt2, first_values)
     check_close(br_item(br_std(block->attn->c_proj->weight, 1)), 0.25, 0.02);
     cr_assert_eq(br_item(br_sum(br_abs(block->mlp->c_fc->bias))), 0);
     cr_assert_eq(br_item(br_sum(block->ln_2->weight)), 60);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -210,7 +212,7 @@ Test(gpt2, taps)
 {
     br_scope *scope = br_scope_begin();
     br_gpt2 *model = load_recorded(GPT2 "/lm", "GPT2Model");
-    br_gpt2_options o = { .attention_mask = recorded("attention_mask") };
+    br_gpt2_options o = *BR_OPTIONS(br_gpt2, .attention_mask = recorded("attention_mask"));
     br_recorder *recorder = br_recorder_begin();
     br_gpt2_forward(model, recorded("input_ids"), &o);
     br_tensor *second = br_recorder_get(recorder, "h.1.attn.attention");
@@ -221,7 +223,7 @@ Test(gpt2, taps)
     cr_assert(br_recorder_get(recorder, "h.0.hidden_state"));
     cr_assert_eq(br_recorder_count(recorder), 5 * LAYERS);
     br_recorder_end(recorder);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -232,13 +234,13 @@ static br_tensor *ids(void)
     return br_from_i64(BR_SHAPE(2, 4), (int64_t[]){ 1, 4, 8, 0, 1, 5, 4, 3 });
 }
 
-/* The losses with attentions held openly and not. */
+/* Returns the sum of the losses without and with requested attentions. */
 static br_tensor *run_lm(br_tensor *const *in, int n, void *model)
 {
     (void)in;
     (void)n;
     br_tensor *attentions[LAYERS], *sum = NULL;
-    br_gpt2_options o = { .attention_mask = br_ne_scalar(ids(), 0) };
+    br_gpt2_options o = *BR_OPTIONS(br_gpt2, .attention_mask = br_ne_scalar(ids(), 0));
     for (int open = 0; open < 2; open++) {
         o.attentions = open ? attentions : NULL;
         br_tensor *loss = br_causal_lm_loss(br_gpt2_lm_forward(model, ids(), &o), ids());
@@ -256,12 +258,12 @@ Test(gpt2, gradients)
         br_gpt2_lm *model = br_gpt2_lm_new(&c);
         br_train(br_base(model), training);
         check_gradients(run_lm, model, 0, NULL);
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
 
-/* Without a record the activations overwrite what they are given: to the same. */
+/* Without recording, activations overwrite their input; the result must be the same. */
 Test(gpt2, each_activation_unrecorded)
 {
     static const char *const names[] = { "gelu",  "gelu_new", "gelu_pytorch_tanh", "relu", "silu",
@@ -276,18 +278,18 @@ Test(gpt2, each_activation_unrecorded)
         br_eval(br_base(model));
         br_tensor *want = br_detach(br_gpt2_lm_forward(model, ids(), NULL));
         cr_assert_not_null(want, "%s", br_error_message());
-        if (before && i != 2 && i != 5) /* names of what came before */
+        if (before && i != 2 && i != 5) /* aliases of the activation before */
             cr_assert_not(br_equal(want, before), "%s", names[i]);
         before = want;
         br_scope *unrecorded = br_no_grad_begin();
         cr_assert(br_equal(br_gpt2_lm_forward(model, ids(), NULL), want), "%s", names[i]);
         br_scope_end(unrecorded);
-        br_free_module(model);
+        br_module_free(model);
     }
     br_scope_end(scope);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 Test(gpt2, bad_configurations)
 {
@@ -297,7 +299,7 @@ Test(gpt2, bad_configurations)
         double dropout, eps, range;
     } bad[] = {
         { 0, 6, 0, "gelu", "vocab_size is 0", 0, 1, 1 },
-        { 9, 7, 0, "gelu", "n_embd 7 is no multiple of n_head 2", 0, 1, 1 },
+        { 9, 7, 0, "gelu", "n_embd 7 is not divisible by n_head 2", 0, 1, 1 },
         { 9, 6, -1, "gelu", "n_inner is -1", 0, 1, 1 },
         { 9, INT32_MAX - 1, 0, "gelu", "4 n_embd", 0, 1, 1 },
         { 9, 6, 0, "geglu", "activation_function is geglu", 0, 1, 1 },
@@ -319,7 +321,7 @@ Test(gpt2, bad_configurations)
         cr_assert(br_failed());
         cr_assert(strstr(br_error_message(), bad[i].message), "%s", br_error_message());
         br_clear_error();
-        br_free_module(model);
+        br_module_free(model);
     }
 }
 
@@ -330,12 +332,14 @@ Test(gpt2, bad_inputs)
     br_gpt2_lm *model = br_gpt2_lm_new(&c);
     br_tensor *hidden[LAYERS + 1], *good = ids(), *row = br_zeros(BR_SHAPE(4), BR_I64),
                                    *wide = br_zeros(BR_SHAPE(2, 7), BR_I64);
-    br_gpt2_options mask = { .attention_mask = wide }, types = { .token_type_ids = wide },
-                    places = { .position_ids = wide }, o = { .hidden_states = hidden };
+    br_gpt2_options mask = *BR_OPTIONS(br_gpt2, .attention_mask = wide),
+                    types = *BR_OPTIONS(br_gpt2, .token_type_ids = wide),
+                    places = *BR_OPTIONS(br_gpt2, .position_ids = wide),
+                    o = *BR_OPTIONS(br_gpt2, .hidden_states = hidden);
     check_fails(br_gpt2_lm_forward(model, NULL, NULL), "input_ids");
     check_fails(br_gpt2_lm_forward(model, row, NULL), "[4] must have 2 dimensions");
     check_fails(br_gpt2_lm_forward(model, wide, NULL),
-                "[2, 7] behind 0 tokens are more than the 6");
+                "[2, 7] after 0 cached tokens exceed the model's 6 positions");
     check_fails(br_gpt2_lm_forward(model, good, &mask), "attention_mask [2, 7] must be [2, 4]");
     check_fails(br_gpt2_lm_forward(model, good, &types), "token_type_ids [2, 7]");
     check_fails(br_gpt2_lm_forward(model, good, &places), "position_ids [2, 7] must be [2, 4]");
@@ -344,7 +348,7 @@ Test(gpt2, bad_inputs)
     cr_assert_null(hidden[LAYERS]);
     check_fails(br_gpt2_lm_forward(NULL, good, NULL), "NULL");
     check_fails(br_causal_lm_loss(br_zeros(BR_SHAPE(2, 4, 9), BR_F32), wide), "labels [2, 7]");
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -358,13 +362,12 @@ static bool train_a_step(void)
     br_gpt2_lm *model = br_gpt2_lm_new(&c);
     br_optim *adam = br_adam(br_base(model), NULL);
     br_tensor *hidden[LAYERS + 1], *attentions[LAYERS];
-    br_gpt2_options o = { .attention_mask = br_ne_scalar(ids(), 0),
-                          .hidden_states = hidden,
-                          .attentions = attentions };
+    br_gpt2_options o = *BR_OPTIONS(br_gpt2, .attention_mask = br_ne_scalar(ids(), 0),
+                                    .hidden_states = hidden, .attentions = attentions);
     br_backward(br_causal_lm_loss(br_gpt2_lm_forward(model, ids(), &o), ids()));
     bool ok = br_optim_step(adam);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     return ok;
 }

@@ -1,5 +1,5 @@
-/* Hugging Face's BERT: numbers against transformers', gradients in f64 against finite differences,
- * keys, taps, and inputs that are refused. */
+/* Hugging Face's BERT: results compared with transformers', f64 gradients compared with finite
+ * differences, keys, taps, and invalid arguments. */
 #include "tests/models/hf_bert.h"
 
 #include "tests/memory.h"
@@ -10,7 +10,7 @@ TestSuite(hf_bert, .init = check_begin, .fini = check_end);
 enum { LAYERS = 2 };
 static const char expected_path[] = HF_BERT "/expected.safetensors";
 
-/* Sums of 24 products of size 1 in f32 against the same in f64. */
+/* For sums of 24 products of about size 1, in f32 and in f64. */
 static const double TOLERANCE = 4e-6;
 
 static br_tensor *recorded(const char *name)
@@ -26,8 +26,8 @@ static void check_recorded(br_tensor *t, const char *name)
 
 static br_hf_bert_options recorded_options(void)
 {
-    return (br_hf_bert_options){ .attention_mask = recorded("attention_mask"),
-                                 .token_type_ids = recorded("token_type_ids") };
+    return *BR_OPTIONS(br_hf_bert, .attention_mask = recorded("attention_mask"),
+                       .token_type_ids = recorded("token_type_ids"));
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
@@ -49,11 +49,11 @@ Test(hf_bert, model_equals_transformers)
     }
     check_recorded(br_stack(LAYERS, attentions, 0), "attentions");
     check_recorded(br_hf_bert_forward(bert, recorded("input_ids"), NULL), "no_mask");
-    br_free_module(bert);
+    br_module_free(bert);
     br_scope_end(scope);
 }
 
-/* A mask of bools, and one with a row for each query, that say the same. */
+/* Equivalent masks of bool and f32, and one with a row for each query, have the same effect. */
 Test(hf_bert, masks_of_every_kind)
 {
     br_scope *scope = br_scope_begin();
@@ -68,22 +68,23 @@ Test(hf_bert, masks_of_every_kind)
         br_hf_bert_forward(bert, ids, &o);
         check_recorded(pooled, "pooler_output");
     }
-    br_free_module(bert);
+    br_module_free(bert);
     br_scope_end(scope);
 }
 
-/* Where nothing may be looked at both ways of attention give the same, and it is finite. */
+/* If every key is masked, both implementations of attention give the same finite result. */
 Test(hf_bert, nothing_to_look_at)
 {
     br_scope *scope = br_scope_begin();
     br_hf_bert *bert = load_recorded(HF_BERT "/pretraining", "BertModel");
     br_tensor *ids = recorded("input_ids"), *attentions[LAYERS];
-    br_hf_bert_options o = { .attention_mask = br_zeros(BR_SHAPE(3, 9), BR_I64) };
+    br_hf_bert_options o =
+        *BR_OPTIONS(br_hf_bert, .attention_mask = br_zeros(BR_SHAPE(3, 9), BR_I64));
     br_tensor *fused = br_hf_bert_forward(bert, ids, &o);
     o.attentions = attentions;
     cr_assert(difference(fused, br_hf_bert_forward(bert, ids, &o)) <= TOLERANCE);
     cr_assert_eq(br_item(br_sum(attentions[0])), 0);
-    br_free_module(bert);
+    br_module_free(bert);
     br_scope_end(scope);
 }
 
@@ -105,11 +106,11 @@ Test(hf_bert, heads_equal_transformers)
         if (relationship)
             check_recorded(relationship, "relationship_logits");
         cr_assert(br_hf_bert_pretraining_forward(model, ids, &o, NULL, NULL));
-        br_free_module(model);
+        br_module_free(model);
     }
     br_hf_bert_classifier *classifier = load_recorded(HF_BERT "/classifier", NULL);
     check_recorded(br_hf_bert_classifier_forward(classifier, ids, &o), "logits");
-    br_free_module(classifier);
+    br_module_free(classifier);
     br_scope_end(scope);
 }
 
@@ -133,7 +134,7 @@ static br_hf_bert_config tiny(void)
                                 .hidden_act = "gelu" };
 }
 
-/* The keys of transformers' BertForPreTraining, in its order. */
+/* The keys are those of transformers' BertForPreTraining, in the same order. */
 Test(hf_bert, keys_of_transformers)
 {
     static const char *const layer[] = {
@@ -190,11 +191,11 @@ Test(hf_bert, keys_of_transformers)
         cr_assert_str_eq(keys->items[n++].name, behind[i]);
     cr_assert_eq(keys->count, n);
     br_named_list_free(keys);
-    br_free_module(model);
+    br_module_free(model);
 }
 
-/* Biases 0, norms 1, the padding's row 0, everything else of the deviation asked for; the same
- * numbers for the same seed. */
+/* Biases are 0, norms 1, the row of padding 0; other weights have the configured standard
+ * deviation, and are the same for the same seed. */
 Test(hf_bert, first_values)
 {
     br_scope *scope = br_scope_begin();
@@ -210,8 +211,8 @@ Test(hf_bert, first_values)
     br_manual_seed(3);
     br_hf_bert *again = br_hf_bert_new(&c);
     cr_assert_eq(difference(words, again->embeddings->word_embeddings->weight), 0);
-    br_free_module(again);
-    br_free_module(bert);
+    br_module_free(again);
+    br_module_free(bert);
     br_scope_end(scope);
 }
 
@@ -229,7 +230,7 @@ Test(hf_bert, taps)
     cr_assert(br_ndim(q) == 4 && br_size(q, 1) == 4 && br_size(q, 3) == 4);
     cr_assert_eq(br_recorder_count(recorder), 5 * LAYERS);
     br_recorder_end(recorder);
-    br_free_module(bert);
+    br_module_free(bert);
     br_scope_end(scope);
 }
 
@@ -240,14 +241,14 @@ static br_tensor *ids(void)
     return br_from_i64(BR_SHAPE(2, 4), (int64_t[]){ 1, 4, 8, 0, 1, 5, 4, 3 });
 }
 
-/* The sum of all that the model gives, with attentions held openly and not. */
+/* Returns the sum of all outputs, without and with requested attentions. */
 static br_tensor *run_pretraining(br_tensor *const *in, int n, void *model)
 {
     (void)in;
     (void)n;
     br_hf_bert_pretraining *self = model;
     br_tensor *prediction, *relationship, *attentions[LAYERS];
-    br_hf_bert_options o = { .attention_mask = br_ne_scalar(ids(), 0) };
+    br_hf_bert_options o = *BR_OPTIONS(br_hf_bert, .attention_mask = br_ne_scalar(ids(), 0));
     br_tensor *sum = NULL;
     for (int open = 0; open < 2; open++) {
         o.attentions = open ? attentions : NULL;
@@ -264,7 +265,7 @@ static br_tensor *run_classifier(br_tensor *const *in, int n, void *model)
     (void)n;
     br_tensor *types = br_from_i64(BR_SHAPE(2, 4), (int64_t[]){ 0, 0, 1, 1, 0, 1, 1, 1 });
     return br_hf_bert_classifier_forward(model, ids(),
-                                         &(br_hf_bert_options){ .token_type_ids = types });
+                                         BR_OPTIONS(br_hf_bert, .token_type_ids = types));
 }
 
 Test(hf_bert, gradients)
@@ -285,7 +286,7 @@ Test(hf_bert, gradients)
     }
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 Test(hf_bert, bad_configurations)
 {
@@ -295,7 +296,7 @@ Test(hf_bert, bad_configurations)
         double dropout, eps, range;
     } bad[] = {
         { 0, 6, "gelu", "vocab_size is 0", 0, 1, 1 },
-        { 9, 7, "gelu", "hidden_size 7 is no multiple of num_attention_heads 2", 0, 1, 1 },
+        { 9, 7, "gelu", "hidden_size 7 is not divisible by num_attention_heads 2", 0, 1, 1 },
         { 9, 6, "geglu", "hidden_act is geglu", 0, 1, 1 },
         { 9, 6, NULL, "hidden_act is NULL", 0, 1, 1 },
         { 9, 6, "gelu", "attention_probs_dropout_prob is 2", 2, 1, 1 },
@@ -314,7 +315,7 @@ Test(hf_bert, bad_configurations)
         cr_assert(br_failed());
         cr_assert(strstr(br_error_message(), bad[i].message), "%s", br_error_message());
         br_clear_error();
-        br_free_module(model);
+        br_module_free(model);
     }
 }
 
@@ -325,20 +326,23 @@ Test(hf_bert, bad_inputs)
     br_hf_bert *bert = br_hf_bert_new(&c);
     br_tensor *pooled, *good = ids(), *row = br_zeros(BR_SHAPE(4), BR_I64),
                        *wide = br_zeros(BR_SHAPE(2, 6), BR_I64);
-    br_hf_bert_options mask = { .attention_mask = wide }, types = { .token_type_ids = wide },
-                       rows = { .attention_mask = br_zeros(BR_SHAPE(2, 4, 3), BR_I64) };
+    br_hf_bert_options mask = *BR_OPTIONS(br_hf_bert, .attention_mask = wide),
+                       types = *BR_OPTIONS(br_hf_bert, .token_type_ids = wide),
+                       rows = *BR_OPTIONS(br_hf_bert,
+                                          .attention_mask = br_zeros(BR_SHAPE(2, 4, 3), BR_I64));
     check_fails(br_hf_bert_forward(bert, NULL, NULL), "input_ids");
     check_fails(br_hf_bert_forward(bert, row, NULL), "[4] must have 2 dimensions");
-    check_fails(br_hf_bert_forward(bert, wide, NULL), "6 tokens, more than the 5 positions");
+    check_fails(br_hf_bert_forward(bert, wide, NULL),
+                "6 tokens, more than the model's 5 positions");
     check_fails(br_hf_bert_forward(bert, good, &mask), "attention_mask [2, 6] must be [2, 4]");
     check_fails(br_hf_bert_forward(bert, good, &rows), "[2, 4, 3] must be");
     check_fails(br_hf_bert_forward(bert, good, &types), "token_type_ids [2, 6]");
     br_tensor *large = br_from_i64(BR_SHAPE(1, 1), (int64_t[]){ 9 });
-    br_hf_bert_options o = { .pooler_output = &pooled };
+    br_hf_bert_options o = *BR_OPTIONS(br_hf_bert, .pooler_output = &pooled);
     check_fails(br_hf_bert_forward(bert, large, &o), "9");
     cr_assert_null(pooled);
     check_fails(br_hf_bert_forward(NULL, good, NULL), "NULL");
-    br_free_module(bert);
+    br_module_free(bert);
     br_scope_end(scope);
 }
 
@@ -352,15 +356,14 @@ static bool train_a_step(void)
     br_hf_bert_pretraining *model = br_hf_bert_for_pretraining_new(&c);
     br_optim *adam = br_adam(br_base(model), NULL);
     br_tensor *hidden[LAYERS + 1], *attentions[LAYERS], *pooled, *prediction, *relationship;
-    br_hf_bert_options o = { .attention_mask = br_ne_scalar(ids(), 0),
-                             .hidden_states = hidden,
-                             .attentions = attentions,
-                             .pooler_output = &pooled };
+    br_hf_bert_options o =
+        *BR_OPTIONS(br_hf_bert, .attention_mask = br_ne_scalar(ids(), 0), .hidden_states = hidden,
+                    .attentions = attentions, .pooler_output = &pooled);
     br_hf_bert_pretraining_forward(model, ids(), &o, &prediction, &relationship);
     br_backward(br_add(br_mean(prediction), br_sum(relationship)));
     bool ok = br_optim_step(adam);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     return ok;
 }

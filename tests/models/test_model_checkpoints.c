@@ -1,6 +1,5 @@
-/* tests/models/test_model_checkpoints.c - activation checkpoints in every model of the zoo,
- * switched on for whatever lists of layers it has: the same loss and gradients to the bit, and less
- * memory. */
+/* tests/models/test_model_checkpoints.c - activation checkpoints for the layer lists of every
+ * model: loss and gradients are identical to the bit, with less memory. */
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -87,10 +86,10 @@ static br_tensor *forward_gpt2(void *self, br_tensor *ids)
     return br_gpt2_lm_forward(self, ids, NULL);
 }
 
-/* With a mask of the padding. */
+/* Masks the padding. */
 static br_tensor *forward_gpt2_padded(void *self, br_tensor *ids)
 {
-    br_gpt2_options o = { .attention_mask = br_to(br_ne_scalar(ids, 0), BR_I64) };
+    br_gpt2_options o = *BR_OPTIONS(br_gpt2, .attention_mask = br_to(br_ne_scalar(ids, 0), BR_I64));
     return br_gpt2_lm_forward(self, ids, &o);
 }
 
@@ -125,7 +124,7 @@ static void *make_t5(void)
 
 static br_tensor *forward_t5(void *self, br_tensor *ids)
 {
-    br_t5_options o = { .attention_mask = br_to(br_ne_scalar(ids, 0), BR_I64) };
+    br_t5_options o = *BR_OPTIONS(br_t5, .attention_mask = br_to(br_ne_scalar(ids, 0), BR_I64));
     return br_t5_decode(self, ids, br_t5_encode(self, ids, o.attention_mask), &o);
 }
 
@@ -149,7 +148,8 @@ static br_tensor *forward_vanilla(void *self, br_tensor *ids)
 
 static void *make_transformer(void)
 {
-    br_transformer_options o = { .dim_feedforward = 32, .dropout = 0.2, .batch_first = true };
+    br_transformer_options o =
+        *BR_OPTIONS(br_transformer, .dim_feedforward = 32, .dropout = 0.2, .batch_first = true);
     return br_transformer_new(16, 2, LAYERS, LAYERS, &o);
 }
 
@@ -178,7 +178,7 @@ static const model models[] = {
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* Loss and gradients of one step from a seed, and the most bytes it had. */
+/* Returns the loss of one step; stores the gradients and the peak memory. */
 static double step(const model *m, void *self, br_tensor **grads, int64_t *n, int64_t *peak)
 {
     br_manual_seed(9);
@@ -234,12 +234,12 @@ Test(model_checkpoints, give_the_same_to_the_bit)
         cr_assert(lists > 0, "%s has no list of layers", m->name);
         int64_t before = br_live_bytes();
         cr_assert_eq(step(m, self, got, &n, &with), loss, "%s", m->name);
-        int64_t more = br_live_bytes() - before; /* the gradients' copies */
+        int64_t more = br_live_bytes() - before; /* copies of the gradients */
         for (int64_t i = 0; i < n; i++)
             cr_assert(same_bits(got[i], want[i]), "%s, parameter %d", m->name, (int)i);
         cr_assert(with - more < plain, "%s: %lld bytes, with checkpoints %lld", m->name,
                   (long long)plain, (long long)with - more);
-        br_free_module(self);
+        br_module_free(self);
         br_scope_end(scope);
     }
 }

@@ -1,4 +1,4 @@
-/* A long training run takes from the system what its first two steps take, and then nothing. */
+/* A long training run allocates memory in its first two steps, and none after that. */
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -46,7 +46,7 @@ static void step(run *r)
 static void end(run *r)
 {
     br_optim_free(r->adam);
-    br_free_module(r->model);
+    br_module_free(r->model);
 }
 
 static int64_t requests;
@@ -55,7 +55,8 @@ static void *count_and_allocate(void *context, size_t size, size_t alignment)
 {
     (void)context;
     void *block = NULL;
-    requests += alignment >= 64; /* blocks of storage; objects of an own allocator are not kept */
+    requests +=
+        alignment >= 64; /* storage; with a custom allocator, other objects are not cached */
     return posix_memalign(&block, alignment < 16 ? 16 : alignment, size) == 0 ? block : NULL;
 }
 
@@ -84,8 +85,7 @@ Test(steady, after_two_steps_no_storage_is_asked_for)
     cr_assert(br_set_allocator(NULL));
 }
 
-/* The same for blocks that are large, of the system's own memory: what is alive and what is kept.
- */
+/* The same for large blocks, which come from the system: live and cached bytes stay the same. */
 Test(steady, after_two_steps_memory_stays_as_it_is)
 {
     br_scope *scope = br_scope_begin();
@@ -104,7 +104,7 @@ Test(steady, after_two_steps_memory_stays_as_it_is)
     br_scope_end(scope);
 }
 
-/* What the C library has handed out, by all threads. */
+/* Returns the bytes allocated by the C library in all threads. */
 static size_t bytes_in_use(void)
 {
     struct mallinfo2 info = mallinfo2();

@@ -1,5 +1,5 @@
-/* Hugging Face's T5: numbers, gradients and generated tokens against transformers', gradients in
- * f64 against finite differences, keys, the cache, and inputs that are refused. */
+/* Hugging Face's T5: results, gradients and generated tokens compared with transformers', f64
+ * gradients compared with finite differences, keys, the cache, and invalid arguments. */
 #include "tests/memory.h"
 #include "tests/models/models.h"
 #include "tests/models/recorded.h"
@@ -9,7 +9,7 @@ TestSuite(t5, .init = check_begin, .fini = check_end);
 #define T5 BRASA_TEST_DIR "/models/t5"
 enum { LAYERS = 2 };
 
-/* Logits are sums of products of sizes up to 10, in f32 against the same in f64. */
+/* For logits, which are sums of products of size up to 10, in f32 and in f64. */
 static const double TOLERANCE = 3e-5;
 static const char *const forms[] = { "relu", "gated" };
 
@@ -42,7 +42,7 @@ static void check_near(br_tensor *t, br_tensor *want, const char *name)
 
 static br_tensor *logits_of(br_t5 *model, br_tensor *ids, br_tensor *mask, br_tensor *decoder_ids)
 {
-    br_t5_options o = { .attention_mask = mask };
+    br_t5_options o = *BR_OPTIONS(br_t5, .attention_mask = mask);
     br_tensor *memory = br_t5_encode(model, ids, mask);
     return br_t5_logits(model, br_t5_decode(model, decoder_ids, memory, &o));
 }
@@ -68,7 +68,7 @@ Test(t5, logits_equal_transformers)
             logits = br_slice(logits_of(model, ids, NULL, turned), 1, 0, BR_ALL, 5);
             check_near(logits, recorded_of(forms[f], "long_logits"), "long_logits");
             br_recorder_end(recorder);
-            br_free_module(model);
+            br_module_free(model);
             br_scope_end(scope);
         }
 }
@@ -90,7 +90,7 @@ Test(t5, encoder_and_taps)
     br_tensor *encoded = br_t5_encode(model, recorded("input_ids"), mask);
     br_tensor *tokens = br_unsqueeze(mask, -1);
     check_near(br_mul(encoded, tokens), br_mul(recorded("encoder"), tokens), "encoder");
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -110,7 +110,7 @@ Test(t5, gradients_equal_transformers)
         check_near(br_grad_of(list->items[i].tensor), recorded(name), name);
     }
     br_named_list_free(list);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -125,8 +125,9 @@ Test(t5, tokens_equal_transformers)
         br_tensor *mask = recorded("attention_mask");
         br_t5_source source = { model, br_t5_encode(model, recorded("input_ids"), mask), mask };
         br_language_model lm = br_t5_language_model(&source);
-        br_generate_options o = { .max_new_tokens = 12, .n_eos = 1, .eos_token_ids = eos };
-        o.has_pad_token_id = true;
+        br_generate_options o =
+            *BR_OPTIONS(br_generate, .max_new_tokens = 12, .n_eos = 1, .eos_token_ids = eos);
+        o.pad_token_id = 0;
         cr_assert(
             br_equal(br_generate(&lm, br_t5_start(model, 3), &o), recorded_of(forms[f], "greedy")));
         o.do_sample = true;
@@ -134,7 +135,7 @@ Test(t5, tokens_equal_transformers)
         br_manual_seed(3);
         cr_assert(br_equal(br_generate(&lm, br_t5_start(model, 3), &o),
                            recorded_of(forms[f], "sampled")));
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
@@ -147,7 +148,7 @@ Test(t5, cached_equals_uncached)
     br_tensor *all = br_t5_decode(model, ids, memory, NULL);
     static const int64_t cuts[] = { 0, 4, 5, 30, 70 };
     br_cache *cache = br_cache_new();
-    br_t5_options o = { .cache = cache };
+    br_t5_options o = *BR_OPTIONS(br_t5, .cache = cache);
     for (int i = 0; i < 4; i++) {
         br_tensor *part = br_slice(ids, 1, cuts[i], cuts[i + 1], 1);
         br_tensor *want = br_slice(all, 1, cuts[i], cuts[i + 1], 1);
@@ -155,7 +156,7 @@ Test(t5, cached_equals_uncached)
         cr_assert_eq(br_cache_length(cache), cuts[i + 1]);
     }
     br_cache_free(cache);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -178,7 +179,8 @@ static br_t5_config tiny(void)
                            .activation = "gelu_new" };
 }
 
-/* Every key of the file is the model's, every parameter in the file; names of tied weights too. */
+/* The model has every key of the file, and the file every parameter, including names of tied
+ * weights. */
 Test(t5, keys_of_transformers)
 {
     br_t5_config c = tiny();
@@ -202,13 +204,13 @@ Test(t5, keys_of_transformers)
     cr_assert_eq(shared, br_named_list_get(keys, "lm_head.weight"));
     cr_assert_eq(shared, br_named_list_get(keys, "decoder.embed_tokens.weight"));
     br_named_list_free(keys);
-    br_free_module(model);
+    br_module_free(model);
     br_auto_model_report report;
     model = br_auto_model_load(T5 "/gated", NULL, &report);
     cr_assert(model && report.missing == 0 && report.unexpected == 0, "%s", br_error_message());
     cr_assert_neq(model->lm_head->weight, model->shared->weight);
     br_auto_model_report_clear(&report);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 static br_tensor *ids(void)
@@ -235,17 +237,17 @@ Test(t5, gradients)
     br_t5_config c = tiny();
     for (int gated = 0; gated < 2; gated++) {
         br_manual_seed((uint64_t)gated + 1);
-        c.gated = c.untied = gated;
+        c.gated = c.untied = c.unscaled = gated;
         br_scope *scope = br_scope_begin();
         br_t5 *model = br_t5_for_conditional_generation_new(&c);
         br_eval(br_base(model));
         check_gradients(run_model, model, 0, NULL);
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 Test(t5, bad_configurations)
 {
@@ -277,7 +279,7 @@ Test(t5, bad_configurations)
         cr_assert(br_failed());
         cr_assert(strstr(br_error_message(), bad[i].message), "%s", br_error_message());
         br_clear_error();
-        br_free_module(model);
+        br_module_free(model);
     }
 }
 
@@ -288,7 +290,8 @@ Test(t5, bad_inputs)
     br_t5 *model = br_t5_new(&c);
     br_tensor *row = br_zeros(BR_SHAPE(4), BR_I64), *wide = br_zeros(BR_SHAPE(2, 6), BR_I64);
     br_tensor *memory = br_t5_encode(model, ids(), NULL);
-    br_t5_options mask = { .attention_mask = wide }, own = { .decoder_attention_mask = wide };
+    br_t5_options mask = *BR_OPTIONS(br_t5, .attention_mask = wide),
+                  own = *BR_OPTIONS(br_t5, .decoder_attention_mask = wide);
     check_fails(br_t5_encode(model, NULL, NULL), "input_ids");
     check_fails(br_t5_encode(model, row, NULL), "input_ids [4] must have 2 dimensions");
     check_fails(br_t5_encode(model, ids(), wide), "attention_mask [2, 6] must be [2, 4]");
@@ -300,7 +303,7 @@ Test(t5, bad_inputs)
     check_fails(br_t5_logits(model, memory), "no lm_head");
     check_fails(br_t5_encode(NULL, ids(), NULL), "NULL");
     check_fails(br_t5_shift_right(NULL, ids()), "self is NULL");
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -315,7 +318,7 @@ static bool train_a_step(void)
     br_backward(loss_of(logits_of(model, ids(), mask, br_t5_shift_right(model, ids())), ids()));
     bool ok = br_optim_step(adam);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     return ok;
 }

@@ -1,5 +1,5 @@
-/* Vanilla Transformer's classes: gradients in f64 against finite differences, in evaluation and in
- * training, numbers against PyTorch's recorded ones, and what the options change. */
+/* Vanilla Transformer's classes: f64 gradients compared with finite differences in evaluation and
+ * in training, results compared with PyTorch's, and the effects of the options. */
 #include "tests/memory.h"
 #include "tests/models/vanilla.h"
 
@@ -22,9 +22,9 @@ static br_tensor *states(int64_t length)
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* Checks the gradients of both forms of the module that build() makes, in evaluation and in
- * training mode, where br_gradcheck() draws the same dropout for every evaluation. The first
- * n_inputs of a target's states and two of a source's are inputs of run(). */
+/* Checks the gradients of both variants of the module that build() creates, in evaluation and in
+ * training mode. In training, br_gradcheck() uses the same dropout for every evaluation. The inputs
+ * of run() are the first n_inputs of one target state and two source states. */
 static void check_module(void *(*build)(const br_vanilla_config *), br_function run, int n_inputs)
 {
     for (int form = 0; form < 4; form++) {
@@ -159,7 +159,7 @@ Test(vanilla, golden_files_agree)
     check_golden("vanilla.*.safetensors", 11);
 }
 
-/* ---- As written, and as meant ---------------------------------------------------------------- */
+/* ---- As written, and as intended ------------------------------------------------------------- */
 
 Test(vanilla, scores_are_divided_by_the_root_of)
 {
@@ -169,7 +169,7 @@ Test(vanilla, scores_are_divided_by_the_root_of)
         br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);
         check_ok();
         cr_assert_eq(attention->scale, meant ? sqrt(2) : 2);
-        br_free_module(attention);
+        br_module_free(attention);
     }
 }
 
@@ -191,12 +191,12 @@ Test(vanilla, a_query_without_keys)
         else
             cr_assert(br_equal(weights, br_full(BR_SHAPE(1, 2, S, S), 0.25, BR_F32)));
         br_recorder_end(recorder);
-        br_free_module(attention);
+        br_module_free(attention);
         br_scope_end(scope);
     }
 }
 
-/* With dropout of everything, only what is not dropped is left. */
+/* With dropout probability 1, only the parts without dropout remain. */
 Test(vanilla, encoder_layer_drops_the_residual_only_as_written)
 {
     for (int meant = 0; meant < 2; meant++) {
@@ -213,8 +213,9 @@ Test(vanilla, encoder_layer_drops_the_residual_only_as_written)
         br_tensor *first = br_expand_as(br_narrow(br_narrow(out, 0, 0, 1), 1, 0, 1), out);
         check_ok();
         cr_assert_eq(br_equal(out, residual), meant);
-        cr_assert_eq(br_equal(out, first), !meant, "every position has the biases' values");
-        br_free_module(layer);
+        cr_assert_eq(br_equal(out, first), !meant,
+                     "as written, only the biases remain at every position");
+        br_module_free(layer);
         br_scope_end(scope);
     }
 }
@@ -231,11 +232,11 @@ Test(vanilla, decoder_layer_drops_its_sublayers)
     br_tensor *residual = br_layer_norm_forward(layer->norm_1, trg);
     residual = br_layer_norm_forward(layer->norm_2, residual);
     cr_assert(br_equal(out, br_layer_norm_forward(layer->norm_2, residual)));
-    br_free_module(layer);
+    br_module_free(layer);
     br_scope_end(scope);
 }
 
-/* The number of parameters without a gradient whose name has the part. */
+/* Returns the number of parameters without a gradient whose name contains `part`. */
 static int untrained(br_module *module, const char *part)
 {
     br_named_list *params = br_parameters(module);
@@ -260,12 +261,12 @@ Test(vanilla, what_the_decoder_does_not_use)
         cr_assert_eq(untrained(br_base(model), "joint_attention"), form & 1 ? 0 : 8 * 2);
         cr_assert_eq(untrained(br_base(model), "norm_3"), form & 2 ? 0 : 2 * 2);
         cr_assert_eq(untrained(br_base(model), ""), (form & 1 ? 0 : 16) + (form & 2 ? 0 : 4));
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
 
-/* The logits of two tokens with `padding` zeros behind them. */
+/* Returns the logits of two tokens followed by `padding` zeros. */
 static br_tensor *padded_logits(br_vanilla_encoder_classifier *model, int64_t padding)
 {
     br_tensor *x = br_from_i64(BR_SHAPE(1, 5), (int64_t[]){ 6, 2, 0, 0, 0 });
@@ -284,7 +285,7 @@ Test(vanilla, maximum_includes_padding_only_as_written)
         br_tensor *bare = padded_logits(model, 0), *padded = padded_logits(model, 3);
         check_ok();
         cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), meant);
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
@@ -302,10 +303,10 @@ Test(vanilla, dropout_is_of_training_only)
         cr_assert_neq(br_equal(first, second), training);
         br_scope_end(scope);
     }
-    br_free_module(model);
+    br_module_free(model);
 }
 
-/* Later target tokens and padded source tokens change nothing before them. */
+/* Later target tokens and source padding do not affect earlier positions. */
 Test(vanilla, hidden_tokens_have_no_effect)
 {
     for (int meant = 0; meant < 2; meant++) {
@@ -319,7 +320,7 @@ Test(vanilla, hidden_tokens_have_no_effect)
         br_tensor *cut =
             br_vanilla_transformer_forward(model, br_narrow(src, 1, 0, 3), br_narrow(trg, 1, 0, 2));
         cr_assert(br_allclose(br_narrow(full, 1, 0, 2), cut, 0, 1e-5), "%s", br_error_message());
-        br_free_module(model);
+        br_module_free(model);
         br_scope_end(scope);
     }
 }
@@ -333,7 +334,7 @@ static void check_tap(const br_recorder *recorder, const char *name, int64_t que
     cr_assert(br_same_shape(weights, br_empty(BR_SHAPE(B, 2, queries, keys), BR_F32)));
     br_tensor *sums = br_sum_dim(weights, BR_DIMS(-1), false);
     cr_assert(br_allclose(sums, br_ones_like(sums), 0, 1e-6));
-    cr_assert_eq(br_at(weights, BR_SHAPE(0, 1, 1, keys - 1)), 0, "padding is attended to");
+    cr_assert_eq(br_at(weights, BR_SHAPE(0, 1, 1, keys - 1)), 0, "padding has a weight");
 }
 
 Test(vanilla, attention_weights_are_tapped)
@@ -353,7 +354,7 @@ Test(vanilla, attention_weights_are_tapped)
                   T, S);
         br_recorder_end(recorder);
         br_scope_end(scope);
-        br_free_module(model);
+        br_module_free(model);
     }
 }
 
@@ -366,7 +367,7 @@ Test(vanilla, parameters_are_counted_as_in_pytorch)
     int64_t encoder = (7 + 5) * D + 2 * (attention + 2 * norm + mlp);
     int64_t decoder = (6 + 5) * D + 2 * (2 * attention + 3 * norm + mlp) + 6 * D + 6;
     cr_assert_eq(br_count_parameters(br_base(model), true), encoder + decoder);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -382,7 +383,7 @@ static bool train_a_step(void)
     br_backward(br_cross_entropy(logits, br_flatten(trg_ids(), 0, 1), NULL));
     bool ok = br_optim_step(adam);
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     return ok;
 }
@@ -399,7 +400,7 @@ static bool classify(void)
     br_scope *scope = br_scope_begin();
     br_vanilla_encoder_classifier *model = br_vanilla_encoder_classifier_new(&c);
     bool ok = run_classifier(NULL, 0, model) != NULL;
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     return ok;
 }

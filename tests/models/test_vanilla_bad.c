@@ -1,4 +1,4 @@
-/* Vanilla Transformer's classes: what they refuse. */
+/* Vanilla Transformer's classes: invalid arguments. */
 #include "tests/models/vanilla.h"
 
 TestSuite(vanilla_bad, .init = check_begin, .fini = check_end);
@@ -8,7 +8,7 @@ static void check_refused(br_vanilla_config c, const char *message)
     br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
     cr_assert_not_null(model);
     check_fails(br_vanilla_transformer_forward(model, NULL, NULL), message);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(vanilla_bad, bad_configurations_are_refused)
@@ -32,7 +32,7 @@ Test(vanilla_bad, bad_configurations_are_refused)
     }
     br_vanilla_config c = tiny(false);
     c.n_heads = 3;
-    check_refused(c, "embed_dim 4 is no multiple of n_heads 3");
+    check_refused(c, "embed_dim 4 is not divisible by n_heads 3");
     c = tiny(false);
     c.dropout = NAN;
     check_refused(c, "p is nan");
@@ -43,23 +43,23 @@ Test(vanilla_bad, each_class_wants_its_own_arguments)
     br_vanilla_config c = { .embed_dim = 6, .n_heads = 2 };
     br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);
     check_ok();
-    br_free_module(attention);
+    br_module_free(attention);
     br_vanilla_decoder_layer *layer = br_vanilla_decoder_layer_new(&c);
     check_fails(br_vanilla_decoder_layer_forward(layer, NULL, NULL, NULL, NULL), "ff_hid_dim is 0");
-    br_free_module(layer);
+    br_module_free(layer);
     c = tiny(false);
     c.vocab_size = -1;
     br_vanilla_encoder *encoder = br_vanilla_encoder_new(&c);
     check_fails(br_vanilla_encoder_forward(encoder, NULL, NULL), "vocab_size is -1");
-    br_free_module(encoder);
+    br_module_free(encoder);
     c = tiny(false);
     c.n_classes = 0;
     br_vanilla_encoder_classifier *classifier = br_vanilla_encoder_classifier_new(&c);
     check_fails(br_vanilla_encoder_classifier_forward(classifier, NULL), "n_classes is 0");
-    br_free_module(classifier);
+    br_module_free(classifier);
     br_vanilla_decoder *decoder = br_vanilla_decoder_new(NULL);
     check_fails(br_vanilla_decoder_forward(decoder, NULL, NULL, NULL, NULL), "config is NULL");
-    br_free_module(decoder);
+    br_module_free(decoder);
 }
 
 Test(vanilla_bad, errors_name_the_module)
@@ -74,11 +74,11 @@ Test(vanilla_bad, errors_name_the_module)
     check_fails(br_vanilla_transformer_forward(model, src_ids(), NULL), "NULL");
     check_fails(br_vanilla_src_mask(NULL, 0), "NULL");
     check_fails(br_vanilla_trg_mask(br_ones(BR_SHAPE(3), BR_I64), 0), "shape [3]");
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* Another number of entries, whose elements would fit, is not taken apart into these. */
+/* Keys with another batch size are rejected, even if their elements would fit after a reshape. */
 Test(vanilla_bad, keys_of_another_batch_are_refused)
 {
     br_vanilla_config c = tiny(false);
@@ -88,6 +88,6 @@ Test(vanilla_bad, keys_of_another_batch_are_refused)
     check_fails(br_vanilla_multi_head_attention_forward(attention, q, k, k, NULL), "matmul");
     br_tensor *mask = br_ones(BR_SHAPE(5, 3), BR_F32);
     check_fails(br_vanilla_multi_head_attention_forward(attention, q, q, q, mask), "masked_fill");
-    br_free_module(attention);
+    br_module_free(attention);
     br_scope_end(scope);
 }

@@ -1,4 +1,5 @@
-/* tests/models/vanilla.h - what the tests of Vanilla Transformer share: a tiny one, and inputs. */
+/* tests/models/vanilla.h - shared by the tests of Vanilla Transformer: a tiny model and its inputs.
+ */
 #ifndef BR_TESTS_VANILLA_H
 #define BR_TESTS_VANILLA_H
 
@@ -6,7 +7,7 @@
 
 enum { B = 2, S = 4, T = 3, D = 4 };
 
-/* Dropout so strong that no gradient can miss it. */
+/* The dropout is high, so that its gradient is clearly visible. */
 static inline br_vanilla_config tiny(bool intended)
 {
     return (br_vanilla_config){ .embed_dim = D,
@@ -30,7 +31,7 @@ static inline br_vanilla_config tiny(bool intended)
                                 .max_over_tokens = intended };
 }
 
-/* Padded at the end of the first entry. */
+/* Returns ids in which the first entry ends with padding. */
 static inline br_tensor *src_ids(void)
 {
     return br_from_i64(BR_SHAPE(B, S), (int64_t[]){ 3, 5, 2, 0, 1, 6, 4, 2 });

@@ -1,4 +1,4 @@
-"""Writes init_values.h: what nn.init draws. Usage: python record_init.py > init_values.h"""
+"""Writes init_values.h: results of nn.init from seed 11. Usage: python record_init.py > init_values.h"""
 import textwrap
 
 import torch

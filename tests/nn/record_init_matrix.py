@@ -1,4 +1,4 @@
-"""Writes init_matrix_values.h: what nn.init's structured values are, from seed 11.
+"""Writes init_matrix_values.h: results of nn.init's sparse_, dirac_ and orthogonal_ from seed 11.
 Usage: python record_init_matrix.py > init_matrix_values.h"""
 import textwrap
 

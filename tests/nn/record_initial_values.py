@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes initial_values.h: the parameters that a sequence of PyTorch's constructors and functions of
-nn.init gives after a seed, for test_initial_values.c."""
+"""Writes initial_values.h, for test_initial_values.c: the parameters that a sequence of PyTorch's
+constructors and nn.init functions creates from each seed."""
 import os
 
 import torch

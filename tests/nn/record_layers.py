@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes recorded/*.safetensors for test_recorded_layers.c: models of torch.nn as their constructors draw
-them after a seed ("initial/..."), their inputs and target, the losses of some steps of SGD, and what
-is there afterwards ("after/..." and, in evaluation, "eval")."""
+"""Writes recorded/*.safetensors for test_recorded_layers.c. Each file holds a torch.nn model's initial
+state ("initial/..."), its input and target, the losses of some steps of SGD, the state after them
+("after/...") and the output in eval mode ("eval")."""
 import pathlib
 
 import torch
@@ -55,7 +55,7 @@ record("norms", lambda: nn.Sequential(
 
 
 def parametrized():
-    """Weight norm and spectral norm of every form, and both of one weight."""
+    """Weight norm and spectral norm with various options, and both on one weight."""
     conv = spectral_norm(nn.Conv2d(2, 4, (3, 2)))
     up = spectral_norm(nn.ConvTranspose2d(4, 3, 2), n_power_iterations=2, eps=1e-3)
     middle = spectral_norm(weight_norm(nn.Linear(18, 6)))
@@ -67,15 +67,15 @@ def parametrized():
 record("parametrized", parametrized, 3, 2, 4, 4)
 
 
-def all_of_it(model, x):
-    """Output and last states, one after the other."""
+def output_and_states(model, x):
+    """Returns the output and the last states, flattened and concatenated."""
     y, states = model(x)
     states = states if isinstance(states, tuple) else (states,)
     return torch.cat([t.flatten() for t in (y, *states)])
 
 
 def with_lengths(model, x):
-    """The same of a padded batch of two sequences, of which the second is two steps shorter."""
+    """Returns the same for a padded batch of two sequences; the second is two steps shorter."""
     packed = pack_padded_sequence(x, [len(x), len(x) - 2])
     y, states = model(packed)
     states = states if isinstance(states, tuple) else (states,)
@@ -92,7 +92,7 @@ for name, build in {
     "rnn": lambda: nn.RNN(3, 4, num_layers=3),
     "rnn_relu": lambda: nn.RNN(3, 4, nonlinearity="relu", bidirectional=True, bias=False),
 }.items():
-    record(name, build, 5, 2, 3, forward=all_of_it)
+    record(name, build, 5, 2, 3, forward=output_and_states)
 for name, build in {
     "lstm_lengths": lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True, proj_size=2),
     "gru_lengths": lambda: nn.GRU(3, 4, bidirectional=True),

@@ -1,4 +1,4 @@
-/* Every allocation of the module functions is made to fail in turn. */
+/* tests/nn/test_failing.c - makes every allocation of the module functions fail in turn. */
 #include "tensor/tensor_internal.h"
 #include "tests/memory.h"
 
@@ -40,7 +40,7 @@ static bool construct(void)
     model *m = model_new();
     cr_assert_not_null(m);
     if (br_failed()) {
-        br_clear_error(); /* memory is there again: forward must refuse all the same */
+        br_clear_error(); /* even with memory available again, forward must fail */
         counted.left = INT64_MAX;
         br_scope *scope = br_scope_begin();
         br_tensor *index = br_zeros(BR_SHAPE(1), BR_I64);
@@ -49,7 +49,7 @@ static bool construct(void)
         br_clear_error();
         br_raise(BR_ERROR_MEMORY, "the constructor failed");
     }
-    br_free_module(m);
+    br_module_free(m);
     return !br_failed();
 }
 
@@ -58,7 +58,8 @@ Test(nn_failing, constructors)
     fail_in_turn(construct, "construct");
 }
 
-/* What fails after the weight is registered counts, too: row 0 must be zero. */
+/* The constructor also fails if an allocation fails after the weight was registered: here, when row
+ * 0 is set to zero. */
 static bool construct_layer(void)
 {
     br_embedding *e = br_embedding_new(3, 2, 0);
@@ -72,7 +73,7 @@ static bool construct_layer(void)
         br_clear_error();
         br_raise(BR_ERROR_MEMORY, "the constructor failed");
     }
-    br_free_module(e);
+    br_module_free(e);
     return !br_failed();
 }
 
@@ -90,7 +91,7 @@ static bool run_forward(void)
     cr_assert_eq(y != NULL, !br_failed(), "%s", br_error_message());
     br_recorder_end(recorder);
     br_scope_end(scope);
-    br_free_module(m);
+    br_module_free(m);
     return !br_failed();
 }
 
@@ -99,7 +100,8 @@ Test(nn_failing, forward)
     fail_in_turn(run_forward, "run forward");
 }
 
-/* A module that runs itself: where the inner forward gets no scope, the outer one's stays open. */
+/* A module enters itself recursively. If an inner br_module_enter() cannot allocate its scope, the
+ * outer scope must stay open. */
 static bool run_nested(void)
 {
     br_module *m = br_module_create(sizeof *m, "nested");
@@ -136,7 +138,7 @@ static bool run_lists(void)
     br_module_requires_grad(br_base(m), "layers.*", false);
     br_free(br_summary(br_base(m)));
     br_module_to(br_base(m), BR_F64);
-    br_free_module(m);
+    br_module_free(m);
     return !br_failed();
 }
 
@@ -153,15 +155,15 @@ Test(nn_failing, a_struct_too_large_is_refused)
     } giant;
     giant *g = br_module_new(giant);
     cr_assert_not_null(g);
-    cr_assert(strstr(br_error_message(), "giant has 4104 bytes, must have 8 .. 4096"));
+    cr_assert(strstr(br_error_message(), "struct giant has 4104 bytes, must have 8 .. 4096"));
     br_clear_error();
     cr_assert_not(br_module_enter(br_base(g)));
-    cr_assert(strstr(br_error_message(), "the module is one whose constructor failed"));
+    cr_assert(strstr(br_error_message(), "the module cannot be used: its constructor failed"));
     br_clear_error();
-    br_free_module(g);
+    br_module_free(g);
 }
 
-Test(nn_failing, under_a_pending_error_a_module_stays_empty)
+Test(nn_failing, a_module_created_under_a_pending_error_is_empty)
 {
     br_raise(BR_ERROR_ARGUMENT, "an earlier error");
     br_linear *linear = br_linear_new(2, 3, true);
@@ -170,6 +172,6 @@ Test(nn_failing, under_a_pending_error_a_module_stays_empty)
     cr_assert_str_eq(br_error_message(), "an earlier error");
     br_clear_error();
     cr_assert_eq(br_count_parameters(br_base(linear), false), 0);
-    check_fails(br_linear_forward(linear, NULL), "Linear lacks a part");
-    br_free_module(linear);
+    check_fails(br_linear_forward(linear, NULL), "Linear is incomplete: its constructor failed");
+    br_module_free(linear);
 }

@@ -1,4 +1,5 @@
-/* Hooks on modules' forwards: what they see and replace, their order, removal, and failures. */
+/* tests/nn/test_hooks.c - forward and backward hooks of modules: what they see and replace, their
+ * order, removal, and errors. */
 #include "tensor/tensor_internal.h"
 #include "tests/memory.h"
 
@@ -6,8 +7,9 @@
 
 TestSuite(module_hooks, .init = check_begin, .fini = check_end);
 
-/* What hooks were called with, in order: '<' and '>' before and behind, and the context's letter.
- */
+/* Log of hook calls in order. Each call appends the kind of hook and the context's letter: '<' is a
+ * forward pre-hook ('-' if x is NULL), '>' a forward hook, 'i' a backward hook, and '*' a hook that
+ * doubles. */
 static char calls[64];
 
 static void note(char kind, const void *context)
@@ -52,7 +54,7 @@ Test(module_hooks, see_and_replace)
     br_module_remove_hook(module, double_input);
     br_module_remove_hook(module, 99);
     cr_assert_eq(br_at(br_forward(linear, x), BR_DIMS(0, 1)), 6);
-    br_free_module(linear);
+    br_module_free(linear);
     br_scope_end(scope);
 }
 
@@ -66,8 +68,8 @@ static br_tensor *own_forward(own *self, br_tensor *x)
     return br_leave(self, br_neg(x));
 }
 
-/* A module of one's own that enters without its input; a child of Sequential sees its own. */
-Test(module_hooks, any_module)
+/* A custom module that calls br_enter() without its input, and a child of a Sequential. */
+Test(module_hooks, custom_modules_and_children)
 {
     br_scope *scope = br_scope_begin();
     own *mine = br_module_new(own);
@@ -81,8 +83,8 @@ Test(module_hooks, any_module)
     cr_assert_eq(br_at(own_forward(mine, x), BR_DIMS(1)), -6);
     cr_assert_eq(br_at(br_forward(sequential, x), BR_DIMS(1)), 6);
     cr_assert_str_eq(calls, "-m*m<s*1");
-    br_free_module(mine);
-    br_free_module(sequential);
+    br_module_free(mine);
+    br_module_free(sequential);
     br_scope_end(scope);
 }
 
@@ -108,8 +110,8 @@ Test(module_hooks, failures)
     cr_assert_eq(br_live_tensors(), live);
     check_fails(br_module_register_forward_hook(br_base(behind), NULL, NULL), "hook is NULL");
     check_fails(br_module_register_forward_hook(NULL, fail, NULL), "module is NULL");
-    br_free_module(before);
-    br_free_module(behind);
+    br_module_free(before);
+    br_module_free(behind);
     br_scope_end(scope);
 }
 
@@ -118,37 +120,37 @@ static bool hooked(void)
     br_scope *scope = br_scope_begin();
     br_sequential *model = br_sequential_new(
         BR_MODULES(br_conv2d_new(1, 2, 1, 1, true, NULL), br_batch_norm2d_new(2, NULL),
-                   br_max_pool2d_new(&(br_pool_options){ .kernel_size = { 2, 2 } }),
+                   br_max_pool2d_new(BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(2, 2))),
                    br_group_norm_new(1, 2, 0, true), br_rms_norm_new(2, 0)));
     uint64_t handle = br_module_register_forward_hook(br_base(model), look_behind, "x");
     cr_assert_eq(handle == 0, br_failed());
     calls[0] = '\0';
     br_forward(model, br_ones(BR_SHAPE(2, 1, 2, 4), BR_F32));
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     return !br_failed();
 }
 
-Test(module_hooks, memory_fails)
+Test(module_hooks, every_allocation_may_fail)
 {
     fail_in_turn(hooked, "hooked");
 }
 
-/* ---- What constructors of the layers refuse -------------------------------------------------- */
+/* ---- Errors of the layers' constructors ------------------------------------------------------ */
 
-#define refuses(layer, message)                                                            \
-    do {                                                                                   \
-        void *check_layer = layer;                                                         \
-        cr_assert(br_failed(), "%s did not fail", #layer);                                 \
-        cr_assert(strstr(br_error_message(), message), "message: %s", br_error_message()); \
-        br_clear_error();                                                                  \
-        check_fails(br_forward(check_layer, NULL), "lacks a part");                        \
-        br_free_module(check_layer);                                                       \
+#define refuses(layer, message)                                                              \
+    do {                                                                                     \
+        void *check_layer = layer;                                                           \
+        cr_assert(br_failed(), "%s did not fail", #layer);                                   \
+        cr_assert(strstr(br_error_message(), message), "message: %s", br_error_message());   \
+        br_clear_error();                                                                    \
+        check_fails(br_forward(check_layer, NULL), "is incomplete: its constructor failed"); \
+        br_module_free(check_layer);                                                         \
     } while (0)
 
-Test(module_hooks, constructors_refuse)
+Test(module_hooks, constructor_errors)
 {
-    refuses(br_conv2d_new(4, 6, 3, 3, true, &(br_conv_options){ .groups = 3 }),
+    refuses(br_conv2d_new(4, 6, 3, 3, true, BR_OPTIONS(br_conv, .groups = 3)),
             "in_channels 4 and out_channels 6 must be multiples of groups 3");
     refuses(br_conv1d_new(4, 6, 0, true, NULL), "kernel_size is 0, must be at least 1");
     refuses(br_group_norm_new(2, 3, 0, true), "num_channels 3 must be a multiple of num_groups 2");
@@ -159,12 +161,12 @@ Test(module_hooks, constructors_refuse)
     check_fails(br_batch_norm_forward(norm, br_ones(BR_SHAPE(1, 3, 2, 2), BR_F32)),
                 "x [1, 3, 2, 2] must have 3 or 2 dimensions for BatchNorm1d");
     br_scope_end(scope);
-    br_free_module(norm);
+    br_module_free(norm);
 }
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
-/* What backward hooks were shown last, element by element; NaN for NULL. */
+/* The sums of the gradients that a backward hook last received; NaN for NULL. */
 static double shown_input, shown_output;
 
 static br_tensor *look_at_gradients(br_module *module, br_tensor *grad_input,
@@ -206,7 +208,7 @@ Test(module_hooks, see_and_replace_gradients)
     br_backward(br_sum(br_mul(br_forward(linear, x), w)));
     check_ok();
     cr_assert_str_eq(calls, "*aib*c");
-    cr_assert_eq(shown_output, 6); /* twice 1 + 2 */
+    cr_assert_eq(shown_output, 6); /* 2 * (1 + 2) */
     cr_assert_eq(shown_input, 18);
     cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 1)), 24);
     cr_assert_eq(br_at(br_grad_of(linear->weight), BR_DIMS(1, 0)), 4);
@@ -214,28 +216,28 @@ Test(module_hooks, see_and_replace_gradients)
     br_module_remove_hook(module, second);
     br_set_grad(x, NULL);
     calls[0] = '\0';
-    br_tensor *y = br_forward(linear, br_forward(linear, x)); /* twice in one graph */
-    br_backward_with(br_sum(y), &(br_backward_options){ .create_graph = true });
+    br_tensor *y = br_forward(linear, br_forward(linear, x)); /* linear runs twice in one graph */
+    br_backward_with(br_sum(y), BR_OPTIONS(br_backward, .create_graph = true));
     cr_assert_str_eq(calls, "*aib*aib");
     cr_assert_eq(shown_input, 72);
     cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 0)), 36);
-    br_backward(br_sum(br_linear_forward(linear, br_detach(x)))); /* no gradient by the input */
+    br_backward(br_sum(br_linear_forward(linear, br_detach(x)))); /* x does not require grad */
     cr_assert(isnan(shown_input) && shown_output == 4);
     br_zero_grad(module);
     br_set_grad(x, NULL);
-    br_free_module(linear);
+    br_module_free(linear);
     br_scope_end(scope);
 }
 
-/* The graph holds no module: its hooks are passed over when it is gone. */
-Test(module_hooks, module_is_gone_before_backward)
+/* The graph does not hold the module. Its hooks are skipped if the module was freed. */
+Test(module_hooks, module_freed_before_backward)
 {
     br_scope *scope = br_scope_begin();
     br_linear *linear = threefold();
     br_module_register_full_backward_hook(br_base(linear), look_at_gradients, "a");
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1, 2), BR_F32), true);
     br_tensor *y = br_linear_forward(linear, x);
-    br_free_module(linear);
+    br_module_free(linear);
     calls[0] = '\0';
     br_backward(br_sum(y));
     cr_assert_str_eq(calls, "");
@@ -253,12 +255,12 @@ static bool hook_backward(void)
     calls[0] = '\0';
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1, 2), BR_F32), true);
     bool ok = br_backward(br_sum(br_forward(linear, x)));
-    br_free_module(linear);
+    br_module_free(linear);
     br_scope_end(scope);
     return ok;
 }
 
-Test(module_hooks, backward_without_memory)
+Test(module_hooks, every_allocation_of_backward_may_fail)
 {
     fail_in_turn(hook_backward, "backward hooks");
 }

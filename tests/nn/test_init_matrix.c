@@ -1,4 +1,5 @@
-/* nn.init's sparse, Dirac's and orthogonal values against PyTorch's; gains; refusals. */
+/* tests/nn/test_init_matrix.c - compares sparse, Dirac and orthogonal initialization with
+ * PyTorch's; gains; errors. */
 #include "tests/memory.h"
 #include "tests/nn/init_matrix_values.h"
 
@@ -44,7 +45,7 @@ static void check(br_tensor *(*fill)(br_tensor *t), int ndim, const int64_t *siz
     br_scope_end(scope);
 }
 
-Test(init_matrix, values_are_pytorchs)
+Test(init_matrix, values_equal_pytorch)
 {
     check(sparse, BR_SHAPE(5, 3), sparse_values);
     check(dirac, BR_SHAPE(4, 3, 3), dirac_values);
@@ -55,12 +56,12 @@ Test(init_matrix, values_are_pytorchs)
     check(orthogonal, BR_SHAPE(2, 3, 2), orthogonal_kernel_values);
 }
 
-Test(init_matrix, gains_and_refusals)
+Test(init_matrix, gains_and_errors)
 {
     check_close(br_init_calculate_gain("tanh", 0), 5.0 / 3, 0);
     check_close(br_init_calculate_gain("leaky_relu", 0.2), sqrt(2 / 1.04), 0);
     check_close(br_init_calculate_gain("relu", 0), sqrt(2), 0);
-    check_fails(br_init_calculate_gain("swish", 0) > 0, "there is no gain for 'swish'");
+    check_fails(br_init_calculate_gain("swish", 0) > 0, "unsupported nonlinearity 'swish'");
     br_scope *scope = br_scope_begin();
     br_tensor *line = br_ones(BR_SHAPE(3), BR_F32), *t = br_ones(BR_SHAPE(3, 2, 2), BR_F32);
     check_fails(br_init_sparse_(line, 0.5, 1), "t [3] must have 2 to 2 dimensions");
@@ -70,6 +71,16 @@ Test(init_matrix, gains_and_refusals)
     check_fails(br_init_orthogonal_(NULL, 1), "t is NULL");
     br_tensor *none = br_ones(BR_SHAPE(0, 3), BR_F32);
     cr_assert_eq(br_init_orthogonal_(none, 1), none);
+    br_scope_end(scope);
+}
+
+/* Each group has more outputs than inputs, so only its first output copies an input. */
+Test(init_matrix, dirac_with_more_outputs_than_inputs_in_a_group)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *t = dirac(br_ones(BR_SHAPE(6, 1, 3), BR_F64));
+    for (int64_t i = 0; i < 18; i++)
+        cr_assert_eq(br_data_f64(t)[i], i == 1 || i == 10, "element %lld", (long long)i);
     br_scope_end(scope);
 }
 

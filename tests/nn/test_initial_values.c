@@ -1,4 +1,4 @@
-/* tests/nn/test_initial_values.c - new layers have PyTorch's weights: the same seed and the same
+/* tests/nn/test_initial_values.c - new layers have PyTorch's initial weights: the same seed and
  * sequence of constructors give the same numbers (initial_values.h). */
 #include "tests/support.h"
 
@@ -12,7 +12,7 @@ enum { COUNT = sizeof initial_values[0].values / sizeof(float) };
 static struct {
     float values[COUNT];
     int64_t n;
-    char what[COUNT][32]; /* where each number belongs */
+    char what[COUNT][32]; /* the name and index of each number */
 } got;
 
 static void gather(const char *what, const br_tensor *t)
@@ -25,7 +25,7 @@ static void gather(const char *what, const br_tensor *t)
         snprintf(got.what[got.n++], sizeof got.what[0], "%s[%lld]", what, (long long)i);
 }
 
-/* Takes the layer's parameters in PyTorch's order, and frees it. */
+/* Gathers the layer's parameters in PyTorch's order, and frees the layer. */
 static void gather_layer(void *layer)
 {
     br_module *module = layer;
@@ -58,10 +58,10 @@ static void make_all(void)
     gather("kaiming_uniform_", br_init_kaiming_uniform_(target(), 0.5));
     gather("kaiming_normal_", br_init_kaiming_normal_(target(), 0));
     gather("trunc_normal_", br_init_trunc_normal_(target(), 0.5, 2, -1, 1.5));
-    gather("rand", br_rand(BR_SHAPE(1), BR_F32)); /* no number was drawn too many */
+    gather("rand", br_rand(BR_SHAPE(1), BR_F32)); /* the generators are in the same state */
 }
 
-Test(initial_values, are_pytorchs)
+Test(initial_values, equal_pytorch)
 {
     for (size_t k = 0; k < sizeof initial_values / sizeof *initial_values; k++) {
         br_manual_seed(initial_values[k].seed);
@@ -70,7 +70,7 @@ Test(initial_values, are_pytorchs)
         cr_assert_eq(got.n, COUNT);
         for (int i = 0; i < COUNT; i++) {
             double expected = (double)initial_values[k].values[i], value = (double)got.values[i];
-            /* fewer than 16 normal numbers lean on the C library's log and sin */
+            /* calls for fewer than 16 normal numbers use the C library's log and sin */
             cr_assert(fabs(value - expected) <= 6e-8 * fabs(expected),
                       "seed %llu, %s: %a, PyTorch's %a", (unsigned long long)initial_values[k].seed,
                       got.what[i], value, expected);

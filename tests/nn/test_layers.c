@@ -1,4 +1,5 @@
-/* Initial values in both dtypes against PyTorch's, what layers compute, refused sizes. */
+/* tests/nn/test_layers.c - compares initial values in both dtypes with PyTorch's, and tests the
+ * results and errors of layers. */
 #include "tests/nn/init_values.h"
 #include "tests/support.h"
 
@@ -6,19 +7,19 @@
 
 TestSuite(layers, .init = check_begin, .fini = check_end);
 
-/* t has the recorded values, within `tolerance`. */
-#define check_values(t, values, tolerance)                                                \
-    do {                                                                                  \
-        br_scope *check_scope = br_scope_begin();                                         \
-        br_tensor *check_t = br_contiguous(br_to(br_detach(t), BR_F64));                  \
-        const double *check_data = br_data_f64(check_t);                                  \
-        check_ok();                                                                       \
-        cr_assert_eq(br_numel(t), (int64_t)(sizeof(values) / sizeof *(values)));          \
-        for (int64_t check_i = 0; check_i < br_numel(t); check_i++)                       \
-            cr_assert(fabs(check_data[check_i] - (values)[check_i]) <= (tolerance),       \
-                      "%s[%d] = %.17g, not %.17g", #t, (int)check_i, check_data[check_i], \
-                      (values)[check_i]);                                                 \
-        br_scope_end(check_scope);                                                        \
+/* Asserts that t has the recorded values within `tolerance`. */
+#define check_values(t, values, tolerance)                                                     \
+    do {                                                                                       \
+        br_scope *check_scope = br_scope_begin();                                              \
+        br_tensor *check_t = br_contiguous(br_to(br_detach(t), BR_F64));                       \
+        const double *check_data = br_data_f64(check_t);                                       \
+        check_ok();                                                                            \
+        cr_assert_eq(br_numel(t), (int64_t)(sizeof(values) / sizeof *(values)));               \
+        for (int64_t check_i = 0; check_i < br_numel(t); check_i++)                            \
+            cr_assert(fabs(check_data[check_i] - (values)[check_i]) <= (tolerance),            \
+                      "%s[%d] = %.17g, expected %.17g", #t, (int)check_i, check_data[check_i], \
+                      (values)[check_i]);                                                      \
+        br_scope_end(check_scope);                                                             \
     } while (0)
 
 typedef br_tensor *(*fill_fn)(br_tensor *t);
@@ -73,7 +74,7 @@ static br_tensor *fill_trunc_tail(br_tensor *t)
     return br_init_trunc_normal_(t, 0, 1, 1.5, 4);
 }
 
-/* A parameter of that dtype filled from seed 11; it stays a leaf that requires grad. */
+/* Returns a parameter of this dtype filled from seed 11. It must remain a leaf. */
 static br_tensor *filled(fill_fn fill, br_dtype dtype)
 {
     br_tensor *t = br_set_requires_grad(br_zeros(BR_SHAPE(3, 4, 2), dtype), true);
@@ -91,7 +92,7 @@ static br_tensor *filled(fill_fn fill, br_dtype dtype)
         check_values(filled(fill_##name, BR_F64), name##_f64, tolerance_f64); \
     } while (0)
 
-Test(layers, initial_values_are_pytorchs)
+Test(layers, initial_values_equal_pytorch)
 {
     br_scope *scope = br_scope_begin();
     check_init(uniform, 0, 0);
@@ -119,30 +120,34 @@ Test(layers, init_fills_constants)
     br_scope_end(scope);
 }
 
-Test(layers, init_refuses)
+Test(layers, init_errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *line = br_zeros(BR_SHAPE(3), BR_F32), *whole = br_zeros(BR_SHAPE(2, 2), BR_I64);
     br_tensor *t = br_zeros(BR_SHAPE(2, 2), BR_F32);
     check_fails(br_init_xavier_uniform_(line, 1), "t [3] must have at least 2 dimensions");
     check_fails(br_init_kaiming_normal_(NULL, 1), "t is NULL");
-    check_fails(br_init_kaiming_normal_for_(t, 1, BR_FAN_IN, "none"), "no gain for 'none'");
+    check_fails(br_init_kaiming_normal_for_(t, 1, BR_FAN_IN, "none"),
+                "unsupported nonlinearity 'none'");
     check_fails(br_init_uniform_(whole, 0, 1), "is i64, must be f32 or f64");
     check_fails(br_init_eye_(line), "must have 2 dimensions");
     check_fails(br_init_trunc_normal_(t, 0, 0, -1, 1), "std must be positive");
     check_fails(br_init_trunc_normal_(t, 0, 1, 1, -1), "low at most high");
     check_fails(br_init_trunc_normal_(t, 0, 1, NAN, 1), "low at most high");
-    check_fails(br_init_trunc_normal_(t, 0, 1, 5, INFINITY), "almost nothing");
-    check_fails(br_init_trunc_normal_(t, 0, 1, 5, 1e30), "almost nothing");
+    check_fails(br_init_trunc_normal_(t, 0, 1, 5, INFINITY), "has almost no probability");
+    check_fails(br_init_trunc_normal_(t, 0, 1, 5, 1e30), "has almost no probability");
     cr_assert_eq(br_init_trunc_normal_(t, 0, 1, 9, 9), t);
     cr_assert_eq(br_at(t, 2, (int64_t[]){ 1, 1 }), 9);
+    br_tensor *wide = br_expand(line, BR_SHAPE(2, 3));
+    check_fails(br_init_trunc_normal_(wide, 0, 1, -2, 2),
+                "init_trunc_normal_: a [2, 3] is expanded");
     br_tensor *none = br_zeros(BR_SHAPE(0, 4), BR_F32);
     cr_assert_eq(br_init_kaiming_uniform_(none, 0), none);
     check_ok();
     br_scope_end(scope);
 }
 
-Test(layers, forward_is_the_functions)
+Test(layers, forward_equals_the_functions)
 {
     br_scope *scope = br_scope_begin();
     br_linear *linear = br_linear_new(3, 2, true);
@@ -156,9 +161,9 @@ Test(layers, forward_is_the_functions)
     cr_assert(br_equal(br_layer_norm_forward(norm, x),
                        br_f_layer_norm(x, BR_SHAPE(3), norm->weight, norm->bias, 1e-5)));
     check_ok();
-    br_free_module(linear);
-    br_free_module(embedding);
-    br_free_module(norm);
+    br_module_free(linear);
+    br_module_free(embedding);
+    br_module_free(norm);
     br_scope_end(scope);
 }
 
@@ -188,13 +193,13 @@ Test(layers, activations_apply_their_functions)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_assert(br_equal(br_forward(cases[i].module, x), cases[i].want), "case %zu", i);
         cr_assert_str_eq(br_module_class(br_base(cases[i].module)), cases[i].class_name);
-        br_free_module(cases[i].module);
+        br_module_free(cases[i].module);
     }
     br_scope_end(scope);
 }
 
-/* With inplace the result lies where x was; only where nobody would notice. */
-Test(layers, activations_write_over_x)
+/* With `inplace` an activation overwrites x, but only if nothing else can observe the change. */
+Test(layers, inplace_activations)
 {
     const struct {
         br_activation *module;
@@ -210,34 +215,35 @@ Test(layers, activations_write_over_x)
         br_scope *scope = br_no_grad_begin();
         br_tensor *given = br_linspace(-2, 2, 9, BR_F32), *want = cases[i].want(given);
         br_tensor *x = br_clone(given);
-        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: not asked to", i);
+        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: inplace is not set", i);
         cr_assert(br_equal(x, given), "case %zu", i);
         module->inplace = true;
         br_retain(x);
-        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: held", i);
+        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: x is retained", i);
         br_release(x);
         br_scope *inner = br_scope_begin();
-        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: the outer scope's", i);
+        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: x belongs to the outer scope",
+                      i);
         br_scope_end(inner);
         br_set_grad_enabled(true);
-        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: recorded", i);
+        cr_assert_neq(br_activation_forward(module, x), x, "case %zu: grad mode is on", i);
         br_set_grad_enabled(false);
         cr_assert(br_equal(x, given), "case %zu", i);
         int64_t live = br_live_tensors();
         cr_assert_eq(br_activation_forward(module, x), x, "case %zu", i);
         cr_assert_eq(br_live_tensors(), live, "case %zu", i);
         cr_assert(br_equal(x, want), "case %zu", i);
-        br_free_module(module);
+        br_module_free(module);
         br_scope_end(scope);
     }
-    /* Others cannot. */
+    /* Other activations ignore `inplace`. */
     br_scope *scope = br_no_grad_begin();
     br_activation *elu = br_elu_new(1);
     elu->inplace = true;
     br_tensor *x = br_ones(BR_SHAPE(2), BR_F32);
     cr_assert_neq(br_activation_forward(elu, x), x);
     check_ok();
-    br_free_module(elu);
+    br_module_free(elu);
     br_scope_end(scope);
 }
 
@@ -249,21 +255,21 @@ Test(layers, dropout_follows_the_mode)
     cr_assert_eq(br_item(br_sum(br_dropout_forward(dropout, x))), 0);
     br_eval(br_base(dropout));
     cr_assert_eq(br_item(br_sum(br_dropout_forward(dropout, x))), 8);
-    br_free_module(dropout);
+    br_module_free(dropout);
     br_scope_end(scope);
 }
 
-#define check_refused(constructor, part)                                                  \
-    do {                                                                                  \
-        br_module *check_module = (br_module *)(constructor);                             \
-        cr_assert_not_null(check_module);                                                 \
-        cr_assert(strstr(br_error_message(), (part)), "message: %s", br_error_message()); \
-        br_clear_error();                                                                 \
-        check_fails(br_forward(check_module, NULL), "lacks a part");                      \
-        br_module_free(check_module);                                                     \
+#define check_refused(constructor, part)                                                      \
+    do {                                                                                      \
+        br_module *check_module = (br_module *)(constructor);                                 \
+        cr_assert_not_null(check_module);                                                     \
+        cr_assert(strstr(br_error_message(), (part)), "message: %s", br_error_message());     \
+        br_clear_error();                                                                     \
+        check_fails(br_forward(check_module, NULL), "is incomplete: its constructor failed"); \
+        br_module_free(check_module);                                                         \
     } while (0)
 
-Test(layers, refused_layers_are_modules_all_the_same)
+Test(layers, failed_constructors_return_modules_that_can_be_freed)
 {
     check_refused(br_linear_new(-1, 2, true), "in_features is -1");
     check_refused(br_linear_new(1, -2, true), "out_features is -2");
@@ -275,7 +281,7 @@ Test(layers, refused_layers_are_modules_all_the_same)
     check_fails(br_linear_forward(NULL, NULL), "module is NULL");
 }
 
-Test(layers, a_module_without_elements_is_fine)
+Test(layers, a_linear_layer_without_inputs)
 {
     br_scope *scope = br_scope_begin();
     br_linear *linear = br_linear_new(0, 3, true);
@@ -283,12 +289,12 @@ Test(layers, a_module_without_elements_is_fine)
     br_tensor *y = br_linear_forward(linear, br_zeros(BR_SHAPE(2, 0), BR_F32));
     check_ok();
     cr_assert_eq(br_at(y, 2, (int64_t[]){ 1, 2 }), 0);
-    br_free_module(linear);
+    br_module_free(linear);
     br_scope_end(scope);
 }
 
-/* Rows that are looked up are no longer than max_norm; the others stay. */
-Test(layers, embedding_shortens_rows)
+/* Rows that are looked up are scaled down to max_norm; other rows do not change. */
+Test(layers, embedding_max_norm)
 {
     br_scope *scope = br_scope_begin();
     br_embedding *embedding = br_embedding_new(4, 2, -1);
@@ -308,6 +314,6 @@ Test(layers, embedding_shortens_rows)
     embedding->norm_type = 1;
     br_embedding_forward(embedding, br_from_i64(BR_SHAPE(1), (int64_t[]){ 2 }));
     check_close(br_at(embedding->weight, BR_DIMS(2, 0)), 6.0 / 7, 1e-6);
-    br_free_module(embedding);
+    br_module_free(embedding);
     br_scope_end(scope);
 }

@@ -1,4 +1,5 @@
-/* Loss modules give what the functions do with the same arguments, and keep their weights. */
+/* tests/nn/test_losses.c - loss modules return the same values as the functions with the same
+ * arguments, and hold their weights. */
 #include "tests/ops/values.h"
 
 #include <brasa/nn.h>
@@ -18,12 +19,12 @@ static void make_inputs(void)
     weight = br_add_scalar(br_abs(values(BR_SHAPE(4), 5, BR_F32)), 1);
 }
 
-/* The module's loss is the function's; the module goes. */
+/* Asserts that the module's loss equals the function's, and frees the module. */
 static void check_loss(br_loss *loss, br_tensor *got, br_tensor *want)
 {
     check_ok();
     cr_assert(br_equal(got, want), "%s: %s", br_module_class(br_base(loss)), br_error_message());
-    br_free_module(loss);
+    br_module_free(loss);
 }
 
 #define check(constructor, call, ...)                                                          \
@@ -32,12 +33,13 @@ static void check_loss(br_loss *loss, br_tensor *got, br_tensor *want)
         check_loss(check_module, br_loss_forward(check_module, BR_INPUTS(__VA_ARGS__)), call); \
     } while (0)
 
-Test(loss_modules, are_the_functions)
+Test(loss_modules, equal_the_functions)
 {
     const br_reduction mean = BR_REDUCTION_MEAN, sum = BR_REDUCTION_SUM, none = BR_REDUCTION_NONE;
     br_scope *scope = br_scope_begin();
     make_inputs();
-    const br_cross_entropy_options options = { .reduction = sum, .weight = weight };
+    const br_cross_entropy_options options =
+        *BR_OPTIONS(br_cross_entropy, .reduction = sum, .weight = weight);
     check(br_mse_loss_new(mean), br_mse_loss(x, y, mean), x, y);
     check(br_l1_loss_new(none), br_l1_loss(x, y, none), x, y);
     check(br_smooth_l1_loss_new(sum, 0.5), br_smooth_l1_loss(x, y, sum, 0.5), x, y);
@@ -63,8 +65,8 @@ Test(loss_modules, are_the_functions)
     br_scope_end(scope);
 }
 
-/* Weights are in the state dict, move with the module, and outlive their scope. */
-Test(loss_modules, keep_their_weights)
+/* Weights are in the state dict, are converted with the module, and outlive their scope. */
+Test(loss_modules, hold_their_weights)
 {
     br_scope *scope = br_scope_begin();
     make_inputs();
@@ -79,7 +81,7 @@ Test(loss_modules, keep_their_weights)
     br_module_to(br_base(loss), BR_F64);
     br_tensor *in = br_zeros(BR_SHAPE(2, 4), BR_F64);
     cr_assert_eq(br_dtype_of(br_loss_forward(loss, BR_INPUTS(in, in))), BR_F64);
-    check_fails(br_loss_forward(loss, BR_INPUTS(in)), "BCEWithLogitsLoss wants 2 inputs, not 1");
-    br_free_module(loss);
+    check_fails(br_loss_forward(loss, BR_INPUTS(in)), "BCEWithLogitsLoss takes 2 inputs, got 1");
+    br_module_free(loss);
     br_scope_end(scope);
 }

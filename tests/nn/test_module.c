@@ -1,4 +1,5 @@
-/* The module tree: registration, paths, scopes of forward passes, walking, converting. */
+/* tests/nn/test_module.c - the module tree: registration, paths, scopes of forward passes,
+ * traversal, conversion, and ownership of parameters. */
 #include "tests/support.h"
 
 #include <brasa/nn.h>
@@ -80,7 +81,7 @@ Test(module, lists_are_in_pytorchs_order)
                 "scale count layers.0.q.weight layers.0.q.bias layers.0.k.weight layers.0.k.bias "
                 "layers.1.q.weight layers.1.q.bias layers.1.k.weight layers.1.k.bias");
     cr_assert_eq(br_count_parameters(br_base(e), false), 2 + 4 * 15);
-    br_free_module(e);
+    br_module_free(e);
 }
 
 Test(module, constructors_leave_nothing_in_the_scope)
@@ -92,7 +93,7 @@ Test(module, constructors_leave_nothing_in_the_scope)
     cr_assert_eq(owned, 3 + 8);
     br_scope_end(scope);
     cr_assert_eq(br_live_tensors() - before, owned);
-    br_free_module(e);
+    br_module_free(e);
     cr_assert_eq(br_live_tensors(), before);
 }
 
@@ -101,32 +102,33 @@ Test(module, names_are_checked)
     head *h = head_new();
     br_scope *scope = br_scope_begin();
     br_tensor *t = br_zeros(BR_SHAPE(2), BR_F32);
-    check_fails(br_parameter(h, "", t), "name of a part of head is empty");
-    check_fails(br_parameter(h, NULL, t), "name of a part of head is empty");
-    check_fails(br_buffer(h, "a.b", t), "'a.b' of a part of head has a dot");
-    check_fails(br_parameter(h, "q", t), "head has a part named 'q' already");
-    check_fails(br_child(h, "k", br_relu_new()), "head has a part named 'k' already");
+    check_fails(br_parameter(h, "", t), "a parameter, buffer or child of head has an empty name");
+    check_fails(br_parameter(h, NULL, t), "a parameter, buffer or child of head has an empty name");
+    check_fails(br_buffer(h, "a.b", t), "'a.b' in head contains a dot");
+    check_fails(br_parameter(h, "q", t), "head already has a parameter, buffer or child named 'q'");
+    check_fails(br_child(h, "k", br_relu_new()),
+                "head already has a parameter, buffer or child named 'k'");
     check_fails(br_child(h, "x", NULL), "module is NULL");
     check_fails(br_module_add_child(NULL, "x", br_relu_new()), "module is NULL");
     cr_assert_null(br_parameter(h, "absent", NULL));
     check_ok();
     br_scope_end(scope);
-    br_free_module(h);
+    br_module_free(h);
 }
 
 Test(module, a_child_has_one_parent_and_no_cycles)
 {
     head *a = head_new(), *b = head_new();
-    check_fails(br_child(a, "other", b->q), "has a parent already");
+    check_fails(br_child(a, "other", b->q), "already has a parent");
     check_fails(br_child(a, "itself", a), "would be its own ancestor");
     check_fails(br_child(a->q, "up", a), "would be its own ancestor");
     cr_assert_eq(br_module_num_children(br_base(b)), 2);
-    br_free_module(b->q); /* leaves its parent */
+    br_module_free(b->q); /* removes it from its parent */
     cr_assert_eq(br_module_num_children(br_base(b)), 1);
     cr_assert_eq((void *)br_module_child_at(br_base(b), 0), (void *)b->k);
-    check_fails(br_module_child_at(br_base(b), 1), "child 1 of head, which has 1");
-    br_free_module(a);
-    br_free_module(b);
+    check_fails(br_module_child_at(br_base(b), 1), "index 1 is out of range: head has 1 children");
+    br_module_free(a);
+    br_module_free(b);
 }
 
 Test(module, paths_find_modules_and_tensors)
@@ -148,11 +150,11 @@ Test(module, paths_find_modules_and_tensors)
                 "encoder has no child named 'layer'");
     check_fails(br_module_get(br_base(m), "encoder.layers.1.weight"),
                 "head has no parameter or buffer named 'weight'");
-    check_fails(br_module_list_at(m->encoder->layers, 2), "module 2 of 2");
-    br_free_module(m);
+    check_fails(br_module_list_at(m->encoder->layers, 2), "index 2 is out of range for 2 modules");
+    br_module_free(m);
 }
 
-Test(module, errors_bear_the_path_of_the_module)
+Test(module, errors_contain_the_path_of_the_module)
 {
     model *m = model_new();
     br_scope *scope = br_scope_begin();
@@ -171,7 +173,7 @@ Test(module, errors_bear_the_path_of_the_module)
                  br_error_message());
     br_clear_error();
     br_scope_end(scope);
-    br_free_module(m);
+    br_module_free(m);
 }
 
 Test(module, forward_frees_its_temporaries)
@@ -181,7 +183,7 @@ Test(module, forward_frees_its_temporaries)
     int64_t before = br_live_tensors();
     cr_assert(br_module_enter(br_base(h)));
     br_tensor *kept = br_zeros(BR_SHAPE(2), BR_F32);
-    br_scope_begin(); /* left open: leave closes it */
+    br_scope_begin(); /* left open: br_leave() ends it */
     br_zeros(BR_SHAPE(3), BR_F32);
     br_tensor *result = br_ones(BR_SHAPE(4), BR_F32);
     cr_assert_eq(br_leave(h, result), result);
@@ -189,7 +191,7 @@ Test(module, forward_frees_its_temporaries)
     cr_assert_eq(br_item(br_sum(result)), 4);
     (void)kept;
     br_scope_end(scope);
-    br_free_module(h);
+    br_module_free(h);
 }
 
 static int visits;
@@ -209,10 +211,10 @@ Test(module, apply_visits_children_first)
     br_module_apply(br_base(e), count_visit, &root_was);
     cr_assert_eq(visits, 1 + 1 + 2 + 4);
     cr_assert_eq(root_was, visits);
-    br_free_module(e);
+    br_module_free(e);
 }
 
-Test(module, training_mode_reaches_the_tree)
+Test(module, training_mode_applies_to_the_whole_subtree)
 {
     encoder *e = encoder_new();
     head *h = br_module_list_at(e->layers, 0);
@@ -222,7 +224,7 @@ Test(module, training_mode_reaches_the_tree)
     br_train(br_base(h), true);
     cr_assert(br_is_training(br_base(h->q)));
     cr_assert(!br_is_training(br_base(e)));
-    br_free_module(e);
+    br_module_free(e);
 }
 
 static int destroyed;
@@ -238,13 +240,13 @@ Test(module, destroy_is_called)
     head *h = head_new();
     br_module_set_destroy(br_base(h), on_destroy);
     destroyed = 0;
-    br_free_module(h);
+    br_module_free(h);
     cr_assert_eq(destroyed, 1);
     head *none = NULL;
-    br_free_module(none);
+    br_module_free(none);
 }
 
-/* ---- Tied parameters, freezing, converting --------------------------------------------------- */
+/* ---- Tied parameters, freezing, conversion --------------------------------------------------- */
 
 typedef struct {
     br_module base;
@@ -269,7 +271,7 @@ Test(module, tied_parameters_count_once)
     cr_assert_eq(br_count_parameters(br_base(m), false), 15 + 15 + 5);
     check_names(br_parameters(br_base(m)), "tied decoder.weight decoder.bias");
     check_names(br_state_dict(br_base(m)), "tied embedding.weight decoder.weight decoder.bias");
-    br_free_module(m);
+    br_module_free(m);
 }
 
 Test(module, a_parameter_can_be_replaced)
@@ -284,25 +286,29 @@ Test(module, a_parameter_can_be_replaced)
     check_names(br_parameters(br_base(m)), "tied decoder.bias");
     check_fails(br_module_replace_parameter(br_base(m->embedding), "bias", m->tied),
                 "Embedding has no parameter 'bias'");
+    br_buffer(m->embedding, "table", br_ones(BR_SHAPE(2), BR_F32));
+    check_fails(br_module_replace_parameter(br_base(m->embedding), "table", m->tied),
+                "Embedding has no parameter 'table'");
     check_fails(br_module_replace_parameter(br_base(m->embedding), NULL, m->tied),
                 "Embedding has no parameter ''");
     check_fails(br_module_replace_parameter(br_base(m->embedding), "weight", NULL), "t is NULL");
-    check_fails(br_embedding_forward(m->embedding, NULL), "Embedding lacks a part");
-    br_free_module(m);
+    check_fails(br_embedding_forward(m->embedding, NULL),
+                "Embedding is incomplete: its constructor failed");
+    br_module_free(m);
 }
 
-Test(module, freezing_goes_by_name)
+Test(module, freeze_by_name)
 {
     tied_model *m = tied_new();
     cr_assert_eq(br_freeze(br_base(m), "*.weight"), 2);
     cr_assert_eq(br_count_parameters(br_base(m), true), 5);
-    cr_assert_not(br_requires_grad(m->tied), "it is embedding.weight");
+    cr_assert_not(br_requires_grad(m->tied), "tied is embedding.weight");
     cr_assert_eq(br_module_requires_grad(br_base(m), "*", true), 3);
     cr_assert_eq(br_count_parameters(br_base(m), true), 35);
     cr_assert_eq(br_freeze(br_base(m), "encoder.*"), 0);
     cr_assert_eq(br_freeze(br_base(m), NULL), -1);
     br_clear_error();
-    br_free_module(m);
+    br_module_free(m);
 }
 
 Test(module, conversion_keeps_objects_and_ties)
@@ -323,14 +329,14 @@ Test(module, conversion_keeps_objects_and_ties)
     cr_assert(br_requires_grad(weight));
     check_fails(br_module_to(br_base(m), BR_I64), "must be f32 or f64");
     br_tensor *view = br_detach(weight);
-    check_fails(br_module_to(br_base(m), BR_F32), "tied [5, 3] is seen by a view");
+    check_fails(br_module_to(br_base(m), BR_F32), "tied [5, 3] shares its memory with a view");
     cr_assert_eq(br_dtype_of(m->decoder->bias), BR_F64);
     cr_assert_eq(br_dtype_of(view), BR_F64);
     br_scope_end(scope);
-    br_free_module(m);
+    br_module_free(m);
 }
 
-Test(module, zero_grad_drops_gradients)
+Test(module, zero_grad_removes_gradients)
 {
     tied_model *m = tied_new();
     br_scope *scope = br_scope_begin();
@@ -338,12 +344,12 @@ Test(module, zero_grad_drops_gradients)
     br_zero_grad(br_base(m));
     cr_assert_null(br_grad_of(m->tied));
     br_scope_end(scope);
-    br_free_module(m);
+    br_module_free(m);
 }
 
 /* ---- Containers and forward functions -------------------------------------------------------- */
 
-Test(module, sequential_runs_one_after_the_other)
+Test(module, sequential_runs_its_modules_in_order)
 {
     br_sequential *s =
         br_sequential_new(BR_MODULES(br_linear_new(4, 2, true), br_relu_new(), br_dropout_new(0)));
@@ -355,20 +361,109 @@ Test(module, sequential_runs_one_after_the_other)
     cr_assert(br_equal(br_forward(s, x), want));
     check_ok();
     br_scope_end(scope);
-    br_free_module(s);
+    br_module_free(s);
 }
 
-Test(module, sequential_wants_forward_functions)
+Test(module, sequential_requires_forward_functions)
 {
     br_sequential *s = br_sequential_new(BR_MODULES(br_relu_new(), head_new()));
     cr_assert(strstr(br_error_message(), "module 1, head, has no forward function"));
     br_clear_error();
     br_scope *scope = br_scope_begin();
-    check_fails(br_forward(s, br_zeros(BR_SHAPE(2), BR_F32)), "Sequential lacks a part");
+    check_fails(br_forward(s, br_zeros(BR_SHAPE(2), BR_F32)),
+                "Sequential is incomplete: its constructor failed");
     br_scope_end(scope);
-    br_free_module(s);
+    br_module_free(s);
     head *h = head_new();
     check_fails(br_forward(h, NULL), "head has no forward function");
     check_fails(br_forward(NULL, NULL), "module is NULL");
-    br_free_module(h);
+    br_module_free(h);
+}
+
+static br_tensor *run_nothing(void *self, br_tensor *const *inputs, const void *args)
+{
+    (void)self;
+    (void)args;
+    return inputs[0];
+}
+
+Test(module, null_arguments_are_named)
+{
+    br_sequential *s = NULL;
+    check_fails((s = br_sequential_new(BR_MODULES(br_relu_new(), NULL)), false),
+                "sequential: module 1 is NULL, but it is required");
+    check_fails(br_sequential_forward(s, br_ones(BR_SHAPE(2), BR_F32)),
+                "is incomplete: its constructor failed");
+    br_module_free(s);
+    br_module_list *list = br_module_list_new();
+    check_fails(br_module_list_append(list, NULL), "module_list_append: module 0 is NULL");
+    br_module_free(list);
+    br_linear *linear = br_linear_new(2, 2, true);
+    br_tensor *x = br_ones(BR_SHAPE(2), BR_F32);
+    check_fails(br_module_run(NULL, NULL, 0, NULL, NULL, 0), "forward: module is NULL");
+    check_fails(br_module_run(NULL, run_nothing, BR_INPUTS(x), NULL, 0), "forward: module is NULL");
+    check_fails(br_module_run(linear, NULL, BR_INPUTS(x), NULL, 0), "module_run: forward is NULL");
+    check_fails(br_module_run(linear, run_nothing, 1, NULL, NULL, 0), "module_run: inputs is NULL");
+    check_fails((br_module_apply(br_base(linear), NULL, NULL), false), "apply: fn is NULL");
+    check_fails(br_record(NULL, x, BR_INPUTS(x), NULL, 0), "record: op is NULL");
+    check_fails(br_record_in_place(&(br_op){ .name = "own" }, x, 1, NULL, NULL, 0),
+                "record_in_place: inputs is NULL");
+    cr_assert_eq(br_module_run(linear, run_nothing, BR_INPUTS(x), NULL, 0), x);
+    br_module_free(linear);
+}
+
+/* ---- Ownership of tensors -------------------------------------------------------------------- */
+
+/* A constructor that opens no scope leaves no tensors outside the module, whether or not the caller
+ * has a scope. */
+Test(module, parameters_and_buffers_belong_to_the_module)
+{
+    typedef struct {
+        br_module base;
+        br_tensor *w, *mean;
+    } layer;
+    int64_t before = br_live_tensors();
+    for (int in_scope = 0; in_scope < 2; in_scope++) {
+        br_scope *outer = in_scope ? br_scope_begin() : NULL;
+        layer *self = br_module_new(layer);
+        self->w = br_parameter(self, "w", br_ones(BR_SHAPE(2), BR_F32));
+        br_scope *inner = br_scope_begin();
+        self->mean = br_buffer(self, "mean", br_zeros(BR_SHAPE(2), BR_F32));
+        br_scope_end(inner);
+        cr_assert_eq(br_live_tensors(), before + 2);
+        br_tensor *by = br_zeros(BR_SHAPE(2), BR_F32);
+        self->w = br_module_replace_parameter(br_base(self), "w", by);
+        cr_assert_eq(br_live_tensors(), before + 2);
+        br_scope_end(outer);
+        br_scope *reading = br_scope_begin();
+        cr_assert_eq(br_item(br_sum(self->w)), 0);
+        br_scope_end(reading);
+        br_module_free(self);
+        cr_assert_eq(br_live_tensors(), before);
+    }
+}
+
+/* A shared parameter is freed with its last owner, which may be a module or the caller. */
+Test(module, shared_parameters_are_freed_with_their_last_owner)
+{
+    int64_t before = br_live_tensors();
+    br_module *first = br_module_new(br_module), *second = br_module_new(br_module);
+    br_tensor *w = br_module_add_parameter(first, "w", br_ones(BR_SHAPE(2), BR_F32));
+    br_module_add_parameter(second, "w", w);
+    br_module_free(first);
+    cr_assert_eq(br_live_tensors(), before + 1);
+    br_retain(w);
+    br_module_free(second);
+    cr_assert_eq(br_live_tensors(), before + 1);
+    br_release(w);
+    cr_assert_eq(br_live_tensors(), before);
+}
+
+/* A loss does not take over its weight, so several losses can share one. */
+Test(module, losses_share_their_weights)
+{
+    br_tensor *weight = br_ones(BR_SHAPE(3), BR_F32);
+    for (int i = 0; i < 2; i++)
+        br_module_free(br_cross_entropy_loss_new(BR_OPTIONS(br_cross_entropy, .weight = weight)));
+    cr_assert_eq(br_item(br_sum(weight)), 3);
 }

@@ -1,6 +1,5 @@
-/* tests/nn/test_module_checkpoint.c - activation checkpoints by module: the same gradients to the
- * bit from a model that knows nothing of them, less memory, taps seen once, a module that is gone.
- */
+/* tests/nn/test_module_checkpoint.c - activation checkpoints of modules: the same gradients bit for
+ * bit without changes to the model, lower peak memory, taps recorded once, and errors. */
 #include "tests/memory.h"
 #include "tests/support.h"
 
@@ -13,13 +12,12 @@ enum { D_MODEL = 16, HEADS = 2, LAYERS = 6, MAX_PARAMETERS = 128 };
 static br_transformer_encoder *make_encoder(void)
 {
     br_manual_seed(3);
-    br_transformer_options o = {
-        .dim_feedforward = 32, .dropout = 0.2, .batch_first = true, .gelu = true
-    };
+    br_transformer_options o = *BR_OPTIONS(br_transformer, .dim_feedforward = 32, .dropout = 0.2,
+                                           .batch_first = true, .gelu = true);
     return br_transformer_encoder_new(D_MODEL, HEADS, LAYERS, true, &o);
 }
 
-/* The loss, and the gradients as a list of clones. */
+/* Returns the loss, and stores copies of the gradients in `grads` and their number in *n. */
 static double step(br_transformer_encoder *model, br_tensor *x, br_tensor **grads, int64_t *n)
 {
     br_manual_seed(4);
@@ -46,7 +44,7 @@ static bool same_bits(const br_tensor *a, const br_tensor *b)
            memcmp(br_data_f32(a), br_data_f32(b), (size_t)br_numel(a) * sizeof(float)) == 0;
 }
 
-Test(module_checkpoint, a_transformer_gives_the_same_to_the_bit)
+Test(module_checkpoint, a_transformer_gives_the_same_bits)
 {
     br_scope *scope = br_scope_begin();
     br_transformer_encoder *model = make_encoder();
@@ -60,7 +58,7 @@ Test(module_checkpoint, a_transformer_gives_the_same_to_the_bit)
     cr_assert_eq(br_random_double(), next);
     for (int64_t i = 0; i < n; i++)
         cr_assert(same_bits(got[i], want[i]), "parameter %d", (int)i);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -76,7 +74,7 @@ static int64_t peak(br_transformer_encoder *model)
     return most;
 }
 
-Test(module_checkpoint, memory_falls_and_rises_again)
+Test(module_checkpoint, peak_memory_is_lower_while_enabled)
 {
     br_transformer_encoder *model = make_encoder();
     int64_t plain = peak(model);
@@ -87,10 +85,10 @@ Test(module_checkpoint, memory_falls_and_rises_again)
     cr_assert(5 * with <= 2 * plain, "%lld bytes, with checkpoints %lld", (long long)plain,
               (long long)with);
     cr_assert_eq(again, plain);
-    br_free_module(model);
+    br_module_free(model);
 }
 
-/* ---- A model of one's own -------------------------------------------------------------------- */
+/* ---- A custom model -------------------------------------------------------------------------- */
 
 typedef struct counter {
     br_module base;
@@ -116,48 +114,50 @@ static counter *make_counter(void)
     return c;
 }
 
-Test(module_checkpoint, sequential_of_ones_own_modules_and_taps)
+Test(module_checkpoint, sequential_of_custom_modules_and_taps)
 {
     br_scope *scope = br_scope_begin();
     counter *a = make_counter(), *b = make_counter();
     br_sequential *model = br_sequential_new(BR_MODULES(a, b));
     br_module_checkpoint(br_base(a), true);
-    br_module_checkpoint(br_base(model), true); /* the first is inside another */
+    br_module_checkpoint(br_base(model), true); /* a's checkpoint is inside the model's */
     br_recorder *recorder = br_recorder_begin();
     br_tensor *y = br_sequential_forward(model, br_ones(BR_SHAPE(2, 3), BR_F32));
     cr_assert(br_backward(br_sum(y)), "%s", br_error_message());
     cr_assert_eq(br_recorder_count(recorder), 2);
-    cr_assert_eq(a->calls, 3); /* first; for its output; for its values */
+    /* `a` runs in forward, and in backward to recompute first its output, then its saved values. */
+    cr_assert_eq(a->calls, 3);
     cr_assert_eq(b->calls, 2);
     br_recorder_end(recorder);
     br_scope *inner = br_no_grad_begin();
     br_sequential_forward(model, br_ones(BR_SHAPE(2, 3), BR_F32));
     cr_assert_eq(a->calls, 4);
     br_scope_end(inner);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-Test(module_checkpoint, what_cannot_run_again_says_so)
+Test(module_checkpoint, errors_if_forward_cannot_be_repeated)
 {
     br_scope *scope = br_scope_begin();
     counter *gone = make_counter(), *changed = make_counter();
     br_tensor *x = br_ones(BR_SHAPE(2, 3), BR_F32);
     br_module_checkpoint(br_base(gone), true);
     br_tensor *y = br_sum(br_forward(gone, x));
-    br_free_module(gone);
+    br_module_free(gone);
     check_fails(br_backward(y), "the module was freed before backward");
 
     br_module_checkpoint(br_base(changed), true);
     y = br_sum(br_forward(changed, br_set_requires_grad(x, true)));
     changed->otherwise = true;
-    check_fails(br_backward(y), "both must do the same");
-    br_free_module(changed);
+    check_fails(br_backward(y),
+                "differs between the two runs of the function, which must be identical");
+    br_module_free(changed);
     check_fails(br_module_checkpoint(NULL, true), "module is NULL");
     br_scope_end(scope);
 }
 
-/* ---- Memory that runs out -------------------------------------------------------------------- */
+/* ---- Failed allocations ---------------------------------------------------------------------- */
 
 static bool build_and_train(void)
 {
@@ -170,7 +170,7 @@ static bool build_and_train(void)
     br_tensor *y = br_sequential_forward(s, br_ones(BR_SHAPE(2, 3), BR_F32));
     bool ok = br_backward(br_sum(y));
     br_scope_end(scope);
-    br_free_module(s);
+    br_module_free(s);
     return ok;
 }
 

@@ -1,4 +1,5 @@
-/* Sinusoidal positions and rotary embeddings: the formulas, offsets, gradients, and refusals. */
+/* tests/nn/test_positions.c - sinusoidal positional encodings and rotary embeddings: formulas,
+ * offsets, gradients, errors, and conversion of their tables. */
 #include "tests/ops/values.h"
 
 #include <brasa/nn.h>
@@ -19,11 +20,11 @@ Test(positions, sines)
         }
     check_fails(br_forward(self, values(BR_SHAPE(2, 41, 5), 1, BR_F32)),
                 "x [2, 41, 5] must be [N, L, 5] with L at most 40");
-    br_free_module(self);
+    br_module_free(self);
     br_scope_end(scope);
 }
 
-/* As complex numbers: (x1 + i x2) e^(i angle). */
+/* In complex numbers, the rotation is (x1 + i x2) e^(i angle). */
 Test(positions, rotations)
 {
     br_scope *scope = br_scope_begin();
@@ -45,12 +46,12 @@ Test(positions, rotations)
         cr_assert(br_equal(br_forward(self, x), br_rotary_embedding_forward(self, x, 0)));
         check_fails(
             br_rotary_embedding_forward(self, x, 14),
-            "x [2, 4, 7, 6] from position 14 on: must be [..., L, 6] and end by position 20");
-        br_free_module(self);
+            "x [2, 4, 7, 6] at offset 14: x must be [..., L, 6], and offset + L at most 20");
+        br_module_free(self);
     }
     check_fails(br_f_rotary_embedding(br_ones(BR_SHAPE(2, 3), BR_F32), br_ones(BR_SHAPE(1), BR_F32),
                                       br_ones(BR_SHAPE(1), BR_F32), false),
-                "rotary_embedding: x [2, 3] must have a last dimension of an even size");
+                "rotary_embedding: x [2, 3] must have a last dimension of even size");
     check_fails(br_f_rotary_embedding(br_ones(BR_SHAPE(2, 4), BR_F32), br_ones(BR_SHAPE(3), BR_F32),
                                       br_ones(BR_SHAPE(2), BR_F32), false),
                 "cos [3] does not broadcast to [2, 2]");
@@ -70,4 +71,82 @@ Test(positions, second_gradients)
                         leaf(values(BR_SHAPE(2), 3, BR_F64)) };
     check_second_gradient(rotary, NULL, 3, in);
     check_second_gradient(rotary, in, 3, in);
+}
+
+/* ---- Conversion ------------------------------------------------------------------------------ */
+
+/* Returns the largest difference between the tables and values computed in f64. */
+static double table_error(const br_rotary_embedding *r, const br_sinusoidal_positional_encoding *s)
+{
+    double most = 0;
+    for (int p = 0; p < 50; p++) {
+        for (int i = 0; i < 3; i++) {
+            double angle = p / pow(10000, i / 3.0);
+            most = fmax(most, fabs(br_at(r->cos, BR_DIMS(p, i)) - cos(angle)));
+            most = fmax(most, fabs(br_at(r->sin, BR_DIMS(p, i)) - sin(angle)));
+            most = fmax(most, fabs(br_at(s->pe, BR_DIMS(0, p, 2 * i)) - sin(angle)));
+            most = fmax(most, fabs(br_at(s->pe, BR_DIMS(0, p, 2 * i + 1)) - cos(angle)));
+        }
+    }
+    return most;
+}
+
+Test(positions, tables_have_the_precision_of_their_module)
+{
+    br_rotary_embedding *r = br_rotary_embedding_new(6, 50, 0, false);
+    br_sinusoidal_positional_encoding *s = br_sinusoidal_positional_encoding_new(6, 50, 0);
+    br_sequential *both = br_sequential_new(BR_MODULES(r, s)); /* tables inside a tree */
+    for (int round = 0; round < 2; round++) {
+        cr_assert_eq(br_dtype_of(r->cos), BR_F32);
+        cr_assert_gt(table_error(r, s), 1e-9);
+        cr_assert(br_module_to(br_base(both), BR_F64));
+        cr_assert_eq(br_dtype_of(r->cos), BR_F64);
+        cr_assert_eq(br_dtype_of(s->pe), BR_F64);
+        cr_assert(table_error(r, s) <= 4e-14); /* angles (below 50) and frequencies are rounded */
+        cr_assert(br_module_to(br_base(both), BR_F32));
+    }
+    br_module_free(both);
+}
+
+Test(positions, changed_tables_are_converted_not_recomputed)
+{
+    br_sinusoidal_positional_encoding *s = br_sinusoidal_positional_encoding_new(6, 50, 0);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *trained = br_randn(BR_SHAPE(1, 50, 6), BR_F32);
+    br_copy_(s->pe, trained);
+    cr_assert(br_module_to(br_base(s), BR_F64));
+    cr_assert(br_equal(s->pe, br_to(trained, BR_F64)));
+    br_scope_end(scope);
+    br_module_free(s);
+}
+
+static br_tensor *thirds(void *self)
+{
+    (void)self;
+    return br_div_scalar(br_arange(0, 4, 1, BR_F64), 3);
+}
+
+static br_tensor *no_table(void *self)
+{
+    (void)self;
+    br_raise(BR_ERROR_ARGUMENT, "there is no table");
+    return NULL;
+}
+
+typedef struct {
+    br_module base;
+} own;
+
+Test(positions, tables_of_a_custom_module)
+{
+    own *self = br_module_new(own);
+    br_tensor *t = br_module_add_computed_buffer(&self->base, "thirds", thirds, true);
+    cr_assert_eq(br_dtype_of(t), BR_F32);
+    cr_assert(br_module_to(&self->base, BR_F64));
+    cr_assert_eq(br_at(t, BR_DIMS(2)), 2.0 / 3);
+    check_fails(br_module_add_computed_buffer(&self->base, "none", NULL, true),
+                "add_computed_buffer: compute is NULL");
+    check_fails(br_module_add_computed_buffer(&self->base, "none", no_table, true),
+                "there is no table");
+    br_module_free(&self->base);
 }

@@ -1,6 +1,6 @@
-/* Models of layers against PyTorch's (record_layers.py): the keys of the state dict, the values
- * that constructors draw, and steps of training, which take forward, gradients and running
- * statistics. */
+/* tests/nn/test_recorded_layers.c - compares models of layers with PyTorch's (record_layers.py):
+ * keys of the state dict, initial values, and training steps, which depend on forward, gradients
+ * and running statistics. */
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -11,23 +11,23 @@ typedef struct recorded_model {
     const char *name;
     void *(*build)(void);
     br_tensor *(*forward)(void *model, br_tensor *x);
-    double initial_tolerance; /* where initial values are computed, not only drawn */
+    double initial_tolerance; /* not 0 if initial values are computed from random numbers */
 } recorded_model;
 
 enum { STEPS = 4 };
 
-/* |got - want| <= tolerance (1 + |want|), element by element. */
+/* Asserts that |got - want| <= tolerance (1 + |want|) for each element. */
 static void check_near(const char *what, br_tensor *got, br_tensor *want, double tolerance)
 {
     check_ok();
-    cr_assert(br_same_shape(got, want), "%s has another shape", what);
-    cr_assert_eq(br_dtype_of(got), br_dtype_of(want), "%s has another dtype", what);
+    cr_assert(br_same_shape(got, want), "%s has the wrong shape", what);
+    cr_assert_eq(br_dtype_of(got), br_dtype_of(want), "%s has the wrong dtype", what);
     br_tensor *difference = br_max(br_abs(br_sub(br_to(got, BR_F64), br_to(want, BR_F64))));
     cr_assert(br_allclose(got, want, tolerance, tolerance), "%s differs by %g: %s", what,
               br_item(difference), br_error_message());
 }
 
-/* The state dict is the file's tensors under the prefix: no more, no fewer. */
+/* Asserts that the state dict consists of exactly the file's tensors under the prefix. */
 static void check_state(br_module *module, br_safetensors *file, const char *prefix,
                         double tolerance)
 {
@@ -36,7 +36,7 @@ static void check_state(br_module *module, br_safetensors *file, const char *pre
     int64_t recorded = 0;
     for (int64_t i = 0; i < br_safetensors_count(file); i++)
         recorded += strncmp(br_safetensors_name(file, i), prefix, strlen(prefix)) == 0;
-    cr_assert_eq(state->count, recorded, "%lld tensors, not %lld", (long long)state->count,
+    cr_assert_eq(state->count, recorded, "%lld tensors, expected %lld", (long long)state->count,
                  (long long)recorded);
     for (int64_t i = 0; i < state->count; i++) {
         char name[128];
@@ -49,7 +49,7 @@ static void check_state(br_module *module, br_safetensors *file, const char *pre
 
 static void train(const recorded_model *m, void *model, br_safetensors *file)
 {
-    br_optim *sgd = br_sgd(model, &(br_sgd_options){ .lr = 0.05, .momentum = 0.9 });
+    br_optim *sgd = br_sgd(model, BR_OPTIONS(br_sgd, .lr = 0.05, .momentum = 0.9));
     br_tensor *losses = br_safetensors_get(file, "losses");
     for (int step = 0; step < STEPS; step++) {
         br_scope *scope = br_scope_begin();
@@ -81,26 +81,14 @@ static void check_model(const recorded_model *m)
     br_eval((br_module *)model);
     check_near("eval", m->forward(model, br_safetensors_get(file, "input")),
                br_safetensors_get(file, "eval"), 2e-5);
-    br_free_module(model);
+    br_module_free(model);
     br_safetensors_close(file);
     br_scope_end(scope);
 }
 
-#define CONV(...)      \
-    &(br_conv_options) \
-    {                  \
-        __VA_ARGS__    \
-    }
-#define POOL(...)      \
-    &(br_pool_options) \
-    {                  \
-        __VA_ARGS__    \
-    }
-#define NORM(...)            \
-    &(br_batch_norm_options) \
-    {                        \
-        __VA_ARGS__          \
-    }
+#define CONV(...) BR_OPTIONS(br_conv, __VA_ARGS__)
+#define POOL(...) BR_OPTIONS(br_pool, __VA_ARGS__)
+#define NORM(...) BR_OPTIONS(br_batch_norm, __VA_ARGS__)
 
 static void *vision(void)
 {
@@ -124,10 +112,12 @@ static void *series(void)
     return br_sequential_new(BR_MODULES(
         br_conv1d_new(3, 4, 3, true, CONV(.same = true)),
         br_batch_norm1d_new(4, NORM(.cumulative = true)), br_gelu_new(BR_GELU_TANH),
-        br_max_pool1d_new(POOL(.kernel_size = { 3 }, .stride = { 2 }, .ceil_mode = true)),
+        br_max_pool1d_new(
+            POOL(.kernel_size = { .rows = 3 }, .stride = { .rows = 2 }, .ceil_mode = true)),
         br_conv_transpose1d_new(4, 4, 3, true, CONV(.groups = 2)),
-        br_batch_norm1d_new(4, NORM(.no_track_running_stats = true)), br_softplus_new(2, 20),
-        br_avg_pool1d_new(POOL(.kernel_size = { 2 }, .padding = { 1 }, .exclude_pad = true)),
+        br_batch_norm1d_new(4, NORM(.track_running_stats = false)), br_softplus_new(2, 20),
+        br_avg_pool1d_new(POOL(.kernel_size = { .rows = 2 }, .padding = { .rows = 1 },
+                               .count_include_pad = false)),
         br_identity_new(), br_adaptive_avg_pool1d_new(6), br_rms_norm_new(6, 0),
         br_group_norm_new(1, 4, 0, false), br_sigmoid_new(), br_rms_norm_new(6, 0.1), br_tanh_new(),
         br_log_softmax_new(1), br_softmax_new(-1)));
@@ -143,14 +133,14 @@ static void *norms(void)
         br_rms_norm_shape_new(BR_SHAPE(4), 0, false)));
 }
 
-/* Weight norm and spectral norm of every form, and both of one weight. */
+/* Weight norm and spectral norm with various options, and both on one weight. */
 static void *parametrized(void)
 {
     br_conv *conv = br_conv2d_new(2, 4, 3, 2, true, NULL);
     br_spectral_norm(br_base(conv), "weight", &conv->weight, NULL);
     br_conv *up = br_conv_transpose2d_new(4, 3, 2, 2, true, NULL);
     br_spectral_norm(br_base(up), "weight", &up->weight,
-                     &(br_spectral_norm_options){ .n_power_iterations = 2, .eps = 1e-3, .dim = 1 });
+                     BR_OPTIONS(br_spectral_norm, .n_power_iterations = 2, .eps = 1e-3, .dim = 1));
     br_linear *middle = br_linear_new(18, 6, true), *last = NULL;
     br_weight_norm(br_base(middle), "weight", &middle->weight, 0);
     br_spectral_norm(br_base(middle), "weight", &middle->weight, NULL);
@@ -163,7 +153,7 @@ static void *parametrized(void)
                                         br_flatten_new(1, -1), middle, last));
 }
 
-/* Output and last states, one after the other. */
+/* Returns the output and the last states, flattened and concatenated. */
 static br_tensor *joined(br_tensor *y, br_tensor *h, br_tensor *c)
 {
     y = br_flatten(y, 0, -1);
@@ -171,13 +161,13 @@ static br_tensor *joined(br_tensor *y, br_tensor *h, br_tensor *c)
     return c ? br_cat(BR_INPUTS(y, h, br_flatten(c, 0, -1)), 0) : br_cat(BR_INPUTS(y, h), 0);
 }
 
-static br_tensor *all_of_it(void *model, br_tensor *x)
+static br_tensor *output_and_states(void *model, br_tensor *x)
 {
     br_tensor *h, *c, *y = br_rnn_forward(model, x, NULL, NULL, &h, &c);
     return joined(y, h, c);
 }
 
-/* The same of a padded batch of two sequences, of which the second is two steps shorter. */
+/* Returns the same for a padded batch of two sequences; the second is two steps shorter. */
 static br_tensor *with_lengths(void *model, br_tensor *x)
 {
     br_tensor *lengths = br_from_i64(BR_SHAPE(2), (int64_t[]){ br_size(x, 0), br_size(x, 0) - 2 });
@@ -185,11 +175,7 @@ static br_tensor *with_lengths(void *model, br_tensor *x)
     return joined(y, h, c);
 }
 
-#define RNN(...)      \
-    &(br_rnn_options) \
-    {                 \
-        __VA_ARGS__   \
-    }
+#define RNN(...) BR_OPTIONS(br_rnn, __VA_ARGS__)
 
 static void *lstm(void)
 {
@@ -208,7 +194,7 @@ static void *gru(void)
 
 static void *gru_no_bias(void)
 {
-    return br_gru_new(3, 4, RNN(.no_bias = true, .batch_first = true));
+    return br_gru_new(3, 4, RNN(.bias = false, .batch_first = true));
 }
 
 static void *rnn(void)
@@ -218,7 +204,7 @@ static void *rnn(void)
 
 static void *rnn_relu(void)
 {
-    return br_rnn_new(3, 4, RNN(.relu = true, .bidirectional = true, .no_bias = true));
+    return br_rnn_new(3, 4, RNN(.relu = true, .bidirectional = true, .bias = false));
 }
 
 static void *lstm_projected(void)
@@ -238,7 +224,7 @@ static void *gru_lengths(void)
 
 static void *rnn_lengths(void)
 {
-    return br_rnn_new(3, 4, RNN(.num_layers = 2, .no_bias = true));
+    return br_rnn_new(3, 4, RNN(.num_layers = 2, .bias = false));
 }
 
 static const recorded_model models[] = {
@@ -246,19 +232,19 @@ static const recorded_model models[] = {
     { "series", series, br_forward, 0 },
     { "norms", norms, br_forward, 0 },
     { "parametrized", parametrized, br_forward, 3e-7 },
-    { "lstm", lstm, all_of_it, 0 },
-    { "lstm_plain", lstm_plain, all_of_it, 0 },
-    { "gru", gru, all_of_it, 0 },
-    { "gru_no_bias", gru_no_bias, all_of_it, 0 },
-    { "rnn", rnn, all_of_it, 0 },
-    { "rnn_relu", rnn_relu, all_of_it, 0 },
-    { "lstm_projected", lstm_projected, all_of_it, 0 },
+    { "lstm", lstm, output_and_states, 0 },
+    { "lstm_plain", lstm_plain, output_and_states, 0 },
+    { "gru", gru, output_and_states, 0 },
+    { "gru_no_bias", gru_no_bias, output_and_states, 0 },
+    { "rnn", rnn, output_and_states, 0 },
+    { "rnn_relu", rnn_relu, output_and_states, 0 },
+    { "lstm_projected", lstm_projected, output_and_states, 0 },
     { "lstm_lengths", lstm_lengths, with_lengths, 0 },
     { "gru_lengths", gru_lengths, with_lengths, 0 },
     { "rnn_lengths", rnn_lengths, with_lengths, 0 },
 };
 
-Test(recorded_layers, are_pytorchs)
+Test(recorded_layers, equal_pytorch)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         check_model(&models[i]);

@@ -1,5 +1,6 @@
-/* Recurrent layers beyond PyTorch's numbers (test_recorded_layers.c): gradients of both orders,
- * given states, inputs without a batch, threads, memory that fails, and what is refused. */
+/* tests/nn/test_recurrent.c - recurrent layers: first- and second-order gradients, initial states,
+ * unbatched inputs, lengths, threads, failed allocations, and errors. test_recorded_layers.c
+ * compares their values with PyTorch's. */
 #include "tests/memory.h"
 #include "tests/ops/values.h"
 
@@ -15,7 +16,8 @@ static br_tensor *random_leaf(int ndim, const int64_t *sizes)
     return leaf(br_randn(ndim, sizes, BR_F64));
 }
 
-/* Everything that a layer gives, of x, h_0, then an LSTM's c_0; its parameters are in it. */
+/* Returns all outputs of a layer, concatenated, for the inputs x, h_0 and, for an LSTM, c_0. The
+ * remaining inputs are the layer's own parameters. */
 static br_tensor *run(br_tensor *const *in, int n, void *context)
 {
     br_rnn *self = context;
@@ -41,7 +43,7 @@ static void check_gradients(make_fn make, const br_rnn_options *options)
             in[n++] = self->weights[k];
     check_gradient(run, self, n, in);
     check_second_gradient(run, self, n, in);
-    br_free_module(self);
+    br_module_free(self);
     br_scope_end(scope);
 }
 
@@ -49,17 +51,38 @@ Test(recurrent, gradients, .timeout = 60)
 {
     br_manual_seed(3);
     for (int i = 0; i < 3; i++) {
-        check_gradients(makers[i], &(br_rnn_options){ .num_layers = 1 });
-        check_gradients(makers[i], &(br_rnn_options){
-                                       .num_layers = 2, .bidirectional = true, .no_bias = true });
+        check_gradients(makers[i], BR_OPTIONS(br_rnn, .num_layers = 1));
+        check_gradients(makers[i],
+                        BR_OPTIONS(br_rnn, .num_layers = 2, .bidirectional = true, .bias = false));
     }
 }
 
-Test(recurrent, without_batch_and_alone)
+/* Dropout applies between layers, so a single layer has none and generates no random numbers. */
+Test(recurrent, one_layer_has_no_dropout)
 {
     br_scope *scope = br_scope_begin();
     for (int i = 0; i < 3; i++) {
-        br_rnn *self = makers[i](2, 3, &(br_rnn_options){ .batch_first = true });
+        br_manual_seed(5);
+        br_rnn *self = makers[i](4, 3, BR_OPTIONS(br_rnn, .num_layers = 1, .dropout = 0.9));
+        br_tensor *x = br_randn(BR_SHAPE(5, 2, 4), BR_F32);
+        br_rng_state before, after;
+        br_get_rng_state(&before);
+        br_tensor *trained = br_rnn_forward(self, x, NULL, NULL, NULL, NULL);
+        br_get_rng_state(&after);
+        br_eval(br_base(self));
+        br_tensor *evaluated = br_rnn_forward(self, x, NULL, NULL, NULL, NULL);
+        cr_assert(br_equal(br_detach(trained), br_detach(evaluated)));
+        cr_assert_arr_eq(&before, &after, sizeof before);
+        br_module_free(self);
+    }
+    br_scope_end(scope);
+}
+
+Test(recurrent, unbatched_input)
+{
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < 3; i++) {
+        br_rnn *self = makers[i](2, 3, BR_OPTIONS(br_rnn, .batch_first = true));
         br_tensor *x = br_randn(BR_SHAPE(4, 2), BR_F32), *h, *c;
         br_tensor *y = br_rnn_forward(self, x, NULL, NULL, &h, &c);
         br_tensor *batched = br_forward(self, br_unsqueeze(x, 0));
@@ -69,17 +92,18 @@ Test(recurrent, without_batch_and_alone)
         cr_assert(br_equal(y, br_squeeze(batched, 0)));
         y = br_rnn_forward(self, x, h, c, NULL, NULL);
         cr_assert(br_equal(y, br_rnn_forward(self, x, h, c, &h, &c)));
-        br_free_module(self);
+        br_module_free(self);
     }
     br_scope_end(scope);
 }
 
-/* A sequence of a padded batch gives what it gives alone, whatever the padding holds. */
+/* A sequence of a padded batch gives the same result as on its own, whatever the padding contains.
+ */
 Test(recurrent, lengths)
 {
     br_scope *scope = br_scope_begin();
     for (int i = 0; i < 3; i++) {
-        br_rnn *self = makers[i](2, 3, &(br_rnn_options){ .num_layers = 2, .bidirectional = true });
+        br_rnn *self = makers[i](2, 3, BR_OPTIONS(br_rnn, .num_layers = 2, .bidirectional = true));
         br_tensor *x = br_randn(BR_SHAPE(4, 2, 2), BR_F32), *h, *c, *h1, *c1;
         br_tensor *alone = br_slice(br_slice(x, 1, 1, 2, 1), 0, 0, 2, 1);
         br_fill_(br_slice(br_slice(x, 1, 1, 2, 1), 0, 2, 4, 1), NAN);
@@ -92,7 +116,7 @@ Test(recurrent, lengths)
         cr_assert(br_allclose(br_slice(h, 1, 1, 2, 1), h1, 1e-6, 1e-6));
         cr_assert(!c || br_allclose(br_slice(c, 1, 1, 2, 1), c1, 1e-6, 1e-6));
         cr_assert_eq(br_item(br_sum(br_abs(br_slice(mine, 0, 2, 4, 1)))), 0);
-        br_free_module(self);
+        br_module_free(self);
     }
     br_scope_end(scope);
 }
@@ -112,7 +136,7 @@ Test(recurrent, does_not_depend_on_threads)
         check_same_bits(y[0], y[1]);
         check_same_bits(dx[0][0], dx[1][0]);
         check_same_bits(dx[0][1], dx[1][1]);
-        br_free_module(self);
+        br_module_free(self);
     }
     br_scope_end(scope);
 }
@@ -120,21 +144,21 @@ Test(recurrent, does_not_depend_on_threads)
 static bool train_once(void)
 {
     br_scope *scope = br_scope_begin();
-    br_rnn *self = br_lstm_new(2, 3, &(br_rnn_options){ .num_layers = 2, .bidirectional = true });
+    br_rnn *self = br_lstm_new(2, 3, BR_OPTIONS(br_rnn, .num_layers = 2, .bidirectional = true));
     br_tensor *y = br_forward(self, br_ones(BR_SHAPE(2, 1, 2), BR_F32));
     if (y)
         br_backward(br_sum(y));
-    br_free_module(self);
+    br_module_free(self);
     br_scope_end(scope);
     return !br_failed();
 }
 
-Test(recurrent, memory_fails, .timeout = 60)
+Test(recurrent, every_allocation_may_fail, .timeout = 60)
 {
     fail_in_turn(train_once, "train once");
 }
 
-Test(recurrent, refuses)
+Test(recurrent, errors)
 {
     br_scope *scope = br_scope_begin();
     br_rnn *gru = br_gru_new(2, 3, NULL);
@@ -142,28 +166,31 @@ Test(recurrent, refuses)
     check_fails(br_rnn_forward(gru, x, h, NULL, NULL, NULL),
                 "rnn: h_0 [1, 2, 3] must be [1, 1, 3]");
     check_fails(br_rnn_forward(gru, x, NULL, h, NULL, NULL),
-                "c_0 is given, which only an LSTM has");
+                "c_0 is given, but only an LSTM has a cell state");
     check_fails(br_forward(gru, br_ones(BR_SHAPE(4, 3), BR_F32)),
-                "input [4, 3] must have 3 dimensions, or without the batch 2, the last of 2");
+                "input [4, 3] must have 3 dimensions, or 2 without a batch, the last of size 2");
     check_fails(br_forward(gru, br_ones(BR_SHAPE(0, 1, 2), BR_F32)),
-                "input [0, 1, 2] has no steps");
+                "input [0, 1, 2] must have a sequence length of at least 1");
     check_fails(br_forward(gru, br_ones(BR_SHAPE(1, 1, 2), BR_F64)), "f64");
     check_fails(br_forward(gru, NULL), "input is NULL");
     br_tensor *lengths = br_from_i64(BR_SHAPE(1), (int64_t[]){ 5 });
     check_fails(br_rnn_forward_lengths(gru, x, lengths, NULL, NULL, NULL, NULL),
                 "length 5 of sequence 0 is outside 1 .. 4");
+    br_fill_(lengths, 0);
+    check_fails(br_rnn_forward_lengths(gru, x, lengths, NULL, NULL, NULL, NULL),
+                "length 0 of sequence 0 is outside 1 .. 4");
     check_fails(br_rnn_forward_lengths(gru, x, br_to(x, BR_I64), NULL, NULL, NULL, NULL),
                 "lengths [4, 1, 2] must be [1]");
     check_fails(br_rnn_forward_lengths(gru, x, h, NULL, NULL, NULL, NULL), "must be i64");
-    br_free_module(gru);
+    br_module_free(gru);
     gru = br_gru_new(2, 0, NULL);
     cr_assert(strstr(br_error_message(), "hidden_size is 0, must be at least 1"));
     br_clear_error();
-    check_fails(br_forward(gru, x), "lacks a part");
-    br_free_module(gru);
-    gru = br_gru_new(2, 3, &(br_rnn_options){ .proj_size = 2 });
-    cr_assert(strstr(br_error_message(), "proj_size is 2, must be below hidden_size 3"));
+    check_fails(br_forward(gru, x), "is incomplete: its constructor failed");
+    br_module_free(gru);
+    gru = br_gru_new(2, 3, BR_OPTIONS(br_rnn, .proj_size = 2));
+    cr_assert(strstr(br_error_message(), "proj_size is 2, must be less than hidden_size 3"));
     br_clear_error();
-    br_free_module(gru);
+    br_module_free(gru);
     br_scope_end(scope);
 }

@@ -1,4 +1,4 @@
-/* The summary, and the report of what backward left undone. */
+/* tests/nn/test_reports.c - br_summary() and br_report_unused(). */
 #include "tests/support.h"
 
 #include <brasa/nn.h>
@@ -43,14 +43,14 @@ Test(reports, summary_shows_the_tree)
                      "%s", text);
     br_free(text);
     check_fails(br_summary(NULL), "module is NULL");
-    br_free_module(m);
+    br_module_free(m);
 }
 
 Test(reports, unused_parameters_and_foreign_leaves)
 {
     br_scope *scope = br_scope_begin();
     tied_model *m = tied_new();
-    br_linear *fresh = br_linear_new(5, 2, false); /* as if made during forward */
+    br_linear *fresh = br_linear_new(5, 2, false); /* as if created during forward */
     br_tensor *x = br_ones(BR_SHAPE(4, 3), BR_F32);
     br_tensor *y = br_f_linear(x, m->decoder->weight, NULL);
     br_tensor *loss = br_sum(br_linear_forward(fresh, br_mul(y, y)));
@@ -59,10 +59,10 @@ Test(reports, unused_parameters_and_foreign_leaves)
     cr_assert(br_report_unused(br_base(m), loss, &report));
     cr_assert_eq(report.without_grad, 2);
     cr_assert_eq(report.foreign_leaves, 1);
-    cr_assert_str_eq(report.text,
-                     "parameter embedding.weight [500, 3] has no gradient\n"
-                     "parameter decoder.bias [5] has no gradient\n"
-                     "a leaf [2, 5] requires grad, but is no parameter of the module\n");
+    cr_assert_str_eq(
+        report.text,
+        "parameter embedding.weight [500, 3] has no gradient\nparameter decoder.bias [5] has no "
+        "gradient\nleaf [2, 5] requires grad, but is not a parameter of the module\n");
     br_unused_report_clear(&report);
     br_freeze(br_base(m), "embedding.*");
     br_freeze(br_base(m), "decoder.bias");
@@ -71,7 +71,7 @@ Test(reports, unused_parameters_and_foreign_leaves)
     br_unused_report_clear(&report);
     check_fails(br_report_unused(br_base(m), NULL, &report), "output is NULL");
     check_fails(br_report_unused(br_base(m), y, NULL), "report is NULL");
-    br_free_module(fresh);
-    br_free_module(m);
+    br_module_free(fresh);
+    br_module_free(m);
     br_scope_end(scope);
 }

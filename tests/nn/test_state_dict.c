@@ -1,10 +1,11 @@
-/* Loading state dicts: what fits, what does not, and that nothing is half done. */
+/* tests/nn/test_state_dict.c - loading state dicts: matching and mismatched tensors, and that a
+ * failed load changes nothing. */
 #include "nn/nn_internal.h"
 #include "tests/support.h"
 
 TestSuite(state_dict, .init = check_begin, .fini = check_end);
 
-/* "0": a Linear [2, 3] with bias, "1": a LayerNorm [2]. */
+/* Returns a model filled with `value`: "0" is a Linear [2, 3] with bias, "1" a LayerNorm [2]. */
 static br_sequential *model_new(double value)
 {
     br_sequential *s =
@@ -47,12 +48,12 @@ Test(state_dict, copies_everything)
     br_load_report_clear(&report);
     cr_assert(br_load_state_dict(br_base(to), list, true, NULL));
     br_named_list_free(list);
-    br_free_module(from);
-    br_free_module(to);
+    br_module_free(from);
+    br_module_free(to);
 }
 
-/* A source in which 0.bias is missing, 1.weight has another shape, 1.bias another dtype, and two
- * names are too many; 0.weight fits, and is transposed in memory. */
+/* Returns a source in which 0.bias is missing, 1.weight has another shape, 1.bias another dtype,
+ * and two names are unexpected. 0.weight matches, and is transposed in memory. */
 static br_named_list *bad_source(void)
 {
     br_named_list *list = br__named_list_new(true);
@@ -76,7 +77,7 @@ static void check_bad_report(const br_load_report *report)
                                                "1.bias (module [2] f32, source [2] f64)");
 }
 
-/* Names as a hostile file may have them: controls, what is no UTF-8, 10,000 bytes. */
+/* A malicious file may contain names with control characters, invalid UTF-8, or 10,000 bytes. */
 Test(state_dict, names_are_escaped_in_messages)
 {
     enum { LONG = 10000 };
@@ -95,16 +96,16 @@ Test(state_dict, names_are_escaped_in_messages)
               message);
     cr_assert_str_eq(message + strlen(message) - 6, "xxx...");
     cr_assert(strlen(message) < 400 && !strchr(message, '\n'));
-    cr_assert_str_eq(report.unexpected_names, name, "the report has it as it is");
+    cr_assert_str_eq(report.unexpected_names, name, "the report must contain the name unescaped");
     br_clear_error();
     br_load_report_clear(&report);
     br_named_list_free(list);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
     free(name);
 }
 
-Test(state_dict, strict_refuses_and_changes_nothing)
+Test(state_dict, strict_loading_fails_and_changes_nothing)
 {
     br_scope *scope = br_scope_begin();
     br_sequential *s = model_new(1);
@@ -112,19 +113,19 @@ Test(state_dict, strict_refuses_and_changes_nothing)
     br_load_report report;
     cr_assert_not(br_load_state_dict(br_base(s), source, true, &report));
     cr_assert_str_eq(br_error_message(),
-                     "load_state_dict: 1 missing: 0.bias; 2 unexpected: extra, 0.weight; 2 of "
-                     "another shape or dtype: 1.weight (module [2] f32, source [1, 2] f32), "
+                     "load_state_dict: 1 missing: 0.bias; 2 unexpected: extra, 0.weight; 2 "
+                     "mismatched in shape or dtype: 1.weight (module [2] f32, source [1, 2] f32), "
                      "1.bias (module [2] f32, source [2] f64)");
     br_clear_error();
     check_bad_report(&report);
     cr_assert(all_are(s, 1));
     br_load_report_clear(&report);
     br_named_list_free(source);
-    br_free_module(s);
+    br_module_free(s);
     br_scope_end(scope);
 }
 
-Test(state_dict, otherwise_what_fits_is_copied)
+Test(state_dict, non_strict_loading_copies_matching_tensors)
 {
     br_scope *scope = br_scope_begin();
     br_sequential *s = model_new(1);
@@ -137,11 +138,11 @@ Test(state_dict, otherwise_what_fits_is_copied)
     cr_assert_eq(br_at(br_module_get(br_base(s), "1.bias"), 1, (int64_t[]){ 0 }), 1);
     br_load_report_clear(&report);
     br_named_list_free(source);
-    br_free_module(s);
+    br_module_free(s);
     br_scope_end(scope);
 }
 
-Test(state_dict, long_lists_are_cut_in_the_message_only)
+Test(state_dict, long_lists_are_truncated_in_the_message_only)
 {
     br_module_list *list = br_module_list_new();
     for (int i = 0; i < 60; i++)
@@ -155,10 +156,10 @@ Test(state_dict, long_lists_are_cut_in_the_message_only)
     br_clear_error();
     br_load_report_clear(&report);
     br_named_list_free(empty);
-    br_free_module(list);
+    br_module_free(list);
 }
 
-Test(state_dict, refuses_under_a_pending_error)
+Test(state_dict, fails_under_a_pending_error)
 {
     br_sequential *s = model_new(1);
     br_named_list *list = br_state_dict(br_base(s));
@@ -171,5 +172,5 @@ Test(state_dict, refuses_under_a_pending_error)
     check_fails(br_state_dict(br_base(s)), "an earlier error");
     br_load_report_clear(&report);
     br_named_list_free(list);
-    br_free_module(s);
+    br_module_free(s);
 }

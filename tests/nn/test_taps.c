@@ -1,4 +1,4 @@
-/* Taps and their recorders. */
+/* tests/nn/test_taps.c - taps and recorders. */
 #include "tests/support.h"
 
 #include <brasa/nn.h>
@@ -40,23 +40,23 @@ Test(taps, are_recorded_under_the_module_path)
     cr_assert_eq(br_recorder_count(recorder), 7);
     for (int i = 0; i < 7; i++)
         cr_assert_str_eq(br_recorder_name(recorder, i), names[i]);
-    br_scope_end(scope); /* the recorder holds what it has */
+    br_scope_end(scope); /* the recorder holds its tensors */
     cr_assert_eq(br_at(br_recorder_get(recorder, "1.doubled"), 1, (int64_t[]){ 0 }), 6);
     cr_assert_eq(br_at(br_recorder_get(recorder, "1.doubled#1"), 1, (int64_t[]){ 0 }), 2);
     cr_assert_null(br_recorder_get(recorder, "2.doubled"));
-    check_fails(br_recorder_name(recorder, 7), "tap 7 of 7");
-    check_fails(br_recorder_tensor(recorder, -1), "tap -1 of 7");
+    check_fails(br_recorder_name(recorder, 7), "index 7 is out of range for 7 taps");
+    check_fails(br_recorder_tensor(recorder, -1), "index -1 is out of range for 7 taps");
     br_recorder_end(recorder);
-    br_free_module(s);
+    br_module_free(s);
 }
 
-Test(taps, the_innermost_recorder_takes_them)
+Test(taps, only_the_innermost_recorder_records)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_ones(BR_SHAPE(2), BR_F32);
     br_recorder *outer = br_recorder_begin(), *inner = br_recorder_begin();
     br_tap("a", x);
-    br_recorder_end(outer); /* not in order */
+    br_recorder_end(outer); /* ended out of order */
     br_tap("b", x);
     cr_assert_eq(br_recorder_count(inner), 2);
     br_recorder_end(inner);

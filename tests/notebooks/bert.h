@@ -1,4 +1,4 @@
-/* tests/notebooks/bert.h - what the cells of notebook 003 leave for later ones: text, batches, a
+/* tests/notebooks/bert.h - values that cells of notebook 003 pass to later cells: text, batches, a
  * trained model. */
 #ifndef BR_TESTS_NOTEBOOKS_BERT_H
 #define BR_TESTS_NOTEBOOKS_BERT_H
@@ -11,7 +11,7 @@ enum { BATCH_SIZE = 6, MAXLEN = 100, SMALL_MAXLEN = 32, MAX_PRED = 7, VOCAB_SIZE
 
 /* ---- Text and sizes -------------------------------------------------------------------------- */
 
-/* The text's file; the result lives until the next call. */
+/* Returns the contents of the text file, which are valid until the next call. */
 static inline const char *read_text(void)
 {
     static char text[4096];
@@ -31,7 +31,7 @@ static inline br_bert_corpus *notebook_corpus(void)
     return corpus;
 }
 
-/* The notebook's form at its own sizes. */
+/* Returns the configuration of the variant as written, with the notebook's sizes. */
 static inline br_bert_config notebook_config(void)
 {
     br_bert_config config = br_bert_notebook_config();
@@ -39,7 +39,7 @@ static inline br_bert_config notebook_config(void)
     return config;
 }
 
-/* A model small enough to be taken apart and trained. */
+/* Returns the configuration of a model that is small enough to test its parts and to train it. */
 static inline br_bert_config small_config(bool as_written)
 {
     br_bert_config config = br_bert_notebook_config();
@@ -53,7 +53,7 @@ static inline br_bert_config small_config(bool as_written)
     return config;
 }
 
-/* make_batch() after random.seed(seed), padded to maxlen. */
+/* Returns the result of make_batch() after random.seed(seed), padded to maxlen. */
 static inline br_bert_batch make_batch_of(uint64_t seed, int64_t maxlen)
 {
     br_bert_config config = br_bert_notebook_config();
@@ -78,7 +78,7 @@ static inline br_tensor *row_of(br_tensor *t, int64_t i)
     return br_narrow(t, 0, i, 1);
 }
 
-/* The batch's first pair, as a batch. */
+/* Returns a batch that consists of the first pair. */
 static inline br_bert_batch first_pair(const br_bert_batch *b)
 {
     return (br_bert_batch){ row_of(b->input_ids, 0), row_of(b->segment_ids, 0),
@@ -96,7 +96,8 @@ static inline int64_t length_of(const int64_t *tokens)
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* The sentence whose tokens begin here, with [SEP] behind them. */
+/* Returns the index of the sentence whose tokens, followed by [SEP], begin at ids; -1 if there is
+ * none. */
 static inline int64_t find_sentence(const int64_t *ids)
 {
     for (int64_t i = 0; i < N_SENTENCES; i++) {
@@ -107,7 +108,7 @@ static inline int64_t find_sentence(const int64_t *ids)
     return -1;
 }
 
-/* Puts the masked words of one row back and returns how many there were: 15 % of `length`. */
+/* Restores the masked words of one row in ids; returns their number. */
 static inline int64_t unmask(const br_bert_batch *b, int64_t row, int64_t *ids)
 {
     const int64_t *pos = br_data_i64(b->masked_pos) + row * MAX_PRED,
@@ -120,7 +121,7 @@ static inline int64_t unmask(const br_bert_batch *b, int64_t row, int64_t *ids)
     return n;
 }
 
-/* One row: [CLS] a [SEP] b [SEP], then padding; segment 1 for b and its [SEP]. */
+/* Checks that a row is [CLS] a [SEP] b [SEP] and padding; b and its [SEP] must have segment 1. */
 static inline void check_pair(const br_bert_batch *batch, int64_t row)
 {
     int64_t ids[MAXLEN];
@@ -142,7 +143,7 @@ static inline void check_pair(const br_bert_batch *batch, int64_t row)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* One epoch; returns the loss before its update. */
+/* Trains for one epoch; returns the loss before the update. */
 static inline double train_epoch(br_bert *model, br_optim *optimizer, const br_bert_batch *b)
 {
     br_scope *scope = br_scope_begin();
@@ -160,16 +161,16 @@ static inline double train_epoch(br_bert *model, br_optim *optimizer, const br_b
     return value;
 }
 
-/* A small model after some epochs on the batch; the mean of the first and of the last five losses
- * go to *first and *last. */
+/* Returns a small model that was trained on the batch. *first and *last are the means of the first
+ * five and of the last five losses. */
 static inline br_bert *train(bool as_written, int epochs, const br_bert_batch *batch, double *first,
                              double *last)
 {
     br_bert_config config = small_config(as_written);
-    br_set_num_threads(1); /* so little work that more would wait for each other */
+    br_set_num_threads(1); /* with so little work, more threads would wait for each other */
     br_manual_seed(1);
     br_bert *model = br_bert_new(&config);
-    br_optim *optimizer = br_adam(br_base(model), &(br_adam_options){ .lr = 0.001 });
+    br_optim *optimizer = br_adam(br_base(model), BR_OPTIONS(br_adam, .lr = 0.001));
     *first = *last = 0;
     for (int epoch = 0; epoch < epochs; epoch++) {
         double loss = train_epoch(model, optimizer, batch);

@@ -1,4 +1,4 @@
-/* tests/notebooks/bert_text.h - what notebook 003 prints of its text, its words and its tokens. */
+/* tests/notebooks/bert_text.h - the text, words and tokens that notebook 003 prints. */
 #ifndef BR_TESTS_NOTEBOOKS_BERT_TEXT_H
 #define BR_TESTS_NOTEBOOKS_BERT_TEXT_H
 
@@ -6,7 +6,7 @@
 
 enum { N_SENTENCES = 11, N_WORDS = 66, LONGEST = 14 };
 
-/* In [7]: the quotes and each "\n" are in the file. */
+/* Printed by In [7]; the quotes and each "\n" are in the file. */
 static const char text_printed[] = "'Olá, como vai? Eu sou a Ana.\\n'\n"
                                    "'Olá, Ana, meu nome é Carlos. Muito prazer.\\n'\n"
                                    "'Prazer em conhecer você também. Como você está hoje?\\n'\n"
@@ -21,7 +21,7 @@ static const char text_printed[] = "'Olá, como vai? Eu sou a Ana.\\n'\n"
                                    "ser?\\n'\n"
                                    "'Pode sim. Nos vemos mais tarde então.'";
 
-/* In [9] */
+/* Printed by In [9]. */
 static const char *const sentences[N_SENTENCES] = {
     "'olá como vai eu sou a ana\\n'",
     "'olá ana meu nome é carlos muito prazer\\n'",
@@ -36,7 +36,7 @@ static const char *const sentences[N_SENTENCES] = {
     "'pode sim nos vemos mais tarde então'",
 };
 
-/* In [11], in the order of the notebook's run. */
+/* Printed by In [11], in the order of the notebook's run. */
 static const char *const word_list[N_WORDS] = { "time",
                                                 "mais",
                                                 "vai",
@@ -104,7 +104,7 @@ static const char *const word_list[N_WORDS] = { "time",
                                                 "como",
                                                 "celebrar\\n'" };
 
-/* In [21]; rows end with 0. */
+/* Printed by In [21]; rows end with 0. */
 static const int64_t token_list[N_SENTENCES][LONGEST + 1] = {
     { 43, 68, 6, 28, 27, 67, 20 },
     { 43, 63, 47, 60, 59, 42, 46, 48 },

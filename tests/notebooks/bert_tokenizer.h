@@ -1,7 +1,8 @@
-/* tests/notebooks/bert_tokenizer.h - the notebooks' tokenizer, as far as their sentences go.
+/* tests/notebooks/bert_tokenizer.h - a tokenizer for the sentences of the notebooks.
  *
- * bert-base-uncased's vocabulary is not part of Brasa. This one has its size, and the special
- * tokens and the sentences' words in their places; every other token is a name that no text has. */
+ * The vocabulary of bert-base-uncased is not part of Brasa. This tokenizer has a vocabulary of the
+ * same size. The special tokens and the words of the sentences have the same ids; all other tokens
+ * are names that occur in no text. */
 #ifndef BR_TESTS_NOTEBOOKS_BERT_TOKENIZER_H
 #define BR_TESTS_NOTEBOOKS_BERT_TOKENIZER_H
 
@@ -47,12 +48,13 @@ static inline br_tokenizer *bert_tokenizer(void)
     return tokenizer;
 }
 
-/* tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids */
+/* Returns tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids. */
 static inline br_tensor *bert_input_ids(const br_tokenizer *tokenizer, const char *text)
 {
     br_token_batch inputs;
-    bool ok = br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ text, -1 }, NULL,
-                                        &(br_encode_options){ .no_special_tokens = true }, &inputs);
+    bool ok =
+        br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ text, -1 }, NULL,
+                                  BR_OPTIONS(br_encode, .add_special_tokens = false), &inputs);
     cr_assert(ok, "%s", br_error_message());
     return inputs.ids;
 }

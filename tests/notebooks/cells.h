@@ -1,11 +1,12 @@
-/* tests/notebooks/cells.h - what the files test_<notebook>.c share, each of which follows one
+/* tests/notebooks/cells.h - shared by the files test_<notebook>.c. Each of them follows one
  * notebook, code cell by code cell.
  *
- * Cells are numbered from 1 in the notebook's order, whatever In [] says. A cell is a comment at
- * the margin that begins with the notebook's own label, "In [8]: ", and says what the cell shows;
- * under it comes its test, Test(notebook_anatomy, cell_10_softmax), or, where it has none,
- * CELL_WITHOUT_TEST(number, reason) with one of the reasons below. docs/make_notebooks.py makes
- * docs/notebooks.md of these files, and fails if a cell is missing. */
+ * Cells are numbered from 1 in the order of the notebook, independently of In []. For each cell
+ * there is a comment, not indented, that begins with the notebook's own label, such as "In [8]: ",
+ * and describes what the cell shows. The next line begins the test of the cell, such as
+ * Test(notebook_anatomy, cell_10_softmax), or is CELL_WITHOUT_TEST(number, reason) with one of the
+ * reasons below. docs/make_notebooks.py generates docs/notebooks.md from these files, and fails if
+ * a cell is missing. */
 #ifndef BR_TESTS_NOTEBOOKS_CELLS_H
 #define BR_TESTS_NOTEBOOKS_CELLS_H
 
@@ -13,23 +14,23 @@
 
 #include <brasa/brasa.h>
 
-/* The notebook's file, its title, and how many code cells it has. */
+/* The notebook's file, its title, and its number of code cells. */
 #define NOTEBOOK(file, title, cells) _Static_assert((cells) > 0 && sizeof(file title), "")
 
 #define CELL_WITHOUT_TEST(number, reason) _Static_assert((number) > 0 && sizeof(reason), "")
 
-/* Nothing to rebuild. */
+/* Reasons for cells without a test. */
 #define CELL_INSTALLS "none: installs packages"
-#define CELL_IMPORTS  "none: imports modules, sets up the page"
-#define CELL_TYPE     "none: shows a type of Python's"
-#define CELL_EMPTY    "none: makes an empty list, which the next cell fills"
+#define CELL_IMPORTS  "none: imports modules or sets up the page"
+#define CELL_TYPE     "none: prints a Python type"
+#define CELL_EMPTY    "none: creates an empty list, which the next cell fills"
 
 /* A folder with bert-base-uncased's config.json, for AutoConfig.from_pretrained. */
 #define MODEL_CKPT BRASA_TEST_DIR "/models/bert-base-uncased"
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-/* The tensor has exactly the sizes given: check_shape(t, 1, 5, 768). */
+/* Checks the shape of a tensor: check_shape(t, 1, 5, 768). */
 #define check_shape(t, ...) check_shape_is(#t, (t), BR_SHAPE(__VA_ARGS__))
 
 static inline void check_shape_is(const char *what, const br_tensor *t, int ndim,
@@ -43,14 +44,14 @@ static inline void check_shape_is(const char *what, const br_tensor *t, int ndim
         cr_assert_eq(br_sizes(t)[d], sizes[d], "%s is %s", what, text);
 }
 
-/* What prints as tensor([1., 1., ...]): the last dimension sums to 1 everywhere. */
+/* Checks that the elements along the last dimension sum to 1 everywhere. */
 static inline void check_rows_sum_to_one(br_tensor *weights)
 {
     br_tensor *sums = br_sum_dim(weights, BR_DIMS(-1), false);
     cr_assert(br_allclose(sums, br_ones_like(sums), 0, 1e-6), "%s", br_error_message());
 }
 
-/* The module has exactly n entries, and these among them. */
+/* Checks that the module's state_dict has exactly n entries, including these names. */
 static inline void check_keys(br_module *module, int64_t n, int n_names, const char *const *names)
 {
     br_named_list *state = br_state_dict(module);
@@ -66,7 +67,7 @@ static inline void check_keys(br_module *module, int64_t n, int n_names, const c
         __VA_ARGS__                                                                   \
     }
 
-/* The tensor prints as in the notebook. */
+/* Checks that the tensor is printed as in the notebook. */
 static inline void check_printed(const br_tensor *t, const char *want)
 {
     char *printed = br_to_string(t);

@@ -1,7 +1,8 @@
-/* Notebook 000, Transformer Anatomy, cell by cell, at its own sizes: those of bert-base-uncased.
+/* Notebook 000, Transformer Anatomy, cell by cell, with the notebook's sizes, which are those of
+ * bert-base-uncased.
  *
- * The notebook never seeds its generator, so its printed weights and scores can not be had again.
- * What is asserted of them holds for any draw. */
+ * The notebook never seeds its random generator, so its printed weights and scores cannot be
+ * reproduced. The tests check properties that hold for any random weights. */
 #include "tests/notebooks/views.h"
 
 NOTEBOOK("000_5dbdfd3571e9fee9.txt", "Transformer Anatomy", 29);
@@ -9,15 +10,15 @@ TestSuite(notebook_anatomy, .init = check_begin, .fini = check_end);
 
 enum { SEQ_LEN = 5, HIDDEN = 768, HEADS = 12, HEAD_DIM = HIDDEN / HEADS };
 
-/* ---- What one cell leaves for the next ------------------------------------------------------- */
+/* ---- Values from earlier cells --------------------------------------------------------------- */
 
-/* "time flies like an arrow". */
+/* Returns the ids of "time flies like an arrow". */
 static br_tensor *input_ids(void)
 {
     return br_from_i64(BR_SHAPE(1, SEQ_LEN), (int64_t[]){ 2051, 10029, 2066, 2019, 8612 });
 }
 
-/* token_emb(input_ids): five rows of a table of normal numbers. */
+/* Returns a tensor like token_emb(input_ids): five rows of normally distributed numbers. */
 static br_tensor *random_embeds(void)
 {
     return br_randn(BR_SHAPE(1, SEQ_LEN, HIDDEN), BR_F32);
@@ -28,7 +29,7 @@ static br_tensor *scores_of(br_tensor *query, br_tensor *key)
     return br_div_scalar(br_bmm(query, br_transpose(key, 1, 2)), sqrt(br_size(key, -1)));
 }
 
-/* A model small enough to be taken apart. */
+/* Returns the configuration of a model that is small enough to test its parts. */
 static br_anatomy_config small_config(void)
 {
     br_anatomy_config c = br_anatomy_notebook_config();
@@ -48,16 +49,17 @@ static br_tensor *small_ids(void)
 
 /* ---- Self-attention -------------------------------------------------------------------------- */
 
-/* In [1]: clones the book's repository and installs what it wants. */
+/* In [1]: clones the book's repository and installs its requirements. */
 CELL_WITHOUT_TEST(1, CELL_INSTALLS);
 
-/* In [ ]: the book's `setup_chapter()`. */
+/* In [ ]: calls the book's `setup_chapter()`. */
 CELL_WITHOUT_TEST(2, CELL_IMPORTS);
 
-/* In [2]: paths of the page's JavaScript. */
+/* In [2]: sets the paths of the page's JavaScript. */
 CELL_WITHOUT_TEST(3, CELL_IMPORTS);
 
-/* In [3]: bertviz's view of queries and keys in head 8 of BERT's first layer. */
+/* In [3]: bertviz's neuron view: how queries and keys give the weights of head 8 in BERT's first
+ * layer. */
 Test(notebook_anatomy, cell_4_neuron_view)
 {
     check_neuron_view();
@@ -71,7 +73,7 @@ Test(notebook_anatomy, cell_5_tokenizer)
     br_tokenizer_free(tokenizer);
 }
 
-/* In [4]: the text's ids without special tokens, 2051 10029 2066 2019 8612. */
+/* In [4]: the ids of the text without special tokens, 2051 10029 2066 2019 8612. */
 Test(notebook_anatomy, cell_6_input_ids)
 {
     br_scope *scope = br_scope_begin();
@@ -83,7 +85,7 @@ Test(notebook_anatomy, cell_6_input_ids)
     br_scope_end(scope);
 }
 
-/* In [5]: `config` of AutoConfig, and `token_emb`, Embedding(30522, 768). */
+/* In [5]: `config` from AutoConfig, and `token_emb`, Embedding(30522, 768). */
 Test(notebook_anatomy, cell_7_token_emb)
 {
     br_auto_config *config = br_auto_config_load(MODEL_CKPT);
@@ -94,10 +96,10 @@ Test(notebook_anatomy, cell_7_token_emb)
     cr_assert_eq(token_emb->num_embeddings, 30522);
     cr_assert_eq(token_emb->embedding_dim, 768);
     check_shape(token_emb->weight, 30522, 768);
-    br_free_module(token_emb);
+    br_module_free(token_emb);
 }
 
-/* In [6]: `inputs_embeds`, [1, 5, 768]: each id's row of the table. */
+/* In [6]: `inputs_embeds`, [1, 5, 768]: the row of the embedding table for each id. */
 Test(notebook_anatomy, cell_8_inputs_embeds)
 {
     br_scope *scope = br_no_grad_begin();
@@ -107,10 +109,10 @@ Test(notebook_anatomy, cell_8_inputs_embeds)
     cr_assert(
         br_equal(br_select(inputs_embeds, 1, 4), br_slice(token_emb->weight, 0, 8612, 8613, 1)));
     br_scope_end(scope);
-    br_free_module(token_emb);
+    br_module_free(token_emb);
 }
 
-/* In [7]: `scores` of query = key = value, [1, 5, 5]. */
+/* In [7]: `scores`, [1, 5, 5], with query = key = value. */
 Test(notebook_anatomy, cell_9_scores)
 {
     br_scope *scope = br_scope_begin();
@@ -121,7 +123,7 @@ Test(notebook_anatomy, cell_9_scores)
     br_scope_end(scope);
 }
 
-/* In [8]: rows of `weights`, the softmax of the scores, sum to 1. */
+/* In [8]: `weights`, the softmax of the scores, whose rows sum to 1. */
 Test(notebook_anatomy, cell_10_weights)
 {
     br_scope *scope = br_scope_begin();
@@ -132,7 +134,8 @@ Test(notebook_anatomy, cell_10_weights)
     br_scope_end(scope);
 }
 
-/* In [9]: `attn_outputs`, [1, 5, 768]; the class of all these cells gives the same. */
+/* In [9]: `attn_outputs`, [1, 5, 768]. br_anatomy_simplified_attention() computes the same in one
+ * call. */
 Test(notebook_anatomy, cell_11_attn_outputs)
 {
     br_scope *scope = br_no_grad_begin();
@@ -145,11 +148,11 @@ Test(notebook_anatomy, cell_11_attn_outputs)
     cr_assert(br_equal(steps.weights, weights));
     cr_assert(br_equal(steps.attn_outputs, attn_outputs));
     br_scope_end(scope);
-    br_free_module(attention);
+    br_module_free(attention);
 }
 
-/* In [10]: `scaled_dot_product_attention` is the same steps as one function, and takes queries of
- * another length. */
+/* In [10]: `scaled_dot_product_attention` does these steps in one function. There may be more or
+ * fewer queries than keys. */
 Test(notebook_anatomy, cell_12_scaled_dot_product_attention)
 {
     br_scope *scope = br_scope_begin();
@@ -164,7 +167,7 @@ Test(notebook_anatomy, cell_12_scaled_dot_product_attention)
 
 /* ---- Multi-headed attention ------------------------------------------------------------------ */
 
-/* In [11]: `AttentionHead` projects to head_dim, 64 of 768 in BERT. */
+/* In [11]: `AttentionHead` projects to head_dim, from 768 to 64 in BERT. */
 Test(notebook_anatomy, cell_13_attention_head)
 {
     br_scope *scope = br_scope_begin();
@@ -173,12 +176,12 @@ Test(notebook_anatomy, cell_13_attention_head)
                KEYS("q.weight", "q.bias", "k.weight", "k.bias", "v.weight", "v.bias"));
     check_shape(head->q->weight, 64, 768);
     check_shape(br_anatomy_attention_head_forward(head, random_embeds(), NULL), 1, 5, 64);
-    br_free_module(head);
+    br_module_free(head);
     br_scope_end(scope);
 }
 
-/* In [12]: `MultiHeadAttention` is a list of heads, their outputs one behind the other, and a
- * linear layer. */
+/* In [12]: `MultiHeadAttention` concatenates the outputs of a list of heads and applies a linear
+ * layer. */
 Test(notebook_anatomy, cell_14_multi_head_attention)
 {
     br_scope *scope = br_scope_begin();
@@ -192,11 +195,11 @@ Test(notebook_anatomy, cell_14_multi_head_attention)
             br_anatomy_attention_head_forward(br_module_list_at(attention->heads, i), x, NULL);
     br_tensor *want = br_linear_forward(attention->output_linear, br_cat(4, heads, -1));
     cr_assert(br_equal(br_anatomy_multi_head_attention_forward(attention, x, NULL), want));
-    br_free_module(attention);
+    br_module_free(attention);
     br_scope_end(scope);
 }
 
-/* In [13]: `attn_output`, [1, 5, 768]; each head's weights are rows that sum to 1. */
+/* In [13]: `attn_output`, [1, 5, 768]. The rows of each head's weights sum to 1. */
 Test(notebook_anatomy, cell_15_attn_output)
 {
     br_scope *scope = br_scope_begin();
@@ -206,16 +209,16 @@ Test(notebook_anatomy, cell_15_attn_output)
     check_shape(br_anatomy_multi_head_attention_forward(multihead_attn, random_embeds(), NULL), 1,
                 5, 768);
     cr_assert_eq(br_recorder_count(recorder), 3 * HEADS);
-    for (int i = 0; i < HEADS; i++) { /* each after its query and key */
+    for (int i = 0; i < HEADS; i++) { /* the weights are recorded after query and key */
         check_shape(br_recorder_tensor(recorder, 3 * i + 2), 1, 5, 5);
         check_rows_sum_to_one(br_recorder_tensor(recorder, 3 * i + 2));
     }
     br_recorder_end(recorder);
-    br_free_module(multihead_attn);
+    br_module_free(multihead_attn);
     br_scope_end(scope);
 }
 
-/* In [14]: bertviz's view of two uses of "flies" in head 8 of every layer. */
+/* In [14]: bertviz's head view of two sentences with the word "flies", for head 8 of each layer. */
 Test(notebook_anatomy, cell_16_head_view)
 {
     check_head_view();
@@ -223,7 +226,8 @@ Test(notebook_anatomy, cell_16_head_view)
 
 /* ---- The feed-forward layer and layer normalization ------------------------------------------ */
 
-/* In [15]: `FeedForward` is linear_2(gelu(linear_1(x))), then dropout in training. */
+/* In [15]: `FeedForward` computes linear_2(gelu(linear_1(x))), with dropout at the end in
+ * training. */
 Test(notebook_anatomy, cell_17_feed_forward)
 {
     br_scope *scope = br_scope_begin();
@@ -237,7 +241,7 @@ Test(notebook_anatomy, cell_17_feed_forward)
     cr_assert_not(br_equal(br_anatomy_feed_forward_forward(feed_forward, x), want));
     br_eval(br_base(feed_forward));
     cr_assert(br_equal(br_anatomy_feed_forward_forward(feed_forward, x), want));
-    br_free_module(feed_forward);
+    br_module_free(feed_forward);
     br_scope_end(scope);
 }
 
@@ -249,12 +253,12 @@ Test(notebook_anatomy, cell_18_ff_outputs)
     br_anatomy_feed_forward *feed_forward = br_anatomy_feed_forward_new(&config);
     check_shape(feed_forward->linear_1->weight, 3072, 768);
     check_shape(br_anatomy_feed_forward_forward(feed_forward, random_embeds()), 1, 5, 768);
-    br_free_module(feed_forward);
+    br_module_free(feed_forward);
     br_scope_end(scope);
 }
 
-/* In [17]: `TransformerEncoderLayer` adds attention, then the feed-forward layer, each of the
- * normed state. */
+/* In [17]: `TransformerEncoderLayer` adds attention and then the feed-forward layer, each computed
+ * from the layer-normalized state. */
 Test(notebook_anatomy, cell_19_transformer_encoder_layer)
 {
     br_scope *scope = br_scope_begin();
@@ -271,11 +275,12 @@ Test(notebook_anatomy, cell_19_transformer_encoder_layer)
     hidden_state = br_layer_norm_forward(layer->layer_norm_2, y);
     y = br_add(y, br_anatomy_feed_forward_forward(layer->feed_forward, hidden_state));
     cr_assert(br_equal(br_anatomy_encoder_layer_forward(layer, x, NULL), y));
-    br_free_module(layer);
+    br_module_free(layer);
     br_scope_end(scope);
 }
 
-/* In [18]: shapes of `inputs_embeds` and of `encoder_layer(inputs_embeds)`, both [1, 5, 768]. */
+/* In [18]: the shapes of `inputs_embeds` and of `encoder_layer(inputs_embeds)`, both [1, 5, 768].
+ */
 Test(notebook_anatomy, cell_20_encoder_layer)
 {
     br_scope *scope = br_scope_begin();
@@ -284,14 +289,14 @@ Test(notebook_anatomy, cell_20_encoder_layer)
     br_tensor *inputs_embeds = random_embeds();
     check_shape(inputs_embeds, 1, 5, 768);
     check_shape(br_anatomy_encoder_layer_forward(encoder_layer, inputs_embeds, NULL), 1, 5, 768);
-    br_free_module(encoder_layer);
+    br_module_free(encoder_layer);
     br_scope_end(scope);
 }
 
 /* ---- Embeddings and encoder ------------------------------------------------------------------ */
 
-/* In [20]: `Embeddings` is the norm of token plus position, then dropout in training: the same id
- * differs by its position. */
+/* In [20]: `Embeddings` computes the layer norm of token embedding plus position embedding, with
+ * dropout at the end in training. The same id has different embeddings at different positions. */
 Test(notebook_anatomy, cell_21_embeddings)
 {
     br_scope *scope = br_scope_begin();
@@ -306,7 +311,7 @@ Test(notebook_anatomy, cell_21_embeddings)
     br_tensor *token = br_select(embeddings->token_embeddings->weight, 0, 4);
     br_tensor *both = br_add(token, br_narrow(embeddings->position_embeddings->weight, 0, 1, 2));
     cr_assert(br_equal(br_narrow(y, 0, 1, 2), br_layer_norm_forward(embeddings->layer_norm, both)));
-    br_free_module(embeddings);
+    br_module_free(embeddings);
     br_scope_end(scope);
 }
 
@@ -317,11 +322,11 @@ Test(notebook_anatomy, cell_22_embedding_layer)
     br_anatomy_config config = br_anatomy_notebook_config();
     br_anatomy_embeddings *embedding_layer = br_anatomy_embeddings_new(&config);
     check_shape(br_anatomy_embeddings_forward(embedding_layer, input_ids()), 1, 5, 768);
-    br_free_module(embedding_layer);
+    br_module_free(embedding_layer);
     br_scope_end(scope);
 }
 
-/* In [22]: `TransformerEncoder` is the embeddings and the layers one after the other. */
+/* In [22]: `TransformerEncoder` applies the embeddings and then each layer. */
 Test(notebook_anatomy, cell_23_transformer_encoder)
 {
     br_scope *scope = br_scope_begin();
@@ -334,7 +339,7 @@ Test(notebook_anatomy, cell_23_transformer_encoder)
     for (int i = 0; i < 3; i++)
         x = br_anatomy_encoder_layer_forward(br_module_list_at(encoder->layers, i), x, NULL);
     cr_assert(br_equal(br_anatomy_encoder_forward(encoder, small_ids()), x));
-    br_free_module(encoder);
+    br_module_free(encoder);
     br_scope_end(scope);
 }
 
@@ -346,14 +351,14 @@ Test(notebook_anatomy, cell_24_encoder)
     br_anatomy_encoder *encoder = br_anatomy_encoder_new(&config);
     cr_assert_eq(br_module_list_size(encoder->layers), 12);
     check_shape(br_anatomy_encoder_forward(encoder, input_ids()), 1, 5, 768);
-    br_free_module(encoder);
+    br_module_free(encoder);
     br_scope_end(scope);
 }
 
 /* ---- Classification head --------------------------------------------------------------------- */
 
-/* In [24]: `TransformerForSequenceClassification` is a linear layer of the encoder's state at
- * position 0, with dropout in training. */
+/* In [24]: `TransformerForSequenceClassification` applies a linear layer to the encoder's state at
+ * position 0, with dropout before it in training. */
 Test(notebook_anatomy, cell_25_transformer_for_sequence_classification)
 {
     br_scope *scope = br_scope_begin();
@@ -366,11 +371,11 @@ Test(notebook_anatomy, cell_25_transformer_for_sequence_classification)
     br_tensor *first = br_select(br_anatomy_encoder_forward(model->encoder, small_ids()), 1, 0);
     cr_assert(br_equal(br_anatomy_classifier_forward(model, small_ids()),
                        br_linear_forward(model->classifier, first)));
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* In [25]: logits of three labels, [1, 3]. */
+/* In [25]: the logits of three labels, [1, 3]. */
 Test(notebook_anatomy, cell_26_encoder_classifier)
 {
     br_scope *scope = br_no_grad_begin();
@@ -380,13 +385,13 @@ Test(notebook_anatomy, cell_26_encoder_classifier)
     config.num_labels = 3;
     br_anatomy_classifier *encoder_classifier = br_anatomy_classifier_new(&config);
     check_shape(br_anatomy_classifier_forward(encoder_classifier, input_ids()), 1, 3);
-    br_free_module(encoder_classifier);
+    br_module_free(encoder_classifier);
     br_scope_end(scope);
 }
 
 /* ---- The decoder's mask ---------------------------------------------------------------------- */
 
-/* In [26]: `mask[0]` has ones on the lower diagonal and zeros above. */
+/* In [26]: `mask[0]` has ones on and below the diagonal, and zeros above it. */
 Test(notebook_anatomy, cell_27_mask)
 {
     br_scope *scope = br_scope_begin();
@@ -399,8 +404,8 @@ Test(notebook_anatomy, cell_27_mask)
     br_scope_end(scope);
 }
 
-/* In [27]: scores where the mask is 0 become -inf. Those on the diagonal, |x|^2 / sqrt(768), are
- * near 27.7: far more than any other. */
+/* In [27]: scores become -inf where the mask is 0. The scores on the diagonal, |x|^2 / sqrt(768),
+ * are about 27.7, far larger than all others. */
 Test(notebook_anatomy, cell_28_masked_scores)
 {
     br_scope *scope = br_scope_begin();
@@ -413,13 +418,13 @@ Test(notebook_anatomy, cell_28_masked_scores)
         for (int k = 0; k < SEQ_LEN; k++)
             if (k > q)
                 cr_assert_eq(br_at(masked, BR_SHAPE(0, q, k)), -INFINITY);
-            else /* seven standard deviations of either */
+            else /* within seven standard deviations */
                 check_close(br_at(masked, BR_SHAPE(0, q, k)), k == q ? sqrt(768) : 0,
                             k == q ? 7 * sqrt(2) : 7);
     br_scope_end(scope);
 }
 
-/* In [28]: `scaled_dot_product_attention` with a mask: no query sees a later value. */
+/* In [28]: `scaled_dot_product_attention` with a mask: no query attends to later positions. */
 Test(notebook_anatomy, cell_29_scaled_dot_product_attention_with_mask)
 {
     br_scope *scope = br_scope_begin();

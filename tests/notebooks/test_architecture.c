@@ -1,8 +1,8 @@
-/* Notebook 004, Transformers Architecture, cell by cell, at its own sizes: those of
- * bert-base-uncased up to cell 23, then its own.
+/* Notebook 004, Transformers Architecture, cell by cell, with the notebook's sizes: those of
+ * bert-base-uncased up to cell 23, and its own sizes after that.
  *
- * The notebook never seeds its generators, so its printed weights can not be had again. What is
- * asserted of them holds for any draw. */
+ * The notebook never seeds its random generators, so its printed weights cannot be reproduced. The
+ * tests check properties that hold for any random weights. */
 #include "tests/notebooks/cells.h"
 
 NOTEBOOK("004_ad16655b671b9d05.txt", "Transformers Architecture", 34);
@@ -11,16 +11,16 @@ TestSuite(notebook_architecture, .init = check_begin, .fini = check_end);
 enum { SEQ_LEN = 9, HIDDEN = 768, HEADS = 12 };
 enum { BATCH = 16, SOURCE_LENGTH = 10, TARGET_LENGTH = 12 };
 
-/* ---- What one cell leaves for the next ------------------------------------------------------- */
+/* ---- Values from earlier cells --------------------------------------------------------------- */
 
-/* "The quick brown fox jumps over the lazy dog". */
+/* Returns the ids of "The quick brown fox jumps over the lazy dog". */
 static br_tensor *input_ids(void)
 {
     return br_from_i64(BR_SHAPE(1, SEQ_LEN),
                        (int64_t[]){ 1996, 4248, 2829, 4419, 14523, 2058, 1996, 13971, 3899 });
 }
 
-/* Nine rows of a table of normal numbers, as token_emb(input_ids) is. */
+/* Returns a tensor like token_emb(input_ids): nine rows of normally distributed numbers. */
 static br_tensor *random_embeds(void)
 {
     return br_randn(BR_SHAPE(1, SEQ_LEN, HIDDEN), BR_F32);
@@ -31,7 +31,7 @@ static br_tensor *causal_mask(void)
     return br_unsqueeze(br_tril(br_ones(BR_SHAPE(SEQ_LEN, SEQ_LEN), BR_F32), 0), 0);
 }
 
-/* Cell 5's configuration, AutoConfig's, with fewer layers where more show no more. */
+/* Returns the configuration of cell 5, which is AutoConfig's, with the given number of layers. */
 static br_architecture_config bert_config(int64_t layers)
 {
     br_auto_config *auto_config = br_auto_config_load(MODEL_CKPT);
@@ -42,7 +42,7 @@ static br_architecture_config bert_config(int64_t layers)
     return config;
 }
 
-/* Of a model small enough to be taken apart. */
+/* Returns the configuration of a model that is small enough to test its parts. */
 static br_architecture_config small_config(void)
 {
     return (br_architecture_config){ .hidden_size = 12,
@@ -76,8 +76,8 @@ static br_tensor *random_ids(int64_t length)
 /* In [2]: imports. */
 CELL_WITHOUT_TEST(1, CELL_IMPORTS);
 
-/* In [3]: `scaled_dot_product_attention` is softmax(q k^T / sqrt(dim_k)) v of each head, -inf where
- * the mask is 0. */
+/* In [3]: `scaled_dot_product_attention` computes softmax(q k^T / sqrt(dim_k)) v for each head,
+ * with scores of -inf where the mask is 0. */
 Test(notebook_architecture, cell_2_scaled_dot_product_attention)
 {
     br_scope *scope = br_scope_begin();
@@ -97,8 +97,7 @@ Test(notebook_architecture, cell_2_scaled_dot_product_attention)
     br_scope_end(scope);
 }
 
-/* In [4]: `MultiHeadAttention` is attention of num_heads pieces of q, k and v, joined again, and a
- * linear layer. */
+/* In [4]: `MultiHeadAttention` splits q, k and v into heads, attends, and joins the results. */
 Test(notebook_architecture, cell_3_multi_head_attention)
 {
     br_scope *scope = br_scope_begin();
@@ -119,11 +118,11 @@ Test(notebook_architecture, cell_3_multi_head_attention)
     br_tensor *output = br_architecture_multi_head_attention_forward(a, query, key, key, NULL);
     check_shape(output, 2, 2, 12);
     cr_assert(br_allclose(output, want, 1e-5, 1e-6), "%s", br_error_message());
-    br_free_module(a);
+    br_module_free(a);
     br_scope_end(scope);
 }
 
-/* In [5]: 768 in 12 heads of 64; q, k, v and the output are [1, 9, 768]. */
+/* In [5]: an attention with 12 heads of size 64; q, k, v and the output are [1, 9, 768]. */
 Test(notebook_architecture, cell_4_multihead_attn)
 {
     br_scope *scope = br_scope_begin();
@@ -140,13 +139,13 @@ Test(notebook_architecture, cell_4_multihead_attn)
     check_shape(weights, 1, 12, 9, 9);
     check_rows_sum_to_one(weights);
     br_recorder_end(recorder);
-    br_free_module(attn);
+    br_module_free(attn);
     br_scope_end(scope);
 }
 
 /* ---- The feed-forward layer and the encoder block -------------------------------------------- */
 
-/* In [6]: `FeedForward` is linear_2(relu(linear_1(x))), then dropout in training. */
+/* In [6]: `FeedForward` computes linear_2(relu(linear_1(x))), with dropout after it in training. */
 Test(notebook_architecture, cell_5_feed_forward)
 {
     br_scope *scope = br_scope_begin();
@@ -160,7 +159,7 @@ Test(notebook_architecture, cell_5_feed_forward)
     cr_assert_not(br_equal(br_architecture_feed_forward_forward(feed_forward, x), want));
     br_eval(br_base(feed_forward));
     cr_assert(br_equal(br_architecture_feed_forward_forward(feed_forward, x), want));
-    br_free_module(feed_forward);
+    br_module_free(feed_forward);
     br_scope_end(scope);
 }
 
@@ -171,12 +170,12 @@ Test(notebook_architecture, cell_6_ff_outputs)
     br_architecture_config config = bert_config(12);
     br_architecture_feed_forward *feed_forward = br_architecture_feed_forward_new(&config);
     check_shape(br_architecture_feed_forward_forward(feed_forward, random_embeds()), 1, 9, 768);
-    br_free_module(feed_forward);
+    br_module_free(feed_forward);
     br_scope_end(scope);
 }
 
-/* In [8]: `TransformerEncoderBlock` adds x to itself, not attention's output, and goes on from its
- * norm. */
+/* In [8]: `TransformerEncoderBlock` computes x + x instead of x + attention, and continues with the
+ * layer norm of the sum. */
 Test(notebook_architecture, cell_7_transformer_encoder_block)
 {
     br_scope *scope = br_scope_begin();
@@ -190,11 +189,11 @@ Test(notebook_architecture, cell_7_transformer_encoder_block)
     br_tensor *y = br_layer_norm_forward(block->layer_norm_2, br_add(x, x));
     y = br_add(y, br_architecture_feed_forward_forward(block->feed_forward, y));
     cr_assert(br_equal(br_architecture_encoder_block_forward(block, x, NULL), y));
-    br_free_module(block);
+    br_module_free(block);
     br_scope_end(scope);
 }
 
-/* In [9]: sizes of the block's input, of its attention, which is computed, and of its output. */
+/* In [9]: the shapes of the block's input, its attention weights and its output. */
 Test(notebook_architecture, cell_8_encoder_layer)
 {
     br_scope *scope = br_scope_begin();
@@ -205,14 +204,14 @@ Test(notebook_architecture, cell_8_encoder_layer)
                 768);
     check_shape(br_recorder_get(recorder, "attention.attention"), 1, 12, 9, 9);
     br_recorder_end(recorder);
-    br_free_module(encoder_layer);
+    br_module_free(encoder_layer);
     br_scope_end(scope);
 }
 
 /* ---- Embeddings and encoder ------------------------------------------------------------------ */
 
-/* In [11]: `Embeddings` is the norm of token plus position; in training half of it is dropped,
- * whatever hidden_dropout_prob says. */
+/* In [11]: `Embeddings` computes the layer norm of token embedding plus position embedding. In
+ * training, half of the elements are dropped, whatever hidden_dropout_prob is. */
 Test(notebook_architecture, cell_9_embeddings)
 {
     br_scope *scope = br_scope_begin();
@@ -227,7 +226,7 @@ Test(notebook_architecture, cell_9_embeddings)
     br_tensor *sum = br_add(token, br_narrow(embeddings->position_embeddings->weight, 0, 0, 3));
     cr_assert(br_equal(br_architecture_embeddings_forward(embeddings, small_ids()),
                        br_layer_norm_forward(embeddings->layer_norm, sum)));
-    br_free_module(embeddings);
+    br_module_free(embeddings);
     br_scope_end(scope);
 }
 
@@ -238,11 +237,11 @@ Test(notebook_architecture, cell_10_embedding_layer)
     br_architecture_config config = bert_config(12);
     br_architecture_embeddings *embedding_layer = br_architecture_embeddings_new(&config);
     check_shape(br_architecture_embeddings_forward(embedding_layer, input_ids()), 1, 9, 768);
-    br_free_module(embedding_layer);
+    br_module_free(embedding_layer);
     br_scope_end(scope);
 }
 
-/* In [13]: `TransformerEncoder` is the embeddings and the blocks one after the other. */
+/* In [13]: `TransformerEncoder` applies the embeddings and then each block. */
 Test(notebook_architecture, cell_11_transformer_encoder)
 {
     br_scope *scope = br_scope_begin();
@@ -255,11 +254,11 @@ Test(notebook_architecture, cell_11_transformer_encoder)
     for (int i = 0; i < 3; i++)
         x = br_architecture_encoder_block_forward(br_module_list_at(encoder->layers, i), x, NULL);
     cr_assert(br_equal(br_architecture_encoder_forward(encoder, small_ids(), NULL), x));
-    br_free_module(encoder);
+    br_module_free(encoder);
     br_scope_end(scope);
 }
 
-/* In [14]: `encoder_output`, [1, 9, 768], of 12 blocks. */
+/* In [14]: `encoder_output` of 12 blocks, [1, 9, 768]. */
 Test(notebook_architecture, cell_12_encoder_output)
 {
     br_scope *scope = br_no_grad_begin();
@@ -267,12 +266,12 @@ Test(notebook_architecture, cell_12_encoder_output)
     br_architecture_encoder *encoder = br_architecture_encoder_new(&config);
     cr_assert_eq(br_module_list_size(encoder->layers), 12);
     check_shape(br_architecture_encoder_forward(encoder, input_ids(), NULL), 1, 9, 768);
-    br_free_module(encoder);
+    br_module_free(encoder);
     br_scope_end(scope);
 }
 
-/* In [15]: `encoder_output` is printed with zeros: the model is in training mode, and dropout, a
- * tenth of all elements, comes last. */
+/* In [15]: `encoder_output` has zeros, because the model is in training mode and its last step is
+ * dropout of a tenth of all elements. */
 Test(notebook_architecture, cell_13_encoder_output_has_zeros)
 {
     br_scope *scope = br_scope_begin();
@@ -282,15 +281,15 @@ Test(notebook_architecture, cell_13_encoder_output_has_zeros)
     cr_assert_str_eq(br_op_name(encoder_output), "dropout");
     double n = SEQ_LEN * HIDDEN,
            zeros = (double)br_item_i64(br_sum(br_eq_scalar(encoder_output, 0)));
-    check_close(zeros, 0.1 * n, 7 * sqrt(0.1 * 0.9 * n)); /* seven standard deviations */
-    br_free_module(encoder);
+    check_close(zeros, 0.1 * n, 7 * sqrt(0.1 * 0.9 * n)); /* within seven standard deviations */
+    br_module_free(encoder);
     br_scope_end(scope);
 }
 
 /* ---- Classification head --------------------------------------------------------------------- */
 
-/* In [16]: `TransformerForSequenceClassification` is a linear layer of the encoder's state at
- * position 0, with dropout in training. */
+/* In [16]: `TransformerForSequenceClassification` applies a linear layer to the encoder's state at
+ * position 0, with dropout before it in training. */
 Test(notebook_architecture, cell_14_transformer_for_sequence_classification)
 {
     br_scope *scope = br_scope_begin();
@@ -303,24 +302,24 @@ Test(notebook_architecture, cell_14_transformer_for_sequence_classification)
     br_tensor *x = br_architecture_encoder_forward(model->encoder, small_ids(), NULL);
     cr_assert(br_equal(br_architecture_classifier_forward(model, small_ids()),
                        br_linear_forward(model->classifier, br_select(x, 1, 0))));
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* In [17]: logits of three labels, [1, 3]. */
+/* In [17]: the logits of three labels, [1, 3]. */
 Test(notebook_architecture, cell_15_encoder_classifier)
 {
     br_scope *scope = br_no_grad_begin();
     br_architecture_config config = bert_config(12);
     br_architecture_classifier *encoder_classifier = br_architecture_classifier_new(&config);
     check_shape(br_architecture_classifier_forward(encoder_classifier, input_ids()), 1, 3);
-    br_free_module(encoder_classifier);
+    br_module_free(encoder_classifier);
     br_scope_end(scope);
 }
 
 /* ---- The decoder ----------------------------------------------------------------------------- */
 
-/* x = norm(x + attention), as the decoder block does it twice. */
+/* Returns norm(x + attention), which the decoder block computes twice. */
 static br_tensor *add_attention(br_architecture_multi_head_attention *attention,
                                 br_layer_norm *norm, br_tensor *x, br_tensor *query, br_tensor *key)
 {
@@ -328,8 +327,9 @@ static br_tensor *add_attention(br_architecture_multi_head_attention *attention,
     return br_layer_norm_forward(norm, x);
 }
 
-/* In [18]: `TransformerDecoderBlock` adds self-attention of the normed state, attention to the
- * encoder's output, and the feed-forward layer, with a norm behind each of the first two sums. */
+/* In [18]: `TransformerDecoderBlock` adds self-attention of the layer-normalized state, attention
+ * to the encoder's output, and the feed-forward layer, with a layer norm after each of the first
+ * two sums. */
 Test(notebook_architecture, cell_16_transformer_decoder_block)
 {
     br_scope *scope = br_scope_begin();
@@ -345,7 +345,7 @@ Test(notebook_architecture, cell_16_transformer_decoder_block)
     y = add_attention(b->attn_2, b->layer_norm_3, y, y, encoder_output);
     y = br_add(y, br_architecture_feed_forward_forward(b->feed_forward, y));
     cr_assert(br_equal(br_architecture_decoder_block_forward(b, x, encoder_output, NULL, NULL), y));
-    br_free_module(b);
+    br_module_free(b);
     br_scope_end(scope);
 }
 
@@ -359,7 +359,8 @@ Test(notebook_architecture, cell_17_mask)
     br_scope_end(scope);
 }
 
-/* In [20]: the decoder block's output, [1, 9, 768]; with the mask no query sees a later key. */
+/* In [20]: the decoder block's output, [1, 9, 768]. With the mask, no query attends to later
+ * keys. */
 Test(notebook_architecture, cell_18_decoder_layer)
 {
     br_scope *scope = br_scope_begin();
@@ -376,11 +377,11 @@ Test(notebook_architecture, cell_18_decoder_layer)
     cr_assert(br_equal(br_tril(weights, 0), weights));
     check_rows_sum_to_one(br_recorder_get(recorder, "attn_2.cross_attention"));
     br_recorder_end(recorder);
-    br_free_module(decoder_layer);
+    br_module_free(decoder_layer);
     br_scope_end(scope);
 }
 
-/* In [21]: `TransformerDecoder` is the embeddings and the blocks one after the other. */
+/* In [21]: `TransformerDecoder` applies the embeddings and then each block. */
 Test(notebook_architecture, cell_19_transformer_decoder)
 {
     br_scope *scope = br_scope_begin();
@@ -396,11 +397,11 @@ Test(notebook_architecture, cell_19_transformer_decoder)
                                                   encoder_output, NULL, mask);
     cr_assert(br_equal(
         br_architecture_decoder_forward(decoder, small_ids(), encoder_output, NULL, mask), x));
-    br_free_module(decoder);
+    br_module_free(decoder);
     br_scope_end(scope);
 }
 
-/* In [22]: the decoder's output, [1, 9, 768], of 12 blocks. */
+/* In [22]: the decoder's output after 12 blocks, [1, 9, 768]. */
 Test(notebook_architecture, cell_20_decoder_output)
 {
     br_scope *scope = br_no_grad_begin();
@@ -410,11 +411,11 @@ Test(notebook_architecture, cell_20_decoder_output)
     check_shape(
         br_architecture_decoder_forward(decoder, input_ids(), random_embeds(), NULL, causal_mask()),
         1, 9, 768);
-    br_free_module(decoder);
+    br_module_free(decoder);
     br_scope_end(scope);
 }
 
-/* In [23]: the decoder's output is printed without zeros: its last step is a sum. */
+/* In [23]: the decoder's output has no zeros, because its last step is a sum. */
 Test(notebook_architecture, cell_21_output_is_a_sum)
 {
     br_scope *scope = br_scope_begin();
@@ -424,14 +425,14 @@ Test(notebook_architecture, cell_21_output_is_a_sum)
         br_architecture_decoder_forward(decoder, input_ids(), random_embeds(), NULL, causal_mask());
     cr_assert_str_eq(br_op_name(output), "add");
     cr_assert_eq(br_item_i64(br_sum(br_eq_scalar(output, 0))), 0);
-    br_free_module(decoder);
+    br_module_free(decoder);
     br_scope_end(scope);
 }
 
 /* ---- Encoder-decoder ------------------------------------------------------------------------- */
 
-/* In [24]: `EncoderDecoder` is a linear layer of the decoder's output; source_mask goes to the
- * decoder only. */
+/* In [24]: `EncoderDecoder` applies a linear layer to the decoder's output. Only the decoder gets
+ * source_mask. */
 Test(notebook_architecture, cell_22_encoder_decoder)
 {
     br_scope *scope = br_scope_begin();
@@ -448,11 +449,11 @@ Test(notebook_architecture, cell_22_encoder_decoder)
     cr_assert(
         br_equal(br_architecture_encoder_decoder_forward(model, ids, ids, source_mask, target_mask),
                  br_linear_forward(model->fc, x)));
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* In [25]: `TransformerConfig` has seven fields; a model wants no other. */
+/* In [25]: `TransformerConfig` with its seven fields, which are all that a model needs. */
 Test(notebook_architecture, cell_23_transformer_config)
 {
     br_architecture_config config = { .hidden_size = 4,
@@ -464,7 +465,7 @@ Test(notebook_architecture, cell_23_transformer_config)
                                       .num_attention_heads = 2 };
     br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&config);
     check_ok();
-    br_free_module(model);
+    br_module_free(model);
 }
 
 /* In [26]: the configuration of the model to train. */
@@ -480,7 +481,7 @@ Test(notebook_architecture, cell_24_config)
     cr_assert_eq(config.num_attention_heads, 8);
 }
 
-/* In [27]: `source_ids`, [16, 10], and `target_ids`, [16, 12], of the ids 0 .. 99. */
+/* In [27]: `source_ids`, [16, 10], and `target_ids`, [16, 12], with ids 0 .. 99. */
 Test(notebook_architecture, cell_25_source_and_target_ids)
 {
     br_scope *scope = br_scope_begin();
@@ -492,7 +493,7 @@ Test(notebook_architecture, cell_25_source_and_target_ids)
     br_scope_end(scope);
 }
 
-/* In [28]: `create_mask`: the same lower triangle for each entry of the batch. */
+/* In [28]: `create_mask` returns the same lower triangular mask for each entry of the batch. */
 Test(notebook_architecture, cell_26_create_mask)
 {
     br_scope *scope = br_scope_begin();
@@ -517,11 +518,11 @@ Test(notebook_architecture, cell_27_masks)
     br_scope_end(scope);
 }
 
-/* In [30]: the logger's level. */
+/* In [30]: sets the logger's level. */
 CELL_WITHOUT_TEST(28, CELL_IMPORTS);
 
-/* In [31]: the decoder's output, [16, 10, 512]. The causal mask is given as source_mask: it is
- * attention to the encoder that does not look ahead, while self-attention does. */
+/* In [31]: the decoder's output, [16, 10, 512]. The causal mask is passed as source_mask, so it
+ * masks cross-attention, and self-attention is not masked. */
 Test(notebook_architecture, cell_29_decoder_of_source_ids)
 {
     br_scope *scope = br_no_grad_begin();
@@ -541,8 +542,8 @@ Test(notebook_architecture, cell_29_decoder_of_source_ids)
     cr_assert(br_equal(br_tril(cross, 0), cross));
     cr_assert_not(br_equal(br_tril(self, 0), self));
     br_recorder_end(recorder);
-    br_free_module(encoder);
-    br_free_module(decoder);
+    br_module_free(encoder);
+    br_module_free(decoder);
     br_scope_end(scope);
 }
 
@@ -556,11 +557,11 @@ Test(notebook_architecture, cell_30_output_shape)
     check_shape(br_architecture_encoder_decoder_forward(
                     model, random_ids(SOURCE_LENGTH), random_ids(TARGET_LENGTH), NULL, target_mask),
                 16, 12, 100);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* In [33]: the size of `target_ids`, [16, 12]. */
+/* In [33]: the shape of `target_ids`, [16, 12]. */
 Test(notebook_architecture, cell_31_target_ids)
 {
     br_scope *scope = br_scope_begin();
@@ -570,8 +571,8 @@ Test(notebook_architecture, cell_31_target_ids)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* In [34]: `RandomDataset` draws sequences that begin with 1 and hold no padding; the target's mask
- * hides padding and what is later. */
+/* In [34]: `RandomDataset` generates sequences that begin with 1 and have no padding. The target's
+ * mask excludes padding and later tokens. */
 Test(notebook_architecture, cell_32_random_dataset)
 {
     br_scope *scope = br_scope_begin();
@@ -596,12 +597,12 @@ Test(notebook_architecture, cell_32_random_dataset)
     br_scope_end(scope);
 }
 
-/* In [35]: 64,000 samples of length 10, 64 a batch. */
+/* In [35]: `train_loader`: 64,000 sequences of length 10 in batches of 64. */
 Test(notebook_architecture, cell_33_train_loader)
 {
     br_scope *scope = br_scope_begin();
     br_dataset *train_set = br_architecture_random_dataset_new(100, 64, 1000, 10, false);
-    br_loader *train_loader = br_loader_new(train_set, &(br_loader_options){ .batch_size = 64 });
+    br_loader *train_loader = br_loader_new(train_set, BR_OPTIONS(br_loader, .batch_size = 64));
     cr_assert_eq(br_dataset_size(train_set), 64000);
     cr_assert_eq(br_loader_size(train_loader), 1000);
     br_tensor *batch[BR_ARCHITECTURE_FIELDS];
@@ -626,7 +627,7 @@ static void init_parameters(br_architecture_encoder_decoder *model)
     br_named_list_free(parameters);
 }
 
-/* One turn of the loop; the loss before the step, NAN if there is an error. */
+/* Runs one iteration of the training loop; returns the loss before the step, NAN on error. */
 static double train_batch(br_architecture_encoder_decoder *model, br_optim *optimizer,
                           br_tensor *const *batch)
 {
@@ -644,12 +645,13 @@ static double train_batch(br_architecture_encoder_decoder *model, br_optim *opti
     return value;
 }
 
-/* The mean losses of the first and of the last ten batches of an epoch. */
+/* Trains for one epoch; *first and *last are the mean losses of the first ten and of the last ten
+ * batches. */
 static void train_epoch(br_architecture_encoder_decoder *model, br_dataset *train_set,
                         double *first, double *last)
 {
-    br_optim *optimizer = br_adam(br_base(model), &(br_adam_options){ .lr = 0.005 });
-    br_loader *loader = br_loader_new(train_set, &(br_loader_options){ .batch_size = 32 });
+    br_optim *optimizer = br_adam(br_base(model), BR_OPTIONS(br_adam, .lr = 0.005));
+    br_loader *loader = br_loader_new(train_set, BR_OPTIONS(br_loader, .batch_size = 32));
     int64_t batches = br_loader_size(loader);
     *first = *last = 0;
     br_loader_begin(loader);
@@ -666,11 +668,12 @@ static void train_epoch(br_architecture_encoder_decoder *model, br_dataset *trai
     br_optim_free(optimizer);
 }
 
-/* In [36]: as written the loop ends in its first batch, at a mask of 10 ids for 9 targets. The
- * intended form's loss falls as the printed ones do; here of a small model. */
+/* In [36]: the training loop. As written, it fails in the first batch, because the mask is for 10
+ * ids and there are 9 targets. With the intended variant, the loss decreases like the printed one;
+ * the test uses a small model. */
 Test(notebook_architecture, cell_34_training)
 {
-    br_set_num_threads(1); /* more cost time in steps so small */
+    br_set_num_threads(1); /* more threads would be slower with such small steps */
     br_manual_seed(1);
     br_architecture_config config = { .hidden_size = 32,
                                       .intermediate_size = 64,
@@ -691,7 +694,7 @@ Test(notebook_architecture, cell_34_training)
         else
             check_fails(!br_failed(), "decoder.layers.0.attn_1: masked_fill: x [32, 4, 9, 9] and "
                                       "mask [32, 1, 10, 10] do not broadcast");
-        br_free_module(model);
+        br_module_free(model);
         br_dataset_free(train_set);
     }
 }

@@ -1,9 +1,9 @@
 /* Notebook 003, BERT from scratch, cell by cell.
  *
- * The notebook seeds neither PyTorch nor Python, so its batches, weights and losses can not be had
- * again, and its ids are those of one run: a set has another order in each. Here the words are
- * given in the order that it prints. Batches equal to Python's are tested in tests/models/, as are
- * PyTorch's numbers. */
+ * The notebook seeds neither PyTorch nor Python, so its batches, weights and losses cannot be
+ * reproduced. Its ids are those of one run, because the order of a Python set changes from run to
+ * run. Here the words are given in the printed order. The tests in tests/models/ compare batches
+ * with Python's and results with PyTorch's. */
 #include "tests/notebooks/bert.h"
 
 NOTEBOOK("003_3897ae39561afa4d.txt", "BERT from scratch", 48);
@@ -11,7 +11,7 @@ TestSuite(notebook_bert, .init = check_begin, .fini = check_end);
 
 /* ---- Text and vocabulary --------------------------------------------------------------------- */
 
-/* In [1]: re, math, torch, NumPy, and all of `random`. */
+/* In [1]: imports re, math, torch, NumPy, and everything from `random`. */
 CELL_WITHOUT_TEST(1, CELL_IMPORTS);
 
 /* In [5]: reads the file, 533 bytes of UTF-8. */
@@ -23,13 +23,14 @@ Test(notebook_bert, cell_2_text)
 /* In [6]: the text is a `str`. */
 CELL_WITHOUT_TEST(3, CELL_TYPE);
 
-/* In [7]: the text as printed: its quotes and each "\n'" are in the file. */
+/* In [7]: prints the text. The quotes and each "\n'" are in the file. */
 Test(notebook_bert, cell_4_print_text)
 {
     cr_assert_str_eq(read_text(), text_printed);
 }
 
-/* In [8]: `sentences`: lower case, also of Ó, without . , ! ? -, and one a line. */
+/* In [8]: `sentences`: the lines of the text in lower case (also Ó), without the characters . , ! ?
+ * -. */
 Test(notebook_bert, cell_5_sentences)
 {
     static const char text[] = "'Ótimo. Meu TIME-time?\nOlá!";
@@ -50,8 +51,8 @@ Test(notebook_bert, cell_6_print_sentences)
     br_bert_corpus_free(corpus);
 }
 
-/* In [10]: `word_list`, each word once. The notebook's order is a set's, ours that of bytes unless
- * words are given. */
+/* In [10]: `word_list`: each word once. In the notebook, the order is that of a Python set. Brasa
+ * sorts the words by their bytes, or takes a list of words in your order. */
 Test(notebook_bert, cell_7_word_list)
 {
     const char *text = read_text();
@@ -75,7 +76,8 @@ Test(notebook_bert, cell_8_print_word_list)
     br_bert_corpus_free(corpus);
 }
 
-/* In [12]: `word_dict` begins with the special tokens: the whole of it for a text without words. */
+/* In [12]: `word_dict` begins with the special tokens. For a text without words, it has only
+ * these. */
 Test(notebook_bert, cell_9_word_dict)
 {
     br_bert_corpus *corpus = br_bert_corpus_new("", 0);
@@ -94,7 +96,7 @@ Test(notebook_bert, cell_10_print_word_dict)
     br_bert_corpus_free(corpus);
 }
 
-/* In [14]: word i of the list gets the id i + 4. */
+/* In [14]: word i of the list has the id i + 4. */
 Test(notebook_bert, cell_11_word_ids)
 {
     br_bert_corpus *corpus = notebook_corpus();
@@ -103,7 +105,7 @@ Test(notebook_bert, cell_11_word_ids)
     br_bert_corpus_free(corpus);
 }
 
-/* In [15]: the ids printed, among them 'time': 4, "'ok": 7, 'ana': 63 and "ana\\n'": 20. */
+/* In [15]: prints the ids, among them 'time': 4, "'ok": 7, 'ana': 63 and "ana\\n'": 20. */
 Test(notebook_bert, cell_12_print_word_ids)
 {
     static const struct {
@@ -124,7 +126,7 @@ Test(notebook_bert, cell_12_print_word_ids)
     br_bert_corpus_free(corpus);
 }
 
-/* In [16]: `number_dict` turns each id back into its word. */
+/* In [16]: `number_dict` maps each id to its word. */
 Test(notebook_bert, cell_13_number_dict)
 {
     br_bert_corpus *corpus = notebook_corpus();
@@ -135,7 +137,7 @@ Test(notebook_bert, cell_13_number_dict)
     br_bert_corpus_free(corpus);
 }
 
-/* In [17]: the ids 0 .. 69 and their words as printed. */
+/* In [17]: prints the ids 0 .. 69 and their words. */
 Test(notebook_bert, cell_14_print_number_dict)
 {
     static const char *const special[] = { "[PAD]", "[CLS]", "[SEP]", "[MASK]" };
@@ -173,7 +175,7 @@ Test(notebook_bert, cell_17_tokens)
     br_bert_corpus_free(corpus);
 }
 
-/* In [21]: the eleven lists of ids as printed. */
+/* In [21]: prints the eleven lists of ids. */
 Test(notebook_bert, cell_18_print_token_list)
 {
     br_bert_corpus *corpus = notebook_corpus();
@@ -185,7 +187,8 @@ Test(notebook_bert, cell_18_print_token_list)
     br_bert_corpus_free(corpus);
 }
 
-/* In [22]: `text[0:29]`, "'Olá, como vai? Eu sou a Ana.": 30 bytes, since á is two. */
+/* In [22]: `text[0:29]`, "'Olá, como vai? Eu sou a Ana.": 29 characters in 30 bytes, because á has
+ * two. */
 Test(notebook_bert, cell_19_first_sentence)
 {
     cr_assert_eq(strncmp(read_text(), "'Olá, como vai? Eu sou a Ana.", 30), 0);
@@ -201,7 +204,7 @@ Test(notebook_bert, cell_20_first_tokens)
     br_bert_corpus_free(corpus);
 }
 
-/* In [24]: the sizes. Its dropout, 0.2, is used nowhere. */
+/* In [24]: the sizes of the model. The dropout, 0.2, is not used. */
 Test(notebook_bert, cell_21_hyperparameters)
 {
     br_bert_config config = br_bert_notebook_config();
@@ -218,7 +221,8 @@ Test(notebook_bert, cell_21_hyperparameters)
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* In [25]: `make_batch`: pairs of sentences, 15 % of their words masked and kept beside, padded. */
+/* In [25]: `make_batch`: padded pairs of sentences with 15 % of their words masked, and the masked
+ * words. */
 Test(notebook_bert, cell_22_make_batch)
 {
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -230,7 +234,7 @@ Test(notebook_bert, cell_22_make_batch)
     }
 }
 
-/* In [26]: `get_attn_pad_masked`: true where the key is padding, the same for each query. */
+/* In [26]: `get_attn_pad_masked`: a mask that is true where the key is padding, for all queries. */
 Test(notebook_bert, cell_23_get_attn_pad_masked)
 {
     br_scope *scope = br_scope_begin();
@@ -241,7 +245,7 @@ Test(notebook_bert, cell_23_get_attn_pad_masked)
     br_scope_end(scope);
 }
 
-/* In [27]: `batch`: half of the pairs follow each other. */
+/* In [27]: `batch`: in half of the pairs, the second sentence follows the first one. */
 Test(notebook_bert, cell_24_batch)
 {
     br_scope *scope = br_scope_begin();
@@ -250,7 +254,7 @@ Test(notebook_bert, cell_24_batch)
     br_scope_end(scope);
 }
 
-/* In [28]: its parts as tensors of integers. */
+/* In [28]: the parts of the batch as tensors of integers. */
 Test(notebook_bert, cell_25_tensors)
 {
     br_scope *scope = br_scope_begin();
@@ -265,14 +269,15 @@ Test(notebook_bert, cell_25_tensors)
     br_scope_end(scope);
 }
 
-/* The input_ids[0] that cell 26 prints; the notebook's pair of sentences 7 and 4. */
+/* Returns the input_ids[0] that cell 26 prints, the notebook's pair of sentences 7 and 4. */
 static br_tensor *printed_ids(void)
 {
     return br_from_i64(BR_SHAPE(1, MAXLEN),
                        (int64_t[MAXLEN]){ 1, 3, 44, 25, 57, 18, 20, 2, 55, 3, 32, 2 });
 }
 
-/* In [29]: the mask of the first row, 12 times False and 88 times True, and its ids, as printed. */
+/* In [29]: prints the mask of the first row, 12 times False and 88 times True, and the ids of that
+ * row. */
 Test(notebook_bert, cell_26_padding_mask)
 {
     static const char ten_true[] = "         True,  True,  True,  True,  True,  True,  True,  "
@@ -309,7 +314,7 @@ Test(notebook_bert, cell_27_gelu)
     br_scope_end(scope);
 }
 
-/* In [ ]: `Embedding`: the norm of token plus position plus segment. */
+/* In [ ]: `Embedding`: the layer norm of token plus position plus segment embedding. */
 Test(notebook_bert, cell_28_embedding)
 {
     br_scope *scope = br_scope_begin();
@@ -325,12 +330,13 @@ Test(notebook_bert, cell_28_embedding)
         br_select(emb->seg_embed->weight, 0, 1));
     br_tensor *got = br_select(br_select(br_bert_embedding_forward(emb, x, seg), 0, 0), 0, 1);
     cr_assert(br_allclose(got, br_layer_norm_forward(emb->norm, second), 0, 1e-6));
-    br_free_module(emb);
+    br_module_free(emb);
     br_scope_end(scope);
 }
 
-/* In [ ]: `ScaledDotProductAttention`: rows of the weights sum to 1 and are 0 where masked; a row
- * with every key masked, at -1e9 rather than -inf, is even. */
+/* In [ ]: `ScaledDotProductAttention`: the rows of the weights sum to 1, and masked weights are 0.
+ * If every key of a row is masked, its weights are equal, because masked scores are -1e9 and not
+ * -inf. */
 Test(notebook_bert, cell_29_scaled_dot_product_attention)
 {
     br_scope *scope = br_scope_begin();
@@ -350,8 +356,8 @@ Test(notebook_bert, cell_29_scaled_dot_product_attention)
     br_scope_end(scope);
 }
 
-/* In [ ]: `MultiHeadAttention`: three projections are its parameters; the output's projection and
- * norm are made anew in each forward, so two calls differ. */
+/* In [ ]: `MultiHeadAttention`: its parameters are three projections. Each forward pass creates a
+ * new output projection and norm, so two calls have different results. */
 Test(notebook_bert, cell_30_multi_head_attention)
 {
     br_scope *scope = br_no_grad_begin();
@@ -367,26 +373,26 @@ Test(notebook_bert, cell_30_multi_head_attention)
     check_shape(attn, 2, 4, 3, 3);
     cr_assert_not(br_equal(br_bert_mha_forward(attention, x, x, x, mask, &again), output));
     cr_assert(br_equal(again, attn));
-    br_free_module(attention);
+    br_module_free(attention);
     br_scope_end(scope);
 }
 
-/* In [ ]: `emb`, an Embedding of 133632 numbers. */
+/* In [ ]: `emb`, an Embedding with 133632 parameters. */
 Test(notebook_bert, cell_31_emb)
 {
     br_bert_config config = notebook_config();
     br_bert_embedding *emb = br_bert_embedding_new(&config);
     cr_assert_eq(br_count_parameters(br_base(emb), true), (70 + 100 + 2) * 768 + 2 * 768);
-    br_free_module(emb);
+    br_module_free(emb);
 }
 
-/* emb(input_ids, segment_ids) of a batch. */
+/* Returns emb(input_ids, segment_ids) of a batch. */
 static br_tensor *embeds_of(const br_bert_batch *batch)
 {
     br_bert_config config = notebook_config();
     br_bert_embedding *emb = br_bert_embedding_new(&config);
     br_tensor *embeds = br_bert_embedding_forward(emb, batch->input_ids, batch->segment_ids);
-    br_free_module(emb);
+    br_module_free(emb);
     return embeds;
 }
 
@@ -416,7 +422,8 @@ Test(notebook_bert, cell_33_atten_m)
     br_scope_end(scope);
 }
 
-/* MultiHeadAttention()(embeds, embeds, embeds, attenM) at the notebook's sizes; A in *attn. */
+/* Returns MultiHeadAttention()(embeds, embeds, embeds, attenM) with the notebook's sizes; stores A
+ * in *attn. */
 static br_tensor *attend(const br_bert_batch *batch, br_tensor **attn)
 {
     br_bert_config config = notebook_config();
@@ -424,11 +431,11 @@ static br_tensor *attend(const br_bert_batch *batch, br_tensor **attn)
     br_tensor *embeds = embeds_of(batch);
     br_tensor *mask = br_bert_pad_mask(batch->input_ids, batch->input_ids);
     br_tensor *output = br_bert_mha_forward(attention, embeds, embeds, embeds, mask, attn);
-    br_free_module(attention);
+    br_module_free(attention);
     return output;
 }
 
-/* In [ ]: `MHA`, attention of 12 heads to the batch. */
+/* In [ ]: `MHA`, attention with 12 heads, applied to the batch. */
 Test(notebook_bert, cell_34_mha)
 {
     br_scope *scope = br_no_grad_begin();
@@ -448,7 +455,8 @@ Test(notebook_bert, cell_35_output_and_a)
     br_scope_end(scope);
 }
 
-/* In [ ]: `A[0][0]`: rows sum to 1; padding gets exactly 0, all else more. */
+/* In [ ]: `A[0][0]`: the rows sum to 1; weights of padding are exactly 0, all others are positive.
+ */
 Test(notebook_bert, cell_36_a_0_0)
 {
     br_scope *scope = br_no_grad_begin();
@@ -474,11 +482,12 @@ Test(notebook_bert, cell_37_poswise_feed_forward)
     br_tensor *x = br_randn(BR_SHAPE(1, 2, 768), BR_F32);
     br_tensor *hidden = br_bert_gelu(br_linear_forward(ffn->fc1, x));
     cr_assert(br_equal(br_bert_ffn_forward(ffn, x), br_linear_forward(ffn->fc2, hidden)));
-    br_free_module(ffn);
+    br_module_free(ffn);
     br_scope_end(scope);
 }
 
-/* In [ ]: `EncoderLayer`: the feed-forward layer of attention's output, and attention's weights. */
+/* In [ ]: `EncoderLayer`: the feed-forward layer applied to attention's output, and the attention
+ * weights. */
 Test(notebook_bert, cell_38_encoder_layer)
 {
     br_scope *scope = br_no_grad_begin();
@@ -488,17 +497,17 @@ Test(notebook_bert, cell_38_encoder_layer)
     br_tensor *mask = br_zeros(BR_SHAPE(2, 3, 3), BR_BOOL);
     br_manual_seed(3);
     br_tensor *output = br_bert_layer_forward(layer, x, mask, &attn);
-    br_manual_seed(3); /* the same fresh layers once more */
+    br_manual_seed(3); /* creates the same new layers again */
     br_tensor *want = br_bert_ffn_forward(
         layer->pos_ffn, br_bert_mha_forward(layer->enc_self_attn, x, x, x, mask, &want_attn));
     cr_assert(br_equal(output, want));
     cr_assert(br_equal(attn, want_attn));
-    br_free_module(layer);
+    br_module_free(layer);
     br_scope_end(scope);
 }
 
-/* In [ ]: `BERT`: logits of the vocabulary for each masked position, and two for the pair; the
- * decoder's weight is the token embedding itself. */
+/* In [ ]: `BERT`: logits over the vocabulary for each masked position, and two logits for the pair.
+ * The decoder's weight is tied to the token embedding. */
 Test(notebook_bert, cell_39_bert)
 {
     br_scope *scope = br_no_grad_begin();
@@ -510,7 +519,7 @@ Test(notebook_bert, cell_39_bert)
     check_shape(br_bert_forward(model, b.input_ids, b.segment_ids, b.masked_pos, &logits_clsf), 6,
                 7, 70);
     check_shape(logits_clsf, 6, 2);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -524,10 +533,10 @@ Test(notebook_bert, cell_40_model)
     check_ok();
     cr_assert_eq(br_module_list_size(model->layers), 6);
     cr_assert_eq(br_count_parameters(br_base(model), true), 40283208);
-    br_free_module(model);
+    br_module_free(model);
 }
 
-/* In [ ]: `criterion`, cross entropy: log 70 for logits that are all equal. */
+/* In [ ]: `criterion`, cross entropy: log 70 if all logits are equal. */
 Test(notebook_bert, cell_41_criterion)
 {
     br_scope *scope = br_scope_begin();
@@ -537,22 +546,24 @@ Test(notebook_bert, cell_41_criterion)
     br_scope_end(scope);
 }
 
-/* In [ ]: `optimizer`, Adam at 0.001: its first step moves a parameter by the rate. */
+/* In [ ]: `optimizer`, Adam with a learning rate of 0.001: its first step changes a parameter by
+ * the learning rate. */
 Test(notebook_bert, cell_42_optimizer)
 {
     br_scope *scope = br_scope_begin();
     br_linear *model = br_linear_new(1, 1, false);
-    br_optim *optimizer = br_adam(br_base(model), &(br_adam_options){ .lr = 0.001 });
+    br_optim *optimizer = br_adam(br_base(model), BR_OPTIONS(br_adam, .lr = 0.001));
     double before = br_item(model->weight);
     br_backward(br_sum(model->weight));
     br_optim_step(optimizer);
     check_close(br_item(model->weight), before - 0.001, 1e-7);
     br_optim_free(optimizer);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* In [ ]: `batch`, made once for all epochs; the generator goes on, so it is another one. */
+/* In [ ]: `batch`, created once for all epochs. The random generator is not seeded again, so it
+ * differs from the first batch. */
 Test(notebook_bert, cell_43_second_batch)
 {
     br_scope *scope = br_scope_begin();
@@ -568,7 +579,8 @@ Test(notebook_bert, cell_43_second_batch)
     br_scope_end(scope);
 }
 
-/* In [ ]: its parts as tensors; masked positions are those of words, never 0. */
+/* In [ ]: the parts of the batch as tensors. Masked positions are positions of words, so never 0.
+ */
 Test(notebook_bert, cell_44_second_tensors)
 {
     br_scope *scope = br_scope_begin();
@@ -581,23 +593,23 @@ Test(notebook_bert, cell_44_second_tensors)
     br_scope_end(scope);
 }
 
-/* In [ ]: 50 epochs. The loss falls far, but not to 0: each forward projects at random. As meant it
- * does. */
+/* In [ ]: training for 50 epochs. The loss decreases a lot, but not to 0, because each forward pass
+ * has new random projections. With the intended variant, it approaches 0. */
 Test(notebook_bert, cell_45_training)
 {
     br_scope *scope = br_scope_begin();
     br_bert_batch batch = make_batch_of(1, SMALL_MAXLEN);
     double first, last, last_as_meant;
     br_bert *model = train(true, 50, &batch, &first, &last);
-    br_free_module(model);
+    br_module_free(model);
     cr_assert_lt(last, first / 2);
     model = train(false, 50, &batch, &first, &last_as_meant);
-    br_free_module(model);
+    br_module_free(model);
     cr_assert_lt(last_as_meant, last / 2);
     br_scope_end(scope);
 }
 
-/* In [ ]: the batch's first pair in words, padding left out. */
+/* In [ ]: the words of the batch's first pair, without padding. */
 Test(notebook_bert, cell_46_first_pair)
 {
     static const char want[] = "[CLS] [MASK] você recomenda algum restaurante ana\\n' [SEP] 'uau "
@@ -613,7 +625,8 @@ Test(notebook_bert, cell_46_first_pair)
     br_scope_end(scope);
 }
 
-/* The word with the largest logit at each masked position of the pair, and whether it follows. */
+/* Returns the word with the largest logit at each masked position of the pair; *follows is whether
+ * the second sentence is predicted to follow the first. */
 static br_tensor *predict(br_bert *model, const br_bert_batch *pair, br_tensor **follows)
 {
     br_tensor *logits_clsf, *logits_lm = br_bert_forward(model, pair->input_ids, pair->segment_ids,
@@ -622,7 +635,8 @@ static br_tensor *predict(br_bert *model, const br_bert_batch *pair, br_tensor *
     return br_argmax(logits_lm, -1, false);
 }
 
-/* In [ ]: predicted masked tokens of the first pair: after training as meant, the real ones. */
+/* In [ ]: the predicted masked tokens of the first pair, which are right after training the
+ * intended variant. */
 Test(notebook_bert, cell_47_masked_tokens)
 {
     br_scope *scope = br_scope_begin();
@@ -631,11 +645,11 @@ Test(notebook_bert, cell_47_masked_tokens)
     br_bert *model = train(false, 80, &batch, &first, &last);
     br_tensor *follows;
     cr_assert(br_equal(predict(model, &pair, &follows), pair.masked_tokens));
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* In [ ]: whether the second sentence follows, real and predicted. */
+/* In [ ]: whether the second sentence follows the first one, actual and predicted. */
 Test(notebook_bert, cell_48_is_next)
 {
     br_scope *scope = br_scope_begin();
@@ -645,6 +659,6 @@ Test(notebook_bert, cell_48_is_next)
     br_tensor *follows;
     predict(model, &pair, &follows);
     cr_assert(br_equal(follows, pair.is_next));
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }

@@ -1,5 +1,6 @@
-/* Notebook 002, Transformers from Scratch, cell by cell, at its own sizes: those of
- * bert-base-uncased. Its weights are random and unseeded: what is asserted holds for any draw. */
+/* Notebook 002, Transformers from Scratch, cell by cell, with the notebook's sizes, which are those
+ * of bert-base-uncased. Its weights are random and not seeded, so the tests check properties that
+ * hold for any weights. */
 #include "tests/notebooks/views.h"
 
 NOTEBOOK("002_5ed216bae89cfa5e.txt", "Transformers from Scratch", 14);
@@ -7,41 +8,41 @@ TestSuite(notebook_scratch, .init = check_begin, .fini = check_end);
 
 enum { SEQ_LEN = 5, HIDDEN = 768, HEADS = 12, HEAD_DIM = HIDDEN / HEADS };
 
-/* "time flies like an arrow". */
+/* Returns the ids of "time flies like an arrow". */
 static br_tensor *input_ids(void)
 {
     return br_from_i64(BR_SHAPE(1, SEQ_LEN), (int64_t[]){ 2051, 10029, 2066, 2019, 8612 });
 }
 
-/* token_emb(input_ids): five rows of a table of normal numbers. */
+/* Returns a tensor like token_emb(input_ids): five rows of normally distributed numbers. */
 static br_tensor *random_embeds(void)
 {
     return br_randn(BR_SHAPE(1, SEQ_LEN, HIDDEN), BR_F32);
 }
 
-/* Every step of attention to the ids 0 .. 4. */
+/* Returns the intermediate results of attention for the ids 0 .. 4. */
 static br_scratch_simplified_steps simplified_steps(void)
 {
     br_scratch_simplified_attention *attention =
         br_scratch_simplified_attention_new(SEQ_LEN, HIDDEN);
     br_tensor *ids = br_unsqueeze(br_arange(0, SEQ_LEN, 1, BR_I64), 0);
     br_scratch_simplified_steps steps = br_scratch_simplified_attention_forward(attention, ids);
-    br_free_module(attention);
+    br_module_free(attention);
     return steps;
 }
 
 /* ---- Simplified self-attention --------------------------------------------------------------- */
 
-/* In [23]: imports, the last of which fails as written: `from torch import n`. */
+/* In [23]: imports. The last one, `from torch import n`, fails as written. */
 CELL_WITHOUT_TEST(1, CELL_IMPORTS);
 
-/* In [2]: the tokenizer, the text, and bertviz's view of queries and keys. */
+/* In [2]: the tokenizer, the text, and bertviz's neuron view. */
 Test(notebook_scratch, cell_2_neuron_view)
 {
     check_neuron_view();
 }
 
-/* In [16]: the text's ids without special tokens, 2051 10029 2066 2019 8612. */
+/* In [16]: the ids of the text without special tokens, 2051 10029 2066 2019 8612. */
 Test(notebook_scratch, cell_3_input_ids)
 {
     br_scope *scope = br_scope_begin();
@@ -53,7 +54,7 @@ Test(notebook_scratch, cell_3_input_ids)
     br_scope_end(scope);
 }
 
-/* In [7]: `config` of AutoConfig, and `token_emb`, Embedding(30522, 768). */
+/* In [7]: `config` from AutoConfig, and `token_emb`, Embedding(30522, 768). */
 Test(notebook_scratch, cell_4_token_emb)
 {
     br_auto_config *auto_config = br_auto_config_load(MODEL_CKPT);
@@ -64,7 +65,7 @@ Test(notebook_scratch, cell_4_token_emb)
     check_ok();
     cr_assert_eq(attention->token_emb->num_embeddings, 30522);
     cr_assert_eq(attention->token_emb->embedding_dim, 768);
-    br_free_module(attention);
+    br_module_free(attention);
 }
 
 /* In [6]: `inputs_embeds`, [1, 5, 768]. */
@@ -78,10 +79,10 @@ Test(notebook_scratch, cell_5_inputs_embeds)
     cr_assert(br_equal(br_select(steps.inputs_embeds, 1, 0),
                        br_narrow(attention->token_emb->weight, 0, 2051, 1)));
     br_scope_end(scope);
-    br_free_module(attention);
+    br_module_free(attention);
 }
 
-/* In [11]: `scores` of query = key, [1, 5, 5]. */
+/* In [11]: `scores`, [1, 5, 5], with query = key. */
 Test(notebook_scratch, cell_6_scores)
 {
     br_scope *scope = br_scope_begin();
@@ -91,7 +92,7 @@ Test(notebook_scratch, cell_6_scores)
     br_scope_end(scope);
 }
 
-/* In [13]: rows of `weights` sum to 1. */
+/* In [13]: the rows of `weights` sum to 1. */
 Test(notebook_scratch, cell_7_weights_sum)
 {
     br_scope *scope = br_scope_begin();
@@ -99,8 +100,8 @@ Test(notebook_scratch, cell_7_weights_sum)
     br_scope_end(scope);
 }
 
-/* In [14]: `weights`, [1, 5, 5]. A vector's product with itself is |x|^2 / sqrt(768), near 27.7,
- * not 1 as the text says, so that each attends to itself alone. */
+/* In [14]: `weights`, [1, 5, 5]. The score of a vector with itself is |x|^2 / sqrt(768), about
+ * 27.7, and not 1 as the notebook says. So each position attends only to itself. */
 Test(notebook_scratch, cell_8_weights)
 {
     br_scope *scope = br_scope_begin();
@@ -120,7 +121,7 @@ Test(notebook_scratch, cell_9_attn_outputs)
 
 /* ---- Multi-head attention -------------------------------------------------------------------- */
 
-/* In [18]: `scaled_dot_product_attention` is the same steps as one function. */
+/* In [18]: `scaled_dot_product_attention` does these steps in one function. */
 Test(notebook_scratch, cell_10_scaled_dot_product_attention)
 {
     br_scope *scope = br_scope_begin();
@@ -141,11 +142,11 @@ Test(notebook_scratch, cell_11_attention_head)
     cr_assert(br_equal(output, br_scratch_scaled_dot_product_attention(
                                    br_linear_forward(head->q, x), br_linear_forward(head->k, x),
                                    br_linear_forward(head->v, x))));
-    br_free_module(head);
+    br_module_free(head);
     br_scope_end(scope);
 }
 
-/* In [20]: `MultiHeadAttention` has a head for each of num_attention_heads, and an output layer. */
+/* In [20]: `MultiHeadAttention` has num_attention_heads heads and an output layer. */
 Test(notebook_scratch, cell_12_multi_head_attention)
 {
     br_scratch_config config = br_anatomy_notebook_config();
@@ -156,7 +157,7 @@ Test(notebook_scratch, cell_12_multi_head_attention)
     check_shape(br_named_list_get(state, "heads.11.v.weight"), 64, 768);
     check_shape(br_named_list_get(state, "output_linear.weight"), 768, 768);
     br_named_list_free(state);
-    br_free_module(attention);
+    br_module_free(attention);
 }
 
 /* In [21]: `attn_output`, [1, 5, 768]. */
@@ -167,11 +168,11 @@ Test(notebook_scratch, cell_13_attn_output)
     br_scratch_multi_head_attention *multihead_attn = br_scratch_multi_head_attention_new(&config);
     check_shape(br_scratch_multi_head_attention_forward(multihead_attn, random_embeds()), 1, 5,
                 768);
-    br_free_module(multihead_attn);
+    br_module_free(multihead_attn);
     br_scope_end(scope);
 }
 
-/* In [24]: bertviz's view of two uses of "flies" in head 8 of every layer. */
+/* In [24]: bertviz's head view of two sentences with the word "flies", for head 8 of each layer. */
 Test(notebook_scratch, cell_14_head_view)
 {
     check_head_view();

@@ -1,6 +1,6 @@
-/* Notebook 001, Vanilla Transformer, cell by cell. Its cells define classes and print nothing, so
- * what is asserted is what the code and the text between the cells say of each: shapes, the order
- * of the steps, and names. Sizes are as small as shows it. */
+/* Notebook 001, Vanilla Transformer, cell by cell. Its cells define classes and print nothing. The
+ * tests therefore check what the code and the text between the cells say about each class: shapes,
+ * the order of the steps, and names. Sizes are small. */
 #include "tests/notebooks/cells.h"
 
 NOTEBOOK("001_c0c19a734ad5072b.txt", "Vanilla Transformer", 8);
@@ -29,7 +29,7 @@ static br_tensor *states(int64_t length)
     return br_randn(BR_SHAPE(B, length, EMBED), BR_F32);
 }
 
-/* The second entry ends in padding. */
+/* Returns ids; the second entry ends with padding. */
 static br_tensor *src_ids(void)
 {
     return br_from_i64(BR_SHAPE(B, SRC_LEN), (int64_t[]){ 4, 10, 2, 7, 1, 3, 3, 0, 0, 0 });
@@ -40,7 +40,7 @@ static br_tensor *trg_ids(void)
     return br_from_i64(BR_SHAPE(B, TRG_LEN), (int64_t[]){ 2, 12, 5, 9, 2, 6, 3, 1 });
 }
 
-/* The module has exactly n entries, and this one among them. */
+/* Checks that the module's state_dict has exactly n entries, including this name. */
 static void check_key(br_module *module, int64_t n, const char *name)
 {
     br_named_list *state = br_state_dict(module);
@@ -55,7 +55,8 @@ CELL_WITHOUT_TEST(1, CELL_IMPORTS);
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* One head by itself: the head's columns of the projections, softmax(q k^T / sqrt(embed_dim)) v. */
+/* Computes one head separately: softmax(q k^T / sqrt(embed_dim)) v with the head's columns of the
+ * projections. */
 static br_tensor *one_head(br_vanilla_multi_head_attention *m, int64_t head, br_tensor *q,
                            br_tensor *k, br_tensor *v, br_tensor *mask)
 {
@@ -67,9 +68,9 @@ static br_tensor *one_head(br_vanilla_multi_head_attention *m, int64_t head, br_
     return br_bmm(br_softmax(energy, -1), v);
 }
 
-/* In [2]: `MultiHeadAttention` splits projections of [batch_size, seq_len, embed_dim] into heads,
- * attends in each with attention [batch_size, n_heads, seq_len, seq_len], and projects the heads'
- * outputs, one behind the other. */
+/* In [2]: `MultiHeadAttention` splits projections [batch_size, seq_len, embed_dim] into heads,
+ * computes attention weights [batch_size, n_heads, seq_len, seq_len], and projects the concatenated
+ * outputs of the heads. */
 Test(notebook_vanilla, cell_2_multi_head_attention)
 {
     br_scope *scope = br_scope_begin();
@@ -88,12 +89,12 @@ Test(notebook_vanilla, cell_2_multi_head_attention)
     br_tensor *want = br_linear_forward(m->proj, br_cat(HEADS, heads, -1));
     cr_assert(br_allclose(x, want, 1e-5, 1e-6), "%s", br_error_message());
     br_recorder_end(recorder);
-    br_free_module(m);
+    br_module_free(m);
     br_scope_end(scope);
 }
 
-/* In [3]: `EncoderLayer` adds its input to attention and the mlp's input to the mlp's output, each
- * sum normed; the mlp is Linear, ReLU, Dropout, Linear. */
+/* In [3]: `EncoderLayer` adds attention to its input, and the mlp's output to the mlp's input, with
+ * a layer norm after each sum. The mlp is Linear, ReLU, Dropout, Linear. */
 Test(notebook_vanilla, cell_3_encoder_layer)
 {
     br_scope *scope = br_scope_begin();
@@ -108,12 +109,12 @@ Test(notebook_vanilla, cell_3_encoder_layer)
     check_shape(br_module_get(br_base(layer), "mlp.0.weight"), FF, EMBED);
     check_shape(out, B, SRC_LEN, EMBED);
     cr_assert(br_equal(out, br_vanilla_encoder_layer_forward(layer, src, mask)));
-    br_free_module(layer);
+    br_module_free(layer);
     br_scope_end(scope);
 }
 
-/* In [4]: `DecoderLayer` attends to itself, then to the encoder's output with the same attention,
- * then comes the mlp; each sum is normed, the last by norm_2 again. */
+/* In [4]: `DecoderLayer` applies self-attention, attention to the encoder's output with the same
+ * weights, and the mlp, with a layer norm after each sum. The last norm is norm_2 again. */
 Test(notebook_vanilla, cell_4_decoder_layer)
 {
     br_scope *scope = br_scope_begin();
@@ -132,21 +133,21 @@ Test(notebook_vanilla, cell_4_decoder_layer)
     trg = br_layer_norm_forward(layer->norm_2, br_add(trg, joint));
     br_tensor *out = br_add(trg, br_forward(layer->mlp, trg));
     cr_assert(br_equal(got, br_layer_norm_forward(layer->norm_2, out)));
-    br_free_module(layer);
+    br_module_free(layer);
     br_scope_end(scope);
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* tok_emb(ids) sqrt(embed_dim) + pos_emb(0, 1, ...). */
+/* Returns tok_emb(ids) sqrt(embed_dim) + pos_emb(0, 1, ...). */
 static br_tensor *embed(br_embedding *tok_emb, br_embedding *pos_emb, br_tensor *ids)
 {
     br_tensor *tokens = br_mul_scalar(br_embedding_forward(tok_emb, ids), sqrt(EMBED));
     return br_add(tokens, br_narrow(pos_emb->weight, 0, 0, br_size(ids, 1)));
 }
 
-/* In [5]: `Encoder` is embeddings of tokens, scaled by sqrt(embed_dim), plus those of positions,
- * and n_layers layers. */
+/* In [5]: `Encoder` adds token embeddings, scaled by sqrt(embed_dim), and position embeddings, and
+ * then applies n_layers layers. */
 Test(notebook_vanilla, cell_5_encoder)
 {
     br_scope *scope = br_scope_begin();
@@ -159,12 +160,12 @@ Test(notebook_vanilla, cell_5_encoder)
         out = br_vanilla_encoder_layer_forward(br_module_list_at(encoder->blocks, i), out, mask);
     check_shape(out, B, SRC_LEN, EMBED);
     cr_assert(br_equal(out, br_vanilla_encoder_forward(encoder, src_ids(), mask)));
-    br_free_module(encoder);
+    br_module_free(encoder);
     br_scope_end(scope);
 }
 
-/* In [6]: `Decoder` is the same with decoder layers, whose second attention takes keys and values
- * from the encoder, and a linear layer to the vocabulary. */
+/* In [6]: `Decoder` does the same with decoder layers, whose second attention has keys and values
+ * from the encoder, and then applies a linear layer that computes logits over the vocabulary. */
 Test(notebook_vanilla, cell_6_decoder)
 {
     br_scope *scope = br_scope_begin();
@@ -180,14 +181,14 @@ Test(notebook_vanilla, cell_6_decoder)
     br_tensor *out = br_linear_forward(decoder->fc, trg);
     check_shape(out, B, 2, 11);
     cr_assert(br_equal(out, br_vanilla_decoder_forward(decoder, ids, src, trg_mask, src_mask)));
-    br_free_module(decoder);
+    br_module_free(decoder);
     br_scope_end(scope);
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-/* In [7]: `Transformer` hides padding of the source by src_mask [N, 1, 1, src_len], and padding and
- * the future of the target by trg_mask [N, 1, trg_len, trg_len]. */
+/* In [7]: `Transformer` masks the padding of the source with src_mask [N, 1, 1, src_len], and the
+ * padding and later tokens of the target with trg_mask [N, 1, trg_len, trg_len]. */
 Test(notebook_vanilla, cell_7_transformer)
 {
     br_scope *scope = br_scope_begin();
@@ -207,12 +208,12 @@ Test(notebook_vanilla, cell_7_transformer)
         br_vanilla_decoder_forward(model->decoder, trg_ids(), encoded, trg_mask, src_mask);
     check_shape(decoded, B, TRG_LEN, 13);
     cr_assert(br_equal(decoded, br_vanilla_transformer_forward(model, src_ids(), trg_ids())));
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* In [8]: `EncoderClassifier` takes the largest of each feature over the encoder's positions, from
- * [batch_size, seq_len, embed_dim] to [batch_size, embed_dim], to a linear layer. */
+/* In [8]: `EncoderClassifier` computes the maximum of each feature over the encoder's positions,
+ * from [batch_size, seq_len, embed_dim] to [batch_size, embed_dim], and applies a linear layer. */
 Test(notebook_vanilla, cell_8_encoder_classifier)
 {
     br_scope *scope = br_scope_begin();
@@ -226,6 +227,6 @@ Test(notebook_vanilla, cell_8_encoder_classifier)
     br_tensor *out = br_linear_forward(model->linear, x);
     check_shape(out, B, 3);
     cr_assert(br_equal(out, br_vanilla_encoder_classifier_forward(model, src_ids())));
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }

@@ -1,9 +1,8 @@
-/* tests/notebooks/views.h - the notebooks' calls of bertviz: the page is written, and what it holds
- * is the model's.
+/* tests/notebooks/views.h - the notebooks' calls of bertviz: checks that the page contains the
+ * model's values.
  *
- * The model is a small one with random weights, or the one in the folder that the environment
- * variable BRASA_MINILM names. What a browser makes of the page is tested by
- * tests/viz/test_views.py. */
+ * The model is small and has random weights, unless the environment variable BRASA_MINILM names the
+ * folder of a model. tests/viz/test_views.py tests the page in a browser. */
 #ifndef BR_TESTS_NOTEBOOKS_VIEWS_H
 #define BR_TESTS_NOTEBOOKS_VIEWS_H
 
@@ -13,7 +12,7 @@
 
 enum { VIEW_TOKENS = 16 };
 
-/* model, tokenizer and viz_inputs. */
+/* The notebook's variables model, tokenizer and viz_inputs. */
 typedef struct view_inputs {
     br_hf_bert *model;
     br_tokenizer *tokenizer;
@@ -26,7 +25,7 @@ static inline br_hf_bert *view_model(void)
 {
     const char *dir = getenv("BRASA_MINILM");
     if (dir)
-        return br_auto_model_load(dir, &(br_auto_model_options){ .class_name = "BertModel" }, NULL);
+        return br_auto_model_load(dir, BR_OPTIONS(br_auto_model, .class_name = "BertModel"), NULL);
     br_hf_bert_config c = br_hf_bert_config_default();
     c.hidden_size = c.intermediate_size = 48;
     c.num_hidden_layers = 2;
@@ -35,8 +34,8 @@ static inline br_hf_bert *view_model(void)
     return model;
 }
 
-/* sentence_b_start = (viz_inputs.token_type_ids == 0).sum(dim=1);
- * tokens = tokenizer.convert_ids_to_tokens(viz_inputs.input_ids[0]) */
+/* Computes sentence_b_start = (viz_inputs.token_type_ids == 0).sum(dim=1) and tokens =
+ * tokenizer.convert_ids_to_tokens(viz_inputs.input_ids[0]). */
 static inline void view_begin(view_inputs *v, const char *sentence_a, const char *sentence_b)
 {
     v->model = view_model();
@@ -56,11 +55,11 @@ static inline void view_begin(view_inputs *v, const char *sentence_a, const char
 
 static inline void view_end(view_inputs *v)
 {
-    br_free_module(v->model);
+    br_module_free(v->model);
     br_tokenizer_free(v->tokenizer);
 }
 
-/* The page's text, which the caller frees. */
+/* Returns the page; the caller frees it. */
 static inline char *view_page(const br_attention_view *view)
 {
     char path[] = "/tmp/brasa-view-XXXXXX";
@@ -77,7 +76,7 @@ static inline char *view_page(const br_attention_view *view)
     return page;
 }
 
-/* The bits of the value number i of those in the element of that name, which are f32 in base64. */
+/* Returns value number i of the element with that id, which contains f32 values in base64. */
 static inline float view_value(const char *page, const char *id, int64_t i)
 {
     static const char alphabet[] =
@@ -99,7 +98,7 @@ static inline float view_value(const char *page, const char *id, int64_t i)
     return value;
 }
 
-/* Every value in the element is the tensor's, to the bit. */
+/* Checks that all values in the element are exactly those of the tensor. */
 static inline void check_values(const char *page, const char *id, br_tensor *expected)
 {
     const float *values = br_data_f32(br_contiguous(expected));
@@ -108,7 +107,7 @@ static inline void check_values(const char *page, const char *id, br_tensor *exp
         cr_assert_eq(view_value(page, id, i), values[i], "%s[%lld]", id, (long long)i);
 }
 
-/* show(model, "bert", tokenizer, text, display_mode="light", layer=0, head=8) */
+/* Checks show(model, "bert", tokenizer, text, display_mode="light", layer=0, head=8). */
 static inline void check_neuron_view(void)
 {
     br_scope *scope = br_no_grad_begin();
@@ -142,8 +141,8 @@ static inline void check_neuron_view(void)
     br_scope_end(scope);
 }
 
-/* attention = model(**viz_inputs).attentions;
- * head_view(attention, tokens, sentence_b_start, heads=[8]) */
+/* Checks attention = model(**viz_inputs).attentions; head_view(attention, tokens, sentence_b_start,
+ * heads=[8]). */
 static inline void check_head_view(void)
 {
     br_scope *scope = br_no_grad_begin();
@@ -152,7 +151,8 @@ static inline void check_head_view(void)
     cr_assert_eq(v.text.sentence_b_start, 7);
     int64_t layers = v.model->config.num_hidden_layers;
     br_tensor *attentions[12];
-    br_hf_bert_options options = { .token_type_ids = v.batch.type_ids, .attentions = attentions };
+    br_hf_bert_options options =
+        *BR_OPTIONS(br_hf_bert, .token_type_ids = v.batch.type_ids, .attentions = attentions);
     br_hf_bert_forward(v.model, v.batch.ids, &options);
     br_attention *attention = br_attention_new(&v.text);
     for (int64_t i = 0; i < layers; i++)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Picks a few small calls of each operation out of what record.py recorded, into one file.
+"""Selects a few small calls of each operation from the files of record.py and writes them to one file.
 
     tests/op_db/pick.py BRASA DIRECTORY tests/op_db/few.safetensors
 
-Of each operation these are calls that Brasa makes: one of each dtype, two that it must refuse, and in
-float64 one of each first named argument.
+For each operation it selects calls that Brasa supports: one of each dtype, two that must be rejected, and in
+float64 one for each name that comes first, in sorted order, among the keyword arguments.
 """
 import json
 import pathlib
@@ -13,12 +13,12 @@ import sys
 
 from safetensors.torch import load_file, safe_open, save_file
 
-LARGEST = 600  # bytes, but for an operation that has nothing smaller
-WIDEST = 1e-3  # tolerance: what stands near a pole shows no error
+LARGEST = 600  # bytes, unless an operation has no smaller call
+WIDEST = 1e-3  # tolerance: a call near a pole would not reveal errors
 
 
 def named(value):
-    """The names of tensors in a sample."""
+    """Returns the names of the tensors in a sample."""
     if isinstance(value, list):
         return [n for v in value for n in named(v)]
     if not isinstance(value, dict):
@@ -45,7 +45,7 @@ def tolerances(value):
 
 
 def choice(samples, report, size, empty):
-    """Numbers of the samples to keep."""
+    """Returns the indices of the samples to keep."""
     kept, kinds = [], set()
 
     def plain(number):

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Records what PyTorch's own tests call, for `brasa check`: ops-1 files, one an operation.
+"""Records calls of PyTorch's own tests for `brasa check`, in one ops-1 file per operation.
 
     tests/op_db/record.py BRASA DIRECTORY [--seed N] [--only NAME...]
 
-BRASA is the program, which says by --list-ops which operations it has. Of each, all samples of
-torch.testing's op_db are recorded in float32, float64, int64 and bool with results, gradients by
-randomly weighted results and, in float64, gradients of those; and the calls that must be refused.
-Wants torch, numpy, expecttest and safetensors.
+BRASA is the program, whose `check --list-ops` lists the supported operations. For each of them, it records all samples
+of torch.testing's op_db in float32, float64, int64 and bool, with the results, the gradients of the randomly weighted
+results and, in float64, the gradients of those; and the calls that must be rejected. Requires torch, numpy, expecttest
+and safetensors.
 """
 import argparse
+import contextlib
 import json
 import math
 import pathlib
@@ -21,21 +22,23 @@ import numpy
 import torch
 from safetensors.torch import save_file
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.bool: "bool"}
-LARGEST = 100_000  # elements of a sample's tensors: what is larger is left out
-MOST = 200  # samples of an operation in one dtype; of more, so many are drawn
+LARGEST = 100_000  # elements of a sample's tensors; larger samples are skipped
+MOST = 200  # maximum number of samples per operation and dtype; if there are more, a random subset is used
 
 
 class Skip(Exception):
-    """The sample cannot be recorded; the text says why."""
+    """The sample cannot be recorded; the text is the reason."""
 
 
 # ---- Walking over arguments -----------------------------------------------------------------------
 
 
 def changed(value, change, dtype=None):
-    """The arguments with change(tensor) for each tensor, and dtype for each floating dtype."""
+    """Returns the arguments with change(tensor) for each tensor, and dtype for each floating-point dtype."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, torch.dtype) and value in (torch.float32, torch.float64):
@@ -57,13 +60,13 @@ def tensors_in(value):
 
 
 def weights(seed, number, like, move=lambda t: t):
-    """The generator of Brasa gives the same numbers."""
+    """Returns random weights. Brasa's generator produces the same numbers."""
     torch.manual_seed(seed * 100 + number)
     return move(torch.rand(like.shape) - 0.5).to(like.dtype)
 
 
 def results_of(value):
-    """The results as a list of tensors; numbers become tensors without dimensions."""
+    """Returns the results as a list of tensors; numbers become 0-d tensors."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (list, tuple)):
@@ -74,7 +77,7 @@ def results_of(value):
 
 
 def fresh(t):
-    """A leaf like t with the same strides and, unless its elements are one in memory, of its own."""
+    """Returns a leaf with the values and strides of t, and its own memory unless t has a stride of 0."""
     copy = t.detach()
     if 0 not in t.stride():
         copy = copy.clone(memory_format=torch.preserve_format)
@@ -82,17 +85,18 @@ def fresh(t):
 
 
 class Run:
-    """A call of the operation: results, first and second gradients (None: there is none)."""
+    """A call of the operation: its results, and first and second gradients (None if there is none)."""
 
-    def __init__(self, op, call, seed, second, move=lambda t: t):
+    def __init__(self, op, call, seed, second, move=lambda t: t, mode=contextlib.nullcontext()):
         call = changed(call, fresh)
         self.leaves = [t for t in tensors_in(call) if t.requires_grad]
         torch.manual_seed(seed)
-        self.results = results_of(op(*call["args"], **call["kwargs"]))
-        self.first = self.second = [None] * len(self.leaves)
-        self.wanted = [t.requires_grad for t in self.results]
-        if self.leaves and any(self.wanted):
-            self.differentiate(seed, second, move)
+        with mode:
+            self.results = results_of(op(*call["args"], **call["kwargs"]))
+            self.first = self.second = [None] * len(self.leaves)
+            self.wanted = [t.requires_grad for t in self.results]
+            if self.leaves and any(self.wanted):
+                self.differentiate(seed, second, move)
         self.results = [t.detach() for t in self.results]
 
     def differentiate(self, seed, second, move):
@@ -113,47 +117,115 @@ class Run:
 # ---- Tolerances -----------------------------------------------------------------------------------
 
 
-def moved(number):
-    """A change that rounds to float32 and, but for number 0, moves each number to a neighbour.
+def moved(number, units=1):
+    """Returns a function that rounds to float32 and, unless `number` is 0, moves each value by `units` in its last place.
 
-    Whole numbers stay: they may be labels, of which no other is meant.
+    Integers are not moved, because they may be labels.
     """
     def move(t):
         if t.dtype not in (torch.float32, torch.float64):
             return t
         near = t.detach().float()
-        if number: # the same tensor moves in the same way
+        if number: # the same tensor is always moved in the same way
             key = zlib.crc32(near.contiguous().numpy().tobytes())
             signs = torch.randint(0, 2, t.shape, generator=torch.Generator().manual_seed(key + number))
-            by = (signs * 2 - 1) * torch.finfo(torch.float32).eps
+            by = (signs * 2 - 1) * units * torch.finfo(torch.float32).eps
             near = torch.where(near == near.round(), near, near * (1 + by))
         return near.requires_grad_(t.requires_grad)
     return move
 
 
+class Rounding(TorchDispatchMode):
+    """Multiplies each float64 result of PyTorch's inner operations by 1 + eps or 1 - eps of float32.
+
+    This simulates the rounding of intermediate results. Views are not changed.
+    """
+
+    def __init__(self, number):
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(number)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if any(r.alias_info for r in func._schema.returns):
+            return out
+        return tree_map(self.rounded, out)
+
+    def rounded(self, t):
+        if not isinstance(t, torch.Tensor) or t.dtype != torch.float64 or t._is_zerotensor():
+            return t
+        signs = torch.randint(0, 2, t.shape, generator=self.generator) * 2 - 1
+        return t * (1 + signs * torch.finfo(torch.float32).eps)
+
+
+def rounding_inside(op, call, seed, exact, second, scale):
+    """Returns, for each tensor of the run `exact`, the change in float64 when intermediate results are rounded.
+
+    The change is None if the rounding decides a comparison differently, so that a result jumps by more than a
+    thousandth of `scale`, or if the call fails.
+    """
+    off = [None if t is None or t.dtype != torch.float64 else torch.zeros_like(t) for t in exact]
+    for number in range(3):
+        try:
+            run = Run(op, call, seed, second, moved(0), Rounding(number)).all()
+        except RuntimeError:
+            return [None] * len(exact)
+        if not alike(exact, run):
+            return [None] * len(exact)
+        for i, (a, b) in enumerate(zip(run, exact)):
+            if off[i] is None or off[i].numel() == 0:
+                continue
+            change = torch.where(a.isfinite() & b.isfinite(), (a - b).abs(), 0)
+            off[i] = None if change.max() > 1e-3 * scale else torch.maximum(off[i], change)
+    return off
+
+
 def alike(a, b):
-    """Whether two runs gave the same tensors but for values and precision."""
+    """Returns whether two runs have the same tensors, except for values and precision."""
     return len(a) == len(b) and all(
         (x is None) == (y is None) and (x is None or x.shape == y.shape) for x, y in zip(a, b))
 
 
-def rounding(op, call, seed, run, second):
-    """By tensor of the run: what rounding does to it in float32, element by element, and its float64.
+def run_both(op, call, seed, second, move):
+    """Runs the call, moved, in float32 and in float64. Returns the results of both, and the call in float64."""
+    near = changed(call, lambda t: move(t), torch.float32)
+    wide = changed(near, lambda t: t.double() if t.dtype == torch.float32 else t, torch.float64)
+    return Run(op, near, seed, second, move).all(), Run(op, wide, seed, second, move).all(), wide
 
-    It is the largest of: how far float32 misses float64 on the same inputs, and how far float64
-    moves when every number given moves to a neighbour in float32. None where the two precisions give
-    something else altogether.
+
+def rounding_around(op, call, seed, second, scale, worst):
+    """Returns the largest of the errors `worst` and those of float32 at inputs moved by 1000 units in the last place.
+
+    An intermediate result that hardly depends on the inputs, such as a probability close to 1, is rounded alike for
+    all inputs that are neighbours. It may be exact there by chance, so the error must be measured further away, too.
+    """
+    for number in range(1, 5):
+        try:
+            low, high, _ = run_both(op, call, seed, second, moved(number, 1000))
+        except RuntimeError:
+            return worst
+        if len(low) != len(worst) or not alike(low, high):
+            return worst
+        for i, (a, b) in enumerate(zip(low, high)):
+            if worst[i] is not None and a is not None and a.shape == worst[i].shape:
+                off = torch.where(a.isfinite() & b.isfinite(), (a - b).abs(), 0)
+                worst[i] = torch.where(off > 1e-3 * scale, worst[i], torch.maximum(worst[i], off))
+    return worst
+
+
+def rounding(op, call, seed, run, second, scale):
+    """Returns, for each tensor of the run, its rounding error in float32 for each element, and its float64 value.
+
+    The error is the largest of: the difference between float32 and float64 on the same inputs and on inputs nearby;
+    the change in float64 when every input moves to a neighbour in float32; and the change when intermediate results
+    are rounded. It is None if the two precisions give different kinds of results.
     """
     worst, exact = [None] * len(run.all()), [None] * len(run.all())
     if not any(t.is_floating_point() for t in tensors_in(call)):
         return worst, exact
     for number in range(4):
-        move = moved(number)
-        near = changed(call, lambda t: move(t), torch.float32)
-        wide = changed(near, lambda t: t.double() if t.dtype == torch.float32 else t, torch.float64)
         try:
-            low = Run(op, near, seed, second, move).all()
-            high = Run(op, wide, seed, second, move).all()
+            low, high, wide = run_both(op, call, seed, second, moved(number))
         except RuntimeError:
             return [None] * len(worst), exact
         if not alike(run.all(), low) or not alike(low, high):
@@ -168,17 +240,21 @@ def rounding(op, call, seed, run, second):
             elif worst[i] is not None:
                 change = torch.where(b.isfinite() & exact[i].isfinite(), (b - exact[i]).abs(), 0)
                 worst[i] = torch.maximum(worst[i], torch.maximum(off, change))
-    return worst, exact
+        if number == 0:
+            inside = rounding_inside(op, wide, seed, high, second, scale)
+            worst = [w if w is None or more is None else torch.maximum(w, more)
+                     for w, more in zip(worst, inside)]
+    return rounding_around(op, call, seed, second, scale, worst), exact
 
 
 def expectation(got, off, exact, scale, least):
-    """The tensor to expect, and the relative and absolute tolerance.
+    """Returns the expected tensor, and the relative and absolute tolerance.
 
-    `off` is what rounding() found, and eight times that is allowed: relative to each element where
-    PyTorch's own elements all are that near, else absolute. In float32 the result of float64 is
-    expected, in float64 the tolerance is as much smaller as the precision is finer. `scale` is the
-    largest number of the call; what is off by a thousandth of it is a jump, not rounding. A tensor
-    of nothing larger than `least` units in the last place of 1 is all rounding.
+    `off` is the error that rounding() measured. The tolerance is eight times that: relative if the relative error is
+    small for all elements of PyTorch's result, otherwise absolute. In float32 the expected result is that of float64;
+    in float64 the tolerance is smaller by the ratio of the precisions. `scale` is the largest number of the call; an
+    error above a thousandth of it is a jump, not rounding. A tensor without values above `least` units in the last
+    place of 1 consists of rounding errors only.
     """
     if not got.is_floating_point():
         return got, 0, 0
@@ -210,28 +286,32 @@ def cross_entropy_of_two(x, target, weight=None, reduction="mean"):
     return losses if reduction == "none" else getattr(losses, reduction)()
 
 
-# Operations whose gradients in PyTorch are not exact in float64: hardsigmoid's 1 / 6 is that of
-# float32, and binary_cross_entropy's second order divides by x^2 (1 - x)^2 + 1e-12. Theirs are those
-# of the formula.
+# Operations whose gradients in PyTorch are inexact in float64: hardsigmoid uses 1 / 6 in float32, and
+# binary_cross_entropy's second order divides by x^2 (1 - x)^2 + 1e-12. The gradients of these formulas are
+# used instead.
 FORMULAS = {"nn.functional.hardsigmoid": relu6_of_3_more,
             "nn.functional.binary_cross_entropy": cross_entropy_of_two}
+
+
+# Operations that op_db calls through wrapper_set_seed(), which seeds the generator for each call.
+SEEDED = {"nn.functional.dropout": 42, "nn.functional.scaled_dot_product_attention": 42}
 
 
 # ---- Recording ------------------------------------------------------------------------------------
 
 
 def settled(op, call):
-    """The call in a form whose result PyTorch promises: where equal elements go in sorting."""
+    """Returns an equivalent call whose result PyTorch defines: sorting becomes stable."""
     if op.name in ("sort", "argsort"):
         names = dict(zip(("dim", "descending"), call["args"][1:]))
         return {"args": call["args"][:1], "kwargs": {"stable": True, **names, **call["kwargs"]}}
     if has_ties(op, call) and call["args"][0].is_floating_point():
-        raise Skip("which of equal elements gets the gradient is left open")
+        raise Skip("PyTorch does not define which of equal elements gets the gradient")
     return call
 
 
 def in_brackets(index):
-    """What stands between brackets, as text with "?" for a tensor, and these tensors."""
+    """Returns the text of an index between its brackets, with "?" for each tensor, and a list of these tensors."""
     words, tensors = [], []
     for item in index if isinstance(index, tuple) else (index,):
         if isinstance(item, slice):
@@ -245,7 +325,7 @@ def in_brackets(index):
 
 
 def has_ties(op, call):
-    """Whether the call takes some of equal elements: which, the second result tells, is left open."""
+    """Returns whether the call selects among equal elements, so that the indices in its second result are undefined."""
     return op.name == "topk" and call["args"][0].unique().numel() < call["args"][0].numel()
 
 
@@ -271,7 +351,7 @@ class File:
                 "rtol": float(f"{rtol:.2g}"), "atol": float(f"{atol:.2g}")}
 
     def value(self, value):
-        """An argument as JSON."""
+        """Returns an argument as JSON."""
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
         if isinstance(value, (list, tuple)):
@@ -299,7 +379,7 @@ class File:
                 "kwargs": {k: self.value(v) for k, v in call["kwargs"].items()}}
 
     def outcome(self, sample, call, seed, second):
-        """What the call gives: results in the sample, gradients beside their tensors."""
+        """Runs the call, and stores the results in the sample and the gradients with their tensors."""
         try:
             run = Run(self.op, call, seed, second)
         except RuntimeError as error:
@@ -309,9 +389,9 @@ class File:
         if self.op.name in FORMULAS:
             exactly = Run(FORMULAS[self.op.name], call, seed, second)
             run.first, run.second = exactly.first, exactly.second
-        off, exact = rounding(self.op, call, seed, run, second)
         scale = max((t[t.isfinite()].abs().max().item() for t in [*tensors_in(call), *run.all()]
                      if t is not None and t.is_floating_point() and t.isfinite().any()), default=0)
+        off, exact = rounding(self.op, call, seed, run, second, scale)
         n, m = len(run.results), len(run.leaves)
         expected = [self.expected(t, off[i], exact[i], scale, 64 if i >= n else 0)
                     for i, t in enumerate(run.all())]
@@ -321,21 +401,25 @@ class File:
         entries = list(walk(sample["args"] + list(sample["kwargs"].values())))
         leaves = [e for e, t in zip(entries, tensors_in(call)) if t.requires_grad]
         for i, entry in enumerate(leaves if any(run.wanted) else []):
-            entry["grad"] = expected[n + i]
+            # PyTorch returns no gradient if it knows that it is 0; a formula may return rounding errors.
+            none = {"rtol": 0, "atol": 8 * torch.finfo(run.leaves[i].dtype).eps * scale}
+            entry["grad"] = expected[n + i] or none
             if second:
-                entry["second"] = expected[n + m + i]
+                entry["second"] = expected[n + m + i] or none
 
     def must_be_refused(self, call):
         try:
             self.op(*call["args"], **call["kwargs"])
         except Exception:
             return
-        raise Skip("PyTorch takes it")
+        raise Skip("PyTorch accepts it")
 
     def add(self, sample_input, dtype, error=False):
         seed = len(self.samples)
         call = {"args": [sample_input.input, *sample_input.args], "kwargs": sample_input.kwargs}
         sample = {"dtype": DTYPES[dtype], "seed": seed}
+        if self.op.name in SEEDED:
+            sample["call_seed"] = SEEDED[self.op.name]
         before = dict(self.tensors)
         try:
             if sum(t.numel() for t in tensors_in(call)) > LARGEST:
@@ -363,7 +447,7 @@ class File:
 
 
 def walk(values):
-    """The entries of tensors in arguments as JSON, in order."""
+    """Yields the tensors' entries in JSON arguments, in order."""
     for value in values:
         if isinstance(value, dict) and "tensor" in value:
             yield value

@@ -1,4 +1,4 @@
-/* tests/ops/cases.h - what the tests of the table of operations share: inputs of a row, calls. */
+/* tests/ops/cases.h - helpers for tests over the table of operation cases. */
 #ifndef BR_TESTS_CASES_H
 #define BR_TESTS_CASES_H
 
@@ -27,7 +27,7 @@ static inline int make_inputs(const op_case *c, const letter_sizes *letters, br_
     return case_num_inputs(c);
 }
 
-static inline void ask_for_gradients(const op_case *c, br_tensor **x)
+static inline void require_gradients(const op_case *c, br_tensor **x)
 {
     for (int i = 0; i < case_num_inputs(c); i++)
         if (x[i] && br_is_floating(x[i]) && !c->no_gradient)
@@ -39,7 +39,7 @@ static inline bool has_letter(const char *letters, int letter)
     return letters && letter && strchr(letters, letter);
 }
 
-/* Letters of the case's shapes, each once. */
+/* Writes the letters of the case's shapes, each once, and returns their number. */
 static inline int case_letters(const op_case *c, char *letters)
 {
     int n = 0;

@@ -1,6 +1,6 @@
-"""Writes torch_attention.h: scaled dot product attention with its gradients, as PyTorch's math and
-flash kernels compute it in double precision. Inputs are values(n, seed), which the tests make
-themselves."""
+"""Writes torch_attention.h: results and gradients of PyTorch's scaled dot product attention in double
+precision, computed by its math kernel. The flash kernel must agree where it supports the inputs. Inputs are
+values(sizes, seed), which the tests reproduce."""
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -14,7 +14,7 @@ def record(name, query, key, value, mask=None, **options):
         inputs["mask"] = mask
     backends = [SDPBackend.MATH]
     if "mask" not in inputs and value.shape[-1] == query.shape[-1]:
-        backends.append(SDPBackend.FLASH_ATTENTION)  # both must say the same
+        backends.append(SDPBackend.FLASH_ATTENTION)  # both must agree
     runs = []
     for backend in backends:
         with sdpa_kernel(backend):
@@ -37,7 +37,7 @@ record("plain", *inputs((2, 3, 4), (2, 5, 4), (2, 5, 4)))
 record("causal", *inputs((2, 4, 3), (2, 4, 3), (2, 4, 3)), is_causal=True)
 record("causal_tall", *inputs((5, 3), (2, 3), (2, 2)), is_causal=True)
 record("causal_wide", *inputs((2, 3), (5, 3), (5, 2)), is_causal=True)
-# The second query sees no key.
+# All keys of the second query are masked.
 bools = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0]]).bool()
 record("bool", *inputs((1, 1, 3, 2), (1, 1, 3, 2), (1, 1, 3, 2)), bools)
 floats = values(2, 1, 1, 3, seed=5).requires_grad_()

@@ -1,5 +1,5 @@
-"""Writes torch_cases.txt: the results and gradients of the expressions in torch_cases.def, as PyTorch
-computes them, one tensor a line: label, what it is, its sizes, and its elements."""
+"""Writes torch_cases.txt: PyTorch's results and gradients of the expressions in torch_cases.def. Each line
+is one tensor: label, "y" or "dx" and the number of the input, sizes, and elements."""
 import os
 import re
 import warnings
@@ -31,7 +31,7 @@ def line(label, what, t):
 
 
 def running(norm, x):
-    """Mean and variance after a call that changes them."""
+    """Returns the running mean and variance after a call that updates them."""
     mean, var = torch.zeros(x.shape[1]).double(), torch.ones(x.shape[1]).double()
     norm(x.detach(), mean, var, momentum=0.25)
     return torch.stack([mean, var])
@@ -63,7 +63,7 @@ def main():
         for kind, label, expression, inputs in (row.groups() for row in rows if row):
             x = [make_input(spec, i + 1) for i, spec in enumerate(re.findall(r'"(.*?)"', inputs))]
             if kind == "REFUSE":
-                assert refuses(expression, x), f"{label}: PyTorch takes it"
+                assert refuses(expression, x), f"{label}: PyTorch accepts it"
                 continue
             y, grads = evaluate(expression, x)
             print(line(label, "y", y), file=out)

@@ -1,5 +1,5 @@
-"""Writes torch_convolutions.h: convolutions and their transposes with their gradients, as PyTorch
-computes them in double precision. Inputs are values(n, seed), which the tests make themselves."""
+"""Writes torch_convolutions.h: results and gradients of PyTorch's convolutions and transposed convolutions
+in double precision. Inputs are values(sizes, seed), which the tests reproduce."""
 import torch
 import torch.nn.functional as F
 

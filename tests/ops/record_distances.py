@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes torch_distances.h: losses between two tensors, and cosine similarity, with the gradients by
-both, as PyTorch computes them in f64. Run it with its output as torch_distances.h."""
+"""Writes torch_distances.h: PyTorch's losses between two tensors and cosine similarity in f64, with the
+gradients with respect to both. Usage: python record_distances.py > torch_distances.h"""
 import torch
 import torch.nn.functional as F
 

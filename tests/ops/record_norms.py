@@ -1,6 +1,5 @@
-"""Writes torch_norms.h: RMS, batch, group and instance norm with their gradients and running
-statistics, as PyTorch computes them in double precision. Inputs are values(n, seed), which the tests
-make themselves."""
+"""Writes torch_norms.h: results, gradients and running statistics of PyTorch's RMS, batch, group and
+instance norm in double precision. Inputs are values(sizes, seed), which the tests reproduce."""
 import torch
 import torch.nn.functional as F
 

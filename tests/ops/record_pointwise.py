@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes pointwise_cases.txt: functions of one element and powers as PyTorch computes them in f64,
-for test_pointwise.c and test_arithmetic.c.
+"""Writes pointwise_cases.txt: results of PyTorch's unary functions and powers in f64, for
+test_pointwise.c and test_arithmetic.c.
 
 Each line is "function x y dy/dx" or "pow a b y dy/da dy/db", with floats in hexadecimal. All
-arguments are floats that f32 can hold.
+arguments are exactly representable as f32.
 """
 import os
 

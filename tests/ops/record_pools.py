@@ -1,5 +1,5 @@
-"""Writes torch_pools.h: max and average pooling with their gradients, as PyTorch computes them in
-double precision. Inputs are values(n, seed), which the tests make themselves."""
+"""Writes torch_pools.h: results and gradients of PyTorch's max and average pooling in double precision.
+Inputs are values(sizes, seed), which the tests reproduce."""
 import torch
 import torch.nn.functional as F
 

@@ -1,5 +1,5 @@
-"""Writes torch_rows.h: softmax, layer norm and cross entropy with their gradients, as PyTorch
-computes them in double precision. Inputs are values(n, seed), which the tests make themselves."""
+"""Writes torch_rows.h: results and gradients of PyTorch's softmax, layer norm and cross entropy in double
+precision. Inputs are values(sizes, seed), which the tests reproduce."""
 import torch
 import torch.nn.functional as F
 

@@ -1,5 +1,5 @@
-"""What the scripts record_*.py that write tables of C share: inputs that the tests make themselves, and
-exact numbers."""
+"""Helpers for the scripts record_*.py that write C tables: inputs that the tests can reproduce, and tables
+of exact (hexadecimal) numbers."""
 import torch
 
 

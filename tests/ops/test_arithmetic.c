@@ -1,5 +1,5 @@
 /* tests/ops/test_arithmetic.c - sums, products, quotients and powers: values, broadcasting, special
- * cases, gradients, and what is refused. */
+ * cases, gradients, and errors. */
 #include "tests/ops/values.h"
 
 #include <stdio.h>
@@ -48,8 +48,8 @@ Test(arithmetic, quotients)
     }
 }
 
-/* A scalar is rounded to the tensor's type before it is used, as PyTorch does. */
-Test(arithmetic, scalars_have_the_dtype)
+/* A scalar is rounded to the tensor's dtype before it is used, as in PyTorch. */
+Test(arithmetic, scalars_are_rounded_to_the_dtype)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *one = br_scalar(1, BR_F32);
@@ -75,7 +75,7 @@ Test(arithmetic, integers_wrap)
 
 /* ---- Broadcasting ---------------------------------------------------------------------------- */
 
-/* Element i, in row-major order of the sizes, of a tensor that broadcasts to them. */
+/* Returns element i, in row-major order, of t broadcast to the sizes. */
 static double broadcast_at(const br_tensor *t, int ndim, const int64_t *sizes, int64_t i)
 {
     int64_t index[BR_MAX_DIMS];
@@ -133,20 +133,21 @@ static void check_power(double a, double b, const double *want)
     br_backward(y);
     br_backward(with_scalar);
     check_ok();
-    cr_expect(near(br_item(y), want[0]), "%g ^ %g is %g, not %g", a, b, br_item(y), want[0]);
-    bool root = isinf(a) && b == 0.5; /* with a scalar that is a square root, for PyTorch too */
-    cr_expect(root || near(br_item(with_scalar), want[0]), "%g ^ %g is %g, not %g (scalar)", a, b,
-              br_item(with_scalar), want[0]);
+    cr_expect(near(br_item(y), want[0]), "%g ^ %g is %g, expected %g", a, b, br_item(y), want[0]);
+    bool root = isinf(a) && b == 0.5; /* pow_scalar computes a square root here, as PyTorch does */
+    cr_expect(root || near(br_item(with_scalar), want[0]), "%g ^ %g is %g, expected %g (scalar)", a,
+              b, br_item(with_scalar), want[0]);
     for (int i = 0; i < 2; i++)
         cr_expect(near(br_item(br_grad_of(x[i])), want[1 + i]),
-                  "%g ^ %g: gradient %d is %g, not %g", a, b, i, br_item(br_grad_of(x[i])),
+                  "%g ^ %g: gradient %d is %g, expected %g", a, b, i, br_item(br_grad_of(x[i])),
                   want[1 + i]);
-    cr_expect(near(br_item(br_grad_of(x[2])), want[1]), "%g ^ %g: gradient %g, not %g (scalar)", a,
-              b, br_item(br_grad_of(x[2])), want[1]);
+    cr_expect(near(br_item(br_grad_of(x[2])), want[1]),
+              "%g ^ %g: gradient %g, expected %g (scalar)", a, b, br_item(br_grad_of(x[2])),
+              want[1]);
     br_scope_end(scope);
 }
 
-Test(arithmetic, powers_as_pytorch)
+Test(arithmetic, powers_equal_pytorch)
 {
     FILE *cases = fopen(BRASA_TEST_DIR "/ops/pointwise_cases.txt", "r");
     cr_assert_not_null(cases);
@@ -206,12 +207,12 @@ Test(arithmetic, gradients)
     br_scope_end(scope);
 }
 
-/* A product keeps an operand only for the other's gradient. */
+/* mul saves an operand only if the other one requires grad. */
 Test(arithmetic, saves_only_what_is_needed)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *a = leaf(iota(BR_SHAPE(3), BR_F32)), *b = iota(BR_SHAPE(3), BR_F32);
-    br_tensor *c = br_neg(a); /* not a leaf: a change in place is allowed */
+    br_tensor *c = br_neg(a); /* not a leaf, so it can be changed in place */
     br_tensor *y = br_sum(br_mul(c, b));
     br_fill_(c, 100);
     cr_assert(br_backward(y), "%s", br_error_message());
@@ -219,9 +220,9 @@ Test(arithmetic, saves_only_what_is_needed)
     br_scope_end(scope);
 }
 
-/* ---- Refused --------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
-Test(arithmetic, refused)
+Test(arithmetic, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *a = br_zeros(BR_SHAPE(2, 3), BR_F32), *b = br_zeros(BR_SHAPE(2, 4), BR_F32);
@@ -234,8 +235,8 @@ Test(arithmetic, refused)
     check_fails(br_pow_scalar(integer, 2), "pow_scalar: a [3] is i64");
     check_fails(br_sub(a, NULL), "sub: b is NULL");
     check_fails(br_sub(NULL, a), "sub: a is NULL");
-    check_fails(br_add_scalar(integer, 0.5), "add_scalar: 0.5 is not a value of i64");
-    check_fails(br_mul_scalar(integer, NAN), "mul_scalar: nan is not a value of i64");
+    check_fails(br_add_scalar(integer, 0.5), "add_scalar: 0.5 cannot be represented as i64");
+    check_fails(br_mul_scalar(integer, NAN), "mul_scalar: nan cannot be represented as i64");
     check_fails(br_div_scalar(integer, 2), "div_scalar: a [3] is i64");
     br_raise(BR_ERROR_STATE, "pending");
     cr_assert_null(br_add(a, a));

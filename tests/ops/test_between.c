@@ -1,12 +1,12 @@
-/* tests/ops/test_between.c - maximum, minimum, lerp, and what kind a number is, at the places where
- * they are special. */
+/* tests/ops/test_between.c - edge cases of maximum, minimum, xlogy, lerp, isnan, isinf and
+ * isfinite. */
 #include "tests/ops/values.h"
 
 TestSuite(between, .init = check_begin, .fini = check_end);
 
 static const double nan_ = NAN, inf = INFINITY;
 
-/* Results and both gradients for dy = 4. */
+/* Checks the results and both gradients for dy = 4. */
 static void check_between(br_tensor *(*f)(br_tensor *, br_tensor *), const double *want,
                           const double *da, const double *db)
 {
@@ -15,20 +15,57 @@ static void check_between(br_tensor *(*f)(br_tensor *, br_tensor *), const doubl
     br_tensor *b = leaf(br_from_f64(BR_SHAPE(6), (double[]){ 2, 1, 2, 5, nan_, -inf }));
     br_tensor *y = f(a, b);
     check_values(y, 6, want, 0);
-    br_backward_options options = { .gradient = br_full(BR_SHAPE(6), 4, BR_F64) };
+    br_backward_options options =
+        *BR_OPTIONS(br_backward, .gradient = br_full(BR_SHAPE(6), 4, BR_F64));
     br_backward_with(y, &options);
     check_values(br_grad_of(a), 6, da, 0);
     check_values(br_grad_of(b), 6, db, 0);
     br_scope_end(scope);
 }
 
-/* PyTorch's numbers. */
+/* The expected numbers are PyTorch's. */
 Test(between, ties_and_nan)
 {
     check_between(br_maximum, (double[]){ 2, 3, 2, nan_, nan_, -inf },
                   (double[]){ 0, 4, 2, 4, 4, 2 }, (double[]){ 4, 0, 2, 4, 4, 2 });
     check_between(br_minimum, (double[]){ 1, 1, 2, nan_, nan_, -inf },
                   (double[]){ 4, 0, 2, 4, 4, 2 }, (double[]){ 0, 4, 2, 4, 4, 2 });
+}
+
+/* For 0 and -0, the first operand is both the maximum and the minimum, for any number of
+ * elements. */
+static void signs_of_zero(void)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++)
+        for (int64_t n = 1; n < 70; n += 17) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *a = br_zeros(BR_SHAPE(n), dtype), *b = br_neg(a);
+            check_same_bits(br_maximum(a, b), a);
+            check_same_bits(br_maximum(b, a), b);
+            check_same_bits(br_minimum(a, b), a);
+            check_same_bits(br_minimum(b, a), b);
+            br_scope_end(scope);
+        }
+}
+
+Test(between, signs_of_zero)
+{
+    with_every_variant(signs_of_zero);
+}
+
+/* The expected numbers are PyTorch's, for dy = 4. */
+Test(between, xlogy_of_zeros_infinities_and_nan)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = leaf(br_from_f64(BR_SHAPE(8), (double[]){ 0, 0, 0, 0, 0, -0.0, 1, 2 }));
+    br_tensor *b = leaf(br_from_f64(BR_SHAPE(8), (double[]){ 0, -1, 2, nan_, inf, -0.0, 0, 3 }));
+    br_tensor *y = br_xlogy(a, b);
+    br_backward_with(y, BR_OPTIONS(br_backward, .gradient = br_full(BR_SHAPE(8), 4, BR_F64)));
+    check_values(y, 8, (double[]){ 0, 0, 0, nan_, 0, 0, -inf, 2 * log(3) }, 1e-15);
+    check_values(br_grad_of(a), 8, (double[]){ 0, 0, 4 * log(2), nan_, inf, 0, -inf, 4 * log(3) },
+                 1e-15);
+    check_values(br_grad_of(b), 8, (double[]){ nan_, 0, 0, nan_, 0, nan_, inf, 8.0 / 3 }, 1e-15);
+    br_scope_end(scope);
 }
 
 Test(between, other_dtypes)
@@ -46,7 +83,7 @@ Test(between, other_dtypes)
     br_scope_end(scope);
 }
 
-/* The ends are met exactly, whatever lies between them. */
+/* Weights 0 and 1 give exactly `start` and `end`. */
 Test(between, lerp)
 {
     br_scope *scope = br_scope_begin();
@@ -65,7 +102,7 @@ Test(between, lerp)
     br_scope_end(scope);
 }
 
-Test(between, kinds_of_numbers)
+Test(between, isnan_isinf_isfinite)
 {
     br_scope *scope = br_scope_begin();
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {

@@ -1,15 +1,16 @@
-/* tests/ops/test_cases.c - every row of op_cases.def, run every way an operation can be run.
+/* tests/ops/test_cases.c - runs every row of op_cases.def in all ways that an operation can be
+ * used.
  *
- * Gradients are compared with central differences in f64 on dense inputs and on views; shapes are
- * tried with every size 0, 1, and broadcast; in all dtypes, without grad mode, and with several
- * threads. What must be refused is in test_refusals.c. */
+ * Gradients are compared with central differences in f64 on dense inputs and on views. Each size is
+ * set to 0 and 1, and inputs are broadcast. Operations run in all dtypes, without grad mode, and
+ * with several threads. test_refusals.c tests errors. */
 #include "tests/ops/cases.h"
 
 TestSuite(op_cases, .init = check_begin, .fini = check_end);
 
 /* ---- Running a case -------------------------------------------------------------------------- */
 
-/* Ways to give an input the same values in another layout. */
+/* Memory layouts of an input. Its values are the same in all of them. */
 typedef enum layout { DENSE, TRANSPOSED, STRIDED, OFFSET, NUM_LAYOUTS } layout;
 static const char *const layout_names[] = { "dense", "transposed", "strided", "offset" };
 
@@ -36,7 +37,7 @@ typedef struct run {
     layout how;
 } run;
 
-/* The case on its inputs in a layout: a function for br_gradcheck(). */
+/* Calls the case with its inputs in the layout of *context. br_gradcheck() calls this function. */
 static br_tensor *call_in_layout(br_tensor *const *inputs, int n, void *context)
 {
     const run *r = context;
@@ -46,11 +47,11 @@ static br_tensor *call_in_layout(br_tensor *const *inputs, int n, void *context)
     return call(r->c, x);
 }
 
-/* True if the gradients agree with central differences; otherwise the error is pending. */
+/* Returns true if the gradients agree with central differences, or false with an error pending. */
 static bool gradients_agree(const op_case *c, br_tensor **x, layout how)
 {
     run r = { c, how };
-    return br_gradcheck(call_in_layout, &r, case_num_inputs(c), x, NULL);
+    return br_gradcheck(call_in_layout, &r, case_num_inputs(c), x, TIGHTLY);
 }
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
@@ -66,7 +67,7 @@ Test(op_cases, gradients, .timeout = 120)
             br_scope *scope = br_scope_begin();
             br_tensor *x[MAX_CASE_INPUTS];
             make_inputs(c, &letters, BR_F64, x);
-            ask_for_gradients(c, x);
+            require_gradients(c, x);
             cr_expect(gradients_agree(c, x, how), "%s, %s: %s", c->label, layout_names[how],
                       br_error_message());
             br_clear_error();
@@ -75,8 +76,7 @@ Test(op_cases, gradients, .timeout = 120)
     }
 }
 
-/* Every size 1, and with the sizes that may be, 0; the results' shapes must be as for other sizes.
- */
+/* Sets each size to 1 and, if that is allowed, to 0. */
 Test(op_cases, sizes_0_and_1, .timeout = 120)
 {
     for_each_case(c)
@@ -90,7 +90,7 @@ Test(op_cases, sizes_0_and_1, .timeout = 120)
                 br_scope *scope = br_scope_begin();
                 br_tensor *x[MAX_CASE_INPUTS];
                 make_inputs(c, &letters, BR_F64, x);
-                ask_for_gradients(c, x);
+                require_gradients(c, x);
                 bool ok = c->no_gradient ? call(c, x) != NULL : gradients_agree(c, x, DENSE);
                 cr_expect(ok, "%s with %c = %d: %s", c->label, names[i], (int)size,
                           br_error_message());
@@ -101,7 +101,7 @@ Test(op_cases, sizes_0_and_1, .timeout = 120)
     }
 }
 
-/* Each dimension of each input 1, and each number of leading dimensions gone. */
+/* Sets each dimension of each input to 1, and removes leading dimensions. */
 Test(op_cases, broadcasting, .timeout = 120)
 {
     letter_sizes letters = default_letter_sizes();
@@ -127,7 +127,7 @@ Test(op_cases, broadcasting, .timeout = 120)
                 whole[i] = br_contiguous(br_expand(x[i], 2, sizes));
                 cr_expect(br_equal(call(c, x), call(c, whole)), "%s, input %d, variant %d: %s",
                           c->label, i, variant, br_error_message());
-                ask_for_gradients(c, x);
+                require_gradients(c, x);
                 cr_expect(c->no_gradient || gradients_agree(c, x, DENSE),
                           "%s, input %d, variant %d: %s", c->label, i, variant, br_error_message());
                 br_clear_error();
@@ -137,7 +137,7 @@ Test(op_cases, broadcasting, .timeout = 120)
     }
 }
 
-/* One tensor as two arguments: its gradient is the sum of both. */
+/* Passes one tensor as two arguments. Its gradient must be the sum of both. */
 Test(op_cases, the_same_input_twice, .timeout = 120)
 {
     letter_sizes letters = default_letter_sizes();
@@ -150,9 +150,9 @@ Test(op_cases, the_same_input_twice, .timeout = 120)
             br_scope *scope = br_scope_begin();
             br_tensor *x[MAX_CASE_INPUTS];
             make_inputs(c, &letters, BR_F64, x);
-            /* The second's values suit both: POSITIVE where the first wants REAL. */
+            /* If one input is POSITIVE, its values are valid for both. */
             x[i - 1] = x[i] = c->inputs[i].kind == POSITIVE ? x[i] : x[i - 1];
-            ask_for_gradients(c, x);
+            require_gradients(c, x);
             cr_expect(gradients_agree(c, x, DENSE), "%s: %s", c->label, br_error_message());
             br_clear_error();
             br_scope_end(scope);
@@ -168,7 +168,7 @@ Test(op_cases, without_grad_mode)
         br_scope *scope = br_scope_begin();
         br_tensor *x[MAX_CASE_INPUTS];
         make_inputs(c, &letters, BR_F64, x);
-        ask_for_gradients(c, x);
+        require_gradients(c, x);
         br_tensor *recorded = call(c, x);
         cr_expect_eq(br_requires_grad(recorded), !c->no_gradient, "%s", c->label);
         br_scope *inner = br_no_grad_begin();
@@ -219,7 +219,8 @@ Test(op_cases, layouts_and_precisions)
     }
 }
 
-/* Integers and bools where they are taken; elsewhere a message that names the operation. */
+/* Calls each operation with i64 and bool. If it does not accept them, the message must name the
+ * operation and the dtype. */
 Test(op_cases, dtypes)
 {
     static const struct {
@@ -247,9 +248,9 @@ Test(op_cases, dtypes)
                 case_op_name(c, op, sizeof op);
                 cr_expect(strstr(br_error_message(), op) &&
                               strstr(br_error_message(), others[k].name),
-                          "%s of %s says only: %s", c->label, others[k].name, br_error_message());
+                          "%s of %s, message: %s", c->label, others[k].name, br_error_message());
                 cr_expect(br_error_code() == BR_ERROR_DTYPE ||
-                              strstr(br_error_message(), "is not a value of"),
+                              strstr(br_error_message(), "cannot be represented as"),
                           "%s of %s: %s", c->label, others[k].name, br_error_message());
             }
             br_clear_error();
@@ -260,7 +261,7 @@ Test(op_cases, dtypes)
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-/* True if a and b are equal to the bit, NaN included. */
+/* Returns true if a and b are equal bit for bit, including NaN, or both NULL. */
 static bool same_bits(br_tensor *a, br_tensor *b)
 {
     if (!a || !b || !br_same_shape(a, b) || br_dtype_of(a) != br_dtype_of(b))
@@ -271,7 +272,7 @@ static bool same_bits(br_tensor *a, br_tensor *b)
     return a && b && memcmp(br_data(a), br_data(b), bytes) == 0;
 }
 
-/* The result and the gradients, into out[0] and out[1], ...; returns their number. */
+/* Stores the result in out[0] and the gradients in out[1], ... Returns their number. */
 static int run_with_threads(const op_case *c, br_tensor **x, int threads, br_tensor **out)
 {
     br_tensor *wanted[MAX_CASE_INPUTS];
@@ -285,12 +286,12 @@ static int run_with_threads(const op_case *c, br_tensor **x, int threads, br_ten
         return 1;
     br_manual_seed(CASE_SEED + 1);
     br_tensor *dy = br_randn(br_ndim(out[0]), br_sizes(out[0]), br_dtype_of(out[0]));
-    br_grad_options options = { .gradients = &dy, .allow_unused = true };
+    br_grad_options options = *BR_OPTIONS(br_grad, .gradients = &dy, .allow_unused = true);
     br_grad(1, &out[0], n, wanted, out + 1, &options);
     return 1 + n;
 }
 
-/* Sizes large enough that work is shared, and odd enough that its pieces differ. */
+/* The sizes are large enough for several tasks, and odd, so that the tasks differ in size. */
 Test(op_cases, results_do_not_depend_on_threads, .timeout = 120)
 {
     letter_sizes letters = default_letter_sizes();
@@ -304,7 +305,7 @@ Test(op_cases, results_do_not_depend_on_threads, .timeout = 120)
         br_scope *scope = br_scope_begin();
         br_tensor *x[MAX_CASE_INPUTS], *want[1 + MAX_CASE_INPUTS], *got[1 + MAX_CASE_INPUTS];
         make_inputs(c, &letters, BR_F32, x);
-        ask_for_gradients(c, x);
+        require_gradients(c, x);
         int n = run_with_threads(c, x, 1, want);
         for (int threads = 2; threads <= 3; threads++) {
             run_with_threads(c, x, threads, got);
@@ -320,7 +321,7 @@ Test(op_cases, results_do_not_depend_on_threads, .timeout = 120)
 
 /* ---- The table itself ------------------------------------------------------------------------ */
 
-/* A row whose operation has a wrong gradient must not pass. */
+/* An operation with a wrong gradient, which the checks must detect. */
 static void planted_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     dx[0] = br_mul(dy, br_mul_scalar(br_saved(node, 0), 2.002));
@@ -349,7 +350,7 @@ Test(op_cases, a_wrong_gradient_is_caught)
     for (layout how = DENSE; how < NUM_LAYOUTS; how++) {
         br_tensor *x[MAX_CASE_INPUTS];
         make_inputs(&wrong, &letters, BR_F64, x);
-        ask_for_gradients(&wrong, x);
+        require_gradients(&wrong, x);
         check_fails(gradients_agree(&wrong, x, how), "gradcheck: input 0, element [0, 0]");
     }
     br_scope_end(scope);
@@ -366,7 +367,8 @@ static bool in_the_table(const char *function, size_t length)
     return false;
 }
 
-/* Returns how many functions of the header return tensors, or fill parts. */
+/* Checks that each function of the header that returns a tensor or fills an array of parts has a
+ * row. Returns the number of these functions. */
 static int check_header(const char *path)
 {
     FILE *header = fopen(path, "r");
@@ -393,5 +395,6 @@ Test(op_cases, every_operation_has_a_row)
 {
     int found = check_header(BRASA_TEST_DIR "/../include/brasa/ops.h") +
                 check_header(BRASA_TEST_DIR "/../include/brasa/ops/in_place.h");
-    cr_assert(found > 250, "only %d operations found: has the header's form changed?", found);
+    cr_assert(found > 250, "only %d operations found: has the format of the header changed?",
+              found);
 }

@@ -1,4 +1,4 @@
-/* tests/ops/test_compare.c - comparisons, logic, choice by a mask, conversion and equality. */
+/* tests/ops/test_compare.c - comparisons, logic, selection by masks, conversion and equality. */
 #include "tests/ops/values.h"
 
 TestSuite(compare, .init = check_begin, .fini = check_end);
@@ -43,7 +43,7 @@ Test(compare, nan_and_signed_zero)
     br_scope_end(scope);
 }
 
-/* Integers are compared as integers: these two are one double. */
+/* Integers are compared as integers: both of these round to the same double. */
 Test(compare, large_integers)
 {
     br_scope *scope = br_scope_begin();
@@ -80,7 +80,7 @@ Test(compare, logic)
     br_scope_end(scope);
 }
 
-/* ---- Choice ---------------------------------------------------------------------------------- */
+/* ---- Selection ------------------------------------------------------------------------------- */
 
 Test(compare, where)
 {
@@ -99,7 +99,7 @@ Test(compare, where)
     }
 }
 
-Test(compare, where_passes_nan_by)
+Test(compare, where_ignores_nan_that_is_not_selected)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_from_f32(BR_SHAPE(2), (float[]){ NAN, 1 });
@@ -120,7 +120,7 @@ Test(compare, masked_fill)
     br_scope_end(scope);
 }
 
-/* x broadcasts to the mask as the mask to x. */
+/* x and the mask are broadcast to each other. */
 Test(compare, masked_fill_broadcasts)
 {
     br_scope *scope = br_scope_begin();
@@ -163,21 +163,21 @@ Test(compare, gradients)
     br_scope_end(scope);
 }
 
-Test(compare, refused)
+Test(compare, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = iota(BR_SHAPE(2, 3), BR_F32), *mask = br_zeros(BR_SHAPE(2), BR_BOOL);
     check_fails(br_lt(x, iota(BR_SHAPE(3), BR_F64)), "lt: a [2, 3] is f32 and b [3] is f64");
     check_fails(br_eq(x, iota(BR_SHAPE(2), BR_F32)), "eq: a [2, 3] and b [2] do not broadcast");
     check_fails(br_gt_scalar(iota(BR_SHAPE(2), BR_I64), 0.5),
-                "gt_scalar: 0.5 is not a value of i64");
+                "gt_scalar: 0.5 cannot be represented as i64");
     check_fails(br_where(x, x, x), "where: condition [2, 3] is f32, must be bool");
     check_fails(br_where(mask, x, x), "where: condition [2] does not broadcast with [2, 3]");
     check_fails(br_where(mask, x, iota(BR_SHAPE(2), BR_F32)), "where: a [2, 3] and b [2]");
     check_fails(br_masked_fill(x, mask, 0), "masked_fill: x [2, 3] and mask [2] do not broadcast");
     check_fails(br_masked_fill(x, x, 0), "masked_fill: mask [2, 3] is f32, must be bool");
     check_fails(br_masked_fill(iota(BR_SHAPE(2), BR_I64), mask, INFINITY),
-                "masked_fill: inf is not a value of i64");
+                "masked_fill: inf cannot be represented as i64");
     br_scope_end(scope);
 }
 
@@ -193,7 +193,7 @@ Test(compare, conversion)
     check_equals(br_to(br_to(x, BR_I64), BR_BOOL), 1, 0, 0, 1);
     check_equals(br_to(br_scalar(0.1, BR_F64), BR_F32), (double)0.1f);
     cr_assert_eq(br_to(x, BR_F64), x);
-    check_fails(br_to(x, (br_dtype)9), "to: 9 is no dtype");
+    check_fails(br_to(x, (br_dtype)9), "to: 9 is not a dtype");
     check_fails(br_to(NULL, BR_F32), "to: x is NULL");
     br_scope_end(scope);
 }
@@ -233,7 +233,7 @@ Test(compare, equality)
     br_scope_end(scope);
 }
 
-Test(compare, closeness_of_infinities_and_integers)
+Test(compare, allclose_of_infinities_and_integers)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *infinite = br_scalar(INFINITY, BR_F64), *one = br_scalar(1, BR_F64);

@@ -1,5 +1,5 @@
-/* Convolutions: PyTorch's numbers, sizes beyond the buffer against a composition of products, any
- * order of gradient, and what is refused. */
+/* tests/ops/test_convolution.c - convolutions: compared with PyTorch, and at large sizes with a
+ * composition of matrix products; second-order gradients, depthwise convolutions, and errors. */
 #include "tests/ops/torch_convolutions.h"
 #include "tests/ops/values.h"
 
@@ -13,9 +13,9 @@ typedef br_tensor *(*conv_fn)(br_tensor *x, br_tensor *weight, br_tensor *bias,
 typedef struct recorded_case {
     const char *name;
     conv_fn conv;
-    br_conv_options options;
-    int64_t sizes[3][4];   /* of x, weight and bias, ended by 0; no bias where its first is 0 */
-    const double *want[4]; /* y, then the gradients */
+    br_conv_options options; /* without struct_size; 0 means 1 where 0 is invalid */
+    int64_t sizes[3][4];     /* of x, weight and bias, terminated by 0; { 0 }: no bias */
+    const double *want[4];   /* y, then the gradients */
 } recorded_case;
 
 #define TABLES(name)                          \
@@ -31,7 +31,7 @@ static const recorded_case cases[] = {
       TABLES(conv1d_plain) },
     { "1d",
       br_f_conv1d,
-      { .stride = { 2 }, .padding = { 2 }, .dilation = { 2 }, .groups = 2 },
+      { .stride = { .rows = 2 }, .padding = { .rows = 2 }, .dilation = { .rows = 2 }, .groups = 2 },
       { { 4, 9 }, { 2, 2, 3 }, { 2 } },
       TABLES(conv1d_options) },
     { "plain 2d",
@@ -61,7 +61,7 @@ static const recorded_case cases[] = {
       TABLES(conv2d_points) },
     { "transposed 1d",
       br_f_conv_transpose1d,
-      { .stride = { 2 }, .padding = { 1 }, .output_padding = { 1 } },
+      { .stride = { .rows = 2 }, .padding = { .rows = 1 }, .output_padding = { .rows = 1 } },
       { { 2, 3, 4 }, { 3, 2, 3 }, { 2 } },
       TABLES(conv_transpose1d) },
     { "transposed 2d",
@@ -73,7 +73,22 @@ static const recorded_case cases[] = {
 
 enum { NUM_CASES = sizeof cases / sizeof *cases };
 
-/* The case's inputs, which ask for gradients; returns their number. */
+static int64_t or_one(int64_t n)
+{
+    return n == 0 ? 1 : n;
+}
+
+static br_conv_options options_of(const recorded_case *c)
+{
+    br_conv_options o = c->options;
+    o.struct_size = sizeof o;
+    o.stride = BR_PAIR(or_one(o.stride.rows), or_one(o.stride.columns));
+    o.dilation = BR_PAIR(or_one(o.dilation.rows), or_one(o.dilation.columns));
+    o.groups = or_one(o.groups);
+    return o;
+}
+
+/* Creates the case's inputs, which require grad, and returns their number. */
 static int make_inputs(const recorded_case *c, br_dtype dtype, br_tensor **in)
 {
     int n = 0;
@@ -93,17 +108,18 @@ static void recorded(void)
         for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
             br_tensor *in[3], *dx[3];
             int n = make_inputs(c, dtype, in);
-            br_tensor *y = c->conv(in[0], in[1], in[2], &c->options);
+            br_conv_options options = options_of(c);
+            br_tensor *y = c->conv(in[0], in[1], in[2], &options);
             check_values(y, br_numel(y), c->want[0], tolerance[dtype]);
             br_tensor *dy = values(br_ndim(y), br_sizes(y), 9, dtype);
-            br_grad(1, &y, n, in, dx, &(br_grad_options){ .gradients = &dy });
+            br_grad(1, &y, n, in, dx, BR_OPTIONS(br_grad, .gradients = &dy));
             for (int i = 0; i < n; i++)
                 check_values(dx[i], br_numel(in[i]), c->want[1 + i], tolerance[dtype]);
         }
     }
 }
 
-Test(convolution, is_pytorchs)
+Test(convolution, equals_pytorch)
 {
     with_every_variant(recorded);
 }
@@ -113,14 +129,15 @@ Test(convolution, is_pytorchs)
 static br_tensor *run(br_tensor *const *in, int n, void *context)
 {
     const recorded_case *c = context;
-    return c->conv(in[0], in[1], n > 2 ? in[2] : NULL, &c->options);
+    br_conv_options options = options_of(c);
+    return c->conv(in[0], in[1], n > 2 ? in[2] : NULL, &options);
 }
 
 Test(convolution, second_gradients, .timeout = 60)
 {
     for (const recorded_case *c = cases; c < cases + NUM_CASES; c++) {
         br_tensor *in[3];
-        /* the bias's second gradient is no matter of the convolution's */
+        /* the bias is left out: its second-order gradient does not involve the convolution */
         make_inputs(c, BR_F64, in);
         for (int i = 0; i < 2; i++)
             in[i] = leaf(br_mul_scalar(br_detach(in[i]), 0.1));
@@ -128,9 +145,10 @@ Test(convolution, second_gradients, .timeout = 60)
     }
 }
 
-/* ---- Sizes beyond the buffer ----------------------------------------------------------------- */
+/* ---- Large sizes, computed in several parts -------------------------------------------------- */
 
-/* Without padding and strides: the sum over taps of a product of its weights with x moved by it. */
+/* Computes a convolution without padding and strides as a sum of matrix products, one per position
+ * in the kernel. Each multiplies the weights at that position by the shifted x. */
 static br_tensor *composed(br_tensor *x, br_tensor *weight)
 {
     int64_t rows = br_size(x, 2) - br_size(weight, 2) + 1;
@@ -161,8 +179,8 @@ Test(convolution, many_parts)
         got[0] = br_f_conv2d(in[0], in[1], NULL, NULL);
         want[0] = composed(in[0], in[1]);
         br_tensor *dy = values(br_ndim(got[0]), br_sizes(got[0]), 9, BR_F64);
-        br_grad(1, got, 2, in, got + 1, &(br_grad_options){ .gradients = &dy });
-        br_grad(1, want, 2, in, want + 1, &(br_grad_options){ .gradients = &dy });
+        br_grad(1, got, 2, in, got + 1, BR_OPTIONS(br_grad, .gradients = &dy));
+        br_grad(1, want, 2, in, want + 1, BR_OPTIONS(br_grad, .gradients = &dy));
         for (int i = 0; i < 3; i++)
             cr_expect(br_allclose(got[i], want[i], 1e-11, 1e-10), "shape %d, result %d: %s", k, i,
                       br_error_message());
@@ -170,28 +188,45 @@ Test(convolution, many_parts)
     }
 }
 
-/* A kernel of one tap sees every so-manieth element. */
-Test(convolution, points_apart)
+/* A 1x1 kernel with strides uses only the elements at multiples of the stride. */
+Test(convolution, strided_1x1_kernels)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
         br_tensor *in[] = { leaf(values(BR_SHAPE(2, 6, 25, 41), 2, dtype)),
                             leaf(values(BR_SHAPE(4, 3, 1, 1), 3, dtype)) };
         br_tensor *got[3], *want[3];
-        got[0] =
-            br_f_conv2d(in[0], in[1], NULL, &(br_conv_options){ .stride = { 2, 3 }, .groups = 2 });
+        got[0] = br_f_conv2d(in[0], in[1], NULL,
+                             BR_OPTIONS(br_conv, .stride = BR_PAIR(2, 3), .groups = 2));
         br_tensor *seen = br_slice(br_slice(in[0], 2, 0, 25, 2), 3, 0, 41, 3);
-        want[0] = br_f_conv2d(seen, in[1], NULL, &(br_conv_options){ .groups = 2 });
+        want[0] = br_f_conv2d(seen, in[1], NULL, BR_OPTIONS(br_conv, .groups = 2));
         br_tensor *dy = values(br_ndim(got[0]), br_sizes(got[0]), 9, dtype);
-        br_grad(1, got, 2, in, got + 1, &(br_grad_options){ .gradients = &dy });
-        br_grad(1, want, 2, in, want + 1, &(br_grad_options){ .gradients = &dy });
+        br_grad(1, got, 2, in, got + 1, BR_OPTIONS(br_grad, .gradients = &dy));
+        br_grad(1, want, 2, in, want + 1, BR_OPTIONS(br_grad, .gradients = &dy));
         for (int i = 0; i < 3; i++)
             cr_expect(br_equal(got[i], want[i]), "result %d: %s", i, br_error_message());
     }
 }
 
-/* ---- Planes by kernels ----------------------------------------------------------------------- */
+/* The stride is so long that the kernel sees nothing but padding. */
+Test(convolution, padding_alone)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_tensor *in[] = { leaf(values(BR_SHAPE(2, 3, 1, 1), 2, dtype)),
+                            leaf(values(BR_SHAPE(4, 3, 2, 2), 3, dtype)) };
+        br_tensor *got[3], *dy = values(BR_SHAPE(2, 4, 1, 1), 9, dtype);
+        got[0] =
+            br_f_conv2d(in[0], in[1], NULL,
+                        BR_OPTIONS(br_conv, .stride = BR_PAIR(7, 7), .padding = BR_PAIR(3, 3)));
+        br_grad(1, got, 2, in, got + 1, BR_OPTIONS(br_grad, .gradients = &dy));
+        check_ok();
+        for (int i = 0; i < 3; i++)
+            cr_expect(br_equal(got[i], br_zeros_like(got[i])), "result %d", i);
+    }
+}
 
-/* Groups of one channel as a convolution of all channels, most of whose weights are 0. */
+/* ---- Depthwise convolutions ------------------------------------------------------------------ */
+
+/* Returns the weight of an ordinary convolution that equals a depthwise one. Most of it is 0. */
 static br_tensor *spread(br_tensor *weight, int64_t channels)
 {
     int64_t outputs = br_size(weight, 0), rows = br_size(weight, 2), columns = br_size(weight, 3);
@@ -201,13 +236,13 @@ static br_tensor *spread(br_tensor *weight, int64_t channels)
     return br_mul(br_expand(weight, BR_SHAPE(outputs, channels, rows, columns)), own);
 }
 
-/* The result, and its gradients by x and by the weight. */
+/* Computes the result, and its gradients with respect to x and the weight. */
 static void convolve_planes(br_tensor *const *in, const br_conv_options *options, br_tensor **got)
 {
     bool spreads = options->groups == 1;
     got[0] = br_f_conv2d(in[0], spreads ? spread(in[1], br_size(in[0], 1)) : in[1], in[2], options);
     br_tensor *dy = values(br_ndim(got[0]), br_sizes(got[0]), 9, br_dtype_of(got[0]));
-    br_grad(1, got, 2, in, got + 1, &(br_grad_options){ .gradients = &dy });
+    br_grad(1, got, 2, in, got + 1, BR_OPTIONS(br_grad, .gradients = &dy));
 }
 
 static void check_planes(int64_t width, int64_t each, br_conv_options options, br_dtype dtype)
@@ -226,65 +261,63 @@ static void check_planes(int64_t width, int64_t each, br_conv_options options, b
     br_set_num_threads(threads);
     options.groups = 1;
     convolve_planes(in, &options, want);
-    /* the weight's gradient sums so many products */
+    /* the weight's gradient sums 2 * 9 * width products */
     const double within = (dtype == BR_F64 ? 0x1p-52 : 0x1p-23) * (double)(2 * 9 * width);
     for (int i = 0; i < 3; i++) {
         cr_expect(br_allclose(got[i], want[i], within, within), "width %d, %d each, result %d: %s",
                   (int)width, (int)each, i, br_error_message());
-        cr_expect(br_equal(got[i], again[i]), "other threads, result %d", i);
+        cr_expect(br_equal(got[i], again[i]), "result %d depends on the number of threads", i);
     }
     br_scope_end(scope);
 }
 
-Test(convolution, planes_by_kernels)
+Test(convolution, depthwise)
 {
-    const br_conv_options options[] = {
-        { .padding = { 1, 1 } },
-        { .stride = { 2, 3 }, .padding = { 2, 1 }, .dilation = { 1, 2 } },
+    const br_conv_options *const options[] = {
+        BR_OPTIONS(br_conv, .padding = BR_PAIR(1, 1)),
+        BR_OPTIONS(br_conv, .stride = BR_PAIR(2, 3), .padding = BR_PAIR(2, 1),
+                   .dilation = BR_PAIR(1, 2)),
     };
     const int64_t widths[] = { 7, 150, 5000 };
     for (int i = 0; i < 2; i++)
         for (int w = 0; w < 3; w++)
             for (int64_t each = 1; each <= 2; each++)
                 for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++)
-                    check_planes(widths[w], each, options[i], dtype);
+                    check_planes(widths[w], each, *options[i], dtype);
 }
 
-/* ---- Refusals -------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
-#define OPTIONS(...)   \
-    &(br_conv_options) \
-    {                  \
-        __VA_ARGS__    \
-    }
-
-Test(convolution, refuses)
+Test(convolution, errors)
 {
     br_tensor *x = br_ones(BR_SHAPE(2, 3, 4, 5), BR_F32),
               *w = br_ones(BR_SHAPE(6, 3, 3, 3), BR_F32);
     br_tensor *line = br_ones(BR_SHAPE(3, 5), BR_F32), *b = br_ones(BR_SHAPE(4), BR_F32);
-    check_fails(br_f_conv2d(line, w, NULL, NULL), "weight must have 4 dimensions, and x as many");
-    check_fails(br_f_conv2d(x, w, b, NULL), "bias [4] must be [6], the outputs of weight");
-    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.groups = 3)),
-                "x [2, 3, 4, 5], weight [6, 3, 3, 3], groups 3: x must have groups times");
     check_fails(
-        br_f_conv2d(x, w, NULL, OPTIONS(.dilation = { 2, 2 })),
-        "is smaller than the kernel of weight [6, 3, 3, 3], which with its dilation reaches "
-        "over 5");
-    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.stride = { -1, 1 })),
-                "conv2d: stride is -1, must be at least 1");
-    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.padding = { 0, -1 })), "padding is -1");
-    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.groups = -2)), "groups is -2");
-    check_fails(br_f_conv2d(x, w, NULL, OPTIONS(.same = true, .stride = { 1, 2 })),
+        br_f_conv2d(line, w, NULL, NULL),
+        "weight must have 4 dimensions, and x the same number, or one less without a batch");
+    check_fails(br_f_conv2d(x, w, b, NULL),
+                "bias [4] must have shape [6], the number of output channels of weight");
+    check_fails(
+        br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .groups = 3)),
+        "x [2, 3, 4, 5], weight [6, 3, 3, 3], groups 3: x must have groups times as many channels");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .dilation = BR_PAIR(2, 2))),
+                "is smaller than the kernel of weight [6, 3, 3, 3], whose size with dilation is 5");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .stride = BR_PAIR(-1, 1))),
+                "conv2d: stride is -1, must be in 1 .. 2^31 - 1");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .padding = BR_PAIR(0, -1))),
+                "padding is -1");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .groups = -2)), "groups is -2");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .same = true, .stride = BR_PAIR(1, 2))),
                 "stride is 2, must be 1 with `same`");
     check_fails(br_f_conv_transpose2d(x, w, NULL, NULL), "conv_transpose2d: x [2, 3, 4, 5]");
     check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 2, 2), BR_F32), w, NULL,
-                                      OPTIONS(.output_padding = { 1, 0 })),
-                "output_padding is 1, must be below the stride 1 or the dilation 1");
+                                      BR_OPTIONS(br_conv, .output_padding = BR_PAIR(1, 0))),
+                "output_padding is 1, must be less than the stride 1 or the dilation 1");
     check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 1, 1), BR_F32), w, NULL,
-                                      OPTIONS(.padding = { 2, 2 })),
-                "the result's size would be -1");
+                                      BR_OPTIONS(br_conv, .padding = BR_PAIR(2, 2))),
+                "the output size would be -1");
     check_fails(br_f_conv1d(br_ones(BR_SHAPE(3, 5), BR_F32), br_ones(BR_SHAPE(2, 3, 0), BR_F32),
                             NULL, NULL),
-                "has a kernel of size 0");
+                "has a kernel of size 0, must be at least 1");
 }

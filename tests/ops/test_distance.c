@@ -1,5 +1,5 @@
-/* tests/ops/test_distance.c - losses between two tensors, and cosine similarity: PyTorch's numbers,
- * what is special at the ends, second-order gradients, refusals. */
+/* tests/ops/test_distance.c - losses between two tensors, and cosine similarity: compared with
+ * PyTorch, edge cases, second-order gradients, errors. */
 #include "tests/ops/torch_distances.h"
 #include "tests/ops/values.h"
 
@@ -72,8 +72,8 @@ static br_tensor *cosine_1(br_tensor *const *x, int n, void *context)
     return br_cosine_similarity(x[A], x[B], 1, 1e-8);
 }
 
-/* eps is larger than some of the vectors. PyTorch's gradient takes them as if they were not brought
- * to that length; ours is the derivative of what is computed. */
+/* eps is larger than the norms of some vectors. PyTorch's gradient ignores that these norms were
+ * clamped to eps; Brasa's is the derivative of the computed function. */
 static br_tensor *cosine_eps(br_tensor *const *x, int n, void *context)
 {
     (void)n;
@@ -97,7 +97,7 @@ static const struct recorded {
             RECORDED(cosine_1),     { cosine_eps, cosine_eps_y, NULL, NULL, 3 } };
 enum { ALL = sizeof all / sizeof *all };
 
-/* Two leaves [3, 4]; kl_div's second is of probabilities, so to say. */
+/* Creates two leaves [3, 4]. kl_div's second one is positive. */
 static void make_inputs(br_function f, br_tensor **x)
 {
     x[A] = leaf(values(BR_SHAPE(3, 4), 1, BR_F64));
@@ -105,7 +105,7 @@ static void make_inputs(br_function f, br_tensor **x)
     x[B] = leaf(f == kl ? br_exp(x[B]) : x[B]);
 }
 
-Test(distance, as_pytorch)
+Test(distance, equal_pytorch)
 {
     for (int i = 0; i < ALL; i++) {
         br_scope *scope = br_scope_begin();
@@ -114,7 +114,7 @@ Test(distance, as_pytorch)
         br_tensor *y = all[i].f(x, 2, NULL);
         check_values(y, all[i].n, all[i].y, 1e-14);
         br_tensor *dy = values(br_ndim(y), br_sizes(y), 9, BR_F64);
-        br_grad(1, &y, 2, x, dx, &(br_grad_options){ .gradients = &dy });
+        br_grad(1, &y, 2, x, dx, BR_OPTIONS(br_grad, .gradients = &dy));
         if (all[i].da) {
             check_values(dx[A], 12, all[i].da, 2e-14);
             check_values(dx[B], 12, all[i].db, 2e-14);
@@ -129,15 +129,15 @@ Test(distance, gradients_of_gradients)
         br_scope *scope = br_scope_begin();
         br_tensor *x[2];
         make_inputs(all[i].f, x);
-        for (int k = 0; k < 2; k++) /* smaller: the cubes' differences are coarse beyond */
+        for (int k = 0; k < 2; k++) /* with large values, differences of the cubes are inaccurate */
             x[k] = leaf(br_mul_scalar(br_detach(x[k]), 0.5));
         check_second_gradient(all[i].f, NULL, 2, x);
         br_scope_end(scope);
     }
 }
 
-/* Where a formula taken literally would overflow, cancel or divide by 0. */
-Test(distance, ends)
+/* Cases in which the literal formula would overflow, cancel or divide by 0. */
+Test(distance, edge_cases)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_from_f64(BR_SHAPE(4), (double[]){ 800, -800, 30, -30 });
@@ -160,12 +160,12 @@ Test(distance, ends)
     br_scope_end(scope);
 }
 
-Test(distance, refused)
+Test(distance, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *a = br_zeros(BR_SHAPE(2, 3), BR_F64), *b = br_zeros(BR_SHAPE(2), BR_F64);
     check_fails(br_mse_loss(a, b, BR_REDUCTION_MEAN), "mse_loss: input [2, 3] and target [2]");
-    check_fails(br_mse_loss(a, a, (br_reduction)7), "mse_loss: reduction 7");
+    check_fails(br_mse_loss(a, a, (br_reduction)7), "mse_loss: reduction is 7");
     check_fails(br_smooth_l1_loss(a, a, BR_REDUCTION_SUM, -1), "smooth_l1_loss: beta is -1");
     check_fails(br_cosine_similarity(a, a, 2, 1e-8), "cosine_similarity: dim is 2");
     check_fails(br_kl_div(a, NULL, BR_REDUCTION_SUM, false), "kl_div: target is NULL");

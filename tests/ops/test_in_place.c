@@ -1,5 +1,5 @@
-/* tests/ops/test_in_place.c - operations that change their first argument: values, operands that
- * overlap it, gradients through a change, and what is refused. */
+/* tests/ops/test_in_place.c - in-place operations: values, operands that overlap the target,
+ * gradients, and errors. */
 #include "tests/ops/values.h"
 
 TestSuite(in_place, .init = check_begin, .fini = check_end);
@@ -29,7 +29,7 @@ Test(in_place, bool_values)
     br_tensor *a = br_zeros(BR_SHAPE(4), BR_BOOL);
     check_equals(br_fill_(a, 1), 1, 1, 1, 1);
     check_equals(br_copy_(a, iota(BR_SHAPE(4), BR_F32)), 0, 1, 1, 1);
-    check_equals(br_masked_fill_(a, a, 0), 0, 0, 0, 0); /* the mask is what is changed */
+    check_equals(br_masked_fill_(a, a, 0), 0, 0, 0, 0); /* the mask itself is changed */
     br_scope_end(scope);
 }
 
@@ -43,7 +43,7 @@ Test(in_place, copies_convert)
     br_scope_end(scope);
 }
 
-/* A view is changed, what lies between its elements is not. */
+/* Changing a view does not change the elements between its own. */
 Test(in_place, views)
 {
     br_scope *scope = br_scope_begin();
@@ -57,7 +57,7 @@ Test(in_place, views)
     br_scope_end(scope);
 }
 
-/* An operand that lies over the target elsewhere is read as it was. */
+/* If an operand overlaps the target, its values from before the change are used. */
 Test(in_place, overlap)
 {
     br_scope *scope = br_scope_begin();
@@ -111,7 +111,7 @@ Test(in_place, gradients)
     br_scope_end(scope);
 }
 
-/* The gradient through a copy comes back in the source's dtype. */
+/* The gradient of a converting copy has the source's dtype. */
 Test(in_place, copy_between_dtypes)
 {
     br_scope *scope = br_scope_begin();
@@ -123,7 +123,8 @@ Test(in_place, copy_between_dtypes)
     br_scope_end(scope);
 }
 
-/* exp's gradient needs its result; after a change the error says who changed it. */
+/* exp's gradient needs the result of exp. If the result was changed, the error names the operation
+ * that changed it. */
 Test(in_place, change_of_a_saved_value)
 {
     br_scope *scope = br_scope_begin();
@@ -131,15 +132,15 @@ Test(in_place, change_of_a_saved_value)
     br_tensor *y = br_exp(x), *loss = br_sum(y);
     br_add_scalar_(y, 1);
     br_tensor *wrong = br_sum(y);
-    check_fails(br_backward(wrong), "exp: its gradient needs a value [3] that was changed in place "
-                                    "by add_scalar_");
+    check_fails(br_backward(wrong),
+                "exp: a value [3] needed for its gradient was changed in place by add_scalar_");
     (void)loss;
     br_scope_end(scope);
 }
 
-/* ---- Refused --------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
-Test(in_place, refused)
+Test(in_place, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *a = br_ones(BR_SHAPE(2, 3), BR_F32), *wide = br_ones(BR_SHAPE(2, 2, 3), BR_F32);
@@ -148,8 +149,8 @@ Test(in_place, refused)
     check_fails(br_mul_(br_ones(BR_SHAPE(3), BR_F32), a),
                 "mul_: b [2, 3] does not broadcast to [3]");
     check_fails(br_add_(a, integer), "add_: a [2, 3] is f32 and b [3] is i64");
-    check_fails(br_add_scalar_(integer, 0.5), "add_scalar_: 0.5 is not a value of i64");
-    check_fails(br_fill_(mask, 2), "fill_: 2 is not a value of bool");
+    check_fails(br_add_scalar_(integer, 0.5), "add_scalar_: 0.5 cannot be represented as i64");
+    check_fails(br_fill_(mask, 2), "fill_: 2 cannot be represented as bool");
     check_fails(br_add_(mask, mask), "add_: a [2] is bool");
     check_fails(br_masked_fill_(a, mask, 0), "masked_fill_: mask [2] does not broadcast to [2, 3]");
     check_fails(br_masked_fill_(a, integer, 0), "masked_fill_: mask [3] is i64, must be bool");
@@ -157,7 +158,8 @@ Test(in_place, refused)
     check_fails(br_copy_(NULL, a), "copy_: a is NULL");
     check_fails(br_add_scalar_(br_expand(br_ones(BR_SHAPE(1), BR_F32), BR_SHAPE(4)), 1),
                 "add_scalar_: a [4] is expanded");
-    check_fails(br_gelu_(a, (br_gelu_form)7), "gelu_: form 7, must be BR_GELU_ERF");
+    check_fails(br_gelu_(a, (br_gelu_approximate)7),
+                "gelu_: approximate is 7, must be BR_GELU_ERF");
     check_fails(br_fill_(leaf(a), 0), "fill_: a [2, 3] is a leaf that requires grad");
     check_equals(a, 1, 1, 1, 1, 1, 1);
     br_scope *no_grad = br_no_grad_begin();
@@ -166,8 +168,8 @@ Test(in_place, refused)
     br_scope_end(scope);
 }
 
-/* Functions in place give what they give elsewhere, on views and recorded alike, and leave the
- * gradient of what they were. */
+/* In-place functions give the same values and gradients as their out-of-place counterparts, on
+ * views and with autograd. */
 Test(in_place, functions)
 {
     br_scope *scope = br_scope_begin();
@@ -183,6 +185,12 @@ Test(in_place, functions)
     br_tensor *free = br_detach(br_clone(x));
     check_same_bits(br_contiguous(br_t(br_exp_(br_t(free)))), br_detach(br_exp(x)));
     check_same_bits(br_div_(free, free), br_ones(BR_SHAPE(3, 4), BR_F64));
+    uint64_t before = br_tensor_version(free);
+    br_div_(free, br_ones(BR_SHAPE(4), BR_F64));
+    cr_assert_gt(br_tensor_version(free), before);
+    check_fails(
+        br_div_(br_expand(br_ones(BR_SHAPE(1), BR_F64), BR_SHAPE(4)), br_ones(BR_SHAPE(4), BR_F64)),
+        "div_: a [4] is expanded");
     check_fails(br_exp_(x), "exp_: a [3, 4] is a leaf that requires grad");
     check_fails(br_sub_(other, x), "sub_: b [3, 4] does not broadcast to [4]");
     br_scope_end(scope);

@@ -1,4 +1,4 @@
-/* Layer norm. */
+/* tests/ops/test_layer_norm.c - layer norm. */
 #include "tests/ops/torch_rows.h"
 #include "tests/ops/values.h"
 
@@ -17,8 +17,8 @@ static void recorded(void)
         br_tensor *dy = values(BR_SHAPE(4, 6), 9, dtype);
         for (int composed = 0; composed < 2; composed++) {
             br_grad(1, &y, 3, in, dx,
-                    &(br_grad_options){
-                        .gradients = &dy, .retain_graph = true, .create_graph = composed });
+                    BR_OPTIONS(br_grad, .gradients = &dy, .retain_graph = true,
+                               .create_graph = composed));
             check_table(dx[0], layer_norm_1_dx, tolerance[dtype]);
             check_table(dx[1], layer_norm_1_dw, tolerance[dtype]);
             check_table(dx[2], layer_norm_1_db, tolerance[dtype]);
@@ -26,7 +26,7 @@ static void recorded(void)
     }
 }
 
-Test(layer_norm, recorded)
+Test(layer_norm, equals_pytorch)
 {
     with_every_variant(recorded);
 }
@@ -39,18 +39,18 @@ static void recorded_two_dimensions(void)
         br_tensor *y = br_f_layer_norm(in[0], BR_SHAPE(2, 4), in[1], NULL, 0.5), *dx[2];
         check_table(y, layer_norm_2, tolerance[dtype]);
         br_tensor *dy = values(BR_SHAPE(3, 2, 4), 9, dtype);
-        br_grad(1, &y, 2, in, dx, &(br_grad_options){ .gradients = &dy });
+        br_grad(1, &y, 2, in, dx, BR_OPTIONS(br_grad, .gradients = &dy));
         check_table(dx[0], layer_norm_2_dx, tolerance[dtype]);
         check_table(dx[1], layer_norm_2_dw, tolerance[dtype]);
     }
 }
 
-Test(layer_norm, recorded_two_dimensions)
+Test(layer_norm, two_dimensions_equal_pytorch)
 {
     with_every_variant(recorded_two_dimensions);
 }
 
-/* The mean is far larger than the deviation, which a sum of squares would lose. */
+/* The mean is far larger than the standard deviation, so a plain sum of squares would cancel. */
 Test(layer_norm, does_not_cancel)
 {
     br_tensor *x = br_from_f32(BR_SHAPE(4), (float[]){ 10000, 10001, 10002, 10003 });
@@ -59,7 +59,8 @@ Test(layer_norm, does_not_cancel)
     check_values(y, 4, (double[]){ -1.5 / d, -0.5 / d, 0.5 / d, 1.5 / d }, 2e-7);
 }
 
-/* With no variance, eps alone scales; 1e-38 is far below what variance + eps keeps in f32. */
+/* A row of equal elements gives 0. A variance of 1e-38 and an eps of 1e-38 both affect the
+ * result. */
 Test(layer_norm, small_eps)
 {
     br_tensor *flat = br_full(BR_SHAPE(2, 70), 3, BR_F32);
@@ -88,8 +89,8 @@ Test(layer_norm, shapes)
     check_fails(br_f_layer_norm(br_to(x, BR_I64), BR_SHAPE(3), NULL, NULL, 1e-5), "is i64");
 }
 
-/* No rows: the gradients by weight and bias are zero. */
-Test(layer_norm, gradient_of_nothing)
+/* Without rows, the gradients of weight and bias are zero. */
+Test(layer_norm, gradient_without_rows)
 {
     br_tensor *x = br_zeros(BR_SHAPE(0, 3), BR_F32), *w = leaf(br_ones(BR_SHAPE(3), BR_F32));
     br_tensor *b = leaf(br_ones(BR_SHAPE(3), BR_F32));
@@ -107,7 +108,7 @@ static void run_large(int threads, br_tensor **results)
     results[0] =
         br_f_layer_norm(br_set_requires_grad(in[0], true), BR_SHAPE(70), in[1], in[2], 1e-5);
     br_tensor *dy = values(BR_SHAPE(2100, 70), 9, BR_F32);
-    br_grad(1, results, 3, in, results + 1, &(br_grad_options){ .gradients = &dy });
+    br_grad(1, results, 3, in, results + 1, BR_OPTIONS(br_grad, .gradients = &dy));
 }
 
 Test(layer_norm, does_not_depend_on_threads)

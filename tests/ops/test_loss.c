@@ -1,4 +1,4 @@
-/* Cross entropy. */
+/* tests/ops/test_loss.c - cross entropy. */
 #include "ops/loss_internal.h"
 #include "tests/ops/torch_rows.h"
 #include "tests/ops/values.h"
@@ -17,8 +17,8 @@ static void check_recorded(br_tensor *input, br_tensor *target, br_cross_entropy
         br_tensor *dy = values(br_ndim(y), br_sizes(y), 9, dtype);
         for (int composed = 0; composed < 2; composed++) {
             br_grad(1, &y, 1, &x, &grad,
-                    &(br_grad_options){
-                        .gradients = &dy, .retain_graph = true, .create_graph = composed });
+                    BR_OPTIONS(br_grad, .gradients = &dy, .retain_graph = true,
+                               .create_graph = composed));
             check_values(grad, br_numel(x), dx, tolerance[dtype]);
         }
     }
@@ -27,27 +27,25 @@ static void check_recorded(br_tensor *input, br_tensor *target, br_cross_entropy
 static void recorded(void)
 {
     br_tensor *target = br_from_i64(BR_SHAPE(4), (int64_t[]){ 2, -100, 0, 4 });
-    check_recorded(values(BR_SHAPE(4, 5), 5, BR_F64), target, (br_cross_entropy_options){ 0 }, 1,
+    check_recorded(values(BR_SHAPE(4, 5), 5, BR_F64), target, br_cross_entropy_defaults(), 1,
                    cross_entropy_mean, cross_entropy_mean_dx);
     br_tensor *input = values(BR_SHAPE(2, 3, 4), 6, BR_F64);
     target = br_from_i64(BR_SHAPE(2, 4), (int64_t[]){ 0, 2, 1, 1, 2, 2, 0, 1 });
-    check_recorded(input, target, (br_cross_entropy_options){ .reduction = BR_REDUCTION_SUM }, 1,
+    check_recorded(input, target, *BR_OPTIONS(br_cross_entropy, .reduction = BR_REDUCTION_SUM), 1,
                    cross_entropy_sum, cross_entropy_sum_dx);
     check_recorded(input, target,
-                   (br_cross_entropy_options){ .reduction = BR_REDUCTION_NONE,
-                                               .has_ignore_index = true,
-                                               .ignore_index = 1 },
+                   *BR_OPTIONS(br_cross_entropy, .reduction = BR_REDUCTION_NONE, .ignore_index = 1),
                    8, cross_entropy_none, cross_entropy_none_dx);
     check_recorded(values(BR_SHAPE(5), 7, BR_F64), br_scalar(3, BR_I64),
-                   (br_cross_entropy_options){ 0 }, 1, cross_entropy_one, cross_entropy_one_dx);
+                   br_cross_entropy_defaults(), 1, cross_entropy_one, cross_entropy_one_dx);
 }
 
-Test(loss, recorded)
+Test(loss, equals_pytorch)
 {
     with_every_variant(recorded);
 }
 
-/* The mean of -log_softmax at the targets, of plain operations. */
+/* Computes the mean of -log_softmax at the targets with elementary operations. */
 static br_tensor *composed_loss(br_tensor *x, br_tensor *target)
 {
     br_tensor *picked = br_gather(br_log_softmax(x, 1), 1, br_unsqueeze(target, 1));
@@ -69,12 +67,13 @@ static void composed(void)
     cr_assert(br_allclose(br_to(dx, BR_F64), want_dx, 3e-6, 1e-12));
 }
 
-Test(loss, composed)
+Test(loss, equals_elementary_operations)
 {
     with_every_variant(composed);
 }
 
-/* Scores that were made as [n, d, c] and transposed give the gradient in that layout, uncopied. */
+/* Scores that are a transposed view of [n, d, c] give the same loss and gradient as contiguous
+ * ones. */
 Test(loss, transposed_scores)
 {
     br_tensor *x = leaf(values(BR_SHAPE(2, 4, 3), 6, BR_F64)), *scores = br_transpose(x, 1, 2);
@@ -88,7 +87,7 @@ Test(loss, transposed_scores)
     check_same_bits(da, br_contiguous(br_transpose(db, 1, 2)));
 }
 
-Test(loss, nothing_counts)
+Test(loss, ignored_targets_and_empty_inputs)
 {
     br_tensor *x = leaf(values(BR_SHAPE(2, 3), 1, BR_F32)), *dx;
     br_tensor *y = br_cross_entropy(x, br_full(BR_SHAPE(2), -100, BR_I64), NULL);
@@ -98,11 +97,11 @@ Test(loss, nothing_counts)
     br_tensor *empty = br_zeros(BR_SHAPE(0, 3), BR_F32), *none = br_zeros(BR_SHAPE(0), BR_I64);
     cr_assert(isnan(br_item(br_cross_entropy(empty, none, NULL))));
     check_equals(
-        br_cross_entropy(empty, none, &(br_cross_entropy_options){ .reduction = BR_REDUCTION_SUM }),
+        br_cross_entropy(empty, none, BR_OPTIONS(br_cross_entropy, .reduction = BR_REDUCTION_SUM)),
         0);
 }
 
-Test(loss, refuses)
+Test(loss, errors)
 {
     br_tensor *x = values(BR_SHAPE(2, 3, 4), 1, BR_F32), *t = br_zeros(BR_SHAPE(2, 4), BR_I64);
     check_fails(
@@ -146,10 +145,9 @@ static br_tensor *loss(br_tensor *const *inputs, int n, void *context)
 {
     (void)n;
     const loss_case *c = context;
-    return br_cross_entropy(inputs[0], c->target,
-                            &(br_cross_entropy_options){ .reduction = c->reduction,
-                                                         .has_ignore_index = true,
-                                                         .ignore_index = 7 });
+    return br_cross_entropy(
+        inputs[0], c->target,
+        BR_OPTIONS(br_cross_entropy, .reduction = c->reduction, .ignore_index = 7));
 }
 
 Test(loss, gradients)
@@ -162,8 +160,8 @@ Test(loss, gradients)
     }
 }
 
-/* The fused form and the composed one agree in value and gradients, with weights of the classes and
- * smoothed labels too. */
+/* The fused and the composed variant agree in value and gradients, also with class weights and
+ * label smoothing. */
 static void check_agreement(const br_cross_entropy_options *options)
 {
     br_tensor *x = leaf(values(BR_SHAPE(5, 7, 3), 6, BR_F64)), *dx[2], *y[2], *ddx[2];
@@ -173,8 +171,8 @@ static void check_agreement(const br_cross_entropy_options *options)
         y[composed] =
             (composed ? br__cross_entropy_composed : br_cross_entropy)(x, target, options);
         br_tensor *sum = br_sum(y[composed]), *twice;
-        br_grad(1, &sum, 1, &x, &dx[composed], &(br_grad_options){ .retain_graph = true });
-        br_grad(1, &sum, 1, &x, &twice, &(br_grad_options){ .create_graph = true });
+        br_grad(1, &sum, 1, &x, &dx[composed], BR_OPTIONS(br_grad, .retain_graph = true));
+        br_grad(1, &sum, 1, &x, &twice, BR_OPTIONS(br_grad, .create_graph = true));
         br_grad(1, (br_tensor *[]){ br_sum(br_mul(twice, twice)) }, 1, &x, &ddx[composed], NULL);
     }
     check_ok();
@@ -188,9 +186,7 @@ Test(loss, fused_and_composed_agree)
 {
     br_tensor *weight = br_from_f64(BR_SHAPE(7), (double[]){ 1, 0.5, 2, 0.25, 3, 1.5, 0.75 });
     for (int i = 0; i < 12; i++)
-        check_agreement(&(br_cross_entropy_options){ .has_ignore_index = true,
-                                                     .ignore_index = 7,
-                                                     .reduction = (br_reduction)(i / 4),
-                                                     .weight = i & 1 ? weight : NULL,
-                                                     .label_smoothing = i & 2 ? 0.3 : 0 });
+        check_agreement(
+            BR_OPTIONS(br_cross_entropy, .ignore_index = 7, .reduction = (br_reduction)(i / 4),
+                       .weight = i & 1 ? weight : NULL, .label_smoothing = i & 2 ? 0.3 : 0));
 }

@@ -1,5 +1,5 @@
-/* tests/ops/test_matmul.c - matrix products against three plain loops, in every layout and size
- * that the kernels treat apart. */
+/* tests/ops/test_matmul.c - compares matrix products with three plain loops, for all layouts and
+ * sizes that the kernels handle differently. */
 #include "tests/support.h"
 
 #include "ops/kernels/kernels.h"
@@ -17,7 +17,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 typedef enum layout { DENSE, TRANSPOSED, STRIDED, ROW_GAPS, LAYOUTS } layout;
 
-/* Random values of [.., rows, columns] as a view of the given layout. */
+/* Returns random values of shape [.., rows, columns] in the given layout. */
 static br_tensor *operand(int ndim, const int64_t *sizes, br_dtype dtype, layout how)
 {
     int64_t s[BR_MAX_DIMS];
@@ -40,9 +40,10 @@ static br_tensor *operand(int ndim, const int64_t *sizes, br_dtype dtype, layout
     }
 }
 
-/* ---- The judge ------------------------------------------------------------------------------- */
+/* ---- Reference ------------------------------------------------------------------------------- */
 
-/* Element (i, j) of the matrix at `batch` (index into c's leading sizes, aligned to the right). */
+/* Returns element (i, j) of the matrix at `batch`, an index into the leading dimensions of the
+ * result, to which t broadcasts. */
 static double element(const br_tensor *t, const int64_t *batch, int batch_ndim, int64_t i,
                       int64_t j)
 {
@@ -55,7 +56,9 @@ static double element(const br_tensor *t, const int64_t *batch, int batch_ndim, 
     return br_at(t, ndim, index);
 }
 
-/* Rounding of a sum of k products is below k * eps * sum |a b| / 2, and vastly so on average. */
+/* The rounding error of a sum of k products is below k * eps * sum |a b| / 2, and on average far
+ * below.
+ */
 static void check_element(const br_tensor *c, const br_tensor *a, const br_tensor *b,
                           const br_tensor *bias, const int64_t *batch, int64_t i, int64_t j)
 {
@@ -70,12 +73,12 @@ static void check_element(const br_tensor *c, const br_tensor *a, const br_tenso
     double eps = br_dtype_of(c) == BR_F64 ? DBL_EPSILON : FLT_EPSILON;
     double got = element(c, batch, batch_ndim, i, j);
     cr_assert(fabs(got - want) <= (2 + sqrt((double)k)) * eps * magnitude,
-              "a %lldx%lld b %lldx%lld: [%lld][%lld] is %.9g, must be %.9g",
+              "a %lldx%lld b %lldx%lld: [%lld][%lld] is %.9g, expected %.9g",
               (long long)br_size(a, -2), (long long)k, (long long)k, (long long)br_size(b, -1),
               (long long)i, (long long)j, got, want);
 }
 
-/* All elements of small results, some of large ones. */
+/* Checks all elements of small results, and a sample of large ones. */
 static void check_product(const br_tensor *c, const br_tensor *a, const br_tensor *b,
                           const br_tensor *bias)
 {
@@ -104,7 +107,8 @@ static void check_mm(int64_t n, int64_t k, int64_t m, br_dtype dtype, layout of_
     br_scope_end(scope);
 }
 
-/* Sizes on both sides of tiles, vectors, quads, runs of 16 and of BR_GEMM_K, and of packing. */
+/* Sizes just below and above those of tiles, vectors, groups of four, k-blocks (16 and BR_GEMM_K),
+ * and the limits of packing. */
 static const int64_t shapes[][3] = {
     { 1, 1, 1 },     { 1, 5, 1 },    { 3, 2, 1 },      { 1, 3, 17 },   { 2, 1, 2 },
     { 5, 64, 5 },    { 10, 64, 10 }, { 10, 10, 64 },   { 6, 4, 8 },    { 7, 15, 9 },
@@ -131,7 +135,8 @@ Test(matmul, layouts_and_sizes)
     br__force_kernels(NULL);
 }
 
-/* Packed operands, several runs along k, several blocks of rows, edges everywhere; by BLIS too. */
+/* Packed operands, several k-blocks, several blocks of rows, and partial tiles everywhere. The
+ * products are large enough for BLIS, which some variants of the kernels use. */
 Test(matmul, large)
 {
     br_manual_seed(2);
@@ -141,7 +146,7 @@ Test(matmul, large)
         for (int how = 0; how < LAYOUTS; how++) {
             check_mm(611, 300, 419, BR_F32, (layout)how, (layout)(LAYOUTS - 1 - how));
             check_mm(331, 270, 150, BR_F64, (layout)how, (layout)((how + 1) % LAYOUTS));
-            /* few rows, or few products in a sum, and a B or C that the caches do not hold */
+            /* few rows or a small k, with a B or C that is larger than the caches */
             check_mm(7, 700, 600, BR_F32, (layout)how, (layout)(LAYOUTS - 1 - how));
             check_mm(23, 310, 905, BR_F32, (layout)how, (layout)((how + 1) % LAYOUTS));
             check_mm(531, 7, 603, BR_F32, (layout)how, (layout)((how + 1) % LAYOUTS));
@@ -151,7 +156,7 @@ Test(matmul, large)
     br__force_kernels(NULL);
 }
 
-/* Several blocks of packed rows, and many runs along k. */
+/* Several blocks of packed rows, and many k-blocks. */
 Test(matmul, many_blocks)
 {
     br_manual_seed(3);
@@ -230,7 +235,7 @@ Test(matmul, batches_broadcast)
         }
 }
 
-/* Heads as BERT cuts them out of [batch, time, heads * size], which no copy makes dense. */
+/* Attention heads as views of [batch, time, heads * size], as in BERT. They are not contiguous. */
 Test(matmul, attention_views)
 {
     br_manual_seed(6);
@@ -274,9 +279,9 @@ Test(matmul, vectors)
 Test(matmul, linear)
 {
     br_manual_seed(8);
-    static const int64_t sizes[][3] = {
-        { 1, 3, 2 }, { 6, 64, 10 }, { 7, 130, 330 }, { 60, 700, 70 }, { 300, 260, 140 }
-    };
+    static const int64_t sizes[][3] = { { 1, 3, 2 },      { 6, 64, 10 },   { 2, 256, 30 },
+                                        { 2, 256, 256 },  { 7, 130, 330 }, { 60, 700, 70 },
+                                        { 300, 260, 140 } };
     for (int v = 0; v < VARIANTS; v++) {
         if (!br__force_kernels(variants[v]))
             continue;
@@ -286,11 +291,12 @@ Test(matmul, linear)
                 br_scope *scope = br_scope_begin();
                 br_tensor *x = operand(BR_SHAPE(2, s[0], s[1]), BR_F32, (layout)how);
                 br_tensor *w = operand(BR_SHAPE(s[2], s[1]), BR_F32, (layout)how);
-                br_tensor *bias = br_randn(BR_SHAPE(2 * s[2]), BR_F32);
-                bias =
-                    how == STRIDED ? br_slice(bias, 0, 0, BR_ALL, 2) : br_narrow(bias, 0, 0, s[2]);
+                br_tensor *twice = br_randn(BR_SHAPE(2 * s[2]), BR_F32);
+                br_tensor *bias = br_narrow(twice, 0, 0, s[2]);
+                br_tensor *apart = br_slice(twice, 0, 0, BR_ALL, 2);
                 br_tensor *w_t = br_transpose(w, 0, 1);
                 check_product(br_f_linear(x, w, bias), x, w_t, bias);
+                check_product(br_f_linear(x, w, apart), x, w_t, apart);
                 check_product(br_f_linear(x, w, NULL), x, w_t, NULL);
                 br_tensor *vector = br_select(br_select(x, 0, 1), 0, 0);
                 br_tensor *row = br_reshape(vector, BR_SHAPE(1, s[1]));
@@ -303,7 +309,7 @@ Test(matmul, linear)
     br__force_kernels(NULL);
 }
 
-/* Long dot products are cut into pieces, the last of which may be short. */
+/* Long dot products are split into chunks, the last of which may be shorter. */
 Test(matmul, long_dot_products)
 {
     br_manual_seed(8);
@@ -337,7 +343,7 @@ static void check_threads(br_tensor *a, br_tensor *b, br_tensor *bias)
         check_ok();
         cr_assert(memcmp(br_data(one), br_data(more),
                          (size_t)br_numel(one) * br_dtype_size(br_dtype_of(one))) == 0,
-                  "%d threads give other bits", threads);
+                  "bits differ with %d threads", threads);
     }
 }
 
@@ -356,7 +362,7 @@ Test(matmul, same_bits_for_any_number_of_threads)
                           br_randn(BR_SHAPE(50), dtype));
             check_threads(br_randn(BR_SHAPE(3, 90, 70), dtype),
                           br_randn(BR_SHAPE(3, 70, 41), dtype), NULL);
-            /* packed, in three runs of k; threads help each other */
+            /* packed, in three k-blocks, with work stealing */
             check_threads(operand(BR_SHAPE(300, 700), dtype, TRANSPOSED),
                           br_randn(BR_SHAPE(333, 700), dtype), br_randn(BR_SHAPE(333), dtype));
             check_threads(br_randn(BR_SHAPE(8, 700), dtype), br_randn(BR_SHAPE(700, 650), dtype),
@@ -380,7 +386,7 @@ Test(matmul, same_bits_for_any_number_of_threads)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-Test(matmul, messages)
+Test(matmul, errors)
 {
     br_scope *scope = br_scope_begin();
 #define F(...) br_zeros(BR_SHAPE(__VA_ARGS__), BR_F32)
@@ -405,14 +411,16 @@ Test(matmul, messages)
                 "matmul: a [2, 3, 4] x b [5, 4, 3]: batch sizes 2 and "
                 "5 differ and neither is 1");
     check_fails(br_f_linear(F(2, 3), F(5, 4), NULL),
-                "linear: x [2, 3]: the last size must be 4, the inputs of weight [5, 4]");
+                "linear: x [2, 3] must have a last dimension of size 4 for weight [5, 4]");
     check_fails(br_f_linear(br_zeros(BR_SCALAR, BR_F32), F(5, 4), NULL),
-                "linear: x []: the last size");
-    check_fails(br_f_linear(F(2, 4), F(5), NULL), "linear: x [2, 4]: the last size must be 5");
+                "linear: x [] must have a last dimension of size");
+    check_fails(br_f_linear(F(2, 4), F(5), NULL),
+                "linear: x [2, 4] must have a last dimension of size 5");
     check_fails(br_f_linear(F(2, 4), F(4), F(1)), "linear: bias [1] must have no dimensions");
     check_fails(br_f_linear(F(2, 4), F(5, 4, 1), NULL), "linear: weight [5, 4, 1] must have 2");
-    check_fails(br_f_linear(F(2, 4), F(5, 4), F(4)),
-                "linear: bias [4] must be [5], the outputs of weight [5, 4]");
+    check_fails(
+        br_f_linear(F(2, 4), F(5, 4), F(4)),
+        "linear: bias [4] must have shape [5], one element for each output of weight [5, 4]");
     check_fails(br_f_linear(F(2, 4), F(5, 4), br_zeros(BR_SHAPE(5), BR_F64)), "linear: ");
 #undef F
     br_scope_end(scope);
@@ -433,13 +441,14 @@ static br_tensor *call_linear(br_tensor *const *in, int n, void *context)
     return br_f_linear(in[0], in[1], n > 2 ? in[2] : NULL);
 }
 
-/* The gradient of sum(f^2) by in[0] as a function of the inputs: its gradient is the second. */
+/* Returns the gradient of sum(f^2) with respect to in[0]. Checking the gradient of this function
+ * checks second-order gradients. */
 static br_tensor *first_gradient(br_tensor *const *in, int n, void *context)
 {
     br_function *f = context;
     br_scope *scope = br_enable_grad_begin();
     br_tensor *y = (*f)(in, n, NULL), *loss = br_sum(br_mul(y, y)), *dx = NULL;
-    br_grad_options options = { .create_graph = true };
+    br_grad_options options = *BR_OPTIONS(br_grad, .create_graph = true);
     br_grad(1, &loss, 1, &in[0], &dx, &options);
     dx = br_scope_return(scope, dx);
     br_scope_end(scope);
@@ -450,8 +459,8 @@ static void check_gradients(br_function f, int n, br_tensor **in)
 {
     for (int i = 0; i < n; i++)
         br_set_requires_grad(in[i], true);
-    cr_assert(br_gradcheck(f, NULL, n, in, NULL), "%s", br_error_message());
-    cr_assert(br_gradcheck(first_gradient, &f, n, in, NULL), "%s", br_error_message());
+    cr_assert(br_gradcheck(f, NULL, n, in, TIGHTLY), "%s", br_error_message());
+    cr_assert(br_gradcheck(first_gradient, &f, n, in, TIGHTLY), "%s", br_error_message());
 }
 
 Test(matmul, gradients)
@@ -491,8 +500,8 @@ Test(matmul, gradients)
         }
 }
 
-/* What a gradient does not need is not kept, and a weight's gradient is made in place of use. */
-Test(matmul, saves_only_what_is_wanted)
+/* linear saves only the tensors that its gradients need. The weight's gradient is contiguous. */
+Test(matmul, saves_only_what_gradients_need)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_ones(BR_SHAPE(3, 4), BR_F32);
@@ -503,5 +512,16 @@ Test(matmul, saves_only_what_is_wanted)
     cr_assert(br_backward(br_sum(y)));
     cr_assert(br_is_contiguous(br_grad_of(w)));
     check_close(br_at(br_grad_of(w), BR_DIMS(4, 3)), 3, 0);
+    br_scope_end(scope);
+}
+
+/* The product of the first two operands is not summed over a label of the third. */
+Test(matmul, einsum_keeps_the_labels_that_later_operands_have)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *w = br_randn(BR_SHAPE(4), BR_F64), *x = br_randn(BR_SHAPE(2, 3, 4), BR_F64);
+    br_tensor *v = br_randn(BR_SHAPE(4), BR_F64), *y = br_einsum("k,k,ijk->ij", BR_INPUTS(w, v, x));
+    br_tensor *want = br_matmul(x, br_mul(w, v));
+    cr_assert(br_allclose(y, want, 1e-14, 1e-14), "%s", br_error_message());
     br_scope_end(scope);
 }

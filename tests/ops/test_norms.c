@@ -1,5 +1,5 @@
-/* RMS, batch, group and instance norm: PyTorch's numbers, the composition's second gradients,
- * running statistics, means far larger than deviations, and what is refused. */
+/* tests/ops/test_norms.c - RMS, batch, group and instance norm: compared with PyTorch; second-order
+ * gradients, running statistics, means far larger than standard deviations, and errors. */
 #include "tests/ops/torch_norms.h"
 #include "tests/ops/values.h"
 
@@ -7,7 +7,7 @@ TestSuite(norms, .init = check_begin, .fini = check_end);
 
 static const double tolerance[] = { [BR_F32] = 1e-5, [BR_F64] = 3e-14 };
 
-/* y's gradients by `n` inputs, fused and composed, against their tables. */
+/* Compares y's gradients with respect to n inputs, fused and composed, with their tables. */
 static void check_gradients(br_tensor *y, int n, br_tensor *const *in, const double *const *want)
 {
     br_dtype dtype = br_dtype_of(y);
@@ -15,7 +15,7 @@ static void check_gradients(br_tensor *y, int n, br_tensor *const *in, const dou
     for (int composed = 0; composed < 2; composed++) {
         br_grad(
             1, &y, n, in, dx,
-            &(br_grad_options){ .gradients = &dy, .retain_graph = true, .create_graph = composed });
+            BR_OPTIONS(br_grad, .gradients = &dy, .retain_graph = true, .create_graph = composed));
         for (int i = 0; i < n; i++)
             check_values(dx[i], br_numel(in[i]), want[i], tolerance[dtype]);
     }
@@ -51,7 +51,7 @@ static void recorded_rms(void)
     }
 }
 
-Test(norms, rms_is_pytorchs)
+Test(norms, rms_equals_pytorch)
 {
     with_every_variant(recorded_rms);
 }
@@ -84,7 +84,7 @@ static void recorded_batch(void)
     check_batch_case(BR_SHAPE(2, 3, 4), false, 0.1, batch_norm_3);
 }
 
-Test(norms, batch_is_pytorchs)
+Test(norms, batch_equals_pytorch)
 {
     with_every_variant(recorded_batch);
 }
@@ -105,7 +105,7 @@ static void recorded_group(void)
     }
 }
 
-Test(norms, group_and_instance_are_pytorchs)
+Test(norms, group_and_instance_equal_pytorch)
 {
     with_every_variant(recorded_group);
 }
@@ -132,6 +132,27 @@ static br_tensor *group(br_tensor *const *in, int n, void *context)
     return br_f_group_norm(in[0], 1, n > 1 ? in[1] : NULL, n > 2 ? in[2] : NULL, 1e-3);
 }
 
+/* Without a bias nothing is added, so -0 keeps its sign, as in PyTorch. */
+static void signs_of_zero(void)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++)
+        for (int64_t n = 1; n < 70; n += 17) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *zero = br_zeros(BR_SHAPE(n), dtype), *minus = br_neg(zero);
+            br_tensor *weight = br_full(BR_SHAPE(n), -2, dtype);
+            check_same_bits(br_f_rms_norm(zero, BR_SHAPE(n), NULL, -1), zero);
+            check_same_bits(br_f_rms_norm(minus, BR_SHAPE(n), NULL, -1), minus);
+            check_same_bits(br_f_rms_norm(zero, BR_SHAPE(n), weight, -1), minus);
+            check_same_bits(br_f_rms_norm(minus, BR_SHAPE(n), weight, -1), zero);
+            br_scope_end(scope);
+        }
+}
+
+Test(norms, rms_keeps_the_sign_of_zero)
+{
+    with_every_variant(signs_of_zero);
+}
+
 Test(norms, second_gradients)
 {
     br_tensor *in[] = { leaf(values(BR_SHAPE(3, 2, 4), 2, BR_F64)),
@@ -147,19 +168,19 @@ Test(norms, second_gradients)
     check_second_gradient(rms, NULL, 2, rows);
 }
 
-Test(norms, a_third_order_is_refused)
+Test(norms, third_order_gradients_are_an_error)
 {
     br_tensor *x = leaf(values(BR_SHAPE(3, 2, 4), 2, BR_F64)), *y, *dx;
     y = br_sum(br_pow_scalar(br_f_group_norm(x, 1, NULL, NULL, 1e-3), 3));
-    br_grad(1, &y, 1, &x, &dx, &(br_grad_options){ .create_graph = true });
+    br_grad(1, &y, 1, &x, &dx, BR_OPTIONS(br_grad, .create_graph = true));
     y = br_sum(br_mul(dx, dx));
-    check_fails(br_grad(1, &y, 1, &x, &dx, &(br_grad_options){ .create_graph = true }),
+    check_fails(br_grad(1, &y, 1, &x, &dx, BR_OPTIONS(br_grad, .create_graph = true)),
                 "composed_backward cannot be differentiated again");
 }
 
-/* ---- Numbers that are hard ------------------------------------------------------------------- */
+/* ---- Accuracy -------------------------------------------------------------------------------- */
 
-/* The mean is far larger than the deviation, and the first value far from both. */
+/* The mean is far larger than the standard deviation. */
 Test(norms, do_not_cancel)
 {
     br_tensor *x = br_from_f32(BR_SHAPE(1, 1, 4), (float[]){ 10000, 10001, 10002, 10003 });
@@ -169,7 +190,8 @@ Test(norms, do_not_cancel)
     check_values(br_f_batch_norm(x, NULL, NULL, NULL, NULL, true, 0, 0), 4, want, 2e-7);
 }
 
-/* Pieces and chunks of channels are joined: against the same in one piece, in double. */
+/* The statistics of large inputs are merged from those of chunks. Compares the results with
+ * elementary operations in f64. */
 Test(norms, large)
 {
     const int64_t shapes[][3] = { { 3000, 40, 1 }, { 130, 3, 700 }, { 2, 300, 450 } };
@@ -186,23 +208,24 @@ Test(norms, large)
     }
 }
 
-Test(norms, refuse)
+Test(norms, errors)
 {
     br_tensor *x = values(BR_SHAPE(2, 3, 4), 1, BR_F32), *two = br_ones(BR_SHAPE(2), BR_F32);
     check_fails(br_f_rms_norm(x, BR_SHAPE(3), NULL, 0),
                 "rms_norm: x [2, 3, 4] must end with the normalised shape [3]");
-    check_fails(br_f_batch_norm(x, two, NULL, NULL, NULL, true, 0.1, 0),
-                "batch_norm: running_mean [2] must be [3], the channels of x [2, 3, 4]");
+    check_fails(
+        br_f_batch_norm(x, two, NULL, NULL, NULL, true, 0.1, 0),
+        "batch_norm: running_mean [2] must have shape [3], the number of channels of x [2, 3, 4]");
     check_fails(br_f_batch_norm(x, NULL, NULL, NULL, NULL, false, 0.1, 0), "running_mean is NULL");
     check_fails(br_f_batch_norm(br_select(br_narrow(x, 0, 0, 1), 2, 0), NULL, NULL, NULL, NULL,
                                 true, 0.1, 0),
-                "x [1, 3] has one value a channel");
+                "x [1, 3] has only one value per channel");
     check_fails(br_f_batch_norm(two, NULL, NULL, NULL, NULL, true, 0.1, 0),
                 "x [2] must have at least 2 dimensions");
     check_fails(br_f_group_norm(x, 2, NULL, NULL, 0), "must be at least 1 and divide the 3");
     check_fails(br_f_group_norm(x, 0, NULL, NULL, 0), "num_groups is 0");
     check_fails(br_f_instance_norm(br_select(x, 2, 0), NULL, NULL, NULL, NULL, true, 0.1, 0),
-                "more than one value");
+                "more than one spatial element");
     check_fails(br_f_instance_norm(x, NULL, NULL, NULL, NULL, false, 0.1, 0),
                 "running_mean is NULL");
 }

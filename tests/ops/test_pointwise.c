@@ -1,6 +1,5 @@
-/* tests/ops/test_pointwise.c - functions of one element against PyTorch's numbers, and the
- * pointwise kernels against each other: every instruction set, every layout, every number of
- * threads. */
+/* tests/ops/test_pointwise.c - compares unary functions with PyTorch and libm, and the pointwise
+ * kernels across instruction sets, layouts, and numbers of threads. */
 #include "ops/ops_internal.h"
 #include "tests/ops/values.h"
 
@@ -9,7 +8,7 @@
 
 TestSuite(pointwise, .init = check_begin, .fini = check_end);
 
-/* ---- PyTorch's numbers ----------------------------------------------------------------------- */
+/* ---- Functions ------------------------------------------------------------------------------- */
 
 static br_tensor *gelu(br_tensor *x)
 {
@@ -41,9 +40,8 @@ static br_tensor *clamp(br_tensor *x)
     return br_clamp(x, -1.5, 2);
 }
 
-/* The largest error of a function, in units of the type's resolution at the result's size; with
- * `of_x`, at the argument's, since gelu is as exact as 1 + erf; `floor` is the smallest size that
- * counts. */
+/* The largest allowed error of each function, in ulps of the result. With `of_x` it is in ulps of
+ * the argument, since gelu is only as accurate as 1 + erf. The ulp is at least that of `floor`. */
 static const struct function {
     const char *name;
     br_tensor *(*f)(br_tensor *x);
@@ -77,6 +75,136 @@ static const struct function {
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
+/* ---- Signs of zero --------------------------------------------------------------------------- */
+
+static br_tensor *clamp_from_zero(br_tensor *x)
+{
+    return br_clamp(x, 0, 1);
+}
+
+static br_tensor *clamp_to_negative_zero(br_tensor *x)
+{
+    return br_clamp(x, -1, -0.0);
+}
+
+static br_tensor *hardtanh_from_zero(br_tensor *x)
+{
+    return br_hardtanh(x, 0, 1);
+}
+
+static br_tensor *fmod_of_two(br_tensor *x)
+{
+    return br_fmod(x, br_full(BR_SHAPE(1), 2, br_dtype_of(x)));
+}
+
+static br_tensor *remainder_of_two(br_tensor *x)
+{
+    return br_remainder(x, br_full(BR_SHAPE(1), 2, br_dtype_of(x)));
+}
+
+/* Functions for which PyTorch's zeros have the same sign in f32 and f64, and in full and partial
+ * vectors. */
+static const struct zeros {
+    br_tensor *(*f)(br_tensor *x);
+    const char *signs; /* of f(0) and f(-0) */
+} zeros[] = {
+    { br_abs, "++" },
+    { br_sign, "++" },
+    { br_neg, "-+" },
+    { br_relu, "+-" },
+    { br_relu6, "+-" },
+    { clamp_from_zero, "+-" },
+    { leaky_relu, "+-" },
+    { hardtanh_from_zero, "+-" },
+    { clamp_to_negative_zero, "+-" },
+    { elu, "+-" },
+    { br_selu, "+-" },
+    { br_hardswish, "+-" },
+    { br_silu, "+-" },
+    { br_mish, "+-" },
+    { br_softsign, "+-" },
+    { br_tanhshrink, "++" },
+    { br_frac, "++" },
+    { fmod_of_two, "+-" },
+    { br_sqrt, "+-" },
+    { br_expm1, "+-" },
+    { br_log1p, "+-" },
+    { br_tanh, "+-" },
+    { br_sin, "+-" },
+    { br_round, "+-" },
+    { br_floor, "+-" },
+    { br_ceil, "+-" },
+    { br_trunc, "+-" },
+    { br_atan, "+-" },
+    { br_asinh, "+-" },
+    { remainder_of_two, "+-" },
+};
+
+enum { ZEROS = 41 };
+
+/* Returns 0 and -0 alternately, starting with -0 if `first` is 1. */
+static br_tensor *zeros_by_turns(int first, int64_t n, br_dtype dtype)
+{
+    br_tensor *t = br_zeros(BR_SHAPE(n), BR_F64);
+    for (int64_t i = 0; i < n; i++)
+        br_data_f64(t)[i] = (i + first) % 2 ? -0.0 : 0.0;
+    return br_to(t, dtype);
+}
+
+static void check_turns(const br_tensor *t, const char *signs)
+{
+    char want[ZEROS + 1];
+    for (int i = 0; i < ZEROS; i++)
+        want[i] = signs[i % 2];
+    want[br_numel(t)] = 0;
+    check_signs(t, want);
+}
+
+static void signs_of_zero(void)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++)
+        for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+            for (int64_t n = 1; n <= ZEROS; n += 8) {
+                br_scope *scope = br_scope_begin();
+                check_turns(zeros[i].f(zeros_by_turns(0, n, dtype)), zeros[i].signs);
+                br_scope_end(scope);
+            }
+}
+
+Test(pointwise, signs_of_zero)
+{
+    with_every_variant(signs_of_zero);
+}
+
+/* For 0 and -0, the first operand is both the maximum and the minimum, at any position. PyTorch
+ * agrees only for elements that do not fill a vector; in full vectors it returns the second
+ * operand. */
+static void first_zero_is_extreme(void)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++)
+        for (int64_t n = 1; n <= ZEROS; n += 8) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *a = zeros_by_turns(0, n, dtype), *b = zeros_by_turns(1, n, dtype);
+            check_turns(br_maximum(a, b), "+-");
+            check_turns(br_maximum(b, a), "-+");
+            check_turns(br_minimum(a, b), "+-");
+            check_turns(br_minimum(b, a), "-+");
+            check_turns(br_clamp_tensor(a, b, NULL), "+-");
+            check_turns(br_clamp_tensor(a, NULL, b), "+-");
+            br_tensor *both[] = { a, b }, *pairs = br_stack(2, both, 0);
+            check_turns(br_max_dim(pairs, 0, false, NULL), "+-");
+            check_turns(br_min_dim(pairs, 0, false, NULL), "+-");
+            br_scope_end(scope);
+        }
+}
+
+Test(pointwise, first_zero_is_extreme)
+{
+    with_every_variant(first_zero_is_extreme);
+}
+
+/* ---- Accuracy -------------------------------------------------------------------------------- */
+
 static double resolution(double size, br_dtype dtype)
 {
     int exponent, digits = dtype == BR_F32 ? 24 : 53, least = dtype == BR_F32 ? -125 : -1021;
@@ -84,7 +212,8 @@ static double resolution(double size, br_dtype dtype)
     return ldexp(1, (exponent < least ? least : exponent) - digits);
 }
 
-/* Equal, both NaN, or within the tolerance. An f32 result may be what `want` rounds to. */
+/* Returns true if both are equal, NaN, or within the tolerance. For f32, a `want` that is too large
+ * counts as infinity. */
 static bool agrees(double got, double want, double tolerance, br_dtype dtype)
 {
     if (dtype == BR_F32 && isinf((float)want))
@@ -92,7 +221,7 @@ static bool agrees(double got, double want, double tolerance, br_dtype dtype)
     return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= tolerance;
 }
 
-/* Its gradient of gelu's tanh form takes 1 - tanh^2 near 1. */
+/* PyTorch's gradient of gelu with tanh computes 1 - tanh^2, which loses digits for tanh near 1. */
 static const double pytorch_error = 2e-14;
 
 static void check_case(const struct function *f, const double *want, br_dtype dtype)
@@ -106,19 +235,19 @@ static void check_case(const struct function *f, const double *want, br_dtype dt
 
     double size = fmax(fabs(f->of_x ? x : want[1]), f->floor);
     double tolerance = f->units * resolution(size, dtype);
-    cr_expect(agrees(br_item(y), want[1], tolerance, dtype), "%s(%a) of %s is %a, not %a", f->name,
-              x, br_dtype_name(dtype), br_item(y), want[1]);
+    cr_expect(agrees(br_item(y), want[1], tolerance, dtype), "%s(%a) of %s is %a, expected %a",
+              f->name, x, br_dtype_name(dtype), br_item(y), want[1]);
 
     double slope = br_item(br_grad_of(leaf_x));
     tolerance = 4 * resolution(fmax(fabs(want[2]), 1), dtype) + pytorch_error;
-    bool limit = isinf(x) && isnan(want[2]); /* PyTorch's formula has inf x 0 there */
+    bool limit = isinf(x) && isnan(want[2]); /* PyTorch's formula computes inf * 0 there */
     cr_expect(limit || agrees(slope, want[2], tolerance, dtype),
-              "the gradient of %s at %a of %s is %a, not %a", f->name, x, br_dtype_name(dtype),
+              "the gradient of %s at %a of %s is %a, expected %a", f->name, x, br_dtype_name(dtype),
               slope, want[2]);
     br_scope_end(scope);
 }
 
-Test(pointwise, as_pytorch)
+Test(pointwise, equal_pytorch)
 {
     FILE *cases = fopen(BRASA_TEST_DIR "/ops/pointwise_cases.txt", "r");
     cr_assert_not_null(cases);
@@ -171,8 +300,8 @@ static double softplus_of(double x)
     return 2 * x > 20 ? x : log1p(exp(2 * x)) / 2;
 }
 
-/* In f32, over floats of every size and sign, NaN and infinities among them, against libm in f64.
- */
+/* Compares f32 results for floats of every magnitude and sign, including NaN and infinities, with
+ * libm in f64. */
 Test(pointwise, accuracy)
 {
     static double (*const exact[FUNCTIONS])(double) = {
@@ -196,13 +325,13 @@ Test(pointwise, accuracy)
             double want = exact[k]((double)x[i]);
             double size = fmax(fabs(f->of_x ? (double)x[i] : want), f->floor);
             cr_assert(agrees((double)y[i], want, f->units * resolution(size, BR_F32), BR_F32),
-                      "%s(%a) is %a, not %a", f->name, (double)x[i], (double)y[i], want);
+                      "%s(%a) is %a, expected %a", f->name, (double)x[i], (double)y[i], want);
         }
         br_scope_end(scope);
     }
 }
 
-/* Powers of floats of every size and sign, against libm in f64. */
+/* Compares powers of floats of every magnitude and sign with libm in f64. */
 Test(pointwise, accuracy_of_pow)
 {
     enum { STEP = 65521, COUNT = (int)(UINT32_MAX / STEP) };
@@ -225,15 +354,16 @@ Test(pointwise, accuracy_of_pow)
         for (int i = 0; i < COUNT; i++) {
             double want = pow((double)a[i], (double)exponents[k]);
             cr_assert(agrees((double)y[i], want, resolution(want, BR_F32), BR_F32),
-                      "%a to the power %a is %a, not %a", (double)a[i], (double)exponents[k],
+                      "%a to the power %a is %a, expected %a", (double)a[i], (double)exponents[k],
                       (double)y[i], want);
         }
         br_scope_end(scope);
     }
 }
 
-/* Every significand with both parities of the exponent, in the middle and at the ends of what is
- * computed in another way than the rest, and what is special. */
+/* Tests every significand with an even and an odd exponent, numbers on both sides of the threshold
+ * below which roots are computed differently, the largest numbers, and denormal and negative ones.
+ */
 Test(pointwise, roots_are_rounded_to_nearest)
 {
     enum { COUNT = 1 << 22 };
@@ -248,30 +378,32 @@ Test(pointwise, roots_are_rounded_to_nearest)
         check_ok();
         for (int i = 0; i < COUNT; i++)
             cr_assert(agrees((double)y[i], (double)sqrtf(x[i]), 0, BR_F32),
-                      "sqrt(%a) is %a, not %a", (double)x[i], (double)y[i], (double)sqrtf(x[i]));
+                      "sqrt(%a) is %a, expected %a", (double)x[i], (double)y[i],
+                      (double)sqrtf(x[i]));
         br_scope_end(scope);
     }
 }
 
-/* The negative tail is exact in proportion, where 1 + erf(x / sqrt 2) would lose its digits. */
+/* The relative error is small in the negative tail, where 1 + erf(x / sqrt 2) would lose its
+ * digits. */
 Test(pointwise, gelu_tail)
 {
     br_scope *scope = br_scope_begin();
     for (double x = -5; x < 0; x += 0.25) {
         double want = 0.5 * x * erfc(-x / sqrt(2));
         double got = br_item(gelu(br_scalar(x, BR_F32)));
-        cr_assert(fabs(got - want) <= 3e-3 * -want, "gelu(%g) is %g, not %g", x, got, want);
+        cr_assert(fabs(got - want) <= 3e-3 * -want, "gelu(%g) is %g, expected %g", x, got, want);
     }
     br_scope_end(scope);
 }
 
-Test(pointwise, refused)
+Test(pointwise, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *integers = br_zeros(BR_SHAPE(2, 3), BR_I64);
     check_fails(br_exp(integers), "exp: x [2, 3] is i64, must be one of: f32, f64");
     check_fails(br_relu(NULL), "relu: x is NULL");
-    check_fails(br_gelu(br_scalar(1, BR_F32), (br_gelu_form)7), "gelu: form 7");
+    check_fails(br_gelu(br_scalar(1, BR_F32), (br_gelu_approximate)7), "gelu: approximate is 7");
     check_fails(br_neg(br_zeros(BR_SHAPE(1), BR_BOOL)), "neg: x [1] is bool, must be one of: f32");
     br_scope_end(scope);
 }
@@ -288,13 +420,14 @@ Test(pointwise, clamp)
     br_tensor *i = br_from_i64(BR_SHAPE(3), (int64_t[]){ INT64_MIN, 3, INT64_MAX });
     check_equals(br_clamp(i, -4, 2), -4, 2, 2);
     check_same_bits(br_clamp(i, -inf, inf), i);
-    check_fails(br_clamp(i, 0, 0.5), "clamp: 0.5 is not a value of i64");
-    check_fails(br_clamp(i, nan, 1), "clamp: nan is not a value of i64");
+    check_fails(br_clamp(i, 0, 0.5), "clamp: 0.5 cannot be represented as i64");
+    check_fails(br_clamp(i, nan, 1), "clamp: nan cannot be represented as i64");
     br_scope_end(scope);
 }
 
-/* The type's smallest integer has no opposite: it wraps around. */
-Test(pointwise, of_integers)
+/* INT64_MIN has no positive counterpart, so its absolute value and its quotient by -1 wrap around.
+ */
+Test(pointwise, integers)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *i = br_from_i64(BR_SHAPE(4), (int64_t[]){ INT64_MIN, -3, 0, INT64_MAX });
@@ -302,6 +435,10 @@ Test(pointwise, of_integers)
     check_equals(br_sign(i), -1, -1, 0, 1);
     check_same_bits(br_floor(i), i);
     check_same_bits(br_round(i), i);
+    br_tensor *minus = br_from_i64(BR_SHAPE(1), (int64_t[]){ -1 });
+    check_equals(br_floor_divide(i, minus), (double)INT64_MIN, 3, 0, -(double)INT64_MAX);
+    check_equals(br_remainder(i, minus), 0, 0, 0, 0);
+    check_equals(br_fmod(i, minus), 0, 0, 0, 0);
     br_scope_end(scope);
 }
 
@@ -327,16 +464,15 @@ Test(pointwise, gradients)
     }
 }
 
-/* The gradient's one kernel and its composition are the same function. */
-Test(pointwise, fused_gradients_are_the_composed_ones)
+Test(pointwise, fused_and_composed_gradients_agree)
 {
     for (int i = 0; i < FUNCTIONS; i++) {
         br_scope *scope = br_scope_begin();
         br_tensor *x = leaf(values(BR_SHAPE(101), 0, BR_F64)), *fused, *composed;
         br_tensor *y = functions[i].f(br_add_scalar(x, 4)), *dy = values(BR_SHAPE(101), 1, BR_F64);
-        br_grad(1, &y, 1, &x, &fused, &(br_grad_options){ .gradients = &dy, .retain_graph = true });
+        br_grad(1, &y, 1, &x, &fused, BR_OPTIONS(br_grad, .gradients = &dy, .retain_graph = true));
         br_grad(1, &y, 1, &x, &composed,
-                &(br_grad_options){ .gradients = &dy, .create_graph = true });
+                BR_OPTIONS(br_grad, .gradients = &dy, .create_graph = true));
         check_ok();
         cr_assert(br_allclose(fused, composed, 1e-13, 1e-14), "%s", functions[i].name);
         br_scope_end(scope);
@@ -361,7 +497,7 @@ static const kernel kernels[] = { BR_POINTWISE_KERNELS(UNARY_KERNEL, BINARY_KERN
                                   UNARY_KERNEL(exp, 0) UNARY_KERNEL(log, 0) BINARY_KERNEL(pow, 0) };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
-static const double tolerances[] = { 1e-5, 1e-8 }; /* for the kernel that takes them */
+static const double tolerances[] = { 1e-5, 1e-8 }; /* of isclose; all kernels get them */
 
 static br_tensor *run(const kernel *k, br_tensor *a, br_tensor *b)
 {
@@ -371,7 +507,8 @@ static br_tensor *run(const kernel *k, br_tensor *a, br_tensor *b)
     return y;
 }
 
-/* Instruction sets differ in whether they fuse multiplications with additions, no more. */
+/* The results of instruction sets may differ only because some fuse multiplications with
+ * additions. */
 Test(pointwise, instruction_sets_agree)
 {
     static const char *const variants[] = { "avx2", "avx512" };
@@ -385,7 +522,7 @@ Test(pointwise, instruction_sets_agree)
                 if (!br__force_kernels(variants[v]))
                     continue;
                 br_tensor *got = run(&kernels[i], a, b), *both_nan = NULL;
-                if (!kernels[i].compares) { /* equal where both are NaN */
+                if (!kernels[i].compares) { /* both being NaN counts as equal */
                     both_nan = br_logical_and(br_ne(got, got), br_ne(want, want));
                     got = br_masked_fill(got, both_nan, 0);
                 }
@@ -403,7 +540,7 @@ Test(pointwise, instruction_sets_agree)
     cr_assert_not(br__force_kernels("no such set"));
 }
 
-/* Whether an operand is dense, strided or one value, an element comes out the same to the bit. */
+/* Dense, strided and scalar operands give the same bits. */
 Test(pointwise, layouts_agree)
 {
     for (int i = 0; i < KERNELS; i++) {
@@ -422,7 +559,7 @@ Test(pointwise, layouts_agree)
     }
 }
 
-Test(pointwise, threads_agree)
+Test(pointwise, does_not_depend_on_threads)
 {
     for (int i = 0; i < KERNELS; i++) {
         br_scope *scope = br_scope_begin();
@@ -434,6 +571,19 @@ Test(pointwise, threads_agree)
             br_set_num_threads(threads);
             check_same_bits(run(&kernels[i], a, b), want);
         }
+        br_scope_end(scope);
+    }
+}
+
+/* At the bounds the gradient is 0, as in PyTorch, also if it is recorded. */
+Test(pointwise, gradient_of_clamp_at_its_bounds)
+{
+    for (int create_graph = 0; create_graph < 2; create_graph++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = leaf(br_from_f64(BR_SHAPE(3), (double[]){ 0, 0.5, 1 })), *dx;
+        br_tensor *sum = br_sum(br_clamp(x, 0, 1));
+        cr_assert(br_grad(1, &sum, 1, &x, &dx, BR_OPTIONS(br_grad, .create_graph = create_graph)));
+        check_equals(dx, 0, 1, 0);
         br_scope_end(scope);
     }
 }

@@ -1,4 +1,5 @@
-/* Pooling: PyTorch's numbers and places, NaN, second gradients, and what is refused. */
+/* tests/ops/test_pool.c - pooling: values, gradients and indices compared with PyTorch's, NaN,
+ * second-order gradients, and errors. */
 #include "tests/ops/torch_pools.h"
 #include "tests/ops/values.h"
 
@@ -6,20 +7,16 @@ TestSuite(pool, .init = check_begin, .fini = check_end);
 
 static const double tolerance[] = { [BR_F32] = 1e-6, [BR_F64] = 1e-15 };
 
-#define OPTIONS(...)   \
-    &(br_pool_options) \
-    {                  \
-        __VA_ARGS__    \
-    }
+#define OPTIONS(...) BR_OPTIONS(br_pool, __VA_ARGS__)
 
-/* y and its gradient by x. */
+/* Checks y and its gradient with respect to x. */
 static void check_pool(br_tensor *y, br_tensor *x, int64_t n, const double *want,
                        const double *want_dx)
 {
     double tol = tolerance[br_dtype_of(x)];
     check_values(y, n, want, tol);
     br_tensor *dy = values(br_ndim(y), br_sizes(y), 9, br_dtype_of(x)), *dx;
-    br_grad(1, &y, 1, &x, &dx, &(br_grad_options){ .gradients = &dy });
+    br_grad(1, &y, 1, &x, &dx, BR_OPTIONS(br_grad, .gradients = &dy));
     check_values(dx, br_numel(x), want_dx, 4 * tol);
 }
 
@@ -31,15 +28,16 @@ static br_tensor *input(int ndim, const int64_t *sizes, br_dtype dtype)
     return leaf(values(ndim, sizes, 2, dtype));
 }
 
-Test(pool, max_is_pytorchs)
+Test(pool, max_equals_pytorch)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
         br_tensor *x = input(BR_SHAPE(2, 3, 7), dtype), *indices;
-        check_recorded(max_pool1d, x,
-                       br_f_max_pool1d(x,
-                                       OPTIONS(.kernel_size = { 3 }, .stride = { 2 },
-                                               .padding = { 1 }, .ceil_mode = true),
-                                       &indices));
+        check_recorded(
+            max_pool1d, x,
+            br_f_max_pool1d(x,
+                            OPTIONS(.kernel_size = { .rows = 3 }, .stride = { .rows = 2 },
+                                    .padding = { .rows = 1 }, .ceil_mode = true),
+                            &indices));
         check_table(indices, max_pool1d_indices, 0);
         x = input(BR_SHAPE(2, 2, 5, 6), dtype);
         check_recorded(max_pool2d, x,
@@ -56,13 +54,14 @@ Test(pool, max_is_pytorchs)
     }
 }
 
-Test(pool, average_is_pytorchs)
+Test(pool, average_equals_pytorch)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
         br_tensor *x = input(BR_SHAPE(2, 3, 7), dtype);
-        check_recorded(avg_pool1d, x,
-                       br_f_avg_pool1d(x, OPTIONS(.kernel_size = { 3 }, .stride = { 2 },
-                                                  .padding = { 1 }, .ceil_mode = true)));
+        check_recorded(
+            avg_pool1d, x,
+            br_f_avg_pool1d(x, OPTIONS(.kernel_size = { .rows = 3 }, .stride = { .rows = 2 },
+                                       .padding = { .rows = 1 }, .ceil_mode = true)));
         check_recorded(adaptive_avg_pool1d, x, br_f_adaptive_avg_pool1d(x, 3));
         x = input(BR_SHAPE(2, 2, 5, 6), dtype);
         check_recorded(avg_pool2d, x, br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 3 })));
@@ -70,7 +69,7 @@ Test(pool, average_is_pytorchs)
         check_recorded(avg_pool2d_inside, x,
                        br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 3, 3 }, .stride = { 2, 2 },
                                                   .padding = { 1, 1 }, .ceil_mode = true,
-                                                  .exclude_pad = true)));
+                                                  .count_include_pad = false)));
         check_recorded(adaptive_avg_pool2d, x, br_f_adaptive_avg_pool2d(x, 3, 8));
         x = input(BR_SHAPE(1, 2, 5, 6), dtype);
         check_recorded(avg_pool2d_divisor, x,
@@ -82,11 +81,16 @@ Test(pool, average_is_pytorchs)
 Test(pool, nan_counts_as_largest)
 {
     br_tensor *x = br_from_f32(BR_SHAPE(1, 6), (float[]){ 1, NAN, 3, 4, 4, -INFINITY }), *at;
-    br_tensor *y = br_f_max_pool1d(x, OPTIONS(.kernel_size = { 3 }), &at);
+    br_tensor *y = br_f_max_pool1d(x, OPTIONS(.kernel_size = { .rows = 3 }), &at);
     check_equals(y, NAN, 4);
     check_equals(at, 1, 3);
+    x = leaf(br_from_f64(BR_SHAPE(1, 2, 3), (double[]){ NAN, 1, 2, 3, NAN, 4 }));
+    y = br_f_max_pool2d(x, OPTIONS(.kernel_size = { 2, 3 }), &at); /* the last NaN, as in PyTorch */
+    check_equals(at, 4);
+    br_backward(y);
+    check_equals(br_grad_of(x), 0, 0, 0, 0, 1, 0);
     x = br_from_f32(BR_SHAPE(1, 2), (float[]){ -INFINITY, -INFINITY });
-    check_equals(br_f_max_pool1d(x, OPTIONS(.kernel_size = { 2 }), NULL), -INFINITY);
+    check_equals(br_f_max_pool1d(x, OPTIONS(.kernel_size = { .rows = 2 }), NULL), -INFINITY);
 }
 
 static br_tensor *max(br_tensor *const *in, int n, void *context)
@@ -104,27 +108,32 @@ static br_tensor *avg(br_tensor *const *in, int n, void *context)
 Test(pool, second_gradients)
 {
     br_tensor *x = leaf(values(BR_SHAPE(2, 4, 5), 2, BR_F64));
-    br_pool_options options = { .kernel_size = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 } };
+    br_pool_options options = *BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(2, 3),
+                                          .stride = BR_PAIR(1, 2), .padding = BR_PAIR(1, 1));
     check_second_gradient(max, &options, 1, &x);
     check_second_gradient(avg, &options, 1, &x);
 }
 
-Test(pool, refuses)
+Test(pool, errors)
 {
     br_tensor *x = br_ones(BR_SHAPE(3, 4, 5), BR_F32);
-    check_fails(br_f_max_pool2d(x, NULL, NULL), "max_pool2d: kernel_size is 0, must be at least 1");
+    check_fails(br_f_max_pool2d(x, NULL, NULL),
+                "max_pool2d: kernel_size is 0, must be in 1 .. 2^31 - 1");
     check_fails(br_f_max_pool2d(x, OPTIONS(.kernel_size = { 2, 7 }), NULL),
-                "x [3, 4, 5] with padding 0 is smaller than the kernel of 7");
+                "x [3, 4, 5] with padding 0 is smaller than the kernel of size 7");
     check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .stride = { -1, 1 })),
                 "stride is -1");
     check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .padding = { 1, 2 })),
-                "padding is 2, must be at most half of what the kernel of 2 reaches over");
-    check_fails(br_f_avg_pool1d(br_ones(BR_SHAPE(4), BR_F32), OPTIONS(.kernel_size = { 2 })),
-                "x [4] must have 3 dimensions, or without the batch 2");
+                "padding is 2, must be at most half of the dilated kernel (kernel size 2)");
+    check_fails(
+        br_f_avg_pool1d(br_ones(BR_SHAPE(4), BR_F32), OPTIONS(.kernel_size = { .rows = 2 })),
+        "x [4] must have 3 dimensions, or 2 without the batch");
     check_fails(br_f_max_pool1d(br_ones(BR_SHAPE(1, 2), BR_F32),
-                                OPTIONS(.kernel_size = { 2 }, .padding = { 3 }, .dilation = { 5 }),
+                                OPTIONS(.kernel_size = { .rows = 2 }, .padding = { .rows = 3 },
+                                        .dilation = { .rows = 5 }),
                                 NULL),
-                "window 0 of a kernel of 2 with dilation 5 has padding alone");
+                "window 0 of a kernel of size 2 with dilation 5 contains only padding");
     check_fails(br_f_adaptive_avg_pool2d(x, 0, 2), "output_size is 0");
-    check_fails(br_f_adaptive_avg_pool1d(br_ones(BR_SHAPE(2, 0), BR_F32), 2), "nothing to average");
+    check_fails(br_f_adaptive_avg_pool1d(br_ones(BR_SHAPE(2, 0), BR_F32), 2),
+                "no elements to average");
 }

@@ -1,20 +1,21 @@
-/* tests/ops/test_processor_state.c - operations leave the processor as others want to find it.
+/* tests/ops/test_processor_state.c - operations clear the upper halves of vector registers
+ * (vzeroupper).
  *
- * While the upper halves of vectors hold something, code of SSE instructions, which is most of
- * libm's and of any program's, waits for them: exp() of glibc takes twenty times as long. Compilers
- * clear them at the end of functions, but not with all options. */
+ * While the upper halves are in use, SSE instructions are slow. Most code of libm and of other
+ * programs uses SSE instructions: for example, glibc's exp() takes twenty times as long. Compilers
+ * clear the upper halves at the end of functions, but not with all options. */
 #include "tests/ops/cases.h"
 
 #include "ops/kernels/kernels.h"
 
 TestSuite(processor_state, .init = check_begin, .fini = check_end);
 
-/* Without optimization GNU's compiler clears nothing. */
+/* Without optimization GCC emits no vzeroupper. */
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__)
 #    include <cpuid.h>
 
-/* Whether the processor tells which parts of its state are in use: XGETBV with 1. */
-static bool tells(void)
+/* Returns whether XGETBV with ECX = 1 can report which state components are in use. */
+static bool reports_use(void)
 {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX))
@@ -36,7 +37,7 @@ static void check_case(const op_case *c, const letter_sizes *letters, br_dtype d
     br_scope *scope = br_scope_begin();
     br_tensor *x[MAX_CASE_INPUTS];
     make_inputs(c, letters, dtype, x);
-    ask_for_gradients(c, x);
+    require_gradients(c, x);
     br_tensor *y = call(c, x);
     cr_expect(!upper_halves_in_use(), "%s of %s with the kernels of %s", c->label,
               br_dtype_name(dtype), kernels);
@@ -52,7 +53,7 @@ static void check_case(const op_case *c, const letter_sizes *letters, br_dtype d
 Test(processor_state, upper_halves_are_cleared, .timeout = 120)
 {
     static const char *const kernels[] = { "avx512", "avx2", "baseline" };
-    if (!tells())
+    if (!reports_use())
         return;
     br_set_num_threads(1);
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
@@ -68,10 +69,10 @@ Test(processor_state, upper_halves_are_cleared, .timeout = 120)
     br__force_kernels(NULL);
 }
 
-/* The check can fail. */
-Test(processor_state, upper_halves_are_seen)
+/* Tests the check itself. */
+Test(processor_state, upper_halves_in_use_are_detected)
 {
-    if (!tells())
+    if (!reports_use())
         return;
     __asm__ volatile("vpcmpeqb %%xmm0, %%xmm0, %%xmm0\n\tvinsertf128 $1, %%xmm0, %%ymm0, %%ymm0"
                      :

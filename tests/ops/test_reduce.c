@@ -1,5 +1,5 @@
-/* tests/ops/test_reduce.c - sums, means and maxima: against plain loops over every layout and every
- * choice of dimensions, their accuracy, special values, gradients, and what is refused. */
+/* tests/ops/test_reduce.c - sums, means and maxima: compared with plain loops for every layout and
+ * set of dimensions; accuracy, special values, gradients, and errors. */
 #include "ops/ops_internal.h"
 #include "tests/ops/values.h"
 
@@ -7,9 +7,9 @@
 
 TestSuite(reduce, .init = check_begin, .fini = check_end);
 
-/* ---- Against plain loops --------------------------------------------------------------------- */
+/* ---- Comparison with plain loops ------------------------------------------------------------- */
 
-/* The index of element number i, in row-major order of the sizes. */
+/* Computes the index of element number i in row-major order. */
 static void unravel(int64_t i, int ndim, const int64_t *sizes, int64_t *index)
 {
     for (int d = ndim - 1; d >= 0; d--) {
@@ -18,8 +18,8 @@ static void unravel(int64_t i, int ndim, const int64_t *sizes, int64_t *index)
     }
 }
 
-/* What the reductions of x over the dimensions in `bits` are, for the result at `place`: a full
- * index of which the reduced dimensions do not count. */
+/* Computes the sum, the maximum and the position of the first maximum of x over the dimensions in
+ * `bits`, for the element of the result at index `place`, whose reduced dimensions are ignored. */
 static void reduce_at(const br_tensor *x, unsigned bits, const int64_t *place, double *sum,
                       double *max, int64_t *first)
 {
@@ -44,8 +44,8 @@ static void reduce_at(const br_tensor *x, unsigned bits, const int64_t *place, d
     }
 }
 
-/* Sum, mean, maximum and its position over the dimensions, with small integers as values so that
- * every result is exact. */
+/* Checks sum, mean, maximum and its position over the dimensions in `bits`. x must contain small
+ * integers, so that sums and maxima are exact. */
 static void check_dims(br_tensor *x, unsigned bits)
 {
     int n = br_ndim(x), count = 0;
@@ -65,7 +65,7 @@ static void check_dims(br_tensor *x, unsigned bits)
     for (int64_t i = 0; i < br_numel(sums); i++) {
         unravel(i, n, br_sizes(sums), place);
         reduce_at(x, bits, place, &sum, &max, &first);
-        cr_assert_eq(br_at(sums, n, place), sum, "dims %#x, element %lld: %g, not %g", bits,
+        cr_assert_eq(br_at(sums, n, place), sum, "dims %#x, element %lld: %g, expected %g", bits,
                      (long long)i, br_at(sums, n, place), sum);
         if (floating) {
             double mean = sum / ((double)br_numel(x) / (double)br_numel(sums));
@@ -111,7 +111,7 @@ Test(reduce, every_layout_and_dimension)
     }
 }
 
-/* Long enough for blocks, vectors and what is left over of them. */
+/* Lengths with full blocks, full vectors and remaining elements. */
 Test(reduce, long_rows_and_columns)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
@@ -127,8 +127,8 @@ Test(reduce, long_rows_and_columns)
     }
 }
 
-/* Shapes that are cut into pieces, columns and tiles. The sum over everything of what a partial sum
- * left tells whether all elements were met once. */
+/* Shapes that are split into chunks, columns and tiles. The total of the partial sums shows whether
+ * every element was counted exactly once. */
 Test(reduce, large)
 {
     static const int64_t sizes[][3] = {
@@ -152,8 +152,9 @@ Test(reduce, large)
     }
 }
 
-/* Rows side by side of more than the caches keep, in groups of eight and what is left of them. */
-Test(reduce, far_rows)
+/* Tests sums over rows of tensors that are larger than the caches. Rows are added in groups of
+ * eight; here some are left over. */
+Test(reduce, rows_larger_than_the_caches)
 {
     static const int64_t sizes[][3] = { { 1, 2101, 1003 }, { 197, 11, 1003 }, { 23333, 3, 31 } };
     for (int i = 0; i < 3; i++) {
@@ -161,7 +162,7 @@ Test(reduce, far_rows)
         const int64_t outer = sizes[i][0], rows = sizes[i][1], columns = sizes[i][2];
         br_tensor *x = small_integers(3, sizes[i], BR_F32),
                   *sums = br_sum_dim(x, BR_DIMS(1), false);
-        cr_assert_geq(br_numel(x) * 4, BR_FAR_BYTES);
+        cr_assert_geq(br_numel(x) * 4, BR_STREAMING_BYTES);
         for (int64_t o = 0; o < outer; o++) {
             for (int64_t j = 0; j < columns; j++) {
                 float sum = 0;
@@ -174,7 +175,7 @@ Test(reduce, far_rows)
     }
 }
 
-/* The first of equal maxima, whether in one piece or in several. */
+/* argmax returns the first of equal maxima, even if they are in different chunks. */
 Test(reduce, first_maximum)
 {
     br_scope *scope = br_scope_begin();
@@ -190,6 +191,25 @@ Test(reduce, first_maximum)
     br_scope_end(scope);
 }
 
+/* There are enough rows to be reduced in chunks, whose results are merged. The maximum of each
+ * column is in a different chunk. */
+Test(reduce, positions_of_columns_reduced_in_chunks)
+{
+    enum { MANY = 200000 };
+    static const int64_t most[] = { 199990, 77, 100001 };
+    for (br_dtype dtype = BR_F32; dtype <= BR_I64; dtype++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = br_zeros(BR_SHAPE(MANY, 3), dtype), *places;
+        for (int64_t j = 0; j < 3; j++)
+            br_fill_(br_select(br_select(x, 0, most[j]), 0, j), (double)(j + 1));
+        check_equals(br_argmax(x, 0, false), 199990, 77, 100001);
+        check_equals(br_max_dim(x, 0, false, &places), 1, 2, 3);
+        check_equals(places, 199990, 77, 100001);
+        check_equals(br_argmin(br_neg(x), 0, false), 199990, 77, 100001);
+        br_scope_end(scope);
+    }
+}
+
 Test(reduce, argmax_of_everything_counts_in_row_major_order)
 {
     br_scope *scope = br_scope_begin();
@@ -203,7 +223,8 @@ Test(reduce, argmax_of_everything_counts_in_row_major_order)
 
 /* ---- Accuracy -------------------------------------------------------------------------------- */
 
-/* Ten million times 0.1f in any direction: summed one by one in f32, it is off by more than 8%. */
+/* Sums ten million elements of 0.1f: all of them, each column, and each row. A sequential f32 sum
+ * would be off by more than 8%. */
 Test(reduce, accuracy)
 {
     br_scope *scope = br_scope_begin();
@@ -216,7 +237,8 @@ Test(reduce, accuracy)
     br_scope_end(scope);
 }
 
-/* Eight values at most are added in f32: what stands beside large ones that cancel is not lost. */
+/* At most eight values are added in f32 before they are accumulated in f64. So large values that
+ * cancel can only affect the few values that are added to them in f32. */
 Test(reduce, cancellation)
 {
     br_scope *scope = br_scope_begin();
@@ -227,7 +249,7 @@ Test(reduce, cancellation)
     br_scope_end(scope);
 }
 
-Test(reduce, threads_agree)
+Test(reduce, does_not_depend_on_threads)
 {
     static const int64_t sizes[][2] = {
         { 1, 1000003 }, { 600, 3072 }, { 3072, 600 }, { 100003, 7 }, { 7, 100003 }
@@ -250,7 +272,7 @@ Test(reduce, threads_agree)
     }
 }
 
-/* Sums are the same to the bit with every instruction set: there is nothing to fuse. */
+/* Every instruction set gives the same bits, since sums have no multiplications to fuse. */
 Test(reduce, instruction_sets_agree)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
@@ -275,7 +297,7 @@ Test(reduce, instruction_sets_agree)
 
 /* ---- Special values -------------------------------------------------------------------------- */
 
-Test(reduce, nothing)
+Test(reduce, empty)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_zeros(BR_SHAPE(2, 0, 3), BR_F32);
@@ -392,7 +414,7 @@ Test(reduce, gradients)
     br_scope_end(scope);
 }
 
-/* Equal maxima share the gradient of max; that of max_dim goes to the first. */
+/* max distributes its gradient evenly between equal maxima; max_dim passes it to the first. */
 Test(reduce, gradient_of_equal_maxima)
 {
     br_scope *scope = br_scope_begin();
@@ -409,15 +431,15 @@ Test(reduce, gradient_of_equal_maxima)
     br_scope_end(scope);
 }
 
-Test(reduce, refused)
+Test(reduce, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_zeros(BR_SHAPE(2, 3), BR_F32), *index = x;
     check_fails(br_sum_dim(x, BR_DIMS(0, -2), false),
                 "sum: dimension 0 of x [2, 3] is given twice");
     check_fails(br_sum_dim(x, BR_DIMS(2), false), "sum: dim is 2, must be in -2 .. 1");
-    check_fails(br_sum_dim(x, 1, NULL, false), "sum: 1 dimensions at dims NULL");
-    check_fails(br_sum_dim(x, -1, NULL, false), "sum: -1 dimensions");
+    check_fails(br_sum_dim(x, 1, NULL, false), "sum: ndims is 1 and dims is NULL");
+    check_fails(br_sum_dim(x, -1, NULL, false), "sum: ndims is -1");
     check_fails(br_mean(br_zeros(BR_SHAPE(2), BR_I64)), "mean: x [2] is i64, must be f32 or f64");
     check_fails(br_max_dim(x, -3, false, &index), "max: dim is -3");
     cr_assert_null(index);
@@ -426,8 +448,7 @@ Test(reduce, refused)
     br_scope_end(scope);
 }
 
-/* An empty list of dimensions means all of them. */
-Test(reduce, no_dimensions_mean_all)
+Test(reduce, an_empty_list_of_dimensions_means_all)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = iota(BR_SHAPE(2, 3), BR_F32);

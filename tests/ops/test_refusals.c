@@ -1,6 +1,6 @@
-/* tests/ops/test_refusals.c - every row of op_cases.def, given what it must refuse: a size that is
- * wrong in one input, another dtype, too few dimensions, an absent input, a pending error; and with
- * each allocation failing in turn. */
+/* tests/ops/test_refusals.c - every row of op_cases.def with invalid arguments: one input with a
+ * wrong size, a wrong dtype, too few dimensions, or NULL; and with a pending error, and with each
+ * allocation failing in turn. */
 #include "tests/memory.h"
 #include "tests/ops/cases.h"
 
@@ -8,7 +8,6 @@ TestSuite(op_refusals, .init = check_begin, .fini = check_end);
 
 /* ---- Wrong arguments ------------------------------------------------------------------------- */
 
-/* One input of another dtype than it must have. */
 Test(op_refusals, one_wrong_dtype)
 {
     letter_sizes letters = default_letter_sizes();
@@ -20,16 +19,16 @@ Test(op_refusals, one_wrong_dtype)
                 alone &= k == i || !case_is_real(c, k);
             if (alone || strncmp(c->expression, "br_copy_(", 9) == 0 ||
                 strncmp(c->expression, "br_expand_as(", 13) == 0)
-                continue; /* any dtype is right, or copying converts, or only the shape counts */
+                continue; /* any dtype is valid, or copy_ converts, or only the shape is used */
             br_scope *scope = br_scope_begin();
             br_tensor *x[MAX_CASE_INPUTS];
             make_inputs(c, &letters, BR_F64, x);
             x[i] = case_is_real(c, i) ? br_to(x[i], BR_F32) : br_to(x[i], BR_F64);
             char op[64];
             case_op_name(c, op, sizeof op);
-            cr_expect_null(call(c, x), "%s took input %d of another dtype", c->label, i);
+            cr_expect_null(call(c, x), "%s accepted a wrong dtype of input %d", c->label, i);
             cr_expect_eq(br_error_code(), BR_ERROR_DTYPE, "%s: %s", c->label, br_error_message());
-            cr_expect(strstr(br_error_message(), op), "%s says only: %s", c->label,
+            cr_expect(strstr(br_error_message(), op), "%s, message: %s", c->label,
                       br_error_message());
             br_clear_error();
             br_scope_end(scope);
@@ -37,7 +36,7 @@ Test(op_refusals, one_wrong_dtype)
     }
 }
 
-/* Inputs that share the letter. */
+/* Returns the number of inputs whose shape contains the letter. */
 static int count_sharing(const op_case *c, char letter)
 {
     int n = 0;
@@ -49,7 +48,8 @@ static int count_sharing(const op_case *c, char letter)
     return n;
 }
 
-/* Each shared size made larger in one input alone: the message names the operation and both shapes.
+/* Makes each shared size larger in a single input. The message must name the operation and the
+ * shape.
  */
 Test(op_refusals, one_wrong_size)
 {
@@ -71,8 +71,8 @@ Test(op_refusals, one_wrong_size)
                 make_inputs(c, &letters, BR_F64, x);
                 x[i] = case_input(c, i, &larger, BR_F64);
                 br_tensor *y = call(c, x);
-                cr_expect_null(y, "%s took %c larger in input %d", c->label, names[k], i);
-                cr_expect(strstr(br_error_message(), op), "%s says only: %s", c->label,
+                cr_expect_null(y, "%s accepted a larger %c in input %d", c->label, names[k], i);
+                cr_expect(strstr(br_error_message(), op), "%s, message: %s", c->label,
                           br_error_message());
                 cr_expect(strstr(br_error_message(), br_shape_string(x[i], shape, sizeof shape)),
                           "%s, message lacks %s: %s", c->label, shape, br_error_message());
@@ -83,7 +83,8 @@ Test(op_refusals, one_wrong_size)
     }
 }
 
-/* Too few dimensions everywhere: a result or a message, never a crash. */
+/* Gives each input too few dimensions. The call must return a result or an error, and must not
+ * crash. */
 Test(op_refusals, fewer_dimensions)
 {
     letter_sizes letters = default_letter_sizes();
@@ -106,7 +107,7 @@ Test(op_refusals, fewer_dimensions)
     }
 }
 
-Test(op_refusals, an_absent_input)
+Test(op_refusals, null_input)
 {
     letter_sizes letters = default_letter_sizes();
     for_each_case(c)
@@ -122,7 +123,7 @@ Test(op_refusals, an_absent_input)
             if (optional) {
                 cr_expect_not_null(y, "%s without input %d: %s", c->label, i, br_error_message());
             } else {
-                cr_expect_null(y, "%s without input %d gave a result", c->label, i);
+                cr_expect_null(y, "%s without input %d did not fail", c->label, i);
                 cr_expect_eq(br_error_code(), BR_ERROR_ARGUMENT, "%s without input %d: %s",
                              c->label, i, br_error_message());
             }
@@ -141,16 +142,17 @@ Test(op_refusals, a_pending_error)
         br_tensor *x[MAX_CASE_INPUTS];
         make_inputs(c, &letters, BR_F64, x);
         br_raise(BR_ERROR_ARGUMENT, "the first error");
-        cr_expect_null(c->call(x, case_num_inputs(c), NULL), "%s ran on", c->label);
+        cr_expect_null(c->call(x, case_num_inputs(c), NULL), "%s ran with a pending error",
+                       c->label);
         cr_expect_str_eq(br_error_message(), "the first error");
         br_clear_error();
         br_scope_end(scope);
     }
 }
 
-/* ---- Memory that runs out -------------------------------------------------------------------- */
+/* ---- Failed allocations ---------------------------------------------------------------------- */
 
-/* Forward and backward with the n-th allocation failing; true if they came through. */
+/* Runs forward and backward with a budget of n allocations. Returns true if they succeed. */
 static bool survives(const op_case *c, br_tensor **x, int64_t n)
 {
     br_scope *scope = br_scope_begin();
@@ -158,7 +160,7 @@ static bool survives(const op_case *c, br_tensor **x, int64_t n)
     br_tensor *y = call(c, x);
     bool ok = y != NULL;
     if (ok && br_requires_grad(y)) {
-        br_backward_options options = { .gradient = br_ones_like(y) };
+        br_backward_options options = *BR_OPTIONS(br_backward, .gradient = br_ones_like(y));
         ok = br_backward_with(y, &options);
     }
     ok = ok && !br_failed();
@@ -186,8 +188,8 @@ Test(op_refusals, every_allocation_fails_in_turn, .timeout = 120)
         br_scope *scope = br_scope_begin();
         br_tensor *x[MAX_CASE_INPUTS];
         make_inputs(c, &letters, BR_F64, x);
-        ask_for_gradients(c, x);
-        survives(c, x, INT64_MAX); /* what a thread keeps for good is made now */
+        require_gradients(c, x);
+        survives(c, x, INT64_MAX); /* allocates what the thread keeps permanently */
         int64_t alive = counted.blocks, tensors = br_live_tensors();
         int64_t n = 0;
         while (!survives(c, x, n) && n < 2000) {
@@ -195,7 +197,7 @@ Test(op_refusals, every_allocation_fails_in_turn, .timeout = 120)
                          (int)n);
             n++;
         }
-        cr_expect(n > 0 && n < 2000, "%s came through after %d failures", c->label, (int)n);
+        cr_expect(n > 0 && n < 2000, "%s succeeded after %d failures", c->label, (int)n);
         cr_expect_eq(counted.blocks, alive, "%s leaks %d blocks over %d failures", c->label,
                      (int)(counted.blocks - alive), (int)n);
         br_scope_end(scope);

@@ -1,5 +1,5 @@
-/* tests/ops/test_second_order.c - for every row of op_cases.def the gradient of its gradient,
- * against central differences. */
+/* tests/ops/test_second_order.c - compares the second-order gradients of every row of op_cases.def
+ * with central differences. */
 #include "tests/op_cases.h"
 #include "tests/support.h"
 
@@ -7,12 +7,12 @@ TestSuite(second_order, .init = check_begin, .fini = check_end);
 
 enum { SEED = 7 };
 
-/* The gradients of sum(y^2) by all inputs, as one long tensor.
- */
+/* Returns the gradients of sum(y^2) with respect to all inputs, concatenated into one tensor. */
 static br_tensor *gradients_of(br_tensor *const *x, int n, void *context)
 {
     const op_case *const *c = context;
-    br_scope *scope = br_enable_grad_begin(); /* the check's differences record nothing */
+    /* br_gradcheck() evaluates differences without grad. */
+    br_scope *scope = br_enable_grad_begin();
     br_tensor *wanted[MAX_CASE_INPUTS], *dx[MAX_CASE_INPUTS] = { NULL };
     int n_wanted = 0;
     for (int i = 0; i < n; i++)
@@ -21,7 +21,7 @@ static br_tensor *gradients_of(br_tensor *const *x, int n, void *context)
     br_manual_seed(SEED);
     br_tensor *y = br_sum(br_pow_scalar((*c)->call(x, n, NULL), 2));
     br_grad(1, &y, n_wanted, wanted, dx,
-            &(br_grad_options){ .create_graph = true, .allow_unused = true });
+            BR_OPTIONS(br_grad, .create_graph = true, .allow_unused = true));
     for (int i = 0; i < n_wanted; i++)
         dx[i] = br_flatten(dx[i] ? dx[i] : br_zeros_like(wanted[i]), 0, -1);
     br_tensor *all = br_scope_return(scope, br_cat(n_wanted, dx, 0));
@@ -29,7 +29,7 @@ static br_tensor *gradients_of(br_tensor *const *x, int n, void *context)
     return all;
 }
 
-/* Operations of the first order only must say so. */
+/* Operations without second-order gradients must report an error. */
 Test(second_order, gradients_of_gradients, .timeout = 120)
 {
     letter_sizes letters = default_letter_sizes();
@@ -45,7 +45,7 @@ Test(second_order, gradients_of_gradients, .timeout = 120)
             if (case_is_real(c, i))
                 br_set_requires_grad(x[i], true);
         }
-        bool ok = br_gradcheck(gradients_of, &c, case_num_inputs(c), x, NULL);
+        bool ok = br_gradcheck(gradients_of, &c, case_num_inputs(c), x, TIGHTLY);
         bool refused = !ok && strstr(br_error_message(), "cannot be differentiated again");
         cr_expect(ok || refused, "%s: %s", c->label, br_error_message());
         checked += ok;

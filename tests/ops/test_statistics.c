@@ -1,6 +1,6 @@
-/* tests/ops/test_statistics.c - extremes, products, running sums, variance, norms, sorting:
- * PyTorch's numbers for four elements with ties, zeros, infinities and NaN; long lines; shapes;
- * refusals. */
+/* tests/ops/test_statistics.c - minima and maxima, products, cumulative sums, variance, norms,
+ * sorting: compared with PyTorch for four elements with ties, zeros, infinities and NaN; long
+ * inputs; shapes; errors. */
 #include "tests/ops/values.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 TestSuite(statistics, .init = check_begin, .fini = check_end);
 
-/* ---- PyTorch's numbers ----------------------------------------------------------------------- */
+/* ---- Comparison with PyTorch ----------------------------------------------------------------- */
 
 static br_tensor *call_function(const char *name, br_tensor *x)
 {
@@ -54,9 +54,10 @@ static bool agrees(double got, double want)
     return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= 1e-14 * fabs(want);
 }
 
-/* PyTorch's gradients of products divide by x, which gives NaN for infinities, or multiply by what
- * they do not depend on. Ours are the products of the others. */
-static bool is_undivided(const char *name, const double *x, double got, double want)
+/* Returns true if a gradient of a product may differ from PyTorch's. PyTorch divides by x, which
+ * gives NaN for infinities, or multiplies by unrelated elements. Brasa multiplies the other
+ * elements. */
+static bool may_differ(const char *name, const double *x, double got, double want)
 {
     bool finite = true;
     for (int i = 0; i < 4; i++)
@@ -74,22 +75,23 @@ static void check_case(const char *name, const double *x, int count, const doubl
     cr_assert_eq(br_numel(got), count);
     if (br_requires_grad(got)) {
         br_tensor *dy = br_reshape(br_arange(1, count + 1, 1, BR_F64), br_ndim(got), br_sizes(got));
-        br_grad(1, &got, 1, &input, &grad, &(br_grad_options){ .gradients = &dy });
+        br_grad(1, &got, 1, &input, &grad, BR_OPTIONS(br_grad, .gradients = &dy));
     }
     check_ok();
     got = br_to(br_flatten(got, 0, -1), BR_F64);
     for (int i = 0; i < count; i++)
-        cr_expect(agrees(br_at(got, 1, (int64_t[]){ i }), y[i]), "%s of %g %g %g %g: %g, not %g",
-                  name, x[0], x[1], x[2], x[3], br_at(got, 1, (int64_t[]){ i }), y[i]);
+        cr_expect(agrees(br_at(got, 1, (int64_t[]){ i }), y[i]),
+                  "%s of %g %g %g %g: %g, expected %g", name, x[0], x[1], x[2], x[3],
+                  br_at(got, 1, (int64_t[]){ i }), y[i]);
     for (int i = 0; grad && i < 4; i++)
         cr_expect(agrees(br_at(grad, 1, (int64_t[]){ i }), dx[i]) ||
-                      is_undivided(name, x, br_at(grad, 1, (int64_t[]){ i }), dx[i]),
-                  "gradient %d of %s of %g %g %g %g: %g, not %g", i, name, x[0], x[1], x[2], x[3],
-                  br_at(grad, 1, (int64_t[]){ i }), dx[i]);
+                      may_differ(name, x, br_at(grad, 1, (int64_t[]){ i }), dx[i]),
+                  "gradient %d of %s of %g %g %g %g: %g, expected %g", i, name, x[0], x[1], x[2],
+                  x[3], br_at(grad, 1, (int64_t[]){ i }), dx[i]);
     br_scope_end(scope);
 }
 
-Test(statistics, as_pytorch)
+Test(statistics, equal_pytorch)
 {
     FILE *cases = fopen(BRASA_TEST_DIR "/ops/reduction_cases.txt", "r");
     cr_assert_not_null(cases);
@@ -152,7 +154,7 @@ static br_tensor *two_largest(br_tensor *const *x, int n, void *context)
     return br_topk(x[0], 2, 1, true, NULL);
 }
 
-/* The third column of x is 0 for those that must stand it. */
+/* For the products, the third column of x is 0. */
 Test(statistics, gradients_of_gradients)
 {
     const br_function all[] = { running_product, product,    deviation,
@@ -169,9 +171,9 @@ Test(statistics, gradients_of_gradients)
     }
 }
 
-/* ---- Long lines ------------------------------------------------------------------------------ */
+/* ---- Long inputs ----------------------------------------------------------------------------- */
 
-/* In order, each element from its place, equal ones in the order they had. */
+/* Checks that the result is sorted, that indices match elements, and that the sort is stable. */
 static void check_sorted(br_tensor *x, bool descending)
 {
     br_tensor *places, *sorted = br_sort(x, 0, descending, &places);
@@ -191,7 +193,7 @@ static void check_sorted(br_tensor *x, bool descending)
     check_same_bits(some, br_clone(br_narrow(places, 0, 0, 100)));
 }
 
-Test(statistics, long_lines_are_sorted)
+Test(statistics, sort_of_long_inputs)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_BOOL; dtype++) {
         br_scope *scope = br_scope_begin();
@@ -200,6 +202,19 @@ Test(statistics, long_lines_are_sorted)
         x = dtype == BR_BOOL ? br_gt_scalar(x, 0) : br_to(x, dtype);
         check_sorted(x, false);
         check_sorted(x, true);
+        br_scope_end(scope);
+    }
+}
+
+/* 0 and -0 are equal, so they keep their order. */
+Test(statistics, sort_of_zeros_of_both_signs)
+{
+    for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
+        br_scope *scope = br_scope_begin();
+        static const double zeros[] = { 0, -0.0, 1, -0.0, 0, -1 };
+        br_tensor *x = br_to(br_from_f64(BR_SHAPE(6), zeros), dtype);
+        check_equals(br_argsort(x, 0, false), 5, 0, 1, 3, 4, 2);
+        check_equals(br_argsort(x, 0, true), 2, 0, 1, 3, 4, 5);
         br_scope_end(scope);
     }
 }
@@ -223,13 +238,13 @@ static void check_extremes(void)
     }
 }
 
-Test(statistics, minima_are_the_maxima_of_the_opposite)
+Test(statistics, minima_are_negated_maxima_of_the_negated_input)
 {
     with_every_variant(check_extremes);
 }
 
-/* Accumulated in double: the sums of a million tenths do not drift. */
-Test(statistics, running_sums_are_exact)
+/* Sums are accumulated in f64, so the sum of a million tenths does not drift. */
+Test(statistics, cumsum_is_accurate)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_full(BR_SHAPE(1000000), 0.1, BR_F32), *y = br_cumsum(x, 0);
@@ -242,9 +257,9 @@ Test(statistics, running_sums_are_exact)
     br_scope_end(scope);
 }
 
-/* ---- Shapes, dtypes, refusals ---------------------------------------------------------------- */
+/* ---- Shapes, dtypes, errors ------------------------------------------------------------------ */
 
-Test(statistics, of_nothing_and_of_scalars)
+Test(statistics, empty_tensors_and_scalars)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *none = br_zeros(BR_SHAPE(0), BR_F64), *rows = br_zeros(BR_SHAPE(2, 0), BR_F64);
@@ -268,7 +283,7 @@ Test(statistics, of_nothing_and_of_scalars)
     br_scope_end(scope);
 }
 
-Test(statistics, of_integers_and_bools)
+Test(statistics, integers_and_bools)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *i = br_from_i64(BR_SHAPE(2, 3), (int64_t[]){ 3, INT64_MIN, 2, -1, 4, INT64_MAX });
@@ -288,7 +303,7 @@ Test(statistics, of_integers_and_bools)
     br_scope_end(scope);
 }
 
-Test(statistics, refused)
+Test(statistics, errors)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_zeros(BR_SHAPE(2, 3), BR_F64), *none = br_zeros(BR_SHAPE(2, 0), BR_F64);
@@ -303,4 +318,18 @@ Test(statistics, refused)
     check_fails(br_var_dim(x, BR_DIMS(0, 0), 1, false),
                 "var: dimension 0 of x [2, 3] is given twice");
     br_scope_end(scope);
+}
+
+static br_tensor *product_of_all(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_prod(x[0]);
+}
+
+/* The second gradient also needs the products from the end to each element. */
+Test(statistics, second_gradient_of_a_product_with_a_zero)
+{
+    br_tensor *x = leaf(br_from_f64(BR_SHAPE(3), (double[]){ 2, 0, 3 }));
+    cr_assert(br_gradgradcheck(product_of_all, NULL, 1, &x, NULL), "%s", br_error_message());
 }

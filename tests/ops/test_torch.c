@@ -1,5 +1,5 @@
-/* tests/ops/test_torch.c - the rows of torch_cases.def: our results and gradients beside PyTorch's,
- * which torch_cases.txt holds, and refusals of what PyTorch refuses. */
+/* tests/ops/test_torch.c - compares results and gradients of the rows of torch_cases.def with
+ * PyTorch's (torch_cases.txt), and checks that calls which PyTorch rejects are errors. */
 #include "tests/ops/values.h"
 
 #include <ctype.h>
@@ -8,18 +8,18 @@
 
 TestSuite(torch, .init = check_begin, .fini = check_end);
 
-enum { MOST_INPUTS = 4, MOST_PARTS = 16 };
+enum { MAX_INPUTS = 4, MAX_PARTS = 16 };
 
-/* ---- What expressions may use ---------------------------------------------------------------- */
+/* ---- Functions for use in expressions -------------------------------------------------------- */
 
-static br_tensor *parts[MOST_PARTS];
+static br_tensor *parts[MAX_PARTS];
 
 static br_tensor *last_of(int n)
 {
     return n > 0 ? parts[n - 1] : NULL;
 }
 
-/* The parts, number i multiplied by i + 1. */
+/* Multiplies part i by i + 1. */
 static int weigh(int n)
 {
     for (int i = 0; i < n; i++)
@@ -37,7 +37,7 @@ static br_tensor *weighted_stack(int n)
     return br_stack(weigh(n), parts, 0);
 }
 
-/* The second or third result of unique along dim. */
+/* Returns the inverse indices or the counts of br_unique_dim(). */
 static br_tensor *unique_part(br_tensor *x, int64_t dim, bool inverse)
 {
     br_tensor *other = NULL;
@@ -45,7 +45,7 @@ static br_tensor *unique_part(br_tensor *x, int64_t dim, bool inverse)
     return other;
 }
 
-/* Running mean and variance after a call of instance_norm. */
+/* Returns the running mean and variance after a call of instance_norm. */
 static br_tensor *running_after(br_tensor *x)
 {
     br_tensor *mean = br_zeros(BR_SHAPE(br_size(x, 1)), BR_F64), *var = br_ones_like(mean);
@@ -75,7 +75,7 @@ typedef struct row {
     const char *label;
     bool refused;
     br_tensor *(*call)(br_tensor *const *x);
-    const char *inputs[MOST_INPUTS];
+    const char *inputs[MAX_INPUTS];
 } row;
 
 static const row rows[] = {
@@ -86,7 +86,7 @@ static const row rows[] = {
 
 enum { NUM_ROWS = sizeof rows / sizeof *rows };
 
-/* As make_input() of record_cases.py. */
+/* Creates the same input as make_input() of record_cases.py. */
 static br_tensor *make_input(const char *spec, int64_t seed)
 {
     int64_t sizes[BR_MAX_DIMS];
@@ -110,13 +110,13 @@ static br_tensor *make_input(const char *spec, int64_t seed)
 
 static void make_inputs(const row *r, br_tensor **x)
 {
-    for (int i = 0; i < MOST_INPUTS; i++)
+    for (int i = 0; i < MAX_INPUTS; i++)
         x[i] = r->inputs[i] ? make_input(r->inputs[i], i + 1) : NULL;
 }
 
 /* ---- Recorded tensors ------------------------------------------------------------------------ */
 
-/* The tensor of a line that begins with "label what ", NULL if it is another's. */
+/* Returns the tensor of a line if it begins with "label what ", else NULL. */
 static br_tensor *recorded(const char *line, const char *label, const char *what)
 {
     char start[96];
@@ -136,7 +136,7 @@ static br_tensor *recorded(const char *line, const char *label, const char *what
     return t;
 }
 
-/* Shape and elements agree; both may be NaN, or the same infinity. */
+/* Checks that shape and elements agree; both may be NaN or the same infinity. */
 static void check_agrees(const char *label, const char *what, br_tensor *got, br_tensor *want)
 {
     cr_assert(got && !br_failed(), "%s, %s: %s", label, what, br_error_message());
@@ -147,18 +147,19 @@ static void check_agrees(const char *label, const char *what, br_tensor *got, br
     for (int64_t i = 0; i < br_numel(want); i++) {
         double g = br_data_f64(numbers)[i], w = br_data_f64(want)[i];
         bool same = g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= 4e-14 * (1 + fabs(w));
-        cr_expect(same, "%s, %s: element %lld is %.17g, not %.17g", label, what, (long long)i, g,
-                  w);
+        cr_expect(same, "%s, %s: element %lld is %.17g, expected %.17g", label, what, (long long)i,
+                  g, w);
         if (!same)
             return;
     }
 }
 
-/* The gradient by input i, zeros where nothing depends on it. */
+/* Returns the gradient with respect to x, or zeros if y does not depend on it. */
 static br_tensor *gradient(br_tensor *y, br_tensor *x)
 {
     br_tensor *dx = NULL, *dy = values(br_ndim(y), br_sizes(y), 9, BR_F64);
-    br_grad_options options = { .gradients = &dy, .retain_graph = true, .allow_unused = true };
+    br_grad_options options =
+        *BR_OPTIONS(br_grad, .gradients = &dy, .retain_graph = true, .allow_unused = true);
     br_grad(1, &y, 1, &x, &dx, &options);
     return dx || br_failed() ? dx : br_zeros_like(x);
 }
@@ -166,7 +167,7 @@ static br_tensor *gradient(br_tensor *y, br_tensor *x)
 static int compare(const row *r, char *const *lines, int n_lines)
 {
     br_scope *scope = br_scope_begin();
-    br_tensor *x[MOST_INPUTS];
+    br_tensor *x[MAX_INPUTS];
     make_inputs(r, x);
     br_tensor *y = r->call(x);
     int compared = 0;
@@ -175,7 +176,7 @@ static int compare(const row *r, char *const *lines, int n_lines)
         compared += want != NULL;
         if (want)
             check_agrees(r->label, "y", y, want);
-        for (int i = 0; y && i < MOST_INPUTS; i++) {
+        for (int i = 0; y && i < MAX_INPUTS; i++) {
             char what[8];
             snprintf(what, sizeof what, "dx%d", i);
             want = recorded(lines[k], r->label, what);
@@ -197,10 +198,10 @@ static int read_lines(void)
     FILE *file = fopen(BRASA_TEST_DIR "/ops/torch_cases.txt", "r");
     cr_assert_not_null(file);
     int n = 0;
-    size_t room = 0;
-    while (n < 4096 && getline(&lines[n], &room, file) > 0) {
+    size_t capacity = 0;
+    while (n < 4096 && getline(&lines[n], &capacity, file) > 0) {
         n++;
-        room = 0;
+        capacity = 0;
     }
     free(lines[n]);
     fclose(file);
@@ -213,20 +214,20 @@ Test(torch, results_and_gradients, .timeout = 60)
     int n = read_lines();
     for (const row *r = rows; r < rows + NUM_ROWS; r++)
         if (!r->refused)
-            cr_expect_eq(compare(r, lines, n), 1, "%s is not recorded once", r->label);
+            cr_expect_eq(compare(r, lines, n), 1, "%s must be recorded exactly once", r->label);
     for (int i = 0; i < n; i++)
         free(lines[i]);
 }
 
-Test(torch, refusals)
+Test(torch, errors)
 {
     for (const row *r = rows; r < rows + NUM_ROWS; r++) {
         if (!r->refused)
             continue;
         br_scope *scope = br_scope_begin();
-        br_tensor *x[MOST_INPUTS];
+        br_tensor *x[MAX_INPUTS];
         make_inputs(r, x);
-        cr_expect_null(r->call(x), "%s was taken", r->label);
+        cr_expect_null(r->call(x), "%s did not fail", r->label);
         cr_expect(strlen(br_error_message()) > 10, "%s: no message", r->label);
         br_clear_error();
         br_scope_end(scope);

@@ -1,7 +1,8 @@
-"""Writes averaged_values.h: averages of a parameter as torch.optim.swa_utils.AveragedModel has them.
+"""Writes averaged_values.h: averages of a parameter computed by torch.optim.swa_utils.AveragedModel.
 Usage: python record_averaged.py > averaged_values.h
 
-Element i of the parameter [3] is sin(i + t) in step t; recorded after steps 1, 2, 5 and 20, in f64."""
+Element i of the parameter [3] is sin(i + t) in step t. The averages after steps 1, 2, 5 and 20 are
+recorded, in f64."""
 import textwrap
 
 import torch

@@ -1,11 +1,12 @@
-"""Writes optim_values.h: parameters on the way of torch.optim's optimizers.
+"""Writes optim_values.h: trajectories of parameters under torch.optim's optimizers.
 Usage: python record_optim.py > optim_values.h
 
-The parameters a [5] and b [2, 3] start from cos(i / 2); the gradient of element i in step t is
-sin(0.3 i + 0.7 t). b has no gradient in steps 3 and 20. Recorded after steps 1, 2, 5, 10 and 50.
+The parameters a [5] and b [2, 3] start from cos(i / 2). The gradient of element i in step t is
+sin(0.3 i + 0.7 t). b has no gradient in steps 3 and 20. Values are recorded after steps 1, 2, 5, 10
+and 50.
 
-Muon takes b alone. PyTorch runs its iteration in bfloat16; it is recorded as it is in the precision of
-the parameter, which its code uses here wherever it names bfloat16."""
+Muon only updates b. PyTorch runs Muon's iteration in bfloat16. This script replaces torch.bfloat16 in the
+code of Muon, so that the iteration runs in the precision of the parameter."""
 import math
 import textwrap
 
@@ -14,7 +15,7 @@ from torch.optim import _muon
 
 
 class InPrecisionOf:
-    """torch, with bfloat16 being another dtype."""
+    """Stands in for the module torch, with bfloat16 replaced by another dtype."""
 
     def __init__(self, dtype):
         self.bfloat16 = dtype

@@ -1,8 +1,9 @@
 """Writes scheduler_values.h: learning rates of torch.optim.lr_scheduler.
 Usage: python record_schedulers.py > scheduler_values.h
 
-Two groups with rates 0.1 and 0.03; recorded are the first group's rate before the first step and after
-each of 100, then the second's after every fifth. The metric of ReduceLROnPlateau after step t is as in metric()."""
+The optimizer has two groups with rates 0.1 and 0.03. Each table holds the first group's rate before the
+first step and after each of 100 steps, then the second group's rate before the first and after every
+fifth step. ReduceLROnPlateau gets metric(t) in step t."""
 import math
 import textwrap
 import warnings
@@ -25,7 +26,7 @@ def sequence(o):
 
 
 def chained(o):
-    """Two that multiply."""
+    """Two schedulers whose factors multiply."""
     return [lr.ConstantLR(o, 0.25, 6), lr.ExponentialLR(o, 0.97)]
 
 

@@ -1,4 +1,5 @@
-/* Averages of weights against PyTorch's, their state, refusals. */
+/* tests/optim/test_averaged.c - compares averages of weights with PyTorch's; state dicts and
+ * errors. */
 #include "nn/nn_internal.h"
 #include "tests/memory.h"
 #include "tests/optim/averaged_values.h"
@@ -7,7 +8,7 @@
 
 TestSuite(averaged, .init = check_begin, .fini = check_end);
 
-/* weight [1, 3] in f64, in step t sin(i + t). */
+/* Sets element i of the weight [1, 3], in f64, to sin(i + t), its value in step t. */
 static void set_weight(br_linear *model, int t)
 {
     for (int64_t i = 0; i < 3; i++)
@@ -33,10 +34,10 @@ static void check_averages(double decay, const double *want)
             check_close(br_at(got, BR_SHAPE(0, i)), *want++, 2e-15);
     }
     br_averaged_model_free(averaged);
-    br_free_module(model);
+    br_module_free(model);
 }
 
-Test(averaged, values_are_pytorchs)
+Test(averaged, values_equal_pytorch)
 {
     check_averages(0.9, ema_values);
     check_averages(0, mean_values);
@@ -60,11 +61,11 @@ Test(averaged, state_continues_and_loads_into_a_model)
     br_named_list_free(state);
     br_averaged_model_free(a);
     br_averaged_model_free(b);
-    br_free_module(model);
-    br_free_module(other);
+    br_module_free(model);
+    br_module_free(other);
 }
 
-Test(averaged, what_does_not_fit_is_refused)
+Test(averaged, errors)
 {
     br_linear *model = model_new();
     check_fails(br_averaged_model_new(NULL, 0.5), "averaged_model: module is NULL");
@@ -77,9 +78,10 @@ Test(averaged, what_does_not_fit_is_refused)
     check_fails(br_averaged_model_load_state_dict(averaged, NULL), "state is NULL");
     br_named_list_free(state);
     cr_assert(br_module_to(br_base(model), BR_F32));
-    check_fails(br_averaged_model_update(averaged), "weight is f32, but its average is f64");
+    check_fails(br_averaged_model_update(averaged),
+                "weight is f32, but its average is f64: create a new averaged model");
     br_averaged_model_free(averaged);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 static bool run_everything(void)
@@ -91,11 +93,49 @@ static bool run_everything(void)
     br_averaged_model_load_state_dict(averaged, state);
     br_named_list_free(state);
     br_averaged_model_free(averaged);
-    br_free_module(model);
+    br_module_free(model);
     return !br_failed();
 }
 
 Test(averaged, every_allocation_may_fail)
 {
     fail_in_turn(run_everything, "run everything");
+}
+
+/* Backward notices that an average that it needs was updated. */
+Test(averaged, update_changes_saved_averages)
+{
+    br_linear *model = model_new();
+    br_averaged_model *averaged = br_averaged_model_new(br_base(model), 0.5);
+    cr_assert(br_averaged_model_update(averaged));
+    br_tensor *average = br_averaged_model_parameters(averaged)->items[0].tensor;
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1, 3), BR_F64), true);
+    br_tensor *loss = br_sum(br_mul(x, average));
+    set_weight(model, 3);
+    cr_assert(br_averaged_model_update(averaged));
+    check_fails(br_backward(loss), "changed in place by averaged_model_update");
+    br_scope_end(scope);
+    br_averaged_model_free(averaged);
+    br_module_free(model);
+}
+
+/* Backward notices that an average that it needs was replaced by a saved one. */
+Test(averaged, load_changes_saved_averages)
+{
+    br_linear *model = model_new();
+    br_averaged_model *averaged = br_averaged_model_new(br_base(model), 0.5);
+    br_averaged_model *other = br_averaged_model_new(br_base(model), 0.5);
+    br_named_list *state = br_averaged_model_state_dict(other);
+    br_tensor *average = br_averaged_model_parameters(averaged)->items[0].tensor;
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(1, 3), BR_F64), true);
+    br_tensor *loss = br_sum(br_mul(x, average));
+    cr_assert(br_averaged_model_load_state_dict(averaged, state), "%s", br_error_message());
+    check_fails(br_backward(loss), "changed in place by averaged_model_load_state_dict");
+    br_scope_end(scope);
+    br_named_list_free(state);
+    br_averaged_model_free(other);
+    br_averaged_model_free(averaged);
+    br_module_free(model);
 }

@@ -1,4 +1,4 @@
-/* Clipping gradients by their norm, and each element. */
+/* tests/optim/test_clip.c - clipping gradients by norm and by value. */
 #include "nn/nn_internal.h"
 #include "tests/support.h"
 
@@ -6,7 +6,8 @@
 
 TestSuite(clip, .init = check_begin, .fini = check_end);
 
-/* Parameters with the gradients [3, 4], [[0, -12], [84, 0]] (transposed in memory), and none. */
+/* Returns parameters with the gradients [3, 4], [[0, -12], [84, 0]] (transposed in memory) and
+ * NULL, and the first parameter a second time. */
 static br_named_list *parameters(br_dtype dtype)
 {
     br_named_list *list = br__named_list_new(true);
@@ -33,7 +34,7 @@ static void check_clipping(br_dtype dtype, double tolerance)
     br_named_list *list = parameters(dtype);
     uint64_t version = br_tensor_version(br_grad_of(list->items[0].tensor));
     cr_assert_eq(br_clip_grad_norm_(list, 100, 2), 85);
-    cr_assert_eq(gradient(list, 0, 0), 3, "small enough");
+    cr_assert_eq(gradient(list, 0, 0), 3, "the norm is below max_norm");
     cr_assert_eq(br_tensor_version(br_grad_of(list->items[0].tensor)), version);
     cr_assert_eq(br_clip_grad_norm_(list, 17, 2), 85);
     double scale = 17 / (85 + 1e-6);
@@ -48,13 +49,13 @@ static void check_clipping(br_dtype dtype, double tolerance)
     br_scope_end(scope);
 }
 
-Test(clip, scales_what_is_too_long)
+Test(clip, by_norm)
 {
     check_clipping(BR_F32, 3e-7);
     check_clipping(BR_F64, 1e-15);
 }
 
-Test(clip, brings_elements_into_a_range)
+Test(clip, by_value)
 {
     for (br_dtype dtype = BR_F32; dtype <= BR_F64; dtype++) {
         br_scope *scope = br_scope_begin();
@@ -78,7 +79,7 @@ Test(clip, brings_elements_into_a_range)
     }
 }
 
-Test(clip, refuses_what_is_not_finite)
+Test(clip, errors)
 {
     br_scope *scope = br_scope_begin();
     br_named_list *list = parameters(BR_F32);
@@ -87,10 +88,10 @@ Test(clip, refuses_what_is_not_finite)
     for (int i = 0; i < 2; i++) {
         values[1] = NAN;
         cr_assert_eq(br_clip_grad_norm_(list, 1, types[i]), -1);
-        check_fails(NULL, "the norm of the gradients is nan");
+        check_fails(NULL, "the total norm of the gradients is nan");
         values[1] = -INFINITY;
         cr_assert_eq(br_clip_grad_norm_(list, 1, types[i]), -1);
-        check_fails(NULL, "the norm of the gradients is inf");
+        check_fails(NULL, "the total norm of the gradients is inf");
         cr_assert_eq(values[0], 3);
     }
     cr_assert_eq(br_clip_grad_norm_(list, -1, 2), -1);
@@ -106,7 +107,8 @@ Test(clip, refuses_what_is_not_finite)
     br_scope_end(scope);
 }
 
-/* Long enough for several pieces: the sum's order is the same for any number of threads. */
+/* The tensors are large enough for several tasks. The order of summation must not depend on the
+ * number of threads. */
 Test(clip, the_norm_does_not_depend_on_threads)
 {
     br_scope *scope = br_scope_begin();
@@ -133,4 +135,59 @@ Test(clip, the_norm_does_not_depend_on_threads)
     check_close(norms[0], sqrt(sum), 1e-10);
     br_named_list_free(list);
     br_scope_end(scope);
+}
+
+/* The total norm is that of the tensors' norms, bit for bit. */
+Test(clip, total_norm_of_tensors)
+{
+    br_scope *scope = br_scope_begin();
+    br_manual_seed(7);
+    br_tensor *tensors[4] = { br_randn(BR_SHAPE(70001), BR_F32), br_randn(BR_SHAPE(5, 3), BR_F64),
+                              br_zeros(BR_SHAPE(0), BR_F32), br_randn(BR_SCALAR, BR_F32) };
+    br_named_list *list = br__named_list_new(true);
+    br_tensor *norms[4];
+    for (int i = 0; i < 4; i++) {
+        char name[] = { (char)('a' + i), '\0' };
+        br_tensor *t = br_zeros_like(tensors[i]);
+        br_set_grad(t, tensors[i]);
+        br__named_list_add(list, name, t);
+        norms[i] = br_scalar(br_get_total_norm(1, &tensors[i], 2), BR_F64);
+    }
+    double norm = br_get_total_norm(4, tensors, 2);
+    cr_assert_eq(norm, br_get_total_norm(4, norms, 2));
+    cr_assert_eq(norm, br_clip_grad_norm_(list, 1e9, 2));
+    double square = 0;
+    for (int i = 0; i < 4; i++)
+        square += br_item(br_sum(br_square(br_to(tensors[i], BR_F64))));
+    check_close(norm, sqrt(square), 1e-10);
+    br_tensor *by_columns = br_transpose(tensors[1], 0, 1);
+    cr_assert_eq(br_get_total_norm(1, &by_columns, INFINITY), br_item(br_max(br_abs(tensors[1]))));
+    cr_assert_eq(br_get_total_norm(0, NULL, 2), 0);
+    cr_assert(isnan(br_get_total_norm(1, (br_tensor *[]){ br_scalar(NAN, BR_F32) }, INFINITY)));
+    check_fails(br_get_total_norm(1, NULL, 2) >= 0, "get_total_norm: tensors is NULL");
+    check_fails(br_get_total_norm(1, (br_tensor *[]){ NULL }, 2) >= 0, "a tensor is NULL");
+    check_fails(br_get_total_norm(-1, NULL, 2) >= 0, "n is -1, must not be negative");
+    check_fails(br_get_total_norm(1, tensors, 1) >= 0, "norm_type is 1, must be 2 or INFINITY");
+    br_tensor *integer = br_ones(BR_SHAPE(2), BR_I64);
+    check_fails(br_get_total_norm(1, &integer, 2) >= 0, "is i64, must be f32 or f64");
+    br_named_list_free(list);
+    br_scope_end(scope);
+}
+
+Test(clip, gradients_of_a_module)
+{
+    br_linear *self = br_linear_new(1, 2, true);
+    br_scope *scope = br_scope_begin();
+    br_set_grad(self->weight, br_from_f32(BR_SHAPE(2, 1), (float[]){ 2, 4 }));
+    br_set_grad(self->bias, br_from_f32(BR_SHAPE(2), (float[]){ 4, 0 }));
+    cr_assert_eq(br_module_clip_grad_norm_(br_base(self), 3, 2), 6);
+    check_close(br_at(br_grad_of(self->weight), BR_DIMS(1, 0)), 2, 1e-6);
+    check_close(br_at(br_grad_of(self->bias), BR_DIMS(0)), 2, 1e-6);
+    cr_assert(br_module_clip_grad_value_(br_base(self), 0.5));
+    cr_assert_eq(br_item(br_sum(br_grad_of(self->weight))), 1);
+    cr_assert_eq(br_item(br_sum(br_grad_of(self->bias))), 0.5);
+    check_fails(br_module_clip_grad_norm_(NULL, 1, 2) >= 0, "clip_grad_norm_: module is NULL");
+    check_fails(br_module_clip_grad_value_(NULL, 1), "clip_grad_value_: module is NULL");
+    br_scope_end(scope);
+    br_module_free(self);
 }

@@ -1,4 +1,5 @@
-/* What is each optimizer's own: checks of its options, the state it keeps, what it refuses. */
+/* tests/optim/test_kinds.c - checks specific to each optimizer: its options, its state, and the
+ * updates of Muon. */
 #include "tests/memory.h"
 
 #include <brasa/optim.h>
@@ -7,16 +8,16 @@ TestSuite(optim_kinds, .init = check_begin, .fini = check_end);
 
 Test(optim_kinds, options_are_checked)
 {
-    check_fails(br_adamw_new(NULL, &(br_adam_options){ .beta2 = 1 }), "adamw: beta2 is 1");
-    check_fails(br_rmsprop_new(NULL, &(br_rmsprop_options){ .alpha = -1 }), "rmsprop: alpha is -1");
-    check_fails(br_rmsprop_new(NULL, &(br_rmsprop_options){ .momentum = NAN }), "momentum is nan");
-    check_fails(br_adagrad_new(NULL, &(br_adagrad_options){ .lr_decay = -1 }), "lr_decay is -1");
-    check_fails(br_adagrad_new(NULL, &(br_adagrad_options){ .initial_accumulator_value = -2 }),
+    check_fails(br_adamw_new(NULL, BR_OPTIONS(br_adamw, .beta2 = 1)), "adamw: beta2 is 1");
+    check_fails(br_rmsprop_new(NULL, BR_OPTIONS(br_rmsprop, .alpha = -1)), "rmsprop: alpha is -1");
+    check_fails(br_rmsprop_new(NULL, BR_OPTIONS(br_rmsprop, .momentum = NAN)), "momentum is nan");
+    check_fails(br_adagrad_new(NULL, BR_OPTIONS(br_adagrad, .lr_decay = -1)), "lr_decay is -1");
+    check_fails(br_adagrad_new(NULL, BR_OPTIONS(br_adagrad, .initial_accumulator_value = -2)),
                 "adagrad: initial_accumulator_value is -2");
-    check_fails(br_muon_new(NULL, &(br_muon_options){ .momentum = -1 }), "muon: momentum is -1");
-    check_fails(br_muon_new(NULL, &(br_muon_options){ .ns_steps = 100 }),
+    check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .momentum = -1)), "muon: momentum is -1");
+    check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .ns_steps = 100)),
                 "ns_steps is 100, must be in 1 .. 99");
-    check_fails(br_muon_new(NULL, &(br_muon_options){ .adjust_lr = (br_muon_adjust)3 }),
+    check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .adjust_lr = (br_muon_adjust)3)),
                 "adjust_lr is 3");
 }
 
@@ -24,7 +25,7 @@ Test(optim_kinds, options_are_checked)
 
 static br_optim *adam(br_module *module)
 {
-    return br_adam(module, &(br_adam_options){ .amsgrad = true });
+    return br_adam(module, BR_OPTIONS(br_adam, .amsgrad = true));
 }
 
 static br_optim *adamw(br_module *module)
@@ -34,12 +35,12 @@ static br_optim *adamw(br_module *module)
 
 static br_optim *rmsprop(br_module *module)
 {
-    return br_rmsprop(module, &(br_rmsprop_options){ .centered = true, .momentum = 0.5 });
+    return br_rmsprop(module, BR_OPTIONS(br_rmsprop, .centered = true, .momentum = 0.5));
 }
 
 static br_optim *adagrad(br_module *module)
 {
-    return br_adagrad(module, &(br_adagrad_options){ .lr_decay = 0.5 });
+    return br_adagrad(module, BR_OPTIONS(br_adagrad, .lr_decay = 0.5));
 }
 
 static br_optim *muon(br_module *module)
@@ -59,7 +60,7 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* A matrix [2, 3] with its gradient. */
+/* Returns a layer with a weight [2, 3] and its gradient. */
 static br_linear *matrix_new(void)
 {
     br_manual_seed(7);
@@ -101,25 +102,25 @@ Test(optim_kinds, state_continues_a_run)
         br_named_list_free(weights);
         br_optim_free(first);
         br_optim_free(second);
-        br_free_module(a);
-        br_free_module(b);
+        br_module_free(a);
+        br_module_free(b);
     }
 }
 
 /* ---- Muon ------------------------------------------------------------------------------------ */
 
-Test(optim_kinds, muon_takes_matrices_only)
+Test(optim_kinds, muon_requires_matrices)
 {
     br_linear *self = br_linear_new(2, 2, true);
-    check_fails(br_muon(br_base(self), NULL), "muon: bias [2] is no matrix");
-    br_free_module(self);
+    check_fails(br_muon(br_base(self), NULL), "muon: bias [2] is not a matrix");
+    br_module_free(self);
 }
 
-/* The transposed matrix goes the transposed way. */
+/* The update of a transposed matrix is the transposed update. */
 Test(optim_kinds, muon_of_a_tall_matrix)
 {
     br_linear *wide = br_linear_new(7, 4, false), *tall = br_linear_new(4, 7, false);
-    br_muon_options options = { .lr = 0.1, .adjust_lr = BR_MUON_MATCH_RMS_ADAMW };
+    br_muon_options options = *BR_OPTIONS(br_muon, .lr = 0.1, .adjust_lr = BR_MUON_MATCH_RMS_ADAMW);
     br_optim *first = br_muon(br_base(wide), &options), *second = br_muon(br_base(tall), &options);
     br_scope *scope = br_no_grad_begin();
     br_copy_(tall->weight, br_t(wide->weight));
@@ -133,24 +134,39 @@ Test(optim_kinds, muon_of_a_tall_matrix)
     br_scope_end(scope);
     br_optim_free(first);
     br_optim_free(second);
-    br_free_module(wide);
-    br_free_module(tall);
+    br_module_free(wide);
+    br_module_free(tall);
 }
 
-/* Every singular value of the direction is near to 1: D D^T is near to the identity. */
-Test(optim_kinds, muon_goes_in_an_orthogonal_direction)
+/* A zero gradient cannot be orthogonalized: only weight decay applies. */
+Test(optim_kinds, muon_of_a_zero_gradient)
+{
+    br_linear *self = br_linear_new(6, 3, false);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *before = br_clone(self->weight);
+    br_set_grad(self->weight, br_zeros(BR_SHAPE(3, 6), BR_F32));
+    br_optim *optim = br_muon(br_base(self), BR_OPTIONS(br_muon, .lr = 0.5, .weight_decay = 0.5));
+    cr_assert(br_optim_step(optim));
+    cr_assert(br_equal(self->weight, br_mul_scalar(before, 0.75)));
+    br_scope_end(scope);
+    br_optim_free(optim);
+    br_module_free(self);
+}
+
+/* All singular values of the update D are near 1, so D D^T is near the identity. */
+Test(optim_kinds, muon_orthogonalizes_its_updates)
 {
     br_linear *self = br_linear_new(6, 3, false);
     br_scope *scope = br_no_grad_begin();
     br_zero_(self->weight);
     br_set_grad(self->weight, br_randn(BR_SHAPE(3, 6), BR_F32));
-    br_optim *optim = br_muon(br_base(self), &(br_muon_options){ .lr = 1 });
+    br_optim *optim = br_muon(br_base(self), BR_OPTIONS(br_muon, .lr = 1));
     cr_assert(br_optim_step(optim));
     br_tensor *square = br_mm(self->weight, br_t(self->weight));
     cr_assert(br_allclose(square, br_eye(3, 3, BR_F32), 0, 0.6));
     br_scope_end(scope);
     br_optim_free(optim);
-    br_free_module(self);
+    br_module_free(self);
 }
 
 static bool run_everything(void)
@@ -162,7 +178,7 @@ static bool run_everything(void)
         ok = br_optim_step(optim);
         cr_assert_eq(ok, !br_failed());
         br_optim_free(optim);
-        br_free_module(self);
+        br_module_free(self);
     }
     return ok;
 }

@@ -1,4 +1,5 @@
-/* Groups, options, refusals, and state of optimizers. */
+/* tests/optim/test_optim.c - parameter groups, options, errors and state of optimizers, and the
+ * warning about training loops without a scope. */
 #include "nn/nn_internal.h"
 #include "tests/memory.h"
 
@@ -6,7 +7,8 @@
 
 TestSuite(optim, .init = check_begin, .fini = check_end);
 
-/* "0": a Linear [2, 3] with bias, "1": a LayerNorm [2]; every gradient is 1. */
+/* Returns a model in which "0" is a Linear [2, 3] with bias and "1" a LayerNorm [2]; all gradients
+ * are 1. */
 static br_sequential *model_new(void)
 {
     br_sequential *s =
@@ -28,26 +30,27 @@ static double value(br_sequential *s, const char *name)
 
 Test(optim, options_are_checked)
 {
-    check_fails(br_adam_new(NULL, &(br_adam_options){ .lr = -1 }), "adam: lr is -1");
-    check_fails(br_adam_new(NULL, &(br_adam_options){ .lr = NAN }), "adam: lr is nan");
-    check_fails(br_adam_new(NULL, &(br_adam_options){ .beta1 = 1 }),
-                "beta1 is 1, must be in 0 .. 1, without 1");
-    check_fails(br_adam_new(NULL, &(br_adam_options){ .beta2 = -0.5 }), "beta2 is -0.5");
-    check_fails(br_adam_new(NULL, &(br_adam_options){ .eps = -1e-8 }), "eps is -1e-08");
-    check_fails(br_adam_new(NULL, &(br_adam_options){ .weight_decay = -2 }), "weight_decay is -2");
-    check_fails(br_sgd_new(NULL, &(br_sgd_options){ .lr = -1 }), "sgd: lr is -1");
-    check_fails(br_sgd_new(NULL, &(br_sgd_options){ .momentum = -1 }), "momentum is -1");
-    check_fails(br_sgd_new(NULL, &(br_sgd_options){ .weight_decay = -1 }), "weight_decay is -1");
-    check_fails(br_sgd_new(NULL, &(br_sgd_options){ .nesterov = true }), "nesterov wants momentum");
+    check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .lr = -1)), "adam: lr is -1");
+    check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .lr = NAN)), "adam: lr is nan");
+    check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .beta1 = 1)),
+                "beta1 is 1, must be in [0, 1)");
+    check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .beta2 = -0.5)), "beta2 is -0.5");
+    check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .eps = -1e-8)), "eps is -1e-08");
+    check_fails(br_adam_new(NULL, BR_OPTIONS(br_adam, .weight_decay = -2)), "weight_decay is -2");
+    check_fails(br_sgd_new(NULL, BR_OPTIONS(br_sgd, .lr = -1)), "sgd: lr is -1");
+    check_fails(br_sgd_new(NULL, BR_OPTIONS(br_sgd, .momentum = -1)), "momentum is -1");
+    check_fails(br_sgd_new(NULL, BR_OPTIONS(br_sgd, .weight_decay = -1)), "weight_decay is -1");
+    check_fails(br_sgd_new(NULL, BR_OPTIONS(br_sgd, .nesterov = true)),
+                "nesterov requires momentum > 0");
     check_fails(
-        br_sgd_new(NULL, &(br_sgd_options){ .nesterov = true, .momentum = 0.9, .dampening = 0.1 }),
-        "no dampening, which is 0.1");
+        br_sgd_new(NULL, BR_OPTIONS(br_sgd, .nesterov = true, .momentum = 0.9, .dampening = 0.1)),
+        "dampening == 0 (got 0.9 and 0.1)");
     check_fails(br_adam(NULL, NULL), "adam: module is NULL");
     check_fails(br_optim_step(NULL), "optim is NULL");
     br_optim_free(NULL);
 }
 
-Test(optim, groups_have_options_of_their_own)
+Test(optim, groups_have_their_own_options)
 {
     br_sequential *s = model_new();
     br_named_list *all = br_parameters(br_base(s));
@@ -56,9 +59,9 @@ Test(optim, groups_have_options_of_their_own)
     br_named_list *decayed = br_named_list_filter(all, 2, globs, true);
     cr_assert_eq(plain->count, 3);
     cr_assert_eq(decayed->count, 1);
-    br_optim *optim = br_sgd_new(plain, &(br_sgd_options){ .lr = 0.5 });
+    br_optim *optim = br_sgd_new(plain, BR_OPTIONS(br_sgd, .lr = 0.5));
     cr_assert_eq(
-        br_optim_add_group(optim, decayed, &(br_sgd_options){ .lr = 0.25, .weight_decay = 1 }), 1);
+        br_optim_add_group(optim, decayed, BR_OPTIONS(br_sgd, .lr = 0.25, .weight_decay = 1)), 1);
     cr_assert_eq(br_optim_num_groups(optim), 2);
     double weight = value(s, "0.weight"), bias = value(s, "0.bias");
     cr_assert(br_optim_step(optim));
@@ -73,17 +76,21 @@ Test(optim, groups_have_options_of_their_own)
     weight = value(s, "0.weight");
     cr_assert(br_optim_step(optim));
     cr_assert_eq(value(s, "0.weight"), weight);
+    br_named_list *none = br_named_list_new();
+    cr_assert_eq(br_optim_add_group(optim, none, NULL), 2); /* with the rate set for all groups */
+    cr_assert_eq(br_optim_get_lr(optim, 2), 0);
+    br_named_list_free(none);
     br_optim_set_lr(optim, 0, -1);
     check_fails(NULL, "optim_set_lr: lr is -1");
-    check_fails(br_optim_get_lr(optim, 2) >= 0, "group 2 of 2");
+    check_fails(br_optim_get_lr(optim, 3) >= 0, "group 3 is out of range for 3 groups");
     br_optim_free(optim);
     br_named_list_free(plain);
     br_named_list_free(decayed);
     br_named_list_free(all);
-    br_free_module(s);
+    br_module_free(s);
 }
 
-Test(optim, a_parameter_is_in_one_group)
+Test(optim, a_parameter_can_be_in_only_one_group)
 {
     br_sequential *s = model_new();
     br_named_list *all = br_parameters(br_base(s));
@@ -94,7 +101,7 @@ Test(optim, a_parameter_is_in_one_group)
     cr_assert_eq(br_optim_add_group(optim, all, NULL), 0);
     cr_assert_eq(br_optim_add_group(optim, all, NULL), -1);
     cr_assert_str_eq(br_error_message(),
-                     "adam: 0.weight is in the optimizer already, as 0.weight of group 0");
+                     "adam: 0.weight is already in the optimizer, as 0.weight of group 0");
     br_clear_error();
     cr_assert_eq(br_optim_num_groups(optim), 1);
     cr_assert_eq(br_optim_add_group(optim, NULL, NULL), -1);
@@ -106,18 +113,18 @@ Test(optim, a_parameter_is_in_one_group)
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F32), true);
     br__named_list_add(bad, "x", x);
     br__named_list_add(bad, "x", x);
-    check_fails(br_adam_new(bad, NULL), "x is in the optimizer already");
+    check_fails(br_adam_new(bad, NULL), "x is already in the optimizer");
     br_named_list_free(bad);
     bad = br__named_list_new(true);
     br__named_list_add(bad, "y", br_mul_scalar(x, 2));
-    check_fails(br_sgd_new(bad, NULL), "sgd: y [2] was made by mul_scalar: only leaves");
+    check_fails(br_sgd_new(bad, NULL), "sgd: y [2] was computed by mul_scalar: only leaves");
     br_named_list_free(bad);
     br_scope_end(scope);
     br_named_list_free(all);
-    br_free_module(s);
+    br_module_free(s);
 }
 
-Test(optim, a_step_refuses_and_changes_nothing)
+Test(optim, a_failed_step_changes_nothing)
 {
     br_sequential *s = model_new();
     br_optim *optim = br_adam(br_base(s), NULL);
@@ -126,7 +133,8 @@ Test(optim, a_step_refuses_and_changes_nothing)
     check_fails(br_optim_step(optim), "an earlier error");
     cr_assert_eq(value(s, "0.weight"), weight);
 
-    /* Converted behind the optimizer's back: the state that there is no longer fits. */
+    /* The module is converted after the state was created, so the state's dtype no longer matches.
+     */
     cr_assert(br_optim_step(optim));
     weight = value(s, "0.weight");
     cr_assert(br_module_to(br_base(s), BR_F64));
@@ -135,14 +143,14 @@ Test(optim, a_step_refuses_and_changes_nothing)
     br_set_grad(bias, br_ones_like(bias));
     br_tensor *w = br_module_get(br_base(s), "0.weight");
     br_set_grad(w, br_ones_like(w));
-    check_fails(br_optim_step(optim), "0.weight is f64, but its exp_avg is f32");
+    check_fails(br_optim_step(optim), "0.weight is f64, but its state was created when it was f32");
     cr_assert_eq(value(s, "0.weight"), weight);
     br_scope_end(scope);
     br_optim_free(optim);
-    br_free_module(s);
+    br_module_free(s);
 }
 
-Test(optim, zero_grad_and_frozen_parameters)
+Test(optim, parameters_without_gradients_are_skipped)
 {
     br_sequential *s = model_new();
     br_optim *optim = br_adam(br_base(s), NULL);
@@ -150,10 +158,10 @@ Test(optim, zero_grad_and_frozen_parameters)
     cr_assert_null(br_grad_of(br_module_get(br_base(s), "0.weight")));
     cr_assert(br_optim_step(optim));
     br_named_list *state = br_optim_state_dict(optim);
-    cr_assert_eq(state->count, 0, "no gradient, no state");
+    cr_assert_eq(state->count, 0, "parameters without gradients have no state");
     br_named_list_free(state);
     br_optim_free(optim);
-    br_free_module(s);
+    br_module_free(s);
 }
 
 Test(optim, steady_steps_allocate_nothing)
@@ -168,7 +176,7 @@ Test(optim, steady_steps_allocate_nothing)
     cr_assert(br_optim_step(optim), "%s", br_error_message());
     counted.left = INT64_MAX;
     br_optim_free(optim);
-    br_free_module(s);
+    br_module_free(s);
     cr_assert(br_set_allocator(NULL));
 }
 
@@ -197,14 +205,14 @@ Test(optim, state_continues_a_run)
     br_named_list_free(state);
     br_optim_free(first);
     br_optim_free(second);
-    br_free_module(a);
-    br_free_module(b);
+    br_module_free(a);
+    br_module_free(b);
 }
 
-Test(optim, the_first_momentum_is_the_gradient_only_once)
+Test(optim, a_loaded_momentum_is_not_initialized_again)
 {
     br_sequential *a = model_new(), *b = model_new();
-    br_sgd_options options = { .lr = 1, .momentum = 0.5, .dampening = 0.5 };
+    br_sgd_options options = *BR_OPTIONS(br_sgd, .lr = 1, .momentum = 0.5, .dampening = 0.5);
     br_optim *first = br_sgd(br_base(a), &options), *second = br_sgd(br_base(b), &options);
     br_optim_step(first);
     br_named_list *state = br_optim_state_dict(first);
@@ -223,8 +231,8 @@ Test(optim, the_first_momentum_is_the_gradient_only_once)
     br_named_list_free(empty);
     br_optim_free(first);
     br_optim_free(second);
-    br_free_module(a);
-    br_free_module(b);
+    br_module_free(a);
+    br_module_free(b);
 }
 
 static void check_load_fails(br_optim *optim, const char *name, br_tensor *t, const char *part)
@@ -244,34 +252,37 @@ static void check_load_fails(br_optim *optim, const char *name, br_tensor *t, co
     br_named_list_free(state);
 }
 
-Test(optim, state_that_does_not_fit_is_refused_whole)
+Test(optim, mismatched_state_is_refused_as_a_whole)
 {
     br_sequential *s = model_new();
     br_optim *optim = br_adam(br_base(s), NULL);
     br_optim_step(optim);
     br_scope *scope = br_scope_begin();
     br_tensor *one = br_ones(BR_SCALAR, BR_I64), *line = br_ones(BR_SHAPE(3), BR_F32);
-    check_load_fails(optim, "0.weight.exp_avg", line, "0.weight.exp_avg [3] of f32 does not fit");
-    check_load_fails(optim, "0.bias.exp_avg", br_ones(BR_SHAPE(2), BR_F64), "[2] of f64 does not");
-    check_load_fails(optim, "0.bias.step", br_full(BR_SCALAR, -1, BR_I64), "0.bias.step [] of i64");
+    check_load_fails(optim, "0.weight.exp_avg", line,
+                     "0.weight.exp_avg is [3] f32, must be [2, 3] f32");
+    check_load_fails(optim, "0.bias.exp_avg", br_ones(BR_SHAPE(2), BR_F64),
+                     "exp_avg is [2] f64, must be [2] f32");
+    check_load_fails(optim, "0.bias.step", br_full(BR_SCALAR, -1, BR_I64),
+                     "0.bias.step is [] i64, must be [] i64 and not negative");
     check_load_fails(optim, "0.bias.step", NULL, "0.bias.step is missing");
-    check_load_fails(optim, "0.bias.momentum_buffer", line, "adam keeps no state named 0.bias.mom");
-    check_load_fails(optim, "2.bias.step", one, "keeps no state named 2.bias.step");
-    check_load_fails(optim, "step", one, "keeps no state named step");
-    check_load_fails(optim, "\x1b[2J\xff", one, "keeps no state named \\u001b[2J\\xff");
+    check_load_fails(optim, "0.bias.momentum_buffer", line, "adam has no state named 0.bias.mom");
+    check_load_fails(optim, "2.bias.step", one, "has no state named 2.bias.step");
+    check_load_fails(optim, "step", one, "has no state named step");
+    check_load_fails(optim, "\x1b[2J\xff", one, "has no state named \\u001b[2J\\xff");
     check_fails(br_optim_load_state_dict(optim, NULL), "state is NULL");
     br_named_list *state = br_optim_state_dict(optim);
     cr_assert_eq(br_item_i64(br_named_list_get(state, "0.bias.step")), 1);
     br_named_list_free(state);
     br_scope_end(scope);
     br_optim_free(optim);
-    br_free_module(s);
+    br_module_free(s);
 }
 
-Test(optim, equal_names_are_told_apart)
+Test(optim, equal_parameter_names_get_different_state_names)
 {
     br_linear *a = br_linear_new(2, 2, false), *b = br_linear_new(2, 2, false);
-    br_optim *optim = br_sgd(br_base(a), &(br_sgd_options){ .momentum = 0.9 });
+    br_optim *optim = br_sgd(br_base(a), BR_OPTIONS(br_sgd, .momentum = 0.9));
     br_named_list *list = br_parameters(br_base(b));
     cr_assert_eq(br_optim_add_group(optim, list, NULL), 1);
     br_scope *scope = br_scope_begin();
@@ -284,8 +295,8 @@ Test(optim, equal_names_are_told_apart)
     br_named_list_free(state);
     br_named_list_free(list);
     br_optim_free(optim);
-    br_free_module(a);
-    br_free_module(b);
+    br_module_free(a);
+    br_module_free(b);
 }
 
 static bool run_everything(void)
@@ -299,7 +310,7 @@ static bool run_everything(void)
     br_named_list *state = br_optim_state_dict(optim), *list = br_parameters(br_base(s));
     br_optim_load_state_dict(optim, state);
     br_clip_grad_norm_(list, 1, 2);
-    if (optim && failed) { /* a step that failed moved nothing */
+    if (optim && failed) { /* a failed step changes no parameter */
         br_clear_error();
         cr_assert_eq(value(s, "0.weight"), before);
         br_raise(BR_ERROR_MEMORY, "the step failed");
@@ -307,11 +318,81 @@ static bool run_everything(void)
     br_named_list_free(state);
     br_named_list_free(list);
     br_optim_free(optim);
-    br_free_module(s);
+    br_module_free(s);
     return !br_failed();
 }
 
 Test(optim, every_allocation_may_fail)
 {
     fail_in_turn(run_everything, "run everything");
+}
+
+/* ---- Loops without a scope ------------------------------------------------------------------- */
+
+static void count_warning(br_error code, const char *message, void *context)
+{
+    int *warnings = context;
+    cr_assert_eq(code, BR_WARNING, "%s", message);
+    cr_assert(strstr(message, "open a scope with br_scope_begin() before each step"), "%s",
+              message);
+    ++*warnings;
+}
+
+/* Trains for `steps` steps, each in its own scope if `each` is set. Returns the number of warnings.
+ */
+static int warnings_of(int steps, int tensors_per_step, bool each)
+{
+    int warnings = 0;
+    br_set_error_callback(count_warning, &warnings);
+    br_scope *outer = br_scope_begin();
+    br_linear *model = br_linear_new(2, 1, true);
+    br_named_list *list = br_parameters(br_base(model));
+    br_optim *optim = br_sgd_new(list, NULL);
+    br_named_list_free(list);
+    br_tensor *x = br_ones(BR_SHAPE(1, 2), BR_F32);
+    for (int i = 0; i < steps; i++) {
+        br_scope *scope = each ? br_scope_begin() : NULL;
+        br_optim_zero_grad(optim);
+        for (int j = 0; j < tensors_per_step; j++)
+            br_zeros(BR_SCALAR, BR_F32);
+        br_backward(br_sum(br_linear_forward(model, x)));
+        cr_assert(br_optim_step(optim), "%s", br_error_message());
+        br_scope_end(scope);
+    }
+    br_optim_free(optim);
+    br_module_free(model);
+    br_scope_end(outer);
+    br_set_error_callback(NULL, NULL);
+    return warnings;
+}
+
+Test(optim, a_loop_without_a_scope_causes_one_warning)
+{
+    cr_assert_eq(warnings_of(500, 0, true), 0);
+    cr_assert_eq(warnings_of(99, 100, false), 0);
+    cr_assert_eq(warnings_of(150, 4, false), 0); /* 150 * 6 tensors are too few */
+    cr_assert_eq(warnings_of(500, 4, false), 1);
+    cr_assert_eq(warnings_of(500, 4, false), 0);
+}
+
+/* Steps that create different numbers of tensors, each in its own scope, do not count as growth. */
+Test(optim, steps_that_free_their_tensors_cause_no_warning)
+{
+    int warnings = 0;
+    br_set_error_callback(count_warning, &warnings);
+    br_linear *model = br_linear_new(2, 1, true);
+    br_named_list *list = br_parameters(br_base(model));
+    br_optim *optim = br_sgd_new(list, NULL);
+    br_named_list_free(list);
+    for (int i = 0; i < 1000; i++) {
+        br_scope *scope = br_scope_begin();
+        for (int j = 0; j < 100 * (i % 90); j++)
+            br_zeros(BR_SCALAR, BR_F32);
+        cr_assert(br_optim_step(optim));
+        br_scope_end(scope);
+    }
+    cr_assert_eq(warnings, 0);
+    br_set_error_callback(NULL, NULL);
+    br_optim_free(optim);
+    br_module_free(model);
 }

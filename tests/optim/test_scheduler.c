@@ -1,21 +1,28 @@
-/* Schedulers: a hundred rates of each against PyTorch's, state, refusals. */
-#include "optim/optim_internal.h"
+/* tests/optim/test_scheduler.c - compares a hundred learning rates of each scheduler with
+ * PyTorch's; state dicts, checkpoints and errors. */
 #include "tests/memory.h"
 #include "tests/optim/scheduler_values.h"
 
 #include <brasa/io.h>
+#include <brasa/optim.h>
 #include <unistd.h>
 
 TestSuite(scheduler, .init = check_begin, .fini = check_end);
 
 enum { STEPS = 100, MOST = 2 };
 
-/* Two groups, and one or two schedulers of them. */
+/* An optimizer with two groups, and one or two schedulers for it. */
 typedef struct {
     br_linear *first, *second;
     br_optim *optim;
     br_scheduler *schedulers[MOST];
 } run;
+
+static double momentum_of(const run *r, int group)
+{
+    const br_sgd_options *options = br_optim_group_options(r->optim, group);
+    return options->momentum;
+}
 
 typedef void (*maker)(br_optim *optim, br_scheduler **out);
 
@@ -72,36 +79,28 @@ static void make_lambda(br_optim *o, br_scheduler **out)
 
 static void make_one_cycle(br_optim *o, br_scheduler **out)
 {
-    out[0] = br_one_cycle_lr(o, &(br_one_cycle_options){ .max_lr = 0.5, .total_steps = 100 });
+    out[0] = br_one_cycle_lr(o, BR_OPTIONS(br_one_cycle, .max_lr = 0.5, .total_steps = 100));
 }
 
 static void make_one_cycle_options(br_optim *o, br_scheduler **out)
 {
-    out[0] = br_one_cycle_lr(o, &(br_one_cycle_options){ .max_lrs = (double[]){ 0.5, 0.2 },
-                                                         .total_steps = 110,
-                                                         .pct_start = 0.25,
-                                                         .linear = true,
-                                                         .base_momentum = 0.6,
-                                                         .max_momentum = 0.9,
-                                                         .div_factor = 10,
-                                                         .final_div_factor = 1e3,
-                                                         .three_phase = true });
+    out[0] = br_one_cycle_lr(
+        o, BR_OPTIONS(br_one_cycle, .max_lrs = (double[]){ 0.5, 0.2 }, .total_steps = 110,
+                      .pct_start = 0.25, .linear = true, .base_momentum = 0.6, .max_momentum = 0.9,
+                      .div_factor = 10, .final_div_factor = 1e3, .three_phase = true));
 }
 
 static void make_plateau(br_optim *o, br_scheduler **out)
 {
-    out[0] = br_reduce_lr_on_plateau(o, &(br_plateau_options){ .patience = 4 });
+    out[0] = br_reduce_lr_on_plateau(o, BR_OPTIONS(br_plateau, .patience = 4));
 }
 
 static void make_plateau_options(br_optim *o, br_scheduler **out)
 {
-    out[0] = br_reduce_lr_on_plateau(o, &(br_plateau_options){ .max = true,
-                                                               .factor = 0.5,
-                                                               .patience = 2,
-                                                               .threshold = 0.05,
-                                                               .absolute = true,
-                                                               .cooldown = 3,
-                                                               .min_lr = 4e-3 });
+    out[0] = br_reduce_lr_on_plateau(o, BR_OPTIONS(br_plateau, .mode = BR_PLATEAU_MAX,
+                                                   .factor = 0.5, .patience = 2, .threshold = 0.05,
+                                                   .threshold_mode = BR_THRESHOLD_ABS,
+                                                   .cooldown = 3, .min_lr = 4e-3));
 }
 
 static void make_sequential(br_optim *o, br_scheduler **out)
@@ -115,7 +114,7 @@ static void make_sequential(br_optim *o, br_scheduler **out)
 static void make_sequential_one_cycle(br_optim *o, br_scheduler **out)
 {
     br_scheduler *parts[2] = { br_constant_lr(o, 0.5, 30) };
-    parts[1] = br_one_cycle_lr(o, &(br_one_cycle_options){ .max_lr = 0.2, .total_steps = 90 });
+    parts[1] = br_one_cycle_lr(o, BR_OPTIONS(br_one_cycle, .max_lr = 0.2, .total_steps = 90));
     out[0] = br_sequential_lr(o, 2, parts, (int64_t[]){ 20 });
 }
 
@@ -154,8 +153,8 @@ static run run_new(maker make)
 {
     run r = { .first = br_linear_new(1, 1, false), .second = br_linear_new(1, 1, false) };
     br_named_list *list = br_parameters(br_base(r.second));
-    r.optim = br_sgd(br_base(r.first), &(br_sgd_options){ .lr = 0.1 });
-    br_optim_add_group(r.optim, list, &(br_sgd_options){ .lr = 0.03 });
+    r.optim = br_sgd(br_base(r.first), BR_OPTIONS(br_sgd, .lr = 0.1));
+    br_optim_add_group(r.optim, list, BR_OPTIONS(br_sgd, .lr = 0.03));
     br_named_list_free(list);
     if (make)
         make(r.optim, r.schedulers);
@@ -167,8 +166,8 @@ static void run_free(run *r)
     for (int i = 0; i < MOST; i++)
         br_scheduler_free(r->schedulers[i]);
     br_optim_free(r->optim);
-    br_free_module(r->first);
-    br_free_module(r->second);
+    br_module_free(r->first);
+    br_module_free(r->second);
 }
 
 static double metric(int t)
@@ -185,15 +184,15 @@ static void step(run *r, maker make, int t)
                   "%s", br_error_message());
 }
 
-/* Where a rate is made from the one before, a hundred roundings meet; cosines near their end divide
- * what is left of a difference. */
+/* The tolerance allows for the rounding errors of a hundred steps, where each rate is computed from
+ * the previous one, and for cancellation near the end of a cosine. */
 static void check_rate(int c, int t, int group, double got, double want)
 {
     cr_assert(fabs(got - want) <= 4e-15 * fabs(want) + 1e-17,
-              "%s, epoch %d, group %d: %.17g, not %.17g", cases[c].name, t, group, got, want);
+              "%s, epoch %d, group %d: %.17g, expected %.17g", cases[c].name, t, group, got, want);
 }
 
-Test(scheduler, rates_are_pytorchs)
+Test(scheduler, rates_equal_pytorch)
 {
     for (int c = 0; c < CASES; c++) {
         run r = run_new(cases[c].make);
@@ -203,7 +202,7 @@ Test(scheduler, rates_are_pytorchs)
             if (t % 5 == 0)
                 check_rate(c, t, 1, br_optim_get_lr(r.optim, 1), cases[c].rates[STEPS + 1 + t / 5]);
             if (cases[c].momenta)
-                check_rate(c, t, 0, r.optim->groups[0].options.sgd.momentum, cases[c].momenta[t]);
+                check_rate(c, t, 0, momentum_of(&r, 0), cases[c].momenta[t]);
             if (t < STEPS)
                 step(&r, cases[c].make, t);
         }
@@ -213,6 +212,14 @@ Test(scheduler, rates_are_pytorchs)
 }
 
 /* ---- State ----------------------------------------------------------------------------------- */
+
+static void check_same_options(const run *a, const run *b, int group, const char *name)
+{
+    int64_t epoch = br_scheduler_last_epoch(a->schedulers[0]);
+    cr_assert_eq(br_optim_get_lr(a->optim, group), br_optim_get_lr(b->optim, group), "%s, epoch %d",
+                 name, (int)epoch);
+    cr_assert_eq(momentum_of(a, group), momentum_of(b, group), "%s, epoch %d", name, (int)epoch);
+}
 
 Test(scheduler, state_continues_a_run)
 {
@@ -227,14 +234,13 @@ Test(scheduler, state_continues_a_run)
                           cases[c].name, br_error_message());
                 br_named_list_free(state);
             }
+            for (int g = 0; g < 2; g++) /* immediately, not only after the next step */
+                check_same_options(&a, &b, g, cases[c].name);
             for (int t = stop; t < STEPS; t++) {
                 step(&a, cases[c].make, t);
                 step(&b, cases[c].make, t);
                 for (int g = 0; g < 2; g++)
-                    cr_assert_eq(br_optim_get_lr(a.optim, g), br_optim_get_lr(b.optim, g),
-                                 "%s, stopped at %d, epoch %d", cases[c].name, stop, t + 1);
-                cr_assert_eq(a.optim->groups[1].options.sgd.momentum,
-                             b.optim->groups[1].options.sgd.momentum);
+                    check_same_options(&a, &b, g, cases[c].name);
             }
             run_free(&a);
             run_free(&b);
@@ -242,7 +248,7 @@ Test(scheduler, state_continues_a_run)
     }
 }
 
-Test(scheduler, state_that_does_not_fit_is_refused)
+Test(scheduler, mismatched_state_is_refused)
 {
     run a = run_new(make_sequential), b = run_new(make_step);
     br_named_list *state = br_scheduler_state_dict(b.schedulers[0]);
@@ -251,7 +257,8 @@ Test(scheduler, state_that_does_not_fit_is_refused)
     check_fails(br_scheduler_load_state_dict(a.schedulers[0], state), "0.last_epoch is missing");
     check_fails(br_scheduler_load_state_dict(a.schedulers[0], NULL), "state is NULL");
     br_named_list *whole = br_scheduler_state_dict(a.schedulers[0]);
-    check_fails(br_scheduler_load_state_dict(b.schedulers[0], whole), "17 tensors, this step_lr");
+    check_fails(br_scheduler_load_state_dict(b.schedulers[0], whole),
+                "the state has 17 tensors, but this step_lr");
     br_scope *scope = br_scope_begin();
     br_tensor *kept = state->items[1].tensor;
     state->items[1].tensor = br_zeros(BR_SHAPE(3), BR_F64);
@@ -265,7 +272,7 @@ Test(scheduler, state_that_does_not_fit_is_refused)
     run_free(&b);
 }
 
-Test(scheduler, comes_back_with_a_checkpoint)
+Test(scheduler, is_restored_from_a_checkpoint)
 {
     char path[] = "/tmp/brasa_scheduler_XXXXXX";
     close(mkstemp(path));
@@ -292,7 +299,7 @@ Test(scheduler, comes_back_with_a_checkpoint)
     run_free(&other);
 }
 
-/* ---- Refusals -------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 Test(scheduler, arguments_are_checked)
 {
@@ -310,20 +317,25 @@ Test(scheduler, arguments_are_checked)
     check_fails(br_cosine_annealing_warm_restarts(o, 3, 0, 0), "t_mult is 0");
     check_fails(br_lambda_lr(o, NULL, NULL), "lambda is NULL");
     check_fails(br_one_cycle_lr(o, NULL), "total_steps is 0");
-    check_fails(br_one_cycle_lr(o, &(br_one_cycle_options){ .total_steps = 3, .pct_start = 2 }),
+    check_fails(br_one_cycle_lr(o, BR_OPTIONS(br_one_cycle, .total_steps = 3, .pct_start = 2)),
                 "pct_start is 2");
-    check_fails(br_reduce_lr_on_plateau(o, &(br_plateau_options){ .factor = 1 }), "factor is 1");
-    check_fails(br_sequential_lr(o, 0, NULL, NULL), "0 schedulers");
+    check_fails(br_reduce_lr_on_plateau(o, BR_OPTIONS(br_plateau, .factor = 1)), "factor is 1");
+    check_fails(br_reduce_lr_on_plateau(o, BR_OPTIONS(br_plateau, .mode = (br_plateau_mode)2)),
+                "mode is 2");
+    check_fails(
+        br_reduce_lr_on_plateau(o, BR_OPTIONS(br_plateau, .threshold_mode = (br_threshold_mode)2)),
+        "threshold_mode is 2");
+    check_fails(br_sequential_lr(o, 0, NULL, NULL), "n is 0 and the list of schedulers is NULL");
     check_fails(br_scheduler_step(NULL), "scheduler is NULL");
     br_scheduler_free(NULL);
     br_optim *adagrad = br_adagrad(br_base(r.first), NULL);
-    br_one_cycle_options options = { .max_lr = 1, .total_steps = 9 };
+    br_one_cycle_options options = *BR_OPTIONS(br_one_cycle, .max_lr = 1, .total_steps = 9);
     check_fails(br_one_cycle_lr(adagrad, &options), "adagrad has no momentum");
     br_optim_free(adagrad);
     run_free(&r);
 }
 
-Test(scheduler, a_sequence_takes_and_refuses_parts)
+Test(scheduler, sequential_checks_its_parts)
 {
     run r = run_new(NULL), other = run_new(NULL);
     br_optim *o = r.optim;
@@ -334,32 +346,34 @@ Test(scheduler, a_sequence_takes_and_refuses_parts)
                 "scheduler 1 is in the list twice");
     parts[0] = br_step_lr(other.optim, 1, 0.5);
     parts[1] = NULL;
-    check_fails(br_sequential_lr(o, 2, parts, (int64_t[]){ 4 }), "of another optimizer");
+    check_fails(br_sequential_lr(o, 2, parts, (int64_t[]){ 4 }), "belongs to another optimizer");
     parts[0] = br_step_lr(o, 1, 0.5);
     check_fails(br_sequential_lr(o, 2, parts, (int64_t[]){ 4 }), "scheduler 1 is NULL");
     run_free(&r);
     run_free(&other);
 }
 
-Test(scheduler, a_step_refuses_and_changes_nothing)
+Test(scheduler, a_failed_step_changes_nothing)
 {
     run r = run_new(make_one_cycle);
     for (int t = 0; t < 100; t++)
         step(&r, make_one_cycle, t);
     double rate = br_optim_get_lr(r.optim, 0);
-    check_fails(br_scheduler_step(r.schedulers[0]), "one_cycle_lr: step 101 of 100");
+    check_fails(br_scheduler_step(r.schedulers[0]),
+                "one_cycle_lr: step 101 exceeds total_steps 100");
     check_fails(br_scheduler_step_metric(r.schedulers[0], 1), "a one_cycle_lr takes no metric");
     cr_assert_eq(br_scheduler_last_epoch(r.schedulers[0]), 100);
     cr_assert_eq(br_optim_get_lr(r.optim, 0), rate);
-    check_fails(br_scheduler_last_lr(r.schedulers[0], 2) >= 0, "group 2 of 2");
+    check_fails(br_scheduler_last_lr(r.schedulers[0], 2) >= 0,
+                "group 2 is out of range for 2 groups");
     r.schedulers[1] = br_reduce_lr_on_plateau(r.optim, NULL);
-    check_fails(br_scheduler_step(r.schedulers[1]), "wants a metric");
+    check_fails(br_scheduler_step(r.schedulers[1]), "needs a metric");
     br_linear *third = br_linear_new(1, 1, false);
     br_named_list *list = br_parameters(br_base(third));
     br_optim_add_group(r.optim, list, NULL);
     check_fails(br_scheduler_step(r.schedulers[0]), "the optimizer has 3 groups");
     br_named_list_free(list);
-    br_free_module(third);
+    br_module_free(third);
     run_free(&r);
 }
 

@@ -1,5 +1,5 @@
-/* Fifty steps of every optimizer against torch.optim's, whatever the layout of parameters and
- * gradients and the number of threads. */
+/* tests/optim/test_trajectories.c - compares fifty steps of every optimizer with torch.optim's, for
+ * different layouts of parameters and gradients, instruction sets, and numbers of threads. */
 #include "ops/kernels/kernels.h"
 #include "tests/optim/optim_values.h"
 #include "tests/support.h"
@@ -23,14 +23,14 @@ static br_tensor *filled(int ndim, const int64_t *sizes, br_dtype dtype, double 
     return br_to(t, dtype);
 }
 
-/* The elements of a [3, 2] as a [2, 3] that is not contiguous. */
+/* Returns a copy of t [2, 3] that is not contiguous. */
 static br_tensor *strided(br_tensor *t)
 {
     br_tensor *copy = br_transpose(br_empty(BR_SHAPE(3, 2), br_dtype_of(t)), 0, 1);
     return br_detach(br_copy_(copy, t));
 }
 
-/* a [5] and b [2, 3], see record_optim.py. */
+/* Returns the parameters a [5] and b [2, 3] of record_optim.py; `gaps` makes b not contiguous. */
 static pair *pair_new(br_dtype dtype, bool gaps)
 {
     pair *self = br_module_new(pair);
@@ -54,8 +54,8 @@ static void check_values(br_tensor *t, const double *want, double tolerance, int
     for (int64_t i = 0; i < br_numel(t); i++) {
         int64_t index[2] = { i / 3, i % 3 };
         double got = br_at(t, br_ndim(t), br_ndim(t) == 1 ? &i : index);
-        cr_assert(fabs(got - want[i]) <= tolerance, "step %d, element %d: %.17g, not %.17g", step,
-                  (int)i, got, want[i]);
+        cr_assert(fabs(got - want[i]) <= tolerance, "step %d, element %d: %.17g, expected %.17g",
+                  step, (int)i, got, want[i]);
     }
 }
 
@@ -72,7 +72,7 @@ static void check_trajectory(br_optim *(*make)(br_module *module), br_dtype dtyp
         cr_assert(br_optim_step(optim), "%s", br_error_message());
         cr_assert_gt(br_tensor_version(p->b), version - (t == 3 || t == 20));
         if (t == 1 || t == 2 || t == 5 || t == 10 || t == 50) {
-            /* A rounding or two a step, of values up to 2. */
+            /* one or two rounding errors per step, for values up to 2 */
             double tolerance = (dtype == BR_F64 ? 2e-15 : 5e-7) * (t > 10 ? t / 10.0 : 1);
             check_values(p->a, want, tolerance, t);
             check_values(p->b, want + 5, tolerance, t);
@@ -81,47 +81,46 @@ static void check_trajectory(br_optim *(*make)(br_module *module), br_dtype dtyp
         br_scope_end(scope);
     }
     br_optim_free(optim);
-    br_free_module(p);
+    br_module_free(p);
 }
 
 static br_optim *make_adam(br_module *module)
 {
-    return br_adam(module, &(br_adam_options){ .lr = 0.1 });
+    return br_adam(module, BR_OPTIONS(br_adam, .lr = 0.1));
 }
 
 static br_optim *make_adam_options(br_module *module)
 {
-    return br_adam(module,
-                   &(br_adam_options){
-                       .lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1 });
+    return br_adam(module, BR_OPTIONS(br_adam, .lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3,
+                                      .weight_decay = 0.1));
 }
 
 static br_optim *make_sgd(br_module *module)
 {
-    return br_sgd(module, &(br_sgd_options){ .lr = 0.1 });
+    return br_sgd(module, BR_OPTIONS(br_sgd, .lr = 0.1));
 }
 
 static br_optim *make_sgd_momentum(br_module *module)
 {
-    return br_sgd(module, &(br_sgd_options){ .lr = 0.1, .momentum = 0.9 });
+    return br_sgd(module, BR_OPTIONS(br_sgd, .lr = 0.1, .momentum = 0.9));
 }
 
 static br_optim *make_sgd_dampening(br_module *module)
 {
-    return br_sgd(module, &(br_sgd_options){
-                              .lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.2 });
+    return br_sgd(module, BR_OPTIONS(br_sgd, .lr = 0.1, .momentum = 0.9, .dampening = 0.5,
+                                     .weight_decay = 0.2));
 }
 
 static br_optim *make_sgd_nesterov(br_module *module)
 {
-    return br_sgd(module, &(br_sgd_options){
-                              .lr = 0.1, .momentum = 0.8, .weight_decay = 0.1, .nesterov = true });
+    return br_sgd(module, BR_OPTIONS(br_sgd, .lr = 0.1, .momentum = 0.8, .weight_decay = 0.1,
+                                     .nesterov = true));
 }
 
 static br_optim *make_adam_amsgrad(br_module *module)
 {
     return br_adam(module,
-                   &(br_adam_options){ .lr = 0.1, .beta1 = 0.5, .beta2 = 0.6, .amsgrad = true });
+                   BR_OPTIONS(br_adam, .lr = 0.1, .beta1 = 0.5, .beta2 = 0.6, .amsgrad = true));
 }
 
 static br_optim *make_adamw(br_module *module)
@@ -131,15 +130,11 @@ static br_optim *make_adamw(br_module *module)
 
 static br_optim *make_adamw_options(br_module *module)
 {
-    return br_adamw(module, &(br_adam_options){ .lr = 0.05,
-                                                .beta1 = 0.8,
-                                                .beta2 = 0.6,
-                                                .eps = 1e-3,
-                                                .weight_decay = 0.2,
-                                                .amsgrad = true });
+    return br_adamw(module, BR_OPTIONS(br_adamw, .lr = 0.05, .beta1 = 0.8, .beta2 = 0.6,
+                                       .eps = 1e-3, .weight_decay = 0.2, .amsgrad = true));
 }
 
-/* The parameter of that name alone. */
+/* Returns a list of only the parameter with this name. */
 static br_named_list *only(br_module *module, const char *name)
 {
     br_named_list *all = br_parameters(module);
@@ -151,8 +146,8 @@ static br_named_list *only(br_module *module, const char *name)
 static br_optim *make_adamw_groups(br_module *module)
 {
     br_named_list *a = only(module, "a"), *b = only(module, "b");
-    br_optim *optim = br_adamw_new(a, &(br_adam_options){ .lr = 0.05, .weight_decay = 0.3 });
-    br_optim_add_group(optim, b, &(br_adam_options){ .lr = 0.02 });
+    br_optim *optim = br_adamw_new(a, BR_OPTIONS(br_adamw, .lr = 0.05, .weight_decay = 0.3));
+    br_optim_add_group(optim, b, BR_OPTIONS(br_adam, .lr = 0.02));
     br_named_list_free(a);
     br_named_list_free(b);
     return optim;
@@ -160,81 +155,65 @@ static br_optim *make_adamw_groups(br_module *module)
 
 static br_optim *make_rmsprop(br_module *module)
 {
-    return br_rmsprop(module, &(br_rmsprop_options){ .lr = 0.05 });
+    return br_rmsprop(module, BR_OPTIONS(br_rmsprop, .lr = 0.05));
 }
 
 static br_optim *make_rmsprop_momentum(br_module *module)
 {
     return br_rmsprop(
-        module, &(br_rmsprop_options){ .lr = 0.02, .alpha = 0.9, .eps = 1e-4, .momentum = 0.7 });
+        module, BR_OPTIONS(br_rmsprop, .lr = 0.02, .alpha = 0.9, .eps = 1e-4, .momentum = 0.7));
 }
 
 static br_optim *make_rmsprop_centered(br_module *module)
 {
-    return br_rmsprop(module, &(br_rmsprop_options){ .lr = 0.02,
-                                                     .alpha = 0.8,
-                                                     .eps = 1e-2,
-                                                     .weight_decay = 0.1,
-                                                     .momentum = 0.5,
-                                                     .centered = true });
+    return br_rmsprop(module, BR_OPTIONS(br_rmsprop, .lr = 0.02, .alpha = 0.8, .eps = 1e-2,
+                                         .weight_decay = 0.1, .momentum = 0.5, .centered = true));
 }
 
 static br_optim *make_adagrad(br_module *module)
 {
-    return br_adagrad(module, &(br_adagrad_options){ .lr = 0.1 });
+    return br_adagrad(module, BR_OPTIONS(br_adagrad, .lr = 0.1));
 }
 
 static br_optim *make_adagrad_options(br_module *module)
 {
-    return br_adagrad(module, &(br_adagrad_options){ .lr = 0.2,
-                                                     .lr_decay = 0.05,
-                                                     .weight_decay = 0.1,
-                                                     .initial_accumulator_value = 0.3,
-                                                     .eps = 1e-3 });
+    return br_adagrad(module,
+                      BR_OPTIONS(br_adagrad, .lr = 0.2, .lr_decay = 0.05, .weight_decay = 0.1,
+                                 .initial_accumulator_value = 0.3, .eps = 1e-3));
 }
 
 static br_optim *make_adam_maximize(br_module *module)
 {
-    return br_adam(module, &(br_adam_options){ .lr = 0.05, .weight_decay = 0.1, .maximize = true });
+    return br_adam(module, BR_OPTIONS(br_adam, .lr = 0.05, .weight_decay = 0.1, .maximize = true));
 }
 
 static br_optim *make_adamw_maximize(br_module *module)
 {
-    return br_adamw(module, &(br_adam_options){ .lr = 0.05,
-                                                .beta1 = 0.8,
-                                                .beta2 = 0.6,
-                                                .weight_decay = 0.01,
-                                                .amsgrad = true,
-                                                .maximize = true });
+    return br_adamw(module, BR_OPTIONS(br_adamw, .lr = 0.05, .beta1 = 0.8, .beta2 = 0.6,
+                                       .weight_decay = 0.01, .amsgrad = true, .maximize = true));
 }
 
 static br_optim *make_sgd_maximize(br_module *module)
 {
-    return br_sgd(module, &(br_sgd_options){ .lr = 0.02, .weight_decay = 0.3, .maximize = true });
+    return br_sgd(module, BR_OPTIONS(br_sgd, .lr = 0.02, .weight_decay = 0.3, .maximize = true));
 }
 
 static br_optim *make_sgd_maximize_nesterov(br_module *module)
 {
-    return br_sgd(
-        module,
-        &(br_sgd_options){
-            .lr = 0.02, .momentum = 0.7, .weight_decay = 0.3, .nesterov = true, .maximize = true });
+    return br_sgd(module, BR_OPTIONS(br_sgd, .lr = 0.02, .momentum = 0.7, .weight_decay = 0.3,
+                                     .nesterov = true, .maximize = true));
 }
 
 static br_optim *make_rmsprop_maximize(br_module *module)
 {
-    return br_rmsprop(module, &(br_rmsprop_options){ .lr = 0.01,
-                                                     .eps = 1e-2,
-                                                     .weight_decay = 0.1,
-                                                     .momentum = 0.5,
-                                                     .centered = true,
-                                                     .maximize = true });
+    return br_rmsprop(module, BR_OPTIONS(br_rmsprop, .lr = 0.01, .eps = 1e-2, .weight_decay = 0.1,
+                                         .momentum = 0.5, .centered = true, .maximize = true));
 }
 
 static br_optim *make_adagrad_maximize(br_module *module)
 {
     return br_adagrad(module,
-                      &(br_adagrad_options){ .lr = 0.1, .weight_decay = 0.1, .maximize = true });
+                      BR_OPTIONS(br_adagrad, .lr = 0.1, .weight_decay = 0.1, .maximize = true));
 }
 
 static br_optim *muon_of_b(br_module *module, const br_muon_options *options)
@@ -252,21 +231,16 @@ static br_optim *make_muon(br_module *module)
 
 static br_optim *make_muon_options(br_module *module)
 {
-    return muon_of_b(module, &(br_muon_options){ .lr = 0.05,
-                                                 .weight_decay = 0.2,
-                                                 .momentum = 0.8,
-                                                 .no_nesterov = true,
-                                                 .ns_steps = 3,
-                                                 .eps = 1e-3,
-                                                 .ns_coefficients = { 3.0, -3.2, 1.2 },
-                                                 .adjust_lr = BR_MUON_MATCH_RMS_ADAMW });
+    return muon_of_b(module, BR_OPTIONS(br_muon, .lr = 0.05, .weight_decay = 0.2, .momentum = 0.8,
+                                        .nesterov = false, .ns_steps = 3, .eps = 1e-3,
+                                        .ns_coefficients = { 3.0, -3.2, 1.2 },
+                                        .adjust_lr = BR_MUON_MATCH_RMS_ADAMW));
 }
 
 static br_optim *make_muon_spectral(br_module *module)
 {
-    return muon_of_b(module, &(br_muon_options){ .lr = 0.05,
-                                                 .weight_decay = 0.1,
-                                                 .adjust_lr = BR_MUON_SPECTRAL_UNCLAMPED });
+    return muon_of_b(module, BR_OPTIONS(br_muon, .lr = 0.05, .weight_decay = 0.1,
+                                        .adjust_lr = BR_MUON_SPECTRAL_UNCLAMPED));
 }
 
 static const struct {
@@ -300,7 +274,7 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-Test(trajectories, are_pytorchs)
+Test(trajectories, equal_pytorch)
 {
     for (int i = 0; i < CASES; i++) {
         check_trajectory(cases[i].make, BR_F32, false, cases[i].f32);
@@ -308,7 +282,7 @@ Test(trajectories, are_pytorchs)
     }
 }
 
-Test(trajectories, hold_for_every_instruction_set)
+Test(trajectories, equal_pytorch_with_every_instruction_set)
 {
     const char *const names[] = { "baseline", "avx2", "avx512" };
     for (int k = 0; k < 3; k++) {
@@ -337,7 +311,7 @@ typedef struct {
     br_tensor *large, *empty, *small[3];
 } many;
 
-/* Parameters of odd sizes, one of them several pieces long, with gradients. */
+/* Returns parameters of odd sizes with gradients. One is large enough for several tasks. */
 static many *many_new(void)
 {
     static const char *const names[] = { "small0", "small1", "small2" };
@@ -362,7 +336,7 @@ static many *many_new(void)
 Test(trajectories, every_element_is_updated_once)
 {
     many *m = many_new();
-    br_optim *optim = br_sgd(br_base(m), &(br_sgd_options){ .lr = 0.5 });
+    br_optim *optim = br_sgd(br_base(m), BR_OPTIONS(br_sgd, .lr = 0.5));
     br_scope *scope = br_scope_begin();
     br_tensor *before = br_clone(br_detach(m->large));
     cr_assert(br_optim_step(optim));
@@ -370,7 +344,7 @@ Test(trajectories, every_element_is_updated_once)
     cr_assert(br_allclose(br_detach(m->large), want, 0, 5e-7));
     br_scope_end(scope);
     br_optim_free(optim);
-    br_free_module(m);
+    br_module_free(m);
 }
 
 static many *trained(int threads)
@@ -399,7 +373,7 @@ Test(trajectories, do_not_depend_on_threads)
         cr_assert(br_equal(br_detach(one->small[0]), br_detach(more->small[0])));
         cr_assert(br_equal(br_detach(one->small[2]), br_detach(more->small[2])));
         br_scope_end(scope);
-        br_free_module(more);
+        br_module_free(more);
     }
-    br_free_module(one);
+    br_module_free(one);
 }

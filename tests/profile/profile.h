@@ -1,4 +1,4 @@
-/* tests/profile/profile.h - what the tests of profiles share: a small model, and finding events. */
+/* tests/profile/profile.h - shared by the tests of profiles: a small model, and finding events. */
 #ifndef BR_TESTS_PROFILE_H
 #define BR_TESTS_PROFILE_H
 
@@ -28,7 +28,7 @@ static inline mlp *mlp_new(void)
     return self;
 }
 
-/* A training step; the input asks for no gradient. */
+/* Runs a training step; the input does not require grad. */
 static inline bool train_step(mlp *model, br_optim *optim)
 {
     br_scope *scope = br_scope_begin();
@@ -57,7 +57,8 @@ static inline br_profile *profile_steps(int steps)
     return NULL;
 }
 
-/* Event number `nth` of that name, phase and module; NULL if there are fewer. */
+/* Returns the event number `nth` (from 0) with that name, phase and module; NULL if there are
+ * fewer. */
 static inline const br_profile_event *find(const br_profile *p, const char *name,
                                            br_profile_phase phase, const char *module, int nth)
 {

@@ -1,4 +1,4 @@
-/* Profiles: their tables and their trace. */
+/* Profiles: tables and traces. */
 #include "tests/support.h"
 
 #include <brasa/brasa.h>
@@ -25,7 +25,7 @@ static br_profile *small_profile(void)
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* What is printed, to be freed. */
+/* Returns the printed table; the caller frees it. */
 static char *printed(const br_profile *p, const br_profile_print_options *options)
 {
     char *text = NULL;
@@ -39,7 +39,7 @@ static char *printed(const br_profile *p, const br_profile_print_options *option
 static const char *line_with(const char *text, const char *start)
 {
     const char *line = strstr(text, start);
-    cr_assert_not_null(line, "\"%s\" is not in\n%s", start, text);
+    cr_assert_not_null(line, "no \"%s\" in\n%s", start, text);
     return line;
 }
 
@@ -61,24 +61,25 @@ Test(profile_output, a_table_by_operation)
     free(text);
 
     br_peak peak = { 1e12, 1e9 };
-    text = printed(p, &(br_profile_print_options){ .peak = &peak, .depth = 1, .steps = 4 });
+    text = printed(p, BR_OPTIONS(br_profile_print, .peak = &peak, .depth = 1, .steps = 4));
     cr_assert_null(strstr(text, "\n  weight_gradient "));
     cr_assert_eq(sscanf(line_with(text, "linear                forward"), "%*s %*s %lf", &calls),
                  1);
     cr_assert_eq(calls, 0.25);
-    /* 1000 GFLOP/s but 1 GB/s: memory is the limit. */
+    /* With 1000 GFLOP/s and 1 GB/s, memory is the limit. */
     line = strchr(line_with(text, "linear                forward"), '\n');
     cr_assert_eq(line[-1], 'M');
     free(text);
 
     peak = (br_peak){ 1e6, 1e12 };
-    text = printed(p, &(br_profile_print_options){ .peak = &peak, .least = 2 });
+    text = printed(p, BR_OPTIONS(br_profile_print, .peak = &peak, .min_fraction = 2));
     cr_assert_null(strstr(text, "linear"));
     free(text);
     br_profile_free(p);
 }
 
-/* What the limits would allow is the sum of what they allow the outermost rows. */
+/* The lower bound of the time, computed from the machine's peak rates, is the sum over the
+ * outermost rows. */
 Test(profile_output, the_least_time)
 {
     br_profile *p = small_profile();
@@ -89,9 +90,9 @@ Test(profile_output, the_least_time)
     for (int64_t i = 0; i < count; i++)
         if (rows[i].depth == 0)
             expected += fmax(rows[i].flops / peak.flops, rows[i].bytes / peak.bytes);
-    char *text = printed(p, &(br_profile_print_options){ .peak = &peak, .steps = 2 });
-    const char *line = line_with(text, "; at them the rows would take");
-    cr_assert_eq(sscanf(line, "; at them the rows would take %lf ms", &least), 1);
+    char *text = printed(p, BR_OPTIONS(br_profile_print, .peak = &peak, .steps = 2));
+    const char *line = line_with(text, "; at these limits the rows would take");
+    cr_assert_eq(sscanf(line, "; at these limits the rows would take %lf ms", &least), 1);
     check_close(least, 1e3 * expected / 2, 0.00051);
     cr_assert(least > 0);
     br_free(rows);
@@ -102,7 +103,7 @@ Test(profile_output, the_least_time)
 Test(profile_output, a_table_by_module)
 {
     br_profile *p = small_profile();
-    char *text = printed(p, &(br_profile_print_options){ .by = BR_PROFILE_BY_MODULE });
+    char *text = printed(p, BR_OPTIONS(br_profile_print, .by = BR_PROFILE_BY_MODULE));
     double calls, ms, share, forward, backward;
     cr_assert_eq(sscanf(line_with(text, "\nLinear"), "%*s %lf %lf %lf %lf %lf", &calls, &ms, &share,
                         &forward, &backward),
@@ -132,7 +133,7 @@ static double number(const json_t *event, const char *key)
     return json_number_value(value);
 }
 
-/* Each event lies within the one around it: what a viewer makes its picture of. */
+/* Checks that each event lies within its parent, which trace viewers require. */
 static void check_nesting(const json_t *events)
 {
     enum { DEEPEST = 64 };

@@ -1,17 +1,19 @@
-/* Profiles: what is recorded, where, and that nothing is counted twice. */
+/* Profiles: the recorded events and their nesting; nothing is counted twice. */
 #include "tests/op_cases.h"
 #include "tests/profile/profile.h"
 
+#include <unistd.h>
+
 TestSuite(profile, .init = check_begin, .fini = check_end);
 
-/* ---- Looking at events ----------------------------------------------------------------------- */
+/* ---- Helpers --------------------------------------------------------------------------------- */
 
 static const char *parent_name(const br_profile *p, const br_profile_event *e)
 {
     return br_profile_event_at(p, e->parent)->name;
 }
 
-/* FLOPs of an event and all inside it. */
+/* Returns the FLOPs of an event and of all events inside it. */
 static int64_t flops_under(const br_profile *p, const br_profile_event *event)
 {
     int64_t flops = 0;
@@ -24,7 +26,7 @@ static int64_t flops_under(const br_profile *p, const br_profile_event *event)
     return flops;
 }
 
-/* ---- What is recorded ------------------------------------------------------------------------ */
+/* ---- Recorded events ------------------------------------------------------------------------- */
 
 Test(profile, a_step_is_seen_as_it_is)
 {
@@ -39,12 +41,12 @@ Test(profile, a_step_is_seen_as_it_is)
     cr_assert_not_null(find(p, "linear", F, "mlp.in", 1));
     cr_assert_null(find(p, "linear", F, "mlp.in", 2));
 
-    /* The input wants no gradient, so of the first layer only the weight's product is made. */
+    /* The input does not require grad, so the first layer computes only the weight's gradient. */
     e = find(p, "linear", B, "mlp.in", 0);
     cr_assert_eq(flops_under(p, e), 2 * ROWS * IN * HIDDEN);
     cr_assert_eq(flops_under(p, find(p, "linear", B, "mlp.out", 0)), 4 * ROWS * HIDDEN * OUT);
     cr_assert(e->ndim == 2 && e->sizes[1] == HIDDEN);
-    cr_assert_eq(e->flops, 0, "products are counted where they are made");
+    cr_assert_eq(e->flops, 0, "a product is counted only in its own event");
     cr_assert_eq(find(p, "weight_gradient", B, "mlp.in", 0)->flops, 2 * ROWS * IN * HIDDEN);
     cr_assert_str_eq(parent_name(p, e), "backward");
 
@@ -70,9 +72,9 @@ Test(profile, products_are_counted_exactly)
     br_tensor *c = br_set_requires_grad(br_ones(BR_SHAPE(4, 2), BR_F64), true);
     br_profile *p = br_profile_begin();
     br_backward(br_sum(br_bmm(a, b)));
-    br_backward(br_sum(br_matmul(a, c))); /* one operand for the whole batch */
+    br_backward(br_sum(br_matmul(a, c))); /* one operand is shared by the batch */
     br_matmul(br_select(br_select(a, 0, 0), 0, 0), br_select(c, 1, 0));
-    br_matmul(br_t(c), b); /* batches that are not one product, with an operand for all */
+    br_matmul(br_t(c), b); /* a batch with a shared operand that is not computed as one product */
     br_matmul(br_transpose(b, 1, 2), c);
     cr_assert(br_profile_end(p));
     const br_profile_event *e = find(p, "bmm", BR_PROFILE_FORWARD, "", 0);
@@ -93,8 +95,9 @@ Test(profile, products_are_counted_exactly)
     br_scope_end(scope);
 }
 
-/* Scores, and the products with values, of the queries and keys that see each other; the gradient
- * makes the scores again. */
+/* FLOPs are those of the scores and of the products with values, for pairs of query and key that
+ * are not masked. Backward recomputes the scores. Besides the result, forward stores each query's
+ * largest score and sum of exponentials. */
 Test(profile, attention_is_counted_by_pairs)
 {
     enum { B = 2, Q = 5, K = 3, W = 4, V = 6, CAUSAL = 1 + 2 + 3 + 3 + 3 };
@@ -102,7 +105,7 @@ Test(profile, attention_is_counted_by_pairs)
         br_scope *scope = br_scope_begin();
         br_tensor *q = br_set_requires_grad(br_ones(BR_SHAPE(B, Q, W), BR_F32), true);
         br_tensor *k = br_ones(BR_SHAPE(B, K, W), BR_F32), *v = br_ones(BR_SHAPE(B, K, V), BR_F32);
-        br_attention_options options = { .is_causal = causal };
+        br_attention_options options = *BR_OPTIONS(br_attention, .is_causal = causal);
         br_profile *p = br_profile_begin();
         br_backward(br_sum(br_scaled_dot_product_attention(q, k, v, NULL, &options)));
         cr_assert(br_profile_end(p));
@@ -110,7 +113,7 @@ Test(profile, attention_is_counted_by_pairs)
         const char *name = "scaled_dot_product_attention";
         const br_profile_event *e = find(p, name, BR_PROFILE_FORWARD, "", 0);
         cr_assert_eq(e->flops, 2 * pairs * (W + V));
-        cr_assert_eq(e->bytes, 4 * B * (Q * W + K * W + K * V + Q * V + Q));
+        cr_assert_eq(e->bytes, 4 * B * (Q * W + K * W + K * V + Q * V + 2 * Q));
         e = find(p, name, BR_PROFILE_BACKWARD, "", 0);
         cr_assert_eq(e->flops, 2 * pairs * (W + V + W));
         br_profile_free(p);
@@ -118,7 +121,7 @@ Test(profile, attention_is_counted_by_pairs)
     }
 }
 
-/* Each operation of the table is one event at the top, with its result's shape. */
+/* Each operation of the table is one top-level event, with the shape of its result. */
 Test(profile, every_operation_is_an_event)
 {
     letter_sizes letters = default_letter_sizes();
@@ -137,8 +140,9 @@ Test(profile, every_operation_is_an_event)
         if (strcmp(name, "zero_") == 0)
             strcpy(name, "fill_");
         const br_profile_event *e = NULL;
-        bool several = strncmp(c->expression, "br_", 3) != 0; /* results, which are joined */
-        int64_t bytes = 0; /* its own, and of those that it is composed of */
+        bool several =
+            strncmp(c->expression, "br_", 3) != 0; /* several results, which are concatenated */
+        int64_t bytes = 0;                         /* of the event and of its inner events */
         for (int64_t k = 1; k < br_profile_count(p); k++) {
             const br_profile_event *event = br_profile_event_at(p, k);
             if (event->parent == 0 && (!several || strcmp(event->name, name) == 0)) {
@@ -147,7 +151,7 @@ Test(profile, every_operation_is_an_event)
             }
             bytes += event->bytes;
         }
-        cr_assert(e && strcmp(e->name, name) == 0, "%s is seen as %s", c->label,
+        cr_assert(e && strcmp(e->name, name) == 0, "%s is recorded as %s", c->label,
                   e ? e->name : "nothing");
         if (y != x[0] && !several) {
             cr_assert_eq(e->ndim, br_ndim(y), "%s has %d dimensions, not %d", c->label, e->ndim,
@@ -156,13 +160,13 @@ Test(profile, every_operation_is_an_event)
                              c->label);
         }
         if (y != x[0] && !br_shares_storage(y, x[0]))
-            cr_assert(bytes > 0, "%s walks no memory", c->label);
+            cr_assert(bytes > 0, "%s accesses no memory", c->label);
         br_profile_free(p);
         br_scope_end(scope);
     }
 }
 
-/* Work that is shared among threads is counted in the thread that began it. */
+/* Work that is divided among threads is counted in the thread that started it. */
 static int64_t bytes_with_threads(int threads)
 {
     br_set_num_threads(threads);
@@ -175,7 +179,7 @@ static int64_t bytes_with_threads(int threads)
     br_backward(br_mean(br_mul(x, x)));
     cr_assert(br_profile_end(p));
     const br_profile_event *add = find(p, "index_add", BR_PROFILE_BACKWARD, "", 0);
-    cr_assert_eq(add->bytes, 3 * 4 * 700 * 300 + 8 * 700, "its tasks are counted as well");
+    cr_assert_eq(add->bytes, 3 * 4 * 700 * 300 + 8 * 700, "the bytes of all its tasks are counted");
     int64_t bytes = 0;
     for (int64_t i = 0; i < br_profile_count(p); i++)
         bytes += br_profile_event_at(p, i)->bytes;
@@ -275,4 +279,47 @@ Test(profile, rows_are_trees)
     }
     br_free(rows);
     br_profile_free(p);
+}
+
+typedef struct nested {
+    br_module base;
+    br_activation *inner;
+} nested;
+
+static br_tensor *sleep_in(br_activation *module, int milliseconds)
+{
+    br_enter(module);
+    usleep((unsigned)milliseconds * 1000);
+    return br_leave(module, NULL);
+}
+
+static br_tensor *sleep_in_inner(nested *self)
+{
+    br_enter(self);
+    sleep_in(self->inner, 300);
+    return br_leave(self, NULL);
+}
+
+/* The outer module's time is that of the inner one, so it is last by its own time. */
+Test(profile, rows_by_their_own_time)
+{
+    static const char *const names[][3] = { { "nested", "nested.inner", "(outside modules)" },
+                                            { "(outside modules)", "nested", "nested.inner" } };
+    static const br_profile_sort sorts[] = { BR_PROFILE_SORT_TIME, BR_PROFILE_SORT_SELF };
+    nested *outer = br_module_new(nested);
+    outer->inner = br_child(outer, "inner", br_relu_new());
+    br_profile *p = br_profile_begin();
+    sleep_in_inner(outer);
+    usleep(100000);
+    cr_assert(br_profile_end(p));
+    for (int i = 0; i < 2; i++) {
+        int64_t n;
+        br_profile_row *rows = br_profile_rows(p, BR_PROFILE_BY_MODULE, sorts[i], &n);
+        cr_assert_eq(n, 3);
+        for (int k = 0; k < 3; k++)
+            cr_assert_str_eq(rows[k].name, names[i][k]);
+        br_free(rows);
+    }
+    br_profile_free(p);
+    br_module_free(outer);
 }

@@ -1,4 +1,4 @@
-/* Profiles: where they begin and end, what they cost, and what is refused. */
+/* Profiles: where they can begin and end, their overhead, and invalid use. */
 #include "tests/memory.h"
 #include "tests/profile/profile.h"
 
@@ -7,7 +7,7 @@
 
 TestSuite(profile_use, .init = check_begin, .fini = check_end);
 
-/* ---- Events that do not nest by themselves --------------------------------------------------- */
+/* ---- Unusual nesting ------------------------------------------------------------------------- */
 
 Test(profile_use, ranges_close_what_is_open_inside)
 {
@@ -32,7 +32,8 @@ Test(profile_use, ranges_close_what_is_open_inside)
     br_profile_range_end(open);
     br_profile_range_begin("inside");
     cr_assert(br_profile_end(later));
-    cr_assert_eq(br_profile_event_at(later, 2)->parent, 1, "another profile's range closed ours");
+    cr_assert_eq(br_profile_event_at(later, 2)->parent, 1,
+                 "a range of another profile must not close this one");
     br_profile_free(later);
     br_profile_free(p);
 }
@@ -50,11 +51,11 @@ Test(profile_use, pauses_are_left_out)
     uint64_t range = br_profile_range_begin("range");
     check_fails(br_profile_resume(p), "the profile is not paused");
     cr_assert(br_profile_pause(p));
-    check_fails(br_profile_pause(p), "does not run in this thread");
-    check_fails(br_profile_count(p) >= 0, "still runs");
+    check_fails(br_profile_pause(p), "is not running in this thread");
+    check_fails(br_profile_count(p) >= 0, "still running");
     br_profile *other = br_profile_begin();
-    check_fails(br_profile_resume(p), "a profile runs in this thread already");
-    check_fails(br_profile_end(p), "does not run in this thread");
+    check_fails(br_profile_resume(p), "a profile is already running in this thread");
+    check_fails(br_profile_end(p), "is not running in this thread");
     br_profile_free(other);
     br_neg(x);
     wait(300);
@@ -63,7 +64,7 @@ Test(profile_use, pauses_are_left_out)
     br_profile_range_end(range);
     cr_assert(br_profile_pause(p));
     wait(300);
-    cr_assert(br_profile_end(p), "a pause may be the end");
+    cr_assert(br_profile_end(p), "a paused profile can be ended");
     cr_assert_eq(br_profile_count(p), 3);
     cr_assert_str_eq(br_profile_event_at(p, 2)->name, "exp");
     cr_assert_eq(br_profile_event_at(p, 2)->parent, 1);
@@ -74,7 +75,7 @@ Test(profile_use, pauses_are_left_out)
     br_scope_end(scope);
 }
 
-/* Begun and ended where modules and graphs are half done. */
+/* A profile can begin and end inside a module, and between forward and backward. */
 Test(profile_use, may_begin_and_end_anywhere)
 {
     mlp *model = mlp_new();
@@ -89,10 +90,11 @@ Test(profile_use, may_begin_and_end_anywhere)
     cr_assert(br_profile_end(p));
     br_neg(x);
     br_module_leave(br_base(model), NULL);
-    cr_assert_not_null(find(p, "linear", BR_PROFILE_BACKWARD, "", 0), "its forward is not known");
+    cr_assert_not_null(find(p, "linear", BR_PROFILE_BACKWARD, "", 0),
+                       "its forward was not profiled");
     cr_assert_null(find(p, "neg", BR_PROFILE_FORWARD, "", 0));
 
-    /* A graph from one profile in another. */
+    /* Forward in one profile, backward in another. */
     br_profile *second = br_profile_begin();
     br_tensor *y = br_sum(mlp_forward(model, x));
     cr_assert(br_profile_end(second));
@@ -112,25 +114,26 @@ Test(profile_use, may_begin_and_end_anywhere)
 Test(profile_use, wrong_use_is_refused)
 {
     br_profile *p = br_profile_begin();
-    check_fails(br_profile_begin(), "profile_begin: a profile runs in this thread already");
-    check_fails(br_profile_event_at(p, 0), "still runs");
-    check_fails(br_profile_count(p) >= 0, "still runs");
-    check_fails(br_profile_print(stdout, p, NULL), "still runs");
-    check_fails(br_profile_write_trace(p, "x.json"), "still runs");
+    check_fails(br_profile_begin(), "profile_begin: a profile is already running in this thread");
+    check_fails(br_profile_event_at(p, 0), "still running");
+    check_fails(br_profile_count(p) >= 0, "still running");
+    check_fails(br_profile_print(stdout, p, NULL), "still running");
+    check_fails(br_profile_write_trace(p, "x.json"), "still running");
     cr_assert(br_profile_end(p));
-    check_fails(br_profile_end(p), "does not run in this thread");
+    check_fails(br_profile_end(p), "is not running in this thread");
     check_fails(br_profile_end(NULL), "profile is NULL");
-    check_fails(br_profile_event_at(p, 1), "event 1 of 1");
+    check_fails(br_profile_event_at(p, 1), "i is 1, must be in 0 .. 0: the profile has 1 events");
     check_fails(br_profile_rows(p, BR_PROFILE_BY_OP, BR_PROFILE_SORT_TIME, NULL), "count is NULL");
     check_fails(br_profile_print(NULL, p, NULL), "stream is NULL");
-    check_fails(br_profile_print(stdout, p, &(br_profile_print_options){ .steps = -1 }), "steps");
+    check_fails(br_profile_print(stdout, p, BR_OPTIONS(br_profile_print, .steps = -1)),
+                "steps is -1");
     check_fails(br_profile_write_trace(p, NULL), "path is NULL");
     check_fails(br_profile_write_trace(p, "/nowhere/trace.json"), "/nowhere/trace.json");
     check_fails(br_measure_peak(BR_F32, NULL), "peak is NULL");
-    check_fails(br_measure_peak(BR_I64, &(br_peak){ 0 }), "f32 or f64");
+    check_fails(br_measure_peak(BR_I64, &(br_peak){ 0 }), "dtype is i64, must be f32 or f64");
     br_profile_free(p);
     br_profile_free(NULL);
-    br_profile_free(br_profile_begin()); /* while it runs */
+    br_profile_free(br_profile_begin()); /* while it is running */
     br_profile *again = br_profile_begin();
     check_ok();
 
@@ -138,7 +141,7 @@ Test(profile_use, wrong_use_is_refused)
     cr_assert_not(br_profile_end(again));
     cr_assert_null(br_profile_begin());
     br_clear_error();
-    cr_assert_eq(br_profile_count(again), 1, "it has ended nevertheless");
+    cr_assert_eq(br_profile_count(again), 1, "it has ended all the same");
     br_profile_free(again);
 }
 
@@ -148,7 +151,7 @@ static bool whole_life(void)
     FILE *nowhere = fopen("/dev/null", "w");
     bool ok =
         p && br_profile_print(nowhere, p, NULL) &&
-        br_profile_print(nowhere, p, &(br_profile_print_options){ .by = BR_PROFILE_BY_MODULE }) &&
+        br_profile_print(nowhere, p, BR_OPTIONS(br_profile_print, .by = BR_PROFILE_BY_MODULE)) &&
         br_profile_range_begin("none runs") == 0;
     fclose(nowhere);
     br_profile_free(p);
@@ -160,7 +163,7 @@ Test(profile_use, every_allocation_may_fail)
     fail_in_turn(whole_life, "profile");
 }
 
-/* Lost events are an error, and the profile is not taken for whole. */
+/* Lost events are an error, and the profile is reported as incomplete. */
 Test(profile_use, lost_events_are_told)
 {
     br_set_cache_limit(0);
@@ -174,8 +177,8 @@ Test(profile_use, lost_events_are_told)
     counted.left = INT64_MAX;
     br_clear_error();
     br_profile_range_end(br_profile_range_begin(""));
-    check_fails(br_profile_end(p), "memory failed after 1024 events");
-    check_fails(br_profile_print(stdout, p, NULL), "the others are missing");
+    check_fails(br_profile_end(p), "memory ran out after 1024 events");
+    check_fails(br_profile_print(stdout, p, NULL), "later ones are missing");
     br_profile_free(p);
     cr_assert_eq(counted.blocks, 0);
     cr_assert(br_set_allocator(NULL));
@@ -194,7 +197,7 @@ static int64_t allocations_of(int ops, br_tensor *x)
     return before - counted.left;
 }
 
-/* An event takes no allocation of its own; one in 1024 begins a new chunk. */
+/* Events need no allocations, except for a new chunk every 1024 events. */
 Test(profile_use, events_allocate_nothing)
 {
     cr_assert(br_set_allocator(&(br_allocator){ counted_allocate, counted_deallocate, NULL }));
@@ -205,7 +208,7 @@ Test(profile_use, events_allocate_nothing)
     int64_t without = allocations_of(900, x);
     br_profile *p = br_profile_begin();
     cr_assert_eq(allocations_of(900, x), without);
-    cr_assert_leq(allocations_of(900, x), without + 2); /* a chunk, and the list of them */
+    cr_assert_leq(allocations_of(900, x), without + 2); /* a chunk, and the list of chunks */
     cr_assert(br_profile_end(p));
     cr_assert_eq(br_profile_count(p), 1801);
     br_profile_free(p);
@@ -235,7 +238,7 @@ static void *profile_alone(void *context)
 
 static void *end_elsewhere(void *profile)
 {
-    bool refused = !br_profile_end(profile) && strstr(br_error_message(), "does not run in this");
+    bool refused = !br_profile_end(profile) && strstr(br_error_message(), "is not running in this");
     br_clear_error();
     br_thread_cleanup();
     return refused ? NULL : profile;

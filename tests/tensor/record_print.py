@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes print_cases.txt: tensors and the text PyTorch prints for them, for test_print.c.
+"""Writes print_cases.txt for test_print.c: tensors and the text that PyTorch prints for them.
 
 A case is a line "dtype | sizes | strides or - | kind values", the text, and a line "---". The
-values are "list" and hexadecimal floats or integers, or "steps n scale offset": element i is
-offset + scale * ((i * 2654435761 mod 2^32) >> n).
+values are either "list" followed by hexadecimal floats or integers, or "steps n scale offset",
+where element i is offset + scale * ((i * 2654435761 mod 2^32) >> n).
 """
 import os
 import random
@@ -16,7 +16,7 @@ SPECIAL = [0.0, -0.0, float("inf"), float("-inf"), float("nan")]
 
 
 def text_of(t):
-    """repr(t) with Brasa's names of dtypes."""
+    """Returns repr(t) with Brasa's names of dtypes."""
     suffixes = []
     if t.numel() == 0:
         if t.dim() != 1:
@@ -69,7 +69,7 @@ def fixed_cases():
                    [1e-5, float("inf"), 0], [5e-324, 1.7e308], [99999999, 1e8], [0.99995, 0.99994],
                    [-0.00012, 0.1], [2.5, 0.12345], [0.00005, -1]]:
         yield list_case(f64, [len(values)], values)
-    for nans in range(5):  # around the length where the dtype goes to a line of its own
+    for nans in range(5):  # around the length at which the dtype moves to its own line
         yield list_case(f64, [15], [0.0] * (15 - nans) + [float("nan")] * nans)
     yield list_case(f32, [40], [0.0] * 40)
     yield list_case(f32, [30], [float("nan")] * 30)
@@ -112,7 +112,7 @@ def random_cases(count):
             values = [v > 0 for v in values]
         elif dtype.is_floating_point and rng.random() < 0.2:
             values[rng.randrange(n)] = rng.choice(SPECIAL)
-        if dtype == torch.float32:  # what the case spells is what the tensor holds
+        if dtype == torch.float32:  # the recorded values must be exactly those of the tensor
             values = torch.tensor(values, dtype=torch.float32).tolist()
         yield list_case(dtype, sizes, values, transposed=rng.random() < 0.3)
 

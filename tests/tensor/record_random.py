@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes random_cases.txt: what PyTorch's CPU generator gives, for test_random.c.
+"""Writes random_cases.txt for test_random.c: numbers from PyTorch's CPU generator.
 
-"seed S" starts a sequence; each line after it is a call and continues where the one before it
-stopped: "op dtype a b sizes strides values". a and b are low and high, or mean and standard
-deviation; strides stand where the target is a view ("-" where not), and values are the last of the
-tensor in row-major order, at most 32, as the bits of the floats or as integers. linear_weight,
-linear_bias (a is in_features) and embedding are a new layer's parameters.
+"seed S" starts a sequence. Each line after it is a call that continues the random stream of the
+previous one: "op dtype a b sizes strides values". a and b are low and high, or mean and standard
+deviation. strides are given if the target is a view, and are "-" otherwise. values are at most
+the last 32 elements of the tensor in row-major order, as bits of floats or as integers. linear_weight,
+linear_bias (a is in_features) and embedding are the initial parameters of a layer.
 """
 import os
 import struct
@@ -40,7 +40,8 @@ def view_line(op, dtype, base, change, a, b):
 
 def calls():
     yield line("rand", torch.rand(5), 0.0, 1.0)
-    # The second number of a pair is kept: over other draws, and from f64 to f32.
+    # The generator produces normal numbers in pairs and keeps the second one for a later call, even
+    # across other functions and from f64 to f32.
     for n in [1, 2, 15, 16, 17, 31, 32, 100]:
         yield line("randn", torch.randn(n), 0.0, 1.0)
     yield line("randn", torch.randn(3, dtype=F64), 0.0, 1.0)
@@ -74,7 +75,7 @@ def calls():
         yield line("linear_bias", layer.bias, n_in, 0)
     for rows, size in [(3, 4), (9, 5)]:
         yield line("embedding", torch.nn.Embedding(rows, size).weight, 0, 1)
-    norm = torch.nn.LayerNorm(3)  # draws nothing
+    norm = torch.nn.LayerNorm(3)  # generates no random numbers
     assert norm.weight.eq(1).all() and norm.bias.eq(0).all()
     yield line("rand", torch.rand(1), 0.0, 1.0)
 

@@ -1,5 +1,5 @@
-/* tests/tensor/test_alloc.c - memory: the user's allocator, limits, reuse, counters, and failure.
- */
+/* tests/tensor/test_alloc.c - memory: user-supplied allocators, limits, reuse, counters, and failed
+ * allocations. */
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
@@ -10,12 +10,12 @@
 
 TestSuite(alloc, .init = check_begin, .fini = check_end);
 
-/* ---- An allocator that counts, and fails when told to ---------------------------------------- */
+/* ---- An allocator that counts, and fails on request ------------------------------------------ */
 
 typedef struct counter {
     int64_t alive, calls, large;
-    int64_t fail_at; /* the call that fails, from 1; 0: none */
-    bool all_after;  /* and those after it */
+    int64_t fail_at; /* number of the call that fails, counted from 1; 0: none */
+    bool all_after;  /* all calls after it fail, too */
     bool misaligned;
 } counter;
 
@@ -52,7 +52,7 @@ static void uninstall(counter *c)
     cr_assert_eq(c->alive, 0, "%lld blocks leaked", (long long)c->alive);
 }
 
-Test(alloc, users_allocator_gets_every_request)
+Test(alloc, every_request_goes_to_the_users_allocator)
 {
     counter c = { 0 };
     cr_assert(install(&c));
@@ -60,7 +60,7 @@ Test(alloc, users_allocator_gets_every_request)
     int64_t before = c.calls;
     br_tensor *t = br_zeros(BR_SHAPE(3 << 20), BR_F32);
     cr_assert_gt(c.calls, before);
-    cr_assert_eq((uintptr_t)br_data(t) % (2 << 20), 0, "large blocks lie on huge pages");
+    cr_assert_eq((uintptr_t)br_data(t) % (2 << 20), 0, "large blocks are aligned to huge pages");
     cr_assert_eq((uintptr_t)br_data(br_zeros(BR_SHAPE(3), BR_BOOL)) % 64, 0);
     char *text = br_to_string(t);
     br_free(text);
@@ -68,7 +68,7 @@ Test(alloc, users_allocator_gets_every_request)
     uninstall(&c);
 }
 
-Test(alloc, allocator_stays_while_blocks_are_held)
+Test(alloc, allocator_cannot_change_while_blocks_are_held)
 {
     counter c = { 0 };
     br_tensor *t = br_retain(br_zeros(BR_SHAPE(1), BR_F32));
@@ -79,26 +79,26 @@ Test(alloc, allocator_stays_while_blocks_are_held)
     check_fails(install(&c), "set_allocator: a scope is open");
     br_scope_end(scope);
     char *text = br__strdup("held");
-    check_fails(install(&c), "1 blocks of modules, lists or strings are still held");
+    check_fails(install(&c), "1 blocks of modules, lists or strings are still allocated");
     br_free(text);
     check_fails(br_set_allocator(&(br_allocator){ .allocate = count_allocate }),
-                "set_allocator: both functions are required");
+                "set_allocator: allocate and deallocate are both required");
     cr_assert(install(&c));
     uninstall(&c);
 }
 
 /* ---- Failure --------------------------------------------------------------------------------- */
 
-/* Something of everything in tensor/; true if all of it worked. */
+/* Uses every part of tensor/ that allocates. Returns true if all of it succeeded. */
 static bool use_tensors(void)
 {
     br_scope *outer = br_scope_begin(), *inner = br_scope_begin();
-    for (int i = 0; i < 300; i++) /* the thread's stack grows */
+    for (int i = 0; i < 300; i++) /* makes the thread's stack of tensors grow */
         br_scalar(i, BR_F32);
     br_scope *inmost = br_scope_begin();
     br_empty(BR_SHAPE(500000), BR_BOOL);
     br_scope_end(inmost);
-    br_empty(BR_SHAPE(100000), BR_BOOL); /* of what that took */
+    br_empty(BR_SHAPE(100000), BR_BOOL); /* reuses part of the block just freed */
     br_tensor *t = br_randn(BR_SHAPE(70, 40), BR_F32);
     br_tensor *turned =
         t ? br__view_of(t, 2, (int64_t[]){ 40, 70 }, (int64_t[]){ 1, 40 }, t->data) : NULL;
@@ -121,8 +121,8 @@ static bool use_tensors(void)
     return done;
 }
 
-/* Every allocation in turn fails, once alone and once with all that follow. */
-Test(alloc, failing_anywhere_is_reported_and_leaks_nothing)
+/* Each allocation fails in turn, first alone and then with all later ones. */
+Test(alloc, failed_allocations_are_reported_and_leak_nothing)
 {
     for (int all_after = 0; all_after < 2; all_after++) {
         bool done = false;
@@ -133,7 +133,8 @@ Test(alloc, failing_anywhere_is_reported_and_leaks_nothing)
             c.all_after = all_after;
             int64_t live = br_live_tensors(), bytes = br_live_bytes();
             done = use_tensors();
-            /* A request for a tensor's elements is tried again after the cache was emptied. */
+            /* A failed request for a tensor's elements empties the cache and is tried again, so the
+             * run may succeed despite a single failure. */
             cr_assert(done || (br_error_code() == BR_ERROR_MEMORY && c.calls >= k),
                       "allocation %lld: %s", (long long)k, br_error_message());
             cr_assert_eq(done, !br_failed());
@@ -142,34 +143,35 @@ Test(alloc, failing_anywhere_is_reported_and_leaks_nothing)
             cr_assert_eq(br_live_bytes(), bytes);
             bool tried = c.calls >= k;
             uninstall(&c);
-            if (done && tried) /* recovered from this one: go on to the next */
+            if (done && tried) /* recovered from this failure: go on to the next */
                 done = false;
             cr_assert_lt(k, 100000);
         }
     }
 }
 
-Test(alloc, more_memory_than_there_is)
+Test(alloc, requests_larger_than_memory_fail)
 {
     check_fails(br_empty(BR_SHAPE(INT64_C(1) << 55), BR_F64),
-                "empty: 288230376151711744 bytes of memory are not to be had");
-    check_fails(br__malloc(SIZE_MAX / 2), "bytes of memory are not to be had");
-    check_fails(br__calloc(SIZE_MAX, 2), "overflow");
+                "empty: cannot allocate 288230376151711744 bytes");
+    check_fails(br__malloc(SIZE_MAX / 2), "cannot allocate");
+    check_fails(br__calloc(SIZE_MAX, 2), "size overflow");
     cr_assert_eq(br_live_bytes(), check_live_bytes);
-    cr_assert(br_zeros(BR_SHAPE(2), BR_F32)); /* and the program goes on */
+    cr_assert(br_zeros(BR_SHAPE(2), BR_F32)); /* the program can continue */
 }
 
 /* ---- Limits and counters --------------------------------------------------------------------- */
 
-Test(alloc, memory_limit_refuses_and_the_program_goes_on)
+Test(alloc, the_program_can_continue_after_reaching_the_memory_limit)
 {
     br_scope *scope = br_scope_begin();
     br_set_memory_limit((size_t)br_live_bytes() + 1000);
     br_tensor *fits = br_zeros(BR_SHAPE(200), BR_F32);
     cr_assert(fits);
     int64_t live = br_live_bytes(), peak = br_peak_bytes();
-    check_fails(br_zeros(BR_SHAPE(51), BR_F32),
-                "zeros: 204 bytes would exceed the memory limit: 800 of 1000 are in use");
+    check_fails(
+        br_zeros(BR_SHAPE(51), BR_F32),
+        "zeros: allocating 204 bytes would exceed the memory limit: 800 of 1000 bytes are in use");
     br_zeros(BR_SHAPE(51), BR_F32);
     cr_assert_eq(br_error_code(), BR_ERROR_MEMORY);
     br_clear_error();
@@ -182,14 +184,14 @@ Test(alloc, memory_limit_refuses_and_the_program_goes_on)
     cr_assert(br_zeros(BR_SHAPE(10000), BR_F32));
 }
 
-Test(alloc, counters_follow_storage_not_views)
+Test(alloc, counters_count_storage_but_not_views)
 {
     int64_t bytes = br_live_bytes();
     br_scope *scope = br_scope_begin();
     br_tensor *t = br_zeros(BR_SHAPE(1000), BR_F32);
     br__view_of(t, 1, (int64_t[]){ 10 }, (int64_t[]){ 1 }, t->data);
     float mine[4];
-    br_borrow(BR_SHAPE(4), BR_F32, mine, NULL, NULL); /* is not the library's */
+    br_borrow(BR_SHAPE(4), BR_F32, mine, NULL, NULL); /* borrowed memory is not counted */
     cr_assert_eq(br_live_bytes(), bytes + 4000);
     br_reset_peak_bytes();
     cr_assert_eq(br_peak_bytes(), bytes + 4000);
@@ -204,7 +206,7 @@ Test(alloc, counters_follow_storage_not_views)
     cr_assert_eq(br_peak_bytes(), bytes);
 }
 
-Test(alloc, a_failed_request_leaves_the_peak)
+Test(alloc, a_failed_request_does_not_change_the_peak)
 {
     counter c = { 0 };
     cr_assert(install(&c));
@@ -214,7 +216,7 @@ Test(alloc, a_failed_request_leaves_the_peak)
     int64_t peak = br_peak_bytes();
     c.fail_at = 1;
     c.all_after = true;
-    check_fails(br_zeros(BR_SHAPE(1000), BR_F32), "not to be had");
+    check_fails(br_zeros(BR_SHAPE(1000), BR_F32), "cannot allocate");
     cr_assert_eq(br_peak_bytes(), peak);
     c.fail_at = 0;
     br_scope_end(scope);
@@ -223,7 +225,8 @@ Test(alloc, a_failed_request_leaves_the_peak)
 
 /* ---- Reuse ----------------------------------------------------------------------------------- */
 
-/* Where the elements of a tensor of so many bytes lie; the tensor is gone. */
+/* Creates and frees a tensor of the given number of bytes. Returns the address that its elements
+ * had. */
 static void *place(int64_t bytes)
 {
     br_scope *scope = br_scope_begin();
@@ -232,7 +235,7 @@ static void *place(int64_t bytes)
     return data;
 }
 
-Test(alloc, freed_blocks_serve_again)
+Test(alloc, freed_blocks_are_reused)
 {
     br_empty_cache();
     const int64_t sizes[] = { 1000, 1025, 5000, 65536, 65537, 1 << 20, 5 << 20 };
@@ -243,14 +246,14 @@ Test(alloc, freed_blocks_serve_again)
     cr_assert_eq(br_cached_bytes(), 0);
 
     void *large = place(900000);
-    cr_assert_eq(place(820000), large, "an eighth more than asked for is taken");
+    cr_assert_eq(place(820000), large, "a block that is up to an eighth too large is reused");
     cr_assert_eq(br_cached_bytes(), (900000 + 4095) / 4096 * 4096);
     br_empty_cache();
 }
 
 enum { MB = 1 << 20 };
 
-/* A tensor of so many MB that no scope owns, all of its bytes 1. */
+/* Returns a tensor of the given size in MB whose bytes are all 1. The caller owns it. */
 static br_tensor *filled(int64_t megabytes)
 {
     br_scope *scope = br_scope_begin();
@@ -259,11 +262,10 @@ static br_tensor *filled(int64_t megabytes)
     return t;
 }
 
-/* Blocks that lie side by side serve what is larger than each of them. */
-Test(alloc, free_neighbours_serve_a_larger_request)
+Test(alloc, adjacent_free_blocks_are_joined_for_a_larger_request)
 {
-    if (!br__keeps_objects())
-        cr_skip_test("the address sanitizer sees every block");
+    if (!br__caches_objects())
+        cr_skip_test("AddressSanitizer replaces the arena");
     br_empty_cache();
     br_tensor *t[5];
     for (int i = 0; i < 5; i++)
@@ -275,11 +277,11 @@ Test(alloc, free_neighbours_serve_a_larger_request)
     cr_assert_eq(place(3 * MB), second);
     cr_assert_eq(br_cached_bytes(), 3 * MB);
     void *behind = place(4 * MB);
-    cr_assert_gt((char *)behind, (char *)br_data(t[4]), "what is free has not so much");
+    cr_assert_gt((char *)behind, (char *)br_data(t[4]), "the free blocks are too small");
     br_release(t[0]);
     br_release(t[4]);
     cr_assert_eq(br_cached_bytes(), (5 + 4) * MB);
-    cr_assert_eq(place(9 * MB), (char *)second - MB, "all of it is one block");
+    cr_assert_eq(place(9 * MB), (char *)second - MB, "all blocks have been joined");
     br_empty_cache();
     cr_assert_eq(br_cached_bytes(), 0);
 }
@@ -293,7 +295,7 @@ static bool all_ones(const br_tensor *t)
     return i == t->numel;
 }
 
-/* Pages that went back to the system come anew, with zeros. */
+/* Returns true if the tensor's pages read as zero, as decommitted pages do. */
 static bool is_new(const br_tensor *t)
 {
     int64_t i = 0;
@@ -302,11 +304,12 @@ static bool is_new(const br_tensor *t)
     return i >= t->numel;
 }
 
-/* Free memory between blocks that are in use goes back, and can be used again. */
-Test(alloc, memory_between_blocks_in_use_goes_back)
+/* Free memory between blocks in use is decommitted (returned to the system), and can be used again.
+ */
+Test(alloc, free_memory_between_blocks_in_use_is_decommitted)
 {
-    if (!br__keeps_objects())
-        cr_skip_test("the address sanitizer sees every block");
+    if (!br__caches_objects())
+        cr_skip_test("AddressSanitizer replaces the arena");
     br_empty_cache();
     for (int limited = 0; limited < 2; limited++) {
         br_tensor *first = filled(1), *between = filled(6), *last = filled(1);
@@ -320,7 +323,7 @@ Test(alloc, memory_between_blocks_in_use_goes_back)
         between = br_retain(br_empty(BR_SHAPE(4 * MB), BR_BOOL));
         cr_assert_eq(br_data(between), data);
         cr_assert(is_new(between));
-        cr_assert_eq(br_cached_bytes(), 0, "nor is the rest kept");
+        cr_assert_eq(br_cached_bytes(), 0, "the remaining 2 MB are still decommitted");
         cr_assert(all_ones(first) && all_ones(last));
         br_thread_cleanup();
         br_release(between);
@@ -331,7 +334,7 @@ Test(alloc, memory_between_blocks_in_use_goes_back)
         br_empty_cache();
         cr_assert_eq(br_cached_bytes(), 0);
         cr_assert(is_new(br_empty(BR_SHAPE(8 * MB), BR_BOOL)),
-                  "what lay at the end went back, too");
+                  "memory at the end of the arena is decommitted, too");
         br_thread_cleanup();
         br_empty_cache();
     }
@@ -345,12 +348,12 @@ static void limit_addresses(rlim_t bytes)
     cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
 }
 
-/* Where a process may have few addresses, the arena takes half; what it has no room for comes one
- * by one. */
-Test(alloc, few_addresses)
+/* Under RLIMIT_AS the arena reserves half of the allowed addresses. A block that does not fit into
+ * the arena is allocated separately. */
+Test(alloc, limited_address_space)
 {
-    if (!br__keeps_objects())
-        cr_skip_test("the address sanitizer has addresses of its own");
+    if (!br__caches_objects())
+        cr_skip_test("AddressSanitizer reserves its own address space");
     br_empty_cache();
     limit_addresses((rlim_t)2 << 30);
     br_tensor *first = br_empty(BR_SHAPE(600 * MB), BR_BOOL), *next = filled(1);
@@ -358,8 +361,7 @@ Test(alloc, few_addresses)
     check_ok();
     cr_assert_eq(br_data(next), (char *)br_data(first) + 600 * MB);
     cr_assert_neq(br_data(beyond), (char *)br_data(next) + MB);
-    check_fails(br_empty(BR_SHAPE(INT64_C(4) << 30), BR_BOOL),
-                "4294967296 bytes of memory are not");
+    check_fails(br_empty(BR_SHAPE(INT64_C(4) << 30), BR_BOOL), "cannot allocate 4294967296 bytes");
     br_release(first);
     br_release(beyond);
     br_release(next);
@@ -367,8 +369,8 @@ Test(alloc, few_addresses)
     cr_assert_eq(br_cached_bytes(), 0);
 }
 
-/* And if there are not even these, all do. */
-Test(alloc, no_addresses)
+/* If the arena cannot be reserved at all, every block is allocated separately. */
+Test(alloc, no_address_space_for_the_arena)
 {
     br_empty_cache();
     unsigned long pages = 0;
@@ -379,8 +381,7 @@ Test(alloc, no_addresses)
     br_tensor *t = filled(40), *other = filled(1);
     cr_assert(all_ones(t) && all_ones(other));
     cr_assert_neq(br_data(other), (char *)br_data(t) + 40 * MB);
-    check_fails(br_empty(BR_SHAPE(INT64_C(4) << 30), BR_BOOL),
-                "4294967296 bytes of memory are not");
+    check_fails(br_empty(BR_SHAPE(INT64_C(4) << 30), BR_BOOL), "cannot allocate 4294967296 bytes");
     br_release(t);
     cr_assert_eq(br_cached_bytes(), 40 * MB);
     br_empty_cache();
@@ -388,8 +389,9 @@ Test(alloc, no_addresses)
     br_release(other);
 }
 
-/* What is far larger than asked for is cut; the parts serve others, and join when both are free. */
-Test(alloc, large_blocks_are_cut_and_join_again)
+/* A block that is much larger than the request is split. Its parts serve other requests, and are
+ * joined again when they are free. */
+Test(alloc, large_blocks_are_split_and_joined_again)
 {
     counter c = { 0 };
     cr_assert(install(&c));
@@ -405,13 +407,12 @@ Test(alloc, large_blocks_are_cut_and_join_again)
     cr_assert_eq(br_cached_bytes(), 0);
     br_scope_end(scope);
     cr_assert_eq(br_cached_bytes(), 8 * MB);
-    cr_assert_eq(place(8 * MB), block, "whole again");
+    cr_assert_eq(place(8 * MB), block, "the parts have been joined");
     cr_assert_eq(c.large, large);
     uninstall(&c);
 }
 
-/* Sizes that change are served from what the largest of them took. */
-Test(alloc, smaller_sizes_ask_for_no_more)
+Test(alloc, smaller_sizes_reuse_the_blocks_of_larger_ones)
 {
     counter c = { 0 };
     cr_assert(install(&c));
@@ -426,8 +427,8 @@ Test(alloc, smaller_sizes_ask_for_no_more)
     uninstall(&c);
 }
 
-/* Parts of a block go back only together, whatever the limit is. */
-Test(alloc, the_cache_limit_waits_for_whole_blocks)
+/* A block is freed only as a whole, so its free parts may exceed the cache limit. */
+Test(alloc, the_cache_limit_frees_only_whole_blocks)
 {
     counter c = { 0 };
     cr_assert(install(&c));
@@ -444,8 +445,8 @@ Test(alloc, the_cache_limit_waits_for_whole_blocks)
     uninstall(&c);
 }
 
-/* Storage and tensor of a small tensor may change places. */
-Test(alloc, small_tensors_use_the_same_memory_again)
+/* The storage and the tensor object of a small tensor may swap addresses. */
+Test(alloc, small_tensors_reuse_the_same_memory)
 {
     br_empty_cache();
     const int64_t sizes[] = { 0, 1, 64, 65, 300, 960 };
@@ -466,7 +467,9 @@ static void *make_and_end(void *unused)
     return t;
 }
 
-/* What a thread made is counted when it has ended, and another thread may free it. */
+/* A thread's tensors are still counted after the thread has ended, and another thread may free
+ * them.
+ */
 Test(alloc, a_tensor_outlives_its_thread)
 {
     int64_t tensors = br_live_tensors(), bytes = br_live_bytes();
@@ -482,7 +485,7 @@ Test(alloc, a_tensor_outlives_its_thread)
     cr_assert_eq(br_live_bytes(), bytes);
 }
 
-/* The peak of small tensors is exact, also behind a larger one. */
+/* The peak counts small tensors exactly, even after a larger tensor has raised it. */
 Test(alloc, the_peak_counts_small_tensors)
 {
     br_scope *scope = br_scope_begin();
@@ -508,7 +511,7 @@ Test(alloc, many_large_blocks_are_kept)
     for (int round = 0; round < 2; round++) {
         br_scope *scope = br_scope_begin();
         int64_t before = c.calls;
-        for (int64_t i = 0; i < 300; i++) /* sizes of one round serve the next */
+        for (int64_t i = 0; i < 300; i++) /* the second round reuses the blocks of the first */
             cr_assert(br_empty(BR_SHAPE(4096 * (17 + (i * 7) % 300)), BR_BOOL));
         int64_t blocks = c.calls - before;
         cr_assert(round == 0 ? blocks >= 300 : blocks < 2 * 300 + 10, "%lld", (long long)blocks);
@@ -532,7 +535,7 @@ Test(alloc, size_classes_waste_at_most_a_quarter)
     }
 }
 
-Test(alloc, cache_limit_bounds_what_is_kept)
+Test(alloc, the_cache_limit_bounds_the_cached_bytes)
 {
     br_empty_cache();
     br_set_cache_limit(100000);
@@ -541,7 +544,7 @@ Test(alloc, cache_limit_bounds_what_is_kept)
     br_scope *scope = br_scope_begin();
     br_empty(BR_SHAPE(80000), BR_BOOL);
     br_empty(BR_SHAPE(60000), BR_BOOL);
-    br_scope_end(scope); /* both do not fit */
+    br_scope_end(scope); /* the limit has room for only one of them */
     cr_assert_leq(br_cached_bytes(), 100000);
     cr_assert_gt(br_cached_bytes(), 0);
     br_set_cache_limit(0);
@@ -555,8 +558,9 @@ Test(alloc, cache_limit_bounds_what_is_kept)
     br_empty_cache();
 }
 
-/* Many sizes in random order: blocks never overlap, keep what they hold while free ones go back,
- * and the counters come back. */
+/* Allocates and frees many sizes in random order. Blocks must never overlap, and must keep their
+ * contents while free blocks are returned to the system. At the end the counters must have their
+ * initial values. */
 Test(alloc, random_use_keeps_blocks_apart)
 {
     enum { HELD = 200 };
@@ -565,7 +569,8 @@ Test(alloc, random_use_keeps_blocks_apart)
         size_t bytes;
         br_extent *extent;
     } held[HELD] = { { 0 } };
-    bool in_arena = br__keeps_objects(); /* else parts of the system's blocks stay beside others */
+    bool in_arena =
+        br__caches_objects(); /* otherwise free parts of larger blocks may stay cached */
     br_manual_seed(12);
     for (int step = 0; step < 20000; step++) {
         uint32_t i = br_random_u32() % HELD;
@@ -591,5 +596,5 @@ Test(alloc, random_use_keeps_blocks_apart)
             br__block_free(held[i].block, held[i].bytes, held[i].extent);
     cr_assert_eq(br_live_bytes(), check_live_bytes);
     br_empty_cache();
-    cr_assert_eq(br_cached_bytes(), 0, "all parts have joined");
+    cr_assert_eq(br_cached_bytes(), 0, "all parts have been joined and freed");
 }

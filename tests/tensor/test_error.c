@@ -1,4 +1,5 @@
-/* tests/tensor/test_error.c - the thread's first error: its message, and what it holds back. */
+/* tests/tensor/test_error.c - the pending error of a thread: its message, and that later calls do
+ * nothing. */
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
@@ -8,7 +9,7 @@
 
 TestSuite(error, .init = check_begin, .fini = check_end);
 
-Test(error, first_one_stays)
+Test(error, the_first_error_is_kept)
 {
     cr_assert(!br_failed());
     cr_assert_eq(br_error_code(), BR_OK);
@@ -25,12 +26,12 @@ Test(error, first_one_stays)
     br_raise_text(BR_ERROR_FORMAT, "50% of it");
     cr_assert_str_eq(br_error_message(), "50% of it");
     br_clear_error();
-    br_raise_text(BR_OK, NULL); /* no error is not a way to fail */
+    br_raise_text(BR_OK, NULL); /* BR_OK is not a valid error code */
     cr_assert_eq(br_error_code(), BR_ERROR_ARGUMENT);
     br_clear_error();
 }
 
-/* What br_report() writes. */
+/* Stores the text that br_report() prints in *text. Returns the result of br_report(). */
 static int report(char **text)
 {
     size_t size;
@@ -56,7 +57,7 @@ Test(error, report_prints_once_and_clears)
     cr_assert(!br_failed());
 }
 
-Test(error, long_messages_are_cut)
+Test(error, long_messages_are_truncated)
 {
     static char long_text[5000];
     memset(long_text, 'x', sizeof long_text - 1);
@@ -101,7 +102,7 @@ Test(error, innermost_module_is_named)
     br__owner_path = before;
 }
 
-Test(error, everything_waits_while_one_is_pending)
+Test(error, calls_do_nothing_while_an_error_is_pending)
 {
     br_tensor *t = br_ones(BR_SHAPE(1), BR_F32);
     float out = 5;
@@ -135,7 +136,7 @@ static void *fail_in_thread(void *failed_before)
     return NULL;
 }
 
-Test(error, each_thread_has_its_own)
+Test(error, each_thread_has_its_own_error)
 {
     pthread_t thread;
     bool failed_before = true;
@@ -174,7 +175,7 @@ Test(error, checks_name_operation_argument_and_rule)
     cr_assert(br__broadcast("add", one, one, &ndim, sizes) && ndim == 0);
 }
 
-Test(error, shapes_are_spelled)
+Test(error, shape_strings)
 {
     char buffer[64], tiny[4];
     br_tensor *t = br_zeros(BR_SHAPE(2, 0, 5), BR_F32);

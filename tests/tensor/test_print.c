@@ -1,4 +1,4 @@
-/* tests/tensor/test_print.c - the text of tensors against PyTorch's, byte for byte
+/* tests/tensor/test_print.c - compares the printed text of tensors with PyTorch's, byte for byte
  * (print_cases.txt, written by record_print.py). */
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
@@ -21,7 +21,7 @@ static br_dtype parse_dtype(const char *name)
     int dtype = BR_F32;
     while (dtype <= BR_BOOL && strcmp(name, br_dtype_name((br_dtype)dtype)) != 0)
         dtype++;
-    cr_assert_leq(dtype, BR_BOOL, "no dtype: %s", name);
+    cr_assert_leq(dtype, BR_BOOL, "unknown dtype %s", name);
     return (br_dtype)dtype;
 }
 
@@ -61,13 +61,13 @@ static void put_list(br_tensor *t, const char *spec)
         char *end, *rest;
         double value = strtod(spec, &end);
         int64_t whole = strtoll(spec, &rest, 10);
-        cr_assert_neq(end, spec, "values end at %lld", (long long)i);
+        cr_assert_neq(end, spec, "no value for element %lld", (long long)i);
         put(t, i, value, whole);
         spec = end;
     }
 }
 
-/* The tensor that a case's first line describes. */
+/* Creates the tensor that a case's first line describes. */
 static br_tensor *make(char *line)
 {
     int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
@@ -83,20 +83,20 @@ static br_tensor *make(char *line)
     return n_strides > 0 ? br__view_of(t, ndim, sizes, strides, t->data) : t;
 }
 
-Test(print, text_is_pytorchs)
+Test(print, text_equals_pytorch)
 {
     FILE *file = fopen(BRASA_TEST_DIR "/tensor/print_cases.txt", "r");
     cr_assert(file);
     static char expected[1 << 16];
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int cases = 0;
-    while (getline(&line, &room, file) > 0) {
+    while (getline(&line, &capacity, file) > 0) {
         br_scope *scope = br_scope_begin();
         br_tensor *t = make(line);
         size_t n = 0;
         ssize_t got;
-        while ((got = getline(&line, &room, file)) > 0 && strcmp(line, "---\n") != 0) {
+        while ((got = getline(&line, &capacity, file)) > 0 && strcmp(line, "---\n") != 0) {
             cr_assert_lt(n + (size_t)got, sizeof expected);
             memcpy(expected + n, line, (size_t)got);
             n += (size_t)got;
@@ -125,7 +125,7 @@ Test(print, stream_gets_the_text_and_a_newline)
     free(text);
 }
 
-Test(print, refuses_null_and_pending_errors)
+Test(print, fails_for_null_and_while_an_error_is_pending)
 {
     br_tensor *t = br_ones(BR_SHAPE(2), BR_F32);
     check_fails(br_to_string(NULL), "to_string: t is NULL");

@@ -1,8 +1,9 @@
-/* tests/tensor/test_random.c - random numbers against PyTorch's (random_cases.txt, written by
- * record_random.py), the generator's state, and what is refused.
+/* tests/tensor/test_random.c - compares random numbers with PyTorch's (random_cases.txt, written by
+ * record_random.py), and tests the generator's state and the errors.
  *
- * All numbers must be PyTorch's to the bit but normal ones in f64, which lean on the C library's
- * log and sin: these and what is rounded from them may differ in the last digit. */
+ * All numbers must equal PyTorch's bit for bit except normal ones computed in f64, which depend on
+ * the C library's log and sin. These, and numbers rounded from them, may differ in the last digit.
+ */
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
@@ -13,14 +14,14 @@
 
 TestSuite(random, .init = check_begin, .fini = check_end);
 
-/* ---- Replaying what was recorded ------------------------------------------------------------- */
+/* ---- Replaying recorded calls ---------------------------------------------------------------- */
 
 typedef struct row {
     char op[16], dtype[8], a[40], b[40];
     int ndim;
     int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
     bool view;
-    const char *values; /* the rest of the line */
+    const char *values; /* points at the rest of the line */
     int line;
 } row;
 
@@ -52,7 +53,8 @@ static br_dtype dtype_of(const row *r)
     return strcmp(r->dtype, "f32") == 0 ? BR_F32 : strcmp(r->dtype, "f64") == 0 ? BR_F64 : BR_I64;
 }
 
-/* The tensor that uniform_ and normal_ fill: a view of a larger one where strides are recorded. */
+/* Returns the tensor for uniform_ or normal_ to fill: a view of a larger tensor if strides are
+ * recorded. */
 static br_tensor *target(const row *r)
 {
     if (!r->view)
@@ -65,7 +67,7 @@ static br_tensor *call(const row *r)
 {
     double a = strtod(r->a, NULL), b = strtod(r->b, NULL);
     int64_t low = strtoll(r->a, NULL, 10), high = strtoll(r->b, NULL, 10);
-    /* Linear draws its weight on +-sqrt(3) gain / sqrt(in) with gain sqrt(2 / (1 + 5)). */
+    /* Linear's weight is uniform within +-sqrt(3) gain / sqrt(in) with gain sqrt(2 / (1 + 5)). */
     double weight_bound = sqrt(3.0) * (sqrt(2.0 / 6.0) / sqrt(a)), bias_bound = 1 / sqrt(a);
     if (strcmp(r->op, "rand") == 0)
         return br_rand(r->ndim, r->sizes, dtype_of(r));
@@ -96,7 +98,7 @@ static double recorded_float(const char *hex, br_dtype dtype)
     return dtype == BR_F32 ? (double)f32 : f64;
 }
 
-/* How far a number may be from PyTorch's. */
+/* Returns how much a number may differ from PyTorch's. */
 static double slack(const row *r, double value)
 {
     bool normal = strcmp(r->op, "randn") == 0 || strcmp(r->op, "normal_") == 0 ||
@@ -111,7 +113,7 @@ static double slack(const row *r, double value)
     return 0;
 }
 
-/* The last elements of t are the recorded ones. */
+/* Asserts that the last elements of t are the recorded ones. */
 static void check_values(const row *r, const br_tensor *t)
 {
     check_ok();
@@ -146,9 +148,9 @@ static void for_each_line(void (*check)(const char *line, int number))
     FILE *file = fopen(BRASA_TEST_DIR "/tensor/random_cases.txt", "r");
     cr_assert(file);
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int number = 0;
-    while (getline(&line, &room, file) > 0)
+    while (getline(&line, &capacity, file) > 0)
         check(line, ++number);
     cr_assert_gt(number, 300);
     free(line);
@@ -169,16 +171,16 @@ static void replay(const char *line, int number)
     br_scope_end(scope);
 }
 
-Test(random, numbers_are_pytorchs)
+Test(random, numbers_equal_pytorch)
 {
     for_each_line(replay);
 }
 
 /* ---- The generator --------------------------------------------------------------------------- */
 
-Test(random, single_draws_are_the_words_of_the_twister)
+Test(random, single_numbers_are_the_words_of_mt19937)
 {
-    br_manual_seed(5489); /* the first and the 10000th word are known for this seed */
+    br_manual_seed(5489); /* the first and the 10000th word for this seed are published */
     cr_assert_eq(br_random_u32(), 3499211612u);
     for (int i = 2; i < 10000; i++)
         br_random_u32();
@@ -193,7 +195,17 @@ Test(random, single_draws_are_the_words_of_the_twister)
     cr_assert_eq(br_random_double(), expected);
 }
 
-/* Draws of all kinds from one place. */
+Test(random, a_seed_discards_the_second_number_of_a_pair)
+{
+    br_manual_seed(6);
+    double first = br_item(br_randn(BR_SCALAR, BR_F64));
+    for (int i = 0; i < 3; i++) {
+        br_manual_seed(6);
+        cr_assert_eq(br_item(br_randn(BR_SCALAR, BR_F64)), first);
+    }
+}
+
+/* Generates numbers of all kinds from the generator's current state. */
 static void draw(double out[40])
 {
     br_scope *scope = br_scope_begin();
@@ -206,7 +218,7 @@ static void draw(double out[40])
     br_scope_end(scope);
 }
 
-Test(random, state_goes_on_with_the_same_numbers)
+Test(random, a_restored_state_continues_with_the_same_numbers)
 {
     double first[40], second[40];
     br_rng_state state, again;
@@ -214,7 +226,8 @@ Test(random, state_goes_on_with_the_same_numbers)
         br_manual_seed((UINT64_C(1) << 40) + 3);
         for (int i = 0; i < offset; i++)
             br_random_u32();
-        br_randn(BR_SCALAR, BR_F32); /* leaves the second of a pair */
+        /* The generator produces normal numbers in pairs, and keeps the second one. */
+        br_randn(BR_SCALAR, BR_F32);
         br_get_rng_state(&state);
         draw(first);
         br_manual_seed(9);
@@ -227,7 +240,8 @@ Test(random, state_goes_on_with_the_same_numbers)
     }
 }
 
-/* Setting the state with one word changed fails with the message, and the generator stays. */
+/* Asserts that setting the state with one word changed fails with the message and leaves the
+ * generator as it was. */
 static void check_refused(int word, uint32_t value, const char *message)
 {
     br_rng_state good, bad, after;
@@ -242,19 +256,19 @@ static void check_refused(int word, uint32_t value, const char *message)
 Test(random, state_is_validated)
 {
     br_manual_seed(3);
-    check_refused(624, 625, "set_rng_state: state cannot be a generator's: its position");
-    check_refused(627, 2, "kept normal number");
-    check_refused(629, 0x7ff00000, "kept normal number");
-    check_refused(630, 0, "mark");
-    check_refused(631, 1, "mark");
+    check_refused(624, 625, "set_rng_state: state is not valid: its position");
+    check_refused(627, 2, "stored normal number");
+    check_refused(629, 0x7ff00000, "stored normal number");
+    check_refused(630, 0, "not written by br_get_rng_state()");
+    check_refused(631, 2, "not written by br_get_rng_state()");
     check_fails(br_set_rng_state(NULL), "set_rng_state: state is NULL");
     check_fails((br_get_rng_state(NULL), false), "get_rng_state: state is NULL");
 
     br_rng_state zero;
     br_get_rng_state(&zero);
     memset(zero.words, 0, 624 * sizeof(uint32_t));
-    zero.words[0] = 0x7fffffff; /* of which the twister sees the top bit only */
-    check_fails(br_set_rng_state(&zero), "it is zero");
+    zero.words[0] = 0x7fffffff; /* MT19937 uses only the top bit of the first word */
+    check_fails(br_set_rng_state(&zero), "it is all zeros");
     zero.words[0] |= 0x80000000u;
     cr_assert(br_set_rng_state(&zero));
 }
@@ -268,7 +282,7 @@ static void *draw_in_thread(void *first)
     return NULL;
 }
 
-Test(random, each_thread_has_its_generator)
+Test(random, each_thread_has_its_own_generator)
 {
     br_manual_seed(4);
     uint32_t expected[2] = { br_random_u32(), br_random_u32() };
@@ -282,7 +296,7 @@ Test(random, each_thread_has_its_generator)
     cr_assert_eq(br_random_u32(), expected[1]);
 }
 
-Test(random, threads_do_not_change_numbers)
+Test(random, numbers_do_not_depend_on_the_number_of_threads)
 {
     enum { N = 200003 };
     static float one[N], many[N];
@@ -295,7 +309,7 @@ Test(random, threads_do_not_change_numbers)
     }
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 Test(random, bad_arguments_are_refused)
 {
@@ -309,13 +323,13 @@ Test(random, bad_arguments_are_refused)
     check_fails(br_rand(BR_SHAPE(2), BR_I64), "rand: dtype is i64, must be f32 or f64");
     check_fails(br_randn(BR_SHAPE(2), BR_BOOL), "randn: dtype is bool");
     check_fails(br_rand(BR_SHAPE(-1), BR_F32), "rand: size -1 of dimension 0");
-    check_fails(br_randint(3, 3, BR_SHAPE(2)), "randint: low is 3 and high 3");
+    check_fails(br_randint(3, 3, BR_SHAPE(2)), "randint: low is 3 and high is 3");
     check_fails(br_randint(0, 3, BR_SHAPE(-2)), "randint: size -2");
     check_fails(br_randperm(-1), "randperm: n is -1");
     check_fails(br_uniform_(NULL, 0, 1), "uniform_: t is NULL");
     check_fails(br_uniform_(whole, 0, 1), "uniform_: t [2] is i64");
-    check_fails(br_uniform_(t, 1, 0), "uniform_: low 1 and high 0");
-    check_fails(br_uniform_(t, NAN, 0), "uniform_: low nan");
+    check_fails(br_uniform_(t, 1, 0), "uniform_: low is 1 and high is 0");
+    check_fails(br_uniform_(t, NAN, 0), "uniform_: low is nan");
     check_fails(br_uniform_(t, 0, 1e39), "representable as f32");
     check_fails(br_uniform_(t, -3e38, 3e38), "representable as f32");
     check_fails(br_uniform_(t, 0, INFINITY), "representable as f32");
@@ -327,14 +341,14 @@ Test(random, bad_arguments_are_refused)
     check_fails(br_normal_(wide, 0, 1), "normal_: t [4, 3] is expanded");
 
     br_get_rng_state(&after);
-    cr_assert_eq(memcmp(&before, &after, sizeof before), 0, "a refused call has drawn numbers");
+    cr_assert_eq(memcmp(&before, &after, sizeof before), 0, "a failed call used random numbers");
     cr_assert_eq(br_tensor_version(t), version);
     cr_assert_eq(br_uniform_(t, 0, 1), t);
     cr_assert_eq(br_normal_(t, 0, 1), t);
     cr_assert_eq(br_tensor_version(t), version + 2);
 }
 
-Test(random, nothing_is_drawn_while_an_error_is_pending)
+Test(random, the_generator_does_not_advance_while_an_error_is_pending)
 {
     br_tensor *t = br_zeros(BR_SHAPE(3), BR_F32);
     br_manual_seed(2);

@@ -1,4 +1,4 @@
-/* tests/tensor/test_tensor.c - making tensors, looking at them, and what is refused. */
+/* tests/tensor/test_tensor.c - creating and inspecting tensors, and the errors of both. */
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
@@ -13,7 +13,7 @@ static const br_dtype all_dtypes[] = { BR_F32, BR_F64, BR_I64, BR_BOOL };
     for (const br_dtype *d = all_dtypes; d < all_dtypes + sizeof all_dtypes / sizeof *all_dtypes; \
          d++)
 
-/* A view of t's storage. */
+/* Returns a view of t's storage. */
 static br_tensor *view(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
                        int64_t offset)
 {
@@ -32,7 +32,7 @@ Test(tensor, version_and_dtypes)
     cr_assert_eq(br_dtype_size(BR_BOOL), 1);
     cr_assert_str_eq(br_dtype_name(BR_F64), "f64");
     cr_assert_eq(br_dtype_size((br_dtype)99), 0);
-    cr_assert_str_eq(br_dtype_name((br_dtype)-1), "(no dtype)");
+    cr_assert_str_eq(br_dtype_name((br_dtype)-1), "(invalid dtype)");
 }
 
 /* ---- Constructors ---------------------------------------------------------------------------- */
@@ -56,11 +56,12 @@ Test(tensor, constants_of_every_dtype)
         cr_assert_eq(br_dtype_of(br_empty_like(ones)), *d);
         cr_assert(br_same_shape(br_ones_like(zeros), zeros));
     }
-    cr_assert_eq(br_item_i64(br_full(BR_SCALAR, -2.9, BR_I64)), -2); /* as a C conversion */
+    /* Converting to i64 truncates, as in C. */
+    cr_assert_eq(br_item_i64(br_full(BR_SCALAR, -2.9, BR_I64)), -2);
     cr_assert(isnan(br_item(br_scalar(NAN, BR_F32))));
-    check_fails(br_full(BR_SHAPE(1), NAN, BR_I64), "full: nan is not representable as i64");
-    check_fails(br_full(BR_SHAPE(1), 0x1p63, BR_I64), "not representable as i64");
-    check_fails(br_scalar(-INFINITY, BR_I64), "not representable as i64");
+    check_fails(br_full(BR_SHAPE(1), NAN, BR_I64), "full: nan cannot be represented as i64");
+    check_fails(br_full(BR_SHAPE(1), 0x1p63, BR_I64), "cannot be represented as i64");
+    check_fails(br_scalar(-INFINITY, BR_I64), "cannot be represented as i64");
 }
 
 Test(tensor, zero_dimensions_and_zero_sizes)
@@ -77,8 +78,10 @@ Test(tensor, zero_dimensions_and_zero_sizes)
         br_tensor *none = br_zeros(BR_SHAPE(2, 0, 3), *d);
         cr_assert(br_numel(none) == 0 && br_size(none, 1) == 0 && br_is_contiguous(none));
         cr_assert(br_copy_out(none, NULL, 0));
-        check_fails(!isnan(br_item(none)), "item: t [2, 0, 3] has 0 elements, must have one");
-        check_fails(!isnan(br_at(none, BR_DIMS(0, 0, 0))), "index 0 of dimension 1");
+        check_fails(!isnan(br_item(none)),
+                    "item: t [2, 0, 3] has 0 elements, must have exactly one");
+        check_fails(!isnan(br_at(none, BR_DIMS(0, 0, 0))),
+                    "index 0 is out of bounds for dimension 1");
         cr_assert_eq(br_numel(br_from_data(BR_SHAPE(0), *d, NULL)), 0);
         cr_assert_eq(br_numel(br_borrow(BR_SHAPE(4, 0), *d, NULL, NULL, NULL)), 0);
     }
@@ -91,10 +94,10 @@ Test(tensor, impossible_shapes_are_refused)
     int64_t big = INT64_C(1) << 40;
     check_fails(br_zeros(BR_SHAPE(2, -3), BR_F32),
                 "zeros: size -3 of dimension 1 in [2, -3] is negative");
-    check_fails(br_empty(9, (int64_t[9]){ 0 }, BR_F32), "empty: 9 dimensions, must be 0 .. 8");
-    check_fails(br_empty(-1, NULL, BR_F32), "empty: -1 dimensions");
-    check_fails(br_ones(2, NULL, BR_F32), "ones: sizes is NULL, but 2 are announced");
-    check_fails(br_empty(BR_SHAPE(2), (br_dtype)4), "empty: 4 is no dtype");
+    check_fails(br_empty(9, (int64_t[9]){ 0 }, BR_F32), "empty: ndim is 9, must be 0 .. 8");
+    check_fails(br_empty(-1, NULL, BR_F32), "empty: ndim is -1");
+    check_fails(br_ones(2, NULL, BR_F32), "ones: sizes is NULL, but ndim is 2");
+    check_fails(br_empty(BR_SHAPE(2), (br_dtype)4), "empty: 4 is not a dtype");
     check_fails(br_empty(BR_SHAPE(big, big), BR_F32),
                 "shape [1099511627776, 1099511627776] has more elements than can be addressed");
     check_fails(br_empty(BR_SHAPE(big, 0, big), BR_F32), "more elements than can be addressed");
@@ -118,7 +121,7 @@ static void check_arange(double start, double end, double step, br_dtype dtype, 
                      end, step, (long long)i, br_at(t, BR_DIMS(i)));
 }
 
-/* The numbers are torch.arange's. */
+/* The expected numbers are those of torch.arange. */
 Test(tensor, arange)
 {
     check_arange(0, 5, 2, BR_I64, 3, (double[]){ 0, 2, 4 });
@@ -128,16 +131,19 @@ Test(tensor, arange)
     check_arange(0, 1, 0.3, BR_F32, 4, (double[]){ 0, 0.3f, 0.6f, 0.9f });
     check_arange(-1, 0.25, 0.5, BR_F32, 3, (double[]){ -1, -0.5, 0 });
     check_fails(br_arange(0, 5, 0, BR_F32), "arange: start 0, end 5, step 0: all must be finite");
-    check_fails(br_arange(0, 5, -1, BR_F32), "step must lead from start towards end");
+    check_fails(br_arange(0, 5, -1, BR_F32),
+                "step must be nonzero and have the sign of end - start");
     check_fails(br_arange(0, INFINITY, 1, BR_F32), "all must be finite");
     check_fails(br_arange(0, NAN, 1, BR_F32), "all must be finite");
-    check_fails(br_arange(0, 1, 0.5, BR_I64), "must be whole numbers");
-    check_fails(br_arange(0.5, 4, 1, BR_I64), "must be whole numbers");
-    check_fails(br_arange(0, 1e301, 1e300, BR_I64), "none beyond 2^62");
-    check_fails(br_arange(-1e308, 1e308, 1e-300, BR_F64), "arange: inf elements are too many");
+    check_fails(br_arange(0, 1, 0.5, BR_I64), "start and step must be integers");
+    check_fails(br_arange(0.5, 4, 1, BR_I64), "start and step must be integers");
+    check_fails(br_arange(0, 1e301, 1e300, BR_I64), "no magnitude may exceed 2^62");
+    check_fails(br_arange(-1e308, 1e308, 1e-300, BR_F64),
+                "arange: the range has inf elements, must have fewer than 2^62");
 }
 
-/* torch.linspace(-1, 2, 7) and torch.linspace(0, 1, 4) of f64. */
+/* The expected numbers are those of torch.linspace(-1, 2, 7) and of torch.linspace(0, 1, 4) in f64.
+ */
 Test(tensor, linspace)
 {
     const double seven[] = { -1, -0.5, 0, 0.5, 1, 1.5, 2 };
@@ -149,7 +155,7 @@ Test(tensor, linspace)
     cr_assert_eq(br_at(thirds, BR_DIMS(3)), 1);
     cr_assert_eq(br_item(br_linspace(3, 9, 1, BR_F32)), 3);
     cr_assert_eq(br_numel(br_linspace(3, 9, 0, BR_F32)), 0);
-    check_fails(br_linspace(0, 1, 3, BR_I64), "linspace: dtype i64, must be f32 or f64");
+    check_fails(br_linspace(0, 1, 3, BR_I64), "linspace: dtype is i64, must be f32 or f64");
     check_fails(br_linspace(0, 1, -3, BR_F32), "linspace: size -3");
 }
 
@@ -167,7 +173,7 @@ Test(tensor, eye)
     }
 }
 
-/* ---- From and to C memory -------------------------------------------------------------------- */
+/* ---- Copying from and to C memory ------------------------------------------------------------ */
 
 Test(tensor, copies_arrays)
 {
@@ -185,12 +191,13 @@ Test(tensor, copies_arrays)
     char unaligned[1 + sizeof f64];
     memcpy(unaligned + 1, f64, sizeof f64);
     cr_assert_eq(br_at(br_from_data(BR_SHAPE(3), BR_F64, unaligned + 1), BR_DIMS(2)), 1e300);
-    unsigned char bytes[] = { 0, 2, 255 }; /* a bool is 0 or 1 */
+    unsigned char bytes[] = { 0, 2, 255 }; /* every nonzero byte becomes 1 */
     br_tensor *b = br_from_data(BR_SHAPE(3), BR_BOOL, bytes);
     cr_assert_eq(memcmp(b->data, "\0\1\1", 3), 0);
 
     int64_t live = br_live_tensors();
-    check_fails(br_from_f32(BR_SHAPE(2), NULL), "from_data: values is NULL for shape [2]");
+    check_fails(br_from_f32(BR_SHAPE(2), NULL),
+                "from_f32: values is NULL, but shape [2] has elements");
     cr_assert_eq(br_live_tensors(), live);
 }
 
@@ -199,7 +206,7 @@ static void count_call(void *context)
     ++*(int *)context;
 }
 
-Test(tensor, borrowed_memory_is_given_back_once)
+Test(tensor, borrowed_memory_is_returned_once)
 {
     double values[] = { 0, 1, 2, 3, 4, 5 };
     int calls = 0;
@@ -216,15 +223,15 @@ Test(tensor, borrowed_memory_is_given_back_once)
     cr_assert_eq(calls, 1);
 
     check_fails(br_borrow(BR_SHAPE(2), BR_F64, NULL, count_call, &calls),
-                "borrow: data is NULL for shape [2]");
+                "borrow: data is NULL, but shape [2] has elements");
     check_fails(br_borrow(BR_SHAPE(1), BR_F64, (char *)values + 4, count_call, &calls),
-                "borrow: data is not aligned to 8 bytes for f64");
+                "borrow: data is not aligned to 8 bytes, which f64 requires");
     check_fails(br_borrow(BR_SHAPE(-1), BR_F64, values, count_call, &calls), "borrow: size -1");
     cr_assert_eq(calls, 1);
     cr_assert_eq(br_live_bytes(), check_live_bytes);
 }
 
-Test(tensor, copy_out_wants_the_exact_size)
+Test(tensor, copy_out_requires_the_exact_size)
 {
     float out[6], strided[3];
     br_tensor *t = br_arange(0, 6, 1, BR_F32);
@@ -235,12 +242,12 @@ Test(tensor, copy_out_wants_the_exact_size)
     cr_assert(br_copy_out(odd, strided, sizeof strided));
     cr_assert(strided[0] == 1 && strided[1] == 3 && strided[2] == 5);
     check_fails(br_copy_out(t, out, sizeof out - 1),
-                "copy_out: t [6] of f32 has 24 bytes, out has room for 23");
-    check_fails(br_copy_out(t, NULL, sizeof out), "out has room for 0");
+                "copy_out: t [6] (f32) has 24 bytes, but out has 23");
+    check_fails(br_copy_out(t, NULL, sizeof out), "but out has 0");
     check_fails(br_copy_out(NULL, out, sizeof out), "copy_out: t is NULL");
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Inspecting ------------------------------------------------------------------------------ */
 
 Test(tensor, null_has_no_size)
 {
@@ -269,7 +276,7 @@ Test(tensor, sizes_strides_and_views)
     br_tensor *turned = view(t, 3, (int64_t[]){ 4, 3, 2 }, (int64_t[]){ 1, 4, 12 }, 0);
     br_tensor *flat = view(t, 3, (int64_t[]){ 1, 24, 1 }, (int64_t[]){ 99, 1, -7 }, 0);
     cr_assert(br_is_contiguous(cube) && !br_is_contiguous(turned));
-    cr_assert(br_is_contiguous(flat), "the stride of a dimension of one element does not matter");
+    cr_assert(br_is_contiguous(flat), "the stride of a dimension of size 1 does not matter");
     cr_assert_eq(br_size(cube, -1), 4);
     cr_assert_eq(br_stride(cube, -2), 4);
     cr_assert_eq(br_sizes(turned)[0], 4);
@@ -282,10 +289,11 @@ Test(tensor, sizes_strides_and_views)
                 "size: dim is 3, must be in -3 .. 2 for a tensor of shape [2, 3, 4]");
     check_fails(br_size(cube, -4) >= 0, "size: dim is -4");
     check_fails(!isnan(br_at(cube, BR_DIMS(0, 3, 0))),
-                "at: index 3 of dimension 1 is outside t [2, 3, 4]");
-    check_fails(!isnan(br_at(cube, BR_DIMS(0, -4, 0))), "index -4 of dimension 1");
-    check_fails(!isnan(br_at(cube, BR_DIMS(0, 0))), "at: 2 indices for t [2, 3, 4]");
-    check_fails(!isnan(br_at(cube, 3, NULL)), "3 indices for");
+                "at: index 3 is out of bounds for dimension 1 of t [2, 3, 4]");
+    check_fails(!isnan(br_at(cube, BR_DIMS(0, -4, 0))),
+                "index -4 is out of bounds for dimension 1");
+    check_fails(!isnan(br_at(cube, BR_DIMS(0, 0))), "at: t [2, 3, 4] needs 3 indices, got 2");
+    check_fails(!isnan(br_at(cube, 3, NULL)), "needs 3 indices, got 0");
     check_fails(br_data_i64(turned), "data_i64: t [4, 3, 2] is not contiguous");
     check_fails(br_data_f32(cube), "data_f32: t [2, 3, 4] is i64, must be f32");
     check_fails(br_data_f64(cube), "must be f64");
@@ -293,8 +301,10 @@ Test(tensor, sizes_strides_and_views)
     cr_assert_eq(br_data(turned), br_data_i64(t));
 }
 
-/* All but the last dimension lie as those of the tensor that gives the order, if it has one. */
-Test(tensor, new_in_an_order)
+/* br__new_in_order() returns a tensor whose dimensions, except the last, have the same order in
+ * memory as those of `like`. It is contiguous if `like` is contiguous or its strides define no such
+ * order. */
+Test(tensor, new_in_the_memory_order_of_another_tensor)
 {
     const int64_t sizes[] = { 7, 1, 9, 6 }, empty[] = { 7, 0, 9, 6 };
     br_tensor *all = br_zeros(BR_SHAPE(120), BR_F32);
@@ -319,14 +329,15 @@ Test(tensor, item)
     cr_assert_eq(br_item_i64(br_full(BR_SHAPE(1), -2.5, BR_F64)), -2);
     cr_assert_eq(br_item_i64(br_scalar(1, BR_BOOL)), 1);
     cr_assert_eq(br_item_i64(br_from_i64(BR_SCALAR, (int64_t[]){ INT64_MAX })), INT64_MAX);
-    check_fails(br_item_i64(br_scalar(NAN, BR_F32)) != 0, "item_i64: nan is not representable");
-    check_fails(br_item_i64(br_scalar(0x1p63, BR_F64)) != 0, "not representable");
+    check_fails(br_item_i64(br_scalar(NAN, BR_F32)) != 0,
+                "item_i64: nan cannot be represented as i64");
+    check_fails(br_item_i64(br_scalar(0x1p63, BR_F64)) != 0, "cannot be represented as i64");
     check_fails(br_item_i64(br_zeros(BR_SHAPE(2), BR_I64)) != 0, "item_i64: t [2] has 2 elements");
 }
 
 /* ---- Loops ----------------------------------------------------------------------------------- */
 
-/* dst gets src through views of all orders and broadcasts, converted; against a plain loop. */
+/* Compares br__copy() with a plain loop, for random dtypes, broadcasts and orders of dimensions. */
 Test(tensor, copy_converts_broadcasts_and_follows_strides)
 {
     br_manual_seed(6);
@@ -339,7 +350,7 @@ Test(tensor, copy_converts_broadcasts_and_follows_strides)
             from[i] = br_random_u32() % 3 ? sizes[i] : 1;
         }
         int turn = ndim ? (int)(br_random_u32() % (uint32_t)ndim) : 0;
-        for (int i = 0; i < ndim; i++) { /* dst's dimensions lie in a turned order, with gaps */
+        for (int i = 0; i < ndim; i++) { /* dst's dimensions are rotated in memory, with gaps */
             strides[(i + turn) % ndim] = step;
             step *= sizes[(i + turn) % ndim] + 1;
         }
@@ -372,7 +383,7 @@ static void add_one(int64_t n, char *const *data, const int64_t *strides, const 
         ++*(int64_t *)(void *)(data[0] + i * strides[0]);
 }
 
-/* Each element is visited once, whatever way the work is cut. */
+/* Each element is visited once, however the loop is divided into tasks. */
 Test(tensor, loops_visit_every_element_once)
 {
     const int64_t shapes[][2] = { { 1, 3 * BR_GRAIN + 5 },
@@ -387,7 +398,8 @@ Test(tensor, loops_visit_every_element_once)
         for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
             br_scope *scope = br_scope_begin();
             int64_t n = shapes[k][0], m = shapes[k][1];
-            br_tensor *t = br_zeros(BR_SHAPE(n, 2 * m), BR_I64); /* every other column */
+            /* The loop visits every other column. */
+            br_tensor *t = br_zeros(BR_SHAPE(n, 2 * m), BR_I64);
             br_tensor *half = view(t, 2, (int64_t[]){ n, m }, (int64_t[]){ 2 * m, 2 }, 0);
             br__for_each(1, (const br_tensor *[]){ half }, add_one, NULL);
             for (int64_t i = 0; i < 2 * n * m; i++)
@@ -398,7 +410,7 @@ Test(tensor, loops_visit_every_element_once)
     }
 }
 
-Test(tensor, floats_outside_integers_become_the_smallest)
+Test(tensor, floats_outside_the_range_of_i64_become_int64_min)
 {
     double values[] = { NAN, INFINITY, -INFINITY, 1e19, -1e19, -2.9, 0x1p62, DBL_MIN };
     int64_t expected[] = { INT64_MIN, INT64_MIN, INT64_MIN,        INT64_MIN,
@@ -429,7 +441,23 @@ Test(tensor, parallel_runs_every_task_once)
         for (int i = 0; i < 100; i++)
             cr_assert_eq(done[i], 1);
     }
-    check_fails((br_set_num_threads(0), false), "set_num_threads: 0 threads, must be 1 .. 1024");
-    check_fails((br_set_num_threads(1025), false), "1025 threads");
+    check_fails((br_set_num_threads(0), false), "set_num_threads: n is 0, must be 1 .. 1024");
+    check_fails((br_set_num_threads(1025), false), "n is 1025, must be 1 .. 1024");
     cr_assert_eq(br_get_num_threads(), 3);
+}
+
+Test(tensor, errors_name_the_function_that_was_called)
+{
+    check_fails(br_from_f64(BR_SHAPE(2), NULL), "from_f64: values is NULL");
+    check_fails(br_from_i64(BR_SHAPE(-2), NULL), "from_i64: size -2");
+    check_fails(br_from_bool(1, NULL, NULL), "from_bool: sizes is NULL");
+    check_fails(br_from_data(BR_SHAPE(2), BR_F32, NULL), "from_data: values is NULL");
+    check_fails(br_scalar(1, (br_dtype)9), "scalar: 9 is not a dtype");
+    check_fails(br_scalar(NAN, BR_I64), "scalar: nan cannot be represented as i64");
+    br_tensor *t = br_empty(BR_SHAPE(2000), BR_F32);
+    br_set_memory_limit(1);
+    check_fails(br_empty_like(t), "empty_like: ");
+    check_fails(br_zeros_like(t), "zeros_like: ");
+    check_fails(br_ones_like(t), "ones_like: ");
+    br_set_memory_limit(0);
 }

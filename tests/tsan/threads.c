@@ -47,19 +47,19 @@ static void *train(void *context)
             br_reset_peak_bytes();
     }
     br_optim_free(adam);
-    br_free_module(model);
+    br_module_free(model);
     j->failed |= br_report(stderr) != EXIT_SUCCESS;
     br_thread_cleanup();
     return NULL;
 }
 
 /* Batches that other threads make. */
-static bool read_ahead(void)
+static bool prefetch(void)
 {
     br_scope *scope = br_scope_begin();
     br_dataset *rows = br_tensor_dataset_new(BR_INPUTS(br_randn(BR_SHAPE(100, 300), BR_F32)));
     br_loader *loader = br_loader_new(
-        rows, &(br_loader_options){ .batch_size = 8, .shuffle = true, .num_workers = 3 });
+        rows, BR_OPTIONS(br_loader, .batch_size = 8, .shuffle = true, .num_workers = 3));
     double sum = 0;
     for (int epoch = 0; epoch < 3; epoch++) {
         br_loader_begin(loader);
@@ -101,7 +101,7 @@ int main(void)
         br_release(jobs[i].made);
         failed |= jobs[i].failed;
     }
-    failed |= !read_ahead() || !multiply();
+    failed |= !prefetch() || !multiply();
     br_thread_cleanup();
     failed |= br_live_tensors() != 0 || br_live_bytes() != 0;
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -1,5 +1,6 @@
 /* tests/viz/pages.c - pages DIRECTORY: writes the pages that tests/viz/test_views.py opens in a
- * browser. Their weights, queries and keys are the formulas below, which the tests compute too. */
+ * browser. Their weights, queries and keys follow the formulas below, which the tests also compute.
+ */
 #include <brasa/brasa.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,11 +11,11 @@ static const char *directory;
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-enum { SIZE = 16 }; /* of queries and keys */
+enum { SIZE = 16 }; /* elements of a query or key */
 
 typedef struct shape {
     int64_t layers, heads, rows, columns;
-    double sharpness; /* the largest logit */
+    double sharpness; /* amplitude of the logits */
     bool causal;
 } shape;
 
@@ -68,7 +69,7 @@ static void add(br_attention *attention, br_attention_part part, shape s)
 #define VIEW(shown, whose) ((br_attention_view){ .kind = (shown), .attention = (whose) })
 
 static void write_page(const char *name, int n_views, const br_attention_view *views,
-                       const br_attention_page *page)
+                       const br_attention_html_options *page)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.html", directory, name);
@@ -89,7 +90,7 @@ static void write_pair(void)
     br_attention_view view = {
         .attention = pair, .heads = heads, .n_heads = 1, .display_mode = BR_DISPLAY_LIGHT
     };
-    write_page("head", 1, &view, &(br_attention_page){ .title = "Heads" });
+    write_page("head", 1, &view, BR_OPTIONS(br_attention_html, .title = "Heads"));
     view.heads = NULL;
     view.n_heads = 0;
     view.kind = BR_MODEL_VIEW;
@@ -129,7 +130,7 @@ static void write_single(void)
     br_attention_free(single);
 }
 
-/* The decoder is less deep than the encoder, and its tokens are others. */
+/* The decoder has fewer layers than the encoder, and different tokens. */
 static void write_translation(void)
 {
     const char *const from[] = { "the", "house", "is", "small" };
@@ -196,7 +197,8 @@ static void write_hostile(void)
     add(hostile, BR_ATTENTION_SELF, (shape){ 1, 2, HOSTILE, HOSTILE, 2, false });
     br_attention_view raw = { .kind = BR_HEAD_VIEW, .attention = hostile, .raw_tokens = true };
     br_attention_view pretty = VIEW(BR_NEURON_VIEW, hostile);
-    br_attention_page page = { .title = "</title><script>alert(1)</script> & \"more\"" };
+    br_attention_html_options page =
+        *BR_OPTIONS(br_attention_html, .title = "</title><script>alert(1)</script> & \"more\"");
     write_page("raw", 1, &raw, &page);
     write_page("pretty", 1, &pretty, &page);
     br_attention_free(hostile);
@@ -226,7 +228,8 @@ static void write_precisions(void)
     add(pair, BR_ATTENTION_SELF, (shape){ 1, 2, PAIR, PAIR, 12, false });
     for (int type = BR_PRECISION_F32; type <= BR_PRECISION_U8; type++) {
         br_attention_view views[] = { VIEW(BR_HEAD_VIEW, pair), VIEW(BR_NEURON_VIEW, pair) };
-        br_attention_page page = { .precision = (br_attention_precision)type, .threshold = 1e-3 };
+        br_attention_html_options page = *BR_OPTIONS(
+            br_attention_html, .precision = (br_attention_precision)type, .threshold = 1e-3);
         write_page(names[type], 2, views, &page);
     }
     br_attention_free(pair);

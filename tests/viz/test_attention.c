@@ -1,5 +1,5 @@
-/* Attention for pages: what taps are found, what is refused, what is in the file. What the page
- * does is tested in a browser, by test_views.py. */
+/* Attention views: the taps that are found, invalid arguments, and the file's contents.
+ * test_views.py tests the behaviour of the page in a browser. */
 #include "tests/memory.h"
 
 #include <brasa/brasa.h>
@@ -20,7 +20,7 @@ static void begin(void)
 static void end(void)
 {
     unlink(path);
-    cr_assert_eq(rmdir(directory), 0, "more than the page is left");
+    cr_assert_eq(rmdir(directory), 0, "other files than the page are left");
     check_end();
 }
 
@@ -68,7 +68,7 @@ static void check_layers(const br_attention *a, int64_t self, int64_t encoder, i
                      (long long)br_attention_layers(a, (br_attention_part)part));
 }
 
-/* Whatever it is, all three views can be written. */
+/* Checks that all three views of the attention can be written. */
 static void check_page(const br_attention *a)
 {
     br_attention_view views[] = { { .kind = BR_HEAD_VIEW, .attention = a },
@@ -80,7 +80,7 @@ static void check_page(const br_attention *a)
     cr_assert_eq(strlen(read_page()), (size_t)size);
 }
 
-/* Runs `call` under a recorder and checks what is collected. */
+/* Runs `call` with a recorder and checks the number of layers of each part. */
 #define CHECK_TAPS(attention, call, ...)                                        \
     do {                                                                        \
         br_attention *a_ = (attention);                                         \
@@ -101,13 +101,13 @@ static br_tensor *ids(int64_t n)
 
 Test(attention_view, nn_transformer)
 {
-    br_transformer *model = br_transformer_new(6, 2, 3, 2, &(br_transformer_options){ 0 });
+    br_transformer *model = br_transformer_new(6, 2, 3, 2, NULL);
     br_scope *scope = br_no_grad_begin();
     br_tensor *src = br_randn(BR_SHAPE(4, 1, 6), BR_F32),
               *tgt = br_randn(BR_SHAPE(4, 1, 6), BR_F32);
     CHECK_TAPS(pair_of(4, 4), br_transformer_forward(model, src, tgt, NULL), 0, 3, 2, 2);
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(attention_view, hf_bert)
@@ -121,7 +121,7 @@ Test(attention_view, hf_bert)
     br_scope *scope = br_no_grad_begin();
     CHECK_TAPS(text_of(5), br_hf_bert_forward(model, ids(5), NULL), 2, 0, 0, 0);
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(attention_view, gpt2_is_causal)
@@ -136,10 +136,23 @@ Test(attention_view, gpt2_is_causal)
     CHECK_TAPS(text_of(5), br_gpt2_forward(model, ids(5), NULL), 2, 0, 0, 0);
     cr_assert_not_null(strstr(read_page(), "\"causal\":true"));
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
-/* Its decoder's own attention and the cross one are not beside each other in the tree. */
+/* The attention of a single token has no later tokens to attend to, but that means nothing. */
+Test(attention_view, a_single_token_is_not_causal)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(1);
+    cr_assert(br_attention_add(a, BR_ATTENTION_SELF, NULL, weights(2, 1, 1), NULL, NULL));
+    br_attention_view view = { .attention = a };
+    cr_assert_gt(br_attention_html(path, 1, &view, NULL), 0, "%s", br_error_message());
+    cr_assert_not_null(strstr(read_page(), "\"causal\":false"));
+    br_attention_free(a);
+    br_scope_end(scope);
+}
+
+/* In a T5's decoder, self-attention and cross-attention are not siblings in the module tree. */
 Test(attention_view, t5)
 {
     br_t5_config c = br_t5_config_default();
@@ -154,7 +167,7 @@ Test(attention_view, t5)
     CHECK_TAPS(pair_of(4, 4), br_t5_decode(model, ids(4), br_t5_encode(model, ids(4), NULL), NULL),
                0, 3, 2, 2);
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(attention_view, anatomy_s_heads_are_modules)
@@ -168,7 +181,7 @@ Test(attention_view, anatomy_s_heads_are_modules)
     br_scope *scope = br_no_grad_begin();
     CHECK_TAPS(text_of(5), br_anatomy_classifier_forward(model, ids(5)), 2, 0, 0, 0);
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
 Test(attention_view, architecture)
@@ -186,10 +199,10 @@ Test(attention_view, architecture)
                                                        br_architecture_source_mask(ids(4)), mask),
                0, 1, 1, 1);
     br_scope_end(scope);
-    br_free_module(model);
+    br_module_free(model);
 }
 
-/* As written, one module does a decoder layer's own attention and the cross one. */
+/* As written, one module computes both self-attention and cross-attention of a decoder layer. */
 Test(attention_view, vanilla)
 {
     for (int meant = 0; meant < 2; meant++) {
@@ -206,28 +219,27 @@ Test(attention_view, vanilla)
         CHECK_TAPS(pair_of(4, 3), br_vanilla_transformer_forward(model, ids(4), ids(3)), 0, 2, 2,
                    2);
         br_scope_end(scope);
-        br_free_module(model);
+        br_module_free(model);
     }
 }
 
-/* A decoder's layer alone: its own attention stands beside the cross one. */
+/* In a single decoder layer, self-attention and cross-attention are siblings. */
 Test(attention_view, decoder_layer_alone)
 {
     br_scope *scope = br_no_grad_begin();
-    br_transformer_decoder_layer *layer =
-        br_transformer_decoder_layer_new(6, 2, &(br_transformer_options){ 0 });
+    br_transformer_decoder_layer *layer = br_transformer_decoder_layer_new(6, 2, NULL);
     br_tensor *memory = br_randn(BR_SHAPE(4, 1, 6), BR_F32);
     CHECK_TAPS(pair_of(4, 3),
                br_transformer_decoder_layer_forward(layer, br_randn(BR_SHAPE(3, 1, 6), BR_F32),
                                                     memory, NULL),
                0, 0, 1, 1);
-    br_free_module(layer);
+    br_module_free(layer);
     br_scope_end(scope);
 }
 
-/* ---- The file -------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
-/* Views of the same attention share its values; layers that none includes are not there. */
+/* Views of the same attention share its values. Layers that no view includes are not written. */
 Test(attention_view, values_are_there_once)
 {
     br_scope *scope = br_scope_begin();
@@ -244,7 +256,63 @@ Test(attention_view, values_are_there_once)
     cr_assert_not_null(strstr(page, "id=\"w0-1\""));
     cr_assert_null(strstr(page, "id=\"w0-0\""));
     cr_assert_null(strstr(page, "id=\"w1-1\""));
-    cr_assert_null(strstr(page, "id=\"q"), "no neuron view wants queries");
+    cr_assert_null(strstr(page, "id=\"q"), "queries are written without a neuron view");
+    br_attention_free(a);
+    br_scope_end(scope);
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        n++;
+    return n;
+}
+
+/* Returns a page with two tokens; the caller frees it. */
+static char *page_of(const char *const *tokens, const char *layer, const char *title)
+{
+    br_attention *a = br_attention_new(&(br_attention_text){ .n_tokens = 2, .tokens = tokens });
+    cr_assert(br_attention_add(a, BR_ATTENTION_SELF, layer, weights(1, 2, 2), NULL, NULL));
+    br_attention_view view = { .attention = a };
+    cr_assert_gt(br_attention_html(path, 1, &view, BR_OPTIONS(br_attention_html, .title = title)),
+                 0, "%s", br_error_message());
+    br_attention_free(a);
+    return strdup(read_page());
+}
+
+/* Tokens, names and titles are escaped, so they cannot begin or end an element. */
+Test(attention_view, texts_are_escaped)
+{
+    static const char *const tokens[] = { "</script><b a=\"1\">&amp;", "<!--<script>\\'" };
+    static const char title[] = "</title><script>1 && \"2\" > '1'</script>";
+    br_scope *scope = br_scope_begin();
+    char *plain = page_of(words, "layer", "title"), *page = page_of(tokens, "<i>&", title);
+    cr_assert(strstr(page, "\"\\u003c/script\\u003e\\u003cb a=\\u00221\\u0022\\u003e\\u0026amp;\","
+                           "\"\\u003c!--\\u003cscript\\u003e\\u005c'\""));
+    cr_assert(strstr(page, "<title>&#60;/title&#62;&#60;script&#62;1 &#38;&#38; &#34;2&#34; &#62; "
+                           "&#39;1&#39;&#60;/script&#62;</title>"));
+    cr_assert(strstr(page, "\"\\u003ci\\u003e\\u0026\""));
+    static const char *const marks[] = { "<", ">", "</script", "<script" };
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(count(page, marks[i]), count(plain, marks[i]), "%s", marks[i]);
+    free(plain);
+    free(page);
+    br_scope_end(scope);
+}
+
+/* A number halfway between two f16 becomes the even one. */
+Test(attention_view, f16_is_rounded_to_even)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(2);
+    const float values[] = { 0.5f + 0x1p-12f, 0.5f + 3 * 0x1p-12f, 0, 0x1p-25f };
+    br_tensor *w = br_from_f32(BR_SHAPE(1, 1, 2, 2), values);
+    cr_assert(br_attention_add(a, BR_ATTENTION_SELF, NULL, w, NULL, NULL));
+    br_attention_view view = { .attention = a };
+    br_attention_html_options o = *BR_OPTIONS(br_attention_html, .precision = BR_PRECISION_F16);
+    cr_assert_gt(br_attention_html(path, 1, &view, &o), 0, "%s", br_error_message());
+    cr_assert(strstr(read_page(), "\"w0-0\">ADgCOAAAAAA=<")); /* 0x3800, 0x3802, 0, 0 */
     br_attention_free(a);
     br_scope_end(scope);
 }
@@ -261,7 +329,7 @@ Test(attention_view, other_types_and_strides)
     br_scope_end(scope);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 static bool add_one(br_attention *a, br_tensor *w, br_tensor *q, br_tensor *k)
 {
@@ -270,14 +338,14 @@ static bool add_one(br_attention *a, br_tensor *w, br_tensor *q, br_tensor *k)
 
 Test(attention_view, texts_are_checked)
 {
-    check_fails(br_attention_new(NULL), "tokens are required");
-    check_fails(br_attention_new(&(br_attention_text){ .n_tokens = 2 }), "tokens are required");
+    check_fails(br_attention_new(NULL), "text needs tokens");
+    check_fails(br_attention_new(&(br_attention_text){ .n_tokens = 2 }), "text needs tokens");
     br_attention_text t = { BR_TOKENS("a", "b"), .sentence_b_start = 2 };
     check_fails(br_attention_new(&t), "sentence_b_start is 2, must be 1 .. 1");
     t.sentence_b_start = 1;
     t.n_decoder_tokens = 1;
     t.decoder_tokens = words;
-    check_fails(br_attention_new(&t), "no pair of sentences");
+    check_fails(br_attention_new(&t), "takes no sentence pair");
     check_fails(br_attention_new(&(br_attention_text){ BR_TOKENS("a", NULL) }),
                 "tokens[1] is NULL");
 }
@@ -288,24 +356,25 @@ Test(attention_view, maps_are_checked)
     br_attention *a = text_of(3), *pair = pair_of(3, 2);
     br_tensor *q = br_zeros(BR_SHAPE(1, 2, 3, 4), BR_F32);
     check_fails(add_one(a, weights(2, 3, 4), NULL, NULL), "weights is [1, 2, 3, 4]");
-    check_fails(add_one(a, weights(2, 4, 3), NULL, NULL), "there are 3 tokens");
+    check_fails(add_one(a, weights(2, 4, 3), NULL, NULL), "for 3 tokens");
     check_fails(add_one(a, NULL, NULL, NULL), "weights");
     check_fails(add_one(a, ids(3), NULL, NULL), "weights");
-    check_fails(add_one(a, weights(2, 3, 3), q, NULL), "query and key go together");
+    check_fails(add_one(a, weights(2, 3, 3), q, NULL), "query and key must both be given");
     check_fails(add_one(a, weights(3, 3, 3), q, q), "query is [1, 2, 3, 4]");
     check_fails(add_one(a, weights(2, 3, 3), q, br_zeros(BR_SHAPE(1, 2, 3, 5), BR_F32)),
                 "key is [1, 2, 3, 5]");
     check_fails(br_attention_add(a, BR_ATTENTION_CROSS, "x", weights(1, 3, 3), NULL, NULL),
-                "decoder_tokens are wanted");
-    check_fails(add_one(pair, weights(1, 3, 3), NULL, NULL), "an encoder's, a decoder's or cross");
+                "decoder_tokens are required for this part");
+    check_fails(add_one(pair, weights(1, 3, 3), NULL, NULL),
+                "it must be encoder, decoder or cross attention");
     cr_assert(add_one(a, weights(2, 3, 3), q, q));
     check_fails(br_attention_add(a, BR_ATTENTION_ENCODER, "x", weights(1, 3, 3), NULL, NULL),
-                "cannot be on one page");
+                "cannot be combined with encoder, decoder or cross");
     check_layers(a, 1, 0, 0, 0);
     br_attention_free(a);
     br_attention_free(pair);
     a = br_attention_new(&(br_attention_text){ BR_TOKENS("a"), .batch = 1 });
-    check_fails(add_one(a, weights(1, 1, 1), NULL, NULL), "which has no text 1");
+    check_fails(add_one(a, weights(1, 1, 1), NULL, NULL), "batch is 1, out of bounds for weights");
     br_attention_free(a);
     br_scope_end(scope);
 }
@@ -316,13 +385,14 @@ Test(attention_view, recorders_are_checked)
     br_attention *a = text_of(3), *pair = pair_of(3, 3);
     br_recorder *recorder = br_recorder_begin();
     br_tap("hidden", ids(3));
-    check_fails(br_attention_add_recorded(a, recorder), "of the 1 taps none is attention");
+    check_fails(br_attention_add_recorded(a, recorder), "none of the 1 recorded taps is attention");
     br_tap_attention(NULL, NULL, weights(1, 3, 3), false);
-    check_fails(br_attention_add_recorded(pair, recorder), "nothing tapped \"cross_attention\"");
+    check_fails(br_attention_add_recorded(pair, recorder), "no module tapped \"cross_attention\"");
     br_tap_attention(NULL, NULL, weights(1, 3, 3), true);
-    check_fails(br_attention_add_recorded(a, recorder), "decoder_tokens are wanted");
+    check_fails(br_attention_add_recorded(a, recorder),
+                "is cross-attention: decoder_tokens are required");
     br_recorder_end(recorder);
-    check_fails(br_attention_add_recorded(a, NULL), "a recorder are required");
+    check_fails(br_attention_add_recorded(a, NULL), "self and recorder are required");
     br_attention_free(a);
     br_attention_free(pair);
     br_scope_end(scope);
@@ -341,13 +411,13 @@ Test(attention_view, views_are_checked)
     for (int i = 0; i < 3; i++)
         cr_assert(add_one(a, weights(2, 3, 3), NULL, NULL));
     br_attention_view v = { .attention = a };
-    check_refused((br_attention_view){ 0 }, "no layer of attention");
-    check_refused((br_attention_view){ .attention = empty }, "no layer of attention");
+    check_refused((br_attention_view){ 0 }, "attention is NULL or has no layers");
+    check_refused((br_attention_view){ .attention = empty }, "attention is NULL or has no layers");
     check_refused((br_attention_view){ .attention = a, .layer = 3 }, "layer is 3, must be 0 .. 2");
     check_refused((br_attention_view){ .attention = a, .head = 2 }, "head is 2, must be 0 .. 1");
     v.heads = far;
     v.n_heads = 1;
-    check_refused(v, "heads has 9, must be 0 .. 1");
+    check_refused(v, "heads contains 9, must be 0 .. 1");
     v = (br_attention_view){ .attention = a, .include_layers = two };
     check_refused(v, "include_layers has 0 entries");
     v.n_include_layers = 1;
@@ -357,8 +427,8 @@ Test(attention_view, views_are_checked)
     check_refused(v, "no query and key");
     v = (br_attention_view){ .attention = a };
     check_fails(br_attention_html(path, 0, &v, NULL) >= 0, "at least one view");
-    br_attention_page page = { .threshold = 2 };
-    check_fails(br_attention_html(path, 1, &v, &page) >= 0, "threshold is 2");
+    check_fails(br_attention_html(path, 1, &v, BR_OPTIONS(br_attention_html, .threshold = 2)) >= 0,
+                "threshold is 2");
     check_fails(br_attention_html("/none/view.html", 1, &v, NULL) >= 0, "/none/view.html");
     br_attention_free(a);
     br_attention_free(empty);
@@ -387,4 +457,20 @@ static bool make_page(void)
 Test(attention_view, every_allocation_may_fail)
 {
     fail_in_turn(make_page, "make page");
+}
+
+/* The page says how many weights below the threshold it omits. */
+Test(attention_view, omitted_weights_are_counted)
+{
+    br_scope *scope = br_scope_begin();
+    br_attention *a = text_of(2);
+    br_tensor *w = br_from_f32(BR_SHAPE(1, 1, 2, 2), (float[]){ 0.9f, 0.1f, 0.15f, 0.85f });
+    cr_assert(br_attention_add(a, BR_ATTENTION_SELF, NULL, w, NULL, NULL));
+    br_attention_view view = { .attention = a };
+    br_attention_html_options o =
+        *BR_OPTIONS(br_attention_html, .precision = BR_PRECISION_U8, .threshold = 0.2);
+    cr_assert_gt(br_attention_html(path, 1, &view, &o), 0, "%s", br_error_message());
+    cr_assert_not_null(strstr(read_page(), "\"cut\":2,"));
+    br_attention_free(a);
+    br_scope_end(scope);
 }

@@ -1,5 +1,5 @@
-/* tests/viz/test_graph.c - the graph under a tensor, as DOT and SVG: what is in it, that it is
- * well-formed whatever names hold, and that the layout keeps boxes apart. */
+/* tests/viz/test_graph.c - a tensor's graph as DOT and SVG: its contents, that it is well-formed
+ * for any names, and that boxes do not overlap. */
 #include "tests/memory.h"
 #include "tests/support.h"
 
@@ -50,7 +50,7 @@ static int count(const char *text, const char *part)
 
 /* ---- XML ------------------------------------------------------------------------------------- */
 
-/* True if tags are closed in order, attributes are quoted, and text has no bare < or &. */
+/* Returns whether tags are nested, attributes quoted, and text has no bare < or &. */
 static bool well_formed(const char *p)
 {
     char open[64][32];
@@ -108,7 +108,7 @@ Test(graph, the_check_of_xml_finds_what_is_wrong)
     cr_assert_not(well_formed("<a>"));
 }
 
-/* ---- What is drawn --------------------------------------------------------------------------- */
+/* ---- Contents -------------------------------------------------------------------------------- */
 
 Test(graph, operations_leaves_and_names)
 {
@@ -117,12 +117,13 @@ Test(graph, operations_leaves_and_names)
         BR_MODULES(br_linear_new(3, 4, true), br_relu_new(), br_linear_new(4, 1, false)));
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2, 3), BR_F32), true);
     br_tensor *y = br_sum(br_sequential_forward(model, x));
-    br_graph_options o = { .module = br_base(model), .title = "A \"small\" model" };
+    br_graph_options o =
+        *BR_OPTIONS(br_graph, .module = br_base(model), .title = "A \"small\" \\model");
     char *dot = dot_of(y, &o), *plain = dot_of(y, NULL), *svg = svg_of(y, &o);
     cr_assert(strstr(dot, "label=\"linear\\nf32 [2, 4]\""), "%s", dot);
     cr_assert(strstr(dot, "label=\"0.weight\\nf32 [4, 3]\""));
     cr_assert(strstr(dot, "label=\"leaf\\nf32 [2, 3]\""));
-    cr_assert(strstr(dot, "label=\"A \\\"small\\\" model\""));
+    cr_assert(strstr(dot, "label=\"A \\\"small\\\" \\\\model\""));
     cr_assert_eq(count(dot, "fillcolor=\"#cdebd0\""), 1);
     cr_assert_eq(count(dot, " -> "), 3 + 1 + 2 + 1);
     cr_assert_eq(count(plain, "leaf"), 4);
@@ -134,11 +135,11 @@ Test(graph, operations_leaves_and_names)
     free(dot);
     free(plain);
     free(svg);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
-/* A weight that is used twice is there once, and a leaf alone is a graph. */
+/* A tensor that is used twice appears once. A single leaf is a graph, too. */
 Test(graph, shared_leaves_and_a_leaf_alone)
 {
     br_scope *scope = br_scope_begin();
@@ -170,12 +171,12 @@ Test(graph, names_may_hold_anything)
     br_tensor *w = br_parameter(model, name, br_ones(BR_SHAPE(1), BR_F32));
     br_tensor *y = br_ones(BR_SHAPE(1), BR_F32);
     br_record(&op, y, BR_INPUTS(w), NULL, 0);
-    br_graph_options o = { .module = br_base(model), .title = name };
+    br_graph_options o = *BR_OPTIONS(br_graph, .module = br_base(model), .title = name);
     char *svg = svg_of(y, &o), *dot = dot_of(y, &o);
     cr_assert(well_formed(svg), "%s", svg);
     cr_assert_null(strstr(svg, "<script"));
     cr_assert_eq(count(svg, "&#60;script&#62;&#38;&#34;"), 3);
-    for (const char *p = dot; (p = strchr(p, '"')); p++) /* each string ends on its line */
+    for (const char *p = dot; (p = strchr(p, '"')); p++) /* each string ends on the same line */
         if (p[-1] != '\\') {
             do {
                 p++;
@@ -184,13 +185,13 @@ Test(graph, names_may_hold_anything)
         }
     free(svg);
     free(dot);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
-/* No two boxes of a layer overlap, and lines go down. */
+/* Checks that the boxes of a layer do not overlap, and that all lines go down. */
 static void check_layout(const char *svg)
 {
     enum { MOST = 4000 };
@@ -214,16 +215,17 @@ static void check_layout(const char *svg)
 Test(graph, a_transformer)
 {
     br_scope *scope = br_scope_begin();
-    br_transformer_options options = { .dim_feedforward = 8, .batch_first = true };
+    br_transformer_options options =
+        *BR_OPTIONS(br_transformer, .dim_feedforward = 8, .batch_first = true);
     br_transformer_encoder *model = br_transformer_encoder_new(4, 2, 3, true, &options);
     br_tensor *y = br_transformer_encoder_forward(model, br_ones(BR_SHAPE(1, 3, 4), BR_F32), NULL,
                                                   NULL, false);
-    char *svg = svg_of(br_mean(y), &(br_graph_options){ .module = br_base(model) });
+    char *svg = svg_of(br_mean(y), BR_OPTIONS(br_graph, .module = br_base(model)));
     cr_assert(well_formed(svg));
     check_layout(svg);
     cr_assert(strstr(svg, ">layers.2.self_attn.in_proj_weight</text>"));
     free(svg);
-    br_free_module(model);
+    br_module_free(model);
     br_scope_end(scope);
 }
 
@@ -244,7 +246,7 @@ Test(graph, many_lines_cross)
     br_scope_end(scope);
 }
 
-/* ---- Refusals -------------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 Test(graph, refusals)
 {

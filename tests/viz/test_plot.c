@@ -1,4 +1,4 @@
-/* SVG plots: what is drawn where, text that needs escaping, and files that cannot be written. */
+/* SVG plots: positions, escaping of text, and files that cannot be written. */
 #include "tests/memory.h"
 
 #include <brasa/viz.h>
@@ -20,13 +20,13 @@ static void begin(void)
 static void end(void)
 {
     unlink(path);
-    cr_assert_eq(rmdir(directory), 0, "more than the plot is left");
+    cr_assert_eq(rmdir(directory), 0, "other files than the plot are left");
     check_end();
 }
 
 TestSuite(plot, .init = begin, .fini = end);
 
-/* The file's text, in one static buffer. */
+/* Reads the file into a static buffer. */
 static const char *read_plot(void)
 {
     static char text[1 << 20];
@@ -58,7 +58,7 @@ static const char *plot_one(int64_t n, const double *x, const double *y,
     return read_plot();
 }
 
-/* The edges of the plot, from the path of its axes. */
+/* Gets the edges of the plot from the path of its axes. */
 static void edges(const char *text, double *left, double *top, double *right, double *bottom)
 {
     const char *last = NULL;
@@ -93,17 +93,17 @@ Test(plot, ticks_are_round_numbers)
 Test(plot, a_logarithmic_axis_has_powers_of_ten)
 {
     const double x[] = { 1, 2, 3, 4 }, y[] = { 67, 0, -1, 0.02 };
-    const char *text = plot_one(4, x, y, &(br_plot_options){ .log_y = true });
+    const char *text = plot_one(4, x, y, BR_OPTIONS(br_plot, .log_y = true));
     const char *labels[] = { ">0.01<", ">0.1<", ">1<", ">10<", ">100<" };
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
         cr_assert_eq(count(text, labels[i]), 1, "label %s", labels[i]);
-    cr_assert_eq(count(text, "<circle"), 2, "what is not positive is left out");
+    cr_assert_eq(count(text, "<circle"), 2, "points that are not positive are omitted");
 }
 
 Test(plot, a_floor_holds_what_is_smaller)
 {
     const double x[] = { 1, 2, 3, 4 }, y[] = { 67, 0, 1e-9, 1 };
-    const char *text = plot_one(4, x, y, &(br_plot_options){ .log_y = true, .floor_y = 1e-3 });
+    const char *text = plot_one(4, x, y, BR_OPTIONS(br_plot, .log_y = true, .floor_y = 1e-3));
     double left, top, right, bottom, y1, y2;
     edges(text, &left, &top, &right, &bottom);
     cr_assert(strstr(text, ">0.001<") && !strstr(text, ">1e-0"));
@@ -111,6 +111,17 @@ Test(plot, a_floor_holds_what_is_smaller)
     cr_assert_eq(sscanf(line, "<polyline points=\"%*f,%*f %*f,%lf %*f,%lf", &y1, &y2), 2);
     check_close(y1, bottom, 0.06);
     check_close(y2, bottom, 0.06);
+}
+
+/* A line through equal points would have no length and be invisible. */
+Test(plot, equal_points_are_a_dot)
+{
+    const double x[] = { 0, 0, 0, 1, 2 }, y[] = { 3, 3, 3, NAN, 4 };
+    const char *text = plot_one(5, x, y, NULL);
+    cr_assert_eq(count(text, "<circle"), 2);
+    cr_assert_eq(count(text, "<polyline"), 0);
+    text = plot_one(2, (double[]){ 1, 1 }, (double[]){ 3, 4 }, NULL);
+    cr_assert_eq(count(text, "<polyline"), 1);
 }
 
 Test(plot, points_that_are_not_finite_break_the_line)
@@ -127,7 +138,7 @@ Test(plot, text_is_escaped)
 {
     const double x[] = { 0, 1 };
     br_series s = { "a<b> & \"c\" \x01\xff é", 2, x, x };
-    br_plot_options o = { .title = "<t>", .x_label = "'x'", .y_label = "y&" };
+    br_plot_options o = *BR_OPTIONS(br_plot, .title = "<t>", .x_label = "'x'", .y_label = "y&");
     cr_assert(br_plot_svg(path, 1, &s, &o));
     const char *text = read_plot();
     cr_assert(strstr(text, ">a&#60;b&#62; &#38; &#34;c&#34; \xef\xbf\xbd\xef\xbf\xbd é<"));
@@ -144,7 +155,7 @@ Test(plot, anything_finite_can_be_drawn)
         for (int k = 0; k < N; k++)
             for (int log = 0; log <= 1; log++)
                 plot_one(2, (double[]){ values[i], values[k] }, (double[]){ values[k], values[i] },
-                         &(br_plot_options){ .log_y = log });
+                         BR_OPTIONS(br_plot, .log_y = log));
 }
 
 Test(plot, nothing_and_much_can_be_drawn)
@@ -166,10 +177,10 @@ Test(plot, bad_arguments_are_refused)
     const double x[] = { 0, 1 };
     br_series s = { "s", 2, x, NULL };
     check_fails(br_plot_svg(path, 1, &s, NULL), "series 0: x and y are required");
-    check_fails(br_plot_svg(path, 0, NULL, &(br_plot_options){ .floor_y = NAN }), "floor_y is nan");
+    check_fails(br_plot_svg(path, 0, NULL, BR_OPTIONS(br_plot, .floor_y = NAN)), "floor_y is nan");
     check_fails(br_plot_svg(NULL, 0, NULL, NULL), "path");
     check_fails(br_plot_svg(path, 1, NULL, NULL), "series");
-    check_fails(br_plot_svg(path, 0, NULL, &(br_plot_options){ .width = 10 }), "the size is 10 x");
+    check_fails(br_plot_svg(path, 0, NULL, BR_OPTIONS(br_plot, .width = 10)), "the size is 10 x");
     cr_assert_neq(access(path, F_OK), 0);
 }
 
@@ -185,7 +196,7 @@ static bool plot_two_points(void)
 {
     const double x[] = { 1, 2 };
     br_series s = { "s", 2, x, x };
-    bool ok = br_plot_svg(path, 1, &s, &(br_plot_options){ .title = "t" });
+    bool ok = br_plot_svg(path, 1, &s, BR_OPTIONS(br_plot, .title = "t"));
     cr_assert_eq(access(path, F_OK) == 0, ok);
     unlink(path);
     return ok;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The views of attention in a headless Chromium, used as a person would: by pointing, clicking and keys.
+"""Tests the attention views in a headless Chromium, with pointer, clicks and keys like a user's.
 
-    tests/viz/test_views.py BUILD [TEST...]      BUILD has brasa_pages, which writes what is looked at
-    SCREENSHOTS=DIR tests/viz/test_views.py BUILD   also keeps pictures
+    tests/viz/test_views.py BUILD [TEST...]      BUILD contains brasa_pages, which writes the pages
+    SCREENSHOTS=DIR tests/viz/test_views.py BUILD   also saves pictures
 
-What is drawn, and what is told in numbers, is compared with the formulas of pages.c.
+Drawings and displayed numbers are compared with the formulas of pages.c.
 """
 import base64
 import gzip
@@ -60,10 +60,10 @@ def value(text):
     return float(text.replace("−", "-").replace("∞", "inf"))
 
 
-# ---- Looking -------------------------------------------------------------------------------------
+# ---- Reading the page ----------------------------------------------------------------------------
 
 class Page(unittest.TestCase):
-    """Every page must ask for nothing but itself, and leave the browser without a complaint."""
+    """A page must not request other addresses, or cause messages in the browser's log."""
 
     def show(self, name):
         browser.resize(1300, 1000)
@@ -72,7 +72,7 @@ class Page(unittest.TestCase):
         self.addCleanup(self.check_quiet)
 
     def show_changed(self, old, new):
-        """The page of heads with another text in one place."""
+        """Shows the page of heads with one text replaced."""
         text = (pages / "head.html").read_text()
         self.assertEqual(text.count(old), 1)
         (pages / "changed.html").write_text(text.replace(old, new))
@@ -81,7 +81,7 @@ class Page(unittest.TestCase):
     def check_quiet(self):
         addresses = browser.requests()
         self.assertEqual([a for a in addresses if not a.startswith(("file:", "data:"))], [])
-        # Reading pixels back is the tests' own.
+        # The warning about reading pixels is caused by the tests.
         self.assertEqual([c for c in browser.complaints() if "willReadFrequently" not in c], [])
 
     def view(self, n=0):
@@ -106,7 +106,7 @@ class Page(unittest.TestCase):
         return [value(e.text) for e in (view or self.view()).all(".readout td.number:not(.dot)")]
 
     def weight(self, i, j, view=None):
-        """As a user gets it: click the token, point at the other."""
+        """Returns a weight as a user sees it: clicks one token and points at the other."""
         view = view or self.view()
         if view.find(".tokens.left").all("li.pinned") != [] and \
                 view.find("li.pinned").text != self.left(view)[i].text:
@@ -118,7 +118,7 @@ class Page(unittest.TestCase):
         return self.numbers(view)
 
     def check_rows(self, expected, view=None):
-        """Every weight of the map that is shown; expected(i) gives a row."""
+        """Checks every displayed weight; expected(i) returns a row."""
         view = view or self.view()
         columns = len(self.right(view))
         for i, item in enumerate(self.left(view)):
@@ -135,13 +135,13 @@ class Page(unittest.TestCase):
 
 
 def ink(canvas, x, y, reach):
-    """How much of a line is in a column of pixels around y: the sum of their opacities."""
+    """Returns the sum of the opacities in a column of pixels around y."""
     top = max(int(y) - reach, 0)
     return sum(p[3] for p in canvas.pixels(x, top, 1, 2 * reach + 1)) / 255
 
 
 def line_ink(weight, i, j, row=ROW, between=BETWEEN):
-    """The same of a line 2 pixels wide from token i to token j."""
+    """Returns the expected sum of the opacities of a line 2 pixels wide from token i to token j."""
     slope = (j - i) * row / between
     return weight * 2 * math.sqrt(1 + slope * slope)
 
@@ -216,7 +216,7 @@ class HeadView(Page):
         self.assertEqual(self.view().all(".chosen"), [])
 
     def check_boxes(self, item, weights):
-        """One box for each head, side by side, as opaque as the weight."""
+        """Checks a token's boxes: one for each head, side by side, with the weight as opacity."""
         image = item.style("background-image")
         if max(weights) < 1 / 512:
             self.assertEqual(image, "none")
@@ -249,7 +249,7 @@ class HeadView(Page):
         self.assertEqual(self.heads(), [2, 8])
         squares[8].click()
         self.assertEqual(self.heads(), [2])
-        time.sleep(0.6)  # so that the next click is no second one
+        time.sleep(0.6)  # so that the next click is not a double click
         squares[5].double_click()
         self.assertEqual(self.heads(), [5])
         time.sleep(0.6)
@@ -475,7 +475,7 @@ class NeuronView(Page):
         return self.canvas().pixels(x, (row + 0.5) * NROW, 1, 1)[0]
 
     def tip(self, x, row):
-        """What is told where the pointer is, x and row on the canvas."""
+        """Returns the tooltip at x and row of the canvas."""
         box = self.canvas().box
         self.canvas().point(x=round(x - box["width"] / 2), y=round((row + 0.5) * NROW - box["height"] / 2))
         tip = self.view().find(".tip")
@@ -566,7 +566,7 @@ class NeuronView(Page):
         self.check_close(told(self.tip(KEY + at, j), r"key of like, neuron 3: (\S+)"), [k])
         self.check_close(told(self.tip(PRODUCT + at, j), r"neuron 3: (\S+) × (\S+) = (\S+)"), [q, k, q * k])
         whole = dot(0, 8, i, j)
-        self.check_close(told(self.tip(DOT + 9, j), r"q ∙ k = (\S+), by √16: (\S+)"), [whole, whole / 4])
+        self.check_close(told(self.tip(DOT + 9, j), r"q ∙ k = (\S+), divided by √16: (\S+)"), [whole, whole / 4])
         self.check_close(told(self.tip(SOFTMAX + 9, j), r"softmax: (\S+)"), [softmax_row(0, 8, i, 13)[j]])
         self.assertIsNone(self.tip(KEY - 30, j))
 
@@ -748,7 +748,7 @@ class WholePage(Page):
         self.assertNotRegex(text, self.ADDRESS)
 
     def test_inside_another_page(self):
-        """As notebooks show it."""
+        """The page in an iframe, as notebooks show it."""
         text = html.escape((pages / "head.html").read_text())
         (pages / "changed.html").write_text(f'<iframe sandbox="allow-scripts" srcdoc="{text}"></iframe>')
         browser.open(pages / "changed.html")
@@ -761,7 +761,7 @@ class WholePage(Page):
     def test_old_browsers_are_told(self):
         self.show_changed("<title>", "<script>delete self.DecompressionStream</script><title>")
         browser.wait("main:not(:empty)")
-        self.assertIn("want a newer browser: Chrome", browser.find("main").text)
+        self.assertIn("need a newer browser: Chrome", browser.find("main").text)
         self.check_quiet()
 
     def test_what_fails_is_told(self):
@@ -776,7 +776,7 @@ class WholePage(Page):
     def test_what_is_no_number_is_told(self):
         self.show("nan")
         for n in range(3):
-            self.assertIn("2 of 18 weights are no finite numbers", self.view(n).find(".alarm").text)
+            self.assertIn("2 of 18 weights are not finite", self.view(n).find(".alarm").text)
         view = self.view(2)
         self.left(view)[0].point()
         self.assertEqual(view.find(".readout td.number").text, "NaN")
@@ -808,10 +808,10 @@ class WholePage(Page):
                 if name == "u8" and 0.98e-3 < row[j] < 1.02e-3:
                     continue
                 self.assertLessEqual(abs(value(told_weight) - expected), tolerance * expected + 6e-8)
-            self.assertEqual("left out" in self.view().text, bool(told))
+            self.assertEqual("are omitted" in self.view().text, bool(told))
 
     def test_hundreds_of_tokens_stay_fluid(self):
-        """Bounds are wide: the machine may be slow and busy."""
+        """The limits are generous, because the machine may be slow or busy."""
         for name, ready in (("long_head", 20), ("long_model", 30), ("long_neuron", 20)):
             self.assertLess((pages / f"{name}.html").stat().st_size, 48e6)
             started = time.monotonic()
@@ -841,7 +841,7 @@ class WholePage(Page):
 
 
 def keep_screenshots(folder):
-    """Pictures of what is told of in the documents."""
+    """Saves the pictures for the documentation."""
     folder.mkdir(parents=True, exist_ok=True)
     browser.resize(1300, 1000)
     browser.open(pages / "head.html")

@@ -1,6 +1,6 @@
-"""A headless Chromium, driven as a user would: the part of the WebDriver protocol that the tests of the
-views need, with Python's standard library alone. Wants chromium and chromedriver (Debian's chromium and
-chromium-driver)."""
+"""Drives a headless Chromium as a user would. Implements the part of the WebDriver protocol that the tests
+of the views need, with only Python's standard library. Requires chromium and chromedriver (Debian's packages
+chromium and chromium-driver)."""
 import base64
 import json
 import re
@@ -18,7 +18,7 @@ KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Shift": "\ue008
 
 
 class Failed(Exception):
-    """What the driver answered instead."""
+    """The driver reported an error."""
 
 
 class Browser:
@@ -76,7 +76,7 @@ class Browser:
             return Element(self, value[ELEMENT])
         return [self._wrap(v) for v in value] if isinstance(value, list) else value
 
-    # ---- What a user does ----
+    # ---- User actions ----
 
     def open(self, path):
         self.requests()
@@ -85,32 +85,32 @@ class Browser:
     def find(self, css):
         found = self.all(css)
         if not found:
-            raise Failed(f"there is no {css}")
+            raise Failed(f"no element {css}")
         return found[0]
 
     def all(self, css):
         return self.script("return [...document.querySelectorAll(arguments[0])]", css)
 
     def frame(self):
-        """Waits until what was asked for is drawn."""
+        """Waits until the page is drawn."""
         self.post("execute/async", args=[], script="const done = arguments[0];"
                   "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)))")
 
     def wait(self, css, seconds=60):
-        """Waits until there is one."""
+        """Waits until there is such an element."""
         end = time.monotonic() + seconds
         while not self.all(css):
             if time.monotonic() > end:
-                raise Failed(f"there is no {css}")
+                raise Failed(f"no element {css}")
             time.sleep(0.02)
         self.frame()
 
     def inside(self, frame):
-        """Goes on in the document of an iframe."""
+        """Switches to the document of an iframe."""
         self.post("frame", id={ELEMENT: frame.id})
 
     def point(self, element=None, x=0, y=0, presses=0, pause=20):
-        """Moves the pointer to the element, x and y from its middle, and clicks so many times."""
+        """Moves the pointer to (x, y) relative to the element's centre, and clicks the given number of times."""
         origin = {ELEMENT: element.id} if element else "viewport"
         if element:
             self.script("arguments[0].scrollIntoView({ block: 'nearest', inline: 'nearest' })", element)
@@ -122,7 +122,7 @@ class Browser:
         self.frame()
 
     def key(self, *names):
-        """Presses the keys together."""
+        """Presses the keys at the same time."""
         keys = [KEYS.get(name, name) for name in names]
         actions = [{"type": "keyDown", "value": k} for k in keys]
         actions += [{"type": "keyUp", "value": k} for k in reversed(keys)]
@@ -136,13 +136,13 @@ class Browser:
     def screenshot(self, path):
         path.write_bytes(base64.b64decode(self.get("screenshot")))
 
-    # ---- What the browser noticed ----
+    # ---- The browser's logs ----
 
     def complaints(self):
         return [entry["message"] for entry in self.post("se/log", type="browser")]
 
     def requests(self):
-        """The addresses asked for since the last call."""
+        """Returns the addresses requested since the last call."""
         events = [json.loads(e["message"])["message"] for e in self.post("se/log", type="performance")]
         return [e["params"]["request"]["url"] for e in events
                 if e["method"] == "Network.requestWillBeSent"]
@@ -158,7 +158,7 @@ class Element:
     def find(self, css):
         found = self.all(css)
         if not found:
-            raise Failed(f"there is no {css} here")
+            raise Failed(f"no element {css} in this element")
         return found[0]
 
     def all(self, css):
@@ -170,7 +170,7 @@ class Element:
 
     @property
     def shown(self):
-        """Whether it takes room on the page."""
+        """Returns whether the element takes space on the page."""
         return self._js("return e.isConnected && e.getClientRects().length > 0")
 
     @property
@@ -194,9 +194,9 @@ class Element:
         self.browser.point(self, presses=2)
 
     def choose(self, text):
-        """Picks an option of a select, by typing as a user would."""
+        """Selects an option of a select element by its text."""
         self._js("""const wanted = [...e.options].findIndex(o => o.textContent === a[0]);
-                    if (wanted < 0) throw new Error('there is no ' + a[0]);
+                    if (wanted < 0) throw new Error('no option ' + a[0]);
                     e.selectedIndex = wanted;
                     e.dispatchEvent(new Event('change', { bubbles: true }))""", text)
         self.browser.frame()
@@ -205,7 +205,7 @@ class Element:
         return self._js("return [...e.options].map(o => o.textContent)")
 
     def pixels(self, x, y, width, height):
-        """Of a canvas: [r, g, b, a] of each pixel, row by row."""
+        """Returns [r, g, b, a] of each pixel of a canvas, row by row."""
         flat = self._js("return [...e.getContext('2d').getImageData(a[0], a[1], a[2], a[3]).data]",
                         round(x), round(y), width, height)
         return [flat[i:i + 4] for i in range(0, len(flat), 4)]

@@ -1,5 +1,5 @@
-/* data.js - what the page holds: tokens, and maps of attention whose values are base64 in elements of
- * their own, read when they are first shown. */
+/* data.js - the data of the page: tokens, and maps of attention. The values are stored as base64 in
+ * separate elements, and are decoded when they are first shown. */
 
 const page = JSON.parse(document.getElementById("page").textContent);
 
@@ -15,7 +15,7 @@ const bytesOf = id => {
   return bytes;
 };
 
-let halves = null; /* the value of each pattern of 16 bits */
+let halves = null; /* the value of each 16-bit pattern */
 const halfTable = () => {
   if (halves)
     return halves;
@@ -42,8 +42,8 @@ const decoders = {
       values[i] = table[bytes[2 * i] | (bytes[2 * i + 1] << 8)];
     return values;
   },
-  /* 1 .. 254 are even steps of the logarithm from the threshold to 1, 255 is no number; 0 and n
-   * stand for n + 1 weights that were left out. */
+  /* 1 .. 254 are equal steps of the logarithm from the threshold to 1, 255 is NaN; 0 followed by n
+   * stands for n + 1 omitted weights. */
   u8(bytes, count) {
     const table = new Float32Array(256), values = new Float32Array(count);
     for (let code = 1; code < 255; code++)
@@ -60,10 +60,10 @@ const decoders = {
   },
 };
 
-/* Digits that a value of each type has. */
+/* Significant digits of each type. */
 const digits = { f32: 6, f16: 3, u8: 2 };
 
-const recent = []; /* read last, so that a long text's layers are not all held */
+const recent = []; /* the last decoded values; all of a long text would need too much memory */
 const KEEP = 8;
 
 const read = (values, count) => {
@@ -76,8 +76,8 @@ const read = (values, count) => {
   return found.data;
 };
 
-/* A map's weights are [heads, rows, columns], its queries [heads, rows, size], its keys
- * [heads, columns, size]. */
+/* A map's weights are [heads, rows, columns], its queries [heads, rows, size], its keys [heads,
+ * columns, size]. */
 const weightsOf = map => read(map.weights, map.heads * map.rows * map.columns);
 const queriesOf = map => read(map.query, map.heads * map.rows * map.size);
 const keysOf = map => read(map.key, map.heads * map.columns * map.size);
@@ -93,12 +93,12 @@ const number = (value, values) => {
 
 const pretty = token => token.replaceAll("Ġ", " ").replaceAll("▁", " ").replaceAll("</w>", "");
 
-/* The maps of a part that a view includes. */
+/* Returns the maps of a part that a view includes. */
 const mapsOf = (set, view, part) => set.maps.filter(map =>
   map.part === part && (!view.layers || view.layers.includes(map.layer)));
 
-/* What a view of a set may show: a part's maps, of the rows and columns from .. to - 1. `order` says
- * how the parts of a pair of sentences follow each other. */
+/* Returns what a view of a set can show: each filter is a part's maps, restricted to a range of
+ * rows and of columns. `order` is the order of the filters of a sentence pair. */
 const filtersOf = (set, view, order) => {
   const show = tokens => view.prettify ? tokens.map(pretty) : tokens;
   const first = show(set.tokens), second = show(set.decoderTokens);

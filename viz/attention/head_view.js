@@ -1,6 +1,6 @@
-/* head_view.js - one layer, its chosen heads drawn over each other. */
+/* head_view.js - one layer, with its selected heads overlaid. */
 
-/* How a head's weights are drawn and told: those of a filter's rows and columns. */
+/* Returns a channel for Lanes: a head's weights, restricted to a filter's rows and columns. */
 const channelOf = (map, filter, head, colour) => {
   const data = weightsOf(map), base = (head * map.rows + filter.row) * map.columns + filter.column;
   return { head, colour, values: map.weights, weight: (i, j) => data[base + i * map.columns + j] };
@@ -13,7 +13,7 @@ class HeadView extends LayerView {
     this.active = spec.heads && new Set(spec.heads);
     this.lanes = new Lanes();
     this.heads = element("div", { className: "heads", aria: { role: "group",
-      label: "Heads: click to show or hide, double click for one alone" } });
+      label: "Heads: click to show or hide, double-click to show only one" } });
     this.body.append(this.heads, this.lanes.root);
     this.layerBox = element("span");
     this.addControls(this.layerBox);
@@ -51,7 +51,7 @@ class HeadView extends LayerView {
   fillHeads(all) {
     this.heads.replaceChildren(...all.map(head => {
       const square = element("button", { type: "button", className: "head", head,
-        title: `Head ${head}: click to show or hide it, double click for it alone`,
+        title: `Head ${head}: click to show or hide, double-click to show only this head`,
         style: { "--colour": colourOf(head) }, aria: { label: `Head ${head}` } }, String(head));
       square.addEventListener("click", event => this.click(head, event));
       square.addEventListener("keydown", event => {
@@ -67,7 +67,7 @@ class HeadView extends LayerView {
     this.heads.append(every);
   }
 
-  /* A second click takes back what the first of the pair did. */
+  /* The second click of a double-click undoes the effect of the first. */
   click(head, event) {
     if (event.detail > 1) {
       if (event.detail === 2)
@@ -78,11 +78,11 @@ class HeadView extends LayerView {
     const heads = new Set(this.active);
     if (!heads.delete(head))
       heads.add(head);
-    if (heads.size) /* the last one stays */
+    if (heads.size) /* the last head cannot be hidden */
       this.choose(heads);
   }
 
-  /* Only this head; all, if it was alone already. */
+  /* Shows only this head, or all heads if it was already the only one. */
   alone(head, before) {
     const was = before.size === 1 && before.has(head);
     this.choose(was ? Array(this.map.heads).keys() : [head]);

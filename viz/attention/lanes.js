@@ -1,15 +1,17 @@
-/* lanes.js - tokens left and right with lines between them, as opaque as the weights. A token that is
- * pointed at, or reached by keys, shows its own lines, the weights as boxes on the other side, and as
- * numbers beside; one that is clicked stays, and the other side's tokens then tell one weight each. */
+/* lanes.js - tokens on the left and right with lines between them, as opaque as the weights. The
+ * token under the pointer, or with the keyboard focus, shows only its own lines, its weights as
+ * boxes on the other side, and a list of these weights as numbers. A clicked token stays selected;
+ * each token of the other side then shows a single weight. */
 
-const ROW = 22;        /* pixels of a token */
-const BETWEEN = 150;   /* of the lines */
-const FAINTEST = 1 / 512; /* a line that cannot be seen */
-const TALLEST = 4096;  /* of a canvas; of what is longer only what is on the screen is drawn */
+const ROW = 22;        /* pixels per token */
+const BETWEEN = 150;   /* pixels for the lines */
+const FAINTEST = 1 / 512; /* fainter lines are invisible */
+const TALLEST = 4096;  /* pixels; only the visible part of a taller canvas is drawn */
 const LISTED = 12;
 
 class Lanes {
-  /* `rowHeight` and `between` may be given; `changed` is called when another token is chosen. */
+  /* Options: `rowHeight`, `between`, and `changed`, which is called when another token is
+   * selected. */
   constructor(options = {}) {
     this.row = options.rowHeight ?? ROW;
     this.between = options.between ?? BETWEEN;
@@ -28,8 +30,8 @@ class Lanes {
     addEventListener("resize", () => this.root.isConnected && this.draw());
   }
 
-  /* Channels are heads: { head, colour, weight(i, j), values }; `opacity` is what weights are
-   * multiplied by. Keeps the chosen token if `keep`. */
+  /* Shows channels (heads): { head, colour, weight(i, j), values }. Weights are multiplied by
+   * `opacity`. If `keep`, the selected token stays selected. */
   show({ filter, channels, opacity, keep }) {
     Object.assign(this, { channels, opacity });
     if (!keep || filter !== this.filter) {
@@ -132,7 +134,7 @@ class Lanes {
     event.stopPropagation();
   }
 
-  /* One token of each side is reached by the tabulator key. */
+  /* One token of each side is in the tab order. */
   focus(place) {
     for (const item of this.sides[place.side === "left" ? 0 : 1].children)
       item.tabIndex = item.index === place.index ? 0 : -1;
@@ -178,13 +180,13 @@ class Lanes {
   tell() {
     if (!this.chosen) {
       this.readout.replaceChildren(element("p", { className: "note" },
-        "Point at a token, or click it to keep it"));
+        "Hover over a token to see its weights; click it to keep it selected"));
       return;
     }
     const { side } = this.chosen, opposite = side === "left" ? "right" : "left";
     const rows = this.other ? this.rowsOf(this.other.index)
       : this.filter[opposite].flatMap((_, index) => this.rowsOf(index));
-    /* What is no number comes first. */
+    /* NaN comes first. */
     const key = row => Number.isNaN(row.weight) ? Infinity : row.weight;
     if (!this.other)
       rows.sort((a, b) => key(b) - key(a) || a.index - b.index);
@@ -217,7 +219,7 @@ class Lanes {
 
   /* ---- Lines ---- */
 
-  /* Those that can be seen, channel by channel. */
+  /* Returns the visible lines of each channel. */
   findLines() {
     const rows = this.filter.left.length, columns = this.filter.right.length;
     return this.channels.map(channel => {
@@ -232,7 +234,7 @@ class Lanes {
     });
   }
 
-  /* The part of the height that is drawn. */
+  /* Returns the vertical range that is drawn. */
   band() {
     if (!this.isLong)
       return [0, this.height];
@@ -241,7 +243,8 @@ class Lanes {
     return [from, Math.min(from + innerHeight + 400, this.height)];
   }
 
-  /* The canvas over a part of the space between the tokens, from the top of which y counts. */
+  /* Places the canvas over a vertical range of the space between the tokens, and returns its
+   * context, in which y counts from the top of that space. */
   begin(from, to) {
     this.canvas.style.left = `${this.space.offsetLeft}px`;
     this.canvas.style.top = `${from}px`;

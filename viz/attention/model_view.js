@@ -1,15 +1,15 @@
-/* model_view.js - all layers by all heads, small; one that is clicked opens beside. */
+/* model_view.js - thumbnails of all layers and heads; a click on one opens the head beside it. */
 
-const GRID = 970;     /* pixels of the drawing's width */
-const AXIS = 34;      /* of the numbers beside it */
-const FINEST = 2;     /* pixels between two lines' ends in a small picture */
+const GRID = 970;     /* pixels: width of the grid */
+const AXIS = 34;      /* pixels: width of the layer numbers */
+const FINEST = 2;     /* minimum pixels between the ends of two lines in a thumbnail */
 
 class ModelView extends View {
   constructor(spec) {
     super(spec, "Model view", [["A", "A"], ["B", "B"], ["A", "B"], ["B", "A"]]);
     this.open = null;
     this.grid = element("div", { className: "grid", aria: { role: "group",
-      label: "A picture for each layer (down) and head (across)" } });
+      label: "One thumbnail per layer (rows) and head (columns)" } });
     this.model = element("div", { className: "model" }, this.grid);
     this.grid.addEventListener("keydown", event => this.key(event));
     this.body.append(this.model);
@@ -50,7 +50,7 @@ class ModelView extends View {
     this.lanes?.draw();
   }
 
-  /* ---- Small pictures ---- */
+  /* ---- Thumbnails ---- */
 
   makeCell(map, head) {
     const name = `Layer ${map.layer}, Head ${head}`;
@@ -63,7 +63,8 @@ class ModelView extends View {
     return cell;
   }
 
-  /* Of a long text, neighbours share a line, that of their largest weight. */
+  /* Draws a thumbnail. In a long text, adjacent tokens share a line, with the largest of their
+   * weights. */
   thumbnail(cell) {
     this.watcher.unobserve(cell);
     cell.drawn = true;
@@ -117,7 +118,7 @@ class ModelView extends View {
     next.focus();
   }
 
-  /* ---- The one that is open ---- */
+  /* ---- The open head ---- */
 
   toggle(cell) {
     const again = this.open === cell;
@@ -154,7 +155,7 @@ class ModelView extends View {
     this.place(cell);
   }
 
-  /* Beside the cell, where there is more room, and inside the drawing. */
+  /* Places the detail beside the cell, on the side with more room, and inside the model view. */
   place(cell) {
     const { detail, model } = this;
     const around = model.getBoundingClientRect(), box = cell.getBoundingClientRect();

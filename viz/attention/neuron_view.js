@@ -1,9 +1,9 @@
-/* neuron_view.js - one head; opened, it shows how a weight comes about: the query, the keys, their
- * products neuron by neuron, the sum of these, and the softmax. */
+/* neuron_view.js - one head. When expanded, it shows how a weight is computed: the query, the keys,
+ * their elementwise products, the sum of these, and the softmax. */
 
 const NEURON_ROW = 26, BOX = 20;
 
-/* Where the columns are, for vectors of `size` neurons. */
+/* Returns the positions of the columns, for vectors of `size` neurons. */
 const columnsOf = size => {
   const width = Math.min(Math.max(2 * size, 96), 160);
   const query = { x: 10, width, name: "Query q" };
@@ -20,7 +20,7 @@ class Neurons extends Lanes {
     this.root.classList.add("neurons");
     this.header = element("div", { className: "columns" });
     this.nothing = element("p", { className: "nothing" },
-      "No token selected: point at one on the left");
+      "No token selected: hover over one on the left");
     this.stage.append(this.nothing);
     this.tip = element("div", { className: "tip", hidden: true, aria: { role: "tooltip" } });
     this.canvas.addEventListener("mousemove", event => this.explain(event));
@@ -28,7 +28,8 @@ class Neurons extends Lanes {
     this.root.append(this.tip);
   }
 
-  /* `map` and `head` besides what Lanes show; `opened` says whether the columns are. */
+  /* Takes the properties of Lanes.show(), and `map`, `head` and `opened`, which is true if the
+   * columns are shown. */
   show(shown) {
     const { map, head, opened } = shown;
     Object.assign(this, { map, head, opened, columns: columnsOf(map.size) });
@@ -43,7 +44,7 @@ class Neurons extends Lanes {
     super.show(shown);
   }
 
-  /* The row whose computation is shown; null if none is. */
+  /* Returns the row whose computation is shown, or null. */
   get asking() {
     return this.opened && this.chosen?.side === "left" ? this.chosen.index : null;
   }
@@ -68,7 +69,7 @@ class Neurons extends Lanes {
     return this.query(i).reduce((sum, q, n) => sum + q * k[n], 0);
   }
 
-  /* Whether the query may not see the key, since that comes after it. */
+  /* Returns whether a causal mask hides the key from the query. */
   isHidden(i, j) {
     return this.map.causal && j + this.filter.column > i + this.filter.row;
   }
@@ -160,7 +161,7 @@ class Neurons extends Lanes {
     c.strokeRect(column.x + 0.5, y + 0.5, BOX - 1, BOX - 1);
   }
 
-  /* ---- What is pointed at ---- */
+  /* ---- Tooltip ---- */
 
   explain(event) {
     const box = this.canvas.getBoundingClientRect();
@@ -191,7 +192,8 @@ class Neurons extends Lanes {
     if (this.isHidden(i, j))
       return null;
     return name === "product" ? `neuron ${n}: ${say(q)} × ${say(k)} = ${say(q * k)}`
-      : `q ∙ k = ${say(this.dot(i, j))}, by √${size}: ${say(this.dot(i, j) / Math.sqrt(size))}`;
+      : `q ∙ k = ${say(this.dot(i, j))}, divided by √${size}: ` +
+        say(this.dot(i, j) / Math.sqrt(size));
   }
 }
 

@@ -1,4 +1,4 @@
-/* parts.js - what the views are made of: elements, colours, selects, the frame of a view. */
+/* parts.js - the building blocks of the views: elements, colours, selects, the frame of a view. */
 
 /* ---- Elements -------------------------------------------------------------------------------- */
 
@@ -26,10 +26,11 @@ const select = (name, options, value, change) => {
 const palette = ["#2f7de1", "#ef7f1a", "#2fa046", "#d93a3f", "#8f5fd0", "#93604a", "#e264b5",
   "#12a5a5", "#a3a122", "#3a4fb0", "#6fbf2e", "#d9a514", "#96305f", "#66788f", "#45b3ea", "#f0857a"];
 
-/* Of a head, or of a layer in the model view: sixteen by hand, then hues that are far apart. */
+/* The colour of a head, or of a layer in the model view: sixteen chosen by hand, then hues that are
+ * far apart. */
 const colourOf = n => palette[n] ?? `hsl(${Math.round(n * 137.508) % 360} 60% ${45 + n % 3 * 8}%)`;
 
-/* The colour that a variable of the style sheet has where the element stands. */
+/* Returns the value of a colour variable of the style sheet for an element. */
 const styled = (where, name) => {
   const before = where.style.color;
   where.style.color = `var(--${name})`;
@@ -38,13 +39,13 @@ const styled = (where, name) => {
   return colour;
 };
 
-/* "#rrggbb", "hsl(...)" or "rgb(...)" with an opacity. */
+/* Returns the colour "#rrggbb", "hsl(...)" or "rgb(...)" with an opacity. */
 const faint = (colour, alpha) =>
   `color-mix(in srgb, ${colour} ${Math.min(Math.max(alpha, 0), 1) * 100}%, transparent)`;
 
 /* ---- Canvases -------------------------------------------------------------------------------- */
 
-/* Sizes a canvas in CSS pixels, and gives its context cleared and scaled for the screen. */
+/* Sizes a canvas in CSS pixels, and returns its context, cleared and scaled for the screen. */
 const context = (canvas, width, height) => {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
@@ -56,7 +57,7 @@ const context = (canvas, width, height) => {
   return c;
 };
 
-/* Calls draw once before the next frame, however often it is asked for. */
+/* Returns a function that calls draw once before the next frame, however often it is called. */
 const scheduler = draw => {
   let asked = false;
   return () => {
@@ -93,7 +94,7 @@ class View {
     return mapsOf(this.set, this.spec, this.filter.part);
   }
 
-  /* The selects, and last the switch between light and dark. */
+  /* Adds the controls, and then the switch between light and dark. */
   addControls(...controls) {
     if (this.filters.length > 1)
       controls.push(select("Attention", this.filters.map((f, i) => [i, f.name]), 0, i => {
@@ -106,7 +107,7 @@ class View {
     const name = () => { mode.textContent = isDark() ? "Light" : "Dark"; };
     mode.addEventListener("click", () => {
       this.root.dataset.mode = isDark() ? "light" : "dark";
-      if (this.root === document.querySelector(".view")) /* the page goes with the first */
+      if (this.root === document.querySelector(".view")) /* the page follows the first view */
         document.body.dataset.mode = this.root.dataset.mode;
       name();
       this.draw();
@@ -115,15 +116,15 @@ class View {
     this.toolbar.append(...controls, element("span", { className: "gap" }), mode);
   }
 
-  /* What must be said of the maps that are shown: weights that are no numbers, or were left out. */
+  /* Shows notes about the shown maps: weights that are not finite, or were omitted. */
   note(maps) {
     const lines = maps.filter(map => map.bad).map(map => element("p", { className: "note alarm" },
       `Layer ${map.layer} (${map.name}): ${map.bad} of ${map.heads * map.rows * map.columns} ` +
-      "weights are no finite numbers"));
+      "weights are not finite"));
     const cut = maps.reduce((sum, map) => sum + map.cut, 0);
     if (cut)
       lines.push(element("p", { className: "note" }, `${cut.toLocaleString("en")} weights below ` +
-        `${page.threshold} are left out to keep the file small; the others are good to 2 digits`));
+        `${page.threshold} are omitted to keep the file small; others are accurate to 2 digits`));
     this.notes.replaceChildren(...lines);
   }
 }
@@ -134,8 +135,8 @@ class LayerView extends View {
     return this.maps.find(map => map.layer === this.layer);
   }
 
-  /* A select of the filter's layers; a part may lack the one there was: an encoder and its decoder
-   * need not be as deep. */
+  /* Returns a select of the filter's layers. The selected layer may not exist in this part: an
+   * encoder and its decoder may have different depths. */
   layerSelect(changed) {
     const layers = this.maps.map(map => map.layer);
     if (!layers.includes(this.layer))

@@ -1,4 +1,4 @@
-/* start.js - puts the views on the page. */
+/* start.js - adds the views to the page. */
 
 const kinds = { head: HeadView, model: ModelView, neuron: NeuronView };
 

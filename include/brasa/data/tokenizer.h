@@ -1,9 +1,8 @@
 /* brasa/data/tokenizer.h - BERT's WordPiece, GPT-2's byte-level BPE and T5's Unigram tokenizer:
- * text to ids and back.
+ * encoding text to ids, and decoding.
  *
- * Ids, offsets and word ids are those of the "fast" tokenizer of Hugging Face (PyPI's
- * `tokenizers`), code point by code point. A tokenizer does not change once made: several threads
- * may use one. */
+ * Ids, offsets and word ids equal those of Hugging Face's "fast" tokenizers (PyPI's `tokenizers`).
+ * A tokenizer is immutable, so threads may share it. */
 #ifndef BRASA_DATA_TOKENIZER_H
 #define BRASA_DATA_TOKENIZER_H
 
@@ -18,74 +17,95 @@ extern "C" {
 typedef struct br_tokenizer br_tokenizer;
 
 typedef enum br_accents {
-    BR_ACCENTS_AUTO, /* stripped if the text is lower-cased */
+    BR_ACCENTS_AUTO, /* strip accents if do_lower_case is set */
     BR_ACCENTS_STRIP,
     BR_ACCENTS_KEEP,
 } br_accents;
 
-/* Zeroed, or NULL in its place: bert-base-uncased. */
+/* Options of a WordPiece tokenizer. The defaults are those of bert-base-uncased. */
 typedef struct br_tokenizer_options {
-    bool cased; /* lowercase=False */
-    br_accents accents;
-    bool keep_controls;    /* clean_text=False */
-    bool join_chinese;     /* tokenize_chinese_chars=False */
-    int64_t max_word;      /* max_input_chars_per_word: a longer word is unknown; 0: 100 */
-    const char *unknown;   /* NULL: "[UNK]" */
-    const char *classify;  /* NULL: "[CLS]" */
-    const char *separator; /* NULL: "[SEP]" */
-    const char *padding;   /* NULL: "[PAD]" */
-    const char *mask;      /* NULL: "[MASK]" */
+    size_t struct_size;
+    bool do_lower_case;
+    br_accents strip_accents;
+    bool clean_text;                  /* remove control characters */
+    bool tokenize_chinese_chars;      /* make each Chinese character a word */
+    int64_t max_input_chars_per_word; /* longer words become unk_token */
+    const char *unk_token, *cls_token, *sep_token, *pad_token, *mask_token;
 } br_tokenizer_options;
+#define br_tokenizer_default_fields                                                         \
+    .struct_size = sizeof(br_tokenizer_options), .do_lower_case = true, .clean_text = true, \
+    .tokenize_chinese_chars = true, .max_input_chars_per_word = 100, .unk_token = "[UNK]",  \
+    .cls_token = "[CLS]", .sep_token = "[SEP]", .pad_token = "[PAD]", .mask_token = "[MASK]"
+BR_API br_tokenizer_options br_tokenizer_defaults(void);
 
-/* From a vocab.txt: a token a line, its number is the id; of equal lines the last counts. The
- * unknown, classify and separator tokens must be there. */
+/* Reads a WordPiece tokenizer from a vocab.txt, which has one token per line. A token's id is the
+ * number of its line, counted from 0, and that of the last one if lines are equal. unk_token,
+ * cls_token and sep_token must be in the file. Returns NULL and an error on failure. `options` may
+ * be NULL. */
 BR_API br_tokenizer *br_tokenizer_from_vocab(const char *path, const br_tokenizer_options *options);
 
-/* Zeroed, or NULL in its place: gpt2. */
+/* Options of a byte-level BPE tokenizer. The defaults are those of gpt2. */
 typedef struct br_bpe_options {
-    bool add_prefix_space;   /* to a text that does not begin with a space ... */
-    bool trim_offsets;       /* ... or: spaces around a token are not in its offsets */
-    const char *end_of_text; /* a special token; NULL: "<|endoftext|>", if it is there */
-    const char *padding;     /* NULL: the end of text, since GPT-2 has no token for it */
+    size_t struct_size;
+    bool add_prefix_space;   /* add a space to a text that does not begin with one */
+    bool trim_offsets;       /* exclude spaces from offsets; not with add_prefix_space */
+    const char *end_of_text; /* a special token; NULL: "<|endoftext|>" if the vocabulary has it */
+    const char *pad_token;   /* NULL: end_of_text, because GPT-2 has no padding token */
 } br_bpe_options;
+#define br_bpe_default_fields .struct_size = sizeof(br_bpe_options)
+BR_API br_bpe_options br_bpe_defaults(void);
 
-/* From the vocab.json and merges.txt of a byte-level BPE. */
+/* Reads a byte-level BPE tokenizer from its vocab.json and merges.txt. Returns NULL and an error on
+ * failure. `options` may be NULL. */
 BR_API br_tokenizer *br_tokenizer_from_bpe(const char *vocab, const char *merges,
                                            const br_bpe_options *options);
 
-/* Zeroed, or NULL in its place: T5. */
+/* Options of a SentencePiece tokenizer. The defaults are those of T5. */
 typedef struct br_sentencepiece_options {
-    int64_t extra_ids; /* tokens <extra_id_0> .. behind the pieces; 0: 100, -1: none */
-    bool no_end;       /* no </s> is put behind a text */
+    size_t struct_size;
+    int64_t extra_ids; /* number of tokens <extra_id_N> to add after the pieces */
+    bool add_eos;      /* append </s> to each text */
 } br_sentencepiece_options;
+#define br_sentencepiece_default_fields \
+    .struct_size = sizeof(br_sentencepiece_options), .extra_ids = 100, .add_eos = true
+BR_API br_sentencepiece_options br_sentencepiece_defaults(void);
 
-/* From a spiece.model, of which the model is Unigram. Ids and offsets are those of SentencePiece
- * itself, which are not always those that the fast tokenizer gives for the same pieces; control
- * symbols, and the unknown one, are found in texts as special tokens. */
+/* Reads a Unigram tokenizer from a spiece.model. Ids and offsets equal those of SentencePiece
+ * itself, which sometimes differ from those of the fast tokenizer for the same pieces. Control
+ * symbols and the unknown symbol are matched in texts as special tokens. Returns NULL and an error
+ * on failure. `options` may be NULL. */
 BR_API br_tokenizer *br_tokenizer_from_sentencepiece(const char *path,
                                                      const br_sentencepiece_options *options);
-/* From a tokenizer.json of BERT's, GPT-2's or T5's kind; another kind is refused with what differs.
- * Its "truncation" and "padding" are not used: br_encode_options say that. */
+/* Reads a tokenizer.json of BERT's, GPT-2's or T5's kind. Other kinds are an error that names the
+ * unsupported part. Ignores its "truncation" and "padding": set br_encode_options instead. */
 BR_API br_tokenizer *br_tokenizer_from_json(const char *path);
-/* From a folder as the hub has it: tokenizer.json, else vocab.json with merges.txt, else
- * spiece.model, else vocab.txt; with options, which are vocab.txt's, that alone. */
+/* Loads the tokenizer of a Hugging Face model folder from the first of these that exists:
+ * tokenizer.json, vocab.json with merges.txt, spiece.model, vocab.txt. If `options` is not NULL,
+ * loads vocab.txt with these options. */
 BR_API br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_tokenizer_options *options);
 BR_API void br_tokenizer_free(br_tokenizer *tokenizer);
-/* Ids are 0 .. size-1; one that no token has is possible, after equal lines. */
+/* Returns the greatest id plus 1. An id may be unused, for example if vocab.txt has equal lines. */
 BR_API int64_t br_tokenizer_size(const br_tokenizer *tokenizer);
-/* The token's id; -1 and an error if there is none. length -1: up to the NUL. */
+/* Returns a token's id, or -1 and an error if there is none. A length of -1 means that the token
+ * ends with a NUL. */
 BR_API int64_t br_tokenizer_id(const br_tokenizer *tokenizer, const char *token, int64_t length);
-/* The token of an id, good as long as the tokenizer; NULL and an error for an id outside. */
+/* Returns the token of an id, valid as long as the tokenizer, or NULL and an error if there is
+ * none. */
 BR_API const char *br_tokenizer_token(const br_tokenizer *tokenizer, int64_t id);
-/* The text of n ids: word pieces are joined by spaces, continuations without one; the bytes of a
- * byte-level BPE's tokens make the text, with U+FFFD for what is no UTF-8; of Unigram's pieces
- * U+2581 is a space. Special tokens can be left out. The caller frees it with br_free(). */
+/* Decodes n ids to text. WordPiece tokens are joined by spaces, continuations without one. The
+ * bytes of byte-level BPE tokens are concatenated, with U+FFFD for invalid UTF-8. In Unigram
+ * pieces, U+2581 becomes a space. `skip_special` omits special tokens. The caller frees the text
+ * with br_free(). */
 BR_API char *br_tokenizer_decode(const br_tokenizer *tokenizer, int64_t n, const int64_t *ids,
                                  bool skip_special);
+/* Decodes like br_tokenizer_decode() and sets *length to the text's length in bytes, because a text
+ * may contain U+0000. */
+BR_API char *br_tokenizer_decode_text(const br_tokenizer *tokenizer, int64_t n, const int64_t *ids,
+                                      bool skip_special, int64_t *length);
 
 /* ---- Encoding -------------------------------------------------------------------------------- */
 
-/* UTF-8, which may hold NULs. length -1: up to the NUL. */
+/* UTF-8 text, which may contain NULs. A length of -1 means that it ends with a NUL. */
 typedef struct br_text {
     const char *data;
     int64_t length;
@@ -98,54 +118,59 @@ typedef enum br_truncation {
 } br_truncation;
 
 typedef enum br_pad_to {
-    BR_PAD_NONE,       /* in a batch, as BR_PAD_LONGEST */
+    BR_PAD_NONE,       /* the same as BR_PAD_LONGEST in a batch */
     BR_PAD_LONGEST,    /* to the longest of the batch */
     BR_PAD_MAX_LENGTH, /* to max_length */
 } br_pad_to;
 
-/* Zeroed, or NULL in its place: special tokens around where the tokenizer has such, nothing
- * truncated, nothing padded. */
+/* By default, the tokenizer's special tokens are added, and nothing is truncated or padded. */
 typedef struct br_encode_options {
-    int64_t max_length; /* special tokens counted; 0: no truncation */
+    size_t struct_size;
+    int64_t max_length; /* in tokens, including special ones; 0: no truncation */
     br_truncation truncation;
-    bool truncate_left; /* what is cut off is the beginning */
-    int64_t stride;     /* tokens that a part has in common with the part before it */
+    bool truncate_left; /* remove tokens from the beginning */
+    int64_t stride;     /* number of tokens that overlap between consecutive parts */
     br_pad_to padding;
-    int64_t pad_to_multiple; /* 0: any length */
+    int64_t pad_to_multiple_of; /* 0: any length */
     bool pad_left;
-    bool no_special_tokens;    /* none put around */
-    bool split_special_tokens; /* "[SEP]" in the text is text: for what strangers wrote */
-    bool strict_utf8;          /* invalid UTF-8 is an error; else each bad part is one U+FFFD */
+    bool add_special_tokens;   /* such as [CLS] and [SEP] around a text */
+    bool split_special_tokens; /* treat "[SEP]" in a text as text; set it for untrusted text */
+    bool strict_utf8;          /* fail on invalid UTF-8 instead of reading it as U+FFFD */
 } br_encode_options;
+#define br_encode_default_fields \
+    .struct_size = sizeof(br_encode_options), .add_special_tokens = true
+BR_API br_encode_options br_encode_defaults(void);
 
-/* A part of the text: begin .. end-1. */
+/* The part begin .. end-1 of a text. */
 typedef struct br_span {
     int64_t begin, end;
 } br_span;
 
-/* What became of a text or a pair: `length` entries in each array. */
+/* The encoding of a text or a pair. Each array has `length` entries. */
 typedef struct br_encoding {
     int64_t length;
     int64_t *ids, *type_ids, *attention_mask, *special_mask;
-    int64_t *word_ids;      /* counted in each text; -1 for tokens put around and padding */
-    int64_t *sequence_ids;  /* 0 first text, 1 second; -1 likewise */
-    br_span *bytes, *chars; /* where in its text the token is, in bytes and in code points */
-    int64_t n_overflow;     /* parts that truncation cut off, encoded alike */
+    int64_t *word_ids;      /* index of the word in its text; -1 for special tokens and padding */
+    int64_t *sequence_ids;  /* 0 for the first text, 1 for the second; -1 likewise */
+    br_span *bytes, *chars; /* the token's offsets in its text, in bytes and in code points */
+    int64_t n_overflow;     /* number of encodings of the parts removed by truncation */
     struct br_encoding *overflow;
 } br_encoding;
 
-/* Encodes a text, or a pair; `pair` may be NULL. */
+/* Encodes a text, or a pair of texts if `pair` is not NULL. Returns an encoding for
+ * br_encoding_free(), or NULL and an error. `options` may be NULL. */
 BR_API br_encoding *br_tokenizer_encode(const br_tokenizer *tokenizer, const br_text *text,
                                         const br_text *pair, const br_encode_options *options);
 BR_API void br_encoding_free(br_encoding *encoding);
 
-/* A batch as a model takes it: i64 [n, length] each. */
+/* The inputs of a model for a batch: I64 tensors of shape [n, length]. */
 typedef struct br_token_batch {
     br_tensor *ids, *type_ids, *attention_mask;
 } br_token_batch;
 
-/* Encodes n texts, or pairs if `pairs` is not NULL, to tensors of the innermost scope. Parts that
- * truncation cuts off are dropped. */
+/* Encodes n texts, or pairs if `pairs` is not NULL, to tensors owned by the innermost scope. Parts
+ * removed by truncation are dropped. Returns false and an error on failure. `options` may be NULL.
+ */
 BR_API bool br_tokenizer_encode_batch(const br_tokenizer *tokenizer, int64_t n,
                                       const br_text *texts, const br_text *pairs,
                                       const br_encode_options *options, br_token_batch *batch);

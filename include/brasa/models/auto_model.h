@@ -1,13 +1,12 @@
-/* brasa/models/auto_model.h - AutoModel: a pretrained model from the folder of a Hugging Face
- * model.
+/* brasa/models/auto_model.h - AutoModel: loads a pretrained model from a Hugging Face model folder.
  *
  *     br_hf_bert *bert = br_auto_model_load(
- *         "all-MiniLM-L6-v2", &(br_auto_model_options){ .class_name = "BertModel" }, NULL);
+ *         "all-MiniLM-L6-v2", BR_OPTIONS(br_auto_model, .class_name = "BertModel"), NULL);
  *
- * The folder has config.json, and model.safetensors or the shards that model.safetensors.index.json
- * lists. Weights are mapped, not copied: what is not used is not read, a trained weight is the
- * process's own, and the file stays as it is; only those of 16 bits are converted to F32.
- * docs/auto_model.md tells what is renamed and refused. */
+ * The folder contains config.json, and model.safetensors or the shards that
+ * model.safetensors.index.json lists. Weights are mapped, not copied: unused ones are not read, and
+ * training changes private pages but never the file. Only F16 and BF16 weights are converted to F32
+ * copies. docs/auto_model.md lists which keys are renamed and which files are rejected. */
 #ifndef BRASA_MODELS_AUTO_MODEL_H
 #define BRASA_MODELS_AUTO_MODEL_H
 
@@ -18,34 +17,42 @@ extern "C" {
 #endif
 
 typedef struct br_auto_model_options {
+    size_t struct_size;
     /* "BertModel", "BertForMaskedLM", ...; NULL: the first of the configuration's architectures, or
-     * the base model if there are none. */
+     * the base model if it has none. */
     const char *class_name;
-    bool copy;        /* read into memory instead of mapping: safe if the file may change */
-    bool all_missing; /* any key may be missing, not only those of heads and the pooler */
+    bool copy;               /* read into memory instead of mapping; safe if the file may change */
+    bool allow_missing_keys; /* allow any key to be missing, not only those of heads and the pooler
+                              */
 } br_auto_model_options;
+#define br_auto_model_default_fields .struct_size = sizeof(br_auto_model_options)
+BR_API br_auto_model_options br_auto_model_defaults(void);
 
-/* What a loading found. Names joined by ", "; "" if none. They are as the file has them, which may
- * be anything: escape them before a terminal sees them. */
+/* The result of loading. Names are joined by ", "; "" if there are none. They come from the file
+ * unchanged and may contain anything, so escape them before printing to a terminal. */
 typedef struct br_auto_model_report {
-    int64_t matched;   /* keys of the files that were used, renamed ones among them */
-    int64_t converted; /* of those, from F16 or BF16 to F32 */
+    int64_t matched;   /* number of used keys of the files, including renamed ones */
+    int64_t converted; /* number of those converted from F16 or BF16 to F32 */
     int64_t renamed, missing, unexpected, ignored;
+    int64_t untied;         /* tied by the configuration, but with different values in the files */
+    int64_t unknown;        /* unknown keys of config.json, which may change numbers */
     char *converted_names;  /* "pooler.dense.weight from BF16" */
     char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */
-    char *missing_names;    /* weights that have new values, drawn from this thread's generator */
-    char *unexpected_names; /* keys of the files that the class has no place for */
-    char *ignored_names;    /* keys that old files have and no model needs */
+    char *missing_names;    /* weights that were newly initialized by this thread's generator */
+    char *unexpected_names; /* keys of the files that the class does not have */
+    char *ignored_names;    /* unneeded keys: of old files, and copies of tied weights */
+    char *untied_names;     /* "lm_head.weight unlike transformer.wte.weight" */
+    char *unknown_names;
 } br_auto_model_report;
 
-/* The module of the class that the options or the folder name: br_module_class() tells which. It is
- * in evaluation mode, as from_pretrained() leaves it; br_free_module() frees it. NULL and an error
- * that names the file and the key if anything is no good. `options` and `report` may be NULL; the
- * caller frees the report with br_auto_model_report_clear(). */
+/* Loads a module of the class named by the options or the folder; br_module_class() returns its
+ * name. The module is in evaluation mode, as after from_pretrained(). The caller frees it with
+ * br_module_free(), and the report with br_auto_model_report_clear(). Returns NULL and an error
+ * that names the file and the key on failure. `options` and `report` may be NULL. */
 BR_API void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
                                 br_auto_model_report *report);
 BR_API void br_auto_model_report_clear(br_auto_model_report *report);
-/* The name of the i-th class that can be loaded, NULL behind the last. */
+/* Returns the name of the i-th class that can be loaded, or NULL after the last. */
 BR_API const char *br_auto_model_class(int i);
 
 #ifdef __cplusplus

@@ -1,13 +1,12 @@
-/* brasa/models/generate.h - texts that a model goes on with: a cache of keys and values, and
- * generate().
+/* brasa/models/generate.h - text generation: a cache of keys and values, and generate().
  *
  *     br_gpt2_lm *model = br_auto_model_load("gpt2", NULL, NULL);
  *     br_language_model lm = br_gpt2_language_model(model);
- *     br_generate_options options = { .max_new_tokens = 30, .do_sample = true, .top_k = 50 };
- *     br_tensor *ids = br_generate(&lm, input_ids, &options);
+ *     br_tensor *ids = br_generate(
+ *         &lm, input_ids, BR_OPTIONS(br_generate, .max_new_tokens = 30, .do_sample = true));
  *
- * Any model that tells from tokens what the next one may be can be used: it is a br_language_model,
- * one function and what that needs. */
+ * Any model that computes the next token's logits can be used: it is wrapped in a
+ * br_language_model, which is a function and its context. */
 #ifndef BRASA_MODELS_GENERATE_H
 #define BRASA_MODELS_GENERATE_H
 
@@ -19,65 +18,69 @@ extern "C" {
 
 /* ---- Caches ---------------------------------------------------------------------------------- */
 
-/* Keys and values of attention, [B, heads, length, d], under a number for each attention: what a
- * model computed for tokens that it need not see again. */
+/* A key-value cache: the keys and values [B, heads, length, d] that each attention computed for
+ * earlier tokens. Each attention has its own number in the cache. */
 typedef struct br_cache br_cache;
-/* NULL on error. */
+/* Creates a cache. Returns NULL on error. */
 BR_API br_cache *br_cache_new(void);
 BR_API void br_cache_free(br_cache *cache);
-/* The number of tokens under number 0, which is that of all a model has seen between two passes; 0
- * without a cache. */
+/* Returns the number of cached tokens, which is that under number 0. Returns 0 if `cache` is NULL.
+ */
 BR_API int64_t br_cache_length(const br_cache *cache);
-/* Puts key and value [B, heads, n, d] behind those under that number, and gives in their place
- * views of all of them, which last until the next call. Wants grad mode off. After an error the
- * cache holds some of a pass's keys and not others, and is good for br_cache_crop() or nothing. */
+/* Appends key and value [B, heads, n, d] to those under a number, and replaces *key and *value by
+ * views of all of them, which are valid until the next call. Fails if key or value requires grad in
+ * grad mode. After an error the cache may have only part of a pass's keys: use br_cache_crop() or
+ * free it. */
 BR_API bool br_cache_append(br_cache *cache, int64_t number, br_tensor **key, br_tensor **value);
-/* What is there under that number; false (no error) if nothing is. */
+/* Sets *key and *value to the cached tensors under a number. Returns false without an error if
+ * there are none. */
 BR_API bool br_cache_get(const br_cache *cache, int64_t number, br_tensor **key, br_tensor **value);
-/* Forgets all but the first `length` tokens of numbers below `n`. */
+/* Removes all but the first `length` tokens under the numbers 0 .. n-1. */
 BR_API bool br_cache_crop(br_cache *cache, int64_t n, int64_t length);
 
 /* ---- Language models ------------------------------------------------------------------------- */
 
 typedef struct br_language_model {
     void *model;
-    /* Logits [B, V] of what follows the last of the tokens ids, i64 [B, n], behind those that the
-     * cache has seen. attention_mask is NULL or i64 [B, length of the cache + n], 0 where a token
-     * is padding. */
+    /* Returns the logits [B, V] of the token that follows `ids`, i64 [B, n], which follow the
+     * cached tokens. attention_mask is NULL, or i64 [B, length of the cache + n] with 0 for
+     * padding. */
     br_tensor *(*next)(void *model, br_tensor *ids, br_tensor *attention_mask, br_cache *cache);
-    bool no_cache;      /* `next` gets all tokens every time, and NULL as the cache */
-    int64_t max_length; /* the most tokens; 0: no limit */
+    bool no_cache;      /* pass all tokens to `next` every time, and NULL as the cache */
+    int64_t max_length; /* maximum number of tokens; 0: no limit */
 } br_language_model;
 
 typedef struct br_generate_options {
-    int64_t max_new_tokens; /* 0: 20 */
-    int64_t min_new_tokens; /* none of eos_token_ids before */
-    bool do_sample;         /* draw the next token; else take the likeliest */
-    /* With do_sample, in this order: logits are divided by the temperature (0: 1); the top_k
-     * likeliest stay (0: all); then the fewest likeliest whose probabilities sum to top_p (0: 1).
-     */
+    size_t struct_size;
+    int64_t max_new_tokens;
+    int64_t min_new_tokens; /* suppress eos_token_ids until there are that many new tokens */
+    bool do_sample;         /* sample the next token; otherwise take the likeliest */
+    /* With do_sample, in this order: logits are divided by the temperature; only the top_k
+     * likeliest tokens are kept (0: all); of these, the fewest whose probabilities sum to top_p. */
     double temperature;
     int64_t top_k;
     double top_p;
-    /* Logits of tokens that are there already are divided by it if they are positive, else
-     * multiplied (0: 1); Keskar et al., 2019. */
+    /* Logits of tokens that are already in the row are divided by it if they are positive, else
+     * multiplied by it (Keskar et al., 2019). */
     double repetition_penalty;
-    int64_t n_eos; /* a row ends behind one of these tokens */
+    int64_t n_eos; /* number of eos_token_ids; a row ends after one of them */
     const int64_t *eos_token_ids;
-    bool has_pad_token_id; /* false: a row that has ended gets eos_token_ids[0] */
-    int64_t pad_token_id;  /* ... or this */
-    br_tensor
-        *attention_mask; /* [B, S], 0 where input_ids are padding: that comes first in a row */
+    int64_t pad_token_id;      /* fills a row that has ended; BR_NONE: eos_token_ids[0] */
+    br_tensor *attention_mask; /* [B, S], 0 where input_ids are padding; pad on the left */
     /* Called with each new column of tokens, i64 [B, 1]; generation ends when it returns false. */
     bool (*on_tokens)(void *context, br_tensor *tokens);
     void *context;
 } br_generate_options;
+#define br_generate_default_fields                                                      \
+    .struct_size = sizeof(br_generate_options), .max_new_tokens = 20, .temperature = 1, \
+    .top_k = 50, .top_p = 1, .repetition_penalty = 1, .pad_token_id = BR_NONE
+BR_API br_generate_options br_generate_defaults(void);
 
-/* input_ids, i64 [B, S], and behind them what the model goes on with, i64 [B, S + new]: up to
- * max_new_tokens, the model's limit, or until all rows ended. `options` may be NULL. Tokens are
- * drawn from the thread's generator as torch.multinomial() draws them: after br_manual_seed(s)
- * they are those of transformers' generate() after torch.manual_seed(s), but where two tokens are
- * so near that rounding decides. */
+/* Generates tokens. Returns input_ids, i64 [B, S], followed by the new tokens, i64 [B, S + new].
+ * Stops after max_new_tokens, at the model's limit, or when all rows have ended. `options` may be
+ * NULL. Sampling uses the thread's generator and the algorithm of torch.multinomial(): after
+ * br_manual_seed(s), the tokens equal those of transformers' generate() after torch.manual_seed(s),
+ * unless two tokens are so close that rounding decides. */
 BR_API br_tensor *br_generate(const br_language_model *lm, br_tensor *input_ids,
                               const br_generate_options *options);
 

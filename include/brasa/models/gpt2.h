@@ -5,10 +5,10 @@
  *     br_tensor *logits = br_gpt2_lm_forward(model, input_ids, NULL);
  *     br_tensor *loss = br_causal_lm_loss(logits, input_ids);
  *
- * Modules and state_dict keys are those of transformers; br_module_class() gives its class names.
+ * Modules and state_dict keys are those of transformers; br_module_class() returns its class names.
  * Each layer's attn taps "query", "key", "value" [B, heads, S, d] and "attention" [B, heads, S, K],
- * and the layer "hidden_state". Where neither a recorder nor the options ask for the attention it
- * is never held whole; the numbers then differ by rounding. */
+ * and each layer "hidden_state". The whole attention matrix is stored only if a recorder or the
+ * options request it, which changes results by rounding. */
 #ifndef BRASA_MODELS_GPT2_H
 #define BRASA_MODELS_GPT2_H
 
@@ -24,36 +24,39 @@ extern "C" {
 
 typedef struct br_gpt2_config {
     int64_t vocab_size, n_positions, n_embd, n_layer, n_head;
-    int64_t n_inner; /* of the feed-forward layers; 0: 4 n_embd */
+    int64_t n_inner; /* size of the feed-forward layers; 0: 4 n_embd */
     double embd_pdrop, attn_pdrop, resid_pdrop;
     double layer_norm_epsilon, initializer_range;
-    const char *activation_function; /* as br_hf_bert_config's hidden_act */
+    const char *activation_function; /* one of the names for br_hf_bert_config's hidden_act */
     bool unscaled;                   /* scores are not divided by sqrt(d) */
-    bool scale_by_layer;             /* those of layer i are divided by i + 1 */
-    bool untied;                     /* lm_head's weight is its own, not wte's */
+    bool scale_by_layer;             /* scores of layer i are divided by i + 1 */
+    bool untied;                     /* lm_head's weight is not tied to wte's */
 } br_gpt2_config;
 
-/* gpt2's, of 124 million parameters. */
+/* Returns the configuration of gpt2, which has 124 million parameters. */
 BR_API br_gpt2_config br_gpt2_config_default(void);
-/* Of a config.json of model_type "gpt2". All 0 and an error if a value is no good or asks for cross
- * attention. */
+/* Reads a configuration from a config.json of model_type "gpt2". Returns zeros and an error if a
+ * value is invalid, or if it requires cross attention. */
 BR_API br_gpt2_config br_gpt2_config_from(const br_auto_config *config);
 
-/* What a forward takes besides the ids, and what it gives besides its result; any may be NULL, and
- * so may the options. What is given belongs to the scope of the caller. S are the ids given, K
- * those and the ones that the cache has seen. */
+/* Optional inputs and outputs of a forward. Each may be NULL, and so may the options. Outputs are
+ * owned by the caller's scope. S is the number of input ids, K is S plus the length of the cache.
+ */
 typedef struct br_gpt2_options {
-    br_tensor *attention_mask; /* bool, or 0 where a token is padding: [B, K] */
-    br_tensor *position_ids;   /* i64 [B, S] or [1, S]; NULL: counted, from the cache's length on */
-    br_tensor *token_type_ids; /* i64 [B, S], embedded as the ids are */
-    br_cache *cache;           /* what it has seen comes before the ids, which it then has, too */
-    br_tensor **hidden_states; /* n_layer + 1: the embeddings, then each layer's, the last normed */
-    br_tensor **attentions;    /* n_layer, [B, heads, S, K] each */
+    size_t struct_size;
+    br_tensor *attention_mask; /* [B, K], false or 0 where a token is padding */
+    br_tensor *position_ids;   /* i64 [B, S] or [1, S]; NULL: from the cache's length on */
+    br_tensor *token_type_ids; /* i64 [B, S], embedded by wte like the ids */
+    br_cache *cache;           /* earlier tokens; the ids are appended */
+    br_tensor **hidden_states; /* n_layer + 1: the embeddings, then each layer; ln_f on the last */
+    br_tensor **attentions;    /* n_layer tensors of shape [B, heads, S, K] */
 } br_gpt2_options;
+#define br_gpt2_default_fields .struct_size = sizeof(br_gpt2_options)
+BR_API br_gpt2_options br_gpt2_defaults(void);
 
 /* ---- GPT2Model ------------------------------------------------------------------------------- */
 
-/* x weight + bias: a Linear whose weight lies the other way. */
+/* Computes x weight + bias: a Linear with a transposed weight. */
 typedef struct br_gpt2_conv1d {
     br_module base;
     br_tensor *weight; /* [in_features, out_features] */
@@ -67,7 +70,7 @@ typedef struct br_gpt2_attention {
     br_dropout *resid_dropout;
     int64_t n_head;
     double scale, attn_pdrop;
-    int64_t layer; /* its number in the cache */
+    int64_t layer; /* number in the cache */
 } br_gpt2_attention;
 
 typedef struct br_gpt2_mlp {
@@ -94,7 +97,7 @@ typedef struct br_gpt2 {
     br_layer_norm *ln_f;
 } br_gpt2;
 BR_API br_gpt2 *br_gpt2_new(const br_gpt2_config *config);
-/* input_ids i64 [B, S] -> last_hidden_state [B, S, n_embd]. */
+/* Runs the module: input_ids i64 [B, S] -> last_hidden_state [B, S, n_embd]. */
 BR_API br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids,
                                   const br_gpt2_options *options);
 
@@ -103,17 +106,17 @@ BR_API br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids,
 typedef struct br_gpt2_lm {
     br_module base;
     br_gpt2 *transformer;
-    br_linear *lm_head; /* its weight is wte's */
+    br_linear *lm_head; /* its weight is tied to wte's */
 } br_gpt2_lm;
 BR_API br_gpt2_lm *br_gpt2_lm_new(const br_gpt2_config *config);
-/* Logits [B, S, vocab_size] of the token that follows each. */
+/* Returns the logits [B, S, vocab_size] of the next token at each position. */
 BR_API br_tensor *br_gpt2_lm_forward(br_gpt2_lm *self, br_tensor *input_ids,
                                      const br_gpt2_options *options);
-/* For br_generate(); the model must outlive it. */
+/* Returns a language model for br_generate(). `model` must outlive it. */
 BR_API br_language_model br_gpt2_language_model(br_gpt2_lm *model);
 
-/* The mean cross entropy of logits [B, S, V] against the labels, i64 [B, S], that come next: those
- * at 1 .. S-1 against the logits at 0 .. S-2. A label of -100 does not count. */
+/* Computes the mean cross entropy of logits [B, S, V] against the next labels, i64 [B, S]: the
+ * logits at 0 .. S-2 against the labels at 1 .. S-1. Labels of -100 are ignored. */
 BR_API br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels);
 
 #ifdef __cplusplus

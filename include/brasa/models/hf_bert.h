@@ -3,16 +3,17 @@
  *     br_hf_bert_config config = br_hf_bert_config_from(auto_config);
  *     br_hf_bert *bert = br_hf_bert_new(&config);
  *     br_tensor *pooled = NULL;
- *     br_hf_bert_options options = { .attention_mask = mask, .pooler_output = &pooled };
- *     br_tensor *last_hidden_state = br_hf_bert_forward(bert, input_ids, &options);
+ *     br_tensor *last_hidden_state = br_hf_bert_forward(
+ *         bert, input_ids,
+ *         BR_OPTIONS(br_hf_bert, .attention_mask = mask, .pooler_output = &pooled));
  *
- * Modules and state_dict keys are those of transformers; br_module_class() gives its class names.
- * Pretrained weights come by br_auto_model_load(). New weights are drawn as the paper has it:
- * normal with initializer_range, biases 0, norms 1.
+ * Modules and state_dict keys are those of transformers; br_module_class() returns its class names.
+ * br_auto_model_load() loads pretrained weights. New weights are initialized as in the paper:
+ * normal with standard deviation initializer_range, biases 0, norms 1.
  *
  * In each layer attention.self taps its attention (br_tap_attention) and "value" [B, heads, S, d],
- * and the layer "hidden_state". Where neither a recorder nor the options ask for the
- * attention it is never held whole; the numbers then differ by rounding. */
+ * and the layer taps "hidden_state". The whole attention matrix is stored only if a recorder or the
+ * options request it, which changes results by rounding. */
 #ifndef BRASA_MODELS_HF_BERT_H
 #define BRASA_MODELS_HF_BERT_H
 
@@ -28,35 +29,39 @@ extern "C" {
 typedef struct br_hf_bert_config {
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size,
         max_position_embeddings, type_vocab_size, num_labels;
-    int64_t pad_token_id; /* its embedding is 0 at first and gets no gradient; -1: none */
+    int64_t pad_token_id; /* its embedding is initialized to 0 and gets no gradient; -1: none */
     double hidden_dropout_prob, attention_probs_dropout_prob;
-    double classifier_dropout; /* before the classifier */
+    double classifier_dropout; /* dropout before the classifier */
     double layer_norm_eps, initializer_range;
     const char *hidden_act; /* "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu" or
                                "swish", "tanh" */
-    bool untied;            /* the decoder's weight is its own, not the word embeddings */
+    bool untied;            /* the decoder's weight is not tied to the word embeddings */
 } br_hf_bert_config;
 
-/* What hidden_act names. */
+/* The function that hidden_act names. */
 typedef br_tensor *(*br_hf_bert_activation)(br_tensor *x);
 
-/* bert-base-uncased's. */
+/* Returns the configuration of bert-base-uncased. */
 BR_API br_hf_bert_config br_hf_bert_config_default(void);
-/* Of a config.json of model_type "bert". All 0 and an error if a value is no good or asks for what
- * is not here: decoders, cross attention, relative positions. */
+/* Reads a configuration from a config.json of model_type "bert". Returns zeros and an error if a
+ * value is invalid, or if it requires an unsupported feature: decoders, cross attention, relative
+ * positions. */
 BR_API br_hf_bert_config br_hf_bert_config_from(const br_auto_config *config);
 
-/* What a forward takes besides the ids, and what it gives besides its result; any may be NULL, and
- * so may the options. What is given belongs to the scope of the caller. */
+/* Optional inputs and outputs of a forward. Each may be NULL, and so may the options. Outputs are
+ * owned by the caller's scope. */
 typedef struct br_hf_bert_options {
-    /* 0 (or false) where a token is padding that none may look at: [B, S], or [B, S, S] with a row
-     * for each query. A query that may look at nothing gets the context 0. */
+    size_t struct_size;
+    /* 0 (or false) where a key is hidden, such as padding: [B, S], or [B, S, S] with a row for each
+     * query. A query whose keys are all hidden gets the context 0. */
     br_tensor *attention_mask;
     br_tensor *token_type_ids; /* i64 [B, S]; all 0 if NULL */
     br_tensor **pooler_output; /* one tensor [B, hidden_size]; NULL if the model has no pooler */
-    br_tensor **hidden_states; /* num_hidden_layers + 1: the embeddings', then each layer's */
-    br_tensor **attentions;    /* num_hidden_layers, [B, heads, S, S] each */
+    br_tensor **hidden_states; /* num_hidden_layers + 1 tensors: the embeddings, then each layer */
+    br_tensor **attentions;    /* num_hidden_layers tensors of shape [B, heads, S, S] */
 } br_hf_bert_options;
+#define br_hf_bert_default_fields .struct_size = sizeof(br_hf_bert_options)
+BR_API br_hf_bert_options br_hf_bert_defaults(void);
 
 /* ---- BertModel ------------------------------------------------------------------------------- */
 
@@ -71,11 +76,11 @@ typedef struct br_hf_bert_embeddings {
 typedef struct br_hf_bert_self_attention {
     br_module base;
     br_linear *query, *key, *value;
-    double dropout_p; /* of the probabilities, in training */
+    double dropout_p; /* dropout of the probabilities in training mode */
     int64_t num_attention_heads;
 } br_hf_bert_self_attention;
 
-/* LayerNorm(dropout(dense(x)) + input), which ends both halves of a layer. */
+/* Computes LayerNorm(dropout(dense(x)) + input), the end of both halves of a layer. */
 typedef struct br_hf_bert_residual {
     br_module base;
     br_linear *dense;
@@ -89,7 +94,7 @@ typedef struct br_hf_bert_attention {
     br_hf_bert_residual *output;
 } br_hf_bert_attention;
 
-/* activation(dense(x)): a layer's `intermediate`, and, with tanh, the pooler. */
+/* Computes activation(dense(x)): a layer's `intermediate`, and, with tanh, the pooler. */
 typedef struct br_hf_bert_dense {
     br_module base;
     br_linear *dense;
@@ -116,13 +121,13 @@ typedef struct br_hf_bert {
     br_hf_bert_dense *pooler; /* NULL in BertForMaskedLM */
 } br_hf_bert;
 BR_API br_hf_bert *br_hf_bert_new(const br_hf_bert_config *config);
-/* input_ids i64 [B, S] -> last_hidden_state [B, S, hidden_size]. */
+/* Runs the module: input_ids i64 [B, S] -> last_hidden_state [B, S, hidden_size]. */
 BR_API br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
                                      const br_hf_bert_options *options);
 
 /* ---- Heads ----------------------------------------------------------------------------------- */
 
-/* LayerNorm(activation(dense(x))) */
+/* Computes LayerNorm(activation(dense(x))). */
 typedef struct br_hf_bert_transform {
     br_module base;
     br_linear *dense;
@@ -133,7 +138,7 @@ typedef struct br_hf_bert_transform {
 typedef struct br_hf_bert_predictions {
     br_module base;
     br_hf_bert_transform *transform;
-    br_linear *decoder; /* its weight is the word embeddings', its bias is `bias` */
+    br_linear *decoder; /* tied: its weight to the word embeddings, its bias to `bias` */
     br_tensor *bias;
 } br_hf_bert_predictions;
 
@@ -143,7 +148,8 @@ typedef struct br_hf_bert_heads {
     br_linear *seq_relationship;         /* NULL in BertForMaskedLM */
 } br_hf_bert_heads;
 
-/* BertForPreTraining, BertForMaskedLM and BertForNextSentencePrediction, by the heads they have. */
+/* BertForPreTraining, BertForMaskedLM or BertForNextSentencePrediction, which differ in their
+ * heads. */
 typedef struct br_hf_bert_pretraining {
     br_module base;
     br_hf_bert *bert;
@@ -152,14 +158,14 @@ typedef struct br_hf_bert_pretraining {
 BR_API br_hf_bert_pretraining *br_hf_bert_for_pretraining_new(const br_hf_bert_config *config);
 BR_API br_hf_bert_pretraining *br_hf_bert_for_masked_lm_new(const br_hf_bert_config *config);
 BR_API br_hf_bert_pretraining *br_hf_bert_for_next_sentence_new(const br_hf_bert_config *config);
-/* The prediction logits [B, S, vocab_size] in *prediction, those of what comes next, [B, 2] (0: the
- * sentences follow each other), in *relationship; either may be NULL. What the model has no head
- * for is NULL. False on error. */
+/* Stores the prediction logits [B, S, vocab_size] in *prediction, and the next sentence logits [B,
+ * 2] (class 0: the sentences are consecutive) in *relationship. Either pointer may be NULL. An
+ * output whose head the model lacks is set to NULL. Returns false on error. */
 BR_API bool br_hf_bert_pretraining_forward(br_hf_bert_pretraining *self, br_tensor *input_ids,
                                            const br_hf_bert_options *options,
                                            br_tensor **prediction, br_tensor **relationship);
 
-/* BertForSequenceClassification. */
+/* transformers' BertForSequenceClassification. */
 typedef struct br_hf_bert_classifier {
     br_module base;
     br_hf_bert *bert;
@@ -168,7 +174,7 @@ typedef struct br_hf_bert_classifier {
 } br_hf_bert_classifier;
 BR_API br_hf_bert_classifier *br_hf_bert_for_sequence_classification_new(
     const br_hf_bert_config *config);
-/* Logits [B, num_labels]. */
+/* Returns logits [B, num_labels]. */
 BR_API br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor *input_ids,
                                                 const br_hf_bert_options *options);
 

@@ -1,8 +1,8 @@
 /* brasa/models/scratch.h - Transformers from Scratch: every class and function of notebook 002.
  *
  * The notebook is the first half of Transformer Anatomy with the same classes, fields and
- * state_dict keys, but without masks. So the types are anatomy.h's, and a module made here goes
- * wherever one made there does. */
+ * state_dict keys, but without masks. The types are therefore those of anatomy.h, and modules of
+ * both headers are interchangeable. */
 #ifndef BRASA_MODELS_SCRATCH_H
 #define BRASA_MODELS_SCRATCH_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* softmax(query key^T / sqrt(dim_k)) value: query [B, Q, dim_k], key [B, K, dim_k], value
+/* Computes softmax(query key^T / sqrt(dim_k)) value: query [B, Q, dim_k], key [B, K, dim_k], value
  * [B, K, dim_v] -> [B, Q, dim_v]. */
 BR_API br_tensor *br_scratch_scaled_dot_product_attention(br_tensor *query, br_tensor *key,
                                                           br_tensor *value);
@@ -25,20 +25,20 @@ BR_API br_scratch_simplified_attention *br_scratch_simplified_attention_new(int6
 BR_API br_scratch_simplified_steps br_scratch_simplified_attention_forward(
     br_scratch_simplified_attention *self, br_tensor *input_ids);
 
-/* AttentionHead. */
+/* The notebook's AttentionHead. */
 typedef br_anatomy_attention_head br_scratch_attention_head;
 BR_API br_scratch_attention_head *br_scratch_attention_head_new(int64_t embed_dim,
                                                                 int64_t head_dim);
-/* hidden_state [B, S, embed_dim] -> [B, S, head_dim]. */
+/* Runs the module: hidden_state [B, S, embed_dim] -> [B, S, head_dim]. */
 BR_API br_tensor *br_scratch_attention_head_forward(br_scratch_attention_head *self,
                                                     br_tensor *hidden_state);
 
-/* MultiHeadAttention. */
+/* The notebook's MultiHeadAttention. */
 typedef br_anatomy_config br_scratch_config;
 typedef br_anatomy_multi_head_attention br_scratch_multi_head_attention;
 BR_API br_scratch_multi_head_attention *br_scratch_multi_head_attention_new(
     const br_scratch_config *config);
-/* hidden_state [B, S, hidden_size] -> the same shape. */
+/* Runs the module: hidden_state [B, S, hidden_size] -> the same shape. */
 BR_API br_tensor *br_scratch_multi_head_attention_forward(br_scratch_multi_head_attention *self,
                                                           br_tensor *hidden_state);
 

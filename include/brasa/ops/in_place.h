@@ -1,4 +1,5 @@
-/* brasa/ops/in_place.h - operations that change their first argument; part of brasa/ops.h. */
+/* brasa/ops/in_place.h - operations that change their first argument in place; part of
+ * brasa/ops.h. */
 #ifndef BRASA_OPS_IN_PLACE_H
 #define BRASA_OPS_IN_PLACE_H
 
@@ -8,8 +9,8 @@
 extern "C" {
 #endif
 
-/* They change a and return it. b broadcasts to a; a's shape stays. Refused on a leaf that requires
- * grad while grad mode is on, as in PyTorch. */
+/* These change a in place and return it. b must broadcast to the shape of a. They fail on a leaf
+ * that requires grad while grad mode is on, as in PyTorch. */
 BR_API br_tensor *br_add_(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_mul_(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_add_scalar_(br_tensor *a, double s);
@@ -20,11 +21,11 @@ BR_API br_tensor *br_div_scalar_(br_tensor *a, double s);
 BR_API br_tensor *br_pow_scalar_(br_tensor *a, double s);
 BR_API br_tensor *br_fill_(br_tensor *a, double value);
 BR_API br_tensor *br_zero_(br_tensor *a);
-/* Elements of b, converted to a's dtype. */
+/* Copies the elements of b to a, converted to a's dtype. */
 BR_API br_tensor *br_copy_(br_tensor *a, br_tensor *b);
 BR_API br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value);
 
-/* Functions of one element and of two: a = function(a), or of a and b. */
+/* Unary and binary functions: a = function(a), or a = function(a, b). */
 BR_API br_tensor *br_neg_(br_tensor *a);
 BR_API br_tensor *br_abs_(br_tensor *a);
 BR_API br_tensor *br_sign_(br_tensor *a);
@@ -73,7 +74,7 @@ BR_API br_tensor *br_lerp_(br_tensor *a, br_tensor *end, br_tensor *weight);
 BR_API br_tensor *br_addcmul_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value);
 BR_API br_tensor *br_addcdiv_(br_tensor *a, br_tensor *tensor1, br_tensor *tensor2, double value);
 
-/* Writing by index. */
+/* Writing by index; see the functions without "_" in brasa/ops.h. */
 BR_API br_tensor *br_scatter_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);
 BR_API br_tensor *br_scatter_scalar_(br_tensor *x, int64_t dim, br_tensor *index, double value);
 BR_API br_tensor *br_scatter_add_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src);

@@ -1,15 +1,20 @@
-/* tests/data/test_read_ahead.c - loaders whose threads read ahead: the batches are those of a
- * loader without; buckets by length, and padding. */
+/* tests/data/test_prefetcher.c - loaders with prefetching worker threads, which must have the same
+ * batches as a loader without workers; buckets by length; padding. */
+#include "data/data_internal.h"
+#include "tensor/random_internal.h"
 #include "tests/memory.h"
 
 #include <brasa/data.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-TestSuite(read_ahead, .init = check_begin, .fini = check_end);
+/* The timeout keeps a deadlock from blocking all tests. */
+TestSuite(prefetcher, .init = check_begin, .fini = check_end, .timeout = 60);
 
 enum { ITEMS = 37 };
 
-/* Item i: its number, a draw, and i % 5 + 1 times the number. Every seventh takes its time. */
+/* The fields of item i are i, three random numbers, and i % 5 + 1 copies of i. Every seventh item
+ * is slow. */
 static bool get_item(void *context, int64_t i, br_tensor **fields)
 {
     const int64_t *bad = context;
@@ -34,7 +39,8 @@ static br_dataset *items_new(int64_t *bad)
 
 static const double padding[] = { 0, 0, -1 };
 
-/* What three epochs are, put into one number each; at the end *after is the generator's draw. */
+/* Computes a weighted sum over each of three epochs. Sets *after to the generator's next number
+ * after them. */
 static void run_epochs(br_dataset *dataset, br_loader_options options, double sums[3],
                        double *after)
 {
@@ -62,14 +68,15 @@ static void run_epochs(br_dataset *dataset, br_loader_options options, double su
     br_loader_free(loader);
 }
 
-/* Any number of workers, and of batches ahead: the same batches, draws included, and the same order
- * as without any. */
-Test(read_ahead, workers_do_not_matter)
+/* With any number of workers and of prefetched batches, the batches are the same, including random
+ * numbers and order. */
+Test(prefetcher, workers_do_not_matter)
 {
     br_dataset *dataset = items_new(&none);
     static const int workers[] = { 1, 2, 5 };
     double first[3], sums[3], after, first_after;
-    br_loader_options o = { .batch_size = 4, .shuffle = true, .num_workers = 1 };
+    br_loader_options o =
+        *BR_OPTIONS(br_loader, .batch_size = 4, .shuffle = true, .num_workers = 1);
     run_epochs(dataset, o, first, &first_after);
     for (size_t i = 0; i < 6; i++) {
         o.num_workers = workers[i % 3];
@@ -82,7 +89,39 @@ Test(read_ahead, workers_do_not_matter)
     br_dataset_free(dataset);
 }
 
-/* The numbers of the items, in the order of three epochs. */
+/* Batch b of an epoch uses the random numbers of the epoch's seed plus b, just as each of PyTorch's
+ * workers is seeded with the epoch's seed plus its own number. */
+Test(prefetcher, every_batch_has_a_seed_of_its_own)
+{
+    br_dataset *dataset = items_new(&none);
+    br_loader *loader = br_loader_new(
+        dataset, BR_OPTIONS(br_loader, .batch_size = 4, .num_workers = 2, .pad = true));
+    br_manual_seed(11);
+    uint64_t seeds[2];
+    for (int epoch = 0; epoch < 2; epoch++)
+        seeds[epoch] = br_random_u64() & INT64_MAX;
+    br_manual_seed(11);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        cr_assert(br_loader_begin(loader));
+        br_rng_state state;
+        br_get_rng_state(&state);
+        for (int64_t batch = 0; batch < br_loader_size(loader); batch++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *fields[3];
+            cr_assert(br_loader_next(loader, fields), "%s", br_error_message());
+            br_manual_seed(seeds[epoch] + (uint64_t)batch);
+            for (int64_t i = 0; i < br_size(fields[1], 0); i++)
+                cr_assert(br_equal(br_select(fields[1], 0, i), br_rand(BR_SHAPE(3), BR_F32)),
+                          "epoch %d, batch %d, item %d", epoch, (int)batch, (int)i);
+            br_scope_end(scope);
+        }
+        br_set_rng_state(&state);
+    }
+    br_loader_free(loader);
+    br_dataset_free(dataset);
+}
+
+/* Stores the item numbers of three epochs in order. */
 static void run_numbers(br_dataset *dataset, br_loader_options options, int64_t *numbers)
 {
     options.pad = true;
@@ -103,14 +142,14 @@ static void run_numbers(br_dataset *dataset, br_loader_options options, int64_t 
     br_loader_free(loader);
 }
 
-/* No items that draw: then even a loader without workers gives the same. */
-Test(read_ahead, order_is_that_without_workers)
+/* If items use no random numbers, a loader without workers has the same batches, too. */
+Test(prefetcher, order_is_that_without_workers)
 {
     br_scope *scope = br_scope_begin();
     br_dataset *dataset = br_tensor_dataset_new(BR_INPUTS(br_arange(0, ITEMS, 1, BR_I64)));
     br_scope_end(scope);
     int64_t with[3 * ITEMS], without[3 * ITEMS];
-    br_loader_options o = { .batch_size = 5, .shuffle = true };
+    br_loader_options o = *BR_OPTIONS(br_loader, .batch_size = 5, .shuffle = true);
     run_numbers(dataset, o, without);
     o.num_workers = 3;
     run_numbers(dataset, o, with);
@@ -118,10 +157,10 @@ Test(read_ahead, order_is_that_without_workers)
     br_dataset_free(dataset);
 }
 
-Test(read_ahead, stops_anywhere)
+Test(prefetcher, stops_anywhere)
 {
     br_dataset *dataset = items_new(&none);
-    br_loader_options o = { .batch_size = 2, .num_workers = 2, .pad = true };
+    br_loader_options o = *BR_OPTIONS(br_loader, .batch_size = 2, .num_workers = 2, .pad = true);
     for (int persistent = 0; persistent < 2; persistent++) {
         o.persistent_workers = persistent;
         br_loader *loader = br_loader_new(dataset, &o);
@@ -141,13 +180,13 @@ Test(read_ahead, stops_anywhere)
     br_dataset_free(dataset);
 }
 
-/* The batch of the bad item fails when it is asked for, again and again until it is good. */
-Test(read_ahead, errors_come_in_their_turn)
+/* The batch of the bad item fails only when it is requested, and each time it is requested. */
+Test(prefetcher, errors_come_in_their_turn)
 {
     int64_t bad = 5;
     br_dataset *dataset = items_new(&bad);
     br_loader *loader = br_loader_new(
-        dataset, &(br_loader_options){ .batch_size = 2, .num_workers = 3, .pad = true });
+        dataset, BR_OPTIONS(br_loader, .batch_size = 2, .num_workers = 3, .pad = true));
     br_scope *scope = br_scope_begin();
     br_tensor *fields[3];
     cr_assert(br_loader_begin(loader));
@@ -163,11 +202,11 @@ Test(read_ahead, errors_come_in_their_turn)
     br_dataset_free(dataset);
 }
 
-Test(read_ahead, padding)
+Test(prefetcher, padding)
 {
     br_dataset *dataset = items_new(&none);
     br_loader *loader = br_loader_new(
-        dataset, &(br_loader_options){ .batch_size = 4, .pad = true, .padding_values = padding });
+        dataset, BR_OPTIONS(br_loader, .batch_size = 4, .pad = true, .padding_values = padding));
     br_scope *scope = br_scope_begin();
     br_tensor *fields[3];
     cr_assert(br_loader_begin(loader) && br_loader_next(loader, fields));
@@ -187,22 +226,21 @@ enum { MANY = 1003, BATCH = 2 };
 
 static int64_t lengths[MANY];
 
-/* All items once; how much padding there is in all, in lengths. */
+/* Checks that every item occurs once; returns the total padding. */
 static int64_t check_buckets(bool shuffle, int64_t *numbers)
 {
     bool seen[MANY] = { false };
     int64_t waste = 0;
     br_scope *scope = br_scope_begin();
     br_dataset *dataset = br_tensor_dataset_new(BR_INPUTS(br_arange(0, MANY, 1, BR_I64)));
-    br_loader *loader = br_loader_new(
-        dataset,
-        &(br_loader_options){ .batch_size = BATCH, .shuffle = shuffle, .lengths = lengths });
+    br_loader *loader = br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = BATCH,
+                                                          .shuffle = shuffle, .lengths = lengths));
     cr_assert(br_loader_begin(loader));
     for (br_tensor *fields[1]; br_loader_next(loader, fields);) {
         const int64_t *items = br_data_i64(fields[0]);
         int64_t n = br_numel(fields[0]);
         for (int64_t i = 0; i < n; i++) {
-            cr_assert(!seen[items[i]], "%d comes twice", (int)items[i]);
+            cr_assert(!seen[items[i]], "item %d occurs twice", (int)items[i]);
             seen[items[i]] = true;
             waste += lengths[items[n - 1]] - lengths[items[i]];
             *numbers++ = items[i];
@@ -212,11 +250,11 @@ static int64_t check_buckets(bool shuffle, int64_t *numbers)
     br_dataset_free(dataset);
     br_scope_end(scope);
     for (int64_t i = 0; i < MANY; i++)
-        cr_assert(seen[i], "%d does not come", (int)i);
+        cr_assert(seen[i], "item %d does not occur", (int)i);
     return waste;
 }
 
-Test(read_ahead, buckets)
+Test(prefetcher, buckets)
 {
     int64_t plain[MANY], first[MANY], again[MANY], next[MANY];
     for (int64_t i = 0; i < MANY; i++)
@@ -227,22 +265,74 @@ Test(read_ahead, buckets)
                   (lengths[plain[i - 1]] == lengths[plain[i]] && plain[i - 1] < plain[i]));
     br_manual_seed(3);
     int64_t waste = check_buckets(true, first);
-    cr_assert(waste >= 0 && waste <= 3000, "%lld", (long long)waste); /* at random: 83000 */
+    cr_assert(waste >= 0 && waste <= 3000, "%lld", (long long)waste); /* random batches: 83000 */
     check_buckets(true, next);
     br_manual_seed(3);
     check_buckets(true, again);
     cr_assert_arr_eq(first, again, sizeof first);
     cr_assert(memcmp(first, next, sizeof first) != 0);
     cr_assert(lengths[first[0]] > 50 || lengths[first[2]] > 50 || lengths[first[4]] > 50,
-              "batches are shuffled");
+              "batches are not shuffled");
 }
 
-Test(read_ahead, refuses)
+static int by_length_and_number(const void *a, const void *b)
+{
+    int64_t i = *(const int64_t *)a, k = *(const int64_t *)b;
+    if (lengths[i] != lengths[k])
+        return lengths[i] < lengths[k] ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+/* Every 100 batches of the shuffled order are sorted by length, and by number if the length is
+ * equal. Then the batches are shuffled. */
+Test(prefetcher, buckets_of_a_hundred_batches)
+{
+    enum { EACH = 100 * BATCH };
+    int64_t order[MANY], got[MANY], place[MANY];
+    for (int64_t i = 0; i < MANY; i++)
+        lengths[i] = i * 7919 % 10; /* many are equal */
+    br_manual_seed(3);
+    br_random_u64(); /* the workers' seed */
+    br_manual_seed(br_random_u64() & INT64_MAX);
+    br__permute(order, MANY);
+    for (int64_t from = 0; from < MANY; from += EACH)
+        qsort(order + from, (size_t)(MANY - from < EACH ? MANY - from : EACH), sizeof *order,
+              by_length_and_number);
+    for (int64_t i = 0; i < MANY; i++)
+        place[order[i]] = i;
+    br_manual_seed(3);
+    check_buckets(true, got);
+    int moved = 0;
+    for (int64_t i = 0; i < MANY - 1; i += BATCH) {
+        cr_assert_eq(place[got[i]] % BATCH, 0, "batch %d", (int)(i / BATCH));
+        cr_assert_eq(place[got[i + 1]], place[got[i]] + 1, "batch %d", (int)(i / BATCH));
+        moved += place[got[i]] != i;
+    }
+    cr_assert_eq(got[MANY - 1], order[MANY - 1]);
+    cr_assert_gt(moved, MANY / BATCH / 2);
+}
+
+/* An epoch takes two numbers from the thread's generator: the workers' seed and the order's. */
+Test(prefetcher, buckets_take_no_random_numbers_of_the_thread)
+{
+    int64_t items[MANY];
+    for (int64_t i = 0; i < MANY; i++)
+        lengths[i] = i % 7;
+    br_manual_seed(5);
+    br_random_u64();
+    br_random_u64();
+    double after = br_random_double();
+    br_manual_seed(5);
+    check_buckets(true, items);
+    cr_assert_eq(br_random_double(), after);
+}
+
+Test(prefetcher, refuses)
 {
     br_dataset *dataset = items_new(&none);
-    check_fails(br_loader_new(dataset, &(br_loader_options){ .num_workers = -1 }),
+    check_fails(br_loader_new(dataset, BR_OPTIONS(br_loader, .num_workers = -1)),
                 "num_workers is -1, must be 0 .. 256");
-    check_fails(br_loader_new(dataset, &(br_loader_options){ .prefetch_factor = 2000 }),
+    check_fails(br_loader_new(dataset, BR_OPTIONS(br_loader, .prefetch_factor = 2000)),
                 "prefetch_factor is 2000, must be 0 .. 1024");
     br_dataset_free(dataset);
 }
@@ -250,11 +340,10 @@ Test(read_ahead, refuses)
 static bool read_all(void)
 {
     br_dataset *dataset = items_new(&none);
-    br_loader *loader =
-        dataset
-            ? br_loader_new(
-                  dataset, &(br_loader_options){ .batch_size = 8, .pad = true, .lengths = lengths })
-            : NULL;
+    br_loader *loader = dataset
+                            ? br_loader_new(dataset, BR_OPTIONS(br_loader, .batch_size = 8,
+                                                                .pad = true, .lengths = lengths))
+                            : NULL;
     bool ok = loader && br_loader_begin(loader);
     for (bool more = ok; more;) {
         br_scope *scope = br_scope_begin();
@@ -267,7 +356,7 @@ static bool read_all(void)
     return ok && !br_failed();
 }
 
-Test(read_ahead, memory_runs_out)
+Test(prefetcher, memory_runs_out)
 {
     fail_in_turn(read_all, "loader");
 }
@@ -278,12 +367,12 @@ static bool get_large(void *context, int64_t i, br_tensor **fields)
     return (fields[0] = br_zeros(BR_SHAPE(i == 5 ? 1 << 20 : 1), BR_F32)) != NULL;
 }
 
-/* What runs out in a thread is told to whoever asks for the batch. */
-Test(read_ahead, memory_runs_out_in_a_thread)
+/* If memory runs out in a worker, the request for its batch fails. */
+Test(prefetcher, memory_runs_out_in_a_thread)
 {
     br_dataset *dataset = br_dataset_new(8, 1, get_large, NULL, NULL);
     br_loader *loader = br_loader_new(
-        dataset, &(br_loader_options){ .batch_size = 2, .num_workers = 2, .pad = true });
+        dataset, BR_OPTIONS(br_loader, .batch_size = 2, .num_workers = 2, .pad = true));
     br_set_memory_limit(1 << 20);
     br_scope *scope = br_scope_begin();
     br_tensor *fields[1];

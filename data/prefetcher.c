@@ -1,8 +1,9 @@
-/* data/read_ahead.c - threads that make batches before they are asked for.
+/* data/prefetcher.c - worker threads that prefetch batches.
  *
- * Threads take the numbers of batches from one counter, at most `n_slots` ahead of what was handed
- * out, and put each batch where its number says; so batches come in their order, and are the same,
- * whatever the number of threads. A batch's error waits in its place for whoever asks for it. */
+ * The threads take batch numbers from one counter, at most `n_slots` ahead of the batches handed
+ * out, and store batch b in slot b % n_slots. The batches and their order therefore do not depend
+ * on the number of threads. A batch's error is stored in its slot and reported when that batch is
+ * requested. */
 #include "data/data_internal.h"
 
 #include <pthread.h>
@@ -12,24 +13,25 @@
 
 static const char op[] = "loader";
 
-/* A batch that was made, or why not. */
+/* A finished batch, or its error. */
 typedef struct slot {
     bool done;
     br_error error;
     char message[BR_MESSAGE_SIZE];
-    br_tensor *fields[BR_MAX_FIELDS]; /* each held once */
+    br_tensor *fields[BR_MAX_FIELDS]; /* each retained once */
 } slot;
 
-struct br_read_ahead {
+struct br_prefetcher {
     br_make_fn make;
     const void *context;
     int n_fields;
-    pthread_mutex_t lock;     /* of all that follows */
-    pthread_cond_t work;      /* there may be something to do */
-    pthread_cond_t done;      /* a batch is done, or nobody is at work */
-    int64_t next, taken, end; /* batches: to be made, to be handed out, behind the last */
+    pthread_mutex_t lock; /* protects everything below */
+    pthread_cond_t work;  /* there may be something to do */
+    pthread_cond_t done;  /* a batch is done, or no thread is busy */
+    int64_t next, next_out,
+        end; /* batch numbers: next to make, next to hand out, one past the last */
     uint64_t seed;
-    int busy; /* threads that make a batch */
+    int busy; /* threads that are making a batch */
     bool ending;
     int64_t n_slots;
     slot *slots;
@@ -37,12 +39,12 @@ struct br_read_ahead {
     pthread_t *threads;
 };
 
-static slot *slot_of(br_read_ahead *r, int64_t batch)
+static slot *slot_of(br_prefetcher *r, int64_t batch)
 {
     return &r->slots[batch % r->n_slots];
 }
 
-static void empty(const br_read_ahead *r, slot *s)
+static void empty(const br_prefetcher *r, slot *s)
 {
     for (int k = 0; k < r->n_fields; k++)
         br_release(s->fields[k]);
@@ -51,7 +53,7 @@ static void empty(const br_read_ahead *r, slot *s)
 
 /* ---- The threads ----------------------------------------------------------------------------- */
 
-static void make_batch(const br_read_ahead *r, int64_t batch, uint64_t seed, slot *s)
+static void make_batch(const br_prefetcher *r, int64_t batch, uint64_t seed, slot *s)
 {
     *s = (slot){ .done = true };
     br_scope *scope = br_scope_begin();
@@ -67,10 +69,10 @@ static void make_batch(const br_read_ahead *r, int64_t batch, uint64_t seed, slo
     br_scope_end(scope);
 }
 
-/* Takes a number when there is one, and makes its batch; false at the end. */
-static bool make_next(br_read_ahead *r, slot *made)
+/* Waits for a batch number and makes that batch. Returns false if the thread must end. */
+static bool make_next(br_prefetcher *r, slot *made)
 {
-    while (!r->ending && !(r->next < r->end && r->next < r->taken + r->n_slots))
+    while (!r->ending && !(r->next < r->end && r->next < r->next_out + r->n_slots))
         pthread_cond_wait(&r->work, &r->lock);
     if (r->ending)
         return false;
@@ -88,9 +90,9 @@ static bool make_next(br_read_ahead *r, slot *made)
 
 static void *run(void *context)
 {
-    br_read_ahead *r = context;
+    br_prefetcher *r = context;
     slot made;
-    br__work_alone();
+    br__run_loops_serially();
     pthread_mutex_lock(&r->lock);
     while (make_next(r, &made))
         ;
@@ -99,45 +101,46 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Signals are for the program's own threads. Fewer threads than wanted make the same batches. */
-static void start_threads(br_read_ahead *r, int wanted)
+/* Blocks all signals in the workers, so that the program's own threads handle them. If only some
+ * threads can be started, those are used: the batches do not depend on their number. */
+static void start_threads(br_prefetcher *r, int count)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (r->n_threads < wanted && pthread_create(&r->threads[r->n_threads], NULL, run, r) == 0)
+    while (r->n_threads < count && pthread_create(&r->threads[r->n_threads], NULL, run, r) == 0)
         r->n_threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (r->n_threads == 0)
-        br__fail(BR_ERROR_MEMORY, op, "no thread can be started to read ahead");
+        br__fail(BR_ERROR_MEMORY, op, "cannot start a worker thread");
 }
 
-/* ---- What the loader calls ------------------------------------------------------------------- */
+/* ---- The loader's interface ------------------------------------------------------------------ */
 
-br_read_ahead *br__read_ahead_new(int threads, int64_t ahead, int n_fields, br_make_fn make,
+br_prefetcher *br__prefetcher_new(int threads, int64_t max_batches, int n_fields, br_make_fn make,
                                   const void *context)
 {
-    br_read_ahead *r = br__calloc(1, sizeof *r);
+    br_prefetcher *r = br__calloc(1, sizeof *r);
     if (!r)
         return NULL;
     r->make = make;
     r->context = context;
     r->n_fields = n_fields;
-    r->n_slots = ahead;
+    r->n_slots = max_batches;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->work, NULL);
     pthread_cond_init(&r->done, NULL);
-    r->slots = br__calloc((size_t)ahead, sizeof *r->slots);
+    r->slots = br__calloc((size_t)max_batches, sizeof *r->slots);
     r->threads = br__calloc((size_t)threads, sizeof *r->threads);
     if (r->slots && r->threads)
         start_threads(r, threads);
     if (!br_failed())
         return r;
-    br__read_ahead_free(r);
+    br__prefetcher_free(r);
     return NULL;
 }
 
-void br__read_ahead_stop(br_read_ahead *r)
+void br__prefetcher_stop(br_prefetcher *r)
 {
     pthread_mutex_lock(&r->lock);
     r->end = r->next;
@@ -148,26 +151,26 @@ void br__read_ahead_stop(br_read_ahead *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-void br__read_ahead_start(br_read_ahead *r, int64_t first, int64_t end, uint64_t seed)
+void br__prefetcher_start(br_prefetcher *r, int64_t first, int64_t end, uint64_t seed)
 {
-    br__read_ahead_stop(r);
+    br__prefetcher_stop(r);
     pthread_mutex_lock(&r->lock);
-    r->next = r->taken = first;
+    r->next = r->next_out = first;
     r->end = end;
     r->seed = seed;
     pthread_cond_broadcast(&r->work);
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Gives the batch's tensors to this thread's innermost scope. */
-static bool hand_out(const br_read_ahead *r, slot *s, br_tensor **fields)
+/* Moves the batch's tensors to this thread's innermost scope. */
+static bool return_batch(const br_prefetcher *r, slot *s, br_tensor **fields)
 {
     if (s->error) {
-        br_raise_text(s->error, s->message);
+        br__set_error(s->error, s->message);
         return false;
     }
     int owned = 0;
-    while (owned < r->n_fields && br__own(s->fields[owned]))
+    while (owned < r->n_fields && br__scope_add(s->fields[owned]))
         owned++;
     for (int k = 0; k < owned; k++) {
         fields[k] = owned == r->n_fields ? s->fields[k] : NULL;
@@ -177,25 +180,25 @@ static bool hand_out(const br_read_ahead *r, slot *s, br_tensor **fields)
     return owned == r->n_fields;
 }
 
-bool br__read_ahead_next(br_read_ahead *r, br_tensor **fields)
+bool br__prefetcher_next(br_prefetcher *r, br_tensor **fields)
 {
     pthread_mutex_lock(&r->lock);
-    slot *place = slot_of(r, r->taken), s;
+    slot *place = slot_of(r, r->next_out), s;
     while (!place->done)
         pthread_cond_wait(&r->done, &r->lock);
     s = *place;
     *place = (slot){ 0 };
-    r->taken++;
+    r->next_out++;
     pthread_cond_broadcast(&r->work);
     pthread_mutex_unlock(&r->lock);
-    return hand_out(r, &s, fields);
+    return return_batch(r, &s, fields);
 }
 
-void br__read_ahead_free(br_read_ahead *r)
+void br__prefetcher_free(br_prefetcher *r)
 {
     if (!r)
         return;
-    br__read_ahead_stop(r);
+    br__prefetcher_stop(r);
     pthread_mutex_lock(&r->lock);
     r->ending = true;
     pthread_cond_broadcast(&r->work);

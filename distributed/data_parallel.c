@@ -1,0 +1,522 @@
+/* distributed/data_parallel.c - data-parallel modules: gradients are reduced over the ranks while
+ * backward still runs.
+ *
+ * Two hooks on each parameter do the work. The first is called with the complete gradient of a
+ * pass, before it is added to the gradient of earlier passes, and puts the latter aside. The second
+ * copies the pass's gradient into its bucket. A bucket is sent when its last gradient has arrived
+ * and all buckets before it were sent: so all ranks send them in the same order. When the pass
+ * ends, the remaining buckets are sent, whose missing gradients the pass did not reach. */
+#include "distributed/data_parallel.h"
+
+#include <brasa/autograd.h>
+#include <brasa/ops.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char op[] = "data_parallel";
+enum { ALIGNMENT = 16 }; /* elements; each gradient begins at a cache line */
+
+br_data_parallel_options br_data_parallel_defaults(void)
+{
+    return (br_data_parallel_options){ br_data_parallel_default_fields };
+}
+
+/* ---- Buckets --------------------------------------------------------------------------------- */
+
+static void set_bit(uint8_t *bits, int i)
+{
+    bits[i / 8] |= (uint8_t)(1 << (i % 8));
+}
+
+static char *place_of(char *base, const br_parallel_param *q)
+{
+    return base + (size_t)q->offset * br_dtype_size(q->bucket->dtype);
+}
+
+/* Returns true if the bucket holds a gradient of earlier passes of the parameter. */
+static bool holds(const br_parallel_param *q)
+{
+    const br_tensor *grad = q->unsynced ? NULL : br_grad_of(q->param);
+    if (q->owner->scatter && grad && !br_failed())
+        br_raise(BR_ERROR_STATE,
+                 "%s: a gradient of %s was set, but with scatter, gradients are not tensors of the "
+                 "parameters",
+                 op, q->name);
+    if (q->owner->scatter)
+        return q->has_gradient;
+    if (grad && br_data(grad) != br_data(q->view)) /* another tensor was set as the gradient */
+        br_copy_(q->view, br_grad_of(q->param));
+    return grad != NULL;
+}
+
+/* Finds out which gradients the bucket holds, before this rank's first gradient of a pass is copied
+ * into the bucket. If its memory holds any, this rank's gradients go into a copy. */
+static bool prepare(br_bucket *b)
+{
+    bool copy = b->owner->scatter;
+    memset(b->bits, 0, sizeof b->bits);
+    b->prepared = true;
+    b->waiting = b->n_params;
+    b->error[0] = '\0';
+    b->flags = 0;
+    for (int i = 0; i < b->n_params; i++) {
+        b->params[i]->arrived = false;
+        if (!holds(b->params[i]))
+            continue;
+        set_bit(b->bits, b->n_params + i);
+        copy = true;
+    }
+    if (!copy || !br__bucket_make_part(b) || br_failed())
+        return !br_failed();
+    b->copy = br__dist_malloc((size_t)b->n * br_dtype_size(b->dtype));
+    if (b->copy)
+        b->send = b->copy;
+    return !br_failed();
+}
+
+/* Starts the jobs of the buckets whose turn it is; with `all`, also those with missing gradients.
+ */
+static void launch(br_data_parallel *p, bool all)
+{
+    while (p->launched < p->n_buckets) {
+        br_bucket *b = &p->buckets[p->launched];
+        if (!b->prepared && all)
+            prepare(b);
+        if (!b->prepared || (b->waiting > 0 && !all))
+            return;
+        if (br_failed())
+            snprintf(b->error, sizeof b->error, "%s", br_error_message());
+        b->launched = true;
+        p->launched++;
+        br__dist_start(&b->job);
+    }
+}
+
+/* Copies the parameter's gradient, which only this rank has seen, into its bucket. */
+static void copy_in(br_parallel_param *q)
+{
+    br_bucket *b = q->bucket;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *grad = br_contiguous(br_detach(br_grad_of(q->param)));
+    if (grad && b->send)
+        memcpy(place_of(b->send, q), br_data(grad), (size_t)q->numel * br_dtype_size(b->dtype));
+    br_scope_end(scope);
+    q->arrived = true;
+    set_bit(b->bits, q->place);
+    b->waiting--;
+    q->owner->order[q->owner->n_arrived++] = q - q->owner->params;
+}
+
+/* ---- A pass ---------------------------------------------------------------------------------- */
+
+static void end_pass(void *context);
+
+static void begin_pass(br_data_parallel *p)
+{
+    if (p->in_pass)
+        return;
+    p->in_pass = true;
+    p->launched = p->n_arrived = 0;
+    p->fixed |= p->scatter;
+    for (int k = 0; k < p->n_buckets; k++)
+        p->buckets[k].prepared = p->buckets[k].launched = false;
+    br_queue_callback(end_pass, p);
+}
+
+/* Called with the complete gradient of a pass, before it is added to the parameter's gradient. */
+static br_tensor *on_gradient(br_tensor *grad, void *context)
+{
+    br_parallel_param *q = context;
+    (void)grad;
+    if (!q->owner->sync)
+        return NULL;
+    begin_pass(q->owner);
+    if (!q->bucket->prepared)
+        prepare(q->bucket);
+    if (!q->unsynced) /* the gradient of earlier passes is in the bucket's memory */
+        br_set_grad(q->param, NULL);
+    return NULL;
+}
+
+static void on_accumulated(br_tensor *param, void *context)
+{
+    br_parallel_param *q = context;
+    if (!q->owner->sync) {
+        q->unsynced = true;
+        return;
+    }
+    if (q->arrived || !q->bucket->prepared)
+        return;
+    copy_in(q);
+    br_set_grad(param, NULL);
+    launch(q->owner, false);
+}
+
+/* Waits for the launched buckets and frees all copies. */
+static bool wait_for_buckets(br_data_parallel *p)
+{
+    bool ok = true;
+    for (int k = 0; k < p->n_buckets; k++) {
+        if (k < p->launched)
+            ok &= br__dist_wait(&p->buckets[k].job);
+        br__bucket_drop_copy(&p->buckets[k]);
+    }
+    return ok;
+}
+
+/* Makes the views of the buckets the gradients of the parameters. */
+static void hand_out(br_data_parallel *p)
+{
+    for (int i = 0; i < p->n_params; i++) {
+        br_parallel_param *q = &p->params[i];
+        q->unsynced = false;
+        if (!q->has_gradient || p->scatter)
+            continue;
+        br_bump_version(q->view);
+        br_set_grad(q->param, q->view);
+    }
+}
+
+/* After the first pass, orders the buckets as gradients arrived on rank 0. */
+static void follow_arrival(br_data_parallel *p)
+{
+    br_scope *scope = br_no_grad_begin();
+    bool *seen = calloc((size_t)p->n_params + 1, sizeof *seen);
+    int n = p->n_arrived;
+    for (int i = 0; seen && i < n; i++)
+        seen[p->order[i]] = true;
+    for (int i = p->n_params - 1; seen && i >= 0; i--) /* those that the pass did not reach */
+        if (!seen[i])
+            p->order[n++] = i;
+    free(seen);
+    br_tensor *order = br_from_i64(BR_SHAPE(p->n_params), p->order);
+    if (n == p->n_params && br__dist_broadcast(order, 0, p->group, "the order of the gradients"))
+        p->in_arrival_order = br__parallel_make_buckets(p, br_data_i64(order));
+    br_scope_end(scope);
+}
+
+static void end_pass(void *context)
+{
+    br_data_parallel *p = context;
+    br_scope *scope = br_no_grad_begin();
+    for (int i = 0; i < p->n_params; i++) {
+        br_parallel_param *q = &p->params[i];
+        if (!q->unsynced || q->arrived || !br_grad_of(q->param) || br_failed())
+            continue;
+        /* Passes without reduction reached it, this one did not. */
+        if (q->bucket->launched || (!q->bucket->prepared && !prepare(q->bucket)))
+            continue;
+        copy_in(q);
+        br_set_grad(q->param, NULL);
+    }
+    launch(p, true);
+    bool ok = wait_for_buckets(p);
+    p->in_pass = false;
+    if (ok && !br_failed())
+        hand_out(p);
+    if (ok && !p->in_arrival_order && !p->fixed && !br_failed())
+        follow_arrival(p);
+    br_scope_end(scope);
+}
+
+/* ---- Construction ---------------------------------------------------------------------------- */
+
+/* Returns the gradient's view of the bucket, with a reference of its own. */
+static br_tensor *view_of(const br_parallel_param *q)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *flat = br_narrow(q->bucket->memory, 0, q->offset, q->numel);
+    br_tensor *view = br_retain(br_view(flat, br_ndim(q->param), br_sizes(q->param)));
+    br_scope_end(scope);
+    return view;
+}
+
+static br_bucket *add_bucket(br_bucket *buckets, int *n, br_dtype dtype)
+{
+    br_bucket *b = &buckets[*n];
+    *b = (br_bucket){ .job.run = br__bucket_run, .number = *n, .dtype = dtype };
+    ++*n;
+    return b;
+}
+
+/* Assigns the parameters to buckets: a bucket ends when it is full or the dtype changes. Returns
+ * the number of buckets. */
+static int assign(br_data_parallel *p, const int64_t *order, br_bucket *buckets)
+{
+    int n = 0;
+    br_bucket *b = NULL;
+    for (int i = 0; i < p->n_params; i++) {
+        br_parallel_param *q = &p->params[order[i]];
+        br_dtype dtype = br_dtype_of(q->param);
+        double cap = (n <= 1 ? p->first_cap : p->cap) * 0x1p20 / (double)br_dtype_size(dtype);
+        bool full = b && (double)(b->n + q->numel) > cap;
+        if (!b || full || b->dtype != dtype || b->n_params == BR_BUCKET_MAX_PARAMS)
+            b = add_bucket(buckets, &n, dtype);
+        q->place = b->n_params++;
+        q->next_bucket = b->number;
+        q->offset = b->n;
+        b->n += (q->numel + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return n;
+}
+
+static bool fill(br_data_parallel *p, br_bucket *b)
+{
+    br_scope *scope = br_no_grad_begin();
+    b->owner = p;
+    if (!p->scatter)
+        b->memory = br_retain(br_zeros(BR_SHAPE(b->n), b->dtype));
+    b->params = br__dist_malloc((size_t)b->n_params * sizeof(br_parallel_param *));
+    b->parts = br__dist_malloc((size_t)br_dist_size(p->group) * sizeof *b->parts);
+    br_scope_end(scope);
+    b->send = b->data = b->memory ? br_data(b->memory) : NULL;
+    return !br_failed();
+}
+
+static void free_buckets(br_bucket *buckets, int n)
+{
+    for (int k = 0; k < n; k++) {
+        br_release(buckets[k].memory);
+        br_release(buckets[k].part);
+        free(buckets[k].params);
+        free(buckets[k].parts);
+    }
+    free(buckets);
+}
+
+void br__parallel_free_buckets(br_data_parallel *p)
+{
+    for (int i = 0; i < p->n_params; i++)
+        br_release(p->params[i].view);
+    free_buckets(p->buckets, p->n_buckets);
+}
+
+/* Moves the parameter's gradient into its new bucket. */
+static bool move(br_parallel_param *q, br_bucket *b)
+{
+    q->bucket = b;
+    b->params[q->place] = q;
+    if (b->owner->scatter)
+        return true;
+    br_tensor *before = q->view;
+    q->view = view_of(q);
+    if (q->view && before && br_grad_of(q->param)) {
+        br_copy_(q->view, br_grad_of(q->param));
+        br_set_grad(q->param, q->view);
+    }
+    br_release(before);
+    return q->view != NULL;
+}
+
+bool br__parallel_make_buckets(br_data_parallel *p, const int64_t *order)
+{
+    br_bucket *buckets = br__dist_malloc((size_t)(p->n_params + 1) * sizeof *buckets);
+    int n = buckets ? assign(p, order, buckets) : 0;
+    bool ok = buckets != NULL;
+    for (int k = 0; ok && k < n; k++)
+        ok = fill(p, &buckets[k]);
+    for (int i = 0; ok && i < p->n_params; i++)
+        ok = move(&p->params[i], &buckets[p->params[i].next_bucket]);
+    free_buckets(p->buckets, p->n_buckets);
+    p->buckets = buckets;
+    p->n_buckets = n;
+    return ok && !br_failed() && br__parallel_cut(p);
+}
+
+/* Copies rank `source`'s tensors to the other ranks. `what` names them in messages. */
+static bool broadcast_all(const br_data_parallel *p, const br_named_list *list, const char *what,
+                          int source)
+{
+    char subject[96];
+    for (const br_named_tensor *i = NULL; (i = br_named_list_next(list, i));) {
+        snprintf(subject, sizeof subject, "%s %s", what, i->name);
+        if (!br__dist_broadcast(i->tensor, source, p->group, subject))
+            return false;
+    }
+    return !br_failed();
+}
+
+/* Compares the numbers of tensors and the options with rank 0's, so that a rank with more layers is
+ * found before the first broadcast waits for it. */
+static bool same_on_all_ranks(const br_data_parallel *p)
+{
+    static const char *const names[] = { "parameters", "buffers" };
+    const int64_t counts[] = { p->list ? p->list->count : 0, p->buffers ? p->buffers->count : 0,
+                               p->scatter };
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *all = br_dist_all_gather(br_from_i64(BR_SHAPE(3), counts), p->group);
+    for (int64_t r = 1; all && r < br_size(all, 0) && !br_failed(); r++) {
+        const int64_t *own = br_data_i64(all) + 3 * r, *first = br_data_i64(all);
+        int k = own[0] != first[0] ? 0 : 1;
+        if (own[k] != first[k])
+            br_raise(BR_ERROR_SHAPE,
+                     "%s: the module has %lld %s on rank %lld, but %lld on rank 0: every rank must "
+                     "create the same module",
+                     op, (long long)own[k], names[k], (long long)r, (long long)first[k]);
+        else if (own[2] != first[2])
+            br_raise(BR_ERROR_ARGUMENT,
+                     "%s: scatter is %s on rank %lld, but %s on rank 0: all ranks must pass the "
+                     "same options",
+                     op, own[2] ? "true" : "false", (long long)r, first[2] ? "true" : "false");
+    }
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+static br_tensor *on_forward(br_module *module, br_tensor *x, void *context)
+{
+    const br_data_parallel *p = context;
+    (void)x;
+    if (p->sync && br_is_training(module) && br_grad_enabled())
+        broadcast_all(p, p->buffers, "buffer", 0);
+    return NULL;
+}
+
+/* Adds the hooks of the parameters that require a gradient. */
+static bool watch(br_data_parallel *p)
+{
+    for (const br_named_tensor *i = NULL; (i = br_named_list_next(p->list, i));) {
+        if (!br_requires_grad(i->tensor))
+            continue;
+        br_parallel_param *q = &p->params[p->n_params++];
+        *q = (br_parallel_param){
+            .owner = p, .param = br_retain(i->tensor), .name = i->name, .numel = br_numel(i->tensor)
+        };
+        /* One rank alone needs this hook, too: without it, each summand of a pass's gradient would
+         * be added to the gradients of earlier passes by itself, in another order. */
+        q->hook = br_register_hook(q->param, on_gradient, q);
+        if (p->sync)
+            q->accumulated_hook =
+                br_register_post_accumulate_grad_hook(q->param, on_accumulated, q);
+        if (!q->hook || (p->sync && !q->accumulated_hook))
+            return false;
+    }
+    return true;
+}
+
+static bool check_options(const br_data_parallel_options *o)
+{
+    if (br_failed())
+        return false;
+    if (o->struct_size != sizeof *o)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "%s: the options were not made by BR_OPTIONS(br_data_parallel, ...)", op);
+    else if (o->reduction != BR_DIST_SUM && o->reduction != BR_DIST_MEAN)
+        br_raise(BR_ERROR_ARGUMENT, "%s: reduction must be BR_DIST_MEAN or BR_DIST_SUM", op);
+    else if (!(o->bucket_cap_mb > 0 && o->first_bucket_cap_mb > 0))
+        br_raise(BR_ERROR_ARGUMENT,
+                 "%s: bucket_cap_mb is %g and first_bucket_cap_mb is %g, must be greater than 0",
+                 op, o->bucket_cap_mb, o->first_bucket_cap_mb);
+    return !br_failed();
+}
+
+static bool build(br_data_parallel *p)
+{
+    p->list = br_parameters(p->module);
+    p->buffers = p->list ? br_buffers(p->module) : NULL;
+    size_t n = p->list ? (size_t)p->list->count : 0;
+    p->params = br__dist_malloc(n * sizeof *p->params);
+    p->order = br__dist_malloc(n * sizeof *p->order);
+    if (!same_on_all_ranks(p) || !broadcast_all(p, p->list, "parameter", 0) ||
+        !broadcast_all(p, p->buffers, "buffer", 0) || !watch(p))
+        return false;
+    if (!p->sync)
+        return true;
+    for (int i = 0; i < p->n_params; i++)
+        p->order[i] = p->n_params - 1 - i;
+    return br__parallel_make_buckets(p, p->order);
+}
+
+br_data_parallel *br_data_parallel_new(br_module *module, const br_data_parallel_options *options)
+{
+    br_data_parallel_options defaults = br_data_parallel_defaults();
+    const br_data_parallel_options *o = options ? options : &defaults;
+    check_options(o);
+    if (!module && !br_failed())
+        br_raise(BR_ERROR_ARGUMENT, "%s: module is NULL, but it is required", op);
+    br_data_parallel *p = calloc(1, sizeof *p);
+    if (!p && !br_failed())
+        br_raise(BR_ERROR_MEMORY, "%s: cannot allocate memory", op);
+    if (!p)
+        return NULL;
+    *p = (br_data_parallel){ .group = o->group,
+                             .module = module,
+                             .reduction = o->reduction,
+                             .cap = o->bucket_cap_mb,
+                             .first_cap = o->first_bucket_cap_mb,
+                             .sync = br_dist_size(o->group) > 1,
+                             .scatter = o->scatter && br_dist_size(o->group) > 1 };
+    bool ok = build(p);
+    if (ok && o->broadcast_buffers && p->buffers->count > 0 && br_dist_size(p->group) > 1)
+        p->buffer_hook = br_module_register_forward_pre_hook(module, on_forward, p);
+    if (ok && !br_failed())
+        return p;
+    br_data_parallel_free(p);
+    return NULL;
+}
+
+void br_data_parallel_free(br_data_parallel *p)
+{
+    if (!p)
+        return;
+    br__sharded_forget(p);
+    for (int i = 0; i < p->n_params; i++) {
+        br_remove_hook(p->params[i].param, p->params[i].hook);
+        br_remove_hook(p->params[i].param, p->params[i].accumulated_hook);
+        br_release(p->params[i].param);
+    }
+    if (p->buffer_hook)
+        br_module_remove_hook(p->module, p->buffer_hook);
+    br__parallel_free_buckets(p);
+    br_named_list_free(p->list);
+    br_named_list_free(p->buffers);
+    free(p->params);
+    free(p->order);
+    free(p);
+}
+
+void br_data_parallel_set_sync(br_data_parallel *p, bool sync)
+{
+    if (p)
+        p->sync = sync && br_dist_size(p->group) > 1;
+    else if (!br_failed())
+        br_raise(BR_ERROR_ARGUMENT, "data_parallel_set_sync: parallel is NULL, but it is required");
+}
+
+/* ---- Uneven data ----------------------------------------------------------------------------- */
+
+/* Takes part in one pass of the other ranks. Returns false when all ranks have joined, or on
+ * error. */
+static bool follow_pass(br_data_parallel *p)
+{
+    for (int k = 0; k < p->n_buckets; k++) {
+        br_bucket *b = &p->buckets[k];
+        memset(b->bits, 0, sizeof b->bits);
+        b->flags = BR_JOINED;
+        b->error[0] = '\0';
+        if (br_failed())
+            snprintf(b->error, sizeof b->error, "%s", br_error_message());
+        br__dist_start(&b->job);
+        if (!br__dist_wait(&b->job) || b->all_joined)
+            return false;
+    }
+    return true;
+}
+
+bool br_data_parallel_join(br_data_parallel *p)
+{
+    if (!p && !br_failed())
+        br_raise(BR_ERROR_ARGUMENT, "data_parallel_join: parallel is NULL, but it is required");
+    if (!p || br_dist_size(p->group) == 1 || p->n_buckets == 0)
+        return !br_failed();
+    /* The order of arrival is exchanged after the first pass, whether this rank made it or not. */
+    while (follow_pass(p)) {
+        if (!p->in_arrival_order && !p->fixed) {
+            p->n_arrived = 0;
+            follow_arrival(p);
+        }
+    }
+    return !br_failed() && broadcast_all(p, p->list, "parameter", p->active) &&
+           broadcast_all(p, p->buffers, "buffer", p->active);
+}

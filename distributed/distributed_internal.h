@@ -1,0 +1,144 @@
+/* distributed/distributed_internal.h - the parts of libbrasa_mpi: groups, the progress thread, and
+ * the agreement that begins every collective.
+ *
+ * This library uses only Brasa's public headers, like a program's own code. All MPI calls after the
+ * start are made by one thread at a time: the progress thread, or, without one, the caller. */
+#ifndef BR_DISTRIBUTED_INTERNAL_H
+#define BR_DISTRIBUTED_INTERNAL_H
+
+#include <brasa/distributed.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <stdint.h>
+
+struct br_dist_group {
+    MPI_Comm comm;    /* for data */
+    MPI_Comm control; /* for agreements, so that they cannot be confused with data */
+    int rank, size;
+    int *world;                 /* the ranks' numbers among all ranks, for messages */
+    struct br_dist_wire *notes; /* of the last agreement, one per rank */
+};
+
+/* Returns the group, or all ranks if it is NULL. Returns NULL if br_dist_init() was not called or
+ * failed; collectives then have nothing to do. */
+const br_dist_group *br__dist_group(const br_dist_group *group);
+
+/* ---- Jobs ------------------------------------------------------------------------------------ */
+
+enum { BR_DIST_TEXT = 400 };
+
+/* A piece of communication. `run` makes MPI calls; it sets an error with br__dist_job_fail(). */
+typedef struct br_dist_job {
+    struct br_dist_job *next;
+    void (*run)(struct br_dist_job *job);
+    bool done;
+    bool failed;
+    bool in_step; /* it failed on every rank, at the same place: communication may go on */
+    char error[BR_DIST_TEXT];
+} br_dist_job;
+
+/* Queues a job. Jobs run one after the other in the order in which they were queued. The job must
+ * stay valid until br__dist_wait() returned. */
+void br__dist_start(br_dist_job *job);
+/* Waits until a job is done. If it failed, records its error, unless one is pending, and returns
+ * false. */
+bool br__dist_wait(br_dist_job *job);
+/* Like br__dist_wait(), but does not record the error. */
+bool br__dist_join(br_dist_job *job);
+
+/* Starts and stops the thread. Without it, br__dist_start() runs the job at once. */
+bool br__dist_start_thread(void);
+void br__dist_stop_thread(void);
+
+/* ---- For jobs -------------------------------------------------------------------------------- */
+
+/* Sets the job's error if it has none. Returns false. */
+bool br__dist_job_fail(br_dist_job *job, const char *format, ...) BR_PRINTF(2, 3);
+/* Returns true if the MPI call succeeded; otherwise sets the job's error. */
+bool br__dist_ok(br_dist_job *job, const char *call, int status);
+/* Completes the requests. Returns false and sets the job's error if one fails, if a rank of the
+ * group has died, or if the time limit passes. The requests are then abandoned. */
+bool br__dist_complete(br_dist_job *job, const br_dist_group *g, int n, MPI_Request *requests);
+
+/* What a rank tells the others before a collective. */
+typedef struct br_dist_note {
+    const char *op; /* name of the function */
+    br_dtype dtype;
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    int64_t argument;          /* another value that must be the same on all ranks */
+    const char *argument_name; /* for messages */
+    const char *subject;       /* what the tensor is, such as "parameter encoder.weight"; or NULL */
+    const char *error;         /* the rank's pending error, or NULL */
+    uint64_t flags;            /* may differ between the ranks */
+    const uint8_t *bits;       /* n_bits bits that may differ between the ranks */
+    int n_bits;
+} br_dist_note;
+enum { BR_DIST_MAX_BITS = 1024 };
+
+/* Exchanges notes with all ranks of the group. Returns false and sets the job's error on every
+ * rank if the notes do not agree or if one of them has an error. */
+bool br__dist_agree(br_dist_job *job, const br_dist_group *g, const br_dist_note *note);
+/* The size of a note as it is sent. */
+extern const size_t br__dist_wire_size;
+/* Return the flags and the bits that a rank sent with the last agreement. */
+uint64_t br__dist_flags(const br_dist_group *g, int rank);
+bool br__dist_bit(const br_dist_group *g, int rank, int i);
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+typedef struct br_dist_state {
+    bool initialized;
+    bool connected; /* there is MPI; otherwise this process is the only rank */
+    bool owns_mpi;
+    double timeout;
+    br_dist_group all;
+    int *processes; /* process IDs of all ranks that run on this machine, 0 for others */
+    bool broken;    /* a job failed: no more communication */
+    char reason[BR_DIST_TEXT];
+} br_dist_state;
+extern br_dist_state br__dist;
+
+/* Makes the communicators of a group; `comm` is duplicated. Collective. */
+bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, MPI_Comm comm);
+/* Frees the memory of a group, and its communicators if they can be freed. */
+void br__dist_group_end(br_dist_group *g);
+/* Returns memory, or NULL and an error. Free it with free(). */
+void *br__dist_malloc(size_t bytes);
+
+/* br_dist_broadcast() of what `subject` names in error messages; it may be NULL. */
+bool br__dist_broadcast(br_tensor *t, int source, br_dist_group *group, const char *subject);
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+enum { BR_DIST_MAX_ELEMENTS = 1 << 30 }; /* of one message: MPI counts with int */
+
+MPI_Datatype br__dist_type(br_dtype dtype);
+/* Computes to[i] = to[i] + from[i], or the maximum, for n elements. */
+void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, const void *from,
+                      int64_t n);
+/* Divides n floating-point elements. */
+void br__dist_divide(br_dtype dtype, void *to, int64_t n, double by);
+
+/* The elements of an array that belong to a rank. */
+typedef struct br_dist_part {
+    int64_t begin, end;
+} br_dist_part;
+/* Cuts n elements into parts of whole cache lines, in the order of the ranks. */
+void br__dist_even_parts(int64_t n, int size, br_dist_part *parts);
+/* In the functions below, parts[r] is rank r's. The parts do not overlap and may be in any order.
+ *
+ * Sends part r of `data` to rank r, and receives the elements of this rank's part from every rank:
+ * received[r * part .. ] are rank r's. */
+bool br__dist_exchange_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype,
+                             const void *data, const br_dist_part *parts, void *received);
+/* Gives every rank's part of `data` to all ranks, in place. */
+bool br__dist_gather_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype, void *data,
+                           const br_dist_part *parts);
+/* Gives every rank's part to one rank. `part` points to this rank's elements; `data` is for the
+ * destination. */
+bool br__dist_collect_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype,
+                            const void *part, void *data, const br_dist_part *parts,
+                            int destination);
+
+#endif

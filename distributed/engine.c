@@ -1,0 +1,215 @@
+/* distributed/engine.c - the progress thread, and how it waits.
+ *
+ * MPI moves data only inside calls of its functions. So that communication goes on while the
+ * program computes, a thread of its own makes these calls. It takes jobs from a queue, starts
+ * nonblocking operations, and tests them until they are complete. Between two tests it sleeps, for
+ * longer and longer, because a thread that waits actively would take a core from the computation.
+ */
+#include "distributed/distributed_internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SPINS = 64,             /* tests without a pause */
+    SHORTEST_SLEEP = 20000, /* nanoseconds */
+    LONGEST_SLEEP = 200000,
+};
+static const double LOOK_EVERY = 0.2; /* seconds between looks for ranks that died */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t queued = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
+static br_dist_job *first, *last;
+static pthread_t thread;
+static bool running, ending;
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+bool br__dist_job_fail(br_dist_job *job, const char *format, ...)
+{
+    if (job->failed)
+        return false;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(job->error, sizeof job->error, format, args);
+    va_end(args);
+    job->failed = true;
+    return false;
+}
+
+bool br__dist_ok(br_dist_job *job, const char *call, int status)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (status == MPI_SUCCESS)
+        return true;
+    if (MPI_Error_string(status, text, &length) != MPI_SUCCESS)
+        length = 0;
+    return br__dist_job_fail(job, "%s failed: %.*s", call, length, text);
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Returns true and sets the job's error if a rank of the group that runs on this machine has died.
+ * mpirun ends the ranks on other machines when one of them dies. */
+static bool has_died(br_dist_job *job, const br_dist_group *g)
+{
+    for (int r = 0; r < g->size; r++) {
+        int process = br__dist.processes[g->world[r]];
+        if (process == 0 || kill(process, 0) == 0 || errno != ESRCH)
+            continue;
+        br__dist_job_fail(job, "rank %d (process %d) has died", g->world[r], process);
+        return true;
+    }
+    return false;
+}
+
+static void pause_between_tests(int tests)
+{
+    if (tests < SPINS) {
+        sched_yield();
+        return;
+    }
+    long sleep = (long)SHORTEST_SLEEP * (tests - SPINS + 1);
+    struct timespec time = { 0, sleep < LONGEST_SLEEP ? sleep : LONGEST_SLEEP };
+    nanosleep(&time, NULL);
+}
+
+bool br__dist_complete(br_dist_job *job, const br_dist_group *g, int n, MPI_Request *requests)
+{
+    double begun = seconds(), looked = begun;
+    for (int tests = 0;; tests++) {
+        int complete = 0;
+        if (!br__dist_ok(job, "MPI_Testall",
+                         MPI_Testall(n, requests, &complete, MPI_STATUSES_IGNORE)))
+            return false;
+        if (complete)
+            return true;
+        pause_between_tests(tests);
+        if (tests < SPINS)
+            continue;
+        double now = seconds();
+        if (br__dist.timeout > 0 && now - begun > br__dist.timeout)
+            return br__dist_job_fail(job, "no answer from the other ranks for %g seconds",
+                                     br__dist.timeout);
+        if (now - looked > LOOK_EVERY) {
+            looked = now;
+            if (has_died(job, g))
+                return false;
+        }
+    }
+}
+
+/* ---- The queue ------------------------------------------------------------------------------- */
+
+/* Runs a job, unless an earlier one failed: the ranks may have stopped at different places then. */
+static void run(br_dist_job *job)
+{
+    if (br__dist.broken)
+        br__dist_job_fail(job, "an earlier communication failed: %s", br__dist.reason);
+    else
+        job->run(job);
+    if (job->failed && !job->in_step && !br__dist.broken) {
+        br__dist.broken = true;
+        memcpy(br__dist.reason, job->error, sizeof br__dist.reason);
+    }
+}
+
+static void *work(void *unused)
+{
+    pthread_mutex_lock(&lock);
+    while (!ending || first) {
+        if (!first) {
+            pthread_cond_wait(&queued, &lock);
+            continue;
+        }
+        br_dist_job *job = first;
+        first = job->next;
+        pthread_mutex_unlock(&lock);
+        run(job);
+        pthread_mutex_lock(&lock);
+        job->done = true;
+        pthread_cond_broadcast(&finished);
+    }
+    pthread_mutex_unlock(&lock);
+    br_thread_cleanup();
+    return unused;
+}
+
+bool br__dist_start_thread(void)
+{
+    sigset_t all, before;
+    ending = false;
+    /* Signals are the program's: its own threads handle them. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&thread, NULL, work, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    running = status == 0;
+    if (!running)
+        br_raise(BR_ERROR_STATE, "dist_init: cannot start the progress thread: %s",
+                 strerror(status));
+    return running;
+}
+
+void br__dist_stop_thread(void)
+{
+    if (!running)
+        return;
+    pthread_mutex_lock(&lock);
+    ending = true;
+    pthread_cond_broadcast(&queued);
+    pthread_mutex_unlock(&lock);
+    pthread_join(thread, NULL);
+    running = false;
+}
+
+void br__dist_start(br_dist_job *job)
+{
+    job->next = NULL;
+    job->done = job->failed = job->in_step = false;
+    if (!running) {
+        run(job);
+        job->done = true;
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    if (first)
+        last->next = job;
+    else
+        first = job;
+    last = job;
+    pthread_cond_broadcast(&queued);
+    pthread_mutex_unlock(&lock);
+}
+
+bool br__dist_join(br_dist_job *job)
+{
+    pthread_mutex_lock(&lock);
+    while (!job->done)
+        pthread_cond_wait(&finished, &lock);
+    pthread_mutex_unlock(&lock);
+    return !job->failed;
+}
+
+bool br__dist_wait(br_dist_job *job)
+{
+    if (br__dist_join(job))
+        return true;
+    if (!br_failed())
+        br_raise(BR_ERROR_STATE, "%s", job->error);
+    return false;
+}

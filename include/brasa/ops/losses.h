@@ -1,0 +1,102 @@
+/* brasa/ops/losses.h - losses of torch.nn.functional; part of brasa/ops.h. They are implemented in
+ * ops/loss.c, nll.c, distance.c and margin.c. */
+#ifndef BRASA_OPS_LOSSES_H
+#define BRASA_OPS_LOSSES_H
+
+#include <brasa/autograd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum br_reduction {
+    BR_REDUCTION_MEAN,
+    BR_REDUCTION_SUM,
+    BR_REDUCTION_NONE,
+    BR_REDUCTION_BATCHMEAN, /* kl_div only: the sum divided by the size of dimension 0 */
+} br_reduction;
+
+typedef struct br_cross_entropy_options {
+    size_t struct_size;
+    br_reduction reduction;
+    int64_t ignore_index;   /* targets with this value are ignored */
+    br_tensor *weight;      /* [c], the weight of each class; NULL: 1 */
+    double label_smoothing; /* this fraction of each target is spread over all classes */
+} br_cross_entropy_options;
+#define br_cross_entropy_default_fields \
+    .struct_size = sizeof(br_cross_entropy_options), .ignore_index = -100
+BR_API br_cross_entropy_options br_cross_entropy_defaults(void);
+
+/* Returns -log softmax(input)[target] for class scores input [n, c], [c] or [n, c, d1, ...] and
+ * target (i64) [n], [] or [n, d1, ...]. Alternatively target has the input's dtype and shape and
+ * holds the probabilities of the classes. With class targets, the mean divides by the sum of the
+ * weights of the targets that are not ignored; it is NaN if all targets are ignored, as in PyTorch.
+ * `options` may be NULL. */
+BR_API br_tensor *br_cross_entropy(br_tensor *input, br_tensor *target,
+                                   const br_cross_entropy_options *options);
+/* The same for an input of log-probabilities: -input[target]. label_smoothing must be 0. */
+BR_API br_tensor *br_nll_loss(br_tensor *input, br_tensor *target,
+                              const br_cross_entropy_options *options);
+
+/* Return elementwise losses of d = input - target: d^2, |d|, and |d| < beta ? d^2 / (2 beta) : |d|
+ * - beta / 2 (PyTorch's default is 1). input and target broadcast, and both may require grad. */
+BR_API br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
+BR_API br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
+BR_API br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
+                                    double beta);
+/* Returns delta times br_smooth_l1_loss() with beta = delta (PyTorch's default is 1). */
+BR_API br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
+                                double delta);
+/* Returns -weight (target log input + (1 - target) log(1 - input)) for probabilities. The
+ * logarithms are clamped to at least -100. weight broadcasts to the input and may be NULL. */
+BR_API br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tensor *weight,
+                                          br_reduction reduction);
+/* Returns -weight (pos_weight target log s + (1 - target) log(1 - s)) with s = sigmoid(input),
+ * without computing s. Both weights broadcast to the input and may be NULL. */
+BR_API br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *target,
+                                                      br_tensor *weight, br_reduction reduction,
+                                                      br_tensor *pos_weight);
+/* Returns target (log target - input), where input holds log-probabilities and target probabilities
+ * or, if log_target, log-probabilities. */
+BR_API br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction,
+                            bool log_target);
+/* Returns the dot product of x1 and x2 along dim, divided by max(|x1|, eps) max(|x2|, eps). x1 and
+ * x2 broadcast, and dim is a dimension of the common shape (PyTorch's defaults are 1 and 1e-8). */
+BR_API br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, double eps);
+/* Returns the p-norm of x1 - x2 + eps along the last dimension (PyTorch's defaults are 2 and
+ * 1e-6). */
+BR_API br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double eps,
+                                       bool keepdim);
+
+/* In the losses below, a target is 1 or -1 and has the input's dtype, and x+ means max(x, 0). */
+
+typedef struct br_triplet_options {
+    size_t struct_size;
+    double margin, p, eps;
+    bool swap; /* use the smaller of the negative's distances to anchor and positive */
+} br_triplet_options;
+#define br_triplet_default_fields \
+    .struct_size = sizeof(br_triplet_options), .margin = 1, .p = 2, .eps = 1e-6
+BR_API br_triplet_options br_triplet_defaults(void);
+/* Returns (margin + |anchor - positive| - |anchor - negative|)+ with the distances of
+ * br_pairwise_distance(). `options` may be NULL. */
+BR_API br_tensor *br_triplet_margin_loss(br_tensor *anchor, br_tensor *positive,
+                                         br_tensor *negative, const br_triplet_options *options,
+                                         br_reduction reduction);
+/* Returns (margin - target (input1 - input2))+. */
+BR_API br_tensor *br_margin_ranking_loss(br_tensor *input1, br_tensor *input2, br_tensor *target,
+                                         double margin, br_reduction reduction);
+/* Returns input for target 1, (margin - input)+ for target -1. */
+BR_API br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double margin,
+                                          br_reduction reduction);
+/* Returns 1 - c for target 1 and (c - margin)+ for target -1, where c is the cosine similarity of
+ * input1 and input2, [n, d]. */
+BR_API br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_tensor *target,
+                                           double margin, br_reduction reduction);
+/* Returns log(1 + exp(-target input)). */
+BR_API br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

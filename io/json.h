@@ -1,0 +1,15 @@
+/* io/json.h - JSON parsing by jansson that is safe when allocations fail. */
+#ifndef BR_JSON_H
+#define BR_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+/* Parses n bytes of text as json_loadb() does, with duplicate keys rejected and any value allowed.
+ * Returns a value that the caller frees with json_decref(), or NULL. After NULL, either *error
+ * describes the mistake in the text, or allocation failed and an error that names `op` and `path`
+ * is pending. */
+json_t *br__json_parse(const char *op, const char *path, const char *text, size_t n,
+                       json_error_t *error);
+
+#endif

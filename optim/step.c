@@ -1,0 +1,267 @@
+/* optim/step.c - the step of all optimizers.
+ *
+ * The first half checks every gradient, creates missing state and prepares each parameter's update.
+ * It can fail, and changes no parameter, unless a kind's `step` does so in place. The second half
+ * updates all parameters and cannot fail: it updates elements in one parallel loop, or copies the
+ * new values that a kind's `step` computed. */
+#include "optim/optim_internal.h"
+
+static br_tensor *dense_copy(const br_tensor *t)
+{
+    br_tensor *copy = br__new("optim_step", t->ndim, t->sizes, t->dtype);
+    if (copy)
+        br__copy(copy, t);
+    return copy;
+}
+
+/* Returns t, or a contiguous copy in the innermost scope. */
+static br_tensor *dense(br_tensor *t)
+{
+    return t->contiguous ? t : dense_copy(t);
+}
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+br_tensor *br_optim_counter(br_tensor *param, const void *options)
+{
+    (void)param;
+    (void)options;
+    return br_zeros(BR_SCALAR, BR_I64);
+}
+
+void br__count_step(br_tensor *counter)
+{
+    ++*(int64_t *)br__element(counter, 0);
+}
+
+double br__step_count(const br_tensor *counter)
+{
+    return (double)*(const int64_t *)br__element(counter, 0);
+}
+
+static br_tensor *make_state(const br_optim *optim, const br_slot *slot, int i)
+{
+    const br_optim_state *state = &optim->kind->states[i];
+    if (!state->make)
+        return br_zeros(slot->param->ndim, slot->param->sizes, slot->param->dtype);
+    br_tensor *made = state->make(slot->param, optim->groups[slot->group].options);
+    /* Copy a tensor that is shared or not contiguous: the optimizer must own its state. */
+    return !made || (made->contiguous && br__is_exclusive(made)) ? made : dense_copy(made);
+}
+
+bool br__slot_prepare(const br_optim *optim, br_slot *slot)
+{
+    br_dtype dtype = slot->param->dtype;
+    if (!slot->stepped && slot->state_dtype != dtype)
+        br__slot_clear(slot); /* the state was created by a failed step before br_module_to() */
+    br_scope *scope = br_no_grad_begin();
+    for (int i = 0; i < optim->n_states && scope && !br_failed(); i++) {
+        if (slot->state[i])
+            continue;
+        slot->state[i] = br_retain(make_state(optim, slot, i));
+        slot->state_dtype = dtype;
+    }
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+/* Returns false and sets an error if the state was created before br_module_to() changed the
+ * parameter's dtype. */
+static bool state_fits(const br_optim *optim, const br_slot *slot)
+{
+    br_dtype dtype = slot->param->dtype;
+    if (!slot->stepped || optim->n_states == 0 || slot->state_dtype == dtype)
+        return true;
+    br__fail(BR_ERROR_DTYPE, "optim_step",
+             "%s is %s, but its state was created when it was %s: create a new optimizer",
+             slot->name, br_dtype_name(dtype), br_dtype_name(slot->state_dtype));
+    return false;
+}
+
+/* ---- First half: may fail -------------------------------------------------------------------- */
+
+static bool good_gradient(const br_slot *slot, const br_tensor *grad)
+{
+    if (br__same_shape(grad, slot->param) && grad->dtype == slot->param->dtype)
+        return true;
+    br__fail(BR_ERROR_SHAPE, "optim_step",
+             "the gradient of %s is %s %s, but the parameter is %s %s", slot->name, br__shape(grad),
+             br_dtype_name(grad->dtype), br__shape(slot->param), br_dtype_name(slot->param->dtype));
+    return false;
+}
+
+/* Returns true if writing to the job's tensors would change t. */
+static bool will_be_overwritten(const br_optim *optim, const br_optim_work *work,
+                                const br_tensor *t)
+{
+    bool found = t->storage == work->param->storage;
+    for (int i = 0; i < optim->n_states; i++)
+        found |= work->state[i] && t->storage == work->state[i]->storage;
+    return found;
+}
+
+/* Checks a new value and moves it from the scope of `step` to the outer one. */
+static bool return_state(const br_optim *optim, const br_optim_work *work, br_scope *scope,
+                         const char *what, const br_tensor *old, br_tensor **now)
+{
+    br_tensor *t = *now;
+    if (!t || t == old)
+        return true;
+    if (!old || !br__same_shape(t, old) || t->dtype != old->dtype) {
+        br__fail(BR_ERROR_SHAPE, optim->kind->name,
+                 old ? "the new %s of %s is %s %s, must be %s %s"
+                     : "the new %s of %s is %s %s, but these options keep no such state",
+                 what, work->name, br__shape(t), br_dtype_name(t->dtype), old ? br__shape(old) : "",
+                 old ? br_dtype_name(old->dtype) : "");
+        return false;
+    }
+    if (will_be_overwritten(optim, work, t))
+        t = dense_copy(t);
+    *now = t ? br_scope_return(scope, t) : NULL;
+    return *now != NULL;
+}
+
+/* Runs the kind's `step` in a scope of its own, and keeps only the new values. */
+static bool run_step(const br_optim *optim, br_optim_work *work)
+{
+    br_scope *scope = br_no_grad_begin();
+    bool ok = scope && optim->kind->step(work) && !br_failed();
+    if (!ok && !br_failed())
+        br__fail(BR_ERROR_STATE, optim->kind->name,
+                 "step for %s returned false without setting an error", work->name);
+    ok = ok && return_state(optim, work, scope, "value", work->param, &work->new_param);
+    for (int i = 0; ok && i < optim->n_states; i++)
+        ok = return_state(optim, work, scope, optim->kind->states[i].name, work->state[i],
+                          &work->new_state[i]);
+    br_scope_end(scope);
+    return ok;
+}
+
+static bool add_task(br_optim *optim, br_slot *slot, int64_t n)
+{
+    const br_optim_kind *kind = optim->kind;
+    br_tensor *grad = br_grad_of(slot->param);
+    if (!good_gradient(slot, grad) || !state_fits(optim, slot) || !br__slot_prepare(optim, slot))
+        return false;
+    br_task *task = &optim->tasks[n];
+    *task = (br_task){ .slot = slot };
+    task->work = (br_optim_work){ .name = slot->name,
+                                  .options = optim->groups[slot->group].options,
+                                  .param = dense(slot->param),
+                                  .grad = dense(grad),
+                                  .state = slot->state,
+                                  .first = !slot->stepped,
+                                  .args = optim->args + (size_t)n * optim->args_stride };
+    if (!task->work.param || !task->work.grad)
+        return false;
+    optim->spans[n].numel = slot->param->numel;
+    if (kind->step)
+        return run_step(optim, &task->work);
+    if (!kind->prepare || (kind->prepare(&task->work) && !br_failed()))
+        return true;
+    if (!br_failed())
+        br__fail(BR_ERROR_STATE, kind->name,
+                 "prepare for %s returned false without setting an error", slot->name);
+    return false;
+}
+
+/* ---- Second half: cannot fail ---------------------------------------------------------------- */
+
+static void run_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
+{
+    const br_optim *optim = context;
+    (void)piece;
+    optim->kind->update(&optim->tasks[item].work, from, count);
+}
+
+static int64_t bytes_of(const br_tensor *t)
+{
+    return t ? t->numel * (int64_t)br_dtype_size(t->dtype) : 0;
+}
+
+/* Returns the number of bytes that a parameter's update reads and writes: everything is read, and
+ * everything except the gradient is written. Counters are not included. */
+static int64_t traffic(const br_optim *optim, const br_optim_work *work)
+{
+    int64_t bytes = 3 * bytes_of(work->param);
+    for (int i = 0; i < optim->n_states; i++)
+        if (work->state[i] && br__same_shape(work->state[i], work->param))
+            bytes += 2 * bytes_of(work->state[i]);
+    return bytes;
+}
+
+static void apply_new(br_tensor *t, const br_tensor *now)
+{
+    if (!now || now == t)
+        return;
+    BR_WORK(0, 2 * bytes_of(t));
+    br__copy(t, now);
+}
+
+static void finish_task(const br_optim *optim, br_task *task)
+{
+    br_tensor *param = task->slot->param;
+    br_optim_work *work = &task->work;
+    if (optim->kind->update)
+        BR_WORK(0, traffic(optim, work));
+    apply_new(work->param, work->new_param);
+    for (int i = 0; i < optim->n_states; i++)
+        apply_new(work->state[i], work->new_state[i]);
+    if (work->param != param)
+        br__copy(param, work->param);
+    br__changed_by(param, "optim_step");
+    task->slot->stepped = true;
+    if (optim->kind->finish)
+        optim->kind->finish(work);
+}
+
+/* Warns, once per process, about a training loop whose steps do not free their tensors. */
+static void watch_growth(br_optim *optim)
+{
+    enum { STEPS = 100, TENSORS = 1000 };
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    size_t tensors = br__thread.top;
+    bool grows = tensors > optim->growth.tensors;
+    if (!grows || optim->growth.steps == 0)
+        optim->growth.start_tensors = tensors;
+    optim->growth.steps = grows ? optim->growth.steps + 1 : 0;
+    optim->growth.tensors = tensors;
+    size_t left = tensors - optim->growth.start_tensors;
+    if (optim->growth.steps >= STEPS && left >= TENSORS && !atomic_flag_test_and_set(&warned))
+        br_raise(BR_WARNING,
+                 "optim_step: the last %d steps left %zu tensors that no scope has freed: open a "
+                 "scope with br_scope_begin() before each step's forward pass, and close it with "
+                 "br_scope_end() after the step",
+                 optim->growth.steps, left);
+}
+
+bool br_optim_step(br_optim *optim)
+{
+    if (!br__required("optim_step", "optim", optim))
+        return false;
+    watch_growth(optim);
+    BR_EVENT(br__event_optimizer(optim->kind->name));
+    br_scope *scope = br_scope_begin();
+    int64_t n = 0;
+    bool ok = scope != NULL;
+    for (int64_t i = 0; ok && i < optim->n_slots; i++)
+        if (br_grad_of(optim->slots[i].param))
+            ok = add_task(optim, &optim->slots[i], n++);
+    if (ok && optim->kind->update) {
+        br__layout_spans(n, optim->spans);
+        br__for_each_span(n, optim->spans, run_piece, optim);
+    }
+    for (int64_t i = 0; ok && i < n; i++)
+        finish_task(optim, &optim->tasks[i]);
+    br_scope_end(scope);
+    return ok;
+}
+
+void br_optim_zero_grad(br_optim *optim)
+{
+    BR_EVENT(br__event_optimizer("zero_grad"));
+    if (!BR_LIVE("optim_zero_grad", optim))
+        return;
+    for (int64_t i = 0; i < optim->n_slots; i++)
+        br_set_grad(optim->slots[i].param, NULL);
+}

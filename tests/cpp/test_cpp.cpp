@@ -1,0 +1,153 @@
+/* tests/cpp/test_cpp.cpp - uses the headers from C++17: lists, options, a custom module, and
+ * brasa.hpp. Exits with 0, or prints the failed condition. */
+#include <brasa/brasa.hpp>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#define require(condition)                                                          \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            std::fprintf(stderr, "%s:%d: %s\n%s\n", __FILE__, __LINE__, #condition, \
+                         br_error_message());                                       \
+            return false;                                                           \
+        }                                                                           \
+    } while (0)
+
+/* ---- Lists and options ------------------------------------------------------------------------
+ */
+
+static int calls;
+
+static br_tensor *counted(br_tensor *t)
+{
+    calls++;
+    return t;
+}
+
+static bool lists()
+{
+    brasa::scope scope;
+    int rows = 2;
+    std::vector<float> values(6, 1.5f);
+    br_tensor *x = br_from_f32(BR_SHAPE(rows, values.size() / 2), values.data());
+    require(br_ndim(x) == 2 && br_size(x, 0) == 2 && br_size(x, 1) == 3);
+    br_tensor *both = br_cat(BR_INPUTS(counted(x), x, counted(x)), 0);
+    require(calls == 2); /* each argument is evaluated once */
+    require(br_size(both, 0) == 6 && br_item(br_sum(both)) == 27);
+    require(br_ndim(br_permute(both, BR_DIMS(1, 0))) == 2);
+    require(br_ndim(br_zeros(BR_SCALAR, BR_F64)) == 0);
+    return true;
+}
+
+static bool options()
+{
+    auto linear = brasa::own(br_linear_new(2, 1, true));
+    auto adam = brasa::own(br_adam(br_base(linear), BR_OPTIONS(br_adam, .lr = 0.25, .eps = 0)));
+    require(br_optim_get_lr(adam.get(), 0) == 0.25);
+    adam = brasa::own(
+        br_adam(br_base(linear), brasa::options(br_adam_defaults()).set(&br_adam_options::lr, 2)));
+    require(br_optim_get_lr(adam.get(), 0) == 2);
+    brasa::scope scope;
+    br_tensor *x = br_ones(BR_SHAPE(1, 1, 4, 4), BR_F32);
+    br_tensor *y = br_f_max_pool2d(
+        x, BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(2, 4), .stride = BR_PAIR(1, 1)), nullptr);
+    require(br_size(y, 2) == 3 && br_size(y, 3) == 1);
+    br_sgd_options bare{};
+    require(!br_sgd(br_base(linear), &bare));
+    require(br_failed());
+    br_clear_error();
+    return true;
+}
+
+/* ---- A custom module --------------------------------------------------------------------------
+ */
+
+struct mlp {
+    br_module base;
+    br_linear *fc1, *fc2;
+    br_tensor *scale;
+};
+
+static br_tensor *mlp_forward(void *module, br_tensor *x)
+{
+    auto *self = static_cast<mlp *>(module);
+    br_enter(self);
+    br_tensor *h = br_relu(br_linear_forward(self->fc1, x));
+    return br_leave(self, br_mul(br_linear_forward(self->fc2, h), self->scale));
+}
+
+static mlp *mlp_new(int64_t in, int64_t hidden)
+{
+    mlp *self = br_module_new(mlp);
+    br_module_set_forward(br_base(self), mlp_forward);
+    self->fc1 = br_child(self, "fc1", br_linear_new(in, hidden, true));
+    self->fc2 = br_child(self, "fc2", br_linear_new(hidden, 1, true));
+    brasa::scope scope;
+    self->scale = br_parameter(self, "scale", br_ones(BR_SHAPE(1), BR_F32));
+    return self;
+}
+
+static bool modules()
+{
+    br_manual_seed(0);
+    auto model = brasa::own(br_sequential_new(BR_MODULES(mlp_new(3, 8), br_tanh_new())));
+    auto sgd = brasa::own(
+        br_sgd(br_base(model), BR_OPTIONS(br_sgd, .lr = 0.1, .momentum = 0.9, .nesterov = true)));
+    brasa::scope data;
+    br_tensor *x = br_randn(BR_SHAPE(16, 3), BR_F32);
+    br_tensor *target = br_tanh(br_sum_dim(x, BR_DIMS(1), true));
+    double first = 0, last = 0;
+    for (int step = 0; step < 60; step++) {
+        brasa::scope scope;
+        br_tensor *loss =
+            brasa::check(br_mse_loss(br_forward(model.get(), x), target, BR_REDUCTION_MEAN));
+        br_optim_zero_grad(sgd.get());
+        br_backward(loss);
+        br_optim_step(sgd.get());
+        last = br_item(loss);
+        first = step == 0 ? last : first;
+    }
+    require(last < 0.2 * first);
+    brasa::no_grad constant;
+    require(!br_requires_grad(br_forward(model.get(), x)));
+    return true;
+}
+
+/* ---- Owners and exceptions --------------------------------------------------------------------
+ */
+
+static bool owners()
+{
+    int64_t before = br_live_tensors();
+    {
+        brasa::tensor kept;
+        {
+            brasa::scope scope;
+            kept = brasa::tensor(br_full(BR_SHAPE(2), 3, BR_F32));
+        }
+        brasa::tensor copy = kept;
+        kept = brasa::tensor();
+        require(br_item(br_sum(copy)) == 6);
+        br_thread_cleanup();
+        require(br_live_tensors() == before + 1);
+    }
+    require(br_live_tensors() == before);
+    try {
+        brasa::scope scope;
+        brasa::check(br_add(br_ones(BR_SHAPE(2), BR_F32), br_ones(BR_SHAPE(3), BR_F32)));
+        require(false); /* check() must throw */
+    } catch (const brasa::error &e) {
+        require(e.code() == BR_ERROR_SHAPE);
+        require(std::string(e.what()).find("[2]") != std::string::npos);
+    }
+    require(!br_failed());
+    return true;
+}
+
+int main()
+{
+    bool ok = lists() && options() && modules() && owners();
+    br_thread_cleanup();
+    return ok ? br_report(stderr) : 1;
+}

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""bad_calls.py LIBRARY [CC]: calls every public function with NULL and with empty tensors of many rows. No call
+may crash or hang, and an error must name the function.
+
+Each function runs in a separate process: with NULL for all pointers and 0, 1 and -1 for all numbers; with valid
+tensors, modules and strings and NULL for one of them at a time; and with empty tensors."""
+
+import ctypes
+import itertools
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+from binding import Binding  # noqa: E402
+
+TENSOR = r"(const )?br_tensor \*\w*"
+EMPTY = [(1 << 40, 0), (0, 1 << 40), (1 << 40, 0, 3)]
+
+
+def tensor(br, *sizes):
+    shape = (ctypes.c_int64 * len(sizes))(*sizes)
+    return br.br_retain(br.br_ones(len(sizes), shape, br.BR_F32))
+
+
+VALID = [
+    (TENSOR, lambda br: tensor(br, 2, 3)),
+    (r"(const )?br_module \*\w*", lambda br: br.br_linear_new(3, 2, True)),
+    (r"(const )?br_linear \*\w*", lambda br: br.br_linear_new(3, 2, True)),
+    (r"(const )?br_optim \*\w*", lambda br: br.br_adam(br.br_linear_new(3, 2, True), None)),
+    (r"const char \*\w*", lambda br: b"1"),
+]
+# Functions whose errors name an inner function or the class that they create, not themselves.
+COMPOSED = re.compile(
+    r"br_((anatomy|architecture|bert|gpt2|hf_bert|scratch|t5|vanilla|transformer)_\w+|auto_model_load|"
+    r"batch_norm\dd_new|(gru|lstm)_new|init_kaiming_\w+_for_|model_(load|save)|module_(enter|enter_with|run)|"
+    r"optim_(add_group|for)|(spectral|weight)_norm|tokenizer_from_bpe|cosine_similarity|cross_entropy|"
+    r"pairwise_distance|triplet_margin_loss|before_in_place|raise|raise_text)")
+
+
+def valid(br, text):
+    for pattern, make in VALID:
+        if re.fullmatch(pattern, text):
+            return make
+    return None
+
+
+def calls(br, name):
+    """Yields lists of arguments, each with a description."""
+    texts, types = br.arguments[name], br.functions[name].argtypes
+    pointers = [i for i, t in enumerate(types) if t in (ctypes.c_void_p, ctypes.c_char_p)]
+    for number in (0, 1, -1):
+        yield f"all NULL, {number}", [None if i in pointers else number for i in range(len(types))]
+    makers = {i: make for i in pointers if (make := valid(br, texts[i]))}
+    for absent in itertools.chain([None], makers):
+        for number in (0, 1):
+            yield (f"{texts[absent] if absent is not None else 'nothing'} NULL, {number}",
+                   [makers[i](br) if i in makers and i != absent else
+                    None if i in pointers else number for i in range(len(types))])
+    for sizes, number in itertools.product(EMPTY if any(re.fullmatch(TENSOR, t) for t in texts) else (), (0, 1)):
+        yield (f"tensors {sizes}, {number}",
+               [tensor(br, *sizes) if re.fullmatch(TENSOR, texts[i]) else
+                None if i in pointers else number for i in range(len(types))])
+
+
+def is_named(name, message):
+    """Returns whether the message begins with the function's name or a part, such as linear for linear_forward."""
+    if COMPOSED.fullmatch(name):
+        return True
+    words = re.findall(r"\w+(?=:)", message)[:2]  # a module's path may precede it
+    plain = re.sub("^br_(f_)?", "", name).strip("_")
+    return any(f"_{word.strip('_')}_" in f"_{plain}_" for word in words)
+
+
+def in_child(br, name, pipe):
+    """Writes a line before each call, and one for each error message that does not name the function."""
+    signal.alarm(100)
+    sys.stdout = None
+    function = br.functions[name]
+    for what, arguments in calls(br, name):
+        os.write(pipe, f"> {what}\n".encode())
+        function(*[a if a is None or isinstance(a, bytes) else kind(a) for kind, a in zip(function.argtypes, arguments)])
+        message = br.br_error_message().decode()
+        if message and not is_named(name, message):
+            os.write(pipe, f"{what}: {message}\n".encode())
+        br.br_clear_error()
+
+
+def try_function(br, name, folder):
+    """Returns the faults as lines."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        try:
+            os.chdir(folder)  # functions may write a file named "1"
+            in_child(br, name, writing)
+        except BaseException as error:
+            os.write(writing, f"{error!r}\n".encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        lines = pipe.read().splitlines()
+    _, status = os.waitpid(child, 0)
+    found = [line for line in lines if not line.startswith("> ")]
+    if status != 0:
+        called = [line for line in lines if line.startswith("> ")]
+        found.append(f"status {status} with {called[-1][2:]}")
+    return found
+
+
+def main():
+    br = Binding(os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else os.environ.get("CC", "cc"))
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sorted(br.functions):
+            for line in try_function(br, name, folder):
+                print(f"{name}: {line}")
+                bad += 1
+    print(f"{len(br.functions)} functions, {bad} faults")
+    sys.exit(bad != 0)
+
+
+main()

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""options.py check LIBRARY [CC] | record LIBRARY [CC]
+
+Compares the defaults of every option struct with those of PyTorch and transformers. `check` compares the
+results of the library's br_*_defaults() with options.tsv. `record` reads the signatures of the installed
+PyTorch and transformers and prints that table; it requires both packages."""
+
+import ctypes
+import inspect
+import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+from binding import Binding  # noqa: E402
+
+TABLE = pathlib.Path(__file__).with_name("options.tsv")
+INT64_MIN = -2**63
+
+# The functions or classes that each struct mirrors, and the fields whose name or type differs from the parameter's,
+# as field: (parameter, conversion of its default to C).
+OPTIMIZER = {"beta1": ("betas", lambda b: b[0]), "beta2": ("betas", lambda b: b[1])}
+PAIR = lambda n: None if n is None else [n, n]  # noqa: E731
+MIRRORS = {
+    "br_backward": (["torch.Tensor.backward"], {"n_inputs": ("inputs", lambda i: 0),
+                                                "retain_graph": ("retain_graph", bool)}),
+    "br_grad": (["torch.autograd.grad"], {"gradients": ("grad_outputs", None),
+                                          "retain_graph": ("retain_graph", bool),
+                                          "allow_unused": ("allow_unused", bool)}),
+    "br_functional": (["torch.autograd.functional.jacobian", "torch.autograd.functional.vjp"], {}),
+    "br_activation_checkpoint": (["torch.utils.checkpoint.checkpoint"], {}),
+    "br_gradcheck": (["torch.autograd.gradcheck"], {}),
+    "br_conv": (["torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.ConvTranspose1d",
+                 "torch.nn.ConvTranspose2d"],
+                {"stride": ("stride", PAIR), "dilation": ("dilation", PAIR),
+                 "padding": ("padding", PAIR), "output_padding": ("output_padding", PAIR)}),
+    "br_pool": (["torch.nn.MaxPool1d", "torch.nn.MaxPool2d", "torch.nn.AvgPool1d",
+                 "torch.nn.AvgPool2d"],
+                {"stride": ("stride", lambda s: [0, 0]), "dilation": ("dilation", PAIR),
+                 "padding": ("padding", PAIR),
+                 "divisor_override": ("divisor_override", lambda d: 0)}),
+    "br_cross_entropy": (["torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy"], {}),
+    "br_triplet": (["torch.nn.TripletMarginLoss", "torch.nn.functional.triplet_margin_loss"], {}),
+    "br_loader": (["torch.utils.data.DataLoader"],
+                  {"shuffle": ("shuffle", bool),
+                   "prefetch_factor": ("prefetch_factor", lambda p: 2)}),  # with workers, None means 2
+    "br_batch_norm": (["torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d"], {}),
+    "br_rnn": (["torch.nn.RNNBase"], {}),
+    "br_multihead_attention": (["torch.nn.MultiheadAttention"],
+                               {"kdim": ("kdim", lambda d: 0), "vdim": ("vdim", lambda d: 0)}),
+    "br_transformer": (["torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer",
+                        "torch.nn.Transformer"],
+                       {"activation": ("activation", lambda f: None)}),  # NULL means relu
+    "br_spectral_norm": (["torch.nn.utils.parametrizations.spectral_norm"], {}),
+    "br_adam": (["torch.optim.Adam"], OPTIMIZER),
+    "br_adamw": (["torch.optim.AdamW"], OPTIMIZER),
+    "br_sgd": (["torch.optim.SGD"], {}),
+    "br_rmsprop": (["torch.optim.RMSprop"], {}),
+    "br_adagrad": (["torch.optim.Adagrad"], {}),
+    "br_muon": (["torch.optim.Muon"], {"adjust_lr": ("adjust_lr_fn", lambda f: 0),
+                                       "ns_coefficients": ("ns_coefficients", list)}),
+    "br_one_cycle": (["torch.optim.lr_scheduler.OneCycleLR"],
+                     {"linear": ("anneal_strategy", lambda s: s == "linear"),
+                      "total_steps": ("total_steps", lambda n: 0)}),
+    "br_plateau": (["torch.optim.lr_scheduler.ReduceLROnPlateau"],
+                   {"mode": ("mode", lambda m: int(m == "max")),
+                    "threshold_mode": ("threshold_mode", lambda m: int(m == "abs"))}),
+    "br_tokenizer": (["transformers.BertTokenizer"], {"strip_accents": ("strip_accents", lambda s: 0)}),
+    "br_bpe": (["transformers.GPT2Tokenizer"], {}),
+    "br_sentencepiece": (["transformers.T5Tokenizer"], {}),
+    "br_encode": (["transformers.PreTrainedTokenizerBase.__call__"],
+                  {"max_length": ("max_length", lambda n: 0), "truncation": ("truncation", lambda t: 0),
+                   "padding": ("padding", int), "pad_to_multiple_of": ("pad_to_multiple_of", lambda n: 0)}),
+}
+# Functions whose signature cannot be read, and objects: functions that return their defaults by field name.
+TABLES = {
+    "br_attention": ("torch.nn.functional.scaled_dot_product_attention",
+                     lambda: documented("scaled_dot_product_attention")),
+    "br_generate": ("transformers.GenerationConfig", lambda: generation()),
+}
+# Parameters of PyTorch that have no field, by reason.
+ABSENT = {
+    "arguments of the C function itself": """self params optimizer module func function inputs outputs args kwargs
+        dataset input target anchor positive negative in_channels out_channels num_features d_model nhead
+        num_encoder_layers num_decoder_layers embed_dim num_heads text text_pair text_target
+        text_pair_target vocab merges name mode input_size hidden_size kernel_size v return_indices
+        is_split_into_words reduction""",
+    "deprecated by PyTorch": "size_average reduce only_inputs",
+    "affect how something is computed, not the result": """foreach capturable differentiable fused vectorize strategy
+        fast_mode is_grads_batched use_reentrant context_fn determinism_check debug early_stop
+        respect_saved_tensors_hooks strict pin_memory pin_memory_device in_order timeout
+        multiprocessing_context device dtype verbose masked nondet_tol""",
+    "errors are returned": "raise_exception errors",
+    "br_gradcheck() always or never checks this": """check_undefined_grad check_grad_dtypes
+        check_batched_grad check_batched_forward_grad check_forward_ad check_backward_ad""",
+    "another function, br_adamw()": "decoupled_weight_decay",
+    "use br_pad() before the convolution": "padding_mode",
+    "given as total_steps": "epochs steps_per_epoch",
+    "a scheduler is restored from its state": "last_epoch",
+    "done by a dataset, a subset or the thread's generator": """sampler batch_sampler collate_fn
+        worker_init_fn generator""",
+    "compose custom modules instead": "custom_encoder custom_decoder",
+    "given as kwargs": "tokenizer_kwargs",
+    "choice of results; br_encoding always has all": """return_tensors return_token_type_ids
+        return_attention_mask return_overflowing_tokens return_special_tokens_mask
+        return_offsets_mapping return_length""",
+    "read from the vocabulary's file": "_spm_precompiled_charsmap additional_special_tokens bos_token",
+    "pad_left and truncate_left": "padding_side",
+    "one token for all three, end_of_text, or the file's tokens": "unk_token eos_token pad_token",
+    "an argument of the convolutions' constructors": "bias",
+}
+
+
+def resolve(path):
+    package, *names = path.split(".")
+    found = __import__(package)
+    for i, name in enumerate(names):
+        if not hasattr(found, name):
+            __import__(".".join([package, *names[:i + 1]]))
+        found = getattr(found, name)
+    return found
+
+
+def documented(name):
+    """Returns the defaults in the first line of a built-in function's docstring: `f(a, b=None, c=0.0) -> Tensor`."""
+    import torch
+    text = getattr(torch.nn.functional, name).__doc__
+    inside = text[text.index("(") + 1:text.index(")")]
+    return {k.strip(): eval(v) for k, _, v in (p.partition("=") for p in inside.split(",")) if v}
+
+
+def generation():
+    import transformers
+    config = transformers.GenerationConfig()
+    defaults = dict(config._get_default_generation_params())
+    return {"pad_token_id": config.pad_token_id, **defaults}
+
+
+def parameters(path):
+    return {n: p.default for n, p in inspect.signature(resolve(path)).parameters.items()
+            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
+def same(ours, theirs):
+    if theirs is inspect.Parameter.empty:  # a required parameter
+        return not ours or ours == [0, 0]
+    if theirs is None:
+        return ours is None
+    if isinstance(ours, list):
+        return list(theirs) == ours
+    if isinstance(theirs, str):
+        return ours == theirs or (ours == 0 and theirs == "mean")  # BR_MEAN
+    return ours == theirs
+
+
+def value(v):
+    """Converts a value of C to Python: None for NULL, BR_NONE and BR_NONE_F64."""
+    if isinstance(v, ctypes.Structure):
+        return [value(getattr(v, f[0])) for f in v._fields_]
+    if isinstance(v, bytes):
+        return v.decode()
+    if v is None or v == INT64_MIN or (isinstance(v, float) and math.isnan(v)):
+        return None
+    return v
+
+
+def defaults(br):
+    """Yields (struct, field, value) for every field except struct_size, which is checked."""
+    structs = [n for n in br.fields if n.endswith("_options")]
+    assert len(structs) >= 40, f"{len(structs)} option structs were found"
+    for struct in structs:
+        options = getattr(br, struct.removesuffix("_options") + "_defaults")()
+        assert br.fields[struct][0] == "struct_size", struct
+        assert options.struct_size == ctypes.sizeof(options), struct
+        for field in br.fields[struct][1:]:
+            yield struct.removesuffix("_options"), field, value(getattr(options, field))
+
+
+def record(br):
+    known = {p for names in ABSENT.values() for p in names.split()}
+    used = {}
+    wrong = []
+    for struct, field, ours in defaults(br):
+        sources, theirs = [], None
+        if struct in TABLES:
+            path, read = TABLES[struct]
+            if field in read():
+                sources, theirs = [path], read()[field]
+        paths, renamed = MIRRORS.get(struct, ([], {}))
+        for path in paths:
+            names = parameters(path)
+            name, convert = renamed.get(field, (field, None))
+            if name in names:
+                used.setdefault(path, set()).add(name)
+                sources.append(path)
+                theirs = convert(names[name]) if convert else names[name]
+                if not same(ours, theirs):
+                    wrong.append(f"{struct}.{field} is {ours!r}, {path} has {theirs!r}")
+        if sources and not same(ours, theirs):
+            wrong.append(f"{struct}.{field} is {ours!r}, {sources[0]} has {theirs!r}")
+        print(f"{struct}.{field}\t{ours!r}\t{', '.join(sources) or '-'}")
+    for paths, _ in MIRRORS.values():
+        for path in paths:
+            for name in parameters(path):
+                if name not in used.get(path, ()) and name not in known:
+                    wrong.append(f"{path}({name}=...) has no field")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+def check(br):
+    """Compares with the table. A missing or additional struct or field is also a difference."""
+    want = [line.split("\t")[:2] for line in TABLE.read_text().splitlines()]
+    got = [[f"{struct}.{field}", repr(v)] for struct, field, v in defaults(br)]
+    for line in want:
+        assert line in got, f"options.tsv has {line}"
+    for line in got:
+        assert line in want, f"the library has {line}, which is not in options.tsv"
+    return f"{len(got)} defaults of options"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "record"):
+        sys.exit(__doc__)
+    binding = Binding(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "cc")
+    if sys.argv[1] == "record":
+        record(binding)
+    else:
+        print(check(binding))

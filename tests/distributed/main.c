@@ -1,0 +1,156 @@
+/* tests/distributed/main.c - runs the tests of libbrasa_mpi: mpirun -n N brasa_distributed.
+ *
+ * Rank 0 prints a line for each test and the counts. The exit status is 0 if no check failed on any
+ * rank. `brasa_distributed die` and `exit` are for tests/distributed/run: one rank ends early. With
+ * `uneven`, one rank has no data for a sharded optimizer. */
+#include "tests/distributed/test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int rank, size;
+static int failures;
+
+bool check_that(bool condition, const char *text, const char *file, int line)
+{
+    if (condition)
+        return true;
+    failures++;
+    fprintf(stderr, "%s:%d: rank %d: failed: %s%s%s\n", file, line, rank, text,
+            br_failed() ? "; " : "", br_failed() ? br_error_message() : "");
+    return false;
+}
+
+void check_error(bool succeeded, const char *part, const char *file, int line)
+{
+    if (check_that(!succeeded, "the call fails", file, line) && !strstr(br_error_message(), part)) {
+        failures++;
+        fprintf(stderr, "%s:%d: rank %d: message \"%s\" lacks \"%s\"\n", file, line, rank,
+                br_error_message(), part);
+    }
+    br_clear_error();
+}
+
+typedef struct test {
+    const char *name;
+    void (*run)(void);
+} test;
+
+#define TEST(name)         \
+    {                      \
+#        name, test_##name \
+    }
+static const test tests[] = {
+    TEST(groups),
+    TEST(broadcast),
+    TEST(reductions),
+    TEST(reduction_order),
+    TEST(gather_and_scatter),
+    TEST(send_and_receive),
+    TEST(disagreements),
+    TEST(errors_of_other_ranks),
+    TEST(arguments),
+    TEST(passes_equal_one_process),
+    TEST(mean),
+    TEST(sync_can_be_turned_off),
+    TEST(unused_parameters),
+    TEST(dtypes_in_buckets),
+    TEST(gradients_are_views_of_buckets),
+    TEST(buffers),
+    TEST(join),
+    TEST(different_modules),
+    TEST(training_reaches_the_same_parameters),
+    TEST(sharded_equals_one_process),
+    TEST(scattered_equals_one_process),
+    TEST(groups_and_schedulers),
+    TEST(checkpoints_and_other_numbers_of_ranks),
+    TEST(memory_is_shared_out),
+    TEST(whole_parameters_are_shared_out),
+    TEST(sharded_arguments),
+    TEST(parameters_of_sharded_optimizers),
+    TEST(states_that_do_not_match),
+    TEST(kinds_that_are_not_elementwise),
+    TEST(ranks_that_differ_in_a_step),
+    TEST(order_of_freeing),
+    TEST(scattered_gradients),
+};
+
+/* Runs a test on all ranks. Returns the number of failures on all of them. */
+static int64_t run(const test *t)
+{
+    int64_t live = br_live_tensors();
+    failures = 0;
+    br_scope *scope = br_scope_begin();
+    t->run();
+    if (br_failed())
+        check_that(false, "no error is pending", t->name, 0);
+    br_clear_error();
+    br_scope_end(scope);
+    check_that(br_live_tensors() == live, "no tensor leaked", t->name, 0);
+    scope = br_scope_begin();
+    br_tensor *sum = br_scalar(failures, BR_I64);
+    if (!br_dist_all_reduce(sum, BR_DIST_SUM, NULL)) {
+        fprintf(stderr, "rank %d: after %s: %s\n", rank, t->name, br_error_message());
+        exit(1);
+    }
+    int64_t n = br_item_i64(sum);
+    br_scope_end(scope);
+    return n;
+}
+
+/* One rank ends while the others wait for it. */
+static int end_early(bool die)
+{
+    br_dist_barrier(NULL);
+    if (rank == size - 1 && die)
+        kill(getpid(), SIGKILL);
+    if (rank == size - 1)
+        return 3;
+    br_tensor *t = br_ones(BR_SHAPE(100000), BR_F32);
+    br_dist_all_reduce(t, BR_DIST_SUM, NULL);
+    return br_report(stderr);
+}
+
+/* The last rank has no data. */
+static int join_early(void)
+{
+    br_linear *model = br_linear_new(2, 2, true);
+    br_data_parallel *parallel = br_data_parallel_new(br_base(model), NULL);
+    br_optim *optim = br_adam(br_base(model), NULL);
+    br_sharded_optim *sharded = br_sharded_optim_new(parallel, optim);
+    if (rank == size - 1)
+        br_data_parallel_join(parallel);
+    else
+        br_backward(br_sum(br_linear_forward(model, br_ones(BR_SHAPE(1, 2), BR_F32))));
+    br_sharded_optim_free(sharded);
+    br_optim_free(optim);
+    br_data_parallel_free(parallel);
+    br_module_free(model);
+    return br_report(stderr);
+}
+
+int main(int argc, char **argv)
+{
+    if (!br_dist_init(BR_OPTIONS(br_dist, .timeout = 120)))
+        return br_report(stderr);
+    rank = br_dist_rank(NULL);
+    size = br_dist_size(NULL);
+    if (argc > 1 && strcmp(argv[1], "uneven") == 0)
+        return join_early();
+    if (argc > 1)
+        return end_early(strcmp(argv[1], "die") == 0);
+    int passed = 0, failed = 0;
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        int64_t n = run(&tests[i]);
+        passed += n == 0;
+        failed += n != 0;
+        if (rank == 0 && n > 0)
+            printf("FAILED  %s\n", tests[i].name);
+    }
+    if (rank == 0)
+        printf("%d passed, %d failed: %d ranks, %s\n", passed, failed, size, br_dist_library());
+    br_dist_finalize();
+    return failed != 0;
+}

@@ -1,0 +1,236 @@
+/* tests/distributed/test_collectives.c - groups, collectives, and their errors. */
+#include "tests/distributed/test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+void test_groups(void)
+{
+    check(rank >= 0 && rank < size);
+    check(br_dist_barrier(NULL));
+    br_dist_group *half = br_dist_split(NULL, rank % 2, -rank); /* in reverse order */
+    check(half != NULL);
+    int members = (size + 1 - rank % 2) / 2;
+    check(br_dist_size(half) == members);
+    check(br_dist_rank(half) == members - 1 - rank / 2);
+    br_tensor *sum = br_scalar(rank, BR_I64);
+    check(br_dist_all_reduce(sum, BR_DIST_SUM, half));
+    int64_t want = 0;
+    for (int r = rank % 2; r < size; r += 2)
+        want += r;
+    check(br_item_i64(sum) == want);
+    br_dist_group_free(half);
+    br_dist_group *first = br_dist_split(NULL, rank == 0 ? 0 : -1, 0);
+    check((first != NULL) == (rank == 0));
+    check(br_dist_size(first) == (rank == 0 ? 1 : size)); /* NULL stands for all ranks */
+    br_dist_group_free(first);
+}
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+static const br_dtype dtypes[] = { BR_F32, BR_F64, BR_I64, BR_BOOL };
+enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
+
+/* Returns a [columns, rows] view, whose memory is [rows, columns], of integers that depend on the
+ * rank `of`. */
+static br_tensor *values(br_dtype dtype, int of, int64_t rows, int64_t columns)
+{
+    br_tensor *t = br_arange(0, (double)(rows * columns), 1, BR_I64);
+    t = br_remainder(br_mul_scalar(t, 7 * of + 3), br_full(BR_SHAPE(1), 101, BR_I64));
+    t = br_add_scalar(t, of);
+    if (dtype == BR_BOOL)
+        t = br_eq_scalar(br_remainder(t, br_full(BR_SHAPE(1), 5, BR_I64)), 0);
+    return br_transpose(br_view(br_to(t, dtype), BR_SHAPE(rows, columns)), 0, 1);
+}
+
+void test_broadcast(void)
+{
+    for (int k = 0; k < N_DTYPES; k++) {
+        int source = k % size;
+        br_tensor *t = values(dtypes[k], rank, 5, 3);
+        uint64_t version = br_tensor_version(t);
+        check(br_dist_broadcast(t, source, NULL));
+        check(br_equal(t, values(dtypes[k], source, 5, 3)));
+        check(size == 1 || br_tensor_version(t) != version);
+    }
+    br_tensor *empty = br_zeros(BR_SHAPE(0, 3), BR_F32);
+    check(br_dist_broadcast(empty, 0, NULL));
+}
+
+/* Compares with the same reduction of all ranks' values in this process. */
+static void check_reduction(br_dtype dtype, br_dist_reduction reduction, int64_t rows)
+{
+    br_tensor *t = values(dtype, rank, rows, 3), *want = br_clone(values(dtype, 0, rows, 3));
+    for (int r = 1; r < size; r++) {
+        br_tensor *other = values(dtype, r, rows, 3);
+        if (dtype == BR_BOOL)
+            want = br_logical_or(want, other);
+        else
+            want = reduction == BR_DIST_MAX ? br_maximum(want, other) : br_add(want, other);
+    }
+    if (reduction == BR_DIST_MEAN)
+        want = br_div_scalar(want, size);
+    check(br_dist_all_reduce(t, reduction, NULL));
+    check(br_equal(t, want));
+    br_tensor *all[8];
+    for (int r = 0; r < size && r < 8; r++)
+        all[r] = values(dtype, rank, rows, 3);
+    if (size > 8)
+        return;
+    br_tensor *part = br_dist_reduce_scatter(br_stack(size, all, 0), reduction, NULL);
+    check(part && br_equal(part, want));
+}
+
+void test_reductions(void)
+{
+    static const int64_t rows[] = { 0, 1, 7, 40000 };
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < N_DTYPES; k++) {
+            check_reduction(dtypes[k], BR_DIST_MAX, rows[i]);
+            if (dtypes[k] != BR_BOOL)
+                check_reduction(dtypes[k], BR_DIST_SUM, rows[i]);
+            if (dtypes[k] == BR_F32 || dtypes[k] == BR_F64)
+                check_reduction(dtypes[k], BR_DIST_MEAN, rows[i]);
+        }
+    }
+}
+
+/* The sum of these numbers depends on the order in which they are added. */
+static float uneven(int r, int64_t i)
+{
+    return (r % 2 ? -1.0f : 1.0f) * powf(10, (float)((r * 5 + i) % 8)) + 0.1f * (float)r;
+}
+
+void test_reduction_order(void)
+{
+    enum { N = 1000 };
+    br_tensor *t = br_empty(BR_SHAPE(N), BR_F32), *nan = br_zeros(BR_SHAPE(3), BR_F64);
+    for (int64_t i = 0; i < N; i++)
+        br_data_f32(t)[i] = uneven(rank, i);
+    check(br_dist_all_reduce(t, BR_DIST_SUM, NULL));
+    int wrong = 0;
+    for (int64_t i = 0; i < N; i++) {
+        float sum = uneven(0, i);
+        for (int r = 1; r < size; r++)
+            sum += uneven(r, i);
+        wrong += br_data_f32(t)[i] != sum;
+    }
+    check(wrong == 0);
+    br_data_f64(nan)[0] = rank == size - 1 ? NAN : 1;
+    br_data_f64(nan)[1] = rank == 0 ? NAN : 1;
+    br_data_f64(nan)[2] = -0.0;
+    check(br_dist_all_reduce(nan, BR_DIST_MAX, NULL));
+    check(isnan(br_data_f64(nan)[0]) && isnan(br_data_f64(nan)[1]));
+    br_data_f64(nan)[2] = -0.0;
+    check(br_dist_all_reduce(nan, BR_DIST_SUM, NULL));
+    check(signbit(br_data_f64(nan)[2])); /* no rank's value is added to a zero */
+}
+
+void test_gather_and_scatter(void)
+{
+    for (int k = 0; k < N_DTYPES; k++) {
+        br_tensor *all = br_dist_all_gather(values(dtypes[k], rank, 4, 3), NULL);
+        if (!check(all && br_ndim(all) == 3 && br_size(all, 0) == size))
+            continue;
+        for (int r = 0; r < size; r++)
+            check(br_equal(br_select(all, 0, r), values(dtypes[k], r, 4, 3)));
+    }
+    br_tensor *t = br_empty(BR_SHAPE(size, 2), BR_F64);
+    for (int r = 0; r < size; r++)
+        for (int i = 0; i < 2; i++)
+            br_data_f64(t)[2 * r + i] = 100 * r + 10 * rank + i;
+    br_tensor *part = br_dist_reduce_scatter(t, BR_DIST_SUM, NULL);
+    double ranks = size * (size - 1) / 2.0;
+    check(part && br_ndim(part) == 1 && br_size(part, 0) == 2);
+    check(part && br_at(part, BR_SHAPE(1)) == size * (100 * rank + 1) + 10 * ranks);
+}
+
+void test_send_and_receive(void)
+{
+    if (size == 1)
+        return;
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    br_tensor *own = values(BR_F32, rank, 3, 2), *got = values(BR_F32, rank, 3, 2);
+    for (int turn = 0; turn < 2;
+         turn++) { /* even ranks send first, so that nobody waits for ever */
+        if (rank % 2 == turn && (turn == 0 || rank > 0))
+            check(br_dist_send(own, next, 5, NULL));
+        else if (rank % 2 == turn)
+            check(br_dist_send(own, next, 5, NULL));
+        if (before % 2 == turn)
+            check(br_dist_recv(got, before, 5, NULL));
+    }
+    check(br_equal(got, values(BR_F32, before, 3, 2)));
+    br_dist_barrier(NULL);
+    if (rank == 0)
+        check(br_dist_send(br_zeros(BR_SHAPE(3), BR_F64), 1, 0, NULL));
+    br_tensor *t = br_zeros(BR_SHAPE(3), BR_F32);
+    if (rank == 1)
+        check_fails(br_dist_recv(t, 0, 0, NULL), "rank 0 sent 3 elements of f64");
+    if (rank == 0)
+        check(br_dist_send(t, 1, 0, NULL));
+    if (rank == 1)
+        check(br_dist_recv(t, 0, 0, NULL)); /* the next message arrives */
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+void test_disagreements(void)
+{
+    if (size == 1)
+        return;
+    int last = size - 1;
+    br_tensor *t = br_zeros(BR_SHAPE(2, rank == last ? 4 : 3), BR_F32);
+    char want[160];
+    snprintf(want, sizeof want,
+             "dist_all_reduce: rank %d has f32 [2, 4], but rank 0 has f32 [2, 3]", last);
+    check_fails(br_dist_all_reduce(t, BR_DIST_SUM, NULL), want);
+    t = br_zeros(BR_SHAPE(2), rank == last ? BR_I64 : BR_F64);
+    snprintf(want, sizeof want, "rank %d has i64 [2], but rank 0 has f64 [2]", last);
+    check_fails(br_dist_broadcast(t, 0, NULL), want);
+    t = br_zeros(BR_SHAPE(2), BR_F64);
+    snprintf(want, sizeof want, "reduction is 2 on rank %d, but 0 on rank 0", last);
+    check_fails(br_dist_all_reduce(t, rank == last ? BR_DIST_MAX : BR_DIST_SUM, NULL), want);
+    snprintf(want, sizeof want, "source is 1 on rank %d, but 0 on rank 0", last);
+    check_fails(br_dist_broadcast(t, rank == last, NULL), want);
+    snprintf(want, sizeof want, "rank %d called dist_barrier while rank 0 called dist_all_reduce",
+             last);
+    check_fails(rank == last ? br_dist_barrier(NULL) : br_dist_all_reduce(t, BR_DIST_SUM, NULL),
+                want);
+    check(br_dist_barrier(NULL)); /* the ranks are still in step */
+}
+
+void test_errors_of_other_ranks(void)
+{
+    if (size == 1)
+        return;
+    br_tensor *t = br_ones(BR_SHAPE(3), BR_F32), *wrong = br_ones(BR_SHAPE(4), BR_F32);
+    if (rank == 1) {
+        br_matmul(br_reshape(t, BR_SHAPE(1, 3)), br_reshape(wrong, BR_SHAPE(1, 4)));
+        check(br_failed());
+    }
+    check_fails(br_dist_all_reduce(t, BR_DIST_SUM, NULL),
+                rank == 1 ? "matmul" : "rank 1 failed: matmul");
+    check(br_dist_all_reduce(t, BR_DIST_SUM, NULL));
+    check(br_at(t, BR_SHAPE(0)) == size);
+}
+
+void test_arguments(void)
+{
+    br_tensor *t = br_ones(BR_SHAPE(3), BR_F32), *flags = br_ones(BR_SHAPE(3), BR_BOOL);
+    check_fails(br_dist_all_reduce(NULL, BR_DIST_SUM, NULL), "dist_all_reduce: t is NULL");
+    check_fails(br_dist_all_reduce(flags, BR_DIST_SUM, NULL), "t is bool, which has no sum");
+    check_fails(br_dist_all_reduce(br_to(t, BR_I64), BR_DIST_MEAN, NULL),
+                "t is i64, which has no mean");
+    check_fails(br_dist_all_reduce(t, (br_dist_reduction)9, NULL), "reduction is 9");
+    check_fails(br_dist_broadcast(t, size, NULL), "source is");
+    check_fails(br_dist_broadcast(t, -1, NULL), "source is -1, must be in 0 .. ");
+    check_fails(br_dist_reduce_scatter(br_ones(BR_SHAPE(size + 1, 2), BR_F32), BR_DIST_SUM, NULL),
+                "must be the number of ranks");
+    check_fails(br_dist_send(t, rank, 0, NULL), "cannot send to itself");
+    check_fails(br_dist_recv(t, rank, -1, NULL), "tag must be in 0 .. 32767");
+    check(br_dist_init(NULL)); /* a second call does nothing */
+    check(br_dist_rank(NULL) == rank);
+}

@@ -1,0 +1,355 @@
+/* tests/fuzz/fuzz_api.c - interprets bytes as a program of operations, views, in-place operations,
+ * scopes, first- and second-order gradients, hooks and checkpoints on a few tensors.
+ *
+ * Each byte chooses an instruction or one of its arguments: a tensor, a dimension, a number.
+ * Invalid calls must fail with an error. At the end no tensor may be live.
+ *
+ * An operation is one line of OPERATIONS: its name, and an expression that returns a tensor. */
+#include "tests/fuzz/fuzz.h"
+
+#include <brasa/autograd.h>
+#include <brasa/ops.h>
+#include <math.h>
+
+enum {
+    TENSORS = 8,
+    SCOPES = 4,
+    MAX_STEPS = 60,
+    MAX_ELEMENTS = 300, /* larger results are dropped, to keep programs small */
+};
+
+static const fuzz_seed seeds[] = {
+    SEED("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36"),
+    SEED("\200\300\1\2\3\4\5\6\7\5\4\3\2\1\100\110\120\130\140\150\160\170\177\7\6\5\4\3\2\1"),
+    SEED("to be, or not to be, that is the question: whether 'tis nobler in the mind to suffer"),
+};
+
+/* ---- The program ----------------------------------------------------------------------------- */
+
+static struct {
+    const uint8_t *p, *end;
+    br_tensor *tensors[TENSORS]; /* retained; may be NULL, which most functions reject */
+    br_scope *scopes[SCOPES];
+    int n_scopes;
+    int64_t sizes[4];
+    bool anomalies; /* anomaly detection is on: an operation may return a result and an error */
+} m;
+
+static uint8_t byte(void)
+{
+    return m.p < m.end ? *m.p++ : 0;
+}
+
+static br_tensor **slot(void)
+{
+    return &m.tensors[byte() % TENSORS];
+}
+
+static double scalar(void)
+{
+    static const double numbers[] = { 0, 1, -1, 0.5, 2, 3, -2.5, 1e300, INFINITY, NAN };
+    return numbers[byte() % (sizeof numbers / sizeof *numbers)];
+}
+
+static int shape(void)
+{
+    int n = byte() % 5;
+    for (int i = 0; i < n; i++)
+        m.sizes[i] = byte() % 16 == 15 ? -1 : byte() % 4;
+    return n;
+}
+
+/* Arguments by type. */
+#define T     (*slot())
+#define S     scalar()
+#define I     ((int64_t)(byte() % 9) - 3) /* a dimension or an index, valid or not */
+#define SHAPE shape(), m.sizes
+#define B     (byte() % 2 != 0)
+#define DTYPE ((br_dtype)(byte() % 4))
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+static br_tensor *new_tensor(void)
+{
+    int n = shape();
+    br_tensor *t = br_full(n, m.sizes, scalar(), DTYPE);
+    return byte() % 2 ? br_set_requires_grad(t, true) : t;
+}
+
+static br_tensor *new_ramp(void)
+{
+    return br_set_requires_grad(br_arange(0, byte() % 7, 0.5, B ? BR_F32 : BR_F64), B);
+}
+
+static br_tensor *gradient(void)
+{
+    br_tensor *output = T, *input = T, *result = NULL;
+    br_grad(1, &output, 1, &input, &result,
+            BR_OPTIONS(br_grad, .create_graph = B, .retain_graph = B, .materialize_grads = true));
+    return result;
+}
+
+static br_tensor *composed(br_tensor *const *inputs, int n, void *context)
+{
+    (void)n;
+    (void)context;
+    return br_mul(br_exp(inputs[0]), br_sin(inputs[1]));
+}
+
+static br_tensor *checkpointed(void)
+{
+    br_tensor *inputs[] = { T, T };
+    return br_activation_checkpoint(composed, NULL, 2, inputs, NULL);
+}
+
+#define OPERATIONS(X)                                             \
+    X(new_tensor, new_tensor())                                   \
+    X(new_ramp, new_ramp())                                       \
+    X(grad, gradient())                                           \
+    X(checkpoint, checkpointed())                                 \
+    X(grad_of, br_grad_of(T))                                     \
+    X(detach, br_detach(T))                                       \
+    X(detach_, br_detach_(T))                                     \
+    X(set_requires_grad, br_set_requires_grad(T, B))              \
+    X(retain_grad, br_retain_grad(T))                             \
+    X(clone, br_clone(T))                                         \
+    X(contiguous, br_contiguous(T))                               \
+    X(to, br_to(T, DTYPE))                                        \
+    X(add, br_add(T, T))                                          \
+    X(sub, br_sub(T, T))                                          \
+    X(mul, br_mul(T, T))                                          \
+    X(div, br_div(T, T))                                          \
+    X(pow, br_pow(T, T))                                          \
+    X(add_scalar, br_add_scalar(T, S))                            \
+    X(mul_scalar, br_mul_scalar(T, S))                            \
+    X(pow_scalar, br_pow_scalar(T, S))                            \
+    X(exp, br_exp(T))                                             \
+    X(log, br_log(T))                                             \
+    X(sqrt, br_sqrt(T))                                           \
+    X(tanh, br_tanh(T))                                           \
+    X(relu, br_relu(T))                                           \
+    X(sum, br_sum(T))                                             \
+    X(mean, br_mean(T))                                           \
+    X(max, br_max(T))                                             \
+    X(prod, br_prod(T))                                           \
+    X(var, br_var(T, S))                                          \
+    X(sum_dim, br_sum_dim(T, BR_DIMS(I), B))                      \
+    X(logsumexp, br_logsumexp(T, BR_DIMS(I), B))                  \
+    X(cumsum, br_cumsum(T, I))                                    \
+    X(cumprod, br_cumprod(T, I))                                  \
+    X(sort, br_sort(T, I, B, NULL))                               \
+    X(argsort, br_argsort(T, I, B))                               \
+    X(topk, br_topk(T, I, I, B, NULL))                            \
+    X(softmax, br_softmax(T, I))                                  \
+    X(log_softmax, br_log_softmax(T, I))                          \
+    X(matmul, br_matmul(T, T))                                    \
+    X(outer, br_outer(T, T))                                      \
+    X(linear, br_f_linear(T, T, T))                               \
+    X(where, br_where(T, T, T))                                   \
+    X(masked_fill, br_masked_fill(T, T, S))                       \
+    X(cross_entropy, br_cross_entropy(T, T, NULL))                \
+    X(cat, br_cat(2, (br_tensor *[]){ T, T }, I))                 \
+    X(stack, br_stack(2, (br_tensor *[]){ T, T }, I))             \
+    X(index_select, br_index_select(T, I, T))                     \
+    X(gather, br_gather(T, I, T))                                 \
+    X(flip, br_flip(T, BR_DIMS(I)))                               \
+    X(repeat, br_repeat(T, SHAPE))                                \
+    X(pad, br_pad(T, 2, (int64_t[]){ I, I }, BR_PAD_CONSTANT, S)) \
+    /* Views */                                                   \
+    X(reshape, br_reshape(T, SHAPE))                              \
+    X(view, br_view(T, SHAPE))                                    \
+    X(flatten, br_flatten(T, I, I))                               \
+    X(unsqueeze, br_unsqueeze(T, I))                              \
+    X(squeeze, br_squeeze(T, I))                                  \
+    X(transpose, br_transpose(T, I, I))                           \
+    X(expand, br_expand(T, SHAPE))                                \
+    X(slice, br_slice(T, I, I, I, I))                             \
+    X(select, br_select(T, I, I))                                 \
+    X(narrow, br_narrow(T, I, I, I))                              \
+    X(unfold, br_unfold(T, I, I, I))                              \
+    X(diagonal, br_diagonal(T, I, I, I))                          \
+    /* In place */                                                \
+    X(add_, br_add_(T, T))                                        \
+    X(mul_, br_mul_(T, T))                                        \
+    X(add_scalar_, br_add_scalar_(T, S))                          \
+    X(copy_, br_copy_(T, T))                                      \
+    X(fill_, br_fill_(T, S))                                      \
+    X(masked_fill_, br_masked_fill_(T, T, S))                     \
+    X(scatter_add_, br_scatter_add_(T, I, T, T))                  \
+    X(index_add_, br_index_add_(T, I, T, T, S))
+
+#define FUNCTION(name, expression)     \
+    static br_tensor *run_##name(void) \
+    {                                  \
+        return (expression);           \
+    }
+OPERATIONS(FUNCTION)
+
+/* ---- Actions without a result ---------------------------------------------------------------- */
+
+static void keep(br_tensor **place, br_tensor *t)
+{
+    br_tensor *old = *place;
+    *place = t && br_numel(t) <= MAX_ELEMENTS ? br_retain(t) : NULL;
+    br_release(old);
+}
+
+static void drop(void)
+{
+    keep(slot(), NULL);
+}
+
+static void share(void)
+{
+    keep(slot(), T);
+}
+
+static void open_scope(void)
+{
+    static br_scope *(*const kinds[])(void) = { br_scope_begin, br_no_grad_begin,
+                                                br_enable_grad_begin };
+    if (m.n_scopes < SCOPES)
+        m.scopes[m.n_scopes++] = kinds[byte() % 3]();
+}
+
+/* Closes one of the open scopes, which also closes the scopes inside it. */
+static void close_scope(void)
+{
+    if (m.n_scopes == 0)
+        return;
+    m.n_scopes = byte() % m.n_scopes;
+    br_scope_end(m.scopes[m.n_scopes]);
+}
+
+static void leave_scope(void)
+{
+    br_scope_return(NULL, T);
+}
+
+static void backward(void)
+{
+    br_backward_with(T, BR_OPTIONS(br_backward, .create_graph = B, .retain_graph = B));
+}
+
+static void backward_from_ones(void)
+{
+    br_tensor *t = T;
+    if (!t)
+        return;
+    br_backward_with(t, BR_OPTIONS(br_backward, .gradient = br_ones_like(t), .create_graph = B,
+                                   .retain_graph = B));
+}
+
+static void set_grad(void)
+{
+    br_set_grad(T, T);
+}
+
+static void drop_grad(void)
+{
+    br_set_grad(T, NULL);
+}
+
+static uint64_t last_hook;
+static br_tensor *hooked; /* retained */
+
+static br_tensor *double_it(br_tensor *grad, void *context)
+{
+    return context ? br_mul_scalar(grad, 2) : NULL;
+}
+
+static br_tensor *remove_itself(br_tensor *grad, void *context)
+{
+    (void)context;
+    (void)grad;
+    br_remove_hook(hooked, last_hook);
+    return NULL;
+}
+
+static void add_hook(void)
+{
+    keep(&hooked, T);
+    last_hook = br_register_hook(hooked, B ? double_it : remove_itself, B ? &last_hook : NULL);
+}
+
+static void remove_hook(void)
+{
+    br_remove_hook(hooked, last_hook);
+}
+
+static void look_for_anomalies(void)
+{
+    m.anomalies = B;
+    br_set_detect_anomaly(m.anomalies ? BR_ANOMALY_NONFINITE : BR_ANOMALY_OFF);
+}
+
+/* `run` must return a tensor or set an error. Instructions with `act` have no result. */
+static const struct {
+    br_tensor *(*run)(void);
+    void (*act)(void);
+} instructions[] = {
+#define ROW(name, expression) { run_##name, NULL },
+    OPERATIONS(ROW)
+#undef ROW
+        { NULL, drop },
+    { NULL, share },
+    { NULL, open_scope },
+    { NULL, close_scope },
+    { NULL, leave_scope },
+    { NULL, backward },
+    { NULL, backward },
+    { NULL, backward_from_ones },
+    { NULL, backward_from_ones },
+    { NULL, set_grad },
+    { NULL, drop_grad },
+    { NULL, add_hook },
+    { NULL, remove_hook },
+    { NULL, look_for_anomalies },
+};
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+static void run_one(void)
+{
+    size_t i = byte() % (sizeof instructions / sizeof *instructions);
+    if (instructions[i].act) {
+        instructions[i].act();
+        br_clear_error();
+        return;
+    }
+    br_tensor *t = instructions[i].run();
+    require(!t || m.anomalies || !br_failed());
+    if (!t && instructions[i].run != run_grad_of && instructions[i].run != run_grad)
+        require_answer(false);
+    br_clear_error();
+    keep(slot(), t);
+}
+
+/* Reads every element, so that the sanitizers check the memory. */
+static void read_tensor(const br_tensor *t)
+{
+    static char bytes[MAX_ELEMENTS * sizeof(double)];
+    if (t && br_numel(t) <= MAX_ELEMENTS)
+        require(br_copy_out(t, bytes, (size_t)br_numel(t) * br_dtype_size(br_dtype_of(t))));
+}
+
+static void try_bytes(const uint8_t *bytes, size_t n)
+{
+    memset(&m, 0, sizeof m);
+    m.p = bytes;
+    m.end = bytes + n;
+    last_hook = 0;
+    for (int i = 0; i < MAX_STEPS && m.p < m.end; i++)
+        run_one();
+    br_set_detect_anomaly(BR_ANOMALY_OFF);
+    for (int i = 0; i < TENSORS; i++) {
+        read_tensor(m.tensors[i]);
+        br_release(m.tensors[i]);
+    }
+    keep(&hooked, NULL);
+    br_thread_cleanup();
+    require(!br_failed());
+    require(br_live_tensors() == 0 && br_live_bytes() == 0);
+}
+
+FUZZ_TARGET(api)

@@ -1,0 +1,56 @@
+/* tests/tensor/test_ranges.c - compares br_linspace and br_arange with PyTorch, bit for bit
+ * (range_cases.txt, written by record_ranges.py). */
+#include "tests/support.h"
+
+#include <brasa/tensor.h>
+#include <inttypes.h>
+
+TestSuite(ranges, .init = check_begin, .fini = check_end);
+
+/* Returns the FNV-1a hash of the elements. Each is one 64-bit word; the bits of an f32 element are
+ * sign-extended. */
+static uint64_t hash_of(const br_tensor *t)
+{
+    uint64_t h = 0xcbf29ce484222325;
+    const bool wide = br_dtype_of(t) == BR_F64;
+    for (int64_t i = 0; i < br_numel(t); i++) {
+        int32_t half = 0;
+        int64_t word = 0;
+        memcpy(wide ? (void *)&word : (void *)&half, (const char *)br_data(t) + i * (wide ? 8 : 4),
+               wide ? 8 : 4);
+        h = (h ^ (uint64_t)(wide ? word : half)) * 0x100000001b3;
+    }
+    return h;
+}
+
+static void replay(const char *line)
+{
+    char op[16], type[8];
+    double numbers[3];
+    uint64_t want;
+    long long n = -1;
+    int fields = sscanf(line, "%15s %7s %la %la %la %" SCNx64 " %lld", op, type, &numbers[0],
+                        &numbers[1], &numbers[2], &want, &n);
+    cr_assert_geq(fields, 6, "%s", line);
+    br_scope *scope = br_scope_begin();
+    br_dtype dtype = strcmp(type, "f32") == 0 ? BR_F32 : BR_F64;
+    br_tensor *t = strcmp(op, "arange") == 0
+                       ? br_arange(numbers[0], numbers[1], numbers[2], dtype)
+                       : br_linspace(numbers[0], numbers[1], (int64_t)numbers[2], dtype);
+    check_ok();
+    cr_assert(n < 0 || br_numel(t) == n, "%lld elements: %s", (long long)br_numel(t), line);
+    cr_assert_eq(hash_of(t), want, "bits differ: %s", line);
+    br_scope_end(scope);
+}
+
+Test(ranges, bits_equal_pytorch)
+{
+    FILE *file = fopen(BRASA_TEST_DIR "/tensor/range_cases.txt", "r");
+    cr_assert(file);
+    char line[256];
+    int number = 0;
+    for (; fgets(line, sizeof line, file); number++)
+        replay(line);
+    cr_assert_gt(number, 200);
+    fclose(file);
+}
