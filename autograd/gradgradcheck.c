@@ -1,5 +1,6 @@
 /* autograd/gradgradcheck.c - compares gradients of gradients with central differences. */
 #include "autograd/tape.h"
+#include "tensor/random_internal.h"
 
 /* The gradient of f with respect to one input, as a function of f's inputs followed by the gradient
  * of f's result. */
@@ -40,7 +41,7 @@ static br_tensor *random_like(const br_tensor *y, uint64_t seed)
     br_rng_state state;
     br_get_rng_state(&state);
     br_manual_seed(seed);
-    br_tensor *v = br_uniform_(br_empty_like(y), -1, 1);
+    br_tensor *v = br__uniform_(br_empty_like(y), -1, 1);
     br_set_rng_state(&state);
     return v ? br_set_requires_grad(v, true) : NULL;
 }

@@ -81,19 +81,42 @@ static bool is_of_leaf(const br_tensor *t)
     return a && a->requires_grad && !a->node;
 }
 
-/* Returns true if a change of t by `op` can be recorded. */
-static bool can_record(const char *op, const br_tensor *t)
+/* Returns true and sets an error if t is still a leaf of the graph that computes its new value,
+ * which can happen after its requires_grad was cleared: the tensor would hold a reference to
+ * itself. */
+static bool makes_cycle(const char *op, const br_tensor *t, int n_inputs, br_tensor *const *inputs)
 {
+    const br_tensor *changed = t->base ? t->base : t;
+    const br_autograd *a = br__autograd(changed);
+    if (!a || !a->stopped || !br__graph_reaches(n_inputs, inputs, changed))
+        return false;
+    if (!br__failed())
+        br__fail(BR_ERROR_STATE, op,
+                 "a %s once required grad and is a leaf of the graph that computes its new value: "
+                 "change a clone of it",
+                 br__shape(t));
+    return true;
+}
+
+/* Returns true if autograd can follow a change of t by `op` that is computed from the inputs. */
+static bool can_follow(const char *op, const br_tensor *t, int n_inputs, br_tensor *const *inputs)
+{
+    bool recorded = br_requires_grad(t) || br__any_requires_grad(n_inputs, inputs);
+    if (!recorded && !t->hides_grad)
+        return true;
     if (t->untracked)
         br__fail(BR_ERROR_STATE, op,
-                 "a %s is a view made in a no-grad scope, so a recorded change would not reach its "
-                 "base: clone it first",
+                 "a %s is a view made in a no-grad scope, so a change of it in grad mode would not "
+                 "reach the gradient of the viewed tensor: clone it first, or change it inside "
+                 "br_no_grad_begin()",
                  br__shape(t));
     else if (t->base && !t->base->contiguous)
         br__fail(BR_ERROR_STATE, op,
                  "a %s is a view of %s, which is not contiguous: clone the base first",
                  br__shape(t), br__shape(t->base));
-    return !br_failed();
+    else
+        return !makes_cycle(op, t, n_inputs, inputs);
+    return false;
 }
 
 /* Returns true if elements share memory. They do not if, with the dimensions sorted by stride, each
@@ -120,7 +143,7 @@ static bool overlaps_itself(const br_tensor *t)
     return false;
 }
 
-bool br_before_in_place(const char *op, br_tensor *t)
+bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *const *inputs)
 {
     if (!op || !br__required(op, "a", t)) {
         br__required("before_in_place", "op", op);
@@ -140,26 +163,9 @@ bool br_before_in_place(const char *op, br_tensor *t)
                  br__shape(t), t->base ? "view of a leaf" : "leaf");
         return false;
     }
-    if (!br__thread.no_grad && br_requires_grad(t) && !can_record(op, t))
+    if (!br__thread.no_grad && !can_follow(op, t, n_inputs, inputs))
         return false;
     br__changed_by(t, op);
-    return true;
-}
-
-/* Returns true and sets an error if t is still a leaf of the graph that computes its new value,
- * which can happen after its requires_grad was cleared: the tensor would hold a reference to
- * itself. */
-static bool makes_cycle(const br_op *op, const br_tensor *t, int n_inputs, br_tensor *const *inputs)
-{
-    const br_tensor *changed = t->base ? t->base : t;
-    const br_autograd *a = br__autograd(changed);
-    if (!a || !a->stopped || !br__graph_reaches(n_inputs, inputs, changed))
-        return false;
-    if (!br__failed())
-        br__fail(BR_ERROR_STATE, op->name,
-                 "a %s once required grad and is a leaf of the graph that computes its new value: "
-                 "change a clone of it",
-                 br__shape(t));
     return true;
 }
 
@@ -179,7 +185,7 @@ br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs, br_tens
     if (BR_ANOMALY && !br__anomaly_forward(op, t, n_inputs, inputs))
         return NULL;
     if (br__failed() || br__thread.no_grad || !t || !br__any_requires_grad(n_inputs, inputs) ||
-        !can_record(op->name, t) || makes_cycle(op, t, n_inputs, inputs))
+        !can_follow(op->name, t, n_inputs, inputs))
         return NULL;
     br_node *node = br__record_as(op, t, n_inputs, inputs, params, params_size);
     return node && propagate_to_views(t) && end_of_gradient(t) ? node : NULL;

@@ -222,12 +222,17 @@ br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *
         br__event_result(output);
     if (BR_ANOMALY && !br__anomaly_forward(op, output, n_inputs, inputs))
         return NULL;
-    if (br__thread.no_grad || br__failed() || !br__any_requires_grad(n_inputs, inputs))
+    if (br__failed() || (br__thread.no_grad && !(output && output->untracked)) ||
+        !br__any_requires_grad(n_inputs, inputs))
         return NULL;
+    if (br__thread.no_grad) {
+        output->hides_grad = true;
+        return NULL;
+    }
     /* The output is a view whose base was local to the operation and is freed: nothing else uses
      * its storage. */
     if (output && output->untracked && atomic_load(&output->storage->refs) == 1)
-        output->untracked = false;
+        output->untracked = output->hides_grad = false;
     const br_autograd *a = br__autograd(output);
     if (a && (a->node || a->requires_grad))
         return br__fail(BR_ERROR_STATE, op->name,

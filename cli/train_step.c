@@ -46,7 +46,7 @@ bool trainer_step(trainer *t, double *values)
         if (!add_batch(t, t->step * batches + i, values))
             return false;
     if (t->options.clip > 0)
-        br_clip_grad_norm_(t->parameters, t->options.clip, 2);
+        br_clip_grad_norm_(t->parameters, t->options.clip, 2, true);
     set_rate(t);
     bool ok = br_optim_step(t->optim);
     t->step += ok;

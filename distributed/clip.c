@@ -37,7 +37,7 @@ static bool has_any(const br_bucket *b)
 }
 
 /* Stores the norms of the bucket's gradients at one rank. */
-static bool find_norms(const br_bucket *b, double *norms)
+static bool find_norms(const br_bucket *b, double norm_type, double *norms)
 {
     const br_dist_group *g = br__dist_group(b->owner->group);
     collection c = { .job.run = run, .g = g, .b = b, .destination = b->number % g->size };
@@ -56,56 +56,60 @@ static bool find_norms(const br_bucket *b, double *norms)
         const br_parallel_param *q = b->params[i];
         br_tensor *gradient = br_narrow(all, 0, q->offset, q->numel);
         if (q->has_gradient)
-            norms[q - q->owner->params] = br_get_total_norm(1, &gradient, 2);
+            norms[q - q->owner->params] = br_get_total_norm(1, &gradient, norm_type, false);
     }
     br_scope_end(scope);
     return ok;
 }
 
 /* Returns the norm of the norms of the parameters that have gradients. */
-static double total_norm(const br_data_parallel *p, br_tensor *norms)
+static double total_norm(const br_data_parallel *p, br_tensor *norms, double norm_type)
 {
     br_tensor **some = br__dist_malloc((size_t)p->n_params * sizeof(br_tensor *));
     int n = 0;
     for (int i = 0; some && i < p->n_params; i++)
         if (p->params[i].has_gradient)
             some[n++] = br_select(norms, 0, i);
-    double norm = some ? br_get_total_norm(n, some, 2) : -1;
+    double norm = some ? br_get_total_norm(n, some, norm_type, false) : -1;
     free(some);
     return norm;
 }
 
-static double clip_parts(br_data_parallel *p, double max_norm)
+static double clip_parts(br_data_parallel *p, double max_norm, double norm_type,
+                         bool error_if_nonfinite)
 {
     br_tensor *norms = br_zeros(BR_SHAPE(p->n_params), BR_F64);
     double *values = norms ? br_data_f64(norms) : NULL;
     for (int k = 0; k < p->n_buckets; k++)
-        if (has_any(&p->buckets[k]) && !find_norms(&p->buckets[k], values))
+        if (has_any(&p->buckets[k]) && !find_norms(&p->buckets[k], norm_type, values))
             return -1;
     if (!br_dist_all_reduce(norms, BR_DIST_SUM, p->group)) /* all but one rank have 0 */
         return -1;
-    double norm = total_norm(p, norms), scale = max_norm / (norm + 1e-6);
-    if (!br_failed() && !isfinite(norm))
+    double norm = total_norm(p, norms, norm_type), scale = max_norm / (norm + 1e-6);
+    if (error_if_nonfinite && !br_failed() && !isfinite(norm))
         br_raise(BR_ERROR_ARGUMENT,
                  "%s: the total norm of the gradients is %g: a gradient is not finite", op, norm);
-    for (int k = 0; k < p->n_buckets && scale < 1 && !br_failed(); k++)
+    for (int k = 0; k < p->n_buckets && !(scale >= 1) && !br_failed(); k++)
         if (has_any(&p->buckets[k]))
             br_mul_scalar_(p->buckets[k].part, scale);
     return br_failed() ? -1 : norm;
 }
 
-double br_data_parallel_clip_grad_norm_(br_data_parallel *p, double max_norm)
+double br_data_parallel_clip_grad_norm_(br_data_parallel *p, double max_norm, double norm_type,
+                                        bool error_if_nonfinite)
 {
     if (!p && !br_failed())
         br_raise(BR_ERROR_ARGUMENT, "%s: parallel is NULL, but it is required", op);
     if (!p)
         return -1;
     if (!p->scatter)
-        return br_clip_grad_norm_(p->list, max_norm, 2);
+        return br_clip_grad_norm_(p->list, max_norm, norm_type, error_if_nonfinite);
     if (!(max_norm >= 0) && !br_failed())
         br_raise(BR_ERROR_ARGUMENT, "%s: max_norm is %g, must not be negative", op, max_norm);
+    if (isnan(norm_type) && !br_failed())
+        br_raise(BR_ERROR_ARGUMENT, "%s: norm_type is %g, must be a number", op, norm_type);
     br_scope *scope = br_no_grad_begin();
-    double norm = clip_parts(p, max_norm);
+    double norm = clip_parts(p, max_norm, norm_type, error_if_nonfinite);
     br_scope_end(scope);
     return norm;
 }

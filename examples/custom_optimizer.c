@@ -71,7 +71,7 @@ static double train(br_sequential *model, br_optim *optim, br_tensor *points, br
         br_tensor *scores = br_sequential_forward(model, points);
         br_optim_zero_grad(optim);
         br_backward(br_cross_entropy(scores, arms, NULL));
-        br_module_clip_grad_norm_(br_base(model), 1, 2);
+        br_module_clip_grad_norm_(br_base(model), 1, 2, false);
         br_optim_step(optim);
         br_scheduler_step(scheduler);
         br_tensor *found = br_eq(br_argmax(scores, -1, false), arms);

@@ -1,5 +1,6 @@
 /* nn/init.c - initial values as in torch.nn.init, generated as PyTorch does and not recorded. */
 #include "nn/nn_internal.h"
+#include "tensor/random_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,12 +49,12 @@ br_tensor *br_init_eye_(br_tensor *t)
 
 br_tensor *br_init_uniform_(br_tensor *t, double a, double b)
 {
-    return br__floating("init_uniform_", "t", t) ? br_uniform_(t, a, b) : NULL;
+    return br__floating("init_uniform_", "t", t) ? br__uniform_(t, a, b) : NULL;
 }
 
 br_tensor *br_init_normal_(br_tensor *t, double mean, double std)
 {
-    return br__floating("init_normal_", "t", t) ? br_normal_(t, mean, std) : NULL;
+    return br__floating("init_normal_", "t", t) ? br__normal_(t, mean, std) : NULL;
 }
 
 /* Computes fan_in and fan_out: size 1 and size 0, each times the product of sizes 2 and later. */
@@ -85,7 +86,7 @@ br_tensor *br_init_xavier_uniform_(br_tensor *t, double gain)
     if (!fans("init_xavier_uniform_", t, &fan_in, &fan_out))
         return NULL;
     double bound = sqrt(3) * xavier_deviation(gain, fan_in, fan_out);
-    return br_uniform_(t, -bound, bound);
+    return br__uniform_(t, -bound, bound);
 }
 
 br_tensor *br_init_xavier_normal_(br_tensor *t, double gain)
@@ -93,7 +94,7 @@ br_tensor *br_init_xavier_normal_(br_tensor *t, double gain)
     double fan_in, fan_out;
     if (!fans("init_xavier_normal_", t, &fan_in, &fan_out))
         return NULL;
-    return br_normal_(t, 0, xavier_deviation(gain, fan_in, fan_out));
+    return br__normal_(t, 0, xavier_deviation(gain, fan_in, fan_out));
 }
 
 /* Computes the standard deviation that preserves the variance of a layer's activations or, for
@@ -115,7 +116,7 @@ br_tensor *br_init_kaiming_uniform_for_(br_tensor *t, double a, br_fan_mode mode
     double deviation;
     if (!kaiming_deviation("init_kaiming_uniform_", t, a, mode, nonlinearity, &deviation))
         return br_failed() ? NULL : t;
-    return br_uniform_(t, -sqrt(3) * deviation, sqrt(3) * deviation);
+    return br__uniform_(t, -sqrt(3) * deviation, sqrt(3) * deviation);
 }
 
 br_tensor *br_init_kaiming_normal_for_(br_tensor *t, double a, br_fan_mode mode,
@@ -124,7 +125,7 @@ br_tensor *br_init_kaiming_normal_for_(br_tensor *t, double a, br_fan_mode mode,
     double deviation;
     if (!kaiming_deviation("init_kaiming_normal_", t, a, mode, nonlinearity, &deviation))
         return br_failed() ? NULL : t;
-    return br_normal_(t, 0, deviation);
+    return br__normal_(t, 0, deviation);
 }
 
 br_tensor *br_init_kaiming_uniform_(br_tensor *t, double a)
@@ -185,7 +186,7 @@ static bool is_outside(const truncated *d, int64_t i)
  * interval. */
 static bool sample_normal(const truncated *d)
 {
-    return !br_normal_(d->candidates, d->mean, d->std) || accept_candidates(d, is_outside);
+    return !br__normal_(d->candidates, d->mean, d->std) || accept_candidates(d, is_outside);
 }
 
 /* Returns the logarithm of the density at candidate i, relative to its maximum. Every step is
@@ -209,7 +210,7 @@ static bool is_above(const truncated *d, int64_t i)
  * proportional to the density. Used if little of the distribution lies in the interval. */
 static bool sample_uniform(const truncated *d)
 {
-    return !br_uniform_(d->candidates, d->low, d->high) || !br_uniform_(d->accept, 0, 1) ||
+    return !br__uniform_(d->candidates, d->low, d->high) || !br__uniform_(d->accept, 0, 1) ||
            accept_candidates(d, is_above);
 }
 
@@ -268,7 +269,7 @@ br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double l
         while (!sample_candidates(&d))
             ;
     }
-    if (!br_failed() && br_before_in_place("init_trunc_normal_", t))
+    if (!br_failed() && br_before_in_place("init_trunc_normal_", t, BR_INPUTS(t)))
         br__copy(t, d.values);
     br_free(d.pending);
     br_scope_end(scope);

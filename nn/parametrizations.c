@@ -1,5 +1,6 @@
 /* nn/parametrizations.c - weight norm and spectral norm. */
 #include "nn/nn_internal.h"
+#include "tensor/random_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -130,7 +131,7 @@ static br_tensor *run_spectral_norm(void *module, br_tensor *weight)
 static br_tensor *random_unit(const spectral_norm *self, int64_t n, br_dtype dtype)
 {
     br_tensor *t = br_empty(BR_SHAPE(n), dtype);
-    return unit(self, t ? br_normal_(t, 0, 1) : NULL);
+    return unit(self, t ? br__normal_(t, 0, 1) : NULL);
 }
 
 static void init_vectors(spectral_norm *self, br_tensor *weight)

@@ -195,7 +195,7 @@ static void compute_statistics(const char *op, const plan *p, const br_tensor *x
     br_tensor *means = new_sums(p), *squares = new_sums(p);
     bool ok = !br_failed();
     for (int k = 0; k < 2; k++)
-        ok = ok && (!running[k] || br_before_in_place(op, running[k]));
+        ok = ok && (!running[k] || br_before_in_place(op, running[k], BR_INPUTS(running[k])));
     if (ok) {
         run_pass(p, x->dtype, br__kernels(x->dtype == BR_F64)->channel_moments,
                  &(br_channel_work){

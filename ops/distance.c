@@ -1,8 +1,9 @@
 /* ops/distance.c - losses and distances of elements or vectors: mse, l1, smooth_l1, huber, binary
  * cross entropy, kl_div, cosine_similarity, pairwise_distance.
  *
- * binary_cross_entropy is one operation whose gradient is composed of recorded operations; the
- * others are themselves composed of them. Gradients of any order therefore exist. */
+ * binary_cross_entropy, smooth_l1_loss and huber_loss are operations whose gradients are composed
+ * of recorded operations; the others are themselves composed of them. Gradients of any order
+ * therefore exist. */
 #include "ops/loss_internal.h"
 
 #include <math.h>
@@ -60,30 +61,70 @@ br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reductio
     return br__finish_loss("l1_loss", scope, br_abs(br_sub(input, target)), reduction);
 }
 
-/* With z = min(|d|, beta), both branches of the loss are z (|d| - z / 2) / beta. */
+/* Smooth L1 and Huber loss of a difference d. The loss is quadratic for |d| < bound, and continues
+ * with the slope that it has there:
+ *
+ *     smooth L1    d^2 / (2 bound)     or    |d| - bound / 2
+ *     Huber        d^2 / 2             or    bound (|d| - bound / 2) */
+typedef struct bend {
+    double bound;
+    bool huber;
+} bend;
+
+static br_tensor *is_steep(br_tensor *d, const bend *b)
+{
+    return br_ge_scalar(br_abs(d), b->bound);
+}
+
+/* The gradient is d / bound or sign(d) for smooth L1, and bound times that for Huber. The second
+ * derivative is 0 where |d| = bound, as in PyTorch. */
+static void bend_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const bend *b = br_params(node);
+    br_tensor *d = br_saved(node, 0);
+    br_tensor *flat = b->huber ? d : br_div_scalar(d, b->bound), *steep = br_sign(d);
+    if (b->huber)
+        steep = br_mul_scalar(steep, b->bound);
+    dx[0] = br_mul(dy, br_where(is_steep(d, b), steep, flat));
+}
+
+static const br_op smooth_l1_op = { "smooth_l1_loss", bend_backward, false };
+static const br_op huber_op = { "huber_loss", bend_backward, false };
+
+/* The quadratic part of smooth L1 is computed as |d| / 2 * (|d| / bound), because d^2 underflows if
+ * the bound is tiny. */
+static br_tensor *bend_loss(const br_op *op, br_tensor *d, const bend *b)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *size = br_abs(d), *half = br_mul_scalar(size, 0.5);
+    br_tensor *flat = br_mul(half, b->huber ? size : br_div_scalar(size, b->bound));
+    br_tensor *steep = br_sub_scalar(size, 0.5 * b->bound);
+    if (b->huber)
+        steep = br_mul_scalar(steep, b->bound);
+    br_tensor *y = br__composed(scope, br_where(is_steep(d, b), steep, flat));
+    br_node *node = br_record(op, y, BR_INPUTS(d), b, sizeof *b);
+    br_save(node, 0, d);
+    return y;
+}
+
 br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
                              double beta)
 {
-    static const char op[] = "smooth_l1_loss";
+    const char *op = smooth_l1_op.name;
     BR_OP(op);
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     if (!(beta >= 0 && beta < INFINITY))
         return br__fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
     br_scope *scope = br_scope_begin();
-    br_tensor *losses = br_abs(br_sub(input, target));
-    if (beta > 0) {
-        br_tensor *z = br_clamp(losses, -INFINITY, beta);
-        losses = br_mul(z, br_sub(losses, br_mul_scalar(z, 0.5)));
-        losses = br_div_scalar(losses, beta);
-    }
+    br_tensor *d = br_sub(input, target);
+    br_tensor *losses = beta > 0 ? bend_loss(&smooth_l1_op, d, &(bend){ beta, false }) : br_abs(d);
     return br__finish_loss(op, scope, losses, reduction);
 }
 
-/* delta times the smooth L1 loss with beta = delta. */
 br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduction, double delta)
 {
-    static const char op[] = "huber_loss";
+    const char *op = huber_op.name;
     BR_OP(op);
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
@@ -91,8 +132,8 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
         return br__fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be finite and larger than 0",
                         delta);
     br_scope *scope = br_scope_begin();
-    br_tensor *losses = br_smooth_l1_loss(input, target, BR_REDUCTION_NONE, delta);
-    return br__finish_loss(op, scope, br_mul_scalar(losses, delta), reduction);
+    br_tensor *losses = bend_loss(&huber_op, br_sub(input, target), &(bend){ delta, true });
+    return br__finish_loss(op, scope, losses, reduction);
 }
 
 /* ---- Losses of probabilities ----------------------------------------------------------------- */
@@ -209,10 +250,11 @@ br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction
 
 /* ---- Similarity and distance of vectors ------------------------------------------------------ */
 
-/* Returns max(|x|, eps), where |x| is the 2-norm along dim; the gradient is 0 below eps. */
+/* Returns max(|x|, eps), where |x| is the 2-norm along dim, which keeps size 1; the gradient is 0
+ * below eps. */
 static br_tensor *length(br_tensor *x, int64_t dim, double eps)
 {
-    return br_clamp(br_norm_dim(x, 2, BR_DIMS(dim), false), eps, INFINITY);
+    return br_clamp(br_norm_dim(x, 2, BR_DIMS(dim), true), eps, INFINITY);
 }
 
 br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, double eps)
@@ -229,8 +271,10 @@ br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, doubl
         return NULL;
     br_scope *scope = br_scope_begin();
     br_tensor *a = br_expand(x1, ndim, both.sizes), *b = br_expand(x2, ndim, both.sizes);
-    br_tensor *dot = br_sum_dim(br_mul(a, b), BR_DIMS(dim), false);
-    br_tensor *y = br_div(dot, br_mul(length(a, dim, eps), length(b, dim, eps)));
+    /* Each vector is divided by its own length, as in PyTorch: a product of lengths could
+     * underflow. */
+    br_tensor *y = br_mul(br_div(a, length(a, dim, eps)), br_div(b, length(b, dim, eps)));
+    y = br_sum_dim(y, BR_DIMS(dim), false);
     return br__finish_loss(op, scope, y, BR_REDUCTION_NONE);
 }
 

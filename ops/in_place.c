@@ -3,6 +3,7 @@
  * All checks and copies precede br_before_in_place(), which counts the change; after it only
  * recording can fail. An operand that overlaps the target is read from a copy. */
 #include "ops/ops_internal.h"
+#include "tensor/random_internal.h"
 
 #include <string.h>
 
@@ -26,15 +27,18 @@ static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_
     return copy;
 }
 
-/* Computes a = kernel(a, b). */
-static bool change(const char *op, size_t kernel, br_tensor *a, const br_tensor *b)
+/* Computes a = kernel(a, b). The inputs are those that the caller records, of which a is the first.
+ */
+static bool change(const char *op, size_t kernel, const br_tensor *b, int n_inputs,
+                   br_tensor *const *inputs)
 {
+    br_tensor *a = inputs[0];
     br_loop loop = br__loop_for(op, "a", a, kernel);
     if (!loop)
         return false;
     br_scope *scope = a->storage == b->storage ? br_scope_begin() : NULL;
     b = apart_from(op, a, b);
-    bool ok = b && br_before_in_place(op, a);
+    bool ok = b && br_before_in_place(op, a, n_inputs, inputs);
     if (ok)
         br__for_each(3, (const br_tensor *[]){ a, a, b }, loop, NULL);
     br_scope_end(scope);
@@ -74,7 +78,7 @@ static br_tensor *binary(const br_op *op, size_t kernel, br_tensor *a, br_tensor
     if (is_plain(a, b))
         return change_plain(op->name, kernel, a, b);
     BR_OP(op->name);
-    if (!accepts(op->name, a, b) || !change(op->name, kernel, a, b))
+    if (!accepts(op->name, a, b) || !change(op->name, kernel, b, BR_INPUTS(a, b)))
         return NULL;
     br_record_in_place(op, a, BR_INPUTS(a, b), NULL, 0);
     return br__failed() ? NULL : a;
@@ -108,7 +112,7 @@ br_tensor *br_mul_(br_tensor *a, br_tensor *b)
     bool by_b = br_grad_enabled() && br_requires_grad(b);
     br_tensor *old_a = by_b ? br_clone(a) : NULL;
     br_tensor *old_b = by_a && br_shares_storage(a, b) ? br_clone(b) : b;
-    if (!br__failed() && change("mul_", BR_LOOP(mul), a, b)) {
+    if (!br__failed() && change("mul_", BR_LOOP(mul), b, BR_INPUTS(a, b))) {
         br_node *node = br_record_in_place(&mul_op, a, BR_INPUTS(a, b), NULL, 0);
         br_save(node, 0, old_a);
         if (by_a)
@@ -125,7 +129,7 @@ static br_tensor *binary_scalar(const br_op *op, size_t kernel, br_tensor *a, do
     br_scalar_operand scalar;
     if (!br__required(op->name, "a", a) || !br__loop_for(op->name, "a", a, kernel) ||
         !br__scalar_operand(op->name, s, a->dtype, &scalar) ||
-        !change(op->name, kernel, a, &scalar.tensor))
+        !change(op->name, kernel, &scalar.tensor, BR_INPUTS(a)))
         return NULL;
     br_record_in_place(op, a, BR_INPUTS(a), &s, sizeof s);
     return br__failed() ? NULL : a;
@@ -172,7 +176,7 @@ br_tensor *br_fill_(br_tensor *a, double value)
     BR_OP("fill_");
     br_scalar_operand scalar;
     if (!br__required("fill_", "a", a) || !br__scalar_operand("fill_", value, a->dtype, &scalar) ||
-        !br_before_in_place("fill_", a))
+        !br_before_in_place("fill_", a, BR_INPUTS(a)))
         return NULL;
     br__for_each(2, (const br_tensor *[]){ a, &scalar.tensor }, br__kernels_of(a->dtype)->copy,
                  NULL);
@@ -183,6 +187,30 @@ br_tensor *br_fill_(br_tensor *a, double value)
 br_tensor *br_zero_(br_tensor *a)
 {
     return br__required("zero_", "a", a) ? br_fill_(a, 0) : NULL;
+}
+
+static const br_op uniform_op = { "uniform_", fill_backward, false };
+
+br_tensor *br_uniform_(br_tensor *t, double low, double high)
+{
+    BR_OP("uniform_");
+    if (!br__uniform_possible(t, low, high) || !br_before_in_place("uniform_", t, BR_INPUTS(t)) ||
+        !br__uniform_(t, low, high))
+        return NULL;
+    br_record_in_place(&uniform_op, t, BR_INPUTS(t), NULL, 0);
+    return br__failed() ? NULL : t;
+}
+
+static const br_op normal_op = { "normal_", fill_backward, false };
+
+br_tensor *br_normal_(br_tensor *t, double mean, double std)
+{
+    BR_OP("normal_");
+    if (!br__normal_possible(t, std) || !br_before_in_place("normal_", t, BR_INPUTS(t)) ||
+        !br__normal_(t, mean, std))
+        return NULL;
+    br_record_in_place(&normal_op, t, BR_INPUTS(t), NULL, 0);
+    return br__failed() ? NULL : t;
 }
 
 static void copy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
@@ -203,7 +231,7 @@ br_tensor *br_copy_(br_tensor *a, br_tensor *b)
         return NULL;
     br_scope *scope = br_scope_begin();
     const br_tensor *source = scope ? apart_from("copy_", a, b) : NULL;
-    if (source && br_before_in_place("copy_", a))
+    if (source && br_before_in_place("copy_", a, BR_INPUTS(a, b)))
         br__copy(a, source);
     br_scope_end(scope);
     br_record_in_place(&copy_op, a, BR_INPUTS(a, b), &b->dtype, sizeof b->dtype);
@@ -223,7 +251,7 @@ br_tensor *br_masked_fill_(br_tensor *a, br_tensor *mask, double value)
         return NULL;
     br_scope *scope = br_scope_begin();
     const br_tensor *where = scope ? apart_from(op, a, mask) : NULL;
-    if (where && br_before_in_place(op, a))
+    if (where && br_before_in_place(op, a, BR_INPUTS(a)))
         br__for_each(4, (const br_tensor *[]){ a, where, &scalar.tensor, a },
                      br__kernels_of(a->dtype)->where, NULL);
     br_scope_end(scope);

@@ -24,7 +24,7 @@ static br_tensor *overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_t
                  "a %s does not match the result's shape %s: the other operands must broadcast to "
                  "the shape of a",
                  br__shape(a), br__shape(y));
-    if (y && !br_failed() && br_before_in_place(op->name, a)) {
+    if (y && !br_failed() && br_before_in_place(op->name, a, BR_INPUTS(y))) {
         br__copy(a, y);
         br_record_in_place(op, a, BR_INPUTS(y), NULL, 0);
     }
@@ -50,7 +50,7 @@ static br_tensor *unary(const br_op *op, br_tensor *(*function)(br_tensor *), si
         br_scope *scope = br_scope_begin();
         return overwrite(op, scope, a, function(br_clone(a)));
     }
-    if (!br_before_in_place(op->name, a))
+    if (!br_before_in_place(op->name, a, BR_INPUTS(a)))
         return NULL;
     br__for_each(2, (const br_tensor *[]){ a, a }, loop, NULL);
     return a;
@@ -141,7 +141,7 @@ static br_tensor *binary(const br_op *op, br_tensor *(*function)(br_tensor *, br
     b = apart(b, a);
     if (recorded(a, b))
         return overwrite(op, scope, a, function(br_clone(a), b));
-    if (b && br_before_in_place(op->name, a))
+    if (b && br_before_in_place(op->name, a, BR_INPUTS(a, b)))
         br__for_each(3, (const br_tensor *[]){ a, a, b }, loop, NULL);
     return br__composed(scope, a);
 }

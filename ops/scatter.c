@@ -189,16 +189,17 @@ static br_tensor *apply(const kind *k, request r)
     br_scope *scope = br_scope_begin();
     br_node *node = NULL;
     int n_inputs = r.by_value ? 1 : 2;
+    br_tensor **inputs = (br_tensor *[]){ r.x, r.source };
     if (k->in_place) {
         r.index = apart(r.index, r.x);
-        r.source = apart(r.source, r.x);
+        r.source = inputs[SOURCE] = apart(r.source, r.x);
     } else if (y) {
         br__copy(y, r.x);
     }
-    if (!br_failed() && (!k->in_place || br_before_in_place(k->op.name, y))) {
+    if (!br_failed() && (!k->in_place || br_before_in_place(k->op.name, y, n_inputs, inputs))) {
         place(k, y, &r);
-        node = (k->in_place ? br_record_in_place : br_record)(
-            &k->op, y, n_inputs, (br_tensor *[]){ r.x, r.source }, &r.dim, sizeof r.dim);
+        node = (k->in_place ? br_record_in_place : br_record)(&k->op, y, n_inputs, inputs, &r.dim,
+                                                              sizeof r.dim);
         br_save(node, 0, r.index);
     }
     br_scope_end(scope);

@@ -61,7 +61,8 @@ static br_tensor *start_of(br_tensor *x, br_tensor *index, br_tensor *src, const
 
 static br_tensor *reduced(br_tensor *x, br_tensor *index, br_tensor *src, const params *p);
 
-/* The elements of x and src that are equal to the result at their position share dy evenly. */
+/* The elements of x and src that are equal to the result at their position share dy evenly. If the
+ * result is NaN, nothing equals it, and 0 / 0 makes the gradients NaN, too. */
 static void extreme_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
 {
     br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);
@@ -73,7 +74,7 @@ static void extreme_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const
         x_is = without_self(x_is, p->dim, index, 0);
     br_tensor *src_is = br_to(br_eq(src, br_gather(y, p->dim, index)), x->dtype);
     br_tensor *sharing = br_scatter_add(x_is, p->dim, index, src_is);
-    br_tensor *share = br_div(dy, br_masked_fill(sharing, br_eq_scalar(sharing, 0), 1));
+    br_tensor *share = br_div(dy, sharing);
     if (p->include_self)
         dx[0] = br_mul(share, x_is);
     else
@@ -81,25 +82,56 @@ static void extreme_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const
     dx[1] = br_mul(br_gather(share, p->dim, index), src_is);
 }
 
-/* dy y / src; for the only zero at a position, dy times the product of the other factors. */
+/* Returns true for the last of the chosen elements at each position. */
+static br_tensor *last_of(br_tensor *chosen, const br_tensor *x, br_tensor *index, int64_t dim)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *own = br_arange(0, (double)br_numel(index), 1, BR_I64), *last = NULL;
+    own = br_reshape(own, index->ndim, index->sizes);
+    own = br_where(chosen, own, br_full(index->ndim, index->sizes, -1, BR_I64));
+    last = br_full(x->ndim, x->sizes, -1, BR_I64);
+    last = br_scatter_reduce(last, dim, index, own, BR_SCATTER_AMAX, true);
+    last = br_logical_and(chosen, br_eq(br_gather(last, dim, index), own));
+    return br__composed(scope, last);
+}
+
+/* A position with z zeros has derivatives that are not 0 only of order z and higher. */
+enum { MAX_ZEROS = 4 };
+
+/* Returns the product of the other factors for each zero of src, and `other` for other elements:
+ * the zeros are replaced by 1 in turn, the last at each position first. If backward is not
+ * recorded, this is done only at positions with one zero, because the product is 0 at others. */
+static br_tensor *product_without_zeros(br_tensor *other, br_tensor *x, br_tensor *index,
+                                        br_tensor *src, const params *p)
+{
+    br_tensor *zero = br_eq_scalar(src, 0);
+    br_tensor *count = br_scatter_add(br_zeros_like(x), p->dim, index, br_to(zero, x->dtype));
+    int most = br_grad_enabled() ? MAX_ZEROS : 1;
+    br_tensor *few = br_le_scalar(br_gather(count, p->dim, index), most);
+    br_tensor *product = br_masked_fill(other, zero, 0);
+    for (zero = br_logical_and(zero, few); br_item(br_any(zero)) == 1;) {
+        br_tensor *one = last_of(zero, x, index, p->dim);
+        br_tensor *others = reduced(x, index, br_masked_fill(src, one, 1), p);
+        product = br_where(one, br_gather(others, p->dim, index), product);
+        zero = br_logical_and(zero, br_logical_not(one));
+    }
+    return product;
+}
+
+/* dy times the product of the other factors, which is y / src unless src is 0. */
 static void product_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
 {
     br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);
     if (br_failed())
         return;
-    br_tensor *x_zero = br_eq_scalar(x, 0), *src_zero = br_eq_scalar(src, 0);
-    br_tensor *whole_x = br_masked_fill(x, x_zero, 1);
+    br_tensor *whole_x = br_masked_fill(x, br_eq_scalar(x, 0), 1);
     dx[0] = br_div(br_mul(dy, reduced(whole_x, index, src, p)), whole_x);
     if (!p->include_self)
         dx[0] = without_self(dy, p->dim, index, 0);
-    br_tensor *zeros = br_scatter_add(br_zeros_like(x), p->dim, index, br_to(src_zero, x->dtype));
-    br_tensor *only = br_eq_scalar(br_gather(zeros, p->dim, index), 1);
-    only = br_logical_and(src_zero, only);
-    br_tensor *others = reduced(x, index, br_masked_fill(src, only, 1), p);
-    br_tensor *y = reduced(x, index, src, p);
-    dx[1] =
-        br_where(only, br_gather(br_mul(dy, others), p->dim, index),
-                 br_div(br_gather(br_mul(dy, y), p->dim, index), br_masked_fill(src, src_zero, 1)));
+    br_tensor *y = br_gather(reduced(x, index, src, p), p->dim, index);
+    br_tensor *others = br_div(y, br_masked_fill(src, br_eq_scalar(src, 0), 1));
+    others = product_without_zeros(others, x, index, src, p);
+    dx[1] = br_mul(br_gather(dy, p->dim, index), others);
 }
 
 static void reduce_backward(br_node *node, br_tensor *dy, br_tensor **dx)

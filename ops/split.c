@@ -88,6 +88,8 @@ static int make_parts(const br_op *op, br_tensor *x, const partition *p, int cap
                              sizeof *p + (stacked ? 0 : (size_t)p->n) * sizeof *p->sizes);
         else
             br_record_output(node, parts[i]);
+        if (parts[i] && parts[0])
+            parts[i]->hides_grad = parts[0]->hides_grad;
     }
     for (int64_t i = p->n; parts && i < capacity; i++)
         parts[i] = NULL;

@@ -86,19 +86,27 @@ static double count_of(const br_tensor *x, unsigned bits)
     return x ? (double)br__reduced_count(x->ndim, x->sizes, bits) : 0;
 }
 
+static double degrees_of_freedom(const br_tensor *x, const params *p)
+{
+    return fmax(0, count_of(x, p->bits) - p->value);
+}
+
 static br_tensor *variance(const char *op, br_tensor *x, const params *p)
 {
     (void)op;
     br_tensor *deviation = br_sub(x, mean_over(x, p->bits));
     br_tensor *sum = sum_over(br_mul(deviation, deviation), p->bits, p->keepdim);
-    return br_div_scalar(sum, fmax(0, count_of(x, p->bits) - p->value));
+    return br_div_scalar(sum, degrees_of_freedom(x, p));
 }
 
-/* 2 (x - mean) / (count - correction) * dy, where dy has the reduced dimensions with size 1. */
+/* 2 (x - mean) / (count - correction) * dy, where dy has the reduced dimensions with size 1.
+ * Without degrees of freedom this is infinity, or NaN where x is the mean: PyTorch's signs are
+ * positive. */
 static br_tensor *variance_gradient(br_tensor *x, br_tensor *dy, const params *p)
 {
+    double n = degrees_of_freedom(x, p);
     br_tensor *deviation = br_sub(x, mean_over(x, p->bits));
-    return br_mul(dy, br_mul_scalar(deviation, 2 / (count_of(x, p->bits) - p->value)));
+    return br_mul(dy, br_mul_scalar(n > 0 ? deviation : br_abs(deviation), 2 / n));
 }
 
 static void var_backward(br_node *node, br_tensor *dy, br_tensor **dx)

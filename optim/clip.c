@@ -15,10 +15,45 @@ typedef struct clipping {
     br_tensor **dense;
     br_span *spans;
     double *partial; /* of each piece */
-    bool infinity;   /* the norm is the largest absolute value */
+    double order;    /* of the norm, as in torch.linalg.vector_norm */
     double scale;
     double limits[2]; /* of br_clip_grad_value_() */
 } clipping;
+
+/* ---- Norms ----------------------------------------------------------------------------------- */
+
+/* Returns what x contributes to a norm: norms of order INFINITY and -INFINITY are the largest and
+ * the smallest absolute value, that of order 0 is the number of elements that are not 0, and others
+ * are (sum |x|^order)^(1/order). */
+static double term(double x, double order)
+{
+    if (order == 2)
+        return x * x;
+    if (order == 0)
+        return x != 0;
+    return order == 1 || isinf(order) ? fabs(x) : pow(fabs(x), order);
+}
+
+static double neutral(const clipping *c)
+{
+    return c->order == -(double)INFINITY ? (double)INFINITY : 0;
+}
+
+/* Adds the term x to the total; NaN stays. */
+static void fold(const clipping *c, double *total, double x)
+{
+    if (!isinf(c->order))
+        *total += x;
+    else if (!isnan(*total) && !(c->order > 0 ? x <= *total : x >= *total))
+        *total = x;
+}
+
+static double root(const clipping *c, double total)
+{
+    if (c->order == 2)
+        return sqrt(total);
+    return c->order == 0 || c->order == 1 || isinf(c->order) ? total : pow(total, 1 / c->order);
+}
 
 static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
 {
@@ -26,41 +61,46 @@ static void fold_piece(void *context, int64_t piece, int64_t item, int64_t from,
     const br_tensor *t = c->dense[item];
     const br_kernels *kernels = br__kernels(t->dtype == BR_F64);
     const void *values = br__element(t, from);
-    if (!c->infinity) {
-        c->partial[piece] = kernels->sum_squares(count, values);
+    if (c->order == 2 || c->order == (double)INFINITY) {
+        c->partial[piece] =
+            (c->order == 2 ? kernels->sum_squares : kernels->max_abs)(count, values);
         return;
     }
-    c->partial[piece] = kernels->max_abs(count, values);
-}
-
-static void fold(const clipping *c, double *total, double x)
-{
-    if (!c->infinity)
-        *total += x;
-    else if (!(x <= *total) && !isnan(*total))
-        *total = x;
+    double total = neutral(c);
+    for (int64_t i = 0; i < count; i++) {
+        double x = t->dtype == BR_F64 ? ((const double *)values)[i] : ((const float *)values)[i];
+        fold(c, &total, term(x, c->order));
+    }
+    c->partial[piece] = total;
 }
 
 static double norm_of(const clipping *c, int64_t item)
 {
-    double norm = 0;
+    double total = neutral(c);
     int64_t first = c->spans[item].start / BR_GRAIN;
     int64_t last = first + (c->spans[item].numel + BR_GRAIN - 1) / BR_GRAIN;
     for (int64_t i = first; i < last; i++)
-        fold(c, &norm, c->partial[i]);
-    return c->infinity ? norm : sqrt(norm);
+        fold(c, &total, c->partial[i]);
+    return root(c, total);
 }
 
-static double total_norm(clipping *c)
+/* Returns the norm of the tensors' norms, 0 if there are none. */
+static double total_norm(clipping *c, bool error_if_nonfinite)
 {
-    double total = 0;
+    double total = c->n > 0 ? neutral(c) : 0;
     br__for_each_span(c->n, c->spans, fold_piece, c);
-    for (int64_t i = 0; i < c->n; i++) {
-        double norm = norm_of(c, i);
-        fold(c, &total, c->infinity ? norm : norm * norm);
-    }
-    return c->infinity ? total : sqrt(total);
+    for (int64_t i = 0; i < c->n; i++)
+        fold(c, &total, term(norm_of(c, i), c->order));
+    double norm = root(c, total);
+    if (error_if_nonfinite && !isfinite(norm))
+        br__fail(BR_ERROR_ARGUMENT, c->op,
+                 "the total norm of order %g is %g: a gradient is not finite; pass false for "
+                 "error_if_nonfinite to scale by it all the same",
+                 c->order, norm);
+    return norm;
 }
+
+/* ---- Changing gradients ---------------------------------------------------------------------- */
 
 static void scale_piece(void *context, int64_t piece, int64_t item, int64_t from, int64_t count)
 {
@@ -166,8 +206,8 @@ static void tear_down(clipping *c)
 
 static bool good_norm_type(const char *op, double norm_type)
 {
-    if (norm_type != 2 && norm_type != (double)INFINITY)
-        br__fail(BR_ERROR_ARGUMENT, op, "norm_type is %g, must be 2 or INFINITY", norm_type);
+    if (isnan(norm_type))
+        br__fail(BR_ERROR_ARGUMENT, op, "norm_type is %g, must be a number", norm_type);
     return !br_failed();
 }
 
@@ -181,10 +221,11 @@ static bool good_arguments(const br_named_list *parameters, double max_norm, dou
     return !br_failed() && good_norm_type(op, norm_type);
 }
 
-double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type)
+double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type,
+                         bool error_if_nonfinite)
 {
     const char *op = "get_total_norm";
-    clipping c = { .op = op, .infinity = norm_type != 2 };
+    clipping c = { .op = op, .order = norm_type };
     if (n < 0)
         br__fail(BR_ERROR_ARGUMENT, op, "n is %d, must not be negative", n);
     if (!good_norm_type(op, norm_type) || (n > 0 && !br__required(op, "tensors", tensors)))
@@ -195,27 +236,26 @@ double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type)
     for (int i = 0; ok && i < n; i++)
         ok = br__floating(op, "a tensor", tensors[i]) && add(&c, tensors[i]);
     if (ok && lay_out(&c))
-        norm = total_norm(&c);
+        norm = total_norm(&c, error_if_nonfinite);
     tear_down(&c);
     br_scope_end(scope);
     return br_failed() ? -1 : norm;
 }
 
-double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, double norm_type)
+/* Multiplies by max_norm / (norm + 1e-6) if that is below 1, or NaN, as PyTorch does. */
+double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, double norm_type,
+                          bool error_if_nonfinite)
 {
     if (!good_arguments(parameters, max_norm, norm_type))
         return -1;
     BR_EVENT(br__event_optimizer("clip_grad_norm_"));
-    clipping c = { .op = "clip_grad_norm_", .infinity = norm_type != 2 };
+    clipping c = { .op = "clip_grad_norm_", .order = norm_type };
     double norm = -1;
     br_scope *scope = br_scope_begin();
     if (scope && set_up(&c, parameters)) {
-        norm = total_norm(&c);
+        norm = total_norm(&c, error_if_nonfinite);
         c.scale = max_norm / (norm + 1e-6);
-        if (!isfinite(norm))
-            br__fail(BR_ERROR_ARGUMENT, "clip_grad_norm_",
-                     "the total norm of the gradients is %g: a gradient is not finite", norm);
-        else if (c.scale < 1)
+        if (!br_failed() && !(c.scale >= 1))
             change_all(&c, scale_piece);
     }
     tear_down(&c);
@@ -240,10 +280,12 @@ bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
     return !br_failed();
 }
 
-double br_module_clip_grad_norm_(br_module *module, double max_norm, double norm_type)
+double br_module_clip_grad_norm_(br_module *module, double max_norm, double norm_type,
+                                 bool error_if_nonfinite)
 {
     br_named_list *parameters = br__collect("clip_grad_norm_", module, 0);
-    double norm = parameters ? br_clip_grad_norm_(parameters, max_norm, norm_type) : -1;
+    double norm =
+        parameters ? br_clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite) : -1;
     br_named_list_free(parameters);
     return norm;
 }

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Lifetime -------------------------------------------------------------------------------- */
@@ -75,6 +76,12 @@ void br_scheduler_free(br_scheduler *s)
 
 /* ---- Milestones ------------------------------------------------------------------------------ */
 
+static int compare_epochs(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 bool br__scheduler_milestones(br_scheduler *s, int n, const int64_t *milestones)
 {
     if (n < 0 || (n > 0 && !milestones)) {
@@ -84,12 +91,10 @@ bool br__scheduler_milestones(br_scheduler *s, int n, const int64_t *milestones)
         return false;
     }
     for (int i = 0; i < n; i++) {
-        int64_t previous = i > 0 ? milestones[i - 1] : 0;
-        if (milestones[i] >= previous)
+        if (milestones[i] >= 0)
             continue;
         br__fail(BR_ERROR_ARGUMENT, s->kind->name,
-                 "milestone %d is %" PRId64 ", must be at least %" PRId64, i, milestones[i],
-                 previous);
+                 "milestone %d is %" PRId64 ", must be at least 0", i, milestones[i]);
         return false;
     }
     s->milestones = br__calloc((size_t)n, sizeof *s->milestones);
@@ -97,6 +102,8 @@ bool br__scheduler_milestones(br_scheduler *s, int n, const int64_t *milestones)
         return false;
     if (n > 0)
         memcpy(s->milestones, milestones, (size_t)n * sizeof *milestones);
+    if (n > 0)
+        qsort(s->milestones, (size_t)n, sizeof *s->milestones, compare_epochs);
     s->n_milestones = n;
     return true;
 }
@@ -133,7 +140,9 @@ static bool work_out(br_scheduler *s, bool enter)
     for (int g = 0; g < s->n_groups; g++) {
         double lr = *br__group_lr(s->optim, g);
         s->rates[g] = enter && kind->closed_rate ? kind->closed_rate(s, g) : kind->rate(s, g, lr);
-        if (br_failed() || !br__not_negative(kind->name, "the next learning rate", s->rates[g]))
+        if (isnan(s->rates[g]) && !br_failed())
+            br__fail(BR_ERROR_STATE, kind->name, "the next learning rate of group %d is NaN", g);
+        if (br_failed())
             return false;
     }
     return true;

@@ -150,6 +150,8 @@ static double linear_closed(const br_scheduler *s, int group)
     double start = s->args.linear.start, change = s->args.linear.end - start;
     int64_t total = s->args.linear.total_iters;
     int64_t epoch = s->last_epoch < total ? s->last_epoch : total;
+    if (total == 0)
+        return s->base_lrs[group] * start;
     return s->base_lrs[group] * (start + change * (double)epoch / (double)total);
 }
 
@@ -166,7 +168,7 @@ br_scheduler *br_linear_lr(br_optim *optim, double start_factor, double end_fact
             "start_factor is 0, must be positive: each rate is computed from the previous one");
     if (s && is_factor(kind.name, "start_factor", start_factor) &&
         is_factor(kind.name, "end_factor", end_factor) &&
-        positive(kind.name, "total_iters", total_iters)) {
+        br__not_negative(kind.name, "total_iters", (double)total_iters)) {
         s->args.linear.start = start_factor;
         s->args.linear.end = end_factor;
         s->args.linear.total_iters = total_iters;

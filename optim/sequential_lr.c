@@ -1,6 +1,8 @@
 /* optim/sequential_lr.c - SequentialLR: one scheduler after another. */
 #include "optim/scheduler_internal.h"
 
+#include <inttypes.h>
+
 static bool step_child(br_scheduler *s)
 {
     int64_t epoch = s->last_epoch + 1;
@@ -88,6 +90,11 @@ br_scheduler *br_sequential_lr(br_optim *optim, int n, br_scheduler *const *sche
         br__fail(BR_ERROR_ARGUMENT, kind.name,
                  "n is %d and the list of schedulers is %s: it must have n >= 1 schedulers", n,
                  schedulers ? "not NULL" : "NULL");
+    for (int i = 1; s && milestones && i < n - 1 && !br_failed(); i++)
+        if (milestones[i] < milestones[i - 1])
+            br__fail(BR_ERROR_ARGUMENT, kind.name,
+                     "milestone %d is %" PRId64 ", must be at least %" PRId64 ", the one before", i,
+                     milestones[i], milestones[i - 1]);
     bool taken = s && !br_failed() && br__scheduler_milestones(s, n - 1, milestones) &&
                  add_children(s, n, schedulers);
     if (!taken)

@@ -91,19 +91,25 @@ static void fill_uniform(char *out, int64_t n, br_dtype dtype, double low, doubl
         br__fill_uniform_f64((double *)(void *)out, n, low, high);
 }
 
-br_tensor *br_uniform_(br_tensor *t, double low, double high)
+bool br__uniform_possible(const br_tensor *t, double low, double high)
 {
-    BR_OP("uniform_");
     if (!br__floating("uniform_", "t", t) || !writable("uniform_", t))
-        return NULL;
+        return false;
     double max_value = t->dtype == BR_F32 ? (double)FLT_MAX : DBL_MAX;
-    if (!(low <= high && high - low <= max_value && fabs(low) <= max_value &&
-          fabs(high) <= max_value))
-        return br__fail(BR_ERROR_ARGUMENT, "uniform_",
-                        "low is %g and high is %g: low must be at most high, and low, high and "
-                        "high - low must be representable as %s",
-                        low, high, br_dtype_name(t->dtype));
-    if (!fill_in_order("uniform_", t, fill_uniform, low, high))
+    if (low <= high && high - low <= max_value && fabs(low) <= max_value && fabs(high) <= max_value)
+        return true;
+    br__fail(
+        BR_ERROR_ARGUMENT, "uniform_",
+        "low is %g and high is %g: low must be at most high, and low, high and high - low must "
+        "be representable as %s",
+        low, high, br_dtype_name(t->dtype));
+    return false;
+}
+
+br_tensor *br__uniform_(br_tensor *t, double low, double high)
+{
+    if (!br__uniform_possible(t, low, high) ||
+        !fill_in_order("uniform_", t, fill_uniform, low, high))
         return NULL;
     br_bump_version(t);
     return t;
@@ -162,13 +168,20 @@ static void fill_normal_blocks(char *out, int64_t n, br_dtype dtype, double mean
     }
 }
 
-br_tensor *br_normal_(br_tensor *t, double mean, double std)
+bool br__normal_possible(const br_tensor *t, double std)
 {
-    BR_OP("normal_");
     if (!br__floating("normal_", "t", t) || !writable("normal_", t))
+        return false;
+    if (std >= 0)
+        return true;
+    br__fail(BR_ERROR_ARGUMENT, "normal_", "std is %g, must be at least 0", std);
+    return false;
+}
+
+br_tensor *br__normal_(br_tensor *t, double mean, double std)
+{
+    if (!br__normal_possible(t, std))
         return NULL;
-    if (!(std >= 0))
-        return br__fail(BR_ERROR_ARGUMENT, "normal_", "std is %g, must be at least 0", std);
     bool blocks = t->numel >= BLOCK && t->contiguous;
     if (!fill_in_order("normal_", t, blocks ? fill_normal_blocks : fill_normal_singly, mean, std))
         return NULL;

@@ -133,7 +133,7 @@ static inline br_tensor *make(br_storage *storage, br_dtype dtype, int ndim, cha
     t->storage = storage;
     t->meta = NULL;
     t->base = NULL;
-    t->is_view = t->untracked = t->is_grad = false;
+    t->is_view = t->untracked = t->hides_grad = t->is_grad = false;
     t->changes = 0;
     t->slot = SIZE_MAX;
     if (__builtin_expect(br__debug, 0))
@@ -335,6 +335,7 @@ br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64
     if (!view)
         return NULL;
     view->untracked = t->untracked || br__thread.no_grad;
+    view->hides_grad = t->hides_grad;
     if (view->untracked)
         return view;
     view->base = br_retain(t->base ? t->base : t);
@@ -351,7 +352,7 @@ void br__drop_base(br_tensor *t)
 {
     br_release(t->base);
     t->base = NULL;
-    t->untracked = false;
+    t->untracked = t->hides_grad = false;
     t->changes = 0;
 }
 
@@ -375,6 +376,7 @@ void br__swap_data(const char *op, br_tensor *a, br_tensor *b)
     SWAP(bool, a->contiguous, b->contiguous);
     SWAP(bool, a->is_view, b->is_view);
     SWAP(bool, a->untracked, b->untracked);
+    SWAP(bool, a->hides_grad, b->hides_grad);
     SWAP(br_tensor *, a->base, b->base);
     SWAP(unsigned, a->changes, b->changes);
     SWAP(char *, a->data, b->data);

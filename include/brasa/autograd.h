@@ -261,13 +261,17 @@ BR_API const int64_t *br_input_sizes(const br_node *node, int input, int *ndim);
 /* Returns the name of the operation that computed t, or "" for a leaf. */
 BR_API const char *br_op_name(const br_tensor *t);
 
-/* Prepares an in-place change of t. An operation must call this before it writes. Returns false and
- * sets an error if t may not be changed, which is the case for an expanded tensor and, while grad
- * mode is on, for a leaf that requires grad, a view of such a leaf, or a view made in a no-grad
- * scope. Otherwise increments t's version. `op` must be a string constant: it names the operation
- * if the change invalidates a saved value. After writing, br_record_in_place() makes t the output
- * of the operation. If t is a view, its base and the base's other views are updated, too. */
-BR_API bool br_before_in_place(const char *op, br_tensor *t);
+/* Prepares an in-place change of t. An operation must call this before it writes, with the inputs
+ * that it will record. Returns false and sets an error, with t unchanged, if t may not be changed.
+ * This is the case for an expanded tensor and, while grad mode is on, for
+ *   - a leaf that requires grad, or a view of such a leaf;
+ *   - a view that was made in a no-grad scope, if the viewed tensor required grad or if an input
+ *     requires grad: autograd would not know that the viewed tensor has changed.
+ * Otherwise increments t's version. `op` must be a string constant: it names the operation if the
+ * change invalidates a saved value. After writing, br_record_in_place() makes t the output of the
+ * operation. If t is a view, its base and the base's other views are updated, too. */
+BR_API bool br_before_in_place(const char *op, br_tensor *t, int n_inputs,
+                               br_tensor *const *inputs);
 BR_API br_node *br_record_in_place(const br_op *op, br_tensor *t, int n_inputs,
                                    br_tensor *const *inputs, const void *params,
                                    size_t params_size);

@@ -137,9 +137,10 @@ BR_API void br_data_parallel_set_sync(br_data_parallel *parallel, bool sync);
  * reductions without contributing, until all ranks have called it; then copies parameters and
  * buffers from the last rank that had data. A mean is still divided by the number of all ranks. */
 BR_API bool br_data_parallel_join(br_data_parallel *parallel);
-/* Scales the gradients as br_clip_grad_norm_() with norm_type 2 does in one process, and returns
- * the same norm. Collective. */
-BR_API double br_data_parallel_clip_grad_norm_(br_data_parallel *parallel, double max_norm);
+/* Scales the gradients as br_clip_grad_norm_() does in one process, and returns the same norm.
+ * Collective. */
+BR_API double br_data_parallel_clip_grad_norm_(br_data_parallel *parallel, double max_norm,
+                                               double norm_type, bool error_if_nonfinite);
 
 /* ---- Sharded optimizers ---------------------------------------------------------------------- */
 

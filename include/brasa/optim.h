@@ -260,14 +260,14 @@ BR_API bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state
 typedef struct br_scheduler br_scheduler;
 
 /* Multiply the rate by gamma: br_step_lr() every step_size epochs, br_multi_step_lr() at each of
- * the n milestones, br_exponential_lr() in every epoch. */
+ * the n milestones, which may be in any order and repeated, br_exponential_lr() in every epoch. */
 BR_API br_scheduler *br_step_lr(br_optim *optim, int64_t step_size, double gamma);
 BR_API br_scheduler *br_multi_step_lr(br_optim *optim, int n, const int64_t *milestones,
                                       double gamma);
 BR_API br_scheduler *br_exponential_lr(br_optim *optim, double gamma);
 /* br_constant_lr() multiplies the rate by `factor` until epoch total_iters. br_linear_lr()
  * multiplies it by a factor that changes linearly from start_factor to end_factor over total_iters
- * epochs. Factors are at most 1. */
+ * epochs; with total_iters 0 the factor stays start_factor. Factors are at most 1. */
 BR_API br_scheduler *br_constant_lr(br_optim *optim, double factor, int64_t total_iters);
 BR_API br_scheduler *br_linear_lr(br_optim *optim, double start_factor, double end_factor,
                                   int64_t total_iters);
@@ -373,17 +373,23 @@ BR_API bool br_averaged_model_load_state_dict(br_averaged_model *averaged,
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* Returns the norm of n tensors' norms, like torch.nn.utils.get_total_norm. Squares are summed in
- * f64. norm_type must be 2 or INFINITY. Returns -1 on error. */
-BR_API double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type);
-/* Scales the gradients so that their total norm is at most max_norm. Returns the norm before
- * scaling. Returns -1 and sets an error if a gradient is not finite. */
-BR_API double br_clip_grad_norm_(const br_named_list *parameters, double max_norm,
-                                 double norm_type);
+/* Returns the norm of n tensors' norms, like torch.nn.utils.get_total_norm. norm_type is the order
+ * of the norm: usually 2; INFINITY for the largest and -INFINITY for the smallest absolute value, 0
+ * for the number of tensors that are not 0, or any other number. Sums are f64. If the norm is
+ * infinite or NaN and error_if_nonfinite is true, sets an error. Returns -1 on error. */
+BR_API double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type,
+                                bool error_if_nonfinite);
+/* Scales the gradients so that their total norm is at most max_norm, like
+ * torch.nn.utils.clip_grad_norm_. Returns the norm before scaling, -1 on error. Without
+ * error_if_nonfinite, which is PyTorch's default, an infinite norm makes the gradients 0 or NaN,
+ * and a norm of NaN makes all of them NaN. */
+BR_API double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, double norm_type,
+                                 bool error_if_nonfinite);
 /* Clamps every element of the gradients to [-clip_value, clip_value]; NaN stays NaN. */
 BR_API bool br_clip_grad_value_(const br_named_list *parameters, double clip_value);
 /* Like the functions above, for all parameters of a module. */
-BR_API double br_module_clip_grad_norm_(br_module *module, double max_norm, double norm_type);
+BR_API double br_module_clip_grad_norm_(br_module *module, double max_norm, double norm_type,
+                                        bool error_if_nonfinite);
 BR_API bool br_module_clip_grad_value_(br_module *module, double clip_value);
 
 #ifdef __cplusplus

@@ -319,10 +319,6 @@ BR_API br_tensor *br_rand(int ndim, const int64_t *sizes, br_dtype dtype);
 BR_API br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype);
 BR_API br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes);
 BR_API br_tensor *br_randperm(int64_t n);
-/* Fill t (f32 or f64) in place, as Tensor.uniform_ and Tensor.normal_ do, and return it. low must
- * be at most high, std at least 0. A view that is not contiguous is filled in memory order. */
-BR_API br_tensor *br_uniform_(br_tensor *t, double low, double high);
-BR_API br_tensor *br_normal_(br_tensor *t, double mean, double std);
 /* Return 32 or 64 random bits, or a uniform double on [0, 1) with 53 bits; 0 while an error is
  * pending. */
 BR_API uint32_t br_random_u32(void);

@@ -246,3 +246,194 @@ Test(recorded_in_place, errors)
     check_fails(br_mul_(row_of(turned, 0), w), "which is not contiguous");
     br_scope_end(scope);
 }
+
+/* ---- Views made in a no-grad scope ----------------------------------------------------------- */
+
+/* Each kind of view of a [2, 2]. */
+static br_tensor *view_of(br_tensor *x, int kind)
+{
+    br_tensor *parts[2] = { NULL };
+    switch (kind) {
+    case 0:
+        return br_slice(x, 0, 0, 2, 1);
+    case 1:
+        return br_select(x, 1, 0);
+    case 2:
+        return br_narrow(x, 0, 1, 1);
+    case 3:
+        return br_transpose(x, 0, 1);
+    case 4:
+        return br_t(x);
+    case 5:
+        return br_permute(x, BR_DIMS(1, 0));
+    case 6:
+        return br_movedim(x, BR_DIMS(0), BR_DIMS(1));
+    case 7:
+        return br_view(x, BR_SHAPE(4));
+    case 8:
+        return br_reshape(x, BR_SHAPE(1, 4));
+    case 9:
+        return br_flatten(x, 0, -1);
+    case 10:
+        return br_unflatten(x, 0, BR_SHAPE(2, 1));
+    case 11:
+        return br_unsqueeze(x, 0);
+    case 12:
+        return br_squeeze(x, 0);
+    case 13:
+        return br_squeeze_dims(x, BR_DIMS(0, 1));
+    case 14:
+        return br_unfold(x, 0, 1, 1);
+    case 15:
+        return br_diagonal(x, 0, 0, 1);
+    case 16:
+        return br_expand(x, BR_SHAPE(2, 2));
+    case 17:
+        return br_split(x, 1, 0, 2, parts) == 2 ? parts[1] : NULL;
+    case 18:
+        return br_chunk(x, 2, 1, 2, parts) == 2 ? parts[1] : NULL;
+    case 19:
+        return br_unbind(x, 0, 2, parts) == 2 ? parts[1] : NULL;
+    }
+    return NULL;
+}
+
+enum { VIEWS = 20 };
+
+/* Each in-place operation on a view. `c` is a constant of the same shape. */
+static br_tensor *changed_by(br_tensor *v, int operation)
+{
+    static br_tensor *(*const unary[])(br_tensor *) = {
+        br_neg_,   br_abs_,   br_sign_,    br_floor_, br_ceil_,   br_round_,
+        br_trunc_, br_exp_,   br_exp2_,    br_expm1_, br_log_,    br_log2_,
+        br_log10_, br_log1p_, br_sqrt_,    br_rsqrt_, br_square_, br_reciprocal_,
+        br_sin_,   br_cos_,   br_tan_,     br_asin_,  br_acos_,   br_atan_,
+        br_sinh_,  br_cosh_,  br_tanh_,    br_asinh_, br_acosh_,  br_atanh_,
+        br_erf_,   br_erfc_,  br_sigmoid_, br_relu_,  br_silu_,   br_zero_,
+    };
+    static br_tensor *(*const binary[])(br_tensor *, br_tensor *) = {
+        br_add_,   br_sub_,  br_mul_,       br_div_,          br_pow_,   br_atan2_,
+        br_hypot_, br_fmod_, br_remainder_, br_floor_divide_, br_xlogy_, br_copy_,
+    };
+    static br_tensor *(*const scalar[])(br_tensor *, double) = {
+        br_add_scalar_, br_sub_scalar_, br_mul_scalar_, br_div_scalar_, br_pow_scalar_, br_fill_,
+    };
+    const int n_unary = sizeof unary / sizeof *unary, n_binary = sizeof binary / sizeof *binary;
+    const int n_scalar = sizeof scalar / sizeof *scalar;
+    if (operation < n_unary)
+        return unary[operation](v);
+    operation -= n_unary;
+    br_tensor *c = br_full(br_ndim(v), br_sizes(v), 0.5, BR_F64),
+              *index = br_zeros(br_ndim(v), br_sizes(v), BR_I64);
+    if (operation < n_binary)
+        return binary[operation](v, c);
+    operation -= n_binary;
+    if (operation < n_scalar)
+        return scalar[operation](v, 0.5);
+    switch (operation - n_scalar) {
+    case 0:
+        return br_gelu_(v, BR_GELU_TANH);
+    case 1:
+        return br_clamp_(v, 0, 1);
+    case 2:
+        return br_lerp_(v, c, c);
+    case 3:
+        return br_addcmul_(v, c, c, 2);
+    case 4:
+        return br_addcdiv_(v, c, c, 2);
+    case 5:
+        return br_masked_fill_(v, br_ge(c, c), 7);
+    case 6:
+        return br_scatter_(v, 0, index, c);
+    case 7:
+        return br_scatter_scalar_(v, 0, index, 7);
+    case 8:
+        return br_scatter_add_(v, 0, index, c);
+    case 9:
+        return br_index_fill_(v, 0, br_zeros(BR_SHAPE(1), BR_I64), 7);
+    case 10:
+        return br_index_copy_(v, 0, br_zeros(BR_SHAPE(1), BR_I64), br_narrow(c, 0, 0, 1));
+    case 11:
+        return br_uniform_(v, 0, 1);
+    case 12:
+        return br_normal_(v, 0, 1);
+    }
+    return NULL;
+}
+
+enum { OPERATIONS = 36 + 12 + 6 + 13 };
+
+/* PyTorch refuses every change of such a view in grad mode if the viewed tensor requires grad: the
+ * tensor would change without a change of its gradient. */
+Test(recorded_in_place, views_made_without_grad_mode)
+{
+    for (int of_leaf = 0; of_leaf < 2; of_leaf++)
+        for (int kind = 0; kind < VIEWS; kind++)
+            for (int operation = 0; operation < OPERATIONS; operation++) {
+                br_scope *scope = br_scope_begin();
+                br_tensor *x = leaf(), *y = of_leaf ? x : br_mul_scalar(x, 1);
+                br_scope *no_grad = br_no_grad_begin();
+                br_tensor *v = br_scope_return(no_grad, view_of(y, kind)), *before = br_clone(v);
+                br_scope_end(no_grad);
+                check_ok();
+                if (operation % 2)
+                    v = br_slice(v, 0, 0, br_size(v, 0), 1); /* a view of the view */
+                uint64_t version = br_tensor_version(y);
+                br_tensor *changed = changed_by(v, operation);
+                cr_assert(!changed && br_failed(), "view %d, operation %d", kind, operation);
+                cr_assert(strstr(br_error_message(), "is a view made in a no-grad scope"), "%s",
+                          br_error_message());
+                br_clear_error();
+                cr_assert_eq(br_tensor_version(y), version);
+                cr_assert(br_equal(v, before), "view %d, operation %d has written", kind,
+                          operation);
+                no_grad = br_no_grad_begin();
+                cr_assert_not_null(changed_by(v, operation), "%s", br_error_message());
+                br_scope_end(no_grad);
+                br_scope_end(scope);
+            }
+}
+
+/* A view of a constant may change, but not by an operation that is recorded; nothing is written
+ * then. */
+Test(recorded_in_place, views_of_constants_made_without_grad_mode)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *w = leaf(), *c = br_ones(BR_SHAPE(2, 2), BR_F64),
+              *index = br_zeros(BR_SHAPE(2, 2), BR_I64);
+    br_scope *no_grad = br_no_grad_begin();
+    br_tensor *v = br_scope_return(no_grad, br_transpose(c, 0, 1));
+    br_scope_end(no_grad);
+    cr_assert_not_null(br_add_scalar_(v, 1));
+    check_fails(br_add_(v, w), "is a view made in a no-grad scope");
+    check_fails(br_mul_(v, w), "is a view made in a no-grad scope");
+    check_fails(br_div_(v, w), "is a view made in a no-grad scope");
+    check_fails(br_copy_(v, w), "is a view made in a no-grad scope");
+    check_fails(br_lerp_(v, v, w), "is a view made in a no-grad scope");
+    check_fails(br_addcmul_(v, v, w, 1), "is a view made in a no-grad scope");
+    check_fails(br_addcdiv_(v, w, v, 1), "is a view made in a no-grad scope");
+    check_fails(br_scatter_(v, 0, index, w), "is a view made in a no-grad scope");
+    check_fails(br_scatter_add_(v, 0, index, w), "is a view made in a no-grad scope");
+    check_fails(br_index_copy_(v, 0, br_arange(0, 2, 1, BR_I64), w),
+                "is a view made in a no-grad scope");
+    cr_assert_eq(br_item(br_sum(c)), 8);
+    br_scope_end(scope);
+}
+
+/* Random numbers do not depend on the old elements, and a leaf that requires grad keeps its own. */
+Test(recorded_in_place, random_numbers)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(), *y = br_mul_scalar(x, 3);
+    check_fails(br_uniform_(x, 0, 1), "uniform_: a [2, 2] is a leaf that requires grad");
+    check_fails(br_normal_(x, 0, 1), "normal_: a [2, 2] is a leaf that requires grad");
+    br_uniform_(row_of(y, 0), 0, 1);
+    br_normal_(br_select(row_of(y, 1), 0, 1), 0, 1);
+    br_backward(br_sum(y));
+    check_ok();
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 0)), 0);
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 1)), 0);
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(1, 0)), 3);
+    cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(1, 1)), 0);
+    br_scope_end(scope);
+}

@@ -215,8 +215,8 @@ static void pair_step(pair *p, int step)
     pass(p->own, step * n + r, reaches_rare(step, r, n));
     for (int k = 0; k < n; k++)
         pass(p->alone, step * n + k, reaches_rare(step, k, n));
-    double norm = br_data_parallel_clip_grad_norm_(p->parallel, 0.5);
-    check(norm > 0.5 && norm == br_module_clip_grad_norm_(br_base(p->alone), 0.5, 2));
+    double norm = br_data_parallel_clip_grad_norm_(p->parallel, 0.5, 2, true);
+    check(norm > 0.5 && norm == br_module_clip_grad_norm_(br_base(p->alone), 0.5, 2, true));
     for (int i = 0; i < p->n_optims; i++) {
         uint64_t version = br_tensor_version(p->own->params[TABLE]);
         check(br_sharded_optim_step(p->sharded[i]));

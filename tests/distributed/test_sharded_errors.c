@@ -53,8 +53,9 @@ void test_sharded_arguments(void)
     check_fails(br_sharded_optim_state_dict(s.sharded, -1), "destination is -1, must be");
     check_fails(br_sharded_optim_load_state_dict(NULL, none), "optim is NULL");
     check_fails(br_sharded_optim_load_state_dict(s.sharded, NULL), "state is NULL");
-    check_fails(br_data_parallel_clip_grad_norm_(NULL, 1) >= 0, "parallel is NULL");
-    check_fails(br_data_parallel_clip_grad_norm_(s.parallel, -1) >= 0, "must not be negative");
+    check_fails(br_data_parallel_clip_grad_norm_(NULL, 1, 2, true) >= 0, "parallel is NULL");
+    check_fails(br_data_parallel_clip_grad_norm_(s.parallel, -1, 2, true) >= 0,
+                "must not be negative");
     br_sharded_optim_free(NULL);
     br_sharded_optim_zero_grad(NULL);
     br_named_list_free(none);
@@ -248,8 +249,10 @@ void test_scattered_gradients(void)
     check(br_sharded_optim_step(s.sharded)); /* without gradients */
     check(br_equal(before, s.model->weight));
     pass(&s, rank == size - 1 ? NAN : 1);
-    check_fails(br_data_parallel_clip_grad_norm_(s.parallel, 1) >= 0, "a gradient is not finite");
-    check_fails(br_data_parallel_clip_grad_norm_(s.parallel, -1) >= 0, "must not be negative");
+    check_fails(br_data_parallel_clip_grad_norm_(s.parallel, 1, 2, true) >= 0,
+                "a gradient is not finite");
+    check_fails(br_data_parallel_clip_grad_norm_(s.parallel, -1, 2, true) >= 0,
+                "must not be negative");
     end(&s);
     br_linear *m = br_linear_new(4, 2, true);
     br_data_parallel *p =

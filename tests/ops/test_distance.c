@@ -160,6 +160,86 @@ Test(distance, edge_cases)
     br_scope_end(scope);
 }
 
+/* ---- Smooth L1 and Huber at special points --------------------------------------------------- */
+
+typedef br_tensor *(*bent_loss)(br_tensor *input, br_tensor *target, br_reduction reduction,
+                                double bound);
+
+/* Checks loss, gradient and second derivative at each x for a target of 0. */
+static void check_bend(bent_loss loss, double bound, int n, const double (*rows)[4])
+{
+    for (int i = 0; i < n; i++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = leaf(br_from_f64(BR_SHAPE(1), &rows[i][0])), *first, *second;
+        br_tensor *y = loss(x, br_zeros(BR_SHAPE(1), BR_F64), BR_REDUCTION_SUM, bound);
+        cr_assert(br_grad(1, &y, 1, &x, &first, BR_OPTIONS(br_grad, .create_graph = true)));
+        cr_assert(br_grad(1, &first, 1, &x, &second, NULL));
+        check_equals(y, rows[i][1]);
+        check_equals(first, rows[i][2]);
+        check_equals(second, rows[i][3]);
+        br_scope_end(scope);
+    }
+}
+
+/* The values are PyTorch's: the second derivative is 1 / beta where the difference is 0, and 0 at
+ * the bound. */
+Test(distance, derivatives_of_bent_losses)
+{
+    const double smooth[][4] = { { 0, 0, 0, 2 },
+                                 { 0.25, 0.0625, 0.5, 2 },
+                                 { -0.5, 0.25, -1, 0 },
+                                 { 0.5, 0.25, 1, 0 },
+                                 { 1, 0.75, 1, 0 },
+                                 { NAN, NAN, NAN, 0 },
+                                 { INFINITY, INFINITY, 1, 0 } };
+    const double huber[][4] = { { 0, 0, 0, 1 },
+                                { 0.25, 0.03125, 0.25, 1 },
+                                { -0.5, 0.125, -0.5, 0 },
+                                { 0.5, 0.125, 0.5, 0 },
+                                { 1, 0.375, 0.5, 0 },
+                                { NAN, NAN, NAN, 0 },
+                                { INFINITY, INFINITY, 0.5, 0 } };
+    check_bend(br_smooth_l1_loss, 0.5, 7, smooth);
+    check_bend(br_huber_loss, 0.5, 7, huber);
+}
+
+/* In f32 the square of a small difference underflows, and that of a large one overflows. */
+Test(distance, bent_losses_of_extreme_numbers)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_from_f32(BR_SHAPE(3), (float[]){ 1e38f, 1e-30f, 5e-31f });
+    br_tensor *zero = br_zeros(BR_SHAPE(3), BR_F32);
+    br_set_requires_grad(x, true);
+    br_tensor *y = br_smooth_l1_loss(x, zero, BR_REDUCTION_NONE, 1e-30);
+    br_backward(br_sum(br_clamp(y, -1, 1)));
+    check_ok();
+    check_close(br_at(y, BR_DIMS(0)), (double)1e38f, 0);
+    check_close(br_at(y, BR_DIMS(1)), 5e-31, 1e-37);
+    check_close(br_at(y, BR_DIMS(2)), 1.25e-31, 1e-37);
+    check_close(br_at(br_grad_of(x), BR_DIMS(1)), 1, 1e-6);
+    check_close(br_at(br_grad_of(x), BR_DIMS(2)), 0.5, 1e-6);
+    y = br_smooth_l1_loss(x, zero, BR_REDUCTION_NONE, 4);
+    check_close(br_at(y, BR_DIMS(0)), (double)1e38f, 0);
+    y = br_huber_loss(x, zero, BR_REDUCTION_NONE, 1e-38);
+    check_close(br_at(y, BR_DIMS(0)), 1, 1e-6);
+    br_scope_end(scope);
+}
+
+/* The product of two lengths of 1e-20 is a denormal number in f32, that of two of 1e-30 is 0. */
+Test(distance, cosine_of_short_vectors)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_from_f32(BR_SHAPE(2), (float[]){ 1e-20f, 0 });
+    check_close(br_item(br_cosine_similarity(a, a, 0, 1e-38)), 1, 1e-2);
+    check_close(br_item(br_cosine_similarity(a, br_neg(a), 0, 1e-38)), -1, 1e-2);
+    br_tensor *zero = br_set_requires_grad(br_zeros(BR_SHAPE(2), BR_F32), true);
+    br_tensor *y = br_cosine_similarity(zero, zero, 0, 1e-30);
+    br_backward(y);
+    check_equals(y, 0);
+    check_equals(br_grad_of(zero), 0, 0);
+    br_scope_end(scope);
+}
+
 Test(distance, errors)
 {
     br_scope *scope = br_scope_begin();

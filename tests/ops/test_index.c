@@ -458,3 +458,59 @@ Test(index, a_bool_source_times_zero_adds_nothing)
     check_equals(br_index_add(x, 0, INDEX(1), source, 1), 0, 1);
     check_equals(br_index_add(x, 0, INDEX(1), source, 0), 0, 0);
 }
+
+/* ---- scatter_reduce: zeros and NaN ----------------------------------------------------------- */
+
+static br_tensor *scattered_product(br_tensor *const *x, int n, void *context)
+{
+    (void)n;
+    const int64_t to[] = { 0, 0, 1, 2, 2, 2, 1, 0 };
+    return br_scatter_reduce(x[0], 0, br_from_i64(BR_SHAPE(8), to), x[1], BR_SCATTER_PROD,
+                             *(const bool *)context);
+}
+
+/* Positions 0, 1 and 2 get two zeros and a 5, a zero and a 4, and three zeros. A position with two
+ * zeros has gradients 0, but second derivatives that are not. */
+Test(index, second_gradients_of_scattered_products_with_zeros)
+{
+    for (int self = 0; self < 2; self++) {
+        br_scope *scope = br_scope_begin();
+        bool include_self = self;
+        br_tensor *x[] = {
+            br_from_f64(BR_SHAPE(3), (double[]){ 2, 0, 3 }),
+            br_from_f64(BR_SHAPE(8), (double[]){ 0, 0, 0, 0, 0, 0, 4, 5 }),
+        };
+        br_set_requires_grad(x[0], true);
+        br_set_requires_grad(x[1], true);
+        cr_assert(br_gradcheck(scattered_product, &include_self, 2, x, TIGHTLY), "%s",
+                  br_error_message());
+        cr_assert(br_gradgradcheck(scattered_product, &include_self, 2, x, TIGHTLY), "%s",
+                  br_error_message());
+        br_scope_end(scope);
+    }
+}
+
+/* As in PyTorch, every element whose result is NaN gets a gradient of NaN. */
+Test(index, gradients_of_scattered_extremes_with_nan)
+{
+    static const br_scatter_reduction extremes[] = { BR_SCATTER_AMAX, BR_SCATTER_AMIN };
+    for (int k = 0; k < 2; k++)
+        for (int self = 0; self < 2; self++) {
+            br_scope *scope = br_scope_begin();
+            br_tensor *x = br_from_f64(BR_SHAPE(3), (double[]){ 1, NAN, 3 });
+            br_tensor *src = br_from_f64(BR_SHAPE(4), (double[]){ 2, NAN, 5, 1 });
+            br_tensor *to = br_from_i64(BR_SHAPE(4), (int64_t[]){ 0, 0, 1, 2 });
+            br_set_requires_grad(x, true);
+            br_set_requires_grad(src, true);
+            br_backward(br_sum(br_scatter_reduce(x, 0, to, src, extremes[k], self)));
+            double other = k == 1; /* x[2] = 3, src[3] = 1 */
+            if (self) {
+                check_equals(br_grad_of(x), NAN, NAN, 1 - other);
+                check_equals(br_grad_of(src), NAN, NAN, NAN, other);
+            } else {
+                check_equals(br_grad_of(x), 0, 0, 0);
+                check_equals(br_grad_of(src), NAN, NAN, 1, 1);
+            }
+            br_scope_end(scope);
+        }
+}

@@ -333,3 +333,27 @@ Test(statistics, second_gradient_of_a_product_with_a_zero)
     br_tensor *x = leaf(br_from_f64(BR_SHAPE(3), (double[]){ 2, 0, 3 }));
     cr_assert(br_gradgradcheck(product_of_all, NULL, 1, &x, NULL), "%s", br_error_message());
 }
+
+/* Without degrees of freedom PyTorch gives infinity or NaN, as value and as gradient. */
+Test(statistics, corrections_that_leave_no_degrees_of_freedom)
+{
+    for (int correction = 3; correction <= 4; correction++) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *x = leaf(br_from_f64(BR_SHAPE(3), (double[]){ 1, 2, 4 }));
+        br_tensor *v = br_var(x, correction);
+        br_backward(v);
+        check_equals(v, INFINITY);
+        check_equals(br_grad_of(x), INFINITY, INFINITY, INFINITY);
+        br_tensor *y = leaf(br_from_f64(BR_SHAPE(1, 3), (double[]){ 1, 2, 4 }));
+        br_tensor *std = br_std_dim(y, BR_DIMS(1), correction, false);
+        br_backward(br_sum(std));
+        check_equals(std, INFINITY);
+        check_equals(br_grad_of(y), NAN, NAN, NAN);
+        br_tensor *equal = leaf(br_ones(BR_SHAPE(3), BR_F64));
+        v = br_var(equal, correction);
+        br_backward(v);
+        check_equals(v, NAN);
+        check_equals(br_grad_of(equal), NAN, NAN, NAN);
+        br_scope_end(scope);
+    }
+}

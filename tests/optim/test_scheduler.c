@@ -299,6 +299,39 @@ Test(scheduler, is_restored_from_a_checkpoint)
     run_free(&other);
 }
 
+/* Checks the rate of the first group over n epochs, and frees the scheduler. */
+static void check_rates(br_optim *o, br_scheduler *s, int n, const double *rates)
+{
+    check_ok();
+    for (int i = 0; i < n; i++) {
+        check_close(br_optim_get_lr(o, 0), rates[i], 1e-12);
+        cr_assert(br_scheduler_step(s), "%s", br_error_message());
+    }
+    br_scheduler_free(s);
+}
+
+/* PyTorch's rates: milestones in any order, no iterations, and the rate after the last step of a
+ * linear cycle, which is negative. */
+Test(scheduler, special_arguments)
+{
+    run r = run_new(NULL);
+    br_optim *o = r.optim;
+    br_optim_set_lr(o, 0, 1);
+    check_rates(o, br_multi_step_lr(o, 3, (int64_t[]){ 5, 2, 2 }, 0.1), 7,
+                (double[]){ 1, 1, 0.01, 0.01, 0.01, 0.001, 0.001 });
+    br_optim_set_lr(o, 0, 1);
+    check_rates(o, br_linear_lr(o, 0.5, 1, 0), 4, (double[]){ 0.5, 0.5, 0.5, 0.5 });
+    br_optim_set_lr(o, 0, 1);
+    br_scheduler *s = br_one_cycle_lr(
+        o, BR_OPTIONS(br_one_cycle, .max_lr = 1, .total_steps = 10, .linear = true));
+    check_rates(o, s, 10,
+                (double[]){ 0.04, 0.52, 1, 0.8571434285714286, 0.7142868571428571,
+                            0.5714302857142857, 0.42857371428571434, 0.2857171428571429,
+                            0.14286057142857145, 4.000000000004e-06 });
+    check_close(br_optim_get_lr(o, 0), -0.14285257142857133, 1e-12);
+    run_free(&r);
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 Test(scheduler, arguments_are_checked)
@@ -308,11 +341,11 @@ Test(scheduler, arguments_are_checked)
     check_fails(br_step_lr(NULL, 1, 0.5), "step_lr: optim is NULL");
     check_fails(br_step_lr(o, 0, 0.5), "step_size is 0, must be at least 1");
     check_fails(br_exponential_lr(o, NAN), "gamma is nan");
-    check_fails(br_multi_step_lr(o, 2, (int64_t[]){ 5, 3 }, 0.5),
-                "milestone 1 is 3, must be at least 5");
+    check_fails(br_multi_step_lr(o, 2, (int64_t[]){ 5, -3 }, 0.5),
+                "milestone 1 is -3, must be at least 0");
     check_fails(br_constant_lr(o, 2, 3), "factor is 2, must be in 0 .. 1");
     check_fails(br_linear_lr(o, 0, 1, 3), "start_factor is 0");
-    check_fails(br_linear_lr(o, 1, 1, 0), "total_iters is 0");
+    check_fails(br_linear_lr(o, 1, 1, -1), "total_iters is -1");
     check_fails(br_cosine_annealing_lr(o, 0, 0), "t_max is 0");
     check_fails(br_cosine_annealing_warm_restarts(o, 3, 0, 0), "t_mult is 0");
     check_fails(br_lambda_lr(o, NULL, NULL), "lambda is NULL");

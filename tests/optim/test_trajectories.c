@@ -354,7 +354,7 @@ static many *trained(int threads)
     br_optim *optim = br_adam(br_base(m), NULL);
     br_named_list *list = br_parameters(br_base(m));
     for (int t = 0; t < 3; t++) {
-        br_clip_grad_norm_(list, 10, 2);
+        br_clip_grad_norm_(list, 10, 2, true);
         br_optim_step(optim);
     }
     br_named_list_free(list);

@@ -3,6 +3,7 @@
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
+#include <brasa/ops.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>

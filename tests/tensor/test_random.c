@@ -7,6 +7,7 @@
 #include "tensor/tensor_internal.h"
 #include "tests/support.h"
 
+#include <brasa/ops.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
