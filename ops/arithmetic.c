@@ -62,6 +62,13 @@ br_tensor *br_mul(br_tensor *a, br_tensor *b)
     return y;
 }
 
+/* Returns t, or its values in f32 if they are integers or bool: true division of these has f32
+ * results, as in PyTorch. */
+static br_tensor *dividend(br_tensor *t)
+{
+    return t && !br_is_floating(t) ? br_to(t, BR_F32) : t;
+}
+
 /* da = dy / b, db = -dy a / b^2 = -(dy / b) y. */
 static void div_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
@@ -75,6 +82,10 @@ static const br_op div_op = { "div", div_backward, false };
 br_tensor *br_div(br_tensor *a, br_tensor *b)
 {
     BR_OP("div");
+    if (!br__same_dtype("div", "a", a, "b", b))
+        return NULL;
+    a = dividend(a);
+    b = dividend(b);
     br_tensor *y = br__binary("div", BR_LOOP(div), a, b);
     br_node *node = br_record(&div_op, y, BR_INPUTS(a, b), NULL, 0);
     br_save(node, 0, b);
@@ -199,6 +210,7 @@ static const br_op div_scalar_op = { "div_scalar", br__div_scalar_backward, fals
 br_tensor *br_div_scalar(br_tensor *a, double s)
 {
     BR_OP("div_scalar");
+    a = dividend(a);
     br_tensor *y = br__binary_scalar("div_scalar", BR_LOOP(div), a, s, false);
     br_record(&div_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
     return y;
@@ -215,6 +227,7 @@ static const br_op rdiv_scalar_op = { "rdiv_scalar", rdiv_scalar_backward, false
 br_tensor *br_rdiv_scalar(br_tensor *a, double s)
 {
     BR_OP("rdiv_scalar");
+    a = dividend(a);
     br_tensor *y = br__binary_scalar("rdiv_scalar", BR_LOOP(div), a, s, true);
     br_node *node = br_record(&rdiv_scalar_op, y, BR_INPUTS(a), NULL, 0);
     br_save(node, 0, a);

@@ -157,7 +157,8 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
     int64_t sizes[BR_MAX_DIMS];
     if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
         return br__fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
-    if (!br__same_dtype(op, "a", a, "b", b) || !br__loop_for(op, "a", a, kernels[mode]) ||
+    if (!br__same_dtype(op, "a", a, "b", b) ||
+        (mode != BR_ROUNDING_NONE && !br__loop_for(op, "a", a, kernels[mode])) ||
         !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
         return NULL;
     return br__composed(NULL, mode == BR_ROUNDING_NONE    ? br_div(a, b)

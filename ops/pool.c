@@ -347,7 +347,7 @@ static br_tensor *adaptive_pool(const char *op, int dims, br_tensor *x, const in
     if (!set_sizes(&s, x))
         return NULL;
     for (int d = 2 - dims; d < 2; d++) {
-        if (!check_number(op, "output_size", out[d], 1))
+        if (!check_number(op, "output_size", out[d], 0))
             return NULL;
         if (s.size[d] == 0)
             return br__fail(BR_ERROR_SHAPE, op, "x %s has no elements to average", br__shape(x));

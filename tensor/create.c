@@ -202,16 +202,31 @@ br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
     return fill_steps(br__new("arange", BR_SHAPE((int64_t)n), dtype), start, step);
 }
 
+/* For integers PyTorch truncates the ends and then each value, which it computes in f64. */
+static void fill_between_integers(int64_t *to, int64_t start, int64_t end, int64_t n)
+{
+    const double step = n > 1 ? ((double)end - (double)start) / (double)(n - 1) : 0;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = i < n / 2 || n == 1 ? (int64_t)fma(step, (double)i, (double)start)
+                                    : (int64_t)fma(-step, (double)(n - 1 - i), (double)end);
+}
+
 br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
 {
     if (br_failed())
         return NULL;
-    if (dtype != BR_F32 && dtype != BR_F64)
-        return br__fail(BR_ERROR_DTYPE, "linspace", "dtype is %s, must be f32 or f64",
+    if (dtype != BR_F32 && dtype != BR_F64 && dtype != BR_I64)
+        return br__fail(BR_ERROR_DTYPE, "linspace", "dtype is %s, must be f32, f64 or i64",
                         br_dtype_name(dtype));
+    if (dtype == BR_I64 && !(fabs(start) <= 0x1p62 && fabs(end) <= 0x1p62))
+        return br__fail(BR_ERROR_ARGUMENT, "linspace",
+                        "start is %g and end is %g: for i64, their magnitudes must be at most 2^62",
+                        start, end);
     br_tensor *t = br__new("linspace", BR_SHAPE(steps), dtype);
     if (t && dtype == BR_F32)
         fill_between_float((float *)(void *)t->data, (float)start, (float)end, steps);
+    else if (t && dtype == BR_I64)
+        fill_between_integers((int64_t *)(void *)t->data, (int64_t)start, (int64_t)end, steps);
     else if (t)
         fill_between_double((double *)(void *)t->data, start, end, steps);
     return t;

@@ -24,15 +24,15 @@ extern "C" {
 BR_API br_tensor *br_add(br_tensor *a, br_tensor *b); /* a + b */
 BR_API br_tensor *br_sub(br_tensor *a, br_tensor *b); /* a - b */
 BR_API br_tensor *br_mul(br_tensor *a, br_tensor *b); /* a * b */
-BR_API br_tensor *br_div(br_tensor *a, br_tensor *b); /* a / b; f32, f64 */
+BR_API br_tensor *br_div(br_tensor *a, br_tensor *b); /* a / b; f32 for integers */
 BR_API br_tensor *br_pow(br_tensor *a, br_tensor *b); /* a ^ b; f32, f64 */
 BR_API br_tensor *br_neg(br_tensor *a);               /* -a */
 BR_API br_tensor *br_add_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_sub_scalar(br_tensor *a, double s);
 BR_API br_tensor *br_rsub_scalar(br_tensor *a, double s); /* s - a */
 BR_API br_tensor *br_mul_scalar(br_tensor *a, double s);
-BR_API br_tensor *br_div_scalar(br_tensor *a, double s);
-BR_API br_tensor *br_rdiv_scalar(br_tensor *a, double s); /* s / a */
+BR_API br_tensor *br_div_scalar(br_tensor *a, double s);  /* f32 for integers */
+BR_API br_tensor *br_rdiv_scalar(br_tensor *a, double s); /* s / a; f32 for integers */
 BR_API br_tensor *br_pow_scalar(br_tensor *a, double s);
 
 /* ---- Unary functions (ops/functions.c, activation.c): f32, f64 ------------------------------- */

@@ -229,7 +229,7 @@ BR_API br_tensor *br_scalar(double value, br_dtype dtype);
  * The result is bit-identical to PyTorch's AVX2 kernel on one thread. */
 BR_API br_tensor *br_arange(double start, double end, double step, br_dtype dtype);
 /* Returns `steps` evenly spaced values from start to end, both included, bit-identical to
- * PyTorch's. */
+ * PyTorch's. For i64, start, end and the values are truncated. */
 BR_API br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype);
 /* Returns the n x m matrix with ones on its diagonal. */
 BR_API br_tensor *br_eye(int64_t n, int64_t m, br_dtype dtype);

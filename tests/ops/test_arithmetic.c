@@ -230,18 +230,39 @@ Test(arithmetic, errors)
     check_fails(br_add(a, b), "add: a [2, 3] and b [2, 4] do not broadcast");
     check_fails(br_mul(a, integer), "mul: a [2, 3] is f32 and b [3] is i64: dtypes must be equal");
     check_fails(br_add(truth, truth), "add: a [3] is bool, must be one of: f32, f64, i64");
-    check_fails(br_div(integer, integer), "div: a [3] is i64, must be one of: f32, f64");
+    check_fails(br_div_(integer, integer), "div_: a [3] is i64, must be one of: f32, f64");
+    check_fails(br_div(a, integer), "div: a [2, 3] is f32 and b [3] is i64");
     check_fails(br_pow(integer, integer), "pow: a [3] is i64, must be one of: f32, f64");
     check_fails(br_pow_scalar(integer, 2), "pow_scalar: a [3] is i64");
     check_fails(br_sub(a, NULL), "sub: b is NULL");
     check_fails(br_sub(NULL, a), "sub: a is NULL");
     check_fails(br_add_scalar(integer, 0.5), "add_scalar: 0.5 cannot be represented as i64");
     check_fails(br_mul_scalar(integer, NAN), "mul_scalar: nan cannot be represented as i64");
-    check_fails(br_div_scalar(integer, 2), "div_scalar: a [3] is i64");
+    check_fails(br_div_scalar_(integer, 2), "div_scalar_: a [3] is i64");
     br_raise(BR_ERROR_STATE, "pending");
     cr_assert_null(br_add(a, a));
     cr_assert_null(br_add_scalar(a, 1));
     cr_assert_str_eq(br_error_message(), "pending");
     br_clear_error();
+    br_scope_end(scope);
+}
+
+/* As in PyTorch, integers are divided as f32. */
+Test(arithmetic, true_division_of_integers)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_from_i64(BR_SHAPE(2), (int64_t[]){ 1, -2 });
+    br_tensor *b = br_from_i64(BR_SHAPE(2), (int64_t[]){ 4, 0 });
+    br_tensor *results[] = { br_div(a, b), br_div_mode(a, b, BR_ROUNDING_NONE), br_div_scalar(a, 4),
+                             br_rdiv_scalar(a, 3), br_div(br_ne(a, a), br_eq(b, b)) };
+    const double values[][2] = {
+        { 0.25, -INFINITY }, { 0.25, -INFINITY }, { 0.25, -0.5 }, { 3, -1.5 }, { 0, 0 }
+    };
+    for (int i = 0; i < 5; i++) {
+        check_ok();
+        cr_assert_eq(br_dtype_of(results[i]), BR_F32);
+        for (int64_t k = 0; k < 2; k++)
+            cr_assert_eq(br_at(results[i], 1, &k), values[i][k], "result %d", i);
+    }
     br_scope_end(scope);
 }

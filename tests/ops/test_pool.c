@@ -3,6 +3,8 @@
 #include "tests/ops/torch_pools.h"
 #include "tests/ops/values.h"
 
+#include <brasa/nn.h>
+
 TestSuite(pool, .init = check_begin, .fini = check_end);
 
 static const double tolerance[] = { [BR_F32] = 1e-6, [BR_F64] = 1e-15 };
@@ -133,7 +135,24 @@ Test(pool, errors)
                                         .dilation = { .rows = 5 }),
                                 NULL),
                 "window 0 of a kernel of size 2 with dilation 5 contains only padding");
-    check_fails(br_f_adaptive_avg_pool2d(x, 0, 2), "output_size is 0");
+    check_fails(br_f_adaptive_avg_pool2d(x, -1, 2), "output_size is -1, must be in 0 .. 2^31 - 1");
+    check_fails(br_f_adaptive_avg_pool2d(x, 2, 1LL << 40), "output_size is 1099511627776");
     check_fails(br_f_adaptive_avg_pool1d(br_ones(BR_SHAPE(2, 0), BR_F32), 2),
                 "no elements to average");
+}
+
+/* As in PyTorch, an output size of 0 gives an empty result, whose gradient is 0. */
+Test(pool, adaptive_to_size_0)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2, 3, 4), BR_F32), true);
+    br_tensor *y = br_f_adaptive_avg_pool2d(x, 0, 2);
+    check_shape(y, BR_SHAPE(2, 0, 2));
+    br_backward(br_sum(y));
+    cr_assert_eq(br_item(br_sum(br_abs(br_grad_of(x)))), 0);
+    check_shape(br_f_adaptive_avg_pool1d(x, 0), BR_SHAPE(2, 3, 0));
+    br_pool *layer = br_adaptive_avg_pool2d_new(0, 0);
+    check_shape(br_pool_forward(layer, x), BR_SHAPE(2, 0, 0));
+    br_module_free(layer);
+    br_scope_end(scope);
 }

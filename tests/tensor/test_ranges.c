@@ -54,3 +54,38 @@ Test(ranges, bits_equal_pytorch)
     cr_assert_gt(number, 200);
     fclose(file);
 }
+
+/* PyTorch's values. */
+Test(ranges, integers_between_two_numbers)
+{
+    static const struct {
+        double start, end;
+        int n;
+        int64_t values[7];
+    } rows[] = {
+        { 0,
+          0x1p40,
+          7,
+          { 0, 183251937962, 366503875925, 549755813888, 733007751850, 916259689813,
+            1099511627776 } },
+        { -3, 11, 6, { -3, 0, 2, 5, 8, 11 } },
+        { 7, -20, 5, { 7, 0, -6, -13, -20 } },
+        { 0.5, 9.7, 4, { 0, 3, 6, 9 } },
+        { 7.9, 1, 1, { 7 } },
+        { 896600446430.7258,
+          -786325756218.6526,
+          7,
+          { 896600446430, 616112745988, 335625045547, 55137345105, -225350355335, -505838055776,
+            -786325756218 } },
+        { 0, 1, 0, { 0 } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        br_tensor *t = br_linspace(rows[i].start, rows[i].end, rows[i].n, BR_I64);
+        check_ok();
+        cr_assert_eq(br_numel(t), rows[i].n);
+        for (int k = 0; k < rows[i].n; k++)
+            cr_assert_eq(br_data_i64(t)[k], rows[i].values[k], "row %zu, element %d", i, k);
+    }
+    check_fails(br_linspace(0, 1e30, 2, BR_I64), "linspace: start is 0 and end is 1e+30: for i64");
+    br_thread_cleanup();
+}

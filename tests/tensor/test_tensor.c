@@ -155,7 +155,7 @@ Test(tensor, linspace)
     cr_assert_eq(br_at(thirds, BR_DIMS(3)), 1);
     cr_assert_eq(br_item(br_linspace(3, 9, 1, BR_F32)), 3);
     cr_assert_eq(br_numel(br_linspace(3, 9, 0, BR_F32)), 0);
-    check_fails(br_linspace(0, 1, 3, BR_I64), "linspace: dtype is i64, must be f32 or f64");
+    check_fails(br_linspace(0, 1, 3, BR_BOOL), "linspace: dtype is bool, must be f32, f64 or i64");
     check_fails(br_linspace(0, 1, -3, BR_F32), "linspace: size -3");
 }
 
