@@ -396,6 +396,7 @@ static void free_unigram(void *model)
     br_free(u->user.nodes);
     br_free(u->scores);
     br_free(u->kinds);
+    br_free(u->same);
     br_free(u);
 }
 

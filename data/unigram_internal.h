@@ -74,6 +74,7 @@ typedef struct br_unigram {
     int64_t size;             /* number of pieces, which are the first tokens */
     double *scores;           /* one for each piece */
     uint8_t *kinds;           /* br_piece_kind, one for each piece */
+    int32_t *same;            /* for each piece, the previous one with the same text, or -1 */
     double unknown_score, max_score;
     bool byte_fallback;
     bool decode_bytes, drop_front; /* drop_front: decoding drops U+2581 of the first token */

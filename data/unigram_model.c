@@ -25,11 +25,15 @@ bool br__unigram_add(br_tokenizer *t, const char *piece, size_t length, double s
         u->scores = scores ? scores : u->scores;
         uint8_t *kinds = scores ? br__realloc(u->kinds, size, capacity) : NULL;
         u->kinds = kinds ? kinds : u->kinds;
-        if (!kinds)
+        int32_t *same =
+            kinds ? br__realloc(u->same, size * sizeof *same, capacity * sizeof *same) : NULL;
+        u->same = same ? same : u->same;
+        if (!same)
             return false;
     }
     u->scores[u->size] = score;
     u->kinds[u->size] = (uint8_t)kind;
+    u->same[u->size] = (int32_t)br__word_id(&t->all, piece, length);
     return br__tokenizer_add(t, piece, length, u->size++);
 }
 
@@ -60,6 +64,16 @@ static void set_bytes(br_tokenizer *t)
     }
 }
 
+/* Gives every piece its token. The index has only the last of equal pieces, but the unknown piece
+ * may be an earlier one, and it is decoded. */
+static void name_equal_pieces(br_tokenizer *t)
+{
+    const br_unigram *u = br__unigram_of(t);
+    for (int64_t id = u->size - 1; id >= 0; id--)
+        if (u->same[id] >= 0)
+            t->tokens[u->same[id]] = t->tokens[id];
+}
+
 /* Builds a trie of SentencePiece's user-defined pieces and, unless `user` is set, normal ones; for
  * the fast tokenizer, of all pieces. */
 static bool build(const br_tokenizer *t, br_piece_trie *trie, bool user)
@@ -80,6 +94,7 @@ bool br__unigram_finish(br_tokenizer *t)
     br_unigram *u = br__unigram_of(t);
     set_bounds(u);
     set_bytes(t);
+    name_equal_pieces(t);
     for (int64_t i = 0; i < t->n_added; i++)
         if (t->added[i].special && t->added[i].id < u->size)
             u->kinds[t->added[i].id] = BR_PIECE_SPECIAL;

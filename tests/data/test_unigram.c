@@ -298,6 +298,29 @@ Test(unigram, json_of_t5s_kind)
     check_changes_fail(json, cases, sizeof cases / sizeof *cases);
 }
 
+/* The last of equal pieces is used, and the ids of the others still have a token, as in
+ * `tokenizers`. The unknown piece may be one of the others. */
+Test(unigram, equal_pieces)
+{
+    static const char changed[] = "\"unk_id\":0,\"byte_fallback\":false,\"vocab\":[[\"<u>\",0]";
+    br_tokenizer *t = changed_json(
+        json, changed,
+        "\"unk_id\":1,\"byte_fallback\":false,\"vocab\":[[\"<u>\",0],[\"a\",-1],[\"a\",-9]");
+    cr_assert(t, "%s", br_error_message());
+    cr_assert_eq(br_tokenizer_size(t), 6);
+    cr_assert_eq(br_tokenizer_id(t, "a", -1), 3);
+    for (int64_t id = 1; id <= 3; id++)
+        cr_assert_str_eq(br_tokenizer_token(t, id), "a");
+    br_encoding *e = encode(t, "aabz", -1, NULL);
+    cr_assert_eq(e->length, 4);
+    cr_assert_arr_eq(e->ids, ((int64_t[]){ 4, 3, 5, 1 }), 4 * sizeof(int64_t));
+    char *text = br_tokenizer_decode(t, e->length, e->ids, false);
+    cr_assert_str_eq(text, "aaba");
+    br_free(text);
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
 /* ---- Invalid spiece.model -------------------------------------------------------------------- */
 
 static br_tokenizer *from(const char *bytes, size_t n)

@@ -8,11 +8,16 @@
  *
  * -len_control=0 allows inputs as long as the seeds from the beginning.
  *
- * The test program has a test fuzz/NAME for each target. It tries the seeds, and variants of them
- * that are truncated, doubled, or have a byte changed. */
+ * The test program has a test fuzz/NAME for each target. It tries the seeds, variants of them that
+ * are truncated, doubled, or have a byte changed, and the files in tests/fuzz/corpus/NAME/. A file
+ * is added there for each input that a fuzz target failed on, and for inputs that reach rare
+ * branches:
+ *
+ *     build-fuzz/fuzz_NAME -merge=1 -set_cover_merge=1 tests/fuzz/corpus/NAME DIRECTORY */
 #ifndef BR_TESTS_FUZZ_H
 #define BR_TESTS_FUZZ_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +39,9 @@ typedef struct fuzz_seed {
         text, sizeof(text) - 1 \
     }
 
+/* The file of the corpus that is tried now, or NULL. */
+static const char *fuzz_file_tried;
+
 /* Aborts if the condition is false. Prints it, because an input that CI found is lost otherwise. */
 #define require(truth) require_that((truth), #truth, __FILE__, __LINE__)
 static inline void require_that(bool truth, const char *text, const char *file, int line)
@@ -42,6 +50,8 @@ static inline void require_that(bool truth, const char *text, const char *file, 
         return;
     fprintf(stderr, "%s:%d: failed: %s%s%s\n", file, line, text, br_failed() ? "; " : "",
             br_failed() ? br_error_message() : "");
+    if (fuzz_file_tried)
+        fprintf(stderr, "The input is %s.\n", fuzz_file_tried);
     abort();
 }
 
@@ -126,11 +136,46 @@ static inline void fuzz_replay(const fuzz_seed *seed, void (*try)(const uint8_t 
     free(bytes);
 }
 
-#    define FUZZ_TARGET(name)                                         \
-        Test(fuzz, name, .init = check_begin, .fini = check_end)      \
-        {                                                             \
-            for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) \
-                fuzz_replay(&seeds[i], try_bytes);                    \
+/* Tries the file with these bytes. */
+static inline void fuzz_try_file(const char *path, void (*try)(const uint8_t *bytes, size_t n))
+{
+    FILE *file = fopen(path, "rb");
+    cr_assert(file, "%s", path);
+    cr_assert_eq(fseek(file, 0, SEEK_END), 0);
+    long n = ftell(file);
+    cr_assert(n >= 0);
+    rewind(file);
+    uint8_t *bytes = malloc((size_t)n + 1);
+    cr_assert_eq(fread(bytes, 1, (size_t)n, file), (size_t)n, "%s", path);
+    fclose(file);
+    fuzz_file_tried = path;
+    fuzz_try(try, bytes, (size_t)n);
+    fuzz_file_tried = NULL;
+    free(bytes);
+}
+
+/* Tries each file of the corpus, in the order of their names. */
+static inline void fuzz_try_corpus(const char *folder, void (*try)(const uint8_t *bytes, size_t n))
+{
+    struct dirent **entries;
+    int n = scandir(folder, &entries, NULL, alphasort);
+    cr_assert(n > 2, "%s has no files", folder);
+    for (int i = 0; i < n; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.')
+            fuzz_try_file(path, try);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+#    define FUZZ_TARGET(name)                                                 \
+        Test(fuzz, name, .init = check_begin, .fini = check_end)              \
+        {                                                                     \
+            for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)         \
+                fuzz_replay(&seeds[i], try_bytes);                            \
+            fuzz_try_corpus(BRASA_TEST_DIR "/fuzz/corpus/" #name, try_bytes); \
         }
 
 #endif

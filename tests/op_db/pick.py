@@ -3,8 +3,9 @@
 
     tests/op_db/pick.py BRASA DIRECTORY tests/op_db/few.safetensors
 
-For each operation it selects calls that Brasa supports: one of each dtype, two that must be rejected, and in
-float64 one for each name that comes first, in sorted order, among the keyword arguments.
+For each operation and dtype it selects calls that Brasa supports, of different kinds: a kind is the number of
+dimensions of each tensor and the names of the keyword arguments. The smallest calls come first. It also selects
+calls that must be rejected.
 """
 import json
 import pathlib
@@ -13,7 +14,9 @@ import sys
 
 from safetensors.torch import load_file, safe_open, save_file
 
-LARGEST = 600  # bytes, unless an operation has no smaller call
+LARGEST = 1500  # bytes, unless an operation has no smaller call
+MOST = {"f32": 4, "f64": 5, "i64": 2, "bool": 1}  # calls of an operation
+REJECTED = 4  # calls that must be rejected
 WIDEST = 1e-3  # tolerance: a call near a pole would not reveal errors
 
 
@@ -44,9 +47,9 @@ def tolerances(value):
     return own + [t for v in value.values() for t in tolerances(v)]
 
 
-def choice(samples, report, size, empty):
+def choice(samples, report, size, kind, empty):
     """Returns the indices of the samples to keep."""
-    kept, kinds = [], set()
+    kept, seen = [], set()
 
     def plain(number):
         return '"second": {' not in json.dumps(samples[number])
@@ -55,18 +58,18 @@ def choice(samples, report, size, empty):
         large = size(number) > LARGEST
         return large, not large and plain(number), size(number)
 
+    left = dict(MOST)
     for number in sorted(report["passed"], key=rank):
-        sample = samples[number]
-        kind = sample["dtype"]
-        if kind == "f64":
-            kind = kind, *sorted(sample["kwargs"])[:1]
-        if kind in kinds or empty(number) or (size(number) > LARGEST and kept):
+        dtype = samples[number]["dtype"]
+        known = (dtype, kind(number)) in seen
+        if not left[dtype] or known or empty(number) or (size(number) > LARGEST and kept):
             continue
-        if max(tolerances(sample), default=0) > WIDEST:
+        if max(tolerances(samples[number]), default=0) > WIDEST:
             continue
-        kinds.add(kind)
+        seen.add((dtype, kind(number)))
+        left[dtype] -= 1
         kept.append(number)
-    return sorted(kept + [n for n in report["refused"] if size(n) <= LARGEST][:2])
+    return sorted(kept + [n for n in report["refused"] if size(n) <= LARGEST][:REJECTED])
 
 
 def main():
@@ -82,7 +85,8 @@ def main():
         samples = op["samples"]
         size = lambda n: sum(tensors[t].nbytes for t in named(samples[n]))
         empty = lambda n: any(tensors[t].numel() == 0 for t in named(samples[n]))
-        numbers = choice(samples, report, size, empty)
+        kind = lambda n: (*(tensors[t].dim() for t in named(samples[n])), *sorted(samples[n]["kwargs"]))
+        numbers = choice(samples, report, size, kind, empty)
         names = {t: str(len(kept) + i) for i, t in enumerate(t for n in numbers for t in named(samples[n]))}
         kept |= {names[t]: tensors[t] for t in names}
         ops.append(op | {"samples": [renamed(samples[n], names) for n in numbers]})

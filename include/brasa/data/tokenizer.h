@@ -84,7 +84,8 @@ BR_API br_tokenizer *br_tokenizer_from_json(const char *path);
  * loads vocab.txt with these options. */
 BR_API br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_tokenizer_options *options);
 BR_API void br_tokenizer_free(br_tokenizer *tokenizer);
-/* Returns the greatest id plus 1. An id may be unused, for example if vocab.txt has equal lines. */
+/* Returns the greatest id plus 1. An id may be unused, for example if vocab.txt has equal lines. If
+ * a Unigram model has equal pieces, only the last one's id is used for texts. */
 BR_API int64_t br_tokenizer_size(const br_tokenizer *tokenizer);
 /* Returns a token's id, or -1 and an error if there is none. A length of -1 means that the token
  * ends with a NUL. */
