@@ -192,7 +192,8 @@ br_tensor *br_leaky_relu(br_tensor *x, double negative_slope)
 /* ---- elu ------------------------------------------------------------------------------------- */
 
 /* dy alpha exp(x) for x <= 0. Positive x are set to 0 first: their exponential is not used but may
- * be infinite, and the second-order gradient would multiply it by 0, which gives NaN. */
+ * be infinite, and the second-order gradient would multiply it by 0, which gives NaN. The second
+ * derivative at 0 is 0, as in PyTorch. */
 static void elu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
@@ -201,8 +202,8 @@ static void elu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     }
     br_tensor *x = br_saved(node, 0);
     br_tensor *above = br_gt_scalar(x, 0);
-    br_tensor *slope = br_mul_scalar(br_exp(br_masked_fill(x, above, 0)), param(node, 0));
-    dx[0] = br_where(above, dy, br_mul(dy, slope));
+    br_tensor *below = br_masked_fill(x, br_ge_scalar(x, 0), 0);
+    dx[0] = br_where(above, dy, br_mul(dy, br_mul_scalar(br_exp(below), param(node, 0))));
 }
 
 static const br_op elu_op = { "elu", elu_backward, false };

@@ -92,10 +92,12 @@ FUNCTIONS(DEFINE_FUNCTION)
 
 /* ---- Binary functions ------------------------------------------------------------------------ */
 
-/* x dy / (a^2 + b^2). */
+/* x dy / (a^2 + b^2), and 0 where a and b are 0, as in PyTorch. */
 static br_tensor *over_squares(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
 {
-    return br_mul(dy, br_div(x, br_add(br_mul(a, a), br_mul(b, b))));
+    br_tensor *squares = br_add(br_mul(a, a), br_mul(b, b));
+    br_tensor *origin = br_logical_and(br_eq_scalar(a, 0), br_eq_scalar(b, 0));
+    return br_mul(dy, br_div(x, br_masked_fill(squares, origin, 1)));
 }
 
 static br_tensor *over_length(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
@@ -104,10 +106,12 @@ static br_tensor *over_length(br_tensor *x, br_tensor *dy, br_tensor *a, br_tens
 }
 
 /* The integer quotient (a - rest) / b: trunc(a / b) for fmod, floor(a / b) for remainder. The
- * gradient with respect to b is its negative. */
-static br_tensor *quotient_of(br_tensor *a, br_tensor *b, br_tensor *rest)
+ * gradient with respect to b is its negative. It is a step function, so its own gradient is 0. */
+static br_tensor *quotient_of(br_tensor *a, br_tensor *b,
+                              br_tensor *(*rest)(br_tensor *, br_tensor *))
 {
-    return br_round(br_div(br_sub(a, rest), b));
+    br_scope *scope = br_no_grad_begin();
+    return br__composed(scope, br_round(br_div(br_sub(a, rest(a, b)), b)));
 }
 
 br_tensor *br__trunc_divide(br_tensor *a, br_tensor *b);
@@ -123,8 +127,8 @@ static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
 #define FUNCTIONS_2(ROW)                                                                          \
     ROW(br_atan2, atan2, over_squares(b, dy, a, b), br_neg(over_squares(a, dy, a, b)))            \
     ROW(br_hypot, hypot, over_length(a, dy, a, b), over_length(b, dy, a, b))                      \
-    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, quotient_of(a, b, br_fmod(a, b)))))                  \
-    ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, quotient_of(a, b, br_remainder(a, b)))))   \
+    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, quotient_of(a, b, br_fmod))))                  \
+    ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, quotient_of(a, b, br_remainder))))   \
     ROW(br_floor_divide, floor_divide, br_zeros_like(dy), br_zeros_like(dy))                      \
     ROW(br__trunc_divide, trunc_divide, br_zeros_like(dy), br_zeros_like(dy))                     \
     ROW(br_logaddexp, logaddexp, br_mul(dy, br__logistic(br_sub(a, b))),                          \
@@ -238,7 +242,8 @@ br_tensor *br_softshrink(br_tensor *x, double lambda)
         return br__fail(BR_ERROR_ARGUMENT, "softshrink", "lambda is %g, must be at least 0",
                         lambda);
     br_scope *scope = br_scope_begin();
-    return br__composed(scope, br_sub(x, br_clamp(x, -lambda, lambda)));
+    br_tensor *inside = br_le_scalar(br_abs(x), lambda); /* the gradient is 0 at the bounds, too */
+    return br__composed(scope, br_masked_fill(br_sub(x, br_clamp(x, -lambda, lambda)), inside, 0));
 }
 
 br_tensor *br_threshold(br_tensor *x, double threshold, double value)
