@@ -263,10 +263,10 @@ installation() {
 
 # ---- Several processes ----------------------------------------------------------------------------
 
-# with_mpi BUILD MPIRUN: runs the tests of libbrasa_mpi.
+# with_mpi BUILD MPIRUN [RANKS...]: runs the tests of libbrasa_mpi with these numbers of ranks (1 to 4).
 with_mpi() {
     built "$1" brasa_distributed
-    tests/distributed/run "$(folder "$1")" "$2"
+    tests/distributed/run "$(folder "$1")" "${@:2}"
 }
 
 # ---- Views in a browser ---------------------------------------------------------------------------
@@ -421,7 +421,7 @@ run_checks() {
     check "prefix of static symbols" prefixed
     check "thread-local variables of the shared library" few_thread_locals
     check "exported symbols of libbrasa_mpi" mpi_exported
-    check "Open MPI" with_mpi gcc mpirun.openmpi
+    check "Open MPI, 2 ranks" with_mpi gcc mpirun.openmpi 2
     check "install" installed stage/usr/local
     installation stage/usr/local
     installation moved
@@ -467,6 +467,7 @@ full_checks() {
         suite "gcc: all tests with the kernels for $capability" gcc
         unset BRASA_CPU_CAPABILITY
     done
+    check "Open MPI" with_mpi gcc mpirun.openmpi
     check "MPICH" with_mpi mpich mpirun.mpich
     check "clang: build" built clang
     suite "clang: tests" clang
