@@ -24,7 +24,7 @@ static br_activation *new_activation(const char *class_name, br_activation_fn fu
 
 br_tensor *br_activation_forward(br_activation *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }
 
 /* ---- Without arguments ----------------------------------------------------------------------- */

@@ -114,7 +114,7 @@ br_conv *br_conv_transpose2d_new(int64_t in_channels, int64_t out_channels, int6
 
 br_tensor *br_conv_forward(br_conv *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }
 
 /* ---- Pooling --------------------------------------------------------------------------------- */
@@ -189,5 +189,5 @@ br_pool *br_adaptive_avg_pool2d_new(int64_t height, int64_t width)
 
 br_tensor *br_pool_forward(br_pool *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }

@@ -36,8 +36,13 @@ void br__layer_end(br_module *module, br_scope *scope)
 
 br_tensor *br__layer_forward(void *self, br_tensor *x)
 {
+    return br__layer_forward_from("forward", self, x);
+}
+
+br_tensor *br__layer_forward_from(const char *function, void *self, br_tensor *x)
+{
     br_module *module = self;
-    if (!br_module_enter_with(module, &x))
+    if (!br_module_enter_from(function, module, &x))
         return NULL;
     return br_module_leave(module, module->state->body(self, x));
 }
@@ -92,7 +97,7 @@ br_linear *br_linear_new(int64_t in_features, int64_t out_features, bool bias)
 
 br_tensor *br_linear_forward(br_linear *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }
 
 /* ---- Embedding ------------------------------------------------------------------------------- */
@@ -155,7 +160,7 @@ br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, in
 
 br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index)
 {
-    return br__layer_forward(self, index);
+    return BR_LAYER_FORWARD(self, index);
 }
 
 /* ---- LayerNorm ------------------------------------------------------------------------------- */
@@ -210,7 +215,7 @@ br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps)
 
 br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
@@ -233,5 +238,5 @@ br_dropout *br_dropout_new(double p)
 
 br_tensor *br_dropout_forward(br_dropout *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }

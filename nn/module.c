@@ -360,12 +360,12 @@ void *br_module_add_child(br_module *parent, const char *name, void *child)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-static bool open_scope(br_module *module)
+static bool open_scope(const char *op, br_module *module)
 {
-    if (br_failed() || !br__module_usable("forward", module))
+    if (br_failed() || !br__module_usable(op, module))
         return false;
     if (module->state->incomplete)
-        br__fail(BR_ERROR_STATE, "forward",
+        br__fail(BR_ERROR_STATE, op,
                  "%s is incomplete: its constructor failed to create a part of it",
                  module->state->class_name);
     return !br_failed() && br__scope_begin_for(module->state);
@@ -378,7 +378,13 @@ bool br_module_enter(br_module *module)
 
 bool br_module_enter_with(br_module *module, br_tensor **input)
 {
-    if (!open_scope(module))
+    return br_module_enter_from("forward", module, input);
+}
+
+bool br_module_enter_from(const char *function, br_module *module, br_tensor **input)
+{
+    if (!br__required("module_enter_from", "function", function) ||
+        !open_scope(strncmp(function, "br_", 3) == 0 ? function + 3 : function, module))
         return false;
     br_scope *scope = br__thread.scope;
     br_tensor *shown = input ? *input : NULL;

@@ -73,8 +73,10 @@ br_tensor *br__module_share_buffer(br_module *module, const char *name, br_tenso
 void *br__layer_begin(size_t size, const char *class_name, br_forward_fn body);
 void br__layer_end(br_module *module, br_scope *scope);
 /* Runs the forward of a layer that has a body: enters the module, runs the body, leaves the module.
- */
+ * The macro names the calling function in errors. */
 br_tensor *br__layer_forward(void *self, br_tensor *x);
+br_tensor *br__layer_forward_from(const char *function, void *self, br_tensor *x);
+#define BR_LAYER_FORWARD(self, x) br__layer_forward_from(__func__, self, x)
 /* Returns true if `size`, an argument of a constructor, is at least `minimum`. Otherwise returns
  * false and sets an error that names the argument. */
 bool br__layer_size(const char *op, const char *name, int64_t size, int64_t minimum);

@@ -53,7 +53,7 @@ br_rms_norm *br_rms_norm_new(int64_t normalized_size, double eps)
 
 br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }
 
 /* ---- BatchNorm ------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ br_batch_norm *br_batch_norm2d_new(int64_t num_features, const br_batch_norm_opt
 
 br_tensor *br_batch_norm_forward(br_batch_norm *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }
 
 /* ---- GroupNorm ------------------------------------------------------------------------------- */
@@ -151,5 +151,5 @@ br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels, doubl
 
 br_tensor *br_group_norm_forward(br_group_norm *self, br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }

@@ -63,7 +63,7 @@ br_sinusoidal_positional_encoding *br_sinusoidal_positional_encoding_new(int64_t
 br_tensor *br_sinusoidal_positional_encoding_forward(br_sinusoidal_positional_encoding *self,
                                                      br_tensor *x)
 {
-    return br__layer_forward(self, x);
+    return BR_LAYER_FORWARD(self, x);
 }
 
 /* ---- Rotary embeddings ----------------------------------------------------------------------- */

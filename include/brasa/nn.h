@@ -77,24 +77,25 @@ BR_API br_tensor *br_module_add_computed_buffer(br_module *module, const char *n
  * enclosing function return NULL if an error is pending. Sets an error and does the same if self is
  * NULL or lacks a part that its constructor failed to create. So a function that begins with
  * br_enter() may use self's fields without a check. */
-#define br_enter(self)                                       \
-    do {                                                     \
-        if (!br_module_enter((self) ? br_base(self) : NULL)) \
-            return NULL;                                     \
+#define br_enter(self)                                                            \
+    do {                                                                          \
+        if (!br_module_enter_from(__func__, (self) ? br_base(self) : NULL, NULL)) \
+            return NULL;                                                          \
     } while (0)
 /* Closes the scope, moves the result to the outer scope, and returns it. */
 #define br_leave(self, result) br_module_leave(br_base(self), (result))
 /* Like br_enter(), but hooks receive the input x and may replace it. x must be a variable. */
-#define br_enter_with(self, x)                                          \
-    do {                                                                \
-        if (!br_module_enter_with((self) ? br_base(self) : NULL, &(x))) \
-            return NULL;                                                \
+#define br_enter_with(self, x)                                                    \
+    do {                                                                          \
+        if (!br_module_enter_from(__func__, (self) ? br_base(self) : NULL, &(x))) \
+            return NULL;                                                          \
     } while (0)
-/* Like the macros above, for functions with another return type. If br_module_enter() or
- * br_module_enter_with() returns false, no scope is open, and br_module_leave() must not be called.
- */
+/* Like the macros above, for functions with another return type. If they return false, no scope is
+ * open, and br_module_leave() must not be called. br_module_enter_from() takes the name of the
+ * calling function, which an error begins with, and `input` may be NULL. */
 BR_API bool br_module_enter(br_module *module);
 BR_API bool br_module_enter_with(br_module *module, br_tensor **input);
+BR_API bool br_module_enter_from(const char *function, br_module *module, br_tensor **input);
 BR_API br_tensor *br_module_leave(br_module *module, br_tensor *result);
 
 /* Sets a module's forward function of one tensor, for br_forward(), Sequential and ModuleList. */

@@ -570,9 +570,7 @@ BR_API br_tensor *br_f_adaptive_avg_pool2d(br_tensor *x, int64_t height, int64_t
 /* ---- Normalisation and regularisation (ops/softmax.c, layer_norm.c, channel_norm.c, dropout.c) */
 
 /* Return the softmax along dim, exp(x) / sum exp(x), or its logarithm, computed from x - max x. A
- * row that contains only -inf gives NaN, as in PyTorch. A probability below exp(-87) = 1.6e-38
- * times the largest (f64: exp(-708)) is returned as 0, where PyTorch returns a denormal number; its
- * logarithm is exact. */
+ * row that contains only -inf gives NaN, as in PyTorch. */
 BR_API br_tensor *br_softmax(br_tensor *x, int64_t dim);
 BR_API br_tensor *br_log_softmax(br_tensor *x, int64_t dim);
 /* Returns (x - mean) / sqrt(variance + eps) * weight + bias over the last `ndims` dimensions of x,

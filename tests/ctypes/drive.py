@@ -27,8 +27,9 @@ MACROS = {
     "BR_VERSION_PATCH": "br_version",
     "br_module_new": "br_module_create", "br_child": "br_module_add_child",
     "br_parameter": "br_module_add_parameter", "br_buffer": "br_module_add_buffer",
-    "br_enter": "br_module_enter", "br_leave": "br_module_leave", "br_eval": "br_train",
-    "br_parametrize": "br_register_parametrization", "br_freeze": "br_module_requires_grad", "br_enter_with": "br_module_enter_with",
+    "br_enter": "br_module_enter_from", "br_leave": "br_module_leave", "br_eval": "br_train",
+    "br_parametrize": "br_register_parametrization", "br_freeze": "br_module_requires_grad",
+    "br_enter_with": "br_module_enter_from",
 }
 VARIADIC = {"br_raise": "br_raise_text"}
 

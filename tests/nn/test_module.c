@@ -400,6 +400,7 @@ Test(module, null_arguments_are_named)
     br_module_free(list);
     br_linear *linear = br_linear_new(2, 2, true);
     br_tensor *x = br_ones(BR_SHAPE(2), BR_F32);
+    check_fails(br_linear_forward(NULL, x), "linear_forward: module is NULL");
     check_fails(br_module_run(NULL, NULL, 0, NULL, NULL, 0), "forward: module is NULL");
     check_fails(br_module_run(NULL, run_nothing, BR_INPUTS(x), NULL, 0), "forward: module is NULL");
     check_fails(br_module_run(linear, NULL, BR_INPUTS(x), NULL, 0), "module_run: forward is NULL");
