@@ -63,6 +63,7 @@ static void collect(json_t *value, const char *key, json_t *found)
     }
 }
 
+/* Returns true if an entry has this tensor or, if `tensor` is NULL, any tensor. */
 static bool is_among(const json_t *expected, const char *tensor)
 {
     size_t i;
@@ -70,7 +71,8 @@ static bool is_among(const json_t *expected, const char *tensor)
     json_array_foreach(expected, i, item)
     {
         const char *name = json_string_value(json_object_get(item, "tensor"));
-        if (json_is_array(item) ? is_among(item, tensor) : name && strcmp(name, tensor) == 0)
+        if (json_is_array(item) ? is_among(item, tensor)
+                                : name && (!tensor || strcmp(name, tensor) == 0))
             return true;
     }
     return false;
@@ -117,7 +119,7 @@ static void check_moved_is_caught(const char *key)
     {
         json_t *own = json_array(), *report = json_array_get(reports, i);
         collect(op, key, own);
-        cr_expect(json_array_size(own) == 0 || size_of(report, "failures") > 0, "%s of %s", key,
+        cr_expect(!is_among(own, NULL) || size_of(report, "failures") > 0, "%s of %s", key,
                   json_string_value(json_object_get(op, "op")));
         json_decref(own);
     }

@@ -140,11 +140,16 @@ static uint8_t next(input *in)
     return in->p < in->end ? *in->p++ : 0;
 }
 
-/* Returns a character that needs no escape in a JSON string. */
+/* Returns the character c, or '0' if c needs an escape in a JSON string. */
+static char plain(uint8_t c)
+{
+    c &= 127;
+    return c < 32 || c == '"' || c == '\\' || c == 127 ? '0' : (char)c;
+}
+
 static char next_char(input *in)
 {
-    uint8_t c = next(in) & 127;
-    return c < 32 || c == '"' || c == '\\' || c == 127 ? '0' : (char)c;
+    return plain(next(in));
 }
 
 static size_t size_of(const item *it)
@@ -168,6 +173,14 @@ static void fit(item *it)
     it->bytes = size_of(it);
 }
 
+/* Adds a copy of the item with another name. */
+static void add_similar(parts *p, const item *it)
+{
+    item *copy = &p->items[p->n_items++];
+    *copy = *it;
+    copy->name[0] = plain((uint8_t)copy->name[0] ^ 1);
+}
+
 static void change_item(input *in, parts *p, int what, item *it)
 {
     static const char *const dtypes[] = { "F32", "F64", "I64", "BOOL", "F16", "U8", "C64" };
@@ -185,7 +198,7 @@ static void change_item(input *in, parts *p, int what, item *it)
     else if (what == 5 && it->name[0])
         it->name[k % strlen(it->name)] = next_char(in);
     else if (what == 6 && p->n_items < MOST)
-        (p->items[p->n_items++] = *it).name[0] ^= 1;
+        add_similar(p, it);
     else
         it->spoiled = true;
     if (what > 0)
@@ -199,7 +212,8 @@ static void change_fact(input *in, parts *p, int what, fact *f)
     if (what == 0) {
         *f = p->facts[--p->n_facts];
     } else if (what == 1 && n > 0) {
-        f->value[(k * 256U + next(in)) % n] = next_char(in);
+        size_t at = (k * 256U + next(in)) % n;
+        f->value[at] = next_char(in);
     } else if (what == 2) {
         for (n = 0; n < k % 40U; n++)
             f->value[n] = next_char(in);
