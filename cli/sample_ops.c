@@ -30,7 +30,10 @@
 /* A list of one or two numbers as a pair; zeros for an empty list. */
 #define PAIR(i) BR_PAIR(a[i].ints[0], a[i].ints[a[i].count > 1])
 /* Item n of a list of sizes; None is the size of dimension dim of tensor 0. */
-#define SIZE(i, n, dim) (a[i].ints[n] == BR_ALL ? br_size(T(0), dim) : a[i].ints[n])
+#define SIZE(i, n, dim)                                             \
+    (a[i].count == 0          ? -1 /* an empty list has no sizes */ \
+     : a[i].ints[n] == BR_ALL ? br_size(T(0), dim)                  \
+                              : a[i].ints[n])
 
 /* Options of convolutions and pooling; their arguments have the same positions. */
 #define CONV(padding_, same_)                                                        \

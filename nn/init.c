@@ -47,14 +47,31 @@ br_tensor *br_init_eye_(br_tensor *t)
 
 /* ---- Uniform and normal values --------------------------------------------------------------- */
 
+/* Initialization changes parameters in grad mode, too, as torch.nn.init does. */
+static br_tensor *uniform_values(br_tensor *t, double low, double high)
+{
+    if (!br__uniform_(t, low, high))
+        return NULL;
+    br_bump_version(t);
+    return t;
+}
+
+static br_tensor *normal_values(br_tensor *t, double mean, double std)
+{
+    if (!br__normal_(t, mean, std))
+        return NULL;
+    br_bump_version(t);
+    return t;
+}
+
 br_tensor *br_init_uniform_(br_tensor *t, double a, double b)
 {
-    return br__floating("init_uniform_", "t", t) ? br__uniform_(t, a, b) : NULL;
+    return br__floating("init_uniform_", "t", t) ? uniform_values(t, a, b) : NULL;
 }
 
 br_tensor *br_init_normal_(br_tensor *t, double mean, double std)
 {
-    return br__floating("init_normal_", "t", t) ? br__normal_(t, mean, std) : NULL;
+    return br__floating("init_normal_", "t", t) ? normal_values(t, mean, std) : NULL;
 }
 
 /* Computes fan_in and fan_out: size 1 and size 0, each times the product of sizes 2 and later. */
@@ -86,7 +103,7 @@ br_tensor *br_init_xavier_uniform_(br_tensor *t, double gain)
     if (!fans("init_xavier_uniform_", t, &fan_in, &fan_out))
         return NULL;
     double bound = sqrt(3) * xavier_deviation(gain, fan_in, fan_out);
-    return br__uniform_(t, -bound, bound);
+    return uniform_values(t, -bound, bound);
 }
 
 br_tensor *br_init_xavier_normal_(br_tensor *t, double gain)
@@ -94,7 +111,7 @@ br_tensor *br_init_xavier_normal_(br_tensor *t, double gain)
     double fan_in, fan_out;
     if (!fans("init_xavier_normal_", t, &fan_in, &fan_out))
         return NULL;
-    return br__normal_(t, 0, xavier_deviation(gain, fan_in, fan_out));
+    return normal_values(t, 0, xavier_deviation(gain, fan_in, fan_out));
 }
 
 /* Computes the standard deviation that preserves the variance of a layer's activations or, for
@@ -116,7 +133,7 @@ br_tensor *br_init_kaiming_uniform_for_(br_tensor *t, double a, br_fan_mode mode
     double deviation;
     if (!kaiming_deviation("init_kaiming_uniform_", t, a, mode, nonlinearity, &deviation))
         return br_failed() ? NULL : t;
-    return br__uniform_(t, -sqrt(3) * deviation, sqrt(3) * deviation);
+    return uniform_values(t, -sqrt(3) * deviation, sqrt(3) * deviation);
 }
 
 br_tensor *br_init_kaiming_normal_for_(br_tensor *t, double a, br_fan_mode mode,
@@ -125,7 +142,7 @@ br_tensor *br_init_kaiming_normal_for_(br_tensor *t, double a, br_fan_mode mode,
     double deviation;
     if (!kaiming_deviation("init_kaiming_normal_", t, a, mode, nonlinearity, &deviation))
         return br_failed() ? NULL : t;
-    return br__normal_(t, 0, deviation);
+    return normal_values(t, 0, deviation);
 }
 
 br_tensor *br_init_kaiming_uniform_(br_tensor *t, double a)

@@ -1,7 +1,6 @@
 /* nn/init_matrix.c - structured initial values as in torch.nn.init (sparse, Dirac, orthogonal), and
  * the recommended gains. */
 #include "nn/nn_internal.h"
-#include "tensor/random_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -61,7 +60,7 @@ br_tensor *br_init_sparse_(br_tensor *t, double sparsity, double std)
         return br__fail(BR_ERROR_ARGUMENT, op, "sparsity is %g, must be in 0 .. 1", sparsity);
     int64_t n = (int64_t)ceil(sparsity * (double)t->sizes[0]);
     br_scope *scope = br_no_grad_begin();
-    br__normal_(t, 0, std);
+    br_normal_(t, 0, std);
     for (int64_t j = 0; t->numel > 0 && j < t->sizes[1] && !br_failed(); j++)
         clear_rows(br_select(t, 1, j), n);
     br_scope_end(scope);

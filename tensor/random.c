@@ -111,7 +111,6 @@ br_tensor *br__uniform_(br_tensor *t, double low, double high)
     if (!br__uniform_possible(t, low, high) ||
         !fill_in_order("uniform_", t, fill_uniform, low, high))
         return NULL;
-    br_bump_version(t);
     return t;
 }
 
@@ -185,7 +184,6 @@ br_tensor *br__normal_(br_tensor *t, double mean, double std)
     bool blocks = t->numel >= BLOCK && t->contiguous;
     if (!fill_in_order("normal_", t, blocks ? fill_normal_blocks : fill_normal_singly, mean, std))
         return NULL;
-    br_bump_version(t);
     return t;
 }
 

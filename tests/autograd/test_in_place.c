@@ -373,8 +373,9 @@ Test(recorded_in_place, views_made_without_grad_mode)
                 br_scope *scope = br_scope_begin();
                 br_tensor *x = leaf(), *y = of_leaf ? x : br_mul_scalar(x, 1);
                 br_scope *no_grad = br_no_grad_begin();
-                br_tensor *v = br_scope_return(no_grad, view_of(y, kind)), *before = br_clone(v);
+                br_tensor *v = br_scope_return(no_grad, view_of(y, kind));
                 br_scope_end(no_grad);
+                br_tensor *before = br_clone(v);
                 check_ok();
                 if (operation % 2)
                     v = br_slice(v, 0, 0, br_size(v, 0), 1); /* a view of the view */

@@ -190,14 +190,14 @@ Test(distance, derivatives_of_bent_losses)
                                  { -0.5, 0.25, -1, 0 },
                                  { 0.5, 0.25, 1, 0 },
                                  { 1, 0.75, 1, 0 },
-                                 { NAN, NAN, NAN, 0 },
+                                 { NAN, NAN, NAN, 2 },
                                  { INFINITY, INFINITY, 1, 0 } };
     const double huber[][4] = { { 0, 0, 0, 1 },
                                 { 0.25, 0.03125, 0.25, 1 },
                                 { -0.5, 0.125, -0.5, 0 },
                                 { 0.5, 0.125, 0.5, 0 },
                                 { 1, 0.375, 0.5, 0 },
-                                { NAN, NAN, NAN, 0 },
+                                { NAN, NAN, NAN, 1 },
                                 { INFINITY, INFINITY, 0.5, 0 } };
     check_bend(br_smooth_l1_loss, 0.5, 7, smooth);
     check_bend(br_huber_loss, 0.5, 7, huber);
