@@ -4,7 +4,8 @@
 #include "cli/samples.h"
 #include "tests/io/files.h"
 
-#define FEW BRASA_TEST_DIR "/op_db/few.safetensors"
+#define FEW     BRASA_TEST_DIR "/op_db/few.safetensors"
+#define SPECIAL BRASA_TEST_DIR "/op_db/special.safetensors"
 
 TestSuite(samples, .init = files_begin, .fini = files_end);
 
@@ -29,9 +30,9 @@ static size_t size_of(const json_t *report, const char *key)
     return json_array_size(json_object_get(report, key));
 }
 
-Test(samples, of_every_operation)
+static void check_all(const char *path)
 {
-    json_t *report, *reports = check_samples_of(FEW);
+    json_t *report, *reports = check_samples_of(path);
     size_t i;
     check_ok();
     cr_assert(json_array_size(reports) > 100);
@@ -41,6 +42,17 @@ Test(samples, of_every_operation)
         cr_expect_eq(size_of(report, "failures"), 0, "%s: %s", op, first_failure(report));
     }
     json_decref(reports);
+}
+
+Test(samples, of_every_operation)
+{
+    check_all(FEW);
+}
+
+/* First and second gradients at zeros, ties, kinks and bounds. */
+Test(samples, at_special_points)
+{
+    check_all(SPECIAL);
 }
 
 /* ---- Wrong results --------------------------------------------------------------------------- */
