@@ -121,6 +121,12 @@ no_reports() {
     return $bad
 }
 
+# Runs a program whose threads share what they may, with the thread sanitizer.
+threads() {
+    built tsan brasa_threads
+    build-tsan/brasa_threads
+}
+
 # ---- Sources --------------------------------------------------------------------------------------
 
 format() {
@@ -429,16 +435,11 @@ run_checks() {
 
     sanitizer_options
     check "asan: build" built asan
-    suite "asan: tests" asan
+    suite "asan: tests" asan '--filter=!(recipes)/*'
     examples asan
     check "asan: reports" no_reports
     unset LSAN_OPTIONS UBSAN_OPTIONS ASAN_OPTIONS
-    check "tsan: threads" with_threads
-}
-
-with_threads() {
-    built tsan brasa_threads
-    build-tsan/brasa_threads
+    check "tsan: threads" threads
 }
 
 # Sets the options of the builds for .ci/run and .ci/full.
@@ -461,6 +462,10 @@ full_checks() {
     check "tensorboard" tensorboard
     check "headers: C17, clang" headers clang c17 c
     check "headers: C++17, clang" headers clang++ c++17 c++
+    sanitizer_options
+    suite "asan: recipes" asan '--filter=recipes/*' # trains models: five minutes
+    check "asan: reports of recipes" no_reports
+    unset LSAN_OPTIONS UBSAN_OPTIONS ASAN_OPTIONS
     check "C++17, clang" with_build gcc .ci/check_cpp build clang++
     for capability in avx2 baseline; do
         export BRASA_CPU_CAPABILITY=$capability
@@ -469,6 +474,7 @@ full_checks() {
     done
     check "Open MPI" with_mpi gcc mpirun.openmpi
     check "MPICH" with_mpi mpich mpirun.mpich
+    check "README on a bare Debian" .ci/readme_walk "$work/bare"
     check "clang: build" built clang
     suite "clang: tests" clang
     examples clang
