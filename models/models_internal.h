@@ -42,8 +42,9 @@ typedef br_tensor *(*br__activation)(br_tensor *x);
 br__activation br__find_activation(const char *name);
 /* Checks that the name is that of a supported activation. */
 bool br__good_activation(const char *model, const char *key, const char *name);
-/* Returns the activation's name under a key as a static string, or NULL and an error. */
-const char *br__config_activation(const br_auto_config *config, const char *key);
+/* Returns the activation's name under a key as a static string, or NULL and an error. If `gated` is
+ * not NULL, "gated-" may precede the name, and *gated is set to whether it does. */
+const char *br__config_activation(const br_auto_config *config, const char *key, bool *gated);
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 

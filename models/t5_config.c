@@ -32,29 +32,10 @@ br_t5_config br_t5_config_default(void)
 /* Reads feed_forward_proj: "relu", "gated-silu", ... "gated-gelu" means the tanh approximation. */
 static bool read_activation(const br_auto_config *config, br_t5_config *c)
 {
-    static const char *const names[] = {
-        "relu",
-        "gelu",
-        "gelu_new",
-        "gelu_pytorch_tanh",
-        "silu",
-        "swish",
-        "tanh",
-        "gated-relu",
-        "gated-gelu",
-        "gated-gelu_new",
-        "gated-gelu_pytorch_tanh",
-        "gated-silu",
-        "gated-swish",
-        "gated-tanh",
-    };
-    enum { N = sizeof names / sizeof *names, PLAIN = N / 2 };
-    int i = br_auto_config_choice(config, "feed_forward_proj", N, names);
-    if (i < 0)
-        return false;
-    c->gated = i >= PLAIN;
-    c->activation = strcmp(names[i], "gated-gelu") == 0 ? "gelu_new" : names[i % PLAIN];
-    return true;
+    c->activation = br__config_activation(config, "feed_forward_proj", &c->gated);
+    if (c->activation && c->gated && strcmp(c->activation, "gelu") == 0)
+        c->activation = "gelu_new";
+    return c->activation != NULL;
 }
 
 /* Reads the keys that transformers 5 derives from feed_forward_proj and tie_word_embeddings and
@@ -62,7 +43,7 @@ static bool read_activation(const br_auto_config *config, br_t5_config *c)
 static bool read_settled(const br_auto_config *config, br_t5_config *c)
 {
     if (br_auto_config_has(config, "dense_act_fn"))
-        c->activation = br__config_activation(config, "dense_act_fn");
+        c->activation = br__config_activation(config, "dense_act_fn", NULL);
     if (br_auto_config_has(config, "is_gated_act"))
         c->gated = br_auto_config_bool(config, "is_gated_act");
     c->unscaled = c->untied;

@@ -252,25 +252,23 @@ Test(t5, gradients)
 Test(t5, bad_configurations)
 {
     static const struct {
-        int64_t d_kv, buckets, distance, pad;
+        int64_t d_kv, buckets, distance;
         const char *act, *message;
         double dropout, eps, factor;
     } bad[] = {
-        { 0, 4, 5, 0, "relu", "d_kv is 0", 0, 1, 1 },
-        { 2, 3, 5, 0, "relu", "num_buckets is 3", 0, 1, 1 },
-        { 2, 4, 2, 0, "relu", "max_distance is 2, must be 3", 0, 1, 1 },
-        { 2, 4, 5, 9, "relu", "pad_token_id is 9", 0, 1, 1 },
-        { 2, 4, 5, 0, "relu6", "activation is relu6", 0, 1, 1 },
-        { 2, 4, 5, 0, "relu", "dropout_rate is 2", 2, 1, 1 },
-        { 2, 4, 5, 0, "relu", "layer_norm_epsilon is 0", 0, 0, 1 },
-        { 2, 4, 5, 0, "relu", "initializer_factor is nan", 0, 1, (double)NAN },
+        { 0, 4, 5, "relu", "d_kv is 0", 0, 1, 1 },
+        { 2, 3, 5, "relu", "num_buckets is 3", 0, 1, 1 },
+        { 2, 4, 2, "relu", "max_distance is 2, must be 3", 0, 1, 1 },
+        { 2, 4, 5, "prelu", "activation is prelu, which has weights", 0, 1, 1 },
+        { 2, 4, 5, "relu", "dropout_rate is 2", 2, 1, 1 },
+        { 2, 4, 5, "relu", "layer_norm_epsilon is 0", 0, 0, 1 },
+        { 2, 4, 5, "relu", "initializer_factor is nan", 0, 1, (double)NAN },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         br_t5_config c = tiny();
         c.d_kv = bad[i].d_kv;
         c.relative_attention_num_buckets = bad[i].buckets;
         c.relative_attention_max_distance = bad[i].distance;
-        c.pad_token_id = bad[i].pad;
         c.activation = bad[i].act;
         c.dropout_rate = bad[i].dropout;
         c.layer_norm_epsilon = bad[i].eps;
