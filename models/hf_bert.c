@@ -44,7 +44,7 @@ static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
         .max_position_embeddings = br_auto_config_size(config, "max_position_embeddings"),
         .type_vocab_size = br_auto_config_size(config, "type_vocab_size"),
         .num_labels = br_auto_config_size(config, "num_labels"),
-        .pad_token_id = -1,
+        .pad_token_id = br__config_padding(config),
         .hidden_dropout_prob = br_auto_config_probability(config, "hidden_dropout_prob"),
         .attention_probs_dropout_prob =
             br_auto_config_probability(config, "attention_probs_dropout_prob"),

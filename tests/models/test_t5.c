@@ -281,6 +281,28 @@ Test(t5, bad_configurations)
     }
 }
 
+/* As in transformers, a model whose ids are not in the vocabulary is an error only when a decoder's
+ * input needs them. */
+Test(t5, bad_ids)
+{
+    br_scope *scope = br_scope_begin();
+    br_t5_config c = tiny();
+    c.pad_token_id = 9;
+    br_t5 *model = br_t5_for_conditional_generation_new(&c);
+    cr_assert(br_t5_shift_right(model, ids()), "%s", br_error_message());
+    check_fails(br_t5_shift_right(model, br_full(BR_SHAPE(1, 3), -100, BR_I64)),
+                "the configuration's pad_token_id is 9, but vocab_size is 9: must be 0 .. 8");
+    br_module_free(model);
+    c.decoder_start_token_id = -1;
+    model = br_t5_for_conditional_generation_new(&c);
+    cr_assert(logits_of(model, ids(), NULL, ids()), "%s", br_error_message());
+    const char *message = "decoder_start_token_id is -1, but vocab_size is 9: must be 0 .. 8";
+    check_fails(br_t5_shift_right(model, ids()), message);
+    check_fails(br_t5_start(model, 2), message);
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
 Test(t5, bad_inputs)
 {
     br_scope *scope = br_scope_begin();
