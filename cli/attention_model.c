@@ -85,11 +85,13 @@ typedef struct tokens {
     char **decoded; /* the items that were decoded, to br_free(); NULL for the others */
 } tokens;
 
-/* Returns the text to show for a token. A token that is only part of a character is not decoded. */
+/* Returns the text to show for a token. A token that is only part of a character, or has a U+0000,
+ * is not decoded. */
 static const char *token_of(const br_tokenizer *tokenizer, int64_t id, bool as_text, char **decoded)
 {
-    char *text = as_text ? br_tokenizer_decode(tokenizer, 1, &id, false) : NULL;
-    if (text && !strstr(text, "\xef\xbf\xbd"))
+    int64_t length = 0;
+    char *text = as_text ? br_tokenizer_decode_text(tokenizer, 1, &id, false, &length) : NULL;
+    if (text && (int64_t)strlen(text) == length && !strstr(text, "\xef\xbf\xbd"))
         return *decoded = text;
     br_free(text);
     return br_tokenizer_token(tokenizer, id);
@@ -142,7 +144,7 @@ br_attention *attention_of_model(const char *dir, bool cased, int n, char **text
         pretrained_family(dir, families, N_FAMILIES, sizeof *families, "attention");
     subject s = { .dir = dir, .tokenizer = f ? cli_open_tokenizer(dir, cased) : NULL };
     if (s.tokenizer)
-        s.model = pretrained_load("attention", dir, f->base.class_name, NULL, NULL);
+        s.model = pretrained_load("attention", dir, f->base.class_name, s.tokenizer, NULL);
     br_attention *attention =
         s.model && f->read(&s, n, texts) ? attention_of(&s, f->byte_level) : NULL;
     br_recorder *recorder = attention ? br_recorder_begin() : NULL;

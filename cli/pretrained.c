@@ -53,6 +53,11 @@ static void warn(const char *dir, const br_auto_model_report *report)
                 "brasa: warning: %s: config.json ties weights that have different values in the "
                 "files; both values are kept: %s\n",
                 dir, br__printable(report->untied_names));
+    if (report->absent > 0)
+        fprintf(stderr,
+                "brasa: warning: %s/model.safetensors.index.json lists keys in files that do not "
+                "have them: %s\n",
+                dir, br__printable(report->absent_names));
 }
 
 void *pretrained_load(const char *command, const char *dir, const char *class_name,

@@ -63,6 +63,18 @@ static void print_spans(const char *name, const br_span *spans, int64_t n)
     printf("],");
 }
 
+/* Checks, before anything is printed, that every id has a token. */
+static bool have_tokens(const br_tokenizer *t, const br_encoding *e)
+{
+    for (int64_t i = 0; i < e->length; i++)
+        if (!br_tokenizer_token(t, e->ids[i]))
+            return false;
+    for (int64_t i = 0; i < e->n_overflow; i++)
+        if (!have_tokens(t, &e->overflow[i]))
+            return false;
+    return true;
+}
+
 static void print_tokens(const br_tokenizer *t, const br_encoding *e)
 {
     printf("\"tokens\":[");
@@ -112,10 +124,11 @@ static void print_plain(const br_tokenizer *t, const br_encoding *e, bool overfl
 static bool show(const request *r, const br_tokenizer *t, br_text text, const br_text *pair)
 {
     br_encoding *e = br_tokenizer_encode(t, &text, pair, &r->encode);
-    if (e && r->json) {
+    bool ok = e && have_tokens(t, e);
+    if (ok && r->json) {
         print_json(t, e, r->overflow);
         putchar('\n');
-    } else if (e) {
+    } else if (ok) {
         print_plain(t, e, r->overflow);
     }
     br_encoding_free(e);

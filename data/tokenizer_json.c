@@ -161,6 +161,16 @@ static bool read_ways(const char *path, json_t *token, const char *text, int all
     return br__tokenizer_json_bool(path, token, "special", false, &a->special);
 }
 
+static br_added_token *find_added(const br_tokenizer *t, int64_t id)
+{
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id)
+            return &t->added[i];
+    return NULL;
+}
+
+/* Adds a token, or changes one that was already added: the last entry's flags count, but a token
+ * stays special, as in tokenizers. */
 static bool read_added_token(br_tokenizer *t, const char *path, json_t *token, int allowed)
 {
     const char *text = br__tokenizer_json_string(path, token, "content", NULL);
@@ -173,11 +183,15 @@ static bool read_added_token(br_tokenizer *t, const char *path, json_t *token, i
     if (!*text || (known >= 0 ? known != id : id != t->size))
         return br__tokenizer_refuse(path, "added token '%s' has id %" PRId64 ", must have %" PRId64,
                                     br__printable(text), id, known >= 0 ? known : t->size);
+    br_added_token *before = find_added(t, id);
     if ((known < 0 && !br__tokenizer_add(t, text, strlen(text), id)) ||
-        !br__tokenizer_add_special(t, text, strlen(text), a.special, a.late))
+        (!before && !br__tokenizer_add_special(t, text, strlen(text), a.special, a.late)))
         return false;
-    t->added[t->n_added - 1].lstrip = a.lstrip;
-    t->added[t->n_added - 1].rstrip = a.rstrip;
+    br_added_token *added = before ? before : &t->added[t->n_added - 1];
+    added->special |= a.special;
+    added->late = a.late;
+    added->lstrip = a.lstrip;
+    added->rstrip = a.rstrip;
     return true;
 }
 

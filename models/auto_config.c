@@ -188,12 +188,13 @@ static bool count_labels(br_auto_config *config)
 static bool add_default(br_auto_config *config, const br_config_default *d)
 {
     json_t *value = in_file(config, d->key);
-    bool shared = d->json[0] == '=';
-    if ((value && !(shared && json_is_null(value))) || json_object_get(config->defaults, d->key))
+    bool for_null = d->json[0] == '|';
+    const char *json = d->json + for_null;
+    if ((value && !(for_null && json_is_null(value))) || json_object_get(config->defaults, d->key))
         return true;
     return set_default(config, d->key,
-                       shared ? json_incref(find(config, d->json + 1))
-                              : parse_own(config, d->json));
+                       *json == '=' ? json_incref(find(config, json + 1))
+                                    : parse_own(config, json));
 }
 
 static bool add_defaults(br_auto_config *config)
@@ -471,6 +472,23 @@ bool br__config_multiple(const br_auto_config *config, const char *key, const ch
     return size % divisor == 0 ||
            refuse(config, "%s %" PRId64 " is not divisible by %s %" PRId64,
                   name_of(config, key, first), size, name_of(config, by, second), divisor);
+}
+
+int64_t br__config_padding(const br_auto_config *config)
+{
+    if (!br_auto_config_has(config, "pad_token_id"))
+        return -1;
+    int64_t id = br_auto_config_integer(config, "pad_token_id");
+    int64_t n = br_auto_config_size(config, "vocab_size");
+    if (br_failed())
+        return -1;
+    if (id >= -n && id < n)
+        return id < 0 ? id + n : id;
+    refuse(config,
+           "pad_token_id is %" PRId64 ", but vocab_size is %" PRId64 ": must be null or %" PRId64
+           " .. %" PRId64,
+           id, n, -n, n - 1);
+    return -1;
 }
 
 /* Checks one limit: the key must be absent, null, or have the supported value. */

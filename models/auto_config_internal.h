@@ -6,8 +6,8 @@
 #include <brasa/models/auto_config.h>
 #include <jansson.h>
 
-/* The default of a key, as JSON. "=other" means the value of another key, which then also replaces
- * null. */
+/* The default of a key, as JSON. "=other" means the value of another key. After "|", the default
+ * also replaces null. */
 typedef struct br_config_default {
     const char *key, *json;
 } br_config_default;

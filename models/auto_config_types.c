@@ -195,7 +195,7 @@ static const br_config_default t5_defaults[] = {
     { "d_kv", "64" },
     { "d_ff", "2048" },
     { "num_layers", "6" },
-    { "num_decoder_layers", "=num_layers" },
+    { "num_decoder_layers", "|=num_layers" },
     { "num_heads", "8" },
     { "relative_attention_num_buckets", "32" },
     { "relative_attention_max_distance", "128" },
@@ -209,7 +209,7 @@ static const br_config_default t5_defaults[] = {
     { "pad_token_id", "0" },
     { "eos_token_id", "1" },
     { "use_cache", "true" },
-    { "tie_word_embeddings", "true" },
+    { "tie_word_embeddings", "|true" },
     { NULL, NULL },
 };
 

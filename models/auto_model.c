@@ -92,6 +92,7 @@ typedef struct place {
 } place;
 
 typedef struct loading {
+    const char *dir;
     const br_auto_config *config;
     const br_model_family *family;
     br_module *module;
@@ -99,7 +100,7 @@ typedef struct loading {
     br_named_list *own;
     place *places; /* sorted by name */
     bool allow_missing_keys;
-    br_text converted, renamed, missing, unexpected, ignored, untied, unknown;
+    br_text converted, renamed, missing, unexpected, ignored, untied, unknown, absent;
     br_auto_model_report report;
 } loading;
 
@@ -202,19 +203,23 @@ static char *describe(const br_safetensors *file, int64_t index)
     return NULL;
 }
 
-/* Returns the name of the dtype if it is F16 or BF16, which are converted; else NULL. */
-static const char *half_dtype(const br_safetensors *file, int64_t index)
+/* Returns the name of the dtype if it is F16, BF16 or F64, which are converted; else NULL. */
+static const char *converted_dtype(const br_safetensors *file, int64_t index)
 {
+    static const char *const converted[] = { "F16", "BF16", "F64" };
     const char *dtype = br_safetensors_dtype(file, index);
-    return strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0 ? dtype : NULL;
+    for (size_t i = 0; i < sizeof converted / sizeof *converted; i++)
+        if (strcmp(dtype, converted[i]) == 0)
+            return converted[i];
+    return NULL;
 }
 
 static bool fits(const br_safetensors *file, int64_t index, const br_tensor *own)
 {
     const int64_t *sizes;
     int ndim = br_safetensors_shape(file, index, &sizes);
-    bool same = ndim == own->ndim &&
-                (strcmp(br_safetensors_dtype(file, index), "F32") == 0 || half_dtype(file, index));
+    bool same = ndim == own->ndim && (strcmp(br_safetensors_dtype(file, index), "F32") == 0 ||
+                                      converted_dtype(file, index));
     for (int i = 0; same && i < ndim; i++)
         same = sizes[i] == own->sizes[i];
     return same;
@@ -228,7 +233,7 @@ static bool check_fit(const loading *l, const br_weight_key *key, const place *p
         return true;
     char *found = describe(file, key->index);
     if (found)
-        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16 or BF16 %s",
+        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16, BF16 or F64 %s",
                  br__weight_path(&l->files, key), br__printable(key->name), found,
                  br__shape(p->own));
     br_free(found);
@@ -247,9 +252,9 @@ static bool match_key(loading *l, const br_weight_key *key, place *p)
         return false;
     p->key = key;
     l->report.matched++;
-    const char *half = half_dtype(l->files.shards[key->shard].file, key->index);
-    if (half && !(add_name(&l->converted, &l->report.converted, key->name) &&
-                  br__text_add(&l->converted, " from %s", half)))
+    const char *dtype = converted_dtype(l->files.shards[key->shard].file, key->index);
+    if (dtype && !(add_name(&l->converted, &l->report.converted, key->name) &&
+                   br__text_add(&l->converted, " from %s", dtype)))
         return false;
     if (strcmp(key->name, p->name) == 0)
         return true;
@@ -335,11 +340,16 @@ static bool drop_copy(loading *l, place *p, const place *source)
     return ok;
 }
 
+/* Returns a key's tensor in f32. */
+static br_tensor *get(const loading *l, const br_weight_key *key)
+{
+    return br_to(br_safetensors_get(l->files.shards[key->shard].file, key->name), BR_F32);
+}
+
 static bool same_values(const loading *l, const br_weight_key *a, const br_weight_key *b)
 {
     br_scope *scope = br_scope_begin();
-    bool same = br_equal(br_safetensors_get(l->files.shards[a->shard].file, a->name),
-                         br_safetensors_get(l->files.shards[b->shard].file, b->name));
+    bool same = br_equal(get(l, a), get(l, b));
     br_scope_end(scope);
     return same;
 }
@@ -377,7 +387,7 @@ static const br_weight_key *key_for(const loading *l, const br_tensor *own)
 static bool assign_key(loading *l, br_tensor *own, const br_weight_key *key)
 {
     br_scope *scope = br_scope_begin();
-    br_tensor *t = br_safetensors_get(l->files.shards[key->shard].file, key->name);
+    br_tensor *t = get(l, key);
     if (t)
         br__swap_data(op, own, t);
     br_scope_end(scope);
@@ -392,14 +402,33 @@ static bool may_be_new(const loading *l, const char *name)
     return l->allow_missing_keys;
 }
 
+/* Returns the entry of the index for a weight, under any of its names, that its file lacks, or
+ * NULL.
+ */
+static const br_absent_key *absent_key_for(const loading *l, const br_tensor *own)
+{
+    for (int64_t i = 0; i < l->files.n_absent; i++) {
+        place *p;
+        if (place_of(l, l->files.absent[i].name, &p) && p && p->own == own)
+            return &l->files.absent[i];
+    }
+    return NULL;
+}
+
 static bool init_missing(loading *l, const char *name, br_tensor *own)
 {
     if (may_be_new(l, name))
         return add_name(&l->missing, &l->report.missing, name) &&
                l->family->init(l->config, name, own);
-    br__fail_file(BR_ERROR_FORMAT, op, l->files.shards[0].path,
-                  "key \"%s\" is missing, must be F32 %s for a %s", name, br__shape(own),
-                  br_module_class(l->module));
+    const br_weight_files *files = &l->files;
+    const br_absent_key *absent = absent_key_for(l, own);
+    if (!br_failed())
+        br__fail_file(BR_ERROR_FORMAT, op, files->shards[absent ? absent->shard : 0].path,
+                      "key \"%s\" is missing%s%s%s, must be F32 %s for a %s",
+                      absent ? br__printable(absent->name) : name, absent ? ", but " : "",
+                      absent ? br__printable(files->index) : "",
+                      absent ? " lists it in this file" : "", br__shape(own),
+                      br_module_class(l->module));
     return false;
 }
 
@@ -425,6 +454,21 @@ static bool add_unknown(void *of, const char *key)
     return add_name(&l->unknown, &l->report.unknown, key);
 }
 
+/* ---- The index ------------------------------------------------------------------------------- */
+
+/* Reports the keys that the index lists in a file that lacks them. */
+static bool list_absent(loading *l)
+{
+    size_t before = strlen(l->dir) + 1;
+    for (int64_t i = 0; i < l->files.n_absent; i++) {
+        const br_absent_key *key = &l->files.absent[i];
+        if (!add_name(&l->absent, &l->report.absent, key->name) ||
+            !br__text_add(&l->absent, " in %s", l->files.shards[key->shard].path + before))
+            return false;
+    }
+    return true;
+}
+
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 static void move_report(loading *l, br_auto_model_report *report)
@@ -436,6 +480,7 @@ static void move_report(loading *l, br_auto_model_report *report)
     l->report.ignored_names = br__text_take(&l->ignored);
     l->report.untied_names = br__text_take(&l->untied);
     l->report.unknown_names = br__text_take(&l->unknown);
+    l->report.absent_names = br__text_take(&l->absent);
     if (report)
         *report = l->report;
     else
@@ -467,15 +512,15 @@ static br_module *make_module(const br_model_class *class, const br_auto_config 
 static void *load(const char *dir, const br_auto_config *config,
                   const br_auto_model_options *options, br_auto_model_report *report)
 {
-    loading l = { .config = config, .allow_missing_keys = options->allow_missing_keys };
+    loading l = { .dir = dir, .config = config, .allow_missing_keys = options->allow_missing_keys };
     l.family = find_family(config);
     const br_model_class *class =
         l.family ? find_class(config, l.family, options->class_name) : NULL;
     if (!class || !br__weight_files_open(&l.files, dir, options->copy))
         return NULL;
     l.module = check_layers(&l) ? make_module(class, config) : NULL;
-    if (!br_failed() && br__config_each_unknown(config, add_unknown, &l) && list_places(&l) &&
-        match_keys(&l) && settle_ties(&l))
+    if (!br_failed() && br__config_each_unknown(config, add_unknown, &l) && list_absent(&l) &&
+        list_places(&l) && match_keys(&l) && settle_ties(&l))
         assign_weights(&l);
     move_report(&l, report);
     br__weight_files_close(&l.files);
@@ -516,5 +561,6 @@ void br_auto_model_report_clear(br_auto_model_report *report)
     br_free(report->ignored_names);
     br_free(report->untied_names);
     br_free(report->unknown_names);
+    br_free(report->absent_names);
     *report = (br_auto_model_report){ 0 };
 }

@@ -1,8 +1,9 @@
 /* models/auto_model_files.c - opens the weight files of a model's folder: one file, or the shards
  * listed by an index.
  *
- * The index may be hostile. A shard must be in the folder itself, so its name must not contain a
- * slash. Every listed key must be in its shard, and no key may be in two shards. */
+ * The index may be hostile. A shard must be in the folder or in a folder of it, so its name must
+ * not be absolute or contain "..". No key may be in two shards. A key that is not in the shard that
+ * the index names is reported. */
 #include "io/io_internal.h"
 #include "io/json.h"
 #include "models/auto_model_internal.h"
@@ -73,55 +74,83 @@ static bool list_keys(br_weight_files *files)
 
 /* ---- The index ------------------------------------------------------------------------------- */
 
-/* Returns why a value of the index is not the name of a shard, or NULL if it is one. */
-static const char *bad_name(const json_t *value)
+/* Returns the path of a shard in the folder, without parts that are ".", or NULL without an error
+ * if the value of the index is none: not a string, absolute, or with ".." or an empty part. On
+ * failed allocation, returns NULL and an error. The caller frees the path with br_free(). */
+static char *shard_name(const json_t *value)
 {
-    const char *name = json_string_value(value);
-    if (!name)
-        return "not a string";
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strchr(name, '/'))
-        return "not the name of a file in the same folder";
-    return NULL;
+    const char *part = json_string_value(value);
+    char *name = part ? br__strdup(part) : NULL, *out = name;
+    for (size_t n; name; part += n + 1) {
+        n = strcspn(part, "/");
+        bool is_dot = n == 1 && *part == '.', is_last = part[n] == '\0';
+        if (n == 0 || (n == 2 && memcmp(part, "..", 2) == 0) || (is_dot && is_last)) {
+            br_free(name);
+            return NULL;
+        }
+        if (!is_dot) {
+            memcpy(out, part, n + 1);
+            out += n + 1;
+        }
+        if (is_last)
+            break;
+    }
+    return name;
 }
 
-/* Returns the shard of that name, opened if it is new, or NULL and an error. */
-static const struct br_weight_shard *shard_named(br_weight_files *files, const char *dir,
-                                                 const char *name, bool copy)
+/* Returns the number of the shard of that name, which is opened if it is new, or -1 and an error.
+ */
+static int shard_named(br_weight_files *files, const char *dir, const char *name, bool copy)
 {
     size_t before = strlen(dir) + 1;
     for (int64_t s = 0; s < files->n_shards; s++)
         if (strcmp(files->shards[s].path + before, name) == 0)
-            return &files->shards[s];
-    if (files->n_shards == MAX_SHARDS)
-        return br__fail(BR_ERROR_FORMAT, op, "%s: the index lists more than %d files",
-                        br__printable(dir), MAX_SHARDS);
+            return (int)s;
+    if (files->n_shards == MAX_SHARDS) {
+        br__fail(BR_ERROR_FORMAT, op, "%s: the index lists more than %d files", br__printable(dir),
+                 MAX_SHARDS);
+        return -1;
+    }
     bool ok = open_shard(files, br__format("%s/%s", dir, name), copy);
-    return ok ? &files->shards[files->n_shards - 1] : NULL;
+    return ok ? (int)files->n_shards - 1 : -1;
 }
 
-static bool open_listed(br_weight_files *files, const char *dir, const char *path, json_t *map,
-                        bool copy)
+/* Notes a key that its shard does not have. */
+static bool add_absent(br_weight_files *files, const char *key, int shard)
+{
+    br_absent_key *absent =
+        br__grow(files->absent, &files->absent_capacity, files->n_absent, sizeof *absent);
+    if (!absent)
+        return false;
+    files->absent = absent;
+    absent[files->n_absent] = (br_absent_key){ br__strdup(key), shard };
+    return absent[files->n_absent++].name != NULL;
+}
+
+static bool open_entry(br_weight_files *files, const char *dir, const char *key,
+                       const json_t *value, bool copy)
+{
+    char *name = shard_name(value);
+    const char *found = json_string_value(value);
+    if (!name && !br_failed())
+        br__fail_file(BR_ERROR_FORMAT, op, files->index, "weight_map[\"%s\"] is %s%s%s, must be %s",
+                      br__printable(key), found ? "\"" : "",
+                      found ? br__printable(found) : "of the wrong type", found ? "\"" : "",
+                      found ? "a relative path without \"..\" and empty parts" : "a string");
+    int shard = name ? shard_named(files, dir, name, copy) : -1;
+    br_free(name);
+    return shard >= 0 &&
+           (br_safetensors_has(files->shards[shard].file, key) || add_absent(files, key, shard));
+}
+
+static bool open_listed(br_weight_files *files, const char *dir, json_t *map, bool copy)
 {
     const char *key;
     json_t *value;
     json_object_foreach(map, key, value)
     {
-        const char *bad = bad_name(value), *name = json_string_value(value);
-        if (bad) {
-            br__fail_file(BR_ERROR_FORMAT, op, path, "weight_map[\"%s\"] is %s%s%s, %s",
-                          br__printable(key), name ? "\"" : "",
-                          name ? br__printable(name) : "of the wrong type", name ? "\"" : "", bad);
+        if (!open_entry(files, dir, key, value, copy))
             return false;
-        }
-        const struct br_weight_shard *shard = shard_named(files, dir, name, copy);
-        if (!shard)
-            return false;
-        if (!br_safetensors_has(shard->file, key)) {
-            br__fail_file(BR_ERROR_FORMAT, op, shard->path,
-                          "key \"%s\" is missing, but %s lists it in this file", br__printable(key),
-                          br__printable(path));
-            return false;
-        }
     }
     return true;
 }
@@ -141,18 +170,18 @@ static json_t *read_index(const char *path)
     return index;
 }
 
-static bool open_index(br_weight_files *files, const char *dir, const char *path, bool copy)
+static bool open_index(br_weight_files *files, const char *dir, bool copy)
 {
-    json_t *index = read_index(path);
+    json_t *index = read_index(files->index);
     if (!index)
         return false;
     json_t *map = json_object_get(index, "weight_map");
     bool ok = json_is_object(map) && json_object_size(map) > 0;
     if (ok)
-        ok = open_listed(files, dir, path, map, copy);
+        ok = open_listed(files, dir, map, copy);
     else
         br__fail_file(
-            BR_ERROR_FORMAT, op, path,
+            BR_ERROR_FORMAT, op, files->index,
             "weight_map is missing or empty, must be an object that maps keys to file names");
     json_decref(index);
     return ok;
@@ -193,10 +222,8 @@ static bool open_folder(br_weight_files *files, const char *dir, bool copy)
         return open_shard(files, br__format("%s/%s", dir, whole), copy);
     if (br_failed() || !has(dir, index))
         return refuse_folder(dir);
-    char *path = br__format("%s/%s", dir, index);
-    bool ok = path && open_index(files, dir, path, copy);
-    br_free(path);
-    return ok;
+    files->index = br__format("%s/%s", dir, index);
+    return files->index && open_index(files, dir, copy);
 }
 
 bool br__weight_files_open(br_weight_files *files, const char *dir, bool copy)
@@ -214,7 +241,11 @@ void br__weight_files_close(br_weight_files *files)
         br_safetensors_close(files->shards[s].file);
         br_free(files->shards[s].path);
     }
+    for (int64_t i = 0; i < files->n_absent; i++)
+        br_free(files->absent[i].name);
+    br_free(files->index);
     br_free(files->shards);
+    br_free(files->absent);
     br_free(files->keys);
     *files = (br_weight_files){ 0 };
 }

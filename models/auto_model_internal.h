@@ -38,7 +38,14 @@ typedef struct br_weight_key {
     int64_t index; /* in the file */
 } br_weight_key;
 
+/* A key that the index lists in a shard that does not have it. */
+typedef struct br_absent_key {
+    char *name;
+    int shard;
+} br_absent_key;
+
 typedef struct br_weight_files {
+    char *index; /* path of the index, or NULL if there is only one file */
     int64_t n_shards, shard_capacity;
     struct br_weight_shard {
         char *path;
@@ -46,6 +53,8 @@ typedef struct br_weight_files {
     } * shards;
     int64_t n_keys;
     br_weight_key *keys; /* sorted by name, without duplicates */
+    int64_t n_absent, absent_capacity;
+    br_absent_key *absent;
 } br_weight_files;
 
 /* Opens the folder's model.safetensors, or all files listed by its index. On failure, returns false

@@ -83,34 +83,137 @@ static br_tensor *tanh_of(br_tensor *x)
     return br_may_overwrite(x) ? br_tanh_(x) : br_tanh(x);
 }
 
-static const char *const activation_names[] = { "gelu", "gelu_new", "gelu_pytorch_tanh",
-                                                "relu", "silu",     "swish",
-                                                "tanh" };
-static const br__activation activations[] = {
-    gelu, gelu_tanh, gelu_tanh, relu, silu, silu, tanh_of
+static br_tensor *sigmoid(br_tensor *x)
+{
+    return br_may_overwrite(x) ? br_sigmoid_(x) : br_sigmoid(x);
+}
+
+static br_tensor *gelu_10(br_tensor *x)
+{
+    return br_clamp(gelu(x), -10, 10);
+}
+
+static br_tensor *quick_gelu(br_tensor *x)
+{
+    return br_mul(x, br_sigmoid(br_mul_scalar(x, 1.702)));
+}
+
+/* MEGA's: the distribution function of the normal distribution with this mean and deviation. */
+static br_tensor *laplace(br_tensor *x)
+{
+    const double mu = 0.707107, sigma = 0.282095, sqrt2 = 1.4142135623730951;
+    br_tensor *z = br_div_scalar(br_sub_scalar(x, mu), sigma * sqrt2);
+    return br_mul_scalar(br_add_scalar(br_erf(z), 1), 0.5);
+}
+
+static br_tensor *leaky_relu(br_tensor *x)
+{
+    return br_leaky_relu(x, 0.01);
+}
+
+static br_tensor *linear(br_tensor *x)
+{
+    return x;
+}
+
+static br_tensor *relu2(br_tensor *x)
+{
+    return br_square(relu(x));
+}
+
+static br_tensor *sqrtsoftplus(br_tensor *x)
+{
+    return br_sqrt(br_softplus(x, 1, 20));
+}
+
+/* transformers' ACT2FN. gelu_fast rounds sqrt(2/pi) to ten digits, which changes results by less
+ * than the rounding of f32. */
+static const struct {
+    const char *name;
+    br__activation function;
+} activations[] = {
+    { "gelu", gelu },
+    { "gelu_10", gelu_10 },
+    { "gelu_accurate", gelu_tanh },
+    { "gelu_fast", gelu_tanh },
+    { "gelu_new", gelu_tanh },
+    { "gelu_python", gelu },
+    { "gelu_python_tanh", gelu_tanh },
+    { "gelu_pytorch_tanh", gelu_tanh },
+    { "hardswish", br_hardswish },
+    { "laplace", laplace },
+    { "leaky_relu", leaky_relu },
+    { "linear", linear },
+    { "mish", br_mish },
+    { "quick_gelu", quick_gelu },
+    { "relu", relu },
+    { "relu2", relu2 },
+    { "relu6", br_relu6 },
+    { "sigmoid", sigmoid },
+    { "silu", silu },
+    { "sqrtsoftplus", sqrtsoftplus },
+    { "swish", silu },
+    { "tanh", tanh_of },
 };
 enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
 
-br__activation br__find_activation(const char *name)
+/* Returns the row of the name, or -1. */
+static int find_row(const char *name)
 {
     for (int i = 0; name && i < N_ACTIVATIONS; i++)
-        if (strcmp(name, activation_names[i]) == 0)
-            return activations[i];
-    return NULL;
+        if (strcmp(name, activations[i].name) == 0)
+            return i;
+    return -1;
+}
+
+br__activation br__find_activation(const char *name)
+{
+    int i = find_row(name);
+    return i < 0 ? NULL : activations[i].function;
+}
+
+/* Writes what is wrong with the name, and the names that are allowed. */
+enum { REASON = 600 };
+static const char *reason(const char *name, bool may_be_gated, char text[REASON])
+{
+    bool has_weights = name && (strcmp(name, "prelu") == 0 || strcmp(name, "xielu") == 0);
+    snprintf(text, REASON, "%smust be one of ",
+             has_weights ? "which has weights and is not supported; " : "");
+    for (int i = 0; i < N_ACTIVATIONS; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, REASON - used, "%s%s", i ? ", " : "", activations[i].name);
+    }
+    if (may_be_gated) {
+        size_t used = strlen(text);
+        snprintf(text + used, REASON - used, ", or \"gated-\" and one of them");
+    }
+    return text;
 }
 
 bool br__good_activation(const char *model, const char *key, const char *name)
 {
-    if (!br_failed() && !br__find_activation(name))
-        br_raise(BR_ERROR_ARGUMENT, "%s: %s is %s, which is not a supported activation", model, key,
-                 name ? br__printable(name) : "NULL");
+    char text[REASON];
+    if (!br_failed() && find_row(name) < 0)
+        br_raise(BR_ERROR_ARGUMENT, "%s: %s is %s, %s", model, key,
+                 name ? br__printable(name) : "NULL", reason(name, false, text));
     return !br_failed();
 }
 
-const char *br__config_activation(const br_auto_config *config, const char *key)
+const char *br__config_activation(const br_auto_config *config, const char *key, bool *gated)
 {
-    int i = br_auto_config_choice(config, key, N_ACTIVATIONS, activation_names);
-    return i < 0 ? NULL : activation_names[i];
+    static const char prefix[] = "gated-";
+    const char *value = br_auto_config_string(config, key), *name = value;
+    bool has_prefix = value && gated && strncmp(value, prefix, strlen(prefix)) == 0;
+    if (has_prefix)
+        name += strlen(prefix);
+    int i = find_row(name);
+    char text[REASON];
+    if (name && i < 0)
+        br__fail_file(BR_ERROR_FORMAT, "auto_config", br_auto_config_path(config),
+                      "%s is \"%s\", %s", key, br__printable(value), reason(name, gated, text));
+    if (gated)
+        *gated = has_prefix;
+    return i < 0 ? NULL : activations[i].name;
 }
 
 /* ---- Initial weights ------------------------------------------------------------------------- */

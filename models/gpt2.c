@@ -47,7 +47,7 @@ static bool read_config(const br_auto_config *config, br_gpt2_config *c)
         .resid_pdrop = br_auto_config_probability(config, "resid_pdrop"),
         .layer_norm_epsilon = br_auto_config_number(config, "layer_norm_epsilon"),
         .initializer_range = br_auto_config_number(config, "initializer_range"),
-        .activation_function = br__config_activation(config, "activation_function"),
+        .activation_function = br__config_activation(config, "activation_function", NULL),
         .unscaled = !br_auto_config_bool(config, "scale_attn_weights"),
         .scale_by_layer = br_auto_config_bool(config, "scale_attn_by_inverse_layer_idx"),
         .untied = !br_auto_config_bool(config, "tie_word_embeddings"),

@@ -44,7 +44,7 @@ static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
         .max_position_embeddings = br_auto_config_size(config, "max_position_embeddings"),
         .type_vocab_size = br_auto_config_size(config, "type_vocab_size"),
         .num_labels = br_auto_config_size(config, "num_labels"),
-        .pad_token_id = -1,
+        .pad_token_id = br__config_padding(config),
         .hidden_dropout_prob = br_auto_config_probability(config, "hidden_dropout_prob"),
         .attention_probs_dropout_prob =
             br_auto_config_probability(config, "attention_probs_dropout_prob"),
@@ -55,9 +55,7 @@ static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
     bool own = br_auto_config_has(config, "classifier_dropout");
     c->classifier_dropout =
         own ? br_auto_config_probability(config, "classifier_dropout") : c->hidden_dropout_prob;
-    if (br_auto_config_has(config, "pad_token_id"))
-        c->pad_token_id = br_auto_config_integer(config, "pad_token_id");
-    c->hidden_act = br__config_activation(config, "hidden_act");
+    c->hidden_act = br__config_activation(config, "hidden_act", NULL);
     return br__config_multiple(config, "hidden_size", "num_attention_heads");
 }
 

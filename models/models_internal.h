@@ -32,6 +32,10 @@ bool br__good_deviation(const char *model, const char *name, double value);
 bool br__config_expect(const br_auto_config *config, const char *model_type);
 /* Checks that a size in a config.json is a multiple of another one. Messages name the file. */
 bool br__config_multiple(const br_auto_config *config, const char *key, const char *by);
+/* Returns pad_token_id, the row of the embeddings that is initialized to 0, or -1 if it is null.
+ * Negative ids count from the end, as in nn.Embedding. An id that is not in the vocabulary is an
+ * error that names the file. */
+int64_t br__config_padding(const br_auto_config *config);
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
@@ -42,8 +46,9 @@ typedef br_tensor *(*br__activation)(br_tensor *x);
 br__activation br__find_activation(const char *name);
 /* Checks that the name is that of a supported activation. */
 bool br__good_activation(const char *model, const char *key, const char *name);
-/* Returns the activation's name under a key as a static string, or NULL and an error. */
-const char *br__config_activation(const br_auto_config *config, const char *key);
+/* Returns the activation's name under a key as a static string, or NULL and an error. If `gated` is
+ * not NULL, "gated-" may precede the name, and *gated is set to whether it does. */
+const char *br__config_activation(const br_auto_config *config, const char *key, bool *gated);
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 

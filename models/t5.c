@@ -329,6 +329,18 @@ br_tensor *br_t5_logits(br_t5 *self, br_tensor *hidden)
     return br_leave(self, br_linear_forward(self->lm_head, hidden));
 }
 
+/* Checks an id that the decoder's input needs. Files with other ids can be loaded, as in
+ * transformers. */
+static bool good_id(const br_t5 *self, const char *name, int64_t id)
+{
+    if (!br_failed() && (id < 0 || id >= self->config.vocab_size))
+        br__fail(BR_ERROR_STATE, op,
+                 "the configuration's %s is %" PRId64 ", but vocab_size is %" PRId64
+                 ": must be 0 .. %" PRId64,
+                 name, id, self->config.vocab_size, self->config.vocab_size - 1);
+    return !br_failed();
+}
+
 br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels)
 {
     if (!br__required(op, "self", self) || !good_ids("labels", labels))
@@ -336,7 +348,9 @@ br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels)
     br_scope *scope = br_scope_begin();
     br_tensor *start = br_t5_start(self, labels->sizes[0]);
     br_tensor *rest = br_slice(labels, 1, 0, -1, 1);
-    rest = br_masked_fill(rest, br_eq_scalar(rest, -100), (double)self->config.pad_token_id);
+    br_tensor *padding = br_eq_scalar(rest, -100);
+    if (br_item_i64(br_any(padding)) && good_id(self, "pad_token_id", self->config.pad_token_id))
+        rest = br_masked_fill(rest, padding, (double)self->config.pad_token_id);
     br_tensor *ids = br_scope_return(scope, br_cat(BR_INPUTS(start, rest), 1));
     br_scope_end(scope);
     return ids;
@@ -363,7 +377,8 @@ br_language_model br_t5_language_model(br_t5_source *source)
 
 br_tensor *br_t5_start(const br_t5 *self, int64_t batch)
 {
-    if (!br__required(op, "self", self))
+    if (!br__required(op, "self", self) ||
+        !good_id(self, "decoder_start_token_id", self->config.decoder_start_token_id))
         return NULL;
     return br_full(BR_SHAPE(batch, 1), (double)self->config.decoder_start_token_id, BR_I64);
 }

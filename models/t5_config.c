@@ -32,29 +32,10 @@ br_t5_config br_t5_config_default(void)
 /* Reads feed_forward_proj: "relu", "gated-silu", ... "gated-gelu" means the tanh approximation. */
 static bool read_activation(const br_auto_config *config, br_t5_config *c)
 {
-    static const char *const names[] = {
-        "relu",
-        "gelu",
-        "gelu_new",
-        "gelu_pytorch_tanh",
-        "silu",
-        "swish",
-        "tanh",
-        "gated-relu",
-        "gated-gelu",
-        "gated-gelu_new",
-        "gated-gelu_pytorch_tanh",
-        "gated-silu",
-        "gated-swish",
-        "gated-tanh",
-    };
-    enum { N = sizeof names / sizeof *names, PLAIN = N / 2 };
-    int i = br_auto_config_choice(config, "feed_forward_proj", N, names);
-    if (i < 0)
-        return false;
-    c->gated = i >= PLAIN;
-    c->activation = strcmp(names[i], "gated-gelu") == 0 ? "gelu_new" : names[i % PLAIN];
-    return true;
+    c->activation = br__config_activation(config, "feed_forward_proj", &c->gated);
+    if (c->activation && c->gated && strcmp(c->activation, "gelu") == 0)
+        c->activation = "gelu_new";
+    return c->activation != NULL;
 }
 
 /* Reads the keys that transformers 5 derives from feed_forward_proj and tie_word_embeddings and
@@ -62,7 +43,7 @@ static bool read_activation(const br_auto_config *config, br_t5_config *c)
 static bool read_settled(const br_auto_config *config, br_t5_config *c)
 {
     if (br_auto_config_has(config, "dense_act_fn"))
-        c->activation = br__config_activation(config, "dense_act_fn");
+        c->activation = br__config_activation(config, "dense_act_fn", NULL);
     if (br_auto_config_has(config, "is_gated_act"))
         c->gated = br_auto_config_bool(config, "is_gated_act");
     c->unscaled = c->untied;
@@ -87,12 +68,14 @@ static bool read_config(const br_auto_config *config, br_t5_config *c)
             br_auto_config_size(config, "relative_attention_num_buckets"),
         .relative_attention_max_distance =
             br_auto_config_size(config, "relative_attention_max_distance"),
-        .pad_token_id = br_auto_config_integer(config, "pad_token_id"),
+        .pad_token_id = -1,
         .dropout_rate = br_auto_config_probability(config, "dropout_rate"),
         .layer_norm_epsilon = br_auto_config_number(config, "layer_norm_epsilon"),
         .initializer_factor = br_auto_config_number(config, "initializer_factor"),
         .untied = !br_auto_config_bool(config, "tie_word_embeddings"),
     };
+    if (br_auto_config_has(config, "pad_token_id"))
+        c->pad_token_id = br_auto_config_integer(config, "pad_token_id");
     c->decoder_start_token_id = c->pad_token_id;
     if (br_auto_config_has(config, "decoder_start_token_id"))
         c->decoder_start_token_id = br_auto_config_integer(config, "decoder_start_token_id");
@@ -147,11 +130,6 @@ static bool good_config(const br_t5_config *c)
 {
     if (!br__good_config(op, c) || !good_sizes(c) || !good_buckets(c))
         return false;
-    int64_t ids[] = { c->pad_token_id, c->decoder_start_token_id };
-    for (int i = 0; i < 2; i++)
-        if (ids[i] < 0 || ids[i] >= c->vocab_size)
-            br_raise(BR_ERROR_ARGUMENT, "t5: %s is %" PRId64 ", must be 0 .. %" PRId64,
-                     i ? "decoder_start_token_id" : "pad_token_id", ids[i], c->vocab_size - 1);
     return br__good_probability(op, "dropout_rate", c->dropout_rate) &&
            br__good_positive(op, "layer_norm_epsilon", c->layer_norm_epsilon) &&
            br__good_deviation(op, "initializer_factor", c->initializer_factor) &&

@@ -34,21 +34,45 @@ Test(cli_attention, the_last_list_counts)
     program_shell("grep -q '\"heads\":.1,2.' $OUT/view.html");
 }
 
+/* Creates a folder with the recorded model and a vocab.json and merges.txt of its 40 tokens. */
+static void make_gpt2(void)
+{
+    program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
+                  "(printf '{'; i=0; for w in a b c d e f g h i j k l m n o p q r s t u v w x y z "
+                  "0 1 2 3 4 5 6 7 8 9 + -; do printf '\"%s\": %d, ' $w $i; i=$((i + 1)); done; "
+                  "printf '\"\304\240\": 38, \"he\": 39}') >$OUT/gpt2/vocab.json && "
+                  "printf '#version: 0.2\nh e\n' >$OUT/gpt2/merges.txt");
+}
+
 /* The tokens are decoded to text, and the attention is causal. */
 Test(cli_attention, gpt2)
 {
-    for (int parts = 0; parts < 2; parts++) {
-        program_shell(parts ? "rm $OUT/gpt2/tokenizer.json && "
-                              "cp tests/data/bpe/vocab.json tests/data/bpe/merges.txt $OUT/gpt2"
-                            : "mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
-                              "cp tests/data/bpe/tokenizer.json $OUT/gpt2");
-        program_check("attention -m $OUT/gpt2 --view neuron --expanded '1+2-3' -o $OUT/view.html",
+    make_gpt2();
+    for (int whole = 0; whole < 2; whole++) {
+        if (whole)
+            program_shell(
+                "(printf '{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+                "\"add_prefix_space\":false},\"post_processor\":null,\"added_tokens\":[],"
+                "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
+                "\"merges\":[\"h e\"],\"vocab\":'; cat $OUT/gpt2/vocab.json; printf '}}') "
+                ">$OUT/gpt2/tokenizer.json && rm $OUT/gpt2/vocab.json");
+        program_check("attention -m $OUT/gpt2 --view neuron --expanded '1+2- he' -o $OUT/view.html",
                       0, "Wrote ");
-        program_shell("grep -q '\"tokens\":.\"1\",\"+\",\"2\",\"-\",\"3\".' $OUT/view.html && "
-                      "grep -q '\"causal\":true' $OUT/view.html && "
-                      "grep -q '\"name\":\"h.1.attn\"' $OUT/view.html");
+        program_shell(
+            "grep -q '\"tokens\":.\"1\",\"+\",\"2\",\"-\",\" \",\"he\".' $OUT/view.html && "
+            "grep -q '\"causal\":true' $OUT/view.html && "
+            "grep -q '\"name\":\"h.1.attn\"' $OUT/view.html");
     }
-    program_check("attention -m $OUT/gpt2 'hello' -o $OUT/no.html", 1, "wte");
+}
+
+/* A tokenizer with more tokens than the model has embeddings belongs to another model. */
+Test(cli_attention, tokenizer_of_another_model)
+{
+    program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
+                  "cp tests/data/bpe/tokenizer.json $OUT/gpt2");
+    program_check("attention -m $OUT/gpt2 '1+2' -o $OUT/no.html", 1,
+                  "/gpt2: the tokenizer has 316 tokens, but config.json's vocab_size is only 40");
+    program_shell("test ! -e $OUT/no.html");
 }
 
 /* The page has the tokens of both texts, that of the encoder and that of the decoder. */

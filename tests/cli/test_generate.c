@@ -80,6 +80,10 @@ Test(cli_generate, texts_of_t5)
     program_check("tokenize --model $OUT/t5 --pair --file $OUT/bad", 1,
                   "bad: text 2 has no tab between two texts");
     program_check("info $OUT/t5", 0, "model type t5");
+    program_shell("sed 's/\"b\",-2/\"a\",-2/' $OUT/t5/tokenizer.json >$OUT/equal.json && "
+                  "for o in '' --json; do \"$BRASA\" tokenize -t $OUT/equal.json $o 'ab a' || "
+                  "exit 1; done >$OUT/equal && ! grep -q '(null)' $OUT/equal && "
+                  "grep -q '\"tokens\":.\"\342\226\201\",\"a\",\"<unk>\"' $OUT/equal");
     program_shell("rm $OUT/t5/tokenizer.json && cp tests/data/unigram/spiece.model $OUT/t5");
     program_check("tokenize --model $OUT/t5 'a</s>'", 0, "</s> </s>\n");
     program_check("tokenize -t $OUT/t5/spiece.model 'a'", 0, "</s>\n");

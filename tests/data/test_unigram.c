@@ -298,6 +298,34 @@ Test(unigram, json_of_t5s_kind)
     check_changes_fail(json, cases, sizeof cases / sizeof *cases);
 }
 
+/* If a token is added twice, the flags of the last entry count, but the token stays special, as in
+ * `tokenizers`. */
+Test(unigram, added_twice)
+{
+    static const char one[] = "\"special\":true,\"lstrip\":true}]";
+    br_tokenizer *t = changed_json(
+        json, one,
+        "\"special\":true,\"lstrip\":true},{\"id\":0,\"content\":\"<u>\",\"rstrip\":true}]");
+    cr_assert(t, "%s", br_error_message());
+    br_encoding *e = encode(t, "a <u> a", -1, NULL);
+    int64_t k = 0;
+    while (k < e->length && e->ids[k] != 0)
+        k++;
+    cr_assert(k < e->length && e->bytes[k].begin == 2 && e->bytes[k].end == 6);
+    char *text = br_tokenizer_decode(t, 2, (int64_t[]){ 0, 1 }, true);
+    cr_assert_str_eq(text, "a");
+    br_free(text);
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+    t = changed_json(json, one,
+                     "\"lstrip\":true},{\"id\":0,\"content\":\"<u>\",\"special\":true}]");
+    cr_assert(t, "%s", br_error_message());
+    text = br_tokenizer_decode(t, 2, (int64_t[]){ 0, 1 }, true);
+    cr_assert_str_eq(text, "a");
+    br_free(text);
+    br_tokenizer_free(t);
+}
+
 /* The last of equal pieces is used, and the ids of the others still have a token, as in
  * `tokenizers`. The unknown piece may be one of the others. */
 Test(unigram, equal_pieces)

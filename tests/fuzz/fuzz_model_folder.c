@@ -24,6 +24,9 @@ enum { CONFIG, INDEX, SHARD, N_KINDS };
 #define HALF                                                                                  \
     "        {\"bert.pooler.dense.bias\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[" \
     "0,4]}}"
+#define DOUBLE                                                                                \
+    "        {\"bert.pooler.dense.bias\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[" \
+    "0,16]}}"
 #define WHOLE                                                                                   \
     "        "                                                                                  \
     "{\"embeddings.LayerNorm.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"  \
@@ -36,7 +39,10 @@ static const fuzz_seed seeds[] = {
     SEED("\1" LISTED),
     SEED("\7" LISTED),
     SEED("\1{\"weight_map\":{\"embeddings.LayerNorm.bias\":\"../a\",\"x\":3}}"),
+    SEED("\1{\"weight_map\":{\"embeddings.LayerNorm.bias\":\"./a.safetensors\",\"x\":\"././b."
+         "safetensors\",\"pooler.dense.bias\":\"x/b.safetensors\"}}"),
     SEED("\2" HALF "abcd"),
+    SEED("\2" DOUBLE "abcdefghijklmnop"),
     SEED("\5" HALF "abcd"),
 };
 

@@ -263,6 +263,61 @@ Test(auto_config, a_default_that_is_another_key)
     }
 }
 
+/* As in transformers, T5's weights are tied unless the file says false; other models refuse null.
+ */
+Test(auto_config, tie_word_embeddings_of_t5_may_be_null)
+{
+    br_auto_config *config = with("{\"model_type\": \"t5\", \"tie_word_embeddings\": null}");
+    cr_assert(br_auto_config_bool(config, "tie_word_embeddings"));
+    br_t5_config t5 = br_t5_config_from(config);
+    check_ok();
+    cr_assert(!t5.untied && !t5.unscaled);
+    br_auto_config_free(config);
+    config = with("{\"model_type\": \"bert\", \"tie_word_embeddings\": null}");
+    check_fails(br_hf_bert_config_from(config).hidden_size,
+                "tie_word_embeddings is null, must be true or false");
+    br_auto_config_free(config);
+}
+
+/* Ids that are not in the vocabulary are refused only where transformers refuses them: the padding
+ * of a BERT is a row of its embeddings. */
+Test(auto_config, ids_of_special_tokens)
+{
+    static const struct {
+        const char *id;
+        int64_t padding;
+    } good[] = { { "null", -1 }, { "39", 39 }, { "0", 0 }, { "-1", 39 }, { "-40", 0 } };
+    char text[300];
+    br_auto_config *config;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"bert\", \"vocab_size\": 40, \"pad_token_id\": %s, "
+                 "\"eos_token_id\": 99, \"bos_token_id\": 99}",
+                 good[i].id);
+        config = with(text);
+        cr_assert_eq(br_hf_bert_config_from(config).pad_token_id, good[i].padding, "%s",
+                     good[i].id);
+        check_ok();
+        br_auto_config_free(config);
+    }
+    config = with("{\"model_type\": \"bert\", \"vocab_size\": 40, \"pad_token_id\": 40}");
+    check_fails(br_hf_bert_config_from(config).hidden_size,
+                "config.json: pad_token_id is 40, but vocab_size is 40: must be null or -40 .. 39");
+    br_auto_config_free(config);
+    config = with("{\"model_type\": \"bert\", \"vocab_size\": 40, \"pad_token_id\": -41}");
+    check_fails(br_hf_bert_config_from(config).hidden_size, "pad_token_id is -41, but");
+    br_auto_config_free(config);
+    config = with("{\"model_type\": \"gpt2\", \"vocab_size\": 40, \"pad_token_id\": 99}");
+    cr_assert_eq(br_gpt2_config_from(config).vocab_size, 40, "%s", br_error_message());
+    br_auto_config_free(config);
+    config = with("{\"model_type\": \"t5\", \"vocab_size\": 40, \"pad_token_id\": null, "
+                  "\"decoder_start_token_id\": 99, \"eos_token_id\": 99}");
+    br_t5_config t5 = br_t5_config_from(config);
+    check_ok();
+    cr_assert(t5.vocab_size == 40 && t5.pad_token_id == -1 && t5.decoder_start_token_id == 99);
+    br_auto_config_free(config);
+}
+
 /* ---- Lists and labels ------------------------------------------------------------------------ */
 
 Test(auto_config, lists)

@@ -5,6 +5,7 @@
 #include "tests/models/hf_bert.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 TestSuite(auto_model, .init = files_begin, .fini = files_end);
 
@@ -238,6 +239,47 @@ Test(auto_model, halves_are_converted)
     br_module_free(model);
 }
 
+/* ---- Weights of 64 bits ---------------------------------------------------------------------- */
+
+/* Writes the recorded model in f64. Every weight is a third larger, so that it must be rounded. */
+static void save_doubles(const br_named_list *list)
+{
+    br_scope *scope = br_scope_begin();
+    br_named_tensor items[100];
+    for (int64_t i = 0; i < list->count; i++) {
+        br_tensor *t = br_to(list->items[i].tensor, BR_F64);
+        items[i] = (br_named_tensor){ list->items[i].name, br_mul_scalar(t, 4.0 / 3) };
+    }
+    br_named_list doubles = { list->count, items };
+    cr_assert(br_safetensors_save(files_path("model.safetensors"), &doubles, 0, NULL), "%s",
+              br_error_message());
+    br_scope_end(scope);
+}
+
+Test(auto_model, doubles_are_converted)
+{
+    copy_config();
+    br_named_list *list = recorded_tensors();
+    save_doubles(list);
+    for (int copy = 0; copy < 2; copy++) {
+        br_auto_model_report report;
+        br_hf_bert_pretraining *model =
+            br_auto_model_load(folder(), BR_OPTIONS(br_auto_model, .copy = copy), &report);
+        cr_assert(model, "%s", br_error_message());
+        cr_assert(report.matched == 46 && report.converted == 46 && report.renamed == 0);
+        cr_assert(strstr(report.converted_names, "bert.pooler.dense.bias from F64"));
+        br_auto_model_report_clear(&report);
+        br_scope *scope = br_scope_begin();
+        br_tensor *recorded = br_named_list_get(list, "bert.pooler.dense.weight");
+        br_tensor *exact = br_mul_scalar(br_to(recorded, BR_F64), 4.0 / 3);
+        br_tensor *weight = model->bert->pooler->dense->weight;
+        cr_assert(br_requires_grad(weight) && br_equal(weight, br_to(exact, BR_F32)));
+        br_scope_end(scope);
+        br_module_free(model);
+    }
+    br_named_list_free(list);
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Training changes the weights in memory, never the file. */
@@ -319,19 +361,95 @@ Test(auto_model, shards)
     br_module_free(model);
 }
 
+/* Every way to write a file's path in the index names the same file. */
+Test(auto_model, shards_in_folders)
+{
+    static const char *const paths[] = { "./two.safetensors", "././two.safetensors" };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        save_shards(paths[i], false);
+        br_auto_model_report report;
+        br_hf_bert_pretraining *model = load_folder(NULL, &report);
+        cr_assert(model, "%s: %s", paths[i], br_error_message());
+        cr_assert(report.matched == 46 && report.absent == 0);
+        check_pooled(model->bert);
+        br_auto_model_report_clear(&report);
+        br_module_free(model);
+    }
+    br_named_list *list = recorded_tensors();
+    cr_assert_eq(mkdir(files_path("parts"), 0700), 0);
+    save_some("parts/last.safetensors", list, list->count - 1, list->count, NULL);
+    save_shards("parts/./last.safetensors", false);
+    save_some("two.safetensors", list, FIRST, list->count - 1, NULL);
+    br_auto_model_report report;
+    br_module *model = load_folder(NULL, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.matched == 46 && report.missing == 0 && report.absent == 0);
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
+    br_named_list_free(list);
+    unlink(files_path("parts/last.safetensors"));
+    rmdir(files_path("parts"));
+}
+
 Test(auto_model, bad_shards)
 {
-    static const char *const bad[] = { "../two.safetensors", "/etc/passwd", "..", "", "a/b" };
+    static const char *const bad[] = {
+        "../two.safetensors", "/etc/passwd", "..", "",   "a//b", "a/../two.safetensors", "a/..",
+        "two.safetensors/",   ".",           "./", "a/."
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char message[200];
         save_shards(bad[i], false);
-        check_fails(load_folder(NULL, NULL), "not the name of a file in the same folder");
+        snprintf(message, sizeof message,
+                 "\"] is \"%s\", must be a relative path without \"..\" and empty parts", bad[i]);
+        check_fails(load_folder(NULL, NULL), message);
     }
     save_shards("three.safetensors", false);
     check_fails(load_folder(NULL, NULL), "three.safetensors: cannot be opened");
-    save_shards("one.safetensors", false);
-    check_fails(load_folder(NULL, NULL), "one.safetensors: key \"");
+    save_shards("a/b", false);
+    check_fails(load_folder(NULL, NULL), "/a/b: cannot be opened");
     save_shards("two.safetensors", true);
     check_fails(load_folder(NULL, NULL), "must be in only one file");
+}
+
+/* A key that the index lists in the wrong file is found, because all keys of the files are read. */
+Test(auto_model, misplaced_keys_are_reported)
+{
+    save_shards("one.safetensors", false);
+    br_auto_model_report report;
+    br_hf_bert_pretraining *model = load_folder(NULL, &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.matched == 46 && report.missing == 0 && report.absent == 1);
+    cr_assert_str_eq(report.absent_names, "cls.seq_relationship.weight in one.safetensors");
+    check_pooled(model->bert);
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
+}
+
+/* A listed key that no file has is reported, and an error only if the model needs it. */
+Test(auto_model, listed_keys_without_weights)
+{
+    save_shards("two.safetensors", false);
+    br_named_list *list = recorded_tensors();
+    save_some("two.safetensors", list, FIRST, list->count - 1, NULL);
+    br_auto_model_report report;
+    br_module *model = load_folder("BertModel", &report);
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.absent == 1 && report.missing == 0);
+    cr_assert_str_eq(report.absent_names, "cls.seq_relationship.weight in two.safetensors");
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
+    model = load_folder(NULL, &report); /* the weight of a head is made */
+    cr_assert(model, "%s", br_error_message());
+    cr_assert(report.absent == 1 && report.missing == 1);
+    br_auto_model_report_clear(&report);
+    br_module_free(model);
+    save_some("one.safetensors", list, 1, FIRST, NULL);
+    check_fails(load_folder("BertModel", NULL),
+                "/one.safetensors: key \"bert.embeddings.LayerNorm.bias\" is missing, but ");
+    check_fails(load_folder("BertModel", NULL),
+                "/model.safetensors.index.json lists it in this file, must be F32 [16] for a Bert");
+    br_named_list_free(list);
 }
 
 static void check_index(const char *text, const char *message)
@@ -347,7 +465,7 @@ Test(auto_model, bad_indexes)
     check_index("[]", "weight_map is missing or empty");
     check_index("{\"weight_map\": {}}", "weight_map is missing or empty");
     check_index("{\"weight_map\": {\"a\": 1}}",
-                "weight_map[\"a\"] is of the wrong type, not a string");
+                "weight_map[\"a\"] is of the wrong type, must be a string");
     check_index("{\"weight_map\": {\"a\": \"x\", \"a\": \"y\"}}", "duplicate");
 }
 
@@ -384,7 +502,7 @@ Test(auto_model, configurations_of_other_models)
     check_config("{\"model_type\": \"bert\", \"hidden_act\": \"x\"}", "hidden_act is \"x\"");
     check_config("{\"model_type\": \"bert\", \"num_hidden_layers\": 2000000000}",
                  "num_hidden_layers is 2000000000, but the weight files have only 46 tensors");
-    check_config("{\"model_type\": \"bert\"}", "must be F32, F16 or BF16 [");
+    check_config("{\"model_type\": \"bert\"}", "must be F32, F16, BF16 or F64 [");
 }
 
 Test(auto_model, files_cut_off)
@@ -435,10 +553,10 @@ Test(auto_model, weights_that_do_not_fit)
     copy_config();
     check_file(
         "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}",
-        8, "key \"pooler.dense.bias\" is F32 [2], must be F32, F16 or BF16 [16]");
-    check_file("{\"pooler.dense.bias\": {\"dtype\": \"F64\", \"shape\": [16], \"data_offsets\": "
+        8, "key \"pooler.dense.bias\" is F32 [2], must be F32, F16, BF16 or F64 [16]");
+    check_file("{\"pooler.dense.bias\": {\"dtype\": \"I64\", \"shape\": [16], \"data_offsets\": "
                "[0, 128]}}",
-               128, "key \"pooler.dense.bias\" is F64 [16], must be F32, F16 or BF16 [16]");
+               128, "key \"pooler.dense.bias\" is I64 [16], must be F32, F16, BF16 or F64 [16]");
     check_file(
         "{\"pooler.dense.bias\": {\"dtype\": \"F32\", \"shape\": [16], \"data_offsets\": [0, 64]}}",
         64, "key \"embeddings.word_embeddings.weight\" is missing, must be F32 [40, 16]");

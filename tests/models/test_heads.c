@@ -258,7 +258,8 @@ Test(heads, keys_that_change_numbers_are_refused)
     check_refused(gpt2, "{\"per_layer_config\": {\"0\": {}}}", "per_layer_config is an object");
     check_refused(t5, "{\"is_encoder_decoder\": false}", "is_encoder_decoder is false");
     check_refused(t5, "{\"tie_encoder_decoder\": true}", "tie_encoder_decoder is true");
-    check_refused(t5, "{\"dense_act_fn\": \"mish\"}", "dense_act_fn is \"mish\"");
+    check_refused(t5, "{\"dense_act_fn\": \"gated-mish\"}",
+                  "dense_act_fn is \"gated-mish\", must be one of gelu, gelu_10, ");
     check_refused(t5, "{\"feed_forward_proj\": \"gated-gelu-x\"}", "feed_forward_proj is \"gated");
     check_refused(t5, "{\"scale_decoder_outputs\": 1}", "scale_decoder_outputs is 1");
     check_refused(gpt2, "{\"scale_attn_weights\": 0}", "scale_attn_weights is 0");

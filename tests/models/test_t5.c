@@ -252,25 +252,23 @@ Test(t5, gradients)
 Test(t5, bad_configurations)
 {
     static const struct {
-        int64_t d_kv, buckets, distance, pad;
+        int64_t d_kv, buckets, distance;
         const char *act, *message;
         double dropout, eps, factor;
     } bad[] = {
-        { 0, 4, 5, 0, "relu", "d_kv is 0", 0, 1, 1 },
-        { 2, 3, 5, 0, "relu", "num_buckets is 3", 0, 1, 1 },
-        { 2, 4, 2, 0, "relu", "max_distance is 2, must be 3", 0, 1, 1 },
-        { 2, 4, 5, 9, "relu", "pad_token_id is 9", 0, 1, 1 },
-        { 2, 4, 5, 0, "relu6", "activation is relu6", 0, 1, 1 },
-        { 2, 4, 5, 0, "relu", "dropout_rate is 2", 2, 1, 1 },
-        { 2, 4, 5, 0, "relu", "layer_norm_epsilon is 0", 0, 0, 1 },
-        { 2, 4, 5, 0, "relu", "initializer_factor is nan", 0, 1, (double)NAN },
+        { 0, 4, 5, "relu", "d_kv is 0", 0, 1, 1 },
+        { 2, 3, 5, "relu", "num_buckets is 3", 0, 1, 1 },
+        { 2, 4, 2, "relu", "max_distance is 2, must be 3", 0, 1, 1 },
+        { 2, 4, 5, "prelu", "activation is prelu, which has weights", 0, 1, 1 },
+        { 2, 4, 5, "relu", "dropout_rate is 2", 2, 1, 1 },
+        { 2, 4, 5, "relu", "layer_norm_epsilon is 0", 0, 0, 1 },
+        { 2, 4, 5, "relu", "initializer_factor is nan", 0, 1, (double)NAN },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         br_t5_config c = tiny();
         c.d_kv = bad[i].d_kv;
         c.relative_attention_num_buckets = bad[i].buckets;
         c.relative_attention_max_distance = bad[i].distance;
-        c.pad_token_id = bad[i].pad;
         c.activation = bad[i].act;
         c.dropout_rate = bad[i].dropout;
         c.layer_norm_epsilon = bad[i].eps;
@@ -281,6 +279,28 @@ Test(t5, bad_configurations)
         br_clear_error();
         br_module_free(model);
     }
+}
+
+/* As in transformers, a model whose ids are not in the vocabulary is an error only when a decoder's
+ * input needs them. */
+Test(t5, bad_ids)
+{
+    br_scope *scope = br_scope_begin();
+    br_t5_config c = tiny();
+    c.pad_token_id = 9;
+    br_t5 *model = br_t5_for_conditional_generation_new(&c);
+    cr_assert(br_t5_shift_right(model, ids()), "%s", br_error_message());
+    check_fails(br_t5_shift_right(model, br_full(BR_SHAPE(1, 3), -100, BR_I64)),
+                "the configuration's pad_token_id is 9, but vocab_size is 9: must be 0 .. 8");
+    br_module_free(model);
+    c.decoder_start_token_id = -1;
+    model = br_t5_for_conditional_generation_new(&c);
+    cr_assert(logits_of(model, ids(), NULL, ids()), "%s", br_error_message());
+    const char *message = "decoder_start_token_id is -1, but vocab_size is 9: must be 0 .. 8";
+    check_fails(br_t5_shift_right(model, ids()), message);
+    check_fails(br_t5_start(model, 2), message);
+    br_module_free(model);
+    br_scope_end(scope);
 }
 
 Test(t5, bad_inputs)

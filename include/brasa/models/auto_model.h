@@ -5,8 +5,8 @@
  *
  * The folder contains config.json, and model.safetensors or the shards that
  * model.safetensors.index.json lists. Weights are mapped, not copied: unused ones are not read, and
- * training changes private pages but never the file. Only F16 and BF16 weights are converted to F32
- * copies. docs/auto_model.md lists which keys are renamed and which files are rejected. */
+ * training changes private pages but never the file. Only F16, BF16 and F64 weights are converted
+ * to F32 copies. docs/auto_model.md lists which keys are renamed and which files are rejected. */
 #ifndef BRASA_MODELS_AUTO_MODEL_H
 #define BRASA_MODELS_AUTO_MODEL_H
 
@@ -32,9 +32,10 @@ BR_API br_auto_model_options br_auto_model_defaults(void);
  * unchanged and may contain anything, so escape them before printing to a terminal. */
 typedef struct br_auto_model_report {
     int64_t matched;   /* number of used keys of the files, including renamed ones */
-    int64_t converted; /* number of those converted from F16 or BF16 to F32 */
+    int64_t converted; /* number of those converted from F16, BF16 or F64 to F32 */
     int64_t renamed, missing, unexpected, ignored;
     int64_t untied;         /* tied by the configuration, but with different values in the files */
+    int64_t absent;         /* listed by the index, but not in the file that it names */
     int64_t unknown;        /* unknown keys of config.json, which may change numbers */
     char *converted_names;  /* "pooler.dense.weight from BF16" */
     char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */
@@ -43,6 +44,7 @@ typedef struct br_auto_model_report {
     char *ignored_names;    /* unneeded keys: of old files, and copies of tied weights */
     char *untied_names;     /* "lm_head.weight unlike transformer.wte.weight" */
     char *unknown_names;
+    char *absent_names; /* "cls.seq_relationship.bias in model-00002-of-00002.safetensors" */
 } br_auto_model_report;
 
 /* Loads a module of the class named by the options or the folder; br_module_class() returns its

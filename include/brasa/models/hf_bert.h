@@ -33,8 +33,8 @@ typedef struct br_hf_bert_config {
     double hidden_dropout_prob, attention_probs_dropout_prob;
     double classifier_dropout; /* dropout before the classifier */
     double layer_norm_eps, initializer_range;
-    const char *hidden_act; /* "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu" or
-                               "swish", "tanh" */
+    const char *hidden_act; /* "gelu", "relu", ...: a name of transformers' ACT2FN except "prelu"
+                               and "xielu", which have weights */
     bool untied;            /* the decoder's weight is not tied to the word embeddings */
 } br_hf_bert_config;
 

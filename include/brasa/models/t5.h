@@ -25,6 +25,8 @@ extern "C" {
 typedef struct br_t5_config {
     int64_t vocab_size, d_model, d_kv, d_ff, num_layers, num_decoder_layers, num_heads;
     int64_t relative_attention_num_buckets, relative_attention_max_distance;
+    /* Only br_t5_start() and br_t5_shift_right() need these; they fail if the id that they need is
+     * not 0 .. vocab_size - 1. */
     int64_t pad_token_id, decoder_start_token_id;
     double dropout_rate, layer_norm_epsilon, initializer_factor;
     const char *activation; /* one of the names for br_hf_bert_config's hidden_act */
