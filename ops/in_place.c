@@ -197,6 +197,7 @@ br_tensor *br_uniform_(br_tensor *t, double low, double high)
     if (!br__uniform_possible(t, low, high) || !br_before_in_place("uniform_", t, BR_INPUTS(t)) ||
         !br__uniform_(t, low, high))
         return NULL;
+    BR_TRAFFIC(t);
     br_record_in_place(&uniform_op, t, BR_INPUTS(t), NULL, 0);
     return br__failed() ? NULL : t;
 }
@@ -209,6 +210,7 @@ br_tensor *br_normal_(br_tensor *t, double mean, double std)
     if (!br__normal_possible(t, std) || !br_before_in_place("normal_", t, BR_INPUTS(t)) ||
         !br__normal_(t, mean, std))
         return NULL;
+    BR_TRAFFIC(t);
     br_record_in_place(&normal_op, t, BR_INPUTS(t), NULL, 0);
     return br__failed() ? NULL : t;
 }

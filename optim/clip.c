@@ -94,9 +94,9 @@ static double total_norm(clipping *c, bool error_if_nonfinite)
     double norm = root(c, total);
     if (error_if_nonfinite && !isfinite(norm))
         br__fail(BR_ERROR_ARGUMENT, c->op,
-                 "the total norm of order %g is %g: a gradient is not finite; pass false for "
-                 "error_if_nonfinite to scale by it all the same",
-                 c->order, norm);
+                 "the total norm of the gradients is %g (norm_type %g): a gradient is not finite; "
+                 "pass false for error_if_nonfinite to scale by it all the same",
+                 norm, c->order);
     return norm;
 }
 
