@@ -149,6 +149,8 @@ bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *c
         br__required("before_in_place", "op", op);
         return false;
     }
+    if (n_inputs > 0 && !br__required(op, "inputs", inputs))
+        return false;
     if (BR_PROFILING)
         br__event_result(t);
     if (!t->contiguous && overlaps_itself(t)) {

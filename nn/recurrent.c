@@ -273,14 +273,15 @@ static br_tensor *run_alone(void *module, br_tensor *x)
     return forward(module, x, NULL, &r);
 }
 
-br_tensor *br_rnn_forward_lengths(br_rnn *self, br_tensor *input, br_tensor *lengths,
-                                  br_tensor *h_0, br_tensor *c_0, br_tensor **h_n, br_tensor **c_n)
+static br_tensor *run_rnn(const char *function, br_rnn *self, br_tensor *input, br_tensor *lengths,
+                          br_tensor *h_0, br_tensor *c_0, br_tensor **h_n, br_tensor **c_n)
 {
     if (h_n)
         *h_n = NULL;
     if (c_n)
         *c_n = NULL;
-    br_enter_with(self, input);
+    if (!br_module_enter_from(function, self ? br_base(self) : NULL, &input))
+        return NULL;
     run r = { .h0 = h_0, .c0 = c_0 };
     br_tensor *y = NULL;
     if (c_0 && self->kind != BR_LSTM)
@@ -298,5 +299,11 @@ br_tensor *br_rnn_forward_lengths(br_rnn *self, br_tensor *input, br_tensor *len
 br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0, br_tensor *c_0,
                           br_tensor **h_n, br_tensor **c_n)
 {
-    return br_rnn_forward_lengths(self, input, NULL, h_0, c_0, h_n, c_n);
+    return run_rnn(__func__, self, input, NULL, h_0, c_0, h_n, c_n);
+}
+
+br_tensor *br_rnn_forward_lengths(br_rnn *self, br_tensor *input, br_tensor *lengths,
+                                  br_tensor *h_0, br_tensor *c_0, br_tensor **h_n, br_tensor **c_n)
+{
+    return run_rnn(__func__, self, input, lengths, h_0, c_0, h_n, c_n);
 }

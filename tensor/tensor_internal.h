@@ -49,8 +49,8 @@ struct br_tensor {
     int ndim;
     bool contiguous, is_view;
     bool untracked; /* a view created without grad mode, or a view of such a view: it has no base */
-    bool hides_grad; /* untracked, and the tensor that was viewed required grad */
-    bool is_grad;   /* is, or was, the gradient of a tensor */
+    bool hides_grad;  /* untracked, and the tensor that was viewed required grad */
+    bool is_grad;     /* is, or was, the gradient of a tensor */
     unsigned changes; /* number of recorded in-place changes; for a view, of those of its base that
                          it has seen */
     int64_t numel;
