@@ -207,8 +207,9 @@ int cli_bench(int argc, char **argv)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(argv[optind], parts[i].name) == 0)
             return parts[i].run(&o);
-    return cli_usage("bench",
-                     "unknown benchmark '%s', must be kernels, models, products, embed, scale, "
-                     "sweep or small",
-                     argv[optind]);
+    char names[128] = "";
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        cli_list(names, sizeof names, parts[i].name);
+    return cli_usage("bench", "unknown benchmark '%s', must be one of %s%s", argv[optind], names,
+                     cli_suggestion(argv[optind], names));
 }

@@ -193,9 +193,9 @@ static int parse_choice(const char *name, const char *const *names, int *choice)
     for (int i = 0; names[i]; i++)
         cli_list(allowed, sizeof allowed, names[i]);
     *choice = place_of(optarg, strlen(optarg), names);
-    return *choice >= 0
-               ? 0
-               : cli_usage("attention", "--%s is '%s', must be one of %s", name, optarg, allowed);
+    return *choice >= 0 ? 0
+                        : cli_usage("attention", "--%s is '%s', must be one of %s%s", name, optarg,
+                                    allowed, cli_suggestion(optarg, allowed));
 }
 
 static int parse_integer(const char *name, int64_t *value)

@@ -33,6 +33,9 @@ int cli_report(void);
 extern const char *cli_command;
 /* Appends a name to a comma-separated list, which is truncated to `size` bytes. */
 void cli_list(char *names, size_t size, const char *name);
+/* Returns "; did you mean 'NAME'?" with the name in the comma-separated list that is nearest to
+ * `given`, or "" if none differs from it in few letters. Valid until the next call. */
+const char *cli_suggestion(const char *given, const char *names);
 
 /* Parses the options of argv with getopt_long() and leaves optind at the first argument. Calls
  * parse() for each option, with its value in optarg; parse() returns 0 or the exit status. 'h'
@@ -59,8 +62,9 @@ static inline bool cli_next_line(const char **at, const char *end, char separato
     *at = stop ? stop + 1 : end;
     return true;
 }
-/* Returns the path of one of Brasa's data files: data/NAME below the working directory, or the
- * installed file. The caller frees it. Returns NULL with an error if neither exists. */
+/* Returns the path of one of Brasa's data files: data/NAME below the working directory, or below
+ * the build folder that contains the program, or the installed file. The caller frees it. Returns
+ * NULL with an error if none exists. */
 char *cli_data_file(const char *name);
 /* Returns a pattern for glob() that matches the files NAMES in a folder, whose own name is taken
  * literally. The caller frees it. Returns NULL with an error on failure. */

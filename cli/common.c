@@ -1,6 +1,7 @@
 /* cli/common.c - functions shared by the commands: usage errors, numbers, files. */
 #include "cli/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -43,6 +44,53 @@ void cli_list(char *names, size_t size, const char *name)
 {
     strncat(names, *names ? ", " : "", size - strlen(names) - 1);
     strncat(names, name, size - strlen(names) - 1);
+}
+
+enum { LONGEST_NAME = 32 };
+
+static int least(int a, int b, int c)
+{
+    int smaller = a < b ? a : b;
+    return smaller < c ? smaller : c;
+}
+
+/* Returns the number of letters to insert, remove, replace or swap with their neighbour that turns
+ * a into b (optimal string alignment), or INT_MAX if a name is too long. */
+static int distance(const char *a, size_t n, const char *b, size_t m)
+{
+    int d[LONGEST_NAME + 1][LONGEST_NAME + 1];
+    if (n > LONGEST_NAME || m > LONGEST_NAME)
+        return INT_MAX;
+    for (size_t i = 0; i <= n; i++)
+        for (size_t k = 0; k <= m; k++) {
+            if (i == 0 || k == 0) {
+                d[i][k] = (int)(i + k);
+                continue;
+            }
+            int same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[k - 1]);
+            d[i][k] = least(d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + !same);
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+                d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1, INT_MAX);
+        }
+    return d[n][m];
+}
+
+/* A name is near if at most a third of its letters, but at least one, differ. */
+const char *cli_suggestion(const char *given, const char *names)
+{
+    static char text[LONGEST_NAME + 32];
+    int nearest = INT_MAX;
+    *text = 0;
+    for (const char *name = names; *name;) {
+        size_t n = strcspn(name, ",");
+        int off = distance(given, strlen(given), name, n), most = (int)n / 3;
+        if (off <= (most > 1 ? most : 1) && off < nearest && n > 1) {
+            nearest = off;
+            snprintf(text, sizeof text, "; did you mean '%.*s'?", (int)n, name);
+        }
+        name += n + strspn(name + n, ", ");
+    }
+    return text;
 }
 
 int cli_options(int argc, char **argv, const char *letters, const struct option *options,
@@ -139,9 +187,9 @@ char *cli_read_file(const char *path, size_t *length)
     return text;
 }
 
-/* Returns the path of an installed data file. It is derived from the program's own path, so that an
- * installed tree can be moved. */
-static char *installed_data_file(const char *name)
+/* Returns the path of a file in `folder`, which is relative to the program's own: a build folder
+ * and an installed tree can be moved. */
+static char *file_near_program(const char *folder, const char *name)
 {
     char program[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -149,26 +197,26 @@ static char *installed_data_file(const char *name)
         return NULL;
     program[n] = 0;
     char *slash = strrchr(program, '/');
-    return slash ? cli_format("%.*s/" BRASA_DATA_FROM_PROGRAM "/%s", (int)(slash - program),
-                              program, name)
-                 : NULL;
+    return slash ? cli_format("%.*s/%s/%s", (int)(slash - program), program, folder, name) : NULL;
 }
 
 char *cli_data_file(const char *name)
 {
-    char *here = cli_format("data/%s", name);
-    if (!here || access(here, R_OK) == 0)
-        return here;
-    char *installed = installed_data_file(name);
-    if (installed && access(installed, R_OK) == 0) {
-        free(here);
-        return installed;
-    }
-    br_raise(BR_ERROR_IO, "cannot find %s below the working directory or among the installed files",
-             here);
-    free(here);
-    free(installed);
-    return NULL;
+    char *places[] = { cli_format("data/%s", name), file_near_program("data", name),
+                       file_near_program(BRASA_DATA_FROM_PROGRAM, name) };
+    char *found = NULL;
+    for (int i = 0; i < 3; i++)
+        if (!found && places[i] && access(places[i], R_OK) == 0)
+            found = places[i];
+        else
+            free(places[i]);
+    if (!found)
+        br_raise(
+            BR_ERROR_IO,
+            "cannot find data/%s below the working directory, in the build folder or among the "
+            "installed files",
+            name);
+    return found;
 }
 
 char *cli_pattern(const char *folder, const char *names)

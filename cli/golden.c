@@ -2,6 +2,7 @@
  * names, and compares the results.
  *
  * Every failure becomes the thread's pending error, so one check at the end is enough. */
+#include "cli/cli.h"
 #include "cli/golden_run.h"
 #include "io/json.h"
 
@@ -16,11 +17,15 @@ static const golden_model *const tables[] = {
 
 static const golden_model *find_model(const char *name)
 {
+    char names[2048] = "";
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        for (const golden_model *model = tables[i]; model->name; model++)
+        for (const golden_model *model = tables[i]; model->name; model++) {
             if (strcmp(model->name, name) == 0)
                 return model;
-    br_raise(BR_ERROR_ARGUMENT, "unknown model '%s'", name);
+            cli_list(names, sizeof names, model->name);
+        }
+    br_raise(BR_ERROR_ARGUMENT, "unknown model '%s', must be one of %s%s", name, names,
+             cli_suggestion(name, names));
     return NULL;
 }
 

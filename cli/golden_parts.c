@@ -1,4 +1,5 @@
 /* cli/golden_parts.c - reads a golden-1 file for the models and the losses. */
+#include "cli/cli.h"
 #include "cli/golden_run.h"
 
 #include <string.h>
@@ -202,10 +203,14 @@ golden_loss golden_find_loss(const char *name)
         { "cross_entropy", cross_entropy },       { "cross_entropy_ignore", cross_entropy_ignore },
         { "bert_mlm_nsp", bert_mlm_nsp },         { "none", none },
     };
-    for (size_t i = 0; name && i < sizeof losses / sizeof *losses; i++)
+    char names[256] = "";
+    for (size_t i = 0; name && i < sizeof losses / sizeof *losses; i++) {
         if (strcmp(losses[i].name, name) == 0)
             return losses[i].loss;
+        cli_list(names, sizeof names, losses[i].name);
+    }
     if (name)
-        br_raise(BR_ERROR_FORMAT, "unknown loss '%s'", name);
+        br_raise(BR_ERROR_FORMAT, "unknown loss '%s', must be one of %s%s", name, names,
+                 cli_suggestion(name, names));
     return NULL;
 }

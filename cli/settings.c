@@ -31,7 +31,8 @@ static void fail_choice(const setting *item, const char *given)
     char names[256] = "";
     for (int i = 0; choice->names[i]; i++)
         cli_list(names, sizeof names, choice->names[i]);
-    br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be one of %s", item->name, given, names);
+    br_raise(BR_ERROR_ARGUMENT, "%s is '%s', must be one of %s%s", item->name, given, names,
+             cli_suggestion(given, names));
 }
 
 static bool fail_setting(const setting *item, const char *given)
@@ -92,7 +93,8 @@ static void unknown_key(const settings *s, const char *key)
     char names[1024] = "";
     for (int i = 0; i < s->count; i++)
         cli_list(names, sizeof names, s->items[i].name);
-    br_raise(BR_ERROR_ARGUMENT, "unknown setting '%s', must be one of %s", key, names);
+    br_raise(BR_ERROR_ARGUMENT, "unknown setting '%s', must be one of %s%s", key, names,
+             cli_suggestion(key, names));
 }
 
 bool settings_set(settings *s, const char *key, const char *value)

@@ -180,9 +180,10 @@ static int set_recipe(train_request *request, const char *name)
 {
     if (name) {
         request->recipe = train_find_recipe(name);
-        return request->recipe ? 0
-                               : cli_usage("train", "unknown recipe '%s', must be one of %s", name,
-                                           recipe_names());
+        return request->recipe
+                   ? 0
+                   : cli_usage("train", "unknown recipe '%s', must be one of %s%s", name,
+                               recipe_names(), cli_suggestion(name, recipe_names()));
     }
     if (!request->resume)
         return cli_usage("train", "no recipe given; choose one of %s", recipe_names());
@@ -201,8 +202,9 @@ static int check(const train_request *request)
         return cli_usage("train",
                          "--resume continues a run, --overwrite replaces it: use only one of them");
     if (request->preset && !has_preset(r, request->preset))
-        return cli_usage("train", "%s has no preset '%s', must be one of %s", r->name,
-                         request->preset, preset_names(r));
+        return cli_usage("train", "%s has no preset '%s', must be one of %s%s", r->name,
+                         request->preset, preset_names(r),
+                         cli_suggestion(request->preset, preset_names(r)));
     if (request->data && !r->data && !r->needs_data)
         return cli_usage("train", "%s generates its own data and does not take --data", r->name);
     return 0;

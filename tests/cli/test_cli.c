@@ -91,6 +91,12 @@ Test(cli, bad_arguments)
     program_check("", 2, "Usage: brasa COMMAND");
     program_check("dance", 2,
                   "unknown command 'dance', must be one of train, check, bench, info, tokenize");
+    program_check("trian", 2, "fill-mask; did you mean 'train'?");
+    program_check("train bert-scrach", 2, "classifier; did you mean 'bert-scratch'?");
+    program_check("train bert-scratch --preset Smal", 2, "small; did you mean 'small'?");
+    program_check("train bert-scratch --set bacth_size=2 --out $OUT", 2,
+                  "; did you mean 'batch_size'?");
+    program_check("bench kernel", 2, "; did you mean 'kernels'?");
     program_check("train", 2, "no recipe given; choose one of bert-scratch, copy-task, vanilla");
     program_check(
         "train bert", 2,
@@ -114,6 +120,13 @@ Test(cli, bad_arguments)
     program_check("train bert-scratch --resume --overwrite", 2, "use only one of them");
     program_check("check", 2, "no file given");
     program_check("check --what", 2, "--what");
+}
+
+/* The command of a build folder finds data/ from any working directory. */
+Test(cli, data_is_found_from_anywhere)
+{
+    program_shell("cd / && \"$BRASA\" train bert-scratch --preset small --steps 1 --out $OUT/away "
+                  ">/dev/null 2>&1");
 }
 
 Test(cli, bad_files)
