@@ -46,8 +46,8 @@ static void read_lines(workload *w, const char *path)
     br_text *lines = malloc((length + 1) * sizeof *lines), line;
     w->lines = malloc((length + 1) * sizeof *lines);
     int64_t *order = malloc((length + 1) * sizeof *order);
-    const char *at = w->memory;
-    while (lines && cli_next_line(&at, w->memory + length, '\n', &line))
+    const char *end = w->memory + length, *at = cli_first_line(w->memory, end);
+    while (lines && cli_next_line(&at, end, '\n', &line))
         lines[w->n++] = line;
     if (!lines || !w->lines || !order || w->n < BATCH)
         br_raise(BR_ERROR_ARGUMENT, "%s: fewer than %d lines, or not enough memory for them", path,
@@ -66,7 +66,7 @@ static void step(void *context)
     br_scope *scope = br_no_grad_begin();
     br_tensor *all;
     if (w->lines) {
-        all = embedder_embed(&w->embedder, BATCH, w->lines + w->batch * BATCH, NULL);
+        all = embedder_embed(&w->embedder, BATCH, w->lines + w->batch * BATCH);
         w->batch = (w->batch + STRIDE) % (w->n / BATCH);
     } else {
         all = embedder_run(&w->embedder, &w->tokens);
@@ -143,7 +143,8 @@ static int run(const bench_options *o, const struct entry *e)
 {
     workload w = { 0 };
     br_scope *scope = br_scope_begin();
-    if (embedder_open(&w.embedder, o->model, false))
+    /* Texts are not truncated, because compare_embed.py does not truncate them either. */
+    if (embedder_open(&w.embedder, o->model, &(sentence_options){ .max_length = INT32_MAX }))
         run_entry(o, &w, e);
     embedder_close(&w.embedder);
     free(w.lines);

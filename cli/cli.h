@@ -51,14 +51,21 @@ bool cli_number(const char *text, double low, double high, double *value);
 /* Reads a whole file and appends a NUL. The caller frees the result. Returns NULL with an error on
  * failure. */
 char *cli_read_file(const char *path, size_t *length);
-/* Gets the next line, from *at to the separator or the end, and moves *at past it. Returns false at
- * the end. */
+/* Returns the begin of the first line of text .. end-1, after a byte-order mark if there is one. */
+static inline const char *cli_first_line(const char *text, const char *end)
+{
+    return end - text >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+}
+/* Gets the next line, from *at to the separator or the end, and moves *at past it. If the separator
+ * is '\n', a '\r' before it does not belong to the line. Returns false at the end. */
 static inline bool cli_next_line(const char **at, const char *end, char separator, br_text *line)
 {
     if (*at >= end)
         return false;
     const char *stop = memchr(*at, separator, (size_t)(end - *at));
     *line = (br_text){ *at, (stop ? stop : end) - *at };
+    if (separator == '\n' && line->length > 0 && line->data[line->length - 1] == '\r')
+        line->length--;
     *at = stop ? stop + 1 : end;
     return true;
 }

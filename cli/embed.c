@@ -16,14 +16,21 @@ static const char help[] =
     "       brasa embed --model DIR [OPTION]... --file FILE\n"
     "\n"
     "Prints the cosine similarities between the embeddings of texts. The embedding of a text is\n"
-    "the mean of a BERT's last hidden state over its tokens, normalized to length 1.\n"
+    "computed from a BERT's last hidden state as the folder's modules.json and the files that\n"
+    "belong to it describe, like sentence-transformers. Without modules.json, it is the mean over\n"
+    "the text's tokens, normalized to length 1.\n"
     "\n"
     "  -m, --model DIR       model folder as downloaded from the Hugging Face Hub: config.json,\n"
     "                        model.safetensors, and tokenizer.json or vocab.txt\n"
     "      --cased           do not lower-case the text (vocab.txt only)\n"
-    "  -f, --file FILE       read the texts from FILE, one per line\n"
-    "  -l, --max-length N    truncate texts to N tokens; without it, a text that is too long for\n"
-    "                        the model is an error\n"
+    "  -f, --file FILE       read the texts from FILE, one per line; a line may end with CR LF,\n"
+    "                        and FILE may begin with a byte-order mark\n"
+    "  -l, --max-length N    truncate texts to N tokens, instead of the folder's max_seq_length.\n"
+    "                        Without modules.json texts are not truncated by default, and a text\n"
+    "                        that is too long for the model is an error\n"
+    "  -p, --pooling MODE    combine the hidden states of the tokens by cls, max, mean,\n"
+    "                        mean_sqrt_len, weightedmean or lasttoken, instead of the folder's\n"
+    "                        mode\n"
     "  -b, --batch-size N    number of texts in a batch (default: 32)\n"
     "  -j, --json            print one JSON object per line, with text and embedding\n"
     "  -h, --help            show this help\n";
@@ -32,9 +39,9 @@ enum { MAX_SHOWN = 100 }; /* maximum number of texts in the table of cosines */
 
 typedef struct request {
     const char *model, *file;
-    bool cased, json;
+    bool json;
     int64_t batch_size;
-    br_encode_options encode;
+    sentence_options sentence;
 } request;
 
 typedef struct texts {
@@ -61,7 +68,7 @@ static bool split_lines(texts *t, size_t length)
     t->items = malloc((size_t)lines * sizeof *t->items);
     if (!t->items)
         return no_memory();
-    const char *at = t->memory;
+    const char *at = cli_first_line(t->memory, end);
     while (cli_next_line(&at, end, '\n', &t->items[t->n]))
         t->n++;
     return true;
@@ -101,8 +108,7 @@ static void free_texts(texts *t)
 /* ---- Embedding ------------------------------------------------------------------------------- */
 
 /* Embeds texts order[from] .. order[from + n - 1] into their rows of `all`. */
-static void embed_batch(const embedder *e, const request *r, const texts *t, int64_t from,
-                        int64_t n, br_tensor *all)
+static void embed_batch(const embedder *e, const texts *t, int64_t from, int64_t n, br_tensor *all)
 {
     br_scope *scope = br_scope_begin();
     br_text *some = malloc((size_t)n * sizeof *some);
@@ -110,22 +116,22 @@ static void embed_batch(const embedder *e, const request *r, const texts *t, int
         no_memory();
     for (int64_t i = 0; some && i < n; i++)
         some[i] = t->items[t->order[from + i]];
-    br_tensor *rows = some ? embedder_embed(e, n, some, &r->encode) : NULL;
+    br_tensor *rows = some ? embedder_embed(e, n, some) : NULL;
     for (int64_t i = 0; rows && i < n; i++)
         br_copy_(br_select(all, 0, t->order[from + i]), br_select(rows, 0, i));
     free(some);
     br_scope_end(scope);
 }
 
-/* Returns the embeddings [t->n, hidden_size] in the order of the texts; NULL on error. */
+/* Returns the embeddings [t->n, size] in the order of the texts; NULL on error. */
 static br_tensor *embed_all(const embedder *e, const request *r, const texts *t)
 {
-    br_tensor *all = br_empty(BR_SHAPE(t->n, e->bert->config.hidden_size), BR_F32);
+    br_tensor *all = br_empty(BR_SHAPE(t->n, embedder_size(e)), BR_F32);
     int64_t size = r->batch_size;
     progress p = progress_begin(0, (t->n + size - 1) / size);
     for (int64_t from = 0; from < t->n && !br_failed(); from += size) {
         int64_t n = from + size < t->n ? size : t->n - from;
-        embed_batch(e, r, t, from, n, all);
+        embed_batch(e, t, from, n, all);
         if (p.terminal && p.total > 1 && !br_failed())
             progress_update(&p, from / size + 1, "");
     }
@@ -157,7 +163,8 @@ static void show_json(const texts *t, br_tensor *all)
 
 static void show_cosines(const texts *t, br_tensor *all)
 {
-    br_tensor *cosines = br_matmul(all, br_transpose(all, 0, 1));
+    br_tensor *rows = embedder_normalize(all);
+    br_tensor *cosines = br_matmul(rows, br_transpose(rows, 0, 1));
     const float *values = br_data_f32(cosines);
     for (int64_t i = 0; values && i < t->n; i++) {
         for (int64_t k = 0; k < t->n; k++)
@@ -177,7 +184,7 @@ static void embed(const request *r, int n, char **arguments)
                  "; --json prints the embeddings instead",
                  MAX_SHOWN, t.n);
     embedder e = { 0 };
-    bool open = !br_failed() && embedder_open(&e, r->model, r->cased);
+    bool open = !br_failed() && embedder_open(&e, r->model, &r->sentence);
     br_tensor *all = open ? embed_all(&e, r, &t) : NULL;
     if (all && r->json)
         show_json(&t, all);
@@ -195,6 +202,7 @@ static const struct option options[] = {
     { "cased", no_argument, NULL, 'c' },
     { "file", required_argument, NULL, 'f' },
     { "max-length", required_argument, NULL, 'l' },
+    { "pooling", required_argument, NULL, 'p' },
     { "batch-size", required_argument, NULL, 'b' },
     { "json", no_argument, NULL, 'j' },
     { "help", no_argument, NULL, 'h' },
@@ -210,15 +218,23 @@ static int parse_option(void *of, int c)
         r->model = optarg;
         return 0;
     case 'c':
-        r->cased = true;
+        r->sentence.cased = true;
         return 0;
     case 'f':
         r->file = optarg;
         return 0;
     case 'l': /* two special tokens and at least one of the text */
-        return cli_integer(optarg, 3, INT32_MAX, &r->encode.max_length)
+        return cli_integer(optarg, 3, INT32_MAX, &r->sentence.max_length)
                    ? 0
                    : cli_usage("embed", "--max-length is '%s', must be at least 3", optarg);
+    case 'p':
+        r->sentence.pooling = optarg;
+        return sentence_mode(optarg) >= 0
+                   ? 0
+                   : cli_usage("embed",
+                               "--pooling is '%s', must be cls, max, mean, mean_sqrt_len, "
+                               "weightedmean or lasttoken",
+                               optarg);
     case 'b':
         return cli_integer(optarg, 1, 65536, &r->batch_size)
                    ? 0
@@ -233,8 +249,8 @@ static int parse_option(void *of, int c)
 
 int cli_embed(int argc, char **argv)
 {
-    request r = { .batch_size = 32, .encode = br_encode_defaults() };
-    int status = cli_options(argc, argv, "m:f:l:b:jh", options, help, parse_option, &r);
+    request r = { .batch_size = 32 };
+    int status = cli_options(argc, argv, "m:f:l:p:b:jh", options, help, parse_option, &r);
     if (status != CLI_CONTINUE)
         return status;
     if (!r.model)

@@ -83,7 +83,7 @@ static bool add_text(texts *t, int64_t label, const char *text, const char *end)
 
 static bool read_lines(texts *t, size_t length)
 {
-    const char *at = t->memory, *end = t->memory + length;
+    const char *end = t->memory + length, *at = cli_first_line(t->memory, end);
     br_text line;
     for (int64_t number = 1; cli_next_line(&at, end, '\n', &line); number++) {
         const char *text = line.data, *next = text + line.length;

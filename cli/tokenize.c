@@ -20,8 +20,11 @@ static const char help[] =
     "                        whose name ends in .model\n"
     "      --model DIR       a model folder, whose tokenizer is used\n"
     "      --cased           do not lower-case the text (vocab.txt only)\n"
-    "  -f, --file FILE       read the texts from FILE, one per line\n"
-    "  -0, --null            with --file: texts end with NUL instead of a newline\n"
+    "  -f, --file FILE       read the texts from FILE, one per line; a line may end with CR LF,\n"
+    "                        and FILE may begin with a byte-order mark\n"
+    "  -0, --null            with --file: texts end with NUL instead of a newline, and every "
+    "other\n"
+    "                        byte belongs to a text\n"
     "  -p, --pair            encode pairs of texts: two arguments each, or two texts per line of\n"
     "                        FILE, separated by a tab\n"
     "  -m, --max-length N    truncate to N tokens, including special tokens\n"
@@ -155,7 +158,8 @@ static void show_file(const request *r, const br_tokenizer *t)
 {
     size_t length;
     char *text = cli_read_file(r->file, &length);
-    const char *at = text, *end = text ? text + length : NULL;
+    const char *end = text ? text + length : NULL;
+    const char *at = r->null ? text : cli_first_line(text, end);
     br_text line;
     for (int64_t number = 1; cli_next_line(&at, end, r->null ? 0 : '\n', &line); number++)
         if (!show_line(r, t, line, number))

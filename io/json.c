@@ -105,8 +105,8 @@ static size_t feed(void *buffer, size_t capacity, void *context)
     return 1;
 }
 
-json_t *br__json_parse(const char *op, const char *path, const char *text, size_t n,
-                       json_error_t *error)
+static json_t *parse_text(const char *op, const char *path, const char *text, size_t n,
+                          size_t flags, json_error_t *error)
 {
     /* The lexer's buffer starts at 16 bytes and doubles. */
     size_t capacity = 2 * longest_token(text, n) + 64;
@@ -117,7 +117,7 @@ json_t *br__json_parse(const char *op, const char *path, const char *text, size_
         return NULL;
     install_allocator();
     current = &p;
-    json_t *value = json_load_callback(feed, &p, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, error);
+    json_t *value = json_load_callback(feed, &p, flags, error);
     if (p.failed) {
         json_decref(value);
         value = NULL;
@@ -127,4 +127,18 @@ json_t *br__json_parse(const char *op, const char *path, const char *text, size_
     if (p.failed)
         br__fail_file(BR_ERROR_MEMORY, op, path, "cannot allocate memory to parse the JSON text");
     return value;
+}
+
+enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY };
+
+json_t *br__json_parse(const char *op, const char *path, const char *text, size_t n,
+                       json_error_t *error)
+{
+    return parse_text(op, path, text, n, FLAGS, error);
+}
+
+json_t *br__json_parse_reals(const char *op, const char *path, const char *text, size_t n,
+                             json_error_t *error)
+{
+    return parse_text(op, path, text, n, FLAGS | JSON_DECODE_INT_AS_REAL, error);
 }

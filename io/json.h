@@ -11,5 +11,8 @@
  * is pending. */
 json_t *br__json_parse(const char *op, const char *path, const char *text, size_t n,
                        json_error_t *error);
+/* Same, but reads integers as reals, so that they may have any number of digits. */
+json_t *br__json_parse_reals(const char *op, const char *path, const char *text, size_t n,
+                             json_error_t *error);
 
 #endif

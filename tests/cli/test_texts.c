@@ -29,6 +29,19 @@ Test(texts, lines)
     texts_free(&t);
 }
 
+/* A file from Windows has the same labels and texts. */
+Test(texts, windows_file)
+{
+    const char *data = "\xef\xbb\xbfsea\tA ship.\r\nair\tA bird\r\nsea\tfish\r\n";
+    texts t;
+    cr_assert(texts_read(&t, data, strlen(data)));
+    cr_assert_eq(br_vocab_size(t.labels), 2);
+    cr_assert_str_eq(br_vocab_word(t.labels, 1), "sea");
+    cr_assert_eq(t.items[0].length, strlen("A ship."));
+    cr_assert_eq(t.items[2].length, strlen("fish"));
+    texts_free(&t);
+}
+
 static void refused(const char *data, size_t length, const char *message)
 {
     texts t;

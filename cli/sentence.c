@@ -1,0 +1,426 @@
+/* cli/sentence.c - see sentence.h. Meanings and defaults are those of sentence-transformers 6. */
+#include "cli/sentence.h"
+
+#include "cli/cli.h"
+#include "io/io_internal.h"
+#include "io/json.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MAX_BYTES = 4 << 20, MIN_LENGTH = 3 /* two special tokens and one of the text */ };
+
+static const char op[] = "embed";
+
+const char *const sentence_modes[SENTENCE_MODES] = { "cls",           "max",          "mean",
+                                                     "mean_sqrt_len", "weightedmean", "lasttoken" };
+
+int sentence_mode(const char *name)
+{
+    for (int i = 0; i < SENTENCE_MODES; i++)
+        if (strcmp(sentence_modes[i], name) == 0)
+            return i;
+    return -1;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+/* A JSON file of the folder. `value` is NULL if the file does not exist. */
+typedef struct side_file {
+    char *path;
+    json_t *value;
+} side_file;
+
+/* Sets the error "PATH: ..." and returns false. */
+static bool refuse(const side_file *f, const char *format, ...) BR_PRINTF(2, 3);
+static bool refuse(const side_file *f, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    br__refuse_file(op, f->path, format, args);
+    va_end(args);
+    return false;
+}
+
+/* Sets the error that a key has an invalid value, and returns false. `must` tells what is valid. */
+static bool refuse_value(const side_file *f, const char *key, const json_t *value, const char *must)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+    refuse(f, "%s is %s, must be %s", key, text ? br__printable(text) : "invalid", must);
+    free(text);
+    return false;
+}
+
+/* Parses the file. `reals` reads integers as reals, because tokenizer_config.json may contain
+ * integers of 31 digits. */
+static bool parse(side_file *f, bool reals)
+{
+    size_t length;
+    json_error_t error = { 0 };
+    char *text = br__read_text(op, f->path, MAX_BYTES, &length);
+    if (!text)
+        return false;
+    f->value = reals ? br__json_parse_reals(op, f->path, text, length, &error)
+                     : br__json_parse(op, f->path, text, length, &error);
+    br_free(text);
+    return f->value || (!br_failed() && refuse(f, "line %d, column %d: %s", error.line,
+                                               error.column, br__printable(error.text)));
+}
+
+/* Reads DIR/NAME, which must contain a value of this type. Returns true without a value if the file
+ * does not exist and is not required. Call close_file() in any case. */
+static bool open_file(side_file *f, const char *dir, const char *name, json_type type,
+                      bool required)
+{
+    *f = (side_file){ .path = cli_format("%s/%s", dir, name) };
+    if (!f->path)
+        return false;
+    if (!required && access(f->path, F_OK) != 0)
+        return true;
+    if (!parse(f, strcmp(name, "tokenizer_config.json") == 0))
+        return false;
+    return json_typeof(f->value) == type ||
+           refuse_value(f, "the file's value", f->value,
+                        type == JSON_ARRAY ? "a list" : "an object");
+}
+
+static void close_file(side_file *f)
+{
+    json_decref(f->value);
+    free(f->path);
+}
+
+/* Returns the value of a key; NULL if it is missing or null. */
+static json_t *get(const side_file *f, const char *key)
+{
+    json_t *value = json_object_get(f->value, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* Sets *flag to the value of the key if there is one. */
+static bool read_flag(const side_file *f, const char *key, bool *flag)
+{
+    json_t *value = get(f, key);
+    if (value && !json_is_boolean(value))
+        return refuse_value(f, key, value, "true or false");
+    *flag = value ? json_is_true(value) : *flag;
+    return true;
+}
+
+/* ---- The pooling module ---------------------------------------------------------------------- */
+
+#define MODES \
+    "\"cls\", \"max\", \"mean\", \"mean_sqrt_len_tokens\", \"weightedmean\", \"lasttoken\""
+
+/* Values of pooling_mode, and the flags of files that were written before version 6. */
+static const struct {
+    const char *name, *flag;
+} mode_keys[SENTENCE_MODES] = {
+    [SENTENCE_CLS] = { "cls", "pooling_mode_cls_token" },
+    [SENTENCE_MAX] = { "max", "pooling_mode_max_tokens" },
+    [SENTENCE_MEAN] = { "mean", "pooling_mode_mean_tokens" },
+    [SENTENCE_MEAN_SQRT_LEN] = { "mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens" },
+    [SENTENCE_WEIGHTEDMEAN] = { "weightedmean", "pooling_mode_weightedmean_tokens" },
+    [SENTENCE_LASTTOKEN] = { "lasttoken", "pooling_mode_lasttoken" },
+};
+
+static bool add_mode(sentence *s, const side_file *f, const json_t *value)
+{
+    const char *name = json_string_value(value);
+    for (int i = 0; name && i < SENTENCE_MODES; i++) {
+        if (strcmp(mode_keys[i].name, name) != 0)
+            continue;
+        if (s->n_modes == SENTENCE_MAX_MODES)
+            return refuse(f, "pooling_mode has more than %d modes", SENTENCE_MAX_MODES);
+        s->modes[s->n_modes++] = (sentence_pooling)i;
+        return true;
+    }
+    return refuse_value(f, "pooling_mode", value,
+                        "one of " MODES ", or a list of them; --pooling MODE overrides it");
+}
+
+/* Reads pooling_mode, which is a mode or a list of modes. */
+static bool read_modes(sentence *s, const side_file *f, const json_t *value)
+{
+    if (!json_is_array(value))
+        return add_mode(s, f, value);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!add_mode(s, f, json_array_get(value, i)))
+            return false;
+    return s->n_modes > 0 || refuse(f, "pooling_mode is an empty list, must be one of " MODES
+                                       ", or a list of them; --pooling MODE overrides it");
+}
+
+/* Refuses a flag of a mode that does not exist. */
+static bool check_flags(const side_file *f)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(f->value, key, value)
+    {
+        bool known = strncmp(key, "pooling_mode_", strlen("pooling_mode_")) != 0;
+        for (int i = 0; i < SENTENCE_MODES; i++)
+            known |= strcmp(key, mode_keys[i].flag) == 0;
+        if (!known && !json_is_false(value))
+            return refuse(f, "%s is not a known pooling mode; --pooling MODE overrides it",
+                          br__printable(key));
+    }
+    return true;
+}
+
+static bool read_flags(sentence *s, const side_file *f)
+{
+    if (!check_flags(f))
+        return false;
+    for (int i = 0; i < SENTENCE_MODES; i++) {
+        bool on = false;
+        if (!read_flag(f, mode_keys[i].flag, &on))
+            return false;
+        if (on)
+            s->modes[s->n_modes++] = (sentence_pooling)i;
+    }
+    if (s->n_modes == 0)
+        s->modes[s->n_modes++] = SENTENCE_MEAN;
+    return true;
+}
+
+/* Checks that the size of a token's hidden state, if both files have it, is the model's. */
+static bool check_size(const side_file *f, const char *key, const br_auto_config *config)
+{
+    json_t *value = get(f, key);
+    if (!value || !br_auto_config_has(config, "hidden_size"))
+        return true;
+    if (!json_is_integer(value))
+        return refuse_value(f, key, value, "an integer");
+    int64_t size = br_auto_config_size(config, "hidden_size");
+    return !br_failed() &&
+           (json_integer_value(value) == size ||
+            refuse(f, "%s is %" JSON_INTEGER_FORMAT ", but hidden_size is %" PRId64 " in %s", key,
+                   json_integer_value(value), size, br__printable(br_auto_config_path(config))));
+}
+
+static bool read_pooling(sentence *s, const char *folder, const sentence_options *o,
+                         const br_auto_config *config)
+{
+    side_file f;
+    bool ok = open_file(&f, folder, "config.json", JSON_OBJECT, !o->pooling);
+    ok = ok && check_size(&f, "word_embedding_dimension", config) &&
+         check_size(&f, "embedding_dimension", config) &&
+         read_flag(&f, "include_prompt", &s->include_prompt);
+    if (ok && !o->pooling) {
+        json_t *mode = get(&f, "pooling_mode");
+        ok = mode ? read_modes(s, &f, mode) : read_flags(s, &f);
+    }
+    close_file(&f);
+    return ok;
+}
+
+static bool read_normalize(const char *folder)
+{
+    side_file f;
+    bool ok = open_file(&f, folder, "config.json", JSON_OBJECT, false);
+    static const char *const keys[] = { "module_input_name", "module_output_name" };
+    for (int i = 0; ok && i < 2; i++) {
+        json_t *value = get(&f, keys[i]);
+        const char *name = json_string_value(value);
+        if (value && (!name || strcmp(name, "sentence_embedding") != 0))
+            ok = refuse_value(&f, keys[i], value, "\"sentence_embedding\"");
+    }
+    close_file(&f);
+    return ok;
+}
+
+/* ---- The transformer module ------------------------------------------------------------------ */
+
+/* Sets max_length to the smaller of the model's number of positions and the tokenizer's
+ * model_max_length. */
+static bool read_tokenizer_limit(sentence *s, const br_auto_config *config)
+{
+    side_file f;
+    double limit = INT32_MAX;
+    if (br_auto_config_has(config, "max_position_embeddings"))
+        limit = (double)br_auto_config_size(config, "max_position_embeddings");
+    bool ok = !br_failed();
+    ok = open_file(&f, s->folder, "tokenizer_config.json", JSON_OBJECT, false) && ok;
+    json_t *value = ok ? get(&f, "model_max_length") : NULL;
+    if (value && !(json_number_value(value) >= MIN_LENGTH))
+        ok = refuse_value(&f, "model_max_length", value,
+                          "a number of at least 3; --max-length N overrides it");
+    else if (value && json_number_value(value) < limit)
+        limit = json_number_value(value);
+    s->max_length = (int64_t)limit;
+    close_file(&f);
+    return ok;
+}
+
+static bool read_length(sentence *s, const side_file *f, const br_auto_config *config)
+{
+    json_t *value = get(f, "max_seq_length");
+    if (!value)
+        return read_tokenizer_limit(s, config);
+    s->max_length = json_integer_value(value);
+    return (s->max_length >= MIN_LENGTH && s->max_length <= INT32_MAX) ||
+           refuse_value(f, "max_seq_length", value,
+                        "an integer in 3 .. 2147483647; --max-length N overrides it");
+}
+
+static bool read_transformer(sentence *s, const sentence_options *o, const br_auto_config *config)
+{
+    side_file f;
+    bool ok = open_file(&f, s->folder, "sentence_bert_config.json", JSON_OBJECT, false);
+    ok = ok && read_flag(&f, "do_lower_case", &s->lower_case) &&
+         (o->max_length > 0 || read_length(s, &f, config));
+    close_file(&f);
+    return ok;
+}
+
+/* ---- The prompt ------------------------------------------------------------------------------ */
+
+/* Sets the prompt that default_prompt_name names. */
+static bool choose_prompt(sentence *s, const side_file *f)
+{
+    json_t *name = get(f, "default_prompt_name"), *prompts = get(f, "prompts");
+    if (!name)
+        return true;
+    if (!json_is_string(name))
+        return refuse_value(f, "default_prompt_name", name, "a string");
+    if (prompts && !json_is_object(prompts))
+        return refuse_value(f, "prompts", prompts, "an object");
+    const char *key = json_string_value(name);
+    json_t *prompt = json_object_get(prompts, key);
+    /* sentence-transformers gives every model these two prompts, which are empty by default. */
+    bool optional = strcmp(key, "query") == 0 || strcmp(key, "document") == 0;
+    if (!prompt || (optional && json_is_null(prompt)))
+        return optional ||
+               refuse_value(f, "default_prompt_name", name, "the name of one of the prompts");
+    if (!json_is_string(prompt))
+        return refuse(f, "the prompt \"%s\" is not a string", br__printable(key));
+    if (json_string_length(prompt) == 0)
+        return true;
+    s->prompt = cli_format("%s", json_string_value(prompt));
+    return s->prompt != NULL;
+}
+
+static bool read_prompt(sentence *s, const char *dir)
+{
+    side_file f;
+    bool ok = open_file(&f, dir, "config_sentence_transformers.json", JSON_OBJECT, false) &&
+              choose_prompt(s, &f);
+    close_file(&f);
+    return ok;
+}
+
+/* ---- modules.json ---------------------------------------------------------------------------- */
+
+/* The modules, in the order in which they must be listed. */
+typedef enum module { TRANSFORMER, POOLING, NORMALIZE, MODULES } module;
+
+/* Returns the folder of module i, which the caller frees; NULL with an error on failure. */
+static char *module_folder(const side_file *f, size_t i, const char *dir, const char *path)
+{
+    bool up = false;
+    for (const char *p = path; *p && !up; p += strcspn(p, "/"), p += *p == '/')
+        up = strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2]);
+    if (up || *path == '/') {
+        refuse(f, "the path of module %zu is \"%s\", must be a folder in the model's folder", i,
+               br__printable(path));
+        return NULL;
+    }
+    return *path ? cli_format("%s/%s", dir, path) : cli_format("%s", dir);
+}
+
+/* Returns which module a class is, or MODULES with an error. */
+static module find_module(const side_file *f, size_t i, const char *type)
+{
+    static const char *const names[MODULES] = { "Transformer", "Pooling", "Normalize" };
+    static const char package[] = "sentence_transformers.";
+    const char *dot = strrchr(type, '.');
+    for (int k = 0; k < MODULES && strncmp(type, package, strlen(package)) == 0; k++)
+        if (strcmp(dot + 1, names[k]) == 0)
+            return (module)k;
+    refuse(f,
+           "module %zu is %s, but 'brasa embed' supports only Transformer, Pooling and Normalize "
+           "of sentence_transformers",
+           i, br__printable(type));
+    return MODULES;
+}
+
+/* Stores the folder of module i in folders[], and checks its type and its place in the list. */
+static bool read_module(const side_file *f, size_t i, const char *dir, char *folders[MODULES])
+{
+    const json_t *entry = json_array_get(f->value, i);
+    const char *type = json_string_value(json_object_get(entry, "type"));
+    const char *path = json_string_value(json_object_get(entry, "path"));
+    if (!type || !path)
+        return refuse(f, "module %zu must have a type and a path, which are strings", i);
+    module m = find_module(f, i, type);
+    if (m == MODULES)
+        return false;
+    bool in_order = m == TRANSFORMER || folders[TRANSFORMER];
+    for (int k = (int)m; k < MODULES; k++)
+        in_order &= folders[k] == NULL;
+    if (!in_order)
+        return refuse(f, "module %zu is %s, but the order must be Transformer, Pooling, Normalize",
+                      i, br__printable(type));
+    folders[m] = module_folder(f, i, dir, path);
+    return folders[m] != NULL;
+}
+
+static bool read_list(const side_file *f, const char *dir, const sentence_options *o,
+                      char *folders[MODULES])
+{
+    for (size_t i = 0; i < json_array_size(f->value); i++)
+        if (!read_module(f, i, dir, folders))
+            return false;
+    if (!folders[TRANSFORMER])
+        return refuse(f, "the list has no Transformer module");
+    return folders[POOLING] || o->pooling ||
+           refuse(f, "the list has no Pooling module; --pooling MODE chooses a mode");
+}
+
+static bool read_modules(sentence *s, const side_file *f, const char *dir,
+                         const sentence_options *o)
+{
+    char *folders[MODULES] = { NULL };
+    bool ok = read_list(f, dir, o, folders);
+    s->folder = folders[TRANSFORMER];
+    s->normalize = folders[NORMALIZE] != NULL;
+    br_auto_config *config = ok ? br_auto_config_load(s->folder) : NULL;
+    ok = config && read_transformer(s, o, config) &&
+         (!folders[POOLING] || read_pooling(s, folders[POOLING], o, config)) &&
+         (!folders[NORMALIZE] || read_normalize(folders[NORMALIZE])) && read_prompt(s, dir);
+    br_auto_config_free(config);
+    free(folders[POOLING]);
+    free(folders[NORMALIZE]);
+    return ok;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+bool sentence_read(sentence *s, const char *dir, const sentence_options *o)
+{
+    *s = (sentence){ .include_prompt = true, .max_length = o->max_length };
+    if (o->pooling)
+        s->modes[s->n_modes++] = (sentence_pooling)sentence_mode(o->pooling);
+    side_file f;
+    bool ok = open_file(&f, dir, "modules.json", JSON_ARRAY, false);
+    if (ok && f.value) {
+        ok = read_modules(s, &f, dir, o);
+    } else if (ok) {
+        s->normalize = true;
+        if (!o->pooling)
+            s->modes[s->n_modes++] = SENTENCE_MEAN;
+        s->folder = cli_format("%s", dir);
+        ok = s->folder != NULL;
+    }
+    close_file(&f);
+    return ok;
+}
+
+void sentence_free(sentence *s)
+{
+    free(s->folder);
+    free(s->prompt);
+}
