@@ -68,11 +68,17 @@ kernel_tests='@(op_cases/[!r]*|@(attention|convolution|distance|dropout|golden|h
 # Checks that the code blocks of the documents compile and run.
 documents() {
     local file
-    check "quotations in the documents" .ci/extract_code "$work/quotations" README.md docs/*.md
-    .ci/extract_code "$work/docs" README.md docs/*.md >"$work/docs.txt" 2>/dev/null || true
+    .ci/extract_code "$work/docs" README.md docs/*.md >"$work/docs.txt" 2>"$work/quotations" || true
+    check "quotations in the documents" quotations
     while read -r file; do
         check "code of $(basename "$file")" document "$file"
     done <"$work/docs.txt"
+}
+
+# Prints the quotations that are not in the files they name.
+quotations() {
+    cat "$work/quotations"
+    test ! -s "$work/quotations"
 }
 
 document() {

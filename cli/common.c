@@ -54,6 +54,11 @@ static int least(int a, int b, int c)
     return smaller < c ? smaller : c;
 }
 
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
 /* Returns the number of letters to insert, remove, replace or swap with their neighbour that turns
  * a into b (optimal string alignment), or INT_MAX if a name is too long. */
 static int distance(const char *a, size_t n, const char *b, size_t m)
@@ -67,9 +72,10 @@ static int distance(const char *a, size_t n, const char *b, size_t m)
                 d[i][k] = (int)(i + k);
                 continue;
             }
-            int same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[k - 1]);
-            d[i][k] = least(d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + !same);
-            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+            d[i][k] = least(d[i - 1][k] + 1, d[i][k - 1] + 1,
+                            d[i - 1][k - 1] + !same_letter(a[i - 1], b[k - 1]));
+            if (i > 1 && k > 1 && same_letter(a[i - 1], b[k - 2]) &&
+                same_letter(a[i - 2], b[k - 1]))
                 d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1, INT_MAX);
         }
     return d[n][m];

@@ -300,6 +300,16 @@ static br_tensor *dropout_factors(const settings *s, const br_tensor *bits, cons
     return dense;
 }
 
+/* Replaces the hidden elements of x by a number. A NaN stays NaN under a mask, as it does when -inf
+ * is added to it; with is_causal, nobody computes the score of a later key. */
+static br_tensor *fill_hidden(const settings *s, br_tensor *x, br_tensor *hidden, double value)
+{
+    if (!hidden)
+        return x;
+    return br_masked_fill(
+        x, s->causal ? hidden : br_logical_and(hidden, br_logical_not(br_isnan(x))), value);
+}
+
 /* Computes softmax(scale query key^T + mask) value by plain operations. */
 static void compose(br_tensor *const *in, const void *params, br_tensor **out)
 {
@@ -314,11 +324,8 @@ static void compose(br_tensor *const *in, const void *params, br_tensor **out)
     br_tensor *weights = br_mul_scalar(br_matmul(query, br_transpose(key, -1, -2)), s->scale);
     if (mask && mask->dtype != BR_BOOL)
         weights = br_add(weights, mask);
-    if (hidden)
-        weights = br_masked_fill(weights, hidden, -FLT_MAX);
-    weights = br_softmax(weights, -1);
-    if (hidden) /* changes only rows in which all keys are hidden */
-        weights = br_masked_fill(weights, hidden, 0);
+    weights = br_softmax(fill_hidden(s, weights, hidden, -FLT_MAX), -1);
+    weights = fill_hidden(s, weights, hidden, 0); /* changes rows in which all keys are hidden */
     if (in[BITS] && !br_failed())
         weights = br_mul(weights, dropout_factors(s, in[BITS], weights));
     else if (s->dropout_scale == 0)

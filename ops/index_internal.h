@@ -45,6 +45,11 @@ bool br__check_index(const char *op, br_tensor *index, int64_t size);
 /* Checks index and, unless it is NULL, src for scatter, scatter_add and scatter_reduce. */
 bool br__check_scatter(const char *op, const br_tensor *x, int64_t dim, br_tensor *index,
                        const br_tensor *src);
+/* Returns true for the last element, in row-major order, of those that the index maps to the same
+ * position of a tensor of the given sizes. Unless `chosen` is NULL, only its true elements count.
+ */
+br_tensor *br__last_of_equal(br_tensor *chosen, int64_t dim, br_tensor *index, int ndim,
+                             const int64_t *sizes);
 /* Returns the i64 tensor with `size` added to negative values, as a copy if there are any; NULL
  * with an error if a value is outside -size .. size - 1. */
 br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size);

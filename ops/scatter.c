@@ -227,16 +227,28 @@ static br_tensor *widened(br_tensor *t, int ndim, const int64_t *sizes)
     return fits ? t : br_pad(t, 2 * ndim, pad, BR_PAD_CONSTANT, 0);
 }
 
+br_tensor *br__last_of_equal(br_tensor *chosen, int64_t dim, br_tensor *index, int ndim,
+                             const int64_t *sizes)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *own = br_arange(0, (double)br_numel(index), 1, BR_I64);
+    own = br_reshape(own, index->ndim, index->sizes);
+    if (chosen)
+        own = br_where(chosen, own, br_full(index->ndim, index->sizes, -1, BR_I64));
+    br_tensor *last = br_full(ndim, sizes, -1, BR_I64);
+    last = br_scatter_reduce(last, dim, index, own, BR_SCATTER_AMAX, true);
+    last = br_eq(br_gather(last, dim, index), own);
+    return br__composed(scope, chosen ? br_logical_and(chosen, last) : last);
+}
+
 /* Returns dsrc with 0 for the elements that were overwritten: all but the last of equal indices. */
 static br_tensor *of_the_last(br_tensor *dsrc, int64_t dim, br_tensor *index, int ndim,
                               const int64_t *sizes)
 {
     if (!index)
         return NULL;
-    br_tensor *own = br_arange(0, (double)index->numel, 1, BR_I64);
-    own = br_reshape(own, index->ndim, index->sizes);
-    br_tensor *last = br_scatter_(br_zeros(ndim, sizes, BR_I64), dim, index, own);
-    return br_masked_fill(dsrc, br_ne(br_gather(last, dim, index), own), 0);
+    br_tensor *last = br__last_of_equal(NULL, dim, index, ndim, sizes);
+    return br_masked_fill(dsrc, br_logical_not(last), 0);
 }
 
 /* The same for slices. */

@@ -82,19 +82,6 @@ static void extreme_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const
     dx[1] = br_mul(br_gather(share, p->dim, index), src_is);
 }
 
-/* Returns true for the last of the chosen elements at each position. */
-static br_tensor *last_of(br_tensor *chosen, const br_tensor *x, br_tensor *index, int64_t dim)
-{
-    br_scope *scope = br_no_grad_begin();
-    br_tensor *own = br_arange(0, (double)br_numel(index), 1, BR_I64), *last = NULL;
-    own = br_reshape(own, index->ndim, index->sizes);
-    own = br_where(chosen, own, br_full(index->ndim, index->sizes, -1, BR_I64));
-    last = br_full(x->ndim, x->sizes, -1, BR_I64);
-    last = br_scatter_reduce(last, dim, index, own, BR_SCATTER_AMAX, true);
-    last = br_logical_and(chosen, br_eq(br_gather(last, dim, index), own));
-    return br__composed(scope, last);
-}
-
 /* A position with z zeros has derivatives that are not 0 only of order z and higher. */
 enum { MAX_ZEROS = 4 };
 
@@ -110,7 +97,7 @@ static br_tensor *product_without_zeros(br_tensor *other, br_tensor *x, br_tenso
     br_tensor *few = br_le_scalar(br_gather(count, p->dim, index), most);
     br_tensor *product = br_masked_fill(other, zero, 0);
     for (zero = br_logical_and(zero, few); br_item(br_any(zero)) == 1;) {
-        br_tensor *one = last_of(zero, x, index, p->dim);
+        br_tensor *one = br__last_of_equal(zero, p->dim, index, x->ndim, x->sizes);
         br_tensor *others = reduced(x, index, br_masked_fill(src, one, 1), p);
         product = br_where(one, br_gather(others, p->dim, index), product);
         zero = br_logical_and(zero, br_logical_not(one));

@@ -354,6 +354,49 @@ Test(index, indices_without_elements_are_checked)
     }
 }
 
+static br_tensor *slices_of(br_tensor *x, int64_t dim, br_tensor *index)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < br_ndim(x); i++)
+        sizes[i] = br_size(x, i);
+    sizes[dim] = br_numel(index);
+    return br_ones(br_ndim(x), sizes, BR_F32);
+}
+
+INDEXED(selected, br_index_select(x, dim, index))
+INDEXED(copied_slices, br_index_copy(x, dim, index, slices_of(x, dim, index)))
+INDEXED(added_slices, br_index_add(x, dim, index, slices_of(x, dim, index), 1))
+INDEXED(filled_slices, br_index_fill(x, dim, index, 7))
+
+/* The same for operations on slices, whose index must be a vector, and for take, which accepts an
+ * index of any shape. */
+Test(index, vectors_without_elements_are_checked)
+{
+    static const indexed all[] = { selected, copied_slices, added_slices, filled_slices };
+    static const struct {
+        int ndim;
+        int64_t sizes[BR_MAX_DIMS];
+    } shapes[] = { { 1, { 0 } }, { 2, { 0, 3 } }, { 2, { 3, 0 } }, { 3, { 9, 9, 0 } } };
+    br_tensor *x = br_ones(BR_SHAPE(2, 3, 4), BR_F32);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        br_tensor *index = br_zeros(shapes[i].ndim, shapes[i].sizes, BR_I64);
+        for (int64_t dim = 0; dim < 3; dim++) {
+            for (size_t f = 0; f < sizeof all / sizeof *all; f++) {
+                br_tensor *y = all[f](x, dim, index);
+                if (br_ndim(index) > 1) {
+                    check_fails(y, "index");
+                    continue;
+                }
+                check_ok();
+                cr_assert(f == 0 ? br_size(y, dim) == 0 : br_equal(y, x));
+            }
+        }
+        cr_assert(br_same_shape(br_take(x, index), index));
+        cr_assert(br_same_shape(br_take(br_ones(BR_SHAPE(0), BR_F32), index), index));
+        check_ok();
+    }
+}
+
 /* Checks the indices of a triangle, row by row. */
 static void check_triangle(bool upper, int64_t rows, int64_t columns, int64_t offset)
 {
