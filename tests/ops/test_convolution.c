@@ -305,6 +305,12 @@ Test(convolution, errors)
                 "is smaller than the kernel of weight [6, 3, 3, 3], whose size with dilation is 5");
     check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .stride = BR_PAIR(-1, 1))),
                 "conv2d: stride is -1, must be in 1 .. 2^31 - 1");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .stride = BR_PAIR(1, 1LL << 40))),
+                "stride is 1099511627776, must be in 1 .. 2^31 - 1");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .padding = BR_PAIR(1LL << 31, 0))),
+                "padding is 2147483648, must be in 0 .. 2^31 - 1");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .dilation = BR_PAIR(1, 1LL << 31))),
+                "dilation is 2147483648, must be in 1 .. 2^31 - 1");
     check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .padding = BR_PAIR(0, -1))),
                 "padding is -1");
     check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .groups = -2)), "groups is -2");

@@ -125,6 +125,8 @@ Test(pool, errors)
                 "x [3, 4, 5] with padding 0 is smaller than the kernel of size 7");
     check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .stride = { -1, 1 })),
                 "stride is -1");
+    check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .stride = { 1LL << 40, 1 })),
+                "stride is 1099511627776, must be in 1 .. 2^31 - 1");
     check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .padding = { 1, 2 })),
                 "padding is 2, must be at most half of the dilated kernel (kernel size 2)");
     check_fails(
