@@ -68,7 +68,7 @@ need() {
         fi
         as_root=(sudo -n)
     fi
-    say "Installing ${absent[*]}"
+    say "Installing ${absent[*]} (output: build/apt-install.log)"
     local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
     logged build/apt-update.log "${apt[@]}" update
     logged build/apt-install.log "${apt[@]}" -o Dpkg::Use-Pty=0 install --no-install-recommends -y "${absent[@]}"
@@ -78,7 +78,7 @@ need() {
 build() {
     local folder=$1 target=$2
     shift 2
-    say "Building $target in $folder"
+    say "Building $target in $folder (output: $folder/build.log)"
     logged "$folder/configure.log" cmake -S . -B "$folder" --log-level=WARNING "$@" &&
         logged "$folder/build.log" cmake --build "$folder" --target "$target" --parallel "$(nproc)"
 }
