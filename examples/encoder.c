@@ -117,8 +117,8 @@ static br_tensor *encoder_layer_forward(void *module, br_tensor *x)
 static encoder_layer *encoder_layer_new(void)
 {
     encoder_layer *self = br_module_new(encoder_layer);
-    self->layer_norm_1 = br_child(self, "layer_norm_1", br_layer_norm_new(HIDDEN, 0));
-    self->layer_norm_2 = br_child(self, "layer_norm_2", br_layer_norm_new(HIDDEN, 0));
+    self->layer_norm_1 = br_child(self, "layer_norm_1", br_layer_norm_new(HIDDEN, NULL));
+    self->layer_norm_2 = br_child(self, "layer_norm_2", br_layer_norm_new(HIDDEN, NULL));
     self->attention = br_child(self, "attention", multi_head_attention_new());
     self->feed_forward = br_child(self, "feed_forward", feed_forward_new());
     br_module_set_forward(br_base(self), encoder_layer_forward);

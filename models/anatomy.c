@@ -65,12 +65,13 @@ static br_anatomy_config config_or_minimum(const br_anatomy_config *config)
     return good_config(config) ? *config : (br_anatomy_config){ .num_attention_heads = 1 };
 }
 
-/* The eps of the encoder's norms; 0 selects PyTorch's default. The embeddings' norm always has EPS.
- */
+/* The eps of the embeddings' norm and, with small_eps, of the encoder's norms. */
 static const double EPS = 1e-12;
-static double norm_eps(br_anatomy_config c)
+
+static br_layer_norm *encoder_norm(br_anatomy_config c)
 {
-    return c.small_eps ? EPS : 0;
+    return br_layer_norm_new(c.hidden_size,
+                             c.small_eps ? BR_OPTIONS(br_layer_norm, .eps = EPS) : NULL);
 }
 
 /* ---- scaled_dot_product_attention ------------------------------------------------------------ */
@@ -244,10 +245,8 @@ br_anatomy_encoder_layer *br_anatomy_encoder_layer_new(const br_anatomy_config *
 {
     br_anatomy_config c = config_or_minimum(config);
     br_anatomy_encoder_layer *self = br_module_new(br_anatomy_encoder_layer);
-    self->layer_norm_1 =
-        br_child(self, "layer_norm_1", br_layer_norm_new(c.hidden_size, norm_eps(c)));
-    self->layer_norm_2 =
-        br_child(self, "layer_norm_2", br_layer_norm_new(c.hidden_size, norm_eps(c)));
+    self->layer_norm_1 = br_child(self, "layer_norm_1", encoder_norm(c));
+    self->layer_norm_2 = br_child(self, "layer_norm_2", encoder_norm(c));
     self->attention = br_child(self, "attention", br_anatomy_multi_head_attention_new(config));
     self->feed_forward = br_child(self, "feed_forward", br_anatomy_feed_forward_new(config));
     return self;
@@ -283,7 +282,9 @@ br_anatomy_embeddings *br_anatomy_embeddings_new(const br_anatomy_config *config
     self->position_embeddings =
         br_child(self, "position_embeddings",
                  br_embedding_new(c.max_position_embeddings, c.hidden_size, -1));
-    self->layer_norm = br_child(self, "layer_norm", br_layer_norm_new(c.hidden_size, EPS));
+    self->layer_norm =
+        br_child(self, "layer_norm",
+                 br_layer_norm_new(c.hidden_size, BR_OPTIONS(br_layer_norm, .eps = EPS)));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.hidden_dropout_prob));
     return self;
 }
@@ -313,8 +314,7 @@ br_anatomy_encoder *br_anatomy_encoder_new(const br_anatomy_config *config)
     for (int64_t i = 0; i < c.num_hidden_layers && !br_failed(); i++)
         br_module_list_append(self->layers, br_anatomy_encoder_layer_new(config));
     if (c.final_norm)
-        self->layer_norm =
-            br_child(self, "layer_norm", br_layer_norm_new(c.hidden_size, norm_eps(c)));
+        self->layer_norm = br_child(self, "layer_norm", encoder_norm(c));
     return self;
 }
 

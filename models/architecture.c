@@ -82,7 +82,8 @@ static const double EPS = 1e-12;
 
 static br_layer_norm *new_norm(br_architecture_config c)
 {
-    return br_layer_norm_new(c.hidden_size, c.small_eps ? EPS : 0);
+    return br_layer_norm_new(c.hidden_size,
+                             c.small_eps ? BR_OPTIONS(br_layer_norm, .eps = EPS) : NULL);
 }
 
 /* ---- scaled_dot_product_attention ------------------------------------------------------------ */
@@ -230,7 +231,9 @@ br_architecture_embeddings *br_architecture_embeddings_new(const br_architecture
     self->position_embeddings =
         br_child(self, "position_embeddings",
                  br_embedding_new(c.max_position_embeddings, c.hidden_size, -1));
-    self->layer_norm = br_child(self, "layer_norm", br_layer_norm_new(c.hidden_size, EPS));
+    self->layer_norm =
+        br_child(self, "layer_norm",
+                 br_layer_norm_new(c.hidden_size, BR_OPTIONS(br_layer_norm, .eps = EPS)));
     self->dropout = br_child(self, "dropout",
                              br_dropout_new(c.embedding_dropout ? c.hidden_dropout_prob : 0.5));
     return self;

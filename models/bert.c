@@ -117,7 +117,7 @@ br_bert_embedding *br_bert_embedding_new(const br_bert_config *config)
     self->tok_embed = br_child(self, "tok_embed", br_embedding_new(c.vocab_size, c.d_model, -1));
     self->pos_embed = br_child(self, "pos_embed", br_embedding_new(c.maxlen, c.d_model, -1));
     self->seg_embed = br_child(self, "seg_embed", br_embedding_new(c.n_segments, c.d_model, -1));
-    self->norm = br_child(self, "norm", br_layer_norm_new(c.d_model, 0));
+    self->norm = br_child(self, "norm", br_layer_norm_new(c.d_model, NULL));
     return self;
 }
 
@@ -149,7 +149,7 @@ br_bert_mha *br_bert_mha_new(const br_bert_config *config)
     if (c.as_written)
         return self;
     self->linear = br_child(self, "linear", br_linear_new(c.n_heads * c.d_v, c.d_model, true));
-    self->norm = br_child(self, "norm", br_layer_norm_new(c.d_model, 0));
+    self->norm = br_child(self, "norm", br_layer_norm_new(c.d_model, NULL));
     return self;
 }
 
@@ -172,7 +172,7 @@ static br_tensor *add_and_norm(br_linear *linear, br_layer_norm *norm, br_tensor
 static br_tensor *fresh_add_and_norm(br_bert_mha *self, br_tensor *context, br_tensor *residual)
 {
     br_linear *linear = br_linear_new(self->n_heads * self->d_v, self->d_model, true);
-    br_layer_norm *norm = br_layer_norm_new(self->d_model, 0);
+    br_layer_norm *norm = br_layer_norm_new(self->d_model, NULL);
     if (self->on_new_layers && !br_failed())
         self->on_new_layers(self->on_new_layers_context, linear, norm);
     br_module_to(br_base(linear), br_dtype_of(context));
@@ -232,7 +232,7 @@ br_bert_layer *br_bert_layer_new(const br_bert_config *config)
     self->enc_self_attn = br_child(self, "enc_self_attn", br_bert_mha_new(config));
     self->pos_ffn = br_child(self, "pos_ffn", br_bert_ffn_new(config));
     if (!c.as_written)
-        self->norm = br_child(self, "norm", br_layer_norm_new(c.d_model, 0));
+        self->norm = br_child(self, "norm", br_layer_norm_new(c.d_model, NULL));
     return self;
 }
 
@@ -289,7 +289,7 @@ br_bert *br_bert_new(const br_bert_config *config)
     self->fc = br_child(self, "fc", br_linear_new(c.d_model, c.d_model, true));
     self->activ1 = br_child(self, "activ1", br_tanh_new());
     self->linear = br_child(self, "linear", br_linear_new(c.d_model, c.d_model, true));
-    self->norm = br_child(self, "norm", br_layer_norm_new(c.d_model, 0));
+    self->norm = br_child(self, "norm", br_layer_norm_new(c.d_model, NULL));
     self->classifier = br_child(self, "classifier", br_linear_new(c.d_model, 2, true));
     self->decoder = br_child(self, "decoder", br_linear_new(c.d_model, c.vocab_size, false));
     tie_decoder(self);

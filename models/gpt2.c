@@ -182,7 +182,7 @@ static br_tensor *feed_forward(br_gpt2_mlp *self, br_tensor *x)
 
 static br_layer_norm *new_norm(br_gpt2_config c)
 {
-    return br_layer_norm_new(c.n_embd, c.layer_norm_epsilon);
+    return br_layer_norm_new(c.n_embd, BR_OPTIONS(br_layer_norm, .eps = c.layer_norm_epsilon));
 }
 
 static br_gpt2_block *new_block(br_gpt2_config c, int64_t layer)

@@ -127,7 +127,7 @@ bool br__hf_bert_init(const void *of, const char *key, br_tensor *weight)
 
 static br_layer_norm *new_norm(br_hf_bert_config c)
 {
-    return br_layer_norm_new(c.hidden_size, c.layer_norm_eps);
+    return br_layer_norm_new(c.hidden_size, BR_OPTIONS(br_layer_norm, .eps = c.layer_norm_eps));
 }
 
 static br_hf_bert_embeddings *new_embeddings(br_hf_bert_config c)

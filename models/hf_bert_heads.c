@@ -11,8 +11,9 @@ static br_hf_bert_transform *new_transform(const br_hf_bert *bert)
     br_hf_bert_config c = bert->config;
     br_hf_bert_transform *self = br_module_create(sizeof *self, "BertPredictionHeadTransform");
     self->dense = br_child(self, "dense", br_linear_new(c.hidden_size, c.hidden_size, true));
-    self->LayerNorm =
-        br_child(self, "LayerNorm", br_layer_norm_new(c.hidden_size, c.layer_norm_eps));
+    self->LayerNorm = br_child(
+        self, "LayerNorm",
+        br_layer_norm_new(c.hidden_size, BR_OPTIONS(br_layer_norm, .eps = c.layer_norm_eps)));
     self->activation = br__find_activation(c.hidden_act);
     return self;
 }

@@ -111,7 +111,7 @@ static br_tensor *feed_forward(br_t5_dense *self, br_tensor *x)
 
 static br_rms_norm *new_norm(const br_t5_config *c)
 {
-    return br_rms_norm_new(c->d_model, c->layer_norm_epsilon);
+    return br_rms_norm_new(c->d_model, BR_OPTIONS(br_rms_norm, .eps = c->layer_norm_epsilon));
 }
 
 static br_t5_layer *begin_layer(const char *class)

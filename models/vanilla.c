@@ -104,8 +104,8 @@ br_vanilla_encoder_layer *br_vanilla_encoder_layer_new(const br_vanilla_config *
     br_vanilla_encoder_layer *self = br_module_new(br_vanilla_encoder_layer);
     self->sublayer_dropout = c.sublayer_dropout;
     self->attention = br_child(self, "attention", br_vanilla_multi_head_attention_new(&c));
-    self->norm_1 = br_child(self, "norm_1", br_layer_norm_new(c.embed_dim, 0));
-    self->norm_2 = br_child(self, "norm_2", br_layer_norm_new(c.embed_dim, 0));
+    self->norm_1 = br_child(self, "norm_1", br_layer_norm_new(c.embed_dim, NULL));
+    self->norm_2 = br_child(self, "norm_2", br_layer_norm_new(c.embed_dim, NULL));
     self->mlp = br_child(self, "mlp", new_mlp(c));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.dropout));
     return self;
@@ -151,9 +151,9 @@ br_vanilla_decoder_layer *br_vanilla_decoder_layer_new(const br_vanilla_config *
     self->attention = br_child(self, "attention", br_vanilla_multi_head_attention_new(&c));
     self->joint_attention =
         br_child(self, "joint_attention", br_vanilla_multi_head_attention_new(&c));
-    self->norm_1 = br_child(self, "norm_1", br_layer_norm_new(c.embed_dim, 0));
-    self->norm_2 = br_child(self, "norm_2", br_layer_norm_new(c.embed_dim, 0));
-    self->norm_3 = br_child(self, "norm_3", br_layer_norm_new(c.embed_dim, 0));
+    self->norm_1 = br_child(self, "norm_1", br_layer_norm_new(c.embed_dim, NULL));
+    self->norm_2 = br_child(self, "norm_2", br_layer_norm_new(c.embed_dim, NULL));
+    self->norm_3 = br_child(self, "norm_3", br_layer_norm_new(c.embed_dim, NULL));
     self->mlp = br_child(self, "mlp", new_mlp(c));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.dropout));
     return self;

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+BR_DEFINE_DEFAULTS(br_layer_norm)
+
 bool br__layer_size(const char *op, const char *name, int64_t size, int64_t minimum)
 {
     if (size < minimum)
@@ -188,19 +190,20 @@ bool br__norm_shape(const char *op, int ndim, const int64_t *sizes, int *own_ndi
     return !br_failed();
 }
 
-br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape, double eps,
-                                       bool elementwise_affine, bool bias)
+br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape,
+                                       const br_layer_norm_options *options)
 {
+    const br_layer_norm_options o = *BR_OPTIONS_OF("layer_norm", br_layer_norm, options);
     br_layer_norm *self = br__layer_begin(sizeof *self, "LayerNorm", run_layer_norm);
-    self->eps = eps == 0 ? 1e-5 : eps;
+    self->eps = o.eps;
     br_scope *scope = br_scope_begin();
-    if (!(self->eps > 0))
-        br__fail(BR_ERROR_ARGUMENT, "layer_norm", "eps is %g, must be positive", eps);
+    if (!(o.eps >= 0))
+        br__fail(BR_ERROR_ARGUMENT, "layer_norm", "eps is %g, must be at least 0", o.eps);
     br_tensor *w = NULL, *b = NULL;
     if (br__norm_shape("layer_norm", ndim, normalized_shape, &self->ndim, self->normalized_shape) &&
-        elementwise_affine) {
+        o.elementwise_affine) {
         w = br_ones(ndim, normalized_shape, BR_F32);
-        b = bias ? br_zeros(ndim, normalized_shape, BR_F32) : NULL;
+        b = o.bias ? br_zeros(ndim, normalized_shape, BR_F32) : NULL;
     }
     self->weight = br_parameter(self, "weight", w);
     self->bias = br_parameter(self, "bias", b);
@@ -208,9 +211,9 @@ br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape
     return self;
 }
 
-br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps)
+br_layer_norm *br_layer_norm_new(int64_t normalized_size, const br_layer_norm_options *options)
 {
-    return br_layer_norm_shape_new(BR_SHAPE(normalized_size), eps, true, true);
+    return br_layer_norm_shape_new(BR_SHAPE(normalized_size), options);
 }
 
 br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x)

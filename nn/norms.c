@@ -1,7 +1,11 @@
 /* nn/norms.c - RMSNorm, BatchNorm and GroupNorm. LayerNorm is in layers.c. */
 #include "nn/nn_internal.h"
 
+#include <math.h>
+
+BR_DEFINE_DEFAULTS(br_rms_norm)
 BR_DEFINE_DEFAULTS(br_batch_norm)
+BR_DEFINE_DEFAULTS(br_group_norm)
 
 /* Registers a weight [n] of ones and a bias [n] of zeros; NULL for one that is absent. */
 static void add_affine(br_module *module, int64_t n, bool with_weight, bool with_bias,
@@ -16,8 +20,8 @@ static void add_affine(br_module *module, int64_t n, bool with_weight, bool with
 
 static void check_eps(const char *op, double eps)
 {
-    if (!(eps > 0))
-        br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be positive", eps);
+    if (!(eps >= 0))
+        br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be at least 0", eps);
 }
 
 /* ---- RMSNorm --------------------------------------------------------------------------------- */
@@ -25,30 +29,30 @@ static void check_eps(const char *op, double eps)
 static br_tensor *run_rms_norm(void *module, br_tensor *x)
 {
     const br_rms_norm *self = module;
-    double eps = self->eps == 0 ? -1 : self->eps; /* the operation's default depends on x's dtype */
-    return br_f_rms_norm(x, self->ndim, self->normalized_shape, self->weight, eps);
+    return br_f_rms_norm(x, self->ndim, self->normalized_shape, self->weight, self->eps);
 }
 
-br_rms_norm *br_rms_norm_shape_new(int ndim, const int64_t *normalized_shape, double eps,
-                                   bool elementwise_affine)
+br_rms_norm *br_rms_norm_shape_new(int ndim, const int64_t *normalized_shape,
+                                   const br_rms_norm_options *options)
 {
+    const br_rms_norm_options o = *BR_OPTIONS_OF("rms_norm", br_rms_norm, options);
     br_rms_norm *self = br__layer_begin(sizeof *self, "RMSNorm", run_rms_norm);
-    self->eps = eps;
+    self->eps = o.eps;
     br_scope *scope = br_scope_begin();
-    if (eps != 0)
-        check_eps("rms_norm", eps);
+    if (!isnan(o.eps))
+        check_eps("rms_norm", o.eps);
     br_tensor *w = NULL;
     if (br__norm_shape("rms_norm", ndim, normalized_shape, &self->ndim, self->normalized_shape) &&
-        elementwise_affine)
+        o.elementwise_affine)
         w = br_ones(ndim, normalized_shape, BR_F32);
     self->weight = br_parameter(self, "weight", w);
     br__layer_end(br_base(self), scope);
     return self;
 }
 
-br_rms_norm *br_rms_norm_new(int64_t normalized_size, double eps)
+br_rms_norm *br_rms_norm_new(int64_t normalized_size, const br_rms_norm_options *options)
 {
-    return br_rms_norm_shape_new(BR_SHAPE(normalized_size), eps, true);
+    return br_rms_norm_shape_new(BR_SHAPE(normalized_size), options);
 }
 
 br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x)
@@ -130,21 +134,23 @@ static br_tensor *run_group_norm(void *module, br_tensor *x)
     return br_f_group_norm(x, self->num_groups, self->weight, self->bias, self->eps);
 }
 
-br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels, double eps, bool affine)
+br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels,
+                                 const br_group_norm_options *options)
 {
+    const br_group_norm_options o = *BR_OPTIONS_OF("group_norm", br_group_norm, options);
     br_group_norm *self = br__layer_begin(sizeof *self, "GroupNorm", run_group_norm);
     self->num_groups = num_groups;
     self->num_channels = num_channels;
-    self->eps = eps == 0 ? 1e-5 : eps;
+    self->eps = o.eps;
     br_scope *scope = br_scope_begin();
-    check_eps("group_norm", self->eps);
+    check_eps("group_norm", o.eps);
     if (br__layer_size("group_norm", "num_groups", num_groups, 1) &&
         br__layer_size("group_norm", "num_channels", num_channels, 0) &&
         num_channels % num_groups != 0)
         br__fail(BR_ERROR_ARGUMENT, "group_norm",
                  "num_channels %lld must be a multiple of num_groups %lld", (long long)num_channels,
                  (long long)num_groups);
-    add_affine(br_base(self), num_channels, affine, affine, &self->weight, &self->bias);
+    add_affine(br_base(self), num_channels, o.affine, o.affine, &self->weight, &self->bias);
     br__layer_end(br_base(self), scope);
     return self;
 }

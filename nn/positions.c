@@ -106,7 +106,7 @@ br_rotary_embedding *br_rotary_embedding_new(int64_t dim, int64_t max_len, doubl
     self->interleaved = interleaved;
     self->dim = dim;
     self->max_len = max_len;
-    self->theta = base == 0 ? 10000 : base;
+    self->theta = base;
     br_scope *scope = br_no_grad_begin();
     if (good_table(op, max_len, dim) && (dim % 2 != 0 || !(self->theta > 0)))
         br__fail(BR_ERROR_ARGUMENT, op,

@@ -39,7 +39,8 @@ br_layer_norm *br__transformer_norm(br_module *parent, const char *name, int64_t
 {
     return br_module_add_child(
         parent, name,
-        br_layer_norm_shape_new(BR_SHAPE(d_model), options->layer_norm_eps, true, options->bias));
+        br_layer_norm_new(d_model, BR_OPTIONS(br_layer_norm, .eps = options->layer_norm_eps,
+                                              .bias = options->bias)));
 }
 
 br_dropout *br__transformer_dropout(br_module *parent, const char *name,

@@ -4,6 +4,7 @@
 #include "ops/view_internal.h"
 
 #include <float.h>
+#include <math.h>
 
 enum { X, WEIGHT, BIAS }; /* inputs; the first two are saved under the same numbers */
 enum { SAVED_MEAN = 2, SAVED_RSTD = 3 };
@@ -217,7 +218,7 @@ br_tensor *br_f_rms_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tenso
     BR_OP("rms_norm");
     if (!check("rms_norm", x, ndims, sizes, weight, NULL))
         return NULL;
-    if (eps < 0)
+    if (isnan(eps))
         eps = x->dtype == BR_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
     return norm(&rms_norm_op, x, weight, NULL, &(settings){ ndims, eps, false });
 }

@@ -280,6 +280,17 @@ BR_API br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_
                                       int64_t padding_idx);
 BR_API br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index);
 
+typedef struct br_layer_norm_options {
+    size_t struct_size;
+    double eps; /* at least 0 */
+    bool elementwise_affine;
+    bool bias; /* if false, `elementwise_affine` adds only a weight */
+} br_layer_norm_options;
+#define br_layer_norm_default_fields                                                       \
+    .struct_size = sizeof(br_layer_norm_options), .eps = 1e-5, .elementwise_affine = true, \
+    .bias = true
+BR_API br_layer_norm_options br_layer_norm_defaults(void);
+
 typedef struct br_layer_norm {
     br_module base;
     br_tensor *weight, *bias; /* shape normalized_shape, initially ones and zeros; or NULL */
@@ -287,11 +298,12 @@ typedef struct br_layer_norm {
     int64_t normalized_shape[BR_MAX_DIMS];
     double eps;
 } br_layer_norm;
-/* Creates nn.LayerNorm over the last dimension. eps 0 means PyTorch's default, 1e-5. */
-BR_API br_layer_norm *br_layer_norm_new(int64_t normalized_size, double eps);
+/* Creates nn.LayerNorm over the last dimension. `options` may be NULL. */
+BR_API br_layer_norm *br_layer_norm_new(int64_t normalized_size,
+                                        const br_layer_norm_options *options);
 /* Creates nn.LayerNorm over the last ndim dimensions. */
-BR_API br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape, double eps,
-                                              bool elementwise_affine, bool bias);
+BR_API br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape,
+                                              const br_layer_norm_options *options);
 BR_API br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x);
 
 typedef struct br_dropout {
@@ -352,6 +364,15 @@ BR_API void *br_module_list_at(const br_module_list *self, int64_t i);
 
 /* ---- Norms (nn/norms.c) ---------------------------------------------------------------------- */
 
+typedef struct br_rms_norm_options {
+    size_t struct_size;
+    double eps; /* at least 0; BR_NONE_F64: the machine epsilon of x's dtype */
+    bool elementwise_affine;
+} br_rms_norm_options;
+#define br_rms_norm_default_fields \
+    .struct_size = sizeof(br_rms_norm_options), .eps = BR_NONE_F64, .elementwise_affine = true
+BR_API br_rms_norm_options br_rms_norm_defaults(void);
+
 typedef struct br_rms_norm {
     br_module base;
     br_tensor *weight; /* shape normalized_shape, initially ones; or NULL */
@@ -359,12 +380,11 @@ typedef struct br_rms_norm {
     int64_t normalized_shape[BR_MAX_DIMS];
     double eps;
 } br_rms_norm;
-/* Creates nn.RMSNorm over the last dimension. eps 0 means PyTorch's default, the machine epsilon of
- * x's dtype. */
-BR_API br_rms_norm *br_rms_norm_new(int64_t normalized_size, double eps);
+/* Creates nn.RMSNorm over the last dimension. `options` may be NULL. */
+BR_API br_rms_norm *br_rms_norm_new(int64_t normalized_size, const br_rms_norm_options *options);
 /* Creates nn.RMSNorm over the last ndim dimensions. */
-BR_API br_rms_norm *br_rms_norm_shape_new(int ndim, const int64_t *normalized_shape, double eps,
-                                          bool elementwise_affine);
+BR_API br_rms_norm *br_rms_norm_shape_new(int ndim, const int64_t *normalized_shape,
+                                          const br_rms_norm_options *options);
 BR_API br_tensor *br_rms_norm_forward(br_rms_norm *self, br_tensor *x);
 
 typedef struct br_batch_norm_options {
@@ -398,15 +418,24 @@ BR_API br_batch_norm *br_batch_norm2d_new(int64_t num_features,
                                           const br_batch_norm_options *options);
 BR_API br_tensor *br_batch_norm_forward(br_batch_norm *self, br_tensor *x);
 
+typedef struct br_group_norm_options {
+    size_t struct_size;
+    double eps; /* at least 0 */
+    bool affine;
+} br_group_norm_options;
+#define br_group_norm_default_fields \
+    .struct_size = sizeof(br_group_norm_options), .eps = 1e-5, .affine = true
+BR_API br_group_norm_options br_group_norm_defaults(void);
+
 typedef struct br_group_norm {
     br_module base;
     br_tensor *weight, *bias; /* [num_channels], initially ones and zeros; or NULL */
     int64_t num_groups, num_channels;
     double eps;
 } br_group_norm;
-/* Creates nn.GroupNorm. eps 0 means PyTorch's default, 1e-5. */
-BR_API br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels, double eps,
-                                        bool affine);
+/* Creates nn.GroupNorm. `options` may be NULL. */
+BR_API br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels,
+                                        const br_group_norm_options *options);
 BR_API br_tensor *br_group_norm_forward(br_group_norm *self, br_tensor *x);
 
 /* ---- Convolutions and pooling (nn/convolutions.c) -------------------------------------------- */
@@ -520,7 +549,7 @@ typedef struct br_rotary_embedding {
     double theta; /* the `base` of the angles */
 } br_rotary_embedding;
 /* Creates a rotary embedding for vectors of `dim` numbers, paired as in br_f_rotary_embedding().
- * base 0 means 10000. */
+ * `base` is positive, usually 10000. */
 BR_API br_rotary_embedding *br_rotary_embedding_new(int64_t dim, int64_t max_len, double base,
                                                     bool interleaved);
 /* Rotates x [..., L, dim], whose first token is at position `offset`. */

@@ -578,8 +578,8 @@ BR_API br_tensor *br_log_softmax(br_tensor *x, int64_t dim);
  * the shape `sizes` or are NULL. Ba, Kiros and Hinton, 2016. */
 BR_API br_tensor *br_f_layer_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
                                   br_tensor *bias, double eps);
-/* Returns x / sqrt(mean of x^2 + eps) * weight over the last dimensions, as above. A negative eps
- * means PyTorch's default, the machine epsilon of x's dtype. Zhang and Sennrich, 2019. */
+/* Returns x / sqrt(mean of x^2 + eps) * weight over the last dimensions, as above. BR_NONE_F64 as
+ * eps means PyTorch's default, the machine epsilon of x's dtype. Zhang and Sennrich, 2019. */
 BR_API br_tensor *br_f_rms_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
                                 double eps);
 /* Returns (x - mean) / sqrt(variance + eps) * weight + bias for x [N, C, ...], with the mean and

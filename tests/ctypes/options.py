@@ -45,6 +45,9 @@ MIRRORS = {
     "br_loader": (["torch.utils.data.DataLoader"],
                   {"shuffle": ("shuffle", bool),
                    "prefetch_factor": ("prefetch_factor", lambda p: 2)}),  # with workers, None means 2
+    "br_layer_norm": (["torch.nn.LayerNorm"], {}),
+    "br_rms_norm": (["torch.nn.RMSNorm"], {}),
+    "br_group_norm": (["torch.nn.GroupNorm"], {}),
     "br_batch_norm": (["torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d"], {}),
     "br_rnn": (["torch.nn.RNNBase"], {}),
     "br_multihead_attention": (["torch.nn.MultiheadAttention"],
@@ -82,8 +85,8 @@ TABLES = {
 # Parameters of PyTorch that have no field, by reason.
 ABSENT = {
     "arguments of the C function itself": """self params optimizer module func function inputs outputs args kwargs
-        dataset input target anchor positive negative in_channels out_channels num_features d_model nhead
-        num_encoder_layers num_decoder_layers embed_dim num_heads text text_pair text_target
+        dataset input target anchor positive negative in_channels out_channels num_features normalized_shape
+        num_groups num_channels d_model nhead num_encoder_layers num_decoder_layers embed_dim num_heads text text_pair text_target
         text_pair_target vocab merges name mode input_size hidden_size kernel_size v return_indices
         is_split_into_words reduction""",
     "deprecated by PyTorch": "size_average reduce only_inputs",

@@ -20,7 +20,7 @@ static net *net_new(uint64_t seed)
     br_manual_seed(seed);
     net *self = br_module_new(net);
     self->embedding = br_child(self, "embedding", br_embedding_new(WORDS, WIDTH, -1));
-    self->norm = br_child(self, "norm", br_layer_norm_new(WIDTH, 0));
+    self->norm = br_child(self, "norm", br_layer_norm_new(WIDTH, NULL));
     self->hidden = br_child(self, "hidden", br_linear_new(WIDTH, WIDTH, true));
     self->extra = br_child(self, "extra", br_linear_new(WIDTH, WIDTH, true));
     self->never = br_child(self, "never", br_linear_new(3, 2, true));

@@ -415,7 +415,7 @@ static large *large_new(void)
     large *self = br_module_new(large);
     self->embedding = br_child(self, "embedding", br_embedding_new(20000, 32, -1));
     self->hidden = br_child(self, "hidden", br_linear_new(32, 32, true));
-    self->norm = br_child(self, "norm", br_layer_norm_new(32, 0));
+    self->norm = br_child(self, "norm", br_layer_norm_new(32, NULL));
     return self;
 }
 

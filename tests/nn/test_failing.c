@@ -19,7 +19,7 @@ static model *model_new(void)
     self->layers = br_child(self, "layers", br_module_list_new());
     br_module_list_append(self->layers, br_embedding_new(3, 2, 0));
     br_module_list_append(self->layers, br_linear_new(2, 2, true));
-    br_module_list_append(self->layers, br_layer_norm_new(2, 0));
+    br_module_list_append(self->layers, br_layer_norm_new(2, NULL));
     br_module_list_append(self->layers, br_sequential_new(BR_MODULES(br_relu_new())));
     self->scale = br_parameter(self, "scale", br_ones(BR_SHAPE(2), BR_F32));
     br_buffer(self, "count", br_zeros(BR_SCALAR, BR_I64));

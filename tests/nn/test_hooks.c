@@ -121,7 +121,7 @@ static bool hooked(void)
     br_sequential *model = br_sequential_new(
         BR_MODULES(br_conv2d_new(1, 2, 1, 1, true, NULL), br_batch_norm2d_new(2, NULL),
                    br_max_pool2d_new(BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(2, 2))),
-                   br_group_norm_new(1, 2, 0, true), br_rms_norm_new(2, 0)));
+                   br_group_norm_new(1, 2, NULL), br_rms_norm_new(2, NULL)));
     uint64_t handle = br_module_register_forward_hook(br_base(model), look_behind, "x");
     cr_assert_eq(handle == 0, br_failed());
     calls[0] = '\0';
@@ -153,9 +153,9 @@ Test(module_hooks, constructor_errors)
     refuses(br_conv2d_new(4, 6, 3, 3, true, BR_OPTIONS(br_conv, .groups = 3)),
             "in_channels 4 and out_channels 6 must be multiples of groups 3");
     refuses(br_conv1d_new(4, 6, 0, true, NULL), "kernel_size is 0, must be at least 1");
-    refuses(br_group_norm_new(2, 3, 0, true), "num_channels 3 must be a multiple of num_groups 2");
+    refuses(br_group_norm_new(2, 3, NULL), "num_channels 3 must be a multiple of num_groups 2");
     refuses(br_batch_norm1d_new(-1, NULL), "num_features is -1");
-    refuses(br_rms_norm_new(3, -1), "eps is -1");
+    refuses(br_rms_norm_new(3, BR_OPTIONS(br_rms_norm, .eps = -1)), "eps is -1");
     br_batch_norm *norm = br_batch_norm1d_new(3, NULL);
     br_scope *scope = br_scope_begin();
     check_fails(br_batch_norm_forward(norm, br_ones(BR_SHAPE(1, 3, 2, 2), BR_F32)),

@@ -49,7 +49,7 @@ static void make_all(void)
 {
     gather_layer(br_linear_new(3, 4, true));
     gather_layer(br_embedding_new(5, 3, 1));
-    gather_layer(br_layer_norm_new(4, 0));
+    gather_layer(br_layer_norm_new(4, NULL));
     gather_layer(br_linear_new(20, 2, false));
     gather_layer(br_embedding_new(4, 6, -1));
     gather_layer(br_linear_new(7, 1, true));

@@ -4,6 +4,7 @@
 #include "tests/support.h"
 
 #include <brasa/nn.h>
+#include <float.h>
 
 TestSuite(layers, .init = check_begin, .fini = check_end);
 
@@ -152,7 +153,7 @@ Test(layers, forward_equals_the_functions)
     br_scope *scope = br_scope_begin();
     br_linear *linear = br_linear_new(3, 2, true);
     br_embedding *embedding = br_embedding_new(4, 3, 0);
-    br_layer_norm *norm = br_layer_norm_new(3, 0);
+    br_layer_norm *norm = br_layer_norm_new(3, NULL);
     br_tensor *index = br_from_i64(BR_SHAPE(2), (int64_t[]){ 3, 0 });
     br_tensor *x = br_embedding_forward(embedding, index);
     cr_assert(br_equal(x, br_f_embedding(embedding->weight, index, 0)));
@@ -269,13 +270,47 @@ Test(layers, dropout_follows_the_mode)
         br_module_free(check_module);                                                         \
     } while (0)
 
+/* An eps of 0 is 0, and an eps that is left out is PyTorch's. */
+Test(layers, eps_of_norms)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_randn(BR_SHAPE(2, 3), BR_F32);
+    br_layer_norm *layer = br_layer_norm_new(3, BR_OPTIONS(br_layer_norm, .eps = 0));
+    br_rms_norm *rms = br_rms_norm_new(3, BR_OPTIONS(br_rms_norm, .eps = 0));
+    br_group_norm *group = br_group_norm_new(1, 3, BR_OPTIONS(br_group_norm, .eps = 0));
+    br_batch_norm *batch = br_batch_norm1d_new(3, BR_OPTIONS(br_batch_norm, .eps = 0));
+    cr_assert(br_equal(br_layer_norm_forward(layer, x),
+                       br_f_layer_norm(x, BR_SHAPE(3), layer->weight, layer->bias, 0)));
+    cr_assert(br_equal(br_rms_norm_forward(rms, x), br_f_rms_norm(x, BR_SHAPE(3), rms->weight, 0)));
+    cr_assert(br_equal(br_group_norm_forward(group, x),
+                       br_f_group_norm(x, 1, group->weight, group->bias, 0)));
+    br_eval(br_base(batch)); /* its statistics are 0 and 1 */
+    cr_assert(br_equal(br_batch_norm_forward(batch, x), x));
+    check_ok();
+    void *modules[] = { layer,
+                        rms,
+                        group,
+                        batch,
+                        br_layer_norm_new(3, NULL),
+                        br_rms_norm_new(3, NULL),
+                        br_group_norm_new(1, 3, NULL) };
+    cr_assert_eq(((br_layer_norm *)modules[4])->eps, 1e-5);
+    cr_assert(isnan(((br_rms_norm *)modules[5])->eps));
+    cr_assert_eq(((br_group_norm *)modules[6])->eps, 1e-5);
+    cr_assert(br_equal(br_rms_norm_forward(modules[5], x),
+                       br_f_rms_norm(x, BR_SHAPE(3), NULL, FLT_EPSILON)));
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        br_module_free(modules[i]);
+    br_scope_end(scope);
+}
+
 Test(layers, failed_constructors_return_modules_that_can_be_freed)
 {
     check_refused(br_linear_new(-1, 2, true), "in_features is -1");
     check_refused(br_linear_new(1, -2, true), "out_features is -2");
     check_refused(br_embedding_new(3, 2, 3), "padding_idx is 3");
     check_refused(br_embedding_new(3, -2, -1), "embedding_dim is -2");
-    check_refused(br_layer_norm_new(3, -1), "eps is -1");
+    check_refused(br_layer_norm_new(3, BR_OPTIONS(br_layer_norm, .eps = -1)), "eps is -1");
     check_refused(br_dropout_new(1.5), "p is 1.5, must be in 0 .. 1");
     check_refused(br_dropout_new(NAN), "p is nan");
     check_fails(br_linear_forward(NULL, NULL), "module is NULL");

@@ -29,7 +29,7 @@ Test(positions, rotations)
 {
     br_scope *scope = br_scope_begin();
     for (int interleaved = 0; interleaved < 2; interleaved++) {
-        br_rotary_embedding *self = br_rotary_embedding_new(6, 20, 0, interleaved);
+        br_rotary_embedding *self = br_rotary_embedding_new(6, 20, 10000, interleaved);
         br_tensor *x = values(BR_SHAPE(2, 4, 7, 6), 1, BR_F32);
         br_tensor *y = br_rotary_embedding_forward(self, x, 13);
         for (int p = 0; p < 7; p++)
@@ -93,7 +93,7 @@ static double table_error(const br_rotary_embedding *r, const br_sinusoidal_posi
 
 Test(positions, tables_have_the_precision_of_their_module)
 {
-    br_rotary_embedding *r = br_rotary_embedding_new(6, 50, 0, false);
+    br_rotary_embedding *r = br_rotary_embedding_new(6, 50, 10000, false);
     br_sinusoidal_positional_encoding *s = br_sinusoidal_positional_encoding_new(6, 50, 0);
     br_sequential *both = br_sequential_new(BR_MODULES(r, s)); /* tables inside a tree */
     for (int round = 0; round < 2; round++) {

@@ -98,7 +98,7 @@ static void *vision(void)
         br_conv2d_new(
             6, 4, 3, 3, true,
             CONV(.stride = { 2, 2 }, .padding = { 2, 2 }, .dilation = { 2, 2 }, .groups = 2)),
-        br_group_norm_new(2, 4, 0, true), br_silu_new(),
+        br_group_norm_new(2, 4, NULL), br_silu_new(),
         br_conv_transpose2d_new(4, 3, 2, 2, true,
                                 CONV(.stride = { 2, 2 }, .output_padding = { 1, 1 })),
         br_leaky_relu_new(0.1),
@@ -118,19 +118,22 @@ static void *series(void)
         br_batch_norm1d_new(4, NORM(.track_running_stats = false)), br_softplus_new(2, 20),
         br_avg_pool1d_new(POOL(.kernel_size = { .rows = 2 }, .padding = { .rows = 1 },
                                .count_include_pad = false)),
-        br_identity_new(), br_adaptive_avg_pool1d_new(6), br_rms_norm_new(6, 0),
-        br_group_norm_new(1, 4, 0, false), br_sigmoid_new(), br_rms_norm_new(6, 0.1), br_tanh_new(),
+        br_identity_new(), br_adaptive_avg_pool1d_new(6), br_rms_norm_new(6, NULL),
+        br_group_norm_new(1, 4, BR_OPTIONS(br_group_norm, .affine = false)), br_sigmoid_new(),
+        br_rms_norm_new(6, BR_OPTIONS(br_rms_norm, .eps = 0.1)), br_tanh_new(),
         br_log_softmax_new(1), br_softmax_new(-1)));
 }
 
 static void *norms(void)
 {
     return br_sequential_new(BR_MODULES(
-        br_layer_norm_shape_new(BR_SHAPE(3, 4), 0, true, true), br_linear_new(4, 4, true),
-        br_layer_norm_shape_new(BR_SHAPE(4), 0.1, true, false),
-        br_rms_norm_shape_new(BR_SHAPE(3, 4), 0, true), br_linear_new(4, 4, true),
-        br_layer_norm_shape_new(BR_SHAPE(4), 0, false, true), br_linear_new(4, 4, true),
-        br_rms_norm_shape_new(BR_SHAPE(4), 0, false)));
+        br_layer_norm_shape_new(BR_SHAPE(3, 4), NULL), br_linear_new(4, 4, true),
+        br_layer_norm_shape_new(BR_SHAPE(4), BR_OPTIONS(br_layer_norm, .eps = 0.1, .bias = false)),
+        br_rms_norm_shape_new(BR_SHAPE(3, 4), NULL), br_linear_new(4, 4, true),
+        br_layer_norm_shape_new(BR_SHAPE(4),
+                                BR_OPTIONS(br_layer_norm, .elementwise_affine = false)),
+        br_linear_new(4, 4, true),
+        br_rms_norm_shape_new(BR_SHAPE(4), BR_OPTIONS(br_rms_norm, .elementwise_affine = false))));
 }
 
 /* Weight norm and spectral norm with various options, and both on one weight. */

@@ -9,7 +9,7 @@ TestSuite(state_dict, .init = check_begin, .fini = check_end);
 static br_sequential *model_new(double value)
 {
     br_sequential *s =
-        br_sequential_new(BR_MODULES(br_linear_new(3, 2, true), br_layer_norm_new(2, 0)));
+        br_sequential_new(BR_MODULES(br_linear_new(3, 2, true), br_layer_norm_new(2, NULL)));
     br_named_list *list = br_parameters(br_base(s));
     for (int64_t i = 0; i < list->count; i++)
         br_init_constant_(list->items[i].tensor, value);
@@ -146,7 +146,7 @@ Test(state_dict, long_lists_are_truncated_in_the_message_only)
 {
     br_module_list *list = br_module_list_new();
     for (int i = 0; i < 60; i++)
-        br_module_list_append(list, br_layer_norm_new(1, 0));
+        br_module_list_append(list, br_layer_norm_new(1, NULL));
     br_named_list *empty = br__named_list_new(false);
     br_load_report report;
     cr_assert_not(br_load_state_dict(br_base(list), empty, true, &report));

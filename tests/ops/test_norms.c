@@ -45,7 +45,7 @@ static void recorded_rms(void)
         check_table(y, rms_norm_1, tolerance[dtype]);
         check_gradients(y, 2, in, (const double *const[]){ rms_norm_1_dx, rms_norm_1_dw });
         br_tensor *x = input(BR_SHAPE(4, 2, 3), 2, dtype);
-        y = br_f_rms_norm(x, BR_SHAPE(2, 3), NULL, -1);
+        y = br_f_rms_norm(x, BR_SHAPE(2, 3), NULL, BR_NONE_F64);
         check_table(y, rms_norm_2, tolerance[dtype]);
         check_gradients(y, 1, &x, (const double *const[]){ rms_norm_2_dx });
     }
@@ -140,10 +140,10 @@ static void signs_of_zero(void)
             br_scope *scope = br_scope_begin();
             br_tensor *zero = br_zeros(BR_SHAPE(n), dtype), *minus = br_neg(zero);
             br_tensor *weight = br_full(BR_SHAPE(n), -2, dtype);
-            check_same_bits(br_f_rms_norm(zero, BR_SHAPE(n), NULL, -1), zero);
-            check_same_bits(br_f_rms_norm(minus, BR_SHAPE(n), NULL, -1), minus);
-            check_same_bits(br_f_rms_norm(zero, BR_SHAPE(n), weight, -1), minus);
-            check_same_bits(br_f_rms_norm(minus, BR_SHAPE(n), weight, -1), zero);
+            check_same_bits(br_f_rms_norm(zero, BR_SHAPE(n), NULL, BR_NONE_F64), zero);
+            check_same_bits(br_f_rms_norm(minus, BR_SHAPE(n), NULL, BR_NONE_F64), minus);
+            check_same_bits(br_f_rms_norm(zero, BR_SHAPE(n), weight, BR_NONE_F64), minus);
+            check_same_bits(br_f_rms_norm(minus, BR_SHAPE(n), weight, BR_NONE_F64), zero);
             br_scope_end(scope);
         }
 }

@@ -12,7 +12,7 @@ TestSuite(optim, .init = check_begin, .fini = check_end);
 static br_sequential *model_new(void)
 {
     br_sequential *s =
-        br_sequential_new(BR_MODULES(br_linear_new(3, 2, true), br_layer_norm_new(2, 0)));
+        br_sequential_new(BR_MODULES(br_linear_new(3, 2, true), br_layer_norm_new(2, NULL)));
     br_named_list *list = br_parameters(br_base(s));
     br_scope *scope = br_scope_begin();
     for (int64_t i = 0; list && i < list->count; i++)
