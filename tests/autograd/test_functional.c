@@ -280,7 +280,7 @@ static br_tensor *call_seeded(br_tensor *const *x, int n, void *context)
     return c->call(x, n, NULL);
 }
 
-Test(functional, every_operation_has_a_correct_second_order_gradient, .timeout = 120)
+Test(functional, every_operation_has_a_correct_second_order_gradient)
 {
     letter_sizes letters = default_letter_sizes();
     for (const op_case *c = op_cases; c < op_cases + num_op_cases; c++) {

@@ -2,7 +2,7 @@
 #include "tests/cli/program.h"
 #include "tests/support.h"
 
-TestSuite(cli_attention, .init = program_begin, .fini = program_end, .timeout = 120);
+TestSuite(cli_attention, .init = program_begin, .fini = program_end);
 
 /* Creates a folder with the recorded model and a vocabulary of its 40 tokens: "a", "aa", ... */
 static void make_model(void)

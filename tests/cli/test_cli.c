@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(cli, .init = program_begin, .fini = program_end, .timeout = 240);
+TestSuite(cli, .init = program_begin, .fini = program_end);
 
 /* ---- The command line ------------------------------------------------------------------------ */
 

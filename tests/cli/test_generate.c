@@ -139,7 +139,7 @@ Test(cli_generate, masks_are_filled)
 
 /* A trained run fills in masked words of its eleven sentences; the vocabulary comes from the
  * checkpoint. */
-Test(cli_generate, masks_are_filled_by_a_run, .timeout = 120)
+Test(cli_generate, masks_are_filled_by_a_run)
 {
     program_shell(
         "\"$BRASA\" train bert-scratch --preset small --steps 150 --out $OUT/run >$OUT/log");

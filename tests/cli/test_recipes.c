@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-TestSuite(recipes, .init = program_begin, .fini = program_end, .timeout = 240);
+TestSuite(recipes, .init = program_begin, .fini = program_end);
 
 /* Compares a run of `steps` steps with one that is stopped after `first` steps and resumed. `data`
  * is empty or the option --data. */

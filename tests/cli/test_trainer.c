@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-TestSuite(trainer, .init = program_begin, .fini = program_end, .timeout = 240);
+TestSuite(trainer, .init = program_begin, .fini = program_end);
 
 #define COPY            "train copy-task --preset small --set dropout=0 "
 #define BERT            "train bert-scratch --preset small "

@@ -4,7 +4,7 @@
 
 #include <brasa/data.h>
 
-TestSuite(loader, .init = check_begin, .fini = check_end, .timeout = 60);
+TestSuite(loader, .init = check_begin, .fini = check_end);
 
 /* Creates a dataset whose item i has the fields i and [10 i, 10 i + 1] in f32. */
 static br_dataset *numbers_new(int64_t n)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* The timeout keeps a deadlock from blocking all tests. */
-TestSuite(prefetcher, .init = check_begin, .fini = check_end, .timeout = 60);
+TestSuite(prefetcher, .init = check_begin, .fini = check_end);
 
 enum { ITEMS = 37 };
 

@@ -19,7 +19,7 @@ static void begin(void)
     setenv("SHIM", BRASA_CALLS_SHIM, 1);
 }
 
-TestSuite(sync, .init = begin, .fini = program_end, .timeout = 120);
+TestSuite(sync, .init = begin, .fini = program_end);
 
 #define TRAIN                                                                                   \
     "LD_PRELOAD=$SHIM CALLS=$OUT/calls \"$BRASA\" train bert-scratch --preset small --steps 1 " \

@@ -4,7 +4,7 @@
 #include <brasa/brasa.h>
 #include <malloc.h>
 
-TestSuite(steady, .init = check_begin, .fini = check_end, .timeout = 120);
+TestSuite(steady, .init = check_begin, .fini = check_end);
 
 typedef struct run {
     br_architecture_encoder_decoder *model;

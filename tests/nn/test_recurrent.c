@@ -47,7 +47,7 @@ static void check_gradients(make_fn make, const br_rnn_options *options)
     br_scope_end(scope);
 }
 
-Test(recurrent, gradients, .timeout = 60)
+Test(recurrent, gradients)
 {
     br_manual_seed(3);
     for (int i = 0; i < 3; i++) {
@@ -153,7 +153,7 @@ static bool train_once(void)
     return !br_failed();
 }
 
-Test(recurrent, every_allocation_may_fail, .timeout = 60)
+Test(recurrent, every_allocation_may_fail)
 {
     fail_in_turn(train_once, "train once");
 }

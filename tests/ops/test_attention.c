@@ -176,7 +176,7 @@ static void all_lengths(void)
     }
 }
 
-Test(attention, equals_elementary_operations, .timeout = 60)
+Test(attention, equals_elementary_operations)
 {
     with_every_variant(all_lengths);
 }
@@ -206,7 +206,7 @@ static void all_masks(void)
     }
 }
 
-Test(attention, masks, .timeout = 120)
+Test(attention, masks)
 {
     with_every_variant(all_masks);
 }
@@ -240,7 +240,7 @@ static void dropout(void)
     }
 }
 
-Test(attention, dropout, .timeout = 120)
+Test(attention, dropout)
 {
     with_every_variant(dropout);
 }

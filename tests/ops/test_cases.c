@@ -56,7 +56,7 @@ static bool gradients_agree(const op_case *c, br_tensor **x, layout how)
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-Test(op_cases, gradients, .timeout = 120)
+Test(op_cases, gradients)
 {
     letter_sizes letters = default_letter_sizes();
     for_each_case(c)
@@ -77,7 +77,7 @@ Test(op_cases, gradients, .timeout = 120)
 }
 
 /* Sets each size to 1 and, if that is allowed, to 0. */
-Test(op_cases, sizes_0_and_1, .timeout = 120)
+Test(op_cases, sizes_0_and_1)
 {
     for_each_case(c)
     {
@@ -102,7 +102,7 @@ Test(op_cases, sizes_0_and_1, .timeout = 120)
 }
 
 /* Sets each dimension of each input to 1, and removes leading dimensions. */
-Test(op_cases, broadcasting, .timeout = 120)
+Test(op_cases, broadcasting)
 {
     letter_sizes letters = default_letter_sizes();
     for_each_case(c)
@@ -138,7 +138,7 @@ Test(op_cases, broadcasting, .timeout = 120)
 }
 
 /* Passes one tensor as two arguments. Its gradient must be the sum of both. */
-Test(op_cases, the_same_input_twice, .timeout = 120)
+Test(op_cases, the_same_input_twice)
 {
     letter_sizes letters = default_letter_sizes();
     for_each_case(c)
@@ -292,7 +292,7 @@ static int run_with_threads(const op_case *c, br_tensor **x, int threads, br_ten
 }
 
 /* The sizes are large enough for several tasks, and odd, so that the tasks differ in size. */
-Test(op_cases, results_do_not_depend_on_threads, .timeout = 120)
+Test(op_cases, results_do_not_depend_on_threads)
 {
     letter_sizes letters = default_letter_sizes();
     letters.of['b'] = 3;

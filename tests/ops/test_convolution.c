@@ -133,7 +133,7 @@ static br_tensor *run(br_tensor *const *in, int n, void *context)
     return c->conv(in[0], in[1], n > 2 ? in[2] : NULL, &options);
 }
 
-Test(convolution, second_gradients, .timeout = 60)
+Test(convolution, second_gradients)
 {
     for (const recorded_case *c = cases; c < cases + NUM_CASES; c++) {
         br_tensor *in[3];

@@ -50,7 +50,7 @@ static void check_case(const op_case *c, const letter_sizes *letters, br_dtype d
     br_scope_end(scope);
 }
 
-Test(processor_state, upper_halves_are_cleared, .timeout = 120)
+Test(processor_state, upper_halves_are_cleared)
 {
     static const char *const kernels[] = { "avx512", "avx2", "baseline" };
     if (!reports_use())

@@ -175,7 +175,7 @@ static bool survives(const op_case *c, br_tensor **x, int64_t n)
     return ok;
 }
 
-Test(op_refusals, every_allocation_fails_in_turn, .timeout = 120)
+Test(op_refusals, every_allocation_fails_in_turn)
 {
     letter_sizes letters = default_letter_sizes();
     br_set_cache_limit(0);

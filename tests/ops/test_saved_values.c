@@ -131,7 +131,7 @@ static bool can_change(const op_case *c, const change *how)
            !(how->of_leaves && how->recorded && case_is_real(c, how->target));
 }
 
-Test(saved_values, changed_before_backward, .timeout = 120)
+Test(saved_values, changed_before_backward)
 {
     letter_sizes letters = default_letter_sizes();
     int refused[4] = { 0 };
@@ -147,7 +147,7 @@ Test(saved_values, changed_before_backward, .timeout = 120)
         cr_expect_gt(refused[i], 100, "only %d changes caused an error", refused[i]);
 }
 
-Test(saved_values, changed_before_the_second_backward, .timeout = 120)
+Test(saved_values, changed_before_the_second_backward)
 {
     letter_sizes letters = default_letter_sizes();
     int refused[2] = { 0 };

@@ -30,7 +30,7 @@ static br_tensor *gradients_of(br_tensor *const *x, int n, void *context)
 }
 
 /* Operations without second-order gradients must report an error. */
-Test(second_order, gradients_of_gradients, .timeout = 120)
+Test(second_order, gradients_of_gradients)
 {
     letter_sizes letters = default_letter_sizes();
     int checked = 0;

@@ -209,7 +209,7 @@ static int read_lines(void)
     return n;
 }
 
-Test(torch, results_and_gradients, .timeout = 60)
+Test(torch, results_and_gradients)
 {
     int n = read_lines();
     for (const row *r = rows; r < rows + NUM_ROWS; r++)

@@ -161,7 +161,7 @@ static int bound_threads(void)
 
 /* A worker that wakes up on the caller's processor moves away from it by briefly restricting its
  * CPU affinity to the other processors. On a busy machine this can take long. */
-Test(threads, woken_workers_keep_their_cpu_affinity, .timeout = 60)
+Test(threads, woken_workers_keep_their_cpu_affinity)
 {
     for (int round = 0; round < 10; round++) {
         cr_assert(threads_meet(2, NULL));
@@ -174,7 +174,7 @@ Test(threads, woken_workers_keep_their_cpu_affinity, .timeout = 60)
 }
 
 /* A forked child has none of its parent's workers, and starts its own. */
-Test(threads, a_forked_child, .timeout = 60)
+Test(threads, a_forked_child)
 {
     cr_assert(threads_meet(3, NULL));
     pid_t child = fork();
@@ -221,7 +221,7 @@ static bool halves_are_flushed(void)
     return !halves_are_kept();
 }
 
-Test(threads, workers_have_the_callers_float_mode, .timeout = 60)
+Test(threads, workers_have_the_callers_float_mode)
 {
     for (int round = 0; round < 3; round++) {
         cr_assert(threads_meet(3, halves_are_kept));
