@@ -41,12 +41,12 @@ void br_dataset_free(br_dataset *dataset)
 
 int64_t br_dataset_size(const br_dataset *dataset)
 {
-    return dataset ? dataset->size : 0;
+    return BR_LIVE("dataset_size", dataset) ? dataset->size : 0;
 }
 
 int br_dataset_num_fields(const br_dataset *dataset)
 {
-    return dataset ? dataset->n_fields : 0;
+    return BR_LIVE("dataset_num_fields", dataset) ? dataset->n_fields : 0;
 }
 
 /* Checks the dataset's function: it must set an error if it returns false, and set every field if

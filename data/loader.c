@@ -105,7 +105,7 @@ void br_loader_free(br_loader *loader)
 
 int64_t br_loader_size(const br_loader *loader)
 {
-    if (!loader)
+    if (!BR_LIVE("loader_size", loader))
         return 0;
     int64_t whole = loader->size / loader->batch_size;
     return whole + (!loader->drop_last && loader->size % loader->batch_size != 0);

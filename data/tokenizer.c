@@ -214,7 +214,7 @@ br_tokenizer *br_tokenizer_from_vocab(const char *path, const br_tokenizer_optio
 
 int64_t br_tokenizer_size(const br_tokenizer *t)
 {
-    return t ? t->size : 0;
+    return BR_LIVE("tokenizer_size", t) ? t->size : 0;
 }
 
 int64_t br_tokenizer_id(const br_tokenizer *t, const char *token, int64_t length)
@@ -232,7 +232,7 @@ const char *br_tokenizer_token(const br_tokenizer *t, int64_t id)
 {
     if (br_failed())
         return NULL;
-    if (t && id >= 0 && id < t->size && t->tokens[id])
+    if (BR_LIVE("tokenizer_token", t) && id >= 0 && id < t->size && t->tokens[id])
         return t->tokens[id];
     return br__fail(BR_ERROR_INDEX, "tokenizer_token",
                     "no token has id %" PRId64 " (ids are 0 .. %" PRId64 ")", id,

@@ -130,7 +130,7 @@ int64_t br_vocab_find(const br_vocab *vocab, const char *text, size_t length)
 
 const char *br_vocab_word(const br_vocab *vocab, int64_t id)
 {
-    if (vocab && id >= 0 && id < vocab->size)
+    if (BR_LIVE("vocab_word", vocab) && id >= 0 && id < vocab->size)
         return vocab->words[id].text;
     return br__fail(BR_ERROR_INDEX, "vocab_word",
                     "id %" PRId64 " is out of range for a vocabulary of size %" PRId64, id,

@@ -241,12 +241,14 @@ void br_auto_config_free(br_auto_config *config)
 
 const char *br_auto_config_path(const br_auto_config *config)
 {
-    return config ? config->path : NULL;
+    return BR_LIVE("auto_config_path", config) ? config->path : NULL;
 }
 
 const char *br_auto_config_model_type(const br_auto_config *config)
 {
-    return config ? json_string_value(json_object_get(config->file, "model_type")) : NULL;
+    return BR_LIVE("auto_config_model_type", config)
+               ? json_string_value(json_object_get(config->file, "model_type"))
+               : NULL;
 }
 
 /* Checks that the configuration and the key are not NULL. */

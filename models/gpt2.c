@@ -414,7 +414,8 @@ static br_tensor *next_logits(void *model, br_tensor *ids, br_tensor *attention_
 
 br_language_model br_gpt2_language_model(br_gpt2_lm *model)
 {
-    int64_t most = model && model->transformer ? model->transformer->config.n_positions : 0;
+    const bool usable = br__module_exists("gpt2_language_model", model) && model->transformer;
+    int64_t most = usable ? model->transformer->config.n_positions : 0;
     return (br_language_model){ .model = model, .next = next_logits, .max_length = most };
 }
 

@@ -377,7 +377,7 @@ br_language_model br_t5_language_model(br_t5_source *source)
 
 br_tensor *br_t5_start(const br_t5 *self, int64_t batch)
 {
-    if (!br__required(op, "self", self) ||
+    if (!br__module_usable(op, self) ||
         !good_id(self, "decoder_start_token_id", self->config.decoder_start_token_id))
         return NULL;
     return br_full(BR_SHAPE(batch, 1), (double)self->config.decoder_start_token_id, BR_I64);

@@ -349,11 +349,12 @@ void *br_module_add_child(br_module *parent, const char *name, void *child)
     br_module *module = child;
     if (add_child(parent, name, module))
         return child;
-    br_module_state *self = parent ? parent->state : NULL;
+    br_module_state *self = br__module_exists("add_child", parent) ? parent->state : NULL;
     if (self)
         self->incomplete = true;
     /* Free the child unless it belongs to a tree, such as the parent's own. */
-    if (module && module->state && !module->state->parent && !is_above(module->state, self))
+    if (br__module_exists("add_child", module) && !module->state->parent &&
+        !is_above(module->state, self))
         br_module_free(module);
     return NULL;
 }

@@ -218,11 +218,17 @@ const void *br__options_of(const char *op, const char *name, const void *given,
     if (given &&
         *(const size_t *)given == size) /* struct_size, the first field of every options struct */
         return given;
-    if (given)
+    if (given && *(const size_t *)given == 0)
         br__fail(BR_ERROR_ARGUMENT, op,
                  "options were not initialized with their defaults: use BR_OPTIONS(%s, .field = "
                  "value), or start from %s_defaults()",
                  name, name);
+    else if (given)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "struct_size of the options is %zu, must be %zu: either they were not initialized "
+                 "with BR_OPTIONS(%s, .field = value), or the program was compiled with the header "
+                 "of another version than this library's, %s",
+                 *(const size_t *)given, size, name, br_version());
     return defaults;
 }
 

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
-"""ended_handles.py LIBRARY [CC]: calls every public function with a stale handle for each of its handles in turn: one
-that was freed, or whose scope has ended. In debug mode each call must set an error, and none may crash."""
+"""ended_handles.py LIBRARY [CC]: calls every public function in debug mode with a bad handle for each of its handles in
+turn: one that was freed or whose scope has ended, and one of another kind. An array of handles has a live and a bad
+one. Each call must set an error, and none may crash. VERBOSE=1 prints the errors that are about something else."""
 
 import ctypes
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 from binding import Binding  # noqa: E402
 
-# br_optim_counter() does not use its argument; br_named_list_next() is called for each item, so it is not checked;
+# br_before_in_place() only looks at its inputs' history; br_optim_counter() does not use its argument; br_named_list_next() is called for each item, so it is not checked;
 # the others do nothing without an entered module, a recorder, or a recorded operation.
-EXEMPT = re.compile(r"br_(optim_counter|named_list_next|module_leave|module_path|record|record_in_place|"
+EXEMPT = re.compile(r"br_(before_in_place|optim_counter|named_list_next|module_leave|module_path|record|record_in_place|"
                     r"record_output|save|shape_string|tap|tap_attention)")
 
 
@@ -50,42 +53,116 @@ def ended(make, end):
     return made
 
 
-def list_of(br):
-    return br.br_parameters(linear(br))
+def pair(make, end):
+    """Returns functions that create a live handle and a stale one."""
+    return make, ended(make, end)
+
+
+def dataset(br):
+    return br.br_tensor_dataset_new(1, (ctypes.c_void_p * 1)(tensor(br)))
+
+
+def scheduler(br):
+    return br.br_step_lr(optim(br), 1, 0.5)
+
+
+def averaged_model(br):
+    return br.br_averaged_model_new(linear(br), 0.5)
+
+
+def safetensors(br):
+    path = str(FOLDER / "t.safetensors").encode()
+    if not os.path.exists(path):
+        br.br_model_save(path, linear(br), None, None)
+    return br.br_safetensors_open(path, None)
+
+
+def tokenizer(br):
+    path = FOLDER / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    return br.br_tokenizer_from_vocab(str(path).encode(), None)
+
+
+def auto_config(br):
+    path = FOLDER / "config.json"
+    path.write_text('{"model_type": "bert"}')
+    return br.br_auto_config_load(str(path).encode())
+
+
+def attention(br):
+    text = br.br_attention_text()
+    return br.br_attention_new(ctypes.byref(text))
 
 
 # For each type of handle, functions that create a live handle and a stale one.
 HANDLES = {
     "br_tensor": (tensor, ended_tensor),
-    "br_scope": (lambda br: br.br_scope_begin(), ended(lambda br: br.br_scope_begin(), "br_scope_end")),
-    "br_module": (linear, ended(linear, "br_module_free")),
-    "br_linear": (linear, ended(linear, "br_module_free")),
-    "br_optim": (optim, ended(optim, "br_optim_free")),
-    "br_scheduler": (lambda br: br.br_step_lr(optim(br), 1, 0.5),
-                     ended(lambda br: br.br_step_lr(optim(br), 1, 0.5), "br_scheduler_free")),
-    "br_averaged_model": (lambda br: br.br_averaged_model_new(linear(br), 0.5),
-                          ended(lambda br: br.br_averaged_model_new(linear(br), 0.5), "br_averaged_model_free")),
-    "br_named_list": (list_of, ended(list_of, "br_named_list_free")),
-    "br_vocab": (lambda br: br.br_vocab_new(), ended(lambda br: br.br_vocab_new(), "br_vocab_free")),
-    "br_cache": (lambda br: br.br_cache_new(), ended(lambda br: br.br_cache_new(), "br_cache_free")),
-    "br_python_random": (lambda br: br.br_python_random_new(1),
-                         ended(lambda br: br.br_python_random_new(1), "br_python_random_free")),
+    "br_scope": pair(lambda br: br.br_scope_begin(), "br_scope_end"),
+    "br_module": pair(linear, "br_module_free"),
+    "br_optim": pair(optim, "br_optim_free"),
+    "br_scheduler": pair(scheduler, "br_scheduler_free"),
+    "br_averaged_model": pair(averaged_model, "br_averaged_model_free"),
+    "br_named_list": pair(lambda br: br.br_parameters(linear(br)), "br_named_list_free"),
+    "br_vocab": pair(lambda br: br.br_vocab_new(), "br_vocab_free"),
+    "br_cache": pair(lambda br: br.br_cache_new(), "br_cache_free"),
+    "br_python_random": pair(lambda br: br.br_python_random_new(1), "br_python_random_free"),
+    "br_dataset": pair(dataset, "br_dataset_free"),
+    "br_loader": pair(lambda br: br.br_loader_new(dataset(br), None), "br_loader_free"),
+    "br_safetensors": pair(safetensors, "br_safetensors_close"),
+    "br_tokenizer": pair(tokenizer, "br_tokenizer_free"),
+    "br_auto_config": pair(auto_config, "br_auto_config_free"),
+    "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
+    "br_recorder": pair(lambda br: br.br_record_begin(None), "br_record_end"),
+    "br_attention": pair(attention, "br_attention_free"),
 }
+BAD = "ended", "wrong"
+FOLDER = pathlib.Path(tempfile.mkdtemp())
 
 
-def handle_type(text):
-    match = re.fullmatch(r"(?:const )?(\w+) \*\w*", text)
-    return match[1] if match and match[1] in HANDLES else None
+def is_module(br, name):
+    """Returns true for br_module and for the struct of a module, which begins with its br_module."""
+    return name == "br_module" or br.fields.get(name, [""])[0] == "base"
 
 
-def in_child(br, name, stale, pipe):
+def handle_type(br, text):
+    """Returns the type of handle of an argument such as `const br_tensor *x` or `br_tensor *const *inputs`; None for
+    others."""
+    if re.fullmatch(r"(?:const )?void \*(module|child|model)", text):
+        return "br_module"
+    match = re.fullmatch(r"(?:const )?(\w+) \*(?:const \*)?\w*", text)
+    name = match and ("br_module" if is_module(br, match[1]) else match[1])
+    return name if name in HANDLES else None
+
+
+def made(br, text):
+    """Returns true if HANDLES makes a live object of the argument's own struct: NULL is passed for other modules."""
+    return handle_type(br, text) != "br_module" or re.search(r"\b(br_module|br_linear|void) ", text)
+
+
+def is_array(text):
+    return "*const *" in text
+
+
+def bad_handle(br, handle, how):
+    if how == "ended":
+        return HANDLES[handle][1](br)
+    return optim(br) if handle == "br_tensor" else tensor(br)
+
+
+def in_child(br, name, bad, how, pipe):
     signal.alarm(60)
     function, texts = br.functions[name], br.arguments[name]
     arguments = []
     for i, (kind, text) in enumerate(zip(function.argtypes, texts)):
         pointer = kind in (ctypes.c_void_p, ctypes.c_char_p)
-        if handle := handle_type(text):
-            arguments.append(kind(HANDLES[handle][i == stale](br)))
+        if handle := handle_type(br, text):
+            live = HANDLES[handle][0](br) if made(br, text) else None
+            given = bad_handle(br, handle, how) if i == bad else live
+            if is_array(text):
+                given = (ctypes.c_void_p * 2)(live, given)
+                if texts[i - 1].split()[0].startswith("int"):
+                    arguments[-1] = function.argtypes[i - 1](2)
+            arguments.append(given)
         else:
             arguments.append(b"weight" if kind == ctypes.c_char_p else None if pointer else kind(1))
     assert not br.br_failed(), br.br_error_message()
@@ -93,7 +170,7 @@ def in_child(br, name, stale, pipe):
     os.write(pipe, br.br_error_message())
 
 
-def outcome(br, name, stale):
+def outcome(br, name, bad, how):
     """Returns the error message, empty if there is none, and the status of the child process."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -103,7 +180,7 @@ def outcome(br, name, stale):
         for stream in (0, 1, 2):
             os.dup2(null, stream)
         try:
-            in_child(br, name, stale, writing)
+            in_child(br, name, bad, how, writing)
         except BaseException as error:
             os.write(writing, repr(error).encode())
         os._exit(0)
@@ -116,20 +193,22 @@ def outcome(br, name, stale):
 def main():
     os.environ["BRASA_DEBUG"] = "1"
     br = Binding(os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else os.environ.get("CC", "cc"))
-    calls = bad = 0
+    calls = faults = 0
     for name in sorted(br.functions):
+        if EXEMPT.fullmatch(name):
+            continue
         for i, text in enumerate(br.arguments[name]):
-            if EXEMPT.fullmatch(name) or not handle_type(text):
-                continue
-            calls += 1
-            message, status = outcome(br, name, i)
-            if status != 0 or not message:
-                print(f"{name}, argument {i} ({text}): status {status}, error: {message or 'none'}")
-                bad += 1
-            elif os.environ.get("VERBOSE") and not re.search("ended|already freed", message):
-                print(f"{name}, argument {i} ({text}): {message}")
-    print(f"{calls} calls with an ended handle, {bad} faults")
-    sys.exit(bad != 0)
+            for how in BAD if handle_type(br, text) else ():
+                calls += 1
+                message, status = outcome(br, name, i, how)
+                if status != 0 or not message:
+                    print(f"{name}, argument {i} ({text}), {how}: status {status}, error: {message or 'none'}")
+                    faults += 1
+                elif os.environ.get("VERBOSE") and not re.search("ended|already freed|but it is an? ", message):
+                    print(f"{name}, argument {i} ({text}), {how}: {message}")
+    shutil.rmtree(FOLDER)
+    print(f"{calls} calls with an ended handle or one of another kind, {faults} faults")
+    sys.exit(faults != 0)
 
 
 main()

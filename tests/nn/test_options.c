@@ -220,6 +220,20 @@ Test(options, bare_structs_are_refused_by_operations)
     br_scope_end(scope);
 }
 
+Test(options, structs_of_another_version_are_refused)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_ones(BR_SHAPE(1, 1, 4), BR_F64), *w = br_ones(BR_SHAPE(1, 1, 2), BR_F64);
+    br_conv_options conv = br_conv_defaults();
+    conv.struct_size -= 8;
+    char message[128];
+    snprintf(message, sizeof message, "conv1d: struct_size of the options is %zu, must be %zu",
+             sizeof conv - 8, sizeof conv);
+    check_fails(br_f_conv1d(x, w, NULL, &conv), message);
+    check_fails(br_f_conv1d(x, w, NULL, &conv), br_version());
+    br_scope_end(scope);
+}
+
 /* A constructor that fails returns its module with an error pending. */
 #define refused_module(name, call)                                                              \
     do {                                                                                        \
