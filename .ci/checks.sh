@@ -341,6 +341,7 @@ samples() {
     built gcc
     with_torch tests/op_db/record.py build/brasa "$work/samples$1" --seed "$1"
     build/brasa check --json "$work/samples$1" >"$work/samples$1.json" || {
+        grep -o '^{"op":"[^"]*"\|"failures":\["[^]]*\]' "$work/samples$1.json" | grep -B 1 '^"failures'
         echo "To repeat this: BRASA_SEED=$1 .ci/full --only \"PyTorch's samples*\""
         return 1
     }
@@ -456,10 +457,12 @@ strict_builds() {
 # The further checks of .ci/full: those that draw random numbers, take long or install large packages. A new seed
 # is drawn for each run; BRASA_SEED repeats a run.
 full_checks() {
-    local target capability seed=${BRASA_SEED:-$((1 + RANDOM * 32768 + RANDOM))}
+    local target capability sample_seed seed=${BRASA_SEED:-$((1 + RANDOM * 32768 + RANDOM))}
 
     say "The seed of this run: BRASA_SEED=$seed"
-    check "PyTorch's samples, seed 0" samples 0
+    for sample_seed in 0 1 2 3 4 5 11 12 13 14 15 16; do
+        check "PyTorch's samples, seed $sample_seed" samples $sample_seed
+    done
     check "PyTorch's samples, new seed" samples "$seed"
     check "PyTorch's defaults" defaults
     check "safetensors of the Python package" cross_check
