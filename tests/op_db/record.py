@@ -28,6 +28,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.bool: "bool"}
+# Gradients of normalizations are differences of numbers divided by the standard deviation, which for equal elements is
+# the square root of eps, 1e-5. Over one element, nothing but their rounding is left.
+NORMS = "layer_norm", "group_norm", "batch_norm", "instance_norm"
+NORM = 1e-5 ** -0.5
 LARGEST = 100_000  # elements of a sample's tensors; larger samples are skipped
 MOST = 200  # maximum number of samples per operation and dtype; if there are more, a random subset is used
 
@@ -397,7 +401,8 @@ class File:
                      if t is not None and t.is_floating_point() and t.isfinite().any()), default=0)
         off, exact = rounding(self.op, call, seed, run, second, scale)
         n, m = len(run.results), len(run.leaves)
-        expected = [self.expected(t, off[i], exact[i], scale, 64 if i >= n else 0)
+        least = 64 * (NORM if self.op.name.endswith(NORMS) else 1)
+        expected = [self.expected(t, off[i], exact[i], scale, least if i >= n else 0)
                     for i, t in enumerate(run.all())]
         sample["outputs"] = [e | ({"grad": True} if w else {}) for e, w in zip(expected, run.wanted)]
         if has_ties(self.op, call):
