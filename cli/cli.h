@@ -37,6 +37,14 @@ void cli_list(char *names, size_t size, const char *name);
  * `given`, or "" if none differs from it in few letters. Valid until the next call. */
 const char *cli_suggestion(const char *given, const char *names);
 
+/* Returns the width of the stream's terminal, but at least 40 and at most 80 columns; 80 if it is
+ * no terminal. */
+int cli_columns(FILE *stream);
+/* Prints lines, wrapped at that width. A line with the indent of the text before it continues that
+ * text. After a gap of two or more spaces, a line's rest is a column, whose next lines are indented
+ * like it. */
+void cli_print_wrapped(FILE *stream, const char *text);
+
 /* Parses the options of argv with getopt_long() and leaves optind at the first argument. Calls
  * parse() for each option, with its value in optarg; parse() returns 0 or the exit status. 'h'
  * prints `help`. Returns CLI_CONTINUE if the command should run; otherwise returns the exit status.

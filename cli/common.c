@@ -105,7 +105,7 @@ int cli_options(int argc, char **argv, const char *letters, const struct option 
     optind = 0; /* resets getopt_long(), which may have parsed another command in this process */
     for (int c; (c = getopt_long(argc, argv, letters, options, NULL)) != -1;) {
         if (c == 'h') {
-            fputs(help, stdout);
+            cli_print_wrapped(stdout, help);
             return EXIT_SUCCESS;
         }
         int status = parse(request, c);

@@ -22,11 +22,16 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(FILE *stream)
 {
-    fprintf(stream, "Usage: brasa COMMAND [ARGUMENT]...\n\n");
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
-    fprintf(stream, "\n'brasa help COMMAND' or 'brasa COMMAND --help' shows the options of a "
-                    "command.\n'brasa --version' prints the version.\n");
+    char line[128];
+    cli_print_wrapped(stream, "Usage: brasa COMMAND [ARGUMENT]...\n");
+    fprintf(stream, "\n");
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        snprintf(line, sizeof line, "  %-9s  %s", commands[i].name, commands[i].summary);
+        cli_print_wrapped(stream, line);
+    }
+    fprintf(stream, "\n");
+    cli_print_wrapped(stream, "'brasa help COMMAND' or 'brasa COMMAND --help' shows the options of "
+                              "a command. 'brasa --version' prints the version.");
     return 0;
 }
 

@@ -5,10 +5,10 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR = 24, LINES = 20 }; /* cells of the bar; approximate number of plain lines in a run */
+enum { BAR = 24, SHORTEST_BAR = 4 }; /* cells of the bar */
+enum { LINES = 20 };                 /* approximate number of plain lines in a run */
 
 progress progress_begin(int64_t first, int64_t total)
 {
@@ -31,21 +31,20 @@ static const char *clock_text(double seconds, char *text, size_t size)
     return text;
 }
 
-static int columns(void)
-{
-    struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
+/* Overwrites the line before it, so the new one must not wrap: the bar is as wide as the rest
+ * leaves room for, and is absent on a narrow terminal. */
 static void draw(progress *p, int64_t step, const char *line)
 {
-    char bar[BAR + 1];
-    int64_t filled = p->total > 0 ? step * BAR / p->total : BAR;
-    for (int i = 0; i < BAR; i++)
-        bar[i] = i < filled ? '#' : '.';
-    bar[BAR] = 0;
-    int width = columns() - BAR - 4; /* a line that wraps could not be overwritten */
-    fprintf(stderr, "\r[%s] %.*s\033[K", bar, width > 0 ? width : 0, line);
+    const int room = cli_columns(stderr) - 1;
+    int cells = room - (int)strlen(line) - 3;
+    cells = cells > BAR ? BAR : cells < SHORTEST_BAR ? 0 : cells;
+    const int64_t filled = p->total > 0 ? step * cells / p->total : cells;
+    fputc('\r', stderr);
+    if (cells > 0)
+        fputc('[', stderr);
+    for (int i = 0; i < cells; i++)
+        fputc(i < filled ? '#' : '.', stderr);
+    fprintf(stderr, "%s%.*s\033[K", cells > 0 ? "] " : "", room, line);
     p->shown = true;
 }
 
@@ -58,8 +57,11 @@ void progress_update(progress *p, int64_t step, const char *text)
     double rate = seconds > 0 ? (double)(step - p->first) / seconds : 0;
     double left = rate > 0 ? (double)(p->total - step) / rate : 0;
     char line[256], clock[32];
-    snprintf(line, sizeof line, "step %" PRId64 "/%" PRId64 "  %s  %.2f steps/s  %s left", step,
-             p->total, text, rate, clock_text(left, clock, sizeof clock));
+    int n = snprintf(line, sizeof line, "step %" PRId64 "/%" PRId64 "  %s  %.2f steps/s  %s left",
+                     step, p->total, text, rate, clock_text(left, clock, sizeof clock));
+    if (p->terminal && n >= cli_columns(stderr)) /* the time is kept longest */
+        snprintf(line, sizeof line, "%" PRId64 "/%" PRId64 "  %.2f steps/s  %s left", step,
+                 p->total, rate, clock);
     if (p->terminal)
         draw(p, step, line);
     else

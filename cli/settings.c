@@ -191,6 +191,8 @@ void settings_print(const settings *s, FILE *stream)
         json_t *value = to_json(&s->items[i]);
         json_text(value, text, sizeof text);
         json_decref(value);
-        fprintf(stream, "  %-18s %-8s %s\n", s->items[i].name, text, s->items[i].help);
+        char line[256];
+        snprintf(line, sizeof line, "  %-16s  %-12s  %s", s->items[i].name, text, s->items[i].help);
+        cli_print_wrapped(stream, line);
     }
 }

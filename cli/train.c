@@ -19,30 +19,32 @@ static const char help_head[] = "Usage: brasa train RECIPE [OPTION]...\n"
 static const char help_options[] =
     "Options:\n"
     "      --preset NAME    set of default values\n"
-    "      --as-written     use the notebook's code as written, including its mistakes\n"
+    "      --as-written     use the notebook's code as written, including its\n"
+    "                       mistakes\n"
     "      --steps N        total number of steps\n"
     "      --seed S         seed of the initial weights and the data\n"
     "      --threads N      number of threads; it does not change the results\n"
     "      --lr X           learning rate\n"
     "      --set KEY=VALUE  change a setting; may be repeated\n"
     "      --out DIR        directory of the results (default: out/RECIPE):\n"
-    "                       checkpoint.safetensors; log.jsonl, one line per step with the losses\n"
-    "                       before the update and the step's time in seconds; loss.svg;\n"
-    "                       metrics.svg if the recipe evaluates the model; event files for\n"
-    "                       TensorBoard\n"
-    "      --resume         continue the run in DIR; the results are the same as without the\n"
-    "                       interruption. Recipe and settings are read from the checkpoint. Those\n"
-    "                       given on the command line must match it, except settings that may\n"
-    "                       change, such as steps\n"
+    "                       checkpoint.safetensors; log.jsonl, one line per step with\n"
+    "                       the losses before the update and the step's time in\n"
+    "                       seconds; loss.svg; metrics.svg if the recipe evaluates\n"
+    "                       the model; event files for TensorBoard\n"
+    "      --resume         continue the run in DIR; the results are the same as\n"
+    "                       without the interruption. Recipe and settings are read\n"
+    "                       from the checkpoint. Those given on the command line must\n"
+    "                       match it, except settings that may change, such as steps\n"
     "      --overwrite      replace the run in DIR\n"
-    "      --data FILE      text to train on; replaces the recipe's own text if it has one\n"
-    "      --profile[=N]    profile N steps (default: 3) after some warm-up steps: print tables\n"
-    "                       of time, FLOPs and bytes by operation and by module, and write\n"
-    "                       trace.json for chrome://tracing\n"
+    "      --data FILE      text to train on; replaces the recipe's own text if it\n"
+    "                       has one\n"
+    "      --profile[=N]    profile N steps (default: 3) after some warm-up steps:\n"
+    "                       print tables of time, FLOPs and bytes by operation and by\n"
+    "                       module, and write trace.json for chrome://tracing\n"
     "  -h, --help           show this help; with RECIPE, also its settings\n"
     "\n"
-    "Ctrl-C stops the run after the current step and writes a checkpoint to resume from. The exit\n"
-    "status is then 130.\n";
+    "Ctrl-C stops the run after the current step and writes a checkpoint to resume\n"
+    "from. The exit status is then 130.\n";
 
 static const char *recipe_names(void)
 {
@@ -64,12 +66,16 @@ static const char *preset_names(const recipe *r)
 
 static int help(const train_request *request)
 {
-    fputs(help_head, stdout);
+    char line[256];
+    cli_print_wrapped(stdout, help_head);
     printf("Recipes:\n");
-    for (int i = 0; i < N_RECIPES; i++)
-        printf("  %-14s %s; presets %s\n", recipes[i]->name, recipes[i]->summary,
-               preset_names(recipes[i]));
-    printf("\n%s", help_options);
+    for (int i = 0; i < N_RECIPES; i++) {
+        snprintf(line, sizeof line, "  %-14s  %s; presets %s", recipes[i]->name,
+                 recipes[i]->summary, preset_names(recipes[i]));
+        cli_print_wrapped(stdout, line);
+    }
+    printf("\n");
+    cli_print_wrapped(stdout, help_options);
     return request->recipe ? train_describe(request) : 0;
 }
 

@@ -19,9 +19,9 @@ Test(cli, help_and_version)
     program_check("--version", 0, "brasa 0.1.0\n");
     program_check("--help", 0, "train ");
     program_check("train --help", 0, "bert-scratch");
-    program_check("train bert-scratch --help", 0, "d_model            768");
+    program_check("train bert-scratch --help", 0, "d_model           768");
     program_check("train bert-scratch --preset small --as-written --help", 0,
-                  "as_written         true");
+                  "as_written        true");
     program_check("check --help", 0, "golden-1");
     program_check("help", 0, "Usage: brasa COMMAND");
     program_check("help train", 0, "Usage: brasa train RECIPE");
