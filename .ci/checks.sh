@@ -456,6 +456,7 @@ full_checks() {
     check "PyTorch's samples, seed 0" samples 0
     check "PyTorch's samples, new seed" samples "$seed"
     check "PyTorch's defaults" defaults
+    check "keys of generation_config.json" with_torch tests/cli/record_generation.py check
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "run classifier" classifier
