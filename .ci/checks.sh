@@ -351,6 +351,12 @@ defaults() {
     diff tests/ctypes/options.tsv "$work/options.tsv"
 }
 
+# Checks that the tests have every key of transformers' config.json and generation_config.json.
+transformers_keys() {
+    with_torch tests/models/record_config_cases.py check
+    with_torch tests/cli/record_generation.py check
+}
+
 # Compares Brasa's safetensors files with the Python package's.
 cross_check() {
     built gcc
@@ -456,7 +462,7 @@ full_checks() {
     check "PyTorch's samples, seed 0" samples 0
     check "PyTorch's samples, new seed" samples "$seed"
     check "PyTorch's defaults" defaults
-    check "keys of generation_config.json" with_torch tests/cli/record_generation.py check
+    check "keys of transformers' files" transformers_keys
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "run classifier" classifier

@@ -4,7 +4,7 @@
     record_gpt2.py gpt2      two tiny models with random weights, and their results
 
 Results are those of transformers in double precision, rounded to f32; tokens are those of its
-generate() in f32. Requires torch and transformers from PyPI; written with 5.23.0.
+generate() in f32. Requires torch and transformers from PyPI; written with 5.24.0.
 """
 import sys
 from pathlib import Path
