@@ -358,6 +358,12 @@ defaults() {
     diff tests/ctypes/options.tsv "$work/options.tsv"
 }
 
+# Checks that the tests have every key of transformers' config.json and generation_config.json.
+transformers_keys() {
+    with_torch tests/models/record_config_cases.py check
+    with_torch tests/cli/record_generation.py check
+}
+
 # Compares Brasa's safetensors files with the Python package's.
 cross_check() {
     built gcc
@@ -465,6 +471,7 @@ full_checks() {
     done
     check "PyTorch's samples, new seed" samples "$seed"
     check "PyTorch's defaults" defaults
+    check "keys of transformers' files" transformers_keys
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "run classifier" classifier

@@ -1,6 +1,8 @@
 /* cli/generate.c - `brasa generate --model DIR PROMPT`: generates text with a GPT-2 or a T5. */
 #include "cli/cli.h"
+#include "cli/generation.h"
 #include "cli/pretrained.h"
+#include "tensor/tensor_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,34 +13,61 @@ static const char help[] =
     "\n"
     "Generates text: a GPT-2 continues the prompt, a T5 writes the output for it. By default each\n"
     "token is the most likely one (greedy decoding). Any option marked * turns on sampling.\n"
+    "Options override the model's generation_config.json.\n"
     "\n"
     "  -m, --model DIR             folder of a GPT-2 or T5 as downloaded from the Hugging Face\n"
     "                              Hub: config.json, model.safetensors, and tokenizer.json, or\n"
     "                              vocab.json and merges.txt, or spiece.model\n"
     "  -n, --max-new-tokens N      maximum number of tokens to generate (default: 50)\n"
-    "  -T, --temperature X       * divide the logits by X; X > 1 gives more variety (default: 1)\n"
-    "  -k, --top-k N             * sample only from the N most likely tokens (default: 50)\n"
-    "  -p, --top-p X             * sample only from the most likely tokens whose probabilities\n"
+    "  -T, --temperature X         * divide the logits by X; X > 1 gives more variety (default: "
+    "1)\n"
+    "  -k, --top-k N               * sample only from the N most likely tokens (default: 50)\n"
+    "  -p, --top-p X               * sample only from the most likely tokens whose probabilities\n"
     "                              sum to X or more (default: 1)\n"
-    "  -s, --seed N              * seed of the random numbers (default: 0)\n"
+    "  -s, --seed N                * seed of the random numbers (default: 0)\n"
     "  -r, --repetition-penalty X  X > 1 makes tokens that occurred before less likely\n"
     "                              (default: 1)\n"
+    "      --no-special-tokens     do not add the tokenizer's special tokens, such as [SEP] or\n"
+    "                              </s>, to the prompt\n"
+    "      --set KEY=VALUE         value of a key of generation_config.json, such as\n"
+    "                              do_sample=false, no_repeat_ngram_size=3 or\n"
+    "                              eos_token_id=[198,50256]\n"
     "  -h, --help                  show this help\n";
 
 typedef struct request {
-    const char *model;
+    const char *model, *prompt;
     int64_t seed;
-    br_generate_options o;
+    bool no_special_tokens;
+    json_t *given; /* keys of generation_config.json that the options set */
 } request;
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
-/* The generated text so far. */
+/* The text that is printed while it is generated. A token's text depends on the tokens before it:
+ * a word begins with a space except at the beginning of a text. So all tokens, the prompt's
+ * included, are decoded together, and the text after the prompt's is printed. */
 typedef struct shown {
     const br_tokenizer *tokenizer;
-    int64_t n, ids[INT16_MAX];
-    size_t length; /* bytes already printed */
+    const char *prompt; /* printed before the first token */
+    bool begun;
+    int64_t n, capacity, *ids; /* all tokens so far */
+    char *text;                /* the decoded text that is printed already, or the prompt's */
+    size_t length;
 } shown;
+
+static bool add_id(shown *s, int64_t id)
+{
+    if (s->n == s->capacity) {
+        int64_t capacity = 2 * s->capacity + 64;
+        int64_t *ids = realloc(s->ids, (size_t)capacity * sizeof *ids);
+        if (!ids)
+            return br__fail(BR_ERROR_MEMORY, "generate", "cannot allocate memory for the tokens");
+        s->ids = ids;
+        s->capacity = capacity;
+    }
+    s->ids[s->n++] = id;
+    return true;
+}
 
 /* Returns the length of the text without any U+FFFD at its end, which represents a code point whose
  * bytes are not complete yet. */
@@ -51,17 +80,39 @@ static size_t whole(const char *text, size_t n)
     return n;
 }
 
+/* Returns the length of the text that is printed already. It is less than s->length if new tokens
+ * have changed the end of that text: a byte that completes no code point also makes the bytes
+ * before it U+FFFD. */
+static size_t common(const shown *s, const char *text, size_t n)
+{
+    size_t i = 0;
+    while (i < n && i < s->length && text[i] == s->text[i])
+        i++;
+    while (i < s->length && i > 0 && ((unsigned char)text[i] & 0xc0) == 0x80)
+        i--;
+    return i;
+}
+
+/* Prints the new text, or at the `end` also what may still have changed. */
 static void show(shown *s, bool end)
 {
     int64_t length;
     char *text = br_tokenizer_decode_text(s->tokenizer, s->n, s->ids, true, &length);
-    size_t n = end ? (size_t)length : whole(text, (size_t)length);
-    if (n > s->length) {
-        fwrite(text + s->length, 1, n - s->length, stdout);
-        fflush(stdout);
+    if (!text)
+        return;
+    size_t n = end ? (size_t)length : whole(text, (size_t)length), from = common(s, text, n);
+    if (!s->begun)
+        fputs(s->prompt, stdout);
+    s->begun = true;
+    if (from == s->length || end) {
+        fwrite(text + from, 1, n - from, stdout);
+        br_free(s->text);
+        s->text = text;
         s->length = n;
+    } else {
+        br_free(text);
     }
-    br_free(text);
+    fflush(stdout);
 }
 
 /* Skips ids without a token: a model may have more embeddings than the tokenizer has tokens. */
@@ -69,60 +120,98 @@ static bool append_token(void *context, br_tensor *tokens)
 {
     shown *s = context;
     int64_t id = br_item_i64(tokens);
-    if (id < br_tokenizer_size(s->tokenizer))
-        s->ids[s->n++] = id;
-    show(s, false);
+    if (id >= br_tokenizer_size(s->tokenizer) || add_id(s, id))
+        show(s, false);
     return !br_failed() && !ferror(stdout);
+}
+
+/* Sets the text that the prompt's tokens decode to, which is not printed again. */
+static void skip_prompt(shown *s, br_tensor *ids)
+{
+    const int64_t *p = br_data_i64(ids);
+    for (int64_t i = 0; p && i < br_size(ids, 1); i++)
+        if (!add_id(s, p[i]))
+            return;
+    int64_t length;
+    s->text = br_tokenizer_decode_text(s->tokenizer, s->n, s->ids, true, &length);
+    s->length = s->text ? (size_t)length : 0;
 }
 
 /* ---- Generating ------------------------------------------------------------------------------ */
 
-/* Prints the prompt and then its continuation. */
-static void run_gpt2(void *model, const br_generate_options *o, br_tensor *ids, const char *prompt)
+typedef struct job {
+    void *model;
+    br_tensor *ids; /* of the prompt, [1, S] */
+    generation settings;
+    shown shown;
+} job;
+
+static void run_gpt2(job *j)
 {
-    br_language_model lm = br_gpt2_language_model(model);
-    fputs(prompt, stdout);
-    fflush(stdout);
-    br_generate(&lm, ids, o);
+    br_language_model lm = br_gpt2_language_model(j->model);
+    skip_prompt(&j->shown, j->ids);
+    if (generation_limit(&j->settings, br_size(j->ids, 1)))
+        br_generate(&lm, j->ids, &j->settings.options);
 }
 
-static void run_t5(void *model, const br_generate_options *o, br_tensor *ids, const char *prompt)
+static void run_t5(job *j)
 {
-    (void)prompt;
-    br_t5_source source = { model, br_t5_encode(model, ids, NULL), NULL };
+    int64_t first = j->settings.decoder_start_token_id;
+    br_t5_source source = { j->model, br_t5_encode(j->model, j->ids, NULL), NULL };
     br_language_model lm = br_t5_language_model(&source);
-    br_generate(&lm, br_t5_start(model, 1), o);
+    br_tensor *start =
+        first < 0 ? br_t5_start(j->model, 1) : br_full(BR_SHAPE(1, 1), (double)first, BR_I64);
+    j->shown.prompt = "";
+    /* A start token that is not special is part of the text. */
+    if (!br_failed() && add_id(&j->shown, br_item_i64(start)) && generation_limit(&j->settings, 1))
+        br_generate(&lm, start, &j->settings.options);
 }
 
 static const struct family {
     model_family base;
-    void (*run)(void *model, const br_generate_options *o, br_tensor *ids, const char *prompt);
+    void (*run)(job *j);
 } families[] = {
     { { "gpt2", "GPT2LMHeadModel" }, run_gpt2 },
     { { "t5", "T5ForConditionalGeneration" }, run_t5 },
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
-static void go_on(const request *r, const struct family *f, void *model,
-                  const br_tokenizer *tokenizer, const char *prompt)
+/* Returns the prompt's ids, i64 [1, S]; NULL with an error on failure. */
+static br_tensor *encode(const request *r, const br_tokenizer *tokenizer)
 {
-    static shown s;
-    s = (shown){ .tokenizer = tokenizer };
-    br_generate_options o = r->o;
-    br_tensor *ids = cli_encode(tokenizer, prompt);
-    if (!pretrained_ends(r->model, &o))
-        return;
-    o.on_tokens = append_token;
-    o.context = &s;
-    br_manual_seed((uint64_t)r->seed);
-    f->run(model, &o, ids, prompt);
-    if (!br_failed())
-        show(&s, true);
-    putchar('\n');
-    free((int64_t *)o.eos_token_ids);
+    br_token_batch batch;
+    const br_encode_options *options =
+        BR_OPTIONS(br_encode, .add_special_tokens = !r->no_special_tokens);
+    if (!br_tokenizer_encode_batch(tokenizer, 1, &(br_text){ r->prompt, -1 }, NULL, options,
+                                   &batch))
+        return NULL;
+    if (br_size(batch.ids, 1) > 0)
+        return batch.ids;
+    return br__fail(BR_ERROR_ARGUMENT, "generate", "the prompt has no tokens");
 }
 
-static void generate(const request *r, const char *prompt)
+static void go_on(const request *r, const struct family *f, void *model,
+                  const br_tokenizer *tokenizer)
+{
+    job j = { .model = model,
+              .ids = encode(r, tokenizer),
+              .shown = { .tokenizer = tokenizer, .prompt = r->prompt } };
+    if (j.ids && generation_read(&j.settings, r->model, r->given)) {
+        j.settings.options.on_tokens = append_token;
+        j.settings.options.context = &j.shown;
+        br_manual_seed((uint64_t)r->seed);
+        f->run(&j);
+    }
+    if (!br_failed())
+        show(&j.shown, true);
+    if (j.shown.begun)
+        putchar('\n');
+    br_free(j.shown.text);
+    free(j.shown.ids);
+    generation_free(&j.settings);
+}
+
+static void generate(const request *r)
 {
     br_scope *scope = br_no_grad_begin();
     const struct family *f =
@@ -131,13 +220,15 @@ static void generate(const request *r, const char *prompt)
     void *model =
         f ? pretrained_load("generate", r->model, f->base.class_name, tokenizer, NULL) : NULL;
     if (model)
-        go_on(r, f, model, tokenizer, prompt);
+        go_on(r, f, model, tokenizer);
     br_module_free(model);
     br_tokenizer_free(tokenizer);
     br_scope_end(scope);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
+
+enum { NO_SPECIAL_TOKENS = 256, SET }; /* options without a letter */
 
 static const struct option options[] = {
     { "model", required_argument, NULL, 'm' },
@@ -147,63 +238,123 @@ static const struct option options[] = {
     { "top-p", required_argument, NULL, 'p' },
     { "seed", required_argument, NULL, 's' },
     { "repetition-penalty", required_argument, NULL, 'r' },
+    { "no-special-tokens", no_argument, NULL, NO_SPECIAL_TOKENS },
+    { "set", required_argument, NULL, SET },
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
 
-static int parse_number(const char *name, double low, double high, double *value)
+/* Sets a key of generation_config.json to a value, whose ownership is taken. Returns the exit
+ * status. */
+static int give(request *r, const char *key, json_t *value)
 {
-    return cli_number(optarg, low, high, value)
-               ? 0
+    if (json_object_set_new(r->given, key, value) == 0)
+        return 0;
+    br_raise(BR_ERROR_MEMORY, "generate: cannot allocate memory for --set %s", key);
+    return cli_report();
+}
+
+static int give_number(request *r, const char *name, const char *key, double low, double high)
+{
+    double value;
+    return cli_number(optarg, low, high, &value)
+               ? give(r, key, json_real(value))
                : cli_usage("generate", "%s is '%s', must be %g .. %g", name, optarg, low, high);
 }
 
-static int parse_integer(const char *name, int64_t low, int64_t high, int64_t *value)
+static int give_integer(request *r, const char *name, const char *key, int64_t low, int64_t high)
 {
-    return cli_integer(optarg, low, high, value)
-               ? 0
+    int64_t value;
+    return cli_integer(optarg, low, high, &value)
+               ? give(r, key, json_integer(value))
                : cli_usage("generate", "%s is '%s', must be %" PRId64 " .. %" PRId64, name, optarg,
                            low, high);
+}
+
+static int parse_seed(request *r)
+{
+    return cli_integer(optarg, 0, INT64_MAX, &r->seed)
+               ? 0
+               : cli_usage("generate", "--seed is '%s', must be 0 .. %" PRId64, optarg, INT64_MAX);
+}
+
+/* Handles --set KEY=VALUE. */
+static int parse_set(request *r)
+{
+    char key[64], known[2048] = "";
+    size_t n = strcspn(optarg, "=");
+    if (!optarg[n] || n == 0)
+        return cli_usage("generate", "--set is '%s', must be KEY=VALUE", optarg);
+    snprintf(key, sizeof key, "%.*s", n < sizeof key ? (int)n : (int)sizeof key - 1, optarg);
+    generation_keys(known, sizeof known);
+    if (!generation_has(key))
+        return cli_usage("generate", "--set %s: generation_config.json has no such key%s", key,
+                         cli_suggestion(key, known));
+    json_error_t error;
+    json_t *value = json_loads(optarg + n + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    if (!value)
+        return cli_usage("generate", "--set %s: the value '%s' is not JSON: %s", key,
+                         optarg + n + 1, error.text);
+    return give(r, key, value);
 }
 
 /* Handles one option; returns 0 or the exit status. */
 static int parse_option(void *of, int c)
 {
     request *r = of;
-    r->o.do_sample |= c && strchr("Tkps", c);
+    int status =
+        c > 0 && c < NO_SPECIAL_TOKENS && strchr("Tkps", c) ? give(r, "do_sample", json_true()) : 0;
+    if (status)
+        return status;
     switch (c) {
     case 'm':
         r->model = optarg;
         return 0;
     case 'n':
-        return parse_integer("--max-new-tokens", 1, INT16_MAX, &r->o.max_new_tokens);
+        return give_integer(r, "--max-new-tokens", "max_new_tokens", 1, INT16_MAX);
     case 'T':
-        return parse_number("--temperature", 1e-3, 1e3, &r->o.temperature);
+        return give_number(r, "--temperature", "temperature", 1e-3, 1e3);
     case 'k':
-        return parse_integer("--top-k", 1, INT32_MAX, &r->o.top_k);
+        return give_integer(r, "--top-k", "top_k", 1, INT32_MAX);
     case 'p':
-        return parse_number("--top-p", 1e-6, 1, &r->o.top_p);
+        return give_number(r, "--top-p", "top_p", 1e-6, 1);
     case 's':
-        return parse_integer("--seed", 0, INT64_MAX, &r->seed);
+        return parse_seed(r);
     case 'r':
-        return parse_number("--repetition-penalty", 1e-3, 1e3, &r->o.repetition_penalty);
+        return give_number(r, "--repetition-penalty", "repetition_penalty", 1e-3, 1e3);
+    case NO_SPECIAL_TOKENS:
+        r->no_special_tokens = true;
+        return 0;
+    case SET:
+        return parse_set(r);
     default:
         return cli_bad_option("generate");
     }
 }
 
-int cli_generate(int argc, char **argv)
+static int check_and_run(int argc, char **argv, request *r)
 {
-    request r = { .o = *BR_OPTIONS(br_generate, .max_new_tokens = 50) };
-    int status = cli_options(argc, argv, "m:n:T:k:p:s:r:h", options, help, parse_option, &r);
-    if (status != CLI_CONTINUE)
-        return status;
-    if (!r.model)
+    if (!r->model)
         return cli_usage("generate", "--model is required");
     if (argc != optind + 1)
         return cli_usage("generate", "expected one prompt, got %d", argc - optind);
     if (!*argv[optind])
         return cli_usage("generate", "the prompt is empty");
-    generate(&r, argv[optind]);
+    r->prompt = argv[optind];
+    generate(r);
     return cli_report();
+}
+
+int cli_generate(int argc, char **argv)
+{
+    request r = { .given = json_object() };
+    if (!r.given)
+        br_raise(BR_ERROR_MEMORY, "generate: cannot allocate memory for the options");
+    int status = r.given
+                     ? cli_options(argc, argv, "m:n:T:k:p:s:r:h", options, help, parse_option, &r)
+                     : cli_report();
+    if (status == CLI_CONTINUE)
+        status = check_and_run(argc, argv, &r);
+    json_decref(r.given);
+    return status;
 }

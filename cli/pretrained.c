@@ -41,6 +41,17 @@ static bool check_tokenizer(const char *command, const char *dir, const br_token
     return !br_failed();
 }
 
+/* Returns true if only the pooler's weights are missing. No command uses the pooler. */
+static bool lacks_only_pooler(const char *names)
+{
+    for (const char *p = names; *p; p += strspn(p, ", ")) {
+        if (strncmp(p, "pooler.", 7) != 0 && strncmp(p, "bert.pooler.", 12) != 0)
+            return false;
+        p += strcspn(p, ",");
+    }
+    return true;
+}
+
 static void warn(const char *dir, const br_auto_model_report *report)
 {
     if (report->unknown > 0)
@@ -58,6 +69,11 @@ static void warn(const char *dir, const br_auto_model_report *report)
                 "brasa: warning: %s/model.safetensors.index.json lists keys in files that do not "
                 "have them: %s\n",
                 dir, br__printable(report->absent_names));
+    if (!lacks_only_pooler(report->missing_names))
+        fprintf(stderr,
+                "brasa: warning: %s: the files do not have these weights, which have random values "
+                "now: %s\n",
+                dir, br__printable(report->missing_names));
 }
 
 void *pretrained_load(const char *command, const char *dir, const char *class_name,

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 BR_DEFINE_DEFAULTS(br_generate)
 
@@ -22,6 +23,7 @@ typedef struct generation {
     br_tensor *ids;                  /* i64 [B, capacity] */
     br_tensor *mask;                 /* i64 [B, capacity], or NULL */
     br_tensor *eos;                  /* i64 [1, n_eos], or NULL */
+    br_tensor *suppressed;           /* i64 [1, n_suppress], or NULL */
     br_tensor *running;              /* bool [B, 1]: rows that have not ended */
     br_tensor *seen;                 /* bool [B, V]: tokens in the row; NULL without a penalty */
 } generation;
@@ -53,6 +55,36 @@ static br_tensor *penalize(generation *g, br_tensor *logits, br_tensor *fresh)
     return br_where(g->seen, less, logits);
 }
 
+/* Returns bool [B, V], true at the tokens that would complete n tokens that are already in the row.
+ */
+static br_tensor *completions(const generation *g, int64_t n, int64_t vocab)
+{
+    br_tensor *banned = br_zeros(BR_SHAPE(g->batch, vocab), BR_BOOL);
+    bool *b = br_data_bool(banned);
+    const int64_t *ids = br_data_i64(g->ids);
+    for (int64_t row = 0; b && row < g->batch; row++) {
+        const int64_t *first = ids + row * g->capacity, *last = first + g->length - (n - 1);
+        for (const int64_t *p = first; p < last; p++)
+            if (memcmp(p, last, (size_t)(n - 1) * sizeof *p) == 0 && p[n - 1] >= 0 &&
+                p[n - 1] < vocab)
+                b[row * vocab + p[n - 1]] = true;
+    }
+    return banned;
+}
+
+/* Returns the logits with -infinity for the tokens that the options exclude. */
+static br_tensor *exclude(const generation *g, br_tensor *logits, int64_t n_generated)
+{
+    int64_t vocab = br_size(logits, 1), n = g->o.no_repeat_ngram_size;
+    if (n > 0 && g->length >= n)
+        logits = br_masked_fill(logits, completions(g, n, vocab), -INFINITY);
+    if (g->eos && n_generated < g->o.min_new_tokens)
+        logits = br_masked_fill(logits, marks(g->eos, vocab), -INFINITY);
+    if (g->suppressed)
+        logits = br_masked_fill(logits, marks(g->suppressed, vocab), -INFINITY);
+    return logits;
+}
+
 /* Returns the smallest logit of the nucleus, that is the fewest likeliest tokens whose
  * probabilities sum to top_p, [B, 1]. */
 static br_tensor *nucleus_end(br_tensor *descending, double top_p)
@@ -62,6 +94,15 @@ static br_tensor *nucleus_end(br_tensor *descending, double top_p)
     br_tensor *n_kept = br_sum_dim(br_lt_scalar(before, top_p), BR_DIMS(-1), true);
     br_tensor *last = br_clamp(br_sub_scalar(n_kept, 1), 0, INFINITY);
     return br_gather(descending, 1, last);
+}
+
+/* Returns the logits with -infinity for the tokens that are less than min_p times as likely as the
+ * likeliest. */
+static br_tensor *drop_unlikely(br_tensor *logits, double min_p)
+{
+    br_tensor *p = br_softmax(logits, -1);
+    br_tensor *threshold = br_mul_scalar(br_topk(p, 1, -1, true, NULL), min_p);
+    return br_masked_fill(logits, br_lt(p, threshold), -INFINITY);
 }
 
 /* Returns the logits with -infinity for the tokens that top_k and top_p exclude. */
@@ -96,13 +137,13 @@ static br_tensor *choose(generation *g, br_tensor *logits, br_tensor *fresh, int
         return NULL;
     if (g->o.repetition_penalty != 1)
         logits = penalize(g, logits, fresh);
-    if (g->eos && n_generated < g->o.min_new_tokens)
-        logits = br_masked_fill(logits, marks(g->eos, br_size(logits, 1)), -INFINITY);
+    logits = exclude(g, logits, n_generated);
     if (!g->o.do_sample)
         return br_argmax(logits, -1, true);
     if (g->o.temperature != 1)
         logits = br_div_scalar(logits, g->o.temperature);
-    return sample(truncate(g, logits));
+    logits = truncate(g, logits);
+    return sample(g->o.min_p > 0 ? drop_unlikely(logits, g->o.min_p) : logits);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -157,23 +198,29 @@ static bool step(generation *g, int64_t first)
 
 static bool good_options(const br_generate_options *o)
 {
-    if (o->max_new_tokens < 0 || o->min_new_tokens < 0 || o->top_k < 0)
+    if (o->max_new_tokens < 0 || o->min_new_tokens < 0 || o->top_k < 0 ||
+        o->no_repeat_ngram_size < 0)
         br__fail(BR_ERROR_ARGUMENT, op,
-                 "max_new_tokens %" PRId64 ", min_new_tokens %" PRId64 " and top_k %" PRId64
-                 " must be at least 0",
-                 o->max_new_tokens, o->min_new_tokens, o->top_k);
+                 "max_new_tokens %" PRId64 ", min_new_tokens %" PRId64 ", top_k %" PRId64
+                 " and no_repeat_ngram_size %" PRId64 " must be at least 0",
+                 o->max_new_tokens, o->min_new_tokens, o->top_k, o->no_repeat_ngram_size);
     else if (!(o->temperature > 0 && o->temperature < INFINITY))
         br__fail(BR_ERROR_ARGUMENT, op, "temperature is %g, must be positive and finite",
                  o->temperature);
     else if (!(o->top_p > 0 && o->top_p <= 1))
         br__fail(BR_ERROR_ARGUMENT, op, "top_p is %g, must be larger than 0 and at most 1",
                  o->top_p);
+    else if (!(o->min_p >= 0 && o->min_p <= 1))
+        br__fail(BR_ERROR_ARGUMENT, op, "min_p is %g, must be 0 .. 1", o->min_p);
     else if (!(o->repetition_penalty > 0 && o->repetition_penalty < INFINITY))
         br__fail(BR_ERROR_ARGUMENT, op, "repetition_penalty is %g, must be positive and finite",
                  o->repetition_penalty);
     else if (o->n_eos < 0 || (o->n_eos > 0 && !o->eos_token_ids))
         br__fail(BR_ERROR_ARGUMENT, op, "invalid n_eos: %" PRId64 " (eos_token_ids is %s)",
                  o->n_eos, o->eos_token_ids ? "not NULL" : "NULL");
+    else if (o->n_suppress < 0 || (o->n_suppress > 0 && !o->suppress_tokens))
+        br__fail(BR_ERROR_ARGUMENT, op, "invalid n_suppress: %" PRId64 " (suppress_tokens is %s)",
+                 o->n_suppress, o->suppress_tokens ? "not NULL" : "NULL");
     return !br_failed();
 }
 
@@ -220,6 +267,8 @@ static bool begin(generation *g, br_tensor *input_ids)
     }
     if (g->o.n_eos > 0)
         g->eos = br_from_i64(BR_SHAPE(1, g->o.n_eos), g->o.eos_token_ids);
+    if (g->o.n_suppress > 0)
+        g->suppressed = br_from_i64(BR_SHAPE(1, g->o.n_suppress), g->o.suppress_tokens);
     g->running = br_ones(BR_SHAPE(g->batch, 1), BR_BOOL);
     if (!g->lm->no_cache)
         g->cache = br_cache_new();

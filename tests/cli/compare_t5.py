@@ -35,7 +35,7 @@ def make(folder, seed, **more):
 def wanted(model, tokenizer, prompt, way, seed):
     ids = torch.tensor([tokenizer(prompt)["input_ids"]])
     torch.manual_seed(seed)
-    settings = {"do_sample": True, "top_k": 0} | way if way else {"do_sample": False}
+    settings = {"do_sample": True} | way if way else {"do_sample": False}
     out = model.generate(ids, max_new_tokens=20, **settings)
     return tokenizer.decode(out[0], skip_special_tokens=True, clean_up_tokenization_spaces=False)
 

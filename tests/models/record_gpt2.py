@@ -4,7 +4,7 @@
     record_gpt2.py gpt2      two tiny models with random weights, and their results
 
 Results are those of transformers in double precision, rounded to f32; tokens are those of its
-generate() in f32. Requires torch and transformers from PyPI; written with 5.23.0.
+generate() in f32. Requires torch and transformers from PyPI; written with 5.24.0.
 """
 import sys
 from pathlib import Path
@@ -73,6 +73,10 @@ def generated(model):
         "top_k": dict(do_sample=True, top_k=3, temperature=1.5),
         "top_p": dict(do_sample=True, top_k=0, top_p=0.6),
         "all": dict(do_sample=True, top_k=6, top_p=0.8, temperature=3.0, repetition_penalty=1.3),
+        "pairs": dict(do_sample=False, no_repeat_ngram_size=2),
+        "triples": dict(do_sample=False, no_repeat_ngram_size=3, eos_token_id=None),
+        "min_p": dict(do_sample=True, top_k=0, min_p=0.3, temperature=2.0),
+        "suppressed": dict(do_sample=False, suppress_tokens=[0, 9, 39]),
     }
     result = {"left_ids": ids, "left_mask": mask}
     for name, options in ways.items():

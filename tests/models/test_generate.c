@@ -18,9 +18,9 @@ static br_tensor *recorded(const char *name)
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
 enum { EOS = 17 };
-static const int64_t eos[] = { EOS }, late[] = { 23, 9 };
+static const int64_t eos[] = { EOS }, late[] = { 23, 9 }, frequent[] = { 0, 9, 39 };
 
-enum { WAYS = 8 };
+enum { WAYS = 12 };
 
 /* Returns the options of a recorded run. */
 static br_generate_options way(int i, const char **name)
@@ -42,6 +42,13 @@ static br_generate_options way(int i, const char **name)
         { "all",
           BR_OPTIONS(br_generate, .do_sample = true, .top_k = 6, .top_p = 0.8, .temperature = 3,
                      .repetition_penalty = 1.3, .n_eos = 1, .eos_token_ids = eos) },
+        { "pairs",
+          BR_OPTIONS(br_generate, .no_repeat_ngram_size = 2, .n_eos = 1, .eos_token_ids = eos) },
+        { "triples", BR_OPTIONS(br_generate, .no_repeat_ngram_size = 3) },
+        { "min_p", BR_OPTIONS(br_generate, .do_sample = true, .min_p = 0.3, .temperature = 2,
+                              .n_eos = 1, .eos_token_ids = eos) },
+        { "suppressed", BR_OPTIONS(br_generate, .n_suppress = 3, .suppress_tokens = frequent,
+                                   .n_eos = 1, .eos_token_ids = eos) },
     };
     *name = ways[i].name;
     return *ways[i].options;
@@ -289,6 +296,11 @@ Test(generate, bad_calls)
         BR_OPTIONS(br_generate, .temperature = 0),
         BR_OPTIONS(br_generate, .top_p = 0),
         BR_OPTIONS(br_generate, .repetition_penalty = 0),
+        BR_OPTIONS(br_generate, .no_repeat_ngram_size = -1),
+        BR_OPTIONS(br_generate, .min_p = -0.1),
+        BR_OPTIONS(br_generate, .min_p = 1.1),
+        BR_OPTIONS(br_generate, .n_suppress = 1),
+        BR_OPTIONS(br_generate, .n_suppress = -1),
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         check_fails(br_generate(&lm, ids, bad[i]), "generate: ");
@@ -297,7 +309,8 @@ Test(generate, bad_calls)
     check_fails(br_generate(&lm, ids, &o), "attention_mask [2, 4]");
     o = *BR_OPTIONS(br_generate, .max_new_tokens = 2, .min_new_tokens = 1, .top_k = -3);
     check_fails(br_generate(&lm, ids, &o),
-                "max_new_tokens 2, min_new_tokens 1 and top_k -3 must be at least 0");
+                "max_new_tokens 2, min_new_tokens 1, top_k -3 and no_repeat_ngram_size 0 must "
+                "be at least 0");
     br_scope_end(scope);
 }
 
@@ -316,7 +329,8 @@ static bool generate_some(void)
     br_language_model lm = br_gpt2_language_model(model);
     br_generate_options o =
         *BR_OPTIONS(br_generate, .max_new_tokens = 3, .do_sample = true, .top_k = 4, .top_p = 0.9,
-                    .repetition_penalty = 2, .n_eos = 1, .eos_token_ids = eos);
+                    .min_p = 0.01, .repetition_penalty = 2, .no_repeat_ngram_size = 2,
+                    .n_suppress = 1, .suppress_tokens = eos, .n_eos = 1, .eos_token_ids = eos);
     br_tensor *ids = br_from_i64(BR_SHAPE(1, 2), (int64_t[]){ 1, 4 });
     bool ok = br_generate(&lm, ids, &o) != NULL;
     br_module_free(model);

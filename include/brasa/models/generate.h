@@ -56,13 +56,17 @@ typedef struct br_generate_options {
     int64_t min_new_tokens; /* suppress eos_token_ids until there are that many new tokens */
     bool do_sample;         /* sample the next token; otherwise take the likeliest */
     /* With do_sample, in this order: logits are divided by the temperature; only the top_k
-     * likeliest tokens are kept (0: all); of these, the fewest whose probabilities sum to top_p. */
+     * likeliest tokens are kept (0: all); of these, the fewest whose probabilities sum to top_p; of
+     * these, those at least min_p times as likely as the likeliest (0: all). */
     double temperature;
     int64_t top_k;
-    double top_p;
+    double top_p, min_p;
     /* Logits of tokens that are already in the row are divided by it if they are positive, else
      * multiplied by it (Keskar et al., 2019). */
     double repetition_penalty;
+    int64_t no_repeat_ngram_size; /* no n tokens in a row occur twice; 0: no limit */
+    int64_t n_suppress;           /* number of suppress_tokens, which are never generated */
+    const int64_t *suppress_tokens;
     int64_t n_eos; /* number of eos_token_ids; a row ends after one of them */
     const int64_t *eos_token_ids;
     int64_t pad_token_id;      /* fills a row that has ended; BR_NONE: eos_token_ids[0] */

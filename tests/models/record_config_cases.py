@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Writes config_cases.tsv: every key of the config.json of a BERT, a GPT-2 and a T5, with a value other than its default,
+and what must happen.
+
+    record_config_cases.py write       writes the file
+    record_config_cases.py check       fails if the file differs from what this version of transformers gives
+
+The columns are the model type, the key, the value, what happens, and what test_config_keys.c compares with:
+  changed   the number of parameters and a sum of the logits, which differ from those without the key
+  same      the same numbers, because the key has no effect on them
+  field     nothing: the model's configuration has the value, but not in evaluation mode
+  class     the class of the model that is loaded
+  refused   a part of the message
+The numbers are those of transformers, in double precision, with the weights of weight(). Requires torch and transformers
+from PyPI; written with 5.24.0.
+"""
+import json
+import math
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from transformers import (BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel, T5Config,
+                          T5ForConditionalGeneration)
+from transformers.utils import logging
+
+CASES = Path(__file__).resolve().parent / "config_cases.tsv"
+IDS = [3, 17, 5, 9, 4, 11, 2, 8]
+CLASSES = {
+    "bert": (BertConfig, BertForPreTraining,
+             dict(vocab_size=20, hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=10,
+                  max_position_embeddings=16, dtype="float32")),
+    "gpt2": (GPT2Config, GPT2LMHeadModel,
+             dict(vocab_size=20, n_positions=16, n_embd=12, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2, dtype="float32")),
+    "t5": (T5Config, T5ForConditionalGeneration,
+           dict(vocab_size=20, d_model=12, d_kv=6, d_ff=10, num_layers=2, num_decoder_layers=2, num_heads=2,
+                relative_attention_num_buckets=8, relative_attention_max_distance=12, dtype="float32")),
+}
+NOT_RUN = {"return_dict"}  # some models of transformers need its default
+# The keys of every model type.
+COMMON = {
+    "_name_or_path": ("x", "same"),
+    "transformers_version": ("4.20.0", "same"),
+    "dtype": ("float16", "same"),
+    "return_dict": (False, "same"),
+    "output_hidden_states": (True, "same"),
+    "output_attentions": (True, "same"),
+    "chunk_size_feed_forward": (4, "same"),
+    "problem_type": ("regression", "same"),
+    "id2label": ({"0": "a", "1": "b", "2": "c"}, "field"),
+    "label2id": ({"a": 0, "b": 1, "c": 2}, "same"),
+    "use_cache": (False, "same"),
+    "tie_word_embeddings": (False, "changed"),
+    "model_type": ("llama", "refused"),
+    "vocab_size": (23, "changed"),
+}
+KEYS = {
+    "bert": {
+        "architectures": (["BertModel"], "class"),
+        "is_encoder_decoder": (True, "refused"),
+        "hidden_size": (16, "changed"),
+        "num_hidden_layers": (3, "changed"),
+        "num_attention_heads": (3, "changed"),
+        "intermediate_size": (14, "changed"),
+        "hidden_act": ("relu", "changed"),
+        "hidden_dropout_prob": (0.3, "field"),
+        "attention_probs_dropout_prob": (0.3, "field"),
+        "classifier_dropout": (0.3, "field"),
+        "max_position_embeddings": (12, "changed"),
+        "type_vocab_size": (3, "changed"),
+        "initializer_range": (0.5, "field"),
+        "layer_norm_eps": (0.1, "changed"),
+        "pad_token_id": (4, "field"),
+        "bos_token_id": (4, "same"),
+        "eos_token_id": (4, "same"),
+        "is_decoder": (True, "refused"),
+        "add_cross_attention": (True, "refused"),
+    },
+    "gpt2": {
+        "architectures": (["GPT2Model"], "class"),
+        "is_encoder_decoder": (True, "refused"),
+        "n_positions": (12, "changed"),
+        "n_embd": (16, "changed"),
+        "n_layer": (3, "changed"),
+        "n_head": (3, "changed"),
+        "n_inner": (14, "changed"),
+        "activation_function": ("relu", "changed"),
+        "resid_pdrop": (0.3, "field"),
+        "embd_pdrop": (0.3, "field"),
+        "attn_pdrop": (0.3, "field"),
+        "layer_norm_epsilon": (0.1, "changed"),
+        "initializer_range": (0.5, "field"),
+        "summary_type": ("first", "same"),
+        "summary_use_proj": (False, "same"),
+        "summary_activation": ("tanh", "same"),
+        "summary_proj_to_labels": (False, "same"),
+        "summary_first_dropout": (0.3, "same"),
+        "scale_attn_weights": (False, "changed"),
+        "scale_attn_by_inverse_layer_idx": (True, "changed"),
+        "reorder_and_upcast_attn": (True, "same"),
+        "bos_token_id": (4, "same"),
+        "eos_token_id": (4, "same"),
+        "pad_token_id": (4, "same"),
+        "add_cross_attention": (True, "refused"),
+    },
+    "t5": {
+        "tie_word_embeddings": (False, "field"),  # the weights in the file decide
+        "architectures": (["T5Model"], "class"),
+        "is_encoder_decoder": (False, "refused"),
+        "d_model": (16, "changed"),
+        "d_kv": (4, "changed"),
+        "d_ff": (14, "changed"),
+        "num_layers": (3, "changed"),
+        "num_decoder_layers": (3, "changed"),
+        "num_heads": (3, "changed"),
+        "relative_attention_num_buckets": (6, "changed"),
+        "relative_attention_max_distance": (5, "changed"),
+        "dropout_rate": (0.3, "field"),
+        "layer_norm_epsilon": (0.1, "changed"),
+        "initializer_factor": (0.5, "field"),
+        "feed_forward_proj": ("silu", "same"),  # dense_act_fn and is_gated_act are in the file
+        "dense_act_fn": ("silu", "changed"),
+        "is_gated_act": (True, "changed"),
+        "scale_decoder_outputs": (False, "changed"),
+        "classifier_dropout": (0.3, "same"),
+        "is_decoder": (True, "same"),
+        "pad_token_id": (4, "field"),
+        "eos_token_id": (4, "same"),
+        "decoder_start_token_id": (4, "field"),
+        "bos_token_id": (4, "same"),
+    },
+}
+
+
+def weight(name, p):
+    """Sets the elements of a parameter to values that depend on its name and their index."""
+    first, norm = sum(name.encode()) % 97, p.dim() == 1 and name.endswith("weight")
+    values = [norm + 0.3 * math.sin(0.37 * i + first) for i in range(p.numel())]
+    p.copy_(torch.tensor(values, dtype=torch.float64).view_as(p))
+
+
+def numbers(name, config_file):
+    config_class, model_class, _ = CLASSES[name]
+    model = model_class(config_class.from_pretrained(config_file)).double().eval()
+    ids = torch.tensor([IDS])
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            weight(key, p)
+        more = {"decoder_input_ids": ids.flip(1)} if name == "t5" else {}
+        out = model(input_ids=ids, return_dict=True, **more)
+        logits = (out.prediction_logits if name == "bert" else out.logits).flatten()
+    total = sum(x * math.cos(0.11 * i) for i, x in enumerate(logits.tolist()))
+    return f"{sum(p.numel() for p in model.parameters())} {total:.7g}"
+
+
+def refusal(name, key, value):
+    """Returns a part of the message for a value that is not supported."""
+    supported = name if key == "model_type" else not value
+    return f"config.json: {key} is {json.dumps(value)}, must be {json.dumps(supported)}"
+
+
+def cases(folder):
+    path = Path(folder) / "config.json"
+    for name, (config_class, _, sizes) in CLASSES.items():
+        keys = {**COMMON, **KEYS[name]}
+        unknown = set(config_class().to_dict()) - set(keys)
+        if unknown:
+            raise SystemExit(f"add these keys of {config_class.__name__} to the table: {sorted(unknown)}")
+        config_class(**sizes).save_pretrained(folder)
+        base = json.loads(path.read_text())
+        yield name, "", json.dumps(base, separators=(",", ":"), sort_keys=True), "same", numbers(name, folder)
+        for key, (value, kind) in sorted(keys.items()):
+            expected = refusal(name, key, value) if kind == "refused" else value[0] if kind == "class" else ""
+            if kind in ("changed", "same"):
+                path.write_text(json.dumps(base))
+                plain = numbers(name, folder)
+                path.write_text(json.dumps({**base, key: value}))
+                expected = plain if key in NOT_RUN else numbers(name, folder)
+                if (expected != plain) != (kind == "changed"):
+                    raise SystemExit(f"{name}: {key}: {expected} is not {kind} from {plain}")
+            yield name, key, json.dumps(value, separators=(",", ":")), kind, expected
+
+
+def main():
+    logging.set_verbosity_error()
+    with tempfile.TemporaryDirectory() as folder:
+        lines = "".join("\t".join(row) + "\n" for row in cases(folder))
+    if sys.argv[1:] == ["write"]:
+        CASES.write_text(lines)
+    elif CASES.read_text() != lines:
+        raise SystemExit(f"{CASES} differs from what this version of transformers gives")
+
+
+if __name__ == "__main__":
+    main()
