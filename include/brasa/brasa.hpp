@@ -1,18 +1,21 @@
-/* brasa/brasa.hpp - Brasa for C++17: RAII owners, errors as exceptions, and options without
- * language extensions. Header only; use it together with any function of brasa.h.
+/* brasa/brasa.hpp - Brasa for C++17: RAII owners, operators on tensors, errors as exceptions, and
+ * options without language extensions. Header only; use it together with any function of brasa.h.
  *
  *     auto model = brasa::own(br_linear_new(2, 1, true));
  *     auto adam = brasa::own(br_adam(
  *         br_base(model), brasa::options(br_adam_defaults()).set(&br_adam_options::lr, 0.05)));
  *     brasa::scope scope;
- *     br_tensor *y = brasa::check(br_forward(model.get(), x)); */
+ *     brasa::tensor error = brasa::tensor(br_forward(model.get(), x)) - y;
+ *     brasa::tensor loss(br_mean(error * error)); */
 #ifndef BRASA_BRASA_HPP
 #define BRASA_BRASA_HPP
 
 #include <brasa/brasa.h>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace brasa
@@ -112,6 +115,10 @@ struct deleter {
     {
         br_module_free(module);
     }
+    void operator()(br_module *p) const noexcept
+    {
+        br_module_free(p);
+    }
     void operator()(br_optim *p) const noexcept
     {
         br_optim_free(p);
@@ -143,6 +150,22 @@ struct deleter {
     void operator()(br_tokenizer *p) const noexcept
     {
         br_tokenizer_free(p);
+    }
+    void operator()(br_encoding *p) const noexcept
+    {
+        br_encoding_free(p);
+    }
+    void operator()(br_cache *p) const noexcept
+    {
+        br_cache_free(p);
+    }
+    void operator()(br_python_random *p) const noexcept
+    {
+        br_python_random_free(p);
+    }
+    void operator()(br_recorder *p) const noexcept
+    {
+        br_recorder_end(p);
     }
     void operator()(br_safetensors *p) const noexcept
     {
@@ -176,9 +199,21 @@ template <class T> owned<T> own(T *made)
     return owner;
 }
 
-/* Holds a tensor beyond its scope. */
+/* The same for functions that return void *:
+ * own<br_hf_bert>(br_auto_model_load(dir, options, nullptr)). */
+template <class M> owned<M> own(void *made)
+{
+    return own(static_cast<M *>(made));
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/* Holds a tensor beyond its scope. It converts to br_tensor *, so it can be passed to every
+ * function of brasa.h. Its operators throw errors. */
 class tensor
 {
+    template <class N> using number = std::enable_if_t<std::is_arithmetic_v<N>, tensor>;
+
   public:
     tensor() = default;
     explicit tensor(br_tensor *t) : t_(br_retain(t))
@@ -204,6 +239,105 @@ class tensor
     operator br_tensor *() const noexcept
     {
         return t_;
+    }
+
+    /* Returns element i of the first dimension, a view; a negative i counts from the end. */
+    template <class N, class = number<N>> tensor operator[](N i) const
+    {
+        return tensor(br_select(t_, 0, static_cast<std::int64_t>(i)));
+    }
+    /* Returns the value of a tensor of one element. */
+    double item() const
+    {
+        return check(br_item(t_));
+    }
+
+    /* These compute new tensors, and broadcast. */
+    tensor operator-() const
+    {
+        return tensor(br_neg(t_));
+    }
+    friend tensor operator+(const tensor &a, const tensor &b)
+    {
+        return tensor(br_add(a, b));
+    }
+    friend tensor operator-(const tensor &a, const tensor &b)
+    {
+        return tensor(br_sub(a, b));
+    }
+    friend tensor operator*(const tensor &a, const tensor &b)
+    {
+        return tensor(br_mul(a, b));
+    }
+    friend tensor operator/(const tensor &a, const tensor &b)
+    {
+        return tensor(br_div(a, b));
+    }
+    template <class N> friend number<N> operator+(const tensor &a, N s)
+    {
+        return tensor(br_add_scalar(a, static_cast<double>(s)));
+    }
+    template <class N> friend number<N> operator-(const tensor &a, N s)
+    {
+        return tensor(br_sub_scalar(a, static_cast<double>(s)));
+    }
+    template <class N> friend number<N> operator*(const tensor &a, N s)
+    {
+        return tensor(br_mul_scalar(a, static_cast<double>(s)));
+    }
+    template <class N> friend number<N> operator/(const tensor &a, N s)
+    {
+        return tensor(br_div_scalar(a, static_cast<double>(s)));
+    }
+    template <class N> friend number<N> operator+(N s, const tensor &a)
+    {
+        return tensor(br_add_scalar(a, static_cast<double>(s)));
+    }
+    template <class N> friend number<N> operator-(N s, const tensor &a)
+    {
+        return tensor(br_rsub_scalar(a, static_cast<double>(s)));
+    }
+    template <class N> friend number<N> operator*(N s, const tensor &a)
+    {
+        return tensor(br_mul_scalar(a, static_cast<double>(s)));
+    }
+    template <class N> friend number<N> operator/(N s, const tensor &a)
+    {
+        return tensor(br_rdiv_scalar(a, static_cast<double>(s)));
+    }
+
+    /* These change the tensor's elements in place, as in PyTorch. */
+    tensor &operator+=(const tensor &b)
+    {
+        return check(br_add_(t_, b)), *this;
+    }
+    tensor &operator-=(const tensor &b)
+    {
+        return check(br_sub_(t_, b)), *this;
+    }
+    tensor &operator*=(const tensor &b)
+    {
+        return check(br_mul_(t_, b)), *this;
+    }
+    tensor &operator/=(const tensor &b)
+    {
+        return check(br_div_(t_, b)), *this;
+    }
+    tensor &operator+=(double s)
+    {
+        return check(br_add_scalar_(t_, s)), *this;
+    }
+    tensor &operator-=(double s)
+    {
+        return check(br_sub_scalar_(t_, s)), *this;
+    }
+    tensor &operator*=(double s)
+    {
+        return check(br_mul_scalar_(t_, s)), *this;
+    }
+    tensor &operator/=(double s)
+    {
+        return check(br_div_scalar_(t_, s)), *this;
     }
 
   private:

@@ -145,9 +145,62 @@ static bool owners()
     return true;
 }
 
+/* ---- Operators ------------------------------------------------------------------------------- */
+
+static bool equals(br_tensor *t, double first, double second)
+{
+    return br_numel(t) == 2 && br_item(br_select(t, 0, 0)) == first &&
+           br_item(br_select(t, 0, 1)) == second;
+}
+
+static bool operators()
+{
+    brasa::scope scope;
+    const float three_four[] = { 3, 4 }, two_eight[] = { 2, 8 };
+    const brasa::tensor a(br_from_f32(BR_SHAPE(2), three_four));
+    const brasa::tensor b(br_from_f32(BR_SHAPE(2), two_eight));
+    require(equals(a + b, 5, 12) && equals(a - b, 1, -4) && equals(a * b, 6, 32));
+    require(equals(a / b, 1.5, 0.5) && equals(-a, -3, -4));
+    require(equals(a + 1, 4, 5) && equals(a - 1L, 2, 3) && equals(a * 2.0f, 6, 8));
+    require(equals(a / 2, 1.5, 2) && equals(1 + a, 4, 5) && equals(1 - a, -2, -3));
+    require(equals(2 * a, 6, 8) && equals(1.0 / b, 0.5, 0.125));
+    require(a[0].item() == 3 && a[std::int64_t{ -1 }].item() == 4);
+
+    brasa::tensor c(br_clone(a));
+    br_tensor *elements = c;
+    c += b;
+    require(equals(c, 5, 12));
+    c -= a;
+    c *= a;
+    require(equals(c, 6, 32));
+    c /= b;
+    c += 1;
+    c *= 2;
+    c -= 2;
+    c /= 2;
+    require(equals(c, 3, 4) && elements == c); /* changed in place */
+
+    brasa::tensor x(br_set_requires_grad(br_clone(a), true));
+    brasa::check(br_backward(br_sum(x * x / 2 - x)));
+    require(equals(br_grad_of(x), 2, 3));
+    try {
+        brasa::tensor sum = a + brasa::tensor(br_ones(BR_SHAPE(3), BR_F32));
+        require(false); /* the operator must throw */
+    } catch (const brasa::error &e) {
+        require(e.code() == BR_ERROR_SHAPE);
+    }
+    try {
+        x += 1;
+        require(false); /* a leaf that requires grad */
+    } catch (const brasa::error &e) {
+        require(e.code() == BR_ERROR_STATE);
+    }
+    return true;
+}
+
 int main()
 {
-    bool ok = lists() && options() && modules() && owners();
+    bool ok = lists() && options() && modules() && owners() && operators();
     br_thread_cleanup();
     return ok ? br_report(stderr) : 1;
 }
