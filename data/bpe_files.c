@@ -134,7 +134,7 @@ static bool special(br_tokenizer *t, const char *path, const char *token, bool r
     if (*id < 0 && required)
         return br__fail_file(BR_ERROR_FORMAT, op, path, "there is no token '%s'",
                              br__printable(token));
-    return *id < 0 || br__tokenizer_add_special(t, token, strlen(token), true, false);
+    return *id < 0 || br__tokenizer_add_special(t, token, strlen(token), true);
 }
 
 static bool set_options(br_tokenizer *t, const char *path, const br_bpe_options *o)
@@ -150,7 +150,7 @@ static bool set_options(br_tokenizer *t, const char *path, const br_bpe_options 
     if (o->pad_token && !special(t, path, o->pad_token, true, &t->padding))
         return false;
     br__bpe_of(t)->prefix_space = o->add_prefix_space;
-    br__bpe_of(t)->trim_offsets = o->trim_offsets;
+    t->trim_offsets = o->trim_offsets;
     return true;
 }
 
@@ -161,7 +161,7 @@ br_tokenizer *br_tokenizer_from_bpe(const char *vocab, const char *merges,
     br_tokenizer *t = br__tokenizer_new();
     if (t && br__tokenizer_set_prefix(t, "") && read_vocab(t, vocab) && br__tokenizer_index(t) &&
         br__tokenizer_check_ids(t, vocab) && br__bpe_begin(t) && read_merges(t, merges) &&
-        set_options(t, vocab, options))
+        set_options(t, vocab, options) && br__tokenizer_finish_added(t))
         return t;
     br_tokenizer_free(t);
     return NULL;

@@ -145,7 +145,7 @@ static bool add_piece(reader *r, message text, float score, uint64_t type)
     if (type == UNKNOWN)
         r->t->unknown = id;
     bool special = type == UNKNOWN || type == CONTROL;
-    return !special || br__tokenizer_add_special(r->t, bytes, n, true, false);
+    return !special || br__tokenizer_add_special(r->t, bytes, n, true);
 }
 
 static bool read_piece(reader *r, message m)
@@ -277,7 +277,7 @@ static bool add_extra_ids(br_tokenizer *t, int64_t n)
         size_t length = (size_t)snprintf(token, sizeof token, "<extra_id_%" PRId64 ">", i);
         bool there = br__word_id(&t->all, token, length) >= 0;
         if ((!there && !br__tokenizer_add(t, token, length, t->size)) ||
-            !br__tokenizer_add_special(t, token, length, true, false))
+            !br__tokenizer_add_special(t, token, length, true))
             return false;
     }
     return true;
@@ -309,7 +309,7 @@ static bool read_file(reader *r, const br_sentencepiece_options *o)
     const uint8_t *bytes = (const uint8_t *)text;
     bool ok = read_model(r, (message){ bytes, bytes + n }) && check_model(r) &&
               add_extra_ids(r->t, extra) && br__tokenizer_index(r->t) && br__unigram_finish(r->t) &&
-              check_bytes(r);
+              br__tokenizer_finish_added(r->t) && check_bytes(r);
     br_free(text);
     if (ok)
         set_specials(r, o->add_eos);

@@ -59,6 +59,8 @@ void br_tokenizer_free(br_tokenizer *t)
     br_free(t->inner.ids);
     br_free(t->prefix);
     br_free(t->tokens);
+    for (int64_t i = 0; i < t->n_added; i++)
+        br_free(t->added[i].pattern);
     br_free(t->added);
     if (t->kind->free)
         t->kind->free(t->model);
@@ -83,22 +85,23 @@ bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_
            word_ids_set(&t->inner, token + prefix, length - prefix, id);
 }
 
-bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
-                               bool late)
+bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special)
 {
+    int64_t word = br_vocab_find(t->all.words, token, length);
+    br_added_token *before = br__tokenizer_added(t, t->all.ids[word]);
+    if (before) {
+        before->special |= special;
+        return true;
+    }
     br_added_token *added = br__grow(t->added, &t->added_capacity, t->n_added, sizeof *added);
     if (!added)
         return false;
     t->added = added;
-    int64_t word = br_vocab_find(t->all.words, token, length);
     t->added[t->n_added++] = (br_added_token){
         .text = br_vocab_word(t->all.words, word),
-        .length = length,
         .id = t->all.ids[word],
         .special = special,
-        .late = late,
     };
-    t->added_begins[(unsigned char)*token] = true;
     return true;
 }
 
@@ -149,6 +152,7 @@ static bool read_vocab(br_tokenizer *t, const char *path, const char *text, size
             return false;
         p += line + (newline != NULL);
     }
+    t->model_size = t->size;
     return true;
 }
 
@@ -159,7 +163,7 @@ static bool special(br_tokenizer *t, const char *path, const char *name, bool re
     name = name ? name : "";
     *id = *name ? br__word_id(&t->all, name, strlen(name)) : -1;
     if (*id >= 0)
-        return br__tokenizer_add_special(t, name, strlen(name), true, false);
+        return br__tokenizer_add_special(t, name, strlen(name), true);
     if (required)
         br__fail_file(BR_ERROR_FORMAT, "tokenizer_from_vocab", path, "there is no token '%s'",
                       br__printable(name));
@@ -202,7 +206,8 @@ br_tokenizer *br_tokenizer_from_vocab(const char *path, const br_tokenizer_optio
     br_tokenizer *t = br__tokenizer_new();
     char *text = t ? br__read_text("tokenizer_from_vocab", path, UINT64_MAX, &length) : NULL;
     bool ok = text && set_options(t, options) && read_vocab(t, path, text, length) &&
-              set_specials(t, path, options) && br__tokenizer_index(t);
+              set_specials(t, path, options) && br__tokenizer_index(t) &&
+              br__tokenizer_finish_added(t);
     br_free(text);
     if (ok)
         return t;
@@ -296,7 +301,8 @@ static char *decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids,
 }
 
 const br_tokenizer_kind br__word_pieces = { .tokenize = br__tokenize_words,
-                                            .decode = decode_pieces };
+                                            .decode = decode_pieces,
+                                            .normalize = br__normalize_words };
 
 char *br_tokenizer_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
 {
