@@ -109,18 +109,30 @@ typedef struct br_tokenizer_kind {
     void (*free)(void *model); /* must accept NULL */
 } br_tokenizer_kind;
 
+/* Read the vocabulary of a model folder's files. The caller adds special tokens, then calls
+ * br__tokenizer_index(), br__unigram_finish() for pieces, and br__tokenizer_finish_added(). The
+ * pieces are for the fast tokenizer, followed by `extra_ids` tokens <extra_id_N>. Return NULL and
+ * an error on failure. */
+br_tokenizer *br__tokenizer_read_words(const char *path, const br_tokenizer_options *options);
+br_tokenizer *br__tokenizer_read_bytes(const char *vocab, const char *merges);
+br_tokenizer *br__tokenizer_read_pieces(const char *path, int64_t extra_ids);
+
 extern const br_tokenizer_kind br__word_pieces, br__byte_level, br__unigram;
 
 struct br_tokenizer {
     const br_tokenizer_kind *kind;
     void *model; /* the kind's own data */
     bool lowercase, strip_accents, clean, spread_chinese, cleanup;
+    bool auto_accents;                /* strip_accents follows from lowercase */
+    bool splits_special;              /* split_special_tokens is always set */
+    int64_t roles[BR_TOKEN_MASK + 1]; /* ids of br_special_token; -1: none */
     int64_t max_word;
     char *prefix;           /* of continuation tokens */
     br_word_ids all, inner; /* inner: continuation tokens, without the prefix */
     const char **tokens;    /* by id; NULL for an unused id */
     int64_t size;
     int64_t model_size; /* added tokens that the model does not have follow */
+    int64_t implied;    /* number of the last tokens, which no file has and no text gets */
     br_added_token *added;
     int64_t n_added, added_capacity;
     bool added_begins[256];                        /* bytes that a pattern begins with */
@@ -133,6 +145,11 @@ struct br_tokenizer {
     bool trim_first;   /* ... including a single space at the beginning of the first token */
 };
 
+static inline bool br__splits_special(const br_tokenizer *t, const br_encode_options *options)
+{
+    return t->splits_special || options->split_special_tokens;
+}
+
 /* Creates a tokenizer with bert-base-uncased's options and no vocabulary. Returns NULL on error. */
 br_tokenizer *br__tokenizer_new(void);
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
@@ -143,9 +160,14 @@ bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special);
 /* Returns the added token with an id, or NULL. */
 br_added_token *br__tokenizer_added(const br_tokenizer *t, int64_t id);
+/* Removes all added tokens, and those of their words that the model lacks. */
+void br__tokenizer_drop_added(br_tokenizer *t);
+/* Sets the roles that are not set to the tokens that are usual for the kind, if they exist. */
+void br__tokenizer_default_roles(br_tokenizer *t);
 bool br__is_white(uint32_t c);
 bool br__is_special(const br_tokenizer *t, int64_t id);
-/* Builds the table from ids to tokens. Call it when all tokens have been added. */
+/* Builds the table from ids to tokens. Call it when all tokens have been added, and again when more
+ * were. */
 bool br__tokenizer_index(br_tokenizer *t);
 /* Sets the patterns of the added tokens, and their text in the table from ids to tokens. Call it
  * last: late ones are normalized. */

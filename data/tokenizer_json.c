@@ -77,11 +77,19 @@ bool br__tokenizer_json_id(const char *path, const char *token, json_t *value, i
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
+static bool read_accents(br_tokenizer *t, const char *path, json_t *normalizer)
+{
+    json_t *strip = json_object_get(normalizer, "strip_accents");
+    t->auto_accents = !strip || json_is_null(strip);
+    return br__tokenizer_json_bool(path, normalizer, "strip_accents", t->lowercase,
+                                   &t->strip_accents);
+}
+
 static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)
 {
     json_t *n = br__tokenizer_json_part(path, root, "normalizer", "BertNormalizer");
     return n && br__tokenizer_json_bool(path, n, "lowercase", true, &t->lowercase) &&
-           br__tokenizer_json_bool(path, n, "strip_accents", t->lowercase, &t->strip_accents) &&
+           read_accents(t, path, n) &&
            br__tokenizer_json_bool(path, n, "clean_text", true, &t->clean) &&
            br__tokenizer_json_bool(path, n, "handle_chinese_chars", true, &t->spread_chinese);
 }
@@ -233,8 +241,10 @@ br_tokenizer *br_tokenizer_from_json(const char *path)
     json_t *root = t ? br__tokenizer_json(op, path) : NULL;
     bool ok = root && read_root(t, path, root) && br__tokenizer_finish_added(t);
     json_decref(root);
-    if (ok)
+    if (ok) {
+        br__tokenizer_default_roles(t);
         return t;
+    }
     br_tokenizer_free(t);
     return NULL;
 }

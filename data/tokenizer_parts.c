@@ -241,7 +241,7 @@ static bool find(const br_text_reader *r, const char *begin, const char *at, con
             continue;
         }
         const char *to = p + a->length;
-        if ((a->special && r->options->split_special_tokens) ||
+        if ((a->special && br__splits_special(r->t, r->options)) ||
             (a->single_word && !is_whole_word(begin, p, to, end))) {
             p = to;
             continue;

@@ -63,7 +63,7 @@ static void offer_pieces(const reader *r, const br_tokenizer *t, const br_char *
         node = br__piece_trie_next(&u->trie, node, chars[end - 1].c);
         if (!node)
             break;
-        bool matches = node->id >= 0 && !(r->base.options->split_special_tokens &&
+        bool matches = node->id >= 0 && !(br__splits_special(t, r->base.options) &&
                                           u->kinds[node->id] == BR_PIECE_SPECIAL);
         if (!matches)
             continue;

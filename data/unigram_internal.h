@@ -93,6 +93,8 @@ bool br__unigram_add(br_tokenizer *t, const char *piece, size_t length, double s
                      br_piece_kind kind);
 /* Builds the data for encoding. Call it after br__tokenizer_index(), when all tokens were added. */
 bool br__unigram_finish(br_tokenizer *t);
+/* Does what must be done again when br__tokenizer_index() is called again. */
+void br__unigram_mark(br_tokenizer *t);
 
 /* ---- Reading a text -------------------------------------------------------------------------- */
 
