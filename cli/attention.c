@@ -39,7 +39,7 @@ static const char help[] =
     "      --precision TYPE   precision of stored numbers: f32 (exact), f16 (3 digits), u8\n"
     "                         (2 digits) or auto, which uses fewer digits for a long text\n"
     "                         (default: auto)\n"
-    "      --cased            do not lower-case the text (vocab.txt only)\n"
+    "      --cased            do not lower-case the text (WordPiece only)\n"
     "  -h, --help             show this help\n";
 
 enum { MAX_LISTED = 1024, MAX_VIEWS = 3 };

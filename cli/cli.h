@@ -89,7 +89,7 @@ bool cli_make_directory(const char *path);
 /* Formats like printf() into memory that the caller frees; returns NULL with an error on
  * failure. */
 char *cli_format(const char *format, ...) BR_PRINTF(1, 2);
-/* Calls br_auto_tokenizer_load(); `cased` applies to vocab.txt. Returns NULL with an error on
+/* Calls br_auto_tokenizer_load(); `cased` applies to WordPiece. Returns NULL with an error on
  * failure. */
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased);
 /* Returns the ids of a text, i64 [1, length]; NULL with an error on failure. */

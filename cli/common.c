@@ -272,8 +272,9 @@ double cli_seconds(void)
 
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased)
 {
-    return br_auto_tokenizer_load(dir,
-                                  cased ? BR_OPTIONS(br_tokenizer, .do_lower_case = false) : NULL);
+    return br_auto_tokenizer_load(
+        dir,
+        BR_OPTIONS(br_auto_tokenizer, .do_lower_case = cased ? BR_SETTING_OFF : BR_SETTING_AUTO));
 }
 
 br_tensor *cli_encode(const br_tokenizer *tokenizer, const char *text)

@@ -22,7 +22,7 @@ static const char help[] =
     "\n"
     "  -m, --model DIR       model folder as downloaded from the Hugging Face Hub: config.json,\n"
     "                        model.safetensors, and tokenizer.json or vocab.txt\n"
-    "      --cased           do not lower-case the text (vocab.txt only)\n"
+    "      --cased           do not lower-case the text (WordPiece only)\n"
     "  -f, --file FILE       read the texts from FILE, one per line; a line may end with CR LF,\n"
     "                        and FILE may begin with a byte-order mark\n"
     "  -l, --max-length N    truncate texts to N tokens, instead of the folder's max_seq_length.\n"

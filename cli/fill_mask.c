@@ -19,7 +19,7 @@ static const char help[] =
     "  -c, --checkpoint FILE\n"
     "                   checkpoint written by `brasa train bert-scratch`; [SEP] in the text may\n"
     "                   separate two sentences\n"
-    "      --cased      do not lower-case the text (vocab.txt only)\n"
+    "      --cased      do not lower-case the text (WordPiece only)\n"
     "  -k, --top-k N    number of tokens to print for each mask (default: 5)\n"
     "  -j, --json       print one JSON object per line, with mask, token, id and probability\n"
     "  -h, --help       show this help\n";

@@ -1,6 +1,7 @@
 /* cli/pretrained.c - see pretrained.h. */
 #include "cli/pretrained.h"
 
+#include "data/tokenizer_internal.h"
 #include "tensor/tensor_internal.h"
 
 #include <inttypes.h>
@@ -26,11 +27,12 @@ const void *pretrained_family(const char *dir, const void *families, int n, size
 }
 
 /* Rejects a tokenizer with more tokens than the model has embeddings, because it belongs to another
- * model. A model may have more embeddings than the tokenizer has tokens. */
+ * model. A model may have more embeddings than the tokenizer has tokens. Special tokens that only
+ * the tokenizer's class names, such as [MASK], do not count. */
 static bool check_tokenizer(const char *command, const char *dir, const br_tokenizer *tokenizer)
 {
     br_auto_config *config = br_auto_config_load(dir);
-    int64_t tokens = br_tokenizer_size(tokenizer);
+    int64_t tokens = tokenizer->size - tokenizer->implied;
     int64_t rows = config ? br_auto_config_size(config, "vocab_size") : 0;
     if (!br_failed() && tokens > rows)
         br_raise(BR_ERROR_FORMAT,

@@ -19,7 +19,7 @@ static const char help[] =
     "  -t, --tokenizer FILE  a tokenizer.json of a BERT, GPT-2 or T5, or a SentencePiece file\n"
     "                        whose name ends in .model\n"
     "      --model DIR       a model folder, whose tokenizer is used\n"
-    "      --cased           do not lower-case the text (vocab.txt only)\n"
+    "      --cased           do not lower-case the text (WordPiece only)\n"
     "  -f, --file FILE       read the texts from FILE, one per line; a line may end with CR LF,\n"
     "                        and FILE may begin with a byte-order mark\n"
     "  -0, --null            with --file: texts end with NUL instead of a newline, and every "

@@ -1,81 +1,549 @@
-/* data/auto_tokenizer.c - loads the tokenizer of a Hugging Face model folder. */
-#include "tensor/tensor_internal.h"
+/* data/auto_tokenizer.c - loads the tokenizer of a Hugging Face model folder: reads the file with
+ * the vocabulary, then applies what the side files and the options say. */
+#include "data/bpe_internal.h"
+#include "data/tokenizer_config.h"
+#include "data/unigram_internal.h"
 
-#include <brasa/data.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+BR_DEFINE_DEFAULTS(br_auto_tokenizer)
 
 static const char op[] = "auto_tokenizer";
 
-/* Returns the path of a file in the folder, or NULL if it does not exist or allocation fails. The
- * caller frees it with br_free(). */
-static char *file_of(const char *dir, const char *name)
-{
-    char *path = br__format("%s/%s", dir, name);
-    if (path && access(path, F_OK) == 0)
-        return path;
-    br_free(path);
-    return NULL;
-}
+enum { STANDARD_EXTRA_IDS = 100, MAX_EXTRA_IDS = 100000 };
 
-static br_tokenizer *from_json(const char *path, const char *dir)
+typedef struct loader {
+    br_side_files files;
+    const br_auto_tokenizer_options *options;
+    const char *file; /* that has the vocabulary */
+    bool from_json;
+    br_tokenizer *t;
+} loader;
+
+/* ---- The vocabulary -------------------------------------------------------------------------- */
+
+static br_tokenizer *from_json(const loader *l, const char *path)
 {
-    (void)dir;
+    (void)l;
     return br_tokenizer_from_json(path);
 }
 
-static br_tokenizer *from_bpe(const char *path, const char *dir)
+static br_tokenizer *from_bytes(const loader *l, const char *path)
 {
-    char *merges = br__format("%s/merges.txt", dir);
-    br_tokenizer *t = merges ? br_tokenizer_from_bpe(path, merges, NULL) : NULL;
+    char *merges = br__format("%s/merges.txt", l->files.dir);
+    br_tokenizer *t = merges ? br__tokenizer_read_bytes(path, merges) : NULL;
     br_free(merges);
     return t;
 }
 
-static br_tokenizer *from_sentencepiece(const char *path, const char *dir)
+static int64_t extra_ids(const loader *l)
 {
-    (void)dir;
-    return br_tokenizer_from_sentencepiece(path, NULL);
+    int64_t n = l->options->extra_ids >= 0 ? l->options->extra_ids : l->files.extra_ids;
+    return n >= 0 ? n : STANDARD_EXTRA_IDS;
 }
 
-static br_tokenizer *from_vocab(const char *path, const char *dir)
+static br_tokenizer *from_pieces(const loader *l, const char *path)
 {
-    (void)dir;
-    return br_tokenizer_from_vocab(path, NULL);
+    return br__tokenizer_read_pieces(path, extra_ids(l));
 }
 
-/* Loads the first of these files that exists. */
-static br_tokenizer *from_folder(const char *dir)
+static br_tokenizer *from_words(const loader *l, const char *path)
 {
-    static const struct {
-        const char *name;
-        br_tokenizer *(*make)(const char *path, const char *dir);
-    } files[] = { { "tokenizer.json", from_json },
-                  { "vocab.json", from_bpe },
-                  { "spiece.model", from_sentencepiece },
-                  { "vocab.txt", from_vocab } };
-    for (size_t i = 0; i < sizeof files / sizeof *files && !br_failed(); i++) {
-        char *path = file_of(dir, files[i].name);
-        if (!path)
-            continue;
-        br_tokenizer *t = files[i].make(path, dir);
-        br_free(path);
-        return t;
-    }
-    if (!br_failed())
+    (void)l;
+    return br__tokenizer_read_words(path,
+                                    BR_OPTIONS(br_tokenizer, .max_input_chars_per_word = 100));
+}
+
+typedef struct source {
+    const char *name;
+    br_tokenizer_family family; /* that reads it; BR_FAMILY_ANY: all of them */
+    br_tokenizer *(*read)(const loader *l, const char *path);
+} source;
+
+static const source sources[] = { { "tokenizer.json", BR_FAMILY_ANY, from_json },
+                                  { "vocab.json", BR_FAMILY_BYTES, from_bytes },
+                                  { "spiece.model", BR_FAMILY_PIECES, from_pieces },
+                                  { "vocab.txt", BR_FAMILY_WORDS, from_words } };
+enum { N_SOURCES = sizeof sources / sizeof *sources };
+
+static bool reads(br_tokenizer_family family, const source *s)
+{
+    return s->family == BR_FAMILY_ANY || family == BR_FAMILY_ANY || s->family == family;
+}
+
+static bool refuse_folder(const loader *l)
+{
+    const br_side_files *s = &l->files;
+    const char *dir = br__printable(s->dir);
+    if (s->family == BR_FAMILY_ANY) {
         br__fail(BR_ERROR_IO, op,
-                 "%s: there is no tokenizer.json, vocab.json, spiece.model or vocab.txt",
-                 br__printable(dir));
-    return NULL;
+                 "%s: there is no tokenizer.json, vocab.json, spiece.model or vocab.txt", dir);
+        return false;
+    }
+    const char *needed = "tokenizer.json";
+    for (int i = 0; i < N_SOURCES; i++)
+        if (sources[i].family == s->family)
+            needed = sources[i].name;
+    br__fail(BR_ERROR_IO, op,
+             "%s: %s%s%s is '%s', which needs %s%s, but there is no such file; set the option "
+             "tokenizer_class to override it",
+             dir, s->class_file, *s->class_file ? ": " : "", s->class_key,
+             br__printable(s->class_name), needed,
+             s->family == BR_FAMILY_FILE ? "" : " or tokenizer.json");
+    return false;
 }
 
-br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_tokenizer_options *options)
+/* Reads the first file that exists and that the family can read. Sets *exists. */
+static bool read_first(loader *l, br_tokenizer_family family, bool *exists)
+{
+    *exists = false;
+    for (int i = 0; i < N_SOURCES && !br__failed(); i++) {
+        if (!reads(family, &sources[i]))
+            continue;
+        char *path = br__format("%s/%s", l->files.dir, sources[i].name);
+        *exists = path && access(path, F_OK) == 0;
+        if (*exists) {
+            l->file = sources[i].name;
+            l->from_json = i == 0;
+            l->t = sources[i].read(l, path);
+        }
+        br_free(path);
+        if (*exists)
+            return l->t;
+    }
+    return false;
+}
+
+/* If only the model_type determines the class, and its files do not exist, another file is read. */
+static bool read_vocabulary(loader *l)
+{
+    br_side_files *s = &l->files;
+    bool exists;
+    if (read_first(l, s->family, &exists))
+        return true;
+    if (exists || br__failed())
+        return false;
+    bool by_type =
+        s->family != BR_FAMILY_FILE && s->class_key && strcmp(s->class_key, "model_type") == 0;
+    if (!by_type || (!read_first(l, BR_FAMILY_ANY, &exists) && !exists && !br__failed()))
+        return refuse_folder(l);
+    if (l->t)
+        br_raise(BR_WARNING,
+                 "%s: %s: model_type of config.json is '%s', but the tokenizer is read "
+                 "from %s, as no tokenizer_class is stated",
+                 op, br__printable(s->dir), br__printable(s->class_name), l->file);
+    return l->t;
+}
+
+/* Returns true if the class builds the tokenizer anew, so that its keys count. */
+static bool rebuilds(const loader *l)
+{
+    const br_tokenizer_kind *kind = l->t->kind;
+    br_tokenizer_family own = kind == &br__word_pieces  ? BR_FAMILY_WORDS
+                              : kind == &br__byte_level ? BR_FAMILY_BYTES
+                                                        : BR_FAMILY_PIECES;
+    return !l->from_json || l->files.family == own;
+}
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+static const char *truth(bool value)
+{
+    return value ? "true" : "false";
+}
+
+/* Applies a setting of tokenizer_config.json or, if it is set, the option. */
+static void apply(const loader *l, const char *key, br_setting stated, br_setting option,
+                  bool *value)
+{
+    bool before = *value;
+    if (option != BR_SETTING_AUTO) {
+        *value = option == BR_SETTING_ON;
+        return;
+    }
+    if (stated == BR_SETTING_AUTO || !rebuilds(l))
+        return;
+    *value = stated == BR_SETTING_ON;
+    if (l->from_json && *value != before)
+        br_raise(BR_WARNING,
+                 "%s: %s: %s is %s in tokenizer_config.json, but %s in tokenizer.json; the former "
+                 "counts",
+                 op, br__printable(l->files.dir), key, truth(*value), truth(before));
+}
+
+static void apply_accents(const loader *l)
+{
+    br_tokenizer *t = l->t;
+    const br_side_files *s = &l->files;
+    br_setting option = l->options->strip_accents;
+    bool stated = s->auto_accents || s->strip_accents != BR_SETTING_AUTO;
+    if (option == BR_SETTING_AUTO && rebuilds(l) && stated)
+        t->auto_accents = s->auto_accents;
+    if (option != BR_SETTING_AUTO || (stated && rebuilds(l) && !s->auto_accents))
+        t->auto_accents = false;
+    bool follows = t->strip_accents == t->lowercase;
+    if (!t->auto_accents)
+        apply(l, "strip_accents", s->strip_accents, option, &t->strip_accents);
+    else if (!follows)
+        t->strip_accents = t->lowercase;
+}
+
+static bool check_option(const loader *l, const char *name, bool set, const br_tokenizer_kind *kind)
+{
+    if (!set || l->t->kind == kind)
+        return true;
+    br__fail(BR_ERROR_ARGUMENT, op, "%s: option %s does not apply to the tokenizer of %s",
+             br__printable(l->files.dir), name, l->file);
+    return false;
+}
+
+static bool check_options(const loader *l)
+{
+    const br_auto_tokenizer_options *o = l->options;
+    if ((o->add_bos_token || o->add_eos_token || o->extra_ids >= 0) && l->from_json) {
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "%s: options add_bos_token, add_eos_token and extra_ids do not apply to "
+                 "tokenizer.json",
+                 br__printable(l->files.dir));
+        return false;
+    }
+    return check_option(l, "do_lower_case", o->do_lower_case, &br__word_pieces) &&
+           check_option(l, "strip_accents", o->strip_accents, &br__word_pieces) &&
+           check_option(l, "tokenize_chinese_chars", o->tokenize_chinese_chars, &br__word_pieces) &&
+           check_option(l, "add_prefix_space", o->add_prefix_space, &br__byte_level) &&
+           check_option(l, "add_bos_token", o->add_bos_token, &br__byte_level) &&
+           check_option(l, "add_eos_token", o->add_eos_token, &br__byte_level) &&
+           check_option(l, "extra_ids", o->extra_ids >= 0, &br__unigram);
+}
+
+static bool apply_settings(const loader *l)
+{
+    br_tokenizer *t = l->t;
+    const br_side_files *s = &l->files;
+    const br_auto_tokenizer_options *o = l->options;
+    if (!check_options(l))
+        return false;
+    t->splits_special = s->splits_special;
+    if (t->kind == &br__word_pieces) {
+        apply(l, "do_lower_case", s->do_lower_case, o->do_lower_case, &t->lowercase);
+        apply_accents(l);
+        apply(l, "tokenize_chinese_chars", s->tokenize_chinese_chars, o->tokenize_chinese_chars,
+              &t->spread_chinese);
+    }
+    if (t->kind != &br__byte_level)
+        return true;
+    br_bpe *bpe = br__bpe_of(t);
+    apply(l, "add_prefix_space", s->add_prefix_space, o->add_prefix_space, &bpe->prefix_space);
+    return !(bpe->prefix_space && t->trim_offsets) ||
+           br__side_refuse(s, l->file,
+                           "trim_offsets is true, but add_prefix_space, too, which is not "
+                           "supported; set the option add_prefix_space to override it");
+}
+
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+/* Returns the token that the class uses for a role if no file states one; NULL: none. */
+static const char *class_token(const loader *l, int role)
+{
+    static const char end[] = "<|endoftext|>";
+    static const char *const words[] = { NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]" };
+    static const char *const bytes[] = { end, end, end, NULL, NULL, NULL, NULL };
+    static const char *const pieces[] = { NULL, "</s>", "<unk>", NULL, "<pad>", NULL, NULL };
+    const br_tokenizer_kind *kind = l->t->kind;
+    return (kind == &br__word_pieces ? words : kind == &br__byte_level ? bytes : pieces)[role];
+}
+
+/* Adds the class's own special tokens. Where there is a tokenizer.json, they count only if it has
+ * them. */
+static bool name_class_tokens(loader *l)
+{
+    for (int role = 0; role <= BR_TOKEN_MASK; role++) {
+        const char *text = class_token(l, role);
+        if (text && !l->files.stated[role] && !br__side_name(&l->files, text, role, l->from_json))
+            return false;
+    }
+    return true;
+}
+
+/* Returns true if the other special tokens are T5's <extra_id_N>. */
+static bool has_extra_ids(const loader *l)
+{
+    return l->t->kind == &br__unigram && !l->files.has_extra && rebuilds(l) &&
+           (!l->from_json || l->files.extra_ids >= 0);
+}
+
+static bool set_flags(br_added_token *a, const br_side_token *t)
+{
+    bool same = a->late == t->late && a->lstrip == t->lstrip && a->rstrip == t->rstrip &&
+                a->single_word == t->single_word;
+    a->late = t->late;
+    a->lstrip = t->lstrip;
+    a->rstrip = t->rstrip;
+    a->single_word = t->single_word;
+    return same;
+}
+
+static bool check_id(const loader *l, const br_side_token *t, int64_t id)
+{
+    if (id >= BR_MAX_TOKEN_ID)
+        return br__side_refuse(&l->files, l->file, "there are more than %d tokens",
+                               BR_MAX_TOKEN_ID);
+    return t->id < 0 || t->id == id ||
+           br__side_refuse(&l->files, t->file,
+                           "%s: '%s' has id %" PRId64 ", but with %s it gets id %" PRId64
+                           "; set the option ignore_added_tokens to override it",
+                           t->key, br__printable(t->text), t->id, l->file, id);
+}
+
+/* Returns true for a token that only the class names, and that is not put around texts. */
+static bool is_implied(const br_side_token *t)
+{
+    return !*t->file && t->role != BR_TOKEN_CLS && t->role != BR_TOKEN_SEP;
+}
+
+/* Adds a token that a side file names. `counts` means that its flags replace those of
+ * tokenizer.json. */
+static bool add_token(loader *l, const br_side_token *token, bool counts)
+{
+    br_tokenizer *t = l->t;
+    size_t length = strlen(token->text);
+    int64_t id = br__word_id(&t->all, token->text, length);
+    if (id < 0 && token->optional)
+        return true;
+    bool exists = id >= 0;
+    id = exists ? id : t->size;
+    if (!check_id(l, token, id) || (!exists && !br__tokenizer_add(t, token->text, length, id)))
+        return false;
+    if (token->role >= 0)
+        t->roles[token->role] = id;
+    if (!exists)
+        t->implied = is_implied(token) ? t->implied + 1 : 0;
+    bool known = br__tokenizer_added(t, id);
+    if (!known && t->n_added >= BR_MAX_ADDED + STANDARD_EXTRA_IDS + MAX_EXTRA_IDS)
+        return br__side_refuse(&l->files, token->file, "there are too many added tokens");
+    if (!br__tokenizer_add_special(t, token->text, length, token->special))
+        return false;
+    if ((!known || counts) && !set_flags(br__tokenizer_added(t, id), token) && known &&
+        token->role < 0 && l->from_json && *token->file && token->id >= 0)
+        br_raise(BR_WARNING,
+                 "%s: %s: the flags of added token '%s' differ in %s and %s; the former counts", op,
+                 br__printable(l->files.dir), br__printable(token->text), token->file, l->file);
+    return true;
+}
+
+static bool add_extra_ids(loader *l)
+{
+    int64_t n = has_extra_ids(l) ? extra_ids(l) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "<extra_id_%" PRId64 ">", i);
+        br_side_token token = { .text = text, .id = -1, .role = -1, .special = true };
+        if (!add_token(l, &token, false))
+            return false;
+    }
+    return true;
+}
+
+static bool names(const br_side_tokens *list, const char *text)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].text, text) == 0)
+            return true;
+    return false;
+}
+
+/* Removes the added tokens of tokenizer.json: "added_tokens_decoder" lists all that the class uses
+ * besides special tokens. */
+static void drop_tokens(const loader *l)
+{
+    br_tokenizer *t = l->t;
+    const br_side_files *s = &l->files;
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (!names(&s->added, t->added[i].text) && !names(&s->named, t->added[i].text))
+            br_raise(BR_WARNING,
+                     "%s: %s: added token '%s' is in tokenizer.json, but not in "
+                     "added_tokens_decoder of tokenizer_config.json; the latter counts",
+                     op, br__printable(s->dir), br__printable(t->added[i].text));
+    br__tokenizer_drop_added(t);
+}
+
+static void sort_named(br_side_tokens *list)
+{
+    br_side_token *t = list->items;
+    for (int64_t i = 1; i < list->count; i++) {
+        br_side_token token = t[i];
+        int64_t k = i;
+        for (; k > 0 && t[k - 1].order > token.order; k--)
+            t[k] = t[k - 1];
+        t[k] = token;
+    }
+}
+
+static bool is_repeated(const br_side_tokens *list, int64_t at)
+{
+    const br_side_token *t = &list->items[at];
+    for (const br_side_token *p = list->items; p < t; p++)
+        if (strcmp(p->text, t->text) == 0 && p->object == t->object && p->late == t->late &&
+            p->lstrip == t->lstrip && p->rstrip == t->rstrip && p->single_word == t->single_word)
+            return true;
+    return false;
+}
+
+/* Adds special tokens in the order of transformers 5. If one has several names, the last flags
+ * count, unless it was an added token before. */
+static bool add_named(loader *l)
+{
+    br_side_tokens *list = &l->files.named;
+    sort_named(list);
+    for (int64_t i = 0; i < list->count; i++) {
+        br_side_token *t = &list->items[i];
+        int64_t id = br__word_id(&l->t->all, t->text, strlen(t->text));
+        t->known = id >= 0 && br__tokenizer_added(l->t, id);
+    }
+    for (int64_t i = 0; i < list->count; i++)
+        if (!add_token(l, &list->items[i], !list->items[i].known && !is_repeated(list, i)))
+            return false;
+    return true;
+}
+
+static bool add_tokens(loader *l)
+{
+    br_side_files *s = &l->files;
+    bool replaces = !l->from_json || (rebuilds(l) && s->has_decoder);
+    if (replaces && !name_class_tokens(l))
+        return false;
+    if (l->from_json && replaces)
+        drop_tokens(l);
+    else if (l->t->kind == &br__unigram && !l->from_json && s->has_extra)
+        br__tokenizer_drop_added(l->t);
+    for (int64_t i = 0; i < s->added.count; i++)
+        if (!add_token(l, &s->added.items[i], s->has_decoder))
+            return false;
+    return add_named(l) && add_extra_ids(l);
+}
+
+/* ---- Special tokens around a text ------------------------------------------------------------ */
+
+/* Sets a special token that tokenizer.json has to the one that a side file states. */
+static void replace(const loader *l, int role, const char *key, int64_t *id)
+{
+    br_tokenizer *t = l->t;
+    int64_t stated = l->files.stated[role] ? t->roles[role] : -1;
+    if (stated < 0 || *id < 0 || stated == *id)
+        return;
+    char *before = br__strdup(br__printable(br_tokenizer_token(t, *id)));
+    if (before)
+        br_raise(BR_WARNING,
+                 "%s: %s: %s is '%s' in the side files, but '%s' in tokenizer.json; the former "
+                 "counts",
+                 op, br__printable(l->files.dir), key, br__printable(br_tokenizer_token(t, stated)),
+                 before);
+    br_free(before);
+    *id = stated;
+}
+
+/* Checks that the unknown token is in the vocabulary, not just added. */
+static bool check_unknown(const loader *l)
+{
+    const br_tokenizer *t = l->t;
+    return (t->unknown >= 0 && t->unknown < t->model_size) ||
+           br__side_refuse(&l->files, l->file, "there is no token '%s'",
+                           t->unknown < 0 ? "[UNK]" : br__printable(t->tokens[t->unknown]));
+}
+
+static bool is_on(br_setting option, br_setting stated)
+{
+    return (option ? option : stated) == BR_SETTING_ON;
+}
+
+/* Sets the tokens around a text as the class does without a tokenizer.json. */
+static bool surround(const loader *l)
+{
+    br_tokenizer *t = l->t;
+    const int64_t *roles = t->roles;
+    if (t->kind == &br__word_pieces) {
+        t->unknown = roles[BR_TOKEN_UNK];
+        t->classify = roles[BR_TOKEN_CLS];
+        t->separator = roles[BR_TOKEN_SEP];
+        return check_unknown(l);
+    }
+    if (t->kind == &br__unigram) {
+        t->separator = roles[BR_TOKEN_EOS];
+        return true;
+    }
+    const br_auto_tokenizer_options *o = l->options;
+    t->classify_both = is_on(o->add_bos_token, l->files.add_bos);
+    if (t->classify_both)
+        t->classify = roles[BR_TOKEN_BOS];
+    if (is_on(o->add_eos_token, l->files.add_eos))
+        t->separator = roles[BR_TOKEN_EOS];
+    return true;
+}
+
+static bool set_specials(const loader *l)
+{
+    br_tokenizer *t = l->t;
+    if (!l->from_json && !surround(l))
+        return false;
+    if (l->from_json && rebuilds(l) && t->kind == &br__word_pieces) {
+        replace(l, BR_TOKEN_UNK, "unk_token", &t->unknown);
+        replace(l, BR_TOKEN_CLS, "cls_token", &t->classify);
+        replace(l, BR_TOKEN_SEP, "sep_token", &t->separator);
+        if (!check_unknown(l))
+            return false;
+    }
+    if (l->from_json && rebuilds(l) && t->kind == &br__unigram)
+        replace(l, BR_TOKEN_EOS, "eos_token", &t->separator);
+    br__tokenizer_default_roles(t);
+    if (t->roles[BR_TOKEN_PAD] >= 0)
+        t->padding = t->roles[BR_TOKEN_PAD];
+    else if (t->kind == &br__byte_level)
+        t->padding = t->roles[BR_TOKEN_EOS];
+    return !br__failed();
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+/* Rebuilds what depends on the tokens and on the normalizer. */
+static bool finish(const loader *l)
+{
+    br_tokenizer *t = l->t;
+    if (!br__tokenizer_index(t))
+        return false;
+    if (t->kind == &br__unigram && l->from_json)
+        br__unigram_mark(t);
+    else if (t->kind == &br__unigram && !br__unigram_finish(t))
+        return false;
+    return set_specials(l) && br__tokenizer_finish_added(t);
+}
+
+/* The roles of a tokenizer.json are those that the side files state, not the usual ones. */
+static void forget_stated_roles(const loader *l)
+{
+    for (int role = 0; role <= BR_TOKEN_MASK; role++)
+        if (l->files.stated[role])
+            l->t->roles[role] = -1;
+}
+
+br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_auto_tokenizer_options *options)
 {
     if (!br__required(op, "dir", dir))
         return NULL;
-    if (!options)
-        return from_folder(dir);
-    char *path = br__format("%s/vocab.txt", dir);
-    br_tokenizer *t = path ? br_tokenizer_from_vocab(path, options) : NULL;
-    br_free(path);
-    return t;
+    options = BR_OPTIONS_OF(op, br_auto_tokenizer, options);
+    if (options->extra_ids > MAX_EXTRA_IDS)
+        return br__fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
+                        options->extra_ids, MAX_EXTRA_IDS);
+    loader l = { .options = options };
+    bool ok = br__side_files_read(&l.files, dir, options) && read_vocabulary(&l);
+    if (ok)
+        forget_stated_roles(&l);
+    ok = ok && apply_settings(&l) && add_tokens(&l) && finish(&l);
+    br__side_files_free(&l.files);
+    if (ok)
+        return l.t;
+    br_tokenizer_free(l.t);
+    return NULL;
 }

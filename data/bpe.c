@@ -214,7 +214,10 @@ static bool end_word(reader *r)
             return false;
     for (int64_t i = 0; i >= 0 && i < r->n_symbols; i = r->symbols[i].next) {
         const symbol *s = &r->symbols[i];
-        if (!br__push_token(r->base.list, (br_token){ s->id, r->base.words, s->bytes, s->chars }))
+        if (!br__push_token(r->base.list, (br_token){ .id = s->id,
+                                                      .word = r->base.words,
+                                                      .bytes = s->bytes,
+                                                      .chars = s->chars }))
             return false;
     }
     r->n_symbols = 0;
@@ -299,41 +302,6 @@ static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode
     return ok;
 }
 
-/* ---- Offsets --------------------------------------------------------------------------------- */
-
-/* Returns the number of spaces at the token's beginning or end. */
-static int64_t spaces(const char *token, bool at_end)
-{
-    static const char space[] = "\xc4\xa0"; /* U+0120 represents a space */
-    int64_t length = (int64_t)strlen(token), n = 0;
-    while (length >= 2 && memcmp(at_end ? token + length - 2 : token, space, 2) == 0) {
-        token += at_end ? 0 : 2;
-        length -= 2;
-        n++;
-    }
-    return n;
-}
-
-static void trim(br_span *span, int64_t leading, int64_t trailing)
-{
-    span->begin = span->begin + leading < span->end ? span->begin + leading : span->end;
-    if (span->end >= trailing)
-        span->end = span->end - trailing > span->begin ? span->end - trailing : span->begin;
-}
-
-/* Excludes the spaces around a token from its offsets. */
-static void trim_token(const br_tokenizer *t, br_token *token, bool first)
-{
-    if (!br__bpe_of(t)->trim_offsets)
-        return;
-    int64_t leading = spaces(t->tokens[token->id], false);
-    if (leading == 1 && !br__bpe_of(t)->trim_first && (first || token->chars.begin == 0))
-        leading = 0;
-    int64_t trailing = spaces(t->tokens[token->id], true);
-    trim(&token->bytes, leading, trailing);
-    trim(&token->chars, leading, trailing);
-}
-
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
 /* Writes the token's bytes to `out` and returns their number. If one of its code points represents
@@ -412,4 +380,6 @@ static void free_bpe(void *model)
     br_free(bpe);
 }
 
-const br_tokenizer_kind br__byte_level = { tokenize, trim_token, decode, free_bpe };
+const br_tokenizer_kind br__byte_level = { .tokenize = tokenize,
+                                           .decode = decode,
+                                           .free = free_bpe };

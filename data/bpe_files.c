@@ -17,6 +17,7 @@ bool br__bpe_begin(br_tokenizer *t)
 {
     br_bpe *bpe = t->model = br__calloc(1, sizeof *bpe);
     t->kind = &br__byte_level;
+    t->model_size = t->size;
     if (!bpe)
         return false;
     bpe->pairs = br_vocab_new();
@@ -134,7 +135,7 @@ static bool special(br_tokenizer *t, const char *path, const char *token, bool r
     if (*id < 0 && required)
         return br__fail_file(BR_ERROR_FORMAT, op, path, "there is no token '%s'",
                              br__printable(token));
-    return *id < 0 || br__tokenizer_add_special(t, token, strlen(token), true, false);
+    return *id < 0 || br__tokenizer_add_special(t, token, strlen(token), true);
 }
 
 static bool set_options(br_tokenizer *t, const char *path, const br_bpe_options *o)
@@ -149,19 +150,30 @@ static bool set_options(br_tokenizer *t, const char *path, const br_bpe_options 
     t->padding = id;
     if (o->pad_token && !special(t, path, o->pad_token, true, &t->padding))
         return false;
+    if (o->pad_token)
+        t->roles[BR_TOKEN_PAD] = t->padding;
+    t->roles[BR_TOKEN_BOS] = t->roles[BR_TOKEN_EOS] = t->roles[BR_TOKEN_UNK] = id;
     br__bpe_of(t)->prefix_space = o->add_prefix_space;
-    br__bpe_of(t)->trim_offsets = o->trim_offsets;
+    t->trim_offsets = o->trim_offsets;
     return true;
+}
+
+br_tokenizer *br__tokenizer_read_bytes(const char *vocab, const char *merges)
+{
+    br_tokenizer *t = br__tokenizer_new();
+    if (t && br__tokenizer_set_prefix(t, "") && read_vocab(t, vocab) && br__tokenizer_index(t) &&
+        br__tokenizer_check_ids(t, vocab) && br__bpe_begin(t) && read_merges(t, merges))
+        return t;
+    br_tokenizer_free(t);
+    return NULL;
 }
 
 br_tokenizer *br_tokenizer_from_bpe(const char *vocab, const char *merges,
                                     const br_bpe_options *options)
 {
     options = BR_OPTIONS_OF(op, br_bpe, options);
-    br_tokenizer *t = br__tokenizer_new();
-    if (t && br__tokenizer_set_prefix(t, "") && read_vocab(t, vocab) && br__tokenizer_index(t) &&
-        br__tokenizer_check_ids(t, vocab) && br__bpe_begin(t) && read_merges(t, merges) &&
-        set_options(t, vocab, options))
+    br_tokenizer *t = br__tokenizer_read_bytes(vocab, merges);
+    if (t && set_options(t, vocab, options) && br__tokenizer_finish_added(t))
         return t;
     br_tokenizer_free(t);
     return NULL;

@@ -22,8 +22,6 @@ typedef struct br_merge {
 /* The data of a byte-level BPE tokenizer besides its tokens. */
 typedef struct br_bpe {
     bool prefix_space; /* add a space to a text that does not begin with one */
-    bool trim_offsets; /* exclude the spaces around a token from its offsets ... */
-    bool trim_first;   /* ... including a single space at the beginning of the first token */
     br_vocab *pairs;   /* each word is two uint32_t ids */
     br_merge *merges;  /* one for each pair */
     int64_t merge_capacity;

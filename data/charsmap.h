@@ -5,12 +5,6 @@
 
 #include "data/tokenizer_internal.h"
 
-/* A code point of a normalized text, and its offsets in the original text. */
-typedef struct br_char {
-    uint32_t c;
-    br_span bytes, chars;
-} br_char;
-
 /* A double-array trie over bytes. Its leaves are indices into `texts`. */
 typedef struct br_charsmap {
     uint32_t *units;

@@ -98,6 +98,7 @@ typedef struct reader {
     char end[64], pad[64]; /* pieces */
     uint64_t model_type;
     bool space_as_suffix, keep_escapes, denormalizes;
+    bool fast; /* for the fast tokenizer */
 } reader;
 
 static bool refuse(const reader *r, const char *what)
@@ -137,15 +138,16 @@ static bool add_piece(reader *r, message text, float score, uint64_t type)
                                "limit of 16777216 pieces");
     if (type == UNKNOWN && r->t->unknown >= 0)
         return refuse_piece(r, "is a second unknown piece");
-    br_piece_kind kind = type == NORMAL         ? BR_PIECE_NORMAL
-                         : type == USER_DEFINED ? BR_PIECE_USER
-                                                : BR_PIECE_SPECIAL;
+    br_piece_kind kind = type == NORMAL || r->fast ? BR_PIECE_NORMAL
+                         : type == USER_DEFINED    ? BR_PIECE_USER
+                                                   : BR_PIECE_SPECIAL;
     if (!br__unigram_add(r->t, bytes, n, (double)score, kind))
         return false;
     if (type == UNKNOWN)
         r->t->unknown = id;
-    bool special = type == UNKNOWN || type == CONTROL;
-    return !special || br__tokenizer_add_special(r->t, bytes, n, true, false);
+    bool special = type == CONTROL || (type == UNKNOWN && !r->fast);
+    bool added = special || (type == USER_DEFINED && r->fast);
+    return !added || br__tokenizer_add_special(r->t, bytes, n, special);
 }
 
 static bool read_piece(reader *r, message m)
@@ -277,7 +279,7 @@ static bool add_extra_ids(br_tokenizer *t, int64_t n)
         size_t length = (size_t)snprintf(token, sizeof token, "<extra_id_%" PRId64 ">", i);
         bool there = br__word_id(&t->all, token, length) >= 0;
         if ((!there && !br__tokenizer_add(t, token, length, t->size)) ||
-            !br__tokenizer_add_special(t, token, length, true, false))
+            !br__tokenizer_add_special(t, token, length, true))
             return false;
     }
     return true;
@@ -289,6 +291,9 @@ static void set_specials(reader *r, bool add_eos)
     br_tokenizer *t = r->t;
     br_unigram *u = br__unigram_of(t);
     t->padding = br__word_id(&t->all, r->pad, strlen(r->pad));
+    t->roles[BR_TOKEN_PAD] = t->padding;
+    t->roles[BR_TOKEN_EOS] = br__word_id(&t->all, r->end, strlen(r->end));
+    br__tokenizer_default_roles(t);
     t->separator = add_eos ? br__word_id(&t->all, r->end, strlen(r->end)) : -1;
     u->decode_bytes = u->byte_fallback;
     u->drop_front = !u->no_dummy_prefix;
@@ -309,7 +314,7 @@ static bool read_file(reader *r, const br_sentencepiece_options *o)
     const uint8_t *bytes = (const uint8_t *)text;
     bool ok = read_model(r, (message){ bytes, bytes + n }) && check_model(r) &&
               add_extra_ids(r->t, extra) && br__tokenizer_index(r->t) && br__unigram_finish(r->t) &&
-              check_bytes(r);
+              br__tokenizer_finish_added(r->t) && check_bytes(r);
     br_free(text);
     if (ok)
         set_specials(r, o->add_eos);
@@ -325,6 +330,55 @@ br_tokenizer *br_tokenizer_from_sentencepiece(const char *path,
     };
     if (r.t && read_file(&r, options))
         return r.t;
+    br_tokenizer_free(r.t);
+    return NULL;
+}
+
+/* ---- For the fast tokenizer ------------------------------------------------------------------ */
+
+/* Adds pieces <extra_id_N> in descending order of N. Of equal pieces, the last one counts. */
+static bool add_extra_pieces(br_tokenizer *t, int64_t n)
+{
+    for (int64_t i = n - 1; i >= 0; i--) {
+        char token[32];
+        size_t length = (size_t)snprintf(token, sizeof token, "<extra_id_%" PRId64 ">", i);
+        if (!br__unigram_add(t, token, length, 0, BR_PIECE_NORMAL))
+            return false;
+    }
+    return true;
+}
+
+/* Sets what transformers 5 uses for every spiece.model of T5: the map, words at white space, U+2581
+ * before each, and no byte fallback. */
+static void set_steps(br_unigram *u)
+{
+    if (u->charsmap.n > 0)
+        u->steps[u->n_steps++] = (br_step){ .kind = BR_STEP_CHARSMAP };
+    u->split_at_spaces = u->split_at_meta = u->drop_front = true;
+    u->prepend = BR_PREPEND_ALWAYS;
+    u->byte_fallback = false;
+}
+
+br_tokenizer *br__tokenizer_read_pieces(const char *path, int64_t extra_ids)
+{
+    reader r = { .t = br__tokenizer_new(),
+                 .path = path,
+                 .end = "</s>",
+                 .pad = "<pad>",
+                 .model_type = UNIGRAM,
+                 .fast = true };
+    br_unigram *u = r.t ? br__unigram_begin(r.t) : NULL;
+    size_t n;
+    char *text = u ? br__read_text(op, path, UINT64_MAX, &n) : NULL;
+    const uint8_t *bytes = (const uint8_t *)text;
+    bool ok = text && read_model(&r, (message){ bytes, bytes + n }) && check_model(&r) &&
+              add_extra_pieces(r.t, extra_ids);
+    br_free(text);
+    if (ok) {
+        set_steps(u);
+        r.t->model_size = u->size;
+        return r.t;
+    }
     br_tokenizer_free(r.t);
     return NULL;
 }

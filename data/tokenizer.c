@@ -41,6 +41,8 @@ br_tokenizer *br__tokenizer_new(void)
     t->lowercase = t->strip_accents = t->clean = t->spread_chinese = t->cleanup = true;
     t->max_word = 100;
     t->unknown = t->classify = t->separator = t->padding = -1;
+    for (int role = 0; role <= BR_TOKEN_MASK; role++)
+        t->roles[role] = -1;
     t->all.words = br_vocab_new();
     t->inner.words = br_vocab_new();
     if (t->all.words && t->inner.words && br__tokenizer_set_prefix(t, "##"))
@@ -59,6 +61,8 @@ void br_tokenizer_free(br_tokenizer *t)
     br_free(t->inner.ids);
     br_free(t->prefix);
     br_free(t->tokens);
+    for (int64_t i = 0; i < t->n_added; i++)
+        br_free(t->added[i].pattern);
     br_free(t->added);
     if (t->kind->free)
         t->kind->free(t->model);
@@ -83,33 +87,81 @@ bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_
            word_ids_set(&t->inner, token + prefix, length - prefix, id);
 }
 
-bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
-                               bool late)
+bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special)
 {
+    int64_t word = br_vocab_find(t->all.words, token, length);
+    br_added_token *before = br__tokenizer_added(t, t->all.ids[word]);
+    if (before) {
+        before->special |= special;
+        return true;
+    }
     br_added_token *added = br__grow(t->added, &t->added_capacity, t->n_added, sizeof *added);
     if (!added)
         return false;
     t->added = added;
-    int64_t word = br_vocab_find(t->all.words, token, length);
     t->added[t->n_added++] = (br_added_token){
         .text = br_vocab_word(t->all.words, word),
-        .length = length,
         .id = t->all.ids[word],
         .special = special,
-        .late = late,
     };
-    t->added_begins[(unsigned char)*token] = true;
     return true;
 }
 
 bool br__tokenizer_index(br_tokenizer *t)
 {
+    br_free(t->tokens);
     t->tokens = br__calloc((size_t)t->size, sizeof *t->tokens);
     if (!t->tokens)
         return false;
     for (int64_t word = 0; word < br_vocab_size(t->all.words); word++)
-        t->tokens[t->all.ids[word]] = br_vocab_word(t->all.words, word);
+        if (t->all.ids[word] >= 0)
+            t->tokens[t->all.ids[word]] = br_vocab_word(t->all.words, word);
     return true;
+}
+
+/* ---- Added and special tokens ---------------------------------------------------------------- */
+
+void br__tokenizer_drop_added(br_tokenizer *t)
+{
+    for (int64_t i = 0; i < t->n_added; i++) {
+        const char *text = t->added[i].text;
+        if (t->added[i].id >= t->model_size)
+            t->all.ids[br_vocab_find(t->all.words, text, strlen(text))] = -1;
+        br_free(t->added[i].pattern);
+    }
+    t->n_added = 0;
+    t->size = t->model_size;
+}
+
+void br__tokenizer_default_roles(br_tokenizer *t)
+{
+    static const char end[] = "<|endoftext|>";
+    static const char *const names[][BR_TOKEN_MASK + 1] = {
+        { NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]" },
+        { end, end, end, NULL, NULL, NULL, NULL },
+        { NULL, "</s>", "<unk>", NULL, "<pad>", NULL, NULL },
+    };
+    int kind = t->kind == &br__word_pieces ? 0 : t->kind == &br__byte_level ? 1 : 2;
+    if (t->roles[BR_TOKEN_CLS] < 0)
+        t->roles[BR_TOKEN_CLS] = t->classify;
+    if (t->roles[BR_TOKEN_SEP] < 0)
+        t->roles[BR_TOKEN_SEP] = kind == 2 ? -1 : t->separator;
+    if (t->roles[BR_TOKEN_UNK] < 0)
+        t->roles[BR_TOKEN_UNK] = t->unknown;
+    for (int role = 0; role <= BR_TOKEN_MASK; role++)
+        if (t->roles[role] < 0 && names[kind][role])
+            t->roles[role] = br__word_id(&t->all, names[kind][role], strlen(names[kind][role]));
+}
+
+int64_t br_tokenizer_special_id(const br_tokenizer *t, br_special_token role)
+{
+    if (!br__required("tokenizer_special_id", "tokenizer", t))
+        return -1;
+    if ((unsigned)role <= BR_TOKEN_MASK)
+        return t->roles[role];
+    br__fail(BR_ERROR_ARGUMENT, "tokenizer_special_id",
+             "role is %d, must be one of br_special_token", (int)role);
+    return -1;
 }
 
 /* ---- vocab.txt ------------------------------------------------------------------------------- */
@@ -149,6 +201,7 @@ static bool read_vocab(br_tokenizer *t, const char *path, const char *text, size
             return false;
         p += line + (newline != NULL);
     }
+    t->model_size = t->size;
     return true;
 }
 
@@ -159,7 +212,7 @@ static bool special(br_tokenizer *t, const char *path, const char *name, bool re
     name = name ? name : "";
     *id = *name ? br__word_id(&t->all, name, strlen(name)) : -1;
     if (*id >= 0)
-        return br__tokenizer_add_special(t, name, strlen(name), true, false);
+        return br__tokenizer_add_special(t, name, strlen(name), true);
     if (required)
         br__fail_file(BR_ERROR_FORMAT, "tokenizer_from_vocab", path, "there is no token '%s'",
                       br__printable(name));
@@ -177,6 +230,7 @@ static bool set_options(br_tokenizer *t, const br_tokenizer_options *o)
         return br__fail(BR_ERROR_ARGUMENT, op, "strip_accents is %d, must be one of br_accents",
                         (int)o->strip_accents);
     t->lowercase = o->do_lower_case;
+    t->auto_accents = o->strip_accents == BR_ACCENTS_AUTO;
     t->strip_accents =
         o->strip_accents == BR_ACCENTS_AUTO ? t->lowercase : o->strip_accents == BR_ACCENTS_STRIP;
     t->clean = o->clean_text;
@@ -187,24 +241,36 @@ static bool set_options(br_tokenizer *t, const br_tokenizer_options *o)
 
 static bool set_specials(br_tokenizer *t, const char *path, const br_tokenizer_options *o)
 {
-    int64_t mask;
-    return special(t, path, o->unk_token, true, &t->unknown) &&
-           special(t, path, o->cls_token, true, &t->classify) &&
-           special(t, path, o->sep_token, true, &t->separator) &&
-           special(t, path, o->pad_token, false, &t->padding) &&
-           special(t, path, o->mask_token, false, &mask);
+    if (!special(t, path, o->unk_token, true, &t->unknown) ||
+        !special(t, path, o->cls_token, true, &t->classify) ||
+        !special(t, path, o->sep_token, true, &t->separator) ||
+        !special(t, path, o->pad_token, false, &t->padding) ||
+        !special(t, path, o->mask_token, false, &t->roles[BR_TOKEN_MASK]))
+        return false;
+    t->roles[BR_TOKEN_PAD] = t->padding;
+    br__tokenizer_default_roles(t);
+    return true;
+}
+
+br_tokenizer *br__tokenizer_read_words(const char *path, const br_tokenizer_options *options)
+{
+    size_t length;
+    br_tokenizer *t = br__tokenizer_new();
+    char *text = t ? br__read_text("tokenizer_from_vocab", path, UINT64_MAX, &length) : NULL;
+    bool ok = text && set_options(t, options) && read_vocab(t, path, text, length);
+    br_free(text);
+    if (ok)
+        return t;
+    br_tokenizer_free(t);
+    return NULL;
 }
 
 br_tokenizer *br_tokenizer_from_vocab(const char *path, const br_tokenizer_options *options)
 {
     options = BR_OPTIONS_OF("tokenizer_from_vocab", br_tokenizer, options);
-    size_t length;
-    br_tokenizer *t = br__tokenizer_new();
-    char *text = t ? br__read_text("tokenizer_from_vocab", path, UINT64_MAX, &length) : NULL;
-    bool ok = text && set_options(t, options) && read_vocab(t, path, text, length) &&
-              set_specials(t, path, options) && br__tokenizer_index(t);
-    br_free(text);
-    if (ok)
+    br_tokenizer *t = br__tokenizer_read_words(path, options);
+    if (t && set_specials(t, path, options) && br__tokenizer_index(t) &&
+        br__tokenizer_finish_added(t))
         return t;
     br_tokenizer_free(t);
     return NULL;
@@ -296,7 +362,8 @@ static char *decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids,
 }
 
 const br_tokenizer_kind br__word_pieces = { .tokenize = br__tokenize_words,
-                                            .decode = decode_pieces };
+                                            .decode = decode_pieces,
+                                            .normalize = br__normalize_words };
 
 char *br_tokenizer_decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special)
 {

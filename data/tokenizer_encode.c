@@ -100,11 +100,13 @@ static bool fit(const br_encode_options *o, int64_t capacity, bool pair, int64_t
     return true;
 }
 
-/* Returns the number of special tokens: one before the first text or both, and one after each. */
+/* Returns the number of special tokens: one before the first text or both, one after each, and
+ * possibly a separator before the second. */
 static int64_t count_around(const br_tokenizer *t, bool around, bool pair)
 {
     int64_t before = t->classify < 0 ? 0 : 1 + (pair && t->classify_both);
-    return around ? before + (t->separator >= 0) * (1 + pair) : 0;
+    int64_t separators = t->separator < 0 ? 0 : 1 + pair + (pair && t->separate_twice);
+    return around ? before + separators : 0;
 }
 
 static bool truncate(const br_tokenizer *t, const br_encode_options *o, bool pair, sequence s[2])
@@ -161,8 +163,7 @@ static void put_part(const br_tokenizer *t, br_encoding *e, const br_token_list 
 {
     for (int64_t j = p.begin; j < p.end; j++) {
         br_token token = tokens->items[j];
-        if (t->kind->trim)
-            t->kind->trim(t, &token, j == p.begin);
+        br__trim_token(t, &token, j == p.begin);
         put(e, &token, t->one_type ? 0 : k, k);
     }
 }
@@ -180,6 +181,8 @@ static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], co
     for (int k = 0; k <= pair; k++) {
         if (around && t->classify >= 0 && (k == 0 || t->classify_both))
             put_special(e, t->classify, t->one_type ? 0 : k);
+        if (around && t->separator >= 0 && k == 1 && t->separate_twice)
+            put_special(e, t->separator, t->one_type ? 0 : k);
         put_part(t, e, &s[k].tokens, s[k].parts[i[k]], k);
         if (around && t->separator >= 0)
             put_special(e, t->separator, t->one_type ? 0 : k);
@@ -258,7 +261,11 @@ static bool pad(const br_tokenizer *t, bool left, int64_t length, br_encoding *e
             e->attention_mask[i] = 0;
             continue;
         }
-        put(e, &(br_token){ old.ids[from], old.word_ids[from], old.bytes[from], old.chars[from] },
+        put(e,
+            &(br_token){ .id = old.ids[from],
+                         .word = old.word_ids[from],
+                         .bytes = old.bytes[from],
+                         .chars = old.chars[from] },
             old.type_ids[from], old.sequence_ids[from]);
     }
     br_free(old.ids);

@@ -46,18 +46,41 @@ int br__char_before(const char *begin, const char *p, uint32_t *c);
 /* Writes the 1 .. 4 bytes of a code point's UTF-8 and returns their number. */
 int br__char_write(uint32_t c, char *out);
 
+/* 1 for code points that belong to a word beside an added token. */
+extern const br_char_table br__word_chars;
+
+/* A code point of a normalized text, and its offsets in the original text. */
+typedef struct br_char {
+    uint32_t c;
+    br_span bytes, chars;
+} br_char;
+
+typedef struct br_char_list {
+    br_char *items;
+    int64_t count, capacity;
+} br_char_list;
+
+bool br__push_char(br_char_list *list, br_char c);
+/* Appends the code points of valid UTF-8, all with the offsets of `from`. */
+bool br__push_text(br_char_list *list, const char *text, const br_char *from);
+/* Returns the UTF-8 of n code points, which the caller frees with br_free(), and sets *length to
+ * its length in bytes. Returns NULL if allocation fails. */
+char *br__chars_to_utf8(const br_char *chars, int64_t n, size_t *length);
+
 /* ---- Tokenizers ------------------------------------------------------------------------------ */
 
 enum { BR_MAX_TOKEN_ID = 1 << 24, BR_MAX_ADDED = 4096 };
 
-/* A token that is matched in the raw text. */
+/* A token that is matched in the raw text or, if it is late, in the normalized text. */
 typedef struct br_added_token {
     const char *text; /* owned by the vocabulary */
-    size_t length;
     int64_t id;
     bool special;        /* omitted by decoding that skips special tokens */
-    bool late;           /* matched in the text between the tokens that are not late */
+    bool late;           /* matched in the normalized text between the tokens that are not late */
     bool lstrip, rstrip; /* includes the white space before or after it */
+    bool single_word;    /* matched only if it is not a part of a longer word */
+    char *pattern;       /* the text that is matched: `text`, normalized if it is late */
+    size_t length;       /* of the pattern; 0: it matches nothing */
 } br_added_token;
 
 /* A map from words to ids. */
@@ -76,14 +99,23 @@ typedef struct br_tokenizer_kind {
     /* Appends the text's tokens; the caller frees list->items in any case. */
     bool (*tokenize)(const br_tokenizer *t, const br_text *text, const br_encode_options *options,
                      br_token_list *list);
-    /* Changes the offsets of a token that is added to an encoding. `first` is true for the first
-     * token of a text, or of a part made by truncation. NULL if offsets are not changed. */
-    void (*trim)(const br_tokenizer *t, br_token *token, bool first);
     /* Implements br_tokenizer_decode_text() for checked arguments; `length` is never NULL. */
     char *(*decode)(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip_special,
                     int64_t *length);
+    /* Returns the normalized form of an added token, which the caller frees with br_free(), and
+     * sets *length to its length; NULL if allocation fails. The function is NULL if the kind does
+     * not normalize texts. */
+    char *(*normalize)(const br_tokenizer *t, const char *text, size_t *length);
     void (*free)(void *model); /* must accept NULL */
 } br_tokenizer_kind;
+
+/* Read the vocabulary of a model folder's files. The caller adds special tokens, then calls
+ * br__tokenizer_index(), br__unigram_finish() for pieces, and br__tokenizer_finish_added(). The
+ * pieces are for the fast tokenizer, followed by `extra_ids` tokens <extra_id_N>. Return NULL and
+ * an error on failure. */
+br_tokenizer *br__tokenizer_read_words(const char *path, const br_tokenizer_options *options);
+br_tokenizer *br__tokenizer_read_bytes(const char *vocab, const char *merges);
+br_tokenizer *br__tokenizer_read_pieces(const char *path, int64_t extra_ids);
 
 extern const br_tokenizer_kind br__word_pieces, br__byte_level, br__unigram;
 
@@ -91,42 +123,70 @@ struct br_tokenizer {
     const br_tokenizer_kind *kind;
     void *model; /* the kind's own data */
     bool lowercase, strip_accents, clean, spread_chinese, cleanup;
+    bool auto_accents;                /* strip_accents follows from lowercase */
+    bool splits_special;              /* split_special_tokens is always set */
+    int64_t roles[BR_TOKEN_MASK + 1]; /* ids of br_special_token; -1: none */
     int64_t max_word;
     char *prefix;           /* of continuation tokens */
     br_word_ids all, inner; /* inner: continuation tokens, without the prefix */
     const char **tokens;    /* by id; NULL for an unused id */
     int64_t size;
+    int64_t model_size; /* added tokens that the model does not have follow */
+    int64_t implied;    /* number of the last tokens, which no file has and no text gets */
     br_added_token *added;
     int64_t n_added, added_capacity;
-    bool added_begins[256];                        /* bytes that an added token begins with */
+    bool added_begins[256];                        /* bytes that a pattern begins with */
+    bool has_late;                                 /* an added token is late */
     int64_t unknown, classify, separator, padding; /* -1: none */
     bool one_type;                                 /* a second text has type id 0, too */
     bool classify_both;                            /* put `classify` before a second text, too */
+    bool separate_twice;                           /* put `separator` before a second text, too */
+    bool trim_offsets; /* exclude the spaces around a token from its offsets ... */
+    bool trim_first;   /* ... including a single space at the beginning of the first token */
 };
+
+static inline bool br__splits_special(const br_tokenizer *t, const br_encode_options *options)
+{
+    return t->splits_special || options->split_special_tokens;
+}
 
 /* Creates a tokenizer with bert-base-uncased's options and no vocabulary. Returns NULL on error. */
 br_tokenizer *br__tokenizer_new(void);
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
 /* Adds a token, or changes its id. The prefix must have been set. */
 bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_t id);
-/* Makes a token, which must have been added, one that is matched in raw text. */
-bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special,
-                               bool late);
+/* Makes a token, which must have been added, one that is matched in texts, and not late. If it is
+ * one already, only sets `special`. */
+bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special);
+/* Returns the added token with an id, or NULL. */
+br_added_token *br__tokenizer_added(const br_tokenizer *t, int64_t id);
+/* Removes all added tokens, and those of their words that the model lacks. */
+void br__tokenizer_drop_added(br_tokenizer *t);
+/* Sets the roles that are not set to the tokens that are usual for the kind, if they exist. */
+void br__tokenizer_default_roles(br_tokenizer *t);
 bool br__is_white(uint32_t c);
-/* Returns the longest added token, late or not late, with which the text begins, or NULL. */
-const br_added_token *br__added_at(const br_tokenizer *t, const char *p, const char *end,
-                                   bool late);
 bool br__is_special(const br_tokenizer *t, int64_t id);
-/* Builds the table from ids to tokens. Call it when all tokens have been added. */
+/* Builds the table from ids to tokens. Call it when all tokens have been added, and again when more
+ * were. */
 bool br__tokenizer_index(br_tokenizer *t);
+/* Sets the patterns of the added tokens, and their text in the table from ids to tokens. Call it
+ * last: late ones are normalized. */
+bool br__tokenizer_finish_added(br_tokenizer *t);
 /* Returns a word's id, or -1 without an error if there is none. */
 int64_t br__word_id(const br_word_ids *words, const char *text, size_t length);
 
 /* ---- Tokens of a text ------------------------------------------------------------------------ */
 
+/* A number of code points, and their bytes in the original text. */
+typedef struct br_place_count {
+    int64_t bytes, chars;
+} br_place_count;
+
 struct br_token {
     int64_t id, word;
     br_span bytes, chars;
+    bool counted; /* the spaces are those of the text, given by `before` and `after` */
+    br_place_count before, after; /* spaces at the beginning and the end */
 };
 
 struct br_token_list {
@@ -140,12 +200,19 @@ static inline void *br__grow_tokens(void *items, int64_t *capacity, int64_t coun
     return br__grow_from(64, items, capacity, count, item_size);
 }
 bool br__push_token(br_token_list *list, br_token token);
+/* Sets the offsets of a token that stands for first .. last, and counts its spaces. */
+void br__set_places(br_token *token, const br_char *first, const br_char *last);
 /* Returns the number of code points in valid UTF-8. */
 int64_t br__count_chars(const char *p, size_t length);
 
-/* Splits a text into word pieces. */
+/* Excludes the spaces around a token from its offsets if the tokenizer says so. `first` is true for
+ * the first token of a text, or of a part made by truncation. */
+void br__trim_token(const br_tokenizer *t, br_token *token, bool first);
+
+/* Split a text into word pieces, and normalize an added token. */
 bool br__tokenize_words(const br_tokenizer *t, const br_text *text,
                         const br_encode_options *options, br_token_list *list);
+char *br__normalize_words(const br_tokenizer *t, const char *text, size_t *length);
 
 /* A place in a text, and the number of code points before it. */
 typedef struct br_place {
@@ -165,9 +232,13 @@ struct br_text_reader {
     bool (*read)(br_text_reader *r, br_place *at, const char *end);
 };
 
-/* Reads a whole text: splits off the added tokens that are not late, then late ones between them,
- * and calls r->read for the rest. */
+/* Reads a whole text: splits off the added tokens that are not late and calls r->read for the rest.
+ * If the kind does not normalize texts, splits off the late ones, too. */
 bool br__read_parts(br_text_reader *r, const br_text *text);
+/* Reads n code points of normalized text: splits off the late tokens and calls `read` for the
+ * rest. */
+typedef bool br_read_chars(br_text_reader *r, const br_char *chars, int64_t n);
+bool br__read_late(br_text_reader *r, const br_char *chars, int64_t n, br_read_chars *read);
 /* Reads a code point, or U+FFFD for an invalid part, and advances *at past it. With strict_utf8, an
  * invalid part is an error, and the function returns false. */
 bool br__read_char(const br_text_reader *r, br_place *at, const char *end, uint32_t *c);

@@ -67,7 +67,7 @@ const char *br__tokenizer_json_string(const char *path, json_t *object, const ch
     return NULL;
 }
 
-static bool id_of(const char *path, const char *token, json_t *value, int64_t *id)
+bool br__tokenizer_json_id(const char *path, const char *token, json_t *value, int64_t *id)
 {
     *id = json_is_integer(value) ? json_integer_value(value) : -1;
     return (*id >= 0 && *id < BR_MAX_TOKEN_ID) ||
@@ -77,11 +77,19 @@ static bool id_of(const char *path, const char *token, json_t *value, int64_t *i
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
+static bool read_accents(br_tokenizer *t, const char *path, json_t *normalizer)
+{
+    json_t *strip = json_object_get(normalizer, "strip_accents");
+    t->auto_accents = !strip || json_is_null(strip);
+    return br__tokenizer_json_bool(path, normalizer, "strip_accents", t->lowercase,
+                                   &t->strip_accents);
+}
+
 static bool read_normalizer(br_tokenizer *t, const char *path, json_t *root)
 {
     json_t *n = br__tokenizer_json_part(path, root, "normalizer", "BertNormalizer");
     return n && br__tokenizer_json_bool(path, n, "lowercase", true, &t->lowercase) &&
-           br__tokenizer_json_bool(path, n, "strip_accents", t->lowercase, &t->strip_accents) &&
+           read_accents(t, path, n) &&
            br__tokenizer_json_bool(path, n, "clean_text", true, &t->clean) &&
            br__tokenizer_json_bool(path, n, "handle_chinese_chars", true, &t->spread_chinese);
 }
@@ -95,7 +103,8 @@ bool br__tokenizer_json_vocab(br_tokenizer *t, const char *path, json_t *vocab)
     json_object_foreach(vocab, token, value)
     {
         int64_t id;
-        if (!id_of(path, token, value, &id) || !br__tokenizer_add(t, token, strlen(token), id))
+        if (!br__tokenizer_json_id(path, token, value, &id) ||
+            !br__tokenizer_add(t, token, strlen(token), id))
             return false;
     }
     return true;
@@ -131,71 +140,48 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
             path, "model.max_input_chars_per_word is not an integer in 0 .. 1000000");
     if (!br__tokenizer_json_vocab(t, path, json_object_get(model, "vocab")))
         return false;
+    t->model_size = t->size;
     t->unknown = br__word_id(&t->all, unknown, strlen(unknown));
     return t->unknown >= 0 ||
            br__tokenizer_refuse(path, "model.unk_token '%s' is not in the vocabulary",
                                 br__printable(unknown));
 }
 
-/* Reads the flags of an added token. Fails on flags that are not allowed. */
-static bool read_ways(const char *path, json_t *token, const char *text, int allowed,
-                      br_added_token *a)
+static bool read_flags(const char *path, json_t *token, br_added_token *a)
 {
-    bool single;
-    const struct {
-        const char *key;
-        int allowed;
-        bool *value;
-    } ways[] = { { "single_word", 0, &single },
-                 { "lstrip", BR_ADDED_STRIP, &a->lstrip },
-                 { "rstrip", BR_ADDED_STRIP, &a->rstrip },
-                 { "normalized", BR_ADDED_AFTER_NORMALIZATION, &a->late } };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        if (!br__tokenizer_json_bool(path, token, ways[i].key, false, ways[i].value))
-            return false;
-        if (*ways[i].value && !(ways[i].allowed & allowed))
-            return br__tokenizer_refuse(path,
-                                        "added token '%s' has '%s' set, which is not supported",
-                                        br__printable(text), ways[i].key);
-    }
-    return br__tokenizer_json_bool(path, token, "special", false, &a->special);
-}
-
-static br_added_token *find_added(const br_tokenizer *t, int64_t id)
-{
-    for (int64_t i = 0; i < t->n_added; i++)
-        if (t->added[i].id == id)
-            return &t->added[i];
-    return NULL;
+    return br__tokenizer_json_bool(path, token, "single_word", false, &a->single_word) &&
+           br__tokenizer_json_bool(path, token, "lstrip", false, &a->lstrip) &&
+           br__tokenizer_json_bool(path, token, "rstrip", false, &a->rstrip) &&
+           br__tokenizer_json_bool(path, token, "normalized", false, &a->late) &&
+           br__tokenizer_json_bool(path, token, "special", false, &a->special);
 }
 
 /* Adds a token, or changes one that was already added: the last entry's flags count, but a token
  * stays special, as in tokenizers. */
-static bool read_added_token(br_tokenizer *t, const char *path, json_t *token, int allowed)
+static bool read_added_token(br_tokenizer *t, const char *path, json_t *token)
 {
     const char *text = br__tokenizer_json_string(path, token, "content", NULL);
     int64_t id;
     br_added_token a = { 0 };
-    if (!text || !id_of(path, text, json_object_get(token, "id"), &id) ||
-        !read_ways(path, token, text, allowed, &a))
+    if (!text || !br__tokenizer_json_id(path, text, json_object_get(token, "id"), &id) ||
+        !read_flags(path, token, &a))
         return false;
     int64_t known = br__word_id(&t->all, text, strlen(text));
     if (!*text || (known >= 0 ? known != id : id != t->size))
         return br__tokenizer_refuse(path, "added token '%s' has id %" PRId64 ", must have %" PRId64,
                                     br__printable(text), id, known >= 0 ? known : t->size);
-    br_added_token *before = find_added(t, id);
     if ((known < 0 && !br__tokenizer_add(t, text, strlen(text), id)) ||
-        (!before && !br__tokenizer_add_special(t, text, strlen(text), a.special, a.late)))
+        !br__tokenizer_add_special(t, text, strlen(text), a.special))
         return false;
-    br_added_token *added = before ? before : &t->added[t->n_added - 1];
-    added->special |= a.special;
+    br_added_token *added = br__tokenizer_added(t, id);
     added->late = a.late;
     added->lstrip = a.lstrip;
     added->rstrip = a.rstrip;
+    added->single_word = a.single_word;
     return true;
 }
 
-bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, int allowed)
+bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root)
 {
     json_t *list = json_object_get(root, "added_tokens"), *token;
     size_t i;
@@ -204,109 +190,13 @@ bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, i
                                     BR_MAX_ADDED);
     json_array_foreach(list, i, token)
     {
-        if (!read_added_token(t, path, token, allowed))
+        if (!read_added_token(t, path, token))
             return false;
     }
     return true;
 }
 
-/* ---- The template ---------------------------------------------------------------------------- */
-
-/* Reads the id of a template's special token. */
-static bool template_token(br_tokenizer *t, const char *path, json_t *specials, const char *name,
-                           int64_t *id)
-{
-    json_t *ids = json_object_get(json_object_get(specials, name), "ids");
-    if (json_array_size(ids) != 1)
-        return br__tokenizer_refuse(path,
-                                    "post_processor: special token '%s' must have exactly one id",
-                                    br__printable(name));
-    if (!id_of(path, name, json_array_get(ids, 0), id))
-        return false;
-    return *id == br__word_id(&t->all, name, strlen(name)) ||
-           br__tokenizer_refuse(path,
-                                "post_processor: special token '%s' has id %" PRId64
-                                ", but another id in the vocabulary",
-                                br__printable(name), *id);
-}
-
-/* Returns true if piece i of the template is `what` ("SpecialToken", "Sequence") with that id and
- * type. */
-static bool is_piece(json_t *template, size_t i, const char *what, const char *id, int type)
-{
-    json_t *piece = json_object_get(json_array_get(template, i), what);
-    const char *is = json_string_value(json_object_get(piece, "id"));
-    json_t *type_id = json_object_get(piece, "type_id");
-    return is && id && strcmp(is, id) == 0 && json_is_integer(type_id) &&
-           json_integer_value(type_id) == type;
-}
-
-static const char *special_name(json_t *template, size_t i)
-{
-    json_t *piece = json_object_get(json_array_get(template, i), "SpecialToken");
-    return json_string_value(json_object_get(piece, "id"));
-}
-
-/* Returns true if the template continues at piece *i with a text and the tokens around it. */
-static bool has_text(json_t *template, size_t *i, const char *first, const char *text,
-                     const char *last, int type)
-{
-    return (!first || is_piece(template, (*i)++, "SpecialToken", first, type)) &&
-           is_piece(template, (*i)++, "Sequence", text, type) &&
-           (!last || is_piece(template, (*i)++, "SpecialToken", last, type));
-}
-
-/* Returns true if `single` is [FIRST] A [LAST] with type 0, and `pair` is the same followed by
- * [AGAIN] B [LAST] with `type`. A token that is NULL is omitted. */
-static bool is_template(json_t *single, json_t *pair, const char *first, const char *last,
-                        const char *again, int type)
-{
-    json_t *both[] = { single, pair };
-    for (int k = 0; k < 2; k++) {
-        size_t i = 0;
-        if (!has_text(both[k], &i, first, "A", last, 0) ||
-            (k == 1 && !has_text(both[k], &i, again, "B", last, type)) ||
-            json_array_size(both[k]) != i)
-            return false;
-    }
-    return true;
-}
-
-/* Determines which supported variant the template is. */
-static bool settle_template(br_tokenizer *t, json_t *single, json_t *pair, const char *first,
-                            const char *last)
-{
-    for (int form = 0; form < 4; form++) {
-        t->one_type = form % 2 == 0;
-        t->classify_both = form >= 2;
-        const char *again = t->classify_both ? first : NULL;
-        if (is_template(single, pair, first, last, again, !t->one_type))
-            return true;
-    }
-    return false;
-}
-
-bool br__tokenizer_json_template(br_tokenizer *t, const char *path, json_t *root)
-{
-    json_t *p = br__tokenizer_json_part(path, root, "post_processor", "TemplateProcessing");
-    return p && br__tokenizer_json_template_of(t, path, p);
-}
-
-bool br__tokenizer_json_template_of(br_tokenizer *t, const char *path, json_t *p)
-{
-    json_t *single = json_object_get(p, "single"), *pair = json_object_get(p, "pair");
-    json_t *specials = json_object_get(p, "special_tokens");
-    size_t n = json_array_size(single);
-    const char *first = special_name(single, 0);
-    const char *last = n > 1 ? special_name(single, n - 1) : NULL;
-    if (!settle_template(t, single, pair, first, last))
-        return br__tokenizer_refuse(
-            path, "post_processor is not supported: expected [CLS] A [SEP] and [CLS] A [SEP] B "
-                  "[SEP], optionally without [CLS] or [SEP], or with [CLS] before B, too, with "
-                  "type id 0, and 0 or 1 after the first text");
-    return (!first || template_token(t, path, specials, first, &t->classify)) &&
-           (!last || template_token(t, path, specials, last, &t->separator));
-}
+/* ---- The other parts ------------------------------------------------------------------------- */
 
 static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
 {
@@ -324,8 +214,8 @@ static bool read_word_pieces(br_tokenizer *t, const char *path, json_t *root)
 {
     if (!read_normalizer(t, path, root) ||
         !br__tokenizer_json_part(path, root, "pre_tokenizer", "BertPreTokenizer") ||
-        !read_model(t, path, root) || !br__tokenizer_json_added(t, path, root, 0) ||
-        !br__tokenizer_json_template(t, path, root) || !read_decoder(t, path, root) ||
+        !read_model(t, path, root) || !br__tokenizer_json_added(t, path, root) ||
+        !br__tokenizer_json_processors(t, path, root) || !read_decoder(t, path, root) ||
         !br__tokenizer_index(t))
         return false;
     t->padding = br__word_id(&t->all, "[PAD]", strlen("[PAD]"));
@@ -349,10 +239,12 @@ br_tokenizer *br_tokenizer_from_json(const char *path)
 {
     br_tokenizer *t = br__tokenizer_new();
     json_t *root = t ? br__tokenizer_json(op, path) : NULL;
-    bool ok = root && read_root(t, path, root);
+    bool ok = root && read_root(t, path, root) && br__tokenizer_finish_added(t);
     json_decref(root);
-    if (ok)
+    if (ok) {
+        br__tokenizer_default_roles(t);
         return t;
+    }
     br_tokenizer_free(t);
     return NULL;
 }

@@ -103,42 +103,13 @@ static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
            br__tokenizer_refuse(path, "pre_tokenizer.use_regex is false, which is not supported");
 }
 
-static bool has_type(json_t *part, const char *type)
+/* With both options, the fast tokenizer's offsets omit letters. */
+static bool check_trimming(const br_tokenizer *t, const char *path)
 {
-    const char *is = json_string_value(json_object_get(part, "type"));
-    return is && strcmp(is, type) == 0;
-}
-
-static bool read_trimming(br_tokenizer *t, const char *path, json_t *p)
-{
-    bool keep_first;
-    if (!br__tokenizer_json_bool(path, p, "trim_offsets", true, &br__bpe_of(t)->trim_offsets) ||
-        !br__tokenizer_json_bool(path, p, "add_prefix_space", true, &keep_first))
-        return false;
-    br__bpe_of(t)->trim_first = !keep_first;
-    if (br__bpe_of(t)->trim_offsets && br__bpe_of(t)->prefix_space)
-        return br__tokenizer_refuse(path, "pre_tokenizer.add_prefix_space and "
-                                          "post_processor.trim_offsets are both true, which is not "
-                                          "supported");
-    return true;
-}
-
-/* Reads "ByteLevel", which trims offsets, "TemplateProcessing", or a sequence of the two. */
-static bool read_post_processor(br_tokenizer *t, const char *path, json_t *root)
-{
-    json_t *p = json_object_get(root, "post_processor"), *list = json_object_get(p, "processors");
-    if (is_absent(root, "post_processor"))
-        return true;
-    if (has_type(p, "ByteLevel"))
-        return read_trimming(t, path, p);
-    if (has_type(p, "TemplateProcessing"))
-        return br__tokenizer_json_template_of(t, path, p);
-    json_t *first = json_array_get(list, 0), *second = json_array_get(list, 1);
-    if (!has_type(p, "Sequence") || json_array_size(list) != 2 || !has_type(first, "ByteLevel") ||
-        !has_type(second, "TemplateProcessing"))
-        return br__tokenizer_refuse(path, "post_processor is not ByteLevel, TemplateProcessing, or "
-                                          "a sequence of the two");
-    return read_trimming(t, path, first) && br__tokenizer_json_template_of(t, path, second);
+    return !(t->trim_offsets && br__bpe_of(t)->prefix_space) ||
+           br__tokenizer_refuse(path, "pre_tokenizer.add_prefix_space and "
+                                      "post_processor.trim_offsets are both true, which is not "
+                                      "supported");
 }
 
 bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root)
@@ -146,10 +117,10 @@ bool br__tokenizer_json_bpe(br_tokenizer *t, const char *path, json_t *root)
     static const char end_of_text[] = "<|endoftext|>";
     if (!is_absent(root, "normalizer"))
         return br__tokenizer_refuse(path, "normalizer is given, which is not supported");
-    if (!read_model(t, path, root) ||
-        !br__tokenizer_json_added(t, path, root, BR_ADDED_AFTER_NORMALIZATION | BR_ADDED_STRIP) ||
-        !read_pre_tokenizer(t, path, root) || !read_post_processor(t, path, root) ||
-        !br__tokenizer_json_part(path, root, "decoder", "ByteLevel") || !br__tokenizer_index(t))
+    if (!read_model(t, path, root) || !br__tokenizer_json_added(t, path, root) ||
+        !read_pre_tokenizer(t, path, root) || !br__tokenizer_json_processors(t, path, root) ||
+        !check_trimming(t, path) || !br__tokenizer_json_part(path, root, "decoder", "ByteLevel") ||
+        !br__tokenizer_index(t))
         return false;
     t->padding = br__word_id(&t->all, end_of_text, strlen(end_of_text));
     return br__tokenizer_check_ids(t, path);

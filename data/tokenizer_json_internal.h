@@ -22,14 +22,13 @@ const char *br__tokenizer_json_string(const char *path, json_t *object, const ch
                                       const char *standard);
 /* Adds the tokens of an object that maps tokens to ids. */
 bool br__tokenizer_json_vocab(br_tokenizer *t, const char *path, json_t *vocab);
-/* Adds "added_tokens". `allowed` tells which flags they may have: BR_ADDED_AFTER_NORMALIZATION for
- * "normalized", which makes them late, and BR_ADDED_STRIP for "lstrip" and "rstrip". */
-enum { BR_ADDED_AFTER_NORMALIZATION = 1, BR_ADDED_STRIP = 2 };
-bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root, int allowed);
-/* Read "post_processor", or a part of it, as a template with at most one token before the first
- * text or both, and at most one token after each text. */
-bool br__tokenizer_json_template(br_tokenizer *t, const char *path, json_t *root);
-bool br__tokenizer_json_template_of(br_tokenizer *t, const char *path, json_t *processor);
+/* Reads a token's id, an integer. */
+bool br__tokenizer_json_id(const char *path, const char *token, json_t *value, int64_t *id);
+/* Adds "added_tokens". */
+bool br__tokenizer_json_added(br_tokenizer *t, const char *path, json_t *root);
+/* Reads "post_processor", which may be absent: at most one token before the first text or both, at
+ * most one after each text, and possibly another one before the second text. */
+bool br__tokenizer_json_processors(br_tokenizer *t, const char *path, json_t *root);
 /* Checks that no two tokens have the same id. Call it after br__tokenizer_index(). */
 bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path);
 

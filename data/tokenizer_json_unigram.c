@@ -194,14 +194,11 @@ static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
 
 bool br__tokenizer_json_unigram(br_tokenizer *t, const char *path, json_t *root)
 {
-    json_t *p = json_object_get(root, "post_processor");
-    bool around = p && !json_is_null(p);
-    if (!read_model(t, path, root) || !br__tokenizer_json_added(t, path, root, BR_ADDED_STRIP) ||
+    if (!read_model(t, path, root) || !br__tokenizer_json_added(t, path, root) ||
         !read_normalizer(t, path, root) || !read_pre_tokenizer(t, path, root) ||
-        (around && !br__tokenizer_json_template(t, path, root)) || !read_decoder(t, path, root) ||
+        !br__tokenizer_json_processors(t, path, root) || !read_decoder(t, path, root) ||
         !br__tokenizer_index(t))
         return false;
-    t->one_type &= around; /* without a template, a second text has type id 1 */
     t->padding = br__word_id(&t->all, "<pad>", strlen("<pad>"));
     return br__unigram_finish(t);
 }

@@ -17,18 +17,37 @@ bool br__push_token(br_token_list *list, br_token token)
     return true;
 }
 
-/* ---- Added tokens ---------------------------------------------------------------------------- */
-
-const br_added_token *br__added_at(const br_tokenizer *t, const char *p, const char *end, bool late)
+bool br__push_char(br_char_list *list, br_char c)
 {
-    const br_added_token *best = NULL;
-    if (!t->added_begins[(unsigned char)*p])
-        return NULL;
-    for (const br_added_token *a = t->added; a < t->added + t->n_added; a++)
-        if (a->late == late && (!best || a->length > best->length) &&
-            a->length <= (size_t)(end - p) && memcmp(a->text, p, a->length) == 0)
-            best = a;
-    return best;
+    br_char *items = br__grow_tokens(list->items, &list->capacity, list->count, sizeof *items);
+    if (!items)
+        return false;
+    list->items = items;
+    items[list->count++] = c;
+    return true;
+}
+
+bool br__push_text(br_char_list *list, const char *text, const br_char *from)
+{
+    for (const char *p = text, *end = text + strlen(text); p < end;) {
+        br_char c = *from;
+        bool valid;
+        p += br__char_read(p, end, &c.c, &valid);
+        if (!br__push_char(list, c))
+            return false;
+    }
+    return true;
+}
+
+char *br__chars_to_utf8(const br_char *chars, int64_t n, size_t *length)
+{
+    char *text = br__malloc(4 * (size_t)n + 1), *p = text;
+    for (int64_t i = 0; text && i < n; i++)
+        p += br__char_write(chars[i].c, p);
+    if (text)
+        *p = 0;
+    *length = (size_t)(p - text);
+    return text;
 }
 
 int64_t br__count_chars(const char *p, size_t length)
@@ -37,6 +56,118 @@ int64_t br__count_chars(const char *p, size_t length)
     for (size_t i = 0; i < length; i++)
         n += ((unsigned char)p[i] & 0xc0) != 0x80;
     return n;
+}
+
+/* ---- Offsets --------------------------------------------------------------------------------- */
+
+/* White space and U+0120, which represents a space in byte-level tokens. */
+static bool is_space(uint32_t c)
+{
+    return c == 0x120 || br__is_white(c);
+}
+
+void br__set_places(br_token *token, const br_char *first, const br_char *last)
+{
+    token->bytes = (br_span){ first->bytes.begin, last->bytes.end };
+    token->chars = (br_span){ first->chars.begin, last->chars.end };
+    token->counted = true;
+    for (const br_char *c = first; c <= last && is_space(c->c); c++)
+        token->before = (br_place_count){ c->bytes.end - first->bytes.begin, c - first + 1 };
+    for (const br_char *c = last; c >= first && is_space(c->c); c--)
+        token->after = (br_place_count){ last->bytes.end - c->bytes.begin, last - c + 1 };
+}
+
+/* Counts the spaces at the beginning or end of begin .. end-1. */
+static br_place_count spaces(const char *token, const char *end, bool at_end)
+{
+    br_place_count n = { 0, 0 };
+    for (int length; token < end; n.chars++) {
+        uint32_t c;
+        bool valid;
+        length = at_end ? br__char_before(token, end, &c) : br__char_read(token, end, &c, &valid);
+        if (!is_space(c))
+            break;
+        token += at_end ? 0 : length;
+        end -= at_end ? length : 0;
+        n.bytes += c == 0x120 ? 1 : length;
+    }
+    return n;
+}
+
+static void trim(br_span *span, int64_t leading, int64_t trailing)
+{
+    span->begin = span->begin + leading < span->end ? span->begin + leading : span->end;
+    if (span->end >= trailing)
+        span->end = span->end - trailing > span->begin ? span->end - trailing : span->begin;
+}
+
+void br__trim_token(const br_tokenizer *t, br_token *token, bool first)
+{
+    if (!t->trim_offsets)
+        return;
+    br_place_count leading = token->before, trailing = token->after;
+    if (!token->counted) {
+        const char *text = t->tokens[token->id], *end = text + strlen(text);
+        leading = spaces(text, end, false);
+        trailing = spaces(text, end, true);
+    }
+    if (leading.chars == 1 && !t->trim_first && (first || token->chars.begin == 0))
+        leading = (br_place_count){ 0, 0 };
+    trim(&token->bytes, leading.bytes, trailing.bytes);
+    trim(&token->chars, leading.chars, trailing.chars);
+}
+
+/* ---- Added tokens ---------------------------------------------------------------------------- */
+
+br_added_token *br__tokenizer_added(const br_tokenizer *t, int64_t id)
+{
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id)
+            return &t->added[i];
+    return NULL;
+}
+
+static bool set_pattern(br_tokenizer *t, br_added_token *a)
+{
+    br_free(a->pattern);
+    a->length = strlen(a->text);
+    a->pattern = a->late && t->kind->normalize ? t->kind->normalize(t, a->text, &a->length)
+                                               : br__strdup(a->text);
+    if (!a->pattern)
+        return false;
+    t->tokens[a->id] = a->pattern; /* decoding writes the normalized form, as `tokenizers` does */
+    if (a->length > 0)
+        t->added_begins[(unsigned char)*a->pattern] = true;
+    t->has_late |= a->late;
+    return true;
+}
+
+bool br__tokenizer_finish_added(br_tokenizer *t)
+{
+    memset(t->added_begins, 0, sizeof t->added_begins);
+    t->has_late = false;
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (!set_pattern(t, &t->added[i]))
+            return false;
+    return true;
+}
+
+/* Returns the added token with the longest pattern, late or not late, with which the text begins,
+ * or NULL. Of equal patterns, the one with the lowest id wins. */
+static const br_added_token *added_at(const br_tokenizer *t, const char *p, const char *end,
+                                      bool late)
+{
+    const br_added_token *best = NULL;
+    if (!t->added_begins[(unsigned char)*p])
+        return NULL;
+    for (const br_added_token *a = t->added; a < t->added + t->n_added; a++) {
+        if (a->late != late || a->length == 0 || a->length > (size_t)(end - p) ||
+            (best && a->length < best->length) || memcmp(a->pattern, p, a->length) != 0)
+            continue;
+        if (!best || a->length > best->length || a->id < best->id)
+            best = a;
+    }
+    return best;
 }
 
 /* Unicode's White_Space, which is the same in all recent versions. */
@@ -71,29 +202,82 @@ static const char *skip_white(const char *p, const char *end)
     return p;
 }
 
-/* Pushes an added token, which is at->p .. to-1 with the white space that it includes. */
-static bool read_added(br_text_reader *r, const br_added_token *a, br_place *at, const char *to)
+static bool is_word(uint32_t c)
 {
-    br_place next = { to, at->index + br__count_chars(at->p, (size_t)(to - at->p)) };
-    br_token token = {
-        a->id, r->words++, { at->p - r->text, to - r->text }, { at->index, next.index }
-    };
+    return br__bits_of_char(&br__word_chars, c);
+}
+
+/* Returns true if no letter or the like precedes `from` or follows `to`. */
+static bool is_whole_word(const char *begin, const char *from, const char *to, const char *end)
+{
+    uint32_t c;
+    bool valid;
+    if (from > begin) {
+        br__char_before(begin, from, &c);
+        if (is_word(c))
+            return false;
+    }
+    if (to == end)
+        return true;
+    br__char_read(to, end, &c, &valid);
+    return !is_word(c);
+}
+
+/* An added token in a text, which is from .. to-1 with the white space that it includes. */
+typedef struct match {
+    const br_added_token *token;
+    const char *from, *to;
+} match;
+
+/* Finds the next added token at or after `at` in the text begin .. end-1. Returns false if there is
+ * none. As in the fast tokenizer, the search goes on after a match that is rejected. */
+static bool find(const br_text_reader *r, const char *begin, const char *at, const char *end,
+                 bool late, match *m)
+{
+    for (const char *p = at; p < end;) {
+        const br_added_token *a = added_at(r->t, p, end, late);
+        if (!a) {
+            p++;
+            continue;
+        }
+        const char *to = p + a->length;
+        if ((a->special && br__splits_special(r->t, r->options)) ||
+            (a->single_word && !is_whole_word(begin, p, to, end))) {
+            p = to;
+            continue;
+        }
+        *m = (match){ a, a->lstrip ? back(p, at) : p, a->rstrip ? skip_white(to, end) : to };
+        return true;
+    }
+    return false;
+}
+
+/* Pushes an added token of the original text, which begins at *at. */
+static bool read_added(br_text_reader *r, const match *m, br_place *at)
+{
+    br_place next = { m->to, at->index + br__count_chars(at->p, (size_t)(m->to - at->p)) };
+    br_token token = { .id = m->token->id,
+                       .word = r->words++,
+                       .bytes = { at->p - r->text, m->to - r->text },
+                       .chars = { at->index, next.index },
+                       .counted = true,
+                       .before = spaces(m->from, m->to, false),
+                       .after = spaces(m->from, m->to, true) };
     *at = next;
     return br__push_token(r->list, token);
 }
 
 static bool read_parts(br_text_reader *r, br_place *at, const char *end, bool late)
 {
+    const char *begin = at->p;
+    bool whole = late || !r->t->has_late || r->t->kind->normalize;
     while (at->p < end) {
-        const br_added_token *a = NULL;
-        const char *p = at->p;
-        while (p < end && !(a = br__added_at(r->t, p, end, late)))
-            p++;
-        const char *from = a && a->lstrip ? back(p, at->p) : p;
-        if (from > at->p && !(late ? r->read(r, at, from) : read_parts(r, at, from, true)))
+        match m;
+        bool found = find(r, begin, at->p, end, late, &m);
+        const char *from = found ? m.from : end;
+        if (from > at->p && !(whole ? r->read(r, at, from) : read_parts(r, at, from, true)))
             return false;
-        const char *to = a ? p + a->length : NULL;
-        if (a && !read_added(r, a, at, a->rstrip ? skip_white(to, end) : to))
+        if (found && !read_added(r, &m, at))
             return false;
     }
     return true;
@@ -105,9 +289,46 @@ bool br__read_parts(br_text_reader *r, const br_text *text)
     const char *end = data + (text->length < 0 ? strlen(data) : (size_t)text->length);
     br_place at = { data, 0 };
     r->text = data;
-    if (r->options->split_special_tokens)
-        return at.p == end || r->read(r, &at, end);
     return read_parts(r, &at, end, false);
+}
+
+/* Pushes a late token, whose code points begin at `chars`. Returns their end, or NULL if allocation
+ * fails. */
+static const br_char *push_late(br_text_reader *r, const match *m, const br_char *chars)
+{
+    const br_char *end = chars + br__count_chars(m->from, (size_t)(m->to - m->from));
+    br_token token = { .id = m->token->id, .word = r->words++ };
+    br__set_places(&token, chars, end - 1);
+    return br__push_token(r->list, token) ? end : NULL;
+}
+
+static bool read_late(br_text_reader *r, const char *text, size_t length, const br_char *chars,
+                      br_read_chars *read)
+{
+    const char *end = text + length;
+    for (const char *at = text; at < end;) {
+        match m = { .to = end };
+        bool found = find(r, text, at, end, true, &m);
+        int64_t n = br__count_chars(at, (size_t)((found ? m.from : end) - at));
+        if (n > 0 && !read(r, chars, n))
+            return false;
+        chars += n;
+        if (found && !(chars = push_late(r, &m, chars)))
+            return false;
+        at = m.to;
+    }
+    return true;
+}
+
+bool br__read_late(br_text_reader *r, const br_char *chars, int64_t n, br_read_chars *read)
+{
+    if (!r->t->has_late)
+        return read(r, chars, n);
+    size_t length;
+    char *text = br__chars_to_utf8(chars, n, &length);
+    bool ok = text && read_late(r, text, length, chars, read);
+    br_free(text);
+    return ok;
 }
 
 bool br__read_char(const br_text_reader *r, br_place *at, const char *end, uint32_t *c)

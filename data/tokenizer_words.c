@@ -25,10 +25,9 @@ typedef struct pending_mark {
 } pending_mark;
 
 typedef struct reader {
-    const br_tokenizer *t;
-    bool strict;
-    br_token_list *list;
-    int64_t index, words; /* code points and words before this place */
+    br_text_reader base;
+    bool collects;       /* store the normalized text in `normal`, where late tokens are matched */
+    br_char_list normal; /* of the text between added tokens */
 
     pending_mark *run; /* marks in the order of the text */
     origin *run_origins;
@@ -47,12 +46,12 @@ typedef struct reader {
 
 static bool push_token(reader *r, int64_t id, const origin *first, const origin *last)
 {
-    return br__push_token(r->list, (br_token){
-                                       .id = id,
-                                       .word = r->words,
-                                       .bytes = { first->byte, last->byte + last->length },
-                                       .chars = { first->index, last->index + 1 },
-                                   });
+    return br__push_token(r->base.list, (br_token){
+                                            .id = id,
+                                            .word = r->base.words,
+                                            .bytes = { first->byte, last->byte + last->length },
+                                            .chars = { first->index, last->index + 1 },
+                                        });
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */
@@ -61,12 +60,12 @@ static bool push_token(reader *r, int64_t id, const origin *first, const origin 
  * its end, or `begin` if there is none. */
 static int64_t longest_piece(const reader *r, int64_t begin, int64_t *id)
 {
-    const br_word_ids *words = begin == 0 ? &r->t->all : &r->t->inner;
+    const br_word_ids *words = begin == 0 ? &r->base.t->all : &r->base.t->inner;
     const char *text = r->text + r->starts[begin];
     for (int64_t end = r->chars; end > begin; end--) {
         size_t length = (size_t)(r->starts[end] - r->starts[begin]);
         *id = length <= words->longest ? br__word_id(words, text, length) : -1;
-        if (*id >= 0)
+        if (*id >= 0 && *id < r->base.t->model_size)
             return end;
     }
     return begin;
@@ -77,8 +76,8 @@ static bool end_word(reader *r)
 {
     if (r->chars == 0)
         return true;
-    int64_t before = r->list->count, begin = 0;
-    bool known = r->chars <= r->t->max_word, ok = true;
+    int64_t before = r->base.list->count, begin = 0;
+    bool known = r->chars <= r->base.t->max_word, ok = true;
     while (known && ok && begin < r->chars) {
         int64_t id, end = longest_piece(r, begin, &id);
         known = end > begin;
@@ -86,11 +85,11 @@ static bool end_word(reader *r)
         begin = end;
     }
     if (!known) {
-        r->list->count = before;
-        ok = push_token(r, r->t->unknown, &r->places[0], &r->word_end);
+        r->base.list->count = before;
+        ok = push_token(r, r->base.t->unknown, &r->places[0], &r->word_end);
     }
     r->chars = 0;
-    r->words++;
+    r->base.words++;
     return ok;
 }
 
@@ -115,7 +114,7 @@ static bool reserve_word(reader *r)
 static bool push_char(reader *r, uint32_t c, origin from)
 {
     r->word_end = from;
-    if (r->chars > r->t->max_word)
+    if (r->chars > r->base.t->max_word)
         return true;
     if (!reserve_word(r))
         return false;
@@ -129,6 +128,12 @@ static bool push_char(reader *r, uint32_t c, origin from)
 
 static bool split(reader *r, uint32_t c, unsigned kind, origin from)
 {
+    if (r->collects) {
+        br_char normal = { c,
+                           { from.byte, from.byte + from.length },
+                           { from.index, from.index + 1 } };
+        return br__push_char(&r->normal, normal);
+    }
     if (kind & BR_CHAR_SPACE)
         return end_word(r);
     if (kind & BR_CHAR_PUNCTUATION)
@@ -140,7 +145,7 @@ static bool split(reader *r, uint32_t c, unsigned kind, origin from)
 
 static bool lower(reader *r, uint32_t c, unsigned kind, origin from)
 {
-    if (!r->t->lowercase || !(kind & BR_CHAR_UPPER))
+    if (!r->base.t->lowercase || !(kind & BR_CHAR_UPPER))
         return split(r, c, kind, from);
     uint32_t small[2];
     int n = br__char_lower(c, small);
@@ -213,7 +218,7 @@ static bool decomposed(reader *r, uint32_t c, unsigned kind, bool added, origin 
 
 static bool strip(reader *r, uint32_t c, unsigned kind, origin from)
 {
-    if (!r->t->strip_accents)
+    if (!r->base.t->strip_accents)
         return lower(r, c, kind, from);
     if (!(kind & BR_CHAR_DECOMPOSES))
         return decomposed(r, c, kind, false, from);
@@ -232,9 +237,11 @@ static bool strip(reader *r, uint32_t c, unsigned kind, origin from)
 static bool normalise(reader *r, uint32_t c, origin from)
 {
     unsigned kind = br__char_kind(c);
-    if (r->t->clean && (kind & BR_CHAR_DROP))
+    if (r->base.t->clean && (kind & BR_CHAR_DROP))
         return true;
-    if (!r->t->spread_chinese || !(kind & BR_CHAR_CHINESE))
+    if (r->base.t->clean && (kind & BR_CHAR_SPACE))
+        c = ' ';
+    if (!r->base.t->spread_chinese || !(kind & BR_CHAR_CHINESE))
         return strip(r, c, kind, from);
     unsigned space = br__char_kind(' ');
     return strip(r, ' ', space, from) && strip(r, c, kind, from) && strip(r, ' ', space, from);
@@ -242,60 +249,70 @@ static bool normalise(reader *r, uint32_t c, origin from)
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
-/* Ends the text before an added token, which is normalized separately. */
-static bool end_segment(reader *r)
+static bool read_normal(br_text_reader *base, const br_char *chars, int64_t n)
 {
-    return end_run(r) && end_word(r);
-}
-
-static bool read_added(reader *r, const br_added_token *a, int64_t byte)
-{
-    if (!end_segment(r))
-        return false;
-    int64_t chars = br__count_chars(a->text, a->length);
-    origin first = { byte, r->index, 0 };
-    origin last = { byte, r->index + chars - 1, (int)a->length };
-    if (!push_token(r, a->id, &first, &last))
-        return false;
-    r->words++;
-    r->index += chars;
-    return true;
-}
-
-static bool read_text(reader *r, const char *text, const char *end, bool look_for_added)
-{
-    for (const char *p = text; p < end;) {
-        const br_added_token *a = look_for_added ? br__added_at(r->t, p, end, false) : NULL;
-        if (a) {
-            if (!read_added(r, a, p - text))
-                return false;
-            p += a->length;
-            continue;
-        }
-        uint32_t c;
-        bool valid;
-        int length = br__char_read(p, end, &c, &valid);
-        if (!valid && r->strict)
-            return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
-                            "text is not valid UTF-8 at byte %lld", (long long)(p - text));
-        if (!normalise(r, c, (origin){ p - text, r->index++, length }))
+    reader *r = (reader *)base;
+    for (int64_t i = 0; i < n; i++) {
+        const br_char *c = &chars[i];
+        origin from = { c->bytes.begin, c->chars.begin, (int)(c->bytes.end - c->bytes.begin) };
+        if (!split(r, c->c, br__char_kind(c->c), from))
             return false;
-        p += length;
     }
-    return end_segment(r);
+    return end_word(r);
+}
+
+/* Reads text without added tokens, except late ones. */
+static bool read_part(br_text_reader *base, br_place *at, const char *end)
+{
+    reader *r = (reader *)base;
+    r->collects = base->t->has_late;
+    r->normal.count = 0;
+    while (at->p < end) {
+        br_place from = *at;
+        uint32_t c;
+        if (!br__read_char(base, at, end, &c) ||
+            !normalise(r, c, (origin){ from.p - base->text, from.index, (int)(at->p - from.p) }))
+            return false;
+    }
+    if (!end_run(r))
+        return false;
+    if (!r->collects)
+        return end_word(r);
+    r->collects = false;
+    return br__read_late(base, r->normal.items, r->normal.count, read_normal);
+}
+
+static void free_reader(reader *r)
+{
+    br_free(r->normal.items);
+    br_free(r->run);
+    br_free(r->run_origins);
+    br_free(r->text);
+    br_free(r->starts);
+    br_free(r->places);
 }
 
 bool br__tokenize_words(const br_tokenizer *t, const br_text *text,
                         const br_encode_options *options, br_token_list *list)
 {
-    reader r = { .t = t, .strict = options->strict_utf8, .list = list };
-    const char *data = text->data ? text->data : "";
-    size_t length = text->length < 0 ? strlen(data) : (size_t)text->length;
-    bool ok = read_text(&r, data, data + length, !options->split_special_tokens);
-    br_free(r.run);
-    br_free(r.run_origins);
-    br_free(r.text);
-    br_free(r.starts);
-    br_free(r.places);
+    reader r = { .base = { .t = t, .options = options, .list = list, .read = read_part } };
+    bool ok = br__read_parts(&r.base, text);
+    free_reader(&r);
     return ok;
+}
+
+char *br__normalize_words(const br_tokenizer *t, const char *text, size_t *length)
+{
+    reader r = { .base = { .t = t }, .collects = true };
+    bool ok = true;
+    for (const char *p = text, *end = text + strlen(text); ok && p < end;) {
+        uint32_t c;
+        bool valid;
+        p += br__char_read(p, end, &c, &valid);
+        ok = normalise(&r, c, (origin){ 0 });
+    }
+    ok = ok && end_run(&r);
+    char *utf8 = ok ? br__chars_to_utf8(r.normal.items, r.normal.count, length) : NULL;
+    free_reader(&r);
+    return utf8;
 }

@@ -63,7 +63,7 @@ static void offer_pieces(const reader *r, const br_tokenizer *t, const br_char *
         node = br__piece_trie_next(&u->trie, node, chars[end - 1].c);
         if (!node)
             break;
-        bool matches = node->id >= 0 && !(r->base.options->split_special_tokens &&
+        bool matches = node->id >= 0 && !(br__splits_special(t, r->base.options) &&
                                           u->kinds[node->id] == BR_PIECE_SPECIAL);
         if (!matches)
             continue;
@@ -100,11 +100,9 @@ static bool find_best(reader *r, const br_char *chars, int64_t n)
 
 static bool push(reader *r, int64_t id, const br_char *first, const br_char *last)
 {
-    return br__push_token(r->base.list,
-                          (br_token){ .id = id,
-                                      .word = r->base.words,
-                                      .bytes = { first->bytes.begin, last->bytes.end },
-                                      .chars = { first->chars.begin, last->chars.end } });
+    br_token token = { .id = id, .word = r->base.words };
+    br__set_places(&token, first, last);
+    return br__push_token(r->base.list, token);
 }
 
 /* Writes the UTF-8 of code points to r->utf8. Returns its length, or -1 if allocation fails. */
@@ -235,13 +233,10 @@ static bool tokenize_words(reader *r, const br_char *chars, int64_t n)
     return true;
 }
 
-static bool tokenize_fast(reader *r)
+static bool tokenize_normalized(br_text_reader *base, const br_char *chars, int64_t n)
 {
-    const br_unigram *u = br__unigram_of(r->base.t);
-    if (!br__unigram_normalize(u, &r->text, &r->spare))
-        return false;
-    const br_char *chars = r->text.items;
-    int64_t n = r->text.count;
+    reader *r = (reader *)base;
+    const br_unigram *u = br__unigram_of(base->t);
     if (!u->split_at_spaces)
         return tokenize_words(r, chars, n);
     for (int64_t at = 0, end; at < n; at = end) {
@@ -272,7 +267,8 @@ static bool read_part(br_text_reader *base, br_place *at, const char *end)
     }
     const br_unigram *u = br__unigram_of(base->t);
     if (!u->sentencepiece)
-        return tokenize_fast(r);
+        return br__unigram_normalize(u, &r->text, &r->spare) &&
+               br__read_late(base, r->text.items, r->text.count, tokenize_normalized);
     return br__sentencepiece_normalize(u, &r->text, &r->spare) &&
            tokenize_word(r, r->spare.items, r->spare.count);
 }
@@ -288,6 +284,18 @@ static bool tokenize(const br_tokenizer *t, const br_text *text, const br_encode
     br_free(r.paths);
     br_free(r.utf8);
     return ok;
+}
+
+/* SentencePiece's own variant has no late tokens. */
+static char *normalize(const br_tokenizer *t, const char *text, size_t *length)
+{
+    br_char_list chars = { 0 }, spare = { 0 };
+    bool ok = br__push_text(&chars, text, &(br_char){ 0 }) &&
+              br__unigram_normalize(br__unigram_of(t), &chars, &spare);
+    char *utf8 = ok ? br__chars_to_utf8(chars.items, chars.count, length) : NULL;
+    br_free(chars.items);
+    br_free(spare.items);
+    return utf8;
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
@@ -400,4 +408,6 @@ static void free_unigram(void *model)
     br_free(u);
 }
 
-const br_tokenizer_kind br__unigram = { tokenize, NULL, decode, free_unigram };
+const br_tokenizer_kind br__unigram = {
+    .tokenize = tokenize, .decode = decode, .normalize = normalize, .free = free_unigram
+};

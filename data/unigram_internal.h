@@ -93,17 +93,10 @@ bool br__unigram_add(br_tokenizer *t, const char *piece, size_t length, double s
                      br_piece_kind kind);
 /* Builds the data for encoding. Call it after br__tokenizer_index(), when all tokens were added. */
 bool br__unigram_finish(br_tokenizer *t);
+/* Does what must be done again when br__tokenizer_index() is called again. */
+void br__unigram_mark(br_tokenizer *t);
 
 /* ---- Reading a text -------------------------------------------------------------------------- */
-
-typedef struct br_char_list {
-    br_char *items;
-    int64_t count, capacity;
-} br_char_list;
-
-bool br__push_char(br_char_list *list, br_char c);
-/* Appends the code points of UTF-8 text, all with the offsets of `from`. */
-bool br__push_text(br_char_list *list, const char *text, const br_char *from);
 
 /* Applies the steps of tokenizer.json to `text`. `spare` is a work buffer. */
 bool br__unigram_normalize(const br_unigram *u, br_char_list *text, br_char_list *spare);

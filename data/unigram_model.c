@@ -89,14 +89,21 @@ static bool build(const br_tokenizer *t, br_piece_trie *trie, bool user)
     return ok;
 }
 
-bool br__unigram_finish(br_tokenizer *t)
+void br__unigram_mark(br_tokenizer *t)
 {
     br_unigram *u = br__unigram_of(t);
-    set_bounds(u);
-    set_bytes(t);
     name_equal_pieces(t);
     for (int64_t i = 0; i < t->n_added; i++)
         if (t->added[i].special && t->added[i].id < u->size)
             u->kinds[t->added[i].id] = BR_PIECE_SPECIAL;
+}
+
+bool br__unigram_finish(br_tokenizer *t)
+{
+    br_unigram *u = br__unigram_of(t);
+    t->model_size = u->size;
+    set_bounds(u);
+    set_bytes(t);
+    br__unigram_mark(t);
     return build(t, &u->trie, false) && (!u->sentencepiece || build(t, &u->user, true));
 }

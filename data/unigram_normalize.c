@@ -10,28 +10,6 @@
 
 #include <string.h>
 
-bool br__push_char(br_char_list *list, br_char c)
-{
-    br_char *items = br__grow_tokens(list->items, &list->capacity, list->count, sizeof *items);
-    if (!items)
-        return false;
-    list->items = items;
-    items[list->count++] = c;
-    return true;
-}
-
-bool br__push_text(br_char_list *list, const char *text, const br_char *from)
-{
-    for (const char *p = text, *end = text + strlen(text); p < end;) {
-        br_char c = *from;
-        bool valid;
-        p += br__char_read(p, end, &c.c, &valid);
-        if (!br__push_char(list, c))
-            return false;
-    }
-    return true;
-}
-
 static void swap(br_char_list *a, br_char_list *b)
 {
     br_char_list c = *a;

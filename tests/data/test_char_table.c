@@ -27,6 +27,11 @@ Test(char_table, bpe)
     cr_assert_eq(digest(&br__bpe_chars), 0x42d55fdfb0fe2bd4);
 }
 
+Test(char_table, words)
+{
+    cr_assert_eq(digest(&br__word_chars), 0x407afcb27df2a7c4);
+}
+
 Test(char_table, white_space)
 {
     for (uint32_t c = 0; c < BR_CHARS; c++) {

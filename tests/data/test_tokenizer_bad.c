@@ -100,11 +100,11 @@ Test(tokenizer_bad, json_of_other_kinds)
     static const char *const cases[][3] = {
         { "BertNormalizer", "NFC", "normalizer is NFC" },
         { "BertPreTokenizer", "ByteLevel", "pre_tokenizer is ByteLevel" },
-        { "TemplateProcessing", "RobertaProcessing", "post_processor is RobertaProcessing" },
+        { "TemplateProcessing", "Template", "post_processor is Template, must be" },
         { "\"type\":\"WordPiece\",\"unk", "\"type\":\"BPE\",\"unk", "normalizer is given" },
         { "\"type\":\"WordPiece\",\"prefix\"", "\"type\":\"BPEDecoder\",\"prefix\"", "decoder is" },
         { "\"lowercase\":true", "\"lowercase\":1", "lowercase is not a boolean" },
-        { "\"lstrip\":false", "\"lstrip\":true", "'[SEP]' has 'lstrip' set" },
+        { "\"lstrip\":false", "\"lstrip\":\"\"", "lstrip is not a boolean" },
         { "\"unk_token\":\"[UNK]\"", "\"unk_token\":\"?\"", "'?' is not in the vocabulary" },
         { "per_word\":3", "per_word\":-1", "max_input_chars_per_word" },
         { "\"a\":4", "\"a\":4294967296", "the id of 'a'" },

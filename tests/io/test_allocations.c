@@ -240,6 +240,10 @@ static const char unigram_json[] =
     "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,"
     "\"vocab\":[[\"<u>\",0],[\"t\",-1.2345678901234567890],[\"<0x41>\",-2.0],[\"ti\",-3]]}}";
 
+static const char side_json[] =
+    "{\"do_lower_case\":false,\"mask_token\":{\"content\":\"<m>\",\"lstrip\":true},"
+    "\"model_max_length\":1000000000000000019884624838656}";
+
 static bool tokenizer_json(uint64_t *digest)
 {
     return use(digest, br_tokenizer_from_json(files_path("tokenizer.json")));
@@ -278,6 +282,11 @@ static bool tokenizer_folder(uint64_t *digest)
     return use(digest, br_auto_tokenizer_load(BRASA_TEST_DIR "/data/bpe", NULL));
 }
 
+static bool tokenizer_side_files(uint64_t *digest)
+{
+    return use(digest, br_auto_tokenizer_load(files_path("folder"), NULL));
+}
+
 /* ---- Data ------------------------------------------------------------------------------------ */
 
 static bool token_file(uint64_t *digest)
@@ -309,14 +318,19 @@ static void write_files(void)
     files_write(files_path("folder/config.json"), bert_json, sizeof bert_json - 1);
     files_write(files_path("folder/model.safetensors.index.json"), index_json,
                 sizeof index_json - 1);
+    files_write(files_path("folder/vocab.txt"), "[UNK]\nt\n", 8);
+    files_write(files_path("folder/tokenizer_config.json"), side_json, sizeof side_json - 1);
+    files_write(files_path("folder/added_tokens.json"), "{\"time\":2}", 10);
     files_write_safetensors(files_path("folder/shard1.safetensors"), shard1, sizeof shard1 - 1, 8);
     files_write_safetensors(files_path("folder/shard2.safetensors"), shard2, sizeof shard2 - 1, 4);
 }
 
 static void remove_folder(void)
 {
-    static const char *const names[] = { "config.json", "model.safetensors.index.json",
-                                         "shard1.safetensors", "shard2.safetensors", "" };
+    static const char *const names[] = { "config.json",        "model.safetensors.index.json",
+                                         "shard1.safetensors", "shard2.safetensors",
+                                         "vocab.txt",          "tokenizer_config.json",
+                                         "added_tokens.json",  "" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char name[100];
         snprintf(name, sizeof name, "folder/%s", names[i]);
@@ -345,6 +359,7 @@ static const struct {
     READER(bpe),
     READER(sentencepiece),
     READER(tokenizer_folder),
+    READER(tokenizer_side_files),
     READER(token_file),
 };
 

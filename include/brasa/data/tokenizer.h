@@ -79,11 +79,53 @@ BR_API br_tokenizer *br_tokenizer_from_sentencepiece(const char *path,
 /* Reads a tokenizer.json of BERT's, GPT-2's or T5's kind. Other kinds are an error that names the
  * unsupported part. Ignores its "truncation" and "padding": set br_encode_options instead. */
 BR_API br_tokenizer *br_tokenizer_from_json(const char *path);
-/* Loads the tokenizer of a Hugging Face model folder from the first of these that exists:
- * tokenizer.json, vocab.json with merges.txt, spiece.model, vocab.txt. If `options` is not NULL,
- * loads vocab.txt with these options. */
-BR_API br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_tokenizer_options *options);
+
+typedef enum br_setting {
+    BR_SETTING_AUTO, /* what the files say */
+    BR_SETTING_OFF,
+    BR_SETTING_ON,
+} br_setting;
+
+/* Options of br_auto_tokenizer_load(). Each overrides what the folder's files say. An option that
+ * does not apply to the tokenizer is an error. */
+typedef struct br_auto_tokenizer_options {
+    size_t struct_size;
+    /* NULL: the folder's; "BertTokenizer", "GPT2Tokenizer", "T5Tokenizer", or
+     * "PreTrainedTokenizerFast", which follows tokenizer.json. */
+    const char *tokenizer_class;
+    br_setting do_lower_case, strip_accents, tokenize_chinese_chars; /* WordPiece */
+    br_setting add_prefix_space;                                     /* byte-level BPE */
+    br_setting add_bos_token, add_eos_token;                         /* vocab.json only */
+    int64_t extra_ids;        /* spiece.model only; -1: what the files say */
+    bool ignore_added_tokens; /* do not read added_tokens.json and "added_tokens_decoder" */
+} br_auto_tokenizer_options;
+#define br_auto_tokenizer_default_fields \
+    .struct_size = sizeof(br_auto_tokenizer_options), .extra_ids = -1
+BR_API br_auto_tokenizer_options br_auto_tokenizer_defaults(void);
+
+/* Loads the tokenizer of a Hugging Face model folder from tokenizer.json, vocab.json with
+ * merges.txt, spiece.model or vocab.txt, as the AutoTokenizer of transformers 5 does. Reads
+ * tokenizer_config.json, special_tokens_map.json, added_tokens.json and the tokenizer class of
+ * config.json, where they exist; docs/tokenizer.md lists what each key does. Raises a warning if
+ * two files contradict each other. Returns NULL and an error on failure. `options` may be NULL. */
+BR_API br_tokenizer *br_auto_tokenizer_load(const char *dir,
+                                            const br_auto_tokenizer_options *options);
 BR_API void br_tokenizer_free(br_tokenizer *tokenizer);
+
+/* The roles of special tokens. */
+typedef enum br_special_token {
+    BR_TOKEN_BOS, /* beginning of a text */
+    BR_TOKEN_EOS, /* end of a text */
+    BR_TOKEN_UNK, /* unknown text */
+    BR_TOKEN_SEP, /* after each text */
+    BR_TOKEN_PAD, /* padding */
+    BR_TOKEN_CLS, /* before the first text */
+    BR_TOKEN_MASK,
+} br_special_token;
+/* Returns the id of the special token that a folder's files, or the options, name for a role; if
+ * they name none, that of the token that is usual for the kind of tokenizer. Returns -1, without an
+ * error, if the vocabulary has none. */
+BR_API int64_t br_tokenizer_special_id(const br_tokenizer *tokenizer, br_special_token role);
 /* Returns the greatest id plus 1. An id may be unused, for example if vocab.txt has equal lines. If
  * a Unigram model has equal pieces, only the last one's id is used for texts. */
 BR_API int64_t br_tokenizer_size(const br_tokenizer *tokenizer);

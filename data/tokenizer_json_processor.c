@@ -1,0 +1,215 @@
+/* data/tokenizer_json_processor.c - reads "post_processor" of tokenizer.json: the special tokens
+ * around texts, and whether offsets are trimmed. All kinds of tokenizers may have any of them. */
+#include "data/tokenizer_json_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 8 };
+
+typedef struct reader {
+    br_tokenizer *t;
+    const char *path;
+    bool adds, trims; /* a processor that adds tokens, or trims offsets, was read */
+} reader;
+
+/* ---- Templates ------------------------------------------------------------------------------- */
+
+/* Checks that a special token has the id that the vocabulary gives it. */
+static bool check_token(const reader *r, const char *name, int64_t id)
+{
+    return id == br__word_id(&r->t->all, name, strlen(name)) ||
+           br__tokenizer_refuse(r->path,
+                                "post_processor: special token '%s' has id %" PRId64
+                                ", but another id in the vocabulary",
+                                br__printable(name), id);
+}
+
+/* Reads the id of a template's special token. */
+static bool template_token(const reader *r, json_t *specials, const char *name, int64_t *id)
+{
+    json_t *ids = json_object_get(json_object_get(specials, name), "ids");
+    if (json_array_size(ids) != 1)
+        return br__tokenizer_refuse(r->path,
+                                    "post_processor: special token '%s' must have exactly one id",
+                                    br__printable(name));
+    return br__tokenizer_json_id(r->path, name, json_array_get(ids, 0), id) &&
+           check_token(r, name, *id);
+}
+
+/* Returns true if piece i of the template is `what` ("SpecialToken", "Sequence") with that id and
+ * type. */
+static bool is_piece(json_t *template, size_t i, const char *what, const char *id, int type)
+{
+    json_t *piece = json_object_get(json_array_get(template, i), what);
+    const char *is = json_string_value(json_object_get(piece, "id"));
+    json_t *type_id = json_object_get(piece, "type_id");
+    return is && id && strcmp(is, id) == 0 && json_is_integer(type_id) &&
+           json_integer_value(type_id) == type;
+}
+
+static const char *special_name(json_t *template, size_t i)
+{
+    json_t *piece = json_object_get(json_array_get(template, i), "SpecialToken");
+    return json_string_value(json_object_get(piece, "id"));
+}
+
+/* The special tokens around a text. One that is NULL is omitted. */
+typedef struct frame {
+    const char *first, *again, *last; /* again: a second token before the text */
+} frame;
+
+/* Returns true if the template continues at piece *i with a text and the tokens around it. */
+static bool has_text(json_t *template, size_t *i, frame f, const char *text, int type)
+{
+    return (!f.first || is_piece(template, (*i)++, "SpecialToken", f.first, type)) &&
+           (!f.again || is_piece(template, (*i)++, "SpecialToken", f.again, type)) &&
+           is_piece(template, (*i)++, "Sequence", text, type) &&
+           (!f.last || is_piece(template, (*i)++, "SpecialToken", f.last, type));
+}
+
+/* Returns true if `single` is a text with the tokens around it and type 0, and `pair` is the same
+ * followed by another text with `type`. */
+static bool is_template(json_t *single, json_t *pair, frame a, frame b, int type)
+{
+    json_t *both[] = { single, pair };
+    for (int k = 0; k < 2; k++) {
+        size_t i = 0;
+        if (!has_text(both[k], &i, a, "A", 0) || (k == 1 && !has_text(both[k], &i, b, "B", type)) ||
+            json_array_size(both[k]) != i)
+            return false;
+    }
+    return true;
+}
+
+/* Determines which supported variant the template is. */
+static bool settle_template(br_tokenizer *t, json_t *single, json_t *pair, const char *first,
+                            const char *last)
+{
+    for (int form = 0; form < 8; form++) {
+        t->one_type = form % 2 == 0;
+        t->classify_both = form & 2;
+        t->separate_twice = form & 4;
+        frame b = { t->classify_both ? first : NULL, t->separate_twice ? last : NULL, last };
+        if (is_template(single, pair, (frame){ first, NULL, last }, b, !t->one_type))
+            return true;
+    }
+    return false;
+}
+
+static bool read_template(reader *r, json_t *p)
+{
+    json_t *single = json_object_get(p, "single"), *pair = json_object_get(p, "pair");
+    json_t *specials = json_object_get(p, "special_tokens");
+    size_t n = json_array_size(single);
+    const char *first = special_name(single, 0);
+    const char *last = n > 1 ? special_name(single, n - 1) : NULL;
+    if (!settle_template(r->t, single, pair, first, last))
+        return br__tokenizer_refuse(
+            r->path,
+            "post_processor is not supported: expected [CLS] A [SEP] and [CLS] A [SEP] B [SEP], "
+            "optionally without [CLS] or [SEP], or with [CLS] or [SEP] before B, too, with type id "
+            "0, and 0 or 1 after the first text");
+    return (!first || template_token(r, specials, first, &r->t->classify)) &&
+           (!last || template_token(r, specials, last, &r->t->separator));
+}
+
+/* ---- The other processors -------------------------------------------------------------------- */
+
+/* Reads ["[SEP]", 102]. */
+static bool read_pair(const reader *r, json_t *p, const char *key, int64_t *id)
+{
+    json_t *pair = json_object_get(p, key), *name = json_array_get(pair, 0);
+    if (json_array_size(pair) != 2 || !json_is_string(name))
+        return br__tokenizer_refuse(r->path, "post_processor.%s is not a token and its id", key);
+    const char *text = json_string_value(name);
+    return br__tokenizer_json_id(r->path, text, json_array_get(pair, 1), id) &&
+           check_token(r, text, *id);
+}
+
+static bool read_ends(reader *r, json_t *p)
+{
+    return read_pair(r, p, "cls", &r->t->classify) && read_pair(r, p, "sep", &r->t->separator);
+}
+
+/* [CLS] A [SEP] B [SEP] */
+static bool read_bert(reader *r, json_t *p)
+{
+    return read_ends(r, p);
+}
+
+static bool read_trimming(reader *r, json_t *p)
+{
+    bool trims, keep_first;
+    if (!br__tokenizer_json_bool(r->path, p, "trim_offsets", true, &trims) ||
+        !br__tokenizer_json_bool(r->path, p, "add_prefix_space", true, &keep_first))
+        return false;
+    if (trims && r->trims)
+        return br__tokenizer_refuse(r->path,
+                                    "post_processor trims offsets twice, which is not supported");
+    if (trims)
+        r->t->trim_first = !keep_first;
+    r->trims |= trims;
+    r->t->trim_offsets = r->trims;
+    return true;
+}
+
+/* <s> A </s> </s> B </s> */
+static bool read_roberta(reader *r, json_t *p)
+{
+    r->t->one_type = r->t->separate_twice = true;
+    return read_ends(r, p) && read_trimming(r, p);
+}
+
+static bool read_processor(reader *r, json_t *p, int depth);
+
+static bool read_sequence(reader *r, json_t *p, int depth)
+{
+    json_t *list = json_object_get(p, "processors"), *part;
+    size_t i;
+    if (!json_is_array(list) || depth == MAX_DEPTH)
+        return br__tokenizer_refuse(r->path, "post_processor: processors is not an array%s",
+                                    depth == MAX_DEPTH ? " nested at most 8 times" : "");
+    json_array_foreach(list, i, part)
+    {
+        if (!read_processor(r, part, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+static bool read_processor(reader *r, json_t *p, int depth)
+{
+    static const struct {
+        const char *type;
+        bool adds;
+        bool (*read)(reader *r, json_t *p);
+    } kinds[] = { { "TemplateProcessing", true, read_template },
+                  { "BertProcessing", true, read_bert },
+                  { "RobertaProcessing", true, read_roberta },
+                  { "ByteLevel", false, read_trimming } };
+    const char *type = json_string_value(json_object_get(p, "type"));
+    if (type && strcmp(type, "Sequence") == 0)
+        return read_sequence(r, p, depth);
+    for (size_t i = 0; type && i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(type, kinds[i].type) != 0)
+            continue;
+        if (kinds[i].adds && r->adds)
+            return br__tokenizer_refuse(r->path, "post_processor adds special tokens twice, which "
+                                                 "is not supported");
+        r->adds |= kinds[i].adds;
+        return kinds[i].read(r, p);
+    }
+    return br__tokenizer_refuse(r->path,
+                                "post_processor is %s, must be TemplateProcessing, BertProcessing, "
+                                "RobertaProcessing, ByteLevel or a Sequence of them",
+                                type ? br__printable(type) : "without a type");
+}
+
+bool br__tokenizer_json_processors(br_tokenizer *t, const char *path, json_t *root)
+{
+    reader r = { .t = t, .path = path };
+    json_t *p = json_object_get(root, "post_processor");
+    t->one_type = false;
+    return !p || json_is_null(p) || read_processor(&r, p, 0);
+}
