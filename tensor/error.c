@@ -224,11 +224,12 @@ const void *br__options_of(const char *op, const char *name, const void *given,
                  "value), or start from %s_defaults()",
                  name, name);
     else if (given)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "struct_size of the options is %zu, must be %zu: either they were not initialized "
-                 "with BR_OPTIONS(%s, .field = value), or the program was compiled with the header "
-                 "of another version than this library's, %s",
-                 *(const size_t *)given, size, name, br_version());
+        br__fail(
+            BR_ERROR_ARGUMENT, op,
+            "struct_size of the options is %zu, must be %zu: they are not %s_options, were not "
+            "initialized with BR_OPTIONS(%s, .field = value), or were compiled with the header "
+            "of another version than this library's, %s",
+            *(const size_t *)given, size, name, name, br_version());
     return defaults;
 }
 

@@ -191,5 +191,5 @@ Test(recipes, classifier_refuses_what_makes_no_sense)
     program_check(TEXTS "--set heads=3", 1, "num_attention_heads");
     program_shell("echo 'sea fish' >>$OUT/texts");
     program_check(TEXTS, 1, "line 401 of the texts has no tab");
-    program_check("train classifier --help", 0, "model              anatomy ");
+    program_check("train classifier --help", 0, "model             anatomy ");
 }
