@@ -37,15 +37,18 @@ typedef struct check {
 
 static bool check_golden(const char *path)
 {
-    golden_result result;
+    br_check_result result;
     if (!golden_check(path, &result)) {
         printf("FAILED  %s: %s\n", path, br_error_message());
         br_clear_error();
         return false;
     }
     bool passed = result.excess <= 1;
-    printf("%s  %s: %.3g of the tolerance, in %s\n", passed ? "passed" : "FAILED", path,
+    printf("%s  %s: %.3g of the tolerance, in %s", passed ? "passed" : "FAILED", path,
            result.excess, result.where);
+    if (*result.first && strcmp(result.first, result.where) != 0)
+        printf("; the first that differs is %s", result.first);
+    printf("\n");
     return passed;
 }
 

@@ -5,146 +5,149 @@
 #include <math.h>
 
 /* The notebook's fields are required; those that select the intended variant are optional. */
-static br_anatomy_config config(golden_run *run)
+static br_anatomy_config config(br_check *check)
 {
     return (br_anatomy_config){
-        .vocab_size = golden_size(run, "vocab_size"),
-        .hidden_size = golden_size(run, "hidden_size"),
-        .num_hidden_layers = golden_size(run, "num_hidden_layers"),
-        .num_attention_heads = golden_size(run, "num_attention_heads"),
-        .intermediate_size = golden_size(run, "intermediate_size"),
-        .max_position_embeddings = golden_size(run, "max_position_embeddings"),
-        .num_labels = golden_size(run, "num_labels"),
-        .hidden_dropout_prob = golden_number(run, "hidden_dropout_prob"),
-        .mask_padding = golden_option(run, "mask_padding", false),
-        .attention_dropout = golden_option(run, "attention_dropout", false),
-        .final_norm = golden_option(run, "final_norm", false),
-        .small_eps = golden_option(run, "small_eps", false),
+        .vocab_size = br_check_size(check, "vocab_size"),
+        .hidden_size = br_check_size(check, "hidden_size"),
+        .num_hidden_layers = br_check_size(check, "num_hidden_layers"),
+        .num_attention_heads = br_check_size(check, "num_attention_heads"),
+        .intermediate_size = br_check_size(check, "intermediate_size"),
+        .max_position_embeddings = br_check_size(check, "max_position_embeddings"),
+        .num_labels = br_check_size(check, "num_labels"),
+        .hidden_dropout_prob = br_check_number(check, "hidden_dropout_prob"),
+        .mask_padding = br_check_option(check, "mask_padding", false),
+        .attention_dropout = br_check_option(check, "attention_dropout", false),
+        .final_norm = br_check_option(check, "final_norm", false),
+        .small_eps = br_check_option(check, "small_eps", false),
     };
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-static void *build_simplified(golden_run *run)
+static void *build_simplified(br_check *check)
 {
-    return br_anatomy_simplified_attention_new(golden_size(run, "vocab_size"),
-                                               golden_size(run, "hidden_size"));
+    return br_anatomy_simplified_attention_new(br_check_size(check, "vocab_size"),
+                                               br_check_size(check, "hidden_size"));
 }
 
-static void simplified(golden_run *run, void *module)
+static void simplified(br_check *check, void *module)
 {
     br_anatomy_simplified_steps s =
-        br_anatomy_simplified_attention_forward(module, golden_input(run, "input_ids"));
-    golden_output(run, "inputs_embeds", s.inputs_embeds);
-    golden_output(run, "scores", s.scores);
-    golden_output(run, "weights", s.weights);
-    golden_output(run, "attn_outputs", s.attn_outputs);
+        br_anatomy_simplified_attention_forward(module, br_check_input(check, "input_ids"));
+    br_check_output(check, "inputs_embeds", s.inputs_embeds);
+    br_check_output(check, "scores", s.scores);
+    br_check_output(check, "weights", s.weights);
+    br_check_output(check, "attn_outputs", s.attn_outputs);
 }
 
-static void attention(golden_run *run, void *module)
+static void attention(br_check *check, void *module)
 {
     (void)module;
-    golden_output(run, "0",
-                  br_anatomy_scaled_dot_product_attention(
-                      golden_input(run, "query"), golden_input(run, "key"),
-                      golden_input(run, "value"), golden_input(run, "mask")));
+    br_check_output(check, "0",
+                    br_anatomy_scaled_dot_product_attention(
+                        br_check_input(check, "query"), br_check_input(check, "key"),
+                        br_check_input(check, "value"), br_check_input(check, "mask")));
 }
 
-static void *build_head(golden_run *run)
+static void *build_head(br_check *check)
 {
-    return br_anatomy_attention_head_new(golden_size(run, "embed_dim"),
-                                         golden_size(run, "head_dim"));
+    return br_anatomy_attention_head_new(br_check_size(check, "embed_dim"),
+                                         br_check_size(check, "head_dim"));
 }
 
-static void head(golden_run *run, void *module)
+static void head(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_anatomy_attention_head_forward(module, golden_input(run, "hidden_state"),
-                                                    golden_input(run, "mask")));
+    br_check_output(check, "0",
+                    br_anatomy_attention_head_forward(module, br_check_input(check, "hidden_state"),
+                                                      br_check_input(check, "mask")));
 }
 
-static void *build_mha(golden_run *run)
+static void *build_mha(br_check *check)
 {
-    br_anatomy_config c = config(run);
+    br_anatomy_config c = config(check);
     return br_anatomy_multi_head_attention_new(&c);
 }
 
-static void mha(golden_run *run, void *module)
+static void mha(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_anatomy_multi_head_attention_forward(module, golden_input(run, "hidden_state"),
-                                                          golden_input(run, "mask")));
+    br_check_output(check, "0",
+                    br_anatomy_multi_head_attention_forward(module,
+                                                            br_check_input(check, "hidden_state"),
+                                                            br_check_input(check, "mask")));
 }
 
 /* Runs the cells that create and apply the mask, followed by softmax. */
-static void causal_mask(golden_run *run, void *module)
+static void causal_mask(br_check *check, void *module)
 {
     (void)module;
-    br_tensor *scores = golden_input(run, "scores");
+    br_tensor *scores = br_check_input(check, "scores");
     br_tensor *mask = br_anatomy_causal_mask(br_size(scores, -1));
     br_tensor *masked_scores = br_masked_fill(scores, br_eq_scalar(mask, 0), -INFINITY);
-    golden_output(run, "mask", mask);
-    golden_output(run, "masked_scores", masked_scores);
-    golden_output(run, "weights", br_softmax(masked_scores, -1));
+    br_check_output(check, "mask", mask);
+    br_check_output(check, "masked_scores", masked_scores);
+    br_check_output(check, "weights", br_softmax(masked_scores, -1));
 }
 
 /* ---- Encoder --------------------------------------------------------------------------------- */
 
-static void *build_feed_forward(golden_run *run)
+static void *build_feed_forward(br_check *check)
 {
-    br_anatomy_config c = config(run);
+    br_anatomy_config c = config(check);
     return br_anatomy_feed_forward_new(&c);
 }
 
-static void feed_forward(golden_run *run, void *module)
+static void feed_forward(br_check *check, void *module)
 {
-    golden_output(run, "0", br_anatomy_feed_forward_forward(module, golden_input(run, "x")));
+    br_check_output(check, "0",
+                    br_anatomy_feed_forward_forward(module, br_check_input(check, "x")));
 }
 
-static void *build_layer(golden_run *run)
+static void *build_layer(br_check *check)
 {
-    br_anatomy_config c = config(run);
+    br_anatomy_config c = config(check);
     return br_anatomy_encoder_layer_new(&c);
 }
 
-static void layer(golden_run *run, void *module)
+static void layer(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_anatomy_encoder_layer_forward(module, golden_input(run, "x"),
-                                                   golden_input(run, "mask")));
+    br_check_output(check, "0",
+                    br_anatomy_encoder_layer_forward(module, br_check_input(check, "x"),
+                                                     br_check_input(check, "mask")));
 }
 
-static void *build_embeddings(golden_run *run)
+static void *build_embeddings(br_check *check)
 {
-    br_anatomy_config c = config(run);
+    br_anatomy_config c = config(check);
     return br_anatomy_embeddings_new(&c);
 }
 
-static void embeddings(golden_run *run, void *module)
+static void embeddings(br_check *check, void *module)
 {
-    golden_output(run, "0", br_anatomy_embeddings_forward(module, golden_input(run, "input_ids")));
+    br_check_output(check, "0",
+                    br_anatomy_embeddings_forward(module, br_check_input(check, "input_ids")));
 }
 
-static void *build_encoder(golden_run *run)
+static void *build_encoder(br_check *check)
 {
-    br_anatomy_config c = config(run);
+    br_anatomy_config c = config(check);
     return br_anatomy_encoder_new(&c);
 }
 
-static void encoder(golden_run *run, void *module)
+static void encoder(br_check *check, void *module)
 {
-    golden_output(run, "0", br_anatomy_encoder_forward(module, golden_input(run, "x")));
+    br_check_output(check, "0", br_anatomy_encoder_forward(module, br_check_input(check, "x")));
 }
 
-static void *build_classifier(golden_run *run)
+static void *build_classifier(br_check *check)
 {
-    br_anatomy_config c = config(run);
+    br_anatomy_config c = config(check);
     return br_anatomy_classifier_new(&c);
 }
 
-static void classifier(golden_run *run, void *module)
+static void classifier(br_check *check, void *module)
 {
-    golden_output(run, "0", br_anatomy_classifier_forward(module, golden_input(run, "x")));
+    br_check_output(check, "0", br_anatomy_classifier_forward(module, br_check_input(check, "x")));
 }
 
 const golden_model golden_anatomy_models[] = {

@@ -3,176 +3,181 @@
 
 /* The notebook's fields are required, num_labels only for the classifier. Those that select the
  * intended variant are optional. */
-static br_architecture_config config(golden_run *run)
+static br_architecture_config config(br_check *check)
 {
     return (br_architecture_config){
-        .hidden_size = golden_size(run, "hidden_size"),
-        .intermediate_size = golden_size(run, "intermediate_size"),
-        .num_hidden_layers = golden_size(run, "num_hidden_layers"),
-        .vocab_size = golden_size(run, "vocab_size"),
-        .max_position_embeddings = golden_size(run, "max_position_embeddings"),
-        .hidden_dropout_prob = golden_number(run, "hidden_dropout_prob"),
-        .num_attention_heads = golden_size(run, "num_attention_heads"),
-        .add_attention = golden_option(run, "add_attention", false),
-        .pre_norm = golden_option(run, "pre_norm", false),
-        .mask_source = golden_option(run, "mask_source", false),
-        .mask_padding = golden_option(run, "mask_padding", false),
-        .dropout_once = golden_option(run, "dropout_once", false),
-        .embedding_dropout = golden_option(run, "embedding_dropout", false),
-        .small_eps = golden_option(run, "small_eps", false),
+        .hidden_size = br_check_size(check, "hidden_size"),
+        .intermediate_size = br_check_size(check, "intermediate_size"),
+        .num_hidden_layers = br_check_size(check, "num_hidden_layers"),
+        .vocab_size = br_check_size(check, "vocab_size"),
+        .max_position_embeddings = br_check_size(check, "max_position_embeddings"),
+        .hidden_dropout_prob = br_check_number(check, "hidden_dropout_prob"),
+        .num_attention_heads = br_check_size(check, "num_attention_heads"),
+        .add_attention = br_check_option(check, "add_attention", false),
+        .pre_norm = br_check_option(check, "pre_norm", false),
+        .mask_source = br_check_option(check, "mask_source", false),
+        .mask_padding = br_check_option(check, "mask_padding", false),
+        .dropout_once = br_check_option(check, "dropout_once", false),
+        .embedding_dropout = br_check_option(check, "embedding_dropout", false),
+        .small_eps = br_check_option(check, "small_eps", false),
     };
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-static void attention(golden_run *run, void *module)
+static void attention(br_check *check, void *module)
 {
     (void)module;
-    golden_output(run, "0",
-                  br_architecture_scaled_dot_product_attention(
-                      golden_input(run, "query"), golden_input(run, "key"),
-                      golden_input(run, "value"), golden_input(run, "mask"), NULL));
+    br_check_output(check, "0",
+                    br_architecture_scaled_dot_product_attention(
+                        br_check_input(check, "query"), br_check_input(check, "key"),
+                        br_check_input(check, "value"), br_check_input(check, "mask"), NULL));
 }
 
-static void *build_mha(golden_run *run)
+static void *build_mha(br_check *check)
 {
-    br_architecture_config c = config(run);
+    br_architecture_config c = config(check);
     return br_architecture_multi_head_attention_new(&c);
 }
 
-static void mha(golden_run *run, void *module)
+static void mha(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_architecture_multi_head_attention_forward(
-                      module, golden_input(run, "query"), golden_input(run, "key"),
-                      golden_input(run, "value"), golden_input(run, "mask")));
+    br_check_output(check, "0",
+                    br_architecture_multi_head_attention_forward(
+                        module, br_check_input(check, "query"), br_check_input(check, "key"),
+                        br_check_input(check, "value"), br_check_input(check, "mask")));
 }
 
 /* ---- Encoder --------------------------------------------------------------------------------- */
 
-static void *build_feed_forward(golden_run *run)
+static void *build_feed_forward(br_check *check)
 {
-    br_architecture_config c = config(run);
+    br_architecture_config c = config(check);
     return br_architecture_feed_forward_new(&c);
 }
 
-static void feed_forward(golden_run *run, void *module)
+static void feed_forward(br_check *check, void *module)
 {
-    golden_output(run, "0", br_architecture_feed_forward_forward(module, golden_input(run, "x")));
+    br_check_output(check, "0",
+                    br_architecture_feed_forward_forward(module, br_check_input(check, "x")));
 }
 
-static void *build_encoder_block(golden_run *run)
+static void *build_encoder_block(br_check *check)
 {
-    br_architecture_config c = config(run);
+    br_architecture_config c = config(check);
     return br_architecture_encoder_block_new(&c);
 }
 
-static void encoder_block(golden_run *run, void *module)
+static void encoder_block(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_architecture_encoder_block_forward(module, golden_input(run, "x"),
-                                                        golden_input(run, "mask")));
+    br_check_output(check, "0",
+                    br_architecture_encoder_block_forward(module, br_check_input(check, "x"),
+                                                          br_check_input(check, "mask")));
 }
 
-static void *build_embeddings(golden_run *run)
+static void *build_embeddings(br_check *check)
 {
-    br_architecture_config c = config(run);
+    br_architecture_config c = config(check);
     return br_architecture_embeddings_new(&c);
 }
 
-static void embeddings(golden_run *run, void *module)
+static void embeddings(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_architecture_embeddings_forward(module, golden_input(run, "input_ids")));
+    br_check_output(check, "0",
+                    br_architecture_embeddings_forward(module, br_check_input(check, "input_ids")));
 }
 
-static void *build_encoder(golden_run *run)
+static void *build_encoder(br_check *check)
 {
-    br_architecture_config c = config(run);
+    br_architecture_config c = config(check);
     return br_architecture_encoder_new(&c);
 }
 
-static void encoder(golden_run *run, void *module)
+static void encoder(br_check *check, void *module)
 {
-    golden_output(
-        run, "0",
-        br_architecture_encoder_forward(module, golden_input(run, "x"), golden_input(run, "mask")));
+    br_check_output(check, "0",
+                    br_architecture_encoder_forward(module, br_check_input(check, "x"),
+                                                    br_check_input(check, "mask")));
 }
 
-static void *build_classifier(golden_run *run)
+static void *build_classifier(br_check *check)
 {
-    br_architecture_config c = config(run);
-    c.num_labels = golden_size(run, "num_labels");
+    br_architecture_config c = config(check);
+    c.num_labels = br_check_size(check, "num_labels");
     return br_architecture_classifier_new(&c);
 }
 
-static void classifier(golden_run *run, void *module)
+static void classifier(br_check *check, void *module)
 {
-    golden_output(run, "0", br_architecture_classifier_forward(module, golden_input(run, "x")));
+    br_check_output(check, "0",
+                    br_architecture_classifier_forward(module, br_check_input(check, "x")));
 }
 
 /* ---- Decoder --------------------------------------------------------------------------------- */
 
-static void *build_decoder_block(golden_run *run)
+static void *build_decoder_block(br_check *check)
 {
-    br_architecture_config c = config(run);
+    br_architecture_config c = config(check);
     return br_architecture_decoder_block_new(&c);
 }
 
-static void decoder_block(golden_run *run, void *module)
+static void decoder_block(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_architecture_decoder_block_forward(
-                      module, golden_input(run, "x"), golden_input(run, "encoder_output"),
-                      golden_input(run, "source_mask"), golden_input(run, "target_mask")));
+    br_check_output(check, "0",
+                    br_architecture_decoder_block_forward(module, br_check_input(check, "x"),
+                                                          br_check_input(check, "encoder_output"),
+                                                          br_check_input(check, "source_mask"),
+                                                          br_check_input(check, "target_mask")));
 }
 
-static void *build_decoder(golden_run *run)
+static void *build_decoder(br_check *check)
 {
-    br_architecture_config c = config(run);
+    br_architecture_config c = config(check);
     return br_architecture_decoder_new(&c);
 }
 
-static void decoder(golden_run *run, void *module)
+static void decoder(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_architecture_decoder_forward(
-                      module, golden_input(run, "input_ids"), golden_input(run, "encoder_output"),
-                      golden_input(run, "source_mask"), golden_input(run, "target_mask")));
+    br_check_output(check, "0",
+                    br_architecture_decoder_forward(module, br_check_input(check, "input_ids"),
+                                                    br_check_input(check, "encoder_output"),
+                                                    br_check_input(check, "source_mask"),
+                                                    br_check_input(check, "target_mask")));
 }
 
-static void *build_encoder_decoder(golden_run *run)
+static void *build_encoder_decoder(br_check *check)
 {
-    br_architecture_config c = config(run);
+    br_architecture_config c = config(check);
     return br_architecture_encoder_decoder_new(&c);
 }
 
-static void encoder_decoder(golden_run *run, void *module)
+static void encoder_decoder(br_check *check, void *module)
 {
-    golden_output(run, "0",
-                  br_architecture_encoder_decoder_forward(
-                      module, golden_input(run, "input_ids"), golden_input(run, "target_ids"),
-                      golden_input(run, "source_mask"), golden_input(run, "target_mask")));
+    br_check_output(check, "0",
+                    br_architecture_encoder_decoder_forward(
+                        module, br_check_input(check, "input_ids"),
+                        br_check_input(check, "target_ids"), br_check_input(check, "source_mask"),
+                        br_check_input(check, "target_mask")));
 }
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
-static void create_mask(golden_run *run, void *module)
+static void create_mask(br_check *check, void *module)
 {
     (void)module;
-    golden_output(run, "0",
-                  br_architecture_create_mask(golden_size(run, "batch_size"),
-                                              golden_size(run, "seq_length")));
+    br_check_output(check, "0",
+                    br_architecture_create_mask(br_check_size(check, "batch_size"),
+                                                br_check_size(check, "seq_length")));
 }
 
 /* Creates the masks of one sample. */
-static void dataset_masks(golden_run *run, void *module)
+static void dataset_masks(br_check *check, void *module)
 {
     (void)module;
-    br_tensor *target = golden_input(run, "target");
-    golden_output(run, "subsequent_mask", br_architecture_subsequent_mask(br_size(target, -1)));
-    golden_output(run, "target_mask", br_architecture_make_std_mask(target, 0));
-    golden_output(run, "source_mask", br_architecture_source_mask(target));
+    br_tensor *target = br_check_input(check, "target");
+    br_check_output(check, "subsequent_mask", br_architecture_subsequent_mask(br_size(target, -1)));
+    br_check_output(check, "target_mask", br_architecture_make_std_mask(target, 0));
+    br_check_output(check, "source_mask", br_architecture_source_mask(target));
 }
 
 const golden_model golden_architecture_models[] = {

@@ -1,129 +1,132 @@
 /* cli/golden_bert.c - golden-file rows for BERT's classes. They use the variant as written unless
  * `config` has "as_written": false. */
+#include "check/check_internal.h"
 #include "cli/golden.h"
 
-static br_bert_config config(golden_run *run)
+static br_bert_config config(br_check *check)
 {
-    br_bert_config c = { .as_written = golden_option(run, "as_written", true) };
+    br_bert_config c = { .as_written = br_check_option(check, "as_written", true) };
     const char *name;
     for (int i = 0; (name = br_bert_config_field_name(i)); i++)
-        *br_bert_config_field(&c, name) = golden_size(run, name);
+        *br_bert_config_field(&c, name) = br_check_size(check, name);
     return c;
 }
 
-static void record_fresh(golden_run *run, br_bert_mha *mha)
+static void record_fresh(br_check *check, br_bert_mha *mha)
 {
     if (!mha)
         return;
-    mha->on_new_layers = golden_fresh;
-    mha->on_new_layers_context = run;
+    mha->on_new_layers = br__check_fresh;
+    mha->on_new_layers_context = check;
 }
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-static void gelu(golden_run *run, void *module)
+static void gelu(br_check *check, void *module)
 {
     (void)module;
-    golden_output(run, "0", br_bert_gelu(golden_input(run, "x")));
+    br_check_output(check, "0", br_bert_gelu(br_check_input(check, "x")));
 }
 
-static void pad_mask(golden_run *run, void *module)
+static void pad_mask(br_check *check, void *module)
 {
     (void)module;
-    golden_output(run, "0",
-                  br_bert_pad_mask(golden_input(run, "seq_q"), golden_input(run, "seq_k")));
+    br_check_output(
+        check, "0",
+        br_bert_pad_mask(br_check_input(check, "seq_q"), br_check_input(check, "seq_k")));
 }
 
-static void attention(golden_run *run, void *module)
+static void attention(br_check *check, void *module)
 {
     (void)module;
     br_tensor *attn = NULL;
-    golden_output(run, "context",
-                  br_bert_attention(golden_input(run, "Q"), golden_input(run, "K"),
-                                    golden_input(run, "V"), golden_input(run, "attn_mask"), &attn));
-    golden_output(run, "attn", attn);
+    br_check_output(check, "context",
+                    br_bert_attention(br_check_input(check, "Q"), br_check_input(check, "K"),
+                                      br_check_input(check, "V"),
+                                      br_check_input(check, "attn_mask"), &attn));
+    br_check_output(check, "attn", attn);
 }
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 
-static void *build_embedding(golden_run *run)
+static void *build_embedding(br_check *check)
 {
-    br_bert_config c = config(run);
+    br_bert_config c = config(check);
     return br_bert_embedding_new(&c);
 }
 
-static void embedding(golden_run *run, void *module)
+static void embedding(br_check *check, void *module)
 {
-    golden_output(
-        run, "0",
-        br_bert_embedding_forward(module, golden_input(run, "x"), golden_input(run, "seg")));
+    br_check_output(check, "0",
+                    br_bert_embedding_forward(module, br_check_input(check, "x"),
+                                              br_check_input(check, "seg")));
 }
 
-static void *build_mha(golden_run *run)
+static void *build_mha(br_check *check)
 {
-    br_bert_config c = config(run);
+    br_bert_config c = config(check);
     br_bert_mha *mha = br_bert_mha_new(&c);
-    record_fresh(run, mha);
+    record_fresh(check, mha);
     return mha;
 }
 
-static void mha(golden_run *run, void *module)
+static void mha(br_check *check, void *module)
 {
     br_tensor *attn = NULL;
-    golden_output(run, "output",
-                  br_bert_mha_forward(module, golden_input(run, "Q"), golden_input(run, "K"),
-                                      golden_input(run, "V"), golden_input(run, "attn_mask"),
-                                      &attn));
-    golden_output(run, "attn", attn);
+    br_check_output(check, "output",
+                    br_bert_mha_forward(module, br_check_input(check, "Q"),
+                                        br_check_input(check, "K"), br_check_input(check, "V"),
+                                        br_check_input(check, "attn_mask"), &attn));
+    br_check_output(check, "attn", attn);
 }
 
-static void *build_ffn(golden_run *run)
+static void *build_ffn(br_check *check)
 {
-    br_bert_config c = config(run);
+    br_bert_config c = config(check);
     return br_bert_ffn_new(&c);
 }
 
-static void ffn(golden_run *run, void *module)
+static void ffn(br_check *check, void *module)
 {
-    golden_output(run, "0", br_bert_ffn_forward(module, golden_input(run, "x")));
+    br_check_output(check, "0", br_bert_ffn_forward(module, br_check_input(check, "x")));
 }
 
-static void *build_layer(golden_run *run)
+static void *build_layer(br_check *check)
 {
-    br_bert_config c = config(run);
+    br_bert_config c = config(check);
     br_bert_layer *layer = br_bert_layer_new(&c);
-    record_fresh(run, layer->enc_self_attn);
+    record_fresh(check, layer->enc_self_attn);
     return layer;
 }
 
-static void layer(golden_run *run, void *module)
+static void layer(br_check *check, void *module)
 {
     br_tensor *attn = NULL;
-    golden_output(run, "output",
-                  br_bert_layer_forward(module, golden_input(run, "enc_inputs"),
-                                        golden_input(run, "enc_self_attn_mask"), &attn));
-    golden_output(run, "attn", attn);
+    br_check_output(check, "output",
+                    br_bert_layer_forward(module, br_check_input(check, "enc_inputs"),
+                                          br_check_input(check, "enc_self_attn_mask"), &attn));
+    br_check_output(check, "attn", attn);
 }
 
-static void *build_bert(golden_run *run)
+static void *build_bert(br_check *check)
 {
-    br_bert_config c = config(run);
+    br_bert_config c = config(check);
     br_bert *bert = br_bert_new(&c);
     for (int64_t i = 0; i < bert->config.n_layers && !br_failed(); i++) {
         br_bert_layer *l = br_module_list_at(bert->layers, i);
-        record_fresh(run, l ? l->enc_self_attn : NULL);
+        record_fresh(check, l ? l->enc_self_attn : NULL);
     }
     return bert;
 }
 
-static void bert(golden_run *run, void *module)
+static void bert(br_check *check, void *module)
 {
     br_tensor *logits_clsf = NULL;
-    golden_output(run, "logits_lm",
-                  br_bert_forward(module, golden_input(run, "input_ids"),
-                                  golden_input(run, "segment_ids"), golden_input(run, "masked_pos"),
-                                  &logits_clsf));
-    golden_output(run, "logits_clsf", logits_clsf);
+    br_check_output(check, "logits_lm",
+                    br_bert_forward(module, br_check_input(check, "input_ids"),
+                                    br_check_input(check, "segment_ids"),
+                                    br_check_input(check, "masked_pos"), &logits_clsf));
+    br_check_output(check, "logits_clsf", logits_clsf);
 }
 
 const golden_model golden_bert_models[] = {

@@ -31,7 +31,8 @@
     X(struct br_safetensors, safetensors, "a safetensors file") \
     X(struct br_auto_config, config, "a configuration")         \
     X(struct br_cache, cache, "a key-value cache")              \
-    X(struct br_attention, attention, "an attention record")
+    X(struct br_attention, attention, "an attention record")    \
+    X(struct br_check, check, "a recorded file's check")
 
 typedef enum br_handle {
     BR_HANDLE_NONE, /* not a handle: a path, an array, a struct of options */

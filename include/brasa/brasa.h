@@ -3,6 +3,7 @@
 #define BRASA_BRASA_H
 
 #include <brasa/autograd.h>
+#include <brasa/check.h>
 #include <brasa/data.h>
 #include <brasa/io.h>
 #include <brasa/models.h>

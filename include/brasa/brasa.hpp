@@ -179,6 +179,10 @@ struct deleter {
     {
         br_attention_free(p);
     }
+    void operator()(br_check *p) const noexcept
+    {
+        br_check_close(p);
+    }
     void operator()(br_profile *p) const noexcept
     {
         br_profile_free(p);

@@ -53,7 +53,7 @@ static void write_altered(const char *path, change c)
 /* Checks that the altered file differs most in `where`. */
 static void check_differs(const char *path, const char *where, change c)
 {
-    golden_result result;
+    br_check_result result;
     write_altered(path, c);
     cr_assert(golden_check(files_path("altered"), &result), "%s", br_error_message());
     cr_assert(result.excess > 1, "%s is not caught", where);
@@ -62,7 +62,7 @@ static void check_differs(const char *path, const char *where, change c)
 
 static void check_refused(const char *path, const char *message, change c)
 {
-    golden_result result;
+    br_check_result result;
     write_altered(path, c);
     check_fails(golden_check(files_path("altered"), &result), message);
 }
@@ -121,6 +121,6 @@ Test(golden, bad_metadata_is_refused)
     check_refused(LAYER, "metadata 'rtol' is '-1'", (change){ .key = "rtol", .value = "-1" });
     check_refused(LAYER, "mode", (change){ .key = "mode", .value = "test" });
     check_refused(ADAM, "Adam", (change){ .key = "optimizer", .value = "{\"name\": \"SGD\"}" });
-    golden_result result;
+    br_check_result result;
     check_fails(golden_check("/nonexistent/file", &result), "/nonexistent/file");
 }

@@ -114,8 +114,10 @@ HANDLES = {
     "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
     "br_recorder": pair(lambda br: br.br_record_begin(None), "br_record_end"),
     "br_attention": pair(attention, "br_attention_free"),
+    "br_check": pair(lambda br: br.br_check_open(str(GOLDEN).encode()), "br_check_close"),
 }
 BAD = "ended", "wrong"
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "bert.gelu.safetensors"
 FOLDER = pathlib.Path(tempfile.mkdtemp())
 
 
