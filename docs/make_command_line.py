@@ -75,7 +75,9 @@ def page_of(brasa):
         help_text = output_of(brasa, command, "--help")
         page += f"\n## brasa {command}\n\n{GUIDES[command]}\n\n```\n{help_text}```\n"
         if command == "train":
-            recipes = re.findall(r"^  ([a-z-]+) .*; presets ", help_text, re.M)
+            listed = help_text[help_text.index("Recipes:\n"):help_text.index("\nOptions:")]
+            recipes = re.findall(r"^  ([a-z-]+) ", listed, re.M)
+            assert recipes, listed
             page += f"\n{SETTINGS}" + "".join(f"\n```\n{settings_of(brasa, recipe)}```\n" for recipe in recipes)
     return page
 
