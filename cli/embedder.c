@@ -18,7 +18,9 @@ static bool open_tokenizer(embedder *e, bool cased)
     if (!e->tokenizer || cased || !e->sentence.lower_case)
         return e->tokenizer != NULL;
     e->tokenizer->lowercase = true;
-    if (e->tokenizer->kind != &br__word_pieces)
+    if (e->tokenizer->kind == &br__word_pieces)
+        br__tokenizer_finish_added(e->tokenizer); /* added tokens are lower-cased, too */
+    else
         br_raise(BR_ERROR_ARGUMENT,
                  "embed: %s/sentence_bert_config.json: do_lower_case is true, but this is "
                  "supported only for WordPiece tokenizers",

@@ -125,6 +125,7 @@ struct br_tokenizer {
     bool lowercase, strip_accents, clean, spread_chinese, cleanup;
     bool auto_accents;                /* strip_accents follows from lowercase */
     bool splits_special;              /* split_special_tokens is always set */
+    bool cleans_up;                   /* decoded text has no spaces before punctuation */
     int64_t roles[BR_TOKEN_MASK + 1]; /* ids of br_special_token; -1: none */
     int64_t max_word;
     char *prefix;           /* of continuation tokens */

@@ -330,6 +330,18 @@ Test(cli_embed, lower_case)
     check_embeddings("--cased", 0, 16, cased);
 }
 
+/* do_lower_case applies to an added token that is matched in the normalized text. */
+Test(cli_embed, lower_case_of_added_tokens)
+{
+    make_sentence_model(MODULES, "{}");
+    write_file("tokenizer_config.json", "{\"do_lower_case\": false}");
+    program_shell("sed -i '$d' $OUT/model/vocab.txt"); /* the model has 40 embeddings */
+    write_file("added_tokens.json", "{\"B\": 39}");
+    write_file("sentence_bert_config.json", "{\"do_lower_case\": true}");
+    program_shell("\"$BRASA\" embed -m $OUT/model 'a B' 'a b' 'a c' >$OUT/cosines && "
+                  "grep -q '^ 1.0000  1.0000  0' $OUT/cosines");
+}
+
 /* A side file that is wrong. */
 Test(cli_embed, bad_files)
 {
