@@ -174,7 +174,8 @@ static br_text *add_prompt(const char *prompt, int64_t n, const br_text *texts, 
 br_tensor *embedder_embed(const embedder *e, int64_t n, const br_text *texts)
 {
     br_token_batch b = { 0 };
-    br_encode_options o = *BR_OPTIONS(br_encode, .max_length = e->sentence.max_length);
+    br_encode_options o = *BR_OPTIONS(br_encode, .max_length = e->sentence.max_length,
+                                      .truncate_left = e->sentence.truncate_left);
     char *memory = NULL;
     br_text *prompted =
         e->sentence.prompt ? add_prompt(e->sentence.prompt, n, texts, &memory) : NULL;
