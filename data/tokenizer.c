@@ -325,6 +325,12 @@ bool br__is_special(const br_tokenizer *t, int64_t id)
     return false;
 }
 
+bool br__is_skipped(const br_tokenizer *t, int64_t id)
+{
+    const br_added_token *a = br__tokenizer_added(t, id);
+    return a && a->special && strcmp(a->pattern, a->text) == 0;
+}
+
 /* Writes the text to `out` unless that is NULL. Returns its length, or -1 and an error. */
 static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *out)
 {
@@ -334,7 +340,7 @@ static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool s
         const char *token = br_tokenizer_token(t, ids[i]);
         if (!token)
             return -1;
-        if (skip && br__is_special(t, ids[i]))
+        if (skip && br__is_skipped(t, ids[i]))
             continue;
         bool inner = !first && strncmp(token, t->prefix, prefix) == 0;
         bool space = !first && !inner && !(t->cleanup && removes_space_before(token));

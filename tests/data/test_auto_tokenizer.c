@@ -255,6 +255,21 @@ Test(auto_tokenizer, clean_up_tokenization_spaces)
     check_decoded("{\"clean_up_tokenization_spaces\":true}", "tn't t've'n '.");
 }
 
+/* As in `tokenizers`, decoding keeps a special token that is written in another, normalized form.
+ */
+Test(auto_tokenizer, normalized_special_token)
+{
+    put("vocab.txt", vocab);
+    put("tokenizer_config.json", "{\"added_tokens_decoder\":{\"4\":{\"content\":\"[MASK]\","
+                                 "\"normalized\":true,\"special\":true}}}");
+    br_tokenizer *t = load(NULL);
+    cr_assert(t, "%s", br_error_message());
+    char *text = br_tokenizer_decode(t, 4, (int64_t[]){ 2, 5, 4, 3 }, true);
+    cr_assert_str_eq(text, "a [mask]");
+    br_free(text);
+    br_tokenizer_free(t);
+}
+
 Test(auto_tokenizer, added_tokens)
 {
     put("vocab.txt", vocab);
