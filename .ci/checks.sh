@@ -291,14 +291,14 @@ views() {
 
 # ---- Checks that install packages of Python -------------------------------------------------------
 
-# with_packages FOLDER PACKAGE...: installs Python packages into the folder once.
+# with_packages FOLDER PACKAGE...: installs Python packages into the folder, unless it has them.
 with_packages() {
     local venv=$1
     shift
-    if [ ! -e "$venv/done" ]; then
+    if [ ! -e "$venv/done" ] || [ "$(cat "$venv/done")" != "$*" ]; then
         python3 -m venv "$venv"
         "$venv/bin/pip" install --quiet "$@"
-        touch "$venv/done"
+        echo "$*" >"$venv/done"
     fi
 }
 
@@ -330,7 +330,8 @@ pretrained() {
 with_torch() {
     local python=${BRASA_TORCH_PYTHON-}
     if [ -z "$python" ]; then
-        with_packages .venv-torch 'torch==2.15.*' 'transformers==5.*' numpy expecttest safetensors
+        with_packages .venv-torch 'torch==2.15.*' 'transformers==5.*' numpy expecttest safetensors \
+            'sentence-transformers==6.*' sentencepiece protobuf
         python=.venv-torch/bin/python
     fi
     "$python" "$@"
@@ -362,6 +363,15 @@ defaults() {
 transformers_keys() {
     with_torch tests/models/record_config_cases.py check
     with_torch tests/cli/record_generation.py check
+}
+
+# compared SEED SCRIPT...: runs a script that compares random files with transformers, and takes a seed as its last argument.
+compared() {
+    built gcc
+    with_torch "${@:2}" "$1" || {
+        echo "To repeat this: BRASA_SEED=$1 .ci/full --only '*random*'"
+        return 1
+    }
 }
 
 # Compares Brasa's safetensors files with the Python package's.
@@ -472,6 +482,9 @@ full_checks() {
     check "PyTorch's samples, new seed" samples "$seed"
     check "PyTorch's defaults" defaults
     check "keys of transformers' files" transformers_keys
+    check "added tokens of random tokenizers" compared "$seed" tests/data/compare_added.py build/brasa 40
+    check "tokenizers of random folders" compared "$seed" tests/data/compare_auto.py build/brasa 150
+    check "60 random folders" compared "$seed" tests/models/compare_folders.py build/brasa build/libbrasa.so 60
     check "safetensors of the Python package" cross_check
     check "pretrained" pretrained
     check "run classifier" classifier

@@ -18,7 +18,9 @@ static bool open_tokenizer(embedder *e, bool cased)
     if (!e->tokenizer || cased || !e->sentence.lower_case)
         return e->tokenizer != NULL;
     e->tokenizer->lowercase = true;
-    if (e->tokenizer->kind != &br__word_pieces)
+    if (e->tokenizer->kind == &br__word_pieces)
+        br__tokenizer_finish_added(e->tokenizer); /* added tokens are lower-cased, too */
+    else
         br_raise(BR_ERROR_ARGUMENT,
                  "embed: %s/sentence_bert_config.json: do_lower_case is true, but this is "
                  "supported only for WordPiece tokenizers",
@@ -172,7 +174,8 @@ static br_text *add_prompt(const char *prompt, int64_t n, const br_text *texts, 
 br_tensor *embedder_embed(const embedder *e, int64_t n, const br_text *texts)
 {
     br_token_batch b = { 0 };
-    br_encode_options o = *BR_OPTIONS(br_encode, .max_length = e->sentence.max_length);
+    br_encode_options o = *BR_OPTIONS(br_encode, .max_length = e->sentence.max_length,
+                                      .truncate_left = e->sentence.truncate_left);
     char *memory = NULL;
     br_text *prompted =
         e->sentence.prompt ? add_prompt(e->sentence.prompt, n, texts, &memory) : NULL;

@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "cli/generation.h"
 #include "cli/pretrained.h"
-#include "tensor/tensor_internal.h"
+#include "data/tokenizer_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -94,13 +94,26 @@ static size_t common(const shown *s, const char *text, size_t n)
 }
 
 /* Prints the new text, or at the `end` also what may still have changed. */
+/* Returns the length of the text whose spaces later tokens cannot remove. If the tokenizer cleans
+ * decoded text up, a token can complete a pattern such as " n't" or " ' ve", which begins up to
+ * five bytes before it. */
+static size_t settled(const shown *s, const char *text, size_t n)
+{
+    enum { BEFORE = 5 };
+    for (size_t i = n > BEFORE ? n - BEFORE : 0; i < n && s->tokenizer->cleans_up; i++)
+        if (text[i] == ' ')
+            return i;
+    return n;
+}
+
 static void show(shown *s, bool end)
 {
     int64_t length;
     char *text = br_tokenizer_decode_text(s->tokenizer, s->n, s->ids, true, &length);
     if (!text)
         return;
-    size_t n = end ? (size_t)length : whole(text, (size_t)length), from = common(s, text, n);
+    size_t n = end ? (size_t)length : settled(s, text, whole(text, (size_t)length));
+    size_t from = common(s, text, n);
     if (!s->begun)
         fputs(s->prompt, stdout);
     s->begun = true;

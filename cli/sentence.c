@@ -266,12 +266,26 @@ static bool read_length(sentence *s, const side_file *f, const br_auto_config *c
                         "an integer in 3 .. 2147483647; --max-length N overrides it");
 }
 
+/* Reads from which side the tokenizer truncates texts. */
+static bool read_truncation(sentence *s)
+{
+    side_file f;
+    bool ok = open_file(&f, s->folder, "tokenizer_config.json", JSON_OBJECT, false);
+    json_t *value = ok ? get(&f, "truncation_side") : NULL;
+    const char *side = value ? json_string_value(value) : "right";
+    s->truncate_left = side && strcmp(side, "left") == 0;
+    if (ok && !s->truncate_left && !(side && strcmp(side, "right") == 0))
+        ok = refuse_value(&f, "truncation_side", value, "\"left\" or \"right\"");
+    close_file(&f);
+    return ok;
+}
+
 static bool read_transformer(sentence *s, const sentence_options *o, const br_auto_config *config)
 {
     side_file f;
     bool ok = open_file(&f, s->folder, "sentence_bert_config.json", JSON_OBJECT, false);
     ok = ok && read_flag(&f, "do_lower_case", &s->lower_case) &&
-         (o->max_length > 0 || read_length(s, &f, config));
+         (o->max_length > 0 || read_length(s, &f, config)) && read_truncation(s);
     close_file(&f);
     return ok;
 }

@@ -37,6 +37,7 @@ typedef struct sentence {
     bool normalize;                             /* to length 1 */
     bool lower_case;     /* lower-case the text, whatever the tokenizer does */
     int64_t max_length;  /* truncate texts to this number of tokens; 0: do not truncate */
+    bool truncate_left;  /* remove tokens from the beginning */
     char *prompt;        /* precedes each text; NULL: none */
     bool include_prompt; /* also pool the prompt's tokens */
 } sentence;

@@ -227,6 +227,7 @@ static bool apply_settings(const loader *l)
     if (!check_options(l))
         return false;
     t->splits_special = s->splits_special;
+    t->cleans_up = s->cleans_up && t->kind != &br__byte_level; /* as in transformers */
     if (t->kind == &br__word_pieces) {
         apply(l, "do_lower_case", s->do_lower_case, o->do_lower_case, &t->lowercase);
         apply_accents(l);

@@ -325,6 +325,12 @@ bool br__is_special(const br_tokenizer *t, int64_t id)
     return false;
 }
 
+bool br__is_skipped(const br_tokenizer *t, int64_t id)
+{
+    const br_added_token *a = br__tokenizer_added(t, id);
+    return a && a->special && strcmp(a->pattern, a->text) == 0;
+}
+
 /* Writes the text to `out` unless that is NULL. Returns its length, or -1 and an error. */
 static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool skip, char *out)
 {
@@ -334,7 +340,7 @@ static int64_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool s
         const char *token = br_tokenizer_token(t, ids[i]);
         if (!token)
             return -1;
-        if (skip && br__is_special(t, ids[i]))
+        if (skip && br__is_skipped(t, ids[i]))
             continue;
         bool inner = !first && strncmp(token, t->prefix, prefix) == 0;
         bool space = !first && !inner && !(t->cleanup && removes_space_before(token));
@@ -361,6 +367,33 @@ static char *decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids,
     return text;
 }
 
+/* Removes the spaces at the ends of every occurrence of `pattern`, which begins with a space.
+ * Returns the new length of the text. */
+static int64_t remove_spaces(char *text, int64_t length, const char *pattern)
+{
+    int64_t n = (int64_t)strlen(pattern), to = 0;
+    for (int64_t i = 0; i < length;) {
+        bool found = i + n <= length && memcmp(text + i, pattern, (size_t)n) == 0;
+        int64_t kept = found ? n - 1 - (pattern[n - 1] == ' ') : 1;
+        memmove(text + to, text + i + found, (size_t)kept);
+        to += kept;
+        i += found ? n : 1;
+    }
+    text[to] = 0;
+    return to;
+}
+
+/* Cleans a text up as clean_up_tokenization_spaces of transformers does: one pattern after the
+ * other, so that " n ' t" becomes "n't". */
+static int64_t clean_up(char *text, int64_t length)
+{
+    static const char *const patterns[] = { " .",   " ?",  " !",  " ,",   " ' ",
+                                            " n't", " 'm", " 's", " 've", " 're" };
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        length = remove_spaces(text, length, patterns[i]);
+    return length;
+}
+
 const br_tokenizer_kind br__word_pieces = { .tokenize = br__tokenize_words,
                                             .decode = decode_pieces,
                                             .normalize = br__normalize_words };
@@ -384,6 +417,8 @@ char *br_tokenizer_decode_text(const br_tokenizer *t, int64_t n, const int64_t *
                         ", ids is %s: tokenizer and ids must not be NULL, n must not be negative",
                         t ? "not NULL" : "NULL", n, ids ? "not NULL" : "NULL");
     char *text = t->kind->decode(t, n, ids, skip_special, &found);
+    if (text && t->cleans_up)
+        found = clean_up(text, found);
     if (text && length)
         *length = found;
     return text;

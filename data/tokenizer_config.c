@@ -191,6 +191,16 @@ static bool read_accents(br_side_files *s)
     return s->auto_accents || read_setting(s, "strip_accents", &s->strip_accents);
 }
 
+static bool read_clean_up(br_side_files *s)
+{
+    static const char key[] = "clean_up_tokenization_spaces";
+    br_setting on = BR_SETTING_OFF;
+    if (!json_is_null(json_object_get(s->config, key)) && !read_setting(s, key, &on))
+        return false;
+    s->cleans_up = on == BR_SETTING_ON;
+    return true;
+}
+
 static bool read_extra_ids(br_side_files *s)
 {
     enum { MOST = 100000 };
@@ -248,7 +258,8 @@ static bool read_settings(br_side_files *s)
               read_setting(s, "add_prefix_space", &s->add_prefix_space) &&
               read_setting(s, "add_bos_token", &s->add_bos) &&
               read_setting(s, "add_eos_token", &s->add_eos) &&
-              read_setting(s, "split_special_tokens", &splits) && read_extra_ids(s);
+              read_setting(s, "split_special_tokens", &splits) && read_clean_up(s) &&
+              read_extra_ids(s);
     s->splits_special = splits == BR_SETTING_ON;
     return ok;
 }

@@ -42,6 +42,7 @@ typedef struct br_side_files {
     br_setting strip_accents;
     bool auto_accents;              /* strip_accents is stated to be null */
     bool splits_special;            /* split_special_tokens */
+    bool cleans_up;                 /* clean_up_tokenization_spaces */
     int64_t extra_ids;              /* -1: not stated */
     bool has_decoder;               /* "added_tokens_decoder" exists, which hides two files */
     bool has_extra;                 /* the special tokens without a role are stated */

@@ -125,6 +125,7 @@ struct br_tokenizer {
     bool lowercase, strip_accents, clean, spread_chinese, cleanup;
     bool auto_accents;                /* strip_accents follows from lowercase */
     bool splits_special;              /* split_special_tokens is always set */
+    bool cleans_up;                   /* decoded text has no spaces before punctuation */
     int64_t roles[BR_TOKEN_MASK + 1]; /* ids of br_special_token; -1: none */
     int64_t max_word;
     char *prefix;           /* of continuation tokens */
@@ -166,6 +167,9 @@ void br__tokenizer_drop_added(br_tokenizer *t);
 void br__tokenizer_default_roles(br_tokenizer *t);
 bool br__is_white(uint32_t c);
 bool br__is_special(const br_tokenizer *t, int64_t id);
+/* Returns true if decoding omits a special token: `tokenizers` keeps those that are written in
+ * another, normalized form. */
+bool br__is_skipped(const br_tokenizer *t, int64_t id);
 /* Builds the table from ids to tokens. Call it when all tokens have been added, and again when more
  * were. */
 bool br__tokenizer_index(br_tokenizer *t);

@@ -349,7 +349,7 @@ static size_t join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool sk
     size_t n_bytes = 0, length = 0;
     bool first = true;
     for (int64_t i = 0; i < n; i++) {
-        if (skip && br__is_special(t, ids[i]))
+        if (skip && br__is_skipped(t, ids[i]))
             continue;
         int byte = u->decode_bytes ? byte_of(t->tokens[ids[i]]) : -1;
         if (byte >= 0) {

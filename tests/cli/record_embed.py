@@ -56,5 +56,6 @@ for mode in ["cls", "max", "mean", "weightedmean", "lasttoken"]:
 record("prompt included", {"pooling_mode": "mean"}, prompt=PROMPT)
 record("max_seq_length", {"pooling_mode": "mean"}, bert={"max_seq_length": 5})
 record("model_max_length", {"pooling_mode": "mean"}, tokenizer={"model_max_length": 4})
+record("truncation_side", {"pooling_mode": "mean"}, tokenizer={"model_max_length": 4, "truncation_side": "left"})
 record("cased", {"pooling_mode": "mean"}, tokenizer={"do_lower_case": False})
 record("lower-cased", {"pooling_mode": "mean"}, bert={"do_lower_case": True}, tokenizer={"do_lower_case": False})

@@ -294,6 +294,10 @@ Test(cli_embed, truncation)
     check_embeddings("--max-length 4", 0, 16, four);
     write_file("sentence_bert_config.json", "{\"max_seq_length\": null}");
     check_embeddings("", 0, 16, four);
+    static const double left[2][3] = { { 1.8179086, -0.3759633, 0.3957933 },
+                                       { 1.7190676, 0.0460429, 0.5552539 } };
+    write_file("tokenizer_config.json", "{\"model_max_length\": 4, \"truncation_side\": \"left\"}");
+    check_embeddings("", 0, 16, left);
     /* transformers writes 1e30 as an integer. */
     write_file("tokenizer_config.json", "{\"model_max_length\": 1000000000000000019884624838656}");
     check_embeddings("", 0, 16, modes[MEAN].expected);
@@ -328,6 +332,18 @@ Test(cli_embed, lower_case)
     write_file("sentence_bert_config.json", "{\"do_lower_case\": true}");
     check_embeddings("", 0, 16, modes[MEAN].expected);
     check_embeddings("--cased", 0, 16, cased);
+}
+
+/* do_lower_case applies to an added token that is matched in the normalized text. */
+Test(cli_embed, lower_case_of_added_tokens)
+{
+    make_sentence_model(MODULES, "{}");
+    write_file("tokenizer_config.json", "{\"do_lower_case\": false}");
+    program_shell("sed -i '$d' $OUT/model/vocab.txt"); /* the model has 40 embeddings */
+    write_file("added_tokens.json", "{\"B\": 39}");
+    write_file("sentence_bert_config.json", "{\"do_lower_case\": true}");
+    program_shell("\"$BRASA\" embed -m $OUT/model 'a B' 'a b' 'a c' >$OUT/cosines && "
+                  "grep -q '^ 1.0000  1.0000  0' $OUT/cosines");
 }
 
 /* A side file that is wrong. */
@@ -384,6 +400,8 @@ Test(cli_embed, bad_files)
         { "tokenizer_config.json", "{\"model_max_length\": -1}",
           "tokenizer_config.json: model_max_length is -1.0, must be a number of at least 3; "
           "--max-length N overrides it" },
+        { "tokenizer_config.json", "{\"truncation_side\": \"up\"}",
+          "tokenizer_config.json: truncation_side is \"up\", must be \"left\" or \"right\"" },
         { "config_sentence_transformers.json", "{\"default_prompt_name\": \"q\"}",
           "config_sentence_transformers.json: default_prompt_name is \"q\", must be the name of" },
         { "config_sentence_transformers.json", "{\"default_prompt_name\": 1}",

@@ -202,6 +202,30 @@ Test(cli_generation, word_pieces)
     check_text("-m $OUT/gpt2 'c w12'", "c w12a w39", "WordPiece with [SEP]");
 }
 
+/* With clean_up_tokenization_spaces, a token can remove the space before the one before it. */
+Test(cli_generation, clean_up_tokenization_spaces)
+{
+    make_models();
+    program_shell("rm $OUT/gpt2/vocab.json $OUT/gpt2/merges.txt && "
+                  "(printf '##m\\n[UNK]\\nc\\n[PAD]\\n[CLS]\\n[SEP]\\n[MASK]\\nh\\ni\\nJ\\n'; "
+                  "for i in $(seq 10 33); do echo w$i; done; echo \"'\"; "
+                  "for i in $(seq 35 39); do echo w$i; done) >$OUT/gpt2/vocab.txt");
+    write_file("gpt2/generation_config.json", "{\"max_new_tokens\": 5, \"eos_token_id\": 39}");
+    check_text("-m $OUT/gpt2 --no-special-tokens 'c w12'", "c w12m 'mm w17", "without");
+    write_file("gpt2/tokenizer_config.json", "{\"clean_up_tokenization_spaces\": true}");
+    check_text("-m $OUT/gpt2 --no-special-tokens 'c w12'", "c w12m'mm w17", "with");
+}
+
+/* Keys that old versions of transformers write to config.json are known. */
+Test(cli_generation, no_warning_about_keys_of_generation)
+{
+    make_models();
+    write_keys("gpt2", "config.json",
+               "{\"max_new_tokens\": 4, \"min_new_tokens\": 2, \"min_p\": 0.1}");
+    program_shell("\"$BRASA\" generate -m $OUT/gpt2 cmd 2>$OUT/warnings && "
+                  "! grep unknown $OUT/warnings");
+}
+
 /* The head of an untied model without lm_head.weight is random. */
 Test(cli_generation, missing_weights_are_named)
 {

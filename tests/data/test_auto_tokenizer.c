@@ -168,7 +168,7 @@ static const struct {
     { "BERT GPT-2 T5", "padding_side", N },
     { "BERT GPT-2 T5", "pad_to_multiple_of", N },
     { "BERT GPT-2 T5", "pad_token_type_id", N },
-    { "BERT GPT-2 T5", "clean_up_tokenization_spaces", N },
+    { "BERT GPT-2 T5", "clean_up_tokenization_spaces", H },
     { "BERT GPT-2 T5", "model_input_names", N },
     { "BERT GPT-2 T5", "name_or_path", N },
     { "BERT GPT-2 T5", "special_tokens_map_file", N },
@@ -229,6 +229,45 @@ Test(auto_tokenizer, settings)
               "A \xc3\xa9 a\xe4\xb8\xad", 6, (int64_t[]){ 2, 5, 8, 5, 9, 3 });
     put("tokenizer_config.json", "{\"split_special_tokens\":true}");
     check_ids(NULL, "[MASK]", 5, (int64_t[]){ 2, 1, 1, 1, 3 });
+}
+
+static void check_decoded(const char *config, const char *expected)
+{
+    put("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nn\n'\nt\n.\nve\n");
+    put("tokenizer_config.json", config);
+    br_tokenizer *t = load(NULL);
+    cr_assert(t, "%s", br_error_message());
+    static const int64_t ids[] = { 7, 5, 6, 7, 7, 6, 9, 6, 5, 6, 8 };
+    int64_t length;
+    char *text =
+        br_tokenizer_decode_text(t, (int64_t)(sizeof ids / sizeof *ids), ids, false, &length);
+    cr_assert_str_eq(text, expected);
+    cr_assert_eq(length, (int64_t)strlen(expected));
+    br_free(text);
+    br_tokenizer_free(t);
+}
+
+/* The expected texts are those of transformers 5.24. */
+Test(auto_tokenizer, clean_up_tokenization_spaces)
+{
+    check_decoded("{}", "t n ' t t ' ve ' n '.");
+    check_decoded("{\"clean_up_tokenization_spaces\":null}", "t n ' t t ' ve ' n '.");
+    check_decoded("{\"clean_up_tokenization_spaces\":true}", "tn't t've'n '.");
+}
+
+/* As in `tokenizers`, decoding keeps a special token that is written in another, normalized form.
+ */
+Test(auto_tokenizer, normalized_special_token)
+{
+    put("vocab.txt", vocab);
+    put("tokenizer_config.json", "{\"added_tokens_decoder\":{\"4\":{\"content\":\"[MASK]\","
+                                 "\"normalized\":true,\"special\":true}}}");
+    br_tokenizer *t = load(NULL);
+    cr_assert(t, "%s", br_error_message());
+    char *text = br_tokenizer_decode(t, 4, (int64_t[]){ 2, 5, 4, 3 }, true);
+    cr_assert_str_eq(text, "a [mask]");
+    br_free(text);
+    br_tokenizer_free(t);
 }
 
 Test(auto_tokenizer, added_tokens)

@@ -137,8 +137,9 @@ BR_API int64_t br_tokenizer_id(const br_tokenizer *tokenizer, const char *token,
 BR_API const char *br_tokenizer_token(const br_tokenizer *tokenizer, int64_t id);
 /* Decodes n ids to text. WordPiece tokens are joined by spaces, continuations without one. The
  * bytes of byte-level BPE tokens are concatenated, with U+FFFD for invalid UTF-8. In Unigram
- * pieces, U+2581 becomes a space. `skip_special` omits special tokens. The caller frees the text
- * with br_free(). */
+ * pieces, U+2581 becomes a space. `skip_special` omits special tokens. If the model folder's
+ * tokenizer_config.json sets clean_up_tokenization_spaces, spaces before punctuation and
+ * contractions are removed, except by byte-level BPE. The caller frees the text with br_free(). */
 BR_API char *br_tokenizer_decode(const br_tokenizer *tokenizer, int64_t n, const int64_t *ids,
                                  bool skip_special);
 /* Decodes like br_tokenizer_decode() and sets *length to the text's length in bytes, because a text
