@@ -531,7 +531,7 @@ Test(alloc, size_classes_waste_at_most_a_quarter)
         cr_assert_geq(capacity, bytes);
         cr_assert(capacity <= 64 || capacity <= bytes + bytes / 4 + 64, "%zu for %zu", capacity,
                   bytes);
-        memset(block, 1, capacity);
+        memset(block, 1, bytes);
         br__block_free(block, bytes, extent);
     }
 }
