@@ -280,14 +280,7 @@ static bool read_values(generation *g, const source *s)
 /* Returns the file's object, which the caller frees; NULL with an error on failure. */
 static json_t *load(const char *path)
 {
-    size_t length;
-    json_error_t error = { 0 };
-    char *text = br__read_text(op, path, MAX_BYTES, &length);
-    json_t *object = text ? br__json_parse(op, path, text, length, &error) : NULL;
-    if (text && !object && !br_failed())
-        br__fail_file(BR_ERROR_FORMAT, op, path, "line %d, column %d: %s", error.line, error.column,
-                      br__printable(error.text));
-    br_free(text);
+    json_t *object = br__json_read_file(op, path, MAX_BYTES, false);
     if (!object || json_is_object(object))
         return object;
     json_decref(object);

@@ -53,22 +53,6 @@ static bool refuse_value(const side_file *f, const char *key, const json_t *valu
     return false;
 }
 
-/* Parses the file. `reals` reads integers as reals, because tokenizer_config.json may contain
- * integers of 31 digits. */
-static bool parse(side_file *f, bool reals)
-{
-    size_t length;
-    json_error_t error = { 0 };
-    char *text = br__read_text(op, f->path, MAX_BYTES, &length);
-    if (!text)
-        return false;
-    f->value = reals ? br__json_parse_reals(op, f->path, text, length, &error)
-                     : br__json_parse(op, f->path, text, length, &error);
-    br_free(text);
-    return f->value || (!br_failed() && refuse(f, "line %d, column %d: %s", error.line,
-                                               error.column, br__printable(error.text)));
-}
-
 /* Reads DIR/NAME, which must contain a value of this type. Returns true without a value if the file
  * does not exist and is not required. Call close_file() in any case. */
 static bool open_file(side_file *f, const char *dir, const char *name, json_type type,
@@ -79,7 +63,10 @@ static bool open_file(side_file *f, const char *dir, const char *name, json_type
         return false;
     if (!required && access(f->path, F_OK) != 0)
         return true;
-    if (!parse(f, strcmp(name, "tokenizer_config.json") == 0))
+    /* tokenizer_config.json may contain integers of 31 digits. */
+    bool reals = strcmp(name, "tokenizer_config.json") == 0;
+    f->value = br__json_read_file(op, f->path, MAX_BYTES, reals);
+    if (!f->value)
         return false;
     return json_typeof(f->value) == type ||
            refuse_value(f, "the file's value", f->value,
@@ -236,30 +223,30 @@ static bool read_normalize(const char *folder)
 
 /* Sets max_length to the smaller of the model's number of positions and the tokenizer's
  * model_max_length. */
-static bool read_tokenizer_limit(sentence *s, const br_auto_config *config)
+static bool read_tokenizer_limit(sentence *s, const side_file *tokenizer,
+                                 const br_auto_config *config)
 {
-    side_file f;
     double limit = INT32_MAX;
     if (br_auto_config_has(config, "max_position_embeddings"))
         limit = (double)br_auto_config_size(config, "max_position_embeddings");
-    bool ok = !br_failed();
-    ok = open_file(&f, s->folder, "tokenizer_config.json", JSON_OBJECT, false) && ok;
-    json_t *value = ok ? get(&f, "model_max_length") : NULL;
+    json_t *value = get(tokenizer, "model_max_length");
+    if (br_failed())
+        return false;
     if (value && !(json_number_value(value) >= MIN_LENGTH))
-        ok = refuse_value(&f, "model_max_length", value,
-                          "a number of at least 3; --max-length N overrides it");
-    else if (value && json_number_value(value) < limit)
+        return refuse_value(tokenizer, "model_max_length", value,
+                            "a number of at least 3; --max-length N overrides it");
+    if (value && json_number_value(value) < limit)
         limit = json_number_value(value);
     s->max_length = (int64_t)limit;
-    close_file(&f);
-    return ok;
+    return true;
 }
 
-static bool read_length(sentence *s, const side_file *f, const br_auto_config *config)
+static bool read_length(sentence *s, const side_file *f, const side_file *tokenizer,
+                        const br_auto_config *config)
 {
     json_t *value = get(f, "max_seq_length");
     if (!value)
-        return read_tokenizer_limit(s, config);
+        return read_tokenizer_limit(s, tokenizer, config);
     s->max_length = json_integer_value(value);
     return (s->max_length >= MIN_LENGTH && s->max_length <= INT32_MAX) ||
            refuse_value(f, "max_seq_length", value,
@@ -267,25 +254,24 @@ static bool read_length(sentence *s, const side_file *f, const br_auto_config *c
 }
 
 /* Reads from which side the tokenizer truncates texts. */
-static bool read_truncation(sentence *s)
+static bool read_truncation(sentence *s, const side_file *tokenizer)
 {
-    side_file f;
-    bool ok = open_file(&f, s->folder, "tokenizer_config.json", JSON_OBJECT, false);
-    json_t *value = ok ? get(&f, "truncation_side") : NULL;
+    json_t *value = get(tokenizer, "truncation_side");
     const char *side = value ? json_string_value(value) : "right";
     s->truncate_left = side && strcmp(side, "left") == 0;
-    if (ok && !s->truncate_left && !(side && strcmp(side, "right") == 0))
-        ok = refuse_value(&f, "truncation_side", value, "\"left\" or \"right\"");
-    close_file(&f);
-    return ok;
+    return s->truncate_left || (side && strcmp(side, "right") == 0) ||
+           refuse_value(tokenizer, "truncation_side", value, "\"left\" or \"right\"");
 }
 
 static bool read_transformer(sentence *s, const sentence_options *o, const br_auto_config *config)
 {
-    side_file f;
-    bool ok = open_file(&f, s->folder, "sentence_bert_config.json", JSON_OBJECT, false);
-    ok = ok && read_flag(&f, "do_lower_case", &s->lower_case) &&
-         (o->max_length > 0 || read_length(s, &f, config)) && read_truncation(s);
+    side_file f, tokenizer = { 0 };
+    bool ok = open_file(&f, s->folder, "sentence_bert_config.json", JSON_OBJECT, false) &&
+              read_flag(&f, "do_lower_case", &s->lower_case) &&
+              open_file(&tokenizer, s->folder, "tokenizer_config.json", JSON_OBJECT, false) &&
+              (o->max_length > 0 || read_length(s, &f, &tokenizer, config)) &&
+              read_truncation(s, &tokenizer);
+    close_file(&tokenizer);
     close_file(&f);
     return ok;
 }

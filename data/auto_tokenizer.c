@@ -348,14 +348,6 @@ static bool add_extra_ids(loader *l)
     return true;
 }
 
-static bool names(const br_side_tokens *list, const char *text)
-{
-    for (int64_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i].text, text) == 0)
-            return true;
-    return false;
-}
-
 /* Removes the added tokens of tokenizer.json: "added_tokens_decoder" lists all that the class uses
  * besides special tokens. */
 static void drop_tokens(const loader *l)
@@ -363,7 +355,8 @@ static void drop_tokens(const loader *l)
     br_tokenizer *t = l->t;
     const br_side_files *s = &l->files;
     for (int64_t i = 0; i < t->n_added; i++)
-        if (!names(&s->added, t->added[i].text) && !names(&s->named, t->added[i].text))
+        if (!br__side_find(&s->added, t->added[i].text) &&
+            !br__side_find(&s->named, t->added[i].text))
             br_raise(BR_WARNING,
                      "%s: %s: added token '%s' is in tokenizer.json, but not in "
                      "added_tokens_decoder of tokenizer_config.json; the latter counts",

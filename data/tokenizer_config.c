@@ -279,7 +279,7 @@ static bool push(br_side_tokens *list, const br_side_token *token)
     return true;
 }
 
-static br_side_token *find(const br_side_tokens *list, const char *text)
+br_side_token *br__side_find(const br_side_tokens *list, const char *text)
 {
     for (int64_t i = 0; i < list->count; i++)
         if (strcmp(list->items[i].text, text) == 0)
@@ -513,7 +513,7 @@ static bool read_decoder(br_side_files *s)
                                    br__printable(key), shown(value));
         if (!read_token(s, value, &t))
             return false;
-        if (find(&s->added, t.text))
+        if (br__side_find(&s->added, t.text))
             return br__side_refuse(s, config_file, "%s: '%s' has two ids", name,
                                    br__printable(t.text));
         if (!push(&s->added, &t))
@@ -536,7 +536,7 @@ static bool read_added(br_side_files *s)
         if (!*text || !integer_of(value, BR_MAX_TOKEN_ID - 1, &t.id))
             return br__side_refuse(s, added_file, "'%s' is %s, must be a token with an id below %d",
                                    br__printable(text), shown(value), BR_MAX_TOKEN_ID);
-        const br_side_token *named = find(&s->named, text);
+        const br_side_token *named = br__side_find(&s->named, text);
         t.special = named;
         t.late = !t.special;
         if (!push(&s->added, &t))

@@ -59,6 +59,8 @@ void br__side_files_free(br_side_files *s);
 /* Fails with "auto_tokenizer: DIR/FILE: ...". Returns false. */
 bool br__side_refuse(const br_side_files *s, const char *file, const char *format, ...)
     BR_PRINTF(3, 4);
+/* Returns the first token of the list with this text, or NULL. */
+br_side_token *br__side_find(const br_side_tokens *list, const char *text);
 /* Adds a special token with a role, or with the role -1. */
 bool br__side_name(br_side_files *s, const char *text, int role, bool optional);
 

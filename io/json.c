@@ -142,3 +142,18 @@ json_t *br__json_parse_reals(const char *op, const char *path, const char *text,
 {
     return parse_text(op, path, text, n, FLAGS | JSON_DECODE_INT_AS_REAL, error);
 }
+
+json_t *br__json_read_file(const char *op, const char *path, size_t most, bool reals)
+{
+    size_t n;
+    json_error_t error;
+    char *text = br__read_text(op, path, most, &n);
+    if (!text)
+        return NULL;
+    json_t *value = (reals ? br__json_parse_reals : br__json_parse)(op, path, text, n, &error);
+    br_free(text);
+    if (!value && !br__failed())
+        br__fail_file(BR_ERROR_FORMAT, op, path, "line %d, column %d: %s", error.line, error.column,
+                      br__printable(error.text));
+    return value;
+}

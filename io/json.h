@@ -3,6 +3,7 @@
 #define BR_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Parses n bytes of text as json_loadb() does, with duplicate keys rejected and any value allowed.
@@ -14,5 +15,10 @@ json_t *br__json_parse(const char *op, const char *path, const char *text, size_
 /* Same, but reads integers as reals, so that they may have any number of digits. */
 json_t *br__json_parse_reals(const char *op, const char *path, const char *text, size_t n,
                              json_error_t *error);
+
+/* Reads a file of at most `most` bytes and parses it; `reals` is as above. Returns a value that the
+ * caller frees with json_decref(), or NULL with an error that names `op` and `path` and, if the
+ * text is not JSON, the place in it. */
+json_t *br__json_read_file(const char *op, const char *path, size_t most, bool reals);
 
 #endif

@@ -155,24 +155,9 @@ static bool open_listed(br_weight_files *files, const char *dir, json_t *map, bo
     return true;
 }
 
-static json_t *read_index(const char *path)
-{
-    size_t length;
-    char *text = br__read_text(op, path, MAX_INDEX_BYTES, &length);
-    if (!text)
-        return NULL;
-    json_error_t error;
-    json_t *index = br__json_parse(op, path, text, length, &error);
-    br_free(text);
-    if (!index && !br__failed())
-        br__fail_file(BR_ERROR_FORMAT, op, path, "line %d, column %d: %s", error.line, error.column,
-                      br__printable(error.text));
-    return index;
-}
-
 static bool open_index(br_weight_files *files, const char *dir, bool copy)
 {
-    json_t *index = read_index(files->index);
+    json_t *index = br__json_read_file(op, files->index, MAX_INDEX_BYTES, false);
     if (!index)
         return false;
     json_t *map = json_object_get(index, "weight_map");

@@ -13,27 +13,12 @@ TestSuite(cli_generation, .init = program_begin, .fini = program_end);
 /* Creates the folders gpt2 and t5 with recorded models of 40 tokens: letters, digits, ... */
 static void make_models(void)
 {
-    program_shell("mkdir $OUT/gpt2 $OUT/t5 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
-                  "cp tests/models/t5/relu/* $OUT/t5 && "
+    program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
                   "(printf '{'; i=0; for w in a b c d e f g h i j k l m n o p q r s t u v w x y z "
                   "0 1 2 3 4 5 6 7 8 9 th he; do printf '\"%s\": %d, ' $w $i; i=$((i + 1)); done; "
                   "printf '\"\\304\\240\": 38, \"<|endoftext|>\": 39}') >$OUT/gpt2/vocab.json && "
                   "printf '#version: 0.2\\nt h\\nh e\\n' >$OUT/gpt2/merges.txt");
-    program_shell(
-        "sign='\"type\":\"Metaspace\",\"replacement\":\"\\u2581\"' && "
-        "a='{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}' && "
-        "b='{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}' && "
-        "end='{\"SpecialToken\":{\"id\":\"</s>\",\"type_id\":0}}' && "
-        "(printf '{\"added_tokens\":[{\"id\":0,\"content\":\"<pad>\",\"special\":true},"
-        "{\"id\":1,\"content\":\"</s>\",\"special\":true}],\"pre_tokenizer\":{'; "
-        "echo \"$sign},\\\"decoder\\\":{$sign},\"; "
-        "printf '\"post_processor\":{\"type\":\"TemplateProcessing\",\"special_tokens\":"
-        "{\"</s>\":{\"ids\":[1]}},'; echo "
-        "\"\\\"single\\\":[$a,$end],\\\"pair\\\":[$a,$end,$b,$end]},\"; "
-        "printf '\"model\":{\"type\":\"Unigram\",\"unk_id\":2,\"vocab\":[[\"<pad>\",0],"
-        "[\"</s>\",0],[\"<unk>\",0],[\"\\342\\226\\201\",-1]'; "
-        "for w in a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 3 4 5 6 7 8 9; do "
-        "printf ',[\"%s\",-2]' $w; done; printf ']}}') >$OUT/t5/tokenizer.json");
+    program_make_t5();
 }
 
 /* Writes a file below the folder of the test. */
