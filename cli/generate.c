@@ -55,8 +55,12 @@ typedef struct shown {
     size_t length;
 } shown;
 
+/* Adds a token to those that are decoded. As in transformers, an id without a token has no text: a
+ * model may have more embeddings than the tokenizer has tokens, and an id may be unused. */
 static bool add_id(shown *s, int64_t id)
 {
+    if (id >= br_tokenizer_size(s->tokenizer) || !s->tokenizer->tokens[id])
+        return true;
     if (s->n == s->capacity) {
         int64_t capacity = 2 * s->capacity + 64;
         int64_t *ids = realloc(s->ids, (size_t)capacity * sizeof *ids);
@@ -93,7 +97,6 @@ static size_t common(const shown *s, const char *text, size_t n)
     return i;
 }
 
-/* Prints the new text, or at the `end` also what may still have changed. */
 /* Returns the length of the text whose spaces later tokens cannot remove. If the tokenizer cleans
  * decoded text up, a token can complete a pattern such as " n't" or " ' ve", which begins up to
  * five bytes before it. */
@@ -106,6 +109,7 @@ static size_t settled(const shown *s, const char *text, size_t n)
     return n;
 }
 
+/* Prints the new text, or at the `end` also what may still have changed. */
 static void show(shown *s, bool end)
 {
     int64_t length;
@@ -128,12 +132,11 @@ static void show(shown *s, bool end)
     fflush(stdout);
 }
 
-/* Skips ids without a token: a model may have more embeddings than the tokenizer has tokens. */
 static bool append_token(void *context, br_tensor *tokens)
 {
     shown *s = context;
     int64_t id = br_item_i64(tokens);
-    if (id >= br_tokenizer_size(s->tokenizer) || add_id(s, id))
+    if (add_id(s, id))
         show(s, false);
     return !br_failed() && !ferror(stdout);
 }

@@ -23,6 +23,20 @@ Test(cli_generate, likeliest_tokens)
     program_check("generate -m $OUT/model -n 2 cmd", 0, "cmdaa\n");
 }
 
+/* Ids without a token have no text: the unused id 0, and the start token of a model that has more
+ * embeddings than the tokenizer has tokens. */
+Test(cli_generate, ids_without_tokens)
+{
+    make_gpt2();
+    program_shell("sed -i 's/\"a\": 0, //' $OUT/model/vocab.json");
+    program_check("generate -m $OUT/model cmd", 0, "cmdr\n");
+    program_make_t5();
+    program_shell("sed -i 's/,\\[\"9\",-2\\]//' $OUT/t5/tokenizer.json && "
+                  "! grep -q '\"9\"' $OUT/t5/tokenizer.json && "
+                  "printf '{\"decoder_start_token_id\": 39}' >$OUT/t5/generation_config.json");
+    program_check("generate -m $OUT/t5 -n 4 'time flies' 2>&1", 0, "\n");
+}
+
 /* Unknown keys, which may change the results, cause a warning in which they are escaped. */
 Test(cli_generate, warnings)
 {
