@@ -17,10 +17,11 @@ SCALARS = {
 }
 
 
-def declarations(cc):
+def declarations(cc, headers):
     """Yields the statements of the library's headers without attributes, one string each."""
-    lines = subprocess.run([cc, "-E", f"-I{HEADERS}", str(HEADERS / "brasa/brasa.h")],
-                           check=True, capture_output=True, text=True).stdout.splitlines()
+    source = "".join(f"#include <brasa/{header}>\n" for header in headers)
+    lines = subprocess.run([cc, "-E", f"-I{HEADERS}", "-"], input=source, check=True, capture_output=True,
+                           text=True).stdout.splitlines()
     text, ours = "", False
     for line in lines:
         if marker := re.match(r'# \d+ "(.*?)"', line):
@@ -42,13 +43,13 @@ def declarations(cc):
 class Binding:
     """Enumerators, structs and functions as attributes; `functions` have their types set in `lib`."""
 
-    def __init__(self, library, cc):
+    def __init__(self, library, cc, headers=("brasa.h",)):
         self.lib = ctypes.CDLL(library)
         self.constants, self.structs, self.fields, self.functions = {}, {}, {}, {}
         self.types = dict(SCALARS)
         self.arguments = {}  # of each function, as written in the header
         self.variadic = set()
-        for statement in declarations(cc):
+        for statement in declarations(cc, headers):
             self.declare(statement)
 
     def declare(self, s):

@@ -2,8 +2,9 @@
 """options.py check LIBRARY [CC] | record LIBRARY [CC]
 
 Compares the defaults of every option struct with those of PyTorch and transformers. `check` compares the
-results of the library's br_*_defaults() with options.tsv. `record` reads the signatures of the installed
-PyTorch and transformers and prints that table; it requires both packages."""
+results of br_*_defaults() with options.tsv. `record` reads the signatures of the installed PyTorch and
+transformers and prints that table; it requires both packages. LIBRARY is libbrasa_mpi.so, which needs
+libbrasa.so, so that the functions of both are found."""
 
 import ctypes
 import inspect
@@ -55,6 +56,12 @@ MIRRORS = {
     "br_transformer": (["torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer",
                         "torch.nn.Transformer"],
                        {"activation": ("activation", lambda f: None)}),  # NULL means relu
+    "br_dist": (["torch.distributed.init_process_group"],
+                {"timeout": ("timeout", lambda t: 1800)}),  # None means 30 minutes
+    "br_data_parallel": (["torch.nn.parallel.DistributedDataParallel"],
+                         {"group": ("process_group", None),
+                          "bucket_cap_mb": ("bucket_cap_mb", lambda b: 25),  # None means 25
+                          "broadcast_buffers": ("forward_sync_buffers", lambda b: True)}),  # None means true
     "br_spectral_norm": (["torch.nn.utils.parametrizations.spectral_norm"], {}),
     "br_adam": (["torch.optim.Adam"], OPTIMIZER),
     "br_adamw": (["torch.optim.AdamW"], OPTIMIZER),
@@ -89,10 +96,10 @@ ABSENT = {
         num_groups num_channels d_model nhead num_encoder_layers num_decoder_layers embed_dim num_heads text text_pair text_target
         text_pair_target vocab merges name mode input_size hidden_size kernel_size v return_indices
         is_split_into_words reduction""",
-    "deprecated by PyTorch": "size_average reduce only_inputs",
+    "deprecated by PyTorch": "size_average reduce only_inputs broadcast_buffers",
     "affect how something is computed, not the result": """foreach capturable differentiable fused vectorize strategy
         fast_mode is_grads_batched use_reentrant context_fn determinism_check debug early_stop
-        respect_saved_tensors_hooks strict pin_memory pin_memory_device in_order timeout
+        respect_saved_tensors_hooks batched_grad_copy lazy_bucket_allocation strict pin_memory pin_memory_device in_order timeout
         multiprocessing_context device dtype verbose masked nondet_tol""",
     "errors are returned": "raise_exception errors",
     "br_gradcheck() always or never checks this": """check_undefined_grad check_grad_dtypes
@@ -103,6 +110,14 @@ ABSENT = {
     "a scheduler is restored from its state": "last_epoch",
     "done by a dataset, a subset or the thread's generator": """sampler batch_sampler collate_fn
         worker_init_fn generator""",
+    "given by mpirun": "backend init_method world_size rank store group_name _ranks enable_reconfigure",
+    "of graphics processors": "dim device_ids output_device device_id pg_options device_mesh mixed_precision",
+    "br_data_parallel_new() always does this": """init_sync find_unused_parameters gradient_as_bucket_view
+        check_reduction""",
+    "the first bucket has its own size, first_bucket_cap_mb": "bucket_cap_mb_list",
+    "promises that save time": "static_graph skip_all_reduce_unused_params",
+    "for reductions that overlap the backward pass of other libraries": """delay_all_reduce_named_params
+        param_to_hook_all_reduce""",
     "compose custom modules instead": "custom_encoder custom_decoder",
     "given as kwargs": "tokenizer_kwargs",
     "choice of results; br_encoding always has all": """return_tensors return_token_type_ids
@@ -171,7 +186,7 @@ def value(v):
 def defaults(br):
     """Yields (struct, field, value) for every field except struct_size, which is checked."""
     structs = [n for n in br.fields if n.endswith("_options")]
-    assert len(structs) >= 40, f"{len(structs)} option structs were found"
+    assert len(structs) >= 42, f"{len(structs)} option structs were found"
     for struct in structs:
         options = getattr(br, struct.removesuffix("_options") + "_defaults")()
         assert br.fields[struct][0] == "struct_size", struct
@@ -226,7 +241,7 @@ def check(br):
 if __name__ == "__main__":
     if len(sys.argv) < 3 or sys.argv[1] not in ("check", "record"):
         sys.exit(__doc__)
-    binding = Binding(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "cc")
+    binding = Binding(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "cc", ("brasa.h", "distributed.h"))
     if sys.argv[1] == "record":
         record(binding)
     else:
