@@ -352,11 +352,13 @@ samples() {
     fi
 }
 
-# Checks the table of default options against the current PyTorch and transformers.
+# Checks the tables of the options' defaults and accepted values against the current PyTorch and transformers.
 defaults() {
     built gcc
     with_torch tests/ctypes/options.py record build/libbrasa_mpi.so >"$work/options.tsv"
     diff tests/ctypes/options.tsv "$work/options.tsv"
+    with_torch tests/ctypes/option_values.py record >"$work/option_values.tsv"
+    diff tests/ctypes/option_values.tsv "$work/option_values.tsv"
 }
 
 # Checks that the tests have every key of transformers' config.json and generation_config.json.
@@ -421,6 +423,7 @@ test_checks() {
     check "library from Python's ctypes" with_build gcc tests/ctypes/drive.py build/libbrasa.so
     check "calls with NULL and with empty tensors" with_build gcc tests/ctypes/bad_calls.py build/libbrasa.so
     check "calls with ended handles" with_build gcc tests/ctypes/ended_handles.py build/libbrasa.so
+    check "accepted values of options" with_build gcc tests/ctypes/option_values.py check build/libbrasa.so
     check "C++17" with_build gcc .ci/check_cpp build g++
 }
 

@@ -25,12 +25,12 @@ struct br_loader {
 
 /* ---- Construction ---------------------------------------------------------------------------- */
 
-static bool good_number(const char *name, int64_t value, int64_t limit)
+static bool good_number(const char *name, int64_t value, int64_t low, int64_t high)
 {
-    if (value >= 0 && value <= limit)
+    if (value >= low && value <= high)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, "loader", "%s is %" PRId64 ", must be 0 .. %" PRId64, name, value,
-             limit);
+    br__fail(BR_ERROR_ARGUMENT, "loader", "%s is %" PRId64 ", must be %" PRId64 " .. %" PRId64,
+             name, value, low, high);
     return false;
 }
 
@@ -39,11 +39,9 @@ static bool good_options(const br_dataset *dataset, const br_loader_options *o)
     enum { MAX_WORKERS = 256, MAX_PREFETCHED = 1024 };
     if (!br__required("loader", "dataset", dataset))
         return false;
-    if (o->batch_size < 1 || o->batch_size > INT32_MAX)
-        br__fail(BR_ERROR_ARGUMENT, "loader", "batch_size is %" PRId64 ", must be 1 .. %d",
-                 o->batch_size, INT32_MAX);
-    return !br_failed() && good_number("num_workers", o->num_workers, MAX_WORKERS) &&
-           good_number("prefetch_factor", o->prefetch_factor, MAX_PREFETCHED);
+    return good_number("batch_size", o->batch_size, 1, INT32_MAX) &&
+           good_number("num_workers", o->num_workers, 0, MAX_WORKERS) &&
+           good_number("prefetch_factor", o->prefetch_factor, 1, MAX_PREFETCHED);
 }
 
 static bool copy_lengths(br_loader *loader, const int64_t *lengths)

@@ -162,8 +162,8 @@ static bool good_spectral(br_spectral_norm_options *o, const br_module *module, 
     else if (o->n_power_iterations < 1)
         br__fail(BR_ERROR_ARGUMENT, op, "n_power_iterations is %" PRId64 ", must be positive",
                  o->n_power_iterations);
-    else if (!(o->eps > 0))
-        br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be positive", o->eps);
+    else if (!(o->eps >= 0))
+        br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must not be negative", o->eps);
     else
         o->dim = dim_of(op, t, o->dim == BR_NONE ? default_dim(module) : o->dim);
     return !br_failed();

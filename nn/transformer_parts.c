@@ -13,6 +13,12 @@ br_transformer_options br__transformer_options(const char *op,
     br_transformer_options o = *BR_OPTIONS_OF(op, br_transformer, options);
     if (o.activation && o.gelu)
         br__fail(BR_ERROR_ARGUMENT, op, "activation and gelu are both set: set only one of them");
+    if (o.dim_feedforward < 0)
+        br__fail(BR_ERROR_ARGUMENT, op, "dim_feedforward is %" PRId64 ", must not be negative",
+                 o.dim_feedforward);
+    if (!(o.layer_norm_eps >= 0))
+        br__fail(BR_ERROR_ARGUMENT, op, "layer_norm_eps is %g, must not be negative",
+                 o.layer_norm_eps);
     return o;
 }
 

@@ -468,6 +468,8 @@ br_tensor *br_f_batch_norm(br_tensor *x, br_tensor *running_mean, br_tensor *run
         return br__fail(BR_ERROR_SHAPE, op,
                         "x %s has only one value per channel, but training requires more",
                         br__shape(x));
+    if (training && !(eps > 0))
+        return br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be positive in training", eps);
     plan p = { .group = 1, .across = true, .computed = training, .eps = eps };
     return norm(&batch_norm_op, &p, x, weight, bias, (br_tensor *[]){ running_mean, running_var },
                 momentum);

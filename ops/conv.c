@@ -120,8 +120,9 @@ static bool set_output_size(const call *c, br_convolution *g, const br_tensor *x
     if (g->size[d] + padding <= reach || g->size[d] == 0) {
         br__fail(BR_ERROR_SHAPE, c->op,
                  "x %s, padded by %" PRId64
-                 ", is smaller than the kernel of weight %s, whose size with dilation is %" PRId64,
-                 br__shape(x), padding, br__shape(weight), reach + 1);
+                 ", is smaller than the kernel of weight %s, whose size with dilation %" PRId64
+                 " is %" PRId64,
+                 br__shape(x), padding, br__shape(weight), g->dilation[d], reach + 1);
         return false;
     }
     g->out[d] = (g->size[d] + padding - reach - 1) / g->stride[d] + 1;
@@ -213,8 +214,12 @@ static bool set_transposed_geometry(const call *c, br_convolution *g, const br_t
         g->size[d] = (g->out[d] - 1) * g->stride[d] - 2 * c->padding[d] +
                      g->dilation[d] * (g->kernel[d] - 1) + c->output_padding[d] + 1;
         if (g->out[d] == 0 || g->size[d] < 1) {
-            br__fail(BR_ERROR_SHAPE, c->op, "x %s and weight %s: the output size would be %" PRId64,
-                     br__shape(x), br__shape(weight), g->size[d]);
+            br__fail(BR_ERROR_SHAPE, c->op,
+                     "x %s and weight %s with stride %" PRId64 ", padding %" PRId64
+                     ", dilation %" PRId64 " and output_padding %" PRId64
+                     ": the output size would be %" PRId64,
+                     br__shape(x), br__shape(weight), g->stride[d], c->padding[d], g->dilation[d],
+                     c->output_padding[d], g->size[d]);
             return false;
         }
         if (c->output_padding[d] >= g->stride[d] && c->output_padding[d] >= g->dilation[d]) {

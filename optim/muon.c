@@ -15,8 +15,8 @@ enum { MOMENTUM_BUFFER };
 static bool in_range(const br_muon_options *o)
 {
     enum { MAX_STEPS = 100 };
-    if (o->ns_steps < 1 || o->ns_steps >= MAX_STEPS)
-        br__fail(BR_ERROR_ARGUMENT, "muon", "ns_steps is %" PRId64 ", must be in 1 .. %d",
+    if (o->ns_steps < 0 || o->ns_steps >= MAX_STEPS)
+        br__fail(BR_ERROR_ARGUMENT, "muon", "ns_steps is %" PRId64 ", must be in 0 .. %d",
                  o->ns_steps, MAX_STEPS - 1);
     else if ((unsigned)o->adjust_lr > BR_MUON_SPECTRAL_UNCLAMPED)
         br__fail(BR_ERROR_ARGUMENT, "muon", "adjust_lr is %d, must be one of br_muon_adjust",

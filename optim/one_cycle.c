@@ -94,6 +94,12 @@ static void set_phases(br_scheduler *s)
     s->args.one_cycle.n_phases = o->three_phase ? 3 : 2;
 }
 
+static void good_rate(double lr)
+{
+    if (!(lr >= 0 && lr < INFINITY))
+        br__fail(BR_ERROR_ARGUMENT, kind.name, "max_lr is %g, must be finite and not negative", lr);
+}
+
 static bool good_options(const br_scheduler *s, const br_one_cycle_options *o)
 {
     const char *op = kind.name;
@@ -110,7 +116,7 @@ static bool good_options(const br_scheduler *s, const br_one_cycle_options *o)
         br__fail(BR_ERROR_ARGUMENT, op, "%s has no momentum to cycle: set cycle_momentum to false",
                  s->optim->kind->name);
     for (int g = 0; !br_failed() && g < s->n_groups; g++)
-        br__not_negative(op, "max_lr", o->max_lrs ? o->max_lrs[g] : o->max_lr);
+        good_rate(o->max_lrs ? o->max_lrs[g] : o->max_lr);
     return !br_failed() && br__in_unit_interval(op, "base_momentum", o->base_momentum) &&
            br__in_unit_interval(op, "max_momentum", o->max_momentum);
 }

@@ -82,8 +82,9 @@ static bool good_options(const br_plateau_options *o)
         br__fail(BR_ERROR_ARGUMENT, kind.name,
                  "patience is %" PRId64 ", cooldown is %" PRId64 ": neither may be negative",
                  o->patience, o->cooldown);
-    return br__not_negative(kind.name, "threshold", o->threshold) &&
-           br__not_negative(kind.name, "min_lr", o->min_lr) &&
+    else if (isnan(o->threshold))
+        br__fail(BR_ERROR_ARGUMENT, kind.name, "threshold is nan, must be a number");
+    return !br_failed() && br__not_negative(kind.name, "min_lr", o->min_lr) &&
            br__not_negative(kind.name, "eps", o->eps);
 }
 

@@ -333,7 +333,9 @@ Test(prefetcher, refuses)
     check_fails(br_loader_new(dataset, BR_OPTIONS(br_loader, .num_workers = -1)),
                 "num_workers is -1, must be 0 .. 256");
     check_fails(br_loader_new(dataset, BR_OPTIONS(br_loader, .prefetch_factor = 2000)),
-                "prefetch_factor is 2000, must be 0 .. 1024");
+                "prefetch_factor is 2000, must be 1 .. 1024");
+    check_fails(br_loader_new(dataset, BR_OPTIONS(br_loader, .prefetch_factor = 0)),
+                "prefetch_factor is 0, must be 1 .. 1024");
     br_dataset_free(dataset);
 }
 

@@ -187,7 +187,9 @@ Test(norms, do_not_cancel)
     const double d = sqrt(1.25), want[] = { -1.5 / d, -0.5 / d, 0.5 / d, 1.5 / d };
     check_values(br_f_group_norm(x, 1, NULL, NULL, 0), 4, want, 2e-7);
     x = br_reshape(x, BR_SHAPE(4, 1));
-    check_values(br_f_batch_norm(x, NULL, NULL, NULL, NULL, true, 0, 0), 4, want, 2e-7);
+    check_values(br_f_batch_norm(x, NULL, NULL, NULL, NULL, true, 0, 1e-30), 4, want, 2e-7);
+    check_fails(br_f_batch_norm(x, NULL, NULL, NULL, NULL, true, 0, 0),
+                "batch_norm: eps is 0, must be positive in training");
 }
 
 /* The statistics of large inputs are merged from those of chunks. Compares the results with

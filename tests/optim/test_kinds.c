@@ -16,7 +16,7 @@ Test(optim_kinds, options_are_checked)
                 "adagrad: initial_accumulator_value is -2");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .momentum = -1)), "muon: momentum is -1");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .ns_steps = 100)),
-                "ns_steps is 100, must be in 1 .. 99");
+                "ns_steps is 100, must be in 0 .. 99");
     check_fails(br_muon_new(NULL, BR_OPTIONS(br_muon, .adjust_lr = (br_muon_adjust)3)),
                 "adjust_lr is 3");
 }
