@@ -301,8 +301,9 @@ Test(convolution, errors)
     check_fails(
         br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .groups = 3)),
         "x [2, 3, 4, 5], weight [6, 3, 3, 3], groups 3: x must have groups times as many channels");
-    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .dilation = BR_PAIR(2, 2))),
-                "is smaller than the kernel of weight [6, 3, 3, 3], whose size with dilation 2 is 5");
+    check_fails(
+        br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .dilation = BR_PAIR(2, 2))),
+        "is smaller than the kernel of weight [6, 3, 3, 3], whose size with dilation 2 is 5");
     check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .stride = BR_PAIR(-1, 1))),
                 "conv2d: stride is -1, must be in 1 .. 2^31 - 1");
     check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .stride = BR_PAIR(1, 1LL << 40))),
