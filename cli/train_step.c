@@ -4,12 +4,23 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <xxhash.h>
+
+/* With several batches per step, the random numbers of a batch, such as dropout's, depend only on
+ * the seed and the batch's number, so that any process could compute any of them. A single batch
+ * per step continues with the numbers after those of the batch before, as in PyTorch. */
+static void seed_batch(const trainer *t, int64_t batch)
+{
+    if (t->options.accumulate > 1)
+        br_manual_seed(XXH3_64bits_withSeed(&batch, sizeof batch, (uint64_t)t->options.seed));
+}
 
 /* Runs a batch. Divides its gradients and losses by the number of batches per step and adds them to
  * the parameters' gradients and to `values`. */
 static bool add_batch(trainer *t, int64_t batch, double *values)
 {
     double part = 1 / (double)t->options.accumulate;
+    seed_batch(t, batch);
     br_scope *scope = br_scope_begin();
     br_scope *forward =
         br_scope_begin(); /* after its end, only the graph keeps the activations alive */
