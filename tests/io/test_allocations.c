@@ -8,6 +8,7 @@
 #include "tests/io/files.h"
 
 #include <brasa/brasa.h>
+#include <brasa/check.h>
 #include <dirent.h>
 #include <jansson.h>
 #include <sys/stat.h>
@@ -289,6 +290,42 @@ static bool tokenizer_side_files(uint64_t *digest)
     return use(digest, br_auto_tokenizer_load(files_path("folder"), NULL));
 }
 
+/* ---- Files recorded from PyTorch ------------------------------------------------------------- */
+
+typedef struct classifier {
+    br_module base;
+    br_linear *fc1, *fc2;
+} classifier;
+
+static classifier *classifier_new(void)
+{
+    classifier *self = br_module_new(classifier);
+    self->fc1 = br_child(self, "fc1", br_linear_new(5, 8, true));
+    self->fc2 = br_child(self, "fc2", br_linear_new(8, 3, true));
+    return self;
+}
+
+static void classify(br_check *check, void *module)
+{
+    classifier *self = module;
+    br_tensor *hidden = br_tanh(br_linear_forward(self->fc1, br_check_input(check, "x")));
+    br_check_output(check, "0", br_linear_forward(self->fc2, hidden));
+}
+
+static bool recorded(uint64_t *digest)
+{
+    br_check_result result;
+    classifier *self = classifier_new();
+    bool ok =
+        br_check_file(BRASA_TEST_DIR "/check/classifier.safetensors", self, classify, &result);
+    if (ok) {
+        add(digest, &result.excess, sizeof result.excess);
+        add_text(digest, result.where);
+    }
+    br_module_free(self);
+    return ok;
+}
+
 /* ---- Data ------------------------------------------------------------------------------------ */
 
 static bool token_file(uint64_t *digest)
@@ -362,6 +399,7 @@ static const struct {
     READER(sentencepiece),
     READER(tokenizer_folder),
     READER(tokenizer_side_files),
+    READER(recorded),
     READER(token_file),
 };
 
