@@ -174,10 +174,18 @@ typedef struct run {
     br_tensor *valid; /* bool [L, N, 1], false after a sequence's end; NULL: all have length L */
 } run;
 
+/* The result shares no memory with the states of the sequence, so that either may be changed. */
 static br_tensor *appended(br_tensor *all, br_tensor *state)
 {
     br_tensor *row = br_unsqueeze(state, 0);
-    return all ? br_cat(BR_INPUTS(all, row), 0) : row;
+    return all ? br_cat(BR_INPUTS(all, row), 0) : br_clone(row);
+}
+
+/* Returns a copy of t in grad mode, for values that PyTorch allows to be changed before backward.
+ * The copy is recorded, so gradients reach t. */
+static br_tensor *unshared(br_tensor *t)
+{
+    return t && br_grad_enabled() ? br_clone(t) : t;
 }
 
 static br_tensor *run_direction(const br_rnn *self, run *r, int64_t layer, int64_t direction)
@@ -194,8 +202,12 @@ static br_tensor *run_direction(const br_rnn *self, run *r, int64_t layer, int64
         h_n = s.h;
         c_n = s.c;
     } else {
-        y = br__recurrent(kind, direction == 1, gi, h0, c0, p[WEIGHT_HH], p[BIAS_HH], &c_n);
+        y = br__recurrent(kind, direction == 1, gi, h0, c0, p[WEIGHT_HH], unshared(p[BIAS_HH]),
+                          &c_n);
         h_n = br_select(y, 0, direction == 1 ? 0 : -1);
+        if (layer == self->options.num_layers - 1 && !self->options.bidirectional &&
+            br_requires_grad(y))
+            y = unshared(y);
     }
     r->h_n = appended(r->h_n, h_n);
     if (c_n)

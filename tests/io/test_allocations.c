@@ -8,8 +8,11 @@
 #include "tests/io/files.h"
 
 #include <brasa/brasa.h>
+#include <brasa/check.h>
+#include <dirent.h>
 #include <jansson.h>
 #include <sys/stat.h>
+#include <utf8proc.h>
 #include <xxhash.h>
 
 TestSuite(allocations, .init = files_begin, .fini = files_end);
@@ -287,6 +290,42 @@ static bool tokenizer_side_files(uint64_t *digest)
     return use(digest, br_auto_tokenizer_load(files_path("folder"), NULL));
 }
 
+/* ---- Files recorded from PyTorch ------------------------------------------------------------- */
+
+typedef struct classifier {
+    br_module base;
+    br_linear *fc1, *fc2;
+} classifier;
+
+static classifier *classifier_new(void)
+{
+    classifier *self = br_module_new(classifier);
+    self->fc1 = br_child(self, "fc1", br_linear_new(5, 8, true));
+    self->fc2 = br_child(self, "fc2", br_linear_new(8, 3, true));
+    return self;
+}
+
+static void classify(br_check *check, void *module)
+{
+    classifier *self = module;
+    br_tensor *hidden = br_tanh(br_linear_forward(self->fc1, br_check_input(check, "x")));
+    br_check_output(check, "0", br_linear_forward(self->fc2, hidden));
+}
+
+static bool recorded(uint64_t *digest)
+{
+    br_check_result result;
+    classifier *self = classifier_new();
+    bool ok =
+        br_check_file(BRASA_TEST_DIR "/check/classifier.safetensors", self, classify, &result);
+    if (ok) {
+        add(digest, &result.excess, sizeof result.excess);
+        add_text(digest, result.where);
+    }
+    br_module_free(self);
+    return ok;
+}
+
 /* ---- Data ------------------------------------------------------------------------------------ */
 
 static bool token_file(uint64_t *digest)
@@ -360,6 +399,7 @@ static const struct {
     READER(sentencepiece),
     READER(tokenizer_folder),
     READER(tokenizer_side_files),
+    READER(recorded),
     READER(token_file),
 };
 
@@ -371,6 +411,123 @@ Test(allocations, readers)
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
         allocations_fail_in_turn(readers[i].task, readers[i].name);
     remove_folder();
+}
+
+/* ---- Allocations of libraries ---------------------------------------------------------------- */
+
+static bool json(void)
+{
+    json_t *value = json_loads(config_json, 0, NULL);
+    json_decref(value);
+    return value;
+}
+
+static bool normal_form(void)
+{
+    utf8proc_uint8_t *text = utf8proc_NFC((const utf8proc_uint8_t *)"e\xcc\x81");
+    free(text);
+    return text;
+}
+
+static bool hash_state(void)
+{
+    XXH3_state_t *state = XXH3_createState();
+    XXH3_freeState(state);
+    return state;
+}
+
+static bool open_file(void)
+{
+    FILE *file = fopen(BRASA_TEST_DIR "/data/tokenizer_vocab.txt", "r");
+    if (file)
+        fclose(file);
+    return file;
+}
+
+static bool open_folder(void)
+{
+    DIR *folder = opendir(BRASA_TEST_DIR "/data");
+    if (folder)
+        closedir(folder);
+    return folder;
+}
+
+static FILE *words; /* has a buffer of its own, since without one getline() does not fail */
+
+static bool read_line(void)
+{
+    char *text = NULL;
+    size_t size = 0;
+    rewind(words);
+    bool ok = getline(&text, &size, words) > 0;
+    free(text);
+    return ok;
+}
+
+static bool full_path(void)
+{
+    char *resolved = realpath(BRASA_TEST_DIR "/../tests", NULL);
+    free(resolved);
+    return resolved;
+}
+
+static const struct {
+    const char *name;
+    bool (*call)(void);
+    int least; /* the number of its allocations is at least this */
+} calls[] = {
+    { "jansson: json_loads", json, 20 },           { "utf8proc: utf8proc_NFC", normal_form, 1 },
+    { "xxhash: XXH3_createState", hash_state, 1 }, { "C library: fopen", open_file, 1 },
+    { "C library: opendir", open_folder, 1 },      { "C library: getline", read_line, 1 },
+    { "C library: realpath", full_path, 1 },
+};
+
+/* Shared libraries call the replaced functions. Otherwise no allocation would fail here, and the
+ * readers would not be tested with failures in libraries. jansson ignores some failures. */
+Test(allocations, libraries)
+{
+    if (!allocations_can_fail())
+        cr_skip_test("the sanitizer replaces the allocator");
+    static char buffer[4096];
+    words = fopen(BRASA_TEST_DIR "/data/tokenizer_vocab.txt", "r");
+    cr_assert(words && setvbuf(words, buffer, _IOFBF, sizeof buffer) == 0);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        bool failed = true;
+        int n = 0;
+        for (; failed; n++) {
+            allocations_begin(n, false);
+            bool ok = calls[i].call();
+            int64_t more = allocations_end(&failed);
+            cr_assert(n == 0 ? failed && !ok : failed || ok, "%s: %s when allocation %d %s",
+                      calls[i].name, ok ? "succeeds" : "fails", n,
+                      failed ? "fails" : "does not fail");
+            cr_assert_eq(more, 0, "%s: %lld blocks leak when allocation %d fails", calls[i].name,
+                         (long long)more, n);
+        }
+        cr_assert_geq(n - 1, calls[i].least, "%s: only %d allocations fail", calls[i].name, n - 1);
+    }
+    fclose(words);
+}
+
+static int64_t jansson_failures;
+
+static void *counted_malloc(size_t size)
+{
+    void *block = malloc(size);
+    jansson_failures += !block;
+    return block;
+}
+
+/* The allocations that fail in a reader include those of jansson. */
+Test(allocations, jansson_in_readers)
+{
+    if (!allocations_can_fail())
+        cr_skip_test("the sanitizer replaces the allocator");
+    files_write(files_path("config.json"), config_json, sizeof config_json - 1);
+    json_set_alloc_funcs(counted_malloc, free);
+    allocations_fail_in_turn(config, "config");
+    cr_assert_geq(jansson_failures, 20);
+    json_set_alloc_funcs(malloc, free);
 }
 
 /* ---- A program's own allocation functions ---------------------------------------------------- */

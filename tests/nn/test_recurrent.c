@@ -121,6 +121,29 @@ Test(recurrent, lengths)
     br_scope_end(scope);
 }
 
+/* In PyTorch the results are separate, too. */
+Test(recurrent, results_share_no_memory)
+{
+    br_scope *scope = br_scope_begin();
+    for (int i = 0; i < 6; i++) {
+        br_scope *mode = i < 3 ? br_no_grad_begin() : br_enable_grad_begin();
+        br_rnn *self = makers[i % 3](2, 3, NULL);
+        br_tensor *x = br_randn(BR_SHAPE(4, 2, 2), BR_F32), *h, *c;
+        br_tensor *y = br_rnn_forward(self, x, NULL, NULL, &h, &c);
+        br_tensor *before = br_clone(y);
+        br_zero_(h);
+        if (c)
+            br_zero_(c);
+        cr_assert(br_equal(y, before));
+        br_fill_(y, 1);
+        cr_assert_eq(br_item(br_sum(h)), 0);
+        check_ok();
+        br_module_free(self);
+        br_scope_end(mode);
+    }
+    br_scope_end(scope);
+}
+
 Test(recurrent, does_not_depend_on_threads)
 {
     br_scope *scope = br_scope_begin();
