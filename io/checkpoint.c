@@ -233,7 +233,7 @@ static bool verify_metadata(const br_safetensors *file)
     const br_header *h = &file->header;
     const char *sum = br__header_metadata(h, SUM);
     if (!sum)
-        return refuse(file, "has no checksums");
+        return refuse(file, "has no checksums: br_checkpoint_save() did not write it");
     if (!is_sum(sum, metadata_sum(h->n_metadata, h->metadata)))
         return refuse(file, "the metadata do not match their checksum");
     size_t sums = 0;
