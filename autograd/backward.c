@@ -305,8 +305,19 @@ static br_tensor *hold(br_node *node, br_tensor *dx)
     return dx;
 }
 
-/* Checks the dtype of a gradient and reduces it to the input's shape. The caller owns the result.
- */
+/* Returns true if the input broadcasts to the shape of its gradient, which can then be summed. */
+static bool covers(const br_tensor *dx, const br_edge *edge)
+{
+    for (int d = 1; d <= edge->ndim; d++) {
+        int64_t size = edge->sizes[edge->ndim - d];
+        if (d > dx->ndim || (size != 1 && size != dx->sizes[dx->ndim - d]))
+            return false;
+    }
+    return true;
+}
+
+/* Checks the dtype and shape of a gradient and reduces it to the input's shape. The caller owns the
+ * result. */
 static br_tensor *fit(br_node *node, int i, br_tensor *dx)
 {
     const br_edge *edge = &node->inputs[i];
@@ -317,6 +328,10 @@ static br_tensor *fit(br_node *node, int i, br_tensor *dx)
     bool same = dx->ndim == edge->ndim;
     for (int d = 0; same && d < dx->ndim; d++)
         same = dx->sizes[d] == edge->sizes[d];
+    if (!same && !covers(dx, edge))
+        return br__fail(BR_ERROR_SHAPE, node->op->name,
+                        "the gradient with respect to input %d is %s, but the input is %s", i,
+                        br__shape(dx), br__shape_of(edge->ndim, edge->sizes));
     return hold(node, same ? dx : br__grad_ops.sum_to_size(dx, edge->ndim, edge->sizes));
 }
 

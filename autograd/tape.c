@@ -236,7 +236,8 @@ br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *
     const br_autograd *a = br__autograd(output);
     if (a && (a->node || a->requires_grad))
         return br__fail(BR_ERROR_STATE, op->name,
-                        "the output is already on the tape: an operation must return a new tensor");
+                        "the output is already on the tape: an operation must return a new tensor, "
+                        "which it computes inside br_no_grad_begin()");
     return br__record_as(op, output, n_inputs, inputs, params, params_size);
 }
 

@@ -45,9 +45,10 @@ static bool can_join(const column *c, int from)
             continue;
         br__fail(BR_ERROR_SHAPE, op,
                  "field %d is %s of %s in item %" PRId64 ", but %s of %s in item %" PRId64
-                 ": the items of a batch must have equal shapes%s and dtypes",
+                 ": the items of a batch must have equal shapes%s and dtypes%s",
                  c->field, br__shape(a), br_dtype_name(a->dtype), c->numbers[0], br__shape(b),
-                 br_dtype_name(b->dtype), c->numbers[i], from ? " after the first dimension" : "");
+                 br_dtype_name(b->dtype), c->numbers[i], from ? " after the first dimension" : "",
+                 from == 0 && agree(a, b, 1) ? ", unless the loader's option pad is set" : "");
         return false;
     }
     return true;

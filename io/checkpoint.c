@@ -233,7 +233,7 @@ static bool verify_metadata(const br_safetensors *file)
     const br_header *h = &file->header;
     const char *sum = br__header_metadata(h, SUM);
     if (!sum)
-        return refuse(file, "has no checksums");
+        return refuse(file, "has no checksums: br_checkpoint_save() did not write it");
     if (!is_sum(sum, metadata_sum(h->n_metadata, h->metadata)))
         return refuse(file, "the metadata do not match their checksum");
     size_t sums = 0;
@@ -397,7 +397,7 @@ static bool prepare(restoration *r, br_safetensors *file, const br_checkpoint *c
         (c->rng && !(has_part(file, "rng") && read_rng(file, &r->rng))))
         return false;
     if (c->model && !(has_part(file, "model") && (r->model = read_part(file, IN_MODEL)) &&
-                      (r->loading = br__loading_begin(c->model, r->model, true, NULL))))
+                      (r->loading = br__loading_begin(c->model, r->model, file->path, true, NULL))))
         return false;
     if (c->scheduler &&
         !(has_part(file, "scheduler") && (r->scheduler = read_part(file, IN_SCHEDULER)) &&

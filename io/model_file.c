@@ -95,9 +95,13 @@ bool br_model_load(const char *path, br_module *model, bool strict, br_load_repo
     br_named_list *own = br_failed() ? NULL : br_state_dict(model);
     br_safetensors *file = own ? br_safetensors_open(path, NULL) : NULL;
     br_named_list *source = file ? br_safetensors_all(file) : NULL;
-    bool ok = source && add_ties(source, own) && br_load_state_dict(model, source, strict, report);
+    bool ok = source && add_ties(source, own);
+    br_loading *loading = ok ? br__loading_begin(model, source, path, strict, report) : NULL;
+    if (loading)
+        br__loading_apply(loading);
+    br__loading_end(loading);
     br_named_list_free(source);
     br_safetensors_close(file);
     br_named_list_free(own);
-    return ok;
+    return loading != NULL;
 }

@@ -53,7 +53,8 @@ static br_tensor *run_sequential(void *module, br_tensor *const *inputs, const v
     (void)args;
     br_sequential *self = module;
     br_tensor *x = inputs[0];
-    br_enter_with(self, x);
+    if (!br_module_enter_from("sequential_forward", br_base(self), &x))
+        return NULL;
     const br_module_state *state = self->base.state;
     for (int64_t i = 0; i < state->n_children; i++)
         x = br_scope_replace(x, br_forward(state->children[i]->module, x));

@@ -1,6 +1,7 @@
 /* nn/convolutions.c - convolutions and pooling. The layers differ only in the operation that they
  * call. */
 #include "nn/nn_internal.h"
+#include "ops/convolution_internal.h"
 
 #include <math.h>
 
@@ -69,7 +70,8 @@ static br_conv *new_conv(const conv_kind *kind, int64_t in_channels, int64_t out
     self->function = kind->function;
     br_scope *scope = br_scope_begin();
     int64_t sizes[4];
-    bool good = weight_sizes(kind, self, kernel, sizes);
+    bool good = weight_sizes(kind, self, kernel, sizes) &&
+                br__check_conv_options(kind->op, kind->dims, kind->transposed, &self->options);
     self->weight = br_parameter(self, "weight",
                                 good ? br__new(kind->op, 2 + kind->dims, sizes, BR_F32) : NULL);
     self->bias = br_parameter(
@@ -125,12 +127,17 @@ static br_tensor *run_pool(void *module, br_tensor *x)
     return self->function(x, &self->options);
 }
 
-static br_pool *new_pool(const char *op, const char *class_name, br_pool_fn function,
+/* Checks the first n numbers of kernel_size; the adaptive pools pass 0. */
+static br_pool *new_pool(const char *op, const char *class_name, int n, br_pool_fn function,
                          const br_pool_options *options)
 {
     br_pool *self = br__layer_begin(sizeof *self, class_name, run_pool);
     self->options = *BR_OPTIONS_OF(op, br_pool, options);
     self->function = function;
+    const int64_t kernel[] = { self->options.kernel_size.rows, self->options.kernel_size.columns };
+    for (int i = 0; i < n; i++)
+        br__layer_size(op, "kernel_size", kernel[i], 1);
+    br__layer_end(br_base(self), NULL);
     return self;
 }
 
@@ -141,7 +148,7 @@ static br_tensor *max_pool1d(br_tensor *x, const br_pool_options *options)
 
 br_pool *br_max_pool1d_new(const br_pool_options *options)
 {
-    return new_pool("max_pool1d", "MaxPool1d", max_pool1d, options);
+    return new_pool("max_pool1d", "MaxPool1d", 1, max_pool1d, options);
 }
 
 static br_tensor *max_pool2d(br_tensor *x, const br_pool_options *options)
@@ -151,17 +158,17 @@ static br_tensor *max_pool2d(br_tensor *x, const br_pool_options *options)
 
 br_pool *br_max_pool2d_new(const br_pool_options *options)
 {
-    return new_pool("max_pool2d", "MaxPool2d", max_pool2d, options);
+    return new_pool("max_pool2d", "MaxPool2d", 2, max_pool2d, options);
 }
 
 br_pool *br_avg_pool1d_new(const br_pool_options *options)
 {
-    return new_pool("avg_pool1d", "AvgPool1d", br_f_avg_pool1d, options);
+    return new_pool("avg_pool1d", "AvgPool1d", 1, br_f_avg_pool1d, options);
 }
 
 br_pool *br_avg_pool2d_new(const br_pool_options *options)
 {
-    return new_pool("avg_pool2d", "AvgPool2d", br_f_avg_pool2d, options);
+    return new_pool("avg_pool2d", "AvgPool2d", 2, br_f_avg_pool2d, options);
 }
 
 /* The adaptive pools store the output size in kernel_size. */
@@ -172,7 +179,7 @@ static br_tensor *adaptive_avg_pool1d(br_tensor *x, const br_pool_options *optio
 
 br_pool *br_adaptive_avg_pool1d_new(int64_t output_size)
 {
-    return new_pool("adaptive_avg_pool1d", "AdaptiveAvgPool1d", adaptive_avg_pool1d,
+    return new_pool("adaptive_avg_pool1d", "AdaptiveAvgPool1d", 0, adaptive_avg_pool1d,
                     BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(output_size, output_size)));
 }
 
@@ -183,7 +190,7 @@ static br_tensor *adaptive_avg_pool2d(br_tensor *x, const br_pool_options *optio
 
 br_pool *br_adaptive_avg_pool2d_new(int64_t height, int64_t width)
 {
-    return new_pool("adaptive_avg_pool2d", "AdaptiveAvgPool2d", adaptive_avg_pool2d,
+    return new_pool("adaptive_avg_pool2d", "AdaptiveAvgPool2d", 0, adaptive_avg_pool2d,
                     BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(height, width)));
 }
 

@@ -211,13 +211,28 @@ static bool good_name(const char *op, const br_module_state *state, const char *
     return !br_failed();
 }
 
+/* Makes a floating-point tensor require grad. Fails if t was computed: backward would give it no
+ * gradient. */
+static bool make_parameter(const char *op, const br_module_state *state, const char *name,
+                           br_tensor *t)
+{
+    if (!br_is_leaf(t)) {
+        br__fail(BR_ERROR_STATE, op,
+                 "parameter '%s' of %s was computed by %s: a parameter must be a leaf: compute it "
+                 "inside br_no_grad_begin(), or pass br_detach(t)",
+                 name, state->class_name, br_op_name(t));
+        return false;
+    }
+    return !br_is_floating(t) || br_set_requires_grad(t, true);
+}
+
 /* Registers t. `hold`, which is br__take_over() or br_retain(), acquires the module's reference. */
 static bool add_entry(const char *op, br_module_state *state, const char *name, br_tensor *t,
                       br_entry_kind kind, br_tensor *(*hold)(br_tensor *))
 {
     if (!good_name(op, state, name))
         return false;
-    if (kind == BR_ENTRY_PARAMETER && br_is_floating(t) && !br_set_requires_grad(t, true))
+    if (kind == BR_ENTRY_PARAMETER && !make_parameter(op, state, name, t))
         return false;
     br_entry *entries =
         br__grow(state->entries, &state->entry_capacity, state->n_entries, sizeof *entries);
@@ -292,7 +307,7 @@ static bool replace_parameter(br_module_state *state, const char *name, br_tenso
         br__fail(BR_ERROR_ARGUMENT, op, "%s has no parameter '%s'", state->class_name, name);
         return false;
     }
-    if (br_is_floating(t) && !br_set_requires_grad(t, true))
+    if (!make_parameter(op, state, name, t))
         return false;
     br__take_over(t);
     br_release(entry->tensor);
@@ -409,13 +424,18 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
     br_scope *scope = br__thread.scope;
     while (scope && scope->owner != module->state)
         scope = scope->outer;
-    if (scope) {
-        if (result && module->state->hooks && !br__run_forward_hooks(module->state, &result))
-            result = NULL;
-        br_scope_return(scope, result);
-        br_scope_end(scope);
-        br__parametrized_end(module->state);
+    if (!scope) {
+        if (!br_failed())
+            br__fail(BR_ERROR_STATE, "leave",
+                     "%s was not entered, or was left before: pass the module that was entered",
+                     module->state->class_name);
+        return NULL;
     }
+    if (result && module->state->hooks && !br__run_forward_hooks(module->state, &result))
+        result = NULL;
+    br_scope_return(scope, result);
+    br_scope_end(scope);
+    br__parametrized_end(module->state);
     return result;
 }
 
@@ -437,7 +457,9 @@ br_tensor *br_forward(void *module, br_tensor *x)
     if (!br__module_usable("forward", self))
         return NULL;
     if (!self->state->forward)
-        return br__fail(BR_ERROR_ARGUMENT, "forward", "%s has no forward function of one tensor",
+        return br__fail(BR_ERROR_ARGUMENT, "forward",
+                        "%s has no forward function of one tensor: set one with "
+                        "br_module_set_forward(), or call the module's own forward function",
                         self->state->class_name);
     return br_module_run(self, forward_one, BR_INPUTS(x), NULL, 0);
 }

@@ -123,10 +123,11 @@ br_named_list *br__collect(const char *op, br_module *module, int what);
 /* ---- Loading a state dict in two steps ------------------------------------------------------- */
 
 /* Does what br_load_state_dict() does, except for copying. Returns NULL and sets an error if
- * `source` does not fit the module. `source` must live until br__loading_end(). */
+ * `source` does not fit the module. `source` must live until br__loading_end(). `path` names the
+ * file that `source` was read from in that error; NULL: none. */
 typedef struct br_loading br_loading;
-br_loading *br__loading_begin(br_module *module, const br_named_list *source, bool strict,
-                              br_load_report *report);
+br_loading *br__loading_begin(br_module *module, const br_named_list *source, const char *path,
+                              bool strict, br_load_report *report);
 /* Copies the tensors. Cannot fail. */
 void br__loading_apply(const br_loading *loading);
 void br__loading_end(br_loading *loading);

@@ -84,6 +84,8 @@ static bool good_options(const br_rnn *self)
                  "proj_size is %" PRId64 ", must be less than hidden_size %" PRId64
                  ", and only an LSTM supports it",
                  projected, self->hidden_size);
+    if (self->options.relu && (self->kind == BR_LSTM || self->kind == BR_GRU))
+        br__fail(BR_ERROR_ARGUMENT, "rnn", "relu is true, but only nn.RNN supports it");
     return !br_failed();
 }
 
@@ -285,8 +287,10 @@ static br_tensor *run_alone(void *module, br_tensor *x)
     return forward(module, x, NULL, &r);
 }
 
-static br_tensor *run_rnn(const char *function, br_rnn *self, br_tensor *input, br_tensor *lengths,
-                          br_tensor *h_0, br_tensor *c_0, br_tensor **h_n, br_tensor **c_n)
+/* `lengths` must be given if `padded` is true. */
+static br_tensor *run_rnn(const char *function, br_rnn *self, br_tensor *input, bool padded,
+                          br_tensor *lengths, br_tensor *h_0, br_tensor *c_0, br_tensor **h_n,
+                          br_tensor **c_n)
 {
     if (h_n)
         *h_n = NULL;
@@ -298,7 +302,7 @@ static br_tensor *run_rnn(const char *function, br_rnn *self, br_tensor *input, 
     br_tensor *y = NULL;
     if (c_0 && self->kind != BR_LSTM)
         br__fail(BR_ERROR_ARGUMENT, "rnn", "c_0 is given, but only an LSTM has a cell state");
-    else
+    else if (!padded || br__required("rnn", "lengths", lengths))
         y = forward(self, input, lengths, &r);
     br_scope *scope = br__thread.scope; /* the module's; results are moved out of it */
     if (h_n && !br_failed())
@@ -311,11 +315,11 @@ static br_tensor *run_rnn(const char *function, br_rnn *self, br_tensor *input, 
 br_tensor *br_rnn_forward(br_rnn *self, br_tensor *input, br_tensor *h_0, br_tensor *c_0,
                           br_tensor **h_n, br_tensor **c_n)
 {
-    return run_rnn(__func__, self, input, NULL, h_0, c_0, h_n, c_n);
+    return run_rnn(__func__, self, input, false, NULL, h_0, c_0, h_n, c_n);
 }
 
 br_tensor *br_rnn_forward_lengths(br_rnn *self, br_tensor *input, br_tensor *lengths,
                                   br_tensor *h_0, br_tensor *c_0, br_tensor **h_n, br_tensor **c_n)
 {
-    return run_rnn(__func__, self, input, lengths, h_0, c_0, h_n, c_n);
+    return run_rnn(__func__, self, input, true, lengths, h_0, c_0, h_n, c_n);
 }

@@ -78,17 +78,21 @@ static bool add_part(br_text *message, const char *what, int64_t count, const ch
                                       (long long)count, what, br__printable(names ? names : ""));
 }
 
-static void refuse(const br_load_report *r)
+static void refuse(const br_load_report *r, const char *path)
 {
     br_text message = { 0 };
-    if (add_part(&message, "missing", r->missing, r->missing_names) &&
+    bool ok =
+        add_part(&message, "missing", r->missing, r->missing_names) &&
         add_part(&message, "unexpected", r->unexpected, r->unexpected_names) &&
-        add_part(&message, "mismatched in shape or dtype", r->mismatched, r->mismatched_names))
+        add_part(&message, "mismatched in shape or dtype", r->mismatched, r->mismatched_names);
+    if (ok && path)
+        br__fail_file(BR_ERROR_ARGUMENT, "load_state_dict", path, "%s", message.data);
+    else if (ok)
         br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "%s", message.data);
     br_free(message.data);
 }
 
-static bool find_matches(br_loading *l, bool strict)
+static bool find_matches(br_loading *l, const char *path, bool strict)
 {
     l->matches = br__malloc((size_t)l->own->count * sizeof *l->matches);
     l->used = br__calloc((size_t)l->source->count, sizeof *l->used);
@@ -98,7 +102,7 @@ static bool find_matches(br_loading *l, bool strict)
     r->unexpected_names = br__text_take(&l->unexpected);
     r->mismatched_names = br__text_take(&l->mismatched);
     if (ok && strict && r->missing + r->unexpected + r->mismatched > 0)
-        refuse(r);
+        refuse(r, path);
     return ok && !br_failed();
 }
 
@@ -113,8 +117,8 @@ static bool good_source(const br_named_list *source)
     return !br_failed();
 }
 
-br_loading *br__loading_begin(br_module *module, const br_named_list *source, bool strict,
-                              br_load_report *report)
+br_loading *br__loading_begin(br_module *module, const br_named_list *source, const char *path,
+                              bool strict, br_load_report *report)
 {
     if (report)
         *report = (br_load_report){ 0 };
@@ -125,7 +129,7 @@ br_loading *br__loading_begin(br_module *module, const br_named_list *source, bo
         return NULL;
     l->source = source;
     l->own = br__collect("load_state_dict", module, BR_COLLECT_BUFFERS | BR_COLLECT_ALIASES);
-    bool ok = l->own && find_matches(l, strict);
+    bool ok = l->own && find_matches(l, path, strict);
     if (report) {
         *report = l->report;
         l->report = (br_load_report){ 0 };
@@ -150,7 +154,7 @@ void br__loading_end(br_loading *l)
 bool br_load_state_dict(br_module *module, const br_named_list *source, bool strict,
                         br_load_report *report)
 {
-    br_loading *l = br__loading_begin(module, source, strict, report);
+    br_loading *l = br__loading_begin(module, source, NULL, strict, report);
     if (l)
         br__loading_apply(l);
     br__loading_end(l);

@@ -53,7 +53,8 @@ static br_tensor *run_layer(void *module, br_tensor *const *inputs, const void *
 {
     br_transformer_decoder_layer *self = module;
     br_tensor *x = inputs[0], *memory = inputs[1];
-    br_enter_with(self, x);
+    if (!br_module_enter_from("transformer_decoder_layer_forward", br_base(self), &x))
+        return NULL;
     br_transformer_masks given = *(const br_transformer_masks *)args, *m = &given;
     m->tgt_mask = inputs[2];
     m->memory_mask = inputs[3];

@@ -42,7 +42,8 @@ static br_tensor *run_layer(void *module, br_tensor *const *inputs, const void *
     br_transformer_encoder_layer *self = module;
     bool is_causal = *(const bool *)args;
     br_tensor *x = inputs[0];
-    br_enter_with(self, x);
+    if (!br_module_enter_from("transformer_encoder_layer_forward", br_base(self), &x))
+        return NULL;
     br_tensor *mask = inputs[1], *padding = inputs[2];
     if (self->options.norm_first) {
         br_tensor *normed = br_layer_norm_forward(self->norm1, x);

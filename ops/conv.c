@@ -33,7 +33,30 @@ static void set_pair(int64_t *to, int dims, br_pair pair, int64_t of_one_row)
     to[1] = dims == 1 ? pair.rows : pair.columns;
 }
 
-static bool set_options(call *c, const char *op, int dims, const br_conv_options *options)
+/* Checks an option that depends on the stride: `same`, or the output padding of a transposed
+ * convolution. */
+static bool fits_stride(const call *c, bool transposed, int d)
+{
+    int64_t stride = c->stride[d], more = c->output_padding[d];
+    if (c->same && transposed)
+        br__fail(BR_ERROR_ARGUMENT, c->op,
+                 "same is true, but a transposed convolution does not support it: set padding");
+    else if (c->same && stride != 1)
+        br__fail(BR_ERROR_ARGUMENT, c->op, "stride is %" PRId64 ", must be 1 with `same`", stride);
+    else if (more > 0 && !transposed)
+        br__fail(BR_ERROR_ARGUMENT, c->op,
+                 "output_padding is %" PRId64 ", but only a transposed convolution supports it",
+                 more);
+    else if (more >= stride && more >= c->dilation[d])
+        br__fail(BR_ERROR_ARGUMENT, c->op,
+                 "output_padding is %" PRId64 ", must be less than the stride %" PRId64
+                 " or the dilation %" PRId64,
+                 more, stride, c->dilation[d]);
+    return !br_failed();
+}
+
+static bool set_options(call *c, const char *op, int dims, bool transposed,
+                        const br_conv_options *options)
 {
     const br_conv_options *o = BR_OPTIONS_OF(op, br_conv, options);
     *c = (call){ .op = op, .dims = dims, .groups = o->groups, .same = o->same };
@@ -45,9 +68,17 @@ static bool set_options(call *c, const char *op, int dims, const br_conv_options
         if (!check_option(c, "stride", c->stride[d], 1) ||
             !check_option(c, "dilation", c->dilation[d], 1) ||
             !check_option(c, "padding", c->padding[d], 0) ||
-            !check_option(c, "output_padding", c->output_padding[d], 0))
+            !check_option(c, "output_padding", c->output_padding[d], 0) ||
+            !fits_stride(c, transposed, d))
             return false;
     return check_option(c, "groups", c->groups, 1) && !br_failed();
+}
+
+bool br__check_conv_options(const char *op, int dims, bool transposed,
+                            const br_conv_options *options)
+{
+    call c;
+    return set_options(&c, op, dims, transposed, options);
 }
 
 /* Checks that weight has dims + 2 dimensions, and x the same number, or one less without a
@@ -112,11 +143,6 @@ static bool set_output_size(const call *c, br_convolution *g, const br_tensor *x
     int64_t reach = (g->kernel[d] - 1) * g->dilation[d];
     int64_t padding = c->same ? reach : 2 * c->padding[d];
     g->before[d] = padding / 2;
-    if (c->same && g->stride[d] != 1) {
-        br__fail(BR_ERROR_ARGUMENT, c->op, "stride is %" PRId64 ", must be 1 with `same`",
-                 g->stride[d]);
-        return false;
-    }
     if (g->size[d] + padding <= reach || g->size[d] == 0) {
         br__fail(BR_ERROR_SHAPE, c->op,
                  "x %s, padded by %" PRId64
@@ -164,7 +190,7 @@ static br_tensor *conv(const char *op, int dims, br_tensor *x, br_tensor *weight
     BR_OP(op);
     call c;
     br_convolution g;
-    if (!set_options(&c, op, dims, options) || !check_operands(&c, x, weight, bias) ||
+    if (!set_options(&c, op, dims, false, options) || !check_operands(&c, x, weight, bias) ||
         !set_geometry(&c, &g, x, weight) || !check_bias(&c, bias, g.outputs, weight))
         return NULL;
     br_scope *scope = br_scope_begin();
@@ -222,13 +248,6 @@ static bool set_transposed_geometry(const call *c, br_convolution *g, const br_t
                      c->output_padding[d], g->size[d]);
             return false;
         }
-        if (c->output_padding[d] >= g->stride[d] && c->output_padding[d] >= g->dilation[d]) {
-            br__fail(BR_ERROR_ARGUMENT, c->op,
-                     "output_padding is %" PRId64 ", must be less than the stride %" PRId64
-                     " or the dilation %" PRId64,
-                     c->output_padding[d], g->stride[d], g->dilation[d]);
-            return false;
-        }
     }
     if (c->dims == 1)
         g->size[0] = g->out[0] = g->kernel[0] = g->stride[0] = g->dilation[0] = 1;
@@ -241,7 +260,7 @@ static br_tensor *conv_transpose(const char *op, int dims, br_tensor *x, br_tens
     BR_OP(op);
     call c;
     br_convolution g;
-    if (!set_options(&c, op, dims, options) || !check_operands(&c, x, weight, bias) ||
+    if (!set_options(&c, op, dims, true, options) || !check_operands(&c, x, weight, bias) ||
         !set_transposed_geometry(&c, &g, x, weight) || !check_bias(&c, bias, g.channels, weight))
         return NULL;
     br_scope *scope = br_scope_begin();

@@ -14,6 +14,11 @@ typedef struct br_convolution {
     int64_t before[2]; /* zeros before x; elements missing after x are zeros too */
 } br_convolution;
 
+/* Checks options that do not depend on the operands, so that a layer's constructor can refuse them.
+ * Returns false and sets an error if one is invalid. `dims` is 1 or 2. */
+bool br__check_conv_options(const char *op, int dims, bool transposed,
+                            const br_conv_options *options);
+
 static inline int64_t br__conv_taps(const br_convolution *g)
 {
     return g->kernel[0] * g->kernel[1];

@@ -251,13 +251,18 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
         int d = 2 - s->dims + k;
         s->kernel[d] = kernel[k];
         s->stride[d] = stride[k] == 0 ? kernel[k] : stride[k];
-        s->dilation[d] = s->max ? dilation[k] : 1;
+        s->dilation[d] = dilation[k];
         s->padding[d] = padding[k];
         if (!check_number(s->op, "kernel_size", s->kernel[d], 1) ||
             !check_number(s->op, "stride", s->stride[d], 1) ||
             !check_number(s->op, "dilation", s->dilation[d], 1) ||
             !check_number(s->op, "padding", s->padding[d], 0))
             return false;
+        if (!s->max && dilation[k] != 1) {
+            br__fail(BR_ERROR_ARGUMENT, s->op,
+                     "dilation is %" PRId64 ", but only max pooling supports it", dilation[k]);
+            return false;
+        }
         if (s->padding[d] > ((s->kernel[d] - 1) * s->dilation[d] + 1) / 2) {
             br__fail(BR_ERROR_ARGUMENT, s->op,
                      "padding is %" PRId64
@@ -269,6 +274,12 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
     s->ceil_mode = o->ceil_mode;
     s->count_padding = o->count_include_pad;
     s->divisor = o->divisor_override;
+    if (s->max && s->divisor != 0) {
+        br__fail(BR_ERROR_ARGUMENT, s->op,
+                 "divisor_override is %" PRId64 ", but only average pooling supports it",
+                 s->divisor);
+        return false;
+    }
     for (int d = 2 - s->dims; d < 2; d++) {
         s->out[d] = s->size[d] > 0 ? window_count(s, d) : 0;
         if (s->out[d] < 1) {

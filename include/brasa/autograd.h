@@ -294,7 +294,8 @@ BR_API br_gradcheck_options br_gradcheck_defaults(void);
  * grad to central differences. Returns false and sets an error that names the input, the element,
  * both values and their difference unless |gradient - central difference| <= atol + rtol * |central
  * difference| for every element. The inputs' values are restored bit by bit; their gradients are
- * not changed. `options` may be NULL. */
+ * not changed. f may use random numbers: each call of it begins with the same generator state.
+ * `options` may be NULL. */
 BR_API bool br_gradcheck(br_function f, void *context, int n_inputs, br_tensor *const *inputs,
                          const br_gradcheck_options *options);
 /* Like br_gradcheck(), for gradients of gradients: treats the gradient with respect to each such

@@ -52,11 +52,11 @@ BR_API void br_module_free(void *module);
 BR_API void *br_module_add_child(br_module *parent, const char *name, void *child);
 
 /* Registers a tensor as a parameter or as a buffer and returns it. A floating-point parameter is
- * made to require grad. t then belongs to the module instead of to a scope, and is freed with the
- * module; to keep it longer, call br_retain(). A tensor that is registered again under another
- * name, here or in another module, is a tied parameter: it is counted and optimized once, and freed
- * with the last of its modules. If t is NULL (an absent optional parameter), returns NULL and
- * registers nothing. */
+ * made to require grad, and must be a leaf (br_is_leaf()). t then belongs to the module instead of
+ * to a scope, and is freed with the module; to keep it longer, call br_retain(). A tensor that is
+ * registered again under another name, here or in another module, is a tied parameter: it is
+ * counted and optimized once, and freed with the last of its modules. If t is NULL (an absent
+ * optional parameter), returns NULL and registers nothing. */
 #define br_parameter(self, name, t) br_module_add_parameter(br_base(self), (name), (t))
 #define br_buffer(self, name, t)    br_module_add_buffer(br_base(self), (name), (t), true)
 BR_API br_tensor *br_module_add_parameter(br_module *module, const char *name, br_tensor *t);
@@ -82,7 +82,8 @@ BR_API br_tensor *br_module_add_computed_buffer(br_module *module, const char *n
         if (!br_module_enter_from(__func__, (self) ? br_base(self) : NULL, NULL)) \
             return NULL;                                                          \
     } while (0)
-/* Closes the scope, moves the result to the outer scope, and returns it. */
+/* Closes the scope, moves the result to the outer scope, and returns it. Returns NULL and sets an
+ * error if self was not entered. */
 #define br_leave(self, result) br_module_leave(br_base(self), (result))
 /* Like br_enter(), but hooks receive the input x and may replace it. x must be a variable. */
 #define br_enter_with(self, x)                                                    \

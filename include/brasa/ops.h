@@ -317,7 +317,7 @@ BR_API br_tensor *br_clone(br_tensor *x);
 
 /* ---- Splitting (ops/split.c): any dtype ------------------------------------------------------ */
 
-/* These write views to parts[0 .. room - 1], set the entries after the last view to NULL, and
+/* These write views to parts[0 .. capacity - 1], set the entries after the last view to NULL, and
  * return the number of views. On error, including when there are more than `capacity` parts, they
  * return -1 and set all entries to NULL. BR_PARTS() passes the length of an array and the array. */
 #define BR_PARTS(array) (int)(sizeof(array) / sizeof(br_tensor *)), (array)
@@ -516,8 +516,10 @@ typedef struct br_conv_options {
     size_t struct_size;
     br_pair stride, padding, dilation;
     int64_t groups;
-    bool same;              /* pad so that the output has the size of the input; stride must be 1 */
-    br_pair output_padding; /* transposed convolutions: added to the output's size, at the end */
+    bool same;              /* pad so that the output has the size of the input; stride must be 1.
+                               Not for transposed convolutions */
+    br_pair output_padding; /* transposed convolutions only: added to the output's size, at the
+                               end */
 } br_conv_options;
 #define br_conv_default_fields \
     .struct_size = sizeof(br_conv_options), .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1

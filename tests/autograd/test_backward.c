@@ -646,6 +646,28 @@ Test(backward, a_gradient_of_another_dtype_is_an_error)
     br_scope_end(scope);
 }
 
+static void tall_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = br_ones(BR_SHAPE(7), br_dtype_of(dy));
+}
+
+/* A gradient is summed to the input's shape if that broadcasts to it, and refused otherwise. */
+Test(backward, a_gradient_of_another_shape_is_an_error)
+{
+    static const br_op op = { "tall", tall_backward, false };
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(2, (double[]){ 1, 2 }), *y = br_zeros(BR_SHAPE(2), BR_F64);
+    br_record(&op, y, BR_INPUTS(x), NULL, 0);
+    check_fails(br_backward(br_sum(y)),
+                "tall: the gradient with respect to input 0 is [7], but the input is [2]");
+    br_tensor *one = leaf(1, (double[]){ 1 }), *z = br_zeros(BR_SHAPE(1), BR_F64);
+    br_record(&op, z, BR_INPUTS(one), NULL, 0);
+    cr_assert(br_backward(br_sum(z)));
+    cr_assert_eq(grad_at(one, 0), 7);
+    br_scope_end(scope);
+}
+
 /* Builds a graph of more nodes than the list that br_grad() makes of them holds at first. */
 static bool gradient_of_many_nodes(void)
 {

@@ -166,7 +166,8 @@ Test(loader, items_that_do_not_fit_are_named)
     br_tensor *fields[2];
     cr_assert(br_loader_begin(loader));
     check_fails(br_loader_next(loader, fields),
-                "loader: field 1 is [1] of f32 in item 0, but [2] of f32 in item 1");
+                "loader: field 1 is [1] of f32 in item 0, but [2] of f32 in item 1: the items of a "
+                "batch must have equal shapes and dtypes, unless the loader's option pad is set");
     cr_assert_null(fields[0]);
     check_fails(br_dataset_get(ragged, 3, fields), "item 3 has no field 1");
     check_fails(br_dataset_get(ragged, 4, fields), "the dataset's function failed for item 4");

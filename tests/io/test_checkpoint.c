@@ -305,7 +305,8 @@ Test(checkpoint, checksums_and_tensors_must_agree)
     br_tensor *x = br_ones(BR_SHAPE(1), BR_F32);
     cr_assert(
         br_safetensors_save(PATH, &(br_named_list){ 1, &(br_named_tensor){ "x", x } }, 0, NULL));
-    check_fails(br_checkpoint_load(PATH, &(br_checkpoint){ 0 }), "has no checksums");
+    check_fails(br_checkpoint_load(PATH, &(br_checkpoint){ 0 }),
+                "has no checksums: br_checkpoint_save() did not write it");
     file = br_safetensors_open(PATH, NULL);
     check_fails(br_checkpoint_verify(file), "has no checksums");
     check_fails(br_checkpoint_verify(NULL), "file is NULL");

@@ -74,6 +74,7 @@ Test(model_file, refusals)
     check_fails(br_model_load(path, br_base(model), true, NULL),
                 "3 missing: decoder.weight, decoder.bias, embedding.weight; "
                 "2 unexpected: bias, weight");
+    check_fails(br_model_load(path, br_base(model), true, NULL), path);
     check_fails(br_model_load(files_path("none"), br_base(model), true, NULL), "none");
     check_fails(br_model_save(path, NULL, 0, NULL), "module is NULL");
     check_fails(br_model_save(path, br_base(model), 1, NULL),

@@ -194,6 +194,20 @@ Test(module, forward_frees_its_temporaries)
     br_module_free(h);
 }
 
+/* A module is left once, by the module that was entered. */
+Test(module, leaving_a_module_that_was_not_entered_is_an_error)
+{
+    head *h = head_new();
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_ones(BR_SHAPE(2), BR_F32);
+    cr_assert(br_module_enter(br_base(h)));
+    check_fails(br_leave(h->q, x), "leave: Linear was not entered, or was left before");
+    cr_assert_eq(br_leave(h, x), x);
+    check_fails(br_leave(h, x), "leave: head was not entered, or was left before");
+    br_scope_end(scope);
+    br_module_free(h);
+}
+
 static int visits;
 
 static void count_visit(br_module *module, void *context)
@@ -297,6 +311,26 @@ Test(module, a_parameter_can_be_replaced)
     br_module_free(m);
 }
 
+/* Backward would give a computed tensor no gradient. */
+Test(module, a_parameter_must_be_a_leaf)
+{
+    br_scope *scope = br_scope_begin();
+    br_linear *linear = br_linear_new(2, 2, false);
+    head *h = head_new();
+    br_tensor *half = br_mul_scalar(linear->weight, 0.5);
+    check_fails(br_module_replace_parameter(br_base(linear), "weight", half),
+                "replace_parameter: parameter 'weight' of Linear was computed by mul_scalar");
+    check_fails(br_parameter(h, "half", half),
+                "add_parameter: parameter 'half' of head was computed by mul_scalar");
+    br_module_free(h);
+    h = head_new();
+    cr_assert_not_null(br_parameter(h, "half", br_detach(half)));
+    check_ok();
+    br_module_free(h);
+    br_module_free(linear);
+    br_scope_end(scope);
+}
+
 Test(module, freeze_by_name)
 {
     tied_model *m = tied_new();
@@ -371,11 +405,11 @@ Test(module, sequential_requires_forward_functions)
     br_clear_error();
     br_scope *scope = br_scope_begin();
     check_fails(br_forward(s, br_zeros(BR_SHAPE(2), BR_F32)),
-                "Sequential is incomplete: its constructor failed");
+                "sequential_forward: Sequential is incomplete: its constructor failed");
     br_scope_end(scope);
     br_module_free(s);
     head *h = head_new();
-    check_fails(br_forward(h, NULL), "head has no forward function");
+    check_fails(br_forward(h, NULL), "head has no forward function of one tensor: set one");
     check_fails(br_forward(NULL, NULL), "module is NULL");
     br_module_free(h);
 }

@@ -205,6 +205,8 @@ Test(recurrent, errors)
     check_fails(br_rnn_forward_lengths(gru, x, br_to(x, BR_I64), NULL, NULL, NULL, NULL),
                 "lengths [4, 1, 2] must be [1]");
     check_fails(br_rnn_forward_lengths(gru, x, h, NULL, NULL, NULL, NULL), "must be i64");
+    check_fails(br_rnn_forward_lengths(gru, x, NULL, NULL, NULL, NULL, NULL),
+                "rnn: lengths is NULL, but it is required");
     br_module_free(gru);
     gru = br_gru_new(2, 0, NULL);
     cr_assert(strstr(br_error_message(), "hidden_size is 0, must be at least 1"));
@@ -215,5 +217,11 @@ Test(recurrent, errors)
     cr_assert(strstr(br_error_message(), "proj_size is 2, must be less than hidden_size 3"));
     br_clear_error();
     br_module_free(gru);
+    for (int i = 1; i < 3; i++) {
+        br_rnn *self = makers[i](2, 3, BR_OPTIONS(br_rnn, .relu = true));
+        cr_assert(strstr(br_error_message(), "rnn: relu is true, but only nn.RNN supports it"));
+        br_clear_error();
+        br_module_free(self);
+    }
     br_scope_end(scope);
 }

@@ -317,6 +317,11 @@ Test(convolution, errors)
     check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .groups = -2)), "groups is -2");
     check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .same = true, .stride = BR_PAIR(1, 2))),
                 "stride is 2, must be 1 with `same`");
+    check_fails(br_f_conv2d(x, w, NULL, BR_OPTIONS(br_conv, .output_padding = BR_PAIR(0, 1))),
+                "conv2d: output_padding is 1, but only a transposed convolution supports it");
+    check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 2, 2), BR_F32), w, NULL,
+                                      BR_OPTIONS(br_conv, .same = true)),
+                "same is true, but a transposed convolution does not support it");
     check_fails(br_f_conv_transpose2d(x, w, NULL, NULL), "conv_transpose2d: x [2, 3, 4, 5]");
     check_fails(br_f_conv_transpose2d(br_ones(BR_SHAPE(6, 2, 2), BR_F32), w, NULL,
                                       BR_OPTIONS(br_conv, .output_padding = BR_PAIR(1, 0))),

@@ -137,6 +137,10 @@ Test(pool, errors)
                                         .dilation = { .rows = 5 }),
                                 NULL),
                 "window 0 of a kernel of size 2 with dilation 5 contains only padding");
+    check_fails(br_f_avg_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .dilation = { 1, 2 })),
+                "avg_pool2d: dilation is 2, but only max pooling supports it");
+    check_fails(br_f_max_pool2d(x, OPTIONS(.kernel_size = { 2, 2 }, .divisor_override = 3), NULL),
+                "max_pool2d: divisor_override is 3, but only average pooling supports it");
     check_fails(br_f_adaptive_avg_pool2d(x, -1, 2), "output_size is -1, must be in 0 .. 2^31 - 1");
     check_fails(br_f_adaptive_avg_pool2d(x, 2, 1LL << 40), "output_size is 1099511627776");
     check_fails(br_f_adaptive_avg_pool1d(br_ones(BR_SHAPE(2, 0), BR_F32), 2),
