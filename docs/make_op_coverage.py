@@ -65,7 +65,6 @@ EXCEPTIONS = {
     "masked_fill": BOOLS,
     "nn.functional.batch_norm": "a sample's input has shape [0], so it has no channels",
     "nn.functional.pad constant": BOOLS,
-    "nn.functional.rms_norm": "a sample has a negative eps, which Brasa takes for the default",
     "norm nuc": "Brasa has no singular value decomposition",
 }
 
