@@ -183,17 +183,6 @@ uint64_t br__event_op(const char *name)
     return begin(p, BR_PROFILE_OP, name) ? number_of(p, p->innermost) : 0;
 }
 
-/* Code that is compiled for size calls these functions; other code inlines them. */
-uint64_t br__event_enter(const char *op)
-{
-    return BR_PROFILING ? br__event_op(op) : 0;
-}
-
-void br__event_leave(const uint64_t *event)
-{
-    br__event_cleanup(event);
-}
-
 uint64_t br__event_optimizer(const char *name)
 {
     return begin_in_phase(BR_PROFILE_OP, BR_PROFILE_OPTIMIZER, name);

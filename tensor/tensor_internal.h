@@ -453,17 +453,8 @@ static inline void br__event_cleanup(const uint64_t *event)
 #define BR_EVENT(begin)                                                            \
     __attribute__((cleanup(br__event_cleanup), unused)) const uint64_t br__event = \
         BR_PROFILING ? (begin) : 0
-/* Must be the first statement of every operation; profiling requires nothing else from it. In code
- * compiled for size, br__event_enter() and br__event_leave() test whether a profile is running. */
-uint64_t br__event_enter(const char *op);
-void br__event_leave(const uint64_t *event);
-#ifdef __OPTIMIZE_SIZE__
-#    define BR_OP(name)                                                              \
-        __attribute__((cleanup(br__event_leave), unused)) const uint64_t br__event = \
-            br__event_enter(name)
-#else
-#    define BR_OP(name) BR_EVENT(br__event_op(name))
-#endif
+/* Must be the first statement of every operation; profiling requires nothing else from it. */
+#define BR_OP(name) BR_EVENT(br__event_op(name))
 /* Report the work of an operation that loops over memory itself instead of calling
  * br__for_each(). */
 #define BR_WORK(flops, bytes)                 \

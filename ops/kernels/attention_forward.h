@@ -9,7 +9,7 @@
 #define BR_KERNELS_ATTENTION_FORWARD_H
 
 #include "ops/kernels/dropout.h"
-#include "ops/kernels/gemm_tile.h"
+#include "ops/kernels/gemm_block.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/transpose.h"
 

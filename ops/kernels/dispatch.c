@@ -3,50 +3,38 @@
 #include "tensor/cpu.h"
 #include "tensor/tensor_internal.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-extern const br_kernels br__kernels_baseline_f32, br__kernels_baseline_f64;
-extern const br_gemm_kernels br__gemm_baseline_f32, br__gemm_baseline_f64;
-#ifdef __x86_64__
-extern const br_kernels br__kernels_avx2_f32, br__kernels_avx2_f64, br__kernels_avx512_f32;
-extern const br_gemm_kernels br__gemm_avx2_f32, br__gemm_avx2_f64;
-extern const br_gemm_kernels br__gemm_avx512_f32, br__gemm_avx512_f64;
-#endif
-
-#ifdef __x86_64__
-/* Kernels for f64: those of the AVX2 table, and baseline kernels for its missing entries. */
-static br_kernels wide_f64;
-
-static void fill_wide_f64(void)
-{
-    const char *wide = (const char *)&br__kernels_avx2_f64;
-    const char *rest = (const char *)&br__kernels_baseline_f64;
-    br_loop kernel; /* any entry: the table contains only pointers */
-    for (size_t at = 0; at < sizeof wide_f64; at += sizeof kernel) {
-        memcpy(&kernel, wide + at, sizeof kernel);
-        if (!kernel)
-            memcpy(&kernel, rest + at, sizeof kernel);
-        memcpy((char *)&wide_f64 + at, &kernel, sizeof kernel);
+/* Declares the tables of an instruction set, for f32 and f64. */
+#define TABLES(isa)                                                           \
+    extern const br_kernels br__kernels_##isa##_f32, br__kernels_##isa##_f64; \
+    extern const br_gemm_kernels br__gemm_##isa##_f32, br__gemm_##isa##_f64;
+#define VARIANT(isa)                                            \
+    {                                                           \
+        { &br__kernels_##isa##_f32, &br__kernels_##isa##_f64 }, \
+        {                                                       \
+            &br__gemm_##isa##_f32, &br__gemm_##isa##_f64        \
+        }                                                       \
     }
-}
-#endif
 
-/* The instruction sets, best first. The second entry of each pair is for f64, which is used for
- * checks, so few kernels are built for it: matrix products for each instruction set, the kernels
- * that gain most from wider vectors for AVX2, and all kernels for baseline. */
+#ifdef __x86_64__
+TABLES(avx512)
+TABLES(avx2)
+#endif
+TABLES(baseline)
+
+/* The instruction sets, best first. The first entry of each pair is for f32, the second for f64. */
 static const struct variant {
     const br_kernels *kernels[2];
     const br_gemm_kernels *gemm[2];
 } variants[] = {
 #ifdef __x86_64__
-    { { &br__kernels_avx512_f32, &wide_f64 }, { &br__gemm_avx512_f32, &br__gemm_avx512_f64 } },
-    { { &br__kernels_avx2_f32, &wide_f64 }, { &br__gemm_avx2_f32, &br__gemm_avx2_f64 } },
+    VARIANT(avx512),
+    VARIANT(avx2),
 #endif
-    { { &br__kernels_baseline_f32, &br__kernels_baseline_f64 },
-      { &br__gemm_baseline_f32, &br__gemm_baseline_f64 } },
+    VARIANT(baseline),
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
@@ -94,10 +82,6 @@ static atomic_int chosen = -1; /* -1: not chosen yet */
 
 static void select_variant(int variant)
 {
-#ifdef __x86_64__
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fill_wide_f64);
-#endif
     atomic_store_explicit(&chosen, variant, memory_order_release);
 }
 

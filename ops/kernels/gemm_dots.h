@@ -11,9 +11,7 @@
 
 /* Rows and columns of a register block, and the measured thresholds of dot_length and dot_square in
  * br_gemm_kernels. */
-#if defined(BR_KERNEL_SMALL)
-enum { DOT_ROWS = 1, DOT_COLUMNS = VECTOR < 4 ? VECTOR : 4, DOT_LENGTH = 64, DOT_SQUARE = 0 };
-#elif defined(__AVX512F__)
+#if defined(__AVX512F__)
 enum { DOT_ROWS = 5, DOT_COLUMNS = 5, DOT_LENGTH = 16, DOT_SQUARE = 10 };
 #elif defined(__AVX__)
 enum { DOT_ROWS = 3, DOT_COLUMNS = 4, DOT_LENGTH = 32, DOT_SQUARE = 0 };
@@ -26,9 +24,6 @@ enum { DOTS = DOT_ROWS * DOT_COLUMNS, DOT_RUN = 4096 };
 /* A matrix B with more elements than this does not fit in the L1 cache. */
 enum { LARGE_B = (64 << 10) / sizeof(real) };
 
-/* Whether the sums of several rows are stored directly from registers to C. This saves a tenth of
- * the time of small products. f64 does without it, to keep the code small. */
-enum { DIRECT_STORE = sizeof(real) == sizeof(float) };
 /* Vectors that hold the horizontal sums of a block. */
 enum { DOT_VECTORS = (DOTS + VECTOR - 1) / VECTOR };
 
@@ -149,7 +144,7 @@ ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t 
             lanes[j] += odd[j];
     }
     FOLD_ALL(rows * columns, lanes)
-    if (DIRECT_STORE && rows > 1 && to->c) {
+    if (rows > 1 && to->c) {
         STORE_ROW(0, lanes, to)
         STORE_ROW(1, lanes, to)
         STORE_ROW(2, lanes, to)
@@ -216,8 +211,7 @@ ALWAYS_INLINE void multiply_dots(const br_gemm_block *g, int64_t i, int64_t j, i
     for (int c = 0; c < DOT_COLUMNS; c++, column += c < columns ? column_step * g->b_col : 0)
         at.column[c] = column;
     dot_sums to;
-    if (DIRECT_STORE && rows > 1 && column_step == 1 && g->k <= DOT_RUN && !g->bias &&
-        !g->accumulate) {
+    if (rows > 1 && column_step == 1 && g->k <= DOT_RUN && !g->bias && !g->accumulate) {
         to.c = (real *)g->c + i * g->c_row + j;
         to.c_row = g->c_row;
         to.rows = rows;

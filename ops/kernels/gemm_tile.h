@@ -202,14 +202,7 @@ typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, con
 /* EACH_HEIGHT lists the heights of tiles. EACH_COUNT lists the height of the next tile for each
  * number of remaining rows, 1 .. TILE_ROWS. */
 /* clang-format off */
-#if defined(BR_KERNEL_SMALL) && defined(__AVX512F__)
-#    define EACH_HEIGHT(TILE) TILE(1) TILE(3) TILE(6) TILE(12)
-#    define EACH_COUNT(TILE) TILE(1) TILE(1) TILE(3) TILE(3) TILE(3) TILE(6) \
-                             TILE(6) TILE(6) TILE(6) TILE(6) TILE(6) TILE(12)
-#elif defined(BR_KERNEL_SMALL)
-#    define EACH_HEIGHT(TILE) TILE(1) TILE(3) TILE(6)
-#    define EACH_COUNT(TILE) TILE(1) TILE(1) TILE(3) TILE(3) TILE(3) TILE(6)
-#elif defined(__AVX512F__)
+#if defined(__AVX512F__)
 #    define EACH_HEIGHT(TILE) TILE(1) TILE(2) TILE(3) TILE(4) TILE(6) TILE(8) TILE(12)
 #    define EACH_COUNT(TILE) TILE(1) TILE(2) TILE(3) TILE(4) TILE(3) TILE(6) \
                              TILE(4) TILE(8) TILE(6) TILE(6) TILE(8) TILE(12)
@@ -232,11 +225,7 @@ typedef void tile_fn(int64_t k, const real *a, int64_t a_row, int64_t a_col, con
 EACH_HEIGHT(TILE_FUNCTIONS)
 
 /* A full tile of packed A, whose strides are compile-time constants. */
-#ifdef BR_KERNEL_SMALL
-enum { PACKED_UNROLL = 1 };
-#else
 enum { PACKED_UNROLL = 4 };
-#endif
 static void tile_packed(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
                         int64_t b_row, const tile_out *out, prefetch *next)
 {

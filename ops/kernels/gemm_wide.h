@@ -76,7 +76,8 @@ static int64_t gemm_row(const br_gemm_block *g)
 
 /* ---- Few rows, or a small B ------------------------------------------------------------------ */
 
-#if defined(__AVX512F__) && !defined(BR_KERNEL_SMALL)
+/* These tiles are tuned for f32. */
+#if defined(__AVX512F__) && !defined(BR_KERNEL_F64)
 
 enum {
     WIDE_ROWS = 6,

@@ -7,8 +7,6 @@
 #if defined(__clang__)
 #    pragma clang diagnostic ignored "-Wpass-failed" /* libm's f64 functions stay scalar */
 #    define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__OPTIMIZE_SIZE__)
-#    define INDEPENDENT _Pragma("omp simd") /* vectorizes in spite of the code size */
 #else
 #    define INDEPENDENT _Pragma("GCC ivdep")
 #endif
@@ -59,23 +57,6 @@ enum { VECTOR_BYTES = 16 };
         for (int64_t i = 0; i < count_of_##i; i++) \
             __VA_ARGS__                            \
     }
-
-/* Optimizes a function for speed even in builds for size, which would move vectors of several
- * registers through memory. */
-#if defined(__OPTIMIZE_SIZE__) && !defined(__clang__)
-#    define FOR_SPEED __attribute__((optimize("O2")))
-#else
-#    define FOR_SPEED
-#endif
-
-/* Limits a function to vectors of 32 bytes. With three streams from the L3 cache, in rows that
- * start anywhere in a cache line, two vectors of 32 bytes are 5 percent faster than one of 64 (AMD
- * Zen 4). */
-#if defined(__AVX512F__) && !defined(__clang__)
-#    define HALF_WIDTH __attribute__((target("prefer-vector-width=256")))
-#else
-#    define HALF_WIDTH
-#endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 /* UNROLLED: unrolls a short loop completely, so that its arrays can be kept in registers. ROLLED:

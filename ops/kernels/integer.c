@@ -123,11 +123,6 @@ BINARY(bool_gt, bool, bool, a > b)
 BINARY(bool_ge, bool, bool, a >= b)
 TERNARY_LOOP(bool_where, bool, (a & b) | (!a & c))
 
-void br__where_8(int64_t n, char *const *data, const int64_t *strides, const void *params)
-{
-    i64_where(n, data, strides, params);
-}
-
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
 /* The minimum is computed as the maximum of ~x, which reverses the order. `index` is written even

@@ -427,7 +427,6 @@ const br_gemm_kernels *br__gemm_kernels(bool is_double);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* `where` for any elements of 8 bytes. */
-void br__where_8(int64_t n, char *const *data, const int64_t *strides, const void *params);
 
 /* For tests: selects the variant of that name from now on, or the best one if `name` is NULL.
  * Returns false if this processor does not support it. */

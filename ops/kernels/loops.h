@@ -70,7 +70,7 @@
 
 /* The same, with loops for a scalar operand. */
 #define ARITHMETIC_LOOP(name, type, expression)                      \
-    HALF_WIDTH LOOP(name)                                            \
+    LOOP(name)                                                       \
     {                                                                \
         enum { SIZE = sizeof(type), OUT_SIZE = SIZE };               \
         if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {             \

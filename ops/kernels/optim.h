@@ -189,7 +189,7 @@ static void muon_update(int64_t n, void *param, const void *grad, const void *di
 
 /* Accumulates LANES partial sums, so that the order of additions does not depend on the instruction
  * set. */
-FOR_SPEED static double sum_squares(int64_t n, const void *values)
+static double sum_squares(int64_t n, const void *values)
 {
     const real *x = values;
     wide sums[WIDES];

@@ -94,15 +94,11 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
 #endif
 
 BR_PLAIN_KERNELS(REAL_UNARY, REAL_BINARY, REAL_ARITHMETIC, REAL_COMPARE)
-#ifndef BR_KERNEL_PART
 BR_WHOLE_KERNELS(WHOLE_UNARY, WHOLE_BINARY)
 BR_LIBM_KERNELS(CALLED_UNARY, CALLED_BINARY)
 BINARY_CALLS(close_loop, real, bool, is_close((double)a, (double)b, params))
-#    ifndef BR_KERNEL_F64
 WHERE_LOOP(where_loop, real)
-#    endif
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
-#endif
 
 /* ---- Composed of others ---------------------------------------------------------------------- */
 
@@ -123,7 +119,6 @@ LOOP(ge_loop)
     le_loop(n, (char *[]){ data[0], data[2], data[1] }, (int64_t[]){ s[0], s[2], s[1] }, params);
 }
 
-#ifndef BR_KERNEL_PART
 /* Applies a loop in place to n contiguous elements. */
 static __attribute__((noinline)) void apply_to(real *x, int64_t n, br_loop loop)
 {
@@ -168,7 +163,6 @@ LOOP(logsigmoid_loop)
                  NULL);
     }
 }
-#endif
 
 #define LOOP_ENTRY(name, expression) .name = name##_loop,
 

@@ -134,7 +134,7 @@ ALWAYS_INLINE double sum_of_wides(wide *sum)
     return lane[0];
 }
 
-FOR_SPEED static void sum_run(const real *x, int64_t n, br_accumulator *value)
+static void sum_run(const real *x, int64_t n, br_accumulator *value)
 {
     if (n < LANES) {
         value->f += sum_few(x, n);

@@ -1,9 +1,8 @@
 /* ops/kernels/variant.c - all float kernels, for one instruction set and one floating type.
  *
  * CMake compiles this file once for each combination. BR_GEMM_TABLE and BR_KERNEL_TABLE are the
- * names of the tables to define; the second is optional. BR_KERNEL_F64 makes the type double. With
- * BR_KERNEL_PART the table contains only the kernels that gain most from wider vectors, and NULL
- * for the rest. Most kernels are plain C that the compiler vectorizes. */
+ * names of the tables to define. BR_KERNEL_F64 makes the type double. Most kernels are plain C that
+ * the compiler vectorizes. */
 #include "ops/kernels/kernels.h"
 
 #ifdef BR_KERNEL_F64
@@ -23,8 +22,21 @@ typedef float real;
 #    define GEMM_BY_BLIS true
 #endif
 
+#include "ops/kernels/attention_backward.h"
+#include "ops/kernels/attention_forward.h"
+#include "ops/kernels/depthwise.h"
+#include "ops/kernels/dropout.h"
+#include "ops/kernels/exp_log.h"
 #include "ops/kernels/gemm_block.h"
 #include "ops/kernels/gemm_dots.h"
+#include "ops/kernels/layer_norm.h"
+#include "ops/kernels/loss.h"
+#include "ops/kernels/norm_channels.h"
+#include "ops/kernels/optim.h"
+#include "ops/kernels/pointwise.h"
+#include "ops/kernels/recurrent.h"
+#include "ops/kernels/reduce.h"
+#include "ops/kernels/softmax.h"
 
 extern const br_gemm_kernels BR_GEMM_TABLE;
 
@@ -39,23 +51,6 @@ const br_gemm_kernels BR_GEMM_TABLE = {
     .gemm_dots = gemm_dots,
     .gemm_pack = gemm_pack,
 };
-
-#ifdef BR_KERNEL_TABLE
-#    include "ops/kernels/pointwise.h"
-#    include "ops/kernels/reduce.h"
-#    include "ops/kernels/softmax.h"
-#    ifndef BR_KERNEL_PART
-#        include "ops/kernels/attention_backward.h"
-#        include "ops/kernels/attention_forward.h"
-#        include "ops/kernels/depthwise.h"
-#        include "ops/kernels/dropout.h"
-#        include "ops/kernels/exp_log.h"
-#        include "ops/kernels/layer_norm.h"
-#        include "ops/kernels/loss.h"
-#        include "ops/kernels/norm_channels.h"
-#        include "ops/kernels/optim.h"
-#        include "ops/kernels/recurrent.h"
-#    endif
 
 extern const br_kernels BR_KERNEL_TABLE;
 
@@ -74,7 +69,6 @@ const br_kernels BR_KERNEL_TABLE = {
     .prod = prod_fold,
     .softmax = softmax_kernel,
     .softmax_grad = softmax_grad_kernel,
-#ifndef BR_KERNEL_PART
     BR_WHOLE_KERNELS(LOOP_ENTRY, LOOP_ENTRY)
     BR_LIBM_KERNELS(LOOP_ENTRY, LOOP_ENTRY)
     .close = close_loop,
@@ -84,7 +78,7 @@ const br_kernels BR_KERNEL_TABLE = {
     .log = log_loop,
     .pow = pow_loop,
     .sqrt = sqrt_loop,
-    .where = BY_TYPE(where_loop, br__where_8),
+    .where = where_loop,
     .lerp = lerp_loop,
     .sum_squares = sum_squares,
     .max_abs = max_abs,
@@ -111,7 +105,5 @@ const br_kernels BR_KERNEL_TABLE = {
     .attention = attention_kernel,
     .attention_grad = attention_grad_kernel,
     .cross_entropy_grad = cross_entropy_grad_kernel,
-#endif
 };
 /* clang-format on */
-#endif
