@@ -24,6 +24,12 @@ static int64_t state_size(const br_rnn *self)
     return self->options.proj_size > 0 ? self->options.proj_size : self->hidden_size;
 }
 
+/* Returns the name that errors begin with. */
+static const char *name_of(const br_rnn *self)
+{
+    return self->kind == BR_LSTM ? "lstm" : self->kind == BR_GRU ? "gru" : "rnn";
+}
+
 /* Returns the parameters of one direction of a layer; biases and weight_hr may be NULL. */
 static br_tensor **parameters(const br_rnn *self, int64_t layer, int64_t direction)
 {
@@ -44,7 +50,7 @@ static br_tensor *add_parameter(br_rnn *self, const char *kind, int64_t layer, i
 {
     char name[64];
     snprintf(name, sizeof name, "%s_l%lld%s", kind, (long long)layer, direction ? "_reverse" : "");
-    br_tensor *t = br_failed() ? NULL : br__new("rnn", ndim, sizes, BR_F32);
+    br_tensor *t = br_failed() ? NULL : br__new(name_of(self), ndim, sizes, BR_F32);
     t = br_parameter(self, name, t);
     double bound = 1 / sqrt((double)self->hidden_size);
     if (t)
@@ -70,22 +76,28 @@ static void add_direction(br_rnn *self, int64_t layer, int64_t direction)
 
 static bool good_options(const br_rnn *self)
 {
-    if (!br__layer_size("rnn", "input_size", self->input_size, 1) ||
-        !br__layer_size("rnn", "hidden_size", self->hidden_size, 1) ||
-        !br__layer_size("rnn", "num_layers", self->options.num_layers, 1))
+    const char *op = name_of(self);
+    if (!br__layer_size(op, "input_size", self->input_size, 1) ||
+        !br__layer_size(op, "hidden_size", self->hidden_size, 1) ||
+        !br__layer_size(op, "num_layers", self->options.num_layers, 1))
         return false;
     double dropout = self->options.dropout;
     if (!(dropout >= 0 && dropout <= 1))
-        br__fail(BR_ERROR_ARGUMENT, "rnn", "dropout is %g, must be in 0 .. 1", dropout);
+        br__fail(BR_ERROR_ARGUMENT, op, "dropout is %g, must be in 0 .. 1", dropout);
+    else if (dropout > 0 && self->options.num_layers == 1)
+        br_raise(BR_WARNING,
+                 "%s: dropout is %g, but has no effect with num_layers 1: it is applied between "
+                 "layers",
+                 op, dropout);
     int64_t projected = self->options.proj_size;
     if (projected != 0 &&
         (self->kind != BR_LSTM || projected < 0 || projected >= self->hidden_size))
-        br__fail(BR_ERROR_ARGUMENT, "rnn",
+        br__fail(BR_ERROR_ARGUMENT, op,
                  "proj_size is %" PRId64 ", must be less than hidden_size %" PRId64
                  ", and only an LSTM supports it",
                  projected, self->hidden_size);
     if (self->options.relu && (self->kind == BR_LSTM || self->kind == BR_GRU))
-        br__fail(BR_ERROR_ARGUMENT, "rnn", "relu is true, but only nn.RNN supports it");
+        br__fail(BR_ERROR_ARGUMENT, op, "relu is true, but only nn.RNN supports it");
     return !br_failed();
 }
 
@@ -95,8 +107,8 @@ static br_rnn *new_rnn(const char *class_name, br_recurrent_kind kind, int64_t i
                        int64_t hidden_size, const br_rnn_options *options)
 {
     br_rnn *self = br__layer_begin(sizeof *self, class_name, run_alone);
-    self->options = *BR_OPTIONS_OF("rnn", br_rnn, options);
     self->kind = (int)kind;
+    self->options = *BR_OPTIONS_OF(name_of(self), br_rnn, options);
     self->input_size = input_size;
     self->hidden_size = hidden_size;
     br_scope *scope = br_scope_begin();
@@ -131,7 +143,7 @@ br_rnn *br_gru_new(int64_t input_size, int64_t hidden_size, const br_rnn_options
 
 static bool check_input(const br_rnn *self, const br_tensor *x)
 {
-    const char *op = "rnn";
+    const char *op = name_of(self);
     if (!br__floating(op, "input", x) ||
         !br__same_dtype(op, "input", x, "weight_hh_l0", self->weights[WEIGHT_HH]))
         return false;
@@ -156,7 +168,7 @@ static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor 
     int64_t sizes[] = { self->options.num_layers * directions(self), x->sizes[1], size };
     if (!state)
         return br_zeros(3, sizes, x->dtype);
-    if (!br__same_dtype("rnn", "input", x, name, state))
+    if (!br__same_dtype(name_of(self), "input", x, name, state))
         return NULL;
     int64_t unbatched[] = { sizes[0], sizes[2] };
     const int64_t *want = batched ? sizes : unbatched;
@@ -164,7 +176,7 @@ static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor 
     for (int d = 0; fits && d < br_ndim(state); d++)
         fits = state->sizes[d] == want[d];
     if (!fits)
-        return br__fail(BR_ERROR_SHAPE, "rnn", "%s %s must be %s", name, br__shape(state),
+        return br__fail(BR_ERROR_SHAPE, name_of(self), "%s %s must be %s", name, br__shape(state),
                         br__shape_of(batched ? 3 : 2, want));
     return batched ? state : br_unsqueeze(state, 1);
 }
@@ -235,21 +247,21 @@ static br_tensor *turned(const br_rnn *self, br_tensor *x)
 }
 
 /* Returns a bool tensor [L, N, 1] that is true within these lengths. */
-static br_tensor *where_valid(const run *r, br_tensor *lengths)
+static br_tensor *where_valid(const char *op, const run *r, br_tensor *lengths)
 {
     if (!lengths)
         return NULL;
     int64_t steps = r->x->sizes[0], n = r->x->sizes[1];
-    if (!br__has_dtype("rnn", "lengths", lengths, BR_I64))
+    if (!br__has_dtype(op, "lengths", lengths, BR_I64))
         return NULL;
     if (lengths->ndim != 1 || lengths->sizes[0] != n)
-        return br__fail(BR_ERROR_SHAPE, "rnn",
+        return br__fail(BR_ERROR_SHAPE, op,
                         "lengths %s must be [%" PRId64 "], one for each sequence of the batch",
                         br__shape(lengths), n);
     for (int64_t i = 0; i < n; i++) {
         int64_t length = (int64_t)br_at(lengths, 1, &i);
         if (length < 1 || length > steps)
-            return br__fail(BR_ERROR_ARGUMENT, "rnn",
+            return br__fail(BR_ERROR_ARGUMENT, op,
                             "length %" PRId64 " of sequence %" PRId64 " is outside 1 .. %" PRId64,
                             length, i, steps);
     }
@@ -265,7 +277,7 @@ static br_tensor *forward(const br_rnn *self, br_tensor *x, br_tensor *lengths, 
     r->x = batched ? turned(self, x) : br_unsqueeze(x, 1);
     if (!r->x)
         return NULL;
-    r->valid = where_valid(r, lengths);
+    r->valid = where_valid(name_of(self), r, lengths);
     r->h0 = initial_state(self, "h_0", r->h0, state_size(self), r->x, batched);
     if (self->kind == BR_LSTM)
         r->c0 = initial_state(self, "c_0", r->c0, self->hidden_size, r->x, batched);
@@ -301,8 +313,9 @@ static br_tensor *run_rnn(const char *function, br_rnn *self, br_tensor *input, 
     run r = { .h0 = h_0, .c0 = c_0 };
     br_tensor *y = NULL;
     if (c_0 && self->kind != BR_LSTM)
-        br__fail(BR_ERROR_ARGUMENT, "rnn", "c_0 is given, but only an LSTM has a cell state");
-    else if (!padded || br__required("rnn", "lengths", lengths))
+        br__fail(BR_ERROR_ARGUMENT, name_of(self),
+                 "c_0 is given, but only an LSTM has a cell state");
+    else if (!padded || br__required(name_of(self), "lengths", lengths))
         y = forward(self, input, lengths, &r);
     br_scope *scope = br__thread.scope; /* the module's; results are moved out of it */
     if (h_n && !br_failed())

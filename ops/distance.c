@@ -41,6 +41,18 @@ br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
     return br__composed(scope, reduced(op, losses, reduction));
 }
 
+/* Warns of a target that is broadcast, as PyTorch does. A target [n] for an input [n, 1] gives the
+ * mean of n^2 losses, which is rarely intended. */
+static void warn_of_broadcast(const char *op, const br_tensor *input, const br_tensor *target)
+{
+    if (br__same_shape(input, target))
+        return;
+    br_raise(BR_WARNING,
+             "%s: target %s has another shape than input %s, so they are broadcast: give both the "
+             "same shape",
+             op, br__shape(target), br__shape(input));
+}
+
 /* ---- Elementwise losses ---------------------------------------------------------------------- */
 
 br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
@@ -48,6 +60,7 @@ br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reducti
     BR_OP("mse_loss");
     if (!br__check_broadcastable("mse_loss", "input", input, "target", target))
         return NULL;
+    warn_of_broadcast("mse_loss", input, target);
     br_scope *scope = br_scope_begin();
     return br__finish_loss("mse_loss", scope, br_pow_scalar(br_sub(input, target), 2), reduction);
 }
@@ -57,6 +70,7 @@ br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reductio
     BR_OP("l1_loss");
     if (!br__check_broadcastable("l1_loss", "input", input, "target", target))
         return NULL;
+    warn_of_broadcast("l1_loss", input, target);
     br_scope *scope = br_scope_begin();
     return br__finish_loss("l1_loss", scope, br_abs(br_sub(input, target)), reduction);
 }
@@ -114,6 +128,7 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
     BR_OP(op);
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
+    warn_of_broadcast(op, input, target);
     if (!(beta >= 0 && beta < INFINITY))
         return br__fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
     br_scope *scope = br_scope_begin();
@@ -128,6 +143,7 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
     BR_OP(op);
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
+    warn_of_broadcast(op, input, target);
     if (!(delta > 0 && delta < INFINITY))
         return br__fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be finite and larger than 0",
                         delta);
@@ -233,6 +249,9 @@ br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction
     BR_OP("kl_div");
     if (!br__check_broadcastable("kl_div", "input", input, "target", target))
         return NULL;
+    if (reduction == BR_REDUCTION_MEAN)
+        br_raise(BR_WARNING, "kl_div: the reduction mean divides by the number of elements; "
+                             "batchmean gives the Kullback-Leibler divergence");
     br_scope *scope = br_scope_begin();
     br_tensor *losses;
     if (log_target) {

@@ -181,13 +181,34 @@ Test(recurrent, every_allocation_may_fail)
     fail_in_turn(train_once, "train once");
 }
 
+static char warning[256];
+
+static void keep_warning(br_error code, const char *message, void *context)
+{
+    (void)context;
+    if (code == BR_WARNING)
+        snprintf(warning, sizeof warning, "%s", message);
+}
+
+/* PyTorch warns, too. */
+Test(recurrent, dropout_of_a_single_layer)
+{
+    br_set_error_callback(keep_warning, NULL);
+    br_module_free(br_lstm_new(2, 3, BR_OPTIONS(br_rnn, .dropout = 0.5, .num_layers = 2)));
+    cr_assert_str_eq(warning, "");
+    br_module_free(br_lstm_new(2, 3, BR_OPTIONS(br_rnn, .dropout = 0.5)));
+    cr_assert_str_eq(warning, "lstm: dropout is 0.5, but has no effect with num_layers 1: it is "
+                              "applied between layers");
+    br_set_error_callback(NULL, NULL);
+}
+
 Test(recurrent, errors)
 {
     br_scope *scope = br_scope_begin();
     br_rnn *gru = br_gru_new(2, 3, NULL);
     br_tensor *x = br_ones(BR_SHAPE(4, 1, 2), BR_F32), *h = br_ones(BR_SHAPE(1, 2, 3), BR_F32);
     check_fails(br_rnn_forward(gru, x, h, NULL, NULL, NULL),
-                "rnn: h_0 [1, 2, 3] must be [1, 1, 3]");
+                "gru: h_0 [1, 2, 3] must be [1, 1, 3]");
     check_fails(br_rnn_forward(gru, x, NULL, h, NULL, NULL),
                 "c_0 is given, but only an LSTM has a cell state");
     check_fails(br_forward(gru, br_ones(BR_SHAPE(4, 3), BR_F32)),
@@ -206,7 +227,7 @@ Test(recurrent, errors)
                 "lengths [4, 1, 2] must be [1]");
     check_fails(br_rnn_forward_lengths(gru, x, h, NULL, NULL, NULL, NULL), "must be i64");
     check_fails(br_rnn_forward_lengths(gru, x, NULL, NULL, NULL, NULL, NULL),
-                "rnn: lengths is NULL, but it is required");
+                "gru: lengths is NULL, but it is required");
     br_module_free(gru);
     gru = br_gru_new(2, 0, NULL);
     cr_assert(strstr(br_error_message(), "hidden_size is 0, must be at least 1"));
@@ -219,7 +240,7 @@ Test(recurrent, errors)
     br_module_free(gru);
     for (int i = 1; i < 3; i++) {
         br_rnn *self = makers[i](2, 3, BR_OPTIONS(br_rnn, .relu = true));
-        cr_assert(strstr(br_error_message(), "rnn: relu is true, but only nn.RNN supports it"));
+        cr_assert(strstr(br_error_message(), ": relu is true, but only nn.RNN supports it"));
         br_clear_error();
         br_module_free(self);
     }

@@ -256,3 +256,38 @@ Test(distance, errors)
                 "input [2, 3] and weight [2]");
     br_scope_end(scope);
 }
+
+/* ---- Warnings -------------------------------------------------------------------------------- */
+
+static int warnings;
+
+static void count_warning(br_error code, const char *message, void *context)
+{
+    warnings += code == BR_WARNING && strstr(message, context);
+}
+
+/* PyTorch warns, too. */
+Test(distance, broadcast_targets_cause_a_warning)
+{
+    br_tensor *x = br_ones(BR_SHAPE(3, 1), BR_F32), *y = br_ones(BR_SHAPE(3), BR_F32);
+    br_set_error_callback(count_warning, "loss: target [3] has another shape than input [3, 1]");
+    br_mse_loss(x, y, BR_REDUCTION_MEAN);
+    br_l1_loss(x, y, BR_REDUCTION_MEAN);
+    br_smooth_l1_loss(x, y, BR_REDUCTION_MEAN, 1);
+    br_huber_loss(x, y, BR_REDUCTION_MEAN, 1);
+    cr_assert_eq(warnings, 4);
+    br_mse_loss(y, y, BR_REDUCTION_MEAN);
+    cr_assert_eq(warnings, 4);
+    br_set_error_callback(NULL, NULL);
+}
+
+Test(distance, the_mean_of_kl_div_causes_a_warning)
+{
+    br_tensor *x = br_ones(BR_SHAPE(2, 3), BR_F32);
+    br_set_error_callback(count_warning, "batchmean gives the Kullback-Leibler divergence");
+    br_kl_div(x, x, BR_REDUCTION_BATCHMEAN, false);
+    cr_assert_eq(warnings, 0);
+    br_kl_div(x, x, BR_REDUCTION_MEAN, false);
+    cr_assert_eq(warnings, 1);
+    br_set_error_callback(NULL, NULL);
+}

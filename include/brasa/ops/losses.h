@@ -39,7 +39,8 @@ BR_API br_tensor *br_nll_loss(br_tensor *input, br_tensor *target,
                               const br_cross_entropy_options *options);
 
 /* Return elementwise losses of d = input - target: d^2, |d|, and |d| < beta ? d^2 / (2 beta) : |d|
- * - beta / 2 (PyTorch's default is 1). input and target broadcast, and both may require grad. */
+ * - beta / 2 (PyTorch's default is 1). Both may require grad. If their shapes
+ * differ they are broadcast, and the error callback gets a warning. */
 BR_API br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
 BR_API br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
 BR_API br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
@@ -57,7 +58,8 @@ BR_API br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tenso
                                                       br_tensor *weight, br_reduction reduction,
                                                       br_tensor *pos_weight);
 /* Returns target (log target - input), where input holds log-probabilities and target probabilities
- * or, if log_target, log-probabilities. */
+ * or, if log_target, log-probabilities. BR_REDUCTION_MEAN causes a warning: it is not the mean over
+ * the batch. */
 BR_API br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction,
                             bool log_target);
 /* Returns the dot product of x1 and x2 along dim, divided by max(|x1|, eps) max(|x2|, eps). x1 and
