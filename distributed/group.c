@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 br_dist_state br__dist;
@@ -292,14 +293,18 @@ void br_dist_finalize(void)
         end(br_failed() ? br_error_message() : NULL);
 }
 
-/* A program that ends without br_dist_finalize() leaves no rank waiting. */
+/* A program that ends without br_dist_finalize() leaves no rank waiting. It then ends half a second
+ * later, because MPICH's mpirun kills the other ranks at once, before they can report the error. */
 static void end_at_exit(void)
 {
     if (!br__dist.initialized)
         return;
+    bool alone = br__dist.all.size == 1;
     if (br__dist.timeout == 0 || br__dist.timeout > 5)
         br__dist.timeout = 5;
     end(br_failed() ? br_error_message() : "the program ended without br_dist_finalize()");
+    if (!alone)
+        nanosleep(&(struct timespec){ .tv_nsec = 500000000 }, NULL);
 }
 
 /* ---- Splitting ------------------------------------------------------------------------------- */

@@ -133,7 +133,7 @@ static int join_early(void)
 
 int main(int argc, char **argv)
 {
-    if (!br_dist_init(BR_OPTIONS(br_dist)))
+    if (!br_dist_init(NULL))
         return br_report(stderr);
     rank = br_dist_rank(NULL);
     size = br_dist_size(NULL);
