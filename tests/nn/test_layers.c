@@ -315,13 +315,14 @@ Test(layers, failed_constructors_return_modules_that_can_be_freed)
     check_refused(br_dropout_new(NAN), "p is nan");
     check_refused(br_conv2d_new(2, 2, 3, 3, true, BR_OPTIONS(br_conv, .stride = { 0, 1 })),
                   "conv2d: stride is 0");
-    check_refused(br_conv1d_new(2, 2, 3, true, BR_OPTIONS(br_conv, .same = true, .stride = { 2 })),
-                  "conv1d: stride is 2, must be 1 with `same`");
     check_refused(
-        br_conv_transpose1d_new(2, 2, 3, true, BR_OPTIONS(br_conv, .output_padding = { 1 })),
-        "conv_transpose1d: output_padding is 1, must be less than the stride 1");
+        br_conv1d_new(2, 2, 3, true, BR_OPTIONS(br_conv, .same = true, .stride = BR_PAIR(2, 1))),
+        "conv1d: stride is 2, must be 1 with `same`");
+    check_refused(br_conv_transpose1d_new(2, 2, 3, true,
+                                          BR_OPTIONS(br_conv, .output_padding = BR_PAIR(1, 0))),
+                  "conv_transpose1d: output_padding is 1, must be less than the stride 1");
     check_refused(br_max_pool1d_new(NULL), "max_pool1d: kernel_size is 0, must be at least 1");
-    check_refused(br_avg_pool2d_new(BR_OPTIONS(br_pool, .kernel_size = { 2 })),
+    check_refused(br_avg_pool2d_new(BR_OPTIONS(br_pool, .kernel_size = BR_PAIR(2, 0))),
                   "avg_pool2d: kernel_size is 0");
     check_fails(br_linear_forward(NULL, NULL), "module is NULL");
 }
