@@ -426,8 +426,6 @@ const br_kernels *br__kernels(bool is_double);
 const br_gemm_kernels *br__gemm_kernels(bool is_double);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
 
-/* `where` for any elements of 8 bytes. */
-
 /* For tests: selects the variant of that name from now on, or the best one if `name` is NULL.
  * Returns false if this processor does not support it. */
 bool br__force_kernels(const char *name);

@@ -13,6 +13,9 @@ extern char program_directory[];
 void program_check(const char *arguments, int status, const char *part);
 /* Runs a shell command, which must succeed. */
 void program_shell(const char *command);
+/* Creates $OUT/gpt2 with the recorded GPT-2 and a vocabulary of its 40 tokens: letters, digits, a
+ * space, ... */
+void program_make_gpt2(void);
 /* Creates $OUT/t5 with the recorded T5 and a vocabulary of its 40 pieces: letters and digits. */
 void program_make_t5(void);
 

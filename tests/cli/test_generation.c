@@ -13,11 +13,7 @@ TestSuite(cli_generation, .init = program_begin, .fini = program_end);
 /* Creates the folders gpt2 and t5 with recorded models of 40 tokens: letters, digits, ... */
 static void make_models(void)
 {
-    program_shell("mkdir $OUT/gpt2 && cp tests/models/gpt2/lm/* $OUT/gpt2 && "
-                  "(printf '{'; i=0; for w in a b c d e f g h i j k l m n o p q r s t u v w x y z "
-                  "0 1 2 3 4 5 6 7 8 9 th he; do printf '\"%s\": %d, ' $w $i; i=$((i + 1)); done; "
-                  "printf '\"\\304\\240\": 38, \"<|endoftext|>\": 39}') >$OUT/gpt2/vocab.json && "
-                  "printf '#version: 0.2\\nt h\\nh e\\n' >$OUT/gpt2/merges.txt");
+    program_make_gpt2();
     program_make_t5();
 }
 
