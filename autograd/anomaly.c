@@ -13,12 +13,12 @@ enum { NANS = 1, INFINITIES = 2 };
 
 br_anomaly br_set_detect_anomaly(br_anomaly mode)
 {
-    br_anomaly before = (br_anomaly)br__thread.anomaly;
+    br_anomaly before = (br_anomaly)br__tape.anomaly;
     if (mode < BR_ANOMALY_OFF || mode > BR_ANOMALY_NONFINITE)
         br__fail(BR_ERROR_ARGUMENT, "set_detect_anomaly", "mode %d is not a value of br_anomaly",
                  (int)mode);
     else
-        br__thread.anomaly = (int)mode;
+        br__tape.anomaly = (int)mode;
     return before;
 }
 
@@ -65,7 +65,7 @@ unsigned br__anomaly_of(const br_tensor *t)
 /* Returns the bits that the current mode checks for. */
 static unsigned detected_kinds(void)
 {
-    return br__thread.anomaly == BR_ANOMALY_NAN ? NANS : NANS | INFINITIES;
+    return br__tape.anomaly == BR_ANOMALY_NAN ? NANS : NANS | INFINITIES;
 }
 
 /* Formats the first anomaly of t as "nan at [0, 2]": the first NaN if `bits` has NANS, else the
@@ -102,10 +102,10 @@ static bool is_new(unsigned new_anomalies, unsigned before)
  * filled with it. */
 static bool from_scalar_argument(const br_op *op)
 {
-    const char *by = br__thread.nonfinite_op;
+    const char *by = br__tape.nonfinite_op;
     if (!by || strcmp(by, op->name) != 0)
         return false;
-    br__thread.nonfinite_op = NULL;
+    br__tape.nonfinite_op = NULL;
     return true;
 }
 
@@ -113,7 +113,7 @@ bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,
                          br_tensor *const *inputs)
 {
     char element[128];
-    if (!output || br_failed() || br__thread.gradient_node)
+    if (!output || br_failed() || br__tape.gradient_node)
         return !br_failed();
     unsigned new_anomalies = br__anomaly_of(output) & detected_kinds(), before = 0;
     if (!new_anomalies || from_scalar_argument(op))
@@ -142,7 +142,7 @@ bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,
 
 void br__anomaly_set_location(br_node *node)
 {
-    const br_node *of = br__thread.gradient_node;
+    const br_node *of = br__tape.gradient_node;
     char path[256];
     if (of)
         node->location =

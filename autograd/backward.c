@@ -67,11 +67,11 @@ static bool accumulate(const br_walk *w, br_tensor **slot, br_tensor *dx)
         *slot = dx;
         return true;
     }
-    int anomaly = br__thread.anomaly;
+    int anomaly = br__tape.anomaly;
     unsigned parts = BR_ANOMALY ? br__anomaly_of(*slot) | br__anomaly_of(dx) : 0;
-    br__thread.anomaly = 0; /* the addition is not checked: br__anomaly_sum() checks the sum */
+    br__tape.anomaly = 0; /* the addition is not checked: br__anomaly_sum() checks the sum */
     br_tensor *sum = sum_of(w, *slot, dx);
-    br__thread.anomaly = anomaly;
+    br__tape.anomaly = anomaly;
     br_release(dx);
     if (!sum)
         return false;
@@ -355,7 +355,7 @@ static br_tensor *pending_grad(const br_walk *w, const br_edge *edge)
 
 br_tensor *br_accumulated_grad(const br_node *node, int input)
 {
-    const br_walk *w = br__thread.walk;
+    const br_walk *w = br__tape.walk;
     if (!w || w->create_graph || BR_ANOMALY || !br_needs_input_grad(node, input))
         return NULL;
     const br_edge *edge = &node->inputs[input];
@@ -378,10 +378,10 @@ static bool run_gradient(br_walk *w, br_node *node)
     br_scope *scope = br__thread.scope;
     size_t mark = br__thread.top;
     br__thread.no_grad = !w->create_graph;
-    br_node *gradient_node = br__thread.gradient_node;
-    br__thread.gradient_node = BR_ANOMALY ? node : NULL;
+    br_node *gradient_node = br__tape.gradient_node;
+    br__tape.gradient_node = BR_ANOMALY ? node : NULL;
     node->op->backward(node, node->outputs[0].grad, dx);
-    br__thread.gradient_node = gradient_node;
+    br__tape.gradient_node = gradient_node;
     if (BR_ANOMALY)
         br__anomaly_backward(node, dx);
     for (int i = 0; i < node->n_inputs; i++)
@@ -406,8 +406,8 @@ static bool run_gradient(br_walk *w, br_node *node)
 
 static bool visit(br_walk *w, br_node *node)
 {
-    BR_EVENT(br__event_gradient(node->op->name, node->module, node->outputs[0].ndim,
-                                node->outputs[0].sizes));
+    BR_EVENT(br__thread.events->gradient(node->op->name, node->module, node->outputs[0].ndim,
+                                         node->outputs[0].sizes));
     if (!deliver_outputs(w, node))
         return false;
     if (w->n_captures > 0 && !node->needed)
@@ -458,7 +458,7 @@ static bool run(br_walk *w)
 bool br_queue_callback(void (*fn)(void *context), void *context)
 {
     const char *op = "queue_callback";
-    br_walk *w = br__thread.walk;
+    br_walk *w = br__tape.walk;
     if (!fn || !w) {
         br__fail(fn ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
                  fn ? "no backward pass is running: call it from a hook or a gradient function"
@@ -536,15 +536,15 @@ bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gr
     w->filled = NULL;
     w->retain_graph |= w->create_graph;
     br_scope *scope = w->scope = br_scope_begin();
-    w->outer = br__thread.walk;
-    br__thread.walk = w;
+    w->outer = br__tape.walk;
+    br__tape.walk = w;
     br__thread.no_grad = !w->create_graph;
     for (int i = 0; i < n && !br__failed(); i++)
         start(w, tensors[i], gradients ? gradients[i] : NULL);
     bool ok = run(w);
     if (w->callbacks)
         run_callbacks(w);
-    br__thread.walk = w->outer;
+    br__tape.walk = w->outer;
     br_scope_end(scope);
     return ok && !br__failed();
 }

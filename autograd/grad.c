@@ -190,7 +190,7 @@ static bool return_tensor(br_walk *w, int n, br_tensor *const *inputs, br_tensor
 bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *const *inputs,
              br_tensor **grads, const br_grad_options *options)
 {
-    BR_EVENT(br__event_backward());
+    BR_EVENT(br__thread.events->backward());
     const br_grad_options *o = BR_OPTIONS_OF("grad", br_grad, options);
     for (int i = 0; grads && i < n_inputs; i++)
         grads[i] = NULL;
@@ -231,7 +231,7 @@ static bool return_captured(br_walk *w, int n, br_tensor *const *inputs)
 bool br_backward_all(int n, br_tensor *const *tensors, br_tensor *const *gradients,
                      const br_backward_options *options)
 {
-    BR_EVENT(br__event_backward());
+    BR_EVENT(br__thread.events->backward());
     const br_backward_options *o = BR_OPTIONS_OF("backward", br_backward, options);
     if (br__failed())
         return false;

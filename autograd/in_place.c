@@ -152,7 +152,7 @@ bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *c
     if (n_inputs > 0 && !br__required(op, "inputs", inputs))
         return false;
     if (BR_PROFILING)
-        br__event_result(t);
+        br__thread.events->result(t);
     if (!t->contiguous && overlaps_itself(t)) {
         br__fail(BR_ERROR_STATE, op,
                  "a %s is expanded or unfolded, so several elements share memory: clone it first",

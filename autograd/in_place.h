@@ -1,4 +1,5 @@
-/* autograd/in_place.h - the operations that record in-place changes, defined in ops/part.c. */
+/* autograd/in_place.h - the operations that record in-place changes, defined in
+ * ops/shape/as_strided_part.c. */
 #ifndef BR_IN_PLACE_H
 #define BR_IN_PLACE_H
 

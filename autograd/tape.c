@@ -1,10 +1,11 @@
 /* autograd/tape.c - nodes: recording an operation, saving values, freeing. */
+#include "autograd/activation_checkpoint.h"
 #include "autograd/anomaly.h"
-#include "autograd/checkpoint.h"
 
 #include <string.h>
 
 /* Upper bound on the numbers of this thread's nodes. */
+_Thread_local br_tape br__tape;
 static _Thread_local uint64_t last_number;
 
 /* ---- Lifetime of nodes ----------------------------------------------------------------------- */
@@ -145,7 +146,7 @@ static br_node *new_node(const br_op *op, const br_tensor *output, int n_inputs,
     node->frame = NULL;
     node->frame_index = 0;
     node->location = NULL;
-    node->module = BR_PROFILING ? br__event_location() : 0;
+    node->module = BR_PROFILING ? br__thread.events->location() : 0;
     if (BR_ANOMALY)
         br__anomaly_set_location(node);
     node->n_inputs = n_inputs;
@@ -219,7 +220,7 @@ br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *
     if (!br__recordable("record", op, n_inputs, inputs))
         return NULL;
     if (BR_PROFILING)
-        br__event_result(output);
+        br__thread.events->result(output);
     if (BR_ANOMALY && !br__anomaly_forward(op, output, n_inputs, inputs))
         return NULL;
     if (br__failed() || (br__thread.no_grad && !(output && output->untracked)) ||
@@ -310,7 +311,7 @@ void br_save(br_node *node, int slot, br_tensor *t)
                  slot < 0 || slot >= BR_MAX_SAVED ? "outside 0 .. 7" : "already in use");
         return;
     }
-    br_frame *frame = br__thread.frame;
+    br_frame *frame = br__tape.frame;
     node->saved[slot] = br__saved_value(node, t, !frame || br__frame_add(frame, node));
 }
 

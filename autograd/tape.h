@@ -33,6 +33,22 @@ bool br__run_leaf_hooks(br_tensor *leaf, br_tensor **grad);
 /* Runs the post-accumulate-grad hooks of a leaf. */
 bool br__run_post_accumulate_hooks(br_tensor *leaf);
 
+/* ---- State of a thread -------------------------------------------------------------------------
+ */
+
+typedef struct br_tape {
+    int anomaly;              /* br_anomaly: what to detect */
+    const char *nonfinite_op; /* the operation that was given a non-finite scalar, or NULL */
+    br_node *gradient_node;   /* with `anomaly`: the node of the running gradient, or NULL */
+    struct br_walk *walk;     /* the backward walk in progress, or NULL */
+    struct br_frame *frame;   /* the checkpoint whose function is running, or NULL */
+    bool recomputing;         /* a checkpoint is being recomputed for backward: taps ignore it */
+} br_tape;
+extern _Thread_local br_tape br__tape;
+
+/* Whether br_set_detect_anomaly() is on. Otherwise this branch is all that it costs. */
+#define BR_ANOMALY __builtin_expect(br__tape.anomaly != 0, 0)
+
 /* ---- Autograd metadata of a tensor ----------------------------------------------------------- */
 
 typedef struct br_autograd {
@@ -120,7 +136,7 @@ struct br_node {
     const br_op *op;
     int refs;        /* not atomic: a graph belongs to one thread at a time */
     uint64_t number; /* larger than that of every node it points to */
-    uint64_t module; /* for profiles: module whose forward recorded it (br__event_location()) */
+    uint64_t module; /* for profiles: module whose forward recorded it (tensor/events.h) */
     bool freed;      /* the saved values were freed */
     bool queued;     /* backward: is in the heap */
     bool needed;     /* br_grad(): leads to a requested input */

@@ -2,7 +2,7 @@
 #ifndef BR_WALK_H
 #define BR_WALK_H
 
-#include "autograd/checkpoint.h"
+#include "autograd/activation_checkpoint.h"
 
 /* A tensor whose gradient was requested, and the sum of the gradients received so far. */
 typedef struct br_capture {

@@ -16,7 +16,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADER = ROOT / "include" / "brasa" / "ops.h"
+HEADERS = ROOT / "include" / "brasa" / "ops"
 PAGE = ROOT / "docs" / "op_coverage.md"
 
 CHANNELS_LAST = "a sample requests memory_format=channels_last; Brasa's copies are always contiguous"
@@ -98,7 +98,7 @@ number of samples. Samples whose dtype the operation does not support are not li
 ELSEWHERE = """
 ## Functions without samples
 
-No sample calls these functions of `ops.h`. They are tested only by Brasa's own test cases:
+No sample calls these functions of `include/brasa/ops/`. They are tested only by Brasa's own test cases:
 
 """
 DTYPE = "the dtype is not supported"
@@ -154,8 +154,8 @@ def left_out(reports):
 
 
 def elsewhere(reports):
-    """Returns the functions of ops.h that no sample calls."""
-    source = HEADER.read_text()
+    """Returns the functions of include/brasa/ops/ that no sample calls."""
+    source = "".join(header.read_text() for header in sorted(HEADERS.glob("*.h")))
     declared = set(re.findall(r"^BR_API [\w ]+\**\b(br_\w+)\(", source, re.M))
     reached = {f for report in reports for f in functions_in(report["calls"])}
     return "".join(f"- `{f}`\n" for f in sorted(declared - reached))

@@ -1,7 +1,7 @@
 /* models/attention.c - the attention of the pretrained models: with stored probabilities, or fused.
  */
 #include "models/models_internal.h"
-#include "tensor/tensor_internal.h"
+#include "nn/nn_internal.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *
 br_tensor *br__attend(br_tensor *q, br_tensor *k, br_tensor *v, const br__attention *a)
 {
     br_tensor *context, *weights = NULL;
-    if (a->weights || br__thread.recorder)
+    if (a->weights || br__recorder)
         context = attend_storing_weights(q, k, v, a, &weights);
     else
         context = br_scaled_dot_product_attention(

@@ -357,7 +357,7 @@ static br_tensor *attend(pass *p)
     project_all(p, &q, &k, &v);
     add_keys(p, &k, &v);
     /* Without other masks, the attention operation applies the causal mask itself. */
-    bool open = p->in.weights || br__thread.recorder;
+    bool open = p->in.weights || br__recorder;
     bool causal = only_causal(p) && !open;
     br_tensor *mask = causal ? NULL : merged_mask(p);
     if (br_failed())

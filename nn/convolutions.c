@@ -1,7 +1,7 @@
 /* nn/convolutions.c - convolutions and pooling. The layers differ only in the operation that they
  * call. */
 #include "nn/nn_internal.h"
-#include "ops/convolution_internal.h"
+#include "ops/conv/convolution_internal.h"
 
 #include <math.h>
 

@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-BR_DEFINE_DEFAULTS(br_layer_norm)
-
 bool br__layer_size(const char *op, const char *name, int64_t size, int64_t minimum)
 {
     if (size < minimum)
@@ -163,62 +161,6 @@ br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, in
 br_tensor *br_embedding_forward(br_embedding *self, br_tensor *index)
 {
     return BR_LAYER_FORWARD(self, index);
-}
-
-/* ---- LayerNorm ------------------------------------------------------------------------------- */
-
-static br_tensor *run_layer_norm(void *module, br_tensor *x)
-{
-    const br_layer_norm *self = module;
-    return br_f_layer_norm(x, self->ndim, self->normalized_shape, self->weight, self->bias,
-                           self->eps);
-}
-
-bool br__norm_shape(const char *op, int ndim, const int64_t *sizes, int *own_ndim,
-                    int64_t *own_sizes)
-{
-    if (ndim < 1 || ndim > BR_MAX_DIMS || !sizes) {
-        br__fail(BR_ERROR_ARGUMENT, op, "normalized_shape has %d dimensions, must have 1 .. %d",
-                 sizes ? ndim : 0, (int)BR_MAX_DIMS);
-        return false;
-    }
-    *own_ndim = ndim;
-    for (int i = 0; i < ndim; i++)
-        own_sizes[i] = sizes[i];
-    for (int i = 0; i < ndim && !br_failed(); i++)
-        br__layer_size(op, "normalized_size", sizes[i], 0);
-    return !br_failed();
-}
-
-br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape,
-                                       const br_layer_norm_options *options)
-{
-    const br_layer_norm_options o = *BR_OPTIONS_OF("layer_norm", br_layer_norm, options);
-    br_layer_norm *self = br__layer_begin(sizeof *self, "LayerNorm", run_layer_norm);
-    self->eps = o.eps;
-    br_scope *scope = br_scope_begin();
-    if (!(o.eps >= 0))
-        br__fail(BR_ERROR_ARGUMENT, "layer_norm", "eps is %g, must be at least 0", o.eps);
-    br_tensor *w = NULL, *b = NULL;
-    if (br__norm_shape("layer_norm", ndim, normalized_shape, &self->ndim, self->normalized_shape) &&
-        o.elementwise_affine) {
-        w = br_ones(ndim, normalized_shape, BR_F32);
-        b = o.bias ? br_zeros(ndim, normalized_shape, BR_F32) : NULL;
-    }
-    self->weight = br_parameter(self, "weight", w);
-    self->bias = br_parameter(self, "bias", b);
-    br__layer_end(br_base(self), scope);
-    return self;
-}
-
-br_layer_norm *br_layer_norm_new(int64_t normalized_size, const br_layer_norm_options *options)
-{
-    return br_layer_norm_shape_new(BR_SHAPE(normalized_size), options);
-}
-
-br_tensor *br_layer_norm_forward(br_layer_norm *self, br_tensor *x)
-{
-    return BR_LAYER_FORWARD(self, x);
 }
 
 /* ---- Dropout --------------------------------------------------------------------------------- */

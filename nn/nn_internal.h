@@ -88,14 +88,13 @@ bool br__run_forward_hooks(br_module_state *state, br_tensor **result);
 bool br__parametrized_begin(br_module_state *state);
 void br__parametrized_end(br_module_state *state);
 void br__free_parametrized(br_module_state *state);
-/* Checks and copies the normalized shape of a norm. Returns false and sets an error if it is
- * invalid. */
-bool br__norm_shape(const char *op, int ndim, const int64_t *sizes, int *own_ndim,
-                    int64_t *own_sizes);
 /* Sets whether initialization is skipped in this thread, and returns the previous setting. While it
  * is skipped, Linear and Embedding leave their weights uninitialized and use no random numbers.
  * This avoids touching the memory of a model whose values are about to be replaced. */
 bool br__skip_init(bool skip);
+
+/* The thread's innermost recorder of taps, or NULL (nn/taps.c). */
+extern _Thread_local br_recorder *br__recorder;
 
 /* ---- Lists of named tensors ------------------------------------------------------------------ */
 

@@ -1,10 +1,10 @@
 /* nn/recurrent.c - RNN, LSTM and GRU: layers of recurrent cells in one or two directions.
  *
  * For each direction of a layer, the input's part of the gates is computed by one matrix product
- * over the whole sequence. The rest is one operation (ops/recurrent.c), or is computed one step at
- * a time if states are projected or sequences have different lengths. */
+ * over the whole sequence. The rest is one operation (ops/recurrent/recurrent.c), or is computed
+ * one step at a time if states are projected or sequences have different lengths. */
 #include "nn/nn_internal.h"
-#include "ops/recurrent_internal.h"
+#include "ops/recurrent/recurrent_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

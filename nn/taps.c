@@ -1,6 +1,7 @@
 /* nn/taps.c - taps, which record named tensors inside a forward pass.
  *
  * The recorders of a thread form a stack; the innermost one records. */
+#include "autograd/tape.h"
 #include "nn/nn_internal.h"
 
 #include <inttypes.h>
@@ -9,6 +10,8 @@ struct br_recorder {
     br_recorder *outer;
     br_named_list *list; /* holds references to its tensors */
 };
+
+_Thread_local br_recorder *br__recorder;
 
 br_recorder *br_recorder_begin(void)
 {
@@ -20,8 +23,8 @@ br_recorder *br_recorder_begin(void)
         br_named_list_free(list);
         return NULL;
     }
-    *recorder = (br_recorder){ br__thread.recorder, list };
-    br__thread.recorder = recorder;
+    *recorder = (br_recorder){ br__recorder, list };
+    br__recorder = recorder;
     return recorder;
 }
 
@@ -29,9 +32,9 @@ void br_recorder_end(br_recorder *recorder)
 {
     if (!BR_END("recorder_end", recorder))
         return;
-    br_recorder *r = br__thread.recorder;
+    br_recorder *r = br__recorder;
     if (r == recorder)
-        br__thread.recorder = recorder->outer;
+        br__recorder = recorder->outer;
     for (; r; r = r->outer)
         if (r->outer == recorder)
             r->outer = recorder->outer;
@@ -61,8 +64,8 @@ static bool write_name(br_text *text, const br_named_list *list, const char *nam
 
 br_tensor *br_tap(const char *name, br_tensor *t)
 {
-    br_recorder *recorder = br__thread.recorder;
-    if (!recorder || br__thread.recomputing || !t || br_failed())
+    br_recorder *recorder = br__recorder;
+    if (!recorder || br__tape.recomputing || !t || br_failed())
         return t;
     br_text text = { 0 };
     bool ok = write_name(&text, recorder->list, name ? name : "") &&

@@ -248,7 +248,7 @@ double br_clip_grad_norm_(const br_named_list *parameters, double max_norm, doub
 {
     if (!good_arguments(parameters, max_norm, norm_type))
         return -1;
-    BR_EVENT(br__event_optimizer("clip_grad_norm_"));
+    BR_EVENT(br__thread.events->optimizer("clip_grad_norm_"));
     clipping c = { .op = "clip_grad_norm_", .order = norm_type };
     double norm = -1;
     br_scope *scope = br_scope_begin();
@@ -271,7 +271,7 @@ bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
     if (!(clip_value >= 0))
         return br__fail(BR_ERROR_ARGUMENT, c.op, "clip_value is %g, must not be negative",
                         clip_value);
-    BR_EVENT(br__event_optimizer("clip_grad_value_"));
+    BR_EVENT(br__thread.events->optimizer("clip_grad_value_"));
     br_scope *scope = br_scope_begin();
     if (scope && set_up(&c, parameters))
         change_all(&c, clamp_piece);

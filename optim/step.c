@@ -240,7 +240,7 @@ bool br_optim_step(br_optim *optim)
     if (!br__required("optim_step", "optim", optim))
         return false;
     watch_growth(optim);
-    BR_EVENT(br__event_optimizer(optim->kind->name));
+    BR_EVENT(br__thread.events->optimizer(optim->kind->name));
     br_scope *scope = br_scope_begin();
     int64_t n = 0;
     bool ok = scope != NULL;
@@ -259,7 +259,7 @@ bool br_optim_step(br_optim *optim)
 
 void br_optim_zero_grad(br_optim *optim)
 {
-    BR_EVENT(br__event_optimizer("zero_grad"));
+    BR_EVENT(br__thread.events->optimizer("zero_grad"));
     if (!BR_LIVE("optim_zero_grad", optim))
         return;
     for (int64_t i = 0; i < optim->n_slots; i++)

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 static atomic_uint serials;
+static _Thread_local br_profile *running; /* the thread's running profile, or NULL */
 
 static int64_t now(void)
 {
@@ -151,7 +152,7 @@ static br_event *begin(br_profile *p, br_profile_kind kind, const char *name)
 
 static uint64_t begin_in_phase(br_profile_kind kind, br_profile_phase phase, const char *name)
 {
-    br_profile *p = br__thread.profile;
+    br_profile *p = running;
     br_event *e = begin(p, kind, name);
     if (!e)
         return 0;
@@ -171,24 +172,24 @@ static void end_innermost(br_profile *p, int64_t time)
 
 static br_profile_event *innermost(void)
 {
-    const br_profile *p = br__thread.profile;
+    const br_profile *p = running;
     return &br__event_of(p, p->innermost)->seen;
 }
 
 /* ---- Functions for the layers below, called while a profile is running ----------------------- */
 
-uint64_t br__event_op(const char *name)
+static uint64_t event_op(const char *name)
 {
-    br_profile *p = br__thread.profile;
+    br_profile *p = running;
     return begin(p, BR_PROFILE_OP, name) ? number_of(p, p->innermost) : 0;
 }
 
-uint64_t br__event_optimizer(const char *name)
+static uint64_t event_optimizer(const char *name)
 {
     return begin_in_phase(BR_PROFILE_OP, BR_PROFILE_OPTIMIZER, name);
 }
 
-uint64_t br__event_backward(void)
+static uint64_t event_backward(void)
 {
     return begin_in_phase(BR_PROFILE_RANGE, BR_PROFILE_BACKWARD, "backward");
 }
@@ -199,9 +200,9 @@ static void set_module(br_profile *p, br_event *e, uint32_t module)
     e->seen.module = p->labels[module].text;
 }
 
-uint64_t br__event_module(const void *owner)
+static uint64_t event_module(const void *owner)
 {
-    br_profile *p = br__thread.profile;
+    br_profile *p = running;
     const br_module_state *state = owner;
     int64_t module = p->incomplete ? -1 : module_label(p, state);
     int64_t name = module < 0 ? -1 : label(p, state->class_name);
@@ -212,9 +213,9 @@ uint64_t br__event_module(const void *owner)
     return number_of(p, p->innermost);
 }
 
-uint64_t br__event_gradient(const char *name, uint64_t place, int ndim, const int64_t *sizes)
+static uint64_t event_gradient(const char *name, uint64_t place, int ndim, const int64_t *sizes)
 {
-    br_profile *p = br__thread.profile;
+    br_profile *p = running;
     br_event *e = begin(p, BR_PROFILE_OP, name);
     if (!e)
         return 0;
@@ -226,9 +227,9 @@ uint64_t br__event_gradient(const char *name, uint64_t place, int ndim, const in
     return number_of(p, p->innermost);
 }
 
-void br__event_end(uint64_t event)
+static void event_end(uint64_t event)
 {
-    br_profile *p = br__thread.profile;
+    br_profile *p = running;
     if (!p || event >> 32 != p->serial)
         return;
     int64_t i = (int64_t)(event & UINT32_MAX) - 1, time = now() - p->began;
@@ -239,13 +240,13 @@ void br__event_end(uint64_t event)
     end_innermost(p, time);
 }
 
-uint64_t br__event_location(void)
+static uint64_t event_location(void)
 {
-    const br_profile *p = br__thread.profile;
+    const br_profile *p = running;
     return (uint64_t)p->serial << 32 | br__event_of(p, p->innermost)->module;
 }
 
-void br__event_result(const br_tensor *t)
+static void event_result(const br_tensor *t)
 {
     br_profile_event *e = innermost();
     if (e->kind != BR_PROFILE_OP || !t)
@@ -254,20 +255,20 @@ void br__event_result(const br_tensor *t)
     memcpy(e->sizes, t->sizes, (size_t)t->ndim * sizeof *t->sizes);
 }
 
-void br__event_created(const br_tensor *t)
+static void event_created(const br_tensor *t)
 {
     if (innermost()->ndim < 0)
-        br__event_result(t);
+        event_result(t);
 }
 
-void br__event_work(int64_t flops, int64_t bytes)
+static void event_work(int64_t flops, int64_t bytes)
 {
     br_profile_event *e = innermost();
     e->flops += flops;
     e->bytes += bytes;
 }
 
-void br__event_traffic(int n, const br_tensor *const *operands)
+static void event_traffic(int n, const br_tensor *const *operands)
 {
     for (int i = 0; i < n; i++) {
         const br_tensor *t = operands[i];
@@ -278,13 +279,25 @@ void br__event_traffic(int n, const br_tensor *const *operands)
     }
 }
 
+static const br_event_functions functions = { event_op,       event_optimizer, event_backward,
+                                              event_module,   event_gradient,  event_end,
+                                              event_location, event_result,    event_created,
+                                              event_work,     event_traffic };
+
+/* Sets the profile that runs in this thread, or none. */
+static void set_running(br_profile *p)
+{
+    running = p;
+    br__thread.events = p ? &functions : NULL;
+}
+
 /* ---- Lifetime -------------------------------------------------------------------------------- */
 
 br_profile *br_profile_begin(void)
 {
     if (br_failed())
         return NULL;
-    if (br__thread.profile)
+    if (running)
         return br__fail(BR_ERROR_STATE, "profile_begin",
                         "a profile is already running in this thread");
     br_profile *p = BR_NEW(br_profile);
@@ -298,13 +311,13 @@ br_profile *br_profile_begin(void)
         br_profile_free(p);
         return NULL;
     }
-    br__thread.profile = p;
+    set_running(p);
     return p;
 }
 
 static bool runs_here(const char *op, const br_profile *p)
 {
-    if (p && br__thread.profile == p)
+    if (p && running == p)
         return true;
     br__fail(p ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
              p ? "the profile is not running in this thread"
@@ -317,7 +330,7 @@ bool br_profile_pause(br_profile *profile)
     if (!runs_here("profile_pause", profile))
         return false;
     profile->paused = now();
-    br__thread.profile = NULL;
+    set_running(NULL);
     return true;
 }
 
@@ -326,12 +339,12 @@ static void go_on(br_profile *p)
 {
     p->began += now() - p->paused;
     p->paused = 0;
-    br__thread.profile = p;
+    set_running(p);
 }
 
 bool br_profile_resume(br_profile *profile)
 {
-    if (profile && profile->paused && !br__thread.profile) {
+    if (profile && profile->paused && !running) {
         go_on(profile);
         return true;
     }
@@ -345,7 +358,7 @@ bool br_profile_resume(br_profile *profile)
 bool br_profile_end(br_profile *profile)
 {
     br_profile *p = profile;
-    if (p && p->paused && !br__thread.profile)
+    if (p && p->paused && !running)
         go_on(p);
     if (!runs_here("profile_end", p))
         return false;
@@ -353,7 +366,7 @@ bool br_profile_end(br_profile *profile)
     while (p->innermost >= 0)
         end_innermost(p, time);
     p->running = false;
-    br__thread.profile = NULL;
+    set_running(NULL);
     return !br_failed() && br__profile_readable("profile_end", p);
 }
 
@@ -361,8 +374,8 @@ void br_profile_free(br_profile *profile)
 {
     if (!BR_END("profile_free", profile))
         return;
-    if (br__thread.profile == profile)
-        br__thread.profile = NULL;
+    if (running == profile)
+        set_running(NULL);
     for (int64_t i = 0; i < profile->n_chunks; i++)
         br_free(profile->chunks[i]);
     for (int64_t i = 0; i < profile->n_labels; i++)
@@ -375,7 +388,7 @@ void br_profile_free(br_profile *profile)
 
 uint64_t br_profile_range_begin(const char *name)
 {
-    br_profile *p = br__thread.profile;
+    br_profile *p = running;
     if (!p || p->incomplete)
         return 0;
     int64_t copy = label(p, name ? name : "");

@@ -24,7 +24,7 @@ void br__for_each(int n_operands, const br_tensor *const *operands, br_loop loop
                   const void *params)
 {
     if (BR_PROFILING)
-        br__event_traffic(n_operands, operands);
+        br__thread.events->traffic(n_operands, operands);
     if (operands[0]->numel > 0 && !run_simple(n_operands, operands, loop, params))
         br__for_each_strided(n_operands, operands, loop, params, BR_GRAIN);
 }

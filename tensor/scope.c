@@ -31,7 +31,7 @@ br_scope *br__scope_begin_for(const void *owner)
     scope->start = th->top;
     scope->owner = owner;
     scope->prev_grad_mode = !th->no_grad;
-    scope->event = owner && BR_PROFILING ? br__event_module(owner) : 0;
+    scope->event = owner && BR_PROFILING ? br__thread.events->module(owner) : 0;
     th->scope = scope;
     return scope;
 }

@@ -163,7 +163,7 @@ static br_tensor *add_to_scope_or_release(br_tensor *t)
         return NULL;
     }
     if (t && BR_PROFILING)
-        br__event_created(t);
+        br__thread.events->created(t);
     return t;
 }
 

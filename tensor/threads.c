@@ -285,8 +285,8 @@ void br__run_loops_serially(void)
 /* Profiling is off inside tasks, since which thread runs a task is random. */
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context)
 {
-    struct br_profile *profile = br__thread.profile;
-    br__thread.profile = NULL;
+    const br_event_functions *events = br__thread.events;
+    br__thread.events = NULL;
     run(n, task, context);
-    br__thread.profile = profile;
+    br__thread.events = events;
 }

@@ -6,7 +6,7 @@
 #ifndef BR_KERNELS_DEPTHWISE_H
 #define BR_KERNELS_DEPTHWISE_H
 
-#include "ops/kernels/gemm_tile.h"
+#include "ops/kernels/gemm/gemm_tile.h"
 
 enum {
     VECTORS_AT_ONCE = 8,

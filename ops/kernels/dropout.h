@@ -2,7 +2,7 @@
 #ifndef BR_KERNELS_DROPOUT_H
 #define BR_KERNELS_DROPOUT_H
 
-#include "ops/kernels/gemm_pack.h"
+#include "ops/kernels/gemm/gemm_pack.h"
 
 #include <stdint.h>
 

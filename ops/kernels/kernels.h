@@ -166,7 +166,7 @@ typedef struct br_muon_args {
     double weight;          /* weight of the gradient in the momentum */
 } br_muon_args;
 
-/* ---- Matrix products, kernels/gemm_block.h and gemm_dots.h ----------------------------------- */
+/* ---- Matrix products, kernels/gemm/gemm_block.h and gemm_dots.h ------------------------------ */
 
 enum { BR_GEMM_K = 304 }; /* maximum size of a k-block */
 

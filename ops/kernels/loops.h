@@ -7,7 +7,7 @@
 #ifndef BR_LOOPS_H
 #define BR_LOOPS_H
 
-#include "ops/kernels/blocks.h"
+#include "ops/kernels/block_loop.h"
 #include "ops/kernels/hints.h"
 
 #include <math.h>

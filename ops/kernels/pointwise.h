@@ -2,7 +2,7 @@
 #ifndef BR_KERNELS_POINTWISE_H
 #define BR_KERNELS_POINTWISE_H
 
-#include "ops/kernels/gemm_tile.h"
+#include "ops/kernels/gemm/gemm_tile.h"
 #include "ops/kernels/loops.h"
 #include "ops/kernels/math.h"
 

@@ -5,7 +5,7 @@
 #ifndef BR_KERNELS_REDUCE_H
 #define BR_KERNELS_REDUCE_H
 
-#include "ops/kernels/gemm_pack.h"
+#include "ops/kernels/gemm/gemm_pack.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/loops.h"
 

@@ -2,7 +2,7 @@
 #ifndef BR_KERNELS_TRANSPOSE_H
 #define BR_KERNELS_TRANSPOSE_H
 
-#include "ops/kernels/gemm_pack.h"
+#include "ops/kernels/gemm/gemm_pack.h"
 
 /* to[i * to_step + j] = from[j * row + i * column] for i < n, j < rows */
 static __attribute__((noinline)) void transpose(real *to, int64_t to_step, const real *from,

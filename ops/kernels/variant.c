@@ -22,13 +22,13 @@ typedef float real;
 #    define GEMM_BY_BLIS true
 #endif
 
-#include "ops/kernels/attention_backward.h"
-#include "ops/kernels/attention_forward.h"
+#include "ops/kernels/attention/attention_backward.h"
+#include "ops/kernels/attention/attention_forward.h"
 #include "ops/kernels/depthwise.h"
 #include "ops/kernels/dropout.h"
 #include "ops/kernels/exp_log.h"
-#include "ops/kernels/gemm_block.h"
-#include "ops/kernels/gemm_dots.h"
+#include "ops/kernels/gemm/gemm_block.h"
+#include "ops/kernels/gemm/gemm_dots.h"
 #include "ops/kernels/layer_norm.h"
 #include "ops/kernels/loss.h"
 #include "ops/kernels/norm_channels.h"

@@ -6,6 +6,8 @@
  * with several threads. test_refusals.c tests errors. */
 #include "tests/ops/cases.h"
 
+#include <glob.h>
+
 TestSuite(op_cases, .init = check_begin, .fini = check_end);
 
 /* ---- Running a case -------------------------------------------------------------------------- */
@@ -393,8 +395,12 @@ static int check_header(const char *path)
 
 Test(op_cases, every_operation_has_a_row)
 {
-    int found = check_header(BRASA_TEST_DIR "/../include/brasa/ops.h") +
-                check_header(BRASA_TEST_DIR "/../include/brasa/ops/in_place.h");
+    glob_t headers;
+    cr_assert_eq(glob(BRASA_TEST_DIR "/../include/brasa/ops/*.h", 0, NULL, &headers), 0);
+    int found = 0;
+    for (size_t i = 0; i < headers.gl_pathc; i++)
+        found += check_header(headers.gl_pathv[i]);
+    globfree(&headers);
     cr_assert(found > 250, "only %d operations found: has the format of the header changed?",
               found);
 }

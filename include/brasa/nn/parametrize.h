@@ -3,7 +3,7 @@
 #ifndef BRASA_NN_PARAMETRIZE_H
 #define BRASA_NN_PARAMETRIZE_H
 
-#include <brasa/nn.h>
+#include <brasa/nn/module.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #ifndef BRASA_NN_TRANSFORMER_H
 #define BRASA_NN_TRANSFORMER_H
 
-#include <brasa/nn.h>
+#include <brasa/nn/layers.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
 /* brasa/ops/losses.h - losses of torch.nn.functional; part of brasa/ops.h. They are implemented in
- * ops/loss.c, nll.c, distance.c and margin.c. */
+ * ops/loss/cross_entropy.c, nll.c, distance.c and margin.c. */
 #ifndef BRASA_OPS_LOSSES_H
 #define BRASA_OPS_LOSSES_H
 

@@ -1,0 +1,45 @@
+/* brasa/ops/matmul.h - products of matrices and vectors, linear layers, Einstein notation; part of
+ * brasa/ops.h. f32 and f64. Implemented in ops/matmul/. */
+#ifndef BRASA_OPS_MATMUL_H
+#define BRASA_OPS_MATMUL_H
+
+#include <brasa/autograd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+BR_API br_tensor *br_mm(br_tensor *a, br_tensor *b);  /* [n,k] x [k,m] -> [n,m] */
+BR_API br_tensor *br_bmm(br_tensor *a, br_tensor *b); /* [b,n,k] x [b,k,m] -> [b,n,m] */
+/* Multiplies like torch.matmul: dot product, matrix-vector and matrix-matrix product, and batches
+ * of them whose leading dimensions broadcast. */
+BR_API br_tensor *br_matmul(br_tensor *a, br_tensor *b);
+BR_API br_tensor *br_mv(br_tensor *a, br_tensor *b);    /* [n,k] x [k] -> [n] */
+BR_API br_tensor *br_dot(br_tensor *a, br_tensor *b);   /* [k] x [k] -> [] */
+BR_API br_tensor *br_outer(br_tensor *a, br_tensor *b); /* [n] x [m] -> [n,m]; also i64 */
+/* Return beta * input + alpha * product (PyTorch's defaults are 1 and 1). The product is mat1 mat2,
+ * mat vec, the batch of products batch1 batch2, or the sum of that batch (br_addbmm()). input
+ * broadcasts to the product; if beta is 0, input is ignored, even if it is NaN. */
+BR_API br_tensor *br_addmm(br_tensor *input, br_tensor *mat1, br_tensor *mat2, double beta,
+                           double alpha);
+BR_API br_tensor *br_addmv(br_tensor *input, br_tensor *mat, br_tensor *vec, double beta,
+                           double alpha);
+BR_API br_tensor *br_baddbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, double beta,
+                             double alpha);
+BR_API br_tensor *br_addbmm(br_tensor *input, br_tensor *batch1, br_tensor *batch2, double beta,
+                            double alpha);
+/* Computes a sum of products in Einstein notation: br_einsum("bij,bjk->bik", BR_INPUTS(a, b)). A
+ * letter names a dimension; "..." stands for the unnamed ones, which broadcast. Dimensions that the
+ * result does not have are summed; a letter that is repeated in one operand selects its diagonal.
+ * Without "->" the result has "..." and the letters that occur once, in alphabetical order, upper
+ * case first. */
+BR_API br_tensor *br_einsum(const char *equation, int n, br_tensor *const *operands);
+/* Returns x weight^T + bias for x [*, in], weight [out, in], bias [out] or NULL: [*, out]. With a
+ * weight [in] and a bias [] or NULL the result is [*]. */
+BR_API br_tensor *br_f_linear(br_tensor *x, br_tensor *weight, br_tensor *bias);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,103 @@
+/* brasa/ops/reduce.h - sums, extremes, statistics, cumulative sums, sorting, counting; part of
+ * brasa/ops.h. Implemented in ops/reduce/. */
+#ifndef BRASA_OPS_REDUCE_H
+#define BRASA_OPS_REDUCE_H
+
+#include <brasa/autograd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Reductions (ops/reduce/sum_mean.c, max_argmax.c, var_norm_logsumexp.c, cumulative.c) ---- */
+
+/* Reduce all elements to a 0-d tensor. Sums of i64 and bool are i64; means require f32 or f64. */
+BR_API br_tensor *br_sum(br_tensor *x);
+BR_API br_tensor *br_mean(br_tensor *x);
+BR_API br_tensor *br_max(br_tensor *x); /* the gradient is shared evenly among equal maxima */
+BR_API br_tensor *br_min(br_tensor *x);
+BR_API br_tensor *br_prod(br_tensor *x); /* i64 for i64 and bool */
+/* Return a bool tensor: whether all elements, or any element, are true, that is, not 0. br_all() of
+ * an empty tensor is true. */
+BR_API br_tensor *br_all(br_tensor *x);
+BR_API br_tensor *br_any(br_tensor *x);
+/* Reduce the given dimensions: br_sum_dim(x, BR_DIMS(0, -1), true). With keepdim the reduced
+ * dimensions are kept with size 1, otherwise they are removed. */
+BR_API br_tensor *br_sum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_all_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_any_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+BR_API br_tensor *br_prod_dim(br_tensor *x, int64_t dim, bool keepdim);
+/* Returns the largest element along dim and, unless `indices` is NULL, its first position (i64) in
+ * *indices. NaN counts as largest. The gradient goes to that position. */
+BR_API br_tensor *br_max_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
+/* The same for the smallest element; NaN counts as smallest. */
+BR_API br_tensor *br_min_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
+/* Return the first position (i64) of the largest or smallest element along dim, or in the flattened
+ * x if dim is BR_ALL. */
+BR_API br_tensor *br_argmax(br_tensor *x, int64_t dim, bool keepdim);
+BR_API br_tensor *br_argmin(br_tensor *x, int64_t dim, bool keepdim);
+/* Sums x to a shape that broadcasts to x's shape: the adjoint of br_expand(). */
+BR_API br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes);
+
+/* Return the variance, sum of (x - mean)^2 / (n - correction), or its square root, over all
+ * elements or over the given dimensions. PyTorch's default for correction is 1. These and the
+ * functions below require f32 or f64. */
+BR_API br_tensor *br_var(br_tensor *x, double correction);
+BR_API br_tensor *br_std(br_tensor *x, double correction);
+BR_API br_tensor *br_var_dim(br_tensor *x, int ndims, const int64_t *dims, double correction,
+                             bool keepdim);
+BR_API br_tensor *br_std_dim(br_tensor *x, int ndims, const int64_t *dims, double correction,
+                             bool keepdim);
+/* Return the p-norm, (sum of |x|^p)^(1/p). It is the largest |x| for p = INFINITY, the smallest for
+ * -INFINITY, and the number of elements other than 0 for p = 0. */
+BR_API br_tensor *br_norm(br_tensor *x, double p);
+BR_API br_tensor *br_norm_dim(br_tensor *x, double p, int ndims, const int64_t *dims, bool keepdim);
+/* Returns log(sum of exp(x)), computed from x - max x. */
+BR_API br_tensor *br_logsumexp(br_tensor *x, int ndims, const int64_t *dims, bool keepdim);
+
+/* ---- Cumulative sums and sorting (ops/reduce/cumulative.c, sort_topk.c) ---------------------- */
+
+/* Return the cumulative sum or product: element i is the sum or product of elements 0 .. i along
+ * dim. The result is i64 for bool. If x contains zeros, the gradient of br_cumprod() needs as much
+ * memory as x times the size of dim. */
+BR_API br_tensor *br_cumsum(br_tensor *x, int64_t dim);
+BR_API br_tensor *br_cumprod(br_tensor *x, int64_t dim);
+/* Sorts x along dim and, unless `indices` is NULL, returns the original index of each element (i64)
+ * in *indices. NaN counts as largest; equal elements keep their order. Any dtype. */
+BR_API br_tensor *br_sort(br_tensor *x, int64_t dim, bool descending, br_tensor **indices);
+BR_API br_tensor *br_argsort(br_tensor *x, int64_t dim, bool descending);
+/* Returns the k largest or smallest elements along dim in sorted order: the first k of
+ * br_sort(). */
+BR_API br_tensor *br_topk(br_tensor *x, int64_t k, int64_t dim, bool largest, br_tensor **indices);
+/* Return the median, the lower of two middle elements; NaN if x contains NaN. The gradient of
+ * br_median() is shared evenly among equal elements; that of br_median_dim() goes to one
+ * position. */
+BR_API br_tensor *br_median(br_tensor *x);
+BR_API br_tensor *br_median_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **indices);
+
+/* ---- One-hot, counting and unique elements (ops/reduce/unique.c): no gradients --------------- */
+
+/* Returns an i64 tensor with a row of num_classes elements for each index: 1 at the index, 0
+ * elsewhere. With num_classes = -1 the number of classes is the largest index + 1. */
+BR_API br_tensor *br_one_hot(br_tensor *index, int64_t num_classes);
+/* Counts how often 0, 1, ... occur in x (i64, 1-d), or sums their weights (weights may be NULL).
+ * Returns at least minlength counts. */
+BR_API br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength);
+/* Returns the unique elements, sorted, 1-d. Unless the pointers are NULL, *inverse receives the
+ * index of each element of x in the result (x's shape), and *counts how often each unique element
+ * occurs; both are i64. NaNs are distinct from each other. */
+BR_API br_tensor *br_unique(br_tensor *x, br_tensor **inverse, br_tensor **counts);
+/* The same, but removes only consecutive duplicates and keeps x's order. */
+BR_API br_tensor *br_unique_consecutive(br_tensor *x, br_tensor **inverse, br_tensor **counts);
+/* The same for slices along dim, sorted lexicographically, or with consecutive duplicates removed.
+ * The result is x with another size of dim; *inverse is 1-d with an index for each slice of x. */
+BR_API br_tensor *br_unique_dim(br_tensor *x, int64_t dim, br_tensor **inverse, br_tensor **counts);
+BR_API br_tensor *br_unique_consecutive_dim(br_tensor *x, int64_t dim, br_tensor **inverse,
+                                            br_tensor **counts);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,86 @@
+/* ops/attention/rotary.c - rotary embeddings: rotates pairs of a vector's elements by angles that
+ * depend on the position. This takes one pass over x. The gradient is the rotation by the opposite
+ * angles. */
+#include "ops/kernels/rotary.h"
+#include "ops/ops_internal.h"
+
+/* Returns a header of the pairs' first elements: the first half of the last dimension, or every
+ * second element if interleaved. */
+static br_tensor pair_window(const br_tensor *t, bool interleaved)
+{
+    int last = t->ndim - 1;
+    br_tensor w = br__window(t);
+    int64_t pairs = t->sizes[last] / 2;
+    br__window_slice(&w, last, 0, pairs, interleaved ? 2 : 1);
+    return w;
+}
+
+static int64_t to_second(const br_tensor *t, bool interleaved)
+{
+    int last = t->ndim - 1;
+    return t->strides[last] * (interleaved ? 1 : t->sizes[last] / 2) *
+           (int64_t)br_dtype_size(t->dtype);
+}
+
+static br_tensor *part(br_tensor *t, bool interleaved, int64_t which)
+{
+    int64_t pairs = br_size(t, -1) / 2;
+    return interleaved ? br_slice(t, -1, which, BR_ALL, 2) : br_narrow(t, -1, which * pairs, pairs);
+}
+
+/* Saved values: x (if the gradient of cos or sin is needed), cos, sin. dcos = x1 dy1 + x2 dy2, dsin
+ * = x1 dy2 - x2 dy1. */
+static void rotary_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    bool interleaved = *(const bool *)br_params(node);
+    br_tensor *cos = br_saved(node, 1), *sin = br_saved(node, 2);
+    if (br_needs_input_grad(node, 0))
+        dx[0] = br_f_rotary_embedding(dy, cos, br_neg(sin), interleaved);
+    if (!br_needs_input_grad(node, 1) && !br_needs_input_grad(node, 2))
+        return;
+    br_tensor *x = br_saved(node, 0);
+    br_tensor *x1 = part(x, interleaved, 0), *x2 = part(x, interleaved, 1);
+    br_tensor *dy1 = part(dy, interleaved, 0), *dy2 = part(dy, interleaved, 1);
+    if (br_needs_input_grad(node, 1))
+        dx[1] = br_add(br_mul(x1, dy1), br_mul(x2, dy2));
+    if (br_needs_input_grad(node, 2))
+        dx[2] = br_sub(br_mul(x1, dy2), br_mul(x2, dy1));
+}
+
+static const br_op rotary_op = { .name = "rotary_embedding", .backward = rotary_backward };
+
+static bool check(const br_tensor *x, const br_tensor *cos, const br_tensor *sin)
+{
+    const char *op = rotary_op.name;
+    if (!br__floating(op, "x", x) || !br__same_dtype(op, "x", x, "cos", cos) ||
+        !br__same_dtype(op, "x", x, "sin", sin))
+        return false;
+    int64_t size = x->ndim > 0 ? x->sizes[x->ndim - 1] : 1;
+    if (size % 2 != 0) {
+        br__fail(BR_ERROR_SHAPE, op, "x %s must have a last dimension of even size", br__shape(x));
+        return false;
+    }
+    br_tensor pairs = pair_window(x, false);
+    return br__broadcasts_to(op, "cos", cos, &pairs) && br__broadcasts_to(op, "sin", sin, &pairs);
+}
+
+br_tensor *br_f_rotary_embedding(br_tensor *x, br_tensor *cos, br_tensor *sin, bool interleaved)
+{
+    BR_OP(rotary_op.name);
+    if (!check(x, cos, sin))
+        return NULL;
+    br_tensor *y = br__new(rotary_op.name, x->ndim, x->sizes, x->dtype);
+    if (!y)
+        return NULL;
+    br_tensor to = pair_window(y, interleaved), from = pair_window(x, interleaved);
+    const int64_t seconds[] = { to_second(y, interleaved), to_second(x, interleaved) };
+    br__for_each(4, (const br_tensor *[]){ &to, &from, cos, sin },
+                 x->dtype == BR_F64 ? br__rotate_f64 : br__rotate_f32, seconds);
+    br_node *node =
+        br_record(&rotary_op, y, BR_INPUTS(x, cos, sin), &interleaved, sizeof interleaved);
+    if (br_needs_input_grad(node, 1) || br_needs_input_grad(node, 2))
+        br_save(node, 0, x);
+    br_save(node, 1, cos);
+    br_save(node, 2, sin);
+    return br_failed() ? NULL : y;
+}

@@ -1,0 +1,458 @@
+/* ops/index/scatter.c - writing and adding by index: scatter, scatter_add, index_add, index_copy,
+ * index_fill, and their in-place variants.
+ *
+ * Along the dimension, elements are processed in the index's order, so the last value is kept if
+ * indices are equal. Threads split the other dimensions, so that no two write to the same element
+ * and sums do not depend on the number of threads. */
+#include "ops/index/index_internal.h"
+#include "ops/ops_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+typedef struct scatter_job {
+    br_tensor x, y, index; /* windows with size 1 along the dimension */
+    int cut;               /* the dimension that is split into tasks: the largest */
+    int64_t piece;
+    br_scatter_work work;
+} scatter_job;
+
+static void scatter_piece(void *context, int64_t i)
+{
+    const scatter_job *job = context;
+    br_tensor x = job->x, y = job->y, index = job->index;
+    int64_t start = i * job->piece, rest = y.sizes[job->cut] - start;
+    int64_t length = rest < job->piece ? rest : job->piece;
+    br__window_slice(&x, job->cut, start, length, 1);
+    br__window_slice(&y, job->cut, start, length, 1);
+    br__window_slice(&index, job->cut, start, length, 1);
+    br__for_each(3, (const br_tensor *[]){ &x, &y, &index }, br__scatter_lines, &job->work);
+}
+
+/* Splits the largest other dimension into pieces of whole cache lines, one for each task. Pieces
+ * are large, because rows are read in runs of a piece's length. */
+static void run(scatter_job *job, int64_t numel)
+{
+    enum { CACHE_LINE = 64 };
+    for (int i = 0; i < job->y.ndim; i++)
+        if (job->y.sizes[i] > job->y.sizes[job->cut])
+            job->cut = i;
+    const int64_t threads = br_get_num_threads(), max_tasks = threads > 1 ? 2 * threads : 1;
+    const int64_t worth = numel / BR_GRAIN + 1, tasks = worth < max_tasks ? worth : max_tasks;
+    const int64_t n = job->y.sizes[job->cut];
+    const int64_t line = CACHE_LINE / (int64_t)br_dtype_size(job->x.dtype);
+    job->piece = ((n + tasks - 1) / tasks + line - 1) / line * line;
+    br__parallel((n + job->piece - 1) / job->piece, scatter_piece, job);
+}
+
+const br_scatter_loops *br__scatter_loops_of(br_dtype dtype)
+{
+    static const br_scatter_loops *const loops[] = { &br__scatter_f32, &br__scatter_f64,
+                                                     &br__scatter_i64, &br__scatter_bool };
+    return loops[dtype];
+}
+
+void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index, int dim,
+                 int64_t skip, br_loop combine)
+{
+    if (y->numel == 0)
+        return;
+    int64_t size = (int64_t)br_dtype_size(x->dtype);
+    scatter_job job = {
+        .x = br__window(x), .y = br__window(y), .index = br__window(index), .cut = dim
+    };
+    memcpy(job.x.sizes, y->sizes, sizeof job.x.sizes);
+    job.work = (br_scatter_work){ y->sizes[dim],
+                                  x->strides[dim] * size,
+                                  y->strides[dim] * size,
+                                  index->strides[dim] * (int64_t)sizeof(int64_t),
+                                  skip,
+                                  combine };
+    br__window_slice(&job.x, dim, 0, 1, 1);
+    br__window_slice(&job.y, dim, 0, 1, 1);
+    br__window_slice(&job.index, dim, 0, 1, 1);
+    BR_TRAFFIC(y, y, y, index); /* y->numel elements of x are read and written */
+    run(&job, y->numel);
+}
+
+/* ---- Shared by the operations ---------------------------------------------------------------- */
+
+/* An operation. With `slices` an index selects a slice, as in index_add; else one element, as in
+ * scatter. */
+typedef struct kind {
+    br_op op;
+    bool slices, adds, in_place;
+} kind;
+
+/* The arguments of a call, which writes `source`, or `value` if `by_value` is set. */
+typedef struct request {
+    br_tensor *x;
+    int64_t dim;
+    br_tensor *index, *source;
+    double value;
+    bool by_value;
+} request;
+
+bool br__check_scatter(const char *op, const br_tensor *x, int64_t dim, br_tensor *index,
+                       const br_tensor *src)
+{
+    br_tensor to = br__line(x), by = br__line(index), from = br__line(src ? src : index);
+    bool fits = by.ndim == to.ndim && by.ndim == from.ndim;
+    for (int i = 0; fits && i < to.ndim; i++)
+        fits = (i == dim || by.sizes[i] <= to.sizes[i]) && by.sizes[i] <= from.sizes[i];
+    if (!fits)
+        br__fail(BR_ERROR_SHAPE, op,
+                 "index %s for x %s and src %s: must have the same number of dimensions, and index "
+                 "must not be larger than src, nor than x except in dimension %" PRId64,
+                 br__shape(index), br__shape(x), br__shape(src ? src : index), dim);
+    return !br_failed() && br__check_index(op, index, to.sizes[dim]);
+}
+
+static bool check_slices(const char *op, const request *r)
+{
+    if (r->index->ndim > 1)
+        br__fail(BR_ERROR_SHAPE, op, "index %s must have one dimension", br__shape(r->index));
+    if (br_failed())
+        return false;
+    br_tensor x = br__line(r->x), source = br__line(r->by_value ? r->x : r->source);
+    bool fits = r->by_value || (source.ndim == x.ndim && source.sizes[r->dim] == r->index->numel);
+    for (int i = 0; fits && i < x.ndim; i++)
+        fits = i == r->dim || source.sizes[i] == x.sizes[i];
+    if (!fits)
+        br__fail(BR_ERROR_SHAPE, op,
+                 "source %s for x %s and index %s: must have the sizes of x, except in dimension "
+                 "%" PRId64 ", where it must have the size of index",
+                 br__shape(r->source), br__shape(r->x), br__shape(r->index), r->dim);
+    return fits && br__check_index(op, r->index, x.sizes[r->dim]);
+}
+
+static bool check(const kind *k, request *r)
+{
+    const char *op = k->op.name;
+    br_scalar_operand scalar;
+    if (!br__required(op, "x", r->x) || !br__wrap_dim(op, "dim", r->x, &r->dim) ||
+        !br__has_dtype(op, "index", r->index, BR_I64))
+        return false;
+    if (r->by_value ? !br__scalar_operand(op, r->value, r->x->dtype, &scalar)
+                    : !br__same_dtype(op, "x", r->x, "source", r->source))
+        return false;
+    return k->slices ? check_slices(op, r)
+                     : br__check_scatter(op, r->x, r->dim, r->index, r->source);
+}
+
+static br_loop loop_of(const kind *k, br_dtype dtype)
+{
+    return k->adds ? br__scatter_loops_of(dtype)->add : br__scatter_loop(br_dtype_size(dtype));
+}
+
+/* Applies the request to `target`, which shares no memory with index and source. */
+static void place(const kind *k, const br_tensor *target, const request *r)
+{
+    br_scalar_operand scalar;
+    br_tensor x = br__line(target), index = br__line(r->index), source;
+    if (k->slices) {
+        int64_t stride = index.strides[0];
+        index.ndim = x.ndim;
+        memcpy(index.sizes, x.sizes, sizeof x.sizes);
+        memset(index.strides, 0, sizeof index.strides);
+        index.sizes[r->dim] = index.numel;
+        index.strides[r->dim] = stride;
+    }
+    if (r->by_value && br__scalar_operand(k->op.name, r->value, x.dtype, &scalar))
+        source = br__window(&scalar.tensor);
+    else
+        source = br__line(r->source);
+    source.ndim = x.ndim;
+    memcpy(source.sizes, index.sizes, sizeof index.sizes);
+    source.numel = 1;
+    for (int i = 0; i < x.ndim; i++)
+        source.numel *= source.sizes[i];
+    br__scatter(&x, &source, &index, (int)r->dim, -1, loop_of(k, x.dtype));
+}
+
+static br_tensor *apart(br_tensor *t, const br_tensor *x)
+{
+    return t && br_shares_storage(t, x) ? br_clone(t) : t;
+}
+
+enum { X, SOURCE }; /* inputs */
+
+/* Performs the operation on x or on a copy of x. Saves the index for backward. */
+static br_tensor *apply(const kind *k, request r)
+{
+    BR_OP(k->op.name);
+    if (!check(k, &r))
+        return NULL;
+    br_tensor *y = k->in_place ? r.x : br__new_like(k->op.name, r.x, r.x->dtype);
+    br_scope *scope = br_scope_begin();
+    br_node *node = NULL;
+    int n_inputs = r.by_value ? 1 : 2;
+    br_tensor **inputs = (br_tensor *[]){ r.x, r.source };
+    if (k->in_place) {
+        r.index = apart(r.index, r.x);
+        r.source = inputs[SOURCE] = apart(r.source, r.x);
+    } else if (y) {
+        br__copy(y, r.x);
+    }
+    if (!br_failed() && (!k->in_place || br_before_in_place(k->op.name, y, n_inputs, inputs))) {
+        place(k, y, &r);
+        node = (k->in_place ? br_record_in_place : br_record)(&k->op, y, n_inputs, inputs, &r.dim,
+                                                              sizeof r.dim);
+        br_save(node, 0, r.index);
+    }
+    br_scope_end(scope);
+    return br_failed() ? NULL : y;
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+static int64_t dim_of(const br_node *node)
+{
+    return *(const int64_t *)br_params(node);
+}
+
+/* Pads the gathered gradient with zeros to the sizes of a source that is larger than the index. */
+static br_tensor *widened(br_tensor *t, int ndim, const int64_t *sizes)
+{
+    int64_t pad[2 * BR_MAX_DIMS];
+    bool fits = true;
+    for (int i = 0; t && i < ndim; i++) {
+        int64_t more = sizes[ndim - 1 - i] - br_size(t, ndim - 1 - i);
+        pad[2 * i] = 0;
+        pad[2 * i + 1] = more;
+        fits = fits && more == 0;
+    }
+    return fits ? t : br_pad(t, 2 * ndim, pad, BR_PAD_CONSTANT, 0);
+}
+
+br_tensor *br__last_of_equal(br_tensor *chosen, int64_t dim, br_tensor *index, int ndim,
+                             const int64_t *sizes)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *own = br_arange(0, (double)br_numel(index), 1, BR_I64);
+    own = br_reshape(own, index->ndim, index->sizes);
+    if (chosen)
+        own = br_where(chosen, own, br_full(index->ndim, index->sizes, -1, BR_I64));
+    br_tensor *last = br_full(ndim, sizes, -1, BR_I64);
+    last = br_scatter_reduce(last, dim, index, own, BR_SCATTER_AMAX, true);
+    last = br_eq(br_gather(last, dim, index), own);
+    return br__composed(scope, chosen ? br_logical_and(chosen, last) : last);
+}
+
+/* Returns dsrc with 0 for the elements that were overwritten: all but the last of equal indices. */
+static br_tensor *of_the_last(br_tensor *dsrc, int64_t dim, br_tensor *index, int ndim,
+                              const int64_t *sizes)
+{
+    if (!index)
+        return NULL;
+    br_tensor *last = br__last_of_equal(NULL, dim, index, ndim, sizes);
+    return br_masked_fill(dsrc, br_logical_not(last), 0);
+}
+
+/* The same for slices. */
+static br_tensor *of_the_last_slices(br_tensor *dsource, int64_t dim, br_tensor *index,
+                                     int64_t size)
+{
+    br_tensor *own = br_arange(0, (double)br_numel(index), 1, BR_I64);
+    br_tensor *line = br_flatten(index, 0, -1);
+    br_tensor *last = br_index_copy_(br_zeros(BR_SHAPE(size), BR_I64), 0, line, own);
+    br_tensor *lost = br_ne(br_index_select(last, 0, line), own);
+    if (br_ndim(dsource) == 0)
+        return dsource;
+    for (int i = (int)dim + 1; i < br_ndim(dsource); i++)
+        lost = br_unsqueeze(lost, -1);
+    return br_masked_fill(dsource, lost, 0);
+}
+
+static br_tensor *source_gradient(br_node *node, br_tensor *dy, bool slices, bool adds)
+{
+    int ndim, x_ndim;
+    const int64_t *sizes = br_input_sizes(node, SOURCE, &ndim);
+    const int64_t *x_sizes = br_input_sizes(node, X, &x_ndim);
+    br_tensor *index = br_saved(node, 0);
+    int64_t dim = dim_of(node);
+    if (slices) {
+        br_tensor *dsource = br_index_select(dy, dim, index);
+        if (!adds)
+            dsource = of_the_last_slices(dsource, dim, index, x_ndim > 0 ? x_sizes[dim] : 1);
+        return br_reshape(dsource, ndim, sizes);
+    }
+    if (index && index->numel == 0)
+        return br_zeros(ndim, sizes, br_dtype_of(dy));
+    br_tensor *dsrc = br_gather(dy, dim, index);
+    return widened(adds ? dsrc : of_the_last(dsrc, dim, index, x_ndim, x_sizes), ndim, sizes);
+}
+
+static void scatter_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (br_needs_input_grad(node, X))
+        dx[X] = br_scatter_scalar(dy, dim_of(node), br_saved(node, 0), 0);
+    if (br_needs_input_grad(node, SOURCE))
+        dx[SOURCE] = source_gradient(node, dy, false, false);
+}
+
+static void scatter_add_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[X] = dy;
+    if (br_needs_input_grad(node, SOURCE))
+        dx[SOURCE] = source_gradient(node, dy, false, true);
+}
+
+static void index_copy_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (br_needs_input_grad(node, X))
+        dx[X] = br_index_fill(dy, dim_of(node), br_saved(node, 0), 0);
+    if (br_needs_input_grad(node, SOURCE))
+        dx[SOURCE] = source_gradient(node, dy, true, false);
+}
+
+static void index_add_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[X] = dy;
+    if (br_needs_input_grad(node, SOURCE))
+        dx[SOURCE] = source_gradient(node, dy, true, true);
+}
+
+/* ---- The operations -------------------------------------------------------------------------- */
+
+#define SCATTER(name, in_place)                                   \
+    {                                                             \
+        { name, scatter_backward, false }, false, false, in_place \
+    }
+#define SCATTER_ADD(name, in_place)                                  \
+    {                                                                \
+        { name, scatter_add_backward, false }, false, true, in_place \
+    }
+#define INDEX_COPY(name, in_place)                                  \
+    {                                                               \
+        { name, index_copy_backward, false }, true, false, in_place \
+    }
+#define INDEX_ADD(name, in_place)                                 \
+    {                                                             \
+        { name, index_add_backward, false }, true, true, in_place \
+    }
+
+br_tensor *br_scatter(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src)
+{
+    static const kind k = SCATTER("scatter", false);
+    return apply(&k, (request){ x, dim, index, src, 0, false });
+}
+
+br_tensor *br_scatter_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src)
+{
+    static const kind k = SCATTER("scatter_", true);
+    return apply(&k, (request){ x, dim, index, src, 0, false });
+}
+
+br_tensor *br_scatter_scalar(br_tensor *x, int64_t dim, br_tensor *index, double value)
+{
+    static const kind k = SCATTER("scatter_scalar", false);
+    return apply(&k, (request){ x, dim, index, NULL, value, true });
+}
+
+br_tensor *br_scatter_scalar_(br_tensor *x, int64_t dim, br_tensor *index, double value)
+{
+    static const kind k = SCATTER("scatter_scalar_", true);
+    return apply(&k, (request){ x, dim, index, NULL, value, true });
+}
+
+br_tensor *br_scatter_add(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src)
+{
+    static const kind k = SCATTER_ADD("scatter_add", false);
+    return apply(&k, (request){ x, dim, index, src, 0, false });
+}
+
+br_tensor *br_scatter_add_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *src)
+{
+    static const kind k = SCATTER_ADD("scatter_add_", true);
+    return apply(&k, (request){ x, dim, index, src, 0, false });
+}
+
+br_tensor *br_index_copy(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source)
+{
+    static const kind k = INDEX_COPY("index_copy", false);
+    return apply(&k, (request){ x, dim, index, source, 0, false });
+}
+
+br_tensor *br_index_copy_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source)
+{
+    static const kind k = INDEX_COPY("index_copy_", true);
+    return apply(&k, (request){ x, dim, index, source, 0, false });
+}
+
+/* Fills the slices at the index. Unlike in the other operations here, negative indices count from
+ * the end. */
+static br_tensor *fill(const kind *k, br_tensor *x, int64_t dim, br_tensor *index, double value)
+{
+    BR_OP(k->op.name);
+    if (!br__required(k->op.name, "x", x) || !br__wrap_dim(k->op.name, "dim", x, &dim) ||
+        !br__has_dtype(k->op.name, "index", index, BR_I64))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    index = br__wrap_index(k->op.name, index, br__line(x).sizes[dim]);
+    br_tensor *y = apply(k, (request){ x, dim, index, NULL, value, true });
+    return br__composed(scope, y);
+}
+
+br_tensor *br_index_fill(br_tensor *x, int64_t dim, br_tensor *index, double value)
+{
+    static const kind k = INDEX_COPY("index_fill", false);
+    return fill(&k, x, dim, index, value);
+}
+
+br_tensor *br_index_fill_(br_tensor *x, int64_t dim, br_tensor *index, double value)
+{
+    static const kind k = INDEX_COPY("index_fill_", true);
+    return fill(&k, x, dim, index, value);
+}
+
+br_tensor *br_index_fill_tensor(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *value)
+{
+    static const char op[] = "index_fill_tensor";
+    BR_OP(op);
+    if (!br__required(op, "x", x) || !br__wrap_dim(op, "dim", x, &dim) ||
+        !br__has_dtype(op, "index", index, BR_I64) || !br__same_dtype(op, "x", x, "value", value))
+        return NULL;
+    if (value->ndim != 0 || index->ndim > 1)
+        return br__fail(BR_ERROR_SHAPE, op,
+                        "value %s must have no dimensions, and index %s at most one",
+                        br__shape(value), br__shape(index));
+    br_scope *scope = br_scope_begin();
+    br_tensor line = br__line(x);
+    index = br__wrap_index(op, index, line.sizes[dim]);
+    line.sizes[dim] = br_numel(index);
+    br_tensor *source = br_expand(value, line.ndim, line.sizes);
+    return br__composed(scope, br_index_copy(x, dim, index, source));
+}
+
+static br_tensor *add(const kind *k, br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source,
+                      double alpha)
+{
+    if (alpha == 1)
+        return apply(k, (request){ x, dim, index, source, 0, false });
+    BR_OP(k->op.name);
+    br_scalar_operand scalar;
+    if (!br__required(k->op.name, "source", source) ||
+        !br__scalar_operand(k->op.name, alpha, source->dtype, &scalar))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    source = source->dtype == BR_BOOL ? br_zeros_like(source) : br_mul_scalar(source, alpha);
+    br_tensor *y = apply(k, (request){ x, dim, index, source, 0, false });
+    return br__composed(scope, y);
+}
+
+br_tensor *br_index_add(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source,
+                        double alpha)
+{
+    static const kind k = INDEX_ADD("index_add", false);
+    return add(&k, x, dim, index, source, alpha);
+}
+
+br_tensor *br_index_add_(br_tensor *x, int64_t dim, br_tensor *index, br_tensor *source,
+                         double alpha)
+{
+    static const kind k = INDEX_ADD("index_add_", true);
+    return add(&k, x, dim, index, source, alpha);
+}

@@ -1,0 +1,159 @@
+/* ops/kernels/gemm/gemm_block.h - multiplies A by one k-block of B, tile by tile; part of
+ * variant.c.
+ *
+ * B is packed panel by panel unless it can be read in place. In that case wide tiles (gemm_wide.h)
+ * come first, and panels cover the remaining columns. */
+#ifndef BR_KERNELS_GEMM_BLOCK_H
+#define BR_KERNELS_GEMM_BLOCK_H
+
+#include "ops/kernels/gemm/gemm_tile.h"
+#include "ops/kernels/gemm/gemm_wide.h"
+
+/* Stores a tile of sums to the listed columns of C. */
+static void put_listed(const tile_out *out, int64_t rows, const real *sums, const int64_t *columns)
+{
+    for (int64_t i = 0; i < rows; i++, sums += TILE_COLUMNS) {
+        real *c = out->c + i * out->c_row;
+        if (out->accumulate) {
+            INDEPENDENT
+            for (int64_t j = 0; j < out->columns; j++)
+                c[columns[j]] += sums[j];
+        } else {
+            INDEPENDENT
+            for (int64_t j = 0; j < out->columns; j++)
+                c[columns[j]] = sums[j];
+        }
+    }
+}
+
+/* Prefetches the rows of C that the tile itself does not prefetch because k is too small. It is
+ * always inlined, since compilers remove calls to a function that only prefetches. */
+ALWAYS_INLINE void prefetch_tile(const br_gemm_block *g, int64_t rows, const tile_out *out)
+{
+    for (int64_t i = (g->k + STEPS - 1) / STEPS; i < rows; i++) {
+        __builtin_prefetch(out->c + i * out->c_row, 1);
+        __builtin_prefetch(out->c + i * out->c_row + VECTOR, 1);
+    }
+}
+
+/* Multiplies A by a panel of B. `places` lists the columns of C if they are not contiguous,
+ * otherwise it is NULL. Prefetches next[0], then next[1]. */
+static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row, tile_out out,
+                           const int64_t *places, prefetch next[2])
+{
+    const int vectors = out.columns > VECTOR ? 2 : 1;
+    const bool edge = !MASKS && out.columns % VECTOR != 0;
+    const bool packed = g->a_row == 1 && g->a_col == TILE_ROWS && b_row == TILE_COLUMNS &&
+                        out.columns == TILE_COLUMNS;
+    _Alignas(64) real sums[TILE_ROWS * TILE_COLUMNS];
+    const tile_out aside = { .c = sums, .c_row = TILE_COLUMNS, .columns = vectors * VECTOR };
+    const real *a = g->a;
+    for (int64_t left = g->m, rows; left > 0; left -= rows) {
+        const tile_height *height = height_within(left);
+        rows = height->rows;
+        tile_fn *multiply =
+            packed && rows == TILE_ROWS ? tile_packed : height->by_vectors[vectors - 1];
+        if (g->exceeds_l2)
+            prefetch_tile(g, rows, &out);
+        multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
+                 &next[next->runs == 0]);
+        if (places)
+            put_listed(&out, rows, sums, places);
+        else if (edge)
+            store_sums_at_edge(&out, rows, sums);
+        out.c += rows * out.c_row;
+        a += rows == TILE_ROWS ? g->a_tile : rows * g->a_row;
+    }
+}
+
+/* Packs listed elements of B into `panel` and multiplies A by it. */
+static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
+{
+    const int64_t *places = g->c_columns + j;
+    tile_out out = { .c = g->c,
+                     .c_row = g->c_row,
+                     .columns = g->n - j < TILE_COLUMNS ? g->n - j : TILE_COLUMNS,
+                     .accumulate = g->accumulate };
+    prefetch next[] = {
+        { 0 },
+        prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + out.columns) / g->n),
+    };
+    pack_listed(panel, out.columns, g->k, g->b, g->b_rows, g->b_columns + j);
+    if (places[out.columns - 1] - places[0] == out.columns - 1) {
+        out.c += places[0];
+        places = NULL;
+    }
+    multiply_panel(g, panel, TILE_COLUMNS, out, places, next);
+}
+
+/* Maximum number of elements for B to stay in the L1 cache. */
+enum { SMALL_B = (32 << 10) / sizeof(real) };
+
+/* Returns the number of columns of the panel at column j. If B is read in place, the number is a
+ * multiple of VECTOR or, with masks, less than VECTOR. */
+static int64_t panel_columns(const br_gemm_block *g, int64_t j, bool in_place)
+{
+    int64_t left = g->n - j;
+    if (left >= TILE_COLUMNS)
+        return TILE_COLUMNS;
+    return in_place && left > VECTOR ? VECTOR : left;
+}
+
+/* Multiplies A by the panels of columns j .. end - 1. */
+static void multiply_columns(const br_gemm_block *g, int64_t j, int64_t end, bool in_place,
+                             real *panel)
+{
+    for (int64_t columns; j < end; j += columns) {
+        columns = panel_columns(g, j, in_place);
+        tile_out out = { .c = (real *)g->c + j,
+                         .c_row = g->c_row,
+                         .columns = columns,
+                         .bias = bias_from(g, j),
+                         .accumulate = g->accumulate };
+        const real *b = (const real *)g->b + j * g->b_col;
+        const int64_t left = g->n - j - columns;
+        prefetch next[] = {
+            prefetch_panel(g, b + columns * g->b_col, left < TILE_COLUMNS ? left : TILE_COLUMNS),
+            prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + columns) / g->n),
+        };
+        if (in_place) {
+            multiply_panel(g, b, g->b_row, out, NULL, next);
+        } else {
+            pack_panel(panel, columns, g->k, b, g->b_row, g->b_col);
+            multiply_panel(g, panel, TILE_COLUMNS, out, NULL, next);
+        }
+    }
+}
+
+/* Returns the first column of the next panel: j, or, if several threads share the block, the first
+ * column that no thread has taken. */
+static int64_t claim_panel(const br_gemm_block *g, int64_t j)
+{
+    return g->next_column
+               ? atomic_fetch_add_explicit(g->next_column, TILE_COLUMNS, memory_order_relaxed)
+               : j;
+}
+
+static void gemm_block(const br_gemm_block *g)
+{
+    _Alignas(64) real panel[BR_GEMM_K * TILE_COLUMNS + VECTOR];
+    /* If B's rows can be loaded in place, packing B does not pay if A has few rows, or if B stays
+     * in the L1 cache. */
+    const bool small = g->m <= 2 * TILE_ROWS || g->k * g->n <= SMALL_B;
+    const bool by_rows = g->b_col == 1 && !g->b_rows;
+    const bool in_place = by_rows && (small || few_steps(g)) && (MASKS || g->n % VECTOR == 0);
+    int64_t j = 0, end;
+    if (by_rows && g->m == 1 && g->k * g->n > SMALL_B)
+        j = gemm_row(g);
+    else if (in_place)
+        j = gemm_wide(g);
+    for (; (j = claim_panel(g, j)) < g->n; j = end) {
+        end = j + TILE_COLUMNS < g->n ? j + TILE_COLUMNS : g->n;
+        if (g->b_rows)
+            multiply_listed(g, j, panel);
+        else
+            multiply_columns(g, j, end, in_place, panel);
+    }
+}
+
+#endif

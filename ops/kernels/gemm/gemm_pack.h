@@ -1,0 +1,333 @@
+/* ops/kernels/gemm/gemm_pack.h - vectors and packing for matrix products; part of variant.c.
+ *
+ * A is packed by tiles: for each k, the elements of the rows of a tile are contiguous. B is packed
+ * into panels as wide as a tile. */
+#ifndef BR_KERNELS_GEMM_PACK_H
+#define BR_KERNELS_GEMM_PACK_H
+
+#include "ops/kernels/hints.h"
+#include "ops/kernels/kernels.h"
+
+#include <stddef.h>
+#include <string.h>
+#if defined(__AVX__)
+#    include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { TILE_ROWS = 12, STEPS = 16 };
+#else
+enum { TILE_ROWS = 6, STEPS = 32 };
+#endif
+enum {
+    VECTOR = VECTOR_BYTES / sizeof(real),
+    TILE_COLUMNS = 2 * VECTOR,
+    LINE = 64 / sizeof(real), /* elements per cache line */
+};
+
+#ifdef BR_KERNEL_F64
+#    define BY_TYPE(f32, f64) f64
+#else
+#    define BY_TYPE(f32, f64) f32
+#endif
+#if defined(__AVX512F__)
+#    define TRANSPOSE BY_TYPE(EXCHANGE_16, EXCHANGE_8)
+#elif defined(__AVX__)
+#    define TRANSPOSE BY_TYPE(EXCHANGE_8, EXCHANGE_4)
+#else
+#    define TRANSPOSE BY_TYPE(EXCHANGE_4, EXCHANGE_2)
+#endif
+
+typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef real vec_at __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+typedef real quad __attribute__((vector_size(4 * sizeof(real))));
+typedef real quad_at
+    __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+/* Returns the bias from column j on, or NULL. */
+static inline const real *bias_from(const br_gemm_block *g, int64_t j)
+{
+    return g->bias ? (const real *)g->bias + j : NULL;
+}
+
+/* ---- Partial vectors ------------------------------------------------------------------------- */
+
+/* A mask selects the lanes to load and store; other lanes read as 0. Without hardware masks all
+ * lanes are loaded and stored. */
+#if defined(__AVX512F__)
+enum { MASKS = true };
+typedef BY_TYPE(__mmask16, __mmask8) vec_mask;
+
+static inline vec_mask mask_of(int64_t count)
+{
+    return (vec_mask)((1u << count) - 1);
+}
+
+static inline vec load_masked(const real *from, vec_mask mask)
+{
+    return BY_TYPE((vec)_mm512_maskz_loadu_ps(mask, from), (vec)_mm512_maskz_loadu_pd(mask, from));
+}
+
+static inline void store_masked(real *to, vec v, vec_mask mask)
+{
+    BY_TYPE(_mm512_mask_storeu_ps(to, mask, (__m512)v),
+            _mm512_mask_storeu_pd(to, mask, (__m512d)v));
+}
+
+/* Loads or stores the first `count` elements of a vector; other lanes read as 0. */
+static inline vec load_part(const real *from, int64_t count)
+{
+    return load_masked(from, mask_of(count));
+}
+
+static inline void store_part(real *to, vec v, int64_t count)
+{
+    store_masked(to, v, mask_of(count));
+}
+#else
+enum { MASKS = false };
+typedef char vec_mask;
+
+static inline vec_mask mask_of(int64_t count)
+{
+    (void)count;
+    return 0;
+}
+
+static inline vec load_masked(const real *from, vec_mask mask)
+{
+    (void)mask;
+    return *(const vec_at *)from;
+}
+
+static inline void store_masked(real *to, vec v, vec_mask mask)
+{
+    (void)mask;
+    *(vec_at *)to = v;
+}
+
+/* Copies pieces whose sizes are powers of 2 and known to the compiler. */
+ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
+{
+    UNROLLED
+    for (int width = VECTOR; width > 0; width /= 2) {
+        if (!(count & width))
+            continue;
+        __builtin_memcpy(to, from, (size_t)width * sizeof(real));
+        to += width;
+        from += width;
+    }
+}
+
+/* Loads or stores the first `count` elements of a vector; other lanes read as 0. */
+static inline vec load_part(const real *from, int64_t count)
+{
+    vec v = { 0 };
+    copy_part((real *)&v, from, count);
+    return v;
+}
+
+static inline void store_part(real *to, vec v, int64_t count)
+{
+    copy_part(to, (const real *)&v, count);
+}
+#endif
+
+/* ---- Packing --------------------------------------------------------------------------------- */
+
+/* to[p * width + w] = from[w * step + p] for w, p in 0 .. 3: a 4 x 4 transpose. */
+ALWAYS_INLINE void pack_quads(real *to, int64_t width, const real *from, int64_t step)
+{
+    quad r0 = *(const quad_at *)from, r1 = *(const quad_at *)(from + step);
+    quad r2 = *(const quad_at *)(from + 2 * step), r3 = *(const quad_at *)(from + 3 * step);
+    quad low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    quad low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    quad high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    quad high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    *(quad_at *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+    *(quad_at *)(to + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+    *(quad_at *)(to + 2 * width) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+    *(quad_at *)(to + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+}
+
+/* to[p * width + w] = from[w * step + p] for w < count, p < k, both at least 4. Each cache line of
+ * a row is used completely before the next one is read. Remainders are covered by blocks that
+ * overlap earlier ones. */
+ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64_t k,
+                                   const real *from, int64_t step)
+{
+    for (int64_t line = 0; line < k; line += LINE) {
+        int64_t end = k - line < LINE ? k : line + LINE;
+        for (int64_t i = 0; i < count; i += 4) {
+            int64_t w = i + 4 <= count ? i : count - 4;
+            for (int64_t j = line; j < end; j += 4) {
+                int64_t p = j + 4 <= k ? j : k - 4;
+                pack_quads(to + p * width + w, width, from + w * step + p, step);
+            }
+        }
+    }
+}
+
+/* Exchanges the odd blocks of w lanes in a with the even blocks in b. */
+#define LOW(w, t)  ((t) / (w) % 2 == 0 ? (t) : VECTOR + (t) - (w))
+#define HIGH(w, t) ((t) / (w) % 2 == 0 ? (t) + (w) : VECTOR + (t))
+/* clang-format off */
+#define INDEX_2(PART, w, t)  PART(w, t), PART(w, (t) + 1)
+#define INDEX_4(PART, w, t)  INDEX_2(PART, w, t), INDEX_2(PART, w, (t) + 2)
+#define INDEX_8(PART, w, t)  INDEX_4(PART, w, t), INDEX_4(PART, w, (t) + 4)
+#define INDEX_16(PART, w, t) INDEX_8(PART, w, t), INDEX_8(PART, w, (t) + 8)
+/* clang-format on */
+#define EXCHANGE(lanes, w, row)                                                \
+    UNROLLED                                                                   \
+    for (int i = 0; i < QUAD; i++) {                                           \
+        if (i & (w))                                                           \
+            continue;                                                          \
+        vec a = row[i], b = row[i + (w)];                                      \
+        row[i] = __builtin_shufflevector(a, b, INDEX_##lanes(LOW, w, 0));      \
+        row[i + w] = __builtin_shufflevector(a, b, INDEX_##lanes(HIGH, w, 0)); \
+    }
+#define EXCHANGE_2(row)  EXCHANGE(2, 1, row)
+#define EXCHANGE_4(row)  EXCHANGE(4, 2, row) EXCHANGE(4, 1, row)
+#define EXCHANGE_8(row)  EXCHANGE(8, 2, row) EXCHANGE(8, 1, row)
+#define EXCHANGE_16(row) EXCHANGE(16, 2, row) EXCHANGE(16, 1, row)
+
+/* QUAD is the number of lanes loaded from one row when squares are transposed. Loading these groups
+ * directly into place saves half of the shuffles. */
+enum { QUAD = VECTOR < 4 ? VECTOR : 4, QUADS = VECTOR / QUAD };
+
+/* Returns a vector whose group g comes from row[g * QUAD] + p. */
+ALWAYS_INLINE vec load_groups(const real *const *row, int64_t p)
+{
+#if defined(__AVX512F__) && !defined(BR_KERNEL_F64)
+    __m512 v = _mm512_broadcast_f32x4(_mm_loadu_ps(row[0] + p));
+    v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(row[4] + p));
+    v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(row[8] + p));
+    return (vec)_mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(row[12] + p));
+#elif defined(__AVX512F__)
+    __m512d v = _mm512_broadcast_f64x4(_mm256_loadu_pd(row[0] + p));
+    return (vec)_mm512_mask_broadcast_f64x4(v, 0xf0, _mm256_loadu_pd(row[4] + p));
+#elif defined(__AVX__) && !defined(BR_KERNEL_F64)
+    const quad low = *(const quad_at *)(row[0] + p), high = *(const quad_at *)(row[4] + p);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+    return *(const vec_at *)(row[0] + p);
+#endif
+}
+
+/* to[p * width + w] = from[w * step + p] for w < count, p < k, where k is at least VECTOR. Squares
+ * of VECTOR x VECTOR elements are transposed in registers. Columns of `to` up to the next multiple
+ * of VECTOR become copies of the last column. */
+ALWAYS_INLINE void pack_squares(real *to, int64_t width, int64_t count, int64_t k, const real *from,
+                                int64_t step)
+{
+    for (int64_t w = 0; w < count; w += VECTOR) {
+        const real *row[VECTOR];
+        UNROLLED
+        for (int i = 0; i < VECTOR; i++)
+            row[i] = from + (w + i < count ? w + i : count - 1) * step;
+        for (int64_t q = 0; q < k; q += VECTOR) {
+            int64_t p = q + VECTOR <= k ? q : k - VECTOR;
+            vec v[QUADS][QUAD];
+            UNROLLED
+            for (int i = 0; i < QUAD; i++) {
+                UNROLLED
+                for (int g = 0; g < QUADS; g++)
+                    v[g][i] = load_groups(row + i, p + g * QUAD);
+            }
+            UNROLLED
+            for (int g = 0; g < QUADS; g++) {
+                TRANSPOSE(v[g])
+                UNROLLED
+                for (int i = 0; i < QUAD; i++)
+                    *(vec_at *)(to + (p + g * QUAD + i) * width + w) = v[g][i];
+            }
+        }
+    }
+}
+
+/* to[p * width + w] = from[w * step + p * k_step] for w < count, p < k. `width` is a constant after
+ * inlining. */
+ALWAYS_INLINE void pack(real *to, int width, int64_t count, int64_t k, const real *from,
+                        int64_t step, int64_t k_step)
+{
+    if (step == 1 && count == width) {
+        for (int64_t p = 0; p < k; p++)
+            memcpy(to + p * width, from + p * k_step, (size_t)width * sizeof(real));
+    } else if (step == 1) {
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t w = 0; w < count; w++)
+                to[p * width + w] = from[p * k_step + w];
+    } else if (k_step == 1 && count >= 4 && k >= 4) {
+        pack_transposed(to, width, count, k, from, step);
+    } else {
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t w = 0; w < count; w++)
+                to[p * width + w] = from[w * step + p * k_step];
+    }
+}
+
+/* Packs whole tiles of a matrix A with contiguous columns. Several tiles are packed together, so
+ * that longer runs of A are read. */
+static void pack_columns(real *to, int64_t m, int64_t k, const real *a, int64_t a_col)
+{
+    enum { GROUP = 8 * TILE_ROWS, PREFETCH_DISTANCE = 8 };
+    for (int64_t group = 0; group < m; group += GROUP) {
+        int64_t end = m - group < GROUP ? m : group + GROUP;
+        for (int64_t p = 0; p < k; p++) {
+            for (int64_t i = group; i < end && p + PREFETCH_DISTANCE < k; i += LINE)
+                __builtin_prefetch(a + (p + PREFETCH_DISTANCE) * a_col + i);
+            for (int64_t i = group; i < end; i += TILE_ROWS)
+                memcpy(to + i * k + p * TILE_ROWS, a + p * a_col + i, TILE_ROWS * sizeof(real));
+        }
+    }
+}
+
+/* Packs A [m, k] by tiles: element (i, p) of a tile is at p * TILE_ROWS + i. */
+static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col)
+{
+    const int64_t whole = a_row == 1 ? m / TILE_ROWS * TILE_ROWS : 0;
+    pack_columns(to, whole, k, a, a_col);
+    for (int64_t i = whole; i < m; i += TILE_ROWS)
+        pack((real *)to + i * k, TILE_ROWS, m - i < TILE_ROWS ? m - i : TILE_ROWS, k,
+             (const real *)a + i * a_row, a_row, a_col);
+}
+
+/* Packs columns of B [k, count] into a panel. The columns that pad the last vector are initialized,
+ * too, unless masked loads skip them. */
+static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
+                       int64_t b_col)
+{
+    if (b_row == 1 && k >= VECTOR && count >= 4) {
+        pack_squares(to, TILE_COLUMNS, count, k, b, b_col);
+        return;
+    }
+    if (count % VECTOR != 0 && (count > VECTOR || !MASKS))
+        for (int64_t p = 0; p < k; p++)
+            *(vec *)(to + p * TILE_COLUMNS + count / VECTOR * VECTOR) = (vec){ 0 };
+    pack(to, TILE_COLUMNS, count, k, b, b_col, b_row);
+}
+
+/* Does the same for listed columns. Columns that are adjacent in B are copied as whole vectors.
+ * Excess elements are overwritten by the next columns or the next row, so the panel needs room for
+ * one more vector at its end. */
+static void pack_listed(real *to, int64_t count, int64_t k, const real *b, const int64_t *rows,
+                        const int64_t *columns)
+{
+    int64_t from[TILE_COLUMNS], at[TILE_COLUMNS], runs = 0;
+    for (int64_t w = 0; w < count; w++)
+        if (runs == 0 || w - at[runs - 1] == VECTOR || columns[w] != columns[w - 1] + 1) {
+            from[runs] = columns[w];
+            at[runs++] = w;
+        }
+    const int64_t last = (count - 1) / VECTOR * VECTOR;
+    for (int64_t p = 0; p < k && count < TILE_COLUMNS; p++)
+        *(vec *)(to + p * TILE_COLUMNS + last) = (vec){ 0 };
+    for (int64_t p = 0; p < k; p++, to += TILE_COLUMNS) {
+        const real *row = b + rows[p];
+        *(vec_at *)(to + at[0]) = *(const vec_at *)(row + from[0]);
+        for (int64_t r = 1; r < runs; r++)
+            *(vec_at *)(to + at[r]) = *(const vec_at *)(row + from[r]);
+    }
+}
+
+#endif

@@ -1,0 +1,309 @@
+/* ops/loss/distance.c - losses and distances of elements or vectors: mse, l1, smooth_l1, huber,
+ * binary cross entropy, kl_div, cosine_similarity, pairwise_distance.
+ *
+ * binary_cross_entropy, smooth_l1_loss and huber_loss are operations whose gradients are composed
+ * of recorded operations; the others are themselves composed of them. Gradients of any order
+ * therefore exist. */
+#include "ops/loss/loss_internal.h"
+
+#include <math.h>
+
+/* ---- Checks and reduction -------------------------------------------------------------------- */
+
+bool br__check_broadcastable(const char *op, const char *a_name, const br_tensor *a,
+                             const char *b_name, const br_tensor *b)
+{
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    return br__floating(op, a_name, a) && br__same_dtype(op, a_name, a, b_name, b) &&
+           br__broadcast_named(op, a_name, a, b_name, b, &ndim, sizes);
+}
+
+static br_tensor *reduced(const char *op, br_tensor *losses, br_reduction reduction)
+{
+    switch (reduction) {
+    case BR_REDUCTION_MEAN:
+        return br_mean(losses);
+    case BR_REDUCTION_SUM:
+        return br_sum(losses);
+    case BR_REDUCTION_NONE:
+        return losses;
+    case BR_REDUCTION_BATCHMEAN:
+        break;
+    }
+    return br__fail(BR_ERROR_ARGUMENT, op, "reduction is %d, must be mean, sum or none",
+                    (int)reduction);
+}
+
+br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
+                           br_reduction reduction)
+{
+    return br__composed(scope, reduced(op, losses, reduction));
+}
+
+/* Warns of a target that is broadcast, as PyTorch does. A target [n] for an input [n, 1] gives the
+ * mean of n^2 losses, which is rarely intended. */
+static void warn_of_broadcast(const char *op, const br_tensor *input, const br_tensor *target)
+{
+    if (br__same_shape(input, target))
+        return;
+    br_raise(BR_WARNING,
+             "%s: target %s has another shape than input %s, so they are broadcast: give both the "
+             "same shape",
+             op, br__shape(target), br__shape(input));
+}
+
+/* ---- Elementwise losses ---------------------------------------------------------------------- */
+
+br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
+{
+    BR_OP("mse_loss");
+    if (!br__check_broadcastable("mse_loss", "input", input, "target", target))
+        return NULL;
+    warn_of_broadcast("mse_loss", input, target);
+    br_scope *scope = br_scope_begin();
+    return br__finish_loss("mse_loss", scope, br_pow_scalar(br_sub(input, target), 2), reduction);
+}
+
+br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
+{
+    BR_OP("l1_loss");
+    if (!br__check_broadcastable("l1_loss", "input", input, "target", target))
+        return NULL;
+    warn_of_broadcast("l1_loss", input, target);
+    br_scope *scope = br_scope_begin();
+    return br__finish_loss("l1_loss", scope, br_abs(br_sub(input, target)), reduction);
+}
+
+/* Smooth L1 and Huber loss of a difference d. The loss is quadratic for |d| < bound, and continues
+ * with the slope that it has there:
+ *
+ *     smooth L1    d^2 / (2 bound)     or    |d| - bound / 2
+ *     Huber        d^2 / 2             or    bound (|d| - bound / 2) */
+typedef struct bend {
+    double bound;
+    bool huber;
+} bend;
+
+static br_tensor *is_steep(br_tensor *d, const bend *b)
+{
+    return br_ge_scalar(br_abs(d), b->bound);
+}
+
+/* The gradient is d / bound or sign(d) for smooth L1, and bound times that for Huber. The second
+ * derivative is 0 where |d| = bound, as in PyTorch. */
+static void bend_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const bend *b = br_params(node);
+    br_tensor *d = br_saved(node, 0);
+    br_tensor *flat = b->huber ? d : br_div_scalar(d, b->bound), *steep = br_sign(d);
+    if (b->huber)
+        steep = br_mul_scalar(steep, b->bound);
+    dx[0] = br_mul(dy, br_where(is_steep(d, b), steep, flat));
+}
+
+static const br_op smooth_l1_op = { "smooth_l1_loss", bend_backward, false };
+static const br_op huber_op = { "huber_loss", bend_backward, false };
+
+/* The quadratic part of smooth L1 is computed as |d| / 2 * (|d| / bound), because d^2 underflows if
+ * the bound is tiny. */
+static br_tensor *bend_loss(const br_op *op, br_tensor *d, const bend *b)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *size = br_abs(d), *half = br_mul_scalar(size, 0.5);
+    br_tensor *flat = br_mul(half, b->huber ? size : br_div_scalar(size, b->bound));
+    br_tensor *steep = br_sub_scalar(size, 0.5 * b->bound);
+    if (b->huber)
+        steep = br_mul_scalar(steep, b->bound);
+    br_tensor *y = br__composed(scope, br_where(is_steep(d, b), steep, flat));
+    br_node *node = br_record(op, y, BR_INPUTS(d), b, sizeof *b);
+    br_save(node, 0, d);
+    return y;
+}
+
+br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,
+                             double beta)
+{
+    const char *op = smooth_l1_op.name;
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "input", input, "target", target))
+        return NULL;
+    warn_of_broadcast(op, input, target);
+    if (!(beta >= 0 && beta < INFINITY))
+        return br__fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
+    br_scope *scope = br_scope_begin();
+    br_tensor *d = br_sub(input, target);
+    br_tensor *losses = beta > 0 ? bend_loss(&smooth_l1_op, d, &(bend){ beta, false }) : br_abs(d);
+    return br__finish_loss(op, scope, losses, reduction);
+}
+
+br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduction, double delta)
+{
+    const char *op = huber_op.name;
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "input", input, "target", target))
+        return NULL;
+    warn_of_broadcast(op, input, target);
+    if (!(delta > 0 && delta < INFINITY))
+        return br__fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be finite and larger than 0",
+                        delta);
+    br_scope *scope = br_scope_begin();
+    br_tensor *losses = bend_loss(&huber_op, br_sub(input, target), &(bend){ delta, true });
+    return br__finish_loss(op, scope, losses, reduction);
+}
+
+/* ---- Losses of probabilities ----------------------------------------------------------------- */
+
+/* -(w t log s + (1 - t) log(1 - s)) with s = sigmoid(x) and pos_weight w. Each logarithm is
+ * computed by a softplus of its own, -log s = softplus(-x) and -log(1 - s) = softplus(x), which
+ * avoids cancellation where s is close to 0 or 1, also in the gradient. */
+br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *target,
+                                               br_tensor *weight, br_reduction reduction,
+                                               br_tensor *pos_weight)
+{
+    static const char op[] = "binary_cross_entropy_with_logits";
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "input", input, "target", target))
+        return NULL;
+    if (!br__same_shape(input, target))
+        return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
+                        br__shape(input), br__shape(target));
+    if ((weight && !br__check_broadcastable(op, "input", input, "weight", weight)) ||
+        (pos_weight && !br__check_broadcastable(op, "input", input, "pos_weight", pos_weight)))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *hit = br_mul(target, br_softplus(br_neg(input), 1, INFINITY));
+    br_tensor *miss = br_mul(br_rsub_scalar(target, 1), br_softplus(input, 1, INFINITY));
+    br_tensor *losses = br_add(pos_weight ? br_mul(hit, pos_weight) : hit, miss);
+    if (weight)
+        losses = br_mul(losses, weight);
+    return br__finish_loss(op, scope, losses, reduction);
+}
+
+/* Returns log p, but at least -100, as in PyTorch. */
+static br_tensor *bounded_log(br_tensor *p)
+{
+    return br_clamp(br_log(p), -100, INFINITY);
+}
+
+enum { INPUT, TARGET };
+
+/* dinput = dy (x - t) / (x (1 - x)), finite where x is 0 or 1; dtarget = dy (log(1-x) - log x). */
+static void bce_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *x = br_saved(node, INPUT), *t = br_saved(node, TARGET);
+    if (br_needs_input_grad(node, INPUT)) {
+        br_tensor *spread = br_clamp(br_mul(br_rsub_scalar(x, 1), x), 1e-12, INFINITY);
+        dx[INPUT] = br_mul(dy, br_div(br_sub(x, t), spread));
+    }
+    if (br_needs_input_grad(node, TARGET))
+        dx[TARGET] = br_mul(dy, br_sub(bounded_log(br_rsub_scalar(x, 1)), bounded_log(x)));
+}
+
+static const br_op bce_op = { "binary_cross_entropy", bce_backward, false };
+
+/* -(t log x + (1 - t) log(1 - x)), recorded as one operation. */
+static br_tensor *bce(br_tensor *x, br_tensor *t)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *hit = br_mul(t, bounded_log(x));
+    br_tensor *miss = br_mul(br_rsub_scalar(t, 1), bounded_log(br_rsub_scalar(x, 1)));
+    br_tensor *y = br__composed(scope, br_neg(br_add(hit, miss)));
+    br_node *node = br_record(&bce_op, y, BR_INPUTS(x, t), NULL, 0);
+    br_save(node, INPUT, x);
+    br_save(node, TARGET, t);
+    return y;
+}
+
+static bool are_probabilities(const char *op, const char *name, br_tensor *x)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *inside = br_logical_and(br_ge_scalar(x, 0), br_le_scalar(x, 1));
+    if (br_item(br_all(inside)) != 1 && !br_failed())
+        br__fail(BR_ERROR_ARGUMENT, op, "%s %s has elements outside 0 .. 1", name, br__shape(x));
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tensor *weight,
+                                   br_reduction reduction)
+{
+    static const char op[] = "binary_cross_entropy";
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "input", input, "target", target) ||
+        (weight && !br__check_broadcastable(op, "input", input, "weight", weight)))
+        return NULL;
+    if (!br__same_shape(input, target))
+        return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
+                        br__shape(input), br__shape(target));
+    if (!are_probabilities(op, "input", input) || !are_probabilities(op, "target", target))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *losses = bce(input, target);
+    return br__finish_loss(op, scope, weight ? br_mul(losses, weight) : losses, reduction);
+}
+
+/* t (log t - x), where x is a logarithm of a probability; 0 where t = 0. */
+br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction, bool log_target)
+{
+    BR_OP("kl_div");
+    if (!br__check_broadcastable("kl_div", "input", input, "target", target))
+        return NULL;
+    if (reduction == BR_REDUCTION_MEAN)
+        br_raise(BR_WARNING, "kl_div: the reduction mean divides by the number of elements; "
+                             "batchmean gives the Kullback-Leibler divergence");
+    br_scope *scope = br_scope_begin();
+    br_tensor *losses;
+    if (log_target) {
+        losses = br_mul(br_exp(target), br_sub(target, input));
+    } else {
+        br_tensor *entropy = br_mul(target, br_log(target));
+        entropy = br_masked_fill(entropy, br_eq_scalar(target, 0), 0);
+        losses = br_sub(entropy, br_mul(target, input));
+    }
+    if (reduction != BR_REDUCTION_BATCHMEAN)
+        return br__finish_loss("kl_div", scope, losses, reduction);
+    double batch = input->ndim > 0 ? (double)input->sizes[0] : 1;
+    return br__composed(scope, br_div_scalar(br_sum(losses), batch));
+}
+
+/* ---- Similarity and distance of vectors ------------------------------------------------------ */
+
+/* Returns max(|x|, eps), where |x| is the 2-norm along dim, which keeps size 1; the gradient is 0
+ * below eps. */
+static br_tensor *length(br_tensor *x, int64_t dim, double eps)
+{
+    return br_clamp(br_norm_dim(x, 2, BR_DIMS(dim), true), eps, INFINITY);
+}
+
+br_tensor *br_cosine_similarity(br_tensor *x1, br_tensor *x2, int64_t dim, double eps)
+{
+    static const char op[] = "cosine_similarity";
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "x1", x1, "x2", x2))
+        return NULL;
+    int ndim;
+    br_tensor both = { .dtype = x1->dtype };
+    br__broadcast_named(op, "x1", x1, "x2", x2, &ndim, both.sizes);
+    both.ndim = ndim;
+    if (!br__wrap_dim(op, "dim", &both, &dim))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_expand(x1, ndim, both.sizes), *b = br_expand(x2, ndim, both.sizes);
+    /* Each vector is divided by its own length, as in PyTorch: a product of lengths could
+     * underflow. */
+    br_tensor *y = br_mul(br_div(a, length(a, dim, eps)), br_div(b, length(b, dim, eps)));
+    y = br_sum_dim(y, BR_DIMS(dim), false);
+    return br__finish_loss(op, scope, y, BR_REDUCTION_NONE);
+}
+
+br_tensor *br_pairwise_distance(br_tensor *x1, br_tensor *x2, double p, double eps, bool keepdim)
+{
+    static const char op[] = "pairwise_distance";
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "x1", x1, "x2", x2))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *difference = br_add_scalar(br_sub(x1, x2), eps);
+    return br__composed(scope, br_norm_dim(difference, p, BR_DIMS(-1), keepdim));
+}

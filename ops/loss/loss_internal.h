@@ -1,0 +1,28 @@
+/* ops/loss/loss_internal.h - shared by the losses. */
+#ifndef BR_LOSS_INTERNAL_H
+#define BR_LOSS_INTERNAL_H
+
+#include "ops/ops_internal.h"
+
+/* Returns true if input is floating-point of shape [n, c, d...] or [c], target is i64 of shape
+ * [n, d...] or [], and every target is a class or ignored; fails otherwise. */
+bool br__check_targets(const char *op, br_tensor *input, br_tensor *target, int64_t ignore);
+/* Returns true if weight and label_smoothing are valid for the classes of the input; fails
+ * otherwise. */
+bool br__check_class_options(const char *op, const br_tensor *input,
+                             const br_cross_entropy_options *options);
+bool br__check_reduction(const char *op, br_reduction reduction);
+/* cross_entropy in all its variants, composed of recorded operations. It is used where the fused
+ * version does not apply, and to test that version. */
+br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
+                                      const br_cross_entropy_options *options);
+
+/* Returns true if b has a's dtype, which must be floating-point, and broadcasts with a; fails
+ * otherwise. */
+bool br__check_broadcastable(const char *op, const char *a_name, const br_tensor *a,
+                             const char *b_name, const br_tensor *b);
+/* Reduces the losses and ends the scope in which they were computed. */
+br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
+                           br_reduction reduction);
+
+#endif

@@ -1,0 +1,111 @@
+/* ops/loss/margin.c - losses with a margin: triplet_margin, margin_ranking, hinge_embedding,
+ * cosine_embedding; and soft_margin. All are composed of recorded operations. */
+#include "ops/loss/loss_internal.h"
+
+#include <math.h>
+
+BR_DEFINE_DEFAULTS(br_triplet)
+
+/* With `swap`, the distance of the negative is the smaller of those to the anchor and to the
+ * positive. */
+br_tensor *br_triplet_margin_loss(br_tensor *anchor, br_tensor *positive, br_tensor *negative,
+                                  const br_triplet_options *options, br_reduction reduction)
+{
+    static const char op[] = "triplet_margin_loss";
+    const br_triplet_options *o = BR_OPTIONS_OF(op, br_triplet, options);
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "anchor", anchor, "positive", positive) ||
+        !br__check_broadcastable(op, "anchor", anchor, "negative", negative) ||
+        !br__check_broadcastable(op, "positive", positive, "negative", negative))
+        return NULL;
+    if (anchor->ndim != positive->ndim || anchor->ndim != negative->ndim)
+        return br__fail(
+            BR_ERROR_SHAPE, op,
+            "anchor %s, positive %s and negative %s must have the same number of dimensions",
+            br__shape(anchor), br__shape(positive), br__shape(negative));
+    if (!(o->margin > 0))
+        return br__fail(BR_ERROR_ARGUMENT, op, "margin is %g, must be larger than 0", o->margin);
+    br_scope *scope = br_scope_begin();
+    br_tensor *dist_pos = br_pairwise_distance(anchor, positive, o->p, o->eps, false);
+    br_tensor *dist_neg = br_pairwise_distance(anchor, negative, o->p, o->eps, false);
+    if (o->swap)
+        dist_neg =
+            br_minimum(dist_neg, br_pairwise_distance(positive, negative, o->p, o->eps, false));
+    br_tensor *losses = br_relu(br_add_scalar(br_sub(dist_pos, dist_neg), o->margin));
+    return br__finish_loss(op, scope, losses, reduction);
+}
+
+br_tensor *br_margin_ranking_loss(br_tensor *input1, br_tensor *input2, br_tensor *target,
+                                  double margin, br_reduction reduction)
+{
+    static const char op[] = "margin_ranking_loss";
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "input1", input1, "input2", input2) ||
+        !br__check_broadcastable(op, "input1", input1, "target", target))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *wrong = br_mul(br_neg(target), br_sub(input1, input2));
+    return br__finish_loss(op, scope, br_relu(br_add_scalar(wrong, margin)), reduction);
+}
+
+/* input where the target is 1, max(margin - input, 0) where it is -1. */
+br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double margin,
+                                   br_reduction reduction)
+{
+    static const char op[] = "hinge_embedding_loss";
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "input", input, "target", target))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *zero = br_scalar(0, input->dtype);
+    br_tensor *apart = br_relu(br_rsub_scalar(input, margin));
+    br_tensor *losses = br_add(br_where(br_ne_scalar(target, 1), apart, zero),
+                               br_where(br_ne_scalar(target, -1), input, zero));
+    return br__finish_loss(op, scope, losses, reduction);
+}
+
+/* The cosine similarity as PyTorch computes it for this loss, with 1e-12 added to the squared
+ * norms. */
+static br_tensor *cosine_of(br_tensor *a, br_tensor *b)
+{
+    br_tensor *dot = br_sum_dim(br_mul(a, b), BR_DIMS(-1), false);
+    br_tensor *a_square = br_add_scalar(br_sum_dim(br_mul(a, a), BR_DIMS(-1), false), 1e-12);
+    br_tensor *b_square = br_add_scalar(br_sum_dim(br_mul(b, b), BR_DIMS(-1), false), 1e-12);
+    return br_div(dot, br_sqrt(br_mul(a_square, b_square)));
+}
+
+br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_tensor *target,
+                                    double margin, br_reduction reduction)
+{
+    static const char op[] = "cosine_embedding_loss";
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "input1", input1, "input2", input2) ||
+        !br__same_dtype(op, "input1", input1, "target", target))
+        return NULL;
+    bool fits =
+        input1->ndim == target->ndim + 1 && input2->ndim == input1->ndim && target->ndim <= 1;
+    if (!fits || (target->ndim == 1 && target->sizes[0] != input1->sizes[0]))
+        return br__fail(BR_ERROR_SHAPE, op,
+                        "input1 %s, input2 %s and target %s: must be [n, d], [n, d] and [n], or "
+                        "[d], [d] and []",
+                        br__shape(input1), br__shape(input2), br__shape(target));
+    br_scope *scope = br_scope_begin();
+    br_tensor *cosine = cosine_of(input1, input2);
+    br_tensor *zero = br_scalar(0, input1->dtype);
+    br_tensor *apart = br_relu(br_sub_scalar(cosine, margin));
+    br_tensor *losses = br_add(br_where(br_eq_scalar(target, 1), br_rsub_scalar(cosine, 1), zero),
+                               br_where(br_eq_scalar(target, -1), apart, zero));
+    return br__finish_loss(op, scope, losses, reduction);
+}
+
+/* log(1 + exp(-t x)). */
+br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
+{
+    static const char op[] = "soft_margin_loss";
+    BR_OP(op);
+    if (!br__check_broadcastable(op, "input", input, "target", target))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *losses = br_softplus(br_mul(br_neg(target), input), 1, INFINITY);
+    return br__finish_loss(op, scope, losses, reduction);
+}

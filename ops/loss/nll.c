@@ -1,0 +1,181 @@
+/* ops/loss/nll.c - nll_loss, and cross_entropy in all its variants, composed of recorded
+ * operations. The fused cross_entropy (ops/loss/cross_entropy.c) supports neither probabilities as
+ * targets nor gradients of weights. */
+#include "ops/index/index_internal.h"
+#include "ops/loss/loss_internal.h"
+
+#include <string.h>
+
+BR_DEFINE_DEFAULTS(br_cross_entropy)
+
+static int64_t class_dim(const br_tensor *input)
+{
+    return input->ndim == 1 ? 0 : 1;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+bool br__check_reduction(const char *op, br_reduction reduction)
+{
+    if (reduction != BR_REDUCTION_MEAN && reduction != BR_REDUCTION_SUM &&
+        reduction != BR_REDUCTION_NONE)
+        br__fail(BR_ERROR_ARGUMENT, op, "reduction is %d, must be mean, sum or none",
+                 (int)reduction);
+    return !br_failed();
+}
+
+static bool check_weight(const char *op, const br_tensor *input, const br_tensor *weight)
+{
+    if (!weight)
+        return true;
+    int64_t classes = input->sizes[class_dim(input)];
+    if (br__same_dtype(op, "input", input, "weight", weight) &&
+        (weight->ndim != 1 || weight->sizes[0] != classes))
+        br__fail(BR_ERROR_SHAPE, op, "weight %s for input %s: must have one element for each class",
+                 br__shape(weight), br__shape(input));
+    return !br_failed();
+}
+
+bool br__check_class_options(const char *op, const br_tensor *input,
+                             const br_cross_entropy_options *options)
+{
+    double s = options->label_smoothing;
+    if (!(s >= 0 && s <= 1))
+        br__fail(BR_ERROR_ARGUMENT, op, "label_smoothing is %g, must be in 0 .. 1", s);
+    return !br_failed() && check_weight(op, input, options->weight);
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* The targets' indices, 0 where they are ignored, and the weights of their classes (1 without
+ * weights), also 0 where they are ignored. */
+typedef struct chosen {
+    br_tensor *index, *weight;
+} chosen;
+
+static chosen choose(br_tensor *input, br_tensor *target, const br_cross_entropy_options *o)
+{
+    br_tensor *ignored = br_eq_scalar(target, (double)o->ignore_index);
+    chosen c = { br_masked_fill(target, ignored, 0), NULL };
+    if (o->weight)
+        c.weight = br_take(o->weight, c.index);
+    else if (target)
+        c.weight = br_ones(br_ndim(target), br_sizes(target), br_dtype_of(input));
+    c.weight = br_masked_fill(c.weight, ignored, 0);
+    return c;
+}
+
+/* The mean divides by the sum of the weights. */
+static br_tensor *reduced(br_tensor *losses, br_tensor *weight, br_reduction reduction)
+{
+    if (reduction == BR_REDUCTION_NONE)
+        return losses;
+    br_tensor *sum = br_sum(losses);
+    return reduction == BR_REDUCTION_SUM ? sum : br_div(sum, br_sum(weight));
+}
+
+/* Returns -weight * log p of the targets, not reduced. */
+static br_tensor *picked(br_tensor *log_p, const chosen *c)
+{
+    int64_t dim = class_dim(log_p);
+    br_tensor *own = br_squeeze(br_gather(log_p, dim, br_unsqueeze(c->index, dim)), dim);
+    return br_neg(br_mul(own, c->weight));
+}
+
+/* Reshapes the class weights to broadcast along the class dimension of the input. */
+static br_tensor *along_classes(br_tensor *weight, const br_tensor *input)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < input->ndim; i++)
+        sizes[i] = i == class_dim(input) ? -1 : 1;
+    return br_reshape(weight, input->ndim, sizes);
+}
+
+/* ---- nll_loss -------------------------------------------------------------------------------- */
+
+br_tensor *br_nll_loss(br_tensor *input, br_tensor *target, const br_cross_entropy_options *options)
+{
+    static const char op[] = "nll_loss";
+    BR_OP(op);
+    options = BR_OPTIONS_OF(op, br_cross_entropy, options);
+    br_reduction reduction = options->reduction;
+    if (!br__check_targets(op, input, target, options->ignore_index) ||
+        !br__check_reduction(op, reduction) || !check_weight(op, input, options->weight))
+        return NULL;
+    if (options->label_smoothing != 0)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "label_smoothing must be 0: only cross_entropy supports it");
+    br_scope *scope = br_scope_begin();
+    chosen c = choose(input, target, options);
+    return br__composed(scope, reduced(picked(input, &c), c.weight, reduction));
+}
+
+/* ---- cross_entropy --------------------------------------------------------------------------- */
+
+/* Label smoothing: (1 - s) times the loss of the target, plus s times the mean over all classes.
+ * The second term is also weighted, and it is 0 for ignored targets. */
+static br_tensor *smoothed(br_tensor *log_p, const chosen *c, br_tensor *ignored,
+                           const br_cross_entropy_options *o)
+{
+    int64_t dim = class_dim(log_p);
+    double s = o->label_smoothing, classes = (double)br_size(log_p, dim);
+    br_tensor *all = o->weight ? br_mul(log_p, along_classes(o->weight, log_p)) : log_p;
+    all = br_masked_fill(br_neg(br_sum_dim(all, BR_DIMS(dim), false)), ignored, 0);
+    return br_add(br_mul_scalar(picked(log_p, c), 1 - s), br_mul_scalar(all, s / classes));
+}
+
+static br_tensor *of_indices(br_tensor *input, br_tensor *target, const br_cross_entropy_options *o)
+{
+    br_tensor *log_p = br_log_softmax(input, class_dim(input));
+    chosen c = choose(input, target, o);
+    if (br_failed())
+        return NULL;
+    br_tensor *losses = o->label_smoothing > 0
+                            ? smoothed(log_p, &c, br_eq_scalar(target, (double)o->ignore_index), o)
+                            : picked(log_p, &c);
+    return reduced(losses, c.weight, o->reduction);
+}
+
+/* Computes the loss for targets that are probabilities. The mean is over all dimensions except the
+ * classes. */
+static br_tensor *of_probabilities(br_tensor *input, br_tensor *target,
+                                   const br_cross_entropy_options *o)
+{
+    int64_t dim = class_dim(input), classes = input->sizes[dim];
+    double s = o->label_smoothing;
+    br_reduction reduction = o->reduction;
+    br_tensor *log_p = br_log_softmax(input, dim);
+    if (s > 0)
+        target = br_add_scalar(br_mul_scalar(target, 1 - s), s / (double)classes);
+    br_tensor *terms = br_mul(log_p, target);
+    if (o->weight)
+        terms = br_mul(terms, along_classes(o->weight, input));
+    br_tensor *losses = br_neg(br_sum_dim(terms, BR_DIMS(dim), false));
+    if (reduction == BR_REDUCTION_NONE)
+        return losses;
+    return reduction == BR_REDUCTION_SUM ? br_sum(losses) : br_mean(losses);
+}
+
+br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
+                                      const br_cross_entropy_options *options)
+{
+    static const char op[] = "cross_entropy";
+    bool probabilities = br_is_floating(target);
+    if (probabilities) {
+        if (!br__same_dtype(op, "input", input, "target", target))
+            return NULL;
+        if (target->ndim == input->ndim - 1 && !br__has_dtype(op, "target", target, BR_I64))
+            return NULL; /* probably class indices of a wrong dtype */
+        if (!br__same_shape(input, target) || input->ndim == 0)
+            return br__fail(BR_ERROR_SHAPE, op,
+                            "input %s and target %s: probabilities must have the input's shape",
+                            br__shape(input), br__shape(target));
+    } else if (!br__check_targets(op, input, target, options->ignore_index)) {
+        return NULL;
+    }
+    if (!br__floating(op, "input", input) || !br__check_class_options(op, input, options))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope,
+                        (probabilities ? of_probabilities : of_indices)(input, target, options));
+}

@@ -1,0 +1,224 @@
+/* ops/norm/layer_norm.c - layer norm, and RMS norm, which is the same without a mean. The operation
+ * saves x, weight, and for each row the mean and rstd = 1 / sqrt(variance + eps). */
+#include "ops/ops_internal.h"
+#include "ops/shape/view_internal.h"
+
+#include <float.h>
+#include <math.h>
+
+enum { X, WEIGHT, BIAS }; /* inputs; the first two are saved under the same numbers */
+enum { SAVED_MEAN = 2, SAVED_RSTD = 3 };
+
+typedef struct settings {
+    int ndims; /* number of normalised dimensions */
+    double eps;
+    bool centred; /* subtract the mean: layer norm, not RMS norm */
+} settings;
+
+/* ---- Parallel loop over rows ----------------------------------------------------------------- */
+
+typedef struct job {
+    br_layer_norm_work all; /* pointers to the first row, or to the sums of the first task */
+    void (*kernel)(const br_layer_norm_work *work);
+    int64_t size, rows_per_task;
+} job;
+
+static void run_task(void *context, int64_t i)
+{
+    const job *j = context;
+    int64_t first = i * j->rows_per_task, rest = j->all.rows - first;
+    int64_t rows = first * j->all.n * j->size, row = first * j->size, sums = i * j->all.n * j->size;
+    br_layer_norm_work work = j->all;
+    work.rows = rest < j->rows_per_task ? rest : j->rows_per_task;
+    work.x = br__offset_pointer(work.x, rows);
+    work.dy = br__offset_pointer(work.dy, rows);
+    work.y = br__offset_pointer(work.y, rows);
+    work.dx = br__offset_pointer(work.dx, rows);
+    work.mean = br__offset_pointer(work.mean, row);
+    work.rstd = br__offset_pointer(work.rstd, row);
+    work.dweight = br__offset_pointer(work.dweight, sums);
+    work.dbias = br__offset_pointer(work.dbias, sums);
+    j->kernel(&work);
+}
+
+static int64_t task_count(const job *j)
+{
+    return (j->all.rows + j->rows_per_task - 1) / j->rows_per_task;
+}
+
+/* ---- Gradient -------------------------------------------------------------------------------- */
+
+/* One pass over the rows computes dx and, for each task, partial sums of dweight and dbias, which
+ * are then added in the order of the tasks. */
+static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    enum { MAX_TASKS = 64, MIN_ROWS = 16 };
+    br_tensor *x = br_contiguous(br_saved(node, X)), *weight = br_saved(node, WEIGHT);
+    br_tensor *mean = br_saved(node, SAVED_MEAN), *rstd = br_saved(node, SAVED_RSTD);
+    dy = br_contiguous(dy);
+    if (weight)
+        weight = br_contiguous(weight);
+    if (br_failed())
+        return;
+    const settings *s = br_params(node);
+    int64_t rows = rstd->numel, n = 1;
+    for (int i = x->ndim - s->ndims; i < x->ndim; i++)
+        n *= x->sizes[i];
+    job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm_grad,
+              .size = (int64_t)br_dtype_size(x->dtype),
+              .rows_per_task = rows / MAX_TASKS + 1 };
+    if (j.rows_per_task < MIN_ROWS)
+        j.rows_per_task = MIN_ROWS;
+    j.all = (br_layer_norm_work){ .n = n, .rows = rows };
+    int64_t sums[] = { task_count(&j), n };
+    br_tensor *dweight = br_needs_input_grad(node, WEIGHT) ? br_zeros(2, sums, x->dtype) : NULL;
+    br_tensor *dbias = br_needs_input_grad(node, BIAS) ? br_zeros(2, sums, x->dtype) : NULL;
+    br_tensor *dinput = br_needs_input_grad(node, X) ? br_empty_like(x) : NULL;
+    if (br_failed())
+        return;
+    j.all.x = x->data, j.all.dy = dy->data, j.all.rstd = rstd->data;
+    j.all.mean = mean ? mean->data : NULL;
+    j.all.weight = weight ? weight->data : NULL;
+    j.all.dweight = dweight ? dweight->data : NULL;
+    j.all.dbias = dbias ? dbias->data : NULL;
+    j.all.dx = dinput ? dinput->data : NULL;
+    BR_TRAFFIC(x, dy, mean, rstd, weight, dinput, dweight, dbias);
+    br__parallel(task_count(&j), run_task, &j);
+    const int64_t *sizes = x->sizes + x->ndim - s->ndims;
+    dx[X] = dinput;
+    if (dweight)
+        dx[WEIGHT] = br_reshape(br_sum_dim(dweight, BR_DIMS(0), false), s->ndims, sizes);
+    if (dbias)
+        dx[BIAS] = br_reshape(br_sum_dim(dbias, BR_DIMS(0), false), s->ndims, sizes);
+}
+
+/* The gradient composed of recorded operations. */
+static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const settings *s = br_params(node);
+    br_tensor *x = br_saved(node, X), *weight = br_saved(node, WEIGHT);
+    int64_t dims[BR_MAX_DIMS];
+    for (int i = 0; i < s->ndims; i++)
+        dims[i] = i - s->ndims;
+    br_tensor *centred = s->centred ? br_sub(x, br_mean_dim(x, s->ndims, dims, true)) : x;
+    br_tensor *variance = br_mean_dim(br_mul(centred, centred), s->ndims, dims, true);
+    br_tensor *rstd = br_pow_scalar(br_add_scalar(variance, s->eps), -0.5);
+    br_tensor *xhat = br_mul(centred, rstd);
+    if (br_needs_input_grad(node, X)) {
+        br_tensor *g = weight ? br_mul(dy, weight) : dy;
+        br_tensor *mean_gx = br_mean_dim(br_mul(g, xhat), s->ndims, dims, true);
+        if (s->centred)
+            g = br_sub(g, br_mean_dim(g, s->ndims, dims, true));
+        dx[X] = br_mul(rstd, br_sub(g, br_mul(xhat, mean_gx)));
+    }
+    if (br_needs_input_grad(node, WEIGHT))
+        dx[WEIGHT] = br_mul(dy, xhat);
+    dx[BIAS] = dy;
+}
+
+static void layer_norm_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (br_grad_enabled() ? composed_backward : fused_backward)(node, dy, dx);
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+static bool check_affine(const char *op, const char *name, const br_tensor *x, const br_tensor *t,
+                         int ndims, const int64_t *sizes)
+{
+    if (!t)
+        return !br_failed();
+    if (!br__same_dtype(op, "x", x, name, t))
+        return false;
+    bool same = t->ndim == ndims;
+    for (int i = 0; same && i < ndims; i++)
+        same = t->sizes[i] == sizes[i];
+    if (!same)
+        br__fail(BR_ERROR_SHAPE, op, "%s %s must have the normalised shape %s of x %s", name,
+                 br__shape(t), br__shape_of(ndims, sizes), br__shape(x));
+    return same;
+}
+
+static bool check(const char *op, const br_tensor *x, int ndims, const int64_t *sizes,
+                  const br_tensor *weight, const br_tensor *bias)
+{
+    if (!br__floating(op, "x", x))
+        return false;
+    bool ends = ndims >= 1 && ndims <= x->ndim && sizes;
+    for (int i = 0; ends && i < ndims; i++)
+        ends = sizes[i] == x->sizes[x->ndim - ndims + i];
+    if (!ends) {
+        br__fail(BR_ERROR_SHAPE, op, "x %s must end with the normalised shape %s", br__shape(x),
+                 br__shape_of(ndims, sizes));
+        return false;
+    }
+    return check_affine(op, "weight", x, weight, ndims, sizes) &&
+           check_affine(op, "bias", x, bias, ndims, sizes);
+}
+
+static void normalise(const br_tensor *y, const br_tensor *x, const br_tensor *weight,
+                      const br_tensor *bias, const br_tensor *mean, const br_tensor *rstd,
+                      double eps)
+{
+    job j = { .kernel = br__kernels(x->dtype == BR_F64)->layer_norm,
+              .size = (int64_t)br_dtype_size(x->dtype) };
+    j.all = (br_layer_norm_work){ .n = x->numel / rstd->numel,
+                                  .rows = rstd->numel,
+                                  .eps = eps,
+                                  .x = x->data,
+                                  .weight = weight ? weight->data : NULL,
+                                  .bias = bias ? bias->data : NULL,
+                                  .y = y->data,
+                                  .mean = mean ? mean->data : NULL,
+                                  .rstd = rstd->data };
+    j.rows_per_task = br__piece_size(j.all.rows, BR_GRAIN / j.all.n + 1, 1);
+    BR_TRAFFIC(y, x, weight, bias, mean, rstd);
+    br__parallel(task_count(&j), run_task, &j);
+}
+
+/* Computes the norm; the arguments have been checked. */
+static br_tensor *norm(const br_op *op, br_tensor *x, br_tensor *weight, br_tensor *bias,
+                       const settings *s)
+{
+    br_tensor *y = br__new(op->name, x->ndim, x->sizes, x->dtype);
+    br_scope *scope = br_scope_begin();
+    br_tensor *rstd = br__new(op->name, x->ndim - s->ndims, x->sizes, x->dtype);
+    br_tensor *mean = rstd && s->centred ? br_empty_like(rstd) : NULL;
+    br_scope *unrecorded = br_no_grad_begin();
+    br_tensor *dense = br_contiguous(x), *dense_weight = weight ? br_contiguous(weight) : NULL;
+    br_tensor *dense_bias = bias ? br_contiguous(bias) : NULL;
+    if (!br_failed() && y->numel > 0)
+        normalise(y, dense, dense_weight, dense_bias, mean, rstd, s->eps);
+    br_scope_end(unrecorded);
+    br_node *node = br_record(op, y, BR_INPUTS(x, weight, bias), s, sizeof *s);
+    br_save(node, X, x);
+    br_save(node, WEIGHT, weight);
+    br_save(node, SAVED_MEAN, mean);
+    br_save(node, SAVED_RSTD, rstd);
+    br_scope_end(scope);
+    return br_failed() ? NULL : y;
+}
+
+static const br_op layer_norm_op = { .name = "layer_norm", .backward = layer_norm_backward };
+
+br_tensor *br_f_layer_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
+                           br_tensor *bias, double eps)
+{
+    BR_OP("layer_norm");
+    if (!check("layer_norm", x, ndims, sizes, weight, bias))
+        return NULL;
+    return norm(&layer_norm_op, x, weight, bias, &(settings){ ndims, eps, true });
+}
+
+static const br_op rms_norm_op = { .name = "rms_norm", .backward = layer_norm_backward };
+
+br_tensor *br_f_rms_norm(br_tensor *x, int ndims, const int64_t *sizes, br_tensor *weight,
+                         double eps)
+{
+    BR_OP("rms_norm");
+    if (!check("rms_norm", x, ndims, sizes, weight, NULL))
+        return NULL;
+    if (isnan(eps))
+        eps = x->dtype == BR_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+    return norm(&rms_norm_op, x, weight, NULL, &(settings){ ndims, eps, false });
+}

@@ -1,0 +1,287 @@
+/* ops/pointwise/activation.c - unary functions whose gradient has a kernel: tanh, sigmoid, relu,
+ * gelu, silu, and those with parameters: leaky_relu, elu, softplus, clamp.
+ *
+ * While backward is itself recorded, the gradient is composed of operations instead, so that it can
+ * be differentiated again. */
+#include "ops/ops_internal.h"
+
+#include <math.h>
+
+/* ---- tanh, sigmoid, relu, gelu --------------------------------------------------------------- */
+
+/* dy (1 - y^2). */
+static void tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *y = br_saved(node, 0);
+    dx[0] = br_grad_enabled() ? br_mul(dy, br_rsub_scalar(br_mul(y, y), 1))
+                              : br__binary("tanh", BR_LOOP(tanh_grad), dy, y);
+}
+
+static const br__function tanh_function = { { "tanh", tanh_backward, false },
+                                            BR_LOOP(tanh),
+                                            BR_SAVES_Y };
+
+br_tensor *br_tanh(br_tensor *x)
+{
+    return br__apply_function(&tanh_function, x);
+}
+
+/* dy y (1 - y). */
+static void sigmoid_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *y = br_saved(node, 0);
+    dx[0] = br_grad_enabled() ? br_mul(br_mul(dy, br_rsub_scalar(y, 1)), y)
+                              : br__binary("sigmoid", BR_LOOP(sigmoid_grad), dy, y);
+}
+
+static const br__function sigmoid_function = { { "sigmoid", sigmoid_backward, false },
+                                               BR_LOOP(sigmoid),
+                                               BR_SAVES_Y };
+
+br_tensor *br_sigmoid(br_tensor *x)
+{
+    return br__apply_function(&sigmoid_function, x);
+}
+
+/* dy where y > 0. */
+static void relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *y = br_saved(node, 0);
+    dx[0] = br_grad_enabled() ? br_masked_fill(dy, br_le_scalar(y, 0), 0)
+                              : br__binary("relu", BR_LOOP(relu_grad), dy, y);
+}
+
+static const br__function relu_function = { { "relu", relu_backward, false },
+                                            BR_LOOP(relu),
+                                            BR_SAVES_Y };
+
+br_tensor *br_relu(br_tensor *x)
+{
+    return br__apply_function(&relu_function, x);
+}
+
+/* dy (Phi(x) + x phi(x)) with the standard normal distribution function Phi and density phi. */
+static void gelu_erf_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *x = br_saved(node, 0);
+    if (!br_grad_enabled()) {
+        dx[0] = br__binary("gelu", BR_LOOP(gelu_erf_grad), dy, x);
+        return;
+    }
+    br_tensor *below =
+        br_mul_scalar(br_add_scalar(br_erf(br_mul_scalar(x, 0.70710678118654752440)), 1), 0.5);
+    br_tensor *density =
+        br_mul_scalar(br_exp(br_mul_scalar(br_mul(x, x), -0.5)), 0.39894228040143267794);
+    dx[0] = br_mul(dy, br_add(below, br_mul(x, density)));
+}
+
+static const br__function gelu_erf_function = { { "gelu", gelu_erf_backward, false },
+                                                BR_LOOP(gelu_erf),
+                                                BR_SAVES_X };
+
+/* With z = sqrt(8/pi) (x + 0.044715 x^3) and s = sigmoid(z), y = x s and dx = dy (s + x s (1 - s)
+ * z'). */
+static void gelu_tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    static const double scale = 1.59576912160573071176, cubic = 0.044715;
+    br_tensor *x = br_saved(node, 0);
+    if (!br_grad_enabled()) {
+        dx[0] = br__binary("gelu", BR_LOOP(gelu_tanh_grad), dy, x);
+        return;
+    }
+    br_tensor *square = br_mul(x, x);
+    br_tensor *z = br_mul_scalar(br_mul(x, br_add_scalar(br_mul_scalar(square, cubic), 1)), scale);
+    br_tensor *slope = br_mul_scalar(br_add_scalar(br_mul_scalar(square, 3 * cubic), 1), scale);
+    br_tensor *s = br__logistic(z);
+    br_tensor *bend = br_mul(br_mul(x, slope), br__logistic(br_neg(z)));
+    dx[0] = br_mul(dy, br_mul(s, br_add_scalar(bend, 1)));
+}
+
+static const br__function gelu_tanh_function = { { "gelu", gelu_tanh_backward, false },
+                                                 BR_LOOP(gelu_tanh),
+                                                 BR_SAVES_X };
+
+br_tensor *br_gelu(br_tensor *x, br_gelu_approximate approximate)
+{
+    switch (approximate) {
+    case BR_GELU_ERF:
+        return br__apply_function(&gelu_erf_function, x);
+    case BR_GELU_TANH:
+        return br__apply_function(&gelu_tanh_function, x);
+    }
+    return br__fail(BR_ERROR_ARGUMENT, "gelu",
+                    "approximate is %d, must be BR_GELU_ERF or BR_GELU_TANH", (int)approximate);
+}
+
+/* ---- Functions that save x and may have parameters ------------------------------------------- */
+
+/* Parameters of the kernels. */
+typedef struct params {
+    double value[2];
+} params;
+
+static br_tensor *apply(const br_op *op, size_t kernel, br_tensor *x, double first, double second)
+{
+    BR_OP(op->name);
+    params p = { { first, second } };
+    br_loop loop = br__floating(op->name, "x", x) ? br__loop_for(op->name, "x", x, kernel) : NULL;
+    br_tensor *y = loop ? br__new_like(op->name, x, x->dtype) : NULL;
+    if (!y)
+        return NULL;
+    br__for_each(2, (const br_tensor *[]){ y, x }, loop, &p);
+    br_save(br_record(op, y, BR_INPUTS(x), &p, sizeof p), 0, x);
+    return y;
+}
+
+/* Computes the gradient with its kernel. */
+static br_tensor *fused(const char *op, size_t kernel, br_node *node, br_tensor *dy)
+{
+    br_tensor *x = br_saved(node, 0);
+    br_tensor *dx = x && dy ? br__new_like(op, x, x->dtype) : NULL;
+    if (dx)
+        br__for_each(3, (const br_tensor *[]){ dx, dy, x }, br__loop_for(op, "x", x, kernel),
+                     br_params(node));
+    return dx;
+}
+
+static double param(const br_node *node, int i)
+{
+    return ((const params *)br_params(node))->value[i];
+}
+
+/* ---- silu ------------------------------------------------------------------------------------ */
+
+/* dy s (1 + x (1 - s)) with s = sigmoid(x). */
+static void silu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("silu", BR_LOOP(silu_grad), node, dy);
+        return;
+    }
+    br_tensor *x = br_saved(node, 0), *s = br_sigmoid(x);
+    br_tensor *slope = br_mul(s, br_add_scalar(br_mul(x, br_rsub_scalar(s, 1)), 1));
+    dx[0] = br_mul(dy, slope);
+}
+
+static const br_op silu_op = { "silu", silu_backward, false };
+
+br_tensor *br_silu(br_tensor *x)
+{
+    return apply(&silu_op, BR_LOOP(silu), x, 0, 0);
+}
+
+/* ---- leaky_relu ------------------------------------------------------------------------------ */
+
+static void leaky_relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("leaky_relu", BR_LOOP(leaky_relu_grad), node, dy);
+        return;
+    }
+    br_tensor *above = br_gt_scalar(br_saved(node, 0), 0);
+    dx[0] = br_where(above, dy, br_mul_scalar(dy, param(node, 0)));
+}
+
+static const br_op leaky_relu_op = { "leaky_relu", leaky_relu_backward, false };
+
+br_tensor *br_leaky_relu(br_tensor *x, double negative_slope)
+{
+    return apply(&leaky_relu_op, BR_LOOP(leaky_relu), x, negative_slope, 0);
+}
+
+/* ---- elu ------------------------------------------------------------------------------------- */
+
+/* dy alpha exp(x) for x <= 0. Positive x are set to 0 first: their exponential is not used but may
+ * be infinite, and the second-order gradient would multiply it by 0, which gives NaN. The second
+ * derivative at 0 is 0, as in PyTorch. */
+static void elu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("elu", BR_LOOP(elu_grad), node, dy);
+        return;
+    }
+    br_tensor *x = br_saved(node, 0);
+    br_tensor *above = br_gt_scalar(x, 0);
+    br_tensor *below = br_masked_fill(x, br_ge_scalar(x, 0), 0);
+    dx[0] = br_where(above, dy, br_mul(dy, br_mul_scalar(br_exp(below), param(node, 0))));
+}
+
+static const br_op elu_op = { "elu", elu_backward, false };
+
+br_tensor *br_elu(br_tensor *x, double alpha)
+{
+    return apply(&elu_op, BR_LOOP(elu), x, alpha, 0);
+}
+
+/* ---- softplus -------------------------------------------------------------------------------- */
+
+/* dy sigmoid(beta x), and dy above the threshold. */
+static void softplus_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("softplus", BR_LOOP(softplus_grad), node, dy);
+        return;
+    }
+    br_tensor *z = br_mul_scalar(br_saved(node, 0), param(node, 0));
+    dx[0] = br_where(br_gt_scalar(z, param(node, 1)), dy, br_mul(dy, br__logistic(z)));
+}
+
+static const br_op softplus_op = { "softplus", softplus_backward, false };
+
+br_tensor *br_softplus(br_tensor *x, double beta, double threshold)
+{
+    return apply(&softplus_op, BR_LOOP(softplus), x, beta, threshold);
+}
+
+/* ---- clamp ----------------------------------------------------------------------------------- */
+
+/* Returns true where x is strictly between the bounds; NULL if both are infinite. */
+static br_tensor *inside(br_tensor *x, double min, double max)
+{
+    br_tensor *above = min == -INFINITY ? NULL : br_gt_scalar(x, min);
+    br_tensor *below = max == INFINITY ? NULL : br_lt_scalar(x, max);
+    return above && below ? br_logical_and(above, below) : above ? above : below;
+}
+
+static void clamp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (!br_grad_enabled()) {
+        dx[0] = fused("clamp", BR_LOOP(clamp_grad), node, dy);
+        return;
+    }
+    br_tensor *passes = inside(br_saved(node, 0), param(node, 0), param(node, 1));
+    dx[0] = passes ? br_masked_fill(dy, br_logical_not(passes), 0) : dy;
+}
+
+static const br_op clamp_op = { "clamp", clamp_backward, false };
+
+/* Converts a bound to i64; an infinite one becomes the limit of the type. */
+static bool integer_bound(double bound, int64_t *value)
+{
+    br_scalar_operand scalar;
+    if (isinf(bound))
+        *value = bound < 0 ? INT64_MIN : INT64_MAX;
+    else if (br__scalar_operand("clamp", bound, BR_I64, &scalar))
+        *value = scalar.value.i64;
+    return !br_failed();
+}
+
+static br_tensor *clamp_integers(br_tensor *x, double min, double max)
+{
+    BR_OP("clamp");
+    int64_t bounds[2];
+    if (!integer_bound(min, &bounds[0]) || !integer_bound(max, &bounds[1]))
+        return NULL;
+    br_tensor *y = br__new_like("clamp", x, x->dtype);
+    if (y)
+        br__for_each(2, (const br_tensor *[]){ y, x },
+                     br__loop_for("clamp", "x", x, BR_LOOP(clamp)), bounds);
+    return y;
+}
+
+br_tensor *br_clamp(br_tensor *x, double min, double max)
+{
+    if (!br_failed() && x && x->dtype == BR_I64)
+        return clamp_integers(x, min, max);
+    return apply(&clamp_op, BR_LOOP(clamp), x, min, max);
+}

@@ -1,0 +1,219 @@
+/* ops/pointwise/apply.c - pointwise operations: check the operands, allocate the result, run the
+ * loop. Functions described by a table row are recorded here; others by the callers. */
+#include "autograd/tape.h"
+#include "ops/ops_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Kernels by dtype ------------------------------------------------------------------------ */
+
+const br_kernels *br__kernels_of(br_dtype dtype)
+{
+    switch (dtype) {
+    case BR_F32:
+    case BR_F64:
+        return br__kernels(dtype == BR_F64);
+    case BR_I64:
+        return &br__kernels_i64;
+    case BR_BOOL:
+        break;
+    }
+    return &br__kernels_bool;
+}
+
+static br_loop loop_of(br_dtype dtype, size_t kernel)
+{
+    br_loop loop;
+    memcpy(&loop, (const char *)br__kernels_of(dtype) + kernel, sizeof loop);
+    return loop;
+}
+
+br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_t kernel)
+{
+    br_loop loop = loop_of(t->dtype, kernel);
+    if (loop)
+        return loop;
+    char names[32] = "";
+    for (br_dtype d = BR_F32; d <= BR_BOOL; d++) {
+        if (!loop_of(d, kernel))
+            continue;
+        strcat(names, names[0] ? ", " : "");
+        strcat(names, br_dtype_name(d));
+    }
+    if (!names[0]) {
+        br__fail(BR_ERROR_STATE, op,
+                 "has no kernel for any dtype: its row must be in BR_PLAIN_KERNELS, "
+                 "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (ops/kernels/kernels.h)");
+        return NULL;
+    }
+    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (use br_to() to convert)", name,
+             br__shape(t), br_dtype_name(t->dtype), names);
+    return NULL;
+}
+
+/* ---- Scalars as operands --------------------------------------------------------------------- */
+
+bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_operand *s)
+{
+    if (BR_ANOMALY)
+        br__tape.nonfinite_op = isfinite(value) ? NULL : op;
+    memset(s, 0, sizeof *s);
+    s->tensor.dtype = dtype;
+    s->tensor.numel = 1;
+    s->tensor.contiguous = true;
+    s->tensor.data = (char *)&s->value;
+    switch (dtype) {
+    case BR_F32:
+        s->value.f32 = (float)value;
+        return true;
+    case BR_F64:
+        s->value.f64 = value;
+        return true;
+    case BR_I64:
+        if (!(value >= -0x1p63 && value < 0x1p63) || value != trunc(value))
+            break;
+        s->value.i64 = (int64_t)value;
+        return true;
+    case BR_BOOL:
+        if (value != 0 && value != 1)
+            break;
+        s->value.b = value != 0;
+        return true;
+    }
+    br__fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
+    return false;
+}
+
+/* ---- Pointwise operations -------------------------------------------------------------------- */
+
+br_tensor *br__unary(const char *op, size_t kernel, br_tensor *x)
+{
+    if (!br__required(op, "x", x))
+        return NULL;
+    br_loop loop = br__loop_for(op, "x", x, kernel);
+    br_tensor *y = loop ? br__new_like(op, x, x->dtype) : NULL;
+    if (y)
+        br__for_each(2, (const br_tensor *[]){ y, x }, loop, NULL);
+    return y;
+}
+
+/* Allocates a tensor of the shape that a and b broadcast to. */
+static br_tensor *new_result(const char *op, const br_tensor *a, const br_tensor *b, br_dtype dtype)
+{
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (br__same_shape(a, b))
+        return br__new_like(op, a, dtype);
+    return br__broadcast(op, a, b, &ndim, sizes) ? br__new(op, ndim, sizes, dtype) : NULL;
+}
+
+/* Returns kernel(a, b), as bool for a comparison. The caller has compared the dtypes. */
+static br_tensor *apply(const char *op, size_t kernel, const br_tensor *a, const br_tensor *b,
+                        bool comparison)
+{
+    br_loop loop = br__loop_for(op, "a", a, kernel);
+    br_tensor *y = loop ? new_result(op, a, b, comparison ? BR_BOOL : a->dtype) : NULL;
+    if (y)
+        br__for_each(3, (const br_tensor *[]){ y, a, b }, loop, NULL);
+    return y;
+}
+
+br_tensor *br__binary(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+{
+    return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, false) : NULL;
+}
+
+br_tensor *br__comparison(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+{
+    BR_OP(op);
+    return br__same_dtype(op, "a", a, "b", b) ? apply(op, kernel, a, b, true) : NULL;
+}
+
+br_tensor *br__binary_scalar(const char *op, size_t kernel, br_tensor *a, double s, bool reversed)
+{
+    br_scalar_operand scalar;
+    if (!br__required(op, "a", a) || !br__loop_for(op, "a", a, kernel) ||
+        !br__scalar_operand(op, s, a->dtype, &scalar))
+        return NULL;
+    return reversed ? apply(op, kernel, &scalar.tensor, a, false)
+                    : apply(op, kernel, a, &scalar.tensor, false);
+}
+
+br_tensor *br__comparison_scalar(const char *op, size_t kernel, br_tensor *a, double s)
+{
+    BR_OP(op);
+    br_scalar_operand scalar;
+    if (!br__required(op, "a", a) || !br__scalar_operand(op, s, a->dtype, &scalar))
+        return NULL;
+    return apply(op, kernel, a, &scalar.tensor, true);
+}
+
+bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, const br_tensor *a)
+{
+    bool fits = b->ndim <= a->ndim;
+    for (int i = 1; fits && i <= b->ndim; i++) {
+        int64_t size = b->sizes[b->ndim - i];
+        fits = size == 1 || size == a->sizes[a->ndim - i];
+    }
+    if (!fits)
+        br__fail(BR_ERROR_SHAPE, op,
+                 "%s %s does not broadcast to %s: starting from the last dimension, each size must "
+                 "be equal or 1",
+                 b_name, br__shape(b), br__shape(a));
+    return fits;
+}
+
+/* ---- Composed operations --------------------------------------------------------------------- */
+
+br_tensor *br__composed(br_scope *scope, br_tensor *y)
+{
+    if (scope)
+        br_scope_return(scope, y);
+    br_scope_end(scope);
+    if (y && BR_PROFILING)
+        br__thread.events->result(y);
+    return br__failed() ? NULL : y;
+}
+
+/* ---- Functions described by a table row ---------------------------------------------------------
+ */
+
+br_tensor *br__apply_function(const br__function *f, br_tensor *x)
+{
+    BR_OP(f->op.name);
+    br_tensor *y = br__unary(f->op.name, f->kernel, x);
+    br_node *node = br_record(&f->op, y, BR_INPUTS(x), NULL, 0);
+    if (f->keeps != BR_SAVES_NOTHING)
+        br_save(node, 0, f->keeps == BR_SAVES_X ? x : y);
+    return y;
+}
+
+static bool is_division(size_t kernel)
+{
+    return kernel == BR_LOOP(fmod) || kernel == BR_LOOP(remainder) ||
+           kernel == BR_LOOP(floor_divide) || kernel == BR_LOOP(trunc_divide);
+}
+
+bool br__check_divisor(const char *op, size_t kernel, br_tensor *a, br_tensor *b)
+{
+    if (!a || !b || b->dtype != BR_I64 || a->numel == 0 || !is_division(kernel))
+        return !br_failed();
+    br_scope *scope = br_no_grad_begin();
+    if (br_item(br_all(b)) == 0)
+        br__fail(BR_ERROR_ARGUMENT, op, "b %s contains 0: integer division by zero", br__shape(b));
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+br_tensor *br__apply_function_2(const br__function_2 *f, br_tensor *a, br_tensor *b)
+{
+    BR_OP(f->op.name);
+    if (!br__check_divisor(f->op.name, f->kernel, a, b))
+        return NULL;
+    br_tensor *y = br__binary(f->op.name, f->kernel, a, b);
+    br_node *node = br_record(&f->op, y, BR_INPUTS(a, b), NULL, 0);
+    br_save(node, 0, a);
+    br_save(node, 1, b);
+    return y;
+}

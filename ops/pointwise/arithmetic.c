@@ -1,0 +1,270 @@
+/* ops/pointwise/arithmetic.c - sums, products, quotients and powers of tensors and scalars.
+ *
+ * Autograd sums gradients down to the shapes of broadcast inputs, so the backward functions here
+ * may assume equal shapes. */
+#include "ops/ops_internal.h"
+
+/* ---- Two tensors ----------------------------------------------------------------------------- */
+
+void br__add_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = dx[1] = dy;
+}
+
+static const br_op add_op = { "add", br__add_backward, false };
+
+br_tensor *br_add(br_tensor *a, br_tensor *b)
+{
+    BR_OP("add");
+    br_tensor *y = br__binary("add", BR_LOOP(add), a, b);
+    br_record(&add_op, y, BR_INPUTS(a, b), NULL, 0);
+    return y;
+}
+
+void br__sub_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = dy;
+    if (br_needs_input_grad(node, 1))
+        dx[1] = br_neg(dy);
+}
+
+static const br_op sub_op = { "sub", br__sub_backward, false };
+
+br_tensor *br_sub(br_tensor *a, br_tensor *b)
+{
+    BR_OP("sub");
+    br_tensor *y = br__binary("sub", BR_LOOP(sub), a, b);
+    br_record(&sub_op, y, BR_INPUTS(a, b), NULL, 0);
+    return y;
+}
+
+/* Each operand is saved only if the other one's gradient needs it. */
+void br__mul_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    if (br_needs_input_grad(node, 0))
+        dx[0] = br_mul(dy, br_saved(node, 1));
+    if (br_needs_input_grad(node, 1))
+        dx[1] = br_mul(dy, br_saved(node, 0));
+}
+
+static const br_op mul_op = { "mul", br__mul_backward, false };
+
+br_tensor *br_mul(br_tensor *a, br_tensor *b)
+{
+    BR_OP("mul");
+    br_tensor *y = br__binary("mul", BR_LOOP(mul), a, b);
+    br_node *node = br_record(&mul_op, y, BR_INPUTS(a, b), NULL, 0);
+    if (br_needs_input_grad(node, 1))
+        br_save(node, 0, a);
+    if (br_needs_input_grad(node, 0))
+        br_save(node, 1, b);
+    return y;
+}
+
+/* Returns t, or its values in f32 if they are integers or bool: true division of these has f32
+ * results, as in PyTorch. */
+static br_tensor *dividend(br_tensor *t)
+{
+    return t && !br_is_floating(t) ? br_to(t, BR_F32) : t;
+}
+
+/* da = dy / b, db = -dy a / b^2 = -(dy / b) y. */
+static void div_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_div(dy, br_saved(node, 0));
+    if (br_needs_input_grad(node, 1))
+        dx[1] = br_neg(br_mul(dx[0], br_saved(node, 1)));
+}
+
+static const br_op div_op = { "div", div_backward, false };
+
+br_tensor *br_div(br_tensor *a, br_tensor *b)
+{
+    BR_OP("div");
+    if (!br__same_dtype("div", "a", a, "b", b))
+        return NULL;
+    a = dividend(a);
+    b = dividend(b);
+    br_tensor *y = br__binary("div", BR_LOOP(div), a, b);
+    br_node *node = br_record(&div_op, y, BR_INPUTS(a, b), NULL, 0);
+    br_save(node, 0, b);
+    if (br_needs_input_grad(node, 1))
+        br_save(node, 1, y);
+    return y;
+}
+
+/* da = dy b a^(b-1), and 0 where b = 0. db = dy y log a, and 0 where a = 0 and b >= 0, because the
+ * product would be 0 times infinity there. */
+static void pow_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);
+    if (br_needs_input_grad(node, 0)) {
+        br_tensor *slope = br_mul(b, br_pow(a, br_sub_scalar(b, 1)));
+        dx[0] = br_masked_fill(br_mul(dy, slope), br_eq_scalar(b, 0), 0);
+    }
+    if (br_needs_input_grad(node, 1)) {
+        br_tensor *slope = br_mul(br_saved(node, 2), br_log(a));
+        br_tensor *zero = br_logical_and(br_eq_scalar(a, 0), br_ge_scalar(b, 0));
+        dx[1] = br_masked_fill(br_mul(dy, slope), zero, 0);
+    }
+}
+
+static const br_op pow_op = { "pow", pow_backward, false };
+
+br_tensor *br_pow(br_tensor *a, br_tensor *b)
+{
+    BR_OP("pow");
+    br_tensor *y = br__binary("pow", BR_LOOP(pow), a, b);
+    br_node *node = br_record(&pow_op, y, BR_INPUTS(a, b), NULL, 0);
+    br_save(node, 0, a);
+    br_save(node, 1, b);
+    if (br_needs_input_grad(node, 1))
+        br_save(node, 2, y);
+    return y;
+}
+
+/* ---- One tensor ------------------------------------------------------------------------------ */
+
+static void neg_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = br_neg(dy);
+}
+
+static const br_op neg_op = { "neg", neg_backward, false };
+
+br_tensor *br_neg(br_tensor *a)
+{
+    BR_OP("neg");
+    br_tensor *y = br__unary("neg", BR_LOOP(neg), a);
+    br_record(&neg_op, y, BR_INPUTS(a), NULL, 0);
+    return y;
+}
+
+/* ---- A tensor and a scalar ------------------------------------------------------------------- */
+
+static double scalar_of(const br_node *node)
+{
+    return *(const double *)br_params(node);
+}
+
+void br__add_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = dy;
+}
+
+static const br_op add_scalar_op = { "add_scalar", br__add_scalar_backward, false };
+
+br_tensor *br_add_scalar(br_tensor *a, double s)
+{
+    BR_OP("add_scalar");
+    br_tensor *y = br__binary_scalar("add_scalar", BR_LOOP(add), a, s, false);
+    br_record(&add_scalar_op, y, BR_INPUTS(a), NULL, 0);
+    return y;
+}
+
+static const br_op sub_scalar_op = { "sub_scalar", br__add_scalar_backward, false };
+
+br_tensor *br_sub_scalar(br_tensor *a, double s)
+{
+    BR_OP("sub_scalar");
+    br_tensor *y = br__binary_scalar("sub_scalar", BR_LOOP(sub), a, s, false);
+    br_record(&sub_scalar_op, y, BR_INPUTS(a), NULL, 0);
+    return y;
+}
+
+static const br_op rsub_scalar_op = { "rsub_scalar", neg_backward, false };
+
+br_tensor *br_rsub_scalar(br_tensor *a, double s)
+{
+    BR_OP("rsub_scalar");
+    br_tensor *y = br__binary_scalar("rsub_scalar", BR_LOOP(sub), a, s, true);
+    br_record(&rsub_scalar_op, y, BR_INPUTS(a), NULL, 0);
+    return y;
+}
+
+void br__mul_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_mul_scalar(dy, scalar_of(node));
+}
+
+static const br_op mul_scalar_op = { "mul_scalar", br__mul_scalar_backward, false };
+
+br_tensor *br_mul_scalar(br_tensor *a, double s)
+{
+    BR_OP("mul_scalar");
+    br_tensor *y = br__binary_scalar("mul_scalar", BR_LOOP(mul), a, s, false);
+    br_record(&mul_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
+    return y;
+}
+
+void br__div_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_div_scalar(dy, scalar_of(node));
+}
+
+static const br_op div_scalar_op = { "div_scalar", br__div_scalar_backward, false };
+
+br_tensor *br_div_scalar(br_tensor *a, double s)
+{
+    BR_OP("div_scalar");
+    a = dividend(a);
+    br_tensor *y = br__binary_scalar("div_scalar", BR_LOOP(div), a, s, false);
+    br_record(&div_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
+    return y;
+}
+
+/* y = s / a, dy/da = -s / a^2 = -y / a. */
+static void rdiv_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = br_neg(br_mul(dy, br_div(br_saved(node, 1), br_saved(node, 0))));
+}
+
+static const br_op rdiv_scalar_op = { "rdiv_scalar", rdiv_scalar_backward, false };
+
+br_tensor *br_rdiv_scalar(br_tensor *a, double s)
+{
+    BR_OP("rdiv_scalar");
+    a = dividend(a);
+    br_tensor *y = br__binary_scalar("rdiv_scalar", BR_LOOP(div), a, s, true);
+    br_node *node = br_record(&rdiv_scalar_op, y, BR_INPUTS(a), NULL, 0);
+    br_save(node, 0, a);
+    br_save(node, 1, y);
+    return y;
+}
+
+/* dy s a^(s-1), and 0 for s = 0 even where a = 0. */
+static void pow_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    double s = scalar_of(node);
+    dx[0] = s == 0 ? br_zeros_like(dy)
+                   : br_mul(dy, br_mul_scalar(br_pow_scalar(br_saved(node, 0), s - 1), s));
+}
+
+static const br_op pow_scalar_op = { "pow_scalar", pow_scalar_backward, false };
+
+/* Uses cheaper kernels for the exponents that do not need pow(). */
+static br_tensor *power(br_tensor *a, double s)
+{
+    static const char name[] = "pow_scalar";
+    if (s == 1)
+        return br__unary(name, BR_LOOP(copy), a);
+    if (s == 2)
+        return br__binary(name, BR_LOOP(mul), a, a);
+    if (s == 0.5)
+        return br__unary(name, BR_LOOP(sqrt), a);
+    if (s == -1)
+        return br__binary_scalar(name, BR_LOOP(div), a, 1, true);
+    return br__binary_scalar(name, BR_LOOP(pow), a, s, false);
+}
+
+br_tensor *br_pow_scalar(br_tensor *a, double s)
+{
+    BR_OP("pow_scalar");
+    br_tensor *y = br__floating("pow_scalar", "a", a) ? power(a, s) : NULL;
+    br_node *node = br_record(&pow_scalar_op, y, BR_INPUTS(a), &s, sizeof s);
+    br_save(node, 0, a);
+    return y;
+}

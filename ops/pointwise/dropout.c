@@ -1,0 +1,131 @@
+/* ops/pointwise/dropout.c - dropout. The operation saves one bit for each element for its gradient:
+ * 0 if it is dropped. */
+#include "ops/kernels/kernels.h"
+#include "ops/pointwise/dropout_internal.h"
+#include "ops/shape/view_internal.h"
+#include "tensor/random_internal.h"
+
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+typedef struct bits_job {
+    int64_t n;
+    uint64_t key, *bits;
+    uint32_t threshold;
+} bits_job;
+
+static void run_bits_task(void *context, int64_t i)
+{
+    const bits_job *j = context;
+    const int64_t first = i * BR_GRAIN, rest = j->n - first;
+    br__kernels(false)->dropout_bits(rest < BR_GRAIN ? rest : BR_GRAIN, first, j->key, j->threshold,
+                                     j->bits + first / 64);
+}
+
+br_tensor *br__dropout_bits(const char *op, int64_t n, double p)
+{
+    const int64_t words = (n + 63) / 64;
+    br_tensor *t = br__new(op, BR_SHAPE(words + 1), BR_I64);
+    if (!t)
+        return NULL;
+    uint64_t *bits = (uint64_t *)(void *)t->data;
+    bits[words] = 0;
+    if (br_get_dropout_rng() == BR_DROPOUT_PYTORCH) {
+        br__fill_bernoulli(bits, n, 1 - p);
+        return t;
+    }
+    bits_job j = { n, br__random_u64(), bits, (uint32_t)(p * 0x1p32) };
+    br__parallel((n + BR_GRAIN - 1) / BR_GRAIN, run_bits_task, &j);
+    return t;
+}
+
+double br__dropout_scale(br_dtype dtype, double p)
+{
+    return dtype == BR_F64 ? 1 / (1 - p) : (double)(1 / (float)(1 - p));
+}
+
+/* ---- Elements -------------------------------------------------------------------------------- */
+
+/* Parameters of the gradient. Bits are numbered in the input's memory order. */
+typedef struct settings {
+    double scale;
+    int order[BR_MAX_DIMS];
+} settings;
+
+typedef struct job {
+    br_dropout_work d;
+    void (*kernel)(int64_t n, const br_dropout_work *d, const void *x, void *y);
+    const char *x;
+    char *y;
+    int64_t numel, size;
+} job;
+
+static void run_task(void *context, int64_t i)
+{
+    const job *j = context;
+    const int64_t first = i * BR_GRAIN, rest = j->numel - first, offset = first * j->size;
+    const br_dropout_work d = { j->d.bits + first / 64, j->d.scale };
+    j->kernel(rest < BR_GRAIN ? rest : BR_GRAIN, &d, j->x + offset, j->y + offset);
+}
+
+/* Both y and x are contiguous in the memory order of the bits. */
+static void drop(const br_tensor *y, const br_tensor *x, const br_tensor *bits, double scale)
+{
+    job j = { .d = { (const uint64_t *)(const void *)bits->data, scale },
+              .kernel = br__kernels(x->dtype == BR_F64)->dropout,
+              .x = x->data,
+              .y = y->data,
+              .numel = y->numel,
+              .size = (int64_t)br_dtype_size(x->dtype) };
+    BR_TRAFFIC(y, x);
+    br__parallel((y->numel + BR_GRAIN - 1) / BR_GRAIN, run_task, &j);
+}
+
+static br_tensor *dropped(br_tensor *x, br_tensor *bits, const settings *s);
+
+/* Drops the same elements of dy. */
+static void dropout_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    br_tensor *bits = br_saved(node, 0);
+    if (bits)
+        dx[0] = dropped(dy, bits, br_params(node));
+}
+
+static const br_op dropout_op = { .name = "dropout", .backward = dropout_backward };
+
+static br_tensor *dropped(br_tensor *x, br_tensor *bits, const settings *s)
+{
+    br_tensor *y = br__new_reordered("dropout", x->ndim, x->sizes, x->dtype, s->order);
+    if (!y)
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    const br_tensor ordered = br__reordered(x, s->order);
+    br_tensor *dense = NULL;
+    if (!ordered.contiguous && (dense = br__new("dropout", x->ndim, ordered.sizes, x->dtype)))
+        br__copy(dense, &ordered);
+    if (!br_failed())
+        drop(y, dense ? dense : &ordered, bits, s->scale);
+    br_scope_end(scope);
+    br_node *node = br_record(&dropout_op, y, BR_INPUTS(x), s, sizeof *s);
+    br_save(node, 0, bits);
+    return br_failed() ? NULL : y;
+}
+
+br_tensor *br_f_dropout(br_tensor *x, double p, bool training)
+{
+    BR_OP("dropout");
+    if (!br__floating("dropout", "x", x))
+        return NULL;
+    if (!(p >= 0 && p <= 1))
+        return br__fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
+    if (!training || p == 0 || x->numel == 0)
+        return x;
+    if (p == 1)
+        return br_mul_scalar(x, 0);
+    settings s = { .scale = br__dropout_scale(x->dtype, p) };
+    br__memory_order(x, s.order);
+    br_scope *scope = br_scope_begin();
+    br_tensor *bits = br__dropout_bits("dropout", x->numel, p);
+    br_tensor *y = bits ? br_scope_return(scope, dropped(x, bits, &s)) : NULL;
+    br_scope_end(scope);
+    return y;
+}

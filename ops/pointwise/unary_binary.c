@@ -1,0 +1,346 @@
+/* ops/pointwise/unary_binary.c - unary and binary pointwise functions, as tables. A row has the
+ * function, its kernel, what it saves, and its gradient. Functions whose gradient has a kernel of
+ * its own are in activation.c. */
+#include "ops/ops_internal.h"
+
+#include <math.h>
+
+/* ---- Unary functions ------------------------------------------------------------------------- */
+
+#define TWO_OVER_SQRT_PI 1.12837916709551257390
+#define LN_2             0.69314718055994530942
+#define LN_10            2.30258509299404568402
+
+static br_tensor *one_plus_square(br_tensor *t)
+{
+    return br_add_scalar(br_mul(t, t), 1);
+}
+
+static br_tensor *one_minus_square(br_tensor *t)
+{
+    return br_rsub_scalar(br_mul(t, t), 1);
+}
+
+/* 2 / sqrt(pi) exp(-x^2). */
+static br_tensor *erf_slope(br_tensor *x)
+{
+    return br_mul_scalar(br_exp(br_neg(br_mul(x, x))), TWO_OVER_SQRT_PI);
+}
+
+/* tanh(s) + x (1 - tanh(s)^2) sigmoid(x) with s = softplus(x). */
+static br_tensor *mish_slope(br_tensor *x)
+{
+    br_tensor *t = br_tanh(br_softplus(x, 1, 20));
+    return br_add(t, br_mul(br_mul(x, br_sigmoid(x)), one_minus_square(t)));
+}
+
+/* clang-format off */
+#define FUNCTIONS(ROW)                                                                            \
+    ROW(br_exp, exp, Y, br_mul(dy, t))                                                            \
+    ROW(br_exp2, exp2, Y, br_mul(dy, br_mul_scalar(t, LN_2)))                                     \
+    ROW(br_expm1, expm1, Y, br_mul(dy, br_add_scalar(t, 1)))                                      \
+    ROW(br_log, log, X, br_div(dy, t))                                                            \
+    ROW(br_log2, log2, X, br_div(dy, br_mul_scalar(t, LN_2)))                                     \
+    ROW(br_log10, log10, X, br_div(dy, br_mul_scalar(t, LN_10)))                                  \
+    ROW(br_log1p, log1p, X, br_div(dy, br_add_scalar(t, 1)))                                      \
+    ROW(br_sqrt, sqrt, Y, br_div(dy, br_mul_scalar(t, 2)))                                        \
+    ROW(br_rsqrt, rsqrt, Y, br_mul(dy, br_mul_scalar(br_pow_scalar(t, 3), -0.5)))                 \
+    ROW(br_reciprocal, reciprocal, Y, br_neg(br_mul(dy, br_mul(t, t))))                           \
+    ROW(br_square, square, X, br_mul(dy, br_mul_scalar(t, 2)))                                    \
+    ROW(br_erf, erf, X, br_mul(dy, erf_slope(t)))                                                 \
+    ROW(br_erfc, erfc, X, br_mul(dy, br_neg(erf_slope(t))))                                       \
+    ROW(br_sin, sin, X, br_mul(dy, br_cos(t)))                                                    \
+    ROW(br_cos, cos, X, br_neg(br_mul(dy, br_sin(t))))                                            \
+    ROW(br_tan, tan, Y, br_mul(dy, one_plus_square(t)))                                           \
+    ROW(br_asin, asin, X, br_mul(dy, br_rsqrt(one_minus_square(t))))                              \
+    ROW(br_acos, acos, X, br_neg(br_mul(dy, br_rsqrt(one_minus_square(t)))))                      \
+    ROW(br_atan, atan, X, br_div(dy, one_plus_square(t)))                                         \
+    ROW(br_sinh, sinh, X, br_mul(dy, br_cosh(t)))                                                 \
+    ROW(br_cosh, cosh, X, br_mul(dy, br_sinh(t)))                                                 \
+    ROW(br_asinh, asinh, X, br_mul(dy, br_rsqrt(one_plus_square(t))))                             \
+    ROW(br_acosh, acosh, X, br_mul(dy, br_rsqrt(br_sub_scalar(br_mul(t, t), 1))))                 \
+    ROW(br_atanh, atanh, X, br_div(dy, one_minus_square(t)))                                      \
+    ROW(br_abs, abs, X, br_mul(dy, br_sign(t)))                                                   \
+    ROW(br__logistic, sigmoid, X, br_mul(dy, br_mul(br__logistic(t), br__logistic(br_neg(t)))))   \
+    ROW(br_logsigmoid, logsigmoid, X, br_mul(dy, br__logistic(br_neg(t))))                        \
+    ROW(br_softsign, softsign, X, br_div(dy, br_square(br_add_scalar(br_abs(t), 1))))             \
+    ROW(br_mish, mish, X, br_mul(dy, mish_slope(t)))                                              \
+    /* The gradient of a step function is 0 everywhere, also at the jumps. */                     \
+    ROW(br_sign, sign, NOTHING, br_zeros_like(dy))                                                \
+    ROW(br_floor, floor, NOTHING, br_zeros_like(dy))                                              \
+    ROW(br_ceil, ceil, NOTHING, br_zeros_like(dy))                                                \
+    ROW(br_round, round, NOTHING, br_zeros_like(dy))                                              \
+    ROW(br_trunc, trunc, NOTHING, br_zeros_like(dy))
+/* clang-format on */
+
+/* In `gradient`, t is the saved value. */
+#define DEFINE_FUNCTION(public_name, name, keeps, gradient)                   \
+    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx) \
+    {                                                                         \
+        br_tensor *t = br_saved(node, 0);                                     \
+        (void)t;                                                              \
+        dx[0] = gradient;                                                     \
+    }                                                                         \
+    br_tensor *public_name(br_tensor *x)                                      \
+    {                                                                         \
+        static const br__function f = { { #name, name##_backward, false },    \
+                                        BR_LOOP(name),                        \
+                                        BR_SAVES_##keeps };                   \
+        return br__apply_function(&f, x);                                     \
+    }
+FUNCTIONS(DEFINE_FUNCTION)
+
+/* ---- Binary functions ------------------------------------------------------------------------ */
+
+/* x dy / (a^2 + b^2), and 0 where a and b are 0, as in PyTorch. */
+static br_tensor *over_squares(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
+{
+    br_tensor *squares = br_add(br_mul(a, a), br_mul(b, b));
+    br_tensor *origin = br_logical_and(br_eq_scalar(a, 0), br_eq_scalar(b, 0));
+    return br_mul(dy, br_div(x, br_masked_fill(squares, origin, 1)));
+}
+
+static br_tensor *over_length(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
+{
+    return br_mul(dy, br_div(x, br_hypot(a, b)));
+}
+
+/* The integer quotient (a - rest) / b: trunc(a / b) for fmod, floor(a / b) for remainder. The
+ * gradient with respect to b is its negative. It is a step function, so its own gradient is 0. */
+static br_tensor *quotient_of(br_tensor *a, br_tensor *b,
+                              br_tensor *(*rest)(br_tensor *, br_tensor *))
+{
+    br_scope *scope = br_no_grad_begin();
+    return br__composed(scope, br_round(br_div(br_sub(a, rest(a, b)), b)));
+}
+
+br_tensor *br__trunc_divide(br_tensor *a, br_tensor *b);
+
+static br_tensor *xlogy_slope(br_tensor *a, br_tensor *b)
+{
+    br_tensor *zero = br_logical_and(br_eq_scalar(a, 0), br_logical_not(br_isnan(b)));
+    br_tensor *log = br_log(b);
+    return br_masked_fill(log, br_logical_and(zero, br_le_scalar(b, 0)), 0);
+}
+
+/* clang-format off */
+#define FUNCTIONS_2(ROW)                                                                          \
+    ROW(br_atan2, atan2, over_squares(b, dy, a, b), br_neg(over_squares(a, dy, a, b)))            \
+    ROW(br_hypot, hypot, over_length(a, dy, a, b), over_length(b, dy, a, b))                      \
+    ROW(br_fmod, fmod, dy, br_neg(br_mul(dy, quotient_of(a, b, br_fmod))))                  \
+    ROW(br_remainder, remainder, dy, br_neg(br_mul(dy, quotient_of(a, b, br_remainder))))   \
+    ROW(br_floor_divide, floor_divide, br_zeros_like(dy), br_zeros_like(dy))                      \
+    ROW(br__trunc_divide, trunc_divide, br_zeros_like(dy), br_zeros_like(dy))                     \
+    ROW(br_logaddexp, logaddexp, br_mul(dy, br__logistic(br_sub(a, b))),                          \
+        br_mul(dy, br__logistic(br_sub(b, a))))                                                   \
+    ROW(br_xlogy, xlogy, br_mul(dy, xlogy_slope(a, b)), br_mul(dy, br_div(a, b)))
+/* clang-format on */
+
+#define DEFINE_FUNCTION_2(public_name, name, by_a, by_b)                                      \
+    static void name##_backward(br_node *node, br_tensor *dy, br_tensor **dx)                 \
+    {                                                                                         \
+        br_tensor *a = br_saved(node, 0), *b = br_saved(node, 1);                             \
+        if (a && b && br_needs_input_grad(node, 0))                                           \
+            dx[0] = by_a;                                                                     \
+        if (a && b && br_needs_input_grad(node, 1))                                           \
+            dx[1] = by_b;                                                                     \
+    }                                                                                         \
+    br_tensor *public_name(br_tensor *a, br_tensor *b)                                        \
+    {                                                                                         \
+        static const br__function_2 f = { { #name, name##_backward, false }, BR_LOOP(name) }; \
+        return br__apply_function_2(&f, a, b);                                                \
+    }
+FUNCTIONS_2(DEFINE_FUNCTION_2)
+
+br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
+{
+    static const char op[] = "div_mode";
+    static const size_t kernels[] = { BR_LOOP(div), BR_LOOP(trunc_divide), BR_LOOP(floor_divide) };
+    BR_OP(op);
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
+        return br__fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
+    if (!br__same_dtype(op, "a", a, "b", b) ||
+        (mode != BR_ROUNDING_NONE && !br__loop_for(op, "a", a, kernels[mode])) ||
+        !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
+        return NULL;
+    return br__composed(NULL, mode == BR_ROUNDING_NONE    ? br_div(a, b)
+                              : mode == BR_ROUNDING_TRUNC ? br__trunc_divide(a, b)
+                                                          : br_floor_divide(a, b));
+}
+
+/* ---- Composed functions ---------------------------------------------------------------------- */
+
+#define DEFINE_COMPOSED(name, value)        \
+    br_tensor *br_##name(br_tensor *x)      \
+    {                                       \
+        BR_OP(#name);                       \
+        if (!br__floating(#name, "x", x))   \
+            return NULL;                    \
+        br_scope *scope = br_scope_begin(); \
+        return br__composed(scope, value);  \
+    }
+DEFINE_COMPOSED(frac, br_sub(x, br_trunc(x)))
+DEFINE_COMPOSED(relu6, br_clamp(x, 0, 6))
+DEFINE_COMPOSED(hardsigmoid, br_div_scalar(br_clamp(br_add_scalar(x, 3), 0, 6), 6))
+DEFINE_COMPOSED(hardswish, br_mul(x, br_hardsigmoid(x)))
+DEFINE_COMPOSED(tanhshrink, br_sub(x, br_tanh(x)))
+/* Constants of self-normalizing networks: Klambauer et al., 2017. */
+DEFINE_COMPOSED(selu, br_mul_scalar(br_elu(x, 1.6732632423543772848170429916717),
+                                    1.0507009873554804934193349852946))
+
+br_tensor *br_round_decimals(br_tensor *x, int64_t decimals)
+{
+    BR_OP("round_decimals");
+    if (!br__floating("round_decimals", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    double scale = pow(10, fabs((double)decimals));
+    br_tensor *scaled = decimals < 0 ? br_div_scalar(x, scale) : br_mul_scalar(x, scale);
+    br_tensor *y = br_round(scaled);
+    return br__composed(scope, decimals < 0 ? br_mul_scalar(y, scale) : br_div_scalar(y, scale));
+}
+
+br_tensor *br_hardtanh(br_tensor *x, double min, double max)
+{
+    BR_OP("hardtanh");
+    if (!br__floating("hardtanh", "x", x))
+        return NULL;
+    if (!(min <= max))
+        return br__fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
+    return br__composed(NULL, br_clamp(x, min, max));
+}
+
+br_tensor *br_celu(br_tensor *x, double alpha)
+{
+    BR_OP("celu");
+    if (!br__floating("celu", "x", x))
+        return NULL;
+    if (alpha == 0)
+        return br__fail(BR_ERROR_ARGUMENT, "celu", "alpha must not be 0");
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = br_elu(br_div_scalar(x, alpha), 1);
+    return br__composed(scope, br_mul_scalar(y, alpha));
+}
+
+br_tensor *br_hardshrink(br_tensor *x, double lambda)
+{
+    BR_OP("hardshrink");
+    if (!br__floating("hardshrink", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_masked_fill(x, br_le_scalar(br_abs(x), lambda), 0));
+}
+
+br_tensor *br_softshrink(br_tensor *x, double lambda)
+{
+    BR_OP("softshrink");
+    if (!br__floating("softshrink", "x", x))
+        return NULL;
+    if (!(lambda >= 0))
+        return br__fail(BR_ERROR_ARGUMENT, "softshrink", "lambda is %g, must be at least 0",
+                        lambda);
+    br_scope *scope = br_scope_begin();
+    br_tensor *inside = br_le_scalar(br_abs(x), lambda); /* the gradient is 0 at the bounds, too */
+    return br__composed(scope, br_masked_fill(br_sub(x, br_clamp(x, -lambda, lambda)), inside, 0));
+}
+
+br_tensor *br_threshold(br_tensor *x, double threshold, double value)
+{
+    BR_OP("threshold");
+    if (!br__floating("threshold", "x", x))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_masked_fill(x, br_le_scalar(x, threshold), value));
+}
+
+br_tensor *br_glu(br_tensor *x, int64_t dim)
+{
+    BR_OP("glu");
+    if (!br__floating("glu", "x", x) || !br__wrap_dim("glu", "dim", x, &dim))
+        return NULL;
+    if (x->ndim == 0 || x->sizes[dim] % 2)
+        return br__fail(BR_ERROR_SHAPE, "glu", "x %s: the size of dimension %d must be even",
+                        br__shape(x), (int)dim);
+    br_scope *scope = br_scope_begin();
+    br_tensor *half[2] = { NULL };
+    br_split(x, x->sizes[dim] / 2 + (x->sizes[dim] == 0), dim, 2, half);
+    return br__composed(scope, br_mul(half[0], br_sigmoid(half[half[1] ? 1 : 0])));
+}
+
+br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
+{
+    BR_OP("prelu");
+    if (!br__floating("prelu", "x", x) || !br__same_dtype("prelu", "x", x, "weight", weight))
+        return NULL;
+    int64_t channels = x->ndim > 1 ? x->sizes[1] : 1;
+    if (weight->ndim > 1 || (weight->numel != 1 && weight->numel != channels))
+        return br__fail(
+            BR_ERROR_SHAPE, "prelu",
+            "weight %s for x %s: must have one element, or one for each channel (dimension 1 of x)",
+            br__shape(weight), br__shape(x));
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++)
+        sizes[i] = i == 1 ? weight->numel : 1;
+    br_scope *scope = br_scope_begin();
+    br_tensor *slope =
+        x->ndim > 1 ? br_reshape(weight, x->ndim, sizes) : br_reshape(weight, BR_SCALAR);
+    return br__composed(scope, br_where(br_gt_scalar(x, 0), x, br_mul(slope, x)));
+}
+
+/* Returns true if the tensors have the same dtype and broadcast; fails otherwise. b and c may be
+ * NULL. */
+static bool three(const char *op, const br_tensor *a, const char *b_name, const br_tensor *b,
+                  const char *c_name, const br_tensor *c)
+{
+    br_tensor both;
+    int ndim;
+    int64_t sizes[BR_MAX_DIMS];
+    if (!br__required(op, "input", a))
+        return false;
+    both = br__window(a);
+    if (b && (!br__same_dtype(op, "input", a, b_name, b) ||
+              !br__broadcast_named(op, "input", a, b_name, b, &both.ndim, both.sizes)))
+        return false;
+    return !c || (br__same_dtype(op, "input", a, c_name, c) &&
+                  br__broadcast_named(op, "the broadcast input", &both, c_name, c, &ndim, sizes));
+}
+
+br_tensor *br_addcmul(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, double value)
+{
+    BR_OP("addcmul");
+    if (!br__required("addcmul", "tensor1", tensor1) ||
+        !br__required("addcmul", "tensor2", tensor2) ||
+        !three("addcmul", input, "tensor1", tensor1, "tensor2", tensor2) ||
+        !br__loop_for("addcmul", "input", input, BR_LOOP(mul)))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *product = br_mul(tensor1, tensor2);
+    return br__composed(scope, br_add(input, br_mul_scalar(product, value)));
+}
+
+br_tensor *br_addcdiv(br_tensor *input, br_tensor *tensor1, br_tensor *tensor2, double value)
+{
+    BR_OP("addcdiv");
+    if (!br__required("addcdiv", "tensor1", tensor1) ||
+        !br__required("addcdiv", "tensor2", tensor2) || !br__floating("addcdiv", "input", input) ||
+        !three("addcdiv", input, "tensor1", tensor1, "tensor2", tensor2))
+        return NULL;
+    br_scope *scope = br_scope_begin();
+    br_tensor *quotient = br_div(tensor1, tensor2);
+    return br__composed(scope, br_add(input, br_mul_scalar(quotient, value)));
+}
+
+br_tensor *br_clamp_tensor(br_tensor *x, br_tensor *min, br_tensor *max)
+{
+    static const char op[] = "clamp_tensor";
+    BR_OP(op);
+    if (!three(op, x, "min", min, "max", max))
+        return NULL;
+    if (!min && !max)
+        return br__fail(BR_ERROR_ARGUMENT, op, "min and max are NULL: at least one is required");
+    br_scope *scope = br_scope_begin();
+    br_tensor *y = min ? br_maximum(x, min) : x;
+    return br__composed(scope, max ? br_minimum(y, max) : y);
+}

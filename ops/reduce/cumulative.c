@@ -1,0 +1,238 @@
+/* ops/reduce/cumulative.c - cumulative sums and products along a dimension, and prod, whose
+ * gradient is computed from cumulative products. */
+#include "ops/kernels/scan.h"
+#include "ops/reduce/reduce_internal.h"
+
+/* ---- Scans along a dimension ----------------------------------------------------------------- */
+
+typedef struct scan_params {
+    int64_t dim;
+    bool reverse;
+} scan_params;
+
+/* A contiguous tensor viewed as [before, n, after] around the dimension, processed in tiles of
+ * contiguous columns. */
+typedef struct job {
+    br_scan_kernel kernel;
+    int64_t before, n, after, tiles, units_per_task;
+    int64_t size;
+    bool reverse;
+    const char *x;
+    char *y;
+} job;
+
+static void run_task(void *context, int64_t task)
+{
+    const job *j = context;
+    int64_t first = task * j->units_per_task, last = first + j->units_per_task;
+    for (int64_t unit = first; unit < last && unit < j->before * j->tiles; unit++) {
+        int64_t column = unit % j->tiles * BR_SCAN_TILE, rest = j->after - column;
+        int64_t offset = (unit / j->tiles * j->n * j->after + column) * j->size;
+        j->kernel(&(br_scan){ .n = j->n,
+                              .columns = rest < BR_SCAN_TILE ? rest : BR_SCAN_TILE,
+                              .step = j->after,
+                              .reverse = j->reverse,
+                              .x = j->x + offset,
+                              .y = j->y + offset });
+    }
+}
+
+static void run(const br_tensor *y, const br_tensor *x, br_scan_kernel kernel, const scan_params *c)
+{
+    job j = { .kernel = kernel,
+              .before = 1,
+              .n = 1,
+              .after = 1,
+              .size = (int64_t)br_dtype_size(x->dtype),
+              .reverse = c->reverse,
+              .x = x->data,
+              .y = y->data };
+    for (int i = 0; i < x->ndim; i++)
+        *(i < c->dim ? &j.before : i == c->dim ? &j.n : &j.after) *= x->sizes[i];
+    j.tiles = (j.after + BR_SCAN_TILE - 1) / BR_SCAN_TILE;
+    int64_t columns = j.after < BR_SCAN_TILE ? j.after : BR_SCAN_TILE;
+    j.units_per_task = BR_GRAIN / (j.n * columns) + 1;
+    BR_TRAFFIC(y, x);
+    br__parallel((j.before * j.tiles + j.units_per_task - 1) / j.units_per_task, run_task, &j);
+}
+
+/* A kind of scan, with a kernel for each dtype; bools are converted to i64. */
+typedef struct kind {
+    br_op op;
+    const br_scan_kernel *kernels[3]; /* f32, f64, i64 */
+    bool saves;                       /* the gradient needs the input and the output */
+} kind;
+
+static br_tensor *scan(const kind *k, br_tensor *x, const scan_params *c)
+{
+    BR_OP(k->op.name);
+    if (!x)
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *dense = br_contiguous(x->dtype == BR_BOOL ? br_to(x, BR_I64) : x);
+    br_tensor *y = dense ? br__new_like(k->op.name, dense, dense->dtype) : NULL;
+    if (y && y->numel > 0)
+        run(y, dense, *k->kernels[y->dtype], c);
+    br_scope_return(scope, y);
+    br_scope_end(scope);
+    br_node *node = br_record(&k->op, y, BR_INPUTS(x), c, sizeof *c);
+    if (k->saves) {
+        br_save(node, 0, x);
+        br_save(node, 1, y);
+    }
+    return br_failed() ? NULL : y;
+}
+
+/* ---- cumsum ---------------------------------------------------------------------------------- */
+
+static br_tensor *cumsum(br_tensor *x, int64_t dim, bool reverse);
+
+/* Each element contributes to all later sums. */
+static void cumsum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const scan_params *c = br_params(node);
+    dx[0] = cumsum(dy, c->dim, !c->reverse);
+}
+
+static br_tensor *cumsum(br_tensor *x, int64_t dim, bool reverse)
+{
+    static const kind k = { { "cumsum", cumsum_backward, false },
+                            { &br__cumsum_f32, &br__cumsum_f64, &br__cumsum_i64 },
+                            false };
+    return scan(&k, x, &(scan_params){ dim, reverse });
+}
+
+br_tensor *br_cumsum(br_tensor *x, int64_t dim)
+{
+    if (!br__required("cumsum", "x", x) || !br__wrap_dim("cumsum", "dim", x, &dim))
+        return NULL;
+    return cumsum(x, dim, false);
+}
+
+/* ---- cumprod --------------------------------------------------------------------------------- */
+
+static br_tensor *cumprod(br_tensor *x, int64_t dim, bool reverse);
+
+static bool has_zero(br_tensor *x)
+{
+    br_scope *scope = br_no_grad_begin();
+    bool found = br_item(br_any(br_eq_scalar(x, 0))) == 1;
+    br_scope_end(scope);
+    return found;
+}
+
+/* The gradient of cumprod without division, which is also correct for zeros. For every element k it
+ * computes the cumulative products with 1 in place of x_k, and sums dy times those from k on. This
+ * takes as much memory as x times the size of the dimension. */
+static br_tensor *products_excluding(br_tensor *x, br_tensor *dy, const scan_params *c)
+{
+    int64_t shape[3] = { 1, 1, 1 }, n = br_size(x, c->dim);
+    for (int i = 0; i < br_ndim(x); i++)
+        shape[i < c->dim ? 0 : i == c->dim ? 1 : 2] *= br_sizes(x)[i];
+    br_tensor *lines = br_transpose(br_reshape(x, 3, shape), 1, 2);
+    br_tensor *dlines = br_transpose(br_reshape(dy, 3, shape), 1, 2);
+    br_tensor *place = br_arange(0, (double)n, 1, BR_I64);
+    br_tensor *own = br_eq(br_unsqueeze(place, 1), place);
+    br_tensor *without = br_masked_fill(br_unsqueeze(lines, 2), own, 1);
+    br_tensor *parts = br_mul(cumprod(without, 3, c->reverse), br_unsqueeze(dlines, 2));
+    parts = c->reverse ? br_tril(parts, 0) : br_triu(parts, 0);
+    br_tensor *dx = br_transpose(br_sum_dim(parts, BR_DIMS(-1), false), 1, 2);
+    return br_reshape(dx, br_ndim(x), br_sizes(x));
+}
+
+/* dx_k = (sum over i >= k of dy_i y_i) / x_k. */
+static void cumprod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const scan_params *c = br_params(node);
+    br_tensor *x = br_saved(node, 0), *y = br_saved(node, 1);
+    if (br_failed())
+        return;
+    if (br_ndim(x) == 0)
+        dx[0] = dy;
+    else if (has_zero(x))
+        dx[0] = products_excluding(x, dy, c);
+    else
+        dx[0] = br_div(cumsum(br_mul(dy, y), c->dim, !c->reverse), x);
+}
+
+static br_tensor *cumprod(br_tensor *x, int64_t dim, bool reverse)
+{
+    static const kind k = { { "cumprod", cumprod_backward, false },
+                            { &br__cumprod_f32, &br__cumprod_f64, &br__cumprod_i64 },
+                            true };
+    return scan(&k, x, &(scan_params){ dim, reverse });
+}
+
+br_tensor *br_cumprod(br_tensor *x, int64_t dim)
+{
+    if (!br__required("cumprod", "x", x) || !br__wrap_dim("cumprod", "dim", x, &dim))
+        return NULL;
+    return cumprod(x, dim, false);
+}
+
+/* ---- prod ------------------------------------------------------------------------------------ */
+
+typedef struct prod_params {
+    int64_t dim; /* BR_ALL: all elements */
+    bool keepdim;
+} prod_params;
+
+/* Returns for each element the product of those before it along dim, or of those after it. */
+static br_tensor *exclusive_products(br_tensor *x, int64_t dim, bool after)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < br_ndim(x); i++)
+        sizes[i] = i == dim ? 1 : br_sizes(x)[i];
+    br_tensor *one = br_ones(br_ndim(x), sizes, br_dtype_of(x));
+    br_tensor *others = br_narrow(x, dim, after, br_size(x, dim) - 1);
+    br_tensor *running = cumprod(others, dim, after);
+    return after ? br_cat(BR_INPUTS(running, one), dim) : br_cat(BR_INPUTS(one, running), dim);
+}
+
+/* dy times the product of all other elements, without a division, so that it is correct for
+ * zeros. */
+static void prod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const prod_params *p = br_params(node);
+    br_tensor *x = br_saved(node, 0);
+    if (br_failed())
+        return;
+    if (br_numel(x) == 0 || br_ndim(x) == 0) {
+        dx[0] = br_ndim(x) == 0 ? dy : br_zeros_like(x);
+        return;
+    }
+    int64_t dim = p->dim == BR_ALL ? 0 : p->dim;
+    br_tensor *lines = p->dim == BR_ALL ? br_flatten(x, 0, -1) : x;
+    if (p->dim != BR_ALL && !p->keepdim)
+        dy = br_unsqueeze(dy, dim);
+    br_tensor *others =
+        br_mul(exclusive_products(lines, dim, false), exclusive_products(lines, dim, true));
+    dx[0] = br_reshape(br_mul(dy, others), br_ndim(x), br_sizes(x));
+}
+
+static const br_op prod_op = { "prod", prod_backward, false };
+
+static br_tensor *prod(br_tensor *x, int64_t dim, bool keepdim)
+{
+    BR_OP("prod");
+    if (!br__required("prod", "x", x) || (dim != BR_ALL && !br__wrap_dim("prod", "dim", x, &dim)))
+        return NULL;
+    unsigned bits = dim == BR_ALL ? (1u << x->ndim) - 1 : x->ndim > 0 ? 1u << dim : 0;
+    br_tensor *y = br__reduced("prod", x, bits, keepdim, x->dtype == BR_BOOL ? BR_I64 : x->dtype);
+    br_reducer fold = { BR_FOLD(prod), 1, 1, y, NULL };
+    if (!y || !br__reduce("prod", x, bits, &fold))
+        return NULL;
+    prod_params params = { dim, keepdim };
+    br_save(br_record(&prod_op, y, BR_INPUTS(x), &params, sizeof params), 0, x);
+    return y;
+}
+
+br_tensor *br_prod(br_tensor *x)
+{
+    return prod(x, BR_ALL, false);
+}
+
+br_tensor *br_prod_dim(br_tensor *x, int64_t dim, bool keepdim)
+{
+    return prod(x, dim, keepdim);
+}

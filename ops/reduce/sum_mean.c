@@ -1,0 +1,232 @@
+/* ops/reduce/sum_mean.c - sum, mean, all and any, and helpers shared by the reductions. */
+#include "ops/reduce/reduce_internal.h"
+
+#include <inttypes.h>
+
+/* ---- Dimensions ------------------------------------------------------------------------------ */
+
+bool br__dims_to_bits(const char *op, const br_tensor *x, int n, const int64_t *dims,
+                      unsigned *bits)
+{
+    if (n < 0 || (n > 0 && !dims)) {
+        br__fail(BR_ERROR_ARGUMENT, op, "ndims is %d and dims is %s: expected a list of dimensions",
+                 n, dims ? "not NULL" : "NULL");
+        return false;
+    }
+    *bits = n == 0 ? (1u << x->ndim) - 1 : 0;
+    for (int i = 0; i < n; i++) {
+        int64_t dim = dims[i];
+        if (!br__wrap_dim(op, "dim", x, &dim))
+            return false;
+        if (*bits >> dim & 1) {
+            br__fail(BR_ERROR_ARGUMENT, op, "dimension %" PRId64 " of x %s is given twice", dim,
+                     br__shape(x));
+            return false;
+        }
+        *bits |= 1u << dim;
+    }
+    return true;
+}
+
+/* Writes x's sizes without the reduced dimensions, or with size 1 for them if keepdim. Returns
+ * their number. */
+static int reduced_sizes(int ndim, const int64_t *sizes, unsigned bits, bool keepdim, int64_t *out)
+{
+    int n = 0;
+    for (int d = 0; d < ndim; d++) {
+        if (!(bits >> d & 1))
+            out[n++] = sizes[d];
+        else if (keepdim)
+            out[n++] = 1;
+    }
+    return n;
+}
+
+int64_t br__reduced_count(int ndim, const int64_t *sizes, unsigned bits)
+{
+    int64_t count = 1;
+    for (int d = 0; d < ndim; d++)
+        count *= bits >> d & 1 ? sizes[d] : 1;
+    return count;
+}
+
+br_tensor *br__reduced(const char *op, const br_tensor *x, unsigned bits, bool keepdim,
+                       br_dtype dtype)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    int n = reduced_sizes(x->ndim, x->sizes, bits, keepdim, sizes);
+    return br__new(op, n, sizes, dtype);
+}
+
+/* Up to this many copies of a gradient are written to memory instead of being broadcast by a view,
+ * because the operations that follow run faster on contiguous memory. */
+enum { SMALL_COUNT = 128 };
+
+/* The adjoint of a sum: dy repeated along the reduced dimensions of input 0. If dy does not require
+ * grad, this is a single view. */
+static br_tensor *spread(const br_node *node, br_tensor *dy, unsigned bits)
+{
+    int ndim = 0;
+    int64_t kept[BR_MAX_DIMS], strides[BR_MAX_DIMS];
+    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
+    if (br_requires_grad(dy) || !dy) {
+        reduced_sizes(ndim, sizes, bits, true, kept);
+        return br_expand(br_reshape(dy, ndim, kept), ndim, sizes);
+    }
+    if (dy->numel == 1 && br__reduced_count(ndim, sizes, bits) <= SMALL_COUNT) {
+        br_tensor *dx = br__new("sum", ndim, sizes, dy->dtype);
+        if (dx)
+            br__for_each(2, (const br_tensor *[]){ dx, dy }, br__kernels_of(dx->dtype)->copy, NULL);
+        return dx;
+    }
+    bool keepdim = dy->ndim == ndim; /* also if nothing was reduced */
+    for (int d = 0, own = 0; d < ndim; d++) {
+        bool reduced = bits >> d & 1;
+        strides[d] = reduced ? 0 : dy->strides[own];
+        own += !reduced || keepdim;
+    }
+    return br__view_of(dy, ndim, sizes, strides, dy->data);
+}
+
+/* ---- Sum and mean ---------------------------------------------------------------------------- */
+
+static br_dtype sum_dtype(br_dtype dtype)
+{
+    return dtype == BR_BOOL ? BR_I64 : dtype;
+}
+
+static br_tensor *sum_into(const char *op, br_tensor *y, const br_tensor *x, unsigned bits,
+                           double divisor)
+{
+    br_reducer sum = { .kernel = BR_FOLD(sum), .divisor = divisor, .values = y };
+    return y && br__reduce(op, x, bits, &sum) ? y : NULL;
+}
+
+static void sum_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    dx[0] = spread(node, dy, *(const unsigned *)br_params(node));
+}
+
+static const br_op sum_op = { "sum", sum_backward, false };
+
+br_tensor *br_sum_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    BR_OP("sum");
+    unsigned bits;
+    if (!br__required("sum", "x", x) || !br__dims_to_bits("sum", x, ndims, dims, &bits))
+        return NULL;
+    br_tensor *y =
+        sum_into("sum", br__reduced("sum", x, bits, keepdim, sum_dtype(x->dtype)), x, bits, 1);
+    br_record(&sum_op, y, BR_INPUTS(x), &bits, sizeof bits);
+    return y;
+}
+
+br_tensor *br_sum(br_tensor *x)
+{
+    return br_sum_dim(x, 0, NULL, false);
+}
+
+static void mean_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    unsigned bits = *(const unsigned *)br_params(node);
+    int ndim = 0;
+    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
+    dx[0] = spread(node, br_div_scalar(dy, (double)br__reduced_count(ndim, sizes, bits)), bits);
+}
+
+static const br_op mean_op = { "mean", mean_backward, false };
+
+br_tensor *br_mean_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    BR_OP("mean");
+    unsigned bits;
+    if (!br__floating("mean", "x", x) || !br__dims_to_bits("mean", x, ndims, dims, &bits))
+        return NULL;
+    double count = (double)br__reduced_count(x->ndim, x->sizes, bits);
+    br_tensor *y =
+        sum_into("mean", br__reduced("mean", x, bits, keepdim, x->dtype), x, bits, count);
+    br_record(&mean_op, y, BR_INPUTS(x), &bits, sizeof bits);
+    return y;
+}
+
+br_tensor *br_mean(br_tensor *x)
+{
+    return br_mean_dim(x, 0, NULL, false);
+}
+
+static void sum_to_size_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    int ndim = 0;
+    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
+    dx[0] = br_expand(dy, ndim, sizes);
+}
+
+static const br_op sum_to_size_op = { "sum_to_size", sum_to_size_backward, false };
+
+br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
+{
+    BR_OP("sum_to_size");
+    int64_t numel;
+    if (!br__required("sum_to_size", "x", x) ||
+        !br__check_sizes("sum_to_size", ndim, sizes, x->dtype, &numel))
+        return NULL;
+    bool fits = ndim <= x->ndim;
+    unsigned bits = 0;
+    for (int d = 0; fits && d < x->ndim; d++) {
+        int own = d - (x->ndim - ndim);
+        int64_t size = own < 0 ? 1 : sizes[own];
+        fits = size == 1 || size == x->sizes[d];
+        bits |= (unsigned)(own < 0 || size != x->sizes[d]) << d;
+    }
+    if (!fits)
+        return br__fail(BR_ERROR_SHAPE, "sum_to_size",
+                        "%s does not broadcast to x %s: starting from the last dimension, each "
+                        "size must be equal or 1",
+                        br__shape_of(ndim, sizes), br__shape(x));
+    if (bits == 0 && (ndim > 0 || x->dtype != BR_BOOL)) /* PyTorch sums a bool to i64 for size [] */
+        return x;
+    br_tensor *y = br__new("sum_to_size", ndim, sizes, sum_dtype(x->dtype));
+    y = sum_into("sum_to_size", y, x, bits, 1);
+    br_record(&sum_to_size_op, y, BR_INPUTS(x), NULL, 0);
+    return y;
+}
+
+/* ---- all and any ----------------------------------------------------------------------------- */
+
+/* Computes all or any as the minimum or maximum of x converted to bool, with the initial value true
+ * or false. */
+static br_tensor *quantify(const char *op, br_tensor *x, int ndims, const int64_t *dims,
+                           bool keepdim, bool all)
+{
+    BR_OP(op);
+    unsigned bits;
+    if (!br__required(op, "x", x) || !br__dims_to_bits(op, x, ndims, dims, &bits))
+        return NULL;
+    br_tensor *y = br__reduced(op, x, bits, keepdim, BR_BOOL);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *as_bool = br_to(x, BR_BOOL);
+    br_reducer fold = { all ? BR_FOLD(min) : BR_FOLD(max), all, 1, y, NULL };
+    bool done = y && as_bool && br__reduce(op, as_bool, bits, &fold);
+    br_scope_end(scope);
+    return done ? y : NULL;
+}
+
+br_tensor *br_all(br_tensor *x)
+{
+    return quantify("all", x, 0, NULL, false, true);
+}
+
+br_tensor *br_all_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    return quantify("all", x, ndims, dims, keepdim, true);
+}
+
+br_tensor *br_any(br_tensor *x)
+{
+    return quantify("any", x, 0, NULL, false, false);
+}
+
+br_tensor *br_any_dim(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    return quantify("any", x, ndims, dims, keepdim, false);
+}

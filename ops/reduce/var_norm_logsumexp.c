@@ -1,0 +1,278 @@
+/* ops/reduce/var_norm_logsumexp.c - variance, standard deviation, norms and logsumexp.
+ *
+ * Each is computed from other operations without recording them, and saves its input and result.
+ * The gradients are composed of operations, so that they can be differentiated again. */
+#include "ops/reduce/reduce_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* Lists the dimensions in `bits`; returns their number. */
+static int list_dims(unsigned bits, int64_t *dims)
+{
+    int n = 0;
+    for (int d = 0; d < BR_MAX_DIMS; d++)
+        if (bits >> d & 1)
+            dims[n++] = d;
+    return n;
+}
+
+static br_tensor *sum_over(br_tensor *x, unsigned bits, bool keepdim)
+{
+    int64_t dims[BR_MAX_DIMS];
+    int n = list_dims(bits, dims);
+    return br_sum_dim(x, n, dims, keepdim);
+}
+
+static br_tensor *mean_over(br_tensor *x, unsigned bits)
+{
+    int64_t dims[BR_MAX_DIMS];
+    int n = list_dims(bits, dims);
+    return br_mean_dim(x, n, dims, true);
+}
+
+/* Returns the largest or smallest elements along the dimensions, which are kept with size 1. */
+static br_tensor *extreme_over(const char *op, br_tensor *x, unsigned bits, bool largest)
+{
+    br_tensor *y = x ? br__reduced(op, x, bits, true, x->dtype) : NULL;
+    br_reducer fold = { largest ? BR_FOLD(max) : BR_FOLD(min), largest ? -INFINITY : INFINITY, 1, y,
+                        NULL };
+    return y && br__reduce(op, x, bits, &fold) ? y : NULL;
+}
+
+/* Reshapes t, which has the shape of a result, so that the reduced dimensions of x have size 1. */
+static br_tensor *kept(br_tensor *t, br_tensor *x, unsigned bits)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    for (int d = 0; d < br_ndim(x); d++)
+        sizes[d] = bits >> d & 1 ? 1 : br_sizes(x)[d];
+    return x ? br_reshape(t, br_ndim(x), sizes) : NULL;
+}
+
+/* Parameters of the operations. */
+typedef struct params {
+    unsigned bits;
+    bool keepdim;
+    double value; /* correction, or the norm's p */
+} params;
+
+typedef struct statistic {
+    br_op op;
+    br_tensor *(*compute)(const char *op, br_tensor *x, const params *p);
+} statistic;
+
+enum { X, Y }; /* saved values */
+
+static br_tensor *apply(const statistic *s, br_tensor *x, int ndims, const int64_t *dims,
+                        bool keepdim, double value)
+{
+    BR_OP(s->op.name);
+    params p = { .keepdim = keepdim, .value = value };
+    if (!br__floating(s->op.name, "x", x) || !br__dims_to_bits(s->op.name, x, ndims, dims, &p.bits))
+        return NULL;
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *y = br_scope_return(scope, s->compute(s->op.name, x, &p));
+    br_scope_end(scope);
+    br_node *node = br_record(&s->op, y, BR_INPUTS(x), &p, sizeof p);
+    br_save(node, X, x);
+    br_save(node, Y, y);
+    return br_failed() ? NULL : y;
+}
+
+/* ---- Variance -------------------------------------------------------------------------------- */
+
+static double count_of(const br_tensor *x, unsigned bits)
+{
+    return x ? (double)br__reduced_count(x->ndim, x->sizes, bits) : 0;
+}
+
+static double degrees_of_freedom(const br_tensor *x, const params *p)
+{
+    return fmax(0, count_of(x, p->bits) - p->value);
+}
+
+static br_tensor *variance(const char *op, br_tensor *x, const params *p)
+{
+    (void)op;
+    br_tensor *deviation = br_sub(x, mean_over(x, p->bits));
+    br_tensor *sum = sum_over(br_mul(deviation, deviation), p->bits, p->keepdim);
+    return br_div_scalar(sum, degrees_of_freedom(x, p));
+}
+
+/* 2 (x - mean) / (count - correction) * dy, where dy has the reduced dimensions with size 1.
+ * Without degrees of freedom this is infinity, or NaN where x is the mean: PyTorch's signs are
+ * positive. */
+static br_tensor *variance_gradient(br_tensor *x, br_tensor *dy, const params *p)
+{
+    double n = degrees_of_freedom(x, p);
+    br_tensor *deviation = br_sub(x, mean_over(x, p->bits));
+    return br_mul(dy, br_mul_scalar(n > 0 ? deviation : br_abs(deviation), 2 / n));
+}
+
+static void var_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const params *p = br_params(node);
+    br_tensor *x = br_saved(node, X);
+    dx[0] = variance_gradient(x, kept(dy, x, p->bits), p);
+}
+
+static const statistic var_statistic = { { "var", var_backward, false }, variance };
+
+br_tensor *br_var_dim(br_tensor *x, int ndims, const int64_t *dims, double correction, bool keepdim)
+{
+    return apply(&var_statistic, x, ndims, dims, keepdim, correction);
+}
+
+br_tensor *br_var(br_tensor *x, double correction)
+{
+    return br_var_dim(x, 0, NULL, correction, false);
+}
+
+static br_tensor *deviation_of(const char *op, br_tensor *x, const params *p)
+{
+    return br_sqrt(variance(op, x, p));
+}
+
+/* If all elements are equal, std is 0 and the gradient is set to 0. */
+static void std_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const params *p = br_params(node);
+    br_tensor *x = br_saved(node, X), *y = br_saved(node, Y);
+    br_tensor *dvar = br_div(dy, br_mul_scalar(y, 2));
+    dvar = br_masked_fill(dvar, br_eq_scalar(y, 0), 0);
+    dx[0] = variance_gradient(x, kept(dvar, x, p->bits), p);
+}
+
+static const statistic std_statistic = { { "std", std_backward, false }, deviation_of };
+
+br_tensor *br_std_dim(br_tensor *x, int ndims, const int64_t *dims, double correction, bool keepdim)
+{
+    return apply(&std_statistic, x, ndims, dims, keepdim, correction);
+}
+
+br_tensor *br_std(br_tensor *x, double correction)
+{
+    return br_std_dim(x, 0, NULL, correction, false);
+}
+
+/* ---- logsumexp ------------------------------------------------------------------------------- */
+
+/* Returns the maximum along the dimensions, as a constant for autograd; 0 where it is infinite,
+ * because x - max would be NaN. */
+static br_tensor *shift_of(const char *op, br_tensor *x, const params *p)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *max_value = extreme_over(op, x, p->bits, true);
+    return br__composed(scope, br_masked_fill(max_value, br_isinf(max_value), 0));
+}
+
+static br_tensor *log_sum_exp(const char *op, br_tensor *x, const params *p)
+{
+    br_tensor *max_value = shift_of(op, x, p);
+    br_tensor *sum = sum_over(br_exp(br_sub(x, max_value)), p->bits, p->keepdim);
+    br_tensor *log = br_log(sum);
+    return log ? br_add(log, br_reshape(max_value, br_ndim(log), br_sizes(log))) : NULL;
+}
+
+/* dy exp(x - max x) / sum exp(x - max x). This is more accurate than dy exp(x - y), because y is
+ * rounded to the precision of the largest x. */
+static void logsumexp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const params *p = br_params(node);
+    br_tensor *x = br_saved(node, X);
+    if (br_failed())
+        return;
+    br_tensor *e = br_exp(br_sub(x, shift_of("logsumexp", x, p)));
+    dx[0] = br_mul(br_div(kept(dy, x, p->bits), sum_over(e, p->bits, true)), e);
+}
+
+static const statistic logsumexp_statistic = { { "logsumexp", logsumexp_backward, false },
+                                               log_sum_exp };
+
+br_tensor *br_logsumexp(br_tensor *x, int ndims, const int64_t *dims, bool keepdim)
+{
+    return apply(&logsumexp_statistic, x, ndims, dims, keepdim, 0);
+}
+
+/* ---- Norms ----------------------------------------------------------------------------------- */
+
+static br_tensor *norm(const char *op, br_tensor *x, const params *p)
+{
+    if (isnan(p->value))
+        return br__fail(BR_ERROR_ARGUMENT, op, "p is %g, must be a number", p->value);
+    if (isinf(p->value) || p->value < 0) {
+        if (br__reduced_count(x->ndim, x->sizes, p->bits) == 0)
+            return br__fail(BR_ERROR_SHAPE, op,
+                            "x %s has no elements along the reduced dimensions: the norm of no "
+                            "elements is undefined for p = %g",
+                            br__shape(x), p->value);
+    }
+    if (isinf(p->value)) {
+        br_tensor *y = extreme_over(op, br_abs(x), p->bits, p->value > 0);
+        int64_t sizes[BR_MAX_DIMS];
+        int n = 0;
+        for (int d = 0; d < x->ndim; d++)
+            if (!(p->bits >> d & 1) || p->keepdim)
+                sizes[n++] = p->bits >> d & 1 ? 1 : x->sizes[d];
+        return br_reshape(y, n, sizes);
+    }
+    if (p->value == 0)
+        return sum_over(br_to(br_ne_scalar(x, 0), x->dtype), p->bits, p->keepdim);
+    if (p->value == 1)
+        return sum_over(br_abs(x), p->bits, p->keepdim);
+    if (p->value == 2)
+        return br_sqrt(sum_over(br_mul(x, x), p->bits, p->keepdim));
+    br_tensor *powers = br_pow_scalar(br_abs(x), p->value);
+    return br_pow_scalar(sum_over(powers, p->bits, p->keepdim), 1 / p->value);
+}
+
+/* Shares dy evenly among the elements whose magnitude is y. */
+static br_tensor *extreme_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *dy, unsigned bits)
+{
+    br_tensor *size = br_abs(x);
+    br_tensor *selected = br_logical_or(br_eq(size, y), br_isnan(size));
+    br_tensor *weight = br_to(selected, br_dtype_of(x));
+    return br_mul(br_mul(br_sign(x), weight), br_div(dy, sum_over(weight, bits, true)));
+}
+
+/* sign(x) (|x| / y)^(p-1) dy; 0 where y is 0 or, for p < 1, where x is 0. */
+static br_tensor *power_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *dy, double p)
+{
+    br_tensor *scale = br_div(dy, br_pow_scalar(y, p - 1));
+    br_tensor *zero = p < 1 ? br_eq_scalar(x, 0) : br_eq_scalar(y, 0);
+    br_tensor *slope = br_mul(br_sign(x), br_pow_scalar(br_abs(x), p - 1));
+    if (p < 1)
+        slope = br_masked_fill(slope, zero, 0);
+    else
+        scale = br_masked_fill(scale, zero, 0);
+    return br_mul(slope, scale);
+}
+
+static void norm_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const params *p = br_params(node);
+    br_tensor *x = br_saved(node, X), *y = kept(br_saved(node, Y), x, p->bits);
+    dy = kept(dy, x, p->bits);
+    if (p->value == 0)
+        dx[0] = br_zeros_like(x);
+    else if (p->value == 1)
+        dx[0] = br_mul(br_sign(x), dy);
+    else if (p->value == 2)
+        dx[0] = br_mul(x, br_masked_fill(br_div(dy, y), br_eq_scalar(y, 0), 0));
+    else if (isinf(p->value))
+        dx[0] = extreme_norm_gradient(x, y, dy, p->bits);
+    else
+        dx[0] = power_norm_gradient(x, y, dy, p->value);
+}
+
+static const statistic norm_statistic = { { "norm", norm_backward, false }, norm };
+
+br_tensor *br_norm_dim(br_tensor *x, double p, int ndims, const int64_t *dims, bool keepdim)
+{
+    return apply(&norm_statistic, x, ndims, dims, keepdim, p);
+}
+
+br_tensor *br_norm(br_tensor *x, double p)
+{
+    return br_norm_dim(x, p, 0, NULL, false);
+}

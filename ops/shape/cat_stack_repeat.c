@@ -1,0 +1,336 @@
+/* ops/shape/cat_stack_repeat.c - cat, stack, repeat. */
+#include "ops/shape/view_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- cat and stack --------------------------------------------------------------------------- */
+
+/* Checks that tensor i has the dtype and the sizes of tensor `first`, except in dimension
+ * `free_dim`. */
+static bool fits(const char *op, br_tensor *const *tensors, int first, int i, int64_t free_dim)
+{
+    const br_tensor *a = tensors[first], *t = tensors[i];
+    if (t->dtype != a->dtype) {
+        br__fail(BR_ERROR_DTYPE, op, "tensor %d %s is %s, tensor %d %s is %s: dtypes must be equal",
+                 i, br__shape(t), br_dtype_name(t->dtype), first, br__shape(a),
+                 br_dtype_name(a->dtype));
+        return false;
+    }
+    bool same = t->ndim == a->ndim;
+    for (int d = 0; same && d < t->ndim; d++)
+        same = d == free_dim || t->sizes[d] == a->sizes[d];
+    if (same)
+        return true;
+    if (free_dim < 0)
+        br__fail(BR_ERROR_SHAPE, op, "tensor %d is %s, tensor %d is %s: shapes must be equal", i,
+                 br__shape(t), first, br__shape(a));
+    else
+        br__fail(
+            BR_ERROR_SHAPE, op,
+            "tensor %d is %s, tensor %d is %s: sizes must be equal except in dimension %" PRId64, i,
+            br__shape(t), first, br__shape(a), free_dim);
+    return false;
+}
+
+static bool check_list(const char *op, int n, br_tensor *const *tensors)
+{
+    if (br_failed())
+        return false;
+    if (n < 1) {
+        br__fail(BR_ERROR_ARGUMENT, op, "got %d tensors, must be at least one", n);
+        return false;
+    }
+    if (!tensors) {
+        br__fail(BR_ERROR_ARGUMENT, op, "tensors is NULL, but n is %d", n);
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!tensors[i]) {
+            br__fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* As in PyTorch, a tensor of shape [0] can be concatenated with tensors of any shape and adds
+ * nothing, so that a list may begin with an empty one. */
+static bool adds_nothing(int ndim, const int64_t *sizes)
+{
+    return ndim == 1 && sizes[0] == 0;
+}
+
+static void cat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const int64_t *dim = br_params(node), *sizes;
+    int64_t start = 0;
+    int ndim;
+    for (int i = 0; (sizes = br_input_sizes(node, i, &ndim)) != NULL; i++) {
+        int64_t size = adds_nothing(ndim, sizes) ? 0 : sizes[*dim];
+        if (br_needs_input_grad(node, i))
+            dx[i] = adds_nothing(ndim, sizes) ? br_zeros(BR_SHAPE(0), br_dtype_of(dy))
+                                              : br_narrow(dy, *dim, start, size);
+        start += size;
+    }
+}
+
+static const br_op cat_op = { .name = "cat", .backward = cat_backward };
+
+/* Returns the first tensor that is not of shape [0]; 0 if all are. */
+static int first_of(int n, br_tensor *const *tensors)
+{
+    for (int i = 0; i < n; i++)
+        if (!adds_nothing(tensors[i]->ndim, tensors[i]->sizes))
+            return i;
+    return 0;
+}
+
+/* Computes the sizes of the result: those of tensor `first`, with the sizes of dimension dim added
+ * up. */
+static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, int64_t *sizes)
+{
+    memcpy(sizes, tensors[first]->sizes, BR_MAX_DIMS * sizeof *sizes);
+    sizes[dim] = 0;
+    for (int i = 0; i < n; i++) {
+        const br_tensor *t = tensors[i];
+        if (adds_nothing(t->ndim, t->sizes) && t->dtype == tensors[first]->dtype)
+            continue;
+        if (!fits("cat", tensors, first, i, dim))
+            return false;
+        if (__builtin_add_overflow(sizes[dim], t->sizes[dim], &sizes[dim])) {
+            br__fail(BR_ERROR_SHAPE, "cat", "the size of dimension %" PRId64 " would overflow",
+                     dim);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A concatenation of contiguous tensors, row by row: each tensor's part of a row is contiguous in
+ * both the tensor and the result. */
+typedef struct rows_job {
+    const br_tensor *y;
+    br_tensor *const *tensors;
+    int n;
+    int dim;
+    int64_t after; /* bytes per index of dimension dim */
+    int64_t rows, rows_per_task;
+} rows_job;
+
+enum { SHORTEST = 16, SHORT = 128, LONGEST = BR_GRAIN }; /* bytes of a tensor's part of a row */
+
+static void copy_short(char *to, const char *from, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes - SHORTEST; i += SHORTEST)
+        memcpy(to + i, from + i, SHORTEST);
+    memcpy(to + bytes - SHORTEST, from + bytes - SHORTEST, SHORTEST);
+}
+
+/* Copies rows [first, last) of tensor t. `to` is where its part of the first row begins. */
+static void copy_rows(const rows_job *j, const br_tensor *t, int64_t first, int64_t last, char *to)
+{
+    int64_t bytes = t->sizes[j->dim] * j->after, stride = j->y->sizes[j->dim] * j->after;
+    const char *from = t->data + first * bytes;
+    for (; first < last; first++, from += bytes, to += stride) {
+        if (bytes <= SHORT)
+            copy_short(to, from, bytes);
+        else
+            memcpy(to, from, (size_t)bytes);
+    }
+}
+
+/* Works on a few rows at a time, which stay in the L1 cache until all tensors have been copied to
+ * them. */
+static void cat_rows(void *context, int64_t task)
+{
+    enum { NEAR = 1 << 14 };
+    const rows_job *j = context;
+    int64_t row_bytes = j->y->sizes[j->dim] * j->after;
+    int64_t step = NEAR > row_bytes ? NEAR / row_bytes : 1;
+    int64_t first = task * j->rows_per_task, last = first + j->rows_per_task;
+    last = last < j->rows ? last : j->rows;
+    for (; first < last; first += step) {
+        char *to = j->y->data + first * row_bytes;
+        for (int i = 0; i < j->n; i++) {
+            copy_rows(j, j->tensors[i], first, first + step < last ? first + step : last, to);
+            to += j->tensors[i]->sizes[j->dim] * j->after;
+        }
+    }
+}
+
+/* Concatenates row by row and returns true. Does nothing and returns false if there is only one
+ * row, if a tensor is not contiguous, or if a tensor's part of a row is too short, or so long that
+ * it is better copied in parallel by itself. */
+static bool joined_by_rows(const br_tensor *y, int n, br_tensor *const *tensors, int64_t dim)
+{
+    rows_job j = { .y = y, .tensors = tensors, .n = n, .dim = (int)dim, .rows = 1 };
+    for (int64_t d = 0; d < dim; d++)
+        j.rows *= y->sizes[d];
+    if (y->numel == 0 || j.rows == 1)
+        return false;
+    int64_t row = y->numel / j.rows;
+    j.after = row / y->sizes[dim] * (int64_t)br__dtype_size(y->dtype);
+    for (int i = 0; i < n; i++) {
+        int64_t bytes = tensors[i]->ndim == y->ndim ? tensors[i]->sizes[dim] * j.after : 0;
+        if (!tensors[i]->contiguous || bytes < SHORTEST || bytes > LONGEST)
+            return false;
+    }
+    BR_TRAFFIC(y, y); /* reads as much as it writes */
+    j.rows_per_task = br__piece_size(j.rows, BR_GRAIN / row + 1, 1);
+    br__parallel((j.rows + j.rows_per_task - 1) / j.rows_per_task, cat_rows, &j);
+    return true;
+}
+
+br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim)
+{
+    BR_OP("cat");
+    if (!check_list("cat", n, tensors))
+        return NULL;
+    int first = first_of(n, tensors);
+    int64_t sizes[BR_MAX_DIMS], start = 0;
+    if (adds_nothing(tensors[first]->ndim, tensors[first]->sizes))
+        dim = 0; /* any dim is accepted */
+    if (!br__wrap_dim_nonscalar("cat", tensors[first], &dim) ||
+        !cat_sizes(n, tensors, first, dim, sizes))
+        return NULL;
+    br_tensor *y = br__new("cat", tensors[first]->ndim, sizes, tensors[first]->dtype);
+    bool done = !y || joined_by_rows(y, n, tensors, dim);
+    for (int i = first; !done && i < n; i++) {
+        if (adds_nothing(tensors[i]->ndim, tensors[i]->sizes))
+            continue;
+        br_tensor part = br__window(y);
+        br__window_slice(&part, (int)dim, start, tensors[i]->sizes[dim], 1);
+        br__copy(&part, tensors[i]);
+        start += tensors[i]->sizes[dim];
+    }
+    br_record(&cat_op, y, n, tensors, &dim, sizeof dim);
+    return br_failed() ? NULL : y;
+}
+
+static void stack_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const int64_t *dim = br_params(node);
+    for (int64_t i = 0; i < dy->sizes[*dim]; i++)
+        if (br_needs_input_grad(node, (int)i))
+            dx[i] = br_select(dy, *dim, i);
+}
+
+static const br_op stack_op = { .name = "stack", .backward = stack_backward };
+
+/* Copies t to index i of dimension dim, which t does not have. */
+static void put(const br_tensor *y, int dim, int64_t i, const br_tensor *t)
+{
+    br_tensor place = br__window(y);
+    br__window_slice(&place, dim, i, 1, 1);
+    place.ndim = t->ndim;
+    for (int d = dim; d < t->ndim; d++) {
+        place.sizes[d] = y->sizes[d + 1];
+        place.strides[d] = y->strides[d + 1];
+    }
+    br__copy(&place, t);
+}
+
+br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim)
+{
+    BR_OP("stack");
+    if (!check_list("stack", n, tensors))
+        return NULL;
+    int ndim = tensors[0]->ndim + 1;
+    if (dim < -ndim || dim >= ndim)
+        return br__fail(BR_ERROR_INDEX, "stack",
+                        "dim is %" PRId64 ", must be in %d .. %d for tensors of shape %s", dim,
+                        -ndim, ndim - 1, br__shape(tensors[0]));
+    dim += dim < 0 ? ndim : 0;
+    int64_t sizes[BR_MAX_DIMS + 1];
+    for (int d = 0; d < ndim; d++)
+        sizes[d] = d == dim ? n : tensors[0]->sizes[d < dim ? d : d - 1];
+    for (int i = 1; i < n; i++)
+        if (!fits("stack", tensors, 0, i, -1))
+            return NULL;
+    br_tensor *y = br__new("stack", ndim, sizes, tensors[0]->dtype);
+    for (int i = 0; y && i < n; i++)
+        put(y, (int)dim, i, tensors[i]);
+    br_record(&stack_op, y, n, tensors, &dim, sizeof dim);
+    return br_failed() ? NULL : y;
+}
+/* ---- repeat ---------------------------------------------------------------------------------- */
+
+typedef struct repeats {
+    int64_t counts[BR_MAX_DIMS];
+} repeats;
+
+/* Sums the copies, one dimension after the other. */
+static void repeat_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    const repeats *r = br_params(node);
+    int ndim;
+    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
+    int fresh = dy->ndim - ndim;
+    int64_t before = 1, after = dy->numel;
+    br_tensor *sum = dy;
+    if (dy->numel == 0) {
+        dx[0] = br_zeros(ndim, sizes, dy->dtype);
+        return;
+    }
+    for (int i = 0; i < dy->ndim; i++) {
+        int64_t size = i < fresh ? 1 : sizes[i - fresh];
+        after /= r->counts[i] * size;
+        if (r->counts[i] > 1) {
+            sum = br_reshape(sum, BR_SHAPE(before, r->counts[i], size * after));
+            sum = br_sum_dim(sum, BR_DIMS(1), false);
+        }
+        before *= size;
+    }
+    dx[0] = br_reshape(sum, ndim, sizes);
+}
+
+static const br_op repeat_op = { .name = "repeat", .backward = repeat_backward };
+
+/* Copies x to the first corner of y, then doubles the filled part along each dimension until y is
+ * full. */
+static void spread(br_tensor *y, const br_tensor *x, const int64_t *counts)
+{
+    br_tensor filled = br__window(y);
+    int fresh = y->ndim - x->ndim;
+    for (int i = 0; i < y->ndim; i++)
+        br__window_slice(&filled, i, 0, i < fresh ? 1 : x->sizes[i - fresh], 1);
+    br__copy(&filled, x);
+    for (int i = y->ndim - 1; i >= 0; i--) {
+        int64_t done = filled.sizes[i], size = done * counts[i];
+        while (done < size) {
+            int64_t more = done < size - done ? done : size - done;
+            br_tensor from = br__window(&filled), to = br__window(&filled);
+            br__window_slice(&from, i, 0, more, 1);
+            br__window_slice(&to, i, done, more, 1);
+            br__copy(&to, &from);
+            done += more;
+            br__window_slice(&filled, i, 0, done, 1);
+        }
+    }
+}
+
+br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts)
+{
+    BR_OP("repeat");
+    if (!br__required("repeat", "x", x))
+        return NULL;
+    if (ndim < x->ndim || ndim > BR_MAX_DIMS || (ndim > 0 && !counts))
+        return br__fail(BR_ERROR_SHAPE, "repeat", "counts %s for x %s: must have %d .. %d entries",
+                        br__shape_of(ndim, counts), br__shape(x), x->ndim, BR_MAX_DIMS);
+    repeats r = { { 0 } };
+    int64_t sizes[BR_MAX_DIMS];
+    for (int i = 0; i < ndim; i++) {
+        int64_t own = i < ndim - x->ndim ? 1 : x->sizes[i - (ndim - x->ndim)];
+        r.counts[i] = counts[i];
+        if (counts[i] < 0 || __builtin_mul_overflow(own, counts[i], &sizes[i]))
+            return br__fail(BR_ERROR_SHAPE, "repeat",
+                            "counts %s for x %s: count %" PRId64 " of dimension %d %s",
+                            br__shape_of(ndim, counts), br__shape(x), counts[i], i,
+                            counts[i] < 0 ? "is negative" : "is too large");
+    }
+    br_tensor *y = br__new("repeat", ndim, sizes, x->dtype);
+    if (y && y->numel > 0)
+        spread(y, x, counts);
+    return br__recorded(&repeat_op, y, x, &r, sizeof r);
+}

@@ -1,0 +1,181 @@
+/* ops/shape/diagonal.c - diagonals as views, diagonal matrices, the trace, and the indices of
+ * triangles. */
+#include "ops/ops_internal.h"
+#include "ops/shape/view_internal.h"
+
+#include <inttypes.h>
+
+/* ---- diagonal -------------------------------------------------------------------------------- */
+
+enum { OFFSET, DIM1, DIM2 };
+
+/* Selects elements (i, i + offset) of dim1 and dim2 as one dimension, the last. */
+static void narrow_diagonal(br_tensor *w, const int64_t *args)
+{
+    int dim1 = (int)args[DIM1], dim2 = (int)args[DIM2];
+    int64_t row = args[OFFSET] < 0 ? -args[OFFSET] : 0,
+            column = args[OFFSET] > 0 ? args[OFFSET] : 0;
+    int64_t rows = w->sizes[dim1] - row, columns = w->sizes[dim2] - column;
+    int64_t length = rows < columns ? rows : columns, stride = w->strides[dim1] + w->strides[dim2];
+    br__window_slice(w, dim1, length > 0 ? row : 0, 1, 1);
+    br__window_slice(w, dim2, length > 0 ? column : 0, 1, 1);
+    br__window_drop(w, dim1 > dim2 ? dim1 : dim2);
+    br__window_drop(w, dim1 > dim2 ? dim2 : dim1);
+    w->sizes[w->ndim] = length > 0 ? length : 0;
+    w->strides[w->ndim] = stride;
+    w->numel *= w->sizes[w->ndim++];
+}
+
+static const br_window_kind diagonal_kind = { { "diagonal", br__window_backward, false },
+                                              narrow_diagonal };
+
+static bool two_dims(const char *op, const br_tensor *x, int64_t *dim1, int64_t *dim2)
+{
+    if (!br__wrap_dim(op, "dim1", x, dim1) || !br__wrap_dim(op, "dim2", x, dim2))
+        return false;
+    if (*dim1 == *dim2)
+        br__fail(BR_ERROR_ARGUMENT, op,
+                 "dim1 and dim2 are both %" PRId64 " for shape %s, must differ", *dim1,
+                 br__shape(x));
+    return !br_failed();
+}
+
+/* Clamps the offset so that sums with it cannot overflow. Offsets beyond the matrix all give an
+ * empty diagonal. */
+static int64_t bounded(int64_t offset)
+{
+    static const int64_t max_value = INT64_MAX / 2;
+    return offset > max_value ? max_value : offset < -max_value ? -max_value : offset;
+}
+
+br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
+{
+    BR_OP("diagonal");
+    if (!br__required("diagonal", "x", x))
+        return NULL;
+    if (x->ndim < 2)
+        return br__fail(BR_ERROR_SHAPE, "diagonal", "x %s must have at least two dimensions",
+                        br__shape(x));
+    if (!two_dims("diagonal", x, &dim1, &dim2))
+        return NULL;
+    return br__view_window(x,
+                           &(br_window){ &diagonal_kind, { bounded(offset), dim1, dim2 }, false });
+}
+
+br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
+{
+    BR_OP("diag_embed");
+    if (!br__wrap_dim_nonscalar("diag_embed", x, &(int64_t){ -1 }))
+        return NULL;
+    if (x->ndim == BR_MAX_DIMS)
+        return br__fail(BR_ERROR_SHAPE, "diag_embed",
+                        "x %s already has the maximum number of dimensions", br__shape(x));
+    br_tensor embedded = { .ndim = x->ndim + 1 };
+    int64_t last = x->sizes[x->ndim - 1],
+            away = bounded(offset) < 0 ? -bounded(offset) : bounded(offset);
+    int64_t size, next = 0;
+    if (!two_dims("diag_embed", &embedded, &dim1, &dim2))
+        return NULL;
+    if (__builtin_add_overflow(last, away, &size))
+        size = INT64_MAX;
+    for (int i = 0; i < embedded.ndim; i++)
+        embedded.sizes[i] = i == dim1 || i == dim2 ? size : x->sizes[next++];
+    return br__fill_window(x, embedded.ndim, embedded.sizes,
+                           &(br_window){ &diagonal_kind, { bounded(offset), dim1, dim2 }, false });
+}
+
+br_tensor *br_diag(br_tensor *x, int64_t diagonal)
+{
+    BR_OP("diag");
+    if (!br__required("diag", "x", x))
+        return NULL;
+    if (x->ndim != 1 && x->ndim != 2)
+        return br__fail(BR_ERROR_SHAPE, "diag", "x %s must have one or two dimensions",
+                        br__shape(x));
+    if (x->ndim == 1)
+        return br__composed(NULL, br_diag_embed(x, diagonal, 0, 1));
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_clone(br_diagonal(x, diagonal, 0, 1)));
+}
+
+br_tensor *br_trace(br_tensor *x)
+{
+    BR_OP("trace");
+    if (!br__required("trace", "x", x))
+        return NULL;
+    if (x->ndim != 2)
+        return br__fail(BR_ERROR_SHAPE, "trace", "x %s must have two dimensions", br__shape(x));
+    br_scope *scope = br_scope_begin();
+    return br__composed(scope, br_sum(br_diagonal(x, 0, 0, 1)));
+}
+
+/* ---- Indices of triangles -------------------------------------------------------------------- */
+
+__extension__ typedef __int128 wide;
+
+/* Returns the sum of w, clipped to 0 .. most, over all integers w <= x. */
+static wide sum_up_to(wide x, wide max_value)
+{
+    if (x <= 0)
+        return 0;
+    return x <= max_value ? x * (x + 1) / 2
+                          : max_value * (max_value + 1) / 2 + (x - max_value) * max_value;
+}
+
+/* Counts the elements on and below a diagonal: row i has i + offset + 1, clipped to 0 ..
+ * columns. */
+static wide count_below(int64_t rows, int64_t columns, wide offset)
+{
+    return sum_up_to(offset + rows, columns) - sum_up_to(offset, columns);
+}
+
+/* Computes the columns of row i in the triangle: first .. end - 1. */
+static void columns_of(int64_t i, int64_t columns, int64_t offset, bool upper, int64_t *first,
+                       int64_t *end)
+{
+    wide unclamped = (wide)i + offset + !upper;
+    int64_t edge = unclamped < 0 ? 0 : unclamped > columns ? columns : (int64_t)unclamped;
+    *first = upper ? edge : 0;
+    *end = upper ? columns : edge;
+}
+
+static br_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns, int64_t offset,
+                                   bool upper)
+{
+    BR_OP(op);
+    if (br_failed())
+        return NULL;
+    if (rows < 0 || columns < 0)
+        return br__fail(BR_ERROR_ARGUMENT, op,
+                        "row is %" PRId64 " and col is %" PRId64 ", both must be at least 0", rows,
+                        columns);
+    wide count = upper ? (wide)rows * columns - count_below(rows, columns, (wide)offset - 1)
+                       : count_below(rows, columns, offset);
+    int64_t n = count < INT64_MAX ? (int64_t)count : INT64_MAX;
+    /* Rows without elements are skipped, as there may be very many of them. */
+    wide first_row = !upper && offset < 0 ? -(wide)offset : 0;
+    wide end_row = upper && (wide)columns - offset < rows ? (wide)columns - offset : rows;
+    br_tensor *y = br__new(op, BR_SHAPE(2, n), BR_I64);
+    if (y)
+        BR_TRAFFIC(y);
+    int64_t *row = y ? (int64_t *)(void *)y->data : NULL, *column = row ? row + n : NULL;
+    for (int64_t i = (int64_t)first_row; y && n > 0 && i < end_row; i++) {
+        int64_t first, end;
+        columns_of(i, columns, offset, upper, &first, &end);
+        for (int64_t j = first; j < end; j++) {
+            *row++ = i;
+            *column++ = j;
+        }
+    }
+    return y;
+}
+
+br_tensor *br_tril_indices(int64_t row, int64_t col, int64_t offset)
+{
+    return triangle_indices("tril_indices", row, col, offset, false);
+}
+
+br_tensor *br_triu_indices(int64_t row, int64_t col, int64_t offset)
+{
+    return triangle_indices("triu_indices", row, col, offset, true);
+}

@@ -1,0 +1,42 @@
+/* ops/shape/view_internal.h - shared by the operations that return views or rearrange elements. */
+#ifndef BR_VIEW_INTERNAL_H
+#define BR_VIEW_INTERNAL_H
+
+#include "tensor/tensor_internal.h"
+
+#include <brasa/ops.h>
+
+/* Records y as the result of `op` applied to x and returns y; returns NULL if recording fails or y
+ * is NULL. */
+br_tensor *br__recorded(const br_op *op, br_tensor *y, br_tensor *x, const void *params,
+                        size_t params_size);
+
+/* Like br__wrap_dim(), but fails unless x is given and has at least one dimension. */
+bool br__wrap_dim_nonscalar(const char *op, const br_tensor *x, int64_t *dim);
+
+/* ---- Windows (ops/shape/window_view.c)
+ * ------------------------------------------------------------------ */
+
+/* A view of a subset of a tensor's elements: slice, select, diagonal, unfold. Its kind defines the
+ * meaning of up to four numbers, br_window.args. */
+typedef struct br_window_kind {
+    br_op op;                                          /* its gradient is br__window_backward */
+    void (*narrow)(br_tensor *w, const int64_t *args); /* changes x's header into the view's */
+} br_window_kind;
+
+typedef struct br_window {
+    const br_window_kind *kind;
+    int64_t args[4];
+    bool overlaps; /* view elements whose last indices differ may be the same element of x */
+} br_window;
+
+/* Removes a dimension of size 1 from a header. */
+void br__window_drop(br_tensor *w, int dim);
+/* Returns the part of x that the window describes, as a view. */
+br_tensor *br__view_window(br_tensor *x, const br_window *window);
+/* The adjoint: returns a tensor of zeros with the given sizes, to which y is added at the elements
+ * that the window selects. */
+br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const br_window *window);
+void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx);
+
+#endif

@@ -1,0 +1,84 @@
+/* ops/shape/window_view.c - views of some of a tensor's elements, and their gradient: zeros with dy
+ * at the view's elements. The two are each other's adjoint, so both can be differentiated any
+ * number of times. */
+#include "ops/kernels/kernels.h"
+#include "ops/ops_internal.h"
+#include "ops/shape/view_internal.h"
+
+void br__window_drop(br_tensor *w, int dim)
+{
+    w->ndim--;
+    for (int i = dim; i < w->ndim; i++) {
+        w->sizes[i] = w->sizes[i + 1];
+        w->strides[i] = w->strides[i + 1];
+    }
+}
+
+static void fill_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
+{
+    ddy[0] = br__view_window(ddx, br_params(node));
+}
+
+static const br_op fill_op = { .name = "view_backward", .backward = fill_backward };
+
+static br_tensor window_of(const br_tensor *x, const br_window *window)
+{
+    br_tensor w = br__window(x);
+    window->kind->narrow(&w, window->args);
+    return w;
+}
+
+static void add(const br_tensor *to, const br_tensor *y)
+{
+    br__for_each(3, (const br_tensor *[]){ to, to, y }, br__kernels_of(y->dtype)->add, NULL);
+}
+
+/* Adds y to a window that may contain an element more than once. Two elements of the window that
+ * share memory differ in their last index, so the slice at one last index has no duplicates and is
+ * added in one loop. */
+static void add_overlapping(const br_tensor *window, const br_tensor *y)
+{
+    int last = y->ndim - 1;
+    for (int64_t i = 0; i < y->sizes[last]; i++) {
+        br_tensor to = br__window(window), from = br__window(y);
+        br__window_slice(&to, last, i, 1, 1);
+        br__window_slice(&from, last, i, 1, 1);
+        add(&to, &from);
+    }
+}
+
+br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const br_window *window)
+{
+    br_tensor *x = y ? br_zeros(ndim, sizes, y->dtype) : NULL;
+    if (!x)
+        return NULL;
+    br_tensor place = window_of(x, window);
+    if (window->overlaps)
+        add_overlapping(&place, y);
+    else
+        br__copy(&place, y);
+    return br__recorded(&fill_op, x, y, window, sizeof *window);
+}
+
+void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    int ndim;
+    const int64_t *sizes = br_input_sizes(node, 0, &ndim);
+    const br_window *window = br_params(node);
+    const br_tensor *sum = br_accumulated_grad(node, 0);
+    if (!sum || window->overlaps) {
+        dx[0] = br__fill_window(dy, ndim, sizes, window);
+        return;
+    }
+    br_tensor place = window_of(sum, window);
+    add(&place, dy);
+}
+
+br_tensor *br__view_window(br_tensor *x, const br_window *window)
+{
+    if (!x)
+        return NULL;
+    br_tensor w = window_of(x, window);
+    br_tensor *y = br__view_of(x, w.ndim, w.sizes, w.strides, w.data);
+    return br__recorded(&window->kind->op, y, x, window, sizeof *window);
+}

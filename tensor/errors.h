@@ -1,0 +1,94 @@
+/* tensor/errors.h - recording errors, checks of arguments, and option structs. */
+#ifndef BR_TENSOR_ERRORS_H
+#define BR_TENSOR_ERRORS_H
+
+#include "tensor/debug.h"
+#include "tensor/storage.h"
+#include "tensor/thread_state.h"
+
+#include <stdarg.h>
+
+/* Records the error "op: message", with the module path prepended, and returns NULL. */
+__attribute__((cold)) void *br__fail(br_error code, const char *op, const char *format, ...)
+    BR_PRINTF(3, 4);
+/* Same as br__fail() with the message "op: path: message"; the path is escaped by
+ * br__printable(). */
+__attribute__((cold)) void *br__fail_file(br_error code, const char *op, const char *path,
+                                          const char *format, ...) BR_PRINTF(4, 5);
+/* Records a BR_ERROR_FORMAT "op: path: message" about the contents of a file. Returns false. */
+__attribute__((cold)) bool br__refuse_file(const char *op, const char *path, const char *format,
+                                           va_list args) BR_PRINTF(3, 0);
+/* Makes an error pending that was already raised and announced in another thread. */
+void br__set_error(br_error code, const char *message);
+/* Report the pending error, or a warning, to the error callback, and on stderr if BRASA_ERRORS says
+ * so (tensor/report.c). */
+void br__notify_error(void);
+void br__notify_warning(const char *message);
+/* Mark the pending error as unhandled, as handled, and as left unhandled by a thread that ends. The
+ * report at exit prints the earliest error that was never handled. */
+void br__mark_error_unhandled(void);
+void br__mark_error_handled(void);
+void br__keep_error_at_thread_exit(void);
+/* Returns a shape such as "[2, 3]" for a message, in one of the thread's 8 rotating buffers. */
+const char *br__shape(const br_tensor *t);
+const char *br__shape_of(int ndim, const int64_t *sizes);
+
+/* Returns `text` made safe for messages and terminals: control and format characters and invalid
+ * UTF-8 are escaped, and long text is truncated. The result is in one of the thread's 4 rotating
+ * buffers. */
+const char *br__printable(const char *text);
+
+/* Returns the given options, or the defaults if `nonfinite_op` is NULL. Records an error if
+ * `nonfinite_op` was not initialized by BR_OPTIONS() or the defaults function. The defaults are
+ * returned in that case, too, and the caller continues until it checks br_failed(). */
+#define BR_OPTIONS_OF(op, name, nonfinite_op)                                                 \
+    ((const name##_options *)br__options_of(op, #name, nonfinite_op,                          \
+                                            &(const name##_options){ name##_default_fields }, \
+                                            sizeof(name##_options)))
+const void *br__options_of(const char *op, const char *name, const void *nonfinite_op,
+                           const void *defaults, size_t size);
+/* Defines the defaults function: BR_DEFINE_DEFAULTS(br_adam) defines br_adam_defaults(). */
+#define BR_DEFINE_DEFAULTS(name)                          \
+    name##_options name##_defaults(void)                  \
+    {                                                     \
+        return (name##_options){ name##_default_fields }; \
+    }
+
+/* Argument checks. All return false while an error is pending; if a check fails, they record an
+ * error with the names of the operation and of the argument, and return false. br__required(): the
+ * argument, a tensor or any other pointer, must not be NULL and, in the debug mode, must be live if
+ * it is a handle. */
+#define br__required(op, name, argument) \
+    br__required_handle(op, name, argument, BR_HANDLE_OF(argument))
+bool br__required_handle(const char *op, const char *name, const void *argument, br_handle kind);
+bool br__floating(const char *op, const char *name, const br_tensor *t);
+bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtype dtype);
+/* The slow path of br__same_dtype(), which records the error. */
+__attribute__((cold)) bool br__compare_dtypes(const char *op, const char *a_name,
+                                              const br_tensor *a, const char *b_name,
+                                              const br_tensor *b);
+static inline bool br__same_dtype(const char *op, const char *a_name, const br_tensor *a,
+                                  const char *b_name, const br_tensor *b)
+{
+    return (a && b && a->dtype == b->dtype && !br__failed() && !br__debug) ||
+           br__compare_dtypes(op, a_name, a, b_name, b);
+}
+/* Converts a dimension in -ndim .. ndim-1 to 0 .. ndim-1. A 0-d tensor allows -1 and 0. */
+bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t *dim);
+/* Computes the shape that a and b broadcast to. Error messages call them a and b, or use the given
+ * names. */
+bool br__broadcast(const char *op, const br_tensor *a, const br_tensor *b, int *ndim,
+                   int64_t *sizes);
+bool br__broadcast_named(const char *op, const char *a_name, const br_tensor *a, const char *b_name,
+                         const br_tensor *b, int *ndim, int64_t *sizes);
+/* Checks sizes and stores their product. Returns false and records an error on overflow or an
+ * invalid size. */
+bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
+                     int64_t *numel);
+/* Computes row-major strides. */
+void br__default_strides(int ndim, const int64_t *sizes, int64_t *strides);
+
+/* Returns the path of a scope's owner; set by nn. */
+extern char *(*br__owner_path)(const void *owner, char *buffer, size_t size);
+
+#endif

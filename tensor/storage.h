@@ -1,0 +1,126 @@
+/* tensor/storage.h - a tensor's struct and its storage; views, references, and shapes. */
+#ifndef BR_TENSOR_STORAGE_H
+#define BR_TENSOR_STORAGE_H
+
+#include <brasa/tensor.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* Where a storage keeps its elements. */
+typedef enum br_memory {
+    BR_INLINE, /* directly after the struct: a small tensor needs one block, cached by its thread */
+    BR_BLOCK,  /* in a block from br__block_alloc() */
+    BR_BORROWED, /* the program's memory; `destroy` (or NULL) frees it */
+} br_memory;
+
+/* The extent that a large block was cut from; NULL for small blocks. */
+typedef struct br_extent br_extent;
+
+/* The memory of a tensor and its views. */
+typedef struct br_storage {
+    atomic_int refs;
+    atomic_uint_fast64_t version; /* number of in-place changes */
+    const char *writer;           /* the operation that made the last in-place change */
+    size_t bytes;                 /* requested size */
+    char *data;
+    union {
+        br_extent *extent;
+        void (*destroy)(void *context);
+    };
+    void *context;
+    br_memory memory;
+} br_storage;
+
+/* The first member of autograd's data for a tensor. */
+typedef struct br_meta {
+    void (*destroy)(struct br_meta *meta);
+} br_meta;
+
+struct br_tensor {
+    atomic_int refs;
+    br_dtype dtype;
+    int ndim;
+    bool contiguous, is_view;
+    bool untracked; /* a view created without grad mode, or a view of such a view: it has no base */
+    bool hides_grad;  /* untracked, and the tensor that was viewed required grad */
+    bool is_grad;     /* is, or was, the gradient of a tensor */
+    unsigned changes; /* number of recorded in-place changes; for a view, of those of its base that
+                         it has seen */
+    int64_t numel;
+    int64_t sizes[BR_MAX_DIMS];
+    int64_t strides[BR_MAX_DIMS]; /* in elements */
+    char *data;                   /* first element, inside storage */
+    br_storage *storage;
+    br_tensor *base; /* the tensor that autograd treats as a view's base, owned; NULL for others */
+    br_meta *meta;   /* NULL if autograd does not know the tensor */
+    size_t slot;     /* index on the thread's stack of tensors */
+};
+
+/* Returns a view of t's storage that begins at `data`, owned by the innermost scope. Computes numel
+ * and contiguity. In grad mode the view holds t, or the base of t, as its base. The view is not
+ * recorded for autograd: operations do that themselves. */
+br_tensor *br__view_of(br_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
+                       char *data);
+/* Returns a tensor that shares t's elements, but that autograd treats as an ordinary tensor, not as
+ * a view. */
+br_tensor *br__detached(const br_tensor *t);
+/* Marks a view so that autograd treats it as an ordinary tensor. */
+void br__drop_base(br_tensor *t);
+/* Returns another tensor object that shares t's elements and belongs to no scope: the caller owns
+ * its only reference. */
+br_tensor *br__alias(const br_tensor *t);
+/* Puts a new tensor on the innermost scope, which takes over its only reference. Returns false and
+ * records an error if memory runs out; the caller then still owns the reference. */
+bool br__scope_add(br_tensor *t);
+/* Releases the reference of a scope that ends. */
+void br__release_of_scope(br_tensor *t);
+/* Returns an owned reference. If t belongs to the innermost scope, takes over the scope's
+ * reference, which costs nothing; otherwise retains t. */
+br_tensor *br__take(br_tensor *t);
+/* Returns an owned reference. If t belongs to any scope of this thread, or to the tensors outside
+ * every scope, takes over that reference; otherwise retains t. */
+br_tensor *br__take_over(br_tensor *t);
+/* Returns a tensor with the given shape and new contiguous storage. `op` is the prefix of error
+ * messages. */
+br_tensor *br__new(const char *op, int ndim, const int64_t *sizes, br_dtype dtype);
+/* Same as br__new() with the shape of t, which was checked when t was created. */
+br_tensor *br__new_like(const char *op, const br_tensor *t, br_dtype dtype);
+/* Same as br__new(), but the dimensions except the last are in the memory order of `like`, if it
+ * has the same ndim. Attention heads that were split by a view can then be joined again without a
+ * copy. */
+br_tensor *br__new_in_order(const char *op, const br_tensor *like, int ndim, const int64_t *sizes,
+                            br_dtype dtype);
+/* Stores the dimensions in memory order, outermost first, as PyTorch's iterators order them. */
+void br__memory_order(const br_tensor *t, int *order);
+/* Returns a copy of t's header with its dimensions in that order, for reading. */
+br_tensor br__reordered(const br_tensor *t, const int *order);
+/* Same as br__new(), with dimensions in that memory order. */
+br_tensor *br__new_reordered(const char *op, int ndim, const int64_t *sizes, br_dtype dtype,
+                             const int *order);
+/* Swaps the elements and dtypes of two tensors of the same shape; the tensor objects stay the same.
+ * Counts as an in-place change of `a` by `op`. */
+void br__swap_data(const char *op, br_tensor *a, br_tensor *b);
+/* Counts an in-place change of t by the operation `writer`, which backward names if it needs the
+ * old values. */
+void br__changed_by(br_tensor *t, const char *writer);
+/* Returns true if only this tensor object uses the storage, and the object has one reference. */
+bool br__is_exclusive(const br_tensor *t);
+/* Same as br_may_overwrite() with a given scope, which may be NULL, instead of the innermost. */
+bool br__may_overwrite(const br_scope *scope, const br_tensor *t);
+
+/* Same as br_same_shape(), but also for headers, which are not handles. */
+static inline bool br__same_shape(const br_tensor *a, const br_tensor *b)
+{
+    return a && b && a->ndim == b->ndim &&
+           memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0;
+}
+static inline size_t br__dtype_size(br_dtype dtype)
+{
+    static const unsigned char sizes[] = { [BR_F32] = sizeof(float),
+                                           [BR_F64] = sizeof(double),
+                                           [BR_I64] = sizeof(int64_t),
+                                           [BR_BOOL] = sizeof(bool) };
+    return sizes[dtype];
+}
+
+#endif
