@@ -312,7 +312,7 @@ tensorboard() {
     # Simulates a run that was killed after step 9, with its last checkpoint at step 5.
     cp "$work/at5" "$work/events/checkpoint.safetensors"
     build/brasa train copy-task --resume --steps 8 --out "$work/events"
-    .venv-tensorboard/bin/python tests/cli/read_events.py "$work/events"
+    .venv-tensorboard/bin/python tests/train/read_events.py "$work/events"
 }
 
 # Tests a real model against transformers, with weights from a Python package.
@@ -450,6 +450,7 @@ run_checks() {
         unset BRASA_CPU_CAPABILITY
     done
     check "exported symbols" exported
+    check "calls between folders" with_build gcc .ci/calls build
     check "prefix of static symbols" prefixed
     check "thread-local variables of the shared library" few_thread_locals
     check "exported symbols of libbrasa_mpi" mpi_exported

@@ -1,6 +1,6 @@
 /* benchmarks/bench.c - `brasa bench`: options and measurement. */
 #include "benchmarks/bench.h"
-#include "cli/step_profile.h"
+#include "train/step_profile.h"
 
 #include <float.h>
 #include <fnmatch.h>
@@ -57,9 +57,9 @@ bench_times bench_measure(void (*f)(void *context), void *context, double second
     int n = 0;
     double total = 0;
     while (n < MAX_RUNS && (n < MIN_RUNS || total < seconds) && !br_failed()) {
-        double start = cli_seconds();
+        double start = clock_seconds();
         f(context);
-        times[n] = cli_seconds() - start;
+        times[n] = clock_seconds() - start;
         total += times[n++];
     }
     qsort(times, (size_t)n, sizeof *times, compare_doubles);
@@ -71,15 +71,15 @@ double bench_minimum(void (*f)(void *context), void *context, double seconds)
     static const double run = 2e-5; /* minimum seconds between two clock readings */
     enum { MIN_RUNS = 3 };
     f(context);
-    double start = cli_seconds(), begin = start, least = INFINITY;
+    double start = clock_seconds(), begin = start, least = INFINITY;
     f(context);
-    double once = cli_seconds() - start;
+    double once = clock_seconds() - start;
     int64_t calls = once < run ? (int64_t)(run / (once + 1e-9)) + 1 : 1;
     for (int i = 0; (i < MIN_RUNS || start - begin < seconds) && !br_failed(); i++) {
-        start = cli_seconds();
+        start = clock_seconds();
         for (int64_t k = 0; k < calls; k++)
             f(context);
-        double time = (cli_seconds() - start) / (double)calls;
+        double time = (clock_seconds() - start) / (double)calls;
         least = time < least ? time : least;
     }
     return least;
@@ -98,7 +98,7 @@ static const char help[] =
     "Usage: brasa bench kernels|models|products|embed|scale|sweep|small [OPTION]...\n"
     "\n"
     "  kernels        time every operation, forward and backward, at the sizes in\n"
-    "                 tests/op_cases.def; print the time, GFLOP/s or GB/s, and the\n"
+    "                 check/cases/op_cases.def; print the time, GFLOP/s or GB/s, and the\n"
     "                 fraction of this machine's measured peak (matrix products) or memory\n"
     "                 bandwidth (other operations)\n"
     "  models         time the training step (forward, loss, backward, optimizer) and the\n"
@@ -151,7 +151,7 @@ static int take(void *of, int c)
     int64_t threads;
     switch (c) {
     case THREADS:
-        if (!cli_integer(optarg, 1, 1024, &threads))
+        if (!text_to_integer(optarg, 1, 1024, &threads))
             return cli_usage("bench", "--threads is '%s', must be 1 .. 1024", optarg);
         br_set_num_threads((int)threads);
         return 0;
@@ -168,7 +168,7 @@ static int take(void *of, int c)
         o->file = optarg;
         return 0;
     case SECONDS:
-        return cli_number(optarg, DBL_MIN, DBL_MAX, &o->seconds)
+        return text_to_number(optarg, DBL_MIN, DBL_MAX, &o->seconds)
                    ? 0
                    : cli_usage("bench", "--seconds is '%s', must be above 0", optarg);
     case JSON:
@@ -179,7 +179,7 @@ static int take(void *of, int c)
         return 0;
     case PROFILE:
         o->profile = STEP_PROFILE_DEFAULT;
-        return !optarg || cli_integer(optarg, 1, 1000, &o->profile)
+        return !optarg || text_to_integer(optarg, 1, 1000, &o->profile)
                    ? 0
                    : cli_usage("bench", "--profile is '%s', must be 1 .. 1000", optarg);
     case PLOT:
@@ -212,7 +212,7 @@ int cli_bench(int argc, char **argv)
             return parts[i].run(&o);
     char names[128] = "";
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        cli_list(names, sizeof names, parts[i].name);
+        names_add(names, sizeof names, parts[i].name);
     return cli_usage("bench", "unknown benchmark '%s', must be one of %s%s", argv[optind], names,
-                     cli_suggestion(argv[optind], names));
+                     names_suggestion(argv[optind], names));
 }

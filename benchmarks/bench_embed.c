@@ -2,7 +2,7 @@
  * pretrained weights. benchmarks/compare_embed.py compares them with PyTorch and ONNX Runtime. */
 #include "benchmarks/bench.h"
 #include "cli/embedder.h"
-#include "cli/step_profile.h"
+#include "train/step_profile.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -40,14 +40,14 @@ static void make_text(workload *w, int64_t tokens)
 static void read_lines(workload *w, const char *path)
 {
     size_t length;
-    w->memory = cli_read_file(path, &length);
+    w->memory = file_read(path, &length);
     if (!w->memory)
         return;
     br_text *lines = malloc((length + 1) * sizeof *lines), line;
     w->lines = malloc((length + 1) * sizeof *lines);
     int64_t *order = malloc((length + 1) * sizeof *order);
-    const char *end = w->memory + length, *at = cli_first_line(w->memory, end);
-    while (lines && cli_next_line(&at, end, '\n', &line))
+    const char *end = w->memory + length, *at = text_first_line(w->memory, end);
+    while (lines && text_next_line(&at, end, '\n', &line))
         lines[w->n++] = line;
     if (!lines || !w->lines || !order || w->n < BATCH)
         br_raise(BR_ERROR_ARGUMENT, "%s: fewer than %d lines, or not enough memory for them", path,
@@ -89,9 +89,9 @@ static void serve(workload *w)
 {
     char line[64];
     while (fgets(line, sizeof line, stdin) && !br_failed()) {
-        double start = cli_seconds();
+        double start = clock_seconds();
         step(w);
-        printf("%.9g %.6f\n", w->sum, (cli_seconds() - start) * 1e3);
+        printf("%.9g %.6f\n", w->sum, (clock_seconds() - start) * 1e3);
         fflush(stdout);
     }
 }
@@ -104,7 +104,7 @@ static void profile(workload *w, const char *name, int64_t steps)
         step_profile_after(&s);
     }
     printf("%s\n", name);
-    step_profile_report(&s, NULL);
+    step_profile_report(&s, stdout, NULL);
     step_profile_end(&s);
 }
 

@@ -1,6 +1,6 @@
-/* benchmarks/bench_kernels.c - times every row of tests/op_cases.def. */
+/* benchmarks/bench_kernels.c - times every row of check/cases/op_cases.def. */
 #include "benchmarks/bench.h"
-#include "tests/op_cases.h"
+#include "check/cases/op_cases.h"
 
 #include <ctype.h>
 #include <inttypes.h>

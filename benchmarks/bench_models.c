@@ -5,7 +5,7 @@
  * threads. benchmarks/compare.py runs the same models in PyTorch with the same seeds and batches.
  */
 #include "benchmarks/bench.h"
-#include "cli/step_profile.h"
+#include "train/step_profile.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -355,9 +355,9 @@ static void serve(measured *m, const phase_entry *phase)
 {
     char line[64];
     while (fgets(line, sizeof line, stdin) && !br_failed()) {
-        double start = cli_seconds();
+        double start = clock_seconds();
         phase->step(m);
-        double ms = (cli_seconds() - start) * 1e3;
+        double ms = (clock_seconds() - start) * 1e3;
         printf("%.9g %.6f %.1f %.1f\n", m->w.loss, ms, peak_mib(), held_mib(m));
         fflush(stdout);
     }
@@ -390,7 +390,7 @@ static void profile(const bench_options *o, measured *m, const phase_entry *phas
         step_profile_after(&s);
     }
     printf("%s/%s\n", m->model->name, phase->name);
-    step_profile_report(&s, NULL);
+    step_profile_report(&s, stdout, NULL);
     step_profile_end(&s);
 }
 

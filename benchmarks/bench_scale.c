@@ -96,7 +96,7 @@ static void print_point(const bench_options *o, const axis_entry *axis, int64_t 
 static bool draw(const bench_options *o, const axis_entry *axis, int64_t n, const double *x,
                  const double *ms, const double *gflops)
 {
-    char *path = cli_format("%s/scale-%s.svg", o->plot, axis->name), name[64];
+    char *path = text_format("%s/scale-%s.svg", o->plot, axis->name), name[64];
     bool varies = axis->field == offsetof(sizes, threads);
     snprintf(name, sizeof name, varies ? "a training step" : "a training step, %d threads",
              o->threads);
@@ -136,7 +136,7 @@ static void measure_axis(const bench_options *o, const axis_entry *axis)
 
 int bench_scale(const bench_options *o)
 {
-    if (o->plot && !cli_make_directory(o->plot))
+    if (o->plot && !file_make_directory(o->plot))
         return cli_report();
     bench_heading(o, "%-8s %6s %15s %17s\n", "axis", "size", "least time", "rate");
     for (int i = 0; i < N_AXES && !br_failed(); i++)

@@ -1,7 +1,7 @@
 /* cli/attention.c - `brasa attention`: writes an HTML page with views of a model's attention. */
 #include "cli/attention.h"
 #include "cli/cli.h"
-#include "cli/train.h"
+#include "train/train.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static void set_views(request *r, const br_attention *attention)
 static void write_page(request *r, int n, char **texts)
 {
     br_scope *scope = br_no_grad_begin();
-    char *title = n > 1 ? cli_format("%s · %s", texts[0], texts[1]) : NULL;
+    char *title = n > 1 ? text_format("%s · %s", texts[0], texts[1]) : NULL;
     br_attention *attention = r->checkpoint ? train_attend(r->checkpoint, n ? texts[0] : NULL)
                                             : attention_of_model(r->model, r->cased, n, texts);
     int64_t size = -1;
@@ -175,7 +175,7 @@ static bool parse_number(request *r, const char *item, size_t n, list *to)
         return false;
     memcpy(digits, item, n);
     digits[n] = 0;
-    return cli_integer(digits, 0, INT32_MAX, &to->items[to->n++]);
+    return text_to_integer(digits, 0, INT32_MAX, &to->items[to->n++]);
 }
 
 static int parse_list(request *r, const char *name, list *to)
@@ -191,16 +191,16 @@ static int parse_choice(const char *name, const char *const *names, int *choice)
 {
     char allowed[64] = "";
     for (int i = 0; names[i]; i++)
-        cli_list(allowed, sizeof allowed, names[i]);
+        names_add(allowed, sizeof allowed, names[i]);
     *choice = place_of(optarg, strlen(optarg), names);
     return *choice >= 0 ? 0
                         : cli_usage("attention", "--%s is '%s', must be one of %s%s", name, optarg,
-                                    allowed, cli_suggestion(optarg, allowed));
+                                    allowed, names_suggestion(optarg, allowed));
 }
 
 static int parse_integer(const char *name, int64_t *value)
 {
-    return cli_integer(optarg, 0, INT32_MAX, value)
+    return text_to_integer(optarg, 0, INT32_MAX, value)
                ? 0
                : cli_usage("attention", "--%s is '%s', must be a non-negative integer", name,
                            optarg);

@@ -1,7 +1,7 @@
 /* cli/check.c - `brasa check FILE...`: compares Brasa with results recorded from PyTorch. */
+#include "check/golden/golden.h"
+#include "check/samples/samples.h"
 #include "cli/cli.h"
-#include "cli/golden.h"
-#include "cli/samples.h"
 
 #include <getopt.h>
 #include <glob.h>
@@ -135,7 +135,7 @@ static void check_path(check *c, const char *path)
         check_file(c, path);
         return;
     }
-    char *pattern = cli_pattern(path, "*.safetensors");
+    char *pattern = file_pattern(path, "*.safetensors");
     if (!pattern || glob(pattern, 0, NULL, &files) != 0) {
         printf("FAILED  %s: no *.safetensors file in this directory\n", path);
         c->failed++;
@@ -164,7 +164,7 @@ static int parse_option(void *of, int option)
     int64_t threads;
     switch (option) {
     case 't':
-        if (!cli_integer(optarg, 1, 1024, &threads))
+        if (!text_to_integer(optarg, 1, 1024, &threads))
             return cli_usage("check", "--threads is '%s', must be 1 .. 1024", optarg);
         br_set_num_threads((int)threads);
         return 0;

@@ -68,8 +68,8 @@ static bool split_lines(texts *t, size_t length)
     t->items = malloc((size_t)lines * sizeof *t->items);
     if (!t->items)
         return no_memory();
-    const char *at = cli_first_line(t->memory, end);
-    while (cli_next_line(&at, end, '\n', &t->items[t->n]))
+    const char *at = text_first_line(t->memory, end);
+    while (text_next_line(&at, end, '\n', &t->items[t->n]))
         t->n++;
     return true;
 }
@@ -88,7 +88,7 @@ static bool read_texts(texts *t, const request *r, int n, char **arguments)
 {
     size_t length = 0;
     if (r->file)
-        t->memory = cli_read_file(r->file, &length);
+        t->memory = file_read(r->file, &length);
     if (br_failed() || !(r->file ? split_lines(t, length) : read_arguments(t, n, arguments)))
         return false;
     t->order = malloc((size_t)(t->n + 1) * sizeof *t->order);
@@ -224,7 +224,7 @@ static int parse_option(void *of, int c)
         r->file = optarg;
         return 0;
     case 'l': /* two special tokens and at least one of the text */
-        return cli_integer(optarg, 3, INT32_MAX, &r->sentence.max_length)
+        return text_to_integer(optarg, 3, INT32_MAX, &r->sentence.max_length)
                    ? 0
                    : cli_usage("embed", "--max-length is '%s', must be at least 3", optarg);
     case 'p':
@@ -236,7 +236,7 @@ static int parse_option(void *of, int c)
                                "weightedmean or lasttoken",
                                optarg);
     case 'b':
-        return cli_integer(optarg, 1, 65536, &r->batch_size)
+        return text_to_integer(optarg, 1, 65536, &r->batch_size)
                    ? 0
                    : cli_usage("embed", "--batch-size is '%s', must be 1 .. 65536", optarg);
     case 'j':

@@ -2,7 +2,7 @@
  * [MASK]. */
 #include "cli/cli.h"
 #include "cli/pretrained.h"
-#include "cli/scratch_bert.h"
+#include "train/scratch_bert.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -150,7 +150,7 @@ static int parse_option(void *of, int c)
         r->json = true;
         return 0;
     case 'k':
-        return cli_integer(optarg, 1, INT32_MAX, &r->top_k)
+        return text_to_integer(optarg, 1, INT32_MAX, &r->top_k)
                    ? 0
                    : cli_usage("fill-mask", "--top-k is '%s', must be at least 1", optarg);
     default:

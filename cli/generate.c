@@ -273,7 +273,7 @@ static int give(request *r, const char *key, json_t *value)
 static int give_number(request *r, const char *name, const char *key, double low, double high)
 {
     double value;
-    return cli_number(optarg, low, high, &value)
+    return text_to_number(optarg, low, high, &value)
                ? give(r, key, json_real(value))
                : cli_usage("generate", "%s is '%s', must be %g .. %g", name, optarg, low, high);
 }
@@ -281,7 +281,7 @@ static int give_number(request *r, const char *name, const char *key, double low
 static int give_integer(request *r, const char *name, const char *key, int64_t low, int64_t high)
 {
     int64_t value;
-    return cli_integer(optarg, low, high, &value)
+    return text_to_integer(optarg, low, high, &value)
                ? give(r, key, json_integer(value))
                : cli_usage("generate", "%s is '%s', must be %" PRId64 " .. %" PRId64, name, optarg,
                            low, high);
@@ -289,7 +289,7 @@ static int give_integer(request *r, const char *name, const char *key, int64_t l
 
 static int parse_seed(request *r)
 {
-    return cli_integer(optarg, 0, INT64_MAX, &r->seed)
+    return text_to_integer(optarg, 0, INT64_MAX, &r->seed)
                ? 0
                : cli_usage("generate", "--seed is '%s', must be 0 .. %" PRId64, optarg, INT64_MAX);
 }
@@ -305,7 +305,7 @@ static int parse_set(request *r)
     generation_keys(known, sizeof known);
     if (!generation_has(key))
         return cli_usage("generate", "--set %s: generation_config.json has no such key%s", key,
-                         cli_suggestion(key, known));
+                         names_suggestion(key, known));
     json_error_t error;
     json_t *value = json_loads(optarg + n + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
     if (!value)

@@ -126,7 +126,7 @@ bool generation_has(const char *key)
 void generation_keys(char *names, size_t size)
 {
     for (int i = 0; i < N_KEYS; i++)
-        cli_list(names, size, keys[i].name);
+        names_add(names, size, keys[i].name);
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -295,7 +295,7 @@ static void warn(const source *s)
     json_object_foreach(s->file, key, value)
     {
         if (!json_is_null(value) && !generation_has(key))
-            cli_list(names, sizeof names, key);
+            names_add(names, sizeof names, key);
     }
     if (*names)
         fprintf(stderr,
@@ -312,11 +312,11 @@ bool generation_read(generation *g, const char *dir, json_t *given)
                        .min_new_tokens = -1,
                        .min_length = -1,
                        .decoder_start_token_id = -1,
-                       .path = cli_format("%s/generation_config.json", dir) };
+                       .path = text_format("%s/generation_config.json", dir) };
     bool own = g->path && access(g->path, F_OK) == 0;
     if (g->path && !own) {
         free(g->path);
-        g->path = cli_format("%s/config.json", dir);
+        g->path = text_format("%s/config.json", dir);
     }
     source s = { .path = g->path, .given = given };
     s.file = s.path ? load(s.path) : NULL;

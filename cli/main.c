@@ -60,9 +60,9 @@ static int unknown(const char *name)
 {
     char names[256] = "";
     for (size_t i = 0; i < N_COMMANDS; i++)
-        cli_list(names, sizeof names, commands[i].name);
+        names_add(names, sizeof names, commands[i].name);
     return cli_usage("", "unknown command '%s', must be one of %s%s", name, names,
-                     cli_suggestion(name, names));
+                     names_suggestion(name, names));
 }
 
 int main(int argc, char **argv)

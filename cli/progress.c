@@ -15,7 +15,7 @@ progress progress_begin(int64_t first, int64_t total)
     return (progress){
         .first = first,
         .total = total,
-        .started = cli_seconds(),
+        .started = clock_seconds(),
         .terminal = isatty(STDERR_FILENO),
     };
 }
@@ -53,7 +53,7 @@ void progress_update(progress *p, int64_t step, const char *text)
     int64_t each = (p->total - p->first) / LINES + 1;
     if (!p->terminal && step != p->first + 1 && step != p->total && step % each != 0)
         return;
-    double seconds = cli_seconds() - p->started;
+    double seconds = clock_seconds() - p->started;
     double rate = seconds > 0 ? (double)(step - p->first) / seconds : 0;
     double left = rate > 0 ? (double)(p->total - step) / rate : 0;
     char line[256], clock[32];

@@ -58,7 +58,7 @@ static bool refuse_value(const side_file *f, const char *key, const json_t *valu
 static bool open_file(side_file *f, const char *dir, const char *name, json_type type,
                       bool required)
 {
-    *f = (side_file){ .path = cli_format("%s/%s", dir, name) };
+    *f = (side_file){ .path = text_format("%s/%s", dir, name) };
     if (!f->path)
         return false;
     if (!required && access(f->path, F_OK) != 0)
@@ -299,7 +299,7 @@ static bool choose_prompt(sentence *s, const side_file *f)
         return refuse(f, "the prompt \"%s\" is not a string", br__printable(key));
     if (json_string_length(prompt) == 0)
         return true;
-    s->prompt = cli_format("%s", json_string_value(prompt));
+    s->prompt = text_format("%s", json_string_value(prompt));
     return s->prompt != NULL;
 }
 
@@ -328,7 +328,7 @@ static char *module_folder(const side_file *f, size_t i, const char *dir, const 
                br__printable(path));
         return NULL;
     }
-    return *path ? cli_format("%s/%s", dir, path) : cli_format("%s", dir);
+    return *path ? text_format("%s/%s", dir, path) : text_format("%s", dir);
 }
 
 /* Returns which module a class is, or MODULES with an error. */
@@ -412,7 +412,7 @@ bool sentence_read(sentence *s, const char *dir, const sentence_options *o)
         s->normalize = true;
         if (!o->pooling)
             s->modes[s->n_modes++] = SENTENCE_MEAN;
-        s->folder = cli_format("%s", dir);
+        s->folder = text_format("%s", dir);
         ok = s->folder != NULL;
     }
     close_file(&f);

@@ -157,11 +157,11 @@ static bool show_line(const request *r, const br_tokenizer *t, br_text line, int
 static void show_file(const request *r, const br_tokenizer *t)
 {
     size_t length;
-    char *text = cli_read_file(r->file, &length);
+    char *text = file_read(r->file, &length);
     const char *end = text ? text + length : NULL;
-    const char *at = r->null ? text : cli_first_line(text, end);
+    const char *at = r->null ? text : text_first_line(text, end);
     br_text line;
-    for (int64_t number = 1; cli_next_line(&at, end, r->null ? 0 : '\n', &line); number++)
+    for (int64_t number = 1; text_next_line(&at, end, r->null ? 0 : '\n', &line); number++)
         if (!show_line(r, t, line, number))
             break;
     free(text);
@@ -227,7 +227,7 @@ static int parse_option(void *of, int c)
         r->pair = true;
         return 0;
     case 'm':
-        return cli_integer(optarg, 1, INT32_MAX, &r->encode.max_length)
+        return text_to_integer(optarg, 1, INT32_MAX, &r->encode.max_length)
                    ? 0
                    : cli_usage("tokenize", "--max-length is '%s', must be at least 1", optarg);
     case 'l':
@@ -235,7 +235,7 @@ static int parse_option(void *of, int c)
         return 0;
     case 's':
         r->overflow = true;
-        return cli_integer(optarg, 0, INT32_MAX, &r->encode.stride)
+        return text_to_integer(optarg, 0, INT32_MAX, &r->encode.stride)
                    ? 0
                    : cli_usage("tokenize", "--stride is '%s', must be at least 0", optarg);
     case 'S':

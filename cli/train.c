@@ -1,14 +1,13 @@
-/* cli/train.c - `brasa train RECIPE`: the table of recipes, and the command line. */
-#include "cli/train.h"
-#include "cli/step_profile.h"
+/* cli/train.c - `brasa train RECIPE`: the command line, the progress bar, and signals. */
+#include "train/train.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "train/step_profile.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const recipe *const recipes[] = { &recipe_bert_scratch, &recipe_copy_task, &recipe_vanilla,
-                                         &recipe_classifier };
-enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static const char help_head[] = "Usage: brasa train RECIPE [OPTION]...\n"
                                 "       brasa train [RECIPE] --resume [OPTION]...\n"
@@ -50,8 +49,8 @@ static const char *recipe_names(void)
 {
     static char text[128];
     *text = 0;
-    for (int i = 0; i < N_RECIPES; i++)
-        cli_list(text, sizeof text, recipes[i]->name);
+    for (int i = 0; i < train_num_recipes; i++)
+        names_add(text, sizeof text, train_recipes[i]->name);
     return text;
 }
 
@@ -60,7 +59,7 @@ static const char *preset_names(const recipe *r)
     static char text[128];
     *text = 0;
     for (int i = 0; r->presets[i]; i++)
-        cli_list(text, sizeof text, r->presets[i]);
+        names_add(text, sizeof text, r->presets[i]);
     return text;
 }
 
@@ -69,30 +68,16 @@ static int help(const train_request *request)
     char line[256];
     cli_print_wrapped(stdout, help_head);
     printf("Recipes:\n");
-    for (int i = 0; i < N_RECIPES; i++) {
-        snprintf(line, sizeof line, "  %-14s  %s; presets %s", recipes[i]->name,
-                 recipes[i]->summary, preset_names(recipes[i]));
+    for (int i = 0; i < train_num_recipes; i++) {
+        snprintf(line, sizeof line, "  %-14s  %s; presets %s", train_recipes[i]->name,
+                 train_recipes[i]->summary, preset_names(train_recipes[i]));
         cli_print_wrapped(stdout, line);
     }
     printf("\n");
     cli_print_wrapped(stdout, help_options);
-    return request->recipe ? train_describe(request) : 0;
-}
-
-const recipe *train_find_recipe(const char *name)
-{
-    for (int i = 0; i < N_RECIPES; i++)
-        if (strcmp(recipes[i]->name, name) == 0)
-            return recipes[i];
-    return NULL;
-}
-
-static bool has_preset(const recipe *r, const char *name)
-{
-    for (int i = 0; r->presets[i]; i++)
-        if (strcmp(r->presets[i], name) == 0)
-            return true;
-    return false;
+    if (request->recipe)
+        train_describe(request, stdout, cli_print_wrapped);
+    return cli_report();
 }
 
 enum {
@@ -168,11 +153,11 @@ static int parse_option(train_request *request, int option, const char *value)
         return 0;
     case PROFILE:
         request->profile = STEP_PROFILE_DEFAULT;
-        if (value && !cli_integer(value, 1, 1000, &request->profile))
+        if (value && !text_to_integer(value, 1, 1000, &request->profile))
             return cli_usage("train", "--profile is '%s', must be 1 .. 1000", value);
         return 0;
     case THREADS:
-        if (!cli_integer(value, 1, 1024, &threads))
+        if (!text_to_integer(value, 1, 1024, &threads))
             return cli_usage("train", "--threads is '%s', must be 1 .. 1024", value);
         br_set_num_threads((int)threads);
         return 0;
@@ -189,7 +174,7 @@ static int set_recipe(train_request *request, const char *name)
         return request->recipe
                    ? 0
                    : cli_usage("train", "unknown recipe '%s', must be one of %s%s", name,
-                               recipe_names(), cli_suggestion(name, recipe_names()));
+                               recipe_names(), names_suggestion(name, recipe_names()));
     }
     if (!request->resume)
         return cli_usage("train", "no recipe given; choose one of %s", recipe_names());
@@ -207,13 +192,72 @@ static int check(const train_request *request)
     if (request->resume && request->overwrite)
         return cli_usage("train",
                          "--resume continues a run, --overwrite replaces it: use only one of them");
-    if (request->preset && !has_preset(r, request->preset))
+    if (request->preset && !train_has_preset(r, request->preset))
         return cli_usage("train", "%s has no preset '%s', must be one of %s%s", r->name,
                          request->preset, preset_names(r),
-                         cli_suggestion(request->preset, preset_names(r)));
+                         names_suggestion(request->preset, preset_names(r)));
     if (request->data && !r->data && !r->needs_data)
         return cli_usage("train", "%s generates its own data and does not take --data", r->name);
     return 0;
+}
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+/* A second signal ends the program at once. That is safe because files are replaced atomically. */
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal,
+                                .sa_flags = (int)(SA_RESTART | SA_RESETHAND) };
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void begin_progress(void *bar, int64_t step, int64_t steps)
+{
+    *(progress *)bar = progress_begin(step, steps);
+}
+
+static void update_progress(void *bar, int64_t step, const char *text)
+{
+    progress_update(bar, step, text);
+}
+
+static void end_progress(void *bar)
+{
+    progress_end(bar);
+}
+
+/* Trains; returns the exit status. */
+static int train(train_request *request)
+{
+    progress bar = { 0 };
+    int64_t step;
+    request->report = stdout;
+    request->begin = begin_progress;
+    request->progress = update_progress;
+    request->end = end_progress;
+    request->context = &bar;
+    request->stop = &stop_signal;
+    catch_signals();
+    switch (train_run(request, &step)) {
+    case TRAIN_REFUSED:
+        cli_usage("train", "%s", br_error_message());
+        br_clear_error();
+        return CLI_USAGE;
+    case TRAIN_STOPPED:
+        fprintf(stderr, "brasa train: stopped after step %" PRId64 "; --resume continues the run\n",
+                step);
+        return 128 + stop_signal;
+    default:
+        return cli_report();
+    }
 }
 
 static int run(train_request *request, int argc, char **argv)
@@ -238,7 +282,7 @@ static int run(train_request *request, int argc, char **argv)
     const recipe *r = request->recipe;
     if (r->needs_data && !request->data)
         return cli_usage("train", "%s needs --data FILE: %s", r->name, r->needs_data);
-    return train_run(request);
+    return train(request);
 }
 
 int cli_train(int argc, char **argv)

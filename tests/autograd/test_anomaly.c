@@ -1,6 +1,6 @@
 /* tests/autograd/test_anomaly.c - anomaly detection: the error names the operation and module that
  * produced the first NaN or infinity, in forward and backward; intended infinities are ignored. */
-#include "tests/op_cases.h"
+#include "check/cases/op_cases.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>

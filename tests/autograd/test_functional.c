@@ -1,7 +1,7 @@
 /* tests/autograd/test_functional.c - compares vjp, jvp, hvp, Jacobians and Hessians with
  * torch.autograd.functional, and runs gradgradcheck on every operation. */
+#include "check/cases/op_cases.h"
 #include "tests/autograd/functional_values.h"
-#include "tests/op_cases.h"
 #include "tests/support.h"
 
 #include <brasa/brasa.h>

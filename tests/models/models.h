@@ -3,7 +3,7 @@
 #ifndef BR_TESTS_MODELS_H
 #define BR_TESTS_MODELS_H
 
-#include "cli/golden.h"
+#include "check/golden/golden.h"
 #include "tests/support.h"
 
 #include <glob.h>

@@ -2,7 +2,7 @@
 #ifndef BR_TESTS_CASES_H
 #define BR_TESTS_CASES_H
 
-#include "tests/op_cases.h"
+#include "check/cases/op_cases.h"
 #include "tests/support.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* tests/ops/test_second_order.c - compares the second-order gradients of every row of op_cases.def
  * with central differences. */
-#include "tests/op_cases.h"
+#include "check/cases/op_cases.h"
 #include "tests/support.h"
 
 TestSuite(second_order, .init = check_begin, .fini = check_end);

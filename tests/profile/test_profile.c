@@ -1,5 +1,5 @@
 /* Profiles: the recorded events and their nesting; nothing is counted twice. */
-#include "tests/op_cases.h"
+#include "check/cases/op_cases.h"
 #include "tests/profile/profile.h"
 
 #include <unistd.h>

@@ -1,0 +1,154 @@
+/* check/cases/op_cases.c - the table of operation cases, and inputs of the kinds that it names. */
+#include "check/cases/op_cases.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLONE(t) br_clone(t)
+
+/* Helpers for operations that return several tensors: the array that receives them, one of them,
+ * and all of them stacked. */
+static br_tensor *parts[768]; /* no default size of bench_letter_sizes() is larger */
+
+static br_tensor *part(int n, int i)
+{
+    return n > i ? parts[i] : NULL;
+}
+
+static br_tensor *joined(int n)
+{
+    return n > 0 ? br_stack(n, parts, 0) : n == 0 ? br_zeros(BR_SHAPE(0), BR_F64) : NULL;
+}
+
+/* Each row becomes a function ... */
+#define CASE(label, expression, ...)                                          \
+    static br_tensor *call_##label(br_tensor *const *x, int n, void *context) \
+    {                                                                         \
+        (void)n;                                                              \
+        (void)context;                                                        \
+        return expression;                                                    \
+    }
+#include "check/cases/op_cases.def"
+#undef CASE
+
+/* ... and an entry of op_cases[]. */
+#define INPUTS(...) .inputs = { __VA_ARGS__ }
+#define CASE(label_, expression_, ...) \
+    { .label = #label_, .expression = #expression_, .call = call_##label_, __VA_ARGS__ },
+const op_case op_cases[] = {
+#include "check/cases/op_cases.def"
+};
+#undef CASE
+
+const int num_op_cases = (int)(sizeof op_cases / sizeof *op_cases);
+
+/* The sizes are small and none is 0 or 1. */
+letter_sizes default_letter_sizes(void)
+{
+    letter_sizes s = { { 0 } };
+    s.of['b'] = 2;
+    s.of['c'] = 3;
+    s.of['n'] = 4;
+    s.of['m'] = 5;
+    s.of['k'] = 3;
+    return s;
+}
+
+letter_sizes bench_letter_sizes(const op_case *c)
+{
+    letter_sizes s = { { 0 } };
+    s.of['b'] = 6;
+    s.of['c'] = 12;
+    s.of['n'] = 600;
+    s.of['m'] = 768;
+    s.of['k'] = 100;
+    for (const char *p = c->bench ? c->bench : ""; *p; p++)
+        if (p[1] == '=')
+            s.of[(unsigned char)*p & 127] = strtoll(p + 2, NULL, 10);
+    return s;
+}
+
+int case_num_inputs(const op_case *c)
+{
+    int n = 0;
+    while (n < MAX_CASE_INPUTS && c->inputs[n].shape)
+        n++;
+    return n;
+}
+
+void case_op_name(const op_case *c, char *buffer, size_t size)
+{
+    const char *name = strstr(c->expression, "br_") + strlen("br_");
+    if (strncmp(name, "f_", 2) == 0)
+        name += 2;
+    size_t n = strcspn(name, "(");
+    if (n > 4 && strncmp(name + n - 4, "_dim", 4) == 0 && strncmp(name, "take_along_dim", n) != 0)
+        n -= 4;
+    snprintf(buffer, size, "%.*s", (int)n, name);
+}
+
+/* Writes the sizes of input i and returns their number. */
+static int input_sizes(const op_case *c, int i, const letter_sizes *letters, int64_t *sizes)
+{
+    int n = 0;
+    for (const char *p = c->inputs[i].shape; *p && *p != '<'; p++)
+        sizes[n++] = letters->of[(unsigned char)*p & 127];
+    return n;
+}
+
+bool case_is_real(const op_case *c, int i)
+{
+    return c->inputs[i].kind != MASK && c->inputs[i].kind != INDEX;
+}
+
+static br_tensor *index_input(const op_case *c, int i, const letter_sizes *letters, int ndim,
+                              const int64_t *sizes)
+{
+    const char *limit = strchr(c->inputs[i].shape, '<');
+    int64_t bound = letters->of[(unsigned char)limit[1] & 127];
+    return br_randint(0, bound > 0 ? bound : 1, ndim, sizes);
+}
+
+br_tensor *case_input(const op_case *c, int i, const letter_sizes *letters, br_dtype dtype)
+{
+    int64_t sizes[BR_MAX_DIMS];
+    int ndim = input_sizes(c, i, letters, sizes);
+    br_scope *scope = br_no_grad_begin();
+    br_tensor *t = NULL;
+    switch (c->inputs[i].kind) {
+    case MASK:
+        t = br_to(br_randint(0, 2, ndim, sizes), BR_BOOL);
+        break;
+    case INDEX:
+        t = index_input(c, i, letters, ndim, sizes);
+        break;
+    case REAL:
+        t = br_uniform_(br_empty(ndim, sizes, BR_F64), -2, 2);
+        break;
+    case POSITIVE:
+        t = br_uniform_(br_empty(ndim, sizes, BR_F64), 0.5, 2);
+        break;
+    case FRACTION:
+        t = br_uniform_(br_empty(ndim, sizes, BR_F64), 0.1, 0.9);
+        break;
+    case ABOVE_1:
+        t = br_uniform_(br_empty(ndim, sizes, BR_F64), 1.5, 3);
+        break;
+    case SIGN:
+        t = br_to(br_sub_scalar(br_mul_scalar(br_randint(0, 2, ndim, sizes), 2), 1), BR_F64);
+        break;
+    case DISTINCT: /* a random permutation of numbers 0.1 apart, of both signs */
+        t = br_empty(ndim, sizes, BR_F64);
+        t = br_reshape(br_to(br_randperm(br_numel(t)), BR_F64), ndim, sizes);
+        t = br_mul_scalar(br_sub_scalar(t, (double)(br_numel(t) / 2) - 0.5), 0.1);
+        break;
+    }
+    if (case_is_real(c, i) && dtype != BR_F64)
+        t = dtype == BR_I64    ? br_to(br_mul_scalar(t, 3), BR_I64)
+            : dtype == BR_BOOL ? br_gt_scalar(t, 0)
+                               : br_to(t, dtype);
+    br_scope_return(scope, t);
+    br_scope_end(scope);
+    return t;
+}

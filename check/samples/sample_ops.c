@@ -1,0 +1,113 @@
+/* check/samples/sample_ops.c - expands the rows of sample_ops.def to functions and to a table. */
+#include "check/samples/sample_ops.h"
+
+#include <math.h>
+
+/* Argument number i of the row's signature. */
+#define T(i)   a[i].tensor
+#define TS(i)  a[i].count, a[i].tensors
+#define I(i)   a[i].integer
+#define IS(i)  a[i].count, a[i].ints
+#define F(i)   a[i].number
+#define B(i)   (a[i].integer != 0)
+#define STR(i) a[i].text
+/* A dimension, BR_ALL for None; a list of dimensions, all of them for None or an empty list. */
+#define DIM(i)  (a[i].given ? a[i].integer : BR_ALL)
+#define DIMS(i) (a[i].count ? a[i].count : all_dims(T(0), &a[i])), a[i].ints
+/* Tensor i, converted to dtype argument d if that is given. */
+#define AS(i, d) (a[d].given ? br_to(T(i), a[d].dtype) : T(i))
+/* The result, converted to dtype argument d if that is given. */
+#define INTO(d, expression) (a[d].given ? br_to(expression, a[d].dtype) : (expression))
+/* LINE: tensor i, with shape [1] if it has no dimensions. FULL: number s as a tensor with the shape
+ * of tensor i and the dtype of tensor 0. */
+#define LINE(i)    (br_ndim(T(i)) ? T(i) : br_reshape(T(i), BR_SHAPE(1)))
+#define FULL(i, s) br_full(br_ndim(T(i)), br_sizes(T(i)), F(s), br_dtype_of(T(0)))
+/* An additional result. */
+#define OUT(i)   &out[i]
+#define CLONE(i) br_clone(T(i))
+/* A call that writes all results to `out` itself. */
+#define ALL(call) (call, out[0])
+/* A list of one or two numbers as a pair; zeros for an empty list. */
+#define PAIR(i) BR_PAIR(a[i].ints[0], a[i].ints[a[i].count > 1])
+/* Item n of a list of sizes; None is the size of dimension dim of tensor 0. */
+#define SIZE(i, n, dim)                                             \
+    (a[i].count == 0          ? -1 /* an empty list has no sizes */ \
+     : a[i].ints[n] == BR_ALL ? br_size(T(0), dim)                  \
+                              : a[i].ints[n])
+
+/* Options of convolutions and pooling; their arguments have the same positions. */
+#define CONV(padding_, same_)                                                        \
+    BR_OPTIONS(br_conv, .stride = PAIR(3), .padding = padding_, .dilation = PAIR(5), \
+               .groups = I(6), .same = same_)
+#define TRANSPOSED_CONV                                                                   \
+    BR_OPTIONS(br_conv, .stride = PAIR(3), .padding = PAIR(4), .output_padding = PAIR(5), \
+               .groups = I(6), .dilation = PAIR(7))
+#define MAX_POOL                                                                       \
+    BR_OPTIONS(br_pool, .kernel_size = PAIR(1), .stride = PAIR(2), .padding = PAIR(3), \
+               .dilation = PAIR(4), .ceil_mode = B(5))
+#define AVG_POOL                                                                       \
+    BR_OPTIONS(br_pool, .kernel_size = PAIR(1), .stride = PAIR(2), .padding = PAIR(3), \
+               .ceil_mode = B(4), .count_include_pad = B(5), .divisor_override = I(6))
+
+static int all_dims(const br_tensor *x, sample_arg *a)
+{
+    for (int i = 0; i < br_ndim(x); i++)
+        a->ints[i] = i;
+    return br_ndim(x);
+}
+
+static br_tensor *from_bool(bool value)
+{
+    return br_failed() ? NULL : br_from_bool(BR_SCALAR, &value);
+}
+
+/* Returns whether a list contains 0, which no default does. */
+static bool any_zero(const sample_arg *a)
+{
+    for (int i = 0; i < a->count; i++)
+        if (a->ints[i] == 0)
+            return true;
+    return false;
+}
+
+/* Expands each row to a function ... */
+#define ROW_NAME(line) row_at_line_##line
+#define ROW(line)      ROW_NAME(line)
+#define OP(name, signature, expression)                         \
+    static void ROW(__LINE__)(sample_arg * a, br_tensor * *out) \
+    {                                                           \
+        (void)a;                                                \
+        out[0] = expression;                                    \
+    }
+#define OP_WITH(name, signature, expression, ...) OP(name, signature, expression)
+#define LEFT_OUT(name, signature, condition, reason) \
+    static bool ROW(__LINE__)(sample_arg * a)        \
+    {                                                \
+        (void)a;                                     \
+        return condition;                            \
+    }
+#include "check/samples/sample_ops.def"
+#undef OP
+#undef OP_WITH
+#undef LEFT_OUT
+
+/* ... and to an entry of the table. */
+#define OP(name_, signature_, expression_) \
+    { .name = name_, .signature = signature_, .expression = #expression_, .call = ROW(__LINE__) },
+#define OP_WITH(name_, signature_, expression_, ...) \
+    { .name = name_,                                 \
+      .signature = signature_,                       \
+      .expression = #expression_,                    \
+      .call = ROW(__LINE__),                         \
+      __VA_ARGS__ },
+#define LEFT_OUT(name_, signature_, condition, reason) \
+    { .name = name_,                                   \
+      .signature = signature_,                         \
+      .expression = "",                                \
+      .left_out = reason,                              \
+      .left_out_if = ROW(__LINE__) },
+const sample_op sample_ops[] = {
+#include "check/samples/sample_ops.def"
+};
+
+const int num_sample_ops = (int)(sizeof sample_ops / sizeof *sample_ops);

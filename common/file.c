@@ -1,0 +1,120 @@
+/* common/file.c - files and directories. */
+#include "common/file.h"
+
+#include "common/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Doubles the buffer until the end of the file, because the size of a pipe is not known in
+ * advance. */
+static char *read_all(FILE *file, size_t *length)
+{
+    size_t capacity = 1 << 16, n = 0;
+    char *text = malloc(capacity);
+    while (text) {
+        n += fread(text + n, 1, capacity - 1 - n, file);
+        if (n < capacity - 1)
+            break;
+        char *more = realloc(text, capacity *= 2);
+        if (!more)
+            free(text);
+        text = more;
+    }
+    if (text)
+        text[n] = 0;
+    *length = n;
+    return text;
+}
+
+char *file_read(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        br_raise(BR_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return NULL;
+    }
+    errno = 0;
+    char *text = read_all(file, length);
+    if (!text || ferror(file)) {
+        br_raise(text ? BR_ERROR_IO : BR_ERROR_MEMORY, "%s: cannot be read: %s", path,
+                 strerror(errno));
+        free(text);
+        text = NULL;
+    }
+    fclose(file);
+    return text;
+}
+
+/* Returns the path of a file in `folder`, which is relative to the program's own: a build folder
+ * and an installed tree can be moved. */
+static char *file_near_program(const char *folder, const char *name)
+{
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0)
+        return NULL;
+    program[n] = 0;
+    char *slash = strrchr(program, '/');
+    return slash ? text_format("%.*s/%s/%s", (int)(slash - program), program, folder, name) : NULL;
+}
+
+char *file_find_data(const char *name)
+{
+    char *places[] = { text_format("data/%s", name), file_near_program("data", name),
+                       file_near_program(BRASA_DATA_FROM_PROGRAM, name) };
+    char *found = NULL;
+    for (int i = 0; i < 3; i++)
+        if (!found && places[i] && access(places[i], R_OK) == 0)
+            found = places[i];
+        else
+            free(places[i]);
+    if (!found)
+        br_raise(
+            BR_ERROR_IO,
+            "cannot find data/%s below the working directory, in the build folder or among the "
+            "installed files",
+            name);
+    return found;
+}
+
+char *file_pattern(const char *folder, const char *names)
+{
+    char *literal = malloc(2 * strlen(folder) + 1), *end = literal;
+    if (!literal) {
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for a path");
+        return NULL;
+    }
+    for (const char *p = folder; *p; p++) {
+        if (strchr("*?[\\", *p))
+            *end++ = '\\';
+        *end++ = *p;
+    }
+    *end = 0;
+    char *pattern = text_format("%s/%s", literal, names);
+    free(literal);
+    return pattern;
+}
+
+bool file_make_directory(const char *path)
+{
+    char *part = text_format("%s", path);
+    for (char *p = part; p && *p; p++) {
+        char *end = strchrnul(p + 1, '/'), kept = *end;
+        *end = 0;
+        bool made = mkdir(part, 0777) == 0 || errno == EEXIST;
+        struct stat st;
+        if (!made || (stat(part, &st) == 0 && !S_ISDIR(st.st_mode)))
+            br_raise(BR_ERROR_IO, "%s: cannot create the directory: %s", part,
+                     strerror(made ? ENOTDIR : errno));
+        *end = kept;
+        p = end - 1;
+        if (br_failed())
+            break;
+    }
+    free(part);
+    return !br_failed();
+}

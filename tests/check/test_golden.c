@@ -1,0 +1,126 @@
+/* Golden files with differences: `brasa check` must report each one. */
+#include "check/golden/golden.h"
+#include "tests/io/files.h"
+
+#include <stdlib.h>
+
+#define LAYER BRASA_TEST_DIR "/golden/bert.EncoderLayer.safetensors"
+#define ADAM  BRASA_TEST_DIR "/golden/bert.BERT_adam10.safetensors"
+#define BERT  BRASA_TEST_DIR "/golden/bert.BERT.safetensors"
+
+TestSuite(golden, .init = files_begin, .fini = files_end);
+
+/* What to change in a copy of a file. */
+typedef struct change {
+    const char *tensor; /* tensor to add `by` to or, with `drop`, to omit */
+    double by;
+    bool drop;
+    const char *key, *value; /* metadata to replace */
+} change;
+
+static void write_altered(const char *path, change c)
+{
+    br_scope *scope = br_no_grad_begin();
+    br_safetensors *file = br_safetensors_open(path, BR_OPTIONS(br_safetensors, .copy = true));
+    br_named_list *all = br_safetensors_all(file);
+    cr_assert_not_null(all, "%s", br_error_message());
+    br_named_tensor *items = calloc((size_t)all->count, sizeof *items);
+    br_metadata metadata[64];
+    int64_t n = 0, n_metadata = br_safetensors_metadata_count(file);
+    for (int64_t i = 0; i < all->count; i++) {
+        bool hit = c.tensor && strcmp(all->items[i].name, c.tensor) == 0;
+        if (hit && c.drop)
+            continue;
+        items[n] = all->items[i];
+        if (hit)
+            items[n].tensor = br_add_scalar(items[n].tensor, c.by);
+        n++;
+    }
+    for (int64_t i = 0; i < n_metadata; i++) {
+        const char *key = br_safetensors_metadata_key(file, i);
+        bool hit = c.key && strcmp(key, c.key) == 0;
+        metadata[i] = (br_metadata){ key, hit ? c.value : br_safetensors_metadata(file, key) };
+    }
+    br_named_list list = { n, items };
+    cr_assert(br_safetensors_save(files_path("altered"), &list, n_metadata, metadata), "%s",
+              br_error_message());
+    free(items);
+    br_named_list_free(all);
+    br_safetensors_close(file);
+    br_scope_end(scope);
+}
+
+/* Checks that the altered file differs most in `where`. */
+static void check_differs(const char *path, const char *where, change c)
+{
+    br_check_result result;
+    write_altered(path, c);
+    cr_assert(golden_check(files_path("altered"), &result), "%s", br_error_message());
+    cr_assert(result.excess > 1, "%s is not caught", where);
+    cr_assert_str_eq(result.where, where);
+}
+
+static void check_refused(const char *path, const char *message, change c)
+{
+    br_check_result result;
+    write_altered(path, c);
+    check_fails(golden_check(files_path("altered"), &result), message);
+}
+
+Test(golden, differences_are_caught)
+{
+    const char *names[] = { "output/output",
+                            "output/attn",
+                            "loss",
+                            "grad/pos_ffn.fc1.bias",
+                            "grad/enc_self_attn.W_K.weight",
+                            "grad_input/enc_inputs" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check_differs(LAYER, names[i], (change){ .tensor = names[i], .by = 1e-3 });
+    check_differs(ADAM, "losses", (change){ .tensor = "losses", .by = 1e-2 });
+    check_differs(ADAM, "after/fc.bias", (change){ .tensor = "after/fc.bias", .by = 1e-3 });
+    check_differs(BERT, "loss_clsf", (change){ .tensor = "loss_clsf", .by = 1e-2 });
+}
+
+Test(golden, nan_is_caught)
+{
+    check_differs(LAYER, "loss", (change){ .tensor = "loss", .by = NAN });
+    check_differs(LAYER, "output/attn", (change){ .tensor = "output/attn", .by = INFINITY });
+}
+
+Test(golden, other_draws_are_caught)
+{
+    check_differs(LAYER, "fresh/0/linear.weight as initialized",
+                  (change){ .key = "fresh_seed", .value = "5" });
+    check_differs(ADAM, "param/embedding.pos_embed.weight as initialized",
+                  (change){ .key = "init", .value = "{\"manual_seed\": 5}" });
+}
+
+Test(golden, what_is_missing_is_named)
+{
+    check_refused(LAYER, "'vocab_size' is missing", (change){ .key = "config", .value = "{}" });
+    check_refused(LAYER, "no tensor", (change){ .tensor = "grad/pos_ffn.fc1.bias", .drop = true });
+    check_refused(LAYER, "pos_ffn.fc1.bias",
+                  (change){ .tensor = "param/pos_ffn.fc1.bias", .drop = true });
+    check_refused(LAYER, "fresh/0/linear.bias",
+                  (change){ .tensor = "fresh/0/linear.bias", .drop = true });
+    check_refused(BERT, "masked_tokens", (change){ .tensor = "label/masked_tokens", .drop = true });
+    check_refused(LAYER, "has a gradient in Brasa",
+                  (change){ .key = "no_grad", .value = "[\"pos_ffn.fc1.bias\"]" });
+}
+
+Test(golden, bad_metadata_is_refused)
+{
+    check_refused(LAYER, "unknown model 'bert.Nobody'",
+                  (change){ .key = "model", .value = "bert.Nobody" });
+    check_refused(LAYER, "golden-1", (change){ .key = "format", .value = "golden-2" });
+    check_refused(LAYER, "unknown loss 'mean'", (change){ .key = "loss", .value = "mean" });
+    check_refused(LAYER, "loss_of", (change){ .key = "loss_of", .value = "{}" });
+    check_refused(LAYER, "no output 'x'", (change){ .key = "loss_of", .value = "[\"x\"]" });
+    check_refused(LAYER, "metadata 'tol'", (change){ .key = "tol", .value = "[1" });
+    check_refused(LAYER, "metadata 'rtol' is '-1'", (change){ .key = "rtol", .value = "-1" });
+    check_refused(LAYER, "mode", (change){ .key = "mode", .value = "test" });
+    check_refused(ADAM, "Adam", (change){ .key = "optimizer", .value = "{\"name\": \"SGD\"}" });
+    br_check_result result;
+    check_fails(golden_check("/nonexistent/file", &result), "/nonexistent/file");
+}

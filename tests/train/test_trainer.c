@@ -1,0 +1,153 @@
+/* tests/train/test_trainer.c - features of `brasa train` for every recipe: learning-rate schedules,
+ * gradient accumulation, clipping, prefetching threads, early stopping. */
+#include "tests/cli/program.h"
+#include "train/schedule.h"
+
+#include <brasa/tensor.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+
+TestSuite(trainer, .init = program_begin, .fini = program_end);
+
+#define COPY            "train copy-task --preset small --set dropout=0 "
+#define BERT            "train bert-scratch --preset small "
+#define CLEAN(from, to) PROGRAM_LOSSES " $OUT/" from "/log.jsonl >$OUT/" to "; "
+
+/* ---- The learning rate ----------------------------------------------------------------------- */
+
+static void check_rate(const schedule *s, int64_t step, double rate)
+{
+    double is = schedule_rate(s, step);
+    cr_assert(fabs(is - rate) <= 1e-15, "step %d: %.17g, not %.17g", (int)step, is, rate);
+}
+
+/* lr = 8 after three warm-up steps. */
+Test(trainer, schedules)
+{
+    schedule s = { .lr = 8, .warmup = 3 };
+    for (s.decay.index = 0; schedule_names[s.decay.index]; s.decay.index++) {
+        schedule_settle(&s, 11);
+        for (int64_t step = 0; step <= 3; step++)
+            check_rate(&s, step, 2.0 * (double)(step + 1));
+    }
+    cr_assert_eq(s.decay_steps, 8);
+    s.decay.index = SCHEDULE_CONSTANT;
+    check_rate(&s, 1000, 8);
+    s.decay.index = SCHEDULE_INVERSE_ROOT;
+    check_rate(&s, 15, 4);
+    s.decay.index = SCHEDULE_LINEAR;
+    check_rate(&s, 5, 6);
+    check_rate(&s, 10, 1);
+    check_rate(&s, 11, 0);
+    check_rate(&s, 1000, 0);
+    s.decay.index = SCHEDULE_COSINE;
+    check_rate(&s, 7, 4);
+    check_rate(&s, 5, 4 + 4 * sqrt(0.5));
+    check_rate(&s, 12, 0);
+}
+
+/* A checkpoint holds a number with 15 digits if they are enough, otherwise with 17. */
+Test(trainer, numbers_are_restored_exactly)
+{
+    static const double numbers[] = {
+        0.1, 0.1 + 0.2, 1.0 / 3, 1e-300, 5e-324, 123456789.123456789
+    };
+    double value = 0;
+    settings s = { 0 };
+    settings_add(&s, (setting){ "x", SETTING_NUMBER, &value, 0, 1e9, false, "" });
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        value = numbers[i];
+        json_t *json = settings_to_json(&s);
+        value = 0;
+        cr_assert(settings_from_json(&s, json), "%s", br_error_message());
+        cr_assert_eq(value, numbers[i], "%.17g, not %.17g", value, numbers[i]);
+        cr_assert(settings_agree(&s, json));
+        value = nextafter(value, 1e9);
+        cr_assert_not(settings_agree(&s, json), "%.17g", value);
+        br_clear_error();
+        json_decref(json);
+    }
+}
+
+Test(trainer, schedule_is_a_setting)
+{
+    program_check(COPY "--set schedule=steps --out $OUT", 2,
+                  "schedule is 'steps', must be one of constant, inverse_root, linear, cosine, "
+                  "plateau");
+    program_check(COPY "--set warmup=0 --set schedule=linear --steps 3 --out $OUT/a", 0, "Wrote ");
+    program_check(COPY
+                  "--set warmup=0 --set schedule=linear --set decay_steps=3 --steps 2 --out $OUT/b",
+                  0, "Wrote ");
+    program_check("train copy-task --resume --steps 3 --out $OUT/b", 0, "Wrote ");
+    program_shell(CLEAN("a", "x") CLEAN("b", "y") "cmp $OUT/x $OUT/y");
+    program_check("train copy-task --resume --steps 4 --out $OUT/b", 0, "Wrote ");
+}
+
+#define PLATEAU                                                                            \
+    "train copy-task --preset small --lr 0.3 --set warmup=1 --set schedule=plateau --set " \
+    "plateau_factor=1e-9 --set eval_every=1 "
+
+/* At this learning rate the first evaluations show no progress. After the rate is multiplied by
+ * 1e-9, the loss no longer changes, in a resumed run as well. */
+Test(trainer, plateau_lowers_the_rate)
+{
+    program_check(PLATEAU "--steps 14 --out $OUT/whole", 0, "Wrote ");
+    program_check(PLATEAU "--steps 8 --out $OUT/part", 0, "Wrote ");
+    program_check("train copy-task --resume --steps 14 --out $OUT/part", 0, "Wrote ");
+    program_shell("grep -qa '\"scheduler/' $OUT/whole/checkpoint.safetensors");
+    program_shell(CLEAN("whole", "x") CLEAN("part", "y") "cmp $OUT/x $OUT/y");
+    program_shell("tail -n 2 $OUT/whole/log.jsonl | sed 's/.*\"new_loss\": //; s/,.*//' | "
+                  "awk '{ d = $1 - last; last = $1 } END { exit !(d < 1e-5 && d > -1e-5) }'");
+    program_check(BERT "--set schedule=plateau --out $OUT", 2,
+                  "schedule=plateau needs a recipe with metrics, but bert-scratch has none");
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* The loss in the last line of a run's log. */
+#define LAST_LOSS(run) "$(tail -n 1 $OUT/" run "/log.jsonl | sed 's/.*\"loss\": //; s/,.*//')"
+
+/* The same batch twice equals the batch once, except for the order in which gradients are summed.
+ */
+Test(trainer, batches_of_a_step_are_averaged)
+{
+    program_check(BERT "--steps 4 --set warmup=0 --out $OUT/once", 0, "Wrote ");
+    program_check(BERT "--steps 4 --set warmup=0 --set accumulate=2 --out $OUT/twice", 0, "Wrote ");
+    program_shell("awk -v a=" LAST_LOSS("once") " -v b=" LAST_LOSS(
+        "twice") " 'BEGIN { d = a / b - 1; exit !(d < 1e-5 && d > -1e-5) }'");
+    program_check(BERT "--set accumulate=0 --out $OUT/once", 2, "accumulate is '0'");
+}
+
+/* Gradients far below Adam's eps do not change the parameters. */
+Test(trainer, gradients_are_clipped)
+{
+    program_check(BERT "--steps 3 --set warmup=0 --out $OUT/free", 0, "Wrote ");
+    program_check(BERT "--steps 3 --set warmup=0 --set clip=1e-14 --out $OUT/clipped", 0, "Wrote ");
+    program_shell("awk -v a=" LAST_LOSS("free") " -v b=" LAST_LOSS(
+        "clipped") " 'BEGIN { exit !(a < b - 0.01) }'");
+    program_check(BERT "--set clip=-1 --out $OUT/free", 2, "clip is '-1'");
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+Test(trainer, workers_change_nothing)
+{
+    program_check("train vanilla --preset small --steps 5 --out $OUT/a", 0, "Wrote ");
+    program_check("train vanilla --preset small --steps 5 --set workers=3 --out $OUT/b", 0,
+                  "Wrote ");
+    program_shell(CLEAN("a", "x") CLEAN("b", "y") "cmp $OUT/x $OUT/y");
+}
+
+/* ---- Stopping -------------------------------------------------------------------------------- */
+
+/* At this rate nothing is learned, so the first evaluation has the smallest loss. */
+Test(trainer, stops_early)
+{
+    program_check(COPY "--lr 1e-12 --set eval_every=2 --set patience=2 --steps 50 --out $OUT", 0,
+                  "Stopped after step 6: new_loss has not improved for 2 evaluations");
+    program_shell("test $(wc -l <$OUT/log.jsonl) = 6");
+    program_check("train copy-task --resume --out $OUT", 0, "Stopped after step 6");
+    program_check("train copy-task --resume --steps 7 --set patience=0 --out $OUT", 0, "Wrote ");
+    program_shell("test $(wc -l <$OUT/log.jsonl) = 7");
+}

@@ -1,0 +1,60 @@
+/* train/batches.c - finds the epoch and the batch for a step number. */
+#include "train/batches.h"
+
+#include <inttypes.h>
+
+static bool open(batches *b, br_dataset *dataset, br_loader_options options)
+{
+    *b = (batches){ .loader = br_loader_new(dataset, &options),
+                    .seed = br_initial_seed(),
+                    .epoch = -1 };
+    if (b->loader && br_loader_size(b->loader) == 0)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "a batch has %" PRId64 " items, but the dataset has only %" PRId64,
+                 options.batch_size, br_dataset_size(dataset));
+    return !br_failed();
+}
+
+bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle,
+                  int64_t workers)
+{
+    return open(b, dataset,
+                *BR_OPTIONS(br_loader, .batch_size = batch_size, .shuffle = shuffle,
+                            .drop_last = true, .num_workers = (int)workers,
+                            .persistent_workers = true));
+}
+
+bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size)
+{
+    return open(b, dataset, *BR_OPTIONS(br_loader, .batch_size = batch_size));
+}
+
+int64_t batches_count(const batches *b)
+{
+    return br_loader_size(b->loader);
+}
+
+/* The order of an epoch depends only on the seed and the epoch's number. */
+static bool begin_epoch(batches *b, int64_t epoch)
+{
+    br_rng_state state;
+    br_get_rng_state(&state);
+    br_manual_seed(b->seed + (uint64_t)epoch);
+    bool ok = br_loader_begin(b->loader);
+    br_set_rng_state(&state);
+    b->epoch = epoch;
+    return ok;
+}
+
+bool batches_get(batches *b, int64_t step, br_tensor **fields)
+{
+    int64_t size = br_loader_size(b->loader);
+    if (br_failed() || (b->epoch != step / size && !begin_epoch(b, step / size)))
+        return false;
+    return br_loader_seek(b->loader, step % size) && br_loader_next(b->loader, fields);
+}
+
+void batches_close(batches *b)
+{
+    br_loader_free(b->loader);
+}

@@ -1,0 +1,24 @@
+/* train/recipes.c - the table of recipes. */
+#include "train/train.h"
+
+#include <string.h>
+
+const recipe *const train_recipes[] = { &recipe_bert_scratch, &recipe_copy_task, &recipe_vanilla,
+                                        &recipe_classifier };
+const int train_num_recipes = (int)(sizeof train_recipes / sizeof *train_recipes);
+
+const recipe *train_find_recipe(const char *name)
+{
+    for (int i = 0; i < train_num_recipes; i++)
+        if (strcmp(train_recipes[i]->name, name) == 0)
+            return train_recipes[i];
+    return NULL;
+}
+
+bool train_has_preset(const recipe *r, const char *name)
+{
+    for (int i = 0; r->presets[i]; i++)
+        if (strcmp(r->presets[i], name) == 0)
+            return true;
+    return false;
+}
