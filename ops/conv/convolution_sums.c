@@ -108,13 +108,14 @@ static void sum_taps(const sums *s, const br_axis *a, const char *weight)
 /* Calls `work` for each part of the batch, after copying it with padding. */
 static void for_each_part(sums *s, void (*work)(const sums *s))
 {
-    enum { READ_PADDING = 64 / sizeof(float) }; /* elements after the last one that may be read */
     const int64_t batch = s->from->sizes[0], channels = s->groups * s->in_channels;
     s->plane = br__padded_size(&s->padding);
     const int64_t max_items = br__conv_items(batch, channels * s->plane);
     br_scope *scope = br_scope_begin();
     br_tensor *copy = br__new(
-        "convolution", BR_SHAPE(max_items * channels * s->plane + READ_PADDING), s->from->dtype);
+        "convolution",
+        BR_SHAPE(max_items * channels * s->plane + BR_GEMM_PADDING / (int64_t)sizeof(float)),
+        s->from->dtype);
     for (s->item = 0; copy && s->item < batch && !br_failed(); s->item += max_items) {
         s->items = batch - s->item < max_items ? batch - s->item : max_items;
         s->copy = copy->data;

@@ -143,11 +143,15 @@ static void sum_weight(weight_work *w)
     const br_convolution *g = w->g;
     for (int d = 0; d < 2; d++)
         w->size[d] = br__conv_span(g, d);
-    const int64_t max_items = br__conv_items(g->batch, w->size[0] * w->size[1] * g->channels);
+    const int64_t item = w->size[0] * w->size[1] * g->channels; /* its elements */
+    const int64_t max_items = br__conv_items(g->batch, item);
     const int64_t k = max_items * br__conv_positions(g);
     br_tensor *lists = br__new("convolution", BR_SHAPE(k + 2 * br__conv_fan_in(g)), BR_I64);
-    /* One more item, because vectors are read beyond the end of the last one. */
-    w->copy = br_zeros(BR_SHAPE(max_items + 1, w->size[0], w->size[1], g->channels), w->x->dtype);
+    /* More items, because vectors are read beyond the end of the last one (gemm.h). */
+    const int64_t excess = BR_GEMM_PADDING / (int64_t)br__dtype_size(w->x->dtype);
+    w->copy = br_zeros(BR_SHAPE(max_items + (item > 0 ? (excess + item - 1) / item : 0), w->size[0],
+                                w->size[1], g->channels),
+                       w->x->dtype);
     w->rows = max_items > 1 ? br__new("convolution", BR_SHAPE(g->outputs, k), w->x->dtype) : NULL;
     if (br_failed())
         return;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { BR_GEMM_BATCH_DIMS = 8 };
+enum { BR_GEMM_PADDING = 64 }; /* bytes after each listed element of B that must be readable */
 
 /* C = A B or C = A B + bias, or either added to C, for each combination of batch indices. Strides
  * are in elements; a batch stride of 0 reuses an operand. */
@@ -21,7 +22,8 @@ typedef struct br_gemm {
     const void *bias; /* [n], contiguous, added to every row; or NULL */
     /* If these are not NULL, B(p, j) is b[b_rows[p] + b_columns[j]] and C(i, j) is c[i * c_row +
      * c_columns[j]]; b_row and b_col are ignored, and there must be no bias. Columns are in
-     * ascending order. 64 more bytes must be readable after each listed element of B. */
+     * ascending order. BR_GEMM_PADDING more bytes must be readable after each listed element of
+     * B. */
     const int64_t *b_rows, *b_columns, *c_columns;
     bool accumulate;
     int batch_ndim; /* 0: one product; the first index varies fastest */
