@@ -129,10 +129,10 @@ void br__frame_remove(br_node *node)
 
 static bool differs(const char *what, const char *first, const char *second)
 {
-    br__fail(BR_ERROR_STATE, "activation_checkpoint",
-             "%s differs between the two runs of the function, which must be identical: %s in the "
-             "first, %s in the second",
-             what, first, second);
+    br_fail(BR_ERROR_STATE, "activation_checkpoint",
+            "%s differs between the two runs of the function, which must be identical: %s in the "
+            "first, %s in the second",
+            what, first, second);
     return false;
 }
 
@@ -142,10 +142,10 @@ static bool share(br_saved_value *first, const br_saved_value *second, const cha
 {
     if (second->value && first->version != second->version) {
         const char *writer = second->value->storage->writer;
-        br__fail(BR_ERROR_STATE, "activation_checkpoint",
-                 "%s needs a value %s that was changed in place by %s since the first run of the "
-                 "function",
-                 op, br__shape(second->value), writer ? writer : "br_bump_version()");
+        br_fail(BR_ERROR_STATE, "activation_checkpoint",
+                "%s needs a value %s that was changed in place by %s since the first run of the "
+                "function",
+                op, br__shape(second->value), writer ? writer : "br_bump_version()");
         return false;
     }
     *first = *second;
@@ -210,7 +210,7 @@ static br_tensor *call(const br_frame *frame)
     enum { INLINE_INPUTS = 16 };
     br_tensor *inline_inputs[INLINE_INPUTS], **inputs = inline_inputs;
     if (frame->n_inputs > INLINE_INPUTS &&
-        !(inputs = br__malloc((size_t)frame->n_inputs * sizeof *inputs)))
+        !(inputs = br_malloc((size_t)frame->n_inputs * sizeof *inputs)))
         return NULL;
     for (int i = 0; i < frame->n_inputs; i++)
         inputs[i] = frame->inputs[i].value;
@@ -226,8 +226,8 @@ static bool inputs_unchanged(const br_frame *frame, const char *when)
         const br_saved_value *input = &frame->inputs[i];
         if (!input->value || br_tensor_version(input->value) == input->version)
             continue;
-        br__fail(BR_ERROR_STATE, "activation_checkpoint", "input %d %s was changed in place %s", i,
-                 br__shape(input->value), when);
+        br_fail(BR_ERROR_STATE, "activation_checkpoint", "input %d %s was changed in place %s", i,
+                br__shape(input->value), when);
         return false;
     }
     return true;
@@ -281,8 +281,8 @@ bool br__frame_fill(br_frame *frame, br_frame **filled)
     if (frame->filled)
         return true;
     if (frame->open) {
-        br__fail(BR_ERROR_STATE, "activation_checkpoint",
-                 "backward reached the checkpoint before its function had returned");
+        br_fail(BR_ERROR_STATE, "activation_checkpoint",
+                "backward reached the checkpoint before its function had returned");
         return false;
     }
     if (!get_inputs(frame, filled) ||
@@ -317,7 +317,7 @@ void br__frames_empty(br_frame *filled)
  * versions. */
 static bool keep_inputs(br_frame *frame, int n, br_tensor *const *inputs)
 {
-    frame->inputs = br__calloc((size_t)(n > 0 ? n : 1), sizeof *frame->inputs);
+    frame->inputs = br_calloc((size_t)(n > 0 ? n : 1), sizeof *frame->inputs);
     if (!frame->inputs)
         return false;
     frame->n_inputs = n;
@@ -353,7 +353,7 @@ static bool copy_context(br_frame *frame, const void *context, size_t size)
 {
     if (size == 0)
         return true;
-    frame->copy = frame->context = br__malloc(size);
+    frame->copy = frame->context = br_malloc(size);
     if (frame->copy)
         memcpy(frame->copy, context, size);
     return frame->copy != NULL;
@@ -363,7 +363,7 @@ static bool copy_context(br_frame *frame, const void *context, size_t size)
 static br_frame *new_frame(br_function fn, void *context, int n, br_tensor *const *inputs,
                            const br_activation_checkpoint_options *o)
 {
-    br_frame *frame = br__calloc(1, sizeof *frame);
+    br_frame *frame = br_calloc(1, sizeof *frame);
     if (!frame) {
         if (o->destroy)
             o->destroy(context);
@@ -389,9 +389,9 @@ static bool inputs_unmodified(const br_frame *frame, br_tensor *const *inputs)
     for (int i = 0; i < frame->n_inputs; i++) {
         if (!inputs[i] || br_tensor_version(inputs[i]) == frame->inputs[i].version)
             continue;
-        br__fail(BR_ERROR_STATE, "activation_checkpoint",
-                 "the function changed its input %d %s in place, so it cannot run again", i,
-                 br__shape(inputs[i]));
+        br_fail(BR_ERROR_STATE, "activation_checkpoint",
+                "the function changed its input %d %s in place, so it cannot run again", i,
+                br__shape(inputs[i]));
         return false;
     }
     return true;
@@ -407,7 +407,7 @@ static br_tensor *run_first(br_frame *frame, int n, br_tensor *const *inputs)
     frame->open = false;
     br__tape.frame = before;
     if (!y && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, "activation_checkpoint", "the function returned NULL");
+        br_fail(BR_ERROR_ARGUMENT, "activation_checkpoint", "the function returned NULL");
     if (!br_failed())
         inputs_unmodified(frame, inputs);
     y = br_failed() ? NULL : br_scope_return(scope, y);
@@ -423,7 +423,7 @@ static br_tensor *run_once(br_function fn, void *context, int n, br_tensor *cons
     if (o->destroy)
         o->destroy(context);
     if (!y && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, "activation_checkpoint", "the function returned NULL");
+        br_fail(BR_ERROR_ARGUMENT, "activation_checkpoint", "the function returned NULL");
     return br_failed() ? NULL : y;
 }
 
@@ -434,8 +434,8 @@ br_tensor *br_activation_checkpoint(br_function fn, void *context, int n_inputs,
     const br_activation_checkpoint_options *o =
         BR_OPTIONS_OF("activation_checkpoint", br_activation_checkpoint, options);
     if (!br_failed() && (!fn || n_inputs < 0 || (n_inputs > 0 && !inputs)))
-        br__fail(BR_ERROR_ARGUMENT, "activation_checkpoint",
-                 "a function and n_inputs >= 0 inputs are required (n_inputs is %d)", n_inputs);
+        br_fail(BR_ERROR_ARGUMENT, "activation_checkpoint",
+                "a function and n_inputs >= 0 inputs are required (n_inputs is %d)", n_inputs);
     if (br_failed() || br__thread.no_grad)
         return run_once(fn, context, n_inputs, inputs, o);
     br_frame *frame = new_frame(fn, context, n_inputs, inputs, o);

@@ -15,8 +15,8 @@ br_anomaly br_set_detect_anomaly(br_anomaly mode)
 {
     br_anomaly before = (br_anomaly)br__tape.anomaly;
     if (mode < BR_ANOMALY_OFF || mode > BR_ANOMALY_NONFINITE)
-        br__fail(BR_ERROR_ARGUMENT, "set_detect_anomaly", "mode %d is not a value of br_anomaly",
-                 (int)mode);
+        br_fail(BR_ERROR_ARGUMENT, "set_detect_anomaly", "mode %d is not a value of br_anomaly",
+                (int)mode);
     else
         br__tape.anomaly = (int)mode;
     return before;
@@ -128,13 +128,13 @@ bool br__anomaly_forward(const br_op *op, const br_tensor *output, int n_inputs,
         return true;
     first_of(output, new_anomalies, element, sizeof element);
     if (from >= 0)
-        br__fail(BR_ERROR_ANOMALY, op->name,
-                 "the result %s has %s: input %d %s already had a NaN that no earlier operation "
-                 "produced",
-                 br__shape(output), element, from, br__shape(inputs[from]));
+        br_fail(BR_ERROR_ANOMALY, op->name,
+                "the result %s has %s: input %d %s already had a NaN that no earlier operation "
+                "produced",
+                br__shape(output), element, from, br__shape(inputs[from]));
     else
-        br__fail(BR_ERROR_ANOMALY, op->name, "the result %s has %s, and no input has one",
-                 br__shape(output), element);
+        br_fail(BR_ERROR_ANOMALY, op->name, "the result %s has %s, and no input has one",
+                br__shape(output), element);
     return false;
 }
 
@@ -146,11 +146,11 @@ void br__anomaly_set_location(br_node *node)
     char path[256];
     if (of)
         node->location =
-            br__format("in the gradient of %s, %s", of->op->name, of->location ? of->location : "");
+            br_format("in the gradient of %s, %s", of->op->name, of->location ? of->location : "");
     else if (br__current_module_path(path, sizeof path))
-        node->location = br__format("in module %s", path[0] ? path : "(root)");
+        node->location = br_format("in module %s", path[0] ? path : "(root)");
     else
-        node->location = br__strdup("outside of any module");
+        node->location = br_strdup("outside of any module");
 }
 
 /* Returns the anomalies in the gradients of the outputs. */
@@ -172,11 +172,11 @@ bool br__anomaly_backward(const br_node *node, br_tensor *const *dx)
         unsigned before = new_anomalies ? in_inputs(node) : 0;
         if (!is_new(new_anomalies, before))
             continue;
-        br__fail(BR_ERROR_ANOMALY, node->op->name,
-                 "the gradient with respect to input %d %s has %s%s; forward ran %s", i,
-                 br__shape(dx[i]), first_of(dx[i], new_anomalies, element, sizeof element),
-                 before & NANS ? ", which the gradient of the result already had" : "",
-                 node->location ? node->location : "while anomaly detection was off");
+        br_fail(BR_ERROR_ANOMALY, node->op->name,
+                "the gradient with respect to input %d %s has %s%s; forward ran %s", i,
+                br__shape(dx[i]), first_of(dx[i], new_anomalies, element, sizeof element),
+                before & NANS ? ", which the gradient of the result already had" : "",
+                node->location ? node->location : "while anomaly detection was off");
     }
     return !br_failed();
 }
@@ -187,7 +187,7 @@ bool br__anomaly_sum(const br_tensor *sum, unsigned parts)
     unsigned new_anomalies = br__anomaly_of(sum) & detected_kinds();
     if (!new_anomalies || (new_anomalies & parts) == new_anomalies)
         return true;
-    br__fail(BR_ERROR_ANOMALY, "backward", "a sum of gradients %s has %s, and no summand has one",
-             br__shape(sum), first_of(sum, new_anomalies, element, sizeof element));
+    br_fail(BR_ERROR_ANOMALY, "backward", "a sum of gradients %s has %s, and no summand has one",
+            br__shape(sum), first_of(sum, new_anomalies, element, sizeof element));
     return false;
 }

@@ -144,7 +144,7 @@ static bool has_hooks(const br_tensor *leaf)
 /* Adds an entry for a leaf in front of *list. Returns it, or NULL and an error. */
 static br_deferred_leaf *add_deferred(br_deferred_leaf **list, br_tensor *leaf, uint64_t oldest)
 {
-    br_deferred_leaf *h = br__malloc(sizeof *h);
+    br_deferred_leaf *h = br_malloc(sizeof *h);
     if (!h)
         return NULL;
     *h = (br_deferred_leaf){ *list, oldest, br_retain(leaf), NULL };
@@ -184,7 +184,7 @@ __attribute__((cold, noinline)) static bool expect_leaves(br_walk *w)
     br_node_list own = { .items = NULL };
     const br_node_list *nodes = w->nodes ? w->nodes : &own;
     bool ok = w->nodes || br__collect_nodes(w->n_roots, w->roots, &own);
-    const br_node **sorted = ok ? br__malloc((nodes->count + 1) * sizeof *sorted) : NULL;
+    const br_node **sorted = ok ? br_malloc((nodes->count + 1) * sizeof *sorted) : NULL;
     if (sorted) {
         for (size_t k = 0; k < nodes->count; k++)
             sorted[k] = nodes->items[k];
@@ -322,16 +322,16 @@ static br_tensor *fit(br_node *node, int i, br_tensor *dx)
 {
     const br_edge *edge = &node->inputs[i];
     if (dx->dtype != edge->dtype)
-        return br__fail(BR_ERROR_DTYPE, node->op->name,
-                        "the gradient with respect to input %d is %s, but the input is %s", i,
-                        br_dtype_name(dx->dtype), br_dtype_name(edge->dtype));
+        return br_fail(BR_ERROR_DTYPE, node->op->name,
+                       "the gradient with respect to input %d is %s, but the input is %s", i,
+                       br_dtype_name(dx->dtype), br_dtype_name(edge->dtype));
     bool same = dx->ndim == edge->ndim;
     for (int d = 0; same && d < dx->ndim; d++)
         same = dx->sizes[d] == edge->sizes[d];
     if (!same && !covers(dx, edge))
-        return br__fail(BR_ERROR_SHAPE, node->op->name,
-                        "the gradient with respect to input %d is %s, but the input is %s", i,
-                        br__shape(dx), br__shape_of(edge->ndim, edge->sizes));
+        return br_fail(BR_ERROR_SHAPE, node->op->name,
+                       "the gradient with respect to input %d is %s, but the input is %s", i,
+                       br__shape(dx), br__shape_of(edge->ndim, edge->sizes));
     return hold(node, same ? dx : br__grad_ops.sum_to_size(dx, edge->ndim, edge->sizes));
 }
 
@@ -370,7 +370,7 @@ static bool run_gradient(br_walk *w, br_node *node)
 {
     enum { INLINE_INPUTS = 16 };
     br_tensor *inline_inputs[INLINE_INPUTS], **dx = inline_inputs;
-    if (node->n_inputs > INLINE_INPUTS && !(dx = br__malloc((size_t)node->n_inputs * sizeof *dx)))
+    if (node->n_inputs > INLINE_INPUTS && !(dx = br_malloc((size_t)node->n_inputs * sizeof *dx)))
         return false;
     for (int i = 0; i < node->n_inputs; i++)
         dx[i] = NULL;
@@ -413,16 +413,15 @@ static bool visit(br_walk *w, br_node *node)
     if (w->n_captures > 0 && !node->needed)
         return true;
     if (node->freed) {
-        br__fail(
+        br_fail(
             BR_ERROR_STATE, "backward",
             "the graph of %s was freed by an earlier backward: set retain_graph there to keep it",
             node->op->name);
         return false;
     }
     if (w->create_graph && node->op->first_order_only) {
-        br__fail(BR_ERROR_STATE, "backward",
-                 "the gradient of %s cannot be differentiated again (create_graph)",
-                 node->op->name);
+        br_fail(BR_ERROR_STATE, "backward",
+                "the gradient of %s cannot be differentiated again (create_graph)", node->op->name);
         return false;
     }
     if (node->frame && !br__frame_fill(node->frame, &w->filled))
@@ -460,12 +459,12 @@ bool br_queue_callback(void (*fn)(void *context), void *context)
     const char *op = "queue_callback";
     br_walk *w = br__tape.walk;
     if (!fn || !w) {
-        br__fail(fn ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
-                 fn ? "no backward pass is running: call it from a hook or a gradient function"
-                    : "fn is NULL, but it is required");
+        br_fail(fn ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
+                fn ? "no backward pass is running: call it from a hook or a gradient function"
+                   : "fn is NULL, but it is required");
         return false;
     }
-    br_walk_callback *c = br__malloc(sizeof *c);
+    br_walk_callback *c = br_malloc(sizeof *c);
     if (!c)
         return false;
     *c = (br_walk_callback){ NULL, fn, context };
@@ -495,21 +494,21 @@ static bool start(br_walk *w, br_tensor *t, br_tensor *gradient)
     if (!br__required(w->op, "t", t))
         return false;
     if (!br_requires_grad(t)) {
-        br__fail(BR_ERROR_STATE, w->op,
-                 "t %s does not require grad: no tensor it was computed from requires grad, or it "
-                 "was computed in a no-grad scope",
-                 br__shape(t));
+        br_fail(BR_ERROR_STATE, w->op,
+                "t %s does not require grad: no tensor it was computed from requires grad, or it "
+                "was computed in a no-grad scope",
+                br__shape(t));
         return false;
     }
     if (gradient && (!br__same_shape(gradient, t) || gradient->dtype != t->dtype)) {
-        br__fail(BR_ERROR_SHAPE, w->op, "gradient is %s %s, but t is %s %s", br__shape(gradient),
-                 br_dtype_name(gradient->dtype), br__shape(t), br_dtype_name(t->dtype));
+        br_fail(BR_ERROR_SHAPE, w->op, "gradient is %s %s, but t is %s %s", br__shape(gradient),
+                br_dtype_name(gradient->dtype), br__shape(t), br_dtype_name(t->dtype));
         return false;
     }
     if (!gradient && t->numel != 1) {
-        br__fail(BR_ERROR_SHAPE, w->op,
-                 "t %s has %lld elements: pass a gradient, or reduce t to one element",
-                 br__shape(t), (long long)t->numel);
+        br_fail(BR_ERROR_SHAPE, w->op,
+                "t %s has %lld elements: pass a gradient, or reduce t to one element", br__shape(t),
+                (long long)t->numel);
         return false;
     }
     br_tensor *dy = gradient ? br_retain(gradient) : br__take(br_ones_like(t));

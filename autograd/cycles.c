@@ -19,7 +19,7 @@ static void ended_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     (void)node;
     (void)dy;
     (void)dx;
-    br__fail(
+    br_fail(
         BR_ERROR_STATE, "backward",
         "the history of a leaf's gradient ended with the scope in which it was recorded "
         "(create_graph): use the gradient before that scope closes, or compute it with br_grad()");

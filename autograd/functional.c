@@ -40,7 +40,7 @@ static bool check(const problem *p, br_function f)
     if (br_failed())
         return false;
     if (!f || p->n <= 0 || !p->inputs)
-        br__fail(BR_ERROR_ARGUMENT, p->op, "a function and at least one input are required");
+        br_fail(BR_ERROR_ARGUMENT, p->op, "a function and at least one input are required");
     return !br_failed();
 }
 
@@ -49,13 +49,13 @@ static bool begin(problem *p, br_function f, void *context)
 {
     if (!check(p, f))
         return false;
-    p->x = br__calloc((size_t)p->n, sizeof *p->x);
+    p->x = br_calloc((size_t)p->n, sizeof *p->x);
     p->scope = p->x ? br_enable_grad_begin() : NULL;
     for (int i = 0; i < p->n && p->scope && !br_failed(); i++)
         p->x[i] = own_leaf(p, p->inputs[i]);
     p->y = p->scope && !br_failed() ? f(p->x, p->n, context) : NULL;
     if (!p->y && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, p->op, "the function returned NULL");
+        br_fail(BR_ERROR_ARGUMENT, p->op, "the function returned NULL");
     return !br_failed() && br__floating(p->op, "the function's result", p->y);
 }
 
@@ -92,7 +92,7 @@ static bool gradients(const problem *p, int n_outputs, br_tensor *const *outputs
                       br_tensor *const *v, bool create_graph, br_tensor **grads)
 {
     size_t n = (size_t)(p->n > n_outputs ? p->n : n_outputs);
-    br_tensor **by = br__calloc(4 * n, sizeof *by), **found = by + n, **of = found + n,
+    br_tensor **by = br_calloc(4 * n, sizeof *by), **found = by + n, **of = found + n,
               **with = of + n;
     int n_by = 0, n_of = 0;
     if (!by)
@@ -126,8 +126,8 @@ static bool fits(const char *op, const char *name, const br_tensor *v, const cha
         return false;
     if (br__same_shape(v, t) && v->dtype == t->dtype)
         return true;
-    br__fail(BR_ERROR_SHAPE, op, "%s is %s %s, but must be %s %s like %s", name, br__shape(v),
-             br_dtype_name(v->dtype), br__shape(t), br_dtype_name(t->dtype), of);
+    br_fail(BR_ERROR_SHAPE, op, "%s is %s %s, but must be %s %s like %s", name, br__shape(v),
+            br_dtype_name(v->dtype), br__shape(t), br_dtype_name(t->dtype), of);
     return false;
 }
 
@@ -146,8 +146,8 @@ static bool fit_inputs(const problem *p, br_tensor *const *v)
 static bool gradient_of_scalar(const problem *p, br_tensor **grads)
 {
     if (p->y->numel != 1) {
-        br__fail(BR_ERROR_SHAPE, p->op, "the function returned shape %s, expected one element",
-                 br__shape(p->y));
+        br_fail(BR_ERROR_SHAPE, p->op, "the function returned shape %s, expected one element",
+                br__shape(p->y));
         return false;
     }
     return gradients(p, 1, &p->y, NULL, true, grads);
@@ -182,7 +182,7 @@ br_tensor *br_vjp(br_function f, void *context, int n, br_tensor *const *inputs,
 static br_tensor *along(const problem *p, br_tensor *u, br_tensor *const *grads,
                         br_tensor *const *v)
 {
-    br_tensor **of = br__calloc(2 * (size_t)p->n, sizeof *of), **with = of + p->n;
+    br_tensor **of = br_calloc(2 * (size_t)p->n, sizeof *of), **with = of + p->n;
     br_tensor *product = NULL;
     int n_of = 0;
     if (!of)
@@ -208,7 +208,7 @@ br_tensor *br_jvp(br_function f, void *context, int n, br_tensor *const *inputs,
     problem p = pose("jvp", n, inputs, options);
     clear(1, product);
     bool ok = begin(&p, f, context) && fit_inputs(&p, v);
-    br_tensor **grads = ok ? br__calloc((size_t)n, sizeof *grads) : NULL;
+    br_tensor **grads = ok ? br_calloc((size_t)n, sizeof *grads) : NULL;
     br_tensor *u = grads ? br_set_requires_grad(br_zeros_like(p.y), true) : NULL;
     if (u && gradients(&p, 1, &p.y, &u, true, grads))
         *product = return_tensor(&p, along(&p, u, grads, v));
@@ -222,7 +222,7 @@ br_tensor *br_hvp(br_function f, void *context, int n, br_tensor *const *inputs,
     problem p = pose("hvp", n, inputs, options);
     clear(n, products);
     bool ok = begin(&p, f, context) && fit_inputs(&p, v);
-    br_tensor **grads = ok ? br__calloc((size_t)n, sizeof *grads) : NULL;
+    br_tensor **grads = ok ? br_calloc((size_t)n, sizeof *grads) : NULL;
     if (grads && gradient_of_scalar(&p, grads) &&
         gradients(&p, n, grads, v, p.create_graph, products))
         for (int i = 0; i < n; i++)
@@ -250,7 +250,7 @@ static bool joint_shape(const problem *p, const br_tensor *y, const br_tensor *x
 {
     *ndim = y->ndim + x->ndim;
     if (*ndim > BR_MAX_DIMS) {
-        br__fail(
+        br_fail(
             BR_ERROR_SHAPE, p->op,
             "the derivative of %s with respect to %s would have %d dimensions, but at most %d are "
             "supported",
@@ -283,12 +283,12 @@ static bool jacobian_of(const problem *p, br_tensor *y, br_tensor **jacobians)
 {
     size_t n = (size_t)p->n, count = (size_t)y->numel;
     if (y->numel > INT32_MAX) {
-        br__fail(BR_ERROR_SHAPE, p->op,
-                 "%s has too many elements: a Jacobian can have at most 2147483647 rows",
-                 br__shape(y));
+        br_fail(BR_ERROR_SHAPE, p->op,
+                "%s has too many elements: a Jacobian can have at most 2147483647 rows",
+                br__shape(y));
         return false;
     }
-    br_tensor **grads = br__calloc(n * (count + 1), sizeof *grads), **rows = grads + n;
+    br_tensor **grads = br_calloc(n * (count + 1), sizeof *grads), **rows = grads + n;
     if (!grads)
         return false;
     for (size_t k = 0; k < count && !br_failed(); k++) {
@@ -321,7 +321,7 @@ br_tensor *br_hessian(br_function f, void *context, int n, br_tensor *const *inp
     problem p = pose("hessian", n, inputs, options);
     clear(n > 0 ? n * n : 0, hessians);
     bool ok = begin(&p, f, context);
-    br_tensor **grads = ok ? br__calloc((size_t)n, sizeof *grads) : NULL;
+    br_tensor **grads = ok ? br_calloc((size_t)n, sizeof *grads) : NULL;
     ok = grads && gradient_of_scalar(&p, grads);
     for (int i = 0; i < n && ok; i++)
         ok = !grads[i] || jacobian_of(&p, grads[i], hessians + i * n);

@@ -76,17 +76,17 @@ static void sort_captures(br_capture *captures, int n)
 static bool make_captures(br_walk *w, int n, br_tensor *const *inputs)
 {
     if (n <= 0 || !inputs) {
-        br__fail(BR_ERROR_ARGUMENT, w->op, "got %d inputs, expected at least one", n);
+        br_fail(BR_ERROR_ARGUMENT, w->op, "got %d inputs, expected at least one", n);
         return false;
     }
     for (int i = 0; i < n; i++) {
         if (!inputs[i] || !br_requires_grad(inputs[i])) {
-            br__fail(BR_ERROR_STATE, w->op, "input %d %s does not require grad", i,
-                     br__shape(inputs[i]));
+            br_fail(BR_ERROR_STATE, w->op, "input %d %s does not require grad", i,
+                    br__shape(inputs[i]));
             return false;
         }
     }
-    w->captures = br__calloc((size_t)n, sizeof *w->captures);
+    w->captures = br_calloc((size_t)n, sizeof *w->captures);
     if (!w->captures)
         return false;
     w->n_captures = n;
@@ -179,10 +179,10 @@ static bool return_tensor(br_walk *w, int n, br_tensor *const *inputs, br_tensor
         else if (o->materialize_grads)
             grads[i] = br_zeros_like(inputs[i]);
         else if (!o->allow_unused)
-            br__fail(BR_ERROR_STATE, w->op,
-                     "no output depends on input %d %s: set allow_unused to get NULL instead of "
-                     "this error",
-                     i, br__shape(inputs[i]));
+            br_fail(BR_ERROR_STATE, w->op,
+                    "no output depends on input %d %s: set allow_unused to get NULL instead of "
+                    "this error",
+                    i, br__shape(inputs[i]));
     }
     return !br__failed();
 }
@@ -197,7 +197,7 @@ bool br_grad(int n_outputs, br_tensor *const *outputs, int n_inputs, br_tensor *
     if (br__failed())
         return false;
     if (n_outputs <= 0 || !outputs || !grads) {
-        br__fail(BR_ERROR_ARGUMENT, "grad", "outputs and grads are required");
+        br_fail(BR_ERROR_ARGUMENT, "grad", "outputs and grads are required");
         return false;
     }
     br_walk w = { .op = "grad", .n_captures = 0 };
@@ -236,7 +236,7 @@ bool br_backward_all(int n, br_tensor *const *tensors, br_tensor *const *gradien
     if (br__failed())
         return false;
     if (n <= 0 || !tensors) {
-        br__fail(BR_ERROR_ARGUMENT, "backward", "got %d tensors, expected at least one", n);
+        br_fail(BR_ERROR_ARGUMENT, "backward", "got %d tensors, expected at least one", n);
         return false;
     }
     br_walk w; /* initialized field by field: the heap's array need not be cleared */

@@ -22,7 +22,7 @@ typedef struct check {
 static const char *label(const check *c, int input, char *buffer, size_t size)
 {
     if (c->names && c->names[input])
-        return br__printable(c->names[input]);
+        return br_printable(c->names[input]);
     snprintf(buffer, size, "input %d", input);
     return buffer;
 }
@@ -35,7 +35,7 @@ static br_tensor *evaluate(const check *c)
     br_set_rng_state(&c->rng);
     br_tensor *y = br_failed() ? NULL : c->f(c->inputs, c->n_inputs, c->context);
     if (!y && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, "gradcheck", "the function returned NULL");
+        br_fail(BR_ERROR_ARGUMENT, "gradcheck", "the function returned NULL");
     return y;
 }
 
@@ -64,13 +64,13 @@ static double weighted_sum(const check *c)
     br_tensor *y = evaluate(c);
     double sum = 0;
     if (y && !br__same_shape(y, c->weights)) {
-        br__fail(BR_ERROR_SHAPE, "gradcheck",
-                 "the function returned shape %s at first, but %s later", br__shape(c->weights),
-                 br__shape(y));
+        br_fail(BR_ERROR_SHAPE, "gradcheck",
+                "the function returned shape %s at first, but %s later", br__shape(c->weights),
+                br__shape(y));
         y = NULL;
     }
     size_t bytes = y ? (size_t)y->numel * sizeof(double) : 0;
-    double *values = y ? br__malloc(bytes) : NULL;
+    double *values = y ? br_malloc(bytes) : NULL;
     if (values && y->dtype == BR_F64) {
         br_copy_out(y, values, bytes);
         for (int64_t i = 0; i < y->numel; i++)
@@ -120,11 +120,11 @@ static bool check_element(const check *c, int input, const br_tensor *grad, cons
     if (difference <= c->options.atol + c->options.rtol * fabs(want))
         return true;
     char text[LABEL];
-    br__fail(BR_ERROR_STATE, "gradcheck",
-             "%s, element %s: gradient %.10g and central difference %.10g differ by %.3g, but at "
-             "most %.3g + %.3g * |central difference| is allowed",
-             label(c, input, text, sizeof text), br__shape_of(x->ndim, index), got, want,
-             difference, c->options.atol, c->options.rtol);
+    br_fail(BR_ERROR_STATE, "gradcheck",
+            "%s, element %s: gradient %.10g and central difference %.10g differ by %.3g, but at "
+            "most %.3g + %.3g * |central difference| is allowed",
+            label(c, input, text, sizeof text), br__shape_of(x->ndim, index), got, want, difference,
+            c->options.atol, c->options.rtol);
     return false;
 }
 
@@ -144,7 +144,7 @@ static bool check_input(const check *c, int input, const br_tensor *grad)
 static bool check_inputs(const check *c)
 {
     if (!c->f || c->n_inputs <= 0 || !c->inputs) {
-        br__fail(BR_ERROR_ARGUMENT, "gradcheck", "a function and at least one input are required");
+        br_fail(BR_ERROR_ARGUMENT, "gradcheck", "a function and at least one input are required");
         return false;
     }
     for (int i = 0; i < c->n_inputs; i++) {
@@ -153,15 +153,15 @@ static bool check_inputs(const check *c)
         if (!br_requires_grad(x))
             continue;
         if (!br_is_leaf(x)) {
-            br__fail(BR_ERROR_ARGUMENT, "gradcheck", "%s %s must be a leaf",
-                     label(c, i, text, sizeof text), br__shape(x));
+            br_fail(BR_ERROR_ARGUMENT, "gradcheck", "%s %s must be a leaf",
+                    label(c, i, text, sizeof text), br__shape(x));
             return false;
         }
         if (x->dtype == BR_F32 && !c->options.allow_f32) {
-            br__fail(BR_ERROR_DTYPE, "gradcheck",
-                     "%s %s is f32, whose rounding hides wrong gradients: use f64, or set "
-                     "allow_f32 with a larger eps and tolerances",
-                     label(c, i, text, sizeof text), br__shape(x));
+            br_fail(BR_ERROR_DTYPE, "gradcheck",
+                    "%s %s is f32, whose rounding hides wrong gradients: use f64, or set "
+                    "allow_f32 with a larger eps and tolerances",
+                    label(c, i, text, sizeof text), br__shape(x));
             return false;
         }
     }
@@ -208,7 +208,7 @@ bool br__gradcheck(br_function f, void *context, int n_inputs, br_tensor *const 
     if (!check_inputs(&c))
         return false;
     br_get_rng_state(&c.rng);
-    br_tensor **grads = br__calloc(2 * (size_t)n_inputs, sizeof *grads);
+    br_tensor **grads = br_calloc(2 * (size_t)n_inputs, sizeof *grads);
     if (!grads)
         return false;
     br_scope *scope = br_enable_grad_begin();

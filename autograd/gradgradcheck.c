@@ -30,7 +30,7 @@ static br_tensor *result_of(br_function f, void *context, int n, br_tensor *cons
     br_get_rng_state(&state);
     br_tensor *y = f(inputs, n, context);
     if (!y && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, "gradgradcheck", "the function returned NULL");
+        br_fail(BR_ERROR_ARGUMENT, "gradgradcheck", "the function returned NULL");
     br_set_rng_state(&state);
     return br_failed() ? NULL : y;
 }
@@ -49,7 +49,7 @@ static br_tensor *random_like(const br_tensor *y, uint64_t seed)
 static bool check_all(derivative *d, int n, br_tensor *const *inputs, br_tensor *v,
                       const br_gradcheck_options *options)
 {
-    br_tensor **all = br__calloc((size_t)n + 1, sizeof *all);
+    br_tensor **all = br_calloc((size_t)n + 1, sizeof *all);
     if (!all)
         return false;
     for (int i = 0; i < n; i++)
@@ -70,8 +70,8 @@ bool br_gradgradcheck(br_function f, void *context, int n_inputs, br_tensor *con
     if (br_failed())
         return false;
     if (!f || n_inputs <= 0 || !inputs) {
-        br__fail(BR_ERROR_ARGUMENT, "gradgradcheck",
-                 "a function and at least one input are required");
+        br_fail(BR_ERROR_ARGUMENT, "gradgradcheck",
+                "a function and at least one input are required");
         return false;
     }
     options = BR_OPTIONS_OF("gradgradcheck", br_gradcheck, options);

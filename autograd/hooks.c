@@ -6,7 +6,7 @@ static bool on_the_tape(const char *op, const br_tensor *t)
     if (!br__required(op, "t", t))
         return false;
     if (!br_requires_grad(t))
-        br__fail(BR_ERROR_STATE, op, "t %s does not require grad", br__shape(t));
+        br_fail(BR_ERROR_STATE, op, "t %s does not require grad", br__shape(t));
     return br_requires_grad(t);
 }
 
@@ -82,7 +82,7 @@ static br_hook_link **hooks_of(br_autograd *a)
 
 static uint64_t add_hook(br_hook_link **list, br_hook hook)
 {
-    br_hook *h = br__malloc(sizeof *h);
+    br_hook *h = br_malloc(sizeof *h);
     if (!h)
         return 0;
     *h = hook;
@@ -94,7 +94,7 @@ uint64_t br_register_hook(br_tensor *t, br_hook_fn hook, void *context)
     if (!on_the_tape("register_hook", t))
         return 0;
     if (!hook) {
-        br__fail(BR_ERROR_ARGUMENT, "register_hook", "hook is NULL, but it is required");
+        br_fail(BR_ERROR_ARGUMENT, "register_hook", "hook is NULL, but it is required");
         return 0;
     }
     return add_hook(hooks_of(br__autograd(t)), (br_hook){ .fn = hook, .context = context });
@@ -107,10 +107,10 @@ uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumulated_f
     if (!on_the_tape(op, leaf))
         return 0;
     if (!hook || !br_is_leaf(leaf)) {
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 hook ? "the tensor %s is not a leaf: it was computed by %s"
-                      : "hook is NULL, but it is required",
-                 br__shape(leaf), br_op_name(leaf));
+        br_fail(BR_ERROR_ARGUMENT, op,
+                hook ? "the tensor %s is not a leaf: it was computed by %s"
+                     : "hook is NULL, but it is required",
+                br__shape(leaf), br_op_name(leaf));
         return 0;
     }
     return add_hook(&br__autograd(leaf)->hooks,
@@ -135,10 +135,10 @@ static bool run_hook(const br_hook *hook, br_tensor **grad)
     if (!replaced || replaced == *grad)
         return true;
     if (!br__same_shape(replaced, *grad) || replaced->dtype != (*grad)->dtype) {
-        br__fail(BR_ERROR_SHAPE, "backward",
-                 "a hook returned a gradient of shape %s and dtype %s, expected %s and %s",
-                 br__shape(replaced), br_dtype_name(replaced->dtype), br__shape(*grad),
-                 br_dtype_name((*grad)->dtype));
+        br_fail(BR_ERROR_SHAPE, "backward",
+                "a hook returned a gradient of shape %s and dtype %s, expected %s and %s",
+                br__shape(replaced), br_dtype_name(replaced->dtype), br__shape(*grad),
+                br_dtype_name((*grad)->dtype));
         return false;
     }
     br_retain(replaced);

@@ -91,10 +91,10 @@ static bool makes_cycle(const char *op, const br_tensor *t, int n_inputs, br_ten
     if (!a || !a->stopped || !br__graph_reaches(n_inputs, inputs, changed))
         return false;
     if (!br__failed())
-        br__fail(BR_ERROR_STATE, op,
-                 "a %s once required grad and is a leaf of the graph that computes its new value: "
-                 "change a clone of it",
-                 br__shape(t));
+        br_fail(BR_ERROR_STATE, op,
+                "a %s once required grad and is a leaf of the graph that computes its new value: "
+                "change a clone of it",
+                br__shape(t));
     return true;
 }
 
@@ -105,15 +105,15 @@ static bool can_follow(const char *op, const br_tensor *t, int n_inputs, br_tens
     if (!recorded && !t->hides_grad)
         return true;
     if (t->untracked)
-        br__fail(BR_ERROR_STATE, op,
-                 "a %s is a view made in a no-grad scope, so a change of it in grad mode would not "
-                 "reach the gradient of the viewed tensor: clone it first, or change it inside "
-                 "br_no_grad_begin()",
-                 br__shape(t));
+        br_fail(BR_ERROR_STATE, op,
+                "a %s is a view made in a no-grad scope, so a change of it in grad mode would not "
+                "reach the gradient of the viewed tensor: clone it first, or change it inside "
+                "br_no_grad_begin()",
+                br__shape(t));
     else if (t->base && !t->base->contiguous)
-        br__fail(BR_ERROR_STATE, op,
-                 "a %s is a view of %s, which is not contiguous: clone the base first",
-                 br__shape(t), br__shape(t->base));
+        br_fail(BR_ERROR_STATE, op,
+                "a %s is a view of %s, which is not contiguous: clone the base first", br__shape(t),
+                br__shape(t->base));
     else
         return !makes_cycle(op, t, n_inputs, inputs);
     return false;
@@ -154,15 +154,15 @@ bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *c
     if (BR_PROFILING)
         br__thread.events->result(t);
     if (!t->contiguous && overlaps_itself(t)) {
-        br__fail(BR_ERROR_STATE, op,
-                 "a %s is expanded or unfolded, so several elements share memory: clone it first",
-                 br__shape(t));
+        br_fail(BR_ERROR_STATE, op,
+                "a %s is expanded or unfolded, so several elements share memory: clone it first",
+                br__shape(t));
         return false;
     }
     if (!br__thread.no_grad && is_of_leaf(t)) {
-        br__fail(BR_ERROR_STATE, op,
-                 "a %s is a %s that requires grad: change it inside br_no_grad_begin()",
-                 br__shape(t), t->base ? "view of a leaf" : "leaf");
+        br_fail(BR_ERROR_STATE, op,
+                "a %s is a %s that requires grad: change it inside br_no_grad_begin()",
+                br__shape(t), t->base ? "view of a leaf" : "leaf");
         return false;
     }
     if (!br__thread.no_grad && !can_follow(op, t, n_inputs, inputs))

@@ -34,14 +34,18 @@ br_autograd *br__autograd_make(br_tensor *t)
 
 bool br_requires_grad(const br_tensor *t)
 {
-    const br_autograd *a = BR_LIVE("requires_grad", t) ? br__autograd(t) : NULL;
-    return a && (a->node || a->requires_grad);
+    if (!BR_LIVE("requires_grad", t))
+        return false;
+    const br_autograd *a = br__autograd_as_is(t);
+    return (a && (a->node || a->requires_grad)) || br__is_behind_base(t);
 }
 
 bool br_is_leaf(const br_tensor *t)
 {
-    const br_autograd *a = BR_LIVE("is_leaf", t) ? br__autograd(t) : NULL;
-    return t && !(a && a->node);
+    if (!BR_LIVE("is_leaf", t))
+        return t != NULL;
+    const br_autograd *a = br__autograd_as_is(t);
+    return !(a && a->node) && !br__is_behind_base(t);
 }
 
 br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
@@ -51,10 +55,10 @@ br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
     if (!br_is_leaf(t)) {
         if (requires_grad)
             return t;
-        return br__fail(BR_ERROR_STATE, "set_requires_grad",
-                        "t %s was computed by %s: requires_grad can be cleared only for leaves; "
-                        "use br_detach()",
-                        br__shape(t), br_op_name(t));
+        return br_fail(BR_ERROR_STATE, "set_requires_grad",
+                       "t %s was computed by %s: requires_grad can be cleared only for leaves; "
+                       "use br_detach()",
+                       br__shape(t), br_op_name(t));
     }
     if (requires_grad && !br__floating("set_requires_grad", "t", t))
         return NULL;
@@ -72,7 +76,7 @@ br_tensor *br_set_requires_grad(br_tensor *t, bool requires_grad)
 
 br_tensor *br_grad_of(const br_tensor *t)
 {
-    const br_autograd *a = BR_LIVE("grad_of", t) ? br__autograd(t) : NULL;
+    const br_autograd *a = BR_LIVE("grad_of", t) ? br__autograd_as_is(t) : NULL;
     return a ? a->grad : NULL;
 }
 
@@ -90,14 +94,14 @@ bool br_set_grad(br_tensor *t, br_tensor *grad)
     if (!br__required("set_grad", "t", t) || !br__same_dtype("set_grad", "t", t, "grad", grad))
         return false;
     if (!br__same_shape(t, grad)) {
-        br__fail(BR_ERROR_SHAPE, "set_grad", "grad %s must have t's shape %s", br__shape(grad),
-                 br__shape(t));
+        br_fail(BR_ERROR_SHAPE, "set_grad", "grad %s must have t's shape %s", br__shape(grad),
+                br__shape(t));
         return false;
     }
     if (br__grad_references(grad, t)) {
-        br__fail(BR_ERROR_ARGUMENT, "set_grad",
-                 "grad %s is t, a view of t, or has t as its own gradient: pass a clone",
-                 br__shape(grad));
+        br_fail(BR_ERROR_ARGUMENT, "set_grad",
+                "grad %s is t, a view of t, or has t as its own gradient: pass a clone",
+                br__shape(grad));
         return false;
     }
     br_autograd *a = br__autograd_make(t);
@@ -154,9 +158,9 @@ br_tensor *br_detach_(br_tensor *t)
     if (!br__required("detach_", "t", t))
         return NULL;
     if (t->is_view)
-        return br__fail(BR_ERROR_STATE, "detach_",
-                        "t %s is a view and shares the history of its base: use br_detach()",
-                        br__shape(t));
+        return br_fail(BR_ERROR_STATE, "detach_",
+                       "t %s is a view and shares the history of its base: use br_detach()",
+                       br__shape(t));
     return drop_history(t) ? t : NULL;
 }
 

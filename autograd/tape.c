@@ -210,7 +210,7 @@ br_node *br__record_as(const br_op *op, br_tensor *output, int n_inputs, br_tens
 bool br__refuse_record(const char *name, const br_op *op)
 {
     if (!br__failed())
-        br__fail(BR_ERROR_ARGUMENT, name, "%s is NULL, but it is required", op ? "inputs" : "op");
+        br_fail(BR_ERROR_ARGUMENT, name, "%s is NULL, but it is required", op ? "inputs" : "op");
     return false;
 }
 
@@ -236,9 +236,9 @@ br_node *br_record(const br_op *op, br_tensor *output, int n_inputs, br_tensor *
         output->untracked = output->hides_grad = false;
     const br_autograd *a = br__autograd(output);
     if (a && (a->node || a->requires_grad))
-        return br__fail(BR_ERROR_STATE, op->name,
-                        "the output is already on the tape: an operation must return a new tensor, "
-                        "which it computes inside br_no_grad_begin()");
+        return br_fail(BR_ERROR_STATE, op->name,
+                       "the output is already on the tape: an operation must return a new tensor, "
+                       "which it computes inside br_no_grad_begin()");
     return br__record_as(op, output, n_inputs, inputs, params, params_size);
 }
 
@@ -248,7 +248,7 @@ int br_record_output(br_node *node, br_tensor *output)
         return -1;
     size_t n = (size_t)node->n_outputs;
     if ((n & (n - 1)) == 0) { /* full: the capacity is a power of two */
-        br_output *outputs = br__malloc(2 * n * sizeof *outputs);
+        br_output *outputs = br_malloc(2 * n * sizeof *outputs);
         if (!outputs)
             return -1;
         memcpy(outputs, node->outputs, n * sizeof *outputs);
@@ -307,8 +307,8 @@ void br_save(br_node *node, int slot, br_tensor *t)
     for (; node->n_saved <= slot && slot < BR_MAX_SAVED; node->n_saved++)
         node->saved[node->n_saved].value = NULL;
     if (slot < 0 || slot >= BR_MAX_SAVED || node->saved[slot].value) {
-        br__fail(BR_ERROR_ARGUMENT, node->op->name, "cannot save in slot %d: it is %s", slot,
-                 slot < 0 || slot >= BR_MAX_SAVED ? "outside 0 .. 7" : "already in use");
+        br_fail(BR_ERROR_ARGUMENT, node->op->name, "cannot save in slot %d: it is %s", slot,
+                slot < 0 || slot >= BR_MAX_SAVED ? "outside 0 .. 7" : "already in use");
         return;
     }
     br_frame *frame = br__tape.frame;
@@ -324,9 +324,9 @@ br_tensor *br_saved(br_node *node, int slot)
         return NULL;
     if (br_tensor_version(saved->value) != saved->version) {
         const char *writer = saved->value->storage->writer;
-        return br__fail(BR_ERROR_STATE, node->op->name,
-                        "a value %s needed for its gradient was changed in place by %s",
-                        br__shape(saved->value), writer ? writer : "br_bump_version()");
+        return br_fail(BR_ERROR_STATE, node->op->name,
+                       "a value %s needed for its gradient was changed in place by %s",
+                       br__shape(saved->value), writer ? writer : "br_bump_version()");
     }
     if (saved->output < 0 || br__thread.no_grad)
         return saved->value;
@@ -362,7 +362,7 @@ const char *br_op_name(const br_tensor *t)
 
 static bool grow(br_node_list *list)
 {
-    br_node **items = br__malloc(2 * list->capacity * sizeof *items);
+    br_node **items = br_malloc(2 * list->capacity * sizeof *items);
     if (!items)
         return false;
     memcpy(items, list->items, list->count * sizeof *items);

@@ -74,6 +74,19 @@ static inline br_autograd *br__autograd(const br_tensor *t)
         br__follow_base(t);
     return (br_autograd *)(void *)t->meta;
 }
+/* For functions that only read: return t's metadata as it is, and whether br__autograd() would give
+ * it a new history, since t is a view whose base was changed in place. */
+static inline const br_autograd *br__autograd_as_is(const br_tensor *t)
+{
+    return (const br_autograd *)(const void *)t->meta;
+}
+static inline bool br__is_behind_base(const br_tensor *t)
+{
+    if (!t->base || t->changes == t->base->changes)
+        return false;
+    const br_autograd *base = br__autograd_as_is(t->base);
+    return base && base->node;
+}
 extern const br_meta br__autograd_meta;
 /* Returns t's autograd metadata, which it creates if there is none. Returns NULL and sets an error
  * if allocation fails. */

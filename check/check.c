@@ -18,7 +18,7 @@ static const char *metadata(br_check *check, const char *key)
 {
     const char *value = br_safetensors_metadata(check->file, key);
     if (!value)
-        br__fail(BR_ERROR_FORMAT, op, "the file's metadata has no '%s'", key);
+        br_fail(BR_ERROR_FORMAT, op, "the file's metadata has no '%s'", key);
     return value;
 }
 
@@ -32,10 +32,10 @@ static json_t *metadata_json(br_check *check, const char *key, json_type type)
     json_error_t error = { .text = "" };
     json_t *json = br__json_parse("golden", key, text, strlen(text), &error);
     if (!json)
-        br__fail(BR_ERROR_FORMAT, op, "metadata '%s': %s", key, error.text);
+        br_fail(BR_ERROR_FORMAT, op, "metadata '%s': %s", key, error.text);
     else if (json_typeof(json) != type)
-        br__fail(BR_ERROR_FORMAT, op, "metadata '%s' must be a JSON %s", key,
-                 type == JSON_OBJECT ? "object" : "array");
+        br_fail(BR_ERROR_FORMAT, op, "metadata '%s' must be a JSON %s", key,
+                type == JSON_OBJECT ? "object" : "array");
     return json;
 }
 
@@ -45,8 +45,8 @@ static double metadata_number(br_check *check, const char *key)
     char *end = NULL;
     double value = text ? strtod(text, &end) : 0;
     if (text && (end == text || *end || !(value >= 0) || isinf(value)))
-        br__fail(BR_ERROR_FORMAT, op, "metadata '%s' is '%s', must be a finite number >= 0", key,
-                 text);
+        br_fail(BR_ERROR_FORMAT, op, "metadata '%s' is '%s', must be a finite number >= 0", key,
+                text);
     return value;
 }
 
@@ -58,7 +58,7 @@ static bool metadata_integer(br_check *check, const char *key, int64_t *value)
     if (text)
         *value = strtoll(text, &end, 10);
     if (text && (end == text || *end))
-        br__fail(BR_ERROR_FORMAT, op, "metadata '%s' is '%s', must be an integer", key, text);
+        br_fail(BR_ERROR_FORMAT, op, "metadata '%s' is '%s', must be an integer", key, text);
     return text && !br_failed();
 }
 
@@ -69,9 +69,9 @@ static void read_metadata(br_check *check)
     if (br_failed())
         return;
     if (strcmp(format, "golden-1") != 0)
-        br__fail(BR_ERROR_FORMAT, op, "the file's format is '%s', must be 'golden-1'", format);
+        br_fail(BR_ERROR_FORMAT, op, "the file's format is '%s', must be 'golden-1'", format);
     if (strcmp(mode, "eval") != 0 && strcmp(mode, "train") != 0)
-        br__fail(BR_ERROR_FORMAT, op, "the file's mode is '%s', must be 'eval' or 'train'", mode);
+        br_fail(BR_ERROR_FORMAT, op, "the file's mode is '%s', must be 'eval' or 'train'", mode);
     check->training = strcmp(mode, "train") == 0;
     check->loss = br__check_find_loss(metadata(check, "loss"));
     check->config = metadata_json(check, "config", JSON_OBJECT);
@@ -138,9 +138,9 @@ static void compare_within(br_check *check, const char *name, br_tensor *got, br
         return;
     char a[128], b[128];
     if (!br_same_shape(got, want) || br_dtype_of(got) != br_dtype_of(want)) {
-        br__fail(BR_ERROR_SHAPE, op, "%s is %s %s in Brasa, but %s %s in the file", name,
-                 br_dtype_name(br_dtype_of(got)), br_shape_string(got, a, sizeof a),
-                 br_dtype_name(br_dtype_of(want)), br_shape_string(want, b, sizeof b));
+        br_fail(BR_ERROR_SHAPE, op, "%s is %s %s in Brasa, but %s %s in the file", name,
+                br_dtype_name(br_dtype_of(got)), br_shape_string(got, a, sizeof a),
+                br_dtype_name(br_dtype_of(want)), br_shape_string(want, b, sizeof b));
         return;
     }
     br_scope *scope = br_no_grad_begin();
@@ -157,7 +157,7 @@ void br__check_compare(br_check *check, const char *name, br_tensor *got)
 {
     const json_t *tol = json_object_get(check->tol, name);
     if (tol && !json_is_number(tol))
-        br__fail(BR_ERROR_FORMAT, op, "metadata 'tol': '%s' is not a number", name);
+        br_fail(BR_ERROR_FORMAT, op, "metadata 'tol': '%s' is not a number", name);
     compare_within(check, name, got, br_safetensors_get(check->file, name), check->rtol,
                    tol ? json_number_value(tol) : check->atol);
 }
@@ -182,7 +182,7 @@ static const char *after_prefix(const char *name, const char *prefix)
 static bool file_tensors(br_check *check, const char *prefix, br_named_list *list)
 {
     int64_t count = br_safetensors_count(check->file);
-    *list = (br_named_list){ .items = br__calloc((size_t)count + 1, sizeof *list->items) };
+    *list = (br_named_list){ .items = br_calloc((size_t)count + 1, sizeof *list->items) };
     for (int64_t i = 0; list->items && i < count; i++) {
         const char *name = br_safetensors_name(check->file, i), *rest = after_prefix(name, prefix);
         if (rest)
@@ -190,8 +190,8 @@ static bool file_tensors(br_check *check, const char *prefix, br_named_list *lis
                 (br_named_tensor){ rest, br_safetensors_get(check->file, name) };
     }
     if (!list->items)
-        br__fail(BR_ERROR_MEMORY, op, "cannot allocate memory for a list of %lld tensors",
-                 (long long)count);
+        br_fail(BR_ERROR_MEMORY, op, "cannot allocate memory for a list of %lld tensors",
+                (long long)count);
     return !br_failed();
 }
 
@@ -215,8 +215,8 @@ static void load_parameters(br_check *check)
         if (check->module)
             br_load_state_dict(check->module, &params, true, NULL);
         else if (params.count > 0)
-            br__fail(BR_ERROR_FORMAT, op, "the module is NULL, but the file has the parameter '%s'",
-                     params.items[0].name);
+            br_fail(BR_ERROR_FORMAT, op, "the module is NULL, but the file has the parameter '%s'",
+                    params.items[0].name);
     }
     br_free(params.items);
     br_scope_end(scope);
@@ -240,7 +240,7 @@ static bool add_tap(br_check *check, const char *name)
     br_check_tap *tap = &check->taps[check->n_taps];
     br_module *module = check->module ? br_module_find(check->module, name + strlen("tap/")) : NULL;
     if (!module) {
-        br__fail(BR_ERROR_FORMAT, op, "the module is NULL, but the file has '%s'", name);
+        br_fail(BR_ERROR_FORMAT, op, "the module is NULL, but the file has '%s'", name);
         return false;
     }
     *tap = (br_check_tap){ .check = check, .name = name, .module = module };
@@ -253,7 +253,7 @@ static bool add_tap(br_check *check, const char *name)
 static void add_taps(br_check *check)
 {
     int64_t count = br_safetensors_count(check->file);
-    check->taps = br__calloc((size_t)count + 1, sizeof *check->taps);
+    check->taps = br_calloc((size_t)count + 1, sizeof *check->taps);
     for (int64_t i = 0; check->taps && i < count; i++) {
         const char *name = br_safetensors_name(check->file, i);
         if (after_prefix(name, "tap/") && !add_tap(check, name))
@@ -267,8 +267,8 @@ static void remove_taps(br_check *check)
         br_check_tap *tap = &check->taps[i];
         br_module_remove_hook(tap->module, tap->hook);
         if (!tap->seen && !br_failed())
-            br__fail(BR_ERROR_FORMAT, op, "the file has '%s', but forward did not run that module",
-                     tap->name);
+            br_fail(BR_ERROR_FORMAT, op, "the file has '%s', but forward did not run that module",
+                    tap->name);
     }
     check->n_taps = 0;
     br_free(check->taps);
@@ -288,8 +288,8 @@ static br_tensor *forward(br_check *check)
     char name[96];
     snprintf(name, sizeof name, "%s%d/linear.weight", check->fresh_prefix, check->n_fresh);
     if (!br_failed() && br_safetensors_has(check->file, name))
-        br__fail(BR_ERROR_STATE, op, "the file has '%s', but forward created only %d such layers",
-                 name, check->n_fresh);
+        br_fail(BR_ERROR_STATE, op, "the file has '%s', but forward created only %d such layers",
+                name, check->n_fresh);
     return br_failed() ? NULL : check->loss(check);
 }
 
@@ -298,7 +298,7 @@ static br_tensor *find_output(br_check *check, const char *name)
     for (int i = 0; i < check->n_outputs; i++)
         if (strcmp(check->outputs[i].name, name) == 0)
             return check->outputs[i].tensor;
-    br__fail(BR_ERROR_FORMAT, op, "forward has no output '%s', which the file has", name);
+    br_fail(BR_ERROR_FORMAT, op, "forward has no output '%s', which the file has", name);
     return NULL;
 }
 
@@ -322,10 +322,9 @@ static void check_gradient(br_check *check, const char *name, br_tensor *leaf, b
 {
     br_tensor *grad = br_grad_of(leaf);
     if (grad && !expected)
-        br__fail(BR_ERROR_STATE, op, "%s is listed in 'no_grad', but has a gradient in Brasa",
-                 name);
+        br_fail(BR_ERROR_STATE, op, "%s is listed in 'no_grad', but has a gradient in Brasa", name);
     else if (!grad && expected)
-        br__fail(BR_ERROR_STATE, op, "%s has no gradient in Brasa", name);
+        br_fail(BR_ERROR_STATE, op, "%s has no gradient in Brasa", name);
     else if (expected)
         br__check_compare(check, name, grad);
 }
@@ -344,8 +343,8 @@ static void check_gradients(br_check *check)
     for (int64_t i = 0; i < br_safetensors_count(check->file); i++)
         recorded += after_prefix(br_safetensors_name(check->file, i), "grad/") != NULL;
     if (!br_failed() && found != recorded)
-        br__fail(BR_ERROR_FORMAT, op,
-                 "the file has gradients of parameters that the module does not have");
+        br_fail(BR_ERROR_FORMAT, op,
+                "the file has gradients of parameters that the module does not have");
     for (int i = 0; i < check->n_inputs && !br_failed(); i++) {
         snprintf(name, sizeof name, "grad_input/%s", check->inputs[i].name);
         check_gradient(check, name, check->inputs[i].tensor, br_safetensors_has(check->file, name));
@@ -380,8 +379,8 @@ static br_optim *make_optimizer(br_check *check)
     const char *name = json_string_value(json_object_get(o, "name"));
     if (!check->module || !name || strcmp(name, "Adam") != 0 ||
         json_is_true(json_object_get(o, "amsgrad"))) {
-        br__fail(BR_ERROR_FORMAT, op,
-                 "a training file must have a model, and Adam without amsgrad as the optimizer");
+        br_fail(BR_ERROR_FORMAT, op,
+                "a training file must have a model, and Adam without amsgrad as the optimizer");
         return NULL;
     }
     return br_adam(check->module,
@@ -399,7 +398,7 @@ static double train_step(br_check *check, int64_t step)
     br_optim_zero_grad(check->optim);
     br_tensor *loss = forward(check);
     if (!loss && !br_failed())
-        br__fail(BR_ERROR_FORMAT, op, "a training file must have a loss");
+        br_fail(BR_ERROR_FORMAT, op, "a training file must have a loss");
     br_backward(loss);
     br_optim_step(check->optim);
     double value = br_item(loss);
@@ -470,7 +469,7 @@ bool br_check_seed(br_check *check)
     if (!seed)
         return true;
     if (!json_is_integer(seed)) {
-        br__fail(BR_ERROR_FORMAT, op, "metadata 'init': 'manual_seed' is not an integer");
+        br_fail(BR_ERROR_FORMAT, op, "metadata 'init': 'manual_seed' is not an integer");
         return false;
     }
     br_manual_seed((uint64_t)json_integer_value(seed));
@@ -482,10 +481,10 @@ bool br_check_run(br_check *check, void *module, br_check_forward_fn forward_of,
                   br_check_result *result)
 {
     if (!br__required(op, "check", check) || !br__required(op, "result", result) ||
-        (module && !br__module_usable(op, module)))
+        (module && !br_module_is_usable(op, module)))
         return false;
     if (!forward_of) {
-        br__fail(BR_ERROR_ARGUMENT, op, "forward is NULL, but it is required");
+        br_fail(BR_ERROR_ARGUMENT, op, "forward is NULL, but it is required");
         return false;
     }
     *result = (br_check_result){ 0 };

@@ -18,9 +18,9 @@ static json_t *config_value(const br_check *check, const char *name)
 static void config_lacks(const char *kind, const char *name, const json_t *value)
 {
     if (value)
-        br__fail(BR_ERROR_FORMAT, op, "metadata 'config': '%s' is not %s", name, kind);
+        br_fail(BR_ERROR_FORMAT, op, "metadata 'config': '%s' is not %s", name, kind);
     else
-        br__fail(BR_ERROR_FORMAT, op, "metadata 'config': '%s' is missing", name);
+        br_fail(BR_ERROR_FORMAT, op, "metadata 'config': '%s' is missing", name);
 }
 
 int64_t br_check_size(br_check *check, const char *name)
@@ -49,14 +49,14 @@ bool br_check_option(br_check *check, const char *name, bool otherwise)
 {
     const json_t *value = config_value(check, name);
     if (value && !json_is_boolean(value))
-        br__fail(BR_ERROR_FORMAT, op, "metadata 'config': '%s' must be true or false", name);
+        br_fail(BR_ERROR_FORMAT, op, "metadata 'config': '%s' must be true or false", name);
     return value ? json_is_true(value) : otherwise;
 }
 
 static void keep(br_named_tensor *list, int *n, const char *name, br_tensor *t)
 {
     if (*n == BR_CHECK_MAX_NAMES)
-        br__fail(BR_ERROR_STATE, op, "more than %d inputs or outputs", BR_CHECK_MAX_NAMES);
+        br_fail(BR_ERROR_STATE, op, "more than %d inputs or outputs", BR_CHECK_MAX_NAMES);
     else
         list[(*n)++] = (br_named_tensor){ name, t };
 }
@@ -119,7 +119,7 @@ static br_tensor *label(br_check *check, const char *name)
 {
     br_tensor *t = find(check, check->trajectory ? "batch" : "label", name);
     if (!t)
-        br__fail(BR_ERROR_FORMAT, op, "the file has no target '%s'", name);
+        br_fail(BR_ERROR_FORMAT, op, "the file has no target '%s'", name);
     return t;
 }
 
@@ -136,7 +136,7 @@ static br_tensor *sum_of(br_check *check, br_tensor *(*term)(br_check *, const c
         sum = sum ? br_add(sum, next) : next;
     }
     if (!sum)
-        br__fail(BR_ERROR_FORMAT, op, "metadata 'loss_of' names no output");
+        br_fail(BR_ERROR_FORMAT, op, "metadata 'loss_of' names no output");
     return sum;
 }
 
@@ -150,7 +150,7 @@ static br_tensor *weighted(br_check *check, const char *name, br_tensor *output)
 {
     br_tensor *weights = find(check, "cotangent", name);
     if (!weights)
-        br__fail(BR_ERROR_FORMAT, op, "the file has no 'cotangent/%s'", name);
+        br_fail(BR_ERROR_FORMAT, op, "the file has no 'cotangent/%s'", name);
     return br_mean(br_mul(output, weights));
 }
 
@@ -217,9 +217,9 @@ br_check_loss br__check_find_loss(const char *name)
         if (strcmp(losses[i].name, name) == 0)
             return losses[i].loss;
     if (name)
-        br__fail(BR_ERROR_FORMAT, op,
-                 "unknown loss '%s', must be one of half_mean_square, weighted_mean, "
-                 "cross_entropy, cross_entropy_ignore, bert_mlm_nsp, none",
-                 name);
+        br_fail(BR_ERROR_FORMAT, op,
+                "unknown loss '%s', must be one of half_mean_square, weighted_mean, "
+                "cross_entropy, cross_entropy_ignore, bert_mlm_nsp, none",
+                name);
     return NULL;
 }

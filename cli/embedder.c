@@ -24,7 +24,7 @@ static bool open_tokenizer(embedder *e, bool cased)
         br_raise(BR_ERROR_ARGUMENT,
                  "embed: %s/sentence_bert_config.json: do_lower_case is true, but this is "
                  "supported only for WordPiece tokenizers",
-                 br__printable(e->sentence.folder));
+                 br_printable(e->sentence.folder));
     return !br_failed();
 }
 

@@ -65,7 +65,7 @@ static bool add_id(shown *s, int64_t id)
         int64_t capacity = 2 * s->capacity + 64;
         int64_t *ids = realloc(s->ids, (size_t)capacity * sizeof *ids);
         if (!ids)
-            return br__fail(BR_ERROR_MEMORY, "generate", "cannot allocate memory for the tokens");
+            return br_fail(BR_ERROR_MEMORY, "generate", "cannot allocate memory for the tokens");
         s->ids = ids;
         s->capacity = capacity;
     }
@@ -203,7 +203,7 @@ static br_tensor *encode(const request *r, const br_tokenizer *tokenizer)
         return NULL;
     if (br_size(batch.ids, 1) > 0)
         return batch.ids;
-    return br__fail(BR_ERROR_ARGUMENT, "generate", "the prompt has no tokens");
+    return br_fail(BR_ERROR_ARGUMENT, "generate", "the prompt has no tokens");
 }
 
 static void go_on(const request *r, const struct family *f, void *model,

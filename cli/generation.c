@@ -156,7 +156,7 @@ static bool refuse(const source *s, const char *key, const char *must, ...)
     vsnprintf(text, sizeof text, must, args);
     va_end(args);
     char *value = json_dumps(get(s, key), JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
-    const char *found = value ? br__printable(value) : "invalid";
+    const char *found = value ? br_printable(value) : "invalid";
     if (json_object_get(s->given, key))
         br_raise(BR_ERROR_ARGUMENT, "%s: --set %s: the value is %s, must be %s", op, key, found,
                  text);
@@ -301,7 +301,7 @@ static void warn(const source *s)
         fprintf(stderr,
                 "brasa: warning: %s: results may differ from those of transformers, because these "
                 "keys are unknown: %s\n",
-                s->path, br__printable(names));
+                s->path, br_printable(names));
 }
 
 bool generation_read(generation *g, const char *dir, json_t *given)

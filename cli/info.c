@@ -122,7 +122,7 @@ void info_value(const char *value)
         cut--; /* do not cut inside a code point */
     memcpy(start, value, cut);
     start[cut] = 0;
-    printf("%s", br__printable(start));
+    printf("%s", br_printable(start));
     if (value[cut])
         printf("... (%zu bytes)", strlen(value));
 }
@@ -133,13 +133,13 @@ static void print_metadata(const br_safetensors *file)
     int64_t n = br_safetensors_metadata_count(file);
     for (int64_t i = 0; i < n; i++)
         if (is_listed(br_safetensors_metadata_key(file, i)))
-            width = info_widen(width, br__printable(br_safetensors_metadata_key(file, i)));
+            width = info_widen(width, br_printable(br_safetensors_metadata_key(file, i)));
     for (int64_t i = 0; i < n; i++) {
         const char *key = br_safetensors_metadata_key(file, i);
         if (!is_listed(key))
             continue;
         printf(listed++ ? "  " : "Metadata\n  ");
-        info_padded(br__printable(key), width);
+        info_padded(br_printable(key), width);
         printf("  ");
         info_value(br_safetensors_metadata(file, key));
         printf("\n");
@@ -182,7 +182,7 @@ static widths measure_columns(const facts *f)
     widths w = { (int)strlen("Name"), (int)strlen("Shape") };
     char text[256];
     for (int64_t i = 0; i < f->count; i++) {
-        w.name = info_widen(w.name, br__printable(br_safetensors_name(f->file, i)));
+        w.name = info_widen(w.name, br_printable(br_safetensors_name(f->file, i)));
         w.shape = info_widen(w.shape, shape_text(f->file, i, text, sizeof text));
     }
     return w;
@@ -198,7 +198,7 @@ static void print_tensor(const facts *f, int64_t i, widths w)
 {
     char text[256];
     printf("  ");
-    info_padded(br__printable(br_safetensors_name(f->file, i)), w.name);
+    info_padded(br_printable(br_safetensors_name(f->file, i)), w.name);
     printf("  %-5s  ", br_safetensors_dtype(f->file, i));
     info_padded(shape_text(f->file, i, text, sizeof text), w.shape);
     printf("  %14" PRId64 "  %14zu\n", elements_of(f->file, i), br_safetensors_bytes(f->file, i));
@@ -240,15 +240,15 @@ static void print_kind(const br_safetensors *file)
 {
     const char *recipe = br_safetensors_metadata(file, "recipe");
     const char *step = br_safetensors_metadata(file, "brasa.step");
-    printf("checkpoint%s%s", recipe ? " of " : "", recipe ? br__printable(recipe) : "");
-    printf("%s%s", step ? ", step " : "", step ? br__printable(step) : "");
+    printf("checkpoint%s%s", recipe ? " of " : "", recipe ? br_printable(recipe) : "");
+    printf("%s%s", step ? ", step " : "", step ? br_printable(step) : "");
 }
 
 static void print_facts(const facts *f)
 {
     char size[32];
     bool checkpoint = br_safetensors_metadata(f->file, "brasa.checkpoint") != NULL;
-    printf("%s: ", br__printable(f->path));
+    printf("%s: ", br_printable(f->path));
     if (checkpoint)
         print_kind(f->file);
     else
@@ -284,7 +284,7 @@ static json_t *tensor_object(const br_safetensors *file, int64_t i)
 json_t *info_text_object(const char *text)
 {
     json_t *string = json_string(text);
-    return string ? string : json_string(br__printable(text));
+    return string ? string : json_string(br_printable(text));
 }
 
 static json_t *facts_object(const facts *f)

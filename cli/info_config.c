@@ -1,8 +1,8 @@
 /* cli/info_config.c - `brasa info` for a model's configuration: the keys of the file, and the keys
  * with default values. */
 #include "cli/info.h"
+#include "data/auto_config_internal.h"
 #include "io/io_internal.h"
-#include "models/auto_config_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int width_of_keys(json_t *object, int width)
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        width = info_widen(width, br__printable(key));
+        width = info_widen(width, br_printable(key));
     }
     return width;
 }
@@ -33,7 +33,7 @@ static void print_members(json_t *object, int width)
             return;
         }
         printf("  ");
-        info_padded(br__printable(key), width);
+        info_padded(br_printable(key), width);
         printf("  ");
         info_value(text);
         printf("\n");
@@ -45,8 +45,8 @@ static void print_config(const br_auto_config *config)
 {
     char size[32];
     const char *type = br_auto_config_model_type(config);
-    printf("%s: configuration, %s%s, %s\n\n", br__printable(config->path),
-           type ? "model type " : "no model type", type ? br__printable(type) : "",
+    printf("%s: configuration, %s%s, %s\n\n", br_printable(config->path),
+           type ? "model type " : "no model type", type ? br_printable(type) : "",
            info_size((double)config->bytes, size, sizeof size));
     int width = width_of_keys(config->defaults, width_of_keys(config->file, 0));
     print_members(config->file, width);

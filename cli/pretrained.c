@@ -60,22 +60,22 @@ static void warn(const char *dir, const br_auto_model_report *report)
         fprintf(stderr,
                 "brasa: warning: %s/config.json: results may differ from those of transformers, "
                 "because these keys are unknown: %s\n",
-                dir, br__printable(report->unknown_names));
+                dir, br_printable(report->unknown_names));
     if (report->untied > 0)
         fprintf(stderr,
                 "brasa: warning: %s: config.json ties weights that have different values in the "
                 "files; both values are kept: %s\n",
-                dir, br__printable(report->untied_names));
+                dir, br_printable(report->untied_names));
     if (report->absent > 0)
         fprintf(stderr,
                 "brasa: warning: %s/model.safetensors.index.json lists keys in files that do not "
                 "have them: %s\n",
-                dir, br__printable(report->absent_names));
+                dir, br_printable(report->absent_names));
     if (!lacks_only_pooler(report->missing_names))
         fprintf(stderr,
                 "brasa: warning: %s: the files do not have these weights, which have random values "
                 "now: %s\n",
-                dir, br__printable(report->missing_names));
+                dir, br_printable(report->missing_names));
 }
 
 void *pretrained_load(const char *command, const char *dir, const char *class_name,

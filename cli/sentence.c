@@ -48,7 +48,7 @@ static bool refuse(const side_file *f, const char *format, ...)
 static bool refuse_value(const side_file *f, const char *key, const json_t *value, const char *must)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
-    refuse(f, "%s is %s, must be %s", key, text ? br__printable(text) : "invalid", must);
+    refuse(f, "%s is %s, must be %s", key, text ? br_printable(text) : "invalid", must);
     free(text);
     return false;
 }
@@ -152,7 +152,7 @@ static bool check_flags(const side_file *f)
             known |= strcmp(key, mode_keys[i].flag) == 0;
         if (!known && !json_is_false(value))
             return refuse(f, "%s is not a known pooling mode; --pooling MODE overrides it",
-                          br__printable(key));
+                          br_printable(key));
     }
     return true;
 }
@@ -185,7 +185,7 @@ static bool check_size(const side_file *f, const char *key, const br_auto_config
     return !br_failed() &&
            (json_integer_value(value) == size ||
             refuse(f, "%s is %" JSON_INTEGER_FORMAT ", but hidden_size is %" PRId64 " in %s", key,
-                   json_integer_value(value), size, br__printable(br_auto_config_path(config))));
+                   json_integer_value(value), size, br_printable(br_auto_config_path(config))));
 }
 
 static bool read_pooling(sentence *s, const char *folder, const sentence_options *o,
@@ -296,7 +296,7 @@ static bool choose_prompt(sentence *s, const side_file *f)
         return optional ||
                refuse_value(f, "default_prompt_name", name, "the name of one of the prompts");
     if (!json_is_string(prompt))
-        return refuse(f, "the prompt \"%s\" is not a string", br__printable(key));
+        return refuse(f, "the prompt \"%s\" is not a string", br_printable(key));
     if (json_string_length(prompt) == 0)
         return true;
     s->prompt = text_format("%s", json_string_value(prompt));
@@ -325,7 +325,7 @@ static char *module_folder(const side_file *f, size_t i, const char *dir, const 
         up = strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2]);
     if (up || *path == '/') {
         refuse(f, "the path of module %zu is \"%s\", must be a folder in the model's folder", i,
-               br__printable(path));
+               br_printable(path));
         return NULL;
     }
     return *path ? text_format("%s/%s", dir, path) : text_format("%s", dir);
@@ -343,7 +343,7 @@ static module find_module(const side_file *f, size_t i, const char *type)
     refuse(f,
            "module %zu is %s, but 'brasa embed' supports only Transformer, Pooling and Normalize "
            "of sentence_transformers",
-           i, br__printable(type));
+           i, br_printable(type));
     return MODULES;
 }
 
@@ -363,7 +363,7 @@ static bool read_module(const side_file *f, size_t i, const char *dir, char *fol
         in_order &= folders[k] == NULL;
     if (!in_order)
         return refuse(f, "module %zu is %s, but the order must be Transformer, Pooling, Normalize",
-                      i, br__printable(type));
+                      i, br_printable(type));
     folders[m] = module_folder(f, i, dir, path);
     return folders[m] != NULL;
 }

@@ -33,7 +33,7 @@ static br_tokenizer *from_json(const loader *l, const char *path)
 
 static br_tokenizer *from_bytes(const loader *l, const char *path)
 {
-    char *merges = br__format("%s/merges.txt", l->files.dir);
+    char *merges = br_format("%s/merges.txt", l->files.dir);
     br_tokenizer *t = merges ? br__tokenizer_read_bytes(path, merges) : NULL;
     br_free(merges);
     return t;
@@ -77,22 +77,22 @@ static bool reads(br_tokenizer_family family, const source *s)
 static bool refuse_folder(const loader *l)
 {
     const br_side_files *s = &l->files;
-    const char *dir = br__printable(s->dir);
+    const char *dir = br_printable(s->dir);
     if (s->family == BR_FAMILY_ANY) {
-        br__fail(BR_ERROR_IO, op,
-                 "%s: there is no tokenizer.json, vocab.json, spiece.model or vocab.txt", dir);
+        br_fail(BR_ERROR_IO, op,
+                "%s: there is no tokenizer.json, vocab.json, spiece.model or vocab.txt", dir);
         return false;
     }
     const char *needed = "tokenizer.json";
     for (int i = 0; i < N_SOURCES; i++)
         if (sources[i].family == s->family)
             needed = sources[i].name;
-    br__fail(BR_ERROR_IO, op,
-             "%s: %s%s%s is '%s', which needs %s%s, but there is no such file; set the option "
-             "tokenizer_class to override it",
-             dir, s->class_file, *s->class_file ? ": " : "", s->class_key,
-             br__printable(s->class_name), needed,
-             s->family == BR_FAMILY_FILE ? "" : " or tokenizer.json");
+    br_fail(BR_ERROR_IO, op,
+            "%s: %s%s%s is '%s', which needs %s%s, but there is no such file; set the option "
+            "tokenizer_class to override it",
+            dir, s->class_file, *s->class_file ? ": " : "", s->class_key,
+            br_printable(s->class_name), needed,
+            s->family == BR_FAMILY_FILE ? "" : " or tokenizer.json");
     return false;
 }
 
@@ -103,7 +103,7 @@ static bool read_first(loader *l, br_tokenizer_family family, bool *exists)
     for (int i = 0; i < N_SOURCES && !br__failed(); i++) {
         if (!reads(family, &sources[i]))
             continue;
-        char *path = br__format("%s/%s", l->files.dir, sources[i].name);
+        char *path = br_format("%s/%s", l->files.dir, sources[i].name);
         *exists = path && access(path, F_OK) == 0;
         if (*exists) {
             l->file = sources[i].name;
@@ -134,7 +134,7 @@ static bool read_vocabulary(loader *l)
         br_raise(BR_WARNING,
                  "%s: %s: model_type of config.json is '%s', but the tokenizer is read "
                  "from %s, as no tokenizer_class is stated",
-                 op, br__printable(s->dir), br__printable(s->class_name), l->file);
+                 op, br_printable(s->dir), br_printable(s->class_name), l->file);
     return l->t;
 }
 
@@ -171,7 +171,7 @@ static void apply(const loader *l, const char *key, br_setting stated, br_settin
         br_raise(BR_WARNING,
                  "%s: %s: %s is %s in tokenizer_config.json, but %s in tokenizer.json; the former "
                  "counts",
-                 op, br__printable(l->files.dir), key, truth(*value), truth(before));
+                 op, br_printable(l->files.dir), key, truth(*value), truth(before));
 }
 
 static void apply_accents(const loader *l)
@@ -195,8 +195,8 @@ static bool check_option(const loader *l, const char *name, bool set, const br_t
 {
     if (!set || l->t->kind == kind)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "%s: option %s does not apply to the tokenizer of %s",
-             br__printable(l->files.dir), name, l->file);
+    br_fail(BR_ERROR_ARGUMENT, op, "%s: option %s does not apply to the tokenizer of %s",
+            br_printable(l->files.dir), name, l->file);
     return false;
 }
 
@@ -204,10 +204,10 @@ static bool check_options(const loader *l)
 {
     const br_auto_tokenizer_options *o = l->options;
     if ((o->add_bos_token || o->add_eos_token || o->extra_ids >= 0) && l->from_json) {
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "%s: options add_bos_token, add_eos_token and extra_ids do not apply to "
-                 "tokenizer.json",
-                 br__printable(l->files.dir));
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "%s: options add_bos_token, add_eos_token and extra_ids do not apply to "
+                "tokenizer.json",
+                br_printable(l->files.dir));
         return false;
     }
     return check_option(l, "do_lower_case", o->do_lower_case, &br__word_pieces) &&
@@ -296,7 +296,7 @@ static bool check_id(const loader *l, const br_side_token *t, int64_t id)
            br__side_refuse(&l->files, t->file,
                            "%s: '%s' has id %" PRId64 ", but with %s it gets id %" PRId64
                            "; set the option ignore_added_tokens to override it",
-                           t->key, br__printable(t->text), t->id, l->file, id);
+                           t->key, br_printable(t->text), t->id, l->file, id);
 }
 
 /* Returns true for a token that only the class names, and that is not put around texts. */
@@ -331,7 +331,7 @@ static bool add_token(loader *l, const br_side_token *token, bool counts)
         token->role < 0 && l->from_json && *token->file && token->id >= 0)
         br_raise(BR_WARNING,
                  "%s: %s: the flags of added token '%s' differ in %s and %s; the former counts", op,
-                 br__printable(l->files.dir), br__printable(token->text), token->file, l->file);
+                 br_printable(l->files.dir), br_printable(token->text), token->file, l->file);
     return true;
 }
 
@@ -360,7 +360,7 @@ static void drop_tokens(const loader *l)
             br_raise(BR_WARNING,
                      "%s: %s: added token '%s' is in tokenizer.json, but not in "
                      "added_tokens_decoder of tokenizer_config.json; the latter counts",
-                     op, br__printable(s->dir), br__printable(t->added[i].text));
+                     op, br_printable(s->dir), br_printable(t->added[i].text));
     br__tokenizer_drop_added(t);
 }
 
@@ -428,12 +428,12 @@ static void replace(const loader *l, int role, const char *key, int64_t *id)
     int64_t stated = l->files.stated[role] ? t->roles[role] : -1;
     if (stated < 0 || *id < 0 || stated == *id)
         return;
-    char *before = br__strdup(br__printable(br_tokenizer_token(t, *id)));
+    char *before = br_strdup(br_printable(br_tokenizer_token(t, *id)));
     if (before)
         br_raise(BR_WARNING,
                  "%s: %s: %s is '%s' in the side files, but '%s' in tokenizer.json; the former "
                  "counts",
-                 op, br__printable(l->files.dir), key, br__printable(br_tokenizer_token(t, stated)),
+                 op, br_printable(l->files.dir), key, br_printable(br_tokenizer_token(t, stated)),
                  before);
     br_free(before);
     *id = stated;
@@ -445,7 +445,7 @@ static bool check_unknown(const loader *l)
     const br_tokenizer *t = l->t;
     return (t->unknown >= 0 && t->unknown < t->model_size) ||
            br__side_refuse(&l->files, l->file, "there is no token '%s'",
-                           t->unknown < 0 ? "[UNK]" : br__printable(t->tokens[t->unknown]));
+                           t->unknown < 0 ? "[UNK]" : br_printable(t->tokens[t->unknown]));
 }
 
 static bool is_on(br_setting option, br_setting stated)
@@ -528,8 +528,8 @@ br_tokenizer *br_auto_tokenizer_load(const char *dir, const br_auto_tokenizer_op
         return NULL;
     options = BR_OPTIONS_OF(op, br_auto_tokenizer, options);
     if (options->extra_ids > MAX_EXTRA_IDS)
-        return br__fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
-                        options->extra_ids, MAX_EXTRA_IDS);
+        return br_fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
+                       options->extra_ids, MAX_EXTRA_IDS);
     loader l = { .options = options };
     bool ok = br__side_files_read(&l.files, dir, options) && read_vocabulary(&l);
     if (ok)

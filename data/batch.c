@@ -43,12 +43,12 @@ static bool can_join(const column *c, int from)
         const br_tensor *a = c->items[0], *b = c->items[i];
         if (agree(a, b, from))
             continue;
-        br__fail(BR_ERROR_SHAPE, op,
-                 "field %d is %s of %s in item %" PRId64 ", but %s of %s in item %" PRId64
-                 ": the items of a batch must have equal shapes%s and dtypes%s",
-                 c->field, br__shape(a), br_dtype_name(a->dtype), c->numbers[0], br__shape(b),
-                 br_dtype_name(b->dtype), c->numbers[i], from ? " after the first dimension" : "",
-                 from == 0 && agree(a, b, 1) ? ", unless the loader's option pad is set" : "");
+        br_fail(BR_ERROR_SHAPE, op,
+                "field %d is %s of %s in item %" PRId64 ", but %s of %s in item %" PRId64
+                ": the items of a batch must have equal shapes%s and dtypes%s",
+                c->field, br__shape(a), br_dtype_name(a->dtype), c->numbers[0], br__shape(b),
+                br_dtype_name(b->dtype), c->numbers[i], from ? " after the first dimension" : "",
+                from == 0 && agree(a, b, 1) ? ", unless the loader's option pad is set" : "");
         return false;
     }
     return true;
@@ -59,8 +59,8 @@ static br_tensor *pad(const column *c, double value)
 {
     const br_tensor *first = c->items[0];
     if (first->ndim == BR_MAX_DIMS)
-        return br__fail(BR_ERROR_SHAPE, op, "field %d is %s: a batch of it has too many dimensions",
-                        c->field, br__shape(first));
+        return br_fail(BR_ERROR_SHAPE, op, "field %d is %s: a batch of it has too many dimensions",
+                       c->field, br__shape(first));
     int64_t sizes[BR_MAX_DIMS] = { c->count };
     memcpy(sizes + 1, first->sizes, (size_t)first->ndim * sizeof *sizes);
     for (int64_t i = 0; i < c->count; i++)
@@ -87,7 +87,7 @@ static br_tensor *join(const br_batching *b, const column *c)
 bool br__make_batch(const br_batching *b, int64_t count, const int64_t *numbers, br_tensor **fields)
 {
     int n = br_dataset_num_fields(b->dataset);
-    br_tensor **items = br__malloc((size_t)count * (size_t)n * sizeof(br_tensor *));
+    br_tensor **items = br_malloc((size_t)count * (size_t)n * sizeof(br_tensor *));
     br_scope *scope = br_scope_begin();
     bool ok = items && scope && get_items(b->dataset, count, numbers, items);
     for (int k = 0; ok && k < n; k++) {

@@ -232,8 +232,8 @@ static bool push_byte(reader *r, unsigned char byte, br_span bytes, br_span char
     int64_t id = br__bpe_of(r->base.t)->byte_ids[byte];
     id = id < 0 ? r->base.t->unknown : id;
     if (id < 0)
-        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
-                        "the vocabulary has no token for the byte 0x%02x of the text", byte);
+        return br_fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
+                       "the vocabulary has no token for the byte 0x%02x of the text", byte);
     symbol *symbols =
         br__grow_tokens(r->symbols, &r->symbol_capacity, r->n_symbols, sizeof *symbols);
     if (!symbols)
@@ -348,7 +348,7 @@ static char *join(const br_tokenizer *t, int64_t n, const int64_t *ids, bool ski
             return NULL;
         capacity += strlen(token);
     }
-    char *bytes = br__malloc(capacity);
+    char *bytes = br_malloc(capacity);
     *length = 0;
     for (int64_t i = 0; bytes && i < n; i++)
         if (!skip || !br__is_special(t, ids[i]))
@@ -361,7 +361,7 @@ static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool s
 {
     size_t n_bytes;
     char *bytes = join(t, n, ids, skip_special, &n_bytes);
-    char *text = bytes ? br__malloc(3 * n_bytes + 1) : NULL;
+    char *text = bytes ? br_malloc(3 * n_bytes + 1) : NULL;
     if (text)
         *length = write_valid(bytes, n_bytes, text) - text;
     br_free(bytes);

@@ -15,7 +15,7 @@ static const char op[] = "tokenizer_from_bpe";
 
 bool br__bpe_begin(br_tokenizer *t)
 {
-    br_bpe *bpe = t->model = br__calloc(1, sizeof *bpe);
+    br_bpe *bpe = t->model = br_calloc(1, sizeof *bpe);
     t->kind = &br__byte_level;
     t->model_size = t->size;
     if (!bpe)
@@ -34,7 +34,7 @@ bool br__bpe_begin(br_tokenizer *t)
 static bool joined_id(const br_tokenizer *t, const char *left, size_t n, const char *right,
                       size_t m, int64_t *id)
 {
-    char *both = br__malloc(n + m + 1);
+    char *both = br_malloc(n + m + 1);
     if (!both)
         return false;
     memcpy(both, left, n);
@@ -134,7 +134,7 @@ static bool special(br_tokenizer *t, const char *path, const char *token, bool r
     *id = br__word_id(&t->all, token, strlen(token));
     if (*id < 0 && required)
         return br__fail_file(BR_ERROR_FORMAT, op, path, "there is no token '%s'",
-                             br__printable(token));
+                             br_printable(token));
     return *id < 0 || br__tokenizer_add_special(t, token, strlen(token), true);
 }
 
@@ -143,8 +143,8 @@ static bool set_options(br_tokenizer *t, const char *path, const br_bpe_options 
     const char *end = o->end_of_text ? o->end_of_text : "<|endoftext|>";
     int64_t id;
     if (o->add_prefix_space && o->trim_offsets)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "add_prefix_space and trim_offsets are mutually exclusive");
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "add_prefix_space and trim_offsets are mutually exclusive");
     if (!special(t, path, end, o->end_of_text, &id))
         return false;
     t->padding = id;

@@ -46,11 +46,11 @@ enum { NEW, OPEN, DONE };
 
 static bool new_family(family *f, const br_charsmap *m)
 {
-    *f = (family){ .first = br__malloc(m->n * sizeof *f->first),
-                   .next = br__malloc(m->n * sizeof *f->next),
-                   .path = br__malloc(m->n * sizeof *f->path),
-                   .child = br__malloc(m->n * sizeof *f->child),
-                   .state = br__calloc(m->n, sizeof *f->state) };
+    *f = (family){ .first = br_malloc(m->n * sizeof *f->first),
+                   .next = br_malloc(m->n * sizeof *f->next),
+                   .path = br_malloc(m->n * sizeof *f->path),
+                   .child = br_malloc(m->n * sizeof *f->child),
+                   .state = br_calloc(m->n, sizeof *f->state) };
     if (!f->first || !f->next || !f->path || !f->child || !f->state)
         return false;
     for (size_t i = 0; i < m->n; i++)
@@ -152,8 +152,8 @@ bool br__charsmap_read(br_charsmap *m, const uint8_t *bytes, size_t n, const cha
     }
     m->n = size / 4;
     m->n_texts = n - 4 - size;
-    m->units = br__malloc(size);
-    m->texts = br__malloc(m->n_texts + 1);
+    m->units = br_malloc(size);
+    m->texts = br_malloc(m->n_texts + 1);
     if (!m->units || !m->texts)
         return false;
     for (size_t i = 0; i < m->n; i++)
@@ -202,7 +202,7 @@ bool br__charsmap_read_base64(br_charsmap *m, const char *text, size_t n, const 
 {
     *m = (br_charsmap){ 0 };
     *what = NULL;
-    uint8_t *bytes = br__malloc(n + 1);
+    uint8_t *bytes = br_malloc(n + 1);
     int64_t count = bytes ? decode_base64(text, n, bytes) : 0;
     if (count < 1)
         *what = count < 0 ? "is not base64" : "is empty";

@@ -19,11 +19,10 @@ br_dataset *br_dataset_new(int64_t size, int n_fields, br_dataset_get_fn get, vo
     if (br_failed())
         return NULL;
     if (size < 0 || n_fields < 1 || n_fields > BR_MAX_FIELDS || !get)
-        return br__fail(BR_ERROR_ARGUMENT, "dataset",
-                        "size is %" PRId64
-                        ", n_fields is %d, get is %s: size must not be negative, "
-                        "n_fields must be 1 .. %d, and get must not be NULL",
-                        size, n_fields, get ? "not NULL" : "NULL", BR_MAX_FIELDS);
+        return br_fail(BR_ERROR_ARGUMENT, "dataset",
+                       "size is %" PRId64 ", n_fields is %d, get is %s: size must not be negative, "
+                       "n_fields must be 1 .. %d, and get must not be NULL",
+                       size, n_fields, get ? "not NULL" : "NULL", BR_MAX_FIELDS);
     br_dataset *dataset = BR_NEW(br_dataset);
     if (dataset)
         *dataset = (br_dataset){ size, n_fields, get, context, destroy };
@@ -54,10 +53,10 @@ int br_dataset_num_fields(const br_dataset *dataset)
 static bool complete(const br_dataset *dataset, int64_t i, bool ok, br_tensor *const *fields)
 {
     if (!ok)
-        br__fail(BR_ERROR_STATE, "dataset", "the dataset's function failed for item %" PRId64, i);
+        br_fail(BR_ERROR_STATE, "dataset", "the dataset's function failed for item %" PRId64, i);
     for (int k = 0; k < dataset->n_fields; k++)
         if (!fields[k])
-            br__fail(BR_ERROR_STATE, "dataset", "item %" PRId64 " has no field %d", i, k);
+            br_fail(BR_ERROR_STATE, "dataset", "item %" PRId64 " has no field %d", i, k);
     return !br_failed();
 }
 
@@ -68,9 +67,9 @@ bool br_dataset_get(br_dataset *dataset, int64_t i, br_tensor **fields)
     for (int k = 0; k < dataset->n_fields; k++)
         fields[k] = NULL;
     if (i < 0 || i >= dataset->size) {
-        br__fail(BR_ERROR_INDEX, "dataset",
-                 "index %" PRId64 " is out of range for a dataset of size %" PRId64, i,
-                 dataset->size);
+        br_fail(BR_ERROR_INDEX, "dataset",
+                "index %" PRId64 " is out of range for a dataset of size %" PRId64, i,
+                dataset->size);
         return false;
     }
     return complete(dataset, i, dataset->get(dataset->context, i, fields), fields);
@@ -105,15 +104,15 @@ static bool good_tensors(int n, br_tensor *const *items)
     if (br_failed())
         return false;
     if (n < 1 || n > BR_MAX_FIELDS || !items)
-        br__fail(BR_ERROR_ARGUMENT, op, "n is %d, must be 1 .. %d", n, BR_MAX_FIELDS);
+        br_fail(BR_ERROR_ARGUMENT, op, "n is %d, must be 1 .. %d", n, BR_MAX_FIELDS);
     for (int k = 0; k < n && !br_failed(); k++) {
         if (!items[k])
-            br__fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", k);
+            br_fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", k);
         else if (items[k]->ndim == 0 || items[k]->sizes[0] != items[0]->sizes[0])
-            br__fail(BR_ERROR_SHAPE, op,
-                     "tensor %d has shape %s, but tensor 0 has shape %s: their first dimensions "
-                     "must be equal",
-                     k, br__shape(items[k]), br__shape(items[0]));
+            br_fail(BR_ERROR_SHAPE, op,
+                    "tensor %d has shape %s, but tensor 0 has shape %s: their first dimensions "
+                    "must be equal",
+                    k, br__shape(items[k]), br__shape(items[0]));
     }
     return !br_failed();
 }
@@ -122,7 +121,7 @@ br_dataset *br_tensor_dataset_new(int n, br_tensor *const *items)
 {
     if (!good_tensors(n, items))
         return NULL;
-    tensors *t = br__malloc(sizeof *t);
+    tensors *t = br_malloc(sizeof *t);
     if (!t)
         return NULL;
     t->n = n;
@@ -153,12 +152,12 @@ static bool good_indices(const br_dataset *dataset, int64_t n, const int64_t *in
         (n > 0 && !br__required("subset", "indices", indices)))
         return false;
     if (n < 0)
-        br__fail(BR_ERROR_ARGUMENT, "subset", "n is %" PRId64 ", must not be negative", n);
+        br_fail(BR_ERROR_ARGUMENT, "subset", "n is %" PRId64 ", must not be negative", n);
     for (int64_t i = 0; i < n && !br_failed(); i++)
         if (indices[i] < 0 || indices[i] >= dataset->size)
-            br__fail(BR_ERROR_INDEX, "subset",
-                     "index %" PRId64 " is %" PRId64 ", but the dataset has %" PRId64 " items", i,
-                     indices[i], dataset->size);
+            br_fail(BR_ERROR_INDEX, "subset",
+                    "index %" PRId64 " is %" PRId64 ", but the dataset has %" PRId64 " items", i,
+                    indices[i], dataset->size);
     return !br_failed();
 }
 
@@ -167,7 +166,7 @@ br_dataset *br_subset_new(br_dataset *dataset, int64_t n, const int64_t *indices
     if (!good_indices(dataset, n, indices))
         return NULL;
     size_t bytes = (size_t)n * sizeof *indices;
-    subset *s = br__malloc(sizeof *s + bytes);
+    subset *s = br_malloc(sizeof *s + bytes);
     if (!s)
         return NULL;
     s->dataset = dataset;

@@ -29,8 +29,8 @@ static bool good_number(const char *name, int64_t value, int64_t low, int64_t hi
 {
     if (value >= low && value <= high)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, "loader", "%s is %" PRId64 ", must be %" PRId64 " .. %" PRId64,
-             name, value, low, high);
+    br_fail(BR_ERROR_ARGUMENT, "loader", "%s is %" PRId64 ", must be %" PRId64 " .. %" PRId64, name,
+            value, low, high);
     return false;
 }
 
@@ -48,7 +48,7 @@ static bool copy_lengths(br_loader *loader, const int64_t *lengths)
 {
     if (!lengths)
         return true;
-    loader->lengths = br__malloc((size_t)loader->size * sizeof *lengths);
+    loader->lengths = br_malloc((size_t)loader->size * sizeof *lengths);
     if (loader->lengths && loader->size > 0)
         memcpy(loader->lengths, lengths, (size_t)loader->size * sizeof *lengths);
     return loader->lengths != NULL;
@@ -78,7 +78,7 @@ br_loader *br_loader_new(br_dataset *dataset, const br_loader_options *options)
     if (!loader)
         return NULL;
     store_options(loader, dataset, o);
-    loader->order = br__calloc((size_t)loader->size, sizeof *loader->order);
+    loader->order = br_calloc((size_t)loader->size, sizeof *loader->order);
     if (loader->order && copy_lengths(loader, o->lengths))
         return loader;
     br_loader_free(loader);
@@ -156,7 +156,7 @@ static bool has_begun(const br_loader *loader)
     if (!br__required("loader", "loader", loader))
         return false;
     if (loader->next < 0)
-        br__fail(BR_ERROR_STATE, "loader", "no epoch was started: call br_loader_begin() first");
+        br_fail(BR_ERROR_STATE, "loader", "no epoch was started: call br_loader_begin() first");
     return !br_failed();
 }
 
@@ -166,8 +166,8 @@ bool br_loader_seek(br_loader *loader, int64_t batch)
         return false;
     int64_t size = br_loader_size(loader);
     if (batch < 0 || batch > size) {
-        br__fail(BR_ERROR_ARGUMENT, "loader",
-                 "batch is %" PRId64 ", but an epoch has %" PRId64 " batches", batch, size);
+        br_fail(BR_ERROR_ARGUMENT, "loader",
+                "batch is %" PRId64 ", but an epoch has %" PRId64 " batches", batch, size);
         return false;
     }
     if (batch == loader->next)

@@ -112,7 +112,7 @@ static void start_threads(br_prefetcher *r, int count)
         r->n_threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (r->n_threads == 0)
-        br__fail(BR_ERROR_MEMORY, op, "cannot start a worker thread");
+        br_fail(BR_ERROR_MEMORY, op, "cannot start a worker thread");
 }
 
 /* ---- The loader's interface ------------------------------------------------------------------ */
@@ -120,7 +120,7 @@ static void start_threads(br_prefetcher *r, int count)
 br_prefetcher *br__prefetcher_new(int threads, int64_t max_batches, int n_fields, br_make_fn make,
                                   const void *context)
 {
-    br_prefetcher *r = br__calloc(1, sizeof *r);
+    br_prefetcher *r = br_calloc(1, sizeof *r);
     if (!r)
         return NULL;
     r->make = make;
@@ -130,8 +130,8 @@ br_prefetcher *br__prefetcher_new(int threads, int64_t max_batches, int n_fields
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->work, NULL);
     pthread_cond_init(&r->done, NULL);
-    r->slots = br__calloc((size_t)max_batches, sizeof *r->slots);
-    r->threads = br__calloc((size_t)threads, sizeof *r->threads);
+    r->slots = br_calloc((size_t)max_batches, sizeof *r->slots);
+    r->threads = br_calloc((size_t)threads, sizeof *r->threads);
     if (r->slots && r->threads)
         start_threads(r, threads);
     if (!br_failed())

@@ -72,7 +72,7 @@ int64_t br_python_random_randrange(br_python_random *random, int64_t n)
     if (!br__required(op, "random", random))
         return 0;
     if (n < 1) {
-        br__fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must be at least 1", n);
+        br_fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must be at least 1", n);
         return 0;
     }
     return (int64_t)below(random, (uint64_t)n);
@@ -85,9 +85,9 @@ int64_t br_python_random_randint(br_python_random *random, int64_t low, int64_t 
         return 0;
     uint64_t n = (uint64_t)high - (uint64_t)low + 1; /* 0 if the range is all 2^64 numbers */
     if (low > high || n == 0) {
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "the range %" PRId64 " .. %" PRId64 " must contain 1 .. 2^64 - 1 integers", low,
-                 high);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "the range %" PRId64 " .. %" PRId64 " must contain 1 .. 2^64 - 1 integers", low,
+                high);
         return 0;
     }
     return (int64_t)((uint64_t)low + below(random, n));

@@ -304,8 +304,8 @@ static bool read_file(reader *r, const br_sentencepiece_options *o)
     int64_t extra = o->extra_ids;
     size_t n;
     if (extra > MAX_EXTRA_IDS)
-        return br__fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
-                        o->extra_ids, MAX_EXTRA_IDS);
+        return br_fail(BR_ERROR_ARGUMENT, op, "extra_ids is %" PRId64 ", must be at most %d",
+                       o->extra_ids, MAX_EXTRA_IDS);
     br_unigram *u = br__unigram_begin(r->t);
     char *text = u ? br__read_text(op, r->path, UINT64_MAX, &n) : NULL;
     if (!text)

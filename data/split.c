@@ -14,7 +14,7 @@ static bool good_arguments(const br_dataset *dataset, int n, const void *parts,
         !br__required(op, "subsets", subsets))
         return false;
     if (n < 1)
-        br__fail(BR_ERROR_ARGUMENT, op, "n is %d, must be at least 1", n);
+        br_fail(BR_ERROR_ARGUMENT, op, "n is %d, must be at least 1", n);
     for (int i = 0; i < n && subsets; i++)
         subsets[i] = NULL;
     return !br_failed();
@@ -25,11 +25,11 @@ static bool good_lengths(const br_dataset *dataset, int n, const int64_t *length
     int64_t sum = 0, size = br_dataset_size(dataset);
     for (int i = 0; i < n && !br_failed(); i++)
         if (lengths[i] < 0 || __builtin_add_overflow(sum, lengths[i], &sum))
-            br__fail(BR_ERROR_ARGUMENT, op, "length %d is %" PRId64 ", must be 0 .. %" PRId64, i,
-                     lengths[i], size);
+            br_fail(BR_ERROR_ARGUMENT, op, "length %d is %" PRId64 ", must be 0 .. %" PRId64, i,
+                    lengths[i], size);
     if (!br_failed() && sum != size)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "lengths sum to %" PRId64 ", but the dataset has %" PRId64 " items", sum, size);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "lengths sum to %" PRId64 ", but the dataset has %" PRId64 " items", sum, size);
     return !br_failed();
 }
 
@@ -65,7 +65,7 @@ static bool lengths_of(const br_dataset *dataset, int n, const double *fractions
     double sum = 0;
     for (int i = 0; i < n; i++) {
         if (!(fractions[i] >= 0 && fractions[i] <= 1)) {
-            br__fail(BR_ERROR_ARGUMENT, op, "fraction %d is %g, must be 0 .. 1", i, fractions[i]);
+            br_fail(BR_ERROR_ARGUMENT, op, "fraction %d is %g, must be 0 .. 1", i, fractions[i]);
             return false;
         }
         lengths[i] = (int64_t)floor((double)size * fractions[i]);
@@ -73,7 +73,7 @@ static bool lengths_of(const br_dataset *dataset, int n, const double *fractions
         sum += fractions[i];
     }
     if (!(fabs(sum - 1) <= 1e-9)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "fractions sum to %.10g, must be 1", sum);
+        br_fail(BR_ERROR_ARGUMENT, op, "fractions sum to %.10g, must be 1", sum);
         return false;
     }
     for (int i = 0; left > 0; i = (i + 1) % n, left--)
@@ -86,7 +86,7 @@ bool br_random_split_fractions(br_dataset *dataset, int n, const double *fractio
 {
     if (!good_arguments(dataset, n, fractions, subsets))
         return false;
-    int64_t *lengths = br__calloc((size_t)n, sizeof *lengths);
+    int64_t *lengths = br_calloc((size_t)n, sizeof *lengths);
     bool ok = lengths && lengths_of(dataset, n, fractions, lengths) &&
               br_random_split(dataset, n, lengths, subsets);
     br_free(lengths);

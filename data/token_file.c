@@ -26,7 +26,7 @@ static bool good_bytes(int bytes)
 {
     if (bytes == 2 || bytes == 4 || bytes == 8)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "bytes is %d, must be 2, 4 or 8", bytes);
+    br_fail(BR_ERROR_ARGUMENT, op, "bytes is %d, must be 2, 4 or 8", bytes);
     return false;
 }
 
@@ -100,10 +100,10 @@ static bool good_options(const char *path, const br_token_file_options *o)
     if (!br__required(op, "path", path))
         return false;
     if (o->length < 1 || o->stride < 0 || o->vocab_size < 0)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "length is %" PRId64 ", must be at least 1; stride is %" PRId64
-                 " and vocab_size %" PRId64 ", must be at least 0",
-                 o->length, o->stride, o->vocab_size);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "length is %" PRId64 ", must be at least 1; stride is %" PRId64
+                " and vocab_size %" PRId64 ", must be at least 0",
+                o->length, o->stride, o->vocab_size);
     return !br_failed() && good_bytes(o->bytes);
 }
 
@@ -147,12 +147,12 @@ br_dataset *br_token_file_dataset_new(const char *path, const br_token_file_opti
     options = BR_OPTIONS_OF(op, br_token_file, options);
     if (!good_options(path, options))
         return NULL;
-    token_file *f = br__calloc(1, sizeof *f);
+    token_file *f = br_calloc(1, sizeof *f);
     if (!f)
         return NULL;
     f->options = *options;
     f->options.stride = options->stride ? options->stride : options->length;
-    f->path = br__strdup(path);
+    f->path = br_strdup(path);
     br_dataset *dataset = NULL;
     if (f->path && map_file(f)) {
         int64_t last = (f->tokens - f->options.length - 1) / f->options.stride;
@@ -173,9 +173,9 @@ static bool write_tokens(br_replacement *r, int64_t n, const int64_t *tokens, in
         int64_t k = 0;
         for (; k < PIECE && i < n; i++, k++) {
             if (tokens[i] < 0 || (bytes < 8 && tokens[i] >> (8 * bytes) != 0)) {
-                br__fail(BR_ERROR_ARGUMENT, op,
-                         "token %" PRId64 " is %" PRId64 ", which does not fit into %d bytes", i,
-                         tokens[i], bytes);
+                br_fail(BR_ERROR_ARGUMENT, op,
+                        "token %" PRId64 " is %" PRId64 ", which does not fit into %d bytes", i,
+                        tokens[i], bytes);
                 br__replace_abandon(r);
                 return false;
             }
@@ -194,7 +194,7 @@ bool br_token_file_save(const char *path, int64_t n, const int64_t *tokens, int 
     if (!br__required(op, "path", path) || (n > 0 && !br__required(op, "tokens", tokens)))
         return false;
     if (n < 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must not be negative", n);
+        return br_fail(BR_ERROR_ARGUMENT, op, "n is %" PRId64 ", must not be negative", n);
     br_replacement r;
     return br__replace_begin(&r, op, path) && write_tokens(&r, n, tokens, bytes) &&
            br__replace_commit(&r);

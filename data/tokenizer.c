@@ -72,7 +72,7 @@ void br_tokenizer_free(br_tokenizer *t)
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix)
 {
     br_free(t->prefix);
-    t->prefix = br__strdup(prefix);
+    t->prefix = br_strdup(prefix);
     return t->prefix;
 }
 
@@ -110,7 +110,7 @@ bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length
 bool br__tokenizer_index(br_tokenizer *t)
 {
     br_free(t->tokens);
-    t->tokens = br__calloc((size_t)t->size, sizeof *t->tokens);
+    t->tokens = br_calloc((size_t)t->size, sizeof *t->tokens);
     if (!t->tokens)
         return false;
     for (int64_t word = 0; word < br_vocab_size(t->all.words); word++)
@@ -159,8 +159,8 @@ int64_t br_tokenizer_special_id(const br_tokenizer *t, br_special_token role)
         return -1;
     if ((unsigned)role <= BR_TOKEN_MASK)
         return t->roles[role];
-    br__fail(BR_ERROR_ARGUMENT, "tokenizer_special_id",
-             "role is %d, must be one of br_special_token", (int)role);
+    br_fail(BR_ERROR_ARGUMENT, "tokenizer_special_id",
+            "role is %d, must be one of br_special_token", (int)role);
     return -1;
 }
 
@@ -215,7 +215,7 @@ static bool special(br_tokenizer *t, const char *path, const char *name, bool re
         return br__tokenizer_add_special(t, name, strlen(name), true);
     if (required)
         br__fail_file(BR_ERROR_FORMAT, "tokenizer_from_vocab", path, "there is no token '%s'",
-                      br__printable(name));
+                      br_printable(name));
     return !required;
 }
 
@@ -223,12 +223,12 @@ static bool set_options(br_tokenizer *t, const br_tokenizer_options *o)
 {
     static const char op[] = "tokenizer_from_vocab";
     if (o->max_input_chars_per_word < 0 || o->max_input_chars_per_word > 1000000)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "max_input_chars_per_word is %" PRId64 ", must be 0 .. 1000000",
-                        o->max_input_chars_per_word);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "max_input_chars_per_word is %" PRId64 ", must be 0 .. 1000000",
+                       o->max_input_chars_per_word);
     if (o->strip_accents > BR_ACCENTS_KEEP)
-        return br__fail(BR_ERROR_ARGUMENT, op, "strip_accents is %d, must be one of br_accents",
-                        (int)o->strip_accents);
+        return br_fail(BR_ERROR_ARGUMENT, op, "strip_accents is %d, must be one of br_accents",
+                       (int)o->strip_accents);
     t->lowercase = o->do_lower_case;
     t->auto_accents = o->strip_accents == BR_ACCENTS_AUTO;
     t->strip_accents =
@@ -290,7 +290,7 @@ int64_t br_tokenizer_id(const br_tokenizer *t, const char *token, int64_t length
         return -1;
     int64_t id = br__word_id(&t->all, token, length < 0 ? strlen(token) : (size_t)length);
     if (id < 0)
-        br__fail(BR_ERROR_INDEX, "tokenizer_id", "there is no token '%s'", br__printable(token));
+        br_fail(BR_ERROR_INDEX, "tokenizer_id", "there is no token '%s'", br_printable(token));
     return id;
 }
 
@@ -300,9 +300,9 @@ const char *br_tokenizer_token(const br_tokenizer *t, int64_t id)
         return NULL;
     if (BR_LIVE("tokenizer_token", t) && id >= 0 && id < t->size && t->tokens[id])
         return t->tokens[id];
-    return br__fail(BR_ERROR_INDEX, "tokenizer_token",
-                    "no token has id %" PRId64 " (ids are 0 .. %" PRId64 ")", id,
-                    br_tokenizer_size(t) - 1);
+    return br_fail(BR_ERROR_INDEX, "tokenizer_token",
+                   "no token has id %" PRId64 " (ids are 0 .. %" PRId64 ")", id,
+                   br_tokenizer_size(t) - 1);
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
@@ -359,7 +359,7 @@ static char *decode_pieces(const br_tokenizer *t, int64_t n, const int64_t *ids,
                            int64_t *length)
 {
     *length = join(t, n, ids, skip_special, NULL);
-    char *text = *length < 0 ? NULL : br__malloc((size_t)*length + 1);
+    char *text = *length < 0 ? NULL : br_malloc((size_t)*length + 1);
     if (text) {
         text[0] = 0;
         join(t, n, ids, skip_special, text);
@@ -412,10 +412,10 @@ char *br_tokenizer_decode_text(const br_tokenizer *t, int64_t n, const int64_t *
     if (br_failed())
         return NULL;
     if (!t || n < 0 || (n > 0 && !ids))
-        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_decode",
-                        "tokenizer is %s, n is %" PRId64
-                        ", ids is %s: tokenizer and ids must not be NULL, n must not be negative",
-                        t ? "not NULL" : "NULL", n, ids ? "not NULL" : "NULL");
+        return br_fail(BR_ERROR_ARGUMENT, "tokenizer_decode",
+                       "tokenizer is %s, n is %" PRId64
+                       ", ids is %s: tokenizer and ids must not be NULL, n must not be negative",
+                       t ? "not NULL" : "NULL", n, ids ? "not NULL" : "NULL");
     char *text = t->kind->decode(t, n, ids, skip_special, &found);
     if (text && t->cleans_up)
         found = clean_up(text, found);

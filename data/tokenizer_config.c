@@ -30,7 +30,7 @@ static const char *const role_keys[] = { "bos_token", "eos_token", "unk_token", 
 
 bool br__side_refuse(const br_side_files *s, const char *file, const char *format, ...)
 {
-    char *path = br__format("%s/%s", s->dir, file);
+    char *path = br_format("%s/%s", s->dir, file);
     va_list args;
     va_start(args, format);
     if (path)
@@ -47,7 +47,7 @@ static const char *shown(const json_t *value)
     size_t n = json_dumpb(value, text, sizeof text - 1, JSON_ENCODE_ANY | JSON_COMPACT);
     n = n < sizeof text - 1 ? n : sizeof text - 1;
     text[n] = 0;
-    return n ? br__printable(text) : "too long";
+    return n ? br_printable(text) : "too long";
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
@@ -60,7 +60,7 @@ static void warn_of_unknown_keys(const br_side_files *s, const char *file, json_
     {
         if (br__tokenizer_key_effect(key) == BR_KEY_UNKNOWN)
             br_raise(BR_WARNING, "%s: %s/%s: '%s' is not a known key, and has no effect", op,
-                     br__printable(s->dir), file, br__printable(key));
+                     br_printable(s->dir), file, br_printable(key));
     }
 }
 
@@ -70,7 +70,7 @@ static void warn_of_unknown_keys(const br_side_files *s, const char *file, json_
  * may have 31 digits. *root stays NULL if there is no such file. */
 static bool read_object(const br_side_files *s, const char *file, json_t **root)
 {
-    char *path = br__format("%s/%s", s->dir, file);
+    char *path = br_format("%s/%s", s->dir, file);
     if (!path || access(path, F_OK) != 0) {
         bool ok = path;
         br_free(path);
@@ -85,7 +85,7 @@ static bool read_object(const br_side_files *s, const char *file, json_t **root)
     if (!*root)
         return br__failed()
                    ? false
-                   : br__side_refuse(s, file, "line %d: %s", error.line, br__printable(error.text));
+                   : br__side_refuse(s, file, "line %d: %s", error.line, br_printable(error.text));
     return json_is_object(*root) || br__side_refuse(s, file, "is not an object");
 }
 
@@ -125,7 +125,7 @@ static bool set_class(br_side_files *s)
                            "%s is '%s', which is not supported: must be BertTokenizer, "
                            "GPT2Tokenizer, T5Tokenizer, or a class that only follows "
                            "tokenizer.json; set the option tokenizer_class to override it",
-                           s->class_key, br__printable(s->class_name));
+                           s->class_key, br_printable(s->class_name));
 }
 
 static bool read_class_of(br_side_files *s, json_t *root, const char *file)
@@ -141,8 +141,8 @@ static bool read_class_of(br_side_files *s, json_t *root, const char *file)
         if (!br__tokenizer_class_family(name, &other) || other != s->family)
             br_raise(BR_WARNING,
                      "%s: %s: tokenizer_class is '%s' in %s, but '%s' in %s; the former counts", op,
-                     br__printable(s->dir), br__printable(s->class_name), s->class_file,
-                     br__printable(name), file);
+                     br_printable(s->dir), br_printable(s->class_name), s->class_file,
+                     br_printable(name), file);
         return true;
     }
     s->class_name = name;
@@ -175,10 +175,10 @@ static bool read_class(br_side_files *s, const br_auto_tokenizer_options *o)
     s->class_key = "the option tokenizer_class";
     if (br__tokenizer_class_family(o->tokenizer_class, &s->family))
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op,
-             "tokenizer_class is '%s', must be BertTokenizer, GPT2Tokenizer, T5Tokenizer or "
-             "PreTrainedTokenizerFast",
-             br__printable(o->tokenizer_class));
+    br_fail(BR_ERROR_ARGUMENT, op,
+            "tokenizer_class is '%s', must be BertTokenizer, GPT2Tokenizer, T5Tokenizer or "
+            "PreTrainedTokenizerFast",
+            br_printable(o->tokenizer_class));
     return false;
 }
 
@@ -295,7 +295,7 @@ static bool read_flag(const br_side_files *s, const br_side_token *t, json_t *ob
     *value = member ? json_is_true(member) : standard;
     return !member || json_is_boolean(member) ||
            br__side_refuse(s, t->file, "%s: token '%s': %s is %s, must be true or false", t->key,
-                           br__printable(t->text), flag, shown(member));
+                           br_printable(t->text), flag, shown(member));
 }
 
 /* Reads a token, which is a string or an object with flags. t->file, t->key and t->special, the
@@ -377,7 +377,7 @@ static void warn_of_role(const br_side_files *s, const char *key)
         br_raise(BR_WARNING,
                  "%s: %s: %s is '%s' in tokenizer_config.json, but '%s' in "
                  "special_tokens_map.json; the latter counts",
-                 op, br__printable(s->dir), key, br__printable(x), br__printable(y));
+                 op, br_printable(s->dir), key, br_printable(x), br_printable(y));
 }
 
 static bool read_roles(br_side_files *s)
@@ -481,7 +481,7 @@ static bool sort_added(br_side_files *s)
     for (int64_t i = 1; i < s->added.count; i++)
         if (t[i].id == t[i - 1].id)
             return br__side_refuse(s, t[i].file, "%s: '%s' and '%s' have the same id, %" PRId64,
-                                   t[i].key, br__printable(t[i - 1].text), br__printable(t[i].text),
+                                   t[i].key, br_printable(t[i - 1].text), br_printable(t[i].text),
                                    t[i].id);
     return true;
 }
@@ -510,12 +510,12 @@ static bool read_decoder(br_side_files *s)
         if (!id_of_key(key, &t.id) || !json_is_object(value))
             return br__side_refuse(s, config_file,
                                    "%s: '%s' is %s, must be an id with a token object", name,
-                                   br__printable(key), shown(value));
+                                   br_printable(key), shown(value));
         if (!read_token(s, value, &t))
             return false;
         if (br__side_find(&s->added, t.text))
             return br__side_refuse(s, config_file, "%s: '%s' has two ids", name,
-                                   br__printable(t.text));
+                                   br_printable(t.text));
         if (!push(&s->added, &t))
             return false;
     }
@@ -535,7 +535,7 @@ static bool read_added(br_side_files *s)
         br_side_token t = { .text = text, .file = added_file, .key = "the object", .role = -1 };
         if (!*text || !integer_of(value, BR_MAX_TOKEN_ID - 1, &t.id))
             return br__side_refuse(s, added_file, "'%s' is %s, must be a token with an id below %d",
-                                   br__printable(text), shown(value), BR_MAX_TOKEN_ID);
+                                   br_printable(text), shown(value), BR_MAX_TOKEN_ID);
         const br_side_token *named = br__side_find(&s->named, text);
         t.special = named;
         t.late = !t.special;

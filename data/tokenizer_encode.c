@@ -43,12 +43,12 @@ static bool cut(sequence *s, int64_t capacity, const br_encode_options *o)
 {
     int64_t count = s->tokens.count, stride = o->stride, step = capacity - stride;
     if (capacity < count && capacity > 0 && step < 1)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "stride is %" PRId64 ", must be less than the %" PRId64
-                        " tokens that max_length leaves for a text",
-                        stride, capacity);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "stride is %" PRId64 ", must be less than the %" PRId64
+                       " tokens that max_length leaves for a text",
+                       stride, capacity);
     s->n_parts = capacity >= count || capacity == 0 ? 1 : 1 + (count - capacity + step - 1) / step;
-    s->parts = br__malloc((size_t)s->n_parts * sizeof *s->parts);
+    s->parts = br_malloc((size_t)s->n_parts * sizeof *s->parts);
     for (int64_t i = 0; s->parts && i < s->n_parts; i++)
         s->parts[i] = part_of(i, count, capacity, step, o->truncate_left);
     if (s->parts && capacity == 0)
@@ -72,10 +72,10 @@ static void share(int64_t capacity, int64_t n[2])
 
 static bool too_short(const char *which, int64_t count, int64_t excess)
 {
-    br__fail(BR_ERROR_ARGUMENT, op,
-             "cannot remove %" PRId64
-             " tokens from the %s text, the only one that may be truncated: it has %" PRId64,
-             excess, which, count);
+    br_fail(BR_ERROR_ARGUMENT, op,
+            "cannot remove %" PRId64
+            " tokens from the %s text, the only one that may be truncated: it has %" PRId64,
+            excess, which, count);
     return false;
 }
 
@@ -114,9 +114,9 @@ static bool truncate(const br_tokenizer *t, const br_encode_options *o, bool pai
     int64_t n[2] = { s[0].tokens.count, s[1].tokens.count };
     int64_t around = count_around(t, o->add_special_tokens, pair);
     if (o->max_length > 0 && o->max_length < around)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "max_length is %" PRId64 ", but the special tokens alone need %" PRId64,
-                        o->max_length, around);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "max_length is %" PRId64 ", but the special tokens alone need %" PRId64,
+                       o->max_length, around);
     if (o->max_length > 0 && !fit(o, o->max_length - around, pair, n))
         return false;
     return cut(&s[0], n[0], o) && (!pair || cut(&s[1], n[1], o));
@@ -128,7 +128,7 @@ enum { N_COLUMNS = 6 }; /* arrays of int64_t; then two of spans */
 
 static bool allocate(br_encoding *e, int64_t length)
 {
-    int64_t *block = br__malloc((size_t)length * (N_COLUMNS * sizeof *block + 2 * sizeof(br_span)));
+    int64_t *block = br_malloc((size_t)length * (N_COLUMNS * sizeof *block + 2 * sizeof(br_span)));
     if (!block)
         return false;
     int64_t **columns[N_COLUMNS] = { &e->ids,          &e->type_ids, &e->attention_mask,
@@ -201,10 +201,10 @@ static bool assemble_all(const br_tokenizer *t, bool around, const sequence s[2]
     if (n * m == 1)
         return true;
     if (n > INT32_MAX || m > INT32_MAX || n * m > INT32_MAX)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "truncation makes %" PRId64 " x %" PRId64 " parts, must be less than 2^31",
-                        n, m);
-    e->overflow = br__calloc((size_t)(n * m - 1), sizeof *e->overflow);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "truncation makes %" PRId64 " x %" PRId64 " parts, must be less than 2^31",
+                       n, m);
+    e->overflow = br_calloc((size_t)(n * m - 1), sizeof *e->overflow);
     if (!e->overflow)
         return false;
     for (int64_t i = 1; i <= n; i++)
@@ -248,7 +248,7 @@ static bool pad(const br_tokenizer *t, bool left, int64_t length, br_encoding *e
     if (e->length >= length)
         return true;
     if (t->padding < 0)
-        return br__fail(BR_ERROR_STATE, op, "cannot pad: the vocabulary has no padding token");
+        return br_fail(BR_ERROR_STATE, op, "cannot pad: the vocabulary has no padding token");
     br_encoding old = *e;
     if (!allocate(e, length))
         return false;
@@ -278,9 +278,9 @@ static bool check_text(const char *name, const br_text *text)
 {
     if (text && (text->data || text->length == 0) && text->length >= -1)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op,
-             "%s %s: expected text with a length of at least 0, or -1 if it ends with a NUL", name,
-             text && text->data ? "has a negative length" : "is NULL");
+    br_fail(BR_ERROR_ARGUMENT, op,
+            "%s %s: expected text with a length of at least 0, or -1 if it ends with a NUL", name,
+            text && text->data ? "has a negative length" : "is NULL");
     return false;
 }
 
@@ -293,16 +293,16 @@ static bool check_options(const br_encode_options *o)
                        : (unsigned)o->padding > BR_PAD_MAX_LENGTH ? "padding"
                                                                   : NULL;
     if (what)
-        return br__fail(BR_ERROR_ARGUMENT, op, "invalid value of %s", what);
+        return br_fail(BR_ERROR_ARGUMENT, op, "invalid value of %s", what);
     if (o->padding == BR_PAD_MAX_LENGTH && o->max_length == 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "padding is BR_PAD_MAX_LENGTH, but max_length is 0");
+        return br_fail(BR_ERROR_ARGUMENT, op, "padding is BR_PAD_MAX_LENGTH, but max_length is 0");
     if (o->padding == BR_PAD_MAX_LENGTH && o->max_length > INT32_MAX)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "max_length is %" PRId64 ", must be below 2^31 for padding", o->max_length);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "max_length is %" PRId64 ", must be below 2^31 for padding", o->max_length);
     if (o->pad_to_multiple_of > INT32_MAX)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "pad_to_multiple_of is %" PRId64 ", must be below 2^31",
-                        o->pad_to_multiple_of);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "pad_to_multiple_of is %" PRId64 ", must be below 2^31",
+                       o->pad_to_multiple_of);
     return true;
 }
 
@@ -310,7 +310,7 @@ static br_encoding *encode(const br_tokenizer *t, const br_text *text, const br_
                            const br_encode_options *o)
 {
     sequence s[2] = { 0 };
-    br_encoding *e = br__calloc(1, sizeof *e);
+    br_encoding *e = br_calloc(1, sizeof *e);
     bool ok = e && t->kind->tokenize(t, text, o, &s[0].tokens) &&
               (!pair || t->kind->tokenize(t, pair, o, &s[1].tokens)) && truncate(t, o, pair, s) &&
               assemble_all(t, o->add_special_tokens, s, e);
@@ -396,11 +396,11 @@ bool br_tokenizer_encode_batch(const br_tokenizer *t, int64_t n, const br_text *
     if (!check_call(t, o))
         return false;
     if (n < 0 || (n > 0 && !texts) || !batch)
-        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode_batch",
-                        "n is %" PRId64 ", must not be negative; texts and batch must not be NULL",
-                        n);
+        return br_fail(BR_ERROR_ARGUMENT, "tokenizer_encode_batch",
+                       "n is %" PRId64 ", must not be negative; texts and batch must not be NULL",
+                       n);
     int64_t longest = 0;
-    br_encoding **encoded = br__calloc((size_t)n, sizeof *encoded);
+    br_encoding **encoded = br_calloc((size_t)n, sizeof *encoded);
     br_scope *scope = encoded ? br_scope_begin() : NULL;
     bool ok = scope && encode_each(t, n, texts, pairs, o, encoded, &longest);
     ok = ok && fill(t, o->pad_left, n, padded(o, longest), encoded, batch);

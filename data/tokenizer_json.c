@@ -29,7 +29,7 @@ json_t *br__tokenizer_json(const char *name, const char *path)
     json_error_t error;
     json_t *root = text ? br__json_parse(name, path, text, length, &error) : NULL;
     if (!root && !br__failed())
-        br__tokenizer_refuse(path, "line %d: %s", error.line, br__printable(error.text));
+        br__tokenizer_refuse(path, "line %d: %s", error.line, br_printable(error.text));
     br_free(text);
     return root;
 }
@@ -40,7 +40,7 @@ json_t *br__tokenizer_json_part(const char *path, json_t *root, const char *key,
     if (json_is_string(is) && strcmp(json_string_value(is), type) == 0)
         return object;
     br__tokenizer_refuse(path, "%s is %s, must be %s", key,
-                         json_is_string(is) ? br__printable(json_string_value(is))
+                         json_is_string(is) ? br_printable(json_string_value(is))
                                             : "missing or without a type",
                          type);
     return NULL;
@@ -72,7 +72,7 @@ bool br__tokenizer_json_id(const char *path, const char *token, json_t *value, i
     *id = json_is_integer(value) ? json_integer_value(value) : -1;
     return (*id >= 0 && *id < BR_MAX_TOKEN_ID) ||
            br__tokenizer_refuse(path, "the id of '%s' is not an integer in 0 .. %d",
-                                br__printable(token), BR_MAX_TOKEN_ID - 1);
+                                br_printable(token), BR_MAX_TOKEN_ID - 1);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ bool br__tokenizer_check_ids(const br_tokenizer *t, const char *path)
         int64_t id = t->all.ids[word];
         if (t->tokens[id] != token)
             return br__tokenizer_refuse(path, "'%s' and '%s' have the same id, %" PRId64,
-                                        br__printable(token), br__printable(t->tokens[id]), id);
+                                        br_printable(token), br_printable(t->tokens[id]), id);
     }
     return true;
 }
@@ -144,7 +144,7 @@ static bool read_model(br_tokenizer *t, const char *path, json_t *root)
     t->unknown = br__word_id(&t->all, unknown, strlen(unknown));
     return t->unknown >= 0 ||
            br__tokenizer_refuse(path, "model.unk_token '%s' is not in the vocabulary",
-                                br__printable(unknown));
+                                br_printable(unknown));
 }
 
 static bool read_flags(const char *path, json_t *token, br_added_token *a)
@@ -169,7 +169,7 @@ static bool read_added_token(br_tokenizer *t, const char *path, json_t *token)
     int64_t known = br__word_id(&t->all, text, strlen(text));
     if (!*text || (known >= 0 ? known != id : id != t->size))
         return br__tokenizer_refuse(path, "added token '%s' has id %" PRId64 ", must have %" PRId64,
-                                    br__printable(text), id, known >= 0 ? known : t->size);
+                                    br_printable(text), id, known >= 0 ? known : t->size);
     if ((known < 0 && !br__tokenizer_add(t, text, strlen(text), id)) ||
         !br__tokenizer_add_special(t, text, strlen(text), a.special))
         return false;
@@ -204,7 +204,7 @@ static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
     const char *prefix = d ? br__tokenizer_json_string(path, d, "prefix", "##") : NULL;
     if (prefix && strcmp(prefix, t->prefix) != 0)
         return br__tokenizer_refuse(path, "decoder.prefix is '%s', but the model's prefix is '%s'",
-                                    br__printable(prefix), br__printable(t->prefix));
+                                    br_printable(prefix), br_printable(t->prefix));
     return prefix && br__tokenizer_json_bool(path, d, "cleanup", true, &t->cleanup);
 }
 

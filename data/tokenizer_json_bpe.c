@@ -72,7 +72,7 @@ static bool read_unknown(br_tokenizer *t, const char *path, json_t *model)
         return br__tokenizer_refuse(path, "model.fuse_unk is true, which is not supported");
     return t->unknown >= 0 ||
            br__tokenizer_refuse(path, "model.unk_token '%s' is not in the vocabulary",
-                                br__printable(token));
+                                br_printable(token));
 }
 
 static bool read_model(br_tokenizer *t, const char *path, json_t *root)

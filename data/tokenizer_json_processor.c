@@ -22,7 +22,7 @@ static bool check_token(const reader *r, const char *name, int64_t id)
            br__tokenizer_refuse(r->path,
                                 "post_processor: special token '%s' has id %" PRId64
                                 ", but another id in the vocabulary",
-                                br__printable(name), id);
+                                br_printable(name), id);
 }
 
 /* Reads the id of a template's special token. */
@@ -32,7 +32,7 @@ static bool template_token(const reader *r, json_t *specials, const char *name, 
     if (json_array_size(ids) != 1)
         return br__tokenizer_refuse(r->path,
                                     "post_processor: special token '%s' must have exactly one id",
-                                    br__printable(name));
+                                    br_printable(name));
     return br__tokenizer_json_id(r->path, name, json_array_get(ids, 0), id) &&
            check_token(r, name, *id);
 }
@@ -203,7 +203,7 @@ static bool read_processor(reader *r, json_t *p, int depth)
     return br__tokenizer_refuse(r->path,
                                 "post_processor is %s, must be TemplateProcessing, BertProcessing, "
                                 "RobertaProcessing, ByteLevel or a Sequence of them",
-                                type ? br__printable(type) : "without a type");
+                                type ? br_printable(type) : "without a type");
 }
 
 bool br__tokenizer_json_processors(br_tokenizer *t, const char *path, json_t *root)

@@ -82,10 +82,10 @@ static bool read_replace(br_step *s, const char *path, json_t *part)
         return br__tokenizer_refuse(path,
                                     "normalizer: pattern of Replace is '%s', which is not "
                                     "supported",
-                                    br__printable(regex ? regex : ""));
+                                    br_printable(regex ? regex : ""));
     s->kind = runs ? BR_STEP_REPLACE_RUNS : BR_STEP_REPLACE;
-    s->pattern = br__strdup(runs ? " " : string);
-    s->content = br__strdup(content);
+    s->pattern = br_strdup(runs ? " " : string);
+    s->content = br_strdup(content);
     return s->pattern && s->content;
 }
 
@@ -138,12 +138,12 @@ static bool read_metaspace(const char *path, json_t *part, br_prepend *prepend)
         return false;
     if (strcmp(sign, meta) != 0)
         return br__tokenizer_refuse(path, "Metaspace: replacement is '%s', must be U+2581",
-                                    br__printable(sign));
+                                    br_printable(sign));
     int found = prefix ? BR_PREPEND_ALWAYS : BR_PREPEND_NEVER;
     for (int i = BR_PREPEND_NEVER; *scheme && i >= -1; i--)
         if (i < 0)
             return br__tokenizer_refuse(path, "Metaspace: unknown prepend_scheme '%s'",
-                                        br__printable(scheme));
+                                        br_printable(scheme));
         else if (strcmp(schemes[i], scheme) == 0) {
             found = i;
             break;

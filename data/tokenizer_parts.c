@@ -41,7 +41,7 @@ bool br__push_text(br_char_list *list, const char *text, const br_char *from)
 
 char *br__chars_to_utf8(const br_char *chars, int64_t n, size_t *length)
 {
-    char *text = br__malloc(4 * (size_t)n + 1), *p = text;
+    char *text = br_malloc(4 * (size_t)n + 1), *p = text;
     for (int64_t i = 0; text && i < n; i++)
         p += br__char_write(chars[i].c, p);
     if (text)
@@ -132,7 +132,7 @@ static bool set_pattern(br_tokenizer *t, br_added_token *a)
     br_free(a->pattern);
     a->length = strlen(a->text);
     a->pattern = a->late && t->kind->normalize ? t->kind->normalize(t, a->text, &a->length)
-                                               : br__strdup(a->text);
+                                               : br_strdup(a->text);
     if (!a->pattern)
         return false;
     t->tokens[a->id] = a->pattern; /* decoding writes the normalized form, as `tokenizers` does */
@@ -336,8 +336,8 @@ bool br__read_char(const br_text_reader *r, br_place *at, const char *end, uint3
     bool valid;
     int length = br__char_read(at->p, end, c, &valid);
     if (!valid && r->options->strict_utf8)
-        return br__fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
-                        "text is not valid UTF-8 at byte %" PRId64, (int64_t)(at->p - r->text));
+        return br_fail(BR_ERROR_ARGUMENT, "tokenizer_encode",
+                       "text is not valid UTF-8 at byte %" PRId64, (int64_t)(at->p - r->text));
     *at = (br_place){ at->p + length, at->index + 1 };
     return true;
 }

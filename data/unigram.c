@@ -82,7 +82,7 @@ static bool find_best(reader *r, const br_char *chars, int64_t n)
     if (r->path_capacity < n + 1) {
         int64_t capacity = 2 * (n + 1);
         br_free(r->paths);
-        r->paths = br__malloc((size_t)capacity * sizeof *r->paths);
+        r->paths = br_malloc((size_t)capacity * sizeof *r->paths);
         r->path_capacity = r->paths ? capacity : 0;
     }
     if (!r->paths)
@@ -110,7 +110,7 @@ static int64_t write_utf8(reader *r, const br_char *chars, int64_t n)
 {
     if (r->utf8_room < 4 * n) {
         br_free(r->utf8);
-        r->utf8 = br__malloc((size_t)(8 * n));
+        r->utf8 = br_malloc((size_t)(8 * n));
         r->utf8_room = r->utf8 ? 8 * n : 0;
     }
     int64_t length = r->utf8 ? 0 : -1;
@@ -377,7 +377,7 @@ static char *decode(const br_tokenizer *t, int64_t n, const int64_t *ids, bool s
             return NULL;
         capacity += strlen(token);
     }
-    char *out = br__malloc(capacity), *bytes = br__malloc((size_t)n + 1);
+    char *out = br_malloc(capacity), *bytes = br_malloc((size_t)n + 1);
     if (out && bytes) {
         *length = (int64_t)join(t, n, ids, skip_special, bytes, out);
     } else {

@@ -9,7 +9,7 @@ enum { UNKNOWN_PENALTY = 10 };
 
 br_unigram *br__unigram_begin(br_tokenizer *t)
 {
-    br_unigram *u = t->model = br__calloc(1, sizeof *u);
+    br_unigram *u = t->model = br_calloc(1, sizeof *u);
     t->kind = &br__unigram;
     t->one_type = true;
     return u && br__tokenizer_set_prefix(t, "") ? u : NULL;
@@ -79,7 +79,7 @@ static void name_equal_pieces(br_tokenizer *t)
 static bool build(const br_tokenizer *t, br_piece_trie *trie, bool user)
 {
     const br_unigram *u = br__unigram_of(t);
-    const char **tokens = br__calloc((size_t)u->size, sizeof *tokens);
+    const char **tokens = br_calloc((size_t)u->size, sizeof *tokens);
     for (int64_t id = 0; tokens && id < u->size; id++)
         if (!u->sentencepiece || u->kinds[id] == BR_PIECE_USER ||
             (!user && u->kinds[id] == BR_PIECE_NORMAL))

@@ -74,7 +74,7 @@ static bool push_children(builder *b, int64_t at)
 
 bool br__piece_trie_build(br_piece_trie *trie, const char *const *tokens, int64_t n)
 {
-    builder b = { .trie = trie, .pieces = br__malloc((size_t)n * sizeof *b.pieces) };
+    builder b = { .trie = trie, .pieces = br_malloc((size_t)n * sizeof *b.pieces) };
     int64_t count = 0;
     for (int64_t id = 0; b.pieces && id < n; id++)
         if (tokens[id])

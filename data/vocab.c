@@ -23,7 +23,7 @@ enum { FIRST_TABLE = 64 };
 
 static int64_t *new_table(uint64_t places)
 {
-    int64_t *table = br__malloc(places * sizeof *table);
+    int64_t *table = br_malloc(places * sizeof *table);
     for (uint64_t i = 0; table && i < places; i++)
         table[i] = -1;
     return table;
@@ -109,7 +109,7 @@ int64_t br_vocab_add(br_vocab *vocab, const char *text, size_t length)
     int64_t known = br_vocab_find(vocab, text, length);
     if (known >= 0)
         return known;
-    char *copy = reserve(vocab) ? br__malloc(length + 1) : NULL;
+    char *copy = reserve(vocab) ? br_malloc(length + 1) : NULL;
     if (!copy)
         return -1;
     memcpy(copy, bytes_of(text), length);
@@ -132,9 +132,9 @@ const char *br_vocab_word(const br_vocab *vocab, int64_t id)
 {
     if (BR_LIVE("vocab_word", vocab) && id >= 0 && id < vocab->size)
         return vocab->words[id].text;
-    return br__fail(BR_ERROR_INDEX, "vocab_word",
-                    "id %" PRId64 " is out of range for a vocabulary of size %" PRId64, id,
-                    br_vocab_size(vocab));
+    return br_fail(BR_ERROR_INDEX, "vocab_word",
+                   "id %" PRId64 " is out of range for a vocabulary of size %" PRId64, id,
+                   br_vocab_size(vocab));
 }
 
 int64_t br_vocab_size(const br_vocab *vocab)

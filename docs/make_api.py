@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include" / "brasa"
 PAGES = ROOT / "docs" / "api"
 # The layers from the lowest to the highest, which is the order of the index.
-ORDER = ["tensor", "autograd", "ops", "nn", "optim", "io", "profile", "data", "models", "viz", "check", "distributed"]
+ORDER = ["tensor", "autograd", "ops", "nn", "optim", "io", "profile", "data", "models", "pretrained", "viz", "check", "distributed"]
 
 # The frame of a header: guards, includes, extern "C", and the definitions of BR_API and BR_PRINTF.
 FRAME = re.compile(
@@ -33,11 +33,11 @@ NAME = re.compile(
 
 def headers():
     """Returns the public headers in the order of the layers, without brasa.h and headers that only
-    include others."""
+    include others and say nothing about them."""
     def rank(path):
         first = path.relative_to(HEADERS).parts[0].removesuffix(".h")
         return ORDER.index(first) if first in ORDER else len(ORDER), path
-    found = [p for p in HEADERS.rglob("*.h") if p.name != "brasa.h" and "BR_API" in p.read_text()]
+    found = [p for p in HEADERS.rglob("*.h") if p.name != "brasa.h" and re.search(r"BR_API|\A/\*(?:(?!\*/)[\s\S])*\n \*\n", p.read_text())]
     return sorted(found, key=rank)
 
 

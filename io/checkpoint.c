@@ -146,12 +146,12 @@ static bool add_users_metadata(draft *d, const br_checkpoint *c)
     for (int64_t i = 0; i < c->n_metadata; i++) {
         const br_metadata *m = &c->metadata[i];
         if (!m->key || !m->value)
-            br__fail(BR_ERROR_ARGUMENT, op, "metadata %" PRId64 " has no %s", i,
-                     m->key ? "value" : "key");
+            br_fail(BR_ERROR_ARGUMENT, op, "metadata %" PRId64 " has no %s", i,
+                    m->key ? "value" : "key");
         else if (strncmp(m->key, OWN, strlen(OWN)) == 0)
-            br__fail(BR_ERROR_ARGUMENT, op,
-                     "metadata \"%s\": keys that begin with \"%s\" are reserved",
-                     br__printable(m->key), OWN);
+            br_fail(BR_ERROR_ARGUMENT, op,
+                    "metadata \"%s\": keys that begin with \"%s\" are reserved",
+                    br_printable(m->key), OWN);
         if (br_failed() || !add_metadata(d, m->key, m->value))
             return false;
     }
@@ -177,8 +177,8 @@ static bool make_draft(draft *d, const br_checkpoint *c, const saved_parts *part
 {
     enum { FACTS = 5 }; /* our own metadata, without the tensors' checksums */
     size_t n = count_of(parts->model) + count_of(parts->optim) + count_of(parts->scheduler);
-    d->tensors.items = br__calloc(n, sizeof *d->tensors.items);
-    d->metadata = br__calloc(n + (size_t)c->n_metadata + FACTS, sizeof *d->metadata);
+    d->tensors.items = br_calloc(n, sizeof *d->tensors.items);
+    d->metadata = br_calloc(n + (size_t)c->n_metadata + FACTS, sizeof *d->metadata);
     if (!d->tensors.items || !d->metadata || !add_facts(d, c) || !add_users_metadata(d, c) ||
         !add_tensors(d, IN_MODEL, parts->model) || !add_tensors(d, IN_OPTIM, parts->optim) ||
         !add_tensors(d, IN_SCHEDULER, parts->scheduler))
@@ -198,8 +198,8 @@ bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint)
     if (!check_arguments(path, c))
         return false;
     if (c->n_metadata < 0 || (c->n_metadata > 0 && !c->metadata)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "invalid n_metadata: %" PRId64 " (metadata is %s)",
-                 c->n_metadata, c->metadata ? "not NULL" : "NULL");
+        br_fail(BR_ERROR_ARGUMENT, op, "invalid n_metadata: %" PRId64 " (metadata is %s)",
+                c->n_metadata, c->metadata ? "not NULL" : "NULL");
         return false;
     }
     saved_parts parts = {
@@ -269,14 +269,14 @@ static bool report_tensors(const verification *v)
         if (count++ < NAMED && length < sizeof names)
             length += (size_t)snprintf(names + length, sizeof names - length, "%s\"%s\"",
                                        count > 1 ? ", " : "",
-                                       br__printable(v->file->header.entries[i].name));
+                                       br_printable(v->file->header.entries[i].name));
     }
-    const char *path = br__printable(v->file->path);
+    const char *path = br_printable(v->file->path);
     if (count == 1)
-        br__fail(BR_ERROR_FORMAT, op, "%s: tensor %s does not match its checksum", path, names);
+        br_fail(BR_ERROR_FORMAT, op, "%s: tensor %s does not match its checksum", path, names);
     else if (count > 1)
-        br__fail(BR_ERROR_FORMAT, op, "%s: %zu tensors do not match their checksums: %s%s", path,
-                 count, names, count > NAMED ? ", ..." : "");
+        br_fail(BR_ERROR_FORMAT, op, "%s: %zu tensors do not match their checksums: %s%s", path,
+                count, names, count > NAMED ? ", ..." : "");
     return count == 0;
 }
 
@@ -284,14 +284,14 @@ static bool find_sums(const verification *v)
 {
     const br_header *h = &v->file->header;
     for (size_t i = 0; i < h->n_entries; i++) {
-        char *key = br__format("%s%s", SUM_OF, h->entries[i].name);
+        char *key = br_format("%s%s", SUM_OF, h->entries[i].name);
         if (!key)
             return false;
         v->sums[i] = br__header_metadata(h, key);
         br_free(key);
         if (!v->sums[i]) {
             br__fail_file(BR_ERROR_FORMAT, op, v->file->path, "tensor \"%s\" has no checksum",
-                          br__printable(h->entries[i].name));
+                          br_printable(h->entries[i].name));
             return false;
         }
     }
@@ -303,7 +303,7 @@ static bool verify(const br_safetensors *file)
     if (!verify_metadata(file))
         return false;
     size_t n = file->header.n_entries;
-    verification v = { .file = file, .sums = br__calloc(n, sizeof *v.sums) };
+    verification v = { .file = file, .sums = br_calloc(n, sizeof *v.sums) };
     bool ok = v.sums && find_sums(&v);
     if (ok) {
         br__parallel((int64_t)n, verify_tensor, &v);

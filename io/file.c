@@ -82,7 +82,7 @@ char *br__read_text(const char *op, const char *path, uint64_t limit, size_t *le
     int fd = open_limited(op, path, limit < PTRDIFF_MAX ? limit : PTRDIFF_MAX - 1, &size);
     if (fd < 0)
         return NULL;
-    char *text = br__malloc((size_t)size + 1);
+    char *text = br_malloc((size_t)size + 1);
     bool ok = text && br__read_file(op, path, fd, text, (size_t)size, 0);
     close(fd);
     if (!ok) {
@@ -111,8 +111,8 @@ static bool open_temporary(br_replacement *r)
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
             break;
         br_free(r->temporary);
-        r->temporary = br__format("%.*s.brasa-%016llx.tmp", (int)directory_length(r->path), r->path,
-                                  (unsigned long long)random);
+        r->temporary = br_format("%.*s.brasa-%016llx.tmp", (int)directory_length(r->path), r->path,
+                                 (unsigned long long)random);
         if (!r->temporary)
             return false;
         r->fd = open(r->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -132,7 +132,7 @@ static bool open_temporary(br_replacement *r)
 static bool open_directory(br_replacement *r)
 {
     size_t n = directory_length(r->path);
-    char *name = n ? br__format("%.*s", (int)n, r->path) : br__strdup(".");
+    char *name = n ? br_format("%.*s", (int)n, r->path) : br_strdup(".");
     if (name)
         r->directory = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     br_free(name);
@@ -183,7 +183,7 @@ bool br__replace_begin(br_replacement *r, const char *op, const char *path)
     /* Replaces the target of a symbolic link, not the link. */
     char resolved[PATH_MAX];
     mode_t mode;
-    r->path = br__strdup(realpath(path, resolved) ? resolved : path);
+    r->path = br_strdup(realpath(path, resolved) ? resolved : path);
     if (r->path && examine(r, &mode) && open_directory(r) && open_temporary(r) && set_mode(r, mode))
         return true;
     br__replace_abandon(r);

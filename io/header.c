@@ -83,7 +83,7 @@ static bool refuse(const reader *r, const char *format, ...)
     if (r->tensor) {
         vsnprintf(rule, sizeof rule, format, args);
         br__fail_file(BR_ERROR_FORMAT, "safetensors", r->path, "tensor \"%s\": %s",
-                      br__printable(r->tensor), rule);
+                      br_printable(r->tensor), rule);
     } else {
         br__refuse_file("safetensors", r->path, format, args);
     }
@@ -125,7 +125,7 @@ static json_t *decode(const reader *r, const char *p, size_t n, const char *what
     json_error_t error = { 0 };
     json_t *value = br__json_parse("safetensors", r->path, p, n, &error);
     if (!value && !br__failed())
-        refuse(r, "header: %s at byte %td: %s", what, p - r->start, br__printable(error.text));
+        refuse(r, "header: %s at byte %td: %s", what, p - r->start, br_printable(error.text));
     return value;
 }
 
@@ -172,7 +172,7 @@ static bool read_metadata(reader *r, const char *key)
 {
     br_header *h = r->header;
     if (!next_is(r, '"'))
-        return refuse(r, "metadata \"%s\": the value must be a string", br__printable(key));
+        return refuse(r, "metadata \"%s\": the value must be a string", br_printable(key));
     const char *value = read_string(r, "a metadata value");
     if (!value)
         return false;
@@ -203,15 +203,15 @@ static const char *object_end(const reader *r, const char *name)
             return p;
         if (depth > MAX_DEPTH) {
             refuse(r, "tensor \"%s\": its entry is nested deeper than %d levels",
-                   br__printable(name), MAX_DEPTH);
+                   br_printable(name), MAX_DEPTH);
             return NULL;
         }
     }
     if (end < r->end)
-        refuse(r, "tensor \"%s\": its entry is longer than %d bytes", br__printable(name),
+        refuse(r, "tensor \"%s\": its entry is longer than %d bytes", br_printable(name),
                MAX_ENTRY);
     else
-        refuse(r, "tensor \"%s\": its entry does not end", br__printable(name));
+        refuse(r, "tensor \"%s\": its entry does not end", br_printable(name));
     return NULL;
 }
 
@@ -242,7 +242,7 @@ static bool read_dtype(const reader *r, br_file_entry *e, const json_t *value)
         return refuse(r, "\"dtype\" must be a string");
     e->dtype = dtype_named(json_string_value(value));
     return e->dtype || refuse(r, "\"%s\" is not a dtype of the safetensors format",
-                              br__printable(json_string_value(value)));
+                              br_printable(json_string_value(value)));
 }
 
 /* Reads the shape and computes the number of elements. The product of the sizes other than 0 must
@@ -307,7 +307,7 @@ static bool read_entry(reader *r, const char *name)
     if (!*name)
         return refuse(r, "header: a tensor's name is empty");
     if (!next_is(r, '{'))
-        return refuse(r, "tensor \"%s\": its entry must be an object", br__printable(name));
+        return refuse(r, "tensor \"%s\": its entry must be an object", br_printable(name));
     const char *end = object_end(r, name);
     json_t *object = end ? decode(r, r->p, (size_t)(end - r->p), "a tensor's entry") : NULL;
     if (!object)
@@ -369,7 +369,7 @@ static int by_key(const void *a, const void *b)
 static bool index_names(const reader *r)
 {
     br_header *h = r->header;
-    h->by_name = br__malloc(h->n_entries * sizeof *h->by_name);
+    h->by_name = br_malloc(h->n_entries * sizeof *h->by_name);
     if (!h->by_name)
         return false;
     if (h->n_entries > 0)
@@ -380,13 +380,13 @@ static bool index_names(const reader *r)
     for (size_t i = 1; i < h->n_entries; i++)
         if (strcmp(h->by_name[i - 1]->name, h->by_name[i]->name) == 0)
             return refuse(r, "tensor \"%s\" appears twice in the header",
-                          br__printable(h->by_name[i]->name));
+                          br_printable(h->by_name[i]->name));
     if (h->n_metadata > 0)
         qsort(h->metadata, h->n_metadata, sizeof *h->metadata, by_key);
     for (size_t i = 1; i < h->n_metadata; i++)
         if (strcmp(h->metadata[i - 1].key, h->metadata[i].key) == 0)
             return refuse(r, "metadata \"%s\" appears twice in the header",
-                          br__printable(h->metadata[i].key));
+                          br_printable(h->metadata[i].key));
     return true;
 }
 
@@ -400,12 +400,12 @@ static bool check_offsets(const reader *r, uint64_t data_bytes)
             return refuse(r,
                           "bytes %" PRIu64 " to %" PRIu64
                           " of the data, before tensor \"%s\", belong to no tensor",
-                          end, e->begin, br__printable(e->name));
+                          end, e->begin, br_printable(e->name));
         if (e->begin < end)
             return refuse(r,
                           "tensors \"%s\" and \"%s\" overlap: the second begins at byte %" PRIu64
                           ", the first ends at %" PRIu64,
-                          br__printable(e[-1].name), br__printable(e->name), e->begin, end);
+                          br_printable(e[-1].name), br_printable(e->name), e->begin, end);
         end = e->end;
     }
     if (end != data_bytes)

@@ -111,7 +111,7 @@ static json_t *parse_text(const char *op, const char *path, const char *text, si
     /* The lexer's buffer starts at 16 bytes and doubles. */
     size_t capacity = 2 * longest_token(text, n) + 64;
     parse p = {
-        .next = text, .end = text + n, .reserve = br__malloc(capacity), .capacity = capacity
+        .next = text, .end = text + n, .reserve = br_malloc(capacity), .capacity = capacity
     };
     if (!p.reserve)
         return NULL;
@@ -154,6 +154,6 @@ json_t *br__json_read_file(const char *op, const char *path, size_t most, bool r
     br_free(text);
     if (!value && !br__failed())
         br__fail_file(BR_ERROR_FORMAT, op, path, "line %d, column %d: %s", error.line, error.column,
-                      br__printable(error.text));
+                      br_printable(error.text));
     return value;
 }

@@ -52,14 +52,14 @@ bool br_model_save(const char *path, br_module *model, int64_t n_metadata,
                    const br_metadata *metadata)
 {
     if (!br_failed() && (n_metadata < 0 || (n_metadata > 0 && !metadata)))
-        br__fail(BR_ERROR_ARGUMENT, op, "invalid n_metadata: %lld (metadata is %s)",
-                 (long long)n_metadata, metadata ? "not NULL" : "NULL");
+        br_fail(BR_ERROR_ARGUMENT, op, "invalid n_metadata: %lld (metadata is %s)",
+                (long long)n_metadata, metadata ? "not NULL" : "NULL");
     br_named_list *state = br_failed() ? NULL : br_state_dict(model);
     if (!state)
         return false;
     int64_t n = n_metadata;
     br_named_list *once = br__named_list_new(false);
-    br_metadata *all = br__calloc((size_t)(n + state->count) + 1, sizeof *all);
+    br_metadata *all = br_calloc((size_t)(n + state->count) + 1, sizeof *all);
     if (all && n > 0)
         memcpy(all, metadata, (size_t)n * sizeof *all);
     bool ok =

@@ -67,7 +67,7 @@ static bool load_data(br_safetensors *file, int fd, uint64_t offset, uint64_t si
                       "the file has %" PRIu64 " bytes, more than can be addressed", size);
         return false;
     }
-    br_mapping *m = br__calloc(1, sizeof *m);
+    br_mapping *m = br_calloc(1, sizeof *m);
     if (!m)
         return false;
     atomic_init(&m->refs, 1);
@@ -141,7 +141,7 @@ static bool read_length(const char *path, int fd, uint64_t size, uint64_t limit,
 
 static bool read_header(br_safetensors *file, int fd, uint64_t size, uint64_t length)
 {
-    char *text = br__malloc((size_t)length);
+    char *text = br_malloc((size_t)length);
     bool ok = text && br__read_file(op, file->path, fd, text, (size_t)length, 8) &&
               br__header_read(&file->header, file->path, text, (size_t)length, size - 8 - length);
     br_free(text);
@@ -159,7 +159,7 @@ br_safetensors *br_safetensors_open(const char *path, const br_safetensors_optio
     if (fd < 0)
         return NULL;
     br_safetensors *file = BR_NEW(br_safetensors);
-    bool ok = file && (file->path = br__strdup(path)) &&
+    bool ok = file && (file->path = br_strdup(path)) &&
               read_length(path, fd, size, limit, &length) && read_header(file, fd, size, length) &&
               load_data(file, fd, 8 + length, size, o->copy);
     close(fd);
@@ -193,7 +193,7 @@ static const br_file_entry *entry_at(const br_safetensors *file, int64_t i)
 {
     if (!file)
         return br_failed() ? NULL
-                           : br__fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
+                           : br_fail(BR_ERROR_ARGUMENT, op, "file is NULL, but it is required");
     if (i >= 0 && i < (int64_t)file->header.n_entries)
         return &file->header.entries[i];
     return br__fail_file(BR_ERROR_INDEX, op, file->path,
@@ -296,11 +296,11 @@ br_tensor *br__entry_tensor(br_safetensors *file, const br_file_entry *e)
     if (e->dtype->dtype < 0 && !e->dtype->to_f32)
         return br__fail_file(BR_ERROR_DTYPE, op, file->path,
                              "tensor \"%s\" has dtype %s, which Brasa does not support",
-                             br__printable(e->name), e->dtype->name);
+                             br_printable(e->name), e->dtype->name);
     if (e->ndim > BR_MAX_DIMS)
         return br__fail_file(BR_ERROR_SHAPE, op, file->path,
                              "tensor \"%s\" has %d dimensions, but at most %d are supported",
-                             br__printable(e->name), e->ndim, BR_MAX_DIMS);
+                             br_printable(e->name), e->ndim, BR_MAX_DIMS);
     if (e->dtype->to_f32)
         return converted(file, e);
     br_dtype dtype = (br_dtype)e->dtype->dtype;
@@ -324,7 +324,7 @@ br_tensor *br_safetensors_get(br_safetensors *file, const char *name)
     const br_file_entry *e = br__header_find(&file->header, name);
     if (!e)
         return br__fail_file(BR_ERROR_ARGUMENT, op, file->path, "the file has no tensor \"%s\"",
-                             br__printable(name));
+                             br_printable(name));
     return br__entry_tensor(file, e);
 }
 

@@ -17,9 +17,9 @@ static const char op[] = "safetensors";
 static bool check_text(const char *what, int64_t i, const char *text)
 {
     if (!text)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s %" PRId64 " is NULL", what, i);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s %" PRId64 " is NULL", what, i);
     else if (!br__is_utf8(text, strlen(text)))
-        br__fail(BR_ERROR_ARGUMENT, op, "%s \"%s\" is not UTF-8", what, br__printable(text));
+        br_fail(BR_ERROR_ARGUMENT, op, "%s \"%s\" is not UTF-8", what, br_printable(text));
     return !br_failed();
 }
 
@@ -28,11 +28,11 @@ static bool check_tensor(const br_named_tensor *item, int64_t i)
     if (!check_text("the name of tensor", i, item->name))
         return false;
     if (!*item->name)
-        br__fail(BR_ERROR_ARGUMENT, op, "the name of tensor %" PRId64 " is empty", i);
+        br_fail(BR_ERROR_ARGUMENT, op, "the name of tensor %" PRId64 " is empty", i);
     else if (strcmp(item->name, "__metadata__") == 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "tensor name \"__metadata__\" is reserved");
+        br_fail(BR_ERROR_ARGUMENT, op, "tensor name \"__metadata__\" is reserved");
     else if (!item->tensor)
-        br__fail(BR_ERROR_ARGUMENT, op, "tensor \"%s\" is NULL", br__printable(item->name));
+        br_fail(BR_ERROR_ARGUMENT, op, "tensor \"%s\" is NULL", br_printable(item->name));
     return !br_failed();
 }
 
@@ -68,15 +68,15 @@ static br_named_tensor *sort_tensors(const br_named_list *list)
     for (size_t i = 0; i < n; i++)
         if (!check_tensor(&list->items[i], (int64_t)i))
             return NULL;
-    br_named_tensor *items = br__calloc(n, sizeof *items);
+    br_named_tensor *items = br_calloc(n, sizeof *items);
     if (!items || n == 0)
         return items;
     memcpy(items, list->items, n * sizeof *items);
     qsort(items, n, sizeof *items, by_name);
     for (size_t i = 1; i < n; i++) {
         if (strcmp(items[i - 1].name, items[i].name) == 0) {
-            br__fail(BR_ERROR_ARGUMENT, op, "two tensors are named \"%s\"",
-                     br__printable(items[i].name));
+            br_fail(BR_ERROR_ARGUMENT, op, "two tensors are named \"%s\"",
+                    br_printable(items[i].name));
             br_free(items);
             return NULL;
         }
@@ -93,15 +93,15 @@ static bool check_metadata(int64_t n, const br_metadata *metadata)
             return false;
     if (n < 2)
         return true;
-    br_metadata *sorted = br__calloc((size_t)n, sizeof *sorted);
+    br_metadata *sorted = br_calloc((size_t)n, sizeof *sorted);
     if (!sorted)
         return false;
     memcpy(sorted, metadata, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_key);
     for (int64_t i = 1; i < n && !br_failed(); i++)
         if (strcmp(sorted[i - 1].key, sorted[i].key) == 0)
-            br__fail(BR_ERROR_ARGUMENT, op, "metadata \"%s\" is given twice",
-                     br__printable(sorted[i].key));
+            br_fail(BR_ERROR_ARGUMENT, op, "metadata \"%s\" is given twice",
+                    br_printable(sorted[i].key));
     br_free(sorted);
     return !br_failed();
 }
@@ -192,8 +192,8 @@ static bool append_entries(buffer *b, size_t n, const br_named_tensor *items, bo
         const br_tensor *t = items[i].tensor;
         int64_t begin = end; /* one tensor's bytes fit an int64_t; the sum of several may not */
         if (__builtin_add_overflow(end, t->numel * (int64_t)br_dtype_size(t->dtype), &end)) {
-            br__fail(BR_ERROR_SHAPE, op, "tensor \"%s\" %s exceeds the largest possible file size",
-                     br__printable(items[i].name), br__shape(t));
+            br_fail(BR_ERROR_SHAPE, op, "tensor \"%s\" %s exceeds the largest possible file size",
+                    br_printable(items[i].name), br__shape(t));
             return false;
         }
         if ((!(first && i == 0) && !append_text(b, ",")) ||
@@ -214,9 +214,9 @@ static bool make_header(buffer *b, size_t n, const br_named_tensor *items, int64
     b->n = b->n / 8 * 8;
     uint64_t length = b->n - 8;
     if (length > BR_HEADER_MAX) {
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "the header would have %" PRIu64 " bytes, more than the format's limit of %d",
-                 length, BR_HEADER_MAX);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "the header would have %" PRIu64 " bytes, more than the format's limit of %d",
+                length, BR_HEADER_MAX);
         return false;
     }
     for (int i = 0; i < 8; i++)
@@ -268,8 +268,8 @@ bool br_safetensors_save(const char *path, const br_named_list *tensors, int64_t
         (n_metadata > 0 && !br__required(op, "metadata", metadata)))
         return false;
     if (n_metadata < 0) {
-        br__fail(BR_ERROR_ARGUMENT, op, "n_metadata is %" PRId64 ", must not be negative",
-                 n_metadata);
+        br_fail(BR_ERROR_ARGUMENT, op, "n_metadata is %" PRId64 ", must not be negative",
+                n_metadata);
         return false;
     }
     if (!check_metadata(n_metadata, metadata))

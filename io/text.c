@@ -29,11 +29,11 @@ void *br__arena_alloc(br_arena *arena, size_t size)
 {
     enum { CHUNK = 1 << 16 };
     if (size > SIZE_MAX - CHUNK)
-        return br__fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu bytes", size);
+        return br_fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu bytes", size);
     size = (size + 7) / 8 * 8;
     if (!arena->chunk || arena->chunk->capacity - arena->used < size) {
         size_t capacity = size > CHUNK ? size : CHUNK;
-        struct br_arena_chunk *chunk = br__malloc(sizeof *chunk + capacity);
+        struct br_arena_chunk *chunk = br_malloc(sizeof *chunk + capacity);
         if (!chunk)
             return NULL;
         chunk->next = arena->chunk;

@@ -3,7 +3,6 @@
  * Constructors generate random numbers in the notebook's order, so the same seed gives PyTorch's
  * initial weights. */
 #include "models/models_internal.h"
-#include "tensor/tensor_internal.h"
 
 #include <brasa/models/anatomy.h>
 #include <math.h>
@@ -38,23 +37,23 @@ br_anatomy_config br_anatomy_config_from(const br_auto_config *config)
     };
     if (br_auto_config_has(config, "pad_token_id"))
         c.pad_token_id = br_auto_config_integer(config, "pad_token_id");
-    bool good = br__config_multiple(config, "hidden_size", "num_attention_heads");
+    bool good = br_auto_config_multiple(config, "hidden_size", "num_attention_heads");
     return good ? c : (br_anatomy_config){ 0 };
 }
 
 static bool good_size(const char *name, int64_t size)
 {
-    return br__good_size("anatomy", name, size);
+    return zoo_good_size("anatomy", name, size);
 }
 
 static bool good_config(const br_anatomy_config *config)
 {
-    return br__good_config("anatomy", config) && good_size("vocab_size", config->vocab_size) &&
+    return zoo_good_config("anatomy", config) && good_size("vocab_size", config->vocab_size) &&
            good_size("num_hidden_layers", config->num_hidden_layers) &&
            good_size("intermediate_size", config->intermediate_size) &&
            good_size("max_position_embeddings", config->max_position_embeddings) &&
            good_size("num_labels", config->num_labels) &&
-           br__good_multiple("anatomy", "hidden_size", config->hidden_size, "num_attention_heads",
+           zoo_good_multiple("anatomy", "hidden_size", config->hidden_size, "num_attention_heads",
                              config->num_attention_heads);
 }
 
@@ -192,7 +191,7 @@ br_anatomy_multi_head_attention *br_anatomy_multi_head_attention_new(
 static br_tensor *cat_heads(br_module_list *heads, br_tensor *hidden_state, br_tensor *mask)
 {
     int64_t n = br_module_list_size(heads);
-    br_tensor **outputs = br__calloc((size_t)n, sizeof *outputs);
+    br_tensor **outputs = br_calloc((size_t)n, sizeof *outputs);
     for (int64_t i = 0; i < n && !br_failed(); i++)
         outputs[i] =
             br_anatomy_attention_head_forward(br_module_list_at(heads, i), hidden_state, mask);

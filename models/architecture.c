@@ -51,22 +51,22 @@ br_architecture_config br_architecture_config_from(const br_auto_config *config)
     };
     if (br_auto_config_has(config, "pad_token_id"))
         c.pad_token_id = br_auto_config_integer(config, "pad_token_id");
-    bool good = br__config_multiple(config, "hidden_size", "num_attention_heads");
+    bool good = br_auto_config_multiple(config, "hidden_size", "num_attention_heads");
     return good ? c : (br_architecture_config){ 0 };
 }
 
 static bool good_size(const char *name, int64_t size)
 {
-    return br__good_size("architecture", name, size);
+    return zoo_good_size("architecture", name, size);
 }
 
 static bool good_config(const br_architecture_config *config)
 {
-    return br__good_config("architecture", config) && good_size("vocab_size", config->vocab_size) &&
+    return zoo_good_config("architecture", config) && good_size("vocab_size", config->vocab_size) &&
            good_size("num_hidden_layers", config->num_hidden_layers) &&
            good_size("intermediate_size", config->intermediate_size) &&
            good_size("max_position_embeddings", config->max_position_embeddings) &&
-           br__good_multiple("architecture", "hidden_size", config->hidden_size,
+           zoo_good_multiple("architecture", "hidden_size", config->hidden_size,
                              "num_attention_heads", config->num_attention_heads);
 }
 

@@ -1,13 +1,12 @@
 /* models/attention.c - the attention of the pretrained models: with stored probabilities, or fused.
  */
 #include "models/models_internal.h"
-#include "nn/nn_internal.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
-br_tensor *br__split_heads(br_tensor *x, int64_t heads)
+br_tensor *zoo_split_heads(br_tensor *x, int64_t heads)
 {
     if (br_failed())
         return NULL;
@@ -17,14 +16,14 @@ br_tensor *br__split_heads(br_tensor *x, int64_t heads)
 
 /* Computes the context and stores the probabilities in *weights. */
 static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *v,
-                                         const br__attention *a, br_tensor **weights)
+                                         const zoo_attention *a, br_tensor **weights)
 {
     if (br_failed())
         return NULL;
     double scale = a->scale != 0 ? a->scale : 1 / sqrt((double)br_size(q, -1));
     br_tensor *visible = a->visible;
     if (a->is_causal)
-        visible = br__visible_past(0, br_size(q, -2));
+        visible = zoo_visible_past(0, br_size(q, -2));
     br_tensor *hidden = visible ? br_logical_not(visible) : NULL;
     br_tensor *scores = br_mul_scalar(br_matmul(q, br_transpose(k, -1, -2)), scale);
     if (a->bias)
@@ -38,10 +37,10 @@ static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *
     return br_matmul(br_f_dropout(p, a->dropout_p, a->dropout_p > 0), v);
 }
 
-br_tensor *br__attend(br_tensor *q, br_tensor *k, br_tensor *v, const br__attention *a)
+br_tensor *zoo_attend(br_tensor *q, br_tensor *k, br_tensor *v, const zoo_attention *a)
 {
     br_tensor *context, *weights = NULL;
-    if (a->weights || br__recorder)
+    if (a->weights || br_recorder_is_open())
         context = attend_storing_weights(q, k, v, a, &weights);
     else
         context = br_scaled_dot_product_attention(
@@ -53,19 +52,19 @@ br_tensor *br__attend(br_tensor *q, br_tensor *k, br_tensor *v, const br__attent
     return br_flatten(br_transpose(context, 1, 2), 2, 3);
 }
 
-br_tensor *br__visible_keys(const char *model, const char *name, br_tensor *mask, int64_t batch,
+br_tensor *zoo_visible_keys(const char *model, const char *name, br_tensor *mask, int64_t batch,
                             int64_t keys)
 {
     if (!mask || br_failed())
         return NULL;
-    if (mask->ndim != 2 || mask->sizes[0] != batch || mask->sizes[1] != keys)
-        return br__fail(BR_ERROR_SHAPE, model, "%s %s must be [%" PRId64 ", %" PRId64 "]", name,
-                        br__shape(mask), batch, keys);
-    br_tensor *visible = mask->dtype == BR_BOOL ? mask : br_ne_scalar(mask, 0);
+    if (br_ndim(mask) != 2 || br_size(mask, 0) != batch || br_size(mask, 1) != keys)
+        return br_fail(BR_ERROR_SHAPE, model, "%s %s must be [%" PRId64 ", %" PRId64 "]", name,
+                       br_shape_text(mask), batch, keys);
+    br_tensor *visible = br_dtype_of(mask) == BR_BOOL ? mask : br_ne_scalar(mask, 0);
     return br_unsqueeze(br_unsqueeze(visible, 1), 1);
 }
 
-br_tensor *br__visible_past(int64_t past, int64_t n)
+br_tensor *zoo_visible_past(int64_t past, int64_t n)
 {
     return br_tril(br_ones(BR_SHAPE(n, past + n), BR_BOOL), past);
 }

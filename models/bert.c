@@ -58,10 +58,10 @@ int64_t *br_bert_config_field(br_bert_config *config, const char *name)
 
 static bool good_config(const br_bert_config *config)
 {
-    bool good = br__good_config("bert", config);
+    bool good = zoo_good_config("bert", config);
     for (int i = 0; good && i < N_SIZES; i++) {
         const void *size = (const char *)config + sizes[i].offset;
-        good = br__good_size("bert", sizes[i].name, *(const int64_t *)size);
+        good = zoo_good_size("bert", sizes[i].name, *(const int64_t *)size);
     }
     return good;
 }
@@ -219,7 +219,8 @@ br_tensor *br_bert_ffn_forward(br_bert_ffn *self, br_tensor *x)
 {
     br_enter(self);
     br_tensor *hidden = br_linear_forward(self->fc1, x);
-    hidden = br_may_overwrite(hidden) ? br_gelu_(hidden, BR_GELU_ERF) : br_bert_gelu(hidden);
+    /* Same as br_bert_gelu(hidden), but in place if nothing else uses `hidden`. */
+    hidden = br_find_activation("gelu")(hidden);
     return br_leave(self, br_linear_forward(self->fc2, hidden));
 }
 

@@ -2,7 +2,6 @@
  *
  * Random choices use the same calls of Python's random in the same order as the notebook, so the
  * same seed gives the same batch. */
-#include "tensor/tensor_internal.h"
 
 #include <brasa/models/bert.h>
 #include <inttypes.h>
@@ -20,7 +19,7 @@ static const char *const special_words[N_SPECIAL] = { "[PAD]", "[CLS]", "[SEP]",
 static char *clean(const char *text, size_t length)
 {
     /* A capital of 2 bytes has a lower case of at most 3 bytes. */
-    char *out = length < SIZE_MAX / 2 ? br__malloc(length / 2 * 3 + 2) : NULL;
+    char *out = length < SIZE_MAX / 2 ? br_malloc(length / 2 * 3 + 2) : NULL;
     size_t n = 0;
     for (size_t i = 0; out && i < length;) {
         utf8proc_int32_t c;
@@ -28,8 +27,8 @@ static char *clean(const char *text, size_t length)
                                                   (utf8proc_ssize_t)(length - i), &c);
         if (bytes < 1 || c == 0) {
             br_free(out);
-            return br__fail(BR_ERROR_FORMAT, "bert_corpus", "byte %zu of the text is %s", i,
-                            bytes < 1 ? "not UTF-8" : "NUL");
+            return br_fail(BR_ERROR_FORMAT, "bert_corpus", "byte %zu of the text is %s", i,
+                           bytes < 1 ? "not UTF-8" : "NUL");
         }
         if (c >= 128 || !strchr(".,!?-", (int)c))
             n += (size_t)utf8proc_encode_char(utf8proc_tolower(c), (utf8proc_uint8_t *)out + n);
@@ -91,9 +90,9 @@ static bool split_sentences(br_bert_corpus *corpus, char *text)
     size_t lines = 1;
     for (const char *p = text; *p; p++)
         lines += *p == '\n';
-    corpus->sentences = br__calloc(lines, sizeof *corpus->sentences);
-    corpus->lengths = br__calloc(lines, sizeof *corpus->lengths);
-    corpus->tokens = br__calloc(lines, sizeof *corpus->tokens);
+    corpus->sentences = br_calloc(lines, sizeof *corpus->sentences);
+    corpus->lengths = br_calloc(lines, sizeof *corpus->lengths);
+    corpus->tokens = br_calloc(lines, sizeof *corpus->tokens);
     if (!corpus->sentences || !corpus->lengths || !corpus->tokens)
         return false;
     for (char *line = text, *rest = text; rest; line = rest) {
@@ -103,7 +102,7 @@ static bool split_sentences(br_bert_corpus *corpus, char *text)
         int64_t words = count_words(line);
         if (words == 0)
             continue;
-        char *sentence = br__strdup(line);
+        char *sentence = br_strdup(line);
         if (!sentence)
             return false;
         corpus->lengths[corpus->n_sentences] = words;
@@ -134,7 +133,7 @@ static bool add_sorted_words(br_bert_corpus *corpus)
     int64_t total = 0;
     for (int64_t i = 0; i < corpus->n_sentences; i++)
         total += corpus->lengths[i];
-    word *words = br__calloc((size_t)total, sizeof *words);
+    word *words = br_calloc((size_t)total, sizeof *words);
     if (!words)
         return false;
     word *w = words;
@@ -152,13 +151,12 @@ static bool add_given_words(br_bert_corpus *corpus, int64_t n_words, const char 
 {
     for (int64_t i = 0; i < n_words && !br_failed(); i++) {
         if (!words[i])
-            br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "word %" PRId64 " is NULL", i);
+            br_fail(BR_ERROR_ARGUMENT, "bert_corpus", "word %" PRId64 " is NULL", i);
         else if (br_vocab_find(corpus->vocab, words[i], strlen(words[i])) >= 0)
-            br__fail(BR_ERROR_ARGUMENT, "bert_corpus",
-                     "word %" PRId64
-                     ", '%s', is a duplicate: words must differ from each other and "
-                     "from the special words",
-                     i, words[i]);
+            br_fail(BR_ERROR_ARGUMENT, "bert_corpus",
+                    "word %" PRId64 ", '%s', is a duplicate: words must differ from each other and "
+                    "from the special words",
+                    i, words[i]);
         else
             br_vocab_add(corpus->vocab, words[i], strlen(words[i]));
     }
@@ -168,7 +166,7 @@ static bool add_given_words(br_bert_corpus *corpus, int64_t n_words, const char 
 static bool make_tokens(br_bert_corpus *corpus)
 {
     for (int64_t i = 0; i < corpus->n_sentences; i++) {
-        int64_t *tokens = br__calloc((size_t)corpus->lengths[i], sizeof *tokens);
+        int64_t *tokens = br_calloc((size_t)corpus->lengths[i], sizeof *tokens);
         corpus->tokens[i] = tokens;
         if (!tokens)
             return false;
@@ -176,10 +174,10 @@ static bool make_tokens(br_bert_corpus *corpus)
         for (const char *p = corpus->sentences[i]; next_word(&p, &w); tokens++) {
             *tokens = br_vocab_find(corpus->vocab, w.text, w.length);
             if (*tokens < 0)
-                return br__fail(BR_ERROR_ARGUMENT, "bert_corpus",
-                                "sentence %" PRId64
-                                " contains '%.*s', which is not one of the words",
-                                i, (int)w.length, w.text);
+                return br_fail(BR_ERROR_ARGUMENT, "bert_corpus",
+                               "sentence %" PRId64
+                               " contains '%.*s', which is not one of the words",
+                               i, (int)w.length, w.text);
         }
     }
     return true;
@@ -188,9 +186,9 @@ static bool make_tokens(br_bert_corpus *corpus)
 /* Returns a corpus with its sentences and the special words, or NULL on error. */
 static br_bert_corpus *read_text(const char *text, size_t length)
 {
-    if (!br__required("bert_corpus", "text", text))
+    if (!br_require("bert_corpus", "text", text))
         return NULL;
-    br_bert_corpus *corpus = br__calloc(1, sizeof *corpus);
+    br_bert_corpus *corpus = br_calloc(1, sizeof *corpus);
     char *cleaned = corpus ? clean(text, length) : NULL;
     bool ok = cleaned && split_sentences(corpus, cleaned) && add_special_words(corpus);
     br_free(cleaned);
@@ -214,8 +212,8 @@ br_bert_corpus *br_bert_corpus_new_with_words(const char *text, size_t length, i
 {
     br_bert_corpus *corpus = read_text(text, length);
     if (corpus && !words && n_words > 0)
-        br__fail(BR_ERROR_ARGUMENT, "bert_corpus", "words is NULL, but n_words is %" PRId64,
-                 n_words);
+        br_fail(BR_ERROR_ARGUMENT, "bert_corpus", "words is NULL, but n_words is %" PRId64,
+                n_words);
     if (!br_failed() && corpus && add_given_words(corpus, n_words, words) && make_tokens(corpus))
         return corpus;
     br_bert_corpus_free(corpus);
@@ -297,27 +295,27 @@ static bool good_request(const br_bert_corpus *corpus, const br_bert_config *con
         if (corpus->lengths[i] > corpus->lengths[longest])
             longest = i;
     if (!corpus || !config || !random)
-        br__fail(BR_ERROR_ARGUMENT, op, "corpus, config and random are required");
+        br_fail(BR_ERROR_ARGUMENT, op, "corpus, config and random are required");
     else if (batch_size < 2 || batch_size % 2 != 0)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "batch_size is %" PRId64 ", must be even and at least 2: half of the pairs are "
-                 "consecutive sentences, half are not",
-                 batch_size);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "batch_size is %" PRId64 ", must be even and at least 2: half of the pairs are "
+                "consecutive sentences, half are not",
+                batch_size);
     else if (corpus->n_sentences < 2)
-        br__fail(BR_ERROR_ARGUMENT, op, "the text has %" PRId64 " sentences, must have at least 2",
-                 corpus->n_sentences);
+        br_fail(BR_ERROR_ARGUMENT, op, "the text has %" PRId64 " sentences, must have at least 2",
+                corpus->n_sentences);
     else if (br_vocab_size(corpus->vocab) > config->vocab_size)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "the text has %" PRId64 " words, but vocab_size is only %" PRId64,
-                 br_vocab_size(corpus->vocab), config->vocab_size);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "the text has %" PRId64 " words, but vocab_size is only %" PRId64,
+                br_vocab_size(corpus->vocab), config->vocab_size);
     else if (config->max_pred < 1)
-        br__fail(BR_ERROR_ARGUMENT, op, "max_pred is %" PRId64 ", must be at least 1",
-                 config->max_pred);
+        br_fail(BR_ERROR_ARGUMENT, op, "max_pred is %" PRId64 ", must be at least 1",
+                config->max_pred);
     else if (2 * corpus->lengths[longest] + 3 > config->maxlen)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "a pair of sentence %" PRId64 " with itself has %" PRId64
-                 " tokens, but maxlen is only %" PRId64,
-                 longest, 2 * corpus->lengths[longest] + 3, config->maxlen);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "a pair of sentence %" PRId64 " with itself has %" PRId64
+                " tokens, but maxlen is only %" PRId64,
+                longest, 2 * corpus->lengths[longest] + 3, config->maxlen);
     return !br_failed();
 }
 
@@ -378,7 +376,7 @@ bool br_bert_make_batch(const br_bert_corpus *corpus, const br_bert_config *conf
 {
     if (!good_request(corpus, config, batch_size, random))
         return false;
-    int64_t *candidates = br__calloc((size_t)config->maxlen, sizeof *candidates);
+    int64_t *candidates = br_calloc((size_t)config->maxlen, sizeof *candidates);
     bool ok = candidates && make_tensors(batch, batch_size, config);
     if (ok)
         sample_pairs(corpus, config, batch_size, random, candidates, batch);

@@ -4,8 +4,6 @@
  * freed at its end. */
 #include <brasa/models/generate.h>
 
-#include "tensor/tensor_internal.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -150,13 +148,13 @@ static br_tensor *choose(generation *g, br_tensor *logits, br_tensor *fresh, int
 
 static bool check_logits(const generation *g, const br_tensor *logits)
 {
-    if (!br__required(op, "logits", logits))
+    if (!br_require_tensor(op, "logits", logits))
         return false;
-    if (logits->ndim != 2 || logits->sizes[0] != g->batch || logits->sizes[1] == 0 ||
+    if (br_ndim(logits) != 2 || br_size(logits, 0) != g->batch || br_size(logits, 1) == 0 ||
         !br_is_floating(logits))
-        br__fail(BR_ERROR_SHAPE, op,
-                 "the model's logits %s %s must be floats of shape [%" PRId64 ", V]",
-                 br_dtype_name(logits->dtype), br__shape(logits), g->batch);
+        br_fail(BR_ERROR_SHAPE, op,
+                "the model's logits %s %s must be floats of shape [%" PRId64 ", V]",
+                br_dtype_name(br_dtype_of(logits)), br_shape_text(logits), g->batch);
     return !br_failed();
 }
 
@@ -200,27 +198,27 @@ static bool good_options(const br_generate_options *o)
 {
     if (o->max_new_tokens < 0 || o->min_new_tokens < 0 || o->top_k < 0 ||
         o->no_repeat_ngram_size < 0)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "max_new_tokens %" PRId64 ", min_new_tokens %" PRId64 ", top_k %" PRId64
-                 " and no_repeat_ngram_size %" PRId64 " must be at least 0",
-                 o->max_new_tokens, o->min_new_tokens, o->top_k, o->no_repeat_ngram_size);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "max_new_tokens %" PRId64 ", min_new_tokens %" PRId64 ", top_k %" PRId64
+                " and no_repeat_ngram_size %" PRId64 " must be at least 0",
+                o->max_new_tokens, o->min_new_tokens, o->top_k, o->no_repeat_ngram_size);
     else if (!(o->temperature > 0 && o->temperature < INFINITY))
-        br__fail(BR_ERROR_ARGUMENT, op, "temperature is %g, must be positive and finite",
-                 o->temperature);
+        br_fail(BR_ERROR_ARGUMENT, op, "temperature is %g, must be positive and finite",
+                o->temperature);
     else if (!(o->top_p > 0 && o->top_p <= 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "top_p is %g, must be larger than 0 and at most 1",
-                 o->top_p);
+        br_fail(BR_ERROR_ARGUMENT, op, "top_p is %g, must be larger than 0 and at most 1",
+                o->top_p);
     else if (!(o->min_p >= 0 && o->min_p <= 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "min_p is %g, must be 0 .. 1", o->min_p);
+        br_fail(BR_ERROR_ARGUMENT, op, "min_p is %g, must be 0 .. 1", o->min_p);
     else if (!(o->repetition_penalty > 0 && o->repetition_penalty < INFINITY))
-        br__fail(BR_ERROR_ARGUMENT, op, "repetition_penalty is %g, must be positive and finite",
-                 o->repetition_penalty);
+        br_fail(BR_ERROR_ARGUMENT, op, "repetition_penalty is %g, must be positive and finite",
+                o->repetition_penalty);
     else if (o->n_eos < 0 || (o->n_eos > 0 && !o->eos_token_ids))
-        br__fail(BR_ERROR_ARGUMENT, op, "invalid n_eos: %" PRId64 " (eos_token_ids is %s)",
-                 o->n_eos, o->eos_token_ids ? "not NULL" : "NULL");
+        br_fail(BR_ERROR_ARGUMENT, op, "invalid n_eos: %" PRId64 " (eos_token_ids is %s)", o->n_eos,
+                o->eos_token_ids ? "not NULL" : "NULL");
     else if (o->n_suppress < 0 || (o->n_suppress > 0 && !o->suppress_tokens))
-        br__fail(BR_ERROR_ARGUMENT, op, "invalid n_suppress: %" PRId64 " (suppress_tokens is %s)",
-                 o->n_suppress, o->suppress_tokens ? "not NULL" : "NULL");
+        br_fail(BR_ERROR_ARGUMENT, op, "invalid n_suppress: %" PRId64 " (suppress_tokens is %s)",
+                o->n_suppress, o->suppress_tokens ? "not NULL" : "NULL");
     return !br_failed();
 }
 
@@ -229,33 +227,33 @@ static bool good_call(const br_language_model *lm, const br_tensor *ids, const b
     if (br_failed())
         return false;
     if (!lm || !lm->next)
-        return br__fail(BR_ERROR_ARGUMENT, op, "lm or lm->next is NULL");
-    if (!br__required(op, "input_ids", ids))
+        return br_fail(BR_ERROR_ARGUMENT, op, "lm or lm->next is NULL");
+    if (!br_require_tensor(op, "input_ids", ids))
         return false;
-    if (ids->dtype != BR_I64 || ids->ndim != 2 || ids->sizes[1] == 0)
-        return br__fail(BR_ERROR_SHAPE, op, "input_ids %s %s must be i64 [B, S] with S at least 1",
-                        br_dtype_name(ids->dtype), br__shape(ids));
+    if (br_dtype_of(ids) != BR_I64 || br_ndim(ids) != 2 || br_size(ids, 1) == 0)
+        return br_fail(BR_ERROR_SHAPE, op, "input_ids %s %s must be i64 [B, S] with S at least 1",
+                       br_dtype_name(br_dtype_of(ids)), br_shape_text(ids));
     if (mask && !br_same_shape(mask, ids))
-        return br__fail(BR_ERROR_SHAPE, op, "attention_mask %s must have input_ids' shape %s",
-                        br__shape(mask), br__shape(ids));
-    if (lm->max_length > 0 && ids->sizes[1] >= lm->max_length)
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "input_ids %s leave no room for new tokens: the model's limit is %" PRId64
-                        " tokens",
-                        br__shape(ids), lm->max_length);
+        return br_fail(BR_ERROR_SHAPE, op, "attention_mask %s must have input_ids' shape %s",
+                       br_shape_text(mask), br_shape_text(ids));
+    if (lm->max_length > 0 && br_size(ids, 1) >= lm->max_length)
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "input_ids %s leave no room for new tokens: the model's limit is %" PRId64
+                       " tokens",
+                       br_shape_text(ids), lm->max_length);
     return true;
 }
 
 static bool begin(generation *g, br_tensor *input_ids)
 {
-    int64_t given = input_ids->sizes[1], limit = g->lm->max_length;
-    g->batch = input_ids->sizes[0];
+    int64_t given = br_size(input_ids, 1), limit = g->lm->max_length;
+    g->batch = br_size(input_ids, 0);
     g->length = given;
     if (g->o.max_new_tokens > INT32_MAX - given)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "%" PRId64 " input tokens and %" PRId64
-                        " new tokens exceed the limit of 2147483647",
-                        given, g->o.max_new_tokens);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "%" PRId64 " input tokens and %" PRId64
+                       " new tokens exceed the limit of 2147483647",
+                       given, g->o.max_new_tokens);
     g->capacity = given + g->o.max_new_tokens;
     if (limit > 0 && g->capacity > limit)
         g->capacity = limit;
@@ -286,7 +284,7 @@ br_tensor *br_generate(const br_language_model *lm, br_tensor *input_ids,
     br_scope *scope = br_no_grad_begin();
     bool unfinished = begin(&g, input_ids);
     while (unfinished && g.length < g.capacity)
-        unfinished = step(&g, input_ids->sizes[1]);
+        unfinished = step(&g, br_size(input_ids, 1));
     br_cache_free(g.cache);
     br_tensor *ids = br_failed() ? NULL : br_contiguous(br_narrow(g.ids, 1, 0, g.length));
     br_scope_return(scope, ids);

@@ -1,9 +1,8 @@
 /* models/gpt2.c - Hugging Face's GPT2Model and GPT2LMHeadModel. */
 #include <brasa/models/gpt2.h>
 
-#include "models/auto_model_internal.h"
+#include "models/family.h"
 #include "models/models_internal.h"
-#include "nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -34,7 +33,7 @@ br_gpt2_config br_gpt2_config_default(void)
 
 static bool read_config(const br_auto_config *config, br_gpt2_config *c)
 {
-    if (!br__config_expect(config, "gpt2"))
+    if (!br_auto_config_expect(config, "gpt2"))
         return false;
     *c = (br_gpt2_config){
         .vocab_size = br_auto_config_size(config, "vocab_size"),
@@ -47,14 +46,14 @@ static bool read_config(const br_auto_config *config, br_gpt2_config *c)
         .resid_pdrop = br_auto_config_probability(config, "resid_pdrop"),
         .layer_norm_epsilon = br_auto_config_number(config, "layer_norm_epsilon"),
         .initializer_range = br_auto_config_number(config, "initializer_range"),
-        .activation_function = br__config_activation(config, "activation_function", NULL),
+        .activation_function = br_auto_config_activation(config, "activation_function", NULL),
         .unscaled = !br_auto_config_bool(config, "scale_attn_weights"),
         .scale_by_layer = br_auto_config_bool(config, "scale_attn_by_inverse_layer_idx"),
         .untied = !br_auto_config_bool(config, "tie_word_embeddings"),
     };
     if (br_auto_config_has(config, "n_inner"))
         c->n_inner = br_auto_config_size(config, "n_inner");
-    return br__config_multiple(config, "n_embd", "n_head");
+    return br_auto_config_multiple(config, "n_embd", "n_head");
 }
 
 br_gpt2_config br_gpt2_config_from(const br_auto_config *config)
@@ -65,18 +64,18 @@ br_gpt2_config br_gpt2_config_from(const br_auto_config *config)
 
 static bool good_config(const br_gpt2_config *c)
 {
-    if (!br__good_config(op, c))
+    if (!zoo_good_config(op, c))
         return false;
-    return br__good_size(op, "vocab_size", c->vocab_size) &&
-           br__good_size(op, "n_positions", c->n_positions) &&
-           br__good_size(op, "n_layer", c->n_layer) &&
-           (c->n_inner == 0 || br__good_size(op, "n_inner", c->n_inner)) &&
-           br__good_multiple(op, "n_embd", c->n_embd, "n_head", c->n_head) &&
-           br__good_size(op, "4 n_embd", 4 * c->n_embd) &&
-           br__good_probability(op, "attn_pdrop", c->attn_pdrop) &&
-           br__good_positive(op, "layer_norm_epsilon", c->layer_norm_epsilon) &&
-           br__good_deviation(op, "initializer_range", c->initializer_range) &&
-           br__good_activation(op, "activation_function", c->activation_function);
+    return zoo_good_size(op, "vocab_size", c->vocab_size) &&
+           zoo_good_size(op, "n_positions", c->n_positions) &&
+           zoo_good_size(op, "n_layer", c->n_layer) &&
+           (c->n_inner == 0 || zoo_good_size(op, "n_inner", c->n_inner)) &&
+           zoo_good_multiple(op, "n_embd", c->n_embd, "n_head", c->n_head) &&
+           zoo_good_size(op, "4 n_embd", 4 * c->n_embd) &&
+           zoo_good_probability(op, "attn_pdrop", c->attn_pdrop) &&
+           zoo_good_positive(op, "layer_norm_epsilon", c->layer_norm_epsilon) &&
+           zoo_good_deviation(op, "initializer_range", c->initializer_range) &&
+           br_require_activation(op, "activation_function", c->activation_function);
 }
 
 /* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
@@ -92,11 +91,11 @@ static bool init(const void *of, const char *key, br_tensor *weight)
 {
     const br_gpt2_config *c = of;
     bool norm = strstr(key, "ln_") != NULL;
-    if (norm && br__ends_with(key, ".weight"))
+    if (norm && zoo_ends_with(key, ".weight"))
         return br_init_ones_(weight);
     if (br_ndim(weight) < 2)
         return br_init_zeros_(weight);
-    double halves = br__ends_with(key, "c_proj.weight") ? 2.0 * (double)c->n_layer : 1;
+    double halves = zoo_ends_with(key, "c_proj.weight") ? 2.0 * (double)c->n_layer : 1;
     return br_init_normal_(weight, 0, c->initializer_range / sqrt(halves));
 }
 
@@ -136,7 +135,7 @@ static br_gpt2_attention *new_attention(br_gpt2_config c, int64_t layer)
 /* Arguments shared by all layers of a forward pass. */
 typedef struct pass {
     br_cache *cache;
-    br_tensor *visible; /* as in br__attention; NULL: see is_causal */
+    br_tensor *visible; /* as in zoo_attention; NULL: see is_causal */
     bool is_causal;
 } pass;
 
@@ -144,18 +143,18 @@ static br_tensor *attend(br_gpt2_attention *self, br_tensor *x, const pass *p,
                          br_tensor **attention)
 {
     br_enter(self);
-    br_scope *scope = br__thread.scope;
+    br_scope *scope = br_scope_current();
     int64_t e = br_size(x, -1), heads = self->n_head;
     br_tensor *qkv[3];
     br_split(conv1d(self->c_attn, x), e, 2, BR_PARTS(qkv));
-    br_tensor *q = br__split_heads(qkv[0], heads), *k = br__split_heads(qkv[1], heads);
-    br_tensor *v = br_tap("value", br__split_heads(qkv[2], heads));
+    br_tensor *q = zoo_split_heads(qkv[0], heads), *k = zoo_split_heads(qkv[1], heads);
+    br_tensor *v = br_tap("value", zoo_split_heads(qkv[2], heads));
     if (p->cache)
         br_cache_append(p->cache, self->layer, &k, &v);
-    br__attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
+    zoo_attention a = { .visible = p->visible, .is_causal = p->is_causal, .weights = attention };
     a.scale = self->scale;
     a.dropout_p = br_is_training(br_base(self)) ? self->attn_pdrop : 0;
-    br_tensor *context = br__attend(q, k, v, &a);
+    br_tensor *context = zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     x = conv1d(self->c_proj, context);
@@ -169,7 +168,7 @@ static br_gpt2_mlp *new_mlp(br_gpt2_config c)
     self->c_fc = br_child(self, "c_fc", new_conv1d(c.n_embd, inner));
     self->c_proj = br_child(self, "c_proj", new_conv1d(inner, c.n_embd));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.resid_pdrop));
-    self->act = br__find_activation(c.activation_function);
+    self->act = br_find_activation(c.activation_function);
     return self;
 }
 
@@ -241,44 +240,44 @@ static br_gpt2 *make_model(br_gpt2_config c)
 br_gpt2 *br_gpt2_new(const br_gpt2_config *config)
 {
     br_gpt2_config c = checked(config);
-    bool before = br__skip_init(true);
+    bool before = br_skip_init(true);
     br_gpt2 *self = make_model(c);
-    br__skip_init(before);
-    return br__init_module(br_base(self), init, &c);
+    br_skip_init(before);
+    return zoo_init_module(br_base(self), init, &c);
 }
 
 /* Checks the ids' shape and that the model has enough positions. */
 static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_options *o)
 {
-    if (!br__required(op, "input_ids", ids))
+    if (!br_require_tensor(op, "input_ids", ids))
         return false;
     int64_t past = br_cache_length(o->cache);
-    if (ids->ndim != 2)
-        br__fail(BR_ERROR_SHAPE, op, "input_ids %s must have 2 dimensions: batch, tokens",
-                 br__shape(ids));
-    else if (ids->sizes[1] > self->config.n_positions - past)
-        br__fail(BR_ERROR_SHAPE, op,
-                 "input_ids %s after %" PRId64 " cached tokens exceed the model's %" PRId64
-                 " positions",
-                 br__shape(ids), past, self->config.n_positions);
+    if (br_ndim(ids) != 2)
+        br_fail(BR_ERROR_SHAPE, op, "input_ids %s must have 2 dimensions: batch, tokens",
+                br_shape_text(ids));
+    else if (br_size(ids, 1) > self->config.n_positions - past)
+        br_fail(BR_ERROR_SHAPE, op,
+                "input_ids %s after %" PRId64 " cached tokens exceed the model's %" PRId64
+                " positions",
+                br_shape_text(ids), past, self->config.n_positions);
     else if (o->token_type_ids && !br_same_shape(ids, o->token_type_ids))
-        br__fail(BR_ERROR_SHAPE, op, "token_type_ids %s must have input_ids' shape %s",
-                 br__shape(o->token_type_ids), br__shape(ids));
+        br_fail(BR_ERROR_SHAPE, op, "token_type_ids %s must have input_ids' shape %s",
+                br_shape_text(o->token_type_ids), br_shape_text(ids));
     return !br_failed();
 }
 
 static br_tensor *positions(const br_tensor *ids, const br_gpt2_options *o)
 {
-    int64_t past = br_cache_length(o->cache), n = ids->sizes[1];
+    int64_t past = br_cache_length(o->cache), n = br_size(ids, 1);
     const br_tensor *given = o->position_ids;
     if (!given)
         return br_unsqueeze(br_arange((double)past, (double)(past + n), 1, BR_I64), 0);
-    if (given->ndim == 2 && given->sizes[1] == n &&
-        (given->sizes[0] == 1 || given->sizes[0] == ids->sizes[0]))
+    if (br_ndim(given) == 2 && br_size(given, 1) == n &&
+        (br_size(given, 0) == 1 || br_size(given, 0) == br_size(ids, 0)))
         return o->position_ids;
-    return br__fail(BR_ERROR_SHAPE, op,
-                    "position_ids %s must be [%" PRId64 ", %" PRId64 "] or [1, %" PRId64 "]",
-                    br__shape(given), ids->sizes[0], n, n);
+    return br_fail(BR_ERROR_SHAPE, op,
+                   "position_ids %s must be [%" PRId64 ", %" PRId64 "] or [1, %" PRId64 "]",
+                   br_shape_text(given), br_size(ids, 0), n, n);
 }
 
 static br_tensor *embed(br_gpt2 *self, br_tensor *ids, const br_gpt2_options *o)
@@ -293,16 +292,16 @@ static br_tensor *embed(br_gpt2 *self, br_tensor *ids, const br_gpt2_options *o)
 /* Chooses the simplest form of the mask. */
 static pass begin_pass(const br_tensor *ids, const br_gpt2_options *o)
 {
-    int64_t past = br_cache_length(o->cache), n = ids->sizes[1];
+    int64_t past = br_cache_length(o->cache), n = br_size(ids, 1);
     pass p = { .cache = o->cache };
     if (!o->attention_mask && past == 0) {
         p.is_causal = n > 1;
         return p;
     }
     if (n > 1)
-        p.visible = br__visible_past(past, n);
+        p.visible = zoo_visible_past(past, n);
     br_tensor *keys =
-        br__visible_keys(op, "attention_mask", o->attention_mask, ids->sizes[0], past + n);
+        zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(ids, 0), past + n);
     if (keys)
         p.visible = p.visible ? br_logical_and(p.visible, keys) : keys;
     return p;
@@ -375,10 +374,10 @@ static br_gpt2_lm *make_lm(br_gpt2_config c)
 br_gpt2_lm *br_gpt2_lm_new(const br_gpt2_config *config)
 {
     br_gpt2_config c = checked(config);
-    bool before = br__skip_init(true);
+    bool before = br_skip_init(true);
     br_gpt2_lm *self = make_lm(c);
-    br__skip_init(before);
-    return br__init_module(br_base(self), init, &c);
+    br_skip_init(before);
+    return zoo_init_module(br_base(self), init, &c);
 }
 
 br_tensor *br_gpt2_lm_forward(br_gpt2_lm *self, br_tensor *input_ids,
@@ -414,7 +413,7 @@ static br_tensor *next_logits(void *model, br_tensor *ids, br_tensor *attention_
 
 br_language_model br_gpt2_language_model(br_gpt2_lm *model)
 {
-    const bool usable = br__module_exists("gpt2_language_model", model) && model->transformer;
+    const bool usable = br_module_is_usable("gpt2_language_model", model) && model->transformer;
     int64_t most = usable ? model->transformer->config.n_positions : 0;
     return (br_language_model){ .model = model, .next = next_logits, .max_length = most };
 }
@@ -422,14 +421,14 @@ br_language_model br_gpt2_language_model(br_gpt2_lm *model)
 br_tensor *br_causal_lm_loss(br_tensor *logits, br_tensor *labels)
 {
     static const char name[] = "causal_lm_loss";
-    if (!br__required(name, "logits", logits) || !br__required(name, "labels", labels))
+    if (!br_require_tensor(name, "logits", logits) || !br_require_tensor(name, "labels", labels))
         return NULL;
-    if (logits->ndim != 3 || labels->ndim != 2 || labels->sizes[0] != logits->sizes[0] ||
-        labels->sizes[1] != logits->sizes[1])
-        return br__fail(BR_ERROR_SHAPE, name, "logits %s must be [B, S, V], and labels %s [B, S]",
-                        br__shape(logits), br__shape(labels));
+    if (br_ndim(logits) != 3 || br_ndim(labels) != 2 || br_size(labels, 0) != br_size(logits, 0) ||
+        br_size(labels, 1) != br_size(logits, 1))
+        return br_fail(BR_ERROR_SHAPE, name, "logits %s must be [B, S, V], and labels %s [B, S]",
+                       br_shape_text(logits), br_shape_text(labels));
     br_scope *scope = br_scope_begin();
-    br_tensor *none = br_full(BR_SHAPE(labels->sizes[0], 1), -100, BR_I64);
+    br_tensor *none = br_full(BR_SHAPE(br_size(labels, 0), 1), -100, BR_I64);
     br_tensor *next = br_cat(BR_INPUTS(br_slice(labels, 1, 1, BR_ALL, 1), none), 1);
     br_tensor *loss =
         br_cross_entropy(br_flatten(logits, 0, 1), br_reshape(next, BR_SHAPE(-1)), NULL);
@@ -472,7 +471,7 @@ static const char *const heads[] = { "lm_head.", NULL };
 /* The causal mask, which was a buffer in old versions. */
 static const char *const ignored[] = { ".attn.bias", ".attn.masked_bias", NULL };
 
-const br_model_family br__gpt2_family = {
+const br_model_family zoo_gpt2_family = {
     .model_type = "gpt2",
     .prefix = "transformer.",
     .classes = classes,

@@ -2,7 +2,6 @@
 #include "models/hf_bert_internal.h"
 
 #include "models/models_internal.h"
-#include "nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,7 +32,7 @@ br_hf_bert_config br_hf_bert_config_default(void)
 
 static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
 {
-    if (!br__config_expect(config, "bert"))
+    if (!br_auto_config_expect(config, "bert"))
         return false;
     *c = (br_hf_bert_config){
         .vocab_size = br_auto_config_size(config, "vocab_size"),
@@ -44,7 +43,7 @@ static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
         .max_position_embeddings = br_auto_config_size(config, "max_position_embeddings"),
         .type_vocab_size = br_auto_config_size(config, "type_vocab_size"),
         .num_labels = br_auto_config_size(config, "num_labels"),
-        .pad_token_id = br__config_padding(config),
+        .pad_token_id = br_auto_config_padding(config),
         .hidden_dropout_prob = br_auto_config_probability(config, "hidden_dropout_prob"),
         .attention_probs_dropout_prob =
             br_auto_config_probability(config, "attention_probs_dropout_prob"),
@@ -55,8 +54,8 @@ static bool read_config(const br_auto_config *config, br_hf_bert_config *c)
     bool own = br_auto_config_has(config, "classifier_dropout");
     c->classifier_dropout =
         own ? br_auto_config_probability(config, "classifier_dropout") : c->hidden_dropout_prob;
-    c->hidden_act = br__config_activation(config, "hidden_act", NULL);
-    return br__config_multiple(config, "hidden_size", "num_attention_heads");
+    c->hidden_act = br_auto_config_activation(config, "hidden_act", NULL);
+    return br_auto_config_multiple(config, "hidden_size", "num_attention_heads");
 }
 
 br_hf_bert_config br_hf_bert_config_from(const br_auto_config *config)
@@ -79,24 +78,24 @@ static bool good_sizes(const br_hf_bert_config *c)
         { "num_labels", c->num_labels },
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (!br__good_size("hf_bert", sizes[i].name, sizes[i].size))
+        if (!zoo_good_size("hf_bert", sizes[i].name, sizes[i].size))
             return false;
-    return br__good_multiple("hf_bert", "hidden_size", c->hidden_size, "num_attention_heads",
+    return zoo_good_multiple("hf_bert", "hidden_size", c->hidden_size, "num_attention_heads",
                              c->num_attention_heads);
 }
 
 static bool good_config(const br_hf_bert_config *config)
 {
-    if (!br__good_config("hf_bert", config) || !good_sizes(config))
+    if (!zoo_good_config("hf_bert", config) || !good_sizes(config))
         return false;
-    return br__good_activation("hf_bert", "hidden_act", config->hidden_act) &&
-           br__good_probability("hf_bert", "attention_probs_dropout_prob",
+    return br_require_activation("hf_bert", "hidden_act", config->hidden_act) &&
+           zoo_good_probability("hf_bert", "attention_probs_dropout_prob",
                                 config->attention_probs_dropout_prob) &&
-           br__good_positive("hf_bert", "layer_norm_eps", config->layer_norm_eps) &&
-           br__good_deviation("hf_bert", "initializer_range", config->initializer_range);
+           zoo_good_positive("hf_bert", "layer_norm_eps", config->layer_norm_eps) &&
+           zoo_good_deviation("hf_bert", "initializer_range", config->initializer_range);
 }
 
-br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config)
+br_hf_bert_config zoo_hf_bert_checked(const br_hf_bert_config *config)
 {
     return good_config(config) ? *config
                                : (br_hf_bert_config){ .num_attention_heads = 1,
@@ -106,16 +105,16 @@ br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config)
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 
-bool br__hf_bert_init(const void *of, const char *key, br_tensor *weight)
+bool zoo_hf_bert_init(const void *of, const char *key, br_tensor *weight)
 {
     const br_hf_bert_config *config = of;
-    if (br__ends_with(key, "LayerNorm.weight"))
+    if (zoo_ends_with(key, "LayerNorm.weight"))
         return br_init_ones_(weight);
     if (br_ndim(weight) < 2)
         return br_init_zeros_(weight);
     if (!br_init_normal_(weight, 0, config->initializer_range))
         return false;
-    if (!br__ends_with(key, "word_embeddings.weight") || config->pad_token_id < 0)
+    if (!zoo_ends_with(key, "word_embeddings.weight") || config->pad_token_id < 0)
         return true;
     br_scope *scope = br_no_grad_begin();
     br_zero_(br_select(weight, 0, config->pad_token_id));
@@ -150,18 +149,18 @@ static br_hf_bert_embeddings *new_embeddings(br_hf_bert_config c)
 static bool good_ids(const br_hf_bert_embeddings *self, const br_tensor *ids,
                      const br_tensor *types)
 {
-    if (!br__required("hf_bert", "input_ids", ids))
+    if (!br_require_tensor("hf_bert", "input_ids", ids))
         return false;
-    if (ids->ndim != 2)
-        br__fail(BR_ERROR_SHAPE, "hf_bert", "input_ids %s must have 2 dimensions: batch, tokens",
-                 br__shape(ids));
-    else if (ids->sizes[1] > self->max_position_embeddings)
-        br__fail(BR_ERROR_SHAPE, "hf_bert",
-                 "input_ids %s has %" PRId64 " tokens, more than the model's %" PRId64 " positions",
-                 br__shape(ids), ids->sizes[1], self->max_position_embeddings);
+    if (br_ndim(ids) != 2)
+        br_fail(BR_ERROR_SHAPE, "hf_bert", "input_ids %s must have 2 dimensions: batch, tokens",
+                br_shape_text(ids));
+    else if (br_size(ids, 1) > self->max_position_embeddings)
+        br_fail(BR_ERROR_SHAPE, "hf_bert",
+                "input_ids %s has %" PRId64 " tokens, more than the model's %" PRId64 " positions",
+                br_shape_text(ids), br_size(ids, 1), self->max_position_embeddings);
     else if (types && !br_same_shape(ids, types))
-        br__fail(BR_ERROR_SHAPE, "hf_bert", "token_type_ids %s must have input_ids' shape %s",
-                 br__shape(types), br__shape(ids));
+        br_fail(BR_ERROR_SHAPE, "hf_bert", "token_type_ids %s must have input_ids' shape %s",
+                br_shape_text(types), br_shape_text(ids));
     return !br_failed();
 }
 
@@ -170,7 +169,7 @@ static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *
     br_enter(self);
     if (!good_ids(self, ids, types))
         return br_leave(self, NULL);
-    br_tensor *positions = br_unsqueeze(br_arange(0, (double)ids->sizes[1], 1, BR_I64), 0);
+    br_tensor *positions = br_unsqueeze(br_arange(0, (double)br_size(ids, 1), 1, BR_I64), 0);
     if (!types) /* one id, broadcast to all tokens */
         types = br_zeros(BR_SHAPE(1, 1), BR_I64);
     br_tensor *x = br_add(br_embedding_forward(self->word_embeddings, ids),
@@ -199,14 +198,14 @@ static br_tensor *attend(br_hf_bert_self_attention *self, br_tensor *x, br_tenso
                          br_tensor **attention)
 {
     br_enter(self);
-    br_scope *scope = br__thread.scope;
+    br_scope *scope = br_scope_current();
     int64_t heads = self->num_attention_heads;
-    br_tensor *q = br__split_heads(br_linear_forward(self->query, x), heads);
-    br_tensor *k = br__split_heads(br_linear_forward(self->key, x), heads);
-    br_tensor *v = br_tap("value", br__split_heads(br_linear_forward(self->value, x), heads));
-    br__attention a = { .visible = visible, .weights = attention };
+    br_tensor *q = zoo_split_heads(br_linear_forward(self->query, x), heads);
+    br_tensor *k = zoo_split_heads(br_linear_forward(self->key, x), heads);
+    br_tensor *v = br_tap("value", zoo_split_heads(br_linear_forward(self->value, x), heads));
+    zoo_attention a = { .visible = visible, .weights = attention };
     a.dropout_p = br_is_training(br_base(self)) ? self->dropout_p : 0;
-    br_tensor *context = br__attend(q, k, v, &a);
+    br_tensor *context = zoo_attend(q, k, v, &a);
     if (attention)
         br_scope_return(scope, *attention);
     return br_leave(self, context);
@@ -269,7 +268,7 @@ static br_hf_bert_layer *new_layer(br_hf_bert_config c)
     self->attention = br_child(self, "attention", new_attention(c));
     self->intermediate = br_child(self, "intermediate",
                                   new_dense("BertIntermediate", c.hidden_size, c.intermediate_size,
-                                            br__find_activation(c.hidden_act)));
+                                            br_find_activation(c.hidden_act)));
     self->output = br_child(self, "output", new_residual(c, "BertOutput", c.intermediate_size));
     return self;
 }
@@ -314,7 +313,7 @@ static br_tensor *encode(br_hf_bert_encoder *self, br_tensor *x, br_tensor *visi
                          const br_hf_bert_options *o)
 {
     br_enter(self);
-    br_scope *scope = br__thread.scope;
+    br_scope *scope = br_scope_current();
     for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_failed(); i++) {
         br_tensor **attention = o->attentions ? &o->attentions[i] : NULL;
         x = br_scope_replace(x,
@@ -329,7 +328,7 @@ static br_tensor *encode(br_hf_bert_encoder *self, br_tensor *x, br_tensor *visi
 
 /* ---- BertModel ------------------------------------------------------------------------------- */
 
-br_hf_bert *br__hf_bert_make(br_hf_bert_config c, bool pooler)
+br_hf_bert *zoo_hf_bert_make(br_hf_bert_config c, bool pooler)
 {
     br_hf_bert *self = br_module_create(sizeof *self, "BertModel");
     self->config = c;
@@ -343,11 +342,11 @@ br_hf_bert *br__hf_bert_make(br_hf_bert_config c, bool pooler)
 
 br_hf_bert *br_hf_bert_new(const br_hf_bert_config *config)
 {
-    br_hf_bert_config c = br__hf_bert_checked(config);
-    bool before = br__skip_init(true);
-    br_hf_bert *self = br__hf_bert_make(c, true);
-    br__skip_init(before);
-    return br__init_module(br_base(self), br__hf_bert_init, &c);
+    br_hf_bert_config c = zoo_hf_bert_checked(config);
+    bool before = br_skip_init(true);
+    br_hf_bert *self = zoo_hf_bert_make(c, true);
+    br_skip_init(before);
+    return zoo_init_module(br_base(self), zoo_hf_bert_init, &c);
 }
 
 /* Returns bool [B, 1, 1, S] or [B, 1, S, S], true where a query may attend to the key; NULL without
@@ -357,18 +356,18 @@ static br_tensor *visible_keys(br_tensor *mask, br_tensor *ids)
     if (!mask || br_failed())
         return NULL;
     int64_t batch = br_size(ids, 0), tokens = br_size(ids, 1);
-    bool good = mask->ndim == 2 || (mask->ndim == 3 && mask->sizes[2] == tokens);
-    if (!good || mask->sizes[0] != batch || mask->sizes[1] != tokens)
-        return br__fail(BR_ERROR_SHAPE, "hf_bert",
-                        "attention_mask %s must be [%" PRId64 ", %" PRId64 "] or [%" PRId64
-                        ", %" PRId64 ", %" PRId64 "] to match input_ids",
-                        br__shape(mask), batch, tokens, batch, tokens, tokens);
-    br_tensor *visible = mask->dtype == BR_BOOL ? mask : br_ne_scalar(mask, 0);
+    bool good = br_ndim(mask) == 2 || (br_ndim(mask) == 3 && br_size(mask, 2) == tokens);
+    if (!good || br_size(mask, 0) != batch || br_size(mask, 1) != tokens)
+        return br_fail(BR_ERROR_SHAPE, "hf_bert",
+                       "attention_mask %s must be [%" PRId64 ", %" PRId64 "] or [%" PRId64
+                       ", %" PRId64 ", %" PRId64 "] to match input_ids",
+                       br_shape_text(mask), batch, tokens, batch, tokens, tokens);
+    br_tensor *visible = br_dtype_of(mask) == BR_BOOL ? mask : br_ne_scalar(mask, 0);
     visible = br_unsqueeze(visible, 1);
-    return mask->ndim == 3 ? visible : br_unsqueeze(visible, 1);
+    return br_ndim(mask) == 3 ? visible : br_unsqueeze(visible, 1);
 }
 
-void br__hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
+void zoo_hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *o)
 {
     int64_t n = self->config.num_hidden_layers;
     if (o->pooler_output)
@@ -406,6 +405,6 @@ br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
         *o->pooler_output = activate(self->pooler, br_select(x, 1, 0));
     if (br_failed())
         clear_outputs(self, o);
-    br__hf_bert_store_outputs(self, o);
+    zoo_hf_bert_store_outputs(self, o);
     return br_leave(self, x);
 }

@@ -2,7 +2,6 @@
  * transformers' names. */
 #include "models/hf_bert_internal.h"
 #include "models/models_internal.h"
-#include "nn/nn_internal.h"
 
 /* ---- cls ------------------------------------------------------------------------------------- */
 
@@ -14,7 +13,7 @@ static br_hf_bert_transform *new_transform(const br_hf_bert *bert)
     self->LayerNorm = br_child(
         self, "LayerNorm",
         br_layer_norm_new(c.hidden_size, BR_OPTIONS(br_layer_norm, .eps = c.layer_norm_eps)));
-    self->activation = br__find_activation(c.hidden_act);
+    self->activation = br_find_activation(c.hidden_act);
     return self;
 }
 
@@ -75,7 +74,7 @@ static void *make_pretraining(br_hf_bert_config c, const char *name)
 {
     bool predictions = name != NEXT_SENTENCE, relationship = name != MASKED_LM;
     br_hf_bert_pretraining *self = br_module_create(sizeof *self, name);
-    self->bert = br_child(self, "bert", br__hf_bert_make(c, relationship));
+    self->bert = br_child(self, "bert", zoo_hf_bert_make(c, relationship));
     if (!br_failed())
         self->cls = br_child(self, "cls", new_heads(self->bert, predictions, relationship));
     return self;
@@ -83,11 +82,11 @@ static void *make_pretraining(br_hf_bert_config c, const char *name)
 
 static br_hf_bert_pretraining *new_pretraining(const br_hf_bert_config *config, const char *name)
 {
-    br_hf_bert_config c = br__hf_bert_checked(config);
-    bool before = br__skip_init(true);
+    br_hf_bert_config c = zoo_hf_bert_checked(config);
+    bool before = br_skip_init(true);
     br_hf_bert_pretraining *self = make_pretraining(c, name);
-    br__skip_init(before);
-    return br__init_module(br_base(self), br__hf_bert_init, &c);
+    br_skip_init(before);
+    return zoo_init_module(br_base(self), zoo_hf_bert_init, &c);
 }
 
 br_hf_bert_pretraining *br_hf_bert_for_pretraining_new(const br_hf_bert_config *config)
@@ -136,7 +135,7 @@ bool br_hf_bert_pretraining_forward(br_hf_bert_pretraining *self, br_tensor *inp
         *prediction = logits;
     if (relationship && !br_failed())
         *relationship = next;
-    br__hf_bert_store_outputs(self->bert, &o);
+    zoo_hf_bert_store_outputs(self->bert, &o);
     br_leave(self, NULL);
     return !br_failed();
 }
@@ -146,7 +145,7 @@ bool br_hf_bert_pretraining_forward(br_hf_bert_pretraining *self, br_tensor *inp
 static void *make_classifier(br_hf_bert_config c, const char *name)
 {
     br_hf_bert_classifier *self = br_module_create(sizeof *self, name);
-    self->bert = br_child(self, "bert", br__hf_bert_make(c, true));
+    self->bert = br_child(self, "bert", zoo_hf_bert_make(c, true));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.classifier_dropout));
     self->classifier =
         br_child(self, "classifier", br_linear_new(c.hidden_size, c.num_labels, true));
@@ -155,11 +154,11 @@ static void *make_classifier(br_hf_bert_config c, const char *name)
 
 br_hf_bert_classifier *br_hf_bert_for_sequence_classification_new(const br_hf_bert_config *config)
 {
-    br_hf_bert_config c = br__hf_bert_checked(config);
-    bool before = br__skip_init(true);
+    br_hf_bert_config c = zoo_hf_bert_checked(config);
+    bool before = br_skip_init(true);
     br_hf_bert_classifier *self = make_classifier(c, CLASSIFICATION);
-    br__skip_init(before);
-    return br__init_module(br_base(self), br__hf_bert_init, &c);
+    br_skip_init(before);
+    return zoo_init_module(br_base(self), zoo_hf_bert_init, &c);
 }
 
 br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor *input_ids,
@@ -171,7 +170,7 @@ br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor 
     br_hf_bert_forward(self->bert, input_ids, &o);
     br_tensor *x = br_dropout_forward(self->dropout, *o.pooler_output);
     br_tensor *logits = br_linear_forward(self->classifier, x);
-    br__hf_bert_store_outputs(self->bert, &o);
+    zoo_hf_bert_store_outputs(self->bert, &o);
     return br_leave(self, logits);
 }
 
@@ -180,12 +179,12 @@ br_tensor *br_hf_bert_classifier_forward(br_hf_bert_classifier *self, br_tensor 
 static br_hf_bert_config config_of(const br_auto_config *config)
 {
     br_hf_bert_config c = br_hf_bert_config_from(config);
-    return br__hf_bert_checked(&c);
+    return zoo_hf_bert_checked(&c);
 }
 
 static void *load_model(const br_auto_config *config)
 {
-    return br__hf_bert_make(config_of(config), true);
+    return zoo_hf_bert_make(config_of(config), true);
 }
 
 static void *load_pretraining(const br_auto_config *config)
@@ -211,7 +210,7 @@ static void *load_classification(const br_auto_config *config)
 static bool init(const br_auto_config *config, const char *key, br_tensor *weight)
 {
     br_hf_bert_config c = br_hf_bert_config_from(config);
-    return br__hf_bert_init(&c, key, weight);
+    return zoo_hf_bert_init(&c, key, weight);
 }
 
 static const br_model_class classes[] = {
@@ -227,7 +226,7 @@ static const br_model_class classes[] = {
 static const char *const heads[] = { "cls.", "classifier.", "bert.pooler.", "pooler.", NULL };
 static const char *const ignored[] = { "embeddings.position_ids", NULL };
 
-const br_model_family br__hf_bert_family = {
+const br_model_family zoo_hf_bert_family = {
     .model_type = "bert",
     .prefix = "bert.",
     .classes = classes,

@@ -2,19 +2,19 @@
 #ifndef BR_HF_BERT_INTERNAL_H
 #define BR_HF_BERT_INTERNAL_H
 
-#include "models/auto_model_internal.h"
+#include "models/family.h"
 
 #include <brasa/models/hf_bert.h>
 
 /* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
  * which constructors finish without effect. */
-br_hf_bert_config br__hf_bert_checked(const br_hf_bert_config *config);
-/* Makes the model from a checked configuration. Weights are not initialized under br__skip_init().
+br_hf_bert_config zoo_hf_bert_checked(const br_hf_bert_config *config);
+/* Makes the model from a checked configuration. Weights are not initialized under br_skip_init().
  */
-br_hf_bert *br__hf_bert_make(br_hf_bert_config config, bool pooler);
+br_hf_bert *zoo_hf_bert_make(br_hf_bert_config config, bool pooler);
 /* Initializes a weight. `config` is a br_hf_bert_config. */
-bool br__hf_bert_init(const void *config, const char *key, br_tensor *weight);
+bool zoo_hf_bert_init(const void *config, const char *key, br_tensor *weight);
 /* Moves the outputs requested by the options from the innermost scope to the enclosing one. */
-void br__hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *options);
+void zoo_hf_bert_store_outputs(const br_hf_bert *self, const br_hf_bert_options *options);
 
 #endif

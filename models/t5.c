@@ -1,7 +1,6 @@
 /* models/t5.c - Hugging Face's T5Model and T5ForConditionalGeneration. */
-#include "models/auto_model_internal.h"
+#include "models/family.h"
 #include "models/t5_internal.h"
-#include "nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +15,7 @@ static const char op[] = "t5";
 /* Arguments shared by all layers of a forward pass. */
 typedef struct pass {
     br_cache *cache;
-    br_tensor *visible, *bias;          /* for the stack's own tokens, as in br__attention */
+    br_tensor *visible, *bias;          /* for the stack's own tokens, as in zoo_attention */
     br_tensor *memory, *memory_visible; /* the encoder's output and its mask; NULL in the encoder */
 } pass;
 
@@ -45,8 +44,8 @@ static void keys_of(br_t5_attention *self, br_tensor *from, br_cache *cache, boo
 {
     if (is_cross && br_cache_get(cache, self->number, k, v))
         return;
-    *k = br__split_heads(br_linear_forward(self->k, from), self->num_heads);
-    *v = br__split_heads(br_linear_forward(self->v, from), self->num_heads);
+    *k = zoo_split_heads(br_linear_forward(self->k, from), self->num_heads);
+    *v = zoo_split_heads(br_linear_forward(self->v, from), self->num_heads);
     if (cache)
         br_cache_append(cache, self->number, k, v);
 }
@@ -55,14 +54,14 @@ static br_tensor *attend(br_t5_attention *self, br_tensor *x, const pass *p, boo
 {
     br_enter(self);
     br_tensor *k = NULL, *v = NULL;
-    br_tensor *q = br__split_heads(br_linear_forward(self->q, x), self->num_heads);
+    br_tensor *q = zoo_split_heads(br_linear_forward(self->q, x), self->num_heads);
     keys_of(self, is_cross ? p->memory : x, p->cache, is_cross, &k, &v);
-    br__attention a = { .visible = is_cross ? p->memory_visible : p->visible,
+    zoo_attention a = { .visible = is_cross ? p->memory_visible : p->visible,
                         .bias = is_cross ? NULL : p->bias,
                         .is_cross = is_cross,
                         .scale = 1 };
     a.dropout_p = br_is_training(br_base(self)) ? self->dropout_rate : 0;
-    x = br__attend(q, k, br_tap("value", v), &a);
+    x = zoo_attend(q, k, br_tap("value", v), &a);
     return br_leave(self, br_linear_forward(self->o, x));
 }
 
@@ -74,7 +73,7 @@ static br_tensor *position_bias(br_t5_stack *self, int64_t past, int64_t n, br_t
     br_t5_layer *layer = first ? br_module_list_at(first->layer, 0) : NULL;
     if (!layer)
         return NULL;
-    br_tensor *buckets = br__t5_buckets(&self->config, self->is_decoder, past, n, past + n);
+    br_tensor *buckets = zoo_t5_buckets(&self->config, self->is_decoder, past, n, past + n);
     br_tensor *rows = br_embedding_forward(layer->SelfAttention->relative_attention_bias, buckets);
     br_tensor *bias = br_unsqueeze(br_permute(rows, BR_DIMS(2, 0, 1)), 0);
     return visible ? br_masked_fill(bias, br_logical_not(visible), -INFINITY) : bias;
@@ -94,7 +93,7 @@ static br_t5_dense *new_dense(const br_t5_config *c)
     }
     self->wo = br_child(self, "wo", br_linear_new(c->d_ff, c->d_model, false));
     self->dropout = br_child(self, "dropout", br_dropout_new(c->dropout_rate));
-    self->act = br__find_activation(c->activation);
+    self->act = br_find_activation(c->activation);
     return self;
 }
 
@@ -209,11 +208,11 @@ static br_t5_stack *new_stack(const br_t5_config *c, br_tensor *shared, bool is_
 
 static bool good_ids(const char *name, const br_tensor *ids)
 {
-    if (!br__required(op, name, ids))
+    if (!br_require_tensor(op, name, ids))
         return false;
-    if (ids->ndim != 2)
-        br__fail(BR_ERROR_SHAPE, op, "%s %s must have 2 dimensions: batch, tokens", name,
-                 br__shape(ids));
+    if (br_ndim(ids) != 2)
+        br_fail(BR_ERROR_SHAPE, op, "%s %s must have 2 dimensions: batch, tokens", name,
+                br_shape_text(ids));
     return !br_failed();
 }
 
@@ -221,12 +220,12 @@ static bool good_ids(const char *name, const br_tensor *ids)
 static br_tensor *visible_in(const br_t5_stack *self, const br_tensor *ids, br_tensor *mask,
                              int64_t past)
 {
-    int64_t n = ids->sizes[1];
+    int64_t n = br_size(ids, 1);
     const char *name = self->is_decoder ? "decoder_attention_mask" : "attention_mask";
-    br_tensor *keys = br__visible_keys(op, name, mask, ids->sizes[0], past + n);
+    br_tensor *keys = zoo_visible_keys(op, name, mask, br_size(ids, 0), past + n);
     if (!self->is_decoder || n == 1)
         return keys;
-    br_tensor *before = br__visible_past(past, n);
+    br_tensor *before = zoo_visible_past(past, n);
     return keys ? br_logical_and(before, keys) : before;
 }
 
@@ -238,7 +237,7 @@ static br_tensor *run_stack(br_t5_stack *self, br_tensor *ids, br_tensor *mask, 
         return br_leave(self, NULL);
     int64_t past = br_cache_length(p.cache);
     p.visible = visible_in(self, ids, mask, past);
-    p.bias = position_bias(self, past, ids->sizes[1], p.visible);
+    p.bias = position_bias(self, past, br_size(ids, 1), p.visible);
     br_tensor *x = br_dropout_forward(self->dropout, br_embedding_forward(self->embed_tokens, ids));
     for (int64_t i = 0; i < br_module_list_size(self->block) && !br_failed(); i++)
         x = br_scope_replace(x, run_block(br_module_list_at(self->block, i), x, &p));
@@ -270,11 +269,11 @@ static br_t5 *make(br_t5_config c, const char *class)
 
 static br_t5 *new_model(const br_t5_config *config, const char *class)
 {
-    br_t5_config c = br__t5_checked(config);
-    bool before = br__skip_init(true);
+    br_t5_config c = zoo_t5_checked(config);
+    bool before = br_skip_init(true);
     br_t5 *self = make(c, class);
-    br__skip_init(before);
-    return br__init_module(br_base(self), br__t5_init, &c);
+    br_skip_init(before);
+    return zoo_init_module(br_base(self), zoo_t5_init, &c);
 }
 
 br_t5 *br_t5_new(const br_t5_config *config)
@@ -296,12 +295,12 @@ br_tensor *br_t5_encode(br_t5 *self, br_tensor *input_ids, br_tensor *attention_
 /* Checks that the memory is [B, S, d_model] with the ids' batch size. */
 static bool good_memory(const br_t5 *self, const br_tensor *ids, const br_tensor *memory)
 {
-    if (!good_ids("decoder_input_ids", ids) || !br__required(op, "memory", memory))
+    if (!good_ids("decoder_input_ids", ids) || !br_require_tensor(op, "memory", memory))
         return false;
-    if (memory->ndim != 3 || memory->sizes[0] != ids->sizes[0] ||
-        memory->sizes[2] != self->config.d_model)
-        br__fail(BR_ERROR_SHAPE, op, "memory %s must be [%" PRId64 ", S, %" PRId64 "]",
-                 br__shape(memory), ids->sizes[0], self->config.d_model);
+    if (br_ndim(memory) != 3 || br_size(memory, 0) != br_size(ids, 0) ||
+        br_size(memory, 2) != self->config.d_model)
+        br_fail(BR_ERROR_SHAPE, op, "memory %s must be [%" PRId64 ", S, %" PRId64 "]",
+                br_shape_text(memory), br_size(ids, 0), self->config.d_model);
     return !br_failed();
 }
 
@@ -313,8 +312,8 @@ br_tensor *br_t5_decode(br_t5 *self, br_tensor *ids, br_tensor *memory,
     if (!good_memory(self, ids, memory))
         return br_leave(self, NULL);
     pass p = { .cache = o->cache, .memory = memory };
-    p.memory_visible = br__visible_keys(op, "attention_mask", o->attention_mask, memory->sizes[0],
-                                        memory->sizes[1]);
+    p.memory_visible = zoo_visible_keys(op, "attention_mask", o->attention_mask, br_size(memory, 0),
+                                        br_size(memory, 1));
     return br_leave(self, run_stack(self->decoder, ids, o->decoder_attention_mask, p));
 }
 
@@ -322,8 +321,8 @@ br_tensor *br_t5_logits(br_t5 *self, br_tensor *hidden)
 {
     br_enter(self);
     if (!self->lm_head)
-        return br_leave(self, br__fail(BR_ERROR_STATE, op,
-                                       "a T5Model has no lm_head: use T5ForConditionalGeneration"));
+        return br_leave(self, br_fail(BR_ERROR_STATE, op,
+                                      "a T5Model has no lm_head: use T5ForConditionalGeneration"));
     if (!self->config.unscaled)
         hidden = br_mul_scalar(hidden, 1 / sqrt((double)self->config.d_model));
     return br_leave(self, br_linear_forward(self->lm_head, hidden));
@@ -334,19 +333,19 @@ br_tensor *br_t5_logits(br_t5 *self, br_tensor *hidden)
 static bool good_id(const br_t5 *self, const char *name, int64_t id)
 {
     if (!br_failed() && (id < 0 || id >= self->config.vocab_size))
-        br__fail(BR_ERROR_STATE, op,
-                 "the configuration's %s is %" PRId64 ", but vocab_size is %" PRId64
-                 ": must be 0 .. %" PRId64,
-                 name, id, self->config.vocab_size, self->config.vocab_size - 1);
+        br_fail(BR_ERROR_STATE, op,
+                "the configuration's %s is %" PRId64 ", but vocab_size is %" PRId64
+                ": must be 0 .. %" PRId64,
+                name, id, self->config.vocab_size, self->config.vocab_size - 1);
     return !br_failed();
 }
 
 br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels)
 {
-    if (!br__required(op, "self", self) || !good_ids("labels", labels))
+    if (!br_require(op, "self", self) || !good_ids("labels", labels))
         return NULL;
     br_scope *scope = br_scope_begin();
-    br_tensor *start = br_t5_start(self, labels->sizes[0]);
+    br_tensor *start = br_t5_start(self, br_size(labels, 0));
     br_tensor *rest = br_slice(labels, 1, 0, -1, 1);
     br_tensor *padding = br_eq_scalar(rest, -100);
     if (br_item_i64(br_any(padding)) && good_id(self, "pad_token_id", self->config.pad_token_id))
@@ -377,7 +376,7 @@ br_language_model br_t5_language_model(br_t5_source *source)
 
 br_tensor *br_t5_start(const br_t5 *self, int64_t batch)
 {
-    if (!br__module_usable(op, self) ||
+    if (!br_module_is_usable(op, self) ||
         !good_id(self, "decoder_start_token_id", self->config.decoder_start_token_id))
         return NULL;
     return br_full(BR_SHAPE(batch, 1), (double)self->config.decoder_start_token_id, BR_I64);
@@ -391,7 +390,7 @@ static void *load(const br_auto_config *config, const char *class)
 {
     br_t5_config c = br_t5_config_from(config);
     c.untied = false;
-    return make(br__t5_checked(&c), class);
+    return make(zoo_t5_checked(&c), class);
 }
 
 static void *load_model(const br_auto_config *config)
@@ -407,7 +406,7 @@ static void *load_generation(const br_auto_config *config)
 static bool init_key(const br_auto_config *config, const char *key, br_tensor *weight)
 {
     br_t5_config c = br_t5_config_from(config);
-    return br__t5_init(&c, key, weight);
+    return zoo_t5_init(&c, key, weight);
 }
 
 static const br_model_class classes[] = {
@@ -419,7 +418,7 @@ static const br_model_class classes[] = {
 static const char *const heads[] = { NULL };
 static const char *const ignored[] = { "EncDecAttention.relative_attention_bias.weight", NULL };
 
-const br_model_family br__t5_family = {
+const br_model_family zoo_t5_family = {
     .model_type = "t5",
     .prefix = "transformer.",
     .classes = classes,

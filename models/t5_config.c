@@ -1,6 +1,5 @@
 /* models/t5_config.c - T5's configuration, initial weights, and buckets of relative positions. */
 #include "models/t5_internal.h"
-#include "tensor/tensor_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -32,7 +31,7 @@ br_t5_config br_t5_config_default(void)
 /* Reads feed_forward_proj: "relu", "gated-silu", ... "gated-gelu" means the tanh approximation. */
 static bool read_activation(const br_auto_config *config, br_t5_config *c)
 {
-    c->activation = br__config_activation(config, "feed_forward_proj", &c->gated);
+    c->activation = br_auto_config_activation(config, "feed_forward_proj", &c->gated);
     if (c->activation && c->gated && strcmp(c->activation, "gelu") == 0)
         c->activation = "gelu_new";
     return c->activation != NULL;
@@ -43,7 +42,7 @@ static bool read_activation(const br_auto_config *config, br_t5_config *c)
 static bool read_settled(const br_auto_config *config, br_t5_config *c)
 {
     if (br_auto_config_has(config, "dense_act_fn"))
-        c->activation = br__config_activation(config, "dense_act_fn", NULL);
+        c->activation = br_auto_config_activation(config, "dense_act_fn", NULL);
     if (br_auto_config_has(config, "is_gated_act"))
         c->gated = br_auto_config_bool(config, "is_gated_act");
     c->unscaled = c->untied;
@@ -54,7 +53,7 @@ static bool read_settled(const br_auto_config *config, br_t5_config *c)
 
 static bool read_config(const br_auto_config *config, br_t5_config *c)
 {
-    if (!br__config_expect(config, "t5"))
+    if (!br_auto_config_expect(config, "t5"))
         return false;
     *c = (br_t5_config){
         .vocab_size = br_auto_config_size(config, "vocab_size"),
@@ -104,9 +103,9 @@ static bool good_sizes(const br_t5_config *c)
         { "relative_attention_max_distance", c->relative_attention_max_distance },
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (!br__good_size(op, sizes[i].name, sizes[i].size))
+        if (!zoo_good_size(op, sizes[i].name, sizes[i].size))
             return false;
-    return br__good_size(op, "num_heads d_kv", c->num_heads * c->d_kv);
+    return zoo_good_size(op, "num_heads d_kv", c->num_heads * c->d_kv);
 }
 
 /* Checks the buckets. Half of them (a quarter in the encoder) cover one distance each; there must
@@ -128,22 +127,22 @@ static bool good_buckets(const br_t5_config *c)
 
 static bool good_config(const br_t5_config *c)
 {
-    if (!br__good_config(op, c) || !good_sizes(c) || !good_buckets(c))
+    if (!zoo_good_config(op, c) || !good_sizes(c) || !good_buckets(c))
         return false;
-    return br__good_probability(op, "dropout_rate", c->dropout_rate) &&
-           br__good_positive(op, "layer_norm_epsilon", c->layer_norm_epsilon) &&
-           br__good_deviation(op, "initializer_factor", c->initializer_factor) &&
-           br__good_activation(op, "activation", c->activation);
+    return zoo_good_probability(op, "dropout_rate", c->dropout_rate) &&
+           zoo_good_positive(op, "layer_norm_epsilon", c->layer_norm_epsilon) &&
+           zoo_good_deviation(op, "initializer_factor", c->initializer_factor) &&
+           br_require_activation(op, "activation", c->activation);
 }
 
-br_t5_config br__t5_checked(const br_t5_config *config)
+br_t5_config zoo_t5_checked(const br_t5_config *config)
 {
     return good_config(config) ? *config : (br_t5_config){ .d_model = 1, .num_heads = 1 };
 }
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 
-bool br__t5_init(const void *of, const char *key, br_tensor *weight)
+bool zoo_t5_init(const void *of, const char *key, br_tensor *weight)
 {
     const br_t5_config *c = of;
     double model = (double)c->d_model, inner = (double)(c->num_heads * c->d_kv), per = model;
@@ -151,11 +150,11 @@ bool br__t5_init(const void *of, const char *key, br_tensor *weight)
         return br_init_constant_(weight, c->initializer_factor);
     if (strstr(key, "shared.") || strstr(key, "embed_tokens.") || strstr(key, "lm_head."))
         per = 1;
-    else if (br__ends_with(key, "Attention.q.weight"))
+    else if (zoo_ends_with(key, "Attention.q.weight"))
         per = model * (double)c->d_kv;
-    else if (br__ends_with(key, "Attention.o.weight"))
+    else if (zoo_ends_with(key, "Attention.o.weight"))
         per = inner;
-    else if (br__ends_with(key, ".wo.weight"))
+    else if (zoo_ends_with(key, ".wo.weight"))
         per = (double)c->d_ff;
     return br_init_normal_(weight, 0, c->initializer_factor / sqrt(per));
 }
@@ -187,7 +186,7 @@ static br_tensor *bucket_table(const br_t5_config *c, int64_t n)
     return table;
 }
 
-br_tensor *br__t5_buckets(const br_t5_config *c, bool is_decoder, int64_t past, int64_t n,
+br_tensor *zoo_t5_buckets(const br_t5_config *c, bool is_decoder, int64_t past, int64_t n,
                           int64_t keys)
 {
     int64_t count = c->relative_attention_num_buckets, most = c->relative_attention_max_distance;

@@ -8,12 +8,12 @@
 
 /* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
  * which constructors finish without effect. */
-br_t5_config br__t5_checked(const br_t5_config *config);
+br_t5_config zoo_t5_checked(const br_t5_config *config);
 /* Initializes a weight. `config` is a br_t5_config. */
-bool br__t5_init(const void *config, const char *key, br_tensor *weight);
+bool zoo_t5_init(const void *config, const char *key, br_tensor *weight);
 /* Returns the bucket of each query and key, i64 [n, keys]. The n queries follow `past` earlier
  * ones. */
-br_tensor *br__t5_buckets(const br_t5_config *c, bool is_decoder, int64_t past, int64_t n,
+br_tensor *zoo_t5_buckets(const br_t5_config *c, bool is_decoder, int64_t past, int64_t n,
                           int64_t keys);
 
 #endif

@@ -11,12 +11,12 @@
 
 static bool good_size(const char *name, int64_t size)
 {
-    return br__good_size("vanilla", name, size);
+    return zoo_good_size("vanilla", name, size);
 }
 
 static bool good_attention(const br_vanilla_config *c)
 {
-    return br__good_multiple("vanilla", "embed_dim", c->embed_dim, "n_heads", c->n_heads);
+    return zoo_good_multiple("vanilla", "embed_dim", c->embed_dim, "n_heads", c->n_heads);
 }
 
 static bool good_layer(const br_vanilla_config *c)
@@ -35,7 +35,7 @@ static bool good_block(const br_vanilla_config *c)
 static br_vanilla_config config_or_minimum(const br_vanilla_config *config,
                                            bool (*good)(const br_vanilla_config *))
 {
-    return br__good_config("vanilla", config) && good(config) ? *config
+    return zoo_good_config("vanilla", config) && good(config) ? *config
                                                               : (br_vanilla_config){ .n_heads = 1 };
 }
 

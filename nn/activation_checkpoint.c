@@ -49,7 +49,7 @@ static bool begin(br_module_state *state)
 {
     if (state->token)
         return true;
-    br_module_token *token = br__malloc(sizeof *token);
+    br_module_token *token = br_malloc(sizeof *token);
     if (!token)
         return false;
     atomic_init(&token->refs, 1);
@@ -69,7 +69,7 @@ br_module_token *br__token_of(br_module_state *state)
 /* Turning checkpoints off keeps the token, since graphs may still need it. */
 bool br_module_checkpoint(br_module *module, bool on)
 {
-    if (br_failed() || !br__module_usable("module_checkpoint", module))
+    if (br_failed() || !br_module_is_usable("module_checkpoint", module))
         return false;
     br_module_state *state = module->state;
     if (strcmp(state->class_name, "ModuleList") == 0) {
@@ -89,8 +89,8 @@ static br_tensor *call(br_tensor *const *inputs, int n, void *context)
     (void)n;
     br_module *module = a->token->module;
     if (!module)
-        return br__fail(BR_ERROR_STATE, "activation_checkpoint",
-                        "the module was freed before backward, which must run its forward again");
+        return br_fail(BR_ERROR_STATE, "activation_checkpoint",
+                       "the module was freed before backward, which must run its forward again");
     const br_module_state *before = inside;
     inside = module->state;
     br_tensor *y = a->forward(module, inputs, a->args);
@@ -113,7 +113,7 @@ static bool checkpointed(const br_module_state *state)
 static br_tensor *run_checkpoint(br_module_state *state, br_module_run_fn forward, int n_inputs,
                                  br_tensor *const *inputs, const void *args, size_t args_size)
 {
-    again *a = br__malloc(sizeof *a + args_size);
+    again *a = br_malloc(sizeof *a + args_size);
     if (!a)
         return NULL;
     a->token = state->token;
@@ -128,9 +128,9 @@ static br_tensor *run_checkpoint(br_module_state *state, br_module_run_fn forwar
 static __attribute__((noinline, cold)) br_tensor *refuse_run(const br_module *module,
                                                              br_module_run_fn forward)
 {
-    if (!br_failed() && br__module_usable("forward", module))
-        br__fail(BR_ERROR_ARGUMENT, "module_run", "%s is NULL, but it is required",
-                 forward ? "inputs" : "forward");
+    if (!br_failed() && br_module_is_usable("forward", module))
+        br_fail(BR_ERROR_ARGUMENT, "module_run", "%s is NULL, but it is required",
+                forward ? "inputs" : "forward");
     return NULL;
 }
 

@@ -20,16 +20,16 @@ static bool good_sizes(const br_multihead_attention *self)
     int64_t e = self->embed_dim, heads = self->num_heads;
     const br_multihead_attention_options *o = &self->options;
     if (e < 1 || heads < 1 || e % heads != 0)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "embed_dim is %" PRId64 ", num_heads is %" PRId64
-                 ": both must be positive, and embed_dim divisible by num_heads",
-                 e, heads);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "embed_dim is %" PRId64 ", num_heads is %" PRId64
+                ": both must be positive, and embed_dim divisible by num_heads",
+                e, heads);
     else if (o->kdim < 1 || o->vdim < 1)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "kdim is %" PRId64 ", vdim is %" PRId64 ": both must be positive", o->kdim,
-                 o->vdim);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "kdim is %" PRId64 ", vdim is %" PRId64 ": both must be positive", o->kdim,
+                o->vdim);
     else if (!(o->dropout >= 0 && o->dropout <= 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "dropout is %g, must be in 0 .. 1", o->dropout);
+        br_fail(BR_ERROR_ARGUMENT, op, "dropout is %g, must be in 0 .. 1", o->dropout);
     return !br_failed();
 }
 
@@ -117,7 +117,7 @@ static bool good_inputs(const br_multihead_attention *self, br_tensor *const x[3
         if ((x[i]->ndim == 2 || x[i]->ndim == 3) && x[i]->ndim == x[0]->ndim &&
             x[i]->sizes[x[i]->ndim - 1] == sizes[i])
             continue;
-        br__fail(
+        br_fail(
             BR_ERROR_SHAPE, op,
             "%s is %s, query is %s: both must have 2 or both 3 dimensions, and the last size of "
             "%s must be %" PRId64,
@@ -132,10 +132,10 @@ static bool good_lengths(const pass *p)
     const br_tensor *q = p->query, *k = p->key, *v = p->value;
     if (k->sizes[0] == q->sizes[0] && v->sizes[0] == q->sizes[0] && k->sizes[1] == v->sizes[1])
         return true;
-    br__fail(BR_ERROR_SHAPE, op,
-             "as [batch, length, size], query is %s, key %s and value %s: all must have the same "
-             "batch size, and key and value the same length",
-             br__shape(q), br__shape(k), br__shape(v));
+    br_fail(BR_ERROR_SHAPE, op,
+            "as [batch, length, size], query is %s, key %s and value %s: all must have the same "
+            "batch size, and key and value the same length",
+            br__shape(q), br__shape(k), br__shape(v));
     return false;
 }
 
@@ -151,8 +151,8 @@ static bool good_mask(const char *name, const br_tensor *mask, const br_tensor *
 {
     if (mask->dtype == BR_BOOL || mask->dtype == query->dtype)
         return true;
-    br__fail(BR_ERROR_DTYPE, op, "%s is %s, must be bool or query's dtype %s", name,
-             br_dtype_name(mask->dtype), br_dtype_name(query->dtype));
+    br_fail(BR_ERROR_DTYPE, op, "%s is %s, must be bool or query's dtype %s", name,
+            br_dtype_name(mask->dtype), br_dtype_name(query->dtype));
     return false;
 }
 
@@ -162,16 +162,16 @@ static bool good_masks(const pass *p)
     int64_t n = p->batch, keys = p->key->sizes[1], heads = p->self->num_heads;
     if (padding && good_mask("key_padding_mask", padding, p->query) &&
         !(p->batched ? has_shape(padding, BR_SHAPE(n, keys)) : has_shape(padding, BR_SHAPE(keys))))
-        br__fail(BR_ERROR_SHAPE, op,
-                 "key_padding_mask is %s, must be [%" PRId64 "]%s, one value for each key",
-                 br__shape(padding), keys, p->batched ? " for each sequence of the batch" : "");
+        br_fail(BR_ERROR_SHAPE, op,
+                "key_padding_mask is %s, must be [%" PRId64 "]%s, one value for each key",
+                br__shape(padding), keys, p->batched ? " for each sequence of the batch" : "");
     if (mask && !br_failed() && good_mask("attn_mask", mask, p->query) &&
         !has_shape(mask, BR_SHAPE(p->length, keys)) &&
         !has_shape(mask, BR_SHAPE(n * heads, p->length, keys)))
-        br__fail(BR_ERROR_SHAPE, op,
-                 "attn_mask is %s, must be [%" PRId64 ", %" PRId64 "] or [%" PRId64 ", %" PRId64
-                 ", %" PRId64 "]",
-                 br__shape(mask), p->length, keys, n * heads, p->length, keys);
+        br_fail(BR_ERROR_SHAPE, op,
+                "attn_mask is %s, must be [%" PRId64 ", %" PRId64 "] or [%" PRId64 ", %" PRId64
+                ", %" PRId64 "]",
+                br__shape(mask), p->length, keys, n * heads, p->length, keys);
     return !br_failed();
 }
 
@@ -357,7 +357,7 @@ static br_tensor *attend(pass *p)
     project_all(p, &q, &k, &v);
     add_keys(p, &k, &v);
     /* Without other masks, the attention operation applies the causal mask itself. */
-    bool open = p->in.weights || br__recorder;
+    bool open = p->in.weights || br_recorder_is_open();
     bool causal = only_causal(p) && !open;
     br_tensor *mask = causal ? NULL : merged_mask(p);
     if (br_failed())
@@ -401,7 +401,7 @@ br_tensor *br_multihead_attention_forward(br_multihead_attention *self, br_tenso
                                           br_tensor *key, br_tensor *value,
                                           const br_multihead_attention_inputs *inputs)
 {
-    if (!br__module_usable(op, self))
+    if (!br_module_is_usable(op, self))
         return NULL;
     if (inputs && inputs->weights)
         *inputs->weights = NULL;

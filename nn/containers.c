@@ -7,10 +7,10 @@
 static void *append(const char *op, br_module *self, void *module)
 {
     char name[24];
-    if (!module && br__module_usable(op, self)) {
+    if (!module && br_module_is_usable(op, self)) {
         self->state->incomplete = true;
-        return br__fail(BR_ERROR_ARGUMENT, op, "module %" PRId64 " is NULL, but it is required",
-                        br_module_num_children(self));
+        return br_fail(BR_ERROR_ARGUMENT, op, "module %" PRId64 " is NULL, but it is required",
+                       br_module_num_children(self));
     }
     snprintf(name, sizeof name, "%" PRId64, br_module_num_children(self));
     return br_module_add_child(self, name, module);
@@ -30,18 +30,18 @@ br_sequential *br_sequential_new(int n, void *const *modules)
     if (base->state)
         base->state->forward = forward_sequential;
     if (n < 0 || (n > 0 && !modules)) {
-        br__fail(BR_ERROR_ARGUMENT, "sequential",
-                 "n is %d and the list of modules is %s: it must have n >= 0 modules", n,
-                 modules ? "not NULL" : "NULL");
+        br_fail(BR_ERROR_ARGUMENT, "sequential",
+                "n is %d and the list of modules is %s: it must have n >= 0 modules", n,
+                modules ? "not NULL" : "NULL");
         return self;
     }
     /* The container owns all modules, even if some are invalid. */
     for (int i = 0; i < n; i++) {
         br_module *module = append("sequential", base, modules[i]);
         if (module && !module->state->forward)
-            br__fail(BR_ERROR_ARGUMENT, "sequential",
-                     "module %d, %s, has no forward function of one tensor", i,
-                     module->state->class_name);
+            br_fail(BR_ERROR_ARGUMENT, "sequential",
+                    "module %d, %s, has no forward function of one tensor", i,
+                    module->state->class_name);
     }
     if (br_failed() && base->state)
         base->state->incomplete = true;
@@ -63,7 +63,7 @@ static br_tensor *run_sequential(void *module, br_tensor *const *inputs, const v
 
 br_tensor *br_sequential_forward(br_sequential *self, br_tensor *x)
 {
-    if (!br__module_usable("sequential", self))
+    if (!br_module_is_usable("sequential", self))
         return NULL;
     return br_module_run(self, run_sequential, BR_INPUTS(x), NULL, 0);
 }
@@ -87,11 +87,11 @@ int64_t br_module_list_size(const br_module_list *self)
 
 void *br_module_list_at(const br_module_list *self, int64_t i)
 {
-    if (!br__module_usable("module_list", self))
+    if (!br_module_is_usable("module_list", self))
         return NULL;
     int64_t n = br_module_list_size(self);
     if (i < -n || i >= n)
-        return br__fail(BR_ERROR_INDEX, "module_list",
-                        "index %" PRId64 " is out of range for %" PRId64 " modules", i, n);
+        return br_fail(BR_ERROR_INDEX, "module_list",
+                       "index %" PRId64 " is out of range for %" PRId64 " modules", i, n);
     return self->base.state->children[i < 0 ? i + n : i]->module;
 }

@@ -45,9 +45,9 @@ static bool weight_sizes(const conv_kind *kind, const br_conv *self, const int64
         !br__layer_size(kind->op, "out_channels", out, 1))
         return false;
     if (in % groups != 0 || out % groups != 0) {
-        br__fail(BR_ERROR_ARGUMENT, kind->op,
-                 "in_channels %lld and out_channels %lld must be multiples of groups %lld",
-                 (long long)in, (long long)out, (long long)groups);
+        br_fail(BR_ERROR_ARGUMENT, kind->op,
+                "in_channels %lld and out_channels %lld must be multiples of groups %lld",
+                (long long)in, (long long)out, (long long)groups);
         return false;
     }
     sizes[0] = kind->transposed ? in : out;

@@ -24,8 +24,8 @@ static bool check_all(checked *c, br_tensor *const *inputs, const br_named_list 
                       const br_gradcheck_options *options)
 {
     size_t n = (size_t)c->n_inputs + (size_t)parameters->count;
-    br_tensor **all = br__malloc(n * sizeof *all);
-    const char **names = br__calloc(n, sizeof *names);
+    br_tensor **all = br_malloc(n * sizeof *all);
+    const char **names = br_calloc(n, sizeof *names);
     for (int i = 0; all && i < c->n_inputs; i++)
         all[i] = inputs[i];
     for (int64_t i = 0; all && names && i < parameters->count; i++) {
@@ -48,10 +48,10 @@ bool br_module_gradcheck(br_module *module, br_function f, void *context, int n_
     checked c = { module, f, context, n_inputs };
     bool ok = false;
     if (n_inputs < 0 || parameters->count > INT_MAX - n_inputs)
-        br__fail(BR_ERROR_ARGUMENT, op, "n_inputs is %d, must not be negative", n_inputs);
+        br_fail(BR_ERROR_ARGUMENT, op, "n_inputs is %d, must not be negative", n_inputs);
     else if (!f && n_inputs != 1)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "got %d inputs, but br_forward() takes one: pass a function", n_inputs);
+        br_fail(BR_ERROR_ARGUMENT, op, "got %d inputs, but br_forward() takes one: pass a function",
+                n_inputs);
     else if (n_inputs == 0 || br__required(op, "inputs", inputs))
         ok = check_all(&c, inputs, parameters, options);
     br_named_list_free(parameters);

@@ -20,13 +20,13 @@ typedef struct br_module_hook {
 
 static uint64_t add_hook(const char *op, br_module *module, br_module_hook h)
 {
-    if (br_failed() || !br__module_usable(op, module))
+    if (br_failed() || !br_module_is_usable(op, module))
         return 0;
     if (!h.run && !h.run_backward) {
-        br__fail(BR_ERROR_ARGUMENT, op, "hook is NULL, but it is required");
+        br_fail(BR_ERROR_ARGUMENT, op, "hook is NULL, but it is required");
         return 0;
     }
-    br_module_hook *hook = br__malloc(sizeof *hook);
+    br_module_hook *hook = br_malloc(sizeof *hook);
     if (!hook)
         return 0;
     *hook = h;
@@ -106,7 +106,7 @@ static void free_call(void *context)
 /* Returns a tensor whose memory is a new call; the call is freed with the tensor. */
 static br_tensor *new_call(br_module_state *state)
 {
-    call *c = br__calloc(1, sizeof *c);
+    call *c = br_calloc(1, sizeof *c);
     br_module_token *token = c ? br__token_of(state) : NULL;
     br_tensor *t = NULL;
     if (token) {

@@ -38,7 +38,7 @@ br_tensor *br_init_eye_(br_tensor *t)
     if (!br__required("init_eye_", "t", t))
         return NULL;
     if (t->ndim != 2)
-        return br__fail(BR_ERROR_SHAPE, "init_eye_", "t %s must have 2 dimensions", br__shape(t));
+        return br_fail(BR_ERROR_SHAPE, "init_eye_", "t %s must have 2 dimensions", br__shape(t));
     br_scope *scope = br_no_grad_begin();
     br_tensor *filled = br_copy_(t, br_eye(t->sizes[0], t->sizes[1], t->dtype));
     br_scope_end(scope);
@@ -80,8 +80,8 @@ static bool fans(const char *op, const br_tensor *t, double *fan_in, double *fan
     if (!br__floating(op, "t", t))
         return false;
     if (t->ndim < 2) {
-        br__fail(BR_ERROR_SHAPE, op, "t %s must have at least 2 dimensions (outputs, inputs)",
-                 br__shape(t));
+        br_fail(BR_ERROR_SHAPE, op, "t %s must have at least 2 dimensions (outputs, inputs)",
+                br__shape(t));
         return false;
     }
     double field = 1;
@@ -259,13 +259,13 @@ static bool good_truncation(const truncated *d, const br_tensor *t)
     if (!br__floating(op, "t", t))
         return false;
     if (!isfinite(d->mean) || !isfinite(d->std) || !(d->std > 0) || !(d->low <= d->high))
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "mean %g, std %g, low %g, high %g: std must be positive and low at most high",
-                 d->mean, d->std, d->low, d->high);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "mean %g, std %g, low %g, high %g: std must be positive and low at most high",
+                d->mean, d->std, d->low, d->high);
     else if (!(inside(d) > 0.3) && !within_reach(d))
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "mean %g, std %g: the interval %g .. %g has almost no probability", d->mean,
-                 d->std, d->low, d->high);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "mean %g, std %g: the interval %g .. %g has almost no probability", d->mean, d->std,
+                d->low, d->high);
     return !br_failed();
 }
 
@@ -278,7 +278,7 @@ br_tensor *br_init_trunc_normal_(br_tensor *t, double mean, double std, double l
     d.values = br_empty_like(t);
     d.candidates = br_empty_like(t);
     d.accept = br_empty_like(t);
-    d.pending = br__malloc((size_t)t->numel);
+    d.pending = br_malloc((size_t)t->numel);
     if (!br_failed()) {
         memset(d.pending, true, (size_t)t->numel);
         bool (*sample_candidates)(const truncated *d) =

@@ -25,8 +25,8 @@ double br_init_calculate_gain(const char *nonlinearity, double param)
         return sqrt(2);
     if (strcmp(name, "leaky_relu") == 0)
         return sqrt(2 / (1 + param * param));
-    br__fail(BR_ERROR_ARGUMENT, "init_calculate_gain", "unsupported nonlinearity '%s'",
-             br__printable(name));
+    br_fail(BR_ERROR_ARGUMENT, "init_calculate_gain", "unsupported nonlinearity '%s'",
+            br_printable(name));
     return NAN;
 }
 
@@ -35,8 +35,8 @@ static bool has_dims(const char *op, const br_tensor *t, int min_dims, int max_d
     if (!br__floating(op, "t", t))
         return false;
     if (t->ndim < min_dims || t->ndim > max_dims)
-        br__fail(BR_ERROR_SHAPE, op, "t %s must have %d to %d dimensions", br__shape(t), min_dims,
-                 max_dims);
+        br_fail(BR_ERROR_SHAPE, op, "t %s must have %d to %d dimensions", br__shape(t), min_dims,
+                max_dims);
     return !br_failed();
 }
 
@@ -57,7 +57,7 @@ br_tensor *br_init_sparse_(br_tensor *t, double sparsity, double std)
     if (!has_dims(op, t, 2, 2))
         return NULL;
     if (!(sparsity >= 0 && sparsity <= 1))
-        return br__fail(BR_ERROR_ARGUMENT, op, "sparsity is %g, must be in 0 .. 1", sparsity);
+        return br_fail(BR_ERROR_ARGUMENT, op, "sparsity is %g, must be in 0 .. 1", sparsity);
     int64_t n = (int64_t)ceil(sparsity * (double)t->sizes[0]);
     br_scope *scope = br_no_grad_begin();
     br_normal_(t, 0, std);
@@ -86,9 +86,9 @@ br_tensor *br_init_dirac_(br_tensor *t, int64_t groups)
     if (!has_dims(op, t, 3, 5))
         return NULL;
     if (groups < 1 || t->sizes[0] % groups != 0)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "groups is %" PRId64 ", must divide the first size of t %s", groups,
-                        br__shape(t));
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "groups is %" PRId64 ", must divide the first size of t %s", groups,
+                       br__shape(t));
     int64_t outputs = t->sizes[0] / groups;
     int64_t n = t->numel == 0 ? 0 : outputs < t->sizes[1] ? outputs : t->sizes[1];
     br_scope *scope = br_no_grad_begin();

@@ -10,8 +10,8 @@
 bool br__layer_size(const char *op, const char *name, int64_t size, int64_t minimum)
 {
     if (size < minimum)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least %" PRId64, name, size,
-                 minimum);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least %" PRId64, name, size,
+                minimum);
     return !br_failed();
 }
 
@@ -49,7 +49,7 @@ br_tensor *br__layer_forward_from(const char *function, void *self, br_tensor *x
 
 static _Thread_local bool skips_init;
 
-bool br__skip_init(bool skip)
+bool br_skip_init(bool skip)
 {
     bool before = skips_init;
     skips_init = skip;
@@ -144,10 +144,10 @@ br_embedding *br_embedding_new(int64_t num_embeddings, int64_t embedding_dim, in
     br_scope *scope = br_scope_begin();
     if (br__layer_size(op, "num_embeddings", num_embeddings, 0) &&
         (padding_idx < -1 || padding_idx >= num_embeddings))
-        br__fail(BR_ERROR_INDEX, op,
-                 "padding_idx is %" PRId64
-                 ", must be -1 (none) or less than num_embeddings %" PRId64,
-                 padding_idx, num_embeddings);
+        br_fail(BR_ERROR_INDEX, op,
+                "padding_idx is %" PRId64
+                ", must be -1 (none) or less than num_embeddings %" PRId64,
+                padding_idx, num_embeddings);
     br_tensor *w = NULL;
     if (br__layer_size(op, "embedding_dim", embedding_dim, 0))
         w = br__new(op, BR_SHAPE(num_embeddings, embedding_dim), BR_F32);
@@ -176,7 +176,7 @@ br_dropout *br_dropout_new(double p)
     br_dropout *self = br__layer_begin(sizeof *self, "Dropout", run_dropout);
     self->p = p;
     if (!(p >= 0 && p <= 1))
-        br__fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
+        br_fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
     br__layer_end(br_base(self), NULL);
     return self;
 }

@@ -7,8 +7,8 @@ br_tensor *br_loss_forward(br_loss *self, int n, br_tensor *const *inputs)
     br_enter(self);
     if (n == self->n_inputs && inputs)
         return br_leave(self, self->function(self, inputs));
-    br__fail(BR_ERROR_ARGUMENT, "loss", "%s takes %d inputs, got %d", br_module_class(&self->base),
-             self->n_inputs, n);
+    br_fail(BR_ERROR_ARGUMENT, "loss", "%s takes %d inputs, got %d", br_module_class(&self->base),
+            self->n_inputs, n);
     return br_leave(self, NULL);
 }
 

@@ -70,12 +70,12 @@ static br_module *make(size_t size, const char *class_name)
 {
     bool failed_before = br_failed();
     if (size < sizeof(br_module) || size > BR_MODULE_MAX_SIZE)
-        return br__fail(BR_ERROR_ARGUMENT, "module_create",
-                        "struct %s has %zu bytes, must have %zu .. %d and begin with a br_module",
-                        class_name, size, sizeof(br_module), BR_MODULE_MAX_SIZE);
-    br_module *module = br__calloc(1, size);
-    br_module_state *state = br__calloc(1, sizeof *state);
-    char *name = br__strdup(class_name);
+        return br_fail(BR_ERROR_ARGUMENT, "module_create",
+                       "struct %s has %zu bytes, must have %zu .. %d and begin with a br_module",
+                       class_name, size, sizeof(br_module), BR_MODULE_MAX_SIZE);
+    br_module *module = br_calloc(1, size);
+    br_module_state *state = br_calloc(1, sizeof *state);
+    char *name = br_strdup(class_name);
     if (!module || !state || !name) {
         br_free(module);
         br_free(state);
@@ -110,15 +110,21 @@ bool br__module_exists(const char *op, const void *self)
     return module->state != NULL;
 }
 
-bool br__module_usable(const char *op, const void *self)
+bool br_module_is_usable(const char *op, const void *self)
 {
     const br_module *module = self;
     if (br__module_exists(op, self))
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op,
-             module ? "the module cannot be used: its constructor failed"
-                    : "module is NULL, but it is required");
+    br_fail(BR_ERROR_ARGUMENT, op,
+            module ? "the module cannot be used: its constructor failed"
+                   : "module is NULL, but it is required");
     return false;
+}
+
+void br_module_set_incomplete(br_module *module)
+{
+    if (br__module_exists("module_set_incomplete", module))
+        module->state->incomplete = true;
 }
 
 static void leave_parent(br_module_state *state)
@@ -177,7 +183,7 @@ void br_module_free(void *module)
 
 void br_module_set_destroy(br_module *module, void (*destroy)(void *self))
 {
-    if (br__module_usable("set_destroy", module))
+    if (br_module_is_usable("set_destroy", module))
         module->state->destroy = destroy;
 }
 
@@ -199,15 +205,15 @@ static bool good_name(const char *op, const br_module_state *state, const char *
     if (br_failed())
         return false;
     if (!name || !*name)
-        br__fail(BR_ERROR_ARGUMENT, op, "a parameter, buffer or child of %s has an empty name",
-                 state->class_name);
+        br_fail(BR_ERROR_ARGUMENT, op, "a parameter, buffer or child of %s has an empty name",
+                state->class_name);
     else if (strchr(name, '.'))
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "name '%s' in %s contains a dot, which separates the names in a path", name,
-                 state->class_name);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "name '%s' in %s contains a dot, which separates the names in a path", name,
+                state->class_name);
     else if (is_taken(state, name))
-        br__fail(BR_ERROR_ARGUMENT, op, "%s already has a parameter, buffer or child named '%s'",
-                 state->class_name, name);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s already has a parameter, buffer or child named '%s'",
+                state->class_name, name);
     return !br_failed();
 }
 
@@ -217,10 +223,10 @@ static bool make_parameter(const char *op, const br_module_state *state, const c
                            br_tensor *t)
 {
     if (!br_is_leaf(t)) {
-        br__fail(BR_ERROR_STATE, op,
-                 "parameter '%s' of %s was computed by %s: a parameter must be a leaf: compute it "
-                 "inside br_no_grad_begin(), or pass br_detach(t)",
-                 name, state->class_name, br_op_name(t));
+        br_fail(BR_ERROR_STATE, op,
+                "parameter '%s' of %s was computed by %s: a parameter must be a leaf: compute it "
+                "inside br_no_grad_begin(), or pass br_detach(t)",
+                name, state->class_name, br_op_name(t));
         return false;
     }
     return !br_is_floating(t) || br_set_requires_grad(t, true);
@@ -239,7 +245,7 @@ static bool add_entry(const char *op, br_module_state *state, const char *name, 
     if (!entries)
         return false;
     state->entries = entries;
-    char *copy = br__strdup(name);
+    char *copy = br_strdup(name);
     if (!copy)
         return false;
     state->entries[state->n_entries++] = (br_entry){ copy, hold(t), kind, NULL };
@@ -249,7 +255,7 @@ static bool add_entry(const char *op, br_module_state *state, const char *name, 
 static br_tensor *add_tensor(const char *op, br_module *module, const char *name, br_tensor *t,
                              br_entry_kind kind, br_tensor *(*hold)(br_tensor *))
 {
-    if (!br__module_usable(op, module) || (!t && !br_failed()))
+    if (!br_module_is_usable(op, module) || (!t && !br_failed()))
         return NULL;
     if (add_entry(op, module->state, name, t, kind, hold))
         return t;
@@ -277,11 +283,11 @@ br_tensor *br_module_add_computed_buffer(br_module *module, const char *name,
                                          br_tensor *(*compute)(void *self), bool persistent)
 {
     const char *op = "add_computed_buffer";
-    if (!br__module_usable(op, module))
+    if (!br_module_is_usable(op, module))
         return NULL;
     br_scope *scope = br_no_grad_begin();
     if (!compute)
-        br__fail(BR_ERROR_ARGUMENT, op, "compute is NULL, but it is required");
+        br_fail(BR_ERROR_ARGUMENT, op, "compute is NULL, but it is required");
     br_tensor *exact = br_failed() ? NULL : compute(module);
     br_tensor *t = exact ? br__new(op, exact->ndim, exact->sizes, BR_F32) : NULL;
     if (t)
@@ -304,7 +310,7 @@ static bool replace_parameter(br_module_state *state, const char *name, br_tenso
     while (entry < end && (entry->kind != BR_ENTRY_PARAMETER || strcmp(entry->name, name) != 0))
         entry++;
     if (entry == end) {
-        br__fail(BR_ERROR_ARGUMENT, op, "%s has no parameter '%s'", state->class_name, name);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s has no parameter '%s'", state->class_name, name);
         return false;
     }
     if (!make_parameter(op, state, name, t))
@@ -317,7 +323,7 @@ static bool replace_parameter(br_module_state *state, const char *name, br_tenso
 
 br_tensor *br_module_replace_parameter(br_module *module, const char *name, br_tensor *t)
 {
-    if (!br__module_usable("replace_parameter", module))
+    if (!br_module_is_usable("replace_parameter", module))
         return NULL;
     if (replace_parameter(module->state, name ? name : "", t))
         return t;
@@ -336,14 +342,14 @@ static bool is_above(const br_module_state *state, const br_module_state *other)
 static bool add_child(br_module *parent, const char *name, br_module *child)
 {
     const char *op = "add_child";
-    if (!br__module_usable(op, parent) || !br__module_usable(op, child) ||
+    if (!br_module_is_usable(op, parent) || !br_module_is_usable(op, child) ||
         !good_name(op, parent->state, name))
         return false;
     br_module_state *self = parent->state, *state = child->state;
     if (state->parent || is_above(state, self)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "cannot add '%s' to %s: the %s %s", name, self->class_name,
-                 state->class_name,
-                 state->parent ? "already has a parent" : "would be its own ancestor");
+        br_fail(BR_ERROR_ARGUMENT, op, "cannot add '%s' to %s: the %s %s", name, self->class_name,
+                state->class_name,
+                state->parent ? "already has a parent" : "would be its own ancestor");
         return false;
     }
     br_module_state **children =
@@ -351,7 +357,7 @@ static bool add_child(br_module *parent, const char *name, br_module *child)
     if (!children)
         return false;
     self->children = children;
-    state->name = br__strdup(name);
+    state->name = br_strdup(name);
     if (!state->name)
         return false;
     state->parent = self;
@@ -378,12 +384,12 @@ void *br_module_add_child(br_module *parent, const char *name, void *child)
 
 static bool open_scope(const char *op, br_module *module)
 {
-    if (br_failed() || !br__module_usable(op, module))
+    if (br_failed() || !br_module_is_usable(op, module))
         return false;
     if (module->state->incomplete)
-        br__fail(BR_ERROR_STATE, op,
-                 "%s is incomplete: its constructor failed to create a part of it",
-                 module->state->class_name);
+        br_fail(BR_ERROR_STATE, op,
+                "%s is incomplete: its constructor failed to create a part of it",
+                module->state->class_name);
     return !br_failed() && br__scope_begin_for(module->state);
 }
 
@@ -426,9 +432,9 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
         scope = scope->outer;
     if (!scope) {
         if (!br_failed())
-            br__fail(BR_ERROR_STATE, "leave",
-                     "%s was not entered, or was left before: pass the module that was entered",
-                     module->state->class_name);
+            br_fail(BR_ERROR_STATE, "leave",
+                    "%s was not entered, or was left before: pass the module that was entered",
+                    module->state->class_name);
         return NULL;
     }
     if (result && module->state->hooks && !br__run_forward_hooks(module->state, &result))
@@ -441,7 +447,7 @@ br_tensor *br_module_leave(br_module *module, br_tensor *result)
 
 void br_module_set_forward(br_module *module, br_forward_fn forward)
 {
-    if (br__module_usable("set_forward", module))
+    if (br_module_is_usable("set_forward", module))
         module->state->forward = forward;
 }
 
@@ -454,12 +460,12 @@ static br_tensor *forward_one(void *self, br_tensor *const *inputs, const void *
 br_tensor *br_forward(void *module, br_tensor *x)
 {
     br_module *self = module;
-    if (!br__module_usable("forward", self))
+    if (!br_module_is_usable("forward", self))
         return NULL;
     if (!self->state->forward)
-        return br__fail(BR_ERROR_ARGUMENT, "forward",
-                        "%s has no forward function of one tensor: set one with "
-                        "br_module_set_forward(), or call the module's own forward function",
-                        self->state->class_name);
+        return br_fail(BR_ERROR_ARGUMENT, "forward",
+                       "%s has no forward function of one tensor: set one with "
+                       "br_module_set_forward(), or call the module's own forward function",
+                       self->state->class_name);
     return br_module_run(self, forward_one, BR_INPUTS(x), NULL, 0);
 }

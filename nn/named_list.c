@@ -30,7 +30,7 @@ bool br__named_list_add(br_named_list *list, const char *name, br_tensor *t)
     if (!items)
         return false;
     list->items = items;
-    char *copy = br__strdup(name);
+    char *copy = br_strdup(name);
     if (!copy)
         return false;
     items[list->count++] = (br_named_tensor){ copy, self->holds ? br_retain(t) : t };
@@ -49,8 +49,8 @@ bool br_named_list_add(br_named_list *list, const char *name, br_tensor *tensor)
         !br__required(op, "tensor", tensor))
         return false;
     if (br__named_list_find(list, name, 0) >= 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "the list already has a tensor named %s",
-                 br__printable(name));
+        br_fail(BR_ERROR_ARGUMENT, op, "the list already has a tensor named %s",
+                br_printable(name));
     return !br_failed() && br__named_list_add(list, name, tensor);
 }
 
@@ -99,7 +99,7 @@ br_named_list *br_named_list_filter(const br_named_list *all, int n_globs, const
     if (!br__required(op, "all", all) || (n_globs > 0 && !br__required(op, "globs", globs)))
         return NULL;
     if (n_globs < 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "n_globs is %d, must not be negative", n_globs);
+        return br_fail(BR_ERROR_ARGUMENT, op, "n_globs is %d, must not be negative", n_globs);
     br_named_list *list = br__named_list_new(false);
     for (int64_t i = 0; list && i < all->count; i++) {
         bool matches = false;
@@ -167,7 +167,7 @@ static bool collect_tree(collector *c, const br_module_state *state)
 
 br_named_list *br__collect(const char *op, br_module *module, int what)
 {
-    if (br_failed() || !br__module_usable(op, module))
+    if (br_failed() || !br_module_is_usable(op, module))
         return NULL;
     collector c = { .list = br__named_list_new(false), .what = what };
     bool ok = c.list && collect_tree(&c, module->state);

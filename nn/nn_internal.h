@@ -62,9 +62,6 @@ void br__token_end(br_module_state *state);
 /* Returns true if self is a module, other than a dead one (module.c). In debug mode, sets an error
  * if the handle was freed or is not a module. */
 bool br__module_exists(const char *op, const void *self);
-/* Returns true if `self`, a struct that begins with a br_module, is usable. Otherwise returns false
- * and sets an error. */
-bool br__module_usable(const char *op, const void *self);
 /* Like br_buffer(), but the tensor also stays in its scope. */
 br_tensor *br__module_share_buffer(br_module *module, const char *name, br_tensor *t);
 /* Begin and end a layer's constructor. If the module cannot be allocated, br__layer_begin() returns
@@ -88,13 +85,10 @@ bool br__run_forward_hooks(br_module_state *state, br_tensor **result);
 bool br__parametrized_begin(br_module_state *state);
 void br__parametrized_end(br_module_state *state);
 void br__free_parametrized(br_module_state *state);
-/* Sets whether initialization is skipped in this thread, and returns the previous setting. While it
- * is skipped, Linear and Embedding leave their weights uninitialized and use no random numbers.
- * This avoids touching the memory of a model whose values are about to be replaced. */
-bool br__skip_init(bool skip);
-
-/* The thread's innermost recorder of taps, or NULL (nn/taps.c). */
-extern _Thread_local br_recorder *br__recorder;
+/* Writes why the activation's name is not supported, and the names that are, and returns the text.
+ */
+enum { BR_REASON = 600 };
+const char *br__activation_reason(const char *name, bool may_be_gated, char text[BR_REASON]);
 
 /* ---- Lists of named tensors ------------------------------------------------------------------ */
 

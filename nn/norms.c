@@ -22,7 +22,7 @@ static void add_affine(br_module *module, int64_t n, bool with_weight, bool with
 static void check_eps(const char *op, double eps)
 {
     if (!(eps >= 0))
-        br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be at least 0", eps);
+        br_fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be at least 0", eps);
 }
 
 /* ---- LayerNorm ------------------------------------------------------------------------------- */
@@ -40,8 +40,8 @@ static bool norm_shape(const char *op, int ndim, const int64_t *sizes, int *own_
                        int64_t *own_sizes)
 {
     if (ndim < 1 || ndim > BR_MAX_DIMS || !sizes) {
-        br__fail(BR_ERROR_ARGUMENT, op, "normalized_shape has %d dimensions, must have 1 .. %d",
-                 sizes ? ndim : 0, (int)BR_MAX_DIMS);
+        br_fail(BR_ERROR_ARGUMENT, op, "normalized_shape has %d dimensions, must have 1 .. %d",
+                sizes ? ndim : 0, (int)BR_MAX_DIMS);
         return false;
     }
     *own_ndim = ndim;
@@ -60,7 +60,7 @@ br_layer_norm *br_layer_norm_shape_new(int ndim, const int64_t *normalized_shape
     self->eps = o.eps;
     br_scope *scope = br_scope_begin();
     if (!(o.eps >= 0))
-        br__fail(BR_ERROR_ARGUMENT, "layer_norm", "eps is %g, must be at least 0", o.eps);
+        br_fail(BR_ERROR_ARGUMENT, "layer_norm", "eps is %g, must be at least 0", o.eps);
     br_tensor *w = NULL, *b = NULL;
     if (norm_shape("layer_norm", ndim, normalized_shape, &self->ndim, self->normalized_shape) &&
         o.elementwise_affine) {
@@ -136,9 +136,9 @@ static br_tensor *run_batch_norm(void *module, br_tensor *x)
     const br_batch_norm *self = module;
     int ndim = x ? br_ndim(x) : 0;
     if (x && (ndim < self->min_dims || ndim > self->max_dims))
-        return br__fail(BR_ERROR_SHAPE, "batch_norm", "x %s must have %d%s dimensions for %s",
-                        br__shape(x), self->max_dims, self->min_dims == 2 ? " or 2" : "",
-                        br_module_class(&self->base));
+        return br_fail(BR_ERROR_SHAPE, "batch_norm", "x %s must have %d%s dimensions for %s",
+                       br__shape(x), self->max_dims, self->min_dims == 2 ? " or 2" : "",
+                       br_module_class(&self->base));
     bool training = br_is_training(&self->base), tracked = self->running_mean != NULL;
     double momentum = training && tracked && !br_failed() ? next_momentum(self) : 0;
     return br_f_batch_norm(x, self->running_mean, self->running_var, self->weight, self->bias,
@@ -206,9 +206,9 @@ br_group_norm *br_group_norm_new(int64_t num_groups, int64_t num_channels,
     if (br__layer_size("group_norm", "num_groups", num_groups, 1) &&
         br__layer_size("group_norm", "num_channels", num_channels, 0) &&
         num_channels % num_groups != 0)
-        br__fail(BR_ERROR_ARGUMENT, "group_norm",
-                 "num_channels %lld must be a multiple of num_groups %lld", (long long)num_channels,
-                 (long long)num_groups);
+        br_fail(BR_ERROR_ARGUMENT, "group_norm",
+                "num_channels %lld must be a multiple of num_groups %lld", (long long)num_channels,
+                (long long)num_groups);
     add_affine(br_base(self), num_channels, o.affine, o.affine, &self->weight, &self->bias);
     br__layer_end(br_base(self), scope);
     return self;

@@ -13,8 +13,8 @@ static int64_t dim_of(const char *op, const br_tensor *t, int64_t dim)
 {
     if (dim >= -t->ndim && dim < t->ndim)
         return dim < 0 ? dim + t->ndim : dim;
-    br__fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", out of range for the parameter %s", dim,
-             br__shape(t));
+    br_fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", out of range for the parameter %s", dim,
+            br__shape(t));
     return -1;
 }
 
@@ -158,12 +158,12 @@ static bool good_spectral(br_spectral_norm_options *o, const br_module *module, 
 {
     const char *op = "spectral_norm";
     if (t->ndim == 0)
-        br__fail(BR_ERROR_SHAPE, op, "the parameter has no dimensions");
+        br_fail(BR_ERROR_SHAPE, op, "the parameter has no dimensions");
     else if (o->n_power_iterations < 1)
-        br__fail(BR_ERROR_ARGUMENT, op, "n_power_iterations is %" PRId64 ", must be positive",
-                 o->n_power_iterations);
+        br_fail(BR_ERROR_ARGUMENT, op, "n_power_iterations is %" PRId64 ", must be positive",
+                o->n_power_iterations);
     else if (!(o->eps >= 0))
-        br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must not be negative", o->eps);
+        br_fail(BR_ERROR_ARGUMENT, op, "eps is %g, must not be negative", o->eps);
     else
         o->dim = dim_of(op, t, o->dim == BR_NONE ? default_dim(module) : o->dim);
     return !br_failed();

@@ -110,12 +110,12 @@ bool br__parametrized_begin(br_module_state *state)
 
 static br_parametrized *required(const char *what, br_module *module, const char *name)
 {
-    if (br_failed() || !br__module_usable(what, module))
+    if (br_failed() || !br_module_is_usable(what, module))
         return NULL;
     br_parametrized *p = name ? find(module->state, name) : NULL;
     return p ? p
-             : br__fail(BR_ERROR_ARGUMENT, what, "%s has no parametrization of '%s'",
-                        module->state->class_name, name ? name : "");
+             : br_fail(BR_ERROR_ARGUMENT, what, "%s has no parametrization of '%s'",
+                       module->state->class_name, name ? name : "");
 }
 
 br_tensor *br_parametrized_value(br_module *module, const char *name)
@@ -129,20 +129,20 @@ br_tensor *br_parametrized_value(br_module *module, const char *name)
 static bool same_kind(const char *what, const br_tensor *value, const br_tensor *computed)
 {
     if (computed && (!br__same_shape(value, computed) || value->dtype != computed->dtype))
-        br__fail(BR_ERROR_SHAPE, op,
-                 "%s returned shape %s and dtype %s for a parameter of shape %s and dtype %s", what,
-                 br__shape(computed), br_dtype_name(computed->dtype), br__shape(value),
-                 br_dtype_name(value->dtype));
+        br_fail(BR_ERROR_SHAPE, op,
+                "%s returned shape %s and dtype %s for a parameter of shape %s and dtype %s", what,
+                br__shape(computed), br_dtype_name(computed->dtype), br__shape(value),
+                br_dtype_name(value->dtype));
     return computed && !br_failed();
 }
 
 static bool good_options(const br_parametrization_options *o)
 {
     if (o->n_originals < 1 || o->n_originals > MAX_ORIGINALS)
-        br__fail(BR_ERROR_ARGUMENT, op, "n_originals is %d, must be in 1 .. %d", o->n_originals,
-                 MAX_ORIGINALS);
+        br_fail(BR_ERROR_ARGUMENT, op, "n_originals is %d, must be in 1 .. %d", o->n_originals,
+                MAX_ORIGINALS);
     else if (o->n_originals > 1 && (!o->forward || !o->right_inverse))
-        br__fail(BR_ERROR_ARGUMENT, op, "n_originals > 1 requires forward and right_inverse");
+        br_fail(BR_ERROR_ARGUMENT, op, "n_originals > 1 requires forward and right_inverse");
     return !br_failed();
 }
 
@@ -154,14 +154,14 @@ static bool originals_of(br_module *parametrization, const br_entry *entry,
     originals[0] = entry->tensor;
     if (o->right_inverse && !o->right_inverse(parametrization, entry->tensor, originals)) {
         if (!br_failed())
-            br__fail(BR_ERROR_ARGUMENT, op, "right_inverse of %s failed",
-                     br_module_class(parametrization));
+            br_fail(BR_ERROR_ARGUMENT, op, "right_inverse of %s failed",
+                    br_module_class(parametrization));
         return false;
     }
     for (int i = 0; i < o->n_originals && !br_failed(); i++) {
         if (!originals[i])
-            br__fail(BR_ERROR_ARGUMENT, op, "right_inverse of %s did not set original %d",
-                     br_module_class(parametrization), i);
+            br_fail(BR_ERROR_ARGUMENT, op, "right_inverse of %s did not set original %d",
+                    br_module_class(parametrization), i);
         else if (originals[i] != entry->tensor)
             originals[i] = br_clone(originals[i]); /* separate memory */
     }
@@ -173,15 +173,15 @@ static br_entry *find_entry(br_module_state *state, const char *name)
     for (int64_t i = 0; i < state->n_entries; i++)
         if (strcmp(state->entries[i].name, name) == 0)
             return &state->entries[i];
-    return br__fail(BR_ERROR_ARGUMENT, op, "%s has no parameter or buffer '%s'", state->class_name,
-                    name);
+    return br_fail(BR_ERROR_ARGUMENT, op, "%s has no parameter or buffer '%s'", state->class_name,
+                   name);
 }
 
 static bool good_field(const br_module_state *state, const br_entry *entry, br_tensor **field)
 {
     if (field && *field != entry->tensor)
-        br__fail(BR_ERROR_ARGUMENT, op, "field does not point to the tensor '%s' of %s",
-                 entry->name, state->class_name);
+        br_fail(BR_ERROR_ARGUMENT, op, "field does not point to the tensor '%s' of %s", entry->name,
+                state->class_name);
     return !br_failed();
 }
 
@@ -256,7 +256,7 @@ static void remove_entry(br_module_state *state, br_entry *entry)
 static bool install(br_module_state *state, br_entry *entry, br_tensor **field,
                     parametrization_list *list)
 {
-    br_parametrized *p = br_failed() ? NULL : br__calloc(1, sizeof *p);
+    br_parametrized *p = br_failed() ? NULL : br_calloc(1, sizeof *p);
     br_module *dict = p ? dict_of(state) : NULL;
     if (!dict)
         br_module_free(list);
@@ -305,9 +305,9 @@ static bool register_next(br_parametrized *p, br_module *parametrization,
 {
     br_tensor *value = NULL, *next = NULL;
     if (o->n_originals > 1 || o->forward || o->right_inverse)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "'%s' is already parametrized: further parametrizations take no options",
-                 name_of(p));
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "'%s' is already parametrized: further parametrizations take no options",
+                name_of(p));
     else if ((value = compute(p->list)))
         next = br_forward(parametrization, value);
     if (!same_kind(br_module_class(parametrization), value, next)) {
@@ -322,11 +322,11 @@ static bool register_next(br_parametrized *p, br_module *parametrization,
 static bool good_arguments(const br_module *module, const char *name,
                            const br_module *parametrization)
 {
-    if (br_failed() || !br__module_usable(op, module) || !br__module_usable(op, parametrization) ||
-        !br__required(op, "name", name))
+    if (br_failed() || !br_module_is_usable(op, module) ||
+        !br_module_is_usable(op, parametrization) || !br__required(op, "name", name))
         return false;
     if (parametrization->state->parent)
-        br__fail(BR_ERROR_ARGUMENT, op, "the parametrization already has a parent");
+        br_fail(BR_ERROR_ARGUMENT, op, "the parametrization already has a parent");
     return !br_failed();
 }
 
@@ -359,10 +359,10 @@ static br_tensor *final_value(br_parametrized *p, bool leave_parametrized)
     if (!leave_parametrized) {
         if (p->list->n_originals == 1)
             return first;
-        return br__fail(BR_ERROR_ARGUMENT, what,
-                        "'%s' is computed from %d originals, none of which can replace it: set "
-                        "leave_parametrized",
-                        name_of(p), p->list->n_originals);
+        return br_fail(BR_ERROR_ARGUMENT, what,
+                       "'%s' is computed from %d originals, none of which can replace it: set "
+                       "leave_parametrized",
+                       name_of(p), p->list->n_originals);
     }
     br_tensor *value = br_contiguous(compute(p->list));
     if (!value || p->list->n_originals > 1 || !br__same_shape(first, value))

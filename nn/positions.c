@@ -37,9 +37,9 @@ static br_tensor *run_sines(void *module, br_tensor *x)
     const br_tensor *pe = self->pe;
     int64_t length = x && x->ndim == 3 ? x->sizes[1] : -1;
     if (x && (length < 0 || length > pe->sizes[1] || x->sizes[2] != pe->sizes[2]))
-        return br__fail(BR_ERROR_SHAPE, "positional_encoding",
-                        "x %s must be [N, L, %lld] with L at most %lld", br__shape(x),
-                        (long long)pe->sizes[2], (long long)pe->sizes[1]);
+        return br_fail(BR_ERROR_SHAPE, "positional_encoding",
+                       "x %s must be [N, L, %lld] with L at most %lld", br__shape(x),
+                       (long long)pe->sizes[2], (long long)pe->sizes[1]);
     x = br_add(x, br_narrow(self->pe, 1, 0, length));
     return br_dropout_forward(self->dropout, x);
 }
@@ -72,11 +72,10 @@ static br_tensor *rotate(const br_rotary_embedding *self, br_tensor *x, int64_t 
 {
     int64_t length = x && br_ndim(x) >= 2 ? br_size(x, -2) : -1, capacity = br_size(self->cos, 0);
     if (x && (length < 0 || offset < 0 || offset > capacity - length))
-        return br__fail(
-            BR_ERROR_SHAPE, "rotary_embedding",
-            "x %s at offset %lld: x must be [..., L, %lld], and offset + L at most %lld",
-            br__shape(x), (long long)offset, (long long)(2 * br_size(self->cos, 1)),
-            (long long)capacity);
+        return br_fail(BR_ERROR_SHAPE, "rotary_embedding",
+                       "x %s at offset %lld: x must be [..., L, %lld], and offset + L at most %lld",
+                       br__shape(x), (long long)offset, (long long)(2 * br_size(self->cos, 1)),
+                       (long long)capacity);
     return br_f_rotary_embedding(x, br_narrow(self->cos, 0, offset, length),
                                  br_narrow(self->sin, 0, offset, length), self->interleaved);
 }
@@ -109,9 +108,9 @@ br_rotary_embedding *br_rotary_embedding_new(int64_t dim, int64_t max_len, doubl
     self->theta = base;
     br_scope *scope = br_no_grad_begin();
     if (good_table(op, max_len, dim) && (dim % 2 != 0 || !(self->theta > 0)))
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "dim is %lld and base is %g: dim must be even and base positive", (long long)dim,
-                 base);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "dim is %lld and base is %g: dim must be even and base positive", (long long)dim,
+                base);
     if (!br_failed()) {
         self->cos = br_module_add_computed_buffer(br_base(self), "cos", cosines_of_angles, false);
         self->sin = br_module_add_computed_buffer(br_base(self), "sin", sines_of_angles, false);

@@ -83,7 +83,7 @@ static bool good_options(const br_rnn *self)
         return false;
     double dropout = self->options.dropout;
     if (!(dropout >= 0 && dropout <= 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "dropout is %g, must be in 0 .. 1", dropout);
+        br_fail(BR_ERROR_ARGUMENT, op, "dropout is %g, must be in 0 .. 1", dropout);
     else if (dropout > 0 && self->options.num_layers == 1)
         br_raise(BR_WARNING,
                  "%s: dropout is %g, but has no effect with num_layers 1: it is applied between "
@@ -92,12 +92,12 @@ static bool good_options(const br_rnn *self)
     int64_t projected = self->options.proj_size;
     if (projected != 0 &&
         (self->kind != BR_LSTM || projected < 0 || projected >= self->hidden_size))
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "proj_size is %" PRId64 ", must be less than hidden_size %" PRId64
-                 ", and only an LSTM supports it",
-                 projected, self->hidden_size);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "proj_size is %" PRId64 ", must be less than hidden_size %" PRId64
+                ", and only an LSTM supports it",
+                projected, self->hidden_size);
     if (self->options.relu && (self->kind == BR_LSTM || self->kind == BR_GRU))
-        br__fail(BR_ERROR_ARGUMENT, op, "relu is true, but only nn.RNN supports it");
+        br_fail(BR_ERROR_ARGUMENT, op, "relu is true, but only nn.RNN supports it");
     return !br_failed();
 }
 
@@ -114,7 +114,7 @@ static br_rnn *new_rnn(const char *class_name, br_recurrent_kind kind, int64_t i
     br_scope *scope = br_scope_begin();
     int64_t layers = self->options.num_layers, both = directions(self);
     if (good_options(self))
-        self->weights = br__calloc((size_t)(layers * both * PER_DIRECTION), sizeof(br_tensor *));
+        self->weights = br_calloc((size_t)(layers * both * PER_DIRECTION), sizeof(br_tensor *));
     if (self->weights)
         br_module_set_destroy(br_base(self), free_weights);
     for (int64_t i = 0; self->weights && i < layers * both; i++)
@@ -148,15 +148,15 @@ static bool check_input(const br_rnn *self, const br_tensor *x)
         !br__same_dtype(op, "input", x, "weight_hh_l0", self->weights[WEIGHT_HH]))
         return false;
     if ((x->ndim != 2 && x->ndim != 3) || x->sizes[x->ndim - 1] != self->input_size) {
-        br__fail(BR_ERROR_SHAPE, op,
-                 "input %s must have 3 dimensions, or 2 without a batch, the last of size %lld",
-                 br__shape(x), (long long)self->input_size);
+        br_fail(BR_ERROR_SHAPE, op,
+                "input %s must have 3 dimensions, or 2 without a batch, the last of size %lld",
+                br__shape(x), (long long)self->input_size);
         return false;
     }
     int length = x->ndim == 3 && self->options.batch_first ? 1 : 0;
     if (x->sizes[length] == 0)
-        br__fail(BR_ERROR_SHAPE, op, "input %s must have a sequence length of at least 1",
-                 br__shape(x));
+        br_fail(BR_ERROR_SHAPE, op, "input %s must have a sequence length of at least 1",
+                br__shape(x));
     return !br_failed();
 }
 
@@ -176,8 +176,8 @@ static br_tensor *initial_state(const br_rnn *self, const char *name, br_tensor 
     for (int d = 0; fits && d < br_ndim(state); d++)
         fits = state->sizes[d] == want[d];
     if (!fits)
-        return br__fail(BR_ERROR_SHAPE, name_of(self), "%s %s must be %s", name, br__shape(state),
-                        br__shape_of(batched ? 3 : 2, want));
+        return br_fail(BR_ERROR_SHAPE, name_of(self), "%s %s must be %s", name, br__shape(state),
+                       br__shape_of(batched ? 3 : 2, want));
     return batched ? state : br_unsqueeze(state, 1);
 }
 
@@ -255,15 +255,15 @@ static br_tensor *where_valid(const char *op, const run *r, br_tensor *lengths)
     if (!br__has_dtype(op, "lengths", lengths, BR_I64))
         return NULL;
     if (lengths->ndim != 1 || lengths->sizes[0] != n)
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "lengths %s must be [%" PRId64 "], one for each sequence of the batch",
-                        br__shape(lengths), n);
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "lengths %s must be [%" PRId64 "], one for each sequence of the batch",
+                       br__shape(lengths), n);
     for (int64_t i = 0; i < n; i++) {
         int64_t length = (int64_t)br_at(lengths, 1, &i);
         if (length < 1 || length > steps)
-            return br__fail(BR_ERROR_ARGUMENT, op,
-                            "length %" PRId64 " of sequence %" PRId64 " is outside 1 .. %" PRId64,
-                            length, i, steps);
+            return br_fail(BR_ERROR_ARGUMENT, op,
+                           "length %" PRId64 " of sequence %" PRId64 " is outside 1 .. %" PRId64,
+                           length, i, steps);
     }
     br_tensor *step = br_reshape(br_arange(0, (double)steps, 1, BR_I64), BR_SHAPE(-1, 1));
     return br_unsqueeze(br_lt(step, lengths), 2);
@@ -313,8 +313,8 @@ static br_tensor *run_rnn(const char *function, br_rnn *self, br_tensor *input, 
     run r = { .h0 = h_0, .c0 = c_0 };
     br_tensor *y = NULL;
     if (c_0 && self->kind != BR_LSTM)
-        br__fail(BR_ERROR_ARGUMENT, name_of(self),
-                 "c_0 is given, but only an LSTM has a cell state");
+        br_fail(BR_ERROR_ARGUMENT, name_of(self),
+                "c_0 is given, but only an LSTM has a cell state");
     else if (!padded || br__required(name_of(self), "lengths", lengths))
         y = forward(self, input, lengths, &r);
     br_scope *scope = br__thread.scope; /* the module's; results are moved out of it */

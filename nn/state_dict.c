@@ -75,7 +75,7 @@ void br__loading_apply(const br_loading *l)
 static bool add_part(br_text *message, const char *what, int64_t count, const char *names)
 {
     return count == 0 || br__text_add(message, "%s%lld %s: %s", message->length > 0 ? "; " : "",
-                                      (long long)count, what, br__printable(names ? names : ""));
+                                      (long long)count, what, br_printable(names ? names : ""));
 }
 
 static void refuse(const br_load_report *r, const char *path)
@@ -88,14 +88,14 @@ static void refuse(const br_load_report *r, const char *path)
     if (ok && path)
         br__fail_file(BR_ERROR_ARGUMENT, "load_state_dict", path, "%s", message.data);
     else if (ok)
-        br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "%s", message.data);
+        br_fail(BR_ERROR_ARGUMENT, "load_state_dict", "%s", message.data);
     br_free(message.data);
 }
 
 static bool find_matches(br_loading *l, const char *path, bool strict)
 {
-    l->matches = br__malloc((size_t)l->own->count * sizeof *l->matches);
-    l->used = br__calloc((size_t)l->source->count, sizeof *l->used);
+    l->matches = br_malloc((size_t)l->own->count * sizeof *l->matches);
+    l->used = br_calloc((size_t)l->source->count, sizeof *l->used);
     bool ok = l->matches && l->used && compare(l);
     br_load_report *r = &l->report;
     r->missing_names = br__text_take(&l->missing);
@@ -112,8 +112,8 @@ static bool good_source(const br_named_list *source)
         return false;
     for (int64_t i = 0; i < source->count; i++)
         if (!source->items[i].name || !source->items[i].tensor)
-            br__fail(BR_ERROR_ARGUMENT, "load_state_dict", "item %lld of source has no %s",
-                     (long long)i, source->items[i].name ? "tensor" : "name");
+            br_fail(BR_ERROR_ARGUMENT, "load_state_dict", "item %lld of source has no %s",
+                    (long long)i, source->items[i].name ? "tensor" : "name");
     return !br_failed();
 }
 
@@ -124,7 +124,7 @@ br_loading *br__loading_begin(br_module *module, const br_named_list *source, co
         *report = (br_load_report){ 0 };
     if (!good_source(source))
         return NULL;
-    br_loading *l = br__calloc(1, sizeof *l);
+    br_loading *l = br_calloc(1, sizeof *l);
     if (!l)
         return NULL;
     l->source = source;

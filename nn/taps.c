@@ -11,7 +11,13 @@ struct br_recorder {
     br_named_list *list; /* holds references to its tensors */
 };
 
-_Thread_local br_recorder *br__recorder;
+/* The thread's innermost recorder, or NULL. */
+static _Thread_local br_recorder *innermost;
+
+bool br_recorder_is_open(void)
+{
+    return innermost != NULL;
+}
 
 br_recorder *br_recorder_begin(void)
 {
@@ -23,8 +29,8 @@ br_recorder *br_recorder_begin(void)
         br_named_list_free(list);
         return NULL;
     }
-    *recorder = (br_recorder){ br__recorder, list };
-    br__recorder = recorder;
+    *recorder = (br_recorder){ innermost, list };
+    innermost = recorder;
     return recorder;
 }
 
@@ -32,9 +38,9 @@ void br_recorder_end(br_recorder *recorder)
 {
     if (!BR_END("recorder_end", recorder))
         return;
-    br_recorder *r = br__recorder;
+    br_recorder *r = innermost;
     if (r == recorder)
-        br__recorder = recorder->outer;
+        innermost = recorder->outer;
     for (; r; r = r->outer)
         if (r->outer == recorder)
             r->outer = recorder->outer;
@@ -64,7 +70,7 @@ static bool write_name(br_text *text, const br_named_list *list, const char *nam
 
 br_tensor *br_tap(const char *name, br_tensor *t)
 {
-    br_recorder *recorder = br__recorder;
+    br_recorder *recorder = innermost;
     if (!recorder || br__tape.recomputing || !t || br_failed())
         return t;
     br_text text = { 0 };
@@ -91,8 +97,8 @@ static const br_named_tensor *item(const br_recorder *recorder, int64_t i)
     int64_t n = br_recorder_count(recorder);
     if (i >= 0 && i < n)
         return &recorder->list->items[i];
-    return br__fail(BR_ERROR_INDEX, "recorder",
-                    "index %" PRId64 " is out of range for %" PRId64 " taps", i, n);
+    return br_fail(BR_ERROR_INDEX, "recorder",
+                   "index %" PRId64 " is out of range for %" PRId64 " taps", i, n);
 }
 
 const char *br_recorder_name(const br_recorder *recorder, int64_t i)

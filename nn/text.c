@@ -43,7 +43,7 @@ void br__text_truncate(br_text *text, size_t length)
 
 char *br__text_take(br_text *text)
 {
-    char *data = text->data ? text->data : br__strdup("");
+    char *data = text->data ? text->data : br_strdup("");
     *text = (br_text){ 0 };
     return data;
 }

@@ -50,7 +50,7 @@ br_tensor *br_transformer_square_subsequent_mask(int64_t size, br_dtype dtype)
     if (br_failed())
         return NULL;
     if (size < 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "size is %" PRId64 ", must be at least 0", size);
+        return br_fail(BR_ERROR_ARGUMENT, op, "size is %" PRId64 ", must be at least 0", size);
     br_scope *scope = br_scope_begin();
     br_tensor *above = br_triu(br_ones(BR_SHAPE(size, size), BR_BOOL), 1);
     br_tensor *mask = br_masked_fill(br_zeros(BR_SHAPE(size, size), dtype), above, -INFINITY);

@@ -12,13 +12,13 @@ br_transformer_options br__transformer_options(const char *op,
 {
     br_transformer_options o = *BR_OPTIONS_OF(op, br_transformer, options);
     if (o.activation && o.gelu)
-        br__fail(BR_ERROR_ARGUMENT, op, "activation and gelu are both set: set only one of them");
+        br_fail(BR_ERROR_ARGUMENT, op, "activation and gelu are both set: set only one of them");
     if (o.dim_feedforward < 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "dim_feedforward is %" PRId64 ", must not be negative",
-                 o.dim_feedforward);
+        br_fail(BR_ERROR_ARGUMENT, op, "dim_feedforward is %" PRId64 ", must not be negative",
+                o.dim_feedforward);
     if (!(o.layer_norm_eps >= 0))
-        br__fail(BR_ERROR_ARGUMENT, op, "layer_norm_eps is %g, must not be negative",
-                 o.layer_norm_eps);
+        br_fail(BR_ERROR_ARGUMENT, op, "layer_norm_eps is %g, must not be negative",
+                o.layer_norm_eps);
     return o;
 }
 
@@ -62,8 +62,8 @@ br_module_list *br__transformer_layers(br_module *parent, br_make_layer make, in
                                        const br_transformer_options *options)
 {
     if (n < 1) {
-        br__fail(BR_ERROR_ARGUMENT, "transformer", "num_layers is %" PRId64 ", must be at least 1",
-                 n);
+        br_fail(BR_ERROR_ARGUMENT, "transformer", "num_layers is %" PRId64 ", must be at least 1",
+                n);
         return NULL;
     }
     br_rng_state before;

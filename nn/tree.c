@@ -15,13 +15,13 @@ int64_t br_module_num_children(const br_module *module)
 
 br_module *br_module_child_at(const br_module *module, int64_t i)
 {
-    if (!br__module_usable("child_at", module))
+    if (!br_module_is_usable("child_at", module))
         return NULL;
     const br_module_state *state = module->state;
     if (i < 0 || i >= state->n_children)
-        return br__fail(BR_ERROR_INDEX, "child_at",
-                        "index %" PRId64 " is out of range: %s has %" PRId64 " children", i,
-                        state->class_name, state->n_children);
+        return br_fail(BR_ERROR_INDEX, "child_at",
+                       "index %" PRId64 " is out of range: %s has %" PRId64 " children", i,
+                       state->class_name, state->n_children);
     return state->children[i]->module;
 }
 
@@ -39,7 +39,7 @@ static br_module_state *child_named(const br_module_state *state, const char *na
 /* Follows path[0 .. length-1]; an empty path is the module itself. */
 static br_module_state *follow(const char *op, br_module *module, const char *path, size_t length)
 {
-    if (br_failed() || !br__module_usable(op, module))
+    if (br_failed() || !br_module_is_usable(op, module))
         return NULL;
     br_module_state *state = module->state;
     const char *end = path + length;
@@ -48,8 +48,8 @@ static br_module_state *follow(const char *op, br_module *module, const char *pa
         size_t n = (size_t)((dot ? dot : end) - part);
         br_module_state *child = child_named(state, part, n);
         if (!child)
-            return br__fail(BR_ERROR_ARGUMENT, op, "'%s': %s has no child named '%.*s'", path,
-                            state->class_name, (int)n, part);
+            return br_fail(BR_ERROR_ARGUMENT, op, "'%s': %s has no child named '%.*s'", path,
+                           state->class_name, (int)n, part);
         state = child;
         part += n + (dot != NULL);
     }
@@ -74,18 +74,18 @@ br_tensor *br_module_get(br_module *module, const char *name)
     for (int64_t i = 0; i < state->n_entries; i++)
         if (strcmp(state->entries[i].name, last) == 0)
             return state->entries[i].tensor;
-    return br__fail(BR_ERROR_ARGUMENT, "get", "'%s': %s has no parameter or buffer named '%s'",
-                    name, state->class_name, last);
+    return br_fail(BR_ERROR_ARGUMENT, "get", "'%s': %s has no parameter or buffer named '%s'", name,
+                   state->class_name, last);
 }
 
 /* ---- Applying a function to every module ----------------------------------------------------- */
 
 void br_module_apply(br_module *module, void (*fn)(br_module *module, void *context), void *context)
 {
-    if (br_failed() || !br__module_usable("apply", module))
+    if (br_failed() || !br_module_is_usable("apply", module))
         return;
     if (!fn) {
-        br__fail(BR_ERROR_ARGUMENT, "apply", "fn is NULL, but it is required");
+        br_fail(BR_ERROR_ARGUMENT, "apply", "fn is NULL, but it is required");
         return;
     }
     for (int64_t i = 0; i < module->state->n_children; i++)
@@ -100,7 +100,7 @@ static void set_training(br_module *module, void *context)
 
 void br_train(br_module *module, bool training)
 {
-    if (!br_failed() && br__module_usable("train", module))
+    if (!br_failed() && br_module_is_usable("train", module))
         br_module_apply(module, set_training, &training);
 }
 
@@ -120,7 +120,7 @@ static void drop_gradients(br_module *module, void *context)
 
 void br_zero_grad(br_module *module)
 {
-    if (!br_failed() && br__module_usable("zero_grad", module))
+    if (!br_failed() && br_module_is_usable("zero_grad", module))
         br_module_apply(module, drop_gradients, NULL);
 }
 
@@ -209,9 +209,9 @@ static bool make_converted(const br_module *module, const br_named_list *list, b
         if (!br_is_floating(t) || t->dtype == dtype)
             continue;
         if (atomic_load(&t->storage->refs) > 1) {
-            br__fail(BR_ERROR_STATE, "module_to",
-                     "%s %s shares its memory with a view or a saved value: free those first",
-                     list->items[i].name, br__shape(t));
+            br_fail(BR_ERROR_STATE, "module_to",
+                    "%s %s shares its memory with a view or a saved value: free those first",
+                    list->items[i].name, br__shape(t));
             return false;
         }
         converted[i] = convert(module, t, dtype);
@@ -224,8 +224,8 @@ static bool make_converted(const br_module *module, const br_named_list *list, b
 bool br_module_to(br_module *module, br_dtype dtype)
 {
     if (dtype != BR_F32 && dtype != BR_F64) {
-        br__fail(BR_ERROR_DTYPE, "module_to", "dtype is %s, must be f32 or f64",
-                 br_dtype_name(dtype));
+        br_fail(BR_ERROR_DTYPE, "module_to", "dtype is %s, must be f32 or f64",
+                br_dtype_name(dtype));
         return false;
     }
     br_named_list *list =
@@ -233,7 +233,7 @@ bool br_module_to(br_module *module, br_dtype dtype)
     if (!list)
         return false;
     br_scope *scope = br_no_grad_begin();
-    br_tensor **converted = br__calloc((size_t)list->count, sizeof(br_tensor *));
+    br_tensor **converted = br_calloc((size_t)list->count, sizeof(br_tensor *));
     bool ok = scope && converted && make_converted(module, list, dtype, converted);
     for (int64_t i = 0; ok && i < list->count; i++) {
         if (!converted[i])

@@ -33,8 +33,8 @@ static bool add_copies(br_averaged_model *self, const br_named_list *params)
     }
     size_t n = (size_t)params->count;
     self->n_averaged = br_retain(br_zeros(BR_SCALAR, BR_I64));
-    self->dense = br__calloc(n, sizeof(br_tensor *));
-    self->spans = br__calloc(n, sizeof *self->spans);
+    self->dense = br_calloc(n, sizeof(br_tensor *));
+    self->spans = br_calloc(n, sizeof *self->spans);
     return self->dense && self->spans && !br_failed();
 }
 
@@ -98,10 +98,10 @@ static bool prepare(br_averaged_model *self)
     for (int64_t i = 0; i < self->params->count; i++) {
         const br_named_tensor *p = &self->params->items[i];
         if (p->tensor->dtype != self->averages->items[i].tensor->dtype) {
-            br__fail(BR_ERROR_DTYPE, op,
-                     "%s is %s, but its average is %s: create a new averaged model", p->name,
-                     br_dtype_name(p->tensor->dtype),
-                     br_dtype_name(self->averages->items[i].tensor->dtype));
+            br_fail(BR_ERROR_DTYPE, op,
+                    "%s is %s, but its average is %s: create a new averaged model", p->name,
+                    br_dtype_name(p->tensor->dtype),
+                    br_dtype_name(self->averages->items[i].tensor->dtype));
             return false;
         }
         self->spans[i].numel = p->tensor->numel;
@@ -150,7 +150,7 @@ br_named_list *br_averaged_model_state_dict(const br_averaged_model *self)
     br_named_list *list = usable(self) ? br__named_list_new(false) : NULL;
     bool ok = list && br__named_list_add(list, "n_averaged", self->n_averaged);
     for (int64_t i = 0; ok && i < self->averages->count; i++) {
-        char *name = br__format(PREFIX "%s", self->averages->items[i].name);
+        char *name = br_format(PREFIX "%s", self->averages->items[i].name);
         ok = name && br__named_list_add(list, name, self->averages->items[i].tensor);
         br_free(name);
     }
@@ -166,19 +166,19 @@ static br_tensor *matching(const br_named_tensor *item, const br_named_list *sta
 {
     br_tensor *t = br_named_list_get(state, item->name);
     if (!t)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s is missing", item->name);
+        return br_fail(BR_ERROR_ARGUMENT, op, "%s is missing", item->name);
     if (br__same_shape(t, item->tensor) && t->dtype == item->tensor->dtype)
         return t;
-    return br__fail(BR_ERROR_SHAPE, op, "%s is %s %s, must be %s %s", item->name,
-                    br_dtype_name(t->dtype), br__shape(t), br_dtype_name(item->tensor->dtype),
-                    br__shape(item->tensor));
+    return br_fail(BR_ERROR_SHAPE, op, "%s is %s %s, must be %s %s", item->name,
+                   br_dtype_name(t->dtype), br__shape(t), br_dtype_name(item->tensor->dtype),
+                   br__shape(item->tensor));
 }
 
 static bool load(const br_named_list *own, const br_named_list *state)
 {
     if (own->count != state->count)
-        br__fail(BR_ERROR_ARGUMENT, op, "the state has %lld tensors, must have %lld",
-                 (long long)state->count, (long long)own->count);
+        br_fail(BR_ERROR_ARGUMENT, op, "the state has %lld tensors, must have %lld",
+                (long long)state->count, (long long)own->count);
     for (int64_t i = 0; !br_failed() && i < own->count; i++)
         matching(&own->items[i], state);
     for (int64_t i = 0; !br_failed() && i < own->count; i++) {

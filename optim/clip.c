@@ -93,10 +93,10 @@ static double total_norm(clipping *c, bool error_if_nonfinite)
         fold(c, &total, term(norm_of(c, i), c->order));
     double norm = root(c, total);
     if (error_if_nonfinite && !isfinite(norm))
-        br__fail(BR_ERROR_ARGUMENT, c->op,
-                 "the total norm of the gradients is %g (norm_type %g): a gradient is not finite; "
-                 "pass false for error_if_nonfinite to scale by it all the same",
-                 norm, c->order);
+        br_fail(BR_ERROR_ARGUMENT, c->op,
+                "the total norm of the gradients is %g (norm_type %g): a gradient is not finite; "
+                "pass false for error_if_nonfinite to scale by it all the same",
+                norm, c->order);
     return norm;
 }
 
@@ -166,9 +166,9 @@ static bool add_gradient(clipping *c, br_tensor *grad)
 
 static bool reserve(clipping *c, size_t count)
 {
-    c->grads = br__calloc(count, sizeof(br_tensor *));
-    c->dense = br__calloc(count, sizeof(br_tensor *));
-    c->spans = br__calloc(count, sizeof *c->spans);
+    c->grads = br_calloc(count, sizeof(br_tensor *));
+    c->dense = br_calloc(count, sizeof(br_tensor *));
+    c->spans = br_calloc(count, sizeof *c->spans);
     return c->grads && c->dense && c->spans;
 }
 
@@ -180,7 +180,7 @@ static bool lay_out(clipping *c)
         c->spans[i].start = n_pieces * BR_GRAIN;
         n_pieces += (c->spans[i].numel + BR_GRAIN - 1) / BR_GRAIN;
     }
-    c->partial = br__calloc((size_t)n_pieces, sizeof *c->partial);
+    c->partial = br_calloc((size_t)n_pieces, sizeof *c->partial);
     return c->partial != NULL;
 }
 
@@ -207,7 +207,7 @@ static void tear_down(clipping *c)
 static bool good_norm_type(const char *op, double norm_type)
 {
     if (isnan(norm_type))
-        br__fail(BR_ERROR_ARGUMENT, op, "norm_type is %g, must be a number", norm_type);
+        br_fail(BR_ERROR_ARGUMENT, op, "norm_type is %g, must be a number", norm_type);
     return !br_failed();
 }
 
@@ -217,7 +217,7 @@ static bool good_arguments(const br_named_list *parameters, double max_norm, dou
     if (!br__required(op, "parameters", parameters))
         return false;
     if (!(max_norm >= 0))
-        br__fail(BR_ERROR_ARGUMENT, op, "max_norm is %g, must not be negative", max_norm);
+        br_fail(BR_ERROR_ARGUMENT, op, "max_norm is %g, must not be negative", max_norm);
     return !br_failed() && good_norm_type(op, norm_type);
 }
 
@@ -227,7 +227,7 @@ double br_get_total_norm(int n, br_tensor *const *tensors, double norm_type,
     const char *op = "get_total_norm";
     clipping c = { .op = op, .order = norm_type };
     if (n < 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "n is %d, must not be negative", n);
+        br_fail(BR_ERROR_ARGUMENT, op, "n is %d, must not be negative", n);
     if (!good_norm_type(op, norm_type) || (n > 0 && !br__required(op, "tensors", tensors)))
         return -1;
     double norm = -1;
@@ -269,8 +269,8 @@ bool br_clip_grad_value_(const br_named_list *parameters, double clip_value)
     if (!br__required(c.op, "parameters", parameters))
         return false;
     if (!(clip_value >= 0))
-        return br__fail(BR_ERROR_ARGUMENT, c.op, "clip_value is %g, must not be negative",
-                        clip_value);
+        return br_fail(BR_ERROR_ARGUMENT, c.op, "clip_value is %g, must not be negative",
+                       clip_value);
     BR_EVENT(br__thread.events->optimizer("clip_grad_value_"));
     br_scope *scope = br_scope_begin();
     if (scope && set_up(&c, parameters))

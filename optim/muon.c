@@ -16,11 +16,11 @@ static bool in_range(const br_muon_options *o)
 {
     enum { MAX_STEPS = 100 };
     if (o->ns_steps < 0 || o->ns_steps >= MAX_STEPS)
-        br__fail(BR_ERROR_ARGUMENT, "muon", "ns_steps is %" PRId64 ", must be in 0 .. %d",
-                 o->ns_steps, MAX_STEPS - 1);
+        br_fail(BR_ERROR_ARGUMENT, "muon", "ns_steps is %" PRId64 ", must be in 0 .. %d",
+                o->ns_steps, MAX_STEPS - 1);
     else if ((unsigned)o->adjust_lr > BR_MUON_SPECTRAL_UNCLAMPED)
-        br__fail(BR_ERROR_ARGUMENT, "muon", "adjust_lr is %d, must be one of br_muon_adjust",
-                 (int)o->adjust_lr);
+        br_fail(BR_ERROR_ARGUMENT, "muon", "adjust_lr is %d, must be one of br_muon_adjust",
+                (int)o->adjust_lr);
     return !br_failed();
 }
 
@@ -36,8 +36,8 @@ static bool supports(const br_named_tensor *parameter)
 {
     if (parameter->tensor->ndim == 2)
         return true;
-    br__fail(BR_ERROR_SHAPE, "muon", "%s %s is not a matrix: optimize it with another optimizer",
-             parameter->name, br__shape(parameter->tensor));
+    br_fail(BR_ERROR_SHAPE, "muon", "%s %s is not a matrix: optimize it with another optimizer",
+            parameter->name, br__shape(parameter->tensor));
     return false;
 }
 

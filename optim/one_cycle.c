@@ -39,9 +39,9 @@ static const br_phase *current_phase(const br_scheduler *s, double *part)
     while (phase < last && epoch > phase->end_step)
         start = phase++->end_step;
     if (phase->end_step == start)
-        return br__fail(BR_ERROR_ARGUMENT, s->kind->name,
-                        "pct_start %g with total_steps %" PRId64 " leaves a phase without steps",
-                        s->args.one_cycle.options.pct_start, s->args.one_cycle.options.total_steps);
+        return br_fail(BR_ERROR_ARGUMENT, s->kind->name,
+                       "pct_start %g with total_steps %" PRId64 " leaves a phase without steps",
+                       s->args.one_cycle.options.pct_start, s->args.one_cycle.options.total_steps);
     *part = (epoch - start) / (phase->end_step - start);
     return phase;
 }
@@ -51,8 +51,8 @@ static double rate(const br_scheduler *s, int group, double lr)
     (void)lr;
     const br_one_cycle_options *o = &s->args.one_cycle.options;
     if (s->last_epoch > o->total_steps) {
-        br__fail(BR_ERROR_STATE, s->kind->name, "step %" PRId64 " exceeds total_steps %" PRId64,
-                 s->last_epoch, o->total_steps);
+        br_fail(BR_ERROR_STATE, s->kind->name, "step %" PRId64 " exceeds total_steps %" PRId64,
+                s->last_epoch, o->total_steps);
         return NAN;
     }
     double part = 0;
@@ -97,24 +97,24 @@ static void set_phases(br_scheduler *s)
 static void good_rate(double lr)
 {
     if (!(lr >= 0 && lr < INFINITY))
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "max_lr is %g, must be finite and not negative", lr);
+        br_fail(BR_ERROR_ARGUMENT, kind.name, "max_lr is %g, must be finite and not negative", lr);
 }
 
 static bool good_options(const br_scheduler *s, const br_one_cycle_options *o)
 {
     const char *op = kind.name;
     if (o->total_steps < 1)
-        br__fail(BR_ERROR_ARGUMENT, op, "total_steps is %" PRId64 ", must be at least 1",
-                 o->total_steps);
+        br_fail(BR_ERROR_ARGUMENT, op, "total_steps is %" PRId64 ", must be at least 1",
+                o->total_steps);
     else if (!(o->pct_start >= 0 && o->pct_start <= 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "pct_start is %g, must be in 0 .. 1", o->pct_start);
+        br_fail(BR_ERROR_ARGUMENT, op, "pct_start is %g, must be in 0 .. 1", o->pct_start);
     else if (!(o->div_factor > 0) || !(o->final_div_factor > 0))
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "div_factor is %g, final_div_factor is %g: both must be positive", o->div_factor,
-                 o->final_div_factor);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "div_factor is %g, final_div_factor is %g: both must be positive", o->div_factor,
+                o->final_div_factor);
     else if (o->cycle_momentum && !s->optim->kind->momentum)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s has no momentum to cycle: set cycle_momentum to false",
-                 s->optim->kind->name);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s has no momentum to cycle: set cycle_momentum to false",
+                s->optim->kind->name);
     for (int g = 0; !br_failed() && g < s->n_groups; g++)
         good_rate(o->max_lrs ? o->max_lrs[g] : o->max_lr);
     return !br_failed() && br__in_unit_interval(op, "base_momentum", o->base_momentum) &&
@@ -124,7 +124,7 @@ static bool good_options(const br_scheduler *s, const br_one_cycle_options *o)
 /* Replaces the groups' rates by the initial rates of the policy. */
 static bool set_rates(br_scheduler *s, const br_one_cycle_options *o)
 {
-    s->owned = br__calloc((size_t)s->n_groups, sizeof *s->owned);
+    s->owned = br_calloc((size_t)s->n_groups, sizeof *s->owned);
     for (int g = 0; s->owned && g < s->n_groups; g++) {
         s->owned[g] = o->max_lrs ? o->max_lrs[g] : o->max_lr;
         s->base_lrs[g] = s->optim->groups[g].initial_lr = s->owned[g] / o->div_factor;

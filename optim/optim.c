@@ -9,14 +9,14 @@
 bool br__not_negative(const char *op, const char *name, double value)
 {
     if (!(value >= 0))
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is %g, must not be negative", name, value);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is %g, must not be negative", name, value);
     return !br_failed();
 }
 
 bool br__in_unit_interval(const char *op, const char *name, double value)
 {
     if (!(value >= 0 && value < 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is %g, must be in [0, 1)", name, value);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is %g, must be in [0, 1)", name, value);
     return !br_failed();
 }
 
@@ -45,15 +45,13 @@ static bool good_kind(const br_optim_kind *kind)
         !br__required(kind->name, "kind->defaults", kind->defaults))
         return false;
     if (options_size(kind) < sizeof(any_options))
-        br__fail(
-            BR_ERROR_ARGUMENT, kind->name,
-            "the defaults have struct_size %zu: they must begin with struct_size, set to their "
-            "size, and lr",
-            options_size(kind));
+        br_fail(BR_ERROR_ARGUMENT, kind->name,
+                "the defaults have struct_size %zu: they must begin with struct_size, set to their "
+                "size, and lr",
+                options_size(kind));
     else if (!kind->step == !kind->update)
-        br__fail(BR_ERROR_ARGUMENT, kind->name,
-                 "the kind has %s, but must have exactly one of them",
-                 kind->step ? "both step and update" : "neither step nor update");
+        br_fail(BR_ERROR_ARGUMENT, kind->name, "the kind has %s, but must have exactly one of them",
+                kind->step ? "both step and update" : "neither step nor update");
     return !br_failed();
 }
 
@@ -62,8 +60,8 @@ static void *copy_options(const br_optim_kind *kind, const void *given, const vo
 {
     const char *name = kind->options_name ? kind->options_name : kind->name;
     size_t size = options_size(kind);
-    const void *options = br__options_of(kind->name, name, given, defaults, size);
-    void *copy = br_failed() ? NULL : br__malloc(size);
+    const void *options = br_options_of(kind->name, name, given, defaults, size);
+    void *copy = br_failed() ? NULL : br_malloc(size);
     if (!copy)
         return NULL;
     memcpy(copy, options, size);
@@ -151,10 +149,10 @@ static bool name_taken(const br_optim *optim, const char *name)
  * modules may have the same name. */
 static char *unique_name(const br_optim *optim, const char *name)
 {
-    char *unique = br__strdup(name);
+    char *unique = br_strdup(name);
     for (int n = 1; unique && name_taken(optim, unique); n++) {
         br_free(unique);
-        unique = br__format("%s#%d", name, n);
+        unique = br_format("%s#%d", name, n);
     }
     return unique;
 }
@@ -163,20 +161,20 @@ static bool good_parameter(const br_optim *optim, const br_named_tensor *p)
 {
     const char *op = optim->kind->name;
     if (!p->name || !p->tensor) {
-        br__fail(BR_ERROR_ARGUMENT, op, "a parameter in the list has no %s",
-                 p->name ? "tensor" : "name");
+        br_fail(BR_ERROR_ARGUMENT, op, "a parameter in the list has no %s",
+                p->name ? "tensor" : "name");
         return false;
     }
     if (!br_is_leaf(p->tensor)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "%s %s was computed by %s: only leaves can be optimized",
-                 p->name, br__shape(p->tensor), br_op_name(p->tensor));
+        br_fail(BR_ERROR_ARGUMENT, op, "%s %s was computed by %s: only leaves can be optimized",
+                p->name, br__shape(p->tensor), br_op_name(p->tensor));
         return false;
     }
     for (int64_t i = 0; i < optim->n_slots; i++) {
         if (optim->slots[i].param != p->tensor)
             continue;
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is already in the optimizer, as %s of group %d",
-                 p->name, optim->slots[i].name, optim->slots[i].group);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is already in the optimizer, as %s of group %d", p->name,
+                optim->slots[i].name, optim->slots[i].group);
         return false;
     }
     return !optim->kind->supports || optim->kind->supports(p);
@@ -247,8 +245,8 @@ static bool good_group(const char *op, const br_optim *optim, int group)
     if (!br__required(op, "optim", optim))
         return false;
     if (group < -1 || group >= optim->n_groups)
-        br__fail(BR_ERROR_INDEX, op, "group %d is out of range for %d groups (-1 means all)", group,
-                 (int)optim->n_groups);
+        br_fail(BR_ERROR_INDEX, op, "group %d is out of range for %d groups (-1 means all)", group,
+                (int)optim->n_groups);
     return !br_failed();
 }
 

@@ -29,8 +29,8 @@ static void reduce(br_scheduler *s)
 
 static bool needs_metric(br_scheduler *s)
 {
-    br__fail(BR_ERROR_ARGUMENT, s->kind->name,
-             "this scheduler needs a metric: call br_scheduler_step_metric()");
+    br_fail(BR_ERROR_ARGUMENT, s->kind->name,
+            "this scheduler needs a metric: call br_scheduler_step_metric()");
     return false;
 }
 
@@ -46,8 +46,8 @@ bool br_scheduler_step_metric(br_scheduler *scheduler, double metric)
     if (!br__scheduler_usable("scheduler_step_metric", s))
         return false;
     if (s->kind != &kind) {
-        br__fail(BR_ERROR_ARGUMENT, "scheduler_step_metric",
-                 "a %s takes no metric: call br_scheduler_step()", s->kind->name);
+        br_fail(BR_ERROR_ARGUMENT, "scheduler_step_metric",
+                "a %s takes no metric: call br_scheduler_step()", s->kind->name);
         return false;
     }
     s->last_epoch++;
@@ -71,19 +71,19 @@ bool br_scheduler_step_metric(br_scheduler *scheduler, double metric)
 static bool good_options(const br_plateau_options *o)
 {
     if ((unsigned)o->mode > BR_PLATEAU_MAX)
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "mode is %d, must be one of br_plateau_mode",
-                 (int)o->mode);
+        br_fail(BR_ERROR_ARGUMENT, kind.name, "mode is %d, must be one of br_plateau_mode",
+                (int)o->mode);
     else if ((unsigned)o->threshold_mode > BR_THRESHOLD_ABS)
-        br__fail(BR_ERROR_ARGUMENT, kind.name,
-                 "threshold_mode is %d, must be one of br_threshold_mode", (int)o->threshold_mode);
+        br_fail(BR_ERROR_ARGUMENT, kind.name,
+                "threshold_mode is %d, must be one of br_threshold_mode", (int)o->threshold_mode);
     else if (!(o->factor >= 0 && o->factor < 1))
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "factor is %g, must be in [0, 1)", o->factor);
+        br_fail(BR_ERROR_ARGUMENT, kind.name, "factor is %g, must be in [0, 1)", o->factor);
     else if (o->patience < 0 || o->cooldown < 0)
-        br__fail(BR_ERROR_ARGUMENT, kind.name,
-                 "patience is %" PRId64 ", cooldown is %" PRId64 ": neither may be negative",
-                 o->patience, o->cooldown);
+        br_fail(BR_ERROR_ARGUMENT, kind.name,
+                "patience is %" PRId64 ", cooldown is %" PRId64 ": neither may be negative",
+                o->patience, o->cooldown);
     else if (isnan(o->threshold))
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "threshold is nan, must be a number");
+        br_fail(BR_ERROR_ARGUMENT, kind.name, "threshold is nan, must be a number");
     return !br_failed() && br__not_negative(kind.name, "min_lr", o->min_lr) &&
            br__not_negative(kind.name, "eps", o->eps);
 }

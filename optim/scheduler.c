@@ -35,9 +35,9 @@ br_scheduler *br__scheduler_new(const br_scheduler_kind *kind, br_optim *optim)
         .kind = kind, .optim = optim, .n_groups = (int)optim->n_groups, .last_epoch = -1
     };
     size_t n = (size_t)optim->n_groups;
-    s->base_lrs = br__calloc(n, sizeof *s->base_lrs);
-    s->last_lrs = br__calloc(n, sizeof *s->last_lrs);
-    s->rates = br__calloc(n, sizeof *s->rates);
+    s->base_lrs = br_calloc(n, sizeof *s->base_lrs);
+    s->last_lrs = br_calloc(n, sizeof *s->last_lrs);
+    s->rates = br_calloc(n, sizeof *s->rates);
     if (s->base_lrs && s->last_lrs && s->rates) {
         store_initial_rates(s);
         return s;
@@ -85,19 +85,19 @@ static int compare_epochs(const void *a, const void *b)
 bool br__scheduler_milestones(br_scheduler *s, int n, const int64_t *milestones)
 {
     if (n < 0 || (n > 0 && !milestones)) {
-        br__fail(BR_ERROR_ARGUMENT, s->kind->name,
-                 "n is %d and the list of milestones is %s: it must have n >= 0 entries", n,
-                 milestones ? "not NULL" : "NULL");
+        br_fail(BR_ERROR_ARGUMENT, s->kind->name,
+                "n is %d and the list of milestones is %s: it must have n >= 0 entries", n,
+                milestones ? "not NULL" : "NULL");
         return false;
     }
     for (int i = 0; i < n; i++) {
         if (milestones[i] >= 0)
             continue;
-        br__fail(BR_ERROR_ARGUMENT, s->kind->name,
-                 "milestone %d is %" PRId64 ", must be at least 0", i, milestones[i]);
+        br_fail(BR_ERROR_ARGUMENT, s->kind->name, "milestone %d is %" PRId64 ", must be at least 0",
+                i, milestones[i]);
         return false;
     }
-    s->milestones = br__calloc((size_t)n, sizeof *s->milestones);
+    s->milestones = br_calloc((size_t)n, sizeof *s->milestones);
     if (!s->milestones)
         return false;
     if (n > 0)
@@ -123,8 +123,8 @@ bool br__scheduler_usable(const char *op, const br_scheduler *s)
     if (!br__required(op, "scheduler", s))
         return false;
     if (s->n_groups != s->optim->n_groups)
-        br__fail(BR_ERROR_STATE, op, "the optimizer has %d groups, but the %s was created for %d",
-                 (int)s->optim->n_groups, s->kind->name, s->n_groups);
+        br_fail(BR_ERROR_STATE, op, "the optimizer has %d groups, but the %s was created for %d",
+                (int)s->optim->n_groups, s->kind->name, s->n_groups);
     return !br_failed();
 }
 
@@ -141,7 +141,7 @@ static bool work_out(br_scheduler *s, bool enter)
         double lr = *br__group_lr(s->optim, g);
         s->rates[g] = enter && kind->closed_rate ? kind->closed_rate(s, g) : kind->rate(s, g, lr);
         if (isnan(s->rates[g]) && !br_failed())
-            br__fail(BR_ERROR_STATE, kind->name, "the next learning rate of group %d is NaN", g);
+            br_fail(BR_ERROR_STATE, kind->name, "the next learning rate of group %d is NaN", g);
         if (br_failed())
             return false;
     }
@@ -185,8 +185,8 @@ double br_scheduler_last_lr(const br_scheduler *scheduler, int group)
         return NAN;
     if (group >= 0 && group < scheduler->n_groups)
         return scheduler->last_lrs[group];
-    br__fail(BR_ERROR_INDEX, "scheduler_last_lr", "group %d is out of range for %d groups", group,
-             scheduler->n_groups);
+    br_fail(BR_ERROR_INDEX, "scheduler_last_lr", "group %d is out of range for %d groups", group,
+            scheduler->n_groups);
     return NAN;
 }
 

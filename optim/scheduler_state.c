@@ -92,14 +92,13 @@ static bool match_field(walk *w, const field *f)
 {
     br_tensor *t = br_named_list_get(w->source, w->name.data);
     if (!t)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is missing", w->name.data);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is missing", w->name.data);
     else if (t->dtype != f->dtype || t->ndim != f->ndim || t->numel != f->n)
-        br__fail(BR_ERROR_SHAPE, op, "%s is %s %s, must have %" PRId64 " elements of %s",
-                 w->name.data, br_dtype_name(t->dtype), br__shape(t), f->n,
-                 br_dtype_name(f->dtype));
+        br_fail(BR_ERROR_SHAPE, op, "%s is %s %s, must have %" PRId64 " elements of %s",
+                w->name.data, br_dtype_name(t->dtype), br__shape(t), f->n, br_dtype_name(f->dtype));
     else if (f->dtype == BR_I64 && br_item_i64(t) < -1)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least -1", w->name.data,
-                 br_item_i64(t));
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least -1", w->name.data,
+                br_item_i64(t));
     return !br_failed() && br__named_list_add(w->result, w->name.data, t);
 }
 
@@ -110,9 +109,9 @@ br_named_list *br__scheduler_match(const br_scheduler *s, const br_named_list *s
     walk w = { .source = state, .result = br__named_list_new(false), .visit = match_field };
     br_named_list *matched = walk_over(&w, s);
     if (matched && matched->count != state->count) {
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "the state has %" PRId64 " tensors, but this %s has %" PRId64, state->count,
-                 s->kind->name, matched->count);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "the state has %" PRId64 " tensors, but this %s has %" PRId64, state->count,
+                s->kind->name, matched->count);
         br_named_list_free(matched);
         return NULL;
     }

@@ -11,14 +11,14 @@
 static bool positive(const char *op, const char *name, int64_t n)
 {
     if (n < 1)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least 1", name, n);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be at least 1", name, n);
     return !br_failed();
 }
 
 static bool is_factor(const char *op, const char *name, double value)
 {
     if (!(value >= 0 && value <= 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is %g, must be in 0 .. 1", name, value);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is %g, must be in 0 .. 1", name, value);
     return !br_failed();
 }
 
@@ -163,9 +163,8 @@ br_scheduler *br_linear_lr(br_optim *optim, double start_factor, double end_fact
                                             .closed_rate = linear_closed };
     br_scheduler *s = br__scheduler_new(&kind, optim);
     if (s && start_factor == 0)
-        br__fail(
-            BR_ERROR_ARGUMENT, kind.name,
-            "start_factor is 0, must be positive: each rate is computed from the previous one");
+        br_fail(BR_ERROR_ARGUMENT, kind.name,
+                "start_factor is 0, must be positive: each rate is computed from the previous one");
     if (s && is_factor(kind.name, "start_factor", start_factor) &&
         is_factor(kind.name, "end_factor", end_factor) &&
         br__not_negative(kind.name, "total_iters", (double)total_iters)) {
@@ -268,7 +267,7 @@ br_scheduler *br_lambda_lr(br_optim *optim, br_lr_lambda lambda, void *context)
     static const br_scheduler_kind kind = { .name = "lambda_lr", .rate = lambda_rate };
     br_scheduler *s = br__scheduler_new(&kind, optim);
     if (s && !lambda)
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "lambda is NULL, but it is required");
+        br_fail(BR_ERROR_ARGUMENT, kind.name, "lambda is NULL, but it is required");
     if (s) {
         s->args.lambda.function = lambda;
         s->args.lambda.context = context;

@@ -20,14 +20,14 @@ static const br_scheduler_kind kind = { .name = "sequential_lr", .step = step_ch
 static bool good_child(const br_scheduler *s, int i, const br_scheduler *child)
 {
     if (!child)
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "scheduler %d is NULL, but it is required", i);
+        br_fail(BR_ERROR_ARGUMENT, kind.name, "scheduler %d is NULL, but it is required", i);
     else if (child->kind->step)
-        br__fail(BR_ERROR_ARGUMENT, kind.name, "scheduler %d, a %s, cannot be part of a sequence",
-                 i, child->kind->name);
+        br_fail(BR_ERROR_ARGUMENT, kind.name, "scheduler %d, a %s, cannot be part of a sequence", i,
+                child->kind->name);
     else if (child->optim != s->optim || child->n_groups != s->n_groups)
-        br__fail(BR_ERROR_ARGUMENT, kind.name,
-                 "scheduler %d, a %s, belongs to another optimizer or has other groups", i,
-                 child->kind->name);
+        br_fail(BR_ERROR_ARGUMENT, kind.name,
+                "scheduler %d, a %s, belongs to another optimizer or has other groups", i,
+                child->kind->name);
     return !br_failed();
 }
 
@@ -59,14 +59,14 @@ static bool is_before(br_scheduler *const *schedulers, int i)
 
 static bool add_children(br_scheduler *s, int n, br_scheduler *const *schedulers)
 {
-    s->children = br__calloc((size_t)n, sizeof(br_scheduler *));
+    s->children = br_calloc((size_t)n, sizeof(br_scheduler *));
     if (!s->children)
         return false;
     for (int i = 0; i < n; i++) {
         if (!good_child(s, i, schedulers[i]))
             return false;
         if (is_before(schedulers, i)) {
-            br__fail(BR_ERROR_ARGUMENT, kind.name, "scheduler %d is in the list twice", i);
+            br_fail(BR_ERROR_ARGUMENT, kind.name, "scheduler %d is in the list twice", i);
             return false;
         }
     }
@@ -87,14 +87,14 @@ br_scheduler *br_sequential_lr(br_optim *optim, int n, br_scheduler *const *sche
 {
     br_scheduler *s = br__scheduler_new(&kind, optim);
     if (s && (n < 1 || !schedulers))
-        br__fail(BR_ERROR_ARGUMENT, kind.name,
-                 "n is %d and the list of schedulers is %s: it must have n >= 1 schedulers", n,
-                 schedulers ? "not NULL" : "NULL");
+        br_fail(BR_ERROR_ARGUMENT, kind.name,
+                "n is %d and the list of schedulers is %s: it must have n >= 1 schedulers", n,
+                schedulers ? "not NULL" : "NULL");
     for (int i = 1; s && milestones && i < n - 1 && !br_failed(); i++)
         if (milestones[i] < milestones[i - 1])
-            br__fail(BR_ERROR_ARGUMENT, kind.name,
-                     "milestone %d is %" PRId64 ", must be at least %" PRId64 ", the one before", i,
-                     milestones[i], milestones[i - 1]);
+            br_fail(BR_ERROR_ARGUMENT, kind.name,
+                    "milestone %d is %" PRId64 ", must be at least %" PRId64 ", the one before", i,
+                    milestones[i], milestones[i - 1]);
     bool taken = s && !br_failed() && br__scheduler_milestones(s, n - 1, milestones) &&
                  add_children(s, n, schedulers);
     if (!taken)

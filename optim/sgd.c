@@ -11,9 +11,9 @@ static bool check(const void *options)
         !br__not_negative("sgd", "weight_decay", o->weight_decay))
         return false;
     if (o->nesterov && (o->momentum == 0 || o->dampening != 0))
-        br__fail(BR_ERROR_ARGUMENT, "sgd",
-                 "nesterov requires momentum > 0 and dampening == 0 (got %g and %g)", o->momentum,
-                 o->dampening);
+        br_fail(BR_ERROR_ARGUMENT, "sgd",
+                "nesterov requires momentum > 0 and dampening == 0 (got %g and %g)", o->momentum,
+                o->dampening);
     return !br_failed();
 }
 

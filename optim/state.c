@@ -70,9 +70,9 @@ static bool fits(const br_optim *optim, int64_t slot, int state, const br_tensor
 static void refuse(const br_tensor *own, const br_named_tensor *item)
 {
     const br_tensor *t = item->tensor;
-    br__fail(BR_ERROR_SHAPE, "optim_load_state_dict", "%s is %s %s, must be %s %s%s",
-             br__printable(item->name), br__shape(t), br_dtype_name(t->dtype), br__shape(own),
-             br_dtype_name(own->dtype), own->dtype == BR_I64 ? " and not negative" : "");
+    br_fail(BR_ERROR_SHAPE, "optim_load_state_dict", "%s is %s %s, must be %s %s%s",
+            br_printable(item->name), br__shape(t), br_dtype_name(t->dtype), br__shape(own),
+            br_dtype_name(own->dtype), own->dtype == BR_I64 ? " and not negative" : "");
 }
 
 static bool match_item(loading *l, const br_named_tensor *item)
@@ -81,13 +81,13 @@ static bool match_item(loading *l, const br_named_tensor *item)
     int64_t slot;
     int state;
     if (!item->name || !item->tensor)
-        br__fail(BR_ERROR_ARGUMENT, op, "an item of the state has no %s",
-                 item->name ? "tensor" : "name");
+        br_fail(BR_ERROR_ARGUMENT, op, "an item of the state has no %s",
+                item->name ? "tensor" : "name");
     else if (!locate(l, item->name, &slot, &state))
-        br__fail(BR_ERROR_ARGUMENT, op, "%s has no state named %s", l->optim->kind->name,
-                 br__printable(item->name));
+        br_fail(BR_ERROR_ARGUMENT, op, "%s has no state named %s", l->optim->kind->name,
+                br_printable(item->name));
     else if (l->found[slot][state])
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is in the state twice", br__printable(item->name));
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is in the state twice", br_printable(item->name));
     else if (!fits(l->optim, slot, state, item->tensor))
         refuse(l->optim->slots[slot].state[state], item);
     else
@@ -113,8 +113,8 @@ static bool check_whole(const loading *l, int64_t k)
     for (int i = 0; i < optim->n_states; i++) {
         if (l->found[k][i] || !slot->state[i])
             continue;
-        br__fail(BR_ERROR_ARGUMENT, "optim_load_state_dict", "%s.%s is missing", slot->name,
-                 optim->kind->states[i].name);
+        br_fail(BR_ERROR_ARGUMENT, "optim_load_state_dict", "%s.%s is missing", slot->name,
+                optim->kind->states[i].name);
         return false;
     }
     return true;
@@ -155,7 +155,7 @@ bool br_optim_load_state_dict(br_optim *optim, const br_named_list *state)
     if (!br__required("optim_load_state_dict", "optim", optim) ||
         !br__required("optim_load_state_dict", "state", state))
         return false;
-    loading l = { .optim = optim, .found = br__calloc((size_t)optim->n_slots, sizeof *l.found) };
+    loading l = { .optim = optim, .found = br_calloc((size_t)optim->n_slots, sizeof *l.found) };
     bool ok = l.found && load(&l, state);
     for (int64_t k = 0; k < optim->n_slots; k++)
         if (!optim->slots[k].stepped)

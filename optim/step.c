@@ -72,9 +72,9 @@ static bool state_fits(const br_optim *optim, const br_slot *slot)
     br_dtype dtype = slot->param->dtype;
     if (!slot->stepped || optim->n_states == 0 || slot->state_dtype == dtype)
         return true;
-    br__fail(BR_ERROR_DTYPE, "optim_step",
-             "%s is %s, but its state was created when it was %s: create a new optimizer",
-             slot->name, br_dtype_name(dtype), br_dtype_name(slot->state_dtype));
+    br_fail(BR_ERROR_DTYPE, "optim_step",
+            "%s is %s, but its state was created when it was %s: create a new optimizer",
+            slot->name, br_dtype_name(dtype), br_dtype_name(slot->state_dtype));
     return false;
 }
 
@@ -84,9 +84,9 @@ static bool good_gradient(const br_slot *slot, const br_tensor *grad)
 {
     if (br__same_shape(grad, slot->param) && grad->dtype == slot->param->dtype)
         return true;
-    br__fail(BR_ERROR_SHAPE, "optim_step",
-             "the gradient of %s is %s %s, but the parameter is %s %s", slot->name, br__shape(grad),
-             br_dtype_name(grad->dtype), br__shape(slot->param), br_dtype_name(slot->param->dtype));
+    br_fail(BR_ERROR_SHAPE, "optim_step", "the gradient of %s is %s %s, but the parameter is %s %s",
+            slot->name, br__shape(grad), br_dtype_name(grad->dtype), br__shape(slot->param),
+            br_dtype_name(slot->param->dtype));
     return false;
 }
 
@@ -108,11 +108,11 @@ static bool return_state(const br_optim *optim, const br_optim_work *work, br_sc
     if (!t || t == old)
         return true;
     if (!old || !br__same_shape(t, old) || t->dtype != old->dtype) {
-        br__fail(BR_ERROR_SHAPE, optim->kind->name,
-                 old ? "the new %s of %s is %s %s, must be %s %s"
-                     : "the new %s of %s is %s %s, but these options keep no such state",
-                 what, work->name, br__shape(t), br_dtype_name(t->dtype), old ? br__shape(old) : "",
-                 old ? br_dtype_name(old->dtype) : "");
+        br_fail(BR_ERROR_SHAPE, optim->kind->name,
+                old ? "the new %s of %s is %s %s, must be %s %s"
+                    : "the new %s of %s is %s %s, but these options keep no such state",
+                what, work->name, br__shape(t), br_dtype_name(t->dtype), old ? br__shape(old) : "",
+                old ? br_dtype_name(old->dtype) : "");
         return false;
     }
     if (will_be_overwritten(optim, work, t))
@@ -127,8 +127,8 @@ static bool run_step(const br_optim *optim, br_optim_work *work)
     br_scope *scope = br_no_grad_begin();
     bool ok = scope && optim->kind->step(work) && !br_failed();
     if (!ok && !br_failed())
-        br__fail(BR_ERROR_STATE, optim->kind->name,
-                 "step for %s returned false without setting an error", work->name);
+        br_fail(BR_ERROR_STATE, optim->kind->name,
+                "step for %s returned false without setting an error", work->name);
     ok = ok && return_state(optim, work, scope, "value", work->param, &work->new_param);
     for (int i = 0; ok && i < optim->n_states; i++)
         ok = return_state(optim, work, scope, optim->kind->states[i].name, work->state[i],
@@ -160,8 +160,8 @@ static bool add_task(br_optim *optim, br_slot *slot, int64_t n)
     if (!kind->prepare || (kind->prepare(&task->work) && !br_failed()))
         return true;
     if (!br_failed())
-        br__fail(BR_ERROR_STATE, kind->name,
-                 "prepare for %s returned false without setting an error", slot->name);
+        br_fail(BR_ERROR_STATE, kind->name,
+                "prepare for %s returned false without setting an error", slot->name);
     return false;
 }
 

@@ -197,8 +197,8 @@ bool br_measure_peak(br_dtype dtype, br_peak *peak)
     if (!br__required("measure_peak", "peak", peak))
         return false;
     if (dtype != BR_F32 && dtype != BR_F64)
-        return br__fail(BR_ERROR_ARGUMENT, "measure_peak", "dtype is %s, must be f32 or f64",
-                        br_dtype_name(dtype));
+        return br_fail(BR_ERROR_ARGUMENT, "measure_peak", "dtype is %s, must be f32 or f64",
+                       br_dtype_name(dtype));
     int threads = br_get_num_threads();
     *peak = (br_peak){ measure_flops(threads, dtype), measure_bytes(threads) };
     return !br_failed();

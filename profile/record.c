@@ -40,7 +40,7 @@ static bool widen_table(br_profile *p)
     if (2 * (p->n_labels + 1) <= p->n_slots)
         return true;
     int64_t wider = p->n_slots ? 2 * p->n_slots : 64;
-    uint32_t *slots = br__calloc((size_t)wider, sizeof *slots);
+    uint32_t *slots = br_calloc((size_t)wider, sizeof *slots);
     if (!slots)
         return false;
     br_free(p->slots);
@@ -63,7 +63,7 @@ static int64_t label(br_profile *p, const char *text)
     if (!labels)
         return -1;
     p->labels = labels;
-    char *copy = br__strdup(text);
+    char *copy = br_strdup(text);
     if (!copy)
         return -1;
     labels[p->n_labels] = (br_label){ copy, -1 };
@@ -110,15 +110,15 @@ static bool reserve(br_profile *p)
     if (p->count < p->n_chunks * BR_EVENT_CHUNK)
         return true;
     if (p->count == UINT32_MAX - 1) {
-        br__fail(BR_ERROR_MEMORY, "profile",
-                 "the profile is full: it must have fewer than 2^32 events");
+        br_fail(BR_ERROR_MEMORY, "profile",
+                "the profile is full: it must have fewer than 2^32 events");
         return false;
     }
     br_event **chunks = br__grow(p->chunks, &p->chunk_capacity, p->n_chunks, sizeof *chunks);
     if (!chunks)
         return false;
     p->chunks = chunks;
-    chunks[p->n_chunks] = br__malloc(BR_EVENT_CHUNK * sizeof **chunks);
+    chunks[p->n_chunks] = br_malloc(BR_EVENT_CHUNK * sizeof **chunks);
     if (!chunks[p->n_chunks])
         return false;
     p->n_chunks++;
@@ -298,8 +298,8 @@ br_profile *br_profile_begin(void)
     if (br_failed())
         return NULL;
     if (running)
-        return br__fail(BR_ERROR_STATE, "profile_begin",
-                        "a profile is already running in this thread");
+        return br_fail(BR_ERROR_STATE, "profile_begin",
+                       "a profile is already running in this thread");
     br_profile *p = BR_NEW(br_profile);
     if (!p)
         return NULL;
@@ -319,9 +319,9 @@ static bool runs_here(const char *op, const br_profile *p)
 {
     if (p && running == p)
         return true;
-    br__fail(p ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
-             p ? "the profile is not running in this thread"
-               : "profile is NULL, but it is required");
+    br_fail(p ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, op,
+            p ? "the profile is not running in this thread"
+              : "profile is NULL, but it is required");
     return false;
 }
 
@@ -348,10 +348,10 @@ bool br_profile_resume(br_profile *profile)
         go_on(profile);
         return true;
     }
-    br__fail(profile ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, "profile_resume",
-             !profile          ? "profile is NULL, but it is required"
-             : profile->paused ? "a profile is already running in this thread"
-                               : "the profile is not paused");
+    br_fail(profile ? BR_ERROR_STATE : BR_ERROR_ARGUMENT, "profile_resume",
+            !profile          ? "profile is NULL, but it is required"
+            : profile->paused ? "a profile is already running in this thread"
+                              : "the profile is not paused");
     return false;
 }
 
@@ -409,10 +409,10 @@ bool br__profile_readable(const char *op, const br_profile *profile)
     if (!br__required(op, "profile", profile))
         return false;
     if (profile->running)
-        br__fail(BR_ERROR_STATE, op, "the profile is still running: call br_profile_end() first");
+        br_fail(BR_ERROR_STATE, op, "the profile is still running: call br_profile_end() first");
     else if (profile->incomplete)
-        br__fail(BR_ERROR_MEMORY, op, "memory ran out after %lld events: later ones are missing",
-                 (long long)profile->count);
+        br_fail(BR_ERROR_MEMORY, op, "memory ran out after %lld events: later ones are missing",
+                (long long)profile->count);
     return !br_failed();
 }
 
@@ -426,8 +426,8 @@ const br_profile_event *br_profile_event_at(const br_profile *profile, int64_t i
     if (!br__profile_readable("profile_event_at", profile))
         return NULL;
     if (i < 0 || i >= profile->count)
-        return br__fail(BR_ERROR_INDEX, "profile_event_at",
-                        "i is %lld, must be in 0 .. %lld: the profile has %lld events",
-                        (long long)i, (long long)profile->count - 1, (long long)profile->count);
+        return br_fail(BR_ERROR_INDEX, "profile_event_at",
+                       "i is %lld, must be in 0 .. %lld: the profile has %lld events", (long long)i,
+                       (long long)profile->count - 1, (long long)profile->count);
     return &br__event_of(profile, i)->seen;
 }

@@ -175,7 +175,7 @@ static void sort_children(tree *t, int64_t *first)
 /* Returns an array of the rows, each followed by its children. */
 static br_profile_row *flatten(const tree *t)
 {
-    br_profile_row *rows = br__malloc((size_t)t->count * sizeof *rows);
+    br_profile_row *rows = br_malloc((size_t)t->count * sizeof *rows);
     int64_t n = 0;
     for (int64_t i = t->first; rows && i >= 0;) {
         rows[n++] = t->nodes[i].row;
@@ -199,7 +199,7 @@ br_profile_row *br_profile_rows(const br_profile *profile, br_profile_by by, br_
         return NULL;
     tree t = { .profile = profile, .sort = sort, .first = -1 };
     bool by_op = by == BR_PROFILE_BY_OP;
-    int64_t *at = br__malloc((size_t)(by_op ? profile->count : profile->n_labels) * sizeof *at);
+    int64_t *at = br_malloc((size_t)(by_op ? profile->count : profile->n_labels) * sizeof *at);
     bool ok = at && (by_op ? fill_by_op : fill_by_module)(&t, at);
     br_profile_row *rows = NULL;
     if (ok) {

@@ -136,8 +136,8 @@ bool br_profile_print(FILE *stream, const br_profile *profile,
         !br__required("profile_print", "stream", stream))
         return false;
     if (t.options.steps < 0)
-        return br__fail(BR_ERROR_ARGUMENT, "profile_print", "steps is %lld, must be at least 0",
-                        (long long)t.options.steps);
+        return br_fail(BR_ERROR_ARGUMENT, "profile_print", "steps is %lld, must be at least 0",
+                       (long long)t.options.steps);
     int64_t count;
     br_profile_row *rows = br_profile_rows(profile, t.options.by, t.options.sort, &count);
     if (!rows)
@@ -147,6 +147,6 @@ bool br_profile_print(FILE *stream, const br_profile *profile,
     print(&t, rows, count);
     br_free(rows);
     if (ferror(stream))
-        br__fail(BR_ERROR_IO, "profile_print", "cannot write to the stream");
+        br_fail(BR_ERROR_IO, "profile_print", "cannot write to the stream");
     return !br_failed();
 }

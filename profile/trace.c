@@ -102,7 +102,7 @@ bool br_profile_write_trace(const br_profile *profile, const char *path)
     static const char op[] = "profile_write_trace";
     if (!br__profile_readable(op, profile) || !br__required(op, "path", path))
         return false;
-    writer *w = br__calloc(1, sizeof *w);
+    writer *w = br_calloc(1, sizeof *w);
     if (!w)
         return false;
     bool ok = br__replace_begin(&w->file, op, path);

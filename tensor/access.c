@@ -17,7 +17,7 @@ static bool has_dim(const char *op, const br_tensor *t, int64_t *dim)
         return false;
     if (t->ndim > 0)
         return br__wrap_dim(op, "dim", t, dim);
-    br__fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", but t is 0-d: it has no dimensions", *dim);
+    br_fail(BR_ERROR_INDEX, op, "dim is %" PRId64 ", but t is 0-d: it has no dimensions", *dim);
     return false;
 }
 
@@ -86,9 +86,9 @@ static void *checked_data(const char *op, const br_tensor *t, br_dtype dtype)
     if (!br__has_dtype(op, "t", t, dtype))
         return NULL;
     if (!t->contiguous)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "t %s is not contiguous: use br_contiguous() or br_copy_out()",
-                        br__shape(t));
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "t %s is not contiguous: use br_contiguous() or br_copy_out()",
+                       br__shape(t));
     return t->data;
 }
 
@@ -132,8 +132,8 @@ static bool one_element(const char *op, const br_tensor *t)
     if (!br__required(op, "t", t))
         return false;
     if (t->numel != 1)
-        br__fail(BR_ERROR_SHAPE, op, "t %s has %" PRId64 " elements, must have exactly one",
-                 br__shape(t), t->numel);
+        br_fail(BR_ERROR_SHAPE, op, "t %s has %" PRId64 " elements, must have exactly one",
+                br__shape(t), t->numel);
     return t->numel == 1;
 }
 
@@ -150,7 +150,7 @@ int64_t br_item_i64(const br_tensor *t)
         return *(const int64_t *)(const void *)t->data;
     double value = load(t->data, t->dtype);
     if (!(value >= -0x1p63 && value < 0x1p63)) {
-        br__fail(BR_ERROR_ARGUMENT, "item_i64", "%g cannot be represented as i64", value);
+        br_fail(BR_ERROR_ARGUMENT, "item_i64", "%g cannot be represented as i64", value);
         return 0;
     }
     return (int64_t)value;
@@ -161,17 +161,17 @@ double br_at(const br_tensor *t, int ndim, const int64_t *index)
     if (!br__required("at", "t", t))
         return NAN;
     if (ndim != t->ndim || (ndim > 0 && !index)) {
-        br__fail(BR_ERROR_INDEX, "at", "t %s needs %d indices, got %d", br__shape(t), t->ndim,
-                 index ? ndim : 0);
+        br_fail(BR_ERROR_INDEX, "at", "t %s needs %d indices, got %d", br__shape(t), t->ndim,
+                index ? ndim : 0);
         return NAN;
     }
     int64_t offset = 0;
     for (int i = 0; i < ndim; i++) {
         int64_t k = index[i] < 0 ? index[i] + t->sizes[i] : index[i];
         if (k < 0 || k >= t->sizes[i]) {
-            br__fail(BR_ERROR_INDEX, "at",
-                     "index %" PRId64 " is out of bounds for dimension %d of t %s", index[i], i,
-                     br__shape(t));
+            br_fail(BR_ERROR_INDEX, "at",
+                    "index %" PRId64 " is out of bounds for dimension %d of t %s", index[i], i,
+                    br__shape(t));
             return NAN;
         }
         offset += k * t->strides[i];
@@ -185,9 +185,9 @@ bool br_copy_out(const br_tensor *t, void *out, size_t bytes)
         return false;
     size_t size = (size_t)t->numel * br_dtype_size(t->dtype);
     if (bytes != size || (!out && size > 0)) {
-        br__fail(BR_ERROR_ARGUMENT, "copy_out",
-                 "t %s (%s) has %zu bytes, but out has %zu: the sizes must be equal", br__shape(t),
-                 br_dtype_name(t->dtype), size, out ? bytes : 0);
+        br_fail(BR_ERROR_ARGUMENT, "copy_out",
+                "t %s (%s) has %zu bytes, but out has %zu: the sizes must be equal", br__shape(t),
+                br_dtype_name(t->dtype), size, out ? bytes : 0);
         return false;
     }
     if (t->contiguous) {

@@ -41,34 +41,33 @@ void br__deallocate(void *block)
     allocator.deallocate(allocator.context, block);
 }
 
-static atomic_int_fast64_t small_blocks; /* live br__malloc() blocks, for br_set_allocator() */
+static atomic_int_fast64_t small_blocks; /* live br_malloc() blocks, for br_set_allocator() */
 
 bool br_set_allocator(const br_allocator *a)
 {
     if (br_failed())
         return false;
     if (a && (!a->allocate || !a->deallocate)) {
-        br__fail(BR_ERROR_ARGUMENT, "set_allocator", "allocate and deallocate are both required");
+        br_fail(BR_ERROR_ARGUMENT, "set_allocator", "allocate and deallocate are both required");
         return false;
     }
     if (br_live_tensors() > 0) {
-        br__fail(
-            BR_ERROR_STATE, "set_allocator",
-            "%lld tensors are alive and would be freed by the wrong allocator: free them first",
-            (long long)br_live_tensors());
+        br_fail(BR_ERROR_STATE, "set_allocator",
+                "%lld tensors are alive and would be freed by the wrong allocator: free them first",
+                (long long)br_live_tensors());
         return false;
     }
     if (br__thread.scope) {
-        br__fail(BR_ERROR_STATE, "set_allocator", "a scope is open: call br_scope_end() first");
+        br_fail(BR_ERROR_STATE, "set_allocator", "a scope is open: call br_scope_end() first");
         return false;
     }
     br_thread_cleanup();
     br_empty_cache();
     br__debug_empty_quarantine();
     if (atomic_load(&small_blocks) > 0) {
-        br__fail(BR_ERROR_STATE, "set_allocator",
-                 "%lld blocks of modules, lists or strings are still allocated: free them first",
-                 (long long)atomic_load(&small_blocks));
+        br_fail(BR_ERROR_STATE, "set_allocator",
+                "%lld blocks of modules, lists or strings are still allocated: free them first",
+                (long long)atomic_load(&small_blocks));
         return false;
     }
     allocator = a ? *a : system_allocator;
@@ -82,23 +81,23 @@ void *br__malloc_aligned(size_t size, size_t alignment)
 {
     void *block = br__allocate(size ? size : 1, alignment ? alignment : _Alignof(max_align_t));
     if (!block)
-        return br__fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu bytes", size);
+        return br_fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu bytes", size);
     atomic_fetch_add(&small_blocks, 1);
     return block;
 }
 
-void *br__malloc(size_t size)
+void *br_malloc(size_t size)
 {
     return br__malloc_aligned(size, 0);
 }
 
-void *br__calloc(size_t count, size_t size)
+void *br_calloc(size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
-        return br__fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu x %zu bytes: size overflow",
-                        count, size);
-    void *block = br__malloc(bytes);
+        return br_fail(BR_ERROR_MEMORY, NULL, "cannot allocate %zu x %zu bytes: size overflow",
+                       count, size);
+    void *block = br_malloc(bytes);
     if (block)
         memset(block, 0, bytes);
     return block;
@@ -106,7 +105,7 @@ void *br__calloc(size_t count, size_t size)
 
 void *br__realloc(void *block, size_t old_size, size_t size)
 {
-    void *grown = br__malloc(size);
+    void *grown = br_malloc(size);
     if (!grown)
         return NULL;
     if (block)
@@ -134,22 +133,24 @@ void br_free(void *block)
     br__deallocate(block);
 }
 
-char *br__strdup(const char *text)
+char *br_strdup(const char *text)
 {
+    if (!text)
+        return br_fail(BR_ERROR_ARGUMENT, "strdup", "text is NULL, but it is required");
     size_t n = strlen(text) + 1;
-    char *copy = br__malloc(n);
+    char *copy = br_malloc(n);
     return copy ? memcpy(copy, text, n) : NULL;
 }
 
-char *br__format(const char *format, ...)
+char *br_format(const char *format, ...)
 {
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *text = n < 0 ? br__fail(BR_ERROR_ARGUMENT, "format", "cannot format the text")
-                       : br__malloc((size_t)n + 1);
+    char *text = n < 0 ? br_fail(BR_ERROR_ARGUMENT, "format", "cannot format the text")
+                       : br_malloc((size_t)n + 1);
     if (text)
         vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);

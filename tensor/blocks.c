@@ -160,10 +160,10 @@ void *br__block_alloc(const char *op, size_t bytes, br_extent **extent)
     if (pool.memory_limit && (size_t)live_bytes() + bytes > pool.memory_limit) {
         long long live = (long long)live_bytes(), limit = (long long)pool.memory_limit;
         pthread_mutex_unlock(&pool.lock);
-        return br__fail(BR_ERROR_MEMORY, op,
-                        "allocating %zu bytes would exceed the memory limit: %lld of %lld bytes "
-                        "are in use",
-                        bytes, live, limit);
+        return br_fail(BR_ERROR_MEMORY, op,
+                       "allocating %zu bytes would exceed the memory limit: %lld of %lld bytes "
+                       "are in use",
+                       bytes, live, limit);
     }
     pool.live += (int64_t)bytes;
     void *block = reuse_cached(bytes, extent);
@@ -180,7 +180,7 @@ void *br__block_alloc(const char *op, size_t bytes, br_extent **extent)
     pthread_mutex_unlock(&pool.lock);
     if (block)
         guard(block, bytes, *extent);
-    return block ? block : br__fail(BR_ERROR_MEMORY, op, "cannot allocate %zu bytes", bytes);
+    return block ? block : br_fail(BR_ERROR_MEMORY, op, "cannot allocate %zu bytes", bytes);
 }
 
 /* Caches a small block. Returns NULL, or the block if the cache limit does not allow that. */

@@ -83,7 +83,7 @@ static bool representable(const char *op, double value, br_dtype dtype)
 {
     if (dtype != BR_I64 || (value >= -0x1p63 && value < 0x1p63))
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "%g cannot be represented as i64", value);
+    br_fail(BR_ERROR_ARGUMENT, op, "%g cannot be represented as i64", value);
     return false;
 }
 
@@ -186,19 +186,19 @@ br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
         return NULL;
     if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0 ||
         (end - start) / step < 0)
-        return br__fail(BR_ERROR_ARGUMENT, "arange",
-                        "start %g, end %g, step %g: all must be finite, and step must be nonzero "
-                        "and have the sign of end - start",
-                        start, end, step);
+        return br_fail(BR_ERROR_ARGUMENT, "arange",
+                       "start %g, end %g, step %g: all must be finite, and step must be nonzero "
+                       "and have the sign of end - start",
+                       start, end, step);
     if (dtype == BR_I64 && !whole_steps(start, end, step))
-        return br__fail(BR_ERROR_ARGUMENT, "arange",
-                        "start %g, end %g, step %g: for i64, start and step must be integers, and "
-                        "no magnitude may exceed 2^62",
-                        start, end, step);
+        return br_fail(BR_ERROR_ARGUMENT, "arange",
+                       "start %g, end %g, step %g: for i64, start and step must be integers, and "
+                       "no magnitude may exceed 2^62",
+                       start, end, step);
     double n = ceil((end - start) / step);
     if (n >= 0x1p62)
-        return br__fail(BR_ERROR_ARGUMENT, "arange",
-                        "the range has %g elements, must have fewer than 2^62", n);
+        return br_fail(BR_ERROR_ARGUMENT, "arange",
+                       "the range has %g elements, must have fewer than 2^62", n);
     return fill_steps(br__new("arange", BR_SHAPE((int64_t)n), dtype), start, step);
 }
 
@@ -216,12 +216,12 @@ br_tensor *br_linspace(double start, double end, int64_t steps, br_dtype dtype)
     if (br_failed())
         return NULL;
     if (dtype != BR_F32 && dtype != BR_F64 && dtype != BR_I64)
-        return br__fail(BR_ERROR_DTYPE, "linspace", "dtype is %s, must be f32, f64 or i64",
-                        br_dtype_name(dtype));
+        return br_fail(BR_ERROR_DTYPE, "linspace", "dtype is %s, must be f32, f64 or i64",
+                       br_dtype_name(dtype));
     if (dtype == BR_I64 && !(fabs(start) <= 0x1p62 && fabs(end) <= 0x1p62))
-        return br__fail(BR_ERROR_ARGUMENT, "linspace",
-                        "start is %g and end is %g: for i64, their magnitudes must be at most 2^62",
-                        start, end);
+        return br_fail(BR_ERROR_ARGUMENT, "linspace",
+                       "start is %g and end is %g: for i64, their magnitudes must be at most 2^62",
+                       start, end);
     br_tensor *t = br__new("linspace", BR_SHAPE(steps), dtype);
     if (t && dtype == BR_F32)
         fill_between_float((float *)(void *)t->data, (float)start, (float)end, steps);
@@ -251,8 +251,8 @@ static br_tensor *from_data(const char *op, int ndim, const int64_t *sizes, br_d
     if (!br__check_sizes(op, ndim, sizes, dtype, &numel))
         return NULL;
     if (!values && numel > 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "values is NULL, but shape %s has elements",
-                        br__shape_of(ndim, sizes));
+        return br_fail(BR_ERROR_ARGUMENT, op, "values is NULL, but shape %s has elements",
+                       br__shape_of(ndim, sizes));
     br_tensor *t = br__new(op, ndim, sizes, dtype);
     if (t && numel > 0)
         memcpy(t->data, values, t->storage->bytes);

@@ -292,9 +292,9 @@ static void refuse_wrong_kind(const char *op, const char *name, br_handle kind, 
 {
     char made[PLACE_SIZE];
     write_what(r);
-    br__fail(BR_ERROR_ARGUMENT, op, "%s must be %s, but it is %s%s%s, created %s", name,
-             kind_name(kind), kind_name(r->kind), *r->what ? " " : "", r->what,
-             describe(&r->made, made));
+    br_fail(BR_ERROR_ARGUMENT, op, "%s must be %s, but it is %s%s%s, created %s", name,
+            kind_name(kind), kind_name(r->kind), *r->what ? " " : "", r->what,
+            describe(&r->made, made));
 }
 
 static void refuse_ended(const char *op, const char *name, const record *r)
@@ -303,11 +303,11 @@ static void refuse_ended(const char *op, const char *name, const record *r)
     const char *how = r->ending == SCOPE_ENDED     ? "was freed when its scope ended"
                       : r->kind == BR_HANDLE_scope ? "has already ended"
                                                    : "was already freed";
-    br__fail(BR_ERROR_STATE, op, "%s is %s%s%s that %s: created %s; ended %s%s", name,
-             kind_name(r->kind), *r->what ? " " : "", r->what, how, describe(&r->made, made),
-             describe(&r->ended, ended),
-             r->ending == SCOPE_ENDED ? "; use br_scope_return() or br_retain() to keep a tensor"
-                                      : "");
+    br_fail(BR_ERROR_STATE, op, "%s is %s%s%s that %s: created %s; ended %s%s", name,
+            kind_name(r->kind), *r->what ? " " : "", r->what, how, describe(&r->made, made),
+            describe(&r->ended, ended),
+            r->ending == SCOPE_ENDED ? "; use br_scope_return() or br_retain() to keep a tensor"
+                                     : "");
 }
 
 /* Raises the error after unlocking: a callback may use the library. */
@@ -317,9 +317,9 @@ static bool refuse(const char *op, const char *name, br_handle kind, record *r, 
         *copy = *r;
     pthread_mutex_unlock(&all.lock);
     if (!r)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "%s must be %s, but it does not point to an object of the library", name,
-                 kind_name(kind));
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "%s must be %s, but it does not point to an object of the library", name,
+                kind_name(kind));
     else if (copy->kind != kind)
         refuse_wrong_kind(op, name, kind, copy);
     else
@@ -372,7 +372,7 @@ void br__debug_end_tensor(const br_tensor *t, bool by_scope)
 
 void *br__handle_new(size_t size, br_handle kind)
 {
-    void *object = br__calloc(1, size);
+    void *object = br_calloc(1, size);
     if (object && br__debug)
         br__debug_register(kind, object, NULL);
     return object;

@@ -75,13 +75,13 @@ static void raise_named(br_error code, const char *op, const char *path, const c
     if (op)
         n += (size_t)snprintf(text, BR_MESSAGE_SIZE, "%s: ", op);
     if (path && n < BR_MESSAGE_SIZE)
-        n += (size_t)snprintf(text + n, BR_MESSAGE_SIZE - n, "%s: ", br__printable(path));
+        n += (size_t)snprintf(text + n, BR_MESSAGE_SIZE - n, "%s: ", br_printable(path));
     if (n < BR_MESSAGE_SIZE)
         vsnprintf(text + n, BR_MESSAGE_SIZE - n, format, args);
     br_raise(code, "%s", text);
 }
 
-void *br__fail(br_error code, const char *op, const char *format, ...)
+void *br_fail(br_error code, const char *op, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -183,6 +183,11 @@ const char *br__shape(const br_tensor *t)
     return t ? br__shape_of(t->ndim, t->sizes) : "NULL";
 }
 
+const char *br_shape_text(const br_tensor *t)
+{
+    return br__shape(BR_LIVE("shape_text", t) ? t : NULL);
+}
+
 char *br_shape_string(const br_tensor *t, char *buffer, size_t size)
 {
     if (!buffer || size == 0)
@@ -201,8 +206,18 @@ char *br_shape_string(const br_tensor *t, char *buffer, size_t size)
 static __attribute__((noinline, cold)) bool refuse_null(const char *op, const char *name)
 {
     if (!br__failed())
-        br__fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", name);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s is NULL, but it is required", name);
     return false;
+}
+
+bool br_require(const char *op, const char *name, const void *argument)
+{
+    return br__required_handle(op, name ? name : "argument", argument, BR_HANDLE_NONE);
+}
+
+bool br_require_tensor(const char *op, const char *name, const br_tensor *t)
+{
+    return br__required_handle(op, name ? name : "tensor", t, BR_HANDLE_tensor);
 }
 
 bool br__required_handle(const char *op, const char *name, const void *argument, br_handle kind)
@@ -212,24 +227,23 @@ bool br__required_handle(const char *op, const char *name, const void *argument,
     return !br__debug || kind == BR_HANDLE_NONE || br__debug_is_live(op, name, kind, argument);
 }
 
-const void *br__options_of(const char *op, const char *name, const void *given,
-                           const void *defaults, size_t size)
+const void *br_options_of(const char *op, const char *name, const void *given, const void *defaults,
+                          size_t size)
 {
     if (given &&
         *(const size_t *)given == size) /* struct_size, the first field of every options struct */
         return given;
     if (given && *(const size_t *)given == 0)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "options were not initialized with their defaults: use BR_OPTIONS(%s, .field = "
-                 "value), or start from %s_defaults()",
-                 name, name);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "options were not initialized with their defaults: use BR_OPTIONS(%s, .field = "
+                "value), or start from %s_defaults()",
+                name, name);
     else if (given)
-        br__fail(
-            BR_ERROR_ARGUMENT, op,
-            "struct_size of the options is %zu, must be %zu: they are not %s_options, were not "
-            "initialized with BR_OPTIONS(%s, .field = value), or were compiled with the header "
-            "of another version than this library's, %s",
-            *(const size_t *)given, size, name, name, br_version());
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "struct_size of the options is %zu, must be %zu: they are not %s_options, were not "
+                "initialized with BR_OPTIONS(%s, .field = value), or were compiled with the header "
+                "of another version than this library's, %s",
+                *(const size_t *)given, size, name, name, br_version());
     return defaults;
 }
 
@@ -239,8 +253,8 @@ bool br__floating(const char *op, const char *name, const br_tensor *t)
         return false;
     if (br_is_floating(t))
         return true;
-    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be f32 or f64", name, br__shape(t),
-             br_dtype_name(t->dtype));
+    br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be f32 or f64", name, br__shape(t),
+            br_dtype_name(t->dtype));
     return false;
 }
 
@@ -250,8 +264,8 @@ bool br__has_dtype(const char *op, const char *name, const br_tensor *t, br_dtyp
         return false;
     if (t->dtype == dtype)
         return true;
-    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be %s", name, br__shape(t),
-             br_dtype_name(t->dtype), br_dtype_name(dtype));
+    br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be %s", name, br__shape(t),
+            br_dtype_name(t->dtype), br_dtype_name(dtype));
     return false;
 }
 
@@ -262,9 +276,9 @@ bool br__compare_dtypes(const char *op, const char *a_name, const br_tensor *a, 
         return false;
     if (a->dtype == b->dtype)
         return true;
-    br__fail(BR_ERROR_DTYPE, op,
-             "%s %s is %s and %s %s is %s: dtypes must be equal (convert one with br_to())", a_name,
-             br__shape(a), br_dtype_name(a->dtype), b_name, br__shape(b), br_dtype_name(b->dtype));
+    br_fail(BR_ERROR_DTYPE, op,
+            "%s %s is %s and %s %s is %s: dtypes must be equal (convert one with br_to())", a_name,
+            br__shape(a), br_dtype_name(a->dtype), b_name, br__shape(b), br_dtype_name(b->dtype));
     return false;
 }
 
@@ -272,10 +286,9 @@ bool br__wrap_dim(const char *op, const char *name, const br_tensor *t, int64_t 
 {
     int64_t n = t->ndim > 0 ? t->ndim : 1;
     if (*dim < -n || *dim >= n) {
-        br__fail(BR_ERROR_INDEX, op,
-                 "%s is %" PRId64 ", must be in %" PRId64 " .. %" PRId64
-                 " for a tensor of shape %s",
-                 name, *dim, -n, n - 1, br__shape(t));
+        br_fail(BR_ERROR_INDEX, op,
+                "%s is %" PRId64 ", must be in %" PRId64 " .. %" PRId64 " for a tensor of shape %s",
+                name, *dim, -n, n - 1, br__shape(t));
         return false;
     }
     if (*dim < 0)
@@ -292,10 +305,10 @@ bool br__broadcast_named(const char *op, const char *a_name, const br_tensor *a,
         int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
         int64_t sa = ia < 0 ? 1 : a->sizes[ia], sb = ib < 0 ? 1 : b->sizes[ib];
         if (sa != sb && sa != 1 && sb != 1) {
-            br__fail(BR_ERROR_SHAPE, op,
-                     "%s %s and %s %s do not broadcast: sizes %" PRId64 " and %" PRId64
-                     " of dimension %d differ and neither is 1",
-                     a_name, br__shape(a), b_name, br__shape(b), sa, sb, i - n);
+            br_fail(BR_ERROR_SHAPE, op,
+                    "%s %s and %s %s do not broadcast: sizes %" PRId64 " and %" PRId64
+                    " of dimension %d differ and neither is 1",
+                    a_name, br__shape(a), b_name, br__shape(b), sa, sb, i - n);
             return false;
         }
         sizes[i] = sa == 1 ? sb : sa;
@@ -314,23 +327,23 @@ bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dt
     if (br__failed())
         return false;
     if (ndim < 0 || ndim > BR_MAX_DIMS) {
-        br__fail(BR_ERROR_SHAPE, op, "ndim is %d, must be 0 .. %d", ndim, BR_MAX_DIMS);
+        br_fail(BR_ERROR_SHAPE, op, "ndim is %d, must be 0 .. %d", ndim, BR_MAX_DIMS);
         return false;
     }
     if (ndim > 0 && !sizes) {
-        br__fail(BR_ERROR_ARGUMENT, op, "sizes is NULL, but ndim is %d", ndim);
+        br_fail(BR_ERROR_ARGUMENT, op, "sizes is NULL, but ndim is %d", ndim);
         return false;
     }
     if (dtype < BR_F32 || dtype > BR_BOOL) {
-        br__fail(BR_ERROR_DTYPE, op, "%d is not a dtype", (int)dtype);
+        br_fail(BR_ERROR_DTYPE, op, "%d is not a dtype", (int)dtype);
         return false;
     }
     int64_t n = 1, nonzero = 1;
     bool overflow = false;
     for (int i = 0; i < ndim; i++) {
         if (sizes[i] < 0) {
-            br__fail(BR_ERROR_SHAPE, op, "size %" PRId64 " of dimension %d in %s is negative",
-                     sizes[i], i, br__shape_of(ndim, sizes));
+            br_fail(BR_ERROR_SHAPE, op, "size %" PRId64 " of dimension %d in %s is negative",
+                    sizes[i], i, br__shape_of(ndim, sizes));
             return false;
         }
         n *= sizes[i] > 0; /* the strides of an empty tensor must be representable, too */
@@ -338,8 +351,8 @@ bool br__check_sizes(const char *op, int ndim, const int64_t *sizes, br_dtype dt
     }
     int64_t bytes;
     if (overflow || __builtin_mul_overflow(nonzero, (int64_t)br__dtype_size(dtype), &bytes)) {
-        br__fail(BR_ERROR_SHAPE, op, "shape %s has more elements than can be addressed",
-                 br__shape_of(ndim, sizes));
+        br_fail(BR_ERROR_SHAPE, op, "shape %s has more elements than can be addressed",
+                br__shape_of(ndim, sizes));
         return false;
     }
     *numel = n * nonzero;

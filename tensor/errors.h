@@ -8,11 +8,11 @@
 
 #include <stdarg.h>
 
-/* Records the error "op: message", with the module path prepended, and returns NULL. */
-__attribute__((cold)) void *br__fail(br_error code, const char *op, const char *format, ...)
+/* Redeclared as cold: errors are off the usual path. */
+__attribute__((cold)) void *br_fail(br_error code, const char *op, const char *format, ...)
     BR_PRINTF(3, 4);
-/* Same as br__fail() with the message "op: path: message"; the path is escaped by
- * br__printable(). */
+/* Same as br_fail() with the message "op: path: message"; the path is escaped by
+ * br_printable(). */
 __attribute__((cold)) void *br__fail_file(br_error code, const char *op, const char *path,
                                           const char *format, ...) BR_PRINTF(4, 5);
 /* Records a BR_ERROR_FORMAT "op: path: message" about the contents of a file. Returns false. */
@@ -29,30 +29,9 @@ void br__notify_warning(const char *message);
 void br__mark_error_unhandled(void);
 void br__mark_error_handled(void);
 void br__keep_error_at_thread_exit(void);
-/* Returns a shape such as "[2, 3]" for a message, in one of the thread's 8 rotating buffers. */
+/* Same as br_shape_text(), but also for headers, which are not handles; and for sizes. */
 const char *br__shape(const br_tensor *t);
 const char *br__shape_of(int ndim, const int64_t *sizes);
-
-/* Returns `text` made safe for messages and terminals: control and format characters and invalid
- * UTF-8 are escaped, and long text is truncated. The result is in one of the thread's 4 rotating
- * buffers. */
-const char *br__printable(const char *text);
-
-/* Returns the given options, or the defaults if `nonfinite_op` is NULL. Records an error if
- * `nonfinite_op` was not initialized by BR_OPTIONS() or the defaults function. The defaults are
- * returned in that case, too, and the caller continues until it checks br_failed(). */
-#define BR_OPTIONS_OF(op, name, nonfinite_op)                                                 \
-    ((const name##_options *)br__options_of(op, #name, nonfinite_op,                          \
-                                            &(const name##_options){ name##_default_fields }, \
-                                            sizeof(name##_options)))
-const void *br__options_of(const char *op, const char *name, const void *nonfinite_op,
-                           const void *defaults, size_t size);
-/* Defines the defaults function: BR_DEFINE_DEFAULTS(br_adam) defines br_adam_defaults(). */
-#define BR_DEFINE_DEFAULTS(name)                          \
-    name##_options name##_defaults(void)                  \
-    {                                                     \
-        return (name##_options){ name##_default_fields }; \
-    }
 
 /* Argument checks. All return false while an error is pending; if a check fails, they record an
  * error with the names of the operation and of the argument, and return false. br__required(): the

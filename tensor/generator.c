@@ -37,8 +37,8 @@ static generator *current(void)
         return g;
     g = br__list_thread() ? malloc(sizeof *g) : NULL;
     if (!g)
-        return br__fail(BR_ERROR_MEMORY, "generator",
-                        "cannot allocate %zu bytes for this thread's random generator", sizeof *g);
+        return br_fail(BR_ERROR_MEMORY, "generator",
+                       "cannot allocate %zu bytes for this thread's random generator", sizeof *g);
     seed_generator(g, DEFAULT_SEED);
     g->dropout = BR_DROPOUT_PYTORCH;
     br__thread.generator = g;
@@ -142,8 +142,8 @@ uint64_t br_initial_seed(void)
 void br_set_dropout_rng(br_dropout_rng rng)
 {
     if (rng != BR_DROPOUT_PYTORCH && rng != BR_DROPOUT_FAST) {
-        br__fail(BR_ERROR_ARGUMENT, "set_dropout_rng",
-                 "rng is %d, must be BR_DROPOUT_PYTORCH or BR_DROPOUT_FAST", (int)rng);
+        br_fail(BR_ERROR_ARGUMENT, "set_dropout_rng",
+                "rng is %d, must be BR_DROPOUT_PYTORCH or BR_DROPOUT_FAST", (int)rng);
         return;
     }
     generator *g = current();
@@ -186,7 +186,7 @@ static uint64_t get_u64(const uint32_t *at)
 void br_get_rng_state(br_rng_state *state)
 {
     if (!state) {
-        br__fail(BR_ERROR_ARGUMENT, "get_rng_state", "state is NULL, but it is required");
+        br_fail(BR_ERROR_ARGUMENT, "get_rng_state", "state is NULL, but it is required");
         return;
     }
     const generator *g = current();
@@ -243,7 +243,7 @@ bool br_set_rng_state(const br_rng_state *state)
     memcpy(g.words, words, sizeof g.words);
     const char *problem = find_problem(words, &g);
     if (problem) {
-        br__fail(BR_ERROR_ARGUMENT, "set_rng_state", "state is not valid: %s", problem);
+        br_fail(BR_ERROR_ARGUMENT, "set_rng_state", "state is not valid: %s", problem);
         return false;
     }
     generator *own = current();

@@ -10,10 +10,7 @@ enum { BR_HUGE_PAGE = 2 << 20 }; /* bytes; huge pages are requested for blocks a
 /* Allocate and free with the user's allocator, or the system's. */
 void *br__allocate(size_t size, size_t alignment);
 void br__deallocate(void *block);
-/* Allocate small blocks with the user's allocator; return NULL and record an error on failure.
- * br__malloc(0) returns a block. */
-void *br__malloc(size_t size);
-void *br__calloc(size_t count, size_t size);
+/* Same as realloc(), for a block of br_malloc(). */
 void *br__realloc(void *block, size_t old_size, size_t size);
 /* Returns the array, grown if necessary so that it has room for more than `count` items; it may
  * have moved. An empty array gets room for `first` items. Returns NULL and records an error on
@@ -23,10 +20,7 @@ static inline void *br__grow(void *items, int64_t *capacity, int64_t count, size
 {
     return br__grow_from(4, items, capacity, count, item_size);
 }
-char *br__strdup(const char *text);
-/* Returns a formatted string, allocated by br__malloc(). */
-char *br__format(const char *format, ...) BR_PRINTF(1, 2);
-/* Same as br__malloc() with an alignment; 0 means one that suits any object. Free it with
+/* Same as br_malloc() with an alignment; 0 means one that suits any object. Free it with
  * br_free(). */
 void *br__malloc_aligned(size_t size, size_t alignment);
 

@@ -235,7 +235,7 @@ char *br_to_string(const br_tensor *t)
                   .integral = true,
                   .smallest = INFINITY,
                   .width = 1,
-                  .out = { .chars = br__malloc(256), .capacity = 256 } };
+                  .out = { .chars = br_malloc(256), .capacity = 256 } };
     append_string(&p.out, PREFIX);
     if (t->numel == 0) {
         append_string(&p.out, "[]");

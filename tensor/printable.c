@@ -22,12 +22,14 @@ static bool is_harmless(utf8proc_int32_t c)
     }
 }
 
-const char *br__printable(const char *text)
+const char *br_printable(const char *text)
 {
     enum {
         ROOM = BR_TEXT_SIZE,
         LONGEST = 16
     }; /* LONGEST: space for an escape such as "\U0010ffff", or for "..." after truncated text */
+    if (!text)
+        return "NULL";
     br_thread_cold *cold_data = br__thread_cold();
     char *out = cold_data->texts[cold_data->text++ % BR_TEXTS];
     size_t n = 0;

@@ -22,10 +22,10 @@ static bool writable(const char *op, const br_tensor *t)
 {
     for (int i = 0; i < t->ndim; i++) {
         if (t->sizes[i] > 1 && t->strides[i] == 0) {
-            br__fail(BR_ERROR_ARGUMENT, op,
-                     "t %s is expanded along dimension %d, so its elements share memory: call "
-                     "br_contiguous() first",
-                     br__shape(t), i);
+            br_fail(BR_ERROR_ARGUMENT, op,
+                    "t %s is expanded along dimension %d, so its elements share memory: call "
+                    "br_contiguous() first",
+                    br__shape(t), i);
             return false;
         }
     }
@@ -98,11 +98,10 @@ bool br__uniform_possible(const br_tensor *t, double low, double high)
     double max_value = t->dtype == BR_F32 ? (double)FLT_MAX : DBL_MAX;
     if (low <= high && high - low <= max_value && fabs(low) <= max_value && fabs(high) <= max_value)
         return true;
-    br__fail(
-        BR_ERROR_ARGUMENT, "uniform_",
-        "low is %g and high is %g: low must be at most high, and low, high and high - low must "
-        "be representable as %s",
-        low, high, br_dtype_name(t->dtype));
+    br_fail(BR_ERROR_ARGUMENT, "uniform_",
+            "low is %g and high is %g: low must be at most high, and low, high and high - low must "
+            "be representable as %s",
+            low, high, br_dtype_name(t->dtype));
     return false;
 }
 
@@ -173,7 +172,7 @@ bool br__normal_possible(const br_tensor *t, double std)
         return false;
     if (std >= 0)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, "normal_", "std is %g, must be at least 0", std);
+    br_fail(BR_ERROR_ARGUMENT, "normal_", "std is %g, must be at least 0", std);
     return false;
 }
 
@@ -192,8 +191,7 @@ br_tensor *br__normal_(br_tensor *t, double mean, double std)
 static br_tensor *new_floating(const char *op, int ndim, const int64_t *sizes, br_dtype dtype)
 {
     if (!br_failed() && dtype != BR_F32 && dtype != BR_F64)
-        return br__fail(BR_ERROR_DTYPE, op, "dtype is %s, must be f32 or f64",
-                        br_dtype_name(dtype));
+        return br_fail(BR_ERROR_DTYPE, op, "dtype is %s, must be f32 or f64", br_dtype_name(dtype));
     return br__new(op, ndim, sizes, dtype);
 }
 
@@ -219,9 +217,9 @@ br_tensor *br_randn(int ndim, const int64_t *sizes, br_dtype dtype)
 br_tensor *br_randint(int64_t low, int64_t high, int ndim, const int64_t *sizes)
 {
     if (!br_failed() && low >= high)
-        return br__fail(BR_ERROR_ARGUMENT, "randint",
-                        "low is %" PRId64 " and high is %" PRId64 ": low must be less than high",
-                        low, high);
+        return br_fail(BR_ERROR_ARGUMENT, "randint",
+                       "low is %" PRId64 " and high is %" PRId64 ": low must be less than high",
+                       low, high);
     br_tensor *t = br__new("randint", ndim, sizes, BR_I64);
     if (!t)
         return NULL;
@@ -267,7 +265,7 @@ void br__permute(int64_t *out, int64_t n)
 br_tensor *br_randperm(int64_t n)
 {
     if (!br_failed() && n < 0)
-        return br__fail(BR_ERROR_ARGUMENT, "randperm", "n is %" PRId64 ", must be at least 0", n);
+        return br_fail(BR_ERROR_ARGUMENT, "randperm", "n is %" PRId64 ", must be at least 0", n);
     br_tensor *t = br__new("randperm", BR_SHAPE(n), BR_I64);
     if (t)
         br__permute((int64_t *)(void *)t->data, n);

@@ -60,7 +60,7 @@ static void begin(void)
         all.show = (show)i;
     else
         fprintf(stderr, "brasa: BRASA_ERRORS is '%s', must be print, abort or silent\n",
-                br__printable(value));
+                br_printable(value));
     if (all.show == SHOW_AT_EXIT)
         atexit(report_at_exit);
     pthread_atfork(close_lock, open_lock, open_lock);

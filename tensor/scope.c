@@ -92,9 +92,14 @@ static __attribute__((noinline, cold)) void end_outer(br_scope *scope)
             close_innermost();
         close_innermost();
     } else if (br__debug) {
-        br__fail(BR_ERROR_STATE, "scope_end",
-                 "scope is open in another thread: end it in the thread that opened it");
+        br_fail(BR_ERROR_STATE, "scope_end",
+                "scope is open in another thread: end it in the thread that opened it");
     }
+}
+
+br_scope *br_scope_current(void)
+{
+    return br__thread.scope;
 }
 
 void br_scope_end(br_scope *scope)

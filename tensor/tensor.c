@@ -294,12 +294,12 @@ br_tensor *br_borrow(int ndim, const int64_t *sizes, br_dtype dtype, void *data,
     if (!br__check_sizes("borrow", ndim, sizes, dtype, &numel))
         return NULL;
     if (!data && numel > 0)
-        return br__fail(BR_ERROR_ARGUMENT, "borrow", "data is NULL, but shape %s has elements",
-                        br__shape_of(ndim, sizes));
+        return br_fail(BR_ERROR_ARGUMENT, "borrow", "data is NULL, but shape %s has elements",
+                       br__shape_of(ndim, sizes));
     if ((uintptr_t)data % br_dtype_size(dtype) != 0)
-        return br__fail(BR_ERROR_ARGUMENT, "borrow",
-                        "data is not aligned to %zu bytes, which %s requires", br_dtype_size(dtype),
-                        br_dtype_name(dtype));
+        return br_fail(BR_ERROR_ARGUMENT, "borrow",
+                       "data is not aligned to %zu bytes, which %s requires", br_dtype_size(dtype),
+                       br_dtype_name(dtype));
     br__default_strides(ndim, sizes, strides);
     br_storage *storage = br__object_alloc(sizeof *storage);
     if (!storage)
@@ -435,9 +435,9 @@ static __attribute__((noinline, cold)) bool may_release(const br_tensor *t)
         return false;
     if (t->slot == SIZE_MAX || atomic_load(&t->refs) > 1)
         return true;
-    br__fail(BR_ERROR_STATE, "release",
-             "t %s was released more often than retained: its last reference belongs to its scope",
-             br__shape(t));
+    br_fail(BR_ERROR_STATE, "release",
+            "t %s was released more often than retained: its last reference belongs to its scope",
+            br__shape(t));
     return false;
 }
 

@@ -69,7 +69,7 @@ typedef struct br_thread_cold {
     char message[BR_MESSAGE_SIZE];           /* the pending error's message */
     br_unhandled_error unhandled;            /* the same error while it is unhandled */
     char shapes[BR_SHAPES][BR_SHAPE_SIZE];   /* rotating buffers for messages */
-    char texts[BR_TEXTS][BR_TEXT_SIZE];      /* rotating buffers of br__printable() */
+    char texts[BR_TEXTS][BR_TEXT_SIZE];      /* rotating buffers of br_printable() */
     unsigned shape, text;                    /* the next buffers' numbers */
     _Alignas(max_align_t) char module[4096]; /* nn's placeholder module */
 } br_thread_cold;

@@ -41,7 +41,7 @@ static int available_processors(void)
 void br_set_num_threads(int n)
 {
     if (n < 1 || n > MAX_THREADS) {
-        br__fail(BR_ERROR_ARGUMENT, "set_num_threads", "n is %d, must be 1 .. %d", n, MAX_THREADS);
+        br_fail(BR_ERROR_ARGUMENT, "set_num_threads", "n is %d, must be 1 .. %d", n, MAX_THREADS);
         return;
     }
     atomic_store(&num_threads, n);

@@ -22,12 +22,12 @@ static char **copy_tokens(const char *name, int64_t n, const char *const *tokens
 {
     if (n == 0 || br_failed())
         return NULL;
-    char **copies = br__calloc((size_t)n, sizeof *copies);
+    char **copies = br_calloc((size_t)n, sizeof *copies);
     for (int64_t i = 0; copies && i < n && !br_failed(); i++) {
         if (tokens[i])
-            copies[i] = br__strdup(tokens[i]);
+            copies[i] = br_strdup(tokens[i]);
         else
-            br__fail(BR_ERROR_ARGUMENT, op, "%s[%" PRId64 "] is NULL", name, i);
+            br_fail(BR_ERROR_ARGUMENT, op, "%s[%" PRId64 "] is NULL", name, i);
     }
     return copies;
 }
@@ -39,20 +39,20 @@ static bool good_text(const br_attention_text *t)
     if (!t || t->n_tokens < 0 || t->n_decoder_tokens < 0 ||
         t->n_tokens + t->n_decoder_tokens == 0 || (t->n_tokens > 0 && !t->tokens) ||
         (t->n_decoder_tokens > 0 && !t->decoder_tokens))
-        br__fail(
+        br_fail(
             BR_ERROR_ARGUMENT, op,
             "text needs tokens: set tokens and n_tokens, or decoder_tokens and n_decoder_tokens");
     else if (t->sentence_b_start != 0 && t->n_decoder_tokens > 0)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "sentence_b_start is %" PRId64 ", must be 0 with decoder_tokens: an "
-                 "encoder-decoder takes no sentence pair",
-                 t->sentence_b_start);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "sentence_b_start is %" PRId64 ", must be 0 with decoder_tokens: an "
+                "encoder-decoder takes no sentence pair",
+                t->sentence_b_start);
     else if (t->sentence_b_start < 0 ||
              (t->sentence_b_start > 0 && t->sentence_b_start >= t->n_tokens))
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "sentence_b_start is %" PRId64 ", must be 1 .. %" PRId64
-                 ", or 0 for a single sentence",
-                 t->sentence_b_start, t->n_tokens - 1);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "sentence_b_start is %" PRId64 ", must be 1 .. %" PRId64
+                ", or 0 for a single sentence",
+                t->sentence_b_start, t->n_tokens - 1);
     return !br_failed();
 }
 
@@ -119,22 +119,22 @@ int64_t br_attention_layers(const br_attention *self, br_attention_part part)
 static bool good_part(const br_attention *self, br_attention_part part, const char *name)
 {
     if (part < BR_ATTENTION_SELF || part > BR_ATTENTION_CROSS)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s: part is %d, must be a br_attention_part", name,
-                 (int)part);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s: part is %d, must be a br_attention_part", name,
+                (int)part);
     else if (part == BR_ATTENTION_SELF && self->n_decoder_tokens > 0)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "%s: part is BR_ATTENTION_SELF, but with decoder_tokens it must be encoder, "
-                 "decoder or cross attention",
-                 name);
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "%s: part is BR_ATTENTION_SELF, but with decoder_tokens it must be encoder, "
+                "decoder or cross attention",
+                name);
     else if (rows_of(self, part) == 0 || columns_of(self, part) == 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "%s: %s are required for this part", name,
-                 part == BR_ATTENTION_ENCODER || self->n_tokens == 0 ? "tokens" : "decoder_tokens");
+        br_fail(BR_ERROR_ARGUMENT, op, "%s: %s are required for this part", name,
+                part == BR_ATTENTION_ENCODER || self->n_tokens == 0 ? "tokens" : "decoder_tokens");
     for (int64_t i = 0; i < self->n_maps && !br_failed(); i++)
         if ((self->maps[i].part == BR_ATTENTION_SELF) != (part == BR_ATTENTION_SELF))
-            br__fail(BR_ERROR_ARGUMENT, op,
-                     "%s: BR_ATTENTION_SELF cannot be combined with encoder, decoder or cross "
-                     "attention",
-                     name);
+            br_fail(BR_ERROR_ARGUMENT, op,
+                    "%s: BR_ATTENTION_SELF cannot be combined with encoder, decoder or cross "
+                    "attention",
+                    name);
     return !br_failed();
 }
 
@@ -161,13 +161,13 @@ static bool good_shape(const br_attention *self, const char *name, const char *w
     int64_t has = t->ndim == 4 ? t->sizes[1] : 1;
     fits = fits && has > 0 && (heads < 0 || has == heads);
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, op,
-                 "%s: %s is %s, must be [batch, %s, %" PRId64 ", %s] for %" PRId64 " tokens", name,
-                 what, br__shape(t), size_or(heads, "heads", heads_text), rows,
-                 size_or(columns, "size", columns_text), rows);
+        br_fail(BR_ERROR_SHAPE, op,
+                "%s: %s is %s, must be [batch, %s, %" PRId64 ", %s] for %" PRId64 " tokens", name,
+                what, br__shape(t), size_or(heads, "heads", heads_text), rows,
+                size_or(columns, "size", columns_text), rows);
     else if (self->batch < 0 || self->batch >= t->sizes[0])
-        br__fail(BR_ERROR_INDEX, op, "%s: batch is %" PRId64 ", out of bounds for %s %s", name,
-                 self->batch, what, br__shape(t));
+        br_fail(BR_ERROR_INDEX, op, "%s: batch is %" PRId64 ", out of bounds for %s %s", name,
+                self->batch, what, br__shape(t));
     return !br_failed();
 }
 
@@ -181,8 +181,8 @@ static bool good_tensors(const br_attention *self, br_attention_part part, const
     if (!query && !key)
         return true;
     if (!query || !key)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s: query and key must both be given, or neither",
-                        name);
+        return br_fail(BR_ERROR_ARGUMENT, op, "%s: query and key must both be given, or neither",
+                       name);
     return good_shape(self, name, "query", query, heads, rows, -1) &&
            good_shape(self, name, "key", key, heads, columns, br_size(query, -1));
 }
@@ -220,9 +220,9 @@ bool br_attention_add(br_attention *self, br_attention_part part, const char *na
     if (br_failed())
         return false;
     if (!self)
-        return br__fail(BR_ERROR_ARGUMENT, op, "self is NULL, but it is required");
-    if (!good_part(self, part, br__printable(name)) ||
-        !good_tensors(self, part, br__printable(name), weights, query, key))
+        return br_fail(BR_ERROR_ARGUMENT, op, "self is NULL, but it is required");
+    if (!good_part(self, part, br_printable(name)) ||
+        !good_tensors(self, part, br_printable(name), weights, query, key))
         return false;
     br_map *maps = br__grow(self->maps, &self->capacity, self->n_maps, sizeof *maps);
     if (!maps)
@@ -230,7 +230,7 @@ bool br_attention_add(br_attention *self, br_attention_part part, const char *na
     self->maps = maps;
     br_scope *scope = br_no_grad_begin();
     br_map map = { .part = part, .layer = br_attention_layers(self, part) };
-    map.name = br__strdup(name);
+    map.name = br_strdup(name);
     map.weights = batch_entry(self, weights);
     map.query = batch_entry(self, query);
     map.key = batch_entry(self, key);

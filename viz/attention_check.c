@@ -9,14 +9,14 @@ static const char op[] = "attention_html";
 static bool good_list(int view, const char *name, int64_t n, const int64_t *list, int64_t below)
 {
     if (n < 0 || (n > 0 && !list) || (n == 0 && list))
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "view %d: %s has %" PRId64 " entries%s; for all, use NULL and 0", view,
-                        name, n, list ? "" : " and is NULL");
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "view %d: %s has %" PRId64 " entries%s; for all, use NULL and 0", view, name,
+                       n, list ? "" : " and is NULL");
     for (int64_t i = 0; i < n; i++)
         if (list[i] < 0 || list[i] >= below)
-            return br__fail(BR_ERROR_INDEX, op,
-                            "view %d: %s contains %" PRId64 ", must be 0 .. %" PRId64, view, name,
-                            list[i], below - 1);
+            return br_fail(BR_ERROR_INDEX, op,
+                           "view %d: %s contains %" PRId64 ", must be 0 .. %" PRId64, view, name,
+                           list[i], below - 1);
     return true;
 }
 
@@ -50,22 +50,21 @@ static bool good_choice(int view, const br_attention_view *v, int64_t layers, in
 {
     if (v->layer < 0 || v->layer >= layers ||
         (v->layer > 0 && !br__includes(v->n_include_layers, v->include_layers, v->layer)))
-        br__fail(BR_ERROR_INDEX, op,
-                 "view %d: layer is %" PRId64 ", must be 0 .. %" PRId64
-                 " and one of include_layers",
-                 view, v->layer, layers - 1);
+        br_fail(BR_ERROR_INDEX, op,
+                "view %d: layer is %" PRId64 ", must be 0 .. %" PRId64 " and one of include_layers",
+                view, v->layer, layers - 1);
     else if (v->head < 0 || v->head >= heads)
-        br__fail(BR_ERROR_INDEX, op, "view %d: head is %" PRId64 ", must be 0 .. %" PRId64, view,
-                 v->head, heads - 1);
+        br_fail(BR_ERROR_INDEX, op, "view %d: head is %" PRId64 ", must be 0 .. %" PRId64, view,
+                v->head, heads - 1);
     else if (v->display_mode < BR_DISPLAY_AUTO || v->display_mode > BR_DISPLAY_DARK)
-        br__fail(BR_ERROR_ARGUMENT, op, "view %d: display_mode is %d, must be a br_display_mode",
-                 view, (int)v->display_mode);
+        br_fail(BR_ERROR_ARGUMENT, op, "view %d: display_mode is %d, must be a br_display_mode",
+                view, (int)v->display_mode);
     for (int64_t i = 0; i < v->attention->n_maps && !br_failed(); i++) {
         const br_map *map = &v->attention->maps[i];
         if (v->kind == BR_NEURON_VIEW && br__shows(v, map) && !map->query)
-            br__fail(BR_ERROR_ARGUMENT, op,
-                     "view %d: %s has no query and key, but a neuron view requires them", view,
-                     br__printable(map->name));
+            br_fail(BR_ERROR_ARGUMENT, op,
+                    "view %d: %s has no query and key, but a neuron view requires them", view,
+                    br_printable(map->name));
     }
     return !br_failed();
 }
@@ -73,10 +72,10 @@ static bool good_choice(int view, const br_attention_view *v, int64_t layers, in
 static bool good_view(int view, const br_attention_view *v)
 {
     if (v->kind < BR_HEAD_VIEW || v->kind > BR_NEURON_VIEW)
-        return br__fail(BR_ERROR_ARGUMENT, op, "view %d: kind is %d, must be a br_attention_kind",
-                        view, (int)v->kind);
+        return br_fail(BR_ERROR_ARGUMENT, op, "view %d: kind is %d, must be a br_attention_kind",
+                       view, (int)v->kind);
     if (!v->attention || v->attention->n_maps == 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "view %d: attention is NULL or has no layers", view);
+        return br_fail(BR_ERROR_ARGUMENT, op, "view %d: attention is NULL or has no layers", view);
     int64_t layers, heads;
     count(v, &layers, &heads);
     if (!good_list(view, "include_layers", v->n_include_layers, v->include_layers, layers))
@@ -91,13 +90,13 @@ bool br__good_page(int n_views, const br_attention_view *views, const br_attenti
     if (br_failed())
         return false;
     if (n_views < 1 || !views)
-        return br__fail(BR_ERROR_ARGUMENT, op, "at least one view is required");
+        return br_fail(BR_ERROR_ARGUMENT, op, "at least one view is required");
     if (p->precision < BR_PRECISION_AUTO || p->precision > BR_PRECISION_U8)
-        return br__fail(BR_ERROR_ARGUMENT, op, "precision is %d, must be a br_attention_precision",
-                        (int)p->precision);
+        return br_fail(BR_ERROR_ARGUMENT, op, "precision is %d, must be a br_attention_precision",
+                       (int)p->precision);
     if (!(p->threshold >= 1e-30 && p->threshold <= 0.5))
-        return br__fail(BR_ERROR_ARGUMENT, op, "threshold is %g, must be 1e-30 .. 0.5",
-                        p->threshold);
+        return br_fail(BR_ERROR_ARGUMENT, op, "threshold is %g, must be 1e-30 .. 0.5",
+                       p->threshold);
     for (int i = 0; i < n_views && !br_failed(); i++)
         good_view(i, &views[i]);
     return !br_failed();

@@ -280,7 +280,7 @@ int64_t br_attention_html(const char *path, int n_views, const br_attention_view
                .threshold = o->threshold };
     for_each_map(&p, count_map);
     choose_types(&p, o->precision);
-    int64_t *left_out = br__calloc((size_t)p.n_maps, sizeof *left_out);
+    int64_t *left_out = br_calloc((size_t)p.n_maps, sizeof *left_out);
     p.out = left_out ? br__writer_open(op, path) : NULL;
     if (p.out)
         put_page(&p, left_out);

@@ -79,7 +79,7 @@ static bool collect(search *s, const br_recorder *recorder)
 {
     int64_t n = br_recorder_count(recorder);
     found next = { 0 };
-    s->items = br__calloc((size_t)n, sizeof *s->items);
+    s->items = br_calloc((size_t)n, sizeof *s->items);
     for (int64_t i = 0; s->items && i < n; i++) {
         const char *path = br_recorder_name(recorder, i);
         br_tensor *t = br_recorder_tensor(recorder, i);
@@ -111,7 +111,7 @@ static bool collect(search *s, const br_recorder *recorder)
  * tensor. */
 static br_tensor *stack(const found *f, int64_t n, size_t field)
 {
-    br_tensor **heads = br__calloc((size_t)n, sizeof *heads);
+    br_tensor **heads = br_calloc((size_t)n, sizeof *heads);
     bool all = heads != NULL;
     for (int64_t i = 0; all && i < n; i++) {
         heads[i] = *(br_tensor *const *)((const char *)&f[i] + field);
@@ -174,15 +174,15 @@ static bool add_all(br_attention *self, const search *s)
         first_cross++;
     bool across = first_cross < s->n;
     if (across && self->n_decoder_tokens == 0)
-        return br__fail(BR_ERROR_ARGUMENT, op, "%s is cross-attention: decoder_tokens are required",
-                        br__printable(s->items[first_cross].path));
+        return br_fail(BR_ERROR_ARGUMENT, op, "%s is cross-attention: decoder_tokens are required",
+                       br_printable(s->items[first_cross].path));
     if (!across && self->n_decoder_tokens > 0)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "decoder_tokens were given, but no module tapped \"cross_attention\"");
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "decoder_tokens were given, but no module tapped \"cross_attention\"");
     for (int64_t i = 0; i < s->n && !br_failed(); i++) {
         const found *f = &s->items[i];
         br_attention_part part = across ? part_of(s, i, first_cross) : BR_ATTENTION_SELF;
-        char *name = br__format("%.*s", f->length, f->path);
+        char *name = br_format("%.*s", f->length, f->path);
         if (name)
             br_attention_add(self, part, name, f->weights, f->query, f->key);
         br_free(name);
@@ -195,16 +195,16 @@ bool br_attention_add_recorded(br_attention *self, const br_recorder *recorder)
     if (br_failed())
         return false;
     if (!self || !recorder)
-        return br__fail(BR_ERROR_ARGUMENT, op, "self and recorder are required");
+        return br_fail(BR_ERROR_ARGUMENT, op, "self and recorder are required");
     br_scope *scope = br_no_grad_begin();
     search s = { 0 };
     if (collect(&s, recorder))
         join_heads(&s);
     if (!br_failed() && s.n == 0)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "none of the %" PRId64
-                 " recorded taps is attention: run a forward pass while the recorder is open",
-                 br_recorder_count(recorder));
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "none of the %" PRId64
+                " recorded taps is attention: run a forward pass while the recorder is open",
+                br_recorder_count(recorder));
     if (!br_failed())
         add_all(self, &s);
     br_free(s.items);

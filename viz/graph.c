@@ -111,8 +111,8 @@ static int64_t leaf_vertex(builder *b, const br_tensor *leaf)
         return b->known[at].vertex;
     const char *name = name_of(b, leaf);
     br_vertex v = { .kind = name ? BR_VERTEX_PARAMETER : BR_VERTEX_LEAF };
-    v.label = br__strdup(name ? br__printable(name) : "leaf");
-    v.shape = br__format("%s %s", br_dtype_name(leaf->dtype), br__shape(leaf));
+    v.label = br_strdup(name ? br_printable(name) : "leaf");
+    v.shape = br_format("%s %s", br_dtype_name(leaf->dtype), br__shape(leaf));
     return add_known(b, leaf, v) ? b->d->n_vertices - 1 : -1;
 }
 
@@ -120,9 +120,9 @@ static bool add_node(builder *b, const br_node *node)
 {
     br_vertex v = { .kind = BR_VERTEX_OP };
     const br_output *output = node->outputs;
-    v.label = br__strdup(br__printable(node->op->name));
-    v.shape = br__format("%s %s", br_dtype_name(output->dtype),
-                         br__shape_of(output->ndim, output->sizes));
+    v.label = br_strdup(br_printable(node->op->name));
+    v.shape =
+        br_format("%s %s", br_dtype_name(output->dtype), br__shape_of(output->ndim, output->sizes));
     if (!add_known(b, node, v))
         return false;
     int64_t to = b->d->n_vertices - 1;
@@ -173,7 +173,7 @@ bool br__graph_draw(const char *op, br_tensor *t, br_module *module, br_drawing 
     if (!br__required(op, "t", t))
         return false;
     if (!br_requires_grad(t)) {
-        br__fail(BR_ERROR_STATE, op, "t %s does not require grad and has no graph", br__shape(t));
+        br_fail(BR_ERROR_STATE, op, "t %s does not require grad and has no graph", br__shape(t));
         return false;
     }
     builder b = { .op = op, .d = d };
@@ -222,7 +222,7 @@ bool br_graph_dot(const char *path, br_tensor *t, const br_graph_options *option
         br__write(w, "digraph brasa {\n  node [fontname=\"sans-serif\", fontsize=11];\n");
         if (o->title) {
             br__write(w, "  labelloc=t;\n  label=\"");
-            write_dot_text(w, br__printable(o->title));
+            write_dot_text(w, br_printable(o->title));
             br__write(w, "\";\n");
         }
         for (int64_t i = 0; i < d.n_vertices; i++)

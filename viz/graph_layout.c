@@ -54,10 +54,10 @@ static bool set_layers(const char *op, br_drawing *d)
             d->n_layers = d->vertices[i].layer + 1;
     if (d->n_vertices + bends <= MAX_VERTICES)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op,
-             "the graph has %lld operations and leaves and %lld edge bends, but at most %d in "
-             "all can be laid out: use br_graph_dot()",
-             (long long)d->n_vertices, (long long)bends, MAX_VERTICES);
+    br_fail(BR_ERROR_ARGUMENT, op,
+            "the graph has %lld operations and leaves and %lld edge bends, but at most %d in "
+            "all can be laid out: use br_graph_dot()",
+            (long long)d->n_vertices, (long long)bends, MAX_VERTICES);
     return false;
 }
 
@@ -88,8 +88,8 @@ static bool add_bends(br_drawing *d)
 
 static bool find_neighbours(const br_drawing *d, bool above, neighbours *n)
 {
-    n->first = br__calloc((size_t)d->n_vertices + 2, sizeof *n->first);
-    n->of = br__calloc((size_t)d->n_lines + 1, sizeof *n->of);
+    n->first = br_calloc((size_t)d->n_vertices + 2, sizeof *n->first);
+    n->of = br_calloc((size_t)d->n_lines + 1, sizeof *n->of);
     if (!n->first || !n->of)
         return false;
     /* Counts are stored one index too high, so that filling moves each slice's start to the right
@@ -109,9 +109,9 @@ static bool begin(layout *l, br_drawing *d)
 {
     size_t n = (size_t)d->n_vertices;
     l->d = d;
-    l->order = br__calloc(n + 1, sizeof *l->order);
-    l->first = br__calloc((size_t)d->n_layers + 1, sizeof *l->first);
-    l->desired = br__calloc(n + 1, sizeof *l->desired);
+    l->order = br_calloc(n + 1, sizeof *l->order);
+    l->first = br_calloc((size_t)d->n_layers + 1, sizeof *l->first);
+    l->desired = br_calloc(n + 1, sizeof *l->desired);
     if (!l->order || !l->first || !l->desired || !find_neighbours(d, true, &l->above) ||
         !find_neighbours(d, false, &l->below))
         return false;
@@ -170,8 +170,8 @@ static void order_by_walk(layout *l, int64_t *stack, bool *seen, int64_t *filled
 static bool first_order(layout *l)
 {
     size_t n = (size_t)l->d->n_vertices, layers = (size_t)l->d->n_layers;
-    int64_t *stack = br__calloc(n + layers, sizeof *stack);
-    bool *seen = br__calloc(n, sizeof *seen);
+    int64_t *stack = br_calloc(n + layers, sizeof *stack);
+    bool *seen = br_calloc(n, sizeof *seen);
     if (stack && seen)
         order_by_walk(l, stack, seen, stack + n);
     br_free(stack);

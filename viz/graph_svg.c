@@ -93,7 +93,7 @@ static bool write_drawing(const char *path, br_drawing *d, const char *title)
     br_writer *w = br__writer_open("graph_svg", path);
     if (!w)
         return false;
-    title = title ? br__printable(title) : NULL;
+    title = title ? br_printable(title) : NULL;
     double min_width = title ? (double)(length_of(title) * 10) : 0;
     for (int64_t i = 0; d->width < min_width && i < d->n_vertices; i++)
         d->vertices[i].x += (min_width - d->width) / 2;

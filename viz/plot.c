@@ -332,17 +332,17 @@ static bool good_arguments(const char *path, int n_series, const br_series *seri
     if (br_failed())
         return false;
     if (!path || n_series < 0 || (n_series > 0 && !series))
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "path and series are required, and n_series must be at least 0");
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "path and series are required, and n_series must be at least 0");
     else if (!(o->floor_y >= 0 && o->floor_y < widest))
-        br__fail(BR_ERROR_ARGUMENT, op, "floor_y is %g, must be positive, or 0 for no floor",
-                 o->floor_y);
+        br_fail(BR_ERROR_ARGUMENT, op, "floor_y is %g, must be positive, or 0 for no floor",
+                o->floor_y);
     else if (o->width < 300 || o->width > 20000 || o->height < 200 || o->height > 20000)
-        br__fail(BR_ERROR_ARGUMENT, op, "the size is %d x %d, must be 300 x 200 .. 20000 x 20000",
-                 o->width, o->height);
+        br_fail(BR_ERROR_ARGUMENT, op, "the size is %d x %d, must be 300 x 200 .. 20000 x 20000",
+                o->width, o->height);
     for (int i = 0; !br_failed() && i < n_series; i++)
         if (series[i].count < 0 || (series[i].count > 0 && (!series[i].x || !series[i].y)))
-            br__fail(BR_ERROR_ARGUMENT, op, "series %d: x and y are required", i);
+            br_fail(BR_ERROR_ARGUMENT, op, "series %d: x and y are required", i);
     return !br_failed();
 }
 

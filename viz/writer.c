@@ -19,13 +19,13 @@ struct br_writer {
 
 br_writer *br__writer_open(const char *op, const char *path)
 {
-    br_writer *w = br__calloc(1, sizeof *w);
+    br_writer *w = br_calloc(1, sizeof *w);
     if (!w)
         return NULL;
     w->counts_only = !path;
     w->plain = newlocale(LC_NUMERIC_MASK, "C", NULL);
     if (!w->plain)
-        br__fail(BR_ERROR_MEMORY, op, "cannot create the C locale");
+        br_fail(BR_ERROR_MEMORY, op, "cannot create the C locale");
     if (!w->plain || (path && !br__replace_begin(&w->file, op, path))) {
         if (w->plain)
             freelocale(w->plain);

@@ -10,6 +10,7 @@
 #include <brasa/nn.h>
 #include <brasa/ops.h>
 #include <brasa/optim.h>
+#include <brasa/pretrained.h>
 #include <brasa/profile.h>
 #include <brasa/tensor.h>
 #include <brasa/viz.h>

@@ -3,6 +3,7 @@
 #ifndef BRASA_DATA_H
 #define BRASA_DATA_H
 
+#include <brasa/data/auto_config.h>
 #include <brasa/data/tokenizer.h>
 #include <brasa/ops.h>
 

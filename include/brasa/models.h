@@ -4,8 +4,6 @@
 
 #include <brasa/models/anatomy.h>
 #include <brasa/models/architecture.h>
-#include <brasa/models/auto_config.h>
-#include <brasa/models/auto_model.h>
 #include <brasa/models/bert.h>
 #include <brasa/models/generate.h>
 #include <brasa/models/gpt2.h>

@@ -14,6 +14,7 @@
 #ifndef BRASA_NN_H
 #define BRASA_NN_H
 
+#include <brasa/nn/cache.h>
 #include <brasa/nn/convolutions.h>
 #include <brasa/nn/init.h>
 #include <brasa/nn/layers.h>

@@ -12,9 +12,6 @@
 #ifndef BRASA_TENSOR_H
 #define BRASA_TENSOR_H
 
-#include <brasa/tensor/lists.h>
-#include <brasa/tensor/options.h>
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +24,9 @@
 #    define BR_API
 #    define BR_PRINTF(fmt, args)
 #endif
+
+#include <brasa/tensor/lists.h>
+#include <brasa/tensor/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -108,6 +108,21 @@ BR_API void br_raise(br_error code, const char *format, ...) BR_PRINTF(2, 3);
 /* Same as br_raise(), for callers that cannot pass variable arguments. */
 BR_API void br_raise_text(br_error code, const char *text);
 
+/* Same as br_raise() with the message "op: message", where `op` is the function or module that
+ * fails. Returns NULL, so that a function can end with `return br_fail(...)`. */
+BR_API void *br_fail(br_error code, const char *op, const char *format, ...) BR_PRINTF(3, 4);
+/* Return true if the argument is not NULL and no error is pending; br_require_tensor() also checks
+ * in the debug mode that the tensor is live. Otherwise they return false and set the error "op:
+ * name is NULL, but it is required". */
+BR_API bool br_require(const char *op, const char *name, const void *argument);
+BR_API bool br_require_tensor(const char *op, const char *name, const br_tensor *t);
+/* Returns a shape such as "[2, 3]" for a message, in one of the thread's 8 rotating buffers. */
+BR_API const char *br_shape_text(const br_tensor *t);
+/* Returns `text` made safe for messages and terminals: control and format characters and invalid
+ * UTF-8 are escaped, and long text is truncated. The result is in one of the thread's 4 rotating
+ * buffers. */
+BR_API const char *br_printable(const char *text);
+
 /* Called in the raising thread for every error and every warning (BR_WARNING). The message is valid
  * until the callback returns or clears the error. */
 typedef void (*br_error_callback)(br_error code, const char *message, void *context);
@@ -134,6 +149,9 @@ BR_API br_scope *br_scope_begin(void);
 /* Closes the scope and any scopes still open inside it, and frees their tensors. NULL is
  * ignored. */
 BR_API void br_scope_end(br_scope *scope);
+/* Returns the innermost scope that is open in this thread, or NULL. After br_enter() it is the
+ * module's, from which br_scope_return() moves further results to the outer scope. */
+BR_API br_scope *br_scope_current(void);
 /* Moves t to the scope that encloses `scope` (NULL: the innermost scope) and returns t. A tensor
  * that does not belong to `scope` stays where it is. */
 BR_API br_tensor *br_scope_return(br_scope *scope, br_tensor *t);
@@ -301,6 +319,13 @@ BR_API void br_print(FILE *stream, const br_tensor *t);
 BR_API char *br_shape_string(const br_tensor *t, char *buffer, size_t size);
 /* Frees memory that the library returned to the caller. */
 BR_API void br_free(void *block);
+/* Allocate memory for objects of your own as the library does, with br_set_allocator()'s functions.
+ * br_calloc() clears it; br_strdup() copies a text and br_format() formats one. Free it with
+ * br_free(). Return NULL and set an error on failure. br_malloc(0) returns a block. */
+BR_API void *br_malloc(size_t size);
+BR_API void *br_calloc(size_t count, size_t size);
+BR_API char *br_strdup(const char *text);
+BR_API char *br_format(const char *format, ...) BR_PRINTF(1, 2);
 
 /* ---- Random numbers ------------------------------------------------------------------------ */
 

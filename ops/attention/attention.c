@@ -35,7 +35,7 @@ static bool check_tensor(const char *name, const br_tensor *t, const br_tensor *
         return false;
     if (t->ndim >= 2)
         return true;
-    br__fail(BR_ERROR_SHAPE, OP, "%s %s must have at least 2 dimensions", name, br__shape(t));
+    br_fail(BR_ERROR_SHAPE, OP, "%s %s must have at least 2 dimensions", name, br__shape(t));
     return false;
 }
 
@@ -44,17 +44,17 @@ static bool check_sizes(const char *a_name, const br_tensor *a, const char *b_na
 {
     if (a->sizes[a->ndim - from_end] == b->sizes[b->ndim - from_end])
         return true;
-    br__fail(BR_ERROR_SHAPE, OP, "%s %s and %s %s must have the same %s", a_name, br__shape(a),
-             b_name, br__shape(b), what);
+    br_fail(BR_ERROR_SHAPE, OP, "%s %s and %s %s must have the same %s", a_name, br__shape(a),
+            b_name, br__shape(b), what);
     return false;
 }
 
 static bool check_groups(const br_tensor *query, const br_tensor *key, const br_tensor *value)
 {
     if (query->ndim < 3 || key->ndim < 3 || value->ndim < 3) {
-        br__fail(BR_ERROR_SHAPE, OP,
-                 "query %s, key %s, value %s: with enable_gqa all must have heads in dimension -3",
-                 br__shape(query), br__shape(key), br__shape(value));
+        br_fail(BR_ERROR_SHAPE, OP,
+                "query %s, key %s, value %s: with enable_gqa all must have heads in dimension -3",
+                br__shape(query), br__shape(key), br__shape(value));
         return false;
     }
     const int64_t heads = query->sizes[query->ndim - 3], groups = key->sizes[key->ndim - 3];
@@ -62,10 +62,10 @@ static bool check_groups(const br_tensor *query, const br_tensor *key, const br_
         return false;
     if (groups == 0 ? heads == 0 : heads % groups == 0)
         return true;
-    br__fail(BR_ERROR_SHAPE, OP,
-             "query %s, key %s: the number of query heads (%" PRId64
-             ") must be a multiple of the number of key heads (%" PRId64 ")",
-             br__shape(query), br__shape(key), heads, groups);
+    br_fail(BR_ERROR_SHAPE, OP,
+            "query %s, key %s: the number of query heads (%" PRId64
+            ") must be a multiple of the number of key heads (%" PRId64 ")",
+            br__shape(query), br__shape(key), heads, groups);
     return false;
 }
 
@@ -77,10 +77,10 @@ static bool broadcast_batch(const char *name, const br_tensor *t, int skipped,
     for (int from_end = 3 + skipped; from_end <= t->ndim; from_end++) {
         int64_t *size = &sizes[ndim - from_end], own = t->sizes[t->ndim - from_end];
         if (own != *size && own != 1 && *size != 1) {
-            br__fail(BR_ERROR_SHAPE, OP,
-                     "%s %s does not broadcast with query %s: sizes %" PRId64 " and %" PRId64
-                     " differ and neither is 1",
-                     name, br__shape(t), br__shape(query), own, *size);
+            br_fail(BR_ERROR_SHAPE, OP,
+                    "%s %s does not broadcast with query %s: sizes %" PRId64 " and %" PRId64
+                    " differ and neither is 1",
+                    name, br__shape(t), br__shape(query), own, *size);
             return false;
         }
         *size = *size == 1 ? own : *size;
@@ -114,23 +114,23 @@ static bool check_mask(const br_tensor *mask, const br_tensor *query, const br_t
     memcpy(scores, sizes, sizeof scores);
     scores[ndim - 1] = key->sizes[key->ndim - 2];
     if (is_causal) {
-        br__fail(BR_ERROR_ARGUMENT, OP, "attn_mask %s must not be given with is_causal",
-                 br__shape(mask));
+        br_fail(BR_ERROR_ARGUMENT, OP, "attn_mask %s must not be given with is_causal",
+                br__shape(mask));
         return false;
     }
     if (mask->dtype != BR_BOOL && mask->dtype != query->dtype) {
-        br__fail(BR_ERROR_DTYPE, OP, "attn_mask %s is %s, must be bool or %s like query",
-                 br__shape(mask), br_dtype_name(mask->dtype), br_dtype_name(query->dtype));
+        br_fail(BR_ERROR_DTYPE, OP, "attn_mask %s is %s, must be bool or %s like query",
+                br__shape(mask), br_dtype_name(mask->dtype), br_dtype_name(query->dtype));
         return false;
     }
     bool fits = mask->ndim >= 2 && mask->ndim <= ndim;
     for (int i = 1; fits && i <= mask->ndim; i++)
         fits = mask->sizes[mask->ndim - i] == 1 || mask->sizes[mask->ndim - i] == scores[ndim - i];
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, OP,
-                 "attn_mask %s must have at least 2 dimensions and broadcast to %s, the shape of "
-                 "the scores of query %s and key %s",
-                 br__shape(mask), br__shape_of(ndim, scores), br__shape(query), br__shape(key));
+        br_fail(BR_ERROR_SHAPE, OP,
+                "attn_mask %s must have at least 2 dimensions and broadcast to %s, the shape of "
+                "the scores of query %s and key %s",
+                br__shape(mask), br__shape_of(ndim, scores), br__shape(query), br__shape(key));
     return fits;
 }
 
@@ -393,7 +393,7 @@ static bool read_options(const br_tensor *query, const br_attention_options *opt
 {
     const br_attention_options o = *BR_OPTIONS_OF(OP, br_attention, options);
     if (!(o.dropout_p >= 0 && o.dropout_p <= 1)) {
-        br__fail(BR_ERROR_ARGUMENT, OP, "dropout_p is %g, must be in 0 .. 1", o.dropout_p);
+        br_fail(BR_ERROR_ARGUMENT, OP, "dropout_p is %g, must be in 0 .. 1", o.dropout_p);
         return false;
     }
     *s = (settings){ .scale = o.scale,

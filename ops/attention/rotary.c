@@ -57,7 +57,7 @@ static bool check(const br_tensor *x, const br_tensor *cos, const br_tensor *sin
         return false;
     int64_t size = x->ndim > 0 ? x->sizes[x->ndim - 1] : 1;
     if (size % 2 != 0) {
-        br__fail(BR_ERROR_SHAPE, op, "x %s must have a last dimension of even size", br__shape(x));
+        br_fail(BR_ERROR_SHAPE, op, "x %s must have a last dimension of even size", br__shape(x));
         return false;
     }
     br_tensor pairs = pair_window(x, false);

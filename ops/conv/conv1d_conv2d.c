@@ -20,8 +20,8 @@ static bool check_option(const call *c, const char *name, int64_t value, int64_t
 {
     if (value >= minimum && value <= INT32_MAX)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, c->op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1",
-             name, value, minimum);
+    br_fail(BR_ERROR_ARGUMENT, c->op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
+            value, minimum);
     return false;
 }
 
@@ -39,19 +39,19 @@ static bool fits_stride(const call *c, bool transposed, int d)
 {
     int64_t stride = c->stride[d], more = c->output_padding[d];
     if (c->same && transposed)
-        br__fail(BR_ERROR_ARGUMENT, c->op,
-                 "same is true, but a transposed convolution does not support it: set padding");
+        br_fail(BR_ERROR_ARGUMENT, c->op,
+                "same is true, but a transposed convolution does not support it: set padding");
     else if (c->same && stride != 1)
-        br__fail(BR_ERROR_ARGUMENT, c->op, "stride is %" PRId64 ", must be 1 with `same`", stride);
+        br_fail(BR_ERROR_ARGUMENT, c->op, "stride is %" PRId64 ", must be 1 with `same`", stride);
     else if (more > 0 && !transposed)
-        br__fail(BR_ERROR_ARGUMENT, c->op,
-                 "output_padding is %" PRId64 ", but only a transposed convolution supports it",
-                 more);
+        br_fail(BR_ERROR_ARGUMENT, c->op,
+                "output_padding is %" PRId64 ", but only a transposed convolution supports it",
+                more);
     else if (more >= stride && more >= c->dilation[d])
-        br__fail(BR_ERROR_ARGUMENT, c->op,
-                 "output_padding is %" PRId64 ", must be less than the stride %" PRId64
-                 " or the dilation %" PRId64,
-                 more, stride, c->dilation[d]);
+        br_fail(BR_ERROR_ARGUMENT, c->op,
+                "output_padding is %" PRId64 ", must be less than the stride %" PRId64
+                " or the dilation %" PRId64,
+                more, stride, c->dilation[d]);
     return !br_failed();
 }
 
@@ -91,17 +91,16 @@ static bool check_operands(const call *c, const br_tensor *x, const br_tensor *w
         (bias && !br__same_dtype(op, "x", x, "bias", bias)))
         return false;
     if (weight->ndim != c->dims + 2 || (x->ndim != c->dims + 2 && x->ndim != c->dims + 1)) {
-        br__fail(
-            BR_ERROR_SHAPE, op,
-            "x %s and weight %s: weight must have %d dimensions, and x the same number, or one "
-            "less without a batch",
-            br__shape(x), br__shape(weight), c->dims + 2);
+        br_fail(BR_ERROR_SHAPE, op,
+                "x %s and weight %s: weight must have %d dimensions, and x the same number, or one "
+                "less without a batch",
+                br__shape(x), br__shape(weight), c->dims + 2);
         return false;
     }
     for (int d = 2; d < weight->ndim; d++)
         if (weight->sizes[d] < 1) {
-            br__fail(BR_ERROR_SHAPE, op, "weight %s has a kernel of size 0, must be at least 1",
-                     br__shape(weight));
+            br_fail(BR_ERROR_SHAPE, op, "weight %s has a kernel of size 0, must be at least 1",
+                    br__shape(weight));
             return false;
         }
     return true;
@@ -112,9 +111,9 @@ static bool check_bias(const call *c, const br_tensor *bias, int64_t outputs,
 {
     if (!bias || (bias->ndim == 1 && bias->sizes[0] == outputs))
         return true;
-    br__fail(BR_ERROR_SHAPE, c->op,
-             "bias %s must have shape [%" PRId64 "], the number of output channels of weight %s",
-             br__shape(bias), outputs, br__shape(weight));
+    br_fail(BR_ERROR_SHAPE, c->op,
+            "bias %s must have shape [%" PRId64 "], the number of output channels of weight %s",
+            br__shape(bias), outputs, br__shape(weight));
     return false;
 }
 
@@ -144,11 +143,11 @@ static bool set_output_size(const call *c, br_convolution *g, const br_tensor *x
     int64_t padding = c->same ? reach : 2 * c->padding[d];
     g->before[d] = padding / 2;
     if (g->size[d] + padding <= reach || g->size[d] == 0) {
-        br__fail(BR_ERROR_SHAPE, c->op,
-                 "x %s, padded by %" PRId64
-                 ", is smaller than the kernel of weight %s, whose size with dilation %" PRId64
-                 " is %" PRId64,
-                 br__shape(x), padding, br__shape(weight), g->dilation[d], reach + 1);
+        br_fail(BR_ERROR_SHAPE, c->op,
+                "x %s, padded by %" PRId64
+                ", is smaller than the kernel of weight %s, whose size with dilation %" PRId64
+                " is %" PRId64,
+                br__shape(x), padding, br__shape(weight), g->dilation[d], reach + 1);
         return false;
     }
     g->out[d] = (g->size[d] + padding - reach - 1) / g->stride[d] + 1;
@@ -164,11 +163,11 @@ static bool set_geometry(const call *c, br_convolution *g, const br_tensor *x,
                            .outputs = weight->sizes[0],
                            .groups = groups };
     if (g->channels != weight->sizes[1] * groups || g->outputs % groups != 0) {
-        br__fail(BR_ERROR_SHAPE, c->op,
-                 "x %s, weight %s, groups %" PRId64
-                 ": x must have groups times as many channels as weight's dimension 1, and groups "
-                 "must divide weight's dimension 0",
-                 br__shape(x), br__shape(weight), groups);
+        br_fail(BR_ERROR_SHAPE, c->op,
+                "x %s, weight %s, groups %" PRId64
+                ": x must have groups times as many channels as weight's dimension 1, and groups "
+                "must divide weight's dimension 0",
+                br__shape(x), br__shape(weight), groups);
         return false;
     }
     for (int d = 2 - c->dims; d < 2; d++) {
@@ -223,7 +222,7 @@ static bool set_transposed_geometry(const call *c, br_convolution *g, const br_t
                            .outputs = weight->sizes[0],
                            .groups = c->groups };
     if (x->sizes[spatial - 1] != g->outputs || g->outputs % c->groups != 0) {
-        br__fail(
+        br_fail(
             BR_ERROR_SHAPE, c->op,
             "x %s, weight %s, groups %" PRId64
             ": x must have as many channels as the size of weight's dimension 0, and groups must "
@@ -240,12 +239,12 @@ static bool set_transposed_geometry(const call *c, br_convolution *g, const br_t
         g->size[d] = (g->out[d] - 1) * g->stride[d] - 2 * c->padding[d] +
                      g->dilation[d] * (g->kernel[d] - 1) + c->output_padding[d] + 1;
         if (g->out[d] == 0 || g->size[d] < 1) {
-            br__fail(BR_ERROR_SHAPE, c->op,
-                     "x %s and weight %s with stride %" PRId64 ", padding %" PRId64
-                     ", dilation %" PRId64 " and output_padding %" PRId64
-                     ": the output size would be %" PRId64,
-                     br__shape(x), br__shape(weight), g->stride[d], c->padding[d], g->dilation[d],
-                     c->output_padding[d], g->size[d]);
+            br_fail(BR_ERROR_SHAPE, c->op,
+                    "x %s and weight %s with stride %" PRId64 ", padding %" PRId64
+                    ", dilation %" PRId64 " and output_padding %" PRId64
+                    ": the output size would be %" PRId64,
+                    br__shape(x), br__shape(weight), g->stride[d], c->padding[d], g->dilation[d],
+                    c->output_padding[d], g->size[d]);
             return false;
         }
     }

@@ -94,7 +94,7 @@ static void run(const settings *s, const br_tensor *x, const br_tensor *y, const
                 bool back)
 {
     int64_t outputs = s->out[0] * s->out[1], area = s->size[0] * s->size[1];
-    br_pool_window *windows = br__malloc((size_t)(s->out[0] + s->out[1]) * sizeof *windows);
+    br_pool_window *windows = br_malloc((size_t)(s->out[0] + s->out[1]) * sizeof *windows);
     if (!windows)
         return;
     for (int d = 0, at = 0; d < 2; at += (int)s->out[d++])
@@ -215,8 +215,8 @@ static bool check_number(const char *op, const char *name, int64_t value, int64_
 {
     if (value >= minimum && value <= INT32_MAX)
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
-             value, minimum);
+    br_fail(BR_ERROR_ARGUMENT, op, "%s is %" PRId64 ", must be in %" PRId64 " .. 2^31 - 1", name,
+            value, minimum);
     return false;
 }
 
@@ -227,8 +227,8 @@ static bool set_sizes(settings *s, const br_tensor *x)
     if (!br__floating(s->op, "x", x))
         return false;
     if (x->ndim < s->dims + 1 || x->ndim > s->dims + 2) {
-        br__fail(BR_ERROR_SHAPE, s->op, "x %s must have %d dimensions, or %d without the batch",
-                 br__shape(x), s->dims + 2, s->dims + 1);
+        br_fail(BR_ERROR_SHAPE, s->op, "x %s must have %d dimensions, or %d without the batch",
+                br__shape(x), s->dims + 2, s->dims + 1);
         return false;
     }
     for (int d = 0; d < 2; d++)
@@ -259,15 +259,15 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
             !check_number(s->op, "padding", s->padding[d], 0))
             return false;
         if (!s->max && dilation[k] != 1) {
-            br__fail(BR_ERROR_ARGUMENT, s->op,
-                     "dilation is %" PRId64 ", but only max pooling supports it", dilation[k]);
+            br_fail(BR_ERROR_ARGUMENT, s->op,
+                    "dilation is %" PRId64 ", but only max pooling supports it", dilation[k]);
             return false;
         }
         if (s->padding[d] > ((s->kernel[d] - 1) * s->dilation[d] + 1) / 2) {
-            br__fail(BR_ERROR_ARGUMENT, s->op,
-                     "padding is %" PRId64
-                     ", must be at most half of the dilated kernel (kernel size %" PRId64 ")",
-                     s->padding[d], s->kernel[d]);
+            br_fail(BR_ERROR_ARGUMENT, s->op,
+                    "padding is %" PRId64
+                    ", must be at most half of the dilated kernel (kernel size %" PRId64 ")",
+                    s->padding[d], s->kernel[d]);
             return false;
         }
     }
@@ -275,17 +275,17 @@ static bool set_windows(settings *s, const br_tensor *x, const br_pool_options *
     s->count_padding = o->count_include_pad;
     s->divisor = o->divisor_override;
     if (s->max && s->divisor != 0) {
-        br__fail(BR_ERROR_ARGUMENT, s->op,
-                 "divisor_override is %" PRId64 ", but only average pooling supports it",
-                 s->divisor);
+        br_fail(BR_ERROR_ARGUMENT, s->op,
+                "divisor_override is %" PRId64 ", but only average pooling supports it",
+                s->divisor);
         return false;
     }
     for (int d = 2 - s->dims; d < 2; d++) {
         s->out[d] = s->size[d] > 0 ? window_count(s, d) : 0;
         if (s->out[d] < 1) {
-            br__fail(BR_ERROR_SHAPE, s->op,
-                     "x %s with padding %" PRId64 " is smaller than the kernel of size %" PRId64,
-                     br__shape(x), s->padding[d], s->kernel[d]);
+            br_fail(BR_ERROR_SHAPE, s->op,
+                    "x %s with padding %" PRId64 " is smaller than the kernel of size %" PRId64,
+                    br__shape(x), s->padding[d], s->kernel[d]);
             return false;
         }
     }
@@ -300,10 +300,10 @@ static bool check_windows(const settings *s, const br_tensor *x)
         for (int64_t i = 0; i < s->out[d]; i++) {
             br_pool_window w = plain_window(s, d, i);
             if (w.start >= w.end) {
-                br__fail(BR_ERROR_SHAPE, s->op,
-                         "x %s: window %" PRId64 " of a kernel of size %" PRId64
-                         " with dilation %" PRId64 " contains only padding",
-                         br__shape(x), i, s->kernel[d], s->dilation[d]);
+                br_fail(BR_ERROR_SHAPE, s->op,
+                        "x %s: window %" PRId64 " of a kernel of size %" PRId64
+                        " with dilation %" PRId64 " contains only padding",
+                        br__shape(x), i, s->kernel[d], s->dilation[d]);
                 return false;
             }
         }
@@ -361,7 +361,7 @@ static br_tensor *adaptive_pool(const char *op, int dims, br_tensor *x, const in
         if (!check_number(op, "output_size", out[d], 0))
             return NULL;
         if (s.size[d] == 0)
-            return br__fail(BR_ERROR_SHAPE, op, "x %s has no elements to average", br__shape(x));
+            return br_fail(BR_ERROR_SHAPE, op, "x %s has no elements to average", br__shape(x));
         s.out[d] = out[d];
     }
     return average(&s, x);

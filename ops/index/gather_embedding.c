@@ -37,8 +37,8 @@ bool br__check_index(const char *op, br_tensor *index, int64_t size)
     const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
     int64_t bad = dense ? first_outside(values, dense->numel, size) : -1;
     if (bad >= 0)
-        br__fail(BR_ERROR_INDEX, op, "index %" PRId64 " at position %s is outside 0 .. %" PRId64,
-                 values[bad], br__position(index, bad), size - 1);
+        br_fail(BR_ERROR_INDEX, op, "index %" PRId64 " at position %s is outside 0 .. %" PRId64,
+                values[bad], br__position(index, bad), size - 1);
     br_scope_end(scope);
     return !br_failed();
 }
@@ -50,9 +50,9 @@ br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size)
     bool negative = false;
     for (int64_t i = 0; dense && i < dense->numel; i++) {
         if (values[i] < -size || values[i] >= size)
-            return br__fail(BR_ERROR_INDEX, op,
-                            "index %" PRId64 " at position %s is outside %" PRId64 " .. %" PRId64,
-                            values[i], br__position(index, i), -size, size - 1);
+            return br_fail(BR_ERROR_INDEX, op,
+                           "index %" PRId64 " at position %s is outside %" PRId64 " .. %" PRId64,
+                           values[i], br__position(index, i), -size, size - 1);
         negative = negative || values[i] < 0;
     }
     br_tensor *wrapped = negative ? br__new_like(op, dense, BR_I64) : dense;
@@ -212,12 +212,12 @@ br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index)
         !br__has_dtype("index_select", "index", index, BR_I64))
         return NULL;
     if (index->ndim > 1)
-        return br__fail(BR_ERROR_SHAPE, "index_select", "index %s must have one dimension",
-                        br__shape(index));
+        return br_fail(BR_ERROR_SHAPE, "index_select", "index %s must have one dimension",
+                       br__shape(index));
     if (x->ndim == 0 && index->numel != 1)
-        return br__fail(BR_ERROR_SHAPE, "index_select",
-                        "index %s must have one element, because x [] has no dimensions",
-                        br__shape(index));
+        return br_fail(BR_ERROR_SHAPE, "index_select",
+                       "index %s must have one element, because x [] has no dimensions",
+                       br__shape(index));
     if (!br__check_index("index_select", index, size_along(x, dim)))
         return NULL;
     int64_t sizes[BR_MAX_DIMS];
@@ -240,10 +240,10 @@ br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
     for (int i = 0; fits && i < of.ndim; i++)
         fits = i == dim || at.sizes[i] <= of.sizes[i];
     if (!fits)
-        return br__fail(BR_ERROR_SHAPE, "gather",
-                        "index %s for x %s: must have the same number of dimensions, and index "
-                        "must not be larger than x except in dimension %" PRId64,
-                        br__shape(index), br__shape(x), dim);
+        return br_fail(BR_ERROR_SHAPE, "gather",
+                       "index %s for x %s: must have the same number of dimensions, and index "
+                       "must not be larger than x except in dimension %" PRId64,
+                       br__shape(index), br__shape(x), dim);
     if (!br__check_index("gather", index, size_along(x, dim)))
         return NULL;
     return lookup(&gather_op, x, index, &(br_index_selection){ (int)dim, false, -1 }, index->ndim,
@@ -259,14 +259,14 @@ br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_i
         !br__has_dtype("embedding", "index", index, BR_I64))
         return NULL;
     if (weight->ndim != 2)
-        return br__fail(BR_ERROR_SHAPE, "embedding", "weight %s must have two dimensions",
-                        br__shape(weight));
+        return br_fail(BR_ERROR_SHAPE, "embedding", "weight %s must have two dimensions",
+                       br__shape(weight));
     int64_t rows = weight->sizes[0];
     if (padding_idx < -1 || padding_idx >= rows)
-        return br__fail(BR_ERROR_INDEX, "embedding",
-                        "padding_idx is %" PRId64 ", must be in 0 .. %" PRId64
-                        " (the rows of weight %s), or -1 for none",
-                        padding_idx, rows - 1, br__shape(weight));
+        return br_fail(BR_ERROR_INDEX, "embedding",
+                       "padding_idx is %" PRId64 ", must be in 0 .. %" PRId64
+                       " (the rows of weight %s), or -1 for none",
+                       padding_idx, rows - 1, br__shape(weight));
     if (!br__check_index("embedding", index, rows))
         return NULL;
     int64_t sizes[BR_MAX_DIMS + 1];
@@ -313,8 +313,8 @@ static br_tensor *cut_triangle(const br_op *op, br_tensor *x, const triangle *t)
     if (!br__required(op->name, "x", x))
         return NULL;
     if (x->ndim < 2)
-        return br__fail(BR_ERROR_SHAPE, op->name, "x %s must have at least two dimensions",
-                        br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, op->name, "x %s must have at least two dimensions",
+                       br__shape(x));
     br_tensor *y = br__new(op->name, x->ndim, x->sizes, x->dtype);
     if (y && y->numel > 0) {
         br__copy(y, x);

@@ -24,8 +24,8 @@ typedef struct reader {
 
 static bool wrong(const reader *r, const char *rule)
 {
-    br__fail(BR_ERROR_ARGUMENT, "getitem", "items \"%s\", position %d: %s", r->text,
-             (int)(r->at - r->text), rule);
+    br_fail(BR_ERROR_ARGUMENT, "getitem", "items \"%s\", position %d: %s", r->text,
+            (int)(r->at - r->text), rule);
     return false;
 }
 
@@ -84,8 +84,8 @@ static bool good_index(const br_tensor *index)
     if (!br__required("getitem", "an index", index))
         return false;
     if (index->dtype != BR_I64 && index->dtype != BR_BOOL)
-        br__fail(BR_ERROR_DTYPE, "getitem", "an index is %s, must be i64 or bool",
-                 br_dtype_name(index->dtype));
+        br_fail(BR_ERROR_DTYPE, "getitem", "an index is %s, must be i64 or bool",
+                br_dtype_name(index->dtype));
     return !br_failed();
 }
 
@@ -127,10 +127,10 @@ static int rest_of(const char *text, const br_tensor *x, int n, const item *item
     }
     if (rests <= 1 && dims <= x->ndim)
         return x->ndim - dims;
-    br__fail(BR_ERROR_INDEX, "getitem",
-             "items \"%s\" for x %s: ... may occur once, and the items must not index more "
-             "dimensions than x has",
-             text, br__shape(x));
+    br_fail(BR_ERROR_INDEX, "getitem",
+            "items \"%s\" for x %s: ... may occur once, and the items must not index more "
+            "dimensions than x has",
+            text, br__shape(x));
     return -1;
 }
 
@@ -165,8 +165,8 @@ br_tensor *br_getitem(br_tensor *x, const char *items, int n, br_tensor *const *
     if (!br__required("getitem", "x", x))
         return NULL;
     if (!items || n < 0 || (n > 0 && !indices))
-        return br__fail(BR_ERROR_ARGUMENT, "getitem",
-                        "items must not be NULL, and indices must be a list of n = %d tensors", n);
+        return br_fail(BR_ERROR_ARGUMENT, "getitem",
+                       "items must not be NULL, and indices must be a list of n = %d tensors", n);
     int count, rest = read_items(&r, list, &count) ? rest_of(items, x, count, list) : -1;
     if (rest < 0)
         return NULL;

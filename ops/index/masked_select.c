@@ -54,7 +54,7 @@ static br_tensor *places(const char *op, const br_tensor *mask, int ndim, const 
 {
     int64_t pieces = (mask->numel + BR_GRAIN - 1) / BR_GRAIN;
     places_job job = { mask->data, mask->numel, NULL, NULL, ndim, sizes };
-    job.starts = br__calloc((size_t)pieces + 1, sizeof *job.starts);
+    job.starts = br_calloc((size_t)pieces + 1, sizeof *job.starts);
     if (!job.starts)
         return NULL;
     br__parallel(pieces, count_piece, &job);
@@ -131,9 +131,9 @@ br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *source)
         flatten_both(op, &x, &mask, &ndim, sizes))
         place = flat_places(op, mask);
     if (place && place->numel > source->numel)
-        br__fail(BR_ERROR_SHAPE, op,
-                 "source %s has fewer elements than the %" PRId64 " that the mask selects",
-                 br__shape(source), place->numel);
+        br_fail(BR_ERROR_SHAPE, op,
+                "source %s has fewer elements than the %" PRId64 " that the mask selects",
+                br__shape(source), place->numel);
     if (place && !br_failed()) {
         source = br_narrow(br_flatten(source, 0, -1), 0, 0, place->numel);
         y = br_reshape(br_index_copy(x, 0, place, source), ndim, sizes);
@@ -167,8 +167,8 @@ static bool spread_mask(const char *op, const br_tensor *x, br_tensor *mask, int
     for (int i = 0; fits && i < mask->ndim; i++)
         fits = mask->sizes[i] == x->sizes[dim + i];
     if (!fits) {
-        br__fail(BR_ERROR_SHAPE, op, "mask %s at dimension %d of x %s: sizes must be equal",
-                 br__shape(mask), dim, br__shape(x));
+        br_fail(BR_ERROR_SHAPE, op, "mask %s at dimension %d of x %s: sizes must be equal",
+                br__shape(mask), dim, br__shape(x));
         return false;
     }
     br_tensor *place = br_nonzero(mask);
@@ -182,7 +182,7 @@ static bool list_indices(const char *op, const br_tensor *x, int n, br_tensor *c
 {
     int dim = 0;
     if (n < 0 || (n > 0 && !indices))
-        br__fail(BR_ERROR_ARGUMENT, op, "indices must be a list of n = %d tensors", n);
+        br_fail(BR_ERROR_ARGUMENT, op, "indices must be a list of n = %d tensors", n);
     for (int i = 0; i < n && !br_failed(); i++) {
         br_tensor *index = indices[i];
         if (index && index->dtype == BR_BOOL) {
@@ -190,7 +190,7 @@ static bool list_indices(const char *op, const br_tensor *x, int n, br_tensor *c
             continue;
         }
         if (dim >= x->ndim)
-            br__fail(BR_ERROR_INDEX, op, "too many indices for x %s", br__shape(x));
+            br_fail(BR_ERROR_INDEX, op, "too many indices for x %s", br__shape(x));
         else if (index && br__has_dtype(op, "index", index, BR_I64))
             list->of[dim] = br__wrap_index(op, index, x->sizes[dim]);
         dim++;
@@ -252,7 +252,7 @@ static bool begin_indexing(const char *op, br_tensor *x, int n, br_tensor *const
         !broadcast_indices(op, &list, x->ndim, g))
         return false;
     if (g->n == 0) {
-        br__fail(BR_ERROR_ARGUMENT, op, "all indices are NULL, at least one tensor is required");
+        br_fail(BR_ERROR_ARGUMENT, op, "all indices are NULL, at least one tensor is required");
         return false;
     }
     for (int d = 0; d < x->ndim; d++) {
@@ -270,8 +270,8 @@ static int result_sizes(const indexing *g, int64_t *sizes)
 {
     int rest = g->rows->ndim - 1;
     if (g->index_ndim + rest > BR_MAX_DIMS) {
-        br__fail(BR_ERROR_SHAPE, "index", "the result would have %d dimensions, must be at most %d",
-                 g->index_ndim + rest, BR_MAX_DIMS);
+        br_fail(BR_ERROR_SHAPE, "index", "the result would have %d dimensions, must be at most %d",
+                g->index_ndim + rest, BR_MAX_DIMS);
         return -1;
     }
     memcpy(sizes, g->index_sizes, (size_t)g->index_ndim * sizeof *sizes);
@@ -326,7 +326,7 @@ static br_tensor *value_rows(const char *op, const br_tensor *x, br_tensor *valu
         fits = size == 1 || size == moved[ndim - i];
     }
     if (!fits)
-        return br__fail(
+        return br_fail(
             BR_ERROR_SHAPE, op,
             "values %s do not broadcast to %s, the shape that the indices select from x %s",
             br__shape(values), br__shape_of(ndim, moved), br__shape(x));
@@ -388,10 +388,10 @@ static bool broadcast_along(const char *op, const br_tensor *x, const br_tensor 
         sizes[i] = i == dim || a != 1 ? a : b;
     }
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, op,
-                 "x %s and index %s: must have the same number of dimensions, and sizes that are "
-                 "equal or 1 except in dimension %" PRId64,
-                 br__shape(x), br__shape(index), dim);
+        br_fail(BR_ERROR_SHAPE, op,
+                "x %s and index %s: must have the same number of dimensions, and sizes that are "
+                "equal or 1 except in dimension %" PRId64,
+                br__shape(x), br__shape(index), dim);
     return fits;
 }
 

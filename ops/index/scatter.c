@@ -103,17 +103,17 @@ bool br__check_scatter(const char *op, const br_tensor *x, int64_t dim, br_tenso
     for (int i = 0; fits && i < to.ndim; i++)
         fits = (i == dim || by.sizes[i] <= to.sizes[i]) && by.sizes[i] <= from.sizes[i];
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, op,
-                 "index %s for x %s and src %s: must have the same number of dimensions, and index "
-                 "must not be larger than src, nor than x except in dimension %" PRId64,
-                 br__shape(index), br__shape(x), br__shape(src ? src : index), dim);
+        br_fail(BR_ERROR_SHAPE, op,
+                "index %s for x %s and src %s: must have the same number of dimensions, and index "
+                "must not be larger than src, nor than x except in dimension %" PRId64,
+                br__shape(index), br__shape(x), br__shape(src ? src : index), dim);
     return !br_failed() && br__check_index(op, index, to.sizes[dim]);
 }
 
 static bool check_slices(const char *op, const request *r)
 {
     if (r->index->ndim > 1)
-        br__fail(BR_ERROR_SHAPE, op, "index %s must have one dimension", br__shape(r->index));
+        br_fail(BR_ERROR_SHAPE, op, "index %s must have one dimension", br__shape(r->index));
     if (br_failed())
         return false;
     br_tensor x = br__line(r->x), source = br__line(r->by_value ? r->x : r->source);
@@ -121,10 +121,10 @@ static bool check_slices(const char *op, const request *r)
     for (int i = 0; fits && i < x.ndim; i++)
         fits = i == r->dim || source.sizes[i] == x.sizes[i];
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, op,
-                 "source %s for x %s and index %s: must have the sizes of x, except in dimension "
-                 "%" PRId64 ", where it must have the size of index",
-                 br__shape(r->source), br__shape(r->x), br__shape(r->index), r->dim);
+        br_fail(BR_ERROR_SHAPE, op,
+                "source %s for x %s and index %s: must have the sizes of x, except in dimension "
+                "%" PRId64 ", where it must have the size of index",
+                br__shape(r->source), br__shape(r->x), br__shape(r->index), r->dim);
     return fits && br__check_index(op, r->index, x.sizes[r->dim]);
 }
 
@@ -416,9 +416,9 @@ br_tensor *br_index_fill_tensor(br_tensor *x, int64_t dim, br_tensor *index, br_
         !br__has_dtype(op, "index", index, BR_I64) || !br__same_dtype(op, "x", x, "value", value))
         return NULL;
     if (value->ndim != 0 || index->ndim > 1)
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "value %s must have no dimensions, and index %s at most one",
-                        br__shape(value), br__shape(index));
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "value %s must have no dimensions, and index %s at most one",
+                       br__shape(value), br__shape(index));
     br_scope *scope = br_scope_begin();
     br_tensor line = br__line(x);
     index = br__wrap_index(op, index, line.sizes[dim]);

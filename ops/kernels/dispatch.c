@@ -71,10 +71,10 @@ static int choose(void)
     int variant = find(name);
     if (variant >= 0)
         return variant;
-    br__fail(BR_ERROR_ARGUMENT, NULL,
-             "BRASA_CPU_CAPABILITY is '%.40s', must be avx512, avx2 or baseline; this processor "
-             "supports at most %s",
-             name, variants[best()].kernels[0]->name);
+    br_fail(BR_ERROR_ARGUMENT, NULL,
+            "BRASA_CPU_CAPABILITY is '%.40s', must be avx512, avx2 or baseline; this processor "
+            "supports at most %s",
+            name, variants[best()].kernels[0]->name);
     return best();
 }
 

@@ -253,9 +253,9 @@ static bool check_shapes(const char *op, const br_tensor *input, const br_tensor
     for (int i = 0; fits && i < target->ndim; i++)
         fits = target->sizes[i] == input->sizes[i == 0 ? 0 : i + 1];
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, op,
-                 "input %s and target %s: must be [n, c, d...] and [n, d...], or [c] and []",
-                 br__shape(input), br__shape(target));
+        br_fail(BR_ERROR_SHAPE, op,
+                "input %s and target %s: must be [n, c, d...] and [n, d...], or [c] and []",
+                br__shape(input), br__shape(target));
     return fits;
 }
 
@@ -267,10 +267,10 @@ static bool good_targets(const char *op, const br_tensor *target, int64_t classe
         if (t[i] == ignore)
             continue;
         if (t[i] < 0 || t[i] >= classes) {
-            br__fail(BR_ERROR_INDEX, op,
-                     "target %" PRId64 " at position %s is outside 0 .. %" PRId64
-                     " and is not ignore_index %" PRId64,
-                     t[i], br__position(target, i), classes - 1, ignore);
+            br_fail(BR_ERROR_INDEX, op,
+                    "target %" PRId64 " at position %s is outside 0 .. %" PRId64
+                    " and is not ignore_index %" PRId64,
+                    t[i], br__position(target, i), classes - 1, ignore);
             return false;
         }
     }

@@ -31,8 +31,8 @@ static br_tensor *reduced(const char *op, br_tensor *losses, br_reduction reduct
     case BR_REDUCTION_BATCHMEAN:
         break;
     }
-    return br__fail(BR_ERROR_ARGUMENT, op, "reduction is %d, must be mean, sum or none",
-                    (int)reduction);
+    return br_fail(BR_ERROR_ARGUMENT, op, "reduction is %d, must be mean, sum or none",
+                   (int)reduction);
 }
 
 br_tensor *br__finish_loss(const char *op, br_scope *scope, br_tensor *losses,
@@ -130,7 +130,7 @@ br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction r
         return NULL;
     warn_of_broadcast(op, input, target);
     if (!(beta >= 0 && beta < INFINITY))
-        return br__fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
+        return br_fail(BR_ERROR_ARGUMENT, op, "beta is %g, must be finite and at least 0", beta);
     br_scope *scope = br_scope_begin();
     br_tensor *d = br_sub(input, target);
     br_tensor *losses = beta > 0 ? bend_loss(&smooth_l1_op, d, &(bend){ beta, false }) : br_abs(d);
@@ -145,8 +145,8 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
         return NULL;
     warn_of_broadcast(op, input, target);
     if (!(delta > 0 && delta < INFINITY))
-        return br__fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be finite and larger than 0",
-                        delta);
+        return br_fail(BR_ERROR_ARGUMENT, op, "delta is %g, must be finite and larger than 0",
+                       delta);
     br_scope *scope = br_scope_begin();
     br_tensor *losses = bend_loss(&huber_op, br_sub(input, target), &(bend){ delta, true });
     return br__finish_loss(op, scope, losses, reduction);
@@ -166,8 +166,8 @@ br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *targ
     if (!br__check_broadcastable(op, "input", input, "target", target))
         return NULL;
     if (!br__same_shape(input, target))
-        return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
-                        br__shape(input), br__shape(target));
+        return br_fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
+                       br__shape(input), br__shape(target));
     if ((weight && !br__check_broadcastable(op, "input", input, "weight", weight)) ||
         (pos_weight && !br__check_broadcastable(op, "input", input, "pos_weight", pos_weight)))
         return NULL;
@@ -220,7 +220,7 @@ static bool are_probabilities(const char *op, const char *name, br_tensor *x)
     br_scope *scope = br_no_grad_begin();
     br_tensor *inside = br_logical_and(br_ge_scalar(x, 0), br_le_scalar(x, 1));
     if (br_item(br_all(inside)) != 1 && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, op, "%s %s has elements outside 0 .. 1", name, br__shape(x));
+        br_fail(BR_ERROR_ARGUMENT, op, "%s %s has elements outside 0 .. 1", name, br__shape(x));
     br_scope_end(scope);
     return !br_failed();
 }
@@ -234,8 +234,8 @@ br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tenso
         (weight && !br__check_broadcastable(op, "input", input, "weight", weight)))
         return NULL;
     if (!br__same_shape(input, target))
-        return br__fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
-                        br__shape(input), br__shape(target));
+        return br_fail(BR_ERROR_SHAPE, op, "input %s and target %s: shapes must be equal",
+                       br__shape(input), br__shape(target));
     if (!are_probabilities(op, "input", input) || !are_probabilities(op, "target", target))
         return NULL;
     br_scope *scope = br_scope_begin();

@@ -19,12 +19,12 @@ br_tensor *br_triplet_margin_loss(br_tensor *anchor, br_tensor *positive, br_ten
         !br__check_broadcastable(op, "positive", positive, "negative", negative))
         return NULL;
     if (anchor->ndim != positive->ndim || anchor->ndim != negative->ndim)
-        return br__fail(
+        return br_fail(
             BR_ERROR_SHAPE, op,
             "anchor %s, positive %s and negative %s must have the same number of dimensions",
             br__shape(anchor), br__shape(positive), br__shape(negative));
     if (!(o->margin > 0))
-        return br__fail(BR_ERROR_ARGUMENT, op, "margin is %g, must be larger than 0", o->margin);
+        return br_fail(BR_ERROR_ARGUMENT, op, "margin is %g, must be larger than 0", o->margin);
     br_scope *scope = br_scope_begin();
     br_tensor *dist_pos = br_pairwise_distance(anchor, positive, o->p, o->eps, false);
     br_tensor *dist_neg = br_pairwise_distance(anchor, negative, o->p, o->eps, false);
@@ -85,10 +85,10 @@ br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_ten
     bool fits =
         input1->ndim == target->ndim + 1 && input2->ndim == input1->ndim && target->ndim <= 1;
     if (!fits || (target->ndim == 1 && target->sizes[0] != input1->sizes[0]))
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "input1 %s, input2 %s and target %s: must be [n, d], [n, d] and [n], or "
-                        "[d], [d] and []",
-                        br__shape(input1), br__shape(input2), br__shape(target));
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "input1 %s, input2 %s and target %s: must be [n, d], [n, d] and [n], or "
+                       "[d], [d] and []",
+                       br__shape(input1), br__shape(input2), br__shape(target));
     br_scope *scope = br_scope_begin();
     br_tensor *cosine = cosine_of(input1, input2);
     br_tensor *zero = br_scalar(0, input1->dtype);

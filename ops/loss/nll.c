@@ -19,8 +19,8 @@ bool br__check_reduction(const char *op, br_reduction reduction)
 {
     if (reduction != BR_REDUCTION_MEAN && reduction != BR_REDUCTION_SUM &&
         reduction != BR_REDUCTION_NONE)
-        br__fail(BR_ERROR_ARGUMENT, op, "reduction is %d, must be mean, sum or none",
-                 (int)reduction);
+        br_fail(BR_ERROR_ARGUMENT, op, "reduction is %d, must be mean, sum or none",
+                (int)reduction);
     return !br_failed();
 }
 
@@ -31,8 +31,8 @@ static bool check_weight(const char *op, const br_tensor *input, const br_tensor
     int64_t classes = input->sizes[class_dim(input)];
     if (br__same_dtype(op, "input", input, "weight", weight) &&
         (weight->ndim != 1 || weight->sizes[0] != classes))
-        br__fail(BR_ERROR_SHAPE, op, "weight %s for input %s: must have one element for each class",
-                 br__shape(weight), br__shape(input));
+        br_fail(BR_ERROR_SHAPE, op, "weight %s for input %s: must have one element for each class",
+                br__shape(weight), br__shape(input));
     return !br_failed();
 }
 
@@ -41,7 +41,7 @@ bool br__check_class_options(const char *op, const br_tensor *input,
 {
     double s = options->label_smoothing;
     if (!(s >= 0 && s <= 1))
-        br__fail(BR_ERROR_ARGUMENT, op, "label_smoothing is %g, must be in 0 .. 1", s);
+        br_fail(BR_ERROR_ARGUMENT, op, "label_smoothing is %g, must be in 0 .. 1", s);
     return !br_failed() && check_weight(op, input, options->weight);
 }
 
@@ -103,8 +103,8 @@ br_tensor *br_nll_loss(br_tensor *input, br_tensor *target, const br_cross_entro
         !br__check_reduction(op, reduction) || !check_weight(op, input, options->weight))
         return NULL;
     if (options->label_smoothing != 0)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "label_smoothing must be 0: only cross_entropy supports it");
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "label_smoothing must be 0: only cross_entropy supports it");
     br_scope *scope = br_scope_begin();
     chosen c = choose(input, target, options);
     return br__composed(scope, reduced(picked(input, &c), c.weight, reduction));
@@ -167,9 +167,9 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
         if (target->ndim == input->ndim - 1 && !br__has_dtype(op, "target", target, BR_I64))
             return NULL; /* probably class indices of a wrong dtype */
         if (!br__same_shape(input, target) || input->ndim == 0)
-            return br__fail(BR_ERROR_SHAPE, op,
-                            "input %s and target %s: probabilities must have the input's shape",
-                            br__shape(input), br__shape(target));
+            return br_fail(BR_ERROR_SHAPE, op,
+                           "input %s and target %s: probabilities must have the input's shape",
+                           br__shape(input), br__shape(target));
     } else if (!br__check_targets(op, input, target, options->ignore_index)) {
         return NULL;
     }

@@ -14,8 +14,8 @@ static bool check_pair(const char *op, const char *a_name, const br_tensor *a, i
         !br__floating(op, a_name, a) || !br__same_dtype(op, a_name, a, b_name, b))
         return false;
     if (a->ndim != a_ndim || b->ndim != b_ndim)
-        br__fail(BR_ERROR_SHAPE, op, "%s %s and %s %s must have %d and %d dimensions", a_name,
-                 br__shape(a), b_name, br__shape(b), a_ndim, b_ndim);
+        br_fail(BR_ERROR_SHAPE, op, "%s %s and %s %s must have %d and %d dimensions", a_name,
+                br__shape(a), b_name, br__shape(b), a_ndim, b_ndim);
     return !br_failed();
 }
 
@@ -25,8 +25,8 @@ static bool check_inner(const char *op, const char *a_name, const br_tensor *a, 
     int64_t inner = a->sizes[a->ndim - 1];
     if (inner == b->sizes[b_dim])
         return true;
-    br__fail(BR_ERROR_SHAPE, op, "%s %s x %s %s: inner sizes %" PRId64 " and %" PRId64 " differ",
-             a_name, br__shape(a), b_name, br__shape(b), inner, b->sizes[b_dim]);
+    br_fail(BR_ERROR_SHAPE, op, "%s %s x %s %s: inner sizes %" PRId64 " and %" PRId64 " differ",
+            a_name, br__shape(a), b_name, br__shape(b), inner, b->sizes[b_dim]);
     return false;
 }
 
@@ -55,8 +55,8 @@ br_tensor *br_outer(br_tensor *a, br_tensor *b)
         !br__loop_for("outer", "a", a, BR_LOOP(mul)))
         return NULL;
     if (a->ndim != 1 || b->ndim != 1)
-        return br__fail(BR_ERROR_SHAPE, "outer", "a %s and b %s must have one dimension each",
-                        br__shape(a), br__shape(b));
+        return br_fail(BR_ERROR_SHAPE, "outer", "a %s and b %s must have one dimension each",
+                       br__shape(a), br__shape(b));
     br_scope *scope = br_scope_begin();
     return br__composed(scope, br_mul(br_unsqueeze(a, 1), b));
 }
@@ -85,8 +85,8 @@ static bool check_input(const char *op, const br_tensor *input, const br_tensor 
         fits = size == 1 || size == sizes[ndim - i];
     }
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, op, "input %s does not broadcast to %s, the product of %s and %s",
-                 br__shape(input), br__shape_of(ndim, sizes), br__shape(a), br__shape(b));
+        br_fail(BR_ERROR_SHAPE, op, "input %s does not broadcast to %s, the product of %s and %s",
+                br__shape(input), br__shape_of(ndim, sizes), br__shape(a), br__shape(b));
     return fits;
 }
 
@@ -124,9 +124,9 @@ static bool check_batches(const char *op, const br_tensor *a, const br_tensor *b
         !check_inner(op, "batch1", a, "batch2", b, 1))
         return false;
     if (a->sizes[0] != b->sizes[0])
-        br__fail(BR_ERROR_SHAPE, op,
-                 "batch1 %s x batch2 %s: batch sizes %" PRId64 " and %" PRId64 " differ",
-                 br__shape(a), br__shape(b), a->sizes[0], b->sizes[0]);
+        br_fail(BR_ERROR_SHAPE, op,
+                "batch1 %s x batch2 %s: batch sizes %" PRId64 " and %" PRId64 " differ",
+                br__shape(a), br__shape(b), a->sizes[0], b->sizes[0]);
     return !br_failed();
 }
 

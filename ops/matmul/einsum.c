@@ -34,7 +34,7 @@ typedef struct plan {
 
 static void *fail(const plan *p, const char *what)
 {
-    return br__fail(BR_ERROR_ARGUMENT, "einsum", "\"%s\": %s", br__printable(p->equation), what);
+    return br_fail(BR_ERROR_ARGUMENT, "einsum", "\"%s\": %s", br_printable(p->equation), what);
 }
 
 /* Labels are ordered A to Z, then a to z, which is their order in an implicit result. */
@@ -97,11 +97,11 @@ static bool note_sizes(plan *p, const term *t, int operand)
         int64_t size = t->t->sizes[i], known = p->sizes[label];
         bool fits = known < 0 || known == 1 || size == 1 || size == known;
         if (!fits || t->t->sizes[place_of(t, label)] != size) {
-            br__fail(BR_ERROR_SHAPE, "einsum",
-                     "\"%s\": operand %d is %s and operand %d is %s: size %" PRId64
-                     " of dimension %d does not match the earlier size of the same subscript",
-                     br__printable(p->equation), operand, br__shape(t->t), p->from[label],
-                     br__shape(p->operands[p->from[label]]), size, i);
+            br_fail(BR_ERROR_SHAPE, "einsum",
+                    "\"%s\": operand %d is %s and operand %d is %s: size %" PRId64
+                    " of dimension %d does not match the earlier size of the same subscript",
+                    br_printable(p->equation), operand, br__shape(t->t), p->from[label],
+                    br__shape(p->operands[p->from[label]]), size, i);
             return false;
         }
         if (known < 0 || known == 1) {
@@ -372,8 +372,8 @@ br_tensor *br_einsum(const char *equation, int n, br_tensor *const *operands)
     if (br_failed())
         return NULL;
     if (!equation || n < 1 || !operands)
-        return br__fail(BR_ERROR_ARGUMENT, "einsum",
-                        "an equation and at least one operand are required");
+        return br_fail(BR_ERROR_ARGUMENT, "einsum",
+                       "an equation and at least one operand are required");
     for (int i = 0; i < n; i++)
         if (!br__required("einsum", "an operand", operands[i]) ||
             !br__floating("einsum", "an operand", operands[i]) ||
@@ -382,7 +382,7 @@ br_tensor *br_einsum(const char *equation, int n, br_tensor *const *operands)
     plan p = { .equation = equation, .n = n, .operands = operands };
     for (int i = 0; i < LABELS; i++)
         p.sizes[i] = -1;
-    term *terms = br__malloc((size_t)n * sizeof *terms);
+    term *terms = br_malloc((size_t)n * sizeof *terms);
     br_scope *scope = br_scope_begin();
     br_tensor *y = br__composed(scope, terms ? evaluate(&p, terms) : NULL);
     br_free(terms);

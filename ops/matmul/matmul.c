@@ -133,7 +133,7 @@ static bool check_ndim(const char *op, const char *name, const br_tensor *t, int
 {
     if (t->ndim == ndim)
         return true;
-    br__fail(BR_ERROR_SHAPE, op, "%s %s must have %d dimensions", name, br__shape(t), ndim);
+    br_fail(BR_ERROR_SHAPE, op, "%s %s must have %d dimensions", name, br__shape(t), ndim);
     return false;
 }
 
@@ -142,8 +142,8 @@ static bool check_inner(const char *op, const br_tensor *a, int64_t a_inner, con
 {
     if (a_inner == b_inner)
         return true;
-    br__fail(BR_ERROR_SHAPE, op, "a %s x b %s: inner sizes %" PRId64 " and %" PRId64 " differ",
-             br__shape(a), br__shape(b), a_inner, b_inner);
+    br_fail(BR_ERROR_SHAPE, op, "a %s x b %s: inner sizes %" PRId64 " and %" PRId64 " differ",
+            br__shape(a), br__shape(b), a_inner, b_inner);
     return false;
 }
 
@@ -302,9 +302,9 @@ br_tensor *br_bmm(br_tensor *a, br_tensor *b)
         !check_ndim("bmm", "b", b, 3))
         return NULL;
     if (a->sizes[0] != b->sizes[0])
-        return br__fail(BR_ERROR_SHAPE, "bmm",
-                        "a %s x b %s: batch sizes %" PRId64 " and %" PRId64 " differ", br__shape(a),
-                        br__shape(b), a->sizes[0], b->sizes[0]);
+        return br_fail(BR_ERROR_SHAPE, "bmm",
+                       "a %s x b %s: batch sizes %" PRId64 " and %" PRId64 " differ", br__shape(a),
+                       br__shape(b), a->sizes[0], b->sizes[0]);
     if (!check_inner("bmm", a, a->sizes[2], b, b->sizes[1]))
         return NULL;
     return product(&bmm_op, a, b, BR_SHAPE(a->sizes[0], a->sizes[1], b->sizes[2]), 1);
@@ -317,9 +317,9 @@ static bool broadcast_batch(const br_tensor *a, const br_tensor *b, int ndim, in
         int i = a->ndim - 2 - from_end, j = b->ndim - 2 - from_end;
         int64_t of_a = i < 0 ? 1 : a->sizes[i], of_b = j < 0 ? 1 : b->sizes[j];
         if (of_a != of_b && of_a != 1 && of_b != 1) {
-            br__fail(BR_ERROR_SHAPE, "matmul",
-                     "a %s x b %s: batch sizes %" PRId64 " and %" PRId64 " differ and neither is 1",
-                     br__shape(a), br__shape(b), of_a, of_b);
+            br_fail(BR_ERROR_SHAPE, "matmul",
+                    "a %s x b %s: batch sizes %" PRId64 " and %" PRId64 " differ and neither is 1",
+                    br__shape(a), br__shape(b), of_a, of_b);
             return false;
         }
         sizes[ndim - from_end] = of_a == 1 ? of_b : of_a;
@@ -333,9 +333,8 @@ br_tensor *br_matmul(br_tensor *a, br_tensor *b)
     if (!check_operands("matmul", "a", a, "b", b))
         return NULL;
     if (a->ndim == 0 || b->ndim == 0)
-        return br__fail(BR_ERROR_SHAPE, "matmul",
-                        "a %s x b %s: both must have at least 1 dimension", br__shape(a),
-                        br__shape(b));
+        return br_fail(BR_ERROR_SHAPE, "matmul", "a %s x b %s: both must have at least 1 dimension",
+                       br__shape(a), br__shape(b));
     int64_t sizes[BR_MAX_DIMS];
     int ndim = (a->ndim > b->ndim ? a->ndim : b->ndim) - 2;
     if (ndim < 0)
@@ -395,15 +394,15 @@ static bool check_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
     if (bias && !br__same_dtype(op, "x", x, "bias", bias))
         return false;
     if (x->ndim == 0 || x->sizes[x->ndim - 1] != weight->sizes[1]) {
-        br__fail(BR_ERROR_SHAPE, op,
-                 "x %s must have a last dimension of size %" PRId64 " for weight %s", br__shape(x),
-                 weight->sizes[1], br__shape(weight));
+        br_fail(BR_ERROR_SHAPE, op,
+                "x %s must have a last dimension of size %" PRId64 " for weight %s", br__shape(x),
+                weight->sizes[1], br__shape(weight));
         return false;
     }
     if (bias && (bias->ndim != 1 || bias->sizes[0] != weight->sizes[0])) {
-        br__fail(BR_ERROR_SHAPE, op,
-                 "bias %s must have shape [%" PRId64 "], one element for each output of weight %s",
-                 br__shape(bias), weight->sizes[0], br__shape(weight));
+        br_fail(BR_ERROR_SHAPE, op,
+                "bias %s must have shape [%" PRId64 "], one element for each output of weight %s",
+                br__shape(bias), weight->sizes[0], br__shape(weight));
         return false;
     }
     return true;
@@ -413,13 +412,13 @@ static bool check_linear(br_tensor *x, br_tensor *weight, br_tensor *bias)
 static br_tensor *linear_to_one(br_tensor *x, br_tensor *weight, br_tensor *bias)
 {
     if (x->ndim == 0 || x->sizes[x->ndim - 1] != weight->sizes[0])
-        return br__fail(BR_ERROR_SHAPE, linear_op.name,
-                        "x %s must have a last dimension of size %" PRId64 " for weight %s",
-                        br__shape(x), weight->sizes[0], br__shape(weight));
+        return br_fail(BR_ERROR_SHAPE, linear_op.name,
+                       "x %s must have a last dimension of size %" PRId64 " for weight %s",
+                       br__shape(x), weight->sizes[0], br__shape(weight));
     if (bias && bias->ndim != 0)
-        return br__fail(BR_ERROR_SHAPE, linear_op.name,
-                        "bias %s must have no dimensions, because weight %s has one",
-                        br__shape(bias), br__shape(weight));
+        return br_fail(BR_ERROR_SHAPE, linear_op.name,
+                       "bias %s must have no dimensions, because weight %s has one",
+                       br__shape(bias), br__shape(weight));
     br_scope *scope = br_scope_begin();
     br_tensor *rows = br_unsqueeze(weight, 0), *one = bias ? br_unsqueeze(bias, 0) : NULL;
     return br__composed(scope, br_squeeze(br_f_linear(x, rows, one), -1));

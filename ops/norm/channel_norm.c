@@ -374,9 +374,9 @@ static bool check_channels(const char *op, const char *name, const br_tensor *x,
         return false;
     if (t->ndim == 1 && t->sizes[0] == x->sizes[1])
         return true;
-    br__fail(BR_ERROR_SHAPE, op,
-             "%s %s must have shape [%" PRId64 "], the number of channels of x %s", name,
-             br__shape(t), x->sizes[1], br__shape(x));
+    br_fail(BR_ERROR_SHAPE, op,
+            "%s %s must have shape [%" PRId64 "], the number of channels of x %s", name,
+            br__shape(t), x->sizes[1], br__shape(x));
     return false;
 }
 
@@ -386,8 +386,8 @@ static bool check(const char *op, const br_tensor *x, const br_tensor *weight,
     if (!br__floating(op, "x", x))
         return false;
     if (x->ndim < 2) {
-        br__fail(BR_ERROR_SHAPE, op, "x %s must have at least 2 dimensions: batch, channels",
-                 br__shape(x));
+        br_fail(BR_ERROR_SHAPE, op, "x %s must have at least 2 dimensions: batch, channels",
+                br__shape(x));
         return false;
     }
     return check_channels(op, "weight", x, weight) && check_channels(op, "bias", x, bias);
@@ -465,11 +465,11 @@ br_tensor *br_f_batch_norm(br_tensor *x, br_tensor *running_mean, br_tensor *run
     if (!check(op, x, weight, bias) || !check_running(op, x, running_mean, running_var, training))
         return NULL;
     if (training && x->sizes[1] > 0 && x->numel == x->sizes[1])
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "x %s has only one value per channel, but training requires more",
-                        br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "x %s has only one value per channel, but training requires more",
+                       br__shape(x));
     if (training && !(eps > 0))
-        return br__fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be positive in training", eps);
+        return br_fail(BR_ERROR_ARGUMENT, op, "eps is %g, must be positive in training", eps);
     plan p = { .group = 1, .across = true, .computed = training, .eps = eps };
     return norm(&batch_norm_op, &p, x, weight, bias, (br_tensor *[]){ running_mean, running_var },
                 momentum);
@@ -486,10 +486,10 @@ br_tensor *br_f_group_norm(br_tensor *x, int64_t num_groups, br_tensor *weight, 
     if (!check(op, x, weight, bias))
         return NULL;
     if (num_groups < 1 || x->sizes[1] % num_groups != 0)
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "num_groups is %" PRId64 ", must be at least 1 and divide the %" PRId64
-                        " channels of x %s",
-                        num_groups, x->sizes[1], br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "num_groups is %" PRId64 ", must be at least 1 and divide the %" PRId64
+                       " channels of x %s",
+                       num_groups, x->sizes[1], br__shape(x));
     plan p = { .group = x->sizes[1] / num_groups, .computed = true, .eps = eps };
     return norm(&group_norm_op, &p, x, weight, bias, (br_tensor *[]){ NULL, NULL }, 0);
 }
@@ -504,10 +504,10 @@ br_tensor *br_f_instance_norm(br_tensor *x, br_tensor *running_mean, br_tensor *
         !check_running(op, x, running_mean, running_var, use_input_stats))
         return NULL;
     if (x->ndim < 3 || (use_input_stats && x->numel > 0 && x->numel == x->sizes[0] * x->sizes[1]))
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "x %s must have more than one spatial element in the dimensions after "
-                        "batch and channels",
-                        br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "x %s must have more than one spatial element in the dimensions after "
+                       "batch and channels",
+                       br__shape(x));
     plan p = { .group = 1, .across = !use_input_stats, .computed = use_input_stats, .eps = eps };
     return norm(&instance_norm_op, &p, x, weight, bias,
                 (br_tensor *[]){ running_mean, running_var }, momentum);

@@ -134,8 +134,8 @@ static bool check_affine(const char *op, const char *name, const br_tensor *x, c
     for (int i = 0; same && i < ndims; i++)
         same = t->sizes[i] == sizes[i];
     if (!same)
-        br__fail(BR_ERROR_SHAPE, op, "%s %s must have the normalised shape %s of x %s", name,
-                 br__shape(t), br__shape_of(ndims, sizes), br__shape(x));
+        br_fail(BR_ERROR_SHAPE, op, "%s %s must have the normalised shape %s of x %s", name,
+                br__shape(t), br__shape_of(ndims, sizes), br__shape(x));
     return same;
 }
 
@@ -148,8 +148,8 @@ static bool check(const char *op, const br_tensor *x, int ndims, const int64_t *
     for (int i = 0; ends && i < ndims; i++)
         ends = sizes[i] == x->sizes[x->ndim - ndims + i];
     if (!ends) {
-        br__fail(BR_ERROR_SHAPE, op, "x %s must end with the normalised shape %s", br__shape(x),
-                 br__shape_of(ndims, sizes));
+        br_fail(BR_ERROR_SHAPE, op, "x %s must end with the normalised shape %s", br__shape(x),
+                br__shape_of(ndims, sizes));
         return false;
     }
     return check_affine(op, "weight", x, weight, ndims, sizes) &&

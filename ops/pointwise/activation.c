@@ -109,8 +109,8 @@ br_tensor *br_gelu(br_tensor *x, br_gelu_approximate approximate)
     case BR_GELU_TANH:
         return br__apply_function(&gelu_tanh_function, x);
     }
-    return br__fail(BR_ERROR_ARGUMENT, "gelu",
-                    "approximate is %d, must be BR_GELU_ERF or BR_GELU_TANH", (int)approximate);
+    return br_fail(BR_ERROR_ARGUMENT, "gelu",
+                   "approximate is %d, must be BR_GELU_ERF or BR_GELU_TANH", (int)approximate);
 }
 
 /* ---- Functions that save x and may have parameters ------------------------------------------- */

@@ -42,13 +42,13 @@ br_loop br__loop_for(const char *op, const char *name, const br_tensor *t, size_
         strcat(names, br_dtype_name(d));
     }
     if (!names[0]) {
-        br__fail(BR_ERROR_STATE, op,
-                 "has no kernel for any dtype: its row must be in BR_PLAIN_KERNELS, "
-                 "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (ops/kernels/kernels.h)");
+        br_fail(BR_ERROR_STATE, op,
+                "has no kernel for any dtype: its row must be in BR_PLAIN_KERNELS, "
+                "BR_WHOLE_KERNELS or BR_LIBM_KERNELS (ops/kernels/kernels.h)");
         return NULL;
     }
-    br__fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (use br_to() to convert)", name,
-             br__shape(t), br_dtype_name(t->dtype), names);
+    br_fail(BR_ERROR_DTYPE, op, "%s %s is %s, must be one of: %s (use br_to() to convert)", name,
+            br__shape(t), br_dtype_name(t->dtype), names);
     return NULL;
 }
 
@@ -81,7 +81,7 @@ bool br__scalar_operand(const char *op, double value, br_dtype dtype, br_scalar_
         s->value.b = value != 0;
         return true;
     }
-    br__fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
+    br_fail(BR_ERROR_DTYPE, op, "%g cannot be represented as %s", value, br_dtype_name(dtype));
     return false;
 }
 
@@ -157,10 +157,10 @@ bool br__broadcasts_to(const char *op, const char *b_name, const br_tensor *b, c
         fits = size == 1 || size == a->sizes[a->ndim - i];
     }
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, op,
-                 "%s %s does not broadcast to %s: starting from the last dimension, each size must "
-                 "be equal or 1",
-                 b_name, br__shape(b), br__shape(a));
+        br_fail(BR_ERROR_SHAPE, op,
+                "%s %s does not broadcast to %s: starting from the last dimension, each size must "
+                "be equal or 1",
+                b_name, br__shape(b), br__shape(a));
     return fits;
 }
 
@@ -201,7 +201,7 @@ bool br__check_divisor(const char *op, size_t kernel, br_tensor *a, br_tensor *b
         return !br_failed();
     br_scope *scope = br_no_grad_begin();
     if (br_item(br_all(b)) == 0)
-        br__fail(BR_ERROR_ARGUMENT, op, "b %s contains 0: integer division by zero", br__shape(b));
+        br_fail(BR_ERROR_ARGUMENT, op, "b %s contains 0: integer division by zero", br__shape(b));
     br_scope_end(scope);
     return !br_failed();
 }

@@ -142,8 +142,8 @@ br_tensor *br_isclose(br_tensor *a, br_tensor *b, double rtol, double atol, bool
     if (!br__same_dtype("isclose", "a", a, "b", b))
         return NULL;
     if (!(rtol >= 0 && atol >= 0))
-        return br__fail(BR_ERROR_ARGUMENT, "isclose", "rtol %g and atol %g must be at least 0",
-                        rtol, atol);
+        return br_fail(BR_ERROR_ARGUMENT, "isclose", "rtol %g and atol %g must be at least 0", rtol,
+                       atol);
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     size_t kernel = a->dtype == BR_BOOL ? BR_LOOP(eq) : BR_LOOP(close);
@@ -185,10 +185,10 @@ static bool broadcast_condition(const br_tensor *condition, int *ndim, int64_t *
             int own = i - (n - pair[k]->ndim);
             int64_t s = own < 0 ? 1 : pair[k]->sizes[own];
             if (s != 1 && size != 1 && s != size) {
-                br__fail(BR_ERROR_SHAPE, "where",
-                         "condition %s does not broadcast with %s, the shape of a and b: starting "
-                         "from the last dimension, sizes must be equal or 1",
-                         br__shape(condition), br__shape(&choice));
+                br_fail(BR_ERROR_SHAPE, "where",
+                        "condition %s does not broadcast with %s, the shape of a and b: starting "
+                        "from the last dimension, sizes must be equal or 1",
+                        br__shape(condition), br__shape(&choice));
                 return false;
             }
             size = s == 1 ? size : s;
@@ -236,7 +236,7 @@ br_tensor *br_masked_fill_tensor(br_tensor *x, br_tensor *mask, br_tensor *value
         !br__broadcast_named(op, "x", x, "mask", mask, &ndim, sizes))
         return NULL;
     if (value->ndim != 0)
-        return br__fail(BR_ERROR_SHAPE, op, "value %s must have no dimensions", br__shape(value));
+        return br_fail(BR_ERROR_SHAPE, op, "value %s must have no dimensions", br__shape(value));
     return br__composed(NULL, br_where(mask, value, x));
 }
 
@@ -313,8 +313,8 @@ bool br_allclose(br_tensor *a, br_tensor *b, double rtol, double atol)
     if (!br__required("allclose", "a", a) || !br__required("allclose", "b", b))
         return false;
     if (!(rtol >= 0 && atol >= 0)) {
-        br__fail(BR_ERROR_ARGUMENT, "allclose", "rtol %g and atol %g must be at least 0", rtol,
-                 atol);
+        br_fail(BR_ERROR_ARGUMENT, "allclose", "rtol %g and atol %g must be at least 0", rtol,
+                atol);
         return false;
     }
     if (a->dtype != b->dtype || !br__same_shape(a, b))

@@ -116,7 +116,7 @@ br_tensor *br_f_dropout(br_tensor *x, double p, bool training)
     if (!br__floating("dropout", "x", x))
         return NULL;
     if (!(p >= 0 && p <= 1))
-        return br__fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
+        return br_fail(BR_ERROR_ARGUMENT, "dropout", "p is %g, must be in 0 .. 1", p);
     if (!training || p == 0 || x->numel == 0)
         return x;
     if (p == 1)

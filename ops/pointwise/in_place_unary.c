@@ -20,10 +20,10 @@ static bool recorded(const br_tensor *a, const br_tensor *b)
 static br_tensor *overwrite(const br_op *op, br_scope *scope, br_tensor *a, br_tensor *y)
 {
     if (y && !br__same_shape(a, y))
-        br__fail(BR_ERROR_SHAPE, op->name,
-                 "a %s does not match the result's shape %s: the other operands must broadcast to "
-                 "the shape of a",
-                 br__shape(a), br__shape(y));
+        br_fail(BR_ERROR_SHAPE, op->name,
+                "a %s does not match the result's shape %s: the other operands must broadcast to "
+                "the shape of a",
+                br__shape(a), br__shape(y));
     if (y && !br_failed() && br_before_in_place(op->name, a, BR_INPUTS(y))) {
         br__copy(a, y);
         br_record_in_place(op, a, BR_INPUTS(y), NULL, 0);
@@ -122,8 +122,8 @@ br_tensor *br_gelu_(br_tensor *a, br_gelu_approximate approximate)
     case BR_GELU_TANH:
         return unary(&op, gelu_tanh, BR_LOOP(gelu_tanh), a);
     }
-    return br__fail(BR_ERROR_ARGUMENT, op.name,
-                    "approximate is %d, must be BR_GELU_ERF or BR_GELU_TANH", (int)approximate);
+    return br_fail(BR_ERROR_ARGUMENT, op.name,
+                   "approximate is %d, must be BR_GELU_ERF or BR_GELU_TANH", (int)approximate);
 }
 
 /* ---- Binary functions ------------------------------------------------------------------------ */

@@ -160,7 +160,7 @@ br_tensor *br_div_mode(br_tensor *a, br_tensor *b, br_rounding_mode mode)
     int ndim;
     int64_t sizes[BR_MAX_DIMS];
     if (mode < BR_ROUNDING_NONE || mode > BR_ROUNDING_FLOOR)
-        return br__fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
+        return br_fail(BR_ERROR_ARGUMENT, op, "mode is %d, must be a br_rounding_mode", (int)mode);
     if (!br__same_dtype(op, "a", a, "b", b) ||
         (mode != BR_ROUNDING_NONE && !br__loop_for(op, "a", a, kernels[mode])) ||
         !br__broadcast_named(op, "a", a, "b", b, &ndim, sizes))
@@ -208,7 +208,7 @@ br_tensor *br_hardtanh(br_tensor *x, double min, double max)
     if (!br__floating("hardtanh", "x", x))
         return NULL;
     if (!(min <= max))
-        return br__fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
+        return br_fail(BR_ERROR_ARGUMENT, "hardtanh", "min %g must be at most max %g", min, max);
     return br__composed(NULL, br_clamp(x, min, max));
 }
 
@@ -218,7 +218,7 @@ br_tensor *br_celu(br_tensor *x, double alpha)
     if (!br__floating("celu", "x", x))
         return NULL;
     if (alpha == 0)
-        return br__fail(BR_ERROR_ARGUMENT, "celu", "alpha must not be 0");
+        return br_fail(BR_ERROR_ARGUMENT, "celu", "alpha must not be 0");
     br_scope *scope = br_scope_begin();
     br_tensor *y = br_elu(br_div_scalar(x, alpha), 1);
     return br__composed(scope, br_mul_scalar(y, alpha));
@@ -239,8 +239,7 @@ br_tensor *br_softshrink(br_tensor *x, double lambda)
     if (!br__floating("softshrink", "x", x))
         return NULL;
     if (!(lambda >= 0))
-        return br__fail(BR_ERROR_ARGUMENT, "softshrink", "lambda is %g, must be at least 0",
-                        lambda);
+        return br_fail(BR_ERROR_ARGUMENT, "softshrink", "lambda is %g, must be at least 0", lambda);
     br_scope *scope = br_scope_begin();
     br_tensor *inside = br_le_scalar(br_abs(x), lambda); /* the gradient is 0 at the bounds, too */
     return br__composed(scope, br_masked_fill(br_sub(x, br_clamp(x, -lambda, lambda)), inside, 0));
@@ -261,8 +260,8 @@ br_tensor *br_glu(br_tensor *x, int64_t dim)
     if (!br__floating("glu", "x", x) || !br__wrap_dim("glu", "dim", x, &dim))
         return NULL;
     if (x->ndim == 0 || x->sizes[dim] % 2)
-        return br__fail(BR_ERROR_SHAPE, "glu", "x %s: the size of dimension %d must be even",
-                        br__shape(x), (int)dim);
+        return br_fail(BR_ERROR_SHAPE, "glu", "x %s: the size of dimension %d must be even",
+                       br__shape(x), (int)dim);
     br_scope *scope = br_scope_begin();
     br_tensor *half[2] = { NULL };
     br_split(x, x->sizes[dim] / 2 + (x->sizes[dim] == 0), dim, 2, half);
@@ -276,7 +275,7 @@ br_tensor *br_f_prelu(br_tensor *x, br_tensor *weight)
         return NULL;
     int64_t channels = x->ndim > 1 ? x->sizes[1] : 1;
     if (weight->ndim > 1 || (weight->numel != 1 && weight->numel != channels))
-        return br__fail(
+        return br_fail(
             BR_ERROR_SHAPE, "prelu",
             "weight %s for x %s: must have one element, or one for each channel (dimension 1 of x)",
             br__shape(weight), br__shape(x));
@@ -339,7 +338,7 @@ br_tensor *br_clamp_tensor(br_tensor *x, br_tensor *min, br_tensor *max)
     if (!three(op, x, "min", min, "max", max))
         return NULL;
     if (!min && !max)
-        return br__fail(BR_ERROR_ARGUMENT, op, "min and max are NULL: at least one is required");
+        return br_fail(BR_ERROR_ARGUMENT, op, "min and max are NULL: at least one is required");
     br_scope *scope = br_scope_begin();
     br_tensor *y = min ? br_maximum(x, min) : x;
     return br__composed(scope, max ? br_minimum(y, max) : y);

@@ -58,7 +58,7 @@ static br_tensor *step(br_recurrent_steps *s, int64_t t)
 br_tensor *br__recurrent_steps(br_recurrent_steps *s)
 {
     int64_t n = br_size(s->gi, 0);
-    br_tensor **rows = br_failed() ? NULL : br__calloc((size_t)n, sizeof *rows);
+    br_tensor **rows = br_failed() ? NULL : br_calloc((size_t)n, sizeof *rows);
     if (!rows)
         return NULL;
     for (int64_t i = 0; i < n && !br_failed(); i++) {

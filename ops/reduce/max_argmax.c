@@ -22,8 +22,8 @@ static bool has_elements(const char *op, const br_tensor *x, unsigned bits)
 {
     if (br__reduced_count(x->ndim, x->sizes, bits) > 0)
         return true;
-    br__fail(BR_ERROR_SHAPE, op, "x %s has no elements along the reduced dimension%s", br__shape(x),
-             x->ndim > 1 && (bits & (bits - 1)) ? "s" : "");
+    br_fail(BR_ERROR_SHAPE, op, "x %s has no elements along the reduced dimension%s", br__shape(x),
+            x->ndim > 1 && (bits & (bits - 1)) ? "s" : "");
     return false;
 }
 

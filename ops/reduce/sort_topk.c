@@ -171,10 +171,10 @@ br_tensor *br_topk(br_tensor *x, int64_t k, int64_t dim, bool largest, br_tensor
         return NULL;
     int64_t n = size_along(x, dim);
     if (k < 0 || k > n)
-        return br__fail(BR_ERROR_INDEX, "topk",
-                        "k is %" PRId64 ", must be in 0 .. %" PRId64
-                        ", the size of dimension %" PRId64 " of x %s",
-                        k, n, dim, br__shape(x));
+        return br_fail(BR_ERROR_INDEX, "topk",
+                       "k is %" PRId64 ", must be in 0 .. %" PRId64
+                       ", the size of dimension %" PRId64 " of x %s",
+                       k, n, dim, br__shape(x));
     if (x->ndim == 0)
         k = 1; /* as in PyTorch, the result is 0-d for k = 0 too */
     order o = { .dim = dim, .count = k, .descending = largest };
@@ -213,8 +213,8 @@ br_tensor *br_median_dim(br_tensor *x, int64_t dim, bool keepdim, br_tensor **in
     if (!br__required("median", "x", x) || !br__wrap_dim("median", "dim", x, &dim))
         return NULL;
     if (size_along(x, dim) == 0)
-        return br__fail(BR_ERROR_SHAPE, "median", "x %s has no elements along dimension %" PRId64,
-                        br__shape(x), dim);
+        return br_fail(BR_ERROR_SHAPE, "median", "x %s has no elements along dimension %" PRId64,
+                       br__shape(x), dim);
     order o = { .dim = dim, .count = 1, .median = true };
     br_tensor *index, *y = at_places("median", x, &o, &index);
     if (!keepdim && x->ndim > 0) {

@@ -9,8 +9,8 @@ bool br__dims_to_bits(const char *op, const br_tensor *x, int n, const int64_t *
                       unsigned *bits)
 {
     if (n < 0 || (n > 0 && !dims)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "ndims is %d and dims is %s: expected a list of dimensions",
-                 n, dims ? "not NULL" : "NULL");
+        br_fail(BR_ERROR_ARGUMENT, op, "ndims is %d and dims is %s: expected a list of dimensions",
+                n, dims ? "not NULL" : "NULL");
         return false;
     }
     *bits = n == 0 ? (1u << x->ndim) - 1 : 0;
@@ -19,8 +19,8 @@ bool br__dims_to_bits(const char *op, const br_tensor *x, int n, const int64_t *
         if (!br__wrap_dim(op, "dim", x, &dim))
             return false;
         if (*bits >> dim & 1) {
-            br__fail(BR_ERROR_ARGUMENT, op, "dimension %" PRId64 " of x %s is given twice", dim,
-                     br__shape(x));
+            br_fail(BR_ERROR_ARGUMENT, op, "dimension %" PRId64 " of x %s is given twice", dim,
+                    br__shape(x));
             return false;
         }
         *bits |= 1u << dim;
@@ -179,10 +179,10 @@ br_tensor *br_sum_to_size(br_tensor *x, int ndim, const int64_t *sizes)
         bits |= (unsigned)(own < 0 || size != x->sizes[d]) << d;
     }
     if (!fits)
-        return br__fail(BR_ERROR_SHAPE, "sum_to_size",
-                        "%s does not broadcast to x %s: starting from the last dimension, each "
-                        "size must be equal or 1",
-                        br__shape_of(ndim, sizes), br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, "sum_to_size",
+                       "%s does not broadcast to x %s: starting from the last dimension, each "
+                       "size must be equal or 1",
+                       br__shape_of(ndim, sizes), br__shape(x));
     if (bits == 0 && (ndim > 0 || x->dtype != BR_BOOL)) /* PyTorch sums a bool to i64 for size [] */
         return x;
     br_tensor *y = br__new("sum_to_size", ndim, sizes, sum_dtype(x->dtype));

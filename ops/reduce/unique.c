@@ -14,8 +14,8 @@ static int64_t largest_class(const char *op, br_tensor *index)
     int64_t max_value = dense ? -1 : -2;
     for (int64_t i = 0; dense && i < dense->numel; i++) {
         if (values[i] < 0) {
-            br__fail(BR_ERROR_INDEX, op, "value %" PRId64 " at position %s is negative", values[i],
-                     br__position(index, i));
+            br_fail(BR_ERROR_INDEX, op, "value %" PRId64 " at position %s is negative", values[i],
+                    br__position(index, i));
             return -2;
         }
         max_value = values[i] > max_value ? values[i] : max_value;
@@ -31,15 +31,15 @@ br_tensor *br_one_hot(br_tensor *index, int64_t num_classes)
     br_scope *scope = br_scope_begin();
     int64_t sizes[BR_MAX_DIMS + 1], max_value = largest_class("one_hot", index);
     if (max_value >= -1 && num_classes < 1 && (num_classes != -1 || max_value < 0))
-        br__fail(
+        br_fail(
             BR_ERROR_ARGUMENT, "one_hot",
             "num_classes is %" PRId64
             " for index %s, must be at least 1, or -1 to infer it from an index that is not empty",
             num_classes, br__shape(index));
     if (num_classes >= 1 && max_value >= num_classes)
-        br__fail(BR_ERROR_INDEX, "one_hot",
-                 "index %s contains %" PRId64 ", must be less than num_classes %" PRId64,
-                 br__shape(index), max_value, num_classes);
+        br_fail(BR_ERROR_INDEX, "one_hot",
+                "index %s contains %" PRId64 ", must be less than num_classes %" PRId64,
+                br__shape(index), max_value, num_classes);
     for (int i = 0; i < index->ndim; i++)
         sizes[i] = index->sizes[i];
     sizes[index->ndim] = num_classes == -1 ? max_value + 1 : num_classes;
@@ -53,13 +53,12 @@ br_tensor *br_bincount(br_tensor *x, br_tensor *weights, int64_t minlength)
     if (!br__has_dtype("bincount", "x", x, BR_I64))
         return NULL;
     if (x->ndim != 1 || minlength < 0)
-        return br__fail(BR_ERROR_ARGUMENT, "bincount",
-                        "x %s must have one dimension, and minlength %" PRId64
-                        " must be at least 0",
-                        br__shape(x), minlength);
+        return br_fail(BR_ERROR_ARGUMENT, "bincount",
+                       "x %s must have one dimension, and minlength %" PRId64 " must be at least 0",
+                       br__shape(x), minlength);
     if (weights && (!br__floating("bincount", "weights", weights) || !br__same_shape(x, weights)))
-        return br__fail(BR_ERROR_SHAPE, "bincount", "weights %s must have the shape of x %s",
-                        br__shape(weights), br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, "bincount", "weights %s must have the shape of x %s",
+                       br__shape(weights), br__shape(x));
     br_scope *scope = br_no_grad_begin();
     int64_t n = largest_class("bincount", x) + 1;
     br_tensor *one = weights ? weights : br_ones_like(x), *y = NULL;
@@ -167,9 +166,9 @@ static br_tensor *unique_dim(const char *op, br_tensor *x, int64_t dim, bool sor
     for (int i = 0; i < x->ndim; i++)
         width *= i == dim ? 1 : x->sizes[i];
     if (width == 0)
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "x %s: slices along dimension %" PRId64 " have no elements to compare",
-                        br__shape(x), dim);
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "x %s: slices along dimension %" PRId64 " have no elements to compare",
+                       br__shape(x), dim);
     br_scope *scope = br_no_grad_begin();
     br_tensor *rows =
         br_reshape(x->ndim == 0 ? x : br_movedim(x, BR_DIMS(dim), BR_DIMS(0)), BR_SHAPE(n, width));

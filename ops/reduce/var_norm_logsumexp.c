@@ -199,13 +199,13 @@ br_tensor *br_logsumexp(br_tensor *x, int ndims, const int64_t *dims, bool keepd
 static br_tensor *norm(const char *op, br_tensor *x, const params *p)
 {
     if (isnan(p->value))
-        return br__fail(BR_ERROR_ARGUMENT, op, "p is %g, must be a number", p->value);
+        return br_fail(BR_ERROR_ARGUMENT, op, "p is %g, must be a number", p->value);
     if (isinf(p->value) || p->value < 0) {
         if (br__reduced_count(x->ndim, x->sizes, p->bits) == 0)
-            return br__fail(BR_ERROR_SHAPE, op,
-                            "x %s has no elements along the reduced dimensions: the norm of no "
-                            "elements is undefined for p = %g",
-                            br__shape(x), p->value);
+            return br_fail(BR_ERROR_SHAPE, op,
+                           "x %s has no elements along the reduced dimensions: the norm of no "
+                           "elements is undefined for p = %g",
+                           br__shape(x), p->value);
     }
     if (isinf(p->value)) {
         br_tensor *y = extreme_over(op, br_abs(x), p->bits, p->value > 0);

@@ -12,9 +12,9 @@ static bool fits(const char *op, br_tensor *const *tensors, int first, int i, in
 {
     const br_tensor *a = tensors[first], *t = tensors[i];
     if (t->dtype != a->dtype) {
-        br__fail(BR_ERROR_DTYPE, op, "tensor %d %s is %s, tensor %d %s is %s: dtypes must be equal",
-                 i, br__shape(t), br_dtype_name(t->dtype), first, br__shape(a),
-                 br_dtype_name(a->dtype));
+        br_fail(BR_ERROR_DTYPE, op, "tensor %d %s is %s, tensor %d %s is %s: dtypes must be equal",
+                i, br__shape(t), br_dtype_name(t->dtype), first, br__shape(a),
+                br_dtype_name(a->dtype));
         return false;
     }
     bool same = t->ndim == a->ndim;
@@ -23,10 +23,10 @@ static bool fits(const char *op, br_tensor *const *tensors, int first, int i, in
     if (same)
         return true;
     if (free_dim < 0)
-        br__fail(BR_ERROR_SHAPE, op, "tensor %d is %s, tensor %d is %s: shapes must be equal", i,
-                 br__shape(t), first, br__shape(a));
+        br_fail(BR_ERROR_SHAPE, op, "tensor %d is %s, tensor %d is %s: shapes must be equal", i,
+                br__shape(t), first, br__shape(a));
     else
-        br__fail(
+        br_fail(
             BR_ERROR_SHAPE, op,
             "tensor %d is %s, tensor %d is %s: sizes must be equal except in dimension %" PRId64, i,
             br__shape(t), first, br__shape(a), free_dim);
@@ -38,16 +38,16 @@ static bool check_list(const char *op, int n, br_tensor *const *tensors)
     if (br_failed())
         return false;
     if (n < 1) {
-        br__fail(BR_ERROR_ARGUMENT, op, "got %d tensors, must be at least one", n);
+        br_fail(BR_ERROR_ARGUMENT, op, "got %d tensors, must be at least one", n);
         return false;
     }
     if (!tensors) {
-        br__fail(BR_ERROR_ARGUMENT, op, "tensors is NULL, but n is %d", n);
+        br_fail(BR_ERROR_ARGUMENT, op, "tensors is NULL, but n is %d", n);
         return false;
     }
     for (int i = 0; i < n; i++) {
         if (!tensors[i]) {
-            br__fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", i);
+            br_fail(BR_ERROR_ARGUMENT, op, "tensor %d is NULL, but it is required", i);
             return false;
         }
     }
@@ -99,8 +99,7 @@ static bool cat_sizes(int n, br_tensor *const *tensors, int first, int64_t dim, 
         if (!fits("cat", tensors, first, i, dim))
             return false;
         if (__builtin_add_overflow(sizes[dim], t->sizes[dim], &sizes[dim])) {
-            br__fail(BR_ERROR_SHAPE, "cat", "the size of dimension %" PRId64 " would overflow",
-                     dim);
+            br_fail(BR_ERROR_SHAPE, "cat", "the size of dimension %" PRId64 " would overflow", dim);
             return false;
         }
     }
@@ -238,9 +237,9 @@ br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim)
         return NULL;
     int ndim = tensors[0]->ndim + 1;
     if (dim < -ndim || dim >= ndim)
-        return br__fail(BR_ERROR_INDEX, "stack",
-                        "dim is %" PRId64 ", must be in %d .. %d for tensors of shape %s", dim,
-                        -ndim, ndim - 1, br__shape(tensors[0]));
+        return br_fail(BR_ERROR_INDEX, "stack",
+                       "dim is %" PRId64 ", must be in %d .. %d for tensors of shape %s", dim,
+                       -ndim, ndim - 1, br__shape(tensors[0]));
     dim += dim < 0 ? ndim : 0;
     int64_t sizes[BR_MAX_DIMS + 1];
     for (int d = 0; d < ndim; d++)
@@ -316,18 +315,18 @@ br_tensor *br_repeat(br_tensor *x, int ndim, const int64_t *counts)
     if (!br__required("repeat", "x", x))
         return NULL;
     if (ndim < x->ndim || ndim > BR_MAX_DIMS || (ndim > 0 && !counts))
-        return br__fail(BR_ERROR_SHAPE, "repeat", "counts %s for x %s: must have %d .. %d entries",
-                        br__shape_of(ndim, counts), br__shape(x), x->ndim, BR_MAX_DIMS);
+        return br_fail(BR_ERROR_SHAPE, "repeat", "counts %s for x %s: must have %d .. %d entries",
+                       br__shape_of(ndim, counts), br__shape(x), x->ndim, BR_MAX_DIMS);
     repeats r = { { 0 } };
     int64_t sizes[BR_MAX_DIMS];
     for (int i = 0; i < ndim; i++) {
         int64_t own = i < ndim - x->ndim ? 1 : x->sizes[i - (ndim - x->ndim)];
         r.counts[i] = counts[i];
         if (counts[i] < 0 || __builtin_mul_overflow(own, counts[i], &sizes[i]))
-            return br__fail(BR_ERROR_SHAPE, "repeat",
-                            "counts %s for x %s: count %" PRId64 " of dimension %d %s",
-                            br__shape_of(ndim, counts), br__shape(x), counts[i], i,
-                            counts[i] < 0 ? "is negative" : "is too large");
+            return br_fail(BR_ERROR_SHAPE, "repeat",
+                           "counts %s for x %s: count %" PRId64 " of dimension %d %s",
+                           br__shape_of(ndim, counts), br__shape(x), counts[i], i,
+                           counts[i] < 0 ? "is negative" : "is too large");
     }
     br_tensor *y = br__new("repeat", ndim, sizes, x->dtype);
     if (y && y->numel > 0)

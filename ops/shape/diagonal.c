@@ -34,9 +34,9 @@ static bool two_dims(const char *op, const br_tensor *x, int64_t *dim1, int64_t 
     if (!br__wrap_dim(op, "dim1", x, dim1) || !br__wrap_dim(op, "dim2", x, dim2))
         return false;
     if (*dim1 == *dim2)
-        br__fail(BR_ERROR_ARGUMENT, op,
-                 "dim1 and dim2 are both %" PRId64 " for shape %s, must differ", *dim1,
-                 br__shape(x));
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "dim1 and dim2 are both %" PRId64 " for shape %s, must differ", *dim1,
+                br__shape(x));
     return !br_failed();
 }
 
@@ -54,8 +54,8 @@ br_tensor *br_diagonal(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim2)
     if (!br__required("diagonal", "x", x))
         return NULL;
     if (x->ndim < 2)
-        return br__fail(BR_ERROR_SHAPE, "diagonal", "x %s must have at least two dimensions",
-                        br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, "diagonal", "x %s must have at least two dimensions",
+                       br__shape(x));
     if (!two_dims("diagonal", x, &dim1, &dim2))
         return NULL;
     return br__view_window(x,
@@ -68,8 +68,8 @@ br_tensor *br_diag_embed(br_tensor *x, int64_t offset, int64_t dim1, int64_t dim
     if (!br__wrap_dim_nonscalar("diag_embed", x, &(int64_t){ -1 }))
         return NULL;
     if (x->ndim == BR_MAX_DIMS)
-        return br__fail(BR_ERROR_SHAPE, "diag_embed",
-                        "x %s already has the maximum number of dimensions", br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, "diag_embed",
+                       "x %s already has the maximum number of dimensions", br__shape(x));
     br_tensor embedded = { .ndim = x->ndim + 1 };
     int64_t last = x->sizes[x->ndim - 1],
             away = bounded(offset) < 0 ? -bounded(offset) : bounded(offset);
@@ -90,8 +90,8 @@ br_tensor *br_diag(br_tensor *x, int64_t diagonal)
     if (!br__required("diag", "x", x))
         return NULL;
     if (x->ndim != 1 && x->ndim != 2)
-        return br__fail(BR_ERROR_SHAPE, "diag", "x %s must have one or two dimensions",
-                        br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, "diag", "x %s must have one or two dimensions",
+                       br__shape(x));
     if (x->ndim == 1)
         return br__composed(NULL, br_diag_embed(x, diagonal, 0, 1));
     br_scope *scope = br_scope_begin();
@@ -104,7 +104,7 @@ br_tensor *br_trace(br_tensor *x)
     if (!br__required("trace", "x", x))
         return NULL;
     if (x->ndim != 2)
-        return br__fail(BR_ERROR_SHAPE, "trace", "x %s must have two dimensions", br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, "trace", "x %s must have two dimensions", br__shape(x));
     br_scope *scope = br_scope_begin();
     return br__composed(scope, br_sum(br_diagonal(x, 0, 0, 1)));
 }
@@ -146,9 +146,9 @@ static br_tensor *triangle_indices(const char *op, int64_t rows, int64_t columns
     if (br_failed())
         return NULL;
     if (rows < 0 || columns < 0)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "row is %" PRId64 " and col is %" PRId64 ", both must be at least 0", rows,
-                        columns);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "row is %" PRId64 " and col is %" PRId64 ", both must be at least 0", rows,
+                       columns);
     wide count = upper ? (wide)rows * columns - count_below(rows, columns, (wide)offset - 1)
                        : count_below(rows, columns, offset);
     int64_t n = count < INT64_MAX ? (int64_t)count : INT64_MAX;

@@ -13,8 +13,8 @@ static bool distinct_dims(const char *op, const char *name, const br_tensor *x, 
     if (!br__required(op, "x", x))
         return false;
     if (ndims < 0 || ndims > BR_MAX_DIMS || (ndims > 0 && !dims)) {
-        br__fail(BR_ERROR_ARGUMENT, op, "%d dimensions in %s, must be 0 .. %d", dims ? ndims : 0,
-                 name, BR_MAX_DIMS);
+        br_fail(BR_ERROR_ARGUMENT, op, "%d dimensions in %s, must be 0 .. %d", dims ? ndims : 0,
+                name, BR_MAX_DIMS);
         return false;
     }
     unsigned seen = 0;
@@ -23,8 +23,8 @@ static bool distinct_dims(const char *op, const char *name, const br_tensor *x, 
         if (!br__wrap_dim(op, name, x, &wrapped[i]))
             return false;
         if (seen >> wrapped[i] & 1) {
-            br__fail(BR_ERROR_ARGUMENT, op, "%s %s for x %s name dimension %" PRId64 " twice", name,
-                     br__shape_of(ndims, dims), br__shape(x), wrapped[i]);
+            br_fail(BR_ERROR_ARGUMENT, op, "%s %s for x %s name dimension %" PRId64 " twice", name,
+                    br__shape_of(ndims, dims), br__shape(x), wrapped[i]);
             return false;
         }
         seen |= 1u << wrapped[i];
@@ -115,10 +115,10 @@ br_tensor *br_roll(br_tensor *x, int nshifts, const int64_t *shifts, int ndims, 
         return NULL;
     bool flat = ndims == 0 && nshifts == 1;
     if (!shifts || nshifts < 1 || (nshifts != ndims && !flat))
-        return br__fail(BR_ERROR_ARGUMENT, "roll",
-                        "%d shifts and %d dims: must have one shift for each dim, or one shift "
-                        "and no dims to roll the flattened x",
-                        shifts ? nshifts : 0, ndims);
+        return br_fail(BR_ERROR_ARGUMENT, "roll",
+                       "%d shifts and %d dims: must have one shift for each dim, or one shift "
+                       "and no dims to roll the flattened x",
+                       shifts ? nshifts : 0, ndims);
     memcpy(list.shifts, shifts, (size_t)nshifts * sizeof *shifts);
     if (x->ndim > 0 && !flat)
         return roll(x, &list);
@@ -139,9 +139,9 @@ br_tensor *br_movedim(br_tensor *x, int nsource, const int64_t *source, int ndes
         !distinct_dims("movedim", "destination", x, ndestination, destination, to))
         return NULL;
     if (nsource != ndestination)
-        return br__fail(BR_ERROR_ARGUMENT, "movedim",
-                        "%d dimensions in source and %d in destination: must have the same number",
-                        nsource, ndestination);
+        return br_fail(BR_ERROR_ARGUMENT, "movedim",
+                       "%d dimensions in source and %d in destination: must have the same number",
+                       nsource, ndestination);
     unsigned moved = 0, used = 0;
     for (int i = 0; i < nsource && x->ndim > 0; i++) {
         order[to[i]] = from[i];
@@ -167,8 +167,8 @@ br_tensor *br_tile(br_tensor *x, int ndim, const int64_t *counts)
     if (!br__required("tile", "x", x))
         return NULL;
     if (ndim < 0 || ndim > BR_MAX_DIMS || (ndim > 0 && !counts))
-        return br__fail(BR_ERROR_SHAPE, "tile", "%d counts for x %s, must be 0 .. %d",
-                        counts ? ndim : 0, br__shape(x), BR_MAX_DIMS);
+        return br_fail(BR_ERROR_SHAPE, "tile", "%d counts for x %s, must be 0 .. %d",
+                       counts ? ndim : 0, br__shape(x), BR_MAX_DIMS);
     int n = ndim > x->ndim ? ndim : x->ndim;
     for (int i = 0; i < n; i++)
         all[i] = i < n - ndim ? 1 : counts[i - (n - ndim)];
@@ -197,8 +197,8 @@ br_tensor *br_repeat_interleave_scalar(br_tensor *x, int64_t repeats, int64_t di
     x = line_or_self(op, x, &dim);
     int64_t sizes[BR_MAX_DIMS + 1], length = 0;
     if (x && (repeats < 0 || __builtin_mul_overflow(x->sizes[dim], repeats, &length)))
-        br__fail(BR_ERROR_ARGUMENT, op, "repeats is %" PRId64 " for x %s, %s", repeats,
-                 br__shape(x), repeats < 0 ? "must be at least 0" : "which is too large");
+        br_fail(BR_ERROR_ARGUMENT, op, "repeats is %" PRId64 " for x %s, %s", repeats, br__shape(x),
+                repeats < 0 ? "must be at least 0" : "which is too large");
     br_tensor *y = NULL;
     if (!br_failed()) {
         for (int i = 0; i <= x->ndim; i++)
@@ -219,8 +219,8 @@ static int64_t sum_counts(const char *op, const br_tensor *repeats)
     int64_t sum = 0;
     for (int64_t i = 0; i < repeats->numel; i++) {
         if (count[i] < 0 || __builtin_add_overflow(sum, count[i], &sum)) {
-            br__fail(BR_ERROR_ARGUMENT, op, "repeats is %" PRId64 " at position %" PRId64 ", %s",
-                     count[i], i, count[i] < 0 ? "must be at least 0" : "which is too large");
+            br_fail(BR_ERROR_ARGUMENT, op, "repeats is %" PRId64 " at position %" PRId64 ", %s",
+                    count[i], i, count[i] < 0 ? "must be at least 0" : "which is too large");
             return -1;
         }
     }
@@ -251,10 +251,10 @@ br_tensor *br_repeat_interleave(br_tensor *x, br_tensor *repeats, int64_t dim)
     if (x && br__has_dtype(op, "repeats", repeats, BR_I64)) {
         int64_t n = x->sizes[dim];
         if (repeats->ndim > 1 || (repeats->numel != 1 && repeats->numel != n))
-            br__fail(BR_ERROR_SHAPE, op,
-                     "repeats %s for x %s: must have one element, or one for each of the %" PRId64
-                     " elements of dimension %" PRId64,
-                     br__shape(repeats), br__shape(x), n, dim);
+            br_fail(BR_ERROR_SHAPE, op,
+                    "repeats %s for x %s: must have one element, or one for each of the %" PRId64
+                    " elements of dimension %" PRId64,
+                    br__shape(repeats), br__shape(x), n, dim);
         else
             y = br_index_select(x, dim, repeated_indices(op, repeats, n));
     }

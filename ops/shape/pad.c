@@ -179,22 +179,22 @@ static bool check_border(const br_tensor *x, int d, const padding *p)
                  : mode == BR_PAD_REPLICATE ? size > 0
                                             : larger <= size);
     if (!fits)
-        br__fail(BR_ERROR_SHAPE, "pad", "padding %" PRId64 " at dimension %d of x %s: %s%s", larger,
-                 d, br__shape(x), rules[mode],
-                 size < x->sizes[d] ? " after the negative padding on the other side" : "");
+        br_fail(BR_ERROR_SHAPE, "pad", "padding %" PRId64 " at dimension %d of x %s: %s%s", larger,
+                d, br__shape(x), rules[mode],
+                size < x->sizes[d] ? " after the negative padding on the other side" : "");
     return fits;
 }
 
 static bool read_padding(const br_tensor *x, int n, const int64_t *pad, padding *p)
 {
     if (n < 0 || n % 2 || n / 2 > x->ndim || (n > 0 && !pad)) {
-        br__fail(BR_ERROR_ARGUMENT, "pad",
-                 "pad has %d numbers for x %s, must have two for each padded dimension",
-                 pad ? n : 0, br__shape(x));
+        br_fail(BR_ERROR_ARGUMENT, "pad",
+                "pad has %d numbers for x %s, must have two for each padded dimension", pad ? n : 0,
+                br__shape(x));
         return false;
     }
     if (p->mode < BR_PAD_CONSTANT || p->mode > BR_PAD_CIRCULAR) {
-        br__fail(BR_ERROR_ARGUMENT, "pad", "mode is %d, must be a br_pad_mode", (int)p->mode);
+        br_fail(BR_ERROR_ARGUMENT, "pad", "mode is %d, must be a br_pad_mode", (int)p->mode);
         return false;
     }
     for (int i = 0; i < n / 2; i++) {
@@ -213,10 +213,10 @@ static br_tensor *cropped(br_tensor *x, const padding *p)
     for (int d = 0; x && d < x->ndim; d++) {
         const int64_t first = removed_by(p->left[d]), last = removed_by(p->right[d]);
         if (first > x->sizes[d] || last > x->sizes[d] - first)
-            return br__fail(BR_ERROR_SHAPE, "pad",
-                            "padding %" PRId64 " and %" PRId64
-                            " remove more elements than dimension %d of x %s has",
-                            p->left[d], p->right[d], d, br__shape(x));
+            return br_fail(BR_ERROR_SHAPE, "pad",
+                           "padding %" PRId64 " and %" PRId64
+                           " remove more elements than dimension %d of x %s has",
+                           p->left[d], p->right[d], d, br__shape(x));
         if (first || last)
             x = br_narrow(x, d, first, x->sizes[d] - first - last);
     }

@@ -18,7 +18,7 @@ bool br__wrap_dim_nonscalar(const char *op, const br_tensor *x, int64_t *dim)
     if (!br__required(op, "x", x))
         return false;
     if (x->ndim == 0)
-        br__fail(BR_ERROR_SHAPE, op, "x [] has no dimensions, must have at least one");
+        br_fail(BR_ERROR_SHAPE, op, "x [] has no dimensions, must have at least one");
     return x->ndim > 0 && br__wrap_dim(op, "dim", x, dim);
 }
 
@@ -39,8 +39,7 @@ br_tensor *br_slice(br_tensor *x, int64_t dim, int64_t start, int64_t end, int64
     if (!br__wrap_dim_nonscalar("slice", x, &dim))
         return NULL;
     if (step < 1)
-        return br__fail(BR_ERROR_ARGUMENT, "slice", "step is %" PRId64 ", must be at least 1",
-                        step);
+        return br_fail(BR_ERROR_ARGUMENT, "slice", "step is %" PRId64 ", must be at least 1", step);
     int64_t first = clip_bound(start, x->sizes[dim]), last = clip_bound(end, x->sizes[dim]);
     int64_t length = last > first ? (last - first - 1) / step + 1 : 0;
     return br__view_window(x, &(br_window){ &slice_kind, { dim, first, length, step }, false });
@@ -61,10 +60,10 @@ br_tensor *br_narrow(br_tensor *x, int64_t dim, int64_t start, int64_t length)
         return NULL;
     int64_t size = x->sizes[dim], first = start < 0 ? start + size : start;
     if (first < 0 || first > size || length < 0 || length > size - first)
-        return br__fail(BR_ERROR_INDEX, "narrow",
-                        "start %" PRId64 " and length %" PRId64 " exceed dimension %" PRId64
-                        " of x %s",
-                        start, length, dim, br__shape(x));
+        return br_fail(BR_ERROR_INDEX, "narrow",
+                       "start %" PRId64 " and length %" PRId64 " exceed dimension %" PRId64
+                       " of x %s",
+                       start, length, dim, br__shape(x));
     return narrowed(x, dim, first, length);
 }
 
@@ -84,9 +83,9 @@ br_tensor *br_select(br_tensor *x, int64_t dim, int64_t index)
         return NULL;
     int64_t size = x->sizes[dim];
     if (index < -size || index >= size)
-        return br__fail(BR_ERROR_INDEX, "select",
-                        "index %" PRId64 " is out of range for dimension %" PRId64 " of x %s",
-                        index, dim, br__shape(x));
+        return br_fail(BR_ERROR_INDEX, "select",
+                       "index %" PRId64 " is out of range for dimension %" PRId64 " of x %s", index,
+                       dim, br__shape(x));
     return br__view_window(
         x, &(br_window){ &select_kind, { dim, index < 0 ? index + size : index }, false });
 }
@@ -118,13 +117,13 @@ br_tensor *br_unfold(br_tensor *x, int64_t dim, int64_t size, int64_t step)
         return NULL;
     int64_t length = x->ndim == 0 ? 1 : x->sizes[dim];
     if (x->ndim == BR_MAX_DIMS)
-        return br__fail(BR_ERROR_SHAPE, "unfold",
-                        "x %s already has the maximum number of dimensions", br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, "unfold",
+                       "x %s already has the maximum number of dimensions", br__shape(x));
     if (size < 0 || size > length || step < 1)
-        return br__fail(BR_ERROR_ARGUMENT, "unfold",
-                        "size %" PRId64 " and step %" PRId64
-                        " for x %s: size must be in 0 .. %" PRId64
-                        ", the size of dimension %" PRId64 ", and step must be at least 1",
-                        size, step, br__shape(x), length, dim);
+        return br_fail(BR_ERROR_ARGUMENT, "unfold",
+                       "size %" PRId64 " and step %" PRId64
+                       " for x %s: size must be in 0 .. %" PRId64 ", the size of dimension %" PRId64
+                       ", and step must be at least 1",
+                       size, step, br__shape(x), length, dim);
     return br__view_window(x, &(br_window){ &unfold_kind, { dim, size, step }, size > step });
 }

@@ -26,7 +26,7 @@ static br_tensor *joined(br_node *node, const int64_t *sizes, int ndim, const pa
     for (int i = 0; i < p->n; i++)
         if (br_output_grad(node, i))
             dtype = br_dtype_of(br_output_grad(node, i));
-    br_tensor **grads = br__malloc((size_t)p->n * sizeof *grads);
+    br_tensor **grads = br_malloc((size_t)p->n * sizeof *grads);
     for (int i = 0; grads && i < p->n; i++) {
         if (!stacked)
             part[p->dim] = p->sizes[i];
@@ -101,10 +101,10 @@ static bool fits_capacity(const char *op, const br_tensor *x, int64_t dim, int64
 {
     if (n <= capacity && (parts || n == 0))
         return true;
-    br__fail(BR_ERROR_ARGUMENT, op,
-             "there are %" PRId64 " parts of dimension %" PRId64
-             " of x %s, but only room for %d of them",
-             n, dim, br__shape(x), parts ? capacity : 0);
+    br_fail(BR_ERROR_ARGUMENT, op,
+            "there are %" PRId64 " parts of dimension %" PRId64
+            " of x %s, but only room for %d of them",
+            n, dim, br__shape(x), parts ? capacity : 0);
     return false;
 }
 
@@ -117,7 +117,7 @@ static int split(const char *op, br_tensor *x, int64_t size, const int64_t *size
 {
     if (!fits_capacity(op, x, dim, n, capacity, parts))
         return number_of(0, parts, capacity);
-    partition *p = br__malloc(sizeof *p + (size_t)n * sizeof *p->sizes);
+    partition *p = br_malloc(sizeof *p + (size_t)n * sizeof *p->sizes);
     if (!p)
         return number_of(0, parts, capacity);
     p->dim = dim;
@@ -142,9 +142,9 @@ int br_split(br_tensor *x, int64_t split_size, int64_t dim, int capacity, br_ten
         return number_of(0, parts, capacity);
     int64_t length = x->sizes[dim];
     if (split_size < 0 || (split_size == 0 && length > 0)) {
-        br__fail(BR_ERROR_ARGUMENT, "split",
-                 "split_size is %" PRId64 ", must be at least 1 for dimension %" PRId64 " of x %s",
-                 split_size, dim, br__shape(x));
+        br_fail(BR_ERROR_ARGUMENT, "split",
+                "split_size is %" PRId64 ", must be at least 1 for dimension %" PRId64 " of x %s",
+                split_size, dim, br__shape(x));
         return number_of(0, parts, capacity);
     }
     return split("split", x, split_size, NULL, count_parts(length, split_size), dim, capacity,
@@ -162,11 +162,11 @@ int br_split_with_sizes(br_tensor *x, int n, const int64_t *sizes, int64_t dim, 
     for (int i = 0; fits && i < n; i++)
         fits = sizes[i] >= 0 && !__builtin_add_overflow(sum, sizes[i], &sum);
     if (!fits || sum != x->sizes[dim]) {
-        br__fail(BR_ERROR_SHAPE, op,
-                 "sizes %s for dimension %" PRId64
-                 " of x %s: must be at least 0 and sum to %" PRId64,
-                 br__shape_of(sizes && n <= BR_MAX_DIMS ? n : 0, sizes), dim, br__shape(x),
-                 x->sizes[dim]);
+        br_fail(BR_ERROR_SHAPE, op,
+                "sizes %s for dimension %" PRId64
+                " of x %s: must be at least 0 and sum to %" PRId64,
+                br__shape_of(sizes && n <= BR_MAX_DIMS ? n : 0, sizes), dim, br__shape(x),
+                x->sizes[dim]);
         return number_of(0, parts, n);
     }
     return split(op, x, 0, sizes, n, dim, n, parts);
@@ -179,7 +179,7 @@ int br_chunk(br_tensor *x, int64_t chunks, int64_t dim, int capacity, br_tensor 
     if (!br__wrap_dim_nonscalar("chunk", x, &dim))
         return number_of(0, parts, capacity);
     if (chunks < 1) {
-        br__fail(BR_ERROR_ARGUMENT, "chunk", "chunks is %" PRId64 ", must be at least 1", chunks);
+        br_fail(BR_ERROR_ARGUMENT, "chunk", "chunks is %" PRId64 ", must be at least 1", chunks);
         return number_of(0, parts, capacity);
     }
     int64_t length = x->sizes[dim], size = length > 0 ? (length - 1) / chunks + 1 : 0;

@@ -71,17 +71,17 @@ static bool infer_size(const char *op, const br_tensor *x, const char *requested
                        int64_t *size)
 {
     if (known == 0) {
-        br__fail(BR_ERROR_SHAPE, op,
-                 "cannot reshape x %s to %s: the size for -1 is ambiguous, because the other sizes "
-                 "multiply to 0",
-                 br__shape(x), requested);
+        br_fail(BR_ERROR_SHAPE, op,
+                "cannot reshape x %s to %s: the size for -1 is ambiguous, because the other sizes "
+                "multiply to 0",
+                br__shape(x), requested);
         return false;
     }
     if (x->numel % known != 0) {
-        br__fail(BR_ERROR_SHAPE, op,
-                 "cannot reshape x %s to %s: %" PRId64 " elements are not a multiple of %" PRId64
-                 ", the product of the other sizes",
-                 br__shape(x), requested, x->numel, known);
+        br_fail(BR_ERROR_SHAPE, op,
+                "cannot reshape x %s to %s: %" PRId64 " elements are not a multiple of %" PRId64
+                ", the product of the other sizes",
+                br__shape(x), requested, x->numel, known);
         return false;
     }
     *size = x->numel / known;
@@ -100,8 +100,8 @@ static bool complete_sizes(const char *op, const br_tensor *x, int ndim, const i
         if (sizes[i] != -1)
             continue;
         if (inferred >= 0) {
-            br__fail(BR_ERROR_SHAPE, op, "cannot reshape x %s to %s: only one size may be -1",
-                     br__shape(x), br__shape_of(ndim, sizes));
+            br_fail(BR_ERROR_SHAPE, op, "cannot reshape x %s to %s: only one size may be -1",
+                    br__shape(x), br__shape_of(ndim, sizes));
             return false;
         }
         inferred = i;
@@ -113,10 +113,9 @@ static bool complete_sizes(const char *op, const br_tensor *x, int ndim, const i
         return infer_size(op, x, br__shape_of(ndim, sizes), known, &complete[inferred]);
     if (known == x->numel)
         return true;
-    br__fail(BR_ERROR_SHAPE, op,
-             "cannot reshape x %s to %s: x has %" PRId64
-             " elements, but the new shape has %" PRId64,
-             br__shape(x), br__shape_of(ndim, sizes), x->numel, known);
+    br_fail(BR_ERROR_SHAPE, op,
+            "cannot reshape x %s to %s: x has %" PRId64 " elements, but the new shape has %" PRId64,
+            br__shape(x), br__shape_of(ndim, sizes), x->numel, known);
     return false;
 }
 
@@ -180,7 +179,7 @@ br_tensor *br_view(br_tensor *x, int ndim, const int64_t *sizes)
     if (!br__required("view", "x", x) || !complete_sizes("view", x, ndim, sizes, complete))
         return NULL;
     if (!view_strides(x, ndim, complete, strides))
-        return br__fail(
+        return br_fail(
             BR_ERROR_SHAPE, "view",
             "x %s with strides %s cannot be viewed as %s without a copy: use br_reshape()",
             br__shape(x), br__shape_of(x->ndim, x->strides), br__shape_of(ndim, complete));
@@ -196,9 +195,9 @@ br_tensor *br_flatten(br_tensor *x, int64_t start, int64_t end)
         !br__wrap_dim("flatten", "end", x, &end))
         return NULL;
     if (start > end)
-        return br__fail(BR_ERROR_ARGUMENT, "flatten",
-                        "start %" PRId64 " comes after end %" PRId64 " for x %s", start, end,
-                        br__shape(x));
+        return br_fail(BR_ERROR_ARGUMENT, "flatten",
+                       "start %" PRId64 " comes after end %" PRId64 " for x %s", start, end,
+                       br__shape(x));
     if (x->ndim == 0)
         return reshaped(&flatten_op, x, BR_SHAPE(1));
     int64_t sizes[BR_MAX_DIMS];
@@ -221,10 +220,9 @@ br_tensor *br_unflatten(br_tensor *x, int64_t dim, int ndim, const int64_t *size
     if (!br__wrap_dim_nonscalar("unflatten", x, &dim))
         return NULL;
     if (ndim < 1 || !sizes || ndim > BR_MAX_DIMS - x->ndim + 1)
-        return br__fail(BR_ERROR_SHAPE, "unflatten",
-                        "dimension %" PRId64
-                        " of x %s cannot become %d dimensions: must be 1 .. %d",
-                        dim, br__shape(x), sizes ? ndim : 0, BR_MAX_DIMS - x->ndim + 1);
+        return br_fail(BR_ERROR_SHAPE, "unflatten",
+                       "dimension %" PRId64 " of x %s cannot become %d dimensions: must be 1 .. %d",
+                       dim, br__shape(x), sizes ? ndim : 0, BR_MAX_DIMS - x->ndim + 1);
     br_tensor part = { .ndim = 1, .numel = x->sizes[dim], .sizes = { x->sizes[dim] } };
     if (!complete_sizes("unflatten", &part, ndim, sizes, all + dim))
         return NULL;
@@ -242,12 +240,12 @@ br_tensor *br_unsqueeze(br_tensor *x, int64_t dim)
         return NULL;
     int n = x->ndim;
     if (n == BR_MAX_DIMS)
-        return br__fail(BR_ERROR_SHAPE, "unsqueeze",
-                        "x %s already has the maximum number of dimensions", br__shape(x));
+        return br_fail(BR_ERROR_SHAPE, "unsqueeze",
+                       "x %s already has the maximum number of dimensions", br__shape(x));
     if (dim < -n - 1 || dim > n)
-        return br__fail(BR_ERROR_INDEX, "unsqueeze",
-                        "dim is %" PRId64 ", must be in %d .. %d for x %s", dim, -n - 1, n,
-                        br__shape(x));
+        return br_fail(BR_ERROR_INDEX, "unsqueeze",
+                       "dim is %" PRId64 ", must be in %d .. %d for x %s", dim, -n - 1, n,
+                       br__shape(x));
     int at = (int)(dim < 0 ? dim + n + 1 : dim);
     int64_t sizes[BR_MAX_DIMS], strides[BR_MAX_DIMS];
     for (int i = 0; i <= n; i++) {
@@ -346,8 +344,8 @@ br_tensor *br_t(br_tensor *x)
     if (!br__required("t", "x", x))
         return NULL;
     if (x->ndim > 2)
-        return br__fail(BR_ERROR_SHAPE, "t", "x %s has %d dimensions, must have at most 2",
-                        br__shape(x), x->ndim);
+        return br_fail(BR_ERROR_SHAPE, "t", "x %s has %d dimensions, must have at most 2",
+                       br__shape(x), x->ndim);
     return x->ndim == 2 ? transposed(x, 0, 1) : transposed(x, 0, 0);
 }
 
@@ -359,9 +357,9 @@ br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims)
     if (!br__required("permute", "x", x))
         return NULL;
     if (ndims != x->ndim || (ndims > 0 && !dims))
-        return br__fail(BR_ERROR_SHAPE, "permute",
-                        "%d dims for x %s, must name each of its %d dimensions once",
-                        dims ? ndims : 0, br__shape(x), x->ndim);
+        return br_fail(BR_ERROR_SHAPE, "permute",
+                       "%d dims for x %s, must name each of its %d dimensions once",
+                       dims ? ndims : 0, br__shape(x), x->ndim);
     order o = { 0 };
     bool seen[BR_MAX_DIMS] = { false };
     for (int i = 0; i < ndims; i++) {
@@ -369,9 +367,9 @@ br_tensor *br_permute(br_tensor *x, int ndims, const int64_t *dims)
         if (!br__wrap_dim("permute", "dim", x, &o.dims[i]))
             return NULL;
         if (seen[o.dims[i]])
-            return br__fail(BR_ERROR_ARGUMENT, "permute",
-                            "dims %s for x %s name dimension %" PRId64 " twice",
-                            br__shape_of(ndims, dims), br__shape(x), o.dims[i]);
+            return br_fail(BR_ERROR_ARGUMENT, "permute",
+                           "dims %s for x %s name dimension %" PRId64 " twice",
+                           br__shape_of(ndims, dims), br__shape(x), o.dims[i]);
         seen[o.dims[i]] = true;
     }
     return permuted(&permute_op, x, &o);
@@ -389,10 +387,10 @@ static bool expanded_sizes(const char *op, const br_tensor *x, int ndim, const i
         sizes[i] = requested[i] == -1 && i >= fresh ? own : requested[i];
         strides[i] = i < fresh || (own == 1 && sizes[i] != 1) ? 0 : x->strides[i - fresh];
         if (i >= fresh && own != 1 && sizes[i] != own) {
-            br__fail(BR_ERROR_SHAPE, op,
-                     "cannot expand x %s to %s: size %" PRId64
-                     " of dimension %d must be 1 or equal to %" PRId64,
-                     br__shape(x), br__shape_of(ndim, requested), own, i - ndim, sizes[i]);
+            br_fail(BR_ERROR_SHAPE, op,
+                    "cannot expand x %s to %s: size %" PRId64
+                    " of dimension %d must be 1 or equal to %" PRId64,
+                    br__shape(x), br__shape_of(ndim, requested), own, i - ndim, sizes[i]);
             return false;
         }
     }
@@ -408,9 +406,9 @@ static br_tensor *expand(const char *op, br_tensor *x, int ndim, const int64_t *
     if (!br__required(op, "x", x))
         return NULL;
     if (ndim < x->ndim || ndim > BR_MAX_DIMS || (ndim > 0 && !sizes))
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "cannot expand x %s to %s: the new shape must have %d .. %d dimensions",
-                        br__shape(x), br__shape_of(ndim, sizes), x->ndim, BR_MAX_DIMS);
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "cannot expand x %s to %s: the new shape must have %d .. %d dimensions",
+                       br__shape(x), br__shape_of(ndim, sizes), x->ndim, BR_MAX_DIMS);
     if (!expanded_sizes(op, x, ndim, sizes, full, strides) ||
         !br__check_sizes(op, ndim, full, x->dtype, &numel))
         return NULL;

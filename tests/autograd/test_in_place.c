@@ -1,6 +1,7 @@
 /* tests/autograd/test_in_place.c - recorded in-place operations on views and on tensors that have
  * views: compares first- and second-order gradients with PyTorch's (record_in_place.py), and tests
  * errors and lifetimes. */
+#include "tensor/tensor_internal.h"
 #include "tests/autograd/in_place_values.h"
 #include "tests/memory.h"
 
@@ -436,5 +437,28 @@ Test(recorded_in_place, random_numbers)
     cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(0, 1)), 0);
     cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(1, 0)), 3);
     cr_assert_eq(br_at(br_grad_of(x), BR_DIMS(1, 1)), 0);
+    br_scope_end(scope);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* A view whose base was changed gets its new history only when an operation uses it: to ask
+ * whether it requires grad records nothing. */
+Test(recorded_in_place, getters_record_nothing)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(3), BR_F64), true);
+    br_tensor *base = br_zeros(BR_SHAPE(2, 3), BR_F64), *view = row_of(base, 0);
+    br_mul_(row_of(base, 1), br_ones(BR_SHAPE(3), BR_F64));
+    cr_assert(!br_requires_grad(view) && br_is_leaf(view));
+    br_add_(base, x);
+    cr_assert(br_requires_grad(view) && !br_is_leaf(view));
+    cr_assert_null(br_grad_of(view));
+    cr_assert_str_eq(br_op_name(base), "add_");
+    cr_assert_null(view->meta);
+    cr_assert_str_eq(br_op_name(view), "view_in_place"); /* this one needs the history */
+    cr_assert(br_backward(sum_of_squares(view)));
+    for (int64_t i = 0; i < 3; i++)
+        cr_assert_eq(br_at(br_grad_of(x), BR_SHAPE(i)), 2);
     br_scope_end(scope);
 }

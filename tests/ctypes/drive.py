@@ -30,8 +30,9 @@ MACROS = {
     "br_enter": "br_module_enter_from", "br_leave": "br_module_leave", "br_eval": "br_train",
     "br_parametrize": "br_register_parametrization", "br_freeze": "br_module_requires_grad",
     "br_enter_with": "br_module_enter_from",
+    "BR_OPTIONS_OF": "br_options_of", "BR_DEFINE_DEFAULTS": None,  # the latter defines a function in C
 }
-VARIADIC = {"br_raise": "br_raise_text"}
+VARIADIC = {"br_raise": "br_raise_text", "br_fail": "br_raise_text", "br_format": "br_strdup"}
 
 
 def shape(*sizes):

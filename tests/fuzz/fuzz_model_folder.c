@@ -5,6 +5,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <brasa/models.h>
+#include <brasa/pretrained.h>
 #include <sys/stat.h>
 
 enum { CONFIG, INDEX, SHARD, N_KINDS };

@@ -1,7 +1,6 @@
 /* The activations that a config.json may name: values in f64, and logits of a GPT-2, a BERT and a
  * T5 with each of them, compared with transformers'. record_activations.py wrote the expected
  * results. */
-#include "models/models_internal.h"
 #include "tests/io/files.h"
 #include "tests/models/recorded.h"
 
@@ -47,7 +46,7 @@ Test(activations, values_equal_transformers)
 {
     br_scope *scope = br_no_grad_begin();
     for (int i = 0; i < N_NAMES; i++) {
-        br__activation function = br__find_activation(names[i]);
+        br_unary_fn function = br_find_activation(names[i]);
         cr_assert(function, "%s", names[i]);
         br_tensor *x = recorded("x"), *kept = recorded("x");
         double tolerance = strcmp(names[i], "gelu_fast") == 0 ? 1e-10 : 1e-14;

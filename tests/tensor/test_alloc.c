@@ -38,7 +38,7 @@ Test(alloc, allocator_cannot_change_while_blocks_are_held)
     br_scope *scope = br_scope_begin();
     check_fails(install(&c), "set_allocator: a scope is open");
     br_scope_end(scope);
-    char *text = br__strdup("held");
+    char *text = br_strdup("held");
     check_fails(install(&c), "1 blocks of modules, lists or strings are still allocated");
     br_free(text);
     check_fails(br_set_allocator(&(br_allocator){ .allocate = count_allocate }),
@@ -71,7 +71,7 @@ static bool use_tensors(void)
     char *text = br_to_string(turned);
     br_borrow(BR_SHAPE(20), BR_F32, out, NULL, NULL);
     br_from_f32(BR_SHAPE(20, 70), out);
-    br_free(br__format("%d and %s", 7, "eight"));
+    br_free(br_format("%d and %s", 7, "eight"));
     br_release(t ? br__alias(t) : NULL);
     br_scope_return(inner, t);
     br_scope_end(inner);
@@ -114,8 +114,8 @@ Test(alloc, requests_larger_than_memory_fail)
 {
     check_fails(br_empty(BR_SHAPE(INT64_C(1) << 55), BR_F64),
                 "empty: cannot allocate 288230376151711744 bytes");
-    check_fails(br__malloc(SIZE_MAX / 2), "cannot allocate");
-    check_fails(br__calloc(SIZE_MAX, 2), "size overflow");
+    check_fails(br_malloc(SIZE_MAX / 2), "cannot allocate");
+    check_fails(br_calloc(SIZE_MAX, 2), "size overflow");
     cr_assert_eq(br_live_bytes(), check_live_bytes);
     cr_assert(br_zeros(BR_SHAPE(2), BR_F32)); /* the program can continue */
 }

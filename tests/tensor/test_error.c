@@ -16,7 +16,7 @@ Test(error, the_first_error_is_kept)
     cr_assert_str_eq(br_error_message(), "");
     br_raise(BR_ERROR_IO, "file %d", 7);
     br_raise(BR_ERROR_FORMAT, "second");
-    br__fail(BR_ERROR_SHAPE, "op", "third");
+    br_fail(BR_ERROR_SHAPE, "op", "third");
     cr_assert(br_failed());
     cr_assert_eq(br_error_code(), BR_ERROR_IO);
     cr_assert_str_eq(br_error_message(), "file 7");
@@ -47,7 +47,7 @@ Test(error, report_prints_once_and_clears)
     cr_assert_eq(report(&text), EXIT_SUCCESS);
     cr_assert_str_eq(text, "");
     free(text);
-    br__fail(BR_ERROR_SHAPE, "bmm", "sizes differ");
+    br_fail(BR_ERROR_SHAPE, "bmm", "sizes differ");
     cr_assert_eq(report(&text), EXIT_FAILURE);
     cr_assert_str_eq(text, "bmm: sizes differ\n");
     free(text);
@@ -64,7 +64,7 @@ Test(error, long_messages_are_truncated)
     br_raise(BR_ERROR_FORMAT, "%s", long_text);
     cr_assert_eq(strlen(br_error_message()), BR_MESSAGE_SIZE - 1);
     br_clear_error();
-    br__fail(BR_ERROR_FORMAT, long_text, "%s", "end");
+    br_fail(BR_ERROR_FORMAT, long_text, "%s", "end");
     cr_assert_eq(strlen(br_error_message()), BR_MESSAGE_SIZE - 1);
     br_clear_error();
 }

@@ -6,7 +6,7 @@
 #ifndef BRASA_MODELS_ANATOMY_H
 #define BRASA_MODELS_ANATOMY_H
 
-#include <brasa/models/auto_config.h>
+#include <brasa/data/auto_config.h>
 #include <brasa/nn.h>
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 #define BRASA_MODELS_ARCHITECTURE_H
 
 #include <brasa/data.h>
-#include <brasa/models/auto_config.h>
+#include <brasa/data/auto_config.h>
 #include <brasa/nn.h>
 
 #ifdef __cplusplus

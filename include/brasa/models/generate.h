@@ -1,4 +1,4 @@
-/* brasa/models/generate.h - text generation: a cache of keys and values, and generate().
+/* brasa/models/generate.h - text generation.
  *
  *     br_gpt2_lm *model = br_auto_model_load("gpt2", NULL, NULL);
  *     br_language_model lm = br_gpt2_language_model(model);
@@ -10,33 +10,12 @@
 #ifndef BRASA_MODELS_GENERATE_H
 #define BRASA_MODELS_GENERATE_H
 
+#include <brasa/nn/cache.h>
 #include <brasa/ops.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- Caches ---------------------------------------------------------------------------------- */
-
-/* A key-value cache: the keys and values [B, heads, length, d] that each attention computed for
- * earlier tokens. Each attention has its own number in the cache. */
-typedef struct br_cache br_cache;
-/* Creates a cache. Returns NULL on error. */
-BR_API br_cache *br_cache_new(void);
-BR_API void br_cache_free(br_cache *cache);
-/* Returns the number of cached tokens, which is that under number 0. Returns 0 if `cache` is NULL.
- */
-BR_API int64_t br_cache_length(const br_cache *cache);
-/* Appends key and value [B, heads, n, d] to those under a number, and replaces *key and *value by
- * views of all of them, which are valid until the next call. Fails if key or value requires grad in
- * grad mode. After an error the cache may have only part of a pass's keys: use br_cache_crop() or
- * free it. */
-BR_API bool br_cache_append(br_cache *cache, int64_t number, br_tensor **key, br_tensor **value);
-/* Sets *key and *value to the cached tensors under a number. Returns false without an error if
- * there are none. */
-BR_API bool br_cache_get(const br_cache *cache, int64_t number, br_tensor **key, br_tensor **value);
-/* Removes all but the first `length` tokens under the numbers 0 .. n-1. */
-BR_API bool br_cache_crop(br_cache *cache, int64_t n, int64_t length);
 
 /* ---- Language models ------------------------------------------------------------------------- */
 

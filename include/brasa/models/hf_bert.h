@@ -17,7 +17,7 @@
 #ifndef BRASA_MODELS_HF_BERT_H
 #define BRASA_MODELS_HF_BERT_H
 
-#include <brasa/models/auto_config.h>
+#include <brasa/data/auto_config.h>
 #include <brasa/nn.h>
 
 #ifdef __cplusplus

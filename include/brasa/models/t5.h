@@ -12,7 +12,7 @@
 #ifndef BRASA_MODELS_T5_H
 #define BRASA_MODELS_T5_H
 
-#include <brasa/models/auto_config.h>
+#include <brasa/data/auto_config.h>
 #include <brasa/models/generate.h>
 #include <brasa/nn.h>
 

@@ -74,6 +74,14 @@ BR_API br_activation *br_identity_new(void);
 BR_API br_activation *br_flatten_new(int64_t start_dim, int64_t end_dim);
 BR_API br_tensor *br_activation_forward(br_activation *self, br_tensor *x);
 
+/* Returns the activation function with a name of transformers' ACT2FN, such as "gelu_new", or NULL
+ * without an error if there is none. It overwrites x if br_may_overwrite(x) is true. */
+typedef br_tensor *(*br_unary_fn)(br_tensor *x);
+BR_API br_unary_fn br_find_activation(const char *name);
+/* Returns true if there is such a function. Otherwise returns false and sets an error, "op: key is
+ * NAME, must be one of ...". */
+BR_API bool br_require_activation(const char *op, const char *key, const char *name);
+
 /* ---- Containers (nn/containers.c) ------------------------------------------------------------ */
 
 /* Runs modules one after another. They are named "0", "1", ... */

@@ -88,6 +88,17 @@ BR_API bool br_module_enter_with(br_module *module, br_tensor **input);
 BR_API bool br_module_enter_from(const char *function, br_module *module, br_tensor **input);
 BR_API br_tensor *br_module_leave(br_module *module, br_tensor *result);
 
+/* Returns true if `self`, any module struct, can be used. Otherwise returns false and sets an error
+ * that begins with `op`: it is NULL, was freed, or its constructor failed. */
+BR_API bool br_module_is_usable(const char *op, const void *self);
+/* Marks a module as incomplete, for constructors that fail after they registered all parts: its
+ * forward then fails. */
+BR_API void br_module_set_incomplete(br_module *module);
+/* Sets whether initialization is skipped in this thread, and returns the previous setting. While it
+ * is skipped, Linear and Embedding leave their weights uninitialized and use no random numbers.
+ * This avoids touching the memory of a model whose values are about to be replaced. */
+BR_API bool br_skip_init(bool skip);
+
 /* Sets a module's forward function of one tensor, for br_forward(), Sequential and ModuleList. */
 typedef br_tensor *(*br_forward_fn)(void *self, br_tensor *x);
 BR_API void br_module_set_forward(br_module *module, br_forward_fn forward);
@@ -231,6 +242,8 @@ BR_API br_tensor *br_tap(const char *name, br_tensor *t);
 BR_API br_tensor *br_tap_attention(br_tensor *query, br_tensor *key, br_tensor *weights,
                                    bool cross);
 typedef struct br_recorder br_recorder;
+/* Returns whether a recorder is open in this thread. */
+BR_API bool br_recorder_is_open(void);
 BR_API br_recorder *br_recorder_begin(void);
 /* Stops recording and frees the recorded tensors. */
 BR_API void br_recorder_end(br_recorder *recorder);

@@ -141,4 +141,35 @@ template <class T> inline const T *br__address(const T &&temporary)
 
 #endif
 
+/* ---- Options of your own -----------------------------------------------------------------------
+ */
+
+/* A struct my_options has struct_size as its first field, and beside it the defaults:
+ *
+ *     #define my_default_fields .struct_size = sizeof(my_options), .eps = 1e-5
+ *
+ * BR_DEFINE_DEFAULTS(my) then defines the function my_defaults(). A function that takes the options
+ * begins with `const my_options *o = BR_OPTIONS_OF("my_function", my, options);`. This returns the
+ * options, or the defaults if they are NULL. If the options were not filled in with defaults, it
+ * sets an error and returns the defaults. */
+#ifndef __cplusplus
+#    define BR_OPTIONS_OF(op, name, options)                                                     \
+        ((const name##_options *)br_options_of((op), #name, (options),                           \
+                                               &(const name##_options){ name##_default_fields }, \
+                                               sizeof(name##_options)))
+#    define BR_DEFINE_DEFAULTS(name)                          \
+        name##_options name##_defaults(void)                  \
+        {                                                     \
+            return (name##_options){ name##_default_fields }; \
+        }
+#endif
+#ifdef __cplusplus
+extern "C" {
+#endif
+BR_API const void *br_options_of(const char *op, const char *name, const void *options,
+                                 const void *defaults, size_t size);
+#ifdef __cplusplus
+}
+#endif
+
 #endif

@@ -1,12 +1,12 @@
-/* models/auto_model_files.c - opens the weight files of a model's folder: one file, or the shards
- * listed by an index.
+/* pretrained/auto_model_files.c - opens the weight files of a model's folder: one file, or the
+ * shards listed by an index.
  *
  * The index may be hostile. A shard must be in the folder or in a folder of it, so its name must
  * not be absolute or contain "..". No key may be in two shards. A key that is not in the shard that
  * the index names is reported. */
 #include "io/io_internal.h"
 #include "io/json.h"
-#include "models/auto_model_internal.h"
+#include "pretrained/auto_model_internal.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ static const char op[] = "auto_model";
 
 const char *br__weight_path(const br_weight_files *files, const br_weight_key *key)
 {
-    return br__printable(files->shards[key->shard].path);
+    return br_printable(files->shards[key->shard].path);
 }
 
 /* ---- Shards ---------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static bool list_keys(br_weight_files *files)
     int64_t n = 0;
     for (int64_t s = 0; s < files->n_shards; s++)
         n += br_safetensors_count(files->shards[s].file);
-    files->keys = br__malloc((size_t)n * sizeof *files->keys);
+    files->keys = br_malloc((size_t)n * sizeof *files->keys);
     if (!files->keys)
         return false;
     for (int64_t s = 0; s < files->n_shards; s++) {
@@ -65,8 +65,8 @@ static bool list_keys(br_weight_files *files)
         const br_weight_key *a = &files->keys[i - 1], *b = &files->keys[i];
         if (strcmp(a->name, b->name) != 0)
             continue;
-        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is also in %s, must be in only one file",
-                 br__weight_path(files, a), br__printable(a->name), br__weight_path(files, b));
+        br_fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is also in %s, must be in only one file",
+                br__weight_path(files, a), br_printable(a->name), br__weight_path(files, b));
         return false;
     }
     return true;
@@ -80,7 +80,7 @@ static bool list_keys(br_weight_files *files)
 static char *shard_name(const json_t *value)
 {
     const char *part = json_string_value(value);
-    char *name = part ? br__strdup(part) : NULL, *out = name;
+    char *name = part ? br_strdup(part) : NULL, *out = name;
     for (size_t n; name; part += n + 1) {
         n = strcspn(part, "/");
         bool is_dot = n == 1 && *part == '.', is_last = part[n] == '\0';
@@ -107,11 +107,11 @@ static int shard_named(br_weight_files *files, const char *dir, const char *name
         if (strcmp(files->shards[s].path + before, name) == 0)
             return (int)s;
     if (files->n_shards == MAX_SHARDS) {
-        br__fail(BR_ERROR_FORMAT, op, "%s: the index lists more than %d files", br__printable(dir),
-                 MAX_SHARDS);
+        br_fail(BR_ERROR_FORMAT, op, "%s: the index lists more than %d files", br_printable(dir),
+                MAX_SHARDS);
         return -1;
     }
-    bool ok = open_shard(files, br__format("%s/%s", dir, name), copy);
+    bool ok = open_shard(files, br_format("%s/%s", dir, name), copy);
     return ok ? (int)files->n_shards - 1 : -1;
 }
 
@@ -123,7 +123,7 @@ static bool add_absent(br_weight_files *files, const char *key, int shard)
     if (!absent)
         return false;
     files->absent = absent;
-    absent[files->n_absent] = (br_absent_key){ br__strdup(key), shard };
+    absent[files->n_absent] = (br_absent_key){ br_strdup(key), shard };
     return absent[files->n_absent++].name != NULL;
 }
 
@@ -134,8 +134,8 @@ static bool open_entry(br_weight_files *files, const char *dir, const char *key,
     const char *found = json_string_value(value);
     if (!name && !br_failed())
         br__fail_file(BR_ERROR_FORMAT, op, files->index, "weight_map[\"%s\"] is %s%s%s, must be %s",
-                      br__printable(key), found ? "\"" : "",
-                      found ? br__printable(found) : "of the wrong type", found ? "\"" : "",
+                      br_printable(key), found ? "\"" : "",
+                      found ? br_printable(found) : "of the wrong type", found ? "\"" : "",
                       found ? "a relative path without \"..\" and empty parts" : "a string");
     int shard = name ? shard_named(files, dir, name, copy) : -1;
     br_free(name);
@@ -177,7 +177,7 @@ static bool open_index(br_weight_files *files, const char *dir, bool copy)
 /* Returns true if the folder has an entry of that name. */
 static bool has(const char *dir, const char *name)
 {
-    char *path = br__format("%s/%s", dir, name);
+    char *path = br_format("%s/%s", dir, name);
     struct stat st;
     bool there = path && stat(path, &st) == 0;
     br_free(path);
@@ -193,10 +193,10 @@ static bool refuse_folder(const char *dir)
         if (has(dir, others[i]))
             other = others[i];
     if (!br_failed())
-        br__fail(BR_ERROR_IO, op,
-                 "%s: there is no model.safetensors and no model.safetensors.index.json%s%s",
-                 br__printable(dir), other ? ", only a file of an unsupported format: " : "",
-                 other ? other : "");
+        br_fail(BR_ERROR_IO, op,
+                "%s: there is no model.safetensors and no model.safetensors.index.json%s%s",
+                br_printable(dir), other ? ", only a file of an unsupported format: " : "",
+                other ? other : "");
     return false;
 }
 
@@ -204,10 +204,10 @@ static bool open_folder(br_weight_files *files, const char *dir, bool copy)
 {
     static const char whole[] = "model.safetensors", index[] = "model.safetensors.index.json";
     if (has(dir, whole))
-        return open_shard(files, br__format("%s/%s", dir, whole), copy);
+        return open_shard(files, br_format("%s/%s", dir, whole), copy);
     if (br_failed() || !has(dir, index))
         return refuse_folder(dir);
-    files->index = br__format("%s/%s", dir, index);
+    files->index = br_format("%s/%s", dir, index);
     return files->index && open_index(files, dir, copy);
 }
 

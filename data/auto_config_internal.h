@@ -1,9 +1,9 @@
-/* models/auto_config_internal.h - an open config.json, and tables of the keys of each model type.
+/* data/auto_config_internal.h - an open config.json, and tables of the keys of each model type.
  */
 #ifndef BR_AUTO_CONFIG_INTERNAL_H
 #define BR_AUTO_CONFIG_INTERNAL_H
 
-#include <brasa/models/auto_config.h>
+#include <brasa/data/auto_config.h>
 #include <jansson.h>
 
 /* The default of a key, as JSON. "=other" means the value of another key. After "|", the default

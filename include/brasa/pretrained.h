@@ -1,4 +1,4 @@
-/* brasa/models/auto_model.h - AutoModel: loads a pretrained model from a Hugging Face model folder.
+/* brasa/pretrained.h - AutoModel: loads a pretrained model from a Hugging Face model folder.
  *
  *     br_hf_bert *bert = br_auto_model_load(
  *         "all-MiniLM-L6-v2", BR_OPTIONS(br_auto_model, .class_name = "BertModel"), NULL);
@@ -7,8 +7,8 @@
  * model.safetensors.index.json lists. Weights are mapped, not copied: unused ones are not read, and
  * training changes private pages but never the file. Only F16, BF16 and F64 weights are converted
  * to F32 copies. docs/auto_model.md lists which keys are renamed and which files are rejected. */
-#ifndef BRASA_MODELS_AUTO_MODEL_H
-#define BRASA_MODELS_AUTO_MODEL_H
+#ifndef BRASA_PRETRAINED_H
+#define BRASA_PRETRAINED_H
 
 #include <brasa/tensor.h>
 

@@ -1,12 +1,12 @@
-/* models/auto_config.c - reads a config.json and looks up its values.
+/* data/auto_config.c - reads a config.json and looks up its values.
  *
  * The file may be hostile. Its size is limited, which also limits the memory that jansson
  * allocates; jansson limits the nesting. Types and ranges are checked by the look-up functions. */
-#include "models/auto_config_internal.h"
+#include "data/auto_config_internal.h"
 
 #include "io/io_internal.h"
 #include "io/json.h"
-#include "models/models_internal.h"
+#include "nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static const char *describe(const json_t *value, char text[DESCRIPTION])
     };
     switch (json_typeof(value)) {
     case JSON_STRING:
-        snprintf(text, DESCRIPTION, "the string \"%s\"", br__printable(json_string_value(value)));
+        snprintf(text, DESCRIPTION, "the string \"%s\"", br_printable(json_string_value(value)));
         return text;
     case JSON_INTEGER:
         snprintf(text, DESCRIPTION, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
@@ -60,7 +60,7 @@ static bool find_file(br_auto_config *config, const char *path)
 {
     struct stat st;
     bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    config->path = folder ? br__format("%s/config.json", path) : br__strdup(path);
+    config->path = folder ? br_format("%s/config.json", path) : br_strdup(path);
     return config->path != NULL;
 }
 
@@ -70,7 +70,7 @@ static bool refuse_text(const br_auto_config *config, const json_error_t *error)
     enum json_error_code code = json_error_code(error);
     bool nul = code == json_error_null_character || code == json_error_null_byte_in_key;
     return refuse(config, "line %d, column %d: %s", error->line, error->column,
-                  nul ? "\\u0000 in a string" : br__printable(error->text));
+                  nul ? "\\u0000 in a string" : br_printable(error->text));
 }
 
 static bool parse(br_auto_config *config, const char *text, size_t length)
@@ -211,7 +211,7 @@ static bool settle(br_auto_config *config)
 {
     config->defaults = json_object();
     if (!config->defaults)
-        return br__fail(BR_ERROR_MEMORY, op, "no memory for defaults");
+        return br_fail(BR_ERROR_MEMORY, op, "no memory for defaults");
     return find_type(config) && check_spellings(config) && count_labels(config) &&
            add_defaults(config);
 }
@@ -257,17 +257,6 @@ static bool is_set(const br_auto_config *config, const void *key, const char *na
     return br__required(op, "config", config) && br__required(op, name, key);
 }
 
-bool br_auto_config_expect(const br_auto_config *config, const char *model_type)
-{
-    if (!is_set(config, model_type, "model_type"))
-        return false;
-    const char *is = br_auto_config_model_type(config);
-    if (!is)
-        return refuse(config, "model_type is missing, must be \"%s\"", br__printable(model_type));
-    return strcmp(is, model_type) == 0 || refuse(config, "model_type is \"%s\", must be \"%s\"",
-                                                 br__printable(is), br__printable(model_type));
-}
-
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 /* The JSON types that a function accepts, as bits, and their name in messages. */
@@ -287,9 +276,9 @@ static const char *name_of(const br_auto_config *config, const char *key, char t
 {
     const char *own = own_name(config, key);
     if (own == key || json_object_get(config->file, key))
-        snprintf(text, NAME, "%s", br__printable(key));
+        snprintf(text, NAME, "%s", br_printable(key));
     else
-        snprintf(text, NAME, "%s (%s)", br__printable(key), own);
+        snprintf(text, NAME, "%s (%s)", br_printable(key), own);
     return text;
 }
 
@@ -298,7 +287,7 @@ static json_t *missing(const br_auto_config *config, const char *key)
     char name[NAME];
     const char *type = br_auto_config_model_type(config);
     refuse(config, "%s is missing and has no default for %s%s", name_of(config, key, name),
-           type ? "model_type " : "a file without model_type", type ? br__printable(type) : "");
+           type ? "model_type " : "a file without model_type", type ? br_printable(type) : "");
     return NULL;
 }
 
@@ -376,7 +365,7 @@ static void refuse_choice(const br_auto_config *config, const char *key, const c
         snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", choices[i]);
     }
     refuse(config, "%s is \"%s\", must be one of %s", name_of(config, key, name),
-           br__printable(value), list);
+           br_printable(value), list);
 }
 
 int br_auto_config_choice(const br_auto_config *config, const char *key, int n,
@@ -452,12 +441,12 @@ char *br_auto_config_label(const br_auto_config *config, int64_t id)
                              "label %" PRId64 " is outside 0 .. %" PRId64, id, n - 1);
     json_t *labels = find(config, "id2label");
     if (json_is_null(labels))
-        return br__format("LABEL_%" PRId64, id);
+        return br_format("LABEL_%" PRId64, id);
     char key[24], found[DESCRIPTION];
     snprintf(key, sizeof key, "%" PRId64, id);
     json_t *label = json_object_get(labels, key);
     if (json_is_string(label))
-        return br__strdup(json_string_value(label));
+        return br_strdup(json_string_value(label));
     refuse(config, "id2label[\"%s\"] is %s, must be a string", key,
            label ? describe(label, found) : "missing");
     return NULL;
@@ -465,7 +454,7 @@ char *br_auto_config_label(const br_auto_config *config, int64_t id)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-bool br__config_multiple(const br_auto_config *config, const char *key, const char *by)
+bool br_auto_config_multiple(const br_auto_config *config, const char *key, const char *by)
 {
     int64_t size = br_auto_config_size(config, key), divisor = br_auto_config_size(config, by);
     char first[NAME], second[NAME];
@@ -476,7 +465,7 @@ bool br__config_multiple(const br_auto_config *config, const char *key, const ch
                   name_of(config, key, first), size, name_of(config, by, second), divisor);
 }
 
-int64_t br__config_padding(const br_auto_config *config)
+int64_t br_auto_config_padding(const br_auto_config *config)
 {
     if (!br_auto_config_has(config, "pad_token_id"))
         return -1;
@@ -491,6 +480,24 @@ int64_t br__config_padding(const br_auto_config *config)
            " .. %" PRId64,
            id, n, -n, n - 1);
     return -1;
+}
+
+const char *br_auto_config_activation(const br_auto_config *config, const char *key, bool *gated)
+{
+    static const char prefix[] = "gated-";
+    const char *value = br_auto_config_string(config, key), *name = value;
+    bool has_prefix = value && gated && strncmp(value, prefix, strlen(prefix)) == 0;
+    if (has_prefix)
+        name += strlen(prefix);
+    bool found = br_find_activation(name) != NULL;
+    char text[BR_REASON];
+    if (name && !found)
+        br__fail_file(BR_ERROR_FORMAT, "auto_config", br_auto_config_path(config),
+                      "%s is \"%s\", %s", key, br_printable(value),
+                      br__activation_reason(name, gated != NULL, text));
+    if (gated)
+        *gated = has_prefix;
+    return found ? name : NULL;
 }
 
 /* Checks one limit: the key must be absent, null, or have the supported value. */
@@ -510,9 +517,20 @@ static bool within(const br_auto_config *config, const br_config_limit *limit)
                   describe(value, found), limit->json, config->type->model_type);
 }
 
-bool br__config_expect(const br_auto_config *config, const char *model_type)
+static bool has_type(const br_auto_config *config, const char *model_type)
 {
-    if (!br_auto_config_expect(config, model_type))
+    if (!is_set(config, model_type, "model_type"))
+        return false;
+    const char *is = br_auto_config_model_type(config);
+    if (!is)
+        return refuse(config, "model_type is missing, must be \"%s\"", br_printable(model_type));
+    return strcmp(is, model_type) == 0 || refuse(config, "model_type is \"%s\", must be \"%s\"",
+                                                 br_printable(is), br_printable(model_type));
+}
+
+bool br_auto_config_expect(const br_auto_config *config, const char *model_type)
+{
+    if (!has_type(config, model_type))
         return false;
     const br_config_limit *lists[] = { config->type->limits, br__config_limits };
     for (int i = 0; i < 2; i++)

@@ -1,4 +1,4 @@
-/* brasa/models/auto_config.h - AutoConfig: the config.json of a Hugging Face model.
+/* brasa/data/auto_config.h - AutoConfig: the config.json of a Hugging Face model.
  *
  *     br_auto_config *config = br_auto_config_load("bert-base-uncased");
  *     int64_t hidden_size = br_auto_config_size(config, "hidden_size");
@@ -7,8 +7,8 @@
  * types are bert, gpt2 and t5. A key with several names (hidden_size and gpt2's n_embd) is found by
  * each. A key that is missing or of the wrong type is an error that names the file and the key; the
  * functions then return 0, false or NULL. docs/auto_config.md lists which files are rejected. */
-#ifndef BRASA_MODELS_AUTO_CONFIG_H
-#define BRASA_MODELS_AUTO_CONFIG_H
+#ifndef BRASA_DATA_AUTO_CONFIG_H
+#define BRASA_DATA_AUTO_CONFIG_H
 
 #include <brasa/tensor.h>
 
@@ -31,7 +31,8 @@ BR_API const char *br_auto_config_path(const br_auto_config *config);
 /* Returns the model type, such as "bert" or "gpt2", or NULL without an error if the file has none.
  */
 BR_API const char *br_auto_config_model_type(const br_auto_config *config);
-/* Returns true if the file has this model type, else false and an error. */
+/* Returns true if the file has this model type, and no key of it has a value that is not supported
+ * and would change the model's numbers; else false and an error. */
 BR_API bool br_auto_config_expect(const br_auto_config *config, const char *model_type);
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -56,6 +57,17 @@ BR_API const char *br_auto_config_string(const br_auto_config *config, const cha
 BR_API int br_auto_config_choice(const br_auto_config *config, const char *key, int n,
                                  const char *const *choices);
 #define BR_CHOICES(...) BR__LIST(const char *, __VA_ARGS__)
+/* Returns true if one size is a multiple of another, else false and an error. */
+BR_API bool br_auto_config_multiple(const br_auto_config *config, const char *key, const char *by);
+/* Returns pad_token_id, the row of the embeddings that is initialized to 0, or -1 if it is null.
+ * Negative ids count from the end, as in nn.Embedding. An id that is not in the vocabulary is an
+ * error. */
+BR_API int64_t br_auto_config_padding(const br_auto_config *config);
+/* Returns the name of an activation function that br_find_activation() knows, owned by the
+ * configuration, or NULL and an error. If `gated` is not NULL, "gated-" may precede the name, and
+ * *gated is set to whether it does. */
+BR_API const char *br_auto_config_activation(const br_auto_config *config, const char *key,
+                                             bool *gated);
 
 /* ---- Lists and labels ------------------------------------------------------------------------ */
 

@@ -1,10 +1,11 @@
-/* models/cache.c - the keys and values that attention computed for earlier tokens.
+/* nn/cache.c - the keys and values that attention computed for earlier tokens.
  *
  * Buffers grow by half of the needed size at least, so that appending rarely copies more than the
  * new tokens. */
 #include "tensor/tensor_internal.h"
 
-#include <brasa/models/generate.h>
+#include <brasa/nn/cache.h>
+#include <brasa/ops.h>
 #include <inttypes.h>
 
 enum { FIRST_ROOM = 64, MAX_SLOTS = 1 << 16 };
@@ -48,8 +49,8 @@ int64_t br_cache_length(const br_cache *cache)
 static slot *find_slot(br_cache *cache, int64_t number)
 {
     if (number < 0 || number >= MAX_SLOTS)
-        return br__fail(BR_ERROR_INDEX, op, "number is %" PRId64 ", must be 0 .. %d", number,
-                        MAX_SLOTS - 1);
+        return br_fail(BR_ERROR_INDEX, op, "number is %" PRId64 ", must be 0 .. %d", number,
+                       MAX_SLOTS - 1);
     while (cache->n_slots <= number) {
         slot *slots = br__grow(cache->slots, &cache->capacity, cache->n_slots, sizeof *slots);
         if (!slots)
@@ -69,9 +70,9 @@ static bool fits(const char *name, const br_tensor *there, const br_tensor *t)
     for (int i = 0; i < 4; i++)
         same = same && (i == 2 || there->sizes[i] == t->sizes[i]);
     if (!same)
-        br__fail(BR_ERROR_SHAPE, op, "%s %s of %s does not match the cached %s of %s", name,
-                 br__shape(t), br_dtype_name(t->dtype), br__shape(there),
-                 br_dtype_name(there->dtype));
+        br_fail(BR_ERROR_SHAPE, op, "%s %s of %s does not match the cached %s of %s", name,
+                br__shape(t), br_dtype_name(t->dtype), br__shape(there),
+                br_dtype_name(there->dtype));
     return same;
 }
 
@@ -80,12 +81,12 @@ static bool check(const slot *s, const br_tensor *key, const br_tensor *value)
     if (!br__required(op, "key", key) || !br__required(op, "value", value))
         return false;
     if (key->ndim != 4 || value->ndim != 4 || key->sizes[2] != value->sizes[2])
-        return br__fail(BR_ERROR_SHAPE, op,
-                        "key %s and value %s must be [B, heads, n, d] with equal n", br__shape(key),
-                        br__shape(value));
+        return br_fail(BR_ERROR_SHAPE, op,
+                       "key %s and value %s must be [B, heads, n, d] with equal n", br__shape(key),
+                       br__shape(value));
     if (br_grad_enabled() && (br_requires_grad(key) || br_requires_grad(value)))
-        return br__fail(BR_ERROR_STATE, op,
-                        "cannot cache keys or values that require grad: turn grad mode off");
+        return br_fail(BR_ERROR_STATE, op,
+                       "cannot cache keys or values that require grad: turn grad mode off");
     return !s->key || (fits("key", s->key, key) && fits("value", s->value, value));
 }
 
@@ -160,10 +161,10 @@ bool br_cache_crop(br_cache *cache, int64_t n, int64_t length)
     if (br_failed() || (cache && !BR_LIVE("cache_crop", cache)))
         return false;
     if (!cache || n < 0 || length < 0)
-        return br__fail(BR_ERROR_ARGUMENT, op,
-                        "cache is %s, n is %" PRId64 ", length is %" PRId64
-                        ": cache must not be NULL, n and length must not be negative",
-                        cache ? "not NULL" : "NULL", n, length);
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "cache is %s, n is %" PRId64 ", length is %" PRId64
+                       ": cache must not be NULL, n and length must not be negative",
+                       cache ? "not NULL" : "NULL", n, length);
     for (int64_t i = 0; i < n && i < cache->n_slots; i++)
         if (cache->slots[i].length > length)
             cache->slots[i].length = length;

@@ -1,11 +1,14 @@
-/* models/auto_model.c - AutoModel: makes a module of the class that a folder names, and loads the
- * folder's weights into it.
+/* pretrained/auto_model.c - AutoModel: makes a module of the class that a folder names, and loads
+ * the folder's weights into it.
  *
  * All keys are matched and checked before the first weight is set. Setting a weight swaps the
  * tensor's memory with the file's and keeps its identity, so that fields and ties stay valid. */
-#include "models/auto_config_internal.h"
-#include "models/auto_model_internal.h"
+#include "data/auto_config_internal.h"
+#include "models/family.h"
 #include "nn/nn_internal.h"
+#include "pretrained/auto_model_internal.h"
+
+#include <brasa/pretrained.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,8 +18,8 @@ BR_DEFINE_DEFAULTS(br_auto_model)
 
 static const char op[] = "auto_model";
 
-static const br_model_family *const families[] = { &br__hf_bert_family, &br__gpt2_family,
-                                                   &br__t5_family };
+static const br_model_family *const families[] = { &zoo_hf_bert_family, &zoo_gpt2_family,
+                                                   &zoo_t5_family };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* ---- The class ------------------------------------------------------------------------------- */
@@ -42,9 +45,9 @@ static const br_model_family *find_family(const br_auto_config *config)
         br__text_add(&known, "%s\"%s\"", f ? ", " : "", families[f]->model_type);
     }
     if (known.data && !br_failed())
-        br__fail(BR_ERROR_FORMAT, op, "%s: model_type is %s%s%s, must be one of %s",
-                 br__printable(br_auto_config_path(config)), type ? "\"" : "",
-                 type ? br__printable(type) : "missing", type ? "\"" : "", known.data);
+        br_fail(BR_ERROR_FORMAT, op, "%s: model_type is %s%s%s, must be one of %s",
+                br_printable(br_auto_config_path(config)), type ? "\"" : "",
+                type ? br_printable(type) : "missing", type ? "\"" : "", known.data);
     br_free(known.data);
     return NULL;
 }
@@ -63,9 +66,8 @@ static const br_model_class *class_named(const br_auto_config *config,
         br__text_add(&known, "%s%s", c == family->classes ? "" : ", ", c->name);
     }
     if (known.data && !br_failed())
-        br__fail(BR_ERROR_ARGUMENT, op, "%s: %s is \"%s\", must be one of %s",
-                 br__printable(br_auto_config_path(config)), source, br__printable(name),
-                 known.data);
+        br_fail(BR_ERROR_ARGUMENT, op, "%s: %s is \"%s\", must be one of %s",
+                br_printable(br_auto_config_path(config)), source, br_printable(name), known.data);
     br_free(known.data);
     return NULL;
 }
@@ -117,7 +119,7 @@ static int by_name(const void *a, const void *b)
 static bool list_places(loading *l)
 {
     l->own = br_state_dict(l->module);
-    l->places = l->own ? br__calloc((size_t)l->own->count, sizeof *l->places) : NULL;
+    l->places = l->own ? br_calloc((size_t)l->own->count, sizeof *l->places) : NULL;
     if (!l->places)
         return false;
     for (int64_t i = 0; i < l->own->count; i++)
@@ -152,9 +154,9 @@ static char *modern_name(const char *name)
 {
     int n = before_end(name, ".gamma");
     if (n >= 0)
-        return br__format("%.*s.weight", n, name);
+        return br_format("%.*s.weight", n, name);
     n = before_end(name, ".beta");
-    return n >= 0 ? br__format("%.*s.bias", n, name) : br__strdup(name);
+    return n >= 0 ? br_format("%.*s.bias", n, name) : br_strdup(name);
 }
 
 /* Finds the place for a key by its name or by a name that it can be renamed to. *found is NULL if
@@ -170,7 +172,7 @@ static bool place_of(const loading *l, const char *key, place **found)
         *found = find_place(l, name);
     if (!*found && begins_with(name, prefix))
         *found = find_place(l, name + strlen(prefix));
-    char *longer = *found ? NULL : br__format("%s%s", prefix, name);
+    char *longer = *found ? NULL : br_format("%s%s", prefix, name);
     if (longer)
         *found = find_place(l, longer);
     br_free(longer);
@@ -233,9 +235,8 @@ static bool check_fit(const loading *l, const br_weight_key *key, const place *p
         return true;
     char *found = describe(file, key->index);
     if (found)
-        br__fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16, BF16 or F64 %s",
-                 br__weight_path(&l->files, key), br__printable(key->name), found,
-                 br__shape(p->own));
+        br_fail(BR_ERROR_FORMAT, op, "%s: key \"%s\" is %s, must be F32, F16, BF16 or F64 %s",
+                br__weight_path(&l->files, key), br_printable(key->name), found, br__shape(p->own));
     br_free(found);
     return false;
 }
@@ -243,9 +244,9 @@ static bool check_fit(const loading *l, const br_weight_key *key, const place *p
 static bool match_key(loading *l, const br_weight_key *key, place *p)
 {
     if (p->key) {
-        br__fail(BR_ERROR_FORMAT, op, "%s: keys \"%s\" and \"%s\" both match the model's %s",
-                 br__weight_path(&l->files, key), br__printable(p->key->name),
-                 br__printable(key->name), p->name);
+        br_fail(BR_ERROR_FORMAT, op, "%s: keys \"%s\" and \"%s\" both match the model's %s",
+                br__weight_path(&l->files, key), br_printable(p->key->name),
+                br_printable(key->name), p->name);
         return false;
     }
     if (!check_fit(l, key, p))
@@ -305,7 +306,7 @@ static br_tensor *untie(br_module *module, const char *path, const char *name,
     module = *path ? br_module_find(module, path) : module;
     br_tensor **field = module ? field_of(module, name) : NULL;
     if (!field)
-        return br__fail(BR_ERROR_STATE, op, "cannot untie %s.%s", path, name);
+        return br_fail(BR_ERROR_STATE, op, "cannot untie %s.%s", path, name);
     br_scope *scope = br_scope_begin();
     br_tensor *own = br_empty(tied->ndim, tied->sizes, tied->dtype);
     if (own && (own = br_module_replace_parameter(module, name, own)))
@@ -316,7 +317,7 @@ static br_tensor *untie(br_module *module, const char *path, const char *name,
 
 static bool untie_place(loading *l, br_named_tensor *item, place *p, const place *source)
 {
-    char *path = br__strdup(p->name), *dot = path ? strrchr(path, '.') : NULL;
+    char *path = br_strdup(p->name), *dot = path ? strrchr(path, '.') : NULL;
     if (dot)
         *dot = '\0';
     br_tensor *own = dot ? untie(l->module, path, dot + 1, p->own) : NULL;
@@ -425,8 +426,8 @@ static bool init_missing(loading *l, const char *name, br_tensor *own)
     if (!br_failed())
         br__fail_file(BR_ERROR_FORMAT, op, files->shards[absent ? absent->shard : 0].path,
                       "key \"%s\" is missing%s%s%s, must be F32 %s for a %s",
-                      absent ? br__printable(absent->name) : name, absent ? ", but " : "",
-                      absent ? br__printable(files->index) : "",
+                      absent ? br_printable(absent->name) : name, absent ? ", but " : "",
+                      absent ? br_printable(files->index) : "",
                       absent ? " lists it in this file" : "", br__shape(own),
                       br_module_class(l->module));
     return false;
@@ -494,18 +495,18 @@ static bool check_layers(const loading *l)
     enum { MANY = 1024 };
     int64_t layers = br_auto_config_size(l->config, "num_hidden_layers");
     if (!br_failed() && !l->allow_missing_keys && layers > MANY && layers > l->files.n_keys)
-        br__fail(BR_ERROR_FORMAT, op,
-                 "%s: num_hidden_layers is %" PRId64 ", but the weight files have only %" PRId64
-                 " tensors",
-                 br__printable(br_auto_config_path(l->config)), layers, l->files.n_keys);
+        br_fail(BR_ERROR_FORMAT, op,
+                "%s: num_hidden_layers is %" PRId64 ", but the weight files have only %" PRId64
+                " tensors",
+                br_printable(br_auto_config_path(l->config)), layers, l->files.n_keys);
     return !br_failed();
 }
 
 static br_module *make_module(const br_model_class *class, const br_auto_config *config)
 {
-    bool before = br__skip_init(true);
+    bool before = br_skip_init(true);
     br_module *module = class->make(config);
-    br__skip_init(before);
+    br_skip_init(before);
     return module;
 }
 
@@ -542,7 +543,7 @@ void *br_auto_model_load(const char *dir, const br_auto_model_options *options,
     options = BR_OPTIONS_OF(op, br_auto_model, options);
     if (!br__required(op, "dir", dir))
         return NULL;
-    char *path = br__format("%s/config.json", dir);
+    char *path = br_format("%s/config.json", dir);
     br_auto_config *config = path ? br_auto_config_load(path) : NULL;
     br_free(path);
     void *module = config ? load(dir, config, options, report) : NULL;
