@@ -27,40 +27,6 @@ enum { LARGE_B = (64 << 10) / sizeof(real) };
 /* Vectors that hold the horizontal sums of a block. */
 enum { DOT_VECTORS = (DOTS + VECTOR - 1) / VECTOR };
 
-/* Halves the number of vectors: lane t of the result is the sum of lanes KEPT and MOVED of a and b,
- * where lane VECTOR + i is lane i of b. Shuffles within groups of 16 bytes come first, then
- * shuffles of whole groups; other shuffles are slower. */
-#define GROUP    (16 / (int)sizeof(real))
-#define OF(b, t) ((b) ? VECTOR + (t) : (t))
-#define IN_GROUP(w, t) \
-    OF((t) / (w) % 2, (t) / GROUP * GROUP + (t) % GROUP / (2 * (w)) * (w) + (t) % (w))
-#define BY_GROUPS(t)      OF((t) >= VECTOR / 2, (t) % (VECTOR / 2) / GROUP * 2 * GROUP + (t) % GROUP)
-#define FIRST_LANE(w, t)  ((w) < GROUP ? IN_GROUP(w, t) : BY_GROUPS(t))
-#define SECOND_LANE(w, t) (FIRST_LANE(w, t) + ((w) < GROUP ? GROUP / 2 : GROUP))
-#define FOLD(lanes, w, count, row)                                                    \
-    UNROLLED                                                                          \
-    for (int i = 0; i < ((count) + (w)-1) / (w); i += 2) {                            \
-        const vec a = row[i], b = row[i + 1 < ((count) + (w)-1) / (w) ? i + 1 : i];   \
-        row[i / 2] = __builtin_shufflevector(a, b, INDEX_##lanes(FIRST_LANE, w, 0)) + \
-                     __builtin_shufflevector(a, b, INDEX_##lanes(SECOND_LANE, w, 0)); \
-    }
-#define FOLD_2(count, row) FOLD(2, 1, count, row)
-#define FOLD_4(count, row) FOLD(4, 1, count, row) FOLD(4, 2, count, row)
-#define FOLD_8(count, row) FOLD(8, 1, count, row) FOLD(8, 2, count, row) FOLD(8, 4, count, row)
-#define FOLD_16(count, row) \
-    FOLD(16, 1, count, row) FOLD(16, 2, count, row) FOLD(16, 4, count, row) FOLD(16, 8, count, row)
-/* After FOLD_ALL, lane i of the first vectors is the sum of the lanes of row[i]. */
-#if defined(__AVX512F__)
-#    define FOLD_ALL  BY_TYPE(FOLD_16, FOLD_8)
-#    define INDEX_ALL BY_TYPE(INDEX_16, INDEX_8)
-#elif defined(__AVX__)
-#    define FOLD_ALL  BY_TYPE(FOLD_8, FOLD_4)
-#    define INDEX_ALL BY_TYPE(INDEX_8, INDEX_4)
-#else
-#    define FOLD_ALL  BY_TYPE(FOLD_4, FOLD_2)
-#    define INDEX_ALL BY_TYPE(INDEX_4, INDEX_2)
-#endif
-
 /* The starts of the rows and columns of a block. At the edges of C, the last row or column is
  * repeated. */
 typedef struct dot_block {
@@ -76,13 +42,12 @@ typedef struct dot_sums {
 } dot_sums;
 
 /* Stores row i of a block's sums, which are consecutive lanes, if the row is inside C. */
-#define CONSECUTIVE(lane, t) ((lane) + (t))
 #define STORE_ROW(i, lanes, to)                                                                   \
     if ((i) < DOT_ROWS && (i) < (to)->rows)                                                       \
         store_part((to)->c + (i) * (to)->c_row,                                                   \
                    __builtin_shufflevector((lanes)[(i)*DOT_COLUMNS / VECTOR],                     \
                                            (lanes)[((i)*DOT_COLUMNS + DOT_COLUMNS - 1) / VECTOR], \
-                                           INDEX_ALL(CONSECUTIVE, (i)*DOT_COLUMNS % VECTOR, 0)),  \
+                                           FROM((i)*DOT_COLUMNS % VECTOR)),                       \
                    (to)->columns);
 
 ALWAYS_INLINE vec load_up_to(const real *from, int64_t count)
@@ -143,7 +108,7 @@ ALWAYS_INLINE void add_dots(int rows, int columns, const dot_block *at, int64_t 
         for (int j = 0; j < columns; j++)
             lanes[j] += odd[j];
     }
-    FOLD_ALL(rows * columns, lanes)
+    add_lanes(rows * columns, lanes);
     if (rows > 1 && to->c) {
         STORE_ROW(0, lanes, to)
         STORE_ROW(1, lanes, to)

@@ -1,139 +1,17 @@
-/* ops/kernels/gemm/gemm_pack.h - vectors and packing for matrix products; part of variant.c.
+/* ops/kernels/gemm/gemm_pack.h - packing for matrix products; part of variant.c.
  *
  * A is packed by tiles: for each k, the elements of the rows of a tile are contiguous. B is packed
  * into panels as wide as a tile. */
 #ifndef BR_KERNELS_GEMM_PACK_H
 #define BR_KERNELS_GEMM_PACK_H
 
-#include "ops/kernels/hints.h"
-#include "ops/kernels/kernels.h"
-
-#include <stddef.h>
-#include <string.h>
-#if defined(__AVX__)
-#    include <immintrin.h>
-#endif
-
-#if defined(__AVX512F__)
-enum { TILE_ROWS = 12, STEPS = 16 };
-#else
-enum { TILE_ROWS = 6, STEPS = 32 };
-#endif
-enum {
-    VECTOR = VECTOR_BYTES / sizeof(real),
-    TILE_COLUMNS = 2 * VECTOR,
-    LINE = 64 / sizeof(real), /* elements per cache line */
-};
-
-#ifdef BR_KERNEL_F64
-#    define BY_TYPE(f32, f64) f64
-#else
-#    define BY_TYPE(f32, f64) f32
-#endif
-#if defined(__AVX512F__)
-#    define TRANSPOSE BY_TYPE(EXCHANGE_16, EXCHANGE_8)
-#elif defined(__AVX__)
-#    define TRANSPOSE BY_TYPE(EXCHANGE_8, EXCHANGE_4)
-#else
-#    define TRANSPOSE BY_TYPE(EXCHANGE_4, EXCHANGE_2)
-#endif
-
-typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
-typedef real vec_at __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
-typedef real quad __attribute__((vector_size(4 * sizeof(real))));
-typedef real quad_at
-    __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+#include "ops/kernels/gemm/gemm_shuffle.h"
 
 /* Returns the bias from column j on, or NULL. */
 static inline const real *bias_from(const br_gemm_block *g, int64_t j)
 {
     return g->bias ? (const real *)g->bias + j : NULL;
 }
-
-/* ---- Partial vectors ------------------------------------------------------------------------- */
-
-/* A mask selects the lanes to load and store; other lanes read as 0. Without hardware masks all
- * lanes are loaded and stored. */
-#if defined(__AVX512F__)
-enum { MASKS = true };
-typedef BY_TYPE(__mmask16, __mmask8) vec_mask;
-
-static inline vec_mask mask_of(int64_t count)
-{
-    return (vec_mask)((1u << count) - 1);
-}
-
-static inline vec load_masked(const real *from, vec_mask mask)
-{
-    return BY_TYPE((vec)_mm512_maskz_loadu_ps(mask, from), (vec)_mm512_maskz_loadu_pd(mask, from));
-}
-
-static inline void store_masked(real *to, vec v, vec_mask mask)
-{
-    BY_TYPE(_mm512_mask_storeu_ps(to, mask, (__m512)v),
-            _mm512_mask_storeu_pd(to, mask, (__m512d)v));
-}
-
-/* Loads or stores the first `count` elements of a vector; other lanes read as 0. */
-static inline vec load_part(const real *from, int64_t count)
-{
-    return load_masked(from, mask_of(count));
-}
-
-static inline void store_part(real *to, vec v, int64_t count)
-{
-    store_masked(to, v, mask_of(count));
-}
-#else
-enum { MASKS = false };
-typedef char vec_mask;
-
-static inline vec_mask mask_of(int64_t count)
-{
-    (void)count;
-    return 0;
-}
-
-static inline vec load_masked(const real *from, vec_mask mask)
-{
-    (void)mask;
-    return *(const vec_at *)from;
-}
-
-static inline void store_masked(real *to, vec v, vec_mask mask)
-{
-    (void)mask;
-    *(vec_at *)to = v;
-}
-
-/* Copies pieces whose sizes are powers of 2 and known to the compiler. */
-ALWAYS_INLINE void copy_part(real *to, const real *from, int64_t count)
-{
-    UNROLLED
-    for (int width = VECTOR; width > 0; width /= 2) {
-        if (!(count & width))
-            continue;
-        __builtin_memcpy(to, from, (size_t)width * sizeof(real));
-        to += width;
-        from += width;
-    }
-}
-
-/* Loads or stores the first `count` elements of a vector; other lanes read as 0. */
-static inline vec load_part(const real *from, int64_t count)
-{
-    vec v = { 0 };
-    copy_part((real *)&v, from, count);
-    return v;
-}
-
-static inline void store_part(real *to, vec v, int64_t count)
-{
-    copy_part(to, (const real *)&v, count);
-}
-#endif
-
-/* ---- Packing --------------------------------------------------------------------------------- */
 
 /* to[p * width + w] = from[w * step + p] for w, p in 0 .. 3: a 4 x 4 transpose. */
 ALWAYS_INLINE void pack_quads(real *to, int64_t width, const real *from, int64_t step)
@@ -167,33 +45,6 @@ ALWAYS_INLINE void pack_transposed(real *to, int64_t width, int64_t count, int64
         }
     }
 }
-
-/* Exchanges the odd blocks of w lanes in a with the even blocks in b. */
-#define LOW(w, t)  ((t) / (w) % 2 == 0 ? (t) : VECTOR + (t) - (w))
-#define HIGH(w, t) ((t) / (w) % 2 == 0 ? (t) + (w) : VECTOR + (t))
-/* clang-format off */
-#define INDEX_2(PART, w, t)  PART(w, t), PART(w, (t) + 1)
-#define INDEX_4(PART, w, t)  INDEX_2(PART, w, t), INDEX_2(PART, w, (t) + 2)
-#define INDEX_8(PART, w, t)  INDEX_4(PART, w, t), INDEX_4(PART, w, (t) + 4)
-#define INDEX_16(PART, w, t) INDEX_8(PART, w, t), INDEX_8(PART, w, (t) + 8)
-/* clang-format on */
-#define EXCHANGE(lanes, w, row)                                                \
-    UNROLLED                                                                   \
-    for (int i = 0; i < QUAD; i++) {                                           \
-        if (i & (w))                                                           \
-            continue;                                                          \
-        vec a = row[i], b = row[i + (w)];                                      \
-        row[i] = __builtin_shufflevector(a, b, INDEX_##lanes(LOW, w, 0));      \
-        row[i + w] = __builtin_shufflevector(a, b, INDEX_##lanes(HIGH, w, 0)); \
-    }
-#define EXCHANGE_2(row)  EXCHANGE(2, 1, row)
-#define EXCHANGE_4(row)  EXCHANGE(4, 2, row) EXCHANGE(4, 1, row)
-#define EXCHANGE_8(row)  EXCHANGE(8, 2, row) EXCHANGE(8, 1, row)
-#define EXCHANGE_16(row) EXCHANGE(16, 2, row) EXCHANGE(16, 1, row)
-
-/* QUAD is the number of lanes loaded from one row when squares are transposed. Loading these groups
- * directly into place saves half of the shuffles. */
-enum { QUAD = VECTOR < 4 ? VECTOR : 4, QUADS = VECTOR / QUAD };
 
 /* Returns a vector whose group g comes from row[g * QUAD] + p. */
 ALWAYS_INLINE vec load_groups(const real *const *row, int64_t p)
@@ -236,7 +87,7 @@ ALWAYS_INLINE void pack_squares(real *to, int64_t width, int64_t count, int64_t 
             }
             UNROLLED
             for (int g = 0; g < QUADS; g++) {
-                TRANSPOSE(v[g])
+                transpose_groups(v[g]);
                 UNROLLED
                 for (int i = 0; i < QUAD; i++)
                     *(vec_at *)(to + (p + g * QUAD + i) * width + w) = v[g][i];
