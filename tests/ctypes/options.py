@@ -185,7 +185,7 @@ def value(v):
 
 def defaults(br):
     """Yields (struct, field, value) for every field except struct_size, which is checked."""
-    structs = [n for n in br.fields if n.endswith("_options")]
+    structs = sorted(n for n in br.fields if n.endswith("_options"))  # in any order of the headers
     assert len(structs) >= 42, f"{len(structs)} option structs were found"
     for struct in structs:
         options = getattr(br, struct.removesuffix("_options") + "_defaults")()

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Writes recorded/*.safetensors for test_recorded_layers.c. Each file holds a torch.nn model's initial
-state ("initial/..."), its input and target, the losses of some steps of SGD, the state after them
-("after/...") and the output in eval mode ("eval")."""
+"""record_layers.py [NAME...]
+
+Writes recorded/NAME.safetensors for test_recorded_layers.c: each model named, or all of them. The last
+digits depend on the CPU, so name the new models only. A file holds a torch.nn model's initial state
+("initial/..."), its input and target, the losses of some steps of SGD, the state after them ("after/...")
+and the output in eval mode ("eval")."""
 import pathlib
+import sys
 
 import torch
 from safetensors.torch import save_file
@@ -15,6 +19,8 @@ STEPS = 4
 
 
 def record(name, build, *sizes, forward=None):
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        return
     forward = forward or (lambda model, x: model(x))
     torch.manual_seed(11)
     model = build()

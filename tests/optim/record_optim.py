@@ -1,5 +1,7 @@
 """Writes optim_values.h: trajectories of parameters under torch.optim's optimizers.
 Usage: python record_optim.py > optim_values.h
+       python record_optim.py NAME... >> optim_values.h
+The second form adds the cases named. The last digits depend on the CPU, so add new cases in this way.
 
 The parameters a [5] and b [2, 3] start from cos(i / 2). The gradient of element i in step t is
 sin(0.3 i + 0.7 t). b has no gradient in steps 3 and 20. Values are recorded after steps 1, 2, 5, 10
@@ -8,6 +10,7 @@ and 50.
 Muon only updates b. PyTorch runs Muon's iteration in bfloat16. This script replaces torch.bfloat16 in the
 code of Muon, so that the iteration runs in the precision of the parameter."""
 import math
+import sys
 import textwrap
 
 import torch
@@ -102,9 +105,11 @@ def trajectory(make, dtype):
             yield from a.double().tolist() + b.double().flatten().tolist()
 
 
-print("/* Made by record_optim.py with PyTorch", torch.__version__.split("+")[0] + ". */")
-print("/* clang-format off */")
-for name, make in CASES.items():
+if not sys.argv[1:]:
+    print("/* Made by record_optim.py with PyTorch", torch.__version__.split("+")[0] + ". */")
+    print("/* clang-format off */")
+for name in sys.argv[1:] or CASES:
+    make = CASES[name]
     for dtype, suffix in ((torch.float32, "f32"), (torch.float64, "f64")):
         values = ", ".join(repr(v) for v in trajectory(make, dtype))
         print(f"static const double {name}_{suffix}[] = {{")
