@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <utf8proc.h>
 
 static const char usage[] =
     "Usage: brasa info [--json] FILE|FOLDER\n"
@@ -70,61 +69,10 @@ static bool collect(facts *f, const char *path)
 
 /* ---- Plain output ---------------------------------------------------------------------------- */
 
-const char *info_size(double bytes, char *text, size_t size)
-{
-    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-    size_t unit = 0;
-    for (; bytes >= 1024 && unit < 6; unit++)
-        bytes /= 1024;
-    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
-    return text;
-}
-
-/* Returns the width of a printable text in terminal columns. */
-static int width_of(const char *text)
-{
-    int width = 0;
-    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
-    while (*p) {
-        utf8proc_int32_t c;
-        utf8proc_ssize_t n = utf8proc_iterate(p, -1, &c);
-        width += n > 0 ? utf8proc_charwidth(c) : 1;
-        p += n > 0 ? n : 1;
-    }
-    return width;
-}
-
-void info_padded(const char *text, int width)
-{
-    int pad = width - width_of(text);
-    printf("%s%*s", text, pad > 0 ? pad : 0, "");
-}
-
-int info_widen(int width, const char *text)
-{
-    enum { MAX_WIDTH = 48 };
-    int needed = width_of(text);
-    return needed > width && needed <= MAX_WIDTH ? needed : width;
-}
-
 /* Checksums are not listed: the last line summarizes them. */
 static bool is_listed(const char *key)
 {
     return strncmp(key, "brasa.xxh3", strlen("brasa.xxh3")) != 0;
-}
-
-void info_value(const char *value)
-{
-    enum { SHOWN = 60 };
-    char start[SHOWN + 1];
-    size_t cut = strnlen(value, SHOWN);
-    while (value[cut] && cut > 0 && ((unsigned char)value[cut] & 0xc0) == 0x80)
-        cut--; /* do not cut inside a code point */
-    memcpy(start, value, cut);
-    start[cut] = 0;
-    printf("%s", br_printable(start));
-    if (value[cut])
-        printf("... (%zu bytes)", strlen(value));
 }
 
 static void print_metadata(const br_safetensors *file)
@@ -279,12 +227,6 @@ static json_t *tensor_object(const br_safetensors *file, int64_t i)
                      br_safetensors_dtype(file, i), "shape", shape, "elements",
                      (json_int_t)elements_of(file, i), "bytes",
                      (json_int_t)br_safetensors_bytes(file, i));
-}
-
-json_t *info_text_object(const char *text)
-{
-    json_t *string = json_string(text);
-    return string ? string : json_string(br_printable(text));
 }
 
 static json_t *facts_object(const facts *f)

@@ -10,6 +10,9 @@
  * failure. */
 void info_config(const char *path, bool json);
 
+/* ---- Texts (cli/info_text.c) -------------------------------------------------------------------
+ */
+
 /* Writes a size such as "1.5 KiB" to `text` and returns it. */
 const char *info_size(double bytes, char *text, size_t size);
 /* Prints the text padded with spaces to `width` columns. */

@@ -18,8 +18,8 @@ static const golden_model *find_model(const char *name)
                 return model;
             names_add(names, sizeof names, model->name);
         }
-    br_raise(BR_ERROR_ARGUMENT, "unknown model '%s', must be one of %s%s", name, names,
-             names_suggestion(name, names));
+    br_raise(BR_ERROR_ARGUMENT, "unknown model '%s'%s; must be one of %s", name,
+             names_suggestion(name, names), names); /* the long list last: messages are cut off */
     return NULL;
 }
 

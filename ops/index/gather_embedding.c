@@ -1,78 +1,15 @@
-/* ops/index/gather_embedding.c - lookup by index: index_select, gather, embedding; and tril, triu.
+/* ops/index/gather_embedding.c - lookup by index: index_select, gather, embedding.
  *
  * The three lookups are one strided loop over the result, x and the index. In this loop x has
  * stride 0 along the dimension, and the index selects the slice instead. The adjoint adds along
- * that dimension (ops/index/scatter.c). */
+ * that dimension (scatter_loop.c). */
 #include "ops/index/index_internal.h"
 #include "ops/kernels/index.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- Checks ---------------------------------------------------------------------------------- */
-
-/* Returns the position of the first element outside 0 .. size - 1, or -1. */
-static int64_t first_outside(const int64_t *index, int64_t n, int64_t size)
-{
-    for (int64_t i = 0; i < n; i++)
-        if ((uint64_t)index[i] >= (uint64_t)size)
-            return i;
-    return -1;
-}
-
-const char *br__position(const br_tensor *t, int64_t i)
-{
-    int64_t position[BR_MAX_DIMS];
-    for (int d = t->ndim - 1; d >= 0; d--) {
-        position[d] = i % t->sizes[d];
-        i /= t->sizes[d];
-    }
-    return br__shape_of(t->ndim, position);
-}
-
-bool br__check_index(const char *op, br_tensor *index, int64_t size)
-{
-    br_scope *scope = br_scope_begin();
-    br_tensor *dense = br_contiguous(index);
-    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
-    int64_t bad = dense ? first_outside(values, dense->numel, size) : -1;
-    if (bad >= 0)
-        br_fail(BR_ERROR_INDEX, op, "index %" PRId64 " at position %s is outside 0 .. %" PRId64,
-                values[bad], br__position(index, bad), size - 1);
-    br_scope_end(scope);
-    return !br_failed();
-}
-
-br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size)
-{
-    br_tensor *dense = br_contiguous(index);
-    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
-    bool negative = false;
-    for (int64_t i = 0; dense && i < dense->numel; i++) {
-        if (values[i] < -size || values[i] >= size)
-            return br_fail(BR_ERROR_INDEX, op,
-                           "index %" PRId64 " at position %s is outside %" PRId64 " .. %" PRId64,
-                           values[i], br__position(index, i), -size, size - 1);
-        negative = negative || values[i] < 0;
-    }
-    br_tensor *wrapped = negative ? br__new_like(op, dense, BR_I64) : dense;
-    int64_t *out = negative && wrapped ? (int64_t *)(void *)wrapped->data : NULL;
-    for (int64_t i = 0; out && i < dense->numel; i++)
-        out[i] = values[i] + (values[i] < 0 ? size : 0);
-    return wrapped;
-}
-
 /* ---- The lookup and its adjoint -------------------------------------------------------------- */
-
-br_tensor br__line(const br_tensor *t)
-{
-    br_tensor w = br__window(t);
-    if (t->ndim == 0) {
-        w.ndim = 1;
-        w.sizes[0] = w.strides[0] = 1;
-    }
-    return w;
-}
 
 /* Returns a header of t for the loops. If the index selects slices, t must be contiguous, and its
  * dimensions that come from the index are merged into one, so that the header has as many
@@ -274,78 +211,4 @@ br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_i
     sizes[index->ndim] = weight->sizes[1];
     return lookup(&embedding_op, weight, index, &(br_index_selection){ 0, true, padding_idx },
                   index->ndim + 1, sizes);
-}
-
-/* ---- Triangles ------------------------------------------------------------------------------- */
-
-typedef struct triangle {
-    int64_t diagonal;
-    bool upper;
-} triangle;
-
-typedef struct triangle_job {
-    char *data; /* contiguous matrices */
-    int64_t rows, columns, total_rows, rows_per_task;
-    size_t size;
-    triangle t;
-} triangle_job;
-
-/* Sets the elements outside the triangle to 0: columns from .. to - 1 of each row. */
-static void clear_rows(void *context, int64_t task)
-{
-    const triangle_job *job = context;
-    int64_t last = (task + 1) * job->rows_per_task;
-    for (int64_t row = task * job->rows_per_task; row < last && row < job->total_rows; row++) {
-        int64_t i = row % job->rows, from = 0, to = job->columns, edge;
-        /* The first column above the diagonal for tril, the first on or above it for triu. */
-        if (__builtin_add_overflow(i + !job->t.upper, job->t.diagonal, &edge))
-            edge = INT64_MAX;
-        edge = edge < 0 ? 0 : edge > to ? to : edge;
-        *(job->t.upper ? &to : &from) = edge;
-        memset(job->data + (size_t)(row * job->columns + from) * job->size, 0,
-               (size_t)(to - from) * job->size);
-    }
-}
-
-static br_tensor *cut_triangle(const br_op *op, br_tensor *x, const triangle *t)
-{
-    BR_OP(op->name);
-    if (!br__required(op->name, "x", x))
-        return NULL;
-    if (x->ndim < 2)
-        return br_fail(BR_ERROR_SHAPE, op->name, "x %s must have at least two dimensions",
-                       br__shape(x));
-    br_tensor *y = br__new(op->name, x->ndim, x->sizes, x->dtype);
-    if (y && y->numel > 0) {
-        br__copy(y, x);
-        int64_t columns = y->sizes[y->ndim - 1];
-        triangle_job job = { y->data,
-                             y->sizes[y->ndim - 2],
-                             columns,
-                             y->numel / columns,
-                             BR_GRAIN / columns + 1,
-                             br_dtype_size(y->dtype),
-                             *t };
-        br__parallel((job.total_rows - 1) / job.rows_per_task + 1, clear_rows, &job);
-    }
-    return br__recorded(op, y, x, t, sizeof *t);
-}
-
-static void triangle_backward(br_node *node, br_tensor *dy, br_tensor **dx)
-{
-    const triangle *t = br_params(node);
-    dx[0] = t->upper ? br_triu(dy, t->diagonal) : br_tril(dy, t->diagonal);
-}
-
-static const br_op tril_op = { .name = "tril", .backward = triangle_backward };
-static const br_op triu_op = { .name = "triu", .backward = triangle_backward };
-
-br_tensor *br_tril(br_tensor *x, int64_t diagonal)
-{
-    return cut_triangle(&tril_op, x, &(triangle){ diagonal, false });
-}
-
-br_tensor *br_triu(br_tensor *x, int64_t diagonal)
-{
-    return cut_triangle(&triu_op, x, &(triangle){ diagonal, true });
 }

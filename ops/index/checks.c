@@ -1,0 +1,80 @@
+/* ops/index/checks.c - checks of indices for the operations that read or write at them. */
+#include "ops/index/index_internal.h"
+
+#include <inttypes.h>
+
+/* Returns the position of the first element outside 0 .. size - 1, or -1. */
+static int64_t first_outside(const int64_t *index, int64_t n, int64_t size)
+{
+    for (int64_t i = 0; i < n; i++)
+        if ((uint64_t)index[i] >= (uint64_t)size)
+            return i;
+    return -1;
+}
+
+const char *br__position(const br_tensor *t, int64_t i)
+{
+    int64_t position[BR_MAX_DIMS];
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        position[d] = i % t->sizes[d];
+        i /= t->sizes[d];
+    }
+    return br__shape_of(t->ndim, position);
+}
+
+bool br__check_index(const char *op, br_tensor *index, int64_t size)
+{
+    br_scope *scope = br_scope_begin();
+    br_tensor *dense = br_contiguous(index);
+    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
+    int64_t bad = dense ? first_outside(values, dense->numel, size) : -1;
+    if (bad >= 0)
+        br_fail(BR_ERROR_INDEX, op, "index %" PRId64 " at position %s is outside 0 .. %" PRId64,
+                values[bad], br__position(index, bad), size - 1);
+    br_scope_end(scope);
+    return !br_failed();
+}
+
+br_tensor *br__wrap_index(const char *op, br_tensor *index, int64_t size)
+{
+    br_tensor *dense = br_contiguous(index);
+    const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
+    bool negative = false;
+    for (int64_t i = 0; dense && i < dense->numel; i++) {
+        if (values[i] < -size || values[i] >= size)
+            return br_fail(BR_ERROR_INDEX, op,
+                           "index %" PRId64 " at position %s is outside %" PRId64 " .. %" PRId64,
+                           values[i], br__position(index, i), -size, size - 1);
+        negative = negative || values[i] < 0;
+    }
+    br_tensor *wrapped = negative ? br__new_like(op, dense, BR_I64) : dense;
+    int64_t *out = negative && wrapped ? (int64_t *)(void *)wrapped->data : NULL;
+    for (int64_t i = 0; out && i < dense->numel; i++)
+        out[i] = values[i] + (values[i] < 0 ? size : 0);
+    return wrapped;
+}
+
+br_tensor br__line(const br_tensor *t)
+{
+    br_tensor w = br__window(t);
+    if (t->ndim == 0) {
+        w.ndim = 1;
+        w.sizes[0] = w.strides[0] = 1;
+    }
+    return w;
+}
+
+bool br__check_scatter(const char *op, const br_tensor *x, int64_t dim, br_tensor *index,
+                       const br_tensor *src)
+{
+    br_tensor to = br__line(x), by = br__line(index), from = br__line(src ? src : index);
+    bool fits = by.ndim == to.ndim && by.ndim == from.ndim;
+    for (int i = 0; fits && i < to.ndim; i++)
+        fits = (i == dim || by.sizes[i] <= to.sizes[i]) && by.sizes[i] <= from.sizes[i];
+    if (!fits)
+        br_fail(BR_ERROR_SHAPE, op,
+                "index %s for x %s and src %s: must have the same number of dimensions, and index "
+                "must not be larger than src, nor than x except in dimension %" PRId64,
+                br__shape(index), br__shape(x), br__shape(src ? src : index), dim);
+    return !br_failed() && br__check_index(op, index, to.sizes[dim]);
+}
