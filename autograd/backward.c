@@ -380,7 +380,10 @@ static bool run_gradient(br_walk *w, br_node *node)
     br__thread.no_grad = !w->create_graph;
     br_node *gradient_node = br__tape.gradient_node;
     br__tape.gradient_node = BR_ANOMALY ? node : NULL;
+    const char *gradient_of = br__thread.gradient_of;
+    br__thread.gradient_of = node->op->name;
     node->op->backward(node, node->outputs[0].grad, dx);
+    br__thread.gradient_of = gradient_of;
     br__tape.gradient_node = gradient_node;
     if (BR_ANOMALY)
         br__anomaly_backward(node, dx);

@@ -118,7 +118,7 @@ br_named_list *br_named_list_filter(const br_named_list *all, int n_globs, const
 
 typedef struct collector {
     br_named_list *list;
-    br_text path; /* of the module being visited, with a dot at its end unless it is empty */
+    br__text path; /* of the module being visited, with a dot at its end unless it is empty */
     int what;
 } collector;
 

@@ -127,18 +127,18 @@ void br__loading_end(br_loading *loading);
 
 /* ---- Growable strings ------------------------------------------------------------------------ */
 
-typedef struct br_text {
+typedef struct br__text {
     char *data; /* NUL-terminated; NULL until something is added */
     size_t length, capacity;
-} br_text;
+} br__text;
 
 /* Appends formatted text. On failure, returns false, sets an error and leaves the text unchanged.
  */
-bool br__text_add(br_text *text, const char *format, ...) BR_PRINTF(2, 3);
+bool br__text_add(br__text *text, const char *format, ...) BR_PRINTF(2, 3);
 /* Shortens the text to `length`. */
-void br__text_truncate(br_text *text, size_t length);
+void br__text_truncate(br__text *text, size_t length);
 /* Returns the text, which the caller frees with br_free(). Returns "" if nothing was added, or NULL
  * on error. */
-char *br__text_take(br_text *text);
+char *br__text_take(br__text *text);
 
 #endif

@@ -6,16 +6,16 @@ struct br_loading {
     const br_named_list *source;
     int64_t *matches; /* for each own tensor, its index in source, or -1 */
     bool *used;       /* source tensors that have a counterpart */
-    br_text missing, unexpected, mismatched;
+    br__text missing, unexpected, mismatched;
     br_load_report report;
 };
 
-static bool add_name(br_text *text, const char *name)
+static bool add_name(br__text *text, const char *name)
 {
     return br__text_add(text, "%s%s", text->length > 0 ? ", " : "", name);
 }
 
-static bool add_mismatch(br_text *text, const char *name, const br_tensor *own,
+static bool add_mismatch(br__text *text, const char *name, const br_tensor *own,
                          const br_tensor *source)
 {
     return add_name(text, name) &&
@@ -72,7 +72,7 @@ void br__loading_apply(const br_loading *l)
 
 /* Appends "2 missing: a, b" to a message. Escapes the names and truncates a long list; the report
  * has all names unchanged. */
-static bool add_part(br_text *message, const char *what, int64_t count, const char *names)
+static bool add_part(br__text *message, const char *what, int64_t count, const char *names)
 {
     return count == 0 || br__text_add(message, "%s%lld %s: %s", message->length > 0 ? "; " : "",
                                       (long long)count, what, br_printable(names ? names : ""));
@@ -80,7 +80,7 @@ static bool add_part(br_text *message, const char *what, int64_t count, const ch
 
 static void refuse(const br_load_report *r, const char *path)
 {
-    br_text message = { 0 };
+    br__text message = { 0 };
     bool ok =
         add_part(&message, "missing", r->missing, r->missing_names) &&
         add_part(&message, "unexpected", r->unexpected, r->unexpected_names) &&

@@ -17,7 +17,7 @@
 enum { NUMBER_COLUMN = 64 };
 
 typedef struct summary {
-    br_text text;
+    br__text text;
     const br_named_list *all; /* all names, tied ones included, in the order of the lines */
     int64_t next;             /* index of the next line's tensor in `all` */
 } summary;

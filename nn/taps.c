@@ -49,7 +49,7 @@ void br_recorder_end(br_recorder *recorder)
 }
 
 /* Writes "module.path.name", with "#1", "#2", ... appended if the name is taken. */
-static bool write_name(br_text *text, const br_named_list *list, const char *name)
+static bool write_name(br__text *text, const br_named_list *list, const char *name)
 {
     char path[512];
     const br_scope *scope = br__thread.scope;
@@ -73,7 +73,7 @@ br_tensor *br_tap(const char *name, br_tensor *t)
     br_recorder *recorder = innermost;
     if (!recorder || br__tape.recomputing || !t || br_failed())
         return t;
-    br_text text = { 0 };
+    br__text text = { 0 };
     bool ok = write_name(&text, recorder->list, name ? name : "") &&
               br__named_list_add(recorder->list, text.data, t);
     br_free(text.data);

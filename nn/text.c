@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-static bool reserve(br_text *text, size_t capacity)
+static bool reserve(br__text *text, size_t capacity)
 {
     if (capacity <= text->capacity)
         return true;
@@ -17,7 +17,7 @@ static bool reserve(br_text *text, size_t capacity)
     return true;
 }
 
-bool br__text_add(br_text *text, const char *format, ...)
+bool br__text_add(br__text *text, const char *format, ...)
 {
     va_list args, again;
     va_start(args, format);
@@ -33,7 +33,7 @@ bool br__text_add(br_text *text, const char *format, ...)
     return ok;
 }
 
-void br__text_truncate(br_text *text, size_t length)
+void br__text_truncate(br__text *text, size_t length)
 {
     if (length >= text->length)
         return;
@@ -41,9 +41,9 @@ void br__text_truncate(br_text *text, size_t length)
     text->data[length] = '\0';
 }
 
-char *br__text_take(br_text *text)
+char *br__text_take(br__text *text)
 {
     char *data = text->data ? text->data : br_strdup("");
-    *text = (br_text){ 0 };
+    *text = (br__text){ 0 };
     return data;
 }

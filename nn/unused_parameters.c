@@ -25,7 +25,7 @@ static void visit_leaf(br_tensor *leaf, void *context)
         br__named_list_add(s->foreign, "", leaf);
 }
 
-static void write_report(const search *s, br_unused_report *report, br_text *text)
+static void write_report(const search *s, br_unused_report *report, br__text *text)
 {
     for (int64_t i = 0; i < s->parameters->count; i++) {
         const br_named_tensor *p = &s->parameters->items[i];
@@ -47,7 +47,7 @@ bool br_report_unused(br_module *module, br_tensor *output, br_unused_report *re
     if (!br__required("report_unused", "report", report) ||
         !br__required("report_unused", "output", output))
         return false;
-    br_text text = { 0 };
+    br__text text = { 0 };
     search s = { .parameters = br__collect("report_unused", module, 0),
                  .foreign = br__named_list_new(false) };
     if (s.parameters && s.foreign && br__visit_leaves(output, visit_leaf, &s))

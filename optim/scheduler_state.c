@@ -32,7 +32,7 @@ static int fields_of(const br_scheduler *s, field *fields)
 typedef struct walk {
     const br_named_list *source;
     br_named_list *result;
-    br_text name;
+    br__text name;
     bool (*visit)(struct walk *w, const field *f);
 } walk;
 

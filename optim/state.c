@@ -8,7 +8,7 @@ br_named_list *br_optim_state_dict(br_optim *optim)
     if (!br__required("optim_state_dict", "optim", optim))
         return NULL;
     br_named_list *list = br__named_list_new(false);
-    br_text name = { 0 };
+    br__text name = { 0 };
     bool ok = list != NULL;
     for (int64_t k = 0; ok && k < optim->n_slots; k++) {
         const br_slot *slot = &optim->slots[k];

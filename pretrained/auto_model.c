@@ -36,7 +36,7 @@ const char *br_auto_model_class(int i)
 static const br_model_family *find_family(const br_auto_config *config)
 {
     const char *type = br_auto_config_model_type(config);
-    br_text known = { 0 };
+    br__text known = { 0 };
     for (int f = 0; f < N_FAMILIES; f++) {
         if (type && strcmp(families[f]->model_type, type) == 0) {
             br_free(known.data);
@@ -57,7 +57,7 @@ static const br_model_class *class_named(const br_auto_config *config,
                                          const br_model_family *family, const char *name,
                                          const char *source)
 {
-    br_text known = { 0 };
+    br__text known = { 0 };
     for (const br_model_class *c = family->classes; c->name; c++) {
         if (strcmp(c->name, name) == 0) {
             br_free(known.data);
@@ -102,11 +102,11 @@ typedef struct loading {
     br_named_list *own;
     place *places; /* sorted by name */
     bool allow_missing_keys;
-    br_text converted, renamed, missing, unexpected, ignored, untied, unknown, absent;
+    br__text converted, renamed, missing, unexpected, ignored, untied, unknown, absent;
     br_auto_model_report report;
 } loading;
 
-static bool add_name(br_text *text, int64_t *count, const char *name)
+static bool add_name(br__text *text, int64_t *count, const char *name)
 {
     return br__text_add(text, "%s%s", (*count)++ > 0 ? ", " : "", name);
 }
@@ -195,7 +195,7 @@ static char *describe(const br_safetensors *file, int64_t index)
 {
     const int64_t *sizes;
     int ndim = br_safetensors_shape(file, index, &sizes);
-    br_text text = { 0 };
+    br__text text = { 0 };
     bool ok = br__text_add(&text, "%s [", br_safetensors_dtype(file, index));
     for (int i = 0; ok && i < ndim; i++)
         ok = br__text_add(&text, "%s%" PRId64, i ? ", " : "", sizes[i]);

@@ -19,15 +19,16 @@ bool br__current_module_path(char *buffer, size_t size)
     return s != NULL;
 }
 
-/* Writes the path of the innermost module and ": ", if a module is running. Returns the length. */
-static size_t write_path(char *buffer, size_t size)
+/* Writes where an error occurs: the path of the innermost running module, and the operation whose
+ * gradient is being computed. Returns the length. */
+static size_t write_place(char *buffer, size_t size)
 {
-    br__current_module_path(buffer, size - 2);
+    br__current_module_path(buffer, size / 2);
     size_t n = strlen(buffer);
-    if (n > 0) {
-        memcpy(buffer + n, ": ", 3);
-        n += 2;
-    }
+    if (n > 0)
+        n += (size_t)snprintf(buffer + n, size - n, ": ");
+    if (br__thread.gradient_of)
+        n += (size_t)snprintf(buffer + n, size - n, "gradient of %.100s: ", br__thread.gradient_of);
     return n;
 }
 
@@ -45,7 +46,7 @@ void br_raise(br_error code, const char *format, ...)
         return;
     char text[BR_MESSAGE_SIZE]; /* a separate buffer, since an argument may be the last error's
                                    message */
-    size_t n = write_path(text, BR_MESSAGE_SIZE / 2);
+    size_t n = write_place(text, BR_MESSAGE_SIZE / 2);
     va_list args;
     va_start(args, format);
     vsnprintf(text + n, BR_MESSAGE_SIZE - n, format ? format : "(no message)", args);

@@ -23,6 +23,7 @@ typedef struct br_thread {
     bool no_grad;
     bool in_callback; /* the error callback is running */
     br_error error;
+    const char *gradient_of; /* the operation whose gradient function runs, for errors; or NULL */
     const struct br_event_functions *events; /* the profiler's while a profile runs, else NULL */
     struct br_thread_cold *cold_data;        /* see br__thread_cold(); NULL until first needed */
     struct br_generator *generator;

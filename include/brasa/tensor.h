@@ -91,7 +91,8 @@ typedef enum br_error {
 /* Returns true while an error is pending in this thread. */
 BR_API bool br_failed(void);
 BR_API br_error br_error_code(void);
-/* Returns the pending error as "module.path: op: what was wrong", or "" if there is none. Valid
+/* Returns the pending error as "module.path: op: what was wrong", or "gradient of OP: ..." if a
+ * gradient function failed, or "" if there is none. Valid
  * until the next br_clear_error() or br_raise() in this thread. */
 BR_API const char *br_error_message(void);
 BR_API void br_clear_error(void);
@@ -100,10 +101,11 @@ BR_API void br_clear_error(void);
  * br_report(stderr);". */
 BR_API int br_report(FILE *stream);
 /* Records an error, for code outside the library: custom operations, modules and loaders. The first
- * error is kept and later ones are dropped. The path of the running module is prepended to the
- * message. If code is BR_WARNING, nothing is recorded: the message is passed to the error callback
- * as a warning, even while an error is pending. The library's own errors go through this function,
- * too, so "break br_raise" in a debugger stops at every error. */
+ * error is kept and later ones are dropped. The path of the running module, and "gradient of OP" in
+ * a gradient function, are prepended to the message. If code is BR_WARNING, nothing is recorded:
+ * the message is passed to the error callback as a warning, even while an error is pending. The
+ * library's own errors go through this function, too, so "break br_raise" in a debugger stops at
+ * every error. */
 BR_API void br_raise(br_error code, const char *format, ...) BR_PRINTF(2, 3);
 /* Same as br_raise(), for callers that cannot pass variable arguments. */
 BR_API void br_raise_text(br_error code, const char *text);

@@ -209,3 +209,25 @@ Test(custom_operations, a_gradient_of_another_shape_is_an_error)
     cr_assert_eq(grad_at(one, 0), 7);
     br_scope_end(scope);
 }
+
+static void failing_backward(br_node *node, br_tensor *dy, br_tensor **dx)
+{
+    (void)node;
+    dx[0] = br_mul(dy, br_ones(BR_SHAPE(5), BR_F64));
+}
+
+/* An error inside a gradient function names the operation whose gradient it is. */
+Test(custom_operations, errors_in_gradients_name_the_operation)
+{
+    static const br_op op = { "wave", failing_backward, false };
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = leaf(2, (double[]){ 1, 2 }), *y = br_zeros(BR_SHAPE(2), BR_F64);
+    br_record(&op, y, BR_INPUTS(x), NULL, 0);
+    br_tensor *loss = br_sum(y);
+    check_fails(br_backward(loss), "gradient of wave: mul: ");
+    check_fails(br_mul(x, br_ones(BR_SHAPE(5), BR_F64)), "mul: a [2] and b [5]");
+    br_raise(BR_ERROR_ARGUMENT, "later");
+    cr_assert_str_eq(br_error_message(), "later");
+    br_clear_error();
+    br_scope_end(scope);
+}
