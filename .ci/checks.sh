@@ -48,16 +48,18 @@ built() {
 
 # ---- Tests ----------------------------------------------------------------------------------------
 
-# example NAME FILE: builds and runs the example.
+# example NAME FILE: builds and runs the example, and compares its output with examples/README.md.
 example() {
+    local name
     built "$1"
-    "$(folder "$1")/${2%.c}"
+    name=$(basename "${2%.*}")
+    .ci/check_example "$name" "$(folder "$1")/examples/$name"
 }
 
 # examples NAME: a check for each example.
 examples() {
     local file
-    for file in examples/*.c; do
+    for file in examples/*.c examples/*.cpp; do
         check "$1: $file" example "$1" "$file"
     done
 }

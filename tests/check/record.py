@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes classifier.safetensors as docs/check.md shows it: run this script in tests/check/."""
+"""Writes classifier.safetensors as docs/check.md shows it. The repository has it as
+examples/09_recorded_model.safetensors."""
 import json
 
 import torch

@@ -7,7 +7,7 @@
 
 TestSuite(check, .init = check_begin, .fini = check_end);
 
-#define FILE_OF_PYTORCH BRASA_TEST_DIR "/check/classifier.safetensors"
+#define FILE_OF_PYTORCH BRASA_TEST_DIR "/../examples/09_recorded_model.safetensors"
 
 typedef struct classifier {
     br_module base;
