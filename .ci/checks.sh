@@ -151,6 +151,18 @@ headers() {
     done < <(cd include && find brasa -name '*.h')
 }
 
+# Checks that a module's struct whose first member is another one does not compile.
+base_first() {
+    local members
+    for members in "br_module base; int size;" "int size; br_module base;"; do
+        printf '#include <brasa/nn.h>\ntypedef struct mine { %s } mine;\nvoid *make(void) { return br_module_new(mine); }\n' \
+            "$members" >"$work/mine.c"
+        gcc -std=c99 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -Iinclude "$work/mine.c" 2>"$work/mine.log" &&
+            [[ $members = br_module* ]] && continue
+        [[ $members = int* ]] && grep -q the_struct_must_begin_with_base "$work/mine.log" || return 1
+    done
+}
+
 # ---- Symbols --------------------------------------------------------------------------------------
 
 # Checks that the shared library exports exactly what the headers declare.
@@ -446,6 +458,7 @@ run_checks() {
     check "headers: C99" headers gcc c99 c
     check "headers: C17" headers gcc c17 c
     check "headers: C++17" headers g++ c++17 c++
+    check "base of a module's struct" base_first
     for capability in avx2 baseline; do
         export BRASA_CPU_CAPABILITY=$capability
         suite "gcc: tests of kernels for $capability" gcc "--filter=$kernel_tests"

@@ -81,12 +81,27 @@ static inline void close_innermost(void)
     th->free_scopes = scope;
 }
 
+/* Sets an error if a module's scope is among those inside `scope`: br_leave() was forgotten. After
+ * an error, forward functions may return early. */
+static void check_left(const br_scope *scope)
+{
+    char path[256];
+    for (const br_scope *s = br__thread.scope; s != scope && !br__failed(); s = s->outer)
+        if (s->owner) {
+            br__current_module_path(path, sizeof path);
+            br_fail(BR_ERROR_STATE, "scope_end",
+                    "the forward of %s was entered by br_enter(), but not left by br_leave()",
+                    path[0] ? path : "the root module");
+        }
+}
+
 /* Ends a scope that is not the innermost one, with those inside it. */
 static __attribute__((noinline, cold)) void end_outer(br_scope *scope)
 {
     if (!scope || (br__debug && !br__debug_is_live("scope_end", "scope", BR_HANDLE_scope, scope)))
         return;
     if (is_open(scope)) {
+        check_left(scope);
         pop_to(scope->start);
         while (br__thread.scope != scope)
             close_innermost();

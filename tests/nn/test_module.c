@@ -482,7 +482,8 @@ Test(module, parameters_and_buffers_belong_to_the_module)
 Test(module, shared_parameters_are_freed_with_their_last_owner)
 {
     int64_t before = br_live_tensors();
-    br_module *first = br_module_new(br_module), *second = br_module_new(br_module);
+    br_module *first = br_module_create(sizeof *first, "A"),
+              *second = br_module_create(sizeof *first, "B");
     br_tensor *w = br_module_add_parameter(first, "w", br_ones(BR_SHAPE(2), BR_F32));
     br_module_add_parameter(second, "w", w);
     br_module_free(first);
@@ -501,4 +502,44 @@ Test(module, losses_share_their_weights)
     for (int i = 0; i < 2; i++)
         br_module_free(br_cross_entropy_loss_new(BR_OPTIONS(br_cross_entropy, .weight = weight)));
     cr_assert_eq(br_item(br_sum(weight)), 3);
+}
+
+/* ---- br_leave() ------------------------------------------------------------------------------ */
+
+typedef struct hasty {
+    br_module base;
+    struct hasty *inner;
+} hasty;
+
+static br_tensor *without_leave(hasty *self, br_tensor *x)
+{
+    br_enter(self);
+    return br_mul_scalar(x, 2);
+}
+
+static br_tensor *hasty_forward(hasty *self, br_tensor *x)
+{
+    br_enter(self);
+    return br_leave(self, without_leave(self->inner, x));
+}
+
+Test(module, a_forgotten_leave_is_an_error)
+{
+    br_scope *scope = br_scope_begin();
+    hasty *outer = br_module_new(hasty);
+    outer->inner = br_child(outer, "inner", br_module_new(hasty));
+    hasty_forward(outer, br_ones(BR_SHAPE(2), BR_F32));
+    check_fails(!br_failed(), "the forward of inner was entered by br_enter(), but not left");
+    br_scope *step = br_scope_begin();
+    without_leave(outer, br_ones(BR_SHAPE(2), BR_F32));
+    br_scope_end(step);
+    check_fails(!br_failed(), "the forward of the root module was entered by br_enter()");
+    br_raise(BR_ERROR_STATE, "earlier"); /* after an error, an early return is allowed */
+    step = br_scope_begin();
+    without_leave(outer, NULL);
+    br_scope_end(step);
+    cr_assert_str_eq(br_error_message(), "earlier");
+    br_clear_error();
+    br_module_free(outer);
+    br_scope_end(scope);
 }

@@ -19,8 +19,22 @@ typedef struct br_module {
 
 enum { BR_MODULE_MAX_SIZE = 4096 }; /* maximum size of a module's struct in bytes */
 
-/* Creates a module of the given struct type, zeroed, in training mode. */
-#define br_module_new(type) ((type *)br_module_create(sizeof(type), #type))
+/* Creates a module of the given struct type, zeroed, in training mode. In C, a struct whose first
+ * member is not `base` does not compile: "size of array 'the_struct_must_begin_with_base' is
+ * negative". */
+#ifndef __cplusplus
+#    define br_module_new(type)                                                          \
+        ((type *)br_module_create(                                                       \
+            sizeof(type) +                                                               \
+                0 * sizeof(struct {                                                      \
+                    char the_struct_must_begin_with_base[offsetof(type, base) ? -1 : 1]; \
+                }),                                                                      \
+            #type))
+#else
+/* clang-format off */
+#    define br_module_new(type) ((type *)br_module_create(sizeof(type), #type))
+/* clang-format on */
+#endif
 /* Returns the br_module of any module struct. */
 #define br_base(self) (&(self)->base)
 
@@ -72,7 +86,8 @@ BR_API br_tensor *br_module_add_computed_buffer(br_module *module, const char *n
             return NULL;                                                          \
     } while (0)
 /* Closes the scope, moves the result to the outer scope, and returns it. Returns NULL and sets an
- * error if self was not entered. */
+ * error if self was not entered. If it is forgotten, the end of an enclosing scope sets an error.
+ */
 #define br_leave(self, result) br_module_leave(br_base(self), (result))
 /* Like br_enter(), but hooks receive the input x and may replace it. x must be a variable. */
 #define br_enter_with(self, x)                                                    \
