@@ -33,8 +33,7 @@ bool br__run_leaf_hooks(br_tensor *leaf, br_tensor **grad);
 /* Runs the post-accumulate-grad hooks of a leaf. */
 bool br__run_post_accumulate_hooks(br_tensor *leaf);
 
-/* ---- State of a thread -------------------------------------------------------------------------
- */
+/* ---- State of a thread ----------------------------------------------------------------------- */
 
 typedef struct br_tape {
     int anomaly;              /* br_anomaly: what to detect */

@@ -222,8 +222,7 @@ static void load_parameters(br_check *check)
     br_scope_end(scope);
 }
 
-/* ---- Intermediate results ---------------------------------------------------------------------
- */
+/* ---- Intermediate results -------------------------------------------------------------------- */
 
 static br_tensor *compare_tap(br_module *module, br_tensor *t, void *context)
 {
@@ -428,8 +427,7 @@ static void check_training(br_check *check)
     br_named_list_free(params);
 }
 
-/* ---- A file -----------------------------------------------------------------------------------
- */
+/* ---- A file ---------------------------------------------------------------------------------- */
 
 br_check *br_check_open(const char *path)
 {

@@ -56,8 +56,7 @@ int cli_options(int argc, char **argv, const char *letters, const struct option 
     return CLI_CONTINUE;
 }
 
-/* ---- Tokenizers -------------------------------------------------------------------------------
- */
+/* ---- Tokenizers ------------------------------------------------------------------------------ */
 
 br_tokenizer *cli_open_tokenizer(const char *dir, bool cased)
 {

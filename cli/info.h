@@ -10,8 +10,7 @@
  * failure. */
 void info_config(const char *path, bool json);
 
-/* ---- Texts (cli/info_text.c) -------------------------------------------------------------------
- */
+/* ---- Texts (cli/info_text.c) ----------------------------------------------------------------- */
 
 /* Writes a size such as "1.5 KiB" to `text` and returns it. */
 const char *info_size(double bytes, char *text, size_t size);

@@ -341,8 +341,7 @@ static bool read_top(reader *r, const char *key)
     return read_members(r, read_metadata);
 }
 
-/* ---- Checks of the whole header
- * --------------------------------------------------------------------- */
+/* ---- Checks of the whole header -------------------------------------------------------------- */
 
 static int by_offsets(const void *a, const void *b)
 {

@@ -24,8 +24,7 @@ static inline void *br__grow(void *items, int64_t *capacity, int64_t count, size
  * br_free(). */
 void *br__malloc_aligned(size_t size, size_t alignment);
 
-/* ---- Objects ----------------------------------------------------------------------------------
- */
+/* ---- Objects --------------------------------------------------------------------------------- */
 
 /* A thread's cache of objects and its counters (tensor/objects.c). Every operation allocates and
  * frees objects: they have at most BR_MAX_OBJECT bytes, rounded up to whole cache lines, and are
@@ -112,8 +111,7 @@ void br__live_totals(int64_t *tensors, int64_t *bytes);
 void br__watch_for_peak(void);
 void br__record_peak(void);
 
-/* ---- Storage blocks ---------------------------------------------------------------------------
- */
+/* ---- Storage blocks -------------------------------------------------------------------------- */
 
 /* Allocate and free storage blocks, which are cached and counted. They are aligned to 64 bytes;
  * blocks of 2 MiB and more that come from the allocator, not from the arena, are aligned to 2 MiB.

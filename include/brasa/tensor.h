@@ -91,9 +91,9 @@ typedef enum br_error {
 /* Returns true while an error is pending in this thread. */
 BR_API bool br_failed(void);
 BR_API br_error br_error_code(void);
-/* Returns the pending error as "module.path: op: what was wrong", or "gradient of OP: ..." if a
- * gradient function failed, or "" if there is none. Valid
- * until the next br_clear_error() or br_raise() in this thread. */
+/* Returns the pending error as "module.path: op: what was wrong", with "gradient of OP: " before it
+ * if a gradient function failed, or "" if there is none. Valid until the next br_clear_error() or
+ * br_raise() in this thread. */
 BR_API const char *br_error_message(void);
 BR_API void br_clear_error(void);
 /* Prints the pending error and a newline, clears the error, and returns EXIT_FAILURE. Without a

@@ -83,8 +83,7 @@ void br__depthwise_back(const br_convolution *g, const br_tensor *x, const br_te
 void br__depthwise_weight(const br_convolution *g, const br_tensor *x, const br_tensor *weight,
                           const br_tensor *y);
 
-/* ---- Sums over taps, ops/conv/convolution_axis.c
- * -------------------------------------------------- */
+/* ---- Sums over taps, ops/conv/convolution_axis.c --------------------------------------------- */
 
 /* Describes a convolution along one dimension. For each position p, result[to + p to_step] is the
  * sum over taps t of padded[from + p from_step + t tap_step] kernel[first_tap + t tap_stride],

@@ -176,8 +176,7 @@ br_tensor *br__composed(br_scope *scope, br_tensor *y)
     return br__failed() ? NULL : y;
 }
 
-/* ---- Functions described by a table row ---------------------------------------------------------
- */
+/* ---- Functions described by a table row ------------------------------------------------------ */
 
 br_tensor *br__apply_function(const br__function *f, br_tensor *x)
 {

@@ -14,8 +14,7 @@ br_tensor *br__recorded(const br_op *op, br_tensor *y, br_tensor *x, const void 
 /* Like br__wrap_dim(), but fails unless x is given and has at least one dimension. */
 bool br__wrap_dim_nonscalar(const char *op, const br_tensor *x, int64_t *dim);
 
-/* ---- Windows (ops/shape/window_view.c)
- * ------------------------------------------------------------------ */
+/* ---- Windows (ops/shape/window_view.c) ------------------------------------------------------- */
 
 /* A view of a subset of a tensor's elements: slice, select, diagonal, unfold. Its kind defines the
  * meaning of up to four numbers, br_window.args. */

@@ -83,8 +83,7 @@ BR_API br_tensor *br_masked_scatter(br_tensor *x, br_tensor *mask, br_tensor *so
  * no gradient; -1 means that there is no such row. */
 BR_API br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_idx);
 
-/* ---- Triangular matrices (ops/index/triangle.c) -----------------------------------------------
- */
+/* ---- Triangular matrices (ops/index/triangle.c) ---------------------------------------------- */
 
 /* Return the elements on and below (above) diagonal `diagonal` of the last two dimensions; the
  * others are 0. */

@@ -118,8 +118,7 @@ BR_API br_tensor *br_gelu(br_tensor *x, br_gelu_approximate approximate);
 /* The in-place variant; see brasa/ops/in_place.h. */
 BR_API br_tensor *br_gelu_(br_tensor *a, br_gelu_approximate approximate);
 
-/* ---- Elementwise functions of several tensors (ops/pointwise/maximum_minimum.c, unary_binary.c)
- * ---- */
+/* ---- Functions of several tensors (ops/pointwise/maximum_minimum.c, unary_binary.c) ---------- */
 
 /* Return the elementwise maximum or minimum, for any dtype; NaN if either element is NaN. Equal
  * elements share the gradient evenly. If one element is 0 and the other -0, a's is returned; in

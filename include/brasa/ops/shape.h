@@ -79,8 +79,7 @@ BR_API br_tensor *br_cat(int n, br_tensor *const *tensors, int64_t dim);
 /* Joins tensors of equal shapes along a new dimension. */
 BR_API br_tensor *br_stack(int n, br_tensor *const *tensors, int64_t dim);
 
-/* ---- Rearranging and padding (ops/shape/flip_roll_tile.c, cat_stack_repeat.c, diagonal.c, pad.c)
- * ---- */
+/* ---- Rearranging and padding (ops/shape/flip_roll_tile.c, diagonal.c, pad.c) ----------------- */
 
 /* Reverses the order of elements along the dimensions. */
 BR_API br_tensor *br_flip(br_tensor *x, int ndims, const int64_t *dims);

@@ -141,8 +141,7 @@ template <class T> inline const T *br__address(const T &&temporary)
 
 #endif
 
-/* ---- Options of your own -----------------------------------------------------------------------
- */
+/* ---- Options of your own --------------------------------------------------------------------- */
 
 /* A struct my_options has struct_size as its first field, and beside it the defaults:
  *
