@@ -295,7 +295,7 @@ typedef struct br_dropout_work {
     double scale;
 } br_dropout_work;
 
-/* ---- Attention, kernels/attention/attention_forward.h, attention_backward.h ---------------------------- */
+/* ---- Attention, kernels/attention/attention_forward.h, attention_backward.h ------------------ */
 
 enum {
     BR_ATTENTION_BLOCK = 128,   /* queries, and keys, per block */
