@@ -448,7 +448,7 @@ br_data_parallel *br_data_parallel_new(br_module *module, const br_data_parallel
                              .sync = br_dist_size(o->group) > 1,
                              .scatter = o->scatter && br_dist_size(o->group) > 1 };
     bool ok = build(p);
-    if (ok && o->broadcast_buffers && p->buffers->count > 0 && br_dist_size(p->group) > 1)
+    if (ok && o->forward_sync_buffers && p->buffers->count > 0 && br_dist_size(p->group) > 1)
         p->buffer_hook = br_module_register_forward_pre_hook(module, on_forward, p);
     if (ok && !br_failed())
         return p;

@@ -105,8 +105,8 @@ typedef struct br_data_parallel_options {
     br_dist_reduction reduction;
     double bucket_cap_mb;       /* gradients are sent in buckets of this many MiB */
     double first_bucket_cap_mb; /* of the bucket that is sent first */
-    bool broadcast_buffers;     /* copy rank 0's buffers to all ranks at each forward pass of the
-                                   module, in training mode */
+    bool forward_sync_buffers;  /* copy rank 0's buffers to all ranks at each forward pass of the
+                                module, in training mode */
     /* Give each rank only its part of the gradients, which a sharded optimizer needs (ZeRO stage
      * 2). The parameters then have no gradients (br_grad_of()): clip them with
      * br_data_parallel_clip_grad_norm_(), and drop them with br_sharded_optim_zero_grad(). All
@@ -115,7 +115,7 @@ typedef struct br_data_parallel_options {
 } br_data_parallel_options;
 #define br_data_parallel_default_fields                                         \
     .struct_size = sizeof(br_data_parallel_options), .reduction = BR_DIST_MEAN, \
-    .bucket_cap_mb = 25, .first_bucket_cap_mb = 1, .broadcast_buffers = true
+    .bucket_cap_mb = 25, .first_bucket_cap_mb = 1, .forward_sync_buffers = true
 BR_API br_data_parallel_options br_data_parallel_defaults(void);
 
 /* Keeps a module's gradients equal on all ranks, like torch.nn.parallel.DistributedDataParallel.

@@ -61,7 +61,7 @@ MIRRORS = {
     "br_data_parallel": (["torch.nn.parallel.DistributedDataParallel"],
                          {"group": ("process_group", None),
                           "bucket_cap_mb": ("bucket_cap_mb", lambda b: 25),  # None means 25
-                          "broadcast_buffers": ("forward_sync_buffers", lambda b: True)}),  # None means true
+                          "forward_sync_buffers": ("forward_sync_buffers", lambda b: True)}),  # None means true
     "br_spectral_norm": (["torch.nn.utils.parametrizations.spectral_norm"], {}),
     "br_adam": (["torch.optim.Adam"], OPTIMIZER),
     "br_adamw": (["torch.optim.AdamW"], OPTIMIZER),
