@@ -178,7 +178,7 @@ br_anatomy_multi_head_attention *br_anatomy_multi_head_attention_new(
     br_anatomy_config c = config_or_minimum(config);
     br_anatomy_multi_head_attention *self = br_module_new(br_anatomy_multi_head_attention);
     self->heads = br_child(self, "heads", br_module_list_new());
-    for (int64_t i = 0; i < c.num_attention_heads && !br_failed(); i++)
+    for (int64_t i = 0; i < c.num_attention_heads && !br_error_pending(); i++)
         br_module_list_append(self->heads, new_head(c));
     self->output_linear =
         br_child(self, "output_linear", br_linear_new(c.hidden_size, c.hidden_size, true));
@@ -192,7 +192,7 @@ static br_tensor *cat_heads(br_module_list *heads, br_tensor *hidden_state, br_t
 {
     int64_t n = br_module_list_size(heads);
     br_tensor **outputs = br_calloc((size_t)n, sizeof *outputs);
-    for (int64_t i = 0; i < n && !br_failed(); i++)
+    for (int64_t i = 0; i < n && !br_error_pending(); i++)
         outputs[i] =
             br_anatomy_attention_head_forward(br_module_list_at(heads, i), hidden_state, mask);
     br_tensor *x = br_cat((int)n, outputs, -1);
@@ -310,7 +310,7 @@ br_anatomy_encoder *br_anatomy_encoder_new(const br_anatomy_config *config)
     self->config = c;
     self->embeddings = br_child(self, "embeddings", br_anatomy_embeddings_new(config));
     self->layers = br_child(self, "layers", br_module_list_new());
-    for (int64_t i = 0; i < c.num_hidden_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < c.num_hidden_layers && !br_error_pending(); i++)
         br_module_list_append(self->layers, br_anatomy_encoder_layer_new(config));
     if (c.final_norm)
         self->layer_norm = br_child(self, "layer_norm", encoder_norm(c));
@@ -324,7 +324,7 @@ br_tensor *br_anatomy_encoder_forward(br_anatomy_encoder *self, br_tensor *x)
     if (self->config.mask_padding) /* [B, S] -> [B, 1, S], for all queries */
         mask = br_unsqueeze(br_ne_scalar(x, (double)self->config.pad_token_id), 1);
     x = br_anatomy_embeddings_forward(self->embeddings, x);
-    for (int64_t i = 0; i < self->config.num_hidden_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < self->config.num_hidden_layers && !br_error_pending(); i++)
         x = br_scope_replace(
             x, br_anatomy_encoder_layer_forward(br_module_list_at(self->layers, i), x, mask));
     if (self->layer_norm)

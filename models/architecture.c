@@ -261,7 +261,7 @@ br_architecture_encoder *br_architecture_encoder_new(const br_architecture_confi
     br_architecture_encoder *self = br_module_new(br_architecture_encoder);
     self->embeddings = br_child(self, "embeddings", br_architecture_embeddings_new(config));
     self->layers = br_child(self, "layers", br_module_list_new());
-    for (int64_t i = 0; i < c.num_hidden_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < c.num_hidden_layers && !br_error_pending(); i++)
         br_module_list_append(self->layers, br_architecture_encoder_block_new(config));
     if (c.pre_norm)
         self->layer_norm = br_child(self, "layer_norm", new_norm(c));
@@ -273,7 +273,7 @@ br_tensor *br_architecture_encoder_forward(br_architecture_encoder *self, br_ten
 {
     br_enter(self);
     x = br_architecture_embeddings_forward(self->embeddings, x);
-    for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_failed(); i++)
+    for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_error_pending(); i++)
         x = br_scope_replace(
             x, br_architecture_encoder_block_forward(br_module_list_at(self->layers, i), x, mask));
     if (self->layer_norm)
@@ -371,7 +371,7 @@ br_architecture_decoder *br_architecture_decoder_new(const br_architecture_confi
     br_architecture_decoder *self = br_module_new(br_architecture_decoder);
     self->embeddings = br_child(self, "embeddings", br_architecture_embeddings_new(config));
     self->layers = br_child(self, "layers", br_module_list_new());
-    for (int64_t i = 0; i < c.num_hidden_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < c.num_hidden_layers && !br_error_pending(); i++)
         br_module_list_append(self->layers, br_architecture_decoder_block_new(config));
     if (c.pre_norm)
         self->layer_norm = br_child(self, "layer_norm", new_norm(c));
@@ -384,7 +384,7 @@ br_tensor *br_architecture_decoder_forward(br_architecture_decoder *self, br_ten
 {
     br_enter(self);
     br_tensor *x = br_architecture_embeddings_forward(self->embeddings, input_ids);
-    for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_failed(); i++)
+    for (int64_t i = 0; i < br_module_list_size(self->layers) && !br_error_pending(); i++)
         x = br_scope_replace(
             x, br_architecture_decoder_block_forward(br_module_list_at(self->layers, i), x,
                                                      encoder_output, source_mask, target_mask));

@@ -65,7 +65,7 @@ static bool get_sample(void *context, int64_t i, br_tensor **fields)
     fields[BR_ARCHITECTURE_TARGET_MASK] =
         br_architecture_make_std_mask(d->mask_target ? target : source, 0);
     fields[BR_ARCHITECTURE_TOKENS_COUNT] = br_sum(br_ne_scalar(target_y, 0));
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static void free_dataset(void *context)
@@ -113,12 +113,12 @@ static bool good_request(int64_t vocabulary_size, int64_t batch_size, int64_t nu
                   { "batch_size", batch_size, 1 },
                   { "num_samples", num_samples, 1 },
                   { "sample_length", sample_length, 2 } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !br_failed(); i++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !br_error_pending(); i++)
         if (sizes[i].value < sizes[i].minimum || sizes[i].value > INT32_MAX)
             br_fail(BR_ERROR_ARGUMENT, "architecture_random_dataset",
                     "%s is %" PRId64 ", must be %" PRId64 " .. %d", sizes[i].name, sizes[i].value,
                     sizes[i].minimum, INT32_MAX);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 br_dataset *br_architecture_random_dataset_new(int64_t vocabulary_size, int64_t batch_size,

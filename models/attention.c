@@ -8,7 +8,7 @@
 
 br_tensor *zoo_split_heads(br_tensor *x, int64_t heads)
 {
-    if (br_failed())
+    if (br_error_pending())
         return NULL;
     int64_t batch = br_size(x, 0), tokens = br_size(x, 1), d = br_size(x, 2) / heads;
     return br_transpose(br_view(x, BR_SHAPE(batch, tokens, heads, d)), 1, 2);
@@ -18,7 +18,7 @@ br_tensor *zoo_split_heads(br_tensor *x, int64_t heads)
 static br_tensor *attend_storing_weights(br_tensor *q, br_tensor *k, br_tensor *v,
                                          const zoo_attention *a, br_tensor **weights)
 {
-    if (br_failed())
+    if (br_error_pending())
         return NULL;
     double scale = a->scale != 0 ? a->scale : 1 / sqrt((double)br_size(q, -1));
     br_tensor *visible = a->visible;
@@ -55,7 +55,7 @@ br_tensor *zoo_attend(br_tensor *q, br_tensor *k, br_tensor *v, const zoo_attent
 br_tensor *zoo_visible_keys(const char *model, const char *name, br_tensor *mask, int64_t batch,
                             int64_t keys)
 {
-    if (!mask || br_failed())
+    if (!mask || br_error_pending())
         return NULL;
     if (br_ndim(mask) != 2 || br_size(mask, 0) != batch || br_size(mask, 1) != keys)
         return br_fail(BR_ERROR_SHAPE, model, "%s %s must be [%" PRId64 ", %" PRId64 "]", name,

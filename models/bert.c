@@ -173,7 +173,7 @@ static br_tensor *fresh_add_and_norm(br_bert_mha *self, br_tensor *context, br_t
 {
     br_linear *linear = br_linear_new(self->n_heads * self->d_v, self->d_model, true);
     br_layer_norm *norm = br_layer_norm_new(self->d_model, NULL);
-    if (self->on_new_layers && !br_failed())
+    if (self->on_new_layers && !br_error_pending())
         self->on_new_layers(self->on_new_layers_context, linear, norm);
     br_module_to(br_base(linear), br_dtype_of(context));
     br_module_to(br_base(norm), br_dtype_of(context));
@@ -273,7 +273,7 @@ br_tensor *br_bert_layer_forward(br_bert_layer *self, br_tensor *enc_inputs,
  * its random numbers are consumed, as in PyTorch. */
 static void tie_decoder(br_bert *self)
 {
-    if (!br_failed())
+    if (!br_error_pending())
         self->decoder->weight = br_module_replace_parameter(br_base(self->decoder), "weight",
                                                             self->embedding->tok_embed->weight);
 }
@@ -285,7 +285,7 @@ br_bert *br_bert_new(const br_bert_config *config)
     self->config = c;
     self->embedding = br_child(self, "embedding", br_bert_embedding_new(config));
     self->layers = br_child(self, "layers", br_module_list_new());
-    for (int64_t i = 0; i < c.n_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < c.n_layers && !br_error_pending(); i++)
         br_module_list_append(self->layers, br_bert_layer_new(config));
     self->fc = br_child(self, "fc", br_linear_new(c.d_model, c.d_model, true));
     self->activ1 = br_child(self, "activ1", br_tanh_new());
@@ -309,7 +309,7 @@ br_tensor *br_bert_forward(br_bert *self, br_tensor *input_ids, br_tensor *segme
     br_enter(self);
     br_tensor *output = br_bert_embedding_forward(self->embedding, input_ids, segment_ids);
     br_tensor *enc_self_attn_mask = br_bert_pad_mask(input_ids, input_ids);
-    for (int64_t i = 0; i < self->config.n_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < self->config.n_layers && !br_error_pending(); i++)
         output = br_scope_replace(output, br_bert_layer_forward(br_module_list_at(self->layers, i),
                                                                 output, enc_self_attn_mask, NULL));
 

@@ -124,7 +124,7 @@ static bool add_special_words(br_bert_corpus *corpus)
     corpus->vocab = br_vocab_new();
     for (int i = 0; i < N_SPECIAL; i++)
         br_vocab_add(corpus->vocab, special_words[i], strlen(special_words[i]));
-    return !br_failed();
+    return !br_error_pending();
 }
 
 /* Adds the text's words to the vocabulary, sorted by their bytes. */
@@ -141,15 +141,15 @@ static bool add_sorted_words(br_bert_corpus *corpus)
         for (const char *p = corpus->sentences[i]; w < words + total && next_word(&p, w);)
             w++;
     qsort(words, (size_t)total, sizeof *words, by_bytes);
-    for (int64_t i = 0; i < total && !br_failed(); i++)
+    for (int64_t i = 0; i < total && !br_error_pending(); i++)
         br_vocab_add(corpus->vocab, words[i].text, words[i].length);
     br_free(words);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static bool add_given_words(br_bert_corpus *corpus, int64_t n_words, const char *const *words)
 {
-    for (int64_t i = 0; i < n_words && !br_failed(); i++) {
+    for (int64_t i = 0; i < n_words && !br_error_pending(); i++) {
         if (!words[i])
             br_fail(BR_ERROR_ARGUMENT, "bert_corpus", "word %" PRId64 " is NULL", i);
         else if (br_vocab_find(corpus->vocab, words[i], strlen(words[i])) >= 0)
@@ -160,7 +160,7 @@ static bool add_given_words(br_bert_corpus *corpus, int64_t n_words, const char 
         else
             br_vocab_add(corpus->vocab, words[i], strlen(words[i]));
     }
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static bool make_tokens(br_bert_corpus *corpus)
@@ -214,7 +214,8 @@ br_bert_corpus *br_bert_corpus_new_with_words(const char *text, size_t length, i
     if (corpus && !words && n_words > 0)
         br_fail(BR_ERROR_ARGUMENT, "bert_corpus", "words is NULL, but n_words is %" PRId64,
                 n_words);
-    if (!br_failed() && corpus && add_given_words(corpus, n_words, words) && make_tokens(corpus))
+    if (!br_error_pending() && corpus && add_given_words(corpus, n_words, words) &&
+        make_tokens(corpus))
         return corpus;
     br_bert_corpus_free(corpus);
     return NULL;
@@ -288,7 +289,7 @@ static bool good_request(const br_bert_corpus *corpus, const br_bert_config *con
                          int64_t batch_size, const br_python_random *random)
 {
     const char *op = "bert_make_batch";
-    if (br_failed())
+    if (br_error_pending())
         return false;
     int64_t longest = 0;
     for (int64_t i = 1; corpus && i < corpus->n_sentences; i++)
@@ -316,7 +317,7 @@ static bool good_request(const br_bert_corpus *corpus, const br_bert_config *con
                 "a pair of sentence %" PRId64 " with itself has %" PRId64
                 " tokens, but maxlen is only %" PRId64,
                 longest, 2 * corpus->lengths[longest] + 3, config->maxlen);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static bool make_tensors(br_bert_batch *batch, int64_t batch_size, const br_bert_config *config)
@@ -326,7 +327,7 @@ static bool make_tensors(br_bert_batch *batch, int64_t batch_size, const br_bert
     batch->masked_tokens = br_zeros(BR_SHAPE(batch_size, config->max_pred), BR_I64);
     batch->masked_pos = br_zeros(BR_SHAPE(batch_size, config->max_pred), BR_I64);
     batch->is_next = br_zeros(BR_SHAPE(batch_size), BR_I64);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static row row_of(const br_bert_batch *batch, const br_bert_config *config, int64_t i)

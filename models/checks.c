@@ -8,17 +8,17 @@
 
 bool zoo_good_config(const char *model, const void *config)
 {
-    if (!br_failed() && !config)
+    if (!br_error_pending() && !config)
         br_raise(BR_ERROR_ARGUMENT, "%s: config is NULL, but it is required", model);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 bool zoo_good_size(const char *model, const char *name, int64_t size)
 {
-    if (!br_failed() && (size < 1 || size > INT32_MAX))
+    if (!br_error_pending() && (size < 1 || size > INT32_MAX))
         br_raise(BR_ERROR_ARGUMENT, "%s: %s is %" PRId64 ", must be 1 .. %d", model, name, size,
                  INT32_MAX);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 bool zoo_good_multiple(const char *model, const char *name, int64_t size, const char *by_name,
@@ -29,28 +29,28 @@ bool zoo_good_multiple(const char *model, const char *name, int64_t size, const 
     if (size % by != 0)
         br_raise(BR_ERROR_ARGUMENT, "%s: %s %" PRId64 " is not divisible by %s %" PRId64, model,
                  name, size, by_name, by);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 bool zoo_good_probability(const char *model, const char *name, double p)
 {
-    if (!br_failed() && !(p >= 0 && p <= 1))
+    if (!br_error_pending() && !(p >= 0 && p <= 1))
         br_raise(BR_ERROR_ARGUMENT, "%s: %s is %g, must be 0 .. 1", model, name, p);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 bool zoo_good_positive(const char *model, const char *name, double value)
 {
-    if (!br_failed() && !(value > 0))
+    if (!br_error_pending() && !(value > 0))
         br_raise(BR_ERROR_ARGUMENT, "%s: %s is %g, must be positive", model, name, value);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 bool zoo_good_deviation(const char *model, const char *name, double value)
 {
-    if (!br_failed() && !(value >= 0))
+    if (!br_error_pending() && !(value >= 0))
         br_raise(BR_ERROR_ARGUMENT, "%s: %s is %g, must be at least 0", model, name, value);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
@@ -64,10 +64,10 @@ bool zoo_ends_with(const char *text, const char *end)
 void *zoo_init_module(br_module *module, zoo_init_fn init, const void *config)
 {
     br_named_list *list = br_parameters(module);
-    for (int64_t i = 0; list && i < list->count && !br_failed(); i++)
+    for (int64_t i = 0; list && i < list->count && !br_error_pending(); i++)
         init(config, list->items[i].name, list->items[i].tensor);
     br_named_list_free(list);
-    if (br_failed())
+    if (br_error_pending())
         br_module_set_incomplete(module);
     return module;
 }

@@ -131,7 +131,7 @@ static br_tensor *sample(br_tensor *logits)
  */
 static br_tensor *choose(generation *g, br_tensor *logits, br_tensor *fresh, int64_t n_generated)
 {
-    if (br_failed())
+    if (br_error_pending())
         return NULL;
     if (g->o.repetition_penalty != 1)
         logits = penalize(g, logits, fresh);
@@ -155,7 +155,7 @@ static bool check_logits(const generation *g, const br_tensor *logits)
         br_fail(BR_ERROR_SHAPE, op,
                 "the model's logits %s %s must be floats of shape [%" PRId64 ", V]",
                 br_dtype_name(br_dtype_of(logits)), br_shape_text(logits), g->batch);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 /* Appends a token to each row, or padding if the row has ended. */
@@ -170,7 +170,7 @@ static void append(generation *g, br_tensor *next)
         br_tensor *ended = br_any_dim(br_eq(next, g->eos), BR_DIMS(1), true);
         br_copy_(g->running, br_logical_and(g->running, br_logical_not(ended)));
     }
-    if (!br_failed())
+    if (!br_error_pending())
         g->length++;
 }
 
@@ -184,12 +184,12 @@ static bool step(generation *g, int64_t first)
     bool unfinished = check_logits(g, logits);
     if (unfinished) {
         append(g, choose(g, logits, fresh, g->length - first));
-        unfinished = !br_failed() && (!g->eos || br_item_i64(br_any(g->running)));
-        if (!br_failed() && g->o.on_tokens)
+        unfinished = !br_error_pending() && (!g->eos || br_item_i64(br_any(g->running)));
+        if (!br_error_pending() && g->o.on_tokens)
             unfinished &= g->o.on_tokens(g->o.context, br_narrow(g->ids, 1, g->length - 1, 1));
     }
     br_scope_end(scope);
-    return unfinished && !br_failed();
+    return unfinished && !br_error_pending();
 }
 
 /* ---- Setup ----------------------------------------------------------------------------------- */
@@ -219,12 +219,12 @@ static bool good_options(const br_generate_options *o)
     else if (o->n_suppress < 0 || (o->n_suppress > 0 && !o->suppress_tokens))
         br_fail(BR_ERROR_ARGUMENT, op, "invalid n_suppress: %" PRId64 " (suppress_tokens is %s)",
                 o->n_suppress, o->suppress_tokens ? "not NULL" : "NULL");
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static bool good_call(const br_language_model *lm, const br_tensor *ids, const br_tensor *mask)
 {
-    if (br_failed())
+    if (br_error_pending())
         return false;
     if (!lm || !lm->next)
         return br_fail(BR_ERROR_ARGUMENT, op, "lm or lm->next is NULL");
@@ -270,7 +270,7 @@ static bool begin(generation *g, br_tensor *input_ids)
     g->running = br_ones(BR_SHAPE(g->batch, 1), BR_BOOL);
     if (!g->lm->no_cache)
         g->cache = br_cache_new();
-    return !br_failed();
+    return !br_error_pending();
 }
 
 br_tensor *br_generate(const br_language_model *lm, br_tensor *input_ids,
@@ -286,7 +286,7 @@ br_tensor *br_generate(const br_language_model *lm, br_tensor *input_ids,
     while (unfinished && g.length < g.capacity)
         unfinished = step(&g, br_size(input_ids, 1));
     br_cache_free(g.cache);
-    br_tensor *ids = br_failed() ? NULL : br_contiguous(br_narrow(g.ids, 1, 0, g.length));
+    br_tensor *ids = br_error_pending() ? NULL : br_contiguous(br_narrow(g.ids, 1, 0, g.length));
     br_scope_return(scope, ids);
     br_scope_end(scope);
     return ids;

@@ -231,7 +231,7 @@ static br_gpt2 *make_model(br_gpt2_config c)
     self->wpe = br_child(self, "wpe", br_embedding_new(c.n_positions, c.n_embd, -1));
     self->drop = br_child(self, "drop", br_dropout_new(c.embd_pdrop));
     self->h = br_child(self, "h", br_module_list_new());
-    for (int64_t i = 0; i < c.n_layer && !br_failed(); i++)
+    for (int64_t i = 0; i < c.n_layer && !br_error_pending(); i++)
         br_module_list_append(self->h, new_block(c, i));
     self->ln_f = br_child(self, "ln_f", new_norm(c));
     return self;
@@ -263,7 +263,7 @@ static bool good_ids(const br_gpt2 *self, const br_tensor *ids, const br_gpt2_op
     else if (o->token_type_ids && !br_same_shape(ids, o->token_type_ids))
         br_fail(BR_ERROR_SHAPE, op, "token_type_ids %s must have input_ids' shape %s",
                 br_shape_text(o->token_type_ids), br_shape_text(ids));
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static br_tensor *positions(const br_tensor *ids, const br_gpt2_options *o)
@@ -329,7 +329,7 @@ static void store_outputs(const br_gpt2 *self, const br_gpt2_options *o)
 
 static br_tensor *run_blocks(br_gpt2 *self, br_tensor *x, const pass *p, const br_gpt2_options *o)
 {
-    for (int64_t i = 0; i < br_module_list_size(self->h) && !br_failed(); i++) {
+    for (int64_t i = 0; i < br_module_list_size(self->h) && !br_error_pending(); i++) {
         if (o->hidden_states)
             o->hidden_states[i] = x;
         br_tensor *y = run_block(br_module_list_at(self->h, i), x, p,
@@ -352,7 +352,7 @@ br_tensor *br_gpt2_forward(br_gpt2 *self, br_tensor *input_ids, const br_gpt2_op
         return br_leave(self, NULL);
     pass p = begin_pass(input_ids, o);
     br_tensor *x = run_blocks(self, embed(self, input_ids, o), &p, o);
-    if (br_failed())
+    if (br_error_pending())
         clear_outputs(self, o);
     store_outputs(self, o);
     return br_leave(self, x);
@@ -365,7 +365,7 @@ static br_gpt2_lm *make_lm(br_gpt2_config c)
     br_gpt2_lm *self = br_module_create(sizeof *self, "GPT2LMHeadModel");
     self->transformer = br_child(self, "transformer", make_model(c));
     self->lm_head = br_child(self, "lm_head", br_linear_new(c.n_embd, c.vocab_size, false));
-    if (!c.untied && !br_failed())
+    if (!c.untied && !br_error_pending())
         self->lm_head->weight = br_module_replace_parameter(br_base(self->lm_head), "weight",
                                                             self->transformer->wte->weight);
     return self;

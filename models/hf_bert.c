@@ -119,7 +119,7 @@ bool zoo_hf_bert_init(const void *of, const char *key, br_tensor *weight)
     br_scope *scope = br_no_grad_begin();
     br_zero_(br_select(weight, 0, config->pad_token_id));
     br_scope_end(scope);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */
@@ -161,7 +161,7 @@ static bool good_ids(const br_hf_bert_embeddings *self, const br_tensor *ids,
     else if (types && !br_same_shape(ids, types))
         br_fail(BR_ERROR_SHAPE, "hf_bert", "token_type_ids %s must have input_ids' shape %s",
                 br_shape_text(types), br_shape_text(ids));
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static br_tensor *embed(br_hf_bert_embeddings *self, br_tensor *ids, br_tensor *types)
@@ -304,7 +304,7 @@ static br_hf_bert_encoder *new_encoder(br_hf_bert_config c)
 {
     br_hf_bert_encoder *self = br_module_create(sizeof *self, "BertEncoder");
     self->layer = br_child(self, "layer", br_module_list_new());
-    for (int64_t i = 0; i < c.num_hidden_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < c.num_hidden_layers && !br_error_pending(); i++)
         br_module_list_append(self->layer, new_layer(c));
     return self;
 }
@@ -314,7 +314,7 @@ static br_tensor *encode(br_hf_bert_encoder *self, br_tensor *x, br_tensor *visi
 {
     br_enter(self);
     br_scope *scope = br_scope_current();
-    for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_failed(); i++) {
+    for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_error_pending(); i++) {
         br_tensor **attention = o->attentions ? &o->attentions[i] : NULL;
         x = br_scope_replace(x,
                              run_layer(br_module_list_at(self->layer, i), x, visible, attention));
@@ -353,7 +353,7 @@ br_hf_bert *br_hf_bert_new(const br_hf_bert_config *config)
  * a mask. */
 static br_tensor *visible_keys(br_tensor *mask, br_tensor *ids)
 {
-    if (!mask || br_failed())
+    if (!mask || br_error_pending())
         return NULL;
     int64_t batch = br_size(ids, 0), tokens = br_size(ids, 1);
     bool good = br_ndim(mask) == 2 || (br_ndim(mask) == 3 && br_size(mask, 2) == tokens);
@@ -403,7 +403,7 @@ br_tensor *br_hf_bert_forward(br_hf_bert *self, br_tensor *input_ids,
     x = encode(self->encoder, x, visible_keys(o->attention_mask, input_ids), o);
     if (self->pooler && o->pooler_output)
         *o->pooler_output = activate(self->pooler, br_select(x, 1, 0));
-    if (br_failed())
+    if (br_error_pending())
         clear_outputs(self, o);
     zoo_hf_bert_store_outputs(self, o);
     return br_leave(self, x);

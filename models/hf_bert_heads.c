@@ -42,7 +42,7 @@ static br_hf_bert_predictions *new_predictions(const br_hf_bert *bert)
     br_scope_end(scope);
     self->transform = br_child(self, "transform", new_transform(bert));
     self->decoder = br_child(self, "decoder", br_linear_new(c.hidden_size, c.vocab_size, true));
-    if (!c.untied && !br_failed())
+    if (!c.untied && !br_error_pending())
         tie(self, bert);
     return self;
 }
@@ -75,7 +75,7 @@ static void *make_pretraining(br_hf_bert_config c, const char *name)
     bool predictions = name != NEXT_SENTENCE, relationship = name != MASKED_LM;
     br_hf_bert_pretraining *self = br_module_create(sizeof *self, name);
     self->bert = br_child(self, "bert", zoo_hf_bert_make(c, relationship));
-    if (!br_failed())
+    if (!br_error_pending())
         self->cls = br_child(self, "cls", new_heads(self->bert, predictions, relationship));
     return self;
 }
@@ -131,13 +131,13 @@ bool br_hf_bert_pretraining_forward(br_hf_bert_pretraining *self, br_tensor *inp
     if (relationship && self->cls->seq_relationship)
         next =
             br_scope_return(NULL, br_linear_forward(self->cls->seq_relationship, *o.pooler_output));
-    if (prediction && !br_failed())
+    if (prediction && !br_error_pending())
         *prediction = logits;
-    if (relationship && !br_failed())
+    if (relationship && !br_error_pending())
         *relationship = next;
     zoo_hf_bert_store_outputs(self->bert, &o);
     br_leave(self, NULL);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 /* ---- BertForSequenceClassification ----------------------------------------------------------- */

@@ -131,7 +131,7 @@ static br_t5_block *new_block(const br_t5_config *c, int64_t i, bool is_decoder)
 {
     br_t5_block *self = br_module_create(sizeof *self, "T5Block");
     self->layer = br_child(self, "layer", br_module_list_new());
-    if (br_failed())
+    if (br_error_pending())
         return self;
     br_t5_layer *layer = begin_layer("T5LayerSelfAttention");
     layer->SelfAttention = br_child(layer, "SelfAttention", new_attention(c, i, i == 0));
@@ -163,7 +163,7 @@ static br_tensor *run_layer(br_t5_layer *self, br_tensor *x, const pass *p)
 static br_tensor *run_block_once(br_t5_block *self, br_tensor *x, const pass *p)
 {
     br_enter(self);
-    for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_failed(); i++)
+    for (int64_t i = 0; i < br_module_list_size(self->layer) && !br_error_pending(); i++)
         x = br_scope_replace(x, run_layer(br_module_list_at(self->layer, i), x, p));
     return br_leave(self, br_tap("hidden_state", x));
 }
@@ -194,12 +194,12 @@ static br_t5_stack *new_stack(const br_t5_config *c, br_tensor *shared, bool is_
     self->is_decoder = is_decoder;
     self->embed_tokens =
         br_child(self, "embed_tokens", br_embedding_new(c->vocab_size, c->d_model, -1));
-    if (!br_failed())
+    if (!br_error_pending())
         self->embed_tokens->weight =
             br_module_replace_parameter(br_base(self->embed_tokens), "weight", shared);
     self->block = br_child(self, "block", br_module_list_new());
     int64_t n = is_decoder ? c->num_decoder_layers : c->num_layers;
-    for (int64_t i = 0; i < n && !br_failed(); i++)
+    for (int64_t i = 0; i < n && !br_error_pending(); i++)
         br_module_list_append(self->block, new_block(c, i, is_decoder));
     self->final_layer_norm = br_child(self, "final_layer_norm", new_norm(c));
     self->dropout = br_child(self, "dropout", br_dropout_new(c->dropout_rate));
@@ -213,7 +213,7 @@ static bool good_ids(const char *name, const br_tensor *ids)
     if (br_ndim(ids) != 2)
         br_fail(BR_ERROR_SHAPE, op, "%s %s must have 2 dimensions: batch, tokens", name,
                 br_shape_text(ids));
-    return !br_failed();
+    return !br_error_pending();
 }
 
 /* Returns the mask of the stack's self-attention, or NULL. */
@@ -239,7 +239,7 @@ static br_tensor *run_stack(br_t5_stack *self, br_tensor *ids, br_tensor *mask, 
     p.visible = visible_in(self, ids, mask, past);
     p.bias = position_bias(self, past, br_size(ids, 1), p.visible);
     br_tensor *x = br_dropout_forward(self->dropout, br_embedding_forward(self->embed_tokens, ids));
-    for (int64_t i = 0; i < br_module_list_size(self->block) && !br_failed(); i++)
+    for (int64_t i = 0; i < br_module_list_size(self->block) && !br_error_pending(); i++)
         x = br_scope_replace(x, run_block(br_module_list_at(self->block, i), x, &p));
     x = br_rms_norm_forward(self->final_layer_norm, x);
     return br_leave(self, br_dropout_forward(self->dropout, x));
@@ -254,14 +254,14 @@ static br_t5 *make(br_t5_config c, const char *class)
     br_t5 *self = br_module_create(sizeof *self, class);
     self->config = c;
     self->shared = br_child(self, "shared", br_embedding_new(c.vocab_size, c.d_model, -1));
-    if (br_failed())
+    if (br_error_pending())
         return self;
     self->encoder = br_child(self, "encoder", new_stack(&c, self->shared->weight, false));
     self->decoder = br_child(self, "decoder", new_stack(&c, self->shared->weight, true));
     if (class != GENERATION)
         return self;
     self->lm_head = br_child(self, "lm_head", br_linear_new(c.d_model, c.vocab_size, false));
-    if (!c.untied && !br_failed())
+    if (!c.untied && !br_error_pending())
         self->lm_head->weight =
             br_module_replace_parameter(br_base(self->lm_head), "weight", self->shared->weight);
     return self;
@@ -301,7 +301,7 @@ static bool good_memory(const br_t5 *self, const br_tensor *ids, const br_tensor
         br_size(memory, 2) != self->config.d_model)
         br_fail(BR_ERROR_SHAPE, op, "memory %s must be [%" PRId64 ", S, %" PRId64 "]",
                 br_shape_text(memory), br_size(ids, 0), self->config.d_model);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 br_tensor *br_t5_decode(br_t5 *self, br_tensor *ids, br_tensor *memory,
@@ -332,12 +332,12 @@ br_tensor *br_t5_logits(br_t5 *self, br_tensor *hidden)
  * transformers. */
 static bool good_id(const br_t5 *self, const char *name, int64_t id)
 {
-    if (!br_failed() && (id < 0 || id >= self->config.vocab_size))
+    if (!br_error_pending() && (id < 0 || id >= self->config.vocab_size))
         br_fail(BR_ERROR_STATE, op,
                 "the configuration's %s is %" PRId64 ", but vocab_size is %" PRId64
                 ": must be 0 .. %" PRId64,
                 name, id, self->config.vocab_size, self->config.vocab_size - 1);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 br_tensor *br_t5_shift_right(const br_t5 *self, br_tensor *labels)

@@ -48,7 +48,7 @@ static bool read_settled(const br_auto_config *config, br_t5_config *c)
     c->unscaled = c->untied;
     if (br_auto_config_has(config, "scale_decoder_outputs"))
         c->unscaled = !br_auto_config_bool(config, "scale_decoder_outputs");
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static bool read_config(const br_auto_config *config, br_t5_config *c)
@@ -122,7 +122,7 @@ static bool good_buckets(const br_t5_config *c)
                  "t5: relative_attention_max_distance is %" PRId64 ", must be %" PRId64
                  " .. 16777216",
                  most, n / 2 + 1);
-    return !br_failed();
+    return !br_error_pending();
 }
 
 static bool good_config(const br_t5_config *c)

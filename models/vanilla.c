@@ -203,7 +203,7 @@ br_vanilla_encoder *br_vanilla_encoder_new(const br_vanilla_config *config)
     self->tok_emb = br_child(self, "tok_emb", br_embedding_new(c.vocab_size, c.embed_dim, -1));
     self->pos_emb = br_child(self, "pos_emb", br_embedding_new(c.max_length, c.embed_dim, -1));
     self->blocks = br_child(self, "blocks", br_module_list_new());
-    for (int64_t i = 0; i < c.n_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < c.n_layers && !br_error_pending(); i++)
         br_module_list_append(self->blocks, br_vanilla_encoder_layer_new(&c));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.dropout));
     return self;
@@ -223,7 +223,7 @@ br_tensor *br_vanilla_encoder_forward(br_vanilla_encoder *self, br_tensor *src, 
     br_enter(self);
     br_tensor *out = embed(self->tok_emb, self->pos_emb, self->scale, src);
     out = br_dropout_forward(self->dropout, out);
-    for (int64_t i = 0; i < br_module_list_size(self->blocks) && !br_failed(); i++)
+    for (int64_t i = 0; i < br_module_list_size(self->blocks) && !br_error_pending(); i++)
         out = br_scope_replace(
             out, br_vanilla_encoder_layer_forward(br_module_list_at(self->blocks, i), out, mask));
     return br_leave(self, out);
@@ -239,7 +239,7 @@ br_vanilla_decoder *br_vanilla_decoder_new(const br_vanilla_config *config)
     self->tok_emb = br_child(self, "tok_emb", br_embedding_new(c.vocab_size, c.embed_dim, -1));
     self->pos_emb = br_child(self, "pos_emb", br_embedding_new(c.max_length, c.embed_dim, -1));
     self->blocks = br_child(self, "blocks", br_module_list_new());
-    for (int64_t i = 0; i < c.n_layers && !br_failed(); i++)
+    for (int64_t i = 0; i < c.n_layers && !br_error_pending(); i++)
         br_module_list_append(self->blocks, br_vanilla_decoder_layer_new(&c));
     self->fc = br_child(self, "fc", br_linear_new(c.embed_dim, c.vocab_size, true));
     self->dropout = br_child(self, "dropout", br_dropout_new(c.dropout));
@@ -252,7 +252,7 @@ br_tensor *br_vanilla_decoder_forward(br_vanilla_decoder *self, br_tensor *trg, 
     br_enter(self);
     trg = embed(self->tok_emb, self->pos_emb, self->scale, trg);
     trg = br_dropout_forward(self->dropout, trg);
-    for (int64_t i = 0; i < br_module_list_size(self->blocks) && !br_failed(); i++)
+    for (int64_t i = 0; i < br_module_list_size(self->blocks) && !br_error_pending(); i++)
         trg = br_scope_replace(trg,
                                br_vanilla_decoder_layer_forward(br_module_list_at(self->blocks, i),
                                                                 trg, src, trg_mask, src_mask));

@@ -124,6 +124,11 @@ bool(br_failed)(void)
     return true;
 }
 
+bool br_error_pending(void)
+{
+    return br__failed();
+}
+
 br_error br_error_code(void)
 {
     br__mark_error_handled();

@@ -90,6 +90,9 @@ typedef enum br_error {
 
 /* Returns true while an error is pending in this thread. */
 BR_API bool br_failed(void);
+/* Same as br_failed(), but the error stays unhandled (br_set_exit_report()). For modules and
+ * operations, which return early while an error is pending, and leave it to their caller. */
+BR_API bool br_error_pending(void);
 BR_API br_error br_error_code(void);
 /* Returns the pending error as "module.path: op: what was wrong", with "gradient of OP: " before it
  * if a gradient function failed, or "" if there is none. Valid until the next br_clear_error() or

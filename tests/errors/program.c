@@ -100,6 +100,11 @@ int main(int count, char **words)
     pthread_t thread;
     if (strcmp(what, "unasked") == 0)
         fail();
+    if (strcmp(what, "model") == 0) { /* the checks of models do not handle the error */
+        fail();
+        br_anatomy_config c = br_anatomy_notebook_config();
+        br_module_free(br_anatomy_classifier_new(&c));
+    }
     if (strcmp(what, "failed") == 0 && (fail(), br_failed()))
         printf("seen\n");
     if (strcmp(what, "code") == 0 && (fail(), br_error_code() == BR_ERROR_SHAPE))

@@ -40,6 +40,7 @@ Test(report, unchecked_errors_are_printed_at_exit)
 {
     check_output("", "none", "");
     check_output("", "unasked", UNASKED MM "\n");
+    check_output("", "model", UNASKED MM "\n");
     check_output("", "early", UNASKED MM "\n"); /* br_failed() was called before the error */
     check_output("", "cleanup", UNASKED MM "\n");
     check_output("", "thread", UNASKED "of the thread\n"); /* only the first one */
