@@ -59,7 +59,7 @@ example() {
 # examples NAME: a check for each example.
 examples() {
     local file
-    for file in examples/*.c examples/*.cpp; do
+    for file in examples/*.c; do # .ci/check_cpp runs those in C++
         check "$1: $file" example "$1" "$file"
     done
 }
