@@ -1,15 +1,8 @@
-/* cli/common.c - functions shared by the commands: usage errors, numbers, files. */
+/* cli/common.c - functions shared by the commands: usage errors, reports, options. */
 #include "cli/cli.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 /* ---- Usage errors ---------------------------------------------------------------------------- */
 

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { NARROWEST = 40, WIDEST = 80, NARROWEST_TEXT = 20, SHORT_INDENT = 6 };
 

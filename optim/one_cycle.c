@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 BR_DEFINE_DEFAULTS(br_one_cycle)
 

@@ -1,8 +1,6 @@
 /* viz/graph_svg.c - writes the autograd graph of a tensor as SVG, laid out by graph_layout.c. */
 #include "viz/graph_internal.h"
 
-#include <string.h>
-
 /* In pixels: height of a vertex, distance between layers, margin, height of the title, width of a
  * letter. */
 enum { BOX = 36, LAYER = 66, MARGIN = 20, TITLE = 30, LETTER = 7 };

@@ -1,7 +1,6 @@
 /* check/cases/op_cases.c - the table of operation cases, and inputs of the kinds that it names. */
 #include "check/cases/op_cases.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* check/samples/sample_ops.c - expands the rows of sample_ops.def to functions and to a table. */
 #include "check/samples/sample_ops.h"
 
-#include <math.h>
-
 /* Argument number i of the row's signature. */
 #define T(i)   a[i].tensor
 #define TS(i)  a[i].count, a[i].tensors

@@ -3,7 +3,6 @@
 
 #include <brasa/brasa.h>
 
-#include <math.h>
 #include <pthread.h>
 
 TestSuite(backward, .init = check_begin, .fini = check_end);

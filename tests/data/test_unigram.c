@@ -5,8 +5,6 @@
 #include "tests/io/files.h"
 #include "tests/memory.h"
 
-#include <math.h>
-
 TestSuite(unigram, .init = files_begin, .fini = files_end);
 
 #define UNIGRAM BRASA_TEST_DIR "/data/unigram/"

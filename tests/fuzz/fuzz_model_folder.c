@@ -6,7 +6,6 @@
 
 #include <brasa/models.h>
 #include <brasa/pretrained.h>
-#include <sys/stat.h>
 
 enum { CONFIG, INDEX, SHARD, N_KINDS };
 

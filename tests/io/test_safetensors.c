@@ -2,9 +2,7 @@
  * ones. */
 #include "tests/io/files.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 TestSuite(safetensors, .init = files_begin, .fini = files_end);

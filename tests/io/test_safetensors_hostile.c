@@ -2,7 +2,6 @@
  * that names the violated rule. */
 #include "tests/io/files.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -5,9 +5,6 @@
 #include "tests/memory.h"
 #include "tests/models/auto_model.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 TestSuite(auto_model, .init = files_begin, .fini = files_end);
 
 static const char pretraining[] = HF_BERT "/pretraining";

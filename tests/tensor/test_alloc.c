@@ -5,10 +5,8 @@
 #include "tests/tensor/allocator.h"
 
 #include <brasa/ops.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 TestSuite(alloc, .init = check_begin, .fini = check_end);
 

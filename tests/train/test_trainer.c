@@ -6,7 +6,6 @@
 #include <brasa/tensor.h>
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 
 TestSuite(trainer, .init = program_begin, .fini = program_end);
 

@@ -3,8 +3,6 @@
 #include "tests/memory.h"
 
 #include <brasa/brasa.h>
-#include <dirent.h>
-#include <math.h>
 #include <unistd.h>
 
 static char directory[] = "/tmp/brasa-attention-XXXXXX";

@@ -2,9 +2,7 @@
 #include "tests/memory.h"
 
 #include <brasa/viz.h>
-#include <dirent.h>
 #include <float.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static char directory[] = "/tmp/brasa-plot-XXXXXX";
