@@ -5,9 +5,9 @@
  * beforehand, and there is no recursion. The tensors that a node's gradient function creates are
  * freed as soon as the function is done. */
 #include "autograd/anomaly.h"
-#include "autograd/cycles.h"
 #include "autograd/walk.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* ---- The heap -------------------------------------------------------------------------------- */
@@ -46,189 +46,7 @@ static br_node *dequeue(br_walk *w)
     return top;
 }
 
-/* ---- Accumulation ---------------------------------------------------------------------------- */
-
-/* Returns slot + dx, owned by the caller. Adds in place if nothing else holds slot and slot is
- * contiguous (elements of an expanded tensor share memory). */
-static br_tensor *sum_of(const br_walk *w, br_tensor *slot, br_tensor *dx)
-{
-    if (!w->create_graph && br__is_exclusive(slot) && slot->contiguous)
-        return br_retain(br__grad_ops.add_(slot, dx));
-    br_scope *scope = br_scope_begin();
-    br_tensor *sum = br__take(br__grad_ops.add(slot, dx));
-    br_scope_end(scope);
-    return sum;
-}
-
-/* Adds dx to *slot. Takes over the caller's reference to dx. */
-static bool accumulate(const br_walk *w, br_tensor **slot, br_tensor *dx)
-{
-    if (!*slot) {
-        *slot = dx;
-        return true;
-    }
-    int anomaly = br__tape.anomaly;
-    unsigned parts = BR_ANOMALY ? br__anomaly_of(*slot) | br__anomaly_of(dx) : 0;
-    br__tape.anomaly = 0; /* the addition is not checked: br__anomaly_sum() checks the sum */
-    br_tensor *sum = sum_of(w, *slot, dx);
-    br__tape.anomaly = anomaly;
-    br_release(dx);
-    if (!sum)
-        return false;
-    br_release(*slot);
-    *slot = sum;
-    return !BR_ANOMALY || br__anomaly_sum(sum, parts);
-}
-
-/* Returns dx, or a contiguous copy of it, so that optimizers may change a leaf's gradient. Takes
- * over the caller's reference to dx. The scope of the pass, or the caller's, must be open. */
-static br_tensor *make_writable(const br_walk *w, br_tensor *dx)
-{
-    if (w->create_graph || (br__is_exclusive(dx) && dx->contiguous))
-        return dx;
-    br_tensor *copy = br__new_like("backward", dx, dx->dtype);
-    if (copy)
-        br__copy(copy, dx);
-    br_release(dx);
-    return br__take(copy);
-}
-
-bool br__accumulate_leaf(const br_walk *w, br_tensor *leaf, br_tensor *dx)
-{
-    br_autograd *a = br__autograd_make(leaf);
-    if (a && a->grad &&
-        !w->create_graph) { /* in place even if the caller holds it, as in PyTorch */
-        bool ok = br__grad_ops.add_(a->grad, dx) != NULL;
-        br_release(dx);
-        return ok;
-    }
-    if (a && !a->grad)
-        dx = make_writable(w, dx);
-    if (!a || !dx) {
-        br_release(dx);
-        return false;
-    }
-    if (!accumulate(w, &a->grad, dx))
-        return false;
-    a->grad->is_grad = true;
-    bool circle = w->create_graph && br_is_leaf(leaf) && !br_is_leaf(a->grad);
-    return !circle || br__end_history_with(w->scope, leaf);
-}
-
-int br__compare_captures(const void *a, const void *b)
-{
-    const br_capture *x = a, *y = b;
-    if (x->key != y->key)
-        return (uintptr_t)x->key < (uintptr_t)y->key ? -1 : 1;
-    return (x->output > y->output) - (x->output < y->output);
-}
-
-br_capture *br__find_capture(const br_walk *w, const void *key, int output)
-{
-    br_capture target = { key, output, NULL };
-    return w->n_captures == 0 ? NULL
-                              : bsearch(&target, w->captures, (size_t)w->n_captures, sizeof target,
-                                        br__compare_captures);
-}
-
-/* ---- Leaves with hooks ----------------------------------------------------------------------- */
-
-/* Few passes have hooks, so these functions are kept out of the code of the others. */
-
-static bool has_hooks(const br_tensor *leaf)
-{
-    const br_autograd *a = br__autograd(leaf);
-    return a && a->hooks;
-}
-
-/* Adds an entry for a leaf in front of *list. Returns it, or NULL and an error. */
-static br_deferred_leaf *add_deferred(br_deferred_leaf **list, br_tensor *leaf, uint64_t oldest)
-{
-    br_deferred_leaf *h = br_malloc(sizeof *h);
-    if (!h)
-        return NULL;
-    *h = (br_deferred_leaf){ *list, oldest, br_retain(leaf), NULL };
-    return *list = h;
-}
-
-/* Adds an entry for each leaf with hooks that one of the nodes used. The nodes are sorted from the
- * oldest to the newest, so the first that used a leaf is the oldest, and the entries end up in
- * descending order. */
-static bool expect_leaves_of(br_walk *w, const br_node *const *nodes, size_t n)
-{
-    bool ok = true;
-    for (size_t k = 0; ok && k < n; k++) {
-        for (int i = 0; ok && i < nodes[k]->n_inputs; i++) {
-            br_tensor *leaf = nodes[k]->inputs[i].leaf;
-            if (!has_hooks(leaf) || br__autograd(leaf)->expected)
-                continue;
-            br__autograd(leaf)->expected = true;
-            ok = add_deferred(&w->deferred, leaf, nodes[k]->number) != NULL;
-        }
-    }
-    for (const br_deferred_leaf *h = w->deferred; h; h = h->next)
-        br__autograd(h->leaf)->expected = false;
-    return ok;
-}
-
-/* Finds out which leaves with hooks the graph has, and the oldest node that used each. This happens
- * when the first such leaf receives a gradient, so that a pass without hooks costs nothing. */
-__attribute__((cold, noinline)) static bool expect_leaves(br_walk *w)
-{
-    if (w->expects_leaves)
-        return true;
-    w->expects_leaves = true;
-    for (const br_walk *outer = w->outer; outer; outer = outer->outer)
-        if (outer->nodes)
-            return true; /* its marks are in the nodes: all leaves wait until the pass ends */
-    br_node_list own = { .items = NULL };
-    const br_node_list *nodes = w->nodes ? w->nodes : &own;
-    bool ok = w->nodes || br__collect_nodes(w->n_roots, w->roots, &own);
-    const br_node **sorted = ok ? br_malloc((nodes->count + 1) * sizeof *sorted) : NULL;
-    if (sorted) {
-        for (size_t k = 0; k < nodes->count; k++)
-            sorted[k] = nodes->items[k];
-        qsort(sorted, nodes->count, sizeof *sorted, br__compare_nodes);
-        ok = expect_leaves_of(w, sorted, nodes->count);
-    }
-    for (size_t k = 0; k < own.count; k++)
-        own.items[k]->seen = false;
-    br__node_list_free(&own);
-    br_free(sorted);
-    return ok && sorted;
-}
-
-/* Adds dx to the gradient of a leaf with hooks. Takes over the caller's reference to dx. Entries
- * are removed in the order in which leaves are completed, so the search is short. */
-__attribute__((cold, noinline)) static bool defer_leaf(br_walk *w, br_tensor *leaf, br_tensor *dx)
-{
-    if (!expect_leaves(w)) {
-        br_release(dx);
-        return false;
-    }
-    br_deferred_leaf **h = &w->deferred;
-    while (*h && (*h)->leaf != leaf)
-        h = &(*h)->next;
-    /* A leaf without an entry is itself where the pass began, or got its hooks during the pass. */
-    if (!*h && !add_deferred(h, leaf, 0)) {
-        br_release(dx);
-        return false;
-    }
-    return accumulate(w, &(*h)->grad, dx);
-}
-
-/* Delivers a gradient to a leaf: the complete gradient, or one summand of it if the leaf has no
- * hooks. */
-static bool deliver_leaf(br_walk *w, br_tensor *leaf, br_tensor *dx)
-{
-    br_capture *c = br__find_capture(w, leaf, 0);
-    if (c)
-        return accumulate(w, &c->grad, dx);
-    if (w->n_captures == 0)
-        return br__accumulate_leaf(w, leaf, dx);
-    br_release(dx);
-    return true;
-}
+/* ---- Edges ----------------------------------------------------------------------------------- */
 
 /* Sends dx along the edge. Takes over the caller's reference to dx. */
 static bool send(br_walk *w, const br_edge *edge, br_tensor *dx)
@@ -236,42 +54,11 @@ static bool send(br_walk *w, const br_edge *edge, br_tensor *dx)
     if (edge->node) {
         /* Enqueue first: if accumulate() fails, run() frees the gradients of queued nodes. */
         if (enqueue(w, edge->node))
-            return accumulate(w, &edge->node->outputs[edge->output].grad, dx);
+            return br__accumulate(w, &edge->node->outputs[edge->output].grad, dx);
         br_release(dx);
         return false;
     }
-    const br_autograd *a = br__autograd(edge->leaf);
-    return a && a->hooks ? defer_leaf(w, edge->leaf, dx) : deliver_leaf(w, edge->leaf, dx);
-}
-
-/* Runs the hooks of a leaf on its complete gradient, and delivers the gradient. */
-static bool deliver_deferred(br_walk *w, br_deferred_leaf *h)
-{
-    if (!br__run_leaf_hooks(h->leaf, &h->grad))
-        return false;
-    br_tensor *grad = h->grad;
-    h->grad = NULL;
-    return deliver_leaf(w, h->leaf, grad) &&
-           (w->n_captures > 0 || br__run_post_accumulate_hooks(h->leaf));
-}
-
-/* Delivers the gradients that are complete after the visit of node number `visited`: the remaining
- * nodes are older. Tensors that hooks create are freed after each leaf. If `ok` is false, only
- * frees the entries. */
-__attribute__((cold, noinline)) static bool deliver_complete(br_walk *w, uint64_t visited, bool ok)
-{
-    while (w->deferred && w->deferred->oldest >= visited) {
-        br_deferred_leaf *h = w->deferred;
-        br_scope *scope = br__thread.scope;
-        size_t mark = br__thread.top;
-        w->deferred = h->next;
-        ok = ok && (!h->grad || deliver_deferred(w, h));
-        br__scope_free_from(scope, mark);
-        br_release(h->grad);
-        br_release(h->leaf);
-        br_free(h);
-    }
-    return ok;
+    return br__deliver_to_leaf(w, edge->leaf, dx);
 }
 
 /* ---- One node -------------------------------------------------------------------------------- */
@@ -286,10 +73,10 @@ static bool deliver_outputs(br_walk *w, br_node *node)
         if (output->hooks && !br__run_hooks(&output->hooks, &output->grad))
             return false;
         br_capture *c = br__find_capture(w, node, i);
-        if (c && !accumulate(w, &c->grad, br_retain(output->grad)))
+        if (c && !br__accumulate(w, &c->grad, br_retain(output->grad)))
             return false;
         if (output->retained_by &&
-            !accumulate(w, &output->retained_by->grad, br_retain(output->grad)))
+            !br__accumulate(w, &output->retained_by->grad, br_retain(output->grad)))
             return false;
     }
     return true;
@@ -349,8 +136,7 @@ static br_tensor *pending_grad(const br_walk *w, const br_edge *edge)
 {
     if (edge->node)
         return edge->node->outputs[edge->output].grad;
-    const br_autograd *a = br__autograd(edge->leaf);
-    return a && !a->hooks && w->n_captures == 0 ? a->grad : NULL;
+    return br__pending_leaf_grad(w, edge->leaf);
 }
 
 br_tensor *br_accumulated_grad(const br_node *node, int input)
@@ -447,14 +233,14 @@ static bool run(br_walk *w)
         br_node *node = dequeue(w);
         ok = ok && visit(w, node);
         if (w->deferred)
-            ok = deliver_complete(w, node->number, ok);
+            ok = br__deliver_complete(w, node->number, ok);
         drop_grads(node);
         br__node_release(node);
     }
     br__node_list_free(&w->heap);
     br__frames_empty(w->filled);
     ok = ok && !br__failed();
-    return w->deferred ? deliver_complete(w, 0, ok) : ok;
+    return w->deferred ? br__deliver_complete(w, 0, ok) : ok;
 }
 
 bool br_queue_callback(void (*fn)(void *context), void *context)
@@ -525,13 +311,16 @@ static bool start(br_walk *w, br_tensor *t, br_tensor *gradient)
     return send(w, &edge, dy);
 }
 
+static atomic_uint_fast64_t passes; /* number of passes that have begun, in all threads */
+
 bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gradients)
 {
     w->heap.items = NULL;
     w->heap.count = w->heap.capacity = 0;
     w->n_roots = n;
     w->roots = tensors;
-    w->expects_leaves = false;
+    w->number = atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed) + 1;
+    w->expects_leaves = w->expects_any_leaf = false;
     w->deferred = NULL;
     w->callbacks = NULL;
     w->last_callback = &w->callbacks;

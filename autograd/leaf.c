@@ -109,6 +109,7 @@ bool br_set_grad(br_tensor *t, br_tensor *grad)
         return false;
     br_tensor *old = a->grad;
     a->grad = br_retain(grad);
+    a->grad_pass = 0;
     grad->is_grad = true;
     if (grad->base)
         grad->base->is_grad = true;
@@ -139,6 +140,7 @@ static bool drop_history(br_tensor *t)
     }
     if (own) {
         own->grad = old->grad;
+        own->grad_pass = old->grad_pass;
         old->grad = NULL;
     }
     old->meta.destroy(&old->meta);

@@ -55,10 +55,11 @@ typedef struct br_autograd {
     bool requires_grad; /* set on a leaf that requires grad */
     bool stopped;    /* requires_grad was set and then cleared: a graph may still have this leaf */
     bool guarded;    /* its gradient's history ends when an open scope closes: see cycles.c */
-    bool expected;   /* while a pass looks for leaves with hooks: this leaf was found */
+    uint8_t uses;    /* while a pass looks for leaves: how often it was found, at most 2 */
     br_node *node;   /* operation that computed the tensor, owned; NULL for a leaf */
     int output;      /* index of the tensor among the node's outputs */
     br_tensor *grad; /* owned */
+    uint64_t grad_pass;  /* of a leaf: number of the pass that created `grad`; 0: none did */
     br_hook_link *hooks; /* of a leaf; hooks of other tensors are stored in the node */
     br_node *host;       /* node that contains this struct, owned; NULL if allocated on its own */
 } br_autograd;

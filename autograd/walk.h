@@ -11,8 +11,8 @@ typedef struct br_capture {
     br_tensor *grad; /* owned */
 } br_capture;
 
-/* Gradient of a leaf with hooks: kept until it is complete, since hooks need the complete gradient.
- * It is complete when the oldest node that used the leaf has been visited. */
+/* Gradient of a leaf that must get it as a whole: one with hooks, or one that has a gradient of an
+ * earlier pass. It is complete when the oldest node that used the leaf has been visited. */
 typedef struct br_deferred_leaf {
     struct br_deferred_leaf *next;
     uint64_t oldest; /* number of that node; 0 if unknown: complete when the pass ends */
@@ -38,7 +38,9 @@ typedef struct br_walk {
     int n_roots;          /* the tensors where the pass began */
     br_tensor *const *roots;
     const br_node_list *nodes;  /* the nodes of their graph if they were collected, else NULL */
-    bool expects_leaves;        /* `deferred` has an entry for each leaf with hooks in the graph */
+    uint64_t number;            /* of the pass; each has its own */
+    bool expects_leaves;        /* `deferred` has an entry for each leaf that needs one */
+    bool expects_any_leaf;      /* ... or that is unknown: leaves wait until the pass ends */
     br_deferred_leaf *deferred; /* by `oldest`, descending */
     br_walk_callback *callbacks, **last_callback;
     br_frame *filled; /* list of the checkpoints whose values were recomputed for this pass */
@@ -53,7 +55,19 @@ br_capture *br__find_capture(const br_walk *w, const void *key, int output);
 /* Runs backward from n tensors. gradients[i] is the gradient of tensors[i]; it may be NULL for a
  * tensor of one element, which means 1. `gradients` may be NULL, too. */
 bool br__walk(br_walk *w, int n, br_tensor *const *tensors, br_tensor *const *gradients);
-/* Adds dx to the leaf's gradient. Takes over the caller's reference to dx. */
+/* Adds dx to *slot, or makes it *slot if that is NULL. Takes over the caller's reference to dx. */
+bool br__accumulate(const br_walk *w, br_tensor **slot, br_tensor *dx);
+/* Adds dx, the whole gradient of this pass, to the leaf's gradient. Takes over the caller's
+ * reference to dx. */
 bool br__accumulate_leaf(const br_walk *w, br_tensor *leaf, br_tensor *dx);
+/* Delivers dx, which is one part of the leaf's gradient or all of it. Takes over the caller's
+ * reference to dx. */
+bool br__deliver_to_leaf(br_walk *w, br_tensor *leaf, br_tensor *dx);
+/* Returns the sum of the parts that the leaf received in this pass, to which further parts may be
+ * added in place, or NULL. */
+br_tensor *br__pending_leaf_grad(const br_walk *w, const br_tensor *leaf);
+/* Delivers the gradients that are complete after the visit of node number `visited`: the remaining
+ * nodes are older. If `ok` is false, only frees them. */
+bool br__deliver_complete(br_walk *w, uint64_t visited, bool ok);
 
 #endif
