@@ -1,10 +1,23 @@
-/* ops/kernels/block_loop.c - runs loops for contiguous operands on operands of any strides. The
- * loops are memory-bound, so there is one build for all instruction sets. */
+/* ops/kernels/block_loop.c - runs loops for contiguous operands on operands of any strides.
+ *
+ * The elements are processed in blocks of PART. In each block, inputs that are not contiguous are
+ * copied into buffers, the loop runs over the buffers, and the result is copied to the output. The
+ * buffers of all operands take 8 KiB and stay in the L1 cache, so memory is still read and written
+ * once. There are three shortcuts: if all operands are contiguous, the loop runs in place, and only
+ * a partial vector at the end goes through the buffers; a constant input is copied once; and if all
+ * inputs are constant, the loop runs once and its result is stored n times. The copies are
+ * memory-bound, so there is one build for all instruction sets. */
 #include "ops/kernels/block_loop.h"
 #include "ops/kernels/hints.h"
 
 #include <stdbool.h>
 
+/* The bodies of move() and fill() for one element type. They are macros, because the loop is
+ * compiled for each type. MOVE(uint32_t, a, b) is
+ *
+ *     for (int64_t i = 0; i < count; i++)
+ *         *(uint32_t *)(void *)(to + i * a) = *(const uint32_t *)(const void *)(from + i * b);
+ */
 #define MOVE(type, to_step, from_step)          \
     for (int64_t i = 0; i < count; i++)         \
         *(type *)(void *)(to + i * (to_step)) = \
@@ -27,6 +40,7 @@ EVERY_WIDTH static void fill(char *to, const char *from, int64_t size, int64_t c
         FILL(uint8_t)
 }
 
+/* Copies `count` elements between two strides. */
 EVERY_WIDTH static void move(char *to, int64_t to_step, const char *from, int64_t from_step,
                              int64_t size, int64_t count)
 {
@@ -38,10 +52,13 @@ EVERY_WIDTH static void move(char *to, int64_t to_step, const char *from, int64_
         MOVE(uint8_t, to_step, from_step)
 }
 
+/* First unpacks `form`: `dense` means that all operands are contiguous, `alike` that the output is
+ * contiguous and all inputs are constant. Then runs whole vectors in place if the operands are
+ * dense, fills the buffers of constant inputs, and processes what is left block by block. */
 void br__by_blocks(int64_t n, char *const *data, const int64_t *s, const void *params, br_loop loop,
                    uint32_t form)
 {
-    enum { PART = 256, LARGEST = 8 };
+    enum { PART = 256, LARGEST = 8 }; /* elements of a block, and bytes of the largest element */
     _Alignas(64) char buffer[BR_MAX_OPERANDS][PART * LARGEST];
     char *at[BR_MAX_OPERANDS];
     int64_t size[BR_MAX_OPERANDS], done = 0;

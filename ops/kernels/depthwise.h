@@ -1,16 +1,22 @@
 /* ops/kernels/depthwise.h - depthwise convolution of one zero-padded plane with one kernel, and the
  * gradient of the kernel; part of variant.c. Uses the vectors of gemm_tile.h.
  *
- * Several output vectors, from one row or from consecutive rows, are accumulated together in
- * registers. Short rows are efficient, too, since the vectors may come from several rows. */
+ * y[p] = sum over the taps t of weight[t] x[p + at[t]] is computed directly. VECTORS_AT_ONCE output
+ * vectors, from one row or from consecutive rows, are accumulated in registers while the loop runs
+ * over the taps, so each tap costs one unaligned load and one multiplication for each vector, and y
+ * is written once. Short rows are efficient, too, since the vectors may come from several rows. The
+ * padding makes every tap readable, so there are no branches at the borders; only the store at the
+ * end of a row is partial. The gradient of the kernel instead keeps TAPS_AT_ONCE taps in registers
+ * while the loop runs over all positions, and adds up the lanes at the end. Each y is the sum of
+ * its taps in the order of the taps, wherever it is. */
 #ifndef BR_KERNELS_DEPTHWISE_H
 #define BR_KERNELS_DEPTHWISE_H
 
 #include "ops/kernels/gemm/gemm_tile.h"
 
 enum {
-    VECTORS_AT_ONCE = 8,
-    TAPS_AT_ONCE = 5, /* two groups cover a 3 x 3 kernel */
+    VECTORS_AT_ONCE = 8, /* enough independent sums to hide the latency of an addition */
+    TAPS_AT_ONCE = 5,    /* two groups cover a 3 x 3 kernel */
 };
 
 typedef BY_TYPE(int32_t, int64_t) lane_index __attribute__((vector_size(VECTOR_BYTES)));
@@ -42,6 +48,7 @@ static void put_spot(const br_depthwise *w, spot s, vec sum, real *to)
         to[i * w->to_step] = w->accumulate ? to[i * w->to_step] + sum[i] : sum[i];
 }
 
+/* Writes or adds the convolution of a plane; kernels.h describes the arguments. */
 static void depthwise(const br_depthwise *w, const void *plane, const void *weight, void *result)
 {
     for (spot next = spot_at(w, 0, 0); next.y < w->rows;) {
@@ -97,6 +104,8 @@ static void add_tap_products(const br_depthwise *w, const int64_t *at, const rea
         sums[i] = sum[i];
 }
 
+/* Adds up the gradient of the kernel, TAPS_AT_ONCE taps at a time. A last group with fewer taps
+ * computes its first tap again into the spare sums, which nothing reads. */
 static void depthwise_weight(const br_depthwise *w, const void *plane, const void *result,
                              void *sums, void *weight)
 {

@@ -1,4 +1,11 @@
-/* ops/kernels/dropout.h - dropout; part of variant.c. */
+/* ops/kernels/dropout.h - dropout (Srivastava et al., 2014); part of variant.c.
+ *
+ * y is x times `scale` if the element's random bit is 1, and x times 0 if not.
+ * dropout_bits_kernel() generates the bits. Bit i is a function of the key and i only, so it
+ * depends neither on the number of threads nor on how the elements are divided. dropout_kernel()
+ * applies them, one word of bits at a time: a table of masks with a single bit spreads a word over
+ * vector lanes. The bits are kept for the gradient, which is the same kernel; they take a 32nd of
+ * the memory of f32. */
 #ifndef BR_KERNELS_DROPOUT_H
 #define BR_KERNELS_DROPOUT_H
 
@@ -10,7 +17,8 @@
 typedef BY_TYPE(uint32_t, uint64_t) lane_bits;
 enum { LANE_BITS = 8 * sizeof(lane_bits) };
 
-/* Lists of masks with a single bit set. */
+/* Lists of masks with a single bit set. They are macros, because the initializer of a static table
+ * must be constant. FOUR_BITS(8) is 1 << 8, 1 << 9, 1 << 10, 1 << 11. */
 #define BIT(i)       (lane_bits)1 << (i)
 #define FOUR_BITS(i) BIT(i), BIT((i) + 1), BIT((i) + 2), BIT((i) + 3)
 #define HALF_BITS(i) FOUR_BITS(i), FOUR_BITS((i) + 4), FOUR_BITS((i) + 8), FOUR_BITS((i) + 12)
@@ -33,6 +41,7 @@ static void dropout_kernel(int64_t n, const br_dropout_work *d, const void *x_da
         const lane_bits word = (lane_bits)(bits[i / 64] >> i % 64);
         const real *restrict x = (const real *)x_data + i;
         real *restrict y = (real *)y_data + i;
+        /* A word of f32 elements takes two lines. These are read four words later. */
         __builtin_prefetch(x + 8 * LINE);
         __builtin_prefetch(x + 9 * LINE);
         FOR_VECTORS(real, k, LANE_BITS, y[k] = x[k] * (word & bit[k] ? scale : 0);)
@@ -56,7 +65,10 @@ ALWAYS_INLINE uint64_t random_bits(uint64_t key, uint64_t i)
 typedef uint64_t draw_lanes __attribute__((vector_size(VECTOR_BYTES)));
 
 /* Each 64-bit random number decides two elements: its lower half the even one, its upper half the
- * odd one. An element is dropped if its half is below the threshold. */
+ * odd one. An element is dropped if its half is below the threshold, which is the case if the
+ * difference of the two borrows and so has bit 63 set. NUMBERS numbers decide a word. Lane k of
+ * `below` collects the bits of numbers k, k + AT_ONCE, ..., and is shifted into place at the end.
+ */
 static void dropout_bits_kernel(int64_t n, int64_t first, uint64_t key, uint32_t threshold,
                                 uint64_t *bits)
 {

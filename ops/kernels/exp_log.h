@@ -1,8 +1,12 @@
-/* ops/kernels/exp_log.h - loops of exp, log, pow and sqrt; part of variant.c.
+/* ops/kernels/exp_log.h - loops of exp, log, pow and sqrt; part of variant.c. math.h has the
+ * functions themselves.
  *
- * For f32 the loops process runs of elements. If all elements of a run are ordinary, they skip the
- * range checks and the handling of denormals, which are most of the work. Both paths give the same
- * bits, so the result of an element does not depend on its neighbours. */
+ * For f32 the loops of exp and log process runs of ORDINARY_RUN elements. If all elements of a run
+ * are ordinary, they skip the range checks and the handling of denormals, which are most of the
+ * work. pow computes all elements as if they were ordinary, and then those that are not by powf().
+ * All paths give an element the same bits, so its result does not depend on its neighbours. With
+ * AVX-512 the square root is computed by Goldschmidt's iteration, which is faster than the
+ * instruction. For f64 the loops call libm. */
 #ifndef BR_KERNELS_EXP_LOG_H
 #define BR_KERNELS_EXP_LOG_H
 
@@ -16,15 +20,22 @@ CALLED_BINARY(pow, pow(a, b))
 
 #else
 
+/* Elements of a run. 2 KiB, so that a run and the next one stay in the L1 cache after the check. */
 enum { ORDINARY_RUN = 512 };
 
-/* An element is ordinary if key(x) <= most. */
+/* An element is ordinary if key(x) <= most. EXP_KEY drops the sign bit, so that keys are in the
+ * order of |x|, with NaN last. LOG_KEY subtracts the bits of 2^-126: the keys of 0 and of denormals
+ * wrap around, and those of infinity, NaN and negative numbers are too large as they are. */
 #    define EXP_KEY(x) (bits_of(x) << 1)
 #    define EXP_MOST   0x855c0000u /* |x| <= 87 */
 #    define LOG_KEY(x) (bits_of(x) - 0x00800000u)
 #    define LOG_MOST   0x7effffffu /* 2^-126 <= x < infinity */
 
-/* While the loop computes one run, it checks the next, which spreads the memory reads evenly. If
+/* Defines name_loop. It is a macro, because C has no templates and `ordinary`, `any` and `key` must
+ * be inlined for the loops to be vectorized. ORDINARY_LOOP(exp, EXP_KEY, EXP_MOST, exp_ordinary,
+ * real_exp) defines exp_largest(), exp_run_ordinary(), exp_run_any() and exp_loop().
+ *
+ * While the loop computes one run, it checks the next, which spreads the memory reads evenly. If
  * less than a whole run is left, it checks the last run-sized part of the array. If the operation
  * is in place, some of these elements may already be overwritten and look out of range. This is
  * harmless: it only selects the slower path. n is a multiple of the vector length. */
@@ -125,13 +136,15 @@ static void pow_loop(int64_t n, char *const *data, const int64_t *s, const void 
 
 #if defined(__AVX512F__) && !defined(BR_KERNEL_F64)
 
-enum { ROOT_MIN = 0x0d800000, ROOT_MAX = 0x71ffffff }; /* 2^-100 <= x < infinity */
+/* The bits of 2^-100, and the bits of the largest float minus these. From 2^-100 on g g is a
+ * multiple of 2^-146, so that a float can hold the residual below exactly. */
+enum { ROOT_MIN = 0x0d800000, ROOT_MAX = 0x71ffffff };
 
 /* Returns the correctly rounded square roots in less than half the time of vsqrtps. Estimates g of
- * the root and h of half its inverse are refined by one step of Goldschmidt's iteration, with the
- * residual 1/2 - g h. Then g is corrected by the residual x - g g, which is exact with FMA. Any
- * estimate within 2^-14 gives the same result: this was tested for every significand and both
- * parities of the exponent. */
+ * the root and h of half its inverse are refined by one step of Goldschmidt's iteration (1964),
+ * with the residual 1/2 - g h. Then g is corrected by the residual x - g g, which is exact with FMA
+ * (Markstein, 1990). Any estimate within 2^-14 gives the same result: this was tested for every
+ * significand and both parities of the exponent. */
 ALWAYS_INLINE __m512 root_of_vector(__m512 x)
 {
     const __m512i key = _mm512_sub_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(ROOT_MIN));

@@ -1,4 +1,11 @@
-/* ops/kernels/hints.h - hints to the compiler about loops and functions of kernels. */
+/* ops/kernels/hints.h - hints to the compiler about loops and functions of kernels, and the loops
+ * that most kernels consist of.
+ *
+ * Kernels are plain C loops that the compiler vectorizes. FOR_VECTORS runs over whole vectors,
+ * FOR_EACH over any number of elements (whole vectors, then one element at a time), and FOR_EVERY
+ * likewise with a vectorized tail. They are macros, because C has no way to pass a loop's body to a
+ * function: the body reads and writes the caller's variables. The body comes last, in braces if it
+ * has several statements. */
 #ifndef BR_KERNELS_HINTS_H
 #define BR_KERNELS_HINTS_H
 
@@ -21,7 +28,15 @@ enum { VECTOR_BYTES = 16 };
 
 /* for (int64_t i = 0; i < n; i++) body, with independent iterations, where n is a multiple of the
  * vector length of the type. The inner loop is exactly one vector, so that the compiler generates
- * no copies of the loop for remainders and alignment. */
+ * no copies of the loop for remainders and alignment. FOR_VECTORS(float, k, n, y[k] = x[k] * a;) is
+ * with AVX-512
+ *
+ *     for (int64_t first_k = 0; first_k < n; first_k += 16)
+ *         for (int lane = 0; lane < 16; lane++) {      // becomes one vector instruction
+ *             const int64_t k = first_k + lane;
+ *             y[k] = x[k] * a;
+ *         }
+ */
 #define FOR_VECTORS(type, i, n, ...)                                          \
     {                                                                         \
         enum { PER_VECTOR = VECTOR_BYTES / sizeof(type) };                    \
@@ -33,7 +48,14 @@ enum { VECTOR_BYTES = 16 };
         }                                                                     \
     }
 
-/* FOR_VECTORS for any n: whole vectors, then the tail one element at a time. */
+/* FOR_VECTORS for any n: whole vectors, then the tail one element at a time. FOR_EACH(float, k, n,
+ * y[k] = x[k] * a;) is
+ *
+ *     const int64_t whole_k = n & -16;
+ *     FOR_VECTORS(float, k, whole_k, y[k] = x[k] * a;)
+ *     for (int64_t k = whole_k; k < n; k++)
+ *         y[k] = x[k] * a;
+ */
 #define FOR_EACH(type, i, n, ...)                                                         \
     {                                                                                     \
         const int64_t count_of_##i = (n);                                                 \
@@ -58,7 +80,10 @@ enum { VECTOR_BYTES = 16 };
             __VA_ARGS__                            \
     }
 
+/* For functions whose constant arguments must become constants in their code, and for those that
+ * are called inside of vectorized loops. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 /* UNROLLED: unrolls a short loop completely, so that its arrays can be kept in registers. ROLLED:
  * prevents unrolling, so that only a few load instructions access memory, in small steps that
  * hardware prefetchers recognize. Without it, a sum of 40 MB takes 1.13 times as long (AMD Zen 4).

@@ -1,5 +1,12 @@
-/* ops/kernels/index.c - gather and scatter loops. The loops are memory-bound, so there is one build
- * for all instruction sets. */
+/* ops/kernels/index.c - gather and scatter loops.
+ *
+ * Gather: y[i] = x[index[i]]. Scatter: x[index[i]] = combine(x[index[i]], y[i]), for ascending i,
+ * so that with equal indices sums have a fixed order, and the last value is kept when copying. One
+ * call processes all elements of its lines, so nothing is atomic, and results do not depend on the
+ * number of threads. If the index is the same for a whole row, the row is copied or combined as
+ * contiguous memory. Gathering and copying only move bytes, so they have a loop for each element
+ * size rather than for each type. The loops are memory-bound, so there is one build for all
+ * instruction sets. */
 #include "ops/kernels/index.h"
 #include "ops/kernels/hints.h"
 
@@ -11,6 +18,7 @@ static inline int64_t load_index(const char *p)
     return *(const int64_t *)(const void *)p;
 }
 
+/* Defines a gather loop. It is a macro, since the loop has to be compiled for each type. */
 #define GATHER_LOOP(name, type)                                                           \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params)  \
     {                                                                                     \
@@ -56,7 +64,9 @@ void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const voi
 }
 
 /* Defines a loop that combines the elements of y with x in order. With has_rows it has a fast path
- * for elements that share an index, such as a row. */
+ * for elements that share an index, such as a row. The expression is in terms of a, an element of
+ * x, and b, one of y, which is why this is a macro. COMBINE_LOOP(add_f32, float, true, a + b)
+ * defines add_f32_at(), which adds one element, and the loop add_f32(). */
 #define COMBINE_LOOP(name, type, has_rows, expression)                                     \
     static inline void name##_at(char *x, const char *y)                                   \
     {                                                                                      \
@@ -98,6 +108,8 @@ br_loop br__scatter_loop(size_t element_size)
     return element_size == 8 ? put_8 : element_size == 4 ? put_4 : put_1;
 }
 
+/* A maximum or minimum keeps a NaN in x, since a != a, and takes one in y, since then no comparison
+ * holds. */
 #define FLOAT_LOOPS(suffix, type, has_rows)                                                   \
     COMBINE_LOOP(add_##suffix, type, has_rows, a + b)                                         \
     COMBINE_LOOP(mul_##suffix, type, has_rows, a *b)                                          \

@@ -1,12 +1,19 @@
-/* ops/kernels/integer.c - the kernels of i64 and bool. Arithmetic wraps around, as PyTorch's does.
- */
+/* ops/kernels/integer.c - the kernels of i64 and bool.
+ *
+ * Pointwise loops come from the templates of loops.h, or from those below, which have one loop for
+ * all strides. Arithmetic wraps around, as PyTorch's does: it is computed in uint64_t, since signed
+ * overflow is undefined in C. Wrapping sums and products are associative, so reductions are exact
+ * in any order: they process column by column, and a sum uses two accumulators to shorten the chain
+ * of additions. A sum of bools counts in i64. There is one build for all instruction sets. */
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/loops.h"
 
 /* ---- i64 ------------------------------------------------------------------------------------- */
 
 /* These macros define a single loop for all strides. They are for operations that gain little from
- * vectors of two elements. */
+ * vectors of two elements. They copy the strides, because for the compiler a store to i64 elements
+ * might change the array s. UNARY(i64_copy, x) defines the loop i64_copy(), which sets
+ * each element of the output to the expression in terms of x, the element of the input. */
 #define UNARY(name, expression)                                \
     LOOP(name)                                                 \
     {                                                          \
@@ -125,8 +132,9 @@ TERNARY_LOOP(bool_where, bool, (a & b) | (!a & c))
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* The minimum is computed as the maximum of ~x, which reverses the order. `index` is written even
- * if only the value is needed. */
+/* Defines the reductions of a type: INTEGER_FOLDS(i64, int64_t) defines i64_sum(), i64_max(),
+ * i64_min() and their helpers. The minimum is computed as the maximum of ~x, which reverses the
+ * order; x ^ turn is x or ~x. `index` is written even if only the value is needed. */
 #define INTEGER_FOLDS(prefix, type)                                                \
     static inline int64_t prefix##_element(const br_fold *f, int64_t i, int64_t j) \
     {                                                                              \

@@ -1,5 +1,14 @@
-/* ops/kernels/layer_norm.h - layer norm, RMS norm (layer norm without a mean), and their gradients;
- * part of variant.c. */
+/* ops/kernels/layer_norm.h - layer norm (Ba, Kiros and Hinton, 2016), RMS norm (Zhang and Sennrich,
+ * 2019), which is layer norm with a mean of 0, and their gradients; part of variant.c.
+ *
+ *     y = xhat weight + bias,  xhat = (x - mean) rstd,  rstd = 1 / sqrt(variance + eps)
+ *     dx = rstd (g - mean(g) - xhat mean(g xhat)),  g = dy weight
+ *     dweight = sum over rows of dy xhat,  dbias = sum over rows of dy
+ *
+ * Each row is read three times, while it is in the cache: for the mean, for the variance (the
+ * two-pass algorithm, which avoids cancellation), and for y. Sums along a row are of the
+ * element type within a block and of doubles between blocks. A row's results depend on no other
+ * row; dweight and dbias add the rows of a call in order. */
 #ifndef BR_KERNELS_LAYER_NORM_H
 #define BR_KERNELS_LAYER_NORM_H
 

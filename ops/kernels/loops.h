@@ -1,5 +1,18 @@
 /* ops/kernels/loops.h - templates of pointwise loops for any element type.
  *
+ * A template is a macro, because C has no other way to write a loop once for several types and
+ * expressions. The expression is in terms of x (unary), a and b (binary), or a, b and c (ternary).
+ * For example, UNARY_LOOP(f32_neg, float, -x) defines, in essence, the loop
+ *
+ *     static void f32_neg(int64_t n, char *const *data, const int64_t *s, const void *params)
+ *     {
+ *         if (n > 1 && (s[0] != 4 || s[1] != 4)) {
+ *             br__by_blocks(n, data, s, params, f32_neg, LOOP_FORM(1, 4, 4, 0, 0));
+ *             return;
+ *         }
+ *         FOR_EACH(float, i, n, ((float *)data[0])[i] = -((const float *)data[1])[i];)
+ *     }
+ *
  * Each loop is written once, for contiguous operands, and the compiler vectorizes it.
  * br__by_blocks() copies other operands into contiguous buffers. Only memory-bound operations also
  * have loops for a scalar operand. The output may be one of the inputs, but must not overlap an
@@ -17,10 +30,12 @@
 /* Element i of operand k with a stride of `step` bytes. */
 #define AT(type, k, i, step) (*(type *)(void *)(data[k] + (i) * (step)))
 
+/* The head of a loop over all elements, which the compiler vectorizes. The body follows it. */
 #define FOR_EACH_ELEMENT \
     INDEPENDENT          \
     for (int64_t i = 0; i < n; i++)
 
+/* The head of a function of type br_loop. */
 #define LOOP(name) \
     static void name(int64_t n, char *const *data, const int64_t *s, const void *params)
 
@@ -39,12 +54,15 @@
         })                                                                           \
     }
 
+/* The body of a binary loop: sets element i of the output to the expression in terms of a and b. */
 #define BINARY_ELEMENT(type, out_type, expression)                                 \
     {                                                                              \
         const type a = AT(const type, 1, i, SIZE), b = AT(const type, 2, i, SIZE); \
         AT(out_type, 0, i, OUT_SIZE) = expression;                                 \
     }
 
+/* Runs the loop by br__by_blocks() if an operand is not contiguous, and returns from it, which is
+ * why this is a macro. */
 #define BINARY_BY_BLOCKS(name)                                                          \
     if (n > 1 && (s[0] != OUT_SIZE || s[1] != SIZE || s[2] != SIZE)) {                  \
         br__by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
@@ -59,7 +77,8 @@
         FOR_EACH(type, i, n, BINARY_ELEMENT(type, out_type, expression)) \
     }
 
-/* Elements are processed in groups whose results, of one byte each, fill a vector. */
+/* Compares to bool. Elements are processed in groups whose results, of one byte each, fill a
+ * vector. */
 #define COMPARE_LOOP(name, type, expression)                         \
     LOOP(name)                                                       \
     {                                                                \
@@ -108,6 +127,7 @@
         })                                                                                 \
     }
 
+/* out = condition ? a : b; operand 1 is the condition, of one byte. With a loop for a scalar a. */
 #define WHERE_LOOP(name, type)                                                          \
     EVERY_WIDTH LOOP(name)                                                              \
     {                                                                                   \

@@ -1,7 +1,17 @@
 /* ops/kernels/math.h - functions of one float; part of variant.c, which defines the type `real`.
  *
  * The f64 functions call libm, except exp_negative() and exp_gradual(). Most f32 functions are our
- * own, so that loops over them can be vectorized. */
+ * own, without branches, so that loops over them can be vectorized. They reduce the argument to a
+ * small interval, evaluate a polynomial there by Horner's rule, and undo the reduction:
+ *
+ *     exp x = 2^n exp r             r = x - n ln 2, with ln 2 in two parts (Cody and Waite, 1980)
+ *     log x = n ln 2 + log(1 + f)   x = 2^n (1 + f), from the bits of x
+ *     tanh x = (1 - z) / (1 + z)    z = exp(-2x)
+ *     erf x = x + x P(x^2)          for |x| < 1; beyond, from Phi
+ *     1 - Phi(x) = exp P(x)         with a polynomial P; GELU is x Phi(x)
+ *
+ * fit_math.py prints the coefficients. The functions' comments give their errors. A result depends
+ * on the argument only, so loops may skip or repeat elements. */
 #ifndef BR_KERNELS_MATH_H
 #define BR_KERNELS_MATH_H
 
@@ -169,7 +179,7 @@ ALWAYS_INLINE float expm1_reduced(float x, float shift, float *shifted)
 }
 
 /* Error below 1 ulp. 2^n is applied as two factors, since 2^n itself is out of range if the result
- * is infinite or denormal. */
+ * is infinite or denormal. exp(89) is infinite, and exp(-104) rounds to 0. */
 ALWAYS_INLINE float real_exp(float x)
 {
     const float shift = 0x1.8p23f;
@@ -211,7 +221,7 @@ ALWAYS_INLINE float exp_gradual(float x)
 }
 
 /* Splits x = 2^n (1 + f) with 1 + f in [sqrt 1/2, sqrt 2), given the bits of a positive x that is
- * neither denormal nor infinite. Returns n. */
+ * neither denormal nor infinite. Returns n. 0x3f3504f3 are the bits of sqrt 1/2. */
 ALWAYS_INLINE int32_t split_bits(uint32_t bits, float *f)
 {
     int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
@@ -256,7 +266,8 @@ ALWAYS_INLINE float log_ordinary(float x)
 
 /* Returns a^b = 2^(b log2 a) for 2^-126 <= a < infinity and finite b. It is computed in double, so
  * that its error exceeds that of the final rounding by only a twentieth. log2(1 + f) = f P(f). As
- * in exp(), adding `shift` rounds. */
+ * in exp(), adding `shift` rounds. Both polynomials are Chebyshev interpolations. 2^200 and 2^-200
+ * are far outside the range of a float. */
 ALWAYS_INLINE float pow_ordinary(float a, float b)
 {
     float part;
@@ -467,7 +478,8 @@ ALWAYS_INLINE real gelu_erf_slope(real x)
     return normal_cdf(x) + x * normal_density(x);
 }
 
-/* (1 + tanh(z / 2)) / 2 = sigmoid(z), so GELU's tanh approximation is x sigmoid(z). */
+/* (1 + tanh(z / 2)) / 2 = sigmoid(z), so GELU's tanh approximation (Hendrycks and Gimpel, 2016),
+ * whose constant is 0.044715, is x sigmoid(z). */
 ALWAYS_INLINE real gelu_tanh(real x)
 {
     return x * real_sigmoid(SQRT_8_BY_PI * (x + (real)0.044715 * x * x * x));

@@ -1,6 +1,14 @@
 /* ops/kernels/norm_channels.h - statistics of channels and normalization with them, forward and
- * gradient; part of variant.c. If each channel has one element, loops are vectorized across the
- * channels, which are contiguous; otherwise along each channel. */
+ * gradient, for batch, group and instance norm; part of variant.c.
+ *
+ * A call adds one item, [channels, inner], to the moments of each channel: the mean and the sum of
+ * squared deviations, in double. If inner is 1, as in batch norm after a linear layer, loops are
+ * vectorized across the channels, and Welford's algorithm (1962) updates the moments. Otherwise
+ * they are vectorized along each channel: the moments of a channel's elements are computed in two
+ * passes while they are in the cache, and are combined with the earlier ones by the formula of
+ * Chan, Golub and LeVeque (1979). Neither subtracts large sums of squares, so there is no
+ * cancellation. A channel's results depend on no other channel. ops/norm/channel_norm.c combines
+ * the moments of tasks. */
 #ifndef BR_KERNELS_NORM_CHANNELS_H
 #define BR_KERNELS_NORM_CHANNELS_H
 
@@ -8,7 +16,7 @@
 
 /* ---- Moments --------------------------------------------------------------------------------- */
 
-/* Adds one element to the moments of each channel with Welford's algorithm. */
+/* Adds one element to the moments of each channel. */
 static void add_single_moments(const br_channel_work *w)
 {
     const real *restrict x = w->x;
@@ -22,7 +30,7 @@ static void add_single_moments(const br_channel_work *w)
 }
 
 /* Computes the mean and the sum of squared deviations of each channel while it is in the cache, and
- * combines them with the earlier moments (Chan, Golub and LeVeque, 1979). */
+ * combines them with the earlier moments. */
 static void channel_moments(const br_channel_work *w)
 {
     if (w->inner == 1) {
@@ -41,6 +49,7 @@ static void channel_moments(const br_channel_work *w)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
+/* y = (x - mean) scale + shift */
 static void channel_norm(const br_channel_work *w)
 {
     const real *mean = w->mean, *scale = w->scale, *shift = w->shift;

@@ -1,8 +1,12 @@
 /* ops/kernels/optim.h - updates of optimizers, and norms of gradients; part of variant.c.
  *
- * An update is split into short loops over pieces that stay in the L1 cache. So the loops have no
- * branches, and memory is read and written once. Scalars are computed in double and rounded once.
- */
+ * The updates are PyTorch's versions of Adam (Kingma and Ba, 2015) with AMSGrad (Reddi, Kale and
+ * Kumar, 2018) and decoupled weight decay (AdamW; Loshchilov and Hutter, 2019), SGD with momentum,
+ * RMSprop (Hinton, 2012), Adagrad (Duchi, Hazan and Singer, 2011) and Muon (Jordan et al., 2024),
+ * without its orthogonalization. An update is split into short loops over pieces that stay in the
+ * L1 cache. So the loops have no branches, and memory is read and written once. Scalars are
+ * computed in double and rounded once. An element's update depends on no other element. Sums of
+ * squares are added in the same order for all instruction sets. */
 #ifndef BR_KERNELS_OPTIM_H
 #define BR_KERNELS_OPTIM_H
 
@@ -10,7 +14,7 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 
-enum { PIECE = 512 };
+enum { PIECE = 512 }; /* elements; a piece of all arrays of Adam takes 10 KiB for f32 */
 
 ALWAYS_INLINE int64_t piece_at(int64_t i, int64_t n)
 {
@@ -94,6 +98,7 @@ static const real *add_momentum(int64_t n, const real *d, real *b, const br_sgd_
     return to;
 }
 
+/* p -= lr d, where d is the gradient or, if there is a buffer, the direction of the momentum */
 static void sgd_update(int64_t n, void *param, const void *grad, void *velocity,
                        const br_sgd_args *args)
 {

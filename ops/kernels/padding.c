@@ -1,5 +1,10 @@
-/* ops/kernels/padding.c - zero-padded planes. The loops are memory-bound, so there is one build for
- * all instruction sets. */
+/* ops/kernels/padding.c - copies planes into zero-padded planes.
+ *
+ * padding.h describes the layout: each row of the padded plane is stored as `fold` runs, and run r
+ * holds its columns r, r + fold, r + 2 fold, ... For each run, the columns lo .. hi - 1 come from
+ * the plane, `fold` elements apart, and are copied row by row. All others are zeros, which are
+ * written only if `clear` is true, that is, for the first plane in a buffer. The loops are
+ * memory-bound, so there is one build for all instruction sets. */
 #include "ops/kernels/padding.h"
 
 #include <string.h>
@@ -12,7 +17,9 @@ static int64_t first_in_run(const br_padding *p, int64_t run, int64_t at)
     return first < p->columns ? first : p->columns;
 }
 
-/* Most rows are short. Two copies of constant size, which may overlap, avoid a call. */
+/* Defines br__pad_suffix() for a type, which is why it is a macro. Most rows are short: for 4 to 16
+ * elements, two copies of constant size, which may overlap, avoid a call of memcpy(). A fold of 2,
+ * the most common one above 1, has a loop with a constant step. */
 #define PAD(type, suffix)                                                                   \
     static void copy_##suffix(int64_t n, const type *restrict from, type *restrict to)      \
     {                                                                                       \

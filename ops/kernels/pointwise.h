@@ -1,4 +1,12 @@
-/* ops/kernels/pointwise.h - the float loops of BR_POINTWISE_KERNELS; part of variant.c. */
+/* ops/kernels/pointwise.h - the float loops of BR_POINTWISE_KERNELS; part of variant.c.
+ *
+ * y[i] = f(x[i]) or f(a[i], b[i]). kernels.h lists the names and the expressions in three groups,
+ * each with its own kind of loop: plain expressions use the templates of loops.h; functions of
+ * math.h, which are long vector code, have one loop over whole vectors; and functions of libm (for
+ * f64, those of math.h, too) are called for one element at a time. In the first two kinds,
+ * br__by_blocks() copies operands that are not contiguous. The last kind follows the strides. Some
+ * kernels are composed of other loops, which exchange their intermediate results through buffers of
+ * PART elements. An element's result depends on no other element. */
 #ifndef BR_KERNELS_POINTWISE_H
 #define BR_KERNELS_POINTWISE_H
 
@@ -6,8 +14,10 @@
 #include "ops/kernels/loops.h"
 #include "ops/kernels/math.h"
 
+/* Element i of operand k, which is contiguous. */
 #define REAL_AT(k, i) (((real *)(void *)data[k])[i])
 
+/* Parameter i of the loop. */
 #define PARAM(i) ((real)((const double *)params)[i])
 
 #define REAL_UNARY(name, expression)    UNARY_LOOP(name##_loop, real, expression)
@@ -30,7 +40,7 @@
  * function is fast. */
 static inline vec load_with_ones(const real *from, int64_t count)
 {
-    enum { MAX_VECTOR = 16 };
+    enum { MAX_VECTOR = 16 }; /* elements of the largest vector */
     static const real ones[2 * MAX_VECTOR] = {
         [MAX_VECTOR] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
     };
@@ -62,7 +72,8 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
 }
 
 /* Begins a loop over `operands` operands of this type. If they are not whole, contiguous vectors,
- * calls by_vectors() and returns. */
+ * calls by_vectors(), which calls the loop again with such vectors, and returns. It is a macro,
+ * because it returns from the loop. */
 #    define WHOLE_VECTORS(name, operands)                                      \
         if (n % VECTOR != 0 || s[0] != sizeof(real) || s[1] != sizeof(real) || \
             ((operands) == 3 && s[2] != sizeof(real))) {                       \
@@ -71,6 +82,15 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
         }                                                                      \
         n &= -VECTOR; /* the compiler does not infer this from the check */
 
+/* WHOLE_UNARY(tanh, real_tanh(x)) defines the loop tanh_loop(), in essence
+ *
+ *     if (not whole, contiguous vectors) {
+ *         by_vectors(n, data, s, params, tanh_loop, 2);
+ *         return;
+ *     }
+ *     for (int64_t i = 0; i < n; i++)
+ *         ((float *)data[0])[i] = real_tanh(((const float *)data[1])[i]);
+ */
 #    define WHOLE_UNARY(name, expression)     \
         LOOP(name##_loop)                     \
         {                                     \
@@ -125,7 +145,7 @@ static __attribute__((noinline)) void apply_to(real *x, int64_t n, br_loop loop)
     loop(n, (char *[]){ (char *)x, (char *)x }, (int64_t[]){ sizeof *x, sizeof *x }, NULL);
 }
 
-enum { PART = 256 };
+enum { PART = 256 }; /* elements of an intermediate result, which stays in the L1 cache */
 
 /* Writes softplus of n elements at `from`, `step` bytes apart, to contiguous elements. */
 static void softplus_part(int64_t n, real *to, const char *from, int64_t step, double threshold)
@@ -134,7 +154,8 @@ static void softplus_part(int64_t n, real *to, const char *from, int64_t step, d
                   (const double[]){ 1, threshold });
 }
 
-/* x tanh(softplus(x)) */
+/* x tanh(softplus(x)). Above the threshold of 20, where softplus returns x, the tanh is 1 in both
+ * types. */
 LOOP(mish_loop)
 {
     real y[PART];
@@ -164,6 +185,7 @@ LOOP(logsigmoid_loop)
     }
 }
 
+/* A loop's entry in the table of variant.c. */
 #define LOOP_ENTRY(name, expression) .name = name##_loop,
 
 #endif

@@ -1,6 +1,16 @@
-/* ops/kernels/pool.c - pooling of planes: one window per output position, row by row. */
+/* ops/kernels/pool.c - max and average pooling of planes.
+ *
+ * The windows of the output's rows and columns are given, already cut off at the borders of the
+ * plane, so the loops have no branches for padding. The output is computed row by row; for each
+ * position, the loops run over the window's rows and columns. Averages are summed in double. The
+ * gradient of an average adds the same share to each element of the window, in the order of the
+ * windows; that of a maximum, in ops/conv/pool.c, adds at the indices. One call processes a whole
+ * plane, so the results do not depend on the number of threads. There is one build for all
+ * instruction sets. */
 #include "ops/kernels/pool.h"
 
+/* Defines br__max_pool_suffix() for a type, which is why it is a macro. `best` starts at the first
+ * element of the window; x != x holds for NaN only. */
 #define MAX_POOL(type, suffix)                                                        \
     static int64_t largest_##suffix(const br_pool_work *p, const type *plane,         \
                                     const br_pool_window *r, const br_pool_window *c) \
@@ -28,11 +38,13 @@
 MAX_POOL(float, f32)
 MAX_POOL(double, f64)
 
+/* Returns the divisor of the average at output position (y, x). */
 static double divisor(const br_pool_work *p, int64_t y, int64_t x)
 {
     return p->divisor != 0 ? p->divisor : p->rows[y].count * p->columns[x].count;
 }
 
+/* Defines br__avg_pool_suffix() and br__avg_pool_back_suffix() for a type. */
 #define AVG_POOL(type, suffix)                                                           \
     void br__avg_pool_##suffix(const br_pool_work *p, const void *plane, void *out)      \
     {                                                                                    \

@@ -1,6 +1,12 @@
-/* ops/kernels/recurrent.h - one step of recurrent cells, and its gradient; part of variant.c. For
- * the gradient, a step saves its gates after their activations and, for a GRU, the term that the
- * reset gate multiplies. */
+/* ops/kernels/recurrent.h - one step of recurrent cells, and its gradient; part of variant.c.
+ *
+ * The cells are the Elman RNN (1990), the LSTM (Hochreiter and Schmidhuber, 1997) with forget gates
+ * (Gers, Schmidhuber and Cummins, 2000), and the GRU (Cho et al., 2014) in PyTorch's version, whose
+ * reset gate multiplies U h + b rather than h. ops/recurrent/ computes the
+ * products gi = W x + b and gh = U h + b of all gates. A step handles one row of the batch at a
+ * time: it adds gi and gh, applies the activations with the pointwise loops, and combines the gates
+ * in one loop. A row's result depends on no other row. For the gradient, a step saves its gates
+ * after their activations and, for a GRU, the term that the reset gate multiplies. */
 #ifndef BR_KERNELS_RECURRENT_H
 #define BR_KERNELS_RECURRENT_H
 
@@ -53,6 +59,7 @@ static void gru_row(int64_t n, const real *gi, const real *gh, const real *restr
     FOR_EACH(real, k, n, out[k] = (1 - z[k]) * m[k] + z[k] * h[k];)
 }
 
+/* Computes the new state of all rows. */
 static void recurrent_step(const br_recurrent_work *w)
 {
     const int64_t n = w->size, gates = br__gates_of(w->kind) * n, kept = br__kept_of(w->kind) * n;
@@ -71,6 +78,7 @@ static void recurrent_step(const br_recurrent_work *w)
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
+/* The derivative of tanh is 1 - h^2, and that of ReLU is 1 where h > 0. */
 static void rnn_row_grad(bool relu, int64_t n, const real *restrict h, const real *restrict dh,
                          real *restrict dgi)
 {
@@ -80,6 +88,9 @@ static void rnn_row_grad(bool relu, int64_t n, const real *restrict h, const rea
         FOR_EACH(real, k, n, dgi[k] = dh[k] * (1 - h[k] * h[k]);)
 }
 
+/* With t = tanh c and d = dc + dh o (1 - t^2): di = d g, df = d c', dg = d i, do = dh t, dc' = d f,
+ * where each gate's gradient is multiplied by the derivative of its activation: s (1 - s) for a
+ * sigmoid, 1 - s^2 for tanh. */
 static void lstm_row_grad(int64_t n, const real *restrict gates, const real *restrict c_before,
                           const real *c, const real *restrict dh, real *restrict dc,
                           real *restrict dgi)
@@ -98,6 +109,8 @@ static void lstm_row_grad(int64_t n, const real *restrict gates, const real *res
     })
 }
 
+/* dm = dh (1 - z), dz = dh (h' - m), dr = dm gh_m, dh' = dh z without the part through gh. Each
+ * gate's gradient is multiplied by the derivative of its activation; dr uses dm after that. */
 static void gru_row_grad(int64_t n, const real *restrict gates, const real *restrict h_before,
                          real *restrict dh, real *restrict dgi, real *restrict dgh)
 {
@@ -113,6 +126,7 @@ static void gru_row_grad(int64_t n, const real *restrict gates, const real *rest
     })
 }
 
+/* Computes the gradients with respect to the gates and the previous state of all rows. */
 static void recurrent_step_grad(const br_recurrent_work *w)
 {
     const int64_t n = w->size, gates = br__gates_of(w->kind) * n, kept = br__kept_of(w->kind) * n;

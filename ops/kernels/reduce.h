@@ -1,7 +1,12 @@
 /* ops/kernels/reduce.h - sums, products, maxima and minima of floats; part of variant.c.
  *
- * Sums add at most eight values in the element type before they continue in double, so that their
- * error does not grow with the length. The order of additions depends on the shape only. */
+ * A kernel folds rows into one accumulator for each column; kernels.h describes br_fold. If the
+ * rows are contiguous along a column, a column is reduced in vector lanes, which are combined at
+ * the end. If the columns are contiguous, loops are vectorized across them. Otherwise one element
+ * is processed at a time. Sums are blocked: at most eight values are added in the element type
+ * before the sum continues in double, so that the error does not grow with the length. The order of
+ * additions depends on the shape and strides only, not on threads or the instruction set. Maxima
+ * and minima propagate NaN, and of equal elements the first one gives the index. */
 #ifndef BR_KERNELS_REDUCE_H
 #define BR_KERNELS_REDUCE_H
 
@@ -16,6 +21,8 @@
  * vectors, these lanes span several vectors. */
 enum { LANES = 64 / sizeof(real), PARTS = LANES / VECTOR };
 
+/* A vector of doubles, and as many elements in memory. WIDES such vectors hold all lanes of a sum.
+ */
 typedef double wide __attribute__((vector_size(VECTOR_BYTES)));
 
 typedef real half_at
@@ -134,6 +141,7 @@ ALWAYS_INLINE double sum_of_wides(wide *sum)
     return lane[0];
 }
 
+/* Adds the sum of n contiguous elements: groups of 8, then 2, then 1 times LANES, then the rest. */
 static void sum_run(const real *x, int64_t n, br_accumulator *value)
 {
     if (n < LANES) {
@@ -175,6 +183,7 @@ ALWAYS_INLINE void add_rows(const br_fold *f, int64_t row, int count)
     })
 }
 
+/* Adds all rows with contiguous columns: eight at a time, then the rest as 4 + 2 + 1. */
 EVERY_WIDTH static void sum_rows(const br_fold *f)
 {
     int64_t i = 0;
@@ -211,6 +220,7 @@ static void sum_streamed_rows(const br_fold *f)
     }
 }
 
+/* Chooses the loop by the direction in which x is contiguous. */
 static void sum_fold(const br_fold *f)
 {
     if (f->row_stride == sizeof(real)) {
@@ -227,6 +237,7 @@ static void sum_fold(const br_fold *f)
 
 /* ---- Product --------------------------------------------------------------------------------- */
 
+/* Products are accumulated in double, row by row. */
 static void prod_fold(const br_fold *f)
 {
     const int64_t step = f->column_stride / (int64_t)sizeof(real);
@@ -273,6 +284,7 @@ static real max_of_vectors(const real *x, int64_t n, real sign)
     return any != any ? any : even > other ? even : other;
 }
 
+/* Returns the maximum of sign * x over n contiguous elements; NaN counts as largest. */
 static real max_run(const real *x, int64_t n, real sign)
 {
     if (n >= 2 * VECTOR)
@@ -329,7 +341,7 @@ ALWAYS_INLINE bool exceeds(real b, real a)
 static void place_in_run(const real *x, int64_t n, int64_t first, real sign, br_accumulator *value,
                          int64_t *index)
 {
-    enum { SEARCHED = 16 * LANES };
+    enum { SEARCHED = 16 * LANES }; /* elements of a block */
     real max_value = sign * (real)value->f;
     int64_t found = -1;
     for (int64_t i = 0; i < n; i += SEARCHED) {

@@ -1,9 +1,15 @@
-/* ops/kernels/rotary.c - rotation of pairs of elements. The loops are memory-bound, so there is one
- * build for all instruction sets. */
+/* ops/kernels/rotary.c - rotation of pairs of elements, for rotary position embeddings (RoPE; Su et
+ * al., 2021).
+ *
+ * (y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin), where cos and sin come from tables. Both elements
+ * of a pair are read before y is written, so that y may be x. The two elements of a pair are any
+ * number of bytes apart, which serves both adjacent pairs and pairs of halves. The loops are
+ * memory-bound, so there is one build for all instruction sets. */
 #include "ops/kernels/rotary.h"
 
 #define NUMBER(type, p, offset) (*(type *)(void *)((p) + (offset)))
 
+/* Defines the loop for a type, which is why it is a macro. */
 #define ROTATE_LOOP(name, type)                                                                 \
     static void name##_loop(int64_t n, char *const *data, const int64_t *s, const void *params) \
     {                                                                                           \

@@ -1,6 +1,14 @@
-/* ops/kernels/scan.c - cumulative sums and products. */
+/* ops/kernels/scan.c - cumulative sums and products.
+ *
+ * y[i] = x[0] + ... + x[i], or from the last element down if `reverse` is set. Up to BR_SCAN_TILE
+ * columns advance together, row by row, so that memory is read in order even if a column's elements
+ * are far apart; their running totals stay in the L1 cache. The totals of floats are doubles, and
+ * each y is a rounded total. Additions are in the order of the elements, so the results do not
+ * depend on the number of threads. Integers wrap around. */
 #include "ops/kernels/scan.h"
 
+/* Defines the kernel br__name for an element type and an operator, which is why it is a macro.
+ * `wide` is the type of the running totals. */
 #define SCAN(name, type, wide, start, operator)                     \
     static void name##_scan(const br_scan *w)                       \
     {                                                               \

@@ -1,5 +1,13 @@
 /* ops/kernels/softmax.h - softmax, log softmax and their gradients; part of variant.c.
  *
+ *     y = exp(x - max) / sum of exp(x - max)      dx = y (dy - sum of y dy)
+ *     y = x - max - log(sum of exp(x - max))      dx = dy - exp(y) sum of dy
+ *
+ * over each row. The maximum is subtracted so that no exponential overflows. There are three passes
+ * over a row: the maximum; the exponentials (softmax stores them in y) and their sum; and the
+ * result. Sums are of the element type within blocks along a row, and of doubles otherwise. A row's
+ * results depend on no other row.
+ *
  * Contiguous rows are vectorized along the row. Interleaved rows, as in a softmax over a dimension
  * before the last, are vectorized across up to TILE rows. Short contiguous rows do not fill
  * vectors, so they are transposed into the interleaved layout. */
@@ -10,6 +18,8 @@
 #include "ops/kernels/reduce.h"
 #include "ops/kernels/transpose.h"
 
+/* TILE: maximum number of interleaved rows. SHORT_ROW: rows up to this length are transposed.
+ * BLOCK: elements of a block along a row, 4 KiB, so that a block stays in the L1 cache. */
 enum { TILE = BR_SOFTMAX_TILE, SHORT_ROW = 48, BLOCK = 64 * LANES };
 
 /* ---- Along a row ----------------------------------------------------------------------------- */
@@ -128,6 +138,7 @@ static real extremes_of_row(const real *x, int64_t n, real *smallest)
     return even > odd ? even : odd;
 }
 
+/* The smallest element shows whether any result can be denormal. */
 static void softmax_row(const real *restrict x, real *restrict y, int64_t n)
 {
     real min, max = extremes_of_row(x, n, &min);
@@ -140,6 +151,7 @@ static void softmax_row(const real *restrict x, real *restrict y, int64_t n)
         add_denormals_to_row(x, y, n, max, scale);
 }
 
+/* y = x - max - log(sum of exp(x - max)) */
 static void log_softmax_row(const real *restrict x, real *restrict y, int64_t n)
 {
     real max = max_run(x, n, 1), log_sum = (real)log(exp_sum(x, n, max));
@@ -191,6 +203,7 @@ static void larger_across(const real *x, real *max, int64_t rows)
     FOR_VECTORS(real, j, rows, max[j] = x[j] > max[j] ? x[j] : max[j];)
 }
 
+/* Returns the number of rows, rounded up to whole vectors. */
 static int64_t whole_vectors(int64_t rows)
 {
     return (rows + VECTOR - 1) & -VECTOR;
@@ -226,6 +239,9 @@ static __attribute__((noinline)) void copy_out(const interleaved_rows *b, real *
         store_part(y + j, *(const vec_at *)(b->copy + j), vector_at(j, b->rows));
 }
 
+/* A step is one element of all interleaved rows. load_step() returns the step at x, padded to whole
+ * vectors; results are written to what begin_step() returns, and end_step() then copies them to y.
+ * Nothing is copied if the rows are whole vectors. */
 ALWAYS_INLINE const real *load_step(interleaved_rows *b, const real *x)
 {
     return b->rows == b->whole ? x : copy_in(b, x);
@@ -242,8 +258,9 @@ ALWAYS_INLINE void end_step(const interleaved_rows *b, real *y)
         copy_out(b, y);
 }
 
-/* Returns how many rows to prefetch: all if the interleaved rows are long, otherwise none. They are
- * prefetched AHEAD elements early, since hardware prefetchers do not handle such strides. */
+/* Returns how many rows to prefetch: all if the interleaved rows take more than LONG_STRIP bytes,
+ * otherwise none. They are prefetched PREFETCH_DISTANCE elements early, since hardware prefetchers
+ * do not handle such strides. */
 enum { PREFETCH_DISTANCE = 8, LONG_STRIP = 128 << 10 };
 static int64_t rows_to_prefetch(int64_t n, int64_t rows)
 {
@@ -294,7 +311,9 @@ ALWAYS_INLINE bool any_lane(lane_flags flags)
 }
 
 /* Computes softmax or log softmax of at most TILE interleaved rows. Element i of row j is x[i *
- * step + j], and likewise in y. Returns whether any probability is 0. */
+ * step + j], and likewise in y. Returns whether any probability is 0. The loops over k are the
+ * three passes: maxima, exponentials and their sums, results. log softmax stores no exponentials,
+ * and reads x again in the last pass. */
 static bool softmax_across(const real *x, real *y, int64_t n, int64_t rows, int64_t step,
                            bool log_of)
 {

@@ -1,10 +1,20 @@
-/* ops/kernels/sort.c - stable radix sort, in time linear in the number of elements. */
+/* ops/kernels/sort.c - stable radix sort, in time linear in the number of elements.
+ *
+ * Elements are first mapped to unsigned integers in the same order, paired with their indices. An
+ * LSD radix sort (Knuth, The Art of Computer Programming, vol. 3, section 5.2.5) then distributes
+ * the pairs by one byte of the keys after another, from the lowest to the highest: it counts how
+ * often each value of the byte occurs, turns the counts into starting places, and copies each pair
+ * to its place. Each pass is stable, so after the last one the pairs are sorted by the whole key,
+ * and equal elements keep their order. Bytes that all keys share are skipped; short lines use
+ * insertion sort. Rows of keys are sorted by a bottom-up merge sort, since their keys are long and
+ * rarely read to the end. */
 #include "ops/kernels/sort.h"
 
 #include <string.h>
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
+/* Defines name_keys(), which maps n elements of a type to entries; a macro because of the type. */
 #define KEYS(name, type, key)                                                                 \
     static void name##_keys(int64_t n, const char *x, int64_t stride, br_sort_entry *to)      \
     {                                                                                         \
@@ -12,8 +22,9 @@
             to[i] = (br_sort_entry){ key(*(const type *)(const void *)(x + i * stride)), i }; \
     }
 
-/* The bit patterns of negative floats are in reverse order, so they are inverted. Adding 0 turns -0
- * into 0. */
+/* Positive floats are in the order of their bits; the sign bit is set to put them above negative
+ * ones. The bit patterns of negative floats are in reverse order, so they are inverted. Adding 0
+ * turns -0 into 0. */
 static inline uint64_t f32_key(float x)
 {
     uint32_t bits;
@@ -52,6 +63,8 @@ const br_sort_type br__sort_bool = { bool_keys, 1, 0 };
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
+/* For up to INSERTION_SORT_MAX elements, clearing and adding up RADIX counts for each byte would
+ * take longer than insertion sort. */
 enum { INSERTION_SORT_MAX = 48, RADIX = 256 };
 
 static void insertion_sort(int64_t n, br_sort_entry *e)
@@ -105,6 +118,7 @@ br_sort_entry *br__sort(int64_t n, br_sort_entry *entries, br_sort_entry *spare,
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
+/* Returns whether row a is before row b in lexicographic order. */
 static bool is_before(const br_sort_entry *a, const br_sort_entry *b, int64_t width)
 {
     int64_t i = 0;

@@ -4,7 +4,8 @@
 
 #include "ops/kernels/gemm/gemm_pack.h"
 
-/* to[i * to_step + j] = from[j * row + i * column] for i < n, j < rows */
+/* to[i * to_step + j] = from[j * row + i * column] for i < n, j < rows. Uses the register
+ * transposes of gemm_pack.h. Not inlined into its callers, since pack() is long. */
 static __attribute__((noinline)) void transpose(real *to, int64_t to_step, const real *from,
                                                 int64_t row, int64_t column, int64_t n,
                                                 int64_t rows)

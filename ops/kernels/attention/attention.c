@@ -1,12 +1,14 @@
 /* ops/kernels/attention/attention.c - attention: splits heads into work units and schedules them on
  * threads.
  *
- * In the forward pass, blocks of queries are independent. In the backward pass they are not: every
- * query contributes to the gradient of every key, and vice versa. So the queries and the keys of a
- * head are split into the same number of chunks, and in step t chunk c of the keys is paired with
- * chunk (c + t) mod chunks of the queries. The pairs of one step write to disjoint parts of the
- * gradients, and additions happen in the order of the steps. The result is therefore the same
- * whether threads share the pairs of a step or one thread computes the whole head. */
+ * A work unit calls the kernels of attention_forward.h or attention_backward.h with its own scratch
+ * memory. Threads take units from a common counter. In the forward pass, blocks of queries are
+ * independent. In the backward pass they are not: every query contributes to the gradient of every
+ * key, and vice versa. So the queries and the keys of a head are split into the same number of
+ * chunks, and in step t chunk c of the keys is paired with chunk (c + t) mod chunks of the queries.
+ * The pairs of one step write to disjoint parts of the gradients, and additions happen in the order
+ * of the steps. The result is therefore the same whether threads share the pairs of a step or one
+ * thread computes the whole head. */
 #include "ops/kernels/attention/attention.h"
 #include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
@@ -14,8 +16,8 @@
 #include <stdatomic.h>
 
 enum {
-    CHUNK = 4 * BR_ATTENTION_BLOCK,
-    UNITS_PER_THREAD = 4, /* with fewer units, work is split more finely */
+    CHUNK = 4 * BR_ATTENTION_BLOCK, /* maximum queries or keys of a chunk */
+    UNITS_PER_THREAD = 4,           /* with fewer units, work is split more finely */
 };
 
 /* Work, in multiplications. */
@@ -112,7 +114,8 @@ static double work(const br_attention_work *w)
 }
 
 /* Sets the number of teams, and the number of units that a thread takes at a time, from the total
- * work and the work of one unit. */
+ * work and the work of one unit. Each team can take units at least twice, so that a slow one delays
+ * the others little. */
 static void set_teams(job *j, double total, double unit)
 {
     j->teams = total < SERIAL_WORK ? 1 : min64(br_get_num_threads(), j->units);
@@ -278,6 +281,7 @@ bool br__attention_grad(const br_attention *given)
     bool by_heads = j.parallel >= UNITS_PER_THREAD * br_get_num_threads();
     j.unit = by_heads ? differentiate_heads : differentiate_chunk;
     j.units = by_heads ? j.parallel : j.parallel * j.chunks;
+    /* 5 products instead of 2: S, dP, dV, dK and dQ. */
     const double total = (double)heads * work(w) * 2.5;
     set_teams(&j, total, total / (double)j.units);
     return with_scratch(&j, true, by_heads ? run_units : run_steps);

@@ -5,11 +5,15 @@
  *     dV = P^T dO     dP = dO V^T     dS = P (dP - delta), delta = sum of dO O over a row
  *     dQ = scale dS K     dK = scale dS^T Q     dmask = dS
  *
- * P is recomputed block by block from the scores, the maximum of each row and its sum of
- * exponentials. The maximum and the sum are stored separately: a log-sum-exp would be rounded to
- * the precision of the maximum. P and dS are stored transposed like the scores in
- * attention_forward.h, one row per key, but with all queries of a block in one row, because some
- * products sum over queries. The factor 1 / (1 - p) of dropout is applied to dO when dO is packed.
+ * A block of queries and their dO is packed once. For each block of keys, P and dS are computed
+ * panel by panel and kept, and the products above are added to the gradients.
+ *
+ * As in FlashAttention (Dao et al., 2022), P is recomputed block by block from the scores, the
+ * maximum of each row and its sum of exponentials. The maximum and the sum are stored separately: a
+ * log-sum-exp would be rounded to the precision of the maximum. P and dS are stored transposed like
+ * the scores in attention_forward.h, one row per key, but with all queries of a block in one row,
+ * because some products sum over queries. The factor 1 / (1 - p) of dropout is applied to dO when
+ * dO is packed.
  */
 #ifndef BR_KERNELS_ATTENTION_BACKWARD_H
 #define BR_KERNELS_ATTENTION_BACKWARD_H

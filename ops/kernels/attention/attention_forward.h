@@ -1,10 +1,17 @@
 /* ops/kernels/attention/attention_forward.h - attention of a block of queries; part of variant.c.
  *
+ *     O = softmax(S) V,  S = scale Q K^T + mask
+ *
  * Keys are processed in blocks. An online softmax (FlashAttention-2; Dao, 2023) carries the running
  * maximum and sum of exponentials of each query from block to block, so that only one block of
  * scores exists at a time. Scores are stored transposed, one row per key, in panels of TILE_COLUMNS
  * queries. This is the panel layout of gemm_tile.h: the scores are the output of one product and
- * the input of the next without a copy. Vectors hold queries, so no horizontal sums are needed. */
+ * the input of the next without a copy. Vectors hold queries, so no horizontal sums are needed. For
+ * each block of keys, V is packed once, and for each panel of queries: the scores S^T = K Q^T are
+ * computed; the running maximum and sum are updated and S becomes exp(S - maximum); earlier results
+ * in O are scaled if the maximum grew; and the product with V is added to O. O is divided by the
+ * sums at the end. Keys are always in the same order, so a query's result depends on no other query
+ * and no thread. */
 #ifndef BR_KERNELS_ATTENTION_FORWARD_H
 #define BR_KERNELS_ATTENTION_FORWARD_H
 

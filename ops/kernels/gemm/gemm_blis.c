@@ -1,4 +1,4 @@
-/* ops/kernels/gemm/gemm_blis.c - matrix products by BLIS.
+/* ops/kernels/gemm/gemm_blis.c - matrix products by BLIS (Van Zee and van de Geijn, 2015).
  *
  * With AVX2 and FMA, or with AVX-512, our own kernels reach the peak of the machine. Other
  * processors use BLIS, which has optimized kernels for many of them. Each call runs in the caller's

@@ -22,7 +22,7 @@ enum { DOT_ROWS = 2, DOT_COLUMNS = VECTOR < 4 ? VECTOR : 4, DOT_LENGTH = 16, DOT
  * limit keeps the rounding error of long sums small. */
 enum { DOTS = DOT_ROWS * DOT_COLUMNS, DOT_RUN = 4096 };
 /* A matrix B with more elements than this does not fit in the L1 cache. */
-enum { LARGE_B = (64 << 10) / sizeof(real) };
+enum { LARGE_B = (64 << 10) / sizeof(real) }; /* 64 KiB */
 
 /* Vectors that hold the horizontal sums of a block. */
 enum { DOT_VECTORS = (DOTS + VECTOR - 1) / VECTOR };
@@ -41,7 +41,14 @@ typedef struct dot_sums {
     int64_t c_row, rows, columns; /* with `c`: rows and columns of the block inside C */
 } dot_sums;
 
-/* Stores row i of a block's sums, which are consecutive lanes, if the row is inside C. */
+/* Stores row i of a block's sums, which are consecutive lanes, if the row is inside C. The sums of
+ * a row may be in two vectors, from which a shuffle takes them. This is a macro, because the lanes
+ * of a shuffle must be constant expressions. With AVX-512 and f32, STORE_ROW(3, lanes, to) is
+ *
+ *     if (3 < to->rows) // sums 15 .. 19: lane 15 of lanes[0], then lanes 0 .. 3 of lanes[1]
+ *         store_part(to->c + 3 * to->c_row,
+ *                    __builtin_shufflevector(lanes[0], lanes[1], 15, 16, ..., 30), to->columns);
+ */
 #define STORE_ROW(i, lanes, to)                                                                   \
     if ((i) < DOT_ROWS && (i) < (to)->rows)                                                       \
         store_part((to)->c + (i) * (to)->c_row,                                                   \
@@ -50,6 +57,7 @@ typedef struct dot_sums {
                                            FROM((i)*DOT_COLUMNS % VECTOR)),                       \
                    (to)->columns);
 
+/* Loads `count` elements, or a whole vector if `count` is larger. */
 ALWAYS_INLINE vec load_up_to(const real *from, int64_t count)
 {
     if (count >= VECTOR)

@@ -1,6 +1,11 @@
 /* ops/kernels/gemm/gemm_share.c - work stealing: teams that are done take panels of other teams'
  * blocks.
- */
+ *
+ * An owner copies its block, sets the bit OPEN, and multiplies the block; a helper that finds OPEN
+ * set adds 1 to `helpers` and multiplies the same block. All take panels from next_column, so each
+ * panel is computed once. At the end the owner clears OPEN, after which nobody can join, and waits
+ * until no helper is left before it changes the block. A panel's result does not depend on who
+ * computes it. */
 #include "ops/kernels/gemm/gemm_share.h"
 
 #include "tensor/tensor_internal.h"

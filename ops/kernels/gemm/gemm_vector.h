@@ -1,5 +1,10 @@
 /* ops/kernels/gemm/gemm_vector.h - vectors of this variant, and loading and storing parts of them;
- * part of variant.c. */
+ * part of variant.c.
+ *
+ * `vec` is a vector of VECTOR elements of the type `real`, as wide as the processor's registers;
+ * vec_at is the same at any address. Arithmetic is written with GCC's and clang's operators for
+ * vectors. A part of a vector is loaded and stored with a mask (AVX-512), or in pieces of 1, 2, 4,
+ * ... elements, so that no memory outside the part is touched. */
 #ifndef BR_KERNELS_GEMM_VECTOR_H
 #define BR_KERNELS_GEMM_VECTOR_H
 

@@ -21,8 +21,8 @@ ALWAYS_INLINE vec finished(const br_gemm_block *g, const real *c, const real *bi
     return sum;
 }
 
-/* Returns whether k is so small that writing C takes most of the time, and C is larger than the L2
- * cache. */
+/* Returns whether k is so small that writing C takes most of the time, and C, with more than 512
+ * KiB, does not stay in the L2 cache. */
 static bool few_steps(const br_gemm_block *g)
 {
     return MASKS && g->k <= 8 && g->m * g->n > (512 << 10) / (int64_t)sizeof(real);
@@ -30,6 +30,8 @@ static bool few_steps(const br_gemm_block *g)
 
 /* ---- One row --------------------------------------------------------------------------------- */
 
+/* Rows of B that are read together, and columns of a run, whose sums (8 KiB for f32) stay in the L1
+ * cache. */
 enum { ROW_STEP = 8, ROW_COLUMNS = 2048 };
 
 /* sum[j] += a[0] b[0, j] + a[1] b[1, j] + ..., added in this order. `steps` is a constant after
@@ -143,6 +145,14 @@ ALWAYS_INLINE void wide_tile(int rows, const br_gemm_block *g, const real *a, co
     }
 }
 
+/* Define the functions wide_tile_N() and streamed_tile_N(), in which the number of rows is a
+ * constant, so that the sums are in registers. WIDE_TILE(3) is
+ *
+ *     static void wide_tile_3(g, a, b, c, bias, stream)
+ *     {
+ *         wide_tile(3, g, a, b, c, bias, stream, NULL);
+ *     }
+ */
 #    define WIDE_TILE(rows)                                                                \
         static void wide_tile_##rows(const br_gemm_block *g, const real *a, const real *b, \
                                      real *c, const real *bias, bool stream)               \
