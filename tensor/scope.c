@@ -245,7 +245,6 @@ void br_thread_cleanup(void)
         br__object_free(s, sizeof *s);
     }
     br_free(th->stack);
-    br__keep_error_at_thread_exit();
-    *th = (br_thread){ .cold_data = th->cold_data, .generator = th->generator };
+    *th = (br_thread){ .cold_data = th->cold_data, .generator = th->generator, .error = th->error };
     br__objects_flush();
 }

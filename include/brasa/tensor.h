@@ -175,8 +175,9 @@ BR_API bool br_may_overwrite(const br_tensor *t);
 BR_API br_tensor *br_retain(br_tensor *t);
 BR_API void br_release(br_tensor *t);
 /* Ends this thread's open scopes, and frees its thread-local state and the tensors that it created
- * outside every scope. Called automatically when a thread returns from its function or calls
- * pthread_exit(); use br_retain() for tensors that other threads use after that. */
+ * outside every scope. A pending error stays. Called automatically when a thread returns from its
+ * function or calls pthread_exit(); use br_retain() for tensors that other threads use after that.
+ */
 BR_API void br_thread_cleanup(void);
 
 /* Returns the number of live tensors in the process, including views and values saved for

@@ -57,6 +57,20 @@ Test(error, report_prints_once_and_clears)
     cr_assert(!br_failed());
 }
 
+/* A program may end with br_thread_cleanup() and then br_report(), after it has asked br_failed().
+ */
+Test(error, thread_cleanup_keeps_the_pending_error)
+{
+    char *text;
+    br_fail(BR_ERROR_SHAPE, "bmm", "sizes differ");
+    cr_assert(br_failed());
+    br_thread_cleanup();
+    cr_assert_eq(br_error_code(), BR_ERROR_SHAPE);
+    cr_assert_eq(report(&text), EXIT_FAILURE);
+    cr_assert_str_eq(text, "bmm: sizes differ\n");
+    free(text);
+}
+
 Test(error, long_messages_are_truncated)
 {
     static char long_text[5000];
