@@ -362,7 +362,7 @@ BR_API double br_random_double(void);
  * BR_DROPOUT_PYTORCH, the default: same as PyTorch's bernoulli_() on the CPU. Each element consumes
  * 64 bits from the generator, in memory order. Training drops the same elements as PyTorch, and
  * leaves the generator in the same state. PyTorch itself does so only on processors that are not
- * Intel's; there it draws the mask with MKL, and drops other elements.
+ * Intel's; there it generates the mask with MKL, and drops other elements.
  *
  * BR_DROPOUT_FAST: 64 bits from the generator seed a counter-based generator, which is faster
  * because several threads can run it in parallel. The dropped elements differ from PyTorch's. */
