@@ -57,7 +57,7 @@ void br__follow_base(const br_tensor *t)
     br__record_as(&view_op, view, BR_INPUTS(base), &part, sizeof part);
 }
 
-/* Called when t stands for a new value: invalidates the history of its views or, if t is a view,
+/* Called after t was changed in place. Invalidates the history of t's views or, if t is a view,
  * records the change of its base. */
 static bool propagate_to_views(br_tensor *t)
 {
