@@ -51,8 +51,9 @@ struct br_module_state {
     bool incomplete;        /* a part could not be created, so forward fails */
 };
 
-/* A graph holds a token in place of a module. br__token_of() returns a new reference to the
- * module's token, or NULL on error. br__token_module() returns NULL once the module is freed. */
+/* A graph holds a token in place of a module, because the module may be freed first. br__token_of()
+ * returns a new reference to the module's token, or NULL on error. br__token_module() returns NULL
+ * once the module is freed. */
 br_module_token *br__token_of(br_module_state *state);
 br_module *br__token_module(const br_module_token *token);
 void br__token_release(br_module_token *token);
