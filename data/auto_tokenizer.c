@@ -1,5 +1,5 @@
 /* data/auto_tokenizer.c - loads the tokenizer of a Hugging Face model folder: reads the file with
- * the vocabulary, then applies what the side files and the options say. */
+ * the vocabulary, then applies the settings of the side files and the options. */
 #include "data/bpe_internal.h"
 #include "data/tokenizer_config.h"
 #include "data/unigram_internal.h"
@@ -18,7 +18,7 @@ enum { STANDARD_EXTRA_IDS = 100, MAX_EXTRA_IDS = 100000 };
 typedef struct loader {
     br_side_files files;
     const br_auto_tokenizer_options *options;
-    const char *file; /* that has the vocabulary */
+    const char *file; /* the file that has the vocabulary */
     bool from_json;
     br_tokenizer *t;
 } loader;
@@ -59,7 +59,7 @@ static br_tokenizer *from_words(const loader *l, const char *path)
 
 typedef struct source {
     const char *name;
-    br_tokenizer_family family; /* that reads it; BR_FAMILY_ANY: all of them */
+    br_tokenizer_family family; /* the family that reads this file; BR_FAMILY_ANY: all */
     br_tokenizer *(*read)(const loader *l, const char *path);
 } source;
 
@@ -439,7 +439,7 @@ static void replace(const loader *l, int role, const char *key, int64_t *id)
     *id = stated;
 }
 
-/* Checks that the unknown token is in the vocabulary, not just added. */
+/* Checks that the unknown token is in the vocabulary itself, not only among the added tokens. */
 static bool check_unknown(const loader *l)
 {
     const br_tokenizer *t = l->t;

@@ -1,5 +1,5 @@
-/* data/tokenizer_encode.c - makes model inputs of tokens: truncation to overlapping parts, special
- * tokens, padding, batches. */
+/* data/tokenizer_encode.c - builds model inputs from tokens: truncation to overlapping parts,
+ * special tokens, padding, batches. */
 #include "data/tokenizer_internal.h"
 
 #include <inttypes.h>

@@ -46,7 +46,7 @@ int br__char_before(const char *begin, const char *p, uint32_t *c);
 /* Writes the 1 .. 4 bytes of a code point's UTF-8 and returns their number. */
 int br__char_write(uint32_t c, char *out);
 
-/* 1 for code points that belong to a word beside an added token. */
+/* 1 for code points that are part of a word. A single_word token does not match beside one. */
 extern const br_char_table br__word_chars;
 
 /* A code point of a normalized text, and its offsets in the original text. */
@@ -209,8 +209,8 @@ void br__set_places(br_token *token, const br_char *first, const br_char *last);
 /* Returns the number of code points in valid UTF-8. */
 int64_t br__count_chars(const char *p, size_t length);
 
-/* Excludes the spaces around a token from its offsets if the tokenizer says so. `first` is true for
- * the first token of a text, or of a part made by truncation. */
+/* Excludes the spaces around a token from its offsets if the tokenizer trims offsets. `first` is
+ * true for the first token of a text, or of a part made by truncation. */
 void br__trim_token(const br_tokenizer *t, br_token *token, bool first);
 
 /* Split a text into word pieces, and normalize an added token. */

@@ -207,7 +207,7 @@ static bool is_word(uint32_t c)
     return br__bits_of_char(&br__word_chars, c);
 }
 
-/* Returns true if no letter or the like precedes `from` or follows `to`. */
+/* Returns true if no word character precedes `from` or follows `to`. */
 static bool is_whole_word(const char *begin, const char *from, const char *to, const char *end)
 {
     uint32_t c;
