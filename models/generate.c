@@ -53,8 +53,8 @@ static br_tensor *penalize(generation *g, br_tensor *logits, br_tensor *fresh)
     return br_where(g->seen, less, logits);
 }
 
-/* Returns bool [B, V], true at the tokens that would complete n tokens that are already in the row.
- */
+/* Returns bool [B, V], true at the tokens that would complete an n-gram that is already in the
+ * row. */
 static br_tensor *completions(const generation *g, int64_t n, int64_t vocab)
 {
     br_tensor *banned = br_zeros(BR_SHAPE(g->batch, vocab), BR_BOOL);
