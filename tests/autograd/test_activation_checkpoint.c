@@ -419,7 +419,7 @@ Test(activation_checkpoint, values_changed_since_the_first_run)
     br_scope_end(scope);
 }
 
-/* Draws random numbers, then fails in the second run. */
+/* Generates random numbers, then fails in the second run. */
 static br_tensor *fails_again(br_tensor *const *in, int n, void *context)
 {
     (void)n;

@@ -306,7 +306,7 @@ Test(cli_embed, truncation)
                   "15 tokens, more than the model's limit of 12; --max-length 12 truncates it");
 }
 
-/* do_lower_case applies to a tokenizer that keeps the case. */
+/* do_lower_case makes a tokenizer that keeps the case lower-case its text. */
 Test(cli_embed, lower_case)
 {
     static const double cased[2][3] = { { 1.6854870, -0.1682978, 0.4959869 },
