@@ -43,7 +43,7 @@ Test(cli_generate, warnings)
                   "these keys are unknown: residual\\u001b\n");
 }
 
-Test(cli_generate, drawn_tokens)
+Test(cli_generate, sampled_tokens)
 {
     make_gpt2();
     program_shell(

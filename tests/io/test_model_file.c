@@ -23,7 +23,7 @@ static tied *tied_new(void)
     return self;
 }
 
-Test(model_file, ties_stand_once)
+Test(model_file, tied_tensors_are_stored_once)
 {
     br_scope *scope = br_scope_begin();
     const char *path = files_path("model");
