@@ -133,7 +133,7 @@ struct br_tokenizer {
     const char **tokens;    /* by id; NULL for an unused id */
     int64_t size;
     int64_t model_size; /* added tokens that the model does not have follow */
-    int64_t implied;    /* number of the last tokens, which no file has and no text gets */
+    int64_t implied; /* number of tokens at the end that only the class names: no text gets them */
     br_added_token *added;
     int64_t n_added, added_capacity;
     bool added_begins[256];                        /* bytes that a pattern begins with */
