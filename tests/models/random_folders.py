@@ -38,7 +38,8 @@ TOKENIZER_KEYS = {
 
 
 class Deck:
-    """Deals keys in a random order, so that a few folders have them all. A hand depends only on the seed and the turn."""
+    """Shuffles the keys of a file and gives each folder the next few, so that TURNS folders together have all of them.
+    The keys of a folder depend only on the seed and the folder's number."""
     TURNS = 8
 
     def __init__(self, seed, name, keys):
@@ -56,7 +57,7 @@ class Folder:
     model: pathlib.Path  # the folder with config.json: `path`, or a folder in it
     kind: str
     model_class: type
-    keys: dict           # for each file, the keys that were dealt
+    keys: dict           # for each file, the folder's keys
     sentence: bool       # it has the files of sentence-transformers
 
 
