@@ -240,7 +240,7 @@ static bool apply_settings(const loader *l)
     apply(l, "add_prefix_space", s->add_prefix_space, o->add_prefix_space, &bpe->prefix_space);
     return !(bpe->prefix_space && t->trim_offsets) ||
            br__side_refuse(s, l->file,
-                           "trim_offsets is true, but add_prefix_space, too, which is not "
+                           "add_prefix_space and trim_offsets are both true, which is not "
                            "supported; set the option add_prefix_space to override it");
 }
 

@@ -201,7 +201,7 @@ typedef struct br_allocator {
 } br_allocator;
 
 /* Replaces the system's allocator; NULL restores it. Fails (false and an error) while a scope of
- * this thread is open or tensors, modules, lists or strings of the library are alive. */
+ * this thread is open or tensors, modules, lists or strings of the library are live. */
 BR_API bool br_set_allocator(const br_allocator *allocator);
 /* Sets the limit for live tensor storage in bytes; 0 means no limit. An allocation beyond it fails
  * with BR_ERROR_MEMORY and changes nothing. */

@@ -336,7 +336,8 @@ Test(checkpoint, what_is_refused)
     check_fails(br_checkpoint_load(PATH, NULL), "checkpoint is NULL");
     check_fails(br_checkpoint_load(PATH, &c), "cannot be opened: No such file");
     c.n_metadata = 1;
-    check_fails(br_checkpoint_save(PATH, &c), "invalid n_metadata: 1 (metadata is NULL)");
+    check_fails(br_checkpoint_save(PATH, &c),
+                "n_metadata is 1 and metadata is NULL: n_metadata must be");
     c.metadata = &(br_metadata){ "brasa.step", "1" };
     check_fails(br_checkpoint_save(PATH, &c), "keys that begin with \"brasa.\" are reserved");
     c.metadata = &(br_metadata){ NULL, "1" };
