@@ -29,7 +29,7 @@ typedef struct br_walk_callback {
 
 typedef struct br_walk {
     const char *op;        /* name in error messages */
-    struct br_walk *outer; /* the pass in which a hook runs this one, or NULL */
+    struct br_walk *outer; /* the pass whose hook started this one, or NULL */
     br_scope *scope;       /* scope of the pass */
     br_node_list heap;
     bool retain_graph, create_graph;
