@@ -205,7 +205,7 @@ static void sum_out(term *t, const bool *needed)
         t->t = br_sum_dim(t->t, n, dims, false);
 }
 
-/* Permutes t's dimensions to the order of the labels, all of which it has. */
+/* Permutes t's dimensions to the order of the labels. t has all of these labels. */
 static br_tensor *in_order(const term *t, int n, const int *labels)
 {
     int64_t dims[BR_MAX_DIMS];
