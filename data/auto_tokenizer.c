@@ -138,7 +138,7 @@ static bool read_vocabulary(loader *l)
     return l->t;
 }
 
-/* Returns true if the class builds the tokenizer anew, so that its keys count. */
+/* Returns true if the class's keys take precedence over tokenizer.json, as in transformers 5. */
 static bool rebuilds(const loader *l)
 {
     const br_tokenizer_kind *kind = l->t->kind;

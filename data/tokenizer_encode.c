@@ -231,8 +231,8 @@ void br_encoding_free(br_encoding *e)
 
 /* ---- Padding --------------------------------------------------------------------------------- */
 
-/* Returns the length to which encodings of at most `longest` tokens are padded. pad() does not
- * shorten longer ones. */
+/* Returns the padded length of encodings that have at most `longest` tokens. pad() does not shorten
+ * longer ones. */
 static int64_t padded(const br_encode_options *o, int64_t longest)
 {
     int64_t length = o->padding == BR_PAD_MAX_LENGTH ? o->max_length : longest;
