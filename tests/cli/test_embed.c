@@ -209,8 +209,8 @@ Test(cli_embed, several_modes)
     program_check("embed -m $OUT/model aa aa", 0, " 1.0000  1.0000  aa");
 }
 
-/* The vectors are normalized only if modules.json says so, and the model may be in a folder of its
- * own. */
+/* The vectors are normalized only if modules.json lists Normalize. The model may be in a
+ * subfolder. */
 Test(cli_embed, normalize_module)
 {
     static const double expected[2][3] = { { 0.5032523, -0.0524693, 0.1248450 },

@@ -264,7 +264,7 @@ def write_sentence(rng, folder, width):
 
 
 def refused_keys(kind):
-    """Returns for each file the keys of which Brasa refuses a value, with such a value."""
+    """Returns for each file the keys for which Brasa refuses some values, with such a value."""
     config = {key: value for key, (value, what) in {**COMMON, **KEYS[kind]}.items() if what == "refused" and key != "model_type"}
     return {"config.json": config, "generation_config.json": {key: (value, more) for key, (value, more) in REFUSED.items()}}
 
