@@ -107,7 +107,7 @@ static br_tensor *product_without_zeros(br_tensor *other, br_tensor *x, br_tenso
     return product;
 }
 
-/* dy times the product of the other factors, which is y / src unless src is 0. */
+/* The gradient is dy times the product of the other factors, which is y / src unless src is 0. */
 static void product_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
 {
     br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);
