@@ -39,7 +39,7 @@ typedef struct br_walk {
     br_tensor *const *roots;
     const br_node_list *nodes;  /* the nodes of their graph if they were collected, else NULL */
     bool expects_leaves;        /* `deferred` has an entry for each leaf with hooks in the graph */
-    br_deferred_leaf *deferred; /* by `oldest`, descending */
+    br_deferred_leaf *deferred; /* sorted by `oldest`, newest first */
     br_walk_callback *callbacks, **last_callback;
     br_frame *filled; /* list of the checkpoints whose values were recomputed for this pass */
 } br_walk;

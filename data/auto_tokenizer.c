@@ -514,7 +514,8 @@ static bool finish(const loader *l)
     return set_specials(l) && br__tokenizer_finish_added(t);
 }
 
-/* The roles of a tokenizer.json are those that the side files state, not the usual ones. */
+/* Clears the roles that the side files state. A tokenizer.json gets these roles, not the usual
+ * ones. */
 static void forget_stated_roles(const loader *l)
 {
     for (int role = 0; role <= BR_TOKEN_MASK; role++)

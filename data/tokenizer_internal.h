@@ -130,7 +130,7 @@ struct br_tokenizer {
     int64_t max_word;
     char *prefix;           /* of continuation tokens */
     br_word_ids all, inner; /* inner: continuation tokens, without the prefix */
-    const char **tokens;    /* by id; NULL for an unused id */
+    const char **tokens;    /* indexed by id; NULL for an unused id */
     int64_t size;
     int64_t model_size; /* added tokens that the model does not have follow */
     int64_t implied; /* number of tokens at the end that only the class names: no text gets them */

@@ -17,7 +17,7 @@ typedef struct generation {
     const br_language_model *lm;
     br_generate_options o;           /* with pad_token_id set */
     br_cache *cache;                 /* NULL if the model has none */
-    int64_t batch, length, capacity; /* of a row: tokens so far, and the maximum */
+    int64_t batch, length, capacity; /* tokens of a row so far, and their maximum */
     br_tensor *ids;                  /* i64 [B, capacity] */
     br_tensor *mask;                 /* i64 [B, capacity], or NULL */
     br_tensor *eos;                  /* i64 [1, n_eos], or NULL */
