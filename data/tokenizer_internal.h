@@ -156,8 +156,8 @@ br_tokenizer *br__tokenizer_new(void);
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
 /* Adds a token, or changes its id. The prefix must have been set. */
 bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_t id);
-/* Makes a token, which must have been added, one that is matched in texts, and not late. If it is
- * one already, only sets `special`. */
+/* Marks a token of the vocabulary as an added token that is matched in texts, and not late. If it
+ * is marked already, only sets `special`. */
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special);
 /* Returns the added token with an id, or NULL. */
 br_added_token *br__tokenizer_added(const br_tokenizer *t, int64_t id);

@@ -27,7 +27,8 @@ typedef struct br_entry {
 /* Parametrized parameters: parametrize.c. */
 typedef struct br_parametrized br_parametrized;
 
-/* Tells whether a module still exists: see checkpoint.c. */
+/* Tells whether a module still exists. A graph holds it in place of the module: see
+ * br__token_of(). */
 typedef struct br_module_token br_module_token;
 
 struct br_module_state {
