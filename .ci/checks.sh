@@ -489,8 +489,8 @@ strict_builds() {
     builds[gcc]+=" -DBRASA_WERROR=ON -DBRASA_MPI=ON -DMPI_C_COMPILER=mpicc.openmpi"
 }
 
-# The further checks of .ci/full: those that draw random numbers, take long or install large packages. A new seed
-# is drawn for each run; BRASA_SEED repeats a run.
+# The further checks of .ci/full: those that use random numbers, take long or install large packages. A new seed
+# is chosen for each run; BRASA_SEED repeats a run.
 full_checks() {
     local target capability sample_seed seed=${BRASA_SEED:-$((1 + RANDOM * 32768 + RANDOM))}
 

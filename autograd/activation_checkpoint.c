@@ -54,7 +54,8 @@ static void drop_inputs(br_frame *frame)
     }
 }
 
-/* Releases the nodes and frames of a second run, whose nodes become ordinary nodes. */
+/* Releases the nodes and frames of a second run. Nodes that something else holds become ordinary
+ * nodes. */
 static void release_references(br_frame *frame)
 {
     for (size_t i = 0; i < frame->n_nodes; i++) {

@@ -22,8 +22,8 @@ static br_tensor *gradient(br_tensor *const *inputs, int n, void *context)
     return y && br_grad(1, &y, 1, &inputs[d->input], &grad, o) ? grad : NULL;
 }
 
-/* Returns the function's result, from which the caller takes the shape. Restores the generator's
- * state. */
+/* Returns the function's result, whose shape the caller needs. Restores the generator's state, so
+ * that the check uses the same random numbers. */
 static br_tensor *result_of(br_function f, void *context, int n, br_tensor *const *inputs)
 {
     br_rng_state state;

@@ -57,7 +57,7 @@ void br__follow_base(const br_tensor *t)
     br__record_as(&view_op, view, BR_INPUTS(base), &part, sizeof part);
 }
 
-/* Called when t stands for a new value: invalidates the history of its views or, if t is a view,
+/* Called after t was changed in place. Invalidates the history of t's views or, if t is a view,
  * records the change of its base. */
 static bool propagate_to_views(br_tensor *t)
 {
@@ -171,8 +171,8 @@ bool br_before_in_place(const char *op, br_tensor *t, int n_inputs, br_tensor *c
     return true;
 }
 
-/* If t is a gradient, makes the history that it got by an in-place change end with the scope, as it
- * does with create_graph. */
+/* If t is a gradient, ends the history that it got by an in-place change when the scope ends, as
+ * with create_graph. */
 static bool end_of_gradient(br_tensor *t)
 {
     br_tensor *changed = t->base ? t->base : t;

@@ -45,7 +45,7 @@ typedef struct br_tape {
 } br_tape;
 extern _Thread_local br_tape br__tape;
 
-/* Whether br_set_detect_anomaly() is on. Otherwise this branch is all that it costs. */
+/* True while br_set_detect_anomaly() is on. While it is off, it costs only this branch. */
 #define BR_ANOMALY __builtin_expect(br__tape.anomaly != 0, 0)
 
 /* ---- Autograd metadata of a tensor ----------------------------------------------------------- */
@@ -74,8 +74,9 @@ static inline br_autograd *br__autograd(const br_tensor *t)
         br__follow_base(t);
     return (br_autograd *)(void *)t->meta;
 }
-/* For functions that only read: return t's metadata as it is, and whether br__autograd() would give
- * it a new history, since t is a view whose base was changed in place. */
+/* For functions that must not change t's history. br__autograd_as_is() returns t's metadata without
+ * updating it. br__is_behind_base() returns true if t is a view whose base was changed in place, so
+ * that br__autograd() would give t a new history. */
 static inline const br_autograd *br__autograd_as_is(const br_tensor *t)
 {
     return (const br_autograd *)(const void *)t->meta;

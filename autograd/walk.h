@@ -29,7 +29,7 @@ typedef struct br_walk_callback {
 
 typedef struct br_walk {
     const char *op;        /* name in error messages */
-    struct br_walk *outer; /* the pass in which a hook runs this one, or NULL */
+    struct br_walk *outer; /* the pass whose hook started this one, or NULL */
     br_scope *scope;       /* scope of the pass */
     br_node_list heap;
     bool retain_graph, create_graph;
@@ -41,7 +41,7 @@ typedef struct br_walk {
     uint64_t number;            /* of the pass; each has its own */
     bool expects_leaves;        /* `deferred` has an entry for each leaf that needs one */
     bool expects_any_leaf;      /* ... or that is unknown: leaves wait until the pass ends */
-    br_deferred_leaf *deferred; /* by `oldest`, descending */
+    br_deferred_leaf *deferred; /* sorted by `oldest`, newest first */
     br_walk_callback *callbacks, **last_callback;
     br_frame *filled; /* list of the checkpoints whose values were recomputed for this pass */
 } br_walk;

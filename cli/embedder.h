@@ -23,8 +23,8 @@ int64_t embedder_size(const embedder *e);
 
 /* Returns the embeddings [n, embedder_size()] of a batch of ids. */
 br_tensor *embedder_run(const embedder *e, const br_token_batch *batch);
-/* Returns the embeddings [n, embedder_size()] of texts, to which the prompt is added. Fails if a
- * text has more tokens than the model supports after it was truncated. */
+/* Adds the prompt to the texts and returns their embeddings [n, embedder_size()]. Fails if a text
+ * has more tokens than the model supports after it was truncated. */
 br_tensor *embedder_embed(const embedder *e, int64_t n, const br_text *texts);
 /* Returns x [n, size] with rows of length 1. */
 br_tensor *embedder_normalize(br_tensor *x);

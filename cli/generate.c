@@ -109,7 +109,8 @@ static size_t settled(const shown *s, const char *text, size_t n)
     return n;
 }
 
-/* Prints the new text, or at the `end` also what may still have changed. */
+/* Prints the new text, except for an end of it that later tokens could change. At the `end` of the
+ * generation, prints that too. */
 static void show(shown *s, bool end)
 {
     int64_t length;

@@ -231,7 +231,7 @@ static bool is_value(const source *s, const json_t *value, const char *json)
     return same;
 }
 
-/* Checks the keys of which not every value is supported. */
+/* Checks the keys that support only some values. */
 static bool check_keys(const source *s, bool do_sample)
 {
     for (int i = 0; i < N_KEYS; i++) {

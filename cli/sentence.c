@@ -253,7 +253,7 @@ static bool read_length(sentence *s, const side_file *f, const side_file *tokeni
                         "an integer in 3 .. 2147483647; --max-length N overrides it");
 }
 
-/* Reads from which side the tokenizer truncates texts. */
+/* Reads truncation_side: the side on which texts are truncated. */
 static bool read_truncation(sentence *s, const side_file *tokenizer)
 {
     json_t *value = get(tokenizer, "truncation_side");

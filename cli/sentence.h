@@ -5,8 +5,8 @@
 
 #include <brasa/brasa.h>
 
-/* How the hidden states of a text's tokens are combined, in the order in which
- * sentence-transformers concatenates the results. */
+/* How the hidden states of a text's tokens are combined. The order is that of the results in
+ * sentence-transformers. */
 typedef enum sentence_pooling {
     SENTENCE_CLS,           /* the first token's */
     SENTENCE_MAX,           /* the maximum of each element */

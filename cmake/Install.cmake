@@ -39,7 +39,7 @@ foreach(dir LIBDIR INCLUDEDIR)
     set(BRASA_PC_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
   endif()
 endforeach()
-# Folders of the libraries that the linker does not search by default.
+# Library folders that the linker does not search by default.
 set(BRASA_PC_FOLDERS "")
 foreach(part blis xxhash jansson utf8proc)
   get_filename_component(dir "${BRASA_${part}_LIBRARY}" DIRECTORY)

@@ -49,8 +49,8 @@ char *file_read(const char *path, size_t *length)
     return text;
 }
 
-/* Returns the path of a file in `folder`, which is relative to the program's own: a build folder
- * and an installed tree can be moved. */
+/* Returns the path of a file in `folder`, which is relative to the program's folder, so that a
+ * build folder or an installed tree can be moved. */
 static char *file_near_program(const char *folder, const char *name)
 {
     char program[PATH_MAX];

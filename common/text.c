@@ -63,7 +63,7 @@ static int distance(const char *a, size_t n, const char *b, size_t m)
     return d[n][m];
 }
 
-/* A name is near if at most a third of its letters, but at least one, differ. */
+/* A name is similar if the distance is at most a third of its letters, or at most 1. */
 const char *names_suggestion(const char *given, const char *names)
 {
     static char text[LONGEST_NAME + 32];

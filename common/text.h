@@ -10,8 +10,8 @@
 char *text_format(const char *format, ...) BR_PRINTF(1, 2);
 /* Appends a name to a comma-separated list, which is truncated to `size` bytes. */
 void names_add(char *names, size_t size, const char *name);
-/* Returns "; did you mean 'NAME'?" with the name in the comma-separated list that is nearest to
- * `given`, or "" if none differs from it in few letters. Valid until the next call. */
+/* Returns "; did you mean 'NAME'?" with the name in the comma-separated list that is most similar
+ * to `given`, or "" if no name is similar. Valid until the next call. */
 const char *names_suggestion(const char *given, const char *names);
 /* Converts the whole text to a number; returns false if it is not a number in low .. high. */
 bool text_to_integer(const char *text, int64_t low, int64_t high, int64_t *value);

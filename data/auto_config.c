@@ -165,7 +165,8 @@ static bool set_default(br_auto_config *config, const char *key, json_t *value)
 {
     if (json_object_set_new(config->defaults, key, value) == 0)
         return true;
-    br__fail_file(BR_ERROR_MEMORY, op, config->path, "no memory for defaults");
+    br__fail_file(BR_ERROR_MEMORY, op, config->path,
+                  "cannot allocate memory for the default values");
     return false;
 }
 
@@ -211,7 +212,7 @@ static bool settle(br_auto_config *config)
 {
     config->defaults = json_object();
     if (!config->defaults)
-        return br_fail(BR_ERROR_MEMORY, op, "no memory for defaults");
+        return br_fail(BR_ERROR_MEMORY, op, "cannot allocate memory for the default values");
     return find_type(config) && check_spellings(config) && count_labels(config) &&
            add_defaults(config);
 }

@@ -1,5 +1,5 @@
 /* data/auto_tokenizer.c - loads the tokenizer of a Hugging Face model folder: reads the file with
- * the vocabulary, then applies what the side files and the options say. */
+ * the vocabulary, then applies the settings of the side files and the options. */
 #include "data/bpe_internal.h"
 #include "data/tokenizer_config.h"
 #include "data/unigram_internal.h"
@@ -18,7 +18,7 @@ enum { STANDARD_EXTRA_IDS = 100, MAX_EXTRA_IDS = 100000 };
 typedef struct loader {
     br_side_files files;
     const br_auto_tokenizer_options *options;
-    const char *file; /* that has the vocabulary */
+    const char *file; /* the file that has the vocabulary */
     bool from_json;
     br_tokenizer *t;
 } loader;
@@ -59,7 +59,7 @@ static br_tokenizer *from_words(const loader *l, const char *path)
 
 typedef struct source {
     const char *name;
-    br_tokenizer_family family; /* that reads it; BR_FAMILY_ANY: all of them */
+    br_tokenizer_family family; /* the family that reads this file; BR_FAMILY_ANY: all */
     br_tokenizer *(*read)(const loader *l, const char *path);
 } source;
 
@@ -138,7 +138,7 @@ static bool read_vocabulary(loader *l)
     return l->t;
 }
 
-/* Returns true if the class builds the tokenizer anew, so that its keys count. */
+/* Returns true if the class's keys take precedence over tokenizer.json, as in transformers 5. */
 static bool rebuilds(const loader *l)
 {
     const br_tokenizer_kind *kind = l->t->kind;
@@ -240,7 +240,7 @@ static bool apply_settings(const loader *l)
     apply(l, "add_prefix_space", s->add_prefix_space, o->add_prefix_space, &bpe->prefix_space);
     return !(bpe->prefix_space && t->trim_offsets) ||
            br__side_refuse(s, l->file,
-                           "trim_offsets is true, but add_prefix_space, too, which is not "
+                           "add_prefix_space and trim_offsets are both true, which is not "
                            "supported; set the option add_prefix_space to override it");
 }
 
@@ -439,7 +439,7 @@ static void replace(const loader *l, int role, const char *key, int64_t *id)
     *id = stated;
 }
 
-/* Checks that the unknown token is in the vocabulary, not just added. */
+/* Checks that the unknown token is in the vocabulary itself, not only among the added tokens. */
 static bool check_unknown(const loader *l)
 {
     const br_tokenizer *t = l->t;
@@ -514,7 +514,8 @@ static bool finish(const loader *l)
     return set_specials(l) && br__tokenizer_finish_added(t);
 }
 
-/* The roles of a tokenizer.json are those that the side files state, not the usual ones. */
+/* Clears the roles that the side files state. A tokenizer.json gets these roles, not the usual
+ * ones. */
 static void forget_stated_roles(const loader *l)
 {
     for (int role = 0; role <= BR_TOKEN_MASK; role++)

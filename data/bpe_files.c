@@ -126,8 +126,8 @@ static bool read_vocab(br_tokenizer *t, const char *path)
     return ok;
 }
 
-/* Makes a token of the vocabulary one that is matched in raw text. If the vocabulary has no such
- * token, sets *id to -1, and fails if it is required. */
+/* Marks a token of the vocabulary as special, so that it is matched in raw text. If the vocabulary
+ * has no such token, sets *id to -1, and fails if it is required. */
 static bool special(br_tokenizer *t, const char *path, const char *token, bool required,
                     int64_t *id)
 {

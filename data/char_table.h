@@ -20,8 +20,8 @@ typedef struct br_char_pages {
 typedef struct br_char_table {
     /* The run-length encoded kinds of all code points. A run's first byte has the index of the kind
      * in its low 4 bits and the run's length in its high 4 bits. If the high bits are 0, the length
-     * follows as a LEB128 varint. If that is 0 too, the two bytes before this run are repeated as
-     * often as the next byte says. */
+     * follows as a LEB128 varint. If that is 0 too, the next byte is a count: the two bytes before
+     * this run are repeated that many times. */
     const uint8_t *runs;
     const uint16_t *kinds; /* the property bits of each kind */
     br_char_pages *pages;  /* zeroed */

@@ -70,7 +70,7 @@ const br_char_table {name} = {{ runs, kinds, &pages }};
 
 
 def write(name, text, table):
-    """Writes data/NAME, or does what the command-line option says."""
+    """Writes data/NAME. With --check, compares it with the text instead; with --digest, prints the digest."""
     if "--digest" in sys.argv:
         sys.exit(print(f"{digest(table):#x}"))
     path = pathlib.Path(__file__).resolve().parent / name

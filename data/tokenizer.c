@@ -205,8 +205,8 @@ static bool read_vocab(br_tokenizer *t, const char *path, const char *text, size
     return true;
 }
 
-/* Makes a token of the vocabulary one that is matched in texts. Sets *id to -1 if there is no such
- * token, and fails if it is required. */
+/* Marks a token of the vocabulary as special, so that it is matched in texts. If there is no such
+ * token, sets *id to -1, and fails if it is required. */
 static bool special(br_tokenizer *t, const char *path, const char *name, bool required, int64_t *id)
 {
     name = name ? name : "";

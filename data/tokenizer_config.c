@@ -89,7 +89,7 @@ static bool read_object(const br_side_files *s, const char *file, json_t **root)
     return json_is_object(*root) || br__side_refuse(s, file, "is not an object");
 }
 
-/* Reads a boolean. It stays as it is if there is no such key. */
+/* Reads a boolean. If there is no such key, *setting is unchanged. */
 static bool read_setting(const br_side_files *s, const char *key, br_setting *setting)
 {
     json_t *value = json_object_get(s->config, key);
@@ -116,7 +116,8 @@ static bool integer_of(const json_t *value, int64_t most, int64_t *n)
 
 /* ---- The class ------------------------------------------------------------------------------- */
 
-/* Sets the family of the class that s->class_key of s->class_file names. */
+/* Sets s->family to the family of the class s->class_name, which was read from the key s->class_key
+ * of s->class_file. */
 static bool set_class(br_side_files *s)
 {
     s->family = BR_FAMILY_ANY;

@@ -19,7 +19,7 @@ typedef enum br_tokenizer_family {
 /* A token that a side file names. The strings belong to the JSON. */
 typedef struct br_side_token {
     const char *text, *file, *key;
-    int64_t id; /* that the file gives it; -1: none */
+    int64_t id; /* its id in the file; -1: none */
     int role;   /* br_special_token; -1: none */
     bool special, late, lstrip, rstrip, single_word;
     bool optional; /* not added if the vocabulary lacks it */
@@ -47,7 +47,7 @@ typedef struct br_side_files {
     bool has_decoder;               /* "added_tokens_decoder" exists, which hides two files */
     bool has_extra;                 /* the special tokens without a role are stated */
     bool stated[BR_TOKEN_MASK + 1]; /* a file states the role's token, or that there is none */
-    br_side_tokens added;           /* by id */
+    br_side_tokens added;           /* sorted by id */
     br_side_tokens named;           /* with roles, then other special tokens */
 } br_side_files;
 

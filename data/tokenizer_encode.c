@@ -1,5 +1,5 @@
-/* data/tokenizer_encode.c - makes model inputs of tokens: truncation to overlapping parts, special
- * tokens, padding, batches. */
+/* data/tokenizer_encode.c - builds model inputs from tokens: truncation to overlapping parts,
+ * special tokens, padding, batches. */
 #include "data/tokenizer_internal.h"
 
 #include <inttypes.h>
@@ -231,8 +231,8 @@ void br_encoding_free(br_encoding *e)
 
 /* ---- Padding --------------------------------------------------------------------------------- */
 
-/* Returns the length to which encodings of at most `longest` tokens are padded. pad() does not
- * shorten longer ones. */
+/* Returns the padded length of encodings that have at most `longest` tokens. pad() does not shorten
+ * longer ones. */
 static int64_t padded(const br_encode_options *o, int64_t longest)
 {
     int64_t length = o->padding == BR_PAD_MAX_LENGTH ? o->max_length : longest;
@@ -286,14 +286,17 @@ static bool check_text(const char *name, const br_text *text)
 
 static bool check_options(const br_encode_options *o)
 {
-    const char *what = o->max_length < 0                          ? "max_length"
-                       : o->stride < 0                            ? "stride"
-                       : o->pad_to_multiple_of < 0                ? "pad_to_multiple_of"
-                       : (unsigned)o->truncation > BR_ONLY_SECOND ? "truncation"
-                       : (unsigned)o->padding > BR_PAD_MAX_LENGTH ? "padding"
-                                                                  : NULL;
-    if (what)
-        return br_fail(BR_ERROR_ARGUMENT, op, "invalid value of %s", what);
+    if (o->max_length < 0 || o->stride < 0 || o->pad_to_multiple_of < 0)
+        return br_fail(BR_ERROR_ARGUMENT, op,
+                       "max_length is %" PRId64 ", stride is %" PRId64
+                       " and pad_to_multiple_of is %" PRId64 ", must all be at least 0",
+                       o->max_length, o->stride, o->pad_to_multiple_of);
+    if ((unsigned)o->truncation > BR_ONLY_SECOND)
+        return br_fail(BR_ERROR_ARGUMENT, op, "truncation is %d, must be a br_truncation",
+                       (int)o->truncation);
+    if ((unsigned)o->padding > BR_PAD_MAX_LENGTH)
+        return br_fail(BR_ERROR_ARGUMENT, op, "padding is %d, must be a br_pad_to",
+                       (int)o->padding);
     if (o->padding == BR_PAD_MAX_LENGTH && o->max_length == 0)
         return br_fail(BR_ERROR_ARGUMENT, op, "padding is BR_PAD_MAX_LENGTH, but max_length is 0");
     if (o->padding == BR_PAD_MAX_LENGTH && o->max_length > INT32_MAX)

@@ -46,7 +46,7 @@ int br__char_before(const char *begin, const char *p, uint32_t *c);
 /* Writes the 1 .. 4 bytes of a code point's UTF-8 and returns their number. */
 int br__char_write(uint32_t c, char *out);
 
-/* 1 for code points that belong to a word beside an added token. */
+/* 1 for code points that are part of a word. A single_word token does not match beside one. */
 extern const br_char_table br__word_chars;
 
 /* A code point of a normalized text, and its offsets in the original text. */
@@ -130,10 +130,10 @@ struct br_tokenizer {
     int64_t max_word;
     char *prefix;           /* of continuation tokens */
     br_word_ids all, inner; /* inner: continuation tokens, without the prefix */
-    const char **tokens;    /* by id; NULL for an unused id */
+    const char **tokens;    /* indexed by id; NULL for an unused id */
     int64_t size;
     int64_t model_size; /* added tokens that the model does not have follow */
-    int64_t implied;    /* number of the last tokens, which no file has and no text gets */
+    int64_t implied; /* number of tokens at the end that only the class names: no text gets them */
     br_added_token *added;
     int64_t n_added, added_capacity;
     bool added_begins[256];                        /* bytes that a pattern begins with */
@@ -156,8 +156,8 @@ br_tokenizer *br__tokenizer_new(void);
 bool br__tokenizer_set_prefix(br_tokenizer *t, const char *prefix);
 /* Adds a token, or changes its id. The prefix must have been set. */
 bool br__tokenizer_add(br_tokenizer *t, const char *token, size_t length, int64_t id);
-/* Makes a token, which must have been added, one that is matched in texts, and not late. If it is
- * one already, only sets `special`. */
+/* Marks a token of the vocabulary as an added token that is matched in texts, and not late. If it
+ * is marked already, only sets `special`. */
 bool br__tokenizer_add_special(br_tokenizer *t, const char *token, size_t length, bool special);
 /* Returns the added token with an id, or NULL. */
 br_added_token *br__tokenizer_added(const br_tokenizer *t, int64_t id);
@@ -209,8 +209,8 @@ void br__set_places(br_token *token, const br_char *first, const br_char *last);
 /* Returns the number of code points in valid UTF-8. */
 int64_t br__count_chars(const char *p, size_t length);
 
-/* Excludes the spaces around a token from its offsets if the tokenizer says so. `first` is true for
- * the first token of a text, or of a part made by truncation. */
+/* Excludes the spaces around a token from its offsets if the tokenizer trims offsets. `first` is
+ * true for the first token of a text, or of a part made by truncation. */
 void br__trim_token(const br_tokenizer *t, br_token *token, bool first);
 
 /* Split a text into word pieces, and normalize an added token. */

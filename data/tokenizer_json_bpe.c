@@ -103,7 +103,8 @@ static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
            br__tokenizer_refuse(path, "pre_tokenizer.use_regex is false, which is not supported");
 }
 
-/* With both options, the fast tokenizer's offsets omit letters. */
+/* Refuses add_prefix_space with trim_offsets: with both, the fast tokenizer's offsets omit
+ * letters. */
 static bool check_trimming(const br_tokenizer *t, const char *path)
 {
     return !(t->trim_offsets && br__bpe_of(t)->prefix_space) ||

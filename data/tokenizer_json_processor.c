@@ -132,7 +132,7 @@ static bool read_ends(reader *r, json_t *p)
     return read_pair(r, p, "cls", &r->t->classify) && read_pair(r, p, "sep", &r->t->separator);
 }
 
-/* [CLS] A [SEP] B [SEP] */
+/* Reads BertProcessing: [CLS] A [SEP] B [SEP]. */
 static bool read_bert(reader *r, json_t *p)
 {
     return read_ends(r, p);
@@ -154,7 +154,7 @@ static bool read_trimming(reader *r, json_t *p)
     return true;
 }
 
-/* <s> A </s> </s> B </s> */
+/* Reads RobertaProcessing: <s> A </s> </s> B </s>. */
 static bool read_roberta(reader *r, json_t *p)
 {
     r->t->one_type = r->t->separate_twice = true;

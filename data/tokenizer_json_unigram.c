@@ -165,8 +165,8 @@ static bool read_pre_tokenizer(br_tokenizer *t, const char *path, json_t *root)
             p = NULL;
     }
     if (!has_type(p, "Metaspace"))
-        return br__tokenizer_refuse(path, "pre_tokenizer is not Metaspace, or WhitespaceSplit and "
-                                          "Metaspace");
+        return br__tokenizer_refuse(path, "pre_tokenizer is not supported: must be Metaspace, or "
+                                          "WhitespaceSplit followed by Metaspace");
     return read_metaspace(path, p, &u->prepend) &&
            br__tokenizer_json_bool(path, p, "split", true, &u->split_at_meta);
 }
@@ -182,8 +182,9 @@ static bool read_decoder(br_tokenizer *t, const char *path, json_t *root)
     }
     br_prepend prepend;
     if (!has_type(d, "Metaspace"))
-        return br__tokenizer_refuse(path, "decoder is not Metaspace, or ByteFallback and "
-                                          "Metaspace");
+        return br__tokenizer_refuse(
+            path,
+            "decoder is not supported: must be Metaspace, or ByteFallback followed by Metaspace");
     if (!read_metaspace(path, d, &prepend))
         return false;
     u->drop_front = prepend != BR_PREPEND_NEVER;

@@ -152,8 +152,8 @@ bool br__tokenizer_finish_added(br_tokenizer *t)
     return true;
 }
 
-/* Returns the added token with the longest pattern, late or not late, with which the text begins,
- * or NULL. Of equal patterns, the one with the lowest id wins. */
+/* Returns the added token, late or not late, whose pattern is the longest at the beginning of the
+ * text, or NULL. Of equal patterns, the one with the lowest id wins. */
 static const br_added_token *added_at(const br_tokenizer *t, const char *p, const char *end,
                                       bool late)
 {
@@ -207,7 +207,7 @@ static bool is_word(uint32_t c)
     return br__bits_of_char(&br__word_chars, c);
 }
 
-/* Returns true if no letter or the like precedes `from` or follows `to`. */
+/* Returns true if no word character precedes `from` or follows `to`. */
 static bool is_whole_word(const char *begin, const char *from, const char *to, const char *end)
 {
     uint32_t c;

@@ -200,7 +200,8 @@ static bool tokenize_word(reader *r, const br_char *chars, int64_t n)
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* Copies text to r->word with U+2581 for each space, and one in front if `prepend` says so. */
+/* Copies text to r->word with U+2581 for each space, and puts one in front as the setting `prepend`
+ * requires. */
 static bool add_word(reader *r, const br_char *chars, int64_t n)
 {
     const br_unigram *u = br__unigram_of(r->base.t);

@@ -1,6 +1,6 @@
 /* data/unigram_internal.h - SentencePiece's Unigram: pieces and their scores, and the normalization
- * and splitting before. There are two variants of the latter: Hugging Face's fast tokenizer,
- * configured by tokenizer.json, and SentencePiece's own. */
+ * and splitting that come first. There are two variants of the latter: Hugging Face's fast
+ * tokenizer, configured by tokenizer.json, and SentencePiece's own. */
 #ifndef BR_UNIGRAM_INTERNAL_H
 #define BR_UNIGRAM_INTERNAL_H
 

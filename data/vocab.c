@@ -13,7 +13,7 @@ typedef struct word {
 } word;
 
 struct br_vocab {
-    word *words; /* by id */
+    word *words; /* indexed by id */
     int64_t size, capacity;
     int64_t *table; /* ids, or -1 if free; the size is a power of two, at most half is in use */
     uint64_t mask;

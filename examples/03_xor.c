@@ -1,6 +1,6 @@
-/* The XOR network: two inputs of which exactly one must be 1. A single linear layer cannot learn
- * this function; two with a tanh between them can. Modules own the parameters, and an optimizer
- * updates them. */
+/* The XOR network: the result is 1 if exactly one of the two inputs is 1. A single linear layer
+ * cannot learn this function; two with a tanh between them can. Modules own the parameters, and an
+ * optimizer updates them. */
 #include <brasa/brasa.h>
 
 enum { HIDDEN = 8, STEPS = 300 };

@@ -74,7 +74,8 @@ typedef struct batch {
     br_tensor *ids, *segments, *words, *next; /* words: those behind the masks, else IGNORED */
 } batch;
 
-/* Makes pairs of sentences, of which every other one is in order, and masks words by chance. */
+/* Makes pairs of sentences, and masks random words. In every other pair the second sentence follows
+ * the first. */
 static batch make_batch(br_vocab *vocab)
 {
     br_tensor *zeros = br_zeros(BR_SHAPE(PAIRS, LENGTH), BR_I64);

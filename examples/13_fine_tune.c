@@ -25,14 +25,15 @@ static const br_text texts[TRAIN + TEST] = {
 static const int64_t labels[TRAIN + TEST] = { FOOD, WEATHER, FOOD, WEATHER, FOOD, WEATHER,
                                               FOOD, WEATHER, FOOD, WEATHER, FOOD, WEATHER };
 
-static const char vocabulary[] =
-    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nsoup\nis\nhot\nit\nrain\n"
-    "##s\nall\nday\nwe\neat\nbread\nand\nwind\ncold\ntoday\ncheese\n"
-    "snow\nin\nnorth\ni\n";
-static const char configuration[] =
+static const char *const vocabulary[] = {
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]",  "[MASK]", "the", "soup",  "is",    "hot",
+    "it",    "rain",  "##s",   "all",    "day",    "we",  "eat",   "bread", "and",
+    "wind",  "cold",  "today", "cheese", "snow",   "in",  "north", "i",
+};
+static const char *const configuration =
     "{ \"model_type\": \"bert\", \"architectures\": [\"BertModel\"], \"vocab_size\": 26,\n"
     "  \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,\n"
-    "  \"intermediate_size\": 64, \"max_position_embeddings\": 32 }\n";
+    "  \"intermediate_size\": 64, \"max_position_embeddings\": 32 }";
 
 static const char *path_in(const char *folder, const char *file)
 {
@@ -41,18 +42,21 @@ static const char *path_in(const char *folder, const char *file)
     return path;
 }
 
-static bool write_file(const char *folder, const char *name, const char *text)
+static bool write_lines(const char *folder, const char *name, size_t n, const char *const *lines)
 {
     FILE *file = fopen(path_in(folder, name), "w");
-    return file && (fputs(text, file) >= 0) & (fclose(file) == 0);
+    for (size_t i = 0; file && i < n; i++)
+        fprintf(file, "%s\n", lines[i]);
+    return file && fclose(file) == 0;
 }
 
 /* Writes the three files that a model folder needs: the vocabulary, the configuration, the weights.
  */
 static bool make_folder(const char *folder)
 {
-    if (!write_file(folder, "vocab.txt", vocabulary) ||
-        !write_file(folder, "config.json", configuration))
+    const size_t words = sizeof vocabulary / sizeof *vocabulary;
+    if (!write_lines(folder, "vocab.txt", words, vocabulary) ||
+        !write_lines(folder, "config.json", 1, &configuration))
         return false;
     br_auto_config *config = br_auto_config_load(folder);
     br_hf_bert_config sizes = br_hf_bert_config_from(config);

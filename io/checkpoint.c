@@ -198,7 +198,9 @@ bool br_checkpoint_save(const char *path, const br_checkpoint *checkpoint)
     if (!check_arguments(path, c))
         return false;
     if (c->n_metadata < 0 || (c->n_metadata > 0 && !c->metadata)) {
-        br_fail(BR_ERROR_ARGUMENT, op, "invalid n_metadata: %" PRId64 " (metadata is %s)",
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "n_metadata is %" PRId64
+                " and metadata is %s: n_metadata must be at least 0, and 0 if metadata is NULL",
                 c->n_metadata, c->metadata ? "not NULL" : "NULL");
         return false;
     }

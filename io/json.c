@@ -1,18 +1,18 @@
 /* io/json.c - jansson's parser, made safe for allocations that fail.
  *
- * jansson's lexer collects a token in a buffer and does not notice when the buffer cannot grow: the
- * token is cut, so that the value is another one, an assertion fails, or the lexer reads past the
- * buffer. jansson checks all its other allocations. Therefore, while a text is parsed here:
+ * jansson's lexer collects a token in a buffer and does not notice when the buffer cannot grow. It
+ * then truncates the token, so that the value is wrong, an assertion fails, or the lexer reads past
+ * the buffer. jansson checks all its other allocations. Therefore, while a text is parsed here:
  *
- * - An allocation that fails is served from a block that was reserved before, which is as large as
- *   the buffer can become, and the failure is noted.
- * - The text is fed byte by byte, and ends where a failure was noted. The lexer then completes no
- *   further token, and its buffer grows no further.
+ * - If an allocation fails, jansson gets a block that was reserved before. This block is as large
+ *   as the buffer can become. The failure is recorded.
+ * - The text is passed to the lexer byte by byte, and ends after a recorded failure. The lexer then
+ *   completes no further token, and its buffer grows no further.
  * - What the parser returns after a failure is discarded.
  *
- * jansson's allocation functions are those of the process. Ours call the ones that were set before,
- * and act differently only for a thread that is parsing here, so a program may use jansson from any
- * thread and may set functions of its own at any time that jansson allows. */
+ * jansson's allocation functions are global. Ours call the ones that were set before, and act
+ * differently only in a thread that is parsing here. So a program may use jansson from any thread,
+ * and may set its own functions whenever jansson allows it. */
 #include "io/json.h"
 
 #include "io/io_internal.h"

@@ -52,7 +52,9 @@ bool br_model_save(const char *path, br_module *model, int64_t n_metadata,
                    const br_metadata *metadata)
 {
     if (!br_failed() && (n_metadata < 0 || (n_metadata > 0 && !metadata)))
-        br_fail(BR_ERROR_ARGUMENT, op, "invalid n_metadata: %lld (metadata is %s)",
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "n_metadata is %lld and metadata is %s: n_metadata must be at least 0, and 0 if "
+                "metadata is NULL",
                 (long long)n_metadata, metadata ? "not NULL" : "NULL");
     br_named_list *state = br_failed() ? NULL : br_state_dict(model);
     if (!state)

@@ -70,8 +70,8 @@ static bool good_config(const br_architecture_config *config)
                              "num_attention_heads", config->num_attention_heads);
 }
 
-/* Returns the configuration to build from. While an error is pending, returns an empty one, with
- * which constructors finish without effect. */
+/* Returns the configuration to build from. If it is invalid, an error is pending: returns an empty
+ * one, so that the constructors can go on and do nothing. */
 static br_architecture_config config_or_minimum(const br_architecture_config *config)
 {
     return good_config(config) ? *config : (br_architecture_config){ .num_attention_heads = 1 };

@@ -66,8 +66,8 @@ static bool good_config(const br_bert_config *config)
     return good;
 }
 
-/* Returns the configuration to build from. While an error is pending, returns one with the smallest
- * sizes, with which constructors finish without effect. */
+/* Returns the configuration to build from. If it is invalid, an error is pending: returns one with
+ * the smallest sizes, so that the constructors can go on and do nothing. */
 static br_bert_config config_or_minimum(const br_bert_config *config)
 {
     return good_config(config) ? *config

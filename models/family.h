@@ -14,7 +14,7 @@ typedef struct br_model_class {
 /* A model_type. */
 typedef struct br_model_family {
     const char *model_type;
-    const char *prefix;            /* of the base model's keys in a model with a head: "bert." */
+    const char *prefix; /* begins the base model's keys in a model with a head: "bert." */
     const br_model_class *classes; /* the base model first; the last has no name */
     const char *const *heads;      /* prefixes of keys that may be missing; the last is NULL */
     const char *const *ignored;    /* suffixes of unused keys of old files; the last is NULL */

@@ -17,7 +17,7 @@ typedef struct generation {
     const br_language_model *lm;
     br_generate_options o;           /* with pad_token_id set */
     br_cache *cache;                 /* NULL if the model has none */
-    int64_t batch, length, capacity; /* of a row: tokens so far, and the maximum */
+    int64_t batch, length, capacity; /* tokens of a row so far, and their maximum */
     br_tensor *ids;                  /* i64 [B, capacity] */
     br_tensor *mask;                 /* i64 [B, capacity], or NULL */
     br_tensor *eos;                  /* i64 [1, n_eos], or NULL */
@@ -53,8 +53,8 @@ static br_tensor *penalize(generation *g, br_tensor *logits, br_tensor *fresh)
     return br_where(g->seen, less, logits);
 }
 
-/* Returns bool [B, V], true at the tokens that would complete n tokens that are already in the row.
- */
+/* Returns bool [B, V], true at the tokens that would complete an n-gram that is already in the
+ * row. */
 static br_tensor *completions(const generation *g, int64_t n, int64_t vocab)
 {
     br_tensor *banned = br_zeros(BR_SHAPE(g->batch, vocab), BR_BOOL);
@@ -214,10 +214,15 @@ static bool good_options(const br_generate_options *o)
         br_fail(BR_ERROR_ARGUMENT, op, "repetition_penalty is %g, must be positive and finite",
                 o->repetition_penalty);
     else if (o->n_eos < 0 || (o->n_eos > 0 && !o->eos_token_ids))
-        br_fail(BR_ERROR_ARGUMENT, op, "invalid n_eos: %" PRId64 " (eos_token_ids is %s)", o->n_eos,
-                o->eos_token_ids ? "not NULL" : "NULL");
+        br_fail(
+            BR_ERROR_ARGUMENT, op,
+            "n_eos is %" PRId64
+            " and eos_token_ids is %s: n_eos must be at least 0, and 0 if eos_token_ids is NULL",
+            o->n_eos, o->eos_token_ids ? "not NULL" : "NULL");
     else if (o->n_suppress < 0 || (o->n_suppress > 0 && !o->suppress_tokens))
-        br_fail(BR_ERROR_ARGUMENT, op, "invalid n_suppress: %" PRId64 " (suppress_tokens is %s)",
+        br_fail(BR_ERROR_ARGUMENT, op,
+                "n_suppress is %" PRId64 " and suppress_tokens is %s: n_suppress must be at least "
+                "0, and 0 if suppress_tokens is NULL",
                 o->n_suppress, o->suppress_tokens ? "not NULL" : "NULL");
     return !br_error_pending();
 }
@@ -227,7 +232,7 @@ static bool good_call(const br_language_model *lm, const br_tensor *ids, const b
     if (br_error_pending())
         return false;
     if (!lm || !lm->next)
-        return br_fail(BR_ERROR_ARGUMENT, op, "lm or lm->next is NULL");
+        return br_fail(BR_ERROR_ARGUMENT, op, "lm and lm->next are required");
     if (!br_require_tensor(op, "input_ids", ids))
         return false;
     if (br_dtype_of(ids) != BR_I64 || br_ndim(ids) != 2 || br_size(ids, 1) == 0)

@@ -78,8 +78,8 @@ static bool good_config(const br_gpt2_config *c)
            br_require_activation(op, "activation_function", c->activation_function);
 }
 
-/* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
- * which constructors finish without effect. */
+/* Returns the configuration if it is valid. Otherwise an error is pending: returns one with the
+ * smallest sizes, so that the constructors can go on and do nothing. */
 static br_gpt2_config checked(const br_gpt2_config *config)
 {
     return good_config(config) ? *config : (br_gpt2_config){ .n_embd = 1, .n_head = 1 };

@@ -6,8 +6,8 @@
 
 #include <brasa/models/hf_bert.h>
 
-/* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
- * which constructors finish without effect. */
+/* Returns the configuration if it is valid. Otherwise an error is pending: returns one with the
+ * smallest sizes, so that the constructors can go on and do nothing. */
 br_hf_bert_config zoo_hf_bert_checked(const br_hf_bert_config *config);
 /* Makes the model from a checked configuration. Weights are not initialized under br_skip_init().
  */

@@ -193,11 +193,11 @@ br_tensor *zoo_t5_buckets(const br_t5_config *c, bool is_decoder, int64_t past, 
     int64_t each = is_decoder ? count : count / 2;
     br_tensor *query = br_arange((double)past, (double)(past + n), 1, BR_I64);
     br_tensor *key = br_arange(0, (double)keys, 1, BR_I64);
-    br_tensor *ahead = br_sub(br_unsqueeze(key, 0), br_unsqueeze(query, 1));
-    br_tensor *distance = br_clamp(is_decoder ? br_neg(ahead) : br_abs(ahead), 0, (double)most);
+    br_tensor *offset = br_sub(br_unsqueeze(key, 0), br_unsqueeze(query, 1));
+    br_tensor *distance = br_clamp(is_decoder ? br_neg(offset) : br_abs(offset), 0, (double)most);
     br_tensor *flat = br_index_select(bucket_table(c, each), 0, br_reshape(distance, BR_SHAPE(-1)));
     br_tensor *buckets = br_reshape(flat, BR_SHAPE(n, keys));
     if (is_decoder)
         return buckets;
-    return br_add(buckets, br_mul_scalar(br_to(br_gt_scalar(ahead, 0), BR_I64), (double)each));
+    return br_add(buckets, br_mul_scalar(br_to(br_gt_scalar(offset, 0), BR_I64), (double)each));
 }

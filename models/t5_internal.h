@@ -6,8 +6,8 @@
 
 #include <brasa/models/t5.h>
 
-/* Returns the configuration if it is valid. Otherwise, with an error pending, returns one with
- * which constructors finish without effect. */
+/* Returns the configuration if it is valid. Otherwise an error is pending: returns one with the
+ * smallest sizes, so that the constructors can go on and do nothing. */
 br_t5_config zoo_t5_checked(const br_t5_config *config);
 /* Initializes a weight. `config` is a br_t5_config. */
 bool zoo_t5_init(const void *config, const char *key, br_tensor *weight);

@@ -30,8 +30,8 @@ static bool good_block(const br_vanilla_config *c)
            good_size("max_length", c->max_length) && good_size("vocab_size", c->vocab_size);
 }
 
-/* Returns the configuration to build from. While an error is pending, returns an empty one, with
- * which constructors finish without effect. */
+/* Returns the configuration to build from. If it is invalid, an error is pending: returns an empty
+ * one, so that the constructors can go on and do nothing. */
 static br_vanilla_config config_or_minimum(const br_vanilla_config *config,
                                            bool (*good)(const br_vanilla_config *))
 {

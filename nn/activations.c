@@ -5,7 +5,7 @@
 static br_tensor *run(void *module, br_tensor *x)
 {
     const br_activation *self = module;
-    const br_scope *scope = br__thread.scope; /* this forward's; x belongs to the outer scope */
+    const br_scope *scope = br__thread.scope; /* the scope of this forward; x is in the outer one */
     if (self->inplace && self->inplace_function && scope && br__may_overwrite(scope->outer, x))
         return self->inplace_function(x, self->args);
     return self->function(x, self->args);

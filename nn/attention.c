@@ -98,7 +98,7 @@ br_multihead_attention *br_multihead_attention_new(int64_t embed_dim, int64_t nu
 
 /* ---- Checking -------------------------------------------------------------------------------- */
 
-/* One forward pass, with inputs as [batch, length, size]. */
+/* The data of one forward pass, with inputs as [batch, length, size]. */
 typedef struct pass {
     br_multihead_attention *self;
     br_multihead_attention_inputs in;

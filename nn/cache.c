@@ -10,7 +10,7 @@
 
 enum { FIRST_ROOM = 64, MAX_SLOTS = 1 << 16 };
 
-/* Keys and values under one number: [B, heads, room, d], of which `length` tokens are in use. */
+/* Keys and values under one number: [B, heads, room, d]. The first `length` tokens are in use. */
 typedef struct slot {
     br_tensor *key, *value;
     int64_t length;

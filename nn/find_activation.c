@@ -43,7 +43,8 @@ static br_tensor *quick_gelu(br_tensor *x)
     return br_mul(x, br_sigmoid(br_mul_scalar(x, 1.702)));
 }
 
-/* MEGA's: the distribution function of the normal distribution with this mean and deviation. */
+/* The activation of MEGA: the normal distribution function with mean mu and standard deviation
+ * sigma. */
 static br_tensor *laplace(br_tensor *x)
 {
     const double mu = 0.707107, sigma = 0.282095, sqrt2 = 1.4142135623730951;

@@ -25,7 +25,8 @@ double br_init_calculate_gain(const char *nonlinearity, double param)
         return sqrt(2);
     if (strcmp(name, "leaky_relu") == 0)
         return sqrt(2 / (1 + param * param));
-    br_fail(BR_ERROR_ARGUMENT, "init_calculate_gain", "unsupported nonlinearity '%s'",
+    br_fail(BR_ERROR_ARGUMENT, "init_calculate_gain",
+            "nonlinearity is '%s', must be linear, sigmoid, tanh, relu, leaky_relu or selu",
             br_printable(name));
     return NAN;
 }

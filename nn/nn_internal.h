@@ -27,7 +27,8 @@ typedef struct br_entry {
 /* Parametrized parameters: parametrize.c. */
 typedef struct br_parametrized br_parametrized;
 
-/* Tells whether a module still exists: see checkpoint.c. */
+/* Tells whether a module still exists. A graph holds it in place of the module: see
+ * br__token_of(). */
 typedef struct br_module_token br_module_token;
 
 struct br_module_state {
@@ -51,8 +52,9 @@ struct br_module_state {
     bool incomplete;        /* a part could not be created, so forward fails */
 };
 
-/* A graph holds a token in place of a module. br__token_of() returns a new reference to the
- * module's token, or NULL on error. br__token_module() returns NULL once the module is freed. */
+/* A graph holds a token in place of a module, because the module may be freed first. br__token_of()
+ * returns a new reference to the module's token, or NULL on error. br__token_module() returns NULL
+ * once the module is freed. */
 br_module_token *br__token_of(br_module_state *state);
 br_module *br__token_module(const br_module_token *token);
 void br__token_release(br_module_token *token);

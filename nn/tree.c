@@ -171,8 +171,9 @@ int64_t br_module_requires_grad(br_module *module, const char *glob, bool requir
 
 /* ---- Converting ------------------------------------------------------------------------------ */
 
-/* If t is a table, returns its entry and sets *self to its module; else returns NULL. */
-static const br_entry *table_of(const br_module_state *state, const br_tensor *t, void **self)
+/* If t is a computed buffer, returns its entry and sets *self to its module; else returns NULL. */
+static const br_entry *computed_entry_of(const br_module_state *state, const br_tensor *t,
+                                         void **self)
 {
     *self = state->module;
     for (int64_t i = 0; i < state->n_entries; i++)
@@ -180,17 +181,17 @@ static const br_entry *table_of(const br_module_state *state, const br_tensor *t
             return &state->entries[i];
     const br_entry *found = NULL;
     for (int64_t i = 0; i < state->n_children && !found; i++)
-        found = table_of(state->children[i], t, self);
+        found = computed_entry_of(state->children[i], t, self);
     return found;
 }
 
-/* Returns t in `dtype`. A table whose values are unchanged is recomputed, so that it has the full
- * precision of `dtype`. */
+/* Returns t in `dtype`. A computed buffer whose values are unchanged is computed again, so that it
+ * has the full precision of `dtype`. */
 static br_tensor *convert(const br_module *module, br_tensor *t, br_dtype dtype)
 {
     void *self;
-    const br_entry *table = table_of(module->state, t, &self);
-    br_tensor *exact = table ? table->compute(self) : NULL;
+    const br_entry *entry = computed_entry_of(module->state, t, &self);
+    br_tensor *exact = entry ? entry->compute(self) : NULL;
     bool same = exact && br__same_shape(exact, t) && br_equal(br_to(exact, t->dtype), t);
     br_tensor *converted = br_failed() ? NULL : br__new("module_to", t->ndim, t->sizes, dtype);
     if (converted)

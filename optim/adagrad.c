@@ -1,4 +1,4 @@
-/* optim/adagrad.c - Adagrad, Duchi, Hazan and Singer, 2011, as in PyTorch: eps is added to the
+/* optim/adagrad.c - Adagrad (Duchi, Hazan and Singer, 2011) as in PyTorch: eps is added to the
  * square root, and the learning rate may decay with the number of steps. */
 #include "optim/optim_internal.h"
 

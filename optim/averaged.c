@@ -7,7 +7,7 @@ static const char op[] = "averaged_model";
 
 struct br_averaged_model {
     br_named_list *params;   /* references to the model's parameters */
-    br_named_list *averages; /* of the same names, contiguous */
+    br_named_list *averages; /* under the same names, contiguous */
     br_tensor *n_averaged;
     br_tensor **dense; /* the parameters, or contiguous copies, during an update */
     br_span *spans;

@@ -95,7 +95,7 @@ static double total_norm(clipping *c, bool error_if_nonfinite)
     if (error_if_nonfinite && !isfinite(norm))
         br_fail(BR_ERROR_ARGUMENT, c->op,
                 "the total norm of the gradients is %g (norm_type %g): a gradient is not finite; "
-                "pass false for error_if_nonfinite to scale by it all the same",
+                "pass false for error_if_nonfinite to scale by it anyway",
                 norm, c->order);
     return norm;
 }

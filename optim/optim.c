@@ -22,7 +22,7 @@ bool br__in_unit_interval(const char *op, const char *name, double value)
 
 /* ---- Lifetime -------------------------------------------------------------------------------- */
 
-/* The fields with which every kind's options begin. */
+/* The first fields of every kind's options. */
 typedef struct any_options {
     size_t struct_size;
     double lr;

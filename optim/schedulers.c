@@ -177,7 +177,7 @@ br_scheduler *br_linear_lr(br_optim *optim, double start_factor, double end_fact
 
 /* ---- CosineAnnealingLR ----------------------------------------------------------------------- */
 
-/* Returns the value at `step` of half a cosine wave over t steps, from base to least. */
+/* Returns the value at `step` of half a cosine wave over t steps, from base to min_lr. */
 static double cosine(double base, double min_lr, double step, double t)
 {
     return min_lr + (base - min_lr) * (1 + cos(M_PI * step / t)) / 2;

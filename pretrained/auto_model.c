@@ -488,8 +488,9 @@ static void move_report(loading *l, br_auto_model_report *report)
         br_auto_model_report_clear(&l->report);
 }
 
-/* A hostile configuration may have a number of layers that would exhaust memory before their
- * weights are found to be missing. Therefore many layers require at least a tensor for each. */
+/* Checks the number of layers. In a hostile configuration it could be so large that making the
+ * layers exhausts memory before their weights are found to be missing. Therefore a model of many
+ * layers must have at least one tensor for each. */
 static bool check_layers(const loading *l)
 {
     enum { MANY = 1024 };

@@ -1,9 +1,9 @@
 /* pretrained/auto_model_files.c - opens the weight files of a model's folder: one file, or the
  * shards listed by an index.
  *
- * The index may be hostile. A shard must be in the folder or in a folder of it, so its name must
- * not be absolute or contain "..". No key may be in two shards. A key that is not in the shard that
- * the index names is reported. */
+ * The index may be hostile. A shard must be in the folder or in a subfolder, so its name must not
+ * be absolute or contain "..". No key may be in two shards. A key that is not in the shard that the
+ * index names is reported. */
 #include "io/io_internal.h"
 #include "io/json.h"
 #include "pretrained/auto_model_internal.h"
@@ -74,9 +74,9 @@ static bool list_keys(br_weight_files *files)
 
 /* ---- The index ------------------------------------------------------------------------------- */
 
-/* Returns the path of a shard in the folder, without parts that are ".", or NULL without an error
- * if the value of the index is none: not a string, absolute, or with ".." or an empty part. On
- * failed allocation, returns NULL and an error. The caller frees the path with br_free(). */
+/* Returns the path of a shard in the folder, without parts that are ".". Returns NULL without an
+ * error if the value is no valid path: not a string, absolute, or with ".." or an empty part.
+ * Returns NULL and an error if allocation fails. The caller frees the path with br_free(). */
 static char *shard_name(const json_t *value)
 {
     const char *part = json_string_value(value);

@@ -64,9 +64,9 @@ static fma_loop choose_loop(br_dtype dtype, int *lanes)
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
 /* A round is a fraction of a millisecond of work for every thread, started together. Each thread
- * measures its own CPU time, which excludes the time in which another program has the processor;
- * the rates of all threads are added. Most rounds are alike, even on a loaded machine: the result
- * is the rate of the median round, or of a somewhat faster one. */
+ * measures its own CPU time, because that excludes the time of other programs. The rates of all
+ * threads are added. Most rounds are alike, even on a loaded machine: the result is the rate of the
+ * median round, or of a somewhat faster one. */
 enum { MAX_THREADS = 1024, WINDOWS = 64, ROUNDS = 256 };
 
 /* The work of the threads in a round. */

@@ -2,7 +2,7 @@
  *
  * Events are in chunks that never move, in the order of their starts; the open events are linked by
  * their parents. The number that callers get for an event combines the profile's serial number with
- * the event's index + 1, so that events of other profiles, and events that have ended, are
+ * the event's index + 1. So events of other profiles, and events that have ended, are
  * recognized. */
 #include "nn/nn_internal.h"
 #include "profile/profile_internal.h"

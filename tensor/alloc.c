@@ -53,7 +53,7 @@ bool br_set_allocator(const br_allocator *a)
     }
     if (br_live_tensors() > 0) {
         br_fail(BR_ERROR_STATE, "set_allocator",
-                "%lld tensors are alive and would be freed by the wrong allocator: free them first",
+                "%lld live tensors would be freed by the wrong allocator: free them first",
                 (long long)br_live_tensors());
         return false;
     }

@@ -93,8 +93,9 @@ void br__record_peak(void)
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* Under AddressSanitizer, the bytes behind those that were requested must not be accessed: without
- * this, it would not notice an access between them and the end of the block. */
+/* Under AddressSanitizer, poisons the bytes of a block beyond the requested size. Otherwise
+ * AddressSanitizer would not report an access to them, because they are part of the allocated
+ * block. */
 #ifdef __SANITIZE_ADDRESS__
 static void guard(void *block, size_t bytes, const br_extent *extent)
 {

@@ -202,7 +202,8 @@ br_tensor *br_arange(double start, double end, double step, br_dtype dtype)
     return fill_steps(br__new("arange", BR_SHAPE((int64_t)n), dtype), start, step);
 }
 
-/* For integers PyTorch truncates the ends and then each value, which it computes in f64. */
+/* Fills n evenly spaced integers. Like PyTorch, computes each value in f64 and truncates it; the
+ * caller has truncated start and end. */
 static void fill_between_integers(int64_t *to, int64_t start, int64_t end, int64_t n)
 {
     const double step = n > 1 ? ((double)end - (double)start) / (double)(n - 1) : 0;

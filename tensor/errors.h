@@ -18,10 +18,10 @@ __attribute__((cold)) void *br__fail_file(br_error code, const char *op, const c
 /* Records a BR_ERROR_FORMAT "op: path: message" about the contents of a file. Returns false. */
 __attribute__((cold)) bool br__refuse_file(const char *op, const char *path, const char *format,
                                            va_list args) BR_PRINTF(3, 0);
-/* Makes an error pending that was already raised and announced in another thread. */
+/* Sets the pending error to one that another thread has already raised and reported. */
 void br__set_error(br_error code, const char *message);
-/* Report the pending error, or a warning, to the error callback, and on stderr if BRASA_ERRORS says
- * so (tensor/report.c). */
+/* Report the pending error, or a warning, to the error callback, and on stderr if BRASA_ERRORS
+ * requests it (tensor/report.c). */
 void br__notify_error(void);
 void br__notify_warning(const char *message);
 /* Mark the pending error as unhandled, as handled, and as left unhandled by a thread that ends. The
@@ -29,7 +29,8 @@ void br__notify_warning(const char *message);
 void br__mark_error_unhandled(void);
 void br__mark_error_handled(void);
 void br__keep_error_at_thread_exit(void);
-/* Same as br_shape_text(), but also for headers, which are not handles; and for sizes. */
+/* Same as br_shape_text(), but br__shape() also accepts a header, which is not a handle, and
+ * br__shape_of() takes the sizes. */
 const char *br__shape(const br_tensor *t);
 const char *br__shape_of(int ndim, const int64_t *sizes);
 

@@ -5,7 +5,8 @@
 
 #include "tensor/thread_state.h"
 
-/* Whether a profile is running in the thread. Otherwise this branch is all that profiling costs. */
+/* True while a profile is running in the thread. While none is, profiling costs only this
+ * branch. */
 #define BR_PROFILING __builtin_expect(br__thread.events != NULL, 0)
 
 /* The profiler's functions, which are called only if BR_PROFILING. The functions that begin an

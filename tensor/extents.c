@@ -2,11 +2,11 @@
  *
  * The arena is a reserved range of addresses as large as the machine's memory, or as half of
  * RLIMIT_AS. Its memory is committed as it grows at its end. Free neighbours in this single range
- * are merged, so memory that served many small requests can serve a large one later, whereas blocks
- * that were allocated separately can only serve requests that fit in one of them. A request uses
- * the smallest cached extent that is large enough; an extent larger by more than an eighth is
- * split. If the program sets its own allocator, if AddressSanitizer is enabled, or when the arena
- * is full, extents are parts of blocks from the allocator instead. */
+ * are merged, so memory that served many small requests can serve a large one later. Blocks that
+ * were allocated separately could not be merged. A request uses the smallest cached extent that is
+ * large enough; an extent larger by more than an eighth is split. If the program sets its own
+ * allocator, if AddressSanitizer is enabled, or when the arena is full, extents are parts of blocks
+ * from the allocator instead. */
 #include "tensor/extents.h"
 
 #include <string.h>

@@ -135,7 +135,7 @@ static void measure(printer *p, const char *element)
         p->width = n;
 }
 
-static void choose_form(printer *p)
+static void choose_format(printer *p)
 {
     if (br_is_floating(p->t)) {
         visit_shown(p, 0, p->t->data, survey);
@@ -240,7 +240,7 @@ char *br_to_string(const br_tensor *t)
     if (t->numel == 0) {
         append_string(&p.out, "[]");
     } else {
-        choose_form(&p);
+        choose_format(&p);
         append_items(&p, 0, t->data, INDENT);
     }
     append_suffixes(&p);

@@ -53,8 +53,9 @@ void br__fill_uniform_f64(double *out, int64_t n, double low, double high);
 void br__box_muller_f32(float *x, int64_t n, float mean, float std);
 void br__box_muller_f64(double *x, int64_t n, double mean, double std);
 
-/* Fill t with random numbers in memory order, whatever autograd knows of it. The caller increments
- * t's version. br__uniform_possible() and br__normal_possible() only check the arguments. */
+/* Fill t with random numbers in memory order, without checks or recording by autograd. The caller
+ * increments t's version. br__uniform_possible() and br__normal_possible() only check the
+ * arguments. */
 bool br__uniform_possible(const br_tensor *t, double low, double high);
 br_tensor *br__uniform_(br_tensor *t, double low, double high);
 bool br__normal_possible(const br_tensor *t, double std);

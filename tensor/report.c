@@ -1,5 +1,5 @@
 /* tensor/report.c - reports errors and warnings: to the program's callback, on stderr if
- * BRASA_ERRORS says so, and on stderr when a process ends with an unhandled error. */
+ * BRASA_ERRORS requests it, and on stderr when a process ends with an unhandled error. */
 #include "tensor/tensor_internal.h"
 
 #include <pthread.h>

@@ -74,7 +74,7 @@ typedef struct loop {
     void *context;
     int64_t n;
     int threads;        /* the caller and workers 1 .. threads-1 participate */
-    br_float_mode mode; /* the caller's: it must not matter which thread runs a task */
+    br_float_mode mode; /* that of the caller, so that every thread computes the same */
 } loop;
 
 /* A thread's range of tasks, in a cache line of its own. */
@@ -282,7 +282,7 @@ void br__run_loops_serially(void)
     in_task = true;
 }
 
-/* Profiling is off inside tasks, since which thread runs a task is random. */
+/* Profiling is off inside tasks, because any thread may run any of them. */
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context)
 {
     const br_event_functions *events = br__thread.events;

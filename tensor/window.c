@@ -210,9 +210,10 @@ static void swap_dims(br_tensor *window, int a, int b)
 
 /* Copies in tiles over dst's dense dimension `column` and src's dense dimension `row`, then copies
  * the rest, which does not fill whole tiles. Small tensors are copied along dst's rows. Tensors
- * larger than the caches are written with non-temporal stores, along rows or parts of rows of src:
- * memory is read fastest in order, while the order in which single cache lines are streamed out
- * does not matter. Strips write all columns but the first tile's: one tile fewer than they read. */
+ * larger than the caches are written with non-temporal stores, along rows or parts of rows of src.
+ * This order is the fastest, because reading is fastest along contiguous memory, and the order of
+ * non-temporal stores of whole cache lines does not matter. A strip does not write the columns of
+ * its first tile, so it writes one tile fewer than it reads. */
 static void copy_tiles(const br_tensor *dst, const br_tensor *src, int column, int row)
 {
     enum { LONG = 16 * TILE };

@@ -8,7 +8,7 @@
 typedef br_tensor *(*greedy_logits_fn)(void *context, br_tensor *ids);
 
 /* Decodes greedily from the id `first`. Returns ids i64 [batch, length] in the innermost scope,
- * NULL on error. If logits are equal, the first id is taken. */
+ * NULL on error. Of equal logits, the one with the smallest id is taken. */
 br_tensor *greedy_decode(greedy_logits_fn logits, void *context, int64_t batch, int64_t first,
                          int64_t length);
 

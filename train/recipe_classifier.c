@@ -31,7 +31,7 @@ typedef struct classifier_task {
 
 static void *new_anatomy(const classifier_task *self)
 {
-    bool meant = !self->as_written;
+    bool intended = !self->as_written;
     br_anatomy_config config = { .vocab_size = br_vocab_size(self->vocab),
                                  .hidden_size = self->hidden_size,
                                  .num_hidden_layers = self->layers,
@@ -40,17 +40,17 @@ static void *new_anatomy(const classifier_task *self)
                                  .max_position_embeddings = self->length,
                                  .num_labels = br_vocab_size(self->texts.labels),
                                  .hidden_dropout_prob = self->dropout,
-                                 .mask_padding = meant,
+                                 .mask_padding = intended,
                                  .pad_token_id = TEXTS_PADDING,
-                                 .attention_dropout = meant,
-                                 .final_norm = meant,
-                                 .small_eps = meant };
+                                 .attention_dropout = intended,
+                                 .final_norm = intended,
+                                 .small_eps = intended };
     return br_anatomy_classifier_new(&config);
 }
 
 static void *new_vanilla(const classifier_task *self)
 {
-    bool meant = !self->as_written;
+    bool intended = !self->as_written;
     br_vanilla_config config = { .embed_dim = self->hidden_size,
                                  .n_heads = self->heads,
                                  .ff_hid_dim = self->intermediate_size,
@@ -60,16 +60,16 @@ static void *new_vanilla(const classifier_task *self)
                                  .n_classes = br_vocab_size(self->texts.labels),
                                  .pad_idx = TEXTS_PADDING,
                                  .dropout = self->dropout,
-                                 .scale_by_head_dim = meant,
-                                 .infinite_fill = meant,
-                                 .sublayer_dropout = meant,
-                                 .max_over_tokens = meant };
+                                 .scale_by_head_dim = intended,
+                                 .infinite_fill = intended,
+                                 .sublayer_dropout = intended,
+                                 .max_over_tokens = intended };
     return br_vanilla_encoder_classifier_new(&config);
 }
 
 static void *new_architecture(const classifier_task *self)
 {
-    bool meant = !self->as_written;
+    bool intended = !self->as_written;
     br_architecture_config config = { .hidden_size = self->hidden_size,
                                       .intermediate_size = self->intermediate_size,
                                       .num_hidden_layers = self->layers,
@@ -78,13 +78,13 @@ static void *new_architecture(const classifier_task *self)
                                       .hidden_dropout_prob = self->dropout,
                                       .num_attention_heads = self->heads,
                                       .num_labels = br_vocab_size(self->texts.labels),
-                                      .add_attention = meant,
-                                      .pre_norm = meant,
-                                      .mask_padding = meant,
+                                      .add_attention = intended,
+                                      .pre_norm = intended,
+                                      .mask_padding = intended,
                                       .pad_token_id = TEXTS_PADDING,
-                                      .dropout_once = meant,
-                                      .embedding_dropout = meant,
-                                      .small_eps = meant };
+                                      .dropout_once = intended,
+                                      .embedding_dropout = intended,
+                                      .small_eps = intended };
     return br_architecture_classifier_new(&config);
 }
 

@@ -79,12 +79,12 @@ static void add_settings(void *context, settings *s)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-static void choose_form(copy_task *self)
+static void choose_variant(copy_task *self)
 {
     br_architecture_config *c = &self->config;
-    bool meant = !self->as_written;
-    c->add_attention = c->pre_norm = c->mask_source = meant;
-    c->dropout_once = c->embedding_dropout = c->small_eps = meant;
+    bool intended = !self->as_written;
+    c->add_attention = c->pre_norm = c->mask_source = intended;
+    c->dropout_once = c->embedding_dropout = c->small_eps = intended;
     if (c->max_position_embeddings < self->length)
         c->max_position_embeddings = self->length;
 }
@@ -110,7 +110,7 @@ static br_module *prepare(void *context, const train_options *options, const cha
     (void)text;
     (void)length;
     copy_task *self = context;
-    choose_form(self);
+    choose_variant(self);
     self->train_set = make_data(self, self->num_samples);
     self->new_set = make_data(self, 1);
     if (!batches_open(&self->batches, self->train_set, self->batch, false, options->workers) ||

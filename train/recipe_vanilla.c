@@ -171,12 +171,12 @@ static bool get_batch(batches *b, int64_t i, br_tensor **fields)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-static void choose_format(vanilla_task *self)
+static void choose_variant(vanilla_task *self)
 {
     br_vanilla_config *c = &self->config;
-    bool meant = !self->as_written;
-    c->scale_by_head_dim = c->infinite_fill = c->sublayer_dropout = meant;
-    c->use_joint_attention = c->use_norm_3 = meant;
+    bool intended = !self->as_written;
+    c->scale_by_head_dim = c->infinite_fill = c->sublayer_dropout = intended;
+    c->use_joint_attention = c->use_norm_3 = intended;
     c->src_vocab_size = (int64_t)sizeof source_letters; /* padding in place of the NUL */
     c->trg_vocab_size = (int64_t)sizeof target_letters + 1;
     c->src_pad_idx = c->trg_pad_idx = PADDING;
@@ -216,7 +216,7 @@ static br_module *prepare(void *context, const train_options *options, const cha
     (void)text;
     (void)length;
     vanilla_task *self = context;
-    choose_format(self);
+    choose_variant(self);
     if (!make_data(self, options->workers))
         return NULL;
     self->model = br_vanilla_transformer_new(&self->config);

@@ -13,8 +13,8 @@ typedef struct scratch_bert {
  * case. */
 bool scratch_bert_open(scratch_bert *s, const char *checkpoint);
 void scratch_bert_close(scratch_bert *s);
-/* Returns the logits [n, V] of the n masks in the text, in which [SEP] may separate two sentences.
- * Returns NULL with an error on failure. */
+/* Returns the logits [n, V] of the n masks in the text. [SEP] in the text may separate two
+ * sentences. Returns NULL with an error on failure. */
 br_tensor *scratch_bert_fill(const scratch_bert *s, const char *text);
 
 #endif

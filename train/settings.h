@@ -38,8 +38,8 @@ typedef struct settings {
 } settings;
 
 void settings_add(settings *s, setting item);
-/* Set a value from "KEY=VALUE", or from a key and a value. Return false with an error, which lists
- * the valid keys or values, on failure. */
+/* Set a value from "KEY=VALUE", or from a key and a value. On failure, return false and an error
+ * that lists the valid keys or values. */
 bool settings_assign(settings *s, const char *assignment);
 bool settings_set(settings *s, const char *key, const char *value);
 /* Returns all values as a JSON object, which the caller frees with json_decref(); NULL with an

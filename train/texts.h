@@ -17,8 +17,8 @@ typedef struct texts {
     labelled_text *items;
 } texts;
 
-/* Reads lines of a label, a tab and a text with at least one word, all UTF-8. Returns false with an
- * error, which names the line, on failure. Call texts_free() in either case. */
+/* Reads lines of a label, a tab and a text with at least one word, all UTF-8. On failure, returns
+ * false and an error that names the line. Call texts_free() in either case. */
 bool texts_read(texts *t, const char *data, size_t length);
 void texts_free(texts *t);
 

@@ -139,7 +139,7 @@ static bool good_part(const br_attention *self, br_attention_part part, const ch
 
 typedef char size_text[24];
 
-/* A size for a message, or `name` if any size is allowed (-1). */
+/* Returns a size for a message, or `name` if any size is allowed (-1). */
 static const char *size_or(int64_t size, const char *name, size_text buffer)
 {
     snprintf(buffer, sizeof(size_text), "%" PRId64, size);

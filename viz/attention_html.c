@@ -230,7 +230,7 @@ static void put_place(page *p, const char *name, size_t n, int64_t *left_out)
         put_description(p);
 }
 
-/* Writes the template, in which @name@ marks a place to fill in. The values come before their
+/* Writes the template. @name@ in it marks a place to fill in. The values come before their
  * description, which contains the numbers of omitted weights. */
 static void put_page(page *p, int64_t *left_out)
 {

@@ -19,7 +19,7 @@ static const golden_model *find_model(const char *name)
             names_add(names, sizeof names, model->name);
         }
     br_raise(BR_ERROR_ARGUMENT, "unknown model '%s'%s; must be one of %s", name,
-             names_suggestion(name, names), names); /* the long list last: messages are cut off */
+             names_suggestion(name, names), names); /* last, because the list may be truncated */
     return NULL;
 }
 

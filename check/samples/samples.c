@@ -16,11 +16,11 @@ typedef struct run {
     br_safetensors *file;
     json_t *report;
     const json_t *sample;
-    bool rearranged;      /* inputs have a different memory layout than recorded */
-    const char *form;     /* how the call differs from the recorded one; "" if it does not */
-    size_t number;        /* index of the sample */
-    unsigned dtypes;      /* bit mask of the input tensors' dtypes */
-    char what[96], *text; /* what is compared; the first difference, "" for none */
+    bool rearranged;       /* inputs have a different memory layout than recorded */
+    const char *variation; /* how the call differs from the recorded one; "" if it does not */
+    size_t number;         /* index of the sample */
+    unsigned dtypes;       /* bit mask of the input tensors' dtypes */
+    char what[96], *text;  /* what is compared; the first difference, "" for none */
     size_t size;
     double excess;
     int n_leaves, n_outputs;
@@ -328,15 +328,15 @@ static void replay(run *r, const sample_op *row, sample_arg *args)
 /* Runs the in-place variant, if there is one and the result has the input's shape and dtype. */
 static void replay_in_place(run *r)
 {
-    char form[96];
+    char name[96];
     sample_arg args[SAMPLE_ARGS];
     sample_mismatch why;
-    snprintf(form, sizeof form, "%.90s_", text_of(r->report, "op"));
-    const sample_op *row = find_row(r, form, args, &why);
+    snprintf(name, sizeof name, "%.90s_", text_of(r->report, "op"));
+    const sample_op *row = find_row(r, name, args, &why);
     if (!row || r->n_outputs != 1 || !br_same_shape(r->outputs[0], args[0].tensor) ||
         br_dtype_of(r->outputs[0]) != br_dtype_of(args[0].tensor))
         return;
-    r->form = ", in place";
+    r->variation = ", in place";
     replay(r, row, args);
     count(json_object_get(r->report, "calls"), row->expression);
 }
@@ -347,7 +347,7 @@ static void replay_rearranged(run *r)
     sample_arg args[SAMPLE_ARGS];
     sample_mismatch why;
     r->rearranged = true;
-    r->form = ", rearranged";
+    r->variation = ", rearranged";
     const sample_op *row = find_row(r, text_of(r->report, "op"), args, &why);
     if (row && !row->dense)
         replay(r, row, args);
@@ -362,7 +362,7 @@ static void report_failure(run *r)
     if (json_array_size(failures) < 20)
         json_array_append_new(failures,
                               json_sprintf("sample %zu, %s%s: %s", r->number,
-                                           text_of(r->sample, "dtype"), r->form, r->text));
+                                           text_of(r->sample, "dtype"), r->variation, r->text));
 }
 
 /* Checks that Brasa rejects a call that PyTorch rejects. */
@@ -447,7 +447,7 @@ static bool check_samples(br_safetensors *file, const json_t *samples, json_t *r
     json_t *sample;
     json_array_foreach(samples, i, sample)
     {
-        run r = { .file = file, .report = report, .sample = sample, .number = i, .form = "" };
+        run r = { .file = file, .report = report, .sample = sample, .number = i, .variation = "" };
         r.text = text;
         r.size = sizeof text;
         *text = 0;

@@ -152,9 +152,9 @@ typedef void (*br_accumulated_fn)(br_tensor *leaf, void *context);
 BR_API uint64_t br_register_post_accumulate_grad_hook(br_tensor *leaf, br_accumulated_fn hook,
                                                       void *context);
 BR_API void br_remove_hook(br_tensor *t, uint64_t handle);
-/* Queues a function that the backward pass which is running calls when it ends, successfully or
- * with an error. Call it from a hook or a gradient function. Returns false and sets an error if no
- * pass is running in this thread. */
+/* Queues a function. The running backward pass calls it when the pass ends, successfully or with an
+ * error. Call it from a hook or a gradient function. Returns false and sets an error if no pass is
+ * running in this thread. */
 BR_API bool br_queue_callback(void (*fn)(void *context), void *context);
 
 /* ---- Checkpoints --------------------------------------------------------------------------- */
@@ -227,8 +227,8 @@ typedef struct br_op {
 } br_op;
 
 /* Records that `op` computed `output` from `inputs` (NULL entries: absent optional inputs). Returns
- * the node, in which the caller saves what the gradient needs, or NULL if there is nothing to
- * record: grad mode is off, no input requires grad, or an error is pending. All functions below
+ * the node, so that the caller can save what the gradient needs. Returns NULL if there is nothing
+ * to record: grad mode is off, no input requires grad, or an error is pending. All functions below
  * accept a NULL node. `params` is copied into the node. */
 BR_API br_node *br_record(const br_op *op, br_tensor *output, int n_inputs,
                           br_tensor *const *inputs, const void *params, size_t params_size);

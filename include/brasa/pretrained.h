@@ -40,7 +40,7 @@ typedef struct br_auto_model_report {
     char *converted_names;  /* "pooler.dense.weight from BF16" */
     char *renamed_names;    /* "bert.pooler.dense.weight as pooler.dense.weight" */
     char *missing_names;    /* weights that were newly initialized by this thread's generator */
-    char *unexpected_names; /* keys of the files that the class does not have */
+    char *unexpected_names; /* keys that are in the files, but not in the class */
     char *ignored_names;    /* unneeded keys: of old files, and copies of tied weights */
     char *untied_names;     /* "lm_head.weight unlike transformer.wte.weight" */
     char *unknown_names;

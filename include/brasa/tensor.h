@@ -202,7 +202,7 @@ typedef struct br_allocator {
 } br_allocator;
 
 /* Replaces the system's allocator; NULL restores it. Fails (false and an error) while a scope of
- * this thread is open or tensors, modules, lists or strings of the library are alive. */
+ * this thread is open or tensors, modules, lists or strings of the library are live. */
 BR_API bool br_set_allocator(const br_allocator *allocator);
 /* Sets the limit for live tensor storage in bytes; 0 means no limit. An allocation beyond it fails
  * with BR_ERROR_MEMORY and changes nothing. */
@@ -363,7 +363,7 @@ BR_API double br_random_double(void);
  * BR_DROPOUT_PYTORCH, the default: same as PyTorch's bernoulli_() on the CPU. Each element consumes
  * 64 bits from the generator, in memory order. Training drops the same elements as PyTorch, and
  * leaves the generator in the same state. PyTorch itself does so only on processors that are not
- * Intel's; there it draws the mask with MKL, and drops other elements.
+ * Intel's; there it generates the mask with MKL, and drops other elements.
  *
  * BR_DROPOUT_FAST: 64 bits from the generator seed a counter-based generator, which is faster
  * because several threads can run it in parallel. The dropped elements differ from PyTorch's. */

@@ -300,8 +300,8 @@ static br_tensor *dropout_factors(const settings *s, const br_tensor *bits, cons
     return dense;
 }
 
-/* Replaces the hidden elements of x by a number. A NaN stays NaN under a mask, as it does when -inf
- * is added to it; with is_causal, nobody computes the score of a later key. */
+/* Replaces the hidden elements of x by a number. A masked NaN stays NaN, as it does when -inf is
+ * added to it. With is_causal it does not, because scores of later keys are never computed. */
 static br_tensor *fill_hidden(const settings *s, br_tensor *x, br_tensor *hidden, double value)
 {
     if (!hidden)

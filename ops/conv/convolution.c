@@ -15,7 +15,7 @@ static void count_work(const br_convolution *g, const br_tensor *x, const br_ten
     br__thread.events->traffic(3, (const br_tensor *[]){ x, weight, y });
 }
 
-/* Sets y to the bias, to which the products are then added. */
+/* Sets y to the bias. The products are then added to y. */
 static void fill_with_bias(const br_tensor *y, const br_tensor *bias)
 {
     br_tensor seen = br__window(bias);

@@ -142,7 +142,7 @@ static void spread_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
 
 static const br_op spread_op = { .name = "avg_pool_backward", .backward = spread_backward };
 
-/* The adjoint of average(). */
+/* Computes the adjoint of average(): spreads dy over each window. */
 static br_tensor *spread(const settings *s, br_tensor *dy)
 {
     BR_OP(spread_op.name);

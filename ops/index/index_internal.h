@@ -25,8 +25,8 @@ br_tensor *br__argsort_rows(const char *op, br_tensor *rows);
 /* Returns the position of element i, in row-major order, as text such as "[3, 17]" for messages. */
 const char *br__position(const br_tensor *t, int64_t i);
 
-/* Returns a header of t in which a 0-d tensor has one dimension of size 1, as operations with a
- * `dim` treat it. */
+/* Returns a header of t. A 0-d tensor gets one dimension of size 1, because operations with a `dim`
+ * treat it as 1-d. */
 br_tensor br__line(const br_tensor *t);
 
 /* Returns the loops for br__scatter() that add, multiply and compare elements of a dtype. */

@@ -82,12 +82,14 @@ static void extreme_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const
     dx[1] = br_mul(br_gather(share, p->dim, index), src_is);
 }
 
-/* A position with z zeros has derivatives that are not 0 only of order z and higher. */
+/* At a position with z zeros, all derivatives of an order below z are 0. Positions with more zeros
+ * than MAX_ZEROS are therefore skipped, which is correct for derivatives up to that order. */
 enum { MAX_ZEROS = 4 };
 
-/* Returns the product of the other factors for each zero of src, and `other` for other elements:
- * the zeros are replaced by 1 in turn, the last at each position first. If backward is not
- * recorded, this is done only at positions with one zero, because the product is 0 at others. */
+/* Returns for each zero of src the product of the other factors at its position, and `other` for
+ * elements that are not 0. Each round replaces one zero at each position by 1, beginning with the
+ * last, and computes the products. If backward is not recorded, only positions with a single zero
+ * need this, because with more zeros the product of the others is 0. */
 static br_tensor *product_without_zeros(br_tensor *other, br_tensor *x, br_tensor *index,
                                         br_tensor *src, const params *p)
 {
@@ -105,7 +107,7 @@ static br_tensor *product_without_zeros(br_tensor *other, br_tensor *x, br_tenso
     return product;
 }
 
-/* dy times the product of the other factors, which is y / src unless src is 0. */
+/* The gradient is dy times the product of the other factors, which is y / src unless src is 0. */
 static void product_gradient(br_node *node, br_tensor *dy, br_tensor **dx, const params *p)
 {
     br_tensor *x = br_saved(node, X), *src = br_saved(node, SRC), *index = br_saved(node, INDEX);

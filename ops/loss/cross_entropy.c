@@ -211,7 +211,7 @@ static br_tensor *spread_over_classes(const settings *s, br_tensor *scale, br_te
     return weight ? br_mul(scale, along_classes(weight, input)) : scale;
 }
 
-/* The same gradient composed of recorded operations. */
+/* Computes the same gradient by recorded operations. */
 static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);

@@ -154,8 +154,8 @@ br_tensor *br_huber_loss(br_tensor *input, br_tensor *target, br_reduction reduc
 
 /* ---- Losses of probabilities ----------------------------------------------------------------- */
 
-/* -(w t log s + (1 - t) log(1 - s)) with s = sigmoid(x) and pos_weight w. Each logarithm is
- * computed by a softplus of its own, -log s = softplus(-x) and -log(1 - s) = softplus(x), which
+/* The loss is -(w t log s + (1 - t) log(1 - s)) with s = sigmoid(x) and pos_weight w. Each
+ * logarithm is computed by softplus: -log s = softplus(-x) and -log(1 - s) = softplus(x). This
  * avoids cancellation where s is close to 0 or 1, also in the gradient. */
 br_tensor *br_binary_cross_entropy_with_logits(br_tensor *input, br_tensor *target,
                                                br_tensor *weight, br_reduction reduction,
@@ -202,7 +202,7 @@ static void bce_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 
 static const br_op bce_op = { "binary_cross_entropy", bce_backward, false };
 
-/* -(t log x + (1 - t) log(1 - x)), recorded as one operation. */
+/* Computes -(t log x + (1 - t) log(1 - x)), recorded as one operation. */
 static br_tensor *bce(br_tensor *x, br_tensor *t)
 {
     br_scope *scope = br_no_grad_begin();
@@ -243,7 +243,7 @@ br_tensor *br_binary_cross_entropy(br_tensor *input, br_tensor *target, br_tenso
     return br__finish_loss(op, scope, weight ? br_mul(losses, weight) : losses, reduction);
 }
 
-/* t (log t - x), where x is a logarithm of a probability; 0 where t = 0. */
+/* The loss is t (log t - x), where x is the logarithm of a probability. It is 0 where t = 0. */
 br_tensor *br_kl_div(br_tensor *input, br_tensor *target, br_reduction reduction, bool log_target)
 {
     BR_OP("kl_div");

@@ -48,7 +48,7 @@ br_tensor *br_margin_ranking_loss(br_tensor *input1, br_tensor *input2, br_tenso
     return br__finish_loss(op, scope, br_relu(br_add_scalar(wrong, margin)), reduction);
 }
 
-/* input where the target is 1, max(margin - input, 0) where it is -1. */
+/* The loss is the input where the target is 1, and max(margin - input, 0) where it is -1. */
 br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double margin,
                                    br_reduction reduction)
 {
@@ -64,7 +64,7 @@ br_tensor *br_hinge_embedding_loss(br_tensor *input, br_tensor *target, double m
     return br__finish_loss(op, scope, losses, reduction);
 }
 
-/* The cosine similarity as PyTorch computes it for this loss, with 1e-12 added to the squared
+/* Computes the cosine similarity as PyTorch does for this loss: 1e-12 is added to the squared
  * norms. */
 static br_tensor *cosine_of(br_tensor *a, br_tensor *b)
 {
@@ -98,7 +98,7 @@ br_tensor *br_cosine_embedding_loss(br_tensor *input1, br_tensor *input2, br_ten
     return br__finish_loss(op, scope, losses, reduction);
 }
 
-/* log(1 + exp(-t x)). */
+/* The loss is log(1 + exp(-t x)). */
 br_tensor *br_soft_margin_loss(br_tensor *input, br_tensor *target, br_reduction reduction)
 {
     static const char op[] = "soft_margin_loss";

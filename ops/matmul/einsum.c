@@ -141,7 +141,8 @@ static bool read_output(plan *p, const char *at)
     return true;
 }
 
-/* The implicit result: the ellipsis, then the letters that occur once, in order. */
+/* Sets the result's labels if the equation has no "->": the ellipsis, then the letters that occur
+ * once, in order. */
 static void imply_output(plan *p)
 {
     for (int k = 0; k < p->ellipsis; k++)
@@ -205,7 +206,7 @@ static void sum_out(term *t, const bool *needed)
         t->t = br_sum_dim(t->t, n, dims, false);
 }
 
-/* Permutes t's dimensions to the order of the labels, all of which it has. */
+/* Permutes t's dimensions to the order of the labels. t has all of these labels. */
 static br_tensor *in_order(const term *t, int n, const int *labels)
 {
     int64_t dims[BR_MAX_DIMS];
@@ -264,7 +265,8 @@ static br_tensor *as_batch(const plan *p, const term *t, const int *batch, int n
                                product_of(p, second, n_second)));
 }
 
-/* A product without summation: a as [batch, left, 1 ...] times b as [batch, 1 ..., right]. */
+/* Computes a product without summation: a as [batch, left, 1 ...] times b as [batch, 1 ...,
+ * right]. */
 static br_tensor *spread_product(const term *a, const term *b, const groups *g)
 {
     br_tensor *left = in_order(a, g->batch + g->left, g->labels);

@@ -108,7 +108,7 @@ static bool multiply(br_tensor *out, const matrices *a, const matrices *b, const
                   .b_col = b->column,
                   .c_row = b->columns,
                   .bias = bias && bias->contiguous ? bias->data : NULL };
-    /* A bias that is not contiguous is copied to the result, to which the product is added. */
+    /* If the bias is not contiguous, it is copied to the result, and the product is added there. */
     if (bias && !g.bias) {
         br__copy(out, bias);
         g.accumulate = true;

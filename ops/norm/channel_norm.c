@@ -230,7 +230,7 @@ static void use_statistics(const plan *p, const br_tensor *mean, const br_tensor
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* The norm of x and weight composed of plain operations; the bias does not affect their gradients.
+/* Computes the norm of x and weight by plain operations; the bias does not affect their gradients.
  * Statistics that were given are inputs 2 and 3. */
 static void compose(br_tensor *const *inputs, const void *params, br_tensor **outputs)
 {

@@ -92,7 +92,7 @@ static void fused_backward(br_node *node, br_tensor *dy, br_tensor **dx)
         dx[BIAS] = br_reshape(br_sum_dim(dbias, BR_DIMS(0), false), s->ndims, sizes);
 }
 
-/* The gradient composed of recorded operations. */
+/* Computes the gradient by recorded operations. */
 static void composed_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const settings *s = br_params(node);

@@ -9,7 +9,7 @@
 
 /* ---- tanh, sigmoid, relu, gelu --------------------------------------------------------------- */
 
-/* dy (1 - y^2). */
+/* dx = dy (1 - y^2). */
 static void tanh_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *y = br_saved(node, 0);
@@ -26,7 +26,7 @@ br_tensor *br_tanh(br_tensor *x)
     return br__apply_function(&tanh_function, x);
 }
 
-/* dy y (1 - y). */
+/* dx = dy y (1 - y). */
 static void sigmoid_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *y = br_saved(node, 0);
@@ -43,7 +43,7 @@ br_tensor *br_sigmoid(br_tensor *x)
     return br__apply_function(&sigmoid_function, x);
 }
 
-/* dy where y > 0. */
+/* dx = dy where y > 0, else 0. */
 static void relu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *y = br_saved(node, 0);
@@ -60,7 +60,8 @@ br_tensor *br_relu(br_tensor *x)
     return br__apply_function(&relu_function, x);
 }
 
-/* dy (Phi(x) + x phi(x)) with the standard normal distribution function Phi and density phi. */
+/* dx = dy (Phi(x) + x phi(x)) with the standard normal distribution function Phi and density
+ * phi. */
 static void gelu_erf_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     br_tensor *x = br_saved(node, 0);
@@ -151,7 +152,7 @@ static double param(const br_node *node, int i)
 
 /* ---- silu ------------------------------------------------------------------------------------ */
 
-/* dy s (1 + x (1 - s)) with s = sigmoid(x). */
+/* dx = dy s (1 + x (1 - s)) with s = sigmoid(x). */
 static void silu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
@@ -191,9 +192,9 @@ br_tensor *br_leaky_relu(br_tensor *x, double negative_slope)
 
 /* ---- elu ------------------------------------------------------------------------------------- */
 
-/* dy alpha exp(x) for x <= 0. Positive x are set to 0 first: their exponential is not used but may
- * be infinite, and the second-order gradient would multiply it by 0, which gives NaN. The second
- * derivative at 0 is 0, as in PyTorch. */
+/* dx = dy alpha exp(x) for x <= 0, else dy. Positive x are set to 0 first. Their exponential is not
+ * used, but it may be infinite, and the second-order gradient would multiply it by 0, which gives
+ * NaN. The second derivative at 0 is 0, as in PyTorch. */
 static void elu_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {
@@ -215,7 +216,7 @@ br_tensor *br_elu(br_tensor *x, double alpha)
 
 /* ---- softplus -------------------------------------------------------------------------------- */
 
-/* dy sigmoid(beta x), and dy above the threshold. */
+/* dx = dy sigmoid(beta x), and dy above the threshold. */
 static void softplus_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     if (!br_grad_enabled()) {

@@ -235,7 +235,7 @@ br_tensor *br_rdiv_scalar(br_tensor *a, double s)
     return y;
 }
 
-/* dy s a^(s-1), and 0 for s = 0 even where a = 0. */
+/* da = dy s a^(s-1), and 0 for s = 0 even where a = 0. */
 static void pow_scalar_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     double s = scalar_of(node);

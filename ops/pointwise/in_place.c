@@ -28,8 +28,8 @@ static const br_tensor *apart_from(const char *op, const br_tensor *a, const br_
     return copy;
 }
 
-/* Computes a = kernel(a, b). The inputs are those that the caller records, of which a is the first.
- */
+/* Computes a = kernel(a, b). `inputs` are the inputs that the caller records. The first one is
+ * a. */
 static bool change(const char *op, size_t kernel, const br_tensor *b, int n_inputs,
                    br_tensor *const *inputs)
 {

@@ -21,13 +21,13 @@ static br_tensor *one_minus_square(br_tensor *t)
     return br_rsub_scalar(br_mul(t, t), 1);
 }
 
-/* 2 / sqrt(pi) exp(-x^2). */
+/* Returns the derivative 2 / sqrt(pi) exp(-x^2). */
 static br_tensor *erf_slope(br_tensor *x)
 {
     return br_mul_scalar(br_exp(br_neg(br_mul(x, x))), TWO_OVER_SQRT_PI);
 }
 
-/* tanh(s) + x (1 - tanh(s)^2) sigmoid(x) with s = softplus(x). */
+/* Returns the derivative tanh(s) + x (1 - tanh(s)^2) sigmoid(x) with s = softplus(x). */
 static br_tensor *mish_slope(br_tensor *x)
 {
     br_tensor *t = br_tanh(br_softplus(x, 1, 20));
@@ -92,7 +92,7 @@ FUNCTIONS(DEFINE_FUNCTION)
 
 /* ---- Binary functions ------------------------------------------------------------------------ */
 
-/* x dy / (a^2 + b^2), and 0 where a and b are 0, as in PyTorch. */
+/* Returns x dy / (a^2 + b^2), and 0 where a and b are 0, as in PyTorch. */
 static br_tensor *over_squares(br_tensor *x, br_tensor *dy, br_tensor *a, br_tensor *b)
 {
     br_tensor *squares = br_add(br_mul(a, a), br_mul(b, b));

@@ -189,8 +189,8 @@ static br_tensor *exclusive_products(br_tensor *x, int64_t dim, bool after)
     return after ? br_cat(BR_INPUTS(running, one), dim) : br_cat(BR_INPUTS(one, running), dim);
 }
 
-/* dy times the product of all other elements, without a division, so that it is correct for
- * zeros. */
+/* dx is dy times the product of all other elements. This is computed without a division, so that it
+ * is correct for zeros. */
 static void prod_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const prod_params *p = br_params(node);

@@ -99,7 +99,7 @@ static br_tensor *variance(const char *op, br_tensor *x, const params *p)
     return br_div_scalar(sum, degrees_of_freedom(x, p));
 }
 
-/* 2 (x - mean) / (count - correction) * dy, where dy has the reduced dimensions with size 1.
+/* dx = 2 (x - mean) / (count - correction) * dy, where dy has the reduced dimensions with size 1.
  * Without degrees of freedom this is infinity, or NaN where x is the mean: PyTorch's signs are
  * positive. */
 static br_tensor *variance_gradient(br_tensor *x, br_tensor *dy, const params *p)
@@ -174,8 +174,8 @@ static br_tensor *log_sum_exp(const char *op, br_tensor *x, const params *p)
     return log ? br_add(log, br_reshape(max_value, br_ndim(log), br_sizes(log))) : NULL;
 }
 
-/* dy exp(x - max x) / sum exp(x - max x). This is more accurate than dy exp(x - y), because y is
- * rounded to the precision of the largest x. */
+/* dx = dy exp(x - max x) / sum exp(x - max x). This is more accurate than dy exp(x - y), because y
+ * is rounded to the precision of the largest x. */
 static void logsumexp_backward(br_node *node, br_tensor *dy, br_tensor **dx)
 {
     const params *p = br_params(node);
@@ -235,7 +235,7 @@ static br_tensor *extreme_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *d
     return br_mul(br_mul(br_sign(x), weight), br_div(dy, sum_over(weight, bits, true)));
 }
 
-/* sign(x) (|x| / y)^(p-1) dy; 0 where y is 0 or, for p < 1, where x is 0. */
+/* dx = sign(x) (|x| / y)^(p-1) dy; 0 where y is 0 or, for p < 1, where x is 0. */
 static br_tensor *power_norm_gradient(br_tensor *x, br_tensor *y, br_tensor *dy, double p)
 {
     br_tensor *scale = br_div(dy, br_pow_scalar(y, p - 1));

@@ -113,7 +113,7 @@ static void collected_backward(br_node *node, br_tensor *ddx, br_tensor **ddy)
 static const br_op pad_op = { .name = "pad", .backward = pad_backward };
 static const br_op collected_op = { .name = "pad_backward", .backward = collected_backward };
 
-/* Returns x with padding, none of which is negative. */
+/* Returns x with padding. No padding may be negative. */
 static br_tensor *padded(br_tensor *x, const padding *p)
 {
     int64_t sizes[BR_MAX_DIMS];

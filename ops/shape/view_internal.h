@@ -33,8 +33,8 @@ typedef struct br_window {
 void br__window_drop(br_tensor *w, int dim);
 /* Returns the part of x that the window describes, as a view. */
 br_tensor *br__view_window(br_tensor *x, const br_window *window);
-/* The adjoint: returns a tensor of zeros with the given sizes, to which y is added at the elements
- * that the window selects. */
+/* The adjoint: returns a tensor of the given sizes that is zero except where the window selects
+ * elements. There y is added. */
 br_tensor *br__fill_window(br_tensor *y, int ndim, const int64_t *sizes, const br_window *window);
 void br__window_backward(br_node *node, br_tensor *dy, br_tensor **dx);
 

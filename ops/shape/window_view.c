@@ -33,9 +33,9 @@ static void add(const br_tensor *to, const br_tensor *y)
     br__for_each(3, (const br_tensor *[]){ to, to, y }, br__kernels_of(y->dtype)->add, NULL);
 }
 
-/* Adds y to a window that may contain an element more than once. Two elements of the window that
- * share memory differ in their last index, so the slice at one last index has no duplicates and is
- * added in one loop. */
+/* Adds y to a window that may contain an element more than once. Elements of the window that share
+ * memory differ in their last index. So a slice at one last index has no duplicates, and is added
+ * in one loop. */
 static void add_overlapping(const br_tensor *window, const br_tensor *y)
 {
     int last = y->ndim - 1;

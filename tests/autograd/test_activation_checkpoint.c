@@ -419,7 +419,7 @@ Test(activation_checkpoint, values_changed_since_the_first_run)
     br_scope_end(scope);
 }
 
-/* Draws random numbers, then fails in the second run. */
+/* Generates random numbers, then fails in the second run. */
 static br_tensor *fails_again(br_tensor *const *in, int n, void *context)
 {
     (void)n;
@@ -433,7 +433,7 @@ Test(activation_checkpoint, a_failed_second_run_restores_the_generator)
     br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(64), BR_F32), true);
     int calls = 0;
     br_tensor *y = br_sum(br_activation_checkpoint(fails_again, &calls, 1, &x, NULL));
-    br_random_double(); /* the state is now not the one in which either run ends */
+    br_random_double(); /* now the state differs from that at the end of either run */
     br_rng_state state;
     br_get_rng_state(&state);
     double next = br_random_double();

@@ -216,7 +216,7 @@ static void failing_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = br_mul(dy, br_ones(BR_SHAPE(5), BR_F64));
 }
 
-/* An error inside a gradient function names the operation whose gradient it is. */
+/* An error inside a gradient function names the operation that the function belongs to. */
 Test(custom_operations, errors_in_gradients_name_the_operation)
 {
     static const br_op op = { "wave", failing_backward, false };

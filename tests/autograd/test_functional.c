@@ -133,7 +133,7 @@ static br_tensor *second_squared(br_tensor *const *in, int n, void *context)
     return br_mul(in[1], in[1]);
 }
 
-/* Each input keeps its own direction when the result does not depend on the one before. */
+/* If the result does not depend on an input, the next input is still multiplied by its own v. */
 Test(functional, jvp_of_a_function_that_ignores_an_input)
 {
     br_scope *scope = br_scope_begin();

@@ -442,7 +442,7 @@ Test(recorded_in_place, random_numbers)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* A view whose base was changed gets its new history only when an operation uses it: to ask
+/* A view whose base was changed gets its new history only when an operation uses it. Reading
  * whether it requires grad records nothing. */
 Test(recorded_in_place, getters_record_nothing)
 {

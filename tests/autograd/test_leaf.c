@@ -400,8 +400,8 @@ Test(leaf, a_given_output_gradient_keeps_its_history)
     br_scope_end(scope);
 }
 
-/* A leaf that required grad stays one that a graph may lead to, however often it is switched off.
- */
+/* A graph may still lead to a leaf whose requires_grad was cleared, even if it was cleared
+ * twice. */
 Test(leaf, requires_grad_switched_off_twice)
 {
     br_scope *scope = br_scope_begin();

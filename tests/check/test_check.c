@@ -67,7 +67,7 @@ Test(check, a_right_module_agrees)
     cr_assert(result.excess <= 1, "%g in %s", result.excess, result.where);
     cr_assert_neq(*result.where, 0);
     cr_assert_str_eq(result.first, "");
-    /* The hooks are gone. */
+    /* The check has removed its hooks: this forward reports nothing. */
     br_scope *scope = br_scope_begin();
     br_linear_forward(self->fc1, br_ones(BR_SHAPE(1, 5), BR_F32));
     br_scope_end(scope);

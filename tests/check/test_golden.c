@@ -88,7 +88,7 @@ Test(golden, nan_is_caught)
     check_differs(LAYER, "output/attn", (change){ .tensor = "output/attn", .by = INFINITY });
 }
 
-Test(golden, other_draws_are_caught)
+Test(golden, other_random_numbers_are_caught)
 {
     check_differs(LAYER, "fresh/0/linear.weight as initialized",
                   (change){ .key = "fresh_seed", .value = "5" });
@@ -96,7 +96,7 @@ Test(golden, other_draws_are_caught)
                   (change){ .key = "init", .value = "{\"manual_seed\": 5}" });
 }
 
-Test(golden, what_is_missing_is_named)
+Test(golden, missing_tensors_are_named)
 {
     check_refused(LAYER, "'vocab_size' is missing", (change){ .key = "config", .value = "{}" });
     check_refused(LAYER, "no tensor", (change){ .tensor = "grad/pos_ffn.fc1.bias", .drop = true });

@@ -78,7 +78,7 @@ Test(cli, bench_has_names_and_headings)
 
 /* The backward of add returns its gradient unchanged: it reads and writes nothing, so no rate is
  * shown. */
-Test(cli, bench_tells_no_rate_of_nothing)
+Test(cli, bench_prints_no_rate_without_traffic)
 {
     program_check("bench kernels --filter add --seconds 1e-9", 0, "median time");
     program_shell("\"$BRASA\" bench kernels --filter add --seconds 1e-9 >$OUT/said");
@@ -212,12 +212,12 @@ Test(cli, a_run_is_resumed_by_its_own_command_line)
 
 Test(cli, a_resumed_run_has_the_same_numbers)
 {
-    const char *forms[] = { "", "--as-written " };
+    const char *variants[] = { "", "--as-written " };
     for (int i = 0; i < 2; i++) {
         char arguments[256];
-        snprintf(arguments, sizeof arguments, SMALL "%s--steps 9 --out $OUT/whole", forms[i]);
+        snprintf(arguments, sizeof arguments, SMALL "%s--steps 9 --out $OUT/whole", variants[i]);
         program_check(arguments, 0, "steps 1 to 9");
-        snprintf(arguments, sizeof arguments, SMALL "%s--steps 4 --out $OUT/part", forms[i]);
+        snprintf(arguments, sizeof arguments, SMALL "%s--steps 4 --out $OUT/part", variants[i]);
         program_check(arguments, 0, "steps 1 to 4");
         /* Adds a line later than the checkpoint, and an incomplete line. */
         program_shell("printf '{\"step\": 5, \"loss\": 1}\\n{\"ste' >>$OUT/part/log.jsonl");
@@ -314,12 +314,12 @@ static void stop_and_resume(int signal_number)
                   " $OUT/stopped/log.jsonl >$OUT/b && cmp $OUT/a $OUT/b");
 }
 
-Test(cli, an_interrupted_run_goes_on)
+Test(cli, an_interrupted_run_resumes)
 {
     stop_and_resume(SIGINT);
 }
 
-Test(cli, a_terminated_run_goes_on)
+Test(cli, a_terminated_run_resumes)
 {
     stop_and_resume(SIGTERM);
 }

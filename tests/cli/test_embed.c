@@ -209,8 +209,8 @@ Test(cli_embed, several_modes)
     program_check("embed -m $OUT/model aa aa", 0, " 1.0000  1.0000  aa");
 }
 
-/* The vectors are normalized only if modules.json says so, and the model may be in a folder of its
- * own. */
+/* The vectors are normalized only if modules.json lists Normalize. The model may be in a
+ * subfolder. */
 Test(cli_embed, normalize_module)
 {
     static const double expected[2][3] = { { 0.5032523, -0.0524693, 0.1248450 },
@@ -306,7 +306,7 @@ Test(cli_embed, truncation)
                   "15 tokens, more than the model's limit of 12; --max-length 12 truncates it");
 }
 
-/* do_lower_case applies to a tokenizer that keeps the case. */
+/* do_lower_case makes a tokenizer that keeps the case lower-case its text. */
 Test(cli_embed, lower_case)
 {
     static const double cased[2][3] = { { 1.6854870, -0.1682978, 0.4959869 },

@@ -33,7 +33,7 @@ Test(cli_generate, ids_without_tokens)
     program_check("generate -m $OUT/t5 -n 4 'time flies' 2>&1", 0, "\n");
 }
 
-/* Unknown keys, which may change the results, cause a warning in which they are escaped. */
+/* Unknown keys may change the results, so they cause a warning. The warning shows them escaped. */
 Test(cli_generate, warnings)
 {
     make_gpt2();
@@ -43,7 +43,7 @@ Test(cli_generate, warnings)
                   "these keys are unknown: residual\\u001b\n");
 }
 
-Test(cli_generate, drawn_tokens)
+Test(cli_generate, sampled_tokens)
 {
     make_gpt2();
     program_shell(

@@ -58,7 +58,7 @@ Test(cli_info, a_checkpoint)
 }
 
 /* At most 60 bytes of a value are shown, and whole characters only. */
-Test(cli_info, a_value_is_cut_between_characters)
+Test(cli_info, a_value_is_truncated_between_characters)
 {
     static const char fits[] = "0123456789012345678901234567890123456789012345678901234567\u00e9";
     char longer[64];

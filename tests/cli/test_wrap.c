@@ -89,7 +89,8 @@ Test(wrap, help)
                   "      what is there to say\n");
 }
 
-/* The bar gives way first; then the losses; the rate and the time left stay. */
+/* If the terminal is too narrow, the bar is omitted first, then the losses. The rate and the time
+ * left are always shown. */
 Test(wrap, progress)
 {
     static const struct {

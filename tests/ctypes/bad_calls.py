@@ -34,7 +34,8 @@ VALID = [
     (r"(const )?br_optim \*\w*", lambda br: br.br_adam(br.br_linear_new(3, 2, True), None)),
     (r"const char \*\w*", lambda br: b"1"),
 ]
-# Functions whose errors name an inner function, the class that they create or what their argument says, not themselves.
+# Functions whose errors do not name them, but an inner function, the class that they create or what their argument
+# describes.
 COMPOSED = re.compile(
     r"br_((anatomy|architecture|bert|gpt2|hf_bert|scratch|t5|vanilla|transformer)_\w+|auto_model_load|check_(file|open)|"
     r"batch_norm\dd_new|(gru|lstm)_new|init_kaiming_\w+_for_|model_(load|save)|module_(enter|enter_with|enter_from|run)|"

@@ -53,7 +53,8 @@ FIELDS = {
     "br_attention": {"dropout_p": REALS, "scale": REALS},
     "br_dropout": {"p": REALS},
 }
-# The struct of those keys that are not the name of one. br_dropout_new() takes its only option as an argument.
+# The structs for the keys above that name a function. br_dropout_new() has no struct: it takes its only option as an
+# argument.
 STRUCTS = {"br_conv_transpose": "br_conv", "br_max_pool": "br_pool", "br_avg_pool": "br_pool", "br_dropout": None}
 # Values that only one of the two accepts, as a pattern of `struct.field value`: the reason.
 DIFFERENT = {

@@ -168,7 +168,7 @@ def same(ours, theirs):
     if isinstance(ours, list):
         return list(theirs) == ours
     if isinstance(theirs, str):
-        return ours == theirs or (ours == 0 and theirs == "mean")  # BR_MEAN
+        return ours == theirs or (ours == 0 and theirs == "mean")  # BR_REDUCTION_MEAN
     return ours == theirs
 
 

@@ -83,7 +83,8 @@ def add_tokens(rng, tokenizer):
     seen, strips = set(), rng.random() < 0.5
     for text in rng.sample(TOKENS, rng.randint(1, 8)):
         flags = {name: rng.random() < 0.35 for name in ("single_word", "lstrip", "rstrip")}
-        # Brasa gives white space that one token includes and another begins with to the first, `tokenizers` to both.
+        # If a token includes the white space with which the next one begins, Brasa assigns it to the first,
+        # `tokenizers` to both.
         if flags["rstrip"] and not strips or strips and text[0] == " ":
             continue
         token = AddedToken(text, normalized=rng.random() < 0.6, special=rng.random() < 0.3, **flags)
@@ -114,7 +115,7 @@ def random_text(rng):
 
 
 class IdComparison(Comparison):
-    """Compares everything except tokens, of which `tokenizers` returns the matched text."""
+    """Compares everything except tokens, because `tokenizers` returns the matched text instead."""
 
     def check(self, label, texts, got, want):
         for encoding in got, want:
@@ -137,7 +138,7 @@ def main():
                 label = f"{kind}, round {turn}"
                 before = comparison.differences
                 comparison.run(label, tokenizer, texts, saved)
-                if kind != "pieces":  # `tokenizers` makes special tokens of text if they are pieces, Brasa does not
+                if kind != "pieces":  # `tokenizers` still encodes text as a special token if that is a piece
                     tokenizer.encode_special_tokens = True
                     comparison.run(f"{label}, split", tokenizer, texts, saved, ["--split-special"])
                     tokenizer.encode_special_tokens = False

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares `brasa tokenize --model` with the AutoTokenizer of PyPI's `transformers` on random model folders: every file of
-a tokenizer, and side files with random keys.
+"""Compares `brasa tokenize --model` with the AutoTokenizer of PyPI's `transformers` on random model folders, which
+have every kind of tokenizer file, and side files with random keys.
 
     tests/data/compare_auto.py BRASA [FOLDERS [SEED]]
 
-BRASA is the command. PyPI's `sentencepiece` and `protobuf` must be installed, too. A folder that either refuses is only
-counted. The exit status is 1 if ids or type ids differ.
+BRASA is the command. PyPI's `sentencepiece` and `protobuf` must be installed, too. A folder that
+either of them refuses is only counted. The exit status is 1 if ids or type ids differ.
 """
 import json
 import os

@@ -114,7 +114,7 @@ def compare_fast(brasa, folder, proto, bytes_proto, texts):
     quotes = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.Replace("a", ""), charsmap,
                                    normalizers.Strip(left=True, right=False), normalizers.Replace("e", "\u1e9e\u0301")])
     meta = pre_tokenizers.Metaspace
-    forms = {
+    variants = {
         "T5": converted(proto),
         "T5, bytes": converted(bytes_proto, byte_fallback=True),
         "ALBERT's normalizer": converted(proto, normalizer=albert, pre_tokenizer=meta(prepend_scheme="always")),
@@ -123,7 +123,7 @@ def compare_fast(brasa, folder, proto, bytes_proto, texts):
         "stripping specials": converted(proto, strip=True, pre_tokenizer=meta(prepend_scheme="first")),
     }
     saved = ["--tokenizer", folder / "tokenizer.json"]
-    for name, tokenizer in forms.items():
+    for name, tokenizer in variants.items():
         tokenizer.save(str(folder / "tokenizer.json"))
         for what, some in texts.items():
             if name == "T5" or what in ("lines of text", "nasty texts"):

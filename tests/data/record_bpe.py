@@ -45,7 +45,7 @@ def cases(plain):
 
 
 def templates():
-    """Yields post-processors that transformers 5 writes for fast tokenizers, and other existing ones."""
+    """Yields the post-processors that transformers 5 writes for fast tokenizers, and others that exist."""
     begin, end, ids = "<|endoftext|>", "<|end|>", {}
     for first in "", begin:
         for last in "", end:

@@ -35,9 +35,9 @@ def own_case(processor, text):
     return {"model": "spiece.model", "texts": [text], "ids": [p.id for p in pieces], "bytes": [[p.begin, p.end] for p in pieces]}
 
 
-def cases(forms, processor):
+def cases(variants, processor):
     texts = TEXTS + [t.replace("\0", "") for t in nasty_texts(10, random.Random(3), NASTY)]
-    for name, tokenizer in forms.items():
+    for name, tokenizer in variants.items():
         for text in texts:
             yield fast_case(name, tokenizer, [text])
             yield fast_case(name, tokenizer, [text, texts[0]])
@@ -65,13 +65,13 @@ def main():
     pathlib.Path(model).write_bytes(proto.SerializeToString())
     charsmap = normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
     strip = normalizers.Sequence([charsmap, normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), "\u2581")])
-    forms = {"tokenizer.json": converted(proto, extra_ids=3),
+    variants = {"tokenizer.json": converted(proto, extra_ids=3),
              "bytes.json": converted(proto, extra_ids=3, byte_fallback=True, normalizer=strip, strip=True,
                                      pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme="first"))}
-    for name, tokenizer in forms.items():
+    for name, tokenizer in variants.items():
         tokenizer.save(str(folder / name), pretty=False)
     processor = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
-    text = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases(forms, processor))
+    text = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases(variants, processor))
     (HERE / "unigram_cases.json").write_text(f"[\n{text}\n]\n")
 
 

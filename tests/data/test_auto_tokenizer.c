@@ -33,7 +33,7 @@ static void check_size(int64_t size)
     br_tokenizer_free(t);
 }
 
-Test(auto_tokenizer, the_first_file_that_is_there)
+Test(auto_tokenizer, the_first_file_that_exists)
 {
     check_fails(load(NULL), "there is no tokenizer.json");
     check_fails(br_auto_tokenizer_load(NULL, NULL), "dir is NULL");

@@ -31,7 +31,7 @@ static void check_drawn(const struct drawn *d)
     br_python_random_free(random);
 }
 
-Test(python_random, draws_as_cpython)
+Test(python_random, numbers_equal_cpython)
 {
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++)
         check_drawn(&drawn[i]);

@@ -139,7 +139,7 @@ Test(tokenizer, decoding_joins_marks_and_contractions)
     br_tokenizer_free(t);
 }
 
-Test(tokenizer, special_tokens_of_strangers_are_text)
+Test(tokenizer, special_tokens_in_untrusted_text_are_text)
 {
     br_tokenizer *t = br_tokenizer_from_vocab(vocab_file, NULL);
     br_encode_options options =

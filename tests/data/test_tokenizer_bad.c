@@ -129,7 +129,7 @@ Test(tokenizer_bad, json_of_other_kinds)
                 "normalizer is missing or without a type");
 }
 
-Test(tokenizer_bad, json_cut_off)
+Test(tokenizer_bad, truncated_json)
 {
     for (size_t length = 0; length < sizeof json - 1; length++) {
         files_write(files_path("tokenizer.json"), json, length);

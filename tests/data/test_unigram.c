@@ -412,7 +412,7 @@ Test(unigram, the_greatest_score_is_that_of_a_normal_piece)
 
 /* A double-array trie with a cycle: the node reached by 'a' leads to itself. There are 512 units;
  * the root and 'a' have base 256. */
-Test(unigram, a_map_that_goes_in_a_circle)
+Test(unigram, a_map_with_a_cycle)
 {
     enum { UNITS = 512 };
     uint8_t map[4 + 4 * UNITS + 2] = { 0, (4 * UNITS) >> 8 };

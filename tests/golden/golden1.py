@@ -185,7 +185,7 @@ def prefixed(prefix, tensors):
     return {prefix + n: t for n, t in tensors.items()}
 
 
-def draw_params(case):
+def random_params(case):
     """Returns the initial parameters; biases and norms are moved, so that none is exactly 0 or 1."""
     module = case.build()
     if not isinstance(module, nn.Module) or case.loss == "none":
@@ -194,12 +194,12 @@ def draw_params(case):
             for n, t in module.state_dict().items()}
 
 
-def make_pass(folder, draw, seed):
-    """Writes the case that draw() returns, with the first seed that does not raise TooNear."""
+def make_pass(folder, make_case, seed):
+    """Writes the case that make_case() returns, with the first seed that does not raise TooNear."""
     for case_seed in range(seed, seed + 50):
         torch.manual_seed(case_seed)
-        case = draw()
-        params = draw_params(case)
+        case = make_case()
+        params = random_params(case)
         try:
             check_margins(case, params, case.inputs)
             break
@@ -242,10 +242,10 @@ def train(case, params, inputs, dtype):
             **{"after/" + n: p.detach() for n, p in module.named_parameters()}}
 
 
-def make_training(folder, draw, seed):
+def make_training(folder, make_case, seed):
     """Writes ten steps of Adam, from the initial parameters after torch.manual_seed(seed)."""
     torch.manual_seed(seed)
-    case = draw()
+    case = make_case()
     torch.manual_seed(seed)
     params = {n: t.clone() for n, t in case.build().state_dict().items()}
     exact = train(case, params, case.inputs, torch.float64)
@@ -261,7 +261,7 @@ def make_training(folder, draw, seed):
 
 def make_files(folder, passes, trainings, seed):
     """Writes one file per case, with seeds 100 apart."""
-    for i, draw in enumerate(passes):
-        make_pass(folder, draw, seed + 100 * i)
-    for i, draw in enumerate(trainings):
-        make_training(folder, draw, seed + 100 * (len(passes) + i))
+    for i, make_case in enumerate(passes):
+        make_pass(folder, make_case, seed + 100 * i)
+    for i, make_case in enumerate(trainings):
+        make_training(folder, make_case, seed + 100 * (len(passes) + i))

@@ -180,7 +180,7 @@ def small(module):
 
 
 class Cases:
-    """Draw functions for make_pass(): each generates new inputs for its case."""
+    """Functions for make_pass(): each returns its case with new random inputs."""
 
     def __init__(self, c, batch, length):
         self.config, self.batch, self.length = c, batch, length
@@ -270,9 +270,9 @@ def make_all(folder, cases, seed):
     anatomy = [cases.attention_mask, cases.attention_mask_none, cases.multi_head_mask,
                cases.causal_mask, cases.feed_forward, cases.layer, cases.embeddings, cases.encoder,
                cases.classifier]
-    draws = [partial(draw, "anatomy") for draw in both + anatomy]
-    draws += [partial(draw, "scratch") for draw in both]
-    make_files(folder, draws, [partial(cases.training, "anatomy")], seed)
+    passes = [partial(case, "anatomy") for case in both + anatomy]
+    passes += [partial(case, "scratch") for case in both]
+    make_files(folder, passes, [partial(cases.training, "anatomy")], seed)
 
 
 def main():

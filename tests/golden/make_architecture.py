@@ -199,7 +199,8 @@ def subsequent_mask(size):
 
 
 class Cases:
-    """Draw functions for make_files(), which seeds the generator before each call."""
+    """Functions for make_files(): each returns its case with new random inputs. make_files() seeds the generator
+    before each call."""
 
     def __init__(self, config, batch, source_len, target_len):
         self.c, self.batch = config, batch
@@ -230,9 +231,9 @@ class Cases:
         return Case("architecture." + name, dict(self.c), lambda: module(self.c), inputs,
                     zero_gradient=("k.bias",), **more)
 
-    def attention(self, variant, draw, **mask):
-        inputs = {"query": draw(self.target_len), "key": draw(self.source_len),
-                  "value": draw(self.source_len), **mask}
+    def attention(self, variant, generate, **mask):
+        inputs = {"query": generate(self.target_len), "key": generate(self.source_len),
+                  "value": generate(self.source_len), **mask}
         return Case("architecture.scaled_dot_product_attention" + variant, {},
                     lambda: scaled_dot_product_attention, inputs,
                     model="architecture.scaled_dot_product_attention")
@@ -327,12 +328,12 @@ class Cases:
 
 
 def make_all(folder, cases, seed):
-    draws = [cases.attention_of_heads, cases.masked_attention, cases.masked_attention_3d,
+    passes = [cases.attention_of_heads, cases.masked_attention, cases.masked_attention_3d,
              cases.multi_head_attention, cases.masked_multi_head_attention, cases.feed_forward,
              cases.encoder_block, cases.embeddings, cases.encoder, cases.classifier,
              cases.decoder_block, cases.decoder, cases.create_mask, cases.dataset_masks,
              cases.encoder_decoder, cases.one_step]
-    make_files(folder, draws, [cases.training], seed)
+    make_files(folder, passes, [cases.training], seed)
 
 
 def main():

@@ -189,7 +189,7 @@ def small(embedding):
 
 
 class Cases:
-    """Draw functions for make_pass(): each generates new inputs for its case."""
+    """Functions for make_pass(): each returns its case with new random inputs."""
 
     def __init__(self, c, batch):
         self.c, self.batch, self.length = c, batch, c["maxlen"] // 2
@@ -272,9 +272,9 @@ class Cases:
 
 
 def make_all(folder, cases, seed):
-    draws = [cases.gelu, cases.pad_mask, cases.embedding, cases.attention, cases.multi_head,
+    passes = [cases.gelu, cases.pad_mask, cases.embedding, cases.attention, cases.multi_head,
              cases.feed_forward, cases.layer, cases.bert]
-    make_files(folder, draws, [cases.training], seed)
+    make_files(folder, passes, [cases.training], seed)
 
 
 def main():

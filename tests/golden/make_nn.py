@@ -80,7 +80,7 @@ def padding(batch, length):
 
 
 class Cases:
-    """Draw functions for make_pass(): each generates new inputs for its case."""
+    """Functions for make_pass(): each returns its case with new random inputs."""
 
     def __init__(self, a):
         self.a, self.n, self.s, self.t = a, a.batch, a.src_len, a.tgt_len
@@ -218,11 +218,11 @@ class Cases:
 
 
 def make_all(folder, cases, seed):
-    draws = [cases.self_attention, cases.causal_attention, cases.masked_attention,
+    passes = [cases.self_attention, cases.causal_attention, cases.masked_attention,
              cases.added_masks, cases.added_keys, cases.encoder_layer, cases.encoder_layer_pre,
              cases.decoder_layer, cases.decoder_layer_pre, cases.encoder, cases.decoder,
              cases.transformer]
-    make_files(folder, draws, [cases.train_transformer, cases.train_attention], seed)
+    make_files(folder, passes, [cases.train_transformer, cases.train_attention], seed)
 
 
 def main():

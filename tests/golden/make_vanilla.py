@@ -168,7 +168,7 @@ def draw_ids(vocab_size, pad_idx, batch, length):
 
 
 class Cases:
-    """Draw functions for make_pass(): each generates new inputs for its case."""
+    """Functions for make_pass(): each returns its case with new random inputs."""
 
     def __init__(self, c, batch, src_len, trg_len):
         self.c, self.batch, self.src_len, self.trg_len = c, batch, src_len, trg_len
@@ -278,12 +278,12 @@ class Cases:
 
 
 def make_all(folder, cases, seed):
-    draws = [cases.plain_attention, cases.masked_attention, cases.encoder_layer,
+    passes = [cases.plain_attention, cases.masked_attention, cases.encoder_layer,
              cases.decoder_layer, cases.encoder, cases.decoder, cases.masks, cases.transformer,
              cases.classifier]
     if not cases.c.get("infinite_fill"):
-        draws.append(cases.attention_without_keys)
-    make_files(folder, draws, [cases.training], seed)
+        passes.append(cases.attention_without_keys)
+    make_files(folder, passes, [cases.training], seed)
 
 
 def main():

@@ -549,7 +549,7 @@ static void own_free(void *block)
 
 /* jansson keeps using the allocation functions that a program has set, before and after a file is
  * read. */
-Test(allocations, a_program_has_jansson_for_itself)
+Test(allocations, jansson_keeps_the_functions_of_a_program)
 {
     files_write(files_path("config.json"), config_json, sizeof config_json - 1);
     for (int i = 0; i < 2; i++) {

@@ -63,7 +63,7 @@ static void save_one(bool rng)
     br_scope_end(scope);
 }
 
-Test(checkpoint, everything_comes_back)
+Test(checkpoint, everything_is_restored)
 {
     net *a = net_new(0.5, 3), *b = net_new(7, 3);
     br_optim *adam_a = br_adam(br_base(a), NULL), *adam_b = br_adam(br_base(b), NULL);
@@ -220,7 +220,7 @@ static void change_metadata(const char *key, const char *value)
     br_safetensors_close(file);
 }
 
-Test(checkpoint, what_does_not_fit_changes_nothing)
+Test(checkpoint, mismatched_files_change_nothing)
 {
     save_one(true);
     net *model = net_new(3, 2), *other = net_new(3, 4);
@@ -336,7 +336,8 @@ Test(checkpoint, what_is_refused)
     check_fails(br_checkpoint_load(PATH, NULL), "checkpoint is NULL");
     check_fails(br_checkpoint_load(PATH, &c), "cannot be opened: No such file");
     c.n_metadata = 1;
-    check_fails(br_checkpoint_save(PATH, &c), "invalid n_metadata: 1 (metadata is NULL)");
+    check_fails(br_checkpoint_save(PATH, &c),
+                "n_metadata is 1 and metadata is NULL: n_metadata must be");
     c.metadata = &(br_metadata){ "brasa.step", "1" };
     check_fails(br_checkpoint_save(PATH, &c), "keys that begin with \"brasa.\" are reserved");
     c.metadata = &(br_metadata){ NULL, "1" };

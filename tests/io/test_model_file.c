@@ -23,7 +23,7 @@ static tied *tied_new(void)
     return self;
 }
 
-Test(model_file, ties_stand_once)
+Test(model_file, tied_tensors_are_stored_once)
 {
     br_scope *scope = br_scope_begin();
     const char *path = files_path("model");
@@ -78,7 +78,7 @@ Test(model_file, refusals)
     check_fails(br_model_load(files_path("none"), br_base(model), true, NULL), "none");
     check_fails(br_model_save(path, NULL, 0, NULL), "module is NULL");
     check_fails(br_model_save(path, br_base(model), 1, NULL),
-                "invalid n_metadata: 1 (metadata is NULL)");
+                "n_metadata is 1 and metadata is NULL: n_metadata must be");
     check_fails(br_model_save(NULL, br_base(model), 0, NULL), "path is NULL");
     br_module_free(linear);
     br_module_free(model);

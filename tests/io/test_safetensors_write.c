@@ -132,7 +132,7 @@ Test(safetensors_write, every_control_character_is_escaped)
     br_safetensors_close(file);
 }
 
-Test(safetensors_write, over_the_file_that_the_tensors_are_views_of)
+Test(safetensors_write, overwriting_the_file_that_the_tensors_are_views_of)
 {
     br_tensor *x = br_from_i64(BR_SHAPE(3), (int64_t[]){ 1, 2, 3 });
     cr_assert(br_safetensors_save(PATH, LIST({ "x", x }), 0, NULL));

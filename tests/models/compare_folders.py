@@ -60,10 +60,10 @@ def documented(refusal):
 
 
 def deviation(have, double, others):
-    """Returns how far `have` is from the result in f64, in units of what is allowed: 8 times the largest error of the
-    others, and 16 roundings of the largest element. The others are transformers' result in f32, and perhaps results in
-    f64 with weights that differ by half a rounding, because the result of f32 is close to the one of f64 by chance where
-    small differences grow."""
+    """Returns the largest error of `have` as a multiple of the tolerance; `double` is the result in f64. The tolerance is 8
+    times the largest error of `others`, plus 16 roundings of the largest element. `others` are transformers' result in f32
+    and, for models that amplify small differences, results in f64 with weights moved by half a rounding. Without these, a
+    result in f32 that is accurate by chance would make the tolerance too small."""
     if have.shape != double.shape:
         return float("inf")
     error = max((other.double() - double).abs().max() for other in others)
@@ -216,7 +216,7 @@ class Comparison:
         return process.stdout.decode()
 
     def step(self, function, folder, *arguments):
-        """Calls a comparison. That Brasa refuses what transformers accepts is a problem, the opposite is only counted."""
+        """Calls a comparison. It is a problem if Brasa refuses what transformers accepts; the opposite is only counted."""
         name = function.__name__
         try:
             function(folder, *arguments)

@@ -38,7 +38,8 @@ TOKENIZER_KEYS = {
 
 
 class Deck:
-    """Deals keys in a random order, so that a few folders have them all. A hand depends only on the seed and the turn."""
+    """Shuffles the keys of a file and gives each folder the next few, so that TURNS folders together have all of them.
+    The keys of a folder depend only on the seed and the folder's number."""
     TURNS = 8
 
     def __init__(self, seed, name, keys):
@@ -56,7 +57,7 @@ class Folder:
     model: pathlib.Path  # the folder with config.json: `path`, or a folder in it
     kind: str
     model_class: type
-    keys: dict           # for each file, the keys that were dealt
+    keys: dict           # for each file, the folder's keys
     sentence: bool       # it has the files of sentence-transformers
 
 
@@ -263,7 +264,7 @@ def write_sentence(rng, folder, width):
 
 
 def refused_keys(kind):
-    """Returns for each file the keys of which Brasa refuses a value, with such a value."""
+    """Returns for each file the keys for which Brasa refuses some values, with such a value."""
     config = {key: value for key, (value, what) in {**COMMON, **KEYS[kind]}.items() if what == "refused" and key != "model_type"}
     return {"config.json": config, "generation_config.json": {key: (value, more) for key, (value, more) in REFUSED.items()}}
 

@@ -4,8 +4,8 @@
     record_activations.py activations.safetensors
 
 For each name in transformers' ACT2FN except those with weights, the file has the function's values at "x" in f64, and
-the logits of recorded models with that activation: transformers' in double precision, rounded to f32. A T5 has it
-plain and gated. Requires torch and transformers from PyPI; written with 5.24.0.
+the logits of recorded models with that activation: transformers' in double precision, rounded to f32. A T5 is
+recorded with the plain and with the gated activation. Requires torch and transformers from PyPI; written with 5.24.0.
 """
 import json
 import sys

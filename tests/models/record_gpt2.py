@@ -22,7 +22,7 @@ SIZES = dict(vocab_size=40, n_positions=24, n_embd=16, n_layer=2, n_head=4, bos_
 
 
 def randomize(model):
-    """Sets weights with which every part affects the result."""
+    """Sets weights so that every part affects the result."""
     torch.manual_seed(1)
     with torch.no_grad():
         for name, p in model.named_parameters():

@@ -22,8 +22,8 @@ from record_gpt2 import IDS, LENGTHS, save
 HERE = Path(__file__).parent
 WTE, WORDS, SHARED = "transformer.wte.weight", "bert.embeddings.word_embeddings.weight", "shared.weight"
 DECODER = "cls.predictions.decoder."
-# Folder, keys of the configuration (None: removed), removed tensors, and tensors derived from others: the rows
-# reversed and halved.
+# For each case: the folder, the changed keys of the configuration (None: the key is removed), the removed tensors, and
+# the added tensors, each with the tensor that it is derived from: its rows are reversed and halved.
 CASES = {
     "gpt2.own": ("gpt2/lm", {}, [], {"lm_head.weight": WTE}),
     "gpt2.unsaid": ("gpt2/lm", {"tie_word_embeddings": None}, [], {"lm_head.weight": WTE}),

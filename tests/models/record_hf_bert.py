@@ -39,7 +39,7 @@ def run(folder, cls, given):
 
 
 def randomize(model):
-    """Sets weights with which every part affects the result."""
+    """Sets weights so that every part affects the result."""
     torch.manual_seed(1)
     with torch.no_grad():
         for name, p in model.named_parameters():

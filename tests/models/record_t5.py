@@ -19,7 +19,7 @@ LABELS = [[7, 31, 4, 12, 1], [22, 9, 1, -100, -100], [5, 5, 18, 1, -100]]
 SIZES = dict(vocab_size=40, d_model=16, d_kv=3, d_ff=20, num_layers=2, num_decoder_layers=2, num_heads=4,
              relative_attention_num_buckets=8, relative_attention_max_distance=12, dropout_rate=0.0,
              decoder_start_token_id=0)
-FORMS = {"relu": {}, "gated": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)}
+VARIANTS = {"relu": {}, "gated": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)}
 
 
 def randomize(model):
@@ -49,7 +49,7 @@ def long_texts(model):
 def main():
     out = Path(sys.argv[1])
     expected = {}
-    for name, more in FORMS.items():
+    for name, more in VARIANTS.items():
         model = T5ForConditionalGeneration(T5Config(**SIZES, **more))
         randomize(model)
         model.save_pretrained(out / name)

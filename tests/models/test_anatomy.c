@@ -216,7 +216,7 @@ Test(anatomy, golden_files_agree)
 
 /* Written by make_anatomy.py FOLDER --intended --seed 4 --batch 3 --length 7 --hidden-size 12
  * --num-attention-heads 3 --intermediate-size 20 --vocab-size 20. */
-Test(anatomy, golden_files_of_the_intended_form_agree)
+Test(anatomy, golden_files_of_the_intended_variant_agree)
 {
     check_golden("intended/anatomy.*.safetensors", 3);
 }
@@ -232,16 +232,16 @@ static br_tensor *first_states(br_anatomy_encoder *encoder, int64_t padding)
 
 Test(anatomy, padding_is_attended_to_only_as_written)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(3);
         br_scope *scope = br_scope_begin();
         br_anatomy_config c = tiny(false);
-        c.mask_padding = meant;
+        c.mask_padding = intended;
         br_anatomy_encoder *encoder = br_anatomy_encoder_new(&c);
         br_eval(br_base(encoder));
         br_tensor *bare = first_states(encoder, 0), *padded = first_states(encoder, 3);
         check_ok();
-        cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), meant);
+        cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), intended);
         br_module_free(encoder);
         br_scope_end(scope);
     }
@@ -260,16 +260,16 @@ Test(anatomy, a_query_without_keys_is_nan)
 
 Test(anatomy, final_norm_norms_the_output)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(4);
         br_scope *scope = br_scope_begin();
         br_anatomy_config c = tiny(false);
-        c.final_norm = meant;
+        c.final_norm = intended;
         br_anatomy_encoder *encoder = br_anatomy_encoder_new(&c);
         br_tensor *y = br_anatomy_encoder_forward(encoder, ids());
         br_tensor *means = br_mean_dim(y, BR_DIMS(-1), false);
         check_ok();
-        cr_assert_eq(br_allclose(means, br_zeros_like(means), 0, 1e-5), meant);
+        cr_assert_eq(br_allclose(means, br_zeros_like(means), 0, 1e-5), intended);
         br_module_free(encoder);
         br_scope_end(scope);
     }
@@ -277,14 +277,14 @@ Test(anatomy, final_norm_norms_the_output)
 
 Test(anatomy, eps_of_the_norms)
 {
-    for (int meant = 0; meant < 2; meant++) {
-        br_anatomy_config c = tiny(meant);
+    for (int intended = 0; intended < 2; intended++) {
+        br_anatomy_config c = tiny(intended);
         br_anatomy_encoder *encoder = br_anatomy_encoder_new(&c);
         br_anatomy_encoder_layer *layer = br_module_list_at(encoder->layers, 1);
         check_ok();
         cr_assert_eq(encoder->embeddings->layer_norm->eps, 1e-12);
-        cr_assert_eq(layer->layer_norm_1->eps, meant ? 1e-12 : 1e-5);
-        cr_assert_eq(layer->layer_norm_2->eps, meant ? 1e-12 : 1e-5);
+        cr_assert_eq(layer->layer_norm_1->eps, intended ? 1e-12 : 1e-5);
+        cr_assert_eq(layer->layer_norm_2->eps, intended ? 1e-12 : 1e-5);
         br_module_free(encoder);
     }
 }
@@ -294,28 +294,28 @@ static int64_t zeros_in(br_tensor *t)
     return br_item_i64(br_sum(br_eq_scalar(t, 0)));
 }
 
-Test(anatomy, attention_has_dropout_only_as_meant)
+Test(anatomy, attention_has_dropout_only_as_intended)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(5);
         br_scope *scope = br_scope_begin();
-        br_anatomy_config c = tiny(meant);
+        br_anatomy_config c = tiny(intended);
         br_anatomy_multi_head_attention *attention = br_anatomy_multi_head_attention_new(&c);
         br_anatomy_attention_head *head = br_module_list_at(attention->heads, 0);
         br_module_to(br_base(attention), BR_F64);
         br_tensor *x = hidden();
-        cr_assert_eq(zeros_in(run_mha(&x, 1, attention)) > 0, meant);
+        cr_assert_eq(zeros_in(run_mha(&x, 1, attention)) > 0, intended);
         br_tensor *first = br_anatomy_attention_head_forward(head, x, NULL);
         br_tensor *second = br_anatomy_attention_head_forward(head, x, NULL);
         check_ok();
-        cr_assert_neq(br_equal(first, second), meant);
+        cr_assert_neq(br_equal(first, second), intended);
         br_module_free(attention);
         br_scope_end(scope);
     }
 }
 
 /* With dropout probability 1, each dropout outputs zeros, but only in training. */
-Test(anatomy, every_dropout_is_of_training_only)
+Test(anatomy, dropout_only_in_training)
 {
     br_anatomy_config c = tiny(false);
     c.hidden_dropout_prob = 1;

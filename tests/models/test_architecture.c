@@ -205,7 +205,7 @@ Test(architecture, golden_files_agree)
 
 /* Written by make_architecture.py FOLDER --intended --seed 4 --batch 3 --source-len 7 --target-len
  * 5 --hidden-size 12 --num-attention-heads 3 --intermediate-size 10 --vocab-size 11. */
-Test(architecture, golden_files_of_the_intended_form_agree)
+Test(architecture, golden_files_of_the_intended_variant_agree)
 {
     check_golden("intended/architecture.*.safetensors", 4);
 }

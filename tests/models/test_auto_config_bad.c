@@ -17,7 +17,7 @@ static br_auto_config *load(const char *bytes, size_t n)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-Test(auto_config_bad, what_is_no_file)
+Test(auto_config_bad, paths_that_are_not_files)
 {
     check_fails(br_auto_config_load(NULL), "path is NULL");
     check_fails(br_auto_config_load(""), "cannot be opened");
@@ -51,7 +51,7 @@ Test(auto_config_bad, large_and_deep_files)
     free(text);
 }
 
-Test(auto_config_bad, what_is_no_json)
+Test(auto_config_bad, text_that_is_not_json)
 {
     static const struct {
         const char *text, *message;
@@ -101,7 +101,7 @@ Test(auto_config_bad, what_is_no_json)
     }
 }
 
-Test(auto_config_bad, what_contradicts_itself)
+Test(auto_config_bad, contradictions)
 {
     static const char *const cases[][2] = {
         { "{\"model_type\": 7}", "model_type is 7, must be a string" },

@@ -30,7 +30,7 @@ Test(auto_model, class_by_name_and_by_architecture)
     cr_assert_null(br_auto_model_class(-1));
 }
 
-Test(auto_model, prefix_is_taken_off)
+Test(auto_model, prefix_is_removed)
 {
     br_auto_model_report report;
     br_hf_bert *bert = br_auto_model_load(
@@ -283,7 +283,7 @@ Test(auto_model, configurations_of_other_models)
     check_config("{\"model_type\": \"bert\"}", "must be F32, F16, BF16 or F64 [");
 }
 
-Test(auto_model, files_cut_off)
+Test(auto_model, truncated_files)
 {
     save_renamed(NULL);
     size_t n;
@@ -317,7 +317,7 @@ Test(auto_model, weights_that_do_not_fit)
                "none of its 1 keys belongs to a BertModel");
 }
 
-Test(auto_model, all_may_be_missing_if_asked_for)
+Test(auto_model, all_keys_may_be_missing_if_the_option_allows_it)
 {
     copy_config();
     const char header[] =

@@ -162,7 +162,7 @@ static void check_cuts(const char *name)
     free(bytes);
 }
 
-Test(auto_model_shards, any_file_cut_off)
+Test(auto_model_shards, any_truncated_file)
 {
     save_shards("two.safetensors", false);
     check_cuts("config.json");

@@ -220,7 +220,7 @@ Test(bert, golden_files_agree)
 
 /* Written by make_bert.py FOLDER --intended --seed 4 --batch 3 --d-model 12 --n-heads 3 --d-k 4
  * --d-v 3 --d-ff 20 --vocab-size 20 --maxlen 10 --max-pred 3. */
-Test(bert, golden_files_of_the_intended_form_agree)
+Test(bert, golden_files_of_the_intended_variant_agree)
 {
     check_golden("intended/bert.*.safetensors", 4);
 }
@@ -235,7 +235,7 @@ static double item_of_bert(br_bert *bert)
     return value;
 }
 
-Test(bert, as_written_draws_layers_in_each_forward)
+Test(bert, as_written_creates_layers_in_each_forward)
 {
     for (int as_written = 0; as_written <= 1; as_written++) {
         br_manual_seed(8);
@@ -310,7 +310,7 @@ Test(bert, pad_mask_repeats_one_row_without_copying)
     br_scope_end(scope);
 }
 
-Test(bert, only_a_parameter_that_is_there_is_replaced)
+Test(bert, only_an_existing_parameter_is_replaced)
 {
     br_bert_config c = tiny(false);
     br_bert *bert = br_bert_new(&c);

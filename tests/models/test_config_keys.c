@@ -185,7 +185,7 @@ static void check_class(const config_case *c, json_t *value)
     json_decref(recorded.base);
 }
 
-/* A list is a valid value of no key that is read, but eos_token_id. */
+/* Of the keys that are read, only eos_token_id may be a list. */
 static void check_other_type(const config_case *c)
 {
     char message[200];

@@ -275,8 +275,8 @@ Test(generate, bad_calls)
     br_scope *scope = br_scope_begin();
     br_language_model lm = { .next = no_logits };
     br_tensor *ids = br_zeros(BR_SHAPE(2, 3), BR_I64);
-    check_fails(br_generate(NULL, ids, NULL), "lm or lm->next is NULL");
-    check_fails(br_generate(&(br_language_model){ 0 }, ids, NULL), "lm or lm->next is NULL");
+    check_fails(br_generate(NULL, ids, NULL), "lm and lm->next are required");
+    check_fails(br_generate(&(br_language_model){ 0 }, ids, NULL), "lm and lm->next are required");
     check_fails(br_generate(&lm, NULL, NULL), "input_ids");
     check_fails(br_generate(&lm, br_zeros(BR_SHAPE(2, 0), BR_I64), NULL), "[2, 0]");
     check_fails(br_generate(&lm, br_zeros(BR_SHAPE(2, 3), BR_F32), NULL), "must be i64");

@@ -78,7 +78,7 @@ Test(gpt2, positions_and_types_are_given)
 }
 
 /* Untied weights, another feed-forward network, scores divided by the layer's number. */
-Test(gpt2, other_forms)
+Test(gpt2, other_variants)
 {
     br_scope *scope = br_scope_begin();
     br_gpt2_lm *model = load_recorded(GPT2 "/forms", NULL);

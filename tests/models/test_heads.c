@@ -14,8 +14,9 @@ TestSuite(heads, .init = files_begin, .fini = files_end);
 #define WORDS   "bert.embeddings.word_embeddings.weight"
 #define DECODER "cls.predictions.decoder."
 
-/* A modified recorded model: changed keys of the configuration (null: removed), the tensor
- * `without` removed, and a tensor `made` added that is derived from the tensor `of`. */
+/* How a recorded model is modified. `keys` of the configuration are changed (null: removed), the
+ * tensor `without` is removed, and a tensor `made` is added, which is derived from the tensor
+ * `of`. */
 typedef struct variant {
     const char *name, *base, *keys, *without, *made, *of, *untied;
 } variant;

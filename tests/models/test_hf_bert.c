@@ -73,7 +73,7 @@ Test(hf_bert, masks_of_every_kind)
 }
 
 /* If every key is masked, both implementations of attention give the same finite result. */
-Test(hf_bert, nothing_to_look_at)
+Test(hf_bert, all_keys_are_masked)
 {
     br_scope *scope = br_scope_begin();
     br_hf_bert *bert = load_recorded(HF_BERT "/pretraining", "BertModel");

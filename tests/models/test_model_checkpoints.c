@@ -219,7 +219,7 @@ static bool same_bits(const br_tensor *a, const br_tensor *b)
     return memcmp(br_data_f32(a), br_data_f32(b), (size_t)br_numel(a) * sizeof(float)) == 0;
 }
 
-Test(model_checkpoints, give_the_same_to_the_bit)
+Test(model_checkpoints, results_are_bit_identical)
 {
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
         const model *m = &models[k];

@@ -66,7 +66,7 @@ static void deallocate(void *context, void *block)
     free(block);
 }
 
-Test(steady, after_two_steps_no_storage_is_asked_for)
+Test(steady, after_two_steps_no_storage_is_allocated)
 {
     br_allocator counting = { count_and_allocate, deallocate, NULL };
     cr_assert(br_set_allocator(&counting), "%s", br_error_message());
@@ -86,7 +86,7 @@ Test(steady, after_two_steps_no_storage_is_asked_for)
 }
 
 /* The same for large blocks, which come from the system: live and cached bytes stay the same. */
-Test(steady, after_two_steps_memory_stays_as_it_is)
+Test(steady, after_two_steps_memory_does_not_change)
 {
     br_scope *scope = br_scope_begin();
     run r;
@@ -111,7 +111,7 @@ static size_t bytes_in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
-Test(steady, a_thousand_steps_grow_nothing)
+Test(steady, memory_does_not_grow_in_a_thousand_steps)
 {
     br_scope *scope = br_scope_begin();
     run r;

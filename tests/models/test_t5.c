@@ -11,7 +11,7 @@ enum { LAYERS = 2 };
 
 /* For logits, which are sums of products of size up to 10, in f32 and in f64. */
 static const double TOLERANCE = 3e-5;
-static const char *const forms[] = { "relu", "gated" };
+static const char *const variants[] = { "relu", "gated" };
 
 static br_tensor *recorded(const char *name)
 {
@@ -57,16 +57,17 @@ Test(t5, logits_equal_transformers)
     for (int f = 0; f < 2; f++)
         for (int open = 0; open < 2; open++) {
             br_scope *scope = br_scope_begin();
-            br_t5 *model = load(forms[f]);
+            br_t5 *model = load(variants[f]);
             br_recorder *recorder = open ? br_recorder_begin() : NULL;
             br_tensor *labels = recorded("labels");
             br_tensor *logits = logits_of(model, recorded("input_ids"), recorded("attention_mask"),
                                           br_t5_shift_right(model, labels));
-            check_near(logits, recorded_of(forms[f], "logits"), forms[f]);
-            check_near(loss_of(logits, labels), recorded_of(forms[f], "loss"), "loss");
-            br_tensor *ids = recorded_of(forms[f], "long_ids"), *turned = br_flip(ids, BR_DIMS(1));
+            check_near(logits, recorded_of(variants[f], "logits"), variants[f]);
+            check_near(loss_of(logits, labels), recorded_of(variants[f], "loss"), "loss");
+            br_tensor *ids = recorded_of(variants[f], "long_ids"),
+                      *turned = br_flip(ids, BR_DIMS(1));
             logits = br_slice(logits_of(model, ids, NULL, turned), 1, 0, BR_ALL, 5);
-            check_near(logits, recorded_of(forms[f], "long_logits"), "long_logits");
+            check_near(logits, recorded_of(variants[f], "long_logits"), "long_logits");
             br_recorder_end(recorder);
             br_module_free(model);
             br_scope_end(scope);
@@ -121,20 +122,20 @@ Test(t5, tokens_equal_transformers)
     static const int64_t eos[] = { 1 };
     for (int f = 0; f < 2; f++) {
         br_scope *scope = br_no_grad_begin();
-        br_t5 *model = load(forms[f]);
+        br_t5 *model = load(variants[f]);
         br_tensor *mask = recorded("attention_mask");
         br_t5_source source = { model, br_t5_encode(model, recorded("input_ids"), mask), mask };
         br_language_model lm = br_t5_language_model(&source);
         br_generate_options o =
             *BR_OPTIONS(br_generate, .max_new_tokens = 12, .n_eos = 1, .eos_token_ids = eos);
         o.pad_token_id = 0;
-        cr_assert(
-            br_equal(br_generate(&lm, br_t5_start(model, 3), &o), recorded_of(forms[f], "greedy")));
+        cr_assert(br_equal(br_generate(&lm, br_t5_start(model, 3), &o),
+                           recorded_of(variants[f], "greedy")));
         o.do_sample = true;
         o.top_k = 8;
         br_manual_seed(3);
         cr_assert(br_equal(br_generate(&lm, br_t5_start(model, 3), &o),
-                           recorded_of(forms[f], "sampled")));
+                           recorded_of(variants[f], "sampled")));
         br_module_free(model);
         br_scope_end(scope);
     }

@@ -163,22 +163,22 @@ Test(vanilla, golden_files_agree)
 
 Test(vanilla, scores_are_divided_by_the_root_of)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_vanilla_config c = tiny(false);
-        c.scale_by_head_dim = meant;
+        c.scale_by_head_dim = intended;
         br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);
         check_ok();
-        cr_assert_eq(attention->scale, meant ? sqrt(2) : 2);
+        cr_assert_eq(attention->scale, intended ? sqrt(2) : 2);
         br_module_free(attention);
     }
 }
 
 Test(vanilla, a_query_without_keys)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_scope *scope = br_scope_begin();
         br_vanilla_config c = tiny(false);
-        c.infinite_fill = meant;
+        c.infinite_fill = intended;
         br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);
         br_recorder *recorder = br_recorder_begin();
         br_tensor *x = br_randn(BR_SHAPE(1, S, D), BR_F32);
@@ -186,7 +186,7 @@ Test(vanilla, a_query_without_keys)
         br_vanilla_multi_head_attention_forward(attention, x, x, x, mask);
         br_tensor *weights = br_recorder_get(recorder, "attention");
         cr_assert_not_null(weights, "%s", br_error_message());
-        if (meant)
+        if (intended)
             cr_assert(isnan(br_item(br_max(weights))));
         else
             cr_assert(br_equal(weights, br_full(BR_SHAPE(1, 2, S, S), 0.25, BR_F32)));
@@ -199,12 +199,12 @@ Test(vanilla, a_query_without_keys)
 /* With dropout probability 1, only the parts without dropout remain. */
 Test(vanilla, encoder_layer_drops_the_residual_only_as_written)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(5);
         br_scope *scope = br_scope_begin();
         br_vanilla_config c = tiny(false);
         c.dropout = 1;
-        c.sublayer_dropout = meant;
+        c.sublayer_dropout = intended;
         br_vanilla_encoder_layer *layer = br_vanilla_encoder_layer_new(&c);
         br_tensor *src = br_randn(BR_SHAPE(B, S, D), BR_F32);
         br_tensor *out = br_vanilla_encoder_layer_forward(layer, src, NULL);
@@ -212,8 +212,8 @@ Test(vanilla, encoder_layer_drops_the_residual_only_as_written)
             br_layer_norm_forward(layer->norm_2, br_layer_norm_forward(layer->norm_1, src));
         br_tensor *first = br_expand_as(br_narrow(br_narrow(out, 0, 0, 1), 1, 0, 1), out);
         check_ok();
-        cr_assert_eq(br_equal(out, residual), meant);
-        cr_assert_eq(br_equal(out, first), !meant,
+        cr_assert_eq(br_equal(out, residual), intended);
+        cr_assert_eq(br_equal(out, first), !intended,
                      "as written, only the biases remain at every position");
         br_module_free(layer);
         br_scope_end(scope);
@@ -275,22 +275,22 @@ static br_tensor *padded_logits(br_vanilla_encoder_classifier *model, int64_t pa
 
 Test(vanilla, maximum_includes_padding_only_as_written)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(7);
         br_scope *scope = br_scope_begin();
         br_vanilla_config c = tiny(false);
-        c.max_over_tokens = meant;
+        c.max_over_tokens = intended;
         br_vanilla_encoder_classifier *model = br_vanilla_encoder_classifier_new(&c);
         br_eval(br_base(model));
         br_tensor *bare = padded_logits(model, 0), *padded = padded_logits(model, 3);
         check_ok();
-        cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), meant);
+        cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), intended);
         br_module_free(model);
         br_scope_end(scope);
     }
 }
 
-Test(vanilla, dropout_is_of_training_only)
+Test(vanilla, dropout_only_in_training)
 {
     br_vanilla_config c = tiny(false);
     br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
@@ -309,10 +309,10 @@ Test(vanilla, dropout_is_of_training_only)
 /* Later target tokens and source padding do not affect earlier positions. */
 Test(vanilla, hidden_tokens_have_no_effect)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(8);
         br_scope *scope = br_scope_begin();
-        br_vanilla_config c = tiny(meant);
+        br_vanilla_config c = tiny(intended);
         br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
         br_eval(br_base(model));
         br_tensor *src = br_narrow(src_ids(), 0, 0, 1), *trg = br_narrow(trg_ids(), 0, 1, 1);
@@ -339,8 +339,8 @@ static void check_tap(const br_recorder *recorder, const char *name, int64_t que
 
 Test(vanilla, attention_weights_are_tapped)
 {
-    for (int meant = 0; meant < 2; meant++) {
-        br_vanilla_config c = tiny(meant);
+    for (int intended = 0; intended < 2; intended++) {
+        br_vanilla_config c = tiny(intended);
         br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
         br_scope *scope = br_scope_begin();
         br_recorder *recorder = br_recorder_begin();
@@ -349,8 +349,8 @@ Test(vanilla, attention_weights_are_tapped)
         check_tap(recorder, "encoder.blocks.1.attention.attention", S, S);
         check_tap(recorder, "decoder.blocks.0.attention.attention", T, T);
         check_tap(recorder,
-                  meant ? "decoder.blocks.0.joint_attention.cross_attention"
-                        : "decoder.blocks.0.attention.cross_attention",
+                  intended ? "decoder.blocks.0.joint_attention.cross_attention"
+                           : "decoder.blocks.0.attention.cross_attention",
                   T, S);
         br_recorder_end(recorder);
         br_scope_end(scope);

@@ -38,7 +38,7 @@ Test(vanilla_bad, bad_configurations_are_refused)
     check_refused(c, "p is nan");
 }
 
-Test(vanilla_bad, each_class_wants_its_own_arguments)
+Test(vanilla_bad, each_class_requires_its_own_arguments)
 {
     br_vanilla_config c = { .embed_dim = 6, .n_heads = 2 };
     br_vanilla_multi_head_attention *attention = br_vanilla_multi_head_attention_new(&c);

@@ -61,7 +61,8 @@ Test(init_matrix, gains_and_errors)
     check_close(br_init_calculate_gain("tanh", 0), 5.0 / 3, 0);
     check_close(br_init_calculate_gain("leaky_relu", 0.2), sqrt(2 / 1.04), 0);
     check_close(br_init_calculate_gain("relu", 0), sqrt(2), 0);
-    check_fails(br_init_calculate_gain("swish", 0) > 0, "unsupported nonlinearity 'swish'");
+    check_fails(br_init_calculate_gain("swish", 0) > 0,
+                "nonlinearity is 'swish', must be linear, sigmoid");
     br_scope *scope = br_scope_begin();
     br_tensor *line = br_ones(BR_SHAPE(3), BR_F32), *t = br_ones(BR_SHAPE(3, 2, 2), BR_F32);
     check_fails(br_init_sparse_(line, 0.5, 1), "t [3] must have 2 to 2 dimensions");

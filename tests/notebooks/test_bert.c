@@ -599,13 +599,13 @@ Test(notebook_bert, cell_45_training)
 {
     br_scope *scope = br_scope_begin();
     br_bert_batch batch = make_batch_of(1, SMALL_MAXLEN);
-    double first, last, last_as_meant;
+    double first, last, last_as_intended;
     br_bert *model = train(true, 50, &batch, &first, &last);
     br_module_free(model);
     cr_assert_lt(last, first / 2);
-    model = train(false, 50, &batch, &first, &last_as_meant);
+    model = train(false, 50, &batch, &first, &last_as_intended);
     br_module_free(model);
-    cr_assert_lt(last_as_meant, last / 2);
+    cr_assert_lt(last_as_intended, last / 2);
     br_scope_end(scope);
 }
 

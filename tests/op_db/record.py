@@ -202,8 +202,8 @@ def run_both(op, call, seed, second, move):
 def rounding_around(op, call, seed, second, scale, worst):
     """Returns the largest of the errors `worst` and those of float32 at inputs moved by 1000 units in the last place.
 
-    An intermediate result that hardly depends on the inputs, such as a probability close to 1, is rounded alike for
-    all inputs that are neighbours. It may be exact there by chance, so the error must be measured further away, too.
+    An intermediate result may hardly depend on the inputs, such as a probability close to 1. It is then rounded in the
+    same way for all neighbouring inputs, and may be exact by chance, so the error is also measured further away.
     """
     for number in range(1, 5):
         try:

@@ -34,7 +34,7 @@ NO_SECOND = {
 
 
 def placed(call, values):
-    """Returns the call with the values as elements; each further tensor begins further on."""
+    """Returns the call with the values as elements. Each tensor begins three values after the one before."""
     begin = 0
 
     def place(t):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes pointwise_cases.txt: results of PyTorch's unary functions and powers in f64, for
-test_pointwise.c and test_arithmetic.c.
+test_unary_binary.c and test_arithmetic.c.
 
 Each line is "function x y dy/dx" or "pow a b y dy/da dy/db", with floats in hexadecimal. All
 arguments are exactly representable as f32.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes reduction_cases.txt: results and gradients of PyTorch's reductions, cumulative functions and sorts
-of four numbers in f64, for test_statistics.c.
+of four numbers in f64, for test_var_norm_logsumexp.c.
 
 Each line is "function count x[4] y[count] dx[4]" with floats in hexadecimal. dx is the gradient for
 dy = 1, 2, 3, 4. The numbers include ties, zeros, infinities and NaN.

@@ -28,7 +28,7 @@ static int64_t flops_under(const br_profile *p, const br_profile_event *event)
 
 /* ---- Recorded events ------------------------------------------------------------------------- */
 
-Test(profile, a_step_is_seen_as_it_is)
+Test(profile, events_of_a_training_step)
 {
     const br_profile_phase F = BR_PROFILE_FORWARD, B = BR_PROFILE_BACKWARD;
     br_profile *p = profile_steps(2);

@@ -174,7 +174,7 @@ Test(profile_use, every_allocation_may_fail)
 }
 
 /* Lost events are an error, and the profile is reported as incomplete. */
-Test(profile_use, lost_events_are_told)
+Test(profile_use, lost_events_are_reported)
 {
     br_set_cache_limit(0);
     cr_assert(br_set_allocator(&(br_allocator){ counted_allocate, counted_deallocate, NULL }));

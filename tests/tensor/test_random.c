@@ -207,7 +207,7 @@ Test(random, a_seed_discards_the_second_number_of_a_pair)
 }
 
 /* Generates numbers of all kinds from the generator's current state. */
-static void draw(double out[40])
+static void generate(double out[40])
 {
     br_scope *scope = br_scope_begin();
     cr_assert(br_copy_out(br_randn(BR_SHAPE(3), BR_F64), out, 3 * sizeof *out));
@@ -230,12 +230,12 @@ Test(random, a_restored_state_continues_with_the_same_numbers)
         /* The generator produces normal numbers in pairs, and keeps the second one. */
         br_randn(BR_SCALAR, BR_F32);
         br_get_rng_state(&state);
-        draw(first);
+        generate(first);
         br_manual_seed(9);
         cr_assert(br_set_rng_state(&state));
         br_get_rng_state(&again);
         cr_assert_eq(memcmp(&state, &again, sizeof state), 0);
-        draw(second);
+        generate(second);
         cr_assert_eq(memcmp(first, second, sizeof first), 0, "after %d words", offset);
         cr_assert_eq(br_initial_seed(), (UINT64_C(1) << 40) + 3);
     }
@@ -274,7 +274,7 @@ Test(random, state_is_validated)
     cr_assert(br_set_rng_state(&zero));
 }
 
-static void *draw_in_thread(void *first)
+static void *generate_in_thread(void *first)
 {
     *(uint64_t *)first = br_initial_seed();
     br_manual_seed(77);
@@ -291,7 +291,7 @@ Test(random, each_thread_has_its_own_generator)
     cr_assert_eq(br_random_u32(), expected[0]);
     pthread_t thread;
     uint64_t seed = 0;
-    cr_assert_eq(pthread_create(&thread, NULL, draw_in_thread, &seed), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, generate_in_thread, &seed), 0);
     pthread_join(thread, NULL);
     cr_assert_eq(seed, 67280421310721);
     cr_assert_eq(br_random_u32(), expected[1]);

@@ -50,12 +50,12 @@ Test(recipes, copy_task_as_written_stays_at_chance)
     program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"new_loss\": 4\\.[5-9]'");
 }
 
-Test(recipes, copy_task_goes_on)
+Test(recipes, copy_task_resumes)
 {
     check_resuming("copy-task", "", "--preset small --set num_samples=3 --set eval_every=2", 5, 8);
 }
 
-Test(recipes, copy_task_refuses_what_makes_no_sense)
+Test(recipes, copy_task_refuses_invalid_settings)
 {
     program_check("train copy-task --data /dev/null", 2, "does not take --data");
     program_check("train copy-task --set heads=7 --out $OUT", 1, "num_attention_heads");
@@ -80,7 +80,7 @@ Test(recipes, vanilla_shows_mistakes)
                   "wrong: it is ");
 }
 
-Test(recipes, vanilla_goes_on)
+Test(recipes, vanilla_resumes)
 {
     const char *small = "--preset small --set samples=200 --set eval_every=2 --set warmup=2 "
                         "--set dropout=0.1 ";
@@ -91,7 +91,7 @@ Test(recipes, vanilla_goes_on)
     }
 }
 
-Test(recipes, vanilla_refuses_what_makes_no_sense)
+Test(recipes, vanilla_refuses_invalid_settings)
 {
     program_check("train vanilla --data /dev/null", 2, "does not take --data");
     program_check("train vanilla --set heads=5 --out $OUT", 1,
@@ -159,7 +159,7 @@ Test(recipes, classifiers_as_written)
     program_shell("tail -n 1 $OUT/log.jsonl | grep -Eq '\"held_out_accuracy\": 0\\.[2-4]'");
 }
 
-Test(recipes, classifiers_go_on)
+Test(recipes, classifiers_resume)
 {
     write_texts();
     for (int i = 0; i < 6; i++) {
@@ -177,7 +177,7 @@ Test(recipes, classifiers_go_on)
                   "a different text");
 }
 
-Test(recipes, classifier_refuses_what_makes_no_sense)
+Test(recipes, classifier_refuses_invalid_settings)
 {
     write_texts();
     program_check("train classifier --out $OUT", 2,

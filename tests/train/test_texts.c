@@ -106,7 +106,7 @@ Test(texts, words)
                 WORDS("soft"));
 }
 
-Test(texts, a_long_word_is_cut)
+Test(texts, a_long_word_is_truncated)
 {
     char text[1001] = "", word[TEXTS_WORD];
     for (int i = 0; i < 500; i++)

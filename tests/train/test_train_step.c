@@ -15,7 +15,7 @@ typedef struct task {
     br_tensor *w;
     int64_t batches[8]; /* the batches requested so far */
     int n_batches;
-    double drawn[8]; /* a random number for each of them */
+    double numbers[8]; /* a random number for each of them */
     double metric;
 } task;
 
@@ -28,7 +28,7 @@ static br_tensor *loss(void *self, int64_t batch, br_tensor **addends)
 {
     task *t = self;
     if (t->n_batches < 8) {
-        t->drawn[t->n_batches] = br_random_double();
+        t->numbers[t->n_batches] = br_random_double();
         t->batches[t->n_batches++] = batch;
     }
     addends[0] = br_scalar(gradient_node(batch), BR_F64);
@@ -109,14 +109,14 @@ Test(train_step, gradients_of_batches_are_averaged)
         check_batches(accumulate);
 }
 
-/* Makes steps from step `first` on, and stores the random numbers that their batches draw. */
-static void draw(int64_t accumulate, int64_t seed, int64_t first, int n, double *drawn)
+/* Makes steps from step `first` on, and stores the random numbers that their batches generate. */
+static void generate(int64_t accumulate, int64_t seed, int64_t first, int n, double *numbers)
 {
     trainer *t = begin(&without, (train_options){ .accumulate = accumulate, .seed = seed });
     double values[LOG_MAX_VALUES];
     for (t->step = first; the_task.n_batches < n;)
         cr_assert(trainer_step(t, values), "%s", br_error_message());
-    memcpy(drawn, the_task.drawn, (size_t)n * sizeof *drawn);
+    memcpy(numbers, the_task.numbers, (size_t)n * sizeof *numbers);
     end(t);
 }
 
@@ -126,10 +126,10 @@ Test(train_step, random_numbers_of_batches)
 {
     double all[6], later[4], other[6], one[3];
     br_manual_seed(1);
-    draw(2, 7, 0, 6, all);
+    generate(2, 7, 0, 6, all);
     br_manual_seed(2);
-    draw(2, 7, 1, 4, later);
-    draw(2, 8, 0, 6, other);
+    generate(2, 7, 1, 4, later);
+    generate(2, 8, 0, 6, other);
     for (int i = 0; i < 6; i++) {
         cr_assert(i < 2 || all[i] == later[i - 2], "batch %d", i);
         cr_assert(all[i] != other[i], "seed 8, batch %d", i);
@@ -137,7 +137,7 @@ Test(train_step, random_numbers_of_batches)
             cr_assert(all[i] != all[j], "batches %d and %d", i, j);
     }
     br_manual_seed(3);
-    draw(1, 7, 0, 3, one);
+    generate(1, 7, 0, 3, one);
     br_manual_seed(3);
     for (int i = 0; i < 3; i++)
         cr_assert_eq(one[i], br_random_double(), "number %d", i);

@@ -1,7 +1,8 @@
-/* Four threads train models of their own on data of their own and a tensor they share, hand tensors
- * to another thread, and ask for the counters meanwhile, and at first for a code point, of which
- * the first of them unpacks the table; a loader reads ahead; large products are shared. A program
- * for the thread sanitizer, which Criterion does not run under. */
+/* tests/tsan/threads.c - a program for the thread sanitizer, which cannot run Criterion's tests.
+ * Four threads each look up a code point, so that one of them unpacks the table, and train a model.
+ * They share a tensor that they only read, read the memory counters during training, and leave a
+ * tensor for the main thread to free. Then a loader prefetches batches, and several threads compute
+ * one large product. */
 #include "data/tokenizer_internal.h"
 
 #include <brasa/brasa.h>
@@ -13,7 +14,7 @@ enum { THREADS = 4, STEPS = 100 };
 typedef struct job {
     pthread_t thread;
     uint64_t seed;
-    br_tensor *shared; /* read by all of them */
+    br_tensor *shared; /* all threads read it */
     br_tensor *made;   /* for the main thread to free */
     bool failed;
 } job;
@@ -53,7 +54,7 @@ static void *train(void *context)
     return NULL;
 }
 
-/* Batches that other threads make. */
+/* Sums batches that worker threads prefetch. */
 static bool prefetch(void)
 {
     br_scope *scope = br_scope_begin();
@@ -73,7 +74,7 @@ static bool prefetch(void)
     return br_report(stderr) == EXIT_SUCCESS && sum == sum;
 }
 
-/* Products of which threads take parts of each other's. */
+/* Computes products in which threads steal work from each other. */
 static bool multiply(void)
 {
     br_scope *scope = br_scope_begin();

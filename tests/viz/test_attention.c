@@ -203,7 +203,7 @@ Test(attention_view, architecture)
 /* As written, one module computes both self-attention and cross-attention of a decoder layer. */
 Test(attention_view, vanilla)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_vanilla_config c = { .embed_dim = 12,
                                 .n_heads = 3,
                                 .ff_hid_dim = 12,
@@ -211,7 +211,7 @@ Test(attention_view, vanilla)
                                 .max_length = 5,
                                 .src_vocab_size = 8,
                                 .trg_vocab_size = 8,
-                                .use_joint_attention = meant };
+                                .use_joint_attention = intended };
         br_vanilla_transformer *model = br_vanilla_transformer_new(&c);
         br_scope *scope = br_no_grad_begin();
         CHECK_TAPS(pair_of(4, 3), br_vanilla_transformer_forward(model, ids(4), ids(3)), 0, 2, 2,
@@ -238,7 +238,7 @@ Test(attention_view, decoder_layer_alone)
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 /* Views of the same attention share its values. Layers that no view includes are not written. */
-Test(attention_view, values_are_there_once)
+Test(attention_view, shared_values_are_written_once)
 {
     br_scope *scope = br_scope_begin();
     br_attention *a = text_of(3);

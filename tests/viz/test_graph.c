@@ -98,7 +98,7 @@ static bool well_formed(const char *p)
     return any && depth == 0;
 }
 
-Test(graph, the_check_of_xml_finds_what_is_wrong)
+Test(graph, the_check_of_xml_finds_mistakes)
 {
     cr_assert(well_formed("<a x=\"1\"><b/>t&#60;</a>"));
     cr_assert_not(well_formed("<a><b></a></b>"));

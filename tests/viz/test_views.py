@@ -149,7 +149,7 @@ def line_ink(weight, i, j, row=ROW, between=BETWEEN):
 # ---- The head view -------------------------------------------------------------------------------
 
 class HeadView(Page):
-    def test_what_is_asked_for_is_shown_first(self):
+    def test_initial_settings_of_the_page(self):
         self.show("head")
         self.assertEqual(browser.find("h1").text, "Heads")
         self.assertEqual(self.texts(self.left()), PAIR)
@@ -157,7 +157,7 @@ class HeadView(Page):
         self.assertEqual(self.heads(), [8])
         self.assertEqual(self.select("Layer").options(), ["0", "1", "2", "3"])
 
-    def test_every_weight_is_told(self):
+    def test_every_weight_is_displayed(self):
         self.show("head")
         self.check_rows(lambda i: softmax_row(0, 8, i, 13))
         self.select("Layer").choose("2")
@@ -229,7 +229,7 @@ class HeadView(Page):
                 self.assertLessEqual(abs(float(opacity) - weight), 1e-3, image)
                 self.assertLessEqual(abs(float(place) - (n + k) * 100 / len(weights)), 0.01)
 
-    def test_what_is_told_is_sorted(self):
+    def test_displayed_weights_are_sorted(self):
         self.show("head")
         self.left()[1].point()
         row = softmax_row(0, 8, 1, 13)
@@ -331,7 +331,7 @@ class HeadView(Page):
         browser.key("Shift", "Enter")
         self.assertEqual(self.heads(), [4])
 
-    def test_who_cannot_see_it_is_told(self):
+    def test_screen_readers_get_a_description(self):
         self.show("head")
         self.assertEqual(self.view().attribute("aria-label"), "Head view")
         self.assertEqual(self.view().find(".readout").attribute("aria-live"), "polite")
@@ -481,7 +481,7 @@ class NeuronView(Page):
         tip = self.view().find(".tip")
         return tip.text if tip.shown else None
 
-    def test_begins_as_asked(self):
+    def test_initial_state_follows_the_options(self):
         self.show("neuron")
         self.assertEqual(self.select("Layer")._js("return e.value"), "0")
         self.assertEqual(self.select("Head")._js("return e.value"), "8")
@@ -549,7 +549,7 @@ class NeuronView(Page):
             reach = 4 if expected < 0.5 else 12
             self.assertLessEqual(abs(ink(self.canvas(), x, y, reach) - expected), 0.1 * expected + 0.4)
 
-    def test_values_are_told(self):
+    def test_values_are_displayed(self):
         self.show("neuron")
         self.expand()
         i, j, n = 5, 9, 3
@@ -758,13 +758,13 @@ class WholePage(Page):
         self.assertEqual(self.left()[0].box["height"], ROW)
         self.check_quiet()
 
-    def test_old_browsers_are_told(self):
+    def test_old_browsers_get_a_message(self):
         self.show_changed("<title>", "<script>delete self.DecompressionStream</script><title>")
         browser.wait("main:not(:empty)")
         self.assertIn("need a newer browser: Chrome", browser.find("main").text)
         self.check_quiet()
 
-    def test_what_fails_is_told(self):
+    def test_failures_are_displayed(self):
         for old, new, error in (('"kind":"head"', '"kind":"tail"', "not a constructor"),
                                 ('id="packed">H4sI', 'id="packed">H4sJ', "TypeError")):
             self.show_changed(old, new)
@@ -773,7 +773,7 @@ class WholePage(Page):
                 complaints = browser.complaints()
             self.assertIn(error, " ".join(complaints))
 
-    def test_what_is_no_number_is_told(self):
+    def test_nan_weights_are_displayed(self):
         self.show("nan")
         for n in range(3):
             self.assertIn("2 of 18 weights are not finite", self.view(n).find(".alarm").text)
@@ -824,7 +824,7 @@ class WholePage(Page):
         self.right()[largest].point()
         self.assertLessEqual(abs(self.numbers()[0] / row[largest] - 1), 0.03)
 
-    def test_what_is_scrolled_to_is_drawn(self):
+    def test_scrolled_lines_are_drawn(self):
         self.show("long_head")
         self.left()[500].point()
         browser.frame()

@@ -243,8 +243,8 @@ class Lanes {
     return [from, Math.min(from + innerHeight + 400, this.height)];
   }
 
-  /* Places the canvas over a vertical range of the space between the tokens, and returns its
-   * context, in which y counts from the top of that space. */
+  /* Places the canvas over a vertical range of the space between the tokens. Returns its context,
+   * whose y counts from the top of that space. */
   begin(from, to) {
     this.canvas.style.left = `${this.space.offsetLeft}px`;
     this.canvas.style.top = `${from}px`;

@@ -45,8 +45,8 @@ BR_API br_architecture_config br_architecture_bert_config(void);
  * intended behavior. Returns zeros and an error if a key is missing, of the wrong type or out of
  * range, or if hidden_size is not divisible by num_attention_heads. */
 BR_API br_architecture_config br_architecture_config_from(const br_auto_config *config);
-/* Returns the configuration of cell 26, with which the notebook trains: vocabulary 100, hidden size
- * 512, 6 layers with 8 heads, intermediate size 2048, 512 positions, dropout 0.1. */
+/* Returns the configuration of the model that the notebook trains, from cell 26: vocabulary 100,
+ * hidden size 512, 6 layers with 8 heads, intermediate size 2048, 512 positions, dropout 0.1. */
 BR_API br_architecture_config br_architecture_notebook_config(void);
 
 /* ---- Attention ------------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ typedef struct br_generate_options {
     /* Logits of tokens that are already in the row are divided by it if they are positive, else
      * multiplied by it (Keskar et al., 2019). */
     double repetition_penalty;
-    int64_t no_repeat_ngram_size; /* no n tokens in a row occur twice; 0: no limit */
+    int64_t no_repeat_ngram_size; /* no n-gram of this length occurs twice; 0: no limit */
     int64_t n_suppress;           /* number of suppress_tokens, which are never generated */
     const int64_t *suppress_tokens;
     int64_t n_eos; /* number of eos_token_ids; a row ends after one of them */

@@ -39,8 +39,8 @@ BR_API br_tensor *br_nll_loss(br_tensor *input, br_tensor *target,
                               const br_cross_entropy_options *options);
 
 /* Return elementwise losses of d = input - target: d^2, |d|, and |d| < beta ? d^2 / (2 beta) : |d|
- * - beta / 2 (PyTorch's default is 1). Both may require grad. If their shapes
- * differ they are broadcast, and the error callback gets a warning. */
+ * - beta / 2 (PyTorch's default beta is 1). Both tensors may require grad. If their shapes differ
+ * they are broadcast, and the error callback gets a warning. */
 BR_API br_tensor *br_mse_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
 BR_API br_tensor *br_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction);
 BR_API br_tensor *br_smooth_l1_loss(br_tensor *input, br_tensor *target, br_reduction reduction,

@@ -441,8 +441,8 @@ Test(index, triangle_indices_with_many_empty_rows)
     check_fails(br_triu_indices(many, many, -many), "more elements than can be addressed");
 }
 
-/* The gradient with respect to dy of what the weight's gradient sums up: the padding row gets none.
- */
+/* The weight's gradient does not depend on the row of dy for padding_idx, so that row's
+ * second-order gradient is 0. */
 Test(index, padding_row_has_no_second_gradient)
 {
     br_scope *scope = br_scope_begin();
@@ -471,8 +471,8 @@ Test(index, getitem_accepts_one_ellipsis)
     check_fails(br_getitem(x, "..., 0, ...", 0, NULL), "... may occur once");
 }
 
-/* The gradient of a maximum is shared by those elements that it was taken of. Unlike here, PyTorch
- * counts an equal element of x even if it is excluded. */
+/* The gradient of a maximum is shared among the equal elements that were compared. PyTorch differs:
+ * it also counts an equal element of x that include_self = false excludes. */
 Test(index, an_excluded_maximum_takes_no_share_of_the_gradient)
 {
     br_scope *scope = br_scope_begin();

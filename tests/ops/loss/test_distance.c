@@ -183,7 +183,7 @@ static void check_bend(bent_loss loss, double bound, int n, const double (*rows)
 
 /* The values are PyTorch's: the second derivative is 1 / beta where the difference is 0, and 0 at
  * the bound. */
-Test(distance, derivatives_of_bent_losses)
+Test(distance, derivatives_of_losses_with_kinks)
 {
     const double smooth[][4] = { { 0, 0, 0, 2 },
                                  { 0.25, 0.0625, 0.5, 2 },
@@ -204,7 +204,7 @@ Test(distance, derivatives_of_bent_losses)
 }
 
 /* In f32 the square of a small difference underflows, and that of a large one overflows. */
-Test(distance, bent_losses_of_extreme_numbers)
+Test(distance, losses_with_kinks_for_extreme_numbers)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_from_f32(BR_SHAPE(3), (float[]){ 1e38f, 1e-30f, 5e-31f });

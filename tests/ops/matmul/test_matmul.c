@@ -42,8 +42,8 @@ static br_tensor *operand(int ndim, const int64_t *sizes, br_dtype dtype, layout
 
 /* ---- Reference ------------------------------------------------------------------------------- */
 
-/* Returns element (i, j) of the matrix at `batch`, an index into the leading dimensions of the
- * result, to which t broadcasts. */
+/* Returns element (i, j) of the matrix at `batch`. t broadcasts to the result, and `batch` is an
+ * index into the result's leading dimensions. */
 static double element(const br_tensor *t, const int64_t *batch, int batch_ndim, int64_t i,
                       int64_t j)
 {

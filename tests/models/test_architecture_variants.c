@@ -2,7 +2,7 @@
  * docs/quirks.md. */
 #include "tests/models/architecture.h"
 
-TestSuite(architecture_forms, .init = check_begin, .fini = check_end);
+TestSuite(architecture_variants, .init = check_begin, .fini = check_end);
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
@@ -12,7 +12,7 @@ static br_tensor *attend(br_tensor *q, br_tensor *k, br_tensor *mask)
 }
 
 /* Masks of two, three and four dimensions broadcast as mask.unsqueeze(1) does in PyTorch. */
-Test(architecture_forms, masks_broadcast_as_in_pytorch)
+Test(architecture_variants, masks_broadcast_as_in_pytorch)
 {
     br_manual_seed(2);
     br_scope *scope = br_scope_begin();
@@ -36,7 +36,7 @@ Test(architecture_forms, masks_broadcast_as_in_pytorch)
     br_scope_end(scope);
 }
 
-Test(architecture_forms, a_query_without_keys_is_nan)
+Test(architecture_variants, a_query_without_keys_is_nan)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *x = br_ones(BR_SHAPE(1, 1, 2, 3), BR_F32);
@@ -47,7 +47,7 @@ Test(architecture_forms, a_query_without_keys_is_nan)
     br_scope_end(scope);
 }
 
-Test(architecture_forms, create_mask_holds_one_matrix)
+Test(architecture_variants, create_mask_holds_one_matrix)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *mask = br_architecture_create_mask(5, T);
@@ -58,7 +58,7 @@ Test(architecture_forms, create_mask_holds_one_matrix)
     br_scope_end(scope);
 }
 
-Test(architecture_forms, std_mask_hides_padding_and_what_is_later)
+Test(architecture_variants, std_mask_hides_padding_and_later_tokens)
 {
     br_scope *scope = br_scope_begin();
     br_tensor *target = br_from_i64(BR_SHAPE(4), (int64_t[]){ 1, 0, 7, 2 });
@@ -87,10 +87,10 @@ static void check_fields(br_tensor *const *f, int64_t mask_length)
     cr_assert_eq(br_item_i64(f[BR_ARCHITECTURE_TOKENS_COUNT]), 5);
 }
 
-Test(architecture_forms, random_dataset_has_the_notebook_s_fields)
+Test(architecture_variants, random_dataset_has_the_notebook_s_fields)
 {
-    for (int meant = 0; meant < 2; meant++) {
-        br_dataset *dataset = br_architecture_random_dataset_new(9, 2, 3, 6, meant);
+    for (int intended = 0; intended < 2; intended++) {
+        br_dataset *dataset = br_architecture_random_dataset_new(9, 2, 3, 6, intended);
         cr_assert_eq(br_dataset_size(dataset), 6);
         cr_assert_eq(br_dataset_num_fields(dataset), BR_ARCHITECTURE_FIELDS);
         br_scope *scope = br_scope_begin();
@@ -98,20 +98,20 @@ Test(architecture_forms, random_dataset_has_the_notebook_s_fields)
         cr_assert(br_dataset_get(dataset, 5, fields) && br_dataset_get(dataset, 5, again));
         cr_assert(br_equal(fields[BR_ARCHITECTURE_SOURCE], again[BR_ARCHITECTURE_SOURCE]));
         cr_assert_eq(br_at(fields[BR_ARCHITECTURE_SOURCE], BR_SHAPE(0)), 1);
-        check_fields(fields, meant ? 5 : 6);
+        check_fields(fields, intended ? 5 : 6);
         br_scope_end(scope);
         br_dataset_free(dataset);
     }
 }
 
-Test(architecture_forms, the_dataset_s_mask_fits_only_as_meant)
+Test(architecture_variants, the_dataset_s_mask_fits_only_as_intended)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_scope *scope = br_scope_begin();
         br_architecture_config c = tiny(false);
         br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
-        br_dataset *dataset = br_architecture_random_dataset_new(9, 2, 1, 5, meant);
-        if (meant)
+        br_dataset *dataset = br_architecture_random_dataset_new(9, 2, 1, 5, intended);
+        if (intended)
             cr_assert_gt(br_item(first_loss(model, dataset)), 0);
         else
             check_fails(first_loss(model, dataset), "decoder.layers.0.attn_1");
@@ -132,19 +132,19 @@ static br_tensor *first_state(br_architecture_encoder *encoder, int64_t other, b
     return br_select(x, 1, 0);
 }
 
-Test(architecture_forms, the_encoder_mixes_positions_only_as_meant)
+Test(architecture_variants, the_encoder_mixes_positions_only_as_intended)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(3);
         br_scope *scope = br_scope_begin();
         br_architecture_config c = tiny(false);
-        c.add_attention = meant;
+        c.add_attention = intended;
         br_architecture_encoder *encoder = br_architecture_encoder_new(&c);
         br_eval(br_base(encoder));
         br_tensor *y = first_state(encoder, 2, false);
         check_ok();
-        cr_assert_eq(br_equal(first_state(encoder, 7, false), y), !meant);
-        cr_assert_eq(br_equal(first_state(encoder, 2, true), y), !meant);
+        cr_assert_eq(br_equal(first_state(encoder, 7, false), y), !intended);
+        cr_assert_eq(br_equal(first_state(encoder, 2, true), y), !intended);
         cr_assert(br_equal(first_state(encoder, 2, true), first_state(encoder, 7, true)));
         br_module_free(encoder);
         br_scope_end(scope);
@@ -152,50 +152,50 @@ Test(architecture_forms, the_encoder_mixes_positions_only_as_meant)
 }
 
 /* Each block has 10 tensors without a gradient: those of a norm and of the attention. */
-Test(architecture_forms, the_encoder_s_attention_is_trained_only_as_meant)
+Test(architecture_variants, the_encoder_s_attention_is_trained_only_as_intended)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_scope *scope = br_scope_begin();
         br_architecture_config c = tiny(false);
-        c.add_attention = meant;
+        c.add_attention = intended;
         br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
         br_tensor *output = br_sum(run_encoder_decoder(NULL, 0, model));
         br_unused_report report;
         cr_assert(br_backward(output));
         cr_assert(br_report_unused(br_base(model), output, &report), "%s", br_error_message());
-        cr_assert_eq(report.without_grad, meant ? 0 : c.num_hidden_layers * 10);
+        cr_assert_eq(report.without_grad, intended ? 0 : c.num_hidden_layers * 10);
         br_unused_report_clear(&report);
         br_module_free(model);
         br_scope_end(scope);
     }
 }
 
-Test(architecture_forms, pre_norm_norms_the_output)
+Test(architecture_variants, pre_norm_norms_the_output)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(4);
         br_scope *scope = br_scope_begin();
         br_architecture_config c = tiny(false);
-        c.pre_norm = meant;
+        c.pre_norm = intended;
         br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
         br_tensor *x = run_encoder(NULL, 0, model->encoder);
         br_tensor *y = br_architecture_decoder_forward(model->decoder, target_ids(), x, NULL, NULL);
         br_tensor *means = br_mean_dim(br_cat(BR_INPUTS(x, y), 1), BR_DIMS(-1), false);
         check_ok();
-        cr_assert_eq(br_allclose(means, br_zeros_like(means), 0, 1e-5), meant);
+        cr_assert_eq(br_allclose(means, br_zeros_like(means), 0, 1e-5), intended);
         br_module_free(model);
         br_scope_end(scope);
     }
 }
 
 /* With sublayers whose output is zero, only the residual connection is left. */
-Test(architecture_forms, the_residual_carries_the_state_itself_only_as_meant)
+Test(architecture_variants, the_residual_carries_the_state_only_as_intended)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(5);
         br_scope *scope = br_no_grad_begin();
         br_architecture_config c = tiny(false);
-        c.pre_norm = meant;
+        c.pre_norm = intended;
         br_architecture_decoder_block *block = br_architecture_decoder_block_new(&c);
         br_eval(br_base(block));
         br_linear *last[] = { block->attn_1->output_linear, block->attn_2->output_linear,
@@ -208,8 +208,8 @@ Test(architecture_forms, the_residual_carries_the_state_itself_only_as_meant)
         br_tensor *y = br_architecture_decoder_block_forward(block, x, encoded, NULL, NULL);
         br_tensor *normed = br_layer_norm_forward(block->layer_norm_2, x);
         check_ok();
-        cr_assert_eq(br_equal(y, x), meant);
-        cr_assert_eq(br_allclose(y, normed, 0, 1e-4), !meant);
+        cr_assert_eq(br_equal(y, x), intended);
+        cr_assert_eq(br_allclose(y, normed, 0, 1e-4), !intended);
         br_module_free(block);
         br_scope_end(scope);
     }
@@ -217,20 +217,20 @@ Test(architecture_forms, the_residual_carries_the_state_itself_only_as_meant)
 
 /* The source mask applies to the encoder's own attention only as intended, and always to cross
  * attention. */
-Test(architecture_forms, the_encoder_sees_the_source_mask_only_as_meant)
+Test(architecture_variants, the_encoder_uses_the_source_mask_only_as_intended)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(6);
         br_scope *scope = br_scope_begin();
         br_architecture_config c = tiny(false);
         c.add_attention = true;
-        c.mask_source = meant;
+        c.mask_source = intended;
         br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
         br_recorder *recorder = br_recorder_begin();
         cr_assert_not_null(run_encoder_decoder(NULL, 0, model), "%s", br_error_message());
         br_tensor *inner = br_recorder_get(recorder, "encoder.layers.0.attention.attention");
         br_tensor *cross = br_recorder_get(recorder, "decoder.layers.0.attn_2.cross_attention");
-        cr_assert_eq(br_at(inner, BR_SHAPE(0, 1, 2, 3)) == 0, meant);
+        cr_assert_eq(br_at(inner, BR_SHAPE(0, 1, 2, 3)) == 0, intended);
         cr_assert_eq(br_at(cross, BR_SHAPE(0, 1, 2, 3)), 0);
         br_recorder_end(recorder);
         br_module_free(model);
@@ -245,19 +245,19 @@ static br_tensor *logits(br_architecture_classifier *model, int64_t length)
     return br_architecture_classifier_forward(model, br_narrow(x, 1, 0, length));
 }
 
-Test(architecture_forms, padding_is_attended_to_only_as_written)
+Test(architecture_variants, padding_is_attended_to_only_as_written)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(7);
         br_scope *scope = br_scope_begin();
         br_architecture_config c = tiny(false);
         c.add_attention = true;
-        c.mask_padding = meant;
+        c.mask_padding = intended;
         br_architecture_classifier *model = br_architecture_classifier_new(&c);
         br_eval(br_base(model));
         br_tensor *bare = logits(model, 2), *padded = logits(model, 5);
         check_ok();
-        cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), meant);
+        cr_assert_eq(br_allclose(padded, bare, 0, 1e-5), intended);
         br_module_free(model);
         br_scope_end(scope);
     }
@@ -270,16 +270,16 @@ static int64_t zeros_in(br_tensor *t)
 
 /* As written, an encoder block ends with a dropout, whose zeros remain in the output, and the
  * dropout probability of Embeddings is 0.5. */
-Test(architecture_forms, dropout_as_written_and_as_meant)
+Test(architecture_variants, dropout_as_written_and_as_intended)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(8);
         br_scope *scope = br_scope_begin();
         br_architecture_config c = tiny(false);
-        c.dropout_once = c.embedding_dropout = meant;
+        c.dropout_once = c.embedding_dropout = intended;
         br_architecture_encoder *encoder = br_architecture_encoder_new(&c);
-        cr_assert_eq(encoder->embeddings->dropout->p, meant ? 0.4 : 0.5);
-        cr_assert_eq(zeros_in(run_encoder(NULL, 0, encoder)) == 0, meant);
+        cr_assert_eq(encoder->embeddings->dropout->p, intended ? 0.4 : 0.5);
+        cr_assert_eq(zeros_in(run_encoder(NULL, 0, encoder)) == 0, intended);
         br_architecture_decoder_block *block = br_architecture_decoder_block_new(&c);
         br_module_to(br_base(block), BR_F64);
         br_tensor *y = run_decoder_block((br_tensor *[]){ hidden(T), hidden(S) }, 2, block);
@@ -292,20 +292,20 @@ Test(architecture_forms, dropout_as_written_and_as_meant)
 
 /* If the last norm returns 0, a decoder block returns only its feed-forward part. In training each
  * value of that is 0, or is divided by 0.6 once for each dropout. */
-Test(architecture_forms, a_decoder_block_drops_once_only_as_meant)
+Test(architecture_variants, a_decoder_block_has_one_dropout_only_as_intended)
 {
-    for (int meant = 0; meant < 2; meant++) {
+    for (int intended = 0; intended < 2; intended++) {
         br_manual_seed(9);
         br_scope *scope = br_no_grad_begin();
         br_architecture_config c = tiny(false);
-        c.dropout_once = meant;
+        c.dropout_once = intended;
         br_architecture_decoder_block *block = br_architecture_decoder_block_new(&c);
         br_module_to(br_base(block), BR_F64);
         br_zero_(block->layer_norm_3->weight);
         br_tensor *in[] = { hidden(T), hidden(S) };
         br_tensor *y = run_decoder_block(in, 2, block);
         br_eval(br_base(block));
-        br_tensor *kept = br_div_scalar(run_decoder_block(in, 2, block), meant ? 0.6 : 0.36);
+        br_tensor *kept = br_div_scalar(run_decoder_block(in, 2, block), intended ? 0.6 : 0.36);
         kept = br_where(br_eq_scalar(y, 0), y, kept);
         cr_assert(br_allclose(y, kept, 1e-14, 1e-14), "%s", br_error_message());
         cr_assert_lt(zeros_in(y), br_numel(y));
@@ -314,11 +314,11 @@ Test(architecture_forms, a_decoder_block_drops_once_only_as_meant)
     }
 }
 
-Test(architecture_forms, eps_of_the_norms)
+Test(architecture_variants, eps_of_the_norms)
 {
-    for (int meant = 0; meant < 2; meant++) {
-        double eps = meant ? 1e-12 : 1e-5;
-        br_architecture_config c = tiny(meant);
+    for (int intended = 0; intended < 2; intended++) {
+        double eps = intended ? 1e-12 : 1e-5;
+        br_architecture_config c = tiny(intended);
         br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
         br_architecture_encoder_block *encoder = br_module_list_at(model->encoder->layers, 1);
         br_architecture_decoder_block *decoder = br_module_list_at(model->decoder->layers, 1);
@@ -333,7 +333,7 @@ Test(architecture_forms, eps_of_the_norms)
     }
 }
 
-Test(architecture_forms, dropout_is_of_training_only)
+Test(architecture_variants, dropout_only_in_training)
 {
     br_architecture_config c = tiny(false);
     br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
@@ -349,7 +349,7 @@ Test(architecture_forms, dropout_is_of_training_only)
     br_module_free(model);
 }
 
-Test(architecture_forms, attention_weights_are_tapped)
+Test(architecture_variants, attention_weights_are_tapped)
 {
     br_architecture_config c = tiny(false);
     br_architecture_encoder_decoder *model = br_architecture_encoder_decoder_new(&c);
