@@ -11,45 +11,44 @@
 #include "ops/kernels/hints.h"
 
 #include <stdbool.h>
+#include <string.h>
 
-/* The bodies of move() and fill() for one element type. They are macros, because the loop is
- * compiled for each type. MOVE(uint32_t, a, b) is
- *
- *     for (int64_t i = 0; i < count; i++)
- *         *(uint32_t *)(void *)(to + i * a) = *(const uint32_t *)(const void *)(from + i * b);
- */
-#define MOVE(type, to_step, from_step)          \
-    for (int64_t i = 0; i < count; i++)         \
-        *(type *)(void *)(to + i * (to_step)) = \
-            *(const type *)(const void *)(from + i * (from_step));
+/* Stores one value `count` times. `size` is a constant after inlining, so each copy is one
+ * instruction, and the loop is vectorized. */
+ALWAYS_INLINE void fill_elements(char *to, const char *from, int64_t size, int64_t count)
+{
+    char x[8];
+    memcpy(x, from, (size_t)size);
+    FOR_EVERY(i, count, memcpy(to + i * size, x, (size_t)size);)
+}
 
-#define FILL(type)                                        \
-    {                                                     \
-        const type x = *(const type *)(const void *)from; \
-        FOR_EVERY(i, count, ((type *)(void *)to)[i] = x;) \
-    }
-
-/* Stores one value `count` times. */
 EVERY_WIDTH static void fill(char *to, const char *from, int64_t size, int64_t count)
 {
     if (size == 8)
-        FILL(uint64_t)
+        fill_elements(to, from, 8, count);
     else if (size == 4)
-        FILL(uint32_t)
+        fill_elements(to, from, 4, count);
     else
-        FILL(uint8_t)
+        fill_elements(to, from, 1, count);
 }
 
-/* Copies `count` elements between two strides. */
+/* Copies `count` elements between two strides. `size` is a constant after inlining. */
+ALWAYS_INLINE void move_elements(char *to, int64_t to_step, const char *from, int64_t from_step,
+                                 int64_t size, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * to_step, from + i * from_step, (size_t)size);
+}
+
 EVERY_WIDTH static void move(char *to, int64_t to_step, const char *from, int64_t from_step,
                              int64_t size, int64_t count)
 {
     if (size == 8)
-        MOVE(uint64_t, to_step, from_step)
+        move_elements(to, to_step, from, from_step, 8, count);
     else if (size == 4)
-        MOVE(uint32_t, to_step, from_step)
+        move_elements(to, to_step, from, from_step, 4, count);
     else
-        MOVE(uint8_t, to_step, from_step)
+        move_elements(to, to_step, from, from_step, 1, count);
 }
 
 /* First unpacks `form`: `dense` means that all operands are contiguous, `alike` that the output is

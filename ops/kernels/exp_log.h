@@ -68,7 +68,11 @@ enum { ORDINARY_RUN = 512 };
         }                                                                                          \
         LOOP(name##_loop)                                                                          \
         {                                                                                          \
-            WHOLE_VECTORS(name##_loop, 2)                                                          \
+            if (!are_whole_vectors(n, s, 2)) {                                                     \
+                by_vectors(n, data, s, params, name##_loop, 2);                                    \
+                return;                                                                            \
+            }                                                                                      \
+            n &= -VECTOR;                                                                          \
             const real *x = &REAL_AT(1, 0);                                                        \
             int64_t count = n < ORDINARY_RUN ? n : ORDINARY_RUN;                                   \
             uint32_t largest = name##_largest(count, x);                                           \
@@ -160,7 +164,11 @@ ALWAYS_INLINE __m512 root_of_vector(__m512 x)
 
 LOOP(sqrt_loop)
 {
-    WHOLE_VECTORS(sqrt_loop, 2)
+    if (!are_whole_vectors(n, s, 2)) {
+        by_vectors(n, data, s, params, sqrt_loop, 2);
+        return;
+    }
+    n &= -VECTOR;
     for (int64_t i = 0; i < n; i += VECTOR)
         *(vec_at *)&REAL_AT(0, i) = root_of_vector(*(const vec_at *)&REAL_AT(1, i));
 }

@@ -18,24 +18,37 @@ static inline int64_t load_index(const char *p)
     return *(const int64_t *)(const void *)p;
 }
 
-/* Defines a gather loop. It is a macro, since the loop has to be compiled for each type. */
-#define GATHER_LOOP(name, type)                                                           \
-    static void name(int64_t n, char *const *data, const int64_t *s, const void *params)  \
-    {                                                                                     \
-        enum { SIZE = sizeof(type) };                                                     \
-        const int64_t stride = *(const int64_t *)params;                                  \
-        if (s[2] == 0 && s[0] == SIZE && s[1] == SIZE) {                                  \
-            memcpy(data[0], data[1] + load_index(data[2]) * stride, (size_t)n * SIZE);    \
-            return;                                                                       \
-        }                                                                                 \
-        for (int64_t i = 0; i < n; i++) {                                                 \
-            const char *x = data[1] + i * s[1] + load_index(data[2] + i * s[2]) * stride; \
-            *(type *)(void *)(data[0] + i * s[0]) = *(const type *)(const void *)x;       \
-        }                                                                                 \
+/* Gathers elements of `size` bytes, which is a constant after inlining. The strides and addresses
+ * are copied, because for the compiler a store might change the arrays. */
+ALWAYS_INLINE void gather(int64_t size, int64_t n, char *const *data, const int64_t *s,
+                          int64_t stride)
+{
+    char *y = data[0];
+    const char *x = data[1], *index = data[2];
+    const int64_t y_step = s[0], x_step = s[1], index_step = s[2];
+    if (index_step == 0 && y_step == size && x_step == size) {
+        memcpy(y, x + load_index(index) * stride, (size_t)(n * size));
+        return;
     }
-GATHER_LOOP(gather_1, uint8_t)
-GATHER_LOOP(gather_4, uint32_t)
-GATHER_LOOP(gather_8, uint64_t)
+    for (int64_t i = 0; i < n; i++)
+        memcpy(y + i * y_step, x + i * x_step + load_index(index + i * index_step) * stride,
+               (size_t)size);
+}
+
+static void gather_1(int64_t n, char *const *data, const int64_t *s, const void *params)
+{
+    gather(1, n, data, s, *(const int64_t *)params);
+}
+
+static void gather_4(int64_t n, char *const *data, const int64_t *s, const void *params)
+{
+    gather(4, n, data, s, *(const int64_t *)params);
+}
+
+static void gather_8(int64_t n, char *const *data, const int64_t *s, const void *params)
+{
+    gather(8, n, data, s, *(const int64_t *)params);
+}
 
 br_loop br__gather_loop(size_t element_size)
 {
@@ -63,11 +76,11 @@ void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const voi
     }
 }
 
-/* Defines a loop that combines the elements of y with x in order. With has_rows it has a fast path
- * for elements that share an index, such as a row. The expression is in terms of a, an element of
- * x, and b, one of y, which is why this is a macro. COMBINE_LOOP(add_f32, float, true, a + b)
- * defines add_f32_at(), which adds one element, and the loop add_f32(). */
-#define COMBINE_LOOP(name, type, has_rows, expression)                                     \
+/* Defines a loop that combines the elements of y with x in order, with a fast path for elements
+ * that share an index, such as a row. The expression is in terms of a, an element of x, and b, one
+ * of y, which is why this is a macro. COMBINE_LOOP(add_f32, float, a + b) defines add_f32_at(),
+ * which adds one element, and the loop add_f32(). */
+#define COMBINE_LOOP(name, type, expression)                                               \
     static inline void name##_at(char *x, const char *y)                                   \
     {                                                                                      \
         const type a = *(const type *)(const void *)x, b = *(const type *)(const void *)y; \
@@ -82,7 +95,7 @@ void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const voi
         const int64_t stride = w->x_stride, skip = w->skip;                                \
         char *x = data[0];                                                                 \
         const char *y = data[1], *index = data[2];                                         \
-        if (has_rows && index_step == 0) {                                                 \
+        if (index_step == 0) {                                                             \
             const int64_t k = load_index(index);                                           \
             const bool dense = x_step == SIZE && y_step == SIZE;                           \
             x += k * stride;                                                               \
@@ -99,9 +112,9 @@ void br__scatter_lines(int64_t n, char *const *data, const int64_t *s, const voi
         }                                                                                  \
     }
 
-COMBINE_LOOP(put_1, uint8_t, true, b)
-COMBINE_LOOP(put_4, uint32_t, true, b)
-COMBINE_LOOP(put_8, uint64_t, true, b)
+COMBINE_LOOP(put_1, uint8_t, b)
+COMBINE_LOOP(put_4, uint32_t, b)
+COMBINE_LOOP(put_8, uint64_t, b)
 
 br_loop br__scatter_loop(size_t element_size)
 {
@@ -110,24 +123,24 @@ br_loop br__scatter_loop(size_t element_size)
 
 /* A maximum or minimum keeps a NaN in x, since a != a, and takes one in y, since then no comparison
  * holds. */
-#define FLOAT_LOOPS(suffix, type, has_rows)                                                   \
-    COMBINE_LOOP(add_##suffix, type, has_rows, a + b)                                         \
-    COMBINE_LOOP(mul_##suffix, type, has_rows, a *b)                                          \
-    COMBINE_LOOP(max_##suffix, type, has_rows, a > b || a != a ? a : b)                       \
-    COMBINE_LOOP(min_##suffix, type, has_rows, a < b || a != a ? a : b)                       \
+#define FLOAT_LOOPS(suffix, type)                                                             \
+    COMBINE_LOOP(add_##suffix, type, a + b)                                                   \
+    COMBINE_LOOP(mul_##suffix, type, a *b)                                                    \
+    COMBINE_LOOP(max_##suffix, type, a > b || a != a ? a : b)                                 \
+    COMBINE_LOOP(min_##suffix, type, a < b || a != a ? a : b)                                 \
     const br_scatter_loops br__scatter_##suffix = { add_##suffix, mul_##suffix, max_##suffix, \
                                                     min_##suffix };
-FLOAT_LOOPS(f32, float, true)
-FLOAT_LOOPS(f64, double, false)
+FLOAT_LOOPS(f32, float)
+FLOAT_LOOPS(f64, double)
 
 /* Sums and products wrap around. */
-COMBINE_LOOP(add_i64, int64_t, false, (int64_t)((uint64_t)a + (uint64_t)b))
-COMBINE_LOOP(mul_i64, int64_t, false, (int64_t)((uint64_t)a *(uint64_t)b))
-COMBINE_LOOP(max_i64, int64_t, false, a > b ? a : b)
-COMBINE_LOOP(min_i64, int64_t, false, a < b ? a : b)
+COMBINE_LOOP(add_i64, int64_t, (int64_t)((uint64_t)a + (uint64_t)b))
+COMBINE_LOOP(mul_i64, int64_t, (int64_t)((uint64_t)a *(uint64_t)b))
+COMBINE_LOOP(max_i64, int64_t, a > b ? a : b)
+COMBINE_LOOP(min_i64, int64_t, a < b ? a : b)
 const br_scatter_loops br__scatter_i64 = { add_i64, mul_i64, max_i64, min_i64 };
 
 /* Sum and maximum are "or"; product and minimum are "and". */
-COMBINE_LOOP(or_bool, bool, false, a | b)
-COMBINE_LOOP(and_bool, bool, false, a &b)
+COMBINE_LOOP(or_bool, bool, a | b)
+COMBINE_LOOP(and_bool, bool, a &b)
 const br_scatter_loops br__scatter_bool = { or_bool, and_bool, or_bool, and_bool };

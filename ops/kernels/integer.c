@@ -1,41 +1,15 @@
 /* ops/kernels/integer.c - the kernels of i64 and bool.
  *
- * Pointwise loops come from the templates of loops.h, or from those below, which have one loop for
- * all strides. Arithmetic wraps around, as PyTorch's does: it is computed in uint64_t, since signed
- * overflow is undefined in C. Wrapping sums and products are associative, so reductions are exact
- * in any order: they process column by column, and a sum uses two accumulators to shorten the chain
- * of additions. A sum of bools counts in i64. There is one build for all instruction sets. */
+ * Pointwise loops come from the templates of loops.h: mostly from those with one loop for all
+ * strides, because vectors of two elements gain little. Arithmetic wraps around, as PyTorch's does:
+ * it is computed in uint64_t, since signed overflow is undefined in C. Wrapping sums and products
+ * are associative, so reductions are exact in any order: they process column by column, and a sum
+ * uses two accumulators to shorten the chain of additions. A sum of bools counts in i64. There is
+ * one build for all instruction sets. */
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/loops.h"
 
 /* ---- i64 ------------------------------------------------------------------------------------- */
-
-/* These macros define a single loop for all strides. They are for operations that gain little from
- * vectors of two elements. They copy the strides, because for the compiler a store to i64 elements
- * might change the array s. UNARY(i64_copy, x) defines the loop i64_copy(), which sets
- * each element of the output to the expression in terms of x, the element of the input. */
-#define UNARY(name, expression)                                \
-    LOOP(name)                                                 \
-    {                                                          \
-        const int64_t out_step = s[0], x_step = s[1];          \
-        (void)params;                                          \
-        for (int64_t i = 0; i < n; i++) {                      \
-            const int64_t x = AT(const int64_t, 1, i, x_step); \
-            AT(int64_t, 0, i, out_step) = expression;          \
-        }                                                      \
-    }
-
-#define BINARY(name, type, out_type, expression)                     \
-    LOOP(name)                                                       \
-    {                                                                \
-        const int64_t out_step = s[0], a_step = s[1], b_step = s[2]; \
-        (void)params;                                                \
-        for (int64_t i = 0; i < n; i++) {                            \
-            const type a = AT(const type, 1, i, a_step);             \
-            const type b = AT(const type, 2, i, b_step);             \
-            AT(out_type, 0, i, out_step) = expression;               \
-        }                                                            \
-    }
 
 static inline int64_t wrap(uint64_t x)
 {
@@ -50,17 +24,17 @@ static inline int64_t clamp_integer(int64_t x, const void *params)
     return y < bounds[1] ? y : bounds[1];
 }
 
-UNARY(i64_copy, x)
-UNARY(i64_neg, wrap(-(uint64_t)x))
-UNARY(i64_abs, x < 0 ? wrap(-(uint64_t)x) : x)
-UNARY(i64_sign, (x > 0) - (x < 0))
-UNARY(i64_square, wrap((uint64_t)x *(uint64_t)x))
-UNARY(i64_clamp, clamp_integer(x, params))
-BINARY(i64_maximum, int64_t, int64_t, a > b ? a : b)
-BINARY(i64_minimum, int64_t, int64_t, a < b ? a : b)
+UNARY_STRIDED(i64_copy, int64_t, x)
+UNARY_STRIDED(i64_neg, int64_t, wrap(-(uint64_t)x))
+UNARY_STRIDED(i64_abs, int64_t, x < 0 ? wrap(-(uint64_t)x) : x)
+UNARY_STRIDED(i64_sign, int64_t, (x > 0) - (x < 0))
+UNARY_STRIDED(i64_square, int64_t, wrap((uint64_t)x *(uint64_t)x))
+UNARY_STRIDED(i64_clamp, int64_t, clamp_integer(x, params))
+BINARY_STRIDED(i64_maximum, int64_t, int64_t, a > b ? a : b)
+BINARY_STRIDED(i64_minimum, int64_t, int64_t, a < b ? a : b)
 ARITHMETIC_LOOP(i64_add, int64_t, wrap((uint64_t)a + (uint64_t)b))
 ARITHMETIC_LOOP(i64_sub, int64_t, wrap((uint64_t)a - (uint64_t)b))
-BINARY(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
+BINARY_STRIDED(i64_mul, int64_t, int64_t, wrap((uint64_t)a *(uint64_t)b))
 
 /* b must not be 0. Division by -1 can overflow, and then wraps around. */
 static inline int64_t trunc_divide(int64_t a, int64_t b)
@@ -78,11 +52,11 @@ static inline bool rounds_up(int64_t a, int64_t b)
     return rest(a, b) != 0 && (a < 0) != (b < 0);
 }
 
-BINARY(i64_trunc_divide, int64_t, int64_t, trunc_divide(a, b))
-BINARY(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_up(a, b))
-BINARY(i64_fmod, int64_t, int64_t, rest(a, b))
-BINARY(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
-BINARY(i64_close, int64_t, bool, is_close((double)a, (double)b, params))
+BINARY_STRIDED(i64_trunc_divide, int64_t, int64_t, trunc_divide(a, b))
+BINARY_STRIDED(i64_floor_divide, int64_t, int64_t, trunc_divide(a, b) - rounds_up(a, b))
+BINARY_STRIDED(i64_fmod, int64_t, int64_t, rest(a, b))
+BINARY_STRIDED(i64_remainder, int64_t, int64_t, rest(a, b) + (rounds_up(a, b) ? b : 0))
+BINARY_STRIDED(i64_close, int64_t, bool, is_close((double)a, (double)b, params))
 
 BINARY_LOOP(i64_eq, int64_t, bool, a == b)
 BINARY_LOOP(i64_ne, int64_t, bool, a != b)
@@ -124,70 +98,92 @@ LOOP(bool_not)
     bool_ne(n, (char *[]){ data[0], data[1], (char *)&yes }, (int64_t[]){ s[0], s[1], 0 }, params);
 }
 
-BINARY(bool_lt, bool, bool, a < b)
-BINARY(bool_le, bool, bool, a <= b)
-BINARY(bool_gt, bool, bool, a > b)
-BINARY(bool_ge, bool, bool, a >= b)
+BINARY_STRIDED(bool_lt, bool, bool, a < b)
+BINARY_STRIDED(bool_le, bool, bool, a <= b)
+BINARY_STRIDED(bool_gt, bool, bool, a > b)
+BINARY_STRIDED(bool_ge, bool, bool, a >= b)
 TERNARY_LOOP(bool_where, bool, (a & b) | (!a & c))
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* Defines the reductions of a type: INTEGER_FOLDS(i64, int64_t) defines i64_sum(), i64_max(),
- * i64_min() and their helpers. The minimum is computed as the maximum of ~x, which reverses the
- * order; x ^ turn is x or ~x. `index` is written even if only the value is needed. */
-#define INTEGER_FOLDS(prefix, type)                                                \
-    static inline int64_t prefix##_element(const br_fold *f, int64_t i, int64_t j) \
-    {                                                                              \
-        const char *x = f->x + i * f->row_stride + j * f->column_stride;           \
-        return (int64_t) * (const type *)(const void *)x;                          \
-    }                                                                              \
-    static void prefix##_sum(const br_fold *f)                                     \
-    {                                                                              \
-        for (int64_t j = 0; j < f->columns; j++) {                                 \
-            uint64_t sum = (uint64_t)f->value[j].i, odd = 0;                       \
-            int64_t i = 0;                                                         \
-            for (; i + 4 <= f->rows; i += 4) {                                     \
-                sum += (uint64_t)prefix##_element(f, i, j);                        \
-                odd += (uint64_t)prefix##_element(f, i + 1, j);                    \
-                sum += (uint64_t)prefix##_element(f, i + 2, j);                    \
-                odd += (uint64_t)prefix##_element(f, i + 3, j);                    \
-            }                                                                      \
-            for (; i < f->rows; i++)                                               \
-                sum += (uint64_t)prefix##_element(f, i, j);                        \
-            f->value[j].i = wrap(sum + odd);                                       \
-        }                                                                          \
-    }                                                                              \
-    static void prefix##_extreme(const br_fold *f, int64_t turn)                   \
-    {                                                                              \
-        for (int64_t j = 0; j < f->columns; j++) {                                 \
-            int64_t best = f->value[j].i ^ turn;                                   \
-            for (int64_t i = 0; i < f->rows; i++) {                                \
-                const int64_t x = prefix##_element(f, i, j) ^ turn;                \
-                if (x <= best)                                                     \
-                    continue;                                                      \
-                best = x;                                                          \
-                f->index[j] = f->first_row + i;                                    \
-            }                                                                      \
-            f->value[j].i = best ^ turn;                                           \
-        }                                                                          \
-    }                                                                              \
-    static void prefix##_max(const br_fold *f)                                     \
-    {                                                                              \
-        prefix##_extreme(f, 0);                                                    \
-    }                                                                              \
-    static void prefix##_min(const br_fold *f)                                     \
-    {                                                                              \
-        prefix##_extreme(f, -1);                                                   \
+/* Returns element (i, j) of the input. In these functions `is_bool` is a constant after inlining;
+ * otherwise the elements are i64. */
+ALWAYS_INLINE int64_t element(bool is_bool, const br_fold *f, int64_t i, int64_t j)
+{
+    const char *x = f->x + i * f->row_stride + j * f->column_stride;
+    return is_bool ? *(const bool *)(const void *)x : *(const int64_t *)(const void *)x;
+}
+
+ALWAYS_INLINE void sum(bool is_bool, const br_fold *f)
+{
+    for (int64_t j = 0; j < f->columns; j++) {
+        uint64_t even = (uint64_t)f->value[j].i, odd = 0;
+        int64_t i = 0;
+        for (; i + 4 <= f->rows; i += 4) {
+            even += (uint64_t)element(is_bool, f, i, j);
+            odd += (uint64_t)element(is_bool, f, i + 1, j);
+            even += (uint64_t)element(is_bool, f, i + 2, j);
+            odd += (uint64_t)element(is_bool, f, i + 3, j);
+        }
+        for (; i < f->rows; i++)
+            even += (uint64_t)element(is_bool, f, i, j);
+        f->value[j].i = wrap(even + odd);
     }
-INTEGER_FOLDS(i64, int64_t)
-INTEGER_FOLDS(bool, bool)
+}
+
+/* Finds the maximum, or with a `turn` of -1 the minimum: it is the maximum of ~x, which reverses
+ * the order, and x ^ turn is x or ~x. The index is written even if only the value is needed. */
+ALWAYS_INLINE void extreme(bool is_bool, const br_fold *f, int64_t turn)
+{
+    for (int64_t j = 0; j < f->columns; j++) {
+        int64_t best = f->value[j].i ^ turn;
+        for (int64_t i = 0; i < f->rows; i++) {
+            const int64_t x = element(is_bool, f, i, j) ^ turn;
+            if (x <= best)
+                continue;
+            best = x;
+            f->index[j] = f->first_row + i;
+        }
+        f->value[j].i = best ^ turn;
+    }
+}
+
+static void i64_sum(const br_fold *f)
+{
+    sum(false, f);
+}
+
+static void i64_max(const br_fold *f)
+{
+    extreme(false, f, 0);
+}
+
+static void i64_min(const br_fold *f)
+{
+    extreme(false, f, -1);
+}
+
+static void bool_sum(const br_fold *f)
+{
+    sum(true, f);
+}
+
+static void bool_max(const br_fold *f)
+{
+    extreme(true, f, 0);
+}
+
+static void bool_min(const br_fold *f)
+{
+    extreme(true, f, -1);
+}
 
 static void i64_prod(const br_fold *f)
 {
     for (int64_t j = 0; j < f->columns; j++) {
         uint64_t product = (uint64_t)f->value[j].i;
         for (int64_t i = 0; i < f->rows; i++)
-            product *= (uint64_t)i64_element(f, i, j);
+            product *= (uint64_t)element(false, f, i, j);
         f->value[j].i = wrap(product);
     }
 }

@@ -61,55 +61,62 @@
         AT(out_type, 0, i, OUT_SIZE) = expression;                                 \
     }
 
-/* Runs the loop by br__by_blocks() if an operand is not contiguous, and returns from it, which is
- * why this is a macro. */
-#define BINARY_BY_BLOCKS(name)                                                          \
-    if (n > 1 && (s[0] != OUT_SIZE || s[1] != SIZE || s[2] != SIZE)) {                  \
-        br__by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
-        return;                                                                         \
-    }
+/* Returns whether the operands of a binary loop are contiguous. */
+static inline bool contiguous(int64_t n, const int64_t *s, int64_t out_size, int64_t size)
+{
+    return n <= 1 || (s[0] == out_size && s[1] == size && s[2] == size);
+}
 
-#define BINARY_LOOP(name, type, out_type, expression)                    \
-    LOOP(name)                                                           \
-    {                                                                    \
-        enum { SIZE = sizeof(type), OUT_SIZE = sizeof(out_type) };       \
-        BINARY_BY_BLOCKS(name)                                           \
-        FOR_EACH(type, i, n, BINARY_ELEMENT(type, out_type, expression)) \
+#define BINARY_LOOP(name, type, out_type, expression)                                       \
+    LOOP(name)                                                                              \
+    {                                                                                       \
+        enum { SIZE = sizeof(type), OUT_SIZE = sizeof(out_type) };                          \
+        if (!contiguous(n, s, OUT_SIZE, SIZE)) {                                            \
+            br__by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
+            return;                                                                         \
+        }                                                                                   \
+        FOR_EACH(type, i, n, BINARY_ELEMENT(type, out_type, expression))                    \
     }
 
 /* Compares to bool. Elements are processed in groups whose results, of one byte each, fill a
  * vector. */
-#define COMPARE_LOOP(name, type, expression)                         \
-    LOOP(name)                                                       \
-    {                                                                \
-        enum { SIZE = sizeof(type), OUT_SIZE = 1 };                  \
-        BINARY_BY_BLOCKS(name)                                       \
-        FOR_EACH(bool, i, n, BINARY_ELEMENT(type, bool, expression)) \
+#define COMPARE_LOOP(name, type, expression)                                                \
+    LOOP(name)                                                                              \
+    {                                                                                       \
+        enum { SIZE = sizeof(type), OUT_SIZE = 1 };                                         \
+        if (!contiguous(n, s, OUT_SIZE, SIZE)) {                                            \
+            br__by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
+            return;                                                                         \
+        }                                                                                   \
+        FOR_EACH(bool, i, n, BINARY_ELEMENT(type, bool, expression))                        \
     }
 
 /* The same, with loops for a scalar operand. */
-#define ARITHMETIC_LOOP(name, type, expression)                      \
-    LOOP(name)                                                       \
-    {                                                                \
-        enum { SIZE = sizeof(type), OUT_SIZE = SIZE };               \
-        if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {             \
-            const type b = AT(const type, 2, 0, SIZE);               \
-            FOR_EACH(type, i, n, {                                   \
-                const type a = AT(const type, 1, i, SIZE);           \
-                AT(type, 0, i, SIZE) = expression;                   \
-            })                                                       \
-            return;                                                  \
-        }                                                            \
-        if (s[0] == SIZE && s[1] == 0 && s[2] == SIZE) {             \
-            const type a = AT(const type, 1, 0, SIZE);               \
-            FOR_EACH(type, i, n, {                                   \
-                const type b = AT(const type, 2, i, SIZE);           \
-                AT(type, 0, i, SIZE) = expression;                   \
-            })                                                       \
-            return;                                                  \
-        }                                                            \
-        BINARY_BY_BLOCKS(name)                                       \
-        FOR_EACH(type, i, n, BINARY_ELEMENT(type, type, expression)) \
+#define ARITHMETIC_LOOP(name, type, expression)                                             \
+    LOOP(name)                                                                              \
+    {                                                                                       \
+        enum { SIZE = sizeof(type), OUT_SIZE = SIZE };                                      \
+        if (s[0] == SIZE && s[1] == SIZE && s[2] == 0) {                                    \
+            const type b = AT(const type, 2, 0, SIZE);                                      \
+            FOR_EACH(type, i, n, {                                                          \
+                const type a = AT(const type, 1, i, SIZE);                                  \
+                AT(type, 0, i, SIZE) = expression;                                          \
+            })                                                                              \
+            return;                                                                         \
+        }                                                                                   \
+        if (s[0] == SIZE && s[1] == 0 && s[2] == SIZE) {                                    \
+            const type a = AT(const type, 1, 0, SIZE);                                      \
+            FOR_EACH(type, i, n, {                                                          \
+                const type b = AT(const type, 2, i, SIZE);                                  \
+                AT(type, 0, i, SIZE) = expression;                                          \
+            })                                                                              \
+            return;                                                                         \
+        }                                                                                   \
+        if (!contiguous(n, s, OUT_SIZE, SIZE)) {                                            \
+            br__by_blocks(n, data, s, params, name, LOOP_FORM(1, OUT_SIZE, SIZE, SIZE, 0)); \
+            return;                                                                         \
+        }                                                                                   \
+        FOR_EACH(type, i, n, BINARY_ELEMENT(type, type, expression))                        \
     }
 
 #define TERNARY_LOOP(name, type, expression)                                               \
@@ -150,25 +157,30 @@
         })                                                                              \
     }
 
-/* These macros define loops that call a function for each element. One loop handles all strides. */
-#define UNARY_CALLS(name, type, expression)            \
-    LOOP(name)                                         \
-    {                                                  \
-        (void)params;                                  \
-        for (int64_t i = 0; i < n; i++) {              \
-            const type x = AT(const type, 1, i, s[1]); \
-            AT(type, 0, i, s[0]) = expression;         \
-        }                                              \
+/* These macros define one loop for all strides, for functions of libm and for types of which a
+ * vector has few elements. They copy the strides, because for the compiler a store to i64 elements
+ * might change the array s. UNARY_STRIDED(i64_copy, int64_t, x) defines the loop i64_copy(). */
+#define UNARY_STRIDED(name, type, expression)            \
+    LOOP(name)                                           \
+    {                                                    \
+        const int64_t out_step = s[0], x_step = s[1];    \
+        (void)params;                                    \
+        for (int64_t i = 0; i < n; i++) {                \
+            const type x = AT(const type, 1, i, x_step); \
+            AT(type, 0, i, out_step) = expression;       \
+        }                                                \
     }
 
-#define BINARY_CALLS(name, type, out_type, expression)                                 \
-    LOOP(name)                                                                         \
-    {                                                                                  \
-        (void)params;                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                              \
-            const type a = AT(const type, 1, i, s[1]), b = AT(const type, 2, i, s[2]); \
-            AT(out_type, 0, i, s[0]) = expression;                                     \
-        }                                                                              \
+#define BINARY_STRIDED(name, type, out_type, expression)             \
+    LOOP(name)                                                       \
+    {                                                                \
+        const int64_t out_step = s[0], a_step = s[1], b_step = s[2]; \
+        (void)params;                                                \
+        for (int64_t i = 0; i < n; i++) {                            \
+            const type a = AT(const type, 1, i, a_step);             \
+            const type b = AT(const type, 2, i, b_step);             \
+            AT(out_type, 0, i, out_step) = expression;               \
+        }                                                            \
     }
 
 /* |a - b| <= atol + rtol |b|; params are { rtol, atol }. */

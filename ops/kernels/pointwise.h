@@ -23,8 +23,8 @@
 #define REAL_UNARY(name, expression)    UNARY_LOOP(name##_loop, real, expression)
 #define REAL_BINARY(name, expression)   BINARY_LOOP(name##_loop, real, real, expression)
 #define REAL_COMPARE(name, expression)  COMPARE_LOOP(name##_loop, real, expression)
-#define CALLED_UNARY(name, expression)  UNARY_CALLS(name##_loop, real, expression)
-#define CALLED_BINARY(name, expression) BINARY_CALLS(name##_loop, real, real, expression)
+#define CALLED_UNARY(name, expression)  UNARY_STRIDED(name##_loop, real, expression)
+#define CALLED_BINARY(name, expression) BINARY_STRIDED(name##_loop, real, real, expression)
 
 #define REAL_ARITHMETIC(name, expression) ARITHMETIC_LOOP(name##_loop, real, expression)
 
@@ -71,16 +71,13 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
     store_part((real *)(void *)data[0] + whole, last[0], n - whole);
 }
 
-/* Begins a loop over `operands` operands of this type. If they are not whole, contiguous vectors,
- * calls by_vectors(), which calls the loop again with such vectors, and returns. It is a macro,
- * because it returns from the loop. */
-#    define WHOLE_VECTORS(name, operands)                                      \
-        if (n % VECTOR != 0 || s[0] != sizeof(real) || s[1] != sizeof(real) || \
-            ((operands) == 3 && s[2] != sizeof(real))) {                       \
-            by_vectors(n, data, s, params, name, operands);                    \
-            return;                                                            \
-        }                                                                      \
-        n &= -VECTOR; /* the compiler does not infer this from the check */
+/* Returns whether the operands are whole, contiguous vectors. If not, a loop lets by_vectors() call
+ * it again with such vectors. */
+static inline bool are_whole_vectors(int64_t n, const int64_t *s, int operands)
+{
+    enum { SIZE = sizeof(real) };
+    return n % VECTOR == 0 && s[0] == SIZE && s[1] == SIZE && (operands < 3 || s[2] == SIZE);
+}
 
 /* WHOLE_UNARY(tanh, real_tanh(x)) defines the loop tanh_loop(), in essence
  *
@@ -91,20 +88,28 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
  *     for (int64_t i = 0; i < n; i++)
  *         ((float *)data[0])[i] = real_tanh(((const float *)data[1])[i]);
  */
-#    define WHOLE_UNARY(name, expression)     \
-        LOOP(name##_loop)                     \
-        {                                     \
-            WHOLE_VECTORS(name##_loop, 2)     \
-            FOR_EACH_ELEMENT                  \
-            {                                 \
-                const real x = REAL_AT(1, i); \
-                REAL_AT(0, i) = expression;   \
-            }                                 \
+#    define WHOLE_UNARY(name, expression)                        \
+        LOOP(name##_loop)                                        \
+        {                                                        \
+            if (!are_whole_vectors(n, s, 2)) {                   \
+                by_vectors(n, data, s, params, name##_loop, 2);  \
+                return;                                          \
+            }                                                    \
+            n &= -VECTOR; /* the compiler does not infer this */ \
+            FOR_EACH_ELEMENT                                     \
+            {                                                    \
+                const real x = REAL_AT(1, i);                    \
+                REAL_AT(0, i) = expression;                      \
+            }                                                    \
         }
 #    define WHOLE_BINARY(name, expression)                       \
         LOOP(name##_loop)                                        \
         {                                                        \
-            WHOLE_VECTORS(name##_loop, 3)                        \
+            if (!are_whole_vectors(n, s, 3)) {                   \
+                by_vectors(n, data, s, params, name##_loop, 3);  \
+                return;                                          \
+            }                                                    \
+            n &= -VECTOR; /* the compiler does not infer this */ \
             FOR_EACH_ELEMENT                                     \
             {                                                    \
                 const real a = REAL_AT(1, i), b = REAL_AT(2, i); \
@@ -116,7 +121,7 @@ static __attribute__((noinline)) void by_vectors(int64_t n, char *const *data, c
 BR_PLAIN_KERNELS(REAL_UNARY, REAL_BINARY, REAL_ARITHMETIC, REAL_COMPARE)
 BR_WHOLE_KERNELS(WHOLE_UNARY, WHOLE_BINARY)
 BR_LIBM_KERNELS(CALLED_UNARY, CALLED_BINARY)
-BINARY_CALLS(close_loop, real, bool, is_close((double)a, (double)b, params))
+BINARY_STRIDED(close_loop, real, bool, is_close((double)a, (double)b, params))
 WHERE_LOOP(where_loop, real)
 TERNARY_LOOP(lerp_loop, real, real_lerp(a, b, c))
 
