@@ -1,7 +1,6 @@
 /* autograd/gradcheck.c - compares gradients with central differences. */
 #include "autograd/tape.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

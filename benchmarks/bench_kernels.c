@@ -2,7 +2,6 @@
 #include "benchmarks/bench.h"
 #include "check/cases/op_cases.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "train/train.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
  * takes O(n log n) time. */
 #include "data/bpe_internal.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* ---- Code points ----------------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 #include "nn/nn_internal.h"
 #include "tensor/random_internal.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

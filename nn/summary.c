@@ -11,7 +11,6 @@
  */
 #include "nn/nn_internal.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 enum { NUMBER_COLUMN = 64 };

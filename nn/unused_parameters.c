@@ -3,8 +3,6 @@
 #include "autograd/tape.h"
 #include "nn/nn_internal.h"
 
-#include <inttypes.h>
-
 typedef struct search {
     const br_named_list *parameters;
     br_named_list *foreign; /* each such leaf once, under an empty name */

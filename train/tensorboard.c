@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <glob.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * The gradients are composed of operations, so that they can be differentiated again. */
 #include "ops/reduce/reduce_internal.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 /* Lists the dimensions in `bits`; returns their number. */
