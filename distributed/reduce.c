@@ -1,10 +1,10 @@
 /* distributed/reduce.c - reductions whose results do not depend on the number of messages or on
  * their order.
  *
- * MPI_Allreduce may add in any order, and does so differently for different sizes and numbers of
- * ranks. Here every rank owns a part of the elements. It receives that part from all ranks, adds in
- * the order of the ranks, and gives the result to all. Each rank sends and receives 2 (N - 1) / N
- * times the data, which is the least that any algorithm needs. */
+ * MPI_Allreduce, for example, may add in any order, and does so differently for different sizes and
+ * numbers of ranks. Here every rank owns a part of the elements. It receives that part from all
+ * ranks, adds in the order of the ranks, and gives the result to all. Each rank sends and receives
+ * 2 (N - 1) / N times the data, which is the least that any algorithm needs. */
 #include "distributed/distributed_internal.h"
 
 #include <math.h>
@@ -12,21 +12,6 @@
 #include <string.h>
 
 enum { LINE = 64 }; /* bytes of a cache line */
-
-MPI_Datatype br__dist_type(br_dtype dtype)
-{
-    switch (dtype) {
-    case BR_F32:
-        return MPI_FLOAT;
-    case BR_F64:
-        return MPI_DOUBLE;
-    case BR_I64:
-        return MPI_INT64_T;
-    case BR_BOOL:
-        break;
-    }
-    return MPI_C_BOOL;
-}
 
 /* ---- Elements -------------------------------------------------------------------------------- */
 
@@ -104,78 +89,85 @@ void br__dist_even_parts(int64_t n, int size, br_dist_part *parts)
     }
 }
 
-/* The counts and offsets of an all-to-all exchange, in elements. */
-typedef struct parts {
-    int *send_count, *send_at, *count, *at;
-} parts;
-
-static bool parts_begin(br_dist_job *job, const br_dist_group *g, const br_dist_part *given,
-                        parts *p)
+/* Returns the address and the size of a rank's part. */
+static char *part_of(const void *data, br_dtype dtype, br_dist_part part, size_t *bytes)
 {
-    size_t size = (size_t)g->size;
-    p->send_count = NULL;
-    for (int r = 0; r < g->size; r++)
-        if (given[r].end > BR_DIST_MAX_ELEMENTS)
-            return br__dist_job_fail(job, "%lld elements are too many for one message",
-                                     (long long)given[r].end);
-    p->send_count = malloc(4 * size * sizeof(int));
-    if (!p->send_count)
-        return br__dist_job_fail(job, "cannot allocate memory for %d ranks", g->size);
-    p->send_at = p->send_count + size;
-    p->count = p->send_at + size;
-    p->at = p->count + size;
-    int64_t own = given[g->rank].end - given[g->rank].begin;
-    for (int r = 0; r < g->size; r++) {
-        p->send_count[r] = (int)(given[r].end - given[r].begin);
-        p->send_at[r] = (int)given[r].begin;
-        p->count[r] = (int)own;
-        p->at[r] = (int)(r * own);
-    }
-    return true;
+    *bytes = (size_t)(part.end - part.begin) * br_dtype_size(dtype);
+    return (char *)data + (size_t)part.begin * br_dtype_size(dtype);
 }
 
 bool br__dist_exchange_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype,
-                             const void *data, const br_dist_part *given, void *received)
+                             const void *data, const br_dist_part *parts, void *received)
 {
-    parts p;
-    MPI_Request request;
-    MPI_Datatype type = br__dist_type(dtype);
-    bool ok = parts_begin(job, g, given, &p) &&
-              br__dist_ok(job, "MPI_Ialltoallv",
-                          MPI_Ialltoallv(data, p.send_count, p.send_at, type, received, p.count,
-                                         p.at, type, g->comm, &request)) &&
-              br__dist_complete(job, g, 1, &request);
-    free(p.send_count);
-    return ok;
+    br_dist_exchange x = br__dist_exchange(job, g);
+    size_t own, bytes;
+    const char *mine = part_of(data, dtype, parts[g->rank], &own);
+    for (int i = 1; i < g->size; i++) {
+        int to = (g->rank + i) % g->size, from = (g->rank + g->size - i) % g->size;
+        const char *theirs = part_of(data, dtype, parts[to], &bytes);
+        br__dist_recv_from(&x, from, (char *)received + (size_t)from * own, own);
+        br__dist_send_to(&x, to, theirs, bytes);
+    }
+    memcpy((char *)received + (size_t)g->rank * own, mine, own);
+    return br__dist_complete(&x);
 }
 
 bool br__dist_gather_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype, void *data,
-                           const br_dist_part *given)
+                           const br_dist_part *parts)
 {
-    parts p;
-    MPI_Request request;
-    MPI_Datatype type = br__dist_type(dtype);
-    bool ok = parts_begin(job, g, given, &p) &&
-              br__dist_ok(job, "MPI_Iallgatherv",
-                          MPI_Iallgatherv(MPI_IN_PLACE, 0, type, data, p.send_count, p.send_at,
-                                          type, g->comm, &request)) &&
-              br__dist_complete(job, g, 1, &request);
-    free(p.send_count);
-    return ok;
+    br_dist_exchange x = br__dist_exchange(job, g);
+    size_t own, bytes;
+    const char *mine = part_of(data, dtype, parts[g->rank], &own);
+    for (int i = 1; i < g->size; i++) {
+        int to = (g->rank + i) % g->size, from = (g->rank + g->size - i) % g->size;
+        char *theirs = part_of(data, dtype, parts[from], &bytes);
+        br__dist_recv_from(&x, from, theirs, bytes);
+        br__dist_send_to(&x, to, mine, own);
+    }
+    return br__dist_complete(&x);
 }
 
 bool br__dist_collect_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype,
-                            const void *part, void *data, const br_dist_part *given,
+                            const void *part, void *data, const br_dist_part *parts,
                             int destination)
 {
-    parts p;
-    MPI_Request request;
-    MPI_Datatype type = br__dist_type(dtype);
-    bool ok = parts_begin(job, g, given, &p) &&
-              br__dist_ok(job, "MPI_Igatherv",
-                          MPI_Igatherv(part, p.send_count[g->rank], type, data, p.send_count,
-                                       p.send_at, type, destination, g->comm, &request)) &&
-              br__dist_complete(job, g, 1, &request);
-    free(p.send_count);
+    br_dist_exchange x = br__dist_exchange(job, g);
+    size_t bytes;
+    char *place = part_of(data, dtype, parts[g->rank], &bytes);
+    if (g->rank != destination)
+        br__dist_send_to(&x, destination, part, bytes);
+    else
+        memcpy(place, part, bytes);
+    for (int r = 0; g->rank == destination && r < g->size; r++) {
+        char *theirs = part_of(data, dtype, parts[r], &bytes);
+        if (r != destination)
+            br__dist_recv_from(&x, r, theirs, bytes);
+    }
+    return br__dist_complete(&x);
+}
+
+bool br__dist_broadcast_bytes(br_dist_job *job, const br_dist_group *g, char *data, int64_t bytes,
+                              int source)
+{
+    enum { SMALL = 1 << 15 }; /* bytes that are sent as a whole: fewer messages, more bytes */
+    br_dist_exchange x = br__dist_exchange(job, g);
+    br_dist_part *parts = malloc((size_t)g->size * sizeof *parts);
+    if (!parts)
+        return br__dist_job_fail(job, "cannot allocate memory for %d ranks", g->size);
+    if (bytes > SMALL)
+        br__dist_even_parts(bytes, g->size, parts);
+    for (int r = 0; bytes <= SMALL && r < g->size; r++)
+        parts[r] = (br_dist_part){ 0, bytes };
+    for (int i = 1; g->rank == source && i < g->size; i++) {
+        int to = (source + i) % g->size;
+        br__dist_send_to(&x, to, data + parts[to].begin, (size_t)(parts[to].end - parts[to].begin));
+    }
+    br_dist_part own = parts[g->rank];
+    if (g->rank != source)
+        br__dist_recv_from(&x, source, data + own.begin, (size_t)(own.end - own.begin));
+    bool ok = br__dist_complete(&x);
+    if (ok && bytes > SMALL)
+        ok = br__dist_gather_parts(job, g, BR_BOOL, data, parts);
+    free(parts);
     return ok;
 }
