@@ -136,21 +136,21 @@ bool br_dist_broadcast(br_tensor *t, int source, br_dist_group *group)
 
 static bool can_reduce(collective *c, const br_tensor *t, br_dist_reduction reduction)
 {
-    static const char *const names[] = { "a sum", "a mean", "a maximum" };
+    static const char *const names[] = { "sum", "mean", "maximum", "minimum" };
     c->reduction = reduction;
     c->note.argument = (int64_t)reduction;
     c->note.argument_name = "reduction";
     if (br_failed() || !t)
         return false;
-    bool known = reduction >= BR_DIST_SUM && reduction <= BR_DIST_MAX;
-    if (known && (br_is_floating(t) || reduction == BR_DIST_MAX ||
+    bool known = reduction >= BR_DIST_SUM && reduction <= BR_DIST_MIN;
+    if (known && (br_is_floating(t) || reduction >= BR_DIST_MAX ||
                   (c->dtype == BR_I64 && reduction == BR_DIST_SUM)))
         return true;
     if (known)
         br_raise(BR_ERROR_DTYPE, "%s: t is %s, which has no %s over ranks", c->note.op,
-                 br_dtype_name(c->dtype), names[reduction] + 2);
+                 br_dtype_name(c->dtype), names[reduction]);
     else
-        br_raise(BR_ERROR_ARGUMENT, "%s: reduction is %d, must be BR_DIST_SUM, _MEAN or _MAX",
+        br_raise(BR_ERROR_ARGUMENT, "%s: reduction is %d, must be BR_DIST_SUM, _MEAN, _MAX or _MIN",
                  c->note.op, (int)reduction);
     refuse(c);
     return false;
@@ -293,19 +293,35 @@ static void move_reduce_scatter(collective *c)
     free(received);
 }
 
+/* Checks that the first dimension of t is the number of ranks. */
+static void check_first_dimension(collective *c, const br_tensor *t)
+{
+    int size = c->g ? c->g->size : 1;
+    if (br_failed() || (br_ndim(t) > 0 && br_size(t, 0) == size))
+        return;
+    br_raise(BR_ERROR_SHAPE, "%s: t is %s, but its first dimension must be the number of ranks, %d",
+             c->note.op, br_shape_text(t), size);
+    refuse(c);
+}
+
 br_tensor *br_dist_reduce_scatter(br_tensor *t, br_dist_reduction reduction, br_dist_group *group)
 {
     collective c = begin("dist_reduce_scatter", group, t, move_reduce_scatter);
-    int size = c.g ? c.g->size : 1;
     can_reduce(&c, t, reduction);
-    if (!br_failed() && (br_ndim(t) == 0 || br_size(t, 0) != size)) {
-        char shape[BR_MAX_DIMS * 22 + 3];
-        br_raise(BR_ERROR_SHAPE,
-                 "dist_reduce_scatter: t is %s, but its first dimension must be the number of "
-                 "ranks, %d",
-                 br_shape_string(t, shape, sizeof shape), size);
-        refuse(&c);
-    }
+    check_first_dimension(&c, t);
     br_scope *scope = br_no_grad_begin();
     return finish_result(&c, t, new_result(&c, t, -1, 1), scope);
+}
+
+static void move_all_to_all(collective *c)
+{
+    exchange_elements(c, c->result);
+}
+
+br_tensor *br_dist_all_to_all(br_tensor *t, br_dist_group *group)
+{
+    collective c = begin("dist_all_to_all", group, t, move_all_to_all);
+    check_first_dimension(&c, t);
+    br_scope *scope = br_no_grad_begin();
+    return finish_result(&c, t, new_result(&c, t, -1, 0), scope);
 }

@@ -145,7 +145,7 @@ bool br__dist_broadcast(br_tensor *t, int source, br_dist_group *group, const ch
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* Computes to[i] = to[i] + from[i], or the maximum, for n elements. */
+/* Computes to[i] = to[i] + from[i], or the maximum or minimum, for n elements. */
 void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, const void *from,
                       int64_t n);
 /* Divides n floating-point elements. */

@@ -15,22 +15,37 @@ enum { LINE = 64 }; /* bytes of a cache line */
 
 /* ---- Elements -------------------------------------------------------------------------------- */
 
-/* Defines the sum, the maximum and the quotient of arrays of a floating-point type. */
-#define DEFINE_FLOATING(type, suffix)                                                 \
-    static void add_##suffix(type *restrict to, const type *restrict from, int64_t n) \
-    {                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                               \
-            to[i] += from[i];                                                         \
-    }                                                                                 \
-    static void max_##suffix(type *restrict to, const type *restrict from, int64_t n) \
-    {                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                               \
-            to[i] = from[i] > to[i] || isnan(from[i]) ? from[i] : to[i];              \
-    }                                                                                 \
-    static void divide_##suffix(type *to, int64_t n, type by)                         \
-    {                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                               \
-            to[i] /= by;                                                              \
+/* Defines the sum, the extrema and the quotient of arrays of a floating-point type. */
+#define DEFINE_FLOATING(type, suffix)                                                     \
+    static void add_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
+    {                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            to[i] += from[i];                                                             \
+    }                                                                                     \
+    static void max_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
+    {                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            to[i] = from[i] > to[i] || isnan(from[i]) ? from[i] : to[i];                  \
+    }                                                                                     \
+    static void min_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
+    {                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            to[i] = from[i] < to[i] || isnan(from[i]) ? from[i] : to[i];                  \
+    }                                                                                     \
+    static void combine_##suffix(br_dist_reduction reduction, type *to, const type *from, \
+                                 int64_t n)                                               \
+    {                                                                                     \
+        if (reduction == BR_DIST_MAX)                                                     \
+            max_##suffix(to, from, n);                                                    \
+        else if (reduction == BR_DIST_MIN)                                                \
+            min_##suffix(to, from, n);                                                    \
+        else                                                                              \
+            add_##suffix(to, from, n);                                                    \
+    }                                                                                     \
+    static void divide_##suffix(type *to, int64_t n, type by)                             \
+    {                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            to[i] /= by;                                                                  \
     }
 DEFINE_FLOATING(float, f32)
 DEFINE_FLOATING(double, f64)
@@ -40,15 +55,17 @@ static void combine_i64(br_dist_reduction reduction, int64_t *to, const int64_t 
     for (int64_t i = 0; i < n; i++) {
         if (reduction == BR_DIST_MAX)
             to[i] = from[i] > to[i] ? from[i] : to[i];
+        else if (reduction == BR_DIST_MIN)
+            to[i] = from[i] < to[i] ? from[i] : to[i];
         else /* wraps around, as in PyTorch */
             to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)from[i]);
     }
 }
 
-static void combine_bool(bool *to, const bool *from, int64_t n)
+static void combine_bool(br_dist_reduction reduction, bool *to, const bool *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = to[i] || from[i];
+        to[i] = reduction == BR_DIST_MIN ? to[i] && from[i] : to[i] || from[i];
 }
 
 void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, const void *from,
@@ -56,16 +73,16 @@ void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, con
 {
     switch (dtype) {
     case BR_F32:
-        (reduction == BR_DIST_MAX ? max_f32 : add_f32)(to, from, n);
+        combine_f32(reduction, to, from, n);
         break;
     case BR_F64:
-        (reduction == BR_DIST_MAX ? max_f64 : add_f64)(to, from, n);
+        combine_f64(reduction, to, from, n);
         break;
     case BR_I64:
         combine_i64(reduction, to, from, n);
         break;
     case BR_BOOL:
-        combine_bool(to, from, n);
+        combine_bool(reduction, to, from, n);
         break;
     }
 }

@@ -77,6 +77,7 @@ typedef enum br_dist_reduction {
     BR_DIST_SUM,  /* in the order of the ranks; not for bool */
     BR_DIST_MEAN, /* the sum divided by the number of ranks; floating-point only */
     BR_DIST_MAX,  /* NaN if any rank has NaN; logical or for bool */
+    BR_DIST_MIN,  /* NaN if any rank has NaN; logical and for bool */
 } br_dist_reduction;
 
 /* Waits until every rank has called it. */
@@ -92,9 +93,13 @@ BR_API br_tensor *br_dist_all_gather(br_tensor *t, br_dist_group *group);
  */
 BR_API br_tensor *br_dist_reduce_scatter(br_tensor *t, br_dist_reduction reduction,
                                          br_dist_group *group);
+/* Sends element r of t [size, ...], whose first dimension is the number of ranks, to rank r.
+ * Returns a tensor of the same shape: element r is what rank r sent. */
+BR_API br_tensor *br_dist_all_to_all(br_tensor *t, br_dist_group *group);
 /* Send t to one rank, and receive t from one. The shapes and dtypes must agree; the receiver's call
- * fails if they do not. Messages between two ranks with the same tag (0 .. 32767) arrive in order.
- * Only the two ranks call them. */
+ * fails if they do not. Messages between two ranks with the same tag (0 .. 32767) arrive in order;
+ * those with other tags that arrive first are kept in memory. br_dist_send() may wait until the
+ * message is received. Only the two ranks call them. */
 BR_API bool br_dist_send(br_tensor *t, int destination, int tag, br_dist_group *group);
 BR_API bool br_dist_recv(br_tensor *t, int source, int tag, br_dist_group *group);
 

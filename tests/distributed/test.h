@@ -29,9 +29,11 @@ void test_broadcast(void);
 void test_reductions(void);
 void test_reduction_order(void);
 void test_gather_and_scatter(void);
+void test_all_to_all(void);
 void test_send_and_receive(void);
 void test_messages_by_tag(void);
 void test_disagreements(void);
+void test_disagreements_of_every_function(void);
 void test_errors_of_other_ranks(void);
 void test_arguments(void);
 
