@@ -236,16 +236,25 @@ with_pkg_config() {
     LD_LIBRARY_PATH=$("${config[@]}" --variable=libdir brasa) "$program"
 }
 
-# with_mpi_installed PREFIX: builds the example for several processes, and runs it with two. The library finds its
-# plug-in, and the command, which contains the library, finds it, too.
+# with_mpi_installed PREFIX: builds the example for several processes, and runs it with two. The shared library finds
+# its plug-in; an installed program that contains the static library finds it, too. A program linked with -static
+# cannot load it, and says so.
 with_mpi_installed() {
-    local config
+    local config libdir program=$work/$1/bin/parallel
     installed "$1"
     config=(env PKG_CONFIG_LIBDIR="$(dirname "$(find "$work/$1" -name brasa.pc)")" pkg-config)
+    libdir=$("${config[@]}" --variable=libdir brasa)
     # shellcheck disable=SC2046 # the flags are words
     cc examples/mpi/data_parallel.c -o "$work/parallel" $("${config[@]}" --cflags --libs brasa)
-    LD_LIBRARY_PATH=$("${config[@]}" --variable=libdir brasa) mpirun.openmpi --allow-run-as-root \
-        --oversubscribe -n 2 "$work/parallel"
+    LD_LIBRARY_PATH=$libdir mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 "$work/parallel"
+    # shellcheck disable=SC2046
+    cc examples/mpi/data_parallel.c -o "$program" "$libdir/libbrasa.a" -Wl,--as-needed \
+        $("${config[@]}" --static --cflags --libs brasa)
+    mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 "$program"
+    # shellcheck disable=SC2046
+    cc -static examples/mpi/data_parallel.c -o "$program" $("${config[@]}" --static --cflags --libs brasa)
+    OMPI_COMM_WORLD_SIZE=2 "$program" 2>&1 | grep 'link it without -static'
+    rm "$program"
 }
 
 # with_cmake PREFIX SOURCE TARGET: builds SOURCE with the installed TARGET, and runs its program or its tests.

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,24 @@ static const char *find_initialized(void)
             return libraries[i].mpi;
     }
     return NULL;
+}
+
+/* Notes in *found whether the program has a dynamic linker. The program is the first object. */
+static int look_for_linker(struct dl_phdr_info *program, size_t size, void *found)
+{
+    (void)size;
+    for (int i = 0; i < program->dlpi_phnum; i++)
+        *(bool *)found |= program->dlpi_phdr[i].p_type == PT_INTERP;
+    return 1; /* look at no other object */
+}
+
+/* Returns true if the program was linked with -static. glibc's dlopen() then loads a second C
+ * library, in which MPI crashes. */
+static bool is_static(void)
+{
+    bool found = false;
+    dl_iterate_phdr(look_for_linker, &found);
+    return !found;
 }
 
 /* ---- The plug-in ----------------------------------------------------------------------------- */
@@ -166,6 +185,12 @@ bool br__dist_open(br_comm *comm, bool *connected)
     *connected = launcher || initialized;
     if (!*connected)
         return true;
+    if (is_static()) {
+        br_raise(BR_ERROR_STATE,
+                 "dist_init: this process was started by mpirun, but the program was linked with "
+                 "-static, and cannot load MPI: link it without -static");
+        return false;
+    }
     if (initialized)
         snprintf(why, sizeof why, "the program has initialized MPI (%s)", initialized);
     else
