@@ -57,6 +57,11 @@ void test_broadcast(void)
     }
     br_tensor *empty = br_zeros(BR_SHAPE(0, 3), BR_F32);
     check(br_dist_broadcast(empty, 0, NULL));
+    for (int source = 0; source < size; source++) { /* so many bytes are spread over the ranks */
+        br_tensor *large = values(BR_F64, rank, 1, 33333);
+        check(br_dist_broadcast(large, source, NULL));
+        check(br_equal(large, values(BR_F64, source, 1, 33333)));
+    }
 }
 
 static br_tensor *combined(br_tensor *a, br_tensor *b, br_dist_reduction reduction)
