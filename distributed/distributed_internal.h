@@ -166,8 +166,8 @@ bool br__dist_exchange_parts(br_dist_job *job, const br_dist_group *g, br_dtype 
 /* Gives every rank's part of `data` to all ranks, in place. */
 bool br__dist_gather_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype, void *data,
                            const br_dist_part *parts);
-/* Copies bytes from one rank to all. Of many bytes, each rank receives a part from the source and
- * then gives it to the others, so that the source does not send all of them to every rank. */
+/* Copies bytes from one rank to all. The source sends each byte once: every rank receives a part
+ * from it, and gives it to the others. */
 bool br__dist_broadcast_bytes(br_dist_job *job, const br_dist_group *g, char *data, int64_t bytes,
                               int source);
 /* Gives every rank's part to one rank. `part` points to this rank's elements; `data` is for the

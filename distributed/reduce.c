@@ -163,28 +163,46 @@ bool br__dist_collect_parts(br_dist_job *job, const br_dist_group *g, br_dtype d
     return br__dist_complete(&x);
 }
 
+/* Cuts bytes into parts of the ranks but `source`; few bytes are everybody's part. */
+static void cut_broadcast(int64_t bytes, int size, int source, br_dist_part *parts)
+{
+    enum { FEW = 1 << 15 }; /* more bytes are faster in parts, in spite of more messages */
+    if (bytes > FEW)
+        br__dist_even_parts(bytes, size - 1, parts);
+    for (int r = size - 1; r >= 0; r--) {
+        if (bytes <= FEW)
+            parts[r] = (br_dist_part){ 0, bytes };
+        else if (r > source)
+            parts[r] = parts[r - 1];
+    }
+    parts[source] = (br_dist_part){ 0, 0 };
+}
+
 bool br__dist_broadcast_bytes(br_dist_job *job, const br_dist_group *g, char *data, int64_t bytes,
                               int source)
 {
-    enum { SMALL = 1 << 15 }; /* bytes that are sent as a whole: fewer messages, more bytes */
     br_dist_exchange x = br__dist_exchange(job, g);
     br_dist_part *parts = malloc((size_t)g->size * sizeof *parts);
     if (!parts)
         return br__dist_job_fail(job, "cannot allocate memory for %d ranks", g->size);
-    if (bytes > SMALL)
-        br__dist_even_parts(bytes, g->size, parts);
-    for (int r = 0; bytes <= SMALL && r < g->size; r++)
-        parts[r] = (br_dist_part){ 0, bytes };
+    cut_broadcast(bytes, g->size, source, parts);
+    size_t own, theirs;
+    char *mine = part_of(data, BR_BOOL, parts[g->rank], &own);
     for (int i = 1; g->rank == source && i < g->size; i++) {
         int to = (source + i) % g->size;
-        br__dist_send_to(&x, to, data + parts[to].begin, (size_t)(parts[to].end - parts[to].begin));
+        const char *part = part_of(data, BR_BOOL, parts[to], &theirs);
+        br__dist_send_to(&x, to, part, theirs);
     }
-    br_dist_part own = parts[g->rank];
-    if (g->rank != source)
-        br__dist_recv_from(&x, source, data + own.begin, (size_t)(own.end - own.begin));
+    br__dist_recv_from(&x, source, mine, own);
     bool ok = br__dist_complete(&x);
-    if (ok && bytes > SMALL)
-        ok = br__dist_gather_parts(job, g, BR_BOOL, data, parts);
+    for (int i = 1; ok && g->rank != source && (int64_t)own < bytes && i < g->size; i++) {
+        int to = (g->rank + i) % g->size, from = (g->rank + g->size - i) % g->size;
+        char *part = part_of(data, BR_BOOL, parts[from], &theirs);
+        br__dist_recv_from(&x, from, part, theirs);
+        if (to != source)
+            br__dist_send_to(&x, to, mine, own);
+    }
+    ok = ok && br__dist_complete(&x);
     free(parts);
     return ok;
 }
