@@ -211,6 +211,13 @@ void test_messages_by_tag(void)
 {
     if (size == 1)
         return;
+    for (int k = 0; k < N_DTYPES; k++) {
+        br_tensor *t = values(dtypes[k], rank, 3, 2); /* strided */
+        if (rank == 0)
+            check(br_dist_send(t, size - 1, 0, NULL));
+        if (rank == size - 1)
+            check(br_dist_recv(t, 0, 0, NULL) && br_equal(t, values(dtypes[k], 0, 3, 2)));
+    }
     br_dist_group *group = br_dist_split(NULL, 0, 0);
     if (rank == 0) {
         for (int i = 0; i < 6; i++) {
