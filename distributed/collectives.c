@@ -35,8 +35,10 @@ static void run(br_dist_job *job)
 static collective begin(const char *op, br_dist_group *group, const br_tensor *t,
                         void (*move)(collective *c))
 {
-    collective c = { .job.run = run, .g = br__dist_group(group), .move = move };
+    collective c = { .job.run = run, .move = move };
     c.note.op = op;
+    if (BR_LIVE_GROUP(op, group))
+        c.g = br__dist_group(group);
     bool usable = move && br_require_tensor(op, "t", t);
     c.note.error = br_failed() ? br_error_message() : NULL;
     if (!usable)

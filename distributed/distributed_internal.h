@@ -1,11 +1,13 @@
 /* distributed/distributed_internal.h - groups, the progress thread, the exchange of messages, and
  * the agreement that begins every collective.
  *
- * This folder uses only Brasa's public headers, like a program's own code. After the start, the
- * functions of the transport are called by one thread at a time: the progress thread, or, without
- * one, the caller. */
+ * This folder uses only Brasa's public headers, like a program's own code, and the registry of
+ * handles. After the start, the functions of the transport are called by one thread at a time: the
+ * progress thread, or, without one, the caller. */
 #ifndef BR_DISTRIBUTED_INTERNAL_H
 #define BR_DISTRIBUTED_INTERNAL_H
+
+#include "tensor/debug.h"
 
 #include <brasa/distributed.h>
 #include <pthread.h>
@@ -19,6 +21,8 @@ struct br_dist_group {
     struct br_dist_transfer *transfers; /* [2 size], for the exchange that is being prepared */
 };
 
+/* Returns true if the group is NULL, which stands for all ranks, or is live. */
+#define BR_LIVE_GROUP(op, group) (!(group) || BR_LIVE((op), (group)))
 /* Returns the group, or all ranks if it is NULL. Returns NULL if br_dist_init() was not called or
  * failed; collectives then have nothing to do. */
 const br_dist_group *br__dist_group(const br_dist_group *group);

@@ -51,13 +51,13 @@ const br_dist_group *br__dist_group(const br_dist_group *group)
 
 int br_dist_rank(const br_dist_group *group)
 {
-    const br_dist_group *g = br__dist_group(group);
+    const br_dist_group *g = BR_LIVE_GROUP("dist_rank", group) ? br__dist_group(group) : NULL;
     return g ? g->rank : 0;
 }
 
 int br_dist_size(const br_dist_group *group)
 {
-    const br_dist_group *g = br__dist_group(group);
+    const br_dist_group *g = BR_LIVE_GROUP("dist_size", group) ? br__dist_group(group) : NULL;
     return g ? g->size : 1;
 }
 
@@ -335,16 +335,16 @@ static void run_split(br_dist_job *job)
 
 br_dist_group *br_dist_split(br_dist_group *group, int color, int key)
 {
+    if (!BR_LIVE_GROUP("dist_split", group))
+        return NULL;
     splitting s = { .job.run = run_split,
                     .parent = br__dist_group(group),
                     .own = { color, key, ++br__dist.splits },
                     .error = br_failed() ? br_error_message() : NULL };
-    s.child = calloc(1, sizeof *s.child);
-    if (!s.child && !br_failed())
-        br_raise(BR_ERROR_MEMORY, "dist_split: cannot allocate a group");
+    s.child = BR_NEW(br_dist_group);
     if (!s.child)
         return NULL;
-    *s.child = (br_dist_group){ .size = 1 };
+    s.child->size = 1;
     if (s.parent && s.parent->size > 1) {
         br__dist_start(&s.job);
         br__dist_wait(&s.job);
@@ -359,7 +359,8 @@ br_dist_group *br_dist_split(br_dist_group *group, int color, int key)
 
 void br_dist_group_free(br_dist_group *group)
 {
-    if (group)
-        br__dist_group_end(group);
-    free(group);
+    if (!BR_END("dist_group_free", group))
+        return;
+    br__dist_group_end(group);
+    BR_FREE(group);
 }

@@ -180,7 +180,7 @@ static bool check(const char *op, const br_tensor *t, const char *name, int othe
 static bool transmit(const char *op, br_tensor *t, const char *name, int other, int tag,
                      br_dist_group *group, void (*run)(br_dist_job *job))
 {
-    const br_dist_group *g = br__dist_group(group);
+    const br_dist_group *g = BR_LIVE_GROUP(op, group) ? br__dist_group(group) : NULL;
     if (!check(op, t, name, other, tag, g))
         return false;
     transmission s = { .job.run = run, .g = g, .other = other };
