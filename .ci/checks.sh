@@ -10,7 +10,6 @@ trap 'rm -rf "$work"' EXIT
 # The CMake options of each build. The build `gcc` is in build/, the build NAME in build-NAME/.
 declare -A builds=(
     [gcc]="-DCMAKE_BUILD_TYPE=Release"
-    [mpich]="-DCMAKE_BUILD_TYPE=Release -DBRASA_WERROR=ON -DBRASA_MPI=ON -DMPI_C_COMPILER=mpicc.mpich"
     [clang]="-DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang -DBRASA_WERROR=ON"
     [asan]="-DCMAKE_BUILD_TYPE=Release -DBRASA_SANITIZE=address,undefined -DBRASA_WERROR=ON"
     [tsan]="-DCMAKE_BUILD_TYPE=Release -DBRASA_SANITIZE=thread -DBRASA_TESTS=ON"
@@ -188,13 +187,15 @@ few_thread_locals() {
     test -n "$bytes" && test $((16#$bytes)) -le 512
 }
 
-# Checks that the shared library for several processes exports exactly what its header declares.
-mpi_exported() {
+# Checks that a plug-in for MPI exports its one function, and is not linked with libbrasa.
+plugins() {
+    local plugin
     built gcc
-    gcc -E -P -Iinclude include/brasa/distributed.h |
-        grep -oE '\bbr_(dist|data_parallel|sharded_optim)_[a-z0-9_]+\(' | tr -d '(' | sort -u >"$work/declared"
-    nm -D --defined-only build/libbrasa_mpi.so | awk '{ print $3 }' | sort -u >"$work/exported"
-    diff "$work/declared" "$work/exported"
+    for plugin in build/libbrasa_mpi_*.so; do
+        echo "$plugin"
+        [ "$(nm -D --defined-only "$plugin" | awk '{ print $3 }')" = br_comm_open ]
+        ! nm -D --undefined-only "$plugin" | grep ' br_'
+    done
 }
 
 # ---- Installation ---------------------------------------------------------------------------------
@@ -235,15 +236,25 @@ with_pkg_config() {
     LD_LIBRARY_PATH=$("${config[@]}" --variable=libdir brasa) "$program"
 }
 
-# with_pkg_config_mpi PREFIX: builds the example of the library for several processes, and runs it with two.
-with_pkg_config_mpi() {
-    local config
+# with_mpi_installed PREFIX: builds the example for several processes, and runs it with two. The shared library finds
+# its plug-in; an installed program that contains the static library finds it, too. A program linked with -static
+# cannot load it, and says so.
+with_mpi_installed() {
+    local config libdir program=$work/$1/bin/parallel
     installed "$1"
-    config=(env PKG_CONFIG_LIBDIR="$(dirname "$(find "$work/$1" -name brasa_mpi.pc)")" pkg-config)
+    config=(env PKG_CONFIG_LIBDIR="$(dirname "$(find "$work/$1" -name brasa.pc)")" pkg-config)
+    libdir=$("${config[@]}" --variable=libdir brasa)
     # shellcheck disable=SC2046 # the flags are words
-    cc examples/mpi/data_parallel.c -o "$work/parallel" $("${config[@]}" --cflags --libs brasa_mpi)
-    LD_LIBRARY_PATH=$("${config[@]}" --variable=libdir brasa_mpi) mpirun.openmpi --allow-run-as-root \
-        --oversubscribe -n 2 "$work/parallel"
+    cc examples/mpi/data_parallel.c -o "$work/parallel" $("${config[@]}" --cflags --libs brasa)
+    LD_LIBRARY_PATH=$libdir mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 "$work/parallel"
+    # shellcheck disable=SC2046
+    cc examples/mpi/data_parallel.c -o "$program" "$libdir/libbrasa.a" -Wl,--as-needed \
+        $("${config[@]}" --static --cflags --libs brasa)
+    mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 "$program"
+    # shellcheck disable=SC2046
+    cc -static examples/mpi/data_parallel.c -o "$program" $("${config[@]}" --static --cflags --libs brasa)
+    OMPI_COMM_WORLD_SIZE=2 "$program" 2>&1 | grep 'link it without -static'
+    rm "$program"
 }
 
 # with_cmake PREFIX SOURCE TARGET: builds SOURCE with the installed TARGET, and runs its program or its tests.
@@ -283,16 +294,23 @@ installation() {
     check "$1: find_package" with_cmake "$1" consumer brasa::brasa
     check "$1: find_package, static" with_cmake "$1" consumer brasa::brasa_static
     check "$1: examples" with_cmake "$1" examples brasa::brasa
-    check "$1: pkg-config of libbrasa_mpi" with_pkg_config_mpi "$1"
+    check "$1: Open MPI" with_mpi_installed "$1"
     check "$1: command" command_elsewhere "$1"
 }
 
 # ---- Several processes ----------------------------------------------------------------------------
 
-# with_mpi BUILD MPIRUN [RANKS...]: runs the tests of libbrasa_mpi with these numbers of ranks (1 to 4).
-with_mpi() {
-    built "$1" brasa_distributed
+# with_ranks BUILD LAUNCHER [RANKS...]: runs the tests of distributed/ with these numbers of ranks (1 to 4). LAUNCHER is
+# mpirun.openmpi, mpirun.mpich or `forked`, which needs no MPI.
+with_ranks() {
+    built "$1"
     tests/distributed/run "$(folder "$1")" "${@:2}"
+}
+
+# Runs a program whose ranks have progress threads, with the thread sanitizer.
+rank_threads() {
+    built tsan brasa_distributed
+    tests/distributed/run build-tsan forked 2
 }
 
 # ---- Views in a browser ---------------------------------------------------------------------------
@@ -369,7 +387,7 @@ samples() {
 # Checks the tables of the options' defaults and accepted values against the current PyTorch and transformers.
 defaults() {
     built gcc
-    with_torch tests/ctypes/options.py record build/libbrasa_mpi.so >"$work/options.tsv"
+    with_torch tests/ctypes/options.py record build/libbrasa.so >"$work/options.tsv"
     diff tests/ctypes/options.tsv "$work/options.tsv"
     with_torch tests/ctypes/option_values.py record >"$work/option_values.tsv"
     diff tests/ctypes/option_values.tsv "$work/option_values.tsv"
@@ -433,6 +451,7 @@ test_checks() {
     suite "gcc: tests" gcc
     examples gcc
     documents
+    check "forked ranks, 1 to 4" with_ranks gcc forked
     check "./run" tests/setup/test_run
     check "library from Python's ctypes" with_build gcc tests/ctypes/drive.py build/libbrasa.so
     check "calls with NULL and with empty tensors" with_build gcc tests/ctypes/bad_calls.py build/libbrasa.so
@@ -446,7 +465,7 @@ run_checks() {
     local capability
 
     test_checks
-    check "defaults of options" with_build gcc tests/ctypes/options.py check build/libbrasa_mpi.so
+    check "defaults of options" with_build gcc tests/ctypes/options.py check build/libbrasa.so
     check "layers" .ci/layers
     check "prose" .ci/prose
     check "format" format
@@ -468,8 +487,8 @@ run_checks() {
     check "calls between folders" with_build gcc .ci/calls build
     check "prefix of static symbols" prefixed
     check "thread-local variables of the shared library" few_thread_locals
-    check "exported symbols of libbrasa_mpi" mpi_exported
-    check "Open MPI, 2 ranks" with_mpi gcc mpirun.openmpi 2
+    check "exported symbols of the plug-ins for MPI" plugins
+    check "Open MPI, 2 ranks" with_ranks gcc mpirun.openmpi 2
     check "install" installed stage/usr/local
     installation stage/usr/local
     installation moved
@@ -479,14 +498,16 @@ run_checks() {
     check "asan: build" built asan
     suite "asan: tests" asan '--filter=!(recipes)/*'
     examples asan
+    check "asan: forked ranks, 1 to 4" with_ranks asan forked
     check "asan: reports" no_reports
     unset LSAN_OPTIONS UBSAN_OPTIONS ASAN_OPTIONS
     check "tsan: threads" threads
+    check "tsan: forked ranks" rank_threads
 }
 
-# Sets the options of the builds for .ci/run and .ci/full.
+# strict_builds MPI: sets the options of the builds for .ci/run and .ci/full, which need plug-ins for these MPIs.
 strict_builds() {
-    builds[gcc]+=" -DBRASA_WERROR=ON -DBRASA_MPI=ON -DMPI_C_COMPILER=mpicc.openmpi"
+    builds[gcc]+=" -DBRASA_WERROR=ON -DBRASA_MPI=$1"
 }
 
 # The further checks of .ci/full: those that use random numbers, take long or install large packages. A new seed
@@ -520,8 +541,8 @@ full_checks() {
         suite "gcc: all tests with the kernels for $capability" gcc
         unset BRASA_CPU_CAPABILITY
     done
-    check "Open MPI" with_mpi gcc mpirun.openmpi
-    check "MPICH" with_mpi mpich mpirun.mpich
+    check "Open MPI" with_ranks gcc mpirun.openmpi
+    check "MPICH" with_ranks gcc mpirun.mpich
     check "README on a bare Debian" .ci/readme_walk "$work/bare"
     check "clang: build" built clang
     suite "clang: tests" clang

@@ -50,11 +50,4 @@ endforeach()
 configure_file(cmake/brasa.pc.in brasa.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/brasa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-if(TARGET brasa_mpi)
-  install(TARGETS brasa_mpi EXPORT brasaMpiTargets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(EXPORT brasaMpiTargets NAMESPACE brasa:: DESTINATION ${BRASA_PACKAGE_DIR})
-  configure_file(cmake/brasa_mpi.pc.in brasa_mpi.pc @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/brasa_mpi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endif()
-
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

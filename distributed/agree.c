@@ -1,6 +1,6 @@
 /* distributed/agree.c - the agreement that begins every collective.
  *
- * MPI does not check that the ranks of a collective do the same: with other shapes or other
+ * A transport does not check that the ranks of a collective do the same: with other shapes or other
  * functions they would hang, crash or mix up their data. So each rank first tells the others what
  * it is about to do, and every rank compares the notes. All of them see the same notes and come to
  * the same result, so after a disagreement they are still in step. */
@@ -12,7 +12,7 @@
 /* A note as it is sent. Its layout may change only with the library's version. */
 typedef struct br_dist_wire {
     char op[32], argument_name[32], subject[96], error[BR_DIST_TEXT];
-    int64_t dtype, ndim, sizes[BR_MAX_DIMS], argument;
+    int64_t group, dtype, ndim, sizes[BR_MAX_DIMS], argument;
     uint64_t flags;
     uint8_t bits[BR_DIST_MAX_BITS / 8];
 } br_dist_wire;
@@ -24,9 +24,10 @@ static void put(char *to, size_t size, const char *text)
     snprintf(to, size, "%s", text ? text : "");
 }
 
-static void pack(br_dist_wire *w, const br_dist_note *note)
+static void pack(br_dist_wire *w, const br_dist_group *g, const br_dist_note *note)
 {
     memset(w, 0, sizeof *w);
+    w->group = g->identity;
     put(w->op, sizeof w->op, note->op);
     put(w->argument_name, sizeof w->argument_name, note->argument_name);
     put(w->subject, sizeof w->subject, note->subject);
@@ -88,6 +89,21 @@ static bool compare(br_dist_job *job, const br_dist_group *g, int r)
     return true;
 }
 
+/* Fails if a note is about another group. Two groups have the same stream of messages between
+ * ranks that are members of both, so these ranks must use the groups in the same order. */
+static bool same_group(br_dist_job *job, const br_dist_group *g)
+{
+    for (int r = 0; r < g->size; r++)
+        if (g->notes[r].group != g->identity)
+            return br__dist_job_fail(job,
+                                     "rank %d called %s with another group than rank %d, which "
+                                     "called %s: ranks must use the groups that they share in the "
+                                     "same order",
+                                     g->world[r], g->notes[r].op, g->world[g->rank],
+                                     g->notes[g->rank].op);
+    return true;
+}
+
 static bool compare_all(br_dist_job *job, const br_dist_group *g)
 {
     for (int r = 0; r < g->size; r++)
@@ -101,14 +117,8 @@ static bool compare_all(br_dist_job *job, const br_dist_group *g)
 
 bool br__dist_agree(br_dist_job *job, const br_dist_group *g, const br_dist_note *note)
 {
-    br_dist_wire own;
-    pack(&own, note);
-    MPI_Request request;
-    int n = (int)sizeof own;
-    if (!br__dist_ok(
-            job, "MPI_Iallgather",
-            MPI_Iallgather(&own, n, MPI_BYTE, g->notes, n, MPI_BYTE, g->control, &request)) ||
-        !br__dist_complete(job, g, 1, &request))
+    pack(&g->notes[g->rank], g, note);
+    if (!br__dist_gather_bytes(job, g, g->notes, sizeof *g->notes) || !same_group(job, g))
         return false;
     if (compare_all(job, g))
         return true;

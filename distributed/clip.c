@@ -98,9 +98,7 @@ static double clip_parts(br_data_parallel *p, double max_norm, double norm_type,
 double br_data_parallel_clip_grad_norm_(br_data_parallel *p, double max_norm, double norm_type,
                                         bool error_if_nonfinite)
 {
-    if (!p && !br_failed())
-        br_raise(BR_ERROR_ARGUMENT, "%s: parallel is NULL, but it is required", op);
-    if (!p)
+    if (!br__parallel_is_usable(op, p))
         return -1;
     if (!p->scatter)
         return br_clip_grad_norm_(p->list, max_norm, norm_type, error_if_nonfinite);

@@ -21,7 +21,7 @@ typedef struct collective {
     char *data;   /* this rank's elements, contiguous */
     char *result; /* of gather and scatter */
     br_dist_reduction reduction;
-    int other, tag; /* source or destination */
+    int other; /* the source */
 } collective;
 
 static void run(br_dist_job *job)
@@ -31,16 +31,17 @@ static void run(br_dist_job *job)
         c->move(c);
 }
 
-/* Describes the call in the note. `t` may be NULL. */
+/* Describes the call in the note. A barrier has neither `t` nor `move`. */
 static collective begin(const char *op, br_dist_group *group, const br_tensor *t,
                         void (*move)(collective *c))
 {
-    collective c = { .job.run = run, .g = br__dist_group(group), .move = move };
+    collective c = { .job.run = run, .move = move };
     c.note.op = op;
-    if (!br_failed() && !t && move)
-        br_raise(BR_ERROR_ARGUMENT, "%s: t is NULL, but it is required", op);
+    if (BR_LIVE_GROUP(op, group))
+        c.g = br__dist_group(group);
+    bool usable = move && br_require_tensor(op, "t", t);
     c.note.error = br_failed() ? br_error_message() : NULL;
-    if (!t)
+    if (!usable)
         return c;
     c.dtype = c.note.dtype = br_dtype_of(t);
     c.note.ndim = br_ndim(t);
@@ -109,16 +110,7 @@ static bool valid_rank(collective *c, const char *name, int rank)
 
 static void move_broadcast(collective *c)
 {
-    MPI_Request request;
-    /* In blocks, since MPI counts with int. */
-    for (size_t at = 0; at < c->bytes; at += BR_DIST_MAX_ELEMENTS) {
-        size_t n = c->bytes - at < BR_DIST_MAX_ELEMENTS ? c->bytes - at : BR_DIST_MAX_ELEMENTS;
-        if (!br__dist_ok(
-                &c->job, "MPI_Ibcast",
-                MPI_Ibcast(c->data + at, (int)n, MPI_BYTE, c->other, c->g->comm, &request)) ||
-            !br__dist_complete(&c->job, c->g, 1, &request))
-            return;
-    }
+    br__dist_broadcast_bytes(&c->job, c->g, c->data, (int64_t)c->bytes, c->other);
 }
 
 bool br__dist_broadcast(br_tensor *t, int source, br_dist_group *group, const char *subject)
@@ -146,21 +138,21 @@ bool br_dist_broadcast(br_tensor *t, int source, br_dist_group *group)
 
 static bool can_reduce(collective *c, const br_tensor *t, br_dist_reduction reduction)
 {
-    static const char *const names[] = { "a sum", "a mean", "a maximum" };
+    static const char *const names[] = { "sum", "mean", "maximum", "minimum" };
     c->reduction = reduction;
     c->note.argument = (int64_t)reduction;
     c->note.argument_name = "reduction";
     if (br_failed() || !t)
         return false;
-    bool known = reduction >= BR_DIST_SUM && reduction <= BR_DIST_MAX;
-    if (known && (br_is_floating(t) || reduction == BR_DIST_MAX ||
+    bool known = reduction >= BR_DIST_SUM && reduction <= BR_DIST_MIN;
+    if (known && (br_is_floating(t) || reduction >= BR_DIST_MAX ||
                   (c->dtype == BR_I64 && reduction == BR_DIST_SUM)))
         return true;
     if (known)
         br_raise(BR_ERROR_DTYPE, "%s: t is %s, which has no %s over ranks", c->note.op,
-                 br_dtype_name(c->dtype), names[reduction] + 2);
+                 br_dtype_name(c->dtype), names[reduction]);
     else
-        br_raise(BR_ERROR_ARGUMENT, "%s: reduction is %d, must be BR_DIST_SUM, _MEAN or _MAX",
+        br_raise(BR_ERROR_ARGUMENT, "%s: reduction is %d, must be BR_DIST_SUM, _MEAN, _MAX or _MIN",
                  c->note.op, (int)reduction);
     refuse(c);
     return false;
@@ -228,11 +220,8 @@ bool br_dist_all_reduce(br_tensor *t, br_dist_reduction reduction, br_dist_group
 
 static void move_all_gather(collective *c)
 {
-    MPI_Request request;
-    if (br__dist_ok(&c->job, "MPI_Iallgather",
-                    MPI_Iallgather(c->data, (int)c->n, br__dist_type(c->dtype), c->result,
-                                   (int)c->n, br__dist_type(c->dtype), c->g->comm, &request)))
-        br__dist_complete(&c->job, c->g, 1, &request);
+    memcpy(c->result + (size_t)c->g->rank * c->bytes, c->data, c->bytes);
+    br__dist_gather_bytes(&c->job, c->g, c->result, c->bytes);
 }
 
 /* Returns an empty tensor of the shape [first, sizes of t from dimension `from` on]. A `first` of
@@ -272,159 +261,69 @@ br_tensor *br_dist_all_gather(br_tensor *t, br_dist_group *group)
     collective c = begin("dist_all_gather", group, t, move_all_gather);
     br_scope *scope = br_no_grad_begin();
     br_tensor *y = new_result(&c, t, alone(&c) ? 1 : c.g->size, 0);
-    if (y && c.n > BR_DIST_MAX_ELEMENTS) {
-        br_raise(BR_ERROR_SHAPE, "dist_all_gather: t has %lld elements, must have at most %d",
-                 (long long)c.n, BR_DIST_MAX_ELEMENTS);
-        refuse(&c);
-    }
     return finish_result(&c, t, y, scope);
+}
+
+/* Sends element r of t [size, ...] to rank r. received[r] is what rank r sent. */
+static bool exchange_elements(collective *c, char *received)
+{
+    const br_dist_group *g = c->g;
+    size_t bytes = c->bytes / (size_t)g->size;
+    br_dist_exchange x = br__dist_exchange(&c->job, g);
+    for (int i = 1; i < g->size; i++) {
+        int to = (g->rank + i) % g->size, from = (g->rank + g->size - i) % g->size;
+        br__dist_recv_from(&x, from, received + (size_t)from * bytes, bytes);
+        br__dist_send_to(&x, to, c->data + (size_t)to * bytes, bytes);
+    }
+    size_t own = (size_t)g->rank * bytes;
+    memcpy(received + own, c->data + own, bytes);
+    return br__dist_complete(&x);
 }
 
 static void move_reduce_scatter(collective *c)
 {
-    const br_dist_group *g = c->g;
-    int64_t n = c->n / g->size;
+    int64_t n = c->n / c->g->size;
     char *received = malloc(c->bytes + 1);
-    MPI_Request request;
     if (!received) {
         br__dist_job_fail(&c->job, "dist_reduce_scatter: cannot allocate %zu bytes", c->bytes);
         return;
     }
-    if (br__dist_ok(&c->job, "MPI_Ialltoall",
-                    MPI_Ialltoall(c->data, (int)n, br__dist_type(c->dtype), received, (int)n,
-                                  br__dist_type(c->dtype), g->comm, &request)) &&
-        br__dist_complete(&c->job, g, 1, &request)) {
-        reduce_arrays(c, received, g->size, n);
-        memcpy(c->result, received, c->bytes / (size_t)g->size);
+    if (exchange_elements(c, received)) {
+        reduce_arrays(c, received, c->g->size, n);
+        memcpy(c->result, received, (size_t)n * br_dtype_size(c->dtype));
     }
     free(received);
+}
+
+/* Checks that the first dimension of t is the number of ranks. */
+static void check_first_dimension(collective *c, const br_tensor *t)
+{
+    int size = c->g ? c->g->size : 1;
+    if (br_failed() || (br_ndim(t) > 0 && br_size(t, 0) == size))
+        return;
+    br_raise(BR_ERROR_SHAPE, "%s: t is %s, but its first dimension must be the number of ranks, %d",
+             c->note.op, br_shape_text(t), size);
+    refuse(c);
 }
 
 br_tensor *br_dist_reduce_scatter(br_tensor *t, br_dist_reduction reduction, br_dist_group *group)
 {
     collective c = begin("dist_reduce_scatter", group, t, move_reduce_scatter);
-    int size = c.g ? c.g->size : 1;
     can_reduce(&c, t, reduction);
-    if (!br_failed() && (br_ndim(t) == 0 || br_size(t, 0) != size)) {
-        char shape[BR_MAX_DIMS * 22 + 3];
-        br_raise(BR_ERROR_SHAPE,
-                 "dist_reduce_scatter: t is %s, but its first dimension must be the number of "
-                 "ranks, %d",
-                 br_shape_string(t, shape, sizeof shape), size);
-        refuse(&c);
-    }
+    check_first_dimension(&c, t);
     br_scope *scope = br_no_grad_begin();
     return finish_result(&c, t, new_result(&c, t, -1, 1), scope);
 }
 
-/* ---- Send and receive ------------------------------------------------------------------------ */
-
-/* What precedes the elements of a message. */
-typedef struct header {
-    int64_t dtype, ndim, sizes[BR_MAX_DIMS];
-} header;
-
-static header header_of(const collective *c)
+static void move_all_to_all(collective *c)
 {
-    header h = { (int64_t)c->dtype, c->note.ndim, { 0 } };
-    memcpy(h.sizes, c->note.sizes, (size_t)c->note.ndim * sizeof *h.sizes);
-    return h;
+    exchange_elements(c, c->result);
 }
 
-static void run_send(br_dist_job *job)
+br_tensor *br_dist_all_to_all(br_tensor *t, br_dist_group *group)
 {
-    collective *c = (collective *)job;
-    header h = header_of(c);
-    MPI_Request requests[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
-    if (br__dist_ok(
-            job, "MPI_Isend",
-            MPI_Isend(&h, (int)sizeof h, MPI_BYTE, c->other, c->tag, c->g->comm, &requests[0])) &&
-        br__dist_ok(job, "MPI_Isend",
-                    MPI_Isend(c->data, (int)c->n, br__dist_type(c->dtype), c->other, c->tag,
-                              c->g->comm, &requests[1])))
-        br__dist_complete(job, c->g, 2, requests);
-}
-
-static int64_t elements(const header *h)
-{
-    int64_t n = 1;
-    for (int d = 0; d < h->ndim; d++)
-        n *= h->sizes[d];
-    return n;
-}
-
-/* Receives the elements of a message that does not fit the tensor, and drops them, so that the next
- * message can be received. */
-static void drop_message(collective *c, const header *h)
-{
-    int64_t n = elements(h);
-    br_dtype dtype = (br_dtype)h->dtype;
-    void *dropped = malloc((size_t)n * br_dtype_size(dtype) + 1);
-    MPI_Request request;
-    c->job.in_step = dropped &&
-                     MPI_Irecv(dropped, (int)n, br__dist_type(dtype), c->other, c->tag, c->g->comm,
-                               &request) == MPI_SUCCESS &&
-                     br__dist_complete(&c->job, c->g, 1, &request);
-    free(dropped);
-}
-
-static void run_recv(br_dist_job *job)
-{
-    collective *c = (collective *)job;
-    header h, own = header_of(c);
-    MPI_Request request;
-    if (!br__dist_ok(
-            job, "MPI_Irecv",
-            MPI_Irecv(&h, (int)sizeof h, MPI_BYTE, c->other, c->tag, c->g->comm, &request)) ||
-        !br__dist_complete(job, c->g, 1, &request))
-        return;
-    if (memcmp(&h, &own, sizeof h) != 0) {
-        drop_message(c, &h);
-        br__dist_job_fail(job,
-                          "dist_recv: rank %d sent %lld elements of %s in %lld dimensions, but t "
-                          "has %lld of %s in %d: the shapes and dtypes must be the same",
-                          c->g->world[c->other], (long long)elements(&h),
-                          br_dtype_name((br_dtype)h.dtype), (long long)h.ndim, (long long)c->n,
-                          br_dtype_name(c->dtype), c->note.ndim);
-        return;
-    }
-    if (br__dist_ok(job, "MPI_Irecv",
-                    MPI_Irecv(c->data, (int)c->n, br__dist_type(c->dtype), c->other, c->tag,
-                              c->g->comm, &request)))
-        br__dist_complete(job, c->g, 1, &request);
-}
-
-static bool point_to_point(const char *op, br_tensor *t, const char *name, int other, int tag,
-                           br_dist_group *group, void (*run_job)(br_dist_job *job))
-{
-    collective c = begin(op, group, t, move_broadcast);
-    c.job.run = run_job;
-    c.other = other;
-    c.tag = tag;
-    if (br_failed() || !valid_rank(&c, name, other))
-        return false;
-    if (tag < 0 || tag > 32767 || c.n > BR_DIST_MAX_ELEMENTS || alone(&c) || other == c.g->rank) {
-        br_raise(BR_ERROR_ARGUMENT, "%s: %s", op,
-                 tag < 0 || tag > 32767       ? "tag must be in 0 .. 32767"
-                 : c.n > BR_DIST_MAX_ELEMENTS ? "t has more than 2^30 elements"
-                                              : "a rank cannot send to itself");
-        return false;
-    }
+    collective c = begin("dist_all_to_all", group, t, move_all_to_all);
+    check_first_dimension(&c, t);
     br_scope *scope = br_no_grad_begin();
-    br_tensor *copy = dense(&c, t);
-    bool ok = copy && communicate(&c);
-    if (run_job == run_recv)
-        ok = finish(t, copy, ok);
-    br_scope_end(scope);
-    return ok;
-}
-
-bool br_dist_send(br_tensor *t, int destination, int tag, br_dist_group *group)
-{
-    return point_to_point("dist_send", t, "destination", destination, tag, group, run_send);
-}
-
-bool br_dist_recv(br_tensor *t, int source, int tag, br_dist_group *group)
-{
-    return point_to_point("dist_recv", t, "source", source, tag, group, run_recv);
+    return finish_result(&c, t, new_result(&c, t, -1, 0), scope);
 }

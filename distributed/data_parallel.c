@@ -435,9 +435,7 @@ br_data_parallel *br_data_parallel_new(br_module *module, const br_data_parallel
     check_options(o);
     if (!module && !br_failed())
         br_raise(BR_ERROR_ARGUMENT, "%s: module is NULL, but it is required", op);
-    br_data_parallel *p = calloc(1, sizeof *p);
-    if (!p && !br_failed())
-        br_raise(BR_ERROR_MEMORY, "%s: cannot allocate memory", op);
+    br_data_parallel *p = BR_NEW(br_data_parallel);
     if (!p)
         return NULL;
     *p = (br_data_parallel){ .group = o->group,
@@ -458,7 +456,7 @@ br_data_parallel *br_data_parallel_new(br_module *module, const br_data_parallel
 
 void br_data_parallel_free(br_data_parallel *p)
 {
-    if (!p)
+    if (!BR_END("data_parallel_free", p))
         return;
     br__sharded_forget(p);
     for (int i = 0; i < p->n_params; i++) {
@@ -473,15 +471,20 @@ void br_data_parallel_free(br_data_parallel *p)
     br_named_list_free(p->buffers);
     free(p->params);
     free(p->order);
-    free(p);
+    BR_FREE(p);
+}
+
+bool br__parallel_is_usable(const char *op_name, const br_data_parallel *parallel)
+{
+    if (!parallel)
+        br_require(op_name, "parallel", parallel);
+    return BR_LIVE(op_name, parallel);
 }
 
 void br_data_parallel_set_sync(br_data_parallel *p, bool sync)
 {
-    if (p)
+    if (br__parallel_is_usable("data_parallel_set_sync", p))
         p->sync = sync && br_dist_size(p->group) > 1;
-    else if (!br_failed())
-        br_raise(BR_ERROR_ARGUMENT, "data_parallel_set_sync: parallel is NULL, but it is required");
 }
 
 /* ---- Uneven data ----------------------------------------------------------------------------- */
@@ -506,9 +509,8 @@ static bool follow_pass(br_data_parallel *p)
 
 bool br_data_parallel_join(br_data_parallel *p)
 {
-    if (!p && !br_failed())
-        br_raise(BR_ERROR_ARGUMENT, "data_parallel_join: parallel is NULL, but it is required");
-    if (!p || br_dist_size(p->group) == 1 || p->n_buckets == 0)
+    if (!br__parallel_is_usable("data_parallel_join", p) || br_dist_size(p->group) == 1 ||
+        p->n_buckets == 0)
         return !br_failed();
     /* The order of arrival is exchanged after the first pass, whether this rank made it or not. */
     while (follow_pass(p)) {

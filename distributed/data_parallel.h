@@ -73,6 +73,9 @@ enum { BR_JOINED = 1 };
 /* Cuts the parameters, in the order order[], into buckets. Gradients of the old buckets move. */
 bool br__parallel_make_buckets(br_data_parallel *p, const int64_t *order);
 void br__parallel_free_buckets(br_data_parallel *p);
+/* Returns true if the module is live. Otherwise records an error, unless one is pending. A pending
+ * error does not matter: the caller must tell the other ranks of it. */
+bool br__parallel_is_usable(const char *op, const br_data_parallel *parallel);
 /* The job of a bucket (distributed/bucket.c). */
 void br__bucket_run(br_dist_job *job);
 /* Frees the bucket's copy. */

@@ -1,24 +1,28 @@
-/* distributed/distributed_internal.h - the parts of libbrasa_mpi: groups, the progress thread, and
+/* distributed/distributed_internal.h - groups, the progress thread, the exchange of messages, and
  * the agreement that begins every collective.
  *
- * This library uses only Brasa's public headers, like a program's own code. All MPI calls after the
- * start are made by one thread at a time: the progress thread, or, without one, the caller. */
+ * This folder uses only Brasa's public headers, like a program's own code, and the registry of
+ * handles. After the start, the functions of the transport are called by one thread at a time: the
+ * progress thread, or, without one, the caller. */
 #ifndef BR_DISTRIBUTED_INTERNAL_H
 #define BR_DISTRIBUTED_INTERNAL_H
 
+#include "tensor/debug.h"
+
 #include <brasa/distributed.h>
-#include <mpi.h>
 #include <pthread.h>
 #include <stdint.h>
 
 struct br_dist_group {
-    MPI_Comm comm;    /* for data */
-    MPI_Comm control; /* for agreements, so that they cannot be confused with data */
     int rank, size;
-    int *world;                 /* the ranks' numbers among all ranks, for messages */
-    struct br_dist_wire *notes; /* of the last agreement, one per rank */
+    int *world;                         /* the ranks' numbers among all ranks */
+    int64_t identity;                   /* a number that no other group of these ranks has */
+    struct br_dist_wire *notes;         /* of the last agreement, one per rank */
+    struct br_dist_transfer *transfers; /* [2 size], for the exchange that is being prepared */
 };
 
+/* Returns true if the group is NULL, which stands for all ranks, or is live. */
+#define BR_LIVE_GROUP(op, group) (!(group) || BR_LIVE((op), (group)))
 /* Returns the group, or all ranks if it is NULL. Returns NULL if br_dist_init() was not called or
  * failed; collectives then have nothing to do. */
 const br_dist_group *br__dist_group(const br_dist_group *group);
@@ -54,11 +58,37 @@ void br__dist_stop_thread(void);
 
 /* Sets the job's error if it has none. Returns false. */
 bool br__dist_job_fail(br_dist_job *job, const char *format, ...) BR_PRINTF(2, 3);
-/* Returns true if the MPI call succeeded; otherwise sets the job's error. */
-bool br__dist_ok(br_dist_job *job, const char *call, int status);
-/* Completes the requests. Returns false and sets the job's error if one fails, if a rank of the
- * group has died, or if the time limit passes. The requests are then abandoned. */
-bool br__dist_complete(br_dist_job *job, const br_dist_group *g, int n, MPI_Request *requests);
+
+/* A message to or from a rank. */
+typedef struct br_dist_transfer {
+    int peer; /* among all ranks */
+    bool sends;
+    char *data;
+    size_t bytes;  /* that are not complete */
+    size_t piece;  /* bytes of the request: a large message is cut into several */
+    void *request; /* of the transport; NULL if none is under way */
+} br_dist_transfer;
+
+enum { BR_DIST_COLLECTIVES, BR_DIST_MESSAGES }; /* channels of the transport */
+
+/* Messages that are exchanged at the same time. br__dist_exchange() begins one without messages,
+ * br__dist_send_to() and br__dist_recv_from() add at most two messages per rank of the group, and
+ * br__dist_complete() starts all and waits for them. Messages without bytes are not sent. Of two
+ * messages in the same direction, the first has at most 1024 bytes, so that it is not cut. */
+typedef struct br_dist_exchange {
+    br_dist_job *job;
+    const br_dist_group *g;
+    int channel, n;
+} br_dist_exchange;
+br_dist_exchange br__dist_exchange(br_dist_job *job, const br_dist_group *g);
+void br__dist_send_to(br_dist_exchange *x, int rank, const void *data, size_t bytes);
+void br__dist_recv_from(br_dist_exchange *x, int rank, void *data, size_t bytes);
+/* Returns false and sets the job's error if a message fails, if a rank of the group has died, or if
+ * the time limit passes. The requests are then abandoned. */
+bool br__dist_complete(br_dist_exchange *x);
+/* Gives `bytes` bytes of every rank to all ranks: all[r * bytes ..] are rank r's. This rank's own
+ * must be in place. */
+bool br__dist_gather_bytes(br_dist_job *job, const br_dist_group *g, void *all, size_t bytes);
 
 /* What a rank tells the others before a collective. */
 typedef struct br_dist_note {
@@ -89,20 +119,28 @@ bool br__dist_bit(const br_dist_group *g, int rank, int i);
 
 typedef struct br_dist_state {
     bool initialized;
-    bool connected; /* there is MPI; otherwise this process is the only rank */
-    bool owns_mpi;
+    br_comm comm;
+    bool connected; /* there is a transport; otherwise this process is the only rank */
     double timeout;
     br_dist_group all;
+    int64_t splits; /* this rank's calls of br_dist_split(), for the identities of groups */
     int *processes; /* process IDs of all ranks that run on this machine, 0 for others */
-    bool broken;    /* a job failed: no more communication */
+    struct br_dist_message *messages; /* that arrived while others were wanted */
+    bool broken;                      /* a job failed: no more communication */
     char reason[BR_DIST_TEXT];
 } br_dist_state;
 extern br_dist_state br__dist;
 
-/* Makes the communicators of a group; `comm` is duplicated. Collective. */
-bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, MPI_Comm comm);
-/* Frees the memory of a group, and its communicators if they can be freed. */
+/* Opens the transport of the launcher that started this process. Sets `connected` to false if
+ * there is no launcher. Returns false and records an error on failure (distributed/open.c). */
+bool br__dist_open(br_comm *comm, bool *connected);
+
+/* Creates the arrays of a group of `size` ranks. world[] is not set. */
+bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, int rank, int size);
+/* Frees them. */
 void br__dist_group_end(br_dist_group *g);
+/* Frees the messages that were not received by the program. */
+void br__dist_drop_messages(void);
 /* Returns memory, or NULL and an error. Free it with free(). */
 void *br__dist_malloc(size_t bytes);
 
@@ -111,10 +149,7 @@ bool br__dist_broadcast(br_tensor *t, int source, br_dist_group *group, const ch
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-enum { BR_DIST_MAX_ELEMENTS = 1 << 30 }; /* of one message: MPI counts with int */
-
-MPI_Datatype br__dist_type(br_dtype dtype);
-/* Computes to[i] = to[i] + from[i], or the maximum, for n elements. */
+/* Computes to[i] = to[i] + from[i], or the maximum or minimum, for n elements. */
 void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, const void *from,
                       int64_t n);
 /* Divides n floating-point elements. */
@@ -135,6 +170,10 @@ bool br__dist_exchange_parts(br_dist_job *job, const br_dist_group *g, br_dtype 
 /* Gives every rank's part of `data` to all ranks, in place. */
 bool br__dist_gather_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype, void *data,
                            const br_dist_part *parts);
+/* Copies bytes from one rank to all. The source sends each byte once: every rank receives a part
+ * from it, and gives it to the others. */
+bool br__dist_broadcast_bytes(br_dist_job *job, const br_dist_group *g, char *data, int64_t bytes,
+                              int source);
 /* Gives every rank's part to one rank. `part` points to this rank's elements; `data` is for the
  * destination. */
 bool br__dist_collect_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype,

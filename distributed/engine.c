@@ -1,10 +1,9 @@
 /* distributed/engine.c - the progress thread, and how it waits.
  *
- * MPI moves data only inside calls of its functions. So that communication goes on while the
- * program computes, a thread of its own makes these calls. It takes jobs from a queue, starts
- * nonblocking operations, and tests them until they are complete. Between two tests it sleeps, for
- * longer and longer, because a thread that waits actively would take a core from the computation.
- */
+ * Transports such as MPI move data only inside calls of their functions. So that communication goes
+ * on while the program computes, a thread of its own makes these calls. It takes jobs from a queue,
+ * starts messages, and tests them until they are complete. Between two tests it sleeps, for longer
+ * and longer, because a thread that waits actively would take a core from the computation. */
 #include "distributed/distributed_internal.h"
 
 #include <errno.h>
@@ -43,17 +42,6 @@ bool br__dist_job_fail(br_dist_job *job, const char *format, ...)
     return false;
 }
 
-bool br__dist_ok(br_dist_job *job, const char *call, int status)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int length = 0;
-    if (status == MPI_SUCCESS)
-        return true;
-    if (MPI_Error_string(status, text, &length) != MPI_SUCCESS)
-        length = 0;
-    return br__dist_job_fail(job, "%s failed: %.*s", call, length, text);
-}
-
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
 static double seconds(void)
@@ -88,29 +76,128 @@ static void pause_between_tests(int tests)
     nanosleep(&time, NULL);
 }
 
-bool br__dist_complete(br_dist_job *job, const br_dist_group *g, int n, MPI_Request *requests)
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+br_dist_exchange br__dist_exchange(br_dist_job *job, const br_dist_group *g)
+{
+    return (br_dist_exchange){ .job = job, .g = g, .channel = BR_DIST_COLLECTIVES };
+}
+
+static void add(br_dist_exchange *x, int rank, bool sends, void *data, size_t bytes)
+{
+    if (bytes > 0)
+        x->g->transfers[x->n++] = (br_dist_transfer){
+            .peer = x->g->world[rank], .sends = sends, .data = data, .bytes = bytes
+        };
+}
+
+void br__dist_send_to(br_dist_exchange *x, int rank, const void *data, size_t bytes)
+{
+    add(x, rank, true, (void *)data, bytes);
+}
+
+void br__dist_recv_from(br_dist_exchange *x, int rank, void *data, size_t bytes)
+{
+    add(x, rank, false, data, bytes);
+}
+
+/* Sets the job's error after the transport failed. That a rank died explains most failures. */
+static bool fail_transfer(br_dist_exchange *x, const br_dist_transfer *t, const char *error)
+{
+    if (has_died(x->job, x->g))
+        return false;
+    return br__dist_job_fail(x->job, "cannot %s rank %d: %s", t->sends ? "send to" : "receive from",
+                             t->peer, error);
+}
+
+/* Starts the next piece of a transfer. */
+static bool start(br_dist_exchange *x, br_dist_transfer *t)
+{
+    br_comm *comm = &br__dist.comm;
+    char error[BR_COMM_TEXT] = "";
+    t->piece = t->bytes < comm->max_bytes ? t->bytes : comm->max_bytes;
+    if (t->sends)
+        t->request = comm->start_send(comm, t->peer, x->channel, t->data, t->piece, error);
+    else
+        t->request = comm->start_recv(comm, t->peer, x->channel, t->data, t->piece, error);
+    return t->request || fail_transfer(x, t, error);
+}
+
+/* Looks at a transfer. Its bytes become 0 when it is complete. */
+static bool advance(br_dist_exchange *x, br_dist_transfer *t)
+{
+    char error[BR_COMM_TEXT] = "";
+    br_comm_status status = br__dist.comm.test(&br__dist.comm, t->request, error);
+    if (status == BR_COMM_PENDING)
+        return true;
+    t->request = NULL;
+    if (status == BR_COMM_FAILED)
+        return fail_transfer(x, t, error);
+    t->data += t->piece;
+    t->bytes -= t->piece;
+    return t->bytes == 0 || start(x, t);
+}
+
+/* Names the first rank whose message did not arrive, or that did not receive one. */
+static bool fail_timeout(br_dist_exchange *x)
+{
+    for (int i = 0; i < x->n; i++)
+        if (x->g->transfers[i].bytes > 0)
+            return br__dist_job_fail(x->job, "no answer from rank %d for %g seconds",
+                                     x->g->transfers[i].peer, br__dist.timeout);
+    return false;
+}
+
+/* Tests the transfers until all are complete. */
+static bool wait_for_all(br_dist_exchange *x)
 {
     double begun = seconds(), looked = begun;
     for (int tests = 0;; tests++) {
-        int complete = 0;
-        if (!br__dist_ok(job, "MPI_Testall",
-                         MPI_Testall(n, requests, &complete, MPI_STATUSES_IGNORE)))
-            return false;
-        if (complete)
+        int pending = 0;
+        for (int i = 0; i < x->n; i++) {
+            br_dist_transfer *t = &x->g->transfers[i];
+            if (t->bytes > 0 && !advance(x, t))
+                return false;
+            pending += t->bytes > 0;
+        }
+        if (pending == 0)
             return true;
         pause_between_tests(tests);
         if (tests < SPINS)
             continue;
         double now = seconds();
         if (br__dist.timeout > 0 && now - begun > br__dist.timeout)
-            return br__dist_job_fail(job, "no answer from the other ranks for %g seconds",
-                                     br__dist.timeout);
+            return fail_timeout(x);
         if (now - looked > LOOK_EVERY) {
             looked = now;
-            if (has_died(job, g))
+            if (has_died(x->job, x->g))
                 return false;
         }
     }
+}
+
+bool br__dist_complete(br_dist_exchange *x)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < x->n; i++)
+        ok = start(x, &x->g->transfers[i]);
+    ok = ok && wait_for_all(x);
+    for (int i = 0; !ok && i < x->n; i++)
+        if (x->g->transfers[i].request)
+            br__dist.comm.abandon(&br__dist.comm, x->g->transfers[i].request);
+    x->n = 0;
+    return ok;
+}
+
+bool br__dist_gather_bytes(br_dist_job *job, const br_dist_group *g, void *all, size_t bytes)
+{
+    br_dist_exchange x = br__dist_exchange(job, g);
+    for (int i = 1; i < g->size; i++) {
+        int to = (g->rank + i) % g->size, from = (g->rank + g->size - i) % g->size;
+        br__dist_recv_from(&x, from, (char *)all + (size_t)from * bytes, bytes);
+        br__dist_send_to(&x, to, (char *)all + (size_t)g->rank * bytes, bytes);
+    }
+    return br__dist_complete(&x);
 }
 
 /* ---- The queue ------------------------------------------------------------------------------- */

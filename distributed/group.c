@@ -1,6 +1,7 @@
 /* distributed/group.c - the start and the end of communication, and groups of ranks. */
 #include "distributed/distributed_internal.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,54 +25,22 @@ void *br__dist_malloc(size_t bytes)
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-/* Stores the group's ranks among all ranks. */
-static bool find_world(br_dist_job *job, br_dist_group *g)
+bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, int rank, int size)
 {
-    MPI_Group own, all;
-    int *ranks = malloc((size_t)g->size * sizeof *ranks);
-    g->world = malloc((size_t)g->size * sizeof *g->world);
-    g->notes = malloc((size_t)g->size * br__dist_wire_size);
-    if (!ranks || !g->world || !g->notes) {
-        free(ranks);
-        return br__dist_job_fail(job, "cannot allocate memory for a group of %d ranks", g->size);
-    }
-    for (int r = 0; r < g->size; r++)
-        ranks[r] = r;
-    bool ok = br__dist_ok(job, "MPI_Comm_group", MPI_Comm_group(g->comm, &own)) &&
-              br__dist_ok(job, "MPI_Comm_group",
-                          MPI_Comm_group(g == &br__dist.all ? g->comm : br__dist.all.comm, &all)) &&
-              br__dist_ok(job, "MPI_Group_translate_ranks",
-                          MPI_Group_translate_ranks(own, g->size, ranks, all, g->world));
-    free(ranks);
-    if (ok) {
-        MPI_Group_free(&own);
-        MPI_Group_free(&all);
-    }
-    return ok;
-}
-
-bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, MPI_Comm comm)
-{
-    g->comm = g->control = MPI_COMM_NULL;
-    g->world = NULL;
-    g->notes = NULL;
-    return br__dist_ok(job, "MPI_Comm_dup", MPI_Comm_dup(comm, &g->comm)) &&
-           br__dist_ok(job, "MPI_Comm_set_errhandler",
-                       MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN)) &&
-           br__dist_ok(job, "MPI_Comm_dup", MPI_Comm_dup(g->comm, &g->control)) &&
-           br__dist_ok(job, "MPI_Comm_rank", MPI_Comm_rank(g->comm, &g->rank)) &&
-           br__dist_ok(job, "MPI_Comm_size", MPI_Comm_size(g->comm, &g->size)) &&
-           find_world(job, g);
+    size_t n = (size_t)size;
+    *g = (br_dist_group){ .rank = rank, .size = size };
+    g->world = malloc(n * sizeof *g->world);
+    g->notes = malloc(n * br__dist_wire_size);
+    g->transfers = malloc(2 * n * sizeof *g->transfers);
+    return (g->world && g->notes && g->transfers) ||
+           br__dist_job_fail(job, "cannot allocate memory for a group of %d ranks", size);
 }
 
 void br__dist_group_end(br_dist_group *g)
 {
-    if (!br__dist.broken && g->comm != MPI_COMM_NULL)
-        MPI_Comm_free(&g->comm);
-    if (!br__dist.broken && g->control != MPI_COMM_NULL)
-        MPI_Comm_free(&g->control);
     free(g->world);
     free(g->notes);
+    free(g->transfers);
     *g = (br_dist_group){ .size = 1 };
 }
 
@@ -82,13 +51,13 @@ const br_dist_group *br__dist_group(const br_dist_group *group)
 
 int br_dist_rank(const br_dist_group *group)
 {
-    const br_dist_group *g = br__dist_group(group);
+    const br_dist_group *g = BR_LIVE_GROUP("dist_rank", group) ? br__dist_group(group) : NULL;
     return g ? g->rank : 0;
 }
 
 int br_dist_size(const br_dist_group *group)
 {
-    const br_dist_group *g = br__dist_group(group);
+    const br_dist_group *g = BR_LIVE_GROUP("dist_size", group) ? br__dist_group(group) : NULL;
     return g ? g->size : 1;
 }
 
@@ -97,16 +66,15 @@ int br_dist_size(const br_dist_group *group)
 /* Facts about a process that all ranks exchange at the start, before they trust each other's
  * notes. */
 typedef struct facts {
-    char version[32], machine[MPI_MAX_PROCESSOR_NAME], processes[64];
+    char version[32], machine[HOST_NAME_MAX + 1], processes[64];
     int32_t process;
 } facts;
 
 static void collect_facts(facts *f)
 {
-    int length = 0;
     memset(f, 0, sizeof *f);
     snprintf(f->version, sizeof f->version, "%s", br_version());
-    MPI_Get_processor_name(f->machine, &length);
+    gethostname(f->machine, sizeof f->machine - 1);
     /* Process IDs mean the same only inside one PID namespace. */
     if (readlink("/proc/self/ns/pid", f->processes, sizeof f->processes - 1) < 0)
         f->processes[0] = '\0';
@@ -132,82 +100,88 @@ static bool use_facts(br_dist_job *job, const facts *all, const facts *own)
 
 static bool exchange_facts(br_dist_job *job)
 {
-    size_t size = (size_t)br__dist.all.size;
-    facts own, *all = malloc(size * sizeof *all);
-    br__dist.processes = calloc(size, sizeof *br__dist.processes);
-    collect_facts(&own);
-    bool ok = all && br__dist.processes;
-    if (!ok)
-        br__dist_job_fail(job, "dist_init: cannot allocate memory for %zu ranks", size);
-    ok = ok &&
-         br__dist_ok(job, "MPI_Allgather",
-                     MPI_Allgather(&own, (int)sizeof own, MPI_BYTE, all, (int)sizeof own, MPI_BYTE,
-                                   br__dist.all.comm)) &&
-         use_facts(job, all, &own);
+    const br_dist_group *g = &br__dist.all;
+    facts *all = malloc((size_t)g->size * sizeof *all);
+    bool ok =
+        all || br__dist_job_fail(job, "dist_init: cannot allocate memory for %d ranks", g->size);
+    if (ok) {
+        collect_facts(&all[g->rank]);
+        ok = br__dist_gather_bytes(job, g, all, sizeof *all) && use_facts(job, all, &all[g->rank]);
+    }
     free(all);
     return ok;
 }
 
+/* Makes the group of all ranks. */
 static void connect_ranks(br_dist_job *job)
 {
-    if (br__dist_group_begin(job, &br__dist.all, MPI_COMM_WORLD))
+    br_dist_group *g = &br__dist.all;
+    int size = br__dist.comm.size;
+    if (!br__dist_group_begin(job, g, br__dist.comm.rank, size))
+        return;
+    for (int r = 0; r < size; r++)
+        g->world[r] = r;
+    br__dist.processes = calloc((size_t)size, sizeof *br__dist.processes);
+    if (!br__dist.processes)
+        br__dist_job_fail(job, "dist_init: cannot allocate memory for %d ranks", size);
+    else
         exchange_facts(job);
 }
 
-/* Returns true if mpirun, srun or a similar program started this process. MPI_Init() would work
- * without, but takes long and may fail where such a program is not installed. */
-static bool started_by_mpirun(void)
+/* Checks what a transport says about itself. */
+static bool valid_comm(const br_comm *comm, bool progress_thread)
 {
-    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK",
-                                         "PMIX_RANK", "MPI_LOCALNRANKS" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i]))
-            return true;
-    return false;
-}
-
-/* Initializes MPI if needed. Stores the supported level of threads. */
-static bool begin_mpi(int *level)
-{
-    int there = 0;
-    MPI_Initialized(&there);
-    if (there)
-        return MPI_Query_thread(level) == MPI_SUCCESS;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, level) != MPI_SUCCESS) {
-        br_raise(BR_ERROR_STATE, "dist_init: MPI_Init_thread failed");
-        return false;
-    }
-    br__dist.owns_mpi = true;
-    return true;
-}
-
-static void end_mpi(void)
-{
-    if (br__dist.owns_mpi && !br__dist.broken)
-        MPI_Finalize();
-    br__dist.owns_mpi = false;
-}
-
-static bool begin(const br_dist_options *o)
-{
-    int level = MPI_THREAD_SINGLE;
-    if (!begin_mpi(&level))
-        return false;
-    if (o->progress_thread && level < MPI_THREAD_SERIALIZED) {
+    if (comm->rank < 0 || comm->rank >= comm->size)
+        br_raise(BR_ERROR_ARGUMENT, "dist_init: the transport has rank %d of %d", comm->rank,
+                 comm->size);
+    else if (comm->max_bytes < 1024)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "dist_init: the transport's messages have at most %zu bytes, must allow 1024",
+                 comm->max_bytes);
+    else if (progress_thread && !comm->any_thread)
         br_raise(BR_ERROR_STATE,
-                 "dist_init: MPI does not allow a progress thread: initialize it with "
-                 "MPI_THREAD_SERIALIZED, or set progress_thread to false");
-        end_mpi();
-        return false;
-    }
+                 "dist_init: %s does not allow a progress thread: initialize MPI with "
+                 "MPI_THREAD_SERIALIZED, or set progress_thread to false",
+                 comm->library);
+    return !br_failed();
+}
+
+/* Frees all memory, and ends the transport. */
+static void disconnect(void)
+{
+    br__dist_group_end(&br__dist.all);
+    br__dist_drop_messages();
+    if (br__dist.connected)
+        br__dist.comm.finalize(&br__dist.comm, !br__dist.broken);
+    free(br__dist.processes);
+    br__dist = (br_dist_state){ .all = { .size = 1 } };
+}
+
+/* Connects this rank with the others. */
+static bool begin(bool progress_thread)
+{
     br_dist_job job = { .run = connect_ranks };
-    br__dist_start(&job);
-    if (!br__dist_wait(&job)) {
-        br__dist_group_end(&br__dist.all);
-        end_mpi();
+    if (!valid_comm(&br__dist.comm, progress_thread))
         return false;
-    }
-    return !o->progress_thread || br__dist.all.size == 1 || br__dist_start_thread();
+    br__dist_start(&job);
+    if (!br__dist_wait(&job))
+        return false;
+    return !progress_thread || br__dist.all.size == 1 || br__dist_start_thread();
+}
+
+static bool valid_options(const br_dist_options *o)
+{
+    if (o->struct_size != sizeof *o)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "dist_init: the options were not made by BR_OPTIONS(br_dist, ...)");
+    else if (!(o->timeout >= 0))
+        br_raise(BR_ERROR_ARGUMENT, "dist_init: timeout is %g, must be at least 0", o->timeout);
+    else if (o->comm && o->comm->struct_size != sizeof *o->comm)
+        br_raise(BR_ERROR_ARGUMENT,
+                 "dist_init: the table of the transport has %zu bytes, must have %zu: compile it "
+                 "with this version's headers",
+                 o->comm->struct_size, sizeof *o->comm);
+    return !br_failed();
 }
 
 static void end_at_exit(void);
@@ -219,19 +193,20 @@ bool br_dist_init(const br_dist_options *options)
     static bool registered;
     if (br_failed() || br__dist.initialized)
         return !br_failed();
-    if (o->struct_size != sizeof *o || !(o->timeout >= 0)) {
-        br_raise(BR_ERROR_ARGUMENT, "dist_init: %s",
-                 o->struct_size != sizeof *o
-                     ? "the options were not made by BR_OPTIONS(br_dist, ...)"
-                     : "timeout must be at least 0");
+    if (!valid_options(o))
+        return false;
+    br__dist = (br_dist_state){ .timeout = o->timeout, .all = { .size = 1 } };
+    br__dist.connected = o->comm != NULL;
+    if (o->comm)
+        br__dist.comm = *o->comm;
+    else if (!br__dist_open(&br__dist.comm, &br__dist.connected)) {
+        br__dist = (br_dist_state){ .all = { .size = 1 } };
         return false;
     }
-    br__dist = (br_dist_state){ .timeout = o->timeout, .all = { .size = 1 } };
-    int there = 0;
-    MPI_Initialized(&there);
-    br__dist.connected = there || started_by_mpirun();
-    if (br__dist.connected && !begin(o))
+    if (br__dist.connected && !begin(o->progress_thread)) {
+        disconnect();
         return false;
+    }
     if (!registered)
         registered = atexit(end_at_exit) == 0;
     br__dist.initialized = true;
@@ -245,14 +220,7 @@ bool br_dist_is_initialized(void)
 
 const char *br_dist_library(void)
 {
-    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length = 0;
-    if (!*text && MPI_Get_library_version(text, &length) == MPI_SUCCESS)
-        text[strcspn(text, "\n,")] = '\0';
-    for (char *c = text; *c; c++)
-        if (*c == '\t')
-            *c = ' ';
-    return text;
+    return br__dist.connected ? br__dist.comm.library : "";
 }
 
 /* ---- End ------------------------------------------------------------------------------------- */
@@ -272,19 +240,14 @@ static void say_goodbye(br_dist_job *job)
 static void end(const char *error)
 {
     goodbye bye = { .job.run = say_goodbye, .error = error };
-    if (br__dist.connected && br__dist.all.size > 1) {
+    if (br__dist.all.size > 1) {
         br__dist_start(&bye.job);
         br__dist_join(&bye.job);
-        /* An error means that the other ranks may be anywhere: MPI_Finalize() could hang. */
+        /* An error means that the other ranks may be anywhere: the transport must not wait. */
         br__dist.broken |= bye.job.failed;
         br__dist_stop_thread();
     }
-    if (br__dist.connected) {
-        br__dist_group_end(&br__dist.all);
-        end_mpi();
-    }
-    free(br__dist.processes);
-    br__dist = (br_dist_state){ .all = { .size = 1 } };
+    disconnect();
 }
 
 void br_dist_finalize(void)
@@ -309,44 +272,80 @@ static void end_at_exit(void)
 
 /* ---- Splitting ------------------------------------------------------------------------------- */
 
+/* What the ranks tell each other to split a group. */
+typedef struct membership {
+    int32_t color, key;
+    int64_t splits; /* the rank's number of splits */
+} membership;
+
 typedef struct splitting {
     br_dist_job job;
     const br_dist_group *parent;
     br_dist_group *child;
+    membership own;
     const char *error;
-    int color, key;
     bool member;
 } splitting;
+
+/* Makes the group of the ranks with this rank's color, in the order of their keys. */
+static void make_child(splitting *s, const membership *all)
+{
+    const br_dist_group *parent = s->parent;
+    br_dist_group *g = s->child;
+    int size = 0;
+    for (int r = 0; r < parent->size; r++)
+        size += all[r].color == s->own.color;
+    if (!br__dist_group_begin(&s->job, g, 0, size))
+        return;
+    int *members = g->world; /* ranks of the parent, at first */
+    for (int r = 0, n = 0; r < parent->size; r++) {
+        if (all[r].color != s->own.color)
+            continue;
+        int k = n++;
+        for (; k > 0 && all[members[k - 1]].key > all[r].key; k--)
+            members[k] = members[k - 1];
+        members[k] = r;
+    }
+    /* No rank makes two groups with the same number of splits. */
+    g->identity = ((int64_t)parent->world[members[0]] << 32) + all[members[0]].splits;
+    for (int r = 0; r < size; r++) {
+        if (members[r] == parent->rank)
+            g->rank = r;
+        members[r] = parent->world[members[r]];
+    }
+    s->member = true;
+}
 
 static void run_split(br_dist_job *job)
 {
     splitting *s = (splitting *)job;
-    MPI_Comm comm = MPI_COMM_NULL;
-    if (!br__dist_agree(job, s->parent, &(br_dist_note){ .op = "dist_split", .error = s->error }) ||
-        !br__dist_ok(job, "MPI_Comm_split",
-                     MPI_Comm_split(s->parent->control, s->color < 0 ? MPI_UNDEFINED : s->color,
-                                    s->key, &comm)) ||
-        comm == MPI_COMM_NULL)
+    const br_dist_group *parent = s->parent;
+    if (!br__dist_agree(job, parent, &(br_dist_note){ .op = "dist_split", .error = s->error }))
         return;
-    s->member = br__dist_group_begin(job, s->child, comm);
-    MPI_Comm_free(&comm);
+    membership *all = malloc((size_t)parent->size * sizeof *all);
+    if (!all) {
+        br__dist_job_fail(job, "dist_split: cannot allocate memory for %d ranks", parent->size);
+        return;
+    }
+    all[parent->rank] = s->own;
+    if (br__dist_gather_bytes(job, parent, all, sizeof *all) && s->own.color >= 0)
+        make_child(s, all);
+    free(all);
 }
 
 br_dist_group *br_dist_split(br_dist_group *group, int color, int key)
 {
+    if (!BR_LIVE_GROUP("dist_split", group))
+        return NULL;
     splitting s = { .job.run = run_split,
                     .parent = br__dist_group(group),
-                    .error = br_failed() ? br_error_message() : NULL,
-                    .color = color,
-                    .key = key };
-    s.child = calloc(1, sizeof *s.child);
-    if (!s.child && !br_failed())
-        br_raise(BR_ERROR_MEMORY, "dist_split: cannot allocate a group");
+                    .own = { color, key, ++br__dist.splits },
+                    .error = br_failed() ? br_error_message() : NULL };
+    s.child = BR_NEW(br_dist_group);
     if (!s.child)
         return NULL;
-    *s.child = (br_dist_group){ .size = 1 };
-    s.child->comm = s.child->control = MPI_COMM_NULL;
-    if (s.parent && s.parent->comm != MPI_COMM_NULL && br__dist.connected) {
+    s.child->size = 1;
+    if (s.parent && s.parent->size > 1) {
         br__dist_start(&s.job);
         br__dist_wait(&s.job);
     } else {
@@ -358,23 +357,10 @@ br_dist_group *br_dist_split(br_dist_group *group, int color, int key)
     return NULL;
 }
 
-typedef struct freeing {
-    br_dist_job job;
-    br_dist_group *group;
-} freeing;
-
-static void run_free(br_dist_job *job)
-{
-    br__dist_group_end(((freeing *)job)->group);
-}
-
 void br_dist_group_free(br_dist_group *group)
 {
-    if (!group)
+    if (!BR_END("dist_group_free", group))
         return;
-    freeing f = { .job.run = run_free, .group = group };
-    br__dist_start(&f.job);
-    if (!br__dist_join(&f.job))
-        br__dist_group_end(group); /* communication is broken: frees the memory only */
-    free(group);
+    br__dist_group_end(group);
+    BR_FREE(group);
 }

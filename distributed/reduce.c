@@ -1,10 +1,10 @@
 /* distributed/reduce.c - reductions whose results do not depend on the number of messages or on
  * their order.
  *
- * MPI_Allreduce may add in any order, and does so differently for different sizes and numbers of
- * ranks. Here every rank owns a part of the elements. It receives that part from all ranks, adds in
- * the order of the ranks, and gives the result to all. Each rank sends and receives 2 (N - 1) / N
- * times the data, which is the least that any algorithm needs. */
+ * MPI_Allreduce, for example, may add in any order, and does so differently for different sizes and
+ * numbers of ranks. Here every rank owns a part of the elements. It receives that part from all
+ * ranks, adds in the order of the ranks, and gives the result to all. Each rank sends and receives
+ * 2 (N - 1) / N times the data, which is the least that any algorithm needs. */
 #include "distributed/distributed_internal.h"
 
 #include <math.h>
@@ -13,39 +13,39 @@
 
 enum { LINE = 64 }; /* bytes of a cache line */
 
-MPI_Datatype br__dist_type(br_dtype dtype)
-{
-    switch (dtype) {
-    case BR_F32:
-        return MPI_FLOAT;
-    case BR_F64:
-        return MPI_DOUBLE;
-    case BR_I64:
-        return MPI_INT64_T;
-    case BR_BOOL:
-        break;
-    }
-    return MPI_C_BOOL;
-}
-
 /* ---- Elements -------------------------------------------------------------------------------- */
 
-/* Defines the sum, the maximum and the quotient of arrays of a floating-point type. */
-#define DEFINE_FLOATING(type, suffix)                                                 \
-    static void add_##suffix(type *restrict to, const type *restrict from, int64_t n) \
-    {                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                               \
-            to[i] += from[i];                                                         \
-    }                                                                                 \
-    static void max_##suffix(type *restrict to, const type *restrict from, int64_t n) \
-    {                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                               \
-            to[i] = from[i] > to[i] || isnan(from[i]) ? from[i] : to[i];              \
-    }                                                                                 \
-    static void divide_##suffix(type *to, int64_t n, type by)                         \
-    {                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                               \
-            to[i] /= by;                                                              \
+/* Defines the sum, the extrema and the quotient of arrays of a floating-point type. */
+#define DEFINE_FLOATING(type, suffix)                                                     \
+    static void add_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
+    {                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            to[i] += from[i];                                                             \
+    }                                                                                     \
+    static void max_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
+    {                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            to[i] = from[i] > to[i] || isnan(from[i]) ? from[i] : to[i];                  \
+    }                                                                                     \
+    static void min_##suffix(type *restrict to, const type *restrict from, int64_t n)     \
+    {                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            to[i] = from[i] < to[i] || isnan(from[i]) ? from[i] : to[i];                  \
+    }                                                                                     \
+    static void combine_##suffix(br_dist_reduction reduction, type *to, const type *from, \
+                                 int64_t n)                                               \
+    {                                                                                     \
+        if (reduction == BR_DIST_MAX)                                                     \
+            max_##suffix(to, from, n);                                                    \
+        else if (reduction == BR_DIST_MIN)                                                \
+            min_##suffix(to, from, n);                                                    \
+        else                                                                              \
+            add_##suffix(to, from, n);                                                    \
+    }                                                                                     \
+    static void divide_##suffix(type *to, int64_t n, type by)                             \
+    {                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            to[i] /= by;                                                                  \
     }
 DEFINE_FLOATING(float, f32)
 DEFINE_FLOATING(double, f64)
@@ -55,15 +55,17 @@ static void combine_i64(br_dist_reduction reduction, int64_t *to, const int64_t 
     for (int64_t i = 0; i < n; i++) {
         if (reduction == BR_DIST_MAX)
             to[i] = from[i] > to[i] ? from[i] : to[i];
+        else if (reduction == BR_DIST_MIN)
+            to[i] = from[i] < to[i] ? from[i] : to[i];
         else /* wraps around, as in PyTorch */
             to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)from[i]);
     }
 }
 
-static void combine_bool(bool *to, const bool *from, int64_t n)
+static void combine_bool(br_dist_reduction reduction, bool *to, const bool *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = to[i] || from[i];
+        to[i] = reduction == BR_DIST_MIN ? to[i] && from[i] : to[i] || from[i];
 }
 
 void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, const void *from,
@@ -71,16 +73,16 @@ void br__dist_combine(br_dtype dtype, br_dist_reduction reduction, void *to, con
 {
     switch (dtype) {
     case BR_F32:
-        (reduction == BR_DIST_MAX ? max_f32 : add_f32)(to, from, n);
+        combine_f32(reduction, to, from, n);
         break;
     case BR_F64:
-        (reduction == BR_DIST_MAX ? max_f64 : add_f64)(to, from, n);
+        combine_f64(reduction, to, from, n);
         break;
     case BR_I64:
         combine_i64(reduction, to, from, n);
         break;
     case BR_BOOL:
-        combine_bool(to, from, n);
+        combine_bool(reduction, to, from, n);
         break;
     }
 }
@@ -104,78 +106,103 @@ void br__dist_even_parts(int64_t n, int size, br_dist_part *parts)
     }
 }
 
-/* The counts and offsets of an all-to-all exchange, in elements. */
-typedef struct parts {
-    int *send_count, *send_at, *count, *at;
-} parts;
-
-static bool parts_begin(br_dist_job *job, const br_dist_group *g, const br_dist_part *given,
-                        parts *p)
+/* Returns the address and the size of a rank's part. */
+static char *part_of(const void *data, br_dtype dtype, br_dist_part part, size_t *bytes)
 {
-    size_t size = (size_t)g->size;
-    p->send_count = NULL;
-    for (int r = 0; r < g->size; r++)
-        if (given[r].end > BR_DIST_MAX_ELEMENTS)
-            return br__dist_job_fail(job, "%lld elements are too many for one message",
-                                     (long long)given[r].end);
-    p->send_count = malloc(4 * size * sizeof(int));
-    if (!p->send_count)
-        return br__dist_job_fail(job, "cannot allocate memory for %d ranks", g->size);
-    p->send_at = p->send_count + size;
-    p->count = p->send_at + size;
-    p->at = p->count + size;
-    int64_t own = given[g->rank].end - given[g->rank].begin;
-    for (int r = 0; r < g->size; r++) {
-        p->send_count[r] = (int)(given[r].end - given[r].begin);
-        p->send_at[r] = (int)given[r].begin;
-        p->count[r] = (int)own;
-        p->at[r] = (int)(r * own);
-    }
-    return true;
+    *bytes = (size_t)(part.end - part.begin) * br_dtype_size(dtype);
+    return (char *)data + (size_t)part.begin * br_dtype_size(dtype);
 }
 
 bool br__dist_exchange_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype,
-                             const void *data, const br_dist_part *given, void *received)
+                             const void *data, const br_dist_part *parts, void *received)
 {
-    parts p;
-    MPI_Request request;
-    MPI_Datatype type = br__dist_type(dtype);
-    bool ok = parts_begin(job, g, given, &p) &&
-              br__dist_ok(job, "MPI_Ialltoallv",
-                          MPI_Ialltoallv(data, p.send_count, p.send_at, type, received, p.count,
-                                         p.at, type, g->comm, &request)) &&
-              br__dist_complete(job, g, 1, &request);
-    free(p.send_count);
-    return ok;
+    br_dist_exchange x = br__dist_exchange(job, g);
+    size_t own, bytes;
+    const char *mine = part_of(data, dtype, parts[g->rank], &own);
+    for (int i = 1; i < g->size; i++) {
+        int to = (g->rank + i) % g->size, from = (g->rank + g->size - i) % g->size;
+        const char *theirs = part_of(data, dtype, parts[to], &bytes);
+        br__dist_recv_from(&x, from, (char *)received + (size_t)from * own, own);
+        br__dist_send_to(&x, to, theirs, bytes);
+    }
+    memcpy((char *)received + (size_t)g->rank * own, mine, own);
+    return br__dist_complete(&x);
 }
 
 bool br__dist_gather_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype, void *data,
-                           const br_dist_part *given)
+                           const br_dist_part *parts)
 {
-    parts p;
-    MPI_Request request;
-    MPI_Datatype type = br__dist_type(dtype);
-    bool ok = parts_begin(job, g, given, &p) &&
-              br__dist_ok(job, "MPI_Iallgatherv",
-                          MPI_Iallgatherv(MPI_IN_PLACE, 0, type, data, p.send_count, p.send_at,
-                                          type, g->comm, &request)) &&
-              br__dist_complete(job, g, 1, &request);
-    free(p.send_count);
-    return ok;
+    br_dist_exchange x = br__dist_exchange(job, g);
+    size_t own, bytes;
+    const char *mine = part_of(data, dtype, parts[g->rank], &own);
+    for (int i = 1; i < g->size; i++) {
+        int to = (g->rank + i) % g->size, from = (g->rank + g->size - i) % g->size;
+        char *theirs = part_of(data, dtype, parts[from], &bytes);
+        br__dist_recv_from(&x, from, theirs, bytes);
+        br__dist_send_to(&x, to, mine, own);
+    }
+    return br__dist_complete(&x);
 }
 
 bool br__dist_collect_parts(br_dist_job *job, const br_dist_group *g, br_dtype dtype,
-                            const void *part, void *data, const br_dist_part *given,
+                            const void *part, void *data, const br_dist_part *parts,
                             int destination)
 {
-    parts p;
-    MPI_Request request;
-    MPI_Datatype type = br__dist_type(dtype);
-    bool ok = parts_begin(job, g, given, &p) &&
-              br__dist_ok(job, "MPI_Igatherv",
-                          MPI_Igatherv(part, p.send_count[g->rank], type, data, p.send_count,
-                                       p.send_at, type, destination, g->comm, &request)) &&
-              br__dist_complete(job, g, 1, &request);
-    free(p.send_count);
+    br_dist_exchange x = br__dist_exchange(job, g);
+    size_t bytes;
+    char *place = part_of(data, dtype, parts[g->rank], &bytes);
+    if (g->rank != destination)
+        br__dist_send_to(&x, destination, part, bytes);
+    else
+        memcpy(place, part, bytes);
+    for (int r = 0; g->rank == destination && r < g->size; r++) {
+        char *theirs = part_of(data, dtype, parts[r], &bytes);
+        if (r != destination)
+            br__dist_recv_from(&x, r, theirs, bytes);
+    }
+    return br__dist_complete(&x);
+}
+
+/* Cuts bytes into parts of the ranks but `source`; few bytes are everybody's part. */
+static void cut_broadcast(int64_t bytes, int size, int source, br_dist_part *parts)
+{
+    enum { FEW = 1 << 15 }; /* more bytes are faster in parts, in spite of more messages */
+    if (bytes > FEW)
+        br__dist_even_parts(bytes, size - 1, parts);
+    for (int r = size - 1; r >= 0; r--) {
+        if (bytes <= FEW)
+            parts[r] = (br_dist_part){ 0, bytes };
+        else if (r > source)
+            parts[r] = parts[r - 1];
+    }
+    parts[source] = (br_dist_part){ 0, 0 };
+}
+
+bool br__dist_broadcast_bytes(br_dist_job *job, const br_dist_group *g, char *data, int64_t bytes,
+                              int source)
+{
+    br_dist_exchange x = br__dist_exchange(job, g);
+    br_dist_part *parts = malloc((size_t)g->size * sizeof *parts);
+    if (!parts)
+        return br__dist_job_fail(job, "cannot allocate memory for %d ranks", g->size);
+    cut_broadcast(bytes, g->size, source, parts);
+    size_t own, theirs;
+    char *mine = part_of(data, BR_BOOL, parts[g->rank], &own);
+    for (int i = 1; g->rank == source && i < g->size; i++) {
+        int to = (source + i) % g->size;
+        const char *part = part_of(data, BR_BOOL, parts[to], &theirs);
+        br__dist_send_to(&x, to, part, theirs);
+    }
+    br__dist_recv_from(&x, source, mine, own);
+    bool ok = br__dist_complete(&x);
+    for (int i = 1; ok && g->rank != source && (int64_t)own < bytes && i < g->size; i++) {
+        int to = (g->rank + i) % g->size, from = (g->rank + g->size - i) % g->size;
+        char *part = part_of(data, BR_BOOL, parts[from], &theirs);
+        br__dist_recv_from(&x, from, part, theirs);
+        if (to != source)
+            br__dist_send_to(&x, to, mine, own);
+    }
+    ok = ok && br__dist_complete(&x);
+    free(parts);
     return ok;
 }

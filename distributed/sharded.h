@@ -27,8 +27,8 @@ struct br_sharded_optim {
 
 /* Checks the arguments of a function and creates this rank's slices. Errors are left pending, so
  * that the caller tells the other ranks of them. Returns false, when there is nobody to tell, if
- * `s` is NULL or its module was freed. */
-bool br__sharded_begin(const char *op, br_sharded_optim *s);
+ * `optim` is NULL or its module was freed. */
+bool br__sharded_begin(const char *op, br_sharded_optim *optim);
 /* Returns an optimizer of the slices without state. */
 br_optim *br__sharded_make_local(const br_sharded_optim *s);
 /* Tells the other ranks of a pending error. Returns false on all ranks if one of them has one, or

@@ -94,17 +94,19 @@ static bool make_slices(br_sharded_optim *s)
     return s->local != NULL;
 }
 
-bool br__sharded_begin(const char *op, br_sharded_optim *s)
+bool br__sharded_begin(const char *op, br_sharded_optim *optim)
 {
-    if (!br_failed() && !s)
-        br_raise(BR_ERROR_ARGUMENT, "%s: optim is NULL, but it is required", op);
-    else if (!br_failed() && !s->parallel)
+    if (!optim)
+        br_require(op, "optim", optim);
+    if (!BR_LIVE(op, optim))
+        return false;
+    if (!br_failed() && !optim->parallel)
         br_raise(BR_ERROR_STATE,
                  "%s: the data-parallel module was freed before its sharded optimizer", op);
-    if (!s || !s->parallel)
+    if (!optim->parallel)
         return false;
     if (!br_failed())
-        make_slices(s);
+        make_slices(optim);
     return true;
 }
 
@@ -214,11 +216,8 @@ static void build(br_sharded_optim *s)
 
 br_sharded_optim *br_sharded_optim_new(br_data_parallel *parallel, br_optim *optim)
 {
-    if (!parallel && !br_failed())
-        br_raise(BR_ERROR_ARGUMENT, "%s: parallel is NULL, but it is required", op_new);
-    br_sharded_optim *s = parallel ? calloc(1, sizeof *s) : NULL;
-    if (!s && !br_failed())
-        br_raise(BR_ERROR_MEMORY, "%s: cannot allocate memory", op_new);
+    bool usable = br__parallel_is_usable(op_new, parallel);
+    br_sharded_optim *s = usable ? BR_NEW(br_sharded_optim) : NULL;
     if (!s)
         return NULL;
     s->parallel = parallel;
@@ -232,7 +231,7 @@ br_sharded_optim *br_sharded_optim_new(br_data_parallel *parallel, br_optim *opt
 
 void br_sharded_optim_free(br_sharded_optim *s)
 {
-    if (!s)
+    if (!BR_END("sharded_optim_free", s))
         return;
     if (s->parallel) {
         br_sharded_optim **place = &s->parallel->sharded;
@@ -245,7 +244,7 @@ void br_sharded_optim_free(br_sharded_optim *s)
     drop_slices(s);
     br_named_list_free(s->names);
     free(s->params);
-    free(s);
+    BR_FREE(s);
 }
 
 void br__sharded_forget(br_data_parallel *p)
@@ -449,7 +448,9 @@ bool br_sharded_optim_step(br_sharded_optim *s)
 
 void br_sharded_optim_zero_grad(br_sharded_optim *s)
 {
-    for (int i = 0; s && s->parallel && i < s->n_params; i++) {
+    if (!BR_LIVE("sharded_optim_zero_grad", s))
+        return;
+    for (int i = 0; s->parallel && i < s->n_params; i++) {
         br_set_grad(s->params[i].q->param, NULL);
         s->params[i].q->has_gradient = false;
     }

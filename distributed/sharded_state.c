@@ -27,7 +27,6 @@ typedef struct gathering {
     int64_t n; /* states of all parameters; state j of parameter i is i n_states + j */
     br_tensor **own, **full; /* [n]: this rank's, borrowed; at the destination: the whole ones */
     head *heads, *all;       /* [n] and, at the destination, [size, n] */
-    MPI_Request *requests;   /* [size] */
     double *copies;          /* [size]: where copies of single elements are received */
     char *name;              /* memory for the longest name of a state */
 } gathering;
@@ -35,13 +34,18 @@ typedef struct gathering {
 static void run_heads(br_dist_job *job)
 {
     gathering *c = (gathering *)job;
-    int bytes = (int)((size_t)c->n * sizeof(head));
-    MPI_Request request;
-    if (br__dist_agree(job, c->g, &c->note) &&
-        br__dist_ok(job, "MPI_Igather",
-                    MPI_Igather(c->heads, bytes, MPI_BYTE, c->all, bytes, MPI_BYTE, c->destination,
-                                c->g->control, &request)))
-        br__dist_complete(job, c->g, 1, &request);
+    size_t bytes = (size_t)c->n * sizeof(head);
+    if (!br__dist_agree(job, c->g, &c->note))
+        return;
+    br_dist_exchange x = br__dist_exchange(job, c->g);
+    if (c->g->rank != c->destination)
+        br__dist_send_to(&x, c->destination, c->heads, bytes);
+    else
+        memcpy(c->all + c->g->rank * c->n, c->heads, bytes);
+    for (int r = 0; c->g->rank == c->destination && r < c->g->size; r++)
+        if (r != c->destination)
+            br__dist_recv_from(&x, r, c->all + r * c->n, bytes);
+    br__dist_complete(&x);
 }
 
 static const head *head_of(const gathering *c, int rank, int64_t k)
@@ -76,32 +80,28 @@ static char *place_of(const gathering *c, int rank, int64_t k)
 /* Receives state k from all ranks that have it. */
 static bool receive(gathering *c, int64_t k)
 {
-    int n = 0;
+    br_dist_exchange x = br__dist_exchange(&c->job, c->g);
     for (int r = 0; r < c->g->size; r++) {
         const head *h = head_of(c, r, k);
         if (!h->present)
             continue;
+        size_t bytes = (size_t)elements(h) * br_dtype_size((br_dtype)h->dtype);
         if (r == c->g->rank)
-            memcpy(place_of(c, r, k), br_data(c->own[k]),
-                   (size_t)elements(h) * br_dtype_size((br_dtype)h->dtype));
-        else if (br__dist_ok(&c->job, "MPI_Irecv",
-                             MPI_Irecv(place_of(c, r, k), (int)elements(h),
-                                       br__dist_type((br_dtype)h->dtype), r, 0, c->g->control,
-                                       &c->requests[n])))
-            n++;
+            memcpy(place_of(c, r, k), br_data(c->own[k]), bytes);
         else
-            return false;
+            br__dist_recv_from(&x, r, place_of(c, r, k), bytes);
     }
-    return br__dist_complete(&c->job, c->g, n, c->requests);
+    return br__dist_complete(&x);
 }
 
 static bool give(gathering *c, int64_t k)
 {
     const br_tensor *t = c->own[k];
-    return !t || (br__dist_ok(&c->job, "MPI_Isend",
-                              MPI_Isend(br_data(t), (int)br_numel(t), br__dist_type(br_dtype_of(t)),
-                                        c->destination, 0, c->g->control, c->requests)) &&
-                  br__dist_complete(&c->job, c->g, 1, c->requests));
+    br_dist_exchange x = br__dist_exchange(&c->job, c->g);
+    if (t)
+        br__dist_send_to(&x, c->destination, br_data(t),
+                         (size_t)br_numel(t) * br_dtype_size(br_dtype_of(t)));
+    return br__dist_complete(&x);
 }
 
 static void run_data(br_dist_job *job)
@@ -138,8 +138,7 @@ static bool reserve(gathering *c)
     c->full = calloc(n, sizeof(br_tensor *));
     c->heads = calloc(n, sizeof *c->heads);
     c->all = calloc(n * ranks + 1, sizeof *c->all);
-    c->requests = calloc((size_t)c->g->size, sizeof(MPI_Request));
-    if (c->own && c->full && c->heads && c->all && c->requests && c->copies && c->name)
+    if (c->own && c->full && c->heads && c->all && c->copies && c->name)
         return true;
     br_raise(BR_ERROR_MEMORY, "%s: cannot allocate memory", op_gather);
     return false;
@@ -251,7 +250,6 @@ br_named_list *br_sharded_optim_state_dict(br_sharded_optim *s, int destination)
     free(c.full);
     free(c.heads);
     free(c.all);
-    free(c.requests);
     free(c.copies);
     free(c.name);
     if (!br_failed())

@@ -4,7 +4,6 @@
  *
  * Each rank has its own batches. All of them end with the same parameters. */
 #include <brasa/brasa.h>
-#include <brasa/distributed.h>
 
 enum { STEPS = 200, BATCH = 16 };
 

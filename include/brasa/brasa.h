@@ -5,6 +5,7 @@
 #include <brasa/autograd.h>
 #include <brasa/check.h>
 #include <brasa/data.h>
+#include <brasa/distributed.h>
 #include <brasa/io.h>
 #include <brasa/models.h>
 #include <brasa/nn.h>

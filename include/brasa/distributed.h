@@ -1,10 +1,9 @@
 /* brasa/distributed.h - training with several processes, on one machine or many, over MPI.
  *
- * These functions are in a library of their own, libbrasa_mpi; brasa.h does not include this
- * header. Start the program with `mpirun -n N program`. Each of the N processes (ranks) runs the
- * whole program on its own part of the data:
+ * Start the program with `mpirun -n N program`. Each of the N processes (ranks) runs the whole
+ * program on its own part of the data:
  *
- *     br_dist_init();
+ *     br_dist_init(NULL);
  *     br_data_parallel *parallel = br_data_parallel_new(model, NULL);
  *     ... every br_backward() now averages the gradients of all ranks ...
  *     br_data_parallel_free(parallel);
@@ -18,6 +17,7 @@
 #ifndef BRASA_DISTRIBUTED_H
 #define BRASA_DISTRIBUTED_H
 
+#include <brasa/distributed/comm.h>
 #include <brasa/optim.h>
 
 #ifdef __cplusplus
@@ -36,6 +36,9 @@ typedef struct br_dist_options {
      * communicates in its caller's thread. MPI must have been initialized with
      * MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE, or not at all. */
     bool progress_thread;
+    /* A transport to use instead of MPI, which br_dist_finalize() ends; also br_dist_init(), if the
+     * ranks cannot be connected. The struct is copied. */
+    br_comm *comm;
 } br_dist_options;
 #define br_dist_default_fields \
     .struct_size = sizeof(br_dist_options), .timeout = 1800, .progress_thread = true
@@ -50,7 +53,8 @@ BR_API bool br_dist_init(const br_dist_options *options);
  * calls fail. Groups and data-parallel modules must be freed before. */
 BR_API void br_dist_finalize(void);
 BR_API bool br_dist_is_initialized(void);
-/* Returns the name and version of the MPI library, such as "Open MPI v4.1.4". */
+/* Returns the name and version of the library that communicates, such as "Open MPI v4.1.4"; "" if
+ * there is only one process. The string lives until br_dist_finalize(). */
 BR_API const char *br_dist_library(void);
 
 /* Return this process's number in the group, counted from 0, and the number of ranks. Without
@@ -73,6 +77,7 @@ typedef enum br_dist_reduction {
     BR_DIST_SUM,  /* in the order of the ranks; not for bool */
     BR_DIST_MEAN, /* the sum divided by the number of ranks; floating-point only */
     BR_DIST_MAX,  /* NaN if any rank has NaN; logical or for bool */
+    BR_DIST_MIN,  /* NaN if any rank has NaN; logical and for bool */
 } br_dist_reduction;
 
 /* Waits until every rank has called it. */
@@ -88,9 +93,13 @@ BR_API br_tensor *br_dist_all_gather(br_tensor *t, br_dist_group *group);
  */
 BR_API br_tensor *br_dist_reduce_scatter(br_tensor *t, br_dist_reduction reduction,
                                          br_dist_group *group);
+/* Sends element r of t [size, ...], whose first dimension is the number of ranks, to rank r.
+ * Returns a tensor of the same shape: element r is what rank r sent. */
+BR_API br_tensor *br_dist_all_to_all(br_tensor *t, br_dist_group *group);
 /* Send t to one rank, and receive t from one. The shapes and dtypes must agree; the receiver's call
- * fails if they do not. Messages between two ranks with the same tag (0 .. 32767) arrive in order.
- * Only the two ranks call them. */
+ * fails if they do not. Messages between two ranks with the same tag (0 .. 32767) arrive in order;
+ * those with other tags that arrive first are kept in memory. br_dist_send() may wait until the
+ * message is received. Only the two ranks call them. */
 BR_API bool br_dist_send(br_tensor *t, int destination, int tag, br_dist_group *group);
 BR_API bool br_dist_recv(br_tensor *t, int source, int tag, br_dist_group *group);
 

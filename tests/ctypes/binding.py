@@ -17,11 +17,10 @@ SCALARS = {
 }
 
 
-def declarations(cc, headers):
+def declarations(cc):
     """Yields the statements of the library's headers without attributes, one string each."""
-    source = "".join(f"#include <brasa/{header}>\n" for header in headers)
-    lines = subprocess.run([cc, "-E", f"-I{HEADERS}", "-"], input=source, check=True, capture_output=True,
-                           text=True).stdout.splitlines()
+    lines = subprocess.run([cc, "-E", f"-I{HEADERS}", "-"], input="#include <brasa/brasa.h>\n", check=True,
+                           capture_output=True, text=True).stdout.splitlines()
     text, ours = "", False
     for line in lines:
         if marker := re.match(r'# \d+ "(.*?)"', line):
@@ -43,13 +42,13 @@ def declarations(cc, headers):
 class Binding:
     """Enumerators, structs and functions as attributes; `functions` have their types set in `lib`."""
 
-    def __init__(self, library, cc, headers=("brasa.h",)):
+    def __init__(self, library, cc):
         self.lib = ctypes.CDLL(library)
         self.constants, self.structs, self.fields, self.functions = {}, {}, {}, {}
         self.types = dict(SCALARS)
         self.arguments = {}  # of each function, as written in the header
         self.variadic = set()
-        for statement in declarations(cc, headers):
+        for statement in declarations(cc):
             self.declare(statement)
 
     def declare(self, s):

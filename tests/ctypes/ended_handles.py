@@ -94,6 +94,15 @@ def attention(br):
     return br.br_attention_new(ctypes.byref(text))
 
 
+def data_parallel(br):
+    return br.br_data_parallel_new(linear(br), None)
+
+
+def sharded_optim(br):
+    model = linear(br)
+    return br.br_sharded_optim_new(br.br_data_parallel_new(model, None), br.br_adam(model, None))
+
+
 # For each type of handle, functions that create a live handle and a stale one.
 HANDLES = {
     "br_tensor": (tensor, ended_tensor),
@@ -114,6 +123,9 @@ HANDLES = {
     "br_profile": pair(lambda br: br.br_profile_begin(), "br_profile_free"),
     "br_recorder": pair(lambda br: br.br_record_begin(None), "br_record_end"),
     "br_attention": pair(attention, "br_attention_free"),
+    "br_dist_group": pair(lambda br: br.br_dist_split(None, 0, 0), "br_dist_group_free"),
+    "br_data_parallel": pair(data_parallel, "br_data_parallel_free"),
+    "br_sharded_optim": pair(sharded_optim, "br_sharded_optim_free"),
     "br_check": pair(lambda br: br.br_check_open(str(GOLDEN).encode()), "br_check_close"),
 }
 BAD = "ended", "wrong"

@@ -3,8 +3,7 @@
 
 Compares the defaults of every option struct with those of PyTorch and transformers. `check` compares the
 results of br_*_defaults() with options.tsv. `record` reads the signatures of the installed PyTorch and
-transformers and prints that table; it requires both packages. LIBRARY is libbrasa_mpi.so, which needs
-libbrasa.so, so that the functions of both are found."""
+transformers and prints that table; it requires both packages."""
 
 import ctypes
 import inspect
@@ -241,7 +240,7 @@ def check(br):
 if __name__ == "__main__":
     if len(sys.argv) < 3 or sys.argv[1] not in ("check", "record"):
         sys.exit(__doc__)
-    binding = Binding(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "cc", ("brasa.h", "distributed.h"))
+    binding = Binding(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "cc")
     if sys.argv[1] == "record":
         record(binding)
     else:

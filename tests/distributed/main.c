@@ -1,8 +1,14 @@
-/* tests/distributed/main.c - runs the tests of libbrasa_mpi: mpirun -n N brasa_distributed.
+/* tests/distributed/main.c - runs the tests of distributed/ on several ranks:
+ *
+ *     brasa_distributed --forked N        forks the ranks; no MPI is needed
+ *     mpirun -n N brasa_distributed
  *
  * Rank 0 prints a line for each test and the counts. The exit status is 0 if no check failed on any
- * rank. `brasa_distributed die` and `exit` are for tests/distributed/run: one rank ends early. With
- * `uneven`, one rank has no data for a sharded optimizer. */
+ * rank. A further argument is for tests/distributed/run: with `die` and `exit`, one rank ends
+ * early; with `late`, one does not come to a collective; with `uneven`, one has no data for a
+ * sharded optimizer; with `crossed`, two ranks use two groups in different orders; with `callers`,
+ * there is no progress thread. */
+#include "tests/distributed/sockets.h"
 #include "tests/distributed/test.h"
 
 #include <signal.h>
@@ -48,8 +54,11 @@ static const test tests[] = {
     TEST(reductions),
     TEST(reduction_order),
     TEST(gather_and_scatter),
+    TEST(all_to_all),
     TEST(send_and_receive),
+    TEST(messages_by_tag),
     TEST(disagreements),
+    TEST(disagreements_of_every_function),
     TEST(errors_of_other_ranks),
     TEST(arguments),
     TEST(passes_equal_one_process),
@@ -113,6 +122,27 @@ static int end_early(bool die)
     return br_report(stderr);
 }
 
+/* One rank comes to a collective after the time limit of the others. */
+static int come_late(void)
+{
+    br_dist_barrier(NULL);
+    if (rank == size - 1)
+        sleep(2);
+    br_dist_barrier(NULL);
+    return br_report(stderr);
+}
+
+/* The last rank uses two groups in another order than the others. */
+static int cross_groups(void)
+{
+    br_dist_group *first = br_dist_split(NULL, 0, 0), *second = br_dist_split(NULL, 0, 0);
+    br_dist_barrier(rank == size - 1 ? second : first);
+    br_dist_barrier(rank == size - 1 ? first : second);
+    br_dist_group_free(first);
+    br_dist_group_free(second);
+    return br_report(stderr);
+}
+
 /* The last rank has no data. */
 static int join_early(void)
 {
@@ -133,14 +163,28 @@ static int join_early(void)
 
 int main(int argc, char **argv)
 {
-    if (!br_dist_init(NULL))
+    enum { MAX_BYTES = 5000 }; /* small, so that messages are cut */
+    bool forked = argc > 2 && strcmp(argv[1], "--forked") == 0;
+    br_comm comm = { 0 };
+    if (forked)
+        comm = fork_ranks(atoi(argv[2]), MAX_BYTES);
+    const char *mode = argc > (forked ? 3 : 1) ? argv[forked ? 3 : 1] : "";
+    br_dist_options options = br_dist_defaults();
+    options.comm = forked ? &comm : NULL;
+    options.progress_thread = strcmp(mode, "callers") != 0;
+    options.timeout = strcmp(mode, "late") == 0 ? 0.5 : options.timeout;
+    if (!br_dist_init(&options))
         return br_report(stderr);
     rank = br_dist_rank(NULL);
     size = br_dist_size(NULL);
-    if (argc > 1 && strcmp(argv[1], "uneven") == 0)
+    if (strcmp(mode, "uneven") == 0)
         return join_early();
-    if (argc > 1)
-        return end_early(strcmp(argv[1], "die") == 0);
+    if (strcmp(mode, "late") == 0)
+        return come_late();
+    if (strcmp(mode, "crossed") == 0)
+        return cross_groups();
+    if (strcmp(mode, "die") == 0 || strcmp(mode, "exit") == 0)
+        return end_early(strcmp(mode, "die") == 0);
     int passed = 0, failed = 0;
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         int64_t n = run(&tests[i]);

@@ -1,6 +1,6 @@
 /* tests/distributed/test.h - tests that every rank runs together.
  *
- * mpirun starts this program N times; Criterion, which runs each test in a process of its own,
+ * Each rank is a process of this program; Criterion, which runs each test in a process of its own,
  * cannot be used. A test is a function of the table in main.c. A failed check is reported and
  * counted, and the test goes on, so that the other ranks do not wait for this one. */
 #ifndef BR_TESTS_DISTRIBUTED_TEST_H
@@ -29,8 +29,11 @@ void test_broadcast(void);
 void test_reductions(void);
 void test_reduction_order(void);
 void test_gather_and_scatter(void);
+void test_all_to_all(void);
 void test_send_and_receive(void);
+void test_messages_by_tag(void);
 void test_disagreements(void);
+void test_disagreements_of_every_function(void);
 void test_errors_of_other_ranks(void);
 void test_arguments(void);
 

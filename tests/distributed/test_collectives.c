@@ -57,6 +57,21 @@ void test_broadcast(void)
     }
     br_tensor *empty = br_zeros(BR_SHAPE(0, 3), BR_F32);
     check(br_dist_broadcast(empty, 0, NULL));
+    for (int source = 0; source < size; source++) { /* so many bytes are spread over the ranks */
+        br_tensor *large = values(BR_F64, rank, 1, 33333);
+        check(br_dist_broadcast(large, source, NULL));
+        check(br_equal(large, values(BR_F64, source, 1, 33333)));
+    }
+}
+
+static br_tensor *combined(br_tensor *a, br_tensor *b, br_dist_reduction reduction)
+{
+    bool flags = br_dtype_of(a) == BR_BOOL;
+    if (reduction == BR_DIST_MAX)
+        return flags ? br_logical_or(a, b) : br_maximum(a, b);
+    if (reduction == BR_DIST_MIN)
+        return flags ? br_logical_and(a, b) : br_minimum(a, b);
+    return br_add(a, b);
 }
 
 /* Compares with the same reduction of all ranks' values in this process. */
@@ -65,10 +80,7 @@ static void check_reduction(br_dtype dtype, br_dist_reduction reduction, int64_t
     br_tensor *t = values(dtype, rank, rows, 3), *want = br_clone(values(dtype, 0, rows, 3));
     for (int r = 1; r < size; r++) {
         br_tensor *other = values(dtype, r, rows, 3);
-        if (dtype == BR_BOOL)
-            want = br_logical_or(want, other);
-        else
-            want = reduction == BR_DIST_MAX ? br_maximum(want, other) : br_add(want, other);
+        want = combined(want, other, reduction);
     }
     if (reduction == BR_DIST_MEAN)
         want = br_div_scalar(want, size);
@@ -89,6 +101,7 @@ void test_reductions(void)
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < N_DTYPES; k++) {
             check_reduction(dtypes[k], BR_DIST_MAX, rows[i]);
+            check_reduction(dtypes[k], BR_DIST_MIN, rows[i]);
             if (dtypes[k] != BR_BOOL)
                 check_reduction(dtypes[k], BR_DIST_SUM, rows[i]);
             if (dtypes[k] == BR_F32 || dtypes[k] == BR_F64)
@@ -121,8 +134,11 @@ void test_reduction_order(void)
     br_data_f64(nan)[0] = rank == size - 1 ? NAN : 1;
     br_data_f64(nan)[1] = rank == 0 ? NAN : 1;
     br_data_f64(nan)[2] = -0.0;
+    br_tensor *nan_too = br_clone(nan);
     check(br_dist_all_reduce(nan, BR_DIST_MAX, NULL));
     check(isnan(br_data_f64(nan)[0]) && isnan(br_data_f64(nan)[1]));
+    check(br_dist_all_reduce(nan_too, BR_DIST_MIN, NULL));
+    check(isnan(br_data_f64(nan_too)[0]) && isnan(br_data_f64(nan_too)[1]));
     br_data_f64(nan)[2] = -0.0;
     check(br_dist_all_reduce(nan, BR_DIST_SUM, NULL));
     check(signbit(br_data_f64(nan)[2])); /* no rank's value is added to a zero */
@@ -147,17 +163,32 @@ void test_gather_and_scatter(void)
     check(part && br_at(part, BR_SHAPE(1)) == size * (100 * rank + 1) + 10 * ranks);
 }
 
+void test_all_to_all(void)
+{
+    for (int k = 0; k < N_DTYPES; k++) {
+        br_tensor *t = values(dtypes[k], rank, 3, size); /* [size, 3], strided */
+        br_tensor *got = br_dist_all_to_all(t, NULL);
+        if (!check(got && br_same_shape(got, t) && br_dtype_of(got) == dtypes[k]))
+            continue;
+        for (int r = 0; r < size; r++)
+            check(
+                br_equal(br_select(got, 0, r), br_select(values(dtypes[k], r, 3, size), 0, rank)));
+    }
+    br_tensor *empty = br_dist_all_to_all(br_zeros(BR_SHAPE(size, 0), BR_F32), NULL);
+    check(empty && br_size(empty, 0) == size && br_numel(empty) == 0);
+    check_fails(br_dist_all_to_all(br_ones(BR_SHAPE(size + 1), BR_F32), NULL),
+                "dist_all_to_all: t is [");
+    check_fails(br_dist_all_to_all(br_scalar(1, BR_F32), NULL), "must be the number of ranks");
+}
+
 void test_send_and_receive(void)
 {
     if (size == 1)
         return;
     int next = (rank + 1) % size, before = (rank + size - 1) % size;
     br_tensor *own = values(BR_F32, rank, 3, 2), *got = values(BR_F32, rank, 3, 2);
-    for (int turn = 0; turn < 2;
-         turn++) { /* even ranks send first, so that nobody waits for ever */
-        if (rank % 2 == turn && (turn == 0 || rank > 0))
-            check(br_dist_send(own, next, 5, NULL));
-        else if (rank % 2 == turn)
+    for (int turn = 0; turn < 2; turn++) { /* even ranks send first: nobody waits for ever */
+        if (rank % 2 == turn)
             check(br_dist_send(own, next, 5, NULL));
         if (before % 2 == turn)
             check(br_dist_recv(got, before, 5, NULL));
@@ -173,6 +204,36 @@ void test_send_and_receive(void)
         check(br_dist_send(t, 1, 0, NULL));
     if (rank == 1)
         check(br_dist_recv(t, 0, 0, NULL)); /* the next message arrives */
+}
+
+/* Messages that wait for their tag or group stay in their order. */
+void test_messages_by_tag(void)
+{
+    if (size == 1)
+        return;
+    for (int k = 0; k < N_DTYPES; k++) {
+        br_tensor *t = values(dtypes[k], rank, 3, 2); /* strided */
+        if (rank == 0)
+            check(br_dist_send(t, size - 1, 0, NULL));
+        if (rank == size - 1)
+            check(br_dist_recv(t, 0, 0, NULL) && br_equal(t, values(dtypes[k], 0, 3, 2)));
+    }
+    br_dist_group *group = br_dist_split(NULL, 0, 0);
+    if (rank == 0) {
+        for (int i = 0; i < 6; i++) {
+            br_tensor *t = br_full(BR_SHAPE(i), i, BR_F32);
+            check(br_dist_send(t, 1, i % 2, i < 4 ? NULL : group));
+        }
+    }
+    static const int order[] = { 5, 1, 3, 0, 4, 2 };
+    for (int k = 0; rank == 1 && k < 6; k++) {
+        int i = order[k];
+        br_tensor *t = br_zeros(BR_SHAPE(i), BR_F32);
+        check(br_dist_recv(t, 0, i % 2, i < 4 ? NULL : group));
+        check(br_equal(t, br_full(BR_SHAPE(i), i, BR_F32)));
+    }
+    br_dist_group_free(group);
+    br_dist_barrier(NULL);
 }
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -200,6 +261,41 @@ void test_disagreements(void)
     check_fails(rank == last ? br_dist_barrier(NULL) : br_dist_all_reduce(t, BR_DIST_SUM, NULL),
                 want);
     check(br_dist_barrier(NULL)); /* the ranks are still in step */
+}
+
+static bool call(int function, br_tensor *t)
+{
+    switch (function) {
+    case 0:
+        return br_dist_broadcast(t, size - 1, NULL);
+    case 1:
+        return br_dist_all_reduce(t, BR_DIST_MIN, NULL);
+    case 2:
+        return br_dist_all_gather(t, NULL) != NULL;
+    case 3:
+        return br_dist_reduce_scatter(t, BR_DIST_SUM, NULL) != NULL;
+    default:
+        return br_dist_all_to_all(t, NULL) != NULL;
+    }
+}
+
+/* Other shapes, dimensions and dtypes are named on every rank, also those of empty tensors. */
+void test_disagreements_of_every_function(void)
+{
+    char want[80];
+    bool last = rank == size - 1;
+    snprintf(want, sizeof want, "rank %d has ", size - 1);
+    for (int function = 0; size > 1 && function < 5; function++) {
+        br_tensor *wide = br_ones(BR_SHAPE(size, last ? 3 : 2), BR_F32);
+        check_fails(call(function, wide), want);
+        br_tensor *deep = br_ones(last ? 3 : 2, (int64_t[]){ size, 2, 1 }, BR_F32);
+        check_fails(call(function, deep), want);
+        br_tensor *other = br_ones(BR_SHAPE(size, 2), last ? BR_I64 : BR_F64);
+        check_fails(call(function, other), want);
+        br_tensor *empty = br_ones(BR_SHAPE(size, 0, last ? 2 : 3), BR_F32);
+        check_fails(call(function, empty), want);
+        check(call(function, br_ones(BR_SHAPE(size, 2), BR_F32)));
+    }
 }
 
 void test_errors_of_other_ranks(void)
