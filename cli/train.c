@@ -4,6 +4,8 @@
 #include "cli/progress.h"
 #include "train/step_profile.h"
 
+#include <brasa/distributed.h>
+
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -234,30 +236,47 @@ static void end_progress(void *bar)
     progress_end(bar);
 }
 
-/* Trains; returns the exit status. */
-static int train(train_request *request)
+/* Returns the exit status of a run that ended. Of several ranks, the first reports what all know.
+ */
+static int status_of(train_outcome outcome, int64_t step, bool first)
 {
-    progress bar = { 0 };
-    int64_t step;
-    request->report = stdout;
-    request->begin = begin_progress;
-    request->progress = update_progress;
-    request->end = end_progress;
-    request->context = &bar;
-    request->stop = &stop_signal;
-    catch_signals();
-    switch (train_run(request, &step)) {
+    switch (outcome) {
     case TRAIN_REFUSED:
-        cli_usage("train", "%s", br_error_message());
+        if (first)
+            cli_usage("train", "%s", br_error_message());
         br_clear_error();
         return CLI_USAGE;
     case TRAIN_STOPPED:
-        fprintf(stderr, "brasa train: stopped after step %" PRId64 "; --resume continues the run\n",
-                step);
-        return 128 + stop_signal;
+        if (first)
+            fprintf(stderr,
+                    "brasa train: stopped after step %" PRId64 "; --resume continues the run\n",
+                    step);
+        return 128 + (stop_signal ? stop_signal : SIGTERM);
     default:
         return cli_report();
     }
+}
+
+/* Trains; returns the exit status. Of several ranks, the first alone writes to the terminal. */
+static int train(train_request *request)
+{
+    if (!br_dist_init(NULL))
+        return cli_report();
+    const bool first = br_dist_rank(NULL) == 0;
+    progress bar = { 0 };
+    int64_t step;
+    if (first) {
+        request->report = stdout;
+        request->begin = begin_progress;
+        request->progress = update_progress;
+        request->end = end_progress;
+        request->context = &bar;
+    }
+    request->stop = &stop_signal;
+    catch_signals();
+    train_outcome outcome = train_run(request, &step);
+    br_dist_finalize(); /* tells the other ranks of an error */
+    return status_of(outcome, step, first);
 }
 
 static int run(train_request *request, int argc, char **argv)

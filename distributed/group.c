@@ -1,7 +1,9 @@
 /* distributed/group.c - the start and the end of communication, and groups of ranks. */
 #include "distributed/distributed_internal.h"
+#include "tensor/parallel.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,7 @@ int br_dist_size(const br_dist_group *group)
 typedef struct facts {
     char version[32], machine[HOST_NAME_MAX + 1], processes[64];
     int32_t process;
+    cpu_set_t processors; /* that it may run on: mpirun may bind each rank to some */
 } facts;
 
 static void collect_facts(facts *f)
@@ -79,12 +82,14 @@ static void collect_facts(facts *f)
     if (readlink("/proc/self/ns/pid", f->processes, sizeof f->processes - 1) < 0)
         f->processes[0] = '\0';
     f->process = (int32_t)getpid();
+    sched_getaffinity(0, sizeof f->processors, &f->processors);
 }
 
-/* Compares the versions, and stores the process IDs of the ranks on this machine. */
+/* Compares the versions, stores the process IDs of the ranks on this machine, and divides the
+ * processors among those that may run on the same ones. */
 static bool use_facts(br_dist_job *job, const facts *all, const facts *own)
 {
-    int size = br__dist.all.size;
+    int size = br__dist.all.size, sharing = 0;
     for (int r = 0; r < size; r++) {
         if (strcmp(all[r].version, all[0].version) != 0)
             return br__dist_job_fail(job,
@@ -94,7 +99,9 @@ static bool use_facts(br_dist_job *job, const facts *all, const facts *own)
         bool here = strcmp(all[r].machine, own->machine) == 0 && *own->processes &&
                     strcmp(all[r].processes, own->processes) == 0;
         br__dist.processes[r] = here ? all[r].process : 0;
+        sharing += here && CPU_EQUAL(&all[r].processors, &own->processors);
     }
+    br__limit_threads(CPU_COUNT(&own->processors) / (sharing > 0 ? sharing : 1));
     return true;
 }
 

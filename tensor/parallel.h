@@ -7,6 +7,9 @@
 /* Calls task(context, i) for i in 0 .. n-1 on up to br_get_num_threads() threads. The effect of a
  * task must not depend on the thread that runs it. Runs serially inside another parallel loop. */
 void br__parallel(int64_t n, void (*task)(void *context, int64_t i), void *context);
+/* Limits the default number of threads, because other processes use the same processors. A number
+ * that the program has set stays. */
+void br__limit_threads(int limit);
 /* Makes all further loops of the calling thread run serially. Background threads of the library
  * call it, so that their loops never keep loops of the program's threads from running in
  * parallel. */

@@ -28,6 +28,7 @@ enum {
 
 /* 0: not set. This setting is process-wide, as documented. */
 static atomic_int num_threads;
+static atomic_bool chosen; /* br_set_num_threads() was called */
 
 static int available_processors(void)
 {
@@ -45,6 +46,14 @@ void br_set_num_threads(int n)
         return;
     }
     atomic_store(&num_threads, n);
+    atomic_store(&chosen, true);
+}
+
+void br__limit_threads(int limit)
+{
+    const int n = available_processors();
+    if (!atomic_load(&chosen))
+        atomic_store(&num_threads, n < limit ? n : limit > 0 ? limit : 1);
 }
 
 int br_get_num_threads(void)

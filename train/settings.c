@@ -159,7 +159,10 @@ bool settings_from_json(settings *s, const json_t *json)
 {
     for (int i = 0; i < s->count && !br_failed(); i++) {
         char text[64];
-        if (json_text(json_object_get(json, s->items[i].name), text, sizeof text))
+        const json_t *value = json_object_get(json, s->items[i].name);
+        if (!value && s->items[i].may_change)
+            continue; /* the checkpoint is older than the setting */
+        if (json_text(value, text, sizeof text))
             from_text(&s->items[i], text);
         else
             br_raise(BR_ERROR_FORMAT, "the checkpoint's settings have no valid '%s'",

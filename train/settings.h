@@ -45,8 +45,8 @@ bool settings_set(settings *s, const char *key, const char *value);
 /* Returns all values as a JSON object, which the caller frees with json_decref(); NULL with an
  * error on failure. */
 json_t *settings_to_json(const settings *s);
-/* Sets all values from such an object. Returns false with an error if a setting is missing or
- * invalid. */
+/* Sets all values from such an object. Returns false with an error if a setting is invalid, or
+ * missing without may_change. */
 bool settings_from_json(settings *s, const json_t *json);
 /* Returns false with an error if a value without may_change differs from the object's. */
 bool settings_agree(const settings *s, const json_t *json);

@@ -11,7 +11,8 @@
 typedef struct train_options {
     int64_t steps, seed, checkpoint_every;
     schedule schedule;
-    int64_t accumulate; /* batches per step, whose gradients are averaged; 0: 1 */
+    int64_t accumulate; /* batches per step, whose gradients are averaged; 0: one per rank */
+    int64_t zero_stage; /* what is divided among the ranks: ZERO_NOTHING, ... (train/ranks.h) */
     double clip;        /* largest norm of the gradients; 0: no limit */
     int64_t workers;    /* threads that prefetch batches; 0: none */
     int64_t eval_every; /* steps between evaluations, if the recipe evaluates */
@@ -72,7 +73,8 @@ typedef struct train_request {
     int64_t profile; /* steps to profile; 0: none */
     int n_assignments;
     assignment *assignments;
-    FILE *report; /* the run's size, predictions, tables of the profile, names of the files */
+    /* The run's size, predictions, tables of the profile, names of the files; NULL: not written. */
+    FILE *report;
     /* Called before the first step, after each step with its losses as text, and after the last
      * one. */
     void (*begin)(void *context, int64_t step, int64_t steps);

@@ -3,20 +3,21 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 /* With several batches per step, the random numbers of a batch, such as dropout's, depend only on
- * the seed and the batch's number, so that any process could compute any of them. A single batch
- * per step continues with the numbers after those of the batch before, as in PyTorch. */
+ * the seed and the batch's number, so that any rank could compute any of them. A single batch per
+ * step continues with the numbers after those of the batch before, as in PyTorch. */
 static void seed_batch(const trainer *t, int64_t batch)
 {
     if (t->options.accumulate > 1)
         br_manual_seed(XXH3_64bits_withSeed(&batch, sizeof batch, (uint64_t)t->options.seed));
 }
 
-/* Runs a batch. Divides its gradients and losses by the number of batches per step and adds them to
- * the parameters' gradients and to `values`. */
+/* Runs a batch, whose loss is one term of the step's mean. Adds its gradients to the parameters'
+ * gradients, and to those of the other ranks. Stores its losses in `values`. */
 static bool add_batch(trainer *t, int64_t batch, double *values)
 {
     double part = 1 / (double)t->options.accumulate;
@@ -26,9 +27,9 @@ static bool add_batch(trainer *t, int64_t batch, double *values)
         br_scope_begin(); /* after its end, only the graph keeps the activations alive */
     br_tensor *addends[LOG_MAX_VALUES] = { 0 };
     br_tensor *loss = br_scope_return(forward, t->recipe->loss(t->self, batch, addends));
-    values[0] += part * br_item(loss);
+    values[0] = br_item(loss);
     for (int i = 1; i < t->log.n_losses; i++)
-        values[i] += part * br_item(addends[i - 1]);
+        values[i] = br_item(addends[i - 1]);
     br_scope_end(forward);
     if (!br_failed() && !isfinite(values[0]))
         br_raise(BR_ERROR_STATE,
@@ -39,6 +40,51 @@ static bool add_batch(trainer *t, int64_t batch, double *values)
     return !br_failed();
 }
 
+/* Runs this rank's batches of the step. Of N ranks, rank r has the batches r, r + N, ...: backward
+ * sums the gradients of one batch of each rank, in the order of the ranks, and adds the sum to that
+ * of the batches before. Stores the batches' losses in `losses`. */
+static bool add_batches(trainer *t, double *losses)
+{
+    const ranks *r = &t->ranks;
+    for (int64_t i = r->rank; i < t->options.accumulate; i += r->size, losses += t->log.n_losses)
+        if (!add_batch(t, t->step * t->options.accumulate + i, losses))
+            return false;
+    return true;
+}
+
+/* Averages the losses of all batches in their order. Each rank has n values in `all`: its batches'
+ * losses, and a last one that is not 0 if it was asked to stop. */
+static void average_losses(trainer *t, int64_t n, const double *all, double *values)
+{
+    const int64_t n_losses = t->log.n_losses;
+    const double part = 1 / (double)t->options.accumulate;
+    for (int i = 0; i < n_losses; i++)
+        values[i] = 0;
+    for (int64_t first = 0; first + n_losses < n; first += n_losses)
+        for (int k = 0; k < t->ranks.size; k++)
+            for (int i = 0; i < n_losses; i++)
+                values[i] += part * all[k * n + first + i];
+    for (int k = 0; k < t->ranks.size; k++)
+        t->stopped |= all[(k + 1) * n - 1] != 0;
+}
+
+/* Runs the batches of the step, and stores the averages of their losses. */
+static bool run_batches(trainer *t, bool stop, double *values)
+{
+    const int64_t n = t->options.accumulate / t->ranks.size * t->log.n_losses + 1;
+    double *mine = calloc((size_t)(n * (t->ranks.size + 1)), sizeof *mine), *all = mine + n;
+    if (!mine) {
+        br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the losses of a step");
+        return false;
+    }
+    mine[n - 1] = stop;
+    bool ok = add_batches(t, mine) && ranks_gather(&t->ranks, n, mine, all);
+    if (ok)
+        average_losses(t, n, all, values);
+    free(mine);
+    return ok;
+}
+
 /* After the warm-up, the scheduler sets the rate of a plateau schedule. */
 static void set_rate(trainer *t)
 {
@@ -47,20 +93,18 @@ static void set_rate(trainer *t)
     t->rate = br_optim_get_lr(t->optim, 0);
 }
 
-bool trainer_step(trainer *t, double *values)
+bool trainer_step(trainer *t, bool stop, double *values)
 {
-    int64_t batches = t->options.accumulate;
-    for (int i = 0; i < t->log.n_losses; i++)
-        values[i] = 0;
-    br_optim_zero_grad(t->optim);
-    for (int64_t i = 0; i < batches; i++)
-        if (!add_batch(t, t->step * batches + i, values))
-            return false;
+    ranks_zero_grad(&t->ranks, t->optim);
+    if (!run_batches(t, stop, values))
+        return false;
     if (t->options.clip > 0)
-        br_clip_grad_norm_(t->parameters, t->options.clip, 2, true);
+        ranks_clip(&t->ranks, t->parameters, t->options.clip);
     set_rate(t);
-    bool ok = br_optim_step(t->optim);
+    bool ok = ranks_step(&t->ranks, t->optim);
     t->step += ok;
+    /* So that a checkpoint has the same generator for any number of ranks. */
+    seed_batch(t, t->step * t->options.accumulate);
     return ok;
 }
 
@@ -86,17 +130,23 @@ bool trainer_is_exhausted(const trainer *t)
            train_log_since_minimum(&t->log, t->log.n_losses) >= patience;
 }
 
-void trainer_evaluate(trainer *t, double *metrics)
+bool trainer_evaluate(trainer *t, double *metrics)
 {
-    for (int i = 0; i < t->log.n_names - t->log.n_losses; i++)
+    int n = t->log.n_names - t->log.n_losses;
+    for (int i = 0; i < n; i++)
         metrics[i] = NAN;
     if (!t->recipe->evaluate || t->step % t->options.eval_every != 0)
-        return;
-    br_eval(t->model);
-    br_scope *scope = br_no_grad_begin();
-    t->recipe->evaluate(t->self, metrics);
-    br_scope_end(scope);
-    br_train(t->model, true);
+        return !br_failed();
+    if (t->ranks.rank == 0) {
+        br_eval(t->model);
+        br_scope *scope = br_no_grad_begin();
+        t->recipe->evaluate(t->self, metrics);
+        br_scope_end(scope);
+        br_train(t->model, true);
+    }
+    if (!ranks_broadcast(&t->ranks, n, metrics))
+        return false;
     if (t->plateau && t->step > t->options.schedule.warmup)
         br_scheduler_step_metric(t->plateau, metrics[0]);
+    return !br_failed();
 }

@@ -27,10 +27,17 @@ static void add_settings(trainer *t)
                                           "seed of the initial weights and the data" });
     schedule_add_settings(&o->schedule, &t->settings);
     if (o->accumulate == 0)
-        o->accumulate = 1;
+        o->accumulate = t->ranks.size;
     settings_add(&t->settings,
                  (setting){ "accumulate", SETTING_INTEGER, &o->accumulate, 1, 1 << 20, false,
-                            "batches per step; their gradients are averaged" });
+                            "batches per step; their gradients are averaged; with several ranks, "
+                            "by default one for each" });
+    settings_add(
+        &t->settings,
+        (setting){ "zero_stage", SETTING_INTEGER, &o->zero_stage, ZERO_NOTHING, ZERO_GRADIENTS,
+                   true,
+                   "with several ranks: 1 divides the optimizer's state among them, 2 also "
+                   "the gradients" });
     settings_add(&t->settings, (setting){ "clip", SETTING_NUMBER, &o->clip, 0, 1e6, false,
                                           "largest norm of the gradients; 0: no limit" });
     settings_add(&t->settings, (setting){ "workers", SETTING_INTEGER, &o->workers, 0, 256, true,
@@ -128,6 +135,12 @@ static train_outcome choose_settings(trainer *t, const train_request *request)
                  t->recipe->name);
         outcome = TRAIN_REFUSED;
     }
+    if (outcome == TRAIN_DONE && t->options.accumulate % t->ranks.size != 0) {
+        br_raise(BR_ERROR_ARGUMENT,
+                 "accumulate is %" PRId64 ", must be a multiple of the number of ranks, %d",
+                 t->options.accumulate, t->ranks.size);
+        outcome = TRAIN_REFUSED;
+    }
     schedule_settle(&t->options.schedule, t->options.steps);
     json_decref(before);
     return outcome;
@@ -151,7 +164,7 @@ static bool set_paths(trainer *t, const train_request *request)
 /* Creates the directory of a new run, and refuses one that contains another run. */
 static train_outcome make_place(const trainer *t, const train_request *request)
 {
-    if (request->resume)
+    if (request->resume || t->ranks.rank > 0)
         return TRAIN_DONE;
     if (!request->overwrite && access(t->checkpoint, F_OK) == 0) {
         br_raise(BR_ERROR_ARGUMENT,
@@ -215,6 +228,22 @@ static bool prepare(trainer *t, const train_request *request)
     return !br_failed();
 }
 
+/* Checks that all ranks run the same, and connects their models. */
+static bool connect(trainer *t)
+{
+    json_t *json = settings_to_json(&t->settings);
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    const char *cpu = br_get_cpu_capability();
+    bool ok = text && ranks_agree(&t->ranks, "other settings", XXH3_64bits(text, strlen(text))) &&
+              ranks_agree(&t->ranks, "other data", strtoull(t->data_hash, NULL, 16)) &&
+              ranks_agree(&t->ranks, "another instruction set", XXH3_64bits(cpu, strlen(cpu))) &&
+              ranks_agree(&t->ranks, "another number of steps done", (uint64_t)t->step) &&
+              ranks_begin(&t->ranks, t->model, t->optim, t->options.zero_stage);
+    free(text);
+    return ok;
+}
+
 static bool same_data(const trainer *t)
 {
     br_safetensors *file = br_safetensors_open(t->checkpoint, NULL);
@@ -247,7 +276,8 @@ static bool open_log(trainer *t)
     t->log.n_losses = t->log.n_names;
     for (int i = 0; t->recipe->metrics[i] && t->log.n_names < LOG_MAX_VALUES; i++)
         t->log.names[t->log.n_names++] = t->recipe->metrics[i];
-    return train_log_open(&t->log, t->step) && event_file_open(&t->events, t->out, t->step);
+    return t->ranks.rank > 0 ||
+           (train_log_open(&t->log, t->step) && event_file_open(&t->events, t->out, t->step));
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
@@ -287,7 +317,7 @@ static bool save(trainer *t)
                         .rng = true,
                         .n_metadata = t->recipe->words ? 5 : 4,
                         .metadata = metadata };
-    bool ok = text && words && br_checkpoint_save(t->checkpoint, &c);
+    bool ok = text && words && ranks_save(&t->ranks, t->checkpoint, &c);
     free(text);
     free(words);
     if (ok)
@@ -324,9 +354,36 @@ static bool draw(const trainer *t)
                                             *BR_OPTIONS(br_plot, .title = t->recipe->name)));
 }
 
-static bool is_stopped(const train_request *request)
+static bool is_asked_to_stop(const train_request *request)
 {
     return request->stop && *request->stop;
+}
+
+/* Runs a step, evaluates the model, and records the results. */
+static bool train_step(trainer *t, const train_request *request, double *values, double *metrics)
+{
+    double started = clock_seconds();
+    bool ok = step_profile_before(&t->profile) &&
+              trainer_step(t, is_asked_to_stop(request), values) && step_profile_after(&t->profile);
+    double seconds = clock_seconds() - started;
+    if (!ok || !trainer_evaluate(t, values + t->log.n_losses))
+        return false;
+    if (t->ranks.rank == 0 && !trainer_record(t, values, seconds))
+        return false;
+    report_progress(t, request, values, metrics);
+    return true;
+}
+
+/* Returns whether the run has had no new minimum for long enough, which only rank 0 knows. */
+static bool find_exhausted(trainer *t)
+{
+    double exhausted = t->ranks.rank == 0 && trainer_is_exhausted(t);
+    bool evaluated =
+        t->recipe->evaluate && t->options.patience > 0 && t->step % t->options.eval_every == 0;
+    if (evaluated && !ranks_broadcast(&t->ranks, 1, &exhausted))
+        return false;
+    t->exhausted = exhausted != 0;
+    return true;
 }
 
 static bool train(trainer *t, const train_request *request)
@@ -336,28 +393,19 @@ static bool train(trainer *t, const train_request *request)
     double values[LOG_MAX_VALUES], metrics[LOG_MAX_VALUES];
     for (int i = 0; i < LOG_MAX_VALUES; i++)
         metrics[i] = NAN;
-    bool ok = true;
-    t->exhausted = trainer_is_exhausted(t);
-    while (ok && t->step < t->options.steps && !t->exhausted && !is_stopped(request)) {
-        double started = clock_seconds();
-        ok = step_profile_before(&t->profile) && trainer_step(t, values) &&
-             step_profile_after(&t->profile);
-        double seconds = clock_seconds() - started;
-        if (ok)
-            trainer_evaluate(t, values + t->log.n_losses);
-        ok = ok && !br_failed() && trainer_record(t, values, seconds);
-        if (ok) {
-            report_progress(t, request, values, metrics);
-            t->exhausted = trainer_is_exhausted(t);
-        }
+    bool ok = find_exhausted(t);
+    t->stopped = t->ranks.size == 1 && is_asked_to_stop(request);
+    while (ok && t->step < t->options.steps && !t->exhausted && !t->stopped) {
+        ok = train_step(t, request, values, metrics) && find_exhausted(t);
         if (ok && t->step % t->options.checkpoint_every == 0)
             ok = save(t);
+        t->stopped |= t->ranks.size == 1 && is_asked_to_stop(request);
     }
     if (request->end)
         request->end(request->context);
     if (ok && t->saved != t->step)
         ok = save(t);
-    return ok && draw(t);
+    return ok && (t->ranks.rank > 0 || draw(t));
 }
 
 static void show(trainer *t, FILE *out)
@@ -385,6 +433,19 @@ static void report(trainer *t, FILE *out)
         fprintf(out, "Wrote %s, %s and %s.\n", t->checkpoint, t->log_path, t->plot);
 }
 
+static void announce(const trainer *t, FILE *out)
+{
+    if (!out)
+        return;
+    fprintf(out, "%s: %" PRId64 " parameters, steps %" PRId64 " to %" PRId64, t->recipe->name,
+            br_count_parameters(t->model, true), t->step + 1, t->options.steps);
+    if (t->ranks.size > 1)
+        fprintf(out, ", %" PRId64 " batches per step on %d ranks", t->options.accumulate,
+                t->ranks.size);
+    fprintf(out, "\n");
+    fflush(out);
+}
+
 static train_outcome run(trainer *t, const train_request *request)
 {
     if (!set_paths(t, request))
@@ -396,21 +457,22 @@ static train_outcome run(trainer *t, const train_request *request)
         return outcome;
     /* A new run saves a checkpoint at once, so that log and checkpoint always belong to the same
      * run. */
-    if (!prepare(t, request) || !(request->resume ? load(t) : save(t)) || !open_log(t))
+    if (!prepare(t, request) || (request->resume && !load(t)) || !connect(t) ||
+        (!request->resume && !save(t)) || !open_log(t))
         return TRAIN_FAILED;
-    fprintf(request->report, "%s: %" PRId64 " parameters, steps %" PRId64 " to %" PRId64 "\n",
-            t->recipe->name, br_count_parameters(t->model, true), t->step + 1, t->options.steps);
-    fflush(request->report);
+    announce(t, request->report);
     if (!train(t, request))
         return TRAIN_FAILED;
-    if (is_stopped(request) && t->step < t->options.steps)
+    if (t->stopped && t->step < t->options.steps)
         return TRAIN_STOPPED;
-    report(t, request->report);
+    if (request->report)
+        report(t, request->report);
     return br_failed() ? TRAIN_FAILED : TRAIN_DONE;
 }
 
 static void end(trainer *t)
 {
+    ranks_end(&t->ranks);
     train_log_close(&t->log);
     event_file_close(&t->events);
     br_named_list_free(t->parameters);
@@ -430,7 +492,10 @@ static void end(trainer *t)
 
 static bool begin(trainer *t, const train_request *request)
 {
-    *t = (trainer){ .recipe = request->recipe, .saved = -1, .profile.steps = request->profile };
+    *t = (trainer){ .recipe = request->recipe,
+                    .saved = -1,
+                    .profile.steps = request->profile,
+                    .ranks = ranks_here() };
     t->self = calloc(1, request->recipe->size);
     if (!t->self)
         br_raise(BR_ERROR_MEMORY, "cannot allocate memory for the recipe");

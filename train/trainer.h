@@ -3,6 +3,7 @@
 #ifndef BRASA_TRAIN_TRAINER_H
 #define BRASA_TRAIN_TRAINER_H
 
+#include "train/ranks.h"
 #include "train/step_profile.h"
 #include "train/tensorboard.h"
 #include "train/train.h"
@@ -24,15 +25,19 @@ typedef struct trainer {
     event_file events;
     step_profile profile;
     br_named_list *parameters; /* of the model */
-    bool exhausted;            /* trainer_is_exhausted() after the last step */
-    int64_t step, saved;       /* steps done, and those at the last checkpoint; -1: none */
+    ranks ranks;
+    double *losses;      /* of the batches of a step; see trainer_step() */
+    bool stopped;        /* a rank was asked to stop */
+    bool exhausted;      /* trainer_is_exhausted() after the last step */
+    int64_t step, saved; /* steps done, and those at the last checkpoint; -1: none */
 } trainer;
 
-/* Runs one step; stores the losses before the update in values. Returns false on error. */
-bool trainer_step(trainer *t, double *values);
-/* Evaluates the model if the step is a multiple of eval_every; otherwise sets the metrics to
- * NaN. */
-void trainer_evaluate(trainer *t, double *metrics);
+/* Runs one step; stores the losses before the update in values. `stop` says that this rank was
+ * asked to stop; sets t->stopped if any rank was. Returns false on error. */
+bool trainer_step(trainer *t, bool stop, double *values);
+/* Evaluates the model on rank 0 if the step is a multiple of eval_every; otherwise sets the metrics
+ * to NaN. Returns false on error. */
+bool trainer_evaluate(trainer *t, double *metrics);
 /* Writes the last step's log line and TensorBoard event. */
 bool trainer_record(trainer *t, const double *values, double seconds);
 /* Returns whether the first metric, a loss, has had no new minimum for `patience` evaluations. */

@@ -46,7 +46,8 @@ BR_API br_dist_options br_dist_defaults(void);
 
 /* Initializes MPI, unless the program has done so, and connects all ranks. A program that was not
  * started by mpirun is the only rank. Fails if the ranks run different versions of the library.
- * Does nothing if it was called before. `options` may be NULL. */
+ * Divides the processors that ranks of a machine share among them, unless br_set_num_threads() was
+ * called. Does nothing if it was called before. `options` may be NULL. */
 BR_API bool br_dist_init(const br_dist_options *options);
 /* Waits for the other ranks and ends communication. Finalizes MPI if br_dist_init() initialized it.
  * If an error is pending, tells it to the other ranks instead of waiting for them, and their next

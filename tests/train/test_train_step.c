@@ -55,6 +55,7 @@ static trainer *begin(const recipe *r, train_options options)
     the_trainer = (trainer){
         .recipe = r,
         .self = &the_task,
+        .ranks = ranks_here(),
         .options = options,
         .model = br_module_create(sizeof(br_module), "task"),
         .optim = br_sgd_new(&(br_named_list){ 1, &parameter }, BR_OPTIONS(br_sgd, .lr = 1)),
@@ -88,7 +89,7 @@ static void check_batches(int64_t accumulate)
     for (int64_t step = 0; step < 2; step++) {
         double w = br_item(the_task.w), mean = 0, values[LOG_MAX_VALUES];
         the_task.n_batches = 0;
-        cr_assert(trainer_step(t, values), "%s", br_error_message());
+        cr_assert(trainer_step(t, false, values), "%s", br_error_message());
         cr_assert_eq(the_task.n_batches, accumulate);
         for (int64_t i = 0; i < accumulate; i++) {
             cr_assert_eq(the_task.batches[i], step * accumulate + i, "step %d", (int)step);
@@ -115,7 +116,7 @@ static void generate(int64_t accumulate, int64_t seed, int64_t first, int n, dou
     trainer *t = begin(&without, (train_options){ .accumulate = accumulate, .seed = seed });
     double values[LOG_MAX_VALUES];
     for (t->step = first; the_task.n_batches < n;)
-        cr_assert(trainer_step(t, values), "%s", br_error_message());
+        cr_assert(trainer_step(t, false, values), "%s", br_error_message());
     memcpy(numbers, the_task.numbers, (size_t)n * sizeof *numbers);
     end(t);
 }
@@ -160,11 +161,11 @@ Test(train_step, a_plateau_begins_after_the_warm_up)
         br_reduce_lr_on_plateau(t->optim, BR_OPTIONS(br_plateau, .factor = 0.5, .patience = 0));
     double values[LOG_MAX_VALUES], metric;
     for (int64_t step = 1; step <= 8; step++) {
-        cr_assert(trainer_step(t, values), "%s", br_error_message());
+        cr_assert(trainer_step(t, false, values), "%s", br_error_message());
         /* The metric also gets worse during the warm-up. The first one that counts is the minimum.
          */
         the_task.metric = (double)step;
-        trainer_evaluate(t, &metric);
+        cr_assert(trainer_evaluate(t, &metric));
         cr_assert_eq(metric, (double)step);
         /* Step WARMUP + 1 is the first with the full rate, and the first whose metric counts. */
         double rate = step <= WARMUP ? 2.0 * (double)step
