@@ -101,13 +101,21 @@ static void trim(br_span *span, int64_t leading, int64_t trailing)
         span->end = span->end - trailing > span->begin ? span->end - trailing : span->begin;
 }
 
+/* Returns the text of a token that the model made. Where an added token has the same id, tokens[]
+ * has its normalized form, which may have spaces around it. */
+static const char *model_text(const br_tokenizer *t, int64_t id)
+{
+    const br_added_token *added = t->kind->normalize ? br__tokenizer_added(t, id) : NULL;
+    return added && added->late ? added->text : t->tokens[id];
+}
+
 void br__trim_token(const br_tokenizer *t, br_token *token, bool first)
 {
     if (!t->trim_offsets)
         return;
     br_place_count leading = token->before, trailing = token->after;
     if (!token->counted) {
-        const char *text = t->tokens[token->id], *end = text + strlen(text);
+        const char *text = model_text(t, token->id), *end = text + strlen(text);
         leading = spaces(text, end, false);
         trailing = spaces(text, end, true);
     }

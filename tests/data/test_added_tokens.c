@@ -102,6 +102,32 @@ Test(added_tokens, normalized_ones_match_normalized_text)
     check_ids(single, "new yorka new york", 3, (int64_t[]){ 0, 0, 5 });
 }
 
+/* The model's vocabulary has the token, too. Only where it is matched as an added token does its
+ * text have the spaces that normalization puts around it, which are trimmed from its offsets. */
+Test(added_tokens, offsets_of_tokens_that_the_model_has_too)
+{
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":3,\"content\":\"\u4e2d\",\"normalized\":true,"
+        "\"single_word\":true}],\"normalizer\":{\"type\":\"BertNormalizer\"},"
+        "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"post_processor\":" LEVEL
+        ",\"decoder\":{\"type\":\"WordPiece\"},\"model\":{\"type\":\"WordPiece\","
+        "\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"##a\":2,\"\u4e2d\":3}}}";
+    static const struct {
+        int64_t id, begin, end;
+    } expected[] = { { 1, 0, 1 }, { 3, 1, 2 }, { 3, 3, 3 } };
+    br_tokenizer *t = from(json);
+    cr_assert(t, "%s", br_error_message());
+    br_encoding *e = br_tokenizer_encode(t, &(br_text){ "a\u4e2d\u4e2d", -1 }, NULL, NULL);
+    cr_assert(e && e->length == 3, "%s", br_error_message());
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(e->ids[i], expected[i].id, "id %d", i);
+        cr_assert(e->chars[i].begin == expected[i].begin && e->chars[i].end == expected[i].end,
+                  "token %d: %d .. %d", i, (int)e->chars[i].begin, (int)e->chars[i].end);
+    }
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
 /* The token is all accent, so nothing is left of it to match. */
 Test(added_tokens, nothing_left_by_normalization)
 {
