@@ -478,17 +478,17 @@ static bool run_small(const job *j)
     return true;
 }
 
-/* Returns whether to round the operands to bf16: if the precision allows it, the processor has a
+/* Returns whether to round the operands to bf16 if the precision allows it: if the processor has a
  * unit for it, and the product is large enough to outweigh rounding and packing. The choice depends
  * on sizes only, so that results do not depend on the number of threads. */
 static bool should_use_bf16(const br_gemm *g)
 {
-    return !g->is_double && br__rounds_to_bf16() && g->m >= BF16_ROWS && work(g) >= BF16_WORK &&
-           br__gemm_bf16_kernels();
+    return g->m >= BF16_ROWS && work(g) >= BF16_WORK && br__gemm_bf16_kernels();
 }
 
 static bool multiply(const br_gemm *g)
 {
+    const bool may_round = !g->is_double && br__rounds_to_bf16();
     br_gemm row;
     if (g->n == 1 && g->c_row == 1 && !g->bias && !g->b_rows) {
         row = flipped(g); /* vectors run along the rows of C: a single column would waste them */
@@ -502,7 +502,7 @@ static bool multiply(const br_gemm *g)
         j.multiply = multiply_by_dots;
     else if (should_use_blis(j.kernels, g))
         j.multiply = multiply_by_blis;
-    else if (should_use_bf16(g))
+    else if (may_round && should_use_bf16(g))
         j.kernels = br__gemm_bf16_kernels();
     return run_small(&j) || run(&j);
 }
