@@ -35,7 +35,7 @@ static void gemm_block(const br_gemm_block *g)
             prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + columns) / g->n),
         };
         if (places) {
-            pack_listed_pairs(panel, columns, g->k, b, g->b_rows, g->b_columns + j);
+            pack_listed(panel, columns, g->k, b, g->b_rows, g->b_columns + j);
         } else {
             next[0] = prefetch_panel(g, b + columns * g->b_col,
                                      at_most(g->n - j - columns, TILE_COLUMNS));

@@ -22,7 +22,9 @@ static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
         { 0 },
         prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + out.columns) / g->n),
     };
-    pack_listed(panel, out.columns, g->k, g->b, g->b_rows, g->b_columns + j);
+    column_runs runs;
+    find_runs(&runs, out.columns, g->b_columns + j);
+    pack_runs(panel, out.columns, g->k, g->b, g->b_rows, &runs);
     if (places[out.columns - 1] - places[0] == out.columns - 1) {
         out.c += places[0];
         places = NULL;

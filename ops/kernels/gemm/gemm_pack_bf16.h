@@ -169,14 +169,35 @@ static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_
     pack_group(to, TILE_COLUMNS, count, k, b, b_col, b_row);
 }
 
-/* Does the same for listed rows and columns. */
-static void pack_listed_pairs(real *to, int64_t count, int64_t k, const real *b,
-                              const int64_t *rows, const int64_t *columns)
+/* Does the same for whole vectors of listed rows. */
+static void pack_listed_vectors(real *to, int64_t k, const real *b, const int64_t *rows,
+                                const column_runs *runs)
 {
+    for (int64_t p = 0; p < k; p += 2) {
+        UNROLLED
+        for (int v = 0; v < TILE_COLUMNS / VECTOR; v++, to += VECTOR) {
+            const real *even = b + rows[p] + runs->from[v];
+            const real *odd = b + rows[p + 1 < k ? p + 1 : p] + runs->from[v];
+            *(vec *)to = pair_rows(load_masked(even, mask_of(VECTOR)),
+                                   load_masked(odd, mask_of(p + 1 < k ? VECTOR : 0)));
+        }
+    }
+}
+
+/* Does the same for any listed rows and columns. */
+static void pack_listed(real *to, int64_t count, int64_t k, const real *b, const int64_t *rows,
+                        const int64_t *columns)
+{
+    column_runs runs;
+    find_runs(&runs, count, columns);
+    if (count == TILE_COLUMNS && runs.count == TILE_COLUMNS / VECTOR) {
+        pack_listed_vectors(to, k, b, rows, &runs);
+        return;
+    }
     _Alignas(64) real copy[COPIED_ROWS * TILE_COLUMNS + VECTOR];
     for (int64_t p = 0; p < k; p += COPIED_ROWS) {
         const int64_t numbers = at_most(k - p, COPIED_ROWS);
-        pack_listed(copy, count, numbers, b, rows + p, columns);
+        pack_runs(copy, count, numbers, b, rows + p, &runs);
         pack_rows(to + p / 2 * TILE_COLUMNS, TILE_COLUMNS, count, numbers, copy, TILE_COLUMNS);
     }
 }

@@ -7,26 +7,37 @@
 
 /* ---- Listed elements ------------------------------------------------------------------------- */
 
-/* Packs the listed rows and columns of B into a panel. Columns that are adjacent in B are copied as
- * whole vectors. Excess elements are overwritten by the next columns or the next row, so the panel
- * needs room for one more vector at its end. */
-static void pack_listed(real *to, int64_t count, int64_t k, const real *b, const int64_t *rows,
-                        const int64_t *columns)
+/* Runs of at most VECTOR listed columns that are adjacent in B: run r begins at from[r] in B and at
+ * column at[r] of the panel. */
+typedef struct column_runs {
+    int64_t count, from[TILE_COLUMNS], at[TILE_COLUMNS];
+} column_runs;
+
+static void find_runs(column_runs *runs, int64_t count, const int64_t *columns)
 {
-    int64_t from[TILE_COLUMNS], at[TILE_COLUMNS], runs = 0;
+    int64_t n = 0;
     for (int64_t w = 0; w < count; w++)
-        if (runs == 0 || w - at[runs - 1] == VECTOR || columns[w] != columns[w - 1] + 1) {
-            from[runs] = columns[w];
-            at[runs++] = w;
+        if (n == 0 || w - runs->at[n - 1] == VECTOR || columns[w] != columns[w - 1] + 1) {
+            runs->from[n] = columns[w];
+            runs->at[n++] = w;
         }
+    runs->count = n;
+}
+
+/* Packs the listed rows of B, and `count` columns in runs, into a panel. Runs are copied as whole
+ * vectors. Excess elements are overwritten by the next columns or the next row, so the panel needs
+ * room for one more vector at its end. */
+static void pack_runs(real *to, int64_t count, int64_t k, const real *b, const int64_t *rows,
+                      const column_runs *runs)
+{
     const int64_t last = (count - 1) / VECTOR * VECTOR;
     for (int64_t p = 0; p < k && count < TILE_COLUMNS; p++)
         *(vec *)(to + p * TILE_COLUMNS + last) = (vec){ 0 };
     for (int64_t p = 0; p < k; p++, to += TILE_COLUMNS) {
         const real *row = b + rows[p];
-        *(vec_at *)(to + at[0]) = *(const vec_at *)(row + from[0]);
-        for (int64_t r = 1; r < runs; r++)
-            *(vec_at *)(to + at[r]) = *(const vec_at *)(row + from[r]);
+        *(vec_at *)(to + runs->at[0]) = *(const vec_at *)(row + runs->from[0]);
+        for (int64_t r = 1; r < runs->count; r++)
+            *(vec_at *)(to + runs->at[r]) = *(const vec_at *)(row + runs->from[r]);
     }
 }
 
