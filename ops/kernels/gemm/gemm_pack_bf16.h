@@ -86,20 +86,22 @@ ALWAYS_INLINE vec load_pairs(const real *const *row, int64_t p, int64_t count)
 ALWAYS_INLINE void pack_square(real *to, int width, vec_mask lanes, const real *const *row,
                                bool whole, int64_t count)
 {
-    vec v[QUADS][QUAD];
     UNROLLED
     for (int g = 0; g < QUADS; g++) {
+        const int64_t left = count - g * QUAD_NUMBERS;
+        if (!whole && left <= 0)
+            return;
+        vec v[QUAD];
         UNROLLED
         for (int i = 0; i < QUAD; i++)
-            v[g][i] =
-                load_pairs(row + i, g * QUAD_NUMBERS,
-                           whole ? QUAD_NUMBERS : at_most(count - g * QUAD_NUMBERS, QUAD_NUMBERS));
-        transpose_groups(v[g]);
+            v[i] = load_pairs(row + i, g * QUAD_NUMBERS,
+                              whole ? QUAD_NUMBERS : at_most(left, QUAD_NUMBERS));
+        transpose_groups(v);
+        UNROLLED
+        for (int i = 0; i < QUAD; i++, to += width)
+            if (whole || 2 * i < left)
+                store_masked(to, v[i], lanes);
     }
-    UNROLLED
-    for (int p = 0; p < VECTOR; p++)
-        if (whole || 2 * p < count)
-            store_masked(to + p * width, v[p / QUAD][p % QUAD], lanes);
 }
 
 /* to[p * width + w] = pair (from[w * step + 2 p], from[w * step + 2 p + 1]) for w < count. The
