@@ -114,6 +114,9 @@ static const char help[] =
     "  small          measure the overhead of calls on tiny tensors\n"
     "\n"
     "  --threads N    threads (default: all processors)\n"
+    "  --matmul-precision P\n"
+    "                 precision of f32 matrix products: highest (default), high\n"
+    "                 or medium, which rounds their operands to bf16\n"
     "  --filter GLOB  measure only entries whose name matches\n"
     "  --list         print the names of the entries\n"
     "  --seconds S    minimum time to measure each entry for (0.2; embed and scale 1, models 3,\n"
@@ -140,6 +143,7 @@ static const struct option options[] = {
     { "serve", no_argument, NULL, SERVE },
     { "plot", required_argument, NULL, PLOT },
     { "profile", optional_argument, NULL, PROFILE },
+    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };

@@ -374,9 +374,10 @@ static void print_model(const bench_options *o, const measured *m, const phase_e
         return;
     }
     json_t *row =
-        json_pack("{ss ss si sf sf sf sf sf}", "name", m->model->name, "phase", phase->name,
-                  "threads", o->threads, "median_ms", t.median * 1e3, "min_ms", t.min * 1e3,
-                  "peak_mib", peak_mib(), "held_mib", held_mib(m), "loss", m->w.loss);
+        json_pack("{ss ss si ss sf sf sf sf sf}", "name", m->model->name, "phase", phase->name,
+                  "threads", o->threads, "matmul_precision", br_get_float32_matmul_precision(),
+                  "median_ms", t.median * 1e3, "min_ms", t.min * 1e3, "peak_mib", peak_mib(),
+                  "held_mib", held_mib(m), "loss", m->w.loss);
     json_dumpf(row, stdout, JSON_REAL_PRECISION(9));
     json_decref(row);
     putchar('\n');

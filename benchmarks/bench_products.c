@@ -99,10 +99,11 @@ static void print_row(const bench_options *o, const char *spec, const product *p
     const br_peak *peak = bench_peak(BR_F32);
     double gflops = 1e-9 * flops(p) / seconds, gbps = 1e-9 * bytes(p) / seconds;
     if (o->json)
-        printf("{\"name\": \"%s\", \"threads\": %d, \"us\": %.6g, \"gflops\": %.6g, "
+        printf("{\"name\": \"%s\", \"threads\": %d, \"matmul_precision\": \"%s\", "
+               "\"us\": %.6g, \"gflops\": %.6g, "
                "\"of_peak\": %.4g, \"gbps\": %.6g, \"of_bandwidth\": %.4g}\n",
-               spec, o->threads, 1e6 * seconds, gflops, 1e9 * gflops / peak->flops, gbps,
-               1e9 * gbps / peak->bytes);
+               spec, o->threads, br_get_float32_matmul_precision(), 1e6 * seconds, gflops,
+               1e9 * gflops / peak->flops, gbps, 1e9 * gbps / peak->bytes);
     else
         printf("%-20s %10.2f us %8.1f GFLOP/s %7.2f %12.1f GB/s %12.2f\n", spec, 1e6 * seconds,
                gflops, 1e9 * gflops / peak->flops, gbps, 1e9 * gbps / peak->bytes);

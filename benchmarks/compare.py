@@ -12,8 +12,11 @@ Rivals:
   tuned      PyTorch with expert settings: glibc keeps freed memory and uses huge pages, Adam is fused,
              and on AMD processors MKL is made to use its AVX-512 kernels
   compiled   tuned, under torch.compile
+  torch-amp          tuned, with the forward pass under autocast to bf16
+  torch-amp-compile  the same under torch.compile
   jax        JAX with the whole step under jit, for the models in benchmarks/jax_models.py
   jax-tuned  jax with the memory settings of tuned
+With --matmul-precision, Brasa rounds the operands of products to bf16, as autocast does.
 JAX has no option for the number of threads, so its process is restricted to that many processors.
 """
 import argparse
@@ -32,7 +35,8 @@ MODELS = ["bert-scratch", "encoder-decoder", "classifier-5", "classifier-128", "
           "gpt2", "attention-2048", "attention-2048-causal", "attention-8192"]
 DROPOUT = ["encoder-decoder", "classifier-5", "classifier-128"]
 PHASES = ["train", "train-dropout", "forward"]
-RIVALS = ["torch", "tuned", "compiled", "jax", "jax-tuned"]
+RIVALS = ["torch", "tuned", "compiled", "torch-amp", "torch-amp-compile", "jax", "jax-tuned"]
+BF16_TOLERANCE = 0.05  # of the first losses, if one of the libraries rounds to bf16
 IN_JAX = ["bert-scratch", "encoder-decoder", "gpt2"]
 
 KEEP_MEMORY = {
@@ -46,6 +50,15 @@ FAST_MKL = "int mkl_serv_intel_cpu_true(void) { return 1; }\n" \
 
 
 # ---- PyTorch, in its own process ---------------------------------------------------------------
+
+def under_autocast(loss_of):
+    import torch
+
+    def loss(model):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return loss_of(model)
+    return loss
+
 
 def serve_torch(name, phase, rival, threads):
     import resource
@@ -62,7 +75,9 @@ def serve_torch(name, phase, rival, threads):
     if phase != "forward" and not name.startswith("attention"):
         kind = torch.optim.AdamW if name == "gpt2" else torch.optim.Adam
         optimizer = kind(model.parameters(), fused=True if rival != "torch" else None)
-    if rival == "compiled":
+    if rival.startswith("torch-amp"):
+        loss_of = under_autocast(loss_of)
+    if rival in ("compiled", "torch-amp-compile"):
         loss_of = torch.compile(loss_of)
 
     def train():
@@ -116,7 +131,7 @@ def serve_jax(name, phase, threads):
 
 def environment(rival):
     env = {}
-    if rival in ("tuned", "compiled", "jax-tuned"):
+    if rival not in ("torch", "jax"):
         env.update(KEEP_MEMORY)
         if rival != "jax-tuned" and "AuthenticAMD" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"):
             env["LD_PRELOAD"] = fast_mkl()
@@ -147,7 +162,7 @@ class Runner(Side):
 def start(name, phase, rival, args):
     if rival == "brasa":
         command = [args.brasa, "bench", "models", "--serve", "--filter", f"{name}/{phase}",
-                   "--threads", str(args.threads)]
+                   "--threads", str(args.threads), "--matmul-precision", args.matmul_precision]
     else:
         command = [sys.executable, __file__, "--serve", name, phase, rival, "--threads",
                    str(args.threads)]
@@ -166,12 +181,15 @@ def compare(name, phase, args):
             rival.step()
             a, b = ours.losses[i], rival.losses[i]
             # The first losses must agree. Later ones may diverge because of rounding.
-            if i == 0 and not abs(a - b) <= tolerance * abs(b):
+            rounded = args.matmul_precision == "medium" or rival.label.startswith("torch-amp")
+            allowed = max(tolerance, BF16_TOLERANCE if rounded else 0)
+            if i == 0 and not abs(a - b) <= allowed * abs(b):
                 sys.exit(f"{name}/{phase}: first losses differ: brasa {a}, {rival.label} {b}")
     for runner in [ours, *rivals]:
         runner.close()
     mine = ours.ms[args.warmup:]
-    row = {"name": name, "phase": phase, "threads": args.threads, "loss": ours.losses[0],
+    row = {"name": name, "phase": phase, "threads": args.threads,
+           "matmul_precision": args.matmul_precision, "loss": ours.losses[0],
            "steps": args.steps, "load": os.getloadavg()[0],
            "torch_version": importlib.metadata.version("torch"),
            "brasa": {"ms": statistics.median(mine), "min_ms": min(mine), "mib": ours.peak,
@@ -205,6 +223,8 @@ def main():
     parser.add_argument("--model", choices=MODELS, action="append", help="repeat for more (all)")
     parser.add_argument("--phase", choices=PHASES, action="append", help="repeat for more (all)")
     parser.add_argument("--rival", choices=RIVALS, action="append", help="repeat for more (torch)")
+    parser.add_argument("--matmul-precision", choices=["highest", "high", "medium"], default="highest",
+                        help="precision of Brasa's products (highest)")
     parser.add_argument("--brasa", default="build/brasa", help="path of the command (build/brasa)")
     parser.add_argument("--tolerance", type=float, default=1e-5,
                         help="maximum relative difference of the first losses (1e-5)")

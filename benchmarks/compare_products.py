@@ -3,15 +3,16 @@
 
 Processes take turns, one product each. The least times of several rounds are compared, since other
 load on the machine can only add to them. All multiply the same numbers, small integers whose sums are
-exact, and the sums of squares of their results must be equal. A product is written as in
+exact, in bf16, too, and the sums of squares of their results must be equal. A product is written as in
 bench_products.c: 512x10x64x10:nt is a batch of 512 products of [10, 64] by the transpose of [10, 64].
 The fraction of peak is Brasa's. The peak is the rate of multiply-adds on registers only, measured with
 the same number of threads at the start of the run.
 
 Rivals:
-  torch   PyTorch's matmul
-  onednn  PyTorch's linear layer in oneDNN, which has no batches
-  numpy   NumPy's OpenBLAS, which selects kernels for the processor; OPENBLAS_CORETYPE overrides this
+  torch       PyTorch's matmul
+  torch-bf16  PyTorch's matmul of tensors in bf16, whose results are rounded to bf16
+  onednn      PyTorch's linear layer in oneDNN, which has no batches
+  numpy       NumPy's OpenBLAS, which selects kernels for the processor; OPENBLAS_CORETYPE overrides this
 """
 import argparse
 import fnmatch
@@ -26,7 +27,7 @@ PRODUCTS = """512x10x64x10:nt 512x10x10x64 72x100x64x100:nt 72x100x100x64 1x32x3
 1x128x128x128 1x256x256x256 1x512x512x512 1x1024x1024x1024 1x600x768x768:nt 1x600x768x3072:nt
 1x600x3072x768:nt 1x600x768x3072 1x768x600x3072:tn 1x1x768x768:nt 1x1x768x3072:nt 1x1x768x50257:nt
 1x1x768x768 1x5x768x768:nt 1x5x768x3072:nt""".split()
-RIVALS = ["torch", "onednn", "numpy"]
+RIVALS = ["torch", "torch-bf16", "onednn", "numpy"]
 
 
 def parse(spec):
@@ -69,8 +70,10 @@ def serve(rival, threads, seconds):
         if rival != "numpy":
             a, b = (torch.from_numpy(x.swapaxes(-1, -2)).transpose(-1, -2) if side == "t"
                     else torch.from_numpy(x) for x, side in ((a, layout[0]), (b, layout[1])))
-            product = torch.matmul if rival == "torch" else by_onednn
-            as_array = torch.Tensor.numpy
+            if rival == "torch-bf16":
+                a, b = a.bfloat16(), b.bfloat16()
+            product = by_onednn if rival == "onednn" else torch.matmul
+            as_array = lambda c: c.float().numpy()
         else:
             product, as_array = numpy.matmul, numpy.asarray
         least = least_time(lambda: product(a, b), seconds)
@@ -89,7 +92,8 @@ def compare(sides, spec, rounds):
             if seconds == float("inf"):
                 continue
             expected = squares if expected is None else expected
-            if not abs(squares - expected) <= 1e-12 * expected:
+            tolerance = 1e-2 if side.label == "torch-bf16" else 1e-12
+            if not abs(squares - expected) <= tolerance * expected:
                 sys.exit(f"{spec}: sums of squares differ: {expected}, {side.label} {squares}")
             least[i] = min(least[i], seconds)
     return least
@@ -124,6 +128,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each product (5)")
     parser.add_argument("--seconds", type=float, default=0.01,
                         help="minimum time to measure a product for in each round (0.01)")
+    parser.add_argument("--matmul-precision", choices=["highest", "high", "medium"], default="highest",
+                        help="precision of Brasa's products (highest)")
     parser.add_argument("--brasa", default="build/brasa", help="path of the command (build/brasa)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
@@ -133,7 +139,8 @@ def main():
         serve(args.serve, args.threads, args.seconds)
         return
     options = ["--threads", str(args.threads), "--seconds", str(args.seconds)]
-    sides = [Multiplier("brasa", [args.brasa, "bench", "products", "--serve", *options], args.threads)]
+    sides = [Multiplier("brasa", [args.brasa, "bench", "products", "--serve", *options,
+                                  "--matmul-precision", args.matmul_precision], args.threads)]
     for rival in args.rival or RIVALS:
         sides.append(Multiplier(rival, [sys.executable, __file__, "--serve", rival, *options],
                                 args.threads))

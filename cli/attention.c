@@ -39,6 +39,9 @@ static const char help[] =
     "                         (2 digits) or auto, which uses fewer digits for a long text\n"
     "                         (default: auto)\n"
     "      --cased            do not lower-case the text (WordPiece only)\n"
+    "      --matmul-precision P\n"
+    "                         precision of f32 matrix products: highest (default), high\n"
+    "                         or medium, which rounds their operands to bf16\n"
     "  -h, --help             show this help\n";
 
 enum { MAX_LISTED = 1024, MAX_VIEWS = 3 };
@@ -125,6 +128,7 @@ static const struct option options[] = {
     { "raw-tokens", no_argument, NULL, RAW },
     { "precision", required_argument, NULL, PRECISION },
     { "cased", no_argument, NULL, CASED },
+    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };

@@ -43,6 +43,9 @@ int cli_columns(FILE *stream);
  * like it. */
 void cli_print_wrapped(FILE *stream, const char *text);
 
+/* The code of the option --matmul-precision, which cli_options() handles. */
+enum { CLI_MATMUL_PRECISION = 1024 };
+
 /* Parses the options of argv with getopt_long() and leaves optind at the first argument. Calls
  * parse() for each option, with its value in optarg; parse() returns 0 or the exit status. 'h'
  * prints `help`. Returns CLI_CONTINUE if the command should run; otherwise returns the exit status.

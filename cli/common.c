@@ -33,6 +33,16 @@ int cli_report(void)
     return br_report(stderr);
 }
 
+/* Sets the precision of matrix products; returns 0 or the exit status. */
+static int set_matmul_precision(void)
+{
+    if (br_set_float32_matmul_precision(optarg))
+        return 0;
+    br_clear_error();
+    return cli_usage(cli_command, "--matmul-precision is '%s', must be highest, high or medium",
+                     optarg);
+}
+
 int cli_options(int argc, char **argv, const char *letters, const struct option *options,
                 const char *help, int (*parse)(void *request, int option), void *request)
 {
@@ -42,7 +52,7 @@ int cli_options(int argc, char **argv, const char *letters, const struct option 
             cli_print_wrapped(stdout, help);
             return EXIT_SUCCESS;
         }
-        int status = parse(request, c);
+        int status = c == CLI_MATMUL_PRECISION ? set_matmul_precision() : parse(request, c);
         if (status)
             return status;
     }

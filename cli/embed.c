@@ -32,6 +32,9 @@ static const char help[] =
     "                        mean_sqrt_len, weightedmean or lasttoken, instead of the folder's\n"
     "                        mode\n"
     "  -b, --batch-size N    number of texts in a batch (default: 32)\n"
+    "      --matmul-precision P\n"
+    "                        precision of f32 matrix products: highest (default), high\n"
+    "                        or medium, which rounds their operands to bf16\n"
     "  -j, --json            print one JSON object per line, with text and embedding\n"
     "  -h, --help            show this help\n";
 
@@ -205,6 +208,7 @@ static const struct option options[] = {
     { "pooling", required_argument, NULL, 'p' },
     { "batch-size", required_argument, NULL, 'b' },
     { "json", no_argument, NULL, 'j' },
+    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };

@@ -21,6 +21,9 @@ static const char help[] =
     "                   separate two sentences\n"
     "      --cased      do not lower-case the text (WordPiece only)\n"
     "  -k, --top-k N    number of tokens to print for each mask (default: 5)\n"
+    "      --matmul-precision P\n"
+    "                   precision of f32 matrix products: highest (default), high\n"
+    "                   or medium, which rounds their operands to bf16\n"
     "  -j, --json       print one JSON object per line, with mask, token, id and probability\n"
     "  -h, --help       show this help\n";
 
@@ -128,6 +131,7 @@ static const struct option options[] = {
     { "cased", no_argument, NULL, 'C' },
     { "top-k", required_argument, NULL, 'k' },
     { "json", no_argument, NULL, 'j' },
+    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };

@@ -32,6 +32,9 @@ static const char help[] =
     "      --set KEY=VALUE         value of a key of generation_config.json, such as\n"
     "                              do_sample=false, no_repeat_ngram_size=3 or\n"
     "                              eos_token_id=[198,50256]\n"
+    "      --matmul-precision P\n"
+    "                              precision of f32 matrix products: highest (default), high\n"
+    "                              or medium, which rounds their operands to bf16\n"
     "  -h, --help                  show this help\n";
 
 typedef struct request {
@@ -257,6 +260,7 @@ static const struct option options[] = {
     { "repetition-penalty", required_argument, NULL, 'r' },
     { "no-special-tokens", no_argument, NULL, NO_SPECIAL_TOKENS },
     { "set", required_argument, NULL, SET },
+    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };

@@ -1,5 +1,5 @@
 /* cli/info.c - `brasa info`: shows a safetensors file or checkpoint; info_config.c shows a model's
- * configuration.
+ * configuration, info_machine.c what the library uses on this machine.
  *
  * Names and values come from the file and may contain anything, so they are escaped before they are
  * printed. */
@@ -15,11 +15,12 @@
 #include <sys/stat.h>
 
 static const char usage[] =
-    "Usage: brasa info [--json] FILE|FOLDER\n"
+    "Usage: brasa info [--json] [FILE|FOLDER]\n"
     "\n"
     "Shows the metadata and tensors of a safetensors file or checkpoint, and verifies its\n"
     "checksums if it has any. For a FILE.json, or config.json in a FOLDER, it shows the model's\n"
-    "configuration and the default values of keys that the file does not have.\n"
+    "configuration and the default values of keys that the file does not have. Without a file, it\n"
+    "shows which kernels the library uses on this processor, and the precision of products.\n"
     "\n"
     "  --json      print one JSON object\n"
     "  -h, --help  show this help\n"
@@ -297,9 +298,11 @@ int cli_info(int argc, char **argv)
     int status = cli_options(argc, argv, "h", options, usage, parse_option, &json);
     if (status != CLI_CONTINUE)
         return status;
-    if (optind + 1 != argc)
+    if (optind + 1 < argc)
         return cli_usage("info", "expected one file or folder, got %d", argc - optind);
-    if (is_config(argv[optind]))
+    if (optind == argc)
+        info_machine(json);
+    else if (is_config(argv[optind]))
         info_config(argv[optind], json);
     else
         info_tensors(argv[optind], json);

@@ -25,6 +25,9 @@ static const char help_options[] =
     "      --steps N        total number of steps\n"
     "      --seed S         seed of the initial weights and the data\n"
     "      --threads N      number of threads; it does not change the results\n"
+    "      --matmul-precision P\n"
+    "                       precision of f32 matrix products: highest (default), high\n"
+    "                       or medium, which rounds their operands to bf16\n"
     "      --lr X           learning rate\n"
     "      --set KEY=VALUE  change a setting; may be repeated\n"
     "      --out DIR        directory of the results (default: out/RECIPE):\n"
@@ -109,6 +112,7 @@ static const struct option options[] = {
     { "overwrite", no_argument, NULL, OVERWRITE },
     { "data", required_argument, NULL, DATA },
     { "profile", optional_argument, NULL, PROFILE },
+    { "matmul-precision", required_argument, NULL, CLI_MATMUL_PRECISION },
     { "help", no_argument, NULL, 'h' },
     { 0 },
 };
@@ -134,6 +138,9 @@ static int parse_option(train_request *request, int option, const char *value)
         return 0;
     case SEED:
         assign(request, "seed", value);
+        return 0;
+    case CLI_MATMUL_PRECISION:
+        assign(request, "matmul_precision", value);
         return 0;
     case LR:
         assign(request, "lr", value);

@@ -28,7 +28,10 @@ static br_cpu detect(void)
     if ((kept & KEEPS_YMM) != KEEPS_YMM || !__get_cpuid_count(7, 0, &a, &b, &c, &d) ||
         !(b & bit_AVX2))
         return BR_CPU_BASELINE;
-    return (kept & KEEPS_ZMM) == KEEPS_ZMM && (b & avx512) == avx512 ? BR_CPU_AVX512 : BR_CPU_AVX2;
+    if ((kept & KEEPS_ZMM) != KEEPS_ZMM || (b & avx512) != avx512)
+        return BR_CPU_AVX2;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVX512BF16) ? BR_CPU_AVX512_BF16
+                                                                           : BR_CPU_AVX512;
 }
 
 #else

@@ -18,13 +18,27 @@
 
 /* ---- Settings -------------------------------------------------------------------------------- */
 
+static const char *const matmul_precisions[] = { "highest", "high", "medium", NULL };
+
+/* Returns the precision of the process, which the environment may set. */
+static setting_choice current_matmul_precision(void)
+{
+    setting_choice choice = { .names = matmul_precisions };
+    while (strcmp(matmul_precisions[choice.index], br_get_float32_matmul_precision()) != 0)
+        choice.index++;
+    return choice;
+}
+
 static void add_settings(trainer *t)
 {
     train_options *o = &t->options;
+    o->matmul_precision = current_matmul_precision();
     settings_add(&t->settings, (setting){ "steps", SETTING_INTEGER, &o->steps, 0, 1e9, true,
                                           "total number of steps" });
     settings_add(&t->settings, (setting){ "seed", SETTING_INTEGER, &o->seed, 0, 0x1p53, false,
                                           "seed of the initial weights and the data" });
+    settings_add(&t->settings, (setting){ "matmul_precision", SETTING_CHOICE, &o->matmul_precision,
+                                          0, 0, false, "highest, high or medium" });
     schedule_add_settings(&o->schedule, &t->settings);
     if (o->accumulate == 0)
         o->accumulate = t->ranks.size;
@@ -142,6 +156,8 @@ static train_outcome choose_settings(trainer *t, const train_request *request)
         outcome = TRAIN_REFUSED;
     }
     schedule_settle(&t->options.schedule, t->options.steps);
+    if (outcome == TRAIN_DONE)
+        br_set_float32_matmul_precision(matmul_precisions[t->options.matmul_precision.index]);
     json_decref(before);
     return outcome;
 }

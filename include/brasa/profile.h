@@ -137,7 +137,8 @@ BR_API br_profile_print_options br_profile_print_defaults(void);
 
 /* Prints a table; NULL options mean the defaults. The last column is the share of the machine's
  * limit that was reached: of its FLOPs ("F") or of its memory bandwidth ("M"), whichever is the
- * tighter limit. A share above 100 % means that data came from the caches. */
+ * tighter limit. A share above 100 % means that data came from the caches, or that products were
+ * rounded to bf16, since the limit is that of f32. */
 BR_API bool br_profile_print(FILE *stream, const br_profile *profile,
                              const br_profile_print_options *options);
 

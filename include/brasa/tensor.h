@@ -235,6 +235,29 @@ BR_API bool br_set_flush_denormal(bool flush);
  * the processor supports, or the one that the environment variable BRASA_CPU_CAPABILITY names when
  * the first operation runs. Results differ by rounding between instruction sets. */
 BR_API const char *br_get_cpu_capability(void);
+/* Set and return the precision of matrix products of f32 tensors in this process: "highest" (the
+ * default), "high" or "medium". All threads read it at each product: mm, matmul, linear, einsum,
+ * convolutions, recurrent layers and their gradients. Products of f64 tensors and
+ * scaled_dot_product_attention do not depend on it.
+ *
+ *   highest  f32.
+ *   high     f32. PyTorch's meaning is the sum of three products of bf16 numbers where that is
+ *            faster than f32, which it is not on any processor that Brasa has kernels for.
+ *   medium   Both operands are rounded to bf16, which has 8 significant bits: to the nearest,
+ *            ties to even. Values beyond bf16's largest become infinite, NaN stays NaN, and
+ *            denormal numbers are flushed to 0, as in all matrix products. Products are summed in
+ *            f32. Small products, and all products on a processor without a unit for bf16, are
+ *            computed in f32.
+ *
+ * Results do not depend on the number of threads in any precision. The environment variable
+ * BRASA_FLOAT32_MATMUL_PRECISION sets the initial precision. It is read when the first product is
+ * computed or the precision is queried, which fails if the value is wrong. An unknown name is
+ * BR_ERROR_ARGUMENT, returns false and leaves the precision as it is. */
+BR_API bool br_set_float32_matmul_precision(const char *precision);
+BR_API const char *br_get_float32_matmul_precision(void);
+/* Returns the unit that computes products of precision "medium": "avx512_bf16", or "f32" if the
+ * processor has no such unit or the kernels of br_get_cpu_capability() do not use it. */
+BR_API const char *br_get_float32_matmul_unit(void);
 
 /* ---- Creating tensors ---------------------------------------------------------------------- */
 

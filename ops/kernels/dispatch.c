@@ -22,6 +22,7 @@
 #ifdef __x86_64__
 TABLES(avx512)
 TABLES(avx2)
+extern const br_gemm_kernels br__gemm_avx512_bf16;
 #endif
 TABLES(baseline)
 
@@ -106,6 +107,15 @@ const br_kernels *br__kernels(bool is_double)
 const br_gemm_kernels *br__gemm_kernels(bool is_double)
 {
     return chosen_variant()->gemm[is_double];
+}
+
+const br_gemm_kernels *br__gemm_bf16_kernels(void)
+{
+#ifdef __x86_64__
+    if (chosen_variant() == &variants[0] && br__cpu() >= BR_CPU_AVX512_BF16)
+        return &br__gemm_avx512_bf16;
+#endif
+    return NULL;
 }
 
 const char *br_get_cpu_capability(void)

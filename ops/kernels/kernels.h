@@ -168,7 +168,7 @@ typedef struct br_muon_args {
 
 /* ---- Matrix products, kernels/gemm/gemm_block.h and gemm_dots.h ------------------------------ */
 
-enum { BR_GEMM_K = 304 }; /* maximum size of a k-block */
+enum { BR_GEMM_K = 304 }; /* maximum size of a k-block in f32 and f64 */
 
 /* `runs` runs of `bytes` contiguous bytes, `step` bytes apart. */
 typedef struct br_strided_rows {
@@ -176,7 +176,7 @@ typedef struct br_strided_rows {
     int64_t bytes, step, runs;
 } br_strided_rows;
 
-/* A block of a product: C = A B + bias, or C += A B + bias, with k <= BR_GEMM_K. Strides are in
+/* A block of a product: C = A B + bias, or C += A B + bias, with k <= gemm_depth. Strides are in
  * elements; the columns of C and of the bias are contiguous. Rows of A are in groups of gemm_rows,
  * a_tile elements apart, so that A may be packed. gemm.h explains the lists. */
 typedef struct br_gemm_block {
@@ -200,6 +200,9 @@ typedef struct br_gemm_block {
  * kernels. */
 typedef struct br_gemm_kernels {
     int gemm_rows, gemm_columns; /* of a tile */
+    int gemm_depth;              /* maximum size of a k-block */
+    int packed_size;             /* bytes of an element of packed A */
+    bool only_packed;            /* gemm_block needs packed A, and there are no dot products */
     bool gemm_by_blis;           /* BLIS may have better kernels for large products */
     void (*gemm_block)(const br_gemm_block *block);
     /* Dot products are used if k is at least dot_length times the smaller of m and n, or if m and n
@@ -209,7 +212,8 @@ typedef struct br_gemm_kernels {
      * have any size, and a_tile is ignored. */
     void (*gemm_dots)(const br_gemm_block *block);
     /* Packs A [m, k] into groups of gemm_rows rows: element (i, p) of a group is at p * gemm_rows +
-     * i. `to` must have room for m rounded up to whole groups. */
+     * i. `to` must have room for m rounded up to whole groups, and for k rounded up to a multiple
+     * of 8. */
     void (*gemm_pack)(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col);
 } br_gemm_kernels;
 
@@ -424,6 +428,9 @@ typedef struct br_kernels {
 /* Return the tables for f32 (is_double false) or f64. */
 const br_kernels *br__kernels(bool is_double);
 const br_gemm_kernels *br__gemm_kernels(bool is_double);
+/* Returns the table for f32 products whose operands are rounded to bf16, or NULL if no unit of this
+ * processor makes them faster than products in f32. */
+const br_gemm_kernels *br__gemm_bf16_kernels(void);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* For tests: selects the variant of that name from now on, or the best one if `name` is NULL.

@@ -43,6 +43,8 @@ extern const br_gemm_kernels BR_GEMM_TABLE;
 const br_gemm_kernels BR_GEMM_TABLE = {
     .gemm_rows = TILE_ROWS,
     .gemm_columns = TILE_COLUMNS,
+    .gemm_depth = BR_GEMM_K,
+    .packed_size = sizeof(real),
     .gemm_by_blis = GEMM_BY_BLIS,
     .dot_rows = DOT_ROWS,
     .dot_length = DOT_LENGTH,

@@ -97,6 +97,16 @@ Test(cli, bad_arguments)
     program_check("train bert-scratch --set bacth_size=2 --out $OUT", 2,
                   "; did you mean 'batch_size'?");
     program_check("bench kernel", 2, "; did you mean 'kernels'?");
+    static const char *const computing[] = { "embed", "generate", "fill-mask", "attention",
+                                             "bench" };
+    for (size_t i = 0; i < sizeof computing / sizeof *computing; i++) {
+        char command[64], message[128];
+        snprintf(command, sizeof command, "%s --matmul-precision bf16", computing[i]);
+        snprintf(message, sizeof message,
+                 "brasa %s: --matmul-precision is 'bf16', must be highest, high or medium",
+                 computing[i]);
+        program_check(command, 2, message);
+    }
     program_check("train", 2, "no recipe given; choose one of bert-scratch, copy-task, vanilla");
     program_check(
         "train bert", 2,
@@ -346,6 +356,9 @@ Test(cli, the_environment_chooses_kernels)
     program_shell("for c in avx512 avx2 baseline; do BRASA_CPU_CAPABILITY=$c \"$BRASA\" check "
                   "$GOLDEN/bert.gelu.safetensors >$OUT/$c 2>&1 || grep -q 'at most' $OUT/$c; done");
     program_shell("grep -q '1 passed, 0 failed' $OUT/baseline");
+    program_shell("! BRASA_FLOAT32_MATMUL_PRECISION=low \"$BRASA\" check "
+                  "$GOLDEN/anatomy.FeedForward.safetensors >$OUT/low 2>&1 && grep -q "
+                  "\"is 'low', must be highest, high or medium\" $OUT/low");
     program_shell("! BRASA_CPU_CAPABILITY=mmx \"$BRASA\" check $GOLDEN/bert.gelu.safetensors "
                   ">$OUT/mmx 2>&1 && grep -q \"is 'mmx', must be avx512, avx2 or\" $OUT/mmx");
 }

@@ -121,13 +121,33 @@ Test(cli_info, wrong_checksums_and_bad_files)
     output = run("/nonexistent", &status);
     cr_assert_eq(status, 1);
     expect(output, "cannot be opened: No such file");
-    output = run("", &status);
+    output = run("a b", &status);
     cr_assert_eq(status, 2);
     output = run("--no-such-option x", &status);
     cr_assert_eq(status, 2);
     output = run("--help", &status);
     cr_assert_eq(status, 0);
     expect(output, "Usage: brasa info");
+}
+
+Test(cli_info, the_machine)
+{
+    int status;
+    setenv("BRASA_CPU_CAPABILITY", "baseline", true);
+    const char *output = run("", &status);
+    cr_assert_eq(status, 0);
+    expect(output, "Kernels                       baseline\n");
+    expect(output, "Precision of f32 products     highest\n");
+    expect(output, "Unit for \"medium\" precision   f32\n");
+    unsetenv("BRASA_CPU_CAPABILITY");
+    setenv("BRASA_FLOAT32_MATMUL_PRECISION", "medium", true);
+    output = run("--json", &status);
+    cr_assert_eq(status, 0);
+    expect(output, "\"float32_matmul_precision\":\"medium\"");
+    setenv("BRASA_FLOAT32_MATMUL_PRECISION", "best", true);
+    output = run("", &status);
+    cr_assert_eq(status, 1);
+    expect(output, "BRASA_FLOAT32_MATMUL_PRECISION is 'best', must be highest, high or medium");
 }
 
 Test(cli_info, a_file_without_metadata)

@@ -83,6 +83,25 @@ Test(trainer, schedule_is_a_setting)
     program_check("train copy-task --resume --steps 4 --out $OUT/b", 0, "Wrote ");
 }
 
+/* The checkpoint stores the precision, since a run that is resumed in another one would not have
+ * the results of an uninterrupted run. */
+Test(trainer, matmul_precision_is_a_setting)
+{
+    program_check(COPY "--matmul-precision medum --out $OUT", 2,
+                  "matmul_precision is 'medum', must be one of highest, high, medium");
+    program_check(COPY "--steps 3 --matmul-precision medium --out $OUT/a", 0, "Wrote ");
+    program_check(COPY "--steps 2 --matmul-precision medium --out $OUT/b", 0, "Wrote ");
+    program_check("train copy-task --resume --matmul-precision high --out $OUT/b", 2,
+                  "matmul_precision is high, but the checkpoint was made with medium");
+    program_check("train copy-task --resume --steps 3 --out $OUT/b", 0, "Wrote ");
+    program_shell(CLEAN("a", "x") CLEAN("b", "y") "cmp $OUT/x $OUT/y");
+    program_shell("BRASA_FLOAT32_MATMUL_PRECISION=medium \"$BRASA\" " COPY
+                  "--steps 3 --out $OUT/c >$OUT/out && " CLEAN("c", "z") "cmp $OUT/x $OUT/z");
+    program_check(COPY "--steps 3 --out $OUT/d", 0, "Wrote ");
+    program_shell(CLEAN("d", "f32") "test -z \"$(\"$BRASA\" info | grep bf16)\" || "
+                                    "! cmp -s $OUT/x $OUT/f32");
+}
+
 #define PLATEAU                                                                            \
     "train copy-task --preset small --lr 0.3 --set warmup=1 --set schedule=plateau --set " \
     "plateau_factor=1e-9 --set eval_every=1 "

@@ -1,5 +1,6 @@
 /* brasa/ops/matmul.h - products of matrices and vectors, linear layers, Einstein notation; part of
- * brasa/ops.h. f32 and f64. Implemented in ops/matmul/. */
+ * brasa/ops.h. f32 and f64. br_set_float32_matmul_precision() of brasa/tensor.h makes f32 products
+ * faster and less accurate. Implemented in ops/matmul/. */
 #ifndef BRASA_OPS_MATMUL_H
 #define BRASA_OPS_MATMUL_H
 

@@ -5,6 +5,7 @@
  * depend on the number of threads. BLIS does not guarantee this, so its partition depends on the
  * sizes only. */
 #include "ops/kernels/gemm/gemm.h"
+#include "ops/kernels/gemm/gemm_precision.h"
 #include "ops/kernels/gemm/gemm_share.h"
 #include "ops/kernels/kernels.h"
 #include "tensor/denormal.h"
@@ -17,6 +18,7 @@
 static const double SERIAL_WORK = 3 << 16; /* below this, one thread is faster than two */
 static const double TEAM_WORK = 1 << 16; /* minimum per team if there are more teams than threads */
 static const double BLIS_WORK = 1 << 18;
+static const double BF16_WORK = 1 << 16; /* below this, f32 is faster than bf16 */
 enum {
     L1_BYTES = 64 << 10,     /* larger blocks of A are packed */
     BLOCK_BYTES = 704 << 10, /* packed block of A, which stays in the L2 cache while B streams by */
@@ -27,6 +29,7 @@ enum {
     TEAMS_PER_THREAD = 8,
     MAX_DOT_ROWS = 12,      /* maximum rows or columns of C computed by dot products */
     DOT_SQUARE_LENGTH = 48, /* minimum k if C has both few rows and few columns */
+    BF16_ROWS = 6,          /* minimum rows of a product in bf16 */
 };
 
 struct piece;
@@ -105,7 +108,7 @@ static double bytes(const job *j)
 /* Returns the bytes needed for the packed A of one team, in whole cache lines. */
 static int64_t buffer_bytes(const job *j)
 {
-    return round_up(j->block_rows * j->depth * j->size, 64);
+    return round_up(j->block_rows * j->depth * j->kernels->packed_size, 64);
 }
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
@@ -387,17 +390,19 @@ static bool rows_spread(int64_t bytes)
     return bytes % 2048 != 0;
 }
 
-/* Returns whether to pack A. It pays if many columns of B reuse a block of A, and the block does
- * not fit in the L1 cache. If A's rows are contiguous and do not conflict in the cache, reading
- * them in place is nearly as fast, so packing pays only with more columns. */
+/* Returns whether to pack A. Some kernels need it. Otherwise it pays if many columns of B reuse a
+ * block of A, and the block does not fit in the L1 cache. If A's rows are contiguous and do not
+ * conflict in the cache, reading them in place is nearly as fast, so packing pays only with more
+ * columns. */
 static bool should_pack_a(const job *j)
 {
     const br_gemm *g = j->g;
     const int64_t columns = ratio(g->n, j->column_parts);
     const bool spread = g->a_col == 1 && rows_spread(g->a_row * j->size);
     return j->multiply == multiply_by_tiles &&
-           columns >= (spread ? SPREAD_PANELS : 4) * j->kernels->gemm_columns &&
-           j->block_rows * min64(j->depth, g->k) * j->size >= L1_BYTES;
+           (j->kernels->only_packed ||
+            (columns >= (spread ? SPREAD_PANELS : 4) * j->kernels->gemm_columns &&
+             j->block_rows * min64(j->depth, g->k) * j->size >= L1_BYTES));
 }
 
 /* Makes more teams than threads. A thread that has finished its own teams can then take over whole
@@ -414,9 +419,10 @@ static bool run(job *j)
 {
     cut_for_threads(j);
     j->exceeds_l2 = bytes(j) > L2_BYTES;
-    j->depth = balanced_step(j->g->k, BR_GEMM_K, 8);
-    j->block_rows = balanced_step(ratio(j->g->m, j->row_parts), BLOCK_BYTES / (j->depth * j->size),
-                                  j->kernels->gemm_rows);
+    j->depth = balanced_step(j->g->k, j->kernels->gemm_depth, 8);
+    j->block_rows =
+        balanced_step(ratio(j->g->m, j->row_parts),
+                      BLOCK_BYTES / (j->depth * j->kernels->packed_size), j->kernels->gemm_rows);
     if (!should_pack_a(j)) {
         split_teams(j);
         br__parallel(j->teams, run_team, j);
@@ -459,7 +465,8 @@ static br_gemm flipped(const br_gemm *g)
 static bool run_small(const job *j)
 {
     const br_gemm *g = j->g;
-    if (g->batch_ndim > 0 || j->multiply == multiply_by_blis || work(g) >= SERIAL_WORK)
+    if (g->batch_ndim > 0 || j->multiply == multiply_by_blis || work(g) >= SERIAL_WORK ||
+        j->kernels->only_packed)
         return false;
     piece whole = { .a = g->a, .b = g->b, .c = g->c, .row_end = g->m, .column_end = g->n };
     if (j->multiply == multiply_by_dots)
@@ -471,8 +478,17 @@ static bool run_small(const job *j)
     return true;
 }
 
+/* Returns whether to round the operands to bf16 if the precision allows it: if the processor has a
+ * unit for it, and the product is large enough to outweigh rounding and packing. The choice depends
+ * on sizes only, so that results do not depend on the number of threads. */
+static bool should_use_bf16(const br_gemm *g)
+{
+    return g->m >= BF16_ROWS && work(g) >= BF16_WORK && br__gemm_bf16_kernels();
+}
+
 static bool multiply(const br_gemm *g)
 {
+    const bool may_round = !g->is_double && br__rounds_to_bf16();
     br_gemm row;
     if (g->n == 1 && g->c_row == 1 && !g->bias && !g->b_rows) {
         row = flipped(g); /* vectors run along the rows of C: a single column would waste them */
@@ -486,6 +502,8 @@ static bool multiply(const br_gemm *g)
         j.multiply = multiply_by_dots;
     else if (should_use_blis(j.kernels, g))
         j.multiply = multiply_by_blis;
+    else if (may_round && should_use_bf16(g))
+        j.kernels = br__gemm_bf16_kernels();
     return run_small(&j) || run(&j);
 }
 

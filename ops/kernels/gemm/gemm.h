@@ -1,7 +1,8 @@
 /* ops/kernels/gemm/gemm.h - matrix products of f32 and f64 on plain memory.
  *
  * Operands may have any strides: transposed, strided and broadcast operands need no contiguous
- * copy. The results do not depend on the number of threads. */
+ * copy. The results do not depend on the number of threads. f32 operands are rounded to bf16 if
+ * br_set_float32_matmul_precision() allows it. */
 #ifndef BR_GEMM_H
 #define BR_GEMM_H
 

@@ -6,65 +6,9 @@
 #ifndef BR_KERNELS_GEMM_BLOCK_H
 #define BR_KERNELS_GEMM_BLOCK_H
 
-#include "ops/kernels/gemm/gemm_tile.h"
+#include "ops/kernels/gemm/gemm_pack.h"
+#include "ops/kernels/gemm/gemm_panel.h"
 #include "ops/kernels/gemm/gemm_wide.h"
-
-/* Stores a tile of sums to the listed columns of C. */
-static void put_listed(const tile_out *out, int64_t rows, const real *sums, const int64_t *columns)
-{
-    for (int64_t i = 0; i < rows; i++, sums += TILE_COLUMNS) {
-        real *c = out->c + i * out->c_row;
-        if (out->accumulate) {
-            INDEPENDENT
-            for (int64_t j = 0; j < out->columns; j++)
-                c[columns[j]] += sums[j];
-        } else {
-            INDEPENDENT
-            for (int64_t j = 0; j < out->columns; j++)
-                c[columns[j]] = sums[j];
-        }
-    }
-}
-
-/* Prefetches the rows of C that the tile itself does not prefetch because k is too small. It is
- * always inlined, since compilers remove calls to a function that only prefetches. */
-ALWAYS_INLINE void prefetch_tile(const br_gemm_block *g, int64_t rows, const tile_out *out)
-{
-    for (int64_t i = (g->k + STEPS - 1) / STEPS; i < rows; i++) {
-        __builtin_prefetch(out->c + i * out->c_row, 1);
-        __builtin_prefetch(out->c + i * out->c_row + VECTOR, 1);
-    }
-}
-
-/* Multiplies A by a panel of B. `places` lists the columns of C if they are not contiguous,
- * otherwise it is NULL. Prefetches next[0], then next[1]. */
-static void multiply_panel(const br_gemm_block *g, const real *b, int64_t b_row, tile_out out,
-                           const int64_t *places, prefetch next[2])
-{
-    const int vectors = out.columns > VECTOR ? 2 : 1;
-    const bool edge = !MASKS && out.columns % VECTOR != 0;
-    const bool packed = g->a_row == 1 && g->a_col == TILE_ROWS && b_row == TILE_COLUMNS &&
-                        out.columns == TILE_COLUMNS;
-    _Alignas(64) real sums[TILE_ROWS * TILE_COLUMNS];
-    const tile_out aside = { .c = sums, .c_row = TILE_COLUMNS, .columns = vectors * VECTOR };
-    const real *a = g->a;
-    for (int64_t left = g->m, rows; left > 0; left -= rows) {
-        const tile_height *height = height_within(left);
-        rows = height->rows;
-        tile_fn *multiply =
-            packed && rows == TILE_ROWS ? tile_packed : height->by_vectors[vectors - 1];
-        if (g->exceeds_l2)
-            prefetch_tile(g, rows, &out);
-        multiply(g->k, a, g->a_row, g->a_col, b, b_row, edge || places ? &aside : &out,
-                 &next[next->runs == 0]);
-        if (places)
-            put_listed(&out, rows, sums, places);
-        else if (edge)
-            store_sums_at_edge(&out, rows, sums);
-        out.c += rows * out.c_row;
-        a += rows == TILE_ROWS ? g->a_tile : rows * g->a_row;
-    }
-}
 
 /* Packs listed elements of B into `panel` and multiplies A by it. */
 static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
@@ -78,7 +22,9 @@ static void multiply_listed(const br_gemm_block *g, int64_t j, real *panel)
         { 0 },
         prefetch_runs(&g->next, g->next.runs * j / g->n, g->next.runs * (j + out.columns) / g->n),
     };
-    pack_listed(panel, out.columns, g->k, g->b, g->b_rows, g->b_columns + j);
+    column_runs runs;
+    find_runs(&runs, out.columns, g->b_columns + j);
+    pack_runs(panel, out.columns, g->k, g->b, g->b_rows, &runs);
     if (places[out.columns - 1] - places[0] == out.columns - 1) {
         out.c += places[0];
         places = NULL;
@@ -123,15 +69,6 @@ static void multiply_columns(const br_gemm_block *g, int64_t j, int64_t end, boo
             multiply_panel(g, panel, TILE_COLUMNS, out, NULL, next);
         }
     }
-}
-
-/* Returns the first column of the next panel: j, or, if several threads share the block, the first
- * column that no thread has taken. */
-static int64_t claim_panel(const br_gemm_block *g, int64_t j)
-{
-    return g->next_column
-               ? atomic_fetch_add_explicit(g->next_column, TILE_COLUMNS, memory_order_relaxed)
-               : j;
 }
 
 static void gemm_block(const br_gemm_block *g)

@@ -7,12 +7,6 @@
 
 #include "ops/kernels/gemm/gemm_shuffle.h"
 
-/* Returns the bias from column j on, or NULL. */
-static inline const real *bias_from(const br_gemm_block *g, int64_t j)
-{
-    return g->bias ? (const real *)g->bias + j : NULL;
-}
-
 /* to[p * width + w] = from[w * step + p] for w, p in 0 .. 3: a 4 x 4 transpose. */
 ALWAYS_INLINE void pack_quads(real *to, int64_t width, const real *from, int64_t step)
 {
@@ -156,29 +150,6 @@ static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_
         for (int64_t p = 0; p < k; p++)
             *(vec *)(to + p * TILE_COLUMNS + count / VECTOR * VECTOR) = (vec){ 0 };
     pack(to, TILE_COLUMNS, count, k, b, b_col, b_row);
-}
-
-/* Does the same for listed columns. Columns that are adjacent in B are copied as whole vectors.
- * Excess elements are overwritten by the next columns or the next row, so the panel needs room for
- * one more vector at its end. */
-static void pack_listed(real *to, int64_t count, int64_t k, const real *b, const int64_t *rows,
-                        const int64_t *columns)
-{
-    int64_t from[TILE_COLUMNS], at[TILE_COLUMNS], runs = 0;
-    for (int64_t w = 0; w < count; w++)
-        if (runs == 0 || w - at[runs - 1] == VECTOR || columns[w] != columns[w - 1] + 1) {
-            from[runs] = columns[w];
-            at[runs++] = w;
-        }
-    const int64_t last = (count - 1) / VECTOR * VECTOR;
-    for (int64_t p = 0; p < k && count < TILE_COLUMNS; p++)
-        *(vec *)(to + p * TILE_COLUMNS + last) = (vec){ 0 };
-    for (int64_t p = 0; p < k; p++, to += TILE_COLUMNS) {
-        const real *row = b + rows[p];
-        *(vec_at *)(to + at[0]) = *(const vec_at *)(row + from[0]);
-        for (int64_t r = 1; r < runs; r++)
-            *(vec_at *)(to + at[r]) = *(const vec_at *)(row + from[r]);
-    }
 }
 
 #endif

@@ -10,7 +10,7 @@
 #ifndef BR_KERNELS_GEMM_TILE_H
 #define BR_KERNELS_GEMM_TILE_H
 
-#include "ops/kernels/gemm/gemm_pack.h"
+#include "ops/kernels/gemm/gemm_vector.h"
 
 /* ---- Prefetching ----------------------------------------------------------------------------- */
 
@@ -56,6 +56,12 @@ static prefetch prefetch_panel(const br_gemm_block *g, const real *b, int64_t co
                                     .bytes = (by_rows ? columns : g->k) * size,
                                     .step = (by_rows ? g->b_row : g->b_col) * size };
     return prefetch_runs(&panel, 0, columns > 0 && by_rows ? g->k : columns);
+}
+
+/* Returns the bias from column j on, or NULL. */
+static inline const real *bias_from(const br_gemm_block *g, int64_t j)
+{
+    return g->bias ? (const real *)g->bias + j : NULL;
 }
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
@@ -118,6 +124,19 @@ static void store_sums_at_edge(const tile_out *out, int64_t rows, const real *su
     }
 }
 
+#if defined(BR_KERNEL_BF16)
+/* Adds two products to each sum: those of the pairs of bf16 numbers in `x` and in a lane of `b`. */
+ALWAYS_INLINE vec multiply_add(vec sum, real x, vec b)
+{
+    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(x), (__m512bh)b);
+}
+#else
+ALWAYS_INLINE vec multiply_add(vec sum, real x, vec b)
+{
+    return sum + x * b;
+}
+#endif
+
 /* Does one step along k: adds the product of a column of A and a row of B. Only every third row of
  * A has a pointer; the two rows after it are addressed relative to it. */
 ALWAYS_INLINE void add_step(int rows, int vectors, const real *const *a_at, int64_t a_row,
@@ -133,9 +152,9 @@ ALWAYS_INLINE void add_step(int rows, int vectors, const real *const *a_at, int6
     UNROLLED
     for (int i = 0; i < rows; i++) {
         real x = a_at[i / 3][i % 3 * a_row];
-        sum[i][0] += x * b0;
+        sum[i][0] = multiply_add(sum[i][0], x, b0);
         if (vectors > 1)
-            sum[i][1] += x * b1;
+            sum[i][1] = multiply_add(sum[i][1], x, b1);
     }
 }
 

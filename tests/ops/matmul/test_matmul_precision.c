@@ -1,0 +1,335 @@
+/* tests/ops/matmul/test_matmul_precision.c - br_set_float32_matmul_precision(): matrix products and
+ * convolutions whose operands are rounded to bf16. The references are f64 products of operands that
+ * plain C has rounded. */
+#include "ops/kernels/kernels.h"
+#include "tests/ops/matmul/bf16_rounding.h"
+#include "tests/support.h"
+
+#include <brasa/brasa.h>
+
+static void precision_end(void)
+{
+    br_set_float32_matmul_precision("highest");
+    check_end();
+}
+
+TestSuite(matmul_precision, .init = check_begin, .fini = precision_end);
+
+/* Skips a test that needs a unit for bf16. */
+static void need_unit(void)
+{
+    if (br__gemm_bf16_kernels())
+        return;
+    precision_end(); /* Criterion does not call it for a skipped test */
+    cr_skip_test("this processor has no unit for products of bf16 numbers");
+}
+
+static void set_precision(const char *name)
+{
+    cr_assert(br_set_float32_matmul_precision(name), "%s", br_error_message());
+    cr_assert_str_eq(br_get_float32_matmul_precision(), name);
+}
+
+static bool same_bits(const br_tensor *a, const br_tensor *b)
+{
+    const size_t bytes = (size_t)br_numel(a) * br_dtype_size(br_dtype_of(a));
+    return br_same_shape(a, b) && memcmp(br_data(a), br_data(b), bytes) == 0;
+}
+
+/* ---- The setting ----------------------------------------------------------------------------- */
+
+Test(matmul_precision, names)
+{
+    cr_assert_str_eq(br_get_float32_matmul_precision(), "highest");
+    set_precision("medium");
+    set_precision("high");
+    set_precision("highest");
+    check_fails(br_set_float32_matmul_precision("mediun"),
+                "set_float32_matmul_precision: precision is 'mediun', must be highest, high or "
+                "medium");
+    check_fails(br_set_float32_matmul_precision(""), "precision is '', must be highest");
+    check_fails(br_set_float32_matmul_precision("HIGH"), "precision is 'HIGH', must be highest");
+    check_fails(br_set_float32_matmul_precision(NULL), "precision is NULL, must be highest");
+    cr_assert_str_eq(br_get_float32_matmul_precision(), "highest", "an error changes nothing");
+}
+
+/* The variable is read at the first product, which a wrong value fails. */
+Test(matmul_precision, environment)
+{
+    setenv("BRASA_FLOAT32_MATMUL_PRECISION", "low", true);
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_ones(BR_SHAPE(64, 64), BR_F32);
+    check_fails(br_mm(a, a),
+                "BRASA_FLOAT32_MATMUL_PRECISION is 'low', must be highest, high or medium");
+    check_close(br_at(br_mm(a, a), BR_DIMS(3, 5)), 64, 0);
+    br_scope_end(scope);
+}
+
+Test(matmul_precision, environment_sets_the_initial_precision)
+{
+    setenv("BRASA_FLOAT32_MATMUL_PRECISION", "medium", true);
+    cr_assert_str_eq(br_get_float32_matmul_precision(), "medium");
+    set_precision("highest");
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+/* Returns the elements, rounded to bf16, in f64. */
+static br_tensor *rounded(br_tensor *t)
+{
+    br_tensor *r = br_contiguous(br_to(t, BR_F64));
+    for (int64_t i = 0; i < br_numel(r); i++)
+        br_data_f64(r)[i] = (double)nearest_bf16((float)br_data_f64(r)[i]);
+    return r;
+}
+
+/* Checks a result of sums of k products, given the same result `want` and the sum of the products'
+ * absolute values, both in f64 from rounded operands. Each of the k additions in f32 rounds by half
+ * a unit in the last place, and so do those of the bias and of the k-blocks. */
+static void check_sums(br_tensor *got, br_tensor *want, br_tensor *magnitude, int64_t k)
+{
+    check_ok();
+    cr_assert(br_same_shape(got, want));
+    got = br_contiguous(br_to(got, BR_F64));
+    for (int64_t i = 0; i < br_numel(got); i++) {
+        const double bound =
+            (double)(k + k / 300 + 3) * FLT_EPSILON / 2 * br_data_f64(br_contiguous(magnitude))[i];
+        cr_assert(fabs(br_data_f64(got)[i] - br_data_f64(br_contiguous(want))[i]) <= bound,
+                  "k %lld: element %lld is %.9g, expected %.9g +- %.2g", (long long)k, (long long)i,
+                  br_data_f64(got)[i], br_data_f64(want)[i], bound);
+    }
+}
+
+typedef enum layout { DENSE, TRANSPOSED, STRIDED, LAYOUTS } layout;
+
+/* Returns random values of shape [.., rows, columns] in the given layout. */
+static br_tensor *operand(int ndim, const int64_t *sizes, layout how)
+{
+    int64_t s[BR_MAX_DIMS];
+    memcpy(s, sizes, (size_t)ndim * sizeof *s);
+    if (how == TRANSPOSED) {
+        s[ndim - 2] = sizes[ndim - 1];
+        s[ndim - 1] = sizes[ndim - 2];
+        return br_transpose(br_randn(ndim, s, BR_F32), -1, -2);
+    }
+    s[ndim - 1] *= how == STRIDED ? 3 : 1;
+    return br_slice(br_randn(ndim, s, BR_F32), -1, 0, BR_ALL, how == STRIDED ? 3 : 1);
+}
+
+/* Checks the product in "medium", and that it has the same bits for 1, 2 and 3 threads. */
+static void check_matmul(br_tensor *a, br_tensor *b)
+{
+    br_tensor *ra = rounded(a), *rb = rounded(b), *first = NULL;
+    set_precision("medium");
+    for (int threads = 1; threads <= 3; threads++) {
+        br_set_num_threads(threads);
+        br_tensor *c = br_matmul(a, b);
+        if (first)
+            cr_assert(same_bits(first, c), "%d threads change the result", threads);
+        else
+            check_sums(c, br_matmul(ra, rb), br_matmul(br_abs(ra), br_abs(rb)), br_size(a, -1));
+        first = c;
+    }
+    set_precision("highest");
+    cr_assert(!same_bits(first, br_matmul(a, b)), "the product was not computed in bf16");
+}
+
+/* Partial tiles, several k-blocks, odd k, and several blocks of packed rows. */
+static const int64_t shapes[][3] = {
+    { 41, 41, 41 },   { 6, 700, 63 },    { 7, 609, 65 },    { 100, 64, 100 },
+    { 100, 100, 64 }, { 333, 257, 131 }, { 601, 1217, 90 }, { 1300, 610, 97 },
+};
+
+Test(matmul_precision, products)
+{
+    need_unit();
+    br_manual_seed(1);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int how = 0; how < LAYOUTS * LAYOUTS; how++) {
+            const layout of_a = (layout)(how / LAYOUTS), of_b = (layout)(how % LAYOUTS);
+            const int64_t *n = shapes[s];
+            if (n[0] <= 12 && of_a != TRANSPOSED && of_b == TRANSPOSED)
+                continue; /* computed by dot products, in f32 */
+            br_scope *scope = br_scope_begin();
+            check_matmul(operand(BR_SHAPE(n[0], n[1]), of_a), operand(BR_SHAPE(n[1], n[2]), of_b));
+            br_scope_end(scope);
+        }
+}
+
+Test(matmul_precision, batches_broadcast)
+{
+    static const struct {
+        int a_ndim, b_ndim;
+        int64_t a[4], b[4];
+    } cases[] = {
+        { 3, 3, { 9, 50, 64 }, { 9, 64, 50 } },
+        { 4, 4, { 3, 1, 45, 46 }, { 1, 2, 46, 47 } },
+        { 3, 2, { 3, 45, 70 }, { 70, 100 } },
+        { 2, 3, { 45, 70 }, { 4, 70, 33 } },
+    };
+    need_unit();
+    br_manual_seed(2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int how = 0; how < LAYOUTS; how++) {
+            br_scope *scope = br_scope_begin();
+            check_matmul(operand(cases[i].a_ndim, cases[i].a, (layout)how),
+                         operand(cases[i].b_ndim, cases[i].b, (layout)((how + 1) % LAYOUTS)));
+            br_scope_end(scope);
+        }
+}
+
+/* The bias is not rounded. One that is not contiguous is added by accumulation. */
+Test(matmul_precision, linear)
+{
+    need_unit();
+    br_manual_seed(3);
+    br_scope *scope = br_scope_begin();
+    br_tensor *x = br_randn(BR_SHAPE(3, 50, 701), BR_F32), *w = br_randn(BR_SHAPE(70, 701), BR_F32);
+    br_tensor *twice = br_randn(BR_SHAPE(140), BR_F32);
+    br_tensor *biases[] = { br_narrow(twice, 0, 0, 70), br_slice(twice, 0, 0, BR_ALL, 2) };
+    br_tensor *rx = rounded(x), *rw = rounded(w);
+    for (int i = 0; i < 2; i++) {
+        set_precision("medium");
+        br_tensor *y = br_f_linear(x, w, biases[i]), *bias = br_to(biases[i], BR_F64);
+        check_sums(y, br_f_linear(rx, rw, bias), br_f_linear(br_abs(rx), br_abs(rw), br_abs(bias)),
+                   701);
+    }
+    br_scope_end(scope);
+}
+
+/* Convolutions pack listed elements of a padded copy. */
+Test(matmul_precision, convolutions)
+{
+    need_unit();
+    br_manual_seed(4);
+    for (int stride = 1; stride <= 2; stride++) {
+        br_scope *scope = br_scope_begin();
+        const br_conv_options *options =
+            BR_OPTIONS(br_conv, .stride = { stride, stride }, .padding = { 1, 2 });
+        br_tensor *x = br_randn(BR_SHAPE(2, 13, 21, 18), BR_F32);
+        br_tensor *w = br_randn(BR_SHAPE(17, 13, 3, 3), BR_F32);
+        br_tensor *rx = rounded(x), *rw = rounded(w);
+        set_precision("medium");
+        br_tensor *y = br_f_conv2d(x, w, NULL, options);
+        check_sums(y, br_f_conv2d(rx, rw, NULL, options),
+                   br_f_conv2d(br_abs(rx), br_abs(rw), NULL, options), 13 * 9);
+        set_precision("highest");
+        cr_assert(!same_bits(y, br_f_conv2d(x, w, NULL, options)), "not computed in bf16");
+        br_scope_end(scope);
+    }
+}
+
+/* ---- Rounding -------------------------------------------------------------------------------- */
+
+enum { SIDE = 64 };
+
+/* A column of values times a row of ones: each row of the product is a rounded value. */
+Test(matmul_precision, rounding)
+{
+    const float e = 0x1p-8f; /* half of the distance of bf16 numbers above 1 */
+    const float values[] = {
+        0,
+        1,
+        1 + e,
+        1 + 3 * e,
+        1 + e + 0x1p-23f,
+        1 + e - 0x1p-23f,
+        -1 - e,
+        -1 - 3 * e,
+        2 - e,
+        NAN,
+        -NAN,
+        INFINITY,
+        -INFINITY,
+        FLT_MAX,
+        -FLT_MAX, /* FLT_MAX is rounded to infinity */
+        0x1.fep127f,
+        0x1.feffffp127f,
+        0x1.ffp127f, /* bf16's largest, just below and at its tie */
+        FLT_MIN,
+        -FLT_MIN,
+        FLT_MIN / 2,
+        -FLT_MIN / 2,
+        0x1.fffffcp-127f,
+        0x1p-149f, /* denormals */
+        3.14159265f,
+        1e30f,
+        -1e-30f,
+        0x1.00fffep-126f,
+    };
+    enum { VALUES = sizeof values / sizeof *values };
+    need_unit();
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_zeros(BR_SHAPE(SIDE, SIDE), BR_F32), *one = br_zeros_like(a);
+    for (int i = 0; i < SIDE; i++) {
+        br_data_f32(a)[i * SIDE] = values[i % VALUES];
+        br_data_f32(one)[i] = 1;
+    }
+    set_precision("medium");
+    br_tensor *rows = br_mm(a, one), *columns = br_mm(br_t(one), br_t(a));
+    check_ok();
+    for (int64_t i = 0; i < SIDE * SIDE; i++) {
+        const float x = values[i / SIDE % VALUES], want = nearest_bf16(x);
+        const float got = br_data_f32(rows)[i];
+        const float transposed = br_data_f32(columns)[i % SIDE * SIDE + i / SIDE];
+        cr_assert(isnan(want) ? isnan(got) : got == want, "%a becomes %a, expected %a", (double)x,
+                  (double)got, (double)want);
+        cr_assert(isnan(want) ? isnan(transposed) : transposed == want,
+                  "%a becomes %a in the right operand, expected %a", (double)x, (double)transposed,
+                  (double)want);
+    }
+    br_scope_end(scope);
+}
+
+/* ---- Products that do not change ------------------------------------------------------------- */
+
+/* Returns the products of one pair of operands with every precision. */
+static void multiply_each(br_tensor *a, br_tensor *b, br_tensor *c[4])
+{
+    static const char *const names[] = { "highest", "medium", "high", "highest" };
+    for (int i = 0; i < 4; i++) {
+        set_precision(names[i]);
+        c[i] = br_mm(a, b);
+    }
+    check_ok();
+}
+
+Test(matmul_precision, high_is_f32_and_medium_ends_with_its_setting)
+{
+    br_manual_seed(5);
+    br_scope *scope = br_scope_begin();
+    br_tensor *a = br_randn(BR_SHAPE(90, 130), BR_F32), *b = br_randn(BR_SHAPE(130, 70), BR_F32);
+    br_tensor *c[4];
+    multiply_each(a, b, c);
+    cr_assert(same_bits(c[0], c[2]) && same_bits(c[0], c[3]));
+    cr_assert_eq(same_bits(c[0], c[1]), strcmp(br_get_float32_matmul_unit(), "f32") == 0);
+    br_scope_end(scope);
+}
+
+/* f64, small products, a single row, and kernels without a unit for bf16. */
+Test(matmul_precision, exceptions_are_not_rounded)
+{
+    static const int64_t small[][3] = { { 32, 32, 32 }, { 5, 300, 300 }, { 1, 700, 700 } };
+    br_manual_seed(6);
+    br_scope *scope = br_scope_begin();
+    br_tensor *c[4];
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        const int64_t *n = small[i];
+        multiply_each(br_randn(BR_SHAPE(n[0], n[1]), BR_F32),
+                      br_randn(BR_SHAPE(n[1], n[2]), BR_F32), c);
+        cr_assert(same_bits(c[0], c[1]));
+    }
+    br_tensor *a = br_randn(BR_SHAPE(90, 130), BR_F64), *b = br_randn(BR_SHAPE(130, 70), BR_F64);
+    multiply_each(a, b, c);
+    cr_assert(same_bits(c[0], c[1]));
+    static const char *const others[] = { "avx2", "baseline" };
+    for (int i = 0; i < 2; i++) {
+        if (!br__force_kernels(others[i]))
+            continue;
+        cr_assert_str_eq(br_get_float32_matmul_unit(), "f32");
+        multiply_each(br_to(a, BR_F32), br_to(b, BR_F32), c);
+        cr_assert(same_bits(c[0], c[1]), "%s", others[i]);
+    }
+    br__force_kernels(NULL);
+    br_scope_end(scope);
+}
