@@ -1,9 +1,8 @@
 /* ops/kernels/kernels.h - tables of kernels.
  *
- * variant.c is compiled once for each instruction set and type. Every f32 build has a full table of
- * kernels. Of the f64 builds, baseline has a full table, AVX2 a partial one, and AVX-512 none.
- * Every build has a table of matrix products. br__kernels() returns the best table that this
- * processor supports. integer.c has tables for i64 and bool, in which operations that are not
+ * variant.c is compiled once for each instruction set and type. Each of these builds has a table of
+ * kernels and one of matrix products. br__kernels() returns the best table that this processor
+ * supports. integer.c has tables for i64 and bool, in which operations that are not
  * defined for the type are NULL.
  *
  * Kernels work on plain memory of the table's type, run in the caller's thread, and do not check
