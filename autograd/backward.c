@@ -202,10 +202,11 @@ static bool visit(br_walk *w, br_node *node)
     if (w->n_captures > 0 && !node->needed)
         return true;
     if (node->freed) {
-        br_fail(
-            BR_ERROR_STATE, "backward",
-            "the graph of %s was freed by an earlier backward: set retain_graph there to keep it",
-            node->op->name);
+        br_fail(BR_ERROR_STATE, "backward",
+                "the graph of %s was freed by an earlier backward, or that backward failed: "
+                "compute the loss again, or keep the graph with the option retain_graph of "
+                "br_backward_with()",
+                node->op->name);
         return false;
     }
     if (w->create_graph && node->op->first_order_only) {

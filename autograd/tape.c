@@ -324,9 +324,11 @@ br_tensor *br_saved(br_node *node, int slot)
         return NULL;
     if (br_tensor_version(saved->value) != saved->version) {
         const char *writer = saved->value->storage->writer;
-        return br_fail(BR_ERROR_STATE, node->op->name,
-                       "a value %s needed for its gradient was changed in place by %s",
-                       br__shape(saved->value), writer ? writer : "br_bump_version()");
+        return br_fail(
+            BR_ERROR_STATE, node->op->name,
+            "a value %s needed for its gradient was changed in place by %s: change a copy "
+            "(br_clone()), or use an operation that is not in place",
+            br__shape(saved->value), writer ? writer : "br_bump_version()");
     }
     if (saved->output < 0 || br__thread.no_grad)
         return saved->value;
