@@ -162,16 +162,18 @@ static bool good_masks(const pass *p)
     int64_t n = p->batch, keys = p->key->sizes[1], heads = p->self->num_heads;
     if (padding && good_mask("key_padding_mask", padding, p->query) &&
         !(p->batched ? has_shape(padding, BR_SHAPE(n, keys)) : has_shape(padding, BR_SHAPE(keys))))
-        br_fail(BR_ERROR_SHAPE, op,
-                "key_padding_mask is %s, must be [%" PRId64 "]%s, one value for each key",
-                br__shape(padding), keys, p->batched ? " for each sequence of the batch" : "");
+        br_fail(BR_ERROR_SHAPE, op, "key_padding_mask is %s, must be %s, one value for each key%s",
+                br__shape(padding),
+                p->batched ? br__shape_of(2, (int64_t[]){ n, keys }) : br__shape_of(1, &keys),
+                p->batched ? " of each sequence" : "");
     if (mask && !br_failed() && good_mask("attn_mask", mask, p->query) &&
         !has_shape(mask, BR_SHAPE(p->length, keys)) &&
         !has_shape(mask, BR_SHAPE(n * heads, p->length, keys)))
         br_fail(BR_ERROR_SHAPE, op,
-                "attn_mask is %s, must be [%" PRId64 ", %" PRId64 "] or [%" PRId64 ", %" PRId64
-                ", %" PRId64 "]",
-                br__shape(mask), p->length, keys, n * heads, p->length, keys);
+                "attn_mask is %s, must be [L, S] = [%" PRId64 ", %" PRId64
+                "] or [N * num_heads, L, S] = [%" PRId64 " * %" PRId64 ", %" PRId64 ", %" PRId64
+                "]",
+                br__shape(mask), p->length, keys, n, heads, p->length, keys);
     return !br_failed();
 }
 

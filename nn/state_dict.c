@@ -80,15 +80,16 @@ static bool add_part(br__text *message, const char *what, int64_t count, const c
 
 static void refuse(const br_load_report *r, const char *path)
 {
+    static const char rule[] = "with strict, source and module must have the same tensors: ";
     br__text message = { 0 };
     bool ok =
         add_part(&message, "missing", r->missing, r->missing_names) &&
         add_part(&message, "unexpected", r->unexpected, r->unexpected_names) &&
         add_part(&message, "mismatched in shape or dtype", r->mismatched, r->mismatched_names);
     if (ok && path)
-        br__fail_file(BR_ERROR_ARGUMENT, "load_state_dict", path, "%s", message.data);
+        br__fail_file(BR_ERROR_ARGUMENT, "load_state_dict", path, "%s%s", rule, message.data);
     else if (ok)
-        br_fail(BR_ERROR_ARGUMENT, "load_state_dict", "%s", message.data);
+        br_fail(BR_ERROR_ARGUMENT, "load_state_dict", "%s%s", rule, message.data);
     br_free(message.data);
 }
 

@@ -127,10 +127,11 @@ static bool check_mask(const br_tensor *mask, const br_tensor *query, const br_t
     for (int i = 1; fits && i <= mask->ndim; i++)
         fits = mask->sizes[mask->ndim - i] == 1 || mask->sizes[mask->ndim - i] == scores[ndim - i];
     if (!fits)
-        br_fail(BR_ERROR_SHAPE, OP,
-                "attn_mask %s must have at least 2 dimensions and broadcast to %s, the shape of "
-                "the scores of query %s and key %s",
-                br__shape(mask), br__shape_of(ndim, scores), br__shape(query), br__shape(key));
+        br_fail(
+            BR_ERROR_SHAPE, OP,
+            "attn_mask %s must broadcast to %s, the shape of the scores of query %s and key "
+            "%s, and have at least 2 dimensions: unsqueeze a mask of keys [N, S] to [N, 1, 1, S]",
+            br__shape(mask), br__shape_of(ndim, scores), br__shape(query), br__shape(key));
     return fits;
 }
 

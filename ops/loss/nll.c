@@ -164,12 +164,17 @@ br_tensor *br__cross_entropy_composed(br_tensor *input, br_tensor *target,
     if (probabilities) {
         if (!br__same_dtype(op, "input", input, "target", target))
             return NULL;
-        if (target->ndim == input->ndim - 1 && !br__has_dtype(op, "target", target, BR_I64))
-            return NULL; /* probably class indices of a wrong dtype */
+        if (target->ndim == input->ndim - 1) /* probably class indices of a wrong dtype */
+            return br_fail(BR_ERROR_DTYPE, op,
+                           "target %s is %s, must be i64 (convert it with br_to()), or "
+                           "probabilities of shape %s",
+                           br__shape(target), br_dtype_name(target->dtype), br__shape(input));
         if (!br__same_shape(input, target) || input->ndim == 0)
-            return br_fail(BR_ERROR_SHAPE, op,
-                           "input %s and target %s: probabilities must have the input's shape",
-                           br__shape(input), br__shape(target));
+            return br_fail(
+                BR_ERROR_SHAPE, op,
+                "input %s and target %s: a floating-point target holds probabilities and must have "
+                "the input's shape; convert class indices with br_to(target, BR_I64)",
+                br__shape(input), br__shape(target));
     } else if (!br__check_targets(op, input, target, options->ignore_index)) {
         return NULL;
     }

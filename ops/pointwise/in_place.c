@@ -170,24 +170,32 @@ static void fill_backward(br_node *node, br_tensor *dy, br_tensor **dx)
     dx[0] = br_zeros_like(dy);
 }
 
-static const br_op fill_op = { "fill_", fill_backward, false };
-
-br_tensor *br_fill_(br_tensor *a, double value)
+/* Sets all elements to the value. Errors name `op`. */
+static br_tensor *fill(const br_op *op, br_tensor *a, double value)
 {
-    BR_OP("fill_");
+    BR_OP(op->name);
     br_scalar_operand scalar;
-    if (!br__required("fill_", "a", a) || !br__scalar_operand("fill_", value, a->dtype, &scalar) ||
-        !br_before_in_place("fill_", a, BR_INPUTS(a)))
+    if (!br__required(op->name, "a", a) ||
+        !br__scalar_operand(op->name, value, a->dtype, &scalar) ||
+        !br_before_in_place(op->name, a, BR_INPUTS(a)))
         return NULL;
     br__for_each(2, (const br_tensor *[]){ a, &scalar.tensor }, br__kernels_of(a->dtype)->copy,
                  NULL);
-    br_record_in_place(&fill_op, a, BR_INPUTS(a), NULL, 0);
+    br_record_in_place(op, a, BR_INPUTS(a), NULL, 0);
     return br__failed() ? NULL : a;
+}
+
+static const br_op fill_op = { "fill_", fill_backward, false };
+static const br_op zero_op = { "zero_", fill_backward, false };
+
+br_tensor *br_fill_(br_tensor *a, double value)
+{
+    return fill(&fill_op, a, value);
 }
 
 br_tensor *br_zero_(br_tensor *a)
 {
-    return br__required("zero_", "a", a) ? br_fill_(a, 0) : NULL;
+    return fill(&zero_op, a, 0);
 }
 
 static const br_op uniform_op = { "uniform_", fill_backward, false };

@@ -113,7 +113,8 @@ Test(state_dict, strict_loading_fails_and_changes_nothing)
     br_load_report report;
     cr_assert_not(br_load_state_dict(br_base(s), source, true, &report));
     cr_assert_str_eq(br_error_message(),
-                     "load_state_dict: 1 missing: 0.bias; 2 unexpected: extra, 0.weight; 2 "
+                     "load_state_dict: with strict, source and module must have the same tensors: "
+                     "1 missing: 0.bias; 2 unexpected: extra, 0.weight; 2 "
                      "mismatched in shape or dtype: 1.weight (module [2] f32, source [1, 2] f32), "
                      "1.bias (module [2] f32, source [2] f64)");
     br_clear_error();

@@ -208,13 +208,13 @@ Test(transformer, inputs_are_checked)
                 "all must have the same batch size");
     in.key_padding_mask = br_zeros(BR_SHAPE(3, 4), BR_BOOL);
     check_fails(br_multihead_attention_forward(self, x, y, y, &in),
-                "key_padding_mask is [3, 4], must be [5]");
+                "key_padding_mask is [3, 4], must be [3, 5], one value for each key");
     in.key_padding_mask = br_zeros(BR_SHAPE(3, 5), BR_I64);
     check_fails(br_multihead_attention_forward(self, x, y, y, &in),
                 "key_padding_mask is i64, must be bool or query's dtype f32");
     in = (br_multihead_attention_inputs){ .attn_mask = br_zeros(BR_SHAPE(3, 4, 5), BR_BOOL) };
     check_fails(br_multihead_attention_forward(self, x, y, y, &in),
-                "attn_mask is [3, 4, 5], must be [4, 5] or [6, 4, 5]");
+                "must be [L, S] = [4, 5] or [N * num_heads, L, S] = [3 * 2, 4, 5]");
     check_fails(br_multihead_attention_forward(NULL, x, x, x, NULL), "module is NULL");
     br_scope_end(scope);
     br_module_free(self);

@@ -137,8 +137,6 @@ Test(profile, every_operation_is_an_event)
         cr_assert(br_profile_end(p), "%s: %s", c->label, br_error_message());
         char name[64];
         case_op_name(c, name, sizeof name);
-        if (strcmp(name, "zero_") == 0)
-            strcpy(name, "fill_");
         const br_profile_event *e = NULL;
         bool several =
             strncmp(c->expression, "br_", 3) != 0; /* several results, which are concatenated */

@@ -499,7 +499,7 @@ Test(attention, errors)
                 "query [3, 4] is f32 and key [3, 4] is f64");
     check_fails(attend(small, NULL, small, NULL, .dropout_p = 0), "key is NULL");
     check_fails(attend(small, small, small, br_zeros(BR_SHAPE(3, 4), BR_F32), 0),
-                "attn_mask [3, 4] must have at least 2 dimensions and broadcast to [3, 3]");
+                "attn_mask [3, 4] must broadcast to [3, 3], the shape of the scores");
     check_fails(attend(small, small, small, br_zeros(BR_SHAPE(3), BR_F32), 0), "attn_mask [3]");
     check_fails(attend(small, small, small, br_zeros(BR_SHAPE(3, 3), BR_I64), 0),
                 "attn_mask [3, 3] is i64, must be bool or f32 like query");
