@@ -9,7 +9,7 @@
 /* Prints the configuration file `path`, or config.json in that folder. Leaves an error pending on
  * failure. */
 void info_config(const char *path, bool json);
-/* Prints the version, the kernels for this processor, and the settings of the process. */
+/* Prints the version, the kernels for this processor, the settings of the process, and the MPI. */
 void info_machine(bool json);
 
 /* ---- Texts (cli/info_text.c) ----------------------------------------------------------------- */

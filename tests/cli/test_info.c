@@ -139,6 +139,8 @@ Test(cli_info, the_machine)
     expect(output, "Kernels                       baseline\n");
     expect(output, "Precision of f32 products     highest\n");
     expect(output, "Unit for \"medium\" precision   f32\n");
+    expect(output, "MPI                           none\n");
+    expect(output, "Ranks                         1\n");
     unsetenv("BRASA_CPU_CAPABILITY");
     setenv("BRASA_FLOAT32_MATMUL_PRECISION", "medium", true);
     output = run("--json", &status);
