@@ -108,7 +108,7 @@ static const char help[] =
     "  embed          time sentence embeddings of one text of 8, 128 or 512 tokens, and of\n"
     "                 the lines of a file in batches of 32, with pretrained weights\n"
     "  scale          time a training step of an encoder while length, batch, width, depth\n"
-    "                 or threads vary\n"
+    "                 or threads vary, or, under mpirun, ranks with a batch each\n"
     "  sweep          time operations on 1 to 10^7 elements; print the least time of many\n"
     "                 calls\n"
     "  small          measure the overhead of calls on tiny tensors\n"

@@ -1,15 +1,19 @@
 /* benchmarks/bench_scale.c - times a training step of notebook 004's encoder while one of these
- * varies: length, batch, width, depth, threads. */
+ * varies: length, batch, width, depth, threads, ranks. Each rank has a batch of its own. */
 #include "benchmarks/bench.h"
+#include "common/clock.h"
 
+#include <brasa/distributed.h>
 #include <brasa/profile.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct sizes {
     int64_t length, batch, width, depth;
     int64_t threads; /* 0: the value of --threads */
+    int64_t ranks;   /* 0: this process alone */
 } sizes;
 
 typedef struct axis_entry {
@@ -20,15 +24,18 @@ typedef struct axis_entry {
 } axis_entry;
 
 static const axis_entry axes[] = {
-    { "length", offsetof(sizes, length), { 0, 2, 256, 2, 0 }, 4, 2048 },
-    { "batch", offsetof(sizes, batch), { 32, 0, 256, 2, 0 }, 1, 256 },
-    { "width", offsetof(sizes, width), { 32, 4, 0, 2, 0 }, 32, 2048 },
-    { "depth", offsetof(sizes, depth), { 32, 4, 256, 0, 0 }, 1, 64 },
-    { "threads", offsetof(sizes, threads), { 32, 16, 256, 2, 0 }, 1, 16 },
+    { "length", offsetof(sizes, length), { 0, 2, 256, 2, 0, 0 }, 4, 2048 },
+    { "batch", offsetof(sizes, batch), { 32, 0, 256, 2, 0, 0 }, 1, 256 },
+    { "width", offsetof(sizes, width), { 32, 4, 0, 2, 0, 0 }, 32, 2048 },
+    { "depth", offsetof(sizes, depth), { 32, 4, 256, 0, 0, 0 }, 1, 64 },
+    { "threads", offsetof(sizes, threads), { 32, 16, 256, 2, 0, 0 }, 1, 16 },
+    { "ranks", offsetof(sizes, ranks), { 32, 16, 256, 2, 0, 0 }, 1, 1 << 15 },
 };
 enum { N_AXES = sizeof axes / sizeof *axes, MAX_POINTS = 16, HEAD = 32, VOCABULARY = 1000 };
 
 typedef struct stepper {
+    br_dist_group *group; /* of the ranks that take part; NULL: this process alone */
+    br_data_parallel *parallel;
     br_architecture_encoder *model;
     br_optim *optim;
     br_tensor *ids;
@@ -72,13 +79,60 @@ static void begin(stepper *s, const sizes *z)
     s->model = br_architecture_encoder_new(&config);
     br_eval(br_base(s->model)); /* no dropout */
     s->optim = br_adam(br_base(s->model), NULL);
+    if (s->group)
+        s->parallel = br_data_parallel_new(br_base(s->model),
+                                           BR_OPTIONS(br_data_parallel, .group = s->group));
     s->ids = br_randint(0, VOCABULARY, BR_SHAPE(z->batch, z->length));
 }
 
 static void end(stepper *s)
 {
+    br_data_parallel_free(s->parallel);
     br_optim_free(s->optim);
     br_module_free(s->model);
+}
+
+/* Returns the least time of a step. Several ranks make the same number of steps. */
+static double least_time(stepper *s, double seconds)
+{
+    if (!s->group)
+        return bench_measure(step, s, seconds).min;
+    step(s);
+    double start = clock_seconds();
+    step(s);
+    br_scope *scope = br_scope_begin();
+    br_tensor *steps = br_scalar(ceil(seconds / (clock_seconds() - start)), BR_F64);
+    br_dist_broadcast(steps, 0, s->group);
+    double least = INFINITY;
+    for (double left = br_item(steps); left > 0 && !br_failed(); left--) {
+        start = clock_seconds();
+        step(s);
+        least = fmin(least, clock_seconds() - start);
+    }
+    br_scope_end(scope);
+    return least;
+}
+
+/* Measures a step of these sizes. Returns the least time, and stores the FLOPs of all ranks. */
+static double measure(const bench_options *o, const sizes *z, double *flops)
+{
+    stepper s = { .group = NULL };
+    bool takes_part = br_dist_rank(NULL) < (z->ranks ? z->ranks : 1);
+    if (z->ranks > 0 && br_dist_size(NULL) > 1)
+        s.group = br_dist_split(NULL, takes_part ? 0 : -1, 0);
+    double seconds = 0;
+    if (takes_part && !br_failed()) {
+        br_scope *scope = br_scope_begin();
+        br_set_num_threads(z->threads ? (int)z->threads : o->threads);
+        begin(&s, z);
+        *flops = count_flops(&s) * (double)br_dist_size(s.group);
+        seconds = least_time(&s, o->seconds > 0 ? o->seconds : 1);
+        end(&s);
+        br_scope_end(scope);
+    }
+    br_dist_group_free(s.group);
+    br_dist_barrier(NULL);
+    return seconds;
 }
 
 static void print_point(const bench_options *o, const axis_entry *axis, int64_t size, double ms,
@@ -113,34 +167,35 @@ static void measure_axis(const bench_options *o, const axis_entry *axis)
 {
     double x[MAX_POINTS], ms[MAX_POINTS], gflops[MAX_POINTS];
     int64_t n = 0;
-    for (int64_t size = axis->min_size; size <= axis->max_size && !br_failed(); size *= 2, n++) {
+    const bool first = br_dist_rank(NULL) == 0;
+    const bool of_ranks = axis->field == offsetof(sizes, ranks);
+    const int64_t max_size = of_ranks ? br_dist_size(NULL) : axis->max_size;
+    for (int64_t size = axis->min_size; size <= max_size && !br_failed(); size *= 2, n++) {
         sizes z = axis->fixed;
         memcpy((char *)&z + axis->field, &size, sizeof size);
-        stepper s;
-        br_scope *scope = br_scope_begin();
-        br_set_num_threads(z.threads ? (int)z.threads : o->threads);
-        begin(&s, &z);
-        double flops = count_flops(&s);
-        double seconds = bench_measure(step, &s, o->seconds > 0 ? o->seconds : 1).min;
-        end(&s);
-        br_scope_end(scope);
+        double flops = 0, seconds = measure(o, &z, &flops);
         x[n] = (double)size;
         ms[n] = seconds * 1e3;
         gflops[n] = flops / seconds * 1e-9;
-        if (!br_failed())
+        if (first && !br_failed())
             print_point(o, axis, size, ms[n], gflops[n]);
     }
-    if (o->plot && !br_failed())
+    if (first && o->plot && !br_failed())
         draw(o, axis, n, x, ms, gflops);
 }
 
 int bench_scale(const bench_options *o)
 {
-    if (o->plot && !file_make_directory(o->plot))
+    if (!br_dist_init(NULL))
         return cli_report();
-    bench_heading(o, "%-8s %6s %15s %17s\n", "axis", "size", "least time", "rate");
+    const bool first = br_dist_rank(NULL) == 0;
+    if (first && o->plot)
+        file_make_directory(o->plot);
+    if (first)
+        bench_heading(o, "%-8s %6s %15s %17s\n", "axis", "size", "least time", "rate");
     for (int i = 0; i < N_AXES && !br_failed(); i++)
         if (bench_selected(o, axes[i].name, NULL))
             measure_axis(o, &axes[i]);
+    br_dist_finalize();
     return bench_done(o);
 }
