@@ -2,6 +2,7 @@
 #include "train/train.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/rank_parent.h"
 #include "train/ranks.h"
 #include "train/step_profile.h"
 
@@ -321,6 +322,9 @@ static int run(train_request *request, int argc, char **argv)
 
 int cli_train(int argc, char **argv)
 {
+    int parent_status = cli_fork_rank();
+    if (parent_status != CLI_CONTINUE)
+        return parent_status;
     train_request request = { .assignments = calloc((size_t)argc, sizeof *request.assignments) };
     int status = EXIT_FAILURE;
     if (request.assignments)

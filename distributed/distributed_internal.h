@@ -142,6 +142,9 @@ extern br_dist_state br__dist;
 /* Opens the transport of the launcher that started this process. Sets `connected` to false if
  * there is no launcher. Returns false and records an error on failure (distributed/open.c). */
 bool br__dist_open(br_comm *comm, bool *connected);
+/* Returns true if a launcher such as mpirun started this process, and stores the rank that it has
+ * got; -1 if the launcher does not tell. */
+bool br__dist_is_launched(int *rank);
 
 /* Creates the arrays of a group of `size` ranks. world[] is not set. */
 bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, int rank, int size);

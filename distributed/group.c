@@ -265,13 +265,13 @@ static void say_goodbye(br_dist_job *job)
     br__dist_agree(job, &br__dist.all, &(br_dist_note){ .op = "dist_finalize", .error = g->error });
 }
 
-/* Returns what ranks learn that still communicate with this one after it has ended. If they took
- * part in the agreement, it is what they know. */
+/* Returns what ranks learn that still wait for this one after it has ended: the error of the last
+ * agreement, which those that took part know, or why there was none. */
 static const char *reason_of(const br_dist_job *job, char *text, size_t size)
 {
     if (job->in_step)
         return job->error;
-    snprintf(text, size, "rank %d failed: %s", br__dist.all.rank, job->error);
+    snprintf(text, size, "rank %d failed: %s", br__dist.all.rank, br__dist.reason);
     return text;
 }
 

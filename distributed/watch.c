@@ -15,18 +15,11 @@
 
 static const double BEAT_EVERY = 0.5; /* seconds between signs of life, or less for a short limit */
 
-/* All messages have the same size. Each of them is a sign of life. */
-typedef enum message_kind { LIVES, LEAVES, HAS_DIED, HAS_FAILED } message_kind;
-typedef struct message {
-    int64_t kind, step;
-    char text[BR_DIST_TEXT]; /* who has died or failed */
-} message;
-
 typedef struct connection {
     int rank, fd; /* fd is -1 before the rank has connected, and after it has left */
     double heard; /* the time of its last message */
     int64_t step; /* in its last message; 0: none */
-    message incoming, outgoing;
+    br_dist_sign incoming, outgoing;
     size_t received, unsent; /* bytes of them; unsent ones are the last of `outgoing` */
 } connection;
 
@@ -91,7 +84,7 @@ static void flush(connection *c)
 
 /* Sends a message, unless the rank does not read and the kernel's buffer is full. The end of a
  * connection is seen by the thread when it reads. */
-static void tell(connection *c, message_kind kind, const char *text)
+static void tell(connection *c, br_dist_sign_kind kind, const char *text)
 {
     if (c->fd < 0)
         return;
@@ -99,7 +92,7 @@ static void tell(connection *c, message_kind kind, const char *text)
         flush(c);
     if (c->unsent > 0)
         return;
-    c->outgoing = (message){ .kind = kind, .step = atomic_load(&own_step) };
+    c->outgoing = (br_dist_sign){ .kind = kind, .step = atomic_load(&own_step) };
     snprintf(c->outgoing.text, sizeof c->outgoing.text, "%s", text);
     c->unsent = sizeof c->outgoing;
     flush(c);
@@ -107,7 +100,7 @@ static void tell(connection *c, message_kind kind, const char *text)
         c->unsent = 0; /* not begun: a later message replaces it */
 }
 
-static void tell_all(message_kind kind, const char *text)
+static void tell_all(br_dist_sign_kind kind, const char *text)
 {
     for (int i = 0; i < watch.n; i++)
         tell(&watch.connections[i], kind, text);
@@ -115,13 +108,13 @@ static void tell_all(message_kind kind, const char *text)
 
 /* Records the first loss, and tells all ranks. They must know it before this rank acts on it: when
  * it ends, they would take it for the first. */
-static void lose(message_kind kind, const char *text)
+static void lose(br_dist_sign_kind kind, const char *text)
 {
     if (atomic_load(&is_lost))
         return;
     tell_all(kind, text);
     snprintf(reason, sizeof reason, "%s", text);
-    atomic_store(&is_dead, kind == HAS_DIED);
+    atomic_store(&is_dead, kind == BR_DIST_HAS_DIED);
     atomic_store(&is_lost, true);
 }
 
@@ -133,7 +126,7 @@ static void lose_rank(int rank, int64_t step, const char *how, const char *when)
         snprintf(last, sizeof last, "%s step %lld", when, (long long)step);
     snprintf(text, sizeof text, "rank %d (host %s, process %d) %s%s", rank,
              br__dist.processes[rank].machine, br__dist.processes[rank].process, how, last);
-    lose(HAS_DIED, text);
+    lose(BR_DIST_HAS_DIED, text);
 }
 
 static int64_t step_of(int rank)
@@ -160,15 +153,15 @@ static void disconnect(connection *c)
 
 static void handle(connection *c)
 {
-    message *m = &c->incoming;
+    br_dist_sign *m = &c->incoming;
     m->text[sizeof m->text - 1] = '\0';
     c->received = 0;
     c->heard = seconds();
     c->step = m->step;
-    if (m->kind == LEAVES)
+    if (m->kind == BR_DIST_LEAVES)
         disconnect(c);
-    else if (m->kind == HAS_DIED || m->kind == HAS_FAILED)
-        lose((message_kind)m->kind, m->text);
+    else if (m->kind == BR_DIST_HAS_DIED || m->kind == BR_DIST_HAS_FAILED)
+        lose((br_dist_sign_kind)m->kind, m->text);
 }
 
 /* Reads all messages that have arrived. */
@@ -251,7 +244,7 @@ static void *look(void *unused)
             listen_to(&watch.connections[i]);
         find_stopped();
         if (seconds() - sent >= every) {
-            tell_all(LIVES, "");
+            tell_all(BR_DIST_LIVES, "");
             sent = seconds();
         }
     }
@@ -264,7 +257,7 @@ void br__dist_note_step(int64_t step)
     pthread_mutex_lock(&watch.lock);
     atomic_store(&own_step, step);
     if (watch.running)
-        tell_all(LIVES, "");
+        tell_all(BR_DIST_LIVES, "");
     pthread_mutex_unlock(&watch.lock);
 }
 
@@ -373,7 +366,7 @@ void br__dist_watch_end(const char *error)
         eventfd_write(watch.wake, 1);
         pthread_join(watch.thread, NULL);
         if (!br__dist_lost())
-            tell_all(error ? HAS_FAILED : LEAVES, error ? error : "");
+            tell_all(error ? BR_DIST_HAS_FAILED : BR_DIST_LEAVES, error ? error : "");
     }
     for (int i = 0; i < watch.n; i++)
         disconnect(&watch.connections[i]);

@@ -37,6 +37,18 @@ void br__dist_note_step(int64_t step);
 /* Returns this rank's step; 0: none. */
 int64_t br__dist_step(void);
 
+/* A message of the watch. Each of them is a sign of life. */
+typedef enum br_dist_sign_kind {
+    BR_DIST_LIVES,
+    BR_DIST_LEAVES,
+    BR_DIST_HAS_DIED,
+    BR_DIST_HAS_FAILED,
+} br_dist_sign_kind;
+typedef struct br_dist_sign {
+    int64_t kind, step;
+    char text[BR_DIST_TEXT]; /* who has died or failed */
+} br_dist_sign;
+
 /* ---- Connections (distributed/watch_connect.c) ----------------------------------------------- */
 
 /* What rank 0 tells the others so that they can connect. The token proves that they were told. */
