@@ -30,13 +30,16 @@ static int wait_for(pid_t child, const sigset_t *signals)
     return status;
 }
 
-/* Returns the exit status of the parent. */
+/* Returns the exit status of the parent. `rank` is -1 if it is not known. */
 static int report(int rank, pid_t child, int status)
 {
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    char name[32] = "a rank";
+    if (rank >= 0)
+        snprintf(name, sizeof name, "rank %d", rank);
     if (number)
-        fprintf(stderr, "brasa: rank %d (process %d) was ended by signal %d (%s)\n", rank,
-                (int)child, number, strsignal(number));
+        fprintf(stderr, "brasa: %s (process %d) was ended by signal %d (%s)\n", name, (int)child,
+                number, strsignal(number));
     if (status != 0)
         nanosleep(&TIME_FOR_OTHERS, NULL);
     return number ? 128 + number : WEXITSTATUS(status);
@@ -63,6 +66,7 @@ int cli_fork_rank(void)
     sigaddset(&signals, SIGCHLD);
     for (size_t i = 0; i < sizeof handed_on / sizeof *handed_on; i++)
         sigaddset(&signals, handed_on[i]);
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, there is no status to wait for */
     sigprocmask(SIG_BLOCK, &signals, &before);
     pid_t child = fork();
     if (child > 0)
@@ -72,6 +76,6 @@ int cli_fork_rank(void)
         begin_child(parent);
         return CLI_CONTINUE;
     }
-    fprintf(stderr, "brasa: cannot create the process of rank %d: %s\n", rank, strerror(errno));
+    fprintf(stderr, "brasa: cannot create the process of the rank: %s\n", strerror(errno));
     return EXIT_FAILURE;
 }

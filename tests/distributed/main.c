@@ -8,10 +8,11 @@
  * early; with `late`, one does not come to a collective; with `uneven`, one has no data for a
  * sharded optimizer; with `crossed`, two ranks use two groups in different orders; with `callers`,
  * there is no progress thread; with `unwatched` and --forked, one rank cannot connect to the watch,
- * and dies. */
+ * and dies; with `machines` and --forked, one rank has another host name, and dies. */
 #include "tests/distributed/sockets.h"
 #include "tests/distributed/test.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,14 @@ static void use_up_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){ next, next });
 }
 
+/* As if this rank ran on another machine. Exits with status 77 if that is not permitted. */
+static void change_machine(void)
+{
+    static const char name[] = "elsewhere";
+    if (unshare(CLONE_NEWUTS) != 0 || sethostname(name, sizeof name - 1) != 0)
+        _exit(77);
+}
+
 int main(int argc, char **argv)
 {
     enum { MAX_BYTES = 5000 }; /* small, so that messages are cut */
@@ -193,6 +202,8 @@ int main(int argc, char **argv)
     br_set_error_callback(print_warning, NULL);
     if (strcmp(mode, "unwatched") == 0 && comm.rank == comm.size - 1)
         use_up_descriptors();
+    if (strcmp(mode, "machines") == 0 && comm.rank == comm.size - 1)
+        change_machine();
     if (!br_dist_init(&options))
         return br_report(stderr);
     rank = br_dist_rank(NULL);
@@ -203,7 +214,8 @@ int main(int argc, char **argv)
         return come_late();
     if (strcmp(mode, "crossed") == 0)
         return cross_groups();
-    if (strcmp(mode, "die") == 0 || strcmp(mode, "unwatched") == 0 || strcmp(mode, "exit") == 0)
+    if (strcmp(mode, "die") == 0 || strcmp(mode, "unwatched") == 0 ||
+        strcmp(mode, "machines") == 0 || strcmp(mode, "exit") == 0)
         return end_early(strcmp(mode, "exit") != 0);
     int passed = 0, failed = 0;
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -1,12 +1,14 @@
 /* tests/shim/faults.c - ends a rank of `brasa train`, in one of two ways.
  *
  * As a library for LD_PRELOAD under mpirun: $FAULT, for example "1 3 kill 500", ends rank 1 in step
- * 3, 500 microseconds after it has told the other ranks that it begins the step.
+ * 3, 500 microseconds after it has told the other ranks that it begins the step, and creates the
+ * file $FAULT_MARK.
  *
  * As a plug-in for MPI, without mpirun: $FAULT, for example "exit 7", happens when the plug-in is
  * opened. With "wait", the process writes its ID to the file $FAULT_PROCESS and sleeps. */
 #include "distributed/watch.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +50,9 @@ static void look_at(const br_dist_sign *sign)
         return;
     if (++sent < (own == 0 ? number_in("OMPI_COMM_WORLD_SIZE", "PMI_SIZE") - 1 : 1))
         return;
+    const char *mark = getenv("FAULT_MARK");
+    if (mark)
+        close(creat(mark, 0666));
     if (strcmp(how, "kill") == 0)
         kill_after(after);
     else if (strcmp(how, "stop") == 0)
