@@ -55,6 +55,7 @@ int train_ranks(const run *r, const char *out)
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
+        alarm(300); /* ranks that wait for ever end with this process */
         if (r->ranks > 1) {
             br_comm comm = fork_ranks(r->ranks, 1 << 16);
             br_dist_options options = br_dist_defaults();
