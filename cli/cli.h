@@ -13,7 +13,11 @@
 #include <getopt.h>
 #include <string.h>
 
-enum { CLI_USAGE = 2, CLI_CONTINUE = -1 };
+enum {
+    CLI_USAGE = 2,
+    CLI_RANK_DIED = 75, /* EX_TEMPFAIL of sysexits.h: another rank has died */
+    CLI_CONTINUE = -1
+};
 
 int cli_train(int argc, char **argv);
 int cli_check(int argc, char **argv);

@@ -2,6 +2,8 @@
 #include "train/train.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/rank_parent.h"
+#include "train/ranks.h"
 #include "train/step_profile.h"
 
 #include <brasa/distributed.h>
@@ -10,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help_head[] = "Usage: brasa train RECIPE [OPTION]...\n"
                                 "       brasa train [RECIPE] --resume [OPTION]...\n"
@@ -243,6 +246,17 @@ static void end_progress(void *bar)
     progress_end(bar);
 }
 
+/* Ends this rank because another one has died. exit() is not safe: MPI would wait for the rank. */
+static void end_without(const char *dead, int rank)
+{
+    fflush(stdout);
+    fprintf(stderr,
+            "brasa train: %s; rank %d ends. --resume continues the run from its last checkpoint\n",
+            dead, rank);
+    fflush(stderr);
+    _exit(CLI_RANK_DIED);
+}
+
 /* Returns the exit status of a run that ended. Of several ranks, the first reports what all know.
  */
 static int status_of(train_outcome outcome, int64_t step, bool first)
@@ -282,6 +296,8 @@ static int train(train_request *request)
     request->stop = &stop_signal;
     catch_signals();
     train_outcome outcome = train_run(request, &step);
+    if (ranks_dead())
+        end_without(ranks_dead(), br_dist_rank(NULL));
     br_dist_finalize(); /* tells the other ranks of an error */
     return status_of(outcome, step, first);
 }
@@ -313,6 +329,9 @@ static int run(train_request *request, int argc, char **argv)
 
 int cli_train(int argc, char **argv)
 {
+    int parent_status = cli_fork_rank();
+    if (parent_status != CLI_CONTINUE)
+        return parent_status;
     train_request request = { .assignments = calloc((size_t)argc, sizeof *request.assignments) };
     int status = EXIT_FAILURE;
     if (request.assignments)

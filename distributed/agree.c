@@ -4,7 +4,7 @@
  * functions they would hang, crash or mix up their data. So each rank first tells the others what
  * it is about to do, and every rank compares the notes. All of them see the same notes and come to
  * the same result, so after a disagreement they are still in step. */
-#include "distributed/distributed_internal.h"
+#include "distributed/watch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 /* A note as it is sent. Its layout may change only with the library's version. */
 typedef struct br_dist_wire {
     char op[32], argument_name[32], subject[96], error[BR_DIST_TEXT];
-    int64_t group, dtype, ndim, sizes[BR_MAX_DIMS], argument;
+    int64_t group, step, dtype, ndim, sizes[BR_MAX_DIMS], argument;
     uint64_t flags;
     uint8_t bits[BR_DIST_MAX_BITS / 8];
 } br_dist_wire;
@@ -28,6 +28,7 @@ static void pack(br_dist_wire *w, const br_dist_group *g, const br_dist_note *no
 {
     memset(w, 0, sizeof *w);
     w->group = g->identity;
+    w->step = br__dist_step();
     put(w->op, sizeof w->op, note->op);
     put(w->argument_name, sizeof w->argument_name, note->argument_name);
     put(w->subject, sizeof w->subject, note->subject);
@@ -104,11 +105,20 @@ static bool same_group(br_dist_job *job, const br_dist_group *g)
     return true;
 }
 
+/* Fails with the error of rank r. */
+static bool fail_as(br_dist_job *job, const br_dist_group *g, int r)
+{
+    char step[32] = "";
+    if (g->notes[r].step > 0)
+        snprintf(step, sizeof step, " in step %lld", (long long)g->notes[r].step);
+    return br__dist_job_fail(job, "rank %d failed%s: %s", g->world[r], step, g->notes[r].error);
+}
+
 static bool compare_all(br_dist_job *job, const br_dist_group *g)
 {
     for (int r = 0; r < g->size; r++)
         if (*g->notes[r].error)
-            return br__dist_job_fail(job, "rank %d failed: %s", g->world[r], g->notes[r].error);
+            return fail_as(job, g, r);
     for (int r = 1; r < g->size; r++)
         if (!compare(job, g, r))
             return false;

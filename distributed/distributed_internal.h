@@ -10,6 +10,7 @@
 #include "tensor/debug.h"
 
 #include <brasa/distributed.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 
@@ -117,14 +118,21 @@ bool br__dist_bit(const br_dist_group *g, int rank, int i);
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
+/* A rank's process. */
+typedef struct br_dist_process {
+    int process; /* its ID */
+    bool here;   /* it runs on this machine, and the ID is valid in this process */
+    char machine[HOST_NAME_MAX + 1];
+} br_dist_process;
+
 typedef struct br_dist_state {
     bool initialized;
     br_comm comm;
     bool connected; /* there is a transport; otherwise this process is the only rank */
-    double timeout;
+    double timeout, watch_limit;
     br_dist_group all;
     int64_t splits; /* this rank's calls of br_dist_split(), for the identities of groups */
-    int *processes; /* process IDs of all ranks that run on this machine, 0 for others */
+    br_dist_process *processes;       /* of all ranks */
     struct br_dist_message *messages; /* that arrived while others were wanted */
     bool broken;                      /* a job failed: no more communication */
     char reason[BR_DIST_TEXT];
@@ -134,6 +142,9 @@ extern br_dist_state br__dist;
 /* Opens the transport of the launcher that started this process. Sets `connected` to false if
  * there is no launcher. Returns false and records an error on failure (distributed/open.c). */
 bool br__dist_open(br_comm *comm, bool *connected);
+/* Returns true if a launcher such as mpirun started this process, and stores the rank that it has
+ * got; -1 if the launcher does not tell. */
+bool br__dist_is_launched(int *rank);
 
 /* Creates the arrays of a group of `size` ranks. world[] is not set. */
 bool br__dist_group_begin(br_dist_job *job, br_dist_group *g, int rank, int size);

@@ -4,7 +4,7 @@
  * on while the program computes, a thread of its own makes these calls. It takes jobs from a queue,
  * starts messages, and tests them until they are complete. Between two tests it sleeps, for longer
  * and longer, because a thread that waits actively would take a core from the computation. */
-#include "distributed/distributed_internal.h"
+#include "distributed/watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -51,18 +51,24 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Returns true and sets the job's error if a rank of the group that runs on this machine has died.
- * mpirun ends the ranks on other machines when one of them dies. */
-static bool has_died(br_dist_job *job, const br_dist_group *g)
+/* Returns true and sets the job's error if a rank is lost. */
+static bool is_lost(br_dist_job *job)
+{
+    const char *reason = br__dist_lost();
+    if (reason)
+        br__dist_job_fail(job, "%s", reason);
+    return reason != NULL;
+}
+
+/* Looks for processes of the group on this machine that do not exist any more. The watch finds them
+ * earlier, unless it is off, or unless children of the rank have kept its connection open. */
+static void look_for_processes(const br_dist_group *g)
 {
     for (int r = 0; r < g->size; r++) {
-        int process = br__dist.processes[g->world[r]];
-        if (process == 0 || kill(process, 0) == 0 || errno != ESRCH)
-            continue;
-        br__dist_job_fail(job, "rank %d (process %d) has died", g->world[r], process);
-        return true;
+        const br_dist_process *p = &br__dist.processes[g->world[r]];
+        if (p->here && kill(p->process, 0) != 0 && errno == ESRCH && !br__dist_wait_for_loss())
+            br__dist_lose_process(g->world[r]);
     }
-    return false;
 }
 
 static void pause_between_tests(int tests)
@@ -101,10 +107,13 @@ void br__dist_recv_from(br_dist_exchange *x, int rank, void *data, size_t bytes)
     add(x, rank, false, data, bytes);
 }
 
-/* Sets the job's error after the transport failed. That a rank died explains most failures. */
+/* Sets the job's error after the transport failed. That a rank died explains most failures, but the
+ * watch may learn of it later than the transport. */
 static bool fail_transfer(br_dist_exchange *x, const br_dist_transfer *t, const char *error)
 {
-    if (has_died(x->job, x->g))
+    br__dist_wait_for_loss();
+    look_for_processes(x->g);
+    if (is_lost(x->job))
         return false;
     return br__dist_job_fail(x->job, "cannot %s rank %d: %s", t->sends ? "send to" : "receive from",
                              t->peer, error);
@@ -162,6 +171,8 @@ static bool wait_for_all(br_dist_exchange *x)
         }
         if (pending == 0)
             return true;
+        if (is_lost(x->job))
+            return false;
         pause_between_tests(tests);
         if (tests < SPINS)
             continue;
@@ -170,8 +181,7 @@ static bool wait_for_all(br_dist_exchange *x)
             return fail_timeout(x);
         if (now - looked > LOOK_EVERY) {
             looked = now;
-            if (has_died(x->job, x->g))
-                return false;
+            look_for_processes(x->g);
         }
     }
 }
@@ -207,7 +217,7 @@ static void run(br_dist_job *job)
 {
     if (br__dist.broken)
         br__dist_job_fail(job, "an earlier communication failed: %s", br__dist.reason);
-    else
+    else if (!is_lost(job))
         job->run(job);
     if (job->failed && !job->in_step && !br__dist.broken) {
         br__dist.broken = true;

@@ -1,8 +1,7 @@
 /* distributed/group.c - the start and the end of communication, and groups of ranks. */
-#include "distributed/distributed_internal.h"
+#include "distributed/watch.h"
 #include "tensor/parallel.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +67,7 @@ int br_dist_size(const br_dist_group *group)
 /* Facts about a process that all ranks exchange at the start, before they trust each other's
  * notes. */
 typedef struct facts {
-    char version[32], machine[HOST_NAME_MAX + 1], processes[64];
+    char version[32], machine[HOST_NAME_MAX + 1], processes[64], network[64];
     int32_t process;
     cpu_set_t processors; /* that it may run on: mpirun may bind each rank to some */
 } facts;
@@ -78,15 +77,18 @@ static void collect_facts(facts *f)
     memset(f, 0, sizeof *f);
     snprintf(f->version, sizeof f->version, "%s", br_version());
     gethostname(f->machine, sizeof f->machine - 1);
-    /* Process IDs mean the same only inside one PID namespace. */
+    /* Process IDs are valid only inside one PID namespace, the loopback address inside one network
+     * namespace. */
     if (readlink("/proc/self/ns/pid", f->processes, sizeof f->processes - 1) < 0)
         f->processes[0] = '\0';
+    if (readlink("/proc/self/ns/net", f->network, sizeof f->network - 1) < 0)
+        f->network[0] = '\0';
     f->process = (int32_t)getpid();
     sched_getaffinity(0, sizeof f->processors, &f->processors);
 }
 
-/* Compares the versions, stores the process IDs of the ranks on this machine, and divides the
- * processors among those that may run on the same ones. */
+/* Compares the versions, stores the processes, and divides the processors among the ranks of this
+ * machine that may run on the same ones. */
 static bool use_facts(br_dist_job *job, const facts *all, const facts *own)
 {
     int size = br__dist.all.size, sharing = 0;
@@ -98,10 +100,22 @@ static bool use_facts(br_dist_job *job, const facts *all, const facts *own)
                                      r, all[r].version, all[0].version);
         bool here = strcmp(all[r].machine, own->machine) == 0 && *own->processes &&
                     strcmp(all[r].processes, own->processes) == 0;
-        br__dist.processes[r] = here ? all[r].process : 0;
+        br_dist_process *process = &br__dist.processes[r];
+        *process = (br_dist_process){ .process = all[r].process, .here = here };
+        memcpy(process->machine, all[r].machine, sizeof process->machine);
         sharing += here && CPU_EQUAL(&all[r].processors, &own->processors);
     }
     br__limit_threads(CPU_COUNT(&own->processors) / (sharing > 0 ? sharing : 1));
+    return true;
+}
+
+/* Returns true if all ranks can reach each other by the loopback address. */
+static bool on_one_machine(const facts *all, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (!*all[r].network || strcmp(all[r].network, all[0].network) != 0 ||
+            strcmp(all[r].machine, all[0].machine) != 0)
+            return false;
     return true;
 }
 
@@ -113,7 +127,9 @@ static bool exchange_facts(br_dist_job *job)
         all || br__dist_job_fail(job, "dist_init: cannot allocate memory for %d ranks", g->size);
     if (ok) {
         collect_facts(&all[g->rank]);
-        ok = br__dist_gather_bytes(job, g, all, sizeof *all) && use_facts(job, all, &all[g->rank]);
+        ok = br__dist_gather_bytes(job, g, all, sizeof *all) &&
+             use_facts(job, all, &all[g->rank]) &&
+             br__dist_watch_begin(job, br__dist.watch_limit, on_one_machine(all, g->size));
     }
     free(all);
     return ok;
@@ -156,6 +172,7 @@ static bool valid_comm(const br_comm *comm, bool progress_thread)
 /* Frees all memory, and ends the transport. */
 static void disconnect(void)
 {
+    br__dist_watch_end(NULL); /* after an error of br_dist_init() */
     br__dist_group_end(&br__dist.all);
     br__dist_drop_messages();
     if (br__dist.connected)
@@ -183,6 +200,9 @@ static bool valid_options(const br_dist_options *o)
                  "dist_init: the options were not made by BR_OPTIONS(br_dist, ...)");
     else if (!(o->timeout >= 0))
         br_raise(BR_ERROR_ARGUMENT, "dist_init: timeout is %g, must be at least 0", o->timeout);
+    else if (!(o->watch_limit >= 0))
+        br_raise(BR_ERROR_ARGUMENT, "dist_init: watch_limit is %g, must be at least 0",
+                 o->watch_limit);
     else if (o->comm && o->comm->struct_size != sizeof *o->comm)
         br_raise(BR_ERROR_ARGUMENT,
                  "dist_init: the table of the transport has %zu bytes, must have %zu: compile it "
@@ -202,7 +222,9 @@ bool br_dist_init(const br_dist_options *options)
         return !br_failed();
     if (!valid_options(o))
         return false;
-    br__dist = (br_dist_state){ .timeout = o->timeout, .all = { .size = 1 } };
+    br__dist = (br_dist_state){ .timeout = o->timeout,
+                                .watch_limit = o->watch_limit,
+                                .all = { .size = 1 } };
     br__dist.connected = o->comm != NULL;
     if (o->comm)
         br__dist.comm = *o->comm;
@@ -243,9 +265,20 @@ static void say_goodbye(br_dist_job *job)
     br__dist_agree(job, &br__dist.all, &(br_dist_note){ .op = "dist_finalize", .error = g->error });
 }
 
+/* Returns what ranks learn that still wait for this one after it has ended: the error of the last
+ * agreement, which those that took part know, or why there was none. */
+static const char *reason_of(const br_dist_job *job, char *text, size_t size)
+{
+    if (job->in_step)
+        return job->error;
+    snprintf(text, size, "rank %d failed: %s", br__dist.all.rank, br__dist.reason);
+    return text;
+}
+
 /* Tells the other ranks that this rank ends. */
 static void end(const char *error)
 {
+    char text[2 * BR_DIST_TEXT];
     goodbye bye = { .job.run = say_goodbye, .error = error };
     if (br__dist.all.size > 1) {
         br__dist_start(&bye.job);
@@ -253,6 +286,7 @@ static void end(const char *error)
         /* An error means that the other ranks may be anywhere: the transport must not wait. */
         br__dist.broken |= bye.job.failed;
         br__dist_stop_thread();
+        br__dist_watch_end(bye.job.failed ? reason_of(&bye.job, text, sizeof text) : NULL);
     }
     disconnect();
 }

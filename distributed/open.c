@@ -15,16 +15,18 @@
 
 static const char plugin_variable[] = "BRASA_MPI_PLUGIN";
 
-/* Variables that launchers set. The first ones hold the number of ranks. */
+/* Variables that launchers set. The first ones hold the number of ranks. `rank` is the variable
+ * with the process's rank. */
 static const struct launcher {
     const char *variable, *mpi;
     bool has_size;
+    const char *rank;
 } launchers[] = {
-    { "OMPI_COMM_WORLD_SIZE", "openmpi", true },
-    { "PMI_SIZE", "mpich", true },
-    { "PMI_RANK", "mpich", false },
-    { "MPI_LOCALNRANKS", "mpich", false },
-    { "PMIX_RANK", "openmpi", false }, /* srun --mpi=pmix */
+    { "OMPI_COMM_WORLD_SIZE", "openmpi", true, "OMPI_COMM_WORLD_RANK" },
+    { "PMI_SIZE", "mpich", true, "PMI_RANK" },
+    { "PMI_RANK", "mpich", false, "PMI_RANK" },
+    { "MPI_LOCALNRANKS", "mpich", false, "PMI_RANK" },
+    { "PMIX_RANK", "openmpi", false, "PMIX_RANK" }, /* srun --mpi=pmix */
 };
 
 /* The names under which programs load the MPI libraries. */
@@ -42,6 +44,14 @@ static const struct launcher *find_launcher(void)
         if (getenv(launchers[i].variable))
             return &launchers[i];
     return NULL;
+}
+
+bool br__dist_is_launched(int *rank)
+{
+    const struct launcher *launcher = find_launcher();
+    const char *value = launcher ? getenv(launcher->rank) : NULL;
+    *rank = value ? atoi(value) : -1;
+    return launcher != NULL;
 }
 
 /* Returns the name of the MPI that the program itself has initialized, or NULL. */

@@ -1,5 +1,6 @@
 /* train/ranks.c - a run by several processes: sums over the ranks, and what rank 0 does alone. */
 #include "train/ranks.h"
+#include "distributed/watch.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -26,6 +27,20 @@ void ranks_end(ranks *r)
     br_data_parallel_free(r->parallel);
     r->sharded = NULL;
     r->parallel = NULL;
+}
+
+/* ---- Ranks that die -------------------------------------------------------------------------- */
+
+void ranks_note_step(const ranks *r, int64_t step)
+{
+    if (r->size > 1)
+        br__dist_note_step(step);
+}
+
+const char *ranks_dead(void)
+{
+    const char *dead = br__dist_dead();
+    return dead && br_failed() && strstr(br_error_message(), dead) ? dead : NULL;
 }
 
 /* ---- Values of all ranks --------------------------------------------------------------------- */

@@ -24,6 +24,12 @@ ranks ranks_here(void);
  * Does nothing with one rank. All functions below return false with an error on failure. */
 bool ranks_begin(ranks *r, br_module *model, br_optim *optim, int64_t stage);
 void ranks_end(ranks *r);
+/* Tells the other ranks that this one begins a step, counted from 1. If it dies, they name the
+ * step. */
+void ranks_note_step(const ranks *r, int64_t step);
+/* Returns which rank has died or stopped, and in which step, if that is why an error is pending;
+ * otherwise NULL. The process must then end with _exit(): MPI would wait for the rank. */
+const char *ranks_dead(void);
 /* Fails on every rank if `value` differs between the ranks. `what` names it in the message. */
 bool ranks_agree(const ranks *r, const char *what, uint64_t value);
 /* Stores the n values of each rank in all[rank * n ..]. */

@@ -95,6 +95,7 @@ static void set_rate(trainer *t)
 
 bool trainer_step(trainer *t, bool stop, double *values)
 {
+    ranks_note_step(&t->ranks, t->step + 1);
     ranks_zero_grad(&t->ranks, t->optim);
     if (!run_batches(t, stop, values))
         return false;

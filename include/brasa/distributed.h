@@ -12,8 +12,8 @@
  * Results do not depend on timing: sums are computed in the order of the ranks, so they are the
  * same bits on every rank and in every run. A collective function must be called by every rank of
  * its group in the same order. If the ranks disagree, if a rank has a pending error, or if a rank
- * has died, the function fails on every rank with an error that names the rank. After such a
- * failure no more communication is possible; save what is needed and end the program. */
+ * has died or stopped, the function fails on every rank with an error that names the rank. After
+ * such a failure no more communication is possible; save what is needed and end the program. */
 #ifndef BRASA_DISTRIBUTED_H
 #define BRASA_DISTRIBUTED_H
 
@@ -32,6 +32,10 @@ typedef struct br_dist_group br_dist_group;
 typedef struct br_dist_options {
     size_t struct_size;
     double timeout; /* seconds that a call waits for other ranks before it fails; 0: no limit */
+    /* Seconds without a sign of life after which a rank counts as stopped, for example because its
+     * machine is off; the value of rank 0 counts. Ranks that have died are found at once. 0: signs
+     * of life are not sent, and the death of a rank may be found only after `timeout`. */
+    double watch_limit;
     /* Communicate in a thread of its own, while the program computes. Otherwise each call
      * communicates in its caller's thread. MPI must have been initialized with
      * MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE, or not at all. */
@@ -40,12 +44,15 @@ typedef struct br_dist_options {
      * ranks cannot be connected. The struct is copied. */
     br_comm *comm;
 } br_dist_options;
-#define br_dist_default_fields \
-    .struct_size = sizeof(br_dist_options), .timeout = 1800, .progress_thread = true
+#define br_dist_default_fields                                                  \
+    .struct_size = sizeof(br_dist_options), .timeout = 1800, .watch_limit = 10, \
+    .progress_thread = true
 BR_API br_dist_options br_dist_defaults(void);
 
 /* Initializes MPI, unless the program has done so, and connects all ranks. A program that was not
  * started by mpirun is the only rank. Fails if the ranks run different versions of the library.
+ * Each rank also connects with rank 0 by TCP, to learn of ranks that die or stop. If it cannot,
+ * rank 0 raises a warning.
  * Divides the processors that ranks of a machine share among them, unless br_set_num_threads() was
  * called. Does nothing if it was called before. `options` may be NULL. */
 BR_API bool br_dist_init(const br_dist_options *options);

@@ -7,13 +7,16 @@
  * rank. A further argument is for tests/distributed/run: with `die` and `exit`, one rank ends
  * early; with `late`, one does not come to a collective; with `uneven`, one has no data for a
  * sharded optimizer; with `crossed`, two ranks use two groups in different orders; with `callers`,
- * there is no progress thread. */
+ * there is no progress thread; with `unwatched` and --forked, one rank cannot connect to the watch,
+ * and dies; with `machines` and --forked, one rank has another host name, and dies. */
 #include "tests/distributed/sockets.h"
 #include "tests/distributed/test.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 int rank, size;
@@ -161,6 +164,29 @@ static int join_early(void)
     return br_report(stderr);
 }
 
+static void print_warning(br_error code, const char *message, void *unused)
+{
+    (void)unused;
+    if (code == BR_WARNING)
+        fprintf(stderr, "rank %d: warning: %s\n", br_dist_rank(NULL), message);
+}
+
+/* Leaves the process no file descriptor for a further socket. */
+static void use_up_descriptors(void)
+{
+    rlim_t next = (rlim_t)dup(0);
+    close((int)next);
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){ next, next });
+}
+
+/* As if this rank ran on another machine. Exits with status 77 if that is not permitted. */
+static void change_machine(void)
+{
+    static const char name[] = "elsewhere";
+    if (unshare(CLONE_NEWUTS) != 0 || sethostname(name, sizeof name - 1) != 0)
+        _exit(77);
+}
+
 int main(int argc, char **argv)
 {
     enum { MAX_BYTES = 5000 }; /* small, so that messages are cut */
@@ -173,6 +199,11 @@ int main(int argc, char **argv)
     options.comm = forked ? &comm : NULL;
     options.progress_thread = strcmp(mode, "callers") != 0;
     options.timeout = strcmp(mode, "late") == 0 ? 0.5 : options.timeout;
+    br_set_error_callback(print_warning, NULL);
+    if (strcmp(mode, "unwatched") == 0 && comm.rank == comm.size - 1)
+        use_up_descriptors();
+    if (strcmp(mode, "machines") == 0 && comm.rank == comm.size - 1)
+        change_machine();
     if (!br_dist_init(&options))
         return br_report(stderr);
     rank = br_dist_rank(NULL);
@@ -183,8 +214,9 @@ int main(int argc, char **argv)
         return come_late();
     if (strcmp(mode, "crossed") == 0)
         return cross_groups();
-    if (strcmp(mode, "die") == 0 || strcmp(mode, "exit") == 0)
-        return end_early(strcmp(mode, "die") == 0);
+    if (strcmp(mode, "die") == 0 || strcmp(mode, "unwatched") == 0 ||
+        strcmp(mode, "machines") == 0 || strcmp(mode, "exit") == 0)
+        return end_early(strcmp(mode, "exit") != 0);
     int passed = 0, failed = 0;
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         int64_t n = run(&tests[i]);

@@ -169,15 +169,22 @@ static br_comm make_comm(int rank, int size, size_t max_bytes)
                       .finalize = finalize };
 }
 
-/* Waits for all ranks. Returns the last status that is not 0. */
-static int wait_for_ranks(void)
+/* Waits for all ranks. Returns the last status that is not 0. Kills a rank that is stopped when the
+ * others have ended. */
+static int wait_for_ranks(int size)
 {
-    int worst = 0, status;
-    while (wait(&status) > 0) {
-        if (WIFSIGNALED(status))
+    int worst = 0, status, running = size;
+    pid_t stopped = 0, child;
+    while (running > 0 && (child = waitpid(-1, &status, WUNTRACED)) > 0) {
+        if (WIFSTOPPED(status))
+            stopped = child;
+        else if (WIFSIGNALED(status))
             worst = 128 + WTERMSIG(status);
         else if (WEXITSTATUS(status) != 0)
             worst = WEXITSTATUS(status);
+        running -= !WIFSTOPPED(status);
+        if (running == 1 && stopped)
+            kill(stopped, SIGKILL);
     }
     return worst;
 }
@@ -202,7 +209,7 @@ br_comm fork_ranks(int size, size_t max_bytes)
         return make_comm(rank, size, max_bytes);
     }
     close_others(size, -1);
-    const int status = wait_for_ranks();
+    const int status = wait_for_ranks(size);
     fflush(NULL);
     _exit(status); /* this process only waits: it has nothing that a sanitizer should look for */
 }

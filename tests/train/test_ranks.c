@@ -1,130 +1,18 @@
 /* tests/train/test_ranks.c - `brasa train` with several ranks: each recipe gives the bits of one
  * process with as many batches per step. The ranks are forked processes. */
 #include "tests/cli/program.h"
-#include "tests/distributed/sockets.h"
-#include "train/train.h"
+#include "tests/train/rank_runs.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(ranks, .init = program_begin, .fini = program_end);
 
-enum { MAX_ASSIGNMENTS = 12 };
-
-typedef struct run {
-    const char *recipe, *data;
-    const char *settings[MAX_ASSIGNMENTS]; /* "KEY=VALUE", ends with NULL */
-    int ranks;                             /* 1: one process, without a transport */
-    bool resume;
-    const char *fails_on_rank_1; /* a setting that only rank 1 has; NULL: none */
-} run;
-
-static const char *in_directory(const char *name)
-{
-    static char path[4][256];
-    static int next;
-    next = (next + 1) % 4;
-    snprintf(path[next], sizeof path[next], "%s/%s", program_directory, name);
-    return path[next];
-}
-
-/* Trains as one rank, and returns its exit status. Errors go to $OUT/errors. */
-static int train(const run *r, const char *out)
-{
-    assignment assignments[MAX_ASSIGNMENTS];
-    train_request request = { .recipe = train_find_recipe(r->recipe),
-                              .preset = "small",
-                              .data = r->data,
-                              .out = out,
-                              .resume = r->resume,
-                              .assignments = assignments };
-    for (int i = 0; r->settings[i]; i++)
-        assignments[request.n_assignments++] = (assignment){ .value = r->settings[i] };
-    if (r->fails_on_rank_1 && br_dist_rank(NULL) == 1)
-        assignments[request.n_assignments++] = (assignment){ .value = r->fails_on_rank_1 };
-    int64_t step;
-    br_set_num_threads(1);
-    train_outcome outcome = train_run(&request, &step);
-    br_dist_finalize();
-    FILE *errors = fopen(in_directory("errors"), "a");
-    if (errors && br_failed()) {
-        br_report(errors);
-        fclose(errors);
-    }
-    return outcome;
-}
-
-/* Trains in processes of their own; returns the exit status of the first that failed, or 0. */
-static int train_ranks(const run *r, const char *out)
-{
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        if (r->ranks > 1) {
-            br_comm comm = fork_ranks(r->ranks, 1 << 16);
-            if (!br_dist_init(BR_OPTIONS(br_dist, .comm = &comm)))
-                _exit(100);
-        }
-        _exit(train(r, out));
-    }
-    int status;
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/* Checks that the tensors of two checkpoints have the same bits, and so do the generators. */
-static void check_same(const char *name, const char *a, const char *b)
-{
-    char path[2][300];
-    snprintf(path[0], sizeof path[0], "%s/checkpoint.safetensors", a);
-    snprintf(path[1], sizeof path[1], "%s/checkpoint.safetensors", b);
-    br_scope *scope = br_scope_begin();
-    br_safetensors *files[2];
-    br_named_list *lists[2];
-    for (int i = 0; i < 2; i++) {
-        files[i] = br_safetensors_open(path[i], NULL);
-        lists[i] = br_safetensors_all(files[i]);
-    }
-    cr_assert(lists[0] && lists[1], "%s: %s", name, br_error_message());
-    cr_assert_eq(lists[0]->count, lists[1]->count, "%s", name);
-    for (const br_named_tensor *p = NULL; (p = br_named_list_next(lists[0], p));) {
-        br_tensor *other = br_named_list_get(lists[1], p->name);
-        cr_assert(other && br_numel(other) == br_numel(p->tensor), "%s: %s", name, p->name);
-        size_t bytes = (size_t)br_numel(other) * br_dtype_size(br_dtype_of(other));
-        cr_assert(memcmp(br_data(other), br_data(p->tensor), bytes) == 0, "%s: %s differs", name,
-                  p->name);
-    }
-    static const char *const keys[] = { "brasa.step", "brasa.rng" };
-    for (int i = 0; i < 2; i++)
-        cr_assert_str_eq(br_safetensors_metadata(files[0], keys[i]),
-                         br_safetensors_metadata(files[1], keys[i]), "%s: %s", name, keys[i]);
-    for (int i = 0; i < 2; i++) {
-        br_named_list_free(lists[i]);
-        br_safetensors_close(files[i]);
-    }
-    br_scope_end(scope);
-    br_thread_cleanup();
-}
-
-/* Checks that both runs logged the same losses, at the same steps. */
-static void check_same_losses(const char *name, const char *a, const char *b)
-{
-    char command[700];
-    snprintf(command, sizeof command,
-             PROGRAM_LOSSES " %s/log.jsonl >$OUT/x; " PROGRAM_LOSSES
-                            " %s/log.jsonl >$OUT/y; cmp $OUT/x $OUT/y || { echo '%s'; false; }",
-             a, b, name);
-    program_shell(command);
-}
-
 static const run recipes[] = {
-    { "bert-scratch", NULL, { "steps=3", "accumulate=12", "clip=0.5" }, 1, false, NULL },
-    { "copy-task", NULL, { "steps=3", "accumulate=12", "eval_every=2" }, 1, false, NULL },
-    { "vanilla", NULL, { "steps=2", "accumulate=12", "workers=1" }, 1, false, NULL },
-    { "classifier", "texts", { "steps=2", "accumulate=12", "batch=4" }, 1, false, NULL },
+    { "bert-scratch", NULL, { "steps=3", "accumulate=12", "clip=0.5" }, .ranks = 1 },
+    { "copy-task", NULL, { "steps=3", "accumulate=12", "eval_every=2" }, .ranks = 1 },
+    { "vanilla", NULL, { "steps=2", "accumulate=12", "workers=1" }, .ranks = 1 },
+    { "classifier", "texts", { "steps=2", "accumulate=12", "batch=4" }, .ranks = 1 },
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
@@ -175,13 +63,13 @@ Test(ranks, every_recipe_equals_one_process)
 /* A run is resumed by another number of ranks, and with another division of the state. */
 Test(ranks, runs_are_resumed_by_any_number_of_ranks)
 {
-    run r = { "copy-task", NULL, { "steps=4", "accumulate=6" }, 1, false, NULL };
+    run r = { "copy-task", NULL, { "steps=4", "accumulate=6" }, .ranks = 1 };
     cr_assert_eq(train_ranks(&r, in_directory("whole")), TRAIN_DONE);
-    r = (run){ "copy-task", NULL, { "steps=2", "accumulate=6", "zero_stage=2" }, 3, false, NULL };
+    r = (run){ "copy-task", NULL, { "steps=2", "accumulate=6", "zero_stage=2" }, .ranks = 3 };
     cr_assert_eq(train_ranks(&r, in_directory("part")), TRAIN_DONE);
-    r = (run){ "copy-task", NULL, { "steps=3", "zero_stage=1" }, 2, true, NULL };
+    r = (run){ "copy-task", NULL, { "steps=3", "zero_stage=1" }, 2, .resume = true };
     cr_assert_eq(train_ranks(&r, in_directory("part")), TRAIN_DONE);
-    r = (run){ "copy-task", NULL, { "steps=4" }, 1, true, NULL };
+    r = (run){ "copy-task", NULL, { "steps=4" }, 1, .resume = true };
     cr_assert_eq(train_ranks(&r, in_directory("part")), TRAIN_DONE);
     check_same("resumed", in_directory("whole"), in_directory("part"));
     check_same_losses("resumed", in_directory("whole"), in_directory("part"));
@@ -190,9 +78,9 @@ Test(ranks, runs_are_resumed_by_any_number_of_ranks)
 /* By default a step has one batch for each rank. */
 Test(ranks, one_batch_for_each_rank)
 {
-    run r = { "bert-scratch", NULL, { "steps=2", "accumulate=3" }, 1, false, NULL };
+    run r = { "bert-scratch", NULL, { "steps=2", "accumulate=3" }, .ranks = 1 };
     cr_assert_eq(train_ranks(&r, in_directory("one")), TRAIN_DONE);
-    r = (run){ "bert-scratch", NULL, { "steps=2" }, 3, false, NULL };
+    r = (run){ "bert-scratch", NULL, { "steps=2" }, .ranks = 3 };
     cr_assert_eq(train_ranks(&r, in_directory("three")), TRAIN_DONE);
     check_same("default", in_directory("one"), in_directory("three"));
 }
@@ -211,8 +99,8 @@ static void check_refused(run r, const char *part)
 /* All ranks fail, and say why. */
 Test(ranks, ranks_that_do_not_fit_are_refused)
 {
-    run r = { "bert-scratch", NULL, { "steps=2", "accumulate=3" }, 2, false, NULL };
+    run r = { "bert-scratch", NULL, { "steps=2", "accumulate=3" }, .ranks = 2 };
     check_refused(r, "accumulate is 3, must be a multiple of the number of ranks, 2");
-    r = (run){ "bert-scratch", NULL, { "steps=2" }, 3, false, "seed=5" };
+    r = (run){ "bert-scratch", NULL, { "steps=2" }, 3, .fails_on_rank_1 = "seed=5" };
     check_refused(r, "rank 1 has other settings than rank 0");
 }
