@@ -7,7 +7,6 @@
 #include "benchmarks/bench.h"
 #include "train/step_profile.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -55,6 +55,9 @@ bool br__dist_join(br_dist_job *job);
 bool br__dist_start_thread(void);
 void br__dist_stop_thread(void);
 
+/* Returns the seconds of a monotonic clock. */
+double br__dist_seconds(void);
+
 /* ---- For jobs -------------------------------------------------------------------------------- */
 
 /* Sets the job's error if it has none. Returns false. */

@@ -44,7 +44,7 @@ bool br__dist_job_fail(br_dist_job *job, const char *format, ...)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static double seconds(void)
+double br__dist_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -160,7 +160,7 @@ static bool fail_timeout(br_dist_exchange *x)
 /* Tests the transfers until all are complete. */
 static bool wait_for_all(br_dist_exchange *x)
 {
-    double begun = seconds(), looked = begun;
+    double begun = br__dist_seconds(), looked = begun;
     for (int tests = 0;; tests++) {
         int pending = 0;
         for (int i = 0; i < x->n; i++) {
@@ -176,7 +176,7 @@ static bool wait_for_all(br_dist_exchange *x)
         pause_between_tests(tests);
         if (tests < SPINS)
             continue;
-        double now = seconds();
+        double now = br__dist_seconds();
         if (br__dist.timeout > 0 && now - begun > br__dist.timeout)
             return fail_timeout(x);
         if (now - looked > LOOK_EVERY) {

@@ -65,13 +65,6 @@ const char *br__dist_wait_for_loss(void)
     return br__dist_lost();
 }
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* ---- Messages -------------------------------------------------------------------------------- */
 
 /* Sends what is left of the last message. */
@@ -144,11 +137,12 @@ void br__dist_lose_process(int rank)
     pthread_mutex_unlock(&watch.lock);
 }
 
-static void disconnect(connection *c)
+/* Closes a socket, if there is one. */
+static void close_socket(int *fd)
 {
-    if (c->fd >= 0)
-        close(c->fd);
-    c->fd = -1;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
 }
 
 static void handle(connection *c)
@@ -156,10 +150,10 @@ static void handle(connection *c)
     br_dist_sign *m = &c->incoming;
     m->text[sizeof m->text - 1] = '\0';
     c->received = 0;
-    c->heard = seconds();
+    c->heard = br__dist_seconds();
     c->step = m->step;
     if (m->kind == BR_DIST_LEAVES)
-        disconnect(c);
+        close_socket(&c->fd);
     else if (m->kind == BR_DIST_HAS_DIED || m->kind == BR_DIST_HAS_FAILED)
         lose((br_dist_sign_kind)m->kind, m->text);
 }
@@ -173,7 +167,7 @@ static void listen_to(connection *c)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n <= 0) {
-            disconnect(c);
+            close_socket(&c->fd);
             lose_rank(c->rank, c->step, "has died", " in");
             return;
         }
@@ -194,7 +188,7 @@ static void accept_rank(void)
         close(fd);
     } else if (fd >= 0) {
         watch.connections[rank - 1].fd = fd;
-        watch.connections[rank - 1].heard = seconds();
+        watch.connections[rank - 1].heard = br__dist_seconds();
     }
     for (int i = 0; i < watch.n; i++)
         missing += watch.connections[i].fd < 0;
@@ -224,7 +218,7 @@ static void find_stopped(void)
     for (int i = 0; i < watch.n; i++) {
         const connection *c = &watch.connections[i];
         char how[96];
-        if (c->fd < 0 || seconds() - c->heard <= watch.invitation.limit)
+        if (c->fd < 0 || br__dist_seconds() - c->heard <= watch.invitation.limit)
             continue;
         snprintf(how, sizeof how, "has given no sign of life for %g seconds",
                  watch.invitation.limit);
@@ -234,7 +228,7 @@ static void find_stopped(void)
 
 static void *look(void *unused)
 {
-    double every = watch.invitation.limit / 4, sent = seconds();
+    double every = watch.invitation.limit / 4, sent = br__dist_seconds();
     every = every < BEAT_EVERY ? every : BEAT_EVERY;
     pthread_mutex_lock(&watch.lock);
     while (!watch.ending && !br__dist_lost()) {
@@ -243,9 +237,9 @@ static void *look(void *unused)
         for (int i = 0; i < watch.n; i++)
             listen_to(&watch.connections[i]);
         find_stopped();
-        if (seconds() - sent >= every) {
+        if (br__dist_seconds() - sent >= every) {
             tell_all(BR_DIST_LIVES, "");
-            sent = seconds();
+            sent = br__dist_seconds();
         }
     }
     pthread_mutex_unlock(&watch.lock);
@@ -278,7 +272,7 @@ static bool start_thread(const br_dist_group *g, int fd, char *error)
     if (g->rank == 0)
         watch.listener = fd;
     else if (watch.n == 1)
-        watch.connections[0] = (connection){ .rank = 0, .fd = fd, .heard = seconds() };
+        watch.connections[0] = (connection){ .rank = 0, .fd = fd, .heard = br__dist_seconds() };
     else
         close(fd);
     if (!watch.n || !watch.polls || watch.wake < 0 ||
@@ -349,14 +343,6 @@ bool br__dist_watch_begin(br_dist_job *job, double limit, bool one_machine)
     return share_errors(job, g, error);
 }
 
-/* Closes a socket, if there is one. */
-static void close_socket(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 void br__dist_watch_end(const char *error)
 {
     if (watch.running) {
@@ -369,7 +355,7 @@ void br__dist_watch_end(const char *error)
             tell_all(error ? BR_DIST_HAS_FAILED : BR_DIST_LEAVES, error ? error : "");
     }
     for (int i = 0; i < watch.n; i++)
-        disconnect(&watch.connections[i]);
+        close_socket(&watch.connections[i].fd);
     close_socket(&watch.listener);
     close_socket(&watch.wake);
     free(watch.connections);

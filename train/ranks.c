@@ -2,7 +2,6 @@
 #include "train/ranks.h"
 #include "distributed/watch.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 ranks ranks_here(void)

@@ -124,10 +124,15 @@ bool trainer_record(trainer *t, const double *values, double seconds)
            event_file_add(&t->events, t->step, n, tags, numbers);
 }
 
+bool trainer_is_evaluated(const trainer *t)
+{
+    return t->recipe->evaluate && t->step % t->options.eval_every == 0;
+}
+
 bool trainer_is_exhausted(const trainer *t)
 {
-    int64_t patience = t->recipe->evaluate ? t->options.patience : 0;
-    return patience > 0 && t->step % t->options.eval_every == 0 &&
+    int64_t patience = t->options.patience;
+    return patience > 0 && trainer_is_evaluated(t) &&
            train_log_since_minimum(&t->log, t->log.n_losses) >= patience;
 }
 
@@ -136,7 +141,7 @@ bool trainer_evaluate(trainer *t, double *metrics)
     int n = t->log.n_names - t->log.n_losses;
     for (int i = 0; i < n; i++)
         metrics[i] = NAN;
-    if (!t->recipe->evaluate || t->step % t->options.eval_every != 0)
+    if (!trainer_is_evaluated(t))
         return !br_failed();
     if (t->ranks.rank == 0) {
         br_eval(t->model);

@@ -375,6 +375,12 @@ static bool is_asked_to_stop(const train_request *request)
     return request->stop && *request->stop;
 }
 
+/* Several ranks stop after the same step: trainer_step() tells all of them. */
+static bool is_stopped(const trainer *t, const train_request *request)
+{
+    return t->stopped || (t->ranks.size == 1 && is_asked_to_stop(request));
+}
+
 /* Runs a step, evaluates the model, and records the results. */
 static bool train_step(trainer *t, const train_request *request, double *values, double *metrics)
 {
@@ -382,9 +388,8 @@ static bool train_step(trainer *t, const train_request *request, double *values,
     bool ok = step_profile_before(&t->profile) &&
               trainer_step(t, is_asked_to_stop(request), values) && step_profile_after(&t->profile);
     double seconds = clock_seconds() - started;
-    if (!ok || !trainer_evaluate(t, values + t->log.n_losses))
-        return false;
-    if (t->ranks.rank == 0 && !trainer_record(t, values, seconds))
+    if (!ok || !trainer_evaluate(t, values + t->log.n_losses) ||
+        (t->ranks.rank == 0 && !trainer_record(t, values, seconds)))
         return false;
     report_progress(t, request, values, metrics);
     return true;
@@ -394,9 +399,8 @@ static bool train_step(trainer *t, const train_request *request, double *values,
 static bool find_exhausted(trainer *t)
 {
     double exhausted = t->ranks.rank == 0 && trainer_is_exhausted(t);
-    bool evaluated =
-        t->recipe->evaluate && t->options.patience > 0 && t->step % t->options.eval_every == 0;
-    if (evaluated && !ranks_broadcast(&t->ranks, 1, &exhausted))
+    if (t->options.patience > 0 && trainer_is_evaluated(t) &&
+        !ranks_broadcast(&t->ranks, 1, &exhausted))
         return false;
     t->exhausted = exhausted != 0;
     return true;
@@ -410,12 +414,10 @@ static bool train(trainer *t, const train_request *request)
     for (int i = 0; i < LOG_MAX_VALUES; i++)
         metrics[i] = NAN;
     bool ok = find_exhausted(t);
-    t->stopped = t->ranks.size == 1 && is_asked_to_stop(request);
-    while (ok && t->step < t->options.steps && !t->exhausted && !t->stopped) {
+    while (ok && t->step < t->options.steps && !t->exhausted && !is_stopped(t, request)) {
         ok = train_step(t, request, values, metrics) && find_exhausted(t);
         if (ok && t->step % t->options.checkpoint_every == 0)
             ok = save(t);
-        t->stopped |= t->ranks.size == 1 && is_asked_to_stop(request);
     }
     if (request->end)
         request->end(request->context);
@@ -451,8 +453,6 @@ static void report(trainer *t, FILE *out)
 
 static void announce(const trainer *t, FILE *out)
 {
-    if (!out)
-        return;
     fprintf(out, "%s: %" PRId64 " parameters, steps %" PRId64 " to %" PRId64, t->recipe->name,
             br_count_parameters(t->model, true), t->step + 1, t->options.steps);
     if (t->ranks.size > 1)
@@ -476,10 +476,11 @@ static train_outcome run(trainer *t, const train_request *request)
     if (!prepare(t, request) || (request->resume && !load(t)) || !connect(t) ||
         (!request->resume && !save(t)) || !open_log(t))
         return TRAIN_FAILED;
-    announce(t, request->report);
+    if (request->report)
+        announce(t, request->report);
     if (!train(t, request))
         return TRAIN_FAILED;
-    if (t->stopped && t->step < t->options.steps)
+    if (is_stopped(t, request) && t->step < t->options.steps)
         return TRAIN_STOPPED;
     if (request->report)
         report(t, request->report);

@@ -35,8 +35,10 @@ typedef struct trainer {
 /* Runs one step; stores the losses before the update in values. `stop` says that this rank was
  * asked to stop; sets t->stopped if any rank was. Returns false on error. */
 bool trainer_step(trainer *t, bool stop, double *values);
-/* Evaluates the model on rank 0 if the step is a multiple of eval_every; otherwise sets the metrics
- * to NaN. Returns false on error. */
+/* Returns whether the model is evaluated after this step: a multiple of eval_every. */
+bool trainer_is_evaluated(const trainer *t);
+/* Evaluates the model on rank 0 if it is evaluated after this step; otherwise sets the metrics to
+ * NaN. Returns false on error. */
 bool trainer_evaluate(trainer *t, double *metrics);
 /* Writes the last step's log line and TensorBoard event. */
 bool trainer_record(trainer *t, const double *values, double seconds);
