@@ -17,6 +17,7 @@ typedef struct part {
 /* A text's tokens, and the parts into which truncation splits them. The first part is kept, the
  * others are the overflow. */
 typedef struct sequence {
+    const char *text;
     br_token_list tokens;
     part *parts;
     int64_t n_parts;
@@ -158,12 +159,11 @@ static void put_special(br_encoding *e, int64_t id, int64_t type)
     put(e, &(br_token){ .id = id, .word = -1 }, type, -1);
 }
 
-static void put_part(const br_tokenizer *t, br_encoding *e, const br_token_list *tokens, part p,
-                     int k)
+static void put_part(const br_tokenizer *t, br_encoding *e, const sequence *s, part p, int k)
 {
     for (int64_t j = p.begin; j < p.end; j++) {
-        br_token token = tokens->items[j];
-        br__trim_token(t, &token, j == p.begin);
+        br_token token = s->tokens.items[j];
+        br__trim_token(t, s->text, &token, j == p.begin);
         put(e, &token, t->one_type ? 0 : k, k);
     }
 }
@@ -183,7 +183,7 @@ static bool assemble(const br_tokenizer *t, bool around, const sequence s[2], co
             put_special(e, t->classify, t->one_type ? 0 : k);
         if (around && t->separator >= 0 && k == 1 && t->separate_twice)
             put_special(e, t->separator, t->one_type ? 0 : k);
-        put_part(t, e, &s[k].tokens, s[k].parts[i[k]], k);
+        put_part(t, e, &s[k], s[k].parts[i[k]], k);
         if (around && t->separator >= 0)
             put_special(e, t->separator, t->one_type ? 0 : k);
     }
@@ -312,7 +312,7 @@ static bool check_options(const br_encode_options *o)
 static br_encoding *encode(const br_tokenizer *t, const br_text *text, const br_text *pair,
                            const br_encode_options *o)
 {
-    sequence s[2] = { 0 };
+    sequence s[2] = { { .text = text->data }, { .text = pair ? pair->data : NULL } };
     br_encoding *e = br_calloc(1, sizeof *e);
     bool ok = e && t->kind->tokenize(t, text, o, &s[0].tokens) &&
               (!pair || t->kind->tokenize(t, pair, o, &s[1].tokens)) && truncate(t, o, pair, s) &&

@@ -181,16 +181,11 @@ int64_t br__word_id(const br_word_ids *words, const char *text, size_t length);
 
 /* ---- Tokens of a text ------------------------------------------------------------------------ */
 
-/* A number of code points, and their bytes in the original text. */
-typedef struct br_place_count {
-    int64_t bytes, chars;
-} br_place_count;
-
 struct br_token {
     int64_t id, word;
     br_span bytes, chars;
-    bool counted; /* the spaces are those of the text, given by `before` and `after` */
-    br_place_count before, after; /* spaces at the beginning and the end */
+    bool counted;          /* the spaces are those of the text, given by `before` and `after` */
+    int64_t before, after; /* spaces at the beginning and the end, in code points */
 };
 
 struct br_token_list {
@@ -209,9 +204,9 @@ void br__set_places(br_token *token, const br_char *first, const br_char *last);
 /* Returns the number of code points in valid UTF-8. */
 int64_t br__count_chars(const char *p, size_t length);
 
-/* Excludes the spaces around a token from its offsets if the tokenizer trims offsets. `first` is
- * true for the first token of a text, or of a part made by truncation. */
-void br__trim_token(const br_tokenizer *t, br_token *token, bool first);
+/* Excludes the spaces around a token of `text` from its offsets if the tokenizer trims offsets.
+ * `first` is true for the first token of a text, or of a part made by truncation. */
+void br__trim_token(const br_tokenizer *t, const char *text, br_token *token, bool first);
 
 /* Split a text into word pieces, and normalize an added token. */
 bool br__tokenize_words(const br_tokenizer *t, const br_text *text,

@@ -72,33 +72,48 @@ void br__set_places(br_token *token, const br_char *first, const br_char *last)
     token->chars = (br_span){ first->chars.begin, last->chars.end };
     token->counted = true;
     for (const br_char *c = first; c <= last && is_space(c->c); c++)
-        token->before = (br_place_count){ c->bytes.end - first->bytes.begin, c - first + 1 };
+        token->before++;
     for (const br_char *c = last; c >= first && is_space(c->c); c--)
-        token->after = (br_place_count){ last->bytes.end - c->bytes.begin, last - c + 1 };
+        token->after++;
 }
 
 /* Counts the spaces at the beginning or end of begin .. end-1. */
-static br_place_count spaces(const char *token, const char *end, bool at_end)
+static int64_t count_spaces(const char *begin, const char *end, bool at_end)
 {
-    br_place_count n = { 0, 0 };
-    for (int length; token < end; n.chars++) {
+    int64_t n = 0;
+    for (; begin < end; n++) {
         uint32_t c;
         bool valid;
-        length = at_end ? br__char_before(token, end, &c) : br__char_read(token, end, &c, &valid);
+        int length =
+            at_end ? br__char_before(begin, end, &c) : br__char_read(begin, end, &c, &valid);
         if (!is_space(c))
             break;
-        token += at_end ? 0 : length;
+        begin += at_end ? 0 : length;
         end -= at_end ? length : 0;
-        n.bytes += c == 0x120 ? 1 : length;
     }
     return n;
 }
 
-static void trim(br_span *span, int64_t leading, int64_t trailing)
+/* Excludes spaces from the offsets in code points. */
+static br_span trim(br_span span, int64_t leading, int64_t trailing)
 {
-    span->begin = span->begin + leading < span->end ? span->begin + leading : span->end;
-    if (span->end >= trailing)
-        span->end = span->end - trailing > span->begin ? span->end - trailing : span->begin;
+    span.begin = span.begin + leading < span.end ? span.begin + leading : span.end;
+    if (span.end >= trailing)
+        span.end = span.end - trailing > span.begin ? span.end - trailing : span.begin;
+    return span;
+}
+
+/* Excludes code points of the original text from the offsets in bytes: `leading` from the beginning
+ * and `trailing` from the end. */
+static br_span trim_bytes(const char *text, br_span span, int64_t leading, int64_t trailing)
+{
+    uint32_t c;
+    bool valid;
+    for (; leading > 0 && span.begin < span.end; leading--)
+        span.begin += br__char_read(text + span.begin, text + span.end, &c, &valid);
+    for (; trailing > 0 && span.begin < span.end; trailing--)
+        span.end -= br__char_before(text + span.begin, text + span.end, &c);
+    return span;
 }
 
 /* Returns the text of a token that the model made. Where an added token has the same id, tokens[]
@@ -109,20 +124,24 @@ static const char *model_text(const br_tokenizer *t, int64_t id)
     return added && added->late ? added->text : t->tokens[id];
 }
 
-void br__trim_token(const br_tokenizer *t, br_token *token, bool first)
+/* The spaces are counted in the token's normalized text, as `tokenizers` does, and excluded from
+ * its offsets in code points. The offsets in bytes follow those. */
+void br__trim_token(const br_tokenizer *t, const char *text, br_token *token, bool first)
 {
     if (!t->trim_offsets)
         return;
-    br_place_count leading = token->before, trailing = token->after;
+    int64_t leading = token->before, trailing = token->after;
     if (!token->counted) {
-        const char *text = model_text(t, token->id), *end = text + strlen(text);
-        leading = spaces(text, end, false);
-        trailing = spaces(text, end, true);
+        const char *piece = model_text(t, token->id), *end = piece + strlen(piece);
+        leading = count_spaces(piece, end, false);
+        trailing = count_spaces(piece, end, true);
     }
-    if (leading.chars == 1 && !t->trim_first && (first || token->chars.begin == 0))
-        leading = (br_place_count){ 0, 0 };
-    trim(&token->bytes, leading.bytes, trailing.bytes);
-    trim(&token->chars, leading.chars, trailing.chars);
+    if (leading == 1 && !t->trim_first && (first || token->chars.begin == 0))
+        leading = 0;
+    br_span chars = trim(token->chars, leading, trailing);
+    token->bytes = trim_bytes(text, token->bytes, chars.begin - token->chars.begin,
+                              token->chars.end - chars.end);
+    token->chars = chars;
 }
 
 /* ---- Added tokens ---------------------------------------------------------------------------- */
@@ -269,8 +288,8 @@ static bool read_added(br_text_reader *r, const match *m, br_place *at)
                        .bytes = { at->p - r->text, m->to - r->text },
                        .chars = { at->index, next.index },
                        .counted = true,
-                       .before = spaces(m->from, m->to, false),
-                       .after = spaces(m->from, m->to, true) };
+                       .before = count_spaces(m->from, m->to, false),
+                       .after = count_spaces(m->from, m->to, true) };
     *at = next;
     return br__push_token(r->list, token);
 }

@@ -128,6 +128,31 @@ Test(added_tokens, offsets_of_tokens_that_the_model_has_too)
     br_tokenizer_free(t);
 }
 
+/* Normalization removes U+0001, so two spaces are left of the second token. Two code points of the
+ * text are trimmed from its offsets: a space of two bytes and U+0001, which has one. */
+Test(added_tokens, trimmed_offsets_in_bytes_follow_code_points)
+{
+    static const char changes[] =
+        "{\"file\":\"unigram/tokenizer.json\",\"tokens\":[],\"set\":{\"added_tokens\":[],"
+        "\"post_processor\":" LEVEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":"
+        "\"\\u2581\",\"prepend_scheme\":\"never\",\"split\":false}}}";
+    static const br_span chars[] = { { 0, 1 }, { 3, 3 }, { 4, 7 }, { 7, 8 }, { 8, 9 } };
+    static const br_span bytes[] = { { 0, 1 }, { 4, 4 }, { 6, 9 }, { 9, 10 }, { 10, 11 } };
+    json_t *record = json_loads(changes, 0, NULL);
+    br_tokenizer *t = open_record(record);
+    json_decref(record);
+    br_encoding *e =
+        br_tokenizer_encode(t, &(br_text){ "1\xc2\xa0\x01\xc2\xa0\n\x01new", -1 }, NULL, NULL);
+    cr_assert(e && e->length == 5, "%s", br_error_message());
+    for (int i = 0; i < 5; i++) {
+        cr_assert(memcmp(&e->chars[i], &chars[i], sizeof *chars) == 0, "token %d", i);
+        cr_assert(memcmp(&e->bytes[i], &bytes[i], sizeof *bytes) == 0, "token %d: bytes %d .. %d",
+                  i, (int)e->bytes[i].begin, (int)e->bytes[i].end);
+    }
+    br_encoding_free(e);
+    br_tokenizer_free(t);
+}
+
 /* The token is all accent, so nothing is left of it to match. */
 Test(added_tokens, nothing_left_by_normalization)
 {
