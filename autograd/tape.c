@@ -327,8 +327,12 @@ br_tensor *br_saved(br_node *node, int slot)
         return br_fail(
             BR_ERROR_STATE, node->op->name,
             "a value %s needed for its gradient was changed in place by %s: change a copy "
-            "(br_clone()), or use an operation that is not in place",
-            br__shape(saved->value), writer ? writer : "br_bump_version()");
+            "(br_clone()), or use an operation that is not in place; %s%s",
+            br__shape(saved->value), writer ? writer : "br_bump_version()",
+            node->location ? "forward ran " : "",
+            node->location ? node->location
+                           : "br_set_detect_anomaly(BR_ANOMALY_NAN) before forward adds the name "
+                             "of the module to this message");
     }
     if (saved->output < 0 || br__thread.no_grad)
         return saved->value;

@@ -115,8 +115,9 @@ static size_t append(char *text, size_t n, const char *format, ...)
     return n + (more > 0 ? (size_t)more : 0);
 }
 
-/* Writes "by br_randn() < main+0x2c < ...". A function without a symbol is shown as file and
- * offset, which addr2line accepts. */
+/* Writes "by br_randn() < main+0x2c < ...". A caller without a symbol is shown as file and offset,
+ * which addr2line accepts. The library's own code has none where the compiler has moved a rare part
+ * of a public function out of it. */
 static const char *describe(const stack *s, char *text)
 {
     enum { SHOWN = 3 };
@@ -133,6 +134,8 @@ static const char *describe(const stack *s, char *text)
         uintptr_t at = (uintptr_t)s->frames[i];
         if (is_library_frame(s->frames[i]) && info.dli_sname)
             n = append(text, n, "%s%s()", arrow, info.dli_sname);
+        else if (is_library_frame(s->frames[i]))
+            n = append(text, n, "%sthe library", arrow);
         else if (info.dli_sname)
             n = append(text, n, "%s%s+0x%" PRIxPTR, arrow, info.dli_sname,
                        at - (uintptr_t)info.dli_saddr);

@@ -22,15 +22,18 @@ const char *br__position(const br_tensor *t, int64_t i)
     return br__shape_of(t->ndim, position);
 }
 
-bool br__check_index(const char *op, br_tensor *index, int64_t size)
+bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64_t dim)
 {
+    int64_t size = x->ndim > 0 ? x->sizes[dim] : 1;
     br_scope *scope = br_scope_begin();
     br_tensor *dense = br_contiguous(index);
     const int64_t *values = dense ? (const int64_t *)(const void *)dense->data : NULL;
     int64_t bad = dense ? first_outside(values, dense->numel, size) : -1;
     if (bad >= 0)
-        br_fail(BR_ERROR_INDEX, op, "index %" PRId64 " at position %s is outside 0 .. %" PRId64,
-                values[bad], br__position(index, bad), size - 1);
+        br_fail(BR_ERROR_INDEX, op,
+                "index %" PRId64 " at position %s is outside 0 .. %" PRId64 ": dimension %" PRId64
+                " of the indexed %s has size %" PRId64,
+                values[bad], br__position(index, bad), size - 1, dim, br__shape(x), size);
     br_scope_end(scope);
     return !br_failed();
 }
@@ -76,5 +79,5 @@ bool br__check_scatter(const char *op, const br_tensor *x, int64_t dim, br_tenso
                 "index %s for x %s and src %s: must have the same number of dimensions, and index "
                 "must not be larger than src, nor than x except in dimension %" PRId64,
                 br__shape(index), br__shape(x), br__shape(src ? src : index), dim);
-    return !br_failed() && br__check_index(op, index, to.sizes[dim]);
+    return !br_failed() && br__check_index(op, index, x, dim);
 }

@@ -134,12 +134,6 @@ br_tensor *br__index_add(br_tensor *dy, br_tensor *index, const br_index_selecti
 
 /* ---- The operations -------------------------------------------------------------------------- */
 
-/* A 0-d x or index is treated as 1-d of size 1, as in PyTorch. */
-static int64_t size_along(const br_tensor *x, int64_t dim)
-{
-    return x->ndim == 0 ? 1 : x->sizes[dim];
-}
-
 static const br_op index_select_op = { .name = "index_select", .backward = lookup_backward };
 
 br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index)
@@ -155,7 +149,7 @@ br_tensor *br_index_select(br_tensor *x, int64_t dim, br_tensor *index)
         return br_fail(BR_ERROR_SHAPE, "index_select",
                        "index %s must have one element, because x [] has no dimensions",
                        br__shape(index));
-    if (!br__check_index("index_select", index, size_along(x, dim)))
+    if (!br__check_index("index_select", index, x, dim))
         return NULL;
     int64_t sizes[BR_MAX_DIMS];
     memcpy(sizes, x->sizes, sizeof sizes);
@@ -181,7 +175,7 @@ br_tensor *br_gather(br_tensor *x, int64_t dim, br_tensor *index)
                        "index %s for x %s: must have the same number of dimensions, and index "
                        "must not be larger than x except in dimension %" PRId64,
                        br__shape(index), br__shape(x), dim);
-    if (!br__check_index("gather", index, size_along(x, dim)))
+    if (!br__check_index("gather", index, x, dim))
         return NULL;
     return lookup(&gather_op, x, index, &(br_index_selection){ (int)dim, false, -1 }, index->ndim,
                   index->sizes);
@@ -204,7 +198,7 @@ br_tensor *br_f_embedding(br_tensor *weight, br_tensor *index, int64_t padding_i
                        "padding_idx is %" PRId64 ", must be in 0 .. %" PRId64
                        " (the rows of weight %s), or -1 for none",
                        padding_idx, rows - 1, br__shape(weight));
-    if (!br__check_index("embedding", index, rows))
+    if (!br__check_index("embedding", index, weight, 0))
         return NULL;
     int64_t sizes[BR_MAX_DIMS + 1];
     memcpy(sizes, index->sizes, sizeof index->sizes);

@@ -40,8 +40,8 @@ void br__scatter(const br_tensor *x, const br_tensor *y, const br_tensor *index,
                  int64_t skip, br_loop combine);
 
 /* Fails, with the position and the value, unless all values of the i64 tensor are at least 0 and
- * less than `size`. */
-bool br__check_index(const char *op, br_tensor *index, int64_t size);
+ * less than the size of x along `dim`. A 0-d x is treated as 1-d of size 1, as in PyTorch. */
+bool br__check_index(const char *op, br_tensor *index, const br_tensor *x, int64_t dim);
 /* Checks index and, unless it is NULL, src for scatter, scatter_add and scatter_reduce. */
 bool br__check_scatter(const char *op, const br_tensor *x, int64_t dim, br_tensor *index,
                        const br_tensor *src);

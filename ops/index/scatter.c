@@ -42,7 +42,7 @@ static bool check_slices(const char *op, const request *r)
                 "source %s for x %s and index %s: must have the sizes of x, except in dimension "
                 "%" PRId64 ", where it must have the size of index",
                 br__shape(r->source), br__shape(r->x), br__shape(r->index), r->dim);
-    return fits && br__check_index(op, r->index, x.sizes[r->dim]);
+    return fits && br__check_index(op, r->index, r->x, r->dim);
 }
 
 static bool check(const kind *k, request *r)

@@ -136,6 +136,30 @@ Test(anomaly, backward_names_the_module_of_forward)
     br_scope_end(scope);
 }
 
+static br_tensor *change_a_saved_value(void *self, br_tensor *x)
+{
+    br_enter((scorer *)self);
+    br_tensor *y = br_exp(x), *changed = br_add_scalar_(br_exp(y), 1);
+    return br_leave((scorer *)self, br_mul(changed, br_mul_scalar_(y, 2)));
+}
+
+Test(anomaly, the_error_of_a_changed_value_names_the_module_of_forward)
+{
+    br_scope *scope = br_scope_begin();
+    scorer *bad = make_scorer();
+    br_module_set_forward(br_base(bad), change_a_saved_value);
+    br_sequential *model = br_sequential_new(BR_MODULES(br_tanh_new(), bad));
+    br_tensor *x = br_set_requires_grad(br_ones(BR_SHAPE(2), BR_F32), true);
+    br_set_detect_anomaly(BR_ANOMALY_NAN);
+    br_tensor *loss = br_sum(br_forward(model, x));
+    br_set_detect_anomaly(BR_ANOMALY_OFF);
+    check_fails(br_backward(loss),
+                "changed in place by add_scalar_: change a copy (br_clone()), or "
+                "use an operation that is not in place; forward ran in module 1");
+    br_module_free(model);
+    br_scope_end(scope);
+}
+
 Test(anomaly, backward_through_a_graph_recorded_before)
 {
     br_scope *scope = br_scope_begin();

@@ -227,7 +227,10 @@ Test(recorded_in_place, changing_a_saved_value_is_an_error)
     br_tensor *x = leaf(), *y = br_exp(x);
     br_add_scalar_(row_of(y, 0), 1);
     check_fails(br_backward(br_sum(y)),
-                "exp: a value [2, 2] needed for its gradient was changed in place by add_scalar_");
+                "exp: a value [2, 2] needed for its gradient was changed in place by add_scalar_: "
+                "change a copy (br_clone()), or use an operation that is not in place; "
+                "br_set_detect_anomaly(BR_ANOMALY_NAN) before forward adds the name of the module "
+                "to this message");
     br_scope_end(scope);
 }
 

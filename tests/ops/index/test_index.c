@@ -101,7 +101,8 @@ Test(index, index_select)
     check_equals(
         br_index_select(br_from_bool(BR_SHAPE(2), (bool[]){ false, true }), 0, INDEX(1, 0)), 1, 0);
     check_fails(br_index_select(x, 0, index),
-                "index_select: index 2 at position [0] is outside 0 .. 1");
+                "index_select: index 2 at position [0] is outside 0 .. 1: dimension 0 of the "
+                "indexed [2, 3, 2] has size 2");
     check_fails(br_index_select(x, 1, INDEX(0, -1)), "index -1 at position [1]");
     check_fails(br_index_select(x, 1, x), "index [2, 3, 2] is f32, must be i64");
     check_fails(br_index_select(x, 1, br_reshape(index, BR_SHAPE(1, 3))), "one dimension");
