@@ -41,9 +41,10 @@ br_prefetcher *br__prefetcher_new(int threads, int64_t max_batches, int n_fields
                                   const void *context);
 /* Waits until all threads are idle. The caller may then change the data that `make` reads. */
 void br__prefetcher_stop(br_prefetcher *r);
-/* Makes the threads prefetch batches first .. end - 1. Batch b uses a generator seeded with seed +
- * b, whichever thread makes it. */
-void br__prefetcher_start(br_prefetcher *r, int64_t first, int64_t end, uint64_t seed);
+/* Makes the threads prefetch the batches first, first + stride, ... below `end`. Batch b uses a
+ * generator seeded with seed + b, whichever thread makes it. */
+void br__prefetcher_start(br_prefetcher *r, int64_t first, int64_t end, int64_t stride,
+                          uint64_t seed);
 /* Waits for the next batch and stores its tensors, owned by the innermost scope, in fields[].
  * Returns false and the batch's error if it failed. */
 bool br__prefetcher_next(br_prefetcher *r, br_tensor **fields);

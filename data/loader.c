@@ -14,13 +14,16 @@ struct br_loader {
     bool shuffle, drop_last, persistent;
     int num_workers;
     int64_t prefetch_factor;
-    int64_t size;     /* of the dataset */
-    int64_t next;     /* number of the next batch; -1 before the first epoch */
-    int64_t *lengths; /* or NULL */
+    int64_t size;         /* of the dataset */
+    int64_t seed;         /* of the orders; -1: the thread's generator makes them */
+    int64_t epoch;        /* number of the next epoch */
+    int64_t rank, stride; /* this loader makes the batches rank, rank + stride, ... */
+    int64_t next;         /* number of the next batch; -1 before the first epoch */
+    int64_t *lengths;     /* or NULL */
     int64_t *order;
-    uint64_t seed; /* seed of this epoch's workers */
+    uint64_t worker_seed; /* of this epoch */
     br_prefetcher *workers;
-    bool stopped; /* the workers were stopped by an error */
+    bool prefetching; /* the workers make the batches from `next` on */
 };
 
 /* ---- Construction ---------------------------------------------------------------------------- */
@@ -34,6 +37,20 @@ static bool good_number(const char *name, int64_t value, int64_t low, int64_t hi
     return false;
 }
 
+/* Ranks with other orders would not divide the batches: some would occur twice, others never. */
+static bool good_replicas(const br_loader_options *o)
+{
+    if (!good_number("num_replicas", o->num_replicas, 1, INT32_MAX) ||
+        !good_number("rank", o->rank, 0, o->num_replicas - 1))
+        return false;
+    if (o->num_replicas > 1 && o->shuffle && o->seed < 0)
+        br_fail(BR_ERROR_ARGUMENT, "loader",
+                "shuffle with num_replicas = %d needs the option seed, so that all ranks have the "
+                "same order",
+                o->num_replicas);
+    return !br_failed();
+}
+
 static bool good_options(const br_dataset *dataset, const br_loader_options *o)
 {
     enum { MAX_WORKERS = 256, MAX_PREFETCHED = 1024 };
@@ -41,7 +58,8 @@ static bool good_options(const br_dataset *dataset, const br_loader_options *o)
         return false;
     return good_number("batch_size", o->batch_size, 1, INT32_MAX) &&
            good_number("num_workers", o->num_workers, 0, MAX_WORKERS) &&
-           good_number("prefetch_factor", o->prefetch_factor, 1, MAX_PREFETCHED);
+           good_number("prefetch_factor", o->prefetch_factor, 1, MAX_PREFETCHED) &&
+           good_number("seed", o->seed, -1, INT64_MAX) && good_replicas(o);
 }
 
 static bool copy_lengths(br_loader *loader, const int64_t *lengths)
@@ -65,6 +83,9 @@ static void store_options(br_loader *loader, br_dataset *dataset, const br_loade
     loader->num_workers = o->num_workers;
     loader->prefetch_factor = o->prefetch_factor;
     loader->persistent = o->persistent_workers;
+    loader->seed = o->seed;
+    loader->rank = o->rank;
+    loader->stride = o->num_replicas;
     loader->size = br_dataset_size(dataset);
     loader->next = -1;
 }
@@ -119,35 +140,65 @@ static bool make_batch(const void *context, int64_t batch, br_tensor **fields)
                           loader->order + first, fields);
 }
 
-/* Makes the workers, if there are any, prefetch the batches from number loader->next on. */
-static bool prefetcher(br_loader *loader)
+static void stop_workers(br_loader *loader)
 {
-    int64_t left = br_loader_size(loader) - loader->next;
-    loader->stopped = false;
-    if (loader->num_workers == 0 || left == 0)
-        return true;
+    loader->prefetching = false;
+    if (loader->workers)
+        br__prefetcher_stop(loader->workers);
+}
+
+/* Makes the workers prefetch the batches from number loader->next on. */
+static bool start_workers(br_loader *loader)
+{
     if (!loader->workers)
         loader->workers =
             br__prefetcher_new(loader->num_workers, loader->num_workers * loader->prefetch_factor,
                                br_dataset_num_fields(loader->batching.dataset), make_batch, loader);
     if (loader->workers)
-        br__prefetcher_start(loader->workers, loader->next, loader->next + left, loader->seed);
-    return loader->workers != NULL;
+        br__prefetcher_start(loader->workers, loader->next, br_loader_size(loader), loader->stride,
+                             loader->worker_seed);
+    return loader->prefetching = loader->workers != NULL;
+}
+
+static void make_order(br_loader *loader)
+{
+    br_rng_state state;
+    br_get_rng_state(&state);
+    bool seeded = loader->seed >= 0;
+    if (seeded)
+        br_manual_seed((uint64_t)loader->seed + (uint64_t)loader->epoch);
+    /* DataLoader generates a seed for its workers even if there are none. */
+    loader->worker_seed = br_random_u64() & INT64_MAX;
+    br__sample(loader->order, loader->size, loader->shuffle, loader->lengths, loader->batch_size);
+    if (seeded)
+        br_set_rng_state(&state);
 }
 
 bool br_loader_begin(br_loader *loader)
 {
     if (!br__required("loader", "loader", loader))
         return false;
-    if (loader->workers)
-        br__prefetcher_stop(loader->workers);
+    stop_workers(loader);
     if (!loader->persistent)
         end_workers(loader);
-    /* DataLoader generates a seed for its workers even if there are none. */
-    loader->seed = br_random_u64() & INT64_MAX;
-    br__sample(loader->order, loader->size, loader->shuffle, loader->lengths, loader->batch_size);
-    loader->next = 0;
-    return prefetcher(loader);
+    make_order(loader);
+    loader->epoch++;
+    loader->next = loader->rank;
+    return true;
+}
+
+bool br_loader_set_epoch(br_loader *loader, int64_t epoch)
+{
+    if (!br__required("loader", "loader", loader) || !good_number("epoch", epoch, 0, INT64_MAX - 1))
+        return false;
+    if (loader->seed < 0) {
+        br_fail(BR_ERROR_STATE, "loader",
+                "the order of an epoch comes from the thread's generator: set the option seed to "
+                "number epochs");
+        return false;
+    }
+    loader->epoch = epoch;
+    return true;
 }
 
 /* Fails if no epoch was started. */
@@ -170,24 +221,21 @@ bool br_loader_seek(br_loader *loader, int64_t batch)
                 "batch is %" PRId64 ", but an epoch has %" PRId64 " batches", batch, size);
         return false;
     }
-    if (batch == loader->next)
-        return true;
-    if (loader->workers)
-        br__prefetcher_stop(loader->workers);
+    if (batch != loader->next)
+        stop_workers(loader);
     loader->next = batch;
-    return prefetcher(loader);
+    return true;
 }
 
 /* After a failed batch the workers are stopped. The next call restarts them at the same batch, so a
  * failed batch can be retried, as without workers. */
 static bool next_of_workers(br_loader *loader, br_tensor **fields)
 {
-    if (loader->stopped && !prefetcher(loader))
+    if (!loader->prefetching && !start_workers(loader))
         return false;
     bool ok = br__prefetcher_next(loader->workers, fields);
-    loader->stopped = !ok;
     if (!ok)
-        br__prefetcher_stop(loader->workers);
+        stop_workers(loader);
     return ok;
 }
 
@@ -197,14 +245,14 @@ bool br_loader_next(br_loader *loader, br_tensor **fields)
         return false;
     for (int k = 0; k < br_dataset_num_fields(loader->batching.dataset); k++)
         fields[k] = NULL;
-    if (loader->next == br_loader_size(loader)) {
+    if (loader->next >= br_loader_size(loader)) {
         if (!loader->persistent)
             end_workers(loader);
         return false;
     }
-    if (!(loader->workers ? next_of_workers(loader, fields)
-                          : make_batch(loader, loader->next, fields)))
+    if (!(loader->num_workers > 0 ? next_of_workers(loader, fields)
+                                  : make_batch(loader, loader->next, fields)))
         return false;
-    loader->next++;
+    loader->next += loader->stride;
     return true;
 }

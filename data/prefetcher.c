@@ -1,9 +1,9 @@
 /* data/prefetcher.c - worker threads that prefetch batches.
  *
- * The threads take batch numbers from one counter, at most `n_slots` ahead of the batches handed
- * out, and store batch b in slot b % n_slots. The batches and their order therefore do not depend
- * on the number of threads. A batch's error is stored in its slot and reported when that batch is
- * requested. */
+ * The threads take batch numbers from one counter, which grows by `stride`, at most `n_slots`
+ * batches ahead of those handed out. They store batch b in slot b / stride % n_slots. The batches
+ * and their order therefore do not depend on the number of threads. A batch's error is stored in
+ * its slot and reported when that batch is requested. */
 #include "data/data_internal.h"
 
 #include <pthread.h>
@@ -29,7 +29,8 @@ struct br_prefetcher {
     pthread_cond_t work;  /* there may be something to do */
     pthread_cond_t done;  /* a batch is done, or no thread is busy */
     int64_t next, next_out,
-        end; /* batch numbers: next to make, next to hand out, one past the last */
+        end;        /* batch numbers: next to make, next to hand out, one past the last */
+    int64_t stride; /* from one batch to the next */
     uint64_t seed;
     int busy; /* threads that are making a batch */
     bool ending;
@@ -41,7 +42,7 @@ struct br_prefetcher {
 
 static slot *slot_of(br_prefetcher *r, int64_t batch)
 {
-    return &r->slots[batch % r->n_slots];
+    return &r->slots[batch / r->stride % r->n_slots];
 }
 
 static void empty(const br_prefetcher *r, slot *s)
@@ -72,11 +73,12 @@ static void make_batch(const br_prefetcher *r, int64_t batch, uint64_t seed, slo
 /* Waits for a batch number and makes that batch. Returns false if the thread must end. */
 static bool make_next(br_prefetcher *r, slot *made)
 {
-    while (!r->ending && !(r->next < r->end && r->next < r->next_out + r->n_slots))
+    while (!r->ending && !(r->next < r->end && r->next < r->next_out + r->n_slots * r->stride))
         pthread_cond_wait(&r->work, &r->lock);
     if (r->ending)
         return false;
-    int64_t batch = r->next++;
+    int64_t batch = r->next;
+    r->next += r->stride;
     uint64_t seed = r->seed;
     r->busy++;
     pthread_mutex_unlock(&r->lock);
@@ -127,6 +129,7 @@ br_prefetcher *br__prefetcher_new(int threads, int64_t max_batches, int n_fields
     r->context = context;
     r->n_fields = n_fields;
     r->n_slots = max_batches;
+    r->stride = 1;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->work, NULL);
     pthread_cond_init(&r->done, NULL);
@@ -151,12 +154,14 @@ void br__prefetcher_stop(br_prefetcher *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-void br__prefetcher_start(br_prefetcher *r, int64_t first, int64_t end, uint64_t seed)
+void br__prefetcher_start(br_prefetcher *r, int64_t first, int64_t end, int64_t stride,
+                          uint64_t seed)
 {
     br__prefetcher_stop(r);
     pthread_mutex_lock(&r->lock);
     r->next = r->next_out = first;
     r->end = end;
+    r->stride = stride;
     r->seed = seed;
     pthread_cond_broadcast(&r->work);
     pthread_mutex_unlock(&r->lock);
@@ -188,7 +193,7 @@ bool br__prefetcher_next(br_prefetcher *r, br_tensor **fields)
         pthread_cond_wait(&r->done, &r->lock);
     s = *place;
     *place = (slot){ 0 };
-    r->next_out++;
+    r->next_out += r->stride;
     pthread_cond_broadcast(&r->work);
     pthread_mutex_unlock(&r->lock);
     return return_batch(r, &s, fields);

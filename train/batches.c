@@ -1,13 +1,12 @@
 /* train/batches.c - finds the epoch and the batch for a step number. */
 #include "train/batches.h"
 
+#include <brasa/distributed.h>
 #include <inttypes.h>
 
 static bool open(batches *b, br_dataset *dataset, br_loader_options options)
 {
-    *b = (batches){ .loader = br_loader_new(dataset, &options),
-                    .seed = br_initial_seed(),
-                    .epoch = -1 };
+    *b = (batches){ .loader = br_loader_new(dataset, &options), .epoch = -1 };
     if (b->loader && br_loader_size(b->loader) == 0)
         br_raise(BR_ERROR_ARGUMENT,
                  "a batch has %" PRId64 " items, but the dataset has only %" PRId64,
@@ -21,12 +20,13 @@ bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuf
     return open(b, dataset,
                 *BR_OPTIONS(br_loader, .batch_size = batch_size, .shuffle = shuffle,
                             .drop_last = true, .num_workers = (int)workers,
-                            .persistent_workers = true));
+                            .persistent_workers = true, .seed = (int64_t)br_initial_seed(),
+                            .num_replicas = br_dist_size(NULL), .rank = br_dist_rank(NULL)));
 }
 
 bool batches_open_whole(batches *b, br_dataset *dataset, int64_t batch_size)
 {
-    return open(b, dataset, *BR_OPTIONS(br_loader, .batch_size = batch_size));
+    return open(b, dataset, *BR_OPTIONS(br_loader, .batch_size = batch_size, .seed = 0));
 }
 
 int64_t batches_count(const batches *b)
@@ -34,16 +34,10 @@ int64_t batches_count(const batches *b)
     return br_loader_size(b->loader);
 }
 
-/* The order of an epoch depends only on the seed and the epoch's number. */
 static bool begin_epoch(batches *b, int64_t epoch)
 {
-    br_rng_state state;
-    br_get_rng_state(&state);
-    br_manual_seed(b->seed + (uint64_t)epoch);
-    bool ok = br_loader_begin(b->loader);
-    br_set_rng_state(&state);
     b->epoch = epoch;
-    return ok;
+    return br_loader_set_epoch(b->loader, epoch) && br_loader_begin(b->loader);
 }
 
 bool batches_get(batches *b, int64_t step, br_tensor **fields)

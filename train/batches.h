@@ -7,13 +7,13 @@
 
 typedef struct batches {
     br_loader *loader;
-    uint64_t seed; /* determines the order of each epoch */
     int64_t epoch; /* current epoch of the loader; -1: none */
 } batches;
 
 /* Splits a dataset into full batches. The dataset must outlive `b`. With `shuffle`, each epoch has
  * a different order. `workers` threads prefetch batches; the batches do not depend on the number of
- * threads. Returns false with an error if the dataset is smaller than one batch. */
+ * threads. With several ranks, this one prefetches every N-th batch only, those of its steps.
+ * Returns false with an error if the dataset is smaller than one batch. */
 bool batches_open(batches *b, br_dataset *dataset, int64_t batch_size, bool shuffle,
                   int64_t workers);
 /* Splits a dataset for evaluation: all items in order; the last batch may be smaller. */

@@ -89,9 +89,19 @@ typedef struct br_loader_options {
      * PyTorch's pad_sequence(). */
     bool pad;
     const double *padding_values; /* one per field; NULL: 0 */
+    /* Without a seed (-1), the order comes from this thread's generator. With one, the order of
+     * epoch e depends only on seed + e, and the thread's generator does not change. */
+    int64_t seed;
+    /* Divides the batches of each epoch among loaders in num_replicas processes, like PyTorch's
+     * DistributedSampler: this loader makes the batches rank, rank + num_replicas, ... of one
+     * process. It reads no others. All loaders need the same dataset and options; `shuffle`
+     * needs a seed. If br_loader_size() is no multiple of num_replicas, the first ranks get one
+     * batch more; see br_data_parallel_join(). */
+    int num_replicas, rank;
 } br_loader_options;
-#define br_loader_default_fields \
-    .struct_size = sizeof(br_loader_options), .batch_size = 1, .prefetch_factor = 2
+#define br_loader_default_fields                                                                 \
+    .struct_size = sizeof(br_loader_options), .batch_size = 1, .prefetch_factor = 2, .seed = -1, \
+    .num_replicas = 1
 BR_API br_loader_options br_loader_defaults(void);
 
 /* Makes batches of a dataset, like PyTorch's DataLoader: each field is stacked along a new first
@@ -99,14 +109,18 @@ BR_API br_loader_options br_loader_defaults(void);
 typedef struct br_loader br_loader;
 BR_API br_loader *br_loader_new(br_dataset *dataset, const br_loader_options *options);
 BR_API void br_loader_free(br_loader *loader);
-/* Returns the number of batches in an epoch. */
+/* Returns the number of batches in an epoch, those of all replicas together. */
 BR_API int64_t br_loader_size(const br_loader *loader);
-/* Starts an epoch. */
+/* Starts an epoch. The workers start with the first br_loader_next(). */
 BR_API bool br_loader_begin(br_loader *loader);
+/* Sets the number of the epoch that br_loader_begin() starts next; without this call, epochs are
+ * numbered from 0. Fails if the loader has no seed. Use it to resume an interrupted run. */
+BR_API bool br_loader_set_epoch(br_loader *loader, int64_t epoch);
 /* Stores the tensors of the next batch, owned by the innermost scope, in fields[]. Returns false at
  * the end of the epoch or on error. */
 BR_API bool br_loader_next(br_loader *loader, br_tensor **fields);
-/* Makes batch number `batch` of the epoch the next one. Use it to resume an interrupted run. */
+/* Makes batch number `batch` of the epoch the next one; the one after it is batch + num_replicas.
+ * Batches are numbered as in one process. Use it to resume an interrupted run. */
 BR_API bool br_loader_seek(br_loader *loader, int64_t batch);
 
 /* ---- Vocabularies ---------------------------------------------------------------------------- */

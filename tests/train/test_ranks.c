@@ -1,10 +1,15 @@
 /* tests/train/test_ranks.c - `brasa train` with several ranks: each recipe gives the bits of one
  * process with as many batches per step. The ranks are forked processes. */
 #include "tests/cli/program.h"
+#include "tests/distributed/sockets.h"
 #include "tests/train/rank_runs.h"
+#include "train/batches.h"
 
 #include <criterion/criterion.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 TestSuite(ranks, .init = program_begin, .fini = program_end);
 
@@ -59,6 +64,59 @@ Test(ranks, every_recipe_equals_one_process)
     for (int i = 0; i < RECIPES; i++)
         check_recipe(&recipes[i]);
 }
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+enum { ITEMS = 7, RANKS = 3 };
+
+static atomic_int reads[ITEMS];
+
+static bool read_item(void *context, int64_t i, br_tensor **fields)
+{
+    (void)context;
+    atomic_fetch_add(&reads[i], 1);
+    fields[0] = br_scalar((double)i, BR_I64);
+    return fields[0] != NULL;
+}
+
+/* Reads this rank's batches of three epochs. In that time each of the three ranks gets each item
+ * once, because 7 and 3 have no common divisor. Returns whether it read no others. */
+static bool reads_its_own(void)
+{
+    br_dataset *dataset = br_dataset_new(ITEMS, 1, read_item, NULL, NULL);
+    batches b;
+    bool ok = batches_open(&b, dataset, 1, false, 2);
+    for (int64_t step = br_dist_rank(NULL); ok && step < RANKS * ITEMS; step += RANKS) {
+        br_scope *scope = br_scope_begin();
+        br_tensor *field;
+        ok = batches_get(&b, step, &field);
+        br_scope_end(scope);
+    }
+    for (int i = 0; i < ITEMS; i++)
+        ok &= reads[i] == 1;
+    batches_close(&b);
+    br_dataset_free(dataset);
+    return ok;
+}
+
+/* Prefetching threads read only the batches of their own rank, across the ends of epochs. */
+Test(ranks, a_rank_reads_only_its_own_batches)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        br_manual_seed(5);
+        br_comm comm = fork_ranks(RANKS, 1 << 16);
+        bool ok = br_dist_init(BR_OPTIONS(br_dist, .comm = &comm)) && reads_its_own();
+        br_dist_finalize();
+        _exit(!ok || br_failed());
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 /* A run is resumed by another number of ranks, and with another division of the state. */
 Test(ranks, runs_are_resumed_by_any_number_of_ranks)
