@@ -186,7 +186,7 @@ static void measure_axis(const bench_options *o, const axis_entry *axis)
 
 int bench_scale(const bench_options *o)
 {
-    if (!br_dist_init(NULL))
+    if (!cli_dist_init())
         return cli_report();
     const bool first = br_dist_rank(NULL) == 0;
     if (first && o->plot)

@@ -37,6 +37,8 @@ int cli_bad_option(const char *command);
 /* Returns the exit status of a command: 0, or 1 if an error is pending. Prints that error on stderr
  * with "brasa COMMAND: " before it, after flushing stdout, and clears it. */
 int cli_report(void);
+/* Calls br_dist_init(NULL), and prints its warnings on stderr. */
+bool cli_dist_init(void);
 /* Name of the running command, for messages. */
 extern const char *cli_command;
 /* Returns the width of the stream's terminal, but at least 40 and at most 80 columns; 80 if it is

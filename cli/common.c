@@ -1,6 +1,7 @@
 /* cli/common.c - functions shared by the commands: usage errors, reports, options. */
 #include "cli/cli.h"
 
+#include <brasa/distributed.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -31,6 +32,21 @@ int cli_report(void)
     if (br_failed())
         fprintf(stderr, "brasa%s%s: ", *cli_command ? " " : "", cli_command);
     return br_report(stderr);
+}
+
+static void print_warning(br_error code, const char *message, void *unused)
+{
+    (void)unused;
+    if (code == BR_WARNING)
+        fprintf(stderr, "brasa %s: warning: %s\n", cli_command, message);
+}
+
+bool cli_dist_init(void)
+{
+    br_set_error_callback(print_warning, NULL);
+    bool ok = br_dist_init(NULL);
+    br_set_error_callback(NULL, NULL);
+    return ok;
 }
 
 /* Sets the precision of matrix products; returns 0 or the exit status. */

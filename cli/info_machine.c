@@ -35,7 +35,7 @@ static void print_object(void)
 
 void info_machine(bool json)
 {
-    if (br_dist_init(NULL) && br_dist_rank(NULL) == 0)
+    if (cli_dist_init() && br_dist_rank(NULL) == 0)
         (json ? print_object : print_lines)();
     br_dist_finalize();
 }

@@ -281,7 +281,7 @@ static int status_of(train_outcome outcome, int64_t step, bool first)
 /* Trains; returns the exit status. Of several ranks, the first alone writes to the terminal. */
 static int train(train_request *request)
 {
-    if (!br_dist_init(NULL))
+    if (!cli_dist_init())
         return cli_report();
     const bool first = br_dist_rank(NULL) == 0;
     progress bar = { 0 };
