@@ -1,8 +1,9 @@
-/* cli/train.c - `brasa train RECIPE`: the command line, the progress bar, and signals. */
+/* cli/train.c - `brasa train RECIPE`: the command line and the progress bar. */
 #include "train/train.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/rank_parent.h"
+#include "cli/stop_signal.h"
 #include "train/ranks.h"
 #include "train/step_profile.h"
 
@@ -215,22 +216,6 @@ static int check(const train_request *request)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int number)
-{
-    stop_signal = number;
-}
-
-/* A second signal ends the program at once. That is safe because files are replaced atomically. */
-static void catch_signals(void)
-{
-    struct sigaction action = { .sa_handler = on_signal,
-                                .sa_flags = (int)(SA_RESTART | SA_RESETHAND) };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 static void begin_progress(void *bar, int64_t step, int64_t steps)
 {
     *(progress *)bar = progress_begin(step, steps);
@@ -259,7 +244,7 @@ static void end_without(const char *dead, int rank)
 
 /* Returns the exit status of a run that ended. Of several ranks, the first reports what all know.
  */
-static int status_of(train_outcome outcome, int64_t step, bool first)
+static int status_of(train_outcome outcome, int64_t step, int stop_signal, bool first)
 {
     switch (outcome) {
     case TRAIN_REFUSED:
@@ -293,13 +278,12 @@ static int train(train_request *request)
         request->end = end_progress;
         request->context = &bar;
     }
-    request->stop = &stop_signal;
-    catch_signals();
+    request->stop = cli_catch_stop_signals();
     train_outcome outcome = train_run(request, &step);
     if (ranks_dead())
         end_without(ranks_dead(), br_dist_rank(NULL));
     br_dist_finalize(); /* tells the other ranks of an error */
-    return status_of(outcome, step, first);
+    return status_of(outcome, step, *request->stop, first);
 }
 
 static int run(train_request *request, int argc, char **argv)

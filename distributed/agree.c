@@ -127,6 +127,7 @@ static bool compare_all(br_dist_job *job, const br_dist_group *g)
 
 bool br__dist_agree(br_dist_job *job, const br_dist_group *g, const br_dist_note *note)
 {
+    job->op = note->op;
     pack(&g->notes[g->rank], g, note);
     if (!br__dist_gather_bytes(job, g, g->notes, sizeof *g->notes) || !same_group(job, g))
         return false;

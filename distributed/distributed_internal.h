@@ -36,6 +36,7 @@ enum { BR_DIST_TEXT = 400 };
 typedef struct br_dist_job {
     struct br_dist_job *next;
     void (*run)(struct br_dist_job *job);
+    const char *op; /* name of the function, for messages; static */
     bool done;
     bool failed;
     bool in_step; /* it failed on every rank, at the same place: communication may go on */
@@ -50,6 +51,10 @@ void br__dist_start(br_dist_job *job);
 bool br__dist_wait(br_dist_job *job);
 /* Like br__dist_wait(), but does not record the error. */
 bool br__dist_join(br_dist_job *job);
+
+/* Returns the name of the function in which a thread of the program waits for another rank, and
+ * stores that rank; NULL if none waits. A signal handler may call it. */
+const char *br__dist_waits_in(int *rank);
 
 /* Starts and stops the thread. Without it, br__dist_start() runs the job at once. */
 bool br__dist_start_thread(void);

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,6 +28,10 @@ static pthread_cond_t queued = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND
 static br_dist_job *first, *last;
 static pthread_t thread;
 static bool running, ending;
+
+/* Read by signal handlers: threads of the program that wait for a job, and what it waits for. */
+static atomic_int waiting_threads, awaited_rank;
+static _Atomic(const char *) waiting_op; /* NULL: nothing */
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -147,38 +152,41 @@ static bool advance(br_dist_exchange *x, br_dist_transfer *t)
     return t->bytes == 0 || start(x, t);
 }
 
-/* Names the first rank whose message did not arrive, or that did not receive one. */
-static bool fail_timeout(br_dist_exchange *x)
+/* Tests all transfers. Stores a rank whose message did not arrive, or that did not receive one; -1
+ * if all are complete. */
+static bool advance_all(br_dist_exchange *x, int *awaited)
 {
-    for (int i = 0; i < x->n; i++)
-        if (x->g->transfers[i].bytes > 0)
-            return br__dist_job_fail(x->job, "no answer from rank %d for %g seconds",
-                                     x->g->transfers[i].peer, br__dist.timeout);
-    return false;
+    *awaited = -1;
+    for (int i = 0; i < x->n; i++) {
+        br_dist_transfer *t = &x->g->transfers[i];
+        if (t->bytes > 0 && !advance(x, t))
+            return false;
+        if (t->bytes > 0 && *awaited < 0)
+            *awaited = t->peer;
+    }
+    return true;
 }
 
 /* Tests the transfers until all are complete. */
 static bool wait_for_all(br_dist_exchange *x)
 {
     double begun = br__dist_seconds(), looked = begun;
-    for (int tests = 0;; tests++) {
-        int pending = 0;
-        for (int i = 0; i < x->n; i++) {
-            br_dist_transfer *t = &x->g->transfers[i];
-            if (t->bytes > 0 && !advance(x, t))
-                return false;
-            pending += t->bytes > 0;
-        }
-        if (pending == 0)
+    for (int tests = 0, awaited;; tests++) {
+        if (!advance_all(x, &awaited))
+            return false;
+        if (awaited < 0)
             return true;
         if (is_lost(x->job))
             return false;
         pause_between_tests(tests);
         if (tests < SPINS)
             continue;
+        atomic_store(&awaited_rank, awaited);
+        atomic_store(&waiting_op, x->job->op);
         double now = br__dist_seconds();
         if (br__dist.timeout > 0 && now - begun > br__dist.timeout)
-            return fail_timeout(x);
+            return br__dist_job_fail(x->job, "%s: no answer from rank %d for %g seconds",
+                                     x->job->op, awaited, br__dist.timeout);
         if (now - looked > LOOK_EVERY) {
             looked = now;
             look_for_processes(x->g);
@@ -192,6 +200,7 @@ bool br__dist_complete(br_dist_exchange *x)
     for (int i = 0; ok && i < x->n; i++)
         ok = start(x, &x->g->transfers[i]);
     ok = ok && wait_for_all(x);
+    atomic_store(&waiting_op, NULL);
     for (int i = 0; !ok && i < x->n; i++)
         if (x->g->transfers[i].request)
             br__dist.comm.abandon(&br__dist.comm, x->g->transfers[i].request);
@@ -279,7 +288,9 @@ void br__dist_start(br_dist_job *job)
     job->next = NULL;
     job->done = job->failed = job->in_step = false;
     if (!running) {
+        atomic_fetch_add(&waiting_threads, 1);
         run(job);
+        atomic_fetch_sub(&waiting_threads, 1);
         job->done = true;
         return;
     }
@@ -295,11 +306,20 @@ void br__dist_start(br_dist_job *job)
 
 bool br__dist_join(br_dist_job *job)
 {
+    atomic_fetch_add(&waiting_threads, 1);
     pthread_mutex_lock(&lock);
     while (!job->done)
         pthread_cond_wait(&finished, &lock);
     pthread_mutex_unlock(&lock);
+    atomic_fetch_sub(&waiting_threads, 1);
     return !job->failed;
+}
+
+const char *br__dist_waits_in(int *rank)
+{
+    const char *op = atomic_load(&waiting_op);
+    *rank = atomic_load(&awaited_rank);
+    return atomic_load(&waiting_threads) > 0 ? op : NULL;
 }
 
 bool br__dist_wait(br_dist_job *job)

@@ -184,7 +184,7 @@ static void disconnect(void)
 /* Connects this rank with the others. */
 static bool begin(bool progress_thread)
 {
-    br_dist_job job = { .run = connect_ranks };
+    br_dist_job job = { .run = connect_ranks, .op = "dist_init" };
     if (!valid_comm(&br__dist.comm, progress_thread))
         return false;
     br__dist_start(&job);

@@ -183,7 +183,7 @@ static bool transmit(const char *op, br_tensor *t, const char *name, int other, 
     const br_dist_group *g = BR_LIVE_GROUP(op, group) ? br__dist_group(group) : NULL;
     if (!check(op, t, name, other, tag, g))
         return false;
-    transmission s = { .job.run = run, .g = g, .other = other };
+    transmission s = { .job.run = run, .job.op = op, .g = g, .other = other };
     s.header = (header){ .group = g->identity, .tag = tag, .dtype = (int64_t)br_dtype_of(t) };
     s.header.ndim = br_ndim(t);
     memcpy(s.header.sizes, br_sizes(t), (size_t)br_ndim(t) * sizeof *s.header.sizes);

@@ -2,11 +2,15 @@
  * and the step, none waits for ever, the last checkpoint is whole, and the resumed run equals one
  * without the failure. The ranks are forked processes. A changed recipe makes the rank fail at the
  * beginning of a step, so nothing depends on timing. */
+#include "cli/stop_signal.h"
+#include "distributed/watch.h"
 #include "tests/cli/program.h"
 #include "tests/train/rank_runs.h"
 
 #include <brasa/distributed.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,4 +168,60 @@ Test(faults, the_others_name_the_rank_and_the_run_can_be_resumed)
     cr_assert_eq(train_ranks(&r, in_directory("whole")), TRAIN_DONE);
     for (int i = 0; i < FAULTS; i++)
         check_fault(&faults[i]);
+}
+
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+static const volatile sig_atomic_t *stop_signal;
+
+/* Signals this process twice while its main thread waits for rank 2. */
+static void *terminate(void *unused)
+{
+    for (int times = 0, rank = -1; times < 2; usleep(1000))
+        if (br__dist_waits_in(&rank) && rank == 2 && times == (*stop_signal != 0)) {
+            kill(getpid(), SIGTERM);
+            times++;
+        }
+    return unused;
+}
+
+/* Lets rank 1 receive the signals, with its last words in $OUT/words. */
+static void begin_to_terminate(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    dup2(open(in_directory("words"), O_WRONLY | O_CREAT | O_TRUNC, 0666), STDERR_FILENO);
+    stop_signal = cli_catch_stop_signals();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, terminate, NULL) != 0)
+        _exit(1);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* From step 3 on, rank 2 makes no call until rank 1 is dead, as in an endless loop. */
+static br_tensor *endless_loss(void *self, int64_t batch, br_tensor **addends)
+{
+    if (batch / ACCUMULATE + 1 == 3 && br_dist_rank(NULL) == 1 && !stop_signal)
+        begin_to_terminate();
+    while (batch / ACCUMULATE + 1 == 3 && br_dist_rank(NULL) == 2 && !br__dist_dead())
+        usleep(1000);
+    return recipe_copy_task.loss(self, batch, addends);
+}
+
+/* A rank that waits for ever says so when it receives SIGTERM. The others name it when a second one
+ * has ended it. */
+Test(faults, a_rank_that_waits_is_ended_by_a_signal)
+{
+    static const fault f = { "SIGTERM", NULL, 1, 3, NULL, RANK_DIED, DIED(1, 3), 0 };
+    recipe modified = recipe_copy_task;
+    modified.loss = endless_loss;
+    run r = { "copy-task", NULL, { steps, accumulate, every }, RANKS, .modified = &modified };
+    cr_assert_neq(train_ranks(&r, in_directory("failed")), 0);
+    check_messages(&f);
+    check_checkpoint(&f, in_directory("failed"));
+    program_shell("grep -qE '^brasa train: rank 1 has received SIGTERM in step 3 while it waits in "
+                  "[a-z_]+ for rank 2; ' $OUT/words");
+    program_shell("grep -qE '^brasa train: rank 1 is ended by SIGTERM in step 3 while it waits in "
+                  "[a-z_]+ for rank 2$' $OUT/words");
 }
