@@ -237,8 +237,8 @@ BR_API bool br_set_flush_denormal(bool flush);
 BR_API const char *br_get_cpu_capability(void);
 /* Set and return the precision of matrix products of f32 tensors in this process: "highest" (the
  * default), "high" or "medium". All threads read it at each product: mm, matmul, linear, einsum,
- * convolutions, recurrent layers and their gradients. Products of f64 tensors and
- * scaled_dot_product_attention do not depend on it.
+ * scaled_dot_product_attention, convolutions, recurrent layers and their gradients. Products of f64
+ * tensors do not depend on it.
  *
  *   highest  f32.
  *   high     f32. PyTorch's meaning is the sum of three products of bf16 numbers where that is

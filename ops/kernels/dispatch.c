@@ -23,6 +23,7 @@
 TABLES(avx512)
 TABLES(avx2)
 extern const br_gemm_kernels br__gemm_avx512_bf16;
+extern const br_attention_kernels br__attention_avx512_bf16;
 #endif
 TABLES(baseline)
 
@@ -114,6 +115,15 @@ const br_gemm_kernels *br__gemm_bf16_kernels(void)
 #ifdef __x86_64__
     if (chosen_variant() == &variants[0] && br__cpu() >= BR_CPU_AVX512_BF16)
         return &br__gemm_avx512_bf16;
+#endif
+    return NULL;
+}
+
+const br_attention_kernels *br__attention_bf16_kernels(void)
+{
+#ifdef __x86_64__
+    if (br__gemm_bf16_kernels())
+        return &br__attention_avx512_bf16;
 #endif
     return NULL;
 }

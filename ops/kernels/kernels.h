@@ -333,6 +333,18 @@ typedef struct br_attention_work {
     void *scratch;
 } br_attention_work;
 
+typedef struct br_attention_kernels {
+    /* Returns the bytes of scratch memory, aligned to 64, that the two kernels below need. */
+    int64_t (*scratch)(const br_attention_work *w, bool gradients);
+    /* Computes out and sums of queries first .. end - 1, at most BR_ATTENTION_QUERIES. `first` must
+     * be a multiple of BR_ATTENTION_BLOCK. */
+    void (*forward)(const br_attention_work *w, int64_t first, int64_t end);
+    /* Adds the contributions of queries first .. end - 1 with keys key .. key_end - 1 to the
+     * gradients. */
+    void (*backward)(const br_attention_work *w, int64_t first, int64_t end, int64_t key,
+                     int64_t key_end);
+} br_attention_kernels;
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 /* For a row of logits x with maximum `row_max`: exp(x - row_max) at the target (`own`), and its sum
@@ -405,15 +417,7 @@ typedef struct br_kernels {
      * completed. */
     void (*dropout_bits)(int64_t n, int64_t first, uint64_t key, uint32_t threshold,
                          uint64_t *bits);
-    /* Returns the bytes of scratch memory, aligned to 64, that the two kernels below need. */
-    int64_t (*attention_scratch)(const br_attention_work *w, bool gradients);
-    /* Computes out and sums of queries first .. end - 1, at most BR_ATTENTION_QUERIES. `first` must
-     * be a multiple of BR_ATTENTION_BLOCK. */
-    void (*attention)(const br_attention_work *w, int64_t first, int64_t end);
-    /* Adds the contributions of queries first .. end - 1 with keys key .. key_end - 1 to the
-     * gradients. */
-    void (*attention_grad)(const br_attention_work *w, int64_t first, int64_t end, int64_t key,
-                           int64_t key_end);
+    br_attention_kernels attention;
     /* Kernels over a row of logits x, with class weights w (NULL: all 1). They compute the sums and
      *
      *     dx = (own + shared) softmax(x) - spread w - own onehot(target) */
@@ -430,6 +434,8 @@ const br_gemm_kernels *br__gemm_kernels(bool is_double);
 /* Returns the table for f32 products whose operands are rounded to bf16, or NULL if no unit of this
  * processor makes them faster than products in f32. */
 const br_gemm_kernels *br__gemm_bf16_kernels(void);
+/* The same for attention. */
+const br_attention_kernels *br__attention_bf16_kernels(void);
 extern const br_kernels br__kernels_i64, br__kernels_bool;
 
 /* For tests: selects the variant of that name from now on, or the best one if `name` is NULL.

@@ -103,9 +103,7 @@ const br_kernels BR_KERNEL_TABLE = {
     .channel_norm_grad = channel_norm_grad,
     .dropout = dropout_kernel,
     .dropout_bits = dropout_bits_kernel,
-    .attention_scratch = attention_scratch,
-    .attention = attention_kernel,
-    .attention_grad = attention_grad_kernel,
+    .attention = { attention_scratch, attention_kernel, attention_grad_kernel },
     .cross_entropy_grad = cross_entropy_grad_kernel,
 };
 /* clang-format on */

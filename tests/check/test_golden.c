@@ -1,6 +1,7 @@
 /* Golden files with differences: `brasa check` must report each one. */
 #include "check/golden/golden.h"
 #include "tests/io/files.h"
+#include "tests/models/models.h"
 
 #include <stdlib.h>
 
@@ -123,4 +124,17 @@ Test(golden, bad_metadata_is_refused)
     check_refused(ADAM, "Adam", (change){ .key = "optimizer", .value = "{\"name\": \"SGD\"}" });
     br_check_result result;
     check_fails(golden_check("/nonexistent/file", &result), "/nonexistent/file");
+}
+
+/* The tolerance depends on the precision, and only where a processor has a unit for bf16. */
+Test(golden, all_files_agree_with_precision_medium)
+{
+    cr_assert(br_set_float32_matmul_precision("medium"));
+    check_golden("*.safetensors", 67);
+    check_golden("intended/*.safetensors", 11);
+    br_check_result result;
+    write_altered(BERT, (change){ .tensor = "loss_lm", .by = 16 });
+    cr_assert(golden_check(files_path("altered"), &result), "%s", br_error_message());
+    cr_assert_gt(result.excess, 1);
+    br_set_float32_matmul_precision("highest");
 }

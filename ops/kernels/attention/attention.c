@@ -10,6 +10,7 @@
  * of the steps. The result is therefore the same whether threads share the pairs of a step or one
  * thread computes the whole head. */
 #include "ops/kernels/attention/attention.h"
+#include "ops/kernels/gemm/gemm_precision.h"
 #include "tensor/denormal.h"
 #include "tensor/tensor_internal.h"
 
@@ -18,6 +19,7 @@
 enum {
     CHUNK = 4 * BR_ATTENTION_BLOCK, /* maximum queries or keys of a chunk */
     UNITS_PER_THREAD = 4,           /* with fewer units, work is split more finely */
+    BF16_QUERIES = 16,              /* minimum queries for products in bf16 */
 };
 
 /* Work, in multiplications. */
@@ -26,7 +28,7 @@ static const double CLAIM_WORK = 1 << 18;  /* minimum work that a thread takes a
 
 typedef struct job {
     const br_attention *a;
-    const br_kernels *kernels;
+    const br_attention_kernels *kernels;
     void (*unit)(const struct job *j, int64_t i, void *scratch);
     int64_t units, claim_size; /* number of units, and how many a thread takes at a time */
     int64_t teams, scratch_bytes;
@@ -62,6 +64,16 @@ static void move(br_strided *x, int64_t elements, int64_t size)
 {
     if (x->at)
         x->at = (char *)x->at + elements * size;
+}
+
+/* Returns the kernels, which round to bf16 if the precision allows it, the processor has a unit for
+ * it, and there are enough queries to outweigh rounding and packing. */
+static const br_attention_kernels *kernels_for(const br_attention *a)
+{
+    const br_attention_kernels *rounding = NULL;
+    if (!a->is_double && a->head.queries >= BF16_QUERIES && br__rounds_to_bf16())
+        rounding = br__attention_bf16_kernels();
+    return rounding ? rounding : &br__kernels(a->is_double)->attention;
 }
 
 /* Returns the arguments of the kernels for head i. */
@@ -130,7 +142,7 @@ static void set_teams(job *j, double total, double unit)
  * allocated. */
 static bool with_scratch(job *j, bool gradients, void (*run)(job *j))
 {
-    j->scratch_bytes = ratio(j->kernels->attention_scratch(&j->a->head, gradients), 64) * 64;
+    j->scratch_bytes = ratio(j->kernels->scratch(&j->a->head, gradients), 64) * 64;
     br_extent *extent;
     size_t bytes = (size_t)(j->teams * j->scratch_bytes);
     j->scratch = br__block_alloc("scaled_dot_product_attention", bytes, &extent);
@@ -155,13 +167,13 @@ static void attend(const job *j, int64_t i, void *scratch)
         block = j->blocks - 1 - block;
     w.scratch = scratch;
     int64_t first = block * j->block;
-    j->kernels->attention(&w, first, min64(first + j->block, w.queries));
+    j->kernels->forward(&w, first, min64(first + j->block, w.queries));
 }
 
 bool br__attention(const br_attention *a)
 {
     const int64_t heads = product(a->batch_ndim, a->batch_sizes);
-    job j = { .a = a, .kernels = br__kernels(a->is_double), .unit = attend };
+    job j = { .a = a, .kernels = kernels_for(a), .unit = attend };
     j.block = BR_ATTENTION_QUERIES;
     if (heads * ratio(a->head.queries, j.block) < UNITS_PER_THREAD * br_get_num_threads())
         j.block = BR_ATTENTION_BLOCK;
@@ -181,8 +193,8 @@ static void differentiate(const job *j, const br_attention_work *w, int64_t t, i
 {
     int64_t queries = (keys + t) % j->chunks * j->queries;
     keys *= j->keys;
-    j->kernels->attention_grad(w, queries, min64(queries + j->queries, w->queries), keys,
-                               min64(keys + j->keys, w->keys));
+    j->kernels->backward(w, queries, min64(queries + j->queries, w->queries), keys,
+                         min64(keys + j->keys, w->keys));
 }
 
 /* Computes the gradients of group i of heads, which add to the same gradients. */
@@ -270,7 +282,7 @@ bool br__attention_grad(const br_attention *given)
     const br_attention_work *w = &given->head;
     if (heads == 0 || w->queries == 0 || w->keys == 0)
         return true;
-    job j = { .kernels = br__kernels(given->is_double) };
+    job j = { .kernels = kernels_for(given) };
     br_attention a = sorted(given, &j.parallel);
     a.head.writes = br__attention_grad_writes(given);
     j.a = &a;

@@ -1,4 +1,5 @@
-/* ops/kernels/attention/attention_backward.h - gradients of attention; part of variant.c.
+/* ops/kernels/attention/attention_backward.h - gradients of attention; part of variant.c and
+ * attention_bf16.c.
  *
  * With P = softmax(S), S = scale Q K^T + mask, O = P V, and dO given:
  *
@@ -26,10 +27,11 @@
 enum { ROW = QUERIES + LINE };
 
 typedef struct backward_space {
-    real *queries_across, *douts_across; /* panels of columns: [width, TILE_COLUMNS] */
-    real *queries, *douts, *keys;        /* panels of rows: [QUERIES or KEYS, TILE_COLUMNS] */
-    real *p, *ds;                        /* [KEYS, ROW] */
-    real *top, *scale, *delta;           /* [QUERIES]; P = exp(S - top) scale */
+    real *queries_across, *douts_across;  /* panels of columns: [width, TILE_COLUMNS] */
+    real *queries, *douts, *keys;         /* panels of rows: [QUERIES or KEYS, TILE_COLUMNS] */
+    real *p, *ds;                         /* [KEYS, ROW] */
+    real *left_keys, *left_values, *left; /* memory for left operands */
+    real *top, *scale, *delta;            /* [QUERIES]; P = exp(S - top) scale */
 } backward_space;
 
 static int64_t backward_layout(const br_attention_work *w, char *base, backward_space *s)
@@ -42,6 +44,9 @@ static int64_t backward_layout(const br_attention_work *w, char *base, backward_
     s->keys = reserve_elements(base, &used, panel_elements(KEYS, w->width));
     s->p = reserve_elements(base, &used, KEYS * ROW);
     s->ds = reserve_elements(base, &used, KEYS * ROW);
+    s->left_keys = reserve_elements(base, &used, left_elements(KEYS, w->width));
+    s->left_values = reserve_elements(base, &used, left_elements(KEYS, w->value_width));
+    s->left = reserve_elements(base, &used, left_elements(KEYS, QUERIES));
     s->top = reserve_elements(base, &used, QUERIES);
     s->scale = reserve_elements(base, &used, QUERIES);
     s->delta = reserve_elements(base, &used, QUERIES);
@@ -56,20 +61,6 @@ static int64_t attention_scratch(const br_attention_work *w, bool gradients)
 }
 
 /* ---- A block of queries ---------------------------------------------------------------------- */
-
-/* Returns delta of query i of n, from dO in panels. The panels include the dropout factor, which is
- * divided out again. */
-static real delta_of(const br_attention_work *w, const real *douts, int64_t i, int64_t n,
-                     const real *out)
-{
-    real sum = 0;
-    for (int64_t d = 0; d < w->value_width; d += TILE_COLUMNS) {
-        const real *dout = douts + d * n + i * TILE_COLUMNS;
-        sum +=
-            (real)sum_block_of_products(dout, out + d, smaller(w->value_width - d, TILE_COLUMNS));
-    }
-    return w->dropout.scale == 0 ? 0 : sum / (real)w->dropout.scale;
-}
 
 /* Packs n queries and their dO into the panels that the products read, and loads top, scale and
  * delta. */
@@ -87,7 +78,9 @@ static void load_queries(const br_attention_work *w, const backward_space *s, in
         const real *sums = row_at(&w->sums, first + (i < n ? i : 0));
         s->top[i] = i < n ? sums[0] : 0;
         s->scale[i] = i < n ? sums[1] : 0;
-        s->delta[i] = i < n ? delta_of(w, s->douts, i, n, row_at(&w->out, first + i)) : 0;
+        s->delta[i] = i < n ? dot_of_outputs(dout, first, i, s->douts, n, w->value_width,
+                                             row_at(&w->out, first + i), keep)
+                            : 0;
     }
 }
 
@@ -110,15 +103,15 @@ ALWAYS_INLINE void differentiate_row(bool drops, const lane_bits *restrict bits,
 }
 
 /* Computes P and dS of one panel of queries, which starts at query i of the block. */
-static void differentiate_panel(const br_attention_work *w, const backward_space *s, int64_t i,
+static void differentiate_panel(const br_attention_work *w, const backward_space *s,
+                                const left_operand *keys, const left_operand *values, int64_t i,
                                 const score_block *b)
 {
     panel_bits d = { .first = 0 };
     real *p = s->p + i, *ds = s->ds + i;
-    compute_scores(w, b, s->queries_across + i * w->width, p);
-    multiply_panels(b->keys, b->n > VECTOR ? TILE_COLUMNS : VECTOR, w->value_width,
-                    row_at(&w->value, b->key), w->value.row, w->value.column,
-                    s->douts_across + i * w->value_width, 0, ds, ROW, false);
+    compute_scores(w, b, keys, s->queries_across + i * panel_rows(w->width), p);
+    multiply_panels(b->keys, b->n > VECTOR ? TILE_COLUMNS : VECTOR, values,
+                    s->douts_across + i * panel_rows(w->value_width), 0, ds, ROW, false);
     if (w->dropout.bits)
         start_bits(w, b, &d);
     for (int64_t k = 0; k < b->keys; k++, p += ROW, ds += ROW) {
@@ -146,19 +139,30 @@ static void add_to_dmask(const br_attention_work *w, const real *ds, int64_t fir
 static void differentiate_block(const br_attention_work *w, const backward_space *s, int64_t first,
                                 int64_t n, int64_t key, int64_t keys)
 {
+    const br_strided *k = &w->key, *v = &w->value;
+    const left_operand left_keys =
+        prepare_left(s->left_keys, keys, w->width, row_at(k, key), k->row, k->column);
+    const left_operand left_values =
+        prepare_left(s->left_values, keys, w->value_width, row_at(v, key), v->row, v->column);
     for (int64_t i = 0; i < n; i += TILE_COLUMNS)
         differentiate_panel(
-            w, s, i, &(score_block){ first + i, smaller(n - i, TILE_COLUMNS), key, keys, ROW });
-    if (w->dvalue.at)
-        multiply_panels(keys, w->value_width, n, s->p, ROW, 1, s->douts, n * TILE_COLUMNS,
-                        row_at(&w->dvalue, key), w->dvalue.row, !w->writes);
-    if (w->dkey.at)
-        multiply_panels(keys, w->width, n, s->ds, ROW, 1, s->queries, n * TILE_COLUMNS,
-                        row_at(&w->dkey, key), w->dkey.row, !w->writes);
+            w, s, &left_keys, &left_values, i,
+            &(score_block){ first + i, smaller(n - i, TILE_COLUMNS), key, keys, ROW });
+    const int64_t step = panel_rows(n) * TILE_COLUMNS;
+    if (w->dvalue.at) {
+        const left_operand p = prepare_left(s->left, keys, n, s->p, ROW, 1);
+        multiply_panels(keys, w->value_width, &p, s->douts, step, row_at(&w->dvalue, key),
+                        w->dvalue.row, !w->writes);
+    }
+    if (w->dkey.at) {
+        const left_operand ds = prepare_left(s->left, keys, n, s->ds, ROW, 1);
+        multiply_panels(keys, w->width, &ds, s->queries, step, row_at(&w->dkey, key), w->dkey.row,
+                        !w->writes);
+    }
     if (w->dquery.at) {
-        pack_panels(s->keys, keys, w->width, row_at(&w->key, key), w->key.row, w->key.column,
-                    (real)w->scale);
-        multiply_panels(n, w->width, keys, s->ds, 1, ROW, s->keys, keys * TILE_COLUMNS,
+        const left_operand ds = prepare_left(s->left, n, keys, s->ds, 1, ROW);
+        pack_panels(s->keys, keys, w->width, row_at(k, key), k->row, k->column, (real)w->scale);
+        multiply_panels(n, w->width, &ds, s->keys, panel_rows(keys) * TILE_COLUMNS,
                         row_at(&w->dquery, first), w->dquery.row, !w->writes);
     }
     if (w->dmask.at)

@@ -1,4 +1,5 @@
-/* ops/kernels/attention/attention_forward.h - attention of a block of queries; part of variant.c.
+/* ops/kernels/attention/attention_forward.h - attention of a block of queries; part of variant.c
+ * and attention_bf16.c.
  *
  *     O = softmax(S) V,  S = scale Q K^T + mask
  *
@@ -15,8 +16,12 @@
 #ifndef BR_KERNELS_ATTENTION_FORWARD_H
 #define BR_KERNELS_ATTENTION_FORWARD_H
 
+#ifdef BR_KERNEL_BF16
+#    include "ops/kernels/attention/operands_bf16.h"
+#else
+#    include "ops/kernels/attention/operands.h"
+#endif
 #include "ops/kernels/dropout.h"
-#include "ops/kernels/gemm/gemm_block.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/transpose.h"
 
@@ -40,33 +45,20 @@ static inline real *row_at(const br_strided *x, int64_t row)
 
 /* ---- Products with panels -------------------------------------------------------------------- */
 
+/* Returns the elements of the panels of a right operand [k, n]. */
 static int64_t panel_elements(int64_t k, int64_t n)
 {
-    return (n + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS * k;
+    return (n + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS * panel_rows(k);
 }
 
-/* Packs scale * B, with B [k, n], into consecutive panels of TILE_COLUMNS columns. The last panel
- * is padded as in pack_panel(). */
-static void pack_panels(real *to, int64_t k, int64_t n, const real *b, int64_t b_row, int64_t b_col,
-                        real scale)
-{
-    for (int64_t j = 0; j < n; j += TILE_COLUMNS, to += k * TILE_COLUMNS) {
-        int64_t count = smaller(n - j, TILE_COLUMNS);
-        pack_panel(to, count, k, b + j * b_col, b_row, b_col);
-        for (int64_t p = 0; scale != 1 && p < k; p++)
-            for (int64_t v = 0; v < count; v += VECTOR)
-                *(vec *)(to + p * TILE_COLUMNS + v) *= scale;
-    }
-}
-
-/* Computes C [m, n] = A B, or adds A B to C. B is packed into panels that are `step` elements
- * apart. Only the first k rows of each panel are used. */
-static void multiply_panels(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row,
-                            int64_t a_col, const real *panels, int64_t step, real *c, int64_t c_row,
-                            bool accumulate)
+/* Computes C [m, n] = A B, or adds A B to C, with the first m rows of A. B is packed into panels
+ * that are `step` elements apart. Only the rows of each panel for the first A.k elements are used.
+ */
+static void multiply_panels(int64_t m, int64_t n, const left_operand *a, const real *panels,
+                            int64_t step, real *c, int64_t c_row, bool accumulate)
 {
     const br_gemm_block g = {
-        .m = m, .k = k, .a = a, .a_tile = TILE_ROWS * a_row, .a_row = a_row, .a_col = a_col
+        .m = m, .k = a->k, .a = a->at, .a_tile = a->tile, .a_row = a->row, .a_col = a->col
     };
     prefetch none[2] = { { .runs = 0 }, { .runs = 0 } };
     for (int64_t j = 0; j < n; j += TILE_COLUMNS, panels += step) {
@@ -123,19 +115,18 @@ static void fill_causal(const score_block *b, real *scores)
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* Computes the scores of a block from a panel of scaled queries. If there is a mask, the scores are
- * initialized with it and the product is added. */
-static void compute_scores(const br_attention_work *w, const score_block *b, const real *queries,
-                           real *scores)
+/* Computes the scores of a block from its keys [keys, width] and a panel of scaled queries. If
+ * there is a mask, the scores are initialized with it and the product is added. */
+static void compute_scores(const br_attention_work *w, const score_block *b,
+                           const left_operand *keys, const real *queries, real *scores)
 {
     bool crosses = w->causal && b->first < b->key + b->keys - 1;
     if (w->mask.at)
         fill_with_mask(w, b, scores);
     else if (crosses)
         fill_causal(b, scores);
-    multiply_panels(b->keys, b->n > VECTOR ? TILE_COLUMNS : VECTOR, w->width,
-                    row_at(&w->key, b->key), w->key.row, w->key.column, queries, 0, scores, b->row,
-                    w->mask.at || crosses);
+    multiply_panels(b->keys, b->n > VECTOR ? TILE_COLUMNS : VECTOR, keys, queries, 0, scores,
+                    b->row, w->mask.at || crosses);
 }
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
@@ -234,9 +225,10 @@ static void softmax_block(int64_t keys, real *scores, real *top, real *sum, real
 /* ---- A block of queries ---------------------------------------------------------------------- */
 
 typedef struct forward_space {
-    real *queries; /* panels [width, TILE_COLUMNS] */
-    real *values;  /* panels [KEYS, TILE_COLUMNS] */
-    real *scores;  /* [KEYS, TILE_COLUMNS] */
+    real *queries;      /* panels for scores */
+    real *values;       /* panels for outputs */
+    real *keys, *probs; /* memory for left operands */
+    real *scores;       /* [KEYS, TILE_COLUMNS] */
 } forward_space;
 
 /* Reserves `count` elements, rounded up to whole cache lines. Only counts the bytes if `base` is
@@ -253,6 +245,8 @@ static int64_t forward_layout(const br_attention_work *w, char *base, forward_sp
     int64_t used = 0;
     s->queries = reserve_elements(base, &used, panel_elements(w->width, BR_ATTENTION_QUERIES));
     s->values = reserve_elements(base, &used, panel_elements(KEYS, w->value_width));
+    s->keys = reserve_elements(base, &used, left_elements(KEYS, w->width));
+    s->probs = reserve_elements(base, &used, left_elements(TILE_COLUMNS, KEYS));
     s->scores = reserve_elements(base, &used, KEYS * TILE_COLUMNS);
     return used;
 }
@@ -264,12 +258,12 @@ static void scale_row(int64_t n, real *x, real factor)
 
 /* Updates the output of one panel of queries, which starts at query i of the block, with a block of
  * keys. */
-static void attend(const br_attention_work *w, const forward_space *s, running *r, int64_t i,
-                   const score_block *b)
+static void attend(const br_attention_work *w, const forward_space *s, const left_operand *keys,
+                   running *r, int64_t i, const score_block *b)
 {
     real worth[TILE_COLUMNS];
     real *out = row_at(&w->out, b->first);
-    compute_scores(w, b, s->queries + i * w->width, s->scores);
+    compute_scores(w, b, keys, s->queries + i * panel_rows(w->width), s->scores);
     for (int64_t j = 0; j < b->n; j += VECTOR)
         softmax_block(b->keys, s->scores + j, r->top + i + j, r->sum + i + j, worth + j);
     if (w->dropout.bits)
@@ -277,8 +271,9 @@ static void attend(const br_attention_work *w, const forward_space *s, running *
     for (int64_t j = 0; b->key > 0 && j < b->n; j++)
         if (worth[j] != 1)
             scale_row(w->value_width, out + j * w->out.row, worth[j]);
-    multiply_panels(b->n, w->value_width, b->keys, s->scores, 1, TILE_COLUMNS, s->values,
-                    KEYS * TILE_COLUMNS, out, w->out.row, b->key > 0);
+    const left_operand probs = prepare_left(s->probs, b->n, b->keys, s->scores, 1, TILE_COLUMNS);
+    multiply_panels(b->n, w->value_width, &probs, s->values, panel_rows(KEYS) * TILE_COLUMNS, out,
+                    w->out.row, b->key > 0);
 }
 
 /* Divides the outputs by the sums. A query without keys gets zeros. */
@@ -310,15 +305,18 @@ static void attention_kernel(const br_attention_work *w, int64_t first, int64_t 
                 (real)w->scale);
     for (int64_t key = 0; key < keys; key += KEYS) {
         int64_t count = smaller(keys - key, KEYS);
+        const left_operand left =
+            prepare_left(s.keys, count, w->width, row_at(&w->key, key), w->key.row, w->key.column);
         for (int64_t j = 0; j < w->value_width; j += TILE_COLUMNS)
-            pack_panel(s.values + j * KEYS, smaller(w->value_width - j, TILE_COLUMNS), count,
-                       row_at(&w->value, key) + j * w->value.column, w->value.row, w->value.column);
+            pack_panels(
+                s.values + j * panel_rows(KEYS), count, smaller(w->value_width - j, TILE_COLUMNS),
+                row_at(&w->value, key) + j * w->value.column, w->value.row, w->value.column, 1);
         for (int64_t i = 0; i < n; i += TILE_COLUMNS) {
             score_block b = { first + i, smaller(n - i, TILE_COLUMNS), key, count, TILE_COLUMNS };
             if (w->causal)
                 b.keys = smaller(count, b.first + b.n - key);
             if (b.keys > 0)
-                attend(w, &s, &r, i, &b);
+                attend(w, &s, &left, &r, i, &b);
         }
     }
     finish_queries(w, &r, first, n);

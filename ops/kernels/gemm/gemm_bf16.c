@@ -39,7 +39,7 @@ static void gemm_block(const br_gemm_block *g)
         } else {
             next[0] = prefetch_panel(g, b + columns * g->b_col,
                                      at_most(g->n - j - columns, TILE_COLUMNS));
-            pack_panel(panel, columns, g->k, b, g->b_row, g->b_col);
+            pack_panel_pairs(panel, columns, g->k, b, g->b_row, g->b_col);
         }
         multiply_panel(&packed, panel, TILE_COLUMNS, out, places, next);
     }
@@ -54,5 +54,5 @@ const br_gemm_kernels br__gemm_avx512_bf16 = {
     .packed_size = sizeof(real) / 2,
     .only_packed = true,
     .gemm_block = gemm_block,
-    .gemm_pack = gemm_pack,
+    .gemm_pack = gemm_pack_pairs,
 };

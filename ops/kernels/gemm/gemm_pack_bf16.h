@@ -107,8 +107,8 @@ ALWAYS_INLINE void pack_square(real *to, int width, vec_mask lanes, const real *
 /* to[p * width + w] = pair (from[w * step + 2 p], from[w * step + 2 p + 1]) for w < count. The
  * other columns of `to` become copies of the last one, or stay as they are. `width` is a constant
  * after inlining. */
-ALWAYS_INLINE void pack_columns(real *to, int width, int64_t count, int64_t k, const real *from,
-                                int64_t step)
+ALWAYS_INLINE void pack_column_pairs(real *to, int width, int64_t count, int64_t k,
+                                     const real *from, int64_t step)
 {
     for (int64_t w = 0; w < count; w += VECTOR) {
         const vec_mask lanes = mask_of(at_most(width - w, VECTOR));
@@ -143,7 +143,7 @@ ALWAYS_INLINE void pack_group(real *to, int width, int64_t count, int64_t k, con
     } else if (step == 1) {
         pack_rows(to, width, count, k, from, k_step);
     } else if (k_step == 1) {
-        pack_columns(to, width, count, k, from, step);
+        pack_column_pairs(to, width, count, k, from, step);
     } else {
         real copy[COPIED_ROWS * TILE_COLUMNS];
         for (int64_t p = 0; p < k; p += COPIED_ROWS) {
@@ -157,7 +157,8 @@ ALWAYS_INLINE void pack_group(real *to, int width, int64_t count, int64_t k, con
 }
 
 /* Packs A [m, k] by tiles: pair p of row i of a tile is at p * TILE_ROWS + i. */
-static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_row, int64_t a_col)
+static void gemm_pack_pairs(void *to, int64_t m, int64_t k, const void *a, int64_t a_row,
+                            int64_t a_col)
 {
     for (int64_t i = 0; i < m; i += TILE_ROWS)
         pack_group((real *)to + i * pairs_in(k), TILE_ROWS, at_most(m - i, TILE_ROWS), k,
@@ -165,8 +166,8 @@ static void gemm_pack(void *to, int64_t m, int64_t k, const void *a, int64_t a_r
 }
 
 /* Packs columns of B [k, count] into a panel: pair p of column w is at p * TILE_COLUMNS + w. */
-static void pack_panel(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
-                       int64_t b_col)
+static void pack_panel_pairs(real *to, int64_t count, int64_t k, const real *b, int64_t b_row,
+                             int64_t b_col)
 {
     pack_group(to, TILE_COLUMNS, count, k, b, b_col, b_row);
 }
