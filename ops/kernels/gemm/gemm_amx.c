@@ -46,8 +46,9 @@ typedef struct tile_configuration {
     uint16_t row_bytes[16];
     uint8_t rows[16];
 } tile_configuration;
+_Static_assert(sizeof(tile_configuration) == 64, "LDTILECFG reads 64 bytes");
 
-/* All tiles are of full size. At the edges, operands are completed by zeros. */
+/* All tiles are of full size. Where k ends, operands are completed by zeros. */
 static const tile_configuration full_tiles = {
     .palette = 1,
     .row_bytes = { ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES,
@@ -82,7 +83,8 @@ static void transpose_tile(real *to, const real *from)
     }
 }
 
-/* Packs at most AMX_ROWS rows of k <= AMX_DEPTH numbers of A into a tile, and completes it by 0. */
+/* Packs at most AMX_ROWS rows of k <= AMX_DEPTH numbers of A into a tile, and completes them by 0.
+ * The other rows may have any numbers: their sums are not stored. */
 static void pack_tile(real *to, int64_t rows, int64_t k, const real *a, int64_t a_row,
                       int64_t a_col)
 {
@@ -90,7 +92,6 @@ static void pack_tile(real *to, int64_t rows, int64_t k, const real *a, int64_t 
         const int64_t low = at_most(k, VECTOR);
         for (int64_t i = 0; i < rows; i++, a += a_row)
             *(vec *)(to + i * VECTOR) = round_lanes(load_part(a, low), load_part(a + low, k - low));
-        memset(to + rows * VECTOR, 0, (size_t)((AMX_ROWS - rows) * ROW_BYTES));
         return;
     }
     _Alignas(64) real columns[TILE_PAIRS]; /* pair p of row i is at p * AMX_ROWS + i */

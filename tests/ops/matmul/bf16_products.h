@@ -7,11 +7,32 @@
 #include "tests/ops/matmul/bf16_rounding.h"
 #include "tests/support.h"
 
+#include <sys/mman.h>
+
 enum { MAX_SIZE = 70, GAP = 3 };
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
 typedef enum layout { DENSE, TRANSPOSED, STRIDED, ROW_GAPS, LAYOUTS } layout;
+
+/* The three matrices of a product. */
+typedef enum operand { OF_A, OF_B, OF_C, OPERANDS } operand;
+
+/* Returns memory for `count` numbers of a matrix. The page after them cannot be read or written. It
+ * is the same memory in each call, and is not freed. */
+static inline float *guarded_memory(operand of, int64_t count)
+{
+    enum { BYTES = 1 << 20, GUARD = 1 << 16 };
+    static char *memory[OPERANDS];
+    if (!memory[of]) {
+        memory[of] =
+            mmap(NULL, BYTES + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        cr_assert(memory[of] != MAP_FAILED);
+        cr_assert(mprotect(memory[of] + BYTES, GUARD, PROT_NONE) == 0);
+    }
+    cr_assert(count * (int64_t)sizeof(float) <= BYTES);
+    return (float *)(memory[of] + BYTES) - count;
+}
 
 /* A matrix in memory that is otherwise filled with NaN, so that reading a wrong element shows in
  * the result. */
@@ -29,7 +50,7 @@ static inline float next_value(void)
     return (float)(int32_t)(state >> 32) / 2147483648.f;
 }
 
-static inline matrix random_matrix(int64_t rows, int64_t columns, layout how)
+static inline matrix random_matrix(operand of, int64_t rows, int64_t columns, layout how)
 {
     matrix m = { .row = columns, .column = 1 };
     if (how == TRANSPOSED)
@@ -39,9 +60,9 @@ static inline matrix random_matrix(int64_t rows, int64_t columns, layout how)
     else if (how == ROW_GAPS)
         m.row = columns + GAP;
     const int64_t size = (rows - 1) * m.row + (columns - 1) * m.column + 1;
-    m.memory = malloc((size_t)size * sizeof *m.memory);
+    m.memory = guarded_memory(of, size);
     m.rounded = malloc((size_t)(rows * columns) * sizeof *m.rounded);
-    cr_assert(m.memory && m.rounded);
+    cr_assert(m.rounded);
     for (int64_t i = 0; i < size; i++)
         m.memory[i] = NAN;
     for (int64_t i = 0; i < rows; i++)
@@ -55,7 +76,6 @@ static inline matrix random_matrix(int64_t rows, int64_t columns, layout how)
 
 static inline void matrix_free(matrix *m)
 {
-    free(m->memory);
     free(m->rounded);
 }
 
@@ -67,7 +87,7 @@ typedef struct product {
     bool bias, accumulate;
 } product;
 
-/* Computes the product by one call of the kernel. C has gaps between its rows. */
+/* Computes the product by one call of the kernel. C has GAP more numbers between its rows. */
 static inline void multiply(const br_gemm_kernels *kernels, const product *p, const matrix *a,
                             const matrix *b, const float *bias, float *c)
 {
@@ -96,16 +116,17 @@ static inline void multiply(const br_gemm_kernels *kernels, const product *p, co
  * rounded wrongly, or not at all, exceed this. */
 static inline void check_product(const br_gemm_kernels *kernels, const product *p)
 {
-    matrix a = random_matrix(p->m, p->k, p->of_a), b = random_matrix(p->k, p->n, p->of_b);
+    matrix a = random_matrix(OF_A, p->m, p->k, p->of_a);
+    matrix b = random_matrix(OF_B, p->k, p->n, p->of_b);
     const int64_t c_row = p->n + GAP;
-    float *c = malloc((size_t)(p->m * c_row) * sizeof *c), bias[MAX_SIZE];
-    cr_assert(c && p->n <= MAX_SIZE);
+    float *c = guarded_memory(OF_C, p->m * c_row - GAP), bias[MAX_SIZE];
+    cr_assert(p->n <= MAX_SIZE);
     for (int64_t j = 0; j < p->n; j++)
         bias[j] = next_value();
-    for (int64_t i = 0; i < p->m * c_row; i++)
+    for (int64_t i = 0; i < p->m * c_row - GAP; i++)
         c[i] = (float)i;
     multiply(kernels, p, &a, &b, bias, c);
-    for (int64_t i = 0; i < p->m * c_row; i++) {
+    for (int64_t i = 0; i < p->m * c_row - GAP; i++) {
         const int64_t row = i / c_row, j = i % c_row;
         double want = p->accumulate || j >= p->n ? (double)i : 0, magnitude = fabs(want);
         for (int64_t q = 0; j < p->n && q < p->k; q++) {
@@ -124,7 +145,6 @@ static inline void check_product(const br_gemm_kernels *kernels, const product *
                   (long long)p->m, (long long)p->n, (long long)p->k, (int)p->of_a, (int)p->of_b,
                   p->bias, p->accumulate, (long long)row, (long long)j, (double)c[i], want);
     }
-    free(c);
     matrix_free(&a);
     matrix_free(&b);
 }

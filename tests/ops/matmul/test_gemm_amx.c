@@ -91,10 +91,10 @@ Test(gemm_amx, sums_have_the_documented_order)
             const product p = {
                 .m = m, .n = n, .k = k, .bias = begin & 1, .accumulate = begin & 2
             };
-            matrix a = random_matrix(m, k, DENSE), b = random_matrix(k, n, TRANSPOSED);
-            float bias[MAX_SIZE], *c = malloc((size_t)(m * c_row) * sizeof *c);
-            cr_assert(c);
-            for (int64_t i = 0; i < m * c_row; i++)
+            matrix a = random_matrix(OF_A, m, k, DENSE);
+            matrix b = random_matrix(OF_B, k, n, TRANSPOSED);
+            float bias[MAX_SIZE], *c = guarded_memory(OF_C, m * c_row - GAP);
+            for (int64_t i = 0; i < m * c_row - GAP; i++)
                 c[i] = (float)i / 64;
             for (int64_t j = 0; j < n; j++)
                 bias[j] = next_value();
@@ -109,7 +109,6 @@ Test(gemm_amx, sums_have_the_documented_order)
                               (long long)n, (long long)k, (long long)i, (long long)j,
                               (double)c[i * c_row + j], (double)want);
                 }
-            free(c);
             matrix_free(&a);
             matrix_free(&b);
         }
@@ -158,10 +157,10 @@ Test(gemm_amx, special_values_stay_in_their_rows_and_columns)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (int side = 0; side < 2; side++) {
                 const int64_t k = depths[d], at = side == 0 ? M - 1 : N - 1;
-                matrix a = random_matrix(M, k, side ? DENSE : TRANSPOSED);
-                matrix b = random_matrix(k, N, side ? DENSE : TRANSPOSED);
+                matrix a = random_matrix(OF_A, M, k, side ? DENSE : TRANSPOSED);
+                matrix b = random_matrix(OF_B, k, N, side ? DENSE : TRANSPOSED);
                 const float x = values[v], rounded = nearest_bf16(x);
-                float c[M * (N + GAP)];
+                float *c = guarded_memory(OF_C, M * (N + GAP) - GAP);
                 if (side == 0)
                     a.memory[at * a.row + (k - 1) * a.column] = x;
                 else
