@@ -130,8 +130,8 @@ const br_gemm_kernels *br__gemm_kernels(bool is_double)
 
 static _Atomic(const br_gemm_kernels *) forced_bf16;
 
-/* Permission is asked for here, when the kernels are needed, since it has a cost for the process:
- * threads can no longer set small signal stacks. */
+/* Asks for permission only when the kernels are needed, because a process that has it can no longer
+ * set small signal stacks. */
 const br_gemm_kernels *br__gemm_bf16_kernels(void)
 {
     const br_gemm_kernels *forced = atomic_load_explicit(&forced_bf16, memory_order_relaxed);

@@ -365,10 +365,11 @@ Test(matmul_precision, exceptions_are_not_rounded)
     br_tensor *a = br_randn(BR_SHAPE(90, 130), BR_F64), *b = br_randn(BR_SHAPE(130, 70), BR_F64);
     multiply_each(a, b, c);
     cr_assert(same_bits(c[0], c[1]));
-    static const char *const others[] = { "avx2", "baseline" };
-    for (int i = 0; i < 2; i++) {
+    static const char *const others[] = { "avx512", "avx2", "baseline" };
+    for (int i = 0; i < 3; i++) {
         if (!br__force_kernels(others[i]))
             continue;
+        cr_assert_str_eq(br_get_cpu_capability(), others[i]);
         cr_assert_str_eq(br_get_float32_matmul_unit(), "f32");
         multiply_each(br_to(a, BR_F32), br_to(b, BR_F32), c);
         cr_assert(same_bits(c[0], c[1]), "%s", others[i]);
